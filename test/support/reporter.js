@@ -1,0 +1,70 @@
+// @ts-check
+// tap's reporter for this project: one line per file, failures in full, and the last line "N passed, N failed".
+import { Transform } from "node:stream";
+import { Parser } from "tap-parser";
+import { stringify } from "tap-yaml";
+
+export default class Summary extends Transform {
+  count = { passed: 0, failed: 0, skipped: 0, todo: 0 };
+  /** Failures counted when the last file ended: a file that crashed has none of its own. */
+  failedBefore = 0;
+  parser = new Parser();
+
+  constructor() {
+    super({ decodeStrings: false });
+    this.watch(this.parser, []);
+  }
+
+  /** @param {Parser} parser @param {string[]} path the files and tests it lies in */
+  watch(parser, path) {
+    const children = new Set();
+    parser.on("child", (child) => {
+      children.add(child.name);
+      this.watch(child, [...path, child.name]);
+    });
+    parser.on("assert", (result) => {
+      // A test's own result line repeats what its assertions said.
+      if (!children.delete(result.name) || result.skip || result.todo) this.tally(result, path);
+      if (path.length === 0) this.file(result);
+    });
+    parser.on("bailout", (reason) => this.push(`BAILOUT ${reason}\n`));
+  }
+
+  /** @param {import("tap-parser").Result} result @param {string[]} path */
+  tally(result, path) {
+    if (result.skip) this.count.skipped++;
+    else if (result.todo) this.count.todo++;
+    else if (result.ok) this.count.passed++;
+    else {
+      this.count.failed++;
+      const details = result.diag ? `${stringify(result.diag).trimEnd().replace(/^/gm, "    ")}\n` : "";
+      this.push(`FAIL ${[...path, result.name].join(" > ")}\n${details}`);
+    }
+  }
+
+  /** @param {import("tap-parser").Result} result */
+  file(result) {
+    // It crashed, timed out or exited non-zero without a failing assertion.
+    if (!result.ok && this.count.failed === this.failedBefore) this.count.failed++;
+    this.failedBefore = this.count.failed;
+    const time = result.time ? ` (${Math.round(result.time)} ms)` : "";
+    this.push(`${result.ok ? "ok  " : "FAIL"} ${result.name}${time}\n`);
+  }
+
+  /** @param {string | Buffer} chunk @param {unknown} _encoding @param {() => void} next */
+  _transform(chunk, _encoding, next) {
+    this.parser.write(chunk);
+    next();
+  }
+
+  /** @param {() => void} next */
+  _flush(next) {
+    this.parser.once("complete", (results) => {
+      const { passed, failed, skipped, todo } = this.count;
+      const all = !results.ok && failed === 0 ? results.fail || 1 : failed;
+      this.push(`${skipped} skipped, ${todo} todo\n${passed} passed, ${all} failed\n`);
+      next();
+    });
+    this.parser.end();
+  }
+}
