@@ -1,0 +1,45 @@
+import { container, type DependencyContainer, type InjectionToken } from "tsyringe";
+import { Log } from "./log.ts";
+import { Marketplace } from "./marketplace.ts";
+import { Options, type Plugin, type PluginClass } from "./plugin.ts";
+import { Keys } from "./store/keys.ts";
+import { Ledger } from "./store/ledger.ts";
+
+/**
+ * The parts list: what a plugin's constructor may ask for. Three nested containers: process, generation, and one for each
+ * plugin instance, which holds its options. Nothing is resolved per request.
+ */
+export interface ProcessParts {
+  log: Log;
+}
+
+export interface GenerationParts {
+  keys: Keys;
+  ledger: Ledger;
+  marketplace: Marketplace;
+}
+
+/** Abstract classes are tokens at run time, which tsyringe's types do not say. */
+const token = <T>(type: abstract new (...parts: never[]) => T): InjectionToken<T> =>
+  type as unknown as InjectionToken<T>;
+
+export function processContainer(parts: ProcessParts): DependencyContainer {
+  return container.createChildContainer().register(token(Log), { useValue: parts.log });
+}
+
+export function generationContainer(parent: DependencyContainer, parts: GenerationParts): DependencyContainer {
+  return parent
+    .createChildContainer()
+    .register(token(Keys), { useValue: parts.keys })
+    .register(token(Ledger), { useValue: parts.ledger })
+    .register(token(Marketplace), { useValue: parts.marketplace });
+}
+
+/**
+ * One plugin instance with its own options.
+ * @throws Error that names the constructor's parameter that cannot be injected.
+ */
+export function buildPlugin(parent: DependencyContainer, Class: PluginClass, options: unknown): Plugin {
+  const own = parent.createChildContainer().register(Options, { useValue: options });
+  return own.resolve(Class as unknown as InjectionToken<Plugin>);
+}

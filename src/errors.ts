@@ -1,0 +1,158 @@
+/**
+ * Everything the gateway itself can refuse, in one table: the HTTP status, what went wrong, how to mend it, and whether
+ * asking again can help. A protocol renders an entry in its own dialect; nothing else decides what a refusal says.
+ */
+
+interface Refusal {
+  status: number;
+  /** The kind of fault, mapped by each protocol to its own error type. */
+  kind: ErrorKind;
+  message: string;
+  /** How to mend it, appended to the message. */
+  hint?: string;
+  /** False adds `x-should-retry: false`, which stops clients that would otherwise ask again for minutes. */
+  retry: boolean;
+}
+
+export type ErrorKind =
+  | "invalid"
+  | "authentication"
+  | "billing"
+  | "permission"
+  | "not_found"
+  | "conflict"
+  | "too_large"
+  | "rate_limit"
+  | "internal"
+  | "overloaded"
+  | "upstream"
+  | "timeout";
+
+const refuse = (status: number, kind: ErrorKind, message: string, hint?: string, retry = false): Refusal => ({
+  status,
+  kind,
+  message,
+  retry,
+  ...(hint === undefined ? {} : { hint }),
+});
+
+export const REFUSALS = {
+  bad_request: refuse(400, "invalid", "The request is not well-formed HTTP."),
+  bad_target: refuse(
+    400,
+    "invalid",
+    "The request target is not acceptable.",
+    "Use a plain path without dot segments, backslashes, control characters or encoded delimiters.",
+  ),
+  headers_too_large: refuse(431, "too_large", "The request head is too large.", "At most 100 header lines and 16 KiB."),
+  target_too_long: refuse(414, "too_large", "The request target is too long.", "At most 8 KiB."),
+  method_not_allowed: refuse(405, "invalid", "This path does not answer that method."),
+  path_not_found: refuse(404, "not_found", "No such path."),
+  upgrade_required: refuse(426, "invalid", "WebSocket is not served here.", "Use a POST request with stream: true."),
+  missing_api_key: refuse(
+    401,
+    "authentication",
+    "No gateway key was sent.",
+    "Send it as Authorization: Bearer gw_…, x-api-key, x-goog-api-key or ?key=.",
+  ),
+  invalid_api_key: refuse(
+    401,
+    "authentication",
+    "This gateway key is not known.",
+    "Keys look like gw_<10 characters>_<43 characters>_<6 characters>; make one with: npm start -- keys create.",
+  ),
+  revoked_api_key: refuse(
+    401,
+    "authentication",
+    "This gateway key was revoked or has expired.",
+    "Ask the operator for a new one.",
+  ),
+  conflicting_api_keys: refuse(400, "invalid", "Two different gateway keys were sent.", "Send one."),
+  key_not_allowed: refuse(403, "permission", "This key may not do that."),
+  body_too_large: refuse(413, "too_large", "The request body is too large."),
+  body_timeout: refuse(408, "timeout", "The request body did not arrive in time.", undefined, true),
+  unsupported_encoding: refuse(
+    415,
+    "invalid",
+    "This content-encoding is not accepted.",
+    "Use identity, or one layer of gzip, deflate, br or zstd.",
+  ),
+  unsupported_media_type: refuse(
+    415,
+    "invalid",
+    "This content-type is not accepted here.",
+    "Use application/json in UTF-8.",
+  ),
+  invalid_json: refuse(400, "invalid", "The request body is not valid JSON."),
+  invalid_field: refuse(400, "invalid", "A field of the request has a wrong value."),
+  foreign_field: refuse(400, "invalid", "The request carries a field of another aggregation service.", "Remove it."),
+  model_not_found: refuse(404, "not_found", "No such model.", "GET /v1/models lists the models this key may use."),
+  not_served: refuse(400, "invalid", "No provider of this model speaks the protocol of this path."),
+  no_target: refuse(503, "overloaded", "No provider of this model is available at the moment.", undefined, true),
+  upstream_unreachable: refuse(502, "upstream", "The provider could not be reached.", undefined, true),
+  upstream_failed: refuse(502, "upstream", "The provider broke the connection before it answered.", undefined, true),
+  upstream_invalid: refuse(502, "upstream", "The provider's answer is not valid.", undefined, true),
+  upstream_redirect: refuse(
+    502,
+    "upstream",
+    "The provider answered with a redirect, which the gateway never follows.",
+    "Correct the provider's url in gateway.yaml.",
+  ),
+  upstream_truncated: refuse(502, "upstream", "The provider broke off in the middle of its answer.", undefined, true),
+  upstream_timeout: refuse(504, "timeout", "The provider did not answer in time.", undefined, true),
+  client_gone: refuse(499, "timeout", "The client closed the connection."),
+  plugin_failed: refuse(500, "internal", "A plugin of the gateway failed.", undefined, true),
+  internal: refuse(500, "internal", "The gateway failed.", undefined, true),
+  draining: refuse(503, "overloaded", "The gateway is shutting down.", undefined, true),
+} satisfies Record<string, Refusal>;
+
+export type ErrorCode = keyof typeof REFUSALS;
+
+export interface ErrorDetails {
+  /** Replaces the table's message. */
+  message?: string;
+  /** Replaces the table's hint. */
+  hint?: string;
+  /** The client's own field path that is at fault, like `messages.0.content`. */
+  param?: string;
+  /** Seconds after which asking again makes sense. */
+  retryAfter?: number;
+  /** Replaces the table's status; only for codes that stand for several. */
+  status?: number;
+  cause?: unknown;
+}
+
+/** A refusal or failure that reaches the client in the dialect of its protocol. */
+export class GatewayError extends Error {
+  override readonly name = "GatewayError";
+  readonly status: number;
+  readonly kind: ErrorKind;
+  readonly retry: boolean;
+  readonly param: string | undefined;
+  readonly retryAfter: number | undefined;
+  /** Which plugin and phase threw it, like `models.route`; set once, centrally, by the chain. */
+  origin: string | undefined;
+
+  constructor(
+    readonly code: ErrorCode,
+    details: ErrorDetails = {},
+  ) {
+    const refusal: Refusal = REFUSALS[code];
+    const hint = details.hint ?? (details.message === undefined ? refusal.hint : undefined);
+    const message = details.message ?? refusal.message;
+    super(
+      hint === undefined ? message : `${message} ${hint}`,
+      details.cause === undefined ? undefined : { cause: details.cause },
+    );
+    this.status = details.status ?? refusal.status;
+    this.kind = refusal.kind;
+    this.retry = refusal.retry;
+    this.param = details.param;
+    this.retryAfter = details.retryAfter;
+  }
+
+  /** Any thrown value as a GatewayError; a foreign one becomes `code`, with the original as its cause. */
+  static from(thrown: unknown, code: ErrorCode = "internal"): GatewayError {
+    return thrown instanceof GatewayError ? thrown : new GatewayError(code, { cause: thrown });
+  }
+}

@@ -1,0 +1,226 @@
+import type { Body } from "./downstream/body.ts";
+import type { Form } from "./downstream/receive.ts";
+import type { GatewayError } from "./errors.ts";
+import type { Operation, Protocol } from "./protocol.ts";
+import type { Price, Usage } from "./usage.ts";
+import type { HeaderList } from "./wire/headers.ts";
+import type { Query } from "./wire/query.ts";
+import type { Edit } from "./wire/splice.ts";
+
+/** Who holds a gateway key. */
+export interface Caller {
+  /** The key's public id, safe in logs. */
+  id: string;
+  /** The name the operator gave it. */
+  name: string;
+  /** Model names it may use; undefined: all. */
+  models?: readonly string[];
+}
+
+/** An account at a vendor's address, as gateway.yaml tells. */
+export interface Provider {
+  name: string;
+  /** Address that ends with the version segment, without a trailing slash. */
+  url: URL;
+  /** What we show the provider; undefined: nothing is sent. */
+  credential?: string;
+  /** Header for the credential, where it is not the protocol's usual one. */
+  header?: string;
+  /** Protocol names, best first. */
+  speaks: readonly string[];
+  /** Client headers that go upstream besides the protocol's own. */
+  forward: readonly string[];
+  timeouts: Timeouts;
+}
+
+/** Milliseconds. */
+export interface Timeouts {
+  connect: number;
+  /** From the request being sent to the answer's head. */
+  first_byte: number;
+  /** Between two pieces of an answer. */
+  idle: number;
+  /** From start to end of an attempt. */
+  total: number;
+}
+
+/** A provider and the vendor's name of a model there. */
+export interface Target {
+  provider: Provider;
+  model: string;
+  weight: number;
+}
+
+/** A name clients may use: an entry of the marketplace. */
+export interface Model {
+  id: string;
+  name: string;
+  description?: string;
+  aliases: readonly string[];
+  /** Unix seconds. */
+  created: number;
+  /** Tokens that fit in. */
+  context?: number;
+  /** Tokens that come out at most. */
+  output?: number;
+  can: readonly string[];
+  price: Price;
+  targets: readonly Target[];
+  fallback: readonly string[];
+}
+
+/** One try at one target. */
+export interface Attempt {
+  readonly target: Target;
+  /** The protocol spoken upstream. */
+  protocol: Protocol;
+  method: string;
+  /** Path and query below the provider's origin. */
+  path: string;
+  /** What goes upstream; framing headers are the engine's business. */
+  headers: HeaderList;
+  /** Changes to the exchange's body for this attempt only. */
+  edits: Edit[];
+  /** Milliseconds since the exchange began. */
+  readonly startedAt: number;
+  status?: number;
+  /** The provider's own id of this request, for the log. */
+  requestId?: string;
+  error?: GatewayError;
+}
+
+/** The head of an upstream's answer; stages and plugins of the response phase may change it. */
+export interface Head {
+  status: number;
+  headers: HeaderList;
+  /** How the body is framed when it is a stream; undefined for a body that comes in pieces. */
+  framing?: "sse" | "array" | undefined;
+}
+
+export type Outcome = "completed" | "aborted" | "upstream_error" | "rejected" | "failed";
+
+/** What the engine knows of a request before any plugin has seen it. */
+export interface Arrival {
+  id: string;
+  /** Unix milliseconds. */
+  time: number;
+  /** `performance.now()` at arrival. */
+  clock: number;
+  method: string;
+  /** Path without query, in its canonical form. */
+  path: string;
+  query: Query;
+  headers: HeaderList;
+  /** Everything that may be a gateway key, in the order of its places; already taken out of headers and query. */
+  credentials: readonly string[];
+  protocol: Protocol;
+  operation: Operation;
+  /** The model that the path names, if it does. */
+  pathModel?: string;
+  remote: string;
+}
+
+/** A request and its response, from the head's arrival to the ledger entry. Plugins share it; the engine owns its end. */
+export class Exchange {
+  readonly id: string;
+  readonly time: number;
+  readonly clock: number;
+  readonly method: string;
+  readonly path: string;
+  readonly query: Query;
+  readonly headers: HeaderList;
+  readonly credentials: readonly string[];
+  readonly protocol: Protocol;
+  readonly operation: Operation;
+  readonly pathModel: string | undefined;
+  readonly remote: string;
+
+  /** The request's bytes; set before the request phase. */
+  declare body: Body;
+  /** Changes to the body that hold for every attempt. */
+  readonly edits: Edit[] = [];
+  /** Set for a multipart request; the body then holds only the form's first bytes. */
+  form: Form | undefined;
+  caller: Caller | undefined;
+  /** The name the client asked for. */
+  asked: string | undefined;
+  model: Model | undefined;
+  /** Best first. */
+  targets: Target[] = [];
+  readonly attempts: Attempt[] = [];
+  usage: Usage | undefined;
+  /** Things the client should know, sent as `gateway-notice` headers. */
+  readonly notices: string[] = [];
+  /** True once the answer is known to be a stream. */
+  streaming = false;
+  /** Status sent downstream; 0 before. */
+  status = 0;
+  outcome: Outcome = "completed";
+  error: GatewayError | undefined;
+  /** Bytes of the answer's body written downstream. */
+  written = 0;
+  /** Milliseconds from arrival to the first byte of the answer's body. */
+  firstByte: number | undefined;
+
+  private controller: AbortController | undefined;
+  private gone = false;
+  private readonly leaving: (() => void)[] = [];
+
+  constructor(arrival: Arrival) {
+    this.id = arrival.id;
+    this.time = arrival.time;
+    this.clock = arrival.clock;
+    this.method = arrival.method;
+    this.path = arrival.path;
+    this.query = arrival.query;
+    this.headers = arrival.headers;
+    this.credentials = arrival.credentials;
+    this.protocol = arrival.protocol;
+    this.operation = arrival.operation;
+    this.pathModel = arrival.pathModel;
+    this.remote = arrival.remote;
+  }
+
+  /** Milliseconds since arrival. */
+  get elapsed(): number {
+    return performance.now() - this.clock;
+  }
+
+  /** True once the client has left. */
+  get aborted(): boolean {
+    return this.gone;
+  }
+
+  /** Fires when the client leaves. Made on demand: most exchanges never need one. */
+  get signal(): AbortSignal {
+    if (!this.controller) {
+      this.controller = new AbortController();
+      if (this.gone) this.controller.abort();
+    }
+    return this.controller.signal;
+  }
+
+  /** Runs `leave` when the client leaves, at once if it has; the answer takes it back. */
+  onAbort(leave: () => void): () => void {
+    if (this.gone) {
+      leave();
+      return () => {};
+    }
+    this.leaving.push(leave);
+    return () => {
+      const at = this.leaving.indexOf(leave);
+      if (at >= 0) this.leaving.splice(at, 1);
+    };
+  }
+
+  /** The client has left. Called by the engine, once. */
+  abort(): void {
+    if (this.gone) return;
+    this.gone = true;
+    this.controller?.abort();
+    for (const leave of this.leaving.splice(0)) leave();
+  }
+
+  /** Writes a whole frame downstream now, between two frames of the answer; set by the engine while a stream is open. */
+  push: ((bytes: Buffer) => void) | undefined;
+}

@@ -1,0 +1,69 @@
+import type { Caller, Model } from "./exchange.ts";
+
+/** The list of models that clients may name. */
+export class Marketplace {
+  private readonly byName = new Map<string, Model>();
+  /** Aliases that end in `*`, longest first. */
+  private readonly byPrefix: { prefix: string; model: Model }[] = [];
+
+  constructor(readonly models: readonly Model[]) {
+    for (const model of models) {
+      this.byName.set(model.id, model);
+      for (const alias of model.aliases) {
+        if (alias.endsWith("*")) this.byPrefix.push({ prefix: alias.slice(0, -1), model });
+        else this.byName.set(alias, model);
+      }
+    }
+    this.byPrefix.sort((a, b) => b.prefix.length - a.prefix.length);
+  }
+
+  /** The model of that name or alias, if the caller may use it; a name is matched to the letter. */
+  find(name: string, caller?: Caller): Model | undefined {
+    const model = this.byName.get(name) ?? this.byPrefix.find((alias) => name.startsWith(alias.prefix))?.model;
+    return model && allowed(model, caller) ? model : undefined;
+  }
+
+  /** What the caller may use, in the order of gateway.yaml. */
+  list(caller?: Caller): Model[] {
+    return this.models.filter((model) => allowed(model, caller));
+  }
+
+  /** Up to three names the caller may use that look like this one. */
+  near(name: string, caller?: Caller): string[] {
+    const asked = name.toLowerCase();
+    return this.list(caller)
+      .map((model) => ({ id: model.id, distance: distance(asked, model.id.toLowerCase()) }))
+      .filter(
+        ({ id, distance }) => distance <= Math.max(2, Math.min(asked.length, id.length) / 3) || related(asked, id),
+      )
+      .sort((a, b) => a.distance - b.distance)
+      .slice(0, 3)
+      .map(({ id }) => id);
+  }
+}
+
+const allowed = (model: Model, caller: Caller | undefined): boolean =>
+  !caller?.models || caller.models.includes(model.id);
+
+const related = (asked: string, id: string): boolean => asked.length >= 4 && (id.includes(asked) || asked.includes(id));
+
+/** Edits (insert, delete, replace, swap) between two short texts; long ones are cut, as only nearness is of interest. */
+export function distance(a: string, b: string): number {
+  const left = a.slice(0, 64);
+  const right = b.slice(0, 64);
+  let before: number[] = [];
+  let row = Array.from({ length: right.length + 1 }, (_, j) => j);
+  for (let i = 1; i <= left.length; i++) {
+    const next = [i];
+    for (let j = 1; j <= right.length; j++) {
+      const same = left[i - 1] === right[j - 1];
+      let best = Math.min((row[j] ?? 0) + 1, (next[j - 1] ?? 0) + 1, (row[j - 1] ?? 0) + (same ? 0 : 1));
+      const swapped = i > 1 && j > 1 && left[i - 1] === right[j - 2] && left[i - 2] === right[j - 1];
+      if (swapped) best = Math.min(best, (before[j - 2] ?? 0) + 1);
+      next.push(best);
+    }
+    before = row;
+    row = next;
+  }
+  return row[right.length] ?? 0;
+}

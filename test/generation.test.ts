@@ -1,0 +1,137 @@
+import t from "tap";
+import { asking, startGateway } from "./support/gateway.ts";
+
+const YAML = `providers: { demo: { url: "demo:" } }
+models: { echo: { targets: [demo:echo] } }
+`;
+const chained = (plugins: string, names: string) =>
+  `${YAML}plugins: { ${plugins} }\nchains: { llm: [${names}], read: [auth] }\n`;
+const BODY = '{"model":"echo","messages":[{"role":"user","content":"hi"}]}';
+const ask = (url: string) => fetch(`${url}/v1/chat/completions`, { method: "POST", headers: asking(), body: BODY });
+
+const STAMP = `
+import { inject, injectable } from "tsyringe";
+import { z } from "zod";
+import { type Exchange, type Head, Marketplace, Options, type Plugin } from "model-gateway";
+
+@injectable()
+export default class Stamp implements Plugin {
+  static options = z.strictObject({ text: z.string() });
+  static after = ["auth"];
+  constructor(private readonly market: Marketplace, @inject(Options) private readonly options: { text: string }) {}
+  response(_exchange: Exchange, head: Head) {
+    head.headers.set("x-stamp", this.options.text + this.market.models.length);
+  }
+}
+`;
+
+t.test("a plugin outside the checkout is built with its options and the gateway's own parts", async (t) => {
+  const { url } = await startGateway(
+    t,
+    chained("stamp: { from: ./stamp.ts, text: v }", "sse, auth, stamp, models, rewrite, usage"),
+    { "stamp.ts": STAMP },
+  );
+  const response = await ask(url);
+  t.equal(response.headers.get("x-stamp"), "v1");
+  t.equal(response.status, 200);
+});
+
+t.test("what cannot run is refused at start, with file, field and reason", async (t) => {
+  const wrong: [string, string, string, RegExp][] = [
+    ["a syntax error", "export default class {", "p", /p\.ts/],
+    ["no class", "export default 5;", "p", /p\.ts.*default export must be a class/s],
+    ["no phase", "export default class P { acces() {} }", "p", /p\.ts.*fills no phase; it has acces/s],
+    [
+      "options that are no schema",
+      "export default class P { static options = {}; access() {} }",
+      "p",
+      /p\.ts.*static options must be a zod schema/s,
+    ],
+    [
+      "an order that is not kept",
+      'export default class P { static after = ["rewrite"]; access() {} }',
+      "p",
+      /p\.ts.*p must stand after rewrite/s,
+    ],
+    [
+      "a part that does not exist",
+      'import { injectable } from "tsyringe";\nclass Nothing { constructor(readonly x: string) {} }\n@injectable() export default class P { constructor(readonly nothing: Nothing) {} access() {} }',
+      "p",
+      /p\.ts.*cannot be built.*nothing/s,
+    ],
+    [
+      "a start that fails",
+      'export default class P { access() {} start() { throw new Error("no disk"); } }',
+      "p",
+      /no disk/,
+    ],
+  ];
+  for (const [name, text, plugin, reason] of wrong) {
+    const started = startGateway(
+      t,
+      chained(`${plugin}: { from: ./p.ts }`, `sse, auth, ${plugin}, models, rewrite, usage`),
+      { "p.ts": text },
+    );
+    await t.rejects(started, { message: reason }, name);
+  }
+});
+
+t.test("plugins start in order and close in reverse, even when one of them throws", async (t) => {
+  const noting = (name: string, extra = "") =>
+    `export default class P { access() {} start() { (globalThis as any).order.push("start ${name}"); } close() { (globalThis as any).order.push("close ${name}"); ${extra} } }`;
+  const order: string[] = [];
+  (globalThis as { order?: string[] }).order = order;
+  t.teardown(() => delete (globalThis as { order?: string[] }).order);
+  const files = { "a.ts": noting("a"), "b.ts": noting("b", "throw new Error();") };
+  await t.test("running", async (t) => {
+    await startGateway(
+      t,
+      chained("a: { from: ./a.ts }, b: { from: ./b.ts }", "sse, auth, a, b, models, rewrite, usage"),
+      files,
+    );
+  });
+  t.same(order, ["start a", "start b", "close b", "close a"]);
+});
+
+t.test("a plugin that throws fails only its request, is named in the log and not in the answer", async (t) => {
+  const files = {
+    "p.ts":
+      'export default class P { request(exchange: { query: { has(name: string): boolean } }) { if (exchange.query.has("bad")) throw new Error("secret reason"); } }',
+  };
+  const running = await startGateway(t, chained("p: { from: ./p.ts }", "sse, auth, p, models, rewrite, usage"), files);
+  const bad = await fetch(`${running.url}/v1/chat/completions?bad=1`, {
+    method: "POST",
+    headers: asking(),
+    body: BODY,
+  });
+  t.equal(bad.status, 500);
+  t.notMatch(await bad.text(), /secret|p\.request/);
+  t.match(running.log.lines.at(-1)?.fields, {
+    error: { code: "plugin_failed", origin: "p.request", cause: /secret reason/ },
+  });
+  t.equal((await ask(running.url)).status, 200);
+});
+
+t.test("GET / and the preflights of clients answer without a key", async (t) => {
+  const { url } = await startGateway(t, YAML);
+  const root = await fetch(url);
+  const { service, paths } = (await root.json()) as { service: string; paths: string[] };
+  t.equal(service, "model-gateway");
+  t.ok(paths.includes("/v1/chat/completions"));
+  for (const path of ["/", "/api/hello"]) {
+    const head = await fetch(url + path, { method: "HEAD" });
+    t.equal(head.status, 200);
+    t.equal(await head.text(), "");
+  }
+});
+
+t.test("a path of the operator's own is served like the protocol's usual one", async (t) => {
+  const { url } = await startGateway(
+    t,
+    `${YAML}paths:\n  /acme/talk: { protocol: openai-chat, use: llm }\n  /v1/messages: { protocol: anthropic-messages, use: llm }\n`,
+  );
+  t.equal((await fetch(`${url}/acme/talk`, { method: "POST", headers: asking(), body: BODY })).status, 200);
+  t.equal((await ask(url)).status, 404, "and nothing else is");
+  const counted = await fetch(`${url}/v1/messages/count_tokens`, { method: "POST", headers: asking(), body: BODY });
+  t.equal(counted.status, 200, "what lies below a mounted path comes with it");
+});
