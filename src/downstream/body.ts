@@ -1,0 +1,278 @@
+import type { IncomingMessage } from "node:http";
+import { GatewayError } from "../errors.ts";
+import { JsonError, type Member, type Scan, Scanner } from "../wire/json.ts";
+import { type Coding, checkMediaType, type Decoder, decoder, readCoding } from "./coding.ts";
+
+/** Longest name of a model, in bytes. */
+const MAX_MODEL = 256;
+/** How many times its size a compressed body may have once decoded, and from what decoded size on that counts. */
+const MAX_RATIO = 100;
+const RATIO_FROM = 1 << 20;
+
+/** A request's body: the bytes that came, and where its top-level members stand. Parsed when somebody asks. */
+export class Body {
+  static readonly empty = new Body([], undefined);
+
+  readonly length: number;
+  private joined: Buffer | undefined;
+  private parsed: { value: unknown } | undefined;
+
+  constructor(
+    private held: readonly Buffer[],
+    readonly scan: Scan | undefined,
+  ) {
+    this.length = held.reduce((sum, piece) => sum + piece.length, 0);
+  }
+
+  /** The bytes as they came, decoded if they were compressed; one piece once they have been joined. */
+  get pieces(): readonly Buffer[] {
+    return this.held;
+  }
+
+  /** A top-level member. */
+  member(name: string): Member | undefined {
+    return this.scan?.find(name);
+  }
+
+  /** Bytes `start` to `end`; copied only when several pieces hold them. */
+  slice(start: number, end: number): Buffer {
+    const parts: Buffer[] = [];
+    let base = 0;
+    for (const piece of this.held) {
+      const from = Math.max(start - base, 0);
+      const to = Math.min(end - base, piece.length);
+      if (from < to) parts.push(from === 0 && to === piece.length ? piece : piece.subarray(from, to));
+      base += piece.length;
+      if (base >= end) break;
+    }
+    return parts.length === 1 ? (parts[0] as Buffer) : Buffer.concat(parts);
+  }
+
+  /** The value of a top-level member, parsed; undefined when there is no such member. */
+  value(name: string): unknown {
+    const member = this.member(name);
+    return member && JSON.parse(this.slice(member.start, member.end).toString());
+  }
+
+  /** The whole body, parsed once; what it answers is shared. @throws GatewayError `invalid_json` */
+  json(): unknown {
+    if (!this.parsed) {
+      try {
+        this.parsed = { value: JSON.parse(this.bytes().toString()) };
+      } catch (cause) {
+        throw new GatewayError("invalid_json", { cause });
+      }
+    }
+    return this.parsed.value;
+  }
+
+  /** The whole body in one buffer, joined once. */
+  bytes(): Buffer {
+    if (!this.joined) {
+      this.joined = this.held.length === 1 ? (this.held[0] as Buffer) : Buffer.concat(this.held);
+      if (this.held.length > 1) this.held = [this.joined];
+    }
+    return this.joined;
+  }
+}
+
+export interface BodyLimits {
+  /** Bytes of a body, as it comes and as it is once decoded. */
+  maxBytes: number;
+  /** Milliseconds without a byte. */
+  idle: number;
+}
+
+/**
+ * Reads a request's body, and scans it while it arrives when it is JSON. On failure what still comes is thrown away
+ * unread; the refusal should close the connection.
+ * @throws GatewayError `body_too_large`, `body_timeout`, `client_gone`, `unsupported_encoding`, `unsupported_media_type`,
+ * `invalid_json`, `bad_request`
+ */
+export async function readBody(
+  request: IncomingMessage,
+  limits: BodyLimits,
+  options: { json: boolean },
+): Promise<Body> {
+  const { headers } = request;
+  if (options.json) checkMediaType(headers["content-type"]);
+  const coding = readCoding(headers["content-encoding"]);
+  const announced = headers["content-length"];
+  if (announced !== undefined && Number(announced) > limits.maxBytes) {
+    request.resume();
+    throw tooLarge(limits.maxBytes);
+  }
+  if (announced === undefined ? headers["transfer-encoding"] === undefined : Number(announced) === 0) {
+    if (options.json) throw empty();
+    return Body.empty;
+  }
+  return new Promise((resolve, reject) => new Reading(request, limits, options.json, coding, resolve, reject));
+}
+
+/** One body on its way in. */
+class Reading {
+  private readonly pieces: Buffer[] = [];
+  private received = 0;
+  private length = 0;
+  private readonly scanner: Scanner | undefined;
+  private readonly decoder: Decoder | undefined;
+  private readonly timer: NodeJS.Timeout;
+  private over = false;
+
+  constructor(
+    private readonly request: IncomingMessage,
+    private readonly limits: BodyLimits,
+    json: boolean,
+    coding: Coding | undefined,
+    private readonly resolve: (body: Body) => void,
+    private readonly reject: (error: GatewayError) => void,
+  ) {
+    this.scanner = json ? new Scanner() : undefined;
+    this.timer = setTimeout(() => this.fail(new GatewayError("body_timeout")), limits.idle);
+    if (coding) this.decoder = this.decode(coding);
+    request.on("data", this.receive);
+    request.on("end", this.finish);
+    request.on("error", this.leave);
+    request.on("close", this.leave);
+    if (request.destroyed) this.leave();
+  }
+
+  private readonly receive = (chunk: Buffer): void => {
+    this.timer.refresh();
+    this.received += chunk.length;
+    if (this.received > this.limits.maxBytes) this.fail(tooLarge(this.limits.maxBytes));
+    else if (this.decoder) this.decoder.write(chunk);
+    else this.take(chunk);
+  };
+
+  private readonly finish = (): void => {
+    if (this.decoder) this.decoder.end();
+    else this.complete();
+  };
+
+  private readonly leave = (): void => {
+    if (!this.request.complete) this.fail(new GatewayError("client_gone"));
+  };
+
+  private take(piece: Buffer): void {
+    if (this.over) return;
+    this.length += piece.length;
+    this.pieces.push(piece);
+    try {
+      this.scanner?.push(piece);
+    } catch (error) {
+      this.fail(refusal(error));
+    }
+  }
+
+  private complete(): void {
+    if (this.over) return;
+    try {
+      const scan = this.scanner?.end();
+      if (scan && scan.kind !== "object")
+        throw new GatewayError("invalid_json", {
+          message: `The request body must be a JSON object, not ${article(scan.kind)}.`,
+        });
+      this.stop();
+      this.resolve(this.length === 0 ? Body.empty : new Body(this.pieces, scan));
+    } catch (error) {
+      this.fail(refusal(error));
+    }
+  }
+
+  /** Decoded pieces come later; a bomb is recognised by its size against what has been received. */
+  private decode(coding: Coding): Decoder {
+    return decoder(coding, {
+      piece: (piece) => {
+        if (this.over) return;
+        const maxBytes = this.limits.maxBytes;
+        const length = this.length + piece.length;
+        if (length > maxBytes) this.fail(tooLarge(maxBytes, "decoded "));
+        else if (length > RATIO_FROM && length > MAX_RATIO * this.received) this.fail(bomb());
+        else this.take(piece);
+      },
+      end: () => this.complete(),
+      error: (cause) => this.fail(broken(coding, cause)),
+    });
+  }
+
+  private fail(error: GatewayError): void {
+    if (this.over) return;
+    this.stop();
+    this.request.on("error", ignore);
+    this.request.resume();
+    this.reject(error);
+  }
+
+  private stop(): void {
+    this.over = true;
+    clearTimeout(this.timer);
+    this.decoder?.destroy();
+    this.request.off("data", this.receive);
+    this.request.off("end", this.finish);
+    this.request.off("error", this.leave);
+    this.request.off("close", this.leave);
+  }
+}
+
+const ignore = (): void => {};
+
+const empty = (): GatewayError =>
+  new GatewayError("invalid_json", { message: "The request body is empty.", hint: "Send a JSON object." });
+
+function tooLarge(maxBytes: number, what = ""): GatewayError {
+  const limit = Number((maxBytes / 2 ** 20).toFixed(2));
+  return new GatewayError("body_too_large", { message: `The ${what}request body is larger than ${limit} MiB.` });
+}
+
+const bomb = (): GatewayError =>
+  new GatewayError("body_too_large", {
+    message: `The request body grows to more than ${MAX_RATIO} times its size when it is decoded.`,
+    hint: "Send it without content-encoding.",
+  });
+
+const broken = (coding: Coding, cause: Error): GatewayError =>
+  new GatewayError("bad_request", {
+    message: `The request body is not valid ${coding}, as its content-encoding says.`,
+    hint: "Compress it again, or send it without content-encoding.",
+    cause,
+  });
+
+/** What the scanner says, in words for the one who sent the body. */
+function refusal(error: unknown): GatewayError {
+  if (!(error instanceof JsonError)) return GatewayError.from(error);
+  if (error.fault === "empty") return empty();
+  return new GatewayError("invalid_json", {
+    message: `The request body is not valid JSON. ${error.message}`,
+    cause: error,
+  });
+}
+
+const article = (kind: string): string =>
+  /^(?:true|false|null)$/.test(kind) ? kind : `${/^[ao]/.test(kind) ? "an" : "a"} ${kind}`;
+
+/**
+ * The name of the model that a body asks for, taken literally: nothing is trimmed or folded.
+ * @throws GatewayError `invalid_field`
+ */
+export function readModel(body: Body): string {
+  const member = body.member("model");
+  if (!member) throw badModel("The request names no model.", 'Send "model" with a name that GET /v1/models lists.');
+  if (member.kind !== "string") throw badModel(`model must be a string, not ${article(member.kind)}.`);
+  // An escape has six bytes for at least one: a longer value need not be parsed to be too long.
+  if (member.end - member.start > 6 * MAX_MODEL + 2) throw longModel();
+  const model = body.value("model") as string;
+  if (model === "") throw badModel("model is empty.", "Send a name that GET /v1/models lists.");
+  if (Buffer.byteLength(model) > MAX_MODEL) throw longModel();
+  if (!model.isWellFormed()) throw badModel("model holds half of a surrogate pair.", "Write the character whole.");
+  if (/\p{Cc}/u.test(model)) throw badModel("model holds a control character.", "Remove it.");
+  if (model !== model.trim()) throw badModel("model begins or ends with white space.", "Remove it.");
+  return model;
+}
+
+const longModel = (): GatewayError =>
+  badModel(`model is longer than ${MAX_MODEL} bytes.`, "Send a name that GET /v1/models lists.");
+
+function badModel(message: string, hint?: string): GatewayError {
+  return new GatewayError("invalid_field", { message, param: "model", ...(hint === undefined ? {} : { hint }) });
+}

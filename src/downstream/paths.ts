@@ -1,0 +1,154 @@
+import type { Chain } from "../chain.ts";
+import { GatewayError } from "../errors.ts";
+import type { Plugin } from "../plugin.ts";
+import type { Operation, Protocol } from "../protocol.ts";
+import type { HeaderList } from "../wire/headers.ts";
+import type { Query } from "../wire/query.ts";
+
+/** A path of gateway.yaml, ready to take requests. */
+export interface Mount {
+  /** Its last segment may be `*`. */
+  pattern: string;
+  chain: Chain;
+  /** Absent on a path that a plugin serves. */
+  protocol?: Protocol;
+  /** The path of the protocol it stands for, where the operator chose another. */
+  as?: string;
+  /** The plugin that serves it. */
+  serve?: Plugin;
+}
+
+/** Where a request goes. */
+export interface Destination {
+  chain: Chain;
+  protocol: Protocol;
+  operation: Operation;
+  pathModel?: string;
+  serve?: Plugin;
+  /** The path in the form that is served, and what was changed in it, for a notice. */
+  path: string;
+  notice?: string;
+}
+
+/** The operation of a path that a plugin serves. */
+const SERVED: Operation = {
+  name: "serve",
+  method: "GET",
+  body: "json",
+  streams: false,
+  framing: "sse",
+  generates: false,
+  upstream: () => "/",
+};
+
+/** Finds the mount of a request, forgiving the usual mistakes in a base address; never redirects. */
+export class Paths {
+  private readonly exact = new Map<string, Mount[]>();
+  private readonly open: Mount[] = [];
+  private readonly segments: readonly string[];
+  private readonly common: Protocol;
+
+  constructor(
+    mounts: readonly Mount[],
+    private readonly protocols: readonly Protocol[],
+  ) {
+    for (const mount of mounts) {
+      if (mount.pattern.endsWith("/*")) this.open.push(mount);
+      else this.exact.set(mount.pattern, [...(this.exact.get(mount.pattern) ?? []), mount]);
+    }
+    this.open.sort((a, b) => b.pattern.length - a.pattern.length);
+    const first = mounts
+      .map((mount) => mount.pattern.split("/")[1] as string)
+      .filter((segment) => /^v\d/.test(segment));
+    this.segments = [...new Set(first)];
+    this.common = protocols.find((protocol) => protocol.common) ?? (protocols[0] as Protocol);
+  }
+
+  /**
+   * @param raw the path as it came, without the query.
+   * @throws GatewayError `path_not_found`, `method_not_allowed`, or what the protocol finds wrong.
+   */
+  find(method: string, raw: string, query: Query, headers: HeaderList): Destination {
+    const clean = this.fold(raw);
+    const candidates = [clean, ...this.segments.map((segment) => `/${segment}${clean}`)];
+    for (const path of candidates) {
+      const found = this.look(method, path, query, headers);
+      if (!found) continue;
+      return path === raw ? found : { ...found, notice: `${raw} read as ${path}; correct the base address` };
+    }
+    throw this.missing(method, raw, candidates);
+  }
+
+  /** The protocol whose clients send such a request; decides the dialect of refusals. */
+  dialect(path: string, headers: HeaderList): Protocol {
+    return this.protocols.find((protocol) => !protocol.common && protocol.recognises(path, headers)) ?? this.common;
+  }
+
+  /** Every path that is served, in the order of gateway.yaml. */
+  served(): string[] {
+    return [...this.exact.keys(), ...this.open.map((mount) => mount.pattern)];
+  }
+
+  /** Doubled slashes, a trailing slash and a doubled version segment: `/v1/v1/x`, `/v1beta/v1/x` → the last one. */
+  private fold(raw: string): string {
+    let path = raw.includes("//") ? raw.replaceAll(/\/{2,}/g, "/") : raw;
+    if (path.length > 1 && path.endsWith("/")) path = path.slice(0, -1);
+    for (;;) {
+      const [, first, second] = path.split("/", 3);
+      if (!first || !second || !this.segments.includes(first) || !this.segments.includes(second)) return path;
+      path = path.slice(first.length + 1);
+    }
+  }
+
+  private look(method: string, path: string, query: Query, headers: HeaderList): Destination | undefined {
+    const asked = method === "HEAD" ? "GET" : method;
+    for (const { pattern, protocol, chain, serve, as = pattern } of this.mountsOf(path)) {
+      if (serve && asked === "GET")
+        return { chain, protocol: this.dialect(path, headers), operation: SERVED, serve, path };
+      const rest = pattern.endsWith("*") ? path.slice(pattern.length - 1) : "";
+      const located = asked === "POST" ? protocol?.locate(as, rest, query) : undefined;
+      if (!protocol || !located) continue;
+      const { operation, model } = located;
+      return { chain, protocol, operation, path, ...(model === undefined ? {} : { pathModel: model }) };
+    }
+    return undefined;
+  }
+
+  /** What may answer a path: exact mounts, open ones, and a served path above it (`/v1/models/some/id`). */
+  private mountsOf(path: string): Mount[] {
+    const exact = this.exact.get(path);
+    if (exact?.some((mount) => mount.protocol)) return exact;
+    const open = this.open.filter(
+      (mount) => path.startsWith(mount.pattern.slice(0, -1)) && path.length >= mount.pattern.length,
+    );
+    const served = [...this.exact.values()]
+      .flat()
+      .filter((mount) => mount.serve && path.startsWith(`${mount.pattern}/`));
+    return [...(exact ?? []), ...open, ...served];
+  }
+
+  private missing(method: string, raw: string, candidates: readonly string[]): GatewayError {
+    const other = candidates
+      .map((path) => this.methodOf(path))
+      .find((found) => found !== undefined && found !== method);
+    if (other)
+      return new GatewayError("method_not_allowed", {
+        message: `${raw} does not answer ${method}.`,
+        hint: `Use ${other}.`,
+      });
+    return new GatewayError("path_not_found", {
+      message: `${method} ${raw} is not served here.`,
+      hint: `Set the client's base address to this host ${this.advice()}; GET / lists the paths.`,
+    });
+  }
+
+  /** A method that an exactly mounted path answers. */
+  private methodOf(path: string): string | undefined {
+    const mount = this.exact.get(path)?.[0];
+    return mount && (mount.protocol ? "POST" : "GET");
+  }
+
+  private advice(): string {
+    return `with /${this.segments[0] ?? ""} (most OpenAI-style clients) or without it (clients that add it themselves)`;
+  }
+}

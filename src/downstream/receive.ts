@@ -1,0 +1,97 @@
+import type { IncomingMessage, ServerResponse } from "node:http";
+import { GatewayError } from "../errors.ts";
+import type { Exchange } from "../exchange.ts";
+import { Body, type BodyLimits, readBody } from "./body.ts";
+import { boundaryOf, FieldFinder, type FieldSpan } from "./multipart.ts";
+
+/** A form whose files stream through to the provider. */
+export interface Form {
+  /** The value of its model field, and where that stands in the body. */
+  model: string;
+  span: FieldSpan;
+  /** What was read to find the field. */
+  pieces: readonly Buffer[];
+  /** What follows; undefined when `pieces` hold everything. */
+  rest: IncomingMessage | undefined;
+  /** Bytes of the whole; undefined when the client did not say. */
+  length: number | undefined;
+}
+
+/** Reads the body of an exchange, once its caller is known. */
+export type Receive = () => Promise<Body>;
+
+/** @param waiting the client waits for `100 Continue` before it sends the body. */
+export function receiver(
+  exchange: Exchange,
+  request: IncomingMessage,
+  response: ServerResponse,
+  limits: BodyLimits,
+  waiting: boolean,
+): Receive {
+  return async () => {
+    if (waiting) response.writeContinue();
+    if (exchange.operation.body === "json") return readBody(request, limits, { json: true });
+    exchange.form = await readForm(request, limits);
+    return new Body(exchange.form.pieces, undefined);
+  };
+}
+
+/**
+ * Reads a form as far as its `model` field, which says where it goes; the rest streams through. A form that has the field
+ * behind its files is kept up to the limit.
+ * @throws GatewayError `unsupported_media_type`, `body_too_large`, `invalid_field`, `client_gone`
+ */
+async function readForm(request: IncomingMessage, limits: BodyLimits): Promise<Form> {
+  const boundary = boundaryOf(request.headers["content-type"] ?? "");
+  if (boundary === undefined)
+    throw new GatewayError("unsupported_media_type", {
+      message: "This path takes multipart/form-data with a boundary.",
+    });
+  if (request.headers["content-encoding"])
+    throw new GatewayError("unsupported_encoding", { hint: "Send the form without content-encoding." });
+  const finder = new FieldFinder(boundary, "model");
+  const pieces: Buffer[] = [];
+  let length = 0;
+  const ended = await until(request, (piece) => {
+    pieces.push(piece);
+    length += piece.length;
+    finder.push(piece);
+    if (length > limits.maxBytes && !finder.found)
+      throw new GatewayError("body_too_large", {
+        message: "The form's model field was not among its first bytes.",
+        hint: "Put the field model before the files.",
+      });
+    return finder.found !== undefined;
+  });
+  if (!finder.found)
+    throw new GatewayError("invalid_field", { message: 'The form has no field "model".', param: "model" });
+  const declared = request.headers["content-length"];
+  const { span, value } = finder.found;
+  return {
+    model: value,
+    span,
+    pieces,
+    rest: ended ? undefined : request,
+    length: ended ? length : declared === undefined ? undefined : Number(declared),
+  };
+}
+
+/** Hands over pieces until `enough`; then the request is paused. True when it has ended. */
+function until(request: IncomingMessage, enough: (piece: Buffer) => boolean): Promise<boolean> {
+  return new Promise((resolve, reject) => {
+    const settle = (act: () => void) => {
+      request.off("data", onData).off("end", onEnd).off("close", onClose).pause();
+      act();
+    };
+    const onData = (piece: Buffer) => {
+      try {
+        if (enough(piece)) settle(() => resolve(false));
+      } catch (thrown) {
+        settle(() => reject(thrown));
+      }
+    };
+    const onEnd = () => settle(() => resolve(true));
+    const onClose = () => settle(() => reject(new GatewayError("client_gone")));
+    request.on("data", onData).once("end", onEnd).once("close", onClose);
+  });
+}

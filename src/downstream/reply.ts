@@ -1,0 +1,133 @@
+import type { IncomingMessage, ServerResponse } from "node:http";
+import { GatewayError } from "../errors.ts";
+import type { Exchange } from "../exchange.ts";
+import type { Answer, Stage } from "../plugin.ts";
+import type { Protocol } from "../protocol.ts";
+import type { Reached } from "../upstream/attempts.ts";
+import { Flow } from "./flow.ts";
+import { Outlet } from "./outlet.ts";
+
+/** Bytes of an unread request body that are read and thrown away, so that a refusal reaches a client that still sends. */
+const DRAIN_LIMIT = 64 * 1024 * 1024;
+
+/** Answers one exchange, once, in the client's own protocol. */
+export class Reply {
+  private readonly outlet: Outlet;
+  private flow: Flow | undefined;
+
+  constructor(
+    private readonly exchange: Exchange,
+    private readonly request: IncomingMessage,
+    response: ServerResponse,
+  ) {
+    this.outlet = new Outlet(response);
+  }
+
+  /** Head, then frames through the stages; settles when the answer has ended. */
+  stream(upstream: Reached, stages: readonly Stage[]): Promise<void> {
+    const { head } = upstream;
+    const { exchange } = this;
+    exchange.status = head.status;
+    const lines = head.headers.lines.concat(ownLines(exchange));
+    if (head.framing) lines.push("x-accel-buffering", "no");
+    this.outlet.head(head.status, lines, head.framing !== undefined);
+    return new Promise((done, fail) => {
+      this.flow = new Flow(exchange, upstream, stages, this.outlet, { done, fail });
+      upstream.read(this.flow);
+    });
+  }
+
+  /** A whole answer that a plugin gave. */
+  answer(answer: Answer): void {
+    const { exchange } = this;
+    exchange.status = answer.status;
+    const body = Buffer.from(answer.body);
+    const lines = Object.entries({ "content-type": "application/json", ...answer.headers }).flat();
+    lines.push("content-length", String(body.length), ...ownLines(exchange));
+    exchange.firstByte = exchange.elapsed;
+    exchange.written = body.length;
+    this.outlet.response.writeHead(answer.status, lines).end(body);
+  }
+
+  /** Ends the exchange with an error, whatever state it is in. Never throws. */
+  refuse(thrown: unknown): void {
+    const { exchange, outlet } = this;
+    const error = GatewayError.from(thrown);
+    exchange.error = error;
+    exchange.outcome = outcomeOf(error, exchange);
+    const { response } = outlet;
+    if (exchange.aborted || error.code === "client_gone") {
+      exchange.status ||= error.status;
+      response.destroy();
+      return;
+    }
+    if (!response.headersSent) {
+      exchange.status = error.status;
+      refuse(this.request, response, exchange.protocol, error, exchange.id, noticeLines(exchange));
+      return;
+    }
+    if (this.flow?.state && exchange.streaming)
+      outlet.write([exchange.protocol.streamError(error, exchange.id, this.flow.state)]);
+    outlet.cut();
+  }
+}
+
+/** Writes an error in a protocol's dialect; also for requests that never became an exchange. */
+export function refuse(
+  request: IncomingMessage,
+  response: ServerResponse,
+  protocol: Protocol,
+  error: GatewayError,
+  id: string,
+  extra: readonly string[] = [],
+): void {
+  const body = Buffer.from(protocol.error(error, id));
+  const lines = [
+    "content-type",
+    "application/json",
+    "content-length",
+    String(body.length),
+    ...idLines(protocol, id),
+    ...extra,
+  ];
+  if (!error.retry) lines.push("x-should-retry", "false");
+  if (error.retryAfter !== undefined) lines.push("retry-after", String(Math.ceil(error.retryAfter)));
+  // Framing that is in doubt must not carry a second request.
+  if (error.code === "bad_request" || error.code === "headers_too_large") lines.push("connection", "close");
+  drain(request);
+  response.writeHead(error.status, lines).end(body);
+}
+
+function drain(request: IncomingMessage): void {
+  if (request.readableEnded || request.destroyed) return;
+  let left = DRAIN_LIMIT;
+  request.on("data", (piece: Buffer) => {
+    left -= piece.length;
+    if (left < 0) request.destroy();
+  });
+  request.on("error", () => {});
+  request.resume();
+}
+
+function outcomeOf(error: GatewayError, exchange: Exchange): Exchange["outcome"] {
+  if (error.code === "client_gone" || exchange.aborted) return "aborted";
+  if (error.code.startsWith("upstream_")) return "upstream_error";
+  return error.status < 500 ? "rejected" : "failed";
+}
+
+const idLines = (protocol: Protocol, id: string): string[] => [
+  "x-request-id",
+  id,
+  ...(protocol.idHeaders ?? []).flatMap((name) => [name, id]),
+];
+
+const noticeLines = (exchange: Exchange): string[] =>
+  exchange.notices.flatMap((notice) => ["gateway-notice", headerSafe(notice)]);
+
+const ownLines = (exchange: Exchange): string[] => [
+  ...idLines(exchange.protocol, exchange.id),
+  ...noticeLines(exchange),
+];
+
+/** Header values are one line of printable ASCII. */
+const headerSafe = (text: string): string => text.replaceAll(/[^\x20-\x7e]/g, "?");

@@ -1,0 +1,197 @@
+import { createServer, type IncomingMessage, type Server, type ServerResponse, STATUS_CODES } from "node:http";
+import type { AddressInfo, Socket } from "node:net";
+import { GatewayError } from "../errors.ts";
+import { Exchange } from "../exchange.ts";
+import type { Generation } from "../generation.ts";
+import { newId } from "../id.ts";
+import { live, serve } from "../pipeline.ts";
+import { HeaderList } from "../wire/headers.ts";
+import { Query } from "../wire/query.ts";
+import { credentials } from "./credentials.ts";
+import { guard } from "./guard.ts";
+import type { Destination } from "./paths.ts";
+import { receiver } from "./receive.ts";
+import { Reply, refuse } from "./reply.ts";
+
+/** What GET / and the preflights of some clients ask for; answered without a key. */
+const GREETINGS = new Set(["/", "/api/hello"]);
+
+export interface ServerTimes {
+  /** Milliseconds an idle connection is kept; above nginx's 60 s, or nginx meets a closed one. */
+  keepAlive: number;
+  /** Milliseconds for a request's head. */
+  head: number;
+}
+
+const TIMES: ServerTimes = { keepAlive: 75_000, head: 10_000 };
+
+/** The public side: takes connections, checks heads, makes exchanges of them. */
+export class Downstream {
+  private readonly server: Server;
+  private readonly open = new Set<Exchange>();
+
+  /** @param current the generation that new requests belong to. */
+  constructor(
+    private readonly current: () => Generation,
+    times: ServerTimes = TIMES,
+  ) {
+    this.server = createServer(
+      {
+        noDelay: true,
+        keepAliveTimeout: times.keepAlive,
+        headersTimeout: times.head,
+        requestTimeout: 0,
+        connectionsCheckingInterval: 1000,
+        maxHeaderSize: 16 * 1024,
+        insecureHTTPParser: false,
+        requireHostHeader: false,
+      },
+      (request, response) => this.take(request, response),
+    );
+    // A higher count than the guard's, so that the guard sees all lines and nothing is dropped unseen.
+    this.server.maxHeadersCount = 0;
+    this.server.on("checkContinue", (request: IncomingMessage, response: ServerResponse) =>
+      this.take(request, response, true),
+    );
+    this.server.on("checkExpectation", (request: IncomingMessage, response: ServerResponse) =>
+      this.take(request, response),
+    );
+    this.server.on("clientError", (error: NodeJS.ErrnoException, socket: Socket) => this.malformed(error, socket));
+    this.server.on("connect", (_request: IncomingMessage, socket: Socket) =>
+      this.malformed(new Error("CONNECT"), socket),
+    );
+  }
+
+  async listen(host: string, port: number): Promise<AddressInfo> {
+    await new Promise<void>((ready, failed) =>
+      this.server.once("error", failed).listen({ host, port, backlog: 4096 }, ready),
+    );
+    return this.server.address() as AddressInfo;
+  }
+
+  /** Exchanges that have not ended. */
+  get active(): number {
+    return this.open.size;
+  }
+
+  /** Takes no new connections, waits for open exchanges up to `grace` milliseconds, then breaks them off. */
+  async close(grace: number): Promise<void> {
+    if (!this.server.listening) return;
+    const closed = new Promise<void>((done) => this.server.close(() => done()));
+    this.server.closeIdleConnections();
+    const idle = setInterval(() => this.server.closeIdleConnections(), 50);
+    const limit = setTimeout(() => this.server.closeAllConnections(), grace);
+    await closed;
+    clearInterval(idle);
+    clearTimeout(limit);
+  }
+
+  private take(request: IncomingMessage, response: ServerResponse, waiting = false): void {
+    const time = Date.now();
+    const id = newId(time);
+    const generation = this.current();
+    const [raw = "", text = ""] = split(request.url ?? "");
+    const headers = new HeaderList(request.rawHeaders.slice());
+    try {
+      guard(request);
+      if (GREETINGS.has(raw) && (request.method === "GET" || request.method === "HEAD")) {
+        generation.greet(response, id);
+        return;
+      }
+      const query = queryOf(text);
+      if (request.headers.upgrade?.toLowerCase() === "websocket") throw new GatewayError("upgrade_required");
+      const destination = generation.paths.find(request.method ?? "", raw, query, headers);
+      const repeated = query.repeated();
+      if (repeated !== undefined)
+        throw new GatewayError("bad_target", {
+          message: `The query parameter "${repeated}" occurs twice.`,
+          hint: "Send it once.",
+        });
+      const exchange = new Exchange({
+        id,
+        time,
+        clock: performance.now(),
+        method: request.method ?? "",
+        path: destination.path,
+        query,
+        credentials: credentials(headers, query),
+        headers,
+        protocol: destination.protocol,
+        operation: destination.operation,
+        remote: request.socket.remoteAddress ?? "",
+        ...(destination.pathModel === undefined ? {} : { pathModel: destination.pathModel }),
+      });
+      if (destination.notice) exchange.notices.push(destination.notice);
+      this.run(exchange, request, response, waiting, generation, destination);
+    } catch (thrown) {
+      const error = GatewayError.from(thrown);
+      refuse(request, response, generation.paths.dialect(raw, headers), error, id);
+      generation.log.info(
+        { id, method: request.method, path: raw, status: error.status, error: { code: error.code } },
+        "refused",
+      );
+    }
+  }
+
+  private run(
+    exchange: Exchange,
+    request: IncomingMessage,
+    response: ServerResponse,
+    waiting: boolean,
+    generation: Generation,
+    destination: Destination,
+  ): void {
+    this.open.add(exchange);
+    const release = generation.hold();
+    response.once("close", () => {
+      if (!response.writableFinished) exchange.abort();
+    });
+    const reply = new Reply(exchange, request, response);
+    const ended = destination.serve
+      ? serve(exchange, destination.chain, destination.serve, generation, reply)
+      : live(
+          exchange,
+          destination.chain,
+          generation,
+          receiver(exchange, request, response, generation.limits, waiting),
+          reply,
+        );
+    ended.finally(() => {
+      this.open.delete(exchange);
+      release();
+    });
+  }
+
+  /** What node's parser refused; nobody can say in which dialect, so plain JSON that all of them have in common. */
+  private malformed(error: NodeJS.ErrnoException, socket: Socket): void {
+    if (error.code === "ECONNRESET" || !socket.writable) {
+      socket.destroy();
+      return;
+    }
+    const code =
+      error.code === "HPE_HEADER_OVERFLOW"
+        ? "headers_too_large"
+        : error.code === "ERR_HTTP_REQUEST_TIMEOUT"
+          ? "body_timeout"
+          : "bad_request";
+    const refusal = new GatewayError(code);
+    const body = this.current().common.error(refusal, newId(Date.now()));
+    socket.end(
+      `HTTP/1.1 ${refusal.status} ${STATUS_CODES[refusal.status]}\r\ncontent-type: application/json\r\nx-should-retry: false\r\nconnection: close\r\ncontent-length: ${Buffer.byteLength(body)}\r\n\r\n${body}`,
+    );
+    socket.destroySoon();
+  }
+}
+
+function split(target: string): [string, string] {
+  const mark = target.indexOf("?");
+  return mark < 0 ? [target, ""] : [target.slice(0, mark), target.slice(mark + 1)];
+}
+
+function queryOf(text: string): Query {
+  try {
+    return new Query(text);
+  } catch {
+    throw new GatewayError("bad_target", { message: "The query has a broken escape." });
+  }
+}

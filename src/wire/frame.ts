@@ -1,0 +1,164 @@
+/**
+ * A piece of a response that stages see.
+ *
+ * - `event`: one whole server-sent event, blank line included
+ * - `element`: one whole element of a JSON array stream, with the separators around it
+ * - `piece`: some bytes of a body that is not a stream, cut anywhere
+ * - `end`: no bytes; the upstream has ended its answer properly. Stages may still add frames here.
+ */
+export type FrameKind = "event" | "element" | "piece" | "end";
+
+const LF = 10;
+const CR = 13;
+const COLON = 58;
+const SPACE = 32;
+const EVENT = Buffer.from("event");
+const TEXT = Buffer.from("data");
+
+/** Bytes with a parsed view that is made when somebody asks. */
+export class Frame {
+  private parsed: { value: unknown } | undefined;
+  private fields: { event: string | undefined; text: string | undefined } | undefined;
+
+  /** @param mark bytes before the first field that are no part of it: a stream's byte order mark. */
+  constructor(
+    readonly kind: FrameKind,
+    readonly bytes: Buffer,
+    private readonly mark = 0,
+  ) {}
+
+  /** The event's name; undefined when it has none (which SSE reads as `message`). */
+  get event(): string | undefined {
+    return this.read().event;
+  }
+
+  /** The event's data lines joined by newlines, or an element's JSON text; undefined when there is none. */
+  get text(): string | undefined {
+    return this.read().text;
+  }
+
+  /** The data as JSON, parsed once; undefined when it is not JSON. */
+  json(): unknown {
+    if (!this.parsed) {
+      let value: unknown;
+      try {
+        value = this.text === undefined ? undefined : JSON.parse(this.text);
+      } catch {
+        value = undefined;
+      }
+      this.parsed = { value };
+    }
+    return this.parsed.value;
+  }
+
+  private read() {
+    this.fields ??=
+      this.kind === "event" ? readEvent(this.bytes, this.mark) : { event: undefined, text: readElement(this.bytes) };
+    return this.fields;
+  }
+}
+
+const SPACES = new Set(Buffer.from(" \t\r\n"));
+const [COMMA, OPEN_ARRAY, CLOSE_ARRAY] = Buffer.from(",[]");
+
+/** An array element without the `[` or `,` before it, the `]` or `,` behind it, and white space. */
+function readElement(bytes: Buffer): string | undefined {
+  let from = 0;
+  let to = bytes.length;
+  const trim = (): void => {
+    while (from < to && SPACES.has(bytes[from] as number)) from++;
+    while (from < to && SPACES.has(bytes[to - 1] as number)) to--;
+  };
+  trim();
+  const opens = bytes[from] === OPEN_ARRAY;
+  if (opens || bytes[from] === COMMA) from++;
+  trim();
+  // An element that is an array itself keeps its own bracket: the splitter sends the closing one of the stream alone.
+  const ownBracket = bytes[from] === OPEN_ARRAY;
+  if (from < to && (bytes[to - 1] === COMMA || (bytes[to - 1] === CLOSE_ARRAY && !ownBracket))) to--;
+  trim();
+  return from === to ? undefined : bytes.toString("utf8", from, to);
+}
+
+/** WHATWG event stream rules for the lines of one event. */
+function readEvent(bytes: Buffer, mark: number): { event: string | undefined; text: string | undefined } {
+  let event: string | undefined;
+  let text: string | undefined;
+  let cr = -2;
+  for (let at = mark; at < bytes.length; ) {
+    if (cr !== -1 && cr < at) cr = bytes.indexOf(CR, at);
+    let end = bytes.indexOf(LF, at);
+    if (end < 0) end = bytes.length;
+    if (cr >= 0 && cr < end) end = cr;
+    const value = valueAt(bytes, at, end, TEXT);
+    if (value >= 0) {
+      const line = bytes.toString("utf8", value, end);
+      text = text === undefined ? line : `${text}\n${line}`;
+    } else {
+      const name = valueAt(bytes, at, end, EVENT);
+      if (name >= 0) event = bytes.toString("utf8", name, end) || undefined;
+    }
+    at = end + (bytes[end] === CR && bytes[end + 1] === LF ? 2 : 1);
+  }
+  return { event, text };
+}
+
+/** Where the value of a field begins, or -1 when the line is another field. A name cannot hold a line end. */
+function valueAt(bytes: Buffer, at: number, end: number, name: Buffer): number {
+  for (let i = 0; i < name.length; i++) if (bytes[at + i] !== name[i]) return -1;
+  const colon = at + name.length;
+  if (colon === end) return end;
+  if (bytes[colon] !== COLON) return -1;
+  return colon + (bytes[colon + 1] === SPACE ? 2 : 1);
+}
+
+/**
+ * The bytes of a frame that has not ended yet. They are held in one buffer that grows by doubling, so that neither time
+ * nor memory depends on how small the chunks are, and no chunk is kept alive by its tail.
+ */
+export class Rest {
+  private held: Buffer = Buffer.alloc(0);
+  private length = 0;
+
+  /** @param max bytes of one frame; @param what names the frame in the error */
+  constructor(
+    private readonly max: number,
+    private readonly what: string,
+  ) {}
+
+  /** Holds bytes. @throws Error when the frame is too large */
+  add(bytes: Buffer): void {
+    const length = this.length + bytes.length;
+    this.check(length);
+    if (length > this.held.length) {
+      const grown = Buffer.allocUnsafe(2 * length);
+      this.held.copy(grown, 0, 0, this.length);
+      this.held = grown;
+    }
+    bytes.copy(this.held, this.length);
+    this.length = length;
+  }
+
+  /** What is held, and the chunk's bytes from `from` to `to`, which end the frame; the chunk's own when nothing is held. */
+  complete(chunk: Buffer, from: number, to: number): Buffer {
+    if (this.length === 0) {
+      this.check(to - from);
+      return from === 0 && to === chunk.length ? chunk : chunk.subarray(from, to);
+    }
+    this.add(chunk.subarray(from, to));
+    return this.take() as Buffer;
+  }
+
+  /** What is held, which is held no longer; undefined when that is nothing. */
+  take(): Buffer | undefined {
+    if (this.length === 0) return undefined;
+    const bytes = this.held.subarray(0, this.length);
+    this.held = Buffer.alloc(0);
+    this.length = 0;
+    return bytes;
+  }
+
+  private check(length: number): void {
+    if (length > this.max) throw new Error(`${this.what} of the stream is larger than ${this.max} bytes.`);
+  }
+}

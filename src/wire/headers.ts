@@ -1,0 +1,68 @@
+/**
+ * Header lines in the order and spelling they came in. Names are matched without regard to case; a line can occur more
+ * than once. Never holds framing: content-length, transfer-encoding and connection are the engine's business.
+ */
+export class HeaderList {
+  /** Lower-case names, one for each line. */
+  private readonly keys: string[] = [];
+
+  /** @param lines name, value, name, value, … as node's `rawHeaders` gives them. */
+  constructor(readonly lines: string[] = []) {
+    for (let i = 0; i < lines.length; i += 2) this.keys.push((lines[i] as string).toLowerCase());
+  }
+
+  /** The first value of a header, or undefined. */
+  get(name: string): string | undefined {
+    const at = this.keys.indexOf(name.toLowerCase());
+    return at < 0 ? undefined : this.lines[2 * at + 1];
+  }
+
+  has(name: string): boolean {
+    return this.keys.includes(name.toLowerCase());
+  }
+
+  /** Replaces every line of that name by one; adds it at the end where there was none. */
+  set(name: string, value: string): this {
+    const key = name.toLowerCase();
+    const at = this.keys.indexOf(key);
+    if (at < 0) return this.append(name, value);
+    this.lines[2 * at + 1] = value;
+    for (let i = this.keys.length - 1; i > at; i--) if (this.keys[i] === key) this.removeAt(i);
+    return this;
+  }
+
+  append(name: string, value: string): this {
+    this.lines.push(name, value);
+    this.keys.push(name.toLowerCase());
+    return this;
+  }
+
+  delete(name: string): boolean {
+    return this.deleteWhere((key) => key === name.toLowerCase()) > 0;
+  }
+
+  /** Removes every line whose lower-case name the test accepts; answers how many lines went. */
+  deleteWhere(test: (key: string, value: string) => boolean): number {
+    let removed = 0;
+    for (let i = this.keys.length - 1; i >= 0; i--) {
+      if (!test(this.keys[i] as string, this.lines[2 * i + 1] as string)) continue;
+      this.removeAt(i);
+      removed++;
+    }
+    return removed;
+  }
+
+  /** Lower-case name and value of each line, in order. */
+  *entries(): Generator<[name: string, value: string]> {
+    for (let i = 0; i < this.keys.length; i++) yield [this.keys[i] as string, this.lines[2 * i + 1] as string];
+  }
+
+  copy(): HeaderList {
+    return new HeaderList([...this.lines]);
+  }
+
+  private removeAt(i: number): void {
+    this.keys.splice(i, 1);
+    this.lines.splice(2 * i, 2);
+  }
+}

@@ -1,0 +1,398 @@
+import {
+  BACKSLASH,
+  ESCAPES,
+  findByte,
+  firstControl,
+  HEX,
+  LITERALS,
+  QUOTE,
+  readName,
+  SPACES,
+  STEPS,
+  skipPlain,
+  WHOLE,
+} from "./grammar.ts";
+import { Found, type JsonKind, MemberList, type Scan } from "./members.ts";
+import { Utf8 } from "./utf8.ts";
+
+export { glance } from "./glance.ts";
+export type { JsonKind, Member, Scan } from "./members.ts";
+
+export type JsonFault = "syntax" | "utf8" | "depth" | "keys" | "duplicate" | "empty";
+
+/** What is wrong with a JSON text, and at which byte. */
+export class JsonError extends Error {
+  override readonly name = "JsonError";
+  constructor(
+    readonly fault: JsonFault,
+    readonly offset: number,
+    what: string,
+    expected?: string,
+  ) {
+    super(`${what} at byte ${offset}${expected === undefined ? "" : `; expected ${expected}`}.`);
+  }
+}
+
+export interface ScannerOptions {
+  /** Containers inside each other; 128. */
+  maxDepth?: number;
+  /** Member names at all levels together; 50,000. */
+  maxKeys?: number;
+  /** Whether a top-level name may occur twice; `refuse`. */
+  duplicates?: "refuse" | "allow";
+  /** Top-level members whose value bytes are kept while the text streams by. */
+  capture?: readonly string[];
+  /** Bytes of one captured value; a longer one is not kept; 1 MiB. */
+  captureLimit?: number;
+}
+
+/** Bytes of a string looked at one by one before the machine's own search goes on from there. */
+const LEAP = 128;
+
+// What may come next between two tokens; up to VALUE it is a value, from there up to KEY a name.
+const FIRST_VALUE = 0;
+const VALUE = 1;
+const FIRST_KEY = 2;
+const KEY = 3;
+const COLON = 4;
+const AFTER = 5;
+const DONE = 6;
+const EXPECTED = [
+  "a value or ]",
+  "a value",
+  'a name in double quotes or "}"',
+  "a name in double quotes",
+  "a colon",
+  "a comma or a closing bracket",
+  "nothing more",
+];
+
+// The token that the end of a piece has cut.
+const NONE = 0;
+const STRING = 1;
+const NUMBER = 2;
+const LITERAL = 3;
+
+const COMMA = 44;
+const COLON_BYTE = 58;
+const OPEN_ARRAY = 91;
+const CLOSE_ARRAY = 93;
+const LOWER_U = 117;
+const OPEN_OBJECT = 123;
+const CLOSE_OBJECT = 125;
+
+/**
+ * Finds where the top-level members of a JSON text stand while its pieces arrive, cut anywhere, without building a value.
+ * Checks the whole grammar (RFC 8259), strict UTF-8 without a byte order mark, depth, number of names, and that no
+ * top-level name occurs twice once it is unescaped. Lone surrogates written as escapes are JSON and pass, except in a
+ * top-level name, which some parsers would read as another name.
+ */
+export class Scanner {
+  private readonly utf8 = new Utf8();
+  private readonly maxDepth: number;
+  private readonly capture: readonly string[] | undefined;
+  private readonly captureLimit: number;
+  private readonly members = new MemberList();
+  private readonly unique: boolean;
+  private readonly maxKeys: number;
+  private keys = 0;
+  /** Bytes before the current piece. */
+  private base = 0;
+  private expect = VALUE;
+  private token = NONE;
+  /** Within a string: 1 after a backslash, hex digits still due plus 1 after `\u`. Within a number or literal: how far. */
+  private progress = 0;
+  private literal = LITERALS.null;
+  private depth = 0;
+  private inObject = false;
+  /** Whether the containers around the current one are objects. */
+  private readonly outer: boolean[] = [];
+  private kind: JsonKind = "null";
+  private start = 0;
+  private finish = 0;
+  /** The top-level member that is being read. */
+  private name = "";
+  private keyStart = 0;
+  private keyEnd = 0;
+  private valueStart = 0;
+  private valueKind: JsonKind = "null";
+  /** Parts of a top-level name that was cut. */
+  private nameParts: Buffer[] | undefined;
+  /** Parts of the captured value that is being read. */
+  private kept: Buffer[] | undefined;
+  private captures: Map<string, Buffer> | undefined;
+  /** The next quote and backslash in the piece as far as they have been searched. */
+  private nextQuote = -1;
+  private nextBackslash = -1;
+
+  constructor(options: ScannerOptions = {}) {
+    this.maxDepth = options.maxDepth ?? 128;
+    this.maxKeys = options.maxKeys ?? 50_000;
+    this.unique = options.duplicates !== "allow";
+    this.capture = options.capture;
+    this.captureLimit = options.captureLimit ?? 1 << 20;
+  }
+
+  /** Takes the next piece. @throws JsonError; the scanner is of no use afterwards. */
+  push(piece: Buffer): void {
+    const wrong = this.utf8.push(piece);
+    if (wrong >= 0) throw new JsonError("utf8", wrong, "The text is not UTF-8");
+    this.nextQuote = this.nextBackslash = -1;
+    let i = this.token === NONE ? 0 : this.resume(piece);
+    const n = piece.length;
+    while (i < n) {
+      const byte = piece[i] as number;
+      if (SPACES[byte] === 1) i++;
+      else if (this.expect <= VALUE) i = this.value(piece, i, byte);
+      else i = this.between(piece, i, byte);
+    }
+    if (this.nameParts) this.nameParts.push(piece.subarray(Math.max(0, this.keyStart - this.base)));
+    if (this.kept) this.keep(piece, n);
+    this.base += n;
+  }
+
+  /** The text has ended. @throws JsonError when it is not whole. */
+  end(): Scan {
+    if (this.token === NUMBER && WHOLE[this.progress]) this.closeValue(Buffer.alloc(0), 0);
+    const wrong = this.utf8.end();
+    if (wrong >= 0) throw new JsonError("utf8", wrong, "The text is not UTF-8");
+    if (this.expect === DONE) return new Found(this.kind, this.members, this.start, this.finish, this.base);
+    if (this.depth === 0 && this.token === NONE) throw new JsonError("empty", this.base, "No value: the text ends");
+    const expected = this.token === NONE ? EXPECTED[this.expect] : undefined;
+    throw new JsonError("syntax", this.base, "The text ends too early", expected);
+  }
+
+  /** The bytes of a captured member's value once it is whole. */
+  captured(name: string): Buffer | undefined {
+    return this.captures?.get(name);
+  }
+
+  /** The first byte of a value, or the bracket that closes an array without any. */
+  private value(piece: Buffer, i: number, byte: number): number {
+    if (byte === QUOTE) {
+      this.openValue(i, "string");
+      return this.string(piece, i + 1);
+    }
+    if (byte === OPEN_OBJECT) return this.open(i, true);
+    if (byte === OPEN_ARRAY) return this.open(i, false);
+    if (byte === CLOSE_ARRAY && this.expect === FIRST_VALUE) return this.close(piece, i);
+    this.progress = 0;
+    if (STEPS[byte] !== 0) {
+      this.openValue(i, "number");
+      return this.number(piece, i);
+    }
+    const word = byte === 116 ? "true" : byte === 102 ? "false" : byte === 110 ? "null" : undefined;
+    if (word === undefined) throw this.unexpected(piece, i);
+    this.openValue(i, word);
+    this.literal = LITERALS[word];
+    return this.word(piece, i);
+  }
+
+  /** A byte where no value may begin: a name, a colon, a comma, a closing bracket. */
+  private between(piece: Buffer, i: number, byte: number): number {
+    const expect = this.expect;
+    if (expect === AFTER) {
+      if (byte === COMMA) this.expect = this.inObject ? KEY : VALUE;
+      else if (byte === (this.inObject ? CLOSE_OBJECT : CLOSE_ARRAY)) return this.close(piece, i);
+      else throw this.unexpected(piece, i);
+    } else if (expect === COLON && byte === COLON_BYTE) this.expect = VALUE;
+    else if (expect <= KEY && byte === QUOTE) return this.key(piece, i);
+    else if (expect === FIRST_KEY && byte === CLOSE_OBJECT) return this.close(piece, i);
+    else throw this.unexpected(piece, i);
+    return i + 1;
+  }
+
+  private key(piece: Buffer, i: number): number {
+    if (++this.keys > this.maxKeys) throw new JsonError("keys", this.base + i, `More than ${this.maxKeys} names`);
+    if (this.depth === 1) this.keyStart = this.base + i;
+    const next = this.string(piece, i + 1);
+    if (this.token === STRING && this.depth === 1) this.nameParts = [];
+    return next;
+  }
+
+  private open(i: number, isObject: boolean): number {
+    this.openValue(i, isObject ? "object" : "array");
+    if (this.depth === this.maxDepth)
+      throw new JsonError("depth", this.base + i, `Nested deeper than ${this.maxDepth} levels`);
+    this.outer[this.depth++] = this.inObject;
+    this.inObject = isObject;
+    this.expect = isObject ? FIRST_KEY : FIRST_VALUE;
+    return i + 1;
+  }
+
+  private close(piece: Buffer, i: number): number {
+    this.inObject = this.outer[--this.depth] as boolean;
+    this.closeValue(piece, i + 1);
+    return i + 1;
+  }
+
+  private openValue(i: number, kind: JsonKind): void {
+    if (this.depth > 1) return;
+    this.valueStart = this.base + i;
+    this.valueKind = kind;
+    if (this.depth === 0) {
+      this.start = this.base + i;
+      this.kind = kind;
+    } else if (this.capture?.includes(this.name) && this.inObject) {
+      this.captures?.delete(this.name);
+      this.kept = [];
+    }
+  }
+
+  /** A value has ended before the piece's byte `i`. */
+  private closeValue(piece: Buffer, i: number): void {
+    this.token = NONE;
+    this.expect = AFTER;
+    if (this.depth > 1) return;
+    const end = this.base + i;
+    if (this.depth === 0) {
+      this.finish = end;
+      this.expect = DONE;
+    } else if (this.inObject) {
+      const { name, keyStart } = this;
+      this.members.add({ name, keyStart, keyEnd: this.keyEnd, start: this.valueStart, end, kind: this.valueKind });
+      if (this.kept) this.endCapture(piece, i);
+    }
+  }
+
+  /** Goes on with the token that the last piece cut. */
+  private resume(piece: Buffer): number {
+    if (this.token === STRING) return this.string(piece, 0);
+    return this.token === NUMBER ? this.number(piece, 0) : this.word(piece, 0);
+  }
+
+  /** The rest of a string from byte `i`; answers where to go on. */
+  private string(piece: Buffer, from: number): number {
+    const n = piece.length;
+    if (this.token === NONE) this.progress = 0;
+    let i = this.progress > 0 ? this.escape(piece, from) : from;
+    let limit = i + LEAP < n ? i + LEAP : n;
+    for (;;) {
+      i = skipPlain(piece, i, limit);
+      if (i === n) break;
+      if (i === limit) {
+        i = this.leap(piece, i);
+        limit = i < n ? i + 1 : n;
+        continue;
+      }
+      const byte = piece[i] as number;
+      if (byte === QUOTE) return this.closeString(piece, i + 1);
+      if (byte !== BACKSLASH)
+        throw this.unexpected(piece, i, `\\u${byte.toString(16).padStart(4, "0")} for this control character`);
+      if (i + 1 < n && ESCAPES[piece[i + 1] as number] === 1) i += 2;
+      else {
+        this.progress = 1;
+        i = this.escape(piece, i + 1);
+      }
+      limit = i + LEAP < n ? i + LEAP : n;
+    }
+    this.token = STRING;
+    return n;
+  }
+
+  /** The rest of an escape after its backslash. */
+  private escape(piece: Buffer, from: number): number {
+    let i = from;
+    for (; i < piece.length && this.progress > 0; i++) {
+      const byte = piece[i] as number;
+      if (this.progress > 1) {
+        if (HEX[byte] === 0) throw this.unexpected(piece, i, "four hex digits after \\u");
+        if (--this.progress === 1) this.progress = 0;
+      } else if (byte === LOWER_U) this.progress = 5;
+      else if (ESCAPES[byte] === 1) this.progress = 0;
+      else throw this.unexpected(piece, i, 'an escape: one of "\\/bfnrtu after the backslash');
+    }
+    return i;
+  }
+
+  /** The first byte from `i` on that does not mean itself in a string, found without looking at bytes one by one. */
+  private leap(piece: Buffer, i: number): number {
+    if (this.nextQuote < i) this.nextQuote = findByte(piece, QUOTE, i);
+    if (this.nextBackslash < i) this.nextBackslash = findByte(piece, BACKSLASH, i);
+    return firstControl(piece, i, Math.min(this.nextQuote, this.nextBackslash));
+  }
+
+  private closeString(piece: Buffer, end: number): number {
+    if (this.expect <= VALUE) this.closeValue(piece, end);
+    else {
+      this.token = NONE;
+      this.expect = COLON;
+      if (this.depth === 1) this.endName(piece, end);
+    }
+    return end;
+  }
+
+  private endName(piece: Buffer, end: number): void {
+    this.keyEnd = this.base + end;
+    if (this.nameParts) {
+      this.nameParts.push(piece.subarray(0, end));
+      const whole = Buffer.concat(this.nameParts);
+      this.nameParts = undefined;
+      this.name = readName(whole, 1, whole.length - 1);
+    } else this.name = readName(piece, this.keyStart - this.base + 1, end - 1);
+    if (!this.name.isWellFormed())
+      throw new JsonError("syntax", this.keyStart, "A name holds half of a surrogate pair");
+    if (this.unique && this.members.find(this.name))
+      throw new JsonError("duplicate", this.keyStart, `The name ${brief(this.name)} occurs twice`);
+  }
+
+  private number(piece: Buffer, from: number): number {
+    let at = this.progress;
+    for (let i = from; i < piece.length; i++) {
+      const next = STEPS[at * 256 + (piece[i] as number)] as number;
+      if (next === 0) {
+        if (!WHOLE[at]) throw this.unexpected(piece, i, "a digit");
+        this.closeValue(piece, i);
+        return i;
+      }
+      at = next;
+    }
+    this.token = NUMBER;
+    this.progress = at;
+    return piece.length;
+  }
+
+  private word(piece: Buffer, from: number): number {
+    for (let i = from; i < piece.length; i++) {
+      if (piece[i] !== this.literal[this.progress]) throw this.unexpected(piece, i, this.literal.toString());
+      if (++this.progress === this.literal.length) {
+        this.closeValue(piece, i + 1);
+        return i + 1;
+      }
+    }
+    this.token = LITERAL;
+    return piece.length;
+  }
+
+  private keep(piece: Buffer, to: number): void {
+    this.kept?.push(piece.subarray(Math.max(0, this.valueStart - this.base), to));
+    if (this.base + to - this.valueStart > this.captureLimit) this.kept = undefined;
+  }
+
+  private endCapture(piece: Buffer, end: number): void {
+    this.keep(piece, end);
+    if (!this.kept) return;
+    this.captures ??= new Map();
+    this.captures.set(this.name, Buffer.concat(this.kept));
+    this.kept = undefined;
+  }
+
+  private unexpected(piece: Buffer, i: number, expected = EXPECTED[this.expect]): JsonError {
+    const offset = this.base + i;
+    const byte = piece[i] as number;
+    const shown =
+      byte > 32 && byte < 127 ? `"${String.fromCharCode(byte)}"` : `byte 0x${byte.toString(16).padStart(2, "0")}`;
+    const mark = offset === 0 && byte === 0xef ? " (a byte order mark?)" : "";
+    return new JsonError("syntax", offset, `Unexpected ${shown}${mark}`, expected);
+  }
+}
+
+/** A text in one piece. @throws JsonError */
+export function scan(bytes: Buffer, options?: ScannerOptions): Scan {
+  const scanner = new Scanner(options);
+  scanner.push(bytes);
+  return scanner.end();
+}
+
+/** For an error message: names can be long and hold anything. */
+const brief = (name: string): string => JSON.stringify(name.length > 64 ? `${name.slice(0, 64)}…` : name);

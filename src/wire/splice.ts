@@ -1,0 +1,147 @@
+import type { Member, Scan } from "./members.ts";
+
+/** Bytes `start` to `end` of a text give way to other bytes. Offsets are those of the text before any edit. */
+export interface Edit {
+  readonly start: number;
+  readonly end: number;
+  readonly bytes: Buffer;
+  /**
+   * Says that a member comes or goes. Its comma depends on what the other edits do to its neighbours, so that `splice`
+   * finds it when all edits are known.
+   */
+  readonly member?: { readonly scan: Scan; readonly name: string; readonly gone: boolean };
+}
+
+const NOTHING = Buffer.alloc(0);
+
+/**
+ * The pieces of a text with edits applied; what no edit touches is not copied. Edits may come in any order. An edit
+ * inside a removed range is dropped; of several for the very same range the last one counts.
+ * @throws Error when edits overlap in another way, or reach beyond the text.
+ */
+export function splice(pieces: readonly Buffer[], edits: readonly Edit[]): Buffer[] {
+  const result: Buffer[] = [];
+  let index = 0;
+  let base = 0;
+  const pass = (from: number, to: number): void => {
+    for (let at = from; at < to; ) {
+      const piece = pieces[index];
+      if (!piece) throw new Error(`An edit stands at byte ${to} of a text of ${base} bytes.`);
+      const end = base + piece.length;
+      const until = Math.min(end, to);
+      if (at === base && until === end) result.push(piece);
+      else if (at < end) result.push(piece.subarray(at - base, until - base));
+      at = Math.max(at, until);
+      if (at >= end) {
+        index++;
+        base = end;
+      }
+    }
+  };
+  let at = 0;
+  for (const edit of settle(edits)) {
+    pass(at, edit.start);
+    if (edit.bytes.length > 0) result.push(edit.bytes);
+    at = edit.end;
+  }
+  const length = pieces.reduce((sum, piece) => sum + piece.length, 0);
+  if (at > length) throw new Error(`An edit ends at byte ${at} of a text of ${length} bytes.`);
+  pass(at, length);
+  return result;
+}
+
+/** How many bytes a text of `length` bytes has after its edits. @throws Error as `splice`, for edits that overlap */
+export function splicedLength(length: number, edits: readonly Edit[]): number {
+  return settle(edits).reduce((sum, edit) => sum + edit.bytes.length - (edit.end - edit.start), length);
+}
+
+/** Takes top-level members away, each with its comma; the white space around the others stays. Removing all leaves `{}`. */
+export function removeMembers(scan: Scan, names: Iterable<string>): Edit[] {
+  const unwanted = new Set(names);
+  return scan.members
+    .filter((member) => unwanted.has(member.name))
+    .map(({ name, keyStart, end }) => ({ start: keyStart, end, bytes: NOTHING, member: { scan, name, gone: true } }));
+}
+
+/** Puts another value in a member's place. */
+export function replaceMember(member: Member, json: string): Edit {
+  return { start: member.start, end: member.end, bytes: Buffer.from(json) };
+}
+
+/**
+ * Gives a top-level member a value: replaces the one it has, or adds the member in front of the others.
+ * @throws Error when the text is not an object.
+ */
+export function setMember(scan: Scan, name: string, json: string): Edit {
+  const member = scan.find(name);
+  if (member) return replaceMember(member, json);
+  if (scan.kind !== "object") throw new Error(`A member can only be set in an object, not in ${scan.kind}.`);
+  const at = scan.start + 1;
+  const bytes = Buffer.from(`${JSON.stringify(name)}:${json}`);
+  return { start: at, end: at, bytes, member: { scan, name, gone: false } };
+}
+
+/** The edits that count, in the order of the text, none over another. */
+function settle(edits: readonly Edit[]): readonly Edit[] {
+  if (edits.length === 0 || (edits.length === 1 && !(edits[0] as Edit).member)) return edits;
+  const settled: Edit[] = [];
+  const sorted = withCommas(edits).sort(
+    (a, b) => a.start - b.start || Number(a.end > a.start) - Number(b.end > b.start) || b.end - a.end,
+  );
+  for (const edit of sorted) {
+    const before = settled.at(-1);
+    if (!before || edit.start >= before.end) settled.push(edit);
+    else if (edit.start === before.start && edit.end === before.end) settled[settled.length - 1] = edit;
+    else if (before.bytes.length > 0 || edit.end > before.end)
+      throw new Error(`Two edits overlap: bytes ${before.start} to ${before.end} and ${edit.start} to ${edit.end}.`);
+  }
+  return settled;
+}
+
+/** The same edits, with those of members replaced by ones that know of each other. */
+function withCommas(edits: readonly Edit[]): Edit[] {
+  const plain: Edit[] = [];
+  const changes = new Map<Scan, { gone: Set<string>; added: Map<string, Buffer> }>();
+  for (const edit of edits) {
+    if (!edit.member) {
+      plain.push(edit);
+      continue;
+    }
+    const { scan, name, gone } = edit.member;
+    let change = changes.get(scan);
+    if (!change) {
+      change = { gone: new Set(), added: new Map() };
+      changes.set(scan, change);
+    }
+    if (gone) change.gone.add(name);
+    else change.added.set(name, edit.bytes);
+  }
+  for (const [scan, { gone, added }] of changes) plain.push(...addition(scan, gone, added), ...removals(scan, gone));
+  return plain;
+}
+
+function addition(scan: Scan, gone: ReadonlySet<string>, added: ReadonlyMap<string, Buffer>): Edit[] {
+  if (added.size === 0) return [];
+  const start = scan.start + 1;
+  const parts = [...added.values()].map((bytes) => bytes.toString());
+  if (scan.members.some((member) => !gone.has(member.name))) parts.push("");
+  return [{ start, end: start, bytes: Buffer.from(parts.join(",")) }];
+}
+
+/** A run of members goes with the comma behind it, the last run with the comma before it. */
+function removals(scan: Scan, gone: ReadonlySet<string>): Edit[] {
+  const result: Edit[] = [];
+  const { members } = scan;
+  for (let i = 0; i < members.length; i++) {
+    const first = i;
+    while (i < members.length && gone.has((members[i] as Member).name)) i++;
+    if (i === first) continue;
+    const before = members[first - 1];
+    const after = members[i];
+    const last = members[i - 1] as Member;
+    if (after) result.push({ start: (members[first] as Member).keyStart, end: after.keyStart, bytes: NOTHING });
+    else if (before) result.push({ start: before.end, end: last.end, bytes: NOTHING });
+    else result.push({ start: scan.start + 1, end: scan.end - 1, bytes: NOTHING });
+  }
+  return result;
+}

@@ -1,0 +1,98 @@
+import { Frame, Rest } from "./frame.ts";
+import { findByte } from "./grammar.ts";
+
+const LF = 10;
+const CR = 13;
+const MARK = [0xef, 0xbb, 0xbf];
+
+/** Bytes of a line looked at one by one before the machine's own search goes on from there. */
+const LEAP = 64;
+
+/**
+ * Cuts a server-sent event stream into its events while chunks arrive, cut anywhere. The frames' bytes put together are
+ * exactly the stream's: an event has its blank line with it, and comments, unknown fields and odd blank lines pass.
+ * Lines may end in LF, CR LF or CR (https://html.spec.whatwg.org/#event-stream-interpretation).
+ */
+export class SseSplitter {
+  private readonly rest: Rest;
+  /** Whether the current line is empty so far. */
+  private blank = true;
+  /** The last byte was a CR: a LF that follows belongs to the same line end. */
+  private afterCr = false;
+  /** An event has ended with that CR, and waits for the LF. */
+  private waiting = false;
+  /** A CR stood alone, so that a CR here ends a line without waiting for a LF. */
+  private lone = false;
+  private first = true;
+  private nextCr = -1;
+  private nextLf = -1;
+
+  /** @param maxEvent bytes of one event; 16 MiB. */
+  constructor(maxEvent = 16 << 20) {
+    this.rest = new Rest(maxEvent, "An event");
+  }
+
+  /** The events that this chunk completes. @throws Error when one is too large */
+  push(chunk: Buffer): Frame[] {
+    const frames: Frame[] = [];
+    const n = chunk.length;
+    if (n === 0) return frames;
+    this.nextCr = this.nextLf = -1;
+    let start = 0;
+    let i = 0;
+    if (this.afterCr) {
+      this.afterCr = false;
+      if (chunk[0] === LF) i = 1;
+      else this.lone = true;
+      if (this.waiting) start = this.cut(frames, chunk, start, i);
+    }
+    while (i < n) {
+      const end = this.lineEnd(chunk, i, n);
+      if (end > i) this.blank = false;
+      if (end === n) break;
+      i = end + 1;
+      if (chunk[end] === CR) {
+        if (i === n) this.afterCr = true;
+        else if (chunk[i] === LF) i++;
+        else this.lone = true;
+      }
+      if (!this.blank) this.blank = true;
+      else if (this.afterCr && !this.lone) this.waiting = true;
+      else start = this.cut(frames, chunk, start, i);
+    }
+    if (start < n) this.rest.add(start === 0 ? chunk : chunk.subarray(start));
+    return frames;
+  }
+
+  /** The stream has ended. Answers the bytes of an event without its blank line, if there are any. */
+  end(): Buffer | undefined {
+    return this.rest.take();
+  }
+
+  /** Ends an event before the chunk's byte `to`; answers where the next one begins. */
+  private cut(frames: Frame[], chunk: Buffer, from: number, to: number): number {
+    this.waiting = false;
+    const bytes = this.rest.complete(chunk, from, to);
+    const mark = this.first && MARK.every((byte, i) => bytes[i] === byte) ? MARK.length : 0;
+    this.first = false;
+    frames.push(new Frame("event", bytes, mark));
+    return to;
+  }
+
+  private lineEnd(chunk: Buffer, from: number, n: number): number {
+    const limit = Math.min(n, from + LEAP);
+    for (let i = from; i < limit; i++) {
+      const byte = chunk[i] as number;
+      if (byte < 14 && (byte === LF || byte === CR)) return i;
+    }
+    if (limit === n) return n;
+    if (this.nextLf < limit) this.nextLf = findByte(chunk, LF, limit);
+    if (this.nextCr < limit) this.nextCr = findByte(chunk, CR, limit);
+    return Math.min(this.nextLf, this.nextCr);
+  }
+}
+
+/** A comment as a frame of its own; clients ignore it. Line ends in the text begin new comment lines. */
+export function comment(text: string): Buffer {
+  return Buffer.from(`: ${text.split(/\r\n|\r|\n/).join("\n: ")}\n\n`);
+}

@@ -1,0 +1,76 @@
+import type { IncomingMessage } from "node:http";
+import t from "tap";
+import { guard } from "../../src/downstream/guard.ts";
+
+/** A request as node's parser hands it over. */
+function request(
+  url: string,
+  lines: string[] = ["Host", "gw.test"],
+  method = "POST",
+  httpVersion = "1.1",
+): IncomingMessage {
+  const headers: Record<string, string> = {};
+  for (let i = 0; i < lines.length; i += 2) headers[(lines[i] as string).toLowerCase()] ??= lines[i + 1] as string;
+  return { url, method, httpVersion, rawHeaders: lines, headers } as unknown as IncomingMessage;
+}
+
+t.test("an ordinary request passes", async (t) => {
+  guard(request("/v1/chat/completions", ["Host", "gw.test:8080", "Content-Length", "2", "Expect", "100-Continue"]));
+  guard(request("/v1beta/models/a%2Fb%3Ax:generateContent?x=%ff?y", ["Host", "[::1]:80"]));
+  guard(request("/v1/models", [], "GET", "1.0"));
+  t.pass();
+});
+
+t.test("headers that two servers would read in two ways are refused", async (t) => {
+  const refused: [string, string[]][] = [
+    ["two hosts", ["Host", "a", "host", "a"]],
+    ["two keys", ["Host", "a", "x-api-key", "1", "X-Api-Key", "2"]],
+    ["two lengths", ["Host", "a", "Content-Length", "2", "Content-Length", "2"]],
+    ["a host with a path", ["Host", "a/b"]],
+    ["a host with a fragment", ["Host", "localhost/#@evil"]],
+    ["a host with a user", ["Host", "a@evil"]],
+    ["a port that is text", ["Host", "a:xyz"]],
+    ["no host", ["X", "y"]],
+    ["an odd coding", ["Host", "a", "Transfer-Encoding", "gzip, chunked"]],
+    ["coding and length", ["Host", "a", "Transfer-Encoding", "chunked", "Content-Length", "2"]],
+    ["a signed length", ["Host", "a", "Content-Length", "+2"]],
+    ["an odd expectation", ["Host", "a", "Expect", "y 100-continue"]],
+  ];
+  for (const [name, lines] of refused)
+    t.throws(() => guard(request("/v1/x", lines)), { code: "bad_request", status: 400 }, name);
+  t.throws(() => guard(request("/v1/x", ["Host", "a", "Transfer-Encoding", "chunked"], "POST", "1.0")), {
+    code: "bad_request",
+  });
+  t.throws(() => guard(request("/v1/x", Array.from({ length: 101 }, (_, i) => [`a${i}`, ""]).flat())), {
+    code: "headers_too_large",
+  });
+});
+
+t.test("targets that could lead elsewhere are refused, not normalised", async (t) => {
+  const targets = [
+    "http://169.254.0.1/latest",
+    "*",
+    "evil.test:80",
+    "/v1/../admin",
+    "/v1/%2e%2e/admin",
+    "/v1/.%2E/admin",
+    "/v1/./models",
+    "/v1/files/%2e%2e%2fmodels",
+    "/a\\..\\b",
+    "/v1/%5cadmin",
+    "/v1/a%00b",
+    "/v1/a%0d%0aX",
+    "/v1/%252e",
+    "/v1/a%zz",
+    "/v1/a#b",
+    "/v1/ÿ",
+    "/v1/a b",
+  ];
+  for (const target of targets) t.throws(() => guard(request(target)), { code: "bad_target", status: 400 }, target);
+  t.throws(() => guard(request(`/${"a".repeat(8192)}`)), { code: "target_too_long" });
+});
+
+t.test("methods that reach through a proxy are refused", async (t) => {
+  for (const method of ["TRACE", "CONNECT", "PROPFIND"])
+    t.throws(() => guard(request("/v1/x", ["Host", "a"], method)), { code: "method_not_allowed" }, method);
+});

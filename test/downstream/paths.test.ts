@@ -1,0 +1,80 @@
+import t from "tap";
+import { Chain } from "../../src/chain.ts";
+import { type Mount, Paths } from "../../src/downstream/paths.ts";
+import type { Plugin } from "../../src/plugin.ts";
+import type { Operation, Protocol } from "../../src/protocol.ts";
+import { HeaderList } from "../../src/wire/headers.ts";
+import { Query } from "../../src/wire/query.ts";
+
+const chain = new Chain("llm", []);
+const operation = (name: string): Operation => ({
+  name,
+  method: "POST",
+  body: "json",
+  streams: false,
+  framing: "sse",
+  generates: true,
+  upstream: () => "/",
+});
+const plain = {
+  name: "plain",
+  common: true,
+  paths: ["/v1/talk"],
+  locate: (path: string) => (path === "/v1/talk" ? { operation: operation("talk") } : undefined),
+  recognises: () => false,
+} as unknown as Protocol;
+const open = {
+  name: "open",
+  paths: ["/v1beta/models/*", "/v1/models/*"],
+  locate: (_path: string, rest: string) =>
+    rest.endsWith(":go") ? { operation: operation("go"), model: rest.slice(0, -3) } : undefined,
+  recognises: (path: string, headers: HeaderList) => path.includes(":go") || headers.has("x-open"),
+} as unknown as Protocol;
+const serve: Plugin = { serve: () => ({ status: 200, body: "" }) };
+const mounts: Mount[] = [
+  { pattern: "/v1/talk", chain, protocol: plain },
+  { pattern: "/acme/talk", chain, protocol: plain, as: "/v1/talk" },
+  { pattern: "/v1beta/models/*", chain, protocol: open },
+  { pattern: "/v1/models/*", chain, protocol: open },
+  { pattern: "/v1/models", chain, serve },
+];
+const paths = new Paths(mounts, [open, plain]);
+const find = (method: string, path: string, headers: string[] = []) =>
+  paths.find(method, path, new Query(""), new HeaderList(headers));
+
+t.test("exact paths, open paths and served paths that share a prefix are told apart", async (t) => {
+  t.match(find("POST", "/v1/talk"), { protocol: { name: "plain" }, operation: { name: "talk" }, notice: undefined });
+  t.match(find("POST", "/v1/models/acme/sage:go"), { protocol: { name: "open" }, pathModel: "acme/sage" });
+  t.equal(find("GET", "/v1/models").serve, serve);
+  t.equal(find("HEAD", "/v1/models/acme/sage").serve, serve);
+  t.match(find("POST", "/acme/talk"), { operation: { name: "talk" } });
+});
+
+t.test("a wrong base address is read as it was meant, with a notice", async (t) => {
+  const meant: Record<string, string> = {
+    "/v1/v1/talk": "/v1/talk",
+    "//v1/talk": "/v1/talk",
+    "/v1//talk/": "/v1/talk",
+    "/talk": "/v1/talk",
+    "/v1/v1beta/models/m:go": "/v1beta/models/m:go",
+    "/v1beta/v1/models/m:go": "/v1/models/m:go",
+    "/v1beta/v1beta/models/m:go": "/v1beta/models/m:go",
+  };
+  for (const [path, right] of Object.entries(meant)) {
+    const found = find("POST", path);
+    t.equal(found.path, right, path);
+    t.match(found.notice, `${path} read as ${right}`);
+  }
+});
+
+t.test("an unknown path says which address to configure, a wrong method which to use", async (t) => {
+  t.throws(() => find("POST", "/v1/nowhere"), { code: "path_not_found", message: /base address/ });
+  t.throws(() => find("GET", "/v1/talk"), { code: "method_not_allowed", message: /Use POST/ });
+  t.throws(() => find("POST", "/V1/talk"), { code: "path_not_found" });
+});
+
+t.test("the dialect is the one whose clients send such a request", async (t) => {
+  t.equal(paths.dialect("/x", new HeaderList(["X-Open", "1"])).name, "open");
+  t.equal(paths.dialect("/x:go", new HeaderList()).name, "open");
+  t.equal(paths.dialect("/x", new HeaderList()).name, "plain");
+});

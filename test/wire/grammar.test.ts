@@ -1,0 +1,88 @@
+import t from "tap";
+import {
+  ESCAPES,
+  findByte,
+  firstControl,
+  HEX,
+  readName,
+  SPACES,
+  STEPS,
+  skipPlain,
+  WHOLE,
+} from "../../src/wire/grammar.ts";
+
+const members = (table: Uint8Array): string =>
+  Array.from(table, (value, byte) => (value === 1 ? String.fromCharCode(byte) : "")).join("");
+
+t.test("the tables hold the bytes of RFC 8259", async (t) => {
+  t.equal(members(SPACES), "\t\n\r ");
+  t.equal(members(ESCAPES), '"/\\bfnrt');
+  t.equal(members(HEX), "0123456789ABCDEFabcdef");
+});
+
+t.test("the steps of a number accept what JSON.parse accepts", async (t) => {
+  const alphabet = [..."-+.0129eE"];
+  const accepted = (text: string): boolean => {
+    let at = 0;
+    for (const byte of Buffer.from(text)) {
+      at = STEPS[256 * at + byte] as number;
+      if (at === 0) return false;
+    }
+    return WHOLE[at] === true;
+  };
+  const parsed = (text: string): boolean => {
+    try {
+      return typeof JSON.parse(text) === "number";
+    } catch {
+      return false;
+    }
+  };
+  const different: string[] = [];
+  const walk = (text: string): void => {
+    if (accepted(text) !== parsed(text)) different.push(text);
+    if (text.length < 5) for (const letter of alphabet) walk(text + letter);
+  };
+  walk("");
+  t.strictSame(different, []);
+});
+
+t.test("finds the first control character at any place and alignment", async (t) => {
+  const bytes = Buffer.alloc(1200, 0xc3);
+  for (let at = 0; at < 900; at += 7)
+    for (let from = 0; from < 5; from++) {
+      bytes[at + from] = 0x1f;
+      t.equal(firstControl(bytes, from, 1200), at + from);
+      t.equal(firstControl(bytes, from, at + from), at + from, "what stands behind the end does not count");
+      bytes[at + from] = 0x20;
+    }
+});
+
+t.test("skips what means itself in a string", async (t) => {
+  for (let byte = 0; byte < 256; byte++) {
+    const plain = byte >= 32 && byte !== 34 && byte !== 92;
+    t.equal(skipPlain(Buffer.from([97, byte, 97]), 0, 3), plain ? 3 : 1);
+  }
+  t.equal(findByte(Buffer.from("abc"), 98, 2), 3);
+});
+
+t.test("reads names plain, escaped, long, and beyond ASCII, again and again", async (t) => {
+  for (const name of [
+    "model",
+    "",
+    'a"b\\c\n',
+    "é",
+    "😀",
+    "x".repeat(31),
+    "x".repeat(33),
+    `${"x".repeat(40)}\n`,
+    "\u0001",
+  ])
+    for (let round = 0; round < 3; round++) {
+      const bytes = Buffer.from(`  ${JSON.stringify(name)}`);
+      t.equal(readName(bytes, 3, bytes.length - 1), name);
+    }
+  for (let i = 0; i < 2000; i++) {
+    const bytes = Buffer.from(`"name${i}"`);
+    t.equal(readName(bytes, 1, bytes.length - 1), `name${i}`, "names that share a place do not become each other");
+  }
+});

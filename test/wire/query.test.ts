@@ -1,0 +1,21 @@
+import t from "tap";
+import { Query } from "../../src/wire/query.ts";
+
+t.test("what nobody touched stays as it was written", async (t) => {
+  const texts = ["", "alt=sse", "x=1?y=2", "a=%20+b&&c", "beta=true&=x&y="];
+  for (const text of texts) t.equal(new Query(text).toString(), text);
+});
+
+t.test("names and values are read decoded, and removed to the last", async (t) => {
+  const query = new Query("k%65y=a%20b+c&alt=sse&key=2");
+  t.equal(query.get("key"), "a b c");
+  t.equal(query.get("none"), null);
+  t.equal(query.repeated(), "key");
+  query.delete("key");
+  t.equal(query.toString(), "alt=sse");
+  t.notOk(query.has("key"));
+});
+
+t.test("a broken escape throws", async (t) => {
+  t.throws(() => new Query("a=%zz"));
+});
