@@ -1,0 +1,153 @@
+import type { Chain } from "../chain.ts";
+import { GatewayError } from "../errors.ts";
+import type { Attempt, Exchange, Head, Target } from "../exchange.ts";
+import type { Protocol } from "../protocol.ts";
+import { HeaderList } from "../wire/headers.ts";
+import { splice, splicedLength } from "../wire/splice.ts";
+import type { Forward, Outgoing, Upstream } from "./forward.ts";
+
+/** Request headers of every protocol that go upstream. */
+const FORWARDED = ["content-type", "accept", "accept-language", "user-agent"];
+/** Response headers of every protocol that come back down; a protocol may name more. */
+const RETURNED = [
+  "content-type",
+  "content-length",
+  "content-disposition",
+  "content-language",
+  "retry-after",
+  "retry-after-ms",
+  "x-should-retry",
+];
+/** Where providers tell their own id of a request. */
+const REQUEST_IDS = ["x-request-id", "request-id"];
+/** Statuses of an answer that will not change by asking again. */
+const FINAL = new Set([401, 403, 404]);
+
+/** An upstream's answer whose head has been read. */
+export interface Reached {
+  head: Head;
+  read: Upstream["read"];
+  resume(): void;
+  destroy(): void;
+}
+
+/** Tries an exchange's targets, best first, until one answers. */
+export class Upstreams {
+  constructor(private readonly forward: Forward) {}
+
+  /**
+   * The first answer that is not a reason to try the next target; the last target's answer whatever it is. A target is
+   * passed over when it cannot be reached, or says 429 or 5xx, as long as no byte has gone to the client.
+   * @throws GatewayError of the last attempt.
+   */
+  async reach(exchange: Exchange, chain: Chain): Promise<Reached> {
+    const { targets } = exchange;
+    if (targets.length === 0) throw new GatewayError("no_target");
+    for (let i = 0; ; i++) {
+      const last = i === targets.length - 1 || exchange.form?.rest !== undefined;
+      const attempt = begin(exchange, targets[i] as Target);
+      exchange.attempts.push(attempt);
+      await chain.send(exchange, attempt);
+      try {
+        const upstream = await this.forward.send(outgoing(exchange, attempt), exchange);
+        attempt.status = upstream.status;
+        if (!last && (upstream.status === 429 || upstream.status >= 500)) upstream.destroy();
+        else return reached(upstream, exchange, attempt);
+      } catch (thrown) {
+        attempt.error = GatewayError.from(thrown);
+        if (last || attempt.error.code !== "upstream_unreachable") throw attempt.error;
+      }
+    }
+  }
+
+  close(): Promise<void> {
+    return this.forward.close();
+  }
+}
+
+/** An attempt before any plugin has seen it: the same protocol, the client's words, headers that may go on. */
+function begin(exchange: Exchange, target: Target): Attempt {
+  const { protocol, operation } = exchange;
+  const query = exchange.query.toString();
+  return {
+    target,
+    protocol,
+    method: operation.method,
+    path: `${base(target.provider.url, protocol)}${operation.upstream(target.model)}${query === "" ? "" : `?${query}`}`,
+    headers: forwarded(exchange.headers, protocol, target.provider.forward),
+    edits: [],
+    startedAt: exchange.elapsed,
+  };
+}
+
+/** The address's path; a bare origin gets the protocol's usual version segment. */
+function base(url: URL, protocol: Protocol): string {
+  return url.pathname === "/" ? protocol.segment : url.pathname;
+}
+
+function forwarded(headers: HeaderList, protocol: Protocol, more: readonly string[]): HeaderList {
+  const kept = new HeaderList();
+  let at = 0;
+  for (const [name] of headers.entries()) {
+    if (FORWARDED.includes(name) || listed(name, protocol.headers) || listed(name, more))
+      kept.append(headers.lines[at] as string, headers.lines[at + 1] as string);
+    at += 2;
+  }
+  for (const [name, value] of protocol.defaults ?? []) if (!kept.has(name)) kept.append(name, value);
+  return kept;
+}
+
+const listed = (name: string, names: readonly string[]): boolean =>
+  names.some((each) => (each.endsWith("*") ? name.startsWith(each.slice(0, -1)) : name === each));
+
+function outgoing(exchange: Exchange, attempt: Attempt): Outgoing {
+  const { body, form } = exchange;
+  const { provider } = attempt.target;
+  const edits = attempt.edits.length === 0 ? exchange.edits : [...exchange.edits, ...attempt.edits];
+  const pieces = edits.length === 0 ? body.pieces : splice(body.pieces, edits);
+  return {
+    origin: provider.url,
+    method: attempt.method,
+    path: attempt.path,
+    headers: attempt.headers.lines,
+    body: form?.rest ? followed(pieces, form.rest) : pieces,
+    length: form?.rest ? form.length && splicedLength(form.length, edits) : splicedLength(body.length, edits),
+    credentialId: provider.name,
+    timeouts: provider.timeouts,
+  };
+}
+
+async function* followed(pieces: readonly Buffer[], rest: AsyncIterable<Buffer>): AsyncGenerator<Buffer> {
+  yield* pieces;
+  yield* rest;
+}
+
+function reached(upstream: Upstream, exchange: Exchange, attempt: Attempt): Reached {
+  const { protocol } = attempt;
+  const received = new HeaderList(upstream.headers);
+  const requestId = REQUEST_IDS.map((name) => received.get(name)).find((id) => id !== undefined);
+  if (requestId !== undefined) attempt.requestId = requestId;
+  const kept = new HeaderList();
+  let at = 0;
+  for (const [name] of received.entries()) {
+    if (RETURNED.includes(name) || (protocol.answerHeaders && listed(name, protocol.answerHeaders)))
+      kept.append(upstream.headers[at] as string, upstream.headers[at + 1] as string);
+    at += 2;
+  }
+  if (FINAL.has(upstream.status) && !kept.has("x-should-retry")) kept.append("x-should-retry", "false");
+  const framing = framingOf(upstream.status, received.get("content-type"), exchange);
+  if (framing) kept.delete("content-length");
+  exchange.streaming = framing !== undefined;
+  return {
+    head: { status: upstream.status, headers: kept, framing },
+    read: (sink) => upstream.read(sink),
+    resume: () => upstream.resume(),
+    destroy: () => upstream.destroy(),
+  };
+}
+
+function framingOf(status: number, type: string | undefined, exchange: Exchange): Head["framing"] {
+  if (type?.startsWith("text/event-stream")) return "sse";
+  const array = exchange.operation.framing === "array" && exchange.operation.streams === true;
+  return array && status === 200 && type?.startsWith("application/json") ? "array" : undefined;
+}

@@ -1,0 +1,107 @@
+import type { Transform } from "node:stream";
+import { createBrotliDecompress, createGunzip, createInflate, createZstdDecompress } from "node:zlib";
+import { GatewayError } from "../errors.ts";
+import type { Sink, Upstream } from "./dispatch.ts";
+import { Fault } from "./failures.ts";
+import { without } from "./heads.ts";
+
+const DECODERS: Record<string, () => Transform> = {
+  gzip: createGunzip,
+  "x-gzip": createGunzip,
+  deflate: createInflate,
+  br: createBrotliDecompress,
+  zstd: createZstdDecompress,
+};
+
+/** Headers that describe the packed body. */
+const OF_PACKED: ReadonlySet<string> = new Set(["content-encoding", "content-length"]);
+
+/**
+ * The name of the one coding that a content-encoding value asks to undo; undefined where there is none.
+ *
+ * @throws GatewayError upstream_invalid for an unknown coding, or more than one.
+ */
+export function codingOf(encoding: string): string | undefined {
+  const codings = encoding
+    .toLowerCase()
+    .split(",")
+    .map((coding) => coding.trim())
+    .filter((coding) => coding !== "" && coding !== "identity");
+  const [coding, ...more] = codings;
+  if (coding === undefined) return undefined;
+  if (more.length > 0 || !Object.hasOwn(DECODERS, coding)) {
+    throw new GatewayError("upstream_invalid", {
+      message: "The provider's answer has a content-encoding that was not asked for and cannot be undone.",
+    });
+  }
+  return coding;
+}
+
+/** An answer that came compressed although identity was asked for, unpacked as it is read. */
+export class Decoded implements Upstream {
+  readonly status: number;
+  readonly headers: string[];
+  private decoder: Transform | undefined;
+  private broken: GatewayError | undefined;
+
+  /** @param coding one that {@link codingOf} answered. */
+  constructor(
+    private readonly packed: Upstream,
+    private readonly coding: string,
+    private readonly host: string,
+  ) {
+    this.status = packed.status;
+    this.headers = without(packed.headers, OF_PACKED);
+  }
+
+  read(sink: Sink): void {
+    this.packed.read({
+      chunk: (bytes) => {
+        this.decoder ??= this.open(sink);
+        return this.decoder.write(bytes);
+      },
+      end: () => {
+        // An answer without a body (204, 304, HEAD) has nothing to unpack.
+        if (this.decoder) this.decoder.end();
+        else sink.end();
+      },
+      fail: (error) => {
+        // What arrived before a cut is still unpacked and handed over; after a decision of ours nothing is.
+        this.broken = error;
+        if (this.decoder && error.code === "upstream_truncated") return void this.decoder.end();
+        this.discard();
+        sink.fail(error);
+      },
+    });
+  }
+
+  resume(): void {
+    this.decoder?.resume();
+  }
+
+  destroy(): void {
+    this.discard();
+    this.packed.destroy();
+  }
+
+  private discard(): void {
+    this.decoder?.removeAllListeners().on("error", () => {});
+    this.decoder?.destroy();
+  }
+
+  private open(sink: Sink): Transform {
+    const decoder = (DECODERS[this.coding] as () => Transform)();
+    decoder.on("data", (bytes: Buffer) => {
+      if (!sink.chunk(bytes)) decoder.pause();
+    });
+    decoder.on("drain", () => this.packed.resume());
+    decoder.once("end", () => (this.broken ? sink.fail(this.broken) : sink.end()));
+    decoder.once("error", (error: NodeJS.ErrnoException) => {
+      this.destroy();
+      const code = error.code ?? "ERR_DECODING";
+      const kind = code === "Z_BUF_ERROR" ? "upstream_truncated" : "upstream_invalid";
+      sink.fail(this.broken ?? new GatewayError(kind, { cause: new Fault(code, this.host) }));
+    });
+    return decoder;
+  }
+}

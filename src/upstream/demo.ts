@@ -1,0 +1,88 @@
+import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
+import type { AddressInfo } from "node:net";
+import { setTimeout as after } from "node:timers/promises";
+import type { DemoAnswer, Protocol } from "../protocol.ts";
+import { Query } from "../wire/query.ts";
+
+/** The built-in `demo:` provider: a real HTTP upstream inside the process that serves every protocol's scripted answers. */
+export class Demo {
+  private readonly server: Server;
+
+  constructor(private readonly protocols: readonly Protocol[]) {
+    this.server = createServer({ keepAliveTimeout: 60_000 }, (request, response) => {
+      this.serve(request, response).catch(() => response.destroy());
+    });
+  }
+
+  /** Its address, a bare origin: protocols add their own version segment. */
+  async start(): Promise<URL> {
+    await new Promise<void>((ready, failed) => this.server.once("error", failed).listen(0, "127.0.0.1", ready));
+    this.server.unref();
+    return new URL(`http://127.0.0.1:${(this.server.address() as AddressInfo).port}`);
+  }
+
+  async close(): Promise<void> {
+    if (!this.server.listening) return;
+    this.server.closeAllConnections();
+    await new Promise<void>((closed) => this.server.close(() => closed()));
+  }
+
+  private async serve(request: IncomingMessage, response: ServerResponse): Promise<void> {
+    const body = Buffer.concat(await Array.fromAsync(request as AsyncIterable<Buffer>));
+    const answer = this.answer(request.url ?? "/", body);
+    if (!answer) {
+      response.writeHead(404).end();
+      return;
+    }
+    const { status, headers, frames } = answer;
+    if (frames.length === 1 && !frames[0]?.cut) {
+      if (frames[0]?.after) await after(frames[0].after);
+      response.writeHead(status, headers).end(frames[0]?.bytes);
+      return;
+    }
+    response.writeHead(status, headers);
+    response.flushHeaders();
+    for (const frame of frames) {
+      if (frame.after) await after(frame.after);
+      if (response.destroyed) return;
+      if (frame.cut) {
+        response.destroy();
+        return;
+      }
+      if (!response.write(frame.bytes))
+        await new Promise<void>((more) => response.once("drain", more).once("close", more));
+    }
+    response.end();
+  }
+
+  private answer(target: string, body: Buffer): DemoAnswer | undefined {
+    const [path = "", text = ""] = target.split("?", 2);
+    const query = new Query(text);
+    for (const protocol of this.protocols) {
+      for (const pattern of protocol.paths) {
+        const open = pattern.endsWith("*");
+        if (open ? !path.startsWith(pattern.slice(0, -1)) : path !== pattern) continue;
+        const located = protocol.locate(pattern, open ? path.slice(pattern.length - 1) : "", query);
+        if (!located) continue;
+        const { operation } = located;
+        const json = operation.body === "json" ? parse(body) : undefined;
+        const asked = json as { model?: string; stream?: boolean } | undefined;
+        const model = located.model ?? asked?.model ?? multipartModel(body);
+        const streaming = operation.streams === "asked" ? asked?.stream === true : operation.streams;
+        return protocol.demo({ operation, model, body: json, streaming, query });
+      }
+    }
+    return undefined;
+  }
+}
+
+function parse(body: Buffer): unknown {
+  try {
+    return JSON.parse(body.toString());
+  } catch {
+    return undefined;
+  }
+}
+
+const multipartModel = (body: Buffer): string =>
+  /name="?model"?\r\n(?:[^\r\n]+\r\n)*\r\n([^\r\n]+)/.exec(body.toString("latin1"))?.[1] ?? "";

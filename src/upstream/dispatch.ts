@@ -1,0 +1,354 @@
+import { IncomingMessage } from "node:http";
+import { Readable } from "node:stream";
+import type { Dispatcher } from "undici";
+import { GatewayError } from "../errors.ts";
+import type { Timeouts } from "../exchange.ts";
+import { codingOf, Decoded } from "./decoding.ts";
+import { Fault, failure, isClosedConnection, overdue, type Progress } from "./failures.ts";
+import { answerHead, faultyHeader, outgoingHeaders } from "./heads.ts";
+import type { Lane, Pools } from "./pools.ts";
+
+/** What goes upstream in one attempt, complete: nothing is added from anywhere else but `host` and framing. */
+export interface Outgoing {
+  /** Scheme, host and port count; a path in it does not. */
+  origin: URL;
+  method: string;
+  /** Path and query, written to the socket exactly as they are. */
+  path: string;
+  /** Flat name, value list. Framing, hop-by-hop fields, `host` and `accept-encoding` in it are ignored. */
+  headers: readonly string[];
+  /**
+   * Pieces are sent as they lie. A stream is read no faster than the provider takes it, and destroyed when the attempt
+   * ends before it did; an IncomingMessage is then only left alone, because its socket still has to carry the reply.
+   */
+  body: readonly Buffer[] | AsyncIterable<Buffer> | Readable | undefined;
+  /** Bytes of a streamed body, if known; undefined: chunked. Pieces are counted. */
+  length: number | undefined;
+  /** Connections are never shared between credentials. */
+  credentialId: string;
+  timeouts: Timeouts;
+}
+
+/** Takes the body of an answer. */
+export interface Sink {
+  /** False: stop until `resume()`, which may not be called before this has returned. */
+  chunk(bytes: Buffer): boolean;
+  end(): void;
+  /** upstream_truncated, upstream_timeout, upstream_invalid or client_gone. */
+  fail(error: GatewayError): void;
+}
+
+/** An answer whose head is in. Either read it or destroy it. */
+export interface Upstream {
+  readonly status: number;
+  /** Raw, flat, latin1; without hop-by-hop fields. */
+  readonly headers: string[];
+  /**
+   * Starts handing over the body; what arrived meanwhile comes first, in this very call. Exactly one of `end` and `fail`
+   * follows, once, unless `destroy()` is called before: then nothing does.
+   */
+  read(sink: Sink): void;
+  resume(): void;
+  /** Ends the attempt; its connection is closed unless the answer was complete. Safe at any time, any number of times. */
+  destroy(): void;
+}
+
+/** Tells when the client leaves; `leave` runs at once if it has. The answer takes it back. An Exchange is one. */
+export interface Leaving {
+  onAbort(leave: () => void): () => void;
+}
+
+type Pieces = readonly Buffer[];
+
+/** Bodies up to this are joined, so that head and body leave in one write. */
+const JOIN_LIMIT = 64 * 1024;
+/** An answer that nobody reads yet waits up to this many bytes in memory, then in the provider. */
+const WAITING_LIMIT = 64 * 1024;
+/** A kept connection that dies later than this (ms) after a request was written did not die of old age. */
+const STALE_WITHIN = 1000;
+
+/** Why undici is told to drop a request that was over before it started. */
+const ABANDONED = new Error("abandoned");
+
+/**
+ * One attempt: a request on its way through a pool and the answer to it. Implements undici's dispatch callbacks; until
+ * `onRequestStart` the request waits for a connection and nothing can be cancelled there, so that an attempt which is over
+ * by then is cut as soon as it starts.
+ */
+export class Dispatch implements Upstream, Dispatcher.DispatchHandler {
+  status = 0;
+  headers: string[] = [];
+
+  private readonly lane: Lane;
+  private controller: Dispatcher.DispatchController | undefined;
+  private progress: Progress = "connecting";
+  private timer: NodeJS.Timeout | undefined;
+  private totalTimer: NodeJS.Timeout | undefined;
+  private stay: (() => void) | undefined;
+
+  /** What is sent: one buffer, pieces, or a stream. */
+  private readonly body: Buffer | Pieces | Readable | undefined;
+  private made = 0;
+  private reused = false;
+  private writtenAt = 0;
+  private touched = false;
+  private repeated = false;
+
+  private sink: Sink | undefined;
+  private held = false;
+  private readonly waiting: Buffer[] = [];
+  private waitingBytes = 0;
+  /** Nothing more will come from upstream. */
+  private over = false;
+  private error: GatewayError | undefined;
+
+  constructor(
+    private readonly outgoing: Outgoing,
+    private readonly pools: Pools,
+    private readonly accept: (upstream: Upstream) => void,
+    private readonly refuse: (error: GatewayError) => void,
+  ) {
+    this.lane = pools.lane(outgoing.origin, outgoing.credentialId, outgoing.timeouts.connect);
+    this.body = writable(outgoing.body);
+    if (this.body instanceof Readable)
+      this.body.on("error", (error) => this.fail(GatewayError.from(error, "client_gone")));
+  }
+
+  /** Sends the request, unless the client has already left. */
+  start(leaving: Leaving): void {
+    this.stay = leaving.onAbort(() => this.fail(new GatewayError("client_gone")));
+    if (this.over) return;
+    const { total } = this.outgoing.timeouts;
+    if (total > 0) this.totalTimer = setTimeout(expire, total, this, "total").unref();
+    this.launch(this.lane.dispatcher);
+  }
+
+  read(sink: Sink): void {
+    this.sink = sink;
+    this.flush();
+  }
+
+  resume(): void {
+    if (!this.held) return;
+    this.held = false;
+    this.flush();
+  }
+
+  destroy(): void {
+    this.sink = undefined;
+    this.waiting.length = 0;
+    this.finish(new GatewayError("client_gone"));
+  }
+
+  // What undici calls.
+
+  onRequestStart(controller: Dispatcher.DispatchController): void {
+    if (this.over) {
+      controller.abort(ABANDONED);
+      return;
+    }
+    this.controller = controller;
+    this.progress = "waiting";
+    this.reused = this.made === this.lane.made;
+    this.writtenAt = performance.now();
+    this.watch("first_byte");
+  }
+
+  onBodySent(): void {
+    this.timer?.refresh();
+  }
+
+  onResponseStarted(): void {
+    this.touched = true;
+  }
+
+  onResponseStart(controller: Dispatcher.DispatchController, status: number): void {
+    if (status < 200 && status !== 101) return;
+    if (status === 101) throw new GatewayError("upstream_invalid", { cause: this.fault("UPGRADED") });
+    if (status >= 300 && status < 400 && status !== 304) {
+      throw new GatewayError("upstream_redirect", { cause: this.fault(`STATUS_${status}`) });
+    }
+    const { headers, encoding } = answerHead(controller.rawHeaders as Buffer[]);
+    const coding = encoding === undefined ? undefined : codingOf(encoding);
+    this.status = status;
+    this.headers = headers;
+    this.progress = "answering";
+    this.watch("idle");
+    this.accept(coding === undefined ? this : new Decoded(this, coding, this.outgoing.origin.host));
+  }
+
+  onResponseData(controller: Dispatcher.DispatchController, bytes: Buffer): void {
+    if (this.over) return;
+    this.timer?.refresh();
+    if (this.sink && !this.held && this.waiting.length === 0) {
+      if (this.sink.chunk(bytes)) return;
+      this.held = true;
+      controller.pause();
+      return;
+    }
+    this.waiting.push(bytes);
+    this.waitingBytes += bytes.length;
+    if (this.held || this.waitingBytes > WAITING_LIMIT) controller.pause();
+  }
+
+  onResponseEnd(): void {
+    if (this.over) return;
+    this.finish(undefined);
+    this.flush();
+  }
+
+  onResponseError(_controller: Dispatcher.DispatchController | null, thrown: Error): void {
+    if (this.over) return;
+    if (this.isStale(thrown)) this.again();
+    else this.fail(this.unwritable(thrown) ?? failure(thrown, this.progress, this.outgoing.origin.host));
+  }
+
+  private launch(dispatcher: Dispatcher): void {
+    const { method, path, headers, length } = this.outgoing;
+    const { body } = this;
+    this.watch("connect");
+    this.made = this.lane.made;
+    const framing = Array.isArray(body) ? sizeOf(body) : body instanceof Readable ? length : undefined;
+    dispatcher.dispatch(
+      {
+        origin: this.lane.origin,
+        method,
+        path,
+        headers: outgoingHeaders(headers, framing),
+        // undici sends any iterable of buffers; its types know only streams.
+        body: body as Readable,
+      },
+      this,
+    );
+  }
+
+  /** undici refuses a header without saying which; this names it. */
+  private unwritable(thrown: Error): GatewayError | undefined {
+    if (!("code" in thrown) || thrown.code !== "UND_ERR_INVALID_ARG") return undefined;
+    const name = faultyHeader(this.outgoing.headers);
+    if (name === undefined) return undefined;
+    return new GatewayError("internal", { message: `The header ${JSON.stringify(name)} cannot be sent upstream.` });
+  }
+
+  /** A kept-alive connection turned out closed before it gave a byte: the provider cannot have worked on the request. */
+  private isStale(thrown: Error): boolean {
+    return (
+      this.progress === "waiting" &&
+      this.reused &&
+      !this.touched &&
+      !this.repeated &&
+      !(this.body instanceof Readable) &&
+      performance.now() - this.writtenAt < STALE_WITHIN &&
+      isClosedConnection(thrown)
+    );
+  }
+
+  /** The same request once more, on a connection of its own. */
+  private again(): void {
+    this.repeated = true;
+    this.controller = undefined;
+    this.progress = "connecting";
+    const { dispatcher, close } = this.pools.single(this.lane.origin, this.outgoing.timeouts.connect);
+    this.launch(dispatcher);
+    close();
+  }
+
+  /** Hands over what waits, then the end; goes on upstream once nothing waits. */
+  private flush(): void {
+    while (this.sink && !this.held) {
+      const bytes = this.waiting.shift();
+      if (!bytes) break;
+      this.waitingBytes -= bytes.length;
+      this.held = !this.sink.chunk(bytes);
+    }
+    if (!this.sink || this.held) return;
+    if (this.over) {
+      this.tell();
+    } else {
+      this.timer?.refresh();
+      this.controller?.resume();
+    }
+  }
+
+  private tell(): void {
+    const { sink } = this;
+    this.sink = undefined;
+    if (this.error) sink?.fail(this.error);
+    else sink?.end();
+  }
+
+  /** Ends the attempt badly. What a provider sent before it broke off is still handed over; our own decisions cut at once. */
+  private fail(error: GatewayError): void {
+    if (this.over) return;
+    const { progress } = this;
+    this.finish(error);
+    if (progress !== "answering") {
+      this.refuse(error);
+      return;
+    }
+    if (error.code !== "upstream_truncated") {
+      this.held = false;
+      this.waiting.length = 0;
+    }
+    this.flush();
+  }
+
+  /** Nothing more comes from upstream: frees all that was held for it. */
+  private finish(error: GatewayError | undefined): void {
+    if (this.over) return;
+    this.over = true;
+    this.error = error;
+    clearTimeout(this.timer);
+    clearTimeout(this.totalTimer);
+    this.stay?.();
+    if (error) this.controller?.abort(error);
+    if (this.body instanceof Readable) this.body.destroy();
+  }
+
+  /** Replaces the limit that is being watched; total runs beside. */
+  private watch(limit: keyof Timeouts): void {
+    clearTimeout(this.timer);
+    const ms = this.outgoing.timeouts[limit];
+    this.timer = ms > 0 ? setTimeout(expire, ms, this, limit).unref() : undefined;
+  }
+
+  /** Called by timers only. */
+  expire(limit: keyof Timeouts): void {
+    // Silence while we do not read is our own; `flush` sets the timer again.
+    if (limit === "idle" && (this.held || this.controller?.paused)) return;
+    this.fail(overdue(limit, this.outgoing.timeouts[limit], this.outgoing.origin.host));
+  }
+
+  private fault(code: string): Fault {
+    return new Fault(code, this.outgoing.origin.host);
+  }
+}
+
+function expire(dispatch: Dispatch, limit: keyof Timeouts): void {
+  dispatch.expire(limit);
+}
+
+/** A body in the shape that costs undici least. Pieces and streams that it destroys when the attempt ends are safe to give. */
+function writable(body: Outgoing["body"]): Buffer | Pieces | Readable | undefined {
+  if (body === undefined) return undefined;
+  if (isPieces(body)) {
+    if (body.length <= 1) return body[0];
+    const size = sizeOf(body);
+    return size <= JOIN_LIMIT ? Buffer.concat(body, size) : body;
+  }
+  // Destroying a client's IncomingMessage itself would take its socket along.
+  if (body instanceof IncomingMessage) {
+    return Readable.from(body.iterator({ destroyOnReturn: false }), { objectMode: false });
+  }
+  return body instanceof Readable ? body : Readable.from(body, { objectMode: false });
+}
+
+function isPieces(body: NonNullable<Outgoing["body"]>): body is Pieces {
+  return Array.isArray(body);
+}
+
+function sizeOf(pieces: Pieces): number {
+  let size = 0;
+  for (const piece of pieces) size += piece.length;
+  return size;
+}

@@ -1,0 +1,85 @@
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { Gateway } from "../../src/gateway.ts";
+import { Log } from "../../src/log.ts";
+
+/** A key that test gateways know. */
+export const KEY = "test-key-0123456789abcdef";
+
+/** Keeps log lines instead of writing them. */
+export class MemoryLog extends Log {
+  readonly lines: { level: string; message: string; fields: Record<string, unknown> }[] = [];
+
+  debug(fields: object, message: string): void {
+    this.keep("debug", fields, message);
+  }
+
+  info(fields: object, message: string): void {
+    this.keep("info", fields, message);
+  }
+
+  warn(fields: object, message: string): void {
+    this.keep("warn", fields, message);
+  }
+
+  error(fields: object, message: string): void {
+    this.keep("error", fields, message);
+  }
+
+  async flush(): Promise<void> {}
+
+  private keep(level: string, fields: object, message: string): void {
+    this.lines.push({ level, message, fields: { ...fields } });
+  }
+}
+
+export interface Running {
+  /** Address without a trailing slash. */
+  url: string;
+  port: number;
+  gateway: Gateway;
+  log: MemoryLog;
+  /** The folder of its gateway.yaml. */
+  folder: string;
+}
+
+interface Teardown {
+  teardown(act: () => unknown): unknown;
+}
+
+/**
+ * A real gateway on a free port, in this process, stopped with the test. `yaml` holds providers and models, and whatever
+ * else the test is about; listener, store and key are given unless it brings its own.
+ */
+export async function startGateway(t: Teardown, yaml: string, files: Record<string, string> = {}): Promise<Running> {
+  const folder = mkdtempSync(join(tmpdir(), "gateway-"));
+  const file = join(folder, "gateway.yaml");
+  const own = [
+    /^listen:/m.test(yaml) ? "" : "listen: 127.0.0.1:0\n",
+    /^store:/m.test(yaml) ? "" : "store: { ledger: 'sqlite:./gateway.db' }\n",
+    /^keys:/m.test(yaml) ? "" : `keys: { test: { key: ${KEY} } }\n`,
+  ];
+  writeFileSync(file, own.join("") + yaml);
+  for (const [name, text] of Object.entries(files)) writeFileSync(join(folder, name), text);
+  const log = new MemoryLog();
+  try {
+    const gateway = await Gateway.start({ file, env: {}, log });
+    t.teardown(async () => {
+      await gateway.stop(0);
+      rmSync(folder, { recursive: true, force: true });
+    });
+    const { port } = gateway.address;
+    return { url: `http://127.0.0.1:${port}`, port, gateway, log, folder };
+  } catch (thrown) {
+    rmSync(folder, { recursive: true, force: true });
+    throw thrown;
+  }
+}
+
+/** Headers of a JSON request with the test's key. */
+export const asking = (more: Record<string, string> = {}): Record<string, string> => ({
+  authorization: `Bearer ${KEY}`,
+  "content-type": "application/json",
+  ...more,
+});

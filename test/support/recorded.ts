@@ -1,0 +1,34 @@
+import { readFileSync } from "node:fs";
+import { join } from "node:path";
+import { Frame } from "../../src/wire/frame.ts";
+import { shared } from "./shared.ts";
+
+/** A vendor's recorded answer. */
+export interface Recorded {
+  id: string;
+  /** What it shows, like `stream`, `tools`, `error`, `truncated`. */
+  kinds: readonly string[];
+  status: number;
+  /** The body as it came. */
+  body: string;
+}
+
+/** The recorded answers in one folder of the recordings; none where they are absent. */
+export function recorded(folder: string): Recorded[] {
+  const root = shared("recordings");
+  if (!root) return [];
+  const lines = readFileSync(join(root, "index.jsonl"), "utf8").trim().split("\n");
+  const entries = lines.map((line) => JSON.parse(line) as Recorded).filter(({ id }) => id.startsWith(`${folder}/`));
+  return entries.map(({ id, kinds, status }) => {
+    const { response } = JSON.parse(readFileSync(join(root, `${id}.json`), "utf8")) as {
+      response: { body_raw: string };
+    };
+    return { id, kinds, status, body: response.body_raw };
+  });
+}
+
+/** The events of a recorded stream, their blank lines included. */
+export function eventsIn(body: string): Frame[] {
+  const events = body.match(/[\s\S]+?(?:\r?\n\r?\n|$)/g) ?? [];
+  return events.map((event) => new Frame("event", Buffer.from(event)));
+}

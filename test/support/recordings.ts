@@ -1,0 +1,77 @@
+import { readFileSync } from "node:fs";
+import { join } from "node:path";
+import { shared } from "./shared.ts";
+
+/** One recorded exchange with a provider. */
+export interface Recording {
+  id: string;
+  protocol: string;
+  kinds: string[];
+  status: number;
+  /** The body as it was recorded. */
+  body: Buffer;
+  contentType: string;
+  /** How a client of the gateway asks for it: path with query. */
+  path: string;
+  streaming: boolean;
+}
+
+/** Protocol name of the gateway, and the path, for each folder of recordings that can be replayed. */
+const FOLDERS: Record<string, { protocol: string; path: (stream: "sse" | "array" | "no") => string }> = {
+  anthropic: { protocol: "anthropic-messages", path: () => "/v1/messages" },
+  "anthropic-count-tokens": { protocol: "anthropic-messages", path: () => "/v1/messages/count_tokens" },
+  gemini: {
+    protocol: "gemini",
+    path: (stream) =>
+      stream === "no"
+        ? "/v1beta/models/any:generateContent"
+        : `/v1beta/models/any:streamGenerateContent${stream === "sse" ? "?alt=sse" : ""}`,
+  },
+  "gemini-count-tokens": { protocol: "gemini", path: () => "/v1beta/models/any:countTokens" },
+  "gemini-embeddings": { protocol: "gemini", path: () => "/v1beta/models/any:batchEmbedContents" },
+  "openai-chat": { protocol: "openai-chat", path: () => "/v1/chat/completions" },
+  "openai-completions": { protocol: "openai-completions", path: () => "/v1/completions" },
+  "openai-responses": { protocol: "openai-responses", path: () => "/v1/responses" },
+  "openai-embeddings": { protocol: "openai-embeddings", path: () => "/v1/embeddings" },
+  "openai-images": { protocol: "openai-images", path: () => "/v1/images/generations" },
+};
+
+interface Line {
+  id: string;
+  protocol: string;
+  kinds: string[];
+}
+
+/** Every recording that a path of the gateway can replay; undefined where the folder is absent. */
+export function recordings(): Recording[] | undefined {
+  const folder = shared("recordings");
+  if (!folder) return undefined;
+  const lines = readFileSync(join(folder, "index.jsonl"), "utf8").trim().split("\n");
+  return lines.flatMap((line) => read(folder, JSON.parse(line) as Line));
+}
+
+function read(folder: string, { id, protocol: directory, kinds }: Line): Recording[] {
+  const known = FOLDERS[directory];
+  if (!known) return [];
+  const { response } = JSON.parse(readFileSync(join(folder, `${id}.json`), "utf8")) as {
+    response: { status: number; headers: Record<string, string>; body_raw: string };
+  };
+  const asked = kinds.includes("json_array_stream") ? "array" : kinds.includes("stream") ? "sse" : "no";
+  const framed = asked === "sse" && response.status < 300 ? "text/event-stream" : "application/json";
+  const recorded = response.headers["content-type"];
+  const contentType = recorded?.startsWith("application/octet-stream") ? framed : (recorded ?? framed);
+  const streaming = asked === "array" || contentType.startsWith("text/event-stream");
+  const path = known.path(asked);
+  return [
+    {
+      id,
+      protocol: known.protocol,
+      kinds,
+      status: response.status,
+      body: Buffer.from(response.body_raw),
+      contentType,
+      path,
+      streaming,
+    },
+  ];
+}

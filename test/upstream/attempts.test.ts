@@ -1,0 +1,139 @@
+import t, { type Test } from "tap";
+import { asking, type Running, startGateway } from "../support/gateway.ts";
+import { type FakeUpstream, httpUpstream, rawUpstream, type SeenRequest } from "../support/upstream.ts";
+
+const answering = async (t: Test, status: number, headers: Record<string, string> = {}) => {
+  const upstream = await httpUpstream((_, reply) =>
+    reply.writeHead(status, { "content-type": "application/json", ...headers }).end(`{"status":${status}}`),
+  );
+  t.teardown(() => upstream.close());
+  return upstream;
+};
+
+/** A gateway with one model whose targets are these upstreams, in this order. */
+function gateway(t: Test, upstreams: readonly (FakeUpstream | string)[], more = ""): Promise<Running> {
+  const origins = upstreams.map((each) => (typeof each === "string" ? each : each.origin.origin));
+  const providers = origins.map(
+    (origin, i) =>
+      `  p${i}: { url: "${origin}/v1", credential: "secret-${i}-0123456789", speaks: [openai-chat, anthropic-messages]${more} }`,
+  );
+  const targets = origins.map((_, i) => `{ to: "p${i}:vendor/m ${i}", weight: ${10 ** (12 - 4 * i)} }`);
+  return startGateway(t, `providers:\n${providers.join("\n")}\nmodels:\n  m: { targets: [${targets.join(", ")}] }\n`);
+}
+
+const chat = (running: Running, headers: Record<string, string> = {}, body = '{"model":"m"}') =>
+  fetch(`${running.url}/v1/chat/completions`, { method: "POST", headers: asking(headers), body });
+
+t.test("429, 5xx and a refused connection lead to the next target before the first byte", async (t) => {
+  const dead = await rawUpstream(() => {});
+  await dead.close();
+  const [limited, broken, fine] = [await answering(t, 429), await answering(t, 503), await answering(t, 200)];
+  const running = await gateway(t, [dead, limited, broken, fine]);
+  const response = await chat(running);
+  t.equal(response.status, 200);
+  await running.gateway.stores.ledger.flush();
+  const [entry] = await running.gateway.stores.ledger.recent(1);
+  t.match(entry?.attempts, [
+    { target: "p0:vendor/m 0", error: "upstream_unreachable" },
+    { status: 429 },
+    { status: 503 },
+    { target: "p3:vendor/m 3", status: 200 },
+  ]);
+  t.equal(entry?.target, "p3:vendor/m 3");
+});
+
+t.test("each attempt carries its own target's model and credential, and the body otherwise as it came", async (t) => {
+  const [broken, fine] = [await answering(t, 500), await answering(t, 200)];
+  const running = await gateway(t, [broken, fine]);
+  await chat(running, {}, ' { "seed": 12345678901234567890, "model" : "m", "temperature": 1.0 }\n');
+  const sent = (upstream: { seen: SeenRequest[] }) => upstream.seen[0] as SeenRequest;
+  t.equal(
+    sent(broken).body.toString(),
+    ' { "seed": 12345678901234567890, "model" : "vendor/m 0", "temperature": 1.0 }\n',
+  );
+  t.equal(
+    sent(fine).body.toString(),
+    ' { "seed": 12345678901234567890, "model" : "vendor/m 1", "temperature": 1.0 }\n',
+  );
+  t.ok(sent(fine).rawHeaders.includes("Bearer secret-1-0123456789"));
+  t.notOk(sent(fine).rawHeaders.join().includes("secret-0"));
+});
+
+t.test("other answers and the last target's answer reach the client as they are", async (t) => {
+  const [refusing, unused] = [await answering(t, 400), await answering(t, 200)];
+  const first = await chat(await gateway(t, [refusing, unused]));
+  t.equal(first.status, 400);
+  t.equal(await first.text(), '{"status":400}');
+  t.equal(unused.seen.length, 0);
+  const limited = await answering(t, 429, { "retry-after": "7" });
+  const last = await chat(await gateway(t, [await answering(t, 502), limited]));
+  t.equal(last.status, 429);
+  t.equal(last.headers.get("retry-after"), "7");
+});
+
+t.test(
+  "a connection that breaks after the request was sent is not tried again: the provider may have billed it",
+  async (t) => {
+    const breaking = await rawUpstream((socket) => socket.destroy());
+    t.teardown(() => breaking.close());
+    const unused = await answering(t, 200);
+    const response = await chat(await gateway(t, [breaking, unused]));
+    t.equal(response.status, 502);
+    t.equal(unused.seen.length, 0);
+  },
+);
+
+t.test("only headers of the protocol, and those the operator names, go up", async (t) => {
+  const fine = await answering(t, 200);
+  const running = await gateway(t, [fine], ", forward: [x-acme, x-team-*]");
+  await chat(running, {
+    "user-agent": "test/1",
+    "openai-beta": "b",
+    "x-stainless-lang": "js",
+    "x-acme": "1",
+    "x-team-a": "2",
+    "openai-organization": "org",
+    "x-unknown": "no",
+    "x-forwarded-for": "1.2.3.4",
+    cookie: "a=b",
+    "x-api-key": "other-0123456789abcdefgh",
+  });
+  const names = (fine.seen[0] as SeenRequest).rawHeaders
+    .filter((_, i) => i % 2 === 0)
+    .map((name) => name.toLowerCase());
+  for (const kept of ["user-agent", "openai-beta", "x-stainless-lang", "x-acme", "x-team-a", "content-type"])
+    t.ok(names.includes(kept), kept);
+  for (const gone of ["openai-organization", "x-unknown", "x-forwarded-for", "cookie", "x-api-key"])
+    t.notOk(names.includes(gone), gone);
+});
+
+t.test("only harmless headers come down, and what asking again cannot mend says so", async (t) => {
+  const upstream = await answering(t, 401, {
+    "openai-organization": "acme",
+    "set-cookie": "a=b",
+    server: "x",
+    "x-ratelimit-limit-requests": "5",
+    "openai-processing-ms": "12",
+    "x-request-id": "req_vendor",
+    via: "1.1 x",
+  });
+  const running = await gateway(t, [upstream]);
+  const { headers } = await chat(running);
+  for (const gone of ["openai-organization", "set-cookie", "server", "x-ratelimit-limit-requests", "via"])
+    t.equal(headers.get(gone), null, gone);
+  t.equal(headers.get("openai-processing-ms"), "12");
+  t.equal(headers.get("x-should-retry"), "false");
+  t.match(headers.get("x-request-id"), /^[0-9a-f-]{36}$/);
+  t.match(running.log.lines.at(-1)?.fields, { upstream_id: "req_vendor", id: headers.get("x-request-id") });
+});
+
+t.test("a provider whose address is a bare origin gets the protocol's own version segment", async (t) => {
+  const fine = await answering(t, 200);
+  const running = await startGateway(
+    t,
+    `providers: { p: { url: "${fine.origin.origin}", speaks: [anthropic-messages] } }\nmodels: { m: { targets: [p:x] } }\n`,
+  );
+  await fetch(`${running.url}/v1/messages?beta=true`, { method: "POST", headers: asking(), body: '{"model":"m"}' });
+  t.equal(fine.seen[0]?.url, "/v1/messages?beta=true");
+  t.ok(fine.seen[0]?.rawHeaders.includes("anthropic-version"), "the vendor's required header is there");
+});

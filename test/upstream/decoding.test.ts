@@ -1,0 +1,151 @@
+import type { Socket } from "node:net";
+import { brotliCompressSync, constants, createGzip, deflateSync, gzipSync, zstdCompressSync } from "node:zlib";
+import t, { type Test } from "tap";
+import { codingOf } from "../../src/upstream/decoding.ts";
+import { Forward } from "../../src/upstream/forward.ts";
+import { Pools } from "../../src/upstream/pools.ts";
+import { client, outgoing, rawUpstream, until, whole } from "../support/upstream.ts";
+
+const PLAIN = Buffer.from(Array.from({ length: 20_000 }, (_, i) => `data: ${i}\n\n`).join(""));
+const PACKED: Record<string, Buffer> = {
+  gzip: gzipSync(PLAIN),
+  "x-gzip": gzipSync(PLAIN),
+  deflate: deflateSync(PLAIN),
+  br: brotliCompressSync(PLAIN),
+  zstd: zstdCompressSync(PLAIN),
+};
+
+async function setUp(t: Test, script: (socket: Socket) => unknown) {
+  const upstream = await rawUpstream(script);
+  const pools = new Pools({ environment: {} });
+  t.teardown(async () => {
+    await pools.destroy();
+    await upstream.close();
+  });
+  return { upstream, send: () => new Forward(pools).send(outgoing(upstream.origin), client()) };
+}
+
+const head = (coding: string, length: number) =>
+  `HTTP/1.1 200 OK\r\ncontent-type: text/plain\r\ncontent-encoding: ${coding}\r\ncontent-length: ${length}\r\n\r\n`;
+
+t.test("an answer that came compressed all the same is unpacked, and says nothing of it", async (t) => {
+  for (const [coding, packed] of Object.entries(PACKED)) {
+    const { send } = await setUp(t, (socket) => {
+      socket.write(head(coding.toUpperCase(), packed.length));
+      for (let at = 0; at < packed.length; at += 1000) socket.write(packed.subarray(at, at + 1000));
+    });
+    const answer = await send();
+    t.same(answer.headers, ["content-type", "text/plain"]);
+    const { body, error, calls } = await whole(answer);
+    t.ok(body.equals(PLAIN), coding);
+    t.equal(error, undefined);
+    t.equal(calls, 1);
+  }
+});
+
+t.test("identity is no coding", async (t) => {
+  const { send } = await setUp(t, (socket) => socket.write(`${head("identity", 2)}ok`));
+  const answer = await send();
+  t.same(answer.headers, ["content-type", "text/plain", "content-encoding", "identity", "content-length", "2"]);
+  t.equal((await whole(answer)).body.toString(), "ok");
+});
+
+t.test("an answer without a body has nothing to unpack", async (t) => {
+  const { send } = await setUp(t, (socket) => socket.write(head("gzip", 0)));
+  t.same(await whole(await send()), { body: Buffer.alloc(0), calls: 1 });
+});
+
+t.test("a piece is handed over before the next one comes", async (t) => {
+  const packer = createGzip({ flush: constants.Z_SYNC_FLUSH });
+  const { send } = await setUp(t, (socket) => {
+    socket.write("HTTP/1.1 200 OK\r\ncontent-encoding: gzip\r\n\r\n");
+    packer.on("data", (bytes) => socket.write(bytes)).on("end", () => socket.end());
+  });
+  const answer = await send();
+  let got = "";
+  let ended = false;
+  answer.read({
+    chunk: (bytes) => {
+      got += bytes;
+      return true;
+    },
+    end: () => {
+      ended = true;
+    },
+    fail: (error) => t.fail(error.message),
+  });
+  for (const piece of ["one ", "two ", "three"]) {
+    packer.write(piece);
+    await until(() => got.endsWith(piece), piece);
+  }
+  packer.end();
+  await until(() => ended);
+  t.equal(got, "one two three");
+});
+
+t.test("a compressed answer that breaks off is handed over so far, then fails", async (t) => {
+  for (const [coding, packed] of Object.entries(PACKED)) {
+    const short = await setUp(t, (socket) => {
+      socket.end(head(coding, packed.length) + packed.toString("latin1", 0, packed.length - 20), "latin1");
+    });
+    const cut = await whole(await short.send());
+    t.match(cut.error, { code: "upstream_truncated" }, `${coding}: the connection broke`);
+    t.ok(cut.body.length > 0 && PLAIN.subarray(0, cut.body.length).equals(cut.body));
+    t.equal(cut.calls, 1);
+
+    const ended = await setUp(t, (socket) => {
+      socket.write(head(coding, packed.length - 20) + packed.toString("latin1", 0, packed.length - 20), "latin1");
+    });
+    t.match((await whole(await ended.send())).error, { code: "upstream_truncated" }, `${coding}: the data broke off`);
+  }
+});
+
+t.test("an answer that is not what its coding says is upstream_invalid", async (t) => {
+  for (const coding of Object.keys(PACKED)) {
+    const { send } = await setUp(t, (socket) =>
+      socket.write(`${head(coding, 40)}${"not packed at all ".repeat(3).slice(0, 40)}`),
+    );
+    const { error, calls } = await whole(await send());
+    t.match(error, { code: "upstream_invalid" }, coding);
+    t.equal(calls, 1);
+  }
+});
+
+t.test("a reader that does not keep up stops the unpacking of a bomb", async (t) => {
+  const bomb = gzipSync(Buffer.alloc(256 << 20), { level: 1 });
+  const { send } = await setUp(t, (socket) => {
+    socket.write(head("gzip", bomb.length));
+    socket.write(bomb);
+  });
+  const answer = await send();
+  let read = 0;
+  const before = process.memoryUsage().external;
+  answer.read({
+    chunk: (bytes) => {
+      read += bytes.length;
+      return false;
+    },
+    end: () => t.fail("it ended"),
+    fail: (error) => t.fail(error.message),
+  });
+  await until(() => read > 0);
+  await new Promise((resolve) => setTimeout(resolve, 50));
+  t.ok(read < 1 << 20, "one piece only");
+  t.ok(process.memoryUsage().external - before < 32 << 20);
+  const first = read;
+  answer.resume();
+  await until(() => read > first);
+  answer.destroy();
+  answer.destroy();
+});
+
+t.test("codings are named in any case and among identities; others are refused", (t) => {
+  t.equal(codingOf("GZIP"), "gzip");
+  t.equal(codingOf(" identity , br"), "br");
+  t.equal(codingOf(""), undefined);
+  t.equal(codingOf("identity"), undefined);
+  for (const bad of ["compress", "gzip, gzip", "toString", "__proto__"]) {
+    t.throws(() => codingOf(bad), { code: "upstream_invalid" });
+  }
+  t.end();
+});
