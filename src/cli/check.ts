@@ -1,0 +1,68 @@
+import { existsSync } from "node:fs";
+import { relative, resolve } from "node:path";
+import { parseArgs } from "node:util";
+import { ConfigError, loadConfig, type Vocabulary } from "../config/load.ts";
+import type { Config } from "../config/types.ts";
+import type { Terminal } from "./verb.ts";
+
+export const help = "check [FILE] [--json]        say everything that is wrong with gateway.yaml";
+
+/** Checks a file without starting anything. Exit codes: 0 right, 1 problems, 2 usage or no such file. */
+export async function run(args: readonly string[], io: Terminal, vocabulary: Vocabulary): Promise<number> {
+  const asked = parse(args);
+  if (typeof asked === "string") return usage(io, asked);
+  const file = resolve(io.folder, asked.file);
+  if (!existsSync(file)) return usage(io, `there is no file ${asked.file}`);
+  const below = relative(io.folder, file);
+  const name = below.startsWith("..") ? file : below;
+  try {
+    const config = await loadConfig(file, vocabulary, io.env);
+    io.out(asked.json ? JSON.stringify({ ok: true, problems: config.warnings }) : `${name}: ok, ${summary(config)}`);
+    return 0;
+  } catch (thrown) {
+    if (!(thrown instanceof ConfigError)) throw thrown;
+    const { problems, message } = thrown;
+    if (asked.json) io.out(JSON.stringify({ ok: false, problems }));
+    else {
+      io.err(message);
+      io.err(`\n${name}: ${counted(problems.length, "problem")}`);
+    }
+    return 1;
+  }
+}
+
+function parse(args: readonly string[]): { file: string; json: boolean } | string {
+  try {
+    const { values, positionals } = parseArgs({
+      args: [...args],
+      options: { json: { type: "boolean", default: false } },
+      allowPositionals: true,
+    });
+    if (positionals.length > 1) return "one file at a time";
+    return { file: positionals[0] ?? "gateway.yaml", json: values.json };
+  } catch (thrown) {
+    return (thrown as Error).message;
+  }
+}
+
+function usage(io: Terminal, wrong: string): number {
+  io.err(`${wrong}\nusage: ${help}`);
+  return 2;
+}
+
+function summary({ providers, models, keys, paths }: Config): string {
+  return [
+    counted(providers.length, "provider") + off(providers),
+    counted(models.length, "model"),
+    counted(keys.length, "key") + off(keys),
+    counted(paths.length, "path"),
+  ].join(", ");
+}
+
+const counted = (number: number, what: string): string => `${number} ${what}${number === 1 ? "" : "s"}`;
+
+/** What is off, and why: `(1 off: name, NAME is not set)`. */
+function off(parts: readonly { name: string; off?: string }[]): string {
+  const out = parts.filter((part) => part.off !== undefined);
+  return out.length === 0 ? "" : ` (${out.length} off: ${out.map((part) => `${part.name}, ${part.off}`).join("; ")})`;
+}

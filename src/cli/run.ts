@@ -1,0 +1,76 @@
+import { parseArgs } from "node:util";
+import { ConfigError } from "../config/problems.ts";
+import { Gateway } from "../gateway.ts";
+import { PluginError } from "../loader/discover.ts";
+import { PinoLog } from "../log.ts";
+import type { Terminal } from "./verb.ts";
+
+export const help = "run [--config FILE]          start the gateway (the default)";
+
+/** Starts, prints what a newcomer needs, and stays until a signal. Exit codes: 0 stopped, 1 could not start, 2 usage. */
+export async function run(args: readonly string[], io: Terminal, file: string): Promise<number> {
+  try {
+    parseArgs({ args: [...args], options: {} });
+  } catch (thrown) {
+    io.err(`${(thrown as Error).message}\nusage: ${help}`);
+    return 2;
+  }
+  const log = new PinoLog();
+  let gateway: Gateway;
+  try {
+    gateway = await Gateway.start({ file, env: io.env, log });
+  } catch (thrown) {
+    io.err(reason(thrown));
+    return 1;
+  }
+  await greet(gateway, io);
+  const signal = await stopped();
+  io.out(`${signal}: no new requests, waiting for running ones (again to stop at once)`);
+  process.once(signal, () => process.exit(1));
+  await gateway.stop();
+  await log.flush();
+  return 0;
+}
+
+function stopped(): Promise<NodeJS.Signals> {
+  return new Promise((resolve) => {
+    for (const signal of ["SIGINT", "SIGTERM"] as const) process.once(signal, resolve);
+  });
+}
+
+/** What went wrong, in a line or a list of lines; a stack only for what nobody foresaw. */
+function reason(thrown: unknown): string {
+  const error = thrown as NodeJS.ErrnoException & { address?: string; port?: number };
+  if (error.code === "EADDRINUSE")
+    return `${error.address}:${error.port} is taken: stop what listens there, or change listen: in gateway.yaml`;
+  if (error.code === "EACCES" && error.syscall === "listen")
+    return `not allowed to listen on ${error.address}:${error.port}`;
+  if (thrown instanceof ConfigError || thrown instanceof PluginError) return error.message;
+  return error.stack ?? String(thrown);
+}
+
+async function greet(gateway: Gateway, io: Terminal): Promise<void> {
+  const { config, address, generation, stores } = gateway;
+  const host = address.family === "IPv6" ? `[${address.address}]` : address.address;
+  const base = `http://${host}:${address.port}`;
+  const off = config.providers.filter((provider) => provider.off !== undefined);
+  const on = config.providers.filter((provider) => provider.off === undefined);
+  const usable = generation.marketplace.models.filter((model) => model.targets.length > 0).map((model) => model.id);
+  const idle = generation.marketplace.models.filter((model) => model.targets.length === 0).map((model) => model.id);
+  io.out(`model-gateway listens on ${base}`);
+  io.out(`  providers  ${on.map((provider) => provider.name).join(", ") || "none"}`);
+  for (const { name, off: why } of off) io.out(`             ${name} is off: ${why}`);
+  io.out(`  models     ${usable.join(", ") || "none"}`);
+  if (idle.length > 0) io.out(`             off with their providers: ${idle.join(", ")}`);
+  for (const notice of config.notices)
+    if (!off.some(({ name }) => notice.includes(name))) io.out(`  note       ${notice}`);
+  const key = await stores.keys.ensureFirstKey();
+  if (key) io.out(`  key        ${key}   (shown once; more with: npm start -- keys create NAME)`);
+  else io.out("  key        one of yours (npm start -- keys list)");
+  if (usable[0]) {
+    io.out("\nTry it:\n");
+    io.out(`  curl -N ${base}/v1/chat/completions -H 'authorization: Bearer ${key ?? "$GATEWAY_KEY"}' \\`);
+    io.out("    -H 'content-type: application/json' \\");
+    io.out(`    -d '{"model":"${usable[0]}","stream":true,"messages":[{"role":"user","content":"Hello"}]}'\n`);
+  }
+}

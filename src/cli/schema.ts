@@ -1,0 +1,68 @@
+import { writeFileSync } from "node:fs";
+import { resolve } from "node:path";
+import { parseArgs } from "node:util";
+import { z } from "zod";
+import type { Vocabulary } from "../config/load.ts";
+import { File } from "../config/schema.ts";
+import type { Terminal } from "./verb.ts";
+
+export const help = "schema [FILE]                print gateway.yaml's JSON Schema for editors, or write it to FILE";
+
+type Json = z.core.JSONSchema.BaseSchema;
+
+/** Prints the JSON Schema of gateway.yaml with the options of the plugins that are there. Exit codes: 0, 2 usage. */
+export async function run(args: readonly string[], io: Terminal, vocabulary: Vocabulary): Promise<number> {
+  let file: string | undefined;
+  try {
+    const { positionals } = parseArgs({ args: [...args], options: {}, allowPositionals: true });
+    if (positionals.length > 1) throw new Error("one file at a time");
+    file = positionals[0];
+  } catch (thrown) {
+    io.err(`${(thrown as Error).message}\nusage: ${help}`);
+    return 2;
+  }
+  const text = JSON.stringify(await editorSchema(vocabulary, io), null, 2);
+  // npm prints lines of its own before ours; a file named here has none of them.
+  if (file === undefined) io.out(text);
+  else writeFileSync(resolve(io.folder, file), `${text}\n`);
+  return 0;
+}
+
+async function editorSchema(vocabulary: Vocabulary, io: Terminal): Promise<Json> {
+  const protocols = [...vocabulary.protocols.keys()];
+  const schema: Json = z.toJSONSchema(File, {
+    io: "input",
+    override: ({ jsonSchema }) => {
+      if (jsonSchema["vocabulary"] === "protocols") jsonSchema.enum = protocols;
+      delete jsonSchema["vocabulary"];
+    },
+  });
+  schema.title = "gateway.yaml";
+  schema.patternProperties = { "^x-": {} };
+  const plugins = schema.properties?.["plugins"];
+  if (typeof plugins === "object") plugins.properties = await pluginOptions(vocabulary, io);
+  return schema;
+}
+
+async function pluginOptions(vocabulary: Vocabulary, io: Terminal): Promise<Record<string, Json>> {
+  const each: Record<string, Json> = {};
+  for (const name of vocabulary.plugins.toSorted()) {
+    try {
+      const plugin = await vocabulary.plugin(name, undefined, io.folder);
+      if (plugin) each[name] = options(plugin.options);
+    } catch (thrown) {
+      io.err(`left out plugin "${name}": ${(thrown as Error).message}`);
+    }
+  }
+  return each;
+}
+
+/** A plugin's own schema, together with the `from` that every plugin may have; nothing at all is fine too. */
+function options(own: z.ZodType | undefined): Json {
+  const { $schema: _, ...schema }: Json = z.toJSONSchema(own ?? z.strictObject({}), {
+    io: "input",
+    unrepresentable: "any",
+  });
+  const from: Json = { type: "string", description: "Another file than the one of this name in a plugins folder." };
+  return { ...schema, type: ["object", "null"] as unknown as "object", properties: { from, ...schema.properties } };
+}

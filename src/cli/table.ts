@@ -1,0 +1,44 @@
+/** A column of a plain text table; numbers stand on the right. */
+export interface Column {
+  title: string;
+  right?: boolean;
+}
+
+/** Lines of a table for people: titles, then rows, columns two spaces apart, nothing after the last character. */
+export function table(columns: readonly Column[], rows: readonly (readonly string[])[]): string[] {
+  const lines = [columns.map(({ title }) => title), ...rows].map((row) =>
+    columns.map((_, at) => printable(row[at] ?? "")),
+  );
+  const widths = columns.map((_, at) => Math.max(...lines.map((line) => width(line[at] ?? ""))));
+  return lines.map((line) => {
+    const cells = line.map((cell, at) => {
+      const space = " ".repeat((widths[at] ?? 0) - width(cell));
+      return columns[at]?.right ? space + cell : cell + space;
+    });
+    return cells.join("  ").trimEnd();
+  });
+}
+
+/** 1234567 as `1,234,567`. */
+export function thousands(count: number): string {
+  return count.toLocaleString("en-US");
+}
+
+/** Nano-dollars as dollars, with four decimals or as many as four significant digits take: `$1,204.5000`, `$0.00003125`. */
+export function dollars(nano: number): string {
+  const amount = nano / 1e9;
+  const size = amount === 0 ? 0 : Math.floor(Math.log10(Math.abs(amount)));
+  const most = Math.min(9, Math.max(4, 3 - size));
+  const text = Math.abs(amount).toLocaleString("en-US", { minimumFractionDigits: 4, maximumFractionDigits: most });
+  return `${amount < 0 ? "-" : ""}$${text}`;
+}
+
+/** Unix milliseconds as `2026-11-21 12:54:03Z`. */
+export function utc(time: number): string {
+  return `${new Date(time).toISOString().slice(0, 19).replace("T", " ")}Z`;
+}
+
+const width = (text: string): number => [...text].length;
+
+/** Names come from others: none of them may move the cursor of a terminal. */
+const printable = (text: string): string => text.replace(/\p{C}/gu, "?");

@@ -1,0 +1,200 @@
+import { parseArgs } from "node:util";
+import type { Keys } from "../store/keys.ts";
+import type { Ledger, LedgerEntry, LedgerGroup, LedgerQuery, LedgerSum } from "../store/ledger.ts";
+import { type Column, dollars, table, thousands, utc } from "./table.ts";
+import type { Terminal } from "./verb.ts";
+import { WHEN, when } from "./when.ts";
+
+const GROUPS: readonly LedgerGroup[] = ["key", "model", "target", "day"];
+const MOST = 1_000;
+
+/** The lines of the overall help. */
+export const help = `usage [--by key,model,target,day] [--since 24h] [--until 2026-11-01] [--last N]
+                               show requests, tokens and money`;
+
+const USAGE = `usage: npm start -- usage [--by key,model,target,day] [--since WHEN] [--until WHEN] [--json]
+       npm start -- usage --last N [--json]
+
+Shows requests, tokens and money.
+
+  --by LIST       what to sum by, one or more of ${GROUPS.join(", ")}; without it: model. Days are days in UTC
+  --since WHEN    from when on; without it: from the first request
+  --until WHEN    up to when, exclusive; without it: now
+  --last N        the newest N requests one by one, at most ${thousands(MOST)}
+  --json          prints JSON; money in nano-dollars, times in Unix milliseconds
+
+WHEN is ${WHEN}.`;
+
+/** What the command line says is wrong with it, as opposed to what went wrong. */
+class Misuse extends Error {}
+
+/** The verb `usage`. Answers the exit code: 0 done, 1 could not be done, 2 not understood. */
+export async function run(
+  args: readonly string[],
+  io: Terminal,
+  stores: { keys: Keys; ledger: Ledger },
+): Promise<number> {
+  try {
+    const values = read(args);
+    if (values.help) {
+      io.out(USAGE);
+      return 0;
+    }
+    const names = new Map((await stores.keys.list()).map(({ id, name }) => [id, name]));
+    const lines =
+      values.last === undefined
+        ? await sums(query(values), values.json, names, stores.ledger)
+        : await newest(count(values), values.json, names, stores.ledger);
+    for (const line of lines) io.out(line);
+    return 0;
+  } catch (error) {
+    io.err(error instanceof Error ? error.message : String(error));
+    if (!(error instanceof Misuse)) return 1;
+    io.err(`\n${USAGE}`);
+    return 2;
+  }
+}
+
+interface Values {
+  by?: string;
+  since?: string;
+  until?: string;
+  last?: string;
+}
+
+function read(args: readonly string[]) {
+  try {
+    return parseArgs({
+      args: [...args],
+      options: {
+        by: { type: "string" },
+        since: { type: "string" },
+        until: { type: "string" },
+        last: { type: "string" },
+        json: { type: "boolean", default: false },
+        help: { type: "boolean", default: false, short: "h" },
+      },
+    }).values;
+  } catch (error) {
+    throw new Misuse(error instanceof Error ? error.message : String(error));
+  }
+}
+
+function query(values: Values): LedgerQuery {
+  const by = (values.by ?? "model").split(",").map((word) => {
+    const group = GROUPS.find((name) => name === word.trim());
+    if (!group) throw new Misuse(`--by ${JSON.stringify(word)}: choose from ${GROUPS.join(", ")}.`);
+    return group;
+  });
+  if (new Set(by).size < by.length) throw new Misuse("--by names a group twice.");
+  const now = Date.now();
+  const query: LedgerQuery = { by };
+  for (const bound of ["since", "until"] as const) {
+    const text = values[bound];
+    if (text === undefined) continue;
+    try {
+      query[bound] = when(text, -1, now);
+    } catch (error) {
+      throw new Misuse(`--${bound}: ${(error as Error).message}`);
+    }
+  }
+  if ((query.since ?? 0) >= (query.until ?? Number.POSITIVE_INFINITY))
+    throw new Misuse("--since is not before --until.");
+  return query;
+}
+
+function count({ last, by, since, until }: Values): number {
+  if (by !== undefined || since !== undefined || until !== undefined) {
+    throw new Misuse("--last stands alone, without --by, --since and --until.");
+  }
+  const number = /^\d{1,6}$/.test(last ?? "") ? Number(last) : 0;
+  if (number < 1 || number > MOST) throw new Misuse(`--last takes a number from 1 to ${thousands(MOST)}.`);
+  return number;
+}
+
+type Names = ReadonlyMap<string, string>;
+
+const SUMMED = ["requests", "failed", "unsettled", "tokensIn", "cached", "tokensOut", "reasoning", "cost"] as const;
+
+async function sums(query: LedgerQuery, json: boolean, names: Names, ledger: Ledger): Promise<string[]> {
+  const found = await ledger.sums(query);
+  if (json) {
+    const groups = found.map(({ group, ...sum }) => ({
+      ...Object.fromEntries(query.by.map((name, at) => [name, group[at]])),
+      ...sum,
+    }));
+    return [JSON.stringify(groups, undefined, 2)];
+  }
+  if (found.length === 0) return ["No requests yet in that time."];
+  const right = true;
+  const columns: Column[] = [
+    ...query.by.map((name) => ({ title: name.toUpperCase() })),
+    ...["REQUESTS", "FAILED", "TOKENS IN", "CACHED", "TOKENS OUT", "REASONING", "COST"].map((title) => ({
+      title,
+      right,
+    })),
+    { title: "UNSETTLED", right },
+  ];
+  const total: LedgerSum = { ...(found[0] as LedgerSum), group: query.by.map((_, at) => (at === 0 ? "total" : "")) };
+  for (const part of SUMMED) total[part] = found.reduce((sum, row) => sum + row[part], 0);
+  const named = found.map((sum) => ({ ...sum, group: sum.group.map((id, at) => label(query.by[at], id, names)) }));
+  const lines = table(columns, [...named, total].map(cells));
+  if (total.unsettled > 0)
+    lines.push("", `Unsettled: the provider told no or not all tokens, so these may have cost more.`);
+  return lines;
+}
+
+function cells(sum: LedgerSum): string[] {
+  return [
+    ...sum.group,
+    thousands(sum.requests),
+    thousands(sum.failed),
+    thousands(sum.tokensIn),
+    thousands(sum.cached),
+    thousands(sum.tokensOut),
+    thousands(sum.reasoning),
+    dollars(sum.cost),
+    thousands(sum.unsettled),
+  ];
+}
+
+async function newest(count: number, json: boolean, names: Names, ledger: Ledger): Promise<string[]> {
+  const entries = await ledger.recent(count);
+  if (json) return [JSON.stringify(entries, undefined, 2)];
+  if (entries.length === 0) return ["No requests yet."];
+  const columns: Column[] = [
+    ...["TIME", "KEY", "MODEL", "TARGET", "STATUS", "OUTCOME"].map((title) => ({ title })),
+    ...["TRIES", "FIRST BYTE", "TIME", "TOKENS IN", "TOKENS OUT", "COST"].map((title) => ({ title, right: true })),
+  ];
+  return table(
+    columns,
+    entries.map((entry) => entryCells(entry, names)),
+  );
+}
+
+/** A number that nobody told is a dash, not 0. */
+function entryCells(entry: LedgerEntry, names: Names): string[] {
+  const { usage } = entry;
+  const known = (number: number | undefined, write: (number: number) => string) =>
+    number === undefined ? "-" : write(number);
+  const ms = (time: number) => `${thousands(Math.round(time))} ms`;
+  return [
+    utc(entry.time),
+    label("key", entry.key, names),
+    entry.model || "-",
+    entry.target || "-",
+    String(entry.status),
+    entry.outcome,
+    String(entry.attempts.length),
+    known(entry.firstByte, ms),
+    ms(entry.duration),
+    known(usage?.in.total, thousands),
+    known(usage?.out.total, thousands),
+    known(entry.cost, dollars),
+  ];
+}
+
+/** A key by its name where it still has one; what was not there as a dash. */
+function label(group: LedgerGroup | undefined, value: string, names: Names): string {
+  return (group === "key" ? names.get(value) : undefined) ?? (value || "-");
+}

@@ -1,0 +1,81 @@
+import type { Vocabulary } from "./plugins.ts";
+import { type File, SERVED_PATHS } from "./schema.ts";
+import type {
+  Allowance,
+  ConfiguredKey,
+  ConfiguredModel,
+  ConfiguredPath,
+  ConfiguredProvider,
+  ConfiguredTarget,
+} from "./types.ts";
+import type { Values } from "./values.ts";
+
+/** Date of models that do not tell theirs, in Unix seconds: a fixed one, so that lists of models do not change by themselves. */
+const CREATED = Date.UTC(2026, 0, 1) / 1000;
+
+/** An object without its undefined members, which exact optional types refuse. */
+function given<T extends object>(members: T): { [K in keyof T]: Exclude<T[K], undefined> } {
+  return Object.fromEntries(Object.entries(members).filter(([, value]) => value !== undefined)) as {
+    [K in keyof T]: Exclude<T[K], undefined>;
+  };
+}
+
+/** Providers of a file that was found right. */
+export function providers(file: File, values: Values, protocols: readonly string[]): ConfiguredProvider[] {
+  return Object.entries(file.providers).map(([name, entry]) => {
+    const { url, credential, off } = values.providers.get(name) ?? {};
+    const all = url === "demo:" ? protocols : [];
+    const provider = {
+      name,
+      url: url as URL | "demo:",
+      speaks: entry.speaks ?? (entry.protocol === undefined ? all : [entry.protocol]),
+      forward: entry.forward.map((header) => header.toLowerCase()),
+      timeouts: { ...file.timeouts, ...given(entry.timeouts ?? {}) },
+    };
+    return { ...provider, ...given({ credential, header: entry.header?.toLowerCase(), off }) } as ConfiguredProvider;
+  });
+}
+
+/** Models of a file that was found right. */
+export function models(file: File): ConfiguredModel[] {
+  return Object.entries(file.models).map(([id, entry]) => {
+    const { name = id, created, aliases, can, price, fallback, description, context, output, via } = entry;
+    const seconds = created === undefined ? CREATED : Math.floor(created / 1000);
+    const targets = entry.targets.map(target);
+    const model = { id, name, aliases, created: seconds, can, price: given(price), targets, fallback };
+    return { ...model, ...given({ description, context, output, via }) } as ConfiguredModel;
+  });
+}
+
+/** Splits at the first colon: vendors' names may hold others. */
+function target(written: File["models"][string]["targets"][number]): ConfiguredTarget {
+  const { to, weight } = typeof written === "string" ? { to: written, weight: 1 } : written;
+  const colon = to.indexOf(":");
+  return { provider: to.slice(0, colon), model: to.slice(colon + 1), weight };
+}
+
+/** The paths of the file, or those that every protocol brings and the lists of models. */
+export function paths(file: File, protocols: Vocabulary["protocols"]): ConfiguredPath[] {
+  if (file.paths)
+    return Object.entries(file.paths).map(([path, { protocol, serve, use, strict }]) => {
+      const chain = use ?? (serve === undefined ? "llm" : "read");
+      return { path, use: chain, strict, ...given({ protocol, serve }) } as ConfiguredPath;
+    });
+  const spoken = [...protocols].flatMap(([protocol, { paths }]) =>
+    paths.map((path) => ({ path, protocol, use: "llm", strict: false })),
+  );
+  return [...spoken, ...SERVED_PATHS.map((path) => ({ path, serve: "models", use: "read", strict: false }))];
+}
+
+/** Keys of a file that was found right; those that are off stay in the list, without a hash. */
+export function keys(file: File, values: Values): ConfiguredKey[] {
+  return Object.entries(file.keys).map(([name, { models, budget, expires }]) => {
+    const { hash, off } = values.keys.get(name) ?? {};
+    return { name, ...given({ hash, models, budget, expires, off }) } as ConfiguredKey;
+  });
+}
+
+/** What a caller may use unless its key says otherwise. */
+export function limits(file: File): { default?: Allowance } {
+  return file.limits.default ? { default: given(file.limits.default) as Allowance } : {};
+}

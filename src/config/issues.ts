@@ -1,0 +1,159 @@
+import { z } from "zod";
+import type { Finding, Path } from "./problems.ts";
+import { isSecret } from "./secrets.ts";
+import { misspelt, nearest, unknown, unlike } from "./suggest.ts";
+import { at, isMap, type Tree } from "./tree.ts";
+
+type Issue = z.core.$ZodIssue;
+type Missing = { path: Path; name: string };
+type Stray = { path: Path; name: string };
+
+/**
+ * What a schema finds wrong, in words, with a place for each. A misspelt name and the name that is missing because of it
+ * become one finding.
+ * @param values what was checked.
+ * @param base where it stands in the file.
+ */
+export function explain(issues: readonly Issue[], schema: z.ZodType, values: Tree, base: Path = []): Finding[] {
+  const missing: Missing[] = [];
+  const stray: Stray[] = [];
+  const findings: Finding[] = [];
+  for (const issue of issues.flatMap((issue) => branch(issue, values))) {
+    const path = issue.path as Path;
+    if (issue.code === "unrecognized_keys") stray.push(...issue.keys.map((name) => ({ path, name })));
+    else if (issue.code === "invalid_type" && isMissing(values, path))
+      missing.push({ path: path.slice(0, -1), name: String(path.at(-1)) });
+    else findings.push(one(issue, at(values, ...path), [...base, ...path]));
+  }
+  for (const { path, name } of stray) {
+    const allowed = namesAt(schema, path);
+    const taken = at(values, ...path);
+    const free = allowed.filter((word) => !isMap(taken) || !Object.hasOwn(taken, word));
+    const near = nearest(name, free) ?? missing.find((lack) => same(lack.path, path))?.name;
+    const folded = missing.findIndex((lack) => same(lack.path, path) && lack.name === near);
+    if (folded >= 0) missing.splice(folded, 1);
+    const glued = allowed.find((word) => name.startsWith(`${word}:`));
+    findings.push({
+      path: [...base, ...path, name],
+      key: true,
+      message: glued
+        ? `a space is missing after "${glued}:"`
+        : near
+          ? misspelt("key", name, near)
+          : unlike("key", name, allowed),
+    });
+  }
+  for (const { path, name } of missing)
+    findings.push({ path: [...base, ...path], key: true, message: `"${name}" is missing` });
+  return findings;
+}
+
+const same = (a: Path, b: Path): boolean => a.join("\0") === b.join("\0");
+
+/** A value that is simply not there, in a map that is. */
+function isMissing(values: Tree, path: Path): boolean {
+  const above = at(values, ...path.slice(0, -1));
+  return path.length > 0 && isMap(above) && !Object.hasOwn(above, path.at(-1) as string);
+}
+
+/** The issues of the branch of a union that was meant: the one that takes this kind of value. */
+function branch(issue: Issue, values: Tree): Issue[] {
+  if (issue.code !== "invalid_union") return [issue];
+  const meant = issue.errors.find(
+    (issues) => !issues.some((inner) => inner.code === "invalid_type" && inner.path.length === 0),
+  );
+  if (!meant) return [issue];
+  return meant
+    .map((inner) => ({ ...inner, path: [...issue.path, ...inner.path] }))
+    .flatMap((inner) => branch(inner, values));
+}
+
+function one(issue: Issue, value: Tree, path: Path): Finding {
+  switch (issue.code) {
+    case "invalid_type":
+      return {
+        path,
+        message: `expected ${KINDS[issue.expected] ?? issue.expected}, found ${shown(value, path)}${remedy(issue.expected, value, path)}`,
+      };
+    case "invalid_value": {
+      const words = issue.values.map(String);
+      const named = typeof value === "string" && !isSecret(path, value);
+      return {
+        path,
+        message: named
+          ? unknown("value", value, words)
+          : `expected one of ${words.join(", ")}, found ${shown(value, path)}`,
+      };
+    }
+    case "invalid_key":
+      return { path, key: true, message: issue.issues[0]?.message ?? issue.message };
+    case "invalid_union":
+      return {
+        path,
+        message: `${issue.message === "Invalid input" ? "expected something else" : issue.message}, found ${shown(value, path)}`,
+      };
+    default:
+      return { path, message: issue.message };
+  }
+}
+
+const KINDS: Record<string, string> = {
+  string: "text",
+  number: "a number",
+  int: "a whole number",
+  boolean: "true or false",
+  array: "a list",
+  object: "a map",
+  record: "a map",
+};
+
+/** A value in a message; never one that may be a secret. */
+function shown(value: Tree, path: Path): string {
+  if (value === null || value === undefined) return "nothing";
+  if (Array.isArray(value)) return "a list";
+  if (typeof value === "object") return "a map";
+  if (isSecret(path, String(value))) return typeof value === "string" ? "text" : `a ${typeof value}`;
+  return typeof value === "string" ? `the text ${JSON.stringify(value)}` : `the ${typeof value} ${value}`;
+}
+
+function remedy(expected: string, value: Tree, path: Path): string {
+  const plain = typeof value === "string" || typeof value === "number" || typeof value === "boolean";
+  if (!plain) return "";
+  const text = isSecret(path, String(value)) ? "…" : value;
+  if (expected === "boolean" && /^(yes|no|on|off)$/i.test(String(value)))
+    return `; write ${/^(yes|on)$/i.test(String(value))}`;
+  if (expected === "array") return `; write [${text}]`;
+  if (expected === "string") return `; put it in quotes: "${text}"`;
+  if (expected === "number" && typeof value === "string" && Number.isFinite(Number(value)))
+    return "; write it without quotes";
+  return "";
+}
+
+/** The names a schema allows at a path. */
+function namesAt(schema: z.ZodType, path: Path): string[] {
+  let here: z.core.$ZodType[] = [schema];
+  for (const step of path) here = here.flatMap(open).flatMap((type) => below(type, step));
+  return [
+    ...new Set(here.flatMap(open).flatMap((type) => (type instanceof z.ZodObject ? Object.keys(type.shape) : []))),
+  ];
+}
+
+/** A type without its wrappings; all branches of a union. */
+function open(type: z.core.$ZodType): z.core.$ZodType[] {
+  if (type instanceof z.ZodUnion) return type.options.flatMap(open);
+  if (type instanceof z.ZodPipe) return open(type.def.in);
+  if (
+    type instanceof z.ZodOptional ||
+    type instanceof z.ZodNullable ||
+    type instanceof z.ZodDefault ||
+    type instanceof z.ZodPrefault
+  )
+    return open(type.def.innerType);
+  return [type];
+}
+
+function below(type: z.core.$ZodType, step: string | number): z.core.$ZodType[] {
+  if (type instanceof z.ZodObject) return Object.hasOwn(type.shape, step) ? [type.shape[step]] : [];
+  if (type instanceof z.ZodRecord) return [type.valueType];
+  return type instanceof z.ZodArray ? [type.element] : [];
+}

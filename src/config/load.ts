@@ -1,0 +1,101 @@
+import { readFileSync } from "node:fs";
+import { dirname, relative, resolve } from "node:path";
+import * as build from "./build.ts";
+import { explain } from "./issues.ts";
+import { checkNames } from "./names.ts";
+import { type Chains, checkPlugins, type Vocabulary } from "./plugins.ts";
+import { Source } from "./positions.ts";
+import { ConfigError, type Finding, inOrder, type Problem } from "./problems.ts";
+import { DEFAULT_CHAINS, File } from "./schema.ts";
+import { at, entries, isMap, type Tree } from "./tree.ts";
+import type { Config } from "./types.ts";
+import { Reading } from "./values.ts";
+
+export type { KnownPlugin, Vocabulary } from "./plugins.ts";
+export { ConfigError, type Problem } from "./problems.ts";
+export type * from "./types.ts";
+
+/**
+ * Reads gateway.yaml: shape, names, plugins' options, secrets and addresses, then defaults.
+ * @throws ConfigError with everything that is wrong, in the order of the file; of YAML syntax only the first mistake.
+ */
+export async function loadConfig(
+  file: string,
+  vocabulary: Vocabulary,
+  env: NodeJS.ProcessEnv = process.env,
+): Promise<Config> {
+  const full = resolve(file);
+  const folder = dirname(full);
+  const source = new Source(shownName(full), read(full));
+  const values = withoutExtras(source.values);
+  const findings: Finding[] = [];
+  const report = (finding: Finding) => void findings.push(finding);
+  if (source.problems.some((problem) => problem.severity === "error") && source.values === undefined)
+    throw new ConfigError(source.problems);
+
+  const shape = File.safeParse(values);
+  if (!shape.success) explain(shape.error.issues, File, values).forEach(report);
+  const chains = chainsOf(values);
+  const protocols = [...vocabulary.protocols.keys()];
+  checkNames(values, protocols, [...chains.keys()], report);
+  const reading = new Reading(values, env, folder, report);
+  const served = at(values, "paths") === undefined ? ["models"] : [];
+  const plugins = await checkPlugins(values, chains, served, vocabulary, folder, report);
+
+  const problems = inOrder([...source.problems, ...findings.map((finding) => source.locate(finding))]);
+  const errors = problems.filter((problem) => problem.severity === "error");
+  if (!shape.success || errors.length > 0) throw new ConfigError(errors);
+  const { listen, admin, ledger } = reading.values;
+  return {
+    file: full,
+    folder,
+    // Each is there, or the reading would have reported why not.
+    listen: listen as Config["listen"],
+    admin: admin as Config["admin"],
+    providers: build.providers(shape.data, reading.values, protocols),
+    models: build.models(shape.data),
+    plugins,
+    chains: new Map([...chains].map(([name, chain]) => [name, chain.plugins])),
+    paths: build.paths(shape.data, vocabulary.protocols),
+    limits: build.limits(shape.data),
+    keys: build.keys(shape.data, reading.values),
+    store: { ledger: ledger as string, limits: "memory" },
+    body: shape.data.body,
+    drain: shape.data.drain,
+    log: shape.data.log,
+    notices: problems.map((problem) => problem.message),
+    warnings: problems,
+  };
+}
+
+function read(file: string): string {
+  try {
+    return readFileSync(file, "utf8");
+  } catch (thrown) {
+    const code = (thrown as NodeJS.ErrnoException).code;
+    const message = `cannot be read: ${code === "ENOENT" ? "there is no such file" : code}`;
+    const problem: Problem = { file: shownName(file), line: 1, column: 1, message, frame: "", severity: "error" };
+    throw new ConfigError([problem]);
+  }
+}
+
+/** Relative where the file is below the working folder: short, and terminals make a link of it. */
+function shownName(file: string): string {
+  const short = relative(process.cwd(), file);
+  return short.startsWith("..") ? file : short;
+}
+
+/** The sections that count: `x-…` ones only hold anchors, and one with nothing in it is as good as left out. */
+function withoutExtras(values: Tree): Tree {
+  if (!isMap(values)) return values ?? {};
+  return Object.fromEntries(Object.entries(values).filter(([name, value]) => !name.startsWith("x-") && value !== null));
+}
+
+/** The default chains and those of the file, which may replace them. */
+function chainsOf(values: Tree): Chains {
+  const chains = new Map<string, { plugins: readonly string[]; path?: string[] }>();
+  for (const [name, plugins] of Object.entries(DEFAULT_CHAINS)) chains.set(name, { plugins });
+  for (const [name, plugins] of entries(at(values, "chains")))
+    chains.set(name, { plugins: Array.isArray(plugins) ? plugins : [], path: ["chains", name] });
+  return chains;
+}

@@ -1,0 +1,137 @@
+import type { Report } from "./problems.ts";
+import { SERVED_PATHS } from "./schema.ts";
+import { nearest, unknown } from "./suggest.ts";
+import { at, entries, isMap, items, type Tree } from "./tree.ts";
+
+/**
+ * Finds names that stand for nothing, or for two things. Takes values of any shape: what a schema refuses elsewhere in the
+ * file must not hide a dangling name here.
+ */
+export function checkNames(file: Tree, protocols: readonly string[], chains: readonly string[], report: Report): void {
+  checkProviders(file, protocols, report);
+  checkModels(file, protocols, report);
+  checkAliases(file, report);
+  // The one name that no object can be trusted to keep; validation passes over it.
+  for (const section of ["providers", "models", "plugins", "chains", "paths", "keys"])
+    if (names(file, section).includes("__proto__"))
+      report({ path: [section, "__proto__"], key: true, message: "not a name" });
+  for (const [key, entry] of entries(at(file, "keys"))) {
+    checkKey(key, entry, report);
+    checkEach(at(entry, "models"), ["keys", key, "models"], "model", names(file, "models"), report);
+  }
+  for (const [path, entry] of entries(at(file, "paths"))) checkPath(path, entry, protocols, chains, report);
+}
+
+const names = (file: Tree, section: string): string[] => entries(at(file, section)).map(([name]) => name);
+
+function checkEach(list: Tree, path: readonly string[], kind: string, known: readonly string[], report: Report): void {
+  for (const [i, word] of items(list))
+    if (typeof word === "string" && !known.includes(word))
+      report({ path: [...path, i], message: unknown(kind, word, known) });
+}
+
+function checkOne(word: Tree, path: readonly string[], kind: string, known: readonly string[], report: Report): void {
+  if (typeof word === "string" && !known.includes(word)) report({ path, message: unknown(kind, word, known) });
+}
+
+function checkProviders(file: Tree, protocols: readonly string[], report: Report): void {
+  for (const [name, entry] of entries(at(file, "providers"))) {
+    if (!isMap(entry)) continue;
+    const path = ["providers", name];
+    checkEach(entry["speaks"], [...path, "speaks"], "protocol", protocols, report);
+    checkOne(entry["protocol"], [...path, "protocol"], "protocol", protocols, report);
+    const told = ["speaks", "protocol"].filter((key) => key in entry);
+    if (told.length === 2)
+      report({ path: [...path, "protocol"], key: true, message: '"protocol" is short for "speaks"; keep one' });
+    if (!meant(entry, "speaks", "protocol") && typeof entry["url"] === "string" && entry["url"] !== "demo:")
+      report({ path, key: true, message: `"speaks" is missing: a list of ${protocols.join(", ")}` });
+  }
+}
+
+/** Whether one of these names is there, even misspelt: that is told elsewhere, once. */
+const meant = (entry: object, ...wanted: string[]): boolean =>
+  Object.keys(entry).some((key) => nearest(key, wanted) !== undefined);
+
+function checkModels(file: Tree, protocols: readonly string[], report: Report): void {
+  const models = names(file, "models");
+  const providers = names(file, "providers");
+  for (const [id, entry] of entries(at(file, "models"))) {
+    const path = ["models", id];
+    for (const [i, target] of items(at(entry, "targets"))) {
+      const short = typeof target === "string";
+      checkTarget(
+        short ? target : at(target, "to"),
+        [...path, "targets", i, ...(short ? [] : ["to"])],
+        providers,
+        report,
+      );
+    }
+    checkEach(at(entry, "fallback"), [...path, "fallback"], "model", models, report);
+    for (const [i, other] of items(at(entry, "fallback")))
+      if (other === id) report({ path: [...path, "fallback", i], message: "a model cannot fall back to itself" });
+    checkOne(at(entry, "via"), [...path, "via"], "protocol", protocols, report);
+  }
+}
+
+function checkTarget(target: Tree, path: (string | number)[], providers: readonly string[], report: Report): void {
+  if (typeof target !== "string") return;
+  const colon = target.indexOf(":");
+  if (colon < 1 || colon === target.length - 1) {
+    report({ path, message: `${JSON.stringify(target)} is not a target; write provider:vendor-model` });
+    return;
+  }
+  const provider = target.slice(0, colon);
+  if (!providers.includes(provider))
+    report({ path, part: { from: 0, length: colon }, message: unknown("provider", provider, providers) });
+}
+
+/** A client's word must mean one model. */
+function checkAliases(file: Tree, report: Report): void {
+  const ids = new Set(names(file, "models"));
+  const owners = new Map<string, string>();
+  for (const [id, entry] of entries(at(file, "models")))
+    for (const [i, alias] of items(at(entry, "aliases"))) {
+      if (typeof alias !== "string") continue;
+      const path = ["models", id, "aliases", i];
+      const owner = owners.get(alias);
+      if (ids.has(alias)) report({ path, message: `${JSON.stringify(alias)} is the name of a model` });
+      else if (owner !== undefined)
+        report({ path, message: `${JSON.stringify(alias)} is an alias of ${JSON.stringify(owner)} already` });
+      else owners.set(alias, id);
+      if (/\*./.test(alias)) report({ path, message: "* stands only at the end of an alias" });
+    }
+}
+
+function checkKey(name: string, entry: Tree, report: Report): void {
+  if (!isMap(entry)) return;
+  const told = ["key", "hash"].filter((field) => field in entry);
+  const path = ["keys", name];
+  if (told.length === 2)
+    report({ path: [...path, "hash"], key: true, message: '"key" and "hash" say the same; keep one' });
+  if (!meant(entry, "key", "hash"))
+    report({ path, key: true, message: '"key" is missing (or "hash": its SHA-256 in hex)' });
+}
+
+function checkPath(
+  path: string,
+  entry: Tree,
+  protocols: readonly string[],
+  chains: readonly string[],
+  report: Report,
+): void {
+  const here = ["paths", path];
+  const wrong = (message: string) => report({ path: here, key: true, message });
+  const segments = path.split("/").slice(1);
+  if (segments.some((segment, i) => segment.includes("*") && (segment !== "*" || i < segments.length - 1)))
+    wrong("* stands only for the last segment of a path");
+  if (segments.some((segment) => segment === "." || segment === "..")) wrong("a path has no . or .. segments");
+  if (path.length > 1 && segments.slice(segments[0] === "" ? 1 : 0).includes(""))
+    wrong("a path has no empty segments and does not end in /");
+  if (!isMap(entry)) return;
+  checkOne(entry["protocol"], [...here, "protocol"], "protocol", protocols, report);
+  checkOne(entry["use"], [...here, "use"], "chain", chains, report);
+  if ("protocol" in entry && "serve" in entry)
+    report({ path: [...here, "serve"], key: true, message: 'a path has "protocol" or "serve", not both' });
+  if (!meant(entry, "protocol", "serve"))
+    wrong(`"protocol" is missing: one of ${protocols.join(", ")} (or "serve": a plugin, like on ${SERVED_PATHS[0]})`);
+}

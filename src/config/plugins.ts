@@ -1,0 +1,129 @@
+import type { ZodType } from "zod";
+import { explain } from "./issues.ts";
+import type { Path, Report } from "./problems.ts";
+import { unknown } from "./suggest.ts";
+import { at, entries, items, type Tree } from "./tree.ts";
+import type { ConfiguredPlugin } from "./types.ts";
+
+/** What only the running gateway knows: the protocols and plugins that are there. */
+export interface Vocabulary {
+  /** Protocols by name, with the paths each is served on unless the file says otherwise. */
+  protocols: ReadonlyMap<string, { paths: readonly string[] }>;
+  /**
+   * A plugin by its name, or by its file where `from` is given; undefined when there is none.
+   * @param folder where a relative `from` starts.
+   * @throws Error with the reason when it is there but cannot be loaded.
+   */
+  plugin(name: string, from: string | undefined, folder: string): Promise<KnownPlugin | undefined>;
+  /** Names of all plugins, for suggestions. */
+  plugins: readonly string[];
+}
+
+export interface KnownPlugin {
+  /** Schema of its options; undefined when it takes none. */
+  options: ZodType | undefined;
+  /** Plugins that must stand before it in every chain that has both. */
+  after?: readonly string[];
+}
+
+/** Chains by name, each with where it stands in the file; no place for a default one. */
+export type Chains = ReadonlyMap<string, { plugins: readonly string[]; path?: Path }>;
+
+/** Finds every plugin that the file names, and checks its options and its place in the chains. */
+export async function checkPlugins(
+  file: Tree,
+  chains: Chains,
+  served: readonly string[],
+  vocabulary: Vocabulary,
+  folder: string,
+  report: Report,
+): Promise<Map<string, ConfiguredPlugin>> {
+  const mentions = mentionsIn(file, chains, served);
+  const known = [
+    ...vocabulary.plugins,
+    ...entries(at(file, "plugins")).flatMap(([name, entry]) => (at(entry, "from") ? [name] : [])),
+  ];
+  const plugins = new Map<string, ConfiguredPlugin>();
+  const after = new Map<string, readonly string[]>();
+  const check = async (name: string, paths: readonly Path[]) => {
+    const written = at(file, "plugins", name, "from");
+    const from = typeof written === "string" ? written : undefined;
+    const place: Path = from === undefined ? (paths[0] ?? []) : ["plugins", name, "from"];
+    try {
+      const found = await vocabulary.plugin(name, from, folder);
+      if (!found && from !== undefined) report({ path: place, message: `there is no plugin ${from}` });
+      else if (!found)
+        for (const path of paths) report({ path, key: path[0] === "plugins", message: unknown("plugin", name, known) });
+      if (!found) return;
+      after.set(name, found.after ?? []);
+      const options = await checkOptions(name, at(file, "plugins", name), found.options, paths[0] ?? [], report);
+      plugins.set(name, { options, ...(from === undefined ? {} : { from }) });
+    } catch (thrown) {
+      report({
+        path: place,
+        key: from === undefined && place[0] === "plugins",
+        message: `plugin ${JSON.stringify(name)} cannot be loaded: ${(thrown as Error).message}`,
+      });
+    }
+  };
+  await Promise.all([...mentions].map(([name, paths]) => check(name, paths)));
+  for (const { plugins: chain, path = [] } of chains.values()) checkOrder(chain, path, after, report);
+  return plugins;
+}
+
+/** Every plugin's name with the places that name it. */
+function mentionsIn(file: Tree, chains: Chains, served: readonly string[]): Map<string, Path[]> {
+  const mentions = new Map<string, Path[]>();
+  const mention = (name: Tree, path: Path) => {
+    if (typeof name === "string") mentions.set(name, [...(mentions.get(name) ?? []), path]);
+  };
+  for (const [name] of entries(at(file, "plugins"))) mention(name, ["plugins", name]);
+  for (const { plugins, path } of chains.values())
+    for (const [i, name] of items(plugins)) mention(name, path ? [...path, i] : []);
+  for (const [path, entry] of entries(at(file, "paths"))) mention(at(entry, "serve"), ["paths", path, "serve"]);
+  for (const name of served) mention(name, []);
+  return mentions;
+}
+
+async function checkOptions(
+  name: string,
+  entry: Tree,
+  schema: ZodType | undefined,
+  mention: Path,
+  report: Report,
+): Promise<unknown> {
+  const path = ["plugins", name];
+  const given = Object.fromEntries(entries(entry).filter(([key]) => key !== "from"));
+  if (!schema) {
+    for (const key of Object.keys(given))
+      report({ path: [...path, key], key: true, message: `plugin ${JSON.stringify(name)} takes no options` });
+    return {};
+  }
+  const read = await schema.safeParseAsync(given);
+  if (read.success) return read.data;
+  for (const finding of explain(read.error.issues, schema, given, path))
+    report(
+      entry === undefined
+        ? { path: mention, message: `plugin ${JSON.stringify(name)} needs options: ${finding.message}` }
+        : finding,
+    );
+  return undefined;
+}
+
+function checkOrder(
+  chain: readonly string[],
+  path: Path,
+  after: ReadonlyMap<string, readonly string[]>,
+  report: Report,
+): void {
+  for (const [i, name] of items(chain)) {
+    if (chain.indexOf(name as string) < i)
+      report({ path: [...path, i], message: `${JSON.stringify(name)} stands twice in this chain` });
+    for (const earlier of after.get(name as string) ?? [])
+      if (chain.indexOf(earlier) > i)
+        report({
+          path: [...path, i],
+          message: `plugin ${JSON.stringify(name)} must stand after ${JSON.stringify(earlier)} in a chain`,
+        });
+  }
+}

@@ -1,0 +1,238 @@
+import {
+  Alias,
+  type Document,
+  isAlias,
+  isCollection,
+  isMap,
+  isNode,
+  isPair,
+  isScalar,
+  isSeq,
+  LineCounter,
+  type Node,
+  type Pair,
+  parseDocument,
+  visit,
+  type YAMLError,
+  type YAMLMap,
+} from "yaml";
+import type { Finding, Path, Problem } from "./problems.ts";
+import { hide, isSecret, secretIn, secretsByLook, stars } from "./secrets.ts";
+import { unknown } from "./suggest.ts";
+
+/** Offsets into the text: first, and behind the last. */
+type Span = readonly [from: number, to: number];
+
+/** What broke the syntax, in words for somebody who does not know YAML's grammar. */
+const SYNTAX: Partial<Record<YAMLError["code"], string>> = {
+  TAB_AS_INDENT: "a tab cannot indent; use spaces",
+  DUPLICATE_KEY: "this name stands here twice",
+  MULTIPLE_DOCS: "a second document starts here; remove the ---",
+  BAD_SCALAR_START: "a value cannot start with this character; put the value in quotes",
+  BAD_INDENT: "the indentation does not fit the lines around it, or a bracket before it is not closed",
+  BLOCK_AS_IMPLICIT_KEY:
+    'a value cannot hold another "name: value"; put the value in quotes, or the name on a line of its own',
+  MULTILINE_IMPLICIT_KEY: 'a name must be followed by ": " on its own line',
+  TAG_RESOLVE_FAILED: "tags (!name) mean nothing here; remove it",
+  UNEXPECTED_TOKEN: "not expected here; a bracket or quote before it may be missing or one too many",
+};
+
+/** The text of a YAML file, its values, and the place of each. Built once; never throws for bad text. */
+export class Source {
+  /** What the file says, with anchors and `<<` resolved; undefined when the syntax is broken. */
+  readonly values: unknown;
+  /** What is wrong with the syntax: the first mistake only, as the rest mostly follows from it; every doubled name. */
+  readonly problems: readonly Problem[];
+  private readonly document: Document;
+  private readonly counter = new LineCounter();
+  private readonly text: string;
+  private readonly lines: readonly string[];
+  /** Texts that no message may repeat. */
+  private readonly secrets = new Set<string>();
+
+  /**
+   * @param file the name to show.
+   * @param text the file's text.
+   */
+  constructor(
+    private readonly file: string,
+    text: string,
+  ) {
+    this.text = text.replace(/^\uFEFF/, "");
+    this.document = parseDocument(this.text, {
+      lineCounter: this.counter,
+      merge: true,
+      prettyErrors: false,
+      logLevel: "error",
+    });
+    this.lines = this.withoutSecrets().split(/\r?\n/);
+    const { problems, broken } = this.syntax();
+    if (broken) this.problems = problems;
+    else
+      try {
+        this.values = this.document.toJS({ maxAliasCount: 100 });
+        this.problems = problems;
+      } catch (thrown) {
+        this.problems = [...problems, this.problemAt([0, 0], (thrown as Error).message)];
+      }
+  }
+
+  /** A finding with its place. Where nothing stands at its path, the nearest place above it is shown. */
+  locate(finding: Finding): Problem {
+    return this.problemAt(this.span(finding), finding.message, finding.severity);
+  }
+
+  private syntax(): { problems: Problem[]; broken: boolean } {
+    const mistakes = [...this.document.errors, ...this.document.warnings];
+    const first = mistakes.find((mistake) => mistake.code !== "DUPLICATE_KEY");
+    if (first) return { problems: [this.problemAt(first.pos, told(first))], broken: true };
+    const doubled = mistakes.map((mistake) => this.problemAt(mistake.pos, told(mistake)));
+    const dangling = this.anchors();
+    return { problems: [...doubled, ...dangling], broken: dangling.length > 0 };
+  }
+
+  /** Aliases of nothing, and `<<` with something that cannot be merged. */
+  private anchors(): Problem[] {
+    const problems: Problem[] = [];
+    const anchors = new Set<string>();
+    visit(this.document, {
+      Pair: (_, pair) => {
+        const merged = nameOf(pair) === "<<" ? this.resolved(pair.value) : undefined;
+        const sources = isSeq(merged) ? merged.items.map((item) => this.resolved(item)) : [merged];
+        if (sources.some((source) => source !== undefined && !isMap(source)))
+          problems.push(
+            this.problemAt(rangeOf(pair.key) ?? [0, 0], "<< takes the alias of a map, or a list of such aliases"),
+          );
+      },
+      Node: (_, node) => {
+        if (!isAlias(node) && node.anchor) anchors.add(node.anchor);
+        if (isAlias(node) && !anchors.has(node.source))
+          problems.push(this.problemAt(rangeOf(node) ?? [0, 0], unknown("anchor", node.source, anchors)));
+      },
+    });
+    return problems;
+  }
+
+  private span({ path, key, part }: Finding): Span {
+    let node: unknown = this.document.contents;
+    let name: Span | undefined;
+    let value: Span = rangeOf(node) ?? [0, 0];
+    for (const step of path) {
+      const next = this.step(node, step);
+      if (!next) return name ?? value;
+      node = next.node;
+      name = next.name;
+      value = rangeOf(node) ?? name ?? value;
+    }
+    if (path.length === 0) return [0, 0];
+    if (name && (key || isCollection(node) || value[0] === value[1])) return name;
+    return part && isScalar(node) ? this.within(value, part) : value;
+  }
+
+  private step(node: unknown, step: string | number): { node: unknown; name?: Span } | undefined {
+    const here = this.resolved(node);
+    if (isSeq(here)) {
+      const item = here.items[step as number];
+      return item === undefined ? undefined : { node: this.resolved(item) };
+    }
+    const pair = isMap(here) ? this.pair(here, String(step)) : undefined;
+    const name = pair && rangeOf(pair.key);
+    return pair && { node: this.resolved(pair.value), ...(name && { name }) };
+  }
+
+  /** The pair of that name in a map, or in a map merged into it with `<<`. */
+  private pair(map: YAMLMap, name: string): Pair | undefined {
+    const own = map.items.findLast((pair) => nameOf(pair) === name);
+    if (own) return own;
+    for (const merged of map.items.filter((pair) => nameOf(pair) === "<<")) {
+      const from = this.resolved(merged.value);
+      for (const source of isSeq(from) ? from.items : [from]) {
+        const map = this.resolved(source);
+        const found = isMap(map) && this.pair(map, name);
+        if (found) return found;
+      }
+    }
+    return undefined;
+  }
+
+  private resolved(node: unknown): unknown {
+    return node instanceof Alias ? node.resolve(this.document) : node;
+  }
+
+  /** A part of a scalar, unless escapes make its text longer than its value. */
+  private within([from, to]: Span, part: { from: number; length: number }): Span {
+    const quote = /^["']/.test(this.text.slice(from, to)) ? 1 : 0;
+    const start = from + quote + part.from;
+    return this.text.slice(from, to).includes("\\") || start + part.length > to
+      ? [from, to]
+      : [start, start + part.length];
+  }
+
+  private problemAt([from, to]: Span, message: string, severity: Problem["severity"] = "error"): Problem {
+    const { line, col } = this.counter.linePos(from);
+    const first = Math.max(1, line);
+    const column = Math.max(1, col);
+    return {
+      file: this.file,
+      line: first,
+      column,
+      message: hide(message, this.secrets),
+      frame: this.frame(first, column, to - from),
+      severity,
+    };
+  }
+
+  /** The line before, the line itself, and carets; tabs are kept so that the carets stand below. */
+  private frame(line: number, column: number, length: number): string {
+    const width = String(line).length;
+    const text = this.lines[line - 1] ?? "";
+    const row = (mark: string, number: string | number, shown: string) =>
+      `${mark} ${String(number).padStart(width)} | ${shown}`.trimEnd();
+    const carets = "^".repeat(Math.max(1, Math.min(length, text.length - column + 1)));
+    const rows = line > 1 ? [row(" ", line - 1, this.lines[line - 2] ?? "")] : [];
+    rows.push(row(">", line, text), row(" ", "", text.slice(0, column - 1).replaceAll(/[^\t]/g, " ") + carets));
+    return rows.join("\n");
+  }
+
+  /** The text with stars for the values of secrets, every character at its place; collects them on the way. */
+  private withoutSecrets(): string {
+    for (const secret of secretsByLook(this.text)) this.secrets.add(secret);
+    let text = hide(this.text, this.secrets);
+    const cover = (node: unknown) => {
+      const range = rangeOf(node);
+      if (!isScalar(node) || !range) return;
+      const source = this.text.slice(...range);
+      const secret = secretIn(source);
+      if (secret === "") return;
+      const from = range[0] + source.indexOf(secret);
+      text = text.slice(0, from) + stars(secret) + text.slice(from + secret.length);
+      this.secrets.add(secret).add(String(node.value));
+    };
+    const visited = (key: unknown, node: Node, above: readonly unknown[]) => {
+      const meant = this.resolved(node);
+      if (key !== "key" && isScalar(meant) && isSecret(pathOf(above), String(meant.value))) cover(meant);
+    };
+    visit(this.document, { Scalar: visited, Alias: visited });
+    return hide(text, this.secrets);
+  }
+}
+
+/** The library's message may repeat source text after a colon, and with it a secret. */
+function told(mistake: YAMLError): string {
+  const message = mistake.message.replace(/:.*$/s, "").replace(/(["'])quote$/, "$1");
+  return SYNTAX[mistake.code] ?? message.charAt(0).toLowerCase() + message.slice(1);
+}
+
+/** The name of a pair; the library reads a merging `<<` as a symbol. */
+function nameOf(pair: Pair): string {
+  const name = isScalar(pair.key) ? pair.key.value : pair.key;
+  return typeof name === "symbol" ? (name.description ?? "") : String(name);
+}
+
+/** Names on the way from the top to a node, without numbers of lists. */
+const pathOf = (above: readonly unknown[]): Path => above.filter((node) => isPair(node)).map((pair) => nameOf(pair));
+
+function rangeOf(node: unknown): Span | undefined {
+  const range = isNode(node) ? (node as Node).range : undefined;
+  return range ? [range[0], range[1]] : undefined;
+}

@@ -1,0 +1,49 @@
+/** One thing that is wrong, or worth saying, with its place in the file. */
+export interface Problem {
+  file: string;
+  /** From 1. */
+  line: number;
+  /** From 1, in UTF-16 units. */
+  column: number;
+  message: string;
+  /** The lines around it with a caret below; values of secrets are masked. */
+  frame: string;
+  severity: "error" | "warning";
+}
+
+/** Where a value stands: names of maps and numbers of lists, from the top. */
+export type Path = readonly (string | number)[];
+
+/** Something found in the parsed values, not yet located in the text. */
+export interface Finding {
+  path: Path;
+  message: string;
+  /** Points at the name instead of its value. */
+  key?: boolean;
+  /** Points at a part of the text there, by offset and length. */
+  part?: { from: number; length: number };
+  severity?: Problem["severity"];
+}
+
+export type Report = (finding: Finding) => void;
+
+/** gateway.yaml cannot be used; the message tells everything that is wrong with it. */
+export class ConfigError extends Error {
+  override readonly name = "ConfigError";
+
+  constructor(readonly problems: readonly Problem[]) {
+    super(problems.map(format).join("\n\n"));
+  }
+}
+
+/** A problem as people read it: `file:line:column error: …`, then the frame. */
+export function format({ file, line, column, severity, message, frame }: Problem): string {
+  const head = `${file}:${line}:${column} ${severity}: ${message}`;
+  return frame === "" ? head : `${head}\n${frame}`;
+}
+
+/** In the order of the file, each once: a mistake behind an anchor is found wherever it is used. */
+export function inOrder(problems: readonly Problem[]): Problem[] {
+  const each = new Map(problems.map((problem) => [`${problem.line}:${problem.column}:${problem.message}`, problem]));
+  return [...each.values()].sort((a, b) => a.line - b.line || a.column - b.column);
+}

@@ -1,0 +1,107 @@
+import { readFileSync } from "node:fs";
+import { resolve } from "node:path";
+import type { Path } from "./problems.ts";
+import { nearest } from "./suggest.ts";
+
+/** A text with its references put in; or the variable that is not set; or what is wrong with it. */
+export type Revealed = { value: string } | { unset: string } | { wrong: string };
+
+const FORMS = `write $NAME, "$\{NAME}", "$\{NAME:-default}" or $file:/path`;
+const INSIDE = /\$\{([A-Za-z_]\w*)(?::-([^}]*))?\}/g;
+
+/**
+ * Puts in what `$NAME`, `${NAME}`, `${NAME:-default}` and `$file:/path` stand for. A variable that is set to nothing
+ * counts as not set. Never repeats a value in what it says.
+ * @param folder where relative paths of `$file:` start.
+ */
+export function reveal(text: string, env: NodeJS.ProcessEnv, folder: string): Revealed {
+  if (text.startsWith("$file:")) return fromFile(text.slice("$file:".length), folder);
+  const name = /^\$([A-Za-z_]\w*)$/.exec(text)?.[1];
+  if (name !== undefined) return env[name] ? { value: env[name] } : { unset: name };
+  let unset: string | undefined;
+  const value = text.replaceAll(INSIDE, (_, name: string, otherwise?: string) => {
+    const found = env[name] || otherwise;
+    if (found === undefined || (found === "" && otherwise === undefined)) unset ??= name;
+    return found ?? "";
+  });
+  if (unset !== undefined) return { unset };
+  if (text.startsWith("$") && value === text) return { wrong: `not a reference to a secret; ${FORMS}` };
+  if (text.replaceAll(INSIDE, "").includes("${")) return { wrong: `not a reference to a secret; ${FORMS}` };
+  return { value };
+}
+
+function fromFile(path: string, folder: string): Revealed {
+  const full = resolve(folder, path);
+  try {
+    const value = readFileSync(full, "utf8").replace(/\r?\n$/, "");
+    return value === "" ? { wrong: `${full} is empty` } : { value };
+  } catch (thrown) {
+    const code = (thrown as NodeJS.ErrnoException).code;
+    return { wrong: `cannot read ${full}: ${code === "ENOENT" ? "there is no such file" : code}` };
+  }
+}
+
+const SECRET_NAME = /^key$|credential|secret|passw|token$|api_?key/i;
+/** Sections that hold no secret in a field with an innocent name. */
+const OPEN = new Set("listen admin timeouts models plugins chains paths limits body drain log".split(" "));
+/** Fields of the other sections that hold none either. Everything else there is masked: it may be a misspelt credential. */
+const HARMLESS = new Set(
+  "url header speaks protocol forward timeouts connect first_byte idle total hash models budget expires ledger limits".split(
+    " ",
+  ),
+);
+
+/** Under a name that says nothing of secrets, shorter texts and plain addresses are shown. */
+const SHORTEST = 12;
+const ADDRESS = /^https?:\/\/[^@?#]*$/;
+
+/** Whether a value at this place must never be shown. */
+export function isSecret(path: Path, value: string): boolean {
+  const name = path.findLast((step) => typeof step === "string");
+  if (typeof name !== "string") return false;
+  if (SECRET_NAME.test(name)) return true;
+  if (value.length < SHORTEST || ADDRESS.test(value) || OPEN.has(path[0] as string)) return false;
+  const meant = nearest(name, [...HARMLESS, "credential", "key"]);
+  return meant === undefined || !HARMLESS.has(meant);
+}
+
+/** Whether a text only names where a secret is kept. */
+const isReference = (text: string): boolean => /^\$\w+$|^\$\{\w+\}$|^\$file:/.test(text);
+
+/** The secret in a scalar's source text, without its quotes; empty for a mere reference to one. */
+export function secretIn(source: string): string {
+  const text = source.replaceAll(/^["']|["']$/g, "");
+  return isReference(text) ? "" : text.replace(/^\$\{\w+:-/, "");
+}
+
+/** Places in any text that may hold a secret by the look of it. */
+const LOOKS = [
+  /(?<=:\/\/)[^\s/@]+(?=@)/g, // user and password of an address
+  /(?<=:\/\/[^\s?#"']*[?#])[^\s"',}\]]+/g, // query of an address
+  /(?<=\$\{\w+:-)[^}\s"']+/g, // default of a reference
+  /(?<=(?:\bkey|credential|secret|password|token|api_?key)["']?[ \t]*:[ \t]*["']?)[^\s"'$*&{}[\],][^\s"',}\]]*(?:\r?\n[ \t]*[\w.+/=-]{8,}(?![\w.+/=-]*["']?[ \t]*:))?/gi, // name and colon; perhaps wrapped
+  /(?<=(?:\bkey|credential|secret|password|token|api_?key)[^\w$]{0,3})[\w.+/=-]{12,}/gi, // the same with a slip before it
+];
+
+/** Every part of a text that may be a secret by the look of it. */
+export function secretsByLook(text: string): string[] {
+  return LOOKS.flatMap((look) => text.match(look) ?? []).filter((found) => !isReference(found));
+}
+
+/** As many stars as the text has characters; spaces and line ends stay. */
+export const stars = (text: string): string => text.replaceAll(/\S/g, "*");
+
+/** A shorter text may stand in a line for something else. */
+const SHORTEST_TO_FIND = 8;
+
+/** A text with stars for every secret in it, as long as before. */
+export function hide(text: string, secrets: Iterable<string>): string {
+  let shown = text;
+  // Longest first: a secret may be a part of another.
+  for (const secret of [...secrets].sort((a, b) => b.length - a.length))
+    if (secret.length >= SHORTEST_TO_FIND) shown = shown.replaceAll(secret, stars);
+  return LOOKS.reduce(
+    (text, look) => text.replaceAll(look, (found) => (isReference(found) ? found : stars(found))),
+    shown,
+  );
+}

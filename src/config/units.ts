@@ -1,0 +1,76 @@
+/** Quantities as people write them in gateway.yaml. Each reader throws a RangeError that shows the accepted forms. */
+
+/** An amount of money and the time it is for. */
+export interface Money {
+  /** Integer nano-dollars. */
+  nano: number;
+  per: Period;
+}
+
+/** `total`: once, for as long as the thing lives. */
+export type Period = "hour" | "day" | "month" | "total";
+
+const MILLISECONDS = { ms: 1, s: 1000, m: 60_000, h: 3_600_000 };
+/** A longer timer overflows in Node and fires at once. */
+const LONGEST = 2 ** 31 - 1;
+const BYTES = { B: 1, KB: 1e3, MB: 1e6, GB: 1e9, KiB: 2 ** 10, MiB: 2 ** 20, GiB: 2 ** 30 };
+const COUNTS = { "": 1, k: 1e3, K: 1e3, M: 1e6, G: 1e9 };
+
+/** Milliseconds; 0 for `off`. */
+export function duration(written: string | number): number {
+  const forms = "90s, 500ms, 5m, 1h or off";
+  if (written === "off") return 0;
+  const milliseconds = Math.round(scaled(written, MILLISECONDS, "duration", forms));
+  if (milliseconds > LONGEST) throw new RangeError(`${written} is too long: at most 596h, or off`);
+  if (milliseconds === 0) throw refusal(written, "duration", forms);
+  return milliseconds;
+}
+
+/** Bytes. */
+export function size(written: string | number): number {
+  return whole(scaled(written, BYTES, "size", "64MiB, 1MB or 512KiB"), written, "size in bytes");
+}
+
+/** A number of things: `128k` is 128000. */
+export function count(written: string | number): number {
+  return whole(scaled(written, COUNTS, "count", "300, 400_000, 128k or 1M"), written, "count");
+}
+
+/** `$50/month`, `$10/day`, `$1/hour`, or `$100` in total. */
+export function money(written: string | number): Money {
+  const found = /^\$(\d[\d_]*)(?:\.(\d{1,9}))?(?:\/(hour|day|month))?$/.exec(String(written));
+  if (!found) throw refusal(written, "sum of money", "$50/month, $10/day, $1/hour or $100 (in total)");
+  const [, dollars = "", fraction = "", per = "total"] = found;
+  // Digits are put together as text: 0.1 has no exact binary form, nano-dollars are exact.
+  const nano = Number(dollars.replaceAll("_", "") + fraction.padEnd(9, "0"));
+  if (!Number.isSafeInteger(nano)) throw new RangeError(`${written} is too much: at most $9_000_000`);
+  return { nano, per: per as Period };
+}
+
+/** Unix milliseconds of `2026-12-31` (its first moment in UTC) or `2026-12-31T18:00:00Z`. */
+export function moment(written: string): number {
+  const found = /^(\d{4})-(\d\d)-(\d\d)(T\d\d:\d\d(:\d\d)?(Z|[+-]\d\d:\d\d))?$/.exec(written);
+  const time = found ? Date.parse(written) : Number.NaN;
+  // Date.parse takes the 30th of February for the 2nd of March.
+  const days = new Date(Date.UTC(Number(found?.[1]), Number(found?.[2]), 0)).getUTCDate();
+  if (Number.isNaN(time) || Number(found?.[3]) > days)
+    throw refusal(written, "date", "2026-12-31 or 2026-12-31T18:00:00Z");
+  return time;
+}
+
+function scaled(written: string | number, units: Record<string, number>, kind: string, forms: string): number {
+  const found = /^(\d[\d_]*(?:\.\d+)?)([a-zA-Z]*)$/.exec(String(written));
+  const unit = found && Object.hasOwn(units, found[2] as string) && units[found[2] as string];
+  if (!found || !unit) throw refusal(written, kind, forms);
+  return Number((found[1] as string).replaceAll("_", "")) * unit;
+}
+
+function whole(value: number, written: string | number, kind: string): number {
+  const rounded = Math.round(value);
+  if (Math.abs(value - rounded) > 1e-6 || !Number.isSafeInteger(rounded))
+    throw new RangeError(`${written} is not a whole ${kind}`);
+  return rounded;
+}
+
+const refusal = (written: string | number, kind: string, forms: string): RangeError =>
+  new RangeError(`${JSON.stringify(written)} is not a ${kind}; write it like ${forms}`);

@@ -1,0 +1,97 @@
+import t from "tap";
+import { help, run } from "../../src/cli/check.ts";
+import { LEAST, vocabulary } from "../config/fixture.ts";
+
+/** Runs the verb in a folder with these files. */
+async function check(
+  t: { testdir(files: Record<string, string>): string },
+  files: Record<string, string>,
+  args: string[],
+  env: NodeJS.ProcessEnv = {},
+) {
+  const folder = t.testdir(files);
+  const out: string[] = [];
+  const err: string[] = [];
+  const code = await run(
+    args,
+    { out: (line) => out.push(line), err: (line) => err.push(line), env, folder },
+    vocabulary,
+  );
+  return { code, out: out.join("\n"), err: err.join("\n") };
+}
+
+const FULL = `providers:
+  demo: { url: "demo:" }
+  a: { url: https://a/v1, credential: $A_KEY, protocol: gemini }
+  b: { url: https://b/v1, credential: $B_KEY, protocol: gemini }
+models: { echo: { targets: [demo:echo] } }
+keys: { ci: { key: $CI_KEY }, two: { hash: ${"ab".repeat(32)} } }
+`;
+
+t.test("a right file is summed up in one line", async (t) => {
+  const { code, out, err } = await check(t, { "gateway.yaml": LEAST }, []);
+  t.equal(out, "gateway.yaml: ok, 1 provider, 1 model, 0 keys, 7 paths");
+  t.equal(err, "");
+  t.equal(code, 0);
+});
+
+t.test("what is off is named with the reason", async (t) => {
+  const { code, out } = await check(t, { "other.yaml": FULL }, ["other.yaml"]);
+  t.equal(
+    out,
+    "other.yaml: ok, 3 providers (2 off: a, A_KEY is not set; b, B_KEY is not set), 1 model, 2 keys (1 off: ci, CI_KEY is not set), 7 paths",
+  );
+  t.equal(code, 0);
+});
+
+t.test("a wrong file is answered with its problems and their number", async (t) => {
+  const { code, out, err } = await check(t, { "gateway.yaml": `${LEAST}drain: 5\nbodi: {}\n` }, []);
+  t.equal(code, 1);
+  t.equal(out, "");
+  t.equal(
+    err.replaceAll(/^\S*gateway\.yaml:(?=\d)/gm, "gateway.yaml:"),
+    `gateway.yaml:3:8 error: 5 is not a duration; write it like 90s, 500ms, 5m, 1h or off
+  2 | models: { echo: { targets: [demo:echo] } }
+> 3 | drain: 5
+    |        ^
+
+gateway.yaml:4:1 error: unknown key "bodi", did you mean "body"?
+  3 | drain: 5
+> 4 | bodi: {}
+    | ^^^^
+
+gateway.yaml: 2 problems`,
+  );
+});
+
+t.test("with --json programs get the same", async (t) => {
+  const wrong = await check(t, { "gateway.yaml": `${LEAST}drain: 5\n` }, ["--json"]);
+  t.equal(wrong.code, 1);
+  t.match(JSON.parse(wrong.out), {
+    ok: false,
+    problems: [{ line: 3, column: 8, severity: "error", message: /not a duration/, frame: /> 3 \| drain: 5/ }],
+  });
+  const right = await check(t, { "gateway.yaml": FULL }, ["--json"], { A_KEY: "a", B_KEY: "b" });
+  t.equal(right.code, 0);
+  t.match(JSON.parse(right.out), {
+    ok: true,
+    problems: [{ severity: "warning", message: 'key "ci" is off: CI_KEY is not set' }],
+  });
+  t.equal(JSON.parse(right.out).problems.length, 1);
+});
+
+t.test("a wrong command line, or a file that is not there, is answered with the usage", async (t) => {
+  const files = { "gateway.yaml": LEAST };
+  const usage = `usage: ${help}`;
+  for (const [args, wrong] of [
+    [["--jsn"], /Unknown option '--jsn'/],
+    [["a", "b"], /one file at a time/],
+    [["gone.yaml"], /there is no file gone\.yaml/],
+  ] as const) {
+    const { code, out, err } = await check(t, files, [...args]);
+    t.equal(code, 2);
+    t.equal(out, "");
+    t.match(err, wrong);
+    t.ok(err.endsWith(usage));
+  }
+});

@@ -1,0 +1,78 @@
+import { readFileSync } from "node:fs";
+import { join } from "node:path";
+import t from "tap";
+import { z } from "zod";
+import { help, run } from "../../src/cli/schema.ts";
+import type { Vocabulary } from "../../src/config/load.ts";
+import { vocabulary } from "../config/fixture.ts";
+
+async function schema(folder: string, args: string[] = [], words: Vocabulary = vocabulary) {
+  const out: string[] = [];
+  const err: string[] = [];
+  const code = await run(
+    args,
+    { out: (line) => out.push(line), err: (line) => err.push(line), env: {}, folder },
+    words,
+  );
+  return { code, out: out.join("\n"), err: err.join("\n") };
+}
+
+type Json = { [name: string]: Json } & { enum?: string[] };
+
+t.test("the schema is JSON Schema 2020-12, strict but for x- sections", async (t) => {
+  const { code, out } = await schema(t.testdir());
+  const json = JSON.parse(out);
+  t.equal(code, 0);
+  t.equal(json.$schema, "https://json-schema.org/draft/2020-12/schema");
+  t.equal(json.additionalProperties, false);
+  t.same(json.patternProperties, { "^x-": {} });
+  t.notMatch(out, '"vocabulary"');
+});
+
+t.test("fields that name a protocol list those that are there", async (t) => {
+  const json: Json = JSON.parse((await schema(t.testdir())).out);
+  const names = ["openai-chat", "openai-responses", "anthropic-messages", "gemini"];
+  const provider = json["properties"]?.["providers"]?.["additionalProperties"]?.["properties"];
+  t.same(provider?.["protocol"]?.enum, names);
+  t.same(provider?.["speaks"]?.["items"]?.enum, names);
+  t.same(json["properties"]?.["paths"]?.["additionalProperties"]?.["properties"]?.["protocol"]?.enum, names);
+});
+
+t.test("options of the plugins that are there are in it", async (t) => {
+  const plugins = JSON.parse((await schema(t.testdir())).out).properties.plugins.properties;
+  t.same(Object.keys(plugins), ["auth", "models", "region", "rewrite", "scrub", "sse", "usage"]);
+  t.same(plugins.scrub.properties.mode.enum, ["strip", "reject", "report"]);
+  t.equal(plugins.scrub.additionalProperties, false);
+  t.ok(plugins.scrub.properties.from);
+  t.same(plugins.region.required, ["region"]);
+  t.same(Object.keys(plugins.usage.properties), ["from"]);
+});
+
+t.test("a file that is named gets the schema, without what npm prints before", async (t) => {
+  const folder = t.testdir();
+  const { code, out } = await schema(folder, ["gateway.schema.json"]);
+  t.equal(code, 0);
+  t.equal(out, "");
+  t.equal(readFileSync(join(folder, "gateway.schema.json"), "utf8"), `${(await schema(folder)).out}\n`);
+});
+
+t.test("a plugin that cannot be loaded, or described, does not keep the rest from being written", async (t) => {
+  const words: Vocabulary = {
+    ...vocabulary,
+    plugins: ["broken", "odd", "sse"],
+    plugin: async (name, from, folder) =>
+      name === "odd" ? { options: z.strictObject({ when: z.date() }) } : vocabulary.plugin(name, from, folder),
+  };
+  const { code, out, err } = await schema(t.testdir(), [], words);
+  t.equal(code, 0);
+  t.equal(err, 'left out plugin "broken": line 3: unexpected token');
+  t.same(Object.keys(JSON.parse(out).properties.plugins.properties), ["odd", "sse"]);
+});
+
+t.test("a wrong command line is answered with the usage", async (t) => {
+  for (const args of [["--x"], ["a", "b"]]) {
+    const { code, err } = await schema(t.testdir(), args);
+    t.equal(code, 2);
+    t.ok(err.endsWith(`usage: ${help}`));
+  }
+});

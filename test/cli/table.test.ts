@@ -1,0 +1,40 @@
+import t from "tap";
+import { dollars, table, thousands, utc } from "../../src/cli/table.ts";
+
+t.test("a table", async (t) => {
+  const lines = table(
+    [{ title: "NAME" }, { title: "COUNT", right: true }, { title: "NOTE" }],
+    [
+      ["a", "1", ""],
+      ["ünï🗝", "1,000,000", "x"],
+    ],
+  );
+  t.same(
+    lines,
+    ["NAME      COUNT  NOTE", "a             1", "ünï🗝  1,000,000  x"],
+    "stands in columns without a trailing space",
+  );
+  t.same(table([{ title: "NAME" }], [["a\u001b[2J\nb"]]), ["NAME", "a?[2J?b"], "lets no name move the cursor");
+  t.same(table([{ title: "A" }, { title: "B" }], [["x"]]), ["A  B", "x"], "forgives a short row");
+});
+
+t.test("money has four decimals, or as many as four significant digits take", async (t) => {
+  const cases: [number, string][] = [
+    [0, "$0.0000"],
+    [1_000_000_000, "$1.0000"],
+    [1_204_500_000_000, "$1,204.5000"],
+    [12_345_678_900, "$12.3457"],
+    [123_456_789, "$0.1235"],
+    [31_250, "$0.00003125"],
+    [1_234_567, "$0.001235"],
+    [1, "$0.000000001"],
+    [-2_500_000_000, "-$2.5000"],
+  ];
+  for (const [nano, text] of cases) t.equal(dollars(nano), text);
+});
+
+t.test("counts and times", async (t) => {
+  t.equal(thousands(1_234_567), "1,234,567");
+  t.equal(thousands(0), "0");
+  t.equal(utc(Date.UTC(2026, 10, 21, 12, 54, 3, 999)), "2026-11-21 12:54:03Z");
+});

@@ -1,0 +1,167 @@
+import { join } from "node:path";
+import t, { type Test } from "tap";
+import { help, run } from "../../src/cli/usage.ts";
+import { newId } from "../../src/id.ts";
+import type { LedgerEntry } from "../../src/store/ledger.ts";
+import { openStores } from "../../src/store/open.ts";
+
+/** A command line over stores in a new file. */
+function terminal(t: Test) {
+  const stores = openStores(join(t.testdir(), "gateway.db"), [], () => {});
+  t.teardown(() => stores.close());
+  const usage = async (...args: string[]) => {
+    const out: string[] = [];
+    const err: string[] = [];
+    const io = { out: (line: string) => out.push(line), err: (line: string) => err.push(line), env: {}, folder: "." };
+    const code = await run(args, io, stores);
+    return { code, out: out.join("\n"), err: err.join("\n") };
+  };
+  const append = (change: Partial<LedgerEntry>) =>
+    stores.ledger.append({
+      id: newId(Date.now()),
+      time: Date.UTC(2026, 10, 20, 12),
+      key: "",
+      model: "fast",
+      target: "p:m",
+      protocol: "wire",
+      operation: "generate",
+      status: 200,
+      outcome: "completed",
+      streaming: true,
+      attempts: [{ target: "p:m", status: 200, startedAt: 1 }],
+      firstByte: 80,
+      duration: 1_234,
+      usage: { in: { total: 1_000_000, cached: 250_000 }, out: { total: 2_000, reasoning: 500 }, raw: undefined },
+      source: "reported",
+      cost: 254_000_000,
+      ...change,
+    });
+  return { usage, append, stores };
+}
+
+const words = (text: string) => text.split("\n").map((line) => line.split(/ {2,}/));
+
+t.test("usage shows requests, tokens and money by model", async (t) => {
+  const { usage, append } = terminal(t);
+  t.match(await usage(), { code: 0, out: "No requests yet in that time." });
+  append({});
+  append({ model: "smart", cost: 31_250 });
+  append({});
+  const { code, out, err } = await usage();
+  t.same([code, err], [0, ""]);
+  t.same(words(out), [
+    ["MODEL", "REQUESTS", "FAILED", "TOKENS IN", "CACHED", "TOKENS OUT", "REASONING", "COST", "UNSETTLED"],
+    ["fast", "2", "0", "2,000,000", "500,000", "4,000", "1,000", "$0.5080", "0"],
+    ["smart", "1", "0", "1,000,000", "250,000", "2,000", "500", "$0.00003125", "0"],
+    ["total", "3", "0", "3,000,000", "750,000", "6,000", "1,500", "$0.5080", "0"],
+  ]);
+});
+
+t.test("usage can be summed by other things, and keys have their names", async (t) => {
+  const { usage, append, stores } = terminal(t);
+  const { record } = await stores.keys.create({ name: "reports" });
+  append({ key: record.id });
+  append({ key: "removed", time: Date.UTC(2026, 10, 21), target: "" });
+  append({ outcome: "rejected", status: 401, model: "", target: "", source: "none", time: Date.UTC(2026, 10, 22) });
+  const rows = words((await usage("--by", "day, key,target")).out).map((row) => row.slice(0, 5));
+  t.same(rows.slice(0, 5), [
+    ["DAY", "KEY", "TARGET", "REQUESTS", "FAILED"],
+    ["2026-11-20", "reports", "p:m", "1", "0"],
+    ["2026-11-21", "removed", "-", "1", "0"],
+    ["2026-11-22", "-", "-", "1", "1"],
+    ["total", "3", "1", "3,000,000", "750,000"],
+  ]);
+  t.match(
+    (await usage()).out,
+    /\n\nUnsettled: the provider told no or not all tokens/,
+    "what may be more is explained",
+  );
+});
+
+t.test("usage of a span of time", async (t) => {
+  const { usage, append } = terminal(t);
+  append({ model: "old", time: Date.UTC(2026, 9, 31, 23, 59, 59) });
+  append({ model: "new", time: Date.UTC(2026, 10, 1) });
+  append({ model: "now", time: Date.now() - 1_000 });
+  const models = async (...args: string[]) =>
+    (JSON.parse((await usage("--json", ...args)).out) as { model: string }[]).map(({ model }) => model).sort();
+  t.same(await models("--since", "2026-11-01", "--until", "2026-11-02"), ["new"], "from, and up to but without");
+  t.same(await models("--until", "2026-11-01"), ["old"]);
+  t.same(await models("--since", "24h"), ["now"]);
+});
+
+t.test("usage --last shows the newest requests one by one", async (t) => {
+  const { usage, append } = terminal(t);
+  t.match(await usage("--last", "5"), { code: 0, out: "No requests yet." });
+  append({});
+  append({
+    time: Date.UTC(2026, 10, 20, 13),
+    attempts: [
+      { target: "q:m", startedAt: 0 },
+      { target: "p:m", startedAt: 9 },
+    ],
+  });
+  append({ time: Date.UTC(2026, 10, 20, 11), model: "not shown" });
+  const lines = words((await usage("--last", "2")).out);
+  t.same(lines[0]?.slice(0, 7), ["TIME", "KEY", "MODEL", "TARGET", "STATUS", "OUTCOME", "TRIES"]);
+  const row = ["-", "fast", "p:m", "200", "completed", "2", "80 ms", "1,234 ms", "1,000,000", "2,000", "$0.2540"];
+  t.same(lines[1], ["2026-11-20 13:00:00Z", ...row]);
+  t.equal(lines.length, 3);
+});
+
+t.test("a count nobody reported is a dash, not 0", async (t) => {
+  const { usage, stores } = terminal(t);
+  stores.ledger.append({
+    ...{ id: "1", time: 0, key: "", model: "", target: "", protocol: "wire", operation: "generate", status: 499 },
+    ...{ outcome: "aborted", streaming: true, attempts: [], duration: 5, source: "none" },
+  });
+  const [, row] = words((await usage("--last", "1")).out);
+  t.same(row, ["1970-01-01 00:00:00Z", "-", "-", "-", "499", "aborted", "0", "-", "5 ms", "-", "-", "-"]);
+});
+
+t.test("usage --json gives exact numbers", async (t) => {
+  const { usage, append } = terminal(t);
+  append({ id: "mine" });
+  t.same(JSON.parse((await usage("--by", "target,model", "--json")).out), [
+    {
+      ...{ target: "p:m", model: "fast", requests: 1, failed: 0, tokensIn: 1_000_000, cached: 250_000 },
+      ...{ tokensOut: 2_000, reasoning: 500, cost: 254_000_000, unsettled: 0 },
+    },
+  ]);
+  t.match(JSON.parse((await usage("--last", "1", "--json")).out), [
+    { id: "mine", cost: 254_000_000, source: "reported" },
+  ]);
+});
+
+t.test("a command line that is not understood exits with 2 and tells what is accepted", async (t) => {
+  const { usage } = terminal(t);
+  const cases: [string[], RegExp][] = [
+    [["today"], /Unexpected argument 'today'/],
+    [["--group", "key"], /Unknown option '--group'/],
+    [["--by", "colour"], /"colour": choose from key, model, target, day/],
+    [["--by", "key,key"], /twice/],
+    [["--since", "yesterday"], /--since: "yesterday" is no moment/],
+    [["--since", "2026-11-02", "--until", "2026-11-01"], /not before/],
+    [["--last", "0"], /from 1 to 1,000/],
+    [["--last", "many"], /from 1 to 1,000/],
+    [["--last", "5", "--by", "key"], /stands alone/],
+  ];
+  for (const [args, why] of cases) {
+    const { code, out, err } = await usage(...args);
+    t.same([code, out], [2, ""], args.join(" "));
+    t.match(err, why);
+    t.match(err, "usage: npm start -- usage [--by");
+  }
+});
+
+t.test("a store that cannot answer is exit code 1", async (t) => {
+  const { usage, stores } = terminal(t);
+  await stores.close();
+  t.match(await usage(), { code: 1, out: "", err: /./ });
+});
+
+t.test("--help is an answer, not an error", async (t) => {
+  const { usage } = terminal(t);
+  t.match(await usage("--help"), { code: 0, out: /^usage: npm start -- usage/, err: "" });
+  t.match(help, /^usage \[--by/, "and the overall help has its lines");
+});

@@ -1,0 +1,132 @@
+import t from "tap";
+import { LEAST, load } from "./fixture.ts";
+
+t.test("a provider takes the common timeouts where it has none of its own", async (t) => {
+  const yaml = `timeouts: { connect: 1s, idle: off }
+providers:
+  a: { url: https://a/v1/, credential: $A, header: Api-Key, protocol: gemini, forward: [X-Acme-*], timeouts: { idle: 9s } }
+  demo: { url: "demo:" }
+models: { m: { targets: [a:x] } }
+`;
+  const { providers } = await load(t, yaml, { A: "secret" });
+  t.same(providers[0], {
+    name: "a",
+    url: new URL("https://a/v1"),
+    credential: "secret",
+    header: "api-key",
+    speaks: ["gemini"],
+    forward: ["x-acme-*"],
+    timeouts: { connect: 1000, first_byte: 600_000, idle: 9000, total: 0 },
+  });
+  t.same(providers[1], {
+    name: "demo",
+    url: "demo:",
+    speaks: ["openai-chat", "openai-responses", "anthropic-messages", "gemini"],
+    forward: [],
+    timeouts: { connect: 1000, first_byte: 600_000, idle: 0, total: 0 },
+  });
+});
+
+t.test("a target is split at its first colon and weighs 1", async (t) => {
+  const { models } = await load(
+    t,
+    'providers: { demo: { url: "demo:" } }\nmodels: { m: { targets: ["demo:a:free", { to: demo:b/c, weight: 9 }] } }\n',
+  );
+  t.same(models[0]?.targets, [
+    { provider: "demo", model: "a:free", weight: 1 },
+    { provider: "demo", model: "b/c", weight: 9 },
+  ]);
+});
+
+t.test("a model keeps what is said of it, and its id is its name otherwise", async (t) => {
+  const yaml = `providers: { demo: { url: "demo:" } }
+models:
+  full:
+    name: Full
+    description: All of it
+    aliases: [all, all-*]
+    created: 2025-06-01
+    context: 400k
+    output: 128k
+    can: [tools, vision]
+    price: { input: 0.25, cached: 0.025, cache_write: 0.3, output: 2.00, request: 0.01, image: 0.04 }
+    targets: [demo:echo]
+    fallback: [least]
+    via: gemini
+  least: { targets: [demo:echo] }
+`;
+  const { models } = await load(t, yaml);
+  t.same(models, [
+    {
+      id: "full",
+      name: "Full",
+      description: "All of it",
+      aliases: ["all", "all-*"],
+      created: Date.UTC(2025, 5, 1) / 1000,
+      context: 400_000,
+      output: 128_000,
+      can: ["tools", "vision"],
+      price: { input: 0.25, cached: 0.025, cache_write: 0.3, output: 2, request: 0.01, image: 0.04 },
+      targets: [{ provider: "demo", model: "echo", weight: 1 }],
+      fallback: ["least"],
+      via: "gemini",
+    },
+    {
+      id: "least",
+      name: "least",
+      aliases: [],
+      created: Date.UTC(2026, 0, 1) / 1000,
+      can: [],
+      price: {},
+      targets: [{ provider: "demo", model: "echo", weight: 1 }],
+      fallback: [],
+    },
+  ]);
+});
+
+t.test("without paths every protocol's own are served, and the lists of models", async (t) => {
+  const { paths } = await load(t, LEAST);
+  t.same(paths, [
+    { path: "/v1/chat/completions", protocol: "openai-chat", use: "llm", strict: false },
+    { path: "/v1/responses", protocol: "openai-responses", use: "llm", strict: false },
+    { path: "/v1/messages", protocol: "anthropic-messages", use: "llm", strict: false },
+    { path: "/v1/messages/count_tokens", protocol: "anthropic-messages", use: "llm", strict: false },
+    { path: "/v1beta/models/*", protocol: "gemini", use: "llm", strict: false },
+    { path: "/v1/models", serve: "models", use: "read", strict: false },
+    { path: "/v1beta/models", serve: "models", use: "read", strict: false },
+  ]);
+});
+
+t.test("with paths exactly those are served", async (t) => {
+  const { paths } = await load(
+    t,
+    `${LEAST}chains: { own: [auth] }\npaths:\n  /chat: { protocol: openai-chat, strict: true }\n  /models: { serve: models }\n  /x/*: { protocol: gemini, use: own }\n`,
+  );
+  t.same(paths, [
+    { path: "/chat", protocol: "openai-chat", use: "llm", strict: true },
+    { path: "/models", serve: "models", use: "read", strict: false },
+    { path: "/x/*", protocol: "gemini", use: "own", strict: false },
+  ]);
+});
+
+t.test("keys and limits keep their units, and a key that is off has no hash", async (t) => {
+  const yaml = `${LEAST}limits: { default: { rpm: 300, tpm: 1M, concurrency: 20, budget: $50/month } }
+keys:
+  ci: { hash: ${"ab".repeat(32)}, models: [echo], budget: $10/day, expires: 2027-01-31 }
+  off: { key: $GONE }
+`;
+  const { keys, limits } = await load(t, yaml);
+  t.same(limits, {
+    default: { rpm: 300, tpm: 1_000_000, concurrency: 20, budget: { nano: 50_000_000_000, per: "month" } },
+  });
+  t.same(keys, [
+    {
+      name: "ci",
+      hash: "ab".repeat(32),
+      models: ["echo"],
+      budget: { nano: 10_000_000_000, per: "day" },
+      expires: Date.UTC(2027, 0, 31),
+    },
+    { name: "off", off: "GONE is not set" },
+  ]);
+});

@@ -1,0 +1,95 @@
+import t from "tap";
+import { z } from "zod";
+import { explain } from "../../src/config/issues.ts";
+import type { Path } from "../../src/config/problems.ts";
+
+const Part = z.strictObject({
+  url: z.string(),
+  speaks: z.array(z.string()).default([]),
+  weight: z.number().optional(),
+});
+const Schema = z
+  .strictObject({
+    parts: z.record(z.string().regex(/^[a-z]+$/, { error: "not a name" }), Part).optional(),
+    kind: z.enum(["info", "error"]).optional(),
+    each: z.array(z.union([z.string(), Part])).optional(),
+    on: z.boolean().optional(),
+    credential: z.string().optional(),
+  })
+  .prefault({});
+
+/** What is said, as `path message`; `!` marks a place at the name. */
+function said(values: unknown, base: Path = []): string[] {
+  const read = Schema.safeParse(values);
+  return explain(read.error?.issues ?? [], Schema, values, base).map(
+    ({ path, key, message }) => `${path.join(".")}${key ? "!" : ""} ${message}`,
+  );
+}
+
+t.test("an unknown key is told with the one that was meant, else with those that exist", async (t) => {
+  t.same(said({ kinds: "info" }), ['kinds! unknown key "kinds", did you mean "kind"?']);
+  t.same(said({ zzz: 1 }), ['zzz! unknown key "zzz"; known: parts, kind, each, on, credential']);
+  t.same(said({ parts: { a: { url: "x", wieght: 1 } } }), [
+    'parts.a.wieght! unknown key "wieght", did you mean "weight"?',
+  ]);
+});
+
+t.test("a missing key and the misspelt one that stands for it are one finding", async (t) => {
+  t.same(said({ parts: { a: { ulr: "x" } } }), ['parts.a.ulr! unknown key "ulr", did you mean "url"?']);
+  t.same(said({ parts: { a: { base_address: "x" } } }), [
+    'parts.a.base_address! unknown key "base_address", did you mean "url"?',
+  ]);
+  t.same(said({ parts: { a: {} } }), ['parts.a! "url" is missing']);
+  t.same(said({ parts: { a: { speks: [] } } }), [
+    'parts.a.speks! unknown key "speks", did you mean "speaks"?',
+    'parts.a! "url" is missing',
+  ]);
+});
+
+t.test("a key that is there already is not suggested", async (t) => {
+  t.same(said({ parts: { a: { url: "x", urls: "y" } } }), [
+    'parts.a.urls! unknown key "urls"; known: url, speaks, weight',
+  ]);
+});
+
+t.test("a missing space after a colon is seen", async (t) => {
+  t.same(said({ parts: { a: { "url:x": null } } }), ['parts.a.url:x! a space is missing after "url:"']);
+});
+
+t.test("a value of the wrong kind is told with the right one and a remedy", async (t) => {
+  t.same(said({ parts: { a: { url: 5 } } }), ['parts.a.url expected text, found the number 5; put it in quotes: "5"']);
+  t.same(said({ parts: { a: { url: "x", speaks: "y" } } }), [
+    'parts.a.speaks expected a list, found the text "y"; write [y]',
+  ]);
+  t.same(said({ parts: { a: { url: "x", weight: "5" } } }), [
+    'parts.a.weight expected a number, found the text "5"; write it without quotes',
+  ]);
+  t.same(said({ on: "yes" }), ['on expected true or false, found the text "yes"; write true']);
+  t.same(said({ parts: [] }), ["parts expected a map, found a list"]);
+  t.same(said({ parts: { a: null } }), ["parts.a expected a map, found nothing"]);
+  t.same(said([]), [" expected a map, found a list"]);
+});
+
+t.test("a word that is none of the possible ones is told with the nearest", async (t) => {
+  t.same(said({ kind: "inof" }), ['kind unknown value "inof", did you mean "info"?']);
+  t.same(said({ kind: 5 }), ["kind expected one of info, error, found the number 5"]);
+});
+
+t.test("of a union the branch is explained that was meant", async (t) => {
+  t.same(said({ each: [{ url: "x", wieght: 2 }] }), ['each.0.wieght! unknown key "wieght", did you mean "weight"?']);
+  t.same(said({ each: [{}] }), ['each.0! "url" is missing']);
+  t.same(said({ each: [5] }), ["each.0 expected something else, found the number 5"]);
+});
+
+t.test("a wrong name in a map is told at the name", async (t) => {
+  t.same(said({ parts: { "A b": { url: "x" } } }), ["parts.A b! not a name"]);
+});
+
+t.test("a secret is never repeated", async (t) => {
+  t.same(said({ credential: [] }), ["credential expected text, found a list"]);
+  t.same(said({ credential: 1234 }), ['credential expected text, found a number; put it in quotes: "…"']);
+});
+
+t.test("places start where the values stand in the file", async (t) => {
+  t.same(said({ on: 5 }, ["plugins", "mine"]), ["plugins.mine.on expected true or false, found the number 5"]);
+});

@@ -1,0 +1,119 @@
+import t from "tap";
+import { checkNames } from "../../src/config/names.ts";
+import type { Finding } from "../../src/config/problems.ts";
+
+function said(file: unknown): string[] {
+  const findings: Finding[] = [];
+  checkNames(file, ["chat", "messages"], ["llm", "read"], (finding) => findings.push(finding));
+  return findings.map(({ path, key, message }) => `${path.join(".")}${key ? "!" : ""} ${message}`);
+}
+
+const provider = { url: "https://x/v1", speaks: ["chat"] };
+
+t.test("a file whose names all exist is right", async (t) => {
+  t.same(
+    said({
+      providers: { one: provider, two: { url: "https://x", protocol: "messages" }, demo: { url: "demo:" } },
+      models: {
+        a: { targets: ["one:x:free", { to: "two:y" }], fallback: ["b"], aliases: ["c", "d-*"], via: "chat" },
+        b: { targets: ["demo:z"] },
+      },
+      keys: { ci: { key: "$CI", models: ["a"] } },
+      paths: {
+        "/": { serve: "pages" },
+        "/v1/chat": { protocol: "chat", use: "llm" },
+        "/v1/models/*": { serve: "models", use: "read" },
+      },
+    }),
+    [],
+  );
+});
+
+t.test("a target names a provider and a model", async (t) => {
+  const models = (target: unknown) => ({ providers: { one: provider }, models: { a: { targets: [target] } } });
+  t.same(said(models("oen:x")), ['models.a.targets.0 unknown provider "oen", did you mean "one"?']);
+  t.same(said(models({ to: "oen:x", weight: 1 })), [
+    'models.a.targets.0.to unknown provider "oen", did you mean "one"?',
+  ]);
+  for (const target of ["one", ":x", "one:", ""])
+    t.same(said(models(target)), [`models.a.targets.0 "${target}" is not a target; write provider:vendor-model`]);
+});
+
+t.test("fallbacks and the models of keys are models of this file", async (t) => {
+  const file = {
+    models: { smart: { fallback: ["smrat", "smart"] }, fast: {} },
+    keys: { ci: { key: "$CI", models: ["fats"] } },
+  };
+  t.same(said(file), [
+    'models.smart.fallback.0 unknown model "smrat", did you mean "smart"?',
+    "models.smart.fallback.1 a model cannot fall back to itself",
+    'keys.ci.models.0 unknown model "fats", did you mean "fast"?',
+  ]);
+});
+
+t.test("protocols and chains exist wherever they are named", async (t) => {
+  const file = {
+    providers: { one: { url: "https://x", speaks: ["chta"] }, two: { url: "https://x", protocol: "mesages" } },
+    models: { a: { via: "caht" } },
+    paths: { "/x": { protocol: "chatt", use: "lmm" } },
+  };
+  t.same(said(file), [
+    'providers.one.speaks.0 unknown protocol "chta", did you mean "chat"?',
+    'providers.two.protocol unknown protocol "mesages", did you mean "messages"?',
+    'models.a.via unknown protocol "caht", did you mean "chat"?',
+    'paths./x.protocol unknown protocol "chatt", did you mean "chat"?',
+    'paths./x.use unknown chain "lmm", did you mean "llm"?',
+  ]);
+});
+
+t.test("a provider says once what it speaks", async (t) => {
+  t.same(said({ providers: { one: { url: "https://x" } } }), [
+    'providers.one! "speaks" is missing: a list of chat, messages',
+  ]);
+  t.same(said({ providers: { one: { ...provider, protocol: "chat" } } }), [
+    'providers.one.protocol! "protocol" is short for "speaks"; keep one',
+  ]);
+  t.same(said({ providers: { one: { url: "https://x", speask: ["chat"] } } }), [], "a misspelt key is told elsewhere");
+  t.same(said({ providers: { demo: { url: "demo:" } } }), [], "the built-in provider speaks everything");
+});
+
+t.test("an alias means one model", async (t) => {
+  t.same(said({ models: { a: { aliases: ["b", "x", "x"] }, b: { aliases: ["x", "y*z"] } } }), [
+    'models.a.aliases.0 "b" is the name of a model',
+    'models.a.aliases.2 "x" is an alias of "a" already',
+    'models.b.aliases.0 "x" is an alias of "a" already',
+    "models.b.aliases.1 * stands only at the end of an alias",
+  ]);
+});
+
+t.test("a key is given as itself or as its hash", async (t) => {
+  t.same(said({ keys: { a: {}, b: { key: "$K", hash: "x" }, c: { hahs: "x" } } }), [
+    'keys.a! "key" is missing (or "hash": its SHA-256 in hex)',
+    'keys.b.hash! "key" and "hash" say the same; keep one',
+  ]);
+});
+
+t.test("a path is plain and does one thing", async (t) => {
+  const path = (name: string, entry: object = { protocol: "chat" }) => said({ paths: { [name]: entry } });
+  for (const name of ["/v1/*/x", "/v1/x*", "/v*/x"])
+    t.same(path(name), [`paths.${name}! * stands only for the last segment of a path`]);
+  for (const name of ["/v1/../x", "/./x"]) t.same(path(name), [`paths.${name}! a path has no . or .. segments`]);
+  for (const name of ["/v1/", "/v1//x"])
+    t.same(path(name), [`paths.${name}! a path has no empty segments and does not end in /`]);
+  t.same(path("/x", { protocol: "chat", serve: "models" }), [
+    'paths./x.serve! a path has "protocol" or "serve", not both',
+  ]);
+  t.same(path("/x", { use: "llm" }), [
+    'paths./x! "protocol" is missing: one of chat, messages (or "serve": a plugin, like on /v1/models)',
+  ]);
+});
+
+t.test("__proto__ is not a name", async (t) => {
+  t.same(said(JSON.parse('{"models":{"__proto__":{}}}')), ["models.__proto__! not a name"]);
+});
+
+t.test("values of any other shape are passed over", async (t) => {
+  for (const odd of [null, 5, "x", [], [[]], { a: null }, { a: [] }, { a: "x" }])
+    t.same(said({ providers: odd, models: odd, paths: Array.isArray(odd) ? odd : null, keys: odd }), []);
+  t.same(said({ models: { a: { targets: [5, null, { to: 5 }, []], fallback: "x", aliases: [1] } } }), []);
+});

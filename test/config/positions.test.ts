@@ -1,0 +1,167 @@
+// biome-ignore-all lint/suspicious/noTemplateCurlyInString: ${NAME} is the notation of gateway.yaml
+import t from "tap";
+import { Source } from "../../src/config/positions.ts";
+import { type Finding, format } from "../../src/config/problems.ts";
+
+const told = (yaml: string, finding: Finding): string => format(new Source("g.yaml", yaml).locate(finding));
+const syntax = (yaml: string): string => new Source("g.yaml", yaml).problems.map(format).join("\n");
+
+t.test("a value is shown with the line before and a caret for each of its characters", async (t) => {
+  t.equal(
+    told("a:\n  b: [x, wrong]\nc: 1\n", { path: ["a", "b", 1], message: "no" }),
+    `g.yaml:2:10 error: no
+  1 | a:
+> 2 |   b: [x, wrong]
+    |          ^^^^^`,
+  );
+});
+
+t.test("a name is shown where asked for, where its value is a collection, and where it has no value", async (t) => {
+  const yaml = "a:\n  list: [1]\n  none:\n  text: x\n";
+  for (const [path, place] of [
+    ["list", "2:3"],
+    ["none", "3:3"],
+    ["text", "4:9"],
+  ] as const)
+    t.match(told(yaml, { path: ["a", path], message: "no" }), `g.yaml:${place} error`);
+  t.match(told(yaml, { path: ["a", "text"], key: true, message: "no" }), "g.yaml:4:3 error");
+});
+
+t.test("what is not there is shown at the nearest place above", async (t) => {
+  t.match(told("a:\n  b: 1\n", { path: ["a", "gone", "x"], message: "no" }), "g.yaml:1:1 error: no\n> 1 | a:\n    | ^");
+  t.match(told("\na: [1]\n", { path: [], message: "no" }), "g.yaml:1:1 error: no");
+  t.match(told("", { path: ["a"], message: "no" }), "g.yaml:1:1 error: no");
+});
+
+t.test("a part of a text is shown inside quotes too, but not across escapes", async (t) => {
+  const part = { from: 0, length: 3 };
+  t.match(told("a: abc:d", { path: ["a"], part, message: "no" }), /:1:4 .*\n.*\n {4}\| {4}\^{3}$/);
+  t.match(told('a: "abc:d"', { path: ["a"], part, message: "no" }), /:1:5 .*\n.*\n {4}\| {5}\^{3}$/);
+  t.match(told('a: "\\x61bc:d"', { path: ["a"], part, message: "no" }), /:1:4 .*\n.*\n {4}\| {4}\^{10}$/);
+});
+
+t.test("a place is found through aliases and merged maps, where the text stands", async (t) => {
+  const yaml = `x-base: &base { idle: 1s, deep: { far: 2 } }
+x-more: &more { <<: *base, total: 5m }
+one: *base
+two: { <<: *more, own: 3 }
+three: { <<: [*more, { other: 4 }] }
+four: { <<: *base, idle: 9s }
+`;
+  for (const [path, place] of [
+    [["one", "idle"], "1:23"],
+    [["one", "deep", "far"], "1:40"],
+    [["two", "idle"], "1:23"],
+    [["two", "total"], "2:35"],
+    [["two", "own"], "4:24"],
+    [["three", "other"], "5:31"],
+    [["three", "deep", "far"], "1:40"],
+    [["four", "idle"], "6:26"],
+  ] as const)
+    t.match(told(yaml, { path, message: "no" }), `g.yaml:${place} error`, path.join("."));
+  t.same((new Source("g.yaml", yaml).values as Record<string, unknown>)["four"], { idle: "9s", deep: { far: 2 } });
+});
+
+t.test("windows line ends, tabs and a byte order mark do not shift the caret", async (t) => {
+  t.equal(
+    told("\uFEFFa: 1\r\nb:\tx\r\n", { path: ["b"], message: "no" }),
+    "g.yaml:2:4 error: no\n  1 | a: 1\n> 2 | b:\tx\n    |   \t^",
+  );
+});
+
+t.test("line numbers of several digits stay aligned", async (t) => {
+  t.equal(
+    told(`${"\n".repeat(9)}a: x`, { path: ["a"], message: "no" }),
+    "g.yaml:10:4 error: no\n   9 |\n> 10 | a: x\n     |    ^",
+  );
+});
+
+t.test("of broken syntax the first mistake is told, in plain words", async (t) => {
+  for (const [yaml, place, message] of [
+    ["a: 1\n\tb: 2\n", "2:1", "a tab cannot indent; use spaces"],
+    [
+      "a:\n  b: [1\nc: 2\nd: ]\n",
+      "3:1",
+      "the indentation does not fit the lines around it, or a bracket before it is not closed",
+    ],
+    ["a: 1\n---\nb: 2\n", "2:1", "a second document starts here; remove the ---"],
+    ["a: @x\n", "1:4", "a value cannot start with this character; put the value in quotes"],
+    [
+      "a: b: c\n",
+      "1:4",
+      'a value cannot hold another "name: value"; put the value in quotes, or the name on a line of its own',
+    ],
+    ["a: !secret x\n", "1:4", "tags (!name) mean nothing here; remove it"],
+    ["a: ]\n", "1:4", "not expected here; a bracket or quote before it may be missing or one too many"],
+    ['a: "b\n', "2:1", 'missing closing "'],
+    ["b: &near 1\na: *nera\n", "2:4", 'unknown anchor "nera", did you mean "near"?'],
+    ["<<: 5\n", "1:1", "<< takes the alias of a map, or a list of such aliases"],
+  ] as const) {
+    const source = new Source("g.yaml", yaml);
+    t.equal(source.values, undefined);
+    t.same(
+      source.problems.map((problem) => `${problem.line}:${problem.column} ${problem.message}`),
+      [`${place} ${message}`],
+      yaml,
+    );
+  }
+});
+
+t.test("every doubled name is told, and the file is read on", async (t) => {
+  const source = new Source("g.yaml", "a: 1\na: 2\nb: { c: 1, c: 2 }\n");
+  t.same(source.values, { a: 2, b: { c: 2 } });
+  t.same(
+    source.problems.map(({ line, column, message }) => [line, column, message]),
+    [
+      [2, 1, "this name stands here twice"],
+      [3, 12, "this name stands here twice"],
+    ],
+  );
+});
+
+t.test("a document that grows without bound when aliases are resolved is refused", async (t) => {
+  const bomb = Array.from(
+    { length: 12 },
+    (_, i) => `a${i}: &a${i} [${i === 0 ? "1, 1" : `*a${i - 1}, *a${i - 1}`}]`,
+  ).join("\n");
+  t.match(syntax(bomb), /Excessive alias count/);
+});
+
+t.test("secrets in a frame are masked, whatever their form, and keep their width", async (t) => {
+  for (const line of [
+    "credential: hunter2-hunter2",
+    "credential: 'hunter2-hunter2'",
+    'key: "${NAME:-hunter2-hunter2}"',
+    "key: &anchor hunter2-hunter2",
+    "x-any: hunter2-hunter2",
+    "credential: { file: hunter2-hunter2 }",
+    "keys: [hunter2-hunter2]",
+    "credentail: hunter2-hunter2",
+    "url: https://hunter2-hunter2@host/v1",
+    "url: https://host/v1?k=hunter2-hunter2",
+    "credential: a: hunter2-hunter2",
+    "credential:hunter2-hunter2",
+    "credential = hunter2-hunter2",
+    "credential: [hunter2-hunter2",
+  ]) {
+    const source = new Source("g.yaml", line);
+    const { frame } = source.problems[0] ?? source.locate({ path: [line.split(":")[0] as string], message: "" });
+    t.notMatch(frame, "hunter2", line);
+    t.equal(frame.split("\n")[0]?.length, `> 1 | ${line}`.length, line);
+  }
+});
+
+t.test("a secret that a message repeats is masked there too", async (t) => {
+  const source = new Source("g.yaml", "credential: hunter2-hunter2\n");
+  t.equal(source.locate({ path: [], message: "found hunter2-hunter2" }).message, "found ***************");
+});
+
+t.test("a literal secret behind an alias is masked", async (t) => {
+  const source = new Source("g.yaml", "models: { a: &a hunter2-hunter2 }\ncredential: *a\n");
+  t.notMatch(source.locate({ path: ["models", "a"], message: "no" }).frame, "hunter2");
+});
+
+t.test("references to secrets are shown", async (t) => {
+  t.match(told("credential: $NAME\n", { path: ["credential"], message: "no" }), "| credential: $NAME\n");
+  t.match(told('credential: "${NAME}"\n', { path: ["credential"], message: "no" }), '| credential: "${NAME}"\n');
+});

@@ -1,0 +1,30 @@
+import t from "tap";
+import { ConfigError, format, inOrder, type Problem } from "../../src/config/problems.ts";
+
+const problem = (line: number, column: number, message: string): Problem => ({
+  file: "gateway.yaml",
+  line,
+  column,
+  message,
+  frame: `> ${line} | x`,
+  severity: "error",
+});
+
+t.test("a problem is its place, its severity, its message, then the frame", async (t) => {
+  t.equal(format(problem(3, 5, "wrong")), "gateway.yaml:3:5 error: wrong\n> 3 | x");
+  t.equal(format({ ...problem(1, 1, "gone"), frame: "", severity: "warning" }), "gateway.yaml:1:1 warning: gone");
+});
+
+t.test("problems are told in the order of the file, the same one once", async (t) => {
+  const sorted = inOrder([problem(9, 1, "c"), problem(2, 7, "b"), problem(2, 3, "a"), problem(9, 1, "c")]);
+  t.same(
+    sorted.map(({ message }) => message),
+    ["a", "b", "c"],
+  );
+});
+
+t.test("the error's message holds all problems", async (t) => {
+  const error = new ConfigError([problem(1, 2, "a"), problem(3, 4, "b")]);
+  t.equal(error.message, "gateway.yaml:1:2 error: a\n> 1 | x\n\ngateway.yaml:3:4 error: b\n> 3 | x");
+  t.equal(error.name, "ConfigError");
+});

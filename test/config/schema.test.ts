@@ -1,0 +1,60 @@
+import t from "tap";
+import { z } from "zod";
+import { DEFAULT_CHAINS, File } from "../../src/config/schema.ts";
+
+type Json = {
+  description?: string;
+  properties?: Record<string, Json>;
+  additionalProperties?: Json | boolean;
+  items?: Json;
+  anyOf?: Json[];
+};
+
+t.test("every field of a JSON Schema for editors says what it is", async (t) => {
+  let seen = 0;
+  const look = (schema: Json, path: string): void => {
+    for (const [name, field] of Object.entries(schema.properties ?? {})) {
+      seen++;
+      t.ok(field.description, `${path}${name} has a description`);
+      look(field, `${path}${name}.`);
+    }
+    for (const below of [schema.additionalProperties, schema.items, ...(schema.anyOf ?? [])])
+      if (typeof below === "object") look(below, `${path}*.`);
+  };
+  look(z.toJSONSchema(File, { io: "input" }) as Json, "");
+  t.ok(seen > 50, `${seen} fields`);
+});
+
+t.test("the schema for editors shows defaults as people write them", async (t) => {
+  const json = z.toJSONSchema(File, { io: "input" }) as unknown as {
+    properties: Record<string, { default?: unknown; properties: Record<string, { default?: unknown }> }>;
+    required: string[];
+  };
+  t.equal(json.properties["drain"]?.default, "600s");
+  t.equal(json.properties["timeouts"]?.properties["total"]?.default, "off");
+  t.equal(json.properties["body"]?.properties["limit"]?.default, "32MiB");
+  t.same(json.required, ["providers", "models"]);
+});
+
+t.test("only providers and models are needed", async (t) => {
+  const file = File.parse({ providers: { demo: { url: "demo:" } }, models: { echo: { targets: ["demo:echo"] } } });
+  t.same(file, {
+    listen: "127.0.0.1:8080",
+    admin: "127.0.0.1:9090",
+    providers: { demo: { url: "demo:", forward: [] } },
+    timeouts: { connect: 5000, first_byte: 600_000, idle: 120_000, total: 0 },
+    models: { echo: { aliases: [], can: [], price: {}, targets: ["demo:echo"], fallback: [] } },
+    plugins: {},
+    chains: {},
+    limits: {},
+    keys: {},
+    store: { ledger: "sqlite:./data/gateway.db", limits: "memory" },
+    body: { limit: 32 * 2 ** 20, idle: 30_000 },
+    drain: 600_000,
+    log: { level: "info" },
+  });
+});
+
+t.test("the default chains name each plugin once", async (t) => {
+  for (const chain of Object.values(DEFAULT_CHAINS)) t.equal(new Set(chain).size, chain.length);
+});

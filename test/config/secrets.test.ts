@@ -1,0 +1,110 @@
+// biome-ignore-all lint/suspicious/noTemplateCurlyInString: ${NAME} is the notation of gateway.yaml
+import { writeFileSync } from "node:fs";
+import { join } from "node:path";
+import t from "tap";
+import { hide, isSecret, reveal, secretIn, secretsByLook } from "../../src/config/secrets.ts";
+
+const env = { NAME: "value", EMPTY: "", HOST: "example.org" };
+const FORMS = `write $NAME, "$\{NAME}", "$\{NAME:-default}" or $file:/path`;
+
+t.test("references to the environment are put in", async (t) => {
+  for (const [text, value] of [
+    ["$NAME", "value"],
+    ["${NAME}", "value"],
+    ["${NAME:-other}", "value"],
+    ["${GONE:-other}", "other"],
+    ["${EMPTY:-other}", "other"],
+    ["${GONE:-}", ""],
+    ["https://${HOST}:${PORT:-443}/v1", "https://example.org:443/v1"],
+    ["plain text", "plain text"],
+    ["costs 5$", "costs 5$"],
+  ] as const)
+    t.same(reveal(text, env, "/"), { value }, text);
+});
+
+t.test("a value is never read as a reference or as YAML again", async (t) => {
+  const tricky = { NAME: "$OTHER: ${OTHER} # {" };
+  t.same(reveal("$NAME", tricky, "/"), { value: tricky.NAME });
+  t.same(reveal("${NAME}", tricky, "/"), { value: tricky.NAME });
+});
+
+t.test("a variable that is not set, or set to nothing, is named", async (t) => {
+  t.same(reveal("$GONE", env, "/"), { unset: "GONE" });
+  t.same(reveal("$EMPTY", env, "/"), { unset: "EMPTY" });
+  t.same(reveal("https://${GONE}/v1", env, "/"), { unset: "GONE" });
+});
+
+t.test("a malformed reference is refused with the accepted forms, without repeating it", async (t) => {
+  for (const text of ["$", "$1", "$NAME-x", "${NAME", "${1}", "a ${", "${}"])
+    t.same(reveal(text, env, "/"), { wrong: `not a reference to a secret; ${FORMS}` }, text);
+});
+
+t.test("a file's text is put in without its last line end", async (t) => {
+  const folder = t.testdir({ secret: "from a file\n", windows: "text\r\n", two: "a\nb\n", nothing: "\n" });
+  t.same(reveal("$file:secret", {}, folder), { value: "from a file" });
+  t.same(reveal(`$file:${join(folder, "windows")}`, {}, "/"), { value: "text" });
+  t.same(reveal("$file:two", {}, folder), { value: "a\nb" });
+  t.same(reveal("$file:nothing", {}, folder), { wrong: `${join(folder, "nothing")} is empty` });
+});
+
+t.test("a file that cannot be read is named with the reason", async (t) => {
+  const folder = t.testdir({ below: {} });
+  t.same(reveal("$file:gone", {}, folder), { wrong: `cannot read ${join(folder, "gone")}: there is no such file` });
+  t.same(reveal("$file:below", {}, folder), { wrong: `cannot read ${join(folder, "below")}: EISDIR` });
+  writeFileSync(join(folder, "late"), "now");
+  t.same(reveal("$file:late", {}, folder), { value: "now" });
+});
+
+t.test("fields that hold secrets are known, misspelt ones too", async (t) => {
+  const long = "abcdefghijklmnop";
+  for (const path of [
+    ["providers", "x", "credential"],
+    ["providers", "x", "credentail"],
+    ["keys", "ci", "key"],
+    ["keys", "ci", "kye"],
+    ["keys", "ci"],
+    ["keys", 0],
+    ["x-mine", "a"],
+    ["plugins", "p", "apiKey"],
+    ["plugins", "p", "password"],
+    ["provders", "x", "whatever"],
+  ])
+    t.ok(isSecret(path, long), path.join("."));
+});
+
+t.test("fields that hold none are known, misspelt ones too", async (t) => {
+  const long = "abcdefghijklmnop";
+  for (const path of [
+    ["providers", "x", "url"],
+    ["providers", "x", "speaks", 0],
+    ["providers", "x", "protocl"],
+    ["models", "m", "description"],
+    ["plugins", "p", "region"],
+    ["listen"],
+  ])
+    t.notOk(isSecret(path, long), path.join("."));
+  t.notOk(isSecret(["providers", "x", "adress"], "https://example.org/v1"), "a plain address");
+  t.notOk(isSecret(["bodi", "limit"], "5"), "a short value");
+});
+
+t.test("the secret in a scalar is its text, or its default, and nothing for a reference", async (t) => {
+  t.equal(secretIn("abc"), "abc");
+  t.equal(secretIn('"abc"'), "abc");
+  t.equal(secretIn('"${NAME:-abc}"'), "abc}");
+  for (const reference of ["$NAME", '"${NAME}"', "$file:/run/secrets/x"]) t.equal(secretIn(reference), "");
+});
+
+t.test("secrets are seen by their look where a file's structure is broken", async (t) => {
+  t.same(secretsByLook("https://user:pw@host/v1"), ["user:pw"]);
+  t.same(secretsByLook("https://host/v1?key=abc"), ["key=abc"]);
+  t.same(secretsByLook("credential: abc"), ["abc"]);
+  t.same(secretsByLook("{ key:abc}"), ["abc"]);
+  t.same(secretsByLook("credential abcdefghijklmnopqrst"), ["abcdefghijklmnopqrst"]);
+  t.same(secretsByLook("credential: $NAME, key: $file:/x"), []);
+});
+
+t.test("hiding keeps every character's place", async (t) => {
+  t.equal(hide("a: abcdefgh, b: abcdefghij", ["abcdefgh", "abcdefghij"]), "a: ********, b: **********");
+  t.equal(hide("a: short", ["short"]), "a: short");
+  t.equal(hide("credential: x y", []), "credential: * y");
+});

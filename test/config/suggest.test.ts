@@ -1,0 +1,23 @@
+import t from "tap";
+import { nearest, unknown } from "../../src/config/suggest.ts";
+
+t.test("the nearest word is suggested, whatever its case", async (t) => {
+  const words = ["anthropic", "openai", "gemini"];
+  t.equal(nearest("antropic", words), "anthropic");
+  t.equal(nearest("OpenAI", words), "openai");
+  t.equal(nearest("gmeini", words), "gemini");
+});
+
+t.test("a word is never suggested for one that has little in common with it", async (t) => {
+  t.equal(nearest("mistral", ["openai", "gemini"]), undefined);
+  t.equal(nearest("ab", ["cd"]), undefined);
+  t.equal(nearest("x", []), undefined);
+});
+
+t.test("the sentence names the suggestion, else what exists", async (t) => {
+  t.equal(unknown("plugin", "auht", ["auth"]), 'unknown plugin "auht", did you mean "auth"?');
+  t.equal(unknown("plugin", "zzz", ["auth", "sse"]), 'unknown plugin "zzz"; known: auth, sse');
+  t.equal(unknown("plugin", "zzz", []), 'unknown plugin "zzz"; none is known');
+  const many = Array.from({ length: 30 }, (_, i) => `name-${i}`);
+  t.match(unknown("plugin", "zzz", many), /name-11, …$/);
+});

@@ -1,0 +1,26 @@
+import t from "tap";
+import { at, entries, isMap, items } from "../../src/config/tree.ts";
+
+t.test("what stands at a path is found through maps and lists", async (t) => {
+  const tree = { a: [{ b: 1 }], n: null };
+  t.equal(at(tree, "a", 0, "b"), 1);
+  t.equal(at(tree), tree);
+  t.equal(at(tree, "n"), null);
+});
+
+t.test("nothing is found where nothing stands, however odd the name", async (t) => {
+  for (const path of [["x"], ["a", 7], ["n", "x"], ["constructor"], ["__proto__"], ["a", "length", "x"]])
+    t.equal(at({ a: [], n: null }, ...path), undefined);
+});
+
+t.test("a value of another shape has no entries and no items", async (t) => {
+  for (const value of [undefined, null, 5, "text", true]) {
+    t.same(entries(value), []);
+    t.same(items(value), []);
+    t.notOk(isMap(value));
+  }
+  t.same(entries(["a"]), []);
+  t.same(items({ a: 1 }), []);
+  t.same(entries({ a: 1 }), [["a", 1]]);
+  t.same(items(["x"]), [[0, "x"]]);
+});

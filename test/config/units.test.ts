@@ -1,0 +1,113 @@
+import t from "tap";
+import { count, duration, moment, money, size } from "../../src/config/units.ts";
+
+t.test("a duration becomes milliseconds", async (t) => {
+  for (const [written, milliseconds] of Object.entries({
+    "90s": 90_000,
+    "500ms": 500,
+    "5m": 300_000,
+    "1h": 3_600_000,
+    "1.5h": 5_400_000,
+    off: 0,
+  }))
+    t.equal(duration(written), milliseconds, written);
+});
+
+t.test("a duration without a unit, or with a strange one, is refused with the accepted forms", async (t) => {
+  for (const written of ["90", 90, "5 s", "-5s", "1d", "soon", "", "s", "5constructor", "0s", "1e3s", "Off"])
+    t.throws(() => duration(written), {
+      name: "RangeError",
+      message: `${JSON.stringify(written)} is not a duration; write it like 90s, 500ms, 5m, 1h or off`,
+    });
+});
+
+t.test("a duration that overflows a timer is refused", async (t) => {
+  t.equal(duration("596h"), 596 * 3_600_000);
+  t.throws(() => duration("597h"), { message: "597h is too long: at most 596h, or off" });
+});
+
+t.test("a size becomes bytes, in thousands or in 1024s as its unit says", async (t) => {
+  for (const [written, bytes] of Object.entries({
+    "64MiB": 64 * 2 ** 20,
+    "1MB": 1e6,
+    "512KiB": 524_288,
+    "10B": 10,
+    "1.5KB": 1500,
+  }))
+    t.equal(size(written), bytes, written);
+});
+
+t.test("a size without a unit is refused with the accepted forms", async (t) => {
+  for (const written of ["64", 64, "64M", "64mib", "-1MB", "MB"])
+    t.throws(() => size(written), {
+      message: `${JSON.stringify(written)} is not a size; write it like 64MiB, 1MB or 512KiB`,
+    });
+  t.throws(() => size("0.3B"), { message: "0.3B is not a whole size in bytes" });
+});
+
+t.test("a count may be short", async (t) => {
+  for (const [written, number] of [
+    ["128k", 128_000],
+    ["1M", 1e6],
+    ["1.5M", 1_500_000],
+    ["400_000", 400_000],
+    [300, 300],
+    ["0", 0],
+    ["4.1k", 4100],
+  ] as const)
+    t.equal(count(written), number, String(written));
+});
+
+t.test("a strange count is refused with the accepted forms", async (t) => {
+  for (const written of ["5x", "1m", "-1", -1, "1,000", "k", Number.NaN, 1e21])
+    t.throws(() => count(written), {
+      message: `${JSON.stringify(written)} is not a count; write it like 300, 400_000, 128k or 1M`,
+    });
+  t.throws(() => count(1.5), { message: "1.5 is not a whole count" });
+});
+
+t.test("money becomes exact nano-dollars and a period", async (t) => {
+  t.same(money("$50/month"), { nano: 50_000_000_000, per: "month" });
+  t.same(money("$10/day"), { nano: 10_000_000_000, per: "day" });
+  t.same(money("$1/hour"), { nano: 1_000_000_000, per: "hour" });
+  t.same(money("$100"), { nano: 100_000_000_000, per: "total" });
+  t.same(money("$1_000.5"), { nano: 1_000_500_000_000, per: "total" });
+});
+
+t.test("every amount of nano-dollars survives being written with nine decimals", async (t) => {
+  for (let i = 0, nano = 1; i < 200; i++, nano = (nano * 48_271) % 2_147_483_647) {
+    const digits = String(nano * 1000 + i).padStart(10, "0");
+    t.equal(money(`$${digits.slice(0, -9)}.${digits.slice(-9)}`).nano, nano * 1000 + i);
+  }
+});
+
+t.test("strange money is refused with the accepted forms", async (t) => {
+  for (const written of ["50/month", "$50/week", "50", 50, "$-5", "$1,000", "€5", "$0.0000000001"])
+    t.throws(() => money(written), {
+      message: `${JSON.stringify(written)} is not a sum of money; write it like $50/month, $10/day, $1/hour or $100 (in total)`,
+    });
+  t.throws(() => money("$10_000_000"), { message: "$10_000_000 is too much: at most $9_000_000" });
+});
+
+t.test("a date is its first moment in UTC", async (t) => {
+  t.equal(moment("2026-12-31"), Date.UTC(2026, 11, 31));
+  t.equal(moment("2028-02-29"), Date.UTC(2028, 1, 29));
+  t.equal(moment("2026-12-31T18:00:00+02:00"), Date.UTC(2026, 11, 31, 16));
+});
+
+t.test("a day that does not exist is refused with the accepted forms", async (t) => {
+  for (const written of [
+    "2026-02-30",
+    "2027-02-29",
+    "2026-13-01",
+    "2026-00-10",
+    "31.12.2026",
+    "2026-1-1",
+    "2026-04-31T10:00:00Z",
+    "2026-12-31T25:00:00Z",
+    "tomorrow",
+  ])
+    t.throws(() => moment(written), {
+      message: `${JSON.stringify(written)} is not a date; write it like 2026-12-31 or 2026-12-31T18:00:00Z`,
+    });
+});

@@ -1,0 +1,161 @@
+// biome-ignore-all lint/suspicious/noTemplateCurlyInString: ${NAME} is the notation of gateway.yaml
+import { createHash } from "node:crypto";
+import t from "tap";
+import type { Finding } from "../../src/config/problems.ts";
+import { listenAddress, providerUrl, Reading } from "../../src/config/values.ts";
+
+function read(file: unknown, env: NodeJS.ProcessEnv = {}) {
+  const findings: Finding[] = [];
+  const { values } = new Reading(file, env, "/etc/gateway", (finding) => findings.push(finding));
+  return {
+    values,
+    said: findings.map(({ path, message, severity = "error" }) => `${severity} ${path.join(".")} ${message}`),
+  };
+}
+
+t.test("addresses to listen on", async (t) => {
+  for (const [text, host, port] of [
+    ["127.0.0.1:8080", "127.0.0.1", 8080],
+    [":8080", "0.0.0.0", 8080],
+    ["8080", "127.0.0.1", 8080],
+    ["[::1]:8080", "::1", 8080],
+    ["[::]:80", "::", 80],
+    ["gateway.internal:0", "gateway.internal", 0],
+  ] as const)
+    t.same(listenAddress(text), { host, port }, text);
+});
+
+t.test("other texts are no address to listen on", async (t) => {
+  for (const text of ["127.0.0.1", "::1:8080", "host:65536", "host:", "a b:80", "http://x:80", "", "unix:/run/x"])
+    t.equal(
+      listenAddress(text),
+      'not an address to listen on; write it like 127.0.0.1:8080, :8080 or "[::1]:8080"',
+      text,
+    );
+});
+
+t.test("a provider's address loses its trailing slash and nothing else", async (t) => {
+  for (const [text, href] of [
+    ["https://host/v1", "https://host/v1"],
+    ["https://host/v1/", "https://host/v1"],
+    ["https://host", "https://host/"],
+    ["http://127.0.0.1:9/a/b//", "http://127.0.0.1:9/a/b"],
+  ] as const)
+    t.equal(String(providerUrl(text)), href);
+  t.equal(providerUrl("demo:"), "demo:");
+});
+
+t.test("what is no provider's address is refused", async (t) => {
+  for (const text of ["host/v1", "ftp://host", "", "demo:x", "file:///etc/passwd"])
+    t.equal(providerUrl(text), 'not an http address; write it like https://host/v1, or "demo:"', text);
+  t.match(providerUrl("https://user:pw@host/v1"), /no user and password/);
+  for (const text of ["https://host/v1?x=1", "https://host/v1#x", "https://host/v1?", "https://host/#"])
+    t.equal(providerUrl(text), "an address has no ? or # part");
+});
+
+t.test("defaults stand where nothing is said", async (t) => {
+  const { values, said } = read({});
+  t.same(values.listen, { host: "127.0.0.1", port: 8080 });
+  t.same(values.admin, { host: "127.0.0.1", port: 9090 });
+  t.equal(values.ledger, "/etc/gateway/data/gateway.db");
+  t.same(said, []);
+});
+
+t.test("a port may be a number, and an address may come from the environment", async (t) => {
+  const { values, said } = read({ listen: 8081, admin: "$ADMIN" }, { ADMIN: "[::1]:9091" });
+  t.same(values.listen, { host: "127.0.0.1", port: 8081 });
+  t.same(values.admin, { host: "::1", port: 9091 });
+  t.same(said, []);
+});
+
+t.test("an address whose variable is not set is a mistake, with the way out", async (t) => {
+  t.same(read({ listen: "$LISTEN", providers: { a: { url: "https://${HOST}/v1" } } }).said, [
+    'error listen LISTEN is not set; set it, or write "${LISTEN:-default}"',
+    'error providers.a.url HOST is not set; set it, or write "${HOST:-default}"',
+  ]);
+});
+
+t.test("the two sides cannot share an address", async (t) => {
+  t.same(read({ listen: "8080", admin: "127.0.0.1:8080" }).said, [
+    "error admin listen and admin have the same address",
+  ]);
+  t.same(read({ listen: "127.0.0.1:0", admin: "127.0.0.1:0" }).said, []);
+});
+
+t.test("the ledger's file is absolute, or in memory", async (t) => {
+  t.equal(read({ store: { ledger: "sqlite:/var/x.db" } }).values.ledger, "/var/x.db");
+  t.equal(read({ store: { ledger: "sqlite:x.db" } }).values.ledger, "/etc/gateway/x.db");
+  t.equal(read({ store: { ledger: "sqlite::memory:" } }).values.ledger, ":memory:");
+});
+
+t.test("stores of other versions are refused by name", async (t) => {
+  t.same(read({ store: { ledger: "postgres://u:pw@h/db", limits: "redis://h" } }).said, [
+    "error store.limits redis is not available yet in this version; use memory",
+    "error store.ledger postgres is not available yet in this version; use sqlite:./data/gateway.db",
+  ]);
+  t.same(read({ store: { ledger: "mysql://x", limits: "disk" } }).said, [
+    "error store.limits not a store for limits; write memory",
+    "error store.ledger not a store for the ledger; write sqlite:FILE",
+  ]);
+});
+
+t.test("a provider whose credential is not set is off, with a warning", async (t) => {
+  const { values, said } = read({
+    providers: { a: { url: "https://x", credential: "$A_KEY" }, b: { url: "https://x", credential: "${B:-}" } },
+  });
+  t.equal(values.providers.get("a")?.off, "A_KEY is not set");
+  t.equal(values.providers.get("b")?.off, "its credential is empty");
+  t.same(said, [
+    'warning providers.a.credential provider "a" is off: A_KEY is not set',
+    'warning providers.b.credential provider "b" is off: its credential is empty',
+  ]);
+});
+
+t.test("a credential that no header can carry is a mistake", async (t) => {
+  for (const value of ["abc\n", " abc", "abc ", "a\0b", "kéy"]) {
+    const { said } = read({ providers: { a: { url: "https://x", credential: "$A" } } }, { A: value });
+    t.same(
+      said,
+      ["error providers.a.credential the credential holds a line break, an outer space or a character outside ASCII"],
+      JSON.stringify(value),
+    );
+  }
+  t.same(
+    read({ providers: { a: { url: "https://x", credential: "Basic abc" } } }).values.providers.get("a")?.credential,
+    "Basic abc",
+  );
+});
+
+t.test("a key is kept as its SHA-256 only", async (t) => {
+  const key = "twenty-characters-or-more";
+  const hash = createHash("sha256").update(key).digest("hex");
+  const { values, said } = read({ keys: { a: { key: "$K" }, b: { hash: "AB".repeat(32) } } }, { K: key });
+  t.same(values.keys.get("a"), { hash });
+  t.same(values.keys.get("b"), { hash: "ab".repeat(32) });
+  t.same(said, []);
+});
+
+t.test("a key that is not set is off; one that can be guessed, or stands twice, is a mistake", async (t) => {
+  const twenty = "abcdefghij0123456789";
+  const { values, said } = read({
+    keys: {
+      a: { key: "$GONE" },
+      b: { key: twenty.slice(1) },
+      c: { key: twenty },
+      d: { key: twenty },
+      e: { key: `${twenty} x` },
+    },
+  });
+  t.same(values.keys.get("a"), { off: "GONE is not set" });
+  t.same(said, [
+    'warning keys.a.key key "a" is off: GONE is not set',
+    "error keys.b.key a key has 20 characters or more, and no spaces or line breaks",
+    'error keys.d the same key as "c"',
+    "error keys.e.key a key has 20 characters or more, and no spaces or line breaks",
+  ]);
+});
+
+t.test("values of any other shape are passed over", async (t) => {
+  for (const odd of [null, 5, "x", [], { a: null }, { a: 5 }, { a: { url: 5, credential: [], key: 5, hash: null } }])
+    t.same(read({ listen: [], store: odd, providers: odd, keys: odd }).said, []);
+});
