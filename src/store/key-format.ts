@@ -1,0 +1,53 @@
+import { randomFillSync } from "node:crypto";
+import { crc32 } from "node:zlib";
+
+/**
+ * A key is `gw_<id>_<secret>_<checksum>`: 10 characters that may be shown and logged, 43 that hold 256 random bits, and
+ * the CRC-32 of all before it. Only letters, digits and `_`, so that a double click selects a key whole. The checksum lets
+ * typing errors and made-up keys be refused without asking the store; it proves nothing.
+ */
+const SHAPE = /^gw_[0-9a-z]{10}_[0-9A-Za-z]{43}_[0-9A-Za-z]{6}$/;
+const ALPHABET = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ";
+const CHECKSUM = 6;
+/** Length of every key. */
+const LENGTH = 64;
+
+/** Random characters out of the first `size` of the alphabet, all equally likely. */
+function random(length: number, size: number): string {
+  const bytes = Buffer.alloc(length * 2);
+  const fair = 256 - (256 % size);
+  let text = "";
+  while (text.length < length) {
+    for (const byte of randomFillSync(bytes)) {
+      if (byte < fair && text.length < length) text += ALPHABET[byte % size];
+    }
+  }
+  return text;
+}
+
+function checksum(text: string): string {
+  let rest = crc32(text);
+  let digits = "";
+  for (let place = 0; place < CHECKSUM; place++) {
+    digits = ALPHABET[rest % ALPHABET.length] + digits;
+    rest = Math.floor(rest / ALPHABET.length);
+  }
+  return digits;
+}
+
+/** A new key and its public id, which is part of it. */
+export function newKey(): { key: string; id: string } {
+  const id = random(10, 36);
+  const body = `gw_${id}_${random(43, 62)}_`;
+  return { key: body + checksum(body), id };
+}
+
+/** True for text in the shape of a key, right or wrong: what must not be logged, and what a scanner should look for. */
+export function looksLikeKey(text: string): boolean {
+  return text.length === LENGTH && SHAPE.test(text);
+}
+
+/** True for text that this gateway may have issued: shape and checksum are right. Asks nobody. */
+export function validKey(text: string): boolean {
+  return looksLikeKey(text) && checksum(text.slice(0, -CHECKSUM)) === text.slice(-CHECKSUM);
+}

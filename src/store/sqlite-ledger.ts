@@ -1,0 +1,220 @@
+import type { StatementSync } from "node:sqlite";
+import { Ledger, type LedgerEntry, type LedgerGroup, type LedgerQuery, type LedgerSum } from "./ledger.ts";
+import { COLUMNS, entryOf, type Row, rowOf, size } from "./ledger-row.ts";
+import { type Database, sqliteCode } from "./sqlite.ts";
+
+/** Rows in one transaction. */
+const BATCH = 200;
+/** Milliseconds that a row waits for others at most. */
+const DELAY = 250;
+/** Milliseconds between attempts while the store cannot be written. */
+const LONGEST_DELAY = 10_000;
+/** What may wait in memory: rows, and about as many bytes. */
+const ROWS = 100_000;
+const BYTES = 64 * 1024 * 1024;
+
+const HOUR = 3_600_000;
+/** SQLite's codes for a row that no other attempt will get in: too big, against a constraint, of a wrong type. */
+const BAD_ROW = new Set([18, 19, 20]);
+
+const GROUPS: Record<LedgerGroup, string> = {
+  key: "key",
+  model: "model",
+  target: "target",
+  day: "strftime('%Y-%m-%d', time / 1000, 'unixepoch')",
+};
+
+/** The ledger in SQLite. Entries wait in memory for a quarter of a second at most, or for a store that is down. */
+export class SqliteLedger extends Ledger {
+  private readonly insert: StatementSync;
+  private readonly newest: StatementSync;
+  private readonly sumUp: StatementSync;
+  private readonly rows: Row[] = [];
+  private bytes = 0;
+  private lost = 0;
+  private timer: NodeJS.Timeout | undefined;
+  private due = Number.POSITIVE_INFINITY;
+  /** Set while the store cannot be written. */
+  private outage: { delay: number; lostBefore: number } | undefined;
+
+  /** @param warn told when the store cannot be written, when entries are lost, and when all is well again */
+  constructor(
+    private readonly database: Database,
+    private readonly warn: (message: string) => void = () => {},
+  ) {
+    super();
+    const places = COLUMNS.map(() => "?").join(", ");
+    // Not `or ignore`, which would hide rows that are wrong besides those that are there already.
+    this.insert = database.prepare(
+      `insert into usage (${COLUMNS.join(", ")}) values (${places}) on conflict (id) do nothing`,
+    );
+    this.newest = database.prepare("select ifnull(max(rowid), 0) as newest from usage");
+    this.sumUp = database.prepare(SUM_UP);
+  }
+
+  /** Entries lost since the start, because the store was down for too long or refused them. */
+  get dropped(): number {
+    return this.lost;
+  }
+
+  /** Entries that are not on disk yet. */
+  get waiting(): number {
+    return this.rows.length;
+  }
+
+  override append(entry: LedgerEntry): void {
+    try {
+      const row = rowOf(entry);
+      this.rows.push(row);
+      this.bytes += size(row);
+    } catch (error) {
+      this.lost++;
+      this.warn(`A ledger entry is lost: ${message(error)}.`);
+      return;
+    }
+    while (this.rows.length > ROWS || this.bytes > BYTES) this.dropOldest();
+    this.schedule(this.outage?.delay ?? (this.rows.length >= BATCH ? 0 : DELAY));
+  }
+
+  /** @throws Error when the store cannot be written; the entries stay in memory and are tried again. */
+  override async flush(): Promise<void> {
+    let left = this.rows.length;
+    while (left > 0 && this.rows.length > 0) left -= await this.database.patiently(() => this.write());
+  }
+
+  override async sums(query: LedgerQuery): Promise<LedgerSum[]> {
+    await this.flush().catch(() => {});
+    const columns = query.by.map((group, at) => `${GROUPS[group]} as g${at}`);
+    const groups = query.by.map((_, at) => `g${at}`);
+    const day = query.by.indexOf("day");
+    const statement = this.database.prepare(
+      `select ${[...columns, SUMS].join(", ")} from (${PARTS})
+       ${groups.length > 0 ? `group by ${groups.join(", ")}` : ""}
+       order by ${day < 0 ? "" : `g${day}, `} cost desc, requests desc`,
+    );
+    // A sum of nano-dollars passes 2^53 at nine million dollars; from there on it is rounded instead of refused.
+    statement.setReadBigInts(true);
+    return statement.all(...ranges(query)).map((row) => ({
+      group: groups.map((name) => String(row[name])),
+      requests: Number(row["requests"]),
+      failed: Number(row["failed"]),
+      tokensIn: Number(row["tokens_in"]),
+      cached: Number(row["cached"]),
+      tokensOut: Number(row["tokens_out"]),
+      reasoning: Number(row["reasoning"]),
+      cost: Number(row["cost"]),
+      unsettled: Number(row["unsettled"]),
+    }));
+  }
+
+  /** Without the vendors' own usage objects, which are not kept. */
+  override async recent(limit: number): Promise<LedgerEntry[]> {
+    await this.flush().catch(() => {});
+    const rows = this.database.prepare("select * from usage order by time desc, rowid desc limit ?").all(limit);
+    return rows.map(entryOf);
+  }
+
+  /** Writes what waits; the database stays open, for the keys share it. */
+  override async close(): Promise<void> {
+    await this.flush().catch((error: unknown) => {
+      this.lost += this.rows.length;
+      this.warn(`${this.rows.length} ledger entries are lost: ${message(error)}.`);
+    });
+    clearTimeout(this.timer);
+  }
+
+  private schedule(delay: number): void {
+    const due = performance.now() + delay;
+    if (due >= this.due) return;
+    clearTimeout(this.timer);
+    this.due = due;
+    this.timer = setTimeout(() => this.writeSome(), delay).unref();
+  }
+
+  private writeSome(): void {
+    this.due = Number.POSITIVE_INFINITY;
+    try {
+      this.write();
+    } catch (error) {
+      this.outage ??= this.begin(error);
+      this.outage.delay = Math.min(this.outage.delay * 2, LONGEST_DELAY);
+    }
+    // One batch at a time: other work goes between them.
+    if (this.rows.length > 0) this.schedule(this.outage?.delay ?? 0);
+  }
+
+  /** Writes a batch of the oldest rows in one transaction; the answer is how many left the queue. */
+  private write(): number {
+    const batch = this.rows.slice(0, BATCH);
+    let at = -1;
+    try {
+      this.database.transaction(() => {
+        const newest = Number(this.newest.get()?.["newest"]);
+        for (at = 0; at < batch.length; at++) this.insert.run(...(batch[at] as Row));
+        this.sumUp.run(newest);
+      });
+    } catch (error) {
+      const code = sqliteCode(error);
+      const bad = at >= 0 && at < batch.length && (code === undefined || BAD_ROW.has(code));
+      if (!bad) throw error;
+      this.forget(at, 1);
+      this.lost++;
+      this.warn(`A ledger entry is lost, for the store refuses it: ${message(error)}.`);
+      return 1;
+    }
+    this.forget(0, batch.length);
+    if (this.outage) this.end(this.outage);
+    return batch.length;
+  }
+
+  private forget(at: number, count: number): void {
+    for (const row of this.rows.splice(at, count)) this.bytes -= size(row);
+  }
+
+  /** One in a hundred, so that a full memory does not cost every entry a move of all. */
+  private dropOldest(): void {
+    const count = Math.ceil(this.rows.length / 100);
+    if (this.outage && this.lost === this.outage.lostBefore) {
+      this.warn("The ledger still cannot be written and memory for it is full: the oldest entries are being lost.");
+    }
+    this.forget(0, count);
+    this.lost += count;
+  }
+
+  private begin(error: unknown): { delay: number; lostBefore: number } {
+    this.warn(`The ledger cannot be written: ${message(error)}. Its entries wait in memory.`);
+    return { delay: DELAY, lostBefore: this.lost };
+  }
+
+  private end(outage: { lostBefore: number }): void {
+    this.outage = undefined;
+    this.warn(`The ledger is being written again; ${this.lost - outage.lostBefore} entries were lost.`);
+  }
+}
+
+const SUMMED = ["requests", "failed", "unsettled", "tokens_in", "cached", "tokens_out", "reasoning", "cost"];
+const SUMS = SUMMED.map((column) => `ifnull(sum(${column}), 0) as ${column}`).join(", ");
+
+const SINGLE = `key, model, target, 1 as requests, outcome <> 'completed' as failed, source <> 'reported' as unsettled,
+  tokens_in, cached, tokens_out, reasoning, cost from usage`;
+
+/** Adds the rows above a rowid to the sums of their hours. A row written again has no new rowid, and so counts once. */
+const SUM_UP = `insert into usage_hour
+  select hour, key, model, target, ${SUMS} from (select time - time % ${HOUR} as hour, ${SINGLE} where rowid > ?)
+  group by hour, key, model, target
+  on conflict (hour, key, model, target) do update set ${SUMMED.map((name) => `${name} = ${name} + excluded.${name}`).join(", ")}`;
+
+const ONE_ROW = `select time, ${SINGLE} where time >= ? and time < ?`;
+const ONE_HOUR = `select hour as time, key, model, target, ${SUMMED.join(", ")} from usage_hour where hour >= ? and hour < ?`;
+/** Whole hours from their sums; what stands out at both ends row by row. */
+const PARTS = `${ONE_HOUR} union all ${ONE_ROW} union all ${ONE_ROW}`;
+
+/** The six bounds of `PARTS`. */
+function ranges({ since = 0, until = Number.MAX_SAFE_INTEGER }: LedgerQuery): number[] {
+  const first = Math.ceil(since / HOUR) * HOUR;
+  const last = Math.floor(until / HOUR) * HOUR;
+  if (first >= last) return [0, 0, since, until, 0, 0];
+  return [first, last, since, first, last, until];
+}
+
+const message = (error: unknown): string => (error instanceof Error ? error.message : String(error));

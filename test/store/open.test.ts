@@ -1,0 +1,35 @@
+import { chmodSync } from "node:fs";
+import { join } from "node:path";
+import t from "tap";
+import { openStores } from "../../src/store/open.ts";
+
+t.test("keys and ledger share one file, and closing writes what waits", async (t) => {
+  const path = join(t.testdir(), "data", "gateway.db");
+  const warnings: string[] = [];
+  const first = openStores(path, [{ name: "ci", key: "a-key-of-the-operators-own-choice" }], (text) =>
+    warnings.push(text),
+  );
+  const { key } = await first.keys.create({ name: "made" });
+  first.ledger.append({
+    ...{ id: "1", time: 1, key: "ci", model: "fast", target: "p:m", protocol: "x", operation: "y", status: 200 },
+    ...{ outcome: "completed", streaming: false, attempts: [], duration: 1, source: "none" },
+  });
+  t.equal(first.ledger.waiting, 1);
+  await first.close();
+  t.throws(() => first.keys.find(key), { code: "internal", status: 503 }, "nothing answers any more");
+
+  const second = openStores(path, [], (text) => warnings.push(text));
+  t.match(second.keys.find(key), { name: "made" });
+  t.match(await second.ledger.recent(10), [{ id: "1", key: "ci" }]);
+  await second.close();
+  t.same(warnings, []);
+});
+
+t.test("a store that others can read is told of", { skip: process.platform === "win32" }, async (t) => {
+  const path = join(t.testdir(), "gateway.db");
+  await openStores(path, [], () => {}).close();
+  chmodSync(path, 0o644);
+  const warnings: string[] = [];
+  await openStores(path, [], (text) => warnings.push(text)).close();
+  t.same(warnings, [`Other users of this machine can read the store ${path}: chmod 600 ${path}`]);
+});
