@@ -1,0 +1,74 @@
+import { Frame, type Stage } from "model-gateway";
+import type { Table } from "./match.ts";
+
+/** Bytes of an answer that are held back to look at it as a whole; a longer one passes as it is. */
+const WHOLE_LIMIT = 16 * 1024 * 1024;
+const COLON = 0x3a;
+const LF = 0x0a;
+const CR = 0x0d;
+const DATA = Buffer.from("data:");
+
+/**
+ * A stage that takes the marks of the service that answered out of its events, elements or whole body. Bytes in which no
+ * mark's name stands pass as they are.
+ * @param ping what takes the place of a comment that names the service: the client is still told that somebody is there
+ */
+export function cleaner(table: Table, ping: Buffer): Stage {
+  let held: Buffer[] | undefined = [];
+  let size = 0;
+  const whole = (frame: Frame): Frame[] | undefined => {
+    if (!held) return undefined;
+    held.push(frame.bytes);
+    size += frame.bytes.length;
+    if (size <= WHOLE_LIMIT) return [];
+    const late = held.map((bytes) => new Frame("piece", bytes));
+    held = undefined;
+    return late;
+  };
+  return (frame) => {
+    if (frame.kind === "piece") return whole(frame);
+    if (frame.kind === "end") {
+      const bytes = held && size > 0 ? Buffer.concat(held) : undefined;
+      held = undefined;
+      return bytes && [new Frame("piece", cleanSpan(table, bytes, 0, bytes.length)), frame];
+    }
+    const bytes = frame.kind === "element" ? cleanElement(table, frame.bytes) : cleanEvent(table, frame.bytes, ping);
+    return bytes === frame.bytes ? undefined : new Frame(frame.kind, bytes);
+  };
+}
+
+function cleanElement(table: Table, bytes: Buffer): Buffer {
+  const from = bytes.indexOf("{");
+  return from < 0 ? bytes : cleanSpan(table, bytes, from, bytes.lastIndexOf("}") + 1);
+}
+
+/** Looks at an event's single data line; JSON spread over several lines is nobody's habit and passes. */
+function cleanEvent(table: Table, bytes: Buffer, ping: Buffer): Buffer {
+  let at = 0;
+  let comment = false;
+  while (at < bytes.length) {
+    let end = at;
+    while (end < bytes.length && bytes[end] !== LF && bytes[end] !== CR) end++;
+    if (bytes.subarray(at, at + DATA.length).equals(DATA)) return cleanSpan(table, bytes, at + DATA.length, end);
+    if (bytes[at] === COLON) comment ||= table.comments.some((text) => bytes.subarray(at, end).includes(text));
+    at = end + 1;
+  }
+  return comment ? ping : bytes;
+}
+
+/** The bytes with the marks removed from the JSON object that stands between two positions; the same where there are none. */
+function cleanSpan(table: Table, bytes: Buffer, from: number, to: number): Buffer {
+  let start = from;
+  while (start < to && (bytes[start] as number) <= 0x20) start++;
+  let end = to;
+  while (end > start && (bytes[end - 1] as number) <= 0x20) end--;
+  const json = bytes.subarray(start, end);
+  if (!table.answerNames.some((name) => json.includes(name))) return bytes;
+  try {
+    const cleaned = table.answerBody.inObject(json, () => true).bytes;
+    return cleaned === json ? bytes : Buffer.concat([bytes.subarray(0, start), cleaned, bytes.subarray(end)]);
+  } catch {
+    // Not JSON: nothing to look for.
+    return bytes;
+  }
+}

@@ -1,0 +1,55 @@
+import { z } from "zod";
+import listed from "./catalogue.json" with { type: "json" };
+
+const Place = z.enum(["header", "query", "model", "body", "response-header", "response-body", "response-comment"]);
+
+const Entry = z.strictObject({
+  /** Whose mark it is, as a refusal names it. */
+  owner: z.string().min(1),
+  where: Place,
+  /**
+   * Exact names, or prefixes that end in `*`; of a model also suffixes that begin with `*`. Headers in lower case. Body
+   * names may be paths: `usage.cost`, `choices[].native_finish_reason`.
+   */
+  match: z.array(z.string().min(2)).min(1),
+  /** Protocols whose own schema has these names: there they are never touched. */
+  native: z.array(z.string()).optional(),
+  /** The only protocols in which these names are marks; absent: all. */
+  only: z.array(z.string()).optional(),
+  /** A body member is a mark only when its value is one of these. */
+  kinds: z.array(z.enum(["object", "array", "string", "number", "true", "false", "null"])).optional(),
+  /** Not the client's own wish but put there by its environment: removed without a word, never a reason to refuse. */
+  quiet: z.boolean().optional(),
+  /** Its value may be a credential or an address. */
+  secret: z.boolean().optional(),
+  /** Where the fact was found, and how: in source code, in a thread, in a vendor's documents, or from memory. */
+  source: z.string().min(1),
+  evidence: z.enum(["source", "thread", "docs", "memory"]),
+  note: z.string().optional(),
+});
+
+export type Entry = z.infer<typeof Entry>;
+export type Place = z.infer<typeof Place>;
+
+/** What other aggregation services call their own, owner by owner. */
+export const catalogue: readonly Entry[] = z.array(Entry).parse(listed);
+
+/** One pattern of the catalogue. */
+export interface Mark {
+  readonly owner: string;
+  readonly where: Place;
+  readonly pattern: string;
+  readonly kinds: ReadonlySet<string> | undefined;
+  readonly quiet: boolean;
+}
+
+/** The marks that hold in a protocol, without those whose pattern is allowed. */
+export function marksIn(protocol: string, allowed: ReadonlySet<string>): Mark[] {
+  return catalogue
+    .filter(({ native, only }) => !native?.includes(protocol) && (only === undefined || only.includes(protocol)))
+    .flatMap(({ owner, where, match, kinds, quiet = false }) =>
+      match
+        .filter((pattern) => !allowed.has(pattern))
+        .map((pattern) => ({ owner, where, pattern, kinds: kinds && new Set(kinds), quiet })),
+    );
+}

@@ -1,0 +1,223 @@
+import { type Edit, removeMembers, type Scan, scan, splice } from "model-gateway";
+import { type Mark, marksIn, type Place } from "./catalogue.ts";
+
+/** A mark that stands in a request: its name, never its value. */
+export interface Found {
+  readonly name: string;
+  readonly mark: Mark;
+}
+
+/** Finds the mark of a name: exact names first, then the longest prefix. */
+export class Names {
+  private readonly exact = new Map<string, Mark>();
+  /** Prefixes by their first letters, so that a clean name costs two look-ups however long the catalogue is. */
+  private readonly prefixes = new Map<number, { prefix: string; mark: Mark }[]>();
+
+  constructor(
+    marks: Iterable<readonly [pattern: string, mark: Mark]>,
+    private readonly allowed: ReadonlySet<string>,
+  ) {
+    for (const [pattern, mark] of marks) {
+      if (!pattern.endsWith("*")) {
+        this.exact.set(pattern, mark);
+        continue;
+      }
+      const prefix = pattern.slice(0, -1);
+      const bucket = this.prefixes.get(letters(prefix)) ?? [];
+      bucket.push({ prefix, mark });
+      this.prefixes.set(
+        letters(prefix),
+        bucket.sort((a, b) => b.prefix.length - a.prefix.length),
+      );
+    }
+  }
+
+  find(name: string): Mark | undefined {
+    const mark = this.exact.get(name) ?? this.prefixed(name)?.mark;
+    return mark && this.allowed.has(name) ? undefined : mark;
+  }
+
+  /** The prefix a name begins with, where something follows it. */
+  prefixed(name: string): { prefix: string; mark: Mark } | undefined {
+    const bucket = this.prefixes.get(letters(name));
+    return bucket?.find(({ prefix }) => name.length > prefix.length && name.startsWith(prefix));
+  }
+}
+
+/** The first three letters as a number; every prefix of the catalogue has three. */
+const letters = (name: string): number => (name.charCodeAt(0) << 20) ^ (name.charCodeAt(1) << 10) ^ name.charCodeAt(2);
+
+/** The marks at one level of a JSON body, and the members below which there are more. */
+export class Level {
+  private readonly names: Names;
+  private readonly below = new Map<string, { level: Level; each: boolean }>();
+
+  /** @param marks by the rest of their path from this level on. */
+  constructor(marks: readonly (readonly [path: string, mark: Mark])[], allowed: ReadonlySet<string>) {
+    this.names = new Names(
+      marks.filter(([path]) => !path.includes(".")),
+      allowed,
+    );
+    const deeper = Map.groupBy(
+      marks.filter(([path]) => path.includes(".")),
+      ([path]) => path.slice(0, path.indexOf(".")),
+    );
+    for (const [step, rest] of deeper) {
+      const level = new Level(
+        rest.map(([path, mark]) => [path.slice(step.length + 1), mark]),
+        allowed,
+      );
+      this.below.set(step.replace("[]", ""), { level, each: step.endsWith("[]") });
+    }
+  }
+
+  /**
+   * Looks for marks in an object.
+   * @param scanned the object's members
+   * @param slice the bytes between two of their positions
+   * @param take whether a mark is to be removed
+   * @returns what was found, and the edits that remove what is taken
+   */
+  search(scanned: Scan, slice: (start: number, end: number) => Buffer, take: Take): { found: Found[]; edits: Edit[] } {
+    const found: Found[] = [];
+    const edits: Edit[] = [];
+    let gone: Set<string> | undefined;
+    for (const { name, start, end, kind } of scanned.members) {
+      const mark = this.names.find(name);
+      if (mark && (mark.kinds === undefined || mark.kinds.has(kind))) {
+        found.push({ name, mark });
+        if (take(mark)) gone = (gone ?? new Set()).add(name);
+        continue;
+      }
+      const deeper = this.below.get(name);
+      if (!deeper) continue;
+      const value = slice(start, end);
+      const inner = deeper.each ? deeper.level.inList(value, take) : deeper.level.inObject(value, take);
+      const path = deeper.each ? `${name}[]` : name;
+      for (const one of inner.found) found.push({ name: `${path}.${one.name}`, mark: one.mark });
+      if (inner.bytes !== value) edits.push({ start, end, bytes: inner.bytes });
+    }
+    if (gone) edits.push(...removeMembers(scanned, gone));
+    return { found, edits };
+  }
+
+  /** The same in an object's JSON; other JSON has no marks. The bytes that come back are the given ones if nothing is taken. */
+  inObject(bytes: Buffer, take: Take): Cleaned {
+    if (bytes[0] !== OPEN_OBJECT) return { found: [], bytes };
+    const scanned = scan(bytes, { duplicates: "allow" });
+    const { found, edits } = this.search(scanned, (start, end) => bytes.subarray(start, end), take);
+    return { found, bytes: edits.length > 0 ? Buffer.concat(splice([bytes], edits)) : bytes };
+  }
+
+  /** The same in every object of an array. */
+  private inList(bytes: Buffer, take: Take): Cleaned {
+    const found: Found[] = [];
+    const edits: Edit[] = [];
+    for (const [start, end] of elements(bytes)) {
+      const element = bytes.subarray(start, end);
+      const inner = this.inObject(element, take);
+      found.push(...inner.found);
+      if (inner.bytes !== element) edits.push({ start, end, bytes: inner.bytes });
+    }
+    return { found, bytes: edits.length > 0 ? Buffer.concat(splice([bytes], edits)) : bytes };
+  }
+}
+
+type Take = (mark: Mark) => boolean;
+
+interface Cleaned {
+  found: Found[];
+  bytes: Buffer;
+}
+
+const QUOTE = 0x22;
+const COMMA = 0x2c;
+const BACKSLASH = 0x5c;
+const OPEN_ARRAY = 0x5b;
+const OPEN_OBJECT = 0x7b;
+const CLOSE_ARRAY = 0x5d;
+const CLOSE_OBJECT = 0x7d;
+
+/** Spans of an array's elements, without the white space around them; none for what is not an array. */
+function elements(bytes: Buffer): [start: number, end: number][] {
+  const spans: [number, number][] = [];
+  if (bytes[0] !== OPEN_ARRAY) return spans;
+  let depth = 0;
+  let from = -1;
+  let last = 0;
+  for (let at = 0; at < bytes.length; at++) {
+    const byte = bytes[at] as number;
+    if (byte <= 0x20) continue;
+    const closes = byte === CLOSE_ARRAY || byte === CLOSE_OBJECT;
+    if (from >= 0 && depth === 1 && (byte === COMMA || closes)) {
+      spans.push([from, last]);
+      from = -1;
+    } else if (from < 0 && depth === 1 && !closes) from = at;
+    if (byte === QUOTE) while (++at < bytes.length && bytes[at] !== QUOTE) if (bytes[at] === BACKSLASH) at++;
+    if (byte === OPEN_ARRAY || byte === OPEN_OBJECT) depth++;
+    else if (closes) depth--;
+    last = at + 1;
+  }
+  return spans;
+}
+
+/** Routing that stands in a model's name. */
+export class ModelMarks {
+  private readonly prefixes: Names;
+  private readonly suffixes: { suffix: string; mark: Mark }[];
+
+  constructor(marks: readonly Mark[]) {
+    const suffixes = marks.filter(({ pattern }) => pattern.startsWith("*"));
+    this.suffixes = suffixes.map((mark) => ({ suffix: mark.pattern.slice(1), mark }));
+    const prefixes = marks.filter((mark) => !suffixes.includes(mark));
+    this.prefixes = new Names(
+      prefixes.map((mark) => [mark.pattern, mark]),
+      new Set(),
+    );
+  }
+
+  /** A model's name with one mark less, and that mark; undefined when it has none. */
+  peel(name: string): { name: string; found: Found } | undefined {
+    const before = this.prefixes.prefixed(name);
+    if (before) return { name: name.slice(before.prefix.length), found: { name: before.prefix, mark: before.mark } };
+    const after = this.suffixes.find(({ suffix }) => name.length > suffix.length && name.endsWith(suffix));
+    return after && { name: name.slice(0, -after.suffix.length), found: { name: after.suffix, mark: after.mark } };
+  }
+}
+
+/** Everything that is a mark in one protocol. */
+export interface Table {
+  headers: Names;
+  query: Names;
+  model: ModelMarks;
+  body: Level;
+  answerHeaders: Names;
+  answerBody: Level;
+  /** The last names of the paths in answers, for a glance at bytes. */
+  answerNames: readonly Buffer[];
+  /** Texts of comments in event streams. */
+  comments: readonly Buffer[];
+}
+
+/**
+ * The catalogue as one protocol sees it.
+ * @param allowed patterns and names that the operator lets pass, in lower case for headers
+ */
+export function tableFor(protocol: string, allowed: ReadonlySet<string>): Table {
+  const marks = marksIn(protocol, allowed);
+  const at = (place: Place) => marks.filter(({ where }) => where === place);
+  const named = (place: Place) => at(place).map((mark) => [mark.pattern, mark] as const);
+  const last = (pattern: string) => pattern.slice(pattern.lastIndexOf(".") + 1).replace("*", "");
+  return {
+    headers: new Names(named("header"), allowed),
+    query: new Names(named("query"), allowed),
+    model: new ModelMarks(at("model")),
+    body: new Level(named("body"), allowed),
+    answerHeaders: new Names(named("response-header"), allowed),
+    answerBody: new Level(named("response-body"), allowed),
+    answerNames: [...new Set(at("response-body").map(({ pattern }) => last(pattern)))].map((name) =>
+      Buffer.from(`"${name}`),
+    ),
+    comments: at("response-comment").map(({ pattern }) => Buffer.from(pattern)),
+  };
+}

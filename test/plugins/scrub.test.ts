@@ -1,0 +1,314 @@
+import t from "tap";
+import { catalogue, type Entry } from "../../plugins/scrub/catalogue.ts";
+import Scrub from "../../plugins/scrub.ts";
+import { buildPlugin, generationContainer, processContainer } from "../../src/container.ts";
+import { GatewayError } from "../../src/errors.ts";
+import { Marketplace } from "../../src/marketplace.ts";
+import type { Keys } from "../../src/store/keys.ts";
+import type { Ledger } from "../../src/store/ledger.ts";
+import { shared } from "../support/shared.ts";
+import { type Asked, bodyOf, exchange, Kept, model, pass, recorded, scrub } from "./scrub/support.ts";
+
+const SECRET = "sk-very-secret-7f3a";
+const PROTOCOLS = [
+  "openai-chat",
+  "openai-completions",
+  "openai-responses",
+  "openai-images",
+  "openai-embeddings",
+  "anthropic-messages",
+  "gemini",
+];
+
+/** A value that makes a body member a mark of its entry. */
+const VALUES: Record<string, string> = {
+  object: `{"a":"${SECRET}"}`,
+  array: `["${SECRET}"]`,
+  true: "true",
+  false: "false",
+};
+
+/** A request that carries one pattern of an entry, the same without it, and the mark's name. */
+function example(entry: Entry, pattern: string): { carries: Asked; clean: Asked; name: string } | undefined {
+  const protocol = entry.only?.[0] ?? PROTOCOLS.find((name) => !entry.native?.includes(name)) ?? "";
+  const name = pattern.replace("*", "some-thing");
+  if (entry.where === "header")
+    return {
+      carries: { protocol, headers: ["Accept", "x", name, SECRET] },
+      clean: { protocol, headers: ["Accept", "x"] },
+      name,
+    };
+  if (entry.where === "query")
+    return { carries: { protocol, query: `alt=sse&${name}=${SECRET}` }, clean: { protocol, query: "alt=sse" }, name };
+  if (entry.where === "model") {
+    const mark = pattern.replace("*", "");
+    const asked = pattern.startsWith("*") ? `fast${mark}` : `${mark}fast`;
+    return { carries: { protocol, asked }, clean: { protocol, asked: "fast" }, name: mark };
+  }
+  if (entry.where !== "body") return undefined;
+  const value = VALUES[entry.kinds?.[0] ?? "object"];
+  const [outer, inner] = name.split(".");
+  const member = inner === undefined ? `"${name}":${value}` : `"${outer}":{"mine":"a","${inner}":${value}}`;
+  const rest = inner === undefined ? "" : `,"${outer}":{"mine":"a"}`;
+  return {
+    carries: { protocol, body: `{"model":"fast",${member},"n":1}` },
+    clean: { protocol, body: `{"model":"fast"${rest},"n":1}` },
+    name,
+  };
+}
+
+function refused(act: () => unknown): GatewayError | undefined {
+  try {
+    act();
+  } catch (thrown) {
+    if (thrown instanceof GatewayError) return thrown;
+    throw thrown;
+  }
+  return undefined;
+}
+
+/** What of an exchange goes upstream. */
+const goes = (plugin: Scrub, asked: Asked) => {
+  const passed = pass(plugin, exchange(asked));
+  return {
+    headers: passed.headers.lines,
+    query: passed.query.toString(),
+    asked: passed.asked,
+    body: JSON.parse(bodyOf(passed)) as unknown,
+  };
+};
+const untouched = ({ headers = [], query = "", asked, body = "{}" }: Asked) => ({
+  headers,
+  query,
+  asked,
+  body: JSON.parse(body) as unknown,
+});
+const lets = scrub({ mode: "report" });
+
+t.test("every mark of the catalogue", async (t) => {
+  for (const entry of catalogue)
+    for (const pattern of entry.match) {
+      const given = example(entry, pattern);
+      if (!given) continue;
+      const { carries, clean, name } = given;
+      const title = `${entry.where} ${pattern} of ${entry.owner}`;
+      t.same(goes(scrub(), carries), goes(lets, clean), `strip takes out ${title}`);
+      t.same(goes(lets, carries), { ...goes(lets, carries), ...untouched(carries) }, `report leaves ${title}`);
+      const error = refused(() => pass(scrub({ mode: "reject" }), exchange(carries)));
+      if (entry.quiet) {
+        t.equal(error, undefined, `reject does not refuse ${title}`);
+        t.same(goes(scrub({ mode: "reject" }), carries), goes(lets, clean), `reject takes out ${title} quietly`);
+      } else {
+        t.equal(error?.code, "foreign_field", `reject refuses ${title}`);
+        t.equal(error?.status, 400);
+        t.match(error?.message, `belongs to ${entry.owner}, not to this gateway`);
+        t.match(error?.message, `"${name}"`, "and names the field");
+        t.equal(error?.param, entry.where === "model" ? "model" : name);
+      }
+      t.notMatch(JSON.stringify([error?.message, error?.param]), SECRET, "no value in a refusal");
+      for (const mode of ["strip", "report"]) {
+        const log = new Kept();
+        const passed = pass(scrub({ mode }, [model("fast")], log), exchange(carries));
+        const said = JSON.stringify([passed.notices, log.lines]);
+        t.notMatch(said, SECRET, "no value in a notice or the log");
+        if (entry.quiet) t.same(passed.notices, [], "a quiet one is not told");
+        else t.match(passed.notices, [`${name} (${entry.owner})`], `${mode} tells ${title}`);
+      }
+    }
+});
+
+t.test("the protocols' own fields are never touched", async (t) => {
+  // Top-level members of each protocol's documented request; those that are also somebody's mark elsewhere matter most.
+  const own: Record<string, string> = {
+    "openai-chat":
+      "model messages max_completion_tokens max_tokens n temperature top_p presence_penalty frequency_penalty stop seed logprobs top_logprobs logit_bias response_format tools tool_choice parallel_tool_calls reasoning_effort verbosity modalities audio prediction service_tier store metadata user safety_identifier prompt_cache_key prompt_cache_retention prompt_cache_options moderation web_search_options stream stream_options functions function_call top_k top_a min_p repetition_penalty thinking enable_thinking chat_template_kwargs safe_prompt search_settings",
+    "openai-completions":
+      "model prompt suffix max_tokens temperature top_p n stream stream_options logprobs echo stop presence_penalty frequency_penalty best_of logit_bias user seed",
+    "openai-responses":
+      "model input instructions previous_response_id conversation store include reasoning text tools tool_choice parallel_tool_calls max_output_tokens max_tool_calls temperature top_p top_logprobs truncation metadata service_tier background prompt context_management prompt_cache_key prompt_cache_options prompt_cache_retention safety_identifier user stream stream_options",
+    "openai-images":
+      "model prompt n size quality style response_format user background moderation output_compression output_format partial_images stream images image mask input_fidelity",
+    "openai-embeddings":
+      "model input dimensions encoding_format user input_type truncation output_dtype output_dimension",
+    "anthropic-messages":
+      "model max_tokens messages system tools tool_choice thinking output_config output_format stop_sequences temperature top_p top_k metadata service_tier speed cache_control container context_management fallbacks mcp_servers inference_geo diagnostics stream",
+    gemini:
+      "contents systemInstruction system_instruction tools toolConfig safetySettings generationConfig cachedContent labels serviceTier store continuationToken model modelArmorConfig generateContentRequest requests content taskType title outputDimensionality",
+  };
+  for (const protocol of PROTOCOLS)
+    for (const kind of ['{"a":1}', '["a"]', '"a"', "1", "true"]) {
+      const body = `{ ${(own[protocol] ?? "")
+        .split(" ")
+        .map((name) => `"${name}" : ${kind}`)
+        .join(" , ")} }`;
+      const passed = pass(scrub({ mode: "reject" }), exchange({ protocol, body }));
+      t.equal(bodyOf(passed), body, `${protocol}, all members ${kind}`);
+    }
+});
+
+t.test("recorded requests of the vendors themselves pass as they are", { skip: !shared("recordings") }, async (t) => {
+  const vendors: Record<string, [folder: string, vendor: string]> = {
+    "openai-chat": ["openai-chat", "openai"],
+    "openai-completions": ["openai-completions", "openai"],
+    "openai-responses": ["openai-responses", "openai"],
+    "openai-images": ["openai-images", "openai"],
+    "openai-embeddings": ["openai-embeddings", "openai"],
+    "anthropic-messages": ["anthropic", "anthropic"],
+    gemini: ["gemini", "google"],
+  };
+  const plugin = scrub({ mode: "reject" });
+  let seen = 0;
+  for (const [protocol, [folder, vendor]] of Object.entries(vendors)) {
+    const requests = recorded(folder, vendor);
+    for (const { id, request } of requests) {
+      if (typeof request !== "object" || request === null) continue;
+      const body = JSON.stringify(request);
+      seen++;
+      if (bodyOf(pass(plugin, exchange({ protocol, body }))) !== body) t.fail(`${id} is changed`);
+    }
+  }
+  t.ok(seen > 500, `${seen} requests`);
+});
+
+t.test("what belongs to a protocol is a mark only in the others", async (t) => {
+  const body = '{"model":"fast","reasoning":{"effort":"low"},"cache_control":{"type":"ephemeral"},"fallbacks":["x"]}';
+  const left = (protocol: string) =>
+    Object.keys(JSON.parse(bodyOf(pass(scrub(), exchange({ protocol, body }))))).slice(1);
+  t.same(left("openai-chat"), []);
+  t.same(left("openai-responses"), ["reasoning"]);
+  t.same(left("anthropic-messages"), ["cache_control", "fallbacks"]);
+});
+
+t.test("bytes outside the marks stay as they are, in any place and spelling", async (t) => {
+  const cases: [given: string, left: string][] = [
+    ['{"provider":1}', "{}"],
+    ['{ "provider" : {"only":["a,b","}"]} , "model" : "fast" }', '{ "model" : "fast" }'],
+    ['{"model":"fast","big":12345678901234567890,"route":"x"}', '{"model":"fast","big":12345678901234567890}'],
+    ['{"a":1.0,"pro\\u0076ider":"x","b":"\\ud83d\\ude00 é"}', '{"a":1.0,"b":"\\ud83d\\ude00 é"}'],
+    ['{"models":[],"plugins":[],"a":[{"provider":1}],"route":""}', '{"a":[{"provider":1}]}'],
+    ['{"metadata":{"tags":["a"],"tags":["b"],"user_id":"1"}}', '{"metadata":{"user_id":"1"}}'],
+  ];
+  const squeeze = (json: string) => json.replaceAll(" ", "");
+  for (const [given, left] of cases) {
+    const out = bodyOf(pass(scrub(), exchange({ body: given })));
+    t.equal(squeeze(out), squeeze(left), given);
+    t.equal(bodyOf(pass(scrub(), exchange({ body: out }))), out, "again changes nothing");
+  }
+});
+
+t.test("a chain that has it twice takes each mark out once", async (t) => {
+  const passing = exchange({
+    headers: ["X-Title", "t"],
+    body: '{"a":1,"provider":{},"metadata":{"tags":[1],"b":2},"c":3}',
+  });
+  pass(scrub(), passing);
+  pass(scrub(), passing);
+  t.equal(bodyOf(passing), '{"a":1,"metadata":{"b":2},"c":3}');
+  t.same(passing.headers.lines, []);
+});
+
+t.test("names match to the letter", async (t) => {
+  const headers = ["X-Portkey-", "x", "x-portkeys", "x", "xx-portkey-a", "x", "my-x-title", "x", "X-PORTKEY-A", "x"];
+  const passed = pass(scrub(), exchange({ headers, body: '{"Provider":1,"provider_":1,"my_litellm_x":1,"tags":"x"}' }));
+  t.same(passed.headers.lines, headers.slice(0, 8), "a prefix needs something behind it");
+  t.equal(bodyOf(passed), '{"Provider":1,"provider_":1,"my_litellm_x":1}', "JSON names know upper and lower case");
+});
+
+t.test("headers and query parameters of honest clients stay", async (t) => {
+  const names =
+    "accept content-type user-agent x-stainless-lang x-stainless-retry-count anthropic-version anthropic-beta openai-beta x-app x-claude-code-session-id x-claude-code-agent-id session-id session_id thread-id x-session-id x-session-affinity x-client-request-id originator x-codex-turn-metadata x-goog-api-client anthropic-dangerous-direct-browser-access traceparent x-server-timeout";
+  const headers = names.split(" ").flatMap((name) => [name, "1"]);
+  const query = "beta=true&alt=sse&$alt=json";
+  const passed = pass(scrub({ mode: "reject" }), exchange({ headers, query }));
+  t.same(passed.headers.lines, headers);
+  t.equal(passed.query.toString(), query);
+});
+
+t.test("values that a mark's shape does not fit stay", async (t) => {
+  const body = '{"metadata":{"tags":"a,b","team":"x"},"caching":{"type":"enabled"},"usage":true}';
+  t.equal(bodyOf(pass(scrub({ mode: "reject" }), exchange({ body }))), body);
+});
+
+t.test("the model's name is cleaned only to one of the marketplace", async (t) => {
+  const models = [model("fast", ["quick"]), model("big:free"), model("openrouter/own")];
+  const after = (asked: string, caller?: string[]) => {
+    const passing = exchange({ asked });
+    if (caller) passing.caller = { id: "c", name: "c", models: caller };
+    return pass(scrub({}, models), passing).asked;
+  };
+  t.equal(after("openrouter/fast"), "fast");
+  t.equal(after("openrouter/quick:nitro"), "quick", "prefix and suffix, to an alias");
+  t.equal(after("tensorzero::model_name::fast"), "fast");
+  t.equal(after("openrouter/big:free"), "big:free", "no further than needed");
+  t.equal(after("openrouter/own"), "openrouter/own", "the marketplace's own name is no mark");
+  t.equal(after("openrouter/other:free"), "openrouter/other:free", "an unknown model is refused as it was asked");
+  t.equal(after("openrouter/fast", ["big:free"]), "openrouter/fast", "nothing the caller may not use");
+  t.equal(after("openrouter/"), "openrouter/");
+  t.equal(
+    pass(scrub(), exchange({ asked: "openrouter/fast", body: '{"model":"openrouter/fast"}' })).edits.length,
+    0,
+    "the body is not edited",
+  );
+  t.doesNotThrow(() => pass(scrub({ mode: "reject" }, models), exchange({ asked: "openrouter/own" })));
+  t.doesNotThrow(() => pass(scrub({ mode: "reject" }, models), exchange({ asked: "unknown" })));
+});
+
+t.test("notices name what was removed and whose it is", async (t) => {
+  const passing = exchange({
+    headers: ["X-Portkey-Config", SECRET, "X-Title", "t"],
+    body: `{"provider":{},"api_key":"${SECRET}"}`,
+  });
+  t.same(pass(scrub(), passing).notices, [
+    "scrub: removed x-portkey-config (Portkey), x-title (OpenRouter)",
+    "scrub: removed provider (OpenRouter), api_key (LiteLLM)",
+  ]);
+  t.same(pass(scrub(), exchange({ body: '{"model":"fast"}' })).notices, [], "nothing where there was nothing");
+});
+
+t.test("names that a client made up cannot break a header, a log or a refusal", async (t) => {
+  const body = '{"tensorzero::\\r\\nset-cookie: a=b":1}';
+  const [notice = ""] = pass(scrub(), exchange({ body })).notices;
+  t.equal(notice, "scrub: removed tensorzero::* (TensorZero)");
+  t.equal(refused(() => pass(scrub({ mode: "reject" }), exchange({ body })))?.param, "tensorzero::*");
+  const many = `{${Array.from({ length: 1000 }, (_, i) => `"litellm_${i}":1`).join()}}`;
+  const passed = pass(scrub(), exchange({ body: many }));
+  t.match(passed.notices[0], / and 992 more$/);
+  t.equal(bodyOf(passed), "{}");
+});
+
+t.test("a refusal names all marks, the first as its field", async (t) => {
+  const error = refused(() =>
+    pass(scrub({ mode: "reject" }), exchange({ body: '{"models":[],"requesty":{},"model":"fast"}' })),
+  );
+  t.equal(
+    error?.message,
+    'The field "models" belongs to OpenRouter, not to this gateway. Remove it: this gateway chooses providers itself. The same holds for requesty (Requesty).',
+  );
+  t.equal(error?.param, "models");
+});
+
+t.test("allow lets names and patterns pass", async (t) => {
+  const asked = { headers: ["x-portkey-a", "1", "X-Tfy-B", "2", "x-tfy-c", "3"], body: '{"provider":1,"models":1}' };
+  const passed = pass(scrub({ allow: ["x-portkey-*", "X-TFY-B", "provider"] }), exchange(asked));
+  t.same(passed.headers.lines, ["x-portkey-a", "1", "X-Tfy-B", "2"]);
+  t.equal(bodyOf(passed), '{"provider":1}');
+  const wrong = Scrub.options.safeParse({ allow: ["provder"] });
+  t.match(wrong.error?.issues[0]?.message, '"provder" is not in the catalogue');
+});
+
+t.test("a form and an array are none of its business", async (t) => {
+  t.equal(pass(scrub(), exchange({ body: "--x\r\n", form: true })).edits.length, 0);
+  t.equal(pass(scrub(), exchange({ body: '[{"provider":1}]' })).edits.length, 0);
+});
+
+t.test("the container builds it with its parts", async (t) => {
+  const parent = generationContainer(processContainer({ log: new Kept() }), {
+    keys: {} as Keys,
+    ledger: {} as Ledger,
+    marketplace: new Marketplace([model("fast")]),
+  });
+  const plugin = buildPlugin(parent, Scrub, Scrub.options.parse({})) as Scrub;
+  const passed = pass(plugin, exchange({ asked: "openrouter/fast", body: '{"route":"x"}' }));
+  t.equal(passed.asked, "fast");
+  t.equal(bodyOf(passed), "{}");
+});

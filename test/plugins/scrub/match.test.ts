@@ -1,0 +1,71 @@
+import t from "tap";
+import type { Mark } from "../../../plugins/scrub/catalogue.ts";
+import { Level, ModelMarks, Names, tableFor } from "../../../plugins/scrub/match.ts";
+import { scan } from "../../../src/wire/json.ts";
+
+const mark = (pattern: string, owner = "o"): Mark => ({
+  owner,
+  where: "body",
+  pattern,
+  kinds: undefined,
+  quiet: false,
+});
+const named = (...patterns: string[]) => patterns.map((pattern) => [pattern, mark(pattern)] as const);
+
+t.test("an exact name wins over a prefix, a longer prefix over a shorter one", async (t) => {
+  const names = new Names(named("abc-*", "abc-def-*", "abc-def-g"), new Set(["abc-def-free"]));
+  const find = (name: string) => names.find(name)?.pattern;
+  t.equal(find("abc-def-g"), "abc-def-g");
+  t.equal(find("abc-def-x"), "abc-def-*");
+  t.equal(find("abc-x"), "abc-*");
+  t.equal(find("abc-def-free"), undefined, "an allowed name is none");
+  for (const name of ["", "a", "ab", "abc", "abc-", "abd-x", "xabc-x"]) t.equal(find(name), undefined, name);
+});
+
+t.test("marks are found and cut out at any depth", async (t) => {
+  const level = new Level(named("top", "a.b.c", "list[].x", "list[].y.z", "pre_*"), new Set());
+  const json = Buffer.from(
+    '{"pre_1":0,"a":{"b":{"c":[1],"d":2},"c":3},"list":[{"x":1,"k":[{"x":1}]}, 7 ,"]{,",{"y":{"z":"\\"]","w":1}},[{"x":1}]],"top":null}',
+  );
+  const { found, bytes } = level.inObject(json, () => true);
+  t.same(
+    found.map(({ name }) => name),
+    ["pre_1", "a.b.c", "list[].x", "list[].y.z", "top"],
+  );
+  t.equal(bytes.toString(), '{"a":{"b":{"d":2},"c":3},"list":[{"k":[{"x":1}]}, 7 ,"]{,",{"y":{"w":1}},[{"x":1}]]}');
+  const none = level.search(
+    scan(json),
+    (start, end) => json.subarray(start, end),
+    () => false,
+  );
+  t.equal(none.edits.length, 0, "found but not taken");
+  t.equal(none.found.length, 5);
+});
+
+t.test("a path meets values of another shape without harm", async (t) => {
+  const level = new Level(named("a.b", "list[].x"), new Set());
+  for (const json of [
+    '{"a":[{"b":1}],"list":{"x":1}}',
+    '{"a":"b","list":[]}',
+    '{"list":[ ]}',
+    '{"list":[[],{}]}',
+    "[]",
+    '"a"',
+  ])
+    t.equal(level.inObject(Buffer.from(json), () => true).bytes.toString(), json);
+});
+
+t.test("a model's name gives its marks off one by one", async (t) => {
+  const marks = new ModelMarks([mark("via/*"), mark("*:free")]);
+  t.equal(marks.peel("via/x:free")?.name, "x:free");
+  t.equal(marks.peel("x:free")?.name, "x");
+  for (const name of ["x", "via/", ":free", "a/via/x", "x:freed"]) t.equal(marks.peel(name), undefined, name);
+});
+
+t.test("a table sees the catalogue as its protocol does", async (t) => {
+  const chat = tableFor("openai-chat", new Set());
+  t.equal(chat.headers.find("x-portkey-config")?.owner, "Portkey");
+  t.equal(chat.answerHeaders.find("x-portkey-config")?.owner, "Portkey");
+  t.equal(chat.query.find("api-version")?.owner, "Azure OpenAI");
+  t.ok(chat.answerNames.some((name) => '"native_finish_reason":null'.startsWith(name.toString())));
+});
