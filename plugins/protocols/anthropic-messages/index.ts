@@ -1,0 +1,54 @@
+import { type Operation, type Protocol, post } from "model-gateway";
+import { demo, PING } from "./demo.ts";
+import { errorBody, errorEvent } from "./errors.ts";
+import { ending, holdsUsage } from "./events.ts";
+import { usage } from "./usage.ts";
+
+const MESSAGES = post("messages", "/messages");
+const COUNT_TOKENS = post("count_tokens", "/messages/count_tokens", { streams: false, generates: false });
+
+const OPERATIONS: readonly (readonly [suffix: string, operation: Operation])[] = [
+  ["/messages", MESSAGES],
+  ["/messages/count_tokens", COUNT_TOKENS],
+];
+
+/** The Messages protocol; README.md has its facts and their sources. */
+const anthropicMessages: Protocol = {
+  name: "anthropic-messages",
+  paths: ["/v1/messages", "/v1/messages/count_tokens"],
+  segment: "/v1",
+  headers: [
+    "anthropic-version",
+    "anthropic-beta",
+    "anthropic-dangerous-direct-browser-access",
+    "idempotency-key",
+    "session-id",
+    "session_id",
+    "x-app",
+    "x-claude-code-*",
+    "x-client-request-id",
+    "x-session-affinity",
+    "x-session-id",
+    "x-stainless-*",
+  ],
+  // Required by the vendor. The older of its two versions: the newer one refuses members that clients still send.
+  defaults: [["anthropic-version", "2023-06-01"]],
+  usageMembers: ["usage"],
+  ping: PING,
+  idHeaders: ["request-id"],
+
+  locate(path) {
+    const found = OPERATIONS.find(([suffix]) => path.endsWith(suffix));
+    return found && { operation: found[1] };
+  },
+  recognises: (path, headers) => headers.has("anthropic-version") || /\/messages(\/|$)/.test(path),
+  credential: (secret) => ["x-api-key", secret],
+  error: errorBody,
+  streamError: errorEvent,
+  ending,
+  holdsUsage,
+  usage,
+  demo,
+};
+
+export default anthropicMessages;

@@ -1,0 +1,63 @@
+import { type ErrorKind, type Fault, type GatewayError, type Operation, type StreamState } from "model-gateway";
+
+/** Names of google.rpc.Code. Faults without a code of their own get the one the vendor shows for their HTTP status. */
+const STATUSES: Readonly<Record<ErrorKind, string>> = {
+  invalid: "INVALID_ARGUMENT",
+  authentication: "UNAUTHENTICATED",
+  billing: "FAILED_PRECONDITION",
+  permission: "PERMISSION_DENIED",
+  not_found: "NOT_FOUND",
+  conflict: "ABORTED",
+  too_large: "INVALID_ARGUMENT",
+  rate_limit: "RESOURCE_EXHAUSTED",
+  internal: "INTERNAL",
+  upstream: "UNAVAILABLE",
+  timeout: "DEADLINE_EXCEEDED",
+  overloaded: "UNAVAILABLE",
+};
+
+/** The vendor's own reason for a key it does not know; clients look for it. [F] */
+const REASONS: Readonly<Record<string, string>> = { invalid_api_key: "API_KEY_INVALID" };
+
+const detail = (type: string, members: object) => ({ "@type": `type.googleapis.com/google.rpc.${type}`, ...members });
+
+/** A fault that may say after how many seconds asking again makes sense. A GatewayError is one. */
+type Waiting = Fault & { readonly retryAfter?: number | undefined };
+
+/** `{error: {code, message, status, details}}`: `code` is the HTTP status, `details` are google.rpc messages. */
+function errorObject(fault: Waiting, id: string) {
+  const { status, kind, code, message, param, retryAfter } = fault;
+  const details = [
+    detail("ErrorInfo", { reason: REASONS[code] ?? code.toUpperCase(), domain: "model-gateway" }),
+    detail("RequestInfo", { requestId: id }),
+  ];
+  if (param !== undefined)
+    details.push(detail("BadRequest", { fieldViolations: [{ field: param, description: message }] }));
+  if (retryAfter !== undefined) details.push(detail("RetryInfo", { retryDelay: `${retryAfter}s` }));
+  return { error: { code: status, message, status: status === 499 ? "CANCELLED" : STATUSES[kind], details } };
+}
+
+/** An error as a whole body. */
+export const errorBody = (error: Waiting, id: string): string => JSON.stringify(errorObject(error, id));
+
+/**
+ * An error after a complete frame; the connection is cut behind it.
+ *
+ * Among events it is bare JSON, not `data:`. That is the form all of the vendor's clients raise as an API error; in a
+ * `data:` event the Go client and the JavaScript client before 1.32 take it for an empty answer. One line feed follows,
+ * for clients that read lines; a blank line would make JavaScript clients forget it where it arrives in one piece with
+ * the frame before. In an array it is the last element, and the array is closed. [S: js-genai, python-genai, go-genai]
+ */
+export function streamError(error: GatewayError, id: string, { operation, last }: StreamState): Buffer {
+  return breakOff(errorBody(error, id), operation, last?.bytes);
+}
+
+/** @param last the frame written before, if any. */
+export function breakOff(body: string, operation: Operation, last: Buffer | undefined): Buffer {
+  if (operation.framing === "sse") return Buffer.from(`${body}\n`);
+  const text = last?.subarray(-64).toString("latin1").trimEnd();
+  // A closed array has no room for anything.
+  if (text?.endsWith("]")) return Buffer.alloc(0);
+  const lead = text === undefined || text === "" ? "[" : /[[,]$/.test(text) ? "" : "\n,\r\n";
+  return Buffer.from(`${lead}${body}\n]`);
+}

@@ -1,0 +1,36 @@
+import type { Protocol } from "model-gateway";
+import { demo } from "./demo.ts";
+import { errorBody, streamError } from "./errors.ts";
+import { ending, holdsUsage } from "./events.ts";
+import { listing } from "./listing.ts";
+import { ACTION_PATH, locate } from "./path.ts";
+import { usage } from "./usage.ts";
+
+/** The Gemini protocol, also in its Vertex form; README.md has its facts and their sources. */
+const gemini: Protocol = {
+  name: "gemini",
+  paths: ["/v1beta/models/*", "/v1/models/*", "/v1alpha/models/*", "/v1beta1/publishers/*", "/v1beta1/projects/*"],
+  segment: "/v1beta",
+  // Left behind: x-goog-user-project names a project of the client's, x-goog-request-params the gateway's model name.
+  headers: ["x-goog-api-client", "x-gemini-*", "x-server-timeout"],
+  usageMembers: ["usageMetadata"],
+  // White space, not a comment: the Python and Go clients and the JavaScript client before 1.32 choke on comments. [S]
+  ping: Buffer.from("\r\n\r\n"),
+
+  locate,
+  recognises: (path, headers) =>
+    headers.has("x-goog-api-key") ||
+    headers.has("x-goog-api-client") ||
+    /^\/v1(beta|alpha)/.test(path) ||
+    ACTION_PATH.test(path),
+  credential: (secret) => ["x-goog-api-key", secret],
+  error: errorBody,
+  streamError,
+  ending,
+  holdsUsage,
+  usage,
+  demo,
+  listing,
+};
+
+export default gemini;

@@ -1,0 +1,175 @@
+import {
+  asCount,
+  asList,
+  asObject,
+  asText,
+  DEMO_CUT,
+  type DemoAnswer,
+  type DemoFrame,
+  type DemoRequest,
+  type DemoScript,
+  demoFault,
+  demoId,
+  demoPause,
+  demoRefusal,
+  demoScript,
+  demoStream,
+  demoTokens,
+  demoWhole,
+  eventBytes,
+  faultOf,
+  type JsonObject,
+  sampleOf,
+  textOf,
+} from "model-gateway";
+import { error, streamError } from "./errors.ts";
+
+interface Tool {
+  kind: "function" | "custom";
+  name: string;
+  schema: unknown;
+}
+
+/** A completion in the making: what all its chunks, or the whole of it, are written from. */
+interface Draft {
+  id: string;
+  created: number;
+  model: string;
+  script: DemoScript<Tool>;
+  finish: "stop" | "length" | "tool_calls";
+  usage: JsonObject;
+}
+
+/** The demo provider's chat completions. */
+export function demo(request: DemoRequest): DemoAnswer {
+  const fault = demoFault(request.model, request.streaming);
+  if (fault) return demoRefusal(fault, error(fault));
+  const body = asObject(request.body) ?? {};
+  const messages = asList(body["messages"]).map((message) => asObject(message) ?? {});
+  const last = messages.at(-1);
+  const script = demoScript<Tool>(request.model, {
+    text: textOf(messages.findLast((message) => message["role"] === "user")?.["content"]),
+    tools: toolsOf(body),
+    result: last?.["role"] === "tool" ? textOf(last["content"]) : undefined,
+    limit: asCount(body["max_completion_tokens"]) ?? asCount(body["max_tokens"]),
+  });
+  const draft: Draft = {
+    id: demoId(request),
+    created: Math.floor(Date.now() / 1000),
+    model: asText(body["model"]) ?? request.model,
+    script,
+    finish: script.call ? "tool_calls" : script.end === "length" ? "length" : "stop",
+    usage: usageOf(messages.map((message) => textOf(message["content"])).join(""), script),
+  };
+  if (!request.streaming) return demoWhole(whole(draft), script);
+  return demoStream(chunks(draft, asObject(body["stream_options"])?.["include_usage"] === true));
+}
+
+/** Tools that may be called, one that must be called first. */
+function toolsOf(body: JsonObject): Tool[] {
+  const choice = body["tool_choice"];
+  if (choice === "none") return [];
+  const tools = asList(body["tools"]).flatMap((entry): Tool[] => {
+    const kind = asObject(entry)?.["type"] === "custom" ? "custom" : "function";
+    const tool = asObject(asObject(entry)?.[kind]);
+    const name = asText(tool?.["name"]);
+    return name === undefined ? [] : [{ kind, name, schema: tool?.["parameters"] }];
+  });
+  const chosen = asObject(choice);
+  const wanted = asObject(chosen?.["function"] ?? chosen?.["custom"])?.["name"];
+  return wanted === undefined ? tools : tools.filter((tool) => tool.name === wanted);
+}
+
+/** What the model hands the tool: JSON for a function, free text for a custom tool. */
+const inputOf = (tool: Tool): string => (tool.kind === "custom" ? "demo" : JSON.stringify(sampleOf(tool.schema ?? {})));
+
+function usageOf(prompt: string, script: DemoScript<Tool>): JsonObject {
+  const reasoning = demoTokens(script.reasoning ?? "");
+  const said = script.call ? script.call.name + inputOf(script.call) : script.pieces.join("");
+  const input = demoTokens(prompt);
+  const output = reasoning + demoTokens(said);
+  return {
+    prompt_tokens: input,
+    completion_tokens: output,
+    total_tokens: input + output,
+    prompt_tokens_details: { cached_tokens: 0, audio_tokens: 0 },
+    completion_tokens_details: {
+      reasoning_tokens: reasoning,
+      audio_tokens: 0,
+      accepted_prediction_tokens: 0,
+      rejected_prediction_tokens: 0,
+    },
+  };
+}
+
+const callOf = (draft: Draft, tool: Tool, input: string) => ({
+  id: `call_demo${draft.id}`,
+  type: tool.kind,
+  [tool.kind]: tool.kind === "custom" ? { name: tool.name, input } : { name: tool.name, arguments: input },
+});
+
+function whole({ script, ...draft }: Draft) {
+  const message = {
+    role: "assistant",
+    content: script.call ? null : script.pieces.join(""),
+    refusal: null,
+    annotations: [],
+    ...(script.reasoning === undefined ? {} : { reasoning_content: script.reasoning }),
+    ...(script.call ? { tool_calls: [callOf({ script, ...draft }, script.call, inputOf(script.call))] } : {}),
+  };
+  return {
+    id: `chatcmpl-demo${draft.id}`,
+    object: "chat.completion",
+    created: draft.created,
+    model: draft.model,
+    choices: [{ index: 0, message, logprobs: null, finish_reason: draft.finish }],
+    usage: draft.usage,
+    service_tier: "default",
+    system_fingerprint: "fp_demo",
+  };
+}
+
+function chunks(draft: Draft, includeUsage: boolean): DemoFrame[] {
+  const { script } = draft;
+  const chunk = (choices: readonly object[], usage: JsonObject | null = null) =>
+    eventBytes({
+      id: `chatcmpl-demo${draft.id}`,
+      object: "chat.completion.chunk",
+      created: draft.created,
+      model: draft.model,
+      service_tier: "default",
+      system_fingerprint: "fp_demo",
+      choices,
+      ...(includeUsage ? { usage } : {}),
+    });
+  const say = (delta: object, finish: string | null = null) =>
+    chunk([{ index: 0, delta, logprobs: null, finish_reason: finish }]);
+
+  const content = script.call ? null : "";
+  const frames: DemoFrame[] = [{ bytes: say({ role: "assistant", content, refusal: null }) }];
+  for (const thought of script.reasoning?.match(/\s*\S+/g) ?? [])
+    frames.push({ bytes: say({ reasoning_content: thought }) });
+  if (script.call) frames.push(...callDeltas(draft, script.call).map((delta) => ({ bytes: say(delta) })));
+  else
+    script.pieces.forEach(
+      (text, n) => void frames.push({ after: demoPause(script, n), bytes: say({ content: text }) }),
+    );
+  if (script.end === "cut") return [...frames, DEMO_CUT];
+  if (script.end === "error")
+    return [...frames, { bytes: streamError(faultOf(500, "The demo model failed in mid-stream, as it is made to.")) }];
+  frames.push({ bytes: say({}, draft.finish) });
+  if (includeUsage) frames.push({ bytes: chunk([], draft.usage) });
+  return [...frames, { bytes: "data: [DONE]\n\n" }];
+}
+
+/** The call's head with nothing in it, then its input in two halves. */
+function callDeltas(draft: Draft, tool: Tool): object[] {
+  const input = inputOf(tool);
+  const half = input.length >> 1;
+  const key = tool.kind === "custom" ? "input" : "arguments";
+  const pieces = [input.slice(0, half), input.slice(half)].map((piece) => ({
+    index: 0,
+    [tool.kind]: { [key]: piece },
+  }));
+  return [{ index: 0, ...callOf(draft, tool, "") }, ...pieces].map((call) => ({ tool_calls: [call] }));
+}

@@ -1,0 +1,28 @@
+import { asCount, asObject, asText, atMost, defined, type Usage } from "model-gateway";
+
+/** Usage of a whole completion, or of the chunk that carries it; `usage: null` says nothing. */
+export function readUsage(json: unknown, before?: Usage): Usage | undefined {
+  const body = asObject(json);
+  const raw = asObject(body?.["usage"]);
+  if (!raw) return before;
+  const inParts = asObject(raw["prompt_tokens_details"]) ?? {};
+  const outParts = asObject(raw["completion_tokens_details"]) ?? {};
+  const input = asCount(raw["prompt_tokens"]);
+  const output = asCount(raw["completion_tokens"]);
+  return {
+    in: defined({
+      total: input,
+      cached: atMost(asCount(inParts["cached_tokens"]), input),
+      audio: asCount(inParts["audio_tokens"]),
+    }),
+    out: defined({
+      total: output,
+      reasoning: atMost(asCount(outParts["reasoning_tokens"]), output),
+      audio: asCount(outParts["audio_tokens"]),
+      acceptedPrediction: asCount(outParts["accepted_prediction_tokens"]),
+      rejectedPrediction: asCount(outParts["rejected_prediction_tokens"]),
+    }),
+    ...defined({ tier: asText(body?.["service_tier"]) ?? before?.tier }),
+    raw,
+  };
+}

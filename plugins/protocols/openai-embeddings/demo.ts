@@ -1,0 +1,61 @@
+import { hash } from "node:crypto";
+import {
+  asCount,
+  asList,
+  asObject,
+  asText,
+  type DemoAnswer,
+  type DemoRequest,
+  demoFault,
+  demoRefusal,
+  demoScript,
+  demoTokens,
+  demoWhole,
+} from "model-gateway";
+import { error } from "./errors.ts";
+
+const DEFAULT_DIMENSIONS = 64;
+const MOST_DIMENSIONS = 4096;
+
+/** The demo provider's embeddings: vectors of length 1 that are the same for the same text. */
+export function demo(request: DemoRequest): DemoAnswer {
+  const fault = demoFault(request.model, false);
+  if (fault) return demoRefusal(fault, error(fault));
+  const body = asObject(request.body) ?? {};
+  const inputs = inputsOf(body["input"]);
+  const dimensions = Math.min(MOST_DIMENSIONS, asCount(body["dimensions"]) || DEFAULT_DIMENSIONS);
+  const data = inputs.map((input, index) => {
+    const vector = vectorOf(input.text, dimensions);
+    const embedding =
+      body["encoding_format"] === "base64" ? Buffer.from(vector.buffer).toString("base64") : Array.from(vector);
+    return { object: "embedding", index, embedding };
+  });
+  const tokens = inputs.reduce((sum, input) => sum + input.tokens, 0);
+  const usage = { prompt_tokens: tokens, total_tokens: tokens };
+  const model = asText(body["model"]) ?? request.model;
+  const script = demoScript(request.model, { text: "", tools: [] });
+  return demoWhole({ object: "list", data, model, usage }, script);
+}
+
+/** A text, a list of texts, a list of tokens, or a list of lists of tokens. */
+function inputsOf(input: unknown): { text: string; tokens: number }[] {
+  const list = asList(input);
+  if (typeof input === "string") return inputsOf([input]);
+  if (typeof list[0] === "number") return inputsOf([list]);
+  return list.map((entry) => {
+    const text = asText(entry);
+    return text === undefined
+      ? { text: JSON.stringify(entry), tokens: asList(entry).length }
+      : { text, tokens: demoTokens(text) };
+  });
+}
+
+function vectorOf(text: string, dimensions: number): Float32Array {
+  const vector = new Float32Array(dimensions);
+  for (let at = 0; at < dimensions; at += 32) {
+    const noise = Buffer.from(hash("sha256", `${at} ${text}`, "hex"), "hex");
+    for (let i = 0; i < 32 && at + i < dimensions; i++) vector[at + i] = ((noise[i] as number) - 127.5) / 127.5;
+  }
+  const length = Math.hypot(...vector);
+  return vector.map((value) => value / length);
+}

@@ -1,0 +1,80 @@
+import {
+  asCount,
+  asObject,
+  asText,
+  DEMO_CUT,
+  type DemoAnswer,
+  type DemoFrame,
+  type DemoRequest,
+  demoFault,
+  demoId,
+  demoRefusal,
+  demoScript,
+  demoStream,
+  demoTokens,
+  demoWhole,
+  eventBytes,
+  faultOf,
+  type JsonObject,
+} from "model-gateway";
+import { error, streamError } from "./errors.ts";
+import { png } from "./png.ts";
+
+const SIZE = 64;
+
+/** The demo provider's pictures: small squares whose colour comes from the request. */
+export function demo(request: DemoRequest): DemoAnswer {
+  const fault = demoFault(request.model, request.streaming);
+  if (fault) return demoRefusal(fault, error(fault));
+  const body = asObject(request.body) ?? {};
+  const script = demoScript(request.model, { text: "", tools: [] });
+  const created = Math.floor(Date.now() / 1000);
+  const colour = Buffer.from(demoId(request), "hex");
+  const picture = (n: number) => png(SIZE, [(colour[0] ?? 0) ^ n, colour[1] ?? 0, colour[2] ?? 0]).toString("base64");
+  const look = { background: "opaque", output_format: "png", quality: "low", size: `${SIZE}x${SIZE}` };
+  if (request.streaming) {
+    const kind = request.operation.name === "edit" ? "image_edit" : "image_generation";
+    const events = eventsOf(kind, { created_at: created, ...look }, picture, body);
+    return demoStream(paced(events, script.wait.first, script.end));
+  }
+  const count = Math.min(10, asCount(body["n"]) || 1);
+  const data = Array.from({ length: count }, (_, n) =>
+    body["response_format"] === "url" ? { url: `data:image/png;base64,${picture(n)}` } : { b64_json: picture(n) },
+  );
+  return demoWhole({ created, ...look, data, usage: usageOf(body, count) }, script);
+}
+
+/** As many partial pictures as the request wants, then the whole one. */
+function eventsOf(kind: string, head: JsonObject, picture: (n: number) => string, body: JsonObject): Buffer[] {
+  const partials = Math.min(3, asCount(body["partial_images"]) ?? 0);
+  const event = (type: string, n: number, more: JsonObject) =>
+    eventBytes({ type, b64_json: picture(n), ...head, ...more }, type);
+  return [
+    ...Array.from({ length: partials }, (_, n) => event(`${kind}.partial_image`, n + 1, { partial_image_index: n })),
+    event(`${kind}.completed`, 0, { usage: usageOf(body, 1) }),
+  ];
+}
+
+/** A stream that fails does so in place of its last event. */
+function paced(events: readonly Buffer[], after: number, end: string): DemoFrame[] {
+  const frames: DemoFrame[] = events.map((bytes, n) => (n === 0 ? { after, bytes } : { bytes }));
+  if (end === "cut") frames.splice(-1, 1, DEMO_CUT);
+  if (end === "error") {
+    frames.splice(-1, 1, {
+      bytes: streamError(faultOf(500, "The demo model failed in mid-stream, as it is made to.")),
+    });
+  }
+  return frames;
+}
+
+function usageOf(body: JsonObject, pictures: number): JsonObject {
+  const input = demoTokens(asText(body["prompt"]) ?? "");
+  const output = pictures * (SIZE / 16) ** 2;
+  return {
+    input_tokens: input,
+    input_tokens_details: { text_tokens: input, image_tokens: 0 },
+    output_tokens: output,
+    output_tokens_details: { text_tokens: 0, image_tokens: output },
+    total_tokens: input + output,
+  };
+}

@@ -1,0 +1,22 @@
+import { asCount, asObject, atMost, defined, type Usage } from "model-gateway";
+
+/**
+ * Usage of a whole answer, or of the `….completed` event that carries it; partial images carry none. xAI reports only
+ * what it costs, which stays in `raw`.
+ */
+export function readUsage(json: unknown, before?: Usage): Usage | undefined {
+  const raw = asObject(asObject(json)?.["usage"]);
+  if (!raw) return before;
+  const inParts = asObject(raw["input_tokens_details"]) ?? {};
+  const outParts = asObject(raw["output_tokens_details"]) ?? {};
+  const input = asCount(raw["input_tokens"]);
+  return {
+    in: defined({
+      total: input,
+      cached: atMost(asCount(inParts["cached_tokens"]), input),
+      image: asCount(inParts["image_tokens"]),
+    }),
+    out: defined({ total: asCount(raw["output_tokens"]), image: asCount(outParts["image_tokens"]) }),
+    raw,
+  };
+}

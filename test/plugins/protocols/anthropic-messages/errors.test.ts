@@ -1,0 +1,78 @@
+import Anthropic from "@anthropic-ai/sdk";
+import t from "tap";
+import protocol from "../../../../plugins/protocols/anthropic-messages/index.ts";
+import { type ErrorCode, GatewayError, REFUSALS } from "../../../../src/errors.ts";
+import type { Operation } from "../../../../src/protocol.ts";
+import { Frame } from "../../../../src/wire/frame.ts";
+import { breaking } from "../../../support/breaking.ts";
+
+const TYPES = [
+  "invalid_request_error",
+  "authentication_error",
+  "billing_error",
+  "permission_error",
+  "not_found_error",
+  "conflict_error",
+  "request_too_large",
+  "rate_limit_error",
+  "api_error",
+  "timeout_error",
+  "overloaded_error",
+];
+
+t.test("an error is the vendor's body, with the exchange's id", async (t) => {
+  t.equal(
+    protocol.error(new GatewayError("missing_api_key"), "id-1"),
+    '{"type":"error","error":{"type":"authentication_error","message":"No gateway key was sent. Send it as Authorization: ' +
+      'Bearer gw_…, x-api-key, x-goog-api-key or ?key=."},"request_id":"id-1"}',
+  );
+});
+
+t.test("the field at fault stands before the message, once", async (t) => {
+  const error = new GatewayError("invalid_field", { message: "must be a list.", param: "messages.0.content" });
+  t.match(JSON.parse(protocol.error(error, "id")), { error: { message: "messages.0.content: must be a list." } });
+  const named = new GatewayError("invalid_field", { message: "model is missing.", param: "model" });
+  t.match(JSON.parse(protocol.error(named, "id")), { error: { message: "model is missing." } });
+});
+
+t.test("every refusal of the gateway has a type that the SDK knows", async (t) => {
+  for (const code of Object.keys(REFUSALS) as ErrorCode[]) {
+    const { error } = JSON.parse(protocol.error(new GatewayError(code), "id"));
+    t.ok(TYPES.includes(error.type), `${code} is ${error.type}`);
+  }
+});
+
+const query = new URLSearchParams();
+const operation = protocol.locate("/v1/messages", "", query)?.operation as Operation;
+const state = { operation, frames: 1, first: undefined, last: undefined };
+const lost = protocol.streamError(new GatewayError("upstream_truncated"), "id-2", state);
+
+t.test("an error in a stream is one event with the vendor's name", async (t) => {
+  t.equal(
+    lost.toString(),
+    'event: error\ndata: {"type":"error","error":{"type":"api_error","message":"The provider broke off in the middle of ' +
+      'its answer."},"request_id":"id-2"}\n\n',
+  );
+  t.equal(protocol.ending(new Frame("event", lost)), "error");
+});
+
+const started = ["message_start", "content_block_start", "content_block_delta"];
+
+t.test("the SDK raises an error in a stream that is cut behind it", async (t) => {
+  const request = { operation, model: "echo", body: {}, streaming: true, query };
+  const events = protocol
+    .demo(request)
+    .frames.filter(({ bytes }) => started.some((name) => bytes.includes(`event: ${name}\n`)));
+  for (const between of [20, 0]) {
+    const pieces = [...events.map(({ bytes }) => bytes), lost];
+    const baseURL = await breaking(t, "text/event-stream", pieces, between);
+    const client = new Anthropic({ baseURL, apiKey: "key", maxRetries: 0 });
+    const stream = client.messages.stream({
+      model: "any",
+      max_tokens: 9,
+      messages: [{ role: "user", content: "Hello" }],
+    });
+    const error = await stream.finalMessage().catch((thrown) => thrown);
+    t.match(error, { type: "api_error", error: { error: { message: /broke off/ } } }, `${between} ms between pieces`);
+  }
+});

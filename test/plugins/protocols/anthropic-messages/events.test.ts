@@ -1,0 +1,118 @@
+import t from "tap";
+import protocol from "../../../../plugins/protocols/anthropic-messages/index.ts";
+import { Frame } from "../../../../src/wire/frame.ts";
+import { eventsIn, recorded } from "../../../support/recorded.ts";
+
+const event = (text: string) => new Frame("event", Buffer.from(text));
+const endingOf = (text: string) => protocol.ending(event(text));
+
+t.test("message_stop completes a stream and error fails it, with or without a space behind the colon", async (t) => {
+  t.equal(endingOf('event: message_stop\ndata: {"type":"message_stop"}\n\n'), "complete");
+  t.equal(endingOf('event:message_stop\ndata:{"type":"message_stop"}\n\n'), "complete");
+  t.equal(endingOf('event: message_stop\r\ndata: {"type":"message_stop"}\r\n\r\n'), "complete");
+  t.equal(
+    endingOf('event: error\ndata: {"type":"error","error":{"type":"overloaded_error","message":"Overloaded"}}\n\n'),
+    "error",
+  );
+});
+
+t.test("an event without a name is known by its type", async (t) => {
+  t.equal(endingOf('data: {"type":"message_stop"}\n\n'), "complete");
+  t.equal(endingOf('data: {"type": "error", "error": {"type": "api_error"}}\n\n'), "error");
+  t.equal(endingOf('data: {"type":"message_stop"}\nevent: message_stop\n\n'), "complete");
+});
+
+t.test("a text that talks of the end is not the end", async (t) => {
+  const delta = {
+    type: "content_block_delta",
+    index: 0,
+    delta: { type: "text_delta", text: '{"type":"message_stop"} event: error' },
+  };
+  t.equal(endingOf(`event: content_block_delta\ndata: ${JSON.stringify(delta)}\n\n`), undefined);
+  t.equal(endingOf(`data: ${JSON.stringify(delta)}\n\n`), undefined);
+  const call = {
+    type: "content_block_start",
+    index: 0,
+    content_block: { type: "tool_use", input: { a: "message_stop", b: "error" } },
+  };
+  t.equal(endingOf(`data: ${JSON.stringify(call)}\n\n`), undefined);
+});
+
+t.test("everything else goes on", async (t) => {
+  for (const name of [
+    "message_start",
+    "message_delta",
+    "content_block_start",
+    "content_block_delta",
+    "content_block_stop",
+    "ping",
+    "new_event",
+  ])
+    t.equal(endingOf(`event: ${name}\ndata: {"type":"${name}"}\n\n`), undefined, name);
+  t.equal(endingOf(": a comment\n\n"), undefined);
+  t.equal(endingOf("\n"), undefined);
+  t.equal(protocol.ending(new Frame("piece", Buffer.from("event: message_stop\n\n"))), undefined);
+  t.equal(protocol.ending(new Frame("end", Buffer.alloc(0))), undefined);
+});
+
+t.test("its ping is neither an end nor usage", async (t) => {
+  const ping = new Frame("event", protocol.ping);
+  t.equal(ping.event, "ping");
+  t.equal(protocol.ending(ping), undefined);
+  t.equal(protocol.holdsUsage(ping), false);
+});
+
+t.test("usage is looked for in two events only", async (t) => {
+  const holds = (text: string) => protocol.holdsUsage(event(text));
+  t.ok(holds('event: message_start\ndata: {"type":"message_start","message":{"usage": {"input_tokens":1}}}\n\n'));
+  t.ok(holds('event:message_delta\ndata:{"type":"message_delta","usage":{"output_tokens":1}}\n\n'));
+  t.ok(holds('data: {"type":"message_delta","usage":{"output_tokens":1}}\n\n'));
+  t.notOk(
+    holds(
+      'event: content_block_start\ndata: {"type":"content_block_start","content_block":{"input":{"usage":{}}}}\n\n',
+    ),
+  );
+  t.notOk(holds('event: message_stop\ndata: {"type":"message_stop"}\n\n'));
+});
+
+/** Its source spliced two answers into one. */
+const SPLICED = "anthropic/vercel-ai__anthropic.anthropic-tool-search-deferred-regex.stream__0";
+const streams = recorded("anthropic").filter(
+  ({ id, kinds, status }) => id !== SPLICED && status < 300 && kinds.includes("stream"),
+);
+
+t.test(
+  "of every recorded stream the last event, and no other, says that it is complete",
+  { skip: streams.length === 0 && "no recordings" },
+  async (t) => {
+    for (const { id, body } of streams) {
+      const endings = eventsIn(body).map((frame) => protocol.ending(frame));
+      t.equal(endings.pop(), "complete", id);
+      t.ok(
+        endings.every((ending) => ending === undefined),
+        id,
+      );
+    }
+  },
+);
+
+t.test(
+  "of every recorded stream the events that are passed over hold no usage",
+  { skip: streams.length === 0 && "no recordings" },
+  async (t) => {
+    for (const { id, body } of streams) {
+      const told = eventsIn(body).map((frame) => ({
+        held: protocol.holdsUsage(frame),
+        usage: protocol.usage(frame.json()),
+      }));
+      t.ok(
+        told.every(({ held, usage }) => held === (usage !== undefined)),
+        id,
+      );
+      t.ok(
+        told.some(({ held }) => held),
+        id,
+      );
+    }
+  },
+);

@@ -1,0 +1,109 @@
+import Anthropic from "@anthropic-ai/sdk";
+import t from "tap";
+import protocol from "../../../../plugins/protocols/anthropic-messages/index.ts";
+import type { Usage } from "../../../../src/usage.ts";
+import { eventsIn, recorded } from "../../../support/recorded.ts";
+
+const usage = (told: object) => protocol.usage({ type: "message", usage: told });
+
+t.test("what was read from and written to the cache is part of the input", async (t) => {
+  const told = {
+    input_tokens: 10,
+    cache_creation_input_tokens: 30,
+    cache_read_input_tokens: 200,
+    cache_creation: { ephemeral_5m_input_tokens: 20, ephemeral_1h_input_tokens: 10 },
+    output_tokens: 50,
+    output_tokens_details: { thinking_tokens: 40 },
+    server_tool_use: { web_search_requests: 2, web_fetch_requests: 0 },
+    service_tier: "priority",
+  };
+  t.same(usage(told), {
+    in: { total: 240, cached: 200, write: { "5m": 20, "1h": 10 } },
+    out: { total: 50, reasoning: 40 },
+    serverTools: { web_search_requests: 2, web_fetch_requests: 0 },
+    tier: "priority",
+    raw: told,
+  });
+});
+
+t.test("written tokens that no time to live accounts for are kept as unsplit", async (t) => {
+  const split = { ephemeral_5m_input_tokens: 20, ephemeral_1h_input_tokens: 0 };
+  t.same(usage({ cache_creation_input_tokens: 30, cache_creation: split })?.in.write, {
+    "5m": 20,
+    "1h": 0,
+    unsplit: 10,
+  });
+  t.same(usage({ cache_creation_input_tokens: 30 })?.in.write, { unsplit: 30 });
+  t.same(usage({ cache_creation: split })?.in.write, { "5m": 20, "1h": 0 });
+});
+
+t.test("what nobody told is absent, not 0", async (t) => {
+  t.same(usage({ output_tokens: 5 }), { in: {}, out: { total: 5 }, raw: { output_tokens: 5 } });
+  t.same(usage({ input_tokens: "7", output_tokens: -1 })?.in, {});
+  t.equal(protocol.usage({ type: "ping" }), undefined);
+  t.equal(protocol.usage(undefined), undefined);
+});
+
+t.test("the delta's numbers replace those of the start, and what it leaves out or says null stays", async (t) => {
+  const start = {
+    input_tokens: 9,
+    cache_creation_input_tokens: 4,
+    cache_read_input_tokens: 0,
+    output_tokens: 1,
+    service_tier: "standard",
+  };
+  const before = protocol.usage({ type: "message_start", message: { usage: start } });
+  const after = protocol.usage(
+    { type: "message_delta", usage: { input_tokens: 12, cache_creation_input_tokens: null, output_tokens: 70 } },
+    before,
+  );
+  t.same(after, {
+    in: { total: 16, cached: 0, write: { unsplit: 4 } },
+    out: { total: 70 },
+    tier: "standard",
+    raw: { ...start, input_tokens: 12, output_tokens: 70 },
+  });
+  t.equal(protocol.usage({ type: "message_stop" }, after), after);
+});
+
+/** Its source spliced two answers into one. */
+const SPLICED = "anthropic/vercel-ai__anthropic.anthropic-tool-search-deferred-regex.stream__0";
+const answers = recorded("anthropic").filter(({ id, status }) => id !== SPLICED && status < 300);
+const skip = answers.length === 0 && "no recordings";
+
+/** Usage as a client sees it that reads the stream with the vendor's SDK. */
+async function accumulated(body: string): Promise<unknown> {
+  const fetch = async () => new Response(body, { headers: { "content-type": "text/event-stream" } });
+  const client = new Anthropic({ apiKey: "key", maxRetries: 0, fetch });
+  return (await client.messages.stream({ model: "any", max_tokens: 1, messages: [] }).finalMessage()).usage;
+}
+
+const main = (found: Usage | undefined) => ({
+  input: found?.in.total,
+  cached: found?.in.cached,
+  output: found?.out.total,
+  tools: found?.serverTools,
+});
+
+t.test("usage of a recorded stream is what the SDK makes of it", { skip }, async (t) => {
+  const streams = answers.filter(({ kinds }) => kinds.includes("stream"));
+  for (const { id, body } of streams) {
+    const frames = eventsIn(body).filter((frame) => protocol.holdsUsage(frame));
+    const told = frames.reduce<Usage | undefined>((before, frame) => protocol.usage(frame.json(), before), undefined);
+    t.same(main(told), main(usage((await accumulated(body)) as object)), id);
+  }
+});
+
+t.test("every recorded answer has input and output, and its parts fit into them", { skip }, async (t) => {
+  for (const { id, body } of answers.filter(({ kinds }) => !kinds.includes("stream"))) {
+    const found = protocol.usage(JSON.parse(body));
+    const written = Object.values(found?.in.write ?? {}).reduce((sum, tokens) => sum + tokens, 0);
+    t.ok((found?.in.total ?? -1) >= written + (found?.in.cached ?? 0), id);
+    t.ok((found?.out.total ?? -1) >= (found?.out.reasoning ?? 0), id);
+  }
+});
+
+t.test("a recorded count of tokens is an answer without usage", { skip }, async (t) => {
+  for (const { id, body } of recorded("anthropic-count-tokens"))
+    t.equal(protocol.usage(JSON.parse(body)), undefined, id);
+});

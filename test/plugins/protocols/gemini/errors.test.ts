@@ -1,0 +1,119 @@
+import { GoogleGenAI } from "@google/genai";
+import { GoogleGenAI as GoogleGenAI2 } from "@google/genai-2";
+import t from "tap";
+import protocol from "../../../../plugins/protocols/gemini/index.ts";
+import { type ErrorCode, GatewayError, REFUSALS } from "../../../../src/errors.ts";
+import type { Operation } from "../../../../src/protocol.ts";
+import { Frame } from "../../../../src/wire/frame.ts";
+import { breaking } from "../../../support/breaking.ts";
+
+const SDKS = { "genai 3": GoogleGenAI, "genai 2": GoogleGenAI2 as unknown as typeof GoogleGenAI };
+
+const operation = (query: string) =>
+  protocol.locate("/v1beta/models/*", "m:streamGenerateContent", new URLSearchParams(query))?.operation as Operation;
+const state = (query: string, last?: string) => ({
+  operation: operation(query),
+  frames: last === undefined ? 0 : 1,
+  first: undefined,
+  last: last === undefined ? undefined : new Frame(query === "" ? "element" : "event", Buffer.from(last)),
+});
+const cut = new GatewayError("upstream_truncated");
+const OBJECT =
+  '{"error":{"code":502,"message":"The provider broke off in the middle of its answer.","status":"UNAVAILABLE","details":[' +
+  '{"@type":"type.googleapis.com/google.rpc.ErrorInfo","reason":"UPSTREAM_TRUNCATED","domain":"model-gateway"},' +
+  '{"@type":"type.googleapis.com/google.rpc.RequestInfo","requestId":"id-1"}]}}';
+
+t.test("an error is the vendor's body with its details", async (t) => {
+  t.equal(protocol.error(cut, "id-1"), OBJECT);
+  const busy = new GatewayError("no_target", { retryAfter: 7, param: "contents.0" });
+  t.match(JSON.parse(protocol.error(busy, "id")), {
+    error: {
+      code: 503,
+      status: "UNAVAILABLE",
+      details: [
+        { "@type": "type.googleapis.com/google.rpc.ErrorInfo", reason: "NO_TARGET" },
+        { "@type": "type.googleapis.com/google.rpc.RequestInfo", requestId: "id" },
+        { "@type": "type.googleapis.com/google.rpc.BadRequest", fieldViolations: [{ field: "contents.0" }] },
+        { "@type": "type.googleapis.com/google.rpc.RetryInfo", retryDelay: "7s" },
+      ],
+    },
+  });
+});
+
+t.test("a key that is not known has the vendor's reason", async (t) => {
+  const { error } = JSON.parse(protocol.error(new GatewayError("invalid_api_key"), "id"));
+  t.match(error, { code: 401, status: "UNAUTHENTICATED", details: [{ reason: "API_KEY_INVALID" }] });
+});
+
+t.test("every refusal of the gateway has its HTTP status and a name of google.rpc.Code", async (t) => {
+  const names =
+    /^(INVALID_ARGUMENT|FAILED_PRECONDITION|UNAUTHENTICATED|PERMISSION_DENIED|NOT_FOUND|ABORTED|RESOURCE_EXHAUSTED|CANCELLED|INTERNAL|UNAVAILABLE|DEADLINE_EXCEEDED)$/;
+  for (const code of Object.keys(REFUSALS) as ErrorCode[])
+    t.match(
+      JSON.parse(protocol.error(new GatewayError(code), "id")).error,
+      { code: REFUSALS[code].status, status: names },
+      code,
+    );
+});
+
+t.test("among events an error is bare JSON with one line feed", async (t) => {
+  const bytes = protocol.streamError(cut, "id-1", state("alt=sse", "data: {}\r\n\r\n"));
+  t.equal(bytes.toString(), `${OBJECT}\n`);
+  t.equal(protocol.ending(new Frame("event", bytes)), "error");
+});
+
+t.test("in an array an error is the last element, whatever stands before it", async (t) => {
+  const text = (last?: string) => protocol.streamError(cut, "id-1", state("", last)).toString();
+  t.equal(text(), `[${OBJECT}\n]`);
+  t.equal(text('[{"a":1}'), `\n,\r\n${OBJECT}\n]`);
+  t.equal(text('[{"a":1}\n,\r\n'), `${OBJECT}\n]`);
+  t.equal(text("["), `${OBJECT}\n]`);
+  t.equal(text('{"a":1}\n]'), "");
+  t.equal((JSON.parse(`[{"a":1}${text('[{"a":1}')}`) as unknown[]).length, 2);
+});
+
+const FIRST = 'data: {"candidates":[{"content":{"parts":[{"text":"Hello"}],"role":"model"},"index":0}]}\r\n\r\n';
+
+/** What a client has read of a stream, and what it raised. */
+async function stream(Sdk: typeof GoogleGenAI, baseUrl: string): Promise<{ text: string; error: unknown }> {
+  const client = new Sdk({ apiKey: "key", httpOptions: { baseUrl } });
+  let text = "";
+  try {
+    for await (const chunk of await client.models.generateContentStream({ model: "m", contents: "Hello" }))
+      text += chunk.text ?? "";
+  } catch (error) {
+    return { text, error };
+  }
+  return { text, error: undefined };
+}
+
+t.test("both SDKs raise an error in a stream that is cut behind it", async (t) => {
+  const lost = protocol.streamError(cut, "id-1", state("alt=sse", FIRST));
+  for (const [name, Sdk] of Object.entries(SDKS)) {
+    const apart = await stream(Sdk, await breaking(t, "text/event-stream", [FIRST, lost]));
+    t.match(apart, { text: "Hello", error: { name: "ApiError", status: 502, message: /broke off/ } }, name);
+    const first = await stream(Sdk, await breaking(t, "text/event-stream", [lost]));
+    t.match(first, { text: "", error: { name: "ApiError", status: 502 } }, `${name}, nothing written before`);
+    const together = await stream(Sdk, await breaking(t, "text/event-stream", [FIRST + lost]));
+    t.match(together.error, Error, `${name}, all in one piece`);
+  }
+});
+
+t.test("both SDKs pass over pings before, between and behind events", async (t) => {
+  const last = FIRST.replace('"index":0', '"finishReason":"STOP","index":0');
+  const { ping } = protocol;
+  const lost = protocol.streamError(cut, "id-1", state("alt=sse", FIRST));
+  for (const [name, Sdk] of Object.entries(SDKS)) {
+    const { text, error } = await stream(
+      Sdk,
+      await breaking(t, "text/event-stream", [ping, ping, FIRST, ping, last, ping, ping, lost]),
+    );
+    t.equal(text, "HelloHello", name);
+    t.match(error, { name: "ApiError", status: 502 }, name);
+  }
+});
+
+t.test("a ping is white space between elements of an array", async (t) => {
+  const { ping } = protocol;
+  t.same(JSON.parse(`${ping}[{"a":1}${ping}\n,\r\n{"b":2}${ping}\n]`), [{ a: 1 }, { b: 2 }]);
+});

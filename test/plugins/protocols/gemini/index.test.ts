@@ -1,0 +1,35 @@
+import t from "tap";
+import protocol from "../../../../plugins/protocols/gemini/index.ts";
+import { HeaderList } from "../../../../src/wire/headers.ts";
+
+t.test("recognises its clients by their headers or by the path", async (t) => {
+  const none = new HeaderList();
+  t.ok(protocol.recognises("/", new HeaderList(["X-Goog-Api-Key", "k"])));
+  t.ok(protocol.recognises("/", new HeaderList(["x-goog-api-client", "google-genai-sdk/3.1.0"])));
+  for (const path of [
+    "/v1beta/models",
+    "/v1alpha/x",
+    "/v1beta1/projects/p",
+    "/v1/models/m:generateContent",
+    "/models/m%3AcountTokens",
+  ])
+    t.ok(protocol.recognises(path, none), path);
+  for (const path of ["/v1/models", "/v1/models/qwen:7b", "/v1/chat/completions", "/"])
+    t.notOk(protocol.recognises(path, none), path);
+});
+
+t.test("shows the provider the key where its documents want it", async (t) => {
+  t.same(protocol.credential("secret"), ["x-goog-api-key", "secret"]);
+});
+
+t.test("keeps the client's project and the gateway's model name from the provider", async (t) => {
+  for (const name of ["x-goog-user-project", "x-goog-request-params"])
+    t.notOk(
+      protocol.headers.some((allowed) => name.startsWith(allowed.replace("*", ""))),
+      name,
+    );
+});
+
+t.test("its ping is white space, which every parser passes over", async (t) => {
+  t.equal(protocol.ping.toString(), "\r\n\r\n");
+});

@@ -1,0 +1,97 @@
+import t from "tap";
+import protocol from "../../../../plugins/protocols/gemini/index.ts";
+import type { Usage } from "../../../../src/usage.ts";
+import { eventsIn, recorded } from "../../../support/recorded.ts";
+
+const usage = (told: object, before?: Usage) => protocol.usage({ usageMetadata: told }, before);
+
+t.test("tool results belong to the input and thoughts to the output", async (t) => {
+  const told = {
+    promptTokenCount: 100,
+    cachedContentTokenCount: 60,
+    toolUsePromptTokenCount: 20,
+    candidatesTokenCount: 30,
+    thoughtsTokenCount: 50,
+    totalTokenCount: 200,
+    promptTokensDetails: [
+      { modality: "TEXT", tokenCount: 60 },
+      { modality: "IMAGE", tokenCount: 30 },
+      { modality: "AUDIO", tokenCount: 10 },
+    ],
+    toolUsePromptTokensDetails: [{ modality: "IMAGE", tokenCount: 20 }],
+    candidatesTokensDetails: [{ modality: "AUDIO", tokenCount: 7 }],
+    serviceTier: "flex",
+  };
+  t.same(usage(told), {
+    in: { total: 120, cached: 60, audio: 10, image: 50, toolUse: 20 },
+    out: { total: 80, reasoning: 50, audio: 7 },
+    tier: "flex",
+    raw: told,
+  });
+});
+
+t.test("a count of 0 is left out on the wire; what nobody told is absent", async (t) => {
+  t.equal(usage({ promptTokenCount: 9, totalTokenCount: 9 })?.out.total, 0);
+  t.equal(usage({ promptTokenCount: 9, thoughtsTokenCount: 4, totalTokenCount: 13 })?.out.total, 4);
+  t.same(usage({ promptTokenCount: 9 }), { in: { total: 9 }, out: {}, raw: { promptTokenCount: 9 } });
+  t.same(usage({ trafficType: "ON_DEMAND" }), {
+    in: {},
+    out: {},
+    tier: "ON_DEMAND",
+    raw: { trafficType: "ON_DEMAND" },
+  });
+  t.equal(protocol.usage({ candidates: [] }), undefined);
+});
+
+t.test("a later frame's usage takes the place of an earlier one, unless it has no total", async (t) => {
+  const first = usage({ promptTokenCount: 9, candidatesTokenCount: 2, totalTokenCount: 11 });
+  const last = { promptTokenCount: 9, thoughtsTokenCount: 5, totalTokenCount: 14 };
+  t.same(usage(last, first), usage(last));
+  t.match(usage({ trafficType: "ON_DEMAND" }, first), { in: { total: 9 }, out: { total: 2 }, tier: "ON_DEMAND" });
+  t.equal(protocol.usage({ candidates: [] }, first), first);
+});
+
+t.test("modalities are known by name and by number", async (t) => {
+  const promptTokensDetails = [1, 2, 3, 4, 5, "VIDEO", "NEW"].map((modality) => ({ modality, tokenCount: 10 }));
+  t.same(usage({ promptTokensDetails })?.in, { image: 10, video: 20, audio: 10, document: 10 });
+});
+
+t.test("embeddings tell their input, in either spelling of its details", async (t) => {
+  const image = [{ modality: "IMAGE", tokenCount: 258 }];
+  t.same(usage({ promptTokenCount: 261, promptTokenDetails: image })?.in, { total: 261, image: 258 });
+  t.same(usage({ promptTokenCount: 261, promptTokensDetails: image })?.in, { total: 261, image: 258 });
+});
+
+const answers = recorded("gemini").filter(({ status }) => status < 300);
+const skip = answers.length === 0 && "no recordings";
+
+/** The bodies of an answer's frames; one for a whole answer. */
+function frames({ kinds, body }: { kinds: readonly string[]; body: string }): unknown[] {
+  if (!kinds.includes("stream")) return [JSON.parse(body)];
+  return kinds.includes("json_array_stream")
+    ? (JSON.parse(body) as unknown[])
+    : eventsIn(body).map((frame) => frame.json());
+}
+
+t.test("input and output of every recorded answer are the vendor's total", { skip }, async (t) => {
+  let compared = 0;
+  for (const answer of answers) {
+    const all = frames(answer);
+    const found = all.reduce<Usage | undefined>((before, json) => protocol.usage(json, before), undefined);
+    const total = (found?.raw as { totalTokenCount?: number } | undefined)?.totalTokenCount;
+    if (total === undefined) continue;
+    t.equal((found?.in.total ?? 0) + (found?.out.total ?? 0), total, answer.id);
+    // The usage plugin keeps the last frame that holds usage and reads it once.
+    t.same(found, protocol.usage(all.findLast((json) => protocol.usage(json) !== undefined)), answer.id);
+    compared++;
+  }
+  t.ok(compared > 100);
+});
+
+t.test("recorded embeddings tell their input, recorded counts no usage", { skip }, async (t) => {
+  for (const { id, status, body } of recorded("gemini-embeddings")) {
+    const told = (JSON.parse(body) as { usageMetadata?: { promptTokenCount: number } }).usageMetadata;
+    if (status < 300) t.equal(protocol.usage(JSON.parse(body))?.in.total, told?.promptTokenCount, id);
+  }
+  for (const { id, body } of recorded("gemini-count-tokens")) t.equal(protocol.usage(JSON.parse(body)), undefined, id);
+});

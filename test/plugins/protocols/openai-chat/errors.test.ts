@@ -1,0 +1,66 @@
+import t from "tap";
+import { error, streamError } from "../../../../plugins/protocols/openai-chat/errors.ts";
+import { GatewayError } from "../../../../src/errors.ts";
+import { receiving, SDKS } from "../../../support/openai-sdks.ts";
+
+t.test("an error body says message, type, param and code, whatever is known of them", async (t) => {
+  const body = (...about: ConstructorParameters<typeof GatewayError>) => JSON.parse(error(new GatewayError(...about)));
+  t.same(body("invalid_field", { message: "n must be 1.", param: "n" }), {
+    error: { message: "n must be 1.", type: "invalid_request_error", param: "n", code: "invalid_field" },
+  });
+  t.same(body("invalid_api_key", { message: "Unknown." }), {
+    error: { message: "Unknown.", type: "invalid_request_error", param: null, code: "invalid_api_key" },
+  });
+  t.same(body("model_not_found", { message: "No such model.", param: "model" }), {
+    error: { message: "No such model.", type: "invalid_request_error", param: "model", code: "model_not_found" },
+  });
+  t.same(body("upstream_unreachable", { message: "Gone." }), {
+    error: { message: "Gone.", type: "server_error", param: null, code: "upstream_unreachable" },
+  });
+});
+
+t.test("limits and money have the vendor's own codes", async (t) => {
+  const about = { status: 429, code: "ours", message: "Wait." };
+  t.match(JSON.parse(error({ ...about, kind: "rate_limit" })), { error: { code: "rate_limit_exceeded" } });
+  t.match(JSON.parse(error({ ...about, kind: "billing" })), {
+    error: { type: "insufficient_quota", code: "insufficient_quota" },
+  });
+});
+
+for (const [name, Sdk] of Object.entries(SDKS)) {
+  t.test(`${name} throws it with its status, type, param and code`, async (t) => {
+    const fault = new GatewayError("model_not_found", { message: "No such model.", param: "model" });
+    const client = receiving(Sdk, error(fault), fault.status, "application/json");
+    await t.rejects(client.chat.completions.create({ model: "m", messages: [] }), {
+      name: "Error",
+      status: 404,
+      type: "invalid_request_error",
+      param: "model",
+      code: "model_not_found",
+      message: "404 No such model.",
+    });
+  });
+}
+
+t.test("in a stream it is one chunk with an error, and no [DONE]", async (t) => {
+  const bytes = streamError(new GatewayError("upstream_truncated", { message: "Broken off." }));
+  t.equal(
+    bytes.toString(),
+    'data: {"error":{"message":"Broken off.","type":"server_error","param":null,"code":"upstream_truncated"}}\n\n',
+  );
+});
+
+for (const [name, Sdk] of Object.entries(SDKS)) {
+  t.test(`${name} keeps what came before and throws the error`, async (t) => {
+    const chunk = { choices: [{ index: 0, delta: { content: "Hel" }, finish_reason: null }] };
+    const fault = streamError(new GatewayError("upstream_truncated", { message: "Broken off." }));
+    const client = receiving(Sdk, `data: ${JSON.stringify(chunk)}\n\n${fault}`);
+    const texts: unknown[] = [];
+    const reading = async () => {
+      const stream = await client.chat.completions.create({ model: "m", messages: [], stream: true });
+      for await (const { choices } of stream) texts.push(choices[0]?.delta.content);
+    };
+    await t.rejects(reading(), { code: "upstream_truncated", type: "server_error", message: "Broken off." });
+    t.same(texts, ["Hel"]);
+  });
+}

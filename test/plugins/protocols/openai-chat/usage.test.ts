@@ -1,0 +1,113 @@
+import t, { type Test } from "tap";
+import protocol from "../../../../plugins/protocols/openai-chat/index.ts";
+import { readUsage } from "../../../../plugins/protocols/openai-chat/usage.ts";
+import type { Usage } from "../../../../src/usage.ts";
+import { asEvent, eventsOf, jsonOf, recordings } from "../../../support/openai-recordings.ts";
+
+t.test("every part of a full report has its place", async (t) => {
+  const usage = {
+    prompt_tokens: 100,
+    completion_tokens: 50,
+    total_tokens: 150,
+    prompt_tokens_details: {
+      cached_tokens: 40,
+      cache_write_tokens: 10,
+      audio_tokens: 3,
+      image_tokens: 2,
+      video_tokens: 1,
+    },
+    completion_tokens_details: {
+      reasoning_tokens: 20,
+      audio_tokens: 5,
+      image_tokens: 4,
+      accepted_prediction_tokens: 6,
+      rejected_prediction_tokens: 7,
+    },
+  };
+  t.strictSame(readUsage({ usage, service_tier: "flex" }), {
+    in: { total: 100, cached: 40, write: { unsplit: 10 }, audio: 3, image: 2, video: 1 },
+    out: { total: 50, reasoning: 20, audio: 5, image: 4, acceptedPrediction: 6, rejectedPrediction: 7 },
+    tier: "flex",
+    raw: usage,
+  });
+});
+
+t.test("what was not reported is absent, not 0", async (t) => {
+  const usage = { prompt_tokens: 3, completion_tokens: 4, prompt_tokens_details: null };
+  t.strictSame(readUsage({ usage }), { in: { total: 3 }, out: { total: 4 }, raw: usage });
+});
+
+t.test("cached tokens are never more than those there were", async (t) => {
+  const usage = { prompt_tokens: 3, prompt_tokens_details: { cached_tokens: 9 } };
+  t.equal(readUsage({ usage })?.in.cached, 3);
+});
+
+t.test("vendors' own words for cached tokens count where the common one is missing", async (t) => {
+  for (const word of ["prompt_cache_hit_tokens", "cached_tokens", "num_cached_tokens"]) {
+    t.equal(readUsage({ usage: { prompt_tokens: 9, [word]: 5 } })?.in.cached, 5, word);
+  }
+});
+
+t.test("reasoning that only the total has counts as output", async (t) => {
+  const usage = {
+    prompt_tokens: 10,
+    completion_tokens: 5,
+    total_tokens: 45,
+    completion_tokens_details: { reasoning_tokens: 30 },
+  };
+  t.strictSame(readUsage({ usage })?.out, { total: 35, reasoning: 30 });
+});
+
+t.test("later values win, nothing leaves what was known, and the tier stays", async (t) => {
+  const first = readUsage({ usage: { prompt_tokens: 1, completion_tokens: 1 }, service_tier: "default" });
+  for (const empty of [{ usage: null }, {}, null, undefined, "text", { usage: [] }])
+    t.equal(readUsage(empty, first), first);
+  t.match(readUsage({ usage: { prompt_tokens: 1, completion_tokens: 2 } }, first), {
+    out: { total: 2 },
+    tier: "default",
+  });
+  t.equal(readUsage({ usage: null }), undefined);
+});
+
+t.test("the older place of one vendor's streams is read too", async (t) => {
+  t.match(readUsage({ x_groq: { id: "r", usage: { prompt_tokens: 8 } } }), { in: { total: 8 } });
+});
+
+/** Recorded answers of status 200 that report no usage. */
+const SILENT = new Set(["openai-chat/pydantic-ai__test_openai.test_invalid_response__0"]);
+
+for (const { id, kinds, status, body } of recordings("openai-chat")) {
+  if (status >= 300) continue;
+  t.test(id, async (t) => {
+    if (kinds.includes("stream")) return streamed(t, body);
+    const json = jsonOf(body);
+    const usage = readUsage(json);
+    if (SILENT.has(id)) return void t.equal(usage, undefined);
+    sound(t, usage);
+    t.ok(protocol.holdsUsage(asEvent(json)));
+    t.strictSame(readUsage(asEvent(json).json()), usage, "the same from a frame");
+  });
+}
+
+/** Reading only the frames that may hold usage gives what the last report in the stream says as a whole body. */
+function streamed(t: Test, body: string): void {
+  let usage: Usage | undefined;
+  let last: unknown;
+  for (const frame of eventsOf(body)) {
+    if (protocol.holdsUsage(frame)) usage = readUsage(frame.json(), usage);
+    const json = frame.json() as { usage?: object; x_groq?: { usage?: object } } | undefined;
+    last = json?.usage ?? json?.x_groq?.usage ?? last;
+  }
+  t.equal(usage === undefined, last === undefined);
+  if (usage === undefined) return;
+  sound(t, usage);
+  t.strictSame({ ...usage, tier: undefined }, { ...readUsage({ usage: last }), tier: undefined });
+}
+
+function sound(t: Test, usage: Usage | undefined): void {
+  const raw = usage?.raw as { prompt_tokens: number; completion_tokens: number; total_tokens: number };
+  t.equal(usage?.in.total, raw.prompt_tokens);
+  t.equal((usage?.in.total ?? 0) + (usage?.out.total ?? 0), raw.total_tokens);
+  t.ok((usage?.in.cached ?? 0) <= raw.prompt_tokens);
+  t.ok((usage?.out.reasoning ?? 0) <= (usage?.out.total ?? 0));
+}

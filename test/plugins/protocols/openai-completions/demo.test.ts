@@ -1,0 +1,64 @@
+import t from "tap";
+import protocol from "../../../../plugins/protocols/openai-completions/index.ts";
+import { eventsOf } from "../../../support/openai-recordings.ts";
+import { collect, demoOf, withSdks } from "../../../support/openai-sdks.ts";
+
+const PATH = "/v1/completions";
+
+t.test("streamed or whole, the SDKs read the same from every model", (t) =>
+  withSdks(t, protocol, async (t, client) => {
+    for (const model of ["echo", "tool", "reasoning", "image", "long"]) {
+      const ask = { model, prompt: "Once upon a time" };
+      const whole = await client.completions.create(ask);
+      const { items, error } = await collect(
+        await client.completions.create({ ...ask, stream: true, stream_options: { include_usage: true } }),
+      );
+      t.equal(error, undefined, model);
+      t.equal(items.map(({ choices }) => choices[0]?.text ?? "").join(""), whole.choices[0]?.text);
+      t.equal(items.findLast(({ choices }) => choices.length > 0)?.choices[0]?.finish_reason, "stop");
+      t.same(items.at(-1)?.usage, whole.usage);
+      t.ok((whole.usage?.completion_tokens ?? 0) > 0);
+    }
+  }),
+);
+
+t.test("echo repeats the prompt, one or several", (t) =>
+  withSdks(t, protocol, async (t, client) => {
+    const textOf = async (prompt: string | string[]) =>
+      (await client.completions.create({ model: "echo", prompt })).choices[0]?.text;
+    t.equal(await textOf("one two"), "one two");
+    t.equal(await textOf(["one", "two"]), "one\ntwo");
+  }),
+);
+
+t.test("a limit of tokens ends the text with the reason length", (t) =>
+  withSdks(t, protocol, async (t, client) => {
+    const { choices, usage } = await client.completions.create({ model: "long", prompt: "", max_tokens: 5 });
+    t.equal(choices[0]?.finish_reason, "length");
+    t.equal(usage?.completion_tokens, 5);
+  }),
+);
+
+t.test("failures come in the protocol's shape, before or in a stream", (t) =>
+  withSdks(t, protocol, async (t, client) => {
+    const ask = (model: string) => client.completions.create({ model, prompt: "x" });
+    await t.rejects(ask("error-429"), { status: 429, code: "rate_limit_exceeded" });
+    await t.rejects(ask("nope"), { status: 404, code: "model_not_found" });
+    for (const model of ["error-stream", "cut"]) {
+      const { items, error } = await collect(await client.completions.create({ model, prompt: "x", stream: true }));
+      if (model === "error-stream") t.ok(items.length > 3);
+      t.ok(error instanceof Error, `${model} throws`);
+    }
+  }),
+);
+
+t.test("usage is in a stream only when asked for", async (t) => {
+  const eventsWith = (more: object) => {
+    const { frames } = demoOf(protocol, PATH, { model: "echo", prompt: "Hi", stream: true, ...more });
+    return eventsOf(frames.map((frame) => String(frame.bytes)).join(""));
+  };
+  t.equal(eventsWith({}).filter(protocol.holdsUsage).length, 0);
+  const asked = eventsWith({ stream_options: { include_usage: true } });
+  t.equal(asked.filter((frame) => protocol.includeUsage?.extra(frame)).length, 1);
+  t.equal(asked.at(-1)?.text, "[DONE]");
+});

@@ -1,0 +1,80 @@
+import t from "tap";
+import { ending, holdsUsage, includeUsage } from "../../../../plugins/protocols/openai-completions/stream.ts";
+import { Frame } from "../../../../src/wire/frame.ts";
+import { asEvent, eventsOf, recordings } from "../../../support/openai-recordings.ts";
+
+const event = (data: string) => new Frame("event", Buffer.from(`data: ${data}\n\n`));
+
+t.test("a finish reason or [DONE] makes a stream whole", async (t) => {
+  t.equal(ending(event('{"choices":[{"index":0,"text":"","finish_reason":"stop"}]}')), "complete");
+  t.equal(ending(event('{"choices":[{"index":0,"text":"","finish_reason" : "length"}]}')), "complete");
+  t.equal(ending(event('{"choices":[{"finish_reason":null},{"finish_reason":"length"}]}')), "complete");
+  t.equal(ending(event("[DONE]")), "complete");
+  t.equal(ending(new Frame("event", Buffer.from("data:[DONE]\r\n\r\n"))), "complete");
+});
+
+t.test("an error chunk, named or not, and the finish reason error are failures", async (t) => {
+  t.equal(ending(event('{"error":{"message":"no","code":500}}')), "error");
+  t.equal(ending(new Frame("event", Buffer.from('event: error\ndata: {"error":{"message":"no"}}\n\n'))), "error");
+  t.equal(ending(event('{"choices":[{"finish_reason":"error"}],"error":{"code":502}}')), "error");
+  t.equal(ending(event('{"choices":[{"finish_reason":"error"}]}')), "error");
+  t.equal(ending(event('{"id":"1","error":{"code":400},"choices":[{"finish_reason":null}]}')), "error");
+});
+
+t.test("nothing else ends it", async (t) => {
+  for (const data of [
+    '{"choices":[{"index":0,"text":"Hi","finish_reason":null}]}',
+    '{"choices":[{"index":0,"text":"Hi","finish_reason":""}]}',
+    '{"choices":[{"index":0,"text":"Hi"}]}',
+    '{"choices":[],"usage":{"prompt_tokens":1}}',
+    '{"choices":[{"text":"data: [DONE]","finish_reason":null}],"error":null}',
+    "not json",
+  ]) {
+    t.equal(ending(event(data)), undefined, data);
+  }
+  t.equal(ending(new Frame("event", Buffer.from(": ping\n\n"))), undefined);
+});
+
+t.test("text that looks like an end is text", async (t) => {
+  const text = '"finish_reason":"stop","error":{},"usage":{}';
+  const frame = asEvent({ choices: [{ index: 0, text, finish_reason: null }] });
+  t.equal(ending(frame), undefined);
+  t.equal(holdsUsage(frame), false);
+});
+
+for (const { id, kinds, status, body } of recordings("openai-completions")) {
+  if (status >= 300 || !kinds.includes("stream")) continue;
+  t.test(id, async (t) => {
+    const endings = eventsOf(body)
+      .map(ending)
+      .filter((found) => found !== undefined);
+    t.equal(endings.at(-1), "complete");
+  });
+}
+
+t.test("usage is asked for where a stream does not ask itself", async (t) => {
+  t.ok(includeUsage.missing({ stream: true }));
+  t.ok(includeUsage.missing({ stream: true, stream_options: { include_usage: false } }));
+  t.ok(includeUsage.missing({ stream: true, stream_options: null }));
+  t.notOk(includeUsage.missing({ stream: true, stream_options: { include_usage: true } }));
+  t.notOk(includeUsage.missing({ stream: false }));
+  t.notOk(includeUsage.missing({}));
+  t.notOk(includeUsage.missing(undefined));
+});
+
+t.test("the client's own stream options stay", async (t) => {
+  const member = (options: unknown) => includeUsage.member({ stream: true, stream_options: options });
+  t.same(member({ include_obfuscation: false, include_usage: false }), {
+    name: "stream_options",
+    json: '{"include_obfuscation":false,"include_usage":true}',
+  });
+  for (const none of [undefined, null, "text"]) t.same(member(none).json, '{"include_usage":true}');
+});
+
+t.test("only the chunk without choices that has usage is extra", async (t) => {
+  t.ok(includeUsage.extra(event('{"choices":[],"usage":{"prompt_tokens":1}}')));
+  t.notOk(includeUsage.extra(event('{"choices":[],"usage":null}')));
+  t.notOk(includeUsage.extra(event('{"choices":[{"index":0}],"usage":{"prompt_tokens":1}}')));
+  t.notOk(includeUsage.extra(event('{"usage":{"prompt_tokens":1}}')));
+  t.notOk(includeUsage.extra(event("[DONE]")));
+});

@@ -1,0 +1,53 @@
+import t from "tap";
+import protocol from "../../../../plugins/protocols/openai-embeddings/index.ts";
+import { demoOf, withSdks } from "../../../support/openai-sdks.ts";
+
+const length = (vector: readonly number[]) => Math.hypot(...vector);
+
+t.test("texts become vectors of length 1, as numbers and as base64 alike", (t) =>
+  withSdks(t, protocol, async (t, client) => {
+    // The SDKs ask for base64 unless told otherwise, and decode it.
+    const decoded = await client.embeddings.create({ model: "echo", input: ["one", "two"] });
+    const plain = await client.embeddings.create({ model: "echo", input: ["one", "two"], encoding_format: "float" });
+    t.same(
+      decoded.data.map(({ index }) => index),
+      [0, 1],
+    );
+    for (const [n, { embedding }] of plain.data.entries()) {
+      t.equal(embedding.length, 64);
+      t.ok(Math.abs(length(embedding) - 1) < 1e-6);
+      t.same(decoded.data[n]?.embedding, embedding);
+    }
+    t.notSame(plain.data[0]?.embedding, plain.data[1]?.embedding);
+    t.same(plain.usage, { prompt_tokens: 2, total_tokens: 2 });
+  }),
+);
+
+t.test("the same text is the same vector, in the wished size", (t) =>
+  withSdks(t, protocol, async (t, client) => {
+    const vectorOf = async (dimensions: number) =>
+      (await client.embeddings.create({ model: "echo", input: "one", dimensions })).data[0]?.embedding ?? [];
+    for (const size of [1, 33, 256]) t.equal((await vectorOf(size)).length, size);
+    t.same(await vectorOf(33), await vectorOf(33));
+  }),
+);
+
+t.test("token lists are inputs too", async (t) => {
+  const dataOf = (input: unknown) => {
+    const { frames } = demoOf(protocol, "/v1/embeddings", { model: "echo", input });
+    return JSON.parse(String(frames[0]?.bytes));
+  };
+  t.equal(dataOf([1, 2, 3]).data.length, 1);
+  t.equal(dataOf([1, 2, 3]).usage.prompt_tokens, 3);
+  t.equal(dataOf([[1, 2, 3], [4]]).data.length, 2);
+  t.same(dataOf([]).data, []);
+});
+
+t.test("models named after errors refuse in the protocol's shape", (t) =>
+  withSdks(t, protocol, async (t, client) => {
+    const ask = (model: string) => client.embeddings.create({ model, input: "x" });
+    await t.rejects(ask("error-429"), { status: 429, code: "rate_limit_exceeded" });
+    await t.rejects(ask("error-stream"), { name: "Error", status: 500, type: "server_error" });
+    await t.rejects(ask("nope"), { status: 404, code: "model_not_found" });
+  }),
+);

@@ -1,0 +1,68 @@
+import OpenAI from "openai";
+import t from "tap";
+import protocol from "../../../../plugins/protocols/openai-images/index.ts";
+import { Demo } from "../../../../src/upstream/demo.ts";
+import { eventsOf } from "../../../support/openai-recordings.ts";
+import { collect, demoOf, withSdks } from "../../../support/openai-sdks.ts";
+
+const isPng = (base64: string | undefined) => Buffer.from(base64 ?? "", "base64").toString("latin1", 1, 4) === "PNG";
+
+t.test("words become as many pictures as wished", (t) =>
+  withSdks(t, protocol, async (t, client) => {
+    const { data, usage } = await client.images.generate({ model: "image", prompt: "a red kite", n: 3 });
+    t.equal(data?.length, 3);
+    t.ok(data?.every(({ b64_json }) => isPng(b64_json)));
+    t.equal(usage?.total_tokens, (usage?.input_tokens ?? 0) + (usage?.output_tokens ?? 0));
+    const byUrl = await client.images.generate({ model: "image", prompt: "a red kite", response_format: "url" });
+    t.match(byUrl.data?.[0]?.url, /^data:image\/png;base64,/);
+  }),
+);
+
+t.test("a picture becomes another, from a form", (t) =>
+  withSdks(t, protocol, async (t, client) => {
+    const image = new File([new Uint8Array(4)], "in.png", { type: "image/png" });
+    const { data } = await client.images.edit({ model: "image", prompt: "bluer", image });
+    t.ok(isPng(data?.[0]?.b64_json));
+  }),
+);
+
+t.test("a stream shows partial pictures and then the whole", async (t) => {
+  const demo = new Demo([protocol]);
+  const origin = await demo.start();
+  t.teardown(() => demo.close());
+  const client = new OpenAI({ baseURL: new URL("/v1", origin).href, apiKey: "key", maxRetries: 0 });
+  const ask = (model: string) =>
+    client.images.generate({ model, prompt: "a red kite", stream: true, partial_images: 2 }).then(collect);
+  const { items } = await ask("image");
+  t.same(
+    items.map(({ type }) => type),
+    ["image_generation.partial_image", "image_generation.partial_image", "image_generation.completed"],
+  );
+  t.ok(items.every(({ b64_json }) => isPng(b64_json)));
+  for (const model of ["error-stream", "cut"]) {
+    const { items, error } = await ask(model);
+    if (model === "error-stream") t.equal(items.length, 2);
+    t.ok(error instanceof Error, `${model} throws`);
+  }
+});
+
+t.test("its streams end, and hold usage, by the protocol's own reading", async (t) => {
+  const { frames } = demoOf(protocol, "/v1/images/generations", {
+    model: "image",
+    prompt: "x",
+    stream: true,
+    partial_images: 1,
+  });
+  const events = eventsOf(frames.map((frame) => String(frame.bytes)).join(""));
+  t.same(events.map(protocol.ending), [undefined, "complete"]);
+  t.same(events.map(protocol.holdsUsage), [false, true]);
+});
+
+t.test("models named after errors refuse in the protocol's shape", (t) =>
+  withSdks(t, protocol, async (t, client) => {
+    const ask = (model: string) => client.images.generate({ model, prompt: "x" });
+    await t.rejects(ask("error-400"), { name: "Error", status: 400, type: "invalid_request_error" });
+    await t.rejects(ask("error-503"), { name: "Error", status: 503, type: "server_error" });
+    await t.rejects(ask("nope"), { status: 404, code: "model_not_found" });
+  }),
+);

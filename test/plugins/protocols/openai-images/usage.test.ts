@@ -1,0 +1,35 @@
+import t from "tap";
+import protocol from "../../../../plugins/protocols/openai-images/index.ts";
+import { readUsage } from "../../../../plugins/protocols/openai-images/usage.ts";
+import { asEvent, jsonOf, recordings } from "../../../support/openai-recordings.ts";
+
+t.test("every part of a full report has its place, in a whole answer as in an event", async (t) => {
+  const usage = {
+    input_tokens: 50,
+    output_tokens: 1056,
+    total_tokens: 1106,
+    input_tokens_details: { text_tokens: 10, image_tokens: 40, cached_tokens: 60 },
+    output_tokens_details: { text_tokens: 0, image_tokens: 1056 },
+  };
+  const normal = { in: { total: 50, cached: 50, image: 40 }, out: { total: 1056, image: 1056 }, raw: usage };
+  t.strictSame(readUsage({ created: 1, data: [], usage }), normal);
+  const event = asEvent({ type: "image_generation.completed", b64_json: "aGk=", usage });
+  t.ok(protocol.holdsUsage(event));
+  t.strictSame(readUsage(event.json()), normal);
+});
+
+t.test("an answer without usage leaves what was known", async (t) => {
+  const first = readUsage({ usage: { input_tokens: 3 } });
+  t.equal(readUsage({ data: [] }, first), first);
+  t.equal(readUsage({ data: [] }), undefined);
+});
+
+for (const { id, status, body } of recordings("openai-images")) {
+  if (status >= 300) continue;
+  t.test(id, async (t) => {
+    const json = jsonOf(body) as { usage?: object };
+    // Only xAI's recordings report something, and that is money instead of tokens.
+    t.strictSame(readUsage(json), json.usage && { in: {}, out: {}, raw: json.usage });
+    t.equal(protocol.holdsUsage(asEvent(json)), json.usage !== undefined);
+  });
+}

@@ -1,0 +1,141 @@
+import t from "tap";
+import { error, streamError } from "../../../../plugins/protocols/openai-responses/errors.ts";
+import { GatewayError } from "../../../../src/errors.ts";
+import { eventBytes, post } from "../../../../src/protocol-parts.ts";
+import { Frame } from "../../../../src/wire/frame.ts";
+import { receiving, SDKS } from "../../../support/openai-sdks.ts";
+
+t.test("an error body says message, type, param and code, whatever is known of them", async (t) => {
+  const body = (...about: ConstructorParameters<typeof GatewayError>) => JSON.parse(error(new GatewayError(...about)));
+  t.same(body("invalid_field", { message: "n must be 1.", param: "n" }), {
+    error: { message: "n must be 1.", type: "invalid_request_error", param: "n", code: "invalid_field" },
+  });
+  t.same(body("invalid_api_key", { message: "Unknown." }), {
+    error: { message: "Unknown.", type: "invalid_request_error", param: null, code: "invalid_api_key" },
+  });
+  t.same(body("model_not_found", { message: "No such model.", param: "model" }), {
+    error: { message: "No such model.", type: "invalid_request_error", param: "model", code: "model_not_found" },
+  });
+  t.same(body("upstream_unreachable", { message: "Gone." }), {
+    error: { message: "Gone.", type: "server_error", param: null, code: "upstream_unreachable" },
+  });
+});
+
+t.test("limits and money have the vendor's own codes", async (t) => {
+  const about = { status: 429, code: "ours", message: "Wait." };
+  t.match(JSON.parse(error({ ...about, kind: "rate_limit" })), { error: { code: "rate_limit_exceeded" } });
+  t.match(JSON.parse(error({ ...about, kind: "billing" })), {
+    error: { type: "insufficient_quota", code: "insufficient_quota" },
+  });
+});
+
+for (const [name, Sdk] of Object.entries(SDKS)) {
+  t.test(`${name} throws it with its status, type, param and code`, async (t) => {
+    const fault = new GatewayError("model_not_found", { message: "No such model.", param: "model" });
+    const client = receiving(Sdk, error(fault), fault.status, "application/json");
+    await t.rejects(client.responses.create({ model: "m", input: "" }), {
+      name: "Error",
+      status: 404,
+      type: "invalid_request_error",
+      param: "model",
+      code: "model_not_found",
+      message: "404 No such model.",
+    });
+  });
+}
+
+const told = { code: "upstream_truncated", message: "Broken off.", param: null };
+const operation = post("response", "/responses");
+const fault = new GatewayError("upstream_truncated", { message: "Broken off." });
+const response = { id: "resp_1", object: "response", created_at: 7, status: "in_progress", model: "m", output: [] };
+const created = eventBytes({ type: "response.created", sequence_number: 0, response }, "response.created");
+const delta = eventBytes({ type: "response.output_text.delta", sequence_number: 41, delta: "Hel" });
+
+/** The events of an error after a stream that began with `first`. */
+function eventsAfter(first: Buffer | undefined, last?: Buffer) {
+  const state = { operation, frames: 3, first, last: last && new Frame("event", last) };
+  const bytes = streamError(fault, "id", state).toString();
+  return bytes.split(/(?<=\n\n)/).map((event) => {
+    const frame = new Frame("event", Buffer.from(event));
+    const { type, ...members } = frame.json() as Record<string, unknown>;
+    return [frame.event, type, members];
+  });
+}
+
+t.test("in a stream it is a failed response with the stream's own id, then an error, numbered on", async (t) => {
+  t.same(eventsAfter(created, delta), [
+    [
+      "response.failed",
+      "response.failed",
+      {
+        sequence_number: 42,
+        response: {
+          id: "resp_1",
+          object: "response",
+          created_at: 7,
+          model: "m",
+          status: "failed",
+          error: { code: "upstream_truncated", message: "Broken off." },
+          incomplete_details: null,
+          output: [],
+          usage: null,
+        },
+      },
+    ],
+    ["error", "error", { sequence_number: 43, ...told, error: { type: "server_error", ...told } }],
+  ]);
+});
+
+t.test("of a stream that has not begun nothing is said but the error", async (t) => {
+  t.same(
+    eventsAfter(undefined).map(([name]) => name),
+    ["error"],
+  );
+  t.same(
+    eventsAfter(Buffer.from(": ping\n\n")).map(([name]) => name),
+    ["error"],
+  );
+});
+
+t.test("the id is found in the first bytes of a long first event, wherever they end after it", async (t) => {
+  const whole = { ...response, error: null, ok: true, instructions: 'Say "id": "no" {', tools: [{ id: "tool" }] };
+  const bytes = eventBytes({ type: "response.created", response: whole }, "response.created");
+  const after = bytes.indexOf('"object"');
+  for (let length = 0; length <= bytes.length; length++) {
+    const [name, , members] = eventsAfter(bytes.subarray(0, length))[0] as [
+      string,
+      string,
+      { response?: { id: string } },
+    ];
+    t.equal(name, length < after ? "error" : "response.failed", `${length} bytes`);
+    if (length >= after) t.equal(members.response?.id, "resp_1");
+  }
+});
+
+t.test("an id behind a nested member is not guessed at", async (t) => {
+  const bytes = eventBytes({ type: "response.created", response: { tools: [{ id: "tool" }], id: "resp_1" } });
+  t.same(
+    eventsAfter(bytes).map(([name]) => name),
+    ["error"],
+  );
+});
+
+t.test("after a frame without a number the frames are counted", async (t) => {
+  const [, , members] = eventsAfter(undefined, Buffer.from(": ping\n\n"))[0] as [string, string, object];
+  t.match(members, { sequence_number: 3 });
+});
+
+for (const [name, Sdk] of Object.entries(SDKS)) {
+  t.test(`${name} throws it, from the raw stream and from its accumulator`, async (t) => {
+    const state = { operation, frames: 1, first: created, last: new Frame("event", created) };
+    const client = receiving(Sdk, Buffer.concat([created, streamError(fault, "id", state)]));
+    const types: string[] = [];
+    const reading = async () => {
+      for await (const event of await client.responses.create({ model: "m", input: "", stream: true }))
+        types.push(event.type);
+    };
+    await t.rejects(reading(), { code: "upstream_truncated", message: "Broken off." });
+    t.same(types, ["response.created", "response.failed"]);
+    await t.rejects(client.responses.stream({ model: "m", input: "" }).finalResponse(), { message: "Broken off." });
+  });
+}

@@ -1,0 +1,63 @@
+import t from "tap";
+import protocol from "../../../../plugins/protocols/openai-responses/index.ts";
+import { HeaderList } from "../../../../src/wire/headers.ts";
+
+t.test("its name is its folder's", async (t) => {
+  t.equal(protocol.name, "openai-responses");
+});
+
+t.test("a path it does not list is none of its operations", async (t) => {
+  for (const path of ["/v1", "/v1/models", `${protocol.paths[0]}/x`, "constructor"]) {
+    t.equal(protocol.locate(path, "", new URLSearchParams()), undefined);
+  }
+});
+
+t.test("a provider sees the credential as a bearer token", async (t) => {
+  t.same(protocol.credential("secret"), ["authorization", "Bearer secret"]);
+});
+
+t.test("headers that name the client's organisation stay here", async (t) => {
+  const passes = (name: string) =>
+    protocol.headers.some((entry) => (entry.endsWith("*") ? name.startsWith(entry.slice(0, -1)) : entry === name));
+  for (const name of ["openai-organization", "openai-project", "authorization", "cookie", "host"])
+    t.notOk(passes(name), name);
+  for (const name of ["openai-beta", "idempotency-key", "x-stainless-os"]) t.ok(passes(name), name);
+});
+
+t.test("what a coding agent says of its session goes upstream", async (t) => {
+  for (const name of [
+    "originator",
+    "session-id",
+    "session_id",
+    "thread-id",
+    "x-client-request-id",
+    "x-codex-*",
+    "x-openai-*",
+  ]) {
+    t.ok(protocol.headers.includes(name), name);
+  }
+});
+
+t.test("responses stream when asked; counting and compacting never do, and counting generates nothing", async (t) => {
+  const operations = protocol.paths.map((path) => protocol.locate(path, "", new URLSearchParams())?.operation);
+  t.same(
+    operations.map((operation) => [
+      operation?.name,
+      operation?.upstream("any"),
+      operation?.streams,
+      operation?.generates,
+    ]),
+    [
+      ["response", "/responses", "asked", true],
+      ["input_tokens", "/responses/input_tokens", false, false],
+      ["compact", "/responses/compact", false, true],
+    ],
+  );
+});
+
+t.test("it recognises everything below its path", async (t) => {
+  for (const path of ["/responses", "/v1/responses/resp_1/cancel", "/v1/v1/responses"]) {
+    t.ok(protocol.recognises(path, new HeaderList()), path);
+  }
+  t.notOk(protocol.recognises("/v1/responsesx", new HeaderList()));
+});
