@@ -1,0 +1,52 @@
+import { type Ending, type Exchange, GatewayError, type Head, Options, type Plugin, type Stage } from "model-gateway";
+import { inject, injectable } from "tsyringe";
+import { z } from "zod";
+
+/**
+ * Guards streams: keep-alive frames while the model thinks, and the terminal rule of each protocol. A stream that ends
+ * without its terminal event is broken off with an error, never passed on as if it were whole.
+ */
+@injectable()
+export default class Sse implements Plugin {
+  static options = z.strictObject({
+    ping: z
+      .number()
+      .int()
+      .min(1)
+      .default(15)
+      .describe("Seconds of silence after which a keep-alive frame is sent on a stream."),
+  });
+
+  private readonly pings = new Map<Exchange, NodeJS.Timeout>();
+
+  constructor(@inject(Options) private readonly options: z.infer<typeof Sse.options>) {}
+
+  response(exchange: Exchange, head: Head): Stage | undefined {
+    if (!head.framing || head.status >= 300) return undefined;
+    const { protocol } = exchange;
+    const ping = head.framing === "sse" ? protocol.ping : undefined;
+    const timer = ping && setTimeout(() => this.silent(exchange, ping), this.options.ping * 1000);
+    if (timer) this.pings.set(exchange, timer);
+    let ending: Ending | undefined;
+    return (frame) => {
+      timer?.refresh();
+      if (frame.kind !== "end") ending = protocol.ending(frame) ?? ending;
+      else if (!ending) throw new GatewayError("upstream_truncated");
+    };
+  }
+
+  done(exchange: Exchange): void {
+    clearTimeout(this.pings.get(exchange));
+    this.pings.delete(exchange);
+  }
+
+  close(): void {
+    for (const timer of this.pings.values()) clearTimeout(timer);
+  }
+
+  private silent(exchange: Exchange, ping: Buffer): void {
+    if (!exchange.push) return;
+    exchange.push(ping);
+    this.pings.get(exchange)?.refresh();
+  }
+}

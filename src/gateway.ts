@@ -1,0 +1,92 @@
+import type { AddressInfo } from "node:net";
+import { dirname } from "node:path";
+import type { ZodType } from "zod";
+import { loadConfig, type Vocabulary } from "./config/load.ts";
+import type { Config } from "./config/types.ts";
+import { processContainer } from "./container.ts";
+import { Downstream } from "./downstream/server.ts";
+import { Generation } from "./generation.ts";
+import { loadPlugin, loadProtocols, pluginFile, pluginNames } from "./loader/discover.ts";
+import type { Log } from "./log.ts";
+import type { PluginClass } from "./plugin.ts";
+import type { Protocol } from "./protocol.ts";
+import { openStores, type Stores } from "./store/open.ts";
+
+/** What names may stand in a gateway.yaml, and the plugin classes loaded on the way. */
+export interface Words extends Vocabulary {
+  protocolList: readonly Protocol[];
+  classes: Map<string, { file: string; Class: PluginClass }>;
+}
+
+/** Loads the protocols, and each plugin when the file names it. */
+export async function words(file: string): Promise<Words> {
+  const protocolList = await loadProtocols();
+  const classes: Words["classes"] = new Map();
+  return {
+    protocolList,
+    classes,
+    protocols: new Map(protocolList.map((protocol) => [protocol.name, protocol])),
+    plugins: pluginNames(dirname(file)),
+    async plugin(name, from, folder): Promise<{ options: ZodType | undefined } | undefined> {
+      const found = pluginFile(name, from, folder);
+      if (found === undefined) return undefined;
+      const Class = await loadPlugin(found);
+      classes.set(name, { file: found, Class });
+      return { options: Class.options };
+    },
+  };
+}
+
+export interface GatewayOptions {
+  /** The gateway.yaml, absolute. */
+  file: string;
+  env: NodeJS.ProcessEnv;
+  log: Log;
+}
+
+/** A running gateway: one store, one listener, and the generation that new requests belong to. */
+export class Gateway {
+  private constructor(
+    readonly config: Config,
+    readonly address: AddressInfo,
+    readonly stores: Stores,
+    readonly generation: Generation,
+    private readonly downstream: Downstream,
+  ) {}
+
+  /** @throws ConfigError, PluginError, or what the system says of files and ports; nothing is left open then. */
+  static async start({ file, env, log }: GatewayOptions): Promise<Gateway> {
+    const vocabulary = await words(file);
+    const config = await loadConfig(file, vocabulary, env);
+    const stores = await openStores(config.store.ledger, config.keys, (message) => log.error({}, message));
+    let generation: Generation | undefined;
+    try {
+      const { keys, ledger } = stores;
+      const made = {
+        config,
+        protocols: vocabulary.protocolList,
+        classes: vocabulary.classes,
+        process: processContainer({ log }),
+        keys,
+        ledger,
+        log,
+      };
+      generation = await Generation.build(made);
+      const current = generation;
+      const downstream = new Downstream(() => current);
+      const address = await downstream.listen(config.listen.host, config.listen.port);
+      return new Gateway(config, address, stores, generation, downstream);
+    } catch (thrown) {
+      await generation?.close();
+      await stores.close();
+      throw thrown;
+    }
+  }
+
+  /** Takes no new requests, lets running ones end within `grace` milliseconds, then closes everything. */
+  async stop(grace = this.config.drain): Promise<void> {
+    await this.downstream.close(grace);
+    await this.generation.close();
+    await this.stores.close();
+  }
+}

@@ -1,0 +1,217 @@
+import type { ServerResponse } from "node:http";
+import type { DependencyContainer } from "tsyringe";
+import { Chain } from "./chain.ts";
+import type { Config, ConfiguredPath } from "./config/types.ts";
+import { buildPlugin, generationContainer } from "./container.ts";
+import type { BodyLimits } from "./downstream/body.ts";
+import { type Mount, Paths } from "./downstream/paths.ts";
+import type { Model, Provider } from "./exchange.ts";
+import { PluginError } from "./loader/discover.ts";
+import type { Log } from "./log.ts";
+import { Marketplace } from "./marketplace.ts";
+import type { Plugin, PluginClass } from "./plugin.ts";
+import type { Protocol } from "./protocol.ts";
+import type { Keys } from "./store/keys.ts";
+import type { Ledger } from "./store/ledger.ts";
+import { Upstreams } from "./upstream/attempts.ts";
+import { Demo } from "./upstream/demo.ts";
+import { Forward } from "./upstream/forward.ts";
+import { Pools } from "./upstream/pools.ts";
+
+/** What a generation is made from. */
+export interface Ingredients {
+  config: Config;
+  protocols: readonly Protocol[];
+  /** Classes of the plugins that chains name, by that name. */
+  classes: ReadonlyMap<string, { file: string; Class: PluginClass }>;
+  process: DependencyContainer;
+  keys: Keys;
+  ledger: Ledger;
+  log: Log;
+}
+
+interface Closer {
+  name: string;
+  close(): void | Promise<void>;
+}
+
+/** One loaded gateway.yaml: an exchange keeps the generation it began with, which closes when its last one has ended. */
+export class Generation {
+  private held = 0;
+  private idle: (() => void) | undefined;
+
+  private constructor(
+    readonly paths: Paths,
+    readonly upstreams: Upstreams,
+    readonly limits: BodyLimits,
+    readonly marketplace: Marketplace,
+    readonly log: Log,
+    /** The dialect used where nothing tells the caller's. */
+    readonly common: Protocol,
+    /** In the order they were started. */
+    private readonly closers: readonly Closer[],
+  ) {}
+
+  /**
+   * Builds and starts everything, in order; what was started is closed again when a later part fails.
+   * @throws PluginError, or what a part's start throws.
+   */
+  static async build(made: Ingredients): Promise<Generation> {
+    const { config, protocols, log } = made;
+    const closers: Closer[] = [];
+    try {
+      const forward = new Forward(new Pools());
+      closers.push({ name: "upstreams", close: () => forward.close() });
+      const providers = await openProviders(config, protocols, closers);
+      const marketplace = new Marketplace(config.models.map((model) => resolved(model, providers)));
+      const container = generationContainer(made.process, { keys: made.keys, ledger: made.ledger, marketplace });
+      const plugins = await startPlugins(made, container, closers);
+      const chains = new Map([...config.chains].map(([name, names]) => [name, link(name, names, plugins, made)]));
+      const paths = new Paths(mount(config.paths, chains, plugins, protocols), protocols);
+      const limits = { maxBytes: config.body.limit, idle: config.body.idle };
+      const common = protocols.find((protocol) => protocol.common) as Protocol;
+      return new Generation(paths, new Upstreams(forward), limits, marketplace, log, common, closers);
+    } catch (thrown) {
+      await closeAll(closers, log);
+      throw thrown;
+    }
+  }
+
+  /** An exchange begins; the answer ends it. */
+  hold(): () => void {
+    this.held++;
+    return () => {
+      this.held--;
+      if (this.held === 0) this.idle?.();
+    };
+  }
+
+  /** What GET / answers, and the preflight of clients that look whether somebody is there. */
+  greet(response: ServerResponse, id: string): void {
+    const body = `${JSON.stringify({ service: "model-gateway", paths: this.paths.served() }, null, 2)}\n`;
+    const lines = [
+      "content-type",
+      "application/json",
+      "content-length",
+      String(Buffer.byteLength(body)),
+      "x-request-id",
+      id,
+    ];
+    response.writeHead(200, lines).end(body);
+  }
+
+  /** Waits for its last exchange, then closes what it started, in reverse, even when one of them throws. */
+  async close(): Promise<void> {
+    if (this.held > 0) await new Promise<void>((idle) => (this.idle = idle));
+    await closeAll(this.closers, this.log);
+  }
+}
+
+async function closeAll(closers: readonly Closer[], log: Log): Promise<void> {
+  for (const { name, close } of closers.toReversed()) {
+    try {
+      await close();
+    } catch (thrown) {
+      log.error({ part: name, cause: String(thrown) }, "could not be closed");
+    }
+  }
+}
+
+/** Providers that are on, by name; `demo:` becomes the address of a server in this process. */
+async function openProviders(
+  config: Config,
+  protocols: readonly Protocol[],
+  closers: Closer[],
+): Promise<Map<string, Provider>> {
+  const providers = new Map<string, Provider>();
+  for (const { url, off, ...provider } of config.providers) {
+    if (off !== undefined) continue;
+    if (url !== "demo:") {
+      providers.set(provider.name, { ...provider, url });
+      continue;
+    }
+    const demo = new Demo(protocols);
+    closers.push({ name: provider.name, close: () => demo.close() });
+    providers.set(provider.name, { ...provider, url: await demo.start(), speaks: protocols.map(({ name }) => name) });
+  }
+  return providers;
+}
+
+function resolved(model: Config["models"][number], providers: ReadonlyMap<string, Provider>): Model {
+  const targets = model.targets.flatMap(({ provider: name, ...target }) => {
+    const provider = providers.get(name);
+    return provider ? [{ ...target, provider }] : [];
+  });
+  return { ...model, targets };
+}
+
+/** One instance of each plugin that a chain or a served path names, shared by the chains that name it. */
+async function startPlugins(
+  made: Ingredients,
+  container: DependencyContainer,
+  closers: Closer[],
+): Promise<Map<string, Plugin>> {
+  const { config, classes } = made;
+  const served = config.paths.flatMap(({ serve }) => serve ?? []);
+  const plugins = new Map<string, Plugin>();
+  for (const name of new Set([...[...config.chains.values()].flat(), ...served])) {
+    const { file, Class } = classes.get(name) as { file: string; Class: PluginClass };
+    const plugin = build(container, file, Class, config.plugins.get(name)?.options);
+    await plugin.start?.();
+    if (plugin.close) closers.push({ name, close: () => plugin.close?.() });
+    plugins.set(name, plugin);
+  }
+  for (const { path, serve } of config.paths)
+    if (serve && !plugins.get(serve)?.serve)
+      throw new PluginError(classes.get(serve)?.file ?? serve, `cannot serve ${path}: it has no method serve()`);
+  return plugins;
+}
+
+function build(container: DependencyContainer, file: string, Class: PluginClass, options: unknown): Plugin {
+  try {
+    return buildPlugin(container, Class, options);
+  } catch (thrown) {
+    throw new PluginError(
+      file,
+      `cannot be built: ${(thrown as Error).message} (is the class @injectable(), and does it ask for classes of model-gateway?)`,
+      thrown,
+    );
+  }
+}
+
+/** A chain's plugins in its order, which must keep what they declare with `static after`. */
+function link(
+  name: string,
+  names: readonly string[],
+  plugins: ReadonlyMap<string, Plugin>,
+  { classes }: Ingredients,
+): Chain {
+  for (const [i, each] of names.entries()) {
+    const late = classes.get(each)?.Class.after?.find((earlier) => names.indexOf(earlier) > i);
+    if (late)
+      throw new PluginError(classes.get(each)?.file ?? each, `in chain "${name}", ${each} must stand after ${late}`);
+  }
+  return new Chain(
+    name,
+    names.map((each) => ({ name: each, plugin: plugins.get(each) as Plugin })),
+  );
+}
+
+/** Paths of gateway.yaml; a protocol's paths below a mounted one come with it. */
+function mount(
+  paths: readonly ConfiguredPath[],
+  chains: ReadonlyMap<string, Chain>,
+  plugins: ReadonlyMap<string, Plugin>,
+  protocols: readonly Protocol[],
+): Mount[] {
+  const given = new Set(paths.map(({ path }) => path));
+  return paths.flatMap(({ path, protocol: name, serve, use }): Mount[] => {
+    const chain = chains.get(use) as Chain;
+    if (serve !== undefined) return [{ pattern: path, chain, serve: plugins.get(serve) as Plugin }];
+    const protocol = protocols.find((each) => each.name === name) as Protocol;
+    const usual = protocol.paths.find((each) => each.endsWith("*") === path.endsWith("*")) ?? path;
+    if (!protocol.paths.includes(path)) return [{ pattern: path, chain, protocol, as: usual }];
+    const below = protocol.paths.filter((each) => each.startsWith(`${path}/`) && !given.has(each));
+    return [path, ...below].map((pattern) => ({ pattern, chain, protocol }));
+  });
+}

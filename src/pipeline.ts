@@ -1,0 +1,98 @@
+import type { Chain } from "./chain.ts";
+import { readModel } from "./downstream/body.ts";
+import type { Receive } from "./downstream/receive.ts";
+import type { Reply } from "./downstream/reply.ts";
+import type { Exchange } from "./exchange.ts";
+import type { Log } from "./log.ts";
+import type { Plugin } from "./plugin.ts";
+import type { Upstreams } from "./upstream/attempts.ts";
+
+/** The parts of a generation that every exchange passes. */
+export interface Parts {
+  upstreams: Upstreams;
+  log: Log;
+}
+
+/** The life of a request, from its checked head to its ledger entry. Never throws. */
+export async function live(
+  exchange: Exchange,
+  chain: Chain,
+  parts: Parts,
+  receive: Receive,
+  reply: Reply,
+): Promise<void> {
+  try {
+    await chain.access(exchange);
+    exchange.body = await receive();
+    exchange.asked = exchange.pathModel ?? exchange.form?.model ?? readModel(exchange.body);
+    await chain.request(exchange);
+    await chain.route(exchange);
+    const upstream = await parts.upstreams.reach(exchange, chain);
+    const stages = await chain.response(exchange, upstream.head);
+    await reply.stream(upstream, stages);
+  } catch (error) {
+    await reply.refuse(error);
+  } finally {
+    const failed = await chain.done(exchange);
+    record(exchange, parts.log, failed);
+  }
+}
+
+/** The same for a path that a plugin answers itself. */
+export async function serve(
+  exchange: Exchange,
+  chain: Chain,
+  plugin: Plugin,
+  parts: Parts,
+  reply: Reply,
+): Promise<void> {
+  try {
+    await chain.access(exchange);
+    await reply.answer((await plugin.serve?.(exchange)) ?? { status: 404, body: "" });
+  } catch (error) {
+    await reply.refuse(error);
+  } finally {
+    const failed = await chain.done(exchange);
+    record(exchange, parts.log, failed);
+  }
+}
+
+/** One log line for each exchange, however it ended. */
+function record(exchange: Exchange, log: Log, failed: Error | undefined): void {
+  const { error, caller, model, attempts, usage } = exchange;
+  const last = attempts.at(-1);
+  const fields = {
+    id: exchange.id,
+    key: caller?.id,
+    method: exchange.method,
+    path: exchange.path,
+    model: model?.id ?? exchange.asked,
+    target: last && `${last.target.provider.name}:${last.target.model}`,
+    attempts: attempts.length,
+    upstream_id: last?.requestId,
+    status: exchange.status,
+    outcome: exchange.outcome,
+    tokens_in: usage?.in.total,
+    tokens_out: usage?.out.total,
+    first_byte_ms: exchange.firstByte === undefined ? undefined : Math.round(exchange.firstByte),
+    ms: Math.round(exchange.elapsed),
+    bytes: exchange.written,
+    ...(error
+      ? { error: { code: error.code, message: error.message, origin: error.origin, cause: causeOf(error) } }
+      : {}),
+  };
+  if (failed)
+    log.error(
+      { id: exchange.id, origin: (failed as { origin?: string }).origin, cause: causeOf(failed) },
+      "a plugin failed to record",
+    );
+  if (error && error.status >= 500) log.warn(fields, "exchange");
+  else log.info(fields, "exchange");
+}
+
+/** What lies under an error, for the log only: the client never sees it. */
+function causeOf(error: Error): string | undefined {
+  const cause = error.cause;
+  if (cause === undefined) return undefined;
+  return cause instanceof Error ? (cause.stack ?? cause.message) : String(cause);
+}

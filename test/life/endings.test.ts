@@ -1,0 +1,218 @@
+import { request } from "node:http";
+import type { Socket } from "node:net";
+import t, { type Test } from "tap";
+import { asking, type Running, startGateway } from "../support/gateway.ts";
+import { rawUpstream, until } from "../support/upstream.ts";
+
+/** A stream of each protocol: its path, its frames, and how many of them make it complete. */
+const STREAMS = {
+  "openai-chat": {
+    path: "/v1/chat/completions",
+    frames: [
+      'data: {"id":"c1","object":"chat.completion.chunk","choices":[{"index":0,"delta":{"role":"assistant","content":"Hi"},"finish_reason":null}]}\n\n',
+      'data: {"id":"c1","object":"chat.completion.chunk","choices":[{"index":0,"delta":{},"finish_reason":"stop"}]}\n\n',
+    ],
+    broken: /^data: \{"error":\{.*upstream_truncated.*\}\}\n\n$/,
+  },
+  "openai-responses": {
+    path: "/v1/responses",
+    frames: [
+      'event: response.created\ndata: {"type":"response.created","sequence_number":0,"response":{"id":"r1","object":"response","status":"in_progress","output":[]}}\n\n',
+      'event: response.completed\ndata: {"type":"response.completed","sequence_number":1,"response":{"id":"r1","object":"response","status":"completed","output":[]}}\n\n',
+    ],
+    broken: /^event: response\.failed\ndata: \{.*"id":"r1".*\}\n\nevent: error\ndata: \{.*\}\n\n$/,
+  },
+  "anthropic-messages": {
+    path: "/v1/messages",
+    frames: [
+      'event: message_start\ndata: {"type":"message_start","message":{"id":"m1","usage":{"input_tokens":7,"output_tokens":1}}}\n\n',
+      'event: message_stop\ndata: {"type":"message_stop"}\n\n',
+    ],
+    broken: /^event: error\ndata: \{"type":"error","error":\{.*\}.*\}\n\n$/,
+  },
+  gemini: {
+    path: "/v1beta/models/any:streamGenerateContent?alt=sse",
+    frames: [
+      'data: {"candidates":[{"content":{"role":"model","parts":[{"text":"Hi"}]}}]}\r\n\r\n',
+      'data: {"candidates":[{"content":{"role":"model","parts":[{"text":"."}]},"finishReason":"STOP"}]}\r\n\r\n',
+    ],
+    broken: /^\{"error":\{.*\}\}\s*$/,
+  },
+} as const;
+
+interface Got {
+  status: number;
+  body: string;
+  /** Whether the answer ended as HTTP says it must. */
+  whole: boolean;
+}
+
+function ask({ port }: Running, path: string, more: Record<string, string> = {}): Promise<Got> {
+  return new Promise((resolve, reject) => {
+    const outgoing = request({ port, host: "127.0.0.1", method: "POST", path, headers: asking(more) }, (response) => {
+      let body = "";
+      const settle = () => resolve({ status: response.statusCode ?? 0, body, whole: response.complete });
+      response
+        .setEncoding("utf8")
+        .on("data", (text: string) => (body += text))
+        .on("end", settle)
+        .on("error", settle);
+    });
+    outgoing.on("error", reject).end('{"model":"any","stream":true,"stream_options":{"include_usage":true}}');
+  });
+}
+
+/** A gateway whose one provider lets `script` own the socket. */
+async function behind(t: Test, script: (socket: Socket) => unknown, more = ""): Promise<Running> {
+  const upstream = await rawUpstream((socket) => script(socket));
+  const running = await startGateway(
+    t,
+    `providers: { up: { url: "${upstream.origin.origin}/v1", speaks: [${Object.keys(STREAMS).join(", ")}]${more} } }\nmodels: { any: { targets: [up:any] } }\n`,
+  );
+  t.teardown(() => upstream.close());
+  return running;
+}
+
+const HEAD = "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n";
+const chunk = (text: string) => `${Buffer.byteLength(text).toString(16)}\r\n${text}\r\n`;
+
+for (const [protocol, { path, frames, broken }] of Object.entries(STREAMS)) {
+  t.test(`${protocol}: a whole stream ends as the provider ended it`, async (t) => {
+    const running = await behind(t, (socket) => socket.write(`${HEAD}${frames.map(chunk).join("")}0\r\n\r\n`));
+    t.same(await ask(running, path), { status: 200, body: frames.join(""), whole: true });
+  });
+
+  const ways: Record<string, (socket: Socket) => unknown> = {
+    "closes the connection": (socket) => socket.end(HEAD + chunk(frames[0])),
+    "resets the connection": (socket) =>
+      socket.write(HEAD + chunk(frames[0]), () => setTimeout(() => socket.resetAndDestroy(), 20)),
+    "breaks off inside a frame": (socket) => socket.end(HEAD + chunk(frames[0]) + chunk(frames[1].slice(0, 30))),
+    "ends properly without the terminal event": (socket) => socket.write(`${HEAD}${chunk(frames[0])}0\r\n\r\n`),
+  };
+  for (const [way, script] of Object.entries(ways)) {
+    t.test(
+      `${protocol}: when the provider ${way}, the client gets its protocol's error event and an unclean close`,
+      async (t) => {
+        const running = await behind(t, script);
+        const { status, body, whole } = await ask(running, path);
+        t.equal(status, 200);
+        t.ok(body.startsWith(frames[0]), body);
+        t.match(body.slice(frames[0].length), broken);
+        t.notOk(whole, "the answer must not look complete");
+        await until(() => running.log.lines.some(({ message }) => message === "exchange"));
+        t.match(running.log.lines.at(-1)?.fields, { outcome: "upstream_error", error: { code: "upstream_truncated" } });
+        const [entry] = await recent(running);
+        t.match(entry, {
+          outcome: "upstream_error",
+          status: 200,
+          source: protocol === "anthropic-messages" ? "partial" : "none",
+        });
+      },
+    );
+  }
+}
+
+async function recent({ gateway }: Running) {
+  await gateway.stores.ledger.flush();
+  return gateway.stores.ledger.recent(1);
+}
+
+t.test(
+  "a provider that cannot be reached is a 502, one that is silent a 504, in the client's own dialect",
+  async (t) => {
+    const closed = await rawUpstream(() => {});
+    const { origin } = closed.origin;
+    await closed.close();
+    const unreachable = await startGateway(
+      t,
+      `providers: { up: { url: "${origin}/v1", speaks: [openai-chat, anthropic-messages, gemini] } }\nmodels: { any: { targets: [up:any] } }\n`,
+    );
+    t.match(await ask(unreachable, "/v1/messages"), { status: 502, body: /"type":"error"/, whole: true });
+    t.match(await ask(unreachable, "/v1/chat/completions"), {
+      status: 502,
+      body: /"code":"upstream_unreachable"/,
+      whole: true,
+    });
+    t.match(await ask(unreachable, STREAMS.gemini.path), { status: 502, body: /"status":"/, whole: true });
+    const silent = await behind(t, () => {}, ", timeouts: { first_byte: 50ms }");
+    t.match(await ask(silent, "/v1/chat/completions"), { status: 504, body: /"code":"upstream_timeout"/ });
+  },
+);
+
+t.test(
+  "a client that leaves is noticed by the provider, before and within the answer, and recorded as aborted",
+  async (t) => {
+    for (const start of ["", HEAD, HEAD + chunk(STREAMS["anthropic-messages"].frames[0])]) {
+      let closed = false;
+      let asked = false;
+      const running = await behind(t, (socket) => {
+        asked = true;
+        socket.on("close", () => (closed = true));
+        socket.write(start);
+      });
+      const outgoing = request({
+        port: running.port,
+        host: "127.0.0.1",
+        method: "POST",
+        path: "/v1/messages",
+        headers: asking(),
+      });
+      outgoing.on("error", () => {}).end('{"model":"any","stream":true}');
+      if (start === "") await until(() => asked, "the provider to be asked");
+      else await new Promise((resolve) => outgoing.once("response", resolve));
+      if (start.length > HEAD.length) await new Promise((resolve) => setTimeout(resolve, 20));
+      outgoing.destroy();
+      await until(() => closed, "the provider to be told");
+      await until(() => running.log.lines.length > 0, "the log line");
+      t.match(running.log.lines.at(-1)?.fields, { outcome: "aborted" });
+      t.match((await recent(running))[0], {
+        outcome: "aborted",
+        source: start.length > HEAD.length ? "partial" : "none",
+      });
+    }
+  },
+);
+
+t.test("a client that reads slowly holds the provider back instead of filling memory", async (t) => {
+  const piece = chunk(`data: ${"x".repeat(60_000)}\n\n`);
+  let written = 0;
+  const running = await behind(t, async (socket) => {
+    socket.write(HEAD);
+    for (let i = 0; i < 1000 && !socket.destroyed; i++) {
+      written += piece.length;
+      if (!socket.write(piece)) await new Promise((more) => socket.once("drain", more).once("close", more));
+    }
+  });
+  const outgoing = request({
+    port: running.port,
+    host: "127.0.0.1",
+    method: "POST",
+    path: "/v1/chat/completions",
+    headers: asking(),
+  });
+  outgoing.on("error", () => {}).end('{"model":"any","stream":true}');
+  await new Promise((resolve) => outgoing.once("response", (response) => resolve(response.pause())));
+  let before = -1;
+  while (before !== written) {
+    before = written;
+    await new Promise((resolve) => setTimeout(resolve, 150));
+  }
+  t.ok(written < 40_000_000, `${written} bytes were taken from the provider`);
+  outgoing.destroy();
+});
+
+t.test("a silent stream is kept alive with frames that are no content", async (t) => {
+  const upstream = await rawUpstream((socket) => {
+    socket.write(HEAD + chunk(STREAMS["anthropic-messages"].frames[0]));
+    setTimeout(() => socket.write(`${chunk(STREAMS["anthropic-messages"].frames[1])}0\r\n\r\n`), 1300);
+  });
+  t.teardown(() => upstream.close());
+  const running = await startGateway(
+    t,
+    `providers: { up: { url: "${upstream.origin.origin}/v1", speaks: [anthropic-messages] } }\nmodels: { any: { targets: [up:any] } }\nplugins: { sse: { ping: 1 } }\n`,
+  );
+  const { body, whole } = await ask(running, "/v1/messages");
+  const [first, last] = STREAMS["anthropic-messages"].frames;
+  t.equal(body, `${first}event: ping\ndata: {"type": "ping"}\n\n${last}`);
+  t.ok(whole);
+});

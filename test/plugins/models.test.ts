@@ -1,0 +1,113 @@
+import t from "tap";
+import { asking, KEY, startGateway } from "../support/gateway.ts";
+import { httpUpstream } from "../support/upstream.ts";
+
+const YAML = `providers: { demo: { url: "demo:" } }
+models:
+  acme/sage: { name: Acme Sage, aliases: [sage, "sage-haiku-*"], context: 400k, can: [tools, vision], price: { input: 0.25, output: 2 }, targets: [demo:echo] }
+  echo: { targets: [demo:echo] }
+`;
+
+t.test("one list is readable for OpenAI, Anthropic and OpenRouter-style clients", async (t) => {
+  const { url } = await startGateway(t, YAML);
+  for (const path of [
+    "/v1/models",
+    "/v1/models?limit=1000",
+    "/v1/models?client_version=0.169.0",
+    "/models",
+    "/v1/models/",
+  ]) {
+    const body = (await (await fetch(url + path, { headers: asking() })).json()) as { data: unknown[] };
+    t.match(body, { object: "list", has_more: false, first_id: "acme/sage", last_id: "echo" }, path);
+    t.match(body.data[0], {
+      id: "acme/sage",
+      object: "model",
+      type: "model",
+      display_name: "Acme Sage",
+      owned_by: "acme",
+      context_length: 400_000,
+      pricing: { prompt: "0.00000025", completion: "0.000002" },
+    });
+  }
+});
+
+t.test("a Gemini client gets Gemini's shape, on its own path and on the shared one", async (t) => {
+  const { url } = await startGateway(t, YAML);
+  for (const path of ["/v1beta/models", "/v1/models?pageSize=50"]) {
+    const response = await fetch(url + path, { headers: { "x-goog-api-key": KEY } });
+    t.match(
+      await response.json(),
+      { models: [{ name: "models/acme/sage", inputTokenLimit: 400_000 }, { name: "models/echo" }] },
+      path,
+    );
+  }
+});
+
+t.test("one model is found by an id with slashes, raw or escaped", async (t) => {
+  const { url } = await startGateway(t, YAML);
+  for (const path of ["/v1/models/acme/sage", "/v1/models/acme%2Fsage", "/v1/models/sage"])
+    t.match(await (await fetch(url + path, { headers: asking() })).json(), { id: "acme/sage" }, path);
+  const missing = await fetch(`${url}/v1/models/acme/sagee`, { headers: asking() });
+  t.equal(missing.status, 404);
+  t.match(await missing.json(), { error: { message: /Did you mean "acme\/sage"/ } });
+});
+
+t.test("an unknown model is a 404 that suggests near names", async (t) => {
+  const { url } = await startGateway(t, YAML);
+  const response = await fetch(`${url}/v1/chat/completions`, {
+    method: "POST",
+    headers: asking(),
+    body: '{"model":"ehco"}',
+  });
+  t.equal(response.status, 404);
+  t.equal(response.headers.get("x-should-retry"), "false");
+  t.match(await response.json(), {
+    error: {
+      code: "model_not_found",
+      param: "model",
+      message: /No model "ehco"\. Did you mean "echo"\? This key may use 2 models/,
+    },
+  });
+});
+
+t.test("weights share the requests out, and a fallback model's targets come last", async (t) => {
+  const seen: string[] = [];
+  const upstream = await httpUpstream(({ body }, reply) => {
+    seen.push((JSON.parse(body.toString()) as { model: string }).model);
+    reply.writeHead(503).end();
+  });
+  t.teardown(() => upstream.close());
+  const { url } = await startGateway(
+    t,
+    `providers: { up: { url: "${upstream.origin.origin}/v1", speaks: [openai-chat] } }
+models:
+  m: { targets: [{ to: up:a, weight: 3 }, { to: up:b, weight: 1 }], fallback: [spare] }
+  spare: { targets: [up:c] }
+`,
+  );
+  const firsts: string[] = [];
+  for (let i = 0; i < 60; i++) {
+    seen.length = 0;
+    await (
+      await fetch(`${url}/v1/chat/completions`, { method: "POST", headers: asking(), body: '{"model":"m"}' })
+    ).text();
+    t.same([...seen].sort(), ["a", "b", "c"]);
+    t.equal(seen.at(-1), "c");
+    firsts.push(seen[0] as string);
+  }
+  t.ok(firsts.includes("a") && firsts.includes("b"), "both are first now and then");
+});
+
+t.test("a model whose providers are all off is a 503 that says why", async (t) => {
+  const { url } = await startGateway(
+    t,
+    'providers: { demo: { url: "demo:" }, v: { url: "https://vendor.test/v1", credential: $UNSET_KEY, speaks: [openai-chat] } }\nmodels: { echo: { targets: [demo:echo] }, m: { targets: [v:m] } }\n',
+  );
+  const response = await fetch(`${url}/v1/chat/completions`, {
+    method: "POST",
+    headers: asking(),
+    body: '{"model":"m"}',
+  });
+  t.equal(response.status, 503);
+  t.match(await response.json(), { error: { message: /switched on/ } });
+});

@@ -1,0 +1,106 @@
+import t, { type Test } from "tap";
+import { asking, startGateway } from "../support/gateway.ts";
+import { httpUpstream } from "../support/upstream.ts";
+
+const DELTA =
+  'data: {"id":"c","object":"chat.completion.chunk","choices":[{"index":0,"delta":{"content":"Hi"},"finish_reason":"stop"}]}\n\n';
+const USAGE =
+  'data: {"id":"c","object":"chat.completion.chunk","choices":[],"usage":{"prompt_tokens":3,"completion_tokens":2,"total_tokens":5}}\n\n';
+const DONE = "data: [DONE]\n\n";
+
+async function streaming(t: Test) {
+  const upstream = await httpUpstream((_, reply) =>
+    reply.writeHead(200, { "content-type": "text/event-stream" }).end(DELTA + USAGE + DONE),
+  );
+  t.teardown(() => upstream.close());
+  const running = await startGateway(
+    t,
+    `providers: { up: { url: "${upstream.origin.origin}/v1", speaks: [openai-chat] } }\nmodels: { m: { targets: [up:x] } }\n`,
+  );
+  const ask = async (body: string) =>
+    (await fetch(`${running.url}/v1/chat/completions`, { method: "POST", headers: asking(), body })).text();
+  const sent = () => upstream.seen.at(-1)?.body.toString();
+  const row = async () => {
+    await running.gateway.stores.ledger.flush();
+    return (await running.gateway.stores.ledger.recent(1))[0];
+  };
+  return { ask, sent, row };
+}
+
+t.test(
+  "usage is asked for where the client did not, and the chunk that only exists because of that is hidden",
+  async (t) => {
+    const { ask, sent, row } = await streaming(t);
+    t.equal(await ask('{"model":"m","stream":true}'), DELTA + DONE);
+    t.equal(sent(), '{"stream_options":{"include_usage":true},"model":"x","stream":true}');
+    t.match(await row(), { usage: { in: { total: 3 }, out: { total: 2 } }, source: "reported" });
+  },
+);
+
+t.test("a client's other stream options are kept", async (t) => {
+  const { ask, sent } = await streaming(t);
+  t.equal(await ask('{"model":"m","stream":true,"stream_options":{"include_obfuscation":false}}'), DELTA + DONE);
+  t.same(JSON.parse(sent() as string).stream_options, { include_obfuscation: false, include_usage: true });
+});
+
+t.test("a client that asked for usage gets it, and its body is not touched but for the model", async (t) => {
+  const { ask, sent } = await streaming(t);
+  const body = '{ "stream" : true, "model":"m", "stream_options": { "include_usage": true } }';
+  t.equal(await ask(body), DELTA + USAGE + DONE);
+  t.equal(sent(), body.replace('"m"', '"x"'));
+});
+
+t.test("a model that no provider speaks this protocol for is a 400 that names the protocols it has", async (t) => {
+  const { url } = await startGateway(
+    t,
+    'providers: { up: { url: "http://127.0.0.1:9/v1", speaks: [openai-chat] } }\nmodels: { m: { targets: [up:x] } }\n',
+  );
+  const response = await fetch(`${url}/v1/messages`, { method: "POST", headers: asking(), body: '{"model":"m"}' });
+  t.equal(response.status, 400);
+  t.match(await response.json(), {
+    type: "error",
+    error: { type: "invalid_request_error", message: /anthropic-messages.*speak openai-chat/s },
+  });
+});
+
+t.test("a page of a proxy in between becomes an error of the client's protocol, with its status", async (t) => {
+  const upstream = await httpUpstream((_, reply) =>
+    reply.writeHead(502, { "content-type": "text/html" }).end("<html>Bad gateway</html>"),
+  );
+  t.teardown(() => upstream.close());
+  const { url } = await startGateway(
+    t,
+    `providers: { up: { url: "${upstream.origin.origin}/v1", speaks: [anthropic-messages] } }\nmodels: { m: { targets: [up:x] } }\n`,
+  );
+  const response = await fetch(`${url}/v1/messages`, { method: "POST", headers: asking(), body: '{"model":"m"}' });
+  t.equal(response.status, 502);
+  t.match(await response.json(), { type: "error", error: { type: "api_error" } });
+});
+
+t.test("a form streams through with only its model changed", async (t) => {
+  const upstream = await httpUpstream((_, reply) =>
+    reply.writeHead(200, { "content-type": "application/json" }).end('{"created":1,"data":[]}'),
+  );
+  t.teardown(() => upstream.close());
+  const { url } = await startGateway(
+    t,
+    `providers: { up: { url: "${upstream.origin.origin}/v1", speaks: [openai-images] } }\nmodels: { m: { targets: [up:vendor-image-model] } }\n`,
+  );
+  const picture = Buffer.alloc(300_000, 7);
+  for (const order of [
+    ["model", "image"],
+    ["image", "model"],
+  ]) {
+    const form = new FormData();
+    for (const name of order)
+      name === "model" ? form.append("model", "m") : form.append("image", new Blob([picture]), "a.png");
+    const { authorization } = asking() as { authorization: string };
+    const response = await fetch(`${url}/v1/images/edits`, { method: "POST", headers: { authorization }, body: form });
+    t.equal(response.status, 200);
+    const { rawHeaders, body } = upstream.seen.at(-1) as (typeof upstream.seen)[number];
+    const type = rawHeaders[rawHeaders.findIndex((name) => /^content-type$/i.test(name)) + 1] as string;
+    const received = await new Response(body, { headers: { "content-type": type } }).formData();
+    t.equal(received.get("model"), "vendor-image-model");
+    t.ok(picture.equals(Buffer.from(await (received.get("image") as File).arrayBuffer())));
+  }
+});
