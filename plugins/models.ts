@@ -2,13 +2,17 @@ import {
   type Answer,
   type Exchange,
   GatewayError,
+  type Head,
   type ListedModel,
   Marketplace,
   type Model,
   type Plugin,
+  type Stage,
   type Target,
 } from "model-gateway";
 import { injectable } from "tsyringe";
+import { keeper, placeOf, remembering } from "./models/kept.ts";
+import { chanceOf } from "./models/session.ts";
 
 /** Turns the name a client asks for into targets, and lists the names it may ask for. */
 @injectable()
@@ -18,18 +22,28 @@ export default class Models implements Plugin {
   constructor(private readonly marketplace: Marketplace) {}
 
   route(exchange: Exchange): void {
-    const { asked, caller } = exchange;
+    const { asked, caller, operation } = exchange;
+    if (operation.kept !== undefined) {
+      this.back(operation.kept, exchange);
+      return;
+    }
     if (asked === undefined)
       throw new GatewayError("invalid_field", { message: "The request names no model.", param: "model" });
     const model = this.marketplace.find(asked, caller);
     if (!model) throw this.unknown(asked, exchange);
     exchange.model = model;
-    exchange.targets = [model, ...this.fallbacks(model, exchange)].flatMap((each) => ordered(each.targets));
+    const targets = [model, ...this.fallbacks(model, exchange)].flatMap((each) => ordered(each.targets, exchange));
+    const keeps = keeper(exchange);
+    exchange.targets = keeps === undefined ? targets : targets.toSorted((a, b) => at(a, keeps) - at(b, keeps));
     if (exchange.targets.length === 0)
       throw new GatewayError("no_target", {
         message: `No provider of the model "${model.id}" is switched on.`,
         hint: "Its providers want credentials: see the gateway's start-up message.",
       });
+  }
+
+  response(exchange: Exchange, head: Head): Stage | undefined {
+    return head.status < 300 ? remembering(exchange) : undefined;
   }
 
   /** `GET /v1/models`, `GET /v1/models/{id}` (an id may hold slashes) and the same in a protocol's own shape. */
@@ -45,6 +59,16 @@ export default class Models implements Plugin {
     if (!model) throw this.unknown(asked, exchange);
     const one = listed(model);
     return { status: 200, body: JSON.stringify(protocol.listing ? protocol.listing.one(one) : entry(one)) };
+  }
+
+  /** A kept answer is where it was made. */
+  private back(id: string, exchange: Exchange): void {
+    const place = placeOf(id, exchange.caller);
+    const model = place && this.marketplace.find(place.model, exchange.caller);
+    const target = model?.targets.find(({ provider }) => provider.name === place?.provider);
+    if (!model || !target) throw new GatewayError("answer_not_found");
+    exchange.model = model;
+    exchange.targets = [target];
   }
 
   private fallbacks(model: Model, exchange: Exchange): Model[] {
@@ -65,10 +89,12 @@ export default class Models implements Plugin {
   }
 }
 
-/** The first by weighted chance, the others behind it, heaviest first. */
-function ordered(targets: readonly Target[]): Target[] {
+const at = ({ provider }: Target, name: string): number => (provider.name === name ? 0 : 1);
+
+/** The first by weighted chance, the same one all through a session; the others behind it, heaviest first. */
+function ordered(targets: readonly Target[], exchange: Exchange): Target[] {
   if (targets.length < 2) return [...targets];
-  const point = Math.random() * targets.reduce((sum, target) => sum + target.weight, 0);
+  const point = chanceOf(exchange) * targets.reduce((sum, target) => sum + target.weight, 0);
   let passed = 0;
   const first = targets.find((target) => {
     passed += target.weight;

@@ -1,4 +1,5 @@
 import {
+  type Attempt,
   cost,
   type Exchange,
   type Head,
@@ -10,6 +11,9 @@ import {
   type Usage,
 } from "model-gateway";
 import { injectable } from "tsyringe";
+
+/** Bytes of an answer up to which parsing it costs less than scanning it. */
+const SMALL = 4096;
 
 /** Reads what an answer says of its tokens, without touching it, and writes one ledger entry for each exchange. */
 @injectable()
@@ -36,19 +40,32 @@ function streamed(exchange: Exchange): Stage {
   };
 }
 
-/** Scans the body as it passes and keeps only the members that hold usage. */
+/** Parses a small body, scans a larger one as it passes and keeps only the members that hold usage. */
 function whole(exchange: Exchange): Stage {
   const { protocol } = exchange;
-  let scanner: Scanner | undefined = new Scanner({ capture: protocol.usageMembers, duplicates: "allow" });
-  return (frame) => {
+  let first: Buffer | undefined;
+  let scanner: Scanner | undefined;
+  return ({ kind, bytes }) => {
     try {
-      if (frame.kind !== "end") scanner?.push(frame.bytes);
-      else if (scanner) exchange.usage = usageIn(scanner, exchange);
+      if (kind === "end") {
+        exchange.usage = scanner ? usageIn(scanner, exchange) : first && protocol.usage(JSON.parse(first.toString()));
+      } else if (!first && bytes.length < SMALL) {
+        first = bytes;
+      } else {
+        scanner ??= begun(first, protocol.usageMembers);
+        scanner.push(bytes);
+        first ??= bytes;
+      }
     } catch {
       // Not JSON: no usage to be had, and nothing of ours to judge.
-      scanner = undefined;
     }
   };
+}
+
+function begun(first: Buffer | undefined, capture: readonly string[]): Scanner {
+  const scanner = new Scanner({ capture, duplicates: "allow" });
+  if (first) scanner.push(first);
+  return scanner;
 }
 
 function usageIn(scanner: Scanner, { protocol }: Exchange): Usage | undefined {
@@ -61,26 +78,34 @@ function usageIn(scanner: Scanner, { protocol }: Exchange): Usage | undefined {
 function entry(exchange: Exchange): LedgerEntry {
   const { attempts, usage, model, firstByte, outcome } = exchange;
   const last = attempts.at(-1);
-  return {
+  const entry: LedgerEntry = {
     id: exchange.id,
     time: exchange.time,
     key: exchange.caller?.id ?? "",
     model: model?.id ?? "",
-    target: last ? `${last.target.provider.name}:${last.target.model}` : "",
+    target: last ? nameOf(last) : "",
     protocol: exchange.protocol.name,
     operation: exchange.operation.name,
     status: exchange.status,
     outcome,
     streaming: exchange.streaming,
-    attempts: attempts.map(({ target, status, error, startedAt }) => ({
-      target: `${target.provider.name}:${target.model}`,
-      startedAt: Math.round(startedAt),
-      ...(status === undefined ? {} : { status }),
-      ...(error === undefined ? {} : { error: error.code }),
-    })),
+    attempts: attempts.map(tried),
     duration: Math.round(exchange.elapsed),
     source: usage ? (outcome === "completed" ? "reported" : "partial") : "none",
-    ...(firstByte === undefined ? {} : { firstByte: Math.round(firstByte) }),
-    ...(usage ? { usage, cost: cost(usage, model?.price ?? {}) } : {}),
   };
+  if (firstByte !== undefined) entry.firstByte = Math.round(firstByte);
+  if (usage) {
+    entry.usage = usage;
+    entry.cost = cost(usage, model?.price ?? {});
+  }
+  return entry;
 }
+
+function tried(attempt: Attempt): LedgerEntry["attempts"][number] {
+  const one: LedgerEntry["attempts"][number] = { target: nameOf(attempt), startedAt: Math.round(attempt.startedAt) };
+  if (attempt.status !== undefined) one.status = attempt.status;
+  if (attempt.error) one.error = attempt.error.code;
+  return one;
+}
+
+const nameOf = ({ target }: Attempt): string => `${target.provider.name}:${target.model}`;

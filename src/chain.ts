@@ -68,7 +68,8 @@ export class Chain {
     let first: GatewayError | undefined;
     for (const { origin, run } of this.steps.done) {
       try {
-        await (run as (exchange: Exchange) => Later<void>)(exchange);
+        const later = (run as Run)(exchange);
+        if (later) await later;
       } catch (thrown) {
         first ??= blame(thrown, origin);
       }
@@ -77,23 +78,25 @@ export class Chain {
   }
 
   /** Runs a phase without a promise as long as no plugin gives one. */
-  private through(phase: Phase, ...parts: unknown[]): Later<void> {
-    return onward(this.steps[phase] as Step<(...parts: unknown[]) => Later<void>>[], 0, parts);
+  private through(phase: Phase, exchange: Exchange, attempt?: Attempt): Later<void> {
+    return onward(this.steps[phase] as Step<Run>[], 0, exchange, attempt);
   }
 }
 
-function onward(steps: Step<(...parts: unknown[]) => Later<void>>[], from: number, parts: unknown[]): Later<void> {
+type Run = (exchange: Exchange, attempt?: Attempt) => Later<void>;
+
+function onward(steps: readonly Step<Run>[], from: number, exchange: Exchange, attempt?: Attempt): Later<void> {
   for (let i = from; i < steps.length; i++) {
-    const { origin, run } = steps[i] as Step<(...parts: unknown[]) => Later<void>>;
+    const { origin, run } = steps[i] as Step<Run>;
     let later: Later<void>;
     try {
-      later = run(...parts);
+      later = run(exchange, attempt);
     } catch (thrown) {
       throw blame(thrown, origin);
     }
     if (later instanceof Promise)
       return later.then(
-        () => onward(steps, i + 1, parts),
+        () => onward(steps, i + 1, exchange, attempt),
         (thrown) => Promise.reject(blame(thrown, origin)),
       );
   }

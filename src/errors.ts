@@ -87,6 +87,12 @@ export const REFUSALS = {
   invalid_field: refuse(400, "invalid", "A field of the request has a wrong value."),
   foreign_field: refuse(400, "invalid", "The request carries a field of another aggregation service.", "Remove it."),
   model_not_found: refuse(404, "not_found", "No such model.", "GET /v1/models lists the models this key may use."),
+  answer_not_found: refuse(
+    404,
+    "not_found",
+    "No answer of this id is kept for this key.",
+    "It can be asked for with the key it was made with, as long as the gateway runs; do not send store: false.",
+  ),
   not_served: refuse(400, "invalid", "No provider of this model speaks the protocol of this path."),
   no_target: refuse(503, "overloaded", "No provider of this model is available at the moment.", undefined, true),
   upstream_unreachable: refuse(502, "upstream", "The provider could not be reached.", undefined, true),

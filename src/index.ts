@@ -36,6 +36,7 @@ export type {
   DemoRequest,
   Ending,
   IncludeUsage,
+  Kept,
   ListedModel,
   Listing,
   Located,

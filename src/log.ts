@@ -14,12 +14,18 @@ export abstract class Log {
 export class PinoLog extends Log {
   private readonly lines: Logger;
 
-  constructor(level = "info", fd = 1) {
+  /** @param fd where lines go; 1 is the standard output. */
+  constructor(fd = 1) {
     super();
     this.lines = pino(
-      { level, base: null, timestamp: pino.stdTimeFunctions.isoTime },
-      pino.destination({ fd, sync: false, minLength: 4096, periodicFlush: 100 }),
+      { base: null, timestamp: pino.stdTimeFunctions.isoTime },
+      pino.destination({ fd, sync: false, minLength: 16_000, periodicFlush: 100 }),
     );
+  }
+
+  /** The least serious lines that are written. */
+  set level(level: string) {
+    this.lines.level = level;
   }
 
   debug(fields: object, message: string): void {

@@ -3,23 +3,23 @@ import type { Caller, Model } from "./exchange.ts";
 /** The list of models that clients may name. */
 export class Marketplace {
   private readonly byName = new Map<string, Model>();
-  /** Aliases that end in `*`, longest first. */
-  private readonly byPrefix: { prefix: string; model: Model }[] = [];
+  /** Aliases with a `*`, which stands for any text; the one with most letters first. */
+  private readonly byPattern: { pattern: RegExp; length: number; model: Model }[] = [];
 
   constructor(readonly models: readonly Model[]) {
     for (const model of models) {
       this.byName.set(model.id, model);
       for (const alias of model.aliases) {
-        if (alias.endsWith("*")) this.byPrefix.push({ prefix: alias.slice(0, -1), model });
+        if (alias.includes("*")) this.byPattern.push({ pattern: patternOf(alias), length: alias.length, model });
         else this.byName.set(alias, model);
       }
     }
-    this.byPrefix.sort((a, b) => b.prefix.length - a.prefix.length);
+    this.byPattern.sort((a, b) => b.length - a.length);
   }
 
   /** The model of that name or alias, if the caller may use it; a name is matched to the letter. */
   find(name: string, caller?: Caller): Model | undefined {
-    const model = this.byName.get(name) ?? this.byPrefix.find((alias) => name.startsWith(alias.prefix))?.model;
+    const model = this.byName.get(name) ?? this.byPattern.find(({ pattern }) => pattern.test(name))?.model;
     return model && allowed(model, caller) ? model : undefined;
   }
 
@@ -41,6 +41,15 @@ export class Marketplace {
       .map(({ id }) => id);
   }
 }
+
+const patternOf = (alias: string): RegExp =>
+  new RegExp(
+    `^${alias
+      .split("*")
+      .map((text) => text.replace(/[.+?^${}()|[\]\\]/g, "\\$&"))
+      .join(".*")}$`,
+    "s",
+  );
 
 const allowed = (model: Model, caller: Caller | undefined): boolean =>
   !caller?.models || caller.models.includes(model.id);

@@ -24,7 +24,8 @@ export async function live(
   try {
     await chain.access(exchange);
     exchange.body = await receive();
-    exchange.asked = exchange.pathModel ?? exchange.form?.model ?? readModel(exchange.body);
+    if (exchange.operation.kept === undefined)
+      exchange.asked = exchange.pathModel ?? exchange.form?.model ?? readModel(exchange.body);
     await chain.request(exchange);
     await chain.route(exchange);
     const upstream = await parts.upstreams.reach(exchange, chain);

@@ -33,7 +33,10 @@ export function atMost(part: number | undefined, whole: number | undefined): num
 
 /** The object without the members that are undefined. */
 export function defined<T extends object>(value: T): { [K in keyof T]?: Exclude<T[K], undefined> } {
-  return Object.fromEntries(Object.entries(value).filter(([, member]) => member !== undefined)) as never;
+  const kept: Record<string, unknown> = {};
+  // A loop, because this runs for each answer: entries and their list cost ten times as much.
+  for (const name in value) if (value[name] !== undefined) kept[name] = value[name];
+  return kept as never;
 }
 
 /** All text of a message's content: the content itself, or the `text` of its parts, a line each. */

@@ -8,7 +8,7 @@ import type { HeaderList } from "./wire/headers.ts";
  * its default; `src/` finds the folders by name and knows no vendor.
  */
 export interface Protocol {
-  /** The name used in gateway.yaml, like `openai-chat`; equal to the folder's name. */
+  /** The name used in gateway.yaml, like `acme-chat`; equal to the folder's name. */
   readonly name: string;
   /**
    * The paths it is served on when gateway.yaml has no `paths:` section, like `/v1/messages`. A last segment `*` takes
@@ -58,6 +58,8 @@ export interface Protocol {
   demo(request: DemoRequest): DemoAnswer;
   /** Lists models in this protocol's own shape, where it differs from the shared one. */
   readonly listing?: Listing;
+  /** Answers that the vendor keeps and gives out again; undefined: it keeps none. */
+  readonly kept?: Kept;
 }
 
 /** The query of a request, decoded. */
@@ -79,15 +81,17 @@ export interface Located {
 export interface Operation {
   /** Unique in its protocol, like `messages` or `count_tokens`. */
   readonly name: string;
-  readonly method: "POST" | "GET";
+  readonly method: "POST" | "GET" | "DELETE";
   /** `json`: read whole and scanned. `multipart`: streamed through, only its `model` part is looked at. */
-  readonly body: "json" | "multipart";
+  readonly body: "json" | "multipart" | "none";
   /** Whether answers stream: always, never, or when the body's `stream` member is true. */
   readonly streams: boolean | "asked";
   /** How a stream is framed; `array`: one JSON array, an element a frame. */
   readonly framing: "sse" | "array";
   /** False for operations that generate nothing, like counting tokens: no usage is recorded for them. */
   readonly generates: boolean;
+  /** The id of the kept answer it is about, instead of a model. */
+  readonly kept?: string;
   /** The path below the provider's address, like `/messages`; `model` is the vendor's name, not yet escaped. */
   upstream(model: string): string;
 }
@@ -122,6 +126,18 @@ export interface ListedModel {
   output?: number;
   can: readonly string[];
   price: Price;
+}
+
+/** Answers that a vendor keeps, named by an id of its own. */
+export interface Kept {
+  /** What a request wants of a kept answer: `rest` is the path behind the first of the protocol's paths. */
+  locate(method: string, rest: string): Operation | undefined;
+  /** The id in the first frame, or the first piece, of an answer. */
+  id(first: Frame): string | undefined;
+  /** The top-level request member that names the kept answer a new one goes on from. */
+  readonly continues: string;
+  /** The top-level request member that is false when the answer shall not be kept. */
+  readonly keep: string;
 }
 
 export interface Listing {

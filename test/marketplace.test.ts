@@ -15,7 +15,7 @@ const model = (id: string, ...aliases: string[]): Model => ({
 const market = new Marketplace([
   model("acme/sage", "sage", "sage-haiku-*"),
   model("acme/swift", "sage-haiku-4-*"),
-  model("echo"),
+  model("echo", "sage-*-mini*.", "sage-*-mini-p*"),
 ]);
 const only = (...models: string[]) => ({ id: "k", name: "k", models });
 
@@ -24,6 +24,8 @@ t.test("a name is found to the letter, by id or alias, the longest open alias fi
   t.equal(market.find("sage")?.id, "acme/sage");
   t.equal(market.find("sage-haiku-5")?.id, "acme/sage");
   t.equal(market.find("sage-haiku-4-5")?.id, "acme/swift");
+  t.equal(market.find("sage-1-mini-preview")?.id, "echo");
+  t.equal(market.find("sage-1-mini"), undefined, "a dot in an alias is a dot");
   t.equal(market.find("Sage"), undefined);
   t.equal(market.find("sage "), undefined);
 });

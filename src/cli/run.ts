@@ -19,6 +19,7 @@ export async function run(args: readonly string[], io: Terminal, file: string): 
   let gateway: Gateway;
   try {
     gateway = await Gateway.start({ file, env: io.env, log });
+    log.level = gateway.config.log.level;
   } catch (thrown) {
     io.err(reason(thrown));
     return 1;

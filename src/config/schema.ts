@@ -133,7 +133,7 @@ const Model = z
     description: z.string().describe("One line for the marketplace.").optional(),
     aliases: z
       .array(z.string().min(1, { error: "an alias cannot be empty" }))
-      .describe("Other names that clients may use; one may end in * to take every name that starts so.")
+      .describe("Other names that clients may use; in one, * stands for any text.")
       .default([]),
     created: date().describe("Date that lists of models show, like 2026-01-31.").optional(),
     context: tokens().describe("Tokens that fit in, like 128k.").optional(),

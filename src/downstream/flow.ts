@@ -91,7 +91,8 @@ export class Flow implements Sink {
     const out = this.pass(frames);
     const untouched = out.length === frames.length && out.every((bytes, i) => bytes === frames[i]?.bytes);
     const whole = untouched && frames.reduce((sum, frame) => sum + frame.bytes.length, 0) === chunk.length;
-    return whole && frames[0]?.bytes.buffer === chunk.buffer ? [chunk] : out;
+    const first = frames[0]?.bytes;
+    return whole && first?.buffer === chunk.buffer && first.byteOffset === chunk.byteOffset ? [chunk] : out;
   }
 
   /** What is left of some frames behind the last stage. */

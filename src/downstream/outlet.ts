@@ -10,12 +10,16 @@ const CRLF = Buffer.from("\r\n");
  */
 export class Outlet {
   private direct = false;
+  private streaming = false;
+  /** The piece of a whole answer that leaves with its end, or when another follows: one write for a small answer. */
+  private held: Buffer | undefined;
 
   constructor(readonly response: ServerResponse) {}
 
   /** @param lines name, value, name, value, … @param streaming send the head at once. */
   head(status: number, lines: string[], streaming: boolean): void {
     this.response.writeHead(status, lines);
+    this.streaming = streaming;
     if (!streaming) return;
     this.response.flushHeaders();
     // Without a socket (an answer queued behind a pipelined one) node keeps what is written until its turn comes.
@@ -45,19 +49,24 @@ export class Outlet {
   }
 
   end(): void {
-    this.response.end();
+    this.response.end(this.held);
   }
 
   /** Sends what was written, then closes the connection without ending the answer: the client sees that it is not whole. */
   cut(): void {
     const { socket } = this.response;
+    if (this.held) this.response.write(this.held);
     if (socket) socket.destroySoon();
     else this.response.destroy();
   }
 
   private queue(pieces: readonly Buffer[]): boolean {
     let more = true;
-    for (const piece of pieces) more = this.response.write(piece);
+    for (const piece of pieces) {
+      const ready = this.streaming ? piece : this.held;
+      if (!this.streaming) this.held = piece;
+      if (ready) more = this.response.write(ready);
+    }
     return more;
   }
 }

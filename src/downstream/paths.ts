@@ -45,6 +45,8 @@ const SERVED: Operation = {
 export class Paths {
   private readonly exact = new Map<string, Mount[]>();
   private readonly open: Mount[] = [];
+  /** Below these are the answers that a vendor keeps. */
+  private readonly keeping: readonly Mount[];
   private readonly segments: readonly string[];
   private readonly common: Protocol;
 
@@ -57,6 +59,7 @@ export class Paths {
       else this.exact.set(mount.pattern, [...(this.exact.get(mount.pattern) ?? []), mount]);
     }
     this.open.sort((a, b) => b.pattern.length - a.pattern.length);
+    this.keeping = mounts.filter(({ protocol, pattern, as = pattern }) => protocol?.kept && protocol.paths[0] === as);
     const first = mounts
       .map((mount) => mount.pattern.split("/")[1] as string)
       .filter((segment) => /^v\d/.test(segment));
@@ -111,6 +114,11 @@ export class Paths {
       const { operation, model } = located;
       return { chain, protocol, operation, path, ...(model === undefined ? {} : { pathModel: model }) };
     }
+    for (const { pattern, protocol, chain } of this.keeping) {
+      if (!protocol || !path.startsWith(`${pattern}/`)) continue;
+      const operation = protocol.kept?.locate(method, path.slice(pattern.length + 1));
+      if (operation) return { chain, protocol, operation, path };
+    }
     return undefined;
   }
 
@@ -149,6 +157,6 @@ export class Paths {
   }
 
   private advice(): string {
-    return `with /${this.segments[0] ?? ""} (most OpenAI-style clients) or without it (clients that add it themselves)`;
+    return `with /${this.segments[0] ?? ""} (most client libraries) or without it (clients that add it themselves)`;
   }
 }

@@ -29,6 +29,7 @@ export function receiver(
   waiting: boolean,
 ): Receive {
   return async () => {
+    if (exchange.operation.body === "none") return Body.empty;
     if (waiting) response.writeContinue();
     if (exchange.operation.body === "json") return readBody(request, limits, { json: true });
     exchange.form = await readForm(request, limits);

@@ -7,8 +7,11 @@ import type { Reached } from "../upstream/attempts.ts";
 import { Flow } from "./flow.ts";
 import { Outlet } from "./outlet.ts";
 
-/** Bytes of an unread request body that are read and thrown away, so that a refusal reaches a client that still sends. */
-const DRAIN_LIMIT = 64 * 1024 * 1024;
+/**
+ * How much of an unread request body is read and thrown away, in bytes and milliseconds: a connection that is closed while
+ * its client still sends is reset, and the refusal is lost on its way (RFC 9112 §9.6).
+ */
+const LINGER = { bytes: 64 * 1024 * 1024, time: 30_000 };
 
 /** Answers one exchange, once, in the client's own protocol. */
 export class Reply {
@@ -92,20 +95,28 @@ export function refuse(
   ];
   if (!error.retry) lines.push("x-should-retry", "false");
   if (error.retryAfter !== undefined) lines.push("retry-after", String(Math.ceil(error.retryAfter)));
-  // Framing that is in doubt must not carry a second request.
-  if (error.code === "bad_request" || error.code === "headers_too_large") lines.push("connection", "close");
-  drain(request);
-  response.writeHead(error.status, lines).end(body);
+  // A second request must not follow framing that is in doubt, nor a body of which nobody knows whether it will come.
+  const waiting = request.headers.expect !== undefined && !request.complete;
+  if (waiting || error.code === "bad_request" || error.code === "headers_too_large") lines.push("connection", "close");
+  response.writeHead(error.status, lines);
+  if (request.complete || request.destroyed) response.end(body);
+  else linger(request, response, body);
 }
 
-function drain(request: IncomingMessage): void {
-  if (request.readableEnded || request.destroyed) return;
-  let left = DRAIN_LIMIT;
+/** Answers at once, and ends the answer, which may close the connection, when the client has sent all of its request. */
+function linger(request: IncomingMessage, response: ServerResponse, body: Buffer): void {
+  response.write(body);
+  let left = LINGER.bytes;
+  const limit = setTimeout(() => request.destroy(), LINGER.time);
   request.on("data", (piece: Buffer) => {
     left -= piece.length;
     if (left < 0) request.destroy();
   });
   request.on("error", () => {});
+  request.once("close", () => {
+    clearTimeout(limit);
+    response.end();
+  });
   request.resume();
 }
 

@@ -29,6 +29,8 @@ const TIMES: ServerTimes = { keepAlive: 75_000, head: 10_000 };
 export class Downstream {
   private readonly server: Server;
   private readonly open = new Set<Exchange>();
+  /** What each connection was last asked. */
+  private readonly last = new WeakMap<Socket, ServerResponse>();
 
   /** @param current the generation that new requests belong to. */
   constructor(
@@ -92,6 +94,9 @@ export class Downstream {
     const generation = this.current();
     const [raw = "", text = ""] = split(request.url ?? "");
     const headers = new HeaderList(request.rawHeaders.slice());
+    this.last.set(request.socket, response);
+    // Whatever followed an upgrade in the same packet is lost in node's parser: nothing more may be read behind it.
+    if (request.headers.upgrade !== undefined) response.shouldKeepAlive = false;
     try {
       guard(request);
       if (GREETINGS.has(raw) && (request.method === "GET" || request.method === "HEAD")) {
@@ -164,23 +169,49 @@ export class Downstream {
 
   /** What node's parser refused; nobody can say in which dialect, so plain JSON that all of them have in common. */
   private malformed(error: NodeJS.ErrnoException, socket: Socket): void {
+    const last = this.last.get(socket);
     if (error.code === "ECONNRESET" || !socket.writable) {
       socket.destroy();
       return;
     }
-    const code =
-      error.code === "HPE_HEADER_OVERFLOW"
-        ? "headers_too_large"
-        : error.code === "ERR_HTTP_REQUEST_TIMEOUT"
-          ? "body_timeout"
-          : "bad_request";
-    const refusal = new GatewayError(code);
-    const body = this.current().common.error(refusal, newId(Date.now()));
-    socket.end(
-      `HTTP/1.1 ${refusal.status} ${STATUS_CODES[refusal.status]}\r\ncontent-type: application/json\r\nx-should-retry: false\r\nconnection: close\r\ncontent-length: ${Buffer.byteLength(body)}\r\n\r\n${body}`,
-    );
+    if (last && !mayRefuse(last)) {
+      socket.destroySoon();
+      return;
+    }
+    const { common, log } = this.current();
+    const id = newId(Date.now());
+    const refusal = faultOf(error, last);
+    const body = common.error(refusal, id);
+    const lines = [
+      `HTTP/1.1 ${refusal.status} ${STATUS_CODES[refusal.status]}`,
+      "content-type: application/json",
+      `x-request-id: ${id}`,
+      "x-should-retry: false",
+      "connection: close",
+      `content-length: ${Buffer.byteLength(body)}`,
+    ];
+    socket.end(`${lines.join("\r\n")}\r\n\r\n${body}`);
     socket.destroySoon();
+    log.info({ id, status: refusal.status, error: { code: refusal.code, cause: error.code } }, "refused");
   }
+}
+
+/**
+ * Whether a refusal may be written to a connection: not inside an answer on its way, nor before its turn, where it would
+ * be read as part of that answer or as another one.
+ */
+const mayRefuse = (last: ServerResponse): boolean =>
+  last.headersSent ? last.req.complete && last.writableFinished : last.socket !== null;
+
+/** @param last what the connection was asked before. */
+function faultOf({ code }: NodeJS.ErrnoException, last: ServerResponse | undefined): GatewayError {
+  if (code === "HPE_HEADER_OVERFLOW") return new GatewayError("headers_too_large");
+  if (code === "ERR_HTTP_REQUEST_TIMEOUT") return new GatewayError("body_timeout");
+  const longer = last?.req.complete && !last.headersSent;
+  return new GatewayError(
+    "bad_request",
+    longer ? { hint: "The body is longer than content-length says: count bytes, not characters." } : {},
+  );
 }
 
 function split(target: string): [string, string] {

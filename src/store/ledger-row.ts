@@ -3,54 +3,71 @@ import type { Outcome } from "../exchange.ts";
 import type { Usage } from "../usage.ts";
 import type { LedgerEntry } from "./ledger.ts";
 
-/** Columns of the table `usage`, in the order of a row's values. */
-export const COLUMNS = [
-  ...["id", "time", "key", "model", "target", "protocol", "operation", "status", "outcome", "streaming", "attempts"],
-  ...["first_byte", "duration", "source", "cost", "tokens_in", "cached", "tokens_out", "reasoning", "detail"],
+/** Columns of the table `usage_kind` that tell what many exchanges have in common. */
+export const KIND = [
+  ...["key", "model", "target", "protocol", "operation", "status", "outcome", "streaming", "source"],
 ] as const;
 
-/** What is bound to an insert, in the order of `COLUMNS`. */
-export type Row = readonly SQLInputValue[];
+/** Columns of the table `usage` besides `kind`. */
+export const COLUMNS = [
+  ...["id", "time", "attempts", "first_byte", "duration", "cost", "tokens_in", "cached", "tokens_out", "reasoning"],
+  "detail",
+] as const;
 
-const ATTEMPTS = 10;
-const DETAIL = 19;
+type Column = (typeof KIND)[number] | (typeof COLUMNS)[number];
 
-/** A row of an entry as it is now. Numbers that are none become null, so that no entry is refused for one of them. */
+/** What is bound to inserts, in the order of `KIND` and of `COLUMNS`. */
+export interface Row {
+  kind: readonly SQLInputValue[];
+  values: readonly SQLInputValue[];
+}
+
+/**
+ * A row of an entry as it is now. Numbers that are none become null, so that no entry is refused for one of them. Runs
+ * once for each exchange while others wait: a usual entry makes no text.
+ */
 export function rowOf(entry: LedgerEntry): Row {
   const { usage } = entry;
-  return [
-    entry.id,
-    whole(entry.time),
-    entry.key,
-    entry.model,
-    entry.target,
-    entry.protocol,
-    entry.operation,
-    whole(entry.status),
-    entry.outcome,
-    entry.streaming ? 1 : 0,
-    JSON.stringify(entry.attempts),
-    tenth(entry.firstByte),
-    tenth(entry.duration) ?? 0,
-    entry.source,
-    whole(entry.cost),
-    whole(usage?.in.total),
-    whole(usage?.in.cached),
-    whole(usage?.out.total),
-    whole(usage?.out.reasoning),
-    usage ? detailOf(usage) : null,
-  ];
+  return {
+    kind: [
+      entry.key,
+      entry.model,
+      entry.target,
+      entry.protocol,
+      entry.operation,
+      whole(entry.status),
+      entry.outcome,
+      entry.streaming ? 1 : 0,
+      entry.source,
+    ],
+    values: [
+      entry.id,
+      whole(entry.time),
+      onlyStart(entry) ?? JSON.stringify(entry.attempts),
+      tenth(entry.firstByte),
+      tenth(entry.duration) ?? 0,
+      whole(entry.cost),
+      whole(usage?.in.total),
+      whole(usage?.in.cached),
+      whole(usage?.out.total),
+      whole(usage?.out.reasoning),
+      usage ? detailOf(usage) : null,
+    ],
+  };
 }
+
+const ATTEMPTS = COLUMNS.indexOf("attempts");
+const DETAIL = COLUMNS.indexOf("detail");
 
 /** About the bytes that a waiting row takes. */
-export function size(row: Row): number {
-  return 500 + String(row[ATTEMPTS]).length + (typeof row[DETAIL] === "string" ? row[DETAIL].length : 0);
+export function size({ values }: Row): number {
+  return 500 + length(values[ATTEMPTS]) + length(values[DETAIL]);
 }
 
-/** The entry that a row was made of, except for the vendor's own usage object. */
+/** The entry that a row and its kind were made of, except for the vendor's own usage object. */
 export function entryOf(row: Record<string, SQLOutputValue>): LedgerEntry {
-  const text = (column: (typeof COLUMNS)[number]) => String(row[column]);
-  const number = (column: (typeof COLUMNS)[number]) => (row[column] === null ? undefined : Number(row[column]));
+  const text = (column: Column) => String(row[column]);
+  const number = (column: Column) => (row[column] === null ? undefined : Number(row[column]));
   const entry: LedgerEntry = {
     id: text("id"),
     time: Number(row["time"]),
@@ -62,10 +79,15 @@ export function entryOf(row: Record<string, SQLOutputValue>): LedgerEntry {
     status: Number(row["status"]),
     outcome: text("outcome") as Outcome,
     streaming: row["streaming"] === 1,
-    attempts: JSON.parse(text("attempts")) as LedgerEntry["attempts"],
+    attempts: [],
     duration: Number(row["duration"]),
     source: text("source") as LedgerEntry["source"],
   };
+  const attempts: unknown = JSON.parse(text("attempts"));
+  entry.attempts =
+    typeof attempts === "number"
+      ? [{ target: entry.target, status: entry.status, startedAt: attempts }]
+      : (attempts as LedgerEntry["attempts"]);
   const firstByte = number("first_byte");
   if (firstByte !== undefined) entry.firstByte = firstByte;
   const cost = number("cost");
@@ -79,6 +101,13 @@ export function entryOf(row: Record<string, SQLOutputValue>): LedgerEntry {
     raw: undefined,
   };
   return entry;
+}
+
+/** When the only attempt started that the row itself tells of: most exchanges have one attempt, and it succeeds. */
+function onlyStart({ attempts, target, status }: LedgerEntry): number | undefined {
+  const [only] = attempts;
+  if (only === undefined || attempts.length > 1 || only.error !== undefined || !Number.isFinite(only.startedAt)) return;
+  return only.target === target && only.status === status ? only.startedAt : undefined;
 }
 
 /** The counts without a column of their own, as JSON. */
@@ -109,3 +138,5 @@ function whole(number: number | undefined): number | null {
 function tenth(number: number | undefined): number | null {
   return number === undefined || !Number.isFinite(number) ? null : Math.round(number * 10) / 10;
 }
+
+const length = (value: SQLInputValue | undefined): number => (typeof value === "string" ? value.length : 0);

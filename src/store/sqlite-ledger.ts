@@ -1,10 +1,12 @@
 import type { StatementSync } from "node:sqlite";
 import { Ledger, type LedgerEntry, type LedgerGroup, type LedgerQuery, type LedgerSum } from "./ledger.ts";
+import { Kinds } from "./ledger-kinds.ts";
 import { COLUMNS, entryOf, type Row, rowOf, size } from "./ledger-row.ts";
+import { HOUR, HourSums, SUMMED } from "./ledger-sums.ts";
 import { type Database, sqliteCode } from "./sqlite.ts";
 
-/** Rows in one transaction. */
-const BATCH = 200;
+/** Rows in one transaction: about a millisecond in which nothing else happens. */
+const BATCH = 500;
 /** Milliseconds that a row waits for others at most. */
 const DELAY = 250;
 /** Milliseconds between attempts while the store cannot be written. */
@@ -13,7 +15,6 @@ const LONGEST_DELAY = 10_000;
 const ROWS = 100_000;
 const BYTES = 64 * 1024 * 1024;
 
-const HOUR = 3_600_000;
 /** SQLite's codes for a row that no other attempt will get in: too big, against a constraint, of a wrong type. */
 const BAD_ROW = new Set([18, 19, 20]);
 
@@ -26,14 +27,13 @@ const GROUPS: Record<LedgerGroup, string> = {
 
 /** The ledger in SQLite. Entries wait in memory for a quarter of a second at most, or for a store that is down. */
 export class SqliteLedger extends Ledger {
+  private readonly kinds: Kinds;
   private readonly insert: StatementSync;
-  private readonly newest: StatementSync;
   private readonly sumUp: StatementSync;
   private readonly rows: Row[] = [];
   private bytes = 0;
   private lost = 0;
   private timer: NodeJS.Timeout | undefined;
-  private due = Number.POSITIVE_INFINITY;
   /** Set while the store cannot be written. */
   private outage: { delay: number; lostBefore: number } | undefined;
 
@@ -43,12 +43,12 @@ export class SqliteLedger extends Ledger {
     private readonly warn: (message: string) => void = () => {},
   ) {
     super();
+    this.kinds = new Kinds(database);
     const places = COLUMNS.map(() => "?").join(", ");
     // Not `or ignore`, which would hide rows that are wrong besides those that are there already.
     this.insert = database.prepare(
-      `insert into usage (${COLUMNS.join(", ")}) values (${places}) on conflict (id) do nothing`,
+      `insert into usage (kind, ${COLUMNS.join(", ")}) values (?, ${places}) on conflict (time, id) do nothing`,
     );
-    this.newest = database.prepare("select ifnull(max(rowid), 0) as newest from usage");
     this.sumUp = database.prepare(SUM_UP);
   }
 
@@ -73,7 +73,7 @@ export class SqliteLedger extends Ledger {
       return;
     }
     while (this.rows.length > ROWS || this.bytes > BYTES) this.dropOldest();
-    this.schedule(this.outage?.delay ?? (this.rows.length >= BATCH ? 0 : DELAY));
+    this.timer ??= this.schedule(DELAY);
   }
 
   /** @throws Error when the store cannot be written; the entries stay in memory and are tried again. */
@@ -110,7 +110,7 @@ export class SqliteLedger extends Ledger {
   /** Without the vendors' own usage objects, which are not kept. */
   override async recent(limit: number): Promise<LedgerEntry[]> {
     await this.flush().catch(() => {});
-    const rows = this.database.prepare("select * from usage order by time desc, rowid desc limit ?").all(limit);
+    const rows = this.database.prepare(NEWEST).all(limit);
     return rows.map(entryOf);
   }
 
@@ -123,24 +123,20 @@ export class SqliteLedger extends Ledger {
     clearTimeout(this.timer);
   }
 
-  private schedule(delay: number): void {
-    const due = performance.now() + delay;
-    if (due >= this.due) return;
-    clearTimeout(this.timer);
-    this.due = due;
-    this.timer = setTimeout(() => this.writeSome(), delay).unref();
+  private schedule(delay: number): NodeJS.Timeout {
+    return setTimeout(() => this.writeSome(), delay).unref();
   }
 
   private writeSome(): void {
-    this.due = Number.POSITIVE_INFINITY;
     try {
-      this.write();
+      if (this.rows.length > 0) this.write();
     } catch (error) {
       this.outage ??= this.begin(error);
       this.outage.delay = Math.min(this.outage.delay * 2, LONGEST_DELAY);
     }
-    // One batch at a time: other work goes between them.
-    if (this.rows.length > 0) this.schedule(this.outage?.delay ?? 0);
+    // One batch at a time: other work goes between them. A remnant waits for others.
+    const delay = this.outage?.delay ?? (this.rows.length < BATCH ? DELAY : 0);
+    this.timer = this.rows.length > 0 ? this.schedule(delay) : undefined;
   }
 
   /** Writes a batch of the oldest rows in one transaction; the answer is how many left the queue. */
@@ -149,11 +145,17 @@ export class SqliteLedger extends Ledger {
     let at = -1;
     try {
       this.database.transaction(() => {
-        const newest = Number(this.newest.get()?.["newest"]);
-        for (at = 0; at < batch.length; at++) this.insert.run(...(batch[at] as Row));
-        this.sumUp.run(newest);
+        const sums = new HourSums();
+        for (at = 0; at < batch.length; at++) {
+          const row = batch[at] as Row;
+          const kind = this.kinds.number(row.kind);
+          // A row that was there already changes nothing, and so counts once.
+          if (this.insert.run(kind, ...row.values).changes === 1) sums.add(row, kind);
+        }
+        for (const sum of sums.rows()) this.sumUp.run(...sum);
       });
     } catch (error) {
+      this.kinds.forget();
       const code = sqliteCode(error);
       const bad = at >= 0 && at < batch.length && (code === undefined || BAD_ROW.has(code));
       if (!bad) throw error;
@@ -192,17 +194,16 @@ export class SqliteLedger extends Ledger {
   }
 }
 
-const SUMMED = ["requests", "failed", "unsettled", "tokens_in", "cached", "tokens_out", "reasoning", "cost"];
 const SUMS = SUMMED.map((column) => `ifnull(sum(${column}), 0) as ${column}`).join(", ");
 
-const SINGLE = `key, model, target, 1 as requests, outcome <> 'completed' as failed, source <> 'reported' as unsettled,
-  tokens_in, cached, tokens_out, reasoning, cost from usage`;
-
-/** Adds the rows above a rowid to the sums of their hours. A row written again has no new rowid, and so counts once. */
-const SUM_UP = `insert into usage_hour
-  select hour, key, model, target, ${SUMS} from (select time - time % ${HOUR} as hour, ${SINGLE} where rowid > ?)
-  group by hour, key, model, target
+/** Adds to the sums of an hour. */
+const SUM_UP = `insert into usage_hour (hour, key, model, target, ${SUMMED.join(", ")})
+  values (?, ?, ?, ?, ${SUMMED.map(() => "?").join(", ")})
   on conflict (hour, key, model, target) do update set ${SUMMED.map((name) => `${name} = ${name} + excluded.${name}`).join(", ")}`;
+
+const SINGLE = `key, model, target, 1 as requests, outcome <> 'completed' as failed, source <> 'reported' as unsettled,
+  tokens_in, cached, tokens_out, reasoning, cost from usage join usage_kind on number = kind`;
+const NEWEST = "select * from usage join usage_kind on number = kind order by time desc, usage.rowid desc limit ?";
 
 const ONE_ROW = `select time, ${SINGLE} where time >= ? and time < ?`;
 const ONE_HOUR = `select hour as time, key, model, target, ${SUMMED.join(", ")} from usage_hour where hour >= ? and hour < ?`;

@@ -1,6 +1,6 @@
 import type { Chain } from "../chain.ts";
 import { GatewayError } from "../errors.ts";
-import type { Attempt, Exchange, Head, Target } from "../exchange.ts";
+import type { Attempt, Exchange, Head, Provider, Target } from "../exchange.ts";
 import type { Protocol } from "../protocol.ts";
 import { HeaderList } from "../wire/headers.ts";
 import { splice, splicedLength } from "../wire/splice.ts";
@@ -19,9 +19,9 @@ const RETURNED = [
   "x-should-retry",
 ];
 /** Where providers tell their own id of a request. */
-const REQUEST_IDS = ["x-request-id", "request-id"];
+const REQUEST_IDS = ["x-request-id", "request-id"] as const;
 /** Statuses of an answer that will not change by asking again. */
-const FINAL = new Set([401, 403, 404]);
+const FINAL = new Set([401, 402, 403, 404]);
 
 /** An upstream's answer whose head has been read. */
 export interface Reached {
@@ -31,8 +31,14 @@ export interface Reached {
   destroy(): void;
 }
 
+/** Names of headers that are remembered for a protocol; a client can make up any number. */
+const REMEMBERED = 500;
+
 /** Tries an exchange's targets, best first, until one answers. */
 export class Upstreams {
+  private readonly up = new Map<string, Gate>();
+  private readonly down = new Map<Protocol, Gate>();
+
   constructor(private readonly forward: Forward) {}
 
   /**
@@ -45,14 +51,14 @@ export class Upstreams {
     if (targets.length === 0) throw new GatewayError("no_target");
     for (let i = 0; ; i++) {
       const last = i === targets.length - 1 || exchange.form?.rest !== undefined;
-      const attempt = begin(exchange, targets[i] as Target);
+      const attempt = this.begin(exchange, targets[i] as Target);
       exchange.attempts.push(attempt);
       await chain.send(exchange, attempt);
       try {
         const upstream = await this.forward.send(outgoing(exchange, attempt), exchange);
         attempt.status = upstream.status;
         if (!last && (upstream.status === 429 || upstream.status >= 500)) upstream.destroy();
-        else return reached(upstream, exchange, attempt);
+        else return this.reached(upstream, exchange, attempt);
       } catch (thrown) {
         attempt.error = GatewayError.from(thrown);
         if (last || attempt.error.code !== "upstream_unreachable") throw attempt.error;
@@ -63,21 +69,60 @@ export class Upstreams {
   close(): Promise<void> {
     return this.forward.close();
   }
-}
 
-/** An attempt before any plugin has seen it: the same protocol, the client's words, headers that may go on. */
-function begin(exchange: Exchange, target: Target): Attempt {
-  const { protocol, operation } = exchange;
-  const query = exchange.query.toString();
-  return {
-    target,
-    protocol,
-    method: operation.method,
-    path: `${base(target.provider.url, protocol)}${operation.upstream(target.model)}${query === "" ? "" : `?${query}`}`,
-    headers: forwarded(exchange.headers, protocol, target.provider.forward),
-    edits: [],
-    startedAt: exchange.elapsed,
-  };
+  /** An attempt before any plugin has seen it: the same protocol, the client's words, headers that may go on. */
+  private begin(exchange: Exchange, target: Target): Attempt {
+    const { protocol, operation } = exchange;
+    const query = exchange.query.toString();
+    const headers = exchange.headers.filter(this.upward(protocol, target.provider).passes);
+    for (const [name, value] of protocol.defaults ?? []) if (!headers.has(name)) headers.append(name, value);
+    return {
+      target,
+      protocol,
+      method: operation.method,
+      path: `${base(target.provider.url, protocol)}${operation.upstream(target.model)}${query === "" ? "" : `?${query}`}`,
+      headers,
+      edits: [],
+      startedAt: exchange.elapsed,
+    };
+  }
+
+  private upward(protocol: Protocol, provider: Provider): Gate {
+    const key = `${protocol.name} ${provider.name}`;
+    let gate = this.up.get(key);
+    if (!gate) {
+      gate = new Gate([...FORWARDED, ...protocol.headers, ...provider.forward]);
+      this.up.set(key, gate);
+    }
+    return gate;
+  }
+
+  private downward(protocol: Protocol): Gate {
+    let gate = this.down.get(protocol);
+    if (!gate) {
+      gate = new Gate([...RETURNED, ...(protocol.answerHeaders ?? [])]);
+      this.down.set(protocol, gate);
+    }
+    return gate;
+  }
+
+  private reached(upstream: Upstream, exchange: Exchange, attempt: Attempt): Reached {
+    const { status } = upstream;
+    const received = new HeaderList(upstream.headers);
+    const requestId = received.get(REQUEST_IDS[0]) ?? received.get(REQUEST_IDS[1]);
+    if (requestId !== undefined) attempt.requestId = requestId;
+    const headers = received.filter(this.downward(attempt.protocol).passes);
+    if (FINAL.has(status) && !headers.has("x-should-retry")) headers.append("x-should-retry", "false");
+    const framing = framingOf(status, headers.get("content-type"), exchange);
+    if (framing) headers.delete("content-length");
+    exchange.streaming = framing !== undefined;
+    return {
+      head: { status, headers, framing },
+      read: (sink) => upstream.read(sink),
+      resume: () => upstream.resume(),
+      destroy: () => upstream.destroy(),
+    };
+  }
 }
 
 /** The address's path; a bare origin gets the protocol's usual version segment. */
@@ -85,20 +130,21 @@ function base(url: URL, protocol: Protocol): string {
   return url.pathname === "/" ? protocol.segment : url.pathname;
 }
 
-function forwarded(headers: HeaderList, protocol: Protocol, more: readonly string[]): HeaderList {
-  const kept = new HeaderList();
-  let at = 0;
-  for (const [name] of headers.entries()) {
-    if (FORWARDED.includes(name) || listed(name, protocol.headers) || listed(name, more))
-      kept.append(headers.lines[at] as string, headers.lines[at + 1] as string);
-    at += 2;
-  }
-  for (const [name, value] of protocol.defaults ?? []) if (!kept.has(name)) kept.append(name, value);
-  return kept;
-}
+/** Remembers which headers pass: a few names make up nearly all that come. */
+class Gate {
+  private readonly known = new Map<string, boolean>();
 
-const listed = (name: string, names: readonly string[]): boolean =>
-  names.some((each) => (each.endsWith("*") ? name.startsWith(each.slice(0, -1)) : name === each));
+  /** @param names lower-case names, or prefixes that end in `*`. */
+  constructor(private readonly names: readonly string[]) {}
+
+  readonly passes = (name: string): boolean => {
+    const known = this.known.get(name);
+    if (known !== undefined) return known;
+    const passes = this.names.some((each) => (each.endsWith("*") ? name.startsWith(each.slice(0, -1)) : name === each));
+    if (this.known.size < REMEMBERED) this.known.set(name, passes);
+    return passes;
+  };
+}
 
 function outgoing(exchange: Exchange, attempt: Attempt): Outgoing {
   const { body, form } = exchange;
@@ -120,30 +166,6 @@ function outgoing(exchange: Exchange, attempt: Attempt): Outgoing {
 async function* followed(pieces: readonly Buffer[], rest: AsyncIterable<Buffer>): AsyncGenerator<Buffer> {
   yield* pieces;
   yield* rest;
-}
-
-function reached(upstream: Upstream, exchange: Exchange, attempt: Attempt): Reached {
-  const { protocol } = attempt;
-  const received = new HeaderList(upstream.headers);
-  const requestId = REQUEST_IDS.map((name) => received.get(name)).find((id) => id !== undefined);
-  if (requestId !== undefined) attempt.requestId = requestId;
-  const kept = new HeaderList();
-  let at = 0;
-  for (const [name] of received.entries()) {
-    if (RETURNED.includes(name) || (protocol.answerHeaders && listed(name, protocol.answerHeaders)))
-      kept.append(upstream.headers[at] as string, upstream.headers[at + 1] as string);
-    at += 2;
-  }
-  if (FINAL.has(upstream.status) && !kept.has("x-should-retry")) kept.append("x-should-retry", "false");
-  const framing = framingOf(upstream.status, received.get("content-type"), exchange);
-  if (framing) kept.delete("content-length");
-  exchange.streaming = framing !== undefined;
-  return {
-    head: { status: upstream.status, headers: kept, framing },
-    read: (sink) => upstream.read(sink),
-    resume: () => upstream.resume(),
-    destroy: () => upstream.destroy(),
-  };
 }
 
 function framingOf(status: number, type: string | undefined, exchange: Exchange): Head["framing"] {

@@ -64,7 +64,7 @@ type Pieces = readonly Buffer[];
 const JOIN_LIMIT = 64 * 1024;
 /** An answer that nobody reads yet waits up to this many bytes in memory, then in the provider. */
 const WAITING_LIMIT = 64 * 1024;
-/** A kept connection that dies later than this (ms) after a request was written did not die of old age. */
+/** A kept connection that dies later than this (ms) after a request was written may have died of working on it. */
 const STALE_WITHIN = 1000;
 
 /** Why undici is told to drop a request that was over before it started. */
@@ -82,7 +82,11 @@ export class Dispatch implements Upstream, Dispatcher.DispatchHandler {
   private readonly lane: Lane;
   private controller: Dispatcher.DispatchController | undefined;
   private progress: Progress = "connecting";
+  /** The limit being watched, and when it is passed; one timer serves them all and is moved only when it has run out. */
+  private limit: keyof Timeouts = "connect";
+  private deadline = Number.POSITIVE_INFINITY;
   private timer: NodeJS.Timeout | undefined;
+  private timerAt = Number.POSITIVE_INFINITY;
   private totalTimer: NodeJS.Timeout | undefined;
   private stay: (() => void) | undefined;
 
@@ -137,7 +141,7 @@ export class Dispatch implements Upstream, Dispatcher.DispatchHandler {
   destroy(): void {
     this.sink = undefined;
     this.waiting.length = 0;
-    this.finish(new GatewayError("client_gone"));
+    if (!this.over) this.finish(new GatewayError("client_gone"));
   }
 
   // What undici calls.
@@ -155,7 +159,7 @@ export class Dispatch implements Upstream, Dispatcher.DispatchHandler {
   }
 
   onBodySent(): void {
-    this.timer?.refresh();
+    this.postpone();
   }
 
   onResponseStarted(): void {
@@ -179,7 +183,7 @@ export class Dispatch implements Upstream, Dispatcher.DispatchHandler {
 
   onResponseData(controller: Dispatcher.DispatchController, bytes: Buffer): void {
     if (this.over) return;
-    this.timer?.refresh();
+    this.postpone();
     if (this.sink && !this.held && this.waiting.length === 0) {
       if (this.sink.chunk(bytes)) return;
       this.held = true;
@@ -230,7 +234,7 @@ export class Dispatch implements Upstream, Dispatcher.DispatchHandler {
     return new GatewayError("internal", { message: `The header ${JSON.stringify(name)} cannot be sent upstream.` });
   }
 
-  /** A kept-alive connection turned out closed before it gave a byte: the provider cannot have worked on the request. */
+  /** True when the provider closed a kept connection just as this request was written to it: nobody has worked on it. */
   private isStale(thrown: Error): boolean {
     return (
       this.progress === "waiting" &&
@@ -265,7 +269,7 @@ export class Dispatch implements Upstream, Dispatcher.DispatchHandler {
     if (this.over) {
       this.tell();
     } else {
-      this.timer?.refresh();
+      this.postpone();
       this.controller?.resume();
     }
   }
@@ -277,7 +281,7 @@ export class Dispatch implements Upstream, Dispatcher.DispatchHandler {
     else sink?.end();
   }
 
-  /** Ends the attempt badly. What a provider sent before it broke off is still handed over; our own decisions cut at once. */
+  /** Ends the attempt badly. What came before a provider broke off is still handed over; our own decisions cut at once. */
   private fail(error: GatewayError): void {
     if (this.over) return;
     const { progress } = this;
@@ -307,9 +311,29 @@ export class Dispatch implements Upstream, Dispatcher.DispatchHandler {
 
   /** Replaces the limit that is being watched; total runs beside. */
   private watch(limit: keyof Timeouts): void {
+    this.limit = limit;
+    this.postpone();
+  }
+
+  /** The watched limit starts anew. */
+  private postpone(): void {
+    const ms = this.outgoing.timeouts[this.limit];
+    this.deadline = ms > 0 ? performance.now() + ms : Number.POSITIVE_INFINITY;
+    if (this.deadline < this.timerAt) this.arm();
+  }
+
+  private arm(): void {
     clearTimeout(this.timer);
-    const ms = this.outgoing.timeouts[limit];
-    this.timer = ms > 0 ? setTimeout(expire, ms, this, limit).unref() : undefined;
+    this.timerAt = this.deadline;
+    this.timer = setTimeout(look, Math.max(this.deadline - performance.now(), 0), this).unref();
+  }
+
+  /** Called by the timer only: the deadline may have moved since it was set. */
+  look(): void {
+    this.timerAt = Number.POSITIVE_INFINITY;
+    // Timers may fire up to a millisecond early.
+    if (this.deadline - performance.now() > 1) this.arm();
+    else this.expire(this.limit);
   }
 
   /** Called by timers only. */
@@ -324,11 +348,15 @@ export class Dispatch implements Upstream, Dispatcher.DispatchHandler {
   }
 }
 
+function look(dispatch: Dispatch): void {
+  dispatch.look();
+}
+
 function expire(dispatch: Dispatch, limit: keyof Timeouts): void {
   dispatch.expire(limit);
 }
 
-/** A body in the shape that costs undici least. Pieces and streams that it destroys when the attempt ends are safe to give. */
+/** A body in the shape that costs undici least, and that may be destroyed when the attempt ends. */
 function writable(body: Outgoing["body"]): Buffer | Pieces | Readable | undefined {
   if (body === undefined) return undefined;
   if (isPieces(body)) {

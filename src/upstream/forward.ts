@@ -18,6 +18,7 @@ export class Forward {
 
   constructor(private readonly pools: Pools) {
     this.proxy = createProxyServer({
+      target: TARGET as URL,
       selfHandleResponse: true,
       toProxy: true,
       prependPath: false,
@@ -38,9 +39,9 @@ export class Forward {
       const dispatch = new Dispatch(outgoing, this.pools, accept, refuse);
       const crossing: Crossing = { dispatch, leaving };
       this.proxy.web(
-        new StandIn(outgoing.method, outgoing.path) as unknown as IncomingMessage,
+        REQUEST as unknown as IncomingMessage,
         RESPONSE as unknown as ServerResponse,
-        { target: outgoing.origin, buffer: crossing as unknown as Stream },
+        { buffer: crossing as unknown as Stream },
         (error) => {
           dispatch.destroy();
           refuse(GatewayError.from(error));
@@ -61,18 +62,17 @@ interface Crossing {
   leaving: Leaving;
 }
 
-/** As much of a request as http-proxy-3 looks at. */
-class StandIn {
-  readonly headers = {};
-  readonly httpVersionMajor = 1;
-  constructor(
-    readonly method: string,
-    readonly url: string,
-  ) {}
-  on(): this {
-    return this;
-  }
-}
+/** As much of a request as http-proxy-3 looks at. It holds nothing that goes out: the dispatch has all of that. */
+const REQUEST = { method: "POST", url: "/", headers: {}, httpVersionMajor: 1, on: () => REQUEST };
+
+/** As much of an address as http-proxy-3 looks at; a real URL would be taken apart anew for each request. */
+const TARGET: Partial<URL> = {
+  protocol: "http:",
+  host: "upstream",
+  hostname: "upstream",
+  port: "80",
+  href: "http://upstream/",
+};
 
 /** As much of a response as http-proxy-3 looks at: one to which nothing is left to do. */
 const RESPONSE = { headersSent: true, writableEnded: true };

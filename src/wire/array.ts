@@ -78,7 +78,7 @@ export class ArraySplitter {
     return frames;
   }
 
-  /** The stream has ended. Answers the bytes of an element that is not whole, or of an array that was not closed. */
+  /** The stream has ended. Answers the bytes behind the last whole element, when the closing bracket is not among them. */
   end(): Buffer | undefined {
     return this.rest.take();
   }

@@ -114,3 +114,18 @@ function equals(name: string, bytes: Buffer, from: number, to: number): boolean 
   for (let i = 0; i < name.length; i++) if (name.charCodeAt(i) !== bytes[from + i]) return false;
   return true;
 }
+
+export type JsonFault = "syntax" | "utf8" | "depth" | "keys" | "duplicate" | "empty";
+
+/** What is wrong with a JSON text, and at which byte. */
+export class JsonError extends Error {
+  override readonly name = "JsonError";
+  constructor(
+    readonly fault: JsonFault,
+    readonly offset: number,
+    what: string,
+    expected?: string,
+  ) {
+    super(`${what} at byte ${offset}${expected === undefined ? "" : `; expected ${expected}`}.`);
+  }
+}

@@ -57,8 +57,16 @@ export class HeaderList {
     for (let i = 0; i < this.keys.length; i++) yield [this.keys[i] as string, this.lines[2 * i + 1] as string];
   }
 
-  copy(): HeaderList {
-    return new HeaderList([...this.lines]);
+  /** A list of the lines whose lower-case name the test accepts. */
+  filter(test: (key: string) => boolean): HeaderList {
+    const kept = new HeaderList();
+    for (let i = 0; i < this.keys.length; i++) {
+      const key = this.keys[i] as string;
+      if (!test(key)) continue;
+      kept.keys.push(key);
+      kept.lines.push(this.lines[2 * i] as string, this.lines[2 * i + 1] as string);
+    }
+    return kept;
   }
 
   private removeAt(i: number): void {

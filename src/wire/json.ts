@@ -4,6 +4,7 @@ import {
   findByte,
   firstControl,
   HEX,
+  JsonError,
   LITERALS,
   QUOTE,
   readName,
@@ -16,22 +17,8 @@ import { Found, type JsonKind, MemberList, type Scan } from "./members.ts";
 import { Utf8 } from "./utf8.ts";
 
 export { glance } from "./glance.ts";
+export { JsonError, type JsonFault } from "./grammar.ts";
 export type { JsonKind, Member, Scan } from "./members.ts";
-
-export type JsonFault = "syntax" | "utf8" | "depth" | "keys" | "duplicate" | "empty";
-
-/** What is wrong with a JSON text, and at which byte. */
-export class JsonError extends Error {
-  override readonly name = "JsonError";
-  constructor(
-    readonly fault: JsonFault,
-    readonly offset: number,
-    what: string,
-    expected?: string,
-  ) {
-    super(`${what} at byte ${offset}${expected === undefined ? "" : `; expected ${expected}`}.`);
-  }
-}
 
 export interface ScannerOptions {
   /** Containers inside each other; 128. */
@@ -48,6 +35,11 @@ export interface ScannerOptions {
 
 /** Bytes of a string looked at one by one before the machine's own search goes on from there. */
 const LEAP = 128;
+/**
+ * Bytes of a string that are looked through for raw control characters. Behind them only its end is sought: what is longer
+ * is an image or a file in base64, a span stays right whatever stands in it, and the provider judges it.
+ */
+const LOOKED_THROUGH = 64 * 1024;
 
 // What may come next between two tokens; up to VALUE it is a value, from there up to KEY a name.
 const FIRST_VALUE = 0;
@@ -112,6 +104,7 @@ export class Scanner {
   private finish = 0;
   /** The top-level member that is being read. */
   private name = "";
+  private stringStart = 0;
   private keyStart = 0;
   private keyEnd = 0;
   private valueStart = 0;
@@ -264,14 +257,18 @@ export class Scanner {
   /** The rest of a string from byte `i`; answers where to go on. */
   private string(piece: Buffer, from: number): number {
     const n = piece.length;
-    if (this.token === NONE) this.progress = 0;
+    if (this.token === NONE) {
+      this.progress = 0;
+      this.stringStart = this.base + from;
+    }
     let i = this.progress > 0 ? this.escape(piece, from) : from;
-    let limit = i + LEAP < n ? i + LEAP : n;
+    const last = Math.max(this.stringStart + LOOKED_THROUGH - this.base, 0);
+    let limit = Math.min(i + LEAP, n, Math.max(i, last));
     for (;;) {
       i = skipPlain(piece, i, limit);
       if (i === n) break;
       if (i === limit) {
-        i = this.leap(piece, i);
+        i = this.leap(piece, i, last);
         limit = i < n ? i + 1 : n;
         continue;
       }
@@ -284,7 +281,7 @@ export class Scanner {
         this.progress = 1;
         i = this.escape(piece, i + 1);
       }
-      limit = i + LEAP < n ? i + LEAP : n;
+      limit = Math.min(i + LEAP, n, Math.max(i, last));
     }
     this.token = STRING;
     return n;
@@ -306,10 +303,13 @@ export class Scanner {
   }
 
   /** The first byte from `i` on that does not mean itself in a string, found without looking at bytes one by one. */
-  private leap(piece: Buffer, i: number): number {
+  private leap(piece: Buffer, i: number, last: number): number {
     if (this.nextQuote < i) this.nextQuote = findByte(piece, QUOTE, i);
     if (this.nextBackslash < i) this.nextBackslash = findByte(piece, BACKSLASH, i);
-    return firstControl(piece, i, Math.min(this.nextQuote, this.nextBackslash));
+    const next = Math.min(this.nextQuote, this.nextBackslash);
+    const limit = next < last ? next : last;
+    const odd = i < limit ? firstControl(piece, i, limit) : limit;
+    return odd < limit ? odd : next;
   }
 
   private closeString(piece: Buffer, end: number): number {

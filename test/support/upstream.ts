@@ -1,14 +1,18 @@
 import { once } from "node:events";
 import { createServer as createHttpServer, type IncomingMessage, type ServerResponse } from "node:http";
-import { type AddressInfo, createServer, type Server, type Socket } from "node:net";
+import { type AddressInfo, createServer, type LookupFunction, type Server, type Socket } from "node:net";
+import type { Test } from "tap";
 import type { GatewayError } from "../../src/errors.ts";
-import type { Leaving, Outgoing, Upstream } from "../../src/upstream/forward.ts";
+import { Forward, type Leaving, type Outgoing, type Upstream } from "../../src/upstream/forward.ts";
+import { type PoolOptions, Pools } from "../../src/upstream/pools.ts";
 
 /** Something that stands in for a provider on a loopback port. */
 export interface FakeUpstream {
   readonly origin: URL;
   /** Connections made to it so far. */
   readonly connections: number;
+  /** Connections that are open now. */
+  readonly open: number;
   /** Cuts all connections, stops listening. */
   close(): Promise<void>;
 }
@@ -27,17 +31,20 @@ export interface RawRequest {
   connection: number;
 }
 
+/** What a raw upstream does with a request. */
+export type Script = (socket: Socket, request: RawRequest) => unknown;
+
 /**
  * An upstream whose script owns the socket: it is called once per request, as soon as the head is in, and writes what it
  * likes. `socket.pause()` stops reading the request.
  */
-export async function rawUpstream(script: (socket: Socket, request: RawRequest) => unknown): Promise<FakeUpstream> {
+export async function rawUpstream(script: Script): Promise<FakeUpstream> {
   const sockets = new Set<Socket>();
-  const fake = { connections: 0 };
+  const fake = { connections: 0, open: 0 };
   const server = createServer({ allowHalfOpen: false }, (socket) => {
     sockets.add(socket);
     socket.on("close", () => sockets.delete(socket)).on("error", () => {});
-    new Requests(socket, ++fake.connections, script);
+    new Requests(socket, fake.connections, script);
   });
   return listening(server, fake, () => {
     for (const socket of sockets) socket.destroy();
@@ -58,7 +65,7 @@ export async function httpUpstream(
   answer: (request: SeenRequest, reply: ServerResponse) => unknown = (_, reply) =>
     reply.setHeader("content-type", "application/json").end("{}"),
 ): Promise<FakeUpstream & { seen: SeenRequest[] }> {
-  const fake = { connections: 0, seen: [] as SeenRequest[] };
+  const fake = { connections: 0, open: 0, seen: [] as SeenRequest[] };
   const server = createHttpServer({ keepAliveTimeout: 60_000 }, async (message: IncomingMessage, reply) => {
     const pieces: Buffer[] = [];
     try {
@@ -71,9 +78,44 @@ export async function httpUpstream(
     fake.seen.push(request);
     await answer(request, reply);
   });
-  server.on("connection", () => fake.connections++);
   return listening(server, fake, () => server.closeAllConnections());
 }
+
+/** A raw upstream and a Forward to it, gone when the test is over. */
+export async function forwarding(t: Test, script: Script, options: PoolOptions = {}) {
+  const upstream = await rawUpstream(script);
+  const pools = new Pools({ environment: {}, ...options });
+  const forward = new Forward(pools);
+  t.teardown(async () => {
+    await pools.destroy();
+    await upstream.close();
+  });
+  return { upstream, pools, forward };
+}
+
+/** How a request fails; fails itself where it was answered. */
+export function failed(sent: Promise<Upstream>): Promise<GatewayError> {
+  return sent.then(
+    () => Promise.reject(new Error("it was answered")),
+    (error) => error,
+  );
+}
+
+/** A lookup that holds every connection back until it is let go; `origin` names an upstream so that it is asked. */
+export function heldLookup() {
+  const { promise, resolve: go } = Promise.withResolvers<void>();
+  let asked = 0;
+  const lookup: LookupFunction = (_name, _options, done) => {
+    asked++;
+    promise.then(() => done(null, [{ address: "127.0.0.1", family: 4 }]));
+  };
+  return { lookup, go, asked: () => asked, origin: ({ port }: URL) => new URL(`http://provider.test:${port}`) };
+}
+
+/** A small whole answer. */
+export const OK = "HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok";
+/** The head of an answer that comes in chunks. */
+export const CHUNKED = "HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n";
 
 /** A request for an upstream: POST without a body and without limits, unless told otherwise. */
 export function outgoing(origin: URL, changes: Partial<Outgoing> = {}): Outgoing {
@@ -131,7 +173,16 @@ export async function until(condition: () => boolean, what = "the condition"): P
   }
 }
 
-async function listening<T extends object>(server: Server, fake: T, cut: () => void): Promise<T & FakeUpstream> {
+async function listening<T extends { connections: number; open: number }>(
+  server: Server,
+  fake: T,
+  cut: () => void,
+): Promise<T & FakeUpstream> {
+  server.prependListener("connection", (socket: Socket) => {
+    fake.connections++;
+    fake.open++;
+    socket.on("close", () => fake.open--);
+  });
   server.listen(0, "127.0.0.1");
   await once(server, "listening");
   const { port } = server.address() as AddressInfo;
@@ -153,7 +204,7 @@ class Requests {
   constructor(
     private readonly socket: Socket,
     private readonly connection: number,
-    private readonly script: (socket: Socket, request: RawRequest) => unknown,
+    private readonly script: Script,
   ) {
     socket.on("data", (bytes: Buffer) => {
       this.rest = Buffer.concat([this.rest, bytes]);

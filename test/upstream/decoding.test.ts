@@ -1,10 +1,7 @@
-import type { Socket } from "node:net";
 import { brotliCompressSync, constants, createGzip, deflateSync, gzipSync, zstdCompressSync } from "node:zlib";
 import t, { type Test } from "tap";
 import { codingOf } from "../../src/upstream/decoding.ts";
-import { Forward } from "../../src/upstream/forward.ts";
-import { Pools } from "../../src/upstream/pools.ts";
-import { client, outgoing, rawUpstream, until, whole } from "../support/upstream.ts";
+import { client, forwarding, outgoing, type Script, until, whole } from "../support/upstream.ts";
 
 const PLAIN = Buffer.from(Array.from({ length: 20_000 }, (_, i) => `data: ${i}\n\n`).join(""));
 const PACKED: Record<string, Buffer> = {
@@ -15,14 +12,9 @@ const PACKED: Record<string, Buffer> = {
   zstd: zstdCompressSync(PLAIN),
 };
 
-async function setUp(t: Test, script: (socket: Socket) => unknown) {
-  const upstream = await rawUpstream(script);
-  const pools = new Pools({ environment: {} });
-  t.teardown(async () => {
-    await pools.destroy();
-    await upstream.close();
-  });
-  return { upstream, send: () => new Forward(pools).send(outgoing(upstream.origin), client()) };
+async function setUp(t: Test, script: Script) {
+  const { upstream, forward } = await forwarding(t, script);
+  return { upstream, send: () => forward.send(outgoing(upstream.origin), client()) };
 }
 
 const head = (coding: string, length: number) =>

@@ -1,51 +1,25 @@
 import { once } from "node:events";
-import { createServer, request } from "node:http";
-import { type AddressInfo, createServer as createTcpServer, type LookupFunction, type Socket } from "node:net";
+import { type AddressInfo, createServer as createTcpServer, type LookupFunction } from "node:net";
 import { Readable } from "node:stream";
-import t, { type Test } from "tap";
+import t from "tap";
 import { GatewayError } from "../../src/errors.ts";
 import type { Timeouts } from "../../src/exchange.ts";
-import { Forward, type Outgoing, type Upstream } from "../../src/upstream/forward.ts";
-import { type PoolOptions, Pools } from "../../src/upstream/pools.ts";
-import { client, outgoing, type RawRequest, rawUpstream, until, whole } from "../support/upstream.ts";
-
-type Script = (socket: Socket, request: RawRequest) => unknown;
-
-async function setUp(t: Test, script: Script, options: PoolOptions = {}) {
-  const upstream = await rawUpstream(script);
-  const pools = new Pools({ environment: {}, ...options });
-  const forward = new Forward(pools);
-  t.teardown(async () => {
-    await pools.destroy();
-    await upstream.close();
-  });
-  return { upstream, forward };
-}
+import { Forward, type Outgoing } from "../../src/upstream/forward.ts";
+import { Pools } from "../../src/upstream/pools.ts";
+import {
+  CHUNKED,
+  client,
+  failed,
+  forwarding,
+  heldLookup,
+  OK,
+  outgoing,
+  type Script,
+  until,
+  whole,
+} from "../support/upstream.ts";
 
 const limits = (some: Partial<Timeouts>): Timeouts => ({ connect: 0, first_byte: 0, idle: 0, total: 0, ...some });
-const OK = "HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok";
-const CHUNKED = "HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n";
-const failed = (sent: Promise<Upstream>): Promise<GatewayError> =>
-  sent.then(
-    () => Promise.reject(new Error("it was answered")),
-    (error) => error,
-  );
-
-/** A lookup that holds every connection back until it is let go. */
-function heldLookup() {
-  const { promise, resolve } = Promise.withResolvers<void>();
-  let asked = 0;
-  const lookup: LookupFunction = (_name, _options, done) => {
-    asked++;
-    promise.then(() => done(null, [{ address: "127.0.0.1", family: 4 }]));
-  };
-  return { lookup, go: resolve, asked: () => asked };
-}
-
-/** The same upstream by a name that needs a lookup. */
-function named(origin: URL): URL {
-  return new URL(`http://provider.test:${origin.port}`);
-}
 
 t.test("how an upstream breaks decides the error", async (t) => {
   const before: Record<string, Script> = {
@@ -54,7 +28,7 @@ t.test("how an upstream breaks decides the error", async (t) => {
     "FIN in the middle of the head": (socket) => socket.end("HTTP/1.1 200 OK\r\ncontent-"),
   };
   for (const [name, script] of Object.entries(before)) {
-    const { upstream, forward } = await setUp(t, script);
+    const { upstream, forward } = await forwarding(t, script);
     t.match(await failed(forward.send(outgoing(upstream.origin), client())), { code: "upstream_failed" }, name);
   }
   const later: Record<string, Script> = {
@@ -68,7 +42,7 @@ t.test("how an upstream breaks decides the error", async (t) => {
       socket.write(`${CHUNKED}5\r\n12345\r\n`, () => setTimeout(() => socket.resetAndDestroy(), 20)),
   };
   for (const [name, script] of Object.entries(later)) {
-    const { upstream, forward } = await setUp(t, script);
+    const { upstream, forward } = await forwarding(t, script);
     const answer = await forward.send(outgoing(upstream.origin), client());
     const { body, error, calls } = await whole(answer);
     t.match(error, { code: "upstream_truncated", cause: { host: upstream.origin.host } }, name);
@@ -78,14 +52,14 @@ t.test("how an upstream breaks decides the error", async (t) => {
 });
 
 t.test("an answer that ends with its connection is whole", async (t) => {
-  const { upstream, forward } = await setUp(t, (socket) => socket.end("HTTP/1.0 200 OK\r\n\r\nto the end"));
+  const { upstream, forward } = await forwarding(t, (socket) => socket.end("HTTP/1.0 200 OK\r\n\r\nto the end"));
   const { body, error } = await whole(await forward.send(outgoing(upstream.origin), client()));
   t.equal(body.toString(), "to the end");
   t.equal(error, undefined);
 });
 
 t.test("what arrived before anybody read comes first, the failure after it", async (t) => {
-  const { upstream, forward } = await setUp(t, (socket) => socket.end(`${CHUNKED}5\r\n12345\r\n5\r\n67890\r\n`));
+  const { upstream, forward } = await forwarding(t, (socket) => socket.end(`${CHUNKED}5\r\n12345\r\n5\r\n67890\r\n`));
   const answer = await forward.send(outgoing(upstream.origin), client());
   await new Promise((resolve) => setTimeout(resolve, 30));
   const { body, error } = await whole(answer);
@@ -94,7 +68,7 @@ t.test("what arrived before anybody read comes first, the failure after it", asy
 });
 
 t.test("a provider that cannot be reached", async (t) => {
-  const { upstream, forward } = await setUp(t, () => {});
+  const { upstream, forward } = await forwarding(t, () => {});
   const { origin } = upstream;
   await upstream.close();
   upstream.close = async () => {};
@@ -106,7 +80,7 @@ t.test("a provider that cannot be reached", async (t) => {
     done(Object.assign(new Error(), { code: "ENOTFOUND" }), []);
   const pools = new Pools({ environment: {}, lookup: unknown });
   t.teardown(() => pools.destroy());
-  t.match(await failed(new Forward(pools).send(outgoing(named(origin)), client())), {
+  t.match(await failed(new Forward(pools).send(outgoing(new URL(`http://provider.test:${origin.port}`)), client())), {
     code: "upstream_unreachable",
     cause: { code: "ENOTFOUND" },
   });
@@ -127,8 +101,8 @@ t.test("a provider that does not speak TLS is unreachable by https", async (t) =
 
 t.test("each limit ends the attempt and says which it was", async (t) => {
   const held = heldLookup();
-  const { upstream, forward } = await setUp(t, () => {}, { lookup: held.lookup });
-  const connect = forward.send(outgoing(named(upstream.origin), { timeouts: limits({ connect: 30 }) }), client());
+  const { upstream, forward } = await forwarding(t, () => {}, { lookup: held.lookup });
+  const connect = forward.send(outgoing(held.origin(upstream.origin), { timeouts: limits({ connect: 30 }) }), client());
   t.match(await failed(connect), {
     code: "upstream_unreachable",
     message: /^No connection to the provider could be made within 30 ms\.$/,
@@ -143,7 +117,7 @@ t.test("each limit ends the attempt and says which it was", async (t) => {
     cause: { code: "first_byte_timeout" },
   });
 
-  const silent = await setUp(t, (socket) => socket.write(`${CHUNKED}5\r\n12345\r\n`));
+  const silent = await forwarding(t, (socket) => socket.write(`${CHUNKED}5\r\n12345\r\n`));
   const idle = await silent.forward.send(
     outgoing(silent.upstream.origin, { timeouts: limits({ idle: 30 }) }),
     client(),
@@ -156,7 +130,7 @@ t.test("each limit ends the attempt and says which it was", async (t) => {
     cause: { code: "idle_timeout" },
   });
 
-  const endless = await setUp(t, (socket) => {
+  const endless = await forwarding(t, (socket) => {
     socket.write(CHUNKED);
     const ticking = setInterval(() => socket.write("1\r\nx\r\n"), 5);
     socket.on("close", () => clearInterval(ticking));
@@ -173,7 +147,7 @@ t.test("each limit ends the attempt and says which it was", async (t) => {
 });
 
 t.test("pieces that keep coming keep idle away", async (t) => {
-  const { upstream, forward } = await setUp(t, async (socket) => {
+  const { upstream, forward } = await forwarding(t, async (socket) => {
     socket.write(CHUNKED);
     for (let i = 0; i < 45; i++) {
       await new Promise((resolve) => setTimeout(resolve, 10));
@@ -186,7 +160,7 @@ t.test("pieces that keep coming keep idle away", async (t) => {
 });
 
 t.test("silence while nobody reads is not the provider's", async (t) => {
-  const { upstream, forward } = await setUp(t, (socket) => socket.write(`${CHUNKED}5\r\n12345\r\n5\r\n67890\r\n`));
+  const { upstream, forward } = await forwarding(t, (socket) => socket.write(`${CHUNKED}5\r\n12345\r\n5\r\n67890\r\n`));
   const answer = await forward.send(outgoing(upstream.origin, { timeouts: limits({ idle: 40 }) }), client());
   const got: string[] = [];
   let error: GatewayError | undefined;
@@ -209,211 +183,8 @@ t.test("silence while nobody reads is not the provider's", async (t) => {
   t.match(error, { cause: { code: "idle_timeout" } });
 });
 
-t.test("a client that leaves ends the attempt in every state", async (t) => {
-  const state = async (
-    t: Test,
-    script: Script,
-    changes: Partial<Outgoing>,
-    act: (sent: Promise<Upstream>, leave: () => void, seen: { sockets: Socket[] }) => Promise<unknown>,
-  ) => {
-    const seen = { sockets: [] as Socket[] };
-    const { upstream, forward } = await setUp(t, (socket, request) => {
-      seen.sockets.push(socket);
-      return script(socket, request);
-    });
-    const who = client();
-    const sent = forward.send(outgoing(upstream.origin, changes), who);
-    sent.catch(() => {});
-    await act(sent, () => who.leave(), seen);
-    await until(
-      () => seen.sockets.length > 0 && seen.sockets.every((socket) => socket.destroyed),
-      "the upstream's close",
-    );
-    t.equal(who.listeners, 0, "nobody listens any more");
-  };
-
-  await t.test("while the head is awaited", (t) =>
-    state(
-      t,
-      () => {},
-      {},
-      async (sent, leave, seen) => {
-        await until(() => seen.sockets.length === 1);
-        leave();
-        t.match(await failed(sent), { code: "client_gone" });
-      },
-    ),
-  );
-
-  await t.test("while a stream is being sent, which is destroyed", async (t) => {
-    const body = new Readable({ read() {} });
-    body.push("begin");
-    await state(
-      t,
-      () => {},
-      { body },
-      async (sent, leave, seen) => {
-        await until(() => seen.sockets.length === 1);
-        leave();
-        t.match(await failed(sent), { code: "client_gone" });
-        t.ok(body.destroyed);
-      },
-    );
-  });
-
-  await t.test("while large pieces wait for a provider that does not read", (t) =>
-    state(
-      t,
-      (socket) => socket.pause(),
-      { body: Array.from({ length: 64 }, () => Buffer.alloc(1 << 20)) },
-      async (sent, leave, seen) => {
-        await until(() => seen.sockets.length === 1);
-        leave();
-        t.match(await failed(sent), { code: "client_gone" });
-        seen.sockets[0]?.resume();
-      },
-    ),
-  );
-
-  await t.test("while the answer streams", (t) =>
-    state(
-      t,
-      (socket) => socket.write(`${CHUNKED}2\r\nok\r\n`),
-      {},
-      async (sent, leave) => {
-        const reading = whole(await sent);
-        leave();
-        const { error, calls } = await reading;
-        t.match(error, { code: "client_gone" });
-        t.equal(calls, 1);
-      },
-    ),
-  );
-
-  await t.test("while nobody reads the answer", (t) =>
-    state(
-      t,
-      (socket) => socket.write(`${CHUNKED}2\r\nok\r\n`),
-      {},
-      async (sent, leave) => {
-        const answer = await sent;
-        leave();
-        const { body, error } = await whole(answer);
-        t.equal(body.length, 0);
-        t.match(error, { code: "client_gone" });
-      },
-    ),
-  );
-
-  await t.test("while the answer is held back", (t) =>
-    state(
-      t,
-      (socket) => socket.write(`${CHUNKED}2\r\nok\r\n`),
-      {},
-      async (sent, leave) => {
-        const answer = await sent;
-        const error = await new Promise((resolve) => {
-          answer.read({
-            chunk: () => {
-              setImmediate(leave);
-              return false;
-            },
-            end: () => resolve("ended"),
-            fail: resolve,
-          });
-        });
-        t.match(error, { code: "client_gone" });
-      },
-    ),
-  );
-});
-
-t.test(
-  "a client that leaves while its connection is being made is told at once; the connection is closed",
-  async (t) => {
-    const held = heldLookup();
-    let requests = 0;
-    const { upstream, forward } = await setUp(t, () => requests++, { lookup: held.lookup });
-    const body = new Readable({ read() {} });
-    const who = client();
-    const sent = forward.send(outgoing(named(upstream.origin), { body }), who);
-    await until(() => held.asked() === 1);
-    who.leave();
-    t.match(await failed(sent), { code: "client_gone" });
-    t.ok(body.destroyed);
-    held.go();
-    await until(() => upstream.connections === 1);
-    const other = forward.send(outgoing(named(upstream.origin)), who);
-    await until(() => requests === 1, "the next request only");
-    who.leave();
-    await failed(other);
-    t.equal(requests, 1);
-  },
-);
-
-t.test("a client that leaves while its request waits for a free connection", async (t) => {
-  const paths: string[] = [];
-  const answers: (() => void)[] = [];
-  const { upstream, forward } = await setUp(
-    t,
-    (socket, { head }) => {
-      paths.push(head.split(" ")[1] as string);
-      answers.push(() => socket.write(OK));
-    },
-    { connections: 1 },
-  );
-  const first = forward.send(outgoing(upstream.origin, { path: "/first" }), client());
-  await until(() => paths.length === 1);
-  const who = client();
-  const second = forward.send(outgoing(upstream.origin, { path: "/second" }), who);
-  who.leave();
-  t.match(await failed(second), { code: "client_gone" });
-  const third = forward.send(outgoing(upstream.origin, { path: "/third" }), client());
-  answers.shift()?.();
-  t.equal((await whole(await first)).body.toString(), "ok");
-  await until(() => paths.length === 2);
-  answers.shift()?.();
-  t.equal((await whole(await third)).body.toString(), "ok");
-  t.same(paths, ["/first", "/third"]);
-});
-
-t.test("a client that had left before is not connected for", async (t) => {
-  const { upstream, forward } = await setUp(t, () => {});
-  const gone = {
-    onAbort(leave: () => void) {
-      leave();
-      return () => {};
-    },
-  };
-  const body = new Readable({ read() {} });
-  t.match(await failed(forward.send(outgoing(upstream.origin, { body }), gone)), { code: "client_gone" });
-  t.ok(body.destroyed);
-  t.equal(upstream.connections, 0);
-});
-
-t.test(
-  "destroy closes the connection of an unfinished answer, tells the sink nothing, and may be repeated",
-  async (t) => {
-    const sockets: Socket[] = [];
-    const { upstream, forward } = await setUp(t, (socket) => {
-      sockets.push(socket);
-      socket.write(`${CHUNKED}2\r\nok\r\n`);
-    });
-    const who = client();
-    const answer = await forward.send(outgoing(upstream.origin), who);
-    const told: string[] = [];
-    answer.read({ chunk: () => true, end: () => told.push("end"), fail: () => told.push("fail") });
-    answer.destroy();
-    answer.destroy();
-    await until(() => sockets[0]?.destroyed === true);
-    answer.resume();
-    t.same(told, []);
-    t.equal(who.listeners, 0);
-  },
-);
-
 t.test("a connection serves again after a whole answer, read or not; never after a broken one", async (t) => {
-  const { upstream, forward } = await setUp(t, (socket, { head, nth }) => {
+  const { upstream, forward } = await forwarding(t, (socket, { head, nth }) => {
     if (head.startsWith("POST /cut")) socket.write("HTTP/1.1 200 OK\r\ncontent-length: 9\r\n\r\n12345");
     else socket.write(`HTTP/1.1 200 OK\r\nx-nth: ${nth}\r\ncontent-length: 2\r\n\r\nok`);
   });
@@ -432,7 +203,7 @@ t.test("a connection serves again after a whole answer, read or not; never after
 });
 
 t.test("bytes that nobody asked for make a connection unfit", async (t) => {
-  const { upstream, forward } = await setUp(t, (socket) => socket.write(`${OK}HTTP/1.1 200 OK\r\n\r\nsmuggled`));
+  const { upstream, forward } = await forwarding(t, (socket) => socket.write(`${OK}HTTP/1.1 200 OK\r\n\r\nsmuggled`));
   for (let i = 1; i <= 3; i++) {
     const { body } = await whole(await forward.send(outgoing(upstream.origin), client()));
     t.equal(body.toString(), "ok");
@@ -441,7 +212,7 @@ t.test("bytes that nobody asked for make a connection unfit", async (t) => {
 });
 
 t.test("credentials and origins never share a connection", async (t) => {
-  const { upstream, forward } = await setUp(t, (socket) => socket.write(OK));
+  const { upstream, forward } = await forwarding(t, (socket) => socket.write(OK));
   for (const credentialId of ["one", "two", "one", "two"]) {
     await whole(await forward.send(outgoing(upstream.origin, { credentialId }), client()));
   }
@@ -450,7 +221,7 @@ t.test("credentials and origins never share a connection", async (t) => {
 
 t.test("a kept connection that proves closed is replaced once, unseen", async (t) => {
   const seen: [connection: number, nth: number, body: string][] = [];
-  const { upstream, forward } = await setUp(t, async (socket, request) => {
+  const { upstream, forward } = await forwarding(t, async (socket, request) => {
     seen.push([request.connection, request.nth, (await request.body).toString()]);
     if (request.nth === 1) socket.write(OK);
     else socket.resetAndDestroy();
@@ -468,7 +239,7 @@ t.test("a kept connection that proves closed is replaced once, unseen", async (t
 t.test(
   "no request is repeated on a new connection, nor after a byte of an answer, nor with a streamed body",
   async (t) => {
-    const { upstream, forward } = await setUp(t, async (socket, { head, body, nth }) => {
+    const { upstream, forward } = await forwarding(t, async (socket, { head, body, nth }) => {
       await body;
       if (nth === 1 && head.startsWith("POST /fresh")) socket.resetAndDestroy();
       else if (nth === 1) socket.write(OK);
@@ -487,129 +258,3 @@ t.test(
     t.equal(upstream.connections, 3);
   },
 );
-
-t.test("a reader that does not keep up stops the provider, and loses nothing", async (t) => {
-  const size = 48 << 20;
-  let written = 0;
-  const { upstream, forward } = await setUp(t, async (socket) => {
-    socket.write(`HTTP/1.1 200 OK\r\ncontent-length: ${size}\r\n\r\n`);
-    const piece = Buffer.alloc(1 << 16, "x");
-    while (written < size && !socket.destroyed) {
-      written += piece.length;
-      if (!socket.write(piece)) await once(socket, "drain").catch(() => {});
-    }
-  });
-  const settled = async () => {
-    for (let before = -1; before !== written; ) {
-      before = written;
-      await new Promise((resolve) => setTimeout(resolve, 60));
-    }
-  };
-  const answer = await forward.send(outgoing(upstream.origin), client());
-  await settled();
-  t.ok(written < size / 2, `unread: the provider stopped at ${written} of ${size}`);
-
-  let read = 0;
-  let ended = false;
-  let held = false;
-  answer.read({
-    chunk: (bytes) => {
-      t.notOk(held, "nothing comes while held");
-      read += bytes.length;
-      held = read >= 1 << 20 && read < 2 << 20;
-      return !held;
-    },
-    end: () => {
-      ended = true;
-    },
-    fail: (error) => t.fail(error.message),
-  });
-  await until(() => held);
-  await settled();
-  t.ok(written < size / 2, `held: the provider stopped at ${written} of ${size}`);
-  while (read < 2 << 20) {
-    held = false;
-    answer.resume();
-    await new Promise((resolve) => setTimeout(resolve, 1));
-  }
-  await until(() => ended);
-  t.equal(read, size);
-});
-
-t.test("a provider that does not keep up stops the reading of a streamed body", async (t) => {
-  const size = 48 << 20;
-  let produced = 0;
-  const sockets: Socket[] = [];
-  const { upstream, forward } = await setUp(t, (socket) => sockets.push(socket.pause()));
-  async function* pieces() {
-    for (; produced < size; produced += 1 << 16) yield Buffer.alloc(1 << 16);
-  }
-  const who = client();
-  const sent = forward.send(outgoing(upstream.origin, { body: pieces(), length: size }), who);
-  await until(() => sockets.length === 1);
-  for (let before = -1; before !== produced; ) {
-    before = produced;
-    await new Promise((resolve) => setTimeout(resolve, 60));
-  }
-  t.ok(produced < size / 2, `stopped at ${produced} of ${size}`);
-  who.leave();
-  t.match(await failed(sent), { code: "client_gone" });
-  sockets[0]?.resume();
-});
-
-t.test("a streamed body that fails ends the attempt", async (t) => {
-  const sockets: Socket[] = [];
-  const { upstream, forward } = await setUp(t, (socket) => sockets.push(socket));
-  for (const [thrown, code] of [
-    [new GatewayError("body_too_large"), "body_too_large"],
-    [new Error("ECONNRESET"), "client_gone"],
-  ] as const) {
-    async function* pieces() {
-      yield Buffer.from("begin");
-      await until(() => sockets.length > 0);
-      throw thrown;
-    }
-    t.match(await failed(forward.send(outgoing(upstream.origin, { body: pieces() }), client())), { code });
-    await until(() => sockets.every((socket) => socket.destroyed));
-    sockets.length = 0;
-  }
-  const short = forward.send(
-    outgoing(upstream.origin, { body: Readable.from([Buffer.from("x")]), length: 5 }),
-    client(),
-  );
-  t.match(await failed(short), { code: "bad_request" });
-});
-
-t.test("an early answer is taken although the body was not read to its end", async (t) => {
-  const { upstream, forward } = await setUp(t, (socket) =>
-    socket.write("HTTP/1.1 413 x\r\ncontent-length: 4\r\n\r\nmuch"),
-  );
-  const body = new Readable({ read() {} });
-  body.push("begin");
-  const answer = await forward.send(outgoing(upstream.origin, { body }), client());
-  t.equal(answer.status, 413);
-  t.equal((await whole(answer)).body.toString(), "much");
-  t.ok(body.destroyed);
-});
-
-t.test("a client's own socket survives the failure of what its body was sent to", async (t) => {
-  const { upstream, forward } = await setUp(t, (socket) => socket.resetAndDestroy());
-  const front = createServer(async (message, reply) => {
-    const error = await failed(forward.send(outgoing(upstream.origin, { body: message }), client()));
-    reply.statusCode = error.status;
-    reply.end(error.code);
-  });
-  front.listen(0, "127.0.0.1");
-  await once(front, "listening");
-  t.teardown(() => {
-    front.closeAllConnections();
-    front.close();
-  });
-  const asking = request({ port: (front.address() as AddressInfo).port, method: "POST" });
-  asking.on("error", () => {});
-  asking.write("a first piece of more to come");
-  const [reply] = await once(asking, "response");
-  t.equal(reply.statusCode, 502);
-  t.equal((await Array.fromAsync(reply)).join(""), "upstream_failed");
-  asking.destroy();
-});

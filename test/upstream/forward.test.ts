@@ -1,29 +1,16 @@
 import type { Socket } from "node:net";
 import { Readable } from "node:stream";
-import t, { type Test } from "tap";
+import t from "tap";
 import { GatewayError } from "../../src/errors.ts";
 import { Forward } from "../../src/upstream/forward.ts";
 import { Pools } from "../../src/upstream/pools.ts";
-import { client, httpUpstream, outgoing, type RawRequest, rawUpstream, whole } from "../support/upstream.ts";
-
-async function setUp(t: Test, script: (socket: Socket, request: RawRequest) => unknown) {
-  const upstream = await rawUpstream(script);
-  const pools = new Pools({ environment: {} });
-  const forward = new Forward(pools);
-  t.teardown(async () => {
-    await pools.destroy();
-    await upstream.close();
-  });
-  return { upstream, forward };
-}
-
-const OK = "HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok";
+import { client, forwarding, httpUpstream, OK, outgoing, whole } from "../support/upstream.ts";
 
 t.test(
   "a request without a body goes out as composed, with host and nothing of our own but accept-encoding",
   async (t) => {
     let head = "";
-    const { upstream, forward } = await setUp(t, (socket, request) => {
+    const { upstream, forward } = await forwarding(t, (socket, request) => {
       head = request.head;
       socket.write(OK);
     });
@@ -40,7 +27,7 @@ t.test(
 
 t.test("path and query leave byte for byte", async (t) => {
   const seen: string[] = [];
-  const { upstream, forward } = await setUp(t, (socket, request) => {
+  const { upstream, forward } = await forwarding(t, (socket, request) => {
     seen.push(request.head.slice(0, request.head.indexOf("\r\n")));
     socket.write(OK);
   });
@@ -67,7 +54,7 @@ t.test("path and query leave byte for byte", async (t) => {
 
 t.test("an origin's own path is not prepended", async (t) => {
   let line = "";
-  const { upstream, forward } = await setUp(t, (socket, request) => {
+  const { upstream, forward } = await forwarding(t, (socket, request) => {
     line = request.head.split("\r\n")[0] as string;
     socket.write(OK);
   });
@@ -127,7 +114,7 @@ t.test("a stream goes out chunked, or with the length it was announced with", as
 
 t.test("framing, hop-by-hop fields and host in the list never go out", async (t) => {
   let head = "";
-  const { upstream, forward } = await setUp(t, (socket, request) => {
+  const { upstream, forward } = await forwarding(t, (socket, request) => {
     head = request.head;
     socket.write(OK);
   });
@@ -146,7 +133,7 @@ t.test("framing, hop-by-hop fields and host in the list never go out", async (t)
 });
 
 t.test("a header that could break out of its line is refused by name, and nothing is sent", async (t) => {
-  const { upstream, forward } = await setUp(t, (socket) => socket.write(OK));
+  const { upstream, forward } = await forwarding(t, (socket) => socket.write(OK));
   const bad: [string, string][] = [
     ["x-cr", "a\rb"],
     ["x-lf", "a\nx-injected: 1"],
@@ -170,7 +157,7 @@ t.test("a header that could break out of its line is refused by name, and nothin
 });
 
 t.test("the answer's head comes raw, without hop-by-hop fields and what Connection names", async (t) => {
-  const { upstream, forward } = await setUp(t, (socket) =>
+  const { upstream, forward } = await forwarding(t, (socket) =>
     socket.write(
       "HTTP/1.1 418 I'm a teapot\r\nConnection: close, X-Named\r\nKeep-Alive: timeout=5\r\nX-Named: 1\r\n" +
         "Set-Cookie: a=1\r\nset-cookie: b=2\r\nX-Empty:\r\nX-Latin: caf\xe9\r\nProxy-Authenticate: x\r\n" +
@@ -185,7 +172,7 @@ t.test("the answer's head comes raw, without hop-by-hop fields and what Connecti
 });
 
 t.test("content-length stays in the head", async (t) => {
-  const { upstream, forward } = await setUp(t, (socket) => socket.write(OK));
+  const { upstream, forward } = await forwarding(t, (socket) => socket.write(OK));
   const answer = await forward.send(outgoing(upstream.origin), client());
   t.same(answer.headers, ["content-length", "2"]);
   answer.destroy();
@@ -194,7 +181,7 @@ t.test("content-length stays in the head", async (t) => {
 t.test("redirects are refused and not followed; 304 is an answer", async (t) => {
   for (const status of [300, 301, 302, 303, 307, 308]) {
     for (const connection of ["keep-alive", "close"]) {
-      const { upstream, forward } = await setUp(t, (socket) =>
+      const { upstream, forward } = await forwarding(t, (socket) =>
         socket.write(
           `HTTP/1.1 ${status} x\r\nconnection: ${connection}\r\nlocation: /key=secret\r\ncontent-length: 2\r\n\r\nno`,
         ),
@@ -204,14 +191,14 @@ t.test("redirects are refused and not followed; 304 is an answer", async (t) => 
       t.equal(upstream.connections, 1);
     }
   }
-  const { upstream, forward } = await setUp(t, (socket) => socket.write("HTTP/1.1 304 x\r\netag: x\r\n\r\n"));
+  const { upstream, forward } = await forwarding(t, (socket) => socket.write("HTTP/1.1 304 x\r\netag: x\r\n\r\n"));
   const answer = await forward.send(outgoing(upstream.origin), client());
   t.equal(answer.status, 304);
   t.same(await whole(answer), { body: Buffer.alloc(0), calls: 1 });
 });
 
 t.test("interim answers are passed over", async (t) => {
-  const { upstream, forward } = await setUp(t, (socket) =>
+  const { upstream, forward } = await forwarding(t, (socket) =>
     socket.write(`HTTP/1.1 103 Early Hints\r\nlink: x\r\n\r\nHTTP/1.1 102 Processing\r\n\r\n${OK}`),
   );
   const answer = await forward.send(outgoing(upstream.origin), client());
@@ -234,7 +221,7 @@ t.test("what is not a fitting HTTP answer is upstream_invalid", async (t) => {
     "two content-encodings": "HTTP/1.1 200 OK\r\ncontent-encoding: gzip, br\r\n\r\n",
   };
   for (const [name, head] of Object.entries(heads)) {
-    const { upstream, forward } = await setUp(t, (socket) => socket.write(head));
+    const { upstream, forward } = await forwarding(t, (socket) => socket.write(head));
     const error = await forward.send(outgoing(upstream.origin), client()).catch((error) => error);
     t.match(error, { code: "upstream_invalid" }, name);
   }
@@ -250,7 +237,7 @@ t.test("errors carry a code and the provider's host, nothing of the request or t
     (socket) => socket.write(`HTTP/1.1 200 OK\r\ncontent-encoding: ${secret}\r\n\r\n`),
   ];
   for (const script of scripts) {
-    const { upstream, forward } = await setUp(t, script);
+    const { upstream, forward } = await forwarding(t, script);
     const headers = ["authorization", `Bearer ${secret}`];
     const sent = forward.send(outgoing(upstream.origin, { headers, path: `/v1/x?key=${secret}` }), client());
     const error = await sent.catch((error) => error);
@@ -262,7 +249,7 @@ t.test("errors carry a code and the provider's host, nothing of the request or t
 });
 
 t.test("close waits for running answers", async (t) => {
-  const { upstream, forward } = await setUp(t, (socket) => {
+  const { upstream, forward } = await forwarding(t, (socket) => {
     socket.write("HTTP/1.1 200 OK\r\ncontent-length: 4\r\n\r\nab");
     setTimeout(() => socket.write("cd"), 30);
   });

@@ -131,6 +131,24 @@ t.test("a control character is found at every place of a long string", async (t)
   t.equal(read(bytes).kind, "string", "DEL is no control character in JSON");
 });
 
+t.test("behind 64 KiB of a string only its end is sought, and found", async (t) => {
+  const far = `{"a":"${"x".repeat(70_000)}\u0001${"y".repeat(70_000)}\\\\\\"z","model":"m"}`;
+  const near = `{"a":"${"x".repeat(60_000)}\u0001","model":"m"}`;
+  const bytes = Buffer.from(far);
+  const { start, end } = scan(bytes).find("model") ?? { start: 0, end: 0 };
+  t.equal(bytes.toString("utf8", start, end), '"m"');
+  t.equal(
+    outcome(() => scan(Buffer.from(near))),
+    "syntax",
+  );
+  const whole = outcome(() => scan(bytes));
+  for (const cut of [[65_000], [65_541, 65_542], [70_006, 70_007, 140_000], [140_007, 140_008, 140_009]])
+    t.strictSame(
+      outcome(() => inPieces(bytes, cut)),
+      whole,
+    );
+});
+
 t.test("random values: what stands at a member's span is that member", async (t) => {
   let seed = 7;
   const random = (n: number): number => {
@@ -194,7 +212,9 @@ t.test("names that look like parts of an object are names", async (t) => {
 t.test("refuses what is nested too deep before reading on", async (t) => {
   t.equal(fault("[".repeat(128) + "]".repeat(128)), undefined);
   t.equal(fault("[".repeat(129) + "]".repeat(129)), "depth");
-  t.throws(() => new Scanner().push(Buffer.alloc(1_000_000, "[")), { fault: "depth", offset: 128 });
+  t.throws(() => new Scanner().push(Buffer.alloc(1_000_000, "[")), {
+    message: "Nested deeper than 128 levels at byte 128.",
+  });
   t.equal(fault("[[]]", { maxDepth: 1 }), "depth");
 });
 

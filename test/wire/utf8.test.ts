@@ -21,7 +21,7 @@ function answers(bytes: Buffer): number[] {
 
 t.test("whole characters pass wherever they are cut", async (t) => {
   for (const text of ["", "ascii", "é", "中文", "😀😀", "a\u0000b", "\u07ff\u0800\uffff\u{10000}\u{10ffff}"])
-    t.strictSame(answers(Buffer.from(text)), [-1], text);
+    t.strictSame(answers(Buffer.from(text)), [-1], JSON.stringify(text));
 });
 
 t.test("tells the first wrong byte wherever it is cut", async (t) => {

@@ -1,6 +1,7 @@
 import { bearer, fixedPaths, PING, type Protocol, post } from "model-gateway";
 import { demo } from "./demo.ts";
 import { error, streamError } from "./errors.ts";
+import { kept } from "./kept.ts";
 import { ending, holdsUsage } from "./stream.ts";
 import { readUsage } from "./usage.ts";
 
@@ -37,6 +38,7 @@ const openaiResponses: Protocol = {
   ending,
   holdsUsage,
   usage: readUsage,
+  kept,
   demo,
 };
 

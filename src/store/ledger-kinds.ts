@@ -1,0 +1,37 @@
+import type { StatementSync } from "node:sqlite";
+import { KIND, type Row } from "./ledger-row.ts";
+import type { Database } from "./sqlite.ts";
+
+/** Numbers kept in memory. */
+const MOST = 10_000;
+
+/** The numbers of kinds, from memory when they are known. */
+export class Kinds {
+  private readonly numbers = new Map<string, number>();
+  private readonly ensure: StatementSync;
+
+  constructor(database: Database) {
+    const columns = KIND.join(", ");
+    // The update changes nothing, but makes SQLite tell the number of a kind that is there already.
+    this.ensure = database.prepare(
+      `insert into usage_kind (${columns}) values (${KIND.map(() => "?").join(", ")})
+       on conflict (${columns}) do update set key = key returning number`,
+    );
+  }
+
+  /** The number of a kind, written where it is new. @throws SQLite's error when the kind is wrong or cannot be written. */
+  number(kind: Row["kind"]): number {
+    const name = JSON.stringify(kind);
+    const known = this.numbers.get(name);
+    if (known !== undefined) return known;
+    if (this.numbers.size >= MOST) this.numbers.clear();
+    const number = Number(this.ensure.get(...kind)?.["number"]);
+    this.numbers.set(name, number);
+    return number;
+  }
+
+  /** To be called when a transaction was rolled back, and perhaps the new kinds with it. */
+  forget(): void {
+    this.numbers.clear();
+  }
+}

@@ -1,0 +1,40 @@
+import t from "tap";
+import { inject, injectable } from "tsyringe";
+import { buildPlugin, generationContainer, processContainer } from "../src/container.ts";
+import { Log } from "../src/log.ts";
+import { Marketplace } from "../src/marketplace.ts";
+import { Options, type Plugin, type PluginClass } from "../src/plugin.ts";
+import type { Keys } from "../src/store/keys.ts";
+import type { Ledger } from "../src/store/ledger.ts";
+import { MemoryLog } from "./support/gateway.ts";
+
+@injectable()
+class Asking implements Plugin {
+  constructor(
+    readonly log: Log,
+    readonly market: Marketplace,
+    @inject(Options) readonly options: { name: string },
+  ) {}
+
+  access(): void {}
+}
+
+const log = new MemoryLog();
+const generation = (market: Marketplace) =>
+  generationContainer(processContainer({ log }), { keys: {} as Keys, ledger: {} as Ledger, marketplace: market });
+
+t.test("an abstract class is its own token, and options are each instance's own", async (t) => {
+  const market = new Marketplace([]);
+  const container = generation(market);
+  const [a, b] = ["a", "b"].map((name) => buildPlugin(container, Asking as unknown as PluginClass, { name }) as Asking);
+  t.equal(a?.log, log);
+  t.equal(a?.market, market);
+  t.same([a?.options, b?.options], [{ name: "a" }, { name: "b" }]);
+});
+
+t.test("two generations do not see each other's parts", async (t) => {
+  const [first, second] = [new Marketplace([]), new Marketplace([])];
+  const [one, other] = [generation(first), generation(second)];
+  t.equal((buildPlugin(one, Asking as unknown as PluginClass, {}) as Asking).market, first);
+  t.equal((buildPlugin(other, Asking as unknown as PluginClass, {}) as Asking).market, second);
+});

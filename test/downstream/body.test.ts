@@ -1,0 +1,333 @@
+import { readFileSync } from "node:fs";
+import { createServer, type IncomingMessage } from "node:http";
+import { type AddressInfo, connect } from "node:net";
+import { brotliCompressSync, deflateRawSync, deflateSync, gzipSync, zstdCompressSync } from "node:zlib";
+import t from "tap";
+import { Body, type BodyLimits, readBody, readModel } from "../../src/downstream/body.ts";
+import { GatewayError } from "../../src/errors.ts";
+import { scan } from "../../src/wire/json.ts";
+import { shared } from "../support/shared.ts";
+
+const LIMITS: BodyLimits = { maxBytes: 4 << 20, idle: 5000 };
+type Outcome = Body | GatewayError;
+
+/** A server that reads one body for each request, and what became of them. */
+async function listening(limits: BodyLimits, json: boolean) {
+  const outcomes: Outcome[] = [];
+  const waiting: ((outcome: Outcome) => void)[] = [];
+  const tell = (outcome: Outcome): void => {
+    const next = waiting.shift();
+    if (next) next(outcome);
+    else outcomes.push(outcome);
+  };
+  const server = createServer(async (request: IncomingMessage, response) => {
+    const outcome: Outcome = await readBody(request, limits, { json }).catch((error) => error);
+    tell(outcome);
+    response.writeHead(outcome instanceof GatewayError ? outcome.status : 200, { connection: "close" }).end();
+  });
+  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+  const { port } = server.address() as AddressInfo;
+  return {
+    port,
+    next: () =>
+      new Promise<Outcome>((resolve) =>
+        outcomes.length > 0 ? resolve(outcomes.shift() as Outcome) : waiting.push(resolve),
+      ),
+    close: () => {
+      server.closeAllConnections();
+      return new Promise((resolve) => server.close(resolve));
+    },
+  };
+}
+
+interface Sending {
+  headers?: string[];
+  limits?: BodyLimits;
+  json?: boolean;
+  /** How the body is cut into writes; a pause between them. */
+  cuts?: number[];
+  chunked?: boolean;
+}
+
+/** Sends one request over a real socket; what `readBody` made of it, and the status that came back. */
+async function send(bytes: Buffer, sending: Sending = {}): Promise<{ outcome: Outcome; status: number }> {
+  const { headers = [], limits = LIMITS, json = true, cuts = [], chunked = false } = sending;
+  const server = await listening(limits, json);
+  const socket = connect(server.port, "127.0.0.1").setNoDelay(true);
+  let reply = "";
+  const closed = new Promise<void>((resolve) => socket.on("close", () => resolve()).on("error", () => resolve()));
+  socket.on("data", (chunk: Buffer) => {
+    reply += chunk;
+  });
+  const framing = chunked ? "transfer-encoding: chunked" : `content-length: ${bytes.length}`;
+  socket.write(["POST / HTTP/1.1", "host: x", framing, ...headers, "", ""].join("\r\n"));
+  let from = 0;
+  for (const cut of [...cuts, bytes.length]) {
+    const part = bytes.subarray(from, cut);
+    if (part.length > 0) {
+      if (chunked) socket.write(`${part.length.toString(16)}\r\n`);
+      socket.write(part);
+      if (chunked) socket.write("\r\n");
+    }
+    from = cut;
+    if (cut < bytes.length) await new Promise((resolve) => setTimeout(resolve, 1));
+  }
+  if (chunked) socket.write("0\r\n\r\n");
+  const outcome = await server.next();
+  await closed;
+  await server.close();
+  return { outcome, status: Number(reply.slice(9, 12)) };
+}
+
+async function accepted(bytes: Buffer, sending?: Sending): Promise<Body> {
+  const { outcome } = await send(bytes, sending);
+  if (outcome instanceof GatewayError) throw outcome;
+  return outcome;
+}
+
+async function refused(bytes: Buffer, sending?: Sending): Promise<GatewayError> {
+  const { outcome, status } = await send(bytes, sending);
+  if (!(outcome instanceof GatewayError)) throw new Error("was accepted");
+  if (status !== outcome.status) throw new Error(`the client saw ${status} instead of ${outcome.status}`);
+  return outcome;
+}
+
+const CHAT = Buffer.from('{"model":"fast","messages":[{"role":"user","content":"é😀 12345678901234567890"}],"n":1.0}');
+
+t.test("a body is the bytes that came, with its members found", async (t) => {
+  for (const chunked of [false, true]) {
+    const body = await accepted(CHAT, { chunked });
+    t.ok(body.bytes().equals(CHAT));
+    t.equal(body.length, CHAT.length);
+    t.equal(body.member("n")?.kind, "number");
+    t.equal(body.value("model"), "fast");
+    t.equal(body.value("none"), undefined);
+    t.equal(body.slice(body.member("n")?.start as number, body.member("n")?.end as number).toString(), "1.0");
+    t.equal(readModel(body), "fast");
+  }
+});
+
+t.test("it is the same body wherever its chunks are cut", async (t) => {
+  const every = Array.from(CHAT, (_, i) => i + 1).slice(0, -1);
+  const body = await accepted(CHAT, { chunked: true, cuts: every });
+  t.ok(body.pieces.length > 1);
+  t.ok(body.bytes().equals(CHAT));
+  t.strictSame(body.scan?.members, scan(CHAT).members);
+  for (const cut of [40, 61, 62, 63, 64, 65, 66, 67])
+    t.strictSame((await accepted(CHAT, { cuts: [cut] })).json(), JSON.parse(CHAT.toString()));
+});
+
+t.test("slices come without a copy where one piece holds them, and right where several do", async (t) => {
+  for (let cut = 0; cut <= CHAT.length; cut += 3) {
+    const pieces = [CHAT.subarray(0, cut), CHAT.subarray(cut)];
+    for (let from = 0; from < CHAT.length; from += 5) {
+      const body = new Body(pieces, scan(CHAT));
+      const slice = body.slice(from, from + 10);
+      t.ok(slice.equals(CHAT.subarray(from, from + 10)));
+      if (from + 10 <= cut || from >= cut) t.equal(slice.byteOffset, CHAT.byteOffset + from);
+    }
+  }
+  t.equal(new Body([CHAT], undefined).slice(5, 5).length, 0);
+});
+
+t.test("a whole body is joined and parsed once", async (t) => {
+  const body = new Body([CHAT.subarray(0, 10), CHAT.subarray(10)], scan(CHAT));
+  t.equal(body.bytes(), body.bytes());
+  t.strictSame(body.pieces, [body.bytes()], "the pieces are let go");
+  t.equal(body.json(), body.json());
+  t.equal(new Body([CHAT], undefined).bytes(), CHAT, "one piece is not copied");
+  t.throws(() => new Body([Buffer.from("{")], undefined).json(), { code: "invalid_json" });
+  t.equal(Body.empty.length, 0);
+  t.equal(Body.empty.bytes().length, 0);
+});
+
+t.test("decodes one layer of each encoding, cut anywhere", async (t) => {
+  for (const [coding, bytes] of [
+    ["gzip", gzipSync(CHAT)],
+    ["x-gzip", gzipSync(CHAT)],
+    ["deflate", deflateSync(CHAT)],
+    ["deflate", deflateRawSync(CHAT)],
+    ["br", brotliCompressSync(CHAT)],
+    ["zstd", zstdCompressSync(CHAT)],
+    ["identity", CHAT],
+  ] as const) {
+    const body = await accepted(bytes, { headers: [`content-encoding: ${coding}`], cuts: [1, 20], chunked: true });
+    t.ok(body.bytes().equals(CHAT), coding);
+    t.equal(readModel(body), "fast");
+  }
+});
+
+t.test("refuses unknown, several, and broken encodings", async (t) => {
+  const twice = gzipSync(gzipSync(CHAT));
+  t.equal((await refused(twice, { headers: ["content-encoding: gzip, gzip"] })).code, "unsupported_encoding");
+  t.equal((await refused(CHAT, { headers: ["content-encoding: x"] })).code, "unsupported_encoding");
+  t.equal(
+    (await refused(twice, { headers: ["content-encoding: gzip"] })).code,
+    "invalid_json",
+    "only one layer is taken off",
+  );
+  for (const bytes of [CHAT, gzipSync(CHAT).subarray(0, -10)]) {
+    const error = await refused(bytes, { headers: ["content-encoding: gzip"] });
+    t.equal(error.code, "bad_request");
+    t.match(error.message, /not valid gzip/);
+  }
+});
+
+t.test("a bomb is refused before it is unpacked", async (t) => {
+  const bomb = gzipSync(Buffer.alloc(50 << 20, " "));
+  const limits = { maxBytes: 32 << 20, idle: 5000 };
+  const ratio = await refused(bomb, { headers: ["content-encoding: gzip"], limits });
+  t.equal(ratio.code, "body_too_large");
+  t.match(ratio.message, /more than 100 times its size/);
+  const random = Buffer.from(
+    `"${Buffer.from(Array.from({ length: 1 << 20 }, (_, i) => (i * 2654435761) >>> 24)).toString("hex")}"`,
+  );
+  const grown = await refused(gzipSync(random), {
+    headers: ["content-encoding: gzip"],
+    limits: { maxBytes: 3 << 19, idle: 5000 },
+  });
+  t.match(grown.message, "The decoded request body is larger than 1.5 MiB.");
+});
+
+t.test("what compresses well but is small passes", async (t) => {
+  const text = Buffer.from(`{"model":"fast","x":"${" ".repeat(500_000)}"}`);
+  const body = await accepted(gzipSync(text), { headers: ["content-encoding: gzip"] });
+  t.equal(body.length, text.length);
+});
+
+t.test("refuses a body over the limit by its announced length, or as soon as it is over", async (t) => {
+  const limits = { maxBytes: 1 << 20, idle: 5000 };
+  const large = Buffer.from(`{"a":"${"x".repeat(1 << 20)}"}`);
+  for (const chunked of [false, true]) {
+    const error = await refused(large, { limits, chunked });
+    t.equal(error.code, "body_too_large");
+    t.equal(error.message, "The request body is larger than 1 MiB.");
+  }
+  const exact = Buffer.from(`{"a":"${"x".repeat((1 << 20) - 8)}"}`);
+  t.equal((await accepted(exact, { limits, chunked: true })).length, 1 << 20);
+});
+
+t.test("refuses what is not JSON, telling what and where", async (t) => {
+  for (const [text, message] of [
+    ["", "The request body is empty. Send a JSON object."],
+    ["  \n", "The request body is empty. Send a JSON object."],
+    ["{'a':1}", /not valid JSON\. Unexpected "'" at byte 1/],
+    [
+      '{"model":"a","\\u006dodel":"b"}',
+      'The request body is not valid JSON. The name "model" occurs twice at byte 13.',
+    ],
+    ["[1]", "The request body must be a JSON object, not an array."],
+    ['"model"', "The request body must be a JSON object, not a string."],
+    ["null", "The request body must be a JSON object, not null."],
+    ['{"a":1', /ends too early at byte 6/],
+    ["[".repeat(200), /Nested deeper than 128 levels at byte 128/],
+  ] as const)
+    for (const chunked of [false, true]) {
+      const error = await refused(Buffer.from(text), { chunked });
+      t.equal(error.code, "invalid_json");
+      t.match(error.message, message);
+    }
+});
+
+t.test("refuses media types that are no JSON", async (t) => {
+  t.equal(
+    (await refused(CHAT, { headers: ["content-type: multipart/form-data; boundary=x"] })).code,
+    "unsupported_media_type",
+  );
+  t.equal(
+    (await refused(CHAT, { headers: ["content-type: application/json; charset=utf-16"] })).code,
+    "unsupported_media_type",
+  );
+  t.equal(readModel(await accepted(CHAT, { headers: ["content-type: text/plain; charset=utf-8"] })), "fast");
+});
+
+t.test("a body that is not JSON is kept as it is", async (t) => {
+  const bytes = Buffer.from("\xff\xfe no JSON", "latin1");
+  const body = await accepted(bytes, { json: false, headers: ["content-type: multipart/form-data; boundary=x"] });
+  t.ok(body.bytes().equals(bytes));
+  t.equal(body.scan, undefined);
+  t.equal(await accepted(Buffer.alloc(0), { json: false }), Body.empty);
+  t.equal(await accepted(Buffer.alloc(0), { json: false, chunked: true }), Body.empty);
+});
+
+t.test("gives up a client that stops sending", async (t) => {
+  const server = await listening({ maxBytes: 1000, idle: 20 }, true);
+  const socket = connect(server.port, "127.0.0.1");
+  socket.on("error", () => {});
+  socket.write('POST / HTTP/1.1\r\nhost: x\r\ncontent-length: 50\r\n\r\n{"mod');
+  const outcome = (await server.next()) as GatewayError;
+  t.equal(outcome.code, "body_timeout");
+  socket.destroy();
+  await server.close();
+});
+
+t.test("notices a client that leaves", async (t) => {
+  for (const coding of ["identity", "gzip"]) {
+    const server = await listening(LIMITS, true);
+    const socket = connect(server.port, "127.0.0.1");
+    socket.write(`POST / HTTP/1.1\r\nhost: x\r\ncontent-length: 5000\r\ncontent-encoding: ${coding}\r\n\r\n`);
+    socket.write(gzipSync(CHAT).subarray(0, coding === "gzip" ? 20 : 0));
+    setTimeout(() => socket.destroy(), 20);
+    t.equal(((await server.next()) as GatewayError).code, "client_gone");
+    await server.close();
+  }
+});
+
+const bodyOf = (text: string): Body => new Body([Buffer.from(text)], scan(Buffer.from(text)));
+const model = (json: string): Body => bodyOf(`{"model":${json}}`);
+
+t.test("a model's name is taken literally", async (t) => {
+  for (const name of [
+    "fast",
+    "org/model:v1@2",
+    "../../admin",
+    "http://evil/x",
+    "gpt-4о",
+    "gpt-e\u0301",
+    "a b",
+    "😀",
+    "x".repeat(256),
+  ])
+    t.equal(readModel(model(JSON.stringify(name))), name);
+  t.equal(readModel(model('"\\u0066ast"')), "fast");
+  t.equal(readModel(bodyOf('{"Model":"dear","model":"cheap"}')), "cheap");
+});
+
+t.test("refuses a model that is none, saying how to mend it", async (t) => {
+  for (const [body, message] of [
+    [bodyOf("{}"), /names no model/],
+    [model("1"), "model must be a string, not a number."],
+    [model("null"), "model must be a string, not null."],
+    [model('["a","b"]'), "model must be a string, not an array."],
+    [model("{}"), "model must be a string, not an object."],
+    [model('""'), /model is empty/],
+    [model('" gpt-x "'), /white space/],
+    [model('"gpt-x\\u00a0"'), /white space/],
+    [model('"gpt\\u0000x"'), /control character/],
+    [model('"gpt\\r\\nX: y"'), /control character/],
+    [model('"gpt\u0085x"'), /control character/],
+    [model('"\\ud800"'), /surrogate/],
+    [model(JSON.stringify("x".repeat(257))), /longer than 256 bytes/],
+    [model(JSON.stringify("é".repeat(129))), /longer than 256 bytes/],
+    [model(JSON.stringify("x".repeat(100_000))), /longer than 256 bytes/],
+  ] as const)
+    t.throws(() => readModel(body), { code: "invalid_field", status: 400, param: "model", message });
+});
+
+const vectors = shared("vectors/own/json-ambiguity-vectors.json");
+
+t.test("bodies made to be read in two ways", { skip: !vectors && "absent" }, async (t) => {
+  const all: { id: string; body: string }[] = JSON.parse(readFileSync(vectors as string, "utf8"));
+  for (const { id, body } of all) {
+    if (!/^(?:model-|top-|case-|proto|ctor)/.test(id)) continue;
+    const literal = /-(?:path|url|nfc|homoglyph)$|^(?:case-model|proto|ctor)$/.test(id);
+    const { outcome } = await send(Buffer.from(body));
+    let found: string | undefined;
+    try {
+      if (outcome instanceof Body) found = readModel(outcome);
+    } catch (error) {
+      t.equal((error as GatewayError).status, 400, id);
+    }
+    t.equal(found, literal ? JSON.parse(body).model : undefined, id);
+  }
+});

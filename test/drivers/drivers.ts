@@ -1,0 +1,54 @@
+/** One way of running one of the drivers in ../shared/clients. */
+export interface Driver {
+  /** What it is called here and on the command line. */
+  name: string;
+  /** Its file is `drive-<file>.mjs`. */
+  file: string;
+  options: readonly string[];
+  /** Needs the command-line clients, 0.6 GB of them. */
+  cli?: boolean;
+}
+
+/** The longest first, so that the last one to end is a short one. */
+export const DRIVERS: readonly Driver[] = [
+  { name: "codex", file: "codex", options: [], cli: true },
+  { name: "claude", file: "claude", options: [], cli: true },
+  { name: "claude-api-key", file: "claude", options: ["--auth", "apiKey", "--only", "text,tool,badkey"], cli: true },
+  { name: "aisdk", file: "aisdk", options: [] },
+  { name: "openai", file: "openai", options: [] },
+  { name: "openai-4", file: "openai", options: ["--pkg", "openai-v4"] },
+  { name: "anthropic", file: "anthropic", options: [] },
+  { name: "anthropic-token", file: "anthropic", options: ["--auth", "token"] },
+  { name: "genai", file: "genai", options: [] },
+  { name: "genai-bearer", file: "genai", options: ["--auth", "bearer"] },
+  { name: "raw", file: "raw", options: [] },
+];
+
+/** Every scenario of the stub that a driver asks for has a model of its own, named after it. */
+export function modelsFor(scenarios: readonly string[]): string[] {
+  const statuses = [400, 401, 403, 404, 413, 429, 500, 503, 529];
+  return [...scenarios, "img", "once429", ...statuses.map((status) => `err${status}`)]
+    .filter((name) => /^[a-z0-9]+$/.test(name))
+    .map((name) => `stub-${name}`);
+}
+
+/** The gateway.yaml of the run: one provider for each vendor's protocols, all of them the stub. */
+export function configuration(stub: string, models: readonly string[], key: string): string {
+  const lines = models.map(
+    (name) => `  ${name}: { targets: [stub-openai:${name}, stub-anthropic:${name}, stub-gemini:${name}] }`,
+  );
+  return `listen: 127.0.0.1:0
+admin: 127.0.0.1:0
+store: { ledger: "sqlite:./gateway.db" }
+keys: { driver: { key: ${key} } }
+providers:
+  stub-openai:
+    url: ${stub}/v1
+    credential: stub
+    speaks: [openai-chat, openai-responses, openai-completions, openai-images, openai-embeddings]
+  stub-anthropic: { url: ${stub}/v1, credential: stub, speaks: [anthropic-messages] }
+  stub-gemini: { url: ${stub}/v1beta, credential: stub, speaks: [gemini] }
+models:
+${lines.join("\n")}
+`;
+}

@@ -1,0 +1,26 @@
+import t from "tap";
+import { readResult, resultLine, summary } from "./results.ts";
+
+const OUTPUT = `PASS openai chat.text 12ms
+PASS openai chat.cut 7ms (APIError: terminated)
+FAIL openai resp.store 8ms: 404 GET /v1/responses/x: is not served
+FAIL openai: 2/3 scenarios in 0.1s against http://127.0.0.1:1 (model stub-{s})
+`;
+
+t.test("scenarios are counted, and what failed is named with its reason", async (t) => {
+  const result = readResult("openai", OUTPUT, 1.25);
+  t.same(result.failures, [
+    { driver: "openai", scenario: "resp.store", reason: "404 GET /v1/responses/x: is not served" },
+  ]);
+  t.equal(resultLine(result), "openai               2/3    1.3 s");
+  const text = summary([result, readResult("raw", "PASS raw a 1ms\nPASS raw: 1/1 scenarios in 0.1s\n", 1)]);
+  t.match(text, /^\nFailed:\n {2}openai {2}resp\.store\n {6}404 GET/);
+  t.match(text, /\n3 passed, 1 failed$/);
+});
+
+t.test("a driver that broke off, or ran nothing, has failed", async (t) => {
+  const broken = readResult("genai", "PASS genai text 1ms\nTypeError: oops", 1);
+  t.match(broken, { passed: 1, failures: [{ reason: /TypeError: oops/ }] });
+  t.match(readResult("genai", "PASS genai: 0/0 scenarios in 0.0s", 1), { passed: 0, failures: [{ driver: "genai" }] });
+  t.match(readResult("genai", "", 1).failures, [{ reason: "it said nothing" }]);
+});

@@ -1,0 +1,108 @@
+// Runs real clients against a running gateway, with a scripted provider behind it. See README.md.
+import { randomBytes } from "node:crypto";
+import { mkdtempSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { parseArgs } from "node:util";
+import { shared } from "../support/shared.ts";
+import { configuration, DRIVERS, type Driver, modelsFor } from "./drivers.ts";
+import { install, outputOf, type Started, startGateway, startStub } from "./processes.ts";
+import { type Result, readResult, resultLine, summary } from "./results.ts";
+
+const USAGE = `node_modules/.bin/node --import ./src/loader/register.js test/drivers/run.ts [driver…] [options]
+  driver           of ${DRIVERS.map(({ name }) => name).join(", ")}; without one, all
+  --cli            installs Claude Code and Codex too (0.6 GB) and runs them
+  --only A,B*      only these scenarios
+  --jobs N         drivers at a time (2)
+  --install        install only`;
+
+/** Milliseconds a driver may take. */
+const LIMIT = 300_000;
+
+const { values: options, positionals } = parseArgs({
+  allowPositionals: true,
+  options: {
+    cli: { type: "boolean", default: false },
+    only: { type: "string" },
+    jobs: { type: "string", default: "2" },
+    install: { type: "boolean", default: false },
+    help: { type: "boolean", default: false },
+  },
+});
+
+/** Drivers that were named, else all; those of the command-line clients only when asked for. */
+function chosen(): Driver[] {
+  const unknown = positionals.filter((name) => !DRIVERS.some((driver) => driver.name === name));
+  if (unknown.length > 0) throw new Error(`${unknown.join(", ")}: no such driver.\n${USAGE}`);
+  if (positionals.length > 0) return DRIVERS.filter(({ name }) => positionals.includes(name));
+  return DRIVERS.filter((driver) => options.cli || !driver.cli);
+}
+
+async function drive(driver: Driver, folder: string, gateway: Started, stub: Started, key: string): Promise<Result> {
+  const began = performance.now();
+  const only = options.only === undefined ? [] : ["--only", options.only];
+  // --native asks for everything that plain runs ask for, and for what only the same protocol on both sides keeps.
+  const args = [
+    `drive-${driver.file}.mjs`,
+    gateway.url,
+    key,
+    "--native",
+    "--stub",
+    stub.url,
+    ...driver.options,
+    ...only,
+  ];
+  const output = await outputOf(args, folder, LIMIT);
+  const result = readResult(driver.name, output, (performance.now() - began) / 1000);
+  console.log(resultLine(result));
+  return result;
+}
+
+/** Runs `work` on every entry, some at a time, in order. */
+async function some<T, R>(entries: readonly T[], atOnce: number, work: (entry: T) => Promise<R>): Promise<R[]> {
+  const waiting = [...entries];
+  const results: R[] = [];
+  const worker = async () => {
+    for (let entry = waiting.shift(); entry !== undefined; entry = waiting.shift()) results.push(await work(entry));
+  };
+  await Promise.all(Array.from({ length: atOnce }, worker));
+  return results;
+}
+
+async function main(): Promise<number> {
+  if (options.help) {
+    console.log(USAGE);
+    return 0;
+  }
+  const drivers = chosen();
+  const source = shared("clients");
+  if (source === undefined) {
+    console.log("../shared/clients is not there: the drivers are skipped.\n0 passed, 0 failed");
+    return 0;
+  }
+  const began = performance.now();
+  const folder = await install(
+    source,
+    drivers.some(({ cli }) => cli),
+  );
+  console.log(`clients installed in ${((performance.now() - began) / 1000).toFixed(1)} s`);
+  if (options.install) return 0;
+  const stub = await startStub(folder);
+  try {
+    const scenarios = (await (await fetch(`${stub.url}/_stub/scenarios`)).json()) as object;
+    const key = `driver-${randomBytes(16).toString("hex")}`;
+    const yaml = configuration(stub.url, modelsFor(Object.keys(scenarios)), key);
+    const gateway = await startGateway(mkdtempSync(join(tmpdir(), "gateway-drivers-")), yaml);
+    try {
+      const results = await some(drivers, Number(options.jobs), (each) => drive(each, folder, gateway, stub, key));
+      console.log(summary(results));
+      return results.some(({ failures }) => failures.length > 0) ? 1 : 0;
+    } finally {
+      await gateway.stop();
+    }
+  } finally {
+    await stub.stop();
+  }
+}
+
+process.exitCode = await main();

@@ -1,0 +1,68 @@
+import t, { type Test } from "tap";
+import { asking, startGateway } from "../support/gateway.ts";
+import { httpUpstream } from "../support/upstream.ts";
+
+const DELTA =
+  'data: {"id":"c","object":"chat.completion.chunk","choices":[{"index":0,"delta":{"content":"Hi"},"finish_reason":null}]}\n\n';
+const END =
+  'data: {"id":"c","object":"chat.completion.chunk","choices":[{"index":0,"delta":{},"finish_reason":"stop"}]}\n\n';
+
+async function through(t: Test, stream: string, status = 200) {
+  const upstream = await httpUpstream((_, reply) =>
+    reply.writeHead(status, { "content-type": "text/event-stream" }).end(stream),
+  );
+  t.teardown(() => upstream.close());
+  const { url } = await startGateway(
+    t,
+    `providers: { up: { url: "${upstream.origin.origin}/v1", speaks: [openai-chat] } }\nmodels: { m: { targets: [up:x] } }\n`,
+  );
+  const response = await fetch(`${url}/v1/chat/completions`, {
+    method: "POST",
+    headers: asking(),
+    body: '{"model":"m","stream":true,"stream_options":{"include_usage":true}}',
+  });
+  const reader = (response.body as ReadableStream<Uint8Array>).getReader();
+  let text = "";
+  try {
+    for (;;) {
+      const { done, value } = await reader.read();
+      if (done) return { text, whole: true, headers: response.headers };
+      text += Buffer.from(value).toString();
+    }
+  } catch {
+    return { text, whole: false, headers: response.headers };
+  }
+}
+
+t.test("a stream with its terminal event passes, whatever the vendor leaves out behind it", async (t) => {
+  for (const stream of [
+    `${DELTA + END}data: [DONE]\n\n`,
+    DELTA + END,
+    `${DELTA}data: [DONE]\n`,
+    `: hello\n\n${DELTA}${END}`,
+  ]) {
+    const { text, whole } = await through(t, stream);
+    t.equal(text, stream);
+    t.ok(whole);
+  }
+});
+
+t.test("a stream that ends without one is broken off with the protocol's error", async (t) => {
+  for (const stream of [DELTA, "", `${DELTA}data: {"id":"c","cho`]) {
+    const { text, whole } = await through(t, stream);
+    t.notOk(whole);
+    t.match(text, /data: \{"error":\{.*upstream_truncated.*\n\n$/s);
+    t.notMatch(text, /"cho$/m, "half a frame does not leave");
+  }
+});
+
+t.test("a provider's own error in the stream is an ending of its own", async (t) => {
+  const stream = `${DELTA}data: {"error":{"message":"overloaded","type":"server_error"}}\n\n`;
+  t.match(await through(t, stream), { text: stream, whole: true });
+});
+
+t.test("streams tell proxies in front not to hold them", async (t) => {
+  const { headers } = await through(t, DELTA + END);
+  t.equal(headers.get("x-accel-buffering"), "no");
+  t.equal(headers.get("content-length"), null);
+});

@@ -1,0 +1,116 @@
+import { type ChildProcess, spawn } from "node:child_process";
+import { once } from "node:events";
+import { existsSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { type AddressInfo, connect, createServer } from "node:net";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { setTimeout as after } from "node:timers/promises";
+import type { Test } from "tap";
+
+/** Where Debian's package puts it. */
+const BINARY = "/usr/sbin/nginx";
+
+/** What an operator writes who has read nothing: HTTP/1.0 to the gateway, a connection for each request. */
+export const BARE = "";
+/** The same over kept connections. */
+export const KEPT = 'proxy_http_version 1.1; proxy_set_header Connection "";';
+
+/** The ways in which a client can reach a gateway. */
+export const WAYS = ["directly", "behind nginx"] as const;
+
+/** The port to which a way leads; undefined where there is no nginx. */
+export async function entrance(
+  t: Test,
+  way: (typeof WAYS)[number],
+  port: number,
+  directives: string = BARE,
+): Promise<number | undefined> {
+  return way === "directly" ? port : (await startNginx(t, port, directives))?.port;
+}
+
+export interface Nginx {
+  port: number;
+  /** What it has said, at level `warn` and above. */
+  readonly said: string;
+}
+
+/**
+ * A real nginx on a free port in front of a port of this machine, stopped with the test. Undefined where nginx is not
+ * installed, after skipping the test; with `GATEWAY_TEST_NGINX=required` that fails instead.
+ * @param directives what stands beside `proxy_pass` in the location.
+ */
+export async function startNginx(t: Test, to: number, directives: string = BARE): Promise<Nginx | undefined> {
+  if (!existsSync(BINARY)) {
+    if (process.env["GATEWAY_TEST_NGINX"] === "required") t.fail(`${BINARY} is missing: apt-get install nginx-light`);
+    else t.pass(`skipped: ${BINARY} is not installed`);
+    return undefined;
+  }
+  const folder = mkdtempSync(join(tmpdir(), "gateway-nginx-"));
+  t.teardown(() => rmSync(folder, { recursive: true, force: true }));
+  for (let tries = 1; ; tries++) {
+    const port = await freePort();
+    const file = join(folder, "nginx.conf");
+    writeFileSync(file, configuration(folder, port, to, directives));
+    const child = spawn(BINARY, ["-p", folder, "-c", file, "-e", "stderr"], { stdio: ["ignore", "ignore", "pipe"] });
+    const nginx = { port, said: "" };
+    child.stderr.setEncoding("utf8").on("data", (text: string) => (nginx.said += text));
+    if (await listens(child, port)) {
+      t.teardown(() => stop(child));
+      return nginx;
+    }
+    if (tries === 3) throw new Error(`nginx does not start: ${nginx.said}`);
+  }
+}
+
+/** One process without privileges, everything it writes in one folder. */
+const configuration = (folder: string, port: number, to: number, directives: string): string => `
+daemon off;
+master_process off;
+pid ${folder}/pid;
+error_log stderr warn;
+events { worker_connections 512; }
+http {
+  access_log off;
+  client_body_temp_path ${folder}/body;
+  proxy_temp_path ${folder}/proxy;
+  fastcgi_temp_path ${folder}/fastcgi;
+  uwsgi_temp_path ${folder}/uwsgi;
+  scgi_temp_path ${folder}/scgi;
+  upstream gateway { server 127.0.0.1:${to}; keepalive 4; }
+  server {
+    listen 127.0.0.1:${port};
+    location / { proxy_pass http://gateway; ${directives} }
+  }
+}
+`;
+
+/** A port that was free a moment ago. */
+async function freePort(): Promise<number> {
+  const server = createServer().listen(0, "127.0.0.1");
+  await once(server, "listening");
+  const { port } = server.address() as AddressInfo;
+  server.close();
+  await once(server, "close");
+  return port;
+}
+
+/** True once connections are taken, false when the process has ended before. */
+async function listens(child: ChildProcess, port: number): Promise<boolean> {
+  while (child.exitCode === null && child.signalCode === null) {
+    const socket = connect(port, "127.0.0.1");
+    const connected = await once(socket, "connect").then(
+      () => true,
+      () => false,
+    );
+    socket.destroy();
+    if (connected) return true;
+    await after(5);
+  }
+  return false;
+}
+
+async function stop(child: ChildProcess): Promise<void> {
+  if (child.exitCode !== null) return;
+  child.kill("SIGTERM");
+  await once(child, "exit");
+}

@@ -1,0 +1,66 @@
+import t from "tap";
+import { Frame, Rest } from "../../src/wire/frame.ts";
+
+const event = (text: string, mark?: number): Frame => new Frame("event", Buffer.from(text), mark);
+const element = (text: string): string | undefined => new Frame("element", Buffer.from(text)).text;
+
+t.test("an event's name and data are read as the standard says", async (t) => {
+  const read = (text: string) => [event(text).event, event(text).text];
+  t.strictSame(read("event: ping\ndata: {}\n\n"), ["ping", "{}"]);
+  t.strictSame(read("data: a\r\ndata:b\rdata\n\n"), [undefined, "a\nb\n"]);
+  t.strictSame(read("data:  two spaces\n\n"), [undefined, " two spaces"]);
+  t.strictSame(read("data:\n\n"), [undefined, ""]);
+  t.strictSame(read("data: \n\n"), [undefined, ""]);
+  t.strictSame(read("event: a\nevent: b\ndata: x\n\n"), ["b", "x"]);
+  t.strictSame(read("event:\ndata: x\n\n"), [undefined, "x"], "an empty name is none");
+  t.strictSame(read(": comment\nid: 7\nretry: 5\n\n"), [undefined, undefined]);
+  t.strictSame(read("datax: a\nDATA: b\ndat\n\n"), [undefined, undefined]);
+  t.strictSame(read("data"), [undefined, ""], "also without any line end");
+  t.strictSame(read("\n"), [undefined, undefined]);
+  t.equal(event("\ufeffdata: a\n\n").text, undefined, "a mark belongs to the name,");
+  t.equal(event("\ufeffdata: a\n\n", 3).text, "a", "unless it is said to be one");
+});
+
+t.test("data is parsed once, on demand, and undefined when it is not JSON", async (t) => {
+  const frame = event('data: {"a":[1]}\n\n');
+  t.strictSame(frame.json(), { a: [1] });
+  t.equal(frame.json(), frame.json(), "the same object");
+  t.equal(event("data: [DONE]\n\n").json(), undefined);
+  t.equal(event(": nothing\n\n").json(), undefined);
+  t.equal(event("data: null\n\n").json(), null);
+  t.strictSame(event('data: {"a":\ndata: 1}\n\n').json(), { a: 1 });
+});
+
+t.test("an element is read without what stands around it", async (t) => {
+  t.equal(element('[{"a":1}'), '{"a":1}');
+  t.equal(element('\n,\r\n{"a":[1]}\n'), '{"a":[1]}');
+  t.equal(element('[{"a":1}]'), '{"a":1}', "also of an array that came at once");
+  t.equal(element('{"a":1},'), '{"a":1}');
+  t.equal(element(",[1,[2]]"), "[1,[2]]", "an array keeps its own brackets");
+  for (const nothing of ["", "]", "\n]\n", "[]", " , ", "\r\n"])
+    t.equal(element(nothing), undefined, JSON.stringify(nothing));
+  t.strictSame(new Frame("element", Buffer.from(',{"a":1}')).json(), { a: 1 });
+  t.equal(new Frame("element", Buffer.from(`[${" ".repeat(100_000)}x`)).text, "x");
+});
+
+t.test("what is held comes out as one, and the chunk's own bytes when nothing is held", async (t) => {
+  const rest = new Rest(100, "A thing");
+  const chunk = Buffer.from("0123456789");
+  t.equal(rest.take(), undefined);
+  t.equal(rest.complete(chunk, 0, 10), chunk);
+  t.equal(rest.complete(chunk, 2, 5).buffer, chunk.buffer);
+  for (const byte of chunk) rest.add(Buffer.from([byte]));
+  const first = rest.complete(chunk, 0, 3);
+  rest.add(Buffer.from("xyz"));
+  t.equal(first.toString(), "0123456789012", "what was given away is not written again");
+  chunk.fill(0);
+  t.equal(first.toString(), "0123456789012", "and does not hang on the chunk");
+  t.equal(rest.take()?.toString(), "xyz");
+  t.equal(rest.take(), undefined);
+});
+
+t.test("refuses to hold more than it may", async (t) => {
+  const rest = new Rest(5, "A thing");
+  rest.add(Buffer.from("12345"));
+  t.throws(() => rest.add(Buffer.from("6")), { message: "A thing of the stream is larger than 5 bytes." });
+});

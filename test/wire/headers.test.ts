@@ -1,0 +1,64 @@
+import t from "tap";
+import { HeaderList } from "../../src/wire/headers.ts";
+
+const list = () => new HeaderList(["Accept", "a", "X-Key", "1", "accept", "b", "x-Other", "2"]);
+
+t.test("names are found whatever their case, the first line first", async (t) => {
+  t.equal(list().get("ACCEPT"), "a");
+  t.equal(list().get("x-key"), "1");
+  t.equal(list().get("none"), undefined);
+  t.ok(list().has("X-OTHER"));
+  t.notOk(list().has("other"));
+});
+
+t.test("keeps the order and spelling of lines that nobody touched", async (t) => {
+  t.strictSame(list().lines, ["Accept", "a", "X-Key", "1", "accept", "b", "x-Other", "2"]);
+  t.strictSame(
+    [...list().entries()],
+    [
+      ["accept", "a"],
+      ["x-key", "1"],
+      ["accept", "b"],
+      ["x-other", "2"],
+    ],
+  );
+});
+
+t.test("setting leaves one line, at the place of the first", async (t) => {
+  t.strictSame(list().set("accept", "c").lines, ["Accept", "c", "X-Key", "1", "x-Other", "2"]);
+  t.strictSame(list().set("New", "3").lines.slice(-2), ["New", "3"]);
+});
+
+t.test("appending adds a line beside those of that name", async (t) => {
+  const headers = list().append("ACCEPT", "z");
+  t.strictSame(
+    [...headers.entries()].filter(([name]) => name === "accept").map(([, value]) => value),
+    ["a", "b", "z"],
+  );
+});
+
+t.test("deleting takes every line of a name", async (t) => {
+  const headers = list();
+  t.equal(headers.delete("Accept"), true);
+  t.equal(headers.delete("accept"), false);
+  t.strictSame(headers.lines, ["X-Key", "1", "x-Other", "2"]);
+  t.equal(headers.get("x-other"), "2", "what is left is still found");
+});
+
+t.test("deletes by a test on lower-case name and value, and counts", async (t) => {
+  const headers = list();
+  t.equal(
+    headers.deleteWhere((name, value) => name.startsWith("x-") || value === "b"),
+    3,
+  );
+  t.strictSame(headers.lines, ["Accept", "a"]);
+});
+
+t.test("filtered lines make another list, in the same order and spelling", async (t) => {
+  const headers = list();
+  const kept = headers.filter((name) => name !== "accept");
+  t.notOk(kept.has("accept"));
+  kept.set("x-key", "changed");
+  t.equal(headers.get("x-key"), "1");
+  t.ok(headers.has("accept"));
+});
