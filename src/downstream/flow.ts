@@ -23,7 +23,7 @@ export class Flow implements Sink {
   private readonly splitter: SseSplitter | ArraySplitter | undefined;
   private stalled: NodeJS.Timeout | undefined;
   private over = false;
-  private readonly stay: () => void;
+  private stay = (): void => {};
 
   constructor(
     private readonly exchange: Exchange,

@@ -1,4 +1,5 @@
 import type { ServerResponse } from "node:http";
+import type { Socket } from "node:net";
 
 /** Below this many bytes a copy into one buffer is cheaper than a vectored write. */
 const COPY_BELOW = 16 * 1024;
@@ -56,8 +57,17 @@ export class Outlet {
   cut(): void {
     const { socket } = this.response;
     if (this.held) this.response.write(this.held);
-    if (socket) socket.destroySoon();
-    else this.response.destroy();
+    // Node gathers what is written in one tick, and would lose it.
+    const close = (socket: Socket) => process.nextTick(() => socket.destroySoon());
+    if (socket) close(socket);
+    // Queued behind a pipelined answer: the socket comes with its turn, and what was written leaves right after that.
+    else this.response.once("socket", close);
+  }
+
+  /** Closes the connection without waiting for what was written; behind an earlier answer, when that has ended. */
+  drop(): void {
+    if (this.response.socket) this.response.destroy();
+    else this.cut();
   }
 
   private queue(pieces: readonly Buffer[]): boolean {

@@ -40,7 +40,8 @@ export function receiver(
 /**
  * Reads a form as far as its `model` field, which says where it goes; the rest streams through. A form that has the field
  * behind its files is kept up to the limit.
- * @throws GatewayError `unsupported_media_type`, `body_too_large`, `invalid_field`, `client_gone`
+ * @throws GatewayError `unsupported_media_type`, `unsupported_encoding`, `body_too_large`, `body_timeout`, `invalid_field`,
+ * `client_gone`
  */
 async function readForm(request: IncomingMessage, limits: BodyLimits): Promise<Form> {
   const boundary = boundaryOf(request.headers["content-type"] ?? "");
@@ -53,7 +54,7 @@ async function readForm(request: IncomingMessage, limits: BodyLimits): Promise<F
   const finder = new FieldFinder(boundary, "model");
   const pieces: Buffer[] = [];
   let length = 0;
-  const ended = await until(request, (piece) => {
+  const ended = await until(request, limits.idle, (piece) => {
     pieces.push(piece);
     length += piece.length;
     finder.push(piece);
@@ -78,13 +79,16 @@ async function readForm(request: IncomingMessage, limits: BodyLimits): Promise<F
 }
 
 /** Hands over pieces until `enough`; then the request is paused. True when it has ended. */
-function until(request: IncomingMessage, enough: (piece: Buffer) => boolean): Promise<boolean> {
+function until(request: IncomingMessage, idle: number, enough: (piece: Buffer) => boolean): Promise<boolean> {
   return new Promise((resolve, reject) => {
     const settle = (act: () => void) => {
+      clearTimeout(timer);
       request.off("data", onData).off("end", onEnd).off("close", onClose).pause();
       act();
     };
+    const timer = idle > 0 ? setTimeout(() => settle(() => reject(new GatewayError("body_timeout"))), idle) : undefined;
     const onData = (piece: Buffer) => {
+      timer?.refresh();
       try {
         if (enough(piece)) settle(() => resolve(false));
       } catch (thrown) {
@@ -94,5 +98,7 @@ function until(request: IncomingMessage, enough: (piece: Buffer) => boolean): Pr
     const onEnd = () => settle(() => resolve(true));
     const onClose = () => settle(() => reject(new GatewayError("client_gone")));
     request.on("data", onData).once("end", onEnd).once("close", onClose);
+    // A client that left while a plugin looked at the head has had its close event.
+    if (request.destroyed) onClose();
   });
 }

@@ -31,7 +31,8 @@ export class Reply {
     const { head } = upstream;
     const { exchange } = this;
     exchange.status = head.status;
-    const lines = head.headers.lines.concat(ownLines(exchange));
+    const lines = [...head.headers.lines];
+    addOwn(lines, exchange);
     if (head.framing) lines.push("x-accel-buffering", "no");
     this.outlet.head(head.status, lines, head.framing !== undefined);
     return new Promise((done, fail) => {
@@ -46,7 +47,8 @@ export class Reply {
     exchange.status = answer.status;
     const body = Buffer.from(answer.body);
     const lines = Object.entries({ "content-type": "application/json", ...answer.headers }).flat();
-    lines.push("content-length", String(body.length), ...ownLines(exchange));
+    lines.push("content-length", String(body.length));
+    addOwn(lines, exchange);
     exchange.firstByte = exchange.elapsed;
     exchange.written = body.length;
     this.outlet.response.writeHead(answer.status, lines).end(body);
@@ -61,7 +63,7 @@ export class Reply {
     const { response } = outlet;
     if (exchange.aborted || error.code === "client_gone") {
       exchange.status ||= error.status;
-      response.destroy();
+      outlet.drop();
       return;
     }
     if (!response.headersSent) {
@@ -135,10 +137,13 @@ const idLines = (protocol: Protocol, id: string): string[] => [
 const noticeLines = (exchange: Exchange): string[] =>
   exchange.notices.flatMap((notice) => ["gateway-notice", headerSafe(notice)]);
 
-const ownLines = (exchange: Exchange): string[] => [
-  ...idLines(exchange.protocol, exchange.id),
-  ...noticeLines(exchange),
-];
+/** What every answer carries besides its own head. */
+function addOwn(lines: string[], exchange: Exchange): void {
+  const { id, protocol, notices } = exchange;
+  lines.push("x-request-id", id);
+  if (protocol.idHeaders) for (const name of protocol.idHeaders) lines.push(name, id);
+  if (notices.length > 0) lines.push(...noticeLines(exchange));
+}
 
 /** Header values are one line of printable ASCII. */
 const headerSafe = (text: string): string => text.replaceAll(/[^\x20-\x7e]/g, "?");

@@ -203,7 +203,9 @@ const SUM_UP = `insert into usage_hour (hour, key, model, target, ${SUMMED.join(
 
 const SINGLE = `key, model, target, 1 as requests, outcome <> 'completed' as failed, source <> 'reported' as unsettled,
   tokens_in, cached, tokens_out, reasoning, cost from usage join usage_kind on number = kind`;
-const NEWEST = "select * from usage join usage_kind on number = kind order by time desc, usage.rowid desc limit ?";
+/** The bound, which all rows pass, leads SQLite to the index of times; without it, it would sort all rows. */
+const NEWEST = `select * from usage join usage_kind on number = kind where time >= 0
+  order by time desc, usage.rowid desc limit ?`;
 
 const ONE_ROW = `select time, ${SINGLE} where time >= ? and time < ?`;
 const ONE_HOUR = `select hour as time, key, model, target, ${SUMMED.join(", ")} from usage_hour where hour >= ? and hour < ?`;

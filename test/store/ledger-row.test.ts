@@ -1,6 +1,6 @@
 import t from "tap";
 import type { LedgerEntry } from "../../src/store/ledger.ts";
-import { COLUMNS, entryOf, type Row, rowOf, size } from "../../src/store/ledger-row.ts";
+import { COLUMNS, entryOf, KIND, type Row, rowOf, size } from "../../src/store/ledger-row.ts";
 
 const entry: LedgerEntry = {
   id: "0198",
@@ -22,7 +22,11 @@ const entry: LedgerEntry = {
   source: "reported",
   cost: 123_456_789,
 };
-const back = (row: Row) => entryOf(Object.fromEntries(COLUMNS.map((name, at) => [name, row[at] as string])));
+const back = ({ kind, values }: Row) =>
+  entryOf({
+    ...Object.fromEntries(KIND.map((name, at) => [name, kind[at] as string])),
+    ...Object.fromEntries(COLUMNS.map((name, at) => [name, values[at] as string])),
+  });
 
 t.test("an entry comes back as it went in", async (t) => {
   t.same(back(rowOf(entry)), entry, "without usage");
@@ -36,6 +40,33 @@ t.test("an entry comes back as it went in", async (t) => {
     raw: undefined,
   };
   t.same(back(rowOf({ ...entry, usage: rare })), { ...entry, usage: rare }, "with the rare ones");
+});
+
+t.test("attempts come back as they were, however little is kept of them", async (t) => {
+  const { target, status } = entry;
+  const lists: [why: string, attempts: LedgerEntry["attempts"]][] = [
+    ["none", []],
+    ["one that the entry itself tells of", [{ target, status, startedAt: 1.5 }]],
+    ["at once", [{ target, status, startedAt: 0 }]],
+    ["another target", [{ target: "q:m", status, startedAt: 1 }]],
+    ["another status", [{ target, status: 503, startedAt: 1 }]],
+    ["no status", [{ target, startedAt: 1 }]],
+    ["an error besides", [{ target, status, error: "upstream_failed", startedAt: 1 }]],
+  ];
+  for (const [why, attempts] of lists) t.same(back(rowOf({ ...entry, attempts })).attempts, attempts, why);
+  const usual = { ...entry, attempts: lists[1]?.[1] ?? [] };
+  t.notMatch(JSON.stringify(rowOf(usual).values), "p:m", "the usual one is not said twice");
+});
+
+t.test("entries of a kind have the same kind, and it holds nothing of one exchange", async (t) => {
+  const other = { ...entry, id: "0199", time: 1_700_000_000_999, duration: 1, cost: 5, firstByte: 7 };
+  t.same(rowOf(other).kind, rowOf(entry).kind);
+  for (const change of [{ key: "l" }, { model: "m" }, { target: "t:t" }, { protocol: "x" }, { operation: "x" }]) {
+    t.notSame(rowOf({ ...entry, ...change }).kind, rowOf(entry).kind);
+  }
+  for (const change of [{ status: 499 }, { outcome: "aborted" }, { streaming: false }, { source: "none" }] as const) {
+    t.notSame(rowOf({ ...entry, ...change }).kind, rowOf(entry).kind);
+  }
 });
 
 t.test("a count nobody reported is absent, and 0 is a claim", async (t) => {

@@ -150,6 +150,67 @@ t.test("writing an entry again changes nothing", async (t) => {
   t.match(await ledger.sums({ by: [] }), [{ requests: 30, cost: 30_000 }], "not the sums either");
 });
 
+t.test("an entry that comes twice in one batch counts once, and those beside it count", async (t) => {
+  const { ledger, database } = open(t);
+  const twice = entry();
+  for (const one of [twice, entry(), twice, entry({ model: "smart" }), { ...twice, model: "smart" }])
+    ledger.append(one);
+  await ledger.flush();
+  t.equal(rows(database), 3);
+  t.same(
+    (await ledger.sums({ by: ["model"] })).map(({ group, requests }) => [...group, requests]),
+    [
+      ["fast", 2],
+      ["smart", 1],
+    ],
+  );
+});
+
+t.test("sums of the hours are those of the rows, whatever was written again or by whom", async (t) => {
+  const { ledger, database, path } = open(t);
+  const second = new Database(path);
+  const other = new SqliteLedger(second);
+  const entries = Array.from({ length: 1_200 }, (_, at) =>
+    entry({ model: `m${at % 7}`, key: `k${at % 3}`, time: DAY + (at % 5) * HOUR, cost: at, status: 200 + (at % 2) }),
+  );
+  for (const [at, one] of entries.entries()) {
+    if (at % 3 < 2) ledger.append(one);
+    if (at % 3 > 0) other.append(one);
+  }
+  await Promise.all([ledger.flush(), other.flush()]);
+  await other.close();
+  second.close();
+  const sums = (from: string) =>
+    database
+      .prepare(`select key, model, sum(requests) as requests, sum(cost) as cost from (${from})
+      group by key, model order by key, model`)
+      .all();
+  const single = "select key, model, 1 as requests, cost from usage join usage_kind on number = kind";
+  t.equal(rows(database), 1_200);
+  t.same(sums("select * from usage_hour"), sums(single));
+});
+
+t.test("no question reads all rows", async (t) => {
+  const { ledger, database } = open(t);
+  const asked: string[] = [];
+  const prepare = database.prepare.bind(database);
+  database.prepare = (sql) => {
+    asked.push(sql);
+    return prepare(sql);
+  };
+  await ledger.recent(1);
+  await ledger.sums({ by: ["model"], since: DAY + 1, until: DAY + 5 * HOUR + 1 });
+  t.equal(asked.length, 2);
+  for (const sql of asked) {
+    const steps = prepare(`explain query plan ${sql}`).all();
+    const reads = steps.map(({ detail }) => String(detail)).filter((detail) => /\busage\b/.test(detail));
+    t.ok(
+      reads.length > 0 && reads.every((detail) => /^SEARCH usage USING INDEX .*time>/.test(detail)),
+      reads.join("; "),
+    );
+  }
+});
+
 t.test("sums beyond 2^53 nano-dollars are rounded, not refused", async (t) => {
   const { ledger } = open(t);
   for (let at = 0; at < 3; at++) ledger.append(entry({ cost: Number.MAX_SAFE_INTEGER }));
@@ -183,6 +244,7 @@ t.test("a full disk", async (t) => {
   await ledger.flush();
   t.equal(rows(database), 1_001, "when there is room again nothing is missing");
   t.match(await ledger.sums({ by: [] }), [{ requests: 1_001 }]);
+  t.equal((await ledger.recent(2_000)).length, 1_001, "nor what the entries have in common");
   t.equal(ledger.dropped, 0);
   t.match(warnings.slice(1), ["The ledger is being written again; 0 entries were lost."]);
 });
@@ -231,6 +293,7 @@ t.test("an entry that no attempt could write does not stop the others", async (t
   t.equal(rows(database), 2);
   t.equal(ledger.dropped, 3);
   t.equal(warnings.length, 3);
+  t.match(await ledger.sums({ by: ["key", "model"] }), [{ group: ["k1", "fast"], requests: 2 }]);
 });
 
 t.test("closing on a store that is gone tells how much is lost, and does not throw", async (t) => {

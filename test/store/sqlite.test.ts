@@ -16,7 +16,7 @@ t.test("a new store", async (t) => {
   const tables = database.prepare("select name from sqlite_schema where type = 'table' order by name").all();
   t.same(
     tables.map(({ name }) => name),
-    ["key", "usage", "usage_hour"],
+    ["key", "usage", "usage_hour", "usage_kind"],
     "has its tables",
   );
 });

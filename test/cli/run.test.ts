@@ -1,0 +1,98 @@
+import { type ChildProcess, spawn } from "node:child_process";
+import { once } from "node:events";
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { createServer } from "node:http";
+import type { AddressInfo } from "node:net";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { fileURLToPath } from "node:url";
+import t, { type Test } from "tap";
+
+const ROOT = fileURLToPath(new URL("../..", import.meta.url));
+const YAML = `listen: 127.0.0.1:0
+providers: { demo: { url: "demo:" }, vendor: { url: "https://vendor.test/v1", credential: $VENDOR_KEY, speaks: [openai-chat] } }
+models: { echo: { targets: [demo:echo] }, other: { targets: [vendor:x] } }
+store: { ledger: "sqlite:./gateway.db" }
+`;
+
+function start(
+  t: Test,
+  yaml: string,
+  args: string[] = ["run"],
+): { child: ChildProcess; text: () => string; folder: string } {
+  const folder = mkdtempSync(join(tmpdir(), "gateway-run-"));
+  writeFileSync(join(folder, "gateway.yaml"), yaml);
+  const node = ["--import", `${ROOT}src/loader/register.js`, `${ROOT}src/main.ts`, ...args];
+  const child = spawn(process.execPath, node, { cwd: folder, env: { PATH: process.env["PATH"] } });
+  let text = "";
+  for (const stream of [child.stdout, child.stderr])
+    stream?.setEncoding("utf8").on("data", (more: string) => (text += more));
+  t.teardown(async () => {
+    if (child.exitCode === null) {
+      child.kill("SIGKILL");
+      await once(child, "exit");
+    }
+    rmSync(folder, { recursive: true });
+  });
+  return { child, text: () => text, folder };
+}
+
+async function until(condition: () => boolean): Promise<void> {
+  for (let i = 0; i < 1500 && !condition(); i++) await new Promise((more) => setTimeout(more, 10));
+}
+
+t.test("a start prints what listens, what is on and off, the models, a key once, and a curl that works", async (t) => {
+  const { child, text } = start(t, YAML);
+  await until(() => text().includes('"Hello"'));
+  t.match(text(), /listens on http:\/\/127\.0\.0\.1:\d+/);
+  t.match(text(), /providers +demo\n +vendor is off: VENDOR_KEY is not set/);
+  t.match(text(), /models +echo\n/);
+  t.match(text(), /key +gw_/);
+  const [, url] = /curl -N (\S+)/.exec(text()) as unknown as [string, string];
+  const [, authorization] = /'authorization: (Bearer \S+)'/.exec(text()) as unknown as [string, string];
+  const [, body] = /-d '(.*)'/.exec(text()) as unknown as [string, string];
+  const response = await fetch(url, {
+    method: "POST",
+    headers: { authorization, "content-type": "application/json" },
+    body,
+  });
+  t.match(await response.text(), /Hello.*data: \[DONE\]/s);
+  child.kill("SIGTERM");
+  const [code] = (await once(child, "exit")) as [number];
+  t.equal(code, 0);
+  t.match(text(), /"msg":"exchange"/, "log lines that waited are written");
+});
+
+t.test("a second start shows no key again", async (t) => {
+  const first = start(t, YAML);
+  await until(() => first.text().includes("gw_"));
+  first.child.kill("SIGTERM");
+  await once(first.child, "exit");
+  const node = ["--import", `${ROOT}src/loader/register.js`, `${ROOT}src/main.ts`];
+  const again = spawn(process.execPath, node, { cwd: first.folder, env: { PATH: process.env["PATH"] } });
+  let text = "";
+  again.stdout.setEncoding("utf8").on("data", (more: string) => (text += more));
+  await until(() => text.includes("Try it"));
+  again.kill("SIGTERM");
+  await once(again, "exit");
+  t.match(text, /key +one of yours/);
+  t.notMatch(text, /gw_/);
+});
+
+t.test("what cannot start says so in a line and exits 1", async (t) => {
+  const wrong = start(t, YAML.replace("demo:echo", "dmo:echo"));
+  t.same(await once(wrong.child, "exit"), [1, null]);
+  t.match(wrong.text(), /gateway\.yaml:3:\d+ error: .*did you mean "demo"/);
+  const taken = createServer().listen(0, "127.0.0.1");
+  t.teardown(() => taken.close());
+  await once(taken, "listening");
+  const busy = start(t, YAML.replace("127.0.0.1:0", `127.0.0.1:${(taken.address() as AddressInfo).port}`));
+  t.same(await once(busy.child, "exit"), [1, null]);
+  t.match(busy.text(), /is taken: stop what listens there, or change listen/);
+});
+
+t.test("a flag that does not exist is a usage error", async (t) => {
+  const { child, text } = start(t, YAML, ["run", "--watch"]);
+  t.same(await once(child, "exit"), [2, null]);
+  t.match(text(), /--watch.*usage/s);
+});

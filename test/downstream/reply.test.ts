@@ -1,0 +1,188 @@
+import { once } from "node:events";
+import { connect } from "node:net";
+import t, { type Test } from "tap";
+import { REFUSALS } from "../../src/errors.ts";
+import { asking, KEY, type Running, startGateway } from "../support/gateway.ts";
+import { rawUpstream, until } from "../support/upstream.ts";
+
+const MODELS = 'providers: { demo: { url: "demo:" } }\nmodels: { echo: { targets: [demo:echo] } }\n';
+const BODY = '{"model":"echo","max_tokens":9,"messages":[{"role":"user","content":"hi"}]}';
+
+/** Refuses with what the request asks for. */
+const REFUSING = `
+import { type ErrorCode, type Exchange, GatewayError } from "model-gateway";
+export default class Refusing {
+  access(exchange: Exchange) {
+    const note = exchange.query.get("note");
+    if (note) exchange.notices.push(note);
+    const code = exchange.query.get("code") as ErrorCode | null;
+    const after = exchange.query.get("after");
+    if (code) throw new GatewayError(code, after === null ? {} : { retryAfter: Number(after) });
+  }
+}`;
+const refusing = (t: Test): Promise<Running> =>
+  startGateway(
+    t,
+    `${MODELS}plugins: { refusing: { from: ./refusing.ts } }\nchains: { llm: [sse, auth, refusing, models, rewrite, usage], read: [auth] }\n`,
+    { "refusing.ts": REFUSING },
+  );
+
+const DIALECTS: Record<string, { path: string; shape: object }> = {
+  "openai-chat": { path: "/v1/chat/completions", shape: { error: { code: String, message: String, type: String } } },
+  "anthropic-messages": { path: "/v1/messages", shape: { type: "error", error: { type: String, message: String } } },
+  gemini: {
+    path: "/v1beta/models/echo:generateContent",
+    shape: { error: { code: Number, message: String, status: String } },
+  },
+};
+
+const ask = ({ url }: Running, path: string) => fetch(url + path, { method: "POST", headers: asking(), body: BODY });
+
+/** Sends bytes on a connection of its own and keeps all that comes back. */
+function talk(t: Test, { port }: Running, bytes: string | Buffer) {
+  const socket = connect(port, "127.0.0.1", () => socket.write(bytes));
+  const got = { text: "", closed: false, error: undefined as Error | undefined };
+  socket.setEncoding("latin1").on("data", (text: string) => (got.text += text));
+  socket.on("error", (error) => (got.error = error)).on("close", () => (got.closed = true));
+  t.teardown(() => socket.destroy());
+  return Object.assign(got, { socket });
+}
+
+for (const [protocol, { path, shape }] of Object.entries(DIALECTS)) {
+  t.test(`${protocol}: each refusal has its status, the dialect, an id, and says whether to ask again`, async (t) => {
+    const running = await refusing(t);
+    for (const [code, refusal] of Object.entries(REFUSALS)) {
+      if (code === "client_gone") continue;
+      const response = await ask(running, `${path}?code=${code}`);
+      t.equal(response.status, refusal.status, code);
+      t.match(await response.json(), shape, code);
+      t.equal(response.headers.get("content-type"), "application/json", code);
+      t.ok(response.headers.get("x-request-id"), code);
+      t.equal(response.headers.get("x-should-retry"), refusal.retry ? null : "false", code);
+      t.equal(response.headers.get("retry-after"), null, code);
+    }
+  });
+}
+
+t.test("the id is also in the header that the protocol's clients look for, and is the log's", async (t) => {
+  const running = await refusing(t);
+  for (const path of ["/v1/messages", "/v1/messages?code=no_target"]) {
+    const { headers } = await ask(running, path);
+    const id = headers.get("x-request-id");
+    t.ok(id);
+    t.equal(headers.get("request-id"), id);
+    await until(() => running.log.lines.some(({ fields }) => fields["id"] === id), "the log line");
+  }
+});
+
+t.test("retry-after is whole seconds, rounded up", async (t) => {
+  const running = await refusing(t);
+  for (const [after, header] of Object.entries({ "7": "7", "0.2": "1", "1.5": "2" })) {
+    const { headers } = await ask(running, `/v1/messages?code=no_target&after=${after}`);
+    t.equal(headers.get("retry-after"), header);
+    t.equal(headers.get("x-should-retry"), null);
+  }
+});
+
+t.test("notices are told with answers and refusals, as one line of plain text", async (t) => {
+  const running = await refusing(t);
+  const note = `&note=${encodeURIComponent("an äpple\r\nx-evil: 1")}`;
+  for (const query of [`?code=no_target${note}`, `?x=1${note}`]) {
+    const { headers } = await ask(running, `/v1/messages${query}`);
+    t.equal(headers.get("gateway-notice"), "an ?pple??x-evil: 1");
+    t.equal(headers.get("x-evil"), null);
+  }
+});
+
+t.test("a client that still sends its body gets the refusal, and its connection goes on", async (t) => {
+  const running = await startGateway(t, MODELS);
+  const size = 5 << 20;
+  const head = `POST /v1/messages HTTP/1.1\r\nhost: a\r\ncontent-type: application/json\r\ncontent-length: ${size}\r\n`;
+  const client = talk(t, running, `${head}\r\n`);
+  await until(() => client.text.endsWith("}"), "the refusal to come before the body");
+  t.match(client.text, /^HTTP\/1\.1 401 /);
+  for (let sent = 0; sent < size; sent += 1 << 16)
+    if (!client.socket.write(Buffer.alloc(1 << 16, "x"))) await once(client.socket, "drain");
+  client.text = "";
+  client.socket.write(
+    `POST /v1/messages HTTP/1.1\r\nhost: a\r\nx-api-key: ${KEY}\r\ncontent-type: application/json\r\ncontent-length: ${BODY.length}\r\n\r\n${BODY}`,
+  );
+  await until(() => client.text.includes('"type":"message"'), "the next answer");
+  t.match(client.text, /^HTTP\/1\.1 200 /);
+  t.equal(client.error, undefined);
+});
+
+t.test("a body that was sent in one go with its head does not reset the refusal", async (t) => {
+  const running = await startGateway(t, MODELS);
+  const size = 5 << 20;
+  const head = `POST /v1/messages HTTP/1.1\r\nhost: a\r\nconnection: close\r\ncontent-type: application/json\r\ncontent-length: ${size}\r\n\r\n`;
+  const client = talk(t, running, Buffer.concat([Buffer.from(head), Buffer.alloc(size, "x")]));
+  await until(() => client.closed, "the connection to close");
+  t.match(client.text, /^HTTP\/1\.1 401 [^]*\}$/);
+  t.equal(client.error, undefined);
+});
+
+t.test("framing in doubt closes the connection: what follows is no request", async (t) => {
+  const running = await startGateway(t, MODELS);
+  const second = "GET / HTTP/1.1\r\nhost: a\r\n\r\n";
+  for (const head of [
+    "POST /v1/messages HTTP/1.1\r\nhost: a\r\nhost: b\r\ncontent-length: 0\r\n\r\n",
+    "POST /v1/messages HTTP/1.1\r\nhost: a\r\ncontent-length: 5\r\ntransfer-encoding: chunked\r\n\r\n0\r\n\r\n",
+  ]) {
+    const client = talk(t, running, head + second);
+    await until(() => client.closed, "the connection to close");
+    t.match(client.text, /^HTTP\/1\.1 400 /);
+    t.match(client.text, /\r\nconnection: close\r\n/i);
+    t.equal(client.text.split("HTTP/1.1 ").length, 2);
+  }
+});
+
+t.test("an error behind the head of an answer that is no stream just cuts it", async (t) => {
+  for (const [framing, body] of [
+    ["content-length: 100", '{"half":'],
+    ["transfer-encoding: chunked", '8\r\n{"half":\r\n'],
+  ] as const) {
+    const upstream = await rawUpstream((socket) =>
+      socket.write(`HTTP/1.1 200 OK\r\ncontent-type: application/json\r\n${framing}\r\n\r\n${body}`, () =>
+        setTimeout(() => socket.destroy(), 20),
+      ),
+    );
+    t.teardown(() => upstream.close());
+    const running = await startGateway(
+      t,
+      `providers: { up: { url: "${upstream.origin.origin}/v1", speaks: [openai-chat] } }\nmodels: { any: { targets: [up:any] } }\n`,
+    );
+    const text = '{"model":"any"}';
+    const client = talk(
+      t,
+      running,
+      `POST /v1/chat/completions HTTP/1.1\r\nhost: a\r\nauthorization: Bearer ${KEY}\r\ncontent-type: application/json\r\ncontent-length: ${text.length}\r\n\r\n${text}`,
+    );
+    await until(() => client.closed, "the connection to close");
+    t.match(client.text, /^HTTP\/1\.1 200 /);
+    const sent = client.text.slice(client.text.indexOf("\r\n\r\n") + 4);
+    t.equal(sent, body, "what had come, and nothing else");
+    await until(() => running.log.lines.length > 0, "the log line");
+    t.match(running.log.lines.at(-1)?.fields, { status: 200, outcome: "upstream_error" });
+  }
+});
+
+t.test("an answer that a plugin gives itself has its status, headers and length", async (t) => {
+  const teapot = `export default class Teapot { serve() { return { status: 418, headers: { "x-pot": "short" }, body: '{"tea":"ä"}' }; } }`;
+  const running = await startGateway(
+    t,
+    `${MODELS}plugins: { teapot: { from: ./teapot.ts } }\nchains: { llm: [sse, auth, models, rewrite, usage], read: [auth] }\npaths:\n  /tea: { serve: teapot, use: read }\n`,
+    { "teapot.ts": teapot },
+  );
+  const response = await fetch(`${running.url}/tea`, { headers: asking() });
+  t.equal(response.status, 418);
+  t.match(Object.fromEntries(response.headers), {
+    "x-pot": "short",
+    "content-type": "application/json",
+    "content-length": "12",
+    "x-request-id": /./,
+  });
+  t.equal(await response.text(), '{"tea":"ä"}');
+  await until(() => running.log.lines.length > 0, "the log line");
+  t.match(running.log.lines.at(-1)?.fields, { status: 418, outcome: "completed", bytes: 12 });
+});

@@ -1,0 +1,223 @@
+import { once } from "node:events";
+import { connect } from "node:net";
+import t, { type Test } from "tap";
+import { Downstream } from "../../src/downstream/server.ts";
+import { asking, KEY, startGateway } from "../support/gateway.ts";
+import { CHUNKED, rawUpstream, until } from "../support/upstream.ts";
+
+const MODELS = 'providers: { demo: { url: "demo:" } }\nmodels: { echo: { targets: [demo:echo] } }\n';
+const BODY = '{"model":"echo","max_tokens":9,"messages":[{"role":"user","content":"hi"}]}';
+const STREAM = BODY.replace("{", '{"stream":true,');
+const ID = /\r\nx-request-id: (\S+)\r\n/gi;
+
+/** A whole request, latin1. */
+const request = (line: string, headers: readonly string[] = [], body = ""): string =>
+  [`${line} HTTP/1.1`, "host: a", ...headers, ...(body ? [`content-length: ${body.length}`] : []), "", body].join(
+    "\r\n",
+  );
+const JSON_BODY = [`authorization: Bearer ${KEY}`, "content-type: application/json"];
+const chat = (body = BODY): string => request("POST /v1/chat/completions", JSON_BODY, body);
+
+/** A connection that keeps all that comes back. */
+function talk(t: Test, port: number, bytes: string) {
+  const socket = connect(port, "127.0.0.1", () => socket.write(bytes, "latin1"));
+  const got = { text: "", closed: false };
+  socket.setEncoding("latin1").on("data", (text: string) => (got.text += text));
+  socket.on("error", () => {}).on("close", () => (got.closed = true));
+  t.teardown(() => socket.destroy());
+  return Object.assign(got, { socket });
+}
+
+const closed = async (t: Test, port: number, bytes: string): Promise<string> => {
+  const client = talk(t, port, bytes);
+  await until(() => client.closed, "the connection to close");
+  return client.text;
+};
+
+/** A second listener in front of a gateway's generation, with a provider that answers when it is let go. */
+async function held(t: Test) {
+  const { promise: open, resolve: go } = Promise.withResolvers<void>();
+  let asked = 0;
+  const upstream = await rawUpstream(async (socket) => {
+    asked++;
+    socket.write(`${CHUNKED}5\r\n{"a":\r\n`);
+    await open;
+    socket.write("2\r\n1}\r\n0\r\n\r\n");
+  });
+  t.teardown(() => upstream.close());
+  const running = await startGateway(
+    t,
+    `providers: { up: { url: "${upstream.origin.origin}/v1", speaks: [openai-chat] } }\nmodels: { echo: { targets: [up:echo] } }\n`,
+  );
+  const downstream = new Downstream(() => running.gateway.generation);
+  t.teardown(() => downstream.close(0));
+  const { port } = await downstream.listen("127.0.0.1", 0);
+  return { running, downstream, port, go, asked: () => asked };
+}
+
+t.test("every answer carries an id of its own, whatever was asked", async (t) => {
+  const { port } = await startGateway(t, MODELS);
+  const end = ["connection: close"];
+  const asked: Record<string, [bytes: string, status: number]> = {
+    greeting: [request("GET /", end), 200],
+    answer: [request("POST /v1/chat/completions", [...JSON_BODY, ...end], BODY), 200],
+    stream: [request("POST /v1/chat/completions", [...JSON_BODY, ...end], STREAM), 200],
+    "served by a plugin": [request("GET /v1/models", [...JSON_BODY, ...end]), 200],
+    "not JSON": [request("POST /v1/chat/completions", [...JSON_BODY, ...end], "{"), 400],
+    "no key": [request("POST /v1/chat/completions", end, BODY), 401],
+    "unknown path": [request("GET /nowhere", end), 404],
+    "wrong method": [request("GET /v1/chat/completions", end), 405],
+    websocket: [request("GET /v1/responses", ["connection: upgrade", "upgrade: websocket"]), 426],
+    "two hosts": [request("GET /", ["host: b", ...end]), 400],
+    "no HTTP": ["GARBAGE\r\n\r\n", 400],
+    "a huge head": [request("GET /", [`x: ${"y".repeat(17_000)}`]), 431],
+    tunnel: ["CONNECT a:80 HTTP/1.1\r\nhost: a:80\r\n\r\n", 400],
+  };
+  const ids = new Set<string>();
+  for (const [name, [bytes, status]] of Object.entries(asked)) {
+    const text = await closed(t, port, bytes);
+    t.match(text, new RegExp(`^HTTP/1\\.1 ${status} `), name);
+    const found = [...text.matchAll(ID)];
+    t.equal(found.length, 1, `${name}: one id`);
+    ids.add(found[0]?.[1] ?? "");
+  }
+  t.equal(ids.size, Object.keys(asked).length);
+});
+
+t.test("a websocket is refused with the way to stream, and nothing is read behind it", async (t) => {
+  const { port } = await startGateway(t, MODELS);
+  for (const name of ["websocket", "WebSocket"]) {
+    const upgrade = request("GET /v1/responses", ["connection: upgrade", `upgrade: ${name}`, "sec-websocket-key: x"]);
+    const text = await closed(t, port, upgrade + request("GET /"));
+    t.match(text, /^HTTP\/1\.1 426 [^]*upgrade_required[^]*stream: true/);
+    t.equal(text.split("HTTP/1.1 ").length, 2);
+  }
+});
+
+t.test("CONNECT is refused: the gateway is no open proxy", async (t) => {
+  const { port } = await startGateway(t, MODELS);
+  const text = await closed(t, port, `CONNECT 127.0.0.1:${port} HTTP/1.1\r\nhost: a\r\n\r\n${request("GET /")}`);
+  t.match(text, /^HTTP\/1\.1 400 /);
+  t.equal(text.split("HTTP/1.1 ").length, 2);
+});
+
+t.test("what is no HTTP gets JSON that says so, and is logged", async (t) => {
+  const running = await startGateway(t, MODELS);
+  for (const bytes of [
+    "GARBAGE\r\n\r\n",
+    "GET / HTTP/9.9\r\n\r\n",
+    "\x16\x03\x01\x02",
+    "GET / HTTP/1.1\r\nno colon\r\n\r\n",
+  ]) {
+    const text = await closed(t, running.port, bytes);
+    t.match(text, /^HTTP\/1\.1 400 [^]*\r\nconnection: close\r\n/i);
+    const [, body = ""] = text.split("\r\n\r\n");
+    t.match(JSON.parse(body), { error: { code: "bad_request" } });
+    t.match(running.log.lines.at(-1), {
+      message: "refused",
+      fields: { id: ID.exec(text)?.[1] ?? String, status: 400 },
+    });
+    ID.lastIndex = 0;
+  }
+});
+
+t.test("a connection carries one request after the other, also behind a finished stream and a refusal", async (t) => {
+  const { port } = await startGateway(t, MODELS);
+  const client = talk(t, port, "");
+  const ways: [string, RegExp][] = [
+    [chat(STREAM), /\r\n0\r\n\r\n$/],
+    [chat(), /"object":"chat\.completion"[^]*\}$/],
+    [request("POST /v1/chat/completions", ["content-type: application/json"], BODY), /^HTTP\/1\.1 401 [^]*\}$/],
+    [request("GET /nowhere"), /^HTTP\/1\.1 404 [^]*\}$/],
+    [request("GET /"), /\}\n$/],
+    [chat(STREAM), /\r\n0\r\n\r\n$/],
+  ];
+  for (const [bytes, end] of ways) {
+    client.text = "";
+    client.socket.write(bytes);
+    await until(() => end.test(client.text), `an answer to ${bytes.split("\r\n")[0]}`);
+    t.equal(client.text.split("HTTP/1.1 ").length, 2);
+  }
+  t.notOk(client.closed);
+});
+
+t.test("requests sent at once are answered in their order", async (t) => {
+  const { port } = await startGateway(t, MODELS);
+  const client = talk(t, port, chat(STREAM) + request("GET /nowhere") + chat());
+  await until(() => client.text.includes('"object":"chat.completion"'), "the last answer");
+  t.same(
+    client.text.match(/HTTP\/1\.1 \d+/g)?.map((line) => line.slice(9)),
+    ["200", "404", "200"],
+  );
+  t.ok(client.text.indexOf("data: [DONE]") < client.text.indexOf("HTTP/1.1 404"));
+});
+
+t.test("a client that waits to be told is told to go on once its key was accepted", async (t) => {
+  const { port } = await startGateway(t, MODELS);
+  const waiting = ["content-type: application/json", `content-length: ${BODY.length}`, "expect: 100-continue"];
+  const refused = await new Promise<string>((resolve) => {
+    const client = talk(t, port, request("POST /v1/chat/completions", waiting));
+    client.socket.on("data", () => {
+      if (!client.text.endsWith("}")) return;
+      client.socket.destroy();
+      resolve(client.text);
+    });
+  });
+  t.match(refused, /^HTTP\/1\.1 401 /, "no 100 comes before it");
+  t.match(refused, /\r\nconnection: close\r\n/i, "for nobody knows whether the body will come");
+  const client = talk(t, port, request("POST /v1/chat/completions", [...waiting, `authorization: Bearer ${KEY}`]));
+  await until(() => client.text !== "", "the go-ahead");
+  t.equal(client.text, "HTTP/1.1 100 Continue\r\n\r\n");
+  client.text = "";
+  client.socket.write(BODY);
+  await until(() => client.text.includes("chat.completion"), "the answer");
+  t.match(client.text, /^HTTP\/1\.1 200 /);
+});
+
+t.test("a query parameter that occurs twice, or cannot be read, is refused", async (t) => {
+  const { url } = await startGateway(t, MODELS);
+  for (const [query, reason] of [
+    ["alt=sse&alt=json", /"alt" occurs twice\. Send it once/],
+    ["a=%zz", /broken escape/],
+  ] as const) {
+    const refused = await fetch(`${url}/v1/chat/completions?${query}`, {
+      method: "POST",
+      headers: asking(),
+      body: BODY,
+    });
+    t.equal(refused.status, 400);
+    t.match(await refused.json(), { error: { code: "bad_target", message: reason } });
+  }
+});
+
+t.test("close() waits for the exchange that runs, and takes no new connection", async (t) => {
+  const { downstream, port, go, asked } = await held(t);
+  const idle = talk(t, port, request("GET /"));
+  await until(() => idle.text !== "", "the greeting");
+  const client = talk(t, port, chat());
+  await until(() => asked() === 1, "the provider to be asked");
+  t.equal(downstream.active, 1);
+  let over = false;
+  const ending = downstream.close(60_000).then(() => (over = true));
+  await until(() => idle.closed, "the idle connection to close");
+  const refused = connect(port, "127.0.0.1");
+  t.match((await once(refused, "error"))[0], { code: "ECONNREFUSED" });
+  t.notOk(over || client.closed);
+  go();
+  await ending;
+  t.match(client.text, /^HTTP\/1\.1 200 /);
+  t.match(client.text, /1\}\r\n0\r\n\r\n$/, "the answer is whole");
+  await until(() => downstream.active === 0, "the exchange to be over");
+  await downstream.close(60_000);
+  t.pass("and closing again is no matter");
+});
+
+t.test("close() breaks off what does not end in time", async (t) => {
+  const { running, downstream, port, asked } = await held(t);
+  const client = talk(t, port, chat());
+  await until(() => asked() === 1, "the provider to be asked");
+  await downstream.close(10);
+  await until(() => client.closed, "the connection to close");
+  await until(() => downstream.active === 0, "the exchange to be over");
+  t.match(running.log.lines.at(-1)?.fields, { outcome: "aborted" });
+});

@@ -1,0 +1,79 @@
+import { createServer } from "node:http";
+import type { AddressInfo } from "node:net";
+import t from "tap";
+import { asking, startGateway } from "./support/gateway.ts";
+import { httpUpstream } from "./support/upstream.ts";
+
+const DEMO =
+  'providers: { demo: { url: "demo:" } }\nmodels: { echo: { targets: [demo:echo] }, slow: { targets: [demo:slow] } }\n';
+const BODY = '{"model":"echo","messages":[{"role":"user","content":"hi"}]}';
+
+t.test("every path of the specification answers from the demo provider, streamed and whole", async (t) => {
+  const { url } = await startGateway(t, DEMO);
+  const text = "hello gateway";
+  const asks: [string, object, RegExp][] = [
+    ["/v1/chat/completions", { model: "echo", messages: [{ role: "user", content: text }] }, /hello gateway/],
+    [
+      "/v1/chat/completions",
+      { model: "echo", stream: true, messages: [{ role: "user", content: text }] },
+      /data: \[DONE\]\n\n$/,
+    ],
+    ["/v1/completions", { model: "echo", prompt: text }, /hello gateway/],
+    ["/v1/completions", { model: "echo", prompt: text, stream: true }, /data: \[DONE\]\n\n$/],
+    ["/v1/responses", { model: "echo", input: text }, /hello gateway/],
+    ["/v1/responses", { model: "echo", input: text, stream: true }, /event: response\.completed/],
+    ["/v1/responses/input_tokens", { model: "echo", input: text }, /input_tokens/],
+    ["/v1/messages", { model: "echo", max_tokens: 50, messages: [{ role: "user", content: text }] }, /hello gateway/],
+    [
+      "/v1/messages",
+      { model: "echo", max_tokens: 50, stream: true, messages: [{ role: "user", content: text }] },
+      /event: message_stop/,
+    ],
+    ["/v1/messages/count_tokens", { model: "echo", messages: [{ role: "user", content: text }] }, /input_tokens/],
+    ["/v1/images/generations", { model: "echo", prompt: text }, /b64_json|url/],
+    ["/v1/embeddings", { model: "echo", input: text }, /embedding/],
+    ...["/v1beta/models/", "/v1/models/", "/v1alpha/models/", "/v1beta1/publishers/google/models/"].flatMap(
+      (prefix): [string, object, RegExp][] => [
+        [`${prefix}echo:generateContent`, { contents: [{ parts: [{ text }] }] }, /hello gateway/],
+        [`${prefix}echo:streamGenerateContent?alt=sse`, { contents: [{ parts: [{ text }] }] }, /^data: /],
+        [`${prefix}echo:streamGenerateContent`, { contents: [{ parts: [{ text }] }] }, /^\[/],
+        [`${prefix}echo:countTokens`, { contents: [{ parts: [{ text }] }] }, /totalTokens/],
+      ],
+    ),
+    ["/v1beta/models/echo:embedContent", { content: { parts: [{ text }] } }, /values/],
+  ];
+  for (const [path, body, expected] of asks) {
+    const response = await fetch(url + path, { method: "POST", headers: asking(), body: JSON.stringify(body) });
+    t.equal(response.status, 200, path);
+    t.match(await response.text(), expected, path);
+  }
+});
+
+t.test("a start that fails leaves nothing open, and says why", async (t) => {
+  const taken = createServer().listen(0, "127.0.0.1");
+  t.teardown(() => taken.close());
+  await new Promise((ready) => taken.once("listening", ready));
+  const { port } = taken.address() as AddressInfo;
+  await t.rejects(startGateway(t, `listen: 127.0.0.1:${port}\n${DEMO}`), { code: "EADDRINUSE" });
+  await t.rejects(startGateway(t, DEMO.replace("demo:echo", "dmo:echo")), { message: /did you mean "demo"/ });
+});
+
+t.test("a stop lets a running exchange end, and takes no new ones", async (t) => {
+  let answer = () => {};
+  const upstream = await httpUpstream((_, reply) => {
+    reply.writeHead(200, { "content-type": "application/json" });
+    answer = () => void reply.end('{"done":true}');
+  });
+  t.teardown(() => upstream.close());
+  const { url, gateway } = await startGateway(
+    t,
+    `providers: { up: { url: "${upstream.origin.origin}/v1", speaks: [openai-chat] } }\nmodels: { echo: { targets: [up:x] } }\n`,
+  );
+  const running = fetch(`${url}/v1/chat/completions`, { method: "POST", headers: asking(), body: BODY });
+  while (upstream.seen.length === 0) await new Promise(setImmediate);
+  const stopped = gateway.stop(60_000);
+  await t.rejects(fetch(`${url}/v1/models`, { headers: asking() }));
+  answer();
+  t.same(await (await running).json(), { done: true });
+  await stopped;
+});

@@ -1,0 +1,39 @@
+import t from "tap";
+import type { LedgerEntry } from "../../src/store/ledger.ts";
+import { rowOf } from "../../src/store/ledger-row.ts";
+import { HOUR, HourSums, SUMMED } from "../../src/store/ledger-sums.ts";
+
+const entry: LedgerEntry = {
+  ...{ id: "1", time: 10 * HOUR, key: "k", model: "fast", target: "p:m", protocol: "wire", operation: "generate" },
+  ...{ status: 200, outcome: "completed", streaming: false, attempts: [], duration: 1, source: "reported", cost: 7 },
+  usage: { in: { total: 100, cached: 40 }, out: { total: 10, reasoning: 3 }, raw: undefined },
+};
+
+t.test("rows of an hour and a kind are summed, and of others apart", async (t) => {
+  const sums = new HourSums();
+  sums.add(rowOf(entry), 1);
+  sums.add(rowOf({ ...entry, time: 11 * HOUR - 1 }), 1);
+  sums.add(rowOf({ ...entry, time: 11 * HOUR }), 1);
+  sums.add(rowOf({ ...entry, model: "smart" }), 2);
+  t.same(SUMMED, ["requests", "failed", "unsettled", "tokens_in", "cached", "tokens_out", "reasoning", "cost"]);
+  t.same(sums.rows(), [
+    [10 * HOUR, "k", "fast", "p:m", 2, 0, 0, 200, 80, 20, 6, 14],
+    [11 * HOUR, "k", "fast", "p:m", 1, 0, 0, 100, 40, 10, 3, 7],
+    [10 * HOUR, "k", "smart", "p:m", 1, 0, 0, 100, 40, 10, 3, 7],
+  ]);
+});
+
+t.test(
+  "what did not complete has failed, what is not known in full is unsettled, and what nobody counted adds 0",
+  async (t) => {
+    const sums = new HourSums();
+    const { usage: _, cost: __, ...unknown } = entry;
+    sums.add(rowOf({ ...unknown, outcome: "aborted", source: "none" }), 1);
+    sums.add(rowOf({ ...unknown, outcome: "aborted", source: "none" }), 1);
+    sums.add(rowOf({ ...entry, source: "partial" }), 2);
+    t.same(sums.rows(), [
+      [10 * HOUR, "k", "fast", "p:m", 2, 2, 2, 0, 0, 0, 0, 0],
+      [10 * HOUR, "k", "fast", "p:m", 1, 0, 1, 100, 40, 10, 3, 7],
+    ]);
+  },
+);
