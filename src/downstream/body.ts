@@ -79,7 +79,7 @@ export class Body {
 export interface BodyLimits {
   /** Bytes of a body, as it comes and as it is once decoded. */
   maxBytes: number;
-  /** Milliseconds without a byte. */
+  /** Milliseconds without a byte; 0: no end. */
   idle: number;
 }
 
@@ -116,7 +116,7 @@ class Reading {
   private length = 0;
   private readonly scanner: Scanner | undefined;
   private readonly decoder: Decoder | undefined;
-  private readonly timer: NodeJS.Timeout;
+  private readonly timer: NodeJS.Timeout | undefined;
   private over = false;
 
   constructor(
@@ -128,17 +128,17 @@ class Reading {
     private readonly reject: (error: GatewayError) => void,
   ) {
     this.scanner = json ? new Scanner() : undefined;
-    this.timer = setTimeout(() => this.fail(new GatewayError("body_timeout")), limits.idle);
+    if (limits.idle > 0) this.timer = setTimeout(() => this.fail(new GatewayError("body_timeout")), limits.idle);
     if (coding) this.decoder = this.decode(coding);
     request.on("data", this.receive);
     request.on("end", this.finish);
     request.on("error", this.leave);
     request.on("close", this.leave);
-    if (request.destroyed) this.leave();
+    if (request.destroyed) this.fail(new GatewayError("client_gone"));
   }
 
   private readonly receive = (chunk: Buffer): void => {
-    this.timer.refresh();
+    this.timer?.refresh();
     this.received += chunk.length;
     if (this.received > this.limits.maxBytes) this.fail(tooLarge(this.limits.maxBytes));
     else if (this.decoder) this.decoder.write(chunk);

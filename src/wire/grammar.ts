@@ -52,37 +52,6 @@ export function findByte(bytes: Buffer, byte: number, from: number): number {
   return at < 0 ? bytes.length : at;
 }
 
-/** Fewer bytes are not worth a view on words of four. */
-const FEW = 256;
-const LOW = 0x20202020;
-const TOP = 0x80808080;
-
-/** The first control character from `from` on, or `to`. */
-export function firstControl(bytes: Buffer, from: number, to: number): number {
-  let i = from;
-  if (to - from > FEW) {
-    while (((bytes.byteOffset + i) & 3) !== 0 && (bytes[i] as number) >= 32) i++;
-    if (((bytes.byteOffset + i) & 3) === 0)
-      i += wholesome(new Int32Array(bytes.buffer, bytes.byteOffset + i, (to - i) >> 2));
-  }
-  while (i < to && (bytes[i] as number) >= 32) i++;
-  return i;
-}
-
-/** How many bytes at the start are surely no control characters: `(w - 0x20…) & ~w` has a top bit where one is. */
-function wholesome(words: Int32Array): number {
-  const end = words.length - 3;
-  let i = 0;
-  for (; i < end; i += 4) {
-    const a = words[i] as number;
-    const b = words[i + 1] as number;
-    const c = words[i + 2] as number;
-    const d = words[i + 3] as number;
-    if (((((a - LOW) & ~a) | ((b - LOW) & ~b) | ((c - LOW) & ~c) | ((d - LOW) & ~d)) & TOP) !== 0) break;
-  }
-  return 4 * i;
-}
-
 /** Names seen lately, by a hash of their bytes: the same few come in every request, and a look is faster than a copy. */
 const SEEN: (string | undefined)[] = new Array(256).fill(undefined);
 const SHORT = 32;

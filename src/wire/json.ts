@@ -2,7 +2,6 @@ import {
   BACKSLASH,
   ESCAPES,
   findByte,
-  firstControl,
   HEX,
   JsonError,
   LITERALS,
@@ -33,13 +32,11 @@ export interface ScannerOptions {
   captureLimit?: number;
 }
 
-/** Bytes of a string looked at one by one before the machine's own search goes on from there. */
-const LEAP = 128;
 /**
- * Bytes of a string that are looked through for raw control characters. Behind them only its end is sought: what is longer
- * is an image or a file in base64, a span stays right whatever stands in it, and the provider judges it.
+ * Bytes at the start of a string value that are checked: control characters, escapes. Behind them only its end is sought, by
+ * the machine's own search: a member's span stays right whatever stands in a long text, and the provider judges the text.
  */
-const LOOKED_THROUGH = 64 * 1024;
+const CHECKED = 256;
 
 // What may come next between two tokens; up to VALUE it is a value, from there up to KEY a name.
 const FIRST_VALUE = 0;
@@ -105,6 +102,8 @@ export class Scanner {
   /** The top-level member that is being read. */
   private name = "";
   private stringStart = 0;
+  /** The current string is so long that only its end is sought. */
+  private far = false;
   private keyStart = 0;
   private keyEnd = 0;
   private valueStart = 0;
@@ -115,8 +114,6 @@ export class Scanner {
   private kept: Buffer[] | undefined;
   private captures: Map<string, Buffer> | undefined;
   /** The next quote and backslash in the piece as far as they have been searched. */
-  private nextQuote = -1;
-  private nextBackslash = -1;
 
   constructor(options: ScannerOptions = {}) {
     this.maxDepth = options.maxDepth ?? 128;
@@ -130,7 +127,6 @@ export class Scanner {
   push(piece: Buffer): void {
     const wrong = this.utf8.push(piece);
     if (wrong >= 0) throw new JsonError("utf8", wrong, "The text is not UTF-8");
-    this.nextQuote = this.nextBackslash = -1;
     let i = this.token === NONE ? 0 : this.resume(piece);
     const n = piece.length;
     while (i < n) {
@@ -254,24 +250,20 @@ export class Scanner {
     return this.token === NUMBER ? this.number(piece, 0) : this.word(piece, 0);
   }
 
-  /** The rest of a string from byte `i`; answers where to go on. */
+  /** The rest of a string from byte `from`; answers where to go on. */
   private string(piece: Buffer, from: number): number {
     const n = piece.length;
     if (this.token === NONE) {
       this.progress = 0;
+      this.far = false;
       this.stringStart = this.base + from;
     }
+    if (this.far) return this.seekEnd(piece, from);
     let i = this.progress > 0 ? this.escape(piece, from) : from;
-    const last = Math.max(this.stringStart + LOOKED_THROUGH - this.base, 0);
-    let limit = Math.min(i + LEAP, n, Math.max(i, last));
-    for (;;) {
-      i = skipPlain(piece, i, limit);
-      if (i === n) break;
-      if (i === limit) {
-        i = this.leap(piece, i, last);
-        limit = i < n ? i + 1 : n;
-        continue;
-      }
+    const last = this.expect <= VALUE ? Math.min(this.stringStart + CHECKED - this.base, n) : n;
+    while (i < last) {
+      i = skipPlain(piece, i, last);
+      if (i >= last) break;
       const byte = piece[i] as number;
       if (byte === QUOTE) return this.closeString(piece, i + 1);
       if (byte !== BACKSLASH)
@@ -281,7 +273,26 @@ export class Scanner {
         this.progress = 1;
         i = this.escape(piece, i + 1);
       }
-      limit = Math.min(i + LEAP, n, Math.max(i, last));
+    }
+    if (i < n) return this.seekEnd(piece, i);
+    this.token = STRING;
+    return n;
+  }
+
+  /** The quote that ends a long string: the first one behind an even number of backslashes. */
+  private seekEnd(piece: Buffer, from: number): number {
+    const n = piece.length;
+    this.far = true;
+    let i = this.progress > 0 ? from + 1 : from;
+    for (;;) {
+      const quote = findByte(piece, QUOTE, i);
+      let escapes = quote;
+      while (escapes > i && piece[escapes - 1] === BACKSLASH) escapes--;
+      const escaped = ((quote - escapes) & 1) === 1;
+      this.progress = escaped && quote === n ? 1 : 0;
+      if (quote === n) break;
+      if (!escaped) return this.closeString(piece, quote + 1);
+      i = quote + 1;
     }
     this.token = STRING;
     return n;
@@ -300,16 +311,6 @@ export class Scanner {
       else throw this.unexpected(piece, i, 'an escape: one of "\\/bfnrtu after the backslash');
     }
     return i;
-  }
-
-  /** The first byte from `i` on that does not mean itself in a string, found without looking at bytes one by one. */
-  private leap(piece: Buffer, i: number, last: number): number {
-    if (this.nextQuote < i) this.nextQuote = findByte(piece, QUOTE, i);
-    if (this.nextBackslash < i) this.nextBackslash = findByte(piece, BACKSLASH, i);
-    const next = Math.min(this.nextQuote, this.nextBackslash);
-    const limit = next < last ? next : last;
-    const odd = i < limit ? firstControl(piece, i, limit) : limit;
-    return odd < limit ? odd : next;
   }
 
   private closeString(piece: Buffer, end: number): number {

@@ -1,15 +1,5 @@
 import t from "tap";
-import {
-  ESCAPES,
-  findByte,
-  firstControl,
-  HEX,
-  readName,
-  SPACES,
-  STEPS,
-  skipPlain,
-  WHOLE,
-} from "../../src/wire/grammar.ts";
+import { ESCAPES, findByte, HEX, readName, SPACES, STEPS, skipPlain, WHOLE } from "../../src/wire/grammar.ts";
 
 const members = (table: Uint8Array): string =>
   Array.from(table, (value, byte) => (value === 1 ? String.fromCharCode(byte) : "")).join("");
@@ -44,17 +34,6 @@ t.test("the steps of a number accept what JSON.parse accepts", async (t) => {
   };
   walk("");
   t.strictSame(different, []);
-});
-
-t.test("finds the first control character at any place and alignment", async (t) => {
-  const bytes = Buffer.alloc(1200, 0xc3);
-  for (let at = 0; at < 900; at += 7)
-    for (let from = 0; from < 5; from++) {
-      bytes[at + from] = 0x1f;
-      t.equal(firstControl(bytes, from, 1200), at + from);
-      t.equal(firstControl(bytes, from, at + from), at + from, "what stands behind the end does not count");
-      bytes[at + from] = 0x20;
-    }
 });
 
 t.test("skips what means itself in a string", async (t) => {

@@ -1,0 +1,220 @@
+import { once } from "node:events";
+import { connect } from "node:net";
+import t, { type Test } from "tap";
+import { loadProtocols } from "../../src/loader/discover.ts";
+import type { DemoAnswer, DemoRequest, Operation, Protocol } from "../../src/protocol.ts";
+import { Demo } from "../../src/upstream/demo.ts";
+import { Query } from "../../src/wire/query.ts";
+
+/** What stands for the `*` of an open path. */
+const RESTS = [
+  "echo:generateContent",
+  "google/models/echo:generateContent",
+  "p/locations/l/publishers/google/models/echo:generateContent",
+];
+const TURN = { role: "user", content: "hi", parts: [{ text: "hi" }] };
+const BODY = { model: "echo", max_tokens: 9, messages: [TURN], contents: [TURN], input: "hi", prompt: "hi" };
+
+async function started(t: Test, protocols: readonly Protocol[]): Promise<string> {
+  const demo = new Demo(protocols);
+  t.teardown(() => demo.close());
+  return (await demo.start()).origin;
+}
+
+/** A protocol of one path whose answers the test gives, and what it was asked. */
+function scripted(answer: (request: DemoRequest) => DemoAnswer, operation: Partial<Operation> = {}, path = "/talk") {
+  const asked: DemoRequest[] = [];
+  const protocol = {
+    name: "scripted",
+    paths: [path],
+    locate: (_path: string, rest: string) =>
+      rest === "none"
+        ? undefined
+        : {
+            operation: { name: "talk", method: "POST", body: "json", streams: "asked", framing: "sse", ...operation },
+            ...(rest === "" ? {} : { model: rest }),
+          },
+    demo: (request: DemoRequest) => {
+      asked.push(request);
+      return answer(request);
+    },
+  };
+  return { protocol: protocol as unknown as Protocol, asked };
+}
+
+const post = (url: string, body: unknown = BODY) =>
+  fetch(url, {
+    method: "POST",
+    headers: { "content-type": "application/json" },
+    body: typeof body === "string" ? body : JSON.stringify(body),
+  });
+
+/** A request that a path of a protocol answers: the place, and the body it takes. */
+function request(protocol: Protocol, path: string): { place: string; body: (streaming: boolean) => string | FormData } {
+  for (const rest of path.endsWith("*") ? RESTS : [""]) {
+    const operation = located(protocol, path, rest);
+    if (!operation) continue;
+    const form = new FormData();
+    form.set("model", "echo");
+    return {
+      place: path.replace("*", rest),
+      body: (stream) => (operation.body === "multipart" ? form : JSON.stringify({ ...BODY, stream })),
+    };
+  }
+  throw new Error(`${path} of ${protocol.name} takes none of the known requests`);
+}
+
+function located(protocol: Protocol, path: string, rest: string): Operation | undefined {
+  try {
+    return protocol.locate(path, rest, new Query())?.operation;
+  } catch {
+    return undefined;
+  }
+}
+
+t.test("every path of every protocol is answered, whole and as a stream", async (t) => {
+  const protocols = await loadProtocols();
+  const origin = await started(t, protocols);
+  for (const protocol of protocols)
+    for (const path of protocol.paths) {
+      const { place, body } = request(protocol, path);
+      const whole = await fetch(origin + place, { method: "POST", body: body(false) });
+      t.equal(whole.status, 200, `${protocol.name} ${place}`);
+      t.match(whole.headers.get("content-type"), /^application\/json/);
+      t.type(await whole.json(), "object");
+      const streamed = await fetch(origin + place, { method: "POST", body: body(true) });
+      t.equal(streamed.status, 200, `${protocol.name} ${place}, streamed`);
+      t.not(await streamed.text(), "");
+    }
+});
+
+t.test("elsewhere nothing is found", async (t) => {
+  const origin = await started(t, [...(await loadProtocols()), scripted(() => whole("x"), {}, "/open/*").protocol]);
+  for (const path of ["/", "/v1", "/v1/nowhere", "/v1/chat/completions/more", "/open/none", "/ope"]) {
+    const { status, headers } = await post(origin + path);
+    t.equal(status, 404, path);
+    t.equal(headers.get("content-length") ?? "0", "0", path);
+  }
+});
+
+const whole = (bytes: string): DemoAnswer => ({
+  status: 201,
+  headers: { "content-type": "application/json", "x-demo": "1" },
+  frames: [{ bytes }],
+});
+const stream = (...frames: DemoAnswer["frames"]): DemoAnswer => ({
+  status: 200,
+  headers: { "content-type": "text/event-stream" },
+  frames,
+});
+
+t.test("a whole answer has its status, headers and bytes, pauses or not", async (t) => {
+  for (const after of [undefined, 5]) {
+    const { protocol } = scripted(() => ({
+      ...whole(""),
+      frames: [{ bytes: '{"a":"ä"}', ...(after === undefined ? {} : { after }) }],
+    }));
+    const response = await post(`${await started(t, [protocol])}/talk`);
+    t.equal(response.status, 201);
+    t.equal(response.headers.get("x-demo"), "1");
+    t.equal(await response.text(), '{"a":"ä"}');
+  }
+});
+
+t.test("a stream's frames arrive in order, the large ones too", async (t) => {
+  const large = Buffer.alloc(3 << 20, "y");
+  const { protocol } = scripted(() =>
+    stream({ bytes: "data: 1\n\n" }, { bytes: large, after: 2 }, { bytes: large }, { bytes: "data: 2\n\n", after: 2 }),
+  );
+  const response = await post(`${await started(t, [protocol])}/talk`);
+  const got = Buffer.from(await response.arrayBuffer());
+  t.ok(got.equals(Buffer.concat([Buffer.from("data: 1\n\n"), large, large, Buffer.from("data: 2\n\n")])));
+});
+
+t.test("the script is told the model, the parsed body, the query, and whether to stream", async (t) => {
+  const { protocol, asked } = scripted(() => whole("{}"), {}, "/models/*");
+  const origin = await started(t, [protocol]);
+  await post(`${origin}/models/`, { model: "named", stream: true });
+  await post(`${origin}/models/acme%2Fsage?alt=sse&x=1`, { stream: false });
+  await post(`${origin}/models/`, "no JSON");
+  t.match(asked, [
+    { model: "named", streaming: true, body: { model: "named", stream: true } },
+    { model: "acme%2Fsage", streaming: false, operation: { name: "talk" } },
+    { model: "", streaming: false, body: undefined },
+  ]);
+  t.equal(asked[1]?.query.get("alt"), "sse");
+  const always = scripted(() => whole("{}"), { streams: true });
+  await post(`${await started(t, [always.protocol])}/talk`, {});
+  t.equal(always.asked[0]?.streaming, true);
+});
+
+t.test("a form's model is found among its fields", async (t) => {
+  const { protocol, asked } = scripted(() => whole("{}"), { body: "multipart" });
+  const form = new FormData();
+  form.set("prompt", "model");
+  form.set("model", "painter");
+  form.set("image", new Blob(["x".repeat(1000)]), "model.png");
+  await fetch(`${await started(t, [protocol])}/talk`, { method: "POST", body: form });
+  t.match(asked, [{ model: "painter", body: undefined }]);
+});
+
+t.test("cut breaks the connection behind the frames before it, without the last chunk", async (t) => {
+  for (const [frames, sent] of [
+    [[{ bytes: "", cut: true }], ""],
+    [[{ bytes: "data: 1\n\n" }, { bytes: "", cut: true, after: 20 }, { bytes: "data: 2\n\n" }], "9\r\ndata: 1\n\n\r\n"],
+  ] as const) {
+    const { protocol } = scripted(() => stream(...frames));
+    const { port } = new URL(await started(t, [protocol]));
+    const socket = connect(Number(port), "127.0.0.1", () =>
+      socket.write("POST /talk HTTP/1.1\r\nhost: a\r\ncontent-length: 2\r\n\r\n{}"),
+    );
+    let text = "";
+    socket.setEncoding("latin1").on("data", (piece: string) => (text += piece));
+    socket.on("error", () => {});
+    await once(socket, "close");
+    t.match(text, /^HTTP\/1\.1 200 /);
+    t.equal(text.slice(text.indexOf("\r\n\r\n") + 4), sent);
+  }
+});
+
+t.test("the model called cut breaks off in every protocol that streams", async (t) => {
+  const origin = await started(t, await loadProtocols());
+  const body = { ...BODY, model: "cut", stream: true };
+  for (const path of [
+    "/v1/chat/completions",
+    "/v1/completions",
+    "/v1/responses",
+    "/v1/messages",
+    "/v1beta/models/cut:streamGenerateContent?alt=sse",
+    "/v1beta/models/cut:streamGenerateContent",
+  ]) {
+    const response = await post(origin + path, body);
+    t.equal(response.status, 200, path);
+    await t.rejects(response.text(), `${path} does not look whole`);
+  }
+});
+
+t.test("a script that throws breaks its own connection only", async (t) => {
+  const { protocol } = scripted(({ model }) => {
+    if (model === "bad") throw new Error("no script");
+    return whole("{}");
+  });
+  const origin = await started(t, [protocol]);
+  await t.rejects(post(`${origin}/talk`, { model: "bad" }));
+  t.equal((await post(`${origin}/talk`, { model: "good" })).status, 201);
+});
+
+t.test("a client that leaves in a pause ends its stream, and close() does not wait for one", async (t) => {
+  const { protocol } = scripted(() => stream({ bytes: "data: 1\n\n" }, { bytes: "data: 2\n\n", after: 60 }));
+  const demo = new Demo([protocol]);
+  const { origin } = await demo.start();
+  const leaving = new AbortController();
+  const first = await fetch(`${origin}/talk`, { method: "POST", body: "{}", signal: leaving.signal });
+  leaving.abort();
+  await t.rejects(first.text());
+  const second = await post(`${origin}/talk`);
+  await demo.close();
+  await t.rejects(second.text());
+  await t.rejects(post(`${origin}/talk`), "nobody listens any more");
+  await demo.close();
+});
