@@ -1,5 +1,6 @@
 import type { IncomingMessage } from "node:http";
 import { GatewayError } from "../errors.ts";
+import type { HeaderList } from "../wire/headers.ts";
 import { JsonError, type Member, type Scan, Scanner } from "../wire/json.ts";
 import { type Coding, checkMediaType, type Decoder, decoder, readCoding } from "./coding.ts";
 
@@ -92,17 +93,17 @@ export interface BodyLimits {
 export async function readBody(
   request: IncomingMessage,
   limits: BodyLimits,
-  options: { json: boolean },
+  options: { json: boolean; headers: HeaderList },
 ): Promise<Body> {
-  const { headers } = request;
-  if (options.json) checkMediaType(headers["content-type"]);
-  const coding = readCoding(headers["content-encoding"]);
-  const announced = headers["content-length"];
+  const { headers } = options;
+  if (options.json) checkMediaType(headers.get("content-type"));
+  const coding = readCoding(headers.get("content-encoding"));
+  const announced = headers.get("content-length");
   if (announced !== undefined && Number(announced) > limits.maxBytes) {
     request.resume();
     throw tooLarge(limits.maxBytes);
   }
-  if (announced === undefined ? headers["transfer-encoding"] === undefined : Number(announced) === 0) {
+  if (announced === undefined ? !headers.has("transfer-encoding") : Number(announced) === 0) {
     if (options.json) throw empty();
     return Body.empty;
   }

@@ -1,5 +1,6 @@
 import type { IncomingMessage } from "node:http";
 import { GatewayError } from "../errors.ts";
+import type { HeaderList } from "../wire/headers.ts";
 
 /** Header lines of a request; more are refused rather than silently dropped, as some servers do. */
 const MAX_LINES = 100;
@@ -22,40 +23,34 @@ const METHODS = new Set(["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIO
 const HOST = /^(?:[A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\])?(?::\d{1,5})?$/;
 
 /**
- * Refuses what two servers could read in two ways, looking at the raw header lines before anybody else does. What node's
- * parser refuses itself never comes here.
+ * Refuses what two servers could read in two ways, before anybody else looks. What node's parser refuses itself never
+ * comes here.
+ * @param headers every line of the request
  * @throws GatewayError `bad_request`, `headers_too_large`, `target_too_long`, `bad_target`, `method_not_allowed`
  */
-export function guard(request: IncomingMessage): void {
-  const lines = request.rawHeaders;
-  if (lines.length > 2 * MAX_LINES) throw new GatewayError("headers_too_large");
-  checkLines(lines);
-  if (!METHODS.has(request.method ?? "")) throw new GatewayError("method_not_allowed");
-  if (request.httpVersion !== "1.1" && request.httpVersion !== "1.0") throw bad("Use HTTP/1.1.");
-  const { host, expect } = request.headers;
-  const coding = request.headers["transfer-encoding"];
-  if (coding !== undefined && coding.toLowerCase() !== "chunked")
-    throw bad("The only transfer-encoding accepted is chunked.");
-  if (coding !== undefined && request.httpVersion === "1.0") throw bad("HTTP/1.0 has no transfer-encoding.");
-  if (coding !== undefined && request.headers["content-length"] !== undefined)
-    throw bad("Send content-length or transfer-encoding, not both.");
-  if (request.headers["content-length"] !== undefined && !/^\d{1,15}$/.test(request.headers["content-length"]))
-    throw bad("content-length must be one decimal number.");
+export function guard(request: IncomingMessage, headers: HeaderList): void {
+  const { method = "", httpVersion, url = "" } = request;
+  if (headers.lines.length > 2 * MAX_LINES) throw new GatewayError("headers_too_large");
+  const twice = headers.repeated(ONCE);
+  if (twice !== undefined) throw bad(`The header ${twice} occurs twice.`);
+  if (!METHODS.has(method)) throw new GatewayError("method_not_allowed");
+  if (httpVersion !== "1.1" && httpVersion !== "1.0") throw bad("Use HTTP/1.1.");
+  checkFraming(httpVersion, headers.get("transfer-encoding"), headers.get("content-length"));
+  const expect = headers.get("expect");
   if (expect !== undefined && expect.toLowerCase() !== "100-continue")
     throw bad("The only expectation accepted is 100-continue.");
-  if (host === undefined ? request.httpVersion === "1.1" : !HOST.test(host))
+  const host = headers.get("host");
+  if (host === undefined ? httpVersion === "1.1" : !HOST.test(host))
     throw bad("Host must be a name or address with an optional port.");
-  checkTarget(request.url ?? "");
+  checkTarget(url);
 }
 
-function checkLines(lines: readonly string[]): void {
-  let seen = "";
-  for (let i = 0; i < lines.length; i += 2) {
-    const name = (lines[i] as string).toLowerCase();
-    if (!ONCE.has(name)) continue;
-    if (seen.includes(`;${name};`)) throw bad(`The header ${name} occurs twice.`);
-    seen += `;${name};`;
-  }
+function checkFraming(httpVersion: string, coding: string | undefined, length: string | undefined): void {
+  if (length !== undefined && !/^\d{1,15}$/.test(length)) throw bad("content-length must be one decimal number.");
+  if (coding === undefined) return;
+  if (coding.toLowerCase() !== "chunked") throw bad("The only transfer-encoding accepted is chunked.");
+  if (httpVersion === "1.0") throw bad("HTTP/1.0 has no transfer-encoding.");
+  if (length !== undefined) throw bad("Send content-length or transfer-encoding, not both.");
 }
 
 /** Origin form only, plain ASCII, nothing that a second parser could take for a delimiter or a way upwards. */

@@ -72,6 +72,8 @@ export class Paths {
    * @throws GatewayError `path_not_found`, `method_not_allowed`, or what the protocol finds wrong.
    */
   find(method: string, raw: string, query: Query, headers: HeaderList): Destination {
+    const direct = raw.includes("//") ? undefined : this.look(method, raw, query, headers);
+    if (direct) return direct;
     const clean = this.fold(raw);
     const candidates = [clean, ...this.segments.map((segment) => `/${segment}${clean}`)];
     for (const path of candidates) {

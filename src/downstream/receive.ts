@@ -31,7 +31,7 @@ export function receiver(
   return async () => {
     if (exchange.operation.body === "none") return Body.empty;
     if (waiting) response.writeContinue();
-    if (exchange.operation.body === "json") return readBody(request, limits, { json: true });
+    if (exchange.operation.body === "json") return readBody(request, limits, { json: true, headers: exchange.headers });
     exchange.form = await readForm(request, limits);
     return new Body(exchange.form.pieces, undefined);
   };

@@ -93,18 +93,19 @@ export class Downstream {
     const id = newId(time);
     const generation = this.current();
     const [raw = "", text = ""] = split(request.url ?? "");
-    const headers = new HeaderList(request.rawHeaders.slice());
+    const headers = new HeaderList(request.rawHeaders);
+    const upgrade = headers.get("upgrade");
     this.last.set(request.socket, response);
     // Whatever followed an upgrade in the same packet is lost in node's parser: nothing more may be read behind it.
-    if (request.headers.upgrade !== undefined) response.shouldKeepAlive = false;
+    if (upgrade !== undefined) response.shouldKeepAlive = false;
     try {
-      guard(request);
+      guard(request, headers);
       if (GREETINGS.has(raw) && (request.method === "GET" || request.method === "HEAD")) {
         generation.greet(response, id);
         return;
       }
       const query = queryOf(text);
-      if (request.headers.upgrade?.toLowerCase() === "websocket") throw new GatewayError("upgrade_required");
+      if (upgrade?.toLowerCase() === "websocket") throw new GatewayError("upgrade_required");
       const destination = generation.paths.find(request.method ?? "", raw, query, headers);
       const repeated = query.repeated();
       if (repeated !== undefined)

@@ -57,6 +57,11 @@ export class HeaderList {
     for (let i = 0; i < this.keys.length; i++) yield [this.keys[i] as string, this.lines[2 * i + 1] as string];
   }
 
+  /** The first of these lower-case names that more than one line has. */
+  repeated(names: ReadonlySet<string>): string | undefined {
+    return this.keys.find((key, i) => names.has(key) && this.keys.indexOf(key) !== i);
+  }
+
   /** A list of the lines whose lower-case name the test accepts. */
   filter(test: (key: string) => boolean): HeaderList {
     const kept = new HeaderList();

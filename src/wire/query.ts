@@ -26,6 +26,7 @@ export class Query {
 
   /** The first name that occurs twice, if any. */
   repeated(): string | undefined {
+    if (this.pairs.length < 2) return undefined;
     const names = this.names();
     return names.find((name, i) => names.indexOf(name) !== i);
   }

@@ -5,6 +5,7 @@ import { brotliCompressSync, deflateRawSync, deflateSync, gzipSync, zstdCompress
 import t from "tap";
 import { Body, type BodyLimits, readBody, readModel } from "../../src/downstream/body.ts";
 import { GatewayError } from "../../src/errors.ts";
+import { HeaderList } from "../../src/wire/headers.ts";
 import { scan } from "../../src/wire/json.ts";
 import { shared } from "../support/shared.ts";
 
@@ -21,7 +22,10 @@ async function listening(limits: BodyLimits, json: boolean) {
     else outcomes.push(outcome);
   };
   const server = createServer(async (request: IncomingMessage, response) => {
-    const outcome: Outcome = await readBody(request, limits, { json }).catch((error) => error);
+    const outcome: Outcome = await readBody(request, limits, {
+      json,
+      headers: new HeaderList(request.rawHeaders),
+    }).catch((error) => error);
     tell(outcome);
     response.writeHead(outcome instanceof GatewayError ? outcome.status : 200, { connection: "close" }).end();
   });
