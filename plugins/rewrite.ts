@@ -33,7 +33,10 @@ export default class Rewrite implements Plugin {
     const { provider, model } = attempt.target;
     if (form) attempt.edits.push({ ...form.span, bytes: Buffer.from(model) });
     const member = body.member("model");
-    if (member) attempt.edits.push(replaceMember(member, JSON.stringify(model)));
+    const name = JSON.stringify(model);
+    // A name that is the vendor's own already leaves the body as the very buffers that came.
+    if (member && body.slice(member.start, member.end).toString() !== name)
+      attempt.edits.push(replaceMember(member, name));
     if (provider.credential !== undefined) {
       const [name, value] = protocol.credential(provider.credential);
       attempt.headers.set(provider.header ?? name, provider.header ? provider.credential : value);
@@ -42,8 +45,8 @@ export default class Rewrite implements Plugin {
     if (!ask || operation.streams !== "asked" || body.member("stream")?.kind !== "true" || !body.scan) return;
     const asked = { stream: true, stream_options: body.value("stream_options") };
     if (!ask.missing(asked)) return;
-    const { name, json } = ask.member(asked);
-    attempt.edits.push(setMember(body.scan, name, json));
+    const added = ask.member(asked);
+    attempt.edits.push(setMember(body.scan, added.name, added.json));
     this.hidden.add(exchange);
   }
 

@@ -34,15 +34,21 @@ t.test("the engine never imports a plugin", async (t) => {
       );
 });
 
-t.test("a plugin imports only the gateway, node, declared packages and its own folder", async (t) => {
+/** The folders a plugin may import from: its own, and that of its family where there is one (`openai` of `openai-…`). */
+function folders(file: string): string[] {
+  const [, kind, name = ""] = file.split("/") as [string, string, string | undefined];
+  if (kind !== "protocols") return [`plugins/${kind.replace(/\.ts$/, "")}`];
+  const own = `plugins/protocols/${name}`;
+  const families = [...own.matchAll(/-/g)].map(({ index }) => own.slice(0, index));
+  return [own, ...families.filter((family) => !existsSync(join(ROOT, family, "index.ts")))];
+}
+
+t.test("a plugin imports only the gateway, node, declared packages, its own folder and its family's", async (t) => {
   const { dependencies } = JSON.parse(text("package.json")) as { dependencies: Record<string, string> };
   for (const file of PLUGINS) {
-    const parts = file.split("/");
-    const own =
-      parts[1] === "protocols" ? parts.slice(0, 3).join("/") : `plugins/${(parts[1] as string).replace(/\.ts$/, "")}`;
     for (const specifier of imports(file)) {
       const fine = specifier.startsWith(".")
-        ? target(file, specifier).startsWith(`${own}/`)
+        ? folders(file).some((folder) => target(file, specifier).startsWith(`${folder}/`))
         : specifier === "model-gateway" || specifier.startsWith("node:") || Object.hasOwn(dependencies, specifier);
       t.ok(fine, `${file} imports ${specifier}`);
     }

@@ -3,32 +3,19 @@ import {
   asList,
   asObject,
   asText,
-  DEMO_CUT,
-  type DemoAnswer,
   type DemoFrame,
-  type DemoRequest,
   type DemoScript,
-  demoFault,
   demoId,
   demoPause,
-  demoRefusal,
   demoScript,
   demoStream,
-  demoTokens,
   demoWhole,
   eventBytes,
-  faultOf,
   type JsonObject,
-  sampleOf,
   textOf,
 } from "model-gateway";
-import { error, streamError } from "./errors.ts";
-
-interface Tool {
-  kind: "function" | "custom";
-  name: string;
-  schema: unknown;
-}
+import { asksUsage } from "../openai/chunks.ts";
+import { answering, endOf, halves, inputOf, type Tool, tokensOf } from "../openai/demo.ts";
 
 /** A completion in the making: what all its chunks, or the whole of it, are written from. */
 interface Draft {
@@ -41,10 +28,7 @@ interface Draft {
 }
 
 /** The demo provider's chat completions. */
-export function demo(request: DemoRequest): DemoAnswer {
-  const fault = demoFault(request.model, request.streaming);
-  if (fault) return demoRefusal(fault, error(fault));
-  const body = asObject(request.body) ?? {};
+export const demo = answering((request, body) => {
   const messages = asList(body["messages"]).map((message) => asObject(message) ?? {});
   const last = messages.at(-1);
   const script = demoScript<Tool>(request.model, {
@@ -62,8 +46,8 @@ export function demo(request: DemoRequest): DemoAnswer {
     usage: usageOf(messages.map((message) => textOf(message["content"])).join(""), script),
   };
   if (!request.streaming) return demoWhole(whole(draft), script);
-  return demoStream(chunks(draft, asObject(body["stream_options"])?.["include_usage"] === true));
-}
+  return demoStream(chunks(draft, asksUsage(body)));
+});
 
 /** Tools that may be called, one that must be called first. */
 function toolsOf(body: JsonObject): Tool[] {
@@ -80,21 +64,15 @@ function toolsOf(body: JsonObject): Tool[] {
   return wanted === undefined ? tools : tools.filter((tool) => tool.name === wanted);
 }
 
-/** What the model hands the tool: JSON for a function, free text for a custom tool. */
-const inputOf = (tool: Tool): string => (tool.kind === "custom" ? "demo" : JSON.stringify(sampleOf(tool.schema ?? {})));
-
 function usageOf(prompt: string, script: DemoScript<Tool>): JsonObject {
-  const reasoning = demoTokens(script.reasoning ?? "");
-  const said = script.call ? script.call.name + inputOf(script.call) : script.pieces.join("");
-  const input = demoTokens(prompt);
-  const output = reasoning + demoTokens(said);
+  const tokens = tokensOf(prompt, script);
   return {
-    prompt_tokens: input,
-    completion_tokens: output,
-    total_tokens: input + output,
+    prompt_tokens: tokens.input,
+    completion_tokens: tokens.output,
+    total_tokens: tokens.total,
     prompt_tokens_details: { cached_tokens: 0, audio_tokens: 0 },
     completion_tokens_details: {
-      reasoning_tokens: reasoning,
+      reasoning_tokens: tokens.reasoning,
       audio_tokens: 0,
       accepted_prediction_tokens: 0,
       rejected_prediction_tokens: 0,
@@ -154,20 +132,15 @@ function chunks(draft: Draft, includeUsage: boolean): DemoFrame[] {
     script.pieces.forEach(
       (text, n) => void frames.push({ after: demoPause(script, n), bytes: say({ content: text }) }),
     );
-  if (script.end === "cut") return [...frames, DEMO_CUT];
-  if (script.end === "error")
-    return [...frames, { bytes: streamError(faultOf(500, "The demo model failed in mid-stream, as it is made to.")) }];
-  frames.push({ bytes: say({}, draft.finish) });
-  if (includeUsage) frames.push({ bytes: chunk([], draft.usage) });
-  return [...frames, { bytes: "data: [DONE]\n\n" }];
+  const usage = includeUsage ? [chunk([], draft.usage)] : [];
+  return [...frames, ...endOf(script, say({}, draft.finish), ...usage)];
 }
 
 /** The call's head with nothing in it, then its input in two halves. */
 function callDeltas(draft: Draft, tool: Tool): object[] {
   const input = inputOf(tool);
-  const half = input.length >> 1;
   const key = tool.kind === "custom" ? "input" : "arguments";
-  const pieces = [input.slice(0, half), input.slice(half)].map((piece) => ({
+  const pieces = halves(input).map((piece) => ({
     index: 0,
     [tool.kind]: { [key]: piece },
   }));

@@ -1,27 +1,12 @@
 import { hash } from "node:crypto";
-import {
-  asCount,
-  asList,
-  asObject,
-  asText,
-  type DemoAnswer,
-  type DemoRequest,
-  demoFault,
-  demoRefusal,
-  demoScript,
-  demoTokens,
-  demoWhole,
-} from "model-gateway";
-import { error } from "./errors.ts";
+import { asCount, asList, asText, demoScript, demoTokens, demoWhole } from "model-gateway";
+import { answering } from "../openai/demo.ts";
 
 const DEFAULT_DIMENSIONS = 64;
 const MOST_DIMENSIONS = 4096;
 
 /** The demo provider's embeddings: vectors of length 1 that are the same for the same text. */
-export function demo(request: DemoRequest): DemoAnswer {
-  const fault = demoFault(request.model, false);
-  if (fault) return demoRefusal(fault, error(fault));
-  const body = asObject(request.body) ?? {};
+export const demo = answering((request, body) => {
   const inputs = inputsOf(body["input"]);
   const dimensions = Math.min(MOST_DIMENSIONS, asCount(body["dimensions"]) || DEFAULT_DIMENSIONS);
   const data = inputs.map((input, index) => {
@@ -35,7 +20,7 @@ export function demo(request: DemoRequest): DemoAnswer {
   const model = asText(body["model"]) ?? request.model;
   const script = demoScript(request.model, { text: "", tools: [] });
   return demoWhole({ object: "list", data, model, usage }, script);
-}
+});
 
 /** A text, a list of texts, a list of tokens, or a list of lists of tokens. */
 function inputsOf(input: unknown): { text: string; tokens: number }[] {

@@ -1,32 +1,24 @@
 import {
   asCount,
-  asObject,
   asText,
   DEMO_CUT,
-  type DemoAnswer,
   type DemoFrame,
-  type DemoRequest,
-  demoFault,
   demoId,
-  demoRefusal,
   demoScript,
   demoStream,
   demoTokens,
   demoWhole,
   eventBytes,
-  faultOf,
   type JsonObject,
 } from "model-gateway";
-import { error, streamError } from "./errors.ts";
+import { answering, FAILURE } from "../openai/demo.ts";
+import { streamError } from "./errors.ts";
 import { png } from "./png.ts";
 
 const SIZE = 64;
 
 /** The demo provider's pictures: small squares whose colour comes from the request. */
-export function demo(request: DemoRequest): DemoAnswer {
-  const fault = demoFault(request.model, request.streaming);
-  if (fault) return demoRefusal(fault, error(fault));
-  const body = asObject(request.body) ?? {};
+export const demo = answering((request, body) => {
   const script = demoScript(request.model, { text: "", tools: [] });
   const created = Math.floor(Date.now() / 1000);
   const colour = Buffer.from(demoId(request), "hex");
@@ -42,7 +34,7 @@ export function demo(request: DemoRequest): DemoAnswer {
     body["response_format"] === "url" ? { url: `data:image/png;base64,${picture(n)}` } : { b64_json: picture(n) },
   );
   return demoWhole({ created, ...look, data, usage: usageOf(body, count) }, script);
-}
+});
 
 /** As many partial pictures as the request wants, then the whole one. */
 function eventsOf(kind: string, head: JsonObject, picture: (n: number) => string, body: JsonObject): Buffer[] {
@@ -61,7 +53,7 @@ function paced(events: readonly Buffer[], after: number, end: string): DemoFrame
   if (end === "cut") frames.splice(-1, 1, DEMO_CUT);
   if (end === "error") {
     frames.splice(-1, 1, {
-      bytes: streamError(faultOf(500, "The demo model failed in mid-stream, as it is made to.")),
+      bytes: streamError(FAILURE),
     });
   }
   return frames;

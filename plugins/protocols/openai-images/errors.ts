@@ -1,34 +1,5 @@
-import { type ErrorWords, errorObject, eventBytes, type Fault } from "model-gateway";
-
-/**
- * Recorded: a wrong key and an unknown model both have the type `invalid_request_error` and differ in their code; SDKs
- * tell errors apart by the status, agents by the code.
- */
-const WORDS: ErrorWords = {
-  type: {
-    invalid: "invalid_request_error",
-    authentication: "invalid_request_error",
-    billing: "insufficient_quota",
-    permission: "invalid_request_error",
-    not_found: "invalid_request_error",
-    conflict: "invalid_request_error",
-    too_large: "invalid_request_error",
-    rate_limit: "requests",
-    internal: "server_error",
-    overloaded: "server_error",
-    upstream: "server_error",
-    timeout: "server_error",
-  },
-  code: {
-    authentication: "invalid_api_key",
-    billing: "insufficient_quota",
-    rate_limit: "rate_limit_exceeded",
-  },
-};
-
-/** `{"error": {message, type, param, code}}`. */
-export const error = (fault: Fault): string => JSON.stringify({ error: errorObject(fault, WORDS) });
+import { eventBytes, type Fault } from "model-gateway";
+import { errorOf } from "../openai/errors.ts";
 
 /** An event named `error` whose data has an `error` member: the SDKs throw on either. */
-export const streamError = (fault: Fault): Buffer =>
-  eventBytes({ type: "error", error: errorObject(fault, WORDS) }, "error");
+export const streamError = (fault: Fault): Buffer => eventBytes({ type: "error", error: errorOf(fault) }, "error");

@@ -12,5 +12,3 @@ export function ending(frame: Frame): Ending | undefined {
   const type = asText(asObject(frame.json())?.["type"]) ?? frame.event;
   return COMPLETED.some((name) => name.type === type) ? "complete" : undefined;
 }
-
-export const holdsUsage = (frame: Frame): boolean => glance(frame.bytes, "usage");

@@ -8,10 +8,10 @@ import {
   demoPause,
   eventBytes,
   Frame,
-  faultOf,
   type JsonObject,
   type Operation,
 } from "model-gateway";
+import { FAILURE, halves } from "../openai/demo.ts";
 import { streamError } from "./errors.ts";
 
 /** Events in order, numbered. */
@@ -50,8 +50,7 @@ export function eventsOf(whole: JsonObject, script: DemoScript<unknown>, operati
 function failure(frames: readonly DemoFrame[], operation: Operation): Buffer {
   const bytes = (frame: DemoFrame | undefined) => Buffer.from(frame?.bytes ?? "");
   const last = new Frame("event", bytes(frames.at(-1)));
-  const fault = faultOf(500, "The demo model failed in mid-stream, as it is made to.");
-  return streamError(fault, "", { operation, frames: frames.length, first: bytes(frames[0]), last });
+  return streamError(FAILURE, "", { operation, frames: frames.length, first: bytes(frames[0]), last });
 }
 
 function addItem(events: Events, item: JsonObject, index: number, script: DemoScript<unknown>, breaks: boolean): void {
@@ -108,8 +107,6 @@ function addText(events: Events, item: JsonObject, at: JsonObject, script: DemoS
 /** The call's input in two halves. */
 function addInput(events: Events, at: JsonObject, type: string, member: string, item: JsonObject): void {
   const input = asText(item[member]) ?? "";
-  const half = input.length >> 1;
-  events.add(`${type}.delta`, { ...at, delta: input.slice(0, half) });
-  events.add(`${type}.delta`, { ...at, delta: input.slice(half) });
+  for (const delta of halves(input)) events.add(`${type}.delta`, { ...at, delta });
   events.add(`${type}.done`, { ...at, [member]: input });
 }

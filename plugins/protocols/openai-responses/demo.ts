@@ -3,36 +3,25 @@ import {
   asList,
   asObject,
   asText,
-  type DemoAnswer,
-  type DemoRequest,
   type DemoScript,
-  demoFault,
   demoId,
-  demoRefusal,
   demoScript,
   demoStream,
   demoTokens,
   demoWhole,
   type JsonObject,
-  sampleOf,
   textOf,
 } from "model-gateway";
+import { answering, inputOf, type Tool as PlainTool, tokensOf } from "../openai/demo.ts";
 import { eventsOf } from "./demo-stream.ts";
-import { error } from "./errors.ts";
 
-/** A tool as a request offers it; one inside a namespace is called with the namespace's name beside its own. */
-export interface Tool {
-  kind: "function" | "custom";
-  name: string;
+/** One inside a namespace is called with the namespace's name beside its own. */
+interface Tool extends PlainTool {
   namespace: string | undefined;
-  schema: unknown;
 }
 
 /** The demo provider's responses. */
-export function demo(request: DemoRequest): DemoAnswer {
-  const fault = demoFault(request.model, request.streaming);
-  if (fault) return demoRefusal(fault, error(fault));
-  const body = asObject(request.body) ?? {};
+export const demo = answering((request, body) => {
   const items = itemsOf(body["input"]);
   const prompt =
     (asText(body["instructions"]) ?? "") + items.map((item) => textOf(item["content"] ?? item["output"])).join("");
@@ -48,7 +37,7 @@ export function demo(request: DemoRequest): DemoAnswer {
   const response = responseOf(id, body, request.model, script.end === "length");
   const whole = { ...response, output, usage: usageOf(prompt, script) };
   return request.streaming ? demoStream(eventsOf(whole, script, request.operation)) : demoWhole(whole, script);
-}
+});
 
 /** The input as a list of items; a plain text is one message. */
 function itemsOf(input: unknown): JsonObject[] {
@@ -84,9 +73,6 @@ function toolsOf(tool: JsonObject, namespace: string | undefined): Tool[] {
   if (kind === "namespace") return asList(tool["tools"]).flatMap((inner) => toolsOf(asObject(inner) ?? {}, name));
   return kind === "function" || kind === "custom" ? [{ kind, name, namespace, schema: tool["parameters"] }] : [];
 }
-
-/** What the model hands the tool: JSON for a function, free text for a custom tool. */
-const inputOf = (tool: Tool): string => (tool.kind === "custom" ? "demo" : JSON.stringify(sampleOf(tool.schema ?? {})));
 
 /** The finished items, in order. */
 function outputOf(id: string, script: DemoScript<Tool>): JsonObject[] {
@@ -180,15 +166,12 @@ function responseOf(id: string, body: JsonObject, model: string, incomplete: boo
 }
 
 function usageOf(prompt: string, script: Pick<DemoScript<Tool>, "reasoning" | "call" | "pieces">): JsonObject {
-  const reasoning = demoTokens(script.reasoning ?? "");
-  const said = script.call ? script.call.name + inputOf(script.call) : script.pieces.join("");
-  const input = demoTokens(prompt);
-  const output = reasoning + demoTokens(said);
+  const tokens = tokensOf(prompt, script);
   return {
-    input_tokens: input,
+    input_tokens: tokens.input,
     input_tokens_details: { cached_tokens: 0, cache_write_tokens: 0 },
-    output_tokens: output,
-    output_tokens_details: { reasoning_tokens: reasoning },
-    total_tokens: input + output,
+    output_tokens: tokens.output,
+    output_tokens_details: { reasoning_tokens: tokens.reasoning },
+    total_tokens: tokens.total,
   };
 }

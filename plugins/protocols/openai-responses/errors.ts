@@ -1,41 +1,5 @@
-import {
-  asCount,
-  asObject,
-  type ErrorWords,
-  errorObject,
-  eventBytes,
-  type Fault,
-  type StreamState,
-} from "model-gateway";
-
-/**
- * Recorded: a wrong key and an unknown model both have the type `invalid_request_error` and differ in their code; SDKs
- * tell errors apart by the status, agents by the code.
- */
-const WORDS: ErrorWords = {
-  type: {
-    invalid: "invalid_request_error",
-    authentication: "invalid_request_error",
-    billing: "insufficient_quota",
-    permission: "invalid_request_error",
-    not_found: "invalid_request_error",
-    conflict: "invalid_request_error",
-    too_large: "invalid_request_error",
-    rate_limit: "requests",
-    internal: "server_error",
-    overloaded: "server_error",
-    upstream: "server_error",
-    timeout: "server_error",
-  },
-  code: {
-    authentication: "invalid_api_key",
-    billing: "insufficient_quota",
-    rate_limit: "rate_limit_exceeded",
-  },
-};
-
-/** `{"error": {message, type, param, code}}`. */
-export const error = (fault: Fault): string => JSON.stringify({ error: errorObject(fault, WORDS) });
+import { asCount, asObject, eventBytes, type Fault, type StreamState } from "model-gateway";
+import { errorOf } from "../openai/errors.ts";
 
 /**
  * First `response.failed`, then `error`: agents only act on the one, SDKs and LangChain only throw on the other. The
@@ -43,7 +7,7 @@ export const error = (fault: Fault): string => JSON.stringify({ error: errorObje
  * The vendor documents that event flat and sends it nested (a comment in SDK 7); SDK 4 reads the code only there.
  */
 export function streamError(fault: Fault, _id: string, stream: StreamState): Buffer {
-  const told = errorObject(fault, WORDS);
+  const told = errorOf(fault);
   const { code, message, param } = told;
   let sequence = (asCount(asObject(stream.last?.json())?.["sequence_number"]) ?? stream.frames - 1) + 1;
   const events: Buffer[] = [];

@@ -28,5 +28,3 @@ export function ending(frame: Frame): Ending | undefined {
   const json = asObject(frame.json());
   return ENDINGS.get(asText(json?.["type"])) ?? (asObject(json?.["error"]) ? "error" : undefined);
 }
-
-export const holdsUsage = (frame: Frame): boolean => glance(frame.bytes, "usage");

@@ -2,28 +2,6 @@ import t from "tap";
 import protocol from "../../../../plugins/protocols/openai-chat/index.ts";
 import { HeaderList } from "../../../../src/wire/headers.ts";
 
-t.test("its name is its folder's", async (t) => {
-  t.equal(protocol.name, "openai-chat");
-});
-
-t.test("a path it does not list is none of its operations", async (t) => {
-  for (const path of ["/v1", "/v1/models", `${protocol.paths[0]}/x`, "constructor"]) {
-    t.equal(protocol.locate(path, "", new URLSearchParams()), undefined);
-  }
-});
-
-t.test("a provider sees the credential as a bearer token", async (t) => {
-  t.same(protocol.credential("secret"), ["authorization", "Bearer secret"]);
-});
-
-t.test("headers that name the client's organisation stay here", async (t) => {
-  const passes = (name: string) =>
-    protocol.headers.some((entry) => (entry.endsWith("*") ? name.startsWith(entry.slice(0, -1)) : entry === name));
-  for (const name of ["openai-organization", "openai-project", "authorization", "cookie", "host"])
-    t.notOk(passes(name), name);
-  for (const name of ["openai-beta", "idempotency-key", "x-stainless-os"]) t.ok(passes(name), name);
-});
-
 t.test("it is the dialect for callers that show none", async (t) => {
   t.equal(protocol.common, true);
 });

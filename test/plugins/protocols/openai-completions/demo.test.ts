@@ -1,9 +1,6 @@
 import t from "tap";
 import protocol from "../../../../plugins/protocols/openai-completions/index.ts";
-import { eventsOf } from "../../../support/openai-recordings.ts";
-import { collect, demoOf, withSdks } from "../../../support/openai-sdks.ts";
-
-const PATH = "/v1/completions";
+import { collect, withSdks } from "../../../support/openai-sdks.ts";
 
 t.test("streamed or whole, the SDKs read the same from every model", (t) =>
   withSdks(t, protocol, async (t, client) => {
@@ -38,27 +35,3 @@ t.test("a limit of tokens ends the text with the reason length", (t) =>
     t.equal(usage?.completion_tokens, 5);
   }),
 );
-
-t.test("failures come in the protocol's shape, before or in a stream", (t) =>
-  withSdks(t, protocol, async (t, client) => {
-    const ask = (model: string) => client.completions.create({ model, prompt: "x" });
-    await t.rejects(ask("error-429"), { status: 429, code: "rate_limit_exceeded" });
-    await t.rejects(ask("nope"), { status: 404, code: "model_not_found" });
-    for (const model of ["error-stream", "cut"]) {
-      const { items, error } = await collect(await client.completions.create({ model, prompt: "x", stream: true }));
-      if (model === "error-stream") t.ok(items.length > 3);
-      t.ok(error instanceof Error, `${model} throws`);
-    }
-  }),
-);
-
-t.test("usage is in a stream only when asked for", async (t) => {
-  const eventsWith = (more: object) => {
-    const { frames } = demoOf(protocol, PATH, { model: "echo", prompt: "Hi", stream: true, ...more });
-    return eventsOf(frames.map((frame) => String(frame.bytes)).join(""));
-  };
-  t.equal(eventsWith({}).filter(protocol.holdsUsage).length, 0);
-  const asked = eventsWith({ stream_options: { include_usage: true } });
-  t.equal(asked.filter((frame) => protocol.includeUsage?.extra(frame)).length, 1);
-  t.equal(asked.at(-1)?.text, "[DONE]");
-});

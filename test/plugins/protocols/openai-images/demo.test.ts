@@ -57,12 +57,3 @@ t.test("its streams end, and hold usage, by the protocol's own reading", async (
   t.same(events.map(protocol.ending), [undefined, "complete"]);
   t.same(events.map(protocol.holdsUsage), [false, true]);
 });
-
-t.test("models named after errors refuse in the protocol's shape", (t) =>
-  withSdks(t, protocol, async (t, client) => {
-    const ask = (model: string) => client.images.generate({ model, prompt: "x" });
-    await t.rejects(ask("error-400"), { name: "Error", status: 400, type: "invalid_request_error" });
-    await t.rejects(ask("error-503"), { name: "Error", status: 503, type: "server_error" });
-    await t.rejects(ask("nope"), { status: 404, code: "model_not_found" });
-  }),
-);

@@ -1,5 +1,5 @@
 import t from "tap";
-import { ending, holdsUsage } from "../../../../plugins/protocols/openai-images/stream.ts";
+import { ending } from "../../../../plugins/protocols/openai-images/stream.ts";
 import { Frame } from "../../../../src/wire/frame.ts";
 import { asEvent } from "../../../support/openai-recordings.ts";
 
@@ -19,9 +19,4 @@ t.test("an error is a failure", async (t) => {
 
 t.test("a prompt that speaks of an end does not end anything", async (t) => {
   t.equal(ending(asEvent({ type: "image_edit.partial_image", revised_prompt: "image_edit.completed" })), undefined);
-});
-
-t.test("only a frame with a usage object holds usage", async (t) => {
-  t.ok(holdsUsage(asEvent({ usage: { input_tokens: 1 } })));
-  t.notOk(holdsUsage(asEvent({ usage: null })));
 });

@@ -1,48 +1,9 @@
 import t from "tap";
-import { error, streamError } from "../../../../plugins/protocols/openai-responses/errors.ts";
+import { streamError } from "../../../../plugins/protocols/openai-responses/errors.ts";
 import { GatewayError } from "../../../../src/errors.ts";
 import { eventBytes, post } from "../../../../src/protocol-parts.ts";
 import { Frame } from "../../../../src/wire/frame.ts";
 import { receiving, SDKS } from "../../../support/openai-sdks.ts";
-
-t.test("an error body says message, type, param and code, whatever is known of them", async (t) => {
-  const body = (...about: ConstructorParameters<typeof GatewayError>) => JSON.parse(error(new GatewayError(...about)));
-  t.same(body("invalid_field", { message: "n must be 1.", param: "n" }), {
-    error: { message: "n must be 1.", type: "invalid_request_error", param: "n", code: "invalid_field" },
-  });
-  t.same(body("invalid_api_key", { message: "Unknown." }), {
-    error: { message: "Unknown.", type: "invalid_request_error", param: null, code: "invalid_api_key" },
-  });
-  t.same(body("model_not_found", { message: "No such model.", param: "model" }), {
-    error: { message: "No such model.", type: "invalid_request_error", param: "model", code: "model_not_found" },
-  });
-  t.same(body("upstream_unreachable", { message: "Gone." }), {
-    error: { message: "Gone.", type: "server_error", param: null, code: "upstream_unreachable" },
-  });
-});
-
-t.test("limits and money have the vendor's own codes", async (t) => {
-  const about = { status: 429, code: "ours", message: "Wait." };
-  t.match(JSON.parse(error({ ...about, kind: "rate_limit" })), { error: { code: "rate_limit_exceeded" } });
-  t.match(JSON.parse(error({ ...about, kind: "billing" })), {
-    error: { type: "insufficient_quota", code: "insufficient_quota" },
-  });
-});
-
-for (const [name, Sdk] of Object.entries(SDKS)) {
-  t.test(`${name} throws it with its status, type, param and code`, async (t) => {
-    const fault = new GatewayError("model_not_found", { message: "No such model.", param: "model" });
-    const client = receiving(Sdk, error(fault), fault.status, "application/json");
-    await t.rejects(client.responses.create({ model: "m", input: "" }), {
-      name: "Error",
-      status: 404,
-      type: "invalid_request_error",
-      param: "model",
-      code: "model_not_found",
-      message: "404 No such model.",
-    });
-  });
-}
 
 const told = { code: "upstream_truncated", message: "Broken off.", param: null };
 const operation = post("response", "/responses");

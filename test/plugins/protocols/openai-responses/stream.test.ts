@@ -1,5 +1,5 @@
 import t from "tap";
-import { ending, holdsUsage } from "../../../../plugins/protocols/openai-responses/stream.ts";
+import { ending } from "../../../../plugins/protocols/openai-responses/stream.ts";
 import { Frame } from "../../../../src/wire/frame.ts";
 import { asEvent, eventsOf, recordings } from "../../../support/openai-recordings.ts";
 
@@ -39,12 +39,6 @@ t.test("text that looks like an end is text", async (t) => {
   t.equal(ending(event("event: ")), undefined);
   t.equal(ending(event(": ping\n\n")), undefined);
   t.equal(ending(event("data: [DONE]\n\n")), undefined);
-});
-
-t.test("only a frame with a usage object holds usage", async (t) => {
-  t.ok(holdsUsage(asEvent({ response: { usage: { input_tokens: 1 } } })));
-  t.notOk(holdsUsage(asEvent({ response: { usage: null } })));
-  t.notOk(holdsUsage(asEvent({ type: "response.output_text.delta", delta: '"usage":{' })));
 });
 
 /** This holds a chat stream, whatever its folder says. */

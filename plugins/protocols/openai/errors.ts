@@ -1,4 +1,4 @@
-import { type ErrorWords, errorObject, eventBytes, type Fault } from "model-gateway";
+import { type ErrorWords, errorObject, type Fault } from "model-gateway";
 
 /**
  * Recorded: a wrong key and an unknown model both have the type `invalid_request_error` and differ in their code; SDKs
@@ -26,8 +26,8 @@ const WORDS: ErrorWords = {
   },
 };
 
-/** `{"error": {message, type, param, code}}`. */
-export const error = (fault: Fault): string => JSON.stringify({ error: errorObject(fault, WORDS) });
+/** `{message, type, param, code}`, in the family's words. */
+export const errorOf = (fault: Fault) => errorObject(fault, WORDS);
 
-/** A chunk with an `error` member makes both SDK generations throw. No `[DONE]` follows: that would be a clean end. */
-export const streamError = (fault: Fault): Buffer => eventBytes({ error: errorObject(fault, WORDS) });
+/** The body of a refusal: `{"error": {message, type, param, code}}`. */
+export const error = (fault: Fault): string => JSON.stringify({ error: errorOf(fault) });

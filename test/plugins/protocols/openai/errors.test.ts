@@ -1,7 +1,8 @@
 import t from "tap";
-import { error } from "../../../../plugins/protocols/openai-embeddings/errors.ts";
+import { error } from "../../../../plugins/protocols/openai/errors.ts";
 import { GatewayError } from "../../../../src/errors.ts";
 import { receiving, SDKS } from "../../../support/openai-sdks.ts";
+import { MEMBERS } from "./members.ts";
 
 t.test("an error body says message, type, param and code, whatever is known of them", async (t) => {
   const body = (...about: ConstructorParameters<typeof GatewayError>) => JSON.parse(error(new GatewayError(...about)));
@@ -27,17 +28,23 @@ t.test("limits and money have the vendor's own codes", async (t) => {
   });
 });
 
-for (const [name, Sdk] of Object.entries(SDKS)) {
-  t.test(`${name} throws it with its status, type, param and code`, async (t) => {
-    const fault = new GatewayError("model_not_found", { message: "No such model.", param: "model" });
-    const client = receiving(Sdk, error(fault), fault.status, "application/json");
-    await t.rejects(client.embeddings.create({ model: "m", input: "" }), {
-      name: "Error",
-      status: 404,
-      type: "invalid_request_error",
-      param: "model",
-      code: "model_not_found",
-      message: "404 No such model.",
-    });
+for (const [folder, { protocol, ask }] of Object.entries(MEMBERS)) {
+  t.test(`${folder}: these are its errors`, async (t) => {
+    t.equal(protocol.error, error);
   });
+
+  for (const [name, Sdk] of Object.entries(SDKS)) {
+    t.test(`${folder}: ${name} throws it with its status, type, param and code`, async (t) => {
+      const fault = new GatewayError("model_not_found", { message: "No such model.", param: "model" });
+      const client = receiving(Sdk, protocol.error(fault, "id"), fault.status, "application/json");
+      await t.rejects(ask(client, "m"), {
+        name: "Error",
+        status: 404,
+        type: "invalid_request_error",
+        param: "model",
+        code: "model_not_found",
+        message: "404 No such model.",
+      });
+    });
+  }
 }

@@ -1,13 +1,25 @@
-import { asList, asObject, asText, type Ending, type Frame, glance, type IncludeUsage } from "model-gateway";
+import {
+  asList,
+  asObject,
+  asText,
+  type Ending,
+  eventBytes,
+  type Fault,
+  type Frame,
+  glance,
+  type IncludeUsage,
+} from "model-gateway";
+import { errorOf } from "./errors.ts";
+import { holdsUsage } from "./family.ts";
 
 const QUOTE = 34;
 /** `data: [DONE]` with its blank line, in any spelling. */
 const LONGEST_DONE = 20;
 
 /**
- * A stream is whole once a choice has its `finish_reason` (some vendors send no `[DONE]`, and usage may still follow),
- * or at `[DONE]`. In the chunks before, vendors write null or an empty text. A failure is a chunk with an `error` object
- * (recorded from Groq, and from OpenRouter beside a choice), or `error` as the finish reason.
+ * A stream of chunks is whole once a choice has its `finish_reason` (some vendors send no `[DONE]`, and usage may still
+ * follow), or at `[DONE]`. In the chunks before, vendors write null or an empty text. A failure is a chunk with an `error`
+ * object (recorded from Groq, and from OpenRouter beside a choice), or `error` as the finish reason.
  */
 export function ending(frame: Frame): Ending | undefined {
   const { bytes } = frame;
@@ -23,18 +35,18 @@ function read(json: unknown): Ending | undefined {
   return reasons.some((reason) => reason) ? "complete" : undefined;
 }
 
-export const holdsUsage = (frame: Frame): boolean => glance(frame.bytes, "usage");
+/** A chunk with an `error` member makes both SDK generations throw. No `[DONE]` follows: that would be a clean end. */
+export const streamError = (fault: Fault): Buffer => eventBytes({ error: errorOf(fault) });
+
+const optionsOf = (body: unknown) => asObject(asObject(body)?.["stream_options"]);
+
+/** Whether a request asks for usage in its stream. */
+export const asksUsage = (body: unknown): boolean => optionsOf(body)?.["include_usage"] === true;
 
 /** Usage comes in a stream only when asked for by `stream_options.include_usage`, in a last chunk with no choices. */
 export const includeUsage: IncludeUsage = {
-  missing(body) {
-    const request = asObject(body);
-    return request?.["stream"] === true && asObject(request["stream_options"])?.["include_usage"] !== true;
-  },
-  member(body) {
-    const asked = asObject(asObject(body)?.["stream_options"]);
-    return { name: "stream_options", json: JSON.stringify({ ...asked, include_usage: true }) };
-  },
+  missing: (body) => asObject(body)?.["stream"] === true && !asksUsage(body),
+  member: (body) => ({ name: "stream_options", json: JSON.stringify({ ...optionsOf(body), include_usage: true }) }),
   extra(frame) {
     // Azure's first chunk has no choices either, but no usage: it is the client's.
     if (!holdsUsage(frame)) return false;
