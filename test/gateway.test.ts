@@ -23,6 +23,7 @@ t.test("every path of the specification answers from the demo provider, streamed
     ["/v1/responses", { model: "echo", input: text }, /hello gateway/],
     ["/v1/responses", { model: "echo", input: text, stream: true }, /event: response\.completed/],
     ["/v1/responses/input_tokens", { model: "echo", input: text }, /input_tokens/],
+    ["/v1/responses/compact", { model: "echo", input: text }, /output|compaction/],
     ["/v1/messages", { model: "echo", max_tokens: 50, messages: [{ role: "user", content: text }] }, /hello gateway/],
     [
       "/v1/messages",
@@ -46,6 +47,22 @@ t.test("every path of the specification answers from the demo provider, streamed
     const response = await fetch(url + path, { method: "POST", headers: asking(), body: JSON.stringify(body) });
     t.equal(response.status, 200, path);
     t.match(await response.text(), expected, path);
+  }
+});
+
+t.test("forms are answered too, and a model they do not name is asked for", async (t) => {
+  const { url } = await startGateway(t, DEMO);
+  const { authorization } = asking() as { authorization: string };
+  for (const path of ["/v1/images/edits", "/v1/images/variations"]) {
+    const form = new FormData();
+    form.append("image", new Blob([Buffer.alloc(1000)]), "a.png");
+    form.append("prompt", "a cat");
+    const nameless = await fetch(url + path, { method: "POST", headers: { authorization }, body: form });
+    t.match(await nameless.json(), { error: { param: "model" } }, path);
+    form.append("model", "echo");
+    const response = await fetch(url + path, { method: "POST", headers: { authorization }, body: form });
+    t.equal(response.status, 200, path);
+    t.match(await response.text(), /b64_json|url/, path);
   }
 });
 

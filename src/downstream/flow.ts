@@ -89,6 +89,8 @@ export class Flow implements Sink {
     this.state.last = frames.at(-1);
     this.state.frames += frames.length;
     const out = this.pass(frames);
+    // The usual chunk is one event, and its frame already is the chunk.
+    if (frames.length === 1) return out;
     const untouched = out.length === frames.length && out.every((bytes, i) => bytes === frames[i]?.bytes);
     const whole = untouched && frames.reduce((sum, frame) => sum + frame.bytes.length, 0) === chunk.length;
     const first = frames[0]?.bytes;

@@ -29,15 +29,15 @@ export class Outlet {
 
   /** Writes some buffers as one piece. False: wait for `drained` before the next. */
   write(pieces: readonly Buffer[]): boolean {
-    const length = pieces.reduce((sum, piece) => sum + piece.length, 0);
+    let length = 0;
+    for (const piece of pieces) length += piece.length;
     if (length === 0) return true;
     const { socket } = this.response;
     if (!this.direct || !socket) return this.queue(pieces);
     if (socket.destroyed) return false;
-    const size = length.toString(16);
-    if (length < COPY_BELOW) return socket.write(joined(size, pieces, length));
+    if (length < COPY_BELOW) return socket.write(joined(pieces, length));
     socket.cork();
-    socket.write(`${size}\r\n`, "latin1");
+    socket.write(`${length.toString(16)}\r\n`, "latin1");
     for (const piece of pieces) socket.write(piece);
     const more = socket.write(CRLF);
     socket.uncork();
@@ -81,10 +81,14 @@ export class Outlet {
   }
 }
 
+const DIGITS = Buffer.from("0123456789abcdef");
+
 /** One HTTP chunk in one buffer. */
-function joined(size: string, pieces: readonly Buffer[], length: number): Buffer {
-  const chunk = Buffer.allocUnsafe(size.length + length + 4);
-  let at = chunk.write(size, 0, "latin1");
+function joined(pieces: readonly Buffer[], length: number): Buffer {
+  const digits = length < 0x10 ? 1 : length < 0x100 ? 2 : length < 0x1000 ? 3 : 4;
+  const chunk = Buffer.allocUnsafe(digits + length + 4);
+  for (let i = digits - 1, rest = length; i >= 0; i--, rest >>= 4) chunk[i] = DIGITS[rest & 15] as number;
+  let at = digits;
   chunk[at++] = 13;
   chunk[at++] = 10;
   for (const piece of pieces) {
