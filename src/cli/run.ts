@@ -7,6 +7,9 @@ import type { Terminal } from "./verb.ts";
 
 export const help = "run [--config FILE]          start the gateway (the default)";
 
+/** Milliseconds that running exchanges get after a failure. */
+const LAST_GRACE = 10_000;
+
 /** Starts, prints what a newcomer needs, and stays until a signal. Exit codes: 0 stopped, 1 could not start, 2 usage. */
 export async function run(args: readonly string[], io: Terminal, file: string): Promise<number> {
   try {
@@ -24,6 +27,7 @@ export async function run(args: readonly string[], io: Terminal, file: string): 
     io.err(reason(thrown));
     return 1;
   }
+  process.once("uncaughtException", (error) => fall(error, gateway, log));
   await greet(gateway, io);
   const signal = await stopped();
   io.out(`${signal}: no new requests, waiting for running ones (again to stop at once)`);
@@ -31,6 +35,14 @@ export async function run(args: readonly string[], io: Terminal, file: string): 
   await gateway.stop();
   await log.flush();
   return 0;
+}
+
+/** Something broke that nobody foresaw: say what, let running exchanges end for a while, and leave. */
+async function fall(error: Error, gateway: Gateway, log: PinoLog): Promise<void> {
+  log.error({ cause: error.stack ?? String(error) }, "the gateway failed and stops");
+  await gateway.stop(LAST_GRACE).catch(() => {});
+  await log.flush();
+  process.exit(1);
 }
 
 function stopped(): Promise<NodeJS.Signals> {

@@ -82,6 +82,10 @@ export interface BodyLimits {
   maxBytes: number;
   /** Milliseconds without a byte; 0: no end. */
   idle: number;
+  /** Bytes a second, on average, below which a body is given up; 1 KiB. */
+  slowest?: number;
+  /** Milliseconds before that counts; 10 s. */
+  patience?: number;
 }
 
 /**
@@ -118,6 +122,7 @@ class Reading {
   private readonly scanner: Scanner | undefined;
   private readonly decoder: Decoder | undefined;
   private readonly timer: NodeJS.Timeout | undefined;
+  private readonly started = performance.now();
   private over = false;
 
   constructor(
@@ -142,9 +147,17 @@ class Reading {
     this.timer?.refresh();
     this.received += chunk.length;
     if (this.received > this.limits.maxBytes) this.fail(tooLarge(this.limits.maxBytes));
+    else if (this.crawls())
+      this.fail(new GatewayError("body_timeout", { message: "The request body comes too slowly." }));
     else if (this.decoder) this.decoder.write(chunk);
     else this.take(chunk);
   };
+
+  private crawls(): boolean {
+    const { slowest = 1024, patience = 10_000 } = this.limits;
+    const ms = performance.now() - this.started;
+    return ms > patience && this.received < (slowest * ms) / 1000;
+  }
 
   private readonly finish = (): void => {
     if (this.decoder) this.decoder.end();

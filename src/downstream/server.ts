@@ -16,32 +16,40 @@ import { Reply, refuse } from "./reply.ts";
 /** What GET / and the preflights of some clients ask for; answered without a key. */
 const GREETINGS = new Set(["/", "/api/hello"]);
 
-export interface ServerTimes {
+export interface ServerLimits {
   /** Milliseconds an idle connection is kept; above nginx's 60 s, or nginx meets a closed one. */
   keepAlive: number;
   /** Milliseconds for a request's head. */
   head: number;
+  /** Connections that one address may hold. */
+  perAddress: number;
+  /** Addresses that this does not concern; those of this machine. */
+  exempt?: RegExp;
 }
 
-const TIMES: ServerTimes = { keepAlive: 75_000, head: 10_000 };
+const LIMITS: ServerLimits = { keepAlive: 75_000, head: 10_000, perAddress: 256 };
+/** A reverse proxy on this machine, which speaks for all of its clients. */
+const LOCAL = /^(?:::1|(?:::ffff:)?127\.\d+\.\d+\.\d+)$/;
 
 /** The public side: takes connections, checks heads, makes exchanges of them. */
 export class Downstream {
   private readonly server: Server;
   private readonly open = new Set<Exchange>();
+  /** Connections by the address they come from. */
+  private readonly addresses = new Map<string, number>();
   /** What each connection was last asked. */
   private readonly last = new WeakMap<Socket, ServerResponse>();
 
   /** @param current the generation that new requests belong to. */
   constructor(
     private readonly current: () => Generation,
-    times: ServerTimes = TIMES,
+    limits: ServerLimits = LIMITS,
   ) {
     this.server = createServer(
       {
         noDelay: true,
-        keepAliveTimeout: times.keepAlive,
-        headersTimeout: times.head,
+        keepAliveTimeout: limits.keepAlive,
+        headersTimeout: limits.head,
         requestTimeout: 0,
         connectionsCheckingInterval: 1000,
         maxHeaderSize: 16 * 1024,
@@ -58,6 +66,7 @@ export class Downstream {
     this.server.on("checkExpectation", (request: IncomingMessage, response: ServerResponse) =>
       this.take(request, response),
     );
+    this.server.on("connection", (socket: Socket) => this.count(socket, limits));
     this.server.on("clientError", (error: NodeJS.ErrnoException, socket: Socket) => this.malformed(error, socket));
     this.server.on("connect", (_request: IncomingMessage, socket: Socket) =>
       this.malformed(new Error("CONNECT"), socket),
@@ -86,6 +95,20 @@ export class Downstream {
     await closed;
     clearInterval(idle);
     clearTimeout(limit);
+  }
+
+  /** Closes a connection of an address that has too many; one on this machine is a proxy, and may. */
+  private count(socket: Socket, { perAddress, exempt = LOCAL }: ServerLimits): void {
+    const address = socket.remoteAddress ?? "";
+    if (exempt.test(address)) return;
+    const held = (this.addresses.get(address) ?? 0) + 1;
+    this.addresses.set(address, held);
+    socket.once("close", () => {
+      const left = (this.addresses.get(address) ?? 1) - 1;
+      if (left === 0) this.addresses.delete(address);
+      else this.addresses.set(address, left);
+    });
+    if (held > perAddress) socket.destroy();
   }
 
   private take(request: IncomingMessage, response: ServerResponse, waiting = false): void {

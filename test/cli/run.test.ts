@@ -19,9 +19,11 @@ function start(
   t: Test,
   yaml: string,
   args: string[] = ["run"],
+  files: Record<string, string> = {},
 ): { child: ChildProcess; text: () => string; folder: string } {
   const folder = mkdtempSync(join(tmpdir(), "gateway-run-"));
-  writeFileSync(join(folder, "gateway.yaml"), yaml);
+  for (const [name, content] of Object.entries({ ...files, "gateway.yaml": yaml }))
+    writeFileSync(join(folder, name), content);
   const node = ["--import", `${ROOT}src/loader/register.js`, `${ROOT}src/main.ts`, ...args];
   const child = spawn(process.execPath, node, { cwd: folder, env: { PATH: process.env["PATH"] } });
   let text = "";
@@ -89,6 +91,20 @@ t.test("what cannot start says so in a line and exits 1", async (t) => {
   const busy = start(t, YAML.replace("127.0.0.1:0", `127.0.0.1:${(taken.address() as AddressInfo).port}`));
   t.same(await once(busy.child, "exit"), [1, null]);
   t.match(busy.text(), /is taken: stop what listens there, or change listen/);
+});
+
+t.test("a failure that nobody foresaw is logged, and ends the process with 1 after running exchanges", async (t) => {
+  const late =
+    'export default class P { access() {} start() { setTimeout(() => { throw new Error("late"); }, 200); } }';
+  const { child, text } = start(
+    t,
+    `${YAML}plugins: { p: { from: ./p.ts } }\nchains: { llm: [sse, auth, p, models, rewrite, usage] }\n`,
+    ["run"],
+    { "p.ts": late },
+  );
+  t.same(await once(child, "exit"), [1, null]);
+  t.match(text(), /"msg":"the gateway failed and stops"/);
+  t.match(text(), /Error: late/);
 });
 
 t.test("a flag that does not exist is a usage error", async (t) => {

@@ -265,6 +265,28 @@ t.test("gives up a client that stops sending", async (t) => {
   await server.close();
 });
 
+t.test("a body that crawls is given up, one that only takes its time is not", async (t) => {
+  const patient = { maxBytes: 1000, idle: 5000, patience: 30 };
+  for (const [slowest, outcome] of [
+    [1_000_000, "body_timeout"],
+    [1, undefined],
+  ] as const) {
+    const server = await listening({ ...patient, slowest }, true);
+    const socket = connect(server.port, "127.0.0.1").setNoDelay(true);
+    socket.on("error", () => {});
+    socket.write('POST / HTTP/1.1\r\nhost: x\r\ncontent-length: 16\r\n\r\n{"a":"');
+    const read = server.next();
+    for (let i = 0; i < 8; i++) {
+      await new Promise((more) => setTimeout(more, 10));
+      socket.write("x");
+    }
+    socket.write('"}');
+    t.equal(((await read) as Partial<GatewayError>).code, outcome);
+    socket.destroy();
+    await server.close();
+  }
+});
+
 t.test("notices a client that leaves", async (t) => {
   for (const coding of ["identity", "gzip"]) {
     const server = await listening(LIMITS, true);

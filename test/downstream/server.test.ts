@@ -221,3 +221,26 @@ t.test("close() breaks off what does not end in time", async (t) => {
   await until(() => downstream.active === 0, "the exchange to be over");
   t.match(running.log.lines.at(-1)?.fields, { outcome: "aborted" });
 });
+
+t.test("one address may hold so many connections; one more is closed, and one that ends makes room", async (t) => {
+  const running = await startGateway(t, MODELS);
+  const limits = { keepAlive: 75_000, head: 10_000, perAddress: 2, exempt: /^$/ };
+  const downstream = new Downstream(() => running.gateway.generation, limits);
+  t.teardown(() => downstream.close(0));
+  const { port } = await downstream.listen("127.0.0.1", 0);
+  const [first, second] = [talk(t, port, request("GET /")), talk(t, port, request("GET /"))];
+  await until(() => first.text.includes("200 OK") && second.text.includes("200 OK"), "both answers");
+  t.equal(await closed(t, port, request("GET /")), "", "the third gets nothing");
+  first.socket.destroy();
+  await until(() => first.closed, "room");
+  let text = "";
+  for (let i = 0; i < 50 && text === ""; i++) text = await closed(t, port, request("GET /", ["connection: close"]));
+  t.match(text, "200 OK");
+  const open = await Promise.all(
+    Array.from({ length: 300 }, () => closed(t, running.port, request("GET /", ["connection: close"]))),
+  );
+  t.ok(
+    open.every((answer) => answer.includes("200 OK")),
+    "a proxy on this machine is not counted",
+  );
+});
