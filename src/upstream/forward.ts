@@ -24,7 +24,7 @@ export class Forward {
       prependPath: false,
       agent: UNUSED,
       fetch: run as unknown as typeof fetch,
-      fetchOptions: { requestOptions: { headers: [] } },
+      fetchOptions: {},
     });
   }
 
