@@ -19,14 +19,14 @@ export interface Words extends Vocabulary {
 }
 
 /** Loads the protocols, and each plugin when the file names it. */
-export async function words(file: string): Promise<Words> {
+export async function words(folder: string): Promise<Words> {
   const protocolList = await loadProtocols();
   const classes: Words["classes"] = new Map();
   return {
     protocolList,
     classes,
     protocols: new Map(protocolList.map((protocol) => [protocol.name, protocol])),
-    plugins: pluginNames(dirname(file)),
+    plugins: pluginNames(folder),
     async plugin(name, from, folder): Promise<{ options: ZodType | undefined } | undefined> {
       const found = pluginFile(name, from, folder);
       if (found === undefined) return undefined;
@@ -40,6 +40,8 @@ export async function words(file: string): Promise<Words> {
 export interface GatewayOptions {
   /** The gateway.yaml, absolute. */
   file: string;
+  /** Where relative paths in it start; its own folder. */
+  folder?: string;
   env: NodeJS.ProcessEnv;
   log: Log;
 }
@@ -55,9 +57,9 @@ export class Gateway {
   ) {}
 
   /** @throws ConfigError, PluginError, or what the system says of files and ports; nothing is left open then. */
-  static async start({ file, env, log }: GatewayOptions): Promise<Gateway> {
-    const vocabulary = await words(file);
-    const config = await loadConfig(file, vocabulary, env);
+  static async start({ file, folder = dirname(file), env, log }: GatewayOptions): Promise<Gateway> {
+    const vocabulary = await words(folder);
+    const config = await loadConfig(file, vocabulary, env, folder);
     const stores = await openStores(config.store.ledger, config.keys, (message) => log.error({}, message));
     let generation: Generation | undefined;
     try {

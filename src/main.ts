@@ -1,5 +1,5 @@
 import { existsSync } from "node:fs";
-import { join, resolve } from "node:path";
+import { dirname, join, resolve } from "node:path";
 import { fileURLToPath } from "node:url";
 import * as check from "./cli/check.ts";
 import * as keys from "./cli/keys.ts";
@@ -19,27 +19,36 @@ const HELP = `usage: npm start -- VERB …        (installed: model-gateway VERB
 
 Every verb takes --config FILE; without it, gateway.yaml of this folder or the one that came along.`;
 
-/** The file named by --config, the folder's own, or the one of the checkout; `--config` is taken out of the arguments. */
-function configOf(args: string[], folder: string): string {
+interface Place {
+  file: string;
+  /** Where relative paths in the file start. */
+  folder: string;
+}
+
+/**
+ * The file named by --config, the folder's own, or the one that came along, whose paths then start in the working folder:
+ * an installed package is no place for a ledger. `--config` is taken out of the arguments.
+ */
+function placeOf(args: string[], folder: string): Place {
   const at = args.findIndex((arg) => arg === "--config" || arg.startsWith("--config="));
   const flag = at < 0 ? undefined : args[at];
   if (flag !== undefined) {
     const inline = flag.includes("=");
     const value = inline ? flag.slice("--config=".length) : args[at + 1];
     args.splice(at, inline ? 1 : 2);
-    if (value) return resolve(folder, value);
+    if (value) return { file: resolve(folder, value), folder: dirname(resolve(folder, value)) };
   }
   const own = join(folder, "gateway.yaml");
-  return existsSync(own) ? own : fileURLToPath(new URL("../gateway.yaml", import.meta.url));
+  return { file: existsSync(own) ? own : fileURLToPath(new URL("../gateway.yaml", import.meta.url)), folder };
 }
 
 /** Keys and usage need the file's store, whatever else is wrong in it. */
 async function withStores(
-  file: string,
+  { file, folder }: Place,
   io: Terminal,
   act: (stores: ReturnType<typeof openStores>) => Promise<number>,
 ): Promise<number> {
-  const config = await loadConfig(file, await words(file), io.env);
+  const config = await loadConfig(file, await words(folder), io.env, folder);
   const stores = openStores(config.store.ledger, config.keys, io.err);
   try {
     return await act(stores);
@@ -56,7 +65,7 @@ async function main(argv: readonly string[]): Promise<number> {
     folder: process.cwd(),
   };
   const args = [...argv];
-  const file = configOf(args, io.folder);
+  const place = placeOf(args, io.folder);
   const verb = args[0] === undefined || args[0].startsWith("--") ? "run" : (args.shift() as string);
   if (verb === "help" || args.includes("--help") || args.includes("-h")) {
     io.out(HELP);
@@ -64,15 +73,19 @@ async function main(argv: readonly string[]): Promise<number> {
   }
   switch (verb) {
     case "run":
-      return run.run(args, io, file);
+      return run.run(args, io, place);
     case "check":
-      return check.run(args.some((arg) => !arg.startsWith("-")) ? args : [...args, file], io, await words(file));
+      return check.run(
+        args.some((arg) => !arg.startsWith("-")) ? args : [...args, place.file],
+        io,
+        await words(place.folder),
+      );
     case "schema":
-      return schema.run(args, io, await words(file));
+      return schema.run(args, io, await words(place.folder));
     case "keys":
-      return withStores(file, io, (stores) => keys.run(args, io, stores));
+      return withStores(place, io, (stores) => keys.run(args, io, stores));
     case "usage":
-      return withStores(file, io, (stores) => usage.run(args, io, stores));
+      return withStores(place, io, (stores) => usage.run(args, io, stores));
     default:
       io.err(`unknown verb "${verb}"\n\n${HELP}`);
       return 2;

@@ -1,5 +1,5 @@
 import { spawnSync } from "node:child_process";
-import { mkdtempSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
+import { existsSync, mkdirSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
@@ -35,6 +35,13 @@ t.test("every verb is reached, and help lists them all", async (t) => {
   t.match(created, { status: 0, out: /^gw_\S+\n/ });
   t.match(run(["keys", "list"]), { status: 0, out: /ci/ });
   t.match(run(["usage"]), { status: 0, out: /No requests/ });
+});
+
+t.test("without a gateway.yaml of its own a folder gets the one that came along, and keeps its own data", async (t) => {
+  const empty = join(folder, "empty");
+  mkdirSync(empty);
+  t.match(run(["keys", "create", "here"], undefined, empty), { status: 0, out: /^gw_/ });
+  t.ok(existsSync(join(empty, "data/gateway.db")));
 });
 
 t.test("an unknown verb is a usage error that lists the verbs", async (t) => {

@@ -11,7 +11,11 @@ export const help = "run [--config FILE]          start the gateway (the default
 const LAST_GRACE = 10_000;
 
 /** Starts, prints what a newcomer needs, and stays until a signal. Exit codes: 0 stopped, 1 could not start, 2 usage. */
-export async function run(args: readonly string[], io: Terminal, file: string): Promise<number> {
+export async function run(
+  args: readonly string[],
+  io: Terminal,
+  place: { file: string; folder: string },
+): Promise<number> {
   try {
     parseArgs({ args: [...args], options: {} });
   } catch (thrown) {
@@ -21,7 +25,7 @@ export async function run(args: readonly string[], io: Terminal, file: string): 
   const log = new PinoLog();
   let gateway: Gateway;
   try {
-    gateway = await Gateway.start({ file, env: io.env, log });
+    gateway = await Gateway.start({ ...place, env: io.env, log });
     log.level = gateway.config.log.level;
   } catch (thrown) {
     io.err(reason(thrown));

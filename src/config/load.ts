@@ -17,15 +17,16 @@ export type * from "./types.ts";
 
 /**
  * Reads gateway.yaml: shape, names, plugins' options, secrets and addresses, then defaults.
+ * @param folder where relative paths in it start
  * @throws ConfigError with everything that is wrong, in the order of the file; of YAML syntax only the first mistake.
  */
 export async function loadConfig(
   file: string,
   vocabulary: Vocabulary,
   env: NodeJS.ProcessEnv = process.env,
+  folder = dirname(resolve(file)),
 ): Promise<Config> {
   const full = resolve(file);
-  const folder = dirname(full);
   const source = new Source(shownName(full), read(full));
   const values = withoutExtras(source.values);
   const findings: Finding[] = [];

@@ -32,7 +32,7 @@ function start(
   t.teardown(async () => {
     if (child.exitCode === null) {
       child.kill("SIGKILL");
-      await once(child, "exit");
+      await once(child, "close");
     }
     rmSync(folder, { recursive: true });
   });
@@ -60,7 +60,7 @@ t.test("a start prints what listens, what is on and off, the models, a key once,
   });
   t.match(await response.text(), /Hello.*data: \[DONE\]/s);
   child.kill("SIGTERM");
-  const [code] = (await once(child, "exit")) as [number];
+  const [code] = (await once(child, "close")) as [number];
   t.equal(code, 0);
   t.match(text(), /"msg":"exchange"/, "log lines that waited are written");
 });
@@ -69,27 +69,27 @@ t.test("a second start shows no key again", async (t) => {
   const first = start(t, YAML);
   await until(() => first.text().includes("gw_"));
   first.child.kill("SIGTERM");
-  await once(first.child, "exit");
+  await once(first.child, "close");
   const node = ["--import", `${ROOT}src/loader/register.js`, `${ROOT}src/main.ts`];
   const again = spawn(process.execPath, node, { cwd: first.folder, env: { PATH: process.env["PATH"] } });
   let text = "";
   again.stdout.setEncoding("utf8").on("data", (more: string) => (text += more));
   await until(() => text.includes("Try it"));
   again.kill("SIGTERM");
-  await once(again, "exit");
+  await once(again, "close");
   t.match(text, /key +one of yours/);
   t.notMatch(text, /gw_/);
 });
 
 t.test("what cannot start says so in a line and exits 1", async (t) => {
   const wrong = start(t, YAML.replace("demo:echo", "dmo:echo"));
-  t.same(await once(wrong.child, "exit"), [1, null]);
+  t.same(await once(wrong.child, "close"), [1, null]);
   t.match(wrong.text(), /gateway\.yaml:3:\d+ error: .*did you mean "demo"/);
   const taken = createServer().listen(0, "127.0.0.1");
   t.teardown(() => taken.close());
   await once(taken, "listening");
   const busy = start(t, YAML.replace("127.0.0.1:0", `127.0.0.1:${(taken.address() as AddressInfo).port}`));
-  t.same(await once(busy.child, "exit"), [1, null]);
+  t.same(await once(busy.child, "close"), [1, null]);
   t.match(busy.text(), /is taken: stop what listens there, or change listen/);
 });
 
@@ -102,13 +102,13 @@ t.test("a failure that nobody foresaw is logged, and ends the process with 1 aft
     ["run"],
     { "p.ts": late },
   );
-  t.same(await once(child, "exit"), [1, null]);
+  t.same(await once(child, "close"), [1, null]);
   t.match(text(), /"msg":"the gateway failed and stops"/);
   t.match(text(), /Error: late/);
 });
 
 t.test("a flag that does not exist is a usage error", async (t) => {
   const { child, text } = start(t, YAML, ["run", "--watch"]);
-  t.same(await once(child, "exit"), [2, null]);
+  t.same(await once(child, "close"), [2, null]);
   t.match(text(), /--watch.*usage/s);
 });
