@@ -117,7 +117,6 @@ export interface Arrival {
   operation: Operation;
   /** The model that the path names, if it does. */
   pathModel?: string;
-  remote: string;
 }
 
 /** A request and its response, from the head's arrival to the ledger entry. Plugins share it; the engine owns its end. */
@@ -133,7 +132,6 @@ export class Exchange {
   readonly protocol: Protocol;
   readonly operation: Operation;
   readonly pathModel: string | undefined;
-  readonly remote: string;
 
   /** The request's bytes; set before the request phase. */
   declare body: Body;
@@ -178,7 +176,6 @@ export class Exchange {
     this.protocol = arrival.protocol;
     this.operation = arrival.operation;
     this.pathModel = arrival.pathModel;
-    this.remote = arrival.remote;
   }
 
   /** Milliseconds since arrival. */

@@ -43,7 +43,8 @@ export class Flow implements Sink {
     try {
       return this.write(this.splitter ? this.split(bytes, this.splitter) : this.piece(bytes));
     } catch (thrown) {
-      this.fail(thrown);
+      // A stage's throw names its plugin already; what is left is a frame that no stage has seen, too large to be held.
+      this.fail(GatewayError.from(thrown, "upstream_invalid"));
       return false;
     }
   }

@@ -34,7 +34,7 @@ const LOCAL = /^(?:::1|(?:::ffff:)?127\.\d+\.\d+\.\d+)$/;
 /** The public side: takes connections, checks heads, makes exchanges of them. */
 export class Downstream {
   private readonly server: Server;
-  private readonly open = new Set<Exchange>();
+  private running = 0;
   /** Connections by the address they come from. */
   private readonly addresses = new Map<string, number>();
   /** What each connection was last asked. */
@@ -82,7 +82,7 @@ export class Downstream {
 
   /** Exchanges that have not ended. */
   get active(): number {
-    return this.open.size;
+    return this.running;
   }
 
   /** Takes no new connections, waits for open exchanges up to `grace` milliseconds, then breaks them off. */
@@ -147,7 +147,6 @@ export class Downstream {
         headers,
         protocol: destination.protocol,
         operation: destination.operation,
-        remote: request.socket.remoteAddress ?? "",
         ...(destination.pathModel === undefined ? {} : { pathModel: destination.pathModel }),
       });
       if (destination.notice) exchange.notices.push(destination.notice);
@@ -170,7 +169,7 @@ export class Downstream {
     generation: Generation,
     destination: Destination,
   ): void {
-    this.open.add(exchange);
+    this.running++;
     const release = generation.hold();
     response.once("close", () => {
       if (!response.writableFinished) exchange.abort();
@@ -186,7 +185,7 @@ export class Downstream {
           reply,
         );
     ended.finally(() => {
-      this.open.delete(exchange);
+      this.running--;
       release();
     });
   }

@@ -269,7 +269,7 @@ t.test("a stage that throws at the end fails the flow too", async (t) => {
 t.test("a frame that is too large fails the flow", async (t) => {
   const { flow, seen } = flowing();
   t.notOk(flow.chunk(Buffer.alloc((16 << 20) + 1, "x")));
-  t.match(seen, { destroyed: 1, settled: [{ message: /larger than/ }] });
+  t.match(seen, { destroyed: 1, settled: [{ code: "upstream_invalid", cause: { message: /larger than/ } }] });
 });
 
 t.test("what the upstream fails with is what the flow fails with", async (t) => {

@@ -44,7 +44,6 @@ function through(recording: Recording, step: number): { body: Buffer; usage: Usa
     credentials: [],
     protocol,
     operation,
-    remote: "",
   });
   const framing = recording.contentType.startsWith("text/event-stream")
     ? "sse"

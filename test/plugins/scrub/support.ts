@@ -71,7 +71,6 @@ export function exchange({
     credentials: [],
     protocol: { name: protocol, ping: PING } as Protocol,
     operation: {} as Operation,
-    remote: "",
   });
   const bytes = Buffer.from(body);
   made.body = new Body([bytes], form ? undefined : scan(bytes));
