@@ -84,7 +84,7 @@ export class SqliteKeys extends Keys {
   }
 
   override async list(): Promise<KeyRecord[]> {
-    const rows = this.database.prepare("select * from key order by created, id").all();
+    const rows = this.database.prepare("select * from key order by rowid").all();
     return [...this.fileKeys.values(), ...rows.map(storedRecord)];
   }
 

@@ -1,14 +1,14 @@
 -- Times are Unix milliseconds, money is integer nano-dollars, tokens that nobody reported are null.
 
 create table key (
-  hash    text primary key,            -- SHA-256 of the whole key, hex; the key itself is nowhere
+  hash    text not null primary key,   -- SHA-256 of the whole key, hex; the key itself is nowhere
   id      text not null unique,
   name    text not null,
   models  text,                        -- JSON list; null: all
   created integer not null,
   expires integer,
   revoked integer
-) strict, without rowid;
+) strict;
 
 -- A name stands for one key at a time, and is free again once that key is revoked.
 create unique index key_name on key (name) where revoked is null;
