@@ -233,7 +233,7 @@ t.test("memory of unknown keys has an end, and known ones survive it", async (t)
 t.test("keys are listed in the order they were made, also those of one millisecond", async (t) => {
   const database = new Database(":memory:");
   t.teardown(() => database.close());
-  const keys = new SqliteKeys(database, [], () => 1_790_000_000_000);
+  const keys = new SqliteKeys(database);
   const names = Array.from({ length: 20 }, (_, i) => `key-${i}`);
   for (const name of names) await keys.create({ name });
   t.same(
