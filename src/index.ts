@@ -1,5 +1,26 @@
 /** What a plugin may import: `import { … } from "model-gateway"`. */
 
+export type {
+  CacheMark,
+  Conversation,
+  Effort,
+  Foreign,
+  Format,
+  Media,
+  MediaSource,
+  Part,
+  Reasoning,
+  ReasoningWish,
+  Refusal,
+  Said,
+  Task,
+  Text,
+  Tool,
+  ToolCall,
+  ToolChoice,
+  ToolResult,
+  Turn,
+} from "./conversation.ts";
 export {
   DEMO_CUT,
   type DemoAsk,
@@ -17,6 +38,7 @@ export {
 } from "./demo-script.ts";
 export { Body } from "./downstream/body.ts";
 export { type ErrorCode, type ErrorDetails, type ErrorKind, GatewayError, REFUSALS } from "./errors.ts";
+export type { Citation, Event, EventOf, FinishReason, Opaque, Opening } from "./events.ts";
 export {
   type Attempt,
   type Caller,
@@ -27,10 +49,12 @@ export {
   type Provider,
   type Target,
 } from "./exchange.ts";
+export { type Fate, type Fates, FEATURES, type Feature, fateOf } from "./features.ts";
 export { Log } from "./log.ts";
 export { Marketplace } from "./marketplace.ts";
 export { type Answer, Options, type Plugin, type PluginClass, type Stage } from "./plugin.ts";
 export type {
+  Better,
   DemoAnswer,
   DemoFrame,
   DemoRequest,
@@ -65,7 +89,23 @@ export {
 } from "./protocol-parts.ts";
 export { type KeyRecord, Keys, type NewKey } from "./store/keys.ts";
 export { Ledger, type LedgerEntry } from "./store/ledger.ts";
+export { callIds, safeId } from "./translation/ids.ts";
+export { joined } from "./translation/turns.ts";
+export type {
+  Asked,
+  Decoder,
+  Encoded,
+  Encoder,
+  Facts,
+  Names,
+  Source,
+  Terms,
+  Translation,
+  Wish,
+  Written,
+} from "./translation.ts";
 export { cost, type Price, type Usage } from "./usage.ts";
+export { parseExact, RawJson, writeJson } from "./wire/exact.ts";
 export { Frame, type FrameKind } from "./wire/frame.ts";
 export { HeaderList } from "./wire/headers.ts";
 export { glance, type Member, type Scan, Scanner, scan } from "./wire/json.ts";

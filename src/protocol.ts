@@ -1,4 +1,6 @@
+import type { Task } from "./conversation.ts";
 import type { GatewayError } from "./errors.ts";
+import type { Translation } from "./translation.ts";
 import type { Price, Usage } from "./usage.ts";
 import type { Frame } from "./wire/frame.ts";
 import type { HeaderList } from "./wire/headers.ts";
@@ -60,6 +62,18 @@ export interface Protocol {
   readonly listing?: Listing;
   /** Answers that the vendor keeps and gives out again; undefined: it keeps none. */
   readonly kept?: Kept;
+  /** How it is translated; absent: its bytes only go to providers that speak it. */
+  readonly translation?: Translation;
+  /** Another protocol that serves some requests better, where a provider speaks both. */
+  readonly better?: Better;
+}
+
+/** Requests that a vendor only serves in full in another of its protocols. */
+export interface Better {
+  /** That protocol's name. */
+  readonly protocol: string;
+  /** True for a request, parsed, that belongs there. */
+  wants(body: Record<string, unknown>): boolean;
 }
 
 /** The query of a request, decoded. */
@@ -92,6 +106,8 @@ export interface Operation {
   readonly generates: boolean;
   /** The id of the kept answer it is about, instead of a model. */
   readonly kept?: string;
+  /** What it asks for in any protocol; absent: it is not translated. */
+  readonly task?: Task;
   /** The path below the provider's address, like `/messages`; `model` is the vendor's name, not yet escaped. */
   upstream(model: string): string;
 }

@@ -1,0 +1,16 @@
+import type { Turn } from "../conversation.ts";
+
+/**
+ * The turns with neighbours of the same role made one, for protocols that want turns to alternate or that keep all of an
+ * answer in one message. Parts keep their order. System turns are never merged: each stays a block of its own.
+ */
+export function joined(turns: readonly Turn[]): Turn[] {
+  const out: Turn[] = [];
+  for (const turn of turns) {
+    const last = out.at(-1);
+    if (last && last.role === turn.role && turn.role !== "system" && turn.role !== "developer")
+      last.parts.push(...turn.parts);
+    else out.push({ ...turn, parts: [...turn.parts] });
+  }
+  return out;
+}

@@ -1,0 +1,187 @@
+/**
+ * JSON that is read and written without harm: objects that nobody here needs to understand (a tool's arguments, a schema)
+ * stay the text they came as, and numbers that a double cannot hold keep their digits.
+ */
+
+/** A piece of JSON as its source text. */
+export class RawJson {
+  private parsed: { value: unknown } | undefined;
+
+  constructor(readonly text: string) {}
+
+  /** The value, parsed once; numbers beyond a double's precision are rounded. */
+  get value(): unknown {
+    this.parsed ??= { value: JSON.parse(this.text) };
+    return this.parsed.value;
+  }
+
+  /** For `JSON.stringify`, which loses what a double cannot hold; `writeJson` does not. */
+  toJSON(): unknown {
+    return this.value;
+  }
+}
+
+const SPACE = /[ \t\n\r]*/y;
+const NUMBER = /-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][+-]?\d+)?/y;
+const NONE: ReadonlySet<string> = new Set();
+/** Deeper JSON is refused: the reader calls itself for each level. */
+const DEPTH = 512;
+
+/**
+ * Parses JSON text. An object or array that is a member named in `raw` becomes a RawJson, as does a number that would not
+ * survive as a double. Members named `__proto__` are plain members; of members named twice the last one stays.
+ * @throws SyntaxError with the offset
+ */
+export function parseExact(text: string, raw: ReadonlySet<string> = NONE): unknown {
+  return new Reader(text, raw).whole();
+}
+
+class Reader {
+  private at = 0;
+  private depth = 0;
+
+  constructor(
+    private readonly text: string,
+    private readonly raw: ReadonlySet<string>,
+  ) {}
+
+  whole(): unknown {
+    const value = this.value();
+    this.space();
+    if (this.at < this.text.length) this.fail();
+    return value;
+  }
+
+  private value(): unknown {
+    this.space();
+    switch (this.text[this.at]) {
+      case "{":
+        return this.object();
+      case "[":
+        return this.array();
+      case '"':
+        return this.string();
+      case "t":
+        return this.word("true", true);
+      case "f":
+        return this.word("false", false);
+      case "n":
+        return this.word("null", null);
+      default:
+        return this.number();
+    }
+  }
+
+  private object(): unknown {
+    const object: Record<string, unknown> = {};
+    this.open();
+    if (!this.close("}")) {
+      do {
+        this.space();
+        if (this.text[this.at] !== '"') this.fail();
+        const name = this.string();
+        this.space();
+        this.expect(":");
+        const value = this.raw.has(name) ? this.rawValue() : this.value();
+        if (name === "__proto__")
+          Object.defineProperty(object, name, { value, enumerable: true, configurable: true, writable: true });
+        else object[name] = value;
+      } while (this.next("}"));
+    }
+    this.depth--;
+    return object;
+  }
+
+  private array(): unknown[] {
+    const array: unknown[] = [];
+    this.open();
+    if (!this.close("]")) {
+      do array.push(this.value());
+      while (this.next("]"));
+    }
+    this.depth--;
+    return array;
+  }
+
+  private rawValue(): unknown {
+    this.space();
+    const from = this.at;
+    const value = this.value();
+    return typeof value === "object" && value !== null ? new RawJson(this.text.slice(from, this.at)) : value;
+  }
+
+  private string(): string {
+    const from = this.at;
+    let end = from;
+    let back: number;
+    do {
+      end = this.text.indexOf('"', end + 1);
+      if (end < 0) this.fail();
+      back = end;
+      while (this.text[back - 1] === "\\") back--;
+    } while ((end - back) % 2 === 1);
+    this.at = end + 1;
+    // The engine's own parser judges escapes and control characters.
+    return JSON.parse(this.text.slice(from, end + 1)) as string;
+  }
+
+  private number(): unknown {
+    NUMBER.lastIndex = this.at;
+    const source = NUMBER.exec(this.text)?.[0] ?? this.fail();
+    this.at += source.length;
+    const value = Number(source);
+    const whole = /^-?\d+$/.test(source);
+    return (whole && !Number.isSafeInteger(value)) || !Number.isFinite(value) ? new RawJson(source) : value;
+  }
+
+  private word<T>(word: string, value: T): T {
+    if (!this.text.startsWith(word, this.at)) this.fail();
+    this.at += word.length;
+    return value;
+  }
+
+  private open(): void {
+    this.at++;
+    if (++this.depth > DEPTH) this.fail();
+  }
+
+  private close(mark: string): boolean {
+    this.space();
+    if (this.text[this.at] !== mark) return false;
+    this.at++;
+    return true;
+  }
+
+  /** True behind a comma, false behind the closing mark. */
+  private next(mark: string): boolean {
+    if (this.close(mark)) return false;
+    this.expect(",");
+    return true;
+  }
+
+  private expect(mark: string): void {
+    if (this.text[this.at] !== mark) this.fail();
+    this.at++;
+  }
+
+  private space(): void {
+    SPACE.lastIndex = this.at;
+    SPACE.test(this.text);
+    this.at = SPACE.lastIndex;
+  }
+
+  private fail(): never {
+    throw new SyntaxError(`This is not JSON at offset ${this.at}.`);
+  }
+}
+
+/** The value as JSON text; RawJson is written as it came, members that are undefined are left out. */
+export function writeJson(value: unknown): string {
+  if (value instanceof RawJson) return value.text;
+  if (Array.isArray(value)) return `[${value.map((each) => writeJson(each ?? null)).join(",")}]`;
+  if (typeof value !== "object" || value === null) return JSON.stringify(value ?? null);
+  const members: string[] = [];
+  for (const [name, member] of Object.entries(value))
+    if (member !== undefined) members.push(`${JSON.stringify(name)}:${writeJson(member)}`);
+  return `{${members.join(",")}}`;
+}

@@ -1,0 +1,87 @@
+import t from "tap";
+import { parseExact, RawJson, writeJson } from "../../src/wire/exact.ts";
+import { recordings } from "../support/recordings.ts";
+
+t.test("arguments and big numbers come out as they went in", async (t) => {
+  const text =
+    '{"name":"f","input": {"a": 1.0, "2":"x", "1":[ 12345678901234567890 ], "a":"\\u00e9"},"seed":12345678901234567890}';
+  const parsed = parseExact(text, new Set(["input"])) as Record<string, RawJson>;
+  t.equal(parsed["input"]?.text, '{"a": 1.0, "2":"x", "1":[ 12345678901234567890 ], "a":"\\u00e9"}');
+  t.same(parsed["input"]?.value, { a: "é", 2: "x", 1: [12345678901234567000] });
+  t.equal(
+    writeJson(parsed),
+    '{"name":"f","input":{"a": 1.0, "2":"x", "1":[ 12345678901234567890 ], "a":"\\u00e9"},"seed":12345678901234567890}',
+  );
+});
+
+t.test("a raw member that is no object stays a plain value", async (t) => {
+  t.same(parseExact('{"input":"text","more":{"input":null}}', new Set(["input"])), {
+    input: "text",
+    more: { input: null },
+  });
+});
+
+t.test("what JSON.parse refuses is refused, what it takes is read alike", async (t) => {
+  const good = [
+    '"\\ud83d\\ude00 \\" \\\\"',
+    " [1,-0.5e3 , true,false,null,{}] ",
+    '{"":{"__proto__":1}}',
+    "[]",
+    "0",
+    '"\\\\"',
+  ];
+  for (const text of good) t.same(parseExact(text), JSON.parse(text), text);
+  t.equal(Object.keys(parseExact('{"__proto__":{"x":1}}') as object)[0], "__proto__");
+  const bad = [
+    "",
+    "{",
+    "[1,]",
+    '{"a"}',
+    '{"a":}',
+    "01",
+    "+1",
+    ".5",
+    "1.",
+    "NaN",
+    "tru",
+    '"',
+    '"\n"',
+    '"\\x"',
+    "{} {}",
+    "{'a':1}",
+    "{a:1}",
+    "[1 2]",
+  ];
+  for (const text of bad) t.throws(() => parseExact(text), SyntaxError, text);
+  t.throws(() => parseExact("[".repeat(100_000)), SyntaxError, "deep");
+});
+
+t.test("values without a JSON form are left out or null", async (t) => {
+  t.equal(
+    writeJson({ a: undefined, b: [undefined, null], c: 'x"', d: new RawJson("1e400") }),
+    '{"b":[null,null],"c":"x\\"","d":1e400}',
+  );
+  t.equal(JSON.stringify({ input: new RawJson('{"a":1}') }), '{"input":{"a":1}}');
+});
+
+const found = recordings();
+t.test(
+  "every recorded JSON body is read like JSON.parse does",
+  { skip: !found && "recordings are absent" },
+  async (t) => {
+    let count = 0;
+    for (const { body, streaming, id } of found ?? []) {
+      const text = body.toString();
+      if (streaming || !/^\s*[{[]/.test(text)) continue;
+      let expected: unknown;
+      try {
+        expected = JSON.parse(text);
+      } catch {
+        continue;
+      }
+      count++;
+      if (JSON.stringify(parseExact(text)) !== JSON.stringify(expected)) t.fail(id);
+    }
+    t.ok(count > 1000, `${count} bodies`);
+  },
+);
