@@ -1,12 +1,13 @@
 import { IncomingMessage } from "node:http";
 import { Readable } from "node:stream";
-import type { Dispatcher } from "undici";
 import { GatewayError } from "../errors.ts";
 import type { Timeouts } from "../exchange.ts";
+import { Alarm } from "./alarm.ts";
+import type { AnswerHead } from "./answer.ts";
 import { codingOf, Decoded } from "./decoding.ts";
 import { Fault, failure, isClosedConnection, overdue, type Progress } from "./failures.ts";
-import { answerHead, faultyHeader, outgoingHeaders } from "./heads.ts";
-import type { Lane, Pools } from "./pools.ts";
+import type { Call, Carrier } from "./line.ts";
+import type { Pools, Way } from "./pools.ts";
 
 /** What goes upstream in one attempt, complete: nothing is added from anywhere else but `host` and framing. */
 export interface Outgoing {
@@ -60,39 +61,34 @@ export interface Leaving {
 
 type Pieces = readonly Buffer[];
 
-/** Bodies up to this are joined, so that head and body leave in one write. */
-const JOIN_LIMIT = 64 * 1024;
 /** An answer that nobody reads yet waits up to this many bytes in memory, then in the provider. */
 const WAITING_LIMIT = 64 * 1024;
 /** A kept connection that dies later than this (ms) after a request was written may have died of working on it. */
 const STALE_WITHIN = 1000;
 
-/** Why undici is told to drop a request that was over before it started. */
-const ABANDONED = new Error("abandoned");
-
 /**
- * One attempt: a request on its way through a pool and the answer to it. Implements undici's dispatch callbacks; until
- * `onRequestStart` the request waits for a connection and nothing can be cancelled there, so that an attempt which is over
- * by then is cut as soon as it starts.
+ * One attempt: a request on its way to a provider and the answer to it. Until a connection takes it nothing has been sent,
+ * so that an attempt which is over by then is only not taken.
  */
-export class Dispatch implements Upstream, Dispatcher.DispatchHandler {
+export class Dispatch implements Upstream, Call {
   status = 0;
   headers: string[] = [];
 
-  private readonly lane: Lane;
-  private controller: Dispatcher.DispatchController | undefined;
+  readonly method: string;
+  readonly path: string;
+  readonly lines: readonly string[];
+  readonly body: Pieces | Readable | undefined;
+  readonly length: number | undefined;
+
+  private readonly way: Way;
+  private carrier: Carrier | undefined;
   private progress: Progress = "connecting";
-  /** The limit being watched, and when it is passed; one timer serves them all and is moved only when it has run out. */
+  /** The limit being watched. */
   private limit: keyof Timeouts = "connect";
-  private deadline = Number.POSITIVE_INFINITY;
-  private timer: NodeJS.Timeout | undefined;
-  private timerAt = Number.POSITIVE_INFINITY;
+  private readonly alarm = Alarm.take(this);
   private totalTimer: NodeJS.Timeout | undefined;
   private stay: (() => void) | undefined;
 
-  /** What is sent: one buffer, pieces, or a stream. */
-  private readonly body: Buffer | Pieces | Readable | undefined;
-  private made = 0;
   private reused = false;
   private writtenAt = 0;
   private touched = false;
@@ -108,11 +104,15 @@ export class Dispatch implements Upstream, Dispatcher.DispatchHandler {
 
   constructor(
     private readonly outgoing: Outgoing,
-    private readonly pools: Pools,
+    pools: Pools,
     private readonly accept: (upstream: Upstream) => void,
     private readonly refuse: (error: GatewayError) => void,
   ) {
-    this.lane = pools.lane(outgoing.origin, outgoing.credentialId, outgoing.timeouts.connect);
+    this.method = outgoing.method;
+    this.path = outgoing.path;
+    this.lines = outgoing.headers;
+    this.length = outgoing.length;
+    this.way = pools.lane(outgoing.origin, outgoing.credentialId, outgoing.timeouts.connect);
     this.body = writable(outgoing.body);
     if (this.body instanceof Readable)
       this.body.on("error", (error) => this.fail(GatewayError.from(error, "client_gone")));
@@ -124,7 +124,8 @@ export class Dispatch implements Upstream, Dispatcher.DispatchHandler {
     if (this.over) return;
     const { total } = this.outgoing.timeouts;
     if (total > 0) this.totalTimer = setTimeout(expire, total, this, "total").unref();
-    this.launch(this.lane.dispatcher);
+    this.watch("connect");
+    this.way.start(this);
   }
 
   read(sink: Sink): void {
@@ -144,36 +145,31 @@ export class Dispatch implements Upstream, Dispatcher.DispatchHandler {
     if (!this.over) this.finish(new GatewayError("client_gone"));
   }
 
-  // What undici calls.
+  // What a line calls.
 
-  onRequestStart(controller: Dispatcher.DispatchController): void {
-    if (this.over) {
-      controller.abort(ABANDONED);
-      return;
-    }
-    this.controller = controller;
+  started(carrier: Carrier, reused: boolean): boolean {
+    if (this.over) return false;
+    this.carrier = carrier;
     this.progress = "waiting";
-    this.reused = this.made === this.lane.made;
+    this.reused = reused;
     this.writtenAt = performance.now();
     this.watch("first_byte");
+    return true;
   }
 
-  onBodySent(): void {
+  sent(): void {
     this.postpone();
   }
 
-  onResponseStarted(): void {
+  answering(): void {
     this.touched = true;
   }
 
-  onResponseStart(controller: Dispatcher.DispatchController, status: number): void {
-    if (status < 200 && status !== 101) return;
-    if (status === 101) throw new GatewayError("upstream_invalid", { cause: this.fault("UPGRADED") });
-    if (status >= 300 && status < 400 && status !== 304) {
-      throw new GatewayError("upstream_redirect", { cause: this.fault(`STATUS_${status}`) });
-    }
-    const { headers, encoding } = answerHead(controller.rawHeaders as Buffer[]);
+  head({ status, headers, encoding }: AnswerHead): void {
+    if (this.over) return;
     const coding = encoding === undefined ? undefined : codingOf(encoding);
+    if (status >= 300 && status < 400 && status !== 304)
+      throw new GatewayError("upstream_redirect", { cause: this.fault(`STATUS_${status}`) });
     this.status = status;
     this.headers = headers;
     this.progress = "answering";
@@ -181,57 +177,30 @@ export class Dispatch implements Upstream, Dispatcher.DispatchHandler {
     this.accept(coding === undefined ? this : new Decoded(this, coding, this.outgoing.origin.host));
   }
 
-  onResponseData(controller: Dispatcher.DispatchController, bytes: Buffer): void {
+  data(bytes: Buffer): void {
     if (this.over) return;
     this.postpone();
     if (this.sink && !this.held && this.waiting.length === 0) {
       if (this.sink.chunk(bytes)) return;
       this.held = true;
-      controller.pause();
+      this.carrier?.pause();
       return;
     }
     this.waiting.push(bytes);
     this.waitingBytes += bytes.length;
-    if (this.held || this.waitingBytes > WAITING_LIMIT) controller.pause();
+    if (this.held || this.waitingBytes > WAITING_LIMIT) this.carrier?.pause();
   }
 
-  onResponseEnd(): void {
+  end(): void {
     if (this.over) return;
     this.finish(undefined);
     this.flush();
   }
 
-  onResponseError(_controller: Dispatcher.DispatchController | null, thrown: Error): void {
+  failed(thrown: Error): void {
     if (this.over) return;
     if (this.isStale(thrown)) this.again();
-    else this.fail(this.unwritable(thrown) ?? failure(thrown, this.progress, this.outgoing.origin.host));
-  }
-
-  private launch(dispatcher: Dispatcher): void {
-    const { method, path, headers, length } = this.outgoing;
-    const { body } = this;
-    this.watch("connect");
-    this.made = this.lane.made;
-    const framing = Array.isArray(body) ? sizeOf(body) : body instanceof Readable ? length : undefined;
-    dispatcher.dispatch(
-      {
-        origin: this.lane.origin,
-        method,
-        path,
-        headers: outgoingHeaders(headers, framing),
-        // undici sends any iterable of buffers; its types know only streams.
-        body: body as Readable,
-      },
-      this,
-    );
-  }
-
-  /** undici refuses a header without saying which; this names it. */
-  private unwritable(thrown: Error): GatewayError | undefined {
-    if (!("code" in thrown) || thrown.code !== "UND_ERR_INVALID_ARG") return undefined;
-    const name = faultyHeader(this.outgoing.headers);
-    if (name === undefined) return undefined;
-    return new GatewayError("internal", { message: `The header ${JSON.stringify(name)} cannot be sent upstream.` });
+    else this.fail(failure(thrown, this.progress, this.outgoing.origin.host));
   }
 
   /** True when the provider closed a kept connection just as this request was written to it: nobody has worked on it. */
@@ -250,11 +219,10 @@ export class Dispatch implements Upstream, Dispatcher.DispatchHandler {
   /** The same request once more, on a connection of its own. */
   private again(): void {
     this.repeated = true;
-    this.controller = undefined;
+    this.carrier = undefined;
     this.progress = "connecting";
-    const { dispatcher, close } = this.pools.single(this.lane.origin, this.outgoing.timeouts.connect);
-    this.launch(dispatcher);
-    close();
+    this.watch("connect");
+    this.way.start(this, true);
   }
 
   /** Hands over what waits, then the end; goes on upstream once nothing waits. */
@@ -270,7 +238,7 @@ export class Dispatch implements Upstream, Dispatcher.DispatchHandler {
       this.tell();
     } else {
       this.postpone();
-      this.controller?.resume();
+      this.carrier?.resume();
     }
   }
 
@@ -302,10 +270,10 @@ export class Dispatch implements Upstream, Dispatcher.DispatchHandler {
     if (this.over) return;
     this.over = true;
     this.error = error;
-    clearTimeout(this.timer);
-    clearTimeout(this.totalTimer);
+    this.alarm.free();
+    if (this.totalTimer) clearTimeout(this.totalTimer);
     this.stay?.();
-    if (error) this.controller?.abort(error);
+    if (error) this.carrier?.abort();
     if (this.body instanceof Readable) this.body.destroy();
   }
 
@@ -317,29 +285,17 @@ export class Dispatch implements Upstream, Dispatcher.DispatchHandler {
 
   /** The watched limit starts anew. */
   private postpone(): void {
-    const ms = this.outgoing.timeouts[this.limit];
-    this.deadline = ms > 0 ? performance.now() + ms : Number.POSITIVE_INFINITY;
-    if (this.deadline < this.timerAt) this.arm();
+    this.alarm.set(this.outgoing.timeouts[this.limit]);
   }
 
-  private arm(): void {
-    clearTimeout(this.timer);
-    this.timerAt = this.deadline;
-    this.timer = setTimeout(look, Math.max(this.deadline - performance.now(), 0), this).unref();
-  }
-
-  /** Called by the timer only: the deadline may have moved since it was set. */
-  look(): void {
-    this.timerAt = Number.POSITIVE_INFINITY;
-    // Timers may fire up to a millisecond early.
-    if (this.deadline - performance.now() > 1) this.arm();
-    else this.expire(this.limit);
+  ring(): void {
+    this.expire(this.limit);
   }
 
   /** Called by timers only. */
   expire(limit: keyof Timeouts): void {
     // Silence while we do not read is our own; `flush` sets the timer again.
-    if (limit === "idle" && (this.held || this.controller?.paused)) return;
+    if (limit === "idle" && (this.held || this.carrier?.paused)) return;
     this.fail(overdue(limit, this.outgoing.timeouts[limit], this.outgoing.origin.host));
   }
 
@@ -348,22 +304,13 @@ export class Dispatch implements Upstream, Dispatcher.DispatchHandler {
   }
 }
 
-function look(dispatch: Dispatch): void {
-  dispatch.look();
-}
-
 function expire(dispatch: Dispatch, limit: keyof Timeouts): void {
   dispatch.expire(limit);
 }
 
-/** A body in the shape that costs undici least, and that may be destroyed when the attempt ends. */
-function writable(body: Outgoing["body"]): Buffer | Pieces | Readable | undefined {
-  if (body === undefined) return undefined;
-  if (isPieces(body)) {
-    if (body.length <= 1) return body[0];
-    const size = sizeOf(body);
-    return size <= JOIN_LIMIT ? Buffer.concat(body, size) : body;
-  }
+/** A body in a shape that may be destroyed when the attempt ends. */
+function writable(body: Outgoing["body"]): Pieces | Readable | undefined {
+  if (body === undefined || isPieces(body)) return body;
   // Destroying a client's IncomingMessage itself would take its socket along.
   if (body instanceof IncomingMessage) {
     return Readable.from(body.iterator({ destroyOnReturn: false }), { objectMode: false });
@@ -373,10 +320,4 @@ function writable(body: Outgoing["body"]): Buffer | Pieces | Readable | undefine
 
 function isPieces(body: NonNullable<Outgoing["body"]>): body is Pieces {
   return Array.isArray(body);
-}
-
-function sizeOf(pieces: Pieces): number {
-  let size = 0;
-  for (const piece of pieces) size += piece.length;
-  return size;
 }

@@ -6,8 +6,9 @@ export type Progress = "connecting" | "waiting" | "answering";
 
 /**
  * What lies behind an upstream error, fit for a log: a code and the provider's host, never a path, a header or a byte of
- * an answer. Codes are Node's and undici's (`ECONNREFUSED`, `UND_ERR_SOCKET`, `HPE_…`) and for our own limits
- * `connect_timeout`, `first_byte_timeout`, `idle_timeout`, `total_timeout`.
+ * an answer. Codes are Node's (`ECONNREFUSED`), those of line.ts and answer.ts (`CONNECTION_CLOSED`, `ANSWER_…`), undici's
+ * where a proxy stands in between (`UND_ERR_SOCKET`, `HPE_…`), and for our own limits `connect_timeout`,
+ * `first_byte_timeout`, `idle_timeout`, `total_timeout`.
  */
 export class Fault extends Error {
   override readonly name = "Fault";
@@ -27,6 +28,12 @@ const OURS: Record<string, { code: ErrorCode; message?: string }> = {
     code: "bad_request",
     message: "The request body is not as long as its content-length says.",
   },
+  BODY_LENGTH_WRONG: {
+    code: "bad_request",
+    message: "The request body is not as long as its content-length says.",
+  },
+  BODY_BROKEN_OFF: { code: "client_gone" },
+  LANE_CLOSED: { code: "draining" },
   UND_ERR_CLOSED: { code: "draining" },
   UND_ERR_DESTROYED: { code: "draining" },
 };
@@ -60,14 +67,22 @@ export function overdue(limit: keyof Timeouts, ms: number, host: string): Gatewa
 /** True for the errors of a kept-alive connection that the provider closed while we were about to use it. */
 export function isClosedConnection(thrown: unknown): boolean {
   const code = codeOf(thrown);
-  return code === "ECONNRESET" || code === "EPIPE" || (code === "UND_ERR_SOCKET" && !isInvalid(thrown, code));
+  return (
+    code === "CONNECTION_CLOSED" ||
+    code === "ECONNRESET" ||
+    code === "EPIPE" ||
+    (code === "UND_ERR_SOCKET" && !isInvalid(thrown, code))
+  );
 }
 
 /** Not HTTP, too much of it, or an answer to something never asked (100 and 101 are "bad response" and "bad upgrade"). */
 function isInvalid(thrown: unknown, code: string): boolean {
   if (code === "UND_ERR_SOCKET") return thrown instanceof Error && thrown.message.startsWith("bad ");
   return (
-    code.startsWith("HPE_") || code === "UND_ERR_HEADERS_OVERFLOW" || code === "UND_ERR_RES_CONTENT_LENGTH_MISMATCH"
+    code.startsWith("ANSWER_") ||
+    code.startsWith("HPE_") ||
+    code === "UND_ERR_HEADERS_OVERFLOW" ||
+    code === "UND_ERR_RES_CONTENT_LENGTH_MISMATCH"
   );
 }
 

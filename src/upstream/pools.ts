@@ -1,5 +1,7 @@
 import type { LookupFunction } from "node:net";
-import { Client, type Dispatcher, EnvHttpProxyAgent, Pool } from "undici";
+import { Lane } from "./lane.ts";
+import type { Call } from "./line.ts";
+import { Tunnel } from "./tunnel.ts";
 
 export interface PoolOptions {
   /** Connections per origin and credential at most; more requests wait for one. */
@@ -13,30 +15,28 @@ export interface PoolOptions {
 }
 
 /** The connections to one origin made for one credential. */
-export interface Lane {
+export interface Way {
   readonly origin: string;
-  readonly dispatcher: Dispatcher;
-  /**
-   * How many connections were made so far. Unchanged between dispatch and start of a request, it proves that the request
-   * went out on a connection that had served another before. NaN (never equal to itself) where it cannot be known.
-   */
-  made: number;
+  /** How many connections were made so far; NaN where it cannot be known. */
+  readonly made: number;
+  /** Carries a call as soon as a connection can. @param alone on a connection of its own */
+  start(call: Call, alone?: boolean): void;
+  /** Lets running calls end, takes no new ones. */
+  close(): Promise<void>;
+  /** Cuts everything at once. */
+  destroy(): Promise<void>;
 }
 
-/** Larger heads are refused; vendors' are below 4 KiB. */
-const HEAD_LIMIT = 64 * 1024;
-
 /**
- * Kept-alive connections to providers, one pool for each origin and credential, so that an answer meant for one account
+ * Kept-alive connections to providers, one lane for each origin and credential, so that an answer meant for one account
  * can never arrive on a connection of another.
  *
  * HTTP/1.1 without pipelining: one request per connection makes an abort a closed socket, which every vendor notices, and
  * lets a slow reader stall only its own answer. Unused connections go after 30 s, before the 60 to 75 s after which load
  * balancers in front of vendors drop them without asking; a shorter `Keep-Alive: timeout=` of the provider is obeyed.
- * undici's own answer timeouts are off: they have a grain of a second, ours are exact.
  */
 export class Pools {
-  private readonly lanes = new Map<string, Lane>();
+  private readonly lanes = new Map<string, Way>();
   private readonly options: PoolOptions;
   private readonly environment: NonNullable<PoolOptions["environment"]>;
   private readonly proxied: boolean;
@@ -48,7 +48,7 @@ export class Pools {
   }
 
   /** @param connect milliseconds after which a connection that does not come about is given up; 0: the system's limit. */
-  lane(origin: URL, credentialId: string, connect: number): Lane {
+  lane(origin: URL, credentialId: string, connect: number): Way {
     const name = origin.origin;
     const key = `${name} ${connect} ${credentialId}`;
     let lane = this.lanes.get(key);
@@ -59,43 +59,24 @@ export class Pools {
     return lane;
   }
 
-  /** A connection for one request only, closed after it. */
-  single(origin: string, connect: number): { dispatcher: Dispatcher; close(): void } {
-    const { connections: _, ...options } = this.settings(connect);
-    const dispatcher = new Client(origin, options);
-    return { dispatcher, close: () => void dispatcher.close() };
-  }
-
   /** Lets running requests end, takes no new ones. */
   async close(): Promise<void> {
-    await Promise.all([...this.lanes.values()].map((lane) => lane.dispatcher.close()));
+    await Promise.all([...this.lanes.values()].map((lane) => lane.close()));
   }
 
   /** Cuts everything at once. */
   async destroy(): Promise<void> {
-    await Promise.all([...this.lanes.values()].map((lane) => lane.dispatcher.destroy()));
+    await Promise.all([...this.lanes.values()].map((lane) => lane.destroy()));
   }
 
   private open(origin: string, connect: number): Lane {
-    const dispatcher = new Pool(origin, this.settings(connect));
-    const lane: Lane = { origin, dispatcher, made: 0 };
-    dispatcher.on("connect", () => lane.made++);
-    return lane;
-  }
-
-  private openProxied(origin: string, connect: number): Lane {
-    const dispatcher = new EnvHttpProxyAgent({
-      ...this.settings(connect),
-      httpProxy: this.variable("http_proxy"),
-      httpsProxy: this.variable("https_proxy"),
-      noProxy: this.variable("no_proxy"),
-    });
-    return { origin, dispatcher, made: Number.NaN };
-  }
-
-  private settings(connect: number): Pool.Options & { connections: number } {
     const { connections = 4096, keepAlive = 30_000, lookup } = this.options;
-    return {
+    return new Lane(origin, { connections, keepAlive, connect, lookup });
+  }
+
+  private openProxied(origin: string, connect: number): Tunnel {
+    const { connections = 4096, keepAlive = 30_000, lookup } = this.options;
+    return new Tunnel(origin, {
       connections,
       pipelining: 1,
       allowH2: false,
@@ -103,11 +84,14 @@ export class Pools {
       keepAliveTimeout: keepAlive,
       keepAliveMaxTimeout: keepAlive,
       connectTimeout: connect,
+      // undici's own answer timeouts have a grain of a second; ours are exact.
       headersTimeout: 0,
       bodyTimeout: 0,
-      maxHeaderSize: HEAD_LIMIT,
       ...(lookup ? { connect: { lookup } } : {}),
-    };
+      httpProxy: this.variable("http_proxy"),
+      httpsProxy: this.variable("https_proxy"),
+      noProxy: this.variable("no_proxy"),
+    });
   }
 
   private variable(name: string): string {

@@ -1,0 +1,196 @@
+import type { LookupFunction, Socket } from "node:net";
+import { buildConnector } from "undici";
+import { checkRequest } from "./heads.ts";
+import { type Call, Line, LineError, type Switchboard } from "./line.ts";
+
+export interface LaneOptions {
+  /** Connections at most; more calls wait for one. */
+  connections: number;
+  /** Milliseconds an unused connection is kept. */
+  keepAlive: number;
+  /** Milliseconds after which a connection that does not come about is given up; 0: the system's limit. */
+  connect: number;
+  /** How names become addresses; Node's own otherwise. */
+  lookup?: LookupFunction | undefined;
+}
+
+/** Milliseconds before the time at which the provider says it closes a connection, from which on it is not used. */
+const MARGIN = 2000;
+/** Where all connections read to: what is in it is dealt with before the next one reads. */
+const INBOX = Buffer.allocUnsafeSlow(64 * 1024);
+
+type Wired = Socket & { line?: Line };
+
+/**
+ * The connections to one origin made for one credential: HTTP/1.1 without pipelining, the connection used last first. A
+ * line carries a call only after everything has been read that had come when the call was made, so that an answer which
+ * nobody asked for closes the line instead of being taken for the answer to that call.
+ */
+export class Lane implements Switchboard {
+  readonly host: string;
+  /** How many connections were made so far. */
+  made = 0;
+
+  private readonly connector: buildConnector.connector;
+  private readonly lines = new Set<Line>();
+  private readonly idle: Line[] = [];
+  /** Calls for which a connection is being made. */
+  private readonly connecting = new Set<Call>();
+  /** Calls that have no line yet, in the order in which they came. */
+  private readonly calls: Call[] = [];
+  private scheduled = false;
+  private sweep: NodeJS.Timeout | undefined;
+  private sweepAt = Number.POSITIVE_INFINITY;
+  private closing: PromiseWithResolvers<void> | undefined;
+
+  constructor(
+    readonly origin: string,
+    private readonly options: LaneOptions,
+  ) {
+    this.host = new URL(origin).host;
+    const onread = {
+      buffer: INBOX,
+      callback(this: Wired, size: number): boolean {
+        this.line?.receive(INBOX.subarray(0, size));
+        return true;
+      },
+    };
+    this.connector = buildConnector({
+      allowH2: false,
+      autoSelectFamily: true,
+      timeout: options.connect,
+      ...(options.lookup ? { lookup: options.lookup } : {}),
+      // Known to node, not to the types of undici, which hands it on.
+      ...{ onread },
+    });
+  }
+
+  /** Carries a call as soon as a line can. @param alone on a new line, whatever others there are */
+  start(call: Call, alone = false): void {
+    if (this.closing) {
+      call.failed(new LineError("LANE_CLOSED"));
+      return;
+    }
+    const wrong = checkRequest(call);
+    if (wrong) call.failed(wrong);
+    else if (alone) this.open(call);
+    else {
+      this.calls.push(call);
+      this.schedule();
+    }
+  }
+
+  /** Lets running calls end, takes no new ones. */
+  close(): Promise<void> {
+    this.closing ??= Promise.withResolvers<void>();
+    for (const line of this.idle.splice(0)) line.abort();
+    this.settle();
+    return this.closing.promise;
+  }
+
+  /** Cuts everything at once. */
+  destroy(): Promise<void> {
+    const closed = this.close();
+    const error = new LineError("LANE_CLOSED");
+    for (const line of [...this.lines]) line.fail(error);
+    for (const call of [...this.calls.splice(0), ...this.connecting]) call.failed(error);
+    this.connecting.clear();
+    this.settle();
+    return closed;
+  }
+
+  free(line: Line, keptFor: number | undefined): void {
+    const time = keptFor === undefined ? this.options.keepAlive : Math.min(this.options.keepAlive, keptFor - MARGIN);
+    if (time <= 0 || (this.closing && this.calls.length === 0)) {
+      line.abort();
+      return;
+    }
+    line.expires = performance.now() + time;
+    this.idle.push(line);
+    if (this.calls.length > 0) this.schedule();
+    if (line.expires < this.sweepAt) this.sweepIn(time);
+  }
+
+  gone(line: Line): void {
+    this.lines.delete(line);
+    const at = this.idle.lastIndexOf(line);
+    if (at >= 0) this.idle.splice(at, 1);
+    if (this.calls.length > 0) this.schedule();
+    this.settle();
+  }
+
+  private schedule(): void {
+    if (this.scheduled) return;
+    this.scheduled = true;
+    setImmediate(this.distribute);
+  }
+
+  /** Gives lines to calls, the first first, as long as there are any. */
+  private readonly distribute = (): void => {
+    this.scheduled = false;
+    let placed = 0;
+    for (const call of this.calls) {
+      if (!this.place(call)) break;
+      placed++;
+    }
+    this.calls.splice(0, placed);
+    this.settle();
+  };
+
+  /** False when there is no line, and none may be opened. */
+  private place(call: Call): boolean {
+    const line = this.idle.pop();
+    if (line) {
+      if (!line.carry(call)) this.idle.push(line);
+      return true;
+    }
+    if (this.lines.size + this.connecting.size >= this.options.connections) return false;
+    this.open(call);
+    return true;
+  }
+
+  private open(call: Call): void {
+    const { protocol, hostname, host, port } = new URL(this.origin);
+    this.connecting.add(call);
+    const done: buildConnector.Callback = (error, connected) => {
+      if (!this.connecting.delete(call)) {
+        connected?.destroy();
+        return;
+      }
+      if (connected) this.join(connected, call);
+      else call.failed(error ?? new LineError("CONNECTION_FAILED"));
+      if (this.calls.length > 0) this.schedule();
+      this.settle();
+    };
+    this.connector({ hostname: hostname.replace(/^\[|\]$/g, ""), host, protocol, port }, done);
+  }
+
+  private join(socket: Wired, call: Call): void {
+    this.made++;
+    const line = new Line(socket, this);
+    socket.line = line;
+    this.lines.add(line);
+    if (!line.carry(call)) line.abort();
+  }
+
+  /** Closes lines that have been idle for too long. */
+  private sweepIn(time: number): void {
+    clearTimeout(this.sweep);
+    this.sweepAt = performance.now() + time;
+    this.sweep = setTimeout(() => {
+      this.sweepAt = Number.POSITIVE_INFINITY;
+      const now = performance.now() + 1;
+      for (const line of this.idle.filter(({ expires }) => expires <= now)) line.abort();
+      const next = this.idle.reduce((soonest, { expires }) => Math.min(soonest, expires), Number.POSITIVE_INFINITY);
+      if (next < Number.POSITIVE_INFINITY) this.sweepIn(next - now + 1);
+    }, time).unref();
+  }
+
+  /** Ends the closing once nothing runs any more. */
+  private settle(): void {
+    const open = this.lines.size + this.connecting.size + this.calls.length;
+    if (!this.closing || open > 0) return;
+    clearTimeout(this.sweep);
+    this.closing.resolve();
+  }
+}

@@ -1,0 +1,244 @@
+import type { Socket } from "node:net";
+import { Readable } from "node:stream";
+import { type AnswerHead, AnswerReader, type AnswerSink } from "./answer.ts";
+import { requestHead } from "./heads.ts";
+import { Upload } from "./upload.ts";
+
+/** A request, and what hears of its fate. A Dispatch is one. */
+export interface Call {
+  readonly method: string;
+  /** Path and query, written exactly as they are. */
+  readonly path: string;
+  /** Flat name, value list. Framing, hop-by-hop fields, `host` and `accept-encoding` in it are ignored. */
+  readonly lines: readonly string[];
+  /** Pieces are sent as they lie. */
+  readonly body: readonly Buffer[] | Readable | undefined;
+  /** Bytes of a streamed body, if known; undefined: chunked. */
+  readonly length: number | undefined;
+
+  /**
+   * A connection takes it now.
+   * @param reused the connection has served another call before
+   * @returns false when nobody wants it any more: nothing is sent then, and it hears no more.
+   */
+  started(carrier: Carrier, reused: boolean): boolean;
+  /** Some of the body has been taken by the system, or all of it. */
+  sent(): void;
+  /** The first byte of an answer has come. */
+  answering(): void;
+  head(head: AnswerHead): void;
+  data(bytes: Buffer): void;
+  /** The answer is whole. Nothing follows. */
+  end(): void;
+  /** Nothing follows. */
+  failed(error: Error): void;
+}
+
+/** What carries a call. */
+export interface Carrier {
+  readonly paused: boolean;
+  pause(): void;
+  resume(): void;
+  /** Closes the connection; the call hears no more. */
+  abort(): void;
+}
+
+/** Where lines belong. */
+export interface Switchboard {
+  readonly host: string;
+  /** A line can carry another call; the provider keeps it for so many milliseconds, if it says. */
+  free(line: Line, keptFor: number | undefined): void;
+  /** A line is closed. */
+  gone(line: Line): void;
+}
+
+/** Something went wrong with a connection. */
+export class LineError extends Error {
+  override readonly name = "LineError";
+  constructor(readonly code: string) {
+    super(code);
+  }
+}
+
+/** Bodies up to this are copied behind their head, so that both leave as one buffer. */
+const JOIN_LIMIT = 64 * 1024;
+/** Bytes given to the system at once; the rest follows when these have left. */
+const WINDOW = 2 * 1024 * 1024;
+
+/** One connection to a provider; carries one call at a time. */
+export class Line implements AnswerSink, Carrier {
+  /** Until when it may be used again, once it is free. */
+  expires = 0;
+  paused = false;
+
+  private readonly reader = new AnswerReader(this);
+  private call: Call | undefined;
+  private upload: Upload | undefined;
+  /** Pieces of a body that do not fit in the window. */
+  private rest: readonly Buffer[] | undefined;
+  private used = false;
+  private closed = false;
+
+  constructor(
+    private readonly socket: Socket,
+    private readonly board: Switchboard,
+  ) {
+    socket.on("end", () => this.ended());
+    socket.on("error", (error) => this.fail(error));
+    socket.on("close", () => this.fail(new LineError("CONNECTION_CLOSED")));
+    socket.on("drain", () => this.drained());
+    // An idle connection is no reason to keep the process running; who waits for an answer has one of his own.
+    socket.unref();
+  }
+
+  /** Sends a call; false when nobody wants it any more. @throws Error when it cannot be written; nothing was sent then. */
+  carry(call: Call): boolean {
+    if (!call.started(this, this.used)) return false;
+    this.used = true;
+    this.call = call;
+    this.reader.expect(call.method);
+    this.write(call);
+    return true;
+  }
+
+  pause(): void {
+    if (this.paused) return;
+    this.paused = true;
+    this.socket.pause();
+  }
+
+  resume(): void {
+    if (!this.paused) return;
+    this.paused = false;
+    this.socket.resume();
+  }
+
+  abort(): void {
+    this.call = undefined;
+    this.close();
+  }
+
+  /** Ends it, whatever it does. */
+  fail(error: Error): void {
+    const { call } = this;
+    this.call = undefined;
+    this.close();
+    call?.failed(error);
+  }
+
+  /** Bytes from the provider, which change once this has returned. */
+  receive(bytes: Buffer): void {
+    // What nobody asked for could be read as the answer to the next call.
+    if (!this.call) this.close();
+    else {
+      try {
+        if (this.reader.push(bytes) < bytes.length) this.close();
+      } catch (error) {
+        this.fail(error as Error);
+      }
+    }
+  }
+
+  answering(): void {
+    this.call?.answering();
+  }
+
+  head(head: AnswerHead): void {
+    this.call?.head(head);
+  }
+
+  body(bytes: Buffer): void {
+    this.call?.data(Buffer.from(bytes));
+  }
+
+  end(): void {
+    const { call } = this;
+    if (!call) return;
+    this.call = undefined;
+    // An answer that came before the whole request leaves the connection in the middle of that request.
+    if (!this.reader.reusable || this.upload || this.rest) this.close();
+    else {
+      this.resume();
+      this.board.free(this, this.reader.keptFor);
+    }
+    call.end();
+  }
+
+  private ended(): void {
+    let error: Error = new LineError("CONNECTION_CLOSED");
+    try {
+      if (this.call && this.reader.close()) return;
+    } catch (thrown) {
+      error = thrown as Error;
+    }
+    this.fail(error);
+  }
+
+  private close(): void {
+    if (this.closed) return;
+    this.closed = true;
+    this.upload?.stop();
+    this.upload = undefined;
+    this.rest = undefined;
+    this.socket.destroy();
+    this.board.gone(this);
+  }
+
+  private write(call: Call): void {
+    const { body } = call;
+    if (body instanceof Readable) {
+      const head = requestHead(call, this.board.host, call.length ?? "chunked");
+      this.upload = new Upload(this.socket, head, body, call.length, {
+        sent: () => this.call?.sent(),
+        end: () => {
+          this.upload = undefined;
+        },
+        failed: (error) => this.fail(error),
+      });
+      return;
+    }
+    let length = 0;
+    if (body) for (const piece of body) length += piece.length;
+    const head = requestHead(call, this.board.host, body ? length : undefined);
+    if (length <= JOIN_LIMIT) this.socket.write(joined(head, body, length));
+    else {
+      this.socket.cork();
+      this.socket.write(Buffer.from(head, "latin1"));
+      this.pieces(body as readonly Buffer[]);
+      this.socket.uncork();
+    }
+  }
+
+  /** Writes pieces up to the window; the others when those have left. */
+  private pieces(body: readonly Buffer[]): void {
+    const { socket } = this;
+    let i = 0;
+    while (i < body.length && socket.writableLength < WINDOW) socket.write(body[i++] as Buffer);
+    this.rest = i < body.length ? body.slice(i) : undefined;
+  }
+
+  private drained(): void {
+    const { call, rest } = this;
+    if (!call) return;
+    if (rest) {
+      this.socket.cork();
+      this.pieces(rest);
+      this.socket.uncork();
+    }
+    this.upload?.drained();
+    call.sent();
+  }
+}
+
+/** Head and body in one buffer. */
+function joined(head: string, body: readonly Buffer[] | undefined, length: number): Buffer {
+  const all = Buffer.allocUnsafe(head.length + length);
+  all.write(head, "latin1");
+  if (!body) return all;
+  let at = head.length;
+  for (const piece of body) {
+    all.set(piece, at);
+    at += piece.length;
+  }
+  return all;
+}

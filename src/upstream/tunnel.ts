@@ -1,0 +1,108 @@
+import type { Readable } from "node:stream";
+import { type Dispatcher, EnvHttpProxyAgent } from "undici";
+import { answerHead, checkRequest, outgoingHeaders } from "./heads.ts";
+import { type Call, type Carrier, LineError } from "./line.ts";
+
+/** What a tunnel needs to know beside the origin. */
+export interface TunnelOptions extends EnvHttpProxyAgent.Options {
+  connections: number;
+}
+
+/** Bodies up to this are joined, so that head and body leave in one write. */
+const JOIN_LIMIT = 64 * 1024;
+
+/** The way to an origin when HTTPS_PROXY or HTTP_PROXY may stand in between: undici knows how to ask a proxy. */
+export class Tunnel {
+  /** It cannot be known whether a connection had served before. */
+  readonly made = Number.NaN;
+  private readonly dispatcher: Dispatcher;
+
+  constructor(
+    readonly origin: string,
+    options: TunnelOptions,
+  ) {
+    this.dispatcher = new EnvHttpProxyAgent(options);
+  }
+
+  start(call: Call): void {
+    const wrong = checkRequest(call);
+    if (wrong) {
+      call.failed(wrong);
+      return;
+    }
+    const { origin } = this;
+    const { method, path, body } = call;
+    const size = Array.isArray(body) ? (body as readonly Buffer[]).reduce((sum, { length }) => sum + length, 0) : 0;
+    const joined = Array.isArray(body) && size <= JOIN_LIMIT ? Buffer.concat(body as Buffer[], size) : body;
+    const length = Buffer.isBuffer(joined) ? undefined : Array.isArray(joined) ? size : call.length;
+    const headers = outgoingHeaders(call.lines, length);
+    // undici sends any iterable of buffers; its types know only streams.
+    this.dispatcher.dispatch({ origin, method, path, headers, body: joined as Readable }, new Tunnelled(call));
+  }
+
+  close(): Promise<void> {
+    return this.dispatcher.close();
+  }
+
+  destroy(): Promise<void> {
+    return this.dispatcher.destroy(new LineError("LANE_CLOSED"));
+  }
+}
+
+/** A call in undici's words. */
+class Tunnelled implements Dispatcher.DispatchHandler, Carrier {
+  private controller: Dispatcher.DispatchController | undefined;
+  private over = false;
+
+  constructor(private readonly call: Call) {}
+
+  get paused(): boolean {
+    return this.controller?.paused ?? false;
+  }
+
+  pause(): void {
+    this.controller?.pause();
+  }
+
+  resume(): void {
+    this.controller?.resume();
+  }
+
+  abort(): void {
+    this.over = true;
+    this.controller?.abort(new LineError("ABANDONED"));
+  }
+
+  onRequestStart(controller: Dispatcher.DispatchController): void {
+    this.controller = controller;
+    if (!this.call.started(this, false)) this.abort();
+  }
+
+  onBodySent(): void {
+    if (!this.over) this.call.sent();
+  }
+
+  onResponseStarted(): void {
+    if (!this.over) this.call.answering();
+  }
+
+  onResponseStart(controller: Dispatcher.DispatchController, status: number): void {
+    if (this.over || (status < 200 && status !== 101)) return;
+    if (status === 101) throw new LineError("ANSWER_UPGRADED");
+    this.call.head({ status, ...answerHead(controller.rawHeaders as Buffer[]) });
+  }
+
+  onResponseData(_controller: Dispatcher.DispatchController, bytes: Buffer): void {
+    if (!this.over) this.call.data(bytes);
+  }
+
+  onResponseEnd(): void {
+    if (!this.over) this.call.end();
+    this.over = true;
+  }
+
+  onResponseError(_controller: Dispatcher.DispatchController | null, error: Error): void {
+    if (!this.over) this.call.failed(error);
+    this.over = true;
+  }
+}

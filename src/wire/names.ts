@@ -1,0 +1,47 @@
+/** What is known of a header's name: the same few come in every message, and a look is cheaper than working it out. */
+export interface KnownName {
+  /** As it was written, and in lower case; the same strings for all messages, so that comparing them costs nothing. */
+  readonly spelling: string;
+  readonly key: string;
+  /** Whether it is a token (RFC 9110 §5.6.2): nothing else may be written to a socket. */
+  readonly valid: boolean;
+  /** Concerns one connection only (RFC 9110 §7.6.1). */
+  readonly hop: boolean;
+}
+
+const HOP_BY_HOP = [
+  "connection",
+  "http2-settings",
+  "keep-alive",
+  "proxy-authenticate",
+  "proxy-authorization",
+  "proxy-connection",
+  "te",
+  "trailer",
+  "transfer-encoding",
+  "upgrade",
+];
+
+const TOKEN = /^[!#$%&'*+\-.^_`|~0-9A-Za-z]+$/;
+
+/** Names that are remembered before memory starts anew, and their length; a peer can make up any number. */
+const REMEMBERED = 2000;
+const LONGEST = 64;
+
+const names = new Map<string, KnownName>();
+const hops = new Set(HOP_BY_HOP);
+
+/** A header's name in any spelling. */
+export function known(spelling: string): KnownName {
+  return names.get(spelling) ?? learn(spelling);
+}
+
+function learn(spelling: string): KnownName {
+  const lower = spelling.toLowerCase();
+  const key = names.get(lower)?.key ?? lower;
+  const name = { spelling, key, valid: TOKEN.test(spelling), hop: hops.has(key) };
+  if (spelling.length > LONGEST) return name;
+  if (names.size >= REMEMBERED) names.clear();
+  names.set(spelling, name);
+  return name;
+}

@@ -1,0 +1,123 @@
+import { once } from "node:events";
+import type { AddressInfo, Socket } from "node:net";
+import { createServer, type Server, setDefaultCACertificates, type TLSSocket } from "node:tls";
+import t, { type Test } from "tap";
+import { Forward } from "../../src/upstream/forward.ts";
+import { Pools } from "../../src/upstream/pools.ts";
+import { certificate, key } from "../support/tls.ts";
+import { client, failed, forwarding, OK, outgoing, until, whole } from "../support/upstream.ts";
+
+async function secured(t: Test, script: (socket: TLSSocket) => void): Promise<{ origin: URL; server: Server }> {
+  const server = createServer({ cert: certificate, key, ALPNProtocols: ["h2", "http/1.1"] }, script);
+  server.listen(0, "127.0.0.1");
+  await once(server, "listening");
+  t.teardown(() => void server.close());
+  return { origin: new URL(`https://127.0.0.1:${(server.address() as AddressInfo).port}`), server };
+}
+
+t.test("over TLS: answers of every size, held back and let go, on a kept connection", async (t) => {
+  setDefaultCACertificates([certificate]);
+  const size = 5 << 20;
+  let connections = 0;
+  const { origin } = await secured(t, (socket) => {
+    connections++;
+    t.equal(socket.alpnProtocol, "http/1.1");
+    socket.on("error", () => {});
+    socket.on("data", (bytes) => {
+      if (bytes.toString("latin1").startsWith("POST /large"))
+        socket.write(
+          Buffer.concat([Buffer.from(`HTTP/1.1 200 OK\r\ncontent-length: ${size}\r\n\r\n`), Buffer.alloc(size, "x")]),
+        );
+      else socket.write(OK);
+    });
+  });
+  const pools = new Pools({ environment: {} });
+  t.teardown(() => pools.destroy());
+  const forward = new Forward(pools);
+  t.equal((await whole(await forward.send(outgoing(origin), client()))).body.toString(), "ok");
+  const answer = await forward.send(outgoing(origin, { path: "/large" }), client());
+  let read = 0;
+  let ended = false;
+  answer.read({
+    chunk: (bytes) => {
+      read += bytes.length;
+      setTimeout(() => answer.resume(), 1);
+      return false;
+    },
+    end: () => {
+      ended = true;
+    },
+    fail: (error) => t.fail(error.message),
+  });
+  await until(() => ended);
+  t.equal(read, size);
+  t.equal((await whole(await forward.send(outgoing(origin), client()))).body.toString(), "ok");
+  t.equal(connections, 1);
+});
+
+t.test("a certificate that nobody vouches for is no provider's", async (t) => {
+  setDefaultCACertificates([]);
+  const { origin } = await secured(t, () => t.fail("nothing was to be sent"));
+  const pools = new Pools({ environment: {} });
+  t.teardown(() => pools.destroy());
+  t.match(await failed(new Forward(pools).send(outgoing(origin), client())), {
+    code: "upstream_unreachable",
+    cause: { code: "DEPTH_ZERO_SELF_SIGNED_CERT" },
+  });
+});
+
+t.test("bytes that came before a call was made are not taken for its answer", async (t) => {
+  const sockets: Socket[] = [];
+  const { upstream, forward } = await forwarding(t, (socket) => {
+    sockets.push(socket);
+    socket.write(OK);
+  });
+  await whole(await forward.send(outgoing(upstream.origin), client()));
+  await new Promise<void>((sent) =>
+    sockets[0]?.write("HTTP/1.1 200 OK\r\ncontent-length: 5\r\n\r\nstale", () => sent()),
+  );
+  t.equal((await whole(await forward.send(outgoing(upstream.origin), client()))).body.toString(), "ok");
+  t.equal(upstream.connections, 2);
+});
+
+t.test("a provider that says how long it keeps a connection is believed", async (t) => {
+  const { upstream, forward } = await forwarding(t, (socket) =>
+    socket.write("HTTP/1.1 200 OK\r\nkeep-alive: timeout=2\r\ncontent-length: 2\r\n\r\nok"),
+  );
+  for (let i = 1; i <= 2; i++) {
+    await whole(await forward.send(outgoing(upstream.origin), client()));
+    t.equal(upstream.connections, i);
+  }
+});
+
+t.test("calls wait for a free connection in their order, and fail when the lane is closed", async (t) => {
+  const paths: string[] = [];
+  const answers: (() => void)[] = [];
+  const { upstream, forward, pools } = await forwarding(
+    t,
+    (socket, { head }) => {
+      paths.push(head.split(" ")[1] as string);
+      answers.push(() => socket.write(OK));
+    },
+    { connections: 1 },
+  );
+  const sent = ["/1", "/2", "/3", "/4"].map((path) => forward.send(outgoing(upstream.origin, { path }), client()));
+  for (let i = 1; i <= 3; i++) {
+    await until(() => paths.length === i);
+    if (i < 3) answers.shift()?.();
+  }
+  t.same(paths, ["/1", "/2", "/3"]);
+  const last = Promise.all([failed(sent[2] as never), failed(sent[3] as never)]);
+  await pools.destroy();
+  for (const error of await last) t.match(error, { code: "draining" });
+});
+
+t.test("closing waits for calls that have no connection yet", async (t) => {
+  const { upstream, forward, pools } = await forwarding(t, (socket) => setTimeout(() => socket.write(OK), 5), {
+    connections: 1,
+  });
+  const sent = Array.from({ length: 3 }, async () => whole(await forward.send(outgoing(upstream.origin), client())));
+  const closed = pools.close();
+  for (const { body } of await Promise.all(sent)) t.equal(body.toString(), "ok");
+  await closed;
+});

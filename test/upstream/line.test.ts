@@ -1,0 +1,130 @@
+import { once } from "node:events";
+import { type AddressInfo, connect, createServer, type Socket } from "node:net";
+import { Readable } from "node:stream";
+import t, { type Test } from "tap";
+import { type Call, type Carrier, Line } from "../../src/upstream/line.ts";
+import { until } from "../support/upstream.ts";
+
+/** A line to a provider that the test plays itself. */
+async function lined(t: Test) {
+  const server = createServer();
+  server.listen(0, "127.0.0.1");
+  await once(server, "listening");
+  const socket = connect((server.address() as AddressInfo).port, "127.0.0.1");
+  const [provider] = (await once(server, "connection")) as [Socket];
+  await once(socket, "connect");
+  const told: string[] = [];
+  const line = new Line(socket, { host: "h", free: () => told.push("free"), gone: () => told.push("gone") });
+  socket.on("data", (bytes: Buffer) => line.receive(bytes));
+  let written = "";
+  provider.on("data", (bytes: Buffer) => {
+    written += bytes.toString("latin1");
+  });
+  provider.on("error", () => {});
+  t.teardown(() => {
+    socket.destroy();
+    provider.destroy();
+    server.close();
+  });
+  return { line, provider, told, written: () => written };
+}
+
+function call(told: string[], changes: Partial<Call> = {}): Call & { carrier?: Carrier } {
+  const one: Call & { carrier?: Carrier } = {
+    ...{ method: "POST", path: "/p", lines: ["a", "b"], body: undefined, length: undefined },
+    started(carrier, reused) {
+      one.carrier = carrier;
+      told.push(`started ${reused}`);
+      return true;
+    },
+    sent: () => {},
+    answering: () => told.push("answering"),
+    head: ({ status }) => told.push(`head ${status}`),
+    data: (bytes) => told.push(bytes.toString()),
+    end: () => told.push("end"),
+    failed: (error) => told.push(`failed ${(error as { code?: string }).code}`),
+    ...changes,
+  };
+  return one;
+}
+
+t.test("one call after another, each told all of its answer and nothing more", async (t) => {
+  const { line, provider, told, written } = await lined(t);
+  for (const reused of [false, true]) {
+    told.length = 0;
+    t.ok(line.carry(call(told, { body: [Buffer.from("x"), Buffer.from("yz")] })));
+    await until(() => written().endsWith("content-length: 3\r\n\r\nxyz"));
+    provider.write("HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok");
+    await until(() => told.includes("end"));
+    t.same(told, [`started ${reused}`, "answering", "head 200", "ok", "free", "end"]);
+  }
+});
+
+t.test("a call that nobody wants leaves the line as it was", async (t) => {
+  const { line, told, written } = await lined(t);
+  t.notOk(line.carry(call(told, { started: () => false })));
+  t.same([told, written()], [[], ""]);
+});
+
+t.test("bytes that nobody asked for, and bytes behind an answer, close the line", async (t) => {
+  for (const early of [true, false]) {
+    const { line, provider, told } = await lined(t);
+    if (!early) line.carry(call(told));
+    provider.write("HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\nHTTP/1.1 200 OK\r\n\r\n");
+    await until(() => told.includes("gone"));
+    t.equal(told.includes("end"), !early);
+  }
+});
+
+t.test("aborted, a call hears no more; failed, it hears why once", async (t) => {
+  const one = await lined(t);
+  const aborted = call(one.told);
+  one.line.carry(aborted);
+  aborted.carrier?.abort();
+  await once(one.provider, "close");
+  t.same(one.told, ["started false", "gone"]);
+  const other = await lined(t);
+  other.line.carry(call(other.told));
+  other.provider.destroy();
+  await until(() => other.told.length > 2);
+  t.match(other.told, ["started false", "gone", /^failed (CONNECTION_CLOSED|ECONNRESET)$/]);
+});
+
+t.test("a body larger than what the system takes at once leaves in order, and is told of on its way", async (t) => {
+  const { line, provider, told } = await lined(t);
+  let received = 0;
+  provider.on("data", (bytes: Buffer) => {
+    received += bytes.length;
+  });
+  const body = Array.from({ length: 90 }, (_, i) => Buffer.alloc(100_000, i));
+  let sent = 0;
+  line.carry(call(told, { body, sent: () => sent++ }));
+  await until(() => received > 9_000_000);
+  t.ok(sent > 1, `${sent} times`);
+});
+
+t.test("an answer before the whole request ends the line with it", async (t) => {
+  const { line, provider, told } = await lined(t);
+  const body = new Readable({ read() {} });
+  body.push("begin");
+  line.carry(call(told, { body }));
+  await once(provider, "data");
+  provider.write("HTTP/1.1 413 x\r\ncontent-length: 0\r\n\r\n");
+  await until(() => told.includes("end"));
+  t.ok(told.includes("gone"));
+  t.notOk(told.includes("free"));
+});
+
+t.test("paused, nothing comes; resumed, all of it", async (t) => {
+  const { line, provider, told } = await lined(t);
+  const one = call(told);
+  line.carry(one);
+  one.carrier?.pause();
+  one.carrier?.pause();
+  t.ok(one.carrier?.paused);
+  provider.write("HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok");
+  await new Promise((resolve) => setTimeout(resolve, 30));
+  t.same(told, ["started false"]);
+  one.carrier?.resume();
+  await until(() => told.includes("end"));
+});
