@@ -32,7 +32,11 @@ export default class Models implements Plugin {
     const model = this.marketplace.find(asked, caller);
     if (!model) throw this.unknown(asked, exchange);
     exchange.model = model;
-    const targets = [model, ...this.fallbacks(model, exchange)].flatMap((each) => ordered(each.targets, exchange));
+    const targets = ordered(model.targets, exchange);
+    for (const name of model.fallback) {
+      const other = this.marketplace.find(name, caller);
+      if (other) targets.push(...ordered(other.targets, exchange));
+    }
     const keeps = keeper(exchange);
     exchange.targets = keeps === undefined ? targets : targets.toSorted((a, b) => at(a, keeps) - at(b, keeps));
     if (exchange.targets.length === 0)
@@ -69,12 +73,6 @@ export default class Models implements Plugin {
     if (!model || !target) throw new GatewayError("answer_not_found");
     exchange.model = model;
     exchange.targets = [target];
-  }
-
-  private fallbacks(model: Model, exchange: Exchange): Model[] {
-    return model.fallback
-      .map((name) => this.marketplace.find(name, exchange.caller))
-      .filter((each) => each !== undefined);
   }
 
   /** Suggests only names that the caller may see. */

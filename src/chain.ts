@@ -49,32 +49,13 @@ export class Chain {
   }
 
   /** Stages in the order frames pass them. */
-  async response(exchange: Exchange, head: Head): Promise<Stage[]> {
-    const stages: Stage[] = [];
-    for (const { origin, run } of this.steps.response) {
-      try {
-        const made = (run as (exchange: Exchange, head: Head) => Later<Stage | undefined>)(exchange, head);
-        const stage = made instanceof Promise ? await made : made;
-        if (stage) stages.push(attributed(stage, origin));
-      } catch (thrown) {
-        throw blame(thrown, origin);
-      }
-    }
-    return stages;
+  response(exchange: Exchange, head: Head): Later<Stage[]> {
+    return gather(this.steps.response as Step<Respond>[], 0, exchange, head, []);
   }
 
   /** Every plugin's, whatever another one throws; the first throw is answered, for the log. */
-  async done(exchange: Exchange): Promise<GatewayError | undefined> {
-    let first: GatewayError | undefined;
-    for (const { origin, run } of this.steps.done) {
-      try {
-        const later = (run as Run)(exchange);
-        if (later) await later;
-      } catch (thrown) {
-        first ??= blame(thrown, origin);
-      }
-    }
-    return first;
+  done(exchange: Exchange): Later<GatewayError | undefined> {
+    return conclude(this.steps.done as Step<Run>[], 0, exchange, undefined);
   }
 
   /** Runs a phase without a promise as long as no plugin gives one. */
@@ -84,6 +65,9 @@ export class Chain {
 }
 
 type Run = (exchange: Exchange, attempt?: Attempt) => Later<void>;
+type Respond = (exchange: Exchange, head: Head) => Later<Stage | undefined>;
+
+// Most plugins answer at once: as long as no plugin gives a promise, none is made.
 
 function onward(steps: readonly Step<Run>[], from: number, exchange: Exchange, attempt?: Attempt): Later<void> {
   for (let i = from; i < steps.length; i++) {
@@ -100,6 +84,57 @@ function onward(steps: readonly Step<Run>[], from: number, exchange: Exchange, a
         (thrown) => Promise.reject(blame(thrown, origin)),
       );
   }
+}
+
+function gather(
+  steps: readonly Step<Respond>[],
+  from: number,
+  exchange: Exchange,
+  head: Head,
+  stages: Stage[],
+): Later<Stage[]> {
+  for (let i = from; i < steps.length; i++) {
+    const { origin, run } = steps[i] as Step<Respond>;
+    let made: Later<Stage | undefined>;
+    try {
+      made = run(exchange, head);
+    } catch (thrown) {
+      throw blame(thrown, origin);
+    }
+    if (made instanceof Promise)
+      return made.then(
+        (stage) => {
+          if (stage) stages.push(attributed(stage, origin));
+          return gather(steps, i + 1, exchange, head, stages);
+        },
+        (thrown) => Promise.reject(blame(thrown, origin)),
+      );
+    if (made) stages.push(attributed(made, origin));
+  }
+  return stages;
+}
+
+function conclude(
+  steps: readonly Step<Run>[],
+  from: number,
+  exchange: Exchange,
+  before: GatewayError | undefined,
+): Later<GatewayError | undefined> {
+  let first = before;
+  for (let i = from; i < steps.length; i++) {
+    const { origin, run } = steps[i] as Step<Run>;
+    try {
+      const later = run(exchange);
+      if (later instanceof Promise)
+        return later.then(
+          () => conclude(steps, i + 1, exchange, first),
+          (thrown) => conclude(steps, i + 1, exchange, first ?? blame(thrown, origin)),
+        );
+    } catch (thrown) {
+      first ??= blame(thrown, origin);
+    }
+  }
+  return first;
 }
 
 const attributed =

@@ -116,7 +116,7 @@ export interface Arrival {
   protocol: Protocol;
   operation: Operation;
   /** The model that the path names, if it does. */
-  pathModel?: string;
+  pathModel?: string | undefined;
 }
 
 /** A request and its response, from the head's arrival to the ledger entry. Plugins share it; the engine owns its end. */

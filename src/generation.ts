@@ -77,13 +77,15 @@ export class Generation {
     }
   }
 
-  /** An exchange begins; the answer ends it. */
-  hold(): () => void {
+  /** An exchange begins. */
+  hold(): void {
     this.held++;
-    return () => {
-      this.held--;
-      if (this.held === 0) this.idle?.();
-    };
+  }
+
+  /** It has ended. */
+  release(): void {
+    this.held--;
+    if (this.held === 0) this.idle?.();
   }
 
   /** What GET / answers, and the preflight of clients that look whether somebody is there. */

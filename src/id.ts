@@ -1,17 +1,29 @@
 import { randomFillSync } from "node:crypto";
 
 const POOL = Buffer.allocUnsafe(4096);
-let used = POOL.length;
+/** The pool in hex, of which each id takes 19 digits; and how many are taken. */
+let random = "";
+let used = 0;
+/** The last stamp, and its time: under load many ids are made in a millisecond. */
+let stamp = "";
+let stamped = -1;
 
 /** A UUIDv7 (RFC 9562): Unix milliseconds, then 74 random bits; sorts by time. */
 export function newId(time: number): string {
-  if (used + 10 > POOL.length) {
-    randomFillSync(POOL);
+  if (used + 19 > random.length) {
+    random = randomFillSync(POOL).toString("hex");
     used = 0;
   }
-  const random = POOL.toString("hex", used, used + 10);
-  used += 10;
-  const stamp = time.toString(16).padStart(12, "0");
-  const variant = ((Number.parseInt(random[3] as string, 16) & 3) | 8).toString(16);
-  return `${stamp.slice(0, 8)}-${stamp.slice(8)}-7${random.slice(0, 3)}-${variant}${random.slice(4, 7)}-${random.slice(7, 19)}`;
+  if (time !== stamped) {
+    const hex = time.toString(16).padStart(12, "0");
+    stamp = `${hex.slice(0, 8)}-${hex.slice(8)}-7`;
+    stamped = time;
+  }
+  const at = used;
+  used += 19;
+  const variant = VARIANTS[Number.parseInt(random.charAt(at), 16) & 3];
+  return `${stamp}${random.slice(at + 1, at + 4)}-${variant}${random.slice(at + 4, at + 7)}-${random.slice(at + 7, at + 19)}`;
 }
+
+/** Digits whose first two bits are 10. */
+const VARIANTS = ["8", "9", "a", "b"];

@@ -15,6 +15,9 @@ export abstract class Log {
 export class PinoLog extends Log {
   private readonly lines: Lines;
   private readonly logger: Logger;
+  /** The last line's millisecond, and how it is written. */
+  private millisecond = -1;
+  private time = "";
 
   /** @param fd where lines go; 1 is the standard output. */
   constructor(fd = 1) {
@@ -35,7 +38,9 @@ export class PinoLog extends Log {
   /** Written by the engine's own serializer: there is one such line for each exchange, and it costs a third of pino's. */
   info(fields: object, message: string): void {
     if (!this.logger.isLevelEnabled("info")) return;
-    this.lines.write(`${JSON.stringify({ level: 30, time: new Date().toISOString(), ...fields, msg: message })}\n`);
+    const text = JSON.stringify(fields);
+    const members = text === "{}" ? "" : `${text.slice(1, -1)},`;
+    this.lines.write(`{"level":30,"time":"${this.now()}",${members}"msg":${JSON.stringify(message)}}\n`);
   }
 
   warn(fields: object, message: string): void {
@@ -48,6 +53,15 @@ export class PinoLog extends Log {
 
   flush(): Promise<void> {
     return this.lines.flush();
+  }
+
+  private now(): string {
+    const now = Date.now();
+    if (now !== this.millisecond) {
+      this.millisecond = now;
+      this.time = new Date(now).toISOString();
+    }
+    return this.time;
   }
 }
 

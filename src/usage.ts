@@ -43,7 +43,9 @@ export interface Price {
   image?: number;
 }
 
-const written = (usage: Usage): number => Object.values(usage.in.write ?? {}).reduce((sum, tokens) => sum + tokens, 0);
+function written({ in: { write } }: Usage): number {
+  return write === undefined ? 0 : Object.values(write).reduce((sum, tokens) => sum + tokens, 0);
+}
 
 /**
  * What an exchange costs at a price, in integer nano-dollars. Cached and written tokens are taken out of the input first;

@@ -7,11 +7,17 @@ export interface Found {
   readonly mark: Mark;
 }
 
+/** Names that are remembered, and their length; a client can make up any number. */
+const REMEMBERED = 500;
+const LONGEST = 64;
+
 /** Finds the mark of a name: exact names first, then the longest prefix. */
 export class Names {
   private readonly exact = new Map<string, Mark>();
   /** Prefixes by their first letters, so that a clean name costs two look-ups however long the catalogue is. */
   private readonly prefixes = new Map<number, { prefix: string; mark: Mark }[]>();
+  /** What was found for names before, null for none: the same few come in every message. */
+  private readonly known = new Map<string, Mark | null>();
 
   constructor(
     marks: Iterable<readonly [pattern: string, mark: Mark]>,
@@ -33,8 +39,11 @@ export class Names {
   }
 
   find(name: string): Mark | undefined {
-    const mark = this.exact.get(name) ?? this.prefixed(name)?.mark;
-    return mark && this.allowed.has(name) ? undefined : mark;
+    const known = this.known.get(name);
+    if (known !== undefined) return known ?? undefined;
+    const mark = this.allowed.has(name) ? undefined : (this.exact.get(name) ?? this.prefixed(name)?.mark);
+    if (this.known.size < REMEMBERED && name.length <= LONGEST) this.known.set(name, mark ?? null);
+    return mark;
   }
 
   /** The prefix a name begins with, where something follows it. */

@@ -50,7 +50,10 @@ export class Outlet {
   }
 
   end(): void {
-    this.response.end(this.held);
+    const { response, held } = this;
+    // node joins a text with the head in front of it, where it would write a buffer as a second vector.
+    if (held && held.length < COPY_BELOW) response.end(held.toString("latin1"), "latin1");
+    else response.end(held);
   }
 
   /** Sends what was written, then closes the connection without ending the answer: the client sees that it is not whole. */

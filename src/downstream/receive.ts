@@ -18,7 +18,7 @@ export interface Form {
 }
 
 /** Reads the body of an exchange, once its caller is known. */
-export type Receive = () => Promise<Body>;
+export type Receive = () => Body | Promise<Body>;
 
 /** @param waiting the client waits for `100 Continue` before it sends the body. */
 export function receiver(
@@ -28,12 +28,14 @@ export function receiver(
   limits: BodyLimits,
   waiting: boolean,
 ): Receive {
-  return async () => {
+  return () => {
     if (exchange.operation.body === "none") return Body.empty;
     if (waiting) response.writeContinue();
     if (exchange.operation.body === "json") return readBody(request, limits, { json: true, headers: exchange.headers });
-    exchange.form = await readForm(request, limits);
-    return new Body(exchange.form.pieces, undefined);
+    return readForm(request, limits).then((form) => {
+      exchange.form = form;
+      return new Body(form.pieces, undefined);
+    });
   };
 }
 

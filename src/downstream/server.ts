@@ -1,14 +1,14 @@
-import { createServer, type IncomingMessage, type Server, type ServerResponse, STATUS_CODES } from "node:http";
+import { createServer, type Server, type ServerResponse, STATUS_CODES } from "node:http";
 import type { AddressInfo, Socket } from "node:net";
 import { GatewayError } from "../errors.ts";
 import { Exchange } from "../exchange.ts";
 import type { Generation } from "../generation.ts";
 import { newId } from "../id.ts";
 import { live, serve } from "../pipeline.ts";
-import { HeaderList } from "../wire/headers.ts";
 import { Query } from "../wire/query.ts";
 import { credentials } from "./credentials.ts";
 import { guard } from "./guard.ts";
+import { Incoming } from "./incoming.ts";
 import type { Destination } from "./paths.ts";
 import { receiver } from "./receive.ts";
 import { Reply, refuse } from "./reply.ts";
@@ -33,7 +33,7 @@ const LOCAL = /^(?:::1|(?:::ffff:)?127\.\d+\.\d+\.\d+)$/;
 
 /** The public side: takes connections, checks heads, makes exchanges of them. */
 export class Downstream {
-  private readonly server: Server;
+  private readonly server: Server<typeof Incoming>;
   private running = 0;
   /** Connections by the address they come from. */
   private readonly addresses = new Map<string, number>();
@@ -55,22 +55,19 @@ export class Downstream {
         maxHeaderSize: 16 * 1024,
         insecureHTTPParser: false,
         requireHostHeader: false,
+        IncomingMessage: Incoming,
       },
       (request, response) => this.take(request, response),
     );
     // A higher count than the guard's, so that the guard sees all lines and nothing is dropped unseen.
     this.server.maxHeadersCount = 0;
-    this.server.on("checkContinue", (request: IncomingMessage, response: ServerResponse) =>
+    this.server.on("checkContinue", (request: Incoming, response: ServerResponse) =>
       this.take(request, response, true),
     );
-    this.server.on("checkExpectation", (request: IncomingMessage, response: ServerResponse) =>
-      this.take(request, response),
-    );
+    this.server.on("checkExpectation", (request: Incoming, response: ServerResponse) => this.take(request, response));
     this.server.on("connection", (socket: Socket) => this.count(socket, limits));
     this.server.on("clientError", (error: NodeJS.ErrnoException, socket: Socket) => this.malformed(error, socket));
-    this.server.on("connect", (_request: IncomingMessage, socket: Socket) =>
-      this.malformed(new Error("CONNECT"), socket),
-    );
+    this.server.on("connect", (_request: Incoming, socket: Socket) => this.malformed(new Error("CONNECT"), socket));
   }
 
   async listen(host: string, port: number): Promise<AddressInfo> {
@@ -111,12 +108,12 @@ export class Downstream {
     if (held > perAddress) socket.destroy();
   }
 
-  private take(request: IncomingMessage, response: ServerResponse, waiting = false): void {
+  private take(request: Incoming, response: ServerResponse, waiting = false): void {
     const time = Date.now();
     const id = newId(time);
     const generation = this.current();
     const [raw = "", text = ""] = split(request.url ?? "");
-    const headers = new HeaderList(request.rawHeaders);
+    const headers = request.lines;
     const upgrade = headers.get("upgrade");
     this.last.set(request.socket, response);
     // Whatever followed an upgrade in the same packet is lost in node's parser: nothing more may be read behind it.
@@ -147,7 +144,7 @@ export class Downstream {
         headers,
         protocol: destination.protocol,
         operation: destination.operation,
-        ...(destination.pathModel === undefined ? {} : { pathModel: destination.pathModel }),
+        pathModel: destination.pathModel,
       });
       if (destination.notice) exchange.notices.push(destination.notice);
       this.run(exchange, request, response, waiting, generation, destination);
@@ -163,15 +160,15 @@ export class Downstream {
 
   private run(
     exchange: Exchange,
-    request: IncomingMessage,
+    request: Incoming,
     response: ServerResponse,
     waiting: boolean,
     generation: Generation,
     destination: Destination,
   ): void {
     this.running++;
-    const release = generation.hold();
-    response.once("close", () => {
+    generation.hold();
+    response.on("close", () => {
       if (!response.writableFinished) exchange.abort();
     });
     const reply = new Reply(exchange, request, response);
@@ -184,9 +181,9 @@ export class Downstream {
           receiver(exchange, request, response, generation.limits, waiting),
           reply,
         );
-    ended.finally(() => {
+    ended.then(() => {
       this.running--;
-      release();
+      generation.release();
     });
   }
 

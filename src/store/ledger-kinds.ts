@@ -9,6 +9,9 @@ const MOST = 10_000;
 export class Kinds {
   private readonly numbers = new Map<string, number>();
   private readonly ensure: StatementSync;
+  /** The kind that was asked for last, which most rows have too. */
+  private last: Row["kind"] = [];
+  private lastNumber = 0;
 
   constructor(database: Database) {
     const columns = KIND.join(", ");
@@ -21,17 +24,29 @@ export class Kinds {
 
   /** The number of a kind, written where it is new. @throws SQLite's error when the kind is wrong or cannot be written. */
   number(kind: Row["kind"]): number {
+    if (same(kind, this.last)) return this.lastNumber;
     const name = JSON.stringify(kind);
-    const known = this.numbers.get(name);
-    if (known !== undefined) return known;
-    if (this.numbers.size >= MOST) this.numbers.clear();
-    const number = Number(this.ensure.get(...kind)?.["number"]);
-    this.numbers.set(name, number);
+    const number = this.numbers.get(name) ?? this.write(kind, name);
+    this.last = kind;
+    this.lastNumber = number;
     return number;
   }
 
   /** To be called when a transaction was rolled back, and perhaps the new kinds with it. */
   forget(): void {
     this.numbers.clear();
+    this.last = [];
   }
+
+  private write(kind: Row["kind"], name: string): number {
+    if (this.numbers.size >= MOST) this.numbers.clear();
+    const number = Number(this.ensure.get(...kind)?.["number"]);
+    this.numbers.set(name, number);
+    return number;
+  }
+}
+
+function same(a: Row["kind"], b: Row["kind"]): boolean {
+  for (let i = 0; i < a.length; i++) if (a[i] !== b[i]) return false;
+  return true;
 }

@@ -112,14 +112,25 @@ function onlyStart({ attempts, target, status }: LedgerEntry): number | undefine
 
 /** The counts without a column of their own, as JSON. */
 function detailOf({ in: input, out: output, serverTools, tier }: Usage): string {
-  const { total, cached, ...restIn } = input;
-  const { total: out, reasoning, ...restOut } = output;
   const rest: Record<string, unknown> = {};
-  for (const _ in restIn) rest["in"] = restIn;
-  for (const _ in restOut) rest["out"] = restOut;
+  const restIn = others(input, "total", "cached");
+  if (restIn) rest["in"] = restIn;
+  const restOut = others(output, "total", "reasoning");
+  if (restOut) rest["out"] = restOut;
   if (serverTools) rest["serverTools"] = serverTools;
   if (tier !== undefined) rest["tier"] = tier;
   return JSON.stringify(rest);
+}
+
+/** The members but these two; undefined where there are no others. */
+function others(members: Record<string, unknown>, one: string, two: string): Record<string, unknown> | undefined {
+  let rest: Record<string, unknown> | undefined;
+  for (const name in members) {
+    if (name === one || name === two) continue;
+    rest ??= {};
+    rest[name] = members[name];
+  }
+  return rest;
 }
 
 /** The members that are there. */

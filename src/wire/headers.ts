@@ -1,3 +1,5 @@
+import { known } from "./names.ts";
+
 /**
  * Header lines in the order and spelling they came in. Names are matched without regard to case; a line can occur more
  * than once. Never holds framing: content-length, transfer-encoding and connection are the engine's business.
@@ -8,22 +10,22 @@ export class HeaderList {
 
   /** @param lines name, value, name, value, … as node's `rawHeaders` gives them. */
   constructor(readonly lines: string[] = []) {
-    for (let i = 0; i < lines.length; i += 2) this.keys.push((lines[i] as string).toLowerCase());
+    for (let i = 0; i < lines.length; i += 2) this.keys.push(known(lines[i] as string).key);
   }
 
   /** The first value of a header, or undefined. */
   get(name: string): string | undefined {
-    const at = this.keys.indexOf(name.toLowerCase());
+    const at = this.keys.indexOf(known(name).key);
     return at < 0 ? undefined : this.lines[2 * at + 1];
   }
 
   has(name: string): boolean {
-    return this.keys.includes(name.toLowerCase());
+    return this.keys.includes(known(name).key);
   }
 
   /** Replaces every line of that name by one; adds it at the end where there was none. */
   set(name: string, value: string): this {
-    const key = name.toLowerCase();
+    const { key } = known(name);
     const at = this.keys.indexOf(key);
     if (at < 0) return this.append(name, value);
     this.lines[2 * at + 1] = value;
@@ -33,12 +35,18 @@ export class HeaderList {
 
   append(name: string, value: string): this {
     this.lines.push(name, value);
-    this.keys.push(name.toLowerCase());
+    this.keys.push(known(name).key);
     return this;
   }
 
   delete(name: string): boolean {
-    return this.deleteWhere((key) => key === name.toLowerCase()) > 0;
+    const { key } = known(name);
+    let removed = false;
+    for (let at = this.keys.indexOf(key); at >= 0; at = this.keys.indexOf(key, at)) {
+      this.removeAt(at);
+      removed = true;
+    }
+    return removed;
   }
 
   /** Removes every line whose lower-case name the test accepts; answers how many lines went. */
@@ -59,7 +67,12 @@ export class HeaderList {
 
   /** The first of these lower-case names that more than one line has. */
   repeated(names: ReadonlySet<string>): string | undefined {
-    return this.keys.find((key, i) => names.has(key) && this.keys.indexOf(key) !== i);
+    const { keys } = this;
+    for (let i = 1; i < keys.length; i++) {
+      const key = keys[i] as string;
+      if (names.has(key) && keys.indexOf(key) !== i) return key;
+    }
+    return undefined;
   }
 
   /** A list of the lines whose lower-case name the test accepts. */

@@ -1,6 +1,6 @@
 /** What is known of a header's name: the same few come in every message, and a look is cheaper than working it out. */
 export interface KnownName {
-  /** As it was written, and in lower case; the same strings for all messages, so that comparing them costs nothing. */
+  /** As it was written, and in lower case. */
   readonly spelling: string;
   readonly key: string;
   /** Whether it is a token (RFC 9110 §5.6.2): nothing else may be written to a socket. */
@@ -37,11 +37,13 @@ export function known(spelling: string): KnownName {
 }
 
 function learn(spelling: string): KnownName {
-  const lower = spelling.toLowerCase();
-  const key = names.get(lower)?.key ?? lower;
+  const key = names.get(spelling.toLowerCase())?.key ?? unique(spelling.toLowerCase());
   const name = { spelling, key, valid: TOKEN.test(spelling), hop: hops.has(key) };
   if (spelling.length > LONGEST) return name;
   if (names.size >= REMEMBERED) names.clear();
   names.set(spelling, name);
   return name;
 }
+
+/** The same text as the engine keeps it for names of members: comparing two such is comparing two references. */
+const unique = (text: string): string => Object.keys({ [text]: true })[0] as string;

@@ -1,4 +1,4 @@
-import { asCount, asObject, asText, atMost, counts, defined, type JsonObject, type Usage } from "model-gateway";
+import { asCount, asObject, asText, atMost, counts, type JsonObject, type Usage } from "model-gateway";
 
 /**
  * Usage of a whole completion, or of the chunk that carries it: alone with empty `choices`, or on the last chunk with
@@ -9,43 +9,59 @@ export function readUsage(json: unknown, before?: Usage): Usage | undefined {
   const raw = asObject(body?.["usage"]) ?? asObject(asObject(body?.["x_groq"])?.["usage"]);
   if (!raw) return before;
   const tier = asText(body?.["service_tier"]) ?? asText(raw["service_tier"]) ?? before?.tier;
-  const serverTools = counts(raw["server_tool_use_details"]);
-  return { in: input(raw), out: output(raw), ...defined({ serverTools, tier }), raw };
+  const usage: Usage = { in: input(raw), out: output(raw), raw };
+  const details = raw["server_tool_use_details"];
+  const serverTools = details === undefined ? undefined : counts(details);
+  if (serverTools !== undefined) usage.serverTools = serverTools;
+  if (tier !== undefined) usage.tier = tier;
+  return usage;
 }
 
+// Member by member, because this runs for each answer: to copy what is there of a list of all costs three times as much.
+
 function input(raw: JsonObject): Usage["in"] {
-  const parts = asObject(raw["prompt_tokens_details"]) ?? {};
+  const parts = asObject(raw["prompt_tokens_details"]) ?? NOTHING;
+  const found: Usage["in"] = {};
   const total = asCount(raw["prompt_tokens"]);
+  if (total !== undefined) found.total = total;
   // DeepSeek, Moonshot and Mistral have their own words beside or instead of the common one.
   const cached =
     asCount(parts["cached_tokens"]) ??
     asCount(raw["prompt_cache_hit_tokens"]) ??
     asCount(raw["cached_tokens"]) ??
     asCount(raw["num_cached_tokens"]);
+  // Recorded from Azure's Grok: more cached tokens than prompt tokens.
+  if (cached !== undefined) found.cached = atMost(cached, total) as number;
   const written = asCount(parts["cache_write_tokens"]);
-  return defined({
-    total,
-    // Recorded from Azure's Grok: more cached tokens than prompt tokens.
-    cached: atMost(cached, total),
-    write: written === undefined ? undefined : { unsplit: written },
-    audio: asCount(parts["audio_tokens"]),
-    image: asCount(parts["image_tokens"]),
-    video: asCount(parts["video_tokens"]),
-  });
+  if (written !== undefined) found.write = { unsplit: written };
+  const audio = asCount(parts["audio_tokens"]);
+  if (audio !== undefined) found.audio = audio;
+  const image = asCount(parts["image_tokens"]);
+  if (image !== undefined) found.image = image;
+  const video = asCount(parts["video_tokens"]);
+  if (video !== undefined) found.video = video;
+  return found;
 }
 
 function output(raw: JsonObject): Usage["out"] {
-  const parts = asObject(raw["completion_tokens_details"]) ?? {};
+  const parts = asObject(raw["completion_tokens_details"]) ?? NOTHING;
+  const found: Usage["out"] = {};
   const total = totalOut(raw);
-  return defined({
-    total,
-    reasoning: atMost(asCount(parts["reasoning_tokens"]), total),
-    audio: asCount(parts["audio_tokens"]),
-    image: asCount(parts["image_tokens"]),
-    acceptedPrediction: asCount(parts["accepted_prediction_tokens"]),
-    rejectedPrediction: asCount(parts["rejected_prediction_tokens"]),
-  });
+  if (total !== undefined) found.total = total;
+  const reasoning = asCount(parts["reasoning_tokens"]);
+  if (reasoning !== undefined) found.reasoning = atMost(reasoning, total) as number;
+  const audio = asCount(parts["audio_tokens"]);
+  if (audio !== undefined) found.audio = audio;
+  const image = asCount(parts["image_tokens"]);
+  if (image !== undefined) found.image = image;
+  const accepted = asCount(parts["accepted_prediction_tokens"]);
+  if (accepted !== undefined) found.acceptedPrediction = accepted;
+  const rejected = asCount(parts["rejected_prediction_tokens"]);
+  if (rejected !== undefined) found.rejectedPrediction = rejected;
+  return found;
 }
+
+const NOTHING: JsonObject = {};
 
 /** Recorded from xAI and Google: `completion_tokens` leaves the reasoning out, only `total_tokens` has it. */
 function totalOut(raw: JsonObject): number | undefined {

@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import t from "tap";
-import { Alarm } from "../../src/upstream/alarm.ts";
+import { Alarm } from "../src/alarm.ts";
 
 function sleeper() {
   const began = performance.now();
