@@ -16,6 +16,34 @@ export const ESCAPES = table('"\\/bfnrt');
 /** Bytes that mean themselves in a string. */
 const PLAIN = table("").map((_, byte) => (byte < 32 || byte === QUOTE || byte === BACKSLASH ? 0 : 1));
 
+// What may come next between two tokens; up to VALUE it is a value, from there up to KEY a name.
+export const FIRST_VALUE = 0;
+export const VALUE = 1;
+export const FIRST_KEY = 2;
+export const KEY = 3;
+export const COLON = 4;
+export const AFTER = 5;
+export const DONE = 6;
+
+/** What may come next, in words; in the order of the constants. */
+export const EXPECTED = [
+  "a value or ]",
+  "a value",
+  'a name in double quotes or "}"',
+  "a name in double quotes",
+  "a colon",
+  "a comma or a closing bracket",
+  "nothing more",
+];
+
+export const COMMA = 44;
+export const COLON_BYTE = 58;
+export const OPEN_ARRAY = 91;
+export const CLOSE_ARRAY = 93;
+export const LOWER_U = 117;
+export const OPEN_OBJECT = 123;
+export const CLOSE_OBJECT = 125;
+
 export const LITERALS = { true: Buffer.from("true"), false: Buffer.from("false"), null: Buffer.from("null") };
 
 const [MINUS, ZERO, DIGITS, POINT, FRACTION, EXPONENT, SIGN, POWER] = [1, 2, 3, 4, 5, 6, 7, 8] as const;

@@ -1,19 +1,35 @@
 import {
+  AFTER,
   BACKSLASH,
+  CLOSE_ARRAY,
+  CLOSE_OBJECT,
+  COLON,
+  COLON_BYTE,
+  COMMA,
+  DONE,
   ESCAPES,
-  findByte,
+  EXPECTED,
+  FIRST_KEY,
+  FIRST_VALUE,
   HEX,
   JsonError,
+  KEY,
   LITERALS,
+  LOWER_U,
+  OPEN_ARRAY,
+  OPEN_OBJECT,
   QUOTE,
   readName,
   SPACES,
   STEPS,
   skipPlain,
+  VALUE,
   WHOLE,
 } from "./grammar.ts";
+import { type Nesting, passInside } from "./inside.ts";
 import { Found, type JsonKind, MemberList, type Scan } from "./members.ts";
 import { Utf8 } from "./utf8.ts";
+import { Window } from "./window.ts";
 
 export { glance } from "./glance.ts";
 export { JsonError, type JsonFault } from "./grammar.ts";
@@ -38,23 +54,7 @@ export interface ScannerOptions {
  */
 const CHECKED = 256;
 
-// What may come next between two tokens; up to VALUE it is a value, from there up to KEY a name.
-const FIRST_VALUE = 0;
-const VALUE = 1;
-const FIRST_KEY = 2;
-const KEY = 3;
-const COLON = 4;
-const AFTER = 5;
-const DONE = 6;
-const EXPECTED = [
-  "a value or ]",
-  "a value",
-  'a name in double quotes or "}"',
-  "a name in double quotes",
-  "a colon",
-  "a comma or a closing bracket",
-  "nothing more",
-];
+const NOTHING = new Window(Buffer.alloc(0));
 
 // The token that the end of a piece has cut.
 const NONE = 0;
@@ -62,40 +62,34 @@ const STRING = 1;
 const NUMBER = 2;
 const LITERAL = 3;
 
-const COMMA = 44;
-const COLON_BYTE = 58;
-const OPEN_ARRAY = 91;
-const CLOSE_ARRAY = 93;
-const LOWER_U = 117;
-const OPEN_OBJECT = 123;
-const CLOSE_OBJECT = 125;
-
 /**
  * Finds where the top-level members of a JSON text stand while its pieces arrive, cut anywhere, without building a value.
  * Checks the whole grammar (RFC 8259), strict UTF-8 without a byte order mark, depth, number of names, and that no
  * top-level name occurs twice once it is unescaped. Lone surrogates written as escapes are JSON and pass, except in a
  * top-level name, which some parsers would read as another name.
  */
-export class Scanner {
+export class Scanner implements Nesting {
+  // Where it is, for `passInside`.
+  expect = VALUE;
+  depth = 0;
+  inObject = false;
+  keys = 0;
+  readonly outer: boolean[] = [];
+  readonly maxDepth: number;
+  readonly maxKeys: number;
+
   private readonly utf8 = new Utf8();
-  private readonly maxDepth: number;
   private readonly capture: readonly string[] | undefined;
   private readonly captureLimit: number;
   private readonly members = new MemberList();
   private readonly unique: boolean;
-  private readonly maxKeys: number;
-  private keys = 0;
+  private window = NOTHING;
   /** Bytes before the current piece. */
   private base = 0;
-  private expect = VALUE;
   private token = NONE;
   /** Within a string: 1 after a backslash, hex digits still due plus 1 after `\u`. Within a number or literal: how far. */
   private progress = 0;
   private literal = LITERALS.null;
-  private depth = 0;
-  private inObject = false;
-  /** Whether the containers around the current one are objects. */
-  private readonly outer: boolean[] = [];
   private kind: JsonKind = "null";
   private start = 0;
   private finish = 0;
@@ -113,7 +107,6 @@ export class Scanner {
   /** Parts of the captured value that is being read. */
   private kept: Buffer[] | undefined;
   private captures: Map<string, Buffer> | undefined;
-  /** The next quote and backslash in the piece as far as they have been searched. */
 
   constructor(options: ScannerOptions = {}) {
     this.maxDepth = options.maxDepth ?? 128;
@@ -125,11 +118,18 @@ export class Scanner {
 
   /** Takes the next piece. @throws JsonError; the scanner is of no use afterwards. */
   push(piece: Buffer): void {
+    if (piece.length === 0) return;
     const wrong = this.utf8.push(piece);
     if (wrong >= 0) throw new JsonError("utf8", wrong, "The text is not UTF-8");
+    const window = new Window(piece);
+    this.window = window;
     let i = this.token === NONE ? 0 : this.resume(piece);
     const n = piece.length;
     while (i < n) {
+      if (this.depth > 1) {
+        i = passInside(window, i, this, CHECKED);
+        if (i === n) break;
+      }
       const byte = piece[i] as number;
       if (SPACES[byte] === 1) i++;
       else if (this.expect <= VALUE) i = this.value(piece, i, byte);
@@ -138,6 +138,7 @@ export class Scanner {
     if (this.nameParts) this.nameParts.push(piece.subarray(Math.max(0, this.keyStart - this.base)));
     if (this.kept) this.keep(piece, n);
     this.base += n;
+    this.window = NOTHING;
   }
 
   /** The text has ended. @throws JsonError when it is not whole. */
@@ -283,17 +284,14 @@ export class Scanner {
   private seekEnd(piece: Buffer, from: number): number {
     const n = piece.length;
     this.far = true;
-    let i = this.progress > 0 ? from + 1 : from;
-    for (;;) {
-      const quote = findByte(piece, QUOTE, i);
-      let escapes = quote;
-      while (escapes > i && piece[escapes - 1] === BACKSLASH) escapes--;
-      const escaped = ((quote - escapes) & 1) === 1;
-      this.progress = escaped && quote === n ? 1 : 0;
-      if (quote === n) break;
-      if (!escaped) return this.closeString(piece, quote + 1);
-      i = quote + 1;
-    }
+    // An escape that the last piece cut: its second byte is part of the text.
+    const start = this.progress > 0 ? from + 1 : from;
+    // A string that fills pieces is probably plain.
+    let i = from === 0 ? this.window.leap(start) : this.window.stringEnd(start, 0);
+    if (i < 0) i = this.window.stringEnd(-i, 0);
+    this.progress = 0;
+    if (i < n) return this.closeString(piece, i + 1);
+    this.progress = i > n ? 1 : 0;
     this.token = STRING;
     return n;
   }
