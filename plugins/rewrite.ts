@@ -1,18 +1,31 @@
 import {
   type Attempt,
+  type Body,
+  clientSide,
+  Envelopes,
   type Exchange,
+  faultOf,
   GatewayError,
   type Head,
+  Marketplace,
   type Plugin,
+  Protocols,
+  refusal,
   replaceMember,
   type Stage,
   setMember,
+  splice,
+  type Target,
+  type Translated,
 } from "model-gateway";
 import { injectable } from "tsyringe";
+import { choose } from "./rewrite/choose.ts";
+import { Passage } from "./rewrite/passage.ts";
 
 /**
  * Writes an attempt in the target's words: the vendor's model name in the body, our credential in the header, and a
- * request for usage where the vendor sends none unasked. Between equal protocols nothing else changes.
+ * request for usage where the vendor sends none unasked. Between equal protocols nothing else changes; between others
+ * request and answer are translated.
  */
 @injectable()
 export default class Rewrite implements Plugin {
@@ -20,29 +33,77 @@ export default class Rewrite implements Plugin {
 
   /** Exchanges whose stream carries usage only because we asked. */
   private readonly hidden = new WeakSet<Exchange>();
+  /** Exchanges that are translated for one of their targets at least. */
+  private readonly passages = new WeakMap<Exchange, Passage>();
+
+  /** By a protocol's name: whether its clients are translated for some model, so that they may bring envelopes. */
+  private readonly mixed = new Map<string, boolean>();
+
+  constructor(
+    private readonly protocols: Protocols,
+    private readonly envelopes: Envelopes,
+    private readonly marketplace: Marketplace,
+  ) {}
 
   route(exchange: Exchange): void {
     const { protocol, targets } = exchange;
-    const speaking = targets.filter(({ provider }) => provider.speaks.includes(protocol.name));
-    if (speaking.length === 0) throw notServed(exchange);
+    const others = new Map<Target, Translated>();
+    const speaking = targets.filter((target) => {
+      const chosen = choose(exchange, target, this.protocols);
+      if (chosen !== undefined && chosen !== "own") others.set(target, chosen);
+      return chosen !== undefined;
+    });
+    if (clientSide(protocol)) this.prepare(exchange, others);
+    if (speaking.length === 0 && !this.estimated(exchange)) throw notServed(exchange);
     exchange.targets = speaking;
   }
 
+  private prepare(exchange: Exchange, others: ReadonlyMap<Target, Translated>): void {
+    const native = others.size < exchange.targets.length;
+    const foreign = native && this.mayCarry(exchange) && this.envelopes.among(exchange.body.pieces);
+    if (others.size > 0 || foreign) this.passages.set(exchange, new Passage(exchange, others, this.envelopes, foreign));
+  }
+
+  /** A conversation that was begun with a provider of another protocol brings that one's state along. */
+  private mayCarry({ protocol: { name, better }, operation }: Exchange): boolean {
+    if (operation.task === undefined) return false;
+    let mixed = this.mixed.get(name);
+    if (mixed === undefined) {
+      const targets = this.marketplace.models.flatMap((model) => model.targets);
+      mixed = targets.some(
+        ({ provider: { speaks }, via = name }) =>
+          via !== name || !speaks.includes(name) || (better && speaks.includes(better.protocol)),
+      );
+      this.mixed.set(name, mixed);
+    }
+    return mixed;
+  }
+
   send(exchange: Exchange, attempt: Attempt): void {
-    const { body, form, operation, protocol } = exchange;
+    const { form } = exchange;
     const { provider, model } = attempt.target;
+    const passage = this.passages.get(exchange);
+    const to = passage && translated(passage, exchange, attempt);
+    if (provider.credential !== undefined) {
+      const [name, value] = attempt.protocol.credential(provider.credential);
+      attempt.headers.set(provider.header ?? name, provider.header ? provider.credential : value);
+    }
+    if (to) return;
+    const cleaned = passage?.cleaned(attempt);
+    const body = cleaned ?? exchange.body;
     if (form) attempt.edits.push({ ...form.span, bytes: Buffer.from(model) });
     const member = body.member("model");
     const name = JSON.stringify(model);
     // A name that is the vendor's own already leaves the body as the very buffers that came.
     if (member && body.slice(member.start, member.end).toString() !== name)
       attempt.edits.push(replaceMember(member, name));
-    if (provider.credential !== undefined) {
-      const [name, value] = protocol.credential(provider.credential);
-      attempt.headers.set(provider.header ?? name, provider.header ? provider.credential : value);
-    }
-    const ask = protocol.includeUsage;
-    if (!ask || operation.streams !== "asked" || body.member("stream")?.kind !== "true" || !body.scan) return;
+    this.askForUsage(exchange, attempt, body);
+    if (cleaned) attempt.body = Buffer.concat(splice(cleaned.pieces, attempt.edits));
+  }
+
+  private askForUsage(exchange: Exchange, attempt: Attempt, body: Body): void {
+    const ask = exchange.protocol.includeUsage;
+    if (!ask || exchange.operation.streams !== "asked" || body.member("stream")?.kind !== "true" || !body.scan) return;
     const asked = { stream: true, stream_options: body.value("stream_options") };
     if (!ask.missing(asked)) return;
     const added = ask.member(asked);
@@ -50,18 +111,58 @@ export default class Rewrite implements Plugin {
     this.hidden.add(exchange);
   }
 
-  response(exchange: Exchange, head: Head): Stage | undefined {
-    const type = head.headers.get("content-type") ?? "";
-    // A page of some proxy in between is no answer of a provider: clients expect their protocol's error.
-    if (head.status >= 500 && !type.includes("json") && !head.framing)
-      throw new GatewayError("upstream_failed", {
-        status: head.status,
-        message: `The provider answered ${head.status} without a readable error.`,
-      });
+  response(exchange: Exchange, head: Head): Stage | undefined | Promise<Stage> {
+    const attempt = exchange.attempts.at(-1);
+    const passage = attempt?.operation && this.passages.get(exchange);
+    if (passage) return passage.receive(attempt, head);
+    const stray = strayed(head);
+    if (stray) throw stray;
     const { includeUsage } = exchange.protocol;
     if (!head.framing || !includeUsage || !this.hidden.has(exchange)) return undefined;
     return (frame) => (includeUsage.extra(frame) ? [] : frame);
   }
+
+  /** Answers a count of tokens that no provider can make with an estimate, and says that it is one. */
+  private estimated(exchange: Exchange): boolean {
+    const { protocol, operation } = exchange;
+    if (operation.task !== "count" || !protocol.translation?.count) return false;
+    exchange.answer = { status: 200, ...new Passage(exchange, new Map(), this.envelopes).estimate() };
+    return true;
+  }
+}
+
+/**
+ * Writes an attempt in the protocol it was planned in, which it answers. One that is merely better for the request gives
+ * way to the client's own where it cannot take the request.
+ */
+function translated(passage: Passage, { protocol }: Exchange, attempt: Attempt): Translated | undefined {
+  const { provider, via } = attempt.target;
+  const to = passage.to(attempt.target);
+  try {
+    if (to) passage.send(attempt, to);
+    return to;
+  } catch (thrown) {
+    const judged = thrown instanceof GatewayError && thrown.status === 400;
+    if (judged && via !== to?.name && provider.speaks.includes(protocol.name)) return undefined;
+    throw thrown;
+  }
+}
+
+/**
+ * A page of some proxy in between, or nothing, is no answer of a provider: clients expect their protocol's error, and when
+ * to come back. Refusals that asking again does not mend pass as they are.
+ */
+function strayed({ status, headers, framing }: Head): GatewayError | undefined {
+  if (framing) return undefined;
+  const type = headers.get("content-type") ?? "";
+  if (status < 300 && type.startsWith("text/html"))
+    return new GatewayError("upstream_invalid", {
+      message: "The provider answered with a web page.",
+      hint: "Correct the provider's url in gateway.yaml.",
+    });
+  if ((status < 500 && status !== 429) || type.includes("json")) return undefined;
+  const fault = faultOf(status, `The provider answered ${status} without a readable error.`);
+  return refusal({ ...fault, code: "upstream_failed" }, headers, status);
 }
 
 function notServed(exchange: Exchange): GatewayError {

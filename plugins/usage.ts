@@ -6,6 +6,7 @@ import {
   Ledger,
   type LedgerEntry,
   type Plugin,
+  type Protocol,
   Scanner,
   type Stage,
   type Usage,
@@ -32,9 +33,12 @@ export default class UsageOf implements Plugin {
   }
 }
 
+/** The protocol of the frames: that of the provider that answers. */
+const spoken = ({ attempts, protocol }: Exchange) => attempts.at(-1)?.protocol ?? protocol;
+
 /** Parses only frames that hold usage. */
 function streamed(exchange: Exchange): Stage {
-  const { protocol } = exchange;
+  const protocol = spoken(exchange);
   return (frame) => {
     if (protocol.holdsUsage(frame)) exchange.usage = protocol.usage(frame.json(), exchange.usage) ?? exchange.usage;
   };
@@ -42,13 +46,13 @@ function streamed(exchange: Exchange): Stage {
 
 /** Parses a small body, scans a larger one as it passes and keeps only the members that hold usage. */
 function whole(exchange: Exchange): Stage {
-  const { protocol } = exchange;
+  const protocol = spoken(exchange);
   let first: Buffer | undefined;
   let scanner: Scanner | undefined;
   return ({ kind, bytes }) => {
     try {
       if (kind === "end") {
-        exchange.usage = scanner ? usageIn(scanner, exchange) : first && protocol.usage(JSON.parse(first.toString()));
+        exchange.usage = scanner ? usageIn(scanner, protocol) : first && protocol.usage(JSON.parse(first.toString()));
       } else if (!first && bytes.length < SMALL) {
         first = bytes;
       } else {
@@ -68,7 +72,7 @@ function begun(first: Buffer | undefined, capture: readonly string[]): Scanner {
   return scanner;
 }
 
-function usageIn(scanner: Scanner, { protocol }: Exchange): Usage | undefined {
+function usageIn(scanner: Scanner, protocol: Protocol): Usage | undefined {
   scanner.end();
   const members = protocol.usageMembers.map((name) => [name, scanner.captured(name)] as const);
   const found = members.flatMap(([name, bytes]) => (bytes ? [[name, JSON.parse(bytes.toString())] as const] : []));

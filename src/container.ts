@@ -2,8 +2,10 @@ import { container, type DependencyContainer, type InjectionToken } from "tsyrin
 import { Log } from "./log.ts";
 import { Marketplace } from "./marketplace.ts";
 import { Options, type Plugin, type PluginClass } from "./plugin.ts";
+import { Protocols } from "./protocols.ts";
 import { Keys } from "./store/keys.ts";
 import { Ledger } from "./store/ledger.ts";
+import { Envelopes } from "./translation/envelope.ts";
 
 /**
  * The parts list: what a plugin's constructor may ask for. Three nested containers: process, generation, and one for each
@@ -17,6 +19,8 @@ export interface GenerationParts {
   keys: Keys;
   ledger: Ledger;
   marketplace: Marketplace;
+  protocols: Protocols;
+  envelopes: Envelopes;
 }
 
 /** Abstract classes are tokens at run time, which tsyringe's types do not say. */
@@ -32,7 +36,9 @@ export function generationContainer(parent: DependencyContainer, parts: Generati
     .createChildContainer()
     .register(token(Keys), { useValue: parts.keys })
     .register(token(Ledger), { useValue: parts.ledger })
-    .register(token(Marketplace), { useValue: parts.marketplace });
+    .register(token(Marketplace), { useValue: parts.marketplace })
+    .register(token(Protocols), { useValue: parts.protocols })
+    .register(token(Envelopes), { useValue: parts.envelopes });
 }
 
 /**

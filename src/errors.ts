@@ -94,6 +94,8 @@ export const REFUSALS = {
     "It can be asked for with the key it was made with, as long as the gateway runs; do not send store: false.",
   ),
   not_served: refuse(400, "invalid", "No provider of this model speaks the protocol of this path."),
+  not_translatable: refuse(400, "invalid", "The provider's protocol cannot say what the request asks."),
+  context_length_exceeded: refuse(400, "invalid", "The prompt is too long."),
   no_target: refuse(503, "overloaded", "No provider of this model is available at the moment.", undefined, true),
   upstream_unreachable: refuse(502, "upstream", "The provider could not be reached.", undefined, true),
   upstream_failed: refuse(502, "upstream", "The provider broke the connection before it answered.", undefined, true),
@@ -106,6 +108,7 @@ export const REFUSALS = {
   ),
   upstream_truncated: refuse(502, "upstream", "The provider broke off in the middle of its answer.", undefined, true),
   upstream_timeout: refuse(504, "timeout", "The provider did not answer in time.", undefined, true),
+  upstream_refused: refuse(502, "upstream", "The provider refused the request."),
   client_gone: refuse(499, "timeout", "The client closed the connection."),
   plugin_failed: refuse(500, "internal", "A plugin of the gateway failed.", undefined, true),
   internal: refuse(500, "internal", "The gateway failed.", undefined, true),
@@ -125,6 +128,12 @@ export interface ErrorDetails {
   retryAfter?: number;
   /** Replaces the table's status; only for codes that stand for several. */
   status?: number;
+  /** Replaces the table's kind; only for codes that stand for several. */
+  kind?: ErrorKind;
+  /** Replaces what the table says of asking again. */
+  retry?: boolean;
+  /** The provider's own code for it, told where the client's protocol has no word for the kind. */
+  ownCode?: string;
   cause?: unknown;
 }
 
@@ -136,6 +145,7 @@ export class GatewayError extends Error {
   readonly retry: boolean;
   readonly param: string | undefined;
   readonly retryAfter: number | undefined;
+  readonly ownCode: string | undefined;
   /** Which plugin and phase threw it, like `models.route`; set once, centrally, by the chain. */
   origin: string | undefined;
 
@@ -151,10 +161,11 @@ export class GatewayError extends Error {
       details.cause === undefined ? undefined : { cause: details.cause },
     );
     this.status = details.status ?? refusal.status;
-    this.kind = refusal.kind;
-    this.retry = refusal.retry;
+    this.kind = details.kind ?? refusal.kind;
+    this.retry = details.retry ?? refusal.retry;
     this.param = details.param;
     this.retryAfter = details.retryAfter;
+    this.ownCode = details.ownCode;
   }
 
   /** Any thrown value as a GatewayError; a foreign one becomes `code`, with the original as its cause. */

@@ -1,7 +1,9 @@
 import type { Body } from "./downstream/body.ts";
 import type { Form } from "./downstream/receive.ts";
 import type { GatewayError } from "./errors.ts";
-import type { Operation, Protocol } from "./protocol.ts";
+import type { Answer } from "./plugin.ts";
+import type { Operation, Protocol, StreamState } from "./protocol.ts";
+import type { Facts } from "./translation.ts";
 import type { Price, Usage } from "./usage.ts";
 import type { HeaderList } from "./wire/headers.ts";
 import type { Query } from "./wire/query.ts";
@@ -49,6 +51,10 @@ export interface Target {
   provider: Provider;
   model: string;
   weight: number;
+  /** The protocol to speak there, whatever the client speaks. */
+  via?: string;
+  /** What a translation must know of the model there. */
+  facts?: Facts;
 }
 
 /** A name clients may use: an entry of the marketplace. */
@@ -74,6 +80,8 @@ export interface Attempt {
   readonly target: Target;
   /** The protocol spoken upstream. */
   protocol: Protocol;
+  /** What is asked upstream, where that is not the exchange's own operation. */
+  operation?: Operation;
   method: string;
   /** Path and query below the provider's origin. */
   path: string;
@@ -81,6 +89,8 @@ export interface Attempt {
   headers: HeaderList;
   /** Changes to the exchange's body for this attempt only. */
   edits: Edit[];
+  /** Goes upstream instead of the exchange's body with its edits. */
+  body?: Buffer;
   /** Milliseconds since the exchange began. */
   readonly startedAt: number;
   status?: number;
@@ -95,6 +105,21 @@ export interface Head {
   headers: HeaderList;
   /** How the body is framed when it is a stream; undefined for a body that comes in pieces. */
   framing?: "sse" | "array" | undefined;
+  /**
+   * Reads the answer to its end before the head goes down; stages see the very same bytes afterwards. Once for an answer.
+   * @throws GatewayError when the answer breaks off, or is larger than `limit` bytes.
+   */
+  whole?(limit: number): Promise<Buffer>;
+  /** Set by whoever translates the answer: `framing` is then the client's, and this is what came and what has gone. */
+  translated?: Translated;
+}
+
+/** What the engine must know of an answer that a stage writes anew. */
+export interface Translated {
+  /** How the upstream frames its body. */
+  framing: Head["framing"];
+  /** The client's stream so far, kept by that stage. */
+  state: StreamState;
 }
 
 export type Outcome = "completed" | "aborted" | "upstream_error" | "rejected" | "failed";
@@ -117,6 +142,8 @@ export interface Arrival {
   operation: Operation;
   /** The model that the path names, if it does. */
   pathModel?: string | undefined;
+  /** Whether the path refuses what a translation would drop. */
+  strict?: boolean;
 }
 
 /** A request and its response, from the head's arrival to the ledger entry. Plugins share it; the engine owns its end. */
@@ -132,6 +159,7 @@ export class Exchange {
   readonly protocol: Protocol;
   readonly operation: Operation;
   readonly pathModel: string | undefined;
+  readonly strict: boolean;
 
   /** The request's bytes; set before the request phase. */
   declare body: Body;
@@ -149,6 +177,12 @@ export class Exchange {
   usage: Usage | undefined;
   /** Things the client should know, sent as `gateway-notice` headers. */
   readonly notices: string[] = [];
+  /** The client's own paths of what a translation left out, sent as the `gateway-dropped` header. */
+  readonly dropped: string[] = [];
+  /** What of the answer could not be told in the client's protocol, for the log. */
+  readonly unsaid: string[] = [];
+  /** An answer that a plugin gives in the request or route phase: no provider is asked then. */
+  answer: Answer | undefined;
   /** True once the answer is known to be a stream. */
   streaming = false;
   /** Status sent downstream; 0 before. */
@@ -176,6 +210,7 @@ export class Exchange {
     this.protocol = arrival.protocol;
     this.operation = arrival.operation;
     this.pathModel = arrival.pathModel;
+    this.strict = arrival.strict ?? false;
   }
 
   /** Milliseconds since arrival. */

@@ -11,6 +11,8 @@ import type { Log } from "./log.ts";
 import type { PluginClass } from "./plugin.ts";
 import type { Protocol } from "./protocol.ts";
 import { openStores, type Stores } from "./store/open.ts";
+import { Envelopes } from "./translation/envelope.ts";
+import { keptSecret } from "./translation/secret.ts";
 
 /** What names may stand in a gateway.yaml, and the plugin classes loaded on the way. */
 export interface Words extends Vocabulary {
@@ -64,6 +66,8 @@ export class Gateway {
     let generation: Generation | undefined;
     try {
       const { keys, ledger } = stores;
+      const warn = (message: string) => log.warn({}, message);
+      const envelopes = new Envelopes(config.envelopes.key ?? keptSecret(config.store.ledger, warn));
       const made = {
         config,
         protocols: vocabulary.protocolList,
@@ -71,6 +75,7 @@ export class Gateway {
         process: processContainer({ log }),
         keys,
         ledger,
+        envelopes,
         log,
       };
       generation = await Generation.build(made);

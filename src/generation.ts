@@ -11,8 +11,10 @@ import type { Log } from "./log.ts";
 import { Marketplace } from "./marketplace.ts";
 import type { Plugin, PluginClass } from "./plugin.ts";
 import type { Protocol } from "./protocol.ts";
+import { Protocols } from "./protocols.ts";
 import type { Keys } from "./store/keys.ts";
 import type { Ledger } from "./store/ledger.ts";
+import type { Envelopes } from "./translation/envelope.ts";
 import { Upstreams } from "./upstream/attempts.ts";
 import { Demo } from "./upstream/demo.ts";
 import { Forward } from "./upstream/forward.ts";
@@ -27,6 +29,8 @@ export interface Ingredients {
   process: DependencyContainer;
   keys: Keys;
   ledger: Ledger;
+  /** Shared by all generations, so that a reload breaks no conversation. */
+  envelopes: Envelopes;
   log: Log;
 }
 
@@ -64,7 +68,9 @@ export class Generation {
       closers.push({ name: "upstreams", close: () => forward.close() });
       const providers = await openProviders(config, protocols, closers);
       const marketplace = new Marketplace(config.models.map((model) => resolved(model, providers)));
-      const container = generationContainer(made.process, { keys: made.keys, ledger: made.ledger, marketplace });
+      const { keys, ledger, envelopes } = made;
+      const parts = { keys, ledger, marketplace, protocols: new Protocols(protocols), envelopes };
+      const container = generationContainer(made.process, parts);
       const plugins = await startPlugins(made, container, closers);
       const chains = new Map([...config.chains].map(([name, names]) => [name, link(name, names, plugins, made)]));
       const paths = new Paths(mount(config.paths, chains, plugins, protocols), protocols);
@@ -134,7 +140,7 @@ async function openProviders(
     }
     const demo = new Demo(protocols);
     closers.push({ name: provider.name, close: () => demo.close() });
-    providers.set(provider.name, { ...provider, url: await demo.start(), speaks: protocols.map(({ name }) => name) });
+    providers.set(provider.name, { ...provider, url: await demo.start() });
   }
   return providers;
 }
@@ -207,13 +213,13 @@ function mount(
   protocols: readonly Protocol[],
 ): Mount[] {
   const given = new Set(paths.map(({ path }) => path));
-  return paths.flatMap(({ path, protocol: name, serve, use }): Mount[] => {
+  return paths.flatMap(({ path, protocol: name, serve, use, strict }): Mount[] => {
     const chain = chains.get(use) as Chain;
     if (serve !== undefined) return [{ pattern: path, chain, serve: plugins.get(serve) as Plugin }];
     const protocol = protocols.find((each) => each.name === name) as Protocol;
     const usual = protocol.paths.find((each) => each.endsWith("*") === path.endsWith("*")) ?? path;
-    if (!protocol.paths.includes(path)) return [{ pattern: path, chain, protocol, as: usual }];
+    if (!protocol.paths.includes(path)) return [{ pattern: path, chain, protocol, as: usual, strict }];
     const below = protocol.paths.filter((each) => each.startsWith(`${path}/`) && !given.has(each));
-    return [path, ...below].map((pattern) => ({ pattern, chain, protocol }));
+    return [path, ...below].map((pattern) => ({ pattern, chain, protocol, strict }));
   });
 }

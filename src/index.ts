@@ -87,12 +87,35 @@ export {
   post,
   textOf,
 } from "./protocol-parts.ts";
+export { Protocols } from "./protocols.ts";
 export { type KeyRecord, Keys, type NewKey } from "./store/keys.ts";
 export { Ledger, type LedgerEntry } from "./store/ledger.ts";
+export { Envelopes } from "./translation/envelope.ts";
+export { estimate } from "./translation/estimate.ts";
+export { refusal } from "./translation/faults.ts";
+export { Framing } from "./translation/framing.ts";
 export { callIds, safeId } from "./translation/ids.ts";
+export {
+  clientSide,
+  type Received,
+  readRequest,
+  type Translated,
+  translates,
+  type WrittenRequest,
+  withoutForeign,
+  writeRequest,
+} from "./translation/request.ts";
+export {
+  type Crossing,
+  StreamTranslator,
+  wholeEvents,
+  wholeStream,
+  wholeText,
+} from "./translation/translator.ts";
 export { joined } from "./translation/turns.ts";
 export type {
   Asked,
+  ClientTranslation,
   Decoder,
   Encoded,
   Encoder,
@@ -104,6 +127,7 @@ export type {
   Wish,
   Written,
 } from "./translation.ts";
+export { pathOf } from "./upstream/attempts.ts";
 export { cost, type Price, type Usage } from "./usage.ts";
 export { parseExact, RawJson, writeJson } from "./wire/exact.ts";
 export { Frame, type FrameKind } from "./wire/frame.ts";

@@ -4,7 +4,7 @@ import type { Receive } from "./downstream/receive.ts";
 import type { Reply } from "./downstream/reply.ts";
 import type { Exchange } from "./exchange.ts";
 import type { Log } from "./log.ts";
-import type { Plugin } from "./plugin.ts";
+import type { Plugin, Stage } from "./plugin.ts";
 import type { Upstreams } from "./upstream/attempts.ts";
 
 /** The parts of a generation that every exchange passes. */
@@ -28,15 +28,27 @@ export async function live(
       exchange.asked = exchange.pathModel ?? exchange.form?.model ?? readModel(exchange.body);
     await chain.request(exchange);
     await chain.route(exchange);
-    const upstream = await parts.upstreams.reach(exchange, chain);
-    const stages = await chain.response(exchange, upstream.head);
-    await reply.stream(upstream, stages);
+    if (exchange.answer) reply.answer(exchange.answer);
+    else await pass(exchange, chain, parts, reply);
   } catch (error) {
     await reply.refuse(error);
   } finally {
     const failed = await chain.done(exchange);
     record(exchange, parts.log, failed);
   }
+}
+
+/** Asks a provider, and hands its answer to the client. */
+async function pass(exchange: Exchange, chain: Chain, parts: Parts, reply: Reply): Promise<void> {
+  const upstream = await parts.upstreams.reach(exchange, chain);
+  let stages: Stage[];
+  try {
+    stages = await chain.response(exchange, upstream.head);
+  } catch (thrown) {
+    upstream.destroy();
+    throw thrown;
+  }
+  await reply.stream(upstream, stages);
 }
 
 /** The same for a path that a plugin answers itself. */
@@ -58,6 +70,9 @@ export async function serve(
   }
 }
 
+/** Entries of a list in a log line. */
+const LOGGED = 20;
+
 /** One log line for each exchange, however it ended. */
 function record(exchange: Exchange, log: Log, failed: Error | undefined): void {
   const { error, caller, model, attempts, usage } = exchange;
@@ -69,6 +84,7 @@ function record(exchange: Exchange, log: Log, failed: Error | undefined): void {
     path: exchange.path,
     model: model?.id ?? exchange.asked,
     target: last && `${last.target.provider.name}:${last.target.model}`,
+    via: last && last.protocol !== exchange.protocol ? last.protocol.name : undefined,
     attempts: attempts.length,
     upstream_id: last?.requestId,
     status: exchange.status,
@@ -78,6 +94,8 @@ function record(exchange: Exchange, log: Log, failed: Error | undefined): void {
     first_byte_ms: exchange.firstByte === undefined ? undefined : Math.round(exchange.firstByte),
     ms: Math.round(exchange.elapsed),
     bytes: exchange.written,
+    dropped: exchange.dropped.length > 0 ? exchange.dropped.slice(0, LOGGED) : undefined,
+    unsaid: exchange.unsaid.length > 0 ? exchange.unsaid : undefined,
     ...(error
       ? { error: { code: error.code, message: error.message, origin: error.origin, cause: causeOf(error) } }
       : {}),

@@ -91,6 +91,10 @@ export interface Fault {
   readonly code: string;
   readonly message: string;
   readonly param?: string | undefined;
+  /** Seconds after which asking again makes sense. */
+  readonly retryAfter?: number | undefined;
+  /** The provider's own code, where the fault passes from one protocol to another. */
+  readonly ownCode?: string | undefined;
 }
 
 /** The words one protocol has for kinds of faults; a code that is not listed stays the gateway's own. */
@@ -105,6 +109,6 @@ export function errorObject(fault: Fault, words: ErrorWords) {
     message: fault.message,
     type: words.type[fault.kind],
     param: fault.param ?? null,
-    code: words.code[fault.kind] ?? fault.code,
+    code: words.code[fault.kind] ?? fault.ownCode ?? fault.code,
   };
 }

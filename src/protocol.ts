@@ -1,6 +1,6 @@
 import type { Task } from "./conversation.ts";
 import type { GatewayError } from "./errors.ts";
-import type { Translation } from "./translation.ts";
+import type { ClientTranslation, Translation } from "./translation.ts";
 import type { Price, Usage } from "./usage.ts";
 import type { Frame } from "./wire/frame.ts";
 import type { HeaderList } from "./wire/headers.ts";
@@ -60,10 +60,14 @@ export interface Protocol {
   demo(request: DemoRequest): DemoAnswer;
   /** Lists models in this protocol's own shape, where it differs from the shared one. */
   readonly listing?: Listing;
+  /** The HTTP status that says the service is overloaded; 503. */
+  readonly overloaded?: number;
   /** Answers that the vendor keeps and gives out again; undefined: it keeps none. */
   readonly kept?: Kept;
   /** How it is translated; absent: its bytes only go to providers that speak it. */
   readonly translation?: Translation;
+  /** In place of `translation` where only its clients are translated, and no vendor's answers. */
+  readonly clientTranslation?: ClientTranslation;
   /** Another protocol that serves some requests better, where a provider speaks both. */
   readonly better?: Better;
 }

@@ -43,6 +43,12 @@ export interface Translation {
   };
 }
 
+/** The client's half of a translation: of a protocol that requests are read from, and that none is ever written to. */
+export interface ClientTranslation {
+  readonly request: Pick<Translation["request"], "decode" | "fields">;
+  readonly answer: Pick<Translation["answer"], "encoder" | "encode">;
+}
+
 /** A request as it came. */
 export interface Asked {
   operation: Operation;

@@ -10,7 +10,7 @@ const files = (pattern: string): string[] =>
     .sort();
 const text = (file: string): string => readFileSync(join(ROOT, file), "utf8");
 const imports = (file: string): string[] =>
-  [...text(file).matchAll(/^(?:import|export)\b[^;"]*?"([^"\n]+)";|\bimport\("([^"]+)"\)/gm)].map(
+  [...text(file).matchAll(/^(?:import\s*|(?:import|export)\b[^;"]*?\bfrom\s*)"([^"\n]+)";|\bimport\("([^"]+)"\)/gm)].map(
     (found) => (found[1] ?? found[2]) as string,
   );
 const target = (file: string, specifier: string): string =>

@@ -4,8 +4,10 @@ import { buildPlugin, generationContainer, processContainer } from "../src/conta
 import { Log } from "../src/log.ts";
 import { Marketplace } from "../src/marketplace.ts";
 import { Options, type Plugin, type PluginClass } from "../src/plugin.ts";
+import { Protocols } from "../src/protocols.ts";
 import type { Keys } from "../src/store/keys.ts";
 import type { Ledger } from "../src/store/ledger.ts";
+import { Envelopes } from "../src/translation/envelope.ts";
 import { MemoryLog } from "./support/gateway.ts";
 
 @injectable()
@@ -20,8 +22,14 @@ class Asking implements Plugin {
 }
 
 const log = new MemoryLog();
-const generation = (market: Marketplace) =>
-  generationContainer(processContainer({ log }), { keys: {} as Keys, ledger: {} as Ledger, marketplace: market });
+const generation = (marketplace: Marketplace) =>
+  generationContainer(processContainer({ log }), {
+    keys: {} as Keys,
+    ledger: {} as Ledger,
+    marketplace,
+    protocols: new Protocols([]),
+    envelopes: new Envelopes(),
+  });
 
 t.test("an abstract class is its own token, and options are each instance's own", async (t) => {
   const market = new Marketplace([]);

@@ -96,4 +96,7 @@ t.test("an error object has a protocol's type, its code where it has one, else t
     param: "n",
     code: "ours",
   });
+  const passed = { status: 429, kind: "rate_limit", code: "ours", ownCode: "theirs", message: "Wait." } as const;
+  t.equal(errorObject(passed, words).code, "slow_down", "the protocol's own word comes first");
+  t.equal(errorObject({ ...passed, kind: "invalid" }, words).code, "theirs");
 });

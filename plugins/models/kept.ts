@@ -36,8 +36,11 @@ export function keeper({ protocol: { kept }, body, caller }: Exchange): string |
 export function remembering(exchange: Exchange): Stage | undefined {
   const { protocol, operation, body, model, caller, attempts } = exchange;
   const { kept } = protocol;
-  const provider = attempts.at(-1)?.target.provider.name;
+  const last = attempts.at(-1);
+  const provider = last?.target.provider.name;
   if (!kept || !model || provider === undefined || !operation.generates) return undefined;
+  // An answer that was translated has an id that its provider never heard of.
+  if (last?.protocol !== protocol) return undefined;
   if (body.member(kept.keep)?.kind === "false") return undefined;
   let seen = false;
   return (frame) => {

@@ -39,20 +39,29 @@ export function providers(file: File, values: Values, protocols: readonly string
 /** Models of a file that was found right. */
 export function models(file: File): ConfiguredModel[] {
   return Object.entries(file.models).map(([id, entry]) => {
-    const { name = id, created, aliases, can, price, fallback, description, context, output, via } = entry;
+    const { name = id, created, aliases, can, price, fallback, description, context, output } = entry;
     const seconds = created === undefined ? CREATED : Math.floor(created / 1000);
-    const targets = entry.targets.map(target);
+    const targets = entry.targets.map((written) => target(written, entry));
     const model = { id, name, aliases, created: seconds, can, price: given(price), targets, fallback };
-    return { ...model, ...given({ description, context, output, via }) } as ConfiguredModel;
+    return { ...model, ...given({ description, context, output }) } as ConfiguredModel;
   });
 }
 
-/** Splits at the first colon: vendors' names may hold others. */
-function target(written: File["models"][string]["targets"][number]): ConfiguredTarget {
-  const { to, weight } = typeof written === "string" ? { to: written, weight: 1 } : written;
+/** Splits at the first colon: vendors' names may hold others. What a target does not say its model says. */
+function target(written: Entry["targets"][number], model: Entry): ConfiguredTarget {
+  const own = typeof written === "string" ? { to: written, weight: 1 } : written;
+  const { to, weight, via = model.via, facts } = { via: undefined, facts: undefined, ...own };
   const colon = to.indexOf(":");
-  return { provider: to.slice(0, colon), model: to.slice(colon + 1), weight };
+  const known = given({ output: model.output, ...model.facts, ...facts });
+  return {
+    provider: to.slice(0, colon),
+    model: to.slice(colon + 1),
+    weight,
+    ...given({ via, facts: Object.keys(known).length > 0 ? known : undefined }),
+  };
 }
+
+type Entry = File["models"][string];
 
 /** The paths of the file, or those that every protocol brings and the lists of models. */
 export function paths(file: File, protocols: Vocabulary["protocols"]): ConfiguredPath[] {

@@ -46,7 +46,7 @@ export async function loadConfig(
   const problems = inOrder([...source.problems, ...findings.map((finding) => source.locate(finding))]);
   const errors = problems.filter((problem) => problem.severity === "error");
   if (!shape.success || errors.length > 0) throw new ConfigError(errors);
-  const { listen, admin, ledger } = reading.values;
+  const { listen, admin, ledger, envelopes } = reading.values;
   return {
     file: full,
     folder,
@@ -61,6 +61,7 @@ export async function loadConfig(
     limits: build.limits(shape.data),
     keys: build.keys(shape.data, reading.values),
     store: { ledger: ledger as string, limits: "memory" },
+    envelopes: envelopes === undefined ? {} : { key: envelopes },
     body: shape.data.body,
     drain: shape.data.drain,
     log: shape.data.log,

@@ -30,7 +30,13 @@ function checkEach(list: Tree, path: readonly string[], kind: string, known: rea
       report({ path: [...path, i], message: unknown(kind, word, known) });
 }
 
-function checkOne(word: Tree, path: readonly string[], kind: string, known: readonly string[], report: Report): void {
+function checkOne(
+  word: Tree,
+  path: readonly (string | number)[],
+  kind: string,
+  known: readonly string[],
+  report: Report,
+): void {
   if (typeof word === "string" && !known.includes(word)) report({ path, message: unknown(kind, word, known) });
 }
 
@@ -65,6 +71,7 @@ function checkModels(file: Tree, protocols: readonly string[], report: Report): 
         providers,
         report,
       );
+      if (!short) checkOne(at(target, "via"), [...path, "targets", i, "via"], "protocol", protocols, report);
     }
     checkEach(at(entry, "fallback"), [...path, "fallback"], "model", models, report);
     for (const [i, other] of items(at(entry, "fallback")))

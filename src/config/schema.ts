@@ -100,6 +100,28 @@ const Price = z.strictObject({
   image: usd("USD per image."),
 });
 
+const THINKING = ["budget", "adaptive", "level", "none"] as const;
+
+/** What a translation must know of a model. */
+const Facts = z
+  .strictObject({
+    sampling: z.boolean().describe("False: it refuses temperature, top_p and top_k, so they are left out.").optional(),
+    thinking: z
+      .enum(THINKING)
+      .describe(
+        "How it is asked to think: budget (so many tokens), adaptive (as it likes, with an effort), level (an effort), none.",
+      )
+      .optional(),
+    system_in_place: z.boolean().describe("True: it takes system messages between turns.").optional(),
+    prefill: z.boolean().describe("True: it continues an assistant's turn at the end.").optional(),
+  })
+  .describe("What a translation must know of the model; what is left out is passed on for the vendor to judge.");
+
+const via = () =>
+  protocol(
+    "The protocol to speak with providers that speak it, whatever the caller speaks; when absent the caller's own, or else the first of theirs.",
+  );
+
 const Target = z.union([
   z.string().describe("provider:vendor-model, split at the first colon."),
   z.strictObject({
@@ -109,6 +131,8 @@ const Target = z.union([
       .positive({ error: "must be more than 0" })
       .default(1)
       .describe("Its share, relative to the other targets."),
+    via: via().optional(),
+    facts: Facts.optional(),
   }),
 ]);
 
@@ -145,9 +169,8 @@ const Model = z
       .array(z.string())
       .describe("Other models of this file, tried in order before the first byte of an answer.")
       .default([]),
-    via: protocol(
-      "Protocol to translate into where a provider does not speak the caller's; else the first it speaks.",
-    ).optional(),
+    via: via().optional(),
+    facts: Facts.optional(),
   })
   .describe("What clients may name.");
 
@@ -203,6 +226,15 @@ const Store = z.strictObject({
   limits: z.string().describe("Where running counts are kept: memory.").prefault("memory"),
 });
 
+const Envelopes = z.strictObject({
+  key: z
+    .string()
+    .describe(
+      "Seals reasoning that clients carry from one request to the next: $NAME or $file:/path, 20 characters or more; the same for all instances. When absent one is made and kept beside the ledger.",
+    )
+    .optional(),
+});
+
 const Body = z.strictObject({
   limit: quantity(size, "64MiB, 1MB or 512KiB")
     .describe("Size of a request's body at most, like 32MiB.")
@@ -254,6 +286,9 @@ export const File = z.strictObject({
     .describe("Keys that are always there; others are made at run time.")
     .default({}),
   store: Store.prefault({}).describe("Where state is kept."),
+  envelopes: Envelopes.prefault({}).describe(
+    "How what only a provider can read is carried by clients of other protocols.",
+  ),
   body: Body.prefault({}).describe("What is accepted of a request's body."),
   drain: milliseconds().describe("What running exchanges get when the gateway stops, like 600s.").prefault("600s"),
   log: z

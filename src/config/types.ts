@@ -1,4 +1,5 @@
 import type { Model, Provider } from "../exchange.ts";
+import type { Facts } from "../translation.ts";
 import type { Problem } from "./problems.ts";
 import type { Money } from "./units.ts";
 
@@ -20,6 +21,8 @@ export interface Config {
   readonly limits: { readonly default?: Allowance };
   readonly keys: readonly ConfiguredKey[];
   readonly store: Store;
+  /** What envelopes are sealed with; absent: a secret that is kept beside the ledger. */
+  readonly envelopes: { readonly key?: string };
   readonly body: {
     /** Bytes of a request's body, at most. */
     readonly limit: number;
@@ -51,8 +54,6 @@ export interface ConfiguredProvider extends Readonly<Omit<Provider, "url">> {
 /** An entry of the marketplace whose targets name their providers. */
 export interface ConfiguredModel extends Readonly<Omit<Model, "targets">> {
   readonly targets: readonly ConfiguredTarget[];
-  /** The protocol to translate into where a provider does not speak the caller's. */
-  readonly via?: string;
 }
 
 export interface ConfiguredTarget {
@@ -61,6 +62,10 @@ export interface ConfiguredTarget {
   /** The vendor's name of the model. */
   readonly model: string;
   readonly weight: number;
+  /** The protocol to speak there, whatever the caller speaks. */
+  readonly via?: string;
+  /** The model's, with what the target says instead. */
+  readonly facts?: Facts;
 }
 
 export interface ConfiguredPlugin {

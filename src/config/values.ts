@@ -11,6 +11,8 @@ export interface Values {
   admin?: Address;
   /** Absolute SQLite file, or `:memory:`. */
   ledger?: string;
+  /** What envelopes are sealed with, where the file says. */
+  envelopes?: string;
   providers: Map<string, ProviderValues>;
   keys: Map<string, { hash?: string; off?: string }>;
 }
@@ -37,6 +39,7 @@ export class Reading {
   ) {
     this.listeners();
     this.store();
+    this.envelopes();
     for (const [name, entry] of entries(at(file, "providers")))
       this.values.providers.set(name, this.provider(name, entry));
     this.keys();
@@ -70,6 +73,14 @@ export class Reading {
     else if (/^postgres(ql)?:/.test(ledger))
       wrong("postgres is not available yet in this version; use sqlite:./data/gateway.db");
     else wrong("not a store for the ledger; write sqlite:FILE");
+  }
+
+  private envelopes(): void {
+    const path = ["envelopes", "key"];
+    const key = this.text(...path);
+    if (key === undefined) return;
+    if (key.length < SHORTEST_KEY) this.report({ path, message: `a key has ${SHORTEST_KEY} characters or more` });
+    this.values.envelopes = key;
   }
 
   private provider(name: string, entry: Tree): ProviderValues {

@@ -20,6 +20,8 @@ const END = new Frame("end", Buffer.alloc(0));
  */
 export class Flow implements Sink {
   readonly state: StreamState;
+  /** A stage keeps the state, because the client's frames are not the upstream's. */
+  private readonly kept: boolean;
   private readonly splitter: SseSplitter | ArraySplitter | undefined;
   private stalled: NodeJS.Timeout | undefined;
   private over = false;
@@ -32,10 +34,12 @@ export class Flow implements Sink {
     private readonly outlet: Outlet,
     private readonly settle: { done(): void; fail(error: unknown): void },
   ) {
-    const { framing } = upstream.head;
+    const { translated } = upstream.head;
+    const { framing } = translated ?? upstream.head;
     this.splitter = framing === "sse" ? new SseSplitter() : framing === "array" ? new ArraySplitter() : undefined;
-    this.state = { operation: exchange.operation, frames: 0, first: undefined, last: undefined };
-    if (this.splitter) exchange.push = (bytes) => this.write([bytes]);
+    this.kept = translated !== undefined;
+    this.state = translated?.state ?? { operation: exchange.operation, frames: 0, first: undefined, last: undefined };
+    if (upstream.head.framing) exchange.push = (bytes) => this.write([bytes]);
     this.stay = exchange.onAbort(() => this.fail(new GatewayError("client_gone")));
   }
 
@@ -86,9 +90,11 @@ export class Flow implements Sink {
   private split(chunk: Buffer, splitter: SseSplitter | ArraySplitter): readonly Buffer[] {
     const frames = splitter.push(chunk);
     if (frames.length === 0) return [];
-    this.state.first ??= frames[0]?.bytes;
-    this.state.last = frames.at(-1);
-    this.state.frames += frames.length;
+    if (!this.kept) {
+      this.state.first ??= frames[0]?.bytes;
+      this.state.last = frames.at(-1);
+      this.state.frames += frames.length;
+    }
     const out = this.pass(frames);
     // The usual chunk is one event, and its frame already is the chunk.
     if (frames.length === 1) return out;
@@ -101,7 +107,13 @@ export class Flow implements Sink {
   /** What is left of some frames behind the last stage. */
   private pass(frames: readonly Frame[]): Buffer[] {
     const out: Buffer[] = [];
-    for (const frame of frames) this.climb(frame, 0, out);
+    try {
+      for (const frame of frames) this.climb(frame, 0, out);
+    } catch (thrown) {
+      // What stands before the failure is whole, and of use.
+      this.write(out);
+      throw thrown;
+    }
     return out;
   }
 

@@ -16,6 +16,8 @@ export interface Mount {
   as?: string;
   /** The plugin that serves it. */
   serve?: Plugin;
+  /** Refuses what a translation would drop. */
+  strict?: boolean;
 }
 
 /** Where a request goes. */
@@ -25,6 +27,7 @@ export interface Destination {
   operation: Operation;
   pathModel?: string;
   serve?: Plugin;
+  strict?: boolean;
   /** The path in the form that is served, and what was changed in it, for a notice. */
   path: string;
   notice?: string;
@@ -107,14 +110,14 @@ export class Paths {
 
   private look(method: string, path: string, query: Query, headers: HeaderList): Destination | undefined {
     const asked = method === "HEAD" ? "GET" : method;
-    for (const { pattern, protocol, chain, serve, as = pattern } of this.mountsOf(path)) {
+    for (const { pattern, protocol, chain, serve, as = pattern, strict = false } of this.mountsOf(path)) {
       if (serve && asked === "GET")
         return { chain, protocol: this.dialect(path, headers), operation: SERVED, serve, path };
       const rest = pattern.endsWith("*") ? path.slice(pattern.length - 1) : "";
       const located = asked === "POST" ? protocol?.locate(as, rest, query) : undefined;
       if (!protocol || !located) continue;
       const { operation, model } = located;
-      return { chain, protocol, operation, path, ...(model === undefined ? {} : { pathModel: model }) };
+      return { chain, protocol, operation, path, strict, ...(model === undefined ? {} : { pathModel: model }) };
     }
     for (const { pattern, protocol, chain } of this.keeping) {
       if (!protocol || !path.startsWith(`${pattern}/`)) continue;

@@ -134,15 +134,30 @@ const idLines = (protocol: Protocol, id: string): string[] => [
   ...(protocol.idHeaders ?? []).flatMap((name) => [name, id]),
 ];
 
-const noticeLines = (exchange: Exchange): string[] =>
-  exchange.notices.flatMap((notice) => ["gateway-notice", headerSafe(notice)]);
+function noticeLines({ notices, dropped }: Exchange): string[] {
+  const lines = notices.flatMap((notice) => ["gateway-notice", headerSafe(notice)]);
+  if (dropped.length > 0) lines.push("gateway-dropped", headerSafe(listed(dropped)));
+  return lines;
+}
+
+/** Characters of a list in a header; what follows is counted. */
+const LIST = 2048;
+
+function listed(paths: readonly string[]): string {
+  let text = "";
+  for (const [i, path] of paths.entries()) {
+    if (text.length + path.length > LIST) return `${text}${text === "" ? "" : ", "}+${paths.length - i}`;
+    text += text === "" ? path : `, ${path}`;
+  }
+  return text;
+}
 
 /** What every answer carries besides its own head. */
 function addOwn(lines: string[], exchange: Exchange): void {
-  const { id, protocol, notices } = exchange;
+  const { id, protocol, notices, dropped } = exchange;
   lines.push("x-request-id", id);
   if (protocol.idHeaders) for (const name of protocol.idHeaders) lines.push(name, id);
-  if (notices.length > 0) lines.push(...noticeLines(exchange));
+  if (notices.length > 0 || dropped.length > 0) lines.push(...noticeLines(exchange));
 }
 
 /** Header values are one line of printable ASCII. */

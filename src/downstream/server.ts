@@ -144,6 +144,7 @@ export class Downstream {
         headers,
         protocol: destination.protocol,
         operation: destination.operation,
+        strict: destination.strict ?? false,
         pathModel: destination.pathModel,
       });
       if (destination.notice) exchange.notices.push(destination.notice);

@@ -1,10 +1,12 @@
 import type { Chain } from "../chain.ts";
-import { GatewayError } from "../errors.ts";
+import { faultOf } from "../demo-script.ts";
+import { type ErrorCode, GatewayError } from "../errors.ts";
 import type { Attempt, Exchange, Head, Provider, Target } from "../exchange.ts";
-import type { Protocol } from "../protocol.ts";
+import type { Operation, Protocol } from "../protocol.ts";
 import { HeaderList } from "../wire/headers.ts";
 import { splice, splicedLength } from "../wire/splice.ts";
 import type { Forward, Outgoing, Upstream } from "./forward.ts";
+import { Held } from "./held.ts";
 
 /** Request headers of every protocol that go upstream. */
 const FORWARDED = ["content-type", "accept", "accept-language", "user-agent"];
@@ -31,6 +33,9 @@ export interface Reached {
   destroy(): void;
 }
 
+/** Errors of an attempt in which no provider has done anything for the request. */
+const NEXT: ReadonlySet<ErrorCode> = new Set(["upstream_unreachable", "not_translatable"]);
+
 /** Names of headers that are remembered for a protocol; a client can make up any number. */
 const REMEMBERED = 500;
 
@@ -43,7 +48,8 @@ export class Upstreams {
 
   /**
    * The first answer that is not a reason to try the next target; the last target's answer whatever it is. A target is
-   * passed over when it cannot be reached, or says 429 or 5xx, as long as no byte has gone to the client.
+   * passed over when it cannot be reached or its protocol cannot say what is asked, or when it says 429 or 5xx, as long as
+   * no byte has gone to the client.
    * @throws GatewayError of the last attempt.
    */
   async reach(exchange: Exchange, chain: Chain): Promise<Reached> {
@@ -53,15 +59,15 @@ export class Upstreams {
       const last = i === targets.length - 1 || exchange.form?.rest !== undefined;
       const attempt = this.begin(exchange, targets[i] as Target);
       exchange.attempts.push(attempt);
-      await chain.send(exchange, attempt);
       try {
+        await chain.send(exchange, attempt);
         const upstream = await this.forward.send(outgoing(exchange, attempt), exchange);
         attempt.status = upstream.status;
         if (!last && (upstream.status === 429 || upstream.status >= 500)) upstream.destroy();
         else return this.reached(upstream, exchange, attempt);
       } catch (thrown) {
         attempt.error = GatewayError.from(thrown);
-        if (last || attempt.error.code !== "upstream_unreachable") throw attempt.error;
+        if (last || !NEXT.has(attempt.error.code)) throw unserved(exchange) ?? attempt.error;
       }
     }
   }
@@ -73,14 +79,13 @@ export class Upstreams {
   /** An attempt before any plugin has seen it: the same protocol, the client's words, headers that may go on. */
   private begin(exchange: Exchange, target: Target): Attempt {
     const { protocol, operation } = exchange;
-    const query = exchange.query.toString();
     const headers = exchange.headers.filter(this.upward(protocol, target.provider).passes);
     for (const [name, value] of protocol.defaults ?? []) if (!headers.has(name)) headers.append(name, value);
     return {
       target,
       protocol,
       method: operation.method,
-      path: `${base(target.provider.url, protocol)}${operation.upstream(target.model)}${query === "" ? "" : `?${query}`}`,
+      path: pathOf(target, protocol, operation, exchange.query.toString()),
       headers,
       edits: [],
       startedAt: exchange.elapsed,
@@ -113,16 +118,22 @@ export class Upstreams {
     if (requestId !== undefined) attempt.requestId = requestId;
     const headers = received.filter(this.downward(attempt.protocol).passes);
     if (FINAL.has(status) && !headers.has("x-should-retry")) headers.append("x-should-retry", "false");
-    const framing = framingOf(status, headers.get("content-type"), exchange);
+    const framing = framingOf(status, headers.get("content-type"), attempt.operation ?? exchange.operation);
     if (framing) headers.delete("content-length");
     exchange.streaming = framing !== undefined;
+    const held = new Held(upstream);
     return {
-      head: { status, headers, framing },
-      read: (sink) => upstream.read(sink),
-      resume: () => upstream.resume(),
-      destroy: () => upstream.destroy(),
+      head: { status, headers, framing, whole: held.whole },
+      read: (sink) => held.read(sink),
+      resume: () => held.resume(),
+      destroy: () => held.destroy(),
     };
   }
+}
+
+/** Path and query of an operation below a target's origin. @param query without `?`; empty: none. */
+export function pathOf({ provider, model }: Target, protocol: Protocol, operation: Operation, query = ""): string {
+  return `${base(provider.url, protocol)}${operation.upstream(model)}${query === "" ? "" : `?${query}`}`;
 }
 
 /** The address's path; a bare origin gets the protocol's usual version segment. */
@@ -146,30 +157,44 @@ class Gate {
   };
 }
 
+/** A refusal of the last target tells nothing of the first one, whose failure is why it was asked. */
+function unserved({ attempts }: Exchange): GatewayError | undefined {
+  const last = attempts.at(-1)?.error;
+  const { status } = attempts.findLast((attempt) => attempt.status !== undefined) ?? {};
+  if (last?.code !== "not_translatable" || status === undefined) return undefined;
+  const { kind } = faultOf(status, "");
+  const message = `The provider answered ${status}, and another one cannot take the request: ${last.message}`;
+  return new GatewayError("upstream_failed", { status, kind, message });
+}
+
 function outgoing(exchange: Exchange, attempt: Attempt): Outgoing {
   const { body, form } = exchange;
-  const { provider } = attempt.target;
+  if (attempt.body) return { ...sent(attempt), body: [attempt.body], length: attempt.body.length };
   const edits = attempt.edits.length === 0 ? exchange.edits : [...exchange.edits, ...attempt.edits];
   const pieces = edits.length === 0 ? body.pieces : splice(body.pieces, edits);
   return {
-    origin: provider.url,
-    method: attempt.method,
-    path: attempt.path,
-    headers: attempt.headers.lines,
+    ...sent(attempt),
     body: form?.rest ? followed(pieces, form.rest) : pieces,
     length: form?.rest ? form.length && splicedLength(form.length, edits) : splicedLength(body.length, edits),
-    credentialId: provider.name,
-    timeouts: provider.timeouts,
   };
 }
+
+const sent = ({ target: { provider }, method, path, headers }: Attempt) => ({
+  origin: provider.url,
+  method,
+  path,
+  headers: headers.lines,
+  credentialId: provider.name,
+  timeouts: provider.timeouts,
+});
 
 async function* followed(pieces: readonly Buffer[], rest: AsyncIterable<Buffer>): AsyncGenerator<Buffer> {
   yield* pieces;
   yield* rest;
 }
 
-function framingOf(status: number, type: string | undefined, exchange: Exchange): Head["framing"] {
+function framingOf(status: number, type: string | undefined, operation: Operation): Head["framing"] {
   if (type?.startsWith("text/event-stream")) return "sse";
-  const array = exchange.operation.framing === "array" && exchange.operation.streams === true;
+  const array = operation.framing === "array" && operation.streams === true;
   return array && status === 200 && type?.startsWith("application/json") ? "array" : undefined;
 }

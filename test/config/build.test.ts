@@ -38,6 +38,35 @@ t.test("a target is split at its first colon and weighs 1", async (t) => {
   ]);
 });
 
+t.test("a target has the facts and the protocol of its model, except where it says otherwise", async (t) => {
+  const { models } = await load(
+    t,
+    `providers: { demo: { url: "demo:" } }
+models:
+  m:
+    via: gemini
+    facts: { sampling: false, thinking: adaptive, prefill: false }
+    targets: [demo:a, { to: demo:b, via: openai-chat, facts: { thinking: level, system_in_place: true } }]
+`,
+  );
+  t.same(models[0]?.targets, [
+    {
+      provider: "demo",
+      model: "a",
+      weight: 1,
+      via: "gemini",
+      facts: { sampling: false, thinking: "adaptive", prefill: false },
+    },
+    {
+      provider: "demo",
+      model: "b",
+      weight: 1,
+      via: "openai-chat",
+      facts: { sampling: false, thinking: "level", prefill: false, system_in_place: true },
+    },
+  ]);
+});
+
 t.test("a model keeps what is said of it, and its id is its name otherwise", async (t) => {
   const yaml = `providers: { demo: { url: "demo:" } }
 models:
@@ -67,9 +96,8 @@ models:
       output: 128_000,
       can: ["tools", "vision"],
       price: { input: 0.25, cached: 0.025, cache_write: 0.3, output: 2, request: 0.01, image: 0.04 },
-      targets: [{ provider: "demo", model: "echo", weight: 1 }],
+      targets: [{ provider: "demo", model: "echo", weight: 1, via: "gemini", facts: { output: 128_000 } }],
       fallback: ["least"],
-      via: "gemini",
     },
     {
       id: "least",

@@ -54,12 +54,13 @@ t.test("fallbacks and the models of keys are models of this file", async (t) => 
 t.test("protocols and chains exist wherever they are named", async (t) => {
   const file = {
     providers: { one: { url: "https://x", speaks: ["chta"] }, two: { url: "https://x", protocol: "mesages" } },
-    models: { a: { via: "caht" } },
+    models: { a: { via: "caht", targets: [{ to: "one:x", via: "mesages" }] } },
     paths: { "/x": { protocol: "chatt", use: "lmm" } },
   };
   t.same(said(file), [
     'providers.one.speaks.0 unknown protocol "chta", did you mean "chat"?',
     'providers.two.protocol unknown protocol "mesages", did you mean "messages"?',
+    'models.a.targets.0.via unknown protocol "mesages", did you mean "messages"?',
     'models.a.via unknown protocol "caht", did you mean "chat"?',
     'paths./x.protocol unknown protocol "chatt", did you mean "chat"?',
     'paths./x.use unknown chain "lmm", did you mean "llm"?',

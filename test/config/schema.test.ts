@@ -49,6 +49,7 @@ t.test("only providers and models are needed", async (t) => {
     limits: {},
     keys: {},
     store: { ledger: "sqlite:./data/gateway.db", limits: "memory" },
+    envelopes: {},
     body: { limit: 32 * 2 ** 20, idle: 30_000 },
     drain: 600_000,
     log: { level: "info" },

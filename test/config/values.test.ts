@@ -159,3 +159,15 @@ t.test("values of any other shape are passed over", async (t) => {
   for (const odd of [null, 5, "x", [], { a: null }, { a: 5 }, { a: { url: 5, credential: [], key: 5, hash: null } }])
     t.same(read({ listen: [], store: odd, providers: odd, keys: odd }).said, []);
 });
+
+t.test("the key of envelopes is put in, and is none that can be guessed", async (t) => {
+  t.equal(
+    read({ envelopes: { key: "$SEAL" } }, { SEAL: "0123456789abcdefghij" }).values.envelopes,
+    "0123456789abcdefghij",
+  );
+  t.equal(read({}).values.envelopes, undefined);
+  t.same(read({ envelopes: { key: "$SEAL" } }, { SEAL: "short" }).said, [
+    "error envelopes.key a key has 20 characters or more",
+  ]);
+  t.match(read({ envelopes: { key: "$SEAL" } }).said, [/^error envelopes.key SEAL is not set/]);
+});

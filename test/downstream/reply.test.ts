@@ -15,6 +15,8 @@ export default class Refusing {
   access(exchange: Exchange) {
     const note = exchange.query.get("note");
     if (note) exchange.notices.push(note);
+    const dropped = Number(exchange.query.get("dropped") ?? 0);
+    for (let i = 0; i < dropped; i++) exchange.dropped.push("messages." + i + ".näme");
     const code = exchange.query.get("code") as ErrorCode | null;
     const after = exchange.query.get("after");
     if (code) throw new GatewayError(code, after === null ? {} : { retryAfter: Number(after) });
@@ -92,6 +94,19 @@ t.test("notices are told with answers and refusals, as one line of plain text", 
     t.equal(headers.get("gateway-notice"), "an ?pple??x-evil: 1");
     t.equal(headers.get("x-evil"), null);
   }
+});
+
+t.test("what was left out is listed with answers and refusals, and a long list is counted", async (t) => {
+  const running = await refusing(t);
+  for (const query of ["?code=no_target&dropped=2", "?x=1&dropped=2"])
+    t.equal(
+      (await ask(running, `/v1/messages${query}`)).headers.get("gateway-dropped"),
+      "messages.0.n?me, messages.1.n?me",
+    );
+  const long = (await ask(running, "/v1/messages?dropped=500")).headers.get("gateway-dropped") ?? "";
+  t.ok(long.length < 2200, `${long.length}`);
+  const listed = long.split(", ");
+  t.equal(listed.at(-1), `+${500 - (listed.length - 1)}`);
 });
 
 t.test("a client that still sends its body gets the refusal, and its connection goes on", async (t) => {

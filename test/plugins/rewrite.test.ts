@@ -55,26 +55,41 @@ t.test("a model that no provider speaks this protocol for is a 400 that names th
     t,
     'providers: { up: { url: "http://127.0.0.1:9/v1", speaks: [openai-chat] } }\nmodels: { m: { targets: [up:x] } }\n',
   );
-  const response = await fetch(`${url}/v1/messages`, { method: "POST", headers: asking(), body: '{"model":"m"}' });
+  const response = await fetch(`${url}/v1/embeddings`, { method: "POST", headers: asking(), body: '{"model":"m"}' });
   t.equal(response.status, 400);
   t.match(await response.json(), {
-    type: "error",
-    error: { type: "invalid_request_error", message: /anthropic-messages.*speak openai-chat/s },
+    error: { type: "invalid_request_error", message: /openai-embeddings.*speak openai-chat/s, code: "not_served" },
   });
 });
 
 t.test("a page of a proxy in between becomes an error of the client's protocol, with its status", async (t) => {
+  let status = 502;
   const upstream = await httpUpstream((_, reply) =>
-    reply.writeHead(502, { "content-type": "text/html" }).end("<html>Bad gateway</html>"),
+    reply.writeHead(status, { "content-type": "text/html", "retry-after": "9" }).end("<html>Sorry</html>"),
   );
   t.teardown(() => upstream.close());
   const { url } = await startGateway(
     t,
     `providers: { up: { url: "${upstream.origin.origin}/v1", speaks: [anthropic-messages] } }\nmodels: { m: { targets: [up:x] } }\n`,
   );
-  const response = await fetch(`${url}/v1/messages`, { method: "POST", headers: asking(), body: '{"model":"m"}' });
-  t.equal(response.status, 502);
-  t.match(await response.json(), { type: "error", error: { type: "api_error" } });
+  const ask = () => fetch(`${url}/v1/messages`, { method: "POST", headers: asking(), body: '{"model":"m"}' });
+  for (const [told, type] of [
+    [502, "api_error"],
+    [529, "overloaded_error"],
+    [429, "rate_limit_error"],
+  ] as const) {
+    status = told;
+    const response = await ask();
+    t.equal(response.status, told);
+    t.equal(response.headers.get("retry-after"), "9");
+    t.match(await response.json(), { type: "error", error: { type } });
+  }
+  status = 200;
+  const page = await ask();
+  t.equal(page.status, 502);
+  t.match(await page.json(), { error: { type: "api_error", message: /web page.*url in gateway\.yaml/ } });
+  status = 404;
+  t.equal(await (await ask()).text(), "<html>Sorry</html>", "another refusal passes as it is");
 });
 
 t.test("a form streams through with only its model changed", async (t) => {

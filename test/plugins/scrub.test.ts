@@ -4,8 +4,10 @@ import Scrub from "../../plugins/scrub.ts";
 import { buildPlugin, generationContainer, processContainer } from "../../src/container.ts";
 import { GatewayError } from "../../src/errors.ts";
 import { Marketplace } from "../../src/marketplace.ts";
+import { Protocols } from "../../src/protocols.ts";
 import type { Keys } from "../../src/store/keys.ts";
 import type { Ledger } from "../../src/store/ledger.ts";
+import { Envelopes } from "../../src/translation/envelope.ts";
 import { shared } from "../support/shared.ts";
 import { type Asked, bodyOf, exchange, Kept, model, pass, recorded, scrub } from "./scrub/support.ts";
 
@@ -306,6 +308,8 @@ t.test("the container builds it with its parts", async (t) => {
     keys: {} as Keys,
     ledger: {} as Ledger,
     marketplace: new Marketplace([model("fast")]),
+    protocols: new Protocols([]),
+    envelopes: new Envelopes(),
   });
   const plugin = buildPlugin(parent, Scrub, Scrub.options.parse({})) as Scrub;
   const passed = pass(plugin, exchange({ asked: "openrouter/fast", body: '{"route":"x"}' }));

@@ -1,0 +1,40 @@
+import {
+  type Body,
+  clientSide,
+  type Exchange,
+  type Protocols,
+  type Target,
+  type Translated,
+  translates,
+} from "model-gateway";
+
+/**
+ * The protocol to speak with a target: what gateway.yaml says with `via`; a better one for this request that the provider
+ * speaks; the client's own; else the first one of the provider's that can be translated. Undefined: there is none.
+ * "own" is the client's, whose bytes pass.
+ */
+export function choose(exchange: Exchange, target: Target, protocols: Protocols): Translated | "own" | undefined {
+  const { protocol, operation } = exchange;
+  const { provider, via } = target;
+  const { better } = protocol;
+  const own = provider.speaks.includes(protocol.name) ? "own" : undefined;
+  if (own && ((via === undefined && !better) || via === protocol.name)) return own;
+  if (!clientSide(protocol) || operation.task === undefined) return own;
+  const other = (name: string | undefined): Translated | undefined => {
+    const found = name === undefined || !provider.speaks.includes(name) ? undefined : protocols.find(name);
+    if (!found || found === protocol || !translates(found)) return undefined;
+    return operation.task === "count" && !found.translation.count ? undefined : found;
+  };
+  const wanted =
+    other(via) ??
+    (better && other(better.protocol) && better.wants(members(exchange.body)) ? other(better.protocol) : undefined);
+  return wanted ?? own ?? provider.speaks.map(other).find((found) => found !== undefined);
+}
+
+/** A body's top-level members, each parsed when it is looked at: most requests are judged by one or two of them. */
+function members(body: Body): Record<string, unknown> {
+  const all: Record<string, unknown> = {};
+  for (const { name } of body.scan?.members ?? [])
+    Object.defineProperty(all, name, { get: () => body.value(name), enumerable: true, configurable: true });
+  return all;
+}

@@ -1,0 +1,270 @@
+import {
+  type Attempt,
+  Body,
+  type Conversation,
+  type Crossing,
+  type Envelopes,
+  type Exchange,
+  estimate,
+  Frame,
+  Framing,
+  type Head,
+  HeaderList,
+  type Provider,
+  pathOf,
+  type Received,
+  readRequest,
+  refusal,
+  type Stage,
+  StreamTranslator,
+  scan,
+  splice,
+  type Target,
+  type Translated,
+  translates,
+  type Wish,
+  type WrittenRequest,
+  wholeEvents,
+  wholeStream,
+  wholeText,
+  withoutForeign,
+  writeRequest,
+} from "model-gateway";
+
+/** Bytes of an answer that is translated as a whole, and of one that is an error. */
+const LARGEST = 64 * 1024 * 1024;
+const LARGEST_ERROR = 1024 * 1024;
+/** How providers answer that do not know how to count. */
+const UNCOUNTED = new Set([404, 405, 501]);
+/** Client headers that say nothing of a protocol. */
+const NEUTRAL = new Set(["accept-language", "user-agent"]);
+/** Kinds of things left unsaid that the log tells. */
+const UNSAID = 20;
+
+/** One exchange's way through other protocols: its request read once, written for each target that needs it. */
+export class Passage {
+  private asked: Conversation | undefined;
+  private json: string | undefined;
+  private written: WrittenRequest | undefined;
+
+  /**
+   * @param targets those that do not get the client's own bytes
+   * @param foreign whether the request may carry what providers of other protocols made
+   */
+  constructor(
+    private readonly exchange: Exchange,
+    private readonly targets: ReadonlyMap<Target, Translated>,
+    private readonly envelopes: Envelopes,
+    private readonly foreign = false,
+  ) {}
+
+  /** The protocol to translate into for a target; undefined where the client's own bytes pass. */
+  to(target: Target): Translated | undefined {
+    return this.targets.get(target);
+  }
+
+  /** The request's JSON text with the changes that hold for every attempt. */
+  get text(): string {
+    const { body, edits } = this.exchange;
+    this.json ??= edits.length === 0 ? body.bytes().toString() : Buffer.concat(splice(body.pieces, edits)).toString();
+    return this.json;
+  }
+
+  /** What the client asks. @throws GatewayError `invalid_field` */
+  get conversation(): Conversation {
+    this.asked ??= readRequest(this.received, this.envelopes);
+    return this.asked;
+  }
+
+  /** The client's body without what providers of other protocols made; undefined where there is nothing of that. */
+  cleaned({ target }: Attempt): Body | undefined {
+    const { notices, protocol } = this.exchange;
+    if (!this.foreign || !translates(protocol)) return undefined;
+    const to = { protocol, account: target.provider.name, model: target.model };
+    const text = withoutForeign(this.received, this.envelopes, to, (note) => {
+      if (!notices.includes(note)) notices.push(note);
+    });
+    const bytes = Buffer.from(text);
+    return new Body([bytes], scan(bytes));
+  }
+
+  private get received(): Received {
+    const { protocol, operation, headers, query, caller } = this.exchange;
+    const { streaming, text } = this;
+    return { protocol, operation, streaming, text, headers, query, caller: caller?.id ?? "" };
+  }
+
+  /** Writes an attempt in its target's words. @throws GatewayError `invalid_field`, `not_translatable` */
+  send(attempt: Attempt, to: Translated): void {
+    const { exchange } = this;
+    const { provider, model, facts = {} } = attempt.target;
+    const strict = exchange.strict || /^(?:1|true)$/i.test(exchange.headers.get("gateway-strict") ?? "");
+    const target = { protocol: to, account: provider.name, model, facts };
+    this.written = writeRequest(this.conversation, target, strict);
+    const { encoded } = this.written;
+    attempt.protocol = to;
+    attempt.operation = encoded.operation;
+    attempt.method = encoded.operation.method;
+    attempt.path = pathOf(attempt.target, to, encoded.operation, encoded.query);
+    attempt.headers = headersOf(exchange, provider, to, encoded.headers ?? [], this.streaming);
+    attempt.body = Buffer.from(encoded.body);
+  }
+
+  /** Turns the target's answer into the client's. @throws GatewayError what the provider reports, or what is wrong with it. */
+  async receive(attempt: Attempt, head: Head): Promise<Stage> {
+    const { exchange } = this;
+    const { losses } = this.written as WrittenRequest;
+    exchange.dropped.push(...losses.dropped);
+    exchange.notices.push(...losses.notices);
+    if (head.status >= 300) {
+      if (this.conversation.task === "count" && UNCOUNTED.has(head.status)) return this.estimated(head);
+      throw await this.failure(attempt, head);
+    }
+    const { framing } = head;
+    const crossing = this.crossing(attempt);
+    if (framing && this.streaming) {
+      const translator = new StreamTranslator(crossing);
+      this.streams(head, translator.framing);
+      return translator.stage;
+    }
+    const bytes = await whole(head, LARGEST);
+    try {
+      return this.conversation.task === "count"
+        ? this.counted(attempt, head, bytes)
+        : this.whole(crossing, head, bytes);
+    } catch (thrown) {
+      // The provider has done the work, and bills it.
+      if (!framing) exchange.usage = usageOf(attempt, bytes);
+      throw thrown;
+    }
+  }
+
+  private whole(crossing: Crossing, head: Head, bytes: Buffer): Stage {
+    const { framing } = head;
+    const events = wholeEvents(crossing, bytes, framing);
+    if (!this.streaming) return this.answers(head, wholeText(crossing, events));
+    const target = new Framing(this.exchange.operation);
+    const frames = wholeStream(crossing, events, target);
+    this.streams(head, target);
+    return (frame) => (frame.kind === "end" ? [...frames, frame] : []);
+  }
+
+  private counted(attempt: Attempt, head: Head, bytes: Buffer): Stage {
+    const counting = this.to(attempt.target)?.translation.count;
+    const total = counting?.decode(bytes.toString()) ?? 0;
+    return this.answers(head, this.told(total));
+  }
+
+  /** Not every provider that speaks a protocol counts in it. */
+  private estimated(head: Head): Stage {
+    const { body, headers } = this.estimate();
+    const stage = this.answers(head, body);
+    for (const [name, value] of Object.entries(headers)) head.headers.set(name, value);
+    head.status = 200;
+    return stage;
+  }
+
+  /** A count of the request's tokens that says it is an estimate. */
+  estimate(): { body: string; headers: Record<string, string> } {
+    const total = estimate(this.conversation, this.text);
+    return { body: this.told(total), headers: { "gateway-estimate": "input_tokens" } };
+  }
+
+  private told(total: number): string {
+    return this.exchange.protocol.translation?.count?.encode(total) ?? "{}";
+  }
+
+  /** The head of a whole answer, and the stage that puts its text in place of the upstream's bytes. */
+  private answers(head: Head, text: string): Stage {
+    const bytes = Buffer.from(text);
+    const { framing } = head;
+    const state = new Framing(this.exchange.operation).state;
+    head.headers = own("application/json").set("content-length", String(bytes.length));
+    head.framing = undefined;
+    head.translated = { framing, state };
+    this.exchange.streaming = false;
+    return (frame) => (frame.kind === "end" ? [new Frame("piece", bytes), frame] : []);
+  }
+
+  private streams(head: Head, { type, state }: Framing): void {
+    const { framing } = head;
+    head.headers = own(type);
+    head.framing = this.exchange.operation.framing;
+    head.translated = { framing, state };
+    this.exchange.streaming = true;
+  }
+
+  private async failure(attempt: Attempt, head: Head): Promise<Error> {
+    const { status, headers } = head;
+    // An error whose text breaks off is still that error.
+    const text = await whole(head, LARGEST_ERROR).then(String, () => "");
+    const fault = (this.to(attempt.target) as Translated).translation.answer.failure(status, headers, text);
+    return refusal(fault, headers, this.exchange.protocol.overloaded);
+  }
+
+  private get streaming(): boolean {
+    const { operation, body } = this.exchange;
+    return operation.streams === "asked" ? body.member("stream")?.kind === "true" : operation.streams;
+  }
+
+  private crossing({ target }: Attempt): Crossing {
+    const { exchange } = this;
+    return {
+      from: this.to(target) as Translated,
+      to: exchange.protocol,
+      operation: exchange.operation,
+      source: { account: target.provider.name, model: target.model },
+      names: (this.written as WrittenRequest).names,
+      wish: this.wish(),
+    };
+  }
+
+  private wish(): Wish {
+    const { exchange, envelopes, conversation } = this;
+    const caller = exchange.caller?.id ?? "";
+    return {
+      model: exchange.asked ?? "",
+      id: exchange.id,
+      created: Math.floor(exchange.time / 1000),
+      asked: conversation,
+      get request() {
+        return exchange.body.json() as Record<string, unknown>;
+      },
+      seal: (opaque) => envelopes.seal(opaque),
+      remember: (callId, opaque) => envelopes.remember(caller, callId, opaque),
+      lose: (path) => {
+        if (exchange.unsaid.length < UNSAID && !exchange.unsaid.includes(path)) exchange.unsaid.push(path);
+      },
+    };
+  }
+}
+
+const own = (type: string): HeaderList => new HeaderList(["content-type", type]);
+
+const whole = ({ whole }: Head, limit: number): Promise<Buffer> => whole?.(limit) ?? Promise.resolve(Buffer.alloc(0));
+
+/** Headers in the target's protocol: of the client's only those that are nobody's, and what the operator lets through. */
+function headersOf(
+  { headers }: Exchange,
+  { forward }: Provider,
+  to: Translated,
+  encoded: readonly (readonly [name: string, value: string])[],
+  streaming: boolean,
+): HeaderList {
+  const passes = (name: string) =>
+    forward.some((each) => (each.endsWith("*") ? name.startsWith(each.slice(0, -1)) : name === each));
+  const sent = headers.filter((name) => NEUTRAL.has(name) || passes(name));
+  sent.set("content-type", "application/json");
+  sent.set("accept", streaming ? "text/event-stream" : "application/json");
+  for (const [name, value] of encoded) sent.set(name, value);
+  for (const [name, value] of to.defaults ?? []) if (!sent.has(name)) sent.append(name, value);
+  return sent;
+}
+
+function usageOf({ protocol }: Attempt, bytes: Buffer) {
+  try {
+    return protocol.usage(JSON.parse(bytes.toString()));
+  } catch {
+    return undefined;
+  }
+}

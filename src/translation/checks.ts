@@ -1,0 +1,37 @@
+import type { Conversation } from "../conversation.ts";
+import { GatewayError } from "../errors.ts";
+
+/**
+ * Each tool call has one result, and each result a call before it. No vendor takes anything else, and nothing is made up
+ * here to please them. Calls of the vendor's own tools are not looked at.
+ * @throws GatewayError `invalid_field` with the client's own path
+ */
+export function checkPairs({ turns }: Conversation): void {
+  /** Where a call without a result stands; undefined once it has one. */
+  const open = new Map<string, string | undefined>();
+  for (const { parts } of turns) {
+    for (const part of parts) {
+      if (part.kind === "tool_call") {
+        if (open.get(part.id) !== undefined) throw wrong(part.at, `The tool call id "${part.id}" occurs twice.`);
+        open.set(part.id, part.at);
+      } else if (part.kind === "tool_result") {
+        if (!open.has(part.callId))
+          throw wrong(
+            part.at,
+            `This is the result of the tool call "${part.callId}", which no assistant turn before it makes.`,
+          );
+        if (open.get(part.callId) === undefined)
+          throw wrong(part.at, `The tool call "${part.callId}" has a result already.`);
+        open.set(part.callId, undefined);
+      }
+    }
+  }
+  for (const [id, at] of open) if (at !== undefined) throw wrong(at, `The tool call "${id}" has no result.`);
+}
+
+const wrong = (param: string, message: string): GatewayError =>
+  new GatewayError("invalid_field", {
+    message: `${param}: ${message}`,
+    hint: "Send each call with its result, or neither.",
+    param,
+  });

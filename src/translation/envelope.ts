@@ -1,0 +1,171 @@
+import { createCipheriv, createDecipheriv, createHmac, randomBytes } from "node:crypto";
+import { GatewayError } from "../errors.ts";
+import type { Opaque } from "../events.ts";
+import { asObject, asText } from "../protocol-parts.ts";
+
+/** What every envelope starts with. */
+const MARK = "gw1.";
+/** The mark as it stands in JSON. */
+const QUOTED = Buffer.from(`"${MARK}`);
+/** Bytes that are searched in one way. */
+const WINDOW = 32 * 1024;
+/** Bytes that tell what sort of text a window holds. */
+const SAMPLE = 64;
+const NONCE = 12;
+const TAG = 16;
+/** Characters of an envelope. Signatures on pictures are the longest that vendors send. */
+const LONGEST = 16 * 1024 * 1024;
+/** Milliseconds that an envelope is kept for clients that lose it, how many are kept, and their characters in all. */
+const KEPT = { age: 3_600_000, count: 20_000, size: 64 * 1024 * 1024 };
+
+/** How an opaque string is packed: as the bytes that it is the base64 or base64url of, or as text. */
+const CODINGS = ["base64", "base64url", "utf8"] as const;
+
+interface Kept {
+  envelope: string;
+  since: number;
+}
+
+/**
+ * What only one provider can read, in a form that any client's protocol carries: sealed, so that a client can neither read
+ * which account it comes from nor send anything that we did not make. The same content gives the same envelope.
+ */
+export class Envelopes {
+  private readonly sealing: Buffer;
+  private readonly naming: Buffer;
+  /** By caller and call id; the oldest first. */
+  private readonly kept = new Map<string, Kept>();
+  private size = 0;
+
+  /** @param secret whoever has it can read and make envelopes; without one envelopes only last as long as the process. */
+  constructor(
+    secret: string | Buffer = randomBytes(32),
+    private readonly now: () => number = Date.now,
+  ) {
+    this.sealing = createHmac("sha256", secret).update("model-gateway envelope").digest();
+    this.naming = createHmac("sha256", secret).update("model-gateway nonce").digest();
+  }
+
+  /** A string of `A-Z a-z 0-9 . _ -`. @throws GatewayError `upstream_invalid` for content of many megabytes. */
+  seal(opaque: Opaque): string {
+    const plain = packed(opaque);
+    // A nonce made of the content can only occur twice for the same content.
+    const nonce = createHmac("sha256", this.naming).update(plain).digest().subarray(0, NONCE);
+    const cipher = createCipheriv("aes-256-gcm", this.sealing, nonce);
+    const sealed = Buffer.concat([nonce, cipher.update(plain), cipher.final(), cipher.getAuthTag()]);
+    const envelope = MARK + sealed.toString("base64url");
+    if (envelope.length > LONGEST)
+      throw new GatewayError("upstream_invalid", {
+        message: "The provider's opaque state is too large to be carried.",
+      });
+    return envelope;
+  }
+
+  /** True for a JSON text, in pieces, that may hold an envelope. */
+  among(pieces: readonly Buffer[]): boolean {
+    return pieces.some((piece, i) => holds(piece) || cut(piece, pieces[i + 1]));
+  }
+
+  /** True for strings that look like envelopes. */
+  sealed(text: string): boolean {
+    return text.startsWith(MARK);
+  }
+
+  /** @throws GatewayError `invalid_field` for what we did not make: forged, cut, or made with another secret. */
+  open(envelope: string): Opaque {
+    const text = envelope.slice(MARK.length);
+    if (!this.sealed(envelope) || envelope.length > LONGEST || !/^[\w-]+$/.test(text)) throw notOurs();
+    const bytes = Buffer.from(text, "base64url");
+    // Of the last character some bits may not count; only one spelling of an envelope is ours.
+    if (bytes.length <= NONCE + TAG || bytes.toString("base64url") !== text) throw notOurs();
+    try {
+      const decipher = createDecipheriv("aes-256-gcm", this.sealing, bytes.subarray(0, NONCE));
+      decipher.setAuthTag(bytes.subarray(-TAG));
+      return unpacked(Buffer.concat([decipher.update(bytes.subarray(NONCE, -TAG)), decipher.final()]));
+    } catch {
+      throw notOurs();
+    }
+  }
+
+  /** Keeps what belongs to a call of a caller, for an hour at most, for clients that strip what they do not know. */
+  remember(caller: string, callId: string, opaque: Opaque): void {
+    const key = keyOf(caller, callId);
+    this.forget(key);
+    const envelope = this.seal(opaque);
+    if (envelope.length > KEPT.size / 64) return;
+    this.kept.set(key, { envelope, since: this.now() });
+    this.size += envelope.length;
+    for (const [oldest, { since }] of this.kept) {
+      const fits = this.kept.size <= KEPT.count && this.size <= KEPT.size;
+      if (fits && since > this.now() - KEPT.age) break;
+      this.forget(oldest);
+    }
+  }
+
+  /** What was kept for a call of that caller. */
+  recall(caller: string, callId: string): Opaque | undefined {
+    const kept = this.kept.get(keyOf(caller, callId));
+    return kept && kept.since > this.now() - KEPT.age ? this.open(kept.envelope) : undefined;
+  }
+
+  private forget(key: string): void {
+    this.size -= this.kept.get(key)?.envelope.length ?? 0;
+    this.kept.delete(key);
+  }
+}
+
+/**
+ * Searching costs by how often the first byte occurs: quotes are many in JSON and few in the base64 of a picture, where
+ * letters are many. A few bytes tell which it is.
+ */
+function holds(piece: Buffer): boolean {
+  for (let at = 0; at < piece.length; at += WINDOW) {
+    const window = piece.subarray(Math.max(0, at - QUOTED.length), at + WINDOW);
+    const middle = window.length >> 1;
+    const letters = !/[^A-Za-z0-9+/=_-]/.test(window.toString("latin1", middle, middle + SAMPLE));
+    if (window.includes(letters ? QUOTED : QUOTED.subarray(1))) return true;
+  }
+  return false;
+}
+
+/** Whether the mark begins at the end of a piece. */
+function cut(piece: Buffer, next: Buffer | undefined): boolean {
+  const side = QUOTED.length - 1;
+  return next !== undefined && Buffer.concat([piece.subarray(-side), next.subarray(0, side)]).includes(QUOTED);
+}
+
+const keyOf = (caller: string, callId: string): string => `${caller} ${callId}`;
+
+const notOurs = (): GatewayError =>
+  new GatewayError("invalid_field", {
+    message: "The request carries opaque reasoning state that this gateway did not make, or that was changed.",
+    hint: "Send reasoning back as it came, or leave it out; the state of another gateway, or from before its key was changed, is of no use here.",
+  });
+
+/** The length of the head, the head as JSON, the data as bytes. */
+function packed({ protocol, account, model, kind, data, on, extra }: Opaque): Buffer {
+  const coding = CODINGS.findIndex((each) => Buffer.from(data, each).toString(each) === data);
+  const head = Buffer.from(
+    JSON.stringify([protocol, account ?? null, model ?? null, kind, coding < 0 ? data : coding, on ?? null, extra]),
+  );
+  const length = Buffer.alloc(4);
+  length.writeUInt32BE(head.length);
+  const body = Buffer.from(coding < 0 ? "" : data, CODINGS[coding] ?? "utf8");
+  return Buffer.concat([length, head, body]);
+}
+
+function unpacked(plain: Buffer): Opaque {
+  const end = 4 + plain.readUInt32BE();
+  const [protocol, account, model, kind, coding, on, extra] = JSON.parse(plain.toString("utf8", 4, end)) as unknown[];
+  const data = typeof coding === "number" ? plain.subarray(end).toString(CODINGS[coding]) : asText(coding);
+  const call = asText(asObject(on)?.["call"]);
+  return {
+    protocol: String(protocol),
+    kind: String(kind),
+    data: data ?? "",
+    ...(typeof account === "string" ? { account } : {}),
+    ...(typeof model === "string" ? { model } : {}),
+    ...(on === "text" ? { on } : call === undefined ? {} : { on: { call } }),
+    ...(extra === undefined || extra === null ? {} : { extra }),
+  };
+}

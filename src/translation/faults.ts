@@ -1,0 +1,65 @@
+import { type ErrorCode, GatewayError, REFUSALS } from "../errors.ts";
+import type { Fault } from "../protocol-parts.ts";
+import type { HeaderList } from "../wire/headers.ts";
+
+/** How providers say that a prompt does not fit. Clients shorten it and ask again when they recognise that. */
+const TOO_LONG =
+  /context_length_exceeded|prompt is too long|maximum context length|context window|input token count.{0,40}exceeds|exceeds the maximum number of (?:input )?tokens/i;
+/** Statuses after which asking the same again may help. */
+const PASSING = new Set([408, 409, 425, 429]);
+
+/**
+ * What a provider reports, as an error for a client of another protocol: status, kind and message stay. What it says of
+ * the gateway's own credential stays a 401, as between equal protocols (docs/decisions/0004), but in other words.
+ * @param headers of the answer that reports it, if it is one
+ * @param overloaded the status that the client's protocol has for an overloaded service
+ */
+export function refusal(fault: Fault, headers?: HeaderList, overloaded = 503): GatewayError {
+  const { code, kind, message, param } = fault;
+  if (fault.status < 500 && (TOO_LONG.test(code) || TOO_LONG.test(message))) return tooLong(message);
+  if (fault.status === 401 || kind === "authentication") return ours(message);
+  const status = kind === "overloaded" ? overloaded : fault.status;
+  const said = headers?.get("x-should-retry");
+  const retry = said === undefined ? status >= 500 || PASSING.has(status) : said === "true";
+  const retryAfter = headers === undefined ? fault.retryAfter : (waitOf(headers) ?? fault.retryAfter);
+  const own = OURS.has(code);
+  return new GatewayError(own ? (code as ErrorCode) : "upstream_refused", {
+    status,
+    kind,
+    message: message === "" ? `The provider answered ${fault.status}.` : message,
+    retry,
+    ...(own ? {} : { ownCode: code }),
+    ...(param === undefined ? {} : { param }),
+    ...(retryAfter === undefined ? {} : { retryAfter }),
+  });
+}
+
+/** Faults that decoders make themselves, in the gateway's own words. */
+const OURS: ReadonlySet<string> = new Set(Object.keys(REFUSALS).filter((code) => code.startsWith("upstream_")));
+
+/** In words that clients of every protocol look for. */
+function tooLong(message: string): GatewayError {
+  const told = /prompt is too long/i.test(message) ? message : `prompt is too long: ${message}`;
+  return new GatewayError("context_length_exceeded", { message: told });
+}
+
+const ours = (message: string): GatewayError =>
+  new GatewayError("upstream_refused", {
+    status: 401,
+    kind: "authentication",
+    message: "The provider does not accept the gateway's credential.",
+    hint: "This is not about the key of the client; the operator finds the reason in the log.",
+    retry: false,
+    // It may show a part of the credential, or whose it is.
+    cause: message,
+  });
+
+/** Seconds, from `retry-after-ms` or `retry-after` as a number or a date. */
+function waitOf(headers: HeaderList): number | undefined {
+  const ms = Number.parseFloat(headers.get("retry-after-ms") ?? "");
+  if (ms >= 0) return ms / 1000;
+  const after = headers.get("retry-after") ?? "";
+  if (/^\d+(?:\.\d+)?$/.test(after)) return Number(after);
+  const date = Date.parse(after);
+  return Number.isNaN(date) ? undefined : Math.max(0, (date - Date.now()) / 1000);
+}

@@ -1,0 +1,51 @@
+import type { Operation, StreamState } from "../protocol.ts";
+import type { Written } from "../translation.ts";
+import { Frame } from "../wire/frame.ts";
+
+/** Frames what an encoder writes: as server-sent events, or as the elements of one JSON array that is closed at the end. */
+export class Framing {
+  /** What the client has got. */
+  readonly state: StreamState;
+  private readonly array: boolean;
+
+  constructor(operation: Operation) {
+    this.array = operation.framing === "array";
+    this.state = { operation, frames: 0, first: undefined, last: undefined };
+  }
+
+  /** The content type of such a stream. */
+  get type(): string {
+    return this.array ? "application/json; charset=UTF-8" : "text/event-stream; charset=utf-8";
+  }
+
+  frames(written: readonly Written[]): Frame[] {
+    const frames: Frame[] = [];
+    for (const each of written) frames.push(this.frame(each));
+    return frames;
+  }
+
+  /** What ends the stream behind its last frame. */
+  close(): Frame[] {
+    return this.array ? [this.keep(new Frame("element", this.state.frames === 0 ? EMPTY : CLOSE))] : [];
+  }
+
+  private frame({ name, data }: Written): Frame {
+    if (this.array) {
+      const lead = this.state.frames === 0 ? "[" : ",\r\n";
+      return this.keep(new Frame("element", Buffer.from(lead + data)));
+    }
+    const line = name === undefined ? "" : `event: ${name}\n`;
+    return this.keep(new Frame("event", Buffer.from(`${line}data: ${data}\n\n`)));
+  }
+
+  private keep(frame: Frame): Frame {
+    const { state } = this;
+    state.first ??= frame.bytes;
+    state.last = frame;
+    state.frames++;
+    return frame;
+  }
+}
+
+const EMPTY = Buffer.from("[]");
+const CLOSE = Buffer.from("]");

@@ -1,0 +1,81 @@
+import type { Conversation, Part, Reasoning, ToolCall, Turn } from "../conversation.ts";
+import type { Opaque } from "../events.ts";
+
+/** What an envelope holds for reasoning that came without opaque state: only whose it is. */
+export const UNSIGNED = "unsigned";
+
+/** Who shall read a request. */
+export interface Reader {
+  protocol: string;
+  /** The provider account. */
+  account: string;
+}
+
+/**
+ * Puts opaque state back where it sat: an envelope that says it belongs on a call or a text came beside it, as a piece of
+ * reasoning of its own, because the client's protocol has no other place.
+ */
+export function place(conversation: Conversation): void {
+  const calls = new Map<string, ToolCall>();
+  for (const turn of conversation.turns)
+    for (const part of turn.parts) if (part.kind === "tool_call" && !calls.has(part.id)) calls.set(part.id, part);
+  const emptied = new Set<Turn>();
+  for (const [i, turn] of conversation.turns.entries()) {
+    const parts: Part[] = [];
+    for (const [j, part] of turn.parts.entries()) {
+      const opaque = part.kind === "reasoning" ? part.opaque : undefined;
+      if (opaque?.on === undefined) parts.push(part);
+      else if (typeof opaque.on === "object") putOn(calls.get(opaque.on.call), opaque);
+      else onText(turn.parts.slice(j + 1), conversation.turns[i + 1], part as Reasoning, parts);
+    }
+    if (parts.length === 0 && turn.parts.length > 0) emptied.add(turn);
+    turn.parts = parts;
+  }
+  conversation.turns = conversation.turns.filter((turn) => turn.parts.length > 0 || !emptied.has(turn));
+}
+
+const settled = ({ on: _, ...opaque }: Opaque): Opaque => opaque;
+
+/** A call that is not in the request any more takes its state with it. */
+function putOn(call: ToolCall | undefined, opaque: Opaque): void {
+  if (call) call.opaque ??= settled(opaque);
+}
+
+/** On the next text of the answer; where there is none it sat on a text without a word. */
+function onText(behind: readonly Part[], next: Turn | undefined, from: Reasoning, parts: Part[]): void {
+  const opaque = settled(from.opaque as Opaque);
+  const following = next?.role === "assistant" ? [...behind, ...next.parts] : behind;
+  // Another piece of state in between has a text of its own.
+  const at = following.findIndex(({ kind }) => kind === "text" || kind === "tool_call");
+  const text = following[at];
+  const between = following.slice(0, Math.max(0, at));
+  const taken = between.some((part) => part.kind === "reasoning" && part.opaque?.on === "text");
+  if (text?.kind === "text" && !taken && text.opaque === undefined) text.opaque = opaque;
+  else parts.push({ kind: "text", text: "", opaque, at: from.at });
+}
+
+const FOREIGN = "Reasoning that another provider made was left out of the request: only that one can read it.";
+
+/**
+ * The conversation as far as its reader can read it. Opaque state of another account or protocol goes, and reasoning goes
+ * with its state: its text is never sent as if the assistant had said it. Blocks and tools that only their own protocol
+ * understands go too; what the client said of them has been judged before.
+ * @param note told, once, that reasoning was left out
+ */
+export function readable(conversation: Conversation, reader: Reader, note: (text: string) => void): Conversation {
+  const reads = ({ protocol, account }: Opaque) =>
+    protocol === reader.protocol && (account === undefined || account === reader.account);
+  const turns = conversation.turns.flatMap((turn): Turn[] => {
+    const parts = turn.parts.flatMap((part): Part[] => {
+      if (part.kind === "foreign") return part.protocol === reader.protocol ? [part] : [];
+      if (!("opaque" in part) || part.opaque === undefined) return [part];
+      const { opaque, ...rest } = part;
+      if (reads(opaque)) return [opaque.kind === UNSIGNED ? (rest as Part) : part];
+      note(FOREIGN);
+      return part.kind === "reasoning" || (part.kind === "text" && part.text === "") ? [] : [rest as Part];
+    });
+    return parts.length === 0 && turn.parts.length > 0 ? [] : [{ ...turn, parts }];
+  });
+  const tools = conversation.tools.filter((tool) => tool.kind !== "server" || tool.protocol === reader.protocol);
+  return { ...conversation, turns, tools };
+}

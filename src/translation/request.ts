@@ -1,0 +1,180 @@
+import type { Conversation } from "../conversation.ts";
+import { GatewayError } from "../errors.ts";
+import type { Feature } from "../features.ts";
+import type { Operation, Protocol, QueryView } from "../protocol.ts";
+import type { Asked, ClientTranslation, Encoded, Facts, Terms, Translation } from "../translation.ts";
+import type { HeaderList } from "../wire/headers.ts";
+import { checkPairs } from "./checks.ts";
+import type { Envelopes } from "./envelope.ts";
+import { Losses } from "./losses.ts";
+import { ToolNames } from "./names.ts";
+import { offered } from "./offered.ts";
+import { place, readable } from "./placing.ts";
+
+/** A protocol that can be translated. */
+export type Translated = Protocol & { readonly translation: Translation };
+
+/** True where a protocol can be translated. */
+export const translates = (protocol: Protocol): protocol is Translated => protocol.translation !== undefined;
+
+/** How the clients of a protocol are served by providers of others; undefined: they are not. */
+export const clientSide = ({ translation, clientTranslation }: Protocol): ClientTranslation | undefined =>
+  translation ?? clientTranslation;
+
+/** The same for a protocol that is known to have one. @throws Error where it has none */
+export function clientHalf(protocol: Protocol): ClientTranslation {
+  const half = clientSide(protocol);
+  if (!half) throw new Error(`The protocol ${protocol.name} has no translation for its clients.`);
+  return half;
+}
+
+/** A client's request, as far as reading it needs. */
+export interface Received {
+  protocol: Protocol;
+  /** The client's half of its translation, where it is at hand. */
+  side?: ClientTranslation;
+  operation: Operation;
+  streaming: boolean;
+  /** The body as JSON text. */
+  text: string;
+  headers: HeaderList;
+  query: QueryView;
+  /** The key's id; empty for callers without one. */
+  caller: string;
+}
+
+/**
+ * What a client asks, checked, with opaque state in its place. May be written for any number of targets.
+ * @throws GatewayError `invalid_field` with the client's own path
+ */
+export function readRequest(received: Received, envelopes: Envelopes): Conversation {
+  const conversation = decoded(received, envelopes, false);
+  // Clients also count pieces of a conversation, and go on from one that a vendor keeps, which no other can.
+  const whole =
+    conversation.task === "generate" && !conversation.said.some(({ feature }) => feature === "stored_state");
+  if (whole) checkPairs(conversation);
+  offered(conversation);
+  return conversation;
+}
+
+/**
+ * A request for a provider that speaks the client's own protocol, without the opaque state that other providers made. All
+ * else is the very JSON that came.
+ * @param note told, once, that something was left out
+ */
+export function withoutForeign(
+  received: Received,
+  envelopes: Envelopes,
+  to: Omit<Destination, "facts">,
+  note: (text: string) => void,
+): string {
+  const { protocol } = to;
+  const reader = { protocol: protocol.name, account: to.account };
+  const conversation = readable(decoded(received, envelopes, true), reader, note);
+  const nothing = () => {};
+  const terms: Terms = {
+    client: protocol.name,
+    model: to.model,
+    facts: {},
+    names: new ToolNames(),
+    drop: nothing,
+    change: nothing,
+    refuse: (path, why) => new Losses(protocol.name, false).refuse(path, why),
+  };
+  return protocol.translation.request.encode(conversation, terms).body;
+}
+
+function decoded(received: Received, envelopes: Envelopes, native: boolean): Conversation {
+  const { protocol, side = clientHalf(protocol), operation, streaming, text, headers, query, caller } = received;
+  const asked: Asked = {
+    operation,
+    task: operation.task ?? "generate",
+    streaming,
+    text,
+    headers,
+    query,
+    open: (data, kind) => (envelopes.sealed(data) ? envelopes.open(data) : { protocol: protocol.name, kind, data }),
+    sealed: (data) => envelopes.sealed(data),
+    recall: (callId) => envelopes.recall(caller, callId),
+    ...(native ? { native } : {}),
+  };
+  const conversation = asJson(() => side.request.decode(asked));
+  place(conversation);
+  return conversation;
+}
+
+/** Where a request goes. */
+export interface Destination {
+  protocol: Translated;
+  /** The provider account. */
+  account: string;
+  /** The vendor's name of the model. */
+  model: string;
+  facts: Facts;
+}
+
+/** What a request can ask for without a token more or less of its prompt; nothing is lost by not saying it to be counted. */
+const UNCOUNTED: ReadonlySet<Feature> = new Set([
+  "audio_out",
+  "background",
+  "choices",
+  "image_out",
+  "logit_bias",
+  "logprobs",
+  "max_tokens",
+  "moderation",
+  "penalties",
+  "seed",
+  "stop",
+  "store",
+  "temperature",
+  "tier",
+  "top_k",
+  "top_p",
+]);
+
+/** A request in a target's words, with what it cost. */
+export interface WrittenRequest {
+  encoded: Encoded;
+  names: ToolNames;
+  losses: Losses;
+}
+
+/**
+ * Writes a request for a target.
+ * @param strict whether a loss is a refusal
+ * @throws GatewayError `not_translatable` with the client's own path
+ */
+export function writeRequest(conversation: Conversation, to: Destination, strict: boolean): WrittenRequest {
+  const { protocol, account, model, facts } = to;
+  const losses = new Losses(`${protocol.name}, which the model's provider speaks`, strict);
+  const { said, task } = conversation;
+  const counted = task === "count" ? said.filter(({ feature }) => !UNCOUNTED.has(feature)) : said;
+  losses.judge(counted, protocol.translation.request.fates);
+  const names = new ToolNames();
+  const terms: Terms = {
+    client: conversation.protocol,
+    model,
+    facts,
+    names,
+    drop: (path, why) => losses.drop(path, why),
+    change: (path, why) => losses.change(path, why),
+    refuse: (path, why) => losses.refuse(path, why),
+  };
+  const reader = { protocol: protocol.name, account };
+  const encoded = protocol.translation.request.encode(
+    readable(conversation, reader, (text) => losses.note(text)),
+    terms,
+  );
+  return { encoded, names, losses };
+}
+
+/** What the body's scan has not looked at, like the far end of a long string, may still be no JSON. */
+function asJson<Result>(read: () => Result): Result {
+  try {
+    return read();
+  } catch (thrown) {
+    if (!(thrown instanceof SyntaxError)) throw thrown;
+    throw new GatewayError("invalid_json", { cause: thrown });
+  }
+}

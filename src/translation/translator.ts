@@ -1,0 +1,157 @@
+import { GatewayError } from "../errors.ts";
+import type { Event } from "../events.ts";
+import type { Stage } from "../plugin.ts";
+import type { Operation, Protocol } from "../protocol.ts";
+import type { ClientTranslation, Decoder, Encoder, Names, Source, Wish, Written } from "../translation.ts";
+import { ArraySplitter } from "../wire/array.ts";
+import { Frame } from "../wire/frame.ts";
+import { SseSplitter } from "../wire/sse.ts";
+import { refusal } from "./faults.ts";
+import { Framing } from "./framing.ts";
+import { clientHalf, type Translated } from "./request.ts";
+import { Retelling } from "./retelling.ts";
+
+/** Milliseconds between two of the upstream's signs of life that are passed on. */
+const PINGS = 5_000;
+
+/** An answer on its way from one protocol into another. */
+export interface Crossing {
+  from: Translated;
+  /** The client's protocol, which has a translation for clients at least. */
+  to: Protocol;
+  /** The client's half of that, where it is at hand. */
+  side?: ClientTranslation;
+  /** The client's operation. */
+  operation: Operation;
+  source: Source;
+  names: Names;
+  wish: Wish;
+}
+
+const writing = ({ to, side = clientHalf(to) }: Crossing): ClientTranslation["answer"] => side.answer;
+
+/** Translates a stream frame by frame. Its stage throws where the upstream reports an error or breaks off. */
+export class StreamTranslator {
+  readonly framing: Framing;
+  private readonly decoder: Decoder;
+  private readonly encoder: Encoder;
+  private readonly retelling: Retelling;
+  private over = false;
+  private pinged: number;
+  private ping = false;
+  // One list each for all frames: a stream has many.
+  private readonly decoded: Event[] = [];
+  private readonly told: Event[] = [];
+  private readonly written: Written[] = [];
+
+  constructor(
+    private readonly crossing: Crossing,
+    private readonly now: () => number = () => performance.now(),
+  ) {
+    const { from, operation, source, names, wish } = crossing;
+    this.framing = new Framing(operation);
+    this.pinged = now();
+    this.decoder = from.translation.answer.decoder(source);
+    this.encoder = writing(crossing).encoder(wish);
+    this.retelling = new Retelling(names, from.name, source, wish.id);
+  }
+
+  readonly stage: Stage = (frame) => {
+    if (frame.kind === "end") return this.end(frame);
+    if (this.over) return [];
+    this.decoder.frame(frame, this.decoded);
+    this.write();
+    const frames = this.framing.frames(this.written);
+    if (frames.length === 0 && this.ping) frames.push(new Frame("event", this.crossing.to.ping));
+    return frames;
+  };
+
+  private end(frame: Frame): Frame[] {
+    if (!this.over) {
+      this.decoder.end(this.decoded);
+      this.write();
+      if (!this.over) throw new GatewayError("upstream_truncated");
+    } else this.written.length = 0;
+    return [...this.framing.frames(this.written), ...this.framing.close(), frame];
+  }
+
+  /** Everything decoded becomes what is to be written. */
+  private write(): void {
+    const { decoded, told, written, crossing } = this;
+    written.length = told.length = 0;
+    this.ping = false;
+    for (const event of decoded) this.retelling.tell(event, told);
+    decoded.length = 0;
+    for (const event of told) {
+      if (this.over) return;
+      if (event.type === "error") throw refusal(event.fault, undefined, crossing.to.overloaded);
+      if (event.type === "ping") this.alive();
+      else if (event.type === "unsaid") crossing.wish.lose(event.path, "no word for it");
+      else {
+        this.encoder.event(event, written);
+        this.over = event.type === "end";
+      }
+    }
+  }
+
+  /** The client hears now and then that the upstream is still there. */
+  private alive(): void {
+    const now = this.now();
+    if (this.crossing.operation.framing !== "sse" || now - this.pinged < PINGS) return;
+    this.pinged = now;
+    this.ping = true;
+  }
+}
+
+/**
+ * The events of a whole answer, in the client's own names of its tools.
+ * @param framing how the upstream framed it; a provider may stream what was not asked as a stream, and the other way round
+ * @throws GatewayError what the upstream reports, or `upstream_invalid`, `upstream_truncated`
+ */
+export function wholeEvents(crossing: Crossing, bytes: Buffer, framing: "sse" | "array" | undefined): Event[] {
+  const { from, source, names, wish, to } = crossing;
+  const { answer } = from.translation;
+  const decoded: Event[] = [];
+  if (framing) {
+    const decoder = answer.decoder(source);
+    for (const frame of framesOf(bytes, framing)) decoder.frame(frame, decoded);
+    decoder.end(decoded);
+  } else decoded.push(...asInvalid(() => answer.decode(bytes.toString(), source)));
+  const retelling = new Retelling(names, from.name, source, wish.id);
+  const told: Event[] = [];
+  for (const event of decoded) {
+    if (event.type === "error") throw refusal(event.fault, undefined, to.overloaded);
+    if (event.type === "unsaid") wish.lose(event.path, "no word for it");
+    else if (event.type !== "ping") retelling.tell(event, told);
+  }
+  if (told.at(-1)?.type !== "end") throw new GatewayError("upstream_truncated");
+  return told;
+}
+
+/** A whole answer as the client's JSON text. @throws GatewayError `upstream_invalid` */
+export const wholeText = (crossing: Crossing, events: readonly Event[]): string =>
+  asInvalid(() => writing(crossing).encode(events, crossing.wish));
+
+/** A whole answer as a stream. */
+export function wholeStream(crossing: Crossing, events: readonly Event[], framing: Framing): Frame[] {
+  const encoder = writing(crossing).encoder(crossing.wish);
+  const written: Written[] = [];
+  for (const event of events) if (event.type !== "error") encoder.event(event, written);
+  return [...framing.frames(written), ...framing.close()];
+}
+
+function framesOf(bytes: Buffer, framing: "sse" | "array"): Frame[] {
+  const splitter = framing === "sse" ? new SseSplitter() : new ArraySplitter();
+  const frames = splitter.push(bytes);
+  const rest = splitter.end();
+  return rest ? [...frames, new Frame(framing === "sse" ? "event" : "element", rest)] : frames;
+}
+
+/** Whatever a codec throws at an answer is the answer's fault. */
+function asInvalid<Result>(act: () => Result): Result {
+  try {
+    return act();
+  } catch (thrown) {
+    throw GatewayError.from(thrown, "upstream_invalid");
+  }
+}

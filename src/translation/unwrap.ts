@@ -1,0 +1,81 @@
+/** The member that holds the free text of a custom tool where it is offered as a function. */
+const OPENING = /^\s*\{\s*"input"\s*:\s*"/;
+/** As much of an opening as may still become one. */
+const BEGINNING = /^\s*(\{\s*("(i(n(p(u(t("\s*(:\s*)?)?)?)?)?)?)?)?)?$/;
+const ESCAPES: Readonly<Record<string, string>> = { b: "\b", f: "\f", n: "\n", r: "\r", t: "\t" };
+const PLAIN = /[^"\\]+/y;
+const HIGH = /[\ud800-\udbff]$/;
+
+/**
+ * The free text in the arguments of a custom tool that was offered as a function, `{"input": "…"}`, while they arrive cut
+ * anywhere. Arguments of another form are kept until their end, and are then the text themselves unless they hold one.
+ */
+export class Unwrapping {
+  private state: "opening" | "text" | "over" | "other" = "opening";
+  /** What cannot be read yet: an opening, or an escape that is not whole. */
+  private held = "";
+  /** Half of a surrogate pair, which waits for the other one. */
+  private half = "";
+
+  /** The text that this piece completes; may be empty. */
+  push(piece: string): string {
+    if (this.state === "over") return "";
+    this.held += piece;
+    if (this.state === "opening") this.open();
+    return this.state === "text" ? this.read() : "";
+  }
+
+  /** The arguments are whole: what is left of the text. */
+  end(): string {
+    const { half, held } = this;
+    this.half = this.held = "";
+    if (this.state === "text") return half + held;
+    if (this.state === "over") return "";
+    return inputOf(held) ?? held;
+  }
+
+  private open(): void {
+    const opening = OPENING.exec(this.held)?.[0];
+    if (opening !== undefined) {
+      this.state = "text";
+      this.held = this.held.slice(opening.length);
+    } else if (!BEGINNING.test(this.held)) this.state = "other";
+  }
+
+  private read(): string {
+    let text = this.half;
+    let at = 0;
+    while (at < this.held.length) {
+      const char = this.held[at] as string;
+      if (char === '"') {
+        this.state = "over";
+        this.half = this.held = "";
+        return text;
+      } else if (char === "\\") {
+        const found = /^\\(?:u[\da-fA-F]{4}|[^u])/s.exec(this.held.slice(at, at + 6))?.[0];
+        if (found === undefined) break;
+        text += found.length === 6 ? String.fromCharCode(Number.parseInt(found.slice(2), 16)) : unescaped(found);
+        at += found.length;
+      } else {
+        PLAIN.lastIndex = at;
+        PLAIN.test(this.held);
+        text += this.held.slice(at, PLAIN.lastIndex);
+        at = PLAIN.lastIndex;
+      }
+    }
+    this.held = this.held.slice(at);
+    this.half = this.state === "text" && HIGH.test(text) ? text.slice(-1) : "";
+    return this.half === "" ? text : text.slice(0, -1);
+  }
+}
+
+const unescaped = ([, letter = ""]: string): string => ESCAPES[letter] ?? letter;
+
+function inputOf(json: string): string | undefined {
+  try {
+    const { input } = JSON.parse(json) as { input?: unknown };
+    return typeof input === "string" ? input : undefined;
+  } catch {
+    return undefined;
+  }
+}

@@ -1,0 +1,40 @@
+import t from "tap";
+import type { Part, Turn } from "../../src/conversation.ts";
+import { checkPairs } from "../../src/translation/checks.ts";
+
+const call = (id: string, at = `call ${id}`): Part => ({ kind: "tool_call", id, name: "f", arguments: "{}", at });
+const result = (callId: string, at = `result ${callId}`): Part => ({ kind: "tool_result", callId, parts: [], at });
+const turns = (...lists: Part[][]): Turn[] =>
+  lists.map((parts) => ({ role: parts[0]?.kind === "tool_call" ? "assistant" : "user", parts, at: "" }));
+const check = (...lists: Part[][]) =>
+  checkPairs({ protocol: "p", task: "generate", stream: false, turns: turns(...lists), tools: [], said: [] });
+
+t.test("calls with their results pass, in any order, late, and with an id used again", async (t) => {
+  for (const lists of [
+    [],
+    [
+      [call("a"), call("b")],
+      [result("b"), result("a")],
+    ],
+    [[call("a")], [{ kind: "text", text: "wait", at: "" }], [result("a")]],
+    [[call("a")], [result("a")], [call("a")], [result("a")]],
+  ] as Part[][][])
+    t.doesNotThrow(() => check(...lists));
+});
+
+for (const [what, lists, param] of [
+  ["a result without a call", [[result("a")]], "result a"],
+  ["a result before its call", [[result("a")], [call("a")]], "result a"],
+  ["a second result", [[call("a")], [result("a"), result("a", "again")]], "again"],
+  ["a call without a result", [[call("a"), call("b")], [result("a")]], "call b"],
+  ["an open call at the very end", [[call("a")], [result("a")], [call("b")]], "call b"],
+  ["an id of two open calls", [[call("a"), call("a", "second")], [result("a")]], "second"],
+] as const)
+  t.test(`${what} is a 400 that names its place`, async (t) => {
+    t.throws(() => check(...(lists as unknown as Part[][])), {
+      code: "invalid_field",
+      status: 400,
+      param,
+      message: new RegExp(`^${param}: `),
+    });
+  });

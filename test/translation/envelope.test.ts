@@ -1,0 +1,127 @@
+import t from "tap";
+import type { Opaque } from "../../src/events.ts";
+import { Envelopes } from "../../src/translation/envelope.ts";
+
+const envelopes = new Envelopes("a secret of the tests, long enough");
+const opaque = (data: string, more: Partial<Opaque> = {}): Opaque => ({
+  protocol: "p",
+  kind: "signature",
+  data,
+  ...more,
+});
+const BASE64 = Buffer.from(Array.from({ length: 3000 }, (_, i) => (i * 7) % 256)).toString("base64");
+
+t.test("what is sealed comes back as it was", async (t) => {
+  const all = [
+    opaque(BASE64, { account: "one", model: "m-1", on: { call: "call_1" } }),
+    opaque(Buffer.from(BASE64, "base64").toString("base64url"), { account: "one", on: "text" }),
+    opaque("EqQBCgIYAhIM/+==", { extra: { parts: [1, "two", null] } }),
+    opaque(""),
+    opaque("half a pair \ud800 and ü 🙂\n"),
+    opaque("gAAAAABo", { kind: "encrypted", model: "m" }),
+  ];
+  for (const one of all) {
+    const envelope = envelopes.seal(one);
+    t.match(envelope, /^gw1\.[A-Za-z0-9._-]+$/);
+    t.ok(envelopes.sealed(envelope));
+    t.same(envelopes.open(envelope), one);
+  }
+});
+
+t.test("an envelope is hardly longer than base64 that it holds", async (t) => {
+  t.ok(envelopes.seal(opaque(BASE64, { account: "one", model: "m" })).length < BASE64.length + 200);
+});
+
+t.test("the same content gives the same envelope, other content another", async (t) => {
+  t.equal(envelopes.seal(opaque("a")), envelopes.seal(opaque("a")));
+  t.not(envelopes.seal(opaque("a")), envelopes.seal(opaque("a", { account: "x" })));
+});
+
+t.test("nothing can be read in an envelope", async (t) => {
+  const envelope = envelopes.seal(opaque("data", { account: "secret-account" }));
+  t.notMatch(Buffer.from(envelope.slice(4), "base64url").toString("latin1"), /secret-account/);
+});
+
+t.test("what is not of ours is refused: cut, changed anywhere, of another key, or no envelope at all", async (t) => {
+  const envelope = envelopes.seal(opaque("some data", { account: "one" }));
+  const refused = (text: string, what: string) =>
+    t.throws(
+      () => envelopes.open(text),
+      { code: "invalid_field", status: 400, message: /opaque reasoning state/ },
+      what,
+    );
+  for (let i = 0; i < envelope.length; i++) {
+    refused(envelope.slice(0, i), `cut at ${i}`);
+    refused(`${envelope.slice(0, i)}${envelope[i] === "A" ? "B" : "A"}${envelope.slice(i + 1)}`, `changed at ${i}`);
+  }
+  refused(`${envelope}A`, "with more behind");
+  refused(new Envelopes("another secret, as long as that").seal(opaque("some data")), "of another key");
+  for (const text of ["gw1.", "gw1.é", "gw1.a b", "", `gw1.${"A".repeat(20_000_000)}`]) refused(text, text.slice(0, 9));
+});
+
+t.test("the same secret opens what an earlier process sealed, and no secret is a new one each time", async (t) => {
+  const [one, other] = [new Envelopes("the very same secret"), new Envelopes("the very same secret")];
+  t.same(other.open(one.seal(opaque("x"))), opaque("x"));
+  const mine = new Envelopes().seal(opaque("x"));
+  t.throws(() => new Envelopes().open(mine), { code: "invalid_field" });
+});
+
+t.test("content of many megabytes is refused", async (t) => {
+  t.throws(() => envelopes.seal(opaque("x".repeat(17 << 20))), { code: "upstream_invalid" });
+});
+
+t.test("what is kept for a call is found by the caller who got it, for an hour", async (t) => {
+  let now = 0;
+  const keeping = new Envelopes("a secret of the tests", () => now);
+  keeping.remember("alice", "call_1", opaque("a"));
+  t.same(keeping.recall("alice", "call_1"), opaque("a"));
+  t.equal(keeping.recall("bob", "call_1"), undefined);
+  t.equal(keeping.recall("alice", "call_2"), undefined);
+  keeping.remember("alice", "call_1", opaque("b"));
+  t.same(keeping.recall("alice", "call_1"), opaque("b"), "a later one replaces it");
+  now = 3_599_999;
+  t.same(keeping.recall("alice", "call_1"), opaque("b"));
+  now = 3_600_000;
+  t.equal(keeping.recall("alice", "call_1"), undefined);
+});
+
+t.test("of too much the oldest is forgotten first", async (t) => {
+  const keeping = new Envelopes("a secret of the tests");
+  const large = "x".repeat(600_000);
+  for (let i = 0; i < 150; i++) keeping.remember("a", `call_${i}`, opaque(large));
+  const left = Array.from({ length: 150 }, (_, i) => keeping.recall("a", `call_${i}`) !== undefined);
+  t.equal(left.at(-1), true);
+  t.equal(left[0], false);
+  t.same(
+    left,
+    left.toSorted((a, b) => Number(a) - Number(b)),
+  );
+  t.ok(left.filter(Boolean).length > 50);
+});
+
+t.test("of too many the oldest is forgotten first", async (t) => {
+  const keeping = new Envelopes("a secret of the tests");
+  for (let i = 0; i <= 20_000; i++) keeping.remember("a", `call_${i}`, opaque("x"));
+  t.equal(keeping.recall("a", "call_0"), undefined);
+  t.same(keeping.recall("a", "call_1"), opaque("x"));
+  t.same(keeping.recall("a", "call_20000"), opaque("x"));
+});
+
+t.test("an envelope among pieces of JSON is seen, wherever they are cut", async (t) => {
+  const json = Buffer.from(JSON.stringify({ a: "x", signature: envelopes.seal(opaque("data")), b: [1] }));
+  t.ok(envelopes.among([json]));
+  for (let i = 0; i <= json.length; i++) t.ok(envelopes.among([json.subarray(0, i), json.subarray(i)]), `cut at ${i}`);
+  t.notOk(envelopes.among([]));
+  t.notOk(envelopes.among([Buffer.from('{"a":"x gw1 y","gw1":1}')]));
+});
+
+t.test("an envelope is seen in a long body, be it of text or of a picture, wherever it stands", async (t) => {
+  for (const filling of ['a text of "words" ', "QUJDREVGR0g"]) {
+    for (const before of [0, 32_700, 32_764, 32_766, 32_768, 65_536, 99_990]) {
+      const body = Buffer.from(filling.repeat(100_000 / filling.length));
+      t.notOk(envelopes.among([body]));
+      body.write('"gw1.abc"', Math.min(before, body.length - 10));
+      t.ok(envelopes.among([body]), `${filling} ${before}`);
+    }
+  }
+});

@@ -1,0 +1,69 @@
+import t from "tap";
+import { type Fate, type Fates, FEATURES } from "../../src/features.ts";
+import { Losses } from "../../src/translation/losses.ts";
+
+const fates = (some: Partial<Fates>): Fates => ({
+  ...(Object.fromEntries(Object.keys(FEATURES).map((feature) => [feature, "mapped" as Fate])) as unknown as Fates),
+  ...some,
+});
+
+t.test("what is mapped or ignored leaves no trace, what is dropped is listed once", async (t) => {
+  const losses = new Losses("target", false);
+  losses.judge(
+    [
+      { feature: "tools", path: "tools" },
+      { feature: "cosmetic", path: "x" },
+      { feature: "seed", path: "seed" },
+      { feature: "seed", path: "seed" },
+      { feature: "name", path: "messages.0.name" },
+    ],
+    fates({ cosmetic: "ignored", seed: "dropped", name: ["dropped", "it has no names"] }),
+  );
+  t.same(losses.dropped, ["seed", "messages.0.name"]);
+  t.same(losses.notices, []);
+});
+
+t.test("what is refused is a 400 that names the client's field and the reason", async (t) => {
+  const refused = { choices: ["refused", "one answer only"] } satisfies Partial<Fates>;
+  t.throws(() => new Losses("target", false).judge([{ feature: "choices", path: "n" }], fates(refused)), {
+    code: "not_translatable",
+    status: 400,
+    param: "n",
+    message: /^n: several answers cannot be said in target \(one answer only\)\. Remove the field/,
+  });
+});
+
+t.test("with strict a loss is a refusal", async (t) => {
+  const strict = new Losses("target", true);
+  t.throws(() => strict.judge([{ feature: "seed", path: "seed" }], fates({ seed: "dropped" })), {
+    code: "not_translatable",
+    param: "seed",
+    message: /gateway-strict/,
+  });
+  t.throws(() => strict.drop("a.b", "no room"), { code: "not_translatable", param: "a.b" });
+  t.throws(() => strict.change("effort", "max becomes high"), {
+    code: "not_translatable",
+    message: /^effort: max becomes high/,
+  });
+  t.same([strict.dropped, strict.notices], [[], []]);
+});
+
+t.test("a change is told with its reason, and a few notices are enough", async (t) => {
+  const losses = new Losses("target", false);
+  losses.change("effort", "max becomes high");
+  losses.change("effort", "max becomes high");
+  t.same(losses.notices, ["effort: max becomes high"]);
+  for (let i = 0; i < 100; i++) losses.note(`${i}`);
+  t.equal(losses.notices.length, 9);
+  for (let i = 0; i < 100; i++) losses.change(`messages.${i}`, "as text of the user");
+  t.equal(losses.notices.length, 17);
+  losses.change("temperature", "as 1");
+  t.equal(losses.notices.at(-1), "temperature: as 1", "no other change goes without a word");
+});
+
+t.test("an encoder's own refusal names the field", async (t) => {
+  t.throws(() => new Losses("target", false).refuse("temperature", "at most 1"), {
+    code: "not_translatable",
+    message: /^temperature: at most 1\./,
+  });
+});

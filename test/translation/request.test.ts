@@ -1,0 +1,89 @@
+import t from "tap";
+import { Envelopes } from "../../src/translation/envelope.ts";
+import { type Received, readRequest, writeRequest } from "../../src/translation/request.ts";
+import type { ClientTranslation } from "../../src/translation.ts";
+import { HeaderList } from "../../src/wire/headers.ts";
+import { COUNT, SAY, tiny } from "../support/tiny.ts";
+
+const envelopes = new Envelopes("a secret of the tests");
+const received = (body: object): Received => ({
+  protocol: tiny,
+  operation: SAY,
+  streaming: false,
+  text: JSON.stringify(body),
+  headers: new HeaderList(),
+  query: { get: () => null },
+  caller: "",
+});
+const to = { protocol: tiny, account: "one", model: "vendor-model", facts: { sampling: false } };
+
+t.test("a request is read, judged and written with what it cost", async (t) => {
+  const conversation = readRequest(received({ say: "hi", seed: 1 }), envelopes);
+  const { encoded, losses } = writeRequest(conversation, to, false);
+  t.match(JSON.parse(encoded.body), {
+    model: "vendor-model",
+    facts: { sampling: false },
+    turns: [[{ kind: "text", text: "hi" }]],
+  });
+  t.same(losses.dropped, ["seed"]);
+  t.same(losses.notices, ["say: whispered"]);
+});
+
+t.test("an envelope is opened and reaches only the account it came from", async (t) => {
+  const state = envelopes.seal({ protocol: "tiny", account: "one", kind: "own", data: "x" });
+  const conversation = readRequest(received({ say: "hi", state }), envelopes);
+  const turns = (account: string) => {
+    const { encoded, losses } = writeRequest(conversation, { ...to, account }, false);
+    return { turns: (JSON.parse(encoded.body) as { turns: { kind: string }[][] }).turns, notices: losses.notices };
+  };
+  t.match(turns("one"), { turns: [[{ opaque: { data: "x" } }], [{}]], notices: ["say: whispered"] });
+  const { turns: left, notices } = turns("two");
+  t.equal(left.length, 1);
+  t.match(notices, [/Reasoning that another provider made/, "say: whispered"]);
+});
+
+t.test("an opaque string that is no envelope is the client's own protocol's", async (t) => {
+  const { turns } = readRequest(received({ say: "hi", state: "native" }), envelopes);
+  t.match(turns[0]?.parts[0], { opaque: { protocol: "tiny", kind: "own", data: "native", account: undefined } });
+});
+
+t.test("a forged envelope is a 400", async (t) => {
+  t.throws(() => readRequest(received({ say: "hi", state: "gw1.forged" }), envelopes), {
+    code: "invalid_field",
+    status: 400,
+  });
+});
+
+t.test("with strict what would be lost is refused", async (t) => {
+  const conversation = readRequest(received({ say: "hi", seed: 1 }), envelopes);
+  t.throws(() => writeRequest(conversation, to, true), { code: "not_translatable", param: "seed" });
+});
+
+t.test("what changes nothing of a prompt's tokens is no loss where they are only counted", async (t) => {
+  const conversation = readRequest({ ...received({ say: "hi", seed: 1 }), operation: COUNT }, envelopes);
+  t.same(writeRequest(conversation, to, false).losses.dropped, []);
+});
+
+t.test("a body that turns out to be no JSON is the client's fault", async (t) => {
+  const text = `{"say":"${"x".repeat(300)}\n"}`;
+  t.throws(() => readRequest({ ...received({}), text }, envelopes), { code: "invalid_json", status: 400 });
+});
+
+t.test("a call without a result is a 400, except where tokens are only counted", async (t) => {
+  const call = { kind: "tool_call", id: "a", name: "f", arguments: "", at: "calls.0" } as const;
+  const side: ClientTranslation = {
+    ...tiny.translation,
+    request: {
+      ...tiny.translation.request,
+      decode: (asked) => ({
+        ...tiny.translation.request.decode(asked),
+        turns: [{ role: "assistant", at: "calls", parts: [call] }],
+      }),
+    },
+  };
+  t.throws(() => readRequest({ ...received({ say: "" }), side }, envelopes), {
+    code: "invalid_field",
+    message: /^calls\.0/,
+  });
+  t.doesNotThrow(() => readRequest({ ...received({ say: "" }), side, operation: COUNT }, envelopes));
+});

@@ -1,0 +1,42 @@
+import { chmodSync, mkdtempSync, rmSync, statSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import t from "tap";
+import { keptSecret } from "../../src/translation/secret.ts";
+
+const folder = mkdtempSync(join(tmpdir(), "gateway-secret-"));
+t.teardown(() => rmSync(folder, { recursive: true, force: true }));
+const silent = (message: string) => t.fail(message);
+
+t.test("a secret is made once, for its owner only, and kept beside the ledger", async (t) => {
+  const ledger = join(folder, "new", "gateway.db");
+  const secret = keptSecret(ledger, silent);
+  t.equal(secret.length, 32);
+  t.same(keptSecret(ledger, silent), secret);
+  if (process.platform !== "win32") t.equal(statSync(`${ledger}.secret`).mode & 0o777, 0o600);
+  t.notSame(keptSecret(join(folder, "other.db"), silent), secret);
+});
+
+t.test("a ledger in memory keeps none", async (t) => {
+  t.notSame(keptSecret(":memory:", silent), keptSecret(":memory:", silent));
+});
+
+t.test("a file that others can read is told", { skip: process.platform === "win32" }, async (t) => {
+  const ledger = join(folder, "open.db");
+  keptSecret(ledger, silent);
+  chmodSync(`${ledger}.secret`, 0o644);
+  const said: string[] = [];
+  keptSecret(ledger, (message) => said.push(message));
+  t.match(said, [/chmod 600 .*open\.db\.secret/]);
+});
+
+t.test(
+  "a file that holds something else is not taken for a secret, and one that cannot be made is named",
+  async (t) => {
+    const ledger = join(folder, "broken.db");
+    writeFileSync(`${ledger}.secret`, "hello\n", { mode: 0o600 });
+    t.throws(() => keptSecret(ledger, silent), /broken\.db\.secret holds no secret/);
+    writeFileSync(join(folder, "file"), "");
+    t.throws(() => keptSecret(join(folder, "file", "x.db"), silent), /x\.db\.secret/);
+  },
+);

@@ -1,0 +1,189 @@
+import t from "tap";
+import type { Conversation } from "../../src/conversation.ts";
+import type { GatewayError } from "../../src/errors.ts";
+import { Framing } from "../../src/translation/framing.ts";
+import { ToolNames } from "../../src/translation/names.ts";
+import {
+  type Crossing,
+  StreamTranslator,
+  wholeEvents,
+  wholeStream,
+  wholeText,
+} from "../../src/translation/translator.ts";
+import { Frame } from "../../src/wire/frame.ts";
+import { SAY, SAY_ARRAY, tiny } from "../support/tiny.ts";
+
+const END = new Frame("end", Buffer.alloc(0));
+const sse = (text: string): Frame => new Frame("event", Buffer.from(`data: ${text}\n\n`));
+
+function crossing(operation = SAY): Crossing & { lost: string[] } {
+  const lost: string[] = [];
+  return {
+    lost,
+    from: tiny,
+    to: tiny,
+    operation,
+    source: { account: "one", model: "m" },
+    names: new ToolNames(),
+    wish: {
+      model: "asked",
+      id: "01exchange",
+      created: 1,
+      asked: {} as Conversation,
+      request: {},
+      seal: () => "",
+      remember: () => {},
+      lose: (path) => lost.push(path),
+    },
+  };
+}
+
+/** What leaves of some lines, frame by frame, until the stage throws. */
+function run(translator: StreamTranslator, lines: readonly string[]): { frames: Frame[]; error?: GatewayError } {
+  const frames: Frame[] = [];
+  try {
+    for (const line of lines) frames.push(...((translator.stage(line === "END" ? END : sse(line)) ?? []) as Frame[]));
+  } catch (error) {
+    return { frames, error: error as GatewayError };
+  }
+  return { frames };
+}
+
+const texts = (frames: readonly Frame[]): string => frames.map(({ bytes }) => bytes.toString()).join("");
+
+t.test("a stream becomes events with their names, then the end passes for those above", async (t) => {
+  const { frames, error } = run(new StreamTranslator(crossing()), ["start:x", "hello", "end", "END"]);
+  t.equal(error, undefined);
+  t.equal(
+    texts(frames),
+    'event: start\ndata: {"type":"start","id":"x","model":"tiny-1"}\n\n' +
+      'data: {"type":"open","block":0,"choice":0,"kind":"text"}\n\n' +
+      'data: {"type":"text","block":0,"text":"hello"}\n\n' +
+      'data: {"type":"finish","choice":0,"reason":"stop"}\n\ndata: [DONE]\n\n',
+  );
+  t.equal(frames.at(-1), END);
+});
+
+t.test("framed as an array, the elements and the end together are JSON", async (t) => {
+  t.equal(texts(run(new StreamTranslator(crossing(SAY_ARRAY)), ["start:x"]).frames)[0], "[");
+  const translator = new StreamTranslator({ ...crossing(SAY_ARRAY), to: json });
+  const whole = texts(run(translator, ["start:x", "hello", "end", "END"]).frames);
+  t.same(
+    (JSON.parse(whole) as { type: string }[]).map(({ type }) => type),
+    ["start", "open", "text", "finish", "end"],
+  );
+  t.match(whole, /\},\r\n\{/);
+});
+
+/** Ends its streams with JSON, as a protocol framed as an array must. */
+const json: typeof tiny = {
+  ...tiny,
+  translation: {
+    ...tiny.translation,
+    answer: {
+      ...tiny.translation.answer,
+      encoder: () => ({ event: (event, out) => void out.push({ data: JSON.stringify(event) }) }),
+    },
+  },
+};
+
+t.test("an error of the upstream is thrown with its words, and the state is what has left", async (t) => {
+  const translator = new StreamTranslator(crossing());
+  const { frames, error } = run(translator, ["start:x", "hello", "error:529", "more"]);
+  t.match(error, {
+    code: "upstream_refused",
+    status: 529,
+    kind: "overloaded",
+    message: "It said 529.",
+    ownCode: "busy",
+  });
+  const { state } = translator.framing;
+  t.equal(state.frames, frames.length);
+  t.equal(state.first, frames[0]?.bytes);
+  t.equal(state.last, frames.at(-1));
+});
+
+t.test("what stands in one frame with an error is not counted as sent, since it is not", async (t) => {
+  const both = { ...tiny.translation.answer.decoder({ account: "", model: "" }) };
+  both.frame = (_frame, out) => {
+    out.push({ type: "start", id: "x", model: "m" });
+    out.push({ type: "error", fault: { status: 500, kind: "internal", code: "x", message: "No." } });
+  };
+  const from = {
+    ...tiny,
+    translation: { ...tiny.translation, answer: { ...tiny.translation.answer, decoder: () => both } },
+  };
+  const translator = new StreamTranslator({ ...crossing(), from });
+  t.match(run(translator, ["go"]).error, { status: 500 });
+  t.same([translator.framing.state.frames, translator.framing.state.last], [0, undefined]);
+});
+
+t.test("a stream that ends before its answer does is broken off, never finished", async (t) => {
+  t.match(run(new StreamTranslator(crossing()), ["start:x", "hello", "END"]).error, { code: "upstream_truncated" });
+  t.match(run(new StreamTranslator(crossing()), ["END"]).error, { code: "upstream_truncated" });
+});
+
+t.test("behind the end nothing counts", async (t) => {
+  const { frames, error } = run(new StreamTranslator(crossing()), ["start:x", "end", "more", "error:500", "END"]);
+  t.equal(error, undefined);
+  t.match(texts(frames), /\[DONE\]\n\n$/);
+});
+
+t.test("signs of life pass as the client's own, at most one in five seconds", async (t) => {
+  let now = 0;
+  const translator = new StreamTranslator(crossing(), () => now);
+  const pings = () => run(translator, ["ping", "ping"]).frames.length;
+  t.equal(pings(), 0);
+  now = 5_000;
+  t.equal(pings(), 1);
+  now = 9_999;
+  t.equal(pings(), 0);
+  now = 10_000;
+  t.equal(pings(), 1);
+  t.equal(translator.framing.state.last, undefined, "they are no part of the answer");
+  const array = new StreamTranslator(crossing(SAY_ARRAY), () => now);
+  now = 20_000;
+  t.same(run(array, ["ping"]).frames, [], "an array has no room for them");
+});
+
+t.test("what cannot be said is lost with a word", async (t) => {
+  const on = crossing();
+  run(new StreamTranslator(on), ["start:x", "unsaid:a.b", "end", "END"]);
+  t.same(on.lost, ["a.b"]);
+});
+
+t.test("a whole answer is read and written whole", async (t) => {
+  const on = crossing();
+  const events = wholeEvents(on, Buffer.from('["start:x","ping","unsaid:a.b","hello","end"]'), undefined);
+  t.same(
+    events.map(({ type }) => type),
+    ["start", "open", "text", "finish", "end"],
+  );
+  t.same(on.lost, ["a.b"]);
+  t.same(JSON.parse(wholeText(on, events)), { id: "01exchange", events });
+});
+
+t.test("a stream that comes unasked is read as a whole, and a whole answer becomes a stream", async (t) => {
+  const lines = ["start:x", "hello", "end"];
+  const bytes = Buffer.from(lines.map((line) => `data: ${line}\n\n`).join(""));
+  const events = wholeEvents(crossing(), bytes, "sse");
+  t.same(events, wholeEvents(crossing(), Buffer.from(JSON.stringify(lines)), undefined));
+  const streamed = run(new StreamTranslator(crossing()), [...lines, "END"]).frames;
+  t.equal(texts(wholeStream(crossing(), events, new Framing(SAY))), texts(streamed));
+  t.same(
+    events,
+    wholeEvents(crossing(), Buffer.from("data: start:x\n\ndata: hello\n\ndata: end"), "sse"),
+    "the last frame may lack its end",
+  );
+});
+
+t.test("a whole answer that is none is the provider's fault", async (t) => {
+  for (const [text, code] of [
+    ["<html>", "upstream_invalid"],
+    ["", "upstream_invalid"],
+    ['["start:x","hello"]', "upstream_truncated"],
+    ['["error:503"]', "upstream_refused"],
+  ] as const)
+    t.throws(() => wholeEvents(crossing(), Buffer.from(text), undefined), { code }, text);
+  t.throws(() => wholeEvents(crossing(), Buffer.from("data: start:x\n\n"), "sse"), { code: "upstream_truncated" });
+});

@@ -1,0 +1,46 @@
+import t from "tap";
+import type { Part, Turn } from "../../src/conversation.ts";
+import { joined } from "../../src/translation/turns.ts";
+
+const turn = (role: Turn["role"], ...texts: string[]): Turn => ({
+  role,
+  at: texts[0] ?? "",
+  parts: texts.map((text): Part => ({ kind: "text", text, at: "" })),
+});
+const shape = (turns: Turn[]) =>
+  turns.map(({ role, parts }) => [role, ...parts.map((part) => (part as { text: string }).text)]);
+
+t.test("neighbours of the same role become one, in order; system turns stay apart", async (t) => {
+  t.same(
+    shape(
+      joined([
+        turn("system", "s1"),
+        turn("system", "s2"),
+        turn("user", "a"),
+        turn("user", "b", "c"),
+        turn("assistant", "d"),
+        turn("developer", "e"),
+        turn("developer", "f"),
+        turn("assistant", "g"),
+      ]),
+    ),
+    [
+      ["system", "s1"],
+      ["system", "s2"],
+      ["user", "a", "b", "c"],
+      ["assistant", "d"],
+      ["developer", "e"],
+      ["developer", "f"],
+      ["assistant", "g"],
+    ],
+  );
+});
+
+t.test("the turns given stay as they were", async (t) => {
+  const turns = [turn("user", "a"), turn("user", "b")];
+  joined(turns);
+  t.same(shape(turns), [
+    ["user", "a"],
+    ["user", "b"],
+  ]);
+});
