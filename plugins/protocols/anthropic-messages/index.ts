@@ -1,11 +1,16 @@
-import { type Operation, type Protocol, post } from "model-gateway";
+import type { Operation, Protocol } from "model-gateway";
+import { decodeCount, encodeCount } from "./count.ts";
 import { demo, PING } from "./demo.ts";
 import { errorBody, errorEvent } from "./errors.ts";
 import { ending, holdsUsage } from "./events.ts";
+import { failure } from "./failure.ts";
+import { COUNT_TOKENS, MESSAGES } from "./operations.ts";
+import { decode as decodeRequest } from "./request.decode.ts";
+import { encode as encodeRequest } from "./request.encode.ts";
+import { fates, fields } from "./request.fields.ts";
+import { decode as decodeAnswer, decoder } from "./response.decode.ts";
+import { encode as encodeAnswer, encoder } from "./response.encode.ts";
 import { usage } from "./usage.ts";
-
-const MESSAGES = post("messages", "/messages");
-const COUNT_TOKENS = post("count_tokens", "/messages/count_tokens", { streams: false, generates: false });
 
 const OPERATIONS: readonly (readonly [suffix: string, operation: Operation])[] = [
   ["/messages", MESSAGES],
@@ -36,6 +41,7 @@ const anthropicMessages: Protocol = {
   usageMembers: ["usage"],
   ping: PING,
   idHeaders: ["request-id"],
+  overloaded: 529,
 
   locate(path) {
     const found = OPERATIONS.find(([suffix]) => path.endsWith(suffix));
@@ -49,6 +55,11 @@ const anthropicMessages: Protocol = {
   holdsUsage,
   usage,
   demo,
+  translation: {
+    request: { decode: decodeRequest, encode: encodeRequest, fates, fields },
+    answer: { decoder, decode: decodeAnswer, encoder, encode: encodeAnswer, failure },
+    count: { decode: decodeCount, encode: encodeCount },
+  },
 };
 
 export default anthropicMessages;

@@ -1,9 +1,15 @@
 import type { Protocol } from "model-gateway";
+import { count } from "./count.ts";
 import { demo } from "./demo.ts";
 import { errorBody, streamError } from "./errors.ts";
 import { ending, holdsUsage } from "./events.ts";
 import { listing } from "./listing.ts";
 import { ACTION_PATH, locate } from "./path.ts";
+import { decode } from "./request.decode.ts";
+import { encode } from "./request.encode.ts";
+import { FATES, FIELDS } from "./request.fates.ts";
+import { decode as decodeAnswer, decoder, failure } from "./response.decode.ts";
+import { encode as encodeAnswer, encoder } from "./response.encode.ts";
 import { usage } from "./usage.ts";
 
 /** The Gemini protocol, also in its Vertex form; README.md has its facts and their sources. */
@@ -31,6 +37,11 @@ const gemini: Protocol = {
   usage,
   demo,
   listing,
+  translation: {
+    request: { decode, encode, fates: FATES, fields: FIELDS },
+    answer: { decoder, decode: decodeAnswer, encoder, encode: encodeAnswer, failure },
+    count,
+  },
 };
 
 export default gemini;

@@ -6,14 +6,20 @@ const action = (name: string, more: Partial<Operation> = {}): Operation => ({
   upstream: (model) => `/models/${model.split("/").map(encodeURIComponent).join("/")}:${name}`,
 });
 
-const STREAM = action("streamGenerateContent", { streams: true });
+const STREAM = action("streamGenerateContent", { streams: true, task: "generate" });
 /** The same action without `?alt=sse`: its answer is one JSON array that arrives in pieces. */
 const STREAM_ARRAY: Operation = { ...STREAM, name: "streamGenerateContentArray", framing: "array" };
 
+/** What a translated request asks for. */
+export const OPERATIONS = {
+  generateContent: action("generateContent", { task: "generate" }),
+  /** With the query `alt=sse`. */
+  streamGenerateContent: STREAM,
+  countTokens: action("countTokens", { generates: false, task: "count" }),
+};
+
 const ACTIONS: ReadonlyMap<string, Operation> = new Map([
-  ["generateContent", action("generateContent")],
-  ["streamGenerateContent", STREAM],
-  ["countTokens", action("countTokens", { generates: false })],
+  ...Object.entries(OPERATIONS),
   ["embedContent", action("embedContent")],
   ["batchEmbedContents", action("batchEmbedContents")],
 ]);

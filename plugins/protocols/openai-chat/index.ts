@@ -1,8 +1,23 @@
-import { fixedPaths, type Protocol, post } from "model-gateway";
+import { asList, asObject, fixedPaths, type JsonObject, type Protocol } from "model-gateway";
 import { ending, includeUsage, streamError } from "../openai/chunks.ts";
+import { failure } from "../openai/failure.ts";
 import { family } from "../openai/family.ts";
 import { demo } from "./demo.ts";
+import { chat } from "./operation.ts";
+import { decodeRequest } from "./request.decode.ts";
+import { encodeRequest } from "./request.encode.ts";
+import { fates, fields } from "./request.fates.ts";
+import { decode, decoder } from "./response.decode.ts";
+import { encode, encoder } from "./response.encode.ts";
 import { readUsage } from "./usage.ts";
+
+/** OpenAI's newer models think beside function tools only in Responses; in Chat they refuse an effort. */
+function wantsResponses(body: JsonObject): boolean {
+  const effort = body["reasoning_effort"];
+  // Asked first: members are parsed when they are looked at, and tools are long.
+  if (typeof effort !== "string" || effort === "none") return false;
+  return asList(body["tools"]).some((tool) => asObject(tool)?.["type"] === "function");
+}
 
 /** Chat Completions, the dialect most vendors and tools speak. */
 const openaiChat: Protocol = {
@@ -10,7 +25,7 @@ const openaiChat: Protocol = {
   name: "openai-chat",
   common: true,
   ...fixedPaths({
-    "/v1/chat/completions": post("chat", "/chat/completions"),
+    "/v1/chat/completions": chat,
   }),
   usageMembers: ["usage", "service_tier"],
 
@@ -20,6 +35,11 @@ const openaiChat: Protocol = {
   usage: readUsage,
   includeUsage,
   demo,
+  translation: {
+    request: { decode: decodeRequest, encode: encodeRequest, fates, fields },
+    answer: { decoder, decode, encoder, encode, failure },
+  },
+  better: { protocol: "openai-responses", wants: wantsResponses },
 };
 
 export default openaiChat;

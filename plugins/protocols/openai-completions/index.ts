@@ -1,7 +1,11 @@
-import { fixedPaths, type Protocol, post } from "model-gateway";
+import { fixedPaths, type Protocol } from "model-gateway";
 import { ending, includeUsage, streamError } from "../openai/chunks.ts";
 import { family } from "../openai/family.ts";
 import { demo } from "./demo.ts";
+import { completion } from "./operation.ts";
+import { decodeRequest } from "./request.decode.ts";
+import { fields } from "./request.fields.ts";
+import { encode, encoder } from "./response.encode.ts";
 import { readUsage } from "./usage.ts";
 
 /** The older Completions: a text goes on. */
@@ -9,7 +13,7 @@ const openaiCompletions: Protocol = {
   ...family,
   name: "openai-completions",
   ...fixedPaths({
-    "/v1/completions": post("completion", "/completions"),
+    "/v1/completions": completion,
   }),
   usageMembers: ["usage", "service_tier"],
 
@@ -19,6 +23,7 @@ const openaiCompletions: Protocol = {
   usage: readUsage,
   includeUsage,
   demo,
+  clientTranslation: { request: { decode: decodeRequest, fields }, answer: { encoder, encode } },
 };
 
 export default openaiCompletions;

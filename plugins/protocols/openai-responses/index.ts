@@ -1,18 +1,31 @@
-import { fixedPaths, type Protocol, post } from "model-gateway";
+import { fixedPaths, type Protocol, post, type Translation } from "model-gateway";
 import { family } from "../openai/family.ts";
+import { count } from "./count.ts";
 import { demo } from "./demo.ts";
 import { streamError } from "./errors.ts";
 import { kept } from "./kept.ts";
+import { decode as decodeRequest } from "./request.decode.ts";
+import { encode as encodeRequest } from "./request.encode.ts";
+import { fates, fields } from "./request.fates.ts";
+import { INPUT_TOKENS, RESPONSE } from "./request.operations.ts";
+import { decode, decoder, failure } from "./response.decode.ts";
+import { encode, encoder } from "./response.encode.ts";
 import { ending } from "./stream.ts";
 import { readUsage } from "./usage.ts";
+
+const translation: Translation = {
+  request: { decode: decodeRequest, encode: encodeRequest, fates, fields },
+  answer: { decoder, decode, encoder, encode, failure },
+  count,
+};
 
 /** Responses: the protocol of agents. */
 const openaiResponses: Protocol = {
   ...family,
   name: "openai-responses",
   ...fixedPaths({
-    "/v1/responses": post("response", "/responses"),
-    "/v1/responses/input_tokens": post("input_tokens", "/responses/input_tokens", { streams: false, generates: false }),
+    "/v1/responses": RESPONSE,
+    "/v1/responses/input_tokens": INPUT_TOKENS,
     "/v1/responses/compact": post("compact", "/responses/compact", { streams: false }),
   }),
   // What the vendor's own coding agent says of its session; the vendor's caches and models look at it.
@@ -25,6 +38,7 @@ const openaiResponses: Protocol = {
   usage: readUsage,
   kept,
   demo,
+  translation,
 };
 
 export default openaiResponses;

@@ -1,6 +1,7 @@
 import t from "tap";
 import protocol from "../../../../plugins/protocols/gemini/index.ts";
 import { HeaderList } from "../../../../src/wire/headers.ts";
+import { read, terms } from "./request.asked.ts";
 
 t.test("recognises its clients by their headers or by the path", async (t) => {
   const none = new HeaderList();
@@ -28,6 +29,15 @@ t.test("keeps the client's project and the gateway's model name from the provide
       protocol.headers.some((allowed) => name.startsWith(allowed.replace("*", ""))),
       name,
     );
+});
+
+t.test("its requests can be translated, and counts of tokens", async (t) => {
+  const contents = [{ role: "user", parts: [{ text: "Hi" }] }];
+  const { request, count } = protocol.translation ?? {};
+  const { terms: given } = terms();
+  const { body } = request?.encode(read({ contents }), given) ?? {};
+  t.same(JSON.parse(body ?? ""), { contents });
+  t.equal(count?.decode(count.encode(3)), 3);
 });
 
 t.test("its ping is white space, which every parser passes over", async (t) => {

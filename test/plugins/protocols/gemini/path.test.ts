@@ -39,6 +39,20 @@ t.test("a stream is framed as the query asks", async (t) => {
   t.match(framing(""), { name: "streamGenerateContentArray", framing: "array", streams: true });
 });
 
+t.test("generating and counting can be asked for in any protocol, vectors cannot", async (t) => {
+  const task = (action: string) =>
+    protocol.locate("/v1beta/models/*", `m:${action}`, new URLSearchParams())?.operation.task;
+  t.same(["generateContent", "streamGenerateContent", "countTokens", "embedContent", "batchEmbedContents"].map(task), [
+    "generate",
+    "generate",
+    "count",
+    undefined,
+    undefined,
+  ]);
+  const events = protocol.locate("/v1beta/models/*", "m:streamGenerateContent", new URLSearchParams("alt=sse"));
+  t.equal(events?.operation.task, "generate");
+});
+
 t.test("escapes are decoded once, and a model may hold slashes", async (t) => {
   t.equal(read("/v1beta/models/gemini-x%3AgenerateContent"), "generateContent gemini-x");
   t.equal(read("/v1/models/anthropic/m:generateContent"), "generateContent anthropic/m");

@@ -20,3 +20,14 @@ t.test("it recognises its path wherever it is mounted", async (t) => {
     t.notOk(protocol.recognises(path, new HeaderList()), path);
   }
 });
+
+t.test("functions beside an effort belong to Responses; the newer models refuse them here", async (t) => {
+  const tools = [{ type: "function", function: { name: "one" } }];
+  const wants = (body: object) => protocol.better?.wants(body as Record<string, unknown>);
+  t.equal(protocol.better?.protocol, "openai-responses");
+  t.equal(wants({ tools, reasoning_effort: "low" }), true);
+  t.equal(wants({ tools, reasoning_effort: "none" }), false);
+  t.equal(wants({ tools }), false);
+  t.equal(wants({ reasoning_effort: "low" }), false);
+  t.equal(wants({ tools: [{ type: "custom", custom: { name: "one" } }], reasoning_effort: "low" }), false);
+});

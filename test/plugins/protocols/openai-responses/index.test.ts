@@ -33,6 +33,12 @@ t.test("responses stream when asked; counting and compacting never do, and count
   );
 });
 
+t.test("answers and counts are translated, compacting is not", async (t) => {
+  const tasks = protocol.paths.map((path) => protocol.locate(path, "", new URLSearchParams())?.operation.task);
+  t.same(tasks, ["generate", "count", undefined]);
+  t.ok(protocol.translation?.count);
+});
+
 t.test("it recognises everything below its path", async (t) => {
   for (const path of ["/responses", "/v1/responses/resp_1/cancel", "/v1/v1/responses"]) {
     t.ok(protocol.recognises(path, new HeaderList()), path);

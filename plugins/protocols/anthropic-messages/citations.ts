@@ -1,0 +1,61 @@
+import { asObject, asText, type Citation, defined, type JsonObject } from "model-gateway";
+import { without } from "./words.ts";
+
+/** Which member tells the address: a search result's `source` is whatever the client called it, most often a URL. */
+const ADDRESS: Readonly<Record<string, string>> = {
+  web_search_result_location: "url",
+  search_result_location: "source",
+};
+
+const addressOf = (type: unknown): string => ADDRESS[asText(type) ?? ""] ?? "url";
+
+/** Places in documents of the request call their title differently. */
+const titleOf = (citation: JsonObject): string => ("document_title" in citation ? "document_title" : "title");
+
+/** A citation of the vendor's in our words. */
+export function citationFrom(value: unknown): Citation {
+  const citation = asObject(value) ?? {};
+  return defined({
+    url: asText(citation[addressOf(citation["type"])]),
+    title: asText(citation[titleOf(citation)]),
+    quote: asText(citation["cited_text"]),
+  });
+}
+
+/** What of a citation our words do not hold, for the way back. */
+export function citationRest(value: unknown): JsonObject {
+  const citation = asObject(value) ?? {};
+  const said = citationFrom(citation);
+  const names = [
+    ...(said.url === undefined ? [] : [addressOf(citation["type"])]),
+    ...(said.title === undefined ? [] : [titleOf(citation)]),
+    ...(said.quote === undefined ? [] : ["cited_text"]),
+  ];
+  return { titled: titleOf(citation), ...without(citation, names) };
+}
+
+/** The vendor's citation, from our words and the rest. */
+export function citationOf(said: Citation, rest: JsonObject): JsonObject {
+  const { titled, ...more } = rest;
+  return {
+    ...more,
+    ...(said.quote === undefined ? {} : { cited_text: said.quote }),
+    ...(said.url === undefined ? {} : { [addressOf(more["type"])]: said.url }),
+    ...(said.title === undefined ? {} : { [String(titled)]: said.title }),
+  };
+}
+
+/**
+ * A citation that another protocol's answer made, as a web search result; undefined without a URL, which is all that this
+ * form can name. Its `encrypted_index` is required by the SDK's types and is only the vendor's to fill.
+ */
+export function webCitation(said: Citation): JsonObject | undefined {
+  if (said.url === undefined) return undefined;
+  return {
+    type: "web_search_result_location",
+    cited_text: said.quote ?? "",
+    url: said.url,
+    title: said.title ?? null,
+    encrypted_index: "",
+  };
+}

@@ -1,0 +1,72 @@
+import { asObject, asText, type ErrorKind, type Fault, type HeaderList, type JsonObject } from "model-gateway";
+
+/** The vendor's error types: what they are, and the status they come with. [D: errors page] */
+const TYPES: Readonly<Record<string, readonly [kind: ErrorKind, status: number]>> = {
+  invalid_request_error: ["invalid", 400],
+  authentication_error: ["authentication", 401],
+  billing_error: ["billing", 402],
+  permission_error: ["permission", 403],
+  not_found_error: ["not_found", 404],
+  conflict_error: ["conflict", 409],
+  request_too_large: ["too_large", 413],
+  rate_limit_error: ["rate_limit", 429],
+  api_error: ["internal", 500],
+  timeout_error: ["timeout", 504],
+  overloaded_error: ["overloaded", 529],
+};
+
+const STATUSES: Readonly<Record<number, ErrorKind>> = {
+  401: "authentication",
+  402: "billing",
+  403: "permission",
+  404: "not_found",
+  408: "timeout",
+  409: "conflict",
+  413: "too_large",
+  429: "rate_limit",
+  502: "upstream",
+  503: "overloaded",
+  504: "timeout",
+  529: "overloaded",
+};
+
+const kindOf = (status: number): ErrorKind => STATUSES[status] ?? (status < 500 ? "invalid" : "internal");
+
+/** The error in an `{type: "error", error: {type, message}}`, as a body or an event; undefined when it is none. */
+export function faultIn(json: unknown, status?: number): Fault | undefined {
+  const error = asObject(asObject(json)?.["error"]);
+  if (!error) return undefined;
+  const type = asText(error["type"]);
+  const known = type !== undefined && Object.hasOwn(TYPES, type) ? TYPES[type] : undefined;
+  const told = status ?? known?.[1] ?? 500;
+  return {
+    status: told,
+    // `api_error` says no more than that something failed; the status may.
+    kind: known && known[0] !== "internal" ? known[0] : kindOf(told),
+    code: codeOf(error) ?? type ?? "api_error",
+    message: asText(error["message"]) ?? "The provider reported a failure without a message.",
+  };
+}
+
+const codeOf = (error: JsonObject): string | undefined => asText(asObject(error["details"])?.["error_code"]);
+
+/** Reads an answer that is an error: the vendor's own JSON, or whatever a proxy before it says. */
+export function failure(status: number, _headers: HeaderList, text: string): Fault {
+  const fault = faultIn(parsed(text), status);
+  if (fault) return fault;
+  const kind = kindOf(status);
+  return {
+    status,
+    kind,
+    code: "upstream_failed",
+    message: `The provider answered with status ${status} and no message.`,
+  };
+}
+
+function parsed(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return undefined;
+  }
+}

@@ -1,0 +1,238 @@
+import {
+  asList,
+  asObject,
+  asText,
+  type Citation,
+  type Foreign,
+  type JsonObject,
+  type MediaSource,
+  type Part,
+  RawJson,
+  type Reasoning,
+  type Text,
+  type ToolCall,
+  type ToolResult,
+} from "model-gateway";
+import { citationFrom, citationRest } from "./citations.ts";
+import type { OwnForm, Reading } from "./request.reading.ts";
+import { NAME, without } from "./words.ts";
+
+/** Members that every block may have and that change nothing of its meaning. */
+const ANY = ["type", "cache_control", "caller"];
+
+type Reader = (reading: Reading, block: JsonObject, at: string) => Part;
+
+const READERS: Readonly<Record<string, Reader>> = {
+  text,
+  image: (reading, block, at) => media(reading, block, at, "image"),
+  document,
+  search_result: searchResult,
+  thinking,
+  redacted_thinking: redacted,
+  tool_use: toolUse,
+  tool_result: toolResult,
+  tool_reference: (reading, block, at) => toolNews(reading, block, at, block["tool_name"]),
+  tool_addition: (reading, block, at) => toolNews(reading, block, at, asObject(block["tool"])?.["name"]),
+};
+
+/** Reads content: a string is one text. `at` is the content's path; a block's is `at` and its number. */
+export function partsOf(reading: Reading, content: unknown, at: string, whole: string): Part[] {
+  if (typeof content === "string") return [{ kind: "text", at: whole, text: content }];
+  if (!Array.isArray(content)) return reading.wrong(at, "must be a string or a list of blocks.");
+  return content.map((value, i) => {
+    const path = `${at}.${i}`;
+    const block = asObject(value) ?? reading.wrong(path, "must be an object.");
+    const type = asText(block["type"]) ?? reading.wrong(`${path}.type`, "must be a string.");
+    const read = Object.hasOwn(READERS, type) ? READERS[type] : undefined;
+    return (read ?? foreign)(reading, block, path);
+  });
+}
+
+/** What every part has: its place, its cache mark, and its native rest. */
+function placed(reading: Reading, block: JsonObject, at: string, taken: readonly string[], form?: OwnForm) {
+  const cache = reading.mark(block, at);
+  return { at, ...(cache ? { cache } : {}), ...reading.native(block, ["type", ...taken], form) };
+}
+
+function text(reading: Reading, block: JsonObject, at: string): Text {
+  const cited = asList(block["citations"]);
+  const citations: Citation[] = cited.map(citationFrom);
+  reading.others(block, [...ANY, "text", "citations"], at);
+  if (cited.length > 0) reading.say("citations", `${at}.citations`);
+  const form = cited.length > 0 && reading.asked.native ? { citations: cited.map(citationRest) } : {};
+  return {
+    kind: "text",
+    text: reading.text(block, "text", at),
+    ...(cited.length > 0 ? { citations } : {}),
+    ...placed(reading, block, at, cited.length > 0 ? ["text", "citations"] : ["text"], form),
+  };
+}
+
+function document(reading: Reading, block: JsonObject, at: string): Part {
+  if (asObject(block["source"])?.["type"] === "content") return contentDocument(reading, block, at);
+  return media(reading, block, at, "file");
+}
+
+function media(reading: Reading, block: JsonObject, at: string, kind: "image" | "file"): Part {
+  const source = asObject(block["source"]) ?? reading.wrong(`${at}.source`, "must be an object.");
+  const from = sourceOf(reading, source, at, kind);
+  if (!from) return foreign(reading, block, at);
+  const mime = asText(source["media_type"]);
+  const left = without(source, mime === undefined ? SOURCE : [...SOURCE, "media_type"]);
+  return {
+    kind: "media",
+    media: kind,
+    source: from,
+    ...(mime === undefined ? {} : { mime }),
+    ...titled(reading, block, at, left ? { source: left } : {}),
+  };
+}
+
+const SOURCE = ["type", "data", "url", "file_id"];
+
+function sourceOf(reading: Reading, source: JsonObject, at: string, kind: "image" | "file"): MediaSource | undefined {
+  const path = `${at}.source`;
+  switch (source["type"]) {
+    case "base64":
+      reading.say(`${kind}_base64`, at);
+      return { base64: reading.text(source, "data", path) };
+    case "url":
+      reading.say(`${kind}_url`, at);
+      return { url: reading.text(source, "url", path) };
+    case "file":
+      reading.say("file_id", `${path}.file_id`);
+      return { id: reading.text(source, "file_id", path), protocol: NAME };
+    case "text":
+      reading.say("file_text", at);
+      return { text: reading.text(source, "data", path) };
+    default:
+      return undefined;
+  }
+}
+
+/** A document's title is a file's name; its context and its wish to be cited have no counterpart. */
+function titled(reading: Reading, block: JsonObject, at: string, form: OwnForm) {
+  const title = asText(block["title"]);
+  reading.others(block, [...ANY, "source", "title", "citations"], at);
+  if (asObject(block["citations"])?.["enabled"] === true) reading.say("other", `${at}.citations`);
+  const taken = title === undefined ? ["source"] : ["source", "title"];
+  return { ...(title === undefined ? {} : { filename: title }), ...placed(reading, block, at, taken, form) };
+}
+
+/** A document made of blocks is the text of the blocks; one with pictures in it only its vendor understands. */
+function contentDocument(reading: Reading, block: JsonObject, at: string): Part {
+  const source = asObject(block["source"]) ?? {};
+  const content = source["content"];
+  const texts = typeof content === "string" ? [content] : blockTexts(content);
+  if (!texts) return foreign(reading, block, at);
+  reading.say("file_text", at);
+  const form: OwnForm = { as: "content", string: typeof content === "string", cuts: texts.map(({ length }) => length) };
+  return {
+    kind: "media",
+    media: "file",
+    mime: "text/plain",
+    source: { text: texts.join(BETWEEN) },
+    ...titled(reading, block, at, form),
+  };
+}
+
+const BETWEEN = "\n\n";
+
+/** What stands between the texts of several blocks that become one. */
+export { BETWEEN };
+
+function blockTexts(content: unknown): string[] | undefined {
+  const texts = asList(content).map((each) => {
+    const block = asObject(each);
+    return block && Object.keys(block).length === 2 && block["type"] === "text" ? asText(block["text"]) : undefined;
+  });
+  return texts.every((each) => each !== undefined) && Array.isArray(content) ? texts : undefined;
+}
+
+/** A search result that the client brings is read as its title, its source and its text, a paragraph each. */
+function searchResult(reading: Reading, block: JsonObject, at: string): Part {
+  const texts = blockTexts(block["content"]);
+  const title = asText(block["title"]);
+  const source = asText(block["source"]);
+  if (!texts || title === undefined || source === undefined) return foreign(reading, block, at);
+  const all = [title, source, ...texts];
+  reading.others(block, [...ANY, "content", "title", "source", "citations"], at);
+  if (asObject(block["citations"])?.["enabled"] === true) reading.say("other", `${at}.citations`);
+  return {
+    kind: "text",
+    text: all.join(BETWEEN),
+    ...placed(reading, block, at, ["content", "title", "source"], {
+      as: "search_result",
+      cuts: all.map(({ length }) => length),
+    }),
+  };
+}
+
+function thinking(reading: Reading, block: JsonObject, at: string): Reasoning {
+  const signature = asText(block["signature"]);
+  reading.say("reasoning_text", at);
+  reading.others(block, [...ANY, "thinking", "signature"], at);
+  // Without a signature the vendor made nothing of it: it is another's reasoning, or what a client wrote.
+  const signed = signature !== undefined && signature !== "";
+  return {
+    kind: "reasoning",
+    text: reading.text(block, "thinking", at),
+    ...(signed ? { opaque: reading.asked.open(signature, "signature") } : {}),
+    ...placed(reading, block, at, signed ? ["thinking", "signature"] : ["thinking"], signed ? { signed } : {}),
+  };
+}
+
+function redacted(reading: Reading, block: JsonObject, at: string): Reasoning {
+  const opaque = reading.asked.open(reading.text(block, "data", at), "redacted");
+  reading.say("reasoning_text", at);
+  return { kind: "reasoning", redacted: true, opaque, ...placed(reading, block, at, ["data"]) };
+}
+
+function toolUse(reading: Reading, block: JsonObject, at: string): ToolCall {
+  const input = block["input"];
+  if (!(input instanceof RawJson) || !input.text.startsWith("{"))
+    return reading.wrong(`${at}.input`, "must be an object.");
+  reading.others(block, [...ANY, "id", "name", "input"], at);
+  return {
+    kind: "tool_call",
+    id: reading.text(block, "id", at),
+    name: reading.text(block, "name", at),
+    arguments: input.text,
+    ...placed(reading, block, at, ["id", "name", "input"]),
+  };
+}
+
+function toolResult(reading: Reading, block: JsonObject, at: string): ToolResult {
+  const { content, is_error: failed } = block;
+  const path = `${at}.content`;
+  const parts = content === undefined || content === null ? [] : partsOf(reading, content, path, path);
+  for (const part of parts) if (part.kind === "media") reading.say("tool_result_media", part.at);
+  if (failed === true) reading.say("tool_result_error", `${at}.is_error`);
+  reading.others(block, [...ANY, "tool_use_id", "content", "is_error"], at);
+  const taken = ["tool_use_id", ...(content === null ? [] : ["content"])];
+  const form = typeof content === "string" ? { string: true } : content === undefined ? { bare: true } : {};
+  return {
+    kind: "tool_result",
+    callId: reading.text(block, "tool_use_id", at),
+    parts,
+    ...(typeof failed === "boolean" ? { isError: failed } : {}),
+    ...placed(reading, block, at, typeof failed === "boolean" ? [...taken, "is_error"] : taken, form),
+  };
+}
+
+/**
+ * The news that a deferred tool can be called from now on. Other vendors get all tools from the start, so that the model
+ * only needs to be told.
+ */
+function toolNews(reading: Reading, block: JsonObject, at: string, name: unknown): Part {
+  if (typeof name !== "string") return foreign(reading, block, at);
+  const said = `The tool ${name} is available now.`;
+  return { kind: "text", text: said, ...placed(reading, block, at, [], { as: String(block["type"]) }) };
+}
+
+/** What only this vendor understands. */
+function foreign(reading: Reading, block: JsonObject, at: string): Foreign {
+  const name = String(block["type"]);
+  reading.say(name === "container_upload" ? "container" : "foreign_block", at);
+  return { kind: "foreign", protocol: NAME, name, json: block, at };
+}

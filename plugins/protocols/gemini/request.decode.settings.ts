@@ -1,0 +1,164 @@
+import {
+  type Conversation,
+  defined,
+  type Effort,
+  type Feature,
+  type Format,
+  RawJson,
+  type ReasoningWish,
+  type Turn,
+} from "model-gateway";
+import { readSchema } from "./request.decode.tools.ts";
+import { type Members, spelledBoth, wrong } from "./request.members.ts";
+import { type NativeRequest, type Reading, say } from "./request.native.ts";
+
+type Settings = Partial<Conversation>;
+
+/** Numbers that mean the same in the vocabulary. */
+const NUMBERS = [
+  ["temperature", "temperature", "temperature"],
+  ["topP", "topP", "top_p"],
+  ["topK", "topK", "top_k"],
+  ["candidateCount", "choices", "choices"],
+  ["maxOutputTokens", "maxTokens", "max_tokens"],
+  ["presencePenalty", "presencePenalty", "penalties"],
+  ["frequencyPenalty", "frequencyPenalty", "penalties"],
+] as const satisfies readonly (readonly [member: string, setting: keyof Conversation, feature: Feature])[];
+
+/** What the vocabulary has no word for, or says elsewhere. */
+const LEFT = spelledBoth<Feature>({
+  speechConfig: "audio_out",
+  imageConfig: "image_out",
+  mediaResolution: "media_detail",
+  responseModalities: "cosmetic",
+  responseLogprobs: "cosmetic",
+});
+
+const EFFORTS: Readonly<Record<string, Effort>> = { MINIMAL: "minimal", LOW: "low", MEDIUM: "medium", HIGH: "high" };
+
+/** Reads `generationConfig`. `turns` get its resolution of media, where they name none. */
+export function readConfig(
+  request: Members,
+  turns: readonly Turn[],
+  reading: Reading,
+  native: NativeRequest,
+): Settings {
+  const config = request.object("generationConfig");
+  if (!config) return {};
+  const settings: Settings = {};
+  for (const [member, setting, feature] of NUMBERS) {
+    const value = config.number(member);
+    if (value === undefined) continue;
+    settings[setting] = value;
+    say(reading, feature, config.path(member));
+  }
+  const read = {
+    ...settings,
+    ...readSeed(config, reading),
+    ...readStop(config, reading),
+    ...readLogprobs(config, reading),
+    ...readModalities(config, reading),
+    ...readFormat(config, reading, native),
+    ...readThinking(config, reading, native),
+  };
+  readResolution(config, turns);
+  for (const name of config.left()) say(reading, LEFT[name] ?? "other", `${config.at}.${name}`);
+  native.config = config.form();
+  return read;
+}
+
+function readSeed(config: Members, reading: Reading): Settings {
+  const value = config.get("seed");
+  if (value === undefined) return {};
+  say(reading, "seed", config.path("seed"));
+  const seed = value instanceof RawJson ? value : config.number("seed");
+  return defined({ seed });
+}
+
+function readStop(config: Members, reading: Reading): Settings {
+  const stop = config.texts("stopSequences");
+  if (stop && stop.length > 0) say(reading, "stop", config.path("stopSequences"));
+  return defined({ stop });
+}
+
+/** `logprobs` is how many alternatives; `responseLogprobs` whether any are wanted. */
+function readLogprobs(config: Members, reading: Reading): Settings {
+  const wanted = config.flag("responseLogprobs");
+  const many = config.number("logprobs");
+  if (wanted !== true) {
+    config.keep("responseLogprobs");
+    config.keep("logprobs");
+    return {};
+  }
+  say(reading, "logprobs", config.path("responseLogprobs"));
+  return { logprobs: many ?? 0 };
+}
+
+/** Text alone is what every model answers in. */
+function readModalities(config: Members, reading: Reading): Settings {
+  const names = config.list("responseModalities");
+  if (!names) return {};
+  const modalities = names.map((name) => String(name).toLowerCase());
+  if (modalities.every((name) => name === "text")) {
+    config.keep("responseModalities");
+    return {};
+  }
+  config.respell("responseModalities");
+  if (modalities.includes("audio")) say(reading, "audio_out", config.path("responseModalities"));
+  if (modalities.includes("image")) say(reading, "image_out", config.path("responseModalities"));
+  return { modalities };
+}
+
+function readFormat(config: Members, reading: Reading, native: NativeRequest): Settings {
+  const mime = config.text("responseMimeType");
+  const { read, schema } = readSchema(config, "responseSchema", "responseJsonSchema");
+  if (schema) native.schema = schema;
+  const path = config.path(config.has("responseJsonSchema") ? "responseJsonSchema" : "responseSchema");
+  if (mime !== undefined && mime !== "application/json" && mime !== "text/plain") {
+    for (const name of ["responseMimeType", "responseSchema", "responseJsonSchema"]) config.keep(name);
+    return {};
+  }
+  if (read && mime === "text/plain") config.keep("responseMimeType");
+  const format: Format = read
+    ? { kind: "schema", schema: read }
+    : { kind: mime === "application/json" ? "json" : "text" };
+  if (read) say(reading, "json_schema", path);
+  else if (format.kind === "json") say(reading, "json_object", config.path("responseMimeType"));
+  return read || mime !== undefined ? { format } : {};
+}
+
+/** A budget or a level, not both. An unspecified level says nothing; clients send it beside a budget. [F] */
+function readThinking(config: Members, reading: Reading, native: NativeRequest): Settings {
+  const thinking = config.object("thinkingConfig");
+  if (!thinking) return {};
+  const show = thinking.flag("includeThoughts");
+  const budget = thinking.number("thinkingBudget");
+  const level = thinking.word("thinkingLevel");
+  if (budget !== undefined && level !== undefined)
+    wrong(thinking.path("thinkingBudget"), "cannot be used together with thinkingLevel", "Send one of them.");
+  if (show !== undefined) say(reading, "reasoning_summary", thinking.path("includeThoughts"));
+  if (budget !== undefined) say(reading, "reasoning_budget", thinking.path("thinkingBudget"));
+  if (level !== undefined) say(reading, "reasoning_effort", thinking.path("thinkingLevel"));
+  for (const name of thinking.left())
+    say(reading, /level/i.test(name) ? "cosmetic" : "other", `${thinking.at}.${name}`);
+  const effort = level === undefined ? undefined : (EFFORTS[level] ?? wrong(thinking.path("thinkingLevel"), LEVELS));
+  // Thoughts are only shown to who asks for them.
+  const shown = show ?? (budget === undefined && effort === undefined ? undefined : false);
+  const reasoning: ReasoningWish = {
+    ...defined({ show: shown, budget, effort }),
+    ...(budget === 0 ? { effort: "none" } : {}),
+  };
+  native.thinking = thinking.form();
+  return Object.keys(reasoning).length > 0 ? { reasoning } : {};
+}
+
+const LEVELS = "must be MINIMAL, LOW, MEDIUM or HIGH";
+
+/** How closely to look at all media that do not say so themselves. */
+function readResolution(config: Members, turns: readonly Turn[]): void {
+  const detail = config.word("mediaResolution")?.replace("MEDIA_RESOLUTION_", "").toLowerCase();
+  config.keep("mediaResolution");
+  if (detail === undefined) return;
+  for (const { parts } of turns)
+    for (const part of parts) if (part.kind === "media" && part.detail === undefined) part.detail = detail;
+}

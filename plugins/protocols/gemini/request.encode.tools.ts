@@ -1,0 +1,145 @@
+import { defined, type JsonObject, RawJson, type Tool, type ToolChoice } from "model-gateway";
+import { shaped } from "./request.members.ts";
+import { NAME, type NativeRequest, type NativeSchema, type NativeTool } from "./request.native.ts";
+import { fittedName, nativeOf, pathOf, type Writing } from "./request.writing.ts";
+
+type Declared = Extract<Tool, { kind: "function" | "custom" }>;
+
+const isDeclared = (tool: Tool): tool is Declared => tool.kind === "function" || tool.kind === "custom";
+
+/** Free text as the only argument of a function. */
+const FREE_TEXT = new RawJson('{"type":"object","properties":{"input":{"type":"string"}},"required":["input"]}');
+
+export function writeTools(writing: Writing): JsonObject[] | undefined {
+  const { conversation } = writing;
+  const native = nativeOf<NativeRequest>(writing, conversation);
+  if (native) return native.tools.map((form, n) => shaped(ownTool(n, writing), form));
+  const functions = conversation.tools.filter(isDeclared).map((tool) => declaration(tool, writing));
+  const others = conversation.tools.filter((tool) => !isDeclared(tool)).map((tool) => vendorTool(tool, writing));
+  const tools = functions.length > 0 ? [{ functionDeclarations: functions }, ...others] : others;
+  return tools.length > 0 ? tools : undefined;
+}
+
+/** All that stood in one of the source's tools. */
+function ownTool(n: number, writing: Writing): JsonObject {
+  const made: JsonObject = { functionDeclarations: [] };
+  const functions = made["functionDeclarations"] as JsonObject[];
+  for (const tool of writing.conversation.tools) {
+    const native = nativeOf<NativeTool>(writing, tool);
+    if (native?.tool !== n) continue;
+    if (tool.kind === "function") functions.push(ownDeclaration(tool, native));
+    else if (tool.kind === "web_search")
+      made[native.member ?? "googleSearch"] = shaped(defined({ excludeDomains: tool.blocked }), native.form);
+    else if (tool.kind === "server") made[tool.name] = tool.json;
+  }
+  return made;
+}
+
+function ownDeclaration(tool: Extract<Tool, { kind: "function" }>, { form, schema }: NativeTool): JsonObject {
+  const { name, description, parameters } = tool;
+  const source = sourceSchema(parameters, schema);
+  return shaped(defined({ name, description, parameters: source, parametersJsonSchema: source }), form);
+}
+
+/** A schema in the source's dialect, as long as it was read as this one. */
+export const sourceSchema = (read: RawJson | undefined, native: NativeSchema | undefined): RawJson | undefined =>
+  native && native.read.text === read?.text ? native.source : read;
+
+function declaration(tool: Declared, writing: Writing): JsonObject {
+  const { description } = tool;
+  if (tool.kind === "function")
+    return defined({ name: fittedName(writing, tool), description, parametersJsonSchema: tool.parameters });
+  if (tool.grammar !== undefined) writing.terms.drop(tool.at, "a grammar for a tool's text cannot be told there");
+  const name = fittedName(writing, { ...tool, custom: true });
+  return defined({ name, description, parametersJsonSchema: FREE_TEXT });
+}
+
+/** A tool that the vendor runs. Which sites to search, and how often, is not asked for in the form without Vertex. [S] */
+function vendorTool(tool: Tool, { terms }: Writing): JsonObject {
+  if (tool.kind === "server") {
+    if (tool.protocol === NAME) return { [tool.name]: tool.json };
+    return terms.refuse(tool.at, `the tool ${tool.name} is run by another vendor`);
+  }
+  if (tool.kind === "web_search") {
+    const { allowed, blocked, maxUses, size, location } = tool;
+    for (const [name, value] of Object.entries({ allowed, blocked, maxUses, size, location }))
+      if (value !== undefined) terms.drop(tool.at, `its web search takes no ${WORDS[name]}`);
+  }
+  return { googleSearch: {} };
+}
+
+const WORDS: Readonly<Record<string, string>> = {
+  allowed: "list of domains",
+  blocked: "list of blocked domains",
+  maxUses: "limit of searches",
+  size: "size of context",
+  location: "location of the user",
+};
+
+export function writeToolConfig(writing: Writing): JsonObject | undefined {
+  const native = nativeOf<NativeRequest>(writing, writing.conversation);
+  const { toolChoice, tools } = writing.conversation;
+  // How to choose among no functions is refused by the vendor. [M]
+  const idle = !tools.some(isDeclared) && (toolChoice?.mode === "auto" || toolChoice?.mode === "none");
+  const functionCallingConfig = idle && !native ? undefined : calling(toolChoice, writing);
+  if (native) {
+    const made = { functionCallingConfig: shaped(functionCallingConfig ?? {}, native.calling) };
+    return native.toolConfig && shaped(made, native.toolConfig);
+  }
+  // Both kinds of tools together are only taken with this. [D]
+  const mixed =
+    tools.some(isDeclared) && tools.some((tool) => !isDeclared(tool)) && writing.terms.facts.thinking !== "budget";
+  const config = defined({ functionCallingConfig, includeServerSideToolInvocations: mixed ? true : undefined });
+  return Object.keys(config).length > 0 ? config : undefined;
+}
+
+function calling(choice: ToolChoice | undefined, writing: Writing): JsonObject | undefined {
+  switch (choice?.mode) {
+    case undefined:
+    case "auto":
+      return automatic(choice, writing);
+    case "none":
+      return { mode: "NONE" };
+    case "required":
+      return { mode: "ANY" };
+    case "named":
+      return { mode: "ANY", allowedFunctionNames: [chosen(choice.name, choice.server === true, writing)] };
+    case "allowed":
+      return {
+        // Names of functions that may, but need not be called are not taken with AUTO. [S]
+        mode: choice.required ? "ANY" : free(writing, "VALIDATED"),
+        allowedFunctionNames: choice.names.map((name) => chosen(name, false, writing)),
+      };
+  }
+}
+
+/** The mode of a choice that is free: the source's own one, or the usual. */
+function free(writing: Writing, usual: "AUTO" | "VALIDATED"): string {
+  const native = nativeOf<NativeRequest>(writing, writing.conversation);
+  if (!native) return usual;
+  return native.validated === true ? "VALIDATED" : "AUTO";
+}
+
+/** Arguments that must match their schemas are a matter of the mode here, for all functions or none. */
+function automatic(choice: ToolChoice | undefined, writing: Writing): JsonObject | undefined {
+  const { conversation, own, terms } = writing;
+  if (own) return choice && { mode: free(writing, "AUTO") };
+  const declared = conversation.tools.filter(isDeclared);
+  const strict = declared.filter((tool) => tool.kind === "function" && tool.strict === true);
+  if (!strict[0]) return choice && { mode: "AUTO" };
+  if (strict.length < declared.length)
+    terms.change(
+      pathOf(writing, "tools_strict", strict[0].at),
+      "strict is asked of all functions at once, as VALIDATED",
+    );
+  return { mode: "VALIDATED" };
+}
+
+/** The name a tool of the client's was declared by. */
+function chosen(name: string, server: boolean, writing: Writing): string {
+  const { conversation, own, terms } = writing;
+  if (server) terms.refuse(pathOf(writing, "tool_choice", "tool_choice"), "only functions can be chosen by name there");
+  if (own) return name;
+  const tool = conversation.tools.filter(isDeclared).find((each) => each.name === name);
+  return fittedName(writing, tool ? { ...tool, custom: tool.kind === "custom" } : { name });
+}

@@ -1,0 +1,239 @@
+import {
+  asList,
+  asObject,
+  asText,
+  defined,
+  type Event,
+  type EventOf,
+  type JsonObject,
+  type Opaque,
+  type Opening,
+  RawJson,
+  type Source,
+  writeJson,
+} from "model-gateway";
+import { Sources } from "./response.citations.ts";
+import { rawReason, reasonOf } from "./response.finish.ts";
+import { likelihoods } from "./response.logprobs.ts";
+import { kindOf, type Seen } from "./response.native.ts";
+import { PartialArguments } from "./response.partial.ts";
+
+/** What all candidates of an answer count together. */
+export interface Numbering {
+  /** The number of the next block. */
+  block: number;
+  /** The next id for a call that came without one. */
+  id: () => string | undefined;
+}
+
+/** Members of a candidate that no other protocol can say, and that tell something. */
+const UNSAID = ["urlContextMetadata", "continuationToken"];
+
+/**
+ * One candidate of an answer: its parts become blocks. Texts of one kind that follow each other are one block, across
+ * frames too, as the vendor itself joins them in a whole answer.
+ */
+export class Choice {
+  /** The finish reason so far: a later frame may bring more text and another reason. */
+  raw: string | undefined;
+  private message: string | undefined;
+  private open: { block: number; kind: "text" | "thought"; closed: boolean } | undefined;
+  /** The open text block's text, to find the places of citations in. */
+  private text: string[] = [];
+  /** Likelihoods of this frame's text that no event has carried yet. */
+  private logprobs: unknown[] | undefined;
+  private called = false;
+  /** A call whose arguments come in pieces. */
+  private partial: { block: number; arguments: PartialArguments } | undefined;
+  private readonly sources = new Sources();
+  private readonly unsaid = new Set<string>();
+
+  constructor(
+    readonly index: number,
+    private readonly source: Source,
+    private readonly numbering: Numbering,
+  ) {}
+
+  read(candidate: JsonObject, out: Event[], seen: Seen | undefined): void {
+    this.sources.learn(candidate);
+    this.logprobs = candidate["logprobsResult"] ? likelihoods(candidate["logprobsResult"]) : undefined;
+    for (const part of asList(asObject(candidate["content"])?.["parts"])) this.part(asObject(part) ?? {}, out, seen);
+    if (this.logprobs) this.say("logprobsResult", out);
+    for (const name of UNSAID) if (candidate[name] !== undefined) this.say(name, out);
+    if (asObject(candidate["groundingMetadata"])?.["searchEntryPoint"])
+      this.say("groundingMetadata.searchEntryPoint", out);
+    this.raw = rawReason(candidate["finishReason"]) ?? this.raw;
+    this.message = asText(candidate["finishMessage"]) ?? this.message;
+  }
+
+  /** The answer ends: what is open is closed. Arguments that broke off stay as they came. */
+  end(out: Event[]): void {
+    this.breakOff(out);
+    this.close(out, true);
+    if (this.sources.waiting) this.say("groundingMetadata", out);
+  }
+
+  /** How it ended. @param block why the prompt was blocked */
+  finish(block: { raw: string; message?: string } | undefined): EventOf<"finish"> {
+    const { raw } = this;
+    if (raw === undefined && block) return { type: "finish", choice: this.index, reason: "content_filter", ...block };
+    return {
+      type: "finish",
+      choice: this.index,
+      reason: raw === undefined ? "other" : reasonOf(raw, this.called),
+      ...defined({ raw, message: this.message }),
+    };
+  }
+
+  private part(part: JsonObject, out: Event[], seen: Seen | undefined): void {
+    const signature = asText(part["thoughtSignature"]);
+    const opaque = signature === undefined ? undefined : this.opaque(signature);
+    switch (kindOf(part)) {
+      case "thought":
+        this.thought(part["text"] as string, opaque, out);
+        break;
+      case "text":
+        this.said(part["text"] as string, opaque, out);
+        break;
+      case "call":
+        this.call(asObject(part["functionCall"]) as JsonObject, opaque, out, seen);
+        break;
+      case "inlineData":
+      case "fileData":
+        this.media(part, out);
+        if (opaque) this.say("content.parts.thoughtSignature", out);
+        break;
+      case "server":
+        this.server(part, out);
+        break;
+    }
+  }
+
+  private opaque(data: string): Opaque {
+    const { account, model } = this.source;
+    return { protocol: "gemini", account, model, kind: "thoughtSignature", data };
+  }
+
+  /** The vendor shows summaries of its thoughts, not the thoughts. [D] */
+  private thought(text: string, opaque: Opaque | undefined, out: Event[]): void {
+    if (text === "" && !opaque) return;
+    if (this.open?.kind !== "thought" || this.open.closed)
+      this.begin("thought", { kind: "reasoning", summary: true }, out);
+    const { block } = this.open as { block: number };
+    if (text !== "") out.push({ type: "text", block, text });
+    if (!opaque) return;
+    out.push({ type: "opaque", block, opaque });
+    // A second signature would take the place of this one.
+    if (this.open) this.open.closed = true;
+  }
+
+  private said(text: string, opaque: Opaque | undefined, out: Event[]): void {
+    if (text === "" && !opaque) return;
+    if (opaque) this.begin("text", { kind: "text", opaque }, out);
+    else if (this.open?.kind !== "text") this.begin("text", { kind: "text" }, out);
+    if (text === "" || !this.open) return;
+    this.text.push(text);
+    const { block } = this.open;
+    const { logprobs } = this;
+    this.logprobs = undefined;
+    out.push(logprobs ? { type: "text", block, text, logprobs } : { type: "text", block, text });
+  }
+
+  private call(call: JsonObject, opaque: Opaque | undefined, out: Event[], seen: Seen | undefined): void {
+    const name = asText(call["name"]);
+    if (name === undefined) {
+      this.goOn(call, out, seen);
+      return;
+    }
+    this.close(out);
+    this.breakOff(out);
+    const id = asText(call["id"]) || this.numbering.id();
+    const block = this.numbering.block++;
+    this.called = true;
+    out.push({ type: "open", block, choice: this.index, kind: "tool_call", name, ...defined({ id, opaque }) });
+    if (call["willContinue"] === true || call["partialArgs"] !== undefined) {
+      this.partial = { block, arguments: new PartialArguments() };
+      seen?.calls.push("begins");
+      this.pieces(call, out, seen);
+      return;
+    }
+    seen?.calls.push("whole");
+    if (call["args"] !== undefined) out.push({ type: "arguments", block, text: writeJson(call["args"]) });
+    out.push({ type: "close", block });
+  }
+
+  /** A call without a name is more of the one whose arguments come in pieces. */
+  private goOn(call: JsonObject, out: Event[], seen: Seen | undefined): void {
+    if (!this.partial) {
+      seen?.calls.push("nothing");
+      return;
+    }
+    seen?.calls.push("goes on");
+    this.pieces(call, out, seen);
+  }
+
+  private pieces(call: JsonObject, out: Event[], seen: Seen | undefined): void {
+    if (!this.partial) return;
+    const { block, arguments: partial } = this.partial;
+    for (const entry of asList(call["partialArgs"])) {
+      const piece = partial.add(asObject(entry) ?? {});
+      seen?.pieces.push(piece);
+      if (piece.text !== "") out.push({ type: "arguments", block, text: piece.text });
+    }
+    if (call["willContinue"] === true) return;
+    out.push({ type: "arguments", block, text: partial.end() }, { type: "close", block });
+    this.partial = undefined;
+  }
+
+  /** Closes a call whose arguments were never completed; they stay as they came. */
+  private breakOff(out: Event[]): void {
+    if (this.partial) out.push({ type: "close", block: this.partial.block });
+    this.partial = undefined;
+  }
+
+  private media(part: JsonObject, out: Event[]): void {
+    const told = asObject(part["inlineData"] ?? part["fileData"]) ?? {};
+    const mime = asText(told["mimeType"]);
+    const kind = /^(?:image|audio|video)(?=\/)/.exec(mime ?? "")?.[0] as "image" | "audio" | "video" | undefined;
+    const block = this.whole({ kind: "media", media: kind ?? "file", ...defined({ mime }) }, out);
+    const content = defined({ base64: asText(told["data"]), url: asText(told["fileUri"]) });
+    out.push({ type: "media", block, ...content }, { type: "close", block });
+  }
+
+  /** Code that ran, tools that the vendor ran, and what is new. */
+  private server(part: JsonObject, out: Event[]): void {
+    const names = Object.keys(part).filter((name) => name !== "thought" && name !== "thoughtSignature");
+    const name = names[0] ?? "part";
+    const result = /Result$|Response$/.test(name);
+    const block = this.whole({ kind: "server", name, result }, out);
+    out.push({ type: "server", block, json: new RawJson(writeJson(part)) }, { type: "close", block });
+  }
+
+  /** Opens a block that arrives in one piece. */
+  private whole(opening: Opening, out: Event[]): number {
+    this.close(out);
+    const block = this.numbering.block++;
+    out.push({ type: "open", block, choice: this.index, ...opening });
+    return block;
+  }
+
+  private begin(kind: "text" | "thought", opening: Opening, out: Event[]): void {
+    this.open = { block: this.whole(opening, out), kind, closed: false };
+  }
+
+  private close(out: Event[], last = false): void {
+    if (!this.open) return;
+    const { block, kind } = this.open;
+    this.open = undefined;
+    if (kind === "text" && this.text.length > 0 && this.sources.waiting)
+      for (const citation of this.sources.of(this.text.join(""), last)) out.push({ type: "citation", block, citation });
+    this.text = [];
+    out.push({ type: "close", block });
+  }
+
+  private say(name: string, out: Event[]): void {
+    if (this.unsaid.has(name)) return;
+    this.unsaid.add(name);
+    out.push({ type: "unsaid", path: `candidates.${this.index}.${name}` });
+  }
+}

@@ -1,0 +1,106 @@
+import { asList, asObject, type JsonObject, parseExact, RawJson, writeJson } from "model-gateway";
+
+/** The vendor's names of types; as numbers where clients ask for enums as numbers. [F] */
+const TYPES: readonly string[] = ["", "string", "number", "integer", "boolean", "array", "object", "null"];
+/** Numbers that proto JSON writes as strings, because they are 64 bits wide. */
+const WIDE = ["maxItems", "minItems", "maxLength", "minLength", "maxProperties", "minProperties"];
+/** Members in either spelling that read differently in JSON Schema or hold schemas. */
+const CAMEL: Readonly<Record<string, string>> = {
+  property_ordering: "propertyOrdering",
+  any_of: "anyOf",
+  max_items: "maxItems",
+  min_items: "minItems",
+  max_length: "maxLength",
+  min_length: "minLength",
+  max_properties: "maxProperties",
+  min_properties: "minProperties",
+  additional_properties: "additionalProperties",
+  prefix_items: "prefixItems",
+};
+
+/**
+ * JSON Schema for a schema in the vendor's subset of OpenAPI 3.0: types in lower case, `nullable` as a type, numbers
+ * that were written as strings, properties in the order of `propertyOrdering`. Keywords it does not know stay as they are.
+ */
+export function jsonSchema(openapi: RawJson): RawJson {
+  return new RawJson(writeJson(translated(parseExact(openapi.text))));
+}
+
+/**
+ * A schema from a field for JSON Schema: unchanged, but for types in upper case, which the vendor takes there, too, and
+ * nobody else. [F: a client sends `responseJsonSchema` with `"OBJECT"`]
+ */
+export function plainSchema(schema: RawJson): RawJson {
+  return /"type"\s*:\s*"[A-Z]+"/.test(schema.text) && upper(schema.value) ? jsonSchema(schema) : schema;
+}
+
+/** True where the schema itself, or one in it, has a type in upper case; a property's example does not count. */
+function upper(schema: unknown): boolean {
+  const members = asObject(schema);
+  if (!members) return false;
+  const { type, properties, items, anyOf } = members;
+  if (typeof type === "string" && type !== type.toLowerCase() && TYPES.includes(type.toLowerCase())) return true;
+  return [...Object.values(asObject(properties) ?? {}), items, ...asList(anyOf)].some(upper);
+}
+
+function translated(schema: unknown): unknown {
+  const source = asObject(schema);
+  if (!source || source instanceof RawJson) return schema;
+  const made: JsonObject = {};
+  for (const [spelling, value] of Object.entries(source)) {
+    const name = CAMEL[spelling] ?? spelling;
+    if (!DROPPED.has(name) && !(name === "format" && value === "enum")) made[name] = member(name, value, source);
+  }
+  if (source["example"] !== undefined && made["examples"] === undefined) made["examples"] = [source["example"]];
+  if (source["nullable"] === true) admitNull(made);
+  const order = asList(source["propertyOrdering"] ?? source["property_ordering"]);
+  if (order.length > 0 && asObject(made["properties"])) made["properties"] = ordered(made["properties"], order);
+  return made;
+}
+
+/** Said in another way: `nullable` by the type, the order by the properties themselves. */
+const DROPPED: ReadonlySet<string> = new Set(["nullable", "propertyOrdering", "example"]);
+
+function member(name: string, value: unknown, schema: JsonObject): unknown {
+  if (name === "type") return typeName(value);
+  if (name === "properties" || name === "$defs" || name === "defs") return each(value);
+  if (name === "items" || name === "additionalProperties") return translated(value);
+  if (name === "anyOf" || name === "oneOf" || name === "allOf" || name === "prefixItems")
+    return asList(value).map(translated);
+  if (WIDE.includes(name) || ((name === "minimum" || name === "maximum") && isNumeric(value))) return numeric(value);
+  if (name === "enum") return asList(value).map((one) => (isNumber(schema["type"]) ? numeric(one) : one));
+  return value;
+}
+
+const each = (schemas: unknown): JsonObject =>
+  Object.fromEntries(Object.entries(asObject(schemas) ?? {}).map(([name, schema]) => [name, translated(schema)]));
+
+function typeName(type: unknown): unknown {
+  if (typeof type === "number") return TYPES[type] || undefined;
+  if (Array.isArray(type)) return type.map(typeName);
+  if (typeof type !== "string" || type === "TYPE_UNSPECIFIED") return undefined;
+  return TYPES.includes(type.toLowerCase()) ? type.toLowerCase() : type;
+}
+
+const isNumber = (type: unknown): boolean => ["integer", "number"].includes(String(typeName(type)));
+
+const isNumeric = (value: unknown): value is string => typeof value === "string" && /^-?\d+(?:\.\d+)?$/.test(value);
+
+/** The number that a string holds; digits that a double cannot hold stay. */
+const numeric = (value: unknown): unknown =>
+  isNumeric(value) ? parseExact(value.replace(/^(-?)0+(?=\d)/, "$1")) : value;
+
+/** Lets null be a value, too: as a type, as an alternative, and in the list of values. */
+function admitNull(schema: JsonObject): void {
+  const { type } = schema;
+  if (type !== undefined) schema["type"] = [...new Set([...(Array.isArray(type) ? type : [type]), "null"])];
+  else if (Array.isArray(schema["anyOf"])) schema["anyOf"] = [...schema["anyOf"], { type: "null" }];
+  if (Array.isArray(schema["enum"]) && !schema["enum"].includes(null)) schema["enum"] = [...schema["enum"], null];
+}
+
+/** The properties in the order that is asked for; those it does not name follow. */
+function ordered(properties: unknown, order: readonly unknown[]): JsonObject {
+  const source = asObject(properties) ?? {};
+  const named = order.filter((name): name is string => typeof name === "string" && Object.hasOwn(source, name));
+  return Object.fromEntries([...new Set([...named, ...Object.keys(source)])].map((name) => [name, source[name]]));
+}

@@ -1,0 +1,94 @@
+import {
+  type Asked,
+  asCount,
+  asList,
+  asObject,
+  asText,
+  type JsonObject,
+  type Opaque,
+  type Reasoning,
+} from "model-gateway";
+
+/** The format of entries of `reasoning_details` that hold an envelope of ours. */
+export const FORMAT = "gw1";
+/** The id of an entry whose state sat on a text without a word, behind the text that there is. */
+const BEHIND = "behind";
+/** What an entry of `reasoning_details` says can be read in this member; what it encrypts in none. */
+export const saidIn = ({ type }: JsonObject): "summary" | "text" | undefined =>
+  type === "reasoning.summary" ? "summary" : type === "reasoning.text" ? "text" : undefined;
+
+/** An entry of `reasoning_details` without what it says, as opaque state. */
+export function entryState(entry: JsonObject): string {
+  const { text: _text, summary: _summary, ...rest } = entry;
+  return JSON.stringify(rest);
+}
+
+/** Whether the state of a reasoning belongs behind the text of its message. */
+export const isBehind = (details: unknown, { at }: Reasoning): boolean => {
+  const entry = asObject(asList(details)[Number(at.slice(at.lastIndexOf(".") + 1))]);
+  return entry?.["format"] === FORMAT && entry["id"] === BEHIND;
+};
+
+/** One entry, or several of one index, that make one reasoning. */
+interface Group {
+  index: number | undefined;
+  entries: { entry: JsonObject; at: string }[];
+}
+
+/**
+ * The reasonings in the `reasoning_details` of a message. Entries in a row with the same index are one: clients keep
+ * them as they were streamed. Each entry stays one where the very same request is to be written again.
+ */
+export function reasoningsIn(details: readonly unknown[], at: string, asked: Asked): Reasoning[] {
+  const groups: Group[] = [];
+  details.forEach((value, n) => {
+    const entry = asObject(value);
+    if (!entry) return;
+    const index = asCount(entry["index"]);
+    const last = groups.at(-1);
+    if (last && index !== undefined && last.index === index && !asked.native)
+      last.entries.push({ entry, at: `${at}.${n}` });
+    else groups.push({ index, entries: [{ entry, at: `${at}.${n}` }] });
+  });
+  return groups.map((group) => reasoningOf(group, asked));
+}
+
+function reasoningOf({ entries }: Group, asked: Asked): Reasoning {
+  const first = entries[0] as Group["entries"][number];
+  const all = Object.assign({}, ...entries.map(({ entry }) => entry)) as JsonObject;
+  const said = (name: string) => entries.flatMap(({ entry }) => asText(entry[name]) ?? []);
+  const summary = said("summary");
+  const text = said("text").join("");
+  const opaque = stateOf(all, asked);
+  const silent = summary.length === 0 && text === "";
+  return {
+    kind: "reasoning",
+    at: first.at,
+    ...(silent ? {} : summary.length > 0 ? { summary } : { text }),
+    ...(silent && asText(all["data"]) !== undefined ? { redacted: true } : {}),
+    ...(opaque ? { opaque } : {}),
+  };
+}
+
+function stateOf(entry: JsonObject, asked: Asked): Opaque | undefined {
+  const held = asText(entry["signature"]) ?? asText(entry["data"]);
+  if (entry["format"] === FORMAT || (held !== undefined && asked.sealed(held)))
+    return held === undefined ? undefined : asked.open(held, "reasoning_details");
+  return asked.open(entryState(entry), "reasoning_details");
+}
+
+/** The entries of `reasoning_details` that carry a reasoning's envelope to the client and back. */
+export function detailsOf(
+  envelope: string,
+  index: number,
+  said: { text?: string; summary?: string; behind?: boolean },
+): JsonObject[] {
+  const common = { format: FORMAT, index, ...(said.behind ? { id: BEHIND } : {}) };
+  if (said.summary !== undefined)
+    return [
+      { type: "reasoning.summary", summary: said.summary, ...common },
+      { type: "reasoning.encrypted", data: envelope, ...common },
+    ];
+  if (said.text === undefined) return [{ type: "reasoning.encrypted", data: envelope, ...common }];
+  return [{ type: "reasoning.text", text: said.text, signature: envelope, ...common }];
+}

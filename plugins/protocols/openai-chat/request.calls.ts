@@ -1,0 +1,107 @@
+import { type Asked, asObject, asText, type JsonObject, type Opaque, type ToolCall } from "model-gateway";
+import { type Fields, fieldsOf, wrong } from "../openai/fields.ts";
+import { piece, type Reading } from "./request.parts.ts";
+
+/** LiteLLM packs Gemini's signature into the id of the call it sits on. */
+const THOUGHT = "__thought__";
+
+/**
+ * The tool calls of a history, with the ids of the results that answer them: results without an id (the older functions,
+ * and vendors that give none) belong to the calls without one, by name and order.
+ */
+export class Calls {
+  /** Calls that the client gave no id, as far as they are not answered. */
+  private readonly nameless: { id: string; name: string }[] = [];
+  private readonly custom = new Set<string>();
+
+  constructor(
+    private readonly asked: Asked,
+    private readonly reading: Reading,
+  ) {}
+
+  /** The id of the call that a result answers. */
+  answered(given: string | undefined, name: string | undefined, at: string): string {
+    if (given) return plain(given).id;
+    const n = this.nameless.findIndex((call) => name === undefined || call.name === name);
+    if (n < 0) throw wrong(at, `${at} is the result of a call that is not there.`);
+    return (this.nameless.splice(n, 1)[0] as { id: string }).id;
+  }
+
+  /** Whether the call of this id gave its tool free text. */
+  isCustom(id: string): boolean {
+    return this.custom.has(id);
+  }
+
+  /** An entry of `tool_calls`. @param stated calls whose opaque state came in another place. */
+  call(value: unknown, at: string, stated: ReadonlySet<string>): ToolCall {
+    const entry = fieldsOf(value, at, this.reading.said);
+    const custom = entry.text("type") === "custom";
+    const inner = entry.object(custom ? "custom" : "function");
+    if (!inner) throw wrong(`${at}.function`, `${at}.function must be an object.`);
+    // Recorded: the place of a call in its stream, sent back.
+    entry.leave("index");
+    const given = entry.text("id");
+    const { id, signature } = plain(given || `call_${at.replaceAll(".", "_")}`);
+    const name = nameOf(inner);
+    if (!given) this.nameless.push({ id, name });
+    if (custom) this.custom.add(id);
+    const opaque = this.extra(entry, signature) ?? (stated.has(id) ? undefined : this.asked.recall(id));
+    return {
+      kind: "tool_call",
+      id,
+      name,
+      arguments: inner.text(custom ? "input" : "arguments") ?? "",
+      at,
+      ...(custom ? { custom: true } : {}),
+      ...(opaque ? { opaque } : {}),
+      ...piece(this.reading, entry.rest(), {
+        inner: inner.rest(),
+        form: given === id ? "" : `id:${given ?? ""}`,
+      }),
+    };
+  }
+
+  /** The older `function_call` of a message. */
+  legacy(inner: Fields): ToolCall {
+    const id = `call_${inner.at.replaceAll(".", "_")}`;
+    const name = nameOf(inner);
+    this.nameless.push({ id, name });
+    const text = inner.text("arguments") ?? "";
+    return { kind: "tool_call", id, name, arguments: text, at: inner.at, ...piece(this.reading, inner.rest()) };
+  }
+
+  /** Opaque state on the call itself: Google's compatible API has its signature there, and so do we. */
+  private extra(entry: Fields, packed: string | undefined): Opaque | undefined {
+    const extra = asObject(entry.of["extra_content"]);
+    const signature = asText(asObject(extra?.["google"])?.["thought_signature"]) ?? packed;
+    if (extra) entry.any("extra_content");
+    if (signature === undefined) return undefined;
+    if (this.asked.sealed(signature)) return this.asked.open(signature, "thoughtSignature");
+    const state: Opaque = extra
+      ? { protocol: "openai-chat", kind: "extra_content", data: JSON.stringify(extra) }
+      : { protocol: "gemini", kind: "thoughtSignature", data: signature };
+    return state;
+  }
+}
+
+function nameOf(inner: Fields): string {
+  const name = inner.text("name");
+  if (name === undefined) throw wrong(inner.path("name"), `${inner.path("name")} must be a string.`);
+  return name;
+}
+
+function plain(id: string): { id: string; signature?: string } {
+  const at = id.indexOf(THOUGHT);
+  return at < 0 ? { id } : { id: id.slice(0, at), signature: id.slice(at + THOUGHT.length) };
+}
+
+/** The calls whose opaque state came beside a message's reasoning. */
+export const stated = (states: readonly (Opaque | undefined)[]): Set<string> =>
+  new Set(states.flatMap((state) => (typeof state?.on === "object" ? [state.on.call] : [])));
+
+/** Opaque state on a message itself, as Google's compatible API has it. */
+export function messageState(message: JsonObject): Opaque | undefined {
+  const { extra_content, thought_signature } = message;
+  if (!asObject(extra_content) && typeof thought_signature !== "string") return undefined;
+  return { protocol: "openai-chat", kind: "message", data: JSON.stringify({ extra_content, thought_signature }) };
+}

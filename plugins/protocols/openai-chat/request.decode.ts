@@ -1,0 +1,195 @@
+import {
+  type Asked,
+  asObject,
+  type Conversation,
+  type Effort,
+  GatewayError,
+  type JsonObject,
+  parseExact,
+  type ReasoningWish,
+  type Said,
+} from "model-gateway";
+import { Fields, wrong } from "../openai/fields.ts";
+import { readSampling } from "../openai/sampling.ts";
+import { turnsOf } from "./request.messages.ts";
+import type { BodyNative } from "./request.native.ts";
+import { choiceOf, formatOf, functionsOf, toolsOf, webSearchOf } from "./request.tools.decode.ts";
+
+/** Members whose value is JSON that only a vendor needs to understand. */
+const RAW: ReadonlySet<string> = new Set(["parameters", "schema"]);
+const EFFORTS: ReadonlySet<string> = new Set(["none", "minimal", "low", "medium", "high", "xhigh", "max"]);
+
+/** Reads a Chat request. @throws GatewayError `invalid_field` with the client's own path. */
+export function decodeRequest(asked: Asked): Conversation {
+  const said: Said[] = [];
+  const body = new Fields(parsed(asked.text), "", said);
+  const messages = body.list("messages");
+  if (!messages) throw wrong("messages", "messages must be a list.");
+  body.text("model");
+  if (body.of["stream"] === true) body.any("stream");
+  else body.leave("stream");
+  body.leave("stream_options", "cosmetic");
+
+  const conversation: Conversation = {
+    protocol: "openai-chat",
+    task: asked.task,
+    stream: asked.streaming,
+    turns: turnsOf(messages, asked, said),
+    tools: [],
+    said,
+  };
+  const forms: Record<string, unknown> = {};
+  readSampling(body, conversation, forms);
+  readTools(body, conversation, asked.native === true, forms);
+  readThinking(body, conversation, forms);
+  readWishes(body, conversation, forms);
+  const native: BodyNative = { rest: body.rest(), forms };
+  if (asked.native) conversation.native = native;
+  return conversation;
+}
+
+function parsed(text: string): JsonObject {
+  try {
+    return asObject(parseExact(text, RAW)) ?? {};
+  } catch (cause) {
+    throw new GatewayError("invalid_json", { cause });
+  }
+}
+
+function readTools(body: Fields, into: Conversation, native: boolean, forms: Record<string, unknown>): void {
+  const reading = { said: body.said, native };
+  const tools = body.list("tools");
+  if (tools) into.tools.push(...toolsOf(tools, reading));
+  if (tools) forms["tools"] = true;
+  const functions = body.list("functions");
+  if (functions) into.tools.push(...functionsOf(functions, reading));
+  const search = body.object("web_search_options");
+  if (search) into.tools.push(webSearchOf(search, reading));
+  for (const name of ["tool_choice", "function_call"]) {
+    const choice = body.any(name);
+    if (choice === undefined) continue;
+    into.toolChoice = choiceOf(choice, name, body.said);
+    forms["tool_choice"] = name;
+    if (choice === "any") forms["choice"] = "any";
+    else if (asObject(choice) && asObject(choice)?.["type"] === undefined) forms["choice"] = "untyped";
+  }
+  const parallel = body.flag("parallel_tool_calls");
+  if (parallel === undefined) return;
+  into.parallel = parallel;
+  if (!parallel) body.say("parallel_tool_calls", "parallel_off");
+}
+
+/** `reasoning_effort`, or OpenRouter's `reasoning`. */
+function readThinking(body: Fields, into: Conversation, forms: Record<string, unknown>): void {
+  const wish: ReasoningWish = {};
+  const effort = body.of["reasoning_effort"];
+  if (typeof effort === "string" && EFFORTS.has(effort)) {
+    wish.effort = body.any("reasoning_effort") as Effort;
+    body.say("reasoning_effort", "reasoning_effort");
+  }
+  const nested = asObject(body.of["reasoning"]) ? body.object("reasoning") : undefined;
+  if (nested) {
+    forms["reasoning"] = true;
+    readNested(nested, wish, forms);
+    forms["reasoning.rest"] = nested.rest();
+  }
+  if (Object.keys(wish).length > 0) into.reasoning = wish;
+}
+
+function readNested(nested: Fields, wish: ReasoningWish, forms: Record<string, unknown>): void {
+  const effort = nested.of["effort"];
+  if (typeof effort === "string" && EFFORTS.has(effort)) {
+    wish.effort = nested.any("effort") as Effort;
+    nested.say("effort", "reasoning_effort");
+  }
+  const budget = nested.number("max_tokens");
+  if (budget !== undefined) {
+    wish.budget = budget;
+    nested.say("max_tokens", "reasoning_budget");
+  }
+  if (nested.of["exclude"] === true) {
+    wish.show = false;
+    nested.leave("exclude", "reasoning_summary");
+  }
+  const enabled = nested.of["enabled"];
+  if (typeof enabled === "boolean" && wish.effort === undefined && budget === undefined) {
+    // OpenRouter's documents: enabled alone means medium.
+    wish.effort = enabled ? "medium" : "none";
+    nested.leave("enabled", "reasoning_effort");
+    forms["reasoning.enabled"] = true;
+  } else nested.leave("enabled");
+}
+
+function readWishes(body: Fields, into: Conversation, forms: Record<string, unknown>): void {
+  const format = body.object("response_format");
+  if (format) {
+    into.format = formatOf(format);
+    forms["response_format"] = true;
+  }
+  const logprobs = body.flag("logprobs");
+  const top = body.number("top_logprobs");
+  if (logprobs) {
+    into.logprobs = top ?? 0;
+    body.say("logprobs", "logprobs");
+    if (top !== undefined) forms["top_logprobs"] = true;
+  } else {
+    body.leave("logprobs");
+    body.leave("top_logprobs");
+  }
+  const verbosity = body.of["verbosity"];
+  if (verbosity === "low" || verbosity === "medium" || verbosity === "high") {
+    into.verbosity = verbosity;
+    body.any("verbosity");
+    body.say("verbosity", "verbosity");
+  }
+  const key = body.text("prompt_cache_key");
+  if (key !== undefined) {
+    into.cacheKey = key;
+    body.say("prompt_cache_key", "cache_key");
+  }
+  readUser(body, into, forms);
+  const metadata = asObject(body.of["metadata"]);
+  if (metadata && Object.values(metadata).every((value) => typeof value === "string")) {
+    into.metadata = metadata as Record<string, string>;
+    body.any("metadata");
+    if (Object.keys(metadata).length > 0) body.say("metadata", "metadata");
+  } else body.leave("metadata", "metadata");
+  const tier = body.text("service_tier");
+  if (tier !== undefined) {
+    into.tier = tier;
+    if (tier !== "auto") body.say("service_tier", "tier");
+  }
+  const store = body.flag("store");
+  if (store !== undefined) into.store = store;
+  if (store) body.say("store", "store");
+  const modalities = body.list("modalities")?.map(String);
+  if (modalities) {
+    into.modalities = modalities;
+    if (modalities.includes("audio")) body.say("modalities", "audio_out");
+    if (modalities.includes("image")) body.say("modalities", "image_out");
+  }
+  body.leave("audio", "audio_out");
+  body.leave("prediction", "prediction");
+  body.leave("moderation", "moderation");
+  readCacheOptions(body, into);
+}
+
+/** How long the whole prompt is kept. In the mode `explicit` only marks count, which is what other vendors do. */
+function readCacheOptions(body: Fields, into: Conversation): void {
+  const options = asObject(body.of["prompt_cache_options"]);
+  const implicit = options !== undefined && options["mode"] !== "explicit";
+  body.leave("prompt_cache_options", implicit ? "cache_mark" : "cosmetic");
+  const ttl = options?.["ttl"];
+  if (implicit) into.cache = ttl === "30m" || ttl === "12h" ? { ttl } : {};
+}
+
+function readUser(body: Fields, into: Conversation, forms: Record<string, unknown>): void {
+  for (const name of ["safety_identifier", "user"]) {
+    if (into.user !== undefined) break;
+    const user = body.text(name);
+    if (user === undefined) continue;
+    into.user = user;
+    forms["user"] = name;
+    body.say(name, "user");
+  }
+}

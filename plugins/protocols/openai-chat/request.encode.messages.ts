@@ -1,0 +1,269 @@
+import {
+  asObject,
+  asText,
+  type Conversation,
+  type JsonObject,
+  joined,
+  type Media,
+  type Opaque,
+  type Part,
+  type Reasoning,
+  safeId,
+  type Terms,
+  type ToolCall,
+  type ToolResult,
+  type Turn,
+} from "model-gateway";
+import { saidIn } from "./reasoning.ts";
+import { nameOf } from "./request.encode.tools.ts";
+import { marked, mediaPart, textPart } from "./request.media.ts";
+import type { MessageNative, PieceNative } from "./request.native.ts";
+
+/** The messages for a conversation's turns. */
+export function messagesOf(conversation: Conversation, terms: Terms): JsonObject[] {
+  const writing = new Writing(terms);
+  if (conversation.native) for (const turn of conversation.turns) writing.same(turn);
+  else for (const run of runsOf(conversation.turns)) writing.run(run);
+  return writing.messages;
+}
+
+/** Turns of an assistant in a row are one message; those of a user are written together, each a message. */
+function runsOf(turns: readonly Turn[]): Turn[][] {
+  const runs: Turn[][] = [];
+  for (const turn of turns) {
+    const last = runs.at(-1);
+    if (turn.role === "user" && last?.[0]?.role === "user") last.push(turn);
+    else if (turn.role === "assistant" && last?.[0]?.role === "assistant")
+      last.splice(0, 1, ...joined([...last, turn]));
+    else runs.push([turn]);
+  }
+  return runs;
+}
+
+class Writing {
+  readonly messages: JsonObject[] = [];
+
+  /** Media of results so far. */
+  private attached = 0;
+
+  constructor(private readonly terms: Terms) {}
+
+  /** One message for one turn, as it was. */
+  same(turn: Turn): void {
+    const native = turn.native as MessageNative;
+    const [first] = turn.parts;
+    if (turn.role === "assistant") this.assistant(turn);
+    else if (first?.kind === "tool_result") this.messages.push(this.sameResult(first, turn, native));
+    else this.plain(turn, turn.parts);
+  }
+
+  /** Results first: they must follow their call without anything between. */
+  run(turns: readonly Turn[]): void {
+    const [first] = turns as [Turn];
+    if (first.role === "assistant") {
+      this.assistant(first);
+      return;
+    }
+    const attached: JsonObject[] = [];
+    for (const turn of turns)
+      for (const part of turn.parts) if (part.kind === "tool_result") this.result(part, attached);
+    if (attached.length > 0) this.messages.push({ role: "user", content: attached });
+    for (const turn of turns) {
+      const parts = turn.parts.filter((part) => part.kind !== "tool_result");
+      if (parts.length > 0) this.plain(turn, parts);
+    }
+  }
+
+  private plain(turn: Turn, parts: readonly Part[]): void {
+    const native = turn.native as MessageNative | undefined;
+    const content = this.content(parts, turn.role !== "user");
+    if (content.length === 0 && !native) return;
+    this.messages.push({
+      role: turn.role,
+      ...named(turn),
+      ...bare(content, native),
+      ...native?.rest,
+    });
+  }
+
+  /** Content parts. @param textOnly the role takes nothing but text. */
+  private content(parts: readonly Part[], textOnly: boolean): (JsonObject | string)[] {
+    return parts.flatMap((part) => {
+      switch (part.kind) {
+        case "text":
+          return [textPart(part)];
+        case "media":
+          if (textOnly) this.terms.refuse(part.at, "Chat Completions takes only text here");
+          return [mediaPart(part, this.terms)];
+        case "foreign":
+          return [part.json as JsonObject];
+        case "reasoning":
+          return isThinking(part) ? [thinkingPart(part.opaque.data || (part.text ?? ""))] : [];
+        default:
+          return [];
+      }
+    });
+  }
+
+  private assistant(turn: Turn): void {
+    const native = turn.native as MessageNative | undefined;
+    const calls = turn.parts.filter((part) => part.kind === "tool_call");
+    const refusals = turn.parts.filter((part) => part.kind === "refusal");
+    const content = native ? this.sameContent(turn.parts) : this.content(turn.parts, true);
+    if (!native) this.lastWords(turn.parts);
+    const message: JsonObject = { role: "assistant", ...named(turn), ...bare(content, native) };
+    // Without a content there must be a null, or vendors refuse the message.
+    if (!native && content.length === 0) message["content"] = null;
+    const refusal = refusals.filter((part) => !native || part.native === undefined);
+    if (refusal.length > 0) message["refusal"] = refusal.map((part) => part.text).join("");
+    Object.assign(message, this.thoughts(turn.parts, native));
+    if (native?.legacy && calls[0]) message["function_call"] = this.legacyCall(calls[0]);
+    else if (calls.length > 0) message["tool_calls"] = calls.map((call) => this.call(call, native !== undefined));
+    if (native || content.length > 0 || calls.length > 0 || refusal.length > 0)
+      this.messages.push({ ...message, ...native?.rest });
+  }
+
+  /** Chat has a place for calls behind the text only. */
+  private lastWords(parts: readonly Part[]): void {
+    const firstCall = parts.findIndex((part) => part.kind === "tool_call");
+    const late = firstCall < 0 ? undefined : parts.slice(firstCall).find((part) => part.kind === "text");
+    if (late) this.terms.change(late.at, "Text behind a tool call is written before it");
+    for (const part of parts)
+      if (part.cache && part.kind !== "text")
+        this.terms.drop(part.at, "Chat Completions marks only content for its cache");
+  }
+
+  /** Parts that stood in the content: those that have a form of their own there. */
+  private sameContent(parts: readonly Part[]): (JsonObject | string)[] {
+    return parts.flatMap((part) => {
+      const native = part.native as PieceNative | undefined;
+      if (part.kind === "refusal" && native) return [{ type: "refusal", refusal: part.text, ...native.rest }];
+      if (part.kind === "reasoning" && native?.form === "thinking")
+        return [{ type: "thinking", thinking: cut(part.text ?? "", native.cuts ?? []), ...native.rest }];
+      return this.content([part], true);
+    });
+  }
+
+  /** Thoughts go back to the vendor they came from, in the field they came in; those of others stay away. */
+  private thoughts(parts: readonly Part[], native: MessageNative | undefined): JsonObject {
+    const members: JsonObject = {};
+    const details: JsonObject[] = [];
+    for (const part of parts) {
+      if (part.kind !== "reasoning") continue;
+      const text = part.text ?? part.summary?.join("\n\n");
+      const form = part.opaque?.kind ?? (part.native as PieceNative | undefined)?.form;
+      if (!native && part.opaque?.protocol !== "openai-chat") {
+        if (!part.opaque) this.terms.drop(part.at, "Earlier thoughts can only go back to the vendor that made them");
+        continue;
+      }
+      if (form === "message") Object.assign(members, asObject(JSON.parse(part.opaque?.data ?? "{}")));
+      else if (part.opaque && form === "reasoning_details") {
+        const entry = asObject(JSON.parse(part.opaque.data)) ?? {};
+        const member = saidIn(entry);
+        details.push({ ...(text && member ? { [member]: text } : {}), ...entry });
+      } else if (form === "reasoning" || form === "reasoning_content")
+        members[form] = `${asText(members[form]) ?? ""}${part.opaque?.data || text || ""}`;
+    }
+    if (details.length > 0) members["reasoning_details"] = details;
+    if (native?.plain && details.length > 0) members[native.plain] ??= details.map(wordsOf).join("");
+    return members;
+  }
+
+  private call(call: ToolCall, same: boolean): JsonObject {
+    const native = call.native as PieceNative | undefined;
+    const id = native?.form?.startsWith("id:") ? native.form.slice(3) : same ? call.id : safeId(call.id);
+    const name = nameOf(call.name, call.namespace, this.terms);
+    const kind = call.custom ? "custom" : "function";
+    const said = call.custom
+      ? { input: call.arguments }
+      : { arguments: same ? call.arguments : call.arguments || "{}" };
+    const extra = call.opaque?.protocol === "openai-chat" && call.opaque.kind === "extra_content";
+    return {
+      id,
+      type: kind,
+      [kind]: { name, ...said, ...native?.inner },
+      ...(extra ? { extra_content: JSON.parse(call.opaque?.data ?? "{}") } : {}),
+      ...native?.rest,
+    };
+  }
+
+  private legacyCall(call: ToolCall): JsonObject {
+    return { name: call.name, arguments: call.arguments, ...(call.native as PieceNative | undefined)?.rest };
+  }
+
+  private sameResult(part: ToolResult, turn: Turn, native: MessageNative): JsonObject {
+    const id = native.role === "tool" ? { tool_call_id: native.call ?? part.callId } : {};
+    const name = part.name === undefined ? {} : { name: part.name };
+    return {
+      role: native.role,
+      ...id,
+      ...name,
+      ...named(turn),
+      ...bare(this.content(part.parts, false), native),
+      ...native.rest,
+    };
+  }
+
+  /** A result as text; its media follow in a message of the user, for Chat has no other place for them. */
+  private result(part: ToolResult, attached: JsonObject[]): void {
+    const texts: string[] = part.json === undefined ? [] : [part.json];
+    for (const each of part.parts) {
+      if (each.kind === "text") texts.push(each.text);
+      else if (each.kind === "media") attached.push(this.attach(each, texts));
+    }
+    const said = part.isError ? texts.map(asError) : texts;
+    const content: JsonObject[] = said.map((text) => ({ type: "text", text }));
+    const last = content.at(-1);
+    if (last) Object.assign(last, marked(part.cache));
+    const body = content.length > 0 ? bare(content, undefined) : { content: "" };
+    this.messages.push({ role: "tool", tool_call_id: safeId(part.callId), ...body });
+  }
+
+  private attach(media: Media, texts: string[]): JsonObject {
+    this.attached++;
+    texts.push(`[${media.media} ${this.attached} attached]`);
+    this.terms.change(
+      media.at,
+      "A tool's result is only text in Chat Completions; its media follow in a message of the user",
+    );
+    return mediaPart(media, this.terms);
+  }
+}
+
+/** Whether a reasoning came as a part of the content, as Mistral's does. */
+const isThinking = (part: Reasoning): part is Reasoning & { opaque: Opaque } =>
+  part.opaque?.protocol === "openai-chat" && part.opaque.kind === "thinking";
+
+const thinkingPart = (text: string): JsonObject => ({ type: "thinking", thinking: [{ type: "text", text }] });
+
+/** A text in the pieces that it came in. */
+function cut(text: string, lengths: readonly number[]): JsonObject[] {
+  let end = 0;
+  return lengths.map((length) => {
+    end += length;
+    return { type: "text", text: text.slice(end - length, end) };
+  });
+}
+
+const wordsOf = (entry: JsonObject): string => asText(entry["text"]) ?? asText(entry["summary"]) ?? "";
+
+const named = ({ name }: Turn): JsonObject => (name === undefined ? {} : { name });
+
+/** Content as a string where it is one text without anything on it, else as a list. */
+function bare(parts: readonly (JsonObject | string)[], native: MessageNative | undefined): JsonObject {
+  if (native) {
+    if (native.list) return { content: parts };
+    const [only] = parts as [JsonObject | undefined];
+    return only ? { content: only["text"] } : {};
+  }
+  if (parts.length === 0) return {};
+  const [only] = parts;
+  const plain =
+    parts.length === 1 && typeof only === "object" && only["type"] === "text" && Object.keys(only).length === 2;
+  return { content: plain ? only["text"] : parts };
+}
+
+/** A failed result says so: its text where that does, else the text as the error of an object. */
+function asError(text: string): string {
+  return /\b(error|failed|failure|exception|denied|not found)\b/i.test(text) ? text : JSON.stringify({ error: text });
+}

@@ -1,0 +1,95 @@
+import type { CacheMark, JsonObject, Media, Terms, Text } from "model-gateway";
+import type { PieceNative } from "./request.native.ts";
+
+/** Types of media as formats of `input_audio`. */
+const AUDIO: Readonly<Record<string, string>> = {
+  "audio/wav": "wav",
+  "audio/x-wav": "wav",
+  "audio/wave": "wav",
+  "audio/mpeg": "mp3",
+  "audio/mp3": "mp3",
+};
+const DETAILS: ReadonlySet<string> = new Set(["auto", "low", "high", "original"]);
+const TTL: Readonly<Record<string, string>> = { "5m": "30m", "30m": "30m", "1h": "12h", "12h": "12h" };
+
+/** The name of a file that has none: OpenAI wants one beside the bytes. */
+const nameless = (mime: string): string => `file.${mime.split("/")[1]?.replace(/[^a-z0-9]/g, "") || "bin"}`;
+
+/** A content part for text. */
+export function textPart(part: Text): JsonObject | string {
+  const native = part.native as PieceNative | undefined;
+  if (native?.form === "string") return part.text;
+  return { type: native?.form ?? "text", text: part.text, ...marked(part.cache, native), ...native?.rest };
+}
+
+/** The mark up to which the prompt shall be cached; where the very same request is written it is kept as it was. */
+export function marked(cache: CacheMark | undefined, native?: PieceNative): JsonObject {
+  if (!cache || native) return {};
+  const ttl = TTL[cache.ttl ?? ""];
+  return { prompt_cache_breakpoint: { mode: "explicit", ...(ttl === undefined ? {} : { ttl }) } };
+}
+
+/** A content part for media. @throws GatewayError where Chat cannot say it. */
+export function mediaPart(part: Media, terms: Terms): JsonObject {
+  const native = part.native as PieceNative | undefined;
+  const body = bodyOf(part, terms, native);
+  return { ...body, ...marked(part.cache, native), ...native?.rest };
+}
+
+function bodyOf(part: Media, terms: Terms, native: PieceNative | undefined): JsonObject {
+  switch (part.media) {
+    case "image":
+      // Recorded: an image sent as a file, which has a name.
+      return native && part.filename !== undefined ? fileOf(part, terms, native) : imageOf(part, terms, native);
+    case "audio":
+      return audioOf(part, terms, native);
+    case "file":
+      return fileOf(part, terms, native);
+    case "video":
+      return terms.refuse(part.at, "Chat Completions takes no video");
+  }
+}
+
+function imageOf({ source, mime, detail, at }: Media, terms: Terms, native?: PieceNative): JsonObject {
+  let url: string;
+  if ("url" in source) url = source.url;
+  else if ("base64" in source) {
+    if (!native && mime === undefined) terms.refuse(at, "An image as bytes needs its media type");
+    url = `${native?.head ?? `data:${mime};base64,`}${source.base64}`;
+  } else return terms.refuse(at, "Chat Completions takes an image by its URL or as bytes, not by an id");
+  if (native?.form === "string") return { type: "image_url", image_url: url };
+  const known = detail !== undefined && (native !== undefined || DETAILS.has(detail));
+  if (detail !== undefined && !known) terms.drop(at, `Chat Completions has no detail ${detail}`);
+  return { type: "image_url", image_url: { url, ...(known ? { detail } : {}), ...native?.inner } };
+}
+
+function audioOf({ source, mime, at }: Media, terms: Terms, native?: PieceNative): JsonObject {
+  if (!("base64" in source)) return terms.refuse(at, "Chat Completions takes audio as bytes only");
+  const format = AUDIO[mime ?? ""] ?? (native ? mime?.replace("audio/", "") : undefined);
+  if (format === undefined) return terms.refuse(at, `Chat Completions takes audio as wav or mp3, not as ${mime}`);
+  return { type: "input_audio", input_audio: { data: source.base64, format, ...native?.inner } };
+}
+
+function fileOf({ source, mime, filename, at }: Media, terms: Terms, native?: PieceNative): JsonObject {
+  const inner = native?.inner ?? {};
+  const named = filename === undefined ? {} : { filename };
+  if ("id" in source) {
+    if (!source.protocol.startsWith("openai-"))
+      terms.refuse(at, "A file's id is only known to the vendor that gave it");
+    return { type: "file", file: { file_id: source.id, ...named, ...inner } };
+  }
+  if ("url" in source) {
+    const form = native?.form;
+    if (form?.endsWith(".url")) return { type: form.slice(0, -4), [form.slice(0, -4)]: { url: source.url } };
+    if (form === "file_url" || form === "document_url") return { type: form, [form]: source.url };
+    if (native) return { type: "file", file: { file_data: source.url, ...named, ...inner } };
+    return terms.refuse(at, "Chat Completions takes a file as bytes, not by its URL");
+  }
+  if (native && "base64" in source)
+    return { type: "file", file: { file_data: `${native.head}${source.base64}`, ...named, ...inner } };
+  const type = "text" in source ? (mime ?? "text/plain") : mime;
+  if (type === undefined) return terms.refuse(at, "A file as bytes needs its media type");
+  const base64 = "text" in source ? Buffer.from(source.text).toString("base64") : source.base64;
+  const name = filename ?? nameless(type);
+  return { type: "file", file: { filename: name, file_data: `data:${type};base64,${base64}` } };
+}

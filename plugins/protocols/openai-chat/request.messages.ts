@@ -1,0 +1,181 @@
+import {
+  type Asked,
+  asList,
+  asObject,
+  asText,
+  type JsonObject,
+  type Part,
+  type Reasoning,
+  type Said,
+  type Turn,
+} from "model-gateway";
+import { type Fields, fieldsOf, wrong } from "../openai/fields.ts";
+import { citationOf } from "./citations.ts";
+import { FORMAT, isBehind, reasoningsIn } from "./reasoning.ts";
+import { Calls, messageState, stated } from "./request.calls.ts";
+import type { MessageNative } from "./request.native.ts";
+import { cacheOf, partsOf, type Reading } from "./request.parts.ts";
+
+/** The turns of `messages`, one for each; a tool's result is the user's. @throws GatewayError with the message's path. */
+export function turnsOf(list: readonly unknown[], asked: Asked, said: Said[]): Turn[] {
+  const messages = new Messages(asked, { said, native: asked.native === true });
+  const turns = list.map((value, n) => messages.turn(fieldsOf(value, `messages.${n}`, said)));
+  const isSystem = (turn: Turn) => turn.role === "system" || turn.role === "developer";
+  const first = turns.findIndex((turn) => !isSystem(turn));
+  for (const turn of first < 0 ? [] : turns.slice(first))
+    if (isSystem(turn)) said.push({ feature: "system_in_place", path: turn.at });
+  const last = turns.at(-1);
+  if (last?.role === "assistant" && !last.parts.some((part) => part.kind === "tool_call"))
+    said.push({ feature: "prefill", path: last.at });
+  return turns;
+}
+
+class Messages {
+  private readonly calls: Calls;
+
+  constructor(
+    private readonly asked: Asked,
+    private readonly reading: Reading,
+  ) {
+    this.calls = new Calls(asked, reading);
+  }
+
+  turn(message: Fields): Turn {
+    const role = message.text("role");
+    switch (role) {
+      case "system":
+      case "developer":
+      case "user":
+        return this.finish(message, role, this.content(message), { role });
+      case "assistant":
+        return this.assistant(message);
+      case "tool":
+      case "function":
+        return this.result(message, role);
+      default: {
+        const roles = "system, developer, user, assistant, tool or function";
+        throw wrong(message.path("role"), `${message.path("role")} must be ${roles}.`);
+      }
+    }
+  }
+
+  private content(message: Fields): Part[] {
+    const parts = partsOf(message.any("content"), message.path("content"), this.reading);
+    // Vendors that took over Anthropic's mark also have it on the message.
+    const { cache } = cacheOf(message);
+    const last = parts.at(-1);
+    if (cache && last) last.cache = cache;
+    return parts;
+  }
+
+  private finish(message: Fields, role: Turn["role"], parts: Part[], native: Omit<MessageNative, "rest">): Turn {
+    // On a result it is the function's name, which the call says.
+    const name = native.role === "function" || native.role === "tool" ? undefined : message.text("name");
+    if (name !== undefined) message.say("name", "name");
+    const rest = message.rest();
+    const list = Array.isArray(message.of["content"]) ? { list: true } : {};
+    return {
+      role,
+      parts,
+      at: message.at,
+      ...(name === undefined ? {} : { name }),
+      ...(this.reading.native ? { native: { ...native, ...list, rest } } : {}),
+    };
+  }
+
+  private result(message: Fields, role: "tool" | "function"): Turn {
+    const id = role === "tool" ? message.text("tool_call_id") : undefined;
+    if (role === "tool" && id === undefined)
+      throw wrong(message.path("tool_call_id"), `${message.path("tool_call_id")} must name the call it answers.`);
+    const name = message.text("name");
+    const callId = this.calls.answered(id, name, message.at);
+    const parts = this.content(message);
+    const media = parts.find((part) => part.kind === "media");
+    if (media) this.reading.said.push({ feature: "tool_result_media", path: media.at });
+    const cache = parts.findLast((part) => part.cache)?.cache;
+    // The result is marked, not its text as well.
+    if (!this.reading.native) for (const part of parts) delete part.cache;
+    const result: Part = {
+      kind: "tool_result",
+      callId,
+      parts,
+      at: message.at,
+      ...(name === undefined ? {} : { name }),
+      ...(this.calls.isCustom(callId) ? { custom: true } : {}),
+      ...(cache ? { cache } : {}),
+    };
+    return this.finish(message, "user", [result], { role, ...(id === callId ? {} : { call: id ?? "" }) });
+  }
+
+  private assistant(message: Fields): Turn {
+    const thoughts = this.reasonings(message);
+    const details = message.of["reasoning_details"];
+    const behind = thoughts.parts.filter((part) => isBehind(details, part));
+    const before = thoughts.parts.filter((part) => !behind.includes(part));
+    const parts: Part[] = [...before, ...this.said(message), ...behind];
+    const elsewhere = stated(thoughts.parts.map(({ opaque }) => opaque));
+    const calls = message.list("tool_calls") ?? [];
+    if (calls.length === 0) message.leave("tool_calls");
+    calls.forEach((value, n) => {
+      parts.push(this.calls.call(value, `${message.path("tool_calls")}.${n}`, elsewhere));
+    });
+    const legacy = message.object("function_call");
+    if (legacy) parts.push(this.calls.legacy(legacy));
+    message.leave("audio", "foreign_block");
+    return this.finish(message, "assistant", parts, {
+      role: "assistant",
+      ...(thoughts.plain === undefined ? {} : { plain: thoughts.plain }),
+      ...(legacy ? { legacy: true } : {}),
+    });
+  }
+
+  /** Text and refusal of an assistant, with the sources its text names. */
+  private said(message: Fields): Part[] {
+    const parts = this.content(message);
+    const refusal = message.text("refusal");
+    if (refusal !== undefined) parts.push({ kind: "refusal", text: refusal, at: message.path("refusal") });
+    const citations = asList(message.of["annotations"]).flatMap((annotation) => citationOf(annotation) ?? []);
+    message.leave("annotations", citations.length > 0 ? "citations" : undefined);
+    const texts = parts.filter((part) => part.kind === "text");
+    if (citations.length > 0 && texts.length === 1) (texts[0] as Part & { kind: "text" }).citations = citations;
+    return parts;
+  }
+
+  /**
+   * Thoughts in any of three dialects: `reasoning_details` (OpenRouter's, and ours) before `reasoning_content` (DeepSeek's)
+   * before `reasoning` (Groq's); the latter two repeat the former's text.
+   */
+  private reasonings(message: Fields): { parts: Reasoning[]; plain?: "reasoning" | "reasoning_content" } {
+    const list = asList(message.of["reasoning_details"]);
+    const details = reasoningsIn(list, message.path("reasoning_details"), this.asked);
+    const plain = (["reasoning_content", "reasoning"] as const).find((name) => asText(message.of[name]));
+    const text = plain && (asText(message.of[plain]) as string);
+    const parts = details.length > 0 ? details : plain ? [this.plain(message, plain)] : [];
+    if (details.length > 0) message.any("reasoning_details");
+    else message.leave("reasoning_details");
+    if (parts.length > 0) this.reading.said.push({ feature: "reasoning_text", path: (parts[0] as Reasoning).at });
+    const only = details.length === 1 ? details[0] : undefined;
+    // A client that keeps no texts in its entries has the text of the only one beside them.
+    if (only && text && only.text === undefined && !only.summary && !only.opaque?.on && !only.redacted)
+      only.text = text;
+    const state = messageState(message.of);
+    if (state) parts.push({ kind: "reasoning", redacted: true, opaque: state, at: message.at });
+    for (const name of state ? ["extra_content", "thought_signature"] : []) message.any(name);
+    const repeated = plain && details.map((part) => part.text ?? part.summary?.join("") ?? "").join("") === text;
+    // Beside entries of ours it is the same text, of which a client may have kept less.
+    const ours = list.some((entry) => asObject(entry)?.["format"] === FORMAT);
+    if (plain && (details.length === 0 || repeated || ours)) message.any(plain);
+    else if (plain) message.leave(plain);
+    return { parts, ...(plain && repeated ? { plain } : {}) };
+  }
+
+  private plain(message: Fields, name: "reasoning" | "reasoning_content"): Reasoning {
+    const native: JsonObject = { rest: {}, form: name };
+    return {
+      kind: "reasoning",
+      text: asText(message.of[name]) ?? "",
+      at: message.path(name),
+      ...(this.reading.native ? { native } : {}),
+    };
+  }
+}

@@ -1,0 +1,186 @@
+import {
+  asText,
+  type CacheMark,
+  type JsonObject,
+  type Media,
+  type MediaSource,
+  type Part,
+  type Said,
+} from "model-gateway";
+import { type Fields, fieldsOf, wrong } from "../openai/fields.ts";
+import type { PieceNative } from "./request.native.ts";
+
+/** Formats of `input_audio`, as types of media. */
+const AUDIO: Readonly<Record<string, string>> = { wav: "audio/wav", mp3: "audio/mpeg" };
+const DATA_URL = /^data:([^;,]*)((?:;[^;,]*)*),/;
+
+/** What a content part is read with. */
+export interface Reading {
+  said: Said[];
+  native: boolean;
+}
+
+/** The parts of a message's content: a string, a list, or nothing. @throws GatewayError with the part's path. */
+export function partsOf(content: unknown, at: string, reading: Reading): Part[] {
+  if (content === undefined || content === null) return [];
+  if (typeof content === "string") return [{ kind: "text", text: content, at }];
+  if (!Array.isArray(content)) throw wrong(at, `${at} must be a string or a list of parts.`);
+  return content.map((part, n) => partOf(part, `${at}.${n}`, reading));
+}
+
+function partOf(value: unknown, at: string, reading: Reading): Part {
+  if (typeof value === "string") return { kind: "text", text: value, at, ...piece(reading, {}, { form: "string" }) };
+  const part = fieldsOf(value, at, reading.said);
+  const type = part.text("type");
+  const cache = cacheOf(part);
+  switch (type) {
+    case "text":
+    case "input_text":
+    case "output_text": {
+      const text = part.text("text");
+      if (text === undefined) throw wrong(`${at}.text`, `${at}.text must be a string.`);
+      return { kind: "text", text, at, ...cache, ...piece(reading, part.rest(), { form: type }) };
+    }
+    case "refusal":
+      return { kind: "refusal", text: part.text("refusal") ?? "", at, ...cache, ...piece(reading, part.rest()) };
+    case "image_url":
+      return { ...imageOf(part, reading), ...cache };
+    case "input_audio":
+      return { ...audioOf(part, reading), ...cache };
+    case "file":
+      return { ...fileOf(part, reading), ...cache };
+    case "file_url":
+    case "document_url":
+      return { ...linkOf(part, type, reading), ...cache };
+    default:
+      return foreignOf(part, type, reading);
+  }
+}
+
+/** A part of a kind that only its vendor understands; Mistral's thinking is one that others can read. */
+function foreignOf(part: Fields, type: string | undefined, reading: Reading): Part {
+  const thinking = type === "thinking" ? part.of["thinking"] : undefined;
+  if (Array.isArray(thinking)) {
+    reading.said.push({ feature: "reasoning_text", path: part.at });
+    part.any("thinking");
+    const texts = thinking.map((each) => asText((each as JsonObject | null)?.["text"]) ?? "");
+    const cuts = texts.map((text) => text.length);
+    const native = piece(reading, part.rest(), { form: "thinking", cuts });
+    return { kind: "reasoning", text: texts.join(""), at: part.at, ...native };
+  }
+  if (type === undefined) throw wrong(`${part.at}.type`, `${part.at}.type must be a string.`);
+  reading.said.push({ feature: "foreign_block", path: part.at });
+  return { kind: "foreign", protocol: "openai-chat", name: type, json: part.of, at: part.at };
+}
+
+function imageOf(part: Fields, reading: Reading): Media {
+  // Recorded from Mistral: the URL itself where others have an object with it.
+  const plain = asText(part.of["image_url"]);
+  const image = plain === undefined ? part.object("image_url") : undefined;
+  if (plain !== undefined) part.any("image_url");
+  const url = plain ?? image?.text("url");
+  if (url === undefined) throw wrong(`${part.at}.image_url.url`, `${part.at}.image_url.url must be a string.`);
+  const detail = image?.text("detail");
+  if (detail !== undefined && detail !== "auto") image?.say("detail", "media_detail");
+  const inline = inlineOf(url);
+  reading.said.push({ feature: inline ? "image_base64" : "image_url", path: part.at });
+  return {
+    kind: "media",
+    media: "image",
+    at: part.at,
+    ...(inline?.mime ? { mime: inline.mime } : {}),
+    source: inline ? { base64: inline.base64 } : { url },
+    ...(detail === undefined ? {} : { detail }),
+    ...piece(reading, part.rest(), {
+      ...(image ? { inner: image.rest() } : { form: "string" }),
+      ...(inline ? { head: inline.head } : {}),
+    }),
+  };
+}
+
+function audioOf(part: Fields, reading: Reading): Media {
+  const audio = part.object("input_audio");
+  const base64 = audio?.text("data");
+  const format = audio?.text("format");
+  if (base64 === undefined || format === undefined)
+    throw wrong(`${part.at}.input_audio`, `${part.at}.input_audio must have data and format.`);
+  reading.said.push({ feature: "audio", path: part.at });
+  return {
+    kind: "media",
+    media: "audio",
+    at: part.at,
+    mime: AUDIO[format] ?? `audio/${format}`,
+    source: { base64 },
+    ...piece(reading, part.rest(), { inner: audio?.rest() ?? {} }),
+  };
+}
+
+function fileOf(part: Fields, reading: Reading): Media {
+  const file = part.object("file");
+  const id = file?.text("file_id");
+  const content = file?.text("file_data");
+  const filename = file?.text("filename");
+  if (!file || (id === undefined && content === undefined))
+    throw wrong(`${part.at}.file`, `${part.at}.file must have file_data or file_id.`);
+  const inline = content === undefined ? undefined : inlineOf(content);
+  const linked = content !== undefined && !inline && /^https?:/.test(content);
+  const feature = content === undefined ? "file_id" : linked ? "file_url" : "file_base64";
+  reading.said.push({ feature, path: part.at });
+  const source: MediaSource =
+    content === undefined
+      ? { id: id as string, protocol: "openai-chat" }
+      : linked
+        ? { url: content }
+        : { base64: inline?.base64 ?? content };
+  return {
+    kind: "media",
+    media: inline?.mime.startsWith("image/") ? "image" : "file",
+    at: part.at,
+    ...(inline?.mime ? { mime: inline.mime } : {}),
+    source,
+    ...(filename === undefined ? {} : { filename }),
+    ...piece(reading, part.rest(), { inner: file.rest(), head: inline?.head ?? "" }),
+  };
+}
+
+/** Recorded from Mistral and Perplexity: a document by its URL, or its bytes in place of one. */
+function linkOf(part: Fields, type: string, reading: Reading): Media {
+  const plain = asText(part.of[type]);
+  const url = plain ?? asText((part.of[type] as JsonObject | null)?.["url"]);
+  part.any(type);
+  if (url === undefined) throw wrong(`${part.at}.${type}`, `${part.at}.${type} must be a URL.`);
+  const form = plain === undefined ? `${type}.url` : type;
+  const link = { kind: "media", media: "file", at: part.at } as const;
+  const native = piece(reading, part.rest(), { form });
+  const web = /^https?:/i.test(url);
+  reading.said.push({ feature: web ? "file_url" : "file_base64", path: part.at });
+  if (web || reading.native) return { ...link, source: { url }, ...native };
+  const inline = inlineOf(url);
+  return { ...link, ...(inline?.mime ? { mime: inline.mime } : {}), source: { base64: inline?.base64 ?? url } };
+}
+
+/** The parts of a `data:` URL in base64; undefined for any other. `head` is all before the comma. */
+function inlineOf(url: string): { mime: string; base64: string; head: string } | undefined {
+  const found = DATA_URL.exec(url);
+  if (!found?.[2]?.toLowerCase().includes(";base64")) return undefined;
+  return { mime: found[1] as string, base64: url.slice(found[0].length), head: found[0] };
+}
+
+/** A mark for the prompt cache: OpenAI's own, or the one that other vendors took over from Anthropic. */
+export function cacheOf(part: Fields): { cache?: CacheMark } {
+  for (const name of ["prompt_cache_breakpoint", "cache_control"]) {
+    const mark = part.of[name];
+    if (typeof mark !== "object" || mark === null) continue;
+    part.leave(name, "cache_mark");
+    const ttl = (mark as JsonObject)["ttl"];
+    return { cache: ttl === "5m" || ttl === "30m" || ttl === "1h" || ttl === "12h" ? { ttl } : {} };
+  }
+  return {};
+}
+
+/** `native` of a piece, where it is asked for. */
+export const piece = (
+  reading: Reading,
+  rest: JsonObject,
+  more: Omit<PieceNative, "rest"> = {},
+): { native?: PieceNative } => (reading.native ? { native: { rest, ...more } } : {});

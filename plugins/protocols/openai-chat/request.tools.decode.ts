@@ -1,0 +1,162 @@
+import { asObject, asText, type Format, RawJson, type Said, type Tool, type ToolChoice } from "model-gateway";
+import { Fields, fieldsOf, wrong } from "../openai/fields.ts";
+import { cacheOf, piece, type Reading } from "./request.parts.ts";
+
+/** The tools of `tools`. @throws GatewayError with the tool's path. */
+export function toolsOf(list: readonly unknown[], reading: Reading): Tool[] {
+  return list.map((value, n) => {
+    const at = `tools.${n}`;
+    const entry = fieldsOf(value, at, reading.said);
+    const type = entry.text("type");
+    if (type === "custom") return customOf(entry, reading);
+    // Recorded: a tool without its type is a function.
+    if (type === "function" || (type === undefined && asObject(entry.of["function"]))) {
+      reading.said.push({ feature: "tools", path: at });
+      return functionOf(entry, reading, type);
+    }
+    if (type === undefined) throw wrong(`${at}.type`, `${at}.type must be a string.`);
+    reading.said.push({ feature: "tools_server", path: at });
+    return { kind: "server", protocol: "openai-chat", name: type, json: value, at };
+  });
+}
+
+function functionOf(entry: Fields, reading: Reading, type: string | undefined): Tool {
+  const inner = entry.object("function");
+  if (!inner) throw wrong(`${entry.at}.function`, `${entry.at}.function must be an object.`);
+  const named = namedOf(inner);
+  const cache = cacheOf(entry);
+  const form = type === undefined ? { form: "untyped" } : {};
+  const native = piece(reading, entry.rest(), { inner: inner.rest(), ...form });
+  return { ...named, at: entry.at, ...cache, ...native };
+}
+
+/** The older `functions`: what is nested under `function` elsewhere. */
+export function functionsOf(list: readonly unknown[], reading: Reading): Tool[] {
+  return list.map((value, n) => {
+    const at = `functions.${n}`;
+    const inner = fieldsOf(value, at, reading.said);
+    reading.said.push({ feature: "tools", path: at });
+    return { ...namedOf(inner), at, ...piece(reading, {}, { form: "functions", inner: inner.rest() }) };
+  });
+}
+
+function namedOf(inner: Fields): Tool & { kind: "function" } {
+  const name = nameOf(inner);
+  const description = inner.text("description");
+  const parameters = inner.any("parameters");
+  const strict = inner.flag("strict");
+  if (parameters !== undefined && !(parameters instanceof RawJson))
+    throw wrong(inner.path("parameters"), `${inner.path("parameters")} must be a JSON Schema.`);
+  if (strict) inner.say("strict", "tools_strict");
+  return {
+    kind: "function",
+    name,
+    at: inner.at,
+    ...(description === undefined ? {} : { description }),
+    ...(parameters === undefined ? {} : { parameters }),
+    ...(strict === undefined ? {} : { strict }),
+  };
+}
+
+function customOf(entry: Fields, reading: Reading): Tool {
+  const inner = entry.object("custom");
+  if (!inner) throw wrong(`${entry.at}.custom`, `${entry.at}.custom must be an object.`);
+  reading.said.push({ feature: "tools_custom", path: entry.at });
+  const name = nameOf(inner);
+  const description = inner.text("description");
+  const grammar = inner.any("format");
+  return {
+    kind: "custom",
+    name,
+    at: entry.at,
+    ...(description === undefined ? {} : { description }),
+    ...(grammar === undefined ? {} : { grammar }),
+    ...piece(reading, entry.rest(), { inner: inner.rest() }),
+  };
+}
+
+function nameOf(inner: Fields): string {
+  const name = inner.text("name");
+  if (name === undefined || name === "") throw wrong(inner.path("name"), `${inner.path("name")} must be a name.`);
+  return name;
+}
+
+/** `web_search_options` as a tool. */
+export function webSearchOf(options: Fields, reading: Reading): Tool {
+  reading.said.push({ feature: "web_search", path: options.at });
+  const size = options.text("search_context_size");
+  const where = options.object("user_location");
+  where?.text("type");
+  const place = where?.object("approximate");
+  const location: Record<string, string> = {};
+  for (const name of ["city", "region", "country", "timezone"]) {
+    const value = place?.text(name);
+    if (value !== undefined) location[name] = value;
+  }
+  place?.rest();
+  where?.rest();
+  return {
+    kind: "web_search",
+    at: options.at,
+    ...(size === undefined ? {} : { size }),
+    ...(place ? { location } : {}),
+    ...piece(reading, options.rest(), { form: "web_search_options" }),
+  };
+}
+
+/** `tool_choice`, or the older `function_call`. @throws GatewayError for one of no known form. */
+export function choiceOf(value: unknown, at: string, said: Said[]): ToolChoice {
+  if (value === "auto" || value === "none") {
+    if (value === "none") said.push({ feature: "tool_choice", path: at });
+    return { mode: value };
+  }
+  said.push({ feature: "tool_choice", path: at });
+  // `any` is Mistral's word.
+  if (value === "required" || value === "any") return { mode: "required" };
+  const choice = new Fields(asObject(value) ?? {}, at, said);
+  const allowed = asObject(choice.of["allowed_tools"]);
+  if (allowed) {
+    said.push({ feature: "tool_choice_allowed", path: `${at}.allowed_tools` });
+    const tools = Array.isArray(allowed["tools"]) ? (allowed["tools"] as unknown[]) : [];
+    return { mode: "allowed", required: allowed["mode"] === "required", names: tools.flatMap(namesIn) };
+  }
+  const custom = asText(asObject(choice.of["custom"])?.["name"]);
+  if (custom !== undefined) return { mode: "named", name: custom, custom: true };
+  const name = asText(asObject(choice.of["function"])?.["name"]) ?? asText(choice.of["name"]);
+  if (name === undefined) throw wrong(at, `${at} must be auto, none, required or name a tool.`);
+  return { mode: "named", name };
+}
+
+function namesIn(tool: unknown): string[] {
+  const entry = asObject(tool);
+  const name = asObject(entry?.["function"] ?? entry?.["custom"])?.["name"];
+  return typeof name === "string" ? [name] : [];
+}
+
+/** `response_format`. @throws GatewayError for a type that is not known. */
+export function formatOf(of: Fields): Format {
+  const type = of.text("type");
+  if (type === "text") return { kind: "text" };
+  if (type === "json_object") {
+    of.said.push({ feature: "json_object", path: of.at });
+    return { kind: "json" };
+  }
+  if (type !== "json_schema") throw wrong(`${of.at}.type`, `${of.at}.type must be text, json_object or json_schema.`);
+  const inner = of.object("json_schema");
+  if (!inner) throw wrong(`${of.at}.json_schema`, `${of.at}.json_schema must be an object.`);
+  inner.said.push({ feature: "json_schema", path: of.at });
+  const schema = inner.any("schema");
+  const name = inner.text("name");
+  const description = inner.text("description");
+  const strict = inner.flag("strict");
+  if (strict) inner.say("strict", "json_schema_strict");
+  inner.rest();
+  of.rest();
+  return {
+    kind: "schema",
+    ...(schema instanceof RawJson ? { schema } : {}),
+    ...(name === undefined ? {} : { name }),
+    ...(description === undefined ? {} : { description }),
+    ...(strict === undefined ? {} : { strict }),
+  };
+}

@@ -1,0 +1,135 @@
+import { asList, asObject, asText, type Event, type JsonObject, type Source, type Usage } from "model-gateway";
+import { faultIn } from "../openai/failure.ts";
+import { writeUsage } from "../openai/usage.ts";
+import { Choice } from "./response.choice.ts";
+import type { Reading } from "./response.reading.ts";
+import type { Recording } from "./response.record.ts";
+import { readUsage } from "./usage.ts";
+
+/** Members of the whole, some vendors', that hold something of the answer. */
+const OUTER = ["citations", "search_results", "moderation"] as const;
+
+/**
+ * Reads chunks, or one whole completion, into events. How a choice ended and what was used is told at the end: vendors
+ * write both twice, and the last one counts.
+ */
+export class Answer implements Reading {
+  out: Event[] = [];
+  /** It has ended, well or badly. */
+  over = false;
+  private start: (Event & { type: "start" }) | undefined;
+  private readonly choices = new Map<number, Choice>();
+  private used: Usage | undefined;
+  private blocks = 0;
+  private readonly lost = new Set<string>();
+
+  constructor(
+    readonly source: Source,
+    readonly record: Recording | undefined,
+  ) {}
+
+  next(): number {
+    return this.blocks++;
+  }
+
+  lose(path: string): void {
+    if (this.lost.has(path)) return;
+    this.lost.add(path);
+    this.out.push({ type: "unsaid", path });
+  }
+
+  get started(): boolean {
+    return this.start !== undefined;
+  }
+
+  /** Whether some choice has said why it ended: then the answer is whole even where no `[DONE]` follows. */
+  get finished(): boolean {
+    for (const choice of this.choices.values()) if (choice.finished) return true;
+    return false;
+  }
+
+  /** A chunk, or a whole completion. */
+  read(json: JsonObject, whole: boolean): void {
+    if (json["error"]) {
+      this.fail(json["error"]);
+      return;
+    }
+    const choices = asList(json["choices"]);
+    // Azure's first chunk has no choices, no id and no model.
+    if (choices.length > 0) this.begin(json);
+    for (let i = 0; i < choices.length; i++) {
+      const choice = asObject(choices[i]);
+      if (choice) this.choice(choice, i, whole);
+      if (this.over) return;
+    }
+    if (json["usage"] || json["x_groq"]) this.usage(json);
+    for (const name of OUTER) if (json[name]) this.lose(name);
+  }
+
+  /** The answer is whole: how each choice ended, what was used, and the end. */
+  end(): void {
+    this.over = true;
+    for (const choice of this.choices.values()) choice.close();
+    if (this.used) this.out.push({ type: "usage", usage: this.used });
+    this.out.push({ type: "end" });
+  }
+
+  private fail(error: unknown): void {
+    this.over = true;
+    this.out.push({ type: "error", fault: faultIn(error) });
+  }
+
+  private begin(json: JsonObject): void {
+    if (!this.start) {
+      const { id, model, created } = json;
+      this.start = {
+        type: "start",
+        id: asText(id) ?? "",
+        model: asText(model) ?? this.source.model,
+        ...(typeof created === "number" ? { created } : {}),
+      };
+      this.out.push(this.start);
+    }
+    const { record, start } = this;
+    if (!record) return;
+    for (const name of ["id", "model", "created"] as const)
+      if (start[name] === json[name]) record.spot(start, name, [name]);
+  }
+
+  private choice(json: JsonObject, i: number, whole: boolean): void {
+    const index = typeof json["index"] === "number" ? json["index"] : i;
+    let choice = this.choices.get(index);
+    if (!choice) {
+      choice = new Choice(this, index);
+      this.choices.set(index, choice);
+    }
+    // Some vendors' chunks hold a message, and some bodies a delta beside the message.
+    const name = asObject(json[whole ? "message" : "delta"])
+      ? whole
+        ? "message"
+        : "delta"
+      : whole
+        ? "delta"
+        : "message";
+    const delta = asObject(json[name]);
+    if (delta) choice.read(delta, asObject(json["logprobs"]), ["choices", i, name]);
+    const reason = json["finish_reason"];
+    if (typeof reason !== "string" || reason === "") return;
+    if (reason === "error") this.fail(json["error"] ?? { message: "The provider's model failed." });
+    else choice.finish(reason, ["choices", i, "finish_reason"]);
+  }
+
+  private usage(json: JsonObject): void {
+    this.used = readUsage(json, this.used);
+    const raw = asObject(json["usage"]);
+    if (!this.record || !this.used || !raw) return;
+    const event: Event = { type: "usage", usage: this.used };
+    this.out.push(event);
+    // Where a vendor's numbers contradict each other the normal form has corrected them: those stay the frame's.
+    for (const [name, value] of Object.entries(writeUsage(this.used))) {
+      if (raw[name] === value) this.record.spot(event, name, ["usage", name]);
+      for (const [part, count] of Object.entries(asObject(value) ?? {}))
+        if (asObject(raw[name])?.[part] === count) this.record.spot(event, part, ["usage", name, part]);
+    }
+  }
+}

@@ -1,0 +1,198 @@
+import { asList, asObject, asText, type Event, type EventOf, type JsonObject } from "model-gateway";
+import { citationOf } from "./citations.ts";
+import { reasonOf } from "./finish.ts";
+import { Calls } from "./response.calls.ts";
+import type { Growing, Path, Reading } from "./response.reading.ts";
+import type { Spot } from "./response.record.ts";
+import { Thoughts } from "./response.thoughts.ts";
+
+/** Members of a delta or message that are read; what else is there is said to be lost. */
+const KNOWN: ReadonlySet<string> = new Set([
+  "role",
+  "content",
+  "refusal",
+  "tool_calls",
+  "function_call",
+  "reasoning",
+  "reasoning_content",
+  "reasoning_details",
+  "annotations",
+  "audio",
+  "images",
+  "extra_content",
+  "thought_signature",
+  // Together and Groq: which token, and which channel of the model; nothing of the answer.
+  "token_id",
+  "channel",
+]);
+/** Members of a citation and what they are here. */
+const CITED = { url: "url", title: "title", quote: "content", start: "start_index", end: "end_index" } as const;
+
+/** One choice as far as it is read. */
+export class Choice implements Growing {
+  private open: { block: number; kind: "text" | "refusal" | "reasoning" } | undefined;
+  private readonly thoughts: Thoughts;
+  private readonly calls: Calls;
+  /** Characters of content so far, and before the open block. */
+  private content = 0;
+  private before = 0;
+  private refused = false;
+  private ended: { raw: string; spots: Spot[] } | undefined;
+
+  constructor(
+    private readonly reading: Reading,
+    readonly index: number,
+  ) {
+    this.thoughts = new Thoughts(reading, this);
+    this.calls = new Calls(reading, index);
+  }
+
+  get growing(): "text" | "refusal" | "reasoning" | undefined {
+    return this.open?.kind;
+  }
+
+  get finished(): boolean {
+    return this.ended !== undefined;
+  }
+
+  /** A delta, or a whole message. @param at where it stands in the frame */
+  read(delta: JsonObject, logprobs: JsonObject | undefined, at: Path): void {
+    this.thoughts.read(delta, at);
+    const { content, refusal, tool_calls: calls, function_call: legacy } = delta;
+    if (typeof content === "string") {
+      if (content !== "") this.text("text", content, logprobs?.["content"], [...at, "content"]);
+    } else if (Array.isArray(content)) this.parts(content, [...at, "content"]);
+    if (typeof refusal === "string" && refusal !== "")
+      this.text("refusal", refusal, logprobs?.["refusal"], [...at, "refusal"]);
+    if (delta["annotations"]) this.annotations(asList(delta["annotations"]), at);
+    if (Array.isArray(calls) && calls.length > 0) {
+      this.shut();
+      this.calls.read(calls, at);
+    }
+    if (legacy) {
+      this.shut();
+      this.calls.legacy(legacy, at);
+    }
+    if (delta["audio"]) this.audio(asObject(delta["audio"]) ?? {}, at);
+    if (delta["images"]) this.images(asList(delta["images"]), at);
+    for (const name in delta) if (!KNOWN.has(name) && delta[name] !== null) this.reading.lose(name);
+  }
+
+  /** Why it ended; told when the whole answer has. */
+  finish(raw: string, path: Path): void {
+    const { record } = this.reading;
+    const before = this.ended;
+    this.ended = { raw, spots: record?.later("raw", path) ?? [] };
+    if (!before || !record) return;
+    // Recorded from OpenRouter: told again beside the usage.
+    if (before.raw === raw) this.ended.spots.push(...before.spots);
+    else record.putBack(before.spots, before.raw);
+  }
+
+  /** Closes all of it and tells why it ended. */
+  close(): void {
+    this.shut();
+    this.calls.close();
+    const { ended } = this;
+    const event: Event = {
+      type: "finish",
+      choice: this.index,
+      reason: reasonOf(ended?.raw, this.calls.any, this.refused),
+      ...(ended ? { raw: ended.raw } : {}),
+    };
+    if (ended && ended.spots.length > 0) event.native = { spots: ended.spots };
+    this.reading.out.push(event);
+  }
+
+  block(kind: "text" | "refusal" | "reasoning", opening?: { summary?: boolean; redacted?: boolean }): number {
+    if (this.open?.kind === kind) return this.open.block;
+    this.shut();
+    const block = this.reading.next();
+    this.reading.out.push({ type: "open", block, choice: this.index, kind, ...opening } as Event);
+    this.open = { block, kind };
+    this.before = this.content;
+    return block;
+  }
+
+  shut(): void {
+    if (!this.open) return;
+    const { block, kind } = this.open;
+    if (kind === "reasoning") this.thoughts.close(block);
+    this.reading.out.push({ type: "close", block });
+    this.open = undefined;
+  }
+
+  /** Mistral's content while it thinks: parts of thinking and of text. */
+  private parts(parts: readonly unknown[], at: Path): void {
+    for (const [n, value] of parts.entries()) {
+      const part = asObject(value);
+      if (part?.["type"] === "thinking") this.thoughts.parts(asList(part["thinking"]), [...at, n, "thinking"]);
+      else {
+        const text = asText(part?.["text"]);
+        if (text) this.text("text", text, undefined, [...at, n, "text"]);
+      }
+    }
+  }
+
+  private text(kind: "text" | "refusal", text: string, logprobs: unknown, path: Path): void {
+    const { out, record } = this.reading;
+    const event: EventOf<"text"> = { type: "text", block: this.block(kind), text };
+    if (Array.isArray(logprobs)) event.logprobs = logprobs;
+    out.push(event);
+    if (kind === "text") this.content += text.length;
+    else this.refused = true;
+    if (!record) return;
+    record.spot(event, "text", path);
+    const choice = path.slice(0, 2);
+    if (event.logprobs) record.spot(event, "logprobs", [...choice, "logprobs", path.at(-1) as string]);
+    // Together writes each text twice.
+    if (kind === "text") record.spot(event, "text", [...choice, "text"]);
+  }
+
+  private annotations(list: readonly unknown[], at: Path): void {
+    for (const [n, annotation] of list.entries()) {
+      const citation = citationOf(annotation, this.growing === "text" ? this.before : this.content);
+      if (!citation) {
+        this.reading.lose("annotations");
+        continue;
+      }
+      const event: Event = { type: "citation", block: this.block("text"), citation };
+      this.reading.out.push(event);
+      for (const [of, name] of Object.entries(CITED))
+        if (citation[of as keyof typeof CITED] !== undefined)
+          this.reading.record?.spot(event, of, [...at, "annotations", n, "url_citation", name], this.before);
+    }
+  }
+
+  private audio(audio: JsonObject, at: Path): void {
+    if (audio["transcript"]) this.reading.lose("audio.transcript");
+    const data = asText(audio["data"]);
+    if (data) this.media({ media: "audio" }, { base64: data }, [...at, "audio", "data"]);
+  }
+
+  /** Pictures as OpenRouter has them. */
+  private images(list: readonly unknown[], at: Path): void {
+    for (const [n, value] of list.entries()) {
+      const url = asText(asObject(asObject(value)?.["image_url"])?.["url"]);
+      if (!url) continue;
+      const [, mime, base64] = /^data:([^;,]*);base64,(.*)$/s.exec(url) ?? [];
+      const found = base64 === undefined ? { url } : { base64 };
+      this.media({ media: "image", ...(mime ? { mime } : {}) }, found, [...at, "images", n, "image_url", "url"]);
+    }
+  }
+
+  private media(
+    opening: { media: "image" | "audio"; mime?: string },
+    content: { base64: string } | { url: string },
+    path: Path,
+  ): void {
+    this.shut();
+    const { out, record } = this.reading;
+    const block = this.reading.next();
+    const event: Event = { type: "media", block, ...content };
+    out.push({ type: "open", block, choice: this.index, kind: "media", ...opening }, event, { type: "close", block });
+    // A picture's bytes stay in the frame's `data:` URL.
+    if ("url" in content) record?.spot(event, "url", path);
+    else if (opening.media === "audio") record?.spot(event, "base64", path);
+  }
+}

@@ -1,0 +1,86 @@
+import {
+  asList,
+  asObject,
+  type Decoder,
+  type Event,
+  type Fault,
+  type Frame,
+  GatewayError,
+  REFUSALS,
+  type Source,
+} from "model-gateway";
+import { Answer } from "./response.answer.ts";
+import { Recording } from "./response.record.ts";
+
+/** Reads a stream of chunks. */
+export function decoder(source: Source): Decoder {
+  return new StreamReader(source);
+}
+
+class StreamReader implements Decoder {
+  private readonly answer: Answer;
+
+  constructor(source: Source) {
+    this.answer = new Answer(source, source.native ? new Recording() : undefined);
+  }
+
+  frame(frame: Frame, out: Event[]): void {
+    const { answer } = this;
+    const { text } = frame;
+    answer.out = out;
+    // A comment that keeps the stream alive.
+    if (text === undefined) {
+      if (!answer.over) out.push({ type: "ping" });
+      return;
+    }
+    if (answer.over) return;
+    const json = text === "[DONE]" ? undefined : frame.json();
+    answer.record?.begin(json, text, frame.event, out);
+    const chunk = asObject(json);
+    if (chunk) answer.read(chunk, false);
+    else if (text === "[DONE]" && answer.started) answer.end();
+    else this.broken(out, text === "[DONE]" ? truncated : invalid);
+  }
+
+  /** Some vendors send no `[DONE]`; a choice that says why it ended is enough. */
+  end(out: Event[]): void {
+    const { answer } = this;
+    if (answer.over) return;
+    answer.out = out;
+    if (answer.finished) answer.end();
+    else this.broken(out, truncated);
+  }
+
+  private broken(out: Event[], fault: Fault): void {
+    this.answer.over = true;
+    out.push({ type: "error", fault });
+  }
+}
+
+const faultOf = (code: "upstream_truncated" | "upstream_invalid"): Fault => {
+  const { status, kind, message } = REFUSALS[code];
+  return { status, kind, code, message };
+};
+const truncated = faultOf("upstream_truncated");
+const invalid = faultOf("upstream_invalid");
+
+/** Reads a whole completion. @throws GatewayError `upstream_invalid` where it is none. */
+export function decode(text: string, source: Source): Event[] {
+  const body = asObject(parsed(text));
+  const out: Event[] = [];
+  const answer = new Answer(source, source.native ? new Recording() : undefined);
+  answer.out = out;
+  if (!body || (asList(body["choices"]).length === 0 && !body["error"])) throw new GatewayError("upstream_invalid");
+  answer.record?.begin(body, text, undefined, out);
+  answer.read(body, true);
+  if (!answer.over) answer.end();
+  return out;
+}
+
+function parsed(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch (cause) {
+    throw new GatewayError("upstream_invalid", { cause });
+  }
+}

@@ -1,0 +1,156 @@
+import {
+  asList,
+  asObject,
+  asText,
+  type Encoder,
+  type Event,
+  type JsonObject,
+  type Usage,
+  type Wish,
+  type Written,
+} from "model-gateway";
+import { asksUsage } from "../openai/chunks.ts";
+import { writeUsage } from "../openai/usage.ts";
+import { isSame, SameFrames } from "./response.same.ts";
+import { Telling } from "./response.telling.ts";
+
+/** Writes a stream of chunks. Usage is told where the client asked for it, in a last chunk without choices. */
+export function encoder(wish: Wish): Encoder {
+  return new StreamWriter(wish);
+}
+
+class StreamWriter extends Telling implements Encoder {
+  private same: SameFrames | undefined;
+  private out: Written[] = [];
+  /** All that stands before the choices of each chunk, and behind them. */
+  private before = "";
+  private readonly behind: string;
+  private used: Usage | undefined;
+  private readonly counts: boolean;
+
+  constructor(wish: Wish) {
+    super(wish);
+    this.counts = asksUsage(wish.request);
+    this.behind = this.counts ? ',"usage":null}' : "}";
+  }
+
+  event(event: Exclude<Event, { type: "error" }>, out: Written[]): void {
+    this.out = out;
+    if (this.same || isSame(event)) this.again(event, out);
+    else this.write(event, out);
+  }
+
+  private write(event: Event, out: Written[]): void {
+    switch (event.type) {
+      case "start": {
+        const { id, created } = this.head(event);
+        const [ownId, model] = [JSON.stringify(id), JSON.stringify(this.wish.model)];
+        this.before = `{"id":${ownId},"object":"chat.completion.chunk","created":${created},"model":${model},"choices":[`;
+        break;
+      }
+      case "usage":
+        this.used = event.usage;
+        break;
+      case "end":
+        if (this.counts && this.used)
+          out.push({ data: `${this.before}],"usage":${JSON.stringify(writeUsage(this.used))}}` });
+        out.push({ data: "[DONE]" });
+        break;
+      default:
+        this.tell(event);
+    }
+  }
+
+  protected add(choice: number, members: string, finish: string, logprobs: string): void {
+    const rest = `"delta":{${members}},"logprobs":${logprobs},"finish_reason":${finish}}]`;
+    this.out.push({ data: `${this.before}{"index":${choice},${rest}${this.behind}` });
+  }
+
+  /** The very frames that were read; all at the end. */
+  private again(event: Event, out: Written[]): void {
+    this.same ??= new SameFrames();
+    this.same.event(event);
+    if (event.type === "end") out.push(...this.same.written());
+  }
+}
+
+/** Writes a whole completion: what a reader of the stream holds at its end, and usage in any case. */
+export function encode(events: readonly Event[], wish: Wish): string {
+  if (events.some(isSame)) {
+    const same = new SameFrames();
+    for (const event of events) same.event(event);
+    return same.written()[0]?.data ?? "{}";
+  }
+  const writer = new WholeWriter(wish);
+  for (const event of events) writer.event(event);
+  return JSON.stringify(writer.body);
+}
+
+interface Folded {
+  index: number;
+  message: JsonObject;
+  logprobs: JsonObject | null;
+  finish_reason: unknown;
+}
+
+class WholeWriter extends Telling {
+  readonly body: JsonObject = { id: "", object: "chat.completion", created: 0, model: this.wish.model, choices: [] };
+  private readonly folded = new Map<number, Folded>();
+
+  event(event: Event): void {
+    if (event.type === "start") Object.assign(this.body, this.head(event));
+    else if (event.type === "usage") this.body["usage"] = writeUsage(event.usage);
+    else this.tell(event);
+  }
+
+  protected add(index: number, members: string, finish: string, logprobs: string): void {
+    let choice = this.folded.get(index);
+    if (!choice) {
+      choice = { index, message: {}, logprobs: null, finish_reason: null };
+      this.folded.set(index, choice);
+      this.body["choices"] = [...this.folded.values()].sort((a, b) => a.index - b.index);
+    }
+    fold(choice.message, JSON.parse(`{${members}}`) as JsonObject);
+    if (logprobs !== "null") choice.logprobs = joinedLists(choice.logprobs, JSON.parse(logprobs) as JsonObject);
+    if (finish !== "null") choice.finish_reason = JSON.parse(finish);
+  }
+}
+
+/** Adds a delta to a message as the SDKs do: texts and lists grow, calls grow by their index. */
+function fold(message: JsonObject, delta: JsonObject): void {
+  for (const [name, value] of Object.entries(delta)) {
+    if (name === "tool_calls") foldCalls(message, asList(value));
+    else if (name === "function_call" || name === "audio") foldInner(message, name, asObject(value) ?? {});
+    else if (Array.isArray(value)) message[name] = [...asList(message[name]), ...value];
+    else if (name === "role" || asText(message[name]) === undefined) message[name] = value;
+    else message[name] = `${message[name]}${value}`;
+  }
+}
+
+function foldCalls(message: JsonObject, deltas: readonly unknown[]): void {
+  const calls = (message["tool_calls"] as JsonObject[] | undefined) ?? [];
+  message["tool_calls"] = calls;
+  for (const value of deltas) {
+    const { index, ...call } = value as JsonObject & { index: number };
+    const known = calls[index];
+    if (known === undefined) calls[index] = call;
+    else for (const kind of ["function", "custom"]) if (call[kind]) foldInner(known, kind, call[kind] as JsonObject);
+  }
+}
+
+/** Adds the texts that grow in an object within; the others stay. */
+function foldInner(outer: JsonObject, name: string, more: JsonObject): void {
+  const inner = asObject(outer[name]) ?? {};
+  outer[name] = inner;
+  for (const [member, value] of Object.entries(more))
+    inner[member] = ["arguments", "input", "data"].includes(member) ? `${inner[member] ?? ""}${value}` : value;
+}
+
+/** Both lists of likelihoods with more behind them. */
+function joinedLists(before: JsonObject | null, more: JsonObject): JsonObject {
+  const list = (name: string) => {
+    const all = [...asList(before?.[name]), ...asList(more[name])];
+    return all.length > 0 ? all : null;
+  };
+  return { content: list("content"), refusal: list("refusal") };
+}

@@ -1,0 +1,75 @@
+import {
+  type Asked,
+  asObject,
+  type Conversation,
+  GatewayError,
+  type JsonObject,
+  parseExact,
+  type Said,
+} from "model-gateway";
+import { Fields, wrong } from "../openai/fields.ts";
+import { readSampling } from "../openai/sampling.ts";
+
+/**
+ * Reads a text completion as one message of a user. What a chat model cannot do is refused: prompts as tokens of a
+ * tokenizer, several prompts, a text after the gap, the best of several.
+ * @throws GatewayError `invalid_field` with the client's own path
+ */
+export function decodeRequest(asked: Asked): Conversation {
+  const said: Said[] = [];
+  const body = new Fields(parsed(asked.text), "", said);
+  body.text("model");
+  body.flag("stream");
+  body.leave("stream_options", "cosmetic");
+  // Emulated when the answer is written.
+  body.flag("echo");
+  const conversation: Conversation = {
+    protocol: "openai-completions",
+    task: asked.task,
+    stream: asked.streaming,
+    turns: [{ role: "user", at: "prompt", parts: [{ kind: "text", text: promptOf(body), at: "prompt" }] }],
+    tools: [],
+    said,
+  };
+  readSampling(body, conversation, {});
+  const logprobs = body.number("logprobs");
+  if (logprobs !== undefined) {
+    conversation.logprobs = logprobs;
+    body.say("logprobs", "logprobs");
+  }
+  const user = body.text("user");
+  if (user !== undefined) {
+    conversation.user = user;
+    body.say("user", "user");
+  }
+  refuse(body, conversation.choices ?? 1);
+  body.rest();
+  return conversation;
+}
+
+function parsed(text: string): JsonObject {
+  try {
+    return asObject(parseExact(text)) ?? {};
+  } catch (cause) {
+    throw new GatewayError("invalid_json", { cause });
+  }
+}
+
+/** The one prompt. */
+function promptOf(body: Fields): string {
+  const prompt = body.any("prompt");
+  if (typeof prompt === "string") return prompt;
+  if (!Array.isArray(prompt) || prompt.length === 0) throw wrong("prompt", "prompt must be a text.");
+  if (prompt.some((each) => typeof each !== "string"))
+    throw wrong("prompt", "This model takes a prompt as text only: tokens mean nothing to it.");
+  if (prompt.length > 1) throw wrong("prompt", "This model takes one prompt a request; ask once for each.");
+  return prompt[0] as string;
+}
+
+function refuse(body: Fields, choices: number): void {
+  const suffix = body.text("suffix");
+  if (suffix) throw wrong("suffix", "This model only writes on: it cannot fill in what stands before a suffix.");
+  const best = body.number("best_of");
+  if (best !== undefined && best > choices)
+    throw wrong("best_of", "This model cannot choose the best of several answers.");
+}

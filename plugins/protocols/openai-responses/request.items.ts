@@ -1,0 +1,164 @@
+/** Reads the items of a request's input: each becomes a turn of its own, except those that only add tools. */
+import type { Foreign, Part, Reasoning, ToolCall, ToolResult, Turn } from "model-gateway";
+import { type Fields, wrong } from "../openai/fields.ts";
+import type { AddedNative, MessageNative, ReasoningNative, RestNative, ResultNative } from "./request.native.ts";
+import { readContent } from "./request.parts.ts";
+import { leave, leaveUsual, NAME, need, oneOf, peek, type Reading } from "./request.read.ts";
+import type { ToolList } from "./request.tools.ts";
+
+/** Turns of a request, and the items that added tools. */
+export interface Items {
+  turns: Turn[];
+  added: AddedNative[];
+}
+
+/** @param tools where tools go that an item adds @throws GatewayError `invalid_field` */
+export function readItems(reading: Reading, input: readonly unknown[], tools: ToolList): Items {
+  const items: Items = { turns: [], added: [] };
+  input.forEach((value, i) => {
+    const fields = reading.fields(value, `input.${i}`);
+    if (peek(fields, "type") === "additional_tools") items.added.push(readAdded(fields, i, tools));
+    else items.turns.push(readItem(reading, fields));
+  });
+  sayPlaces(reading, items.turns);
+  return items;
+}
+
+/** A role stands where it belongs, or its place says something. */
+function sayPlaces(reading: Reading, turns: readonly Turn[]): void {
+  const first = turns.findIndex(({ role }) => role === "user" || role === "assistant");
+  turns.forEach(({ role, at }, i) => {
+    if ((role === "system" || role === "developer") && first >= 0 && i > first) reading.say("system_in_place", at);
+  });
+  const last = turns.at(-1);
+  if (last?.role === "assistant" && last.parts.some(({ kind }) => kind === "text")) reading.say("prefill", last.at);
+}
+
+/** Tools that an agent offers as an item instead of in `tools`; they are offered from the start then. */
+function readAdded(fields: Fields, at: number, tools: ToolList): AddedNative {
+  fields.any("type");
+  const entries = tools.add(fields.list("tools") ?? [], fields.path("tools"));
+  leave(fields, "id", "role");
+  return { at, entries, rest: fields.rest() };
+}
+
+function readItem(reading: Reading, fields: Fields): Turn {
+  if (peek(fields, "type") === undefined && peek(fields, "role") !== undefined) return readMessage(reading, fields);
+  const type = need(fields, "type");
+  switch (type) {
+    case "message":
+      return readMessage(reading, fields);
+    case "reasoning":
+      return turn("assistant", readReasoning(reading, fields));
+    case "function_call":
+      return turn("assistant", readCall(reading, fields, "arguments"));
+    case "custom_tool_call":
+      return turn("assistant", readCall(reading, fields, "input"));
+    case "function_call_output":
+    case "custom_tool_call_output":
+      return turn("user", readResult(reading, fields, type));
+    default:
+      return turn("assistant", readForeign(reading, fields, type));
+  }
+}
+
+const turn = (role: Turn["role"], part: Part): Turn => ({ role, parts: [part], at: part.at });
+
+function readMessage(reading: Reading, fields: Fields): Turn {
+  const role = oneOf(fields, "role", ["user", "assistant", "system", "developer"]);
+  if (!role) throw wrong(fields.path("role"), `${fields.path("role")} must be said.`);
+  const content = fields.any("content");
+  const parts = readContent(reading, content, fields.path("content"));
+  const phase = fields.text("phase");
+  const name = fields.text("name");
+  if (phase !== undefined) fields.say("phase", "phase");
+  if (name !== undefined) fields.say("name", "name");
+  leave(fields, "type", "id", "status");
+  return {
+    role,
+    parts,
+    at: fields.at,
+    ...(phase !== undefined && { phase }),
+    ...(name !== undefined && { name }),
+    ...reading.native<MessageNative>({ form: typeof content === "string" ? "text" : "parts", rest: fields.rest() }),
+  };
+}
+
+/**
+ * An item's id is not read: nothing is stored, and an id of something that is not stored is refused with 404. Its
+ * `content` is null where an agent repeats it. [S, clients seen on the wire]
+ */
+function readReasoning(reading: Reading, fields: Fields): Reasoning {
+  const sealed = fields.text("encrypted_content");
+  const summary = readTexts(reading, fields, "summary");
+  const content = readTexts(reading, fields, "content");
+  reading.say("reasoning_text", fields.at);
+  leave(fields, "id", "status");
+  return {
+    kind: "reasoning",
+    at: fields.at,
+    ...(content.texts.length > 0 && { text: content.texts.join("\n") }),
+    ...(summary.texts.length > 0 && { summary: summary.texts }),
+    ...(sealed !== undefined && { opaque: reading.open(sealed) }),
+    ...reading.native<ReasoningNative>({
+      rest: fields.rest(),
+      ...(summary.kept && { summary: summary.kept }),
+      ...(content.kept && { content: content.kept }),
+    }),
+  };
+}
+
+/** The texts of a list of text parts, and what else each part says. */
+function readTexts(reading: Reading, fields: Fields, name: string) {
+  const parts = fields.list(name)?.map((part, i) => reading.fields(part, `${fields.path(name)}.${i}`));
+  const texts = parts?.map((part) => need(part, "text")) ?? [];
+  const kept = parts?.map((part, i) => {
+    leave(part, "type");
+    return { rest: part.rest(), length: texts[i]?.length ?? 0 };
+  });
+  return { texts, kept };
+}
+
+function readCall(reading: Reading, fields: Fields, input: "arguments" | "input"): ToolCall {
+  const namespace = fields.text("namespace");
+  if (namespace !== undefined) fields.say("namespace", "tools_namespace");
+  if (input === "input") reading.say("tools_custom", fields.at);
+  leave(fields, "id", "status");
+  leaveUsual(fields, { async: [false] });
+  return {
+    kind: "tool_call",
+    id: need(fields, "call_id"),
+    name: need(fields, "name"),
+    arguments: need(fields, input),
+    at: fields.at,
+    ...(namespace !== undefined && { namespace }),
+    ...(input === "input" && { custom: true }),
+    ...reading.native<RestNative>({ rest: fields.rest() }),
+  };
+}
+
+function readResult(reading: Reading, fields: Fields, type: string): ToolResult {
+  const callId = need(fields, "call_id");
+  const output = fields.any("output");
+  const parts = readContent(reading, output, fields.path("output"));
+  for (const part of parts) if (part.kind === "media") reading.say("tool_result_media", part.at);
+  leave(fields, "id", "status");
+  return {
+    kind: "tool_result",
+    callId,
+    parts,
+    at: fields.at,
+    ...(type === "custom_tool_call_output" && { custom: true }),
+    ...reading.native<ResultNative>({ form: typeof output === "string" ? "text" : "parts", rest: fields.rest() }),
+  };
+}
+
+/** Items that hold what was said before in a form that only the vendor reads: without them it is lost. */
+const STATE: ReadonlySet<string> = new Set(["compaction", "compaction_trigger"]);
+
+function readForeign(reading: Reading, fields: Fields, name: string): Foreign {
+  if (STATE.has(name)) reading.say("stored_state", fields.at);
+  // An SDK repeats items by reference although nothing was stored.
+  else reading.say(name === "item_reference" ? "other" : "foreign_block", fields.at);
+  return { kind: "foreign", protocol: NAME, name, json: fields.of, at: fields.at };
+}

@@ -1,0 +1,75 @@
+/**
+ * What a request says beyond the vocabulary, and in which of its forms, so that this protocol can write the very same
+ * request again. `rest` is what was not read.
+ */
+import type { JsonObject } from "model-gateway";
+
+/** Values of `include` that the vocabulary says otherwise. */
+export const LOGPROBS = "message.output_text.logprobs" as const;
+export const ENCRYPTED = "reasoning.encrypted_content" as const;
+
+/** Of an item, a part of a message, or a tool. */
+export interface RestNative {
+  rest: JsonObject;
+}
+
+/** Of a turn: the message it was; `whole` and `instructions` are no items at all. */
+export interface MessageNative extends RestNative {
+  form: "text" | "parts" | "whole" | "instructions";
+}
+
+export interface TextNative extends RestNative {
+  type: string;
+  breakpoint?: JsonObject;
+  /** `url`: a citation of the vocabulary with the rest of its members; all others whole. */
+  annotations?: { url: boolean; rest: JsonObject }[];
+}
+
+export interface MediaNative extends RestNative {
+  breakpoint?: JsonObject;
+  /** Base64 without `data:` in front of it. */
+  bare?: boolean;
+  /** What stands beside the audio. */
+  audio?: JsonObject;
+}
+
+export interface ReasoningNative extends RestNative {
+  /** Of each part its rest, and the length of its text. */
+  summary?: (RestNative & { length: number })[];
+  content?: (RestNative & { length: number })[];
+}
+
+export interface ResultNative extends RestNative {
+  form: "text" | "parts";
+}
+
+export interface WebSearchNative extends RestNative {
+  type: string;
+  filters?: JsonObject;
+  location?: JsonObject;
+}
+
+/** One entry of a list of tools: so many of the conversation's tools, in a namespace or by themselves. */
+export type Entry = "tool" | { namespace: string; rest: JsonObject; count: number };
+
+/** An item that adds tools, and where it stood among the items. */
+export interface AddedNative extends RestNative {
+  at: number;
+  entries: Entry[];
+}
+
+export interface RequestNative extends RestNative {
+  /** False: no input at all, the vendor has it. */
+  input: boolean;
+  entries?: Entry[];
+  added: AddedNative[];
+  text?: JsonObject;
+  format?: JsonObject;
+  reasoning?: JsonObject;
+  include?: readonly unknown[];
+  cacheOptions?: JsonObject;
+  choice?: JsonObject;
+  /** What stands beside the name of each tool in a choice. */
+  allowed?: JsonObject[];
+  userField?: string;
+}

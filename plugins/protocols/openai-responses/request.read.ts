@@ -1,0 +1,61 @@
+import type { Asked, Feature, Opaque, Said } from "model-gateway";
+import { type Fields, fieldsOf, wrong } from "../openai/fields.ts";
+
+/** This protocol's name, as it stands in conversations and opaque state. */
+export const NAME = "openai-responses" as const;
+
+/** What goes on while one request is read: what it said so far, and whether its forms are kept. */
+export class Reading {
+  readonly said: Said[] = [];
+
+  constructor(private readonly asked: Pick<Asked, "open" | "native">) {}
+
+  /** The members of a value. @throws GatewayError `invalid_field` when it is no object. */
+  fields(value: unknown, at: string): Fields {
+    return fieldsOf(value, at, this.said);
+  }
+
+  say(feature: Feature, path: string): void {
+    this.said.push({ feature, path });
+  }
+
+  /** A member `native`, only where it was asked for. */
+  native<T>(native: T): { native?: T } {
+    return this.asked.native ? { native } : {};
+  }
+
+  open(text: string): Opaque {
+    return this.asked.open(text, "encrypted");
+  }
+}
+
+/** A member of any kind that somebody else takes; undefined where it is null. */
+export const peek = ({ of }: Fields, name: string): unknown => of[name] ?? undefined;
+
+/** @throws GatewayError `invalid_field` when it is no string, or absent. */
+export function need(fields: Fields, name: string): string {
+  const text = fields.text(name);
+  if (text === undefined) throw wrong(fields.path(name), `${fields.path(name)} must be a string.`);
+  return text;
+}
+
+/** @throws GatewayError `invalid_field` when it is none of the words. */
+export function oneOf<const T extends string>(fields: Fields, name: string, words: readonly T[]): T | undefined {
+  const value = fields.any(name);
+  const word = words.find((word) => word === value);
+  if (value === undefined || word !== undefined) return word;
+  throw wrong(fields.path(name), `${fields.path(name)} must be one of ${words.join(", ")}.`);
+}
+
+/** Values that say nothing, by the names of members: what is meant where they are left out. */
+export type Usual = Readonly<Record<string, readonly unknown[]>>;
+
+/** Leaves members that say nothing with the rest. */
+export function leaveUsual(fields: Fields, usual: Usual): void {
+  for (const [name, values] of Object.entries(usual)) if (values.includes(fields.of[name])) fields.leave(name);
+}
+
+/** Leaves members with the rest that only count the vendor's own things, like ids of what it keeps. */
+export function leave(fields: Fields, ...names: readonly string[]): void {
+  for (const name of names) fields.leave(name);
+}

@@ -1,0 +1,237 @@
+import {
+  asCount,
+  asList,
+  asObject,
+  asText,
+  type Decoder,
+  defined,
+  type Event,
+  type Fault,
+  type FinishReason,
+  type Frame,
+  GatewayError,
+  type JsonObject,
+  type Source,
+} from "model-gateway";
+import { failedBy } from "./response.failure.ts";
+import { Items } from "./response.items.ts";
+import { Keeper } from "./response.native.ts";
+import { readUsage } from "./usage.ts";
+
+export { failure } from "../openai/failure.ts";
+
+/** Events that say nothing at all, or nothing that the end of their item does not say. */
+const SILENT =
+  /^(?:keepalive|response\.(?:created|queued|in_progress|\w+\.done|(?:\w*_call\w*|mcp_\w+|compaction)\..+))$/;
+
+/** The last event of a stream. */
+const LAST: ReadonlySet<string> = new Set(["response.completed", "response.incomplete", "response.failed"]);
+
+const ENDED = /^(?:completed|incomplete|failed|cancelled)$/;
+/** Not an answer. One that is still made in the background would be fetched by its id, which no other protocol can. */
+const FAILED = /^(?:failed|cancelled|queued|in_progress)$/;
+
+/** Reads a stream of response events. */
+export const decoder = (source: Source): Decoder => new Events(source);
+
+/**
+ * Reads a whole response, as a stream that consists of its items and its end.
+ * @throws GatewayError `upstream_invalid` when it is none
+ */
+export function decode(text: string, source: Source): Event[] {
+  const body = parsed(text);
+  if (!Array.isArray(body?.["output"])) throw new GatewayError("upstream_invalid");
+  const out: Event[] = [];
+  const items = new Items(source);
+  const keeper = source.native ? new Keeper(items) : undefined;
+  out.push(startOf(body, source));
+  asList(body["output"]).forEach((each, index) => {
+    items.done(index, asObject(each) ?? {}, text, out);
+  });
+  finish(body, items, out);
+  if (out.at(-1)?.type !== "error") out.push({ type: "end" });
+  keeper?.body(body, out);
+  return out;
+}
+
+function parsed(text: string): JsonObject | undefined {
+  try {
+    return asObject(JSON.parse(text));
+  } catch {
+    return undefined;
+  }
+}
+
+/** The state of one stream. */
+class Events implements Decoder {
+  private readonly items: Items;
+  private readonly keeper: Keeper | undefined;
+  private started = false;
+  /** A failure has been told, or the end. */
+  private over = false;
+  private whole = false;
+
+  constructor(private readonly source: Source) {
+    this.items = new Items(source);
+    this.keeper = source.native ? new Keeper(this.items) : undefined;
+  }
+
+  frame(frame: Frame, out: Event[]): void {
+    if (this.over) return;
+    const from = out.length;
+    const { text } = frame;
+    if (text === undefined || text === "[DONE]" || this.whole) {
+      // The vendor sends no such mark, others do; the answer is whole before it. [F]
+      if (text === "[DONE]") this.keeper?.mark();
+      else if (!this.whole) out.push({ type: "ping" });
+      return;
+    }
+    try {
+      this.read(frame, text, out);
+      if (!this.over) this.keeper?.keep(frame, out, from);
+    } catch {
+      this.fail(new GatewayError("upstream_invalid"), out);
+    }
+    // With `native` the mark behind the last event is still to come.
+    if (this.whole && !this.keeper) this.end(out);
+  }
+
+  end(out: Event[]): void {
+    if (this.over) return;
+    if (!this.whole) {
+      this.fail(new GatewayError("upstream_truncated"), out);
+      return;
+    }
+    this.over = true;
+    out.push({ type: "end" });
+    this.keeper?.end(out);
+  }
+
+  private fail(fault: Fault, out: Event[]): void {
+    this.over = true;
+    out.push({ type: "error", fault });
+  }
+
+  private start(response: unknown, out: Event[]): boolean {
+    if (this.started) return false;
+    this.started = true;
+    out.push(startOf(asObject(response) ?? {}, this.source));
+    return true;
+  }
+
+  private read(frame: Frame, text: string, out: Event[]): void {
+    const json = asObject(frame.json());
+    const type = asText(json?.["type"]) ?? frame.event;
+    const error = asObject(json?.["error"]);
+    if (json && (type === "error" || (type === undefined && error))) this.fail(failedBy(error ?? json), out);
+    else if (!json || type === undefined) this.fail(new GatewayError("upstream_invalid"), out);
+    else {
+      const first = this.start(json["response"], out);
+      if (LAST.has(type)) this.last(asObject(json["response"]) ?? {}, type, text, out);
+      else if (this.grow(type, json, out) || this.item(type, json, text, out)) return;
+      else if (!SILENT.test(type)) out.push({ type: "unsaid", path: type });
+      else if (!first) out.push({ type: "ping" });
+    }
+  }
+
+  /** Events that come once for each few letters. */
+  private grow(type: string, json: JsonObject, out: Event[]): boolean {
+    const index = asCount(json["output_index"]) ?? 0;
+    const delta = asText(json["delta"]) ?? "";
+    const place = asCount(json["content_index"] ?? json["summary_index"]) ?? 0;
+    switch (type) {
+      case "response.output_text.delta":
+        this.items.text(index, "text", place, delta, out, json["logprobs"]);
+        return true;
+      case "response.function_call_arguments.delta":
+      case "response.custom_tool_call_input.delta":
+        this.items.arguments(index, delta, out);
+        return true;
+      case "response.reasoning_summary_text.delta":
+        this.items.text(index, "summary", place, delta, out);
+        return true;
+      case "response.reasoning_text.delta":
+        this.items.text(index, "thought", place, delta, out);
+        return true;
+      case "response.refusal.delta":
+        this.items.text(index, "refusal", place, delta, out);
+        return true;
+      default:
+        return false;
+    }
+  }
+
+  /** Events that come a few times for each item. */
+  private item(type: string, json: JsonObject, text: string, out: Event[]): boolean {
+    const index = asCount(json["output_index"]) ?? 0;
+    const place = asCount(json["content_index"] ?? json["summary_index"]) ?? 0;
+    const part = asObject(json["part"]) ?? {};
+    switch (type) {
+      case "response.output_item.added":
+        this.items.added(index, asObject(json["item"]) ?? {}, out);
+        return true;
+      case "response.output_item.done":
+        this.items.done(index, asObject(json["item"]) ?? {}, text, out);
+        return true;
+      case "response.content_part.added":
+      case "response.content_part.done":
+        this.items.part(index, place, part, type === "response.content_part.done", out);
+        return true;
+      case "response.reasoning_summary_part.added":
+      case "response.reasoning_summary_part.done":
+        this.items.wholeText(index, "summary", place, asText(part["text"]) ?? "", out);
+        return true;
+      case "response.function_call_arguments.done":
+      case "response.custom_tool_call_input.done":
+        this.items.wholeArguments(index, asText(json["arguments"] ?? json["input"]) ?? "", out);
+        return true;
+      case "response.output_text.annotation.added":
+        this.items.annotation(index, place, json["annotation"], out);
+        return true;
+      default:
+        return false;
+    }
+  }
+
+  private last(response: JsonObject, type: string, text: string, out: Event[]): void {
+    const said = asText(response["status"]) ?? "";
+    const status = ENDED.test(said) ? said : type.slice("response.".length);
+    this.items.rest(asList(response["output"]), text, out);
+    finish({ ...response, status }, this.items, out);
+    if (out.at(-1)?.type === "error") this.over = true;
+    else this.whole = true;
+  }
+}
+
+function startOf(response: JsonObject, source: Source): Event {
+  const created = asCount(response["created_at"]);
+  const id = asText(response["id"]) ?? "";
+  return { type: "start", id, model: asText(response["model"]) || source.model, ...defined({ created }) };
+}
+
+/** How the answer ended, as status, details and items tell together, and its usage. */
+function finish(response: JsonObject, items: Items, out: Event[]): void {
+  const usage = readUsage(response);
+  const status = asText(response["status"]) ?? "completed";
+  if (FAILED.test(status)) {
+    const error = asObject(response["error"]) ?? { message: `The provider's answer has the status "${status}".` };
+    if (usage) out.push({ type: "usage", usage });
+    out.push({ type: "error", fault: failedBy(error) });
+    return;
+  }
+  const why = asText(asObject(response["incomplete_details"])?.["reason"]);
+  out.push({ type: "finish", choice: 0, reason: reasonOf(status, why, items), raw: why ?? status });
+  if (usage) out.push({ type: "usage", usage });
+}
+
+const CUT: ReadonlyMap<string | undefined, FinishReason> = new Map([
+  ["max_output_tokens", "length"],
+  ["content_filter", "content_filter"],
+]);
+
+function reasonOf(status: string, why: string | undefined, items: Items): FinishReason {
+  if (status === "incomplete") return CUT.get(why) ?? "other";
+  if (status !== "completed") return "other";
+  if (items.called) return "tool_calls";
+  return items.refused ? "refusal" : "stop";
+}

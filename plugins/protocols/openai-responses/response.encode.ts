@@ -1,0 +1,274 @@
+import {
+  callIds,
+  type Encoder,
+  type Event,
+  type EventOf,
+  GatewayError,
+  type Opaque,
+  safeId,
+  type Usage,
+  type Wish,
+  type Written,
+} from "model-gateway";
+import { isKept, Retelling } from "./response.native.ts";
+import { echoOf, endOf, tierOf, usageOf } from "./response.words.ts";
+import { Call, type Item, Message, Picture, type Place, Reasoning, Tape } from "./response.write.ts";
+
+/** The last event repeats the whole answer: so many characters of it are held, and no more. */
+const LONGEST = 8 * 1024 * 1024;
+
+/** Writes a stream of response events. @throws GatewayError when the answer is longer than 8 MiB */
+export const encoder = (wish: Wish): Encoder => new Writer(wish);
+
+/** Writes a whole response: the one that the stream's last event holds. @throws GatewayError as the encoder does */
+export function encode(events: readonly Event[], wish: Wish): string {
+  const out: Written[] = [];
+  if (isKept(events.at(-1)?.native)) {
+    const retelling = new Retelling();
+    for (const event of events) retelling.event(event, out);
+    return out.at(-1)?.data ?? "";
+  }
+  const answer = new Answer(wish, true);
+  for (const event of events) if (event.type !== "error") answer.event(event, out);
+  return answer.whole();
+}
+
+/** Chooses by the first event that tells: frames as they were, or frames of our own. */
+class Writer implements Encoder {
+  private chosen: Encoder | undefined;
+
+  constructor(private readonly wish: Wish) {}
+
+  event(event: Exclude<Event, { type: "error" }>, out: Written[]): void {
+    if (!this.chosen && event.type === "ping" && event.native === undefined) return;
+    this.chosen ??= isKept(event.native) ? new Retelling() : new Answer(this.wish, false);
+    this.chosen.event(event, out);
+  }
+}
+
+type BlockEvent = Extract<Event, { block: number }>;
+
+/** The prefix of an item's id tells its kind. */
+type Prefix = "msg" | "rs" | "fc" | "ctc" | "ig";
+
+/**
+ * One answer while it is written. Items follow each other: blocks that open while another is open wait for its end,
+ * because clients take what comes for the item they saw last. An item's own end is told when the next begins or the
+ * answer ends: only then is known whether another part follows, and whether it was cut.
+ */
+class Answer implements Encoder {
+  private readonly tape: Tape;
+  private readonly output: string[] = [];
+  private readonly waiting = new Map<number, BlockEvent[]>();
+  private readonly callIds = new Set<string>();
+  /** Blocks of other choices than the first. */
+  private readonly others = new Set<number>();
+  private readonly echo: string;
+  private newCallId: () => string;
+  private id: string;
+  private created: number;
+  private block: number | undefined;
+  private item: Item | undefined;
+  private begun = 0;
+  private held = 0;
+  /** The open block is a text of which nothing is written yet. */
+  private late = false;
+  private refused = false;
+  private usage: Usage | undefined;
+  private finish: EventOf<"finish"> | undefined;
+
+  constructor(
+    private readonly wish: Wish,
+    silent: boolean,
+  ) {
+    this.tape = new Tape(silent);
+    this.echo = echoOf(wish.request);
+    this.id = safeId(wish.id);
+    this.created = wish.created;
+    this.newCallId = callIds(this.id);
+  }
+
+  event(event: Event, out: Written[]): void {
+    switch (event.type) {
+      case "start":
+        this.start(event, out);
+        break;
+      case "usage":
+        this.usage = event.usage;
+        break;
+      case "finish":
+        if (event.choice === 0) this.finish = event;
+        break;
+      case "end":
+        this.end(out);
+        break;
+      case "unsaid":
+        this.wish.lose(event.path, "It has no form in this protocol.");
+        break;
+      case "error":
+      case "ping":
+        break;
+      default:
+        this.grow(event, out);
+    }
+  }
+
+  /** The whole response, once it has ended. */
+  whole(): string {
+    const { status, incomplete_details: details } = endOf(this.finish, this.refused);
+    return this.response(status, JSON.stringify(details), this.output.join(), this.usage);
+  }
+
+  private start(event: EventOf<"start">, out: Written[]): void {
+    if (event.id) this.id = safeId(event.id.replace(/^resp_/, ""));
+    this.newCallId = callIds(this.id);
+    this.created = event.created ?? this.wish.created;
+    const response = `"response":${this.response("in_progress", "null", "", undefined)}`;
+    this.tape.write("response.created", response, out);
+    this.tape.write("response.in_progress", response, out);
+  }
+
+  private end(out: Written[]): void {
+    while (this.block !== undefined) {
+      this.close(out);
+      this.resume(out);
+    }
+    const { status } = endOf(this.finish, this.refused);
+    this.settle(status === "incomplete" ? status : "completed", out);
+    this.declare();
+    this.tape.write(`response.${status}`, `"response":${this.whole()}`, out);
+  }
+
+  /** What the end says that this protocol has no word for. */
+  private declare(): void {
+    const { reason, raw, message } = this.finish ?? {};
+    if (reason === "pause") this.wish.lose("status", "The vendor paused: ask again to let it go on.");
+    if (reason === "malformed_call") this.wish.lose("status", message ?? "The model wrote a call that cannot be read.");
+    if (reason === "other") this.wish.lose("status", `The vendor ended the answer with "${raw ?? "no reason"}".`);
+    if (reason === "refusal" && message && !this.refused) this.wish.lose("incomplete_details", message);
+  }
+
+  private response(status: string, details: string, output: string, usage: Usage | undefined): string {
+    const head = `"id":"resp_${this.id}","object":"response","created_at":${this.created}`;
+    const model = `"model":${JSON.stringify(this.wish.model)},"status":"${status}"`;
+    const told = usage ? JSON.stringify(usageOf(usage)) : "null";
+    const tier = JSON.stringify(tierOf(usage));
+    return `{${head},${model},"error":null,"incomplete_details":${details},"output":[${output}],"usage":${told},"service_tier":${tier},${this.echo}}`;
+  }
+
+  private hold(event: Event): void {
+    if (event.type === "text" || event.type === "arguments") this.held += event.text.length;
+    else if (event.type === "media") this.held += event.base64?.length ?? 0;
+    if (this.held > LONGEST)
+      throw new GatewayError("upstream_invalid", { message: "The provider's answer is longer than 8 MiB." });
+  }
+
+  private grow(event: BlockEvent, out: Written[]): void {
+    if (event.type === "open" && event.choice !== 0) {
+      this.others.add(event.block);
+      this.wish.lose(`choices.${event.choice}`, "A response holds one answer.");
+    }
+    if (this.others.has(event.block)) return;
+    this.hold(event);
+    if (this.block === undefined || event.block === this.block) this.apply(event, out);
+    else if (event.type === "open") this.waiting.set(event.block, [event]);
+    else this.waiting.get(event.block)?.push(event);
+    if (event.type === "close" && this.block === undefined) this.resume(out);
+  }
+
+  /** The blocks that waited, up to the first that is still open. */
+  private resume(out: Written[]): void {
+    for (const [block, events] of this.waiting) {
+      this.waiting.delete(block);
+      for (const event of events) this.apply(event, out);
+      if (this.block !== undefined) return;
+    }
+  }
+
+  private apply(event: BlockEvent, out: Written[]): void {
+    if (event.type === "open") {
+      if (this.open(event, out)) this.block = event.block;
+    } else if (event.block === this.block) {
+      if (this.late && (event.type === "text" ? event.text !== "" : event.type === "citation")) this.text(out);
+      if (event.type === "close") this.close(out);
+      else this.item?.grow(event, out);
+    }
+  }
+
+  private close(out: Written[]): void {
+    this.item?.close(out);
+    this.block = undefined;
+    this.late = false;
+  }
+
+  /** Answers whether the block has a form here. */
+  private open(event: EventOf<"open">, out: Written[]): boolean {
+    switch (event.kind) {
+      case "text":
+        if (event.opaque) this.state({ ...event.opaque, on: "text" }, out);
+        // State can sit on a text that never comes; an empty one would be sent back as an answer.
+        if (event.opaque) this.late = true;
+        else this.text(out);
+        return true;
+      case "refusal":
+        this.refused = true;
+        this.message(out).open("refusal", out);
+        return true;
+      case "reasoning":
+        this.item = new Reasoning(this.next("rs", out), out);
+        return true;
+      case "tool_call":
+        this.call(event, out);
+        return true;
+      case "media":
+        if (event.media === "image") this.item = new Picture(this.next("ig", out), event.mime, out);
+        else this.wish.lose(`output.${event.media}`, `An answer cannot hold ${event.media} in this protocol.`);
+        return event.media === "image";
+      case "server":
+        this.wish.lose(
+          `output.${event.name}`,
+          `What the vendor's own tool did (${event.name}) has no form in this protocol.`,
+        );
+        return false;
+    }
+  }
+
+  private text(out: Written[]): void {
+    this.late = false;
+    this.message(out).open("text", out);
+  }
+
+  private message(out: Written[]): Message {
+    if (this.item instanceof Message) return this.item;
+    const message = new Message(this.next("msg", out), out);
+    this.item = message;
+    return message;
+  }
+
+  private call(event: EventOf<"open"> & { kind: "tool_call" }, out: Written[]): void {
+    // Two calls with one id could not be told apart by the client, and its SDK throws.
+    let id = event.id || this.newCallId();
+    for (let n = 2; this.callIds.has(id); n++) id = `${event.id}_${n}`;
+    this.callIds.add(id);
+    if (event.opaque) this.state({ ...event.opaque, on: { call: id } }, out);
+    this.item = new Call(this.next(event.custom ? "ctc" : "fc", out), event, id, out);
+  }
+
+  /** State that sits on what follows: an item of its own directly before it. */
+  private state(opaque: Opaque, out: Written[]): void {
+    this.item = new Reasoning(this.next("rs", out), out);
+    this.item.grow({ type: "opaque", block: 0, opaque }, out);
+  }
+
+  /** The place of a new item, when the one before has ended. */
+  private next(prefix: Prefix, out: Written[]): Place {
+    this.settle("completed", out);
+    const index = this.begun++;
+    return { id: `${prefix}_${this.id.slice(-40)}_${index}`, index, tape: this.tape, wish: this.wish };
+  }
+
+  private settle(status: "completed" | "incomplete", out: Written[]): void {
+    if (this.item) this.output.push(this.item.done(status, out));
+    this.item = undefined;
+  }
+}

@@ -1,0 +1,79 @@
+import { asCount, asObject, asText, type ErrorKind, type Fault, type HeaderList, type JsonObject } from "model-gateway";
+
+const KINDS: Readonly<Record<number, ErrorKind>> = {
+  401: "authentication",
+  402: "billing",
+  403: "permission",
+  404: "not_found",
+  408: "timeout",
+  409: "conflict",
+  413: "too_large",
+  429: "rate_limit",
+  502: "upstream",
+  503: "overloaded",
+  504: "timeout",
+  529: "overloaded",
+};
+
+/** Statuses that error objects in a stream stand for; vendors write them as `type` or as `code`. */
+const STATUSES: Readonly<Record<string, number>> = {
+  invalid_request_error: 400,
+  context_length_exceeded: 400,
+  tool_use_failed: 400,
+  authentication_error: 401,
+  invalid_api_key: 401,
+  insufficient_quota: 429,
+  permission_error: 403,
+  not_found_error: 404,
+  model_not_found: 404,
+  rate_limit_error: 429,
+  rate_limit_exceeded: 429,
+  requests: 429,
+  tokens: 429,
+  overloaded_error: 503,
+  engine_overloaded_error: 503,
+  service_unavailable: 503,
+};
+
+const isStatus = (value: number | undefined): value is number => value !== undefined && value >= 400 && value <= 599;
+
+/** What went wrong by an error's status and words. */
+function faultWith(status: number, error: JsonObject, message: string): Fault {
+  const code = error["code"] ?? error["type"];
+  const quota = error["code"] === "insufficient_quota" || error["type"] === "insufficient_quota";
+  const kind = quota ? "billing" : (KINDS[status] ?? (status < 500 ? "invalid" : "internal"));
+  return { status, kind, code: asText(code) ?? kind, message, param: asText(error["param"]) };
+}
+
+/**
+ * An error object in the middle of a stream. There is no status then: some vendors write it as `code` or `status_code`
+ * (recorded from OpenRouter and Groq), of others the words tell.
+ */
+export function faultIn(value: unknown): Fault {
+  const error = asObject(value) ?? {};
+  const told = [error["status_code"], error["code"], error["status"]].map(asCount).find(isStatus);
+  const words = [error["code"], error["type"]].map((word) => STATUSES[asText(word) ?? ""]).find(isStatus);
+  const message = asText(error["message"]) ?? asText(value) ?? "The provider reported a failure in its stream.";
+  return faultWith(told ?? words ?? 502, error, message);
+}
+
+/**
+ * An answer that is an error: `{"error": {message, type, param, code}}`, of some vendors `{"error": "…"}`,
+ * `{"message": "…"}`, `{"detail": …}` or a list with one of them, or anything else.
+ */
+export function failure(status: number, _headers: HeaderList, text: string): Fault {
+  const body = jsonOf(text);
+  const outer = asObject(Array.isArray(body) ? body[0] : body) ?? {};
+  const error = asObject(outer["error"]) ?? outer;
+  const said =
+    asText(error["message"]) ?? asText(outer["error"]) ?? asText(outer["detail"]) ?? asText(outer["message"]);
+  return faultWith(status, error, said ?? `The provider answered with the status ${status}.`);
+}
+
+function jsonOf(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return undefined;
+  }
+}

@@ -1,0 +1,243 @@
+import t from "tap";
+import type { Conversation, Part } from "../../../../src/conversation.ts";
+import { GatewayError } from "../../../../src/errors.ts";
+import type { JsonObject } from "../../../../src/protocol-parts.ts";
+import { CLIENT_BODIES } from "../../../support/client-bodies.ts";
+import { dice } from "../../../support/random-answers.ts";
+import { NAME, question, read } from "./speaking.ts";
+
+const said = ({ said }: Conversation): Record<string, string> =>
+  Object.fromEntries(said.map(({ path, feature }) => [path, feature]));
+const parts = (...content: JsonObject[]): Part[] =>
+  read(question({ messages: [{ role: "user", content }] })).turns[0]?.parts ?? [];
+
+t.test("a Claude Code request is read whole, and nothing of it is refused", async (t) => {
+  const asked = read(CLIENT_BODIES["anthropic-messages"].body);
+  t.same(
+    asked.turns.map(({ role, at }) => [role, at]),
+    [
+      ["system", "system"],
+      ["user", "messages.0"],
+      ["assistant", "messages.1"],
+      ["user", "messages.2"],
+      ["system", "messages.3"],
+    ],
+  );
+  t.match(asked.turns[0]?.parts[1], { text: "You are.", cache: { ttl: "1h" } });
+  t.match(asked.turns[2]?.parts, [
+    { kind: "reasoning", text: "", opaque: { protocol: NAME, kind: "signature", data: "c2ln" } },
+    { kind: "tool_call", id: "toolu_1", arguments: '{"big":12345678901234567890}' },
+  ]);
+  t.match(asked.turns[3]?.parts, [
+    { callId: "toolu_1", parts: [{ kind: "text", text: "The tool Cron is available now." }] },
+  ]);
+  t.match(asked.tools, [{ kind: "function", name: "Cron" }, { name: "Search" }, { kind: "web_search" }]);
+  t.same(asked.reasoning, { effort: "high", budget: -1, show: false });
+  t.match(said(asked), {
+    context_management: "context_edits",
+    "metadata.user_id": "user",
+    "thinking.display": "reasoning_summary",
+    "output_config.effort": "reasoning_effort",
+    "tools.0.defer_loading": "cosmetic",
+    "tools.1.eager_input_streaming": "cosmetic",
+    "tools.2": "web_search",
+    "messages.3": "system_in_place",
+    "messages.3.content.0.cache_control": "cache_mark",
+  });
+});
+
+t.test("arguments and schemas stay the text they came as", async (t) => {
+  const body = `{"model":"m","max_tokens":1,"tools":[{"name":"f","input_schema":{ "type":"object", "x": 1.0 }}],
+    "messages":[{"role":"assistant","content":[{"type":"tool_use","id":"a","name":"f","input":{"a": 1.0,  "b":12345678901234567890}}]}]}`;
+  const asked = read(body);
+  t.match(asked.turns[0]?.parts[0], { arguments: '{"a": 1.0,  "b":12345678901234567890}' });
+  t.match(asked.tools[0], { parameters: { text: '{ "type":"object", "x": 1.0 }' } });
+});
+
+t.test("pictures and documents come in every form", async (t) => {
+  t.match(parts({ type: "image", source: { type: "base64", media_type: "image/png", data: "iVBO" } }), [
+    { media: "image", mime: "image/png", source: { base64: "iVBO" } },
+  ]);
+  t.match(parts({ type: "image", source: { type: "url", url: "https://a/b.png" } }), [
+    { source: { url: "https://a/b.png" } },
+  ]);
+  t.match(parts({ type: "document", title: "T", source: { type: "file", file_id: "file_1" } }), [
+    { media: "file", filename: "T", source: { id: "file_1", protocol: NAME } },
+  ]);
+  t.match(parts({ type: "document", source: { type: "text", media_type: "text/plain", data: "words" } }), [
+    { mime: "text/plain", source: { text: "words" } },
+  ]);
+  const content = [
+    { type: "text", text: "a" },
+    { type: "text", text: "b" },
+  ];
+  t.match(parts({ type: "document", source: { type: "content", content } }), [{ source: { text: "a\n\nb" } }]);
+  t.match(parts({ type: "search_result", title: "T", source: "https://s", content }), [
+    { kind: "text", text: "T\n\nhttps://s\n\na\n\nb" },
+  ]);
+});
+
+t.test("a tool's result holds text, pictures, or nothing, and may be an error", async (t) => {
+  const image = { type: "image", source: { type: "base64", media_type: "image/png", data: "iVBO" } };
+  const content = [{ type: "text", text: "see" }, image];
+  const asked = read(
+    question({
+      messages: [{ role: "user", content: [{ type: "tool_result", tool_use_id: "a", is_error: true, content }] }],
+    }),
+  );
+  t.match(asked.turns[0]?.parts[0], { callId: "a", isError: true, parts: [{ text: "see" }, { media: "image" }] });
+  t.match(said(asked), {
+    "messages.0.content.0.is_error": "tool_result_error",
+    "messages.0.content.0.content.1": "tool_result_media",
+  });
+  t.match(parts({ type: "tool_result", tool_use_id: "a", content: "plain" }), [{ parts: [{ text: "plain" }] }]);
+  t.match(parts({ type: "tool_result", tool_use_id: "a" }), [{ parts: [] }]);
+});
+
+t.test("thoughts keep their place, and only what is signed keeps its state", async (t) => {
+  const blocks = parts(
+    { type: "redacted_thinking", data: "ZGF0YQ" },
+    { type: "thinking", thinking: "", signature: "c2ln" },
+    { type: "thinking", thinking: "of another", signature: "" },
+  );
+  t.match(blocks, [
+    { kind: "reasoning", redacted: true, opaque: { kind: "redacted", data: "ZGF0YQ" } },
+    { kind: "reasoning", text: "", opaque: { kind: "signature", data: "c2ln" } },
+    { kind: "reasoning", text: "of another" },
+  ]);
+  t.notOk("opaque" in (blocks[2] as object));
+});
+
+t.test("how to think is read from every form", async (t) => {
+  const wish = (more: JsonObject) => read(question(more)).reasoning;
+  t.same(wish({ thinking: { type: "enabled", budget_tokens: 2048 } }), { budget: 2048 });
+  t.same(wish({ thinking: { type: "adaptive" } }), { budget: -1 });
+  t.same(wish({ thinking: { type: "adaptive", display: "summarized" }, output_config: { effort: "max" } }), {
+    effort: "max",
+    budget: -1,
+    show: true,
+  });
+  t.same(wish({ thinking: { type: "disabled" }, output_config: { effort: "high" } }), { effort: "none" });
+  t.equal(wish({}), undefined);
+});
+
+t.test("tool choices say whether one call at a time is wanted", async (t) => {
+  const choice = (tool_choice: JsonObject, tools: JsonObject[] = []) => {
+    const { toolChoice, parallel } = read(question({ tool_choice, tools }));
+    return [toolChoice, parallel];
+  };
+  t.same(choice({ type: "auto", disable_parallel_tool_use: true }), [{ mode: "auto" }, false]);
+  t.same(choice({ type: "any" }), [{ mode: "required" }, undefined]);
+  t.same(choice({ type: "none" }), [{ mode: "none" }, undefined]);
+  t.same(choice({ type: "tool", name: "f" }), [{ mode: "named", name: "f" }, undefined]);
+  const search = { type: "web_search_20260318", name: "web_search", max_uses: 3, allowed_domains: ["a.de"] };
+  t.same(choice({ type: "tool", name: "web_search" }, [search])[0], {
+    mode: "named",
+    name: "web_search",
+    server: true,
+  });
+  t.match(read(question({ tools: [search] })).tools, [{ kind: "web_search", maxUses: 3, allowed: ["a.de"] }]);
+});
+
+t.test("what only the vendor has is said with a fitting feature", async (t) => {
+  const asked = read(
+    question({
+      mcp_servers: [{ type: "url", url: "https://m", name: "m" }],
+      container: "c",
+      inference_geo: "eu",
+      unheard_of: 1,
+      nothing: null,
+      tools: [
+        { type: "code_execution_20260120", name: "code_execution" },
+        { type: "tool_search_tool_bm25_20251119", name: "s" },
+      ],
+      messages: [
+        { role: "user", content: "Hi" },
+        { role: "assistant", content: [{ type: "server_tool_use", id: "s", name: "x", input: {} }] },
+      ],
+    }),
+  );
+  const told = said(asked);
+  t.match(told, {
+    mcp_servers: "tools_server",
+    container: "container",
+    inference_geo: "other",
+    unheard_of: "other",
+    "tools.0": "tools_server",
+    "tools.1": "other",
+    "messages.1.content.0": "foreign_block",
+    "messages.1": "prefill",
+  });
+  t.notOk("nothing" in told);
+  t.match(asked.turns[1]?.parts, [{ kind: "foreign", protocol: NAME, name: "server_tool_use" }]);
+});
+
+t.test("a schema for the answer is read from its new and its old place", async (t) => {
+  const format = { type: "json_schema", schema: { type: "object" } };
+  const from = (more: JsonObject) => {
+    const asked = read(question(more));
+    return [asked.format?.schema?.text, asked.said.find(({ feature }) => feature === "json_schema")?.path];
+  };
+  t.same(from({ output_config: { format } }), ['{"type":"object"}', "output_config.format"]);
+  t.same(from({ output_format: format }), ['{"type":"object"}', "output_format"]);
+});
+
+t.test("what is wrong is refused with its path", async (t) => {
+  const refused = (body: JsonObject): string | undefined => {
+    try {
+      read(body);
+    } catch (error) {
+      return error instanceof GatewayError && error.status === 400 ? error.param : String(error);
+    }
+    return "accepted";
+  };
+  const block = (each: JsonObject) => question({ messages: [{ role: "user", content: [each] }] });
+  t.equal(refused({ model: "m", max_tokens: 1 }), "messages");
+  t.equal(refused({ model: "m", messages: [] }), "max_tokens");
+  t.equal(refused(question({ max_tokens: 0 })), "max_tokens");
+  t.equal(refused(question({ max_tokens: "5" })), "max_tokens");
+  t.equal(refused(question({ messages: [{ role: "tool", content: "x" }] })), "messages.0.role");
+  t.equal(refused(question({ messages: [{ role: "user" }] })), "messages.0.content");
+  t.equal(refused(block({ text: "x" })), "messages.0.content.0.type");
+  t.equal(refused(block({ type: "text" })), "messages.0.content.0.text");
+  t.equal(refused(block({ type: "tool_use", id: "a", name: "f", input: [1] })), "messages.0.content.0.input");
+  t.equal(refused(question({ stop_sequences: [1] })), "stop_sequences");
+  t.equal(refused(question({ tool_choice: { type: "often" } })), "tool_choice.type");
+  t.equal(refused(question({ tools: [{ input_schema: {} }] })), "tools.0.name");
+  t.equal(refused(question({ output_config: { format: { type: "json" } } })), "output_config.format");
+});
+
+t.test("what is no JSON object is refused as such", async (t) => {
+  for (const body of ['{"a":', "[]", "7"])
+    t.throws(() => read(body, { streaming: false }), { code: "invalid_json" }, body);
+});
+
+t.test("tokens are counted of requests without a limit", async (t) => {
+  const { task, maxTokens } = read({ model: "m", messages: [{ role: "user", content: "Hi" }] }, { task: "count" });
+  t.same([task, maxTokens], ["count", undefined]);
+});
+
+t.test("whatever a request holds, it is read or refused with the path of the field", async (t) => {
+  const odd = [null, [], {}, "", 0, -1, 1.5, true, "x", [null], [{}], { type: "text" }, 1e21, [[]]];
+  const damaged = (value: unknown, cast: (limit: number) => number): unknown => {
+    if (cast(15) === 0) return odd[cast(odd.length)];
+    if (Array.isArray(value)) return value.map((each) => damaged(each, cast));
+    if (typeof value !== "object" || value === null) return value;
+    return Object.fromEntries(Object.entries(value).map(([name, each]) => [name, damaged(each, cast)]));
+  };
+  const counts = { read: 0, refused: 0 };
+  const faults: string[] = [];
+  for (let seed = 1; seed <= 600; seed++) {
+    const cast = dice(seed);
+    const body = Object.entries(JSON.parse(CLIENT_BODIES["anthropic-messages"].body) as JsonObject);
+    try {
+      read(Object.fromEntries(body.map(([name, value]) => [name, damaged(value, cast)])));
+      counts.read++;
+    } catch (error) {
+      counts.refused++;
+      if (!(error instanceof GatewayError) || !error.param) faults.push(`${seed}: ${(error as Error).stack}`);
+    }
+  }
+  t.same(faults, []);
+  t.ok(counts.read > 20 && counts.refused > 20, JSON.stringify(counts));
+});

@@ -1,0 +1,350 @@
+import t from "tap";
+import type { Conversation, Part, Tool } from "../../../../src/conversation.ts";
+import type { JsonObject } from "../../../../src/protocol-parts.ts";
+import { RawJson } from "../../../../src/wire/exact.ts";
+import { conversation, NAME, text, write } from "./speaking.ts";
+
+const plain = (more: Partial<Conversation> = {}) => conversation([["user", text("Hi")]], more);
+const call = (id: string, args = "{}", more: object = {}): Part => ({
+  kind: "tool_call",
+  id,
+  name: "f",
+  arguments: args,
+  at: `call ${id}`,
+  ...more,
+});
+const result = (callId: string, ...parts: Part[]): Part => ({
+  kind: "tool_result",
+  callId,
+  parts,
+  at: `result ${callId}`,
+});
+const messages = (asked: Conversation, facts = {}) => write(asked, facts).body["messages"] as JsonObject[];
+const f: Tool = { kind: "function", name: "f", at: "tools.0" };
+
+t.test("the model, a longest answer and the version are always told", async (t) => {
+  const { body, headers, operation } = write(plain());
+  t.same(body, {
+    model: "claude",
+    max_tokens: 32000,
+    messages: [{ role: "user", content: [{ type: "text", text: "Hi" }] }],
+  });
+  t.same(headers, [["anthropic-version", "2023-06-01"]]);
+  t.equal(operation.upstream("x"), "/messages");
+  t.equal(write(plain(), { output: 64000 }).body["max_tokens"], 64000);
+  t.equal(write(plain({ maxTokens: 5, stream: true }), { output: 64000 }).body["max_tokens"], 5);
+  t.equal(write(plain({ stream: true })).body["stream"], true);
+});
+
+t.test("a call without text is a turn without a text block", async (t) => {
+  const asked = conversation([
+    ["user", text("Hi")],
+    ["assistant", text(""), call("a", "")],
+    ["user", result("a", text("ok"))],
+  ]);
+  t.same(messages(asked)[1], { role: "assistant", content: [{ type: "tool_use", id: "a", name: "f", input: {} }] });
+});
+
+t.test("arguments keep their digits and their spaces", async (t) => {
+  const args = '{"a": 1.0, "b":12345678901234567890}';
+  t.ok(write(conversation([["assistant", call("a", args)]])).text.includes(`"input":${args}`));
+});
+
+t.test("arguments that are no object are refused with the call's path", async (t) => {
+  for (const args of ["[1]", '"x"', "{", "null"])
+    t.throws(() => write(conversation([["assistant", call("a", args)]])), /^call a: /, args);
+});
+
+t.test("turns alternate, and results stand first, in order", async (t) => {
+  const asked = conversation([
+    ["user", text("one")],
+    ["user", text("two")],
+    ["assistant", call("a"), call("b")],
+    ["user", result("a", text("1"))],
+    ["user", text("and"), result("b", text("2"))],
+  ]);
+  t.same(
+    messages(asked).map(({ role, content }) => [role, (content as JsonObject[]).map((block) => block["type"])]),
+    [
+      ["user", ["text", "text"]],
+      ["assistant", ["tool_use", "tool_use"]],
+      ["user", ["tool_result", "tool_result", "text"]],
+    ],
+  );
+});
+
+t.test("system messages at the start are blocks of their own; those between turns stay in their place", async (t) => {
+  const asked = conversation([
+    ["system", text("S")],
+    ["developer", text("D")],
+    ["user", text("Hi")],
+    ["system", text("now", "messages.3.content")],
+    ["assistant", text("Ho")],
+    ["system", text("then")],
+    ["user", text("Bye")],
+  ]);
+  const wrapped = write(asked);
+  t.same(wrapped.body["system"], [
+    { type: "text", text: "S" },
+    { type: "text", text: "D" },
+  ]);
+  t.same(
+    (wrapped.body["messages"] as JsonObject[]).map(({ role, content }) => [
+      role,
+      (content as JsonObject[]).map((each) => each["text"]),
+    ]),
+    [
+      ["user", ["Hi", "<system-reminder>\nnow\n</system-reminder>"]],
+      ["assistant", ["Ho"]],
+      ["user", ["<system-reminder>\nthen\n</system-reminder>", "Bye"]],
+    ],
+  );
+  t.same(wrapped.changed, ["messages.3: as text of the user", "messages.5: as text of the user"]);
+  const taken = write(asked, { system_in_place: true });
+  t.same(
+    (taken.body["messages"] as JsonObject[]).map(({ role }) => role),
+    ["user", "system", "assistant", "user"],
+  );
+  t.same(taken.changed, ["messages.5: as text of the user"], "behind the assistant it is not taken");
+});
+
+t.test("with nothing but system messages the last one is asked", async (t) => {
+  const { body } = write(
+    conversation([
+      ["system", text("S")],
+      ["system", text("Do it")],
+    ]),
+  );
+  t.match(body, { system: [{ text: "S" }], messages: [{ role: "user" }] });
+  t.throws(() => write(conversation([["user", text(" ")]])), /no message to answer/);
+});
+
+t.test("signed thoughts come back where they were, unsigned ones never do", async (t) => {
+  const own = (kind: string, data: string) => ({ protocol: NAME, account: "them", kind, data });
+  const asked = conversation([
+    ["user", text("Hi")],
+    [
+      "assistant",
+      { kind: "reasoning", redacted: true, opaque: own("redacted", "ZGF0YQ"), at: "r0" },
+      { kind: "reasoning", text: "", opaque: own("signature", "c2ln"), at: "r1" },
+      { kind: "reasoning", summary: ["It is", "so."], opaque: own("signature", "c2lo"), at: "r2" },
+      { kind: "reasoning", text: "mine", at: "r3" },
+      text("Ho"),
+    ],
+    ["user", text("Bye")],
+  ]);
+  const { body, dropped } = write(asked);
+  t.same((body["messages"] as JsonObject[])[1]?.["content"], [
+    { type: "redacted_thinking", data: "ZGF0YQ" },
+    { type: "thinking", thinking: "", signature: "c2ln" },
+    { type: "thinking", thinking: "It is\n\nso.", signature: "c2lo" },
+    { type: "text", text: "Ho" },
+  ]);
+  t.same(dropped, ["r3"]);
+});
+
+t.test("a temperature above 1 is refused; sampling that the model does not take is dropped", async (t) => {
+  const said = [{ feature: "temperature" as const, path: "generationConfig.temperature" }];
+  t.throws(() => write(plain({ temperature: 1.5, said })), /generationConfig\.temperature: .*from 0 to 1/);
+  t.match(write(plain({ temperature: 0.5, topP: 0.9, topK: 4 })).body, { temperature: 0.5, top_p: 0.9, top_k: 4 });
+  const { body, dropped } = write(plain({ temperature: 1, topP: 0.9, topK: 4, said }), { sampling: false });
+  t.same(Object.keys(body).sort(), ["max_tokens", "messages", "model"]);
+  t.same(dropped, ["generationConfig.temperature", "top_p", "top_k"]);
+});
+
+t.test("one call at a time is part of the choice", async (t) => {
+  const choice = (more: Partial<Conversation>) => write(plain({ tools: [f], ...more })).body["tool_choice"];
+  t.same(choice({ parallel: false }), { type: "auto", disable_parallel_tool_use: true });
+  t.same(choice({ parallel: false, toolChoice: { mode: "required" } }), {
+    type: "any",
+    disable_parallel_tool_use: true,
+  });
+  t.same(choice({ toolChoice: { mode: "named", name: "f" } }), { type: "tool", name: "f" });
+  t.same(choice({ toolChoice: { mode: "none" }, parallel: false }), { type: "none" });
+  t.equal(choice({ parallel: true }), undefined);
+  t.equal(choice({ toolChoice: { mode: "auto" }, tools: [] }), undefined, "nothing to choose from");
+  t.throws(() => choice({ toolChoice: { mode: "required" }, tools: [] }), /tool_choice: .*no tool/);
+});
+
+t.test("of allowed tools only those are sent", async (t) => {
+  const g: Tool = { kind: "function", name: "g", at: "tools.1" };
+  const { body, changed } = write(
+    plain({ tools: [f, g], toolChoice: { mode: "allowed", required: true, names: ["g"] } }),
+  );
+  t.match(body, { tools: [{ name: "g" }], tool_choice: { type: "any" } });
+  t.same(changed, ["tool_choice: only the allowed tools are sent", "tools.0: not among the allowed tools"]);
+});
+
+t.test("names fit, namespaces are part of them, and the answer finds the way back", async (t) => {
+  const long = "a.".repeat(80);
+  const tools: Tool[] = [
+    { kind: "function", name: long, at: "tools.0" },
+    { kind: "function", name: "run", namespace: "shell", at: "tools.1" },
+    {
+      kind: "custom",
+      name: "patch",
+      at: "tools.2",
+      grammar: { type: "grammar", syntax: "lark", definition: "start: /.+/" },
+    },
+  ];
+  const asked = conversation([["assistant", call("a", "raw", { name: "patch", custom: true })]], { tools });
+  const { body, names, changed } = write(asked);
+  const sent = (body["tools"] as JsonObject[]).map(({ name }) => String(name));
+  t.match(sent[0], /^[a-zA-Z0-9_-]{1,128}$/);
+  t.same(names.original(String(sent[0])), { name: long });
+  t.same(names.original("shell__run"), { name: "run", namespace: "shell" });
+  t.same(names.original("patch"), { name: "patch", custom: true });
+  t.match((body["tools"] as JsonObject[])[2], {
+    input_schema: { properties: { input: { type: "string", description: "start: /.+/" } }, required: ["input"] },
+  });
+  t.same(changed, ["tools.2: the grammar is told to the model, not enforced"]);
+  t.match(body["messages"], [{ content: [{ name: "patch", input: { input: "raw" } }] }]);
+});
+
+t.test("a choice names a tool as the tools do", async (t) => {
+  const tools: Tool[] = [
+    { kind: "function", name: "run", namespace: "shell", at: "tools.0" },
+    { kind: "custom", name: "patch", at: "tools.1" },
+    { kind: "web_search", at: "tools.2" },
+  ];
+  const named = (name: string, more: object = {}) =>
+    write(plain({ tools, toolChoice: { mode: "named", name, ...more } })).body["tool_choice"];
+  t.same(named("run"), { type: "tool", name: "shell__run" });
+  t.same(named("patch", { custom: true }), { type: "tool", name: "patch" });
+  t.same(named("web_search", { server: true }), { type: "tool", name: "web_search" });
+});
+
+t.test("an earlier refusal is text, what others' vendors left is not sent", async (t) => {
+  const asked = conversation([
+    ["user", text("Hi")],
+    [
+      "assistant",
+      { kind: "refusal", text: "No.", at: "r" },
+      { kind: "foreign", protocol: "acme", name: "x", json: {}, at: "x" },
+    ],
+    ["user", text("Please")],
+  ]);
+  t.same(messages(asked)[1]?.["content"], [{ type: "text", text: "No." }]);
+});
+
+t.test("ids that the vendor refuses are changed alike on call and result", async (t) => {
+  const odd = `functions.Bash:0__thought__${"x".repeat(300)}`;
+  const [calls, results] = messages(
+    conversation([
+      ["assistant", call(odd)],
+      ["user", result(odd, text("ok"))],
+    ]),
+  );
+  const id = (calls?.["content"] as JsonObject[])[0]?.["id"];
+  t.match(id, /^[a-zA-Z0-9_-]{1,64}$/);
+  t.equal((results?.["content"] as JsonObject[])[0]?.["tool_use_id"], id);
+});
+
+t.test("pictures are taken in four types, files as PDF and text", async (t) => {
+  const shown = (part: object) => {
+    const media = { kind: "media", media: "image", at: "m", ...part } as Part;
+    return (messages(conversation([["user", media]]))[0]?.["content"] as JsonObject[])[0];
+  };
+  t.same(shown({ mime: "image/png", source: { base64: "iVBO" } }), {
+    type: "image",
+    source: { type: "base64", media_type: "image/png", data: "iVBO" },
+  });
+  t.same(shown({ source: { url: "data:image/gif;base64,R0lG" } }), {
+    type: "image",
+    source: { type: "base64", media_type: "image/gif", data: "R0lG" },
+  });
+  t.same(shown({ source: { url: "https://a/b" } }), { type: "image", source: { type: "url", url: "https://a/b" } });
+  t.throws(
+    () => shown({ mime: "image/bmp", source: { base64: "Qk0" } }),
+    /m: .*JPEG, PNG, GIF and WebP, not as image\/bmp/,
+  );
+  t.throws(() => shown({ source: { url: "gs://a/b" } }), /m: .*http/);
+  t.throws(() => shown({ source: { id: "file-1", protocol: "acme-chat" } }), /m: .*id/);
+  t.same(shown({ media: "file", mime: "application/pdf", filename: "a.pdf", source: { base64: "JVBE" } }), {
+    type: "document",
+    source: { type: "base64", media_type: "application/pdf", data: "JVBE" },
+    title: "a.pdf",
+  });
+  t.match(shown({ media: "file", mime: "text/csv", source: { base64: Buffer.from("a,b").toString("base64") } }), {
+    source: { type: "text", media_type: "text/plain", data: "a,b" },
+  });
+  t.throws(() => shown({ media: "file", mime: "application/zip", source: { base64: "UEs" } }), /m: .*PDF and text/);
+  t.throws(() => shown({ media: "audio", source: { base64: "UEs" } }), /m: .*no audio/);
+});
+
+t.test("a tool's result keeps its pictures and that it failed", async (t) => {
+  const image: Part = { kind: "media", media: "image", mime: "image/png", source: { base64: "iVBO" }, at: "i" };
+  const failed = { ...result("a", text("see"), image), isError: true } as Part;
+  t.match(
+    messages(
+      conversation([
+        ["assistant", call("a")],
+        ["user", failed],
+      ]),
+    )[1],
+    {
+      content: [{ is_error: true, content: [{ type: "text", text: "see" }, { type: "image" }] }],
+    },
+  );
+});
+
+t.test("an assistant's turn at the end goes on, unless the model is known not to", async (t) => {
+  const asked = conversation([
+    ["user", text("Hi")],
+    ["assistant", text("Ho")],
+  ]);
+  t.equal(messages(asked).length, 2);
+  t.throws(() => write(asked, { prefill: false }), /messages\.1: /);
+});
+
+t.test("cache marks stay on their blocks, as far as the vendor takes them", async (t) => {
+  const marked = (i: number, ttl: "5m" | "12h"): Part => ({ kind: "text", text: `${i}`, at: `p${i}`, cache: { ttl } });
+  const asked = conversation([
+    ["system", marked(0, "5m")],
+    ["user", marked(1, "5m"), marked(2, "5m"), marked(3, "12h"), marked(4, "5m")],
+  ]);
+  const { body, dropped, changed } = write(asked);
+  t.same(body["system"], [{ type: "text", text: "0" }]);
+  t.match(body["messages"], [{ content: [{}, {}, { cache_control: { type: "ephemeral", ttl: "1h" } }, {}] }]);
+  t.same([dropped, changed], [["p0"], ["p3: an hour"]]);
+});
+
+t.test("labels, stops, tiers and searches", async (t) => {
+  const { body } = write(
+    plain({
+      user: "u",
+      stop: ["END"],
+      tier: "default",
+      tools: [{ kind: "web_search", allowed: ["a.de"], maxUses: 2, location: { city: "Ulm" }, at: "tools.0" }],
+    }),
+  );
+  t.match(body, {
+    metadata: { user_id: "u" },
+    stop_sequences: ["END"],
+    service_tier: "standard_only",
+    tools: [
+      {
+        type: "web_search_20250305",
+        allowed_domains: ["a.de"],
+        max_uses: 2,
+        user_location: { type: "approximate", city: "Ulm" },
+      },
+    ],
+  });
+  t.throws(() => write(plain({ stop: ["\n"] })), /stop: .*white space/);
+  t.throws(() => write(plain({ choices: 2 })), /choices: /);
+  t.throws(() => write(plain({ store: true })), /store: /);
+  t.same(write(plain({ tier: "flex" })).dropped, ["tier"]);
+});
+
+t.test("to count tokens only the prompt is sent", async (t) => {
+  const { body, operation } = write(plain({ task: "count", temperature: 0.5, user: "u", stop: ["x"], tools: [f] }));
+  t.same(Object.keys(body).sort(), ["messages", "model", "tools"]);
+  t.equal(operation.upstream("x"), "/messages/count_tokens");
+});
+
+t.test("an answer is held to a schema as it came", async (t) => {
+  const schema = new RawJson('{"type":"object","properties":{"a":{"type":"string"}},"additionalProperties":false}');
+  const { text: sent } = write(plain({ format: { kind: "schema", schema, name: "n" } }));
+  t.ok(sent.includes(`"output_config":{"format":{"type":"json_schema","schema":${schema.text}}}`), sent);
+});

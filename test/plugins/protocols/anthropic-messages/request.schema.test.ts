@@ -1,0 +1,54 @@
+import t from "tap";
+import { heldSchema } from "../../../../plugins/protocols/anthropic-messages/request.schema.ts";
+import type { JsonObject } from "../../../../src/protocol-parts.ts";
+import type { Terms } from "../../../../src/translation.ts";
+import { RawJson } from "../../../../src/wire/exact.ts";
+
+function held(schema: JsonObject) {
+  const changed: string[] = [];
+  const change = (path: string, why: string) => changed.push(`${path}: ${why}`);
+  const terms = { change };
+  const before = new RawJson(JSON.stringify(schema));
+  const after = heldSchema(before, "format", terms as unknown as Terms);
+  return { after: after.value, same: after === before, changed };
+}
+
+t.test("a schema that the vendor can hold an answer to is the very text", async (t) => {
+  const { same, changed } = held({
+    type: "object",
+    properties: {
+      a: { type: "array", items: { $ref: "#/$defs/b" }, minItems: 1 },
+      c: { anyOf: [{ type: "null" }, { enum: [1] }] },
+    },
+    $defs: { b: { type: "string", format: "date" } },
+    required: ["a"],
+    additionalProperties: false,
+  });
+  t.same([same, changed], [true, []]);
+});
+
+t.test("what it cannot hold an answer to is told to the model, and that is declared", async (t) => {
+  const { after, changed } = held({
+    type: "object",
+    properties: {
+      age: { type: "integer", minimum: 0, description: "Years" },
+      minimum: { type: "string", format: "zip" },
+    },
+    additionalProperties: false,
+  });
+  t.same(after, {
+    type: "object",
+    properties: {
+      age: { type: "integer", description: 'Years\n\n{"minimum":0}' },
+      minimum: { type: "string", description: '{"format":"zip"}' },
+    },
+    additionalProperties: false,
+  });
+  t.same(changed, ["format: the model is told of properties.age.minimum, properties.minimum.format, not held to it"]);
+});
+
+t.test("objects are closed and oneOf is anyOf, which is declared", async (t) => {
+  const { after, changed } = held({ oneOf: [{ type: "object", properties: {} }, { type: "string" }] });
+  t.same(after, { anyOf: [{ type: "object", properties: {}, additionalProperties: false }, { type: "string" }] });
+  t.same(changed, ["format: no member but those it names", "format: oneOf as anyOf"]);
+});

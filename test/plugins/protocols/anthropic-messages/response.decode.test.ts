@@ -1,0 +1,254 @@
+import t from "tap";
+import type { Event } from "../../../../src/events.ts";
+import type { JsonObject } from "../../../../src/protocol-parts.ts";
+import { Frame } from "../../../../src/wire/frame.ts";
+import { events, NAME, SOURCE, translation } from "./speaking.ts";
+
+const start = {
+  type: "message_start",
+  message: { id: "msg_1", model: "claude-9", usage: { input_tokens: 7, output_tokens: 1 } },
+};
+const begin = (index: number, content_block: JsonObject) => ({ type: "content_block_start", index, content_block });
+const delta = (index: number, delta: JsonObject) => ({ type: "content_block_delta", index, delta });
+const stop = (index: number) => ({ type: "content_block_stop", index });
+const last = (stop_reason: string, more: JsonObject = {}, usage: JsonObject = { output_tokens: 9 }) => ({
+  type: "message_delta",
+  delta: { stop_reason, stop_sequence: null, ...more },
+  usage,
+});
+const over = { type: "message_stop" };
+const types = (found: Event[]) => found.map(({ type }) => type);
+const only = <Type extends Event["type"]>(found: Event[], type: Type) => found.filter((event) => event.type === type);
+
+t.test("a stream is told block by block", async (t) => {
+  const found = events([
+    start,
+    begin(0, { type: "thinking", thinking: "", signature: "" }),
+    delta(0, { type: "thinking_delta", thinking: "Hm." }),
+    delta(0, { type: "signature_delta", signature: "c2ln" }),
+    stop(0),
+    begin(1, { type: "redacted_thinking", data: "ZGF0YQ" }),
+    stop(1),
+    begin(2, { type: "text", text: "" }),
+    { type: "ping" },
+    delta(2, { type: "text_delta", text: "Hi" }),
+    stop(2),
+    begin(3, { type: "tool_use", id: "toolu_1", name: "f", input: {} }),
+    delta(3, { type: "input_json_delta", partial_json: "" }),
+    delta(3, { type: "input_json_delta", partial_json: '{"a": 1.0' }),
+    delta(3, { type: "input_json_delta", partial_json: "}" }),
+    stop(3),
+    last("tool_use"),
+    over,
+  ]);
+  const state = { protocol: NAME, account: SOURCE.account, model: SOURCE.model };
+  t.match(found, [
+    { type: "start", id: "msg_1", model: "claude-9", usage: { in: { total: 7 } } },
+    { type: "open", block: 0, kind: "reasoning" },
+    { type: "text", block: 0, text: "Hm." },
+    { type: "opaque", block: 0, opaque: { ...state, kind: "signature", data: "c2ln" } },
+    { type: "close", block: 0 },
+    { type: "open", block: 1, kind: "reasoning", redacted: true },
+    { type: "opaque", block: 1, opaque: { ...state, kind: "redacted", data: "ZGF0YQ" } },
+    { type: "close", block: 1 },
+    { type: "open", block: 2, kind: "text" },
+    { type: "ping" },
+    { type: "text", block: 2, text: "Hi" },
+    { type: "close", block: 2 },
+    { type: "open", block: 3, kind: "tool_call", id: "toolu_1", name: "f" },
+    { type: "arguments", block: 3, text: '{"a": 1.0' },
+    { type: "arguments", block: 3, text: "}" },
+    { type: "close", block: 3 },
+    { type: "finish", choice: 0, reason: "tool_calls", raw: "tool_use" },
+    { type: "usage", usage: { in: { total: 7 }, out: { total: 9 } } },
+    { type: "end" },
+  ]);
+  t.notOk(
+    found.some((event) => "native" in event),
+    "nothing is kept that nobody asked for",
+  );
+});
+
+t.test("the last count is the truth, whether larger or smaller", async (t) => {
+  const found = events([
+    start,
+    last("end_turn", {}, { input_tokens: 3, output_tokens: 9, cache_read_input_tokens: 100 }),
+    over,
+  ]);
+  t.match(only(found, "usage").at(-1), { usage: { in: { total: 103, cached: 100 }, out: { total: 9 } } });
+});
+
+t.test("each way to end is told", async (t) => {
+  const ends = {
+    end_turn: "stop",
+    max_tokens: "length",
+    stop_sequence: "stop_sequence",
+    tool_use: "tool_calls",
+    pause_turn: "pause",
+    refusal: "refusal",
+    model_context_window_exceeded: "context_window",
+    brand_new: "other",
+  };
+  for (const [raw, reason] of Object.entries(ends))
+    t.match(only(events([start, last(raw), over]), "finish"), [{ reason, raw }], raw);
+  t.match(only(events([start, last("stop_sequence", { stop_sequence: "END" }), over]), "finish"), [
+    { stopSequence: "END" },
+  ]);
+  const details = { stop_details: { type: "refusal", category: "cyber", explanation: "No." } };
+  t.match(only(events([start, last("refusal", details), over]), "finish"), [{ reason: "refusal", message: "No." }]);
+});
+
+t.test("blocks that only the vendor understands come whole, what is unknown is said to be unsaid", async (t) => {
+  const found = events([
+    start,
+    begin(0, { type: "server_tool_use", id: "s", name: "web_search", input: {} }),
+    delta(0, { type: "input_json_delta", partial_json: '{"query":' }),
+    delta(0, { type: "input_json_delta", partial_json: '"x"}' }),
+    stop(0),
+    begin(1, { type: "web_search_tool_result", tool_use_id: "s", content: [] }),
+    stop(1),
+    begin(2, { type: "text", text: "" }),
+    delta(2, {
+      type: "citations_delta",
+      citation: {
+        type: "web_search_result_location",
+        url: "https://a",
+        title: "A",
+        cited_text: "q",
+        encrypted_index: "x",
+      },
+    }),
+    delta(2, { type: "brand_new_delta", x: 1 }),
+    { type: "brand_new_event" },
+    stop(2),
+    last("end_turn"),
+    over,
+  ]);
+  t.match(only(found, "open"), [
+    { kind: "server", name: "server_tool_use", result: false },
+    { kind: "server", name: "web_search_tool_result", result: true },
+    { kind: "text" },
+  ]);
+  t.same(
+    only(found, "server").map((event) => (event as { json: { value: unknown } }).json.value),
+    [
+      { type: "server_tool_use", id: "s", name: "web_search", input: { query: "x" } },
+      { type: "web_search_tool_result", tool_use_id: "s", content: [] },
+    ],
+  );
+  t.match(only(found, "citation"), [{ citation: { url: "https://a", title: "A", quote: "q" } }]);
+  t.same(
+    only(found, "unsaid").map((event) => (event as { path: string }).path),
+    ["brand_new_delta", "brand_new_event"],
+  );
+});
+
+t.test("imitations may leave out event names, send a call whole, or repeat themselves", async (t) => {
+  const bare = (json: JsonObject) => `data: ${JSON.stringify(json)}\n\n`;
+  const call = begin(0, { type: "tool_use", id: "a", name: "f", input: { a: 1 } });
+  const found = events([
+    bare(start),
+    bare(call),
+    bare(stop(0)),
+    start,
+    last("tool_use"),
+    last("end_turn"),
+    "data: [DONE]\n\n",
+    over,
+  ]);
+  t.same(types(found), ["start", "open", "arguments", "close", "finish", "usage", "usage", "end"]);
+  t.match(only(found, "arguments"), [{ text: '{"a":1}' }]);
+});
+
+t.test("a stream without its end is an error, whatever it said before", async (t) => {
+  const cut = [
+    [],
+    [start],
+    [start, begin(0, { type: "text", text: "" }), delta(0, { type: "text_delta", text: "Hi" })],
+    [start, last("end_turn")],
+  ];
+  for (const frames of cut)
+    t.match(
+      events(frames).at(-1),
+      { type: "error", fault: { status: 502, code: "upstream_truncated" } },
+      `${frames.length}`,
+    );
+});
+
+t.test("an error in the stream ends it, with its status", async (t) => {
+  const error = { type: "error", error: { type: "overloaded_error", message: "Overloaded" } };
+  const found = events([start, error, last("end_turn"), over]);
+  t.same(types(found), ["start", "error"]);
+  t.match(found[1], { fault: { status: 529, kind: "overloaded", code: "overloaded_error", message: "Overloaded" } });
+});
+
+t.test("what is no stream of this protocol is one error", async (t) => {
+  const broken: (JsonObject | string)[][] = [
+    ["data: {\n\n"],
+    ["data: []\n\n"],
+    [begin(0, { type: "text" })],
+    [start, delta(0, { type: "text_delta", text: "x" })],
+    [start, begin(0, { type: "text", text: "" }), { type: "content_block_delta", index: 0 }],
+    [start, over],
+  ];
+  for (const frames of broken) {
+    const found = events(frames);
+    t.equal(only(found, "error").length, 1, JSON.stringify(frames));
+    t.equal(found.at(-1)?.type, "error");
+  }
+});
+
+t.test("frames without data are no events", async (t) => {
+  const out: Event[] = [];
+  const decoder = translation.answer.decoder(SOURCE);
+  decoder.frame(new Frame("event", Buffer.from(": comment\n\n")), out);
+  decoder.frame(new Frame("end", Buffer.alloc(0)), out);
+  t.same(out, []);
+});
+
+t.test("a whole message tells the same events as its stream", async (t) => {
+  const usage = { input_tokens: 7, output_tokens: 9 };
+  const content = [
+    { type: "thinking", thinking: "Hm.", signature: "c2ln" },
+    { type: "text", text: "Hi" },
+    { type: "tool_use", id: "a", name: "f", input: {} },
+  ];
+  const message = {
+    id: "msg_1",
+    type: "message",
+    role: "assistant",
+    model: "m",
+    content,
+    stop_reason: "tool_use",
+    stop_sequence: null,
+    usage,
+  };
+  const found = translation.answer.decode(JSON.stringify(message), SOURCE);
+  t.same(types(found), [
+    "start",
+    "open",
+    "text",
+    "opaque",
+    "close",
+    "open",
+    "text",
+    "close",
+    "open",
+    "arguments",
+    "close",
+    "finish",
+    "usage",
+    "end",
+  ]);
+  const precise = JSON.stringify(message).replace('"input":{}', '"input":{"a": 1.0, "b":12345678901234567890}');
+  t.match(only(translation.answer.decode(precise, SOURCE), "arguments"), [
+    { text: '{"a": 1.0, "b":12345678901234567890}' },
+  ]);
+});
+
+t.test("a body that is no message is invalid, one that is an error is told as one", async (t) => {
+  for (const text of ["", "<html>", "[]", "{}", '{"content":"x"}'])
+    t.throws(() => translation.answer.decode(text, SOURCE), { code: "upstream_invalid" }, text);
+  const error = '{"type":"error","error":{"type":"rate_limit_error","message":"Slow down"}}';
+  t.match(translation.answer.decode(error, SOURCE), [{ type: "error", fault: { status: 429, kind: "rate_limit" } }]);
+});

@@ -1,0 +1,311 @@
+import Anthropic from "@anthropic-ai/sdk";
+import t from "tap";
+import type { Event, FinishReason } from "../../../../src/events.ts";
+import type { JsonObject } from "../../../../src/protocol-parts.ts";
+import type { Usage } from "../../../../src/usage.ts";
+import { randomAnswer } from "../../../support/random-answers.ts";
+import { recorded } from "../../../support/recorded.ts";
+import { answer, events, frames, NAME, open, SOURCE, sse, streamed, translation, whole, wish } from "./speaking.ts";
+
+const say = (block: number, text: string, part?: number): Event => ({
+  type: "text",
+  block,
+  text,
+  ...(part === undefined ? {} : { part }),
+});
+const give = (block: number, text: string): Event => ({ type: "arguments", block, text });
+const close = (block: number): Event => ({ type: "close", block });
+const opaque = { protocol: "acme", kind: "sig", data: "STATE" };
+const outline = (found: JsonObject[]) =>
+  found.map(({ type, index, delta, content_block: block }) =>
+    [type, index, (delta as JsonObject)?.["type"] ?? (block as JsonObject)?.["type"]]
+      .filter((each) => each !== undefined)
+      .join(" "),
+  );
+
+/** What the vendor's SDK adds a stream up to. */
+async function accumulated(body: string): Promise<JsonObject> {
+  const fetch = async () => new Response(body, { headers: { "content-type": "text/event-stream" } });
+  const client = new Anthropic({ apiKey: "key", maxRetries: 0, fetch });
+  const ask = { model: "m", max_tokens: 1, messages: [{ role: "user" as const, content: "x" }] };
+  const { usage, ...message } = await client.messages.stream(ask).finalMessage();
+  return JSON.parse(JSON.stringify({ ...message, usage })) as JsonObject;
+}
+
+const bare = ({ _request_id: _, parsed_output: __, ...message }: JsonObject): JsonObject => ({
+  ...message,
+  content: (message["content"] as JsonObject[]).map(({ parsed_output: _, ...block }) => block),
+});
+
+t.test("an answer in another vendor's words becomes a message with names of ours", async (t) => {
+  const found = frames(answer(open(0, { kind: "text" }), say(0, "Hi"), close(0)));
+  t.same(found, [
+    {
+      type: "message_start",
+      message: {
+        id: "msg_gen-1",
+        type: "message",
+        role: "assistant",
+        model: "asked",
+        content: [],
+        stop_reason: null,
+        stop_sequence: null,
+        stop_details: null,
+        usage: { input_tokens: 27, cache_creation_input_tokens: null, cache_read_input_tokens: null, output_tokens: 0 },
+      },
+    },
+    { type: "content_block_start", index: 0, content_block: { type: "text", text: "" } },
+    { type: "content_block_delta", index: 0, delta: { type: "text_delta", text: "Hi" } },
+    { type: "content_block_stop", index: 0 },
+    {
+      type: "message_delta",
+      delta: { stop_reason: "end_turn", stop_sequence: null, stop_details: null },
+      usage: { input_tokens: 10, output_tokens: 5 },
+    },
+    { type: "message_stop" },
+  ]);
+  t.same(
+    streamed(answer()).map(({ name }) => name),
+    ["message_start", "message_delta", "message_stop"],
+  );
+});
+
+t.test("blocks that grow side by side are written one after the other", async (t) => {
+  const found = frames(
+    answer(
+      open(0, { kind: "text" }),
+      open(1, { kind: "tool_call", id: "a", name: "f" }),
+      open(2, { kind: "tool_call", id: "b", name: "g" }),
+      give(2, '{"x"'),
+      say(0, "Hi"),
+      give(1, "{}"),
+      close(0),
+      give(2, ":1}"),
+      close(2),
+      close(1),
+    ),
+  );
+  t.same(outline(found), [
+    "message_start",
+    "content_block_start 0 text",
+    "content_block_delta 0 text_delta",
+    "content_block_stop 0",
+    "content_block_start 1 tool_use",
+    "content_block_delta 1 input_json_delta",
+    "content_block_delta 1 input_json_delta",
+    "content_block_stop 1",
+    "content_block_start 2 tool_use",
+    "content_block_delta 2 input_json_delta",
+    "content_block_delta 2 input_json_delta",
+    "content_block_delta 2 input_json_delta",
+    "content_block_stop 2",
+    "message_delta",
+    "message_stop",
+  ]);
+});
+
+t.test("what waits for its turn is bounded", async (t) => {
+  const piece = "x".repeat(1024 * 1024);
+  const told = answer(
+    open(0, { kind: "text" }),
+    open(1, { kind: "text" }),
+    ...Array.from({ length: 9 }, () => say(1, piece)),
+  );
+  t.throws(() => streamed(told), { code: "upstream_invalid" });
+});
+
+t.test("a call without arguments is an empty object, others keep their very text", async (t) => {
+  const call = (...given: Event[]) => answer(open(0, { kind: "tool_call", id: "a", name: "f" }), ...given, close(0));
+  t.match(whole(call()), { content: [{ type: "tool_use", id: "a", name: "f", input: {} }], stop_reason: "tool_use" });
+  t.same(frames(call()).filter(({ type }) => type === "content_block_delta").length, 1);
+  const args = '{"a": 1.0, "b":12345678901234567890}';
+  t.ok(translation.answer.encode(call(give(0, args)), wish()).includes(`"input":${args}`));
+  t.match(frames(call(give(0, args)))[3], { delta: { partial_json: args } });
+  t.match(frames(call(give(0, "[1")))[3], { delta: { partial_json: "[1" } }, "a stream passes on what cannot be read");
+  t.throws(() => whole(call(give(0, "[1"))), { code: "upstream_invalid" });
+});
+
+t.test("thoughts carry their state, in thinking or redacted blocks, and none that is empty is written", async (t) => {
+  const told = answer(
+    open(0, { kind: "reasoning", summary: true }),
+    say(0, "One", 0),
+    say(0, "Two", 1),
+    { type: "opaque", block: 0, opaque },
+    close(0),
+    open(1, { kind: "reasoning" }),
+    { type: "opaque", block: 1, opaque },
+    close(1),
+    open(2, { kind: "reasoning", redacted: true }),
+    { type: "opaque", block: 2, opaque: { ...opaque, data: "OLD" } },
+    { type: "opaque", block: 2, opaque },
+    close(2),
+    open(3, { kind: "reasoning" }),
+    say(3, "unsigned"),
+    close(3),
+    open(4, { kind: "reasoning" }),
+    close(4),
+  );
+  t.same(whole(told)["content"], [
+    { type: "thinking", thinking: "One\n\nTwo", signature: "gw1.sig.STATE" },
+    { type: "thinking", thinking: "", signature: "gw1.sig.STATE" },
+    { type: "redacted_thinking", data: "gw1.sig.STATE" },
+    { type: "thinking", thinking: "unsigned", signature: "" },
+  ]);
+});
+
+t.test("what sits on a call or a text travels in a block before it", async (t) => {
+  const told = answer(
+    open(0, { kind: "tool_call", id: "call:1", name: "f", opaque }),
+    close(0),
+    open(1, { kind: "text", opaque }),
+    say(1, "Hi"),
+    close(1),
+    open(2, { kind: "text", opaque }),
+    close(2),
+  );
+  const [carrier, call, ...rest] = whole(told)["content"] as JsonObject[];
+  t.match(call, { type: "tool_use", id: /^[a-zA-Z0-9_-]{1,64}$/ });
+  t.same(carrier, { type: "redacted_thinking", data: `gw1.sig.STATE.on-${call?.["id"]}` });
+  t.same(rest, [
+    { type: "redacted_thinking", data: "gw1.sig.STATE.on-text" },
+    { type: "text", text: "Hi" },
+    { type: "redacted_thinking", data: "gw1.sig.STATE.on-text" },
+  ]);
+});
+
+t.test("a refusal is text, and the message ends as one", async (t) => {
+  const told = answer(open(0, { kind: "refusal" }), say(0, "I will not."), close(0));
+  t.match(whole(told), {
+    content: [{ type: "text", text: "I will not." }],
+    stop_reason: "refusal",
+    stop_details: { type: "refusal" },
+  });
+});
+
+t.test("each way to end has its word", async (t) => {
+  const ends: [FinishReason, string][] = [
+    ["stop", "end_turn"],
+    ["length", "max_tokens"],
+    ["tool_calls", "tool_use"],
+    ["content_filter", "refusal"],
+    ["refusal", "refusal"],
+    ["pause", "pause_turn"],
+    ["context_window", "model_context_window_exceeded"],
+    ["malformed_call", "end_turn"],
+    ["other", "end_turn"],
+  ];
+  for (const [reason, word] of ends) {
+    const told = answer().map((event) => (event.type === "finish" ? { ...event, reason, message: "Why" } : event));
+    t.match(whole(told), { stop_reason: word, stop_sequence: null }, reason);
+    if (word === "refusal") t.match(whole(told), { stop_details: { explanation: "Why" } });
+  }
+  const told = answer().map(
+    (event): Event => (event.type === "finish" ? { ...event, reason: "stop_sequence", stopSequence: "END" } : event),
+  );
+  t.match(whole(told), { stop_reason: "stop_sequence", stop_sequence: "END" });
+});
+
+t.test("citations with a URL are told, everything else that does not fit is declared", async (t) => {
+  const wanted = wish();
+  const told = answer(
+    open(0, { kind: "text" }),
+    say(0, "Hi"),
+    { type: "citation", block: 0, citation: { url: "https://a", title: "A" } },
+    { type: "citation", block: 0, citation: { title: "nowhere" } },
+    close(0),
+    open(1, { kind: "media", media: "image" }),
+    { type: "media", block: 1, base64: "iVBO" },
+    close(1),
+    open(2, { kind: "server", name: "search_call", result: false }),
+    close(2),
+    { type: "unsaid", path: "grounding" },
+  );
+  t.same(whole(told, wanted)["content"], [
+    {
+      type: "text",
+      text: "Hi",
+      citations: [
+        { type: "web_search_result_location", cited_text: "", url: "https://a", title: "A", encrypted_index: "" },
+      ],
+    },
+  ]);
+  t.same(wanted.lost, ["content.citations", "content.media", "content.search_call", "grounding"]);
+});
+
+t.test(
+  "tokens read from and written to the cache are taken out of the input, and put back by the reader",
+  async (t) => {
+    const usage: Usage = {
+      in: { total: 160, cached: 100, write: { "5m": 30, "1h": 20 } },
+      out: { total: 7, reasoning: 3 },
+      raw: {},
+    };
+    const told = answer().map((event): Event => (event.type === "usage" ? { ...event, usage } : event));
+    const message = whole(told.map((event) => (event.type === "start" ? { ...event, usage } : event)));
+    t.match(message["usage"], {
+      input_tokens: 10,
+      cache_read_input_tokens: 100,
+      cache_creation_input_tokens: 50,
+      cache_creation: { ephemeral_5m_input_tokens: 30, ephemeral_1h_input_tokens: 20 },
+      output_tokens: 7,
+      output_tokens_details: { thinking_tokens: 3 },
+    });
+    const again = translation.answer.decode(JSON.stringify(message), SOURCE).find(({ type }) => type === "usage");
+    t.match(again, { usage: { in: usage.in, out: usage.out } });
+  },
+);
+
+t.test("a vendor that counts a token as read and as written does not make the input larger", async (t) => {
+  const usage: Usage = { in: { total: 2168, cached: 2161, write: { unsplit: 2161 } }, out: { total: 1 }, raw: {} };
+  const told = answer().map((event): Event => (event.type === "usage" ? { ...event, usage } : event));
+  t.match(whole(told)["usage"], { input_tokens: 0, cache_read_input_tokens: 2161, cache_creation_input_tokens: 7 });
+});
+
+t.test("a block that the reader left open is closed before the end", async (t) => {
+  const found = frames(answer(open(0, { kind: "text" }), say(0, "Hi"), open(1, { kind: "text" }), say(1, "Ho")));
+  t.same(
+    outline(found).filter((line) => line.includes("stop ")),
+    ["content_block_stop 0", "content_block_stop 1"],
+  );
+});
+
+t.test("the SDK adds a stream up to the very message that is written whole", async (t) => {
+  const faults: number[] = [];
+  for (let seed = 1; seed <= 120; seed++) {
+    const told = randomAnswer(seed);
+    const sum = bare(await accumulated(sse(streamed(told))));
+    if (JSON.stringify(sorted(sum)) !== JSON.stringify(sorted(whole(told)))) faults.push(seed);
+  }
+  t.same(faults, []);
+});
+
+function sorted(value: unknown): unknown {
+  if (Array.isArray(value)) return value.map(sorted);
+  if (typeof value !== "object" || value === null) return value;
+  return Object.fromEntries(
+    Object.entries(value)
+      .sort()
+      .map(([name, each]) => [name, sorted(each)]),
+  );
+}
+
+t.test("the SDK takes every recorded stream that went through the events", async (t) => {
+  const streams = recorded("anthropic").filter(({ kinds, status }) => kinds.includes("stream") && status < 300);
+  for (const { id, body } of streams) {
+    const told = events(body.split(/(?<=\r?\n\r?\n)/));
+    if (told.at(-1)?.type === "end") t.match(await accumulated(sse(streamed(told))), { role: "assistant" }, id);
+    else t.equal(told.at(-1)?.type, "error", id);
+  }
+  t.pass(`${streams.length} streams`);
+});
+
+t.test("state of the vendor's own goes down and comes back as it was", async (t) => {
+  const signature = { protocol: NAME, kind: "signature", data: "EqQB+/==" };
+  const told = answer(
+    open(0, { kind: "reasoning" }),
+    say(0, "Hm."),
+    { type: "opaque", block: 0, opaque: signature },
+    close(0),
+  );
+  t.match(whole(told, wish({ seal: ({ data }) => data })), { content: [{ thinking: "Hm.", signature: "EqQB+/==" }] });
+});

@@ -1,0 +1,138 @@
+import protocol from "../../../../plugins/protocols/anthropic-messages/index.ts";
+import type { Conversation, Part, Turn } from "../../../../src/conversation.ts";
+import type { Event, Opaque } from "../../../../src/events.ts";
+import type { JsonObject } from "../../../../src/protocol-parts.ts";
+import { ToolNames } from "../../../../src/translation/names.ts";
+import type { Asked, Facts, Source, Translation, Wish, Written } from "../../../../src/translation.ts";
+import { Frame } from "../../../../src/wire/frame.ts";
+import { HeaderList } from "../../../../src/wire/headers.ts";
+
+export const NAME = "anthropic-messages";
+export const translation = protocol.translation as Translation;
+export const SOURCE: Source = { account: "them", model: "claude" };
+
+const operation = (name: string) => protocol.locate(`/v1/${name}`, "", new URLSearchParams())?.operation;
+
+/** What a request of this protocol says. */
+export function read(body: JsonObject | string, more: Partial<Asked> = {}): Conversation {
+  const text = typeof body === "string" ? body : JSON.stringify(body);
+  const task = more.task ?? "generate";
+  return translation.request.decode({
+    operation: operation(task === "count" ? "messages/count_tokens" : "messages") as Asked["operation"],
+    task,
+    streaming: /"stream":\s*true/.test(text),
+    text,
+    headers: new HeaderList(),
+    query: new URLSearchParams(),
+    open: (data, kind) => ({ protocol: NAME, kind, data }),
+    sealed: () => false,
+    recall: () => undefined,
+    ...more,
+  });
+}
+
+/** A request with a question, and more. */
+export const question = (more: JsonObject = {}): JsonObject => ({
+  model: "claude",
+  max_tokens: 1000,
+  messages: [{ role: "user", content: "Hi" }],
+  ...more,
+});
+
+/** A conversation of a client of another protocol. */
+export function conversation(
+  turns: readonly [Turn["role"], ...Part[]][],
+  more: Partial<Conversation> = {},
+): Conversation {
+  return {
+    protocol: "acme-chat",
+    task: "generate",
+    stream: false,
+    turns: turns.map(([role, ...parts], i) => ({ role, at: `messages.${i}`, parts })),
+    tools: [],
+    said: [],
+    ...more,
+  };
+}
+
+export const text = (said: string, at = "messages.0.content"): Part => ({ kind: "text", text: said, at });
+
+/** A request as it is written for the vendor, with what it cost. */
+export function write(asked: Conversation, facts: Facts = {}, model = "claude") {
+  const dropped: string[] = [];
+  const changed: string[] = [];
+  const names = new ToolNames();
+  const encoded = translation.request.encode(asked, {
+    client: asked.protocol,
+    model,
+    facts,
+    names,
+    drop: (path) => dropped.push(path),
+    change: (path, why) => changed.push(`${path}: ${why}`),
+    refuse(path, why): never {
+      throw new Error(`${path}: ${why}`);
+    },
+  });
+  return { ...encoded, text: encoded.body, body: JSON.parse(encoded.body) as JsonObject, dropped, changed, names };
+}
+
+/** The events of a stream of frames, given as objects whose `type` names them. */
+export function events(frames: readonly (JsonObject | string)[], source = SOURCE): Event[] {
+  const out: Event[] = [];
+  const decoder = translation.answer.decoder(source);
+  for (const frame of frames) {
+    const bytes = typeof frame === "string" ? frame : `event: ${frame["type"]}\ndata: ${JSON.stringify(frame)}\n\n`;
+    decoder.frame(new Frame("event", Buffer.from(bytes)), out);
+  }
+  decoder.end(out);
+  return out;
+}
+
+/** What the writer of an answer is given; `lost` collects what could not be told. */
+export function wish(more: Partial<Wish> = {}): Wish & { lost: string[] } {
+  const lost: string[] = [];
+  return {
+    model: "asked",
+    id: "01exchange",
+    created: 1_790_000_000,
+    asked: conversation([["user", text("Hi")]]),
+    request: question(),
+    seal: ({ kind, data, on }: Opaque) =>
+      `gw1.${kind}.${data}${on === undefined ? "" : `.on-${typeof on === "string" ? on : on.call}`}`,
+    remember: () => {},
+    lose: (path) => lost.push(path),
+    lost,
+    ...more,
+  };
+}
+
+/** The frames of a stream. */
+export function streamed(told: readonly Event[], wanted: Wish = wish()): Written[] {
+  const out: Written[] = [];
+  const encoder = translation.answer.encoder(wanted);
+  for (const event of told) if (event.type !== "error") encoder.event(event, out);
+  return out;
+}
+
+export const frames = (told: readonly Event[], wanted?: Wish): JsonObject[] =>
+  streamed(told, wanted).map(({ data }) => JSON.parse(data) as JsonObject);
+
+export const whole = (told: readonly Event[], wanted: Wish = wish()): JsonObject =>
+  JSON.parse(translation.answer.encode(told, wanted)) as JsonObject;
+
+/** Frames as server-sent events. */
+export const sse = (written: readonly Written[]): string =>
+  written.map(({ name, data }) => `event: ${name}\ndata: ${data}\n\n`).join("");
+
+/** An answer around its blocks. */
+export const answer = (...blocks: Event[]): Event[] => [
+  { type: "start", id: "gen-1", model: "theirs" },
+  ...blocks,
+  { type: "finish", choice: 0, reason: "stop" },
+  { type: "usage", usage: { in: { total: 10 }, out: { total: 5 }, raw: {} } },
+  { type: "end" },
+];
+
+/** An `open` of a block. */
+export const open = (block: number, opening: object): Event =>
+  ({ type: "open", block, choice: 0, ...opening }) as Event;

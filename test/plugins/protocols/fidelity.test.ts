@@ -1,0 +1,61 @@
+import t from "tap";
+import { FEATURES, type Feature, fateOf } from "../../../src/features.ts";
+import { loadProtocols } from "../../../src/loader/discover.ts";
+import { type Translated, translates } from "../../../src/translation/request.ts";
+import { fidelity, readmes, withSection } from "../../support/fidelity.ts";
+import { other, tiny } from "../../support/tiny.ts";
+
+t.test("the README of each protocol tells what becomes of its fields in the others", async (t) => {
+  for (const { name, is, section } of await readmes())
+    t.ok(
+      is.includes(`\n${section}\n<!-- /fidelity -->`),
+      `${name}: write it with node --import ./src/loader/register.js test/support/fidelity.ts`,
+    );
+});
+
+t.test("every protocol decides for every feature, and lists each of its own fields once", async (t) => {
+  const all = (await loadProtocols()).filter(translates);
+  t.ok(all.length >= 4);
+  for (const { name, translation } of all) {
+    const { fates, fields } = translation.request;
+    for (const feature of Object.keys(FEATURES) as Feature[])
+      t.match(fateOf(fates, feature).fate, /^(?:mapped|dropped|refused|ignored)$/, `${name} ${feature}`);
+    const names = fields.map(([field, feature]) => `${field} ${feature}`);
+    t.equal(new Set(names).size, names.length, `${name} lists a field twice`);
+  }
+});
+
+t.test(
+  "a table has a row for each field and a column for each other protocol that requests are written in",
+  async (t) => {
+    const { fates } = tiny.translation.request;
+    const refusing = Object.fromEntries(Object.keys(fates).map((feature) => [feature, "refused"])) as typeof fates;
+    const reader = {
+      ...other,
+      name: "reader",
+      translation: { ...tiny.translation, request: { ...tiny.translation.request, fates: refusing } },
+    } as Translated;
+    const table = fidelity(tiny, [tiny, other, reader]).split("\n").slice(-3);
+    t.same(table, ["| field | other |", "| --- | --- |", "| seed | dropped |"]);
+  },
+);
+
+t.test("notes stand in their cells, on one line", async (t) => {
+  const noted = {
+    ...other,
+    translation: {
+      ...tiny.translation,
+      request: {
+        ...tiny.translation.request,
+        fates: { ...tiny.translation.request.fates, seed: ["dropped", "it | has\nnone"] as const },
+      },
+    },
+  } as Translated;
+  t.match(fidelity(tiny, [tiny, noted]), /\| seed \| dropped: it \\\| has none \|$/);
+});
+
+t.test("only what stands between the marks is made anew", async (t) => {
+  const readme = "# A\n\n<!-- fidelity -->\nold\n<!-- /fidelity -->\n\nend\n";
+  t.equal(withSection(readme, "new"), "# A\n\n<!-- fidelity -->\nnew\n<!-- /fidelity -->\n\nend\n");
+  t.throws(() => withSection("# A\n", "new"), /has no lines/);
+});

@@ -1,0 +1,166 @@
+import { readFileSync } from "node:fs";
+import { join } from "node:path";
+import { decode } from "../../../../plugins/protocols/gemini/request.decode.ts";
+import { encode } from "../../../../plugins/protocols/gemini/request.encode.ts";
+import type { Conversation, Part, Turn } from "../../../../src/conversation.ts";
+import type { GatewayError } from "../../../../src/errors.ts";
+import { ToolNames } from "../../../../src/translation/names.ts";
+import type { Asked, Encoded, Facts, Terms } from "../../../../src/translation.ts";
+import { HeaderList } from "../../../../src/wire/headers.ts";
+import { shared } from "../../../support/shared.ts";
+
+/** A request of this protocol with that body. */
+export function asked(body: unknown, more: Partial<Asked> = {}): Asked {
+  return {
+    operation: {} as Asked["operation"],
+    task: "generate",
+    streaming: false,
+    text: typeof body === "string" ? body : JSON.stringify(body),
+    headers: new HeaderList(),
+    query: new URLSearchParams(),
+    // An envelope here is `gw1.PROTOCOL.KIND.DATA`.
+    open: (text, kind) => {
+      const [mark, protocol = "", sealed = "", data = ""] = text.split(".");
+      return mark === "gw1"
+        ? { protocol, kind: sealed, data, account: "other" }
+        : { protocol: "gemini", kind, data: text };
+    },
+    sealed: (text) => text.startsWith("gw1."),
+    recall: () => undefined,
+    ...more,
+  };
+}
+
+/** A body read. */
+export const read = (body: unknown, more: Partial<Asked> = {}): Conversation => decode(asked(body, more));
+
+/** Parts of one user turn, or of the turns given, read. */
+export function partsOf(...parts: unknown[]): Part[] {
+  return (read({ contents: [{ role: "user", parts }] }).turns[0] as Turn).parts;
+}
+
+/** What is said of a body: `feature path`. */
+export const saidOf = (body: unknown): string[] =>
+  read({ contents: [], ...(body as object) }).said.map(({ feature, path }) => `${feature} ${path}`);
+
+/** The path at fault and the message of a refusal; undefined where there was none. */
+export function refusal(run: () => unknown): { param: string | undefined; message: string; code: string } | undefined {
+  try {
+    run();
+  } catch (error) {
+    const { param, message, code } = error as GatewayError;
+    return { param, message, code };
+  }
+  return undefined;
+}
+
+/** The losses that were told while a request was written. */
+export interface Told {
+  dropped: string[];
+  changed: string[];
+}
+
+/** What a writer of requests is given; a refusal is an Error `path: why`. */
+export function terms(facts: Facts = {}, model = "gemini-x"): { terms: Terms; told: Told; names: ToolNames } {
+  const told: Told = { dropped: [], changed: [] };
+  const names = new ToolNames();
+  return {
+    told,
+    names,
+    terms: {
+      client: "some-client",
+      model,
+      facts,
+      names,
+      drop: (path, why) => void told.dropped.push(`${path}: ${why}`),
+      change: (path, why) => void told.changed.push(`${path}: ${why}`),
+      refuse: (path, why) => {
+        throw new Error(`${path}: ${why}`);
+      },
+    },
+  };
+}
+
+/** A conversation of another protocol's client. */
+export const conversation = (more: Partial<Conversation> = {}): Conversation => ({
+  protocol: "some-client",
+  task: "generate",
+  stream: false,
+  turns: [user(text("Hi"))],
+  tools: [],
+  said: [],
+  ...more,
+});
+
+export const text = (value: string, more: object = {}): Part => ({ kind: "text", text: value, at: "text", ...more });
+export const user = (...parts: Part[]): Turn => ({ role: "user", at: "user", parts });
+export const assistant = (...parts: Part[]): Turn => ({ role: "assistant", at: "assistant", parts });
+export const system = (value: string, at = "system"): Turn => ({ role: "system", at, parts: [text(value)] });
+export const call = (id: string, name: string, args = "{}", more: object = {}): Part => ({
+  kind: "tool_call",
+  at: `call ${id}`,
+  id,
+  name,
+  arguments: args,
+  ...more,
+});
+export const result = (callId: string, value: string, more: object = {}): Part => ({
+  kind: "tool_result",
+  at: `result ${callId}`,
+  callId,
+  parts: value === "" ? [] : [text(value)],
+  ...more,
+});
+
+/** A conversation written, with what was told of it. */
+export function written(
+  more: Partial<Conversation>,
+  facts: Facts = {},
+): Told & { body: Body; text: string; encoded: Encoded; names: ToolNames } {
+  const given = terms(facts);
+  const encoded = encode(conversation(more), given.terms);
+  return {
+    ...given.told,
+    encoded,
+    names: given.names,
+    text: encoded.body,
+    body: JSON.parse(encoded.body) as Body,
+  };
+}
+
+/** A written request, as far as tests look into it. */
+export interface Body {
+  contents: { role: string; parts: Record<string, unknown>[] }[];
+  systemInstruction?: unknown;
+  tools?: Record<string, unknown>[];
+  toolConfig?: unknown;
+  generationConfig?: Record<string, unknown>;
+  [member: string]: unknown;
+}
+
+/** A request that was recorded. */
+export interface RecordedRequest {
+  id: string;
+  task: "generate" | "count";
+  model: string;
+  body: Record<string, unknown>;
+}
+
+/** All recorded requests of this protocol; none where the recordings are absent. */
+export function recordedRequests(): RecordedRequest[] {
+  const root = shared("recordings");
+  if (!root) return [];
+  const lines = readFileSync(join(root, "index.jsonl"), "utf8").trim().split("\n");
+  const ids = lines.map((line) => (JSON.parse(line) as { id: string }).id);
+  return ids.filter((id) => /^gemini(?:-count-tokens)?\//.test(id)).flatMap((id) => recordedRequest(root, id));
+}
+
+function recordedRequest(root: string, id: string): RecordedRequest[] {
+  const { request } = JSON.parse(readFileSync(join(root, `${id}.json`), "utf8")) as {
+    request?: { path?: string; body?: Record<string, unknown> | null } | null;
+  };
+  if (!request?.body || !request.path) return [];
+  const model = /models\/([^:?]+)/.exec(request.path)?.[1] ?? "";
+  const task = request.path.includes(":countTokens") ? "count" : "generate";
+  return [{ id, task, model: decodeURIComponent(model), body: request.body }];
+}

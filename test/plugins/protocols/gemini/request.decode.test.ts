@@ -1,0 +1,247 @@
+import t from "tap";
+import type { ToolCall, ToolResult } from "../../../../src/conversation.ts";
+import { partsOf, read, refusal, saidOf } from "./request.asked.ts";
+
+const contents = [{ role: "user", parts: [{ text: "Hi" }] }];
+
+t.test("turns and the instruction are read in order, with the client's paths", async (t) => {
+  const { turns, stream, protocol, said } = read(
+    {
+      systemInstruction: { role: "user", parts: [{ text: "Be terse." }, { text: "Be kind." }] },
+      contents: [...contents, { role: "model", parts: [{ text: "Hello" }] }],
+    },
+    { streaming: true },
+  );
+  t.match({ stream, protocol, said }, { stream: true, protocol: "gemini", said: [] });
+  t.match(turns, [
+    { role: "system", at: "systemInstruction", parts: [{ text: "Be terse." }, { text: "Be kind." }] },
+    { role: "user", at: "contents.0", parts: [{ kind: "text", text: "Hi", at: "contents.0.parts.0" }] },
+    { role: "assistant", at: "contents.1", parts: [{ text: "Hello" }] },
+  ]);
+});
+
+t.test("an instruction may be a text, parts a single one, and a role missing", async (t) => {
+  const { turns } = read({ system_instruction: "Be terse.", contents: { parts: { text: "Hi" } } });
+  t.match(turns, [
+    { role: "system", at: "system_instruction", parts: [{ text: "Be terse." }] },
+    { role: "user", parts: [{ text: "Hi" }] },
+  ]);
+});
+
+t.test("an unknown role, missing contents and broken JSON are refused", async (t) => {
+  t.match(
+    refusal(() => read({ contents: [{ role: "system", parts: [] }] })),
+    { param: "contents.0.role" },
+  );
+  t.match(
+    refusal(() => read({})),
+    { param: "contents", code: "invalid_field" },
+  );
+  t.match(
+    refusal(() => read('{"contents":')),
+    { code: "invalid_json" },
+  );
+});
+
+t.test("arguments stay the text they came as", async (t) => {
+  const args = '{ "a": 1.0, "b": 12345678901234567890,\n"é":"\\u00e9" }';
+  const body = `{"contents":[{"role":"model","parts":[{"functionCall":{"name":"f","args":${args}}}]}]}`;
+  t.equal((read(body).turns[0]?.parts[0] as ToolCall).arguments, args);
+  t.equal((partsOf({ functionCall: { name: "f" } })[0] as ToolCall).arguments, "");
+  t.match(
+    refusal(() => partsOf({ functionCall: { name: "f", args: "{}" } })),
+    {
+      param: "contents.0.parts.0.functionCall.args",
+    },
+  );
+});
+
+t.test("calls without ids, the same function twice: ids differ, results follow in order (21)", async (t) => {
+  const call = (city: string) => ({ functionCall: { name: "weather", args: { city } } });
+  const answer = (output: string) => ({ functionResponse: { name: "weather", response: { output } } });
+  const { turns } = read({
+    contents: [
+      { role: "model", parts: [call("Oslo"), call("Rome")] },
+      { role: "user", parts: [answer("cold"), answer("warm")] },
+    ],
+  });
+  const calls = turns[0]?.parts as ToolCall[];
+  const results = turns[1]?.parts as ToolResult[];
+  t.not(calls[0]?.id, calls[1]?.id);
+  t.same(
+    results.map(({ callId }) => callId),
+    calls.map(({ id }) => id),
+  );
+  t.match(results[0]?.parts, [{ kind: "text", text: "cold" }]);
+});
+
+t.test("a result before its call, or without one, is refused (22)", async (t) => {
+  const result = { role: "user", parts: [{ function_response: { name: "f", response: {} } }] };
+  const call = { role: "model", parts: [{ function_call: { name: "f" } }] };
+  t.match(
+    refusal(() => read({ contents: [result, call] })),
+    { param: "contents.0.parts.0.function_response" },
+  );
+});
+
+t.test("a result is what output holds, what error holds, or the whole object", async (t) => {
+  const result = (response: unknown, more = {}) =>
+    read({
+      contents: [
+        { role: "model", parts: [{ functionCall: { name: "f" } }] },
+        { role: "user", parts: [{ functionResponse: { name: "f", response, ...more } }] },
+      ],
+    }).turns[1]?.parts[0] as ToolResult;
+  t.match(result({ output: "text" }), { parts: [{ text: "text" }], json: undefined, isError: undefined });
+  t.match(result({ output: 42 }), { parts: [{ text: "42" }] });
+  t.match(result({ output: ["a", 1] }), { parts: [{ text: '["a",1]' }] });
+  t.match(result({ output: { a: 1 } }), { parts: [], json: '{"a":1}' });
+  t.match(result({ a: 1, output: "b" }), { parts: [], json: '{"a":1,"output":"b"}' });
+  t.match(result({}), { parts: [], json: "{}" });
+  t.match(result(undefined), { parts: [], json: undefined });
+  t.match(result({ error: "broken" }), { parts: [{ text: "broken" }], isError: true });
+  const parts = [{ inlineData: { mimeType: "image/png", data: "aGk=" } }];
+  t.match(result({ a: 1 }, { parts }), { parts: [{ text: '{"a":1}' }, { kind: "media", mime: "image/png" }] });
+});
+
+t.test("a signature stays on its part, an empty text included (19, 20)", async (t) => {
+  const signed = { thoughtSignature: "c2ln" };
+  const opaque = { protocol: "gemini", kind: "thoughtSignature", data: "c2ln" };
+  const { turns } = read({
+    contents: [
+      {
+        role: "model",
+        parts: [
+          { text: "Hm.", thought: true },
+          { functionCall: { name: "f" }, ...signed },
+          { functionCall: { name: "f" } },
+          { text: "", ...signed },
+        ],
+      },
+    ],
+  });
+  t.match(turns[0]?.parts, [
+    { kind: "reasoning", text: "Hm.", opaque: undefined },
+    { kind: "tool_call", opaque },
+    { kind: "tool_call", opaque: undefined },
+    { kind: "text", text: "", opaque },
+  ]);
+  t.match(partsOf({ thought: true, thought_signature: "c2ln" }), [{ kind: "reasoning", text: undefined, opaque }]);
+});
+
+t.test("the vendor's bypass is no signature", async (t) => {
+  for (const thoughtSignature of ["skip_thought_signature_validator", btoa("skip_thought_signature_validator"), ""])
+    t.equal((partsOf({ functionCall: { name: "f" }, thoughtSignature })[0] as ToolCall).opaque, undefined);
+});
+
+t.test("state of another protocol is a thought of its own before the part, and is read once", async (t) => {
+  const thoughtSignature = "gw1.some-protocol.signature.x";
+  const opaque = { protocol: "some-protocol", kind: "signature", data: "x" };
+  t.match(partsOf({ functionCall: { name: "f" }, thoughtSignature }), [
+    { kind: "reasoning", text: "", opaque },
+    { kind: "tool_call", opaque: undefined },
+  ]);
+  t.match(
+    partsOf({ text: "Hm.", thought: true, thoughtSignature }, { functionCall: { name: "f" }, thoughtSignature }),
+    [{ kind: "reasoning", text: "Hm.", opaque }, { kind: "tool_call" }],
+  );
+});
+
+t.test("media are told by their type, and base64 is the usual one", async (t) => {
+  t.match(
+    partsOf(
+      { inlineData: { mimeType: "image/png", data: "aGk=" } },
+      { inline_data: { mime_type: "audio/wav", data: "_-8" } },
+      { inlineData: { mimeType: "application/pdf", data: "aGk=", displayName: "a.pdf" } },
+      { fileData: { fileUri: "https://example.com/a.png", mimeType: "image/png" } },
+      { fileData: { fileUri: "gs://bucket/a.mp4", mimeType: "video/mp4" } },
+    ),
+    [
+      { media: "image", mime: "image/png", source: { base64: "aGk=" } },
+      { media: "audio", source: { base64: "/+8=" } },
+      { media: "file", filename: "a.pdf" },
+      { media: "image", source: { url: "https://example.com/a.png" } },
+      { media: "video", source: { id: "gs://bucket/a.mp4", protocol: "gemini" } },
+    ],
+  );
+});
+
+t.test("how closely to look is said by the part or for all of them", async (t) => {
+  const inlineData = { mimeType: "image/png", data: "aGk=" };
+  const parts = [{ inlineData, mediaResolution: { level: "media_resolution_low" } }, { inlineData }];
+  const { turns, said } = read({
+    contents: [{ parts }],
+    generationConfig: { mediaResolution: "MEDIA_RESOLUTION_HIGH" },
+  });
+  t.match(turns[0]?.parts, [{ detail: "low" }, { detail: "high" }]);
+  t.same(
+    said.filter(({ feature }) => feature === "media_detail").map(({ path }) => path),
+    ["contents.0.parts.0.mediaResolution", "generationConfig.mediaResolution"],
+  );
+});
+
+t.test("what only the vendor understands is kept whole", async (t) => {
+  const code = { executable_code: { language: "PYTHON", code: "1" }, thoughtSignature: "c2ln" };
+  t.match(partsOf(code), [{ kind: "foreign", protocol: "gemini", name: "executable_code", json: code }]);
+});
+
+t.test("every thing that is not a plain text is said with its path", async (t) => {
+  const inlineData = { mimeType: "image/png", data: "aGk=" };
+  const parts = [
+    { inlineData },
+    { file_data: { file_uri: "https://example.com/a.pdf", mime_type: "application/pdf" } },
+    { fileData: { fileUri: "files/x", mimeType: "video/mp4" }, videoMetadata: { fps: 1 } },
+    { text: "Hm.", thought: true },
+    { codeExecutionResult: { outcome: "OUTCOME_OK" } },
+    { text: "x", partMetadata: { a: 1 } },
+  ];
+  t.same(saidOf({ contents: [{ parts }] }), [
+    "image_base64 contents.0.parts.0",
+    "file_url contents.0.parts.1",
+    "file_id contents.0.parts.2",
+    "video contents.0.parts.2",
+    "video contents.0.parts.2.videoMetadata",
+    "reasoning_text contents.0.parts.3",
+    "foreign_block contents.0.parts.4",
+    "cosmetic contents.0.parts.5.partMetadata",
+  ]);
+});
+
+t.test("the members at top level", async (t) => {
+  const body = {
+    contents,
+    labels: { team: "a" },
+    serviceTier: "STANDARD",
+    store: false,
+    cachedContent: "cachedContents/x",
+    safety_settings: [
+      { category: "C", threshold: "BLOCK_NONE" },
+      { category: "D", threshold: "BLOCK_LOW_AND_ABOVE" },
+    ],
+    modelArmorConfig: {},
+    newThing: 1,
+  };
+  const { metadata, tier, store } = read(body);
+  t.same({ metadata, tier, store }, { metadata: { team: "a" }, tier: "default", store: false });
+  t.same(saidOf(body), [
+    "tier serviceTier",
+    "store store",
+    "metadata labels",
+    "safety safety_settings.1",
+    "cache_handle cachedContent",
+    "cosmetic safety_settings",
+    "moderation modelArmorConfig",
+    "other newThing",
+  ]);
+});
+
+t.test("tokens are counted of contents or of a whole request", async (t) => {
+  const whole = { generateContentRequest: { model: "models/x", contents, systemInstruction: "Be terse." } };
+  t.match(read(whole, { task: "count" }), { task: "count", turns: [{ role: "system" }, { role: "user" }] });
+  t.match(read({ contents }, { task: "count" }), { task: "count", turns: [{ role: "user" }] });
+  const bad = { generate_content_request: { contents: [{ parts: [{ text: 1 }] }] } };
+  t.match(
+    refusal(() => read(bad, { task: "count" })),
+    { param: "generate_content_request.contents.0.parts.0.text" },
+  );
+});

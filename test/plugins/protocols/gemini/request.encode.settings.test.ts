@@ -1,0 +1,128 @@
+import t from "tap";
+import type { Conversation, Media, ReasoningWish } from "../../../../src/conversation.ts";
+import type { Facts } from "../../../../src/translation.ts";
+import { RawJson } from "../../../../src/wire/exact.ts";
+import { refusal, user, written } from "./request.asked.ts";
+
+const config = (more: Partial<Conversation>, facts: Facts = {}) => written(more, facts).body.generationConfig;
+
+t.test("a request without wishes has no configuration", async (t) => {
+  t.equal(config({}), undefined);
+  t.equal(config({ choices: 1, modalities: ["text"], format: { kind: "text" }, stop: [] }), undefined);
+});
+
+t.test("settings by their names", async (t) => {
+  const settings = { temperature: 0.5, topP: 0.9, topK: 40, presencePenalty: 1, frequencyPenalty: -1, seed: 7 };
+  t.same(config({ ...settings, choices: 2, maxTokens: 9, stop: ["END"], modalities: ["text", "image"] }), {
+    ...settings,
+    candidateCount: 2,
+    maxOutputTokens: 9,
+    stopSequences: ["END"],
+    responseModalities: ["TEXT", "IMAGE"],
+  });
+  t.same(config({ logprobs: 3 }), { responseLogprobs: true, logprobs: 3 });
+  t.same(config({ logprobs: 0 }), { responseLogprobs: true });
+});
+
+t.test("what is out of its range is refused, changed or dropped by the client's path", async (t) => {
+  const said = [
+    { feature: "temperature" as const, path: "my.temperature" },
+    { feature: "max_tokens" as const, path: "my.max" },
+    { feature: "stop" as const, path: "my.stop" },
+    { feature: "seed" as const, path: "my.seed" },
+  ];
+  t.match(
+    refusal(() => written({ said, temperature: 2.5 })),
+    { message: /^my\.temperature: / },
+  );
+  t.match(
+    refusal(() => written({ said, maxTokens: 0 })),
+    { message: /^my\.max: / },
+  );
+  t.match(
+    refusal(() => written({ said, stop: ["1", "2", "3", "4", "5", "6"] })),
+    { message: /^my\.stop: / },
+  );
+  t.match(written({ said, seed: 2 ** 31 }), { dropped: [/^my\.seed: /], body: { generationConfig: undefined } });
+  t.match(written({ said, seed: new RawJson("12345678901234567890") }).dropped, [/^my\.seed: /]);
+  const shorter = written({ said, maxTokens: 64000 }, { output: 8192 });
+  t.match(shorter, { changed: [/^my\.max: /], body: { generationConfig: { maxOutputTokens: 8192 } } });
+});
+
+t.test("a model that takes no sampling settings gets none, which is declared", async (t) => {
+  const { body, dropped } = written({ temperature: 1, topK: 5 }, { sampling: false });
+  t.equal(body.generationConfig, undefined);
+  t.match(dropped, [/^temperature: /, /^top_k: /]);
+});
+
+t.test("a format is a type and a schema, unchanged (50)", async (t) => {
+  t.same(config({ format: { kind: "json" } }), { responseMimeType: "application/json" });
+  const schema = '{"oneOf":[{"$ref":"#/$defs/a"}],"$defs":{"a":{"pattern":"^A+$","minimum":1.0}}}';
+  const { text } = written({ format: { kind: "schema", name: "n", strict: true, schema: new RawJson(schema) } });
+  t.ok(text.includes(`"responseMimeType":"application/json","responseJsonSchema":${schema}`));
+});
+
+t.test("an effort is a level, or tokens where the model takes tokens", async (t) => {
+  const thinking = (reasoning: ReasoningWish, facts: Facts = {}) => config({ reasoning }, facts)?.["thinkingConfig"];
+  t.same(thinking({ effort: "low" }), { thinkingLevel: "LOW", includeThoughts: true });
+  t.same(thinking({ effort: "minimal", show: false }), { thinkingLevel: "MINIMAL" });
+  t.same(thinking({ effort: "medium" }, { thinking: "budget" }), { thinkingBudget: 12288, includeThoughts: true });
+  t.same(thinking({ effort: "none" }), { thinkingBudget: 0 });
+  t.same(thinking({ budget: 0, show: true }), { thinkingBudget: 0 });
+  t.same(thinking({ budget: 2000 }), { thinkingBudget: 2000, includeThoughts: true });
+  t.same(thinking({ budget: -1 }), { thinkingBudget: -1, includeThoughts: true });
+  t.same(thinking({ budget: -1, effort: "high" }), { thinkingLevel: "HIGH", includeThoughts: true });
+  t.same(thinking({ budget: -1 }, { thinking: "level" }), { includeThoughts: true });
+  t.same(thinking({ summary: "auto" }), { includeThoughts: true });
+  t.equal(thinking({ show: false }), undefined);
+});
+
+t.test("never both a level and tokens, whatever is wished", async (t) => {
+  for (const thinking of ["budget", "level", "adaptive", undefined] as const)
+    for (const effort of ["none", "minimal", "low", "medium", "high", "xhigh", "max", undefined] as const)
+      for (const budget of [-1, 0, 500, 5000, 50000, undefined]) {
+        const reasoning = { ...(effort && { effort }), ...(budget !== undefined && { budget }) };
+        const made = config({ reasoning }, thinking ? { thinking } : {})?.["thinkingConfig"] ?? {};
+        t.notOk("thinkingLevel" in (made as object) && "thinkingBudget" in (made as object));
+      }
+});
+
+t.test("more than there is becomes the most there is, which is declared", async (t) => {
+  for (const effort of ["xhigh", "max"] as const)
+    t.match(written({ reasoning: { effort } }), {
+      body: { generationConfig: { thinkingConfig: { thinkingLevel: "HIGH" } } },
+      changed: [/^reasoning: /],
+    });
+  t.match(written({ reasoning: { budget: 31999 } }), {
+    body: { generationConfig: { thinkingConfig: { thinkingBudget: 24576 } } },
+    changed: [/31999/],
+  });
+  t.match(written({ reasoning: { budget: 8000 } }, { thinking: "level" }), {
+    body: { generationConfig: { thinkingConfig: { thinkingLevel: "MEDIUM" } } },
+    changed: [/8000/],
+  });
+});
+
+t.test("a model that does not think is not asked to, which is declared", async (t) => {
+  t.match(written({ reasoning: { effort: "high" } }, { thinking: "none" }), {
+    body: { generationConfig: undefined },
+    dropped: [/^reasoning: /],
+  });
+  t.same(written({ reasoning: { effort: "none" } }, { thinking: "none" }).dropped, []);
+});
+
+t.test("how closely to look is one for all media", async (t) => {
+  const image = (detail?: string): Media => ({
+    kind: "media",
+    at: "i",
+    media: "image",
+    mime: "image/png",
+    source: { base64: "aGk=" },
+    ...(detail === undefined ? {} : { detail }),
+  });
+  t.same(config({ turns: [user(image("low"), image("low"))] }), { mediaResolution: "MEDIA_RESOLUTION_LOW" });
+  t.equal(config({ turns: [user(image("auto"), image())] }), undefined);
+  const mixed = written({ turns: [user(image("low"), image("high"))] });
+  t.equal(mixed.body.generationConfig, undefined);
+  t.match(mixed.dropped, [/^detail: /]);
+});

@@ -1,0 +1,102 @@
+import t from "tap";
+import { PartialArguments } from "../../../../plugins/protocols/gemini/response.partial.ts";
+
+/** The text that entries become. */
+function textOf(entries: readonly Record<string, unknown>[]): string {
+  const partial = new PartialArguments();
+  return entries.map((entry) => partial.add(entry).text).join("") + partial.end();
+}
+
+t.test("values of all kinds become one object with its members in order", async (t) => {
+  const text = textOf([
+    { jsonPath: "$.z", numberValue: 1.5 },
+    { jsonPath: "$.a", boolValue: false },
+    { jsonPath: "$.n", nullValue: "NULL_VALUE" },
+    { jsonPath: "$.s", stringValue: 'é\n"' },
+  ]);
+  t.equal(text, '{"z":1.5,"a":false,"n":null,"s":"é\\n\\""}');
+});
+
+t.test("a string in pieces is escaped once and closed once, even inside a character", async (t) => {
+  const goesOn = { willContinue: true };
+  const text = textOf([
+    { jsonPath: "$.s", stringValue: 'say "', ...goesOn },
+    { jsonPath: "$.s", stringValue: "\ud83d", ...goesOn },
+    { jsonPath: "$.s", stringValue: "\ude00\\", ...goesOn },
+    { jsonPath: "$.s" },
+  ]);
+  t.strictSame(JSON.parse(text), { s: 'say "\u{1f600}\\' });
+});
+
+t.test("a string that is left without a last piece is closed by what follows", async (t) => {
+  const text = textOf([
+    { jsonPath: "$.a", stringValue: "x", willContinue: true },
+    { jsonPath: "$.b", stringValue: "y", willContinue: true },
+  ]);
+  t.equal(text, '{"a":"x","b":"y"}');
+});
+
+t.test("paths lead into objects and lists", async (t) => {
+  const text = textOf([
+    { jsonPath: "$.list[0].name", stringValue: "a" },
+    { jsonPath: "$.list[0].size", numberValue: 1 },
+    { jsonPath: "$.list[1].name", stringValue: "b" },
+    { jsonPath: "$.deep.er['a key'][\"it's\"]", boolValue: true },
+    { jsonPath: "$.grid[0][0]", numberValue: 1 },
+    { jsonPath: "$.grid[0][1]", numberValue: 2 },
+    { jsonPath: "$.grid[1][0]", numberValue: 3 },
+    { jsonPath: "$.last", stringValue: "" },
+  ]);
+  t.equal(
+    text,
+    '{"list":[{"name":"a","size":1},{"name":"b"}],"deep":{"er":{"a key":{"it\'s":true}}},"grid":[[1,2],[3]],"last":""}',
+  );
+});
+
+t.test("no values are an empty object, and an entry without one adds nothing", async (t) => {
+  t.equal(textOf([]), "{}");
+  t.equal(textOf([{ jsonPath: "$.a" }]), "{}");
+});
+
+t.test("what cannot be written at the end is refused", async (t) => {
+  const value = { numberValue: 1 };
+  t.throws(
+    () =>
+      textOf([
+        { jsonPath: "$.a", ...value },
+        { jsonPath: "$.a", ...value },
+      ]),
+    /out of order/,
+  );
+  t.throws(
+    () =>
+      textOf([
+        { jsonPath: "$.a.b", ...value },
+        { jsonPath: "$.c", ...value },
+        { jsonPath: "$.a.d", ...value },
+      ]),
+    /out of order/,
+  );
+  t.throws(
+    () =>
+      textOf([
+        { jsonPath: "$.a.b", ...value },
+        { jsonPath: "$.a[0]", ...value },
+      ]),
+    /out of order/,
+  );
+  for (const path of ["$", "$..a", "$.*", "$[?(@.a)]", undefined])
+    t.throws(() => textOf([{ jsonPath: path, ...value }]), /cannot be read/);
+});
+
+t.test("the value stands between what leads and what ends it", async (t) => {
+  const partial = new PartialArguments();
+  for (const entry of [
+    { jsonPath: "$.a", stringValue: "xy", willContinue: true },
+    { jsonPath: "$.a", stringValue: "z" },
+    { jsonPath: "$.n", numberValue: 12 },
+  ]) {
+    const { text, lead, tail } = partial.add(entry);
+    t.equal(text.slice(lead, text.length - tail), String(entry.stringValue ?? entry.numberValue));
+  }
+});

@@ -1,0 +1,96 @@
+import { decoder } from "../../../../plugins/protocols/gemini/response.decode.ts";
+import { encoder } from "../../../../plugins/protocols/gemini/response.encode.ts";
+import type { Conversation } from "../../../../src/conversation.ts";
+import type { Event } from "../../../../src/events.ts";
+import type { Source, Wish, Written } from "../../../../src/translation.ts";
+import { Frame } from "../../../../src/wire/frame.ts";
+
+/** What a client of this protocol wished for; its envelopes are readable, and what was lost is in `lost`. */
+export function wished(asked: Partial<Conversation> = {}, lost: string[] = []): Wish {
+  const conversation: Conversation = {
+    protocol: "gemini",
+    task: "generate",
+    stream: true,
+    turns: [],
+    tools: [],
+    said: [],
+    ...asked,
+  };
+  return {
+    model: "fast",
+    id: "ex-1",
+    created: 1,
+    asked: conversation,
+    request: {},
+    seal: ({ protocol, kind, data }) => `gw1.${protocol}.${kind}.${data}`,
+    remember: () => undefined,
+    lose: (path) => lost.push(path),
+  };
+}
+
+/** A client that asked to see thoughts. */
+export const shown = (): Wish => wished({ reasoning: { show: true } });
+
+export const SOURCE: Source = { account: "google", model: "m" };
+
+/** An event of the vendor's stream. */
+export const event = (value: unknown): Frame =>
+  new Frame("event", Buffer.from(`data: ${JSON.stringify(value)}\r\n\r\n`));
+
+/** The events of a stream. */
+export function read(frames: readonly Frame[], source = SOURCE): Event[] {
+  const reader = decoder(source);
+  const events: Event[] = [];
+  for (const frame of frames) reader.frame(frame, events);
+  reader.end(events);
+  return events;
+}
+
+/** The events of a stream of one candidate: a list of parts a frame, the last one with a finish reason. */
+export function readParts(frames: readonly unknown[][], finishReason = "STOP", more: object = {}): Event[] {
+  return read(
+    frames.map((parts, n) =>
+      event({
+        candidates: [
+          {
+            content: { role: "model", parts },
+            index: 0,
+            ...(n === frames.length - 1 ? { finishReason, ...more } : {}),
+          },
+        ],
+        modelVersion: "gemini-x",
+        responseId: "r1",
+      }),
+    ),
+  );
+}
+
+/** The frames that events become. */
+export function write(events: readonly Event[], wish: Wish = wished()): Written[] {
+  const writer = encoder(wish);
+  const out: Written[] = [];
+  for (const each of events) if (each.type !== "error") writer.event(each, out);
+  return out;
+}
+
+/** The parts of each frame of the first candidate. */
+export const partsOf = (out: readonly Written[]): unknown[][] =>
+  out.map(
+    ({ data }) =>
+      (JSON.parse(data) as { candidates: [{ content?: { parts: unknown[] } }] }).candidates[0].content?.parts ?? [],
+  );
+
+/** Events of an answer around its blocks. */
+export const answer = (
+  blocks: readonly Event[],
+  finish: Event = { type: "finish", choice: 0, reason: "stop" },
+): Event[] => [{ type: "start", id: "r1", model: "m" }, ...blocks, finish, { type: "end" }];
+
+/** A fixed sequence of numbers that look random. */
+export function dice(seed: number): (below: number) => number {
+  let state = seed;
+  return (below) => {
+    state = (Math.imul(state, 1664525) + 1013904223) >>> 0;
+    return Math.floor((state / 2 ** 32) * below);
+  };
+}

@@ -1,0 +1,146 @@
+import { readFileSync } from "node:fs";
+import { join } from "node:path";
+import type { Conversation } from "../../../../src/conversation.ts";
+import { GatewayError } from "../../../../src/errors.ts";
+import type { Event, Opaque } from "../../../../src/events.ts";
+import { post } from "../../../../src/protocol-parts.ts";
+import type { Asked, Facts, Source, Terms, Translation, Wish, Written } from "../../../../src/translation.ts";
+import { Frame } from "../../../../src/wire/frame.ts";
+import { HeaderList } from "../../../../src/wire/headers.ts";
+import { shared } from "../../../support/shared.ts";
+
+/** An envelope of tests: the opaque state as text. */
+export const seal = (opaque: Opaque): string => `gw1.${Buffer.from(JSON.stringify(opaque)).toString("base64url")}`;
+
+export const unseal = (envelope: string): Opaque =>
+  JSON.parse(Buffer.from(envelope.slice("gw1.".length), "base64url").toString()) as Opaque;
+
+/** A request as the engine hands it to a decoder. */
+export function asked(body: unknown, more: Partial<Asked> = {}): Asked {
+  const text = typeof body === "string" ? body : JSON.stringify(body);
+  return {
+    operation: post("any", "/any"),
+    task: "generate",
+    streaming: (JSON.parse(text) as { stream?: unknown }).stream === true,
+    text,
+    headers: new HeaderList(),
+    query: new URLSearchParams(),
+    open: (sealed, kind) =>
+      sealed.startsWith("gw1.") ? unseal(sealed) : { protocol: "openai-chat", kind, data: sealed },
+    sealed: (sealed) => sealed.startsWith("gw1."),
+    recall: () => undefined,
+    ...more,
+  };
+}
+
+/** What an encoder said of a request. */
+export interface Losses {
+  dropped: string[];
+  changed: string[];
+}
+
+/** Terms that write down what is lost, and names that stay. */
+export function terms(facts: Facts = {}): Terms & { losses: Losses } {
+  const losses: Losses = { dropped: [], changed: [] };
+  return {
+    client: "another",
+    model: "vendor-model",
+    facts,
+    names: { fit: (name) => name, back: (name) => name, mark: () => undefined, original: (name) => ({ name }) },
+    drop: (path) => void losses.dropped.push(path),
+    change: (path) => void losses.changed.push(path),
+    refuse(path, message) {
+      throw new GatewayError("invalid_field", { message, param: path });
+    },
+    losses,
+  };
+}
+
+export const source: Source = { account: "acme", model: "vendor-model" };
+
+/** What the client asked, as far as encoders of answers look at it. */
+export function wish(
+  request: Record<string, unknown> = {},
+  more: Partial<Wish> = {},
+): Wish & { lost: string[]; kept: Map<string, Opaque> } {
+  const lost: string[] = [];
+  const kept = new Map<string, Opaque>();
+  const plain: Conversation = {
+    protocol: "openai-chat",
+    task: "generate",
+    stream: false,
+    turns: [],
+    tools: [],
+    said: [],
+  };
+  return {
+    model: "asked-model",
+    id: "exchange",
+    created: 1_700_000_000,
+    asked: plain,
+    request,
+    seal,
+    remember: (id, opaque) => void kept.set(id, opaque),
+    lose: (path) => void lost.push(path),
+    lost,
+    kept,
+    ...more,
+  };
+}
+
+/** The events of a stream. */
+export function streamed({ answer }: Translation, frames: readonly Frame[], from: Source = source): Event[] {
+  const decoder = answer.decoder(from);
+  const out: Event[] = [];
+  for (const frame of frames) decoder.frame(frame, out);
+  decoder.end(out);
+  return out;
+}
+
+/** The frames that events are written as; an error ends them. */
+export function written(
+  { answer }: Pick<Translation, "answer"> | { answer: Pick<Translation["answer"], "encoder"> },
+  events: readonly Event[],
+  to: Wish = wish(),
+): Written[] {
+  const encoder = answer.encoder(to);
+  const out: Written[] = [];
+  for (const event of events) if (event.type !== "error") encoder.event(event, out);
+  return out;
+}
+
+/** Written frames as server-sent events. */
+export const asStream = (frames: readonly Written[]): string =>
+  frames.map(({ name, data }) => `${name === undefined ? "" : `event: ${name}\n`}data: ${data}\n\n`).join("");
+
+/** JSON as the data of one event. */
+export const frameOf = (json: unknown): Frame =>
+  new Frame("event", Buffer.from(`data: ${typeof json === "string" ? json : JSON.stringify(json)}\n\n`));
+
+/** A recorded exchange with its request. */
+export interface Exchange {
+  id: string;
+  kinds: readonly string[];
+  status: number;
+  request: Record<string, unknown> | undefined;
+  body: string;
+}
+
+/** All recorded exchanges of one folder; none where the recordings are absent. */
+export function exchanges(folder: string): Exchange[] {
+  const root = shared("recordings");
+  if (!root) return [];
+  const lines = readFileSync(join(root, "index.jsonl"), "utf8").trim().split("\n");
+  const entries = lines.map(
+    (line) => JSON.parse(line) as { id: string; protocol: string; kinds: string[]; status: number },
+  );
+  return entries
+    .filter(({ protocol }) => protocol === folder)
+    .map(({ id, kinds, status }) => {
+      const { request, response } = JSON.parse(readFileSync(join(root, `${id}.json`), "utf8")) as {
+        request?: { body?: Record<string, unknown> };
+        response: { body_raw: string };
+      };
+      return { id, kinds, status, request: request?.body, body: response.body_raw };
+    });
+}

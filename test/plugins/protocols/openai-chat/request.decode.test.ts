@@ -1,0 +1,371 @@
+import t from "tap";
+import openaiChat from "../../../../plugins/protocols/openai-chat/index.ts";
+import type { Conversation, Part, ToolCall } from "../../../../src/conversation.ts";
+import type { Opaque } from "../../../../src/events.ts";
+import type { Translation } from "../../../../src/translation.ts";
+import { asked, exchanges, seal, terms } from "./fixture.ts";
+
+const { request } = openaiChat.translation as Translation;
+const read = (body: object, more = {}): Conversation =>
+  request.decode(asked({ model: "m", messages: [], ...body }, more));
+const parts = (...messages: object[]): Part[] => read({ messages }).turns.flatMap((turn) => turn.parts);
+const said = (body: object): string[] => read(body).said.map(({ feature, path }) => `${feature} ${path}`);
+
+t.test("every recorded request is written again as it came", async (t) => {
+  for (const { id, request: body } of exchanges("openai-chat")) {
+    if (!body) continue;
+    const conversation = request.decode(asked(body, { native: true }));
+    const encoded = request.encode(conversation, { ...terms(), model: body["model"] as string });
+    t.same(JSON.parse(encoded.body), body, id);
+  }
+});
+
+t.test("every recorded request says only features that its fields name", async (t) => {
+  const known = new Set(request.fields.map(([, feature]) => feature));
+  for (const { id, request: body } of exchanges("openai-chat")) {
+    const features = body ? request.decode(asked(body)).said.map(({ feature }) => feature) : [];
+    t.same(
+      features.filter((feature) => !known.has(feature)),
+      [],
+      id,
+    );
+  }
+});
+
+t.test("plain turns say nothing besides", async (t) => {
+  const messages = [
+    { role: "system", content: "Be brief." },
+    { role: "user", content: "Hello" },
+    { role: "assistant", content: "Hi" },
+    { role: "user", content: [{ type: "text", text: "Bye" }] },
+  ];
+  t.same(said({ messages, stream: false, n: 1, stop: null, tool_choice: "auto", frequency_penalty: 0 }), []);
+});
+
+t.test("roles stay what they are, and each message is a turn", async (t) => {
+  const messages = ["system", "developer", "user", "user", "assistant"].map((role) => ({ role, content: role }));
+  t.same(
+    read({ messages }).turns.map(({ role, at }) => [role, at]),
+    [
+      ["system", "messages.0"],
+      ["developer", "messages.1"],
+      ["user", "messages.2"],
+      ["user", "messages.3"],
+      ["assistant", "messages.4"],
+    ],
+  );
+});
+
+t.test("a system message between turns and an assistant's at the end are said", async (t) => {
+  const messages = [
+    { role: "user", content: "a" },
+    { role: "system", content: "b" },
+    { role: "assistant", content: "c" },
+  ];
+  t.same(said({ messages }), ["system_in_place messages.1", "prefill messages.2"]);
+});
+
+t.test("an assistant's calls without content are calls alone", async (t) => {
+  const call = {
+    id: "call_1",
+    type: "function",
+    function: { name: "one", arguments: '{"a": 1.0, "b": 12345678901234567890}' },
+  };
+  const [first, ...rest] = parts({ role: "assistant", content: null, tool_calls: [call] });
+  t.match(first, {
+    kind: "tool_call",
+    id: "call_1",
+    name: "one",
+    arguments: '{"a": 1.0, "b": 12345678901234567890}',
+    at: "messages.0.tool_calls.0",
+  });
+  t.same(rest, []);
+});
+
+t.test("a tool's result is the user's, and knows when its tool takes free text", async (t) => {
+  const messages = [
+    {
+      role: "assistant",
+      content: null,
+      tool_calls: [{ id: "a", type: "custom", custom: { name: "exec", input: "ls" } }],
+    },
+    { role: "tool", tool_call_id: "a", content: "out", name: "exec" },
+  ];
+  const conversation = read({ messages });
+  t.match(conversation.turns[0]?.parts, [{ custom: true, arguments: "ls" }]);
+  t.match(conversation.turns[1], {
+    role: "user",
+    parts: [{ kind: "tool_result", callId: "a", custom: true, parts: [{ text: "out" }] }],
+  });
+  t.same(conversation.said, []);
+});
+
+t.test("older functions are tools, and their results belong to the calls by name", async (t) => {
+  const conversation = read({
+    functions: [{ name: "one", parameters: { type: "object" } }],
+    function_call: { name: "one" },
+    messages: [
+      { role: "assistant", content: null, function_call: { name: "one", arguments: "{}" } },
+      { role: "function", name: "one", content: "1" },
+    ],
+  });
+  const [call] = conversation.turns[0]?.parts as [ToolCall];
+  t.match(conversation.turns[1]?.parts, [{ kind: "tool_result", callId: call.id, name: "one" }]);
+  t.match(conversation.tools, [{ kind: "function", name: "one" }]);
+  t.match(conversation.toolChoice, { mode: "named", name: "one" });
+});
+
+t.test("calls and results without ids are paired in order", async (t) => {
+  const call = { id: "", type: "function", function: { name: "one", arguments: "{}" } };
+  const result = { role: "tool", tool_call_id: "", content: "1" };
+  const all = parts({ role: "assistant", tool_calls: [call, call] }, result, result);
+  const ids = all.map((part) => (part.kind === "tool_call" ? part.id : part.kind === "tool_result" ? part.callId : ""));
+  t.equal(new Set(ids).size, 2);
+  t.same(ids.slice(0, 2), ids.slice(2));
+});
+
+t.test("LiteLLM's ids give their signature back, and pairs stay pairs", async (t) => {
+  const id = `call_1__thought__${"A".repeat(300)}`;
+  const all = parts(
+    { role: "assistant", tool_calls: [{ id, type: "function", function: { name: "one", arguments: "{}" } }] },
+    { role: "tool", tool_call_id: id, content: "1" },
+  );
+  t.match(all, [
+    { id: "call_1", opaque: { protocol: "gemini", kind: "thoughtSignature", data: "A".repeat(300) } },
+    { callId: "call_1" },
+  ]);
+});
+
+t.test("thoughts are read in three dialects", async (t) => {
+  t.match(parts({ role: "assistant", content: "a", reasoning_content: "so" }), [
+    { kind: "reasoning", text: "so" },
+    { text: "a" },
+  ]);
+  t.match(parts({ role: "assistant", content: "a", reasoning: "so" }), [
+    { kind: "reasoning", text: "so" },
+    { text: "a" },
+  ]);
+  const details = [{ type: "reasoning.text", text: "so", signature: "sig", format: "anthropic-claude-v1", index: 0 }];
+  const [thought] = parts({ role: "assistant", content: "a", reasoning: "so", reasoning_details: details });
+  t.match(thought, { kind: "reasoning", text: "so", opaque: { kind: "reasoning_details" } });
+});
+
+const claude: Opaque = {
+  protocol: "anthropic-messages",
+  account: "acme",
+  model: "claude",
+  kind: "signature",
+  data: "sig",
+};
+
+t.test("our envelopes are opened, however the client kept their entries", async (t) => {
+  const common = { format: "gw1", index: 0 };
+  const whole = [{ type: "reasoning.text", text: "so it is", signature: seal(claude), ...common }];
+  const cut = [
+    { type: "reasoning.text", text: "so ", ...common },
+    { type: "reasoning.text", text: "it is", ...common },
+    { type: "reasoning.text", signature: seal(claude), ...common },
+  ];
+  for (const reasoning_details of [whole, cut])
+    t.match(parts({ role: "assistant", content: "a", reasoning_details }), [
+      { text: "so it is", opaque: claude },
+      { text: "a" },
+    ]);
+  const encrypted = [
+    { type: "reasoning.summary", summary: "s", ...common },
+    { type: "reasoning.encrypted", data: seal(claude), ...common },
+  ];
+  t.match(parts({ role: "assistant", content: "a", reasoning_details: encrypted }), [
+    { summary: ["s"], opaque: claude },
+    {},
+  ]);
+});
+
+t.test("an entry that lost its text has the text beside it", async (t) => {
+  const reasoning_details = [{ type: "reasoning.text", signature: seal(claude), format: "gw1", index: 0 }];
+  t.match(parts({ role: "assistant", content: "a", reasoning_content: "so", reasoning_details }), [
+    { text: "so", opaque: claude },
+    {},
+  ]);
+});
+
+t.test("state on a call comes back from the call, from beside it, or from memory", async (t) => {
+  const state: Opaque = {
+    protocol: "gemini",
+    account: "acme",
+    kind: "thoughtSignature",
+    data: "sig",
+    on: { call: "a" },
+  };
+  const call = { id: "a", type: "function", function: { name: "one", arguments: "{}" } };
+  const google = { google: { thought_signature: seal(state) } };
+  t.match(parts({ role: "assistant", tool_calls: [{ ...call, extra_content: google }] }), [{ id: "a", opaque: state }]);
+  const reasoning_details = [{ type: "reasoning.encrypted", data: seal(state), format: "gw1", index: 0 }];
+  t.match(parts({ role: "assistant", reasoning_details, tool_calls: [call] }), [
+    { kind: "reasoning", redacted: true, opaque: state },
+    { id: "a" },
+  ]);
+  const recall = (id: string) => (id === "a" ? state : undefined);
+  t.match(read({ messages: [{ role: "assistant", tool_calls: [call] }] }, { recall }).turns[0]?.parts, [
+    { opaque: state },
+  ]);
+});
+
+t.test("state behind a text stays behind it", async (t) => {
+  const state: Opaque = { protocol: "gemini", kind: "thoughtSignature", data: "sig", on: "text" };
+  const reasoning_details = [{ type: "reasoning.encrypted", data: seal(state), format: "gw1", index: 0, id: "behind" }];
+  t.match(parts({ role: "assistant", content: "a", reasoning_details }), [
+    { kind: "text" },
+    { kind: "reasoning", opaque: state },
+  ]);
+});
+
+t.test("media are read with their types, and said", async (t) => {
+  const content = [
+    { type: "image_url", image_url: { url: "data:image/png;base64,AAAA", detail: "low" } },
+    { type: "image_url", image_url: { url: "https://example.com/a.png" } },
+    { type: "input_audio", input_audio: { data: "BBBB", format: "mp3" } },
+    { type: "file", file: { filename: "a.pdf", file_data: "data:application/pdf;base64,CCCC" } },
+    { type: "file", file: { file_id: "file-1" } },
+  ];
+  t.match(parts({ role: "user", content }), [
+    { media: "image", mime: "image/png", source: { base64: "AAAA" }, detail: "low" },
+    { media: "image", source: { url: "https://example.com/a.png" } },
+    { media: "audio", mime: "audio/mpeg", source: { base64: "BBBB" } },
+    { media: "file", mime: "application/pdf", filename: "a.pdf", source: { base64: "CCCC" } },
+    { media: "file", source: { id: "file-1", protocol: "openai-chat" } },
+  ]);
+  t.same(said({ messages: [{ role: "user", content }] }), [
+    "media_detail messages.0.content.0.image_url.detail",
+    "image_base64 messages.0.content.0",
+    "image_url messages.0.content.1",
+    "audio messages.0.content.2",
+    "file_base64 messages.0.content.3",
+    "file_id messages.0.content.4",
+  ]);
+});
+
+t.test("cache marks are read in both dialects", async (t) => {
+  const content = [
+    { type: "text", text: "a", prompt_cache_breakpoint: { mode: "explicit", ttl: "12h" } },
+    { type: "text", text: "b", cache_control: { type: "ephemeral" } },
+  ];
+  t.match(parts({ role: "user", content }), [{ cache: { ttl: "12h" } }, { cache: {} }]);
+});
+
+t.test("tools keep their schemas as they were written", async (t) => {
+  const text =
+    '{"model":"m","messages":[],"tools":[{"type":"function","function":{"name":"one","strict":true,"parameters":{"b":1.0,"a":{"$ref":"#/x"}}}}]}';
+  const [tool] = request.decode(asked(text)).tools;
+  t.equal(tool?.kind === "function" && tool.parameters?.text, '{"b":1.0,"a":{"$ref":"#/x"}}');
+  t.same(said(JSON.parse(text)), ["tools tools.0", "tools_strict tools.0.function.strict"]);
+});
+
+t.test("every form of tool_choice is read", async (t) => {
+  const choice = (tool_choice: unknown) => read({ tool_choice }).toolChoice;
+  t.same(choice("required"), { mode: "required" });
+  t.same(choice({ type: "function", function: { name: "one" } }), { mode: "named", name: "one" });
+  t.same(choice({ type: "custom", custom: { name: "one" } }), { mode: "named", name: "one", custom: true });
+  const allowed_tools = { mode: "required", tools: [{ type: "function", function: { name: "one" } }] };
+  t.same(choice({ type: "allowed_tools", allowed_tools }), { mode: "allowed", required: true, names: ["one"] });
+  t.throws(() => choice("sometimes"), { code: "invalid_field", param: "tool_choice" });
+});
+
+t.test("web_search_options are the tool", async (t) => {
+  const web_search_options = {
+    search_context_size: "low",
+    user_location: { type: "approximate", approximate: { city: "Bern" } },
+  };
+  const conversation = read({ web_search_options });
+  t.match(conversation.tools, [{ kind: "web_search", size: "low", location: { city: "Bern" } }]);
+  t.match(conversation.said, [{ feature: "web_search", path: "web_search_options" }]);
+});
+
+t.test("members say what they ask for", async (t) => {
+  const body = {
+    max_tokens: 5,
+    stop: "x",
+    n: 2,
+    temperature: 1.5,
+    seed: 1,
+    logprobs: true,
+    top_logprobs: 3,
+    reasoning_effort: "high",
+    response_format: { type: "json_schema", json_schema: { name: "a", strict: true, schema: { type: "object" } } },
+    parallel_tool_calls: false,
+    user: "u",
+    metadata: { a: "b" },
+    service_tier: "flex",
+    store: true,
+    prediction: { type: "content", content: "x" },
+    transforms: [],
+  };
+  t.match(read(body), {
+    maxTokens: 5,
+    stop: ["x"],
+    choices: 2,
+    temperature: 1.5,
+    logprobs: 3,
+    reasoning: { effort: "high" },
+    format: { kind: "schema", name: "a", strict: true },
+    parallel: false,
+    user: "u",
+    metadata: { a: "b" },
+    tier: "flex",
+    store: true,
+  });
+  t.same(said(body).sort(), [
+    "choices n",
+    "json_schema response_format",
+    "json_schema_strict response_format.json_schema.strict",
+    "logprobs logprobs",
+    "max_tokens max_tokens",
+    "metadata metadata",
+    "other transforms",
+    "parallel_off parallel_tool_calls",
+    "prediction prediction",
+    "reasoning_effort reasoning_effort",
+    "seed seed",
+    "stop stop",
+    "store store",
+    "temperature temperature",
+    "tier service_tier",
+    "user user",
+  ]);
+});
+
+t.test("OpenRouter's reasoning is read", async (t) => {
+  t.match(read({ reasoning: { max_tokens: 2000, exclude: true } }).reasoning, { budget: 2000, show: false });
+  t.match(read({ reasoning: { enabled: false } }).reasoning, { effort: "none" });
+  t.equal(read({ reasoning_effort: "default" }).reasoning, undefined);
+});
+
+t.test("numbers beyond a double keep their digits", async (t) => {
+  const conversation = request.decode(
+    asked('{"model":"m","messages":[],"seed":12345678901234567890}', { native: true }),
+  );
+  t.match(request.encode(conversation, terms()).body, '"seed":12345678901234567890');
+});
+
+t.test("a wrong field is named by the client's path", async (t) => {
+  const wrong = (body: object) => () => read(body);
+  t.throws(wrong({ messages: {} }), { code: "invalid_field", param: "messages" });
+  t.throws(wrong({ messages: [3] }), { code: "invalid_field", param: "messages.0" });
+  t.throws(wrong({ messages: [{ role: "robot" }] }), { code: "invalid_field", param: "messages.0.role" });
+  t.throws(wrong({ messages: [{ role: "user", content: 3 }] }), { code: "invalid_field", param: "messages.0.content" });
+  t.throws(wrong({ messages: [{ role: "user", content: [{ type: "image_url" }] }] }), {
+    code: "invalid_field",
+    param: "messages.0.content.0.image_url.url",
+  });
+  t.throws(wrong({ messages: [{ role: "tool", content: "1" }] }), {
+    code: "invalid_field",
+    param: "messages.0.tool_call_id",
+  });
+  t.throws(wrong({ messages: [{ role: "function", name: "one", content: "1" }] }), {
+    code: "invalid_field",
+    param: "messages.0",
+  });
+  t.throws(wrong({ tools: [{ type: "function" }] }), { code: "invalid_field", param: "tools.0.function" });
+  t.throws(wrong({ temperature: "hot" }), { code: "invalid_field", param: "temperature" });
+  t.throws(wrong({ response_format: { type: "yaml" } }), { code: "invalid_field", param: "response_format.type" });
+});

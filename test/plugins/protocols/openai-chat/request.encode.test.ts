@@ -1,0 +1,434 @@
+import t from "tap";
+import openaiChat from "../../../../plugins/protocols/openai-chat/index.ts";
+import type { Conversation, Part, Text, ToolCall, Turn } from "../../../../src/conversation.ts";
+import type { Opaque } from "../../../../src/events.ts";
+import { ToolNames } from "../../../../src/translation/names.ts";
+import { place, readable } from "../../../../src/translation/placing.ts";
+import type { Facts, Translation } from "../../../../src/translation.ts";
+import { RawJson } from "../../../../src/wire/exact.ts";
+import { asked, seal, terms } from "./fixture.ts";
+
+const { request } = openaiChat.translation as Translation;
+
+type Body = Record<string, unknown> & { messages: Record<string, unknown>[] };
+
+/** What a conversation of another protocol's client becomes. */
+function write(more: Partial<Conversation>, facts: Facts = {}, names?: ToolNames) {
+  const to = terms(facts);
+  const conversation: Conversation = {
+    protocol: "another",
+    task: "generate",
+    stream: false,
+    turns: [],
+    tools: [],
+    said: [],
+    ...more,
+  };
+  const encoded = request.encode(conversation, names ? { ...to, names } : to);
+  return { body: JSON.parse(encoded.body) as Body, text: encoded.body, encoded, losses: to.losses };
+}
+
+const turn = (role: Turn["role"], ...parts: Part[]): Turn => ({ role, parts, at: "at" });
+const text = (text: string, more: Partial<Text> = {}): Text => ({ kind: "text", text, at: "text", ...more });
+const call = (id: string, more: Partial<ToolCall> = {}): ToolCall => ({
+  kind: "tool_call",
+  id,
+  name: "one",
+  arguments: "{}",
+  at: "call",
+  ...more,
+});
+const result = (callId: string, parts: Part[], more: object = {}): Part => ({
+  kind: "tool_result",
+  callId,
+  parts,
+  at: "result",
+  ...more,
+});
+const messages = (...turns: Turn[]) => write({ turns }).body.messages;
+
+t.test("a request goes to chat completions under the vendor's name of the model", async (t) => {
+  const { encoded, body } = write({ turns: [turn("user", text("Hello"))] });
+  t.equal(encoded.operation.upstream("x"), "/chat/completions");
+  t.same(body, { model: "vendor-model", messages: [{ role: "user", content: "Hello" }] });
+});
+
+t.test("a stream always asks for its usage", async (t) => {
+  t.match(write({ stream: true }).body, { stream: true, stream_options: { include_usage: true } });
+});
+
+t.test("system and developer keep their place, and blocks their bounds", async (t) => {
+  t.same(messages(turn("system", text("a"), text("b")), turn("user", text("c")), turn("developer", text("d"))), [
+    {
+      role: "system",
+      content: [
+        { type: "text", text: "a" },
+        { type: "text", text: "b" },
+      ],
+    },
+    { role: "user", content: "c" },
+    { role: "developer", content: "d" },
+  ]);
+});
+
+t.test("cache marks are breakpoints on the very parts", async (t) => {
+  const system = turn("system", text("a", { cache: {} }), text("b", { cache: { ttl: "1h" } }));
+  t.same(messages(system)[0]?.["content"], [
+    { type: "text", text: "a", prompt_cache_breakpoint: { mode: "explicit" } },
+    { type: "text", text: "b", prompt_cache_breakpoint: { mode: "explicit", ttl: "12h" } },
+  ]);
+  const marked = result("a", [text("1")], { cache: { ttl: "5m" } });
+  t.match(messages(turn("assistant", call("a")), turn("user", marked))[1], {
+    content: [{ type: "text", text: "1", prompt_cache_breakpoint: { ttl: "30m" } }],
+  });
+});
+
+t.test("turns of the assistant in a row are one message", async (t) => {
+  t.same(messages(turn("assistant", text("a")), turn("assistant", call("x")), turn("assistant", call("y"))), [
+    {
+      role: "assistant",
+      content: "a",
+      tool_calls: ["x", "y"].map((id) => ({ id, type: "function", function: { name: "one", arguments: "{}" } })),
+    },
+  ]);
+});
+
+t.test("results come first, also those of a later turn, and then what the user says", async (t) => {
+  const roles = messages(
+    turn("assistant", call("x"), call("y")),
+    turn("user", text("before"), result("x", [text("1")])),
+    turn("user", result("y", [text("2")]), text("after")),
+  ).map(({ role, content, tool_call_id }) => [role, tool_call_id ?? content]);
+  t.same(roles, [
+    ["assistant", null],
+    ["tool", "x"],
+    ["tool", "y"],
+    ["user", "before"],
+    ["user", "after"],
+  ]);
+});
+
+t.test("a picture in a result follows in a message of the user, and that is said", async (t) => {
+  const picture: Part = { kind: "media", media: "image", mime: "image/png", source: { base64: "AAAA" }, at: "picture" };
+  const { body, losses } = write({
+    turns: [
+      turn("assistant", call("x"), call("y")),
+      turn("user", result("x", [text("see"), picture]), result("y", [text("2")])),
+    ],
+  });
+  t.same(body.messages.slice(1), [
+    {
+      role: "tool",
+      tool_call_id: "x",
+      content: [
+        { type: "text", text: "see" },
+        { type: "text", text: "[image 1 attached]" },
+      ],
+    },
+    { role: "tool", tool_call_id: "y", content: "2" },
+    { role: "user", content: [{ type: "image_url", image_url: { url: "data:image/png;base64,AAAA" } }] },
+  ]);
+  t.same(losses.changed, ["picture"]);
+});
+
+t.test("a failed result says so", async (t) => {
+  const content = (said: string) =>
+    messages(turn("assistant", call("x")), turn("user", result("x", [text(said)], { isError: true })))[1]?.["content"];
+  t.equal(content("Error: no such file"), "Error: no such file");
+  t.equal(content("42"), '{"error":"42"}');
+});
+
+t.test("a result that is an object is its text", async (t) => {
+  t.equal(
+    messages(turn("assistant", call("x")), turn("user", result("x", [], { json: '{"a":1.0}' })))[1]?.["content"],
+    '{"a":1.0}',
+  );
+});
+
+t.test("ids and names fit, the same on the call and its result", async (t) => {
+  const id = `functions.Bash:0${"x".repeat(100)}`;
+  const names = new ToolNames();
+  const { body } = write(
+    {
+      turns: [turn("assistant", call(id, { name: "a.b" })), turn("user", result(id, [text("1")]))],
+      tools: [{ kind: "function", name: "a.b", at: "tools.0" }],
+      toolChoice: { mode: "named", name: "a.b" },
+    },
+    {},
+    names,
+  );
+  const [made] = body.messages[0]?.["tool_calls"] as [{ id: string; function: { name: string } }];
+  t.match(made.id, /^[a-zA-Z0-9_-]{1,64}$/);
+  t.equal(made.id, body.messages[1]?.["tool_call_id"]);
+  t.match(made.function.name, /^[a-zA-Z0-9_-]{1,64}$/);
+  t.equal(names.back(made.function.name), "a.b");
+  t.match(body, {
+    tools: [{ function: { name: made.function.name } }],
+    tool_choice: { type: "function", function: { name: made.function.name } },
+  });
+});
+
+t.test("a tool in a namespace has it in its name, and is known again", async (t) => {
+  const names = new ToolNames();
+  const { body } = write({ tools: [{ kind: "function", name: "run", namespace: "shell", at: "tools.0" }] }, {}, names);
+  t.match(body["tools"], [{ function: { name: "shell__run" } }]);
+  t.same(names.original("shell__run"), { name: "run", namespace: "shell" });
+});
+
+t.test("arguments are written as they came; none are an empty object", async (t) => {
+  const { body } = write({
+    turns: [turn("assistant", call("x", { arguments: '{"a": 1.0}' }), call("y", { arguments: "" }))],
+  });
+  t.match(body.messages[0]?.["tool_calls"], [
+    { function: { arguments: '{"a": 1.0}' } },
+    { function: { arguments: "{}" } },
+  ]);
+});
+
+t.test("custom tools pass as they are", async (t) => {
+  const grammar = { type: "grammar", syntax: "lark", definition: "start: /a/" };
+  const { body } = write({
+    tools: [{ kind: "custom", name: "exec", description: "d", grammar, at: "tools.0" }],
+    turns: [turn("assistant", call("x", { name: "exec", custom: true, arguments: "ls" }))],
+  });
+  t.same(body["tools"], [
+    {
+      type: "custom",
+      custom: {
+        name: "exec",
+        description: "d",
+        format: { type: "grammar", grammar: { syntax: "lark", definition: "start: /a/" } },
+      },
+    },
+  ]);
+  t.match(body.messages[0]?.["tool_calls"], [{ type: "custom", custom: { name: "exec", input: "ls" } }]);
+});
+
+t.test("schemas are written as they came", async (t) => {
+  const schema = new RawJson('{"type":"object","properties":{"b":{"minimum":1.0},"a":{"oneOf":[]}}}');
+  const { text } = write({
+    tools: [{ kind: "function", name: "one", parameters: schema, at: "tools.0" }],
+    format: { kind: "schema", schema, strict: true },
+  });
+  t.equal(text.split(schema.text).length, 3);
+  t.match(text, '"json_schema":{"name":"answer"');
+});
+
+t.test("every choice among tools is said", async (t) => {
+  const tools: Conversation["tools"] = [
+    { kind: "function", name: "one", at: "0" },
+    { kind: "custom", name: "two", at: "1" },
+  ];
+  const choice = (toolChoice: Conversation["toolChoice"]) =>
+    write({ tools, ...(toolChoice ? { toolChoice } : {}) }).body["tool_choice"];
+  t.equal(choice({ mode: "required" }), "required");
+  t.same(choice({ mode: "named", name: "two" }), { type: "custom", custom: { name: "two" } });
+  t.same(choice({ mode: "allowed", required: true, names: ["one", "two"] }), {
+    type: "allowed_tools",
+    allowed_tools: {
+      mode: "required",
+      tools: [
+        { type: "function", function: { name: "one" } },
+        { type: "custom", custom: { name: "two" } },
+      ],
+    },
+  });
+  t.notOk("tool_choice" in write({ toolChoice: { mode: "auto" }, parallel: false }).body);
+});
+
+t.test("a web search is asked for by options; what they cannot say is refused or dropped", async (t) => {
+  const search = { kind: "web_search", at: "tools.0" } as const;
+  const { body, losses } = write({ tools: [{ ...search, size: "low", location: { city: "Bern" }, maxUses: 3 }] });
+  t.same(body["web_search_options"], {
+    search_context_size: "low",
+    user_location: { type: "approximate", approximate: { city: "Bern" } },
+  });
+  t.same(losses.dropped, ["tools.0"]);
+  t.throws(() => write({ tools: [{ ...search, allowed: ["a.com"] }] }), { code: "invalid_field", param: "tools.0" });
+});
+
+t.test("members are written under this protocol's names", async (t) => {
+  const { body } = write({
+    maxTokens: 5,
+    stop: ["x"],
+    choices: 2,
+    temperature: 1.5,
+    topP: 0.5,
+    seed: 1,
+    logprobs: 3,
+    reasoning: { effort: "xhigh" },
+    format: { kind: "json" },
+    verbosity: "low",
+    cacheKey: "k",
+    user: "u",
+    tier: "standard_only",
+  });
+  t.match(body, {
+    max_completion_tokens: 5,
+    stop: ["x"],
+    n: 2,
+    temperature: 1.5,
+    top_p: 0.5,
+    seed: 1,
+    logprobs: true,
+    top_logprobs: 3,
+    reasoning_effort: "xhigh",
+    response_format: { type: "json_object" },
+    verbosity: "low",
+    prompt_cache_key: "k",
+    user: "u",
+    service_tier: "default",
+  });
+});
+
+t.test("tokens for thinking become the nearest effort, and that is said", async (t) => {
+  const said: Conversation["said"] = [{ feature: "reasoning_budget", path: "thinking.budget_tokens" }];
+  const effort = (budget: number) => write({ reasoning: { budget }, said });
+  for (const [budget, word] of [
+    [0, "none"],
+    [1024, "minimal"],
+    [4096, "low"],
+    [12_000, "medium"],
+    [24_000, "high"],
+    [31_999, "xhigh"],
+  ] as const)
+    t.equal(effort(budget).body["reasoning_effort"], word);
+  t.same(effort(2000).losses.changed, ["thinking.budget_tokens"]);
+  t.notOk("reasoning_effort" in effort(-1).body);
+});
+
+t.test("what depends on the model follows the facts about it", async (t) => {
+  const said: Conversation["said"] = [
+    { feature: "temperature", path: "temperature" },
+    { feature: "prefill", path: "messages.1" },
+    { feature: "reasoning_effort", path: "output_config.effort" },
+  ];
+  const { body, losses } = write(
+    { temperature: 1, reasoning: { effort: "high" }, said },
+    { sampling: false, thinking: "none" },
+  );
+  t.same(Object.keys(body), ["model", "messages"]);
+  t.same(losses.dropped, ["temperature", "output_config.effort"]);
+  t.throws(() => write({ said }, { prefill: false }), { code: "invalid_field", param: "messages.1" });
+});
+
+t.test("what cannot be said is refused by the client's path", async (t) => {
+  const media = (more: object): Partial<Conversation> => ({
+    turns: [turn("user", { kind: "media", at: "messages.0.content.0", ...more } as Part)],
+  });
+  const refused = [
+    { media: "video", source: { url: "https://x/a.mp4" } },
+    { media: "file", source: { url: "https://x/a.pdf" } },
+    { media: "file", source: { id: "file_1", protocol: "anthropic-messages" } },
+    { media: "audio", mime: "audio/flac", source: { base64: "A" } },
+    { media: "image", source: { base64: "A" } },
+  ];
+  for (const each of refused)
+    t.throws(() => write(media(each)), { code: "invalid_field", param: "messages.0.content.0" }, JSON.stringify(each));
+  t.throws(() => write({ stop: ["a", "b", "c", "d", "e"], said: [{ feature: "stop", path: "stop_sequences" }] }), {
+    code: "invalid_field",
+    param: "stop_sequences",
+  });
+});
+
+t.test("a text file goes as bytes, and a long name of a user as its hash", async (t) => {
+  const { body } = write({
+    turns: [turn("user", { kind: "media", media: "file", source: { text: "hi" }, filename: "a.txt", at: "at" })],
+  });
+  t.same(body.messages[0]?.["content"], [
+    { type: "file", file: { filename: "a.txt", file_data: "data:text/plain;base64,aGk=" } },
+  ]);
+  const long = write({ user: "x".repeat(65), said: [{ feature: "user", path: "metadata.user_id" }] });
+  t.match(long.body["user"], /^[0-9a-f]{64}$/);
+  t.same(long.losses.changed, ["metadata.user_id"]);
+});
+
+t.test("thoughts go back as they came, and only to a vendor of this protocol", async (t) => {
+  const state = (kind: string, data = ""): Opaque => ({ protocol: "openai-chat", account: "acme", kind, data });
+  const thought = (more: object): Part => ({ kind: "reasoning", at: "thought", ...more }) as Part;
+  const message = (...parts: Part[]) => write({ turns: [turn("assistant", ...parts, text("a"))] });
+  t.match(message(thought({ text: "so", opaque: state("reasoning_content") })).body.messages, [
+    { reasoning_content: "so", content: "a" },
+  ]);
+  const entry = { type: "reasoning.text", format: "anthropic-claude-v1", index: 0, signature: "sig" };
+  t.same(
+    message(thought({ text: "so", opaque: state("reasoning_details", JSON.stringify(entry)) })).body.messages[0]?.[
+      "reasoning_details"
+    ],
+    [{ ...entry, text: "so" }],
+  );
+  const foreign = message(thought({ text: "so" }));
+  t.same(foreign.body.messages, [{ role: "assistant", content: "a" }]);
+  t.same(foreign.losses.dropped, ["thought"]);
+  const extra = { google: { thought_signature: "sig" } };
+  t.match(message(call("x", { opaque: state("extra_content", JSON.stringify(extra)) })).body.messages, [
+    { tool_calls: [{ extra_content: extra }] },
+  ]);
+});
+
+t.test("thoughts that the client was not shown go back whole", async (t) => {
+  const back = (kind: string, data: string) =>
+    write({
+      turns: [
+        turn(
+          "assistant",
+          {
+            kind: "reasoning",
+            at: "thought",
+            text: "",
+            opaque: { protocol: "openai-chat", account: "acme", kind, data },
+          },
+          text("a"),
+        ),
+      ],
+    }).body.messages;
+  t.match(back("reasoning_content", "so"), [{ reasoning_content: "so", content: "a" }]);
+  t.match(back("reasoning", "so"), [{ reasoning: "so", content: "a" }]);
+  const entry = { type: "reasoning.text", text: "so", signature: "sig" };
+  t.match(back("reasoning_details", JSON.stringify(entry)), [{ reasoning_details: [entry] }]);
+  t.same(back("thinking", "so")[0]?.["content"], [
+    { type: "thinking", thinking: [{ type: "text", text: "so" }] },
+    { type: "text", text: "a" },
+  ]);
+});
+
+t.test("text behind a call is written before it, and that is said", async (t) => {
+  const { body, losses } = write({ turns: [turn("assistant", call("x"), text("late"))] });
+  t.match(body.messages, [{ content: "late", tool_calls: [{ id: "x" }] }]);
+  t.same(losses.changed, ["text"]);
+});
+
+t.test("a request of this protocol's own loses another provider's state and nothing else", async (t) => {
+  const claude: Opaque = { protocol: "anthropic-messages", account: "other", kind: "signature", data: "sig" };
+  const call = { id: "call:1", type: "function", function: { name: "a.b", arguments: "{ }" } };
+  const envelope = { google: { thought_signature: seal({ ...claude, on: { call: "call:1" } }) } };
+  const details = [{ type: "reasoning.text", text: "so", signature: seal(claude), format: "gw1", index: 0 }];
+  const assistant = { role: "assistant", content: null, refusal: null };
+  const body = {
+    model: "m",
+    temperature: 0.5,
+    odd: { kept: 1.5 },
+    messages: [
+      {
+        ...assistant,
+        reasoning_content: "so",
+        reasoning_details: details,
+        tool_calls: [{ ...call, extra_content: envelope }],
+      },
+      { role: "tool", tool_call_id: "call:1", content: "1" },
+    ],
+    tools: [{ type: "function", function: { name: "a.b", parameters: { type: "object" } } }],
+  };
+  const conversation = request.decode(asked(body, { native: true }));
+  place(conversation);
+  const left = readable(conversation, { protocol: "openai-chat", account: "acme" }, () => undefined);
+  t.same(JSON.parse(request.encode(left, { ...terms(), names: new ToolNames() }).body), {
+    ...body,
+    model: "vendor-model",
+    messages: [{ ...assistant, tool_calls: [call] }, body.messages[1]],
+  });
+});
+
+t.test("an answer of no tokens is refused", async (t) => {
+  t.throws(() => write({ maxTokens: 0 }), { code: "invalid_field", param: "max_tokens" });
+});

@@ -1,0 +1,13 @@
+import t from "tap";
+import { fates, fields } from "../../../../plugins/protocols/openai-chat/request.fates.ts";
+import { FEATURES, fateOf } from "../../../../src/features.ts";
+
+t.test("each field says a feature that there is", async (t) => {
+  for (const [field, feature] of fields) t.ok(Object.hasOwn(FEATURES, feature), field);
+});
+
+t.test("of the features that its own requests have, these it refuses from others", async (t) => {
+  const own = new Set(fields.map(([, feature]) => feature));
+  const refused = [...own].filter((feature) => fateOf(fates, feature).fate === "refused");
+  t.same(refused.sort(), ["audio_out", "file_url", "image_out", "logit_bias", "store", "tools_server"]);
+});

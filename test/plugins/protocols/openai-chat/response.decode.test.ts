@@ -1,0 +1,457 @@
+import t from "tap";
+import openaiChat from "../../../../plugins/protocols/openai-chat/index.ts";
+import type { Event, EventOf } from "../../../../src/events.ts";
+import type { Translation } from "../../../../src/translation.ts";
+import { Frame } from "../../../../src/wire/frame.ts";
+import { SseSplitter } from "../../../../src/wire/sse.ts";
+import { exchanges, frameOf, source, streamed, wish, written } from "./fixture.ts";
+
+const chat = openaiChat.translation as Translation;
+/** Bodies up to this size arrive byte by byte. */
+const SMALL = 20_000;
+
+/** Recorded streams in which the provider reports an error: encoders never see one. */
+const FAILED = [
+  "openai-chat/pydantic-ai__test_groq.test_tool_use_failed_error_streaming__0",
+  "openai-chat/pydantic-ai__test_groq.test_tool_use_failed_error_streaming_with_text__0",
+  "openai-chat/pydantic-ai__test_openrouter.test_openrouter_stream_error__0",
+];
+/** Recorded answers that are none: something else answered in the vendor's place. */
+const NONE = ["openai-chat/pydantic-ai__test_openai.test_invalid_response__0"];
+
+/** A sequence of numbers that looks random and is the same every time. */
+function numbers(seed: number): () => number {
+  let state = seed;
+  return () => {
+    state = (Math.imul(state, 1_664_525) + 1_013_904_223) >>> 0;
+    return state / 2 ** 32;
+  };
+}
+
+/** The frames of a body that arrives in pieces of these lengths. */
+function framesOf(body: string, length: () => number): Frame[] {
+  const bytes = Buffer.from(body);
+  const splitter = new SseSplitter();
+  const frames: Frame[] = [];
+  for (let at = 0; at < bytes.length; ) {
+    const next = at + length();
+    frames.push(...splitter.push(bytes.subarray(at, next)));
+    at = next;
+  }
+  const rest = splitter.end();
+  if (rest) frames.push(new Frame("event", rest));
+  return frames;
+}
+
+const told = ({ event, text }: Frame) => ({ name: event, data: text === "[DONE]" ? text : JSON.parse(text ?? "null") });
+const asTold = (frames: readonly { name?: string; data: string }[]) =>
+  frames.map(({ name, data }) => ({ name, data: data === "[DONE]" ? data : JSON.parse(data) }));
+
+t.test("every recorded stream is written again as it came, wherever it is cut", async (t) => {
+  const random = numbers(7);
+  for (const { id, kinds, status, body } of exchanges("openai-chat")) {
+    if (!kinds.includes("stream") || status >= 300 || FAILED.includes(id)) continue;
+    const frames = framesOf(body, body.length <= SMALL ? () => 1 : () => 1 + Math.floor(random() * 900));
+    const events = streamed(chat, frames, { ...source, native: true });
+    const spoken = frames.filter(({ text }) => text !== undefined);
+    t.same(asTold(written(chat, events)), spoken.map(told), id);
+  }
+});
+
+t.test("every recorded whole answer is written again as it came", async (t) => {
+  for (const { id, kinds, status, body } of exchanges("openai-chat")) {
+    if (kinds.includes("stream") || status >= 300 || NONE.includes(id)) continue;
+    const events = chat.answer.decode(body, { ...source, native: true });
+    t.same(JSON.parse(chat.answer.encode(events, wish())), JSON.parse(body), id);
+  }
+});
+
+t.test("recorded streams that fail end in the provider's error", async (t) => {
+  for (const { id, body } of exchanges("openai-chat").filter(({ id }) => FAILED.includes(id))) {
+    const events = streamed(
+      chat,
+      framesOf(body, () => 4096),
+    );
+    const errors = events.filter(({ type }) => type === "error");
+    t.match(errors, [{ fault: { status: 400, kind: "invalid" } }], id);
+    t.equal(events.at(-1), errors[0], id);
+  }
+});
+
+const chunk = (delta: object, finish: string | null = null, more: object = {}) => ({
+  id: "chatcmpl-1",
+  object: "chat.completion.chunk",
+  created: 1,
+  model: "gpt",
+  choices: [{ index: 0, delta, finish_reason: finish }],
+  ...more,
+});
+const read = (...frames: unknown[]): Event[] => streamed(chat, frames.map(frameOf));
+const only = <Type extends Event["type"]>(events: readonly Event[], type: Type): EventOf<Type>[] =>
+  events.filter((event) => event.type === type) as EventOf<Type>[];
+const DONE = "[DONE]";
+
+t.test("a text is one block, and its end is told last", async (t) => {
+  const events = read(
+    chunk({ role: "assistant", content: "", refusal: null }),
+    chunk({ content: "He" }),
+    chunk({ content: "llo" }),
+    chunk({}, "stop"),
+    DONE,
+  );
+  t.same(events, [
+    { type: "start", id: "chatcmpl-1", model: "gpt", created: 1 },
+    { type: "open", block: 0, choice: 0, kind: "text" },
+    { type: "text", block: 0, text: "He" },
+    { type: "text", block: 0, text: "llo" },
+    { type: "close", block: 0 },
+    { type: "finish", choice: 0, reason: "stop", raw: "stop" },
+    { type: "end" },
+  ]);
+});
+
+t.test("calls whose arguments come in turn keep their own", async (t) => {
+  const call = (index: number, more: object) => ({ tool_calls: [{ index, ...more }] });
+  const events = read(
+    chunk(call(0, { id: "a", type: "function", function: { name: "one", arguments: "" } })),
+    chunk(call(1, { id: "b", type: "function", function: { name: "two", arguments: "" } })),
+    chunk(call(0, { function: { arguments: '{"x"' } })),
+    chunk(call(1, { function: { arguments: '{"y"' } })),
+    chunk(call(0, { function: { arguments: ":1.0}" } })),
+    chunk(call(1, { function: { arguments: ":12345678901234567890}" } })),
+    chunk({}, "tool_calls"),
+    DONE,
+  );
+  const text = (block: number) =>
+    only(events, "arguments")
+      .filter((event) => event.block === block)
+      .map((e) => e.text)
+      .join("");
+  t.equal(text(0), '{"x":1.0}');
+  t.equal(text(1), '{"y":12345678901234567890}');
+  t.match(only(events, "open"), [
+    { block: 0, id: "a", name: "one" },
+    { block: 1, id: "b", name: "two" },
+  ]);
+  t.match(only(events, "finish"), [{ reason: "tool_calls" }]);
+});
+
+t.test("calls without an index, as Mistral sends them, are calls of their own", async (t) => {
+  const call = (id: string, name: string, text: string) => ({ id, function: { name, arguments: text } });
+  const events = read(
+    chunk({ tool_calls: [call("a", "one", "{}"), call("b", "two", "{}")] }),
+    chunk({ tool_calls: [call("c", "two", '{"n":3}')] }, "tool_calls"),
+    DONE,
+  );
+  t.match(
+    only(events, "open").map((event) => event.kind === "tool_call" && event.id),
+    ["a", "b", "c"],
+  );
+});
+
+t.test("a piece with an empty name, an empty or the same id is no new call", async (t) => {
+  const piece = (id: string, name: string, text: string) =>
+    chunk({ tool_calls: [{ index: 0, id, type: "function", function: { name, arguments: text } }] });
+  const events = read(
+    piece("a", "one", ""),
+    piece("", "", '{"x"'),
+    piece("a", "", ":1"),
+    piece("a", "one", "}"),
+    chunk({}, "tool_calls"),
+    DONE,
+  );
+  t.equal(only(events, "open").length, 1);
+  t.equal(
+    only(events, "arguments")
+      .map(({ text }) => text)
+      .join(""),
+    '{"x":1}',
+  );
+});
+
+t.test("another id with a name at the same index is another call", async (t) => {
+  const piece = (id: string) => ({
+    tool_calls: [{ index: 0, id, type: "function", function: { name: "one", arguments: "{}" } }],
+  });
+  const events = read(chunk(piece("a")), chunk(piece("b")), chunk({}, "stop"), DONE);
+  t.match(only(events, "open"), [{ id: "a" }, { id: "b" }]);
+  t.match(only(events, "finish"), [{ reason: "tool_calls", raw: "stop" }]);
+});
+
+t.test("a call that names no id leaves it to the translation", async (t) => {
+  const events = read(
+    chunk(
+      { tool_calls: [{ index: 0, id: "", type: "function", function: { name: "one", arguments: "{}" } }] },
+      "tool_calls",
+    ),
+  );
+  t.notOk("id" in (only(events, "open")[0] as object));
+});
+
+t.test("a custom tool's input is free text", async (t) => {
+  const events = read(
+    chunk({ tool_calls: [{ index: 0, id: "a", type: "custom", custom: { name: "exec", input: "" } }] }),
+    chunk({ tool_calls: [{ index: 0, custom: { input: "ls -l" } }] }),
+    chunk({}, "tool_calls"),
+    DONE,
+  );
+  t.match(only(events, "open"), [{ kind: "tool_call", name: "exec", custom: true }]);
+  t.match(only(events, "arguments"), [{ text: "ls -l" }]);
+});
+
+t.test("the older function_call is a call", async (t) => {
+  const events = read(
+    chunk({ role: "assistant", function_call: { name: "one", arguments: "" } }),
+    chunk({ function_call: { arguments: '{"x":1}' } }),
+    chunk({}, "function_call"),
+    DONE,
+  );
+  t.match(only(events, "open"), [{ kind: "tool_call", name: "one" }]);
+  t.match(only(events, "arguments"), [{ text: '{"x":1}' }]);
+  t.match(only(events, "finish"), [{ reason: "tool_calls", raw: "function_call" }]);
+});
+
+t.test("content on the chunk that ends the choice comes before the end", async (t) => {
+  const types = read(chunk({ content: "all" }, "stop"), DONE).map(({ type }) => type);
+  t.same(types, ["start", "open", "text", "close", "finish", "end"]);
+});
+
+t.test("usage beside a choice, and told twice, is told once: the last", async (t) => {
+  const usage = (n: number) => ({ usage: { prompt_tokens: n, completion_tokens: 1, total_tokens: n + 1 } });
+  const events = read(chunk({ content: "a" }, null, usage(5)), chunk({}, "stop", usage(7)), DONE);
+  t.match(only(events, "usage"), [{ usage: { in: { total: 7 }, out: { total: 1 } } }]);
+});
+
+t.test("a first chunk without choices does not begin the answer", async (t) => {
+  const empty = { id: "", model: "", object: "", created: 0, choices: [], prompt_filter_results: [] };
+  const events = read(empty, chunk({ content: "a" }, "stop"), DONE);
+  t.match(only(events, "start"), [{ id: "chatcmpl-1", model: "gpt" }]);
+});
+
+t.test("a role in every chunk begins one answer", async (t) => {
+  const events = read(
+    chunk({ role: "assistant", content: "a" }),
+    chunk({ role: "assistant", content: "b" }),
+    chunk({ role: "assistant" }, "stop"),
+    DONE,
+  );
+  t.equal(only(events, "start").length, 1);
+  t.equal(only(events, "open").length, 1);
+});
+
+t.test("an end without [DONE] is whole when a choice said why it ended, and broken off otherwise", async (t) => {
+  t.equal(read(chunk({ content: "a" }, "stop")).at(-1)?.type, "end");
+  const broken = read(chunk({ content: "a" }));
+  t.match(broken.at(-1), { type: "error", fault: { code: "upstream_truncated", status: 502 } });
+  t.same(only(broken, "finish"), []);
+  t.match(read().at(-1), { type: "error", fault: { code: "upstream_truncated" } });
+});
+
+t.test("an error after a 200 is the last event", async (t) => {
+  const events = read(
+    chunk({ content: "a" }),
+    { error: { message: "Overloaded", type: "overloaded_error" } },
+    chunk({ content: "b" }),
+    DONE,
+  );
+  t.match(events.at(-1), { type: "error", fault: { status: 503, kind: "overloaded", message: "Overloaded" } });
+  t.equal(only(events, "text").length, 1);
+  t.match(read(chunk({}, "error")).at(-1), { type: "error", fault: { status: 502 } });
+});
+
+t.test("choices are told apart by their index", async (t) => {
+  const one = (index: number, delta: object, finish: string | null = null) => ({
+    ...chunk({}),
+    choices: [{ index, delta, finish_reason: finish }],
+  });
+  const events = read(
+    one(1, { content: "b" }),
+    one(0, { content: "a" }),
+    one(0, {}, "stop"),
+    one(1, {}, "length"),
+    DONE,
+  );
+  t.match(only(events, "open"), [{ choice: 1 }, { choice: 0 }]);
+  t.match(only(events, "finish"), [
+    { choice: 1, reason: "length" },
+    { choice: 0, reason: "stop" },
+  ]);
+});
+
+t.test("a refusal is told as one", async (t) => {
+  const events = read(
+    chunk({ role: "assistant", content: null, refusal: "" }),
+    chunk({ refusal: "I can't." }),
+    chunk({}, "stop"),
+    DONE,
+  );
+  t.match(only(events, "open"), [{ kind: "refusal" }]);
+  t.match(only(events, "finish"), [{ reason: "refusal", raw: "stop" }]);
+});
+
+t.test("thoughts of every dialect become a block, with the state that takes them back", async (t) => {
+  const thought = (...deltas: object[]) =>
+    read(...deltas.map((delta) => chunk(delta)), chunk({ content: "a" }, "stop"), DONE);
+  for (const field of ["reasoning_content", "reasoning"]) {
+    const events = thought({ [field]: "so " }, { [field]: "so" });
+    t.match(only(events, "open"), [{ kind: "reasoning" }, { kind: "text" }], field);
+    t.match(
+      only(events, "opaque"),
+      [{ block: 0, opaque: { protocol: "openai-chat", account: "acme", kind: field, data: "so so" } }],
+      field,
+    );
+  }
+  const entry = (more: object) => ({
+    reasoning: "so",
+    reasoning_details: [{ type: "reasoning.text", index: 0, format: "x", ...more }],
+  });
+  const events = thought(entry({ text: "so" }), {
+    reasoning_details: [{ type: "reasoning.text", index: 0, signature: "sig" }],
+  });
+  t.match(only(events, "text"), [
+    { block: 0, text: "so" },
+    { block: 1, text: "a" },
+  ]);
+  const [{ opaque }] = only(events, "opaque") as [EventOf<"opaque">];
+  t.equal(opaque.kind, "reasoning_details");
+  t.same(JSON.parse(opaque.data), { type: "reasoning.text", index: 0, format: "x", signature: "sig", text: "so" });
+  const mistral = thought({ content: [{ type: "thinking", thinking: [{ type: "text", text: "so" }] }] });
+  t.match(only(mistral, "open"), [{ kind: "reasoning" }, { kind: "text" }]);
+  t.match(only(mistral, "opaque"), [{ opaque: { kind: "thinking", data: "so" } }]);
+});
+
+t.test("encrypted thoughts and summaries are blocks of their own", async (t) => {
+  const details = [
+    { type: "reasoning.encrypted", data: "xyz", index: 0, id: "rs_1" },
+    { type: "reasoning.summary", summary: "Looked.", index: 1 },
+  ];
+  const body = {
+    id: "gen",
+    model: "m",
+    choices: [
+      { index: 0, message: { role: "assistant", content: "a", reasoning_details: details }, finish_reason: "stop" },
+    ],
+  };
+  const events = chat.answer.decode(JSON.stringify(body), source);
+  t.match(only(events, "open"), [{ redacted: true }, { summary: true }, { kind: "text" }]);
+  t.same(
+    only(events, "opaque").map(({ opaque }) => JSON.parse(opaque.data)),
+    details,
+  );
+});
+
+t.test("state on a call goes with the call", async (t) => {
+  const extra = { google: { thought_signature: "sig" } };
+  const events = read(
+    chunk(
+      {
+        tool_calls: [
+          { index: 0, id: "a", type: "function", function: { name: "one", arguments: "{}" }, extra_content: extra },
+        ],
+      },
+      "tool_calls",
+    ),
+  );
+  t.match(only(events, "open"), [
+    { opaque: { protocol: "openai-chat", kind: "extra_content", data: JSON.stringify(extra) } },
+  ]);
+});
+
+t.test("a citation counts from its block; equal indices say nothing", async (t) => {
+  const cite = (start_index: number, end_index: number) => ({
+    annotations: [{ type: "url_citation", url_citation: { url: "u", title: "t", start_index, end_index } }],
+  });
+  const events = read(chunk({ content: "Hello" }), chunk(cite(1, 3)), chunk(cite(0, 0)), chunk({}, "stop"), DONE);
+  t.same(
+    only(events, "citation").map(({ citation }) => citation),
+    [
+      { url: "u", title: "t", start: 1, end: 3 },
+      { url: "u", title: "t" },
+    ],
+  );
+});
+
+t.test("likelihoods go with the text", async (t) => {
+  const tokens = [{ token: "a", logprob: -0.1, bytes: [97], top_logprobs: [] }];
+  const body = {
+    id: "1",
+    model: "m",
+    choices: [
+      { index: 0, message: { content: "a" }, logprobs: { content: tokens, refusal: null }, finish_reason: "stop" },
+    ],
+  };
+  t.same(only(chat.answer.decode(JSON.stringify(body), source), "text")[0]?.logprobs, tokens);
+});
+
+t.test("what nobody else can say is named once", async (t) => {
+  const events = read(
+    chunk({ content: "a", executed_tools: [1] }),
+    chunk({ executed_tools: [2] }, "stop", { citations: ["u"] }),
+    DONE,
+  );
+  t.same(
+    only(events, "unsaid").map(({ path }) => path),
+    ["executed_tools", "citations"],
+  );
+});
+
+t.test("a whole answer that is none is the provider's fault", async (t) => {
+  for (const body of ["", "<html>", "[]", "{}", '{"choices":[]}'])
+    t.throws(() => chat.answer.decode(body, source), { code: "upstream_invalid" }, body);
+  t.match(chat.answer.decode('{"error":{"message":"no","code":429}}', source), [
+    { type: "error", fault: { status: 429 } },
+  ]);
+});
+
+t.test("arbitrary bytes end in one error, and never throw", async (t) => {
+  const random = numbers(11);
+  const pieces = [
+    'data: {"choices":[{"delta":',
+    'data: {"choices":[{}]}',
+    "{",
+    "}",
+    "null",
+    "1e999",
+    '"',
+    "data: []",
+    "data: 7",
+    "event: x",
+    "\n\n",
+    "data: ",
+    "\u{1f600}",
+    '{"tool_calls":[{"function":3}]}',
+  ];
+  for (let round = 0; round < 300; round++) {
+    const body = Array.from({ length: 12 }, () => pieces[Math.floor(random() * pieces.length)]).join("");
+    let events: Event[] = [];
+    t.doesNotThrow(() => {
+      events = streamed(
+        chat,
+        framesOf(body, () => 1 + Math.floor(random() * 9)),
+      );
+    }, body);
+    if (events.filter(({ type }) => type === "error").length !== 1 || events.at(-1)?.type !== "error")
+      t.fail(`no single error for ${JSON.stringify(body)}`);
+  }
+});
+
+t.test("odd but well-formed chunks never throw", async (t) => {
+  const odd: unknown[] = [null, 0, "x", [], {}, [{}], { index: "a" }, [{ index: 0, delta: 3 }]];
+  const members = [
+    "tool_calls",
+    "function_call",
+    "reasoning_details",
+    "annotations",
+    "audio",
+    "images",
+    "content",
+    "refusal",
+    "extra_content",
+  ];
+  for (const member of members)
+    for (const value of [...odd, [null], [[]], [{ function: null }], [{ function: { arguments: { a: 1 } } }]])
+      t.doesNotThrow(
+        () => read(chunk({ [member]: value }), { choices: value }, { usage: value, choices: [value] }),
+        `${member} ${JSON.stringify(value)}`,
+      );
+});

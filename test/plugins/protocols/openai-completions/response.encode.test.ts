@@ -1,0 +1,124 @@
+import OpenAI from "openai";
+import t from "tap";
+import openaiChat from "../../../../plugins/protocols/openai-chat/index.ts";
+import openaiCompletions from "../../../../plugins/protocols/openai-completions/index.ts";
+import type { Event } from "../../../../src/events.ts";
+import type { ClientTranslation, Translation } from "../../../../src/translation.ts";
+import { eventsOf } from "../../../support/openai-recordings.ts";
+import { receiving } from "../../../support/openai-sdks.ts";
+import { asStream, exchanges, source, streamed, wish, written } from "../openai-chat/fixture.ts";
+
+const text = openaiCompletions.clientTranslation as ClientTranslation;
+const chat = openaiChat.translation as Translation;
+const COUNTING = { stream_options: { include_usage: true } };
+
+interface Completion extends Record<string, unknown> {
+  choices: { index: number; text: string; finish_reason: string | null; logprobs: unknown }[];
+}
+
+const whole = (events: readonly Event[], to = wish()): Completion =>
+  JSON.parse(text.answer.encode(events, to)) as Completion;
+
+/** What a client of the SDK holds when it has put the pieces of each choice together. */
+async function accumulated(events: readonly Event[]): Promise<Completion> {
+  const client = receiving(OpenAI, asStream(written(text, events, wish(COUNTING))));
+  const body: Completion = { choices: [] };
+  for await (const { choices, usage, ...head } of await client.completions.create({
+    model: "m",
+    prompt: "",
+    stream: true,
+  })) {
+    Object.assign(body, head, usage ? { usage } : {});
+    for (const { index, text, finish_reason } of choices) {
+      body.choices[index] ??= { text: "", index, logprobs: null, finish_reason: null };
+      body.choices[index].text += text;
+      body.choices[index].finish_reason = finish_reason ?? null;
+    }
+  }
+  return body;
+}
+
+const answer: Event[] = [
+  { type: "start", id: "msg_1", model: "claude", created: 5 },
+  { type: "open", block: 0, choice: 0, kind: "reasoning" },
+  { type: "text", block: 0, text: "Hm." },
+  { type: "close", block: 0 },
+  { type: "open", block: 1, choice: 0, kind: "text" },
+  { type: "text", block: 1, text: " upon" },
+  { type: "text", block: 1, text: " a time" },
+  { type: "close", block: 1 },
+  { type: "finish", choice: 0, reason: "length" },
+  { type: "usage", usage: { in: { total: 1 }, out: { total: 2 }, raw: {} } },
+  { type: "end" },
+];
+
+t.test("an answer is a text that goes on, and thoughts are said to be lost", async (t) => {
+  const to = wish();
+  t.same(whole(answer, to), {
+    id: "cmpl-msg_1",
+    object: "text_completion",
+    created: 5,
+    model: "asked-model",
+    choices: [{ text: " upon a time", index: 0, logprobs: null, finish_reason: "length" }],
+    usage: { prompt_tokens: 1, completion_tokens: 2, total_tokens: 3 },
+  });
+  t.same(to.lost, ["reasoning"]);
+});
+
+t.test("a stream put together is what is written whole, and ends with [DONE]", async (t) => {
+  t.same(await accumulated(answer), whole(answer));
+  const frames = written(text, answer);
+  t.equal(frames.at(-1)?.data, "[DONE]");
+  t.notOk(
+    frames.some(({ data }) => data.includes('"usage"')),
+    "usage is only told where it was asked for",
+  );
+});
+
+t.test("the prompt stands before the answer where the client wants it", async (t) => {
+  t.equal(whole(answer, wish({ prompt: "Once", echo: true })).choices[0]?.text, "Once upon a time");
+});
+
+t.test("likelihoods are lists side by side", async (t) => {
+  const tokens = [
+    {
+      token: " a",
+      logprob: -1,
+      top_logprobs: [
+        { token: " a", logprob: -1 },
+        { token: " b", logprob: -2 },
+      ],
+    },
+    { token: " c", logprob: -3, top_logprobs: [] },
+  ];
+  const events: Event[] = [
+    { type: "start", id: "1", model: "m" },
+    { type: "open", block: 0, choice: 0, kind: "text" },
+    { type: "text", block: 0, text: " a c", logprobs: tokens },
+    { type: "text", block: 0, text: " a c", logprobs: tokens.slice(1) },
+    { type: "finish", choice: 0, reason: "stop" },
+    { type: "end" },
+  ];
+  const to = wish();
+  to.asked.logprobs = 2;
+  t.same(whole(events, to).choices[0]?.logprobs, {
+    tokens: [" a", " c", " c"],
+    token_logprobs: [-1, -3, -3],
+    top_logprobs: [{ " a": -1, " b": -2 }, {}, {}],
+    text_offset: [0, 2, 4],
+  });
+});
+
+t.test("every recorded chat answer reaches a client of text completions", async (t) => {
+  for (const { id, kinds, status, body } of exchanges("openai-chat")) {
+    if (status >= 300 || id.includes("test_invalid_response")) continue;
+    const events = kinds.includes("stream") ? streamed(chat, eventsOf(body)) : chat.answer.decode(body, source);
+    if (events.at(-1)?.type === "error") continue;
+    const held = await accumulated(events);
+    t.same(
+      held.choices.map(({ text }) => text),
+      whole(events).choices.map(({ text }) => text),
+      id,
+    );
+  }
+});

@@ -1,0 +1,74 @@
+import { readdirSync, readFileSync } from "node:fs";
+import { join } from "node:path";
+import { decode } from "../../../../plugins/protocols/openai-responses/request.decode.ts";
+import { encode } from "../../../../plugins/protocols/openai-responses/request.encode.ts";
+import { RESPONSE } from "../../../../plugins/protocols/openai-responses/request.operations.ts";
+import type { Conversation, Said } from "../../../../src/conversation.ts";
+import type { JsonObject } from "../../../../src/protocol-parts.ts";
+import { Losses } from "../../../../src/translation/losses.ts";
+import { ToolNames } from "../../../../src/translation/names.ts";
+import type { Asked, Facts, Terms } from "../../../../src/translation.ts";
+import { HeaderList } from "../../../../src/wire/headers.ts";
+import { shared } from "../../../support/shared.ts";
+
+/** A question of one word, for requests in which something else matters. */
+export const INPUT = { model: "any", input: "Hi" };
+
+/** A request as it came, given as JSON or as its text; strings that start with `gw1.` are envelopes of `opened`. */
+export function read(body: JsonObject | string, more: Partial<Asked> = {}): Conversation {
+  const text = typeof body === "string" ? body : JSON.stringify(body);
+  return decode({
+    operation: RESPONSE,
+    task: "generate",
+    streaming: /"stream":\s*true/.test(text),
+    text,
+    headers: new HeaderList(),
+    query: new URLSearchParams(),
+    open: (data, kind) => ({ protocol: "openai-responses", kind, data }),
+    sealed: (data) => data.startsWith("gw1."),
+    recall: () => undefined,
+    ...more,
+  });
+}
+
+/** What a request said, as `feature path`. */
+export const says = ({ said }: { said: readonly Said[] }): string[] =>
+  said.map(({ feature, path }) => `${feature} ${path}`);
+
+/** A request as it is written, and what it lost. */
+export function written(conversation: Conversation, facts: Facts = {}) {
+  const losses = new Losses("openai-responses", false);
+  const terms: Terms = {
+    client: conversation.protocol,
+    model: "any",
+    facts,
+    names: new ToolNames(),
+    drop: (path, why) => losses.drop(path, why),
+    change: (path, why) => losses.change(path, why),
+    refuse: (path, why) => losses.refuse(path, why),
+  };
+  const { body, operation } = encode(conversation, terms);
+  return { body: JSON.parse(body) as JsonObject, text: body, operation, losses };
+}
+
+/** A conversation of another protocol's client, as plain as can be. */
+export const plain = (more: Partial<Conversation> = {}): Conversation => ({
+  protocol: "other",
+  task: "generate",
+  stream: false,
+  turns: [],
+  tools: [],
+  said: [],
+  ...more,
+});
+
+/** The bodies of all recorded requests, by the recording's name; none where the recordings are absent. */
+export function recordedRequests(): [name: string, body: JsonObject][] {
+  const folder = shared("recordings/openai-responses");
+  if (!folder) return [];
+  return readdirSync(folder).flatMap((name): [string, JsonObject][] => {
+    const { request } = JSON.parse(readFileSync(join(folder, name), "utf8")) as { request: { body?: unknown } | null };
+    const body = request?.body;
+    return typeof body === "object" && body !== null ? [[name, body as JsonObject]] : [];
+  });
+}

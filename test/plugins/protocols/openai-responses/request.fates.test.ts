@@ -1,0 +1,16 @@
+import t from "tap";
+import { fates, fields } from "../../../../plugins/protocols/openai-responses/request.fates.ts";
+import { FEATURES, fateOf } from "../../../../src/features.ts";
+
+t.test("what would change the answer is refused, not dropped", async (t) => {
+  for (const feature of ["stop", "video", "audio_out", "logit_bias", "stored_state", "background", "store"] as const)
+    t.equal(fateOf(fates, feature).fate, "refused", feature);
+});
+
+t.test(
+  "each field says a feature that there is, and no field stands in the table twice with the same one",
+  async (t) => {
+    for (const [field, feature] of fields) t.ok(feature in FEATURES, field);
+    t.equal(new Set(fields.map((row) => row.join())).size, fields.length);
+  },
+);

@@ -1,0 +1,238 @@
+import t from "tap";
+import { decode, decoder } from "../../../../plugins/protocols/openai-responses/response.decode.ts";
+import type { Event } from "../../../../src/events.ts";
+import type { JsonObject } from "../../../../src/protocol-parts.ts";
+import { SseSplitter } from "../../../../src/wire/sse.ts";
+import { dice } from "../../../support/random-answers.ts";
+import { decoded, frame, SOURCE } from "./answers.ts";
+import { added, between, call, completed, created, done, message, response, said } from "./frames.ts";
+
+t.test("a message is a block for each part, open while it grows", async (t) => {
+  const at = { output_index: 0, item_id: "msg_1", content_index: 0 };
+  const logprobs = [{ token: "Hel", logprob: -0.1, bytes: [72], top_logprobs: [] }];
+  const annotation = { type: "url_citation", url: "https://a.example", title: "A", start_index: 0, end_index: 5 };
+  const part = said("Hello", { annotations: [annotation] });
+  const events = decoded([
+    created,
+    { type: "response.in_progress", response },
+    added(0, message()),
+    { type: "response.content_part.added", ...at, part: said("") },
+    { type: "response.output_text.delta", ...at, delta: "Hel", logprobs },
+    { type: "response.output_text.delta", ...at, delta: "lo", logprobs: [] },
+    { type: "response.output_text.annotation.added", ...at, annotation_index: 0, annotation },
+    { type: "response.output_text.done", ...at, text: "Hello", logprobs: [] },
+    { type: "response.content_part.done", ...at, part },
+    done(0, message(part)),
+    completed([message(part)], { usage: { input_tokens: 3, output_tokens: 2 } }),
+  ]);
+  t.same(
+    events.filter(({ type }) => type !== "ping"),
+    [
+      { type: "start", id: "resp_1", model: "gpt", created: 7 },
+      { type: "open", block: 0, choice: 0, kind: "text" },
+      { type: "text", block: 0, text: "Hel", logprobs },
+      { type: "text", block: 0, text: "lo" },
+      { type: "citation", block: 0, citation: { url: "https://a.example", title: "A", start: 0, end: 5 } },
+      { type: "close", block: 0 },
+      { type: "finish", choice: 0, reason: "stop", raw: "completed" },
+      { type: "usage", usage: { in: { total: 3 }, out: { total: 2 }, raw: { input_tokens: 3, output_tokens: 2 } } },
+      { type: "end" },
+    ],
+  );
+});
+
+t.test("a call grows by its arguments, which are never touched", async (t) => {
+  const events = decoded([
+    created,
+    added(0, { ...call("call_1", ""), namespace: "functions" }),
+    { type: "response.function_call_arguments.delta", output_index: 0, delta: '{"a": 1.0, "b": ' },
+    { type: "response.function_call_arguments.delta", output_index: 0, delta: "12345678901234567890}" },
+    { type: "response.function_call_arguments.done", output_index: 0, arguments: "{}" },
+    done(0, call("call_1", "{}")),
+    completed([call("call_1", "{}")]),
+  ]);
+  t.same(between(events), [
+    {
+      ...{ type: "open", block: 0, choice: 0, kind: "tool_call" },
+      ...{ id: "call_1", name: "find", namespace: "functions" },
+    },
+    { type: "arguments", block: 0, text: '{"a": 1.0, "b": ' },
+    { type: "arguments", block: 0, text: "12345678901234567890}" },
+    { type: "close", block: 0 },
+  ]);
+  t.match(events.at(-2), { type: "finish", reason: "tool_calls" });
+});
+
+t.test("a custom tool's input is free text", async (t) => {
+  const item = { type: "custom_tool_call", id: "ctc_1", call_id: "call_1", name: "exec", input: "" };
+  const events = decoded([
+    created,
+    added(0, item),
+    { type: "response.custom_tool_call_input.delta", output_index: 0, delta: "ls" },
+    done(0, { ...item, input: "ls" }),
+    completed(),
+  ]);
+  t.match(between(events), [{ kind: "tool_call", custom: true, name: "exec" }, { text: "ls" }, { type: "close" }]);
+});
+
+t.test("signs of life and the mark behind the end say nothing", async (t) => {
+  const events = decoded([
+    { type: "response.queued", response: { ...response, status: "queued" } },
+    { type: "keepalive", sequence_number: 3 },
+    { type: "response.web_search_call.searching", output_index: 0 },
+    completed(),
+    "[DONE]",
+  ]);
+  t.same(
+    events.map(({ type }) => type),
+    ["start", "ping", "ping", "finish", "end"],
+  );
+});
+
+t.test("an event or part that nobody knows is told to be lost, and the stream goes on", async (t) => {
+  const events = decoded([
+    created,
+    { type: "response.hologram.delta", delta: "?" },
+    done(0, message({ type: "hologram" }, said("Hello"))),
+    completed(),
+  ]);
+  t.same(between(events).slice(0, 3), [
+    { type: "unsaid", path: "response.hologram.delta" },
+    { type: "unsaid", path: "output.0.content.0" },
+    { type: "open", block: 0, choice: 0, kind: "text" },
+  ]);
+  t.equal(events.at(-1)?.type, "end");
+});
+
+t.test("how it ended is told by status, details and items together", async (t) => {
+  const refusal = message({ type: "refusal", refusal: "No." });
+  const cases: [JsonObject, string, string][] = [
+    [completed(), "stop", "completed"],
+    [completed([refusal]), "refusal", "completed"],
+    [completed([call("a", "{}")]), "tool_calls", "completed"],
+    ...(["max_output_tokens:length", "content_filter:content_filter", "steered:other"] as const).map(
+      (told): [JsonObject, string, string] => {
+        const [reason, expected] = told.split(":") as [string, string];
+        const whole = { ...response, status: "incomplete", incomplete_details: { reason } };
+        return [{ type: "response.incomplete", response: whole }, expected, reason];
+      },
+    ),
+  ];
+  for (const [last, reason, raw] of cases)
+    t.match(decoded([created, last]).at(-2), { type: "finish", reason, raw }, `${reason} ${raw}`);
+});
+
+t.test("a failure is one error, the last event, with what the vendor says", async (t) => {
+  const error = { code: "rate_limit_exceeded", message: "Slow down." };
+  const failed = { ...response, status: "failed", error, usage: { input_tokens: 3 } };
+  const ways: (JsonObject | string)[][] = [
+    [created, { type: "response.failed", response: failed }, completed()],
+    [created, { type: "error", ...error, param: null }, completed()],
+    [created, { type: "error", error }],
+    [JSON.stringify({ error })],
+  ];
+  for (const way of ways) {
+    const events = decoded(way);
+    t.match(events.at(-1), { type: "error", fault: { status: 429, kind: "rate_limit", ...error } });
+    t.equal(events.filter(({ type }) => type === "error").length, 1);
+  }
+  t.match(decode(JSON.stringify(failed), SOURCE).at(-1), { type: "error", fault: { status: 429 } });
+});
+
+t.test("an answer that is still made is not taken for one", async (t) => {
+  for (const status of ["queued", "in_progress", "cancelled"])
+    t.match(decode(JSON.stringify({ ...response, status }), SOURCE).at(-1), {
+      type: "error",
+      fault: { status: 502, message: `The provider's answer has the status "${status}".` },
+    });
+  t.match(decoded([created, { ...completed(), response }]).at(-2), { type: "finish", reason: "stop" });
+});
+
+t.test("a stream that breaks off is an error, not an end", async (t) => {
+  for (const way of [[], [created], [created, added(0, call("a", ""))], [created, "[DONE]"]])
+    t.match(decoded(way).at(-1), { type: "error", fault: { code: "upstream_truncated", status: 502 } });
+});
+
+t.test("a body that is no response is refused", async (t) => {
+  for (const body of ["", "<html>", "[]", "{}", '{"object":"response.input_tokens","input_tokens":3}'])
+    t.throws(() => decode(body, SOURCE), { code: "upstream_invalid" }, body);
+});
+
+t.test("a comment is a sign of life", async (t) => {
+  const out: Event[] = [];
+  const [comment] = new SseSplitter().push(Buffer.from(": PROCESSING\n\n"));
+  if (comment) decoder(SOURCE).frame(comment, out);
+  t.same(out, [{ type: "ping" }]);
+});
+
+/** What the rules of the vocabulary say of a decoder's events. */
+function lawful(events: readonly Event[]): boolean {
+  const open = new Set<number>();
+  let blocks = 0;
+  for (const [i, event] of events.entries()) {
+    if (event.type === "open") {
+      if (event.block !== blocks++) return false;
+      open.add(event.block);
+    } else if (event.type === "close") {
+      if (!open.delete(event.block)) return false;
+    } else if ("block" in event && !open.has(event.block)) return false;
+    if (event.type === "error" || event.type === "end") {
+      if (i !== events.length - 1 || (event.type === "end" && open.size > 0)) return false;
+    }
+  }
+  const last = events.at(-1)?.type;
+  return last === "error" || last === "end";
+}
+
+t.test("whatever comes, the events obey their order and end once", async (t) => {
+  const types = [
+    ...["created", "queued", "completed", "failed", "incomplete", "output_item.added", "output_item.done"],
+    ...["content_part.added", "content_part.done", "output_text.delta", "refusal.delta", "output_text.done"],
+    ...["function_call_arguments.delta", "function_call_arguments.done", "reasoning_summary_text.delta"],
+    ...["reasoning_summary_part.added", "reasoning_text.delta", "output_text.annotation.added", "nonsense"],
+  ].map((type) => `response.${type}`);
+  const values = [undefined, null, 0, 1, -1, 1e300, "x", [], [null], {}, { type: "reasoning", summary: [3] }];
+  const items = [
+    ...values,
+    message(said("Hi")),
+    call("a", "{}"),
+    { type: "computer_call" },
+    { type: "constructor" },
+    completed().response,
+  ];
+  for (let seed = 0; seed < 2000; seed++) {
+    const cast = dice(seed);
+    const any = (list: readonly unknown[]) => list[cast(list.length)];
+    const events = decoded(
+      Array.from({ length: cast(12) }, () => ({
+        ...{ type: any(types), output_index: any([0, 0, 1, any(values)]), content_index: any(values) },
+        ...{ summary_index: any(values), item: any(items), part: any(items), response: any(items) },
+        ...{ delta: any(values), text: any(values), annotation: any(values), arguments: any(values) },
+      })),
+    );
+    if (!lawful(events)) t.fail(`seed ${seed}: ${JSON.stringify(events)}`);
+  }
+  t.pass("all were");
+});
+
+t.test("bytes of any kind end in one error", async (t) => {
+  for (let seed = 0; seed < 300; seed++) {
+    const cast = dice(seed);
+    const bytes = Buffer.from(Array.from({ length: 1 + cast(200) }, () => cast(256)));
+    const out: Event[] = [];
+    const reader = decoder(SOURCE);
+    for (const each of new SseSplitter().push(Buffer.concat([Buffer.from("data: "), bytes, Buffer.from("\n\n")])))
+      reader.frame(each, out);
+    reader.end(out);
+    t.equal(out.filter(({ type }) => type === "error").length, 1);
+    t.ok(lawful(out));
+  }
+});
+
+t.test("a frame nested too deep to be read is an error as well", async (t) => {
+  const deep = `${"[".repeat(600)}${"]".repeat(600)}`;
+  const text = `{"type":"response.output_item.done","output_index":0,"item":{"type":"odd_call","deep":${deep}}}`;
+  const out: Event[] = [];
+  decoder(SOURCE).frame(frame(text), out);
+  t.match(out.at(-1), { type: "error", fault: { code: "upstream_invalid" } });
+});

@@ -1,0 +1,230 @@
+import { createHash } from "node:crypto";
+import t, { type Test } from "tap";
+import { streamError } from "../../../../plugins/protocols/openai-responses/errors.ts";
+import { decode } from "../../../../plugins/protocols/openai-responses/response.decode.ts";
+import { encode, encoder } from "../../../../plugins/protocols/openai-responses/response.encode.ts";
+import { GatewayError } from "../../../../src/errors.ts";
+import type { Event, FinishReason } from "../../../../src/events.ts";
+import { type JsonObject, post } from "../../../../src/protocol-parts.ts";
+import type { Written } from "../../../../src/translation.ts";
+import { Frame } from "../../../../src/wire/frame.ts";
+import { digest } from "../../../support/digest.ts";
+import { dice, randomAnswer } from "../../../support/random-answers.ts";
+import { eventsIn, recorded } from "../../../support/recorded.ts";
+import {
+  accumulated,
+  answer,
+  args,
+  bodyOf,
+  decoded,
+  outputOf,
+  SOURCE,
+  text,
+  valuesOf,
+  wishing,
+  written,
+} from "./answers.ts";
+
+/** What must hold of every stream that is written: numbering, names, and that its fold is the whole answer. */
+async function sound(t: Test, events: readonly Event[], name: string): Promise<JsonObject> {
+  const frames = written(events);
+  const values = valuesOf(frames);
+  const numbers = values.map((value) => value["sequence_number"]);
+  const done = values.filter(({ type }) => type === "response.output_item.done");
+  const whole = JSON.parse(encode(events, wishing().wish)) as JsonObject;
+  const wrong = numbers.some((number, i) => number !== i) || frames.some(({ name }, i) => name !== values[i]?.["type"]);
+  if (wrong) t.fail(`${name}: numbers and names`);
+  t.same(await accumulated(bodyOf(frames)), whole, `${name}: the fold is the whole answer`);
+  t.same(
+    done.map(({ item }) => item),
+    whole["output"],
+    `${name}: what was done is what the answer holds`,
+  );
+  return whole;
+}
+
+t.test("the vendor's SDK takes whatever answer is written, and folds it to the whole one", async (t) => {
+  for (let seed = 0; seed < 150; seed++) await sound(t, randomAnswer(seed), `seed ${seed}`);
+});
+
+/** Every kind of block, opening whenever it likes while others are open. */
+function tangled(seed: number): Event[] {
+  const cast = dice(seed);
+  const opaque = { protocol: "gemini", account: "them", kind: "thoughtSignature", data: `state${seed}` };
+  const open = new Map<number, Event["type"][]>();
+  const events: Event[] = [{ type: "start", id: `up ${seed}/é`, model: "theirs" }];
+  let blocks = 0;
+  for (let step = cast(60); step > 0 || open.size > 0; step--) {
+    if (step > 0 && (open.size === 0 || cast(4) === 0)) {
+      const block = blocks++;
+      const state = cast(3) === 0 ? { opaque } : {};
+      const kinds = [
+        { kind: "text", ...state },
+        { kind: "refusal" },
+        { kind: "reasoning", summary: cast(2) === 0 },
+        { kind: "tool_call", id: `call_${cast(3)}`, name: "find", ...state },
+        { kind: "tool_call", name: "exec", namespace: "functions", custom: true },
+        { kind: "media", media: "image", mime: "image/png" },
+        { kind: "server", name: "search", result: false },
+      ] as const;
+      const opening = kinds[cast(kinds.length)] as (typeof kinds)[number];
+      const grows = { text: "text", refusal: "text", reasoning: "text", tool_call: "arguments" } as const;
+      const kind = opening.kind === "media" || opening.kind === "server" ? "media" : grows[opening.kind];
+      open.set(
+        block,
+        opening.kind === "text" ? [kind, "citation"] : opening.kind === "reasoning" ? [kind, "opaque"] : [kind],
+      );
+      events.push({ type: "open", block, choice: 0, ...opening });
+      continue;
+    }
+    const block = [...open.keys()][cast(open.size)] as number;
+    const grows = open.get(block) as Event["type"][];
+    const type = step > 0 ? grows[cast(grows.length)] : "close";
+    if (type === "text") events.push({ type, block, text: "aé😀".slice(cast(3)), part: cast(2) });
+    else if (type === "arguments") events.push({ type, block, text: '{"a":"\\u0' });
+    else if (type === "citation") events.push({ type, block, citation: { url: "https://a.example", title: "A" } });
+    else if (type === "opaque") events.push({ type, block, opaque });
+    else if (type === "media") events.push({ type, block, base64: "aGk=" });
+    if (type === "close" || cast(5) === 0) {
+      events.push({ type: "close", block });
+      open.delete(block);
+    }
+  }
+  return [...events, { type: "finish", choice: 0, reason: "length" }, { type: "end" }];
+}
+
+t.test("blocks of any kind may be open at a time: the SDK still gets one item after the other", async (t) => {
+  for (let seed = 0; seed < 150; seed++) {
+    const events = tangled(seed);
+    await sound(t, events, `seed ${seed}`);
+    let open = 0;
+    for (const { type } of valuesOf(written(events))) {
+      if (type === "response.output_item.added") open++;
+      if (type === "response.output_item.done") open--;
+      if (open > 1) t.fail(`seed ${seed}: two items at a time`);
+    }
+  }
+});
+
+const answers = recorded("openai-responses").filter(
+  ({ id, status }) => status === 200 && !/deepseek-reasoning/.test(id),
+);
+const skip = answers.length === 0 && "the recordings are absent";
+
+t.test("every recorded answer, told anew, says the same to the vendor's SDK", { skip }, async (t) => {
+  for (const { id, body } of answers) {
+    const stream = /^\s*(?:event|data|:)/.test(body);
+    const told = stream ? undefined : (JSON.parse(body) as JsonObject);
+    if (told && (!told["output"] || told["status"] === "queued")) continue;
+    const events = stream ? decoded(eventsIn(body).flatMap(({ text }) => text ?? [])) : decode(body, SOURCE);
+    const whole = await sound(t, events, id);
+    // An answer of user's messages is a compaction.
+    if (/compact|two-responses/.test(id)) continue;
+    const theirs = stream ? await accumulated(body).catch(() => undefined) : (JSON.parse(body) as JsonObject);
+    if (theirs)
+      t.same({ ...digest("openai-responses", whole), usage: 0 }, { ...digest("openai-responses", theirs), usage: 0 });
+  }
+});
+
+t.test("without an id of the upstream's the exchange's is taken", async (t) => {
+  const [created] = valuesOf(written([{ type: "start", id: "", model: "theirs" }]));
+  t.match(created, { response: { id: "resp_exchange-1", created_at: 1790000000 } });
+  const [own] = valuesOf(written([{ type: "start", id: "resp_abc", model: "theirs" }]));
+  t.match(own, { response: { id: "resp_abc" } });
+});
+
+t.test("calls keep their arguments as they came, names, namespaces, and ids that tell them apart", async (t) => {
+  const named = { kind: "tool_call", name: "find" } as const;
+  const frames = written(
+    answer(
+      [
+        [{ ...named, id: "call_1" }, args('{"a": 1.0, "b"'), args(": 12345678901234567890}")],
+        [{ ...named, id: "call_1" }],
+        [{ ...named, namespace: "functions", custom: true, id: "call_2" }, args("ls -l")],
+        [named, args("not JSON")],
+      ],
+      "tool_calls",
+    ),
+  );
+  const id = "up-1";
+  const plain = { type: "function_call", status: "completed", name: "find" };
+  t.same(outputOf(frames), [
+    { id: `fc_${id}_0`, ...plain, call_id: "call_1", arguments: '{"a": 1.0, "b": 12345678901234567890}' },
+    { id: `fc_${id}_1`, ...plain, call_id: "call_1_2", arguments: "{}" },
+    {
+      ...{ id: `ctc_${id}_2`, type: "custom_tool_call", status: "completed", call_id: "call_2", name: "find" },
+      ...{ namespace: "functions", input: "ls -l" },
+    },
+    { id: `fc_${id}_3`, ...plain, call_id: "call_up-1_0", arguments: "not JSON" },
+  ]);
+});
+
+t.test("state that sits on a call or a text comes directly before it", async (t) => {
+  const opaque = { protocol: "gemini", kind: "thoughtSignature", data: "sig" };
+  const frames = written(
+    answer([
+      [{ kind: "text" }, text("Hi")],
+      [{ kind: "tool_call", id: "call_1", name: "find", opaque }],
+      [{ kind: "text", opaque }, text(""), text("Bye")],
+      [{ kind: "text", opaque }, text("")],
+    ]),
+  );
+  t.same(
+    outputOf(frames).map(({ type, encrypted_content: state }) => state ?? type),
+    ["message", "gw1.thoughtSignature.sig.call_1", "function_call"].concat(
+      ...["gw1.thoughtSignature.sig.text", "message", "gw1.thoughtSignature.sig.text"],
+    ),
+  );
+});
+
+t.test("how it ended is told in the vendor's own way", async (t) => {
+  const endings: Record<FinishReason, string> = {
+    ...{ stop: "completed", tool_calls: "completed", stop_sequence: "completed", pause: "completed" },
+    ...{ malformed_call: "completed", other: "completed" },
+    ...{ length: "max_output_tokens", context_window: "max_output_tokens" },
+    ...{ content_filter: "content_filter", refusal: "content_filter" },
+  };
+  for (const [reason, ending] of Object.entries(endings)) {
+    const wish = wishing();
+    const last = valuesOf(written(answer([[{ kind: "text" }, text("Hi")]], reason as FinishReason), wish)).at(-1);
+    const response = last?.["response"] as JsonObject;
+    const incomplete = ending !== "completed";
+    t.equal(last?.["type"], `response.${incomplete ? "incomplete" : "completed"}`, reason);
+    t.same(response["incomplete_details"], incomplete ? { reason: ending } : null, reason);
+    t.match(response["output"], [{ status: response["status"] }], "what was cut is not complete");
+    t.equal(wish.lost.length, ["pause", "malformed_call", "other"].includes(reason) ? 1 : 0, reason);
+  }
+});
+
+t.test("a call that was cut is not complete", async (t) => {
+  const cut = answer([[{ kind: "tool_call", id: "call_1", name: "find" }, args('{"a')]], "length");
+  t.match(outputOf(written(cut)), [{ status: "incomplete", arguments: '{"a' }]);
+});
+
+t.test("an answer too long to be said again is refused", async (t) => {
+  const writer = encoder(wishing().wish);
+  const out: Written[] = [];
+  writer.event({ type: "start", id: "a", model: "theirs" }, out);
+  writer.event({ type: "open", block: 0, choice: 0, kind: "text" }, out);
+  const piece = createHash("sha512").update("a").digest("hex").repeat(8192);
+  const say = () => writer.event({ type: "text", block: 0, text: piece }, out);
+  for (let n = 0; n < 8; n++) say();
+  t.throws(say, { code: "upstream_invalid", message: /8 MiB/ });
+});
+
+t.test("a failure in mid-stream carries on from what was written", async (t) => {
+  const frames = written(answer([[{ kind: "text" }, text("Hi")]])).slice(0, 5);
+  const body = bodyOf(frames);
+  const last = new Frame("event", Buffer.from(bodyOf(frames.slice(-1))));
+  const state = {
+    operation: post("response", "/responses"),
+    frames: 5,
+    first: Buffer.from(body).subarray(0, 300),
+    last,
+  };
+  const failure = streamError(new GatewayError("upstream_truncated"), "exchange-1", state).toString();
+  const [failed, error] = eventsIn(failure).map((frame) => frame.json() as JsonObject);
+  t.match(failed, { type: "response.failed", sequence_number: 5, response: { id: "resp_up-1", status: "failed" } });
+  t.match(error, { type: "error", sequence_number: 6 });
+  await t.rejects(accumulated(body + failure), { message: /broke off/ }, "the SDK throws what the error says");
+});

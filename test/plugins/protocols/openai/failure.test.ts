@@ -1,0 +1,61 @@
+import t from "tap";
+import { failure, faultIn } from "../../../../plugins/protocols/openai/failure.ts";
+import { HeaderList } from "../../../../src/wire/headers.ts";
+import { exchanges } from "../openai-chat/fixture.ts";
+
+const read = (status: number, text: string) => failure(status, new HeaderList(), text);
+
+t.test("the vendor's words are kept with the kind that the status stands for", async (t) => {
+  const body = JSON.stringify({
+    error: { message: "No such model.", type: "invalid_request_error", param: "model", code: "model_not_found" },
+  });
+  t.same(read(404, body), {
+    status: 404,
+    kind: "not_found",
+    code: "model_not_found",
+    message: "No such model.",
+    param: "model",
+  });
+});
+
+t.test("an empty purse is no rate", async (t) => {
+  const body = JSON.stringify({ error: { message: "m", type: "insufficient_quota", code: "insufficient_quota" } });
+  t.match(read(429, body), { status: 429, kind: "billing", code: "insufficient_quota" });
+  t.match(read(429, "{}"), { kind: "rate_limit" });
+});
+
+t.test("other vendors' forms are read", async (t) => {
+  for (const body of [
+    '{"error":"m"}',
+    '{"message":"m"}',
+    '{"detail":"m"}',
+    '[{"error":{"message":"m"}}]',
+    '{"error":{"message":"m","code":400}}',
+  ])
+    t.match(read(400, body), { kind: "invalid", message: "m" }, body);
+});
+
+t.test("anything may come instead of JSON", async (t) => {
+  for (const body of ["", "<html>", "null", "[]", "3", '"x"'])
+    t.match(read(503, body), { status: 503, kind: "overloaded" }, body);
+});
+
+t.test("every recorded refusal has its message", async (t) => {
+  for (const { id, status, body } of exchanges("openai-chat").filter(({ status }) => status >= 400)) {
+    const { message } = read(status, body);
+    t.ok(body.includes(JSON.stringify(message).slice(1, 40)), id);
+  }
+});
+
+t.test("an error in a stream has the status that it or its words tell", async (t) => {
+  t.match(faultIn({ message: "m", status_code: 400 }), { status: 400, kind: "invalid", message: "m" });
+  t.match(faultIn({ message: "m", code: 429 }), { status: 429, kind: "rate_limit" });
+  t.match(faultIn({ message: "m", type: "overloaded_error" }), {
+    status: 503,
+    kind: "overloaded",
+    code: "overloaded_error",
+  });
+  t.match(faultIn({ message: "m", code: 7 }), { status: 502, kind: "upstream" });
+  t.match(faultIn("m"), { status: 502, message: "m" });
+  t.match(faultIn(undefined), { status: 502 });
+});

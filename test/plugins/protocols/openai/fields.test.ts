@@ -1,0 +1,38 @@
+import t from "tap";
+import { Fields, fieldsOf } from "../../../../plugins/protocols/openai/fields.ts";
+import type { Said } from "../../../../src/conversation.ts";
+import { RawJson } from "../../../../src/wire/exact.ts";
+
+t.test("members are taken by name, and what nobody took is said and kept", async (t) => {
+  const said: Said[] = [];
+  const body = new Fields({ a: "x", b: 1, c: true, d: null, e: { f: 1 }, g: [] }, "", said);
+  t.equal(body.text("a"), "x");
+  t.equal(body.number("b"), 1);
+  t.equal(body.flag("c"), true);
+  t.equal(body.text("d"), undefined);
+  t.equal(body.object("e")?.path("f"), "e.f");
+  t.same(body.rest(), { d: null, g: [] });
+  t.same(said, [{ feature: "other", path: "g" }]);
+});
+
+t.test("a member that is left is kept, and said as what it is", async (t) => {
+  const said: Said[] = [];
+  const body = new Fields({ a: 1, b: 2, c: null }, "x.0", said);
+  body.leave("a", "prediction");
+  body.leave("b");
+  body.leave("c", "prediction");
+  t.same(body.rest(), { a: 1, b: 2, c: null });
+  t.same(said, [{ feature: "prediction", path: "x.0.a" }]);
+});
+
+t.test("a member of another kind is refused by its path", async (t) => {
+  const body = new Fields({ a: 1, b: "x", raw: new RawJson("{}") }, "x.0", []);
+  const refused = (param: string) => ({ code: "invalid_field", param });
+  t.throws(() => body.text("a"), refused("x.0.a"));
+  t.throws(() => body.flag("a"), refused("x.0.a"));
+  t.throws(() => body.number("b"), refused("x.0.b"));
+  t.throws(() => body.list("b"), refused("x.0.b"));
+  t.throws(() => body.object("b"), refused("x.0.b"));
+  t.throws(() => body.object("raw"), refused("x.0.raw"));
+  t.throws(() => fieldsOf([], "x.1", []), refused("x.1"));
+});

@@ -1,0 +1,16 @@
+import t from "tap";
+import { writeUsage } from "../../../../plugins/protocols/openai/usage.ts";
+import { readUsage } from "../../../../plugins/protocols/openai-chat/usage.ts";
+
+t.test("what is written is read as the same", async (t) => {
+  const usage = {
+    in: { total: 160, cached: 100, write: { unsplit: 50 }, audio: 1, image: 2, video: 3 },
+    out: { total: 70, reasoning: 30, audio: 4, image: 5, acceptedPrediction: 6, rejectedPrediction: 7 },
+  };
+  const raw = writeUsage({ ...usage, raw: {} });
+  t.same(readUsage({ usage: raw }), { ...usage, raw });
+});
+
+t.test("what is not known is left out; the SDKs need the totals", async (t) => {
+  t.same(writeUsage({ in: {}, out: {}, raw: {} }), { prompt_tokens: 0, completion_tokens: 0, total_tokens: 0 });
+});
