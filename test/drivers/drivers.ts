@@ -24,6 +24,21 @@ export const DRIVERS: readonly Driver[] = [
   { name: "raw", file: "raw", options: [] },
 ];
 
+/** A protocol that providers speak behind the gateway, and how models served in it begin. */
+export interface Behind {
+  prefix: string;
+  protocol: string;
+  /** Version segment of the stub's address. */
+  segment: string;
+}
+
+export const BEHIND: readonly Behind[] = [
+  { prefix: "chat", protocol: "openai-chat", segment: "/v1" },
+  { prefix: "resp", protocol: "openai-responses", segment: "/v1" },
+  { prefix: "ant", protocol: "anthropic-messages", segment: "/v1" },
+  { prefix: "gem", protocol: "gemini", segment: "/v1beta" },
+];
+
 /** Every scenario of the stub that a driver asks for has a model of its own, named after it. */
 export function modelsFor(scenarios: readonly string[]): string[] {
   const statuses = [400, 401, 403, 404, 413, 429, 500, 503, 529];
@@ -32,23 +47,30 @@ export function modelsFor(scenarios: readonly string[]): string[] {
     .map((name) => `stub-${name}`);
 }
 
-/** The gateway.yaml of the run: one provider for each vendor's protocols, all of them the stub. */
+/**
+ * The gateway.yaml of the run, with the stub as every provider: a model of the scenario's name that is served in whatever
+ * protocol its client speaks, and one for each protocol that is served in this one only.
+ */
 export function configuration(stub: string, models: readonly string[], key: string): string {
-  const lines = models.map(
-    (name) => `  ${name}: { targets: [stub-openai:${name}, stub-anthropic:${name}, stub-gemini:${name}] }`,
+  const native = models.map((name) => `  ${name}: { targets: [any:${name}] }`);
+  const behind = BEHIND.flatMap(({ prefix }) =>
+    models.map((name) => `  ${prefix}-${name}: { targets: [${prefix}:${name}] }`),
+  );
+  const providers = BEHIND.map(
+    ({ prefix, protocol, segment }) =>
+      `  ${prefix}: { url: "${stub}${segment}", credential: stub, speaks: [${protocol}] }`,
   );
   return `listen: 127.0.0.1:0
 admin: 127.0.0.1:0
 store: { ledger: "sqlite:./gateway.db" }
 keys: { driver: { key: ${key} } }
 providers:
-  stub-openai:
-    url: ${stub}/v1
+  any:
+    url: ${stub}
     credential: stub
-    speaks: [openai-chat, openai-responses, openai-completions, openai-images, openai-embeddings]
-  stub-anthropic: { url: ${stub}/v1, credential: stub, speaks: [anthropic-messages] }
-  stub-gemini: { url: ${stub}/v1beta, credential: stub, speaks: [gemini] }
+    speaks: [openai-chat, openai-responses, openai-completions, openai-images, openai-embeddings, anthropic-messages, gemini]
+${providers.join("\n")}
 models:
-${lines.join("\n")}
+${[...native, ...behind].join("\n")}
 `;
 }

@@ -5,7 +5,8 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { parseArgs } from "node:util";
 import { shared } from "../support/shared.ts";
-import { configuration, DRIVERS, type Driver, modelsFor } from "./drivers.ts";
+import { BEHIND, type Behind, configuration, DRIVERS, type Driver, modelsFor } from "./drivers.ts";
+import { allowed } from "./exceptions.ts";
 import { install, outputOf, type Started, startGateway, startStub } from "./processes.ts";
 import { type Result, readResult, resultLine, summary } from "./results.ts";
 
@@ -13,6 +14,7 @@ const USAGE = `node_modules/.bin/node --import ./src/loader/register.js test/dri
   driver           of ${DRIVERS.map(({ name }) => name).join(", ")}; without one, all
   --cli            installs Claude Code and Codex too (0.6 GB) and runs them
   --only A,B*      only these scenarios
+  --behind A,B     also with providers that speak only this, of ${BEHIND.map(({ prefix }) => prefix).join(", ")}; all: each
   --jobs N         drivers at a time (2)
   --install        install only`;
 
@@ -24,6 +26,7 @@ const { values: options, positionals } = parseArgs({
   options: {
     cli: { type: "boolean", default: false },
     only: { type: "string" },
+    behind: { type: "string" },
     jobs: { type: "string", default: "2" },
     install: { type: "boolean", default: false },
     help: { type: "boolean", default: false },
@@ -38,22 +41,39 @@ function chosen(): Driver[] {
   return DRIVERS.filter((driver) => options.cli || !driver.cli);
 }
 
-async function drive(driver: Driver, folder: string, gateway: Started, stub: Started, key: string): Promise<Result> {
-  const began = performance.now();
-  const only = options.only === undefined ? [] : ["--only", options.only];
-  // --native asks for everything that plain runs ask for, and for what only the same protocol on both sides keeps.
-  const args = [
-    `drive-${driver.file}.mjs`,
-    gateway.url,
-    key,
-    "--native",
-    "--stub",
-    stub.url,
-    ...driver.options,
-    ...only,
+/** A driver against models that are served in one protocol, or, without one, in the client's own. */
+interface Run {
+  driver: Driver;
+  behind?: Behind;
+}
+
+/** Every driver with its own protocol, and with each of those asked for. */
+function runs(drivers: readonly Driver[]): Run[] {
+  const names = options.behind?.split(",") ?? [];
+  const unknown = names.filter((name) => name !== "all" && !BEHIND.some(({ prefix }) => prefix === name));
+  if (unknown.length > 0) throw new Error(`${unknown.join(", ")}: no such protocol.\n${USAGE}`);
+  const behind = BEHIND.filter(({ prefix }) => names.includes(prefix) || names.includes("all"));
+  return [
+    ...drivers.map((driver) => ({ driver })),
+    ...drivers.flatMap((driver) => behind.map((each) => ({ driver, behind: each }))),
   ];
+}
+
+async function drive(
+  { driver, behind }: Run,
+  folder: string,
+  gateway: Started,
+  stub: Started,
+  key: string,
+): Promise<Result> {
+  const began = performance.now();
+  const name = behind ? `${driver.name} > ${behind.prefix}` : driver.name;
+  // --native asks for everything that plain runs ask for, and for what only the same protocol on both sides keeps.
+  const how = behind ? ["--model", `${behind.prefix}-stub-{s}`] : ["--native"];
+  const only = options.only === undefined ? [] : ["--only", options.only];
+  const args = [`drive-${driver.file}.mjs`, gateway.url, key, ...how, "--stub", stub.url, ...driver.options, ...only];
   const output = await outputOf(args, folder, LIMIT);
-  const result = readResult(driver.name, output, (performance.now() - began) / 1000);
+  const result = allowed(readResult(name, output, (performance.now() - began) / 1000), driver, behind);
   console.log(resultLine(result));
   return result;
 }
@@ -94,7 +114,9 @@ async function main(): Promise<number> {
     const yaml = configuration(stub.url, modelsFor(Object.keys(scenarios)), key);
     const gateway = await startGateway(mkdtempSync(join(tmpdir(), "gateway-drivers-")), yaml);
     try {
-      const results = await some(drivers, Number(options.jobs), (each) => drive(each, folder, gateway, stub, key));
+      const results = await some(runs(drivers), Number(options.jobs), (each) =>
+        drive(each, folder, gateway, stub, key),
+      );
       console.log(summary(results));
       return results.some(({ failures }) => failures.length > 0) ? 1 : 0;
     } finally {

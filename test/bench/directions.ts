@@ -1,0 +1,117 @@
+// What translating a stream costs for each chunk, in every direction. See README.md.
+import type { Event } from "../../src/events.ts";
+import { ToolNames } from "../../src/translation/names.ts";
+import type { Translated } from "../../src/translation/request.ts";
+import { StreamTranslator } from "../../src/translation/translator.ts";
+import { Frame } from "../../src/wire/frame.ts";
+import { SPOKEN, sse, streamed, wishFor } from "../support/translations.ts";
+import { PROTOCOLS, type ProtocolName } from "../support/vendor-sdks.ts";
+
+/** Deltas of text in a stream, and of a tool call's arguments. */
+const TEXTS = 400;
+const ARGUMENTS = 60;
+/** Streams in a round, and rounds: the median counts. */
+const STREAMS = 40;
+const ROUNDS = 7;
+/** A translated chunk may cost so many times one JSON.parse and JSON.stringify of it. */
+const GOAL = 3;
+
+/** An answer as long as an agent's turn: thoughts, text, a call. */
+function answer(): Event[] {
+  const events: Event[] = [{ type: "start", id: "gen-1", model: "any", created: 1790000000 }];
+  events.push({ type: "open", block: 0, choice: 0, kind: "text" });
+  for (let i = 0; i < TEXTS; i++) events.push({ type: "text", block: 0, text: ` word${i} "é"` });
+  events.push({ type: "close", block: 0 });
+  events.push({ type: "open", block: 1, choice: 0, kind: "tool_call", id: "call_1", name: "write_file" });
+  events.push({ type: "arguments", block: 1, text: '{"lines":[' });
+  for (let i = 0; i < ARGUMENTS; i++) events.push({ type: "arguments", block: 1, text: `${i ? "," : ""}"line ${i}"` });
+  events.push({ type: "arguments", block: 1, text: "]}" });
+  events.push({ type: "close", block: 1 });
+  events.push({ type: "finish", choice: 0, reason: "tool_calls" });
+  events.push({ type: "usage", usage: { in: { total: 100 }, out: { total: 500 }, raw: {} } }, { type: "end" });
+  return events;
+}
+
+const framesOf = (protocol: ProtocolName): Buffer[] =>
+  streamed(protocol, answer()).map((each) => Buffer.from(sse([each])));
+
+/** Microseconds of CPU for each chunk of a stream, the median of some rounds. */
+function cost(chunks: readonly Buffer[], stream: () => (chunk: Buffer) => unknown): number {
+  const samples: number[] = [];
+  for (let round = 0; round < ROUNDS + 2; round++) {
+    const from = process.cpuUsage();
+    for (let i = 0; i < STREAMS; i++) {
+      const take = stream();
+      for (const chunk of chunks) take(chunk);
+    }
+    const { user, system } = process.cpuUsage(from);
+    // The first two rounds are for the compiler.
+    if (round > 1) samples.push((user + system) / (STREAMS * chunks.length));
+  }
+  return samples.sort((a, b) => a - b)[samples.length >> 1] as number;
+}
+
+/** Reading and writing a chunk once, without understanding it. */
+function parseAndStringify(chunk: Buffer): Buffer {
+  const value = new Frame("event", chunk).json();
+  return Buffer.from(`data: ${JSON.stringify(value)}\n\n`);
+}
+
+function crossing(from: ProtocolName, to: ProtocolName) {
+  const spoken = SPOKEN[to] as Translated;
+  const { operation } =
+    spoken.locate(spoken.paths[0] as string, "any:streamGenerateContent", new URLSearchParams("alt=sse")) ?? {};
+  if (!operation) throw new Error(`${to} has no operation`);
+  return {
+    side: spoken.translation,
+    from: SPOKEN[from] as Translated,
+    to: spoken,
+    operation,
+    source: { account: "them", model: "any" },
+    names: new ToolNames(),
+    wish: wishFor(to),
+  };
+}
+
+function translating(from: ProtocolName, to: ProtocolName): () => (chunk: Buffer) => unknown {
+  return () => {
+    const { stage } = new StreamTranslator(crossing(from, to));
+    return (chunk) => stage(new Frame("event", chunk));
+  };
+}
+
+/** Milliseconds until the first text has come out, through a translation that has never run. */
+function firstToken(from: ProtocolName, to: ProtocolName, chunks: readonly Buffer[]): number {
+  const began = performance.now();
+  const take = translating(from, to)();
+  for (const chunk of chunks) {
+    const out = take(chunk);
+    if (Array.isArray(out) && out.some(({ bytes }: Frame) => bytes.includes("word0"))) break;
+  }
+  return performance.now() - began;
+}
+
+const rows: string[] = [];
+let missed = 0;
+for (const from of PROTOCOLS) {
+  const chunks = framesOf(from);
+  const cold = PROTOCOLS.map((to) => (to === from ? 0 : firstToken(from, to, chunks)));
+  const base = cost(chunks, () => parseAndStringify);
+  const passing = cost(chunks, () => (chunk) => new Frame("event", chunk));
+  for (const [i, to] of PROTOCOLS.entries()) {
+    if (to === from) continue;
+    const each = cost(chunks, translating(from, to));
+    const warm = firstToken(from, to, chunks);
+    if (each > GOAL * base || warm > 1) missed++;
+    const cells = [passing.toFixed(2), base.toFixed(2), each.toFixed(2), `${(each / base).toFixed(2)} ×`];
+    rows.push(`| ${from} → ${to} | ${cells.join(" | ")} | ${cold[i]?.toFixed(2)} | ${warm.toFixed(2)} |`);
+  }
+}
+console.log(
+  "| direction | passing, µs | parse + stringify, µs | translated, µs | ratio | first token, first stream, ms | later, ms |",
+);
+console.log("| --- | --: | --: | --: | --: | --: | --: |");
+console.log(rows.join("\n"));
+console.log(
+  `\nGoals: at most ${GOAL} × parse + stringify for a chunk, 1 ms for the first token; ${missed} of ${rows.length} missed.`,
+);

@@ -1,0 +1,45 @@
+import type { Verdict } from "./matrix.ts";
+
+/** Recordings that do not reach clients of another protocol unchanged, with the reason. */
+interface Refused {
+  recordings: RegExp;
+  /** Only for clients of this protocol. */
+  client?: string;
+  reason: string;
+}
+
+export const REFUSED: readonly Refused[] = [
+  {
+    recordings: /^openai-responses\/.*test_background_mode_/,
+    reason: "the answer is still queued; the gateway never asks for one in the background",
+  },
+  {
+    recordings: /^openai-responses\/vercel-ai__azure\.azure-deepseek-reasoning/,
+    reason: "a Chat answer that was filed among Responses",
+  },
+  {
+    recordings: /^openai-chat\/.*test_openai\.test_invalid_response__/,
+    reason: "not an answer: the page of a test server",
+  },
+  {
+    recordings: /^openai-chat\/.*(mistral-small-latest_streams_thinking|test_mistral_model_thinking_part_iter)/,
+    reason: "tells its text as lists of parts, which the vendor's SDK turns into [object Object]",
+  },
+  {
+    recordings: /^anthropic\/anthropic-sdk-ts__fixtures\.incomplete_partial_json_response/,
+    reason: "the length limit cut the arguments of its call: they are no JSON, and are told as they are or refused",
+  },
+  {
+    recordings: /^openai-chat\/.*test_openrouter_cache_instructions_gemini_real_api__0/,
+    client: "anthropic-messages",
+    reason: "tells more tokens read from and written to the cache than tokens at all",
+  },
+  {
+    recordings: /^gemini\/.*partial_function_calling/,
+    reason: "tells a call in pieces, which the vendor's SDK does not put together",
+  },
+];
+
+/** Why a verdict may be a bad one; undefined: it may not. */
+export const excuse = ({ recording, client }: Verdict): string | undefined =>
+  REFUSED.find((each) => each.recordings.test(recording) && (each.client ?? client) === client)?.reason;

@@ -1,0 +1,144 @@
+import { asList, asObject, asText, type JsonObject } from "../../src/protocol-parts.ts";
+
+/** What an answer comes to, read from what an official SDK made of it; equal whichever protocol told it. */
+export interface Digest {
+  /** All text of the first choice, refusals included. */
+  text: string;
+  /** Free text of a custom tool is an argument named `input`. */
+  calls: { name: string; args: unknown; id: string }[];
+  /** The order of texts and calls, like `TCCT`. */
+  order: string;
+  finish: "stop" | "length" | "tool" | "filter";
+  /** The object that holds usage, for the protocol's own reader. */
+  usage: unknown;
+}
+
+type Finish = Digest["finish"];
+
+class Gathered {
+  private text = "";
+  private readonly calls: Digest["calls"] = [];
+  private order = "";
+
+  say(text: unknown): void {
+    if (typeof text !== "string" || text === "") return;
+    this.text += text;
+    if (!this.order.endsWith("T")) this.order += "T";
+  }
+
+  call(name: unknown, args: unknown, id: unknown): void {
+    this.calls.push({ name: String(name), args, id: String(id) });
+    this.order += "C";
+  }
+
+  digest(finish: Finish, usage: unknown): Digest {
+    // Vendors disagree whether an answer that calls ends with "stop" (Gemini always, OpenAI where the tool was named).
+    const told = finish === "stop" && this.calls.length > 0 ? "tool" : finish;
+    return { text: this.text, calls: this.calls, order: this.order, finish: told, usage };
+  }
+}
+
+/** Arguments as their value; text that is no JSON stays text. */
+function value(args: unknown): unknown {
+  if (typeof args !== "string") return args ?? {};
+  try {
+    return args === "" ? {} : JSON.parse(args);
+  } catch {
+    return args;
+  }
+}
+
+function chat(answer: JsonObject): Digest {
+  const choice = asObject(asList(answer["choices"])[0]) ?? {};
+  const message = asObject(choice["message"]) ?? {};
+  const gathered = new Gathered();
+  const { content } = message;
+  // Mistral tells thoughts and text as parts.
+  for (const part of Array.isArray(content) ? content.map(asObject) : [{ text: content }]) gathered.say(part?.["text"]);
+  gathered.say(message["refusal"]);
+  for (const each of asList(message["tool_calls"])) {
+    const call = asObject(each) ?? {};
+    const asked = asObject(call["function"]);
+    const custom = asObject(call["custom"]) ?? {};
+    if (asked) gathered.call(asked["name"], value(asked["arguments"]), call["id"]);
+    else gathered.call(custom["name"], { input: custom["input"] }, call["id"]);
+  }
+  const legacy = asObject(message["function_call"]);
+  // One vendor sends an empty one with every answer.
+  if (legacy?.["name"]) gathered.call(legacy["name"], value(legacy["arguments"]), "");
+  const reason = asText(choice["finish_reason"]) ?? "";
+  const finish: Record<string, Finish> = {
+    length: "length",
+    content_filter: "filter",
+    tool_calls: "tool",
+    function_call: "tool",
+  };
+  return gathered.digest(message["refusal"] ? "filter" : (finish[reason] ?? "stop"), answer);
+}
+
+function responses(answer: JsonObject): Digest {
+  const gathered = new Gathered();
+  let refused = false;
+  for (const each of asList(answer["output"])) {
+    const item = asObject(each) ?? {};
+    if (item["type"] === "message")
+      for (const part of asList(item["content"]).map(asObject)) {
+        if (part?.["type"] === "refusal") refused = true;
+        gathered.say(part?.["type"] === "refusal" ? part["refusal"] : part?.["text"]);
+      }
+    if (item["type"] === "function_call") gathered.call(item["name"], value(item["arguments"]), item["call_id"]);
+    if (item["type"] === "custom_tool_call") gathered.call(item["name"], { input: item["input"] }, item["call_id"]);
+  }
+  const reason = asText(asObject(answer["incomplete_details"])?.["reason"]);
+  const cut = reason === "content_filter" ? "filter" : "length";
+  return gathered.digest(answer["status"] === "incomplete" ? cut : refused ? "filter" : "stop", answer);
+}
+
+function anthropic(answer: JsonObject): Digest {
+  const gathered = new Gathered();
+  for (const block of asList(answer["content"]).map(asObject)) {
+    if (block?.["type"] === "text") gathered.say(block["text"]);
+    if (block?.["type"] === "tool_use") gathered.call(block["name"], value(block["input"]), block["id"]);
+  }
+  const reason = asText(answer["stop_reason"]) ?? "";
+  const finish: Record<string, Finish> = {
+    max_tokens: "length",
+    model_context_window_exceeded: "length",
+    refusal: "filter",
+    tool_use: "tool",
+  };
+  return gathered.digest(finish[reason] ?? "stop", answer);
+}
+
+/** Reasons of Gemini's that are neither a plain end nor a length. */
+const FILTERED = /SAFETY|RECITATION|BLOCKLIST|PROHIBITED|SPII|LANGUAGE|MODEL_ARMOR/;
+
+function gemini(answer: unknown): Digest {
+  const gathered = new Gathered();
+  let finish: Finish = "stop";
+  let usage: unknown;
+  for (const chunk of (Array.isArray(answer) ? answer : [answer]).map(asObject)) {
+    const candidate = asList(chunk?.["candidates"])
+      .map(asObject)
+      .find((each) => (each?.["index"] ?? 0) === 0);
+    for (const part of asList(asObject(candidate?.["content"])?.["parts"]).map(asObject)) {
+      const call = asObject(part?.["functionCall"]);
+      if (call) gathered.call(call["name"], call["args"] ?? {}, call["id"]);
+      else if (!part?.["thought"]) gathered.say(part?.["text"]);
+    }
+    const reason = asText(candidate?.["finishReason"]);
+    if (reason) finish = reason === "MAX_TOKENS" ? "length" : FILTERED.test(reason) ? "filter" : "stop";
+    if (asObject(chunk?.["promptFeedback"])?.["blockReason"]) finish = "filter";
+    if (chunk?.["usageMetadata"]) usage = chunk;
+  }
+  return gathered.digest(finish, usage);
+}
+
+/** The digest of what the SDK of a protocol gave: a message, or for Gemini's streams the list of chunks. */
+export function digest(protocol: string, answer: unknown): Digest {
+  const object = asObject(answer) ?? {};
+  if (protocol === "openai-chat") return chat(object);
+  if (protocol === "openai-responses") return responses(object);
+  if (protocol === "anthropic-messages") return anthropic(object);
+  return gemini(answer);
+}

@@ -1,0 +1,62 @@
+import anthropic from "../../plugins/protocols/anthropic-messages/index.ts";
+import gemini from "../../plugins/protocols/gemini/index.ts";
+import chat from "../../plugins/protocols/openai-chat/index.ts";
+import responses from "../../plugins/protocols/openai-responses/index.ts";
+import type { Conversation } from "../../src/conversation.ts";
+import type { Event } from "../../src/events.ts";
+import type { Protocol } from "../../src/protocol.ts";
+import type { Translation, Wish, Written } from "../../src/translation.ts";
+import type { ProtocolName } from "./vendor-sdks.ts";
+
+export const SPOKEN: Record<ProtocolName, Protocol> = {
+  "openai-chat": chat,
+  "openai-responses": responses,
+  "anthropic-messages": anthropic,
+  gemini,
+};
+
+/** The translation of a protocol that has one. */
+export const translationOf = (name: ProtocolName): Translation => SPOKEN[name].translation as Translation;
+
+/** A request as plain as can be. */
+const plain = (protocol: string): Conversation => ({
+  protocol,
+  task: "generate",
+  stream: true,
+  turns: [{ role: "user", at: "messages.0", parts: [{ kind: "text", text: "Hi", at: "messages.0.content" }] }],
+  tools: [],
+  reasoning: { show: true },
+  said: [],
+});
+
+/** What a writer of answers is given when its client asked for everything that an answer can tell. */
+export function wishFor(protocol: ProtocolName, more: Partial<Wish> = {}): Wish {
+  return {
+    model: "any",
+    id: "01test",
+    created: 1790000000,
+    asked: plain(protocol),
+    request: {
+      model: "any",
+      stream: true,
+      ...(protocol === "openai-chat" ? { stream_options: { include_usage: true } } : {}),
+      ...(protocol === "gemini" ? { generationConfig: { thinkingConfig: { includeThoughts: true } } } : {}),
+    },
+    seal: ({ data }) => `gw1.${Buffer.from(data).toString("base64url")}`,
+    remember: () => {},
+    lose: () => {},
+    ...more,
+  };
+}
+
+/** The stream of an answer, as its client receives it. */
+export function streamed(protocol: ProtocolName, events: readonly Event[], wish = wishFor(protocol)): Written[] {
+  const out: Written[] = [];
+  const encoder = translationOf(protocol).answer.encoder(wish);
+  for (const event of events) if (event.type !== "error") encoder.event(event, out);
+  return out;
+}
+
+/** Frames as server-sent events. */
+export const sse = (frames: readonly Written[]): string =>
+  frames.map(({ name, data }) => `${name ? `event: ${name}\n` : ""}data: ${data}\n\n`).join("");
