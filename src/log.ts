@@ -15,8 +15,8 @@ export abstract class Log {
 export class PinoLog extends Log {
   private readonly lines: Lines;
   private readonly logger: Logger;
-  /** The last line's millisecond, and how it is written. */
-  private millisecond = -1;
+  /** The last line's second, and how it is written, up to its point. */
+  private second = -1;
   private time = "";
 
   /** @param fd where lines go; 1 is the standard output. */
@@ -57,11 +57,12 @@ export class PinoLog extends Log {
 
   private now(): string {
     const now = Date.now();
-    if (now !== this.millisecond) {
-      this.millisecond = now;
-      this.time = new Date(now).toISOString();
+    const second = Math.floor(now / 1000);
+    if (second !== this.second) {
+      this.second = second;
+      this.time = new Date(now).toISOString().slice(0, 20);
     }
-    return this.time;
+    return `${this.time}${String(1000 + (now % 1000)).slice(1)}Z`;
   }
 }
 

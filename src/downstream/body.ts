@@ -4,6 +4,7 @@ import { GatewayError } from "../errors.ts";
 import type { HeaderList } from "../wire/headers.ts";
 import { JsonError, type Member, type Scan, Scanner } from "../wire/json.ts";
 import { type Coding, checkMediaType, type Decoder, decoder, readCoding } from "./coding.ts";
+import { Incoming, type Taker } from "./incoming.ts";
 
 /** Longest name of a model, in bytes. */
 const MAX_MODEL = 256;
@@ -120,7 +121,7 @@ export function readBody(
 }
 
 /** One body on its way in. */
-class Reading {
+class Reading implements Taker {
   private readonly pieces: Buffer[] = [];
   private received = 0;
   private length = 0;
@@ -141,10 +142,12 @@ class Reading {
     this.scanner = json ? new Scanner() : undefined;
     this.alarm.set(limits.idle);
     if (coding) this.decoder = this.decode(coding);
-    request.on("data", this.receive);
-    request.on("end", this.finish);
     request.on("error", this.leave);
     request.on("close", this.leave);
+    if (!(request instanceof Incoming && request.handTo(this))) {
+      request.on("data", (piece: Buffer) => this.receive(piece));
+      request.on("end", () => this.finish());
+    }
     if (request.destroyed) this.fail(new GatewayError("client_gone"));
   }
 
@@ -153,7 +156,8 @@ class Reading {
     this.fail(new GatewayError("body_timeout"));
   }
 
-  private readonly receive = (chunk: Buffer): void => {
+  receive(chunk: Buffer): void {
+    if (this.over) return;
     this.alarm.set(this.limits.idle);
     this.received += chunk.length;
     if (this.received > this.limits.maxBytes) this.fail(tooLarge(this.limits.maxBytes));
@@ -161,7 +165,7 @@ class Reading {
       this.fail(new GatewayError("body_timeout", { message: "The request body comes too slowly." }));
     else if (this.decoder) this.decoder.write(chunk);
     else this.take(chunk);
-  };
+  }
 
   private crawls(): boolean {
     const { slowest = 1024, patience = 10_000 } = this.limits;
@@ -169,10 +173,11 @@ class Reading {
     return ms > patience && this.received < (slowest * ms) / 1000;
   }
 
-  private readonly finish = (): void => {
+  finish(): void {
+    if (this.over) return;
     if (this.decoder) this.decoder.end();
     else this.complete();
-  };
+  }
 
   private readonly leave = (): void => {
     if (!this.request.complete) this.fail(new GatewayError("client_gone"));
@@ -232,8 +237,7 @@ class Reading {
     this.over = true;
     this.alarm.free();
     this.decoder?.destroy();
-    this.request.off("data", this.receive);
-    this.request.off("end", this.finish);
+    if (this.request instanceof Incoming) this.request.letGo();
     this.request.off("error", this.leave);
     this.request.off("close", this.leave);
   }

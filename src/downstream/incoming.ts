@@ -11,6 +11,13 @@ interface Few {
   "content-length": string | undefined;
 }
 
+/** Takes a request's body. */
+export interface Taker {
+  receive(piece: Buffer): void;
+  /** The body is whole. */
+  finish(): void;
+}
+
 /**
  * A request as node's server hands it over, its header lines read once. node's own `headers` takes all lines apart into an
  * object, for each request, to look at two of them; here it holds only those that anybody looks at.
@@ -18,6 +25,36 @@ interface Few {
 export class Incoming extends IncomingMessage {
   private list: HeaderList | undefined;
   private few: Few | undefined;
+  private taker: Taker | undefined;
+
+  /**
+   * Hands the body over piece by piece as node's parser finds it, without the turns that a stream takes with each. False
+   * when some of it has come already, and waits in the stream.
+   */
+  handTo(taker: Taker): boolean {
+    if (this.complete || this.destroyed || this.readableLength > 0 || this.readableFlowing) return false;
+    this.taker = taker;
+    this.resume();
+    return true;
+  }
+
+  /** What still comes goes its usual way. */
+  letGo(): void {
+    this.taker = undefined;
+  }
+
+  /** Called by node's parser: a piece, or null for the end. */
+  override push(piece: Buffer | null): boolean {
+    const { taker } = this;
+    if (!taker) return super.push(piece);
+    if (piece !== null) {
+      taker.receive(piece);
+      return true;
+    }
+    const more = super.push(null);
+    taker.finish();
+    return more;
+  }
 
   /** Every line. The list is shared: what is taken out of it is gone for all. */
   get lines(): HeaderList {

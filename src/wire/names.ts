@@ -31,9 +31,18 @@ const LONGEST = 64;
 const names = new Map<string, KnownName>();
 const hops = new Set(HOP_BY_HOP);
 
+/** The names met last, by their length and edges: a guess that costs less than the hash of a text that has just come. */
+const guesses: KnownName[] = new Array(256).fill({ spelling: "", key: "", valid: false, hop: false });
+
 /** A header's name in any spelling. */
 export function known(spelling: string): KnownName {
-  return names.get(spelling) ?? learn(spelling);
+  const { length } = spelling;
+  const slot = (5 * length + spelling.charCodeAt(0) + 3 * spelling.charCodeAt(length - 1)) & 255;
+  const guess = guesses[slot] as KnownName;
+  if (guess.spelling === spelling) return guess;
+  const name = names.get(spelling) ?? learn(spelling);
+  guesses[slot] = name;
+  return name;
 }
 
 function learn(spelling: string): KnownName {

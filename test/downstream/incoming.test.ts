@@ -27,3 +27,43 @@ t.test("lines are all there as they came, headers has those that are looked at",
   );
   t.equal(incoming?.headers, incoming?.headers);
 });
+
+t.test("a body is handed over as it comes, to its end; what is let go flows on unread", async (t) => {
+  const told: string[] = [];
+  let late: boolean | undefined;
+  const server = createServer({ IncomingMessage: Incoming }, async (incoming, reply) => {
+    if (incoming.url === "/late") {
+      await once(incoming, "readable");
+      late = incoming.handTo({ receive: () => {}, finish: () => {} });
+      incoming.resume();
+    } else
+      t.ok(
+        incoming.handTo({
+          receive(piece) {
+            told.push(piece.toString());
+            if (incoming.url === "/half") incoming.letGo();
+          },
+          finish: () => void told.push(`end ${incoming.complete}`),
+        }),
+      );
+    incoming.on("end", () => reply.end(incoming.url));
+  });
+  server.listen(0, "127.0.0.1");
+  await once(server, "listening");
+  t.teardown(() => void server.close());
+  for (const [path, expected] of [
+    ["/whole", ["one", "two", "end true"]],
+    ["/half", ["one"]],
+    ["/late", []],
+  ] as const) {
+    told.length = 0;
+    const { port } = server.address() as AddressInfo;
+    const asking = request({ port, path, method: "POST", agent: false });
+    asking.write("one");
+    setTimeout(() => asking.end("two"), 20);
+    const [reply] = await once(asking, "response");
+    t.equal((await Array.fromAsync(reply)).join(""), path);
+    t.same(told, expected);
+  }
+  t.equal(late, false);
+});
