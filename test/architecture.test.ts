@@ -10,9 +10,9 @@ const files = (pattern: string): string[] =>
     .sort();
 const text = (file: string): string => readFileSync(join(ROOT, file), "utf8");
 const imports = (file: string): string[] =>
-  [...text(file).matchAll(/^(?:import\s*|(?:import|export)\b[^;"]*?\bfrom\s*)"([^"\n]+)";|\bimport\("([^"]+)"\)/gm)].map(
-    (found) => (found[1] ?? found[2]) as string,
-  );
+  [
+    ...text(file).matchAll(/^(?:import\s*|(?:import|export)\b[^;"]*?\bfrom\s*)"([^"\n]+)";|\bimport\("([^"]+)"\)/gm),
+  ].map((found) => (found[1] ?? found[2]) as string);
 const target = (file: string, specifier: string): string =>
   relative(ROOT, resolve(ROOT, dirname(file), specifier)).replaceAll("\\", "/");
 

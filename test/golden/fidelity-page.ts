@@ -1,8 +1,10 @@
-/** The tables of docs/fidelity.md, from what the matrix found. */
+/** The tables of docs/fidelity.md, from what the two matrices found. */
+import { readFileSync, writeFileSync } from "node:fs";
 
 import { PROTOCOLS, type ProtocolName } from "../support/vendor-sdks.ts";
 import type { Origin, Verdict } from "./matrix.ts";
 import { excuse, REFUSED } from "./refused.ts";
+import type { Tally } from "./request-matrix.ts";
 
 /** A verdict that no listed reason explains. */
 export const unexplained = (verdicts: readonly Verdict[], found: readonly Origin[]): Verdict[] => {
@@ -55,4 +57,42 @@ function reasons(broken: readonly Origin[]): string {
       .slice(0, 60),
   );
   return [...new Set(said)].join("; ");
+}
+
+/** How many recorded requests were sent to each other vendor, and why the others were refused, as a table and a list. */
+export function requestTables(tallies: readonly Tally[]): { requests: string; reasons: string } {
+  const told = (source: ProtocolName, target: ProtocolName): string => {
+    const tally = tallies.find((each) => each.source === source && each.target === target);
+    if (!tally) return "the very bytes";
+    const refused = Object.values(tally.refused).reduce((sum, count) => sum + count, 0);
+    return `${tally.sent} sent, ${refused} refused`;
+  };
+  const rows = PROTOCOLS.map(
+    (source) => `| ${source} | ${PROTOCOLS.map((target) => told(source, target)).join(" | ")} |`,
+  );
+  const counts = new Map<string, number>();
+  for (const { refused } of tallies)
+    for (const [reason, count] of Object.entries(refused)) counts.set(reason, (counts.get(reason) ?? 0) + count);
+  const reasons = [...counts].sort(([, a], [, b]) => b - a).map(([reason, count]) => `- ${count} × ${reason}`);
+  const head = [
+    `| requests of | ${PROTOCOLS.map((target) => `to ${target}`).join(" | ")} |`,
+    "| --- | --- | --- | --- | --- |",
+  ];
+  return { requests: [...head, ...rows].join("\n"), reasons: reasons.join("\n") };
+}
+
+const PAGE = new URL("../../docs/fidelity.md", import.meta.url);
+
+/** The page as it is, and as it should be: with each text between the two marks of its name. */
+export function page(texts: Readonly<Record<string, string>>): { is: string; should: string } {
+  const is = readFileSync(PAGE, "utf8");
+  let should = is;
+  for (const [mark, text] of Object.entries(texts))
+    should = should.replace(
+      new RegExp(`(<!-- ${mark} -->\n)[\\s\\S]*?(\n<!-- /${mark} -->)`),
+      (_all, from: string, to: string) => `${from}${text}${to}`,
+    );
+  // `FIDELITY=write` brings the page up to date.
+  if (process.env["FIDELITY"] === "write") writeFileSync(PAGE, should);
+  return { is: process.env["FIDELITY"] === "write" ? should : is, should };
 }

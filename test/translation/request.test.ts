@@ -87,3 +87,18 @@ t.test("a call without a result is a 400, except where tokens are only counted",
   });
   t.doesNotThrow(() => readRequest({ ...received({ say: "" }), side, operation: COUNT }, envelopes));
 });
+
+t.test("a result whose call a vendor keeps is judged by that", async (t) => {
+  const side: ClientTranslation = {
+    ...tiny.translation,
+    request: {
+      ...tiny.translation.request,
+      decode: (asked) => ({
+        ...tiny.translation.request.decode(asked),
+        turns: [{ role: "user", at: "m", parts: [{ kind: "tool_result", callId: "a", parts: [], at: "m.0" }] }],
+        said: [{ feature: "stored_state", path: "previous" }],
+      }),
+    },
+  };
+  t.doesNotThrow(() => readRequest({ ...received({ say: "" }), side }, envelopes));
+});

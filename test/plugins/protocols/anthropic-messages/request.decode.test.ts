@@ -121,6 +121,11 @@ t.test("how to think is read from every form", async (t) => {
   t.equal(wish({}), undefined);
 });
 
+t.test("-1 is how some clients say that they do not restrict sampling", async (t) => {
+  const { topP, topK } = read(question({ top_p: -1, top_k: -1 }));
+  t.same([topP, topK], [undefined, undefined]);
+});
+
 t.test("tool choices say whether one call at a time is wanted", async (t) => {
   const choice = (tool_choice: JsonObject, tools: JsonObject[] = []) => {
     const { toolChoice, parallel } = read(question({ tool_choice, tools }));

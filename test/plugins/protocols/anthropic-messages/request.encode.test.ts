@@ -309,6 +309,21 @@ t.test("cache marks stay on their blocks, as far as the vendor takes them", asyn
   t.same([dropped, changed], [["p0"], ["p3: an hour"]]);
 });
 
+t.test("a mark within a result stands on the result, where it counts", async (t) => {
+  const marked = { ...text("ok"), cache: {} } as Part;
+  const asked = conversation([
+    ["assistant", call("a")],
+    ["user", result("a", marked)],
+  ]);
+  t.match(messages(asked)[1]?.["content"], [{ content: "ok", cache_control: { type: "ephemeral" } }]);
+});
+
+t.test("the description of a schema is left out, which is declared", async (t) => {
+  const schema = new RawJson('{"type":"object","properties":{},"additionalProperties":false}');
+  const format = { kind: "schema", schema, description: "A city." } as const;
+  t.match(write(plain({ format })).changed, [/description/]);
+});
+
 t.test("labels, stops, tiers and searches", async (t) => {
   const { body } = write(
     plain({

@@ -12,12 +12,24 @@ t.test("turns and the instruction are read in order, with the client's paths", a
     },
     { streaming: true },
   );
-  t.match({ stream, protocol, said }, { stream: true, protocol: "gemini", said: [] });
+  t.match({ stream, protocol }, { stream: true, protocol: "gemini" });
+  t.same(said, [{ feature: "prefill", path: "contents.1" }]);
   t.match(turns, [
     { role: "system", at: "systemInstruction", parts: [{ text: "Be terse." }, { text: "Be kind." }] },
     { role: "user", at: "contents.0", parts: [{ kind: "text", text: "Hi", at: "contents.0.parts.0" }] },
     { role: "assistant", at: "contents.1", parts: [{ text: "Hello" }] },
   ]);
+});
+
+t.test("a turn of the model at the end is said, and a thought in pieces is said once", async (t) => {
+  const thoughts = [
+    { text: "Let me ", thought: true },
+    { text: "see.", thought: true, thoughtSignature: "c2ln" },
+  ];
+  const body = { contents: [...contents, { role: "model", parts: thoughts }] };
+  t.same(saidOf(body), ["reasoning_text contents.1.parts.0", "prefill contents.1"]);
+  t.match(read(body).turns[1]?.parts, [{ text: "Let me see.", opaque: { data: "c2ln" } }]);
+  t.same(saidOf({ contents }), []);
 });
 
 t.test("an instruction may be a text, parts a single one, and a role missing", async (t) => {

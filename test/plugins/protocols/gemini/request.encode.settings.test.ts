@@ -122,7 +122,22 @@ t.test("how closely to look is one for all media", async (t) => {
   });
   t.same(config({ turns: [user(image("low"), image("low"))] }), { mediaResolution: "MEDIA_RESOLUTION_LOW" });
   t.equal(config({ turns: [user(image("auto"), image())] }), undefined);
-  const mixed = written({ turns: [user(image("low"), image("high"))] });
+  const said = ["a", "b"].map((path) => ({ feature: "media_detail" as const, path }));
+  const mixed = written({ turns: [user(image("low"), image("high"))], said });
   t.equal(mixed.body.generationConfig, undefined);
-  t.match(mixed.dropped, [/^detail: /]);
+  t.match(mixed.dropped, [/^a: /, /^b: /]);
+});
+
+t.test("models that think by levels cannot leave it, which is declared", async (t) => {
+  for (const reasoning of [{ effort: "none" }, { budget: 0 }] as const) {
+    const { body, changed } = written({ reasoning }, { thinking: "level" });
+    t.same(body.generationConfig, { thinkingConfig: { thinkingLevel: "MINIMAL" } });
+    t.match(changed, [/least/]);
+  }
+});
+
+t.test("the description of a schema is left out, which is declared", async (t) => {
+  const format = { kind: "schema", schema: new RawJson("{}"), description: "A city." } as const;
+  t.match(written({ format, said: [{ feature: "json_schema", path: "my.format" }] }).changed, [/^my\.format: /]);
+  t.same(written({ format: { kind: "schema", schema: new RawJson("{}") } }).changed, []);
 });

@@ -55,12 +55,25 @@ t.test("turns alternate, and what says nothing is left out", async (t) => {
   ]);
 });
 
-t.test("a user who says nothing is a request, a system alone is none", async (t) => {
+t.test("a user who says nothing is a request, nobody who says anything is none", async (t) => {
   t.same(written({ turns: [user(text(""))] }).body.contents, [{ role: "user", parts: [{ text: "" }] }]);
   t.match(
-    refusal(() => written({ turns: [system("x", "messages.0")] })),
+    refusal(() => written({ turns: [system("", "messages.0")] })),
     { message: /^messages\.0: a turn of the user/ },
   );
+});
+
+t.test("with nothing but system messages the last one is asked", async (t) => {
+  const { body, changed } = written({ turns: [system("One."), system("Two.", "messages.1")] });
+  t.same(body.systemInstruction, { parts: [{ text: "One." }] });
+  t.same(body.contents, [{ role: "user", parts: [{ text: "<system-reminder>\nTwo.\n</system-reminder>" }] }]);
+  t.match(changed, [/^messages\.1: /]);
+});
+
+t.test("the name of a file is left out, which is declared", async (t) => {
+  const file = { kind: "media", media: "file", mime: "application/pdf", source: { base64: "aGk=" }, at: "f" } as const;
+  t.match(written({ turns: [user({ ...file, filename: "a.pdf" })] }).changed, [/^f: the name/]);
+  t.same(written({ turns: [user(file)] }).changed, []);
 });
 
 t.test("results are a content of their own, in the order of their calls, with the functions' names", async (t) => {

@@ -253,6 +253,30 @@ t.test("cache marks are read in both dialects", async (t) => {
   t.match(parts({ role: "user", content }), [{ cache: { ttl: "12h" } }, { cache: {} }]);
 });
 
+t.test("a mark on a result's text is the result's, and a mark for all is the request's", async (t) => {
+  const call = { id: "a", type: "function", function: { name: "f", arguments: "{}" } };
+  const content = [{ type: "text", text: "ok", prompt_cache_breakpoint: { mode: "explicit" } }];
+  const [, result] = parts(
+    { role: "assistant", content: null, tool_calls: [call] },
+    { role: "tool", tool_call_id: "a", content },
+  );
+  t.match(result, { kind: "tool_result", cache: {}, parts: [{ text: "ok", cache: undefined }] });
+  const whole = (prompt_cache_options: object) => {
+    const { cache, said } = read({ prompt_cache_options });
+    return [cache, ...said.map(({ feature }) => feature)];
+  };
+  t.same(whole({ ttl: "12h" }), [{ ttl: "12h" }, "cache_mark"]);
+  t.same(whole({}), [{}, "cache_mark"]);
+  t.same(whole({ mode: "explicit" }), [undefined, "cosmetic"]);
+});
+
+t.test("what stands in place of a document's URL may be its bytes", async (t) => {
+  const document = (document_url: string) => parts({ role: "user", content: [{ type: "document_url", document_url }] });
+  t.match(document("https://a.example/b.pdf"), [{ source: { url: "https://a.example/b.pdf" } }]);
+  t.match(document("data:application/pdf;base64,aGk="), [{ mime: "application/pdf", source: { base64: "aGk=" } }]);
+  t.match(document("aGk="), [{ mime: undefined, source: { base64: "aGk=" } }]);
+});
+
 t.test("tools keep their schemas as they were written", async (t) => {
   const text =
     '{"model":"m","messages":[],"tools":[{"type":"function","function":{"name":"one","strict":true,"parameters":{"b":1.0,"a":{"$ref":"#/x"}}}}]}';

@@ -432,3 +432,12 @@ t.test("a request of this protocol's own loses another provider's state and noth
 t.test("an answer of no tokens is refused", async (t) => {
   t.throws(() => write({ maxTokens: 0 }), { code: "invalid_field", param: "max_tokens" });
 });
+
+t.test("a mark for the whole prompt only says for how long", async (t) => {
+  t.same(write({ cache: { ttl: "1h" } }).body["prompt_cache_options"], { mode: "implicit", ttl: "12h" });
+  t.same(write({ cache: { ttl: "30m" } }).body["prompt_cache_options"], { mode: "implicit", ttl: "30m" });
+  t.same(
+    [{}, { ttl: "5m" } as const].map((cache) => write({ cache }).body["prompt_cache_options"]),
+    [undefined, undefined],
+  );
+});

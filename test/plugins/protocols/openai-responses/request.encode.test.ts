@@ -183,3 +183,9 @@ t.test("written without native forms, a request of this protocol still says the 
     stream: true,
   });
 });
+
+t.test("a mark for the whole prompt only says for how long", async (t) => {
+  const options = (cache: Conversation["cache"]) => written(plain(cache ? { cache } : {})).body["prompt_cache_options"];
+  t.same(options({ ttl: "1h" }), { mode: "implicit", ttl: "12h" });
+  t.same([options({}), options({ ttl: "5m" }), options(undefined)], [undefined, undefined, undefined]);
+});

@@ -1,0 +1,103 @@
+import type { Verdict } from "./request-matrix.ts";
+
+interface Refusal {
+  /** Of `recording → target: field`, with `*` for each number of a list. */
+  requests: RegExp;
+  reason: string;
+  /** Only of the newest models. */
+  newest?: true;
+}
+
+/** Recorded requests that a vendor of another protocol cannot be asked, by the reason. */
+export const REFUSALS: readonly Refusal[] = [
+  {
+    requests: /chats_function_calling_Vertex_AI_with_function_calling(_stream)?__1 → /,
+    reason: "broken: a call without a result",
+  },
+  {
+    requests: /→ \S+: (background|conversation|previous_response_id|prompt|cachedContent)$/,
+    reason: "state that one vendor keeps",
+  },
+  {
+    requests: /: (tools\.\*\.(codeExecution|code_execution|fileSearch|mcpServers|url_context)|mcp_servers)$/,
+    reason: "a tool that one vendor runs",
+  },
+  {
+    requests: /^anthropic.*(memory_tool|advisor_tool|code_execution|web_fetch|previous_web_tools)\S* → \S+: tools\.\*$/,
+    reason: "a tool that one vendor runs",
+  },
+  {
+    requests: /^openai.*(openrouter|file_search|code_execution|image_generation|image_or_text)\S* → \S+: tools\.\*$/,
+    reason: "a tool that one vendor runs",
+  },
+  {
+    requests: /^anthropic.*code_execution_files\S* → \S+: messages\.\*\.content\.\*$/,
+    reason: "a file in a container of the vendor's",
+  },
+  {
+    requests: /(uploaded_?file|google-upload|Url-gs)\S* → /,
+    reason: "a file that lies at one vendor",
+  },
+  {
+    requests: /^gemini.*video\S* → /,
+    reason: "video, which the target does not take",
+  },
+  {
+    requests: /(AudioUrl|audio|781929fc)\S* → anthropic-messages: \S+\.(content|parts)\.\*$/,
+    reason: "audio, which the target does not take",
+  },
+  {
+    requests: /AudioUrl\S* → openai-\S+: /,
+    reason: "audio by its URL, which the target only takes as bytes",
+  },
+  {
+    requests: /(document_url|url-document|DocumentUrl)\S* → openai-chat: /,
+    reason: "a file by its URL, which the target only takes as bytes",
+  },
+  {
+    requests: /(docx_documents|649d8162|without_extension)\S* → (gemini|anthropic-messages): /,
+    reason: "a file of a type that the target does not take, or that nothing tells",
+  },
+  {
+    requests: /→ anthropic-messages: (response_format|text\.format|generationConfig\.response\w+Type)$/,
+    reason: "JSON without a schema, which the target has no mode for",
+  },
+  {
+    requests: /→ openai-responses: (stop|stop_sequences|generationConfig\.stopSequences)$/,
+    reason: "stop sequences, which the target does not have",
+  },
+  {
+    requests: /→ (anthropic-messages|openai-responses): n$/,
+    reason: "several answers, of which the target gives one",
+  },
+  {
+    requests: /→ anthropic-messages: generationConfig\.responseLogprobs$/,
+    reason: "likelihoods of tokens, which the target does not tell",
+  },
+  { requests: /→ \S+: modalities$/, reason: "an answer as audio" },
+  {
+    requests: /allowed_domains__0 → openai-chat: tools\.\*$/,
+    reason: "web search in some domains only, which the target does not have",
+  },
+  {
+    requests: /two_empty_string\S* → anthropic-messages: contents\.\*$/,
+    reason: "broken: nothing is asked",
+  },
+  {
+    requests: /→ \S+: (messages|input)\.\*$/,
+    reason: "an assistant's turn to be continued, which the newest models do not",
+    newest: true,
+  },
+];
+
+/** How a refusal reads in the list. */
+export const lineOf = ({ recording, target, refused }: Verdict): string =>
+  `${recording} → ${target}: ${refused?.field.replaceAll(/\.\d+/g, ".*")}`;
+
+/** The entry of the list for a refusal; undefined: the request was rightly sent, or wrongly refused. */
+export const entryOf = (verdict: Verdict): Refusal | undefined =>
+  verdict.refused &&
+  REFUSALS.find(({ requests, newest }) => (!newest || verdict.newest) && requests.test(lineOf(verdict)));
+
+/** Why a request was rightly refused. */
+export const excuse = (verdict: Verdict): string | undefined => entryOf(verdict)?.reason;

@@ -1,0 +1,44 @@
+import t from "tap";
+import { page, requestTables } from "./fidelity-page.ts";
+import { entryOf, REFUSALS } from "./refused-requests.ts";
+import { requests, sendAll, tally } from "./request-matrix.ts";
+
+const recorded = requests();
+const skip = !recorded && "recordings are absent";
+const verdicts = sendAll(recorded ?? []);
+
+t.test(
+  "every recorded request is sent to the other vendors as they take it, and nothing is lost silently",
+  { skip },
+  async (t) => {
+    t.ok(verdicts.length > 0);
+    t.same(
+      verdicts.filter(({ faults }) => faults.length > 0),
+      [],
+    );
+    const { is, should } = page(requestTables(tally(verdicts)));
+    t.equal(is, should, "docs/fidelity.md tells these numbers");
+  },
+);
+
+t.test(
+  "a request that is refused to a model of which nothing is known is refused to the newest ones, too",
+  { skip },
+  async (t) => {
+    const key = ({ recording, target }: (typeof verdicts)[number]) => `${recording} → ${target}`;
+    const refused = (newest: boolean) => verdicts.filter((each) => each.newest === newest && each.refused).map(key);
+    const newest = new Set(refused(true));
+    t.same(
+      refused(false).filter((each) => !newest.has(each)),
+      [],
+    );
+  },
+);
+
+t.test("every entry of the list of refused requests is one that occurs", { skip }, async (t) => {
+  const used = new Set(verdicts.map(entryOf));
+  t.same(
+    REFUSALS.filter((entry) => !used.has(entry)),
+    [],
+  );
+});

@@ -1,0 +1,303 @@
+/** Sharp cases of reasoning: what only its vendor can read goes out with the answer and comes back with the next request. */
+import t from "tap";
+import type { JsonObject } from "../../src/protocol-parts.ts";
+import { CLIENTS } from "../support/four-clients.ts";
+import { faultsOf } from "../support/vendor-rules.ts";
+import { accumulated, PROTOCOLS, type ProtocolName } from "../support/vendor-sdks.ts";
+import {
+  at,
+  candidate,
+  listAt,
+  messageStream,
+  refusalOf,
+  responseOf,
+  responseStream,
+  type Sent,
+  send,
+  streamOf,
+  type Way,
+} from "./sharp-cases.ts";
+
+const SIGNATURE = "EqQBCgIYAhIkYjVmZmE5ZDAtNzk3Zi00ZTI5+/w==";
+const REDACTED = "EmwKAhgCEiQ3ZGY1MmU4Zi00NzU3+/==";
+const ENCRYPTED = "gAAAAABo_encrypted+/==";
+const THOUGHT = "CiQB0e2Kb/first+call==";
+
+/** An answer of a vendor's: its first, whole and streamed. */
+interface Said {
+  vendor: ProtocolName;
+  whole: JsonObject;
+  stream: string;
+}
+
+/** Claude says these blocks. */
+function claude(content: readonly JsonObject[]): Said {
+  const stop_reason = content.some(({ type }) => type === "tool_use") ? "tool_use" : "end_turn";
+  const usage = { input_tokens: 10, output_tokens: 5 };
+  const blocks = content.map((block): [JsonObject, ...JsonObject[]] => {
+    switch (block["type"]) {
+      case "thinking":
+        return [
+          { type: "thinking", thinking: "", signature: "" },
+          ...(block["thinking"] ? [{ type: "thinking_delta", thinking: block["thinking"] }] : []),
+          { type: "signature_delta", signature: block["signature"] },
+        ];
+      case "text":
+        return [
+          { type: "text", text: "" },
+          { type: "text_delta", text: block["text"] },
+        ];
+      default:
+        return [block];
+    }
+  });
+  return {
+    vendor: "anthropic-messages",
+    whole: { id: "msg_1", type: "message", role: "assistant", model: "m", content, stop_reason, usage },
+    stream: streamOf("anthropic-messages", messageStream(blocks, stop_reason)),
+  };
+}
+
+/** Gemini says these parts, each in a chunk. */
+const gemini = (parts: readonly JsonObject[]): Said => ({
+  vendor: "gemini",
+  whole: candidate(parts, "STOP"),
+  stream: streamOf(
+    "gemini",
+    parts.map((part, n) => candidate([part], n === parts.length - 1 ? "STOP" : undefined)),
+  ),
+});
+
+/** OpenAI says these items. */
+const openai = (items: readonly JsonObject[]): Said => ({
+  vendor: "openai-responses",
+  whole: responseOf(items),
+  stream: streamOf("openai-responses", responseStream(items)),
+});
+
+const WANTED: Record<ProtocolName, JsonObject> = {
+  "openai-chat": { reasoning_effort: "high", max_completion_tokens: 9000 },
+  "openai-responses": { reasoning: { effort: "high", summary: "auto" }, max_output_tokens: 9000 },
+  "anthropic-messages": { thinking: { type: "enabled", budget_tokens: 5000 }, max_tokens: 9000 },
+  gemini: { generationConfig: { thinkingConfig: { includeThoughts: true, thinkingLevel: "HIGH" } } },
+};
+
+/** What the client makes of the whole answer, and of the stream: a message of its protocol. */
+async function heard(client: ProtocolName, sent: Sent, { whole, stream }: Said): Promise<JsonObject[]> {
+  const told = (await accumulated(client, true, sent.streamed(stream).text)) as JsonObject;
+  if (client !== "gemini") return [sent.whole(whole), told];
+  const parts = Object.values(told).flatMap((each) => listAt(each, "candidates.0.content.parts"));
+  return [sent.whole(whole), candidate(parts)];
+}
+
+/** The second request of a client, after the whole answer and after the stream. */
+async function seconds(client: ProtocolName, said: Said, way?: Way, to: ProtocolName = said.vendor): Promise<Sent[]> {
+  const ask = { ...CLIENTS[client]?.ask("How is the weather?", "get_weather"), ...WANTED[client] };
+  const first = send(client, ask, said.vendor);
+  const answers = await heard(client, first, said);
+  return answers.map((answer) => send(client, CLIENTS[client]?.next(ask, answer, "snow") ?? {}, to, way));
+}
+
+const others = (vendor: ProtocolName) => PROTOCOLS.filter((name) => name !== vendor);
+const call = { type: "tool_use", id: "toolu_1", name: "get_weather", input: { city: "Oslo" } };
+const thinking = { type: "thinking", thinking: "Where is it?", signature: SIGNATURE };
+const text = { type: "text", text: "Let me look." };
+
+t.test("19: a signature on Gemini's last, empty text makes no empty text and comes back on that part", async (t) => {
+  const parts = [{ text: "Snow." }, { text: "", thoughtSignature: THOUGHT }];
+  for (const client of others("gemini"))
+    for (const { body, text: json } of await seconds(client, gemini(parts))) {
+      t.same(at(body, "contents.1.parts"), parts, client);
+      t.same(faultsOf("gemini", json), []);
+    }
+  const { content } = send(
+    "anthropic-messages",
+    { max_tokens: 9, messages: [{ role: "user", content: "Hi" }] },
+    "gemini",
+  ).whole(gemini(parts).whole);
+  t.same(
+    (content as JsonObject[]).map((block) => [block["type"], block["text"]]),
+    [
+      ["text", "Snow."],
+      ["redacted_thinking", undefined],
+    ],
+  );
+});
+
+t.test("20: a signature on the first of parallel calls comes back on the first only, in order", async (t) => {
+  const calls = ["Oslo", "Rome", "Bern"].map(
+    (city, n): JsonObject => ({
+      functionCall: { id: `g${n}`, name: "get_weather", args: { city } },
+      ...(n === 0 ? { thoughtSignature: THOUGHT } : {}),
+    }),
+  );
+  for (const client of others("gemini"))
+    for (const { body } of await seconds(client, gemini(calls))) t.same(at(body, "contents.1.parts"), calls, client);
+});
+
+t.test(
+  "28: Claude's signed thought is a Responses client's encrypted_content, and comes back to the byte",
+  async (t) => {
+    const said = claude([thinking, text, call]);
+    const client = "openai-responses";
+    const ask = { ...CLIENTS[client]?.ask("Hi", "get_weather"), ...WANTED[client] };
+    for (const answer of await heard(client, send(client, ask, said.vendor), said)) {
+      const [item] = listAt(answer, "output");
+      t.match(item, { type: "reasoning", summary: [{ text: "Where is it?" }], encrypted_content: /^gw1\.[\w-]+$/ });
+      t.notMatch(item?.["encrypted_content"], SIGNATURE);
+    }
+    for (const { body, text: json } of await seconds(client, said)) {
+      t.same(at(body, "messages.1.content.0"), thinking);
+      t.same(faultsOf("anthropic-messages", json), []);
+    }
+  },
+);
+
+t.test("29: redacted_thinking goes through every client and back, unchanged and in its place", async (t) => {
+  const redacted = { type: "redacted_thinking", data: REDACTED };
+  for (const content of [
+    [redacted, text, call],
+    [thinking, redacted, call],
+    [redacted, thinking, text],
+  ])
+    for (const client of others("anthropic-messages"))
+      for (const { body } of await seconds(client, claude(content)))
+        t.same(at(body, "messages.1.content"), content, `${client}: ${content.map(({ type }) => type)}`);
+});
+
+t.test("30: a thought without text keeps its signature", async (t) => {
+  const silent = { type: "thinking", thinking: "", signature: SIGNATURE };
+  for (const client of others("anthropic-messages"))
+    for (const { body } of await seconds(client, claude([silent, text, call])))
+      t.same(at(body, "messages.1.content.0"), silent, client);
+});
+
+t.test("31: what one vendor signed is left out for another, with a notice, and the request is valid", async (t) => {
+  const answers = [
+    claude([thinking, { type: "redacted_thinking", data: REDACTED }, text, call]),
+    gemini([
+      { text: "Where is it?", thought: true },
+      { functionCall: { id: "g1", name: "get_weather", args: {} }, thoughtSignature: THOUGHT },
+    ]),
+    openai([
+      { type: "reasoning", id: "rs_1", summary: [], encrypted_content: ENCRYPTED },
+      { type: "function_call", id: "fc_1", call_id: "c1", name: "get_weather", arguments: "{}" },
+    ]),
+  ];
+  for (const said of answers)
+    for (const client of PROTOCOLS)
+      for (const to of PROTOCOLS) {
+        if (client === said.vendor || client === to) continue;
+        const way = { account: "elsewhere", facts: { thinking: "budget" } } as const;
+        for (const { text: json, notices } of await seconds(client, said, way, to)) {
+          const path = `${said.vendor} by ${client} to ${to}`;
+          t.notMatch(json, /gw1\.|Where is it/, path);
+          for (const state of [SIGNATURE, REDACTED, ENCRYPTED, THOUGHT]) t.notOk(json.includes(state), path);
+          t.match(notices.join("\n"), /Reasoning that another provider made was left out/, path);
+          t.same(faultsOf(to, json), [], path);
+        }
+      }
+});
+
+t.test("32: a reasoning item goes back without its id, with its content, directly before its own item", async (t) => {
+  const said = openai([
+    { type: "reasoning", id: "rs_1", summary: [{ type: "summary_text", text: "Hm." }], encrypted_content: ENCRYPTED },
+    { type: "function_call", id: "fc_1", call_id: "c1", name: "get_weather", arguments: '{"city":"Oslo"}' },
+  ]);
+  for (const client of others("openai-responses"))
+    for (const { body } of await seconds(client, said)) {
+      t.same(
+        listAt(body, "input").slice(1, 3),
+        [
+          { type: "reasoning", summary: [{ type: "summary_text", text: "Hm." }], encrypted_content: ENCRYPTED },
+          { type: "function_call", call_id: "c1", name: "get_weather", arguments: '{"city":"Oslo"}' },
+        ],
+        client,
+      );
+      t.equal(body["store"], false);
+      t.same(body["include"], ["reasoning.encrypted_content"]);
+    }
+});
+
+t.test("33: a reasoning that nobody signed is not sent to Claude, and that is declared", async (t) => {
+  const ask = {
+    store: false,
+    input: [
+      { role: "user", content: "Hi" },
+      { type: "reasoning", id: "rs_1", summary: [{ type: "summary_text", text: "Hm." }] },
+      { type: "message", role: "assistant", content: [{ type: "output_text", text: "Hello." }] },
+      { role: "user", content: "Go on." },
+    ],
+  };
+  const { body, dropped, text: json } = send("openai-responses", ask, "anthropic-messages");
+  t.same(at(body, "messages.1.content"), [{ type: "text", text: "Hello." }]);
+  t.same(dropped, ["input.1"]);
+  t.notMatch(json, "Hm.");
+  t.match(refusalOf("openai-responses", ask, "anthropic-messages", { strict: true }), {
+    status: 400,
+    param: "input.1",
+  });
+  const chat = {
+    messages: [
+      { role: "user", content: "Hi" },
+      { role: "assistant", content: "Hello.", reasoning_content: "Hm." },
+      { role: "user", content: "Go on." },
+    ],
+  };
+  t.same(send("openai-chat", chat, "anthropic-messages").dropped, ["messages.1.reasoning_content"]);
+});
+
+t.test("34: a tool loop that lost Claude's thoughts goes on without thinking, and says so", async (t) => {
+  const ask = {
+    messages: [
+      { role: "user", content: "Weather?" },
+      {
+        role: "assistant",
+        content: "Let me look.",
+        tool_calls: [{ id: "c1", type: "function", function: { name: "get_weather", arguments: "{}" } }],
+      },
+      { role: "tool", tool_call_id: "c1", content: "snow" },
+    ],
+    tools: [{ type: "function", function: { name: "get_weather", parameters: { type: "object" } } }],
+    reasoning_effort: "high",
+    max_completion_tokens: 32_000,
+  };
+  for (const thinking of ["budget", "adaptive"] as const) {
+    const { body, notices, text: json } = send("openai-chat", ask, "anthropic-messages", { facts: { thinking } });
+    t.notOk("thinking" in body, thinking);
+    t.match(notices, [
+      /^reasoning_effort: no thinking: the thoughts before the last tool calls are not in the request/,
+    ]);
+    t.same(faultsOf("anthropic-messages", json), []);
+    t.match(refusalOf("openai-chat", ask, "anthropic-messages", { facts: { thinking }, strict: true }), {
+      status: 400,
+      param: "reasoning_effort",
+    });
+  }
+  // With the thoughts there is thinking.
+  const said = claude([thinking, call]);
+  for (const client of others("anthropic-messages"))
+    for (const { body, notices } of await seconds(client, said, { facts: { thinking: "adaptive" } })) {
+      t.match(body["thinking"], { type: "adaptive" }, client);
+      t.notMatch(notices.join(), "no thinking");
+    }
+});
+
+t.test("a Chat client that strips all it does not know still gets Gemini's signature back", async (t) => {
+  const parts = [{ functionCall: { id: "g1", name: "get_weather", args: {} }, thoughtSignature: THOUGHT }];
+  const ask = CLIENTS["openai-chat"]?.ask("Weather?", "get_weather") ?? {};
+  const answer = send("openai-chat", ask, "gemini", { caller: "key-1" }).whole(gemini(parts).whole);
+  const [{ id, type, function: asked } = {}] = listAt(answer, "choices.0.message.tool_calls");
+  const stripped = {
+    ...ask,
+    messages: [
+      ...listAt(ask, "messages"),
+      { role: "assistant", content: null, tool_calls: [{ id, type, function: asked }] },
+      { role: "tool", tool_call_id: id, content: "snow" },
+    ],
+  };
+  const signature = (caller: string) =>
+    at(send("openai-chat", stripped, "gemini", { caller }).body, "contents.1.parts.0.thoughtSignature");
+  t.equal(signature("key-1"), THOUGHT);
+  t.equal(signature("key-2"), "skip_thought_signature_validator", "nobody else gets it");
+});

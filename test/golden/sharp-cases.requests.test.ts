@@ -1,0 +1,263 @@
+/** Sharp cases of what a request asks for besides its tools: turns, settings, schemas. */
+import t from "tap";
+import type { JsonObject } from "../../src/protocol-parts.ts";
+import { faultsOf } from "../support/vendor-rules.ts";
+import { PROTOCOLS } from "../support/vendor-sdks.ts";
+import { at, listAt, PLAIN, refusalOf, send } from "./sharp-cases.ts";
+
+const asks = { role: "user", content: "Hi" };
+const gemini = (generationConfig: JsonObject, more: JsonObject = {}): JsonObject => ({
+  contents: [{ role: "user", parts: [{ text: "Hi" }] }],
+  generationConfig,
+  ...more,
+});
+
+t.test("23: a Gemini request in snake_case means what it means in camelCase", async (t) => {
+  const camel = {
+    systemInstruction: { parts: [{ text: "Be brief." }] },
+    contents: [
+      { role: "user", parts: [{ text: "Look." }, { inlineData: { mimeType: "image/png", data: "iVBO" } }] },
+      { role: "model", parts: [{ functionCall: { name: "f", args: { a_b: 1 } }, thoughtSignature: "c2ln" }] },
+      { role: "user", parts: [{ functionResponse: { name: "f", response: { output: "ok" } } }] },
+    ],
+    tools: [{ functionDeclarations: [{ name: "f", parametersJsonSchema: { type: "object" } }] }],
+    toolConfig: { functionCallingConfig: { mode: "ANY", allowedFunctionNames: ["f"] } },
+    generationConfig: {
+      maxOutputTokens: 2000,
+      topP: 0.5,
+      stopSequences: ["END"],
+      thinkingConfig: { thinkingLevel: "LOW", includeThoughts: true },
+    },
+  };
+  const snake = {
+    system_instruction: { parts: [{ text: "Be brief." }] },
+    contents: [
+      { role: "user", parts: [{ text: "Look." }, { inline_data: { mime_type: "image/png", data: "iVBO" } }] },
+      { role: "model", parts: [{ function_call: { name: "f", args: { a_b: 1 } }, thought_signature: "c2ln" }] },
+      { role: "user", parts: [{ function_response: { name: "f", response: { output: "ok" } } }] },
+    ],
+    tools: [{ function_declarations: [{ name: "f", parameters_json_schema: { type: "object" } }] }],
+    tool_config: { function_calling_config: { mode: "any", allowed_function_names: ["f"] } },
+    generation_config: {
+      max_output_tokens: 2000,
+      top_p: 0.5,
+      stop_sequences: ["END"],
+      thinking_config: { thinking_level: "low", include_thoughts: true },
+    },
+  };
+  for (const vendor of ["openai-chat", "anthropic-messages", "gemini"] as const)
+    t.equal(send("gemini", snake, vendor).text, send("gemini", camel, vendor).text, vendor);
+  t.equal(send("gemini", snake, "openai-chat").body["reasoning_effort"], "low");
+});
+
+t.test("24: thinkingBudget and thinkingLevel together are a 400 before the upstream is asked", async (t) => {
+  for (const thinkingConfig of [
+    { thinkingBudget: 1024, thinkingLevel: "LOW" },
+    { thinking_budget: 1024, thinking_level: "low" },
+  ])
+    for (const vendor of ["openai-chat", "openai-responses", "anthropic-messages"] as const)
+      t.match(refusalOf("gemini", gemini({ thinkingConfig }), vendor), { status: 400, param: /thinking_?[Bb]udget$/ });
+  // Nor is such a request ever written.
+  for (const thinking of ["budget", "adaptive", "level"] as const) {
+    const wish = { max_tokens: 9000, messages: [asks], thinking: { type: "enabled", budget_tokens: 2000 } };
+    const more = { output_config: { effort: "low" } };
+    const { body } = send("anthropic-messages", { ...wish, ...more }, "gemini", { facts: { thinking } });
+    const config = at(body, "generationConfig.thinkingConfig") as JsonObject;
+    t.equal("thinkingBudget" in config, !("thinkingLevel" in config), thinking);
+  }
+});
+
+t.test("38: a system message between turns stays in its place and is never moved to the start", async (t) => {
+  const messages = [
+    { role: "system", content: "Be brief." },
+    asks,
+    { role: "assistant", content: "Hello." },
+    { role: "user", content: "Go on." },
+    { role: "system", content: "Now in French." },
+    { role: "user", content: "Please." },
+  ];
+  const newer = send("openai-chat", { messages: messages.slice(0, 5) }, "anthropic-messages", {
+    facts: { system_in_place: true },
+  });
+  t.same(newer.body["system"], [{ type: "text", text: "Be brief." }]);
+  t.same(
+    listAt(newer.body, "messages").map(({ role }) => role),
+    ["user", "assistant", "user", "system"],
+  );
+  t.same(at(newer.body, "messages.3.content"), [{ type: "text", text: "Now in French." }]);
+  t.same(newer.notices, []);
+  const older = send("openai-chat", { messages }, "anthropic-messages");
+  t.same(older.body["system"], [{ type: "text", text: "Be brief." }]);
+  t.same(at(older.body, "messages.2.content"), [
+    { type: "text", text: "Go on." },
+    { type: "text", text: "<system-reminder>\nNow in French.\n</system-reminder>" },
+    { type: "text", text: "Please." },
+  ]);
+  t.match(older.notices, [/^messages\.4: as text of the user/]);
+  const google = send("openai-chat", { messages }, "gemini");
+  t.same(at(google.body, "systemInstruction.parts"), [{ text: "Be brief." }]);
+  t.same(at(google.body, "contents.2.parts.1"), { text: "<system-reminder>\nNow in French.\n</system-reminder>" });
+  t.match(google.notices, [/^messages\.4: /]);
+  for (const { text } of [newer, older]) t.same(faultsOf("anthropic-messages", text), []);
+});
+
+t.test("39: marks on Claude's system blocks are breakpoints on the same parts, in the same order", async (t) => {
+  const ask = {
+    max_tokens: 100,
+    system: [
+      { type: "text", text: "One.", cache_control: { type: "ephemeral" } },
+      { type: "text", text: "Two." },
+      { type: "text", text: "Three.", cache_control: { type: "ephemeral", ttl: "1h" } },
+    ],
+    messages: [{ role: "user", content: [{ type: "text", text: "Hi", cache_control: { type: "ephemeral" } }] }],
+  };
+  const explicit = { mode: "explicit" };
+  const long = { mode: "explicit", ttl: "12h" };
+  t.same(listAt(send("anthropic-messages", ask, "openai-chat").body, "messages"), [
+    {
+      role: "system",
+      content: [
+        { type: "text", text: "One.", prompt_cache_breakpoint: explicit },
+        { type: "text", text: "Two." },
+        { type: "text", text: "Three.", prompt_cache_breakpoint: long },
+      ],
+    },
+    { role: "user", content: [{ type: "text", text: "Hi", prompt_cache_breakpoint: explicit }] },
+  ]);
+  t.same(listAt(send("anthropic-messages", ask, "openai-responses").body, "input"), [
+    {
+      type: "message",
+      role: "system",
+      content: [
+        { type: "input_text", text: "One.", prompt_cache_breakpoint: explicit },
+        { type: "input_text", text: "Two." },
+        { type: "input_text", text: "Three.", prompt_cache_breakpoint: long },
+      ],
+    },
+    {
+      type: "message",
+      role: "user",
+      content: [{ type: "input_text", text: "Hi", prompt_cache_breakpoint: explicit }],
+    },
+  ]);
+});
+
+t.test("46: an assistant's turn at the end is a 400 where the model does not continue it, else as it is", async (t) => {
+  const messages = [asks, { role: "assistant", content: "Once upon" }];
+  for (const vendor of ["openai-responses", "anthropic-messages", "gemini"] as const)
+    t.match(refusalOf("openai-chat", { messages }, vendor, { facts: { prefill: false } }), {
+      status: 400,
+      param: "messages.1",
+    });
+  t.equal(
+    refusalOf("anthropic-messages", { max_tokens: 9, messages }, "openai-chat", { facts: { prefill: false } }).param,
+    "messages.1",
+  );
+  const { body } = send("openai-chat", { messages }, "anthropic-messages", { facts: { prefill: true } });
+  t.same(at(body, "messages.1"), { role: "assistant", content: [{ type: "text", text: "Once upon" }] });
+  t.match(
+    send("openai-chat", { messages }, "openai-responses").notices,
+    [/^messages\.1: the model may start a new message/],
+    "where nothing is known, the client is told",
+  );
+});
+
+t.test("47: without max_tokens Claude gets the model's most; max_tokens 0 cannot be said elsewhere", async (t) => {
+  t.equal(
+    send("openai-chat", { messages: [asks] }, "anthropic-messages", { facts: { output: 64_000 } }).body["max_tokens"],
+    64_000,
+  );
+  t.equal(send("openai-chat", { messages: [asks] }, "anthropic-messages").body["max_tokens"], 32_000);
+  for (const vendor of ["openai-chat", "openai-responses", "gemini"] as const)
+    t.match(refusalOf("anthropic-messages", { max_tokens: 0, messages: [asks] }, vendor), {
+      status: 400,
+      param: "max_tokens",
+    });
+});
+
+t.test("48: a temperature above 1 is a 400 for Claude, and none goes where the model takes no sampling", async (t) => {
+  t.match(refusalOf("openai-chat", { messages: [asks], temperature: 1.5 }, "anthropic-messages"), {
+    status: 400,
+    param: "temperature",
+    message: /from 0 to 1/,
+  });
+  const taken = send("openai-chat", { messages: [asks], temperature: 0.7, top_p: 0.9 }, "anthropic-messages");
+  t.match(taken.body, { temperature: 0.7, top_p: 0.9 });
+  t.equal(taken.headers["anthropic-version"], "2023-06-01", "in the version that knows sampling");
+  const way = { facts: { sampling: false } };
+  for (const vendor of ["openai-responses", "anthropic-messages", "gemini"] as const) {
+    const { text, dropped } = send("openai-chat", { messages: [asks], temperature: 0.7, top_p: 0.9 }, vendor, way);
+    t.notMatch(text, /temperature|top_?[pP]/);
+    t.same(dropped, ["temperature", "top_p"], vendor);
+  }
+  t.match(
+    refusalOf("openai-chat", { messages: [asks], temperature: 0.7 }, "anthropic-messages", { ...way, strict: true }),
+    { status: 400, param: "temperature" },
+  );
+});
+
+t.test("49: stop sequences are a 400 where the provider speaks Responses", async (t) => {
+  t.match(refusalOf("openai-chat", { messages: [asks], stop: ["END"] }, "openai-responses"), {
+    status: 400,
+    param: "stop",
+  });
+  t.equal(
+    refusalOf("anthropic-messages", { max_tokens: 9, messages: [asks], stop_sequences: ["END"] }, "openai-responses")
+      .param,
+    "stop_sequences",
+  );
+  t.equal(
+    refusalOf("gemini", gemini({ stopSequences: ["END"] }), "openai-responses").param,
+    "generationConfig.stopSequences",
+  );
+});
+
+t.test("50: a JSON Schema with oneOf, $ref and pattern reaches Gemini as it is", async (t) => {
+  const schema = `{"type":"object","$defs":{"id":{"type":"string","pattern":"^[a-z]\\\\d+$"}},"properties":{"z":{"$ref":"#/$defs/id"},"a":{"oneOf":[{"type":"integer","maximum":12345678901234567890},{"type":"null"}]}},"required":["z","a"],"additionalProperties":false}`;
+  const ask = `{"model":"any","messages":[{"role":"user","content":"Hi"}],"tools":[{"type":"function","function":{"name":"f","parameters":${schema}}}],"response_format":{"type":"json_schema","json_schema":{"name":"n","schema":${schema}}}}`;
+  const { text, body } = send("openai-chat", ask, "gemini");
+  t.ok(text.includes(`"responseJsonSchema":${schema}`), "the answer's, to the letter");
+  t.ok(text.includes(`"parametersJsonSchema":${schema}`), "the tool's, to the letter");
+  t.equal(at(body, "generationConfig.responseMimeType"), "application/json");
+});
+
+t.test("51: a Gemini schema becomes JSON Schema for everybody else", async (t) => {
+  const ask = gemini(
+    {
+      responseMimeType: "application/json",
+      responseSchema: {
+        type: "OBJECT",
+        properties: {
+          b: { type: "STRING", nullable: true, minLength: "3" },
+          a: { type: "ARRAY", items: { type: "INTEGER" }, maxItems: "12345678901234567890" },
+        },
+        propertyOrdering: ["a", "b"],
+        required: ["a"],
+      },
+    },
+    { tools: [{ functionDeclarations: [{ name: "f", parameters: { type: "OBJECT", properties: {} } }] }] },
+  );
+  const { text, body } = send("gemini", ask, "openai-chat");
+  const expected =
+    '{"type":"object","properties":{"a":{"type":"array","items":{"type":"integer"},"maxItems":12345678901234567890},"b":{"type":["string","null"],"minLength":3}},"required":["a"]}';
+  t.ok(text.includes(`"schema":${expected}`), text);
+  t.equal(at(body, "response_format.type"), "json_schema");
+  t.same(at(body, "tools.0.function.parameters"), { type: "object", properties: {} });
+  t.ok(send("gemini", ask, "openai-responses").text.includes(`"schema":${expected}`));
+});
+
+t.test("a field that would change the answer is a 400 in the client's own words, in every direction", async (t) => {
+  const more: Record<(typeof PROTOCOLS)[number], [JsonObject, string]> = {
+    "openai-chat": [{ logit_bias: { 50256: -100 } }, "logit_bias"],
+    "openai-responses": [{ previous_response_id: "resp_1" }, "previous_response_id"],
+    "anthropic-messages": [{ container: "c_1" }, "container"],
+    gemini: [{ cachedContent: "cachedContents/1" }, "cachedContent"],
+  };
+  for (const client of PROTOCOLS)
+    for (const vendor of PROTOCOLS.filter((name) => name !== client)) {
+      const [member, param] = more[client];
+      const refused = refusalOf(client, { ...PLAIN[client], ...member }, vendor);
+      t.match(refused, { status: 400, code: "not_translatable", param }, `${client} to ${vendor}`);
+      t.ok(refused.message.includes(vendor), "the message names the protocol that cannot say it");
+    }
+});

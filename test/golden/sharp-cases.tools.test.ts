@@ -1,0 +1,358 @@
+/** Sharp cases of tools: calls, results, names and choices, on their way to the vendor. */
+import t from "tap";
+import type { JsonObject } from "../../src/protocol-parts.ts";
+import { faultsOf } from "../support/vendor-rules.ts";
+import { PROTOCOLS, type ProtocolName } from "../support/vendor-sdks.ts";
+import { at, chatStream, chunk, listAt, refusalOf, type Sent, send } from "./sharp-cases.ts";
+
+const SCHEMA = { type: "object", properties: { city: { type: "string" } } };
+const functionTool = (name: string) => ({ type: "function", function: { name, parameters: SCHEMA } });
+const call = (id: string, name: string, args: string) => ({
+  id,
+  type: "function",
+  function: { name, arguments: args },
+});
+const asks = { role: "user", content: "Weather?" };
+const IMAGE = "iVBORw0KGgo=";
+
+/** A Chat history with one call and its result. */
+const called = (id: string, args: string, ...more: JsonObject[]): JsonObject => ({
+  messages: [
+    asks,
+    { role: "assistant", content: null, tool_calls: [call(id, "get_weather", args)] },
+    { role: "tool", tool_call_id: id, content: "snow" },
+    ...more,
+  ],
+  tools: [functionTool("get_weather")],
+});
+
+t.test("1: a Chat assistant with content null and a call becomes a tool_use alone", async (t) => {
+  const { body } = send("openai-chat", called("call_1", '{"city":"Oslo"}'), "anthropic-messages");
+  t.same(at(body, "messages.1"), {
+    role: "assistant",
+    content: [{ type: "tool_use", id: "call_1", name: "get_weather", input: { city: "Oslo" } }],
+  });
+  for (const content of ["", "  \n", []]) {
+    const history = called("call_1", "{}");
+    Object.assign(listAt(history, "messages")[1] as JsonObject, { content });
+    const blocks = listAt(send("openai-chat", history, "anthropic-messages").body, "messages.1.content");
+    t.same(
+      blocks.map(({ type }) => type),
+      ["tool_use"],
+      `content ${JSON.stringify(content)}`,
+    );
+  }
+});
+
+t.test("3: arguments in a history keep every digit, space and order of keys", async (t) => {
+  const args = '{"b": 1.0, "a": 12345678901234567890}';
+  const history = called("call_1", args);
+  t.equal(at(send("openai-chat", history, "openai-responses").body, "input.1.arguments"), args);
+  t.ok(
+    send("openai-chat", history, "anthropic-messages").text.includes(`"input":${args}`),
+    "as raw text in Anthropic's",
+  );
+  t.ok(send("openai-chat", history, "gemini").text.includes(`"args":${args}`), "as raw text in Gemini's");
+});
+
+t.test("22: Gemini results without ids are matched by name and order, and a 400 where there is no call", async (t) => {
+  const history = (results: readonly JsonObject[]): JsonObject => ({
+    contents: [
+      { role: "user", parts: [{ text: "Weather?" }] },
+      {
+        role: "model",
+        parts: ["Oslo", "Rome"]
+          .map((city): JsonObject => ({ functionCall: { name: "get_weather", args: { city } } }))
+          .concat({ functionCall: { name: "now", args: {} } }),
+      },
+      { role: "user", parts: results.map((functionResponse) => ({ functionResponse })) },
+    ],
+  });
+  const said = (name: string, output: string) => ({ name, response: { output } });
+  const { body } = send(
+    "gemini",
+    history([said("now", "noon"), said("get_weather", "snow"), said("get_weather", "sun")]),
+    "anthropic-messages",
+  );
+  const calls = listAt(body, "messages.1.content");
+  t.same(
+    calls.map(({ input }) => input),
+    [{ city: "Oslo" }, { city: "Rome" }, {}],
+  );
+  const results = new Map(listAt(body, "messages.2.content").map((each) => [each["tool_use_id"], each["content"]]));
+  t.same(
+    calls.map(({ id }) => results.get(id)),
+    ["snow", "sun", "noon"],
+  );
+  t.same(faultsOf("anthropic-messages", JSON.stringify(body)), []);
+  t.match(refusalOf("gemini", history([said("unknown", "?")]), "anthropic-messages"), {
+    status: 400,
+    param: "contents.2.parts.0.functionResponse",
+  });
+  const [first, ...rest] = listAt(history([]), "contents");
+  const early = { contents: [first, { role: "user", parts: [{ functionResponse: said("now", "noon") }] }, ...rest] };
+  t.equal(refusalOf("gemini", early, "anthropic-messages").status, 400, "a result before its call");
+});
+
+t.test("35: a forced call beside Claude's thinking is a clear 400, never a silent change", async (t) => {
+  const ask = {
+    messages: [asks],
+    tools: [functionTool("get_weather")],
+    tool_choice: "required",
+    reasoning_effort: "high",
+    max_completion_tokens: 32_000,
+  };
+  const refused = refusalOf("openai-chat", ask, "anthropic-messages", { facts: { thinking: "budget" } });
+  t.match(refused, { status: 400, param: "tool_choice", message: /cannot be made to call a tool while it thinks/ });
+  const { body, notices, dropped } = send("openai-chat", ask, "anthropic-messages", {
+    facts: { thinking: "adaptive" },
+  });
+  t.match(
+    body,
+    { tool_choice: { type: "any" }, thinking: { type: "adaptive" }, output_config: { effort: "high" } },
+    "where the vendor may take it, it is the vendor who judges",
+  );
+  t.same([notices, dropped], [[], []]);
+});
+
+t.test("36: parallel_tool_calls false without a tool_choice makes one for Claude", async (t) => {
+  const ask = { messages: [asks], tools: [functionTool("get_weather")], parallel_tool_calls: false };
+  t.same(send("openai-chat", ask, "anthropic-messages").body["tool_choice"], {
+    type: "auto",
+    disable_parallel_tool_use: true,
+  });
+  t.same(send("openai-chat", { ...ask, tool_choice: "required" }, "anthropic-messages").body["tool_choice"], {
+    type: "any",
+    disable_parallel_tool_use: true,
+  });
+});
+
+t.test("37: allowed_tools required is Gemini's ANY with allowedFunctionNames", async (t) => {
+  const ask = (mode: string) => ({
+    messages: [asks],
+    tools: ["a", "b", "c"].map(functionTool),
+    tool_choice: {
+      type: "allowed_tools",
+      allowed_tools: { mode, tools: ["a", "c"].map((name) => ({ type: "function", function: { name } })) },
+    },
+  });
+  t.same(send("openai-chat", ask("required"), "gemini").body["toolConfig"], {
+    functionCallingConfig: { mode: "ANY", allowedFunctionNames: ["a", "c"] },
+  });
+  const { body, notices } = send("openai-chat", ask("required"), "anthropic-messages");
+  t.same(
+    listAt(body, "tools").map(({ name }) => name),
+    ["a", "c"],
+    "Claude gets these tools only",
+  );
+  t.same(body["tool_choice"], { type: "any" });
+  t.match(notices.join(), /tools\.1: not among the allowed tools/);
+});
+
+t.test(
+  "40: users' turns in a row and results split over two turns are one turn for Claude, results first",
+  async (t) => {
+    const messages = [
+      asks,
+      { role: "user", content: "Now?" },
+      {
+        role: "assistant",
+        content: null,
+        tool_calls: [call("a", "get_weather", "{}"), call("b", "get_weather", "{}")],
+      },
+      { role: "tool", tool_call_id: "a", content: "snow" },
+      { role: "user", content: "And?" },
+      { role: "tool", tool_call_id: "b", content: "sun" },
+    ];
+    const { body } = send("openai-chat", { messages, tools: [functionTool("get_weather")] }, "anthropic-messages");
+    t.same(at(body, "messages.0"), {
+      role: "user",
+      content: [
+        { type: "text", text: "Weather?" },
+        { type: "text", text: "Now?" },
+      ],
+    });
+    t.same(at(body, "messages.2"), {
+      role: "user",
+      content: [
+        { type: "tool_result", tool_use_id: "a", content: "snow" },
+        { type: "tool_result", tool_use_id: "b", content: "sun" },
+        { type: "text", text: "And?" },
+      ],
+    });
+    t.same(faultsOf("anthropic-messages", JSON.stringify(body)), []);
+  },
+);
+
+t.test("41: a Chat result and then a user's text are one turn of Claude's: the result, then the text", async (t) => {
+  const { body } = send(
+    "openai-chat",
+    called("call_1", "{}", { role: "user", content: "Thanks. And Rome?" }),
+    "anthropic-messages",
+  );
+  t.equal(listAt(body, "messages").length, 3);
+  t.same(at(body, "messages.2.content"), [
+    { type: "tool_result", tool_use_id: "call_1", content: "snow" },
+    { type: "text", text: "Thanks. And Rome?" },
+  ]);
+});
+
+t.test("42: an image in a result is a part of it, and for Chat a user's message that says so", async (t) => {
+  const ask: JsonObject = {
+    max_tokens: 100,
+    messages: [
+      asks,
+      { role: "assistant", content: [{ type: "tool_use", id: "t1", name: "shoot", input: {} }] },
+      {
+        role: "user",
+        content: [
+          {
+            type: "tool_result",
+            tool_use_id: "t1",
+            content: [
+              { type: "text", text: "Here." },
+              { type: "image", source: { type: "base64", media_type: "image/png", data: IMAGE } },
+            ],
+          },
+        ],
+      },
+    ],
+    tools: [{ name: "shoot", input_schema: SCHEMA }],
+  };
+  const to = (vendor: ProtocolName): Sent => send("anthropic-messages", ask, vendor);
+  const url = `data:image/png;base64,${IMAGE}`;
+  t.match(at(to("openai-responses").body, "input.2.output"), [
+    { type: "input_text", text: "Here." },
+    { type: "input_image", image_url: url },
+  ]);
+  t.match(at(to("gemini").body, "contents.2.parts.0.functionResponse"), {
+    name: "shoot",
+    response: { output: "Here." },
+    parts: [{ inlineData: { mimeType: "image/png", data: IMAGE } }],
+  });
+  const chat = to("openai-chat");
+  t.match(listAt(chat.body, "messages").slice(2), [
+    {
+      role: "tool",
+      tool_call_id: "t1",
+      content: [
+        { type: "text", text: "Here." },
+        { type: "text", text: "[image 1 attached]" },
+      ],
+    },
+    { role: "user", content: [{ type: "image_url", image_url: { url } }] },
+  ]);
+  t.match(chat.notices, [/^messages\.2\.content\.0\.content\.1: A tool's result is only text/]);
+  for (const vendor of ["openai-chat", "openai-responses", "gemini"] as const)
+    t.same(faultsOf(vendor, to(vendor).text), []);
+});
+
+t.test("43: is_error is Gemini's error key, and comes back as is_error", async (t) => {
+  const history = (is_error: boolean): JsonObject => ({
+    max_tokens: 100,
+    messages: [
+      asks,
+      { role: "assistant", content: [{ type: "tool_use", id: "t1", name: "get_weather", input: {} }] },
+      { role: "user", content: [{ type: "tool_result", tool_use_id: "t1", content: "no such city", is_error }] },
+    ],
+    tools: [{ name: "get_weather", input_schema: SCHEMA }],
+  });
+  const { body } = send("anthropic-messages", history(true), "gemini");
+  t.same(at(body, "contents.2.parts.0.functionResponse.response"), { error: "no such city" });
+  const back = send("gemini", body, "anthropic-messages");
+  t.match(at(back.body, "messages.2.content.0"), { content: "no such city", is_error: true });
+  const fine = send("anthropic-messages", history(false), "gemini").body;
+  t.same(at(fine, "contents.2.parts.0.functionResponse.response"), { output: "no such city" });
+  t.notOk("is_error" in (at(send("gemini", fine, "anthropic-messages").body, "messages.2.content.0") as JsonObject));
+});
+
+t.test("44: strange call ids become ones that every vendor takes, the same on call and result", async (t) => {
+  const ids = {
+    "openai-chat": (body: JsonObject) => [at(body, "messages.1.tool_calls.0.id"), at(body, "messages.2.tool_call_id")],
+    "openai-responses": (body: JsonObject) => [at(body, "input.1.call_id"), at(body, "input.2.call_id")],
+    "anthropic-messages": (body: JsonObject) => [
+      at(body, "messages.1.content.0.id"),
+      at(body, "messages.2.content.0.tool_use_id"),
+    ],
+    gemini: (body: JsonObject) => [
+      at(body, "contents.1.parts.0.functionCall.id"),
+      at(body, "contents.2.parts.0.functionResponse.id"),
+    ],
+  };
+  for (const id of ["functions.Bash:0", "x".repeat(300), "call_é"])
+    for (const vendor of PROTOCOLS.filter((name) => name !== "openai-chat")) {
+      const sent = send("openai-chat", called(id, "{}"), vendor);
+      const [ofCall, ofResult] = ids[vendor](sent.body);
+      t.equal(ofCall, ofResult, `one id for ${vendor}`);
+      t.match(ofCall, /^[a-zA-Z0-9_-]{1,64}$/);
+      t.same(faultsOf(vendor, sent.text), []);
+      t.equal(ids[vendor](send("openai-chat", called(id, "{}"), vendor).body)[0], ofCall, "the same each time");
+    }
+  const packed = `call_7__thought__${"CiQB0e2Kb1".repeat(30)}`;
+  const { body } = send("openai-chat", called(packed, "{}"), "gemini");
+  t.match(at(body, "contents.1.parts.0"), {
+    functionCall: { id: "call_7" },
+    thoughtSignature: "CiQB0e2Kb1".repeat(30),
+  });
+  t.equal(at(body, "contents.2.parts.0.functionResponse.id"), "call_7");
+  t.equal(at(send("openai-chat", called(packed, "{}"), "openai-responses").body, "input.1.call_id"), "call_7");
+});
+
+t.test("44: the client of a Chat upstream gets the ids that the vendor gave", async (t) => {
+  const stream = chatStream([
+    chunk({ role: "assistant", tool_calls: [{ index: 0, ...call("functions.Bash:0", "get_weather", "{}") }] }),
+    chunk({}, "tool_calls"),
+  ]);
+  const ask = { input: "Hi", store: false, tools: [{ type: "function", name: "get_weather", parameters: SCHEMA }] };
+  const { values } = send("openai-responses", ask, "openai-chat").streamed(stream);
+  t.equal(at(values.at(-1), "response.output.0.call_id"), "functions.Bash:0");
+  const messages = send(
+    "anthropic-messages",
+    { max_tokens: 9, messages: [asks], tools: [{ name: "get_weather", input_schema: SCHEMA }] },
+    "openai-chat",
+  ).streamed(stream);
+  t.match(
+    at(messages.values[1], "content_block.id"),
+    /^functions_Bash_0_[0-9a-f]{12}$/,
+    "Anthropic's clients check ids",
+  );
+});
+
+t.test("45: names with dots or of 80 characters are fitted for OpenAI and mapped back in the answer", async (t) => {
+  const long = `mcp__${"server".repeat(10)}__search_all_things`;
+  const names = ["fs.read_file", long];
+  const ask = {
+    contents: [{ role: "user", parts: [{ text: "Hi" }] }],
+    tools: [{ functionDeclarations: names.map((name) => ({ name, parametersJsonSchema: SCHEMA })) }],
+  };
+  for (const vendor of ["openai-chat", "openai-responses"] as const) {
+    const sent = send("gemini", ask, vendor);
+    const fitted = listAt(sent.body, "tools").map((tool) => at(tool, "function.name") ?? tool["name"]);
+    for (const name of fitted) t.match(name, /^[a-zA-Z0-9_-]{1,64}$/);
+    t.equal(new Set(fitted).size, 2);
+    if (vendor !== "openai-chat") continue;
+    const stream = chatStream([
+      chunk({
+        role: "assistant",
+        tool_calls: fitted.map((name, index) => ({ index, ...call(`c${index}`, String(name), "{}") })),
+      }),
+      chunk({}, "tool_calls"),
+    ]);
+    const told = sent.streamed(stream).values.flatMap((value) => listAt(value, "candidates.0.content.parts"));
+    t.same(
+      told.map((part) => at(part, "functionCall.name")),
+      names,
+    );
+  }
+  const claude = { max_tokens: 9, messages: [asks], tools: [{ name: long, input_schema: SCHEMA }] };
+  const sent = send("anthropic-messages", claude, "openai-chat");
+  const name = String(at(sent.body, "tools.0.function.name"));
+  const whole = sent.whole({
+    id: "1",
+    model: "m",
+    choices: [
+      { index: 0, finish_reason: "tool_calls", message: { role: "assistant", tool_calls: [call("c", name, "{}")] } },
+    ],
+  });
+  t.equal(at(whole, "content.0.name"), long);
+});
