@@ -96,9 +96,7 @@ function record(exchange: Exchange, log: Log, failed: Error | undefined): void {
     bytes: exchange.written,
     dropped: exchange.dropped.length > 0 ? exchange.dropped.slice(0, LOGGED) : undefined,
     unsaid: exchange.unsaid.length > 0 ? exchange.unsaid : undefined,
-    ...(error
-      ? { error: { code: error.code, message: error.message, origin: error.origin, cause: causeOf(error) } }
-      : {}),
+    error: error && { code: error.code, message: error.message, origin: error.origin, cause: causeOf(error) },
   };
   if (failed)
     log.error(

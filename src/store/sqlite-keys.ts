@@ -19,6 +19,9 @@ export interface FileKey {
 const POLL = 100;
 /** Milliseconds for which keys already seen go on working while the store cannot answer. */
 const STALE = 10 * 60_000;
+/** Milliseconds for which the digest of a key in use is remembered, and how many. */
+const MEMORY = 10_000;
+const BUSY = 1000;
 /** Keys remembered, known and unknown ones alike, before memory is emptied and starts anew. */
 const REMEMBERED = 20_000;
 
@@ -32,6 +35,9 @@ interface Answer {
 export class SqliteKeys extends Keys {
   private fileKeys = new Map<string, KeyRecord>();
   private readonly answers = new Map<string, Answer>();
+  /** Digests of keys that are in use, so that a busy key is not hashed a thousand times a second; never kept for long. */
+  private readonly digests = new Map<string, string>();
+  private digestsSince = 0;
   private readonly select: StatementSync;
   private readonly othersChanges: StatementSync;
   private round = 0;
@@ -58,12 +64,11 @@ export class SqliteKeys extends Keys {
   }
 
   override find(presented: string): KeyRecord | undefined {
-    // Looking a digest up in a map leaks no useful time: nobody can choose the digest of a text.
-    const digest = hash("sha256", presented);
+    const now = this.clock();
+    const digest = this.digestOf(presented, now);
     const known = this.fileKeys.get(digest);
     if (known) return known;
     if (!this.answers.has(digest) && !validKey(presented)) return undefined;
-    const now = this.clock();
     if (now - this.askedAt >= POLL || this.ownChanges !== this.database.keyChanges) this.notice(now);
     const answer = this.answers.get(digest);
     if (answer?.round === this.round && now - this.answeredAt <= STALE) return answer.record;
@@ -101,6 +106,7 @@ export class SqliteKeys extends Keys {
   /** Forgets what it remembered. The database stays open: the ledger shares it. */
   override close(): void {
     this.answers.clear();
+    this.digests.clear();
   }
 
   /** Changes keys so that a power cut cannot bring a revoked one back, and every SqliteKeys of this process sees it. */
@@ -128,6 +134,23 @@ export class SqliteKeys extends Keys {
     if (models) record.models = models;
     if (expires !== undefined) record.expires = expires;
     return { key, record };
+  }
+
+  /**
+   * Looking a digest up in a map leaks no useful time: nobody can choose the digest of a text. Nor can anybody choose its
+   * hash in V8's maps, which is seeded anew in each process.
+   */
+  private digestOf(presented: string, now: number): string {
+    if (now - this.digestsSince > MEMORY || this.digests.size >= BUSY) {
+      this.digests.clear();
+      this.digestsSince = now;
+    }
+    let digest = this.digests.get(presented);
+    if (digest === undefined) {
+      digest = hash("sha256", presented);
+      if (this.fileKeys.has(digest) || this.answers.get(digest)?.record) this.digests.set(presented, digest);
+    }
+    return digest;
   }
 
   /** Begins a new round when keys may have changed; answers of earlier rounds are then asked again. */

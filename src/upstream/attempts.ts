@@ -41,7 +41,7 @@ const REMEMBERED = 500;
 
 /** Tries an exchange's targets, best first, until one answers. */
 export class Upstreams {
-  private readonly up = new Map<string, Gate>();
+  private readonly up = new Map<Provider, Map<Protocol, Gate>>();
   private readonly down = new Map<Protocol, Gate>();
 
   constructor(private readonly forward: Forward) {}
@@ -80,7 +80,8 @@ export class Upstreams {
   private begin(exchange: Exchange, target: Target): Attempt {
     const { protocol, operation } = exchange;
     const headers = exchange.headers.filter(this.upward(protocol, target.provider).passes);
-    for (const [name, value] of protocol.defaults ?? []) if (!headers.has(name)) headers.append(name, value);
+    if (protocol.defaults)
+      for (const [name, value] of protocol.defaults) if (!headers.has(name)) headers.append(name, value);
     return {
       target,
       protocol,
@@ -93,11 +94,11 @@ export class Upstreams {
   }
 
   private upward(protocol: Protocol, provider: Provider): Gate {
-    const key = `${protocol.name} ${provider.name}`;
-    let gate = this.up.get(key);
+    const gates = this.up.get(provider) ?? new Map<Protocol, Gate>();
+    let gate = gates.get(protocol);
     if (!gate) {
       gate = new Gate([...FORWARDED, ...protocol.headers, ...provider.forward]);
-      this.up.set(key, gate);
+      this.up.set(provider, gates.set(protocol, gate));
     }
     return gate;
   }
@@ -122,12 +123,8 @@ export class Upstreams {
     if (framing) headers.delete("content-length");
     exchange.streaming = framing !== undefined;
     const held = new Held(upstream);
-    return {
-      head: { status, headers, framing, whole: held.whole },
-      read: (sink) => held.read(sink),
-      resume: () => held.resume(),
-      destroy: () => held.destroy(),
-    };
+    held.head = { status, headers, framing, whole: (limit) => held.whole(limit) };
+    return held;
   }
 }
 
@@ -168,25 +165,33 @@ function unserved({ attempts }: Exchange): GatewayError | undefined {
 }
 
 function outgoing(exchange: Exchange, attempt: Attempt): Outgoing {
-  const { body, form } = exchange;
-  if (attempt.body) return { ...sent(attempt), body: [attempt.body], length: attempt.body.length };
-  const edits = attempt.edits.length === 0 ? exchange.edits : [...exchange.edits, ...attempt.edits];
-  const pieces = edits.length === 0 ? body.pieces : splice(body.pieces, edits);
-  return {
-    ...sent(attempt),
-    body: form?.rest ? followed(pieces, form.rest) : pieces,
-    length: form?.rest ? form.length && splicedLength(form.length, edits) : splicedLength(body.length, edits),
+  const { provider } = attempt.target;
+  const sent: Outgoing = {
+    origin: provider.url,
+    method: attempt.method,
+    path: attempt.path,
+    headers: attempt.headers.lines,
+    body: undefined,
+    length: undefined,
+    credentialId: provider.name,
+    timeouts: provider.timeouts,
   };
+  if (attempt.body) sent.body = [attempt.body];
+  else fill(sent, exchange, attempt);
+  return sent;
 }
 
-const sent = ({ target: { provider }, method, path, headers }: Attempt) => ({
-  origin: provider.url,
-  method,
-  path,
-  headers: headers.lines,
-  credentialId: provider.name,
-  timeouts: provider.timeouts,
-});
+/** The exchange's own body, with its edits and the attempt's. */
+function fill(sent: Outgoing, { body, form, edits: own }: Exchange, attempt: Attempt): void {
+  const edits = attempt.edits.length === 0 ? own : [...own, ...attempt.edits];
+  const pieces = edits.length === 0 ? body.pieces : splice(body.pieces, edits);
+  if (!form?.rest) {
+    sent.body = pieces;
+    return;
+  }
+  sent.body = followed(pieces, form.rest);
+  sent.length = form.length && splicedLength(form.length, edits);
+}
 
 async function* followed(pieces: readonly Buffer[], rest: AsyncIterable<Buffer>): AsyncGenerator<Buffer> {
   yield* pieces;

@@ -1,8 +1,11 @@
 import { GatewayError } from "../errors.ts";
+import type { Head } from "../exchange.ts";
 import type { Sink, Upstream } from "./forward.ts";
 
 /** An answer that can be read to its end before anybody takes it, and is then handed over as if it came only now. */
 export class Held implements Pick<Upstream, "read" | "resume" | "destroy"> {
+  /** Its head, as stages and plugins see it; set by who asked. */
+  declare head: Head;
   private bytes: Buffer | undefined;
   /** Who waits for the end behind bytes that were too much for it. */
   private waiting: Sink | undefined;
@@ -13,8 +16,8 @@ export class Held implements Pick<Upstream, "read" | "resume" | "destroy"> {
    * All of it. Once, and before `read`.
    * @throws GatewayError what broke it off, or `upstream_invalid` when it is larger than `limit` bytes.
    */
-  readonly whole = (limit: number): Promise<Buffer> =>
-    new Promise((accept, refuse) => {
+  whole(limit: number): Promise<Buffer> {
+    return new Promise((accept, refuse) => {
       const pieces: Buffer[] = [];
       let length = 0;
       this.upstream.read({
@@ -32,6 +35,7 @@ export class Held implements Pick<Upstream, "read" | "resume" | "destroy"> {
         fail: refuse,
       });
     });
+  }
 
   read(sink: Sink): void {
     if (!this.bytes) this.upstream.read(sink);

@@ -37,6 +37,8 @@ export interface Way {
  */
 export class Pools {
   private readonly lanes = new Map<string, Way>();
+  /** The same by the very address that a provider has: to take an address apart costs more than to find it. */
+  private readonly byAddress = new WeakMap<URL, { credentialId: string; connect: number; lane: Way }[]>();
   private readonly options: PoolOptions;
   private readonly environment: NonNullable<PoolOptions["environment"]>;
   private readonly proxied: boolean;
@@ -49,6 +51,14 @@ export class Pools {
 
   /** @param connect milliseconds after which a connection that does not come about is given up; 0: the system's limit. */
   lane(origin: URL, credentialId: string, connect: number): Way {
+    const known = this.byAddress.get(origin) ?? [];
+    for (const each of known) if (each.credentialId === credentialId && each.connect === connect) return each.lane;
+    const lane = this.find(origin, credentialId, connect);
+    this.byAddress.set(origin, [...known, { credentialId, connect, lane }]);
+    return lane;
+  }
+
+  private find(origin: URL, credentialId: string, connect: number): Way {
     const name = origin.origin;
     const key = `${name} ${connect} ${credentialId}`;
     let lane = this.lanes.get(key);
