@@ -94,7 +94,7 @@ export { Envelopes } from "./translation/envelope.ts";
 export { estimate } from "./translation/estimate.ts";
 export { refusal } from "./translation/faults.ts";
 export { Framing } from "./translation/framing.ts";
-export { callIds, safeId } from "./translation/ids.ts";
+export { callIds, safeId, TextKey } from "./translation/ids.ts";
 export {
   clientSide,
   type Received,

@@ -65,8 +65,8 @@ export interface Asked {
   open(text: string, kind: string): Opaque;
   /** True for strings that look like our envelopes. */
   sealed(text: string): boolean;
-  /** Envelopes kept for clients that strip what they do not know, by call id; a fallback only. */
-  recall(callId: string): Opaque | undefined;
+  /** Envelopes kept where a client has no place for them, by call id or TextKey; a fallback only. */
+  recall(key: string): Opaque | undefined;
   /** Also fill `native`, so that encoding in the same protocol gives the very same request. */
   native?: boolean;
 }
@@ -164,8 +164,8 @@ export interface Wish {
   request: Record<string, unknown>;
   /** An envelope for opaque state: a string of `A-Z a-z 0-9 . _ -` that starts with `gw1.`. */
   seal(opaque: Opaque): string;
-  /** Keeps an envelope for clients that strip what they do not know. */
-  remember(callId: string, opaque: Opaque): void;
+  /** Keeps an envelope that the client has no place for, or may strip, by call id or TextKey. */
+  remember(key: string, opaque: Opaque): void;
   /** Says that something of the answer could not be told. */
   lose(path: string, why: string): void;
 }

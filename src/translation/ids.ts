@@ -22,3 +22,22 @@ export function callIds(seed: string): () => string {
   let count = 0;
   return () => `call_${stem}_${count++}`;
 }
+
+/** Characters at the end of a text that it is recognised by, with its length. */
+const TAIL = 64;
+
+/** What a text is remembered by when it cannot carry anything itself; grows with the text, a piece at a time. */
+export class TextKey {
+  private length = 0;
+  private tail = "";
+
+  add(text: string): this {
+    this.length += text.length;
+    this.tail = text.length >= TAIL ? text.slice(-TAIL) : (this.tail + text).slice(-TAIL);
+    return this;
+  }
+
+  toString(): string {
+    return `text:${this.length}:${this.tail}`;
+  }
+}

@@ -8,9 +8,11 @@ import {
   type Feature,
   GatewayError,
   type JsonObject,
+  type Part,
   parseExact,
   RawJson,
   type ReasoningWish,
+  TextKey,
   type ToolChoice,
   type Turn,
 } from "model-gateway";
@@ -125,12 +127,21 @@ function turnOf(reading: Reading, value: unknown, at: string): Turn {
   if (!ROLES.has(role)) return reading.wrong(`${at}.role`, "must be user, assistant or system.");
   if (role === "system") reading.say("system_in_place", at);
   reading.others(message, ["role", "content"], at);
+  const parts = partsOf(reading, content, `${at}.content`, `${at}.content`);
   return {
     role: role as Turn["role"],
     at,
-    parts: partsOf(reading, content, `${at}.content`, `${at}.content`),
+    parts: role === "assistant" && !reading.asked.native ? [...parts, ...stateBehind(reading, parts.at(-1))] : parts,
     ...reading.native(message, ["role", "content"], typeof content === "string" ? { string: true } : {}),
   };
+}
+
+/** State that stood behind the last text of an answer, where this protocol has no place for it. */
+function stateBehind(reading: Reading, last: Part | undefined): Part[] {
+  const opaque = last?.kind === "text" ? reading.asked.recall(`${new TextKey().add(last.text)}`) : undefined;
+  if (!last || !opaque) return [];
+  const { on: _, ...state } = opaque;
+  return [{ kind: "text", at: last.at, text: "", opaque: state }];
 }
 
 /** How long, and how the answer is sampled. */

@@ -6,7 +6,9 @@ import {
   type EventOf,
   GatewayError,
   type JsonObject,
+  type Opaque,
   safeId,
+  TextKey,
   type Usage,
   type Wish,
   type Written,
@@ -72,6 +74,10 @@ class Writer {
   private refused = false;
   private called = false;
   private makeId: (() => string) | undefined;
+  /** State on a text of which nothing is written yet. */
+  private behind: Opaque | undefined;
+  /** The text block written last. */
+  private said: TextKey | undefined;
 
   constructor(
     private readonly wish: Wish,
@@ -185,7 +191,7 @@ class Writer {
     if (own?.block) this.openAs(slot, own.block);
     else if (opening.kind === "server" || opening.kind === "media") this.lose(opening);
     else if (opening.kind === "tool_call") this.call(slot, opening, own);
-    else if (opening.kind === "text" && opening.opaque) this.carry({ ...opening.opaque, on: "text" });
+    else if (opening.kind === "text" && opening.opaque) this.behind = { ...opening.opaque, on: "text" };
     // A block without anything in it is refused when it comes back, so that one is only opened for something.
     else if (own && !redacts(opening)) this.ensure(slot);
   }
@@ -193,6 +199,7 @@ class Writer {
   private call(slot: Slot, opening: Extract<EventOf<"open">, { kind: "tool_call" }>, own: OwnEvent | undefined): void {
     const id = opening.id ? safeId(opening.id) : (this.makeId?.() ?? "");
     this.called = true;
+    this.flush();
     if (opening.opaque) this.carry({ ...opening.opaque, on: { call: id } });
     const index = this.openAs(slot, { type: "tool_use", id, name: opening.name, input: {}, ...own?.rest });
     if (!own) this.sink.grow(index, "input_json_delta", "");
@@ -201,13 +208,25 @@ class Writer {
   }
 
   /** What sits on a call or a text travels in a block of its own before it. */
-  private carry(opaque: Parameters<Wish["seal"]>[0]): void {
+  private carry(opaque: Opaque): void {
     const index = this.index++;
     this.sink.open(index, { type: "redacted_thinking", data: this.wish.seal(opaque) });
     this.sink.close(index);
   }
 
+  /**
+   * State on a text is only written when a block follows. Behind the last one it would be the message's last block, and
+   * Claude Code takes that for the answer [S]: it is kept here instead.
+   */
+  private flush(): void {
+    const { behind } = this;
+    this.behind = undefined;
+    if (behind) this.carry(behind);
+  }
+
   private openAs(slot: Slot, block: JsonObject): number {
+    this.flush();
+    if (block["type"] === "text") this.said = new TextKey();
     const index = this.index++;
     slot.index = index;
     this.sink.open(index, block);
@@ -248,6 +267,7 @@ class Writer {
     const index = this.ensure(slot);
     if (slot.opening.kind !== "reasoning") {
       if (slot.opening.kind === "refusal") this.refused = true;
+      this.said?.add(event.text);
       this.sink.grow(index, "text_delta", event.text, own?.rest, own?.frame);
       return;
     }
@@ -305,6 +325,8 @@ class Writer {
       if (this.current) this.close(this.current, undefined);
       else this.next();
     }
+    if (this.behind && this.said) this.wish.remember(`${this.said}`, this.behind);
+    else this.flush();
     if (!this.told) this.ending();
     this.sink.frame("message_stop", { type: "message_stop", ...ownOf(event)?.rest });
   }

@@ -2,6 +2,7 @@ import Anthropic from "@anthropic-ai/sdk";
 import t from "tap";
 import type { Event, FinishReason } from "../../../../src/events.ts";
 import type { JsonObject } from "../../../../src/protocol-parts.ts";
+import { TextKey } from "../../../../src/translation/ids.ts";
 import type { Usage } from "../../../../src/usage.ts";
 import { randomAnswer } from "../../../support/random-answers.ts";
 import { recorded } from "../../../support/recorded.ts";
@@ -169,9 +170,28 @@ t.test("what sits on a call or a text travels in a block before it", async (t) =
   t.same(rest, [
     { type: "redacted_thinking", data: "gw1.sig.STATE.on-text" },
     { type: "text", text: "Hi" },
-    { type: "redacted_thinking", data: "gw1.sig.STATE.on-text" },
   ]);
 });
+
+t.test(
+  "what sits on an empty text behind the last one is remembered by it: the last block stays the text",
+  async (t) => {
+    const kept: unknown[] = [];
+    const told = answer(
+      open(0, { kind: "text" }),
+      say(0, "Snow"),
+      say(0, "."),
+      close(0),
+      open(1, { kind: "text", opaque }),
+      close(1),
+    );
+    const text = translation.answer.encode(told, wish({ remember: (key, state) => kept.push([key, state]) }));
+    t.same((JSON.parse(text) as JsonObject)["content"], [{ type: "text", text: "Snow." }]);
+    t.same(kept, [[`${new TextKey().add("Snow.")}`, { ...opaque, on: "text" }]]);
+    const alone = whole(answer(open(0, { kind: "text", opaque }), close(0)));
+    t.match(alone["content"], [{ type: "redacted_thinking" }], "without a text there is nothing to remember it by");
+  },
+);
 
 t.test("a refusal is text, and the message ends as one", async (t) => {
   const told = answer(open(0, { kind: "refusal" }), say(0, "I will not."), close(0));
