@@ -22,19 +22,23 @@ export async function live(
   reply: Reply,
 ): Promise<void> {
   try {
-    await chain.access(exchange);
+    // A phase that gives no promise is not waited for: each wait is a turn of the queue.
+    const admitted = chain.access(exchange);
+    if (admitted) await admitted;
     exchange.body = await receive();
     if (exchange.operation.kept === undefined)
       exchange.asked = exchange.pathModel ?? exchange.form?.model ?? readModel(exchange.body);
-    await chain.request(exchange);
-    await chain.route(exchange);
+    const asked = chain.request(exchange);
+    if (asked) await asked;
+    const routed = chain.route(exchange);
+    if (routed) await routed;
     if (exchange.answer) reply.answer(exchange.answer);
     else await pass(exchange, chain, parts, reply);
   } catch (error) {
     await reply.refuse(error);
   } finally {
-    const failed = await chain.done(exchange);
-    record(exchange, parts.log, failed);
+    const failed = chain.done(exchange);
+    record(exchange, parts.log, failed instanceof Promise ? await failed : failed);
   }
 }
 
@@ -43,7 +47,8 @@ async function pass(exchange: Exchange, chain: Chain, parts: Parts, reply: Reply
   const upstream = await parts.upstreams.reach(exchange, chain);
   let stages: Stage[];
   try {
-    stages = await chain.response(exchange, upstream.head);
+    const made = chain.response(exchange, upstream.head);
+    stages = made instanceof Promise ? await made : made;
   } catch (thrown) {
     upstream.destroy();
     throw thrown;

@@ -60,7 +60,8 @@ export class Upstreams {
       const attempt = this.begin(exchange, targets[i] as Target);
       exchange.attempts.push(attempt);
       try {
-        await chain.send(exchange, attempt);
+        const written = chain.send(exchange, attempt);
+        if (written) await written;
         const upstream = await this.forward.send(outgoing(exchange, attempt), exchange);
         attempt.status = upstream.status;
         if (!last && (upstream.status === 429 || upstream.status >= 500)) upstream.destroy();

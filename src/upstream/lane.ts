@@ -1,5 +1,5 @@
 import type { LookupFunction, Socket } from "node:net";
-import { buildConnector } from "undici";
+import { Connector } from "./connector.ts";
 import { checkRequest } from "./heads.ts";
 import { type Call, Line, LineError, type Switchboard } from "./line.ts";
 
@@ -31,7 +31,7 @@ export class Lane implements Switchboard {
   /** How many connections were made so far. */
   made = 0;
 
-  private readonly connector: buildConnector.connector;
+  private readonly connector: Connector;
   private readonly lines = new Set<Line>();
   private readonly idle: Line[] = [];
   /** Calls for which a connection is being made. */
@@ -55,14 +55,7 @@ export class Lane implements Switchboard {
         return true;
       },
     };
-    this.connector = buildConnector({
-      allowH2: false,
-      autoSelectFamily: true,
-      timeout: options.connect,
-      ...(options.lookup ? { lookup: options.lookup } : {}),
-      // Known to node, not to the types of undici, which hands it on.
-      ...{ onread },
-    });
+    this.connector = new Connector(origin, { connect: options.connect, lookup: options.lookup, onread });
   }
 
   /** Carries a call as soon as a line can. @param alone on a new line, whatever others there are */
@@ -150,19 +143,17 @@ export class Lane implements Switchboard {
   }
 
   private open(call: Call): void {
-    const { protocol, hostname, host, port } = new URL(this.origin);
     this.connecting.add(call);
-    const done: buildConnector.Callback = (error, connected) => {
+    this.connector.open((error, socket) => {
       if (!this.connecting.delete(call)) {
-        connected?.destroy();
+        socket?.destroy();
         return;
       }
-      if (connected) this.join(connected, call);
+      if (socket) this.join(socket, call);
       else call.failed(error ?? new LineError("CONNECTION_FAILED"));
       if (this.calls.length > 0) this.schedule();
       this.settle();
-    };
-    this.connector({ hostname: hostname.replace(/^\[|\]$/g, ""), host, protocol, port }, done);
+    });
   }
 
   private join(socket: Wired, call: Call): void {
