@@ -41,12 +41,14 @@ export function known(spelling: string): KnownName {
   const guess = guesses[slot] as KnownName;
   if (guess.spelling === spelling) return guess;
   const name = names.get(spelling) ?? learn(spelling);
-  guesses[slot] = name;
+  if (length <= LONGEST) guesses[slot] = name;
   return name;
 }
 
-function learn(spelling: string): KnownName {
-  const key = names.get(spelling.toLowerCase())?.key ?? unique(spelling.toLowerCase());
+function learn(text: string): KnownName {
+  const spelling = unique(text);
+  const lower = spelling.toLowerCase();
+  const key = names.get(lower)?.key ?? unique(lower);
   const name = { spelling, key, valid: TOKEN.test(spelling), hop: hops.has(key) };
   if (spelling.length > LONGEST) return name;
   if (names.size >= REMEMBERED) names.clear();
@@ -54,5 +56,8 @@ function learn(spelling: string): KnownName {
   return name;
 }
 
-/** The same text as the engine keeps it for names of members: comparing two such is comparing two references. */
+/**
+ * The same text as the engine keeps it for names of members: comparing two such is comparing two references, and it is a
+ * copy, where a part of a larger text would keep all of that in memory.
+ */
 const unique = (text: string): string => Object.keys({ [text]: true })[0] as string;
