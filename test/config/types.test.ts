@@ -24,6 +24,7 @@ t.test("a file with only providers and models becomes a whole configuration", as
     store: { ledger: `${dirname(file)}/data/gateway.db`, limits: "memory" },
     body: { limit: 33_554_432, idle: 30_000 },
     drain: 600_000,
+    envelopes: {},
     log: { level: "info" },
     notices: [],
     warnings: [],

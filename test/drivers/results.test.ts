@@ -12,7 +12,8 @@ t.test("scenarios are counted, and what failed is named with its reason", async 
   t.same(result.failures, [
     { driver: "openai", scenario: "resp.store", reason: "404 GET /v1/responses/x: is not served" },
   ]);
-  t.equal(resultLine(result), "openai               2/3    1.3 s");
+  t.equal(resultLine(result), "openai                       2/3    1.3 s");
+  t.match(resultLine({ ...result, excepted: 2 }), /1\.3 s {2}\(2 cannot pass\)$/);
   const text = summary([result, readResult("raw", "PASS raw a 1ms\nPASS raw: 1/1 scenarios in 0.1s\n", 1)]);
   t.match(text, /^\nFailed:\n {2}openai {2}resp\.store\n {6}404 GET/);
   t.match(text, /\n3 passed, 1 failed$/);
