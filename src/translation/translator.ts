@@ -14,6 +14,9 @@ import { Retelling } from "./retelling.ts";
 /** Milliseconds between two of the upstream's signs of life that are passed on. */
 const PINGS = 5_000;
 
+/** Characters of a translated stream: some clients' protocols want thoughts, calls or all of it repeated at the end. */
+const LONGEST = 16 * 1024 * 1024;
+
 /** An answer on its way from one protocol into another. */
 export interface Crossing {
   from: Translated;
@@ -39,6 +42,7 @@ export class StreamTranslator {
   private over = false;
   private pinged: number;
   private ping = false;
+  private length = 0;
   // One list each for all frames: a stream has many.
   private readonly decoded: Event[] = [];
   private readonly told: Event[] = [];
@@ -88,10 +92,17 @@ export class StreamTranslator {
       if (event.type === "ping") this.alive();
       else if (event.type === "unsaid") crossing.wish.lose(event.path, "no word for it");
       else {
+        if (event.type === "text" || event.type === "arguments") this.grow(event.text.length);
         this.encoder.event(event, written);
         this.over = event.type === "end";
       }
     }
+  }
+
+  private grow(characters: number): void {
+    this.length += characters;
+    if (this.length > LONGEST)
+      throw new GatewayError("upstream_invalid", { message: "The provider's answer is longer than 16 MiB of text." });
   }
 
   /** The client hears now and then that the upstream is still there. */

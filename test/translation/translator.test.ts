@@ -187,3 +187,14 @@ t.test("a whole answer that is none is the provider's fault", async (t) => {
     t.throws(() => wholeEvents(crossing(), Buffer.from(text), undefined), { code }, text);
   t.throws(() => wholeEvents(crossing(), Buffer.from("data: start:x\n\n"), "sse"), { code: "upstream_truncated" });
 });
+
+t.test("an answer without end is given up: some protocols repeat all of it in their last event", async (t) => {
+  const piece = "x".repeat(1024 * 1024);
+  const { frames, error } = run(new StreamTranslator(crossing()), [
+    "start:x",
+    ...Array.from({ length: 20 }, () => piece),
+    "END",
+  ]);
+  t.match(error, { code: "upstream_invalid", message: /longer than 16 MiB/ });
+  t.ok(frames.length >= 16, "what came before has left");
+});
