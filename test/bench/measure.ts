@@ -114,6 +114,9 @@ async function told<T>(plan: Plan, title: string, act: () => Promise<T>): Promis
   }
 }
 
+/** Seconds of small requests after which V8 has compiled what a candidate runs: some tens of thousands. */
+const COMPILED = 6;
+
 /** Lets the candidates compile what they will run: the kinds of load that will be measured, unmeasured. */
 async function warmUp(course: Course, plan: Plan): Promise<void> {
   const kinds = new Map(plan.scenarios.filter(({ fresh }) => !fresh).map((scenario) => [scenario.body, scenario]));
@@ -121,7 +124,7 @@ async function warmUp(course: Course, plan: Plan): Promise<void> {
     for (const scenario of kinds.values()) {
       const { rate: _rate, rampMs: _ramp, ...closedLoop } = scenario;
       const model = streams(scenario) ? "stub-sse-200-0" : scenario.model;
-      const seconds = scenario.body === "1k" ? 2 * plan.scale : plan.scale;
+      const seconds = scenario.body === "1k" ? COMPILED * plan.scale : plan.scale;
       await told(plan, `warm-up ${scenario.body} ${running.name}`, () =>
         load(course, running, { ...closedLoop, model, connections: 16, seconds, warm: 0 }),
       );
