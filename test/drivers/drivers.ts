@@ -7,20 +7,28 @@ export interface Driver {
   options: readonly string[];
   /** Needs the command-line clients, 0.6 GB of them. */
   cli?: boolean;
+  /** Only shows its key in another way: run with the client's own protocol alone. */
+  variant?: boolean;
 }
 
 /** The longest first, so that the last one to end is a short one. */
 export const DRIVERS: readonly Driver[] = [
   { name: "codex", file: "codex", options: [], cli: true },
   { name: "claude", file: "claude", options: [], cli: true },
-  { name: "claude-api-key", file: "claude", options: ["--auth", "apiKey", "--only", "text,tool,badkey"], cli: true },
+  {
+    name: "claude-api-key",
+    file: "claude",
+    options: ["--auth", "apiKey", "--only", "text,tool,badkey"],
+    cli: true,
+    variant: true,
+  },
   { name: "aisdk", file: "aisdk", options: [] },
   { name: "openai", file: "openai", options: [] },
   { name: "openai-4", file: "openai", options: ["--pkg", "openai-v4"] },
   { name: "anthropic", file: "anthropic", options: [] },
-  { name: "anthropic-token", file: "anthropic", options: ["--auth", "token"] },
+  { name: "anthropic-token", file: "anthropic", options: ["--auth", "token"], variant: true },
   { name: "genai", file: "genai", options: [] },
-  { name: "genai-bearer", file: "genai", options: ["--auth", "bearer"] },
+  { name: "genai-bearer", file: "genai", options: ["--auth", "bearer"], variant: true },
   { name: "raw", file: "raw", options: [] },
 ];
 

@@ -55,7 +55,7 @@ function runs(drivers: readonly Driver[]): Run[] {
   const behind = BEHIND.filter(({ prefix }) => names.includes(prefix) || names.includes("all"));
   return [
     ...drivers.map((driver) => ({ driver })),
-    ...drivers.flatMap((driver) => behind.map((each) => ({ driver, behind: each }))),
+    ...drivers.filter(({ variant }) => !variant).flatMap((driver) => behind.map((each) => ({ driver, behind: each }))),
   ];
 }
 
