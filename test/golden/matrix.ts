@@ -101,11 +101,19 @@ export function difference(source: Digest, got: Digest, from: string, to: string
   return (
     differs("text", source.text, got.text) ??
     differs("calls", calls(source), calls(got)) ??
+    differs("arguments", ...texts(source, got)) ??
     (unpaired && to !== "gemini" ? "calls without ids of their own" : undefined) ??
     (ordered ? differs("order", source.order, got.order) : undefined) ??
     differs("finish", source.finish, got.finish) ??
     differs("usage", ...usages(usageOf(from, source.usage), usageOf(to, got.usage), to))
   );
+}
+
+/** The text of arguments, where both sides have them as a text; no arguments are an empty object. */
+function texts(source: Digest, got: Digest): [string[], string[]] {
+  const both = source.calls.map((_, i) => source.calls[i]?.text !== undefined && got.calls[i]?.text !== undefined);
+  const told = ({ calls }: Digest) => calls.filter((_, i) => both[i]).map(({ text }) => text || "{}");
+  return [told(source), told(got)];
 }
 
 /** The counts that the source told and the client's protocol has a word for. */

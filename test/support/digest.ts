@@ -4,8 +4,8 @@ import { asList, asObject, asText, type JsonObject } from "../../src/protocol-pa
 export interface Digest {
   /** All text of the first choice, refusals included. */
   text: string;
-  /** Free text of a custom tool is an argument named `input`. */
-  calls: { name: string; args: unknown; id: string }[];
+  /** Free text of a custom tool is an argument named `input`. `text`: the arguments as they came, where they are a text. */
+  calls: { name: string; args: unknown; id: string; text?: string }[];
   /** The order of texts and calls, like `TCCT`. */
   order: string;
   finish: "stop" | "length" | "tool" | "filter";
@@ -26,8 +26,10 @@ class Gathered {
     if (!this.order.endsWith("T")) this.order += "T";
   }
 
+  /** @param args a value, or JSON text */
   call(name: unknown, args: unknown, id: unknown): void {
-    this.calls.push({ name: String(name), args, id: String(id) });
+    const text = typeof args === "string" ? { text: args } : {};
+    this.calls.push({ name: String(name), args: value(args), id: String(id), ...text });
     this.order += "C";
   }
 
@@ -60,12 +62,12 @@ function chat(answer: JsonObject): Digest {
     const call = asObject(each) ?? {};
     const asked = asObject(call["function"]);
     const custom = asObject(call["custom"]) ?? {};
-    if (asked) gathered.call(asked["name"], value(asked["arguments"]), call["id"]);
+    if (asked) gathered.call(asked["name"], asked["arguments"], call["id"]);
     else gathered.call(custom["name"], { input: custom["input"] }, call["id"]);
   }
   const legacy = asObject(message["function_call"]);
   // One vendor sends an empty one with every answer.
-  if (legacy?.["name"]) gathered.call(legacy["name"], value(legacy["arguments"]), "");
+  if (legacy?.["name"]) gathered.call(legacy["name"], legacy["arguments"], "");
   const reason = asText(choice["finish_reason"]) ?? "";
   const finish: Record<string, Finish> = {
     length: "length",
@@ -86,7 +88,7 @@ function responses(answer: JsonObject): Digest {
         if (part?.["type"] === "refusal") refused = true;
         gathered.say(part?.["type"] === "refusal" ? part["refusal"] : part?.["text"]);
       }
-    if (item["type"] === "function_call") gathered.call(item["name"], value(item["arguments"]), item["call_id"]);
+    if (item["type"] === "function_call") gathered.call(item["name"], item["arguments"], item["call_id"]);
     if (item["type"] === "custom_tool_call") gathered.call(item["name"], { input: item["input"] }, item["call_id"]);
   }
   const reason = asText(asObject(answer["incomplete_details"])?.["reason"]);
@@ -98,7 +100,7 @@ function anthropic(answer: JsonObject): Digest {
   const gathered = new Gathered();
   for (const block of asList(answer["content"]).map(asObject)) {
     if (block?.["type"] === "text") gathered.say(block["text"]);
-    if (block?.["type"] === "tool_use") gathered.call(block["name"], value(block["input"]), block["id"]);
+    if (block?.["type"] === "tool_use") gathered.call(block["name"], block["input"], block["id"]);
   }
   const reason = asText(answer["stop_reason"]) ?? "";
   const finish: Record<string, Finish> = {
