@@ -111,8 +111,8 @@ export function difference(source: Digest, got: Digest, from: string, to: string
 
 /** The text of arguments, where both sides have them as a text; no arguments are an empty object. */
 function texts(source: Digest, got: Digest): [string[], string[]] {
-  const both = source.calls.map((_, i) => source.calls[i]?.text !== undefined && got.calls[i]?.text !== undefined);
-  const told = ({ calls }: Digest) => calls.filter((_, i) => both[i]).map(({ text }) => text || "{}");
+  const both = source.texts.map((text, i) => text !== undefined && got.texts[i] !== undefined);
+  const told = ({ texts }: Digest) => texts.filter((_, i) => both[i]).map((text) => text || "{}");
   return [told(source), told(got)];
 }
 

@@ -4,8 +4,10 @@ import { asList, asObject, asText, type JsonObject } from "../../src/protocol-pa
 export interface Digest {
   /** All text of the first choice, refusals included. */
   text: string;
-  /** Free text of a custom tool is an argument named `input`. `text`: the arguments as they came, where they are a text. */
-  calls: { name: string; args: unknown; id: string; text?: string }[];
+  /** Free text of a custom tool is an argument named `input`. */
+  calls: { name: string; args: unknown; id: string }[];
+  /** The arguments of each call as they came, where they are a text. */
+  texts: (string | undefined)[];
   /** The order of texts and calls, like `TCCT`. */
   order: string;
   finish: "stop" | "length" | "tool" | "filter";
@@ -18,6 +20,7 @@ type Finish = Digest["finish"];
 class Gathered {
   private text = "";
   private readonly calls: Digest["calls"] = [];
+  private readonly texts: Digest["texts"] = [];
   private order = "";
 
   say(text: unknown): void {
@@ -28,15 +31,15 @@ class Gathered {
 
   /** @param args a value, or JSON text */
   call(name: unknown, args: unknown, id: unknown): void {
-    const text = typeof args === "string" ? { text: args } : {};
-    this.calls.push({ name: String(name), args: value(args), id: String(id), ...text });
+    this.calls.push({ name: String(name), args: value(args), id: String(id) });
+    this.texts.push(typeof args === "string" ? args : undefined);
     this.order += "C";
   }
 
   digest(finish: Finish, usage: unknown): Digest {
     // Vendors disagree whether an answer that calls ends with "stop" (Gemini always, OpenAI where the tool was named).
     const told = finish === "stop" && this.calls.length > 0 ? "tool" : finish;
-    return { text: this.text, calls: this.calls, order: this.order, finish: told, usage };
+    return { text: this.text, calls: this.calls, texts: this.texts, order: this.order, finish: told, usage };
   }
 }
 
