@@ -59,8 +59,10 @@ export default class Rewrite implements Plugin {
   }
 
   private prepare(exchange: Exchange, others: ReadonlyMap<Target, Translated>): void {
-    const native = others.size < exchange.targets.length;
-    const foreign = native && this.mayCarry(exchange) && this.envelopes.among(exchange.body.pieces);
+    const { protocol, targets, body } = exchange;
+    // Also where another protocol is better for the request: that one may not take it.
+    const native = () => targets.some(({ provider }) => provider.speaks.includes(protocol.name));
+    const foreign = this.mayCarry(exchange) && native() && this.envelopes.among(body.pieces);
     if (others.size > 0 || foreign) this.passages.set(exchange, new Passage(exchange, others, this.envelopes, foreign));
   }
 

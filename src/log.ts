@@ -110,7 +110,8 @@ class Lines {
     const bytes = this.take();
     for (let at = 0; at < bytes.length; ) at += await put(this.fd, bytes, at);
     this.writing = undefined;
-    if (this.size >= BATCH) this.begin();
+    // Their timer may have fired meanwhile, in vain.
+    if (this.waiting.length > 0) this.begin();
   }
 
   private take(): Buffer {

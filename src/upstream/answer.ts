@@ -301,7 +301,8 @@ class HeadText implements AnswerHead {
 
   /** Whether the provider lets another request follow. */
   get reusable(): boolean {
-    return !this.closes && (this.latest || this.keeps);
+    // HTTP/1.0 knows no chunks: whoever passed them on may have done so blindly (RFC 9112 §6.1).
+    return !this.closes && (this.latest || (this.keeps && !this.chunked));
   }
 
   private field({ key, hop, spelling }: KnownName, value: string): void {

@@ -127,6 +127,8 @@ export class Lane implements Switchboard {
       placed++;
     }
     this.calls.splice(0, placed);
+    // Lines that were kept for calls which nobody wanted any more.
+    if (this.closing && this.calls.length === 0) for (const line of this.idle.splice(0)) line.abort();
     this.settle();
   };
 

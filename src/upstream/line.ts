@@ -155,8 +155,10 @@ export class Line implements AnswerSink, Carrier {
     const { call } = this;
     if (!call) return;
     this.call = undefined;
-    // An answer that came before the whole request leaves the connection in the middle of that request.
-    if (!this.reader.reusable || this.upload || this.rest) this.close();
+    // An answer that came before the whole request leaves the connection in the middle of that request, which may also
+    // still wait in the socket.
+    const unsent = this.upload !== undefined || this.rest !== undefined || this.socket.writableLength > 0;
+    if (!this.reader.reusable || unsent) this.close();
     else {
       this.resume();
       this.board.free(this, this.reader.keptFor);

@@ -155,3 +155,14 @@ t.test("an answer that breaks off does not end", (t) => {
     t.match(read(text), { ends: 0, closed: false, error: undefined }, JSON.stringify(text));
   t.end();
 });
+
+t.test("HTTP/1.0 with chunks is read, and its connection used no more", (t) => {
+  const head = "HTTP/1.0 200 OK\r\nconnection: keep-alive\r\n";
+  t.match(read(`${head}transfer-encoding: chunked\r\n\r\n2\r\nok\r\n0\r\n\r\n`), {
+    body: "ok",
+    ends: 1,
+    reusable: false,
+  });
+  t.match(read(`${head}content-length: 2\r\n\r\nok`), { body: "ok", ends: 1, reusable: true });
+  t.end();
+});

@@ -121,3 +121,25 @@ t.test("closing waits for calls that have no connection yet", async (t) => {
   for (const { body } of await Promise.all(sent)) t.equal(body.toString(), "ok");
   await closed;
 });
+
+t.test("closing does not wait for a line that was kept for a call which nobody wants any more", async (t) => {
+  let answer = () => {};
+  const { upstream, forward, pools } = await forwarding(
+    t,
+    (socket) => {
+      answer = () => socket.write(OK);
+    },
+    { connections: 1, keepAlive: 60_000 },
+  );
+  const first = forward.send(outgoing(upstream.origin), client());
+  await until(() => upstream.connections === 1);
+  const gone = client();
+  const second = failed(forward.send(outgoing(upstream.origin), gone));
+  await new Promise(setImmediate);
+  const closed = pools.close();
+  gone.leave();
+  t.match(await second, { code: "client_gone" });
+  answer();
+  t.equal((await whole(await first)).body.toString(), "ok");
+  await closed;
+});

@@ -128,3 +128,13 @@ t.test("paused, nothing comes; resumed, all of it", async (t) => {
   one.carrier?.resume();
   await until(() => told.includes("end"));
 });
+
+t.test("a line is not used again while bytes of its last request still wait", async (t) => {
+  const { line, provider, told } = await lined(t);
+  provider.removeAllListeners("data");
+  provider.pause();
+  line.carry(call(told, { body: [Buffer.alloc(20 << 20)] }));
+  provider.write("HTTP/1.1 413 x\r\ncontent-length: 0\r\n\r\n");
+  await until(() => told.includes("end"));
+  t.same(told, ["started false", "answering", "head 413", "gone", "end"]);
+});
