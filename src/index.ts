@@ -78,6 +78,7 @@ export {
   counts,
   defined,
   type ErrorWords,
+  entryOf,
   errorObject,
   eventBytes,
   type Fault,

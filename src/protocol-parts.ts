@@ -9,6 +9,11 @@ export function asObject(value: unknown): JsonObject | undefined {
   return typeof value === "object" && value !== null && !Array.isArray(value) ? (value as JsonObject) : undefined;
 }
 
+/** A table's entry for a word from outside: `constructor` and its like are in every object, and in no table. */
+export function entryOf<T>(table: Readonly<Record<string, T>>, word: string | undefined): T | undefined {
+  return word !== undefined && Object.hasOwn(table, word) ? table[word] : undefined;
+}
+
 /** The value as a list, empty where it is none. */
 export const asList = (value: unknown): readonly unknown[] => (Array.isArray(value) ? value : []);
 

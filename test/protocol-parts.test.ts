@@ -8,6 +8,7 @@ import {
   counts,
   defined,
   type ErrorWords,
+  entryOf,
   errorObject,
   eventBytes,
   fixedPaths,
@@ -99,4 +100,10 @@ t.test("an error object has a protocol's type, its code where it has one, else t
   const passed = { status: 429, kind: "rate_limit", code: "ours", ownCode: "theirs", message: "Wait." } as const;
   t.equal(errorObject(passed, words).code, "slow_down", "the protocol's own word comes first");
   t.equal(errorObject({ ...passed, kind: "invalid" }, words).code, "theirs");
+});
+
+t.test("a table has only its own entries", async (t) => {
+  const table = { known: 1 };
+  t.equal(entryOf(table, "known"), 1);
+  for (const word of ["unknown", "constructor", "__proto__", undefined]) t.equal(entryOf(table, word), undefined);
 });

@@ -5,6 +5,7 @@ import {
   asText,
   type Conversation,
   type Effort,
+  entryOf,
   type Feature,
   GatewayError,
   type JsonObject,
@@ -74,7 +75,7 @@ export function decode(asked: Asked): Conversation {
   format(reading, body, conversation, own);
   labels(reading, body, conversation, own);
   for (const [name, value] of Object.entries(body))
-    if (!READ.has(name) && value !== null) reading.say(ELSEWHERE[name] ?? "other", name);
+    if (!READ.has(name) && value !== null) reading.say(entryOf(ELSEWHERE, name) ?? "other", name);
   if (asked.native) conversation.native = { ...own, ...restOf(reading, body) } satisfies Own;
   return conversation;
 }
@@ -183,7 +184,7 @@ function choice(reading: Reading, value: unknown, conversation: Conversation, ow
 }
 
 function chosen(reading: Reading, wish: JsonObject, { tools }: Conversation): ToolChoice {
-  const mode = MODES[asText(wish["type"]) ?? ""];
+  const mode = entryOf(MODES, asText(wish["type"]));
   if (mode) return { mode };
   if (wish["type"] !== "tool") return reading.wrong("tool_choice.type", "must be auto, any, tool or none.");
   const name = asText(wish["name"]) ?? reading.wrong("tool_choice.name", "must be the name of a tool.");

@@ -1,4 +1,4 @@
-import { type Conversation, type Encoded, type JsonObject, type Terms, writeJson } from "model-gateway";
+import { type Conversation, type Encoded, entryOf, type JsonObject, type Terms, writeJson } from "model-gateway";
 import { COUNT_TOKENS, MESSAGES } from "./operations.ts";
 import type { Own } from "./request.decode.ts";
 import { cacheControl, Marks } from "./request.encode.blocks.ts";
@@ -136,7 +136,7 @@ const TIERS: Readonly<Record<string, string>> = {
 
 function tierOf(conversation: Conversation, terms: Terms): string | undefined {
   if (conversation.tier === undefined) return undefined;
-  const tier = TIERS[conversation.tier];
+  const tier = entryOf(TIERS, conversation.tier);
   if (tier === undefined)
     terms.drop(pathOf(conversation, "tier"), `There is no service tier ${conversation.tier} for this model`);
   return tier;

@@ -1,4 +1,4 @@
-import { asObject, type Part, RawJson, type Turn } from "model-gateway";
+import { asObject, entryOf, type Part, RawJson, type Turn } from "model-gateway";
 import { Calls } from "./request.calls.ts";
 import { readPart } from "./request.decode.parts.ts";
 import { Members, wrong } from "./request.members.ts";
@@ -27,7 +27,7 @@ export function readContents(request: Members, reading: Reading): Turn[] {
   const turns = contents.map((value, n) => {
     const content = Members.of(value, `${path}.${n}`);
     const said = content.text("role");
-    const role = ROLES[said ?? "user"] ?? wrong(content.path("role"), "must be user or model");
+    const role = entryOf(ROLES, said ?? "user") ?? wrong(content.path("role"), "must be user or model");
     if (said === "function") content.keep("role");
     calls.turn(role);
     const parts = readParts(content, calls, reading);

@@ -2,6 +2,7 @@ import {
   type Conversation,
   defined,
   type Effort,
+  entryOf,
   type Feature,
   type Format,
   RawJson,
@@ -62,7 +63,7 @@ export function readConfig(
     ...readThinking(config, reading, native),
   };
   readResolution(config, turns);
-  for (const name of config.left()) say(reading, LEFT[name] ?? "other", `${config.at}.${name}`);
+  for (const name of config.left()) say(reading, entryOf(LEFT, name) ?? "other", `${config.at}.${name}`);
   native.config = config.form();
   return read;
 }

@@ -1,4 +1,12 @@
-import { type Conversation, defined, type Feature, type RawJson, type Tool, type ToolChoice } from "model-gateway";
+import {
+  type Conversation,
+  defined,
+  entryOf,
+  type Feature,
+  type RawJson,
+  type Tool,
+  type ToolChoice,
+} from "model-gateway";
 import { Members, spelledBoth, wrong } from "./request.members.ts";
 import {
   NAME,
@@ -88,7 +96,7 @@ function readChoice(request: Members, reading: Reading, native: NativeRequest): 
   if (!config) return undefined;
   const calling = config.object("functionCallingConfig");
   const choice = calling && readMode(calling, reading);
-  for (const left of config.left()) say(reading, LEFT[left] ?? "other", `${config.at}.${left}`);
+  for (const left of config.left()) say(reading, entryOf(LEFT, left) ?? "other", `${config.at}.${left}`);
   native.toolConfig = config.form();
   if (calling) native.calling = calling.form();
   if (calling?.word("mode") === "VALIDATED") native.validated = true;

@@ -2,6 +2,7 @@ import {
   type Asked,
   type Conversation,
   defined,
+  entryOf,
   type Feature,
   GatewayError,
   parseExact,
@@ -74,8 +75,12 @@ function readRest(request: Members, reading: Reading): Partial<Conversation> {
   if (store !== undefined) say(reading, "store", request.path("store"));
   const metadata = readLabels(request, reading);
   readSafety(request, reading);
-  for (const name of request.left()) say(reading, OTHERS[name] ?? "other", request.path(name));
-  return defined({ tier: tier === undefined ? undefined : (TIERS[tier] ?? tier.toLowerCase()), store, metadata });
+  for (const name of request.left()) say(reading, entryOf(OTHERS, name) ?? "other", request.path(name));
+  return defined({
+    tier: tier === undefined ? undefined : (entryOf(TIERS, tier) ?? tier.toLowerCase()),
+    store,
+    metadata,
+  });
 }
 
 /** What the vocabulary has no word for. */

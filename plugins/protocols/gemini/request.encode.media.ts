@@ -1,4 +1,4 @@
-import { defined, type JsonObject, type Media } from "model-gateway";
+import { defined, entryOf, type JsonObject, type Media } from "model-gateway";
 import { shaped } from "./request.members.ts";
 import { NAME, type NativePart } from "./request.native.ts";
 import type { Writing } from "./request.writing.ts";
@@ -72,7 +72,7 @@ function typeOf(media: Media, { terms }: Writing): string {
   const name = filename ?? ("url" in source ? source.url.replace(/[?#].*$/s, "") : "");
   const ending = /\.([a-z0-9]+)$/i.exec(name)?.[1]?.toLowerCase() ?? "";
   return (
-    TYPES[ending] ??
+    entryOf(TYPES, ending) ??
     terms.refuse(
       media.at,
       "the type of a file must be told there, and neither a media type nor an ending of its name does",

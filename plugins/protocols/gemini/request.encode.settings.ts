@@ -1,4 +1,4 @@
-import { defined, type Feature, type JsonObject, type Media, RawJson } from "model-gateway";
+import { defined, entryOf, type Feature, type JsonObject, type Media, RawJson } from "model-gateway";
 import { writeThinking } from "./request.encode.thinking.ts";
 import { sourceSchema } from "./request.encode.tools.ts";
 import { shaped } from "./request.members.ts";
@@ -109,7 +109,7 @@ const RESOLUTIONS: Readonly<Record<string, string>> = {
 
 /** How closely to look is said once for all media; where they differ it is left to the model. */
 function resolution(writing: Writing): string | undefined {
-  const wishes = new Set(mediaOf(writing).map(({ detail }) => RESOLUTIONS[detail ?? "auto"]));
+  const wishes = new Set(mediaOf(writing).map(({ detail }) => entryOf(RESOLUTIONS, detail ?? "auto")));
   const [only] = wishes;
   if (wishes.size > 1)
     for (const { feature, path } of writing.conversation.said)

@@ -2,6 +2,7 @@ import {
   type Conversation,
   defined,
   type Encoded,
+  entryOf,
   type JsonObject,
   type Terms,
   type ToolCall,
@@ -78,10 +79,10 @@ const TIERS: Readonly<Record<string, string | undefined>> = {
 
 function writeTier(writing: Writing): string | undefined {
   const { tier } = writing.conversation;
-  if (tier === undefined || writing.own) return tier && (TIERS[tier] ?? tier);
+  if (tier === undefined || writing.own) return tier && (entryOf(TIERS, tier) ?? tier);
   if (!Object.hasOwn(TIERS, tier))
     writing.terms.drop(pathOf(writing, "tier", "service_tier"), `the tier ${tier} is unknown there`);
-  return TIERS[tier];
+  return entryOf(TIERS, tier);
 }
 
 /** An answer that is kept could only be asked for in this protocol. */

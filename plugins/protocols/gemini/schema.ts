@@ -1,4 +1,4 @@
-import { asList, asObject, type JsonObject, parseExact, RawJson, writeJson } from "model-gateway";
+import { asList, asObject, entryOf, type JsonObject, parseExact, RawJson, writeJson } from "model-gateway";
 
 /** The vendor's names of types; as numbers where clients ask for enums as numbers. [F] */
 const TYPES: readonly string[] = ["", "string", "number", "integer", "boolean", "array", "object", "null"];
@@ -48,7 +48,7 @@ function translated(schema: unknown): unknown {
   if (!source || source instanceof RawJson) return schema;
   const made: JsonObject = {};
   for (const [spelling, value] of Object.entries(source)) {
-    const name = CAMEL[spelling] ?? spelling;
+    const name = entryOf(CAMEL, spelling) ?? spelling;
     if (!DROPPED.has(name) && !(name === "format" && value === "enum")) made[name] = member(name, value, source);
   }
   if (source["example"] !== undefined && made["examples"] === undefined) made["examples"] = [source["example"]];

@@ -1,4 +1,4 @@
-import type { FinishReason } from "model-gateway";
+import { entryOf, type FinishReason } from "model-gateway";
 
 /** Finish reasons of this protocol, and those that other vendors write in its place. */
 const REASONS: Readonly<Record<string, FinishReason>> = {
@@ -19,7 +19,7 @@ const REASONS: Readonly<Record<string, FinishReason>> = {
 
 /** Why a choice ended; some vendors say `stop` when the model calls tools, and OpenAI when it refuses. */
 export function reasonOf(raw: string | undefined, calls: boolean, refused: boolean): FinishReason {
-  const reason = raw === undefined ? "stop" : (REASONS[raw.toLowerCase()] ?? "other");
+  const reason = raw === undefined ? "stop" : (entryOf(REASONS, raw.toLowerCase()) ?? "other");
   if (reason !== "stop") return reason;
   return calls ? "tool_calls" : refused ? "refusal" : "stop";
 }

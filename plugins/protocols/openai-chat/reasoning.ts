@@ -72,8 +72,9 @@ function reasoningOf({ entries }: Group, asked: Asked): Reasoning {
 
 function stateOf(entry: JsonObject, asked: Asked): Opaque | undefined {
   const held = asText(entry["signature"]) ?? asText(entry["data"]);
-  if (entry["format"] === FORMAT || (held !== undefined && asked.sealed(held)))
-    return held === undefined ? undefined : asked.open(held, "reasoning_details");
+  if (held !== undefined && asked.sealed(held)) return asked.open(held, "reasoning_details");
+  // Ours by its word, but no envelope: nothing that could be read.
+  if (entry["format"] === FORMAT) return undefined;
   return asked.open(entryState(entry), "reasoning_details");
 }
 

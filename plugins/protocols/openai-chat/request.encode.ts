@@ -3,6 +3,7 @@ import {
   type Conversation,
   type Effort,
   type Encoded,
+  entryOf,
   type Feature,
   type Format,
   type JsonObject,
@@ -160,7 +161,7 @@ function wishes(conversation: Conversation, terms: Terms, native?: BodyNative): 
   if (metadata && (native || store)) members["metadata"] = metadata;
   else if (metadata && Object.keys(metadata).length > 0)
     terms.drop(pathOf(conversation, "metadata"), "Chat Completions takes labels only for answers that it keeps");
-  const word = tier === undefined || native ? tier : TIERS[tier.toLowerCase()];
+  const word = tier === undefined || native ? tier : entryOf(TIERS, tier.toLowerCase());
   if (word !== undefined) members["service_tier"] = word;
   else if (tier !== undefined) terms.drop(pathOf(conversation, "tier"), `Chat Completions has no service tier ${tier}`);
   if (native && store !== undefined) members["store"] = store;

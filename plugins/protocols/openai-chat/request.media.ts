@@ -1,4 +1,4 @@
-import type { CacheMark, JsonObject, Media, Terms, Text } from "model-gateway";
+import { type CacheMark, entryOf, type JsonObject, type Media, type Terms, type Text } from "model-gateway";
 import type { PieceNative } from "./request.native.ts";
 
 /** Types of media as formats of `input_audio`. */
@@ -65,7 +65,7 @@ function imageOf({ source, mime, detail, at }: Media, terms: Terms, native?: Pie
 
 function audioOf({ source, mime, at }: Media, terms: Terms, native?: PieceNative): JsonObject {
   if (!("base64" in source)) return terms.refuse(at, "Chat Completions takes audio as bytes only");
-  const format = AUDIO[mime ?? ""] ?? (native ? mime?.replace("audio/", "") : undefined);
+  const format = entryOf(AUDIO, mime) ?? (native ? mime?.replace("audio/", "") : undefined);
   if (format === undefined) return terms.refuse(at, `Chat Completions takes audio as wav or mp3, not as ${mime}`);
   return { type: "input_audio", input_audio: { data: source.base64, format, ...native?.inner } };
 }

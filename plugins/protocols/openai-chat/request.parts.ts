@@ -1,6 +1,7 @@
 import {
   asText,
   type CacheMark,
+  entryOf,
   type JsonObject,
   type Media,
   type MediaSource,
@@ -109,7 +110,7 @@ function audioOf(part: Fields, reading: Reading): Media {
     kind: "media",
     media: "audio",
     at: part.at,
-    mime: AUDIO[format] ?? `audio/${format}`,
+    mime: entryOf(AUDIO, format) ?? `audio/${format}`,
     source: { base64 },
     ...piece(reading, part.rest(), { inner: audio?.rest() ?? {} }),
   };

@@ -213,7 +213,7 @@ export abstract class Telling {
     if (!block) return;
     const { media, mime, choice } = block;
     if (media === "audio" && event.base64 !== undefined)
-      this.say(choice, `"audio":{"id":"audio_${this.wish.id}","data":"${event.base64}"}`);
+      this.say(choice, `"audio":{"id":"audio_${this.wish.id}","data":${JSON.stringify(event.base64)}}`);
     else if (media === "image") {
       const url = event.url ?? `data:${mime ?? "image/png"};base64,${event.base64 ?? ""}`;
       this.say(choice, `"images":[{"type":"image_url","image_url":{"url":${JSON.stringify(url)}}}]`);

@@ -2,6 +2,7 @@ import {
   type Conversation,
   type Effort,
   type Encoded,
+  entryOf,
   type Format,
   type JsonObject,
   type Terms,
@@ -217,7 +218,7 @@ const TIERS: Readonly<Record<string, string>> = {
 function writeTier(writing: Writing): string | undefined {
   const { tier } = writing.conversation;
   if (tier === undefined) return undefined;
-  const known = TIERS[tier.toLowerCase()];
+  const known = entryOf(TIERS, tier.toLowerCase());
   if (known === undefined) writing.terms.drop(writing.path("tier"), `there is no tier ${tier}`);
   return known;
 }

@@ -1,5 +1,15 @@
 /** Reads the parts of a message's content, and of a tool's output. */
-import type { CacheMark, Citation, JsonObject, Media, Part, Refusal, Text } from "model-gateway";
+import {
+  asObject,
+  type CacheMark,
+  type Citation,
+  entryOf,
+  type JsonObject,
+  type Media,
+  type Part,
+  type Refusal,
+  type Text,
+} from "model-gateway";
 import { type Fields, wrong } from "../openai/fields.ts";
 import type { MediaNative, RestNative, TextNative } from "./request.native.ts";
 import { leave, NAME, need, peek, type Reading } from "./request.read.ts";
@@ -58,7 +68,7 @@ function readText(reading: Reading, fields: Fields, type: string): Text {
 }
 
 function readAnnotation(value: unknown): { citation?: Citation; rest: JsonObject } {
-  const { type, url, title, start_index: start, end_index: end, ...rest } = value as JsonObject;
+  const { type, url, title, start_index: start, end_index: end, ...rest } = asObject(value) ?? {};
   const cited = type === "url_citation" && typeof url === "string";
   if (!cited || typeof start !== "number" || typeof end !== "number") return { rest: value as JsonObject };
   if (typeof title === "string") return { citation: { url, title, start, end }, rest };
@@ -158,7 +168,7 @@ function readAudio(reading: Reading, fields: Fields): Media {
   return {
     kind: "media",
     media: "audio",
-    mime: AUDIO[format] ?? `audio/${format}`,
+    mime: entryOf(AUDIO, format) ?? `audio/${format}`,
     source: { base64 },
     at: fields.at,
     ...reading.native<MediaNative>({ rest: fields.rest(), audio: audio.rest() }),

@@ -1,6 +1,7 @@
 /** Writes the parts of a message's content, and of a tool's output. */
 import {
   type CacheMark,
+  entryOf,
   type Foreign,
   type JsonObject,
   type Media,
@@ -172,7 +173,7 @@ const FORMATS: Readonly<Record<string, string>> = {
 
 function audioSource(writing: Writing, part: Media): JsonObject {
   const { source, mime = "" } = part;
-  const format = FORMATS[mime] ?? (writing.same ? mime.slice("audio/".length) : undefined);
+  const format = entryOf(FORMATS, mime) ?? (writing.same ? mime.slice("audio/".length) : undefined);
   if (!("base64" in source)) return writing.terms.refuse(part.at, "audio must be sent in base64");
   if (format === undefined) return writing.terms.refuse(part.at, "audio must be audio/wav or audio/mpeg");
   return { data: source.base64, format };

@@ -294,7 +294,9 @@ export class Picture implements Item {
   }
 
   grow(event: Event): void {
-    if (event.type === "media" && event.base64 !== undefined) this.pieces.push(event.base64);
+    if (event.type !== "media") return;
+    if (event.base64 !== undefined) this.pieces.push(event.base64);
+    if (event.url !== undefined) this.place.wish.lose("output.image", "An image cannot be told by its URL.");
   }
 
   close(): void {}

@@ -1,4 +1,13 @@
-import { asCount, asObject, asText, type ErrorKind, type Fault, type HeaderList, type JsonObject } from "model-gateway";
+import {
+  asCount,
+  asObject,
+  asText,
+  type ErrorKind,
+  entryOf,
+  type Fault,
+  type HeaderList,
+  type JsonObject,
+} from "model-gateway";
 
 const KINDS: Readonly<Record<number, ErrorKind>> = {
   401: "authentication",
@@ -52,7 +61,7 @@ function faultWith(status: number, error: JsonObject, message: string): Fault {
 export function faultIn(value: unknown): Fault {
   const error = asObject(value) ?? {};
   const told = [error["status_code"], error["code"], error["status"]].map(asCount).find(isStatus);
-  const words = [error["code"], error["type"]].map((word) => STATUSES[asText(word) ?? ""]).find(isStatus);
+  const words = [error["code"], error["type"]].map((word) => entryOf(STATUSES, asText(word))).find(isStatus);
   const message = asText(error["message"]) ?? asText(value) ?? "The provider reported a failure in its stream.";
   return faultWith(told ?? words ?? 502, error, message);
 }
