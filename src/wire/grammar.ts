@@ -112,6 +112,11 @@ function equals(name: string, bytes: Buffer, from: number, to: number): boolean 
   return true;
 }
 
+/** What a byte begins between two tokens; 0 for none. The order is that of the table of blocks in window.wat. */
+export const CLASSES = new Uint8Array(256);
+for (const [i, bytes] of [" \t\n\r", '"', ",", ":", "{[", "}]", "-0123456789", "tfn"].entries())
+  for (const byte of Buffer.from(bytes)) CLASSES[byte] = i + 1;
+
 export type JsonFault = "syntax" | "utf8" | "depth" | "keys" | "duplicate" | "empty";
 
 /** What is wrong with a JSON text, and at which byte. */
@@ -125,4 +130,12 @@ export class JsonError extends Error {
   ) {
     super(`${what} at byte ${offset}${expected === undefined ? "" : `; expected ${expected}`}.`);
   }
+}
+
+/** A byte that may not stand where it does. */
+export function unexpected(byte: number, offset: number, expected: string | undefined): JsonError {
+  const shown =
+    byte > 32 && byte < 127 ? `"${String.fromCharCode(byte)}"` : `byte 0x${byte.toString(16).padStart(2, "0")}`;
+  const mark = offset === 0 && byte === 0xef ? " (a byte order mark?)" : "";
+  return new JsonError("syntax", offset, `Unexpected ${shown}${mark}`, expected);
 }

@@ -23,13 +23,13 @@ import {
   SPACES,
   STEPS,
   skipPlain,
+  unexpected,
   VALUE,
   WHOLE,
 } from "./grammar.ts";
-import { type Nesting, passInside } from "./inside.ts";
 import { Found, type JsonKind, MemberList, type Scan } from "./members.ts";
 import { Utf8 } from "./utf8.ts";
-import { Window } from "./window.ts";
+import { LONGEST, type Nesting, Window } from "./window.ts";
 
 export { glance } from "./glance.ts";
 export { JsonError, type JsonFault } from "./grammar.ts";
@@ -121,13 +121,19 @@ export class Scanner implements Nesting {
     if (piece.length === 0) return;
     const wrong = this.utf8.push(piece);
     if (wrong >= 0) throw new JsonError("utf8", wrong, "The text is not UTF-8");
+    for (let at = 0; at < piece.length; at += LONGEST)
+      this.read(piece.length <= LONGEST ? piece : piece.subarray(at, at + LONGEST));
+  }
+
+  /** The next bytes, at most LONGEST. */
+  private read(piece: Buffer): void {
     const window = new Window(piece);
     this.window = window;
     let i = this.token === NONE ? 0 : this.resume(piece);
     const n = piece.length;
     while (i < n) {
       if (this.depth > 1) {
-        i = passInside(window, i, this, CHECKED);
+        i = window.passInside(i, this, CHECKED);
         if (i === n) break;
       }
       const byte = piece[i] as number;
@@ -287,8 +293,8 @@ export class Scanner implements Nesting {
     // An escape that the last piece cut: its second byte is part of the text.
     const start = this.progress > 0 ? from + 1 : from;
     // A string that fills pieces is probably plain.
-    let i = from === 0 ? this.window.leap(start) : this.window.stringEnd(start, 0);
-    if (i < 0) i = this.window.stringEnd(-i, 0);
+    let i = from === 0 ? this.window.leap(start) : this.window.stringEnd(start);
+    if (i < 0) i = this.window.stringEnd(-i);
     this.progress = 0;
     if (i < n) return this.closeString(piece, i + 1);
     this.progress = i > n ? 1 : 0;
@@ -377,12 +383,7 @@ export class Scanner implements Nesting {
   }
 
   private unexpected(piece: Buffer, i: number, expected = EXPECTED[this.expect]): JsonError {
-    const offset = this.base + i;
-    const byte = piece[i] as number;
-    const shown =
-      byte > 32 && byte < 127 ? `"${String.fromCharCode(byte)}"` : `byte 0x${byte.toString(16).padStart(2, "0")}`;
-    const mark = offset === 0 && byte === 0xef ? " (a byte order mark?)" : "";
-    return new JsonError("syntax", offset, `Unexpected ${shown}${mark}`, expected);
+    return unexpected(piece[i] as number, this.base + i, expected);
   }
 }
 

@@ -1,0 +1,211 @@
+;; Passes over tokens of a JSON text (RFC 8259), and over strings 32 bytes at a time. The memory, which window.ts fills:
+;;    0  expect, depth, in an object, keys: four words, read by pass at its start and written at its end
+;;   64  a byte for each open container around the current one: 1 for an object
+;;  512  CLASSES, 768 ESCAPES and 1024 HEX of grammar.ts: a byte for each byte
+;; 1280  STEPS and 3584 WHOLE of grammar.ts: numbers
+;; 4096  the piece; behind its end 64 quotes, at which every search ends
+;; window.test.ts assembles it: WASM=write makes window.wasm anew.
+(module
+  (memory (export "memory") 2)
+
+  ;; Where the quote stands that ends a string, from inside of it; the piece's end, or one more behind a backslash, where
+  ;; the piece cuts it; -1 for a control character or a wrong escape in front of $checked.
+  (func $end (export "end") (param $i i32) (param $checked i32) (result i32)
+    (local $a v128) (local $b v128) (local $backslash i32) (local $quote i32) (local $escape i32) (local $escaped i32)
+    (local $cut i32) (local $within i32) (local $at i32)
+    ;; Most names end within the first sixteen bytes, without an escape.
+    (local.set $a (v128.load align=1 (local.get $i)))
+    (local.set $at (i8x16.bitmask (v128.or
+      (i8x16.lt_u (local.get $a) (v128.const i8x16 32 32 32 32 32 32 32 32 32 32 32 32 32 32 32 32))
+      (v128.or
+        (i8x16.eq (local.get $a) (v128.const i8x16 34 34 34 34 34 34 34 34 34 34 34 34 34 34 34 34))
+        (i8x16.eq (local.get $a) (v128.const i8x16 92 92 92 92 92 92 92 92 92 92 92 92 92 92 92 92))))))
+    (if (local.get $at) (then
+      (local.set $at (i32.add (local.get $i) (i32.ctz (local.get $at))))
+      (if (i32.eq (i32.load8_u (local.get $at)) (i32.const 34)) (then (return (local.get $at))))))
+    (loop $block
+      (local.set $a (v128.load align=1 (local.get $i)))
+      (local.set $b (v128.load offset=16 align=1 (local.get $i)))
+      (local.set $backslash (i32.or
+        (i8x16.bitmask (i8x16.eq (local.get $a) (v128.const i8x16 92 92 92 92 92 92 92 92 92 92 92 92 92 92 92 92)))
+        (i32.shl
+          (i8x16.bitmask (i8x16.eq (local.get $b) (v128.const i8x16 92 92 92 92 92 92 92 92 92 92 92 92 92 92 92 92)))
+          (i32.const 16))))
+      ;; Which bytes stand behind a backslash that is none itself: those that begin an escape have the odd places of their
+      ;; run, which a subtraction finds by its borrows ($cut: the last block ended with such a backslash).
+      (local.set $escape (i32.and (local.get $backslash) (i32.xor (local.get $cut) (i32.const -1))))
+      (local.set $escape (i32.xor
+        (i32.sub
+          (i32.or (i32.shl (local.get $escape) (i32.const 1)) (i32.const 0xaaaaaaaa))
+          (local.get $escape))
+        (i32.const 0xaaaaaaaa)))
+      (local.set $escaped (i32.xor (local.get $escape) (i32.or (local.get $backslash) (local.get $cut))))
+      (local.set $cut (i32.shr_u (i32.and (local.get $escape) (local.get $backslash)) (i32.const 31)))
+      (local.set $quote (i32.and
+        (i32.or
+          (i8x16.bitmask (i8x16.eq (local.get $a) (v128.const i8x16 34 34 34 34 34 34 34 34 34 34 34 34 34 34 34 34)))
+          (i32.shl
+            (i8x16.bitmask (i8x16.eq (local.get $b) (v128.const i8x16 34 34 34 34 34 34 34 34 34 34 34 34 34 34 34 34)))
+            (i32.const 16)))
+        (i32.xor (local.get $escaped) (i32.const -1))))
+      (if (i32.le_u (local.get $i) (local.get $checked)) (then
+        ;; The bytes in front of $checked and of the quote.
+        (local.set $within (i32.sub (local.get $checked) (local.get $i)))
+        (local.set $within (i32.and
+          (select
+            (i32.const -1)
+            (i32.sub (i32.shl (i32.const 1) (local.get $within)) (i32.const 1))
+            (i32.gt_u (local.get $within) (i32.const 31)))
+          (i32.and (i32.sub (local.get $quote) (i32.const 1)) (i32.xor (local.get $quote) (i32.const -1)))))
+        (if (i32.and (local.get $within) (i32.or
+            (i8x16.bitmask (i8x16.lt_u (local.get $a) (v128.const i8x16 32 32 32 32 32 32 32 32 32 32 32 32 32 32 32 32)))
+            (i32.shl
+              (i8x16.bitmask (i8x16.lt_u (local.get $b) (v128.const i8x16 32 32 32 32 32 32 32 32 32 32 32 32 32 32 32 32)))
+              (i32.const 16))))
+          (then (return (i32.const -1))))
+        (local.set $escaped (i32.and
+          (local.get $escaped)
+          (i32.or (i32.shl (local.get $within) (i32.const 1)) (i32.const 1))))
+        (if (local.get $escaped) (then
+          (if (i32.and (local.get $escaped) (i32.xor (i32.const -1) (i32.or
+              (call $escapes (local.get $a))
+              (i32.shl (call $escapes (local.get $b)) (i32.const 16)))))
+            (then (return (i32.const -1))))
+          (local.set $escaped (i32.and (local.get $escaped) (i32.or
+            (i8x16.bitmask (i8x16.eq (local.get $a) (v128.const i8x16 117 117 117 117 117 117 117 117 117 117 117 117 117 117 117 117)))
+            (i32.shl
+              (i8x16.bitmask (i8x16.eq (local.get $b) (v128.const i8x16 117 117 117 117 117 117 117 117 117 117 117 117 117 117 117 117)))
+              (i32.const 16)))))
+          (block $done (loop $u
+            (br_if $done (i32.eqz (local.get $escaped)))
+            (local.set $at (i32.add (local.get $i) (i32.ctz (local.get $escaped))))
+            (if (i32.eqz (i32.and
+                (i32.and
+                  (i32.load8_u offset=1024 (i32.load8_u offset=1 (local.get $at)))
+                  (i32.load8_u offset=1024 (i32.load8_u offset=2 (local.get $at))))
+                (i32.and
+                  (i32.load8_u offset=1024 (i32.load8_u offset=3 (local.get $at)))
+                  (i32.load8_u offset=1024 (i32.load8_u offset=4 (local.get $at))))))
+              (then (return (i32.const -1))))
+            (local.set $escaped (i32.and (local.get $escaped) (i32.sub (local.get $escaped) (i32.const 1))))
+            (br $u)))))))
+      (if (local.get $quote) (then (return (i32.add (local.get $i) (i32.ctz (local.get $quote))))))
+      (local.set $i (i32.add (local.get $i) (i32.const 32)))
+      (br $block))
+    (unreachable))
+
+  ;; A bit for each byte that may stand behind a backslash, "\/bfnrtu: one that its high and its low half both allow.
+  (func $escapes (param $v v128) (result i32)
+    (i8x16.bitmask (i8x16.ne
+      (v128.and
+        (i8x16.swizzle
+          (v128.const i8x16 0 0 13 0 8 8 4 0 0 0 0 0 2 0 4 1)
+          (v128.and (local.get $v) (v128.const i8x16 15 15 15 15 15 15 15 15 15 15 15 15 15 15 15 15)))
+        (i8x16.swizzle
+          (v128.const i8x16 0 0 1 0 0 2 4 8 0 0 0 0 0 0 0 0)
+          (i8x16.shr_u (local.get $v) (i32.const 4))))
+      (v128.const i64x2 0 0))))
+
+  ;; Passes over tokens from $i up to $to; the first byte that it does not pass is its result. $span: bytes of a string value
+  ;; that are checked. What may come next is numbered as in grammar.ts: 0 first value, 1 value, 2 first name, 3 name, 4 colon,
+  ;; 5 comma or end.
+  (func (export "pass") (param $i i32) (param $to i32) (param $maxDepth i32) (param $maxKeys i32) (param $span i32) (result i32)
+    (local $expect i32) (local $depth i32) (local $object i32) (local $keys i32)
+    (local $next i32) (local $state i32) (local $step i32)
+    (local.set $expect (i32.load (i32.const 0)))
+    (local.set $depth (i32.load (i32.const 4)))
+    (local.set $object (i32.load (i32.const 8)))
+    (local.set $keys (i32.load (i32.const 12)))
+    (block $stop
+      (loop $token
+        (br_if $stop (i32.ge_u (local.get $i) (local.get $to)))
+        (block $letter (block $digit (block $close (block $open (block $colon (block $comma (block $quote (block $space (block $other
+          (br_table $other $space $quote $comma $colon $open $close $digit $letter
+            (i32.load8_u offset=512 (i32.load8_u (local.get $i)))))
+          ;; other
+          (br $stop))
+          ;; space
+          (local.set $i (i32.add (local.get $i) (i32.const 1)))
+          (br $token))
+          ;; quote
+          (br_if $stop (i32.gt_u (local.get $expect) (i32.const 3)))
+          (local.set $next (i32.add (local.get $i) (i32.const 1)))
+          (if (i32.gt_u (local.get $expect) (i32.const 1))
+            (then
+              (br_if $stop (i32.eq (local.get $keys) (local.get $maxKeys)))
+              (local.set $next (call $end (local.get $next) (local.get $to)))
+              (br_if $stop (i32.ge_u (local.get $next) (local.get $to)))
+              (local.set $keys (i32.add (local.get $keys) (i32.const 1)))
+              (local.set $expect (i32.const 4)))
+            (else
+              (local.set $next (call $end (local.get $next) (i32.add (local.get $next) (local.get $span))))
+              (br_if $stop (i32.ge_u (local.get $next) (local.get $to)))
+              (local.set $expect (i32.const 5))))
+          (local.set $i (i32.add (local.get $next) (i32.const 1)))
+          (br $token))
+          ;; comma
+          (br_if $stop (i32.ne (local.get $expect) (i32.const 5)))
+          (local.set $expect (select (i32.const 3) (i32.const 1) (local.get $object)))
+          (local.set $i (i32.add (local.get $i) (i32.const 1)))
+          (br $token))
+          ;; colon
+          (br_if $stop (i32.ne (local.get $expect) (i32.const 4)))
+          (local.set $expect (i32.const 1))
+          (local.set $i (i32.add (local.get $i) (i32.const 1)))
+          (br $token))
+          ;; open
+          (br_if $stop (i32.gt_u (local.get $expect) (i32.const 1)))
+          (br_if $stop (i32.eq (local.get $depth) (local.get $maxDepth)))
+          (i32.store8 offset=64 (local.get $depth) (local.get $object))
+          (local.set $depth (i32.add (local.get $depth) (i32.const 1)))
+          (local.set $object (i32.eq (i32.load8_u (local.get $i)) (i32.const 123)))
+          (local.set $expect (select (i32.const 2) (i32.const 0) (local.get $object)))
+          (local.set $i (i32.add (local.get $i) (i32.const 1)))
+          (br $token))
+          ;; close
+          (br_if $stop (i32.eq (local.get $depth) (i32.const 2)))
+          (br_if $stop (i32.ne (local.get $object) (i32.eq (i32.load8_u (local.get $i)) (i32.const 125))))
+          (br_if $stop (i32.and
+            (i32.ne (local.get $expect) (i32.const 5))
+            (i32.ne (local.get $expect) (select (i32.const 2) (i32.const 0) (local.get $object)))))
+          (local.set $depth (i32.sub (local.get $depth) (i32.const 1)))
+          (local.set $object (i32.load8_u offset=64 (local.get $depth)))
+          (local.set $expect (i32.const 5))
+          (local.set $i (i32.add (local.get $i) (i32.const 1)))
+          (br $token))
+          ;; digit
+          (br_if $stop (i32.gt_u (local.get $expect) (i32.const 1)))
+          (local.set $state (i32.const 0))
+          (local.set $next (local.get $i))
+          (block $whole
+            (loop $figure
+              (local.set $step (i32.load8_u offset=1280 (i32.add
+                (i32.shl (local.get $state) (i32.const 8))
+                (i32.load8_u (local.get $next)))))
+              (br_if $whole (i32.eqz (local.get $step)))
+              (local.set $state (local.get $step))
+              (local.set $next (i32.add (local.get $next) (i32.const 1)))
+              (br $figure)))
+          (br_if $stop (i32.ge_u (local.get $next) (local.get $to)))
+          (br_if $stop (i32.eqz (i32.load8_u offset=3584 (local.get $state))))
+          (local.set $expect (i32.const 5))
+          (local.set $i (local.get $next))
+          (br $token))
+        ;; letter
+        (br_if $stop (i32.gt_u (local.get $expect) (i32.const 1)))
+        (local.set $next (i32.load align=1 (local.get $i)))
+        (local.set $step (i32.or
+          (i32.eq (local.get $next) (i32.const 0x65757274))
+          (i32.eq (local.get $next) (i32.const 0x6c6c756e))))
+        (if (i32.eqz (local.get $step)) (then
+          (br_if $stop (i32.ne (local.get $next) (i32.const 0x736c6166)))
+          (br_if $stop (i32.ne (i32.load8_u offset=4 (local.get $i)) (i32.const 101)))
+          (local.set $i (i32.add (local.get $i) (i32.const 1)))))
+        (local.set $expect (i32.const 5))
+        (local.set $i (i32.add (local.get $i) (i32.const 4)))
+        (br $token)))
+    (i32.store (i32.const 0) (local.get $expect))
+    (i32.store (i32.const 4) (local.get $depth))
+    (i32.store (i32.const 8) (local.get $object))
+    (i32.store (i32.const 12) (local.get $keys))
+    (local.get $i)))
