@@ -4,13 +4,11 @@ import {
   clientSide,
   Envelopes,
   type Exchange,
-  faultOf,
   GatewayError,
   type Head,
   Marketplace,
   type Plugin,
   Protocols,
-  refusal,
   replaceMember,
   type Stage,
   setMember,
@@ -21,6 +19,7 @@ import {
 import { injectable } from "tsyringe";
 import { choose } from "./rewrite/choose.ts";
 import { Passage } from "./rewrite/passage.ts";
+import { refused } from "./rewrite/refused.ts";
 
 /**
  * Writes an attempt in the target's words: the vendor's model name in the body, our credential in the header, and a
@@ -113,12 +112,18 @@ export default class Rewrite implements Plugin {
     this.hidden.add(exchange);
   }
 
-  response(exchange: Exchange, head: Head): Stage | undefined | Promise<Stage> {
+  response(exchange: Exchange, head: Head): Stage | undefined | Promise<Stage | undefined> {
     const attempt = exchange.attempts.at(-1);
     const passage = attempt?.operation && this.passages.get(exchange);
     if (passage) return passage.receive(attempt, head);
-    const stray = strayed(head);
-    if (stray) throw stray;
+    if (head.status >= 500 && exchange.operation.task === "count" && exchange.protocol.translation?.count)
+      return new Passage(exchange, new Map(), this.envelopes).estimated(head);
+    if (head.status >= 400 && !head.framing) return refused(exchange, head);
+    if (isPage(head))
+      throw new GatewayError("upstream_invalid", {
+        message: "The provider answered with a web page.",
+        hint: "Correct the provider's url in gateway.yaml.",
+      });
     const { includeUsage } = exchange.protocol;
     if (!head.framing || !includeUsage || !this.hidden.has(exchange)) return undefined;
     return (frame) => (includeUsage.extra(frame) ? [] : frame);
@@ -150,22 +155,8 @@ function translated(passage: Passage, { protocol }: Exchange, attempt: Attempt):
   }
 }
 
-/**
- * A page of some proxy in between, or nothing, is no answer of a provider: clients expect their protocol's error, and when
- * to come back. Refusals that asking again does not mend pass as they are.
- */
-function strayed({ status, headers, framing }: Head): GatewayError | undefined {
-  if (framing) return undefined;
-  const type = headers.get("content-type") ?? "";
-  if (status < 300 && type.startsWith("text/html"))
-    return new GatewayError("upstream_invalid", {
-      message: "The provider answered with a web page.",
-      hint: "Correct the provider's url in gateway.yaml.",
-    });
-  if ((status < 500 && status !== 429) || type.includes("json")) return undefined;
-  const fault = faultOf(status, `The provider answered ${status} without a readable error.`);
-  return refusal({ ...fault, code: "upstream_failed" }, headers, status);
-}
+const isPage = ({ status, headers, framing }: Head): boolean =>
+  !framing && status < 300 && (headers.get("content-type") ?? "").startsWith("text/html");
 
 function notServed(exchange: Exchange): GatewayError {
   const spoken = [...new Set(exchange.targets.flatMap(({ provider }) => provider.speaks))];

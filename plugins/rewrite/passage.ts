@@ -34,8 +34,8 @@ import {
 /** Bytes of an answer that is translated as a whole, and of one that is an error. */
 const LARGEST = 64 * 1024 * 1024;
 const LARGEST_ERROR = 1024 * 1024;
-/** How providers answer that do not know how to count. */
-const UNCOUNTED = new Set([404, 405, 501]);
+/** How providers answer that do not know how to count, or cannot at the moment: clients count to stay within limits. */
+const uncounted = (status: number): boolean => status === 404 || status === 405 || status >= 500;
 /** Client headers that say nothing of a protocol. */
 const NEUTRAL = new Set(["accept-language", "user-agent"]);
 /** Kinds of things left unsaid that the log tells. */
@@ -117,7 +117,7 @@ export class Passage {
     exchange.dropped.push(...losses.dropped);
     exchange.notices.push(...losses.notices);
     if (head.status >= 300) {
-      if (this.conversation.task === "count" && UNCOUNTED.has(head.status)) return this.estimated(head);
+      if (this.conversation.task === "count" && uncounted(head.status)) return this.estimated(head);
       throw await this.failure(attempt, head);
     }
     const { framing } = head;
@@ -151,12 +151,16 @@ export class Passage {
 
   private counted(attempt: Attempt, head: Head, bytes: Buffer): Stage {
     const counting = this.to(attempt.target)?.translation.count;
-    const total = counting?.decode(bytes.toString()) ?? 0;
-    return this.answers(head, this.told(total));
+    try {
+      return this.answers(head, this.told(counting?.decode(bytes.toString()) ?? 0));
+    } catch {
+      // It told something else than a count.
+      return this.estimated(head);
+    }
   }
 
-  /** Not every provider that speaks a protocol counts in it. */
-  private estimated(head: Head): Stage {
+  /** An estimate in place of a count that the provider did not make: not every one that speaks a protocol counts in it. */
+  estimated(head: Head): Stage {
     const { body, headers } = this.estimate();
     const stage = this.answers(head, body);
     for (const [name, value] of Object.entries(headers)) head.headers.set(name, value);

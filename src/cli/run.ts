@@ -10,7 +10,7 @@ export const help = "run [--config FILE]          start the gateway (the default
 /** Milliseconds that running exchanges get after a failure. */
 const LAST_GRACE = 10_000;
 
-/** Starts, prints what a newcomer needs, and stays until a signal. Exit codes: 0 stopped, 1 could not start, 2 usage. */
+/** Starts, prints what a newcomer needs, and ends the process at a signal. Exit codes: 0 stopped, 1 could not start, 2 usage. */
 export async function run(
   args: readonly string[],
   io: Terminal,
@@ -22,6 +22,8 @@ export async function run(
     io.err(`${(thrown as Error).message}\nusage: ${help}`);
     return 2;
   }
+  // A reader that has left is no failure of the gateway.
+  for (const stream of [process.stdout, process.stderr]) stream.on("error", () => {});
   const log = new PinoLog();
   let gateway: Gateway;
   try {
@@ -37,16 +39,20 @@ export async function run(
   io.out(`${signal}: no new requests, waiting for running ones (again to stop at once)`);
   process.once(signal, () => process.exit(1));
   await gateway.stop();
+  return leave(log, 0);
+}
+
+/** Ends the process: left to itself it would wait for whoever does not read what it prints. */
+async function leave(log: PinoLog, code: number): Promise<never> {
   await log.flush();
-  return 0;
+  process.exit(code);
 }
 
 /** Something broke that nobody foresaw: say what, let running exchanges end for a while, and leave. */
 async function fall(error: Error, gateway: Gateway, log: PinoLog): Promise<void> {
   log.error({ cause: error.stack ?? String(error) }, "the gateway failed and stops");
   await gateway.stop(LAST_GRACE).catch(() => {});
-  await log.flush();
-  process.exit(1);
+  await leave(log, 1);
 }
 
 function stopped(): Promise<NodeJS.Signals> {

@@ -96,7 +96,7 @@ export function refuse(
     ...extra,
   ];
   if (!error.retry) lines.push("x-should-retry", "false");
-  if (error.retryAfter !== undefined) lines.push("retry-after", String(Math.ceil(error.retryAfter)));
+  if (error.retryAfter !== undefined) lines.push(...waitLines(error.retryAfter));
   // A second request must not follow framing that is in doubt, nor a body of which nobody knows whether it will come.
   const waiting = request.headers.expect !== undefined && !request.complete;
   if (waiting || error.code === "bad_request" || error.code === "headers_too_large") lines.push("connection", "close");
@@ -121,6 +121,14 @@ function linger(request: IncomingMessage, response: ServerResponse, body: Buffer
   });
   request.resume();
 }
+
+/** Whole seconds for everybody, and the exact time for who reads it. */
+const waitLines = (seconds: number): string[] => [
+  "retry-after",
+  String(Math.ceil(seconds)),
+  "retry-after-ms",
+  String(Math.ceil(seconds * 1000)),
+];
 
 function outcomeOf(error: GatewayError, exchange: Exchange): Exchange["outcome"] {
   if (error.code === "client_gone" || exchange.aborted) return "aborted";

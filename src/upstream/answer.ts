@@ -11,8 +11,6 @@ export interface AnswerHead {
 
 /** Takes what an answer consists of. */
 export interface AnswerSink {
-  /** The first byte of an answer has come. */
-  answering(): void;
   /** A final answer's head. */
   head(head: AnswerHead): void;
   /** Bytes of the body; they are the reader's own, and change once this has returned. */
@@ -30,6 +28,8 @@ export class AnswerError extends Error {
 
 /** Bytes of a head; vendors' are below 4 KiB. */
 const HEAD_LIMIT = 64 * 1024;
+/** Interim answers (RFC 9110 §15.2) before the final one. */
+const INTERIM_LIMIT = 32;
 /** Bytes of the line before a chunk, and of the trailers behind the last. */
 const LINE_LIMIT = 4096;
 const TRAILER_LIMIT = 64 * 1024;
@@ -49,6 +49,7 @@ const TRAILER = 10;
 const TRAILER_LINE = 11;
 const TRAILER_LF = 12;
 const LAST_LF = 13;
+const SIZE_BLANK = 14;
 
 const CR = 13;
 const LF = 10;
@@ -75,6 +76,7 @@ export class AnswerReader {
   private partLength = 0;
   /** The answer is to a HEAD: it has no body, whatever it says. */
   private bodiless = false;
+  private interims = 0;
 
   constructor(private readonly sink: AnswerSink) {}
 
@@ -82,16 +84,19 @@ export class AnswerReader {
   expect(method: string): void {
     this.bodiless = method === "HEAD";
     this.state = START;
+    this.interims = 0;
+  }
+
+  /** Whether some of the answer has come. */
+  get begun(): boolean {
+    return this.state !== START;
   }
 
   /** Bytes from the connection. Answers how many belong to the answer. @throws AnswerError */
   push(bytes: Buffer): number {
     const n = bytes.length;
     let i = 0;
-    if (this.state === START && n > 0) {
-      this.state = HEAD;
-      this.sink.answering();
-    }
+    if (this.state === START && n > 0) this.state = HEAD;
     while (i < n) {
       const { state } = this;
       if (state === HEAD) i = this.readHead(bytes, i);
@@ -155,14 +160,17 @@ export class AnswerReader {
   private takeHead(text: string): void {
     const parsed = new HeadText(text);
     const { status } = parsed;
-    // Nothing was asked that 100 or 101 could answer.
-    if (status === 100) throw new AnswerError("ANSWER_100");
+    const { length } = parsed;
+    // Nothing was asked that 101 could answer.
     if (status === 101) throw new AnswerError("ANSWER_UPGRADED");
-    if (status < 200) return;
+    if (status < 200) {
+      // One with a body would make that body an answer.
+      if (++this.interims > INTERIM_LIMIT || parsed.chunked || length) throw new AnswerError("ANSWER_INTERIM");
+      return;
+    }
     this.reusable = parsed.reusable;
     this.keptFor = parsed.keptFor;
     this.sink.head(parsed);
-    const { length } = parsed;
     if (this.bodiless || status === 204 || status === 304) {
       // A body that must not be there would be read as the next answer.
       if (!this.bodiless && (parsed.chunked || (length ?? 0) > 0)) this.reusable = false;
@@ -199,6 +207,10 @@ export class AnswerReader {
       case SIZE:
         this.size(byte);
         break;
+      case SIZE_BLANK:
+        if (byte === SEMICOLON) this.state = EXTENSION;
+        else if (!isBlank(byte) || ++this.seen > LINE_LIMIT) throw new AnswerError("ANSWER_CHUNK_INVALID");
+        break;
       case EXTENSION:
         if (byte === CR) this.state = SIZE_LF;
         else if (byte === LF || ++this.seen > LINE_LIMIT) throw new AnswerError("ANSWER_CHUNK_INVALID");
@@ -218,7 +230,7 @@ export class AnswerReader {
         this.seen = 0;
         break;
       case TRAILER:
-        if (byte === LF) throw new AnswerError("ANSWER_TRAILER_INVALID");
+        if (byte === LF || ++this.seen > TRAILER_LIMIT) throw new AnswerError("ANSWER_TRAILER_INVALID");
         this.state = byte === CR ? LAST_LF : TRAILER_LINE;
         break;
       case TRAILER_LINE:
@@ -243,6 +255,8 @@ export class AnswerReader {
     else if (this.seen === 0 || digit >= 0) throw new AnswerError("ANSWER_CHUNK_INVALID");
     else if (byte === CR) this.state = SIZE_LF;
     else if (byte === SEMICOLON) this.state = EXTENSION;
+    // Blanks may stand before an extension, and nowhere else (RFC 9112 §7.1.1).
+    else if (isBlank(byte)) this.state = SIZE_BLANK;
     else throw new AnswerError("ANSWER_CHUNK_INVALID");
   }
 

@@ -121,7 +121,8 @@ export class Upstreams {
     const headers = received.filter(this.downward(attempt.protocol).passes);
     if (FINAL.has(status) && !headers.has("x-should-retry")) headers.append("x-should-retry", "false");
     const framing = framingOf(status, headers.get("content-type"), attempt.operation ?? exchange.operation);
-    if (framing) headers.delete("content-length");
+    // The length is of the provider's framing, or of a body that these two do not have (RFC 9110 §8.6).
+    if (framing || status === 204 || status === 304) headers.delete("content-length");
     exchange.streaming = framing !== undefined;
     const held = new Held(upstream);
     held.head = { status, headers, framing, whole: (limit) => held.whole(limit) };

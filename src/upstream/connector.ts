@@ -10,6 +10,12 @@ export interface ConnectorOptions {
   onread: OnReadOpts;
 }
 
+/**
+ * Told how an attempt to connect went.
+ * @param trip milliseconds from the first packet to the answer to it: a round trip to the provider
+ */
+export type Opened = (error: Error | undefined, socket: Socket | undefined, trip: number) => void;
+
 /** Milliseconds of silence after which the system asks whether the other side is still there. */
 const PROBE = 60_000;
 
@@ -31,22 +37,39 @@ export class Connector {
     this.port = Number(port) || (this.secure ? 443 : 80);
   }
 
-  /** Calls back once, with a connection that is ready or why there is none. */
-  open(done: (error: Error | undefined, socket: Socket | undefined) => void): void {
+  /**
+   * Calls back once, with a connection that is ready or why there is none; not at all after the answered function has been
+   * called, which gives the attempt up.
+   */
+  open(done: Opened): () => void {
     const { connect } = this.options;
     const socket = this.secure ? this.overTls() : connectTcp(this.common());
     const limit = connect > 0 ? setTimeout(() => socket.destroy(new TimeoutError()), connect) : undefined;
     let over = false;
+    let began = 0;
+    let trip = 0;
     const once = (error: Error | undefined): void => {
       if (over) return;
       over = true;
       clearTimeout(limit);
-      done(error, error ? undefined : socket);
+      done(error, error ? undefined : socket, trip);
     };
     socket.setNoDelay(true).setKeepAlive(true, PROBE);
+    // Of several addresses the last one tried is taken to be the one that answered: never too long a time.
+    socket.on("connectionAttempt", () => {
+      began = performance.now();
+    });
+    socket.once("connect", () => {
+      trip = performance.now() - began;
+    });
     socket.once(this.secure ? "secureConnect" : "connect", () => once(undefined));
     socket.on("error", once);
     socket.once("close", () => once(new TimeoutError()));
+    return () => {
+      over = true;
+      clearTimeout(limit);
+      socket.destroy();
+    };
   }
 
   private overTls(): Socket {

@@ -5,7 +5,7 @@ import { GatewayError } from "../errors.ts";
 import type { Timeouts } from "../exchange.ts";
 import type { AnswerHead } from "./answer.ts";
 import { codingOf, Decoded } from "./decoding.ts";
-import { Fault, failure, isClosedConnection, overdue, type Progress } from "./failures.ts";
+import { Fault, failure, overdue, type Progress } from "./failures.ts";
 import type { Call, Carrier } from "./line.ts";
 import type { Pools, Way } from "./pools.ts";
 
@@ -63,8 +63,6 @@ type Pieces = readonly Buffer[];
 
 /** An answer that nobody reads yet waits up to this many bytes in memory, then in the provider. */
 const WAITING_LIMIT = 64 * 1024;
-/** A kept connection that dies later than this (ms) after a request was written may have died of working on it. */
-const STALE_WITHIN = 1000;
 
 /**
  * One attempt: a request on its way to a provider and the answer to it. Until a connection takes it nothing has been sent,
@@ -89,9 +87,6 @@ export class Dispatch implements Upstream, Call {
   private totalTimer: NodeJS.Timeout | undefined;
   private stay: (() => void) | undefined;
 
-  private reused = false;
-  private writtenAt = 0;
-  private touched = false;
   private repeated = false;
 
   private sink: Sink | undefined;
@@ -147,22 +142,16 @@ export class Dispatch implements Upstream, Call {
 
   // What a line calls.
 
-  started(carrier: Carrier, reused: boolean): boolean {
+  started(carrier: Carrier): boolean {
     if (this.over) return false;
     this.carrier = carrier;
     this.progress = "waiting";
-    this.reused = reused;
-    this.writtenAt = performance.now();
     this.watch("first_byte");
     return true;
   }
 
   sent(): void {
     this.postpone();
-  }
-
-  answering(): void {
-    this.touched = true;
   }
 
   head({ status, headers, encoding }: AnswerHead): void {
@@ -197,23 +186,10 @@ export class Dispatch implements Upstream, Call {
     this.flush();
   }
 
-  failed(thrown: Error): void {
+  failed(thrown: Error, unseen = false): void {
     if (this.over) return;
-    if (this.isStale(thrown)) this.again();
+    if (unseen && !this.repeated && !(this.body instanceof Readable)) this.again();
     else this.fail(failure(thrown, this.progress, this.outgoing.origin.host));
-  }
-
-  /** True when the provider closed a kept connection just as this request was written to it: nobody has worked on it. */
-  private isStale(thrown: Error): boolean {
-    return (
-      this.progress === "waiting" &&
-      this.reused &&
-      !this.touched &&
-      !this.repeated &&
-      !(this.body instanceof Readable) &&
-      performance.now() - this.writtenAt < STALE_WITHIN &&
-      isClosedConnection(thrown)
-    );
   }
 
   /** The same request once more, on a connection of its own. */
@@ -273,7 +249,8 @@ export class Dispatch implements Upstream, Call {
     this.alarm.free();
     if (this.totalTimer) clearTimeout(this.totalTimer);
     this.stay?.();
-    if (error) this.carrier?.abort();
+    if (this.progress === "connecting") this.way.leave(this);
+    else if (error) this.carrier?.abort();
     if (this.body instanceof Readable) this.body.destroy();
   }
 

@@ -64,8 +64,25 @@ export function overdue(limit: keyof Timeouts, ms: number, host: string): Gatewa
   return new GatewayError(code, { message: messages[limit], cause: new Fault(`${limit}_timeout`, host) });
 }
 
+/**
+ * A close that a provider decided on before a request reached it is heard of within a round trip after the request was
+ * written. Milliseconds allowed beyond that, because this side may be late to look, and in all, because a measured round
+ * trip may be too long.
+ */
+const SLACK = 50;
+const UNSEEN_WITHIN = 300;
+
+/**
+ * True when a kept connection broke so soon after a request was written to it that the provider cannot have worked on it.
+ * @param writtenAt on the clock of `performance`
+ * @param trip milliseconds of a round trip to who closed
+ */
+export function closedUnseen(thrown: unknown, writtenAt: number, trip: number): boolean {
+  return performance.now() - writtenAt < Math.min(trip + SLACK, UNSEEN_WITHIN) && isClosedConnection(thrown);
+}
+
 /** True for the errors of a kept-alive connection that the provider closed while we were about to use it. */
-export function isClosedConnection(thrown: unknown): boolean {
+function isClosedConnection(thrown: unknown): boolean {
   const code = codeOf(thrown);
   return (
     code === "CONNECTION_CLOSED" ||
@@ -75,7 +92,7 @@ export function isClosedConnection(thrown: unknown): boolean {
   );
 }
 
-/** Not HTTP, too much of it, or an answer to something never asked (100 and 101 are "bad response" and "bad upgrade"). */
+/** Not HTTP, too much of it, or an answer to something never asked (of 100 and 101 undici says "bad response", "bad upgrade"). */
 function isInvalid(thrown: unknown, code: string): boolean {
   if (code === "UND_ERR_SOCKET") return thrown instanceof Error && thrown.message.startsWith("bad ");
   return (

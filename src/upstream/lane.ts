@@ -34,8 +34,8 @@ export class Lane implements Switchboard {
   private readonly connector: Connector;
   private readonly lines = new Set<Line>();
   private readonly idle: Line[] = [];
-  /** Calls for which a connection is being made. */
-  private readonly connecting = new Set<Call>();
+  /** Calls for which a connection is being made, and what gives it up. */
+  private readonly connecting = new Map<Call, () => void>();
   /** Calls that have no line yet, in the order in which they came. */
   private readonly calls: Call[] = [];
   private scheduled = false;
@@ -73,6 +73,15 @@ export class Lane implements Switchboard {
     }
   }
 
+  /** A call that has not started wants no line any more. */
+  leave(call: Call): void {
+    const at = this.calls.indexOf(call);
+    if (at >= 0) this.calls.splice(at, 1);
+    this.connecting.get(call)?.();
+    if (this.connecting.delete(call) && this.calls.length > 0) this.schedule();
+    this.settle();
+  }
+
   /** Lets running calls end, takes no new ones. */
   close(): Promise<void> {
     this.closing ??= Promise.withResolvers<void>();
@@ -86,8 +95,10 @@ export class Lane implements Switchboard {
     const closed = this.close();
     const error = new LineError("LANE_CLOSED");
     for (const line of [...this.lines]) line.fail(error);
-    for (const call of [...this.calls.splice(0), ...this.connecting]) call.failed(error);
+    const unserved = [...this.calls.splice(0), ...this.connecting.keys()];
+    for (const giveUp of this.connecting.values()) giveUp();
     this.connecting.clear();
+    for (const call of unserved) call.failed(error);
     this.settle();
     return closed;
   }
@@ -145,22 +156,19 @@ export class Lane implements Switchboard {
   }
 
   private open(call: Call): void {
-    this.connecting.add(call);
-    this.connector.open((error, socket) => {
-      if (!this.connecting.delete(call)) {
-        socket?.destroy();
-        return;
-      }
-      if (socket) this.join(socket, call);
+    const giveUp = this.connector.open((error, socket, trip) => {
+      this.connecting.delete(call);
+      if (socket) this.join(socket, trip, call);
       else call.failed(error ?? new LineError("CONNECTION_FAILED"));
       if (this.calls.length > 0) this.schedule();
       this.settle();
     });
+    this.connecting.set(call, giveUp);
   }
 
-  private join(socket: Wired, call: Call): void {
+  private join(socket: Wired, trip: number, call: Call): void {
     this.made++;
-    const line = new Line(socket, this);
+    const line = new Line(socket, trip, this);
     socket.line = line;
     this.lines.add(line);
     if (!line.carry(call)) line.abort();

@@ -1,6 +1,7 @@
 import type { Socket } from "node:net";
 import { Readable } from "node:stream";
 import { type AnswerHead, AnswerReader, type AnswerSink } from "./answer.ts";
+import { closedUnseen } from "./failures.ts";
 import { requestHead } from "./heads.ts";
 import { Upload } from "./upload.ts";
 
@@ -18,20 +19,20 @@ export interface Call {
 
   /**
    * A connection takes it now.
-   * @param reused the connection has served another call before
    * @returns false when nobody wants it any more: nothing is sent then, and it hears no more.
    */
-  started(carrier: Carrier, reused: boolean): boolean;
+  started(carrier: Carrier): boolean;
   /** Some of the body has been taken by the system, or all of it. */
   sent(): void;
-  /** The first byte of an answer has come. */
-  answering(): void;
   head(head: AnswerHead): void;
   data(bytes: Buffer): void;
   /** The answer is whole. Nothing follows. */
   end(): void;
-  /** Nothing follows. */
-  failed(error: Error): void;
+  /**
+   * Nothing follows.
+   * @param unseen the connection was closed before the provider can have worked on the call: it may be sent again
+   */
+  failed(error: Error, unseen?: boolean): void;
 }
 
 /** What carries a call. */
@@ -76,11 +77,17 @@ export class Line implements AnswerSink, Carrier {
   private upload: Upload | undefined;
   /** Pieces of a body that do not fit in the window. */
   private rest: readonly Buffer[] | undefined;
-  private used = false;
+  /** Calls that it took, and when the last one was written. */
+  private carried = 0;
+  private writtenAt = 0;
+  /** The provider took bytes of this call after others had left: the connection was alive. */
+  private taken = false;
   private closed = false;
 
+  /** @param trip milliseconds of a round trip to the provider. */
   constructor(
     private readonly socket: Socket,
+    private readonly trip: number,
     private readonly board: Switchboard,
   ) {
     socket.on("end", () => this.ended());
@@ -93,8 +100,10 @@ export class Line implements AnswerSink, Carrier {
 
   /** Sends a call; false when nobody wants it any more. @throws Error when it cannot be written; nothing was sent then. */
   carry(call: Call): boolean {
-    if (!call.started(this, this.used)) return false;
-    this.used = true;
+    if (!call.started(this)) return false;
+    this.carried++;
+    this.writtenAt = performance.now();
+    this.taken = false;
     this.call = call;
     this.reader.expect(call.method);
     this.write(call);
@@ -123,7 +132,12 @@ export class Line implements AnswerSink, Carrier {
     const { call } = this;
     this.call = undefined;
     this.close();
-    call?.failed(error);
+    call?.failed(error, this.unseen(error));
+  }
+
+  /** True when the provider closed a kept connection just as a call was written to it. */
+  private unseen(error: Error): boolean {
+    return this.carried > 1 && !this.reader.begun && !this.taken && closedUnseen(error, this.writtenAt, this.trip);
   }
 
   /** Bytes from the provider, which change once this has returned. */
@@ -137,10 +151,6 @@ export class Line implements AnswerSink, Carrier {
         this.fail(error as Error);
       }
     }
-  }
-
-  answering(): void {
-    this.call?.answering();
   }
 
   head(head: AnswerHead): void {
@@ -223,6 +233,7 @@ export class Line implements AnswerSink, Carrier {
     const { call, rest } = this;
     if (!call) return;
     if (rest) {
+      this.taken = true;
       this.socket.cork();
       this.pieces(rest);
       this.socket.uncork();

@@ -21,6 +21,8 @@ export interface Way {
   readonly made: number;
   /** Carries a call as soon as a connection can. @param alone on a connection of its own */
   start(call: Call, alone?: boolean): void;
+  /** A call that has not started wants no connection any more. */
+  leave(call: Call): void;
   /** Lets running calls end, takes no new ones. */
   close(): Promise<void>;
   /** Cuts everything at once. */

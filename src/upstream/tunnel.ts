@@ -1,6 +1,8 @@
+import { subscribe } from "node:diagnostics_channel";
 import { createRequire } from "node:module";
 import type { Readable } from "node:stream";
 import type { Dispatcher, EnvHttpProxyAgent } from "undici";
+import { closedUnseen } from "./failures.ts";
 import { answerHead, checkRequest, outgoingHeaders } from "./heads.ts";
 import { type Call, type Carrier, LineError } from "./line.ts";
 
@@ -43,6 +45,9 @@ export class Tunnel {
     this.dispatcher.dispatch({ origin, method, path, headers, body: joined as Readable }, new Tunnelled(call));
   }
 
+  /** undici asks whether a call is still wanted when it has a connection. */
+  leave(): void {}
+
   close(): Promise<void> {
     return this.dispatcher.close();
   }
@@ -52,9 +57,25 @@ export class Tunnel {
   }
 }
 
+/** Connections that have carried a request, and the call that undici is writing to one. */
+const used = new WeakSet<object>();
+let starting: Tunnelled | undefined;
+
+// Only here undici tells which connection it takes: within the same step in which it tells a call that it starts.
+subscribe("undici:client:sendHeaders", (message) => {
+  const { socket } = message as { socket: object };
+  if (starting) starting.reused = used.has(socket);
+  starting = undefined;
+  used.add(socket);
+});
+
 /** A call in undici's words. */
 class Tunnelled implements Dispatcher.DispatchHandler, Carrier {
+  /** The connection has carried another call before. */
+  reused = false;
   private controller: Dispatcher.DispatchController | undefined;
+  private writtenAt = 0;
+  private begun = false;
   private over = false;
 
   constructor(private readonly call: Call) {}
@@ -78,7 +99,9 @@ class Tunnelled implements Dispatcher.DispatchHandler, Carrier {
 
   onRequestStart(controller: Dispatcher.DispatchController): void {
     this.controller = controller;
-    if (!this.call.started(this, false)) this.abort();
+    this.writtenAt = performance.now();
+    if (this.call.started(this)) starting = this;
+    else this.abort();
   }
 
   onBodySent(): void {
@@ -86,7 +109,7 @@ class Tunnelled implements Dispatcher.DispatchHandler, Carrier {
   }
 
   onResponseStarted(): void {
-    if (!this.over) this.call.answering();
+    this.begun = true;
   }
 
   onResponseStart(controller: Dispatcher.DispatchController, status: number): void {
@@ -105,7 +128,9 @@ class Tunnelled implements Dispatcher.DispatchHandler, Carrier {
   }
 
   onResponseError(_controller: Dispatcher.DispatchController | null, error: Error): void {
-    if (!this.over) this.call.failed(error);
+    // The proxy is near, and what lies behind it is not known: no round trip is granted.
+    const unseen = this.reused && !this.begun && closedUnseen(error, this.writtenAt, 0);
+    if (!this.over) this.call.failed(error, unseen);
     this.over = true;
   }
 }

@@ -77,11 +77,12 @@ t.test("the id is also in the header that the protocol's clients look for, and i
   }
 });
 
-t.test("retry-after is whole seconds, rounded up", async (t) => {
+t.test("retry-after is whole seconds, rounded up, beside the exact time", async (t) => {
   const running = await refusing(t);
   for (const [after, header] of Object.entries({ "7": "7", "0.2": "1", "1.5": "2" })) {
     const { headers } = await ask(running, `/v1/messages?code=no_target&after=${after}`);
     t.equal(headers.get("retry-after"), header);
+    t.equal(headers.get("retry-after-ms"), String(Number(after) * 1000));
     t.equal(headers.get("x-should-retry"), null);
   }
 });

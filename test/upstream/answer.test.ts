@@ -5,7 +5,6 @@ interface Seen {
   heads: { status: number; headers: string[]; encoding: string | undefined }[];
   body: string;
   ends: number;
-  begun: number;
   /** Bytes that belong to no answer. */
   left: number;
   closed: boolean;
@@ -17,10 +16,9 @@ interface Seen {
 /** What is read from some bytes that come in pieces of a size, and then the end of the connection. */
 function read(text: string, size = Number.POSITIVE_INFINITY, method = "POST"): Seen {
   const seen: Seen = {
-    ...{ heads: [], body: "", ends: 0, begun: 0, left: 0, closed: false, reusable: false, keptFor: undefined },
+    ...{ heads: [], body: "", ends: 0, left: 0, closed: false, reusable: false, keptFor: undefined },
   };
   const reader = new AnswerReader({
-    answering: () => seen.begun++,
     head: ({ status, headers, encoding }) => seen.heads.push({ status, headers, encoding }),
     body: (bytes) => {
       seen.body += bytes.toString("latin1");
@@ -48,7 +46,7 @@ const OK = "HTTP/1.1 200 OK\r\n";
 
 t.test("answers are read alike, wherever their bytes are cut", (t) => {
   const long = "x".repeat(9000);
-  const answers: [text: string, expected: Partial<Seen>][] = [
+  const answers: [text: string, expected: Partial<Omit<Seen, "heads">> & { heads?: { status: number }[] }][] = [
     [`${OK}content-length: 5\r\n\r\nhello`, { body: "hello", ends: 1, reusable: true }],
     [`${OK}content-length: 0\r\n\r\n`, { body: "", ends: 1, reusable: true }],
     [`${OK}Transfer-Encoding: Chunked\r\n\r\n5\r\nhello\r\n0\r\n\r\n`, { body: "hello", ends: 1, reusable: true }],
@@ -58,6 +56,15 @@ t.test("answers are read alike, wherever their bytes are cut", (t) => {
     ],
     [`${OK}x-long: ${long}\r\ncontent-length: 2\r\n\r\nok`, { body: "ok", ends: 1 }],
     [`HTTP/1.1 103 Early\r\nlink: x\r\n\r\n${OK}content-length: 2\r\n\r\nok`, { body: "ok", ends: 1 }],
+    [
+      `HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 102 x\r\ncontent-length: 0\r\n\r\n${OK}content-length: 2\r\n\r\nok`,
+      { body: "ok", ends: 1, reusable: true, heads: [{ status: 200 }] },
+    ],
+    [`${"HTTP/1.1 100 Continue\r\n\r\n".repeat(32)}${OK}content-length: 2\r\n\r\nok`, { body: "ok", ends: 1 }],
+    [
+      `${OK}transfer-encoding: chunked\r\n\r\n5 ;ext=1\r\nhello\r\n1\t \t; a = "b"\r\n!\r\n0 ;\r\n\r\n`,
+      { body: "hello!", ends: 1, reusable: true },
+    ],
     ["HTTP/1.1 204 \r\n\r\n", { ends: 1, reusable: true }],
     ["HTTP/1.1 304\r\netag: x\r\n\r\n", { ends: 1, reusable: true }],
     [`${OK}\r\nto the end`, { body: "to the end", ends: 1, closed: true, reusable: false }],
@@ -70,7 +77,7 @@ t.test("answers are read alike, wherever their bytes are cut", (t) => {
   ];
   for (const [text, expected] of answers) {
     const whole = read(text);
-    t.match(whole, { ...expected, error: undefined, begun: 1 }, JSON.stringify(text.slice(0, 80)));
+    t.match(whole, { ...expected, error: undefined }, JSON.stringify(text.slice(0, 80)));
     for (const size of [1, 2, 3, 7, 64]) {
       const { left: _, ...cut } = read(text, size);
       t.match(cut, { ...whole, left: undefined }, `in pieces of ${size}`);
@@ -125,7 +132,9 @@ t.test("what could be read in two ways, or not at all, is refused", (t) => {
     [`${OK}transfer-encoding: gzip, chunked\r\n\r\n`, "CODING_UNKNOWN"],
     [`${OK}transfer-encoding: chunked\r\ntransfer-encoding: chunked\r\n\r\n`, "CODING_UNKNOWN"],
     [`${OK}transfer-encoding: identity\r\n\r\n`, "CODING_UNKNOWN"],
-    ["HTTP/1.1 100 Continue\r\n\r\n", "100"],
+    [`${"HTTP/1.1 100 Continue\r\n\r\n".repeat(33)}${OK}content-length: 2\r\n\r\nok`, "INTERIM"],
+    ["HTTP/1.1 100 Continue\r\ncontent-length: 9\r\n\r\n", "INTERIM"],
+    ["HTTP/1.1 103 Early\r\ntransfer-encoding: chunked\r\n\r\n", "INTERIM"],
     ["HTTP/1.1 101 Switching Protocols\r\n\r\n", "UPGRADED"],
     [`${OK}x: ${"x".repeat(70_000)}\r\n\r\n`, "HEAD_TOO_LARGE"],
     [`${OK}x: ${"x".repeat(70_000)}`, "HEAD_TOO_LARGE"],
@@ -133,15 +142,34 @@ t.test("what could be read in two ways, or not at all, is refused", (t) => {
   const chunked = [
     ...["\r\n", "g\r\n", "-1\r\n", "+1\r\n", "0x1\r\n", " 1\r\nx\r\n", "1 \r\nx\r\n", "1\nx\r\n", "1\r\nxy\r\n"],
     ...["1\r\nx\n", "1\rx", "1000000000000\r\n", `1;${"x".repeat(5000)}\r\n`, "1;\nx\r\n"],
+    ...[" ;a\r\n", "\t1;a\r\n", "1 \n", "1 ;\n", "1 2\r\n", "1 a\r\n", "1 \r;a\r\n", `1${" ".repeat(5000)};\r\n`],
   ];
   for (const text of chunked) bad.push([`${OK}transfer-encoding: chunked\r\n\r\n${text}`, "CHUNK_INVALID"]);
-  for (const text of ["0\r\n\n", "0\r\na: b\n\r\n", `0\r\na: ${"x".repeat(70_000)}\r\n\r\n`])
+  for (const text of [
+    "0\r\n\n",
+    "0\r\na: b\n\r\n",
+    `0\r\na: ${"x".repeat(70_000)}\r\n\r\n`,
+    `0\r\n${"a\r\n".repeat(70_000)}`,
+  ])
     bad.push([`${OK}transfer-encoding: chunked\r\n\r\n${text}`, "TRAILER_INVALID"]);
   for (const [text, code] of bad) {
     // In pieces a fault may be noticed earlier, in other words; it is noticed.
     t.equal(read(text, 4096).error, `ANSWER_${code}`, JSON.stringify(text.slice(0, 80)));
     t.match(read(text, 5).error, /^ANSWER_/);
   }
+  t.end();
+});
+
+t.test("an answer has begun from its first byte to its last", (t) => {
+  const reader = new AnswerReader({ head: () => {}, body: () => {}, end: () => {} });
+  reader.expect("POST");
+  t.notOk(reader.begun);
+  reader.push(Buffer.from("H"));
+  t.ok(reader.begun);
+  reader.push(Buffer.from("TTP/1.1 100 Continue\r\n\r\n"));
+  t.ok(reader.begun, "an interim one is the beginning of it");
+  reader.push(Buffer.from(`${OK}content-length: 0\r\n\r\n`));
+  t.notOk(reader.begun);
   t.end();
 });
 

@@ -137,3 +137,13 @@ t.test("a provider whose address is a bare origin gets the protocol's own versio
   t.equal(fine.seen[0]?.url, "/v1/messages?beta=true");
   t.ok(fine.seen[0]?.rawHeaders.includes("anthropic-version"), "the vendor's required header is there");
 });
+
+t.test("an answer that has no body does not say how long one is", async (t) => {
+  for (const status of [204, 304]) {
+    const upstream = await rawUpstream((socket) => socket.write(`HTTP/1.1 ${status} x\r\ncontent-length: 0\r\n\r\n`));
+    t.teardown(() => upstream.close());
+    const response = await chat(await gateway(t, [upstream]));
+    t.equal(response.status, status);
+    t.equal(response.headers.get("content-length"), null);
+  }
+});

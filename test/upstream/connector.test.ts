@@ -1,5 +1,5 @@
 import { once } from "node:events";
-import { type AddressInfo, createServer as createTcpServer, type Socket } from "node:net";
+import { type AddressInfo, createServer as createTcpServer, type LookupFunction, type Socket } from "node:net";
 import { createServer, setDefaultCACertificates, type TLSSocket } from "node:tls";
 import t, { type Test } from "tap";
 import { Connector, type ConnectorOptions } from "../../src/upstream/connector.ts";
@@ -40,6 +40,31 @@ t.test("a connection that cannot be made, or not in time, is told of once", asyn
   const { lookup } = heldLookup();
   const late = connector("http://provider.test", { connect: 20, lookup });
   t.match(await opening(t, late), { error: { code: "ETIMEDOUT" }, socket: undefined });
+});
+
+t.test("an attempt that is given up is told of no more", async (t) => {
+  const { lookup, go } = heldLookup();
+  const told: unknown[] = [];
+  connector("http://provider.test:1", { connect: 20, lookup }).open((error) => told.push(error))();
+  go();
+  await new Promise((resolve) => setTimeout(resolve, 60));
+  t.same(told, []);
+});
+
+t.test("how long a round trip takes is measured, without the time that the name takes", async (t) => {
+  const server = createTcpServer().listen(0, "127.0.0.1");
+  await once(server, "listening");
+  t.teardown(() => void server.close());
+  const slow: LookupFunction = (_name, _options, done) =>
+    void setTimeout(() => done(null, [{ address: "127.0.0.1", family: 4 }]), 300);
+  const { port } = server.address() as AddressInfo;
+  const trip = await new Promise<number>((resolve) =>
+    connector(`http://provider.test:${port}`, { lookup: slow }).open((_error, socket, trip) => {
+      socket?.destroy();
+      resolve(trip);
+    }),
+  );
+  t.ok(trip > 0 && trip < 300, `${trip} ms`);
 });
 
 t.test("over TLS: the name is asked for, no other protocol offered, and the last session resumed", async (t) => {

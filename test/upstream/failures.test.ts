@@ -1,7 +1,7 @@
 import t from "tap";
 import { errors } from "undici";
 import { GatewayError } from "../../src/errors.ts";
-import { Fault, failure, isClosedConnection, overdue } from "../../src/upstream/failures.ts";
+import { closedUnseen, Fault, failure, overdue } from "../../src/upstream/failures.ts";
 
 const coded = (code: string, message = "sk-secret https://x.test/?key=1") =>
   Object.assign(new Error(message), { code });
@@ -68,14 +68,30 @@ t.test("limits are told in the unit people write them in", (t) => {
 
 t.test("only a closed connection is taken for one", (t) => {
   for (const error of [coded("ECONNRESET"), coded("EPIPE"), new errors.SocketError("other side closed")]) {
-    t.ok(isClosedConnection(error));
+    t.ok(closedUnseen(error, performance.now() + 1000, 0));
   }
   for (const error of [
     coded("ECONNREFUSED"),
     new errors.SocketError("bad response"),
     new errors.HTTPParserError("x"),
   ]) {
-    t.notOk(isClosedConnection(error));
+    t.notOk(closedUnseen(error, performance.now() + 1000, 0));
   }
+  t.end();
+});
+
+t.test("a close is not the request's fault for a round trip and a little more, however long the trip seems", (t) => {
+  t.intercept(performance, "now", { value: () => 1000 });
+  const closes: [trip: number, after: number, unseen: boolean][] = [
+    [0, 0, true],
+    [0, 49, true],
+    [0, 50, false],
+    [200, 249, true],
+    [200, 250, false],
+    [5000, 299, true],
+    [5000, 300, false],
+  ];
+  for (const [trip, after, unseen] of closes)
+    t.equal(closedUnseen(coded("ECONNRESET"), 1000 - after, trip), unseen, `${after} ms, with a trip of ${trip}`);
   t.end();
 });

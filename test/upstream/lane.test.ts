@@ -1,6 +1,7 @@
 import { once } from "node:events";
-import type { AddressInfo, Socket } from "node:net";
+import { type AddressInfo, connect, type Socket } from "node:net";
 import { createServer, type Server, setDefaultCACertificates, type TLSSocket } from "node:tls";
+import { Worker } from "node:worker_threads";
 import t, { type Test } from "tap";
 import { Forward } from "../../src/upstream/forward.ts";
 import { Pools } from "../../src/upstream/pools.ts";
@@ -141,5 +142,57 @@ t.test("closing does not wait for a line that was kept for a call which nobody w
   t.match(await second, { code: "client_gone" });
   answer();
   t.equal((await whole(await first)).body.toString(), "ok");
+  await closed;
+});
+
+/** A listener that has stopped taking connections: who connects to it waits. */
+async function full(t: Test): Promise<URL> {
+  const listener = new Worker(
+    `const { createServer } = require("node:net");
+    const server = createServer().listen({ port: 0, host: "127.0.0.1", backlog: 1 }, () => {
+      require("node:worker_threads").parentPort.postMessage(server.address().port);
+      setImmediate(() => Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0));
+    });`,
+    { eval: true },
+  );
+  const [port] = (await once(listener, "message")) as [number];
+  const sockets = Array.from({ length: 4 }, () => connect(port, "127.0.0.1").on("error", () => {}));
+  t.teardown(() => {
+    for (const socket of sockets) socket.destroy();
+    return listener.terminate();
+  });
+  await new Promise((resolve) => setTimeout(resolve, 50));
+  return new URL(`http://127.0.0.1:${port}`);
+}
+
+/** Connections that this process is trying to make. */
+const attempts = () => process.getActiveResourcesInfo().filter((name) => name.endsWith("ConnectWrap")).length;
+
+t.test("an attempt to connect is given up with the call it is for, and with the lane", async (t) => {
+  const origin = await full(t);
+  const others = attempts();
+  const pools = new Pools({ environment: {} });
+  const forward = new Forward(pools);
+  const leaver = client();
+  const sent = [leaver, client()].map((who) => failed(forward.send(outgoing(origin), who)));
+  await until(() => attempts() === others + 2);
+  leaver.leave();
+  t.match(await sent[0], { code: "client_gone" });
+  await until(() => attempts() === others + 1, "the end of the first attempt");
+  await pools.destroy();
+  t.match(await sent[1], { code: "draining" });
+  await until(() => attempts() === others, "the end of the second");
+});
+
+t.test("a call that leaves while a connection is made for it lets the next one have its turn", async (t) => {
+  const { upstream, forward, pools } = await forwarding(t, (socket) => socket.write(OK), { connections: 1 });
+  const leaver = client();
+  const first = failed(forward.send(outgoing(upstream.origin), leaver));
+  const second = forward.send(outgoing(upstream.origin), client());
+  await new Promise(setImmediate);
+  leaver.leave();
+  t.match(await first, { code: "client_gone" });
+  t.equal((await whole(await second)).body.toString(), "ok");
+  const closed = pools.close();
   await closed;
 });

@@ -2,11 +2,11 @@ import { once } from "node:events";
 import { type AddressInfo, connect, createServer, type Socket } from "node:net";
 import { Readable } from "node:stream";
 import t, { type Test } from "tap";
-import { type Call, type Carrier, Line } from "../../src/upstream/line.ts";
+import { type Call, type Carrier, Line, LineError } from "../../src/upstream/line.ts";
 import { until } from "../support/upstream.ts";
 
 /** A line to a provider that the test plays itself. */
-async function lined(t: Test) {
+async function lined(t: Test, trip = 0) {
   const server = createServer();
   server.listen(0, "127.0.0.1");
   await once(server, "listening");
@@ -14,7 +14,7 @@ async function lined(t: Test) {
   const [provider] = (await once(server, "connection")) as [Socket];
   await once(socket, "connect");
   const told: string[] = [];
-  const line = new Line(socket, { host: "h", free: () => told.push("free"), gone: () => told.push("gone") });
+  const line = new Line(socket, trip, { host: "h", free: () => told.push("free"), gone: () => told.push("gone") });
   socket.on("data", (bytes: Buffer) => line.receive(bytes));
   let written = "";
   provider.on("data", (bytes: Buffer) => {
@@ -32,17 +32,16 @@ async function lined(t: Test) {
 function call(told: string[], changes: Partial<Call> = {}): Call & { carrier?: Carrier } {
   const one: Call & { carrier?: Carrier } = {
     ...{ method: "POST", path: "/p", lines: ["a", "b"], body: undefined, length: undefined },
-    started(carrier, reused) {
+    started(carrier) {
       one.carrier = carrier;
-      told.push(`started ${reused}`);
+      told.push("started");
       return true;
     },
     sent: () => {},
-    answering: () => told.push("answering"),
     head: ({ status }) => told.push(`head ${status}`),
     data: (bytes) => told.push(bytes.toString()),
     end: () => told.push("end"),
-    failed: (error) => told.push(`failed ${(error as { code?: string }).code}`),
+    failed: (error, unseen) => told.push(`failed ${(error as { code?: string }).code}${unseen ? ", unseen" : ""}`),
     ...changes,
   };
   return one;
@@ -50,13 +49,13 @@ function call(told: string[], changes: Partial<Call> = {}): Call & { carrier?: C
 
 t.test("one call after another, each told all of its answer and nothing more", async (t) => {
   const { line, provider, told, written } = await lined(t);
-  for (const reused of [false, true]) {
+  for (let i = 0; i < 2; i++) {
     told.length = 0;
     t.ok(line.carry(call(told, { body: [Buffer.from("x"), Buffer.from("yz")] })));
     await until(() => written().endsWith("content-length: 3\r\n\r\nxyz"));
     provider.write("HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok");
     await until(() => told.includes("end"));
-    t.same(told, [`started ${reused}`, "answering", "head 200", "ok", "free", "end"]);
+    t.same(told, ["started", "head 200", "ok", "free", "end"]);
   }
 });
 
@@ -82,12 +81,12 @@ t.test("aborted, a call hears no more; failed, it hears why once", async (t) => 
   one.line.carry(aborted);
   aborted.carrier?.abort();
   await once(one.provider, "close");
-  t.same(one.told, ["started false", "gone"]);
+  t.same(one.told, ["started", "gone"]);
   const other = await lined(t);
   other.line.carry(call(other.told));
   other.provider.destroy();
   await until(() => other.told.length > 2);
-  t.match(other.told, ["started false", "gone", /^failed (CONNECTION_CLOSED|ECONNRESET)$/]);
+  t.match(other.told, ["started", "gone", /^failed (CONNECTION_CLOSED|ECONNRESET)$/]);
 });
 
 t.test("a body larger than what the system takes at once leaves in order, and is told of on its way", async (t) => {
@@ -124,7 +123,7 @@ t.test("paused, nothing comes; resumed, all of it", async (t) => {
   t.ok(one.carrier?.paused);
   provider.write("HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok");
   await new Promise((resolve) => setTimeout(resolve, 30));
-  t.same(told, ["started false"]);
+  t.same(told, ["started"]);
   one.carrier?.resume();
   await until(() => told.includes("end"));
 });
@@ -136,5 +135,51 @@ t.test("a line is not used again while bytes of its last request still wait", as
   line.carry(call(told, { body: [Buffer.alloc(20 << 20)] }));
   provider.write("HTTP/1.1 413 x\r\ncontent-length: 0\r\n\r\n");
   await until(() => told.includes("end"));
-  t.same(told, ["started false", "answering", "head 413", "gone", "end"]);
+  t.same(told, ["started", "head 413", "gone", "end"]);
 });
+
+t.test("a provider that closes a kept connection as a call comes to it has not seen that call", async (t) => {
+  for (const [trip, unseen] of [
+    [100, ", unseen"],
+    [90, ""],
+  ] as const) {
+    const { line, provider, told } = await lined(t, trip);
+    line.carry(call([]));
+    provider.write("HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n");
+    await until(() => told.includes("free"));
+    let now = 1000;
+    t.intercept(performance, "now", { value: () => now });
+    line.carry(call(told));
+    now += 145;
+    line.fail(new LineError("CONNECTION_CLOSED"));
+    t.equal(told.at(-1), `failed CONNECTION_CLOSED${unseen}`);
+  }
+});
+
+t.test(
+  "what a provider took after a first part, answered in part, or had as the first call, it may have worked on",
+  async (t) => {
+    t.intercept(performance, "now", { value: () => 1000 });
+    const first = await lined(t);
+    first.line.carry(call(first.told));
+    first.provider.destroy();
+    await until(() => first.told.includes("gone"));
+    t.notMatch(first.told.at(-1), /unseen/);
+    for (const answered of [true, false]) {
+      const { line, provider, told } = await lined(t);
+      line.carry(call([]));
+      provider.write("HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n");
+      await until(() => told.includes("free"));
+      let sent = 0;
+      const body = answered ? undefined : Array.from({ length: 90 }, () => Buffer.alloc(100_000));
+      line.carry(call(told, { body, sent: () => sent++ }));
+      if (answered) {
+        provider.write("H");
+        await new Promise((resolve) => setTimeout(resolve, 30));
+      } else await until(() => sent > 0);
+      provider.destroy();
+      await until(() => told.includes("gone"));
+      t.notMatch(told.at(-1), /unseen/);
+    }
+  },
+);

@@ -65,6 +65,27 @@ t.test("a client that leaves is told of behind a proxy too; a broken answer is o
   t.match(error, { code: "upstream_truncated" });
 });
 
+t.test("a kept connection to the proxy that proves closed is replaced once, unseen; a new one is not", async (t) => {
+  t.intercept(performance, "now", { value: () => 1000 });
+  const seen: string[] = [];
+  let stale = new Set<unknown>();
+  const forward = await behind(t, async (request, reply) => {
+    const body = Buffer.concat(await Array.fromAsync(request));
+    seen.push(`${request.url} ${body}`);
+    if (request.url?.endsWith("/fresh") || stale.has(request.socket)) request.socket.resetAndDestroy();
+    else reply.end("ok");
+    stale.add(request.socket);
+  });
+  const send = (path: string) => forward.send(outgoing(origin, { path, body: [Buffer.from("x")] }), client());
+  for (let i = 0; i < 2; i++) t.equal((await whole(await send("/kept"))).body.toString(), "ok");
+  t.same(seen, Array(3).fill("http://provider.test:8080/kept x"));
+  await failed(send("/fresh"));
+  seen.length = 0;
+  stale = new Set();
+  t.match(await failed(send("/fresh")), { code: "upstream_failed" });
+  t.equal(seen.length, 1);
+});
+
 t.test("what may not be written is refused by name", async (t) => {
   const forward = await behind(t, () => t.fail("nothing was to be sent"));
   await t.rejects(forward.send(outgoing(origin, { headers: ["x y", "1"] }), client()), { code: "internal" });

@@ -1,0 +1,35 @@
+import { type Exchange, faultOf, type Head, refusal } from "model-gateway";
+
+/** Bytes of an error that are looked into. */
+const LARGEST = 1024 * 1024;
+/** Characters of a plain text that become the error's message. */
+const LONGEST = 500;
+
+/**
+ * Looks at a refusal in the client's own protocol. A provider's words pass to the byte; where they say that no credit is
+ * left, which some providers tell with a 429, clients are told not to ask again.
+ * @throws GatewayError with the same status where no client reads what came: a page of some proxy, a plain text, nothing
+ */
+export async function refused({ protocol }: Exchange, head: Head): Promise<undefined> {
+  const { status, headers, whole } = head;
+  // An error whose text breaks off is still that error.
+  const text = await (whole?.(LARGEST).then(String, () => "") ?? "");
+  if (!isJson(text)) {
+    const plain = headers.get("content-type")?.startsWith("text/plain") ? text.trim().slice(0, LONGEST) : "";
+    const message = plain === "" ? `The provider answered ${status} without a readable error.` : plain;
+    throw refusal({ ...faultOf(status, message), code: "upstream_failed" }, headers, status);
+  }
+  if (status !== 429 || headers.has("x-should-retry")) return;
+  const spent = protocol.translation?.answer.failure(status, headers, text).kind === "billing";
+  if (spent) headers.set("x-should-retry", "false");
+}
+
+/** Not every provider names the type of its errors, and some name a wrong one. */
+function isJson(text: string): boolean {
+  try {
+    const value: unknown = JSON.parse(text);
+    return typeof value === "object" && value !== null;
+  } catch {
+    return false;
+  }
+}
