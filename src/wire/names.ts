@@ -31,13 +31,14 @@ const LONGEST = 64;
 const names = new Map<string, KnownName>();
 const hops = new Set(HOP_BY_HOP);
 
-/** The names met last, by their length and edges: a guess that costs less than the hash of a text that has just come. */
-const guesses: KnownName[] = new Array(256).fill({ spelling: "", key: "", valid: false, hop: false });
+/** The names met last, by their length, edges and middle: a guess that costs less than the hash of a text that has just come. */
+const guesses: KnownName[] = new Array(1024).fill({ spelling: "", key: "", valid: false, hop: false });
 
 /** A header's name in any spelling. */
 export function known(spelling: string): KnownName {
   const { length } = spelling;
-  const slot = (5 * length + spelling.charCodeAt(0) + 3 * spelling.charCodeAt(length - 1)) & 255;
+  const edges = 7 * spelling.charCodeAt(0) + 11 * spelling.charCodeAt(length - 1);
+  const slot = (37 * length + edges + 3 * spelling.charCodeAt(length >> 1)) & 1023;
   const guess = guesses[slot] as KnownName;
   if (guess.spelling === spelling) return guess;
   const name = names.get(spelling) ?? learn(spelling);
