@@ -70,7 +70,7 @@ function script(file: string, place: Place, env: Record<string, string> = {}): L
 function gateway(place: Place, admin: number): Launch {
   const file = join(place.folder, "gateway.yaml");
   writeFileSync(file, gatewayConfig(place, admin));
-  const args = ["--v8-pool-size=1", "--import", "./src/loader/register.js", "src/main.ts", "run", "--config", file];
+  const args = ["--v8-pool-size=1", "--no-allocation-site-pretenuring", "--import", "./src/loader/register.js", "src/main.ts", "run", "--config", file];
   return { command: node(), args, cwd: root };
 }
 
