@@ -114,6 +114,7 @@ export {
   wholeText,
 } from "./translation/translator.ts";
 export { joined } from "./translation/turns.ts";
+export { weightOf } from "./translation/weight.ts";
 export type {
   Asked,
   ClientTranslation,

@@ -17,9 +17,9 @@ const PIECE: Readonly<Record<Media["media"], number>> = {
   file: 130_000,
 };
 
-/** About how many tokens a request has; more rather than fewer. @param text its body as JSON. */
-export function estimate(conversation: Conversation, text: string): number {
-  let bytes = Buffer.byteLength(text);
+/** About how many tokens a request has; more rather than fewer. @param body it as JSON text, or the bytes of that. */
+export function estimate(conversation: Conversation, body: string | number): number {
+  let bytes = typeof body === "number" ? body : Buffer.byteLength(body);
   let tokens = 0;
   const count = (part: Part): void => {
     if (part.kind === "tool_result") part.parts.forEach(count);

@@ -20,7 +20,8 @@ export function refusal(fault: Fault, headers?: HeaderList, overloaded = 503): G
   if (fault.status === 401 || kind === "authentication") return ours(message);
   const status = kind === "overloaded" ? overloaded : fault.status;
   const said = headers?.get("x-should-retry");
-  const retry = said === undefined ? status >= 500 || PASSING.has(status) : said === "true";
+  const passing = kind !== "billing" && (status >= 500 || PASSING.has(status));
+  const retry = said === undefined ? passing : said === "true";
   const retryAfter = headers === undefined ? fault.retryAfter : (waitOf(headers) ?? fault.retryAfter);
   const own = OURS.has(code);
   return new GatewayError(own ? (code as ErrorCode) : "upstream_refused", {

@@ -11,6 +11,7 @@ const ALL_NOTICES = 32;
 export class Losses {
   /** The client's own paths of what was left out. */
   readonly dropped: string[] = [];
+  private readonly gone = new Set<string>();
   /** What was changed within its meaning, and why. */
   readonly notices: string[] = [];
   /** How many of them give the same reason. */
@@ -37,7 +38,9 @@ export class Losses {
 
   drop(path: string, why: string): void {
     if (this.strict) this.refuse(path, `${why}, and nothing may be dropped`);
-    if (!this.dropped.includes(path)) this.dropped.push(path);
+    if (this.gone.has(path)) return;
+    this.gone.add(path);
+    this.dropped.push(path);
   }
 
   change(path: string, why: string): void {

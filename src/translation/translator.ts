@@ -10,11 +10,15 @@ import { refusal } from "./faults.ts";
 import { Framing } from "./framing.ts";
 import { clientHalf, type Translated } from "./request.ts";
 import { Retelling } from "./retelling.ts";
+import { weightOf } from "./weight.ts";
 
 /** Milliseconds between two of the upstream's signs of life that are passed on. */
 const PINGS = 5_000;
 
-/** Characters of a translated stream: some clients' protocols want thoughts, calls or all of it repeated at the end. */
+/**
+ * The weight of a translated stream without its media and what the vendor's own tools did, which nobody keeps: some
+ * clients' protocols want thoughts, calls or all of it repeated at the end.
+ */
 const LONGEST = 16 * 1024 * 1024;
 
 /** An answer on its way from one protocol into another. */
@@ -42,7 +46,7 @@ export class StreamTranslator {
   private over = false;
   private pinged: number;
   private ping = false;
-  private length = 0;
+  private weight = 0;
   // One list each for all frames: a stream has many.
   private readonly decoded: Event[] = [];
   private readonly told: Event[] = [];
@@ -84,7 +88,10 @@ export class StreamTranslator {
     const { decoded, told, written, crossing } = this;
     written.length = told.length = 0;
     this.ping = false;
-    for (const event of decoded) this.retelling.tell(event, told);
+    for (const event of decoded) {
+      if (event.type !== "media" && event.type !== "server") this.grow(weightOf(event));
+      this.retelling.tell(event, told);
+    }
     decoded.length = 0;
     for (const event of told) {
       if (this.over) return;
@@ -92,17 +99,16 @@ export class StreamTranslator {
       if (event.type === "ping") this.alive();
       else if (event.type === "unsaid") crossing.wish.lose(event.path, "no word for it");
       else {
-        if (event.type === "text" || event.type === "arguments") this.grow(event.text.length);
         this.encoder.event(event, written);
         this.over = event.type === "end";
       }
     }
   }
 
-  private grow(characters: number): void {
-    this.length += characters;
-    if (this.length > LONGEST)
-      throw new GatewayError("upstream_invalid", { message: "The provider's answer is longer than 16 MiB of text." });
+  private grow(weight: number): void {
+    this.weight += weight;
+    if (this.weight > LONGEST)
+      throw new GatewayError("upstream_invalid", { message: "The provider's answer is longer than 16 MiB." });
   }
 
   /** The client hears now and then that the upstream is still there. */
@@ -122,12 +128,9 @@ export class StreamTranslator {
 export function wholeEvents(crossing: Crossing, bytes: Buffer, framing: "sse" | "array" | undefined): Event[] {
   const { from, source, names, wish, to } = crossing;
   const { answer } = from.translation;
-  const decoded: Event[] = [];
-  if (framing) {
-    const decoder = answer.decoder(source);
-    for (const frame of framesOf(bytes, framing)) decoder.frame(frame, decoded);
-    decoder.end(decoded);
-  } else decoded.push(...asInvalid(() => answer.decode(bytes.toString(), source)));
+  const decoded = framing
+    ? streamed(answer.decoder(source), framesOf(bytes, framing))
+    : asInvalid(() => answer.decode(bytes.toString(), source));
   const retelling = new Retelling(names, from.name, source, wish.id);
   const told: Event[] = [];
   for (const event of decoded) {
@@ -149,6 +152,13 @@ export function wholeStream(crossing: Crossing, events: readonly Event[], framin
   const written: Written[] = [];
   for (const event of events) if (event.type !== "error") encoder.event(event, written);
   return [...framing.frames(written), ...framing.close()];
+}
+
+function streamed(decoder: Decoder, frames: readonly Frame[]): Event[] {
+  const out: Event[] = [];
+  for (const frame of frames) decoder.frame(frame, out);
+  decoder.end(out);
+  return out;
 }
 
 function framesOf(bytes: Buffer, framing: "sse" | "array"): Frame[] {

@@ -9,7 +9,7 @@ export function joined(turns: readonly Turn[]): Turn[] {
   for (const turn of turns) {
     const last = out.at(-1);
     if (last && last.role === turn.role && turn.role !== "system" && turn.role !== "developer")
-      last.parts.push(...turn.parts);
+      for (const part of turn.parts) last.parts.push(part);
     else out.push({ ...turn, parts: [...turn.parts] });
   }
   return out;

@@ -2,6 +2,8 @@
 const OPENING = /^\s*\{\s*"input"\s*:\s*"/;
 /** As much of an opening as may still become one. */
 const BEGINNING = /^\s*(\{\s*("(i(n(p(u(t("\s*(:\s*)?)?)?)?)?)?)?)?)?$/;
+/** Characters before the text; a client that needs more writes no arguments of this form. */
+const LONGEST_OPENING = 256;
 const ESCAPES: Readonly<Record<string, string>> = { b: "\b", f: "\f", n: "\n", r: "\r", t: "\t" };
 const PLAIN = /[^"\\]+/y;
 const HIGH = /[\ud800-\udbff]$/;
@@ -39,7 +41,7 @@ export class Unwrapping {
     if (opening !== undefined) {
       this.state = "text";
       this.held = this.held.slice(opening.length);
-    } else if (!BEGINNING.test(this.held)) this.state = "other";
+    } else if (this.held.length > LONGEST_OPENING || !BEGINNING.test(this.held)) this.state = "other";
   }
 
   private read(): string {

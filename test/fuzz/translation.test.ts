@@ -1,15 +1,23 @@
 import t from "tap";
+import { GatewayError } from "../../src/errors.ts";
 import type { Event } from "../../src/events.ts";
+import { ToolNames } from "../../src/translation/names.ts";
+import type { Translated } from "../../src/translation/request.ts";
+import { type Crossing, StreamTranslator, wholeEvents, wholeText } from "../../src/translation/translator.ts";
+import { Frame } from "../../src/wire/frame.ts";
 import { SseSplitter } from "../../src/wire/sse.ts";
 import { type Digest, digest } from "../support/digest.ts";
 import { dice, randomAnswer } from "../support/random-answers.ts";
-import { sse, streamed, translationOf, wishFor } from "../support/translations.ts";
+import { SPOKEN, sse, streamed, translationOf, wishFor } from "../support/translations.ts";
 import { accumulated, PROTOCOLS, type ProtocolName } from "../support/vendor-sdks.ts";
+import { wronged } from "../support/wrong-values.ts";
 
 /** Random answers for each protocol. */
 const ANSWERS = 150;
 /** Random streams for each decoder. */
 const BROKEN = 400;
+/** Answers with wrong values for each two protocols. */
+const WRONG = 300;
 
 /** Text, calls and their order as the events tell them: blocks stand in the order of opening. */
 function told(events: readonly Event[]): Pick<Digest, "text" | "calls" | "order"> {
@@ -78,6 +86,70 @@ for (const protocol of PROTOCOLS) {
     t.ok(errors > BROKEN / 4, `${errors} streams were found broken`);
   });
 }
+
+const END = new Frame("end", Buffer.alloc(0));
+
+/** An answer's way from one protocol's vendor to another one's client. */
+function crossing(from: ProtocolName, to: ProtocolName): Crossing {
+  const protocol = SPOKEN[to];
+  const { operation } =
+    protocol.locate(protocol.paths[0] as string, "any:streamGenerateContent", new URLSearchParams("alt=sse")) ?? {};
+  if (!operation) throw new Error(`${to} has no operation`);
+  const source = { account: "them", model: "theirs" };
+  return {
+    from: SPOKEN[from] as Translated,
+    to: protocol,
+    operation,
+    source,
+    names: new ToolNames(),
+    wish: wishFor(to),
+  };
+}
+
+/** What is thrown that is no error of the gateway's own, or is but hides a slip of ours; undefined: nothing is. */
+function thrown(act: () => void): string | undefined {
+  try {
+    act();
+    return undefined;
+  } catch (error) {
+    const slip = error instanceof GatewayError ? error.cause : error;
+    if (error instanceof GatewayError && !(slip instanceof TypeError)) return undefined;
+    return (slip as Error).stack?.split("\n").slice(0, 4).join(" ");
+  }
+}
+
+/** Frames whose values are wrong here and there, as they leave for another client. */
+function crossed(from: ProtocolName, to: ProtocolName, seed: number): void {
+  const cast = dice(seed);
+  const translator = new StreamTranslator(crossing(from, to));
+  const frames = streamed(from, randomAnswer(seed)).map(({ name, data }) => {
+    if (data === "[DONE]" || cast(6) > 0) return { ...(name && { name }), data };
+    return { ...(name && { name }), data: JSON.stringify(wronged(JSON.parse(data), cast)) };
+  });
+  const splitter = new SseSplitter();
+  const out = splitter.push(Buffer.from(sse(frames))).flatMap((frame) => translator.stage(frame) ?? frame);
+  for (const { text } of [...out, ...((translator.stage(END) as Frame[] | undefined) ?? [])])
+    if (text !== undefined && text !== "[DONE]") JSON.parse(text);
+}
+
+for (const from of PROTOCOLS)
+  t.test(`${from}: answers with wrong values reach clients of others, or are the provider's fault`, async (t) => {
+    const faults = new Set<string>();
+    let whole = 0;
+    for (const to of PROTOCOLS.filter((each) => each !== from))
+      for (let seed = 1; seed <= WRONG; seed++) {
+        const body = JSON.parse(translationOf(from).answer.encode(randomAnswer(seed), wishFor(from))) as unknown;
+        const bytes = Buffer.from(JSON.stringify(wronged(body, dice(seed))));
+        const one = thrown(() => {
+          JSON.parse(wholeText(crossing(from, to), wholeEvents(crossing(from, to), bytes, undefined)));
+          whole++;
+        });
+        const other = thrown(() => crossed(from, to, seed));
+        for (const fault of [one, other]) if (fault !== undefined) faults.add(`to ${to}, ${seed}: ${fault}`);
+      }
+    t.same([...faults].slice(0, 5), []);
+    t.ok(whole > WRONG / 2, `${whole} were translated`);
+  });
 
 /** A stream of the protocol with some bytes lost, doubled, changed or made up. */
 function damaged(protocol: ProtocolName, seed: number): Buffer {

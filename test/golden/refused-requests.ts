@@ -76,10 +76,6 @@ export const REFUSALS: readonly Refusal[] = [
   },
   { requests: /→ \S+: modalities$/, reason: "an answer as audio" },
   {
-    requests: /allowed_domains__0 → openai-chat: tools\.\*$/,
-    reason: "web search in some domains only, which the target does not have",
-  },
-  {
     requests: /two_empty_string\S* → anthropic-messages: contents\.\*$/,
     reason: "broken: nothing is asked",
   },

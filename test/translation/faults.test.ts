@@ -33,6 +33,7 @@ t.test("status, kind, message and the provider's own code stay", async (t) => {
 });
 
 t.test("asking again is said to help where it may, unless the provider says otherwise", async (t) => {
+  t.equal(refusal(fault(429, "billing")).retry, false, "no credit is left");
   for (const [status, retry] of [
     [400, false],
     [402, false],

@@ -67,3 +67,10 @@ t.test("an encoder's own refusal names the field", async (t) => {
     message: /^temperature: at most 1\./,
   });
 });
+
+t.test("many losses are listed as quickly as few", async (t) => {
+  const losses = new Losses("target", false);
+  const paths = Array.from({ length: 200_000 }, (_, n) => `messages.${n}.x`);
+  for (const path of [...paths, ...paths]) losses.drop(path, "why");
+  t.equal(losses.dropped.length, paths.length);
+});

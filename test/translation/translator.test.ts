@@ -198,3 +198,9 @@ t.test("an answer without end is given up: some protocols repeat all of it in th
   t.match(error, { code: "upstream_invalid", message: /longer than 16 MiB/ });
   t.ok(frames.length >= 16, "what came before has left");
 });
+
+t.test("calls without end count too", async (t) => {
+  const calls = Array.from({ length: 200_000 }, () => "call:f");
+  const { error } = run(new StreamTranslator(crossing()), ["start:x", ...calls, "END"]);
+  t.match(error, { code: "upstream_invalid", message: /longer than 16 MiB/ });
+});

@@ -44,3 +44,12 @@ t.test("the turns given stay as they were", async (t) => {
     ["user", "b"],
   ]);
 });
+
+t.test("turns of very many parts are joined like others", async (t) => {
+  const parts = Array.from({ length: 300_000 }, () => ({ kind: "text" as const, text: "a", at: "x" }));
+  const [turn] = joined([
+    { role: "user", parts: [], at: "a" },
+    { role: "user", parts, at: "b" },
+  ]);
+  t.equal(turn?.parts.length, parts.length);
+});

@@ -45,6 +45,11 @@ t.test("half of a pair that nothing follows is not lost", async (t) => {
   t.equal(unwrapped(['{"input":"a\\ud83d']).text, "a\ud83d");
 });
 
+t.test("an opening that goes on and on is no opening", async (t) => {
+  const pieces = ["{", ...Array.from({ length: 300_000 }, () => " "), `"input":"text"}`];
+  t.equal(unwrapped(pieces).text, "text");
+});
+
 t.test("arguments of another form are looked at as a whole, and are the text where they hold none", async (t) => {
   t.equal(unwrapped(['{"why":1,"inp', 'ut":"text"}']).text, "text");
   for (const other of ["just text", '{"input":5}', "[1]", '"quoted"', '{"other":"x"}', "{", '{"inpu'])

@@ -23,17 +23,3 @@ export function reasonOf(raw: string | undefined, calls: boolean, refused: boole
   if (reason !== "stop") return reason;
   return calls ? "tool_calls" : refused ? "refusal" : "stop";
 }
-
-/** The word of this protocol for each reason. A refusal that is not told as one is content that was held back. */
-export const WORDS: Readonly<Record<FinishReason, string>> = {
-  stop: "stop",
-  length: "length",
-  tool_calls: "tool_calls",
-  content_filter: "content_filter",
-  refusal: "content_filter",
-  stop_sequence: "stop",
-  pause: "stop",
-  context_window: "length",
-  malformed_call: "stop",
-  other: "stop",
-};

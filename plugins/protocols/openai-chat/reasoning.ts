@@ -7,6 +7,7 @@ import {
   type JsonObject,
   type Opaque,
   type Reasoning,
+  writeJson,
 } from "model-gateway";
 
 /** The format of entries of `reasoning_details` that hold an envelope of ours. */
@@ -19,8 +20,10 @@ export const saidIn = ({ type }: JsonObject): "summary" | "text" | undefined =>
 
 /** An entry of `reasoning_details` without what it says, as opaque state. */
 export function entryState(entry: JsonObject): string {
-  const { text: _text, summary: _summary, ...rest } = entry;
-  return JSON.stringify(rest);
+  const said = saidIn(entry);
+  if (said === undefined || !asText(entry[said])) return writeJson(entry);
+  const { [said]: _said, ...rest } = entry;
+  return writeJson(rest);
 }
 
 /** Whether the state of a reasoning belongs behind the text of its message. */
@@ -55,16 +58,17 @@ export function reasoningsIn(details: readonly unknown[], at: string, asked: Ask
 
 function reasoningOf({ entries }: Group, asked: Asked): Reasoning {
   const first = entries[0] as Group["entries"][number];
-  const all = Object.assign({}, ...entries.map(({ entry }) => entry)) as JsonObject;
+  const all: JsonObject = Object.fromEntries(entries.flatMap(({ entry }) => Object.entries(entry)));
   const said = (name: string) => entries.flatMap(({ entry }) => asText(entry[name]) ?? []);
   const summary = said("summary");
   const text = said("text").join("");
   const opaque = stateOf(all, asked);
+  const wordy = text !== "" && saidIn(first.entry) === "text";
   const silent = summary.length === 0 && text === "";
   return {
     kind: "reasoning",
     at: first.at,
-    ...(silent ? {} : summary.length > 0 ? { summary } : { text }),
+    ...(silent ? {} : wordy || summary.length === 0 ? { text } : { summary }),
     ...(silent && asText(all["data"]) !== undefined ? { redacted: true } : {}),
     ...(opaque ? { opaque } : {}),
   };

@@ -1,7 +1,9 @@
-import { type Asked, asObject, asText, type JsonObject, type Opaque, type ToolCall } from "model-gateway";
+import { type Asked, asObject, asText, type JsonObject, type Opaque, type ToolCall, writeJson } from "model-gateway";
 import { type Fields, fieldsOf, wrong } from "../openai/fields.ts";
 import { piece, type Reading } from "./request.parts.ts";
 
+/** The form of a call that came as the older `function_call`. */
+export const LEGACY = "function_call";
 /** LiteLLM packs Gemini's signature into the id of the call it sits on. */
 const THOUGHT = "__thought__";
 
@@ -34,18 +36,23 @@ export class Calls {
 
   /** An entry of `tool_calls`. @param stated calls whose opaque state came in another place. */
   call(value: unknown, at: string, stated: ReadonlySet<string>): ToolCall {
-    const entry = fieldsOf(value, at, this.reading.said);
-    const custom = entry.text("type") === "custom";
+    const entry = fieldsOf(value, at, this.reading.said, this.reading.native);
+    const type = entry.text("type");
+    const custom = type === "custom";
+    // Some vendors' have an empty one, or none.
+    if (type !== "function" && !custom) entry.leave("type");
     const inner = entry.object(custom ? "custom" : "function");
     if (!inner) throw wrong(`${at}.function`, `${at}.function must be an object.`);
     // Recorded: the place of a call in its stream, sent back.
     entry.leave("index");
     const given = entry.text("id");
     const { id, signature } = plain(given || `call_${at.replaceAll(".", "_")}`);
+    if (id !== given) entry.leave("id");
     const name = nameOf(inner);
     if (!given) this.nameless.push({ id, name });
     if (custom) this.custom.add(id);
-    const opaque = this.extra(entry, signature) ?? (stated.has(id) ? undefined : this.asked.recall(id));
+    const { opaque, rest } = this.extra(entry, signature);
+    const state = opaque ?? (stated.has(id) ? undefined : this.asked.recall(id));
     return {
       kind: "tool_call",
       id,
@@ -53,11 +60,8 @@ export class Calls {
       arguments: inner.text(custom ? "input" : "arguments") ?? "",
       at,
       ...(custom ? { custom: true } : {}),
-      ...(opaque ? { opaque } : {}),
-      ...piece(this.reading, entry.rest(), {
-        inner: inner.rest(),
-        form: given === id ? "" : `id:${given ?? ""}`,
-      }),
+      ...(state ? { opaque: state } : {}),
+      ...piece(this.reading, entry.rest(), { inner: inner.rest(), names: namesOf(entry, inner), ...rest }),
     };
   }
 
@@ -67,22 +71,34 @@ export class Calls {
     const name = nameOf(inner);
     this.nameless.push({ id, name });
     const text = inner.text("arguments") ?? "";
-    return { kind: "tool_call", id, name, arguments: text, at: inner.at, ...piece(this.reading, inner.rest()) };
+    const native = piece(this.reading, inner.rest(), { form: LEGACY, names: namesOf(inner) });
+    return { kind: "tool_call", id, name, arguments: text, at: inner.at, ...native };
   }
 
-  /** Opaque state on the call itself: Google's compatible API has its signature there, and so do we. */
-  private extra(entry: Fields, packed: string | undefined): Opaque | undefined {
-    const extra = asObject(entry.of["extra_content"]);
-    const signature = asText(asObject(extra?.["google"])?.["thought_signature"]) ?? packed;
-    if (extra) entry.any("extra_content");
-    if (signature === undefined) return undefined;
-    if (this.asked.sealed(signature)) return this.asked.open(signature, "thoughtSignature");
-    const state: Opaque = extra
-      ? { protocol: "openai-chat", kind: "extra_content", data: JSON.stringify(extra) }
-      : { protocol: "gemini", kind: "thoughtSignature", data: signature };
-    return state;
+  /**
+   * Opaque state on the call itself: Google's compatible API has its signature there, and so do we. What else stands
+   * beside a signature only means something to who wrote it there.
+   */
+  private extra(entry: Fields, packed: string | undefined): { opaque?: Opaque; rest?: { extra: JsonObject } } {
+    const { extra_content: whole } = entry.of;
+    const signature = asText(asObject(asObject(whole)?.["google"])?.["thought_signature"]);
+    if (signature === undefined) {
+      if (packed === undefined) return {};
+      if (this.asked.sealed(packed)) return { opaque: this.asked.open(packed, "thoughtSignature") };
+      return { opaque: { protocol: "gemini", kind: "thoughtSignature", data: packed } };
+    }
+    const extra = entry.object("extra_content") as Fields;
+    const google = extra.object("google") as Fields;
+    google.any("thought_signature");
+    const more = google.rest();
+    const rest = { ...extra.rest(), ...(Object.keys(more).length > 0 ? { google: more } : {}) };
+    if (this.asked.sealed(signature))
+      return { opaque: this.asked.open(signature, "thoughtSignature"), rest: { extra: rest } };
+    return { opaque: { protocol: "openai-chat", kind: "extra_content", data: writeJson(whole) } };
   }
 }
+
+const namesOf = (...objects: readonly Fields[]): string[] => objects.flatMap(({ of }) => Object.keys(of));
 
 function nameOf(inner: Fields): string {
   const name = inner.text("name");
@@ -103,5 +119,5 @@ export const stated = (states: readonly (Opaque | undefined)[]): Set<string> =>
 export function messageState(message: JsonObject): Opaque | undefined {
   const { extra_content, thought_signature } = message;
   if (!asObject(extra_content) && typeof thought_signature !== "string") return undefined;
-  return { protocol: "openai-chat", kind: "message", data: JSON.stringify({ extra_content, thought_signature }) };
+  return { protocol: "openai-chat", kind: "message", data: writeJson({ extra_content, thought_signature }) };
 }

@@ -1,28 +1,22 @@
-import {
-  type Asked,
-  asObject,
-  type Conversation,
-  type Effort,
-  GatewayError,
-  type JsonObject,
-  parseExact,
-  type ReasoningWish,
-  type Said,
-} from "model-gateway";
-import { Fields, wrong } from "../openai/fields.ts";
+import { isDeepStrictEqual } from "node:util";
+import { type Asked, asObject, type Conversation, type ReasoningWish, type Said } from "model-gateway";
+import { effortOf } from "../openai/effort.ts";
+import { bodyOf, type Fields, wrong } from "../openai/fields.ts";
 import { readSampling } from "../openai/sampling.ts";
+import { sameSettings } from "./request.encode.ts";
 import { turnsOf } from "./request.messages.ts";
 import type { BodyNative } from "./request.native.ts";
+import { type Reading, readable } from "./request.parts.ts";
 import { choiceOf, formatOf, functionsOf, toolsOf, webSearchOf } from "./request.tools.decode.ts";
 
-/** Members whose value is JSON that only a vendor needs to understand. */
-const RAW: ReadonlySet<string> = new Set(["parameters", "schema"]);
-const EFFORTS: ReadonlySet<string> = new Set(["none", "minimal", "low", "medium", "high", "xhigh", "max"]);
+/** Members that are always written anew. */
+const ESSENTIAL: ReadonlySet<string> = new Set(["model", "messages"]);
 
 /** Reads a Chat request. @throws GatewayError `invalid_field` with the client's own path. */
 export function decodeRequest(asked: Asked): Conversation {
   const said: Said[] = [];
-  const body = new Fields(parsed(asked.text), "", said);
+  const body = bodyOf(asked, said);
+  const reading: Reading = { said, native: asked.native === true };
   const messages = body.list("messages");
   if (!messages) throw wrong("messages", "messages must be a list.");
   body.text("model");
@@ -34,44 +28,42 @@ export function decodeRequest(asked: Asked): Conversation {
     protocol: "openai-chat",
     task: asked.task,
     stream: asked.streaming,
-    turns: turnsOf(messages, asked, said),
+    turns: turnsOf(messages, asked, reading),
     tools: [],
     said,
   };
   const forms: Record<string, unknown> = {};
-  readSampling(body, conversation, forms);
-  readTools(body, conversation, asked.native === true, forms);
+  readable(reading, () => readSampling(body, conversation, forms));
+  readTools(body, conversation, reading, forms);
   readThinking(body, conversation, forms);
-  readWishes(body, conversation, forms);
-  const native: BodyNative = { rest: body.rest(), forms };
-  if (asked.native) conversation.native = native;
+  readWishes(body, conversation, reading, forms);
+  if (asked.native) conversation.native = nativeOf(body, conversation, forms);
+  else body.rest();
   return conversation;
 }
 
-function parsed(text: string): JsonObject {
-  try {
-    return asObject(parseExact(text, RAW)) ?? {};
-  } catch (cause) {
-    throw new GatewayError("invalid_json", { cause });
-  }
+/** What the vocabulary does not carry; a member of which it carries only a part is kept as it came. */
+function nativeOf(body: Fields, conversation: Conversation, forms: Readonly<Record<string, unknown>>): BodyNative {
+  const written = sameSettings(conversation, { rest: {}, forms });
+  for (const [name, value] of Object.entries(body.of))
+    if (!ESSENTIAL.has(name) && !isDeepStrictEqual(written[name], value)) body.leave(name);
+  return { rest: body.rest(), forms };
 }
 
-function readTools(body: Fields, into: Conversation, native: boolean, forms: Record<string, unknown>): void {
-  const reading = { said: body.said, native };
+function readTools(body: Fields, into: Conversation, reading: Reading, forms: Record<string, unknown>): void {
   const tools = body.list("tools");
-  if (tools) into.tools.push(...toolsOf(tools, reading));
+  if (tools) into.tools.push(...(readable(reading, () => toolsOf(tools, reading)) ?? []));
   if (tools) forms["tools"] = true;
   const functions = body.list("functions");
-  if (functions) into.tools.push(...functionsOf(functions, reading));
+  if (functions) into.tools.push(...(readable(reading, () => functionsOf(functions, reading)) ?? []));
   const search = body.object("web_search_options");
   if (search) into.tools.push(webSearchOf(search, reading));
   for (const name of ["tool_choice", "function_call"]) {
-    const choice = body.any(name);
+    const value = body.any(name);
+    const choice = value === undefined ? undefined : readable(reading, () => choiceOf(value, name, body.said));
     if (choice === undefined) continue;
-    into.toolChoice = choiceOf(choice, name, body.said);
+    into.toolChoice = choice;
     forms["tool_choice"] = name;
-    if (choice === "any") forms["choice"] = "any";
-    else if (asObject(choice) && asObject(choice)?.["type"] === undefined) forms["choice"] = "untyped";
   }
   const parallel = body.flag("parallel_tool_calls");
   if (parallel === undefined) return;
@@ -82,24 +74,26 @@ function readTools(body: Fields, into: Conversation, native: boolean, forms: Rec
 /** `reasoning_effort`, or OpenRouter's `reasoning`. */
 function readThinking(body: Fields, into: Conversation, forms: Record<string, unknown>): void {
   const wish: ReasoningWish = {};
-  const effort = body.of["reasoning_effort"];
-  if (typeof effort === "string" && EFFORTS.has(effort)) {
-    wish.effort = body.any("reasoning_effort") as Effort;
+  const effort = effortOf(body.of["reasoning_effort"]);
+  if (effort !== undefined) {
+    wish.effort = effort;
+    body.any("reasoning_effort");
     body.say("reasoning_effort", "reasoning_effort");
   }
   const nested = asObject(body.of["reasoning"]) ? body.object("reasoning") : undefined;
   if (nested) {
     forms["reasoning"] = true;
-    readNested(nested, wish, forms);
-    forms["reasoning.rest"] = nested.rest();
+    readNested(nested, wish);
+    nested.rest();
   }
   if (Object.keys(wish).length > 0) into.reasoning = wish;
 }
 
-function readNested(nested: Fields, wish: ReasoningWish, forms: Record<string, unknown>): void {
-  const effort = nested.of["effort"];
-  if (typeof effort === "string" && EFFORTS.has(effort)) {
-    wish.effort = nested.any("effort") as Effort;
+function readNested(nested: Fields, wish: ReasoningWish): void {
+  const effort = effortOf(nested.of["effort"]);
+  if (effort !== undefined) {
+    wish.effort = effort;
+    nested.any("effort");
     nested.say("effort", "reasoning_effort");
   }
   const budget = nested.number("max_tokens");
@@ -116,16 +110,13 @@ function readNested(nested: Fields, wish: ReasoningWish, forms: Record<string, u
     // OpenRouter's documents: enabled alone means medium.
     wish.effort = enabled ? "medium" : "none";
     nested.leave("enabled", "reasoning_effort");
-    forms["reasoning.enabled"] = true;
   } else nested.leave("enabled");
 }
 
-function readWishes(body: Fields, into: Conversation, forms: Record<string, unknown>): void {
+function readWishes(body: Fields, into: Conversation, reading: Reading, forms: Record<string, unknown>): void {
   const format = body.object("response_format");
-  if (format) {
-    into.format = formatOf(format);
-    forms["response_format"] = true;
-  }
+  const wanted = format && readable(reading, () => formatOf(format));
+  if (wanted) into.format = wanted;
   const logprobs = body.flag("logprobs");
   const top = body.number("top_logprobs");
   if (logprobs) {

@@ -7,6 +7,7 @@ import {
   type Media,
   type Opaque,
   type Part,
+  parseExact,
   type Reasoning,
   safeId,
   type Terms,
@@ -14,13 +15,15 @@ import {
   type ToolResult,
   type Turn,
 } from "model-gateway";
+import { failedText } from "../openai/failed.ts";
 import { saidIn } from "./reasoning.ts";
+import { LEGACY } from "./request.calls.ts";
 import { nameOf } from "./request.encode.tools.ts";
-import { marked, mediaPart, textPart } from "./request.media.ts";
+import { marked, mediaPart, samePart, textPart } from "./request.media.ts";
 import type { MessageNative, PieceNative } from "./request.native.ts";
 
 /** The messages for a conversation's turns. */
-export function messagesOf(conversation: Conversation, terms: Terms): JsonObject[] {
+export function messagesOf(conversation: Conversation, terms: Terms): unknown[] {
   const writing = new Writing(terms);
   if (conversation.native) for (const turn of conversation.turns) writing.same(turn);
   else for (const run of runsOf(conversation.turns)) writing.run(run);
@@ -41,7 +44,7 @@ function runsOf(turns: readonly Turn[]): Turn[][] {
 }
 
 class Writing {
-  readonly messages: JsonObject[] = [];
+  readonly messages: unknown[] = [];
 
   /** Media of results so far. */
   private attached = 0;
@@ -50,9 +53,10 @@ class Writing {
 
   /** One message for one turn, as it was. */
   same(turn: Turn): void {
-    const native = turn.native as MessageNative;
+    const native = turn.native as MessageNative | undefined;
     const [first] = turn.parts;
-    if (turn.role === "assistant") this.assistant(turn);
+    if (!native) this.messages.push(...turn.parts.flatMap((part) => (part.kind === "foreign" ? [part.json] : [])));
+    else if (turn.role === "assistant") this.assistant(turn);
     else if (first?.kind === "tool_result") this.messages.push(this.sameResult(first, turn, native));
     else this.plain(turn, turn.parts);
   }
@@ -76,7 +80,7 @@ class Writing {
 
   private plain(turn: Turn, parts: readonly Part[]): void {
     const native = turn.native as MessageNative | undefined;
-    const content = this.content(parts, turn.role !== "user");
+    const content = native ? this.sameContent(parts) : this.content(parts, turn.role !== "user");
     if (content.length === 0 && !native) return;
     this.messages.push({
       role: turn.role,
@@ -117,8 +121,8 @@ class Writing {
     const refusal = refusals.filter((part) => !native || part.native === undefined);
     if (refusal.length > 0) message["refusal"] = refusal.map((part) => part.text).join("");
     Object.assign(message, this.thoughts(turn.parts, native));
-    if (native?.legacy && calls[0]) message["function_call"] = this.legacyCall(calls[0]);
-    else if (calls.length > 0) message["tool_calls"] = calls.map((call) => this.call(call, native !== undefined));
+    if (native) Object.assign(message, this.sameCalls(calls));
+    else if (calls.length > 0) message["tool_calls"] = calls.map((call) => this.call(call));
     if (native || content.length > 0 || calls.length > 0 || refusal.length > 0)
       this.messages.push({ ...message, ...native?.rest });
   }
@@ -133,15 +137,9 @@ class Writing {
         this.terms.drop(part.at, "Chat Completions marks only content for its cache");
   }
 
-  /** Parts that stood in the content: those that have a form of their own there. */
-  private sameContent(parts: readonly Part[]): (JsonObject | string)[] {
-    return parts.flatMap((part) => {
-      const native = part.native as PieceNative | undefined;
-      if (part.kind === "refusal" && native) return [{ type: "refusal", refusal: part.text, ...native.rest }];
-      if (part.kind === "reasoning" && native?.form === "thinking")
-        return [{ type: "thinking", thinking: cut(part.text ?? "", native.cuts ?? []), ...native.rest }];
-      return this.content([part], true);
-    });
+  /** The parts that stood in the content. */
+  private sameContent(parts: readonly Part[]): unknown[] {
+    return parts.map((part) => samePart(part, this.terms)).filter((part) => part !== undefined);
   }
 
   /** Thoughts go back to the vendor they came from, in the field they came in; those of others stay away. */
@@ -156,9 +154,9 @@ class Writing {
         if (!part.opaque) this.terms.drop(part.at, "Earlier thoughts can only go back to the vendor that made them");
         continue;
       }
-      if (form === "message") Object.assign(members, asObject(JSON.parse(part.opaque?.data ?? "{}")));
+      if (form === "message") Object.assign(members, asObject(parseExact(part.opaque?.data ?? "{}")));
       else if (part.opaque && form === "reasoning_details") {
-        const entry = asObject(JSON.parse(part.opaque.data)) ?? {};
+        const entry = asObject(parseExact(part.opaque.data)) ?? {};
         const member = saidIn(entry);
         details.push({ ...(text && member ? { [member]: text } : {}), ...entry });
       } else if (form === "reasoning" || form === "reasoning_content")
@@ -169,26 +167,33 @@ class Writing {
     return members;
   }
 
-  private call(call: ToolCall, same: boolean): JsonObject {
-    const native = call.native as PieceNative | undefined;
-    const id = native?.form?.startsWith("id:") ? native.form.slice(3) : same ? call.id : safeId(call.id);
+  private call(call: ToolCall): JsonObject {
     const name = nameOf(call.name, call.namespace, this.terms);
     const kind = call.custom ? "custom" : "function";
-    const said = call.custom
-      ? { input: call.arguments }
-      : { arguments: same ? call.arguments : call.arguments || "{}" };
-    const extra = call.opaque?.protocol === "openai-chat" && call.opaque.kind === "extra_content";
-    return {
-      id,
-      type: kind,
-      [kind]: { name, ...said, ...native?.inner },
-      ...(extra ? { extra_content: JSON.parse(call.opaque?.data ?? "{}") } : {}),
-      ...native?.rest,
-    };
+    const said = call.custom ? { input: call.arguments } : { arguments: call.arguments || "{}" };
+    return { id: safeId(call.id), type: kind, [kind]: { name, ...said }, ...stateOn(call) };
   }
 
-  private legacyCall(call: ToolCall): JsonObject {
-    return { name: call.name, arguments: call.arguments, ...(call.native as PieceNative | undefined)?.rest };
+  private sameCalls(calls: readonly ToolCall[]): JsonObject {
+    const written = calls.map((call) => {
+      const native = call.native as PieceNative;
+      return { legacy: native.form === LEGACY, json: this.sameCall(call, native) };
+    });
+    const listed = written.filter(({ legacy }) => !legacy).map(({ json }) => json);
+    const legacy = written.find(({ legacy }) => legacy);
+    return { ...(listed.length > 0 ? { tool_calls: listed } : {}), ...(legacy ? { [LEGACY]: legacy.json } : {}) };
+  }
+
+  /** A call as it was. */
+  private sameCall(call: ToolCall, native: PieceNative): JsonObject {
+    const { id, name, custom } = call;
+    const there = (members: JsonObject) =>
+      Object.fromEntries(Object.entries(members).filter(([member]) => native.names?.includes(member)));
+    const said = { name, [custom ? "input" : "arguments"]: call.arguments };
+    if (native.form === LEGACY) return { ...there(said), ...native.rest };
+    const kind = custom ? "custom" : "function";
+    const inner = { [kind]: { ...there(said), ...native.inner } };
+    return { ...there({ id, type: kind }), ...inner, ...stateOn(call, native.extra), ...native.rest };
   }
 
   private sameResult(part: ToolResult, turn: Turn, native: MessageNative): JsonObject {
@@ -199,7 +204,7 @@ class Writing {
       ...id,
       ...name,
       ...named(turn),
-      ...bare(this.content(part.parts, false), native),
+      ...bare(this.sameContent(part.parts), native),
       ...native.rest,
     };
   }
@@ -211,7 +216,8 @@ class Writing {
       if (each.kind === "text") texts.push(each.text);
       else if (each.kind === "media") attached.push(this.attach(each, texts));
     }
-    const said = part.isError ? texts.map(asError) : texts;
+    const failed = part.isError ? failedText(texts) : undefined;
+    const said = failed === undefined ? texts : [failed];
     const content: JsonObject[] = said.map((text) => ({ type: "text", text }));
     const last = content.at(-1);
     if (last) Object.assign(last, marked(part.cache));
@@ -230,40 +236,32 @@ class Writing {
   }
 }
 
+/** Opaque state that the vendor put on a call, and what else stands there. */
+function stateOn({ opaque }: ToolCall, more: JsonObject = {}): JsonObject {
+  const own = opaque?.protocol === "openai-chat" && opaque.kind === "extra_content";
+  const extra = own ? { ...more, ...asObject(parseExact(opaque.data)) } : more;
+  return Object.keys(extra).length > 0 ? { extra_content: extra } : {};
+}
+
 /** Whether a reasoning came as a part of the content, as Mistral's does. */
 const isThinking = (part: Reasoning): part is Reasoning & { opaque: Opaque } =>
   part.opaque?.protocol === "openai-chat" && part.opaque.kind === "thinking";
 
 const thinkingPart = (text: string): JsonObject => ({ type: "thinking", thinking: [{ type: "text", text }] });
 
-/** A text in the pieces that it came in. */
-function cut(text: string, lengths: readonly number[]): JsonObject[] {
-  let end = 0;
-  return lengths.map((length) => {
-    end += length;
-    return { type: "text", text: text.slice(end - length, end) };
-  });
-}
-
 const wordsOf = (entry: JsonObject): string => asText(entry["text"]) ?? asText(entry["summary"]) ?? "";
 
 const named = ({ name }: Turn): JsonObject => (name === undefined ? {} : { name });
 
 /** Content as a string where it is one text without anything on it, else as a list. */
-function bare(parts: readonly (JsonObject | string)[], native: MessageNative | undefined): JsonObject {
+function bare(parts: readonly unknown[], native: MessageNative | undefined): JsonObject {
   if (native) {
     if (native.list) return { content: parts };
-    const [only] = parts as [JsonObject | undefined];
+    const only = asObject(parts[0]);
     return only ? { content: only["text"] } : {};
   }
   if (parts.length === 0) return {};
-  const [only] = parts;
-  const plain =
-    parts.length === 1 && typeof only === "object" && only["type"] === "text" && Object.keys(only).length === 2;
+  const only = parts.length === 1 ? asObject(parts[0]) : undefined;
+  const plain = only?.["type"] === "text" && Object.keys(only).length === 2;
   return { content: plain ? only["text"] : parts };
-}
-
-/** A failed result says so: its text where that does, else the text as the error of an object. */
-function asError(text: string): string {
-  return /\b(error|failed|failure|exception|denied|not found)\b/i.test(text) ? text : JSON.stringify({ error: text });
 }

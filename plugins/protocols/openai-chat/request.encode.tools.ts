@@ -1,21 +1,18 @@
 import { type Conversation, type JsonObject, type Terms, type Tool, type ToolChoice } from "model-gateway";
+import { fitName } from "../openai/names.ts";
+import { saidAt } from "../openai/said.ts";
 import type { BodyNative, PieceNative } from "./request.native.ts";
-
-/** What Chat takes as a tool's name. */
-const ALLOWED = "a-zA-Z0-9_-";
-const LONGEST = 64;
 
 /** A tool's name as Chat takes it; one in a namespace has that before it. */
 export function nameOf(name: string, namespace: string | undefined, terms: Terms): string {
-  if (namespace === undefined) return terms.names.fit(name, ALLOWED, LONGEST);
-  const fitted = terms.names.fit(`${namespace}__${name}`, ALLOWED, LONGEST);
+  if (namespace === undefined) return fitName(name, terms.names);
+  const fitted = fitName(`${namespace}__${name}`, terms.names);
   terms.names.mark(fitted, { name, namespace });
   return fitted;
 }
 
 /** Everything of a request that says which tools there are and which to call. */
-export function toolMembers(conversation: Conversation, terms: Terms): JsonObject {
-  const native = conversation.native as BodyNative | undefined;
+export function toolMembers(conversation: Conversation, terms: Terms, native?: BodyNative): JsonObject {
   const members: JsonObject = {};
   const tools: JsonObject[] = [];
   const functions: JsonObject[] = [];
@@ -31,7 +28,7 @@ export function toolMembers(conversation: Conversation, terms: Terms): JsonObjec
   const called = native !== undefined || tools.length > 0;
   if (conversation.toolChoice && called) {
     const name = native ? String(native.forms["tool_choice"]) : "tool_choice";
-    members[name] = choiceOf(conversation.toolChoice, conversation, terms, native?.forms["choice"]);
+    members[name] = choiceOf(conversation.toolChoice, conversation, terms);
     if (name === "function_call" && conversation.toolChoice.mode === "named")
       members[name] = { name: conversation.toolChoice.name };
   }
@@ -85,8 +82,8 @@ function functionOf(tool: Tool, terms: Terms): JsonObject {
 
 function webSearchOf(tool: Tool & { kind: "web_search" }, terms: Terms): JsonObject {
   const native = tool.native as PieceNative | undefined;
-  if (tool.allowed?.length) terms.refuse(tool.at, "Chat Completions cannot limit a search to some domains");
-  if (tool.blocked?.length) terms.refuse(tool.at, "Chat Completions cannot keep a search from some domains");
+  if (tool.allowed?.length) terms.drop(tool.at, "Chat Completions cannot limit a search to some domains");
+  if (tool.blocked?.length) terms.drop(tool.at, "Chat Completions cannot keep a search from some domains");
   if (tool.maxUses !== undefined) terms.drop(tool.at, "Chat Completions cannot limit the number of searches");
   return {
     ...(tool.size === undefined ? {} : { search_context_size: tool.size }),
@@ -95,29 +92,41 @@ function webSearchOf(tool: Tool & { kind: "web_search" }, terms: Terms): JsonObj
   };
 }
 
-function choiceOf(choice: ToolChoice, conversation: Conversation, terms: Terms, form: unknown): unknown {
+function choiceOf(choice: ToolChoice, conversation: Conversation, terms: Terms): unknown {
   switch (choice.mode) {
     case "auto":
     case "none":
       return choice.mode;
     case "required":
-      return form === "any" ? "any" : "required";
+      return "required";
     case "named": {
-      // A search by the vendor cannot be called for by name; it is the only thing such a request is made for.
-      if (choice.server) return "auto";
-      const { type, ...named } = reference(choice.name, conversation, terms, choice.custom);
-      return form === "untyped" ? named : { type, ...named };
+      if (!choice.server) return reference(choice.name, conversation, terms, choice.custom);
+      terms.change(saidAt(conversation, "tool_choice"), `${choice.name} cannot be called for by its name: ${FREE}`);
+      return "auto";
     }
-    case "allowed": {
-      const tools = choice.names.map((name) => reference(name, conversation, terms));
-      return { type: "allowed_tools", allowed_tools: { mode: choice.required ? "required" : "auto", tools } };
-    }
+    case "allowed":
+      return allowedOf(choice, conversation, terms);
   }
 }
 
+const FREE = "whether it is called is left to the model";
+
+/** The client's own tools that may be called; the vendor's have no name in Chat. */
+function allowedOf(choice: ToolChoice & { mode: "allowed" }, conversation: Conversation, terms: Terms): unknown {
+  const own = choice.names.filter((name) => ownTool(name, conversation));
+  for (const name of choice.names.filter((name) => !own.includes(name)))
+    terms.change(saidAt(conversation, "tool_choice_allowed"), `${name} is no tool of the client's: ${FREE}`);
+  if (own.length === 0) return "none";
+  const tools = own.map((name) => reference(name, conversation, terms));
+  return { type: "allowed_tools", allowed_tools: { mode: choice.required ? "required" : "auto", tools } };
+}
+
+const ownTool = (name: string, { tools }: Conversation): Tool | undefined =>
+  tools.find((each) => (each.kind === "function" || each.kind === "custom") && each.name === name);
+
 /** How a tool is named in a choice. */
-function reference(name: string, { tools }: Conversation, terms: Terms, custom?: boolean): JsonObject {
-  const tool = tools.find((each) => (each.kind === "function" || each.kind === "custom") && each.name === name);
+function reference(name: string, conversation: Conversation, terms: Terms, custom?: boolean): JsonObject {
+  const tool = ownTool(name, conversation);
   const kind = custom || tool?.kind === "custom" ? "custom" : "function";
   const namespace = tool && "namespace" in tool ? tool.namespace : undefined;
   return { type: kind, [kind]: { name: nameOf(name, namespace, terms) } };

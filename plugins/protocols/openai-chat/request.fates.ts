@@ -1,4 +1,5 @@
 import type { Fates, Feature } from "model-gateway";
+import { SAMPLED } from "../openai/sampling.ts";
 
 /** What becomes of each feature in a Chat request. */
 export const fates: Fates = {
@@ -21,10 +22,10 @@ export const fates: Fates = {
   tools_strict: "mapped",
   tools_custom: "mapped",
   tools_namespace: ["mapped", "as `namespace__name`, undone in the answer"],
-  web_search: ["mapped", "as `web_search_options`; lists of domains are refused, a limit of uses is dropped"],
+  web_search: ["mapped", "as `web_search_options`; lists of domains and a limit of uses are dropped"],
   tools_server: "refused",
-  tool_choice: "mapped",
-  tool_choice_allowed: "mapped",
+  tool_choice: ["mapped", "a tool of the vendor's cannot be named: it is left to the model, and said"],
+  tool_choice_allowed: ["mapped", "without the vendor's own tools, and said"],
   parallel_off: "mapped",
   tool_result_media: ["mapped", "as a message of the user behind the results, and said"],
   tool_result_error: ["mapped", "as text that says so"],
@@ -49,7 +50,7 @@ export const fates: Fates = {
   seed: "mapped",
   verbosity: "mapped",
   cache_mark: ["mapped", "as `prompt_cache_breakpoint`; 5m as 30m, 1h as 12h; dropped on calls and tools"],
-  cache_key: "mapped",
+  cache_key: ["mapped", "longer than 64 characters: its hash, and said"],
   cache_handle: "refused",
   user: ["mapped", "longer than 64 characters: its hash, and said"],
   metadata: ["mapped", "only beside `store`; else dropped"],
@@ -99,12 +100,7 @@ export const fields: readonly (readonly [field: string, feature: Feature])[] = [
   ["response_format.json_schema", "json_schema"],
   ["response_format.json_schema.strict", "json_schema_strict"],
   ["max_completion_tokens, max_tokens", "max_tokens"],
-  ["temperature", "temperature"],
-  ["top_p", "top_p"],
-  ["top_k", "top_k"],
-  ["frequency_penalty, presence_penalty", "penalties"],
-  ["stop", "stop"],
-  ["n", "choices"],
+  ...SAMPLED,
   ["logprobs, top_logprobs", "logprobs"],
   ["logit_bias", "logit_bias"],
   ["seed", "seed"],

@@ -1,19 +1,7 @@
-import { type CacheMark, entryOf, type JsonObject, type Media, type Terms, type Text } from "model-gateway";
+import { type CacheMark, type JsonObject, type Media, type Part, type Terms, type Text } from "model-gateway";
+import { breakpointOf } from "../openai/cache.ts";
+import { audioFormat, dataUrl, filenameOf, isDetail } from "../openai/media.ts";
 import type { PieceNative } from "./request.native.ts";
-
-/** Types of media as formats of `input_audio`. */
-const AUDIO: Readonly<Record<string, string>> = {
-  "audio/wav": "wav",
-  "audio/x-wav": "wav",
-  "audio/wave": "wav",
-  "audio/mpeg": "mp3",
-  "audio/mp3": "mp3",
-};
-const DETAILS: ReadonlySet<string> = new Set(["auto", "low", "high", "original"]);
-const TTL: Readonly<Record<string, string>> = { "5m": "30m", "30m": "30m", "1h": "12h", "12h": "12h" };
-
-/** The name of a file that has none: OpenAI wants one beside the bytes. */
-const nameless = (mime: string): string => `file.${mime.split("/")[1]?.replace(/[^a-z0-9]/g, "") || "bin"}`;
 
 /** A content part for text. */
 export function textPart(part: Text): JsonObject | string {
@@ -22,11 +10,39 @@ export function textPart(part: Text): JsonObject | string {
   return { type: native?.form ?? "text", text: part.text, ...marked(part.cache, native), ...native?.rest };
 }
 
+/** A content part as it was read; undefined for what stands elsewhere in its message. */
+export function samePart(part: Part, terms: Terms): unknown {
+  const native = part.native as PieceNative | undefined;
+  switch (part.kind) {
+    case "text":
+      return textPart(part);
+    case "media":
+      return mediaPart(part, terms);
+    case "foreign":
+      return part.json;
+    case "refusal":
+      return native && { type: "refusal", refusal: part.text, ...native.rest };
+    case "reasoning":
+      if (native?.form !== "thinking") return undefined;
+      return { type: "thinking", thinking: cut(part.text ?? "", native.cuts ?? []), ...native.rest };
+    default:
+      return undefined;
+  }
+}
+
+/** A text in the pieces that it came in. */
+function cut(text: string, lengths: readonly number[]): JsonObject[] {
+  let end = 0;
+  return lengths.map((length) => {
+    end += length;
+    return { type: "text", text: text.slice(end - length, end) };
+  });
+}
+
 /** The mark up to which the prompt shall be cached; where the very same request is written it is kept as it was. */
 export function marked(cache: CacheMark | undefined, native?: PieceNative): JsonObject {
   if (!cache || native) return {};
-  const ttl = TTL[cache.ttl ?? ""];
-  return { prompt_cache_breakpoint: { mode: "explicit", ...(ttl === undefined ? {} : { ttl }) } };
+  return { prompt_cache_breakpoint: breakpointOf(cache) };
 }
 
 /** A content part for media. @throws GatewayError where Chat cannot say it. */
@@ -55,17 +71,17 @@ function imageOf({ source, mime, detail, at }: Media, terms: Terms, native?: Pie
   if ("url" in source) url = source.url;
   else if ("base64" in source) {
     if (!native && mime === undefined) terms.refuse(at, "An image as bytes needs its media type");
-    url = `${native?.head ?? `data:${mime};base64,`}${source.base64}`;
+    url = native ? `${native.head}${source.base64}` : dataUrl(mime ?? "", source.base64);
   } else return terms.refuse(at, "Chat Completions takes an image by its URL or as bytes, not by an id");
   if (native?.form === "string") return { type: "image_url", image_url: url };
-  const known = detail !== undefined && (native !== undefined || DETAILS.has(detail));
+  const known = detail !== undefined && (native !== undefined || isDetail(detail));
   if (detail !== undefined && !known) terms.drop(at, `Chat Completions has no detail ${detail}`);
   return { type: "image_url", image_url: { url, ...(known ? { detail } : {}), ...native?.inner } };
 }
 
 function audioOf({ source, mime, at }: Media, terms: Terms, native?: PieceNative): JsonObject {
   if (!("base64" in source)) return terms.refuse(at, "Chat Completions takes audio as bytes only");
-  const format = entryOf(AUDIO, mime) ?? (native ? mime?.replace("audio/", "") : undefined);
+  const format = audioFormat(mime) ?? (native ? mime?.replace("audio/", "") : undefined);
   if (format === undefined) return terms.refuse(at, `Chat Completions takes audio as wav or mp3, not as ${mime}`);
   return { type: "input_audio", input_audio: { data: source.base64, format, ...native?.inner } };
 }
@@ -90,6 +106,6 @@ function fileOf({ source, mime, filename, at }: Media, terms: Terms, native?: Pi
   const type = "text" in source ? (mime ?? "text/plain") : mime;
   if (type === undefined) return terms.refuse(at, "A file as bytes needs its media type");
   const base64 = "text" in source ? Buffer.from(source.text).toString("base64") : source.base64;
-  const name = filename ?? nameless(type);
-  return { type: "file", file: { filename: name, file_data: `data:${type};base64,${base64}` } };
+  const name = filename ?? filenameOf(type);
+  return { type: "file", file: { filename: name, file_data: dataUrl(type, base64) } };
 }

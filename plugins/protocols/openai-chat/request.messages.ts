@@ -6,20 +6,24 @@ import {
   type JsonObject,
   type Part,
   type Reasoning,
-  type Said,
   type Turn,
 } from "model-gateway";
 import { type Fields, fieldsOf, wrong } from "../openai/fields.ts";
 import { citationOf } from "./citations.ts";
 import { FORMAT, isBehind, reasoningsIn } from "./reasoning.ts";
-import { Calls, messageState, stated } from "./request.calls.ts";
+import { Calls, LEGACY, messageState, stated } from "./request.calls.ts";
 import type { MessageNative } from "./request.native.ts";
-import { cacheOf, partsOf, type Reading } from "./request.parts.ts";
+import { cacheOf, partsOf, type Reading, readable } from "./request.parts.ts";
 
 /** The turns of `messages`, one for each; a tool's result is the user's. @throws GatewayError with the message's path. */
-export function turnsOf(list: readonly unknown[], asked: Asked, said: Said[]): Turn[] {
-  const messages = new Messages(asked, { said, native: asked.native === true });
-  const turns = list.map((value, n) => messages.turn(fieldsOf(value, `messages.${n}`, said)));
+export function turnsOf(list: readonly unknown[], asked: Asked, reading: Reading): Turn[] {
+  const { said, native } = reading;
+  const messages = new Messages(asked, reading);
+  const turns = list.map((value, n) => {
+    const at = `messages.${n}`;
+    const turn = readable(reading, () => messages.turn(fieldsOf(value, at, said, native)));
+    return turn ?? unread(value, at);
+  });
   const isSystem = (turn: Turn) => turn.role === "system" || turn.role === "developer";
   const first = turns.findIndex((turn) => !isSystem(turn));
   for (const turn of first < 0 ? [] : turns.slice(first))
@@ -29,6 +33,13 @@ export function turnsOf(list: readonly unknown[], asked: Asked, said: Said[]): T
     said.push({ feature: "prefill", path: last.at });
   return turns;
 }
+
+/** A message that only its vendor understands. */
+const unread = (json: unknown, at: string): Turn => ({
+  role: "user",
+  at,
+  parts: [{ kind: "foreign", protocol: "openai-chat", name: "message", json, at }],
+});
 
 class Messages {
   private readonly calls: Calls;
@@ -119,13 +130,12 @@ class Messages {
     calls.forEach((value, n) => {
       parts.push(this.calls.call(value, `${message.path("tool_calls")}.${n}`, elsewhere));
     });
-    const legacy = message.object("function_call");
+    const legacy = message.object(LEGACY);
     if (legacy) parts.push(this.calls.legacy(legacy));
     message.leave("audio", "foreign_block");
     return this.finish(message, "assistant", parts, {
       role: "assistant",
       ...(thoughts.plain === undefined ? {} : { plain: thoughts.plain }),
-      ...(legacy ? { legacy: true } : {}),
     });
   }
 
@@ -146,27 +156,37 @@ class Messages {
    * before `reasoning` (Groq's); the latter two repeat the former's text.
    */
   private reasonings(message: Fields): { parts: Reasoning[]; plain?: "reasoning" | "reasoning_content" } {
-    const list = asList(message.of["reasoning_details"]);
-    const details = reasoningsIn(list, message.path("reasoning_details"), this.asked);
+    const details = this.details(message);
     const plain = (["reasoning_content", "reasoning"] as const).find((name) => asText(message.of[name]));
     const text = plain && (asText(message.of[plain]) as string);
     const parts = details.length > 0 ? details : plain ? [this.plain(message, plain)] : [];
-    if (details.length > 0) message.any("reasoning_details");
-    else message.leave("reasoning_details");
     if (parts.length > 0) this.reading.said.push({ feature: "reasoning_text", path: (parts[0] as Reasoning).at });
+    const repeated = plain && details.map((part) => part.text ?? part.summary?.join("") ?? "").join("") === text;
     const only = details.length === 1 ? details[0] : undefined;
     // A client that keeps no texts in its entries has the text of the only one beside them.
-    if (only && text && only.text === undefined && !only.summary && !only.opaque?.on && !only.redacted)
-      only.text = text;
+    const lent = text && only?.text === undefined && !only?.summary && !only?.opaque?.on && !only?.redacted;
+    if (lent && only && !this.reading.native) only.text = text;
     const state = messageState(message.of);
     if (state) parts.push({ kind: "reasoning", redacted: true, opaque: state, at: message.at });
     for (const name of state ? ["extra_content", "thought_signature"] : []) message.any(name);
-    const repeated = plain && details.map((part) => part.text ?? part.summary?.join("") ?? "").join("") === text;
     // Beside entries of ours it is the same text, of which a client may have kept less.
-    const ours = list.some((entry) => asObject(entry)?.["format"] === FORMAT);
+    const ours = asList(message.of["reasoning_details"]).some((entry) => asObject(entry)?.["format"] === FORMAT);
     if (plain && (details.length === 0 || repeated || ours)) message.any(plain);
-    else if (plain) message.leave(plain);
+    else if (plain) message.leave(plain, lent ? undefined : "other");
     return { parts, ...(plain && repeated ? { plain } : {}) };
+  }
+
+  /** The entries of `reasoning_details`; of a list with anything else in it none, where it is to be written again. */
+  private details(message: Fields): Reasoning[] {
+    const name = "reasoning_details";
+    const list = asList(message.of[name]);
+    const path = message.path(name);
+    const strange = list.findIndex((entry) => !asObject(entry));
+    if (strange >= 0) this.reading.said.push({ feature: "other", path: `${path}.${strange}` });
+    const details = strange >= 0 && this.reading.native ? [] : reasoningsIn(list, path, this.asked);
+    if (details.length > 0) message.any(name);
+    else if (Array.isArray(message.of[name])) message.leave(name);
+    return details;
   }
 
   private plain(message: Fields, name: "reasoning" | "reasoning_content"): Reasoning {

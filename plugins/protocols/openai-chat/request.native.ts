@@ -1,12 +1,11 @@
-import type { JsonObject } from "model-gateway";
+import type { JsonObject, Names, Terms } from "model-gateway";
+import { wrong } from "../openai/fields.ts";
 
 /** Which of several forms a message had, and what it said besides; only filled for encoding in this protocol. */
 export interface MessageNative {
   role: string;
   /** Content was a list; else a string. */
   list?: boolean;
-  /** The call was the one of the older `function_call`. */
-  legacy?: boolean;
   /** The id of the call that a result answers, where the client's is not the vocabulary's. */
   call?: string;
   /** The plain field that repeats the text of `reasoning_details`. */
@@ -21,6 +20,10 @@ export interface PieceNative {
   inner?: JsonObject;
   /** The field or form it came in, where there are several. */
   form?: string;
+  /** Of a call: the members that there were, and those of the object nested in it. */
+  names?: readonly string[];
+  /** Of a call: what its `extra_content` says besides the state. */
+  extra?: JsonObject;
   /** All of a `data:` URL before its bytes. */
   head?: string;
   /** Lengths of the pieces that a text came in. */
@@ -33,3 +36,19 @@ export interface BodyNative {
   /** By member: the name or form it came in. */
   forms: Readonly<Record<string, unknown>>;
 }
+
+/** Names that stay as they are. */
+const AS_IS: Names = { fit: (name) => name, back: (name) => name, mark: () => {}, original: (name) => ({ name }) };
+const nothing = () => {};
+/** Terms of a request that is written for the protocol it was read from. */
+export const SAME: Terms = {
+  client: "openai-chat",
+  model: "",
+  facts: {},
+  names: AS_IS,
+  drop: nothing,
+  change: nothing,
+  refuse: (path, why) => {
+    throw wrong(path, why);
+  },
+};

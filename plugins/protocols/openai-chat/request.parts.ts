@@ -1,7 +1,8 @@
+import { isDeepStrictEqual } from "node:util";
 import {
   asText,
   type CacheMark,
-  entryOf,
+  GatewayError,
   type JsonObject,
   type Media,
   type MediaSource,
@@ -9,16 +10,25 @@ import {
   type Said,
 } from "model-gateway";
 import { type Fields, fieldsOf, wrong } from "../openai/fields.ts";
-import type { PieceNative } from "./request.native.ts";
+import { audioType, readInline } from "../openai/media.ts";
+import { samePart } from "./request.media.ts";
+import { type PieceNative, SAME } from "./request.native.ts";
 
-/** Formats of `input_audio`, as types of media. */
-const AUDIO: Readonly<Record<string, string>> = { wav: "audio/wav", mp3: "audio/mpeg" };
-const DATA_URL = /^data:([^;,]*)((?:;[^;,]*)*),/;
-
-/** What a content part is read with. */
+/** What a piece of a request is read with. */
 export interface Reading {
   said: Said[];
+  /** The very same request is to be written again. */
   native: boolean;
+}
+
+/** What is read; undefined for what cannot be, where only the vendor that it goes to shall judge it. @throws GatewayError */
+export function readable<T>({ native }: Reading, read: () => T): T | undefined {
+  try {
+    return read();
+  } catch (thrown) {
+    if (native && thrown instanceof GatewayError) return undefined;
+    throw thrown;
+  }
 }
 
 /** The parts of a message's content: a string, a list, or nothing. @throws GatewayError with the part's path. */
@@ -26,12 +36,21 @@ export function partsOf(content: unknown, at: string, reading: Reading): Part[] 
   if (content === undefined || content === null) return [];
   if (typeof content === "string") return [{ kind: "text", text: content, at }];
   if (!Array.isArray(content)) throw wrong(at, `${at} must be a string or a list of parts.`);
-  return content.map((part, n) => partOf(part, `${at}.${n}`, reading));
+  return content.map((value, n) => {
+    const path = `${at}.${n}`;
+    if (!reading.native) return partOf(value, path, reading);
+    // What cannot be read, or not written as it came, is only its vendor's.
+    const part = readable(reading, () => partOf(value, path, reading));
+    const same = part && readable(reading, () => samePart(part, SAME));
+    return part && isDeepStrictEqual(same, value)
+      ? part
+      : { kind: "foreign", protocol: "openai-chat", name: "part", json: value, at: path };
+  });
 }
 
 function partOf(value: unknown, at: string, reading: Reading): Part {
   if (typeof value === "string") return { kind: "text", text: value, at, ...piece(reading, {}, { form: "string" }) };
-  const part = fieldsOf(value, at, reading.said);
+  const part = fieldsOf(value, at, reading.said, reading.native);
   const type = part.text("type");
   const cache = cacheOf(part);
   switch (type) {
@@ -83,7 +102,7 @@ function imageOf(part: Fields, reading: Reading): Media {
   if (url === undefined) throw wrong(`${part.at}.image_url.url`, `${part.at}.image_url.url must be a string.`);
   const detail = image?.text("detail");
   if (detail !== undefined && detail !== "auto") image?.say("detail", "media_detail");
-  const inline = inlineOf(url);
+  const inline = readInline(url, `${part.at}.image_url`);
   reading.said.push({ feature: inline ? "image_base64" : "image_url", path: part.at });
   return {
     kind: "media",
@@ -110,7 +129,7 @@ function audioOf(part: Fields, reading: Reading): Media {
     kind: "media",
     media: "audio",
     at: part.at,
-    mime: entryOf(AUDIO, format) ?? `audio/${format}`,
+    mime: audioType(format),
     source: { base64 },
     ...piece(reading, part.rest(), { inner: audio?.rest() ?? {} }),
   };
@@ -118,12 +137,13 @@ function audioOf(part: Fields, reading: Reading): Media {
 
 function fileOf(part: Fields, reading: Reading): Media {
   const file = part.object("file");
-  const id = file?.text("file_id");
   const content = file?.text("file_data");
+  // Beside the bytes themselves an id says nothing.
+  const id = content === undefined ? file?.text("file_id") : undefined;
   const filename = file?.text("filename");
   if (!file || (id === undefined && content === undefined))
     throw wrong(`${part.at}.file`, `${part.at}.file must have file_data or file_id.`);
-  const inline = content === undefined ? undefined : inlineOf(content);
+  const inline = content === undefined ? undefined : readInline(content, `${part.at}.file.file_data`);
   const linked = content !== undefined && !inline && /^https?:/.test(content);
   const feature = content === undefined ? "file_id" : linked ? "file_url" : "file_base64";
   reading.said.push({ feature, path: part.at });
@@ -156,15 +176,8 @@ function linkOf(part: Fields, type: string, reading: Reading): Media {
   const web = /^https?:/i.test(url);
   reading.said.push({ feature: web ? "file_url" : "file_base64", path: part.at });
   if (web || reading.native) return { ...link, source: { url }, ...native };
-  const inline = inlineOf(url);
+  const inline = readInline(url, `${part.at}.${type}`);
   return { ...link, ...(inline?.mime ? { mime: inline.mime } : {}), source: { base64: inline?.base64 ?? url } };
-}
-
-/** The parts of a `data:` URL in base64; undefined for any other. `head` is all before the comma. */
-function inlineOf(url: string): { mime: string; base64: string; head: string } | undefined {
-  const found = DATA_URL.exec(url);
-  if (!found?.[2]?.toLowerCase().includes(";base64")) return undefined;
-  return { mime: found[1] as string, base64: url.slice(found[0].length), head: found[0] };
 }
 
 /** A mark for the prompt cache: OpenAI's own, or the one that other vendors took over from Anthropic. */

@@ -1,4 +1,4 @@
-import { asObject, asText, type Format, RawJson, type Said, type Tool, type ToolChoice } from "model-gateway";
+import { asObject, type Format, RawJson, type Said, type Tool, type ToolChoice } from "model-gateway";
 import { Fields, fieldsOf, wrong } from "../openai/fields.ts";
 import { cacheOf, piece, type Reading } from "./request.parts.ts";
 
@@ -6,7 +6,7 @@ import { cacheOf, piece, type Reading } from "./request.parts.ts";
 export function toolsOf(list: readonly unknown[], reading: Reading): Tool[] {
   return list.map((value, n) => {
     const at = `tools.${n}`;
-    const entry = fieldsOf(value, at, reading.said);
+    const entry = fieldsOf(value, at, reading.said, reading.native);
     const type = entry.text("type");
     if (type === "custom") return customOf(entry, reading);
     // Recorded: a tool without its type is a function.
@@ -34,7 +34,7 @@ function functionOf(entry: Fields, reading: Reading, type: string | undefined): 
 export function functionsOf(list: readonly unknown[], reading: Reading): Tool[] {
   return list.map((value, n) => {
     const at = `functions.${n}`;
-    const inner = fieldsOf(value, at, reading.said);
+    const inner = fieldsOf(value, at, reading.said, reading.native);
     reading.said.push({ feature: "tools", path: at });
     return { ...namedOf(inner), at, ...piece(reading, {}, { form: "functions", inner: inner.rest() }) };
   });
@@ -104,48 +104,67 @@ export function webSearchOf(options: Fields, reading: Reading): Tool {
   };
 }
 
-/** `tool_choice`, or the older `function_call`. @throws GatewayError for one of no known form. */
+/** `tool_choice`, or the older `function_call`. @throws GatewayError for one of no known form */
 export function choiceOf(value: unknown, at: string, said: Said[]): ToolChoice {
-  if (value === "auto" || value === "none") {
-    if (value === "none") said.push({ feature: "tool_choice", path: at });
-    return { mode: value };
-  }
+  if (value === "auto") return { mode: value };
   said.push({ feature: "tool_choice", path: at });
-  // `any` is Mistral's word.
-  if (value === "required" || value === "any") return { mode: "required" };
+  if (value === "none" || value === "required") return { mode: value };
+  // Mistral's word.
+  if (value === "any") return { mode: "required" };
   const choice = new Fields(asObject(value) ?? {}, at, said);
-  const allowed = asObject(choice.of["allowed_tools"]);
-  if (allowed) {
-    said.push({ feature: "tool_choice_allowed", path: `${at}.allowed_tools` });
-    const tools = Array.isArray(allowed["tools"]) ? (allowed["tools"] as unknown[]) : [];
-    return { mode: "allowed", required: allowed["mode"] === "required", names: tools.flatMap(namesIn) };
-  }
-  const custom = asText(asObject(choice.of["custom"])?.["name"]);
-  if (custom !== undefined) return { mode: "named", name: custom, custom: true };
-  const name = asText(asObject(choice.of["function"])?.["name"]) ?? asText(choice.of["name"]);
+  // The object that is there tells what is meant.
+  choice.any("type");
+  const allowed = choice.object("allowed_tools");
+  const custom = choice.object("custom");
+  const inner = choice.object("function") ?? custom;
+  const name = (inner ?? choice).text("name");
+  inner?.rest();
+  choice.rest();
+  if (allowed) return allowedOf(allowed);
   if (name === undefined) throw wrong(at, `${at} must be auto, none, required or name a tool.`);
-  return { mode: "named", name };
+  return { mode: "named", name, ...(inner && inner === custom ? { custom: true } : {}) };
 }
 
-function namesIn(tool: unknown): string[] {
-  const entry = asObject(tool);
-  const name = asObject(entry?.["function"] ?? entry?.["custom"])?.["name"];
-  return typeof name === "string" ? [name] : [];
+function allowedOf(allowed: Fields): ToolChoice {
+  allowed.said.push({ feature: "tool_choice_allowed", path: allowed.at });
+  const names = (allowed.list("tools") ?? []).map((tool, n) =>
+    nameIn(tool, `${allowed.path("tools")}.${n}`, allowed.said),
+  );
+  const required = allowed.text("mode") === "required";
+  allowed.rest();
+  return { mode: "allowed", required, names };
 }
 
-/** `response_format`. @throws GatewayError for a type that is not known. */
+/** A tool of the vendor's has no name but its type. */
+function nameIn(value: unknown, at: string, said: Said[]): string {
+  const tool = fieldsOf(value, at, said);
+  const type = tool.text("type");
+  const inner = tool.object("function") ?? tool.object("custom");
+  const name = inner?.text("name") ?? tool.text("name") ?? type;
+  if (name === undefined) throw wrong(at, `${at} must name a tool.`);
+  inner?.rest();
+  tool.rest();
+  return name;
+}
+
+/** `response_format`. @throws GatewayError for a type that is not known */
 export function formatOf(of: Fields): Format {
   const type = of.text("type");
-  if (type === "text") return { kind: "text" };
-  if (type === "json_object") {
-    of.said.push({ feature: "json_object", path: of.at });
-    return { kind: "json" };
-  }
-  if (type !== "json_schema") throw wrong(`${of.at}.type`, `${of.at}.type must be text, json_object or json_schema.`);
+  if (type === "json_schema") return schemaOf(of);
+  if (type !== "text" && type !== "json_object")
+    throw wrong(`${of.at}.type`, `${of.at}.type must be text, json_object or json_schema.`);
+  if (type === "json_object") of.said.push({ feature: "json_object", path: of.at });
+  of.rest();
+  return { kind: type === "text" ? "text" : "json" };
+}
+
+function schemaOf(of: Fields): Format {
   const inner = of.object("json_schema");
   if (!inner) throw wrong(`${of.at}.json_schema`, `${of.at}.json_schema must be an object.`);
   inner.said.push({ feature: "json_schema", path: of.at });
   const schema = inner.any("schema");
+  if (schema !== undefined && !(schema instanceof RawJson))
+    throw wrong(inner.path("schema"), `${inner.path("schema")} must be a JSON Schema.`);
   const name = inner.text("name");
   const description = inner.text("description");
   const strict = inner.flag("strict");
@@ -154,7 +173,7 @@ export function formatOf(of: Fields): Format {
   of.rest();
   return {
     kind: "schema",
-    ...(schema instanceof RawJson ? { schema } : {}),
+    ...(schema ? { schema } : {}),
     ...(name === undefined ? {} : { name }),
     ...(description === undefined ? {} : { description }),
     ...(strict === undefined ? {} : { strict }),

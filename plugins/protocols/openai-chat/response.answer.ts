@@ -1,4 +1,5 @@
 import { asList, asObject, asText, type Event, type JsonObject, type Source, type Usage } from "model-gateway";
+import { reported } from "../openai/chunks.ts";
 import { faultIn } from "../openai/failure.ts";
 import { writeUsage } from "../openai/usage.ts";
 import { Choice } from "./response.choice.ts";
@@ -50,8 +51,9 @@ export class Answer implements Reading {
 
   /** A chunk, or a whole completion. */
   read(json: JsonObject, whole: boolean): void {
-    if (json["error"]) {
-      this.fail(json["error"]);
+    const error = reported(json);
+    if (error !== undefined) {
+      this.fail(error);
       return;
     }
     const choices = asList(json["choices"]);

@@ -1,6 +1,9 @@
 import { asObject, asText, type Event, type JsonObject } from "model-gateway";
 import { type Path, type Reading, stateFrom } from "./response.reading.ts";
 
+/** Types of calls; some vendors leave the type out, or empty. */
+const KINDS: ReadonlySet<unknown> = new Set(["function", "custom", "", null, undefined]);
+
 interface Call {
   block: number;
   id: string;
@@ -41,6 +44,10 @@ export class Calls {
         entry["type"] === "custom" || (!asObject(entry["function"]) && asObject(entry["custom"]) !== undefined);
       const kind = custom ? "custom" : "function";
       const inner = asObject(entry[kind]) ?? {};
+      if (!KINDS.has(entry["type"]) && !entry[kind]) {
+        this.reading.lose(`tool_calls.${String(entry["type"])}`);
+        continue;
+      }
       const path = [...at, "tool_calls", n];
       const piece: Entry = { entry, inner, custom, at: path, innerAt: [...path, kind] };
       this.grow(this.known(entry, inner) ?? this.open(piece), piece);

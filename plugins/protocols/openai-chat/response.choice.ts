@@ -1,4 +1,5 @@
 import { asList, asObject, asText, type Event, type EventOf, type JsonObject } from "model-gateway";
+import { inlineOf } from "../openai/media.ts";
 import { citationOf } from "./citations.ts";
 import { reasonOf } from "./finish.ts";
 import { Calls } from "./response.calls.ts";
@@ -62,6 +63,7 @@ export class Choice implements Growing {
     if (typeof content === "string") {
       if (content !== "") this.text("text", content, logprobs?.["content"], [...at, "content"]);
     } else if (Array.isArray(content)) this.parts(content, [...at, "content"]);
+    else if (content) this.reading.lose("content");
     if (typeof refusal === "string" && refusal !== "")
       this.text("refusal", refusal, logprobs?.["refusal"], [...at, "refusal"]);
     if (delta["annotations"]) this.annotations(asList(delta["annotations"]), at);
@@ -122,16 +124,33 @@ export class Choice implements Growing {
     this.open = undefined;
   }
 
-  /** Mistral's content while it thinks: parts of thinking and of text. */
+  /** Content in parts, as Mistral has it while it thinks or names its sources. */
   private parts(parts: readonly unknown[], at: Path): void {
     for (const [n, value] of parts.entries()) {
       const part = asObject(value);
-      if (part?.["type"] === "thinking") this.thoughts.parts(asList(part["thinking"]), [...at, n, "thinking"]);
-      else {
-        const text = asText(part?.["text"]);
-        if (text) this.text("text", text, undefined, [...at, n, "text"]);
-      }
+      if (part) this.part(part, [...at, n]);
+      else if (typeof value === "string") this.text("text", value, undefined, [...at, n]);
+      else if (value !== null) this.reading.lose("content");
     }
+  }
+
+  private part(part: JsonObject, at: Path): void {
+    const type = asText(part["type"]) ?? "text";
+    // Also the names that Responses has for them.
+    const kind = type === "refusal" ? type : "text";
+    const member = type === "output_text" ? kind : type;
+    const value = part[member];
+    if (member === kind && typeof value === "string") {
+      if (value !== "") this.text(kind, value, undefined, [...at, member]);
+    } else if (type === "thinking" && (Array.isArray(value) || typeof value === "string"))
+      this.thoughts.parts(typeof value === "string" ? [value] : value, [...at, type]);
+    else if (type === "image_url" && value) this.image(value, [...at, type]);
+    else {
+      this.reading.lose(`content.${type}`);
+      return;
+    }
+    for (const name in part)
+      if (name !== "type" && name !== member && part[name] !== null) this.reading.lose(`content.${type}.${name}`);
   }
 
   private text(kind: "text" | "refusal", text: string, logprobs: unknown, path: Path): void {
@@ -172,13 +191,22 @@ export class Choice implements Growing {
 
   /** Pictures as OpenRouter has them. */
   private images(list: readonly unknown[], at: Path): void {
-    for (const [n, value] of list.entries()) {
-      const url = asText(asObject(asObject(value)?.["image_url"])?.["url"]);
-      if (!url) continue;
-      const [, mime, base64] = /^data:([^;,]*);base64,(.*)$/s.exec(url) ?? [];
-      const found = base64 === undefined ? { url } : { base64 };
-      this.media({ media: "image", ...(mime ? { mime } : {}) }, found, [...at, "images", n, "image_url", "url"]);
+    for (const [n, value] of list.entries())
+      this.image(asObject(value)?.["image_url"], [...at, "images", n, "image_url"]);
+  }
+
+  /** @param value an object with a URL, or the URL itself */
+  private image(value: unknown, at: Path): void {
+    const plain = asText(value);
+    const url = plain ?? asText(asObject(value)?.["url"]);
+    if (!url) {
+      this.reading.lose("images");
+      return;
     }
+    const inline = inlineOf(url);
+    const found = inline ? { base64: inline.base64 } : { url };
+    const opening = { media: "image", ...(inline?.mime ? { mime: inline.mime } : {}) } as const;
+    this.media(opening, found, plain === undefined ? [...at, "url"] : at);
   }
 
   private media(

@@ -6,9 +6,9 @@ import {
   type Fault,
   type Frame,
   GatewayError,
-  REFUSALS,
   type Source,
 } from "model-gateway";
+import { reported } from "../openai/chunks.ts";
 import { Answer } from "./response.answer.ts";
 import { Recording } from "./response.record.ts";
 
@@ -39,7 +39,7 @@ class StreamReader implements Decoder {
     const chunk = asObject(json);
     if (chunk) answer.read(chunk, false);
     else if (text === "[DONE]" && answer.started) answer.end();
-    else this.broken(out, text === "[DONE]" ? truncated : invalid);
+    else this.broken(out, new GatewayError(text === "[DONE]" ? "upstream_truncated" : "upstream_invalid"));
   }
 
   /** Some vendors send no `[DONE]`; a choice that says why it ended is enough. */
@@ -48,7 +48,7 @@ class StreamReader implements Decoder {
     if (answer.over) return;
     answer.out = out;
     if (answer.finished) answer.end();
-    else this.broken(out, truncated);
+    else this.broken(out, new GatewayError("upstream_truncated"));
   }
 
   private broken(out: Event[], fault: Fault): void {
@@ -57,20 +57,14 @@ class StreamReader implements Decoder {
   }
 }
 
-const faultOf = (code: "upstream_truncated" | "upstream_invalid"): Fault => {
-  const { status, kind, message } = REFUSALS[code];
-  return { status, kind, code, message };
-};
-const truncated = faultOf("upstream_truncated");
-const invalid = faultOf("upstream_invalid");
-
 /** Reads a whole completion. @throws GatewayError `upstream_invalid` where it is none. */
 export function decode(text: string, source: Source): Event[] {
   const body = asObject(parsed(text));
   const out: Event[] = [];
   const answer = new Answer(source, source.native ? new Recording() : undefined);
   answer.out = out;
-  if (!body || (asList(body["choices"]).length === 0 && !body["error"])) throw new GatewayError("upstream_invalid");
+  if (!body || (asList(body["choices"]).length === 0 && reported(body) === undefined))
+    throw new GatewayError("upstream_invalid");
   answer.record?.begin(body, text, undefined, out);
   answer.read(body, true);
   if (!answer.over) answer.end();

@@ -100,6 +100,7 @@ class WholeWriter extends Telling {
   event(event: Event): void {
     if (event.type === "start") Object.assign(this.body, this.head(event));
     else if (event.type === "usage") this.body["usage"] = writeUsage(event.usage);
+    else if (event.type === "end") this.body["choices"] = [...this.folded.values()].sort((a, b) => a.index - b.index);
     else this.tell(event);
   }
 
@@ -108,10 +109,12 @@ class WholeWriter extends Telling {
     if (!choice) {
       choice = { index, message: {}, logprobs: null, finish_reason: null };
       this.folded.set(index, choice);
-      this.body["choices"] = [...this.folded.values()].sort((a, b) => a.index - b.index);
     }
     fold(choice.message, JSON.parse(`{${members}}`) as JsonObject);
-    if (logprobs !== "null") choice.logprobs = joinedLists(choice.logprobs, JSON.parse(logprobs) as JsonObject);
+    if (logprobs !== "null") {
+      choice.logprobs ??= { content: null, refusal: null };
+      fold(choice.logprobs, JSON.parse(logprobs) as JsonObject);
+    }
     if (finish !== "null") choice.finish_reason = JSON.parse(finish);
   }
 }
@@ -119,9 +122,10 @@ class WholeWriter extends Telling {
 /** Adds a delta to a message as the SDKs do: texts and lists grow, calls grow by their index. */
 function fold(message: JsonObject, delta: JsonObject): void {
   for (const [name, value] of Object.entries(delta)) {
-    if (name === "tool_calls") foldCalls(message, asList(value));
+    if (value === null) message[name] ??= null;
+    else if (name === "tool_calls") foldCalls(message, asList(value));
     else if (name === "function_call" || name === "audio") foldInner(message, name, asObject(value) ?? {});
-    else if (Array.isArray(value)) message[name] = [...asList(message[name]), ...value];
+    else if (Array.isArray(value)) extend(message, name, value);
     else if (name === "role" || asText(message[name]) === undefined) message[name] = value;
     else message[name] = `${message[name]}${value}`;
   }
@@ -146,11 +150,9 @@ function foldInner(outer: JsonObject, name: string, more: JsonObject): void {
     inner[member] = ["arguments", "input", "data"].includes(member) ? `${inner[member] ?? ""}${value}` : value;
 }
 
-/** Both lists of likelihoods with more behind them. */
-function joinedLists(before: JsonObject | null, more: JsonObject): JsonObject {
-  const list = (name: string) => {
-    const all = [...asList(before?.[name]), ...asList(more[name])];
-    return all.length > 0 ? all : null;
-  };
-  return { content: list("content"), refusal: list("refusal") };
+/** Adds to a list in place: an answer has many pieces. */
+function extend(message: JsonObject, name: string, more: readonly unknown[]): void {
+  const list = message[name];
+  if (Array.isArray(list)) for (const each of more) list.push(each);
+  else message[name] = more;
 }

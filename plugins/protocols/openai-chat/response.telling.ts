@@ -7,8 +7,9 @@ import {
   type Opaque,
   type Wish,
 } from "model-gateway";
+import { declareEnd, WORDS } from "../openai/finish.ts";
+import { dataUrl } from "../openai/media.ts";
 import { annotationOf } from "./citations.ts";
-import { WORDS } from "./finish.ts";
 import { detailsOf } from "./reasoning.ts";
 
 /** One block of the answer as far as it is told. */
@@ -60,7 +61,8 @@ interface Choice {
  * does not know (openai-node does), that member is told once, at the end: `reasoning_details` and `annotations`.
  */
 export abstract class Telling {
-  private readonly blocks: Block[] = [];
+  /** Those that are open. */
+  private readonly blocks = new Map<number, Block>();
   private readonly choices = new Map<number, Choice>();
   private nextId: () => string = callIds("");
   /** The client speaks of functions in the older way, which knows one call an answer. */
@@ -89,21 +91,22 @@ export abstract class Telling {
         this.text(event);
         break;
       case "arguments":
-        this.grow(this.blocks[event.block], event.text);
+        this.grow(this.blocks.get(event.block), event.text);
         break;
       case "opaque": {
-        const thought = this.blocks[event.block]?.thought;
+        const thought = this.blocks.get(event.block)?.thought;
         if (thought) thought.opaque = event.opaque;
         break;
       }
       case "citation":
-        this.blocks[event.block]?.cited.push(event.citation);
+        this.blocks.get(event.block)?.cited.push(event.citation);
         break;
       case "media":
-        this.media(this.blocks[event.block], event);
+        this.media(this.blocks.get(event.block), event);
         break;
       case "close":
-        this.close(this.blocks[event.block]);
+        this.close(this.blocks.get(event.block));
+        this.blocks.delete(event.block);
         break;
       case "finish":
         this.finish(event);
@@ -132,7 +135,7 @@ export abstract class Telling {
   private open(event: EventOf<"open">): void {
     const choice = this.choice(event.choice);
     const block: Block = { choice, kind: event.kind, before: choice.content, cited: [] };
-    this.blocks[event.block] = block;
+    this.blocks.set(event.block, block);
     switch (event.kind) {
       case "text":
         if (!choice.said) this.say(choice, "", '""');
@@ -167,6 +170,7 @@ export abstract class Telling {
     block.call = choice.calls++;
     const name = JSON.stringify(event.name);
     if (this.legacy) {
+      if (event.opaque) this.wish.lose("function_call", "an older call has no place for what its vendor needs back");
       this.say(choice, `"function_call":{"name":${name},"arguments":""}`);
       return;
     }
@@ -195,7 +199,7 @@ export abstract class Telling {
   }
 
   private text(event: EventOf<"text">): void {
-    const block = this.blocks[event.block];
+    const block = this.blocks.get(event.block);
     if (!block) return;
     const { choice, kind, thought } = block;
     if (thought) {
@@ -215,7 +219,7 @@ export abstract class Telling {
     if (media === "audio" && event.base64 !== undefined)
       this.say(choice, `"audio":{"id":"audio_${this.wish.id}","data":${JSON.stringify(event.base64)}}`);
     else if (media === "image") {
-      const url = event.url ?? `data:${mime ?? "image/png"};base64,${event.base64 ?? ""}`;
+      const url = event.url ?? dataUrl(mime ?? "image/png", event.base64 ?? "");
       this.say(choice, `"images":[{"type":"image_url","image_url":{"url":${JSON.stringify(url)}}}]`);
     } else this.wish.lose(media ?? "media", "Chat Completions has no place for it");
   }
@@ -228,7 +232,9 @@ export abstract class Telling {
     const length = choice.content - before;
     if (sitting && before > 0 && length === 0) sitting.behind = true;
     // A source without a span backs the whole text.
-    for (const citation of block.cited)
+    if (block.cited.some(({ url }) => url === undefined))
+      this.wish.lose("annotations", "a source without an address has no place in Chat Completions");
+    for (const citation of block.cited.filter(({ url }) => url !== undefined))
       choice.annotations.push(annotationOf({ start: 0, end: length, ...citation }, before));
   }
 
@@ -239,11 +245,9 @@ export abstract class Telling {
     if (details.length > 0) members.push(`"reasoning_details":${JSON.stringify(details)}`);
     if (choice.annotations.length > 0) members.push(`"annotations":${JSON.stringify(choice.annotations)}`);
     if (members.length > 0) this.say(choice, members.join(","));
-    if (event.stopSequence !== undefined)
-      this.wish.lose("stop_sequence", "Chat Completions does not say which one matched");
-    if (event.reason === "pause") this.wish.lose("finish_reason", "the model paused and has to be asked again");
-    if (event.reason === "malformed_call")
-      this.wish.lose("finish_reason", event.message ?? "the model wrote an unreadable call");
+    declareEnd(event, choice.refused, this.wish);
+    // What was kept for the end is told.
+    this.choices.delete(event.choice);
     this.say(choice, "", "null", `"${this.wordOf(event, choice)}"`);
   }
 

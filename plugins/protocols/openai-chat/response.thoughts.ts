@@ -28,6 +28,7 @@ export class Thoughts {
     if (!said)
       for (const name of ["reasoning_content", "reasoning"] as const) {
         const text = asText(delta[name]);
+        if (delta[name] && text === undefined) this.reading.lose(name);
         if (!text) continue;
         this.turnTo(name);
         this.add(text, [[...at, name]]);
@@ -36,13 +37,14 @@ export class Thoughts {
     if (delta["extra_content"] || delta["thought_signature"]) this.onMessage(delta, at);
   }
 
-  /** Mistral's thinking, a part of the content. */
+  /** Mistral's thinking, a part of the content; among its texts are sources, which nobody else can tell. */
   parts(pieces: readonly unknown[], at: Path): void {
     for (const [n, piece] of pieces.entries()) {
-      const text = asText(asObject(piece)?.["text"]);
+      const text = asText(piece) ?? asText(asObject(piece)?.["text"]);
+      if (text === undefined) this.reading.lose("content.thinking");
       if (!text) continue;
       this.turnTo("thinking");
-      this.add(text, [[...at, n, "text"]]);
+      this.add(text, [typeof piece === "string" ? [...at, n] : [...at, n, "text"]]);
     }
   }
 

@@ -1,13 +1,5 @@
-import {
-  type Asked,
-  asObject,
-  type Conversation,
-  GatewayError,
-  type JsonObject,
-  parseExact,
-  type Said,
-} from "model-gateway";
-import { Fields, wrong } from "../openai/fields.ts";
+import type { Asked, Conversation, Said } from "model-gateway";
+import { bodyOf, type Fields, wrong } from "../openai/fields.ts";
 import { readSampling } from "../openai/sampling.ts";
 
 /**
@@ -17,7 +9,7 @@ import { readSampling } from "../openai/sampling.ts";
  */
 export function decodeRequest(asked: Asked): Conversation {
   const said: Said[] = [];
-  const body = new Fields(parsed(asked.text), "", said);
+  const body = bodyOf(asked, said);
   body.text("model");
   body.flag("stream");
   body.leave("stream_options", "cosmetic");
@@ -45,14 +37,6 @@ export function decodeRequest(asked: Asked): Conversation {
   refuse(body, conversation.choices ?? 1);
   body.rest();
   return conversation;
-}
-
-function parsed(text: string): JsonObject {
-  try {
-    return asObject(parseExact(text)) ?? {};
-  } catch (cause) {
-    throw new GatewayError("invalid_json", { cause });
-  }
 }
 
 /** The one prompt. */

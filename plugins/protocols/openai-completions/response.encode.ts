@@ -5,27 +5,14 @@ import {
   type Encoder,
   type Event,
   type EventOf,
-  type FinishReason,
   type JsonObject,
   type Usage,
   type Wish,
   type Written,
 } from "model-gateway";
 import { asksUsage } from "../openai/chunks.ts";
+import { declareEnd, WORDS } from "../openai/finish.ts";
 import { writeUsage } from "../openai/usage.ts";
-
-const WORDS: Readonly<Record<FinishReason, string>> = {
-  stop: "stop",
-  length: "length",
-  tool_calls: "stop",
-  content_filter: "content_filter",
-  refusal: "content_filter",
-  stop_sequence: "stop",
-  pause: "stop",
-  context_window: "length",
-  malformed_call: "stop",
-  other: "stop",
-};
 
 /** More of one choice's text, or its end. */
 interface Piece {
@@ -52,6 +39,8 @@ class Texts {
   private readonly blocks: (number | undefined)[] = [];
   /** By choice: characters so far. */
   private readonly lengths = new Map<number, number>();
+  /** Choices whose text is a refusal. */
+  private readonly refused = new Set<number>();
   private readonly echo: string;
 
   constructor(private readonly wish: Wish) {
@@ -76,11 +65,15 @@ class Texts {
       case "usage":
         this.used = event.usage;
         return [];
-      case "finish":
-        return [...this.begun(event.choice), { choice: event.choice, text: "", finish: WORDS[event.reason] }];
-      case "unsaid":
-        this.wish.lose(event.path, "text completions have no place for it");
+      case "citation":
+        this.wish.lose("citations", "text completions name no sources");
         return [];
+      case "finish": {
+        declareEnd(event, this.refused.has(event.choice), this.wish);
+        // There are no calls here.
+        const finish = event.reason === "tool_calls" ? "stop" : WORDS[event.reason];
+        return [...this.begun(event.choice), { choice: event.choice, text: "", finish }];
+      }
       default:
         return [];
     }
@@ -89,6 +82,7 @@ class Texts {
   private open(event: EventOf<"open">): Piece[] {
     const told = event.kind === "text" || event.kind === "refusal";
     this.blocks[event.block] = told ? event.choice : undefined;
+    if (event.kind === "refusal") this.refused.add(event.choice);
     if (!told) this.wish.lose(event.kind, "text completions hold text only");
     return told ? this.begun(event.choice) : [];
   }
@@ -148,19 +142,26 @@ export function encoder(wish: Wish): Encoder {
   };
 }
 
+/** A choice of a whole text completion. */
+interface Whole {
+  text: string;
+  index: number;
+  logprobs: Likelihoods | null;
+  finish_reason: string | null;
+}
+
 /** Writes a whole text completion: its pieces put together. */
 export function encode(events: readonly Event[], wish: Wish): string {
   const texts = new Texts(wish);
-  const choices = new Map<
-    number,
-    { text: string; index: number; logprobs: Likelihoods | null; finish_reason: string | null }
-  >();
+  const choices = new Map<number, Whole>();
   for (const piece of events.flatMap((event) => texts.tell(event))) {
     const choice = choices.get(piece.choice) ?? { text: "", index: piece.choice, logprobs: null, finish_reason: null };
     choices.set(piece.choice, choice);
     choice.text += piece.text;
     choice.finish_reason = piece.finish ?? choice.finish_reason;
-    if (piece.logprobs) choice.logprobs = together(choice.logprobs, piece.logprobs);
+    if (!piece.logprobs) continue;
+    if (choice.logprobs) extend(choice.logprobs, piece.logprobs);
+    else choice.logprobs = piece.logprobs;
   }
   const { id, created, used } = texts;
   return JSON.stringify({
@@ -173,12 +174,10 @@ export function encode(events: readonly Event[], wish: Wish): string {
   });
 }
 
-const together = (before: Likelihoods | null, more: Likelihoods): Likelihoods =>
-  before
-    ? {
-        tokens: [...before.tokens, ...more.tokens],
-        token_logprobs: [...before.token_logprobs, ...more.token_logprobs],
-        top_logprobs: before.top_logprobs && [...before.top_logprobs, ...(more.top_logprobs ?? [])],
-        text_offset: [...before.text_offset, ...more.text_offset],
-      }
-    : more;
+/** Adds to the lists in place: an answer has many pieces. */
+function extend(lists: Likelihoods, more: Likelihoods): void {
+  for (const token of more.tokens) lists.tokens.push(token);
+  for (const logprob of more.token_logprobs) lists.token_logprobs.push(logprob);
+  for (const others of more.top_logprobs ?? []) lists.top_logprobs?.push(others);
+  for (const offset of more.text_offset) lists.text_offset.push(offset);
+}

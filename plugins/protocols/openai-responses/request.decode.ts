@@ -21,7 +21,7 @@ export function decode(asked: Asked): Conversation {
   const choice = readChoice(reading, fields.any("tool_choice"));
   const sampling = readSampling(fields);
   const text = readText(reading, fields.object("text"));
-  const reasoning = readReasoning(fields.object("reasoning"));
+  const reasoning = readReasoning(reading, fields.object("reasoning"));
   const more = readMore(reading, fields);
   leaveUnsaid(fields);
   return {

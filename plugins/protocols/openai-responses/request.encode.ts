@@ -2,17 +2,21 @@ import {
   type Conversation,
   type Effort,
   type Encoded,
-  entryOf,
+  type Feature,
   type Format,
   type JsonObject,
+  type ReasoningWish,
   type Terms,
+  type Turn,
   writeJson,
 } from "model-gateway";
+import { wholeCacheOf } from "../openai/cache.ts";
+import { effortFor } from "../openai/effort.ts";
+import { tierOf } from "../openai/tier.ts";
 import { ENCRYPTED, LOGPROBS, type MessageNative, type RequestNative } from "./request.native.ts";
 import { INPUT_TOKENS, RESPONSE } from "./request.operations.ts";
 import { merged, Writing } from "./request.write.ts";
 import { writeItems } from "./request.write-items.ts";
-import { writeWholeMark } from "./request.write-parts.ts";
 import { writeChoice, writeEntries, writeTools } from "./request.write-tools.ts";
 
 /** Members that may stand in a request to count tokens. [S: InputTokenCountParams] */
@@ -63,16 +67,26 @@ function writeInput(writing: Writing, native: RequestNative | undefined): JsonOb
     return part?.kind === "text" ? part.text : undefined;
   };
   const listed = turns.filter((turn) => form(turn) !== "whole" && form(turn) !== "instructions");
-  const items = writeItems(writing, listed);
+  const input = text("whole") ?? (native.input ? sameItems(writing, listed, native) : undefined);
+  return { instructions: text("instructions"), input };
+}
+
+/** Items in the order they had, those that added tools among them; some may have gone meanwhile. */
+function sameItems(writing: Writing, turns: readonly Turn[], native: RequestNative): JsonObject[] {
+  const said = turns.flatMap((turn) =>
+    writeItems(writing, [turn]).map((item) => ({ at: Number(turn.at.slice("input.".length)), item })),
+  );
   const tools = writing.conversation.tools.slice(toolsIn(native)).values();
-  for (const { at, rest, entries } of native.added)
-    items.splice(at, 0, { ...rest, type: "additional_tools", tools: writeEntries(writing, entries, tools) });
-  return { instructions: text("instructions"), input: text("whole") ?? (native.input ? items : undefined) };
+  const added = native.added.map(({ at, rest, entries }) => ({
+    at,
+    item: merged(rest, { type: "additional_tools", tools: entries && writeEntries(writing, entries, tools) }),
+  }));
+  return [...said, ...added].sort((one, two) => one.at - two.at).map(({ item }) => item);
 }
 
 /** How many of the conversation's tools came in `tools`. */
 function toolsIn({ entries = [] }: RequestNative): number {
-  return entries.reduce((sum, entry) => sum + (entry === "tool" ? 1 : entry.count), 0);
+  return entries.reduce((sum, entry) => sum + (entry === "tool" ? 1 : (entry.count ?? 0)), 0);
 }
 
 /** Without tools there is nothing to choose from, and to say so is refused by some. */
@@ -90,7 +104,7 @@ function writeSampling(writing: Writing): JsonObject {
   const { conversation, terms } = writing;
   const { temperature, topP, choices, maxTokens } = conversation;
   if (choices !== undefined && choices > 1) terms.refuse(writing.path("choices"), "there is one answer to a request");
-  if (temperature !== undefined && temperature > 2)
+  if (temperature !== undefined && temperature > 2 && !writing.same)
     terms.refuse(writing.path("temperature"), "the temperature goes from 0 to 2");
   return {
     temperature: sampled(writing, "temperature", temperature),
@@ -107,10 +121,11 @@ function sampled(writing: Writing, feature: "temperature" | "top_p", value: numb
 
 function longest(writing: Writing, tokens: number): number {
   const { terms } = writing;
+  if (writing.same) return tokens;
   const path = writing.path("max_tokens");
   if (tokens < 1) terms.refuse(path, "an answer needs at least one token");
   const most = terms.facts.output ?? tokens;
-  const sent = writing.same ? tokens : Math.max(LEAST_OUTPUT, Math.min(tokens, most));
+  const sent = Math.max(LEAST_OUTPUT, Math.min(tokens, most));
   if (sent !== tokens) terms.change(path, `${sent} is sent, the ${sent > tokens ? "least" : "most"} that is taken`);
   return sent;
 }
@@ -139,21 +154,12 @@ function writeFormat(format: Format, native: RequestNative | undefined): JsonObj
   }
 }
 
-/** Tokens for thinking as an effort: the most for each, and `xhigh` above. */
-const BUDGETS: readonly (readonly [most: number, effort: Effort])[] = [
-  [0, "none"],
-  [1_024, "minimal"],
-  [4_096, "low"],
-  [12_288, "medium"],
-  [24_576, "high"],
-];
-
 function writeReasoning(writing: Writing, native: RequestNative | undefined): JsonObject | undefined {
   const { conversation, terms } = writing;
   const wish = conversation.reasoning;
   if (!wish) return undefined;
   if (terms.facts.thinking === "none" && !native) {
-    terms.drop(writing.path(wish.effort ? "reasoning_effort" : "reasoning_budget"), "the model does not think");
+    for (const feature of unthought(wish)) terms.drop(writing.path(feature), "the model does not think");
     return undefined;
   }
   const summary = wish.summary ?? (wish.show ? "auto" : undefined);
@@ -161,17 +167,27 @@ function writeReasoning(writing: Writing, native: RequestNative | undefined): Js
   return native?.reasoning || Object.keys(reasoning).length > 0 ? reasoning : undefined;
 }
 
+/** What is lost of a wish where the model does not think: nothing of the wish that it should not. */
+function unthought({ effort, budget, show, summary }: ReasoningWish): Feature[] {
+  if (effort === "none" || budget === 0) return [];
+  return [
+    ...(effort === undefined ? [] : ["reasoning_effort" as const]),
+    ...(budget === undefined ? [] : ["reasoning_budget" as const]),
+    ...(show || summary ? ["reasoning_summary" as const] : []),
+  ];
+}
+
 function budgeted(writing: Writing, budget: number | undefined): Effort | undefined {
-  if (budget === undefined || budget < 0) return undefined;
-  const effort = BUDGETS.find(([most]) => budget <= most)?.[1] ?? "xhigh";
-  writing.terms.change(writing.path("reasoning_budget"), `an effort is sent instead of tokens: ${effort}`);
+  const effort = budget === undefined ? undefined : effortFor(budget);
+  if (effort !== undefined)
+    writing.terms.change(writing.path("reasoning_budget"), `an effort is sent instead of tokens: ${effort}`);
   return effort;
 }
 
 /** Labels, and what to keep and include: nothing is kept, and reasoning comes back encrypted instead. */
 function writeLabels(writing: Writing, native: RequestNative | undefined): JsonObject {
   const { conversation, terms } = writing;
-  const { logprobs, cacheKey, user, cache } = conversation;
+  const { logprobs, cacheKey, user, cache, metadata } = conversation;
   const include = [
     ...(terms.facts.thinking === "none" ? [] : [ENCRYPTED]),
     ...(logprobs === undefined ? [] : [LOGPROBS]),
@@ -183,9 +199,9 @@ function writeLabels(writing: Writing, native: RequestNative | undefined): JsonO
     prompt_cache_key: writing.label(cacheKey, "cache_key"),
     prompt_cache_options: native
       ? native.cacheOptions && merged(native.cacheOptions, { ttl: cache?.ttl })
-      : writeWholeMark(cache),
+      : cache && wholeCacheOf(cache),
     [native?.userField ?? "safety_identifier"]: writing.label(user, "user"),
-    metadata: writeMetadata(writing),
+    metadata: native ? metadata && { ...native.metadata, ...metadata } : writeMetadata(writing),
     service_tier: native ? conversation.tier : writeTier(writing),
   };
 }
@@ -195,30 +211,17 @@ const MOST_LABELS = 16;
 
 function writeMetadata(writing: Writing): JsonObject | undefined {
   const { metadata } = writing.conversation;
-  if (!metadata || writing.same) return metadata;
+  if (!metadata) return undefined;
   const labels = Object.entries(metadata);
   for (const [name] of labels.slice(MOST_LABELS))
     writing.terms.drop(`${writing.path("metadata")}.${name}`, `there are ${MOST_LABELS} labels at most`);
   return Object.fromEntries(labels.slice(0, MOST_LABELS));
 }
 
-/** Tiers by all the names that protocols have for them. */
-const TIERS: Readonly<Record<string, string>> = {
-  auto: "auto",
-  default: "default",
-  standard: "default",
-  standard_only: "default",
-  flex: "flex",
-  priority: "priority",
-  scale: "scale",
-  fast: "fast",
-  ultrafast: "ultrafast",
-};
-
 function writeTier(writing: Writing): string | undefined {
   const { tier } = writing.conversation;
   if (tier === undefined) return undefined;
-  const known = entryOf(TIERS, tier.toLowerCase());
+  const known = tierOf(tier, "ultrafast");
   if (known === undefined) writing.terms.drop(writing.path("tier"), `there is no tier ${tier}`);
   return known;
 }

@@ -37,9 +37,10 @@ function sayPlaces(reading: Reading, turns: readonly Turn[]): void {
 /** Tools that an agent offers as an item instead of in `tools`; they are offered from the start then. */
 function readAdded(fields: Fields, at: number, tools: ToolList): AddedNative {
   fields.any("type");
-  const entries = tools.add(fields.list("tools") ?? [], fields.path("tools"));
+  const list = fields.list("tools");
+  const entries = list && tools.add(list, fields.path("tools"));
   leave(fields, "id", "role");
-  return { at, entries, rest: fields.rest() };
+  return { at, ...(entries && { entries }), rest: fields.rest() };
 }
 
 function readItem(reading: Reading, fields: Fields): Turn {
@@ -65,7 +66,8 @@ function readItem(reading: Reading, fields: Fields): Turn {
 const turn = (role: Turn["role"], part: Part): Turn => ({ role, parts: [part], at: part.at });
 
 function readMessage(reading: Reading, fields: Fields): Turn {
-  const role = oneOf(fields, "role", ["user", "assistant", "system", "developer"]);
+  const role = oneOf(reading, fields, "role", ["user", "assistant", "system", "developer"]);
+  if (!role && reading.same) return turn("assistant", readForeign(reading, fields, "message"));
   if (!role) throw wrong(fields.path("role"), `${fields.path("role")} must be said.`);
   const content = fields.any("content");
   const parts = readContent(reading, content, fields.path("content"));

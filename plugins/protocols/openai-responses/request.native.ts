@@ -27,10 +27,12 @@ export interface TextNative extends RestNative {
 
 export interface MediaNative extends RestNative {
   breakpoint?: JsonObject;
-  /** Base64 without `data:` in front of it. */
-  bare?: boolean;
+  /** What stands before the base64, where it is not the `data:` URL of the media type; empty for base64 alone. */
+  head?: string;
   /** What stands beside the audio. */
   audio?: JsonObject;
+  /** The audio's format, where its media type does not tell it. */
+  format?: string;
 }
 
 export interface ReasoningNative extends RestNative {
@@ -43,6 +45,10 @@ export interface ResultNative extends RestNative {
   form: "text" | "parts";
 }
 
+export interface CustomNative extends RestNative {
+  format?: JsonObject;
+}
+
 export interface WebSearchNative extends RestNative {
   type: string;
   filters?: JsonObject;
@@ -50,12 +56,12 @@ export interface WebSearchNative extends RestNative {
 }
 
 /** One entry of a list of tools: so many of the conversation's tools, in a namespace or by themselves. */
-export type Entry = "tool" | { namespace: string; rest: JsonObject; count: number };
+export type Entry = "tool" | { namespace: string; rest: JsonObject; count?: number };
 
 /** An item that adds tools, and where it stood among the items. */
 export interface AddedNative extends RestNative {
   at: number;
-  entries: Entry[];
+  entries?: Entry[];
 }
 
 export interface RequestNative extends RestNative {
@@ -67,9 +73,12 @@ export interface RequestNative extends RestNative {
   format?: JsonObject;
   reasoning?: JsonObject;
   include?: readonly unknown[];
+  metadata?: JsonObject;
   cacheOptions?: JsonObject;
   choice?: JsonObject;
-  /** What stands beside the name of each tool in a choice. */
-  allowed?: JsonObject[];
+  /** False: a choice among some tools does not say whether one must be called. */
+  mode?: boolean;
+  /** What stands beside each tool of a choice, and whether it is called by a name. */
+  allowed?: (RestNative & { named: boolean })[];
   userField?: string;
 }

@@ -3,7 +3,6 @@ import {
   asObject,
   type CacheMark,
   type Citation,
-  entryOf,
   type JsonObject,
   type Media,
   type Part,
@@ -11,6 +10,7 @@ import {
   type Text,
 } from "model-gateway";
 import { type Fields, wrong } from "../openai/fields.ts";
+import { audioFormat, audioType, dataUrl, type Inline, readInline } from "../openai/media.ts";
 import type { MediaNative, RestNative, TextNative } from "./request.native.ts";
 import { leave, NAME, need, peek, type Reading } from "./request.read.ts";
 
@@ -82,7 +82,7 @@ function readRefusal(reading: Reading, fields: Fields): Refusal {
 
 function readImage(reading: Reading, fields: Fields): Media {
   const url = fields.text("image_url");
-  const source = url === undefined ? readId(fields, "image_url") : readUrl(fields, url);
+  const { kept, ...source } = url === undefined ? readId(fields, "image_url") : readUrl(fields, url);
   const detail = readDetail(fields);
   const mark = readMark(reading, fields);
   return {
@@ -92,7 +92,7 @@ function readImage(reading: Reading, fields: Fields): Media {
     at: fields.at,
     ...detail,
     ...mark.cache,
-    ...reading.native<MediaNative>({ rest: fields.rest(), ...mark.native }),
+    ...reading.native<MediaNative>({ rest: fields.rest(), ...kept, ...mark.native }),
   };
 }
 
@@ -102,11 +102,20 @@ function readDetail(fields: Fields): { detail?: string } {
   return detail === undefined ? {} : { detail };
 }
 
-type Source = Pick<Media, "mime" | "source">;
+interface Source extends Pick<Media, "mime" | "source"> {
+  /** The form of the bytes, where it is not the usual one. */
+  kept?: Pick<MediaNative, "head">;
+}
 
 function readUrl(fields: Fields, url: string): Source {
-  fields.say("image_url", url.startsWith("data:") ? "image_base64" : "image_url");
-  return url.startsWith("data:") ? readData(url, fields.path("image_url")) : { source: { url } };
+  const inline = readInline(url, fields.path("image_url"));
+  fields.say("image_url", inline ? "image_base64" : "image_url");
+  return inline ? sourceOf(inline) : { source: { url } };
+}
+
+function sourceOf({ mime, base64, head }: Inline): Source {
+  const usual = head === dataUrl(mime, "");
+  return { ...(mime !== "" && { mime }), source: { base64 }, ...(!usual && { kept: { head } }) };
 }
 
 function readId(fields: Fields, other: string): Source {
@@ -116,20 +125,9 @@ function readId(fields: Fields, other: string): Source {
   return { source: { id, protocol: NAME } };
 }
 
-/** Longer media types are not looked for, which keeps the search short in a large file. */
-const LONGEST_TYPE = 200;
-
-/** A `data:` URL (RFC 2397) as its media type and its base64. */
-function readData(url: string, at: string): Source {
-  const mark = url.slice(0, LONGEST_TYPE).indexOf(";base64,");
-  if (mark < 0) throw wrong(at, `${at} must be in base64 where it is a data: URL.`);
-  const mime = url.slice("data:".length, mark);
-  return { ...(mime !== "" && { mime }), source: { base64: url.slice(mark + ";base64,".length) } };
-}
-
 function readFile(reading: Reading, fields: Fields): Media {
   const filename = fields.text("filename");
-  const { bare, ...source } = readFileSource(fields);
+  const { kept, ...source } = readFileSource(fields);
   const detail = readDetail(fields);
   const mark = readMark(reading, fields);
   return {
@@ -140,38 +138,40 @@ function readFile(reading: Reading, fields: Fields): Media {
     ...(filename !== undefined && { filename }),
     ...detail,
     ...mark.cache,
-    ...reading.native<MediaNative>({ rest: fields.rest(), bare, ...mark.native }),
+    ...reading.native<MediaNative>({ rest: fields.rest(), ...kept, ...mark.native }),
   };
 }
 
-function readFileSource(fields: Fields): Source & { bare: boolean } {
+function readFileSource(fields: Fields): Source {
   const content = fields.text("file_data");
   if (content !== undefined) {
     fields.say("file_data", "file_base64");
-    if (content.startsWith("data:")) return { ...readData(content, fields.path("file_data")), bare: false };
-    return { source: { base64: content }, bare: true };
+    const inline = readInline(content, fields.path("file_data"));
+    return inline ? sourceOf(inline) : { source: { base64: content }, kept: { head: "" } };
   }
   const url = fields.text("file_url");
-  if (url === undefined) return { ...readId(fields, "file_data"), bare: false };
+  if (url === undefined) return readId(fields, "file_data");
   fields.say("file_url", "file_url");
-  return { source: { url }, bare: false };
+  return { source: { url } };
 }
-
-/** The formats that are documented, by media type. */
-const AUDIO: Readonly<Record<string, string>> = { mp3: "audio/mpeg", wav: "audio/wav" };
 
 function readAudio(reading: Reading, fields: Fields): Media {
   const audio = reading.fields(fields.any("input_audio"), fields.path("input_audio"));
   const format = need(audio, "format");
   const base64 = need(audio, "data");
+  const mime = audioType(format);
   reading.say("audio", fields.at);
   return {
     kind: "media",
     media: "audio",
-    mime: entryOf(AUDIO, format) ?? `audio/${format}`,
+    mime,
     source: { base64 },
     at: fields.at,
-    ...reading.native<MediaNative>({ rest: fields.rest(), audio: audio.rest() }),
+    ...reading.native<MediaNative>({
+      rest: fields.rest(),
+      audio: audio.rest(),
+      ...(audioFormat(mime) !== format && { format }),
+    }),
   };
 }
 

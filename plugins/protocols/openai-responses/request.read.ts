@@ -12,7 +12,7 @@ export class Reading {
 
   /** The members of a value. @throws GatewayError `invalid_field` when it is no object. */
   fields(value: unknown, at: string): Fields {
-    return fieldsOf(value, at, this.said);
+    return fieldsOf(value, at, this.said, this.same);
   }
 
   say(feature: Feature, path: string): void {
@@ -22,6 +22,11 @@ export class Reading {
   /** A member `native`, only where it was asked for. */
   native<T>(native: T): { native?: T } {
     return this.asked.native ? { native } : {};
+  }
+
+  /** Whether it shall become the same again: then even what nobody here knows stays, for the vendor to judge. */
+  get same(): boolean {
+    return this.asked.native === true;
   }
 
   open(text: string): Opaque {
@@ -39,11 +44,20 @@ export function need(fields: Fields, name: string): string {
   return text;
 }
 
-/** @throws GatewayError `invalid_field` when it is none of the words. */
-export function oneOf<const T extends string>(fields: Fields, name: string, words: readonly T[]): T | undefined {
-  const value = fields.any(name);
+/**
+ * One of some words; another one stays with the rest where the request shall become the same again.
+ * @throws GatewayError `invalid_field` when it is none of them
+ */
+export function oneOf<const T extends string>(
+  reading: Reading,
+  fields: Fields,
+  name: string,
+  words: readonly T[],
+): T | undefined {
+  const value = peek(fields, name);
   const word = words.find((word) => word === value);
-  if (value === undefined || word !== undefined) return word;
+  if (word !== undefined) fields.any(name);
+  if (value === undefined || word !== undefined || reading.same) return word;
   throw wrong(fields.path(name), `${fields.path(name)} must be one of ${words.join(", ")}.`);
 }
 

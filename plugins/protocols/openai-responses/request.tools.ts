@@ -1,7 +1,7 @@
 /** Reads the tools of a request, and which of them shall be called. */
-import { RawJson, type Tool, type ToolChoice } from "model-gateway";
+import { type JsonObject, RawJson, type Tool, type ToolChoice } from "model-gateway";
 import { type Fields, wrong } from "../openai/fields.ts";
-import type { Entry, RequestNative, RestNative, WebSearchNative } from "./request.native.ts";
+import type { CustomNative, Entry, RequestNative, RestNative, WebSearchNative } from "./request.native.ts";
 import { leave, leaveUsual, NAME, need, oneOf, peek, type Reading, type Usual } from "./request.read.ts";
 
 const WEB_SEARCH = /^web_search(_preview)?(_\d{4}_\d{2}_\d{2})?$/;
@@ -33,15 +33,15 @@ export class ToolList {
 
   private addNamespace(fields: Fields): Entry {
     const namespace = need(fields, "name");
-    const nested = fields.list("tools") ?? [];
+    const nested = fields.list("tools");
     this.reading.say("tools_namespace", fields.at);
-    nested.forEach((value, i) => {
+    nested?.forEach((value, i) => {
       const inner = this.reading.fields(value, `${fields.path("tools")}.${i}`);
       const tool = readTool(this.reading, inner, need(inner, "type"));
       const named = tool.kind === "function" || tool.kind === "custom";
       this.tools.push(named ? { ...tool, namespace } : tool);
     });
-    return { namespace, count: nested.length, rest: fields.rest() };
+    return { namespace, ...(nested && { count: nested.length }), rest: fields.rest() };
   }
 }
 
@@ -77,7 +77,8 @@ function readFunction(reading: Reading, fields: Fields): Tool {
 function readCustom(reading: Reading, fields: Fields): Tool {
   const name = need(fields, "name");
   const description = fields.text("description");
-  const grammar = fields.any("format");
+  const format = fields.object("format");
+  const grammar = format && readGrammar(format);
   reading.say("tools_custom", fields.at);
   leaveUsual(fields, USUAL);
   return {
@@ -85,9 +86,16 @@ function readCustom(reading: Reading, fields: Fields): Tool {
     name,
     at: fields.at,
     ...(description !== undefined && { description }),
-    ...(grammar !== undefined && { grammar }),
-    ...reading.native<RestNative>({ rest: fields.rest() }),
+    ...(grammar && { grammar }),
+    ...reading.native<CustomNative>({ rest: fields.rest(), ...(format && { format: format.rest() }) }),
   };
+}
+
+/** The members of a grammar; undefined for free text. */
+function readGrammar(format: Fields): JsonObject | undefined {
+  leaveUsual(format, { type: ["text"] });
+  if (peek(format, "type") !== "grammar") return undefined;
+  return { type: format.any("type"), syntax: format.text("syntax"), definition: format.text("definition") };
 }
 
 function readWebSearch(reading: Reading, fields: Fields, type: string): Tool {
@@ -136,7 +144,7 @@ function readPlace(fields: Fields) {
 
 interface Choice {
   toolChoice: ToolChoice;
-  native?: Pick<RequestNative, "choice" | "allowed">;
+  native?: Pick<RequestNative, "choice" | "mode" | "allowed">;
 }
 
 /** Which tool to call, and what else the choice says. @throws GatewayError `invalid_field` */
@@ -152,19 +160,22 @@ export function readChoice(reading: Reading, choice: unknown): Choice | undefine
     const toolChoice: ToolChoice = { mode: "named", name, ...(type === "custom" && { custom: true }) };
     return { toolChoice, native: { choice: fields.rest() } };
   }
-  if (!WEB_SEARCH.test(type)) reading.say("tools_server", "tool_choice");
+  if (WEB_SEARCH.test(type)) fields.rest();
+  else reading.say("tools_server", "tool_choice");
   const name = WEB_SEARCH.test(type) ? "web_search" : type;
   return { toolChoice: { mode: "named", name, server: true }, native: { choice: fields.of } };
 }
 
 function readAllowed(reading: Reading, fields: Fields): Choice {
-  const mode = oneOf(fields, "mode", ["auto", "required"]);
-  const list = fields.list("tools") ?? [];
-  const tools = list.map((tool, i) => reading.fields(tool, `${fields.path("tools")}.${i}`));
+  const mode = oneOf(reading, fields, "mode", ["auto", "required"]);
+  const list = fields.list("tools");
+  const tools = list?.map((tool, i) => reading.fields(tool, `${fields.path("tools")}.${i}`));
   reading.say("tool_choice_allowed", "tool_choice");
   // A tool of the vendor's has no name but its type.
-  const names = tools.map((tool) => tool.text("name") ?? String(peek(tool, "type")));
-  for (const tool of tools) leave(tool, "type", "server_label");
+  const named = tools?.map((tool) => tool.text("name") !== undefined) ?? [];
+  const names = tools?.map((tool, i) => need(tool, named[i] ? "name" : "type")) ?? [];
+  for (const tool of tools ?? []) leave(tool, "type", "server_label");
   const toolChoice: ToolChoice = { mode: "allowed", required: mode === "required", names };
-  return { toolChoice, native: { choice: fields.rest(), allowed: tools.map((tool) => tool.rest()) } };
+  const allowed = tools?.map((tool, i) => ({ named: named[i] === true, rest: tool.rest() }));
+  return { toolChoice, native: { choice: fields.rest(), mode: mode !== undefined, ...(allowed && { allowed }) } };
 }

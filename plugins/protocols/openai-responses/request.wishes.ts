@@ -1,5 +1,6 @@
 /** Reads the fields of a request that say how to answer. */
-import { type Conversation, type Effort, type Format, RawJson, type ReasoningWish } from "model-gateway";
+import { type Conversation, type Format, RawJson, type ReasoningWish } from "model-gateway";
+import { EFFORTS } from "../openai/effort.ts";
 import { type Fields, wrong } from "../openai/fields.ts";
 import { ENCRYPTED, LOGPROBS, type RequestNative } from "./request.native.ts";
 import { leave, leaveUsual, need, oneOf, peek, type Reading, type Usual } from "./request.read.ts";
@@ -14,17 +15,21 @@ interface Read {
 export function readText(reading: Reading, text: Fields | undefined): Read {
   if (!text) return { conversation: {}, native: {} };
   const format = text.object("format");
-  const verbosity = oneOf(text, "verbosity", ["low", "medium", "high"]);
+  const verbosity = oneOf(reading, text, "verbosity", ["low", "medium", "high"]);
   if (verbosity !== undefined) text.say("verbosity", "verbosity");
+  const read = format && readFormat(reading, format);
+  if (!read) text.leave("format");
   const conversation = {
-    ...(format && { format: readFormat(reading, format) }),
+    ...(read && { format: read }),
     ...(verbosity !== undefined && { verbosity }),
   };
   return { conversation, native: { text: text.rest(), ...(format && { format: format.rest() }) } };
 }
 
-function readFormat(reading: Reading, fields: Fields): Format {
-  const type = oneOf(fields, "type", ["text", "json_object", "json_schema"]);
+/** Undefined: one that only the vendor knows. */
+function readFormat(reading: Reading, fields: Fields): Format | undefined {
+  const type = oneOf(reading, fields, "type", ["text", "json_object", "json_schema"]);
+  if (type === undefined && reading.same) return undefined;
   if (type === undefined) throw wrong(fields.path("type"), `${fields.path("type")} must be said.`);
   if (type === "text") return { kind: "text" };
   if (type === "json_object") {
@@ -48,16 +53,14 @@ function readFormat(reading: Reading, fields: Fields): Format {
   };
 }
 
-const EFFORTS = ["none", "minimal", "low", "medium", "high", "xhigh", "max"] as const satisfies readonly Effort[];
-
 /** Thoughts of all turns are what is translated anyway. */
 const USUAL: Usual = { context: ["auto", "all_turns"], mode: ["standard"] };
 
 /** How hard to think, and whether to show it. */
-export function readReasoning(fields: Fields | undefined): Read {
+export function readReasoning(reading: Reading, fields: Fields | undefined): Read {
   if (!fields) return { conversation: {}, native: {} };
-  const effort = oneOf(fields, "effort", EFFORTS);
-  const summary = oneOf(fields, "summary", ["auto", "concise", "detailed"]);
+  const effort = oneOf(reading, fields, "effort", EFFORTS);
+  const summary = oneOf(reading, fields, "summary", ["auto", "concise", "detailed"]);
   if (effort !== undefined) fields.say("effort", "reasoning_effort");
   if (summary !== undefined) fields.say("summary", "reasoning_summary");
   const wish: ReasoningWish = {
@@ -73,7 +76,8 @@ export function readMore(reading: Reading, fields: Fields): Read {
   const cacheKey = fields.text("prompt_cache_key");
   const userField = peek(fields, "safety_identifier") === undefined ? "user" : "safety_identifier";
   const user = fields.text(userField);
-  const metadata = readMetadata(fields);
+  const labels = fields.object("metadata");
+  const metadata = labels && readMetadata(reading, labels);
   const tier = fields.text("service_tier");
   const store = fields.flag("store");
   if (cacheKey !== undefined) fields.say("prompt_cache_key", "cache_key");
@@ -86,27 +90,30 @@ export function readMore(reading: Reading, fields: Fields): Read {
     conversation: {
       ...(cacheKey !== undefined && { cacheKey }),
       ...(user !== undefined && { user }),
-      ...(metadata && { metadata }),
+      ...metadata?.conversation,
       ...(tier !== undefined && { tier }),
       ...(store !== undefined && { store }),
       ...include.conversation,
       ...cache.conversation,
     },
-    native: { userField, ...include.native, ...cache.native },
+    native: { userField, ...metadata?.native, ...include.native, ...cache.native },
   };
 }
 
-function readMetadata(fields: Fields): Record<string, string> | undefined {
-  const labels = fields.object("metadata");
-  if (!labels) return undefined;
-  fields.say("metadata", "metadata");
-  return Object.fromEntries(Object.keys(labels.of).map((name) => [name, need(labels, name)]));
+function readMetadata(reading: Reading, labels: Fields): Read {
+  reading.say("metadata", "metadata");
+  const texts = Object.keys(labels.of).flatMap((name) => {
+    const text = reading.same ? labels.text(name) : need(labels, name);
+    return text === undefined ? [] : [[name, text] as const];
+  });
+  return { conversation: { metadata: Object.fromEntries(texts) }, native: { metadata: labels.rest() } };
 }
 
 /** Logprobs are asked for in two places: that there are any, and how many tokens beside each. */
 function readInclude(reading: Reading, fields: Fields): Read {
   const include = fields.list("include");
-  const top = peek(fields, "top_logprobs") === 0 ? 0 : (fields.number("top_logprobs") ?? 0);
+  const told = peek(fields, "top_logprobs") ?? 0;
+  const top = typeof told === "number" && told <= 0 ? 0 : (fields.number("top_logprobs") ?? 0);
   const wanted = include?.includes(LOGPROBS) || top > 0;
   if (wanted) reading.say("logprobs", top > 0 ? "top_logprobs" : "include");
   include?.forEach((each, i) => {

@@ -8,6 +8,7 @@ import {
   type ToolResult,
   type Turn,
 } from "model-gateway";
+import { failedText } from "../openai/failed.ts";
 import type { MessageNative, ReasoningNative, RestNative, ResultNative } from "./request.native.ts";
 import { NAME } from "./request.read.ts";
 import { merged, type Writing } from "./request.write.ts";
@@ -174,14 +175,12 @@ function newOutput(writing: Writing, result: ToolResult): unknown {
   return parts;
 }
 
-const SAYS_ERROR = /error|fail|exception/i;
-
-/** There is no mark for an error here: a text that does not speak of one is put into `{"error": …}`. */
+/** The parts of a result; where it is an error, their text says so. */
 function failed(result: ToolResult): Part[] {
   const json = result.json;
   const parts: Part[] = json === undefined ? result.parts : [{ kind: "text", text: json, at: result.at }];
   const texts = parts.flatMap((part) => (part.kind === "text" ? [part.text] : []));
-  if (!result.isError || texts.some((text) => SAYS_ERROR.test(text))) return parts;
-  const error = JSON.stringify({ error: texts.join("\n") });
+  const error = result.isError ? failedText(texts) : undefined;
+  if (error === undefined) return parts;
   return [{ kind: "text", text: error, at: result.at }, ...parts.filter(({ kind }) => kind !== "text")];
 }

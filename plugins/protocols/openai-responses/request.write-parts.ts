@@ -1,7 +1,6 @@
 /** Writes the parts of a message's content, and of a tool's output. */
 import {
   type CacheMark,
-  entryOf,
   type Foreign,
   type JsonObject,
   type Media,
@@ -9,6 +8,8 @@ import {
   type Refusal,
   type Text,
 } from "model-gateway";
+import { breakpointOf } from "../openai/cache.ts";
+import { audioFormat, dataUrl, filenameOf, isDetail } from "../openai/media.ts";
 import type { MediaNative, RestNative, TextNative } from "./request.native.ts";
 import { NAME } from "./request.read.ts";
 import { merged, type Writing } from "./request.write.ts";
@@ -68,24 +69,10 @@ function newAnnotations(writing: Writing, part: Text): JsonObject[] | undefined 
   return annotations.length > 0 ? annotations : undefined;
 }
 
-/** How long a mark holds here, by how long it was asked to hold; undefined is the vendor's usual time, 30 minutes. */
-const TTL: Readonly<Record<NonNullable<CacheMark["ttl"]>, "30m" | "12h" | undefined>> = {
-  "5m": undefined,
-  "30m": "30m",
-  "1h": "12h",
-  "12h": "12h",
-};
-
 /** A mark for the prompt cache, as a member of a part. */
 export function writeMark(cache: CacheMark | undefined, rest: JsonObject | undefined): JsonObject | undefined {
   if (!cache) return undefined;
-  return merged(rest ?? { mode: "explicit" }, { ttl: rest ? cache.ttl : cache.ttl && TTL[cache.ttl] });
-}
-
-/** A mark for the whole prompt. The vendor marks it by itself; only for how long has to be said. */
-export function writeWholeMark(cache: CacheMark | undefined): JsonObject | undefined {
-  const ttl = cache?.ttl && TTL[cache.ttl];
-  return ttl && { mode: "implicit", ttl };
+  return rest ? merged(rest, { ttl: cache.ttl }) : breakpointOf(cache);
 }
 
 /** Says that a mark has no place on something. */
@@ -105,7 +92,7 @@ function writeMedia(writing: Writing, part: Media): JsonObject {
 function writeSource(writing: Writing, part: Media, native: MediaNative | undefined): JsonObject {
   switch (part.media) {
     case "image":
-      return { type: "input_image", detail: detailOf(writing, part), ...imageSource(writing, part) };
+      return { type: "input_image", detail: detailOf(writing, part), ...imageSource(writing, part, native) };
     case "file":
       return {
         type: "input_file",
@@ -114,30 +101,29 @@ function writeSource(writing: Writing, part: Media, native: MediaNative | undefi
         ...fileSource(writing, part, native),
       };
     case "audio":
-      return { type: "input_audio", input_audio: merged(native?.audio, audioSource(writing, part)) };
+      return { type: "input_audio", input_audio: merged(native?.audio, audioSource(writing, part, native)) };
     case "video":
       return writing.terms.refuse(part.at, "there is no video in this protocol");
   }
 }
 
-const DETAILS = ["low", "high", "auto", "original"];
-
 function detailOf(writing: Writing, part: Media): string | undefined {
-  if (part.detail === undefined || DETAILS.includes(part.detail) || writing.same) return part.detail;
+  if (part.detail === undefined || isDetail(part.detail) || writing.same) return part.detail;
   writing.terms.drop(part.at, `there is no detail ${part.detail}`);
   return undefined;
 }
 
-function imageSource(writing: Writing, part: Media): JsonObject {
+function imageSource(writing: Writing, part: Media, native: MediaNative | undefined): JsonObject {
   const { source } = part;
   if ("id" in source) return { file_id: vendorId(writing, part, source) };
   if ("url" in source) return { image_url: source.url };
   if ("text" in source) return writing.terms.refuse(part.at, "an image cannot be a text");
   if (part.mime === undefined && !writing.same) writing.terms.refuse(part.at, "its media type must be said");
-  return { image_url: dataUrl(part.mime, source.base64) };
+  return { image_url: headOf(native, part.mime ?? "") + source.base64 };
 }
 
-const dataUrl = (mime: string | undefined, base64: string): string => `data:${mime ?? ""};base64,${base64}`;
+/** What stands before bytes in base64. */
+const headOf = (native: MediaNative | undefined, mime: string): string => native?.head ?? dataUrl(mime, "");
 
 function fileSource(writing: Writing, part: Media, native: MediaNative | undefined): JsonObject {
   const { source } = part;
@@ -146,16 +132,9 @@ function fileSource(writing: Writing, part: Media, native: MediaNative | undefin
   const text = "text" in source;
   const base64 = text ? Buffer.from(source.text).toString("base64") : source.base64;
   const mime = part.mime ?? (text ? "text/plain" : undefined);
-  const file_data = native?.bare ? base64 : dataUrl(mime ?? (native ? "" : "application/octet-stream"), base64);
-  // The vendor wants a name beside a file's bytes.
-  return { file_data, filename: part.filename ?? (native ? undefined : `file.${extension(mime)}`) };
+  const file_data = headOf(native, mime ?? (native ? "" : "application/octet-stream")) + base64;
+  return { file_data, filename: part.filename ?? (native ? undefined : filenameOf(mime)) };
 }
-
-const extension = (mime = ""): string => {
-  if (mime.startsWith("text/plain")) return "txt";
-  const [, subtype] = /^[\w-]+\/([a-z0-9]+)$/.exec(mime) ?? [];
-  return subtype ?? "bin";
-};
 
 /** Ids of files are the same in all protocols of this vendor. */
 function vendorId(writing: Writing, part: Media, source: { id: string; protocol: string }): string {
@@ -163,17 +142,9 @@ function vendorId(writing: Writing, part: Media, source: { id: string; protocol:
   return writing.terms.refuse(part.at, "the file lies at another vendor: send it with the request, or its URL");
 }
 
-const FORMATS: Readonly<Record<string, string>> = {
-  "audio/mpeg": "mp3",
-  "audio/mp3": "mp3",
-  "audio/wav": "wav",
-  "audio/x-wav": "wav",
-  "audio/wave": "wav",
-};
-
-function audioSource(writing: Writing, part: Media): JsonObject {
-  const { source, mime = "" } = part;
-  const format = entryOf(FORMATS, mime) ?? (writing.same ? mime.slice("audio/".length) : undefined);
+function audioSource(writing: Writing, part: Media, native: MediaNative | undefined): JsonObject {
+  const { source, mime } = part;
+  const format = native?.format ?? audioFormat(mime);
   if (!("base64" in source)) return writing.terms.refuse(part.at, "audio must be sent in base64");
   if (format === undefined) return writing.terms.refuse(part.at, "audio must be audio/wav or audio/mpeg");
   return { data: source.base64, format };

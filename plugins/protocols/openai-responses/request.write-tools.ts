@@ -1,6 +1,6 @@
 /** Writes tools, and which of them shall be called. */
-import { type JsonObject, type Tool, type ToolChoice } from "model-gateway";
-import type { Entry, RequestNative, RestNative, WebSearchNative } from "./request.native.ts";
+import { asObject, type JsonObject, type Tool, type ToolChoice } from "model-gateway";
+import type { CustomNative, Entry, RequestNative, RestNative, WebSearchNative } from "./request.native.ts";
 import { NAME } from "./request.read.ts";
 import { merged, type Writing } from "./request.write.ts";
 import { unmarked } from "./request.write-parts.ts";
@@ -34,7 +34,8 @@ export function writeEntries(writing: Writing, entries: readonly Entry[], tools:
   return entries.map((entry) => {
     if (entry === "tool") return next();
     const { namespace, rest, count } = entry;
-    return { ...rest, type: "namespace", name: namespace, tools: Array.from({ length: count }, next) };
+    const nested = count === undefined ? undefined : Array.from({ length: count }, next);
+    return merged(rest, { type: "namespace", name: namespace, tools: nested });
   });
 }
 
@@ -55,9 +56,11 @@ function writeTool(writing: Writing, tool: Tool): JsonObject | undefined {
       });
     }
     case "custom": {
-      const { description, grammar: format } = tool;
-      const rest = writing.native<RestNative>(tool)?.rest;
-      return merged(rest, { type: "custom", name: writing.name(tool.name), description, format });
+      const native = writing.native<CustomNative>(tool);
+      const { description } = tool;
+      const grammar = tool.grammar === undefined ? undefined : flat(tool.grammar);
+      const format = native?.format ? merged(native.format, grammar ?? {}) : grammar;
+      return merged(native?.rest, { type: "custom", name: writing.name(tool.name), description, format });
     }
     case "web_search":
       return writeWebSearch(writing, tool, writing.native<WebSearchNative>(tool));
@@ -65,6 +68,12 @@ function writeTool(writing: Writing, tool: Tool): JsonObject | undefined {
       // One of another protocol is refused by the table of features, or offers nothing that is missed.
       return tool.protocol === NAME ? (tool.json as JsonObject) : undefined;
   }
+}
+
+/** A grammar has its members beside its type here, and nested below it in Chat. */
+function flat(value: unknown): JsonObject {
+  const { grammar, ...beside } = asObject(value) ?? {};
+  return { ...beside, ...asObject(grammar) };
 }
 
 /** The schema of a function without arguments: the vendor wants one. */
@@ -95,11 +104,7 @@ export function writeChoice(writing: Writing, choice: ToolChoice | undefined): u
     case "named":
       return writeNamed(writing, choice, native);
     case "allowed":
-      return merged(native?.choice, {
-        type: "allowed_tools",
-        mode: choice.required ? "required" : "auto",
-        tools: choice.names.map((name, i) => allowed(writing, name, native?.allowed?.[i])),
-      });
+      return native?.choice ? sameAllowed(choice, native) : newAllowed(writing, choice);
     default:
       return choice.mode;
   }
@@ -121,10 +126,23 @@ function writeNamed(
   return { type: "allowed_tools", mode: "required", tools: [{ type: "web_search" }] };
 }
 
-/** A tool of the vendor's has no name but its type. */
-function allowed(writing: Writing, name: string, rest: JsonObject | undefined): JsonObject {
-  const tool = writing.conversation.tools.find((tool) => "name" in tool && tool.name === name);
-  const named = rest ? rest["type"] !== name : name !== "web_search" && tool?.kind !== "server";
-  if (!named) return { ...rest, type: name };
-  return { type: tool?.kind === "custom" ? "custom" : "function", ...rest, name: writing.name(name) };
+type Allowed = Extract<ToolChoice, { mode: "allowed" }>;
+
+function newAllowed(writing: Writing, { required, names }: Allowed): JsonObject {
+  const tools = names.map((name) => {
+    const tool = writing.conversation.tools.find((tool) => "name" in tool && tool.name === name);
+    // A tool of the vendor's has no name but its type.
+    if (name === "web_search" || tool?.kind === "server") return { type: name };
+    return { type: tool?.kind === "custom" ? "custom" : "function", name: writing.name(name) };
+  });
+  return { type: "allowed_tools", mode: required ? "required" : "auto", tools };
+}
+
+/** The very choice that was read. */
+function sameAllowed({ required, names }: Allowed, { choice, mode, allowed }: RequestNative): JsonObject {
+  return merged(choice, {
+    type: "allowed_tools",
+    mode: mode ? (required ? "required" : "auto") : undefined,
+    tools: allowed?.map(({ named, rest }, i) => ({ ...rest, [named ? "name" : "type"]: names[i] })),
+  });
 }

@@ -1,12 +1,8 @@
-import { createHash } from "node:crypto";
 import { type Conversation, defined, type Feature, type JsonObject, type Terms } from "model-gateway";
+import { label } from "../openai/label.ts";
+import { fitName } from "../openai/names.ts";
+import { saidAt } from "../openai/said.ts";
 import { NAME } from "./request.read.ts";
-
-/** Characters and length of a tool's name. [S] */
-const NAME_CHARACTERS = "a-zA-Z0-9_-";
-const LONGEST_NAME = 64;
-/** The longest key or name of a user that every model takes. [S] */
-const LONGEST_LABEL = 64;
 
 /** What goes on while one request is written. */
 export class Writing {
@@ -26,19 +22,17 @@ export class Writing {
   }
 
   name(name: string): string {
-    return this.same ? name : this.terms.names.fit(name, NAME_CHARACTERS, LONGEST_NAME);
+    return this.same ? name : fitName(name, this.terms.names);
   }
 
   /** Where the client said a feature. */
   path(feature: Feature): string {
-    return this.conversation.said.find((said) => said.feature === feature)?.path ?? feature;
+    return saidAt(this.conversation, feature);
   }
 
-  /** A text that may be as long as the vendor's labels, or its hash, which is as good to tell users and caches apart. */
+  /** The name of a user or of a cache, as long as the vendor takes it. */
   label(text: string | undefined, feature: Feature): string | undefined {
-    if (text === undefined || text.length <= LONGEST_LABEL || this.same) return text;
-    this.terms.change(this.path(feature), `it is longer than ${LONGEST_LABEL} characters: its SHA-256 is sent`);
-    return createHash("sha256").update(text).digest("hex");
+    return text === undefined || this.same ? text : label(text, this.path(feature), this.terms);
   }
 }
 

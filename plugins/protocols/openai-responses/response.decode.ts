@@ -13,9 +13,9 @@ import {
   type JsonObject,
   type Source,
 } from "model-gateway";
-import { failedBy } from "./response.failure.ts";
+import { faultIn } from "../openai/failure.ts";
 import { Items } from "./response.items.ts";
-import { Keeper } from "./response.native.ts";
+import { Keeping, keepBody } from "./response.native.ts";
 import { readUsage } from "./usage.ts";
 
 export { failure } from "../openai/failure.ts";
@@ -32,7 +32,11 @@ const ENDED = /^(?:completed|incomplete|failed|cancelled)$/;
 const FAILED = /^(?:failed|cancelled|queued|in_progress)$/;
 
 /** Reads a stream of response events. */
-export const decoder = (source: Source): Decoder => new Events(source);
+export function decoder(source: Source): Decoder {
+  const items = new Items(source);
+  const events = new Events(source, items);
+  return source.native ? new Keeping(events, items) : events;
+}
 
 /**
  * Reads a whole response, as a stream that consists of its items and its end.
@@ -43,14 +47,13 @@ export function decode(text: string, source: Source): Event[] {
   if (!Array.isArray(body?.["output"])) throw new GatewayError("upstream_invalid");
   const out: Event[] = [];
   const items = new Items(source);
-  const keeper = source.native ? new Keeper(items) : undefined;
   out.push(startOf(body, source));
   asList(body["output"]).forEach((each, index) => {
-    items.done(index, asObject(each) ?? {}, text, out);
+    items.done(index, asObject(each) ?? {}, out);
   });
   finish(body, items, out);
   if (out.at(-1)?.type !== "error") out.push({ type: "end" });
-  keeper?.body(body, out);
+  if (source.native) keepBody(body, items, out);
   return out;
 }
 
@@ -64,47 +67,33 @@ function parsed(text: string): JsonObject | undefined {
 
 /** The state of one stream. */
 class Events implements Decoder {
-  private readonly items: Items;
-  private readonly keeper: Keeper | undefined;
   private started = false;
   /** A failure has been told, or the end. */
   private over = false;
-  private whole = false;
 
-  constructor(private readonly source: Source) {
-    this.items = new Items(source);
-    this.keeper = source.native ? new Keeper(this.items) : undefined;
-  }
+  constructor(
+    private readonly source: Source,
+    private readonly items: Items,
+  ) {}
 
   frame(frame: Frame, out: Event[]): void {
     if (this.over) return;
-    const from = out.length;
     const { text } = frame;
-    if (text === undefined || text === "[DONE]" || this.whole) {
-      // The vendor sends no such mark, others do; the answer is whole before it. [F]
-      if (text === "[DONE]") this.keeper?.mark();
-      else if (!this.whole) out.push({ type: "ping" });
+    // The vendor sends no such mark, others do; the answer is whole before it. [F]
+    if (text === "[DONE]") return;
+    if (text === undefined) {
+      out.push({ type: "ping" });
       return;
     }
     try {
-      this.read(frame, text, out);
-      if (!this.over) this.keeper?.keep(frame, out, from);
-    } catch {
-      this.fail(new GatewayError("upstream_invalid"), out);
+      this.read(frame, out);
+    } catch (thrown) {
+      this.fail(GatewayError.from(thrown, "upstream_invalid"), out);
     }
-    // With `native` the mark behind the last event is still to come.
-    if (this.whole && !this.keeper) this.end(out);
   }
 
   end(out: Event[]): void {
-    if (this.over) return;
-    if (!this.whole) {
-      this.fail(new GatewayError("upstream_truncated"), out);
-      return;
-    }
-    this.over = true;
-    out.push({ type: "end" });
-    this.keeper?.end(out);
+    if (!this.over) this.fail(new GatewayError("upstream_truncated"), out);
   }
 
   private fail(fault: Fault, out: Event[]): void {
@@ -119,16 +108,16 @@ class Events implements Decoder {
     return true;
   }
 
-  private read(frame: Frame, text: string, out: Event[]): void {
+  private read(frame: Frame, out: Event[]): void {
     const json = asObject(frame.json());
     const type = asText(json?.["type"]) ?? frame.event;
     const error = asObject(json?.["error"]);
-    if (json && (type === "error" || (type === undefined && error))) this.fail(failedBy(error ?? json), out);
+    if (json && (type === "error" || (type === undefined && error))) this.fail(faultIn(error ?? json), out);
     else if (!json || type === undefined) this.fail(new GatewayError("upstream_invalid"), out);
     else {
       const first = this.start(json["response"], out);
-      if (LAST.has(type)) this.last(asObject(json["response"]) ?? {}, type, text, out);
-      else if (this.grow(type, json, out) || this.item(type, json, text, out)) return;
+      if (LAST.has(type)) this.last(asObject(json["response"]) ?? {}, type, out);
+      else if (this.grow(type, json, out) || this.item(type, json, out)) return;
       else if (!SILENT.test(type)) out.push({ type: "unsaid", path: type });
       else if (!first) out.push({ type: "ping" });
     }
@@ -162,7 +151,7 @@ class Events implements Decoder {
   }
 
   /** Events that come a few times for each item. */
-  private item(type: string, json: JsonObject, text: string, out: Event[]): boolean {
+  private item(type: string, json: JsonObject, out: Event[]): boolean {
     const index = asCount(json["output_index"]) ?? 0;
     const place = asCount(json["content_index"] ?? json["summary_index"]) ?? 0;
     const part = asObject(json["part"]) ?? {};
@@ -171,7 +160,7 @@ class Events implements Decoder {
         this.items.added(index, asObject(json["item"]) ?? {}, out);
         return true;
       case "response.output_item.done":
-        this.items.done(index, asObject(json["item"]) ?? {}, text, out);
+        this.items.done(index, asObject(json["item"]) ?? {}, out);
         return true;
       case "response.content_part.added":
       case "response.content_part.done":
@@ -193,13 +182,13 @@ class Events implements Decoder {
     }
   }
 
-  private last(response: JsonObject, type: string, text: string, out: Event[]): void {
+  private last(response: JsonObject, type: string, out: Event[]): void {
     const said = asText(response["status"]) ?? "";
     const status = ENDED.test(said) ? said : type.slice("response.".length);
-    this.items.rest(asList(response["output"]), text, out);
+    this.items.rest(asList(response["output"]), out);
     finish({ ...response, status }, this.items, out);
-    if (out.at(-1)?.type === "error") this.over = true;
-    else this.whole = true;
+    this.over = true;
+    if (out.at(-1)?.type !== "error") out.push({ type: "end" });
   }
 }
 
@@ -216,7 +205,7 @@ function finish(response: JsonObject, items: Items, out: Event[]): void {
   if (FAILED.test(status)) {
     const error = asObject(response["error"]) ?? { message: `The provider's answer has the status "${status}".` };
     if (usage) out.push({ type: "usage", usage });
-    out.push({ type: "error", fault: failedBy(error) });
+    out.push({ type: "error", fault: faultIn(error) });
     return;
   }
   const why = asText(asObject(response["incomplete_details"])?.["reason"]);

@@ -9,41 +9,25 @@ import {
   type Usage,
   type Wish,
   type Written,
+  weightOf,
 } from "model-gateway";
-import { isKept, Retelling } from "./response.native.ts";
+import { Choosing, isKept, retold } from "./response.native.ts";
 import { echoOf, endOf, tierOf, usageOf } from "./response.words.ts";
 import { Call, type Item, Message, Picture, type Place, Reasoning, Tape } from "./response.write.ts";
 
-/** The last event repeats the whole answer: so many characters of it are held, and no more. */
+/** A stream's last event repeats the whole answer: so much of it is held, by its weight, and no more. */
 const LONGEST = 8 * 1024 * 1024;
 
 /** Writes a stream of response events. @throws GatewayError when the answer is longer than 8 MiB */
-export const encoder = (wish: Wish): Encoder => new Writer(wish);
+export const encoder = (wish: Wish): Encoder => new Choosing(new Answer(wish, false));
 
-/** Writes a whole response: the one that the stream's last event holds. @throws GatewayError as the encoder does */
+/** Writes a whole response: the one that the stream's last event holds. */
 export function encode(events: readonly Event[], wish: Wish): string {
-  const out: Written[] = [];
-  if (isKept(events.at(-1)?.native)) {
-    const retelling = new Retelling();
-    for (const event of events) retelling.event(event, out);
-    return out.at(-1)?.data ?? "";
-  }
+  if (isKept(events.at(-1)?.native)) return retold(events);
   const answer = new Answer(wish, true);
+  const out: Written[] = [];
   for (const event of events) if (event.type !== "error") answer.event(event, out);
   return answer.whole();
-}
-
-/** Chooses by the first event that tells: frames as they were, or frames of our own. */
-class Writer implements Encoder {
-  private chosen: Encoder | undefined;
-
-  constructor(private readonly wish: Wish) {}
-
-  event(event: Exclude<Event, { type: "error" }>, out: Written[]): void {
-    if (!this.chosen && event.type === "ping" && event.native === undefined) return;
-    this.chosen ??= isKept(event.native) ? new Retelling() : new Answer(this.wish, false);
-    this.chosen.event(event, out);
-  }
 }
 
 type BlockEvent = Extract<Event, { block: number }>;
@@ -77,9 +61,10 @@ class Answer implements Encoder {
   private usage: Usage | undefined;
   private finish: EventOf<"finish"> | undefined;
 
+  /** @param silent it is written as a whole, so that all of it is at hand already. */
   constructor(
     private readonly wish: Wish,
-    silent: boolean,
+    private readonly silent: boolean,
   ) {
     this.tape = new Tape(silent);
     this.echo = echoOf(wish.request);
@@ -157,9 +142,8 @@ class Answer implements Encoder {
   }
 
   private hold(event: Event): void {
-    if (event.type === "text" || event.type === "arguments") this.held += event.text.length;
-    else if (event.type === "media") this.held += event.base64?.length ?? 0;
-    if (this.held > LONGEST)
+    this.held += weightOf(event);
+    if (this.held > LONGEST && !this.silent)
       throw new GatewayError("upstream_invalid", { message: "The provider's answer is longer than 8 MiB." });
   }
 

@@ -6,12 +6,11 @@ import {
   type Citation,
   defined,
   type Event,
+  GatewayError,
   type JsonObject,
   type Opening,
-  parseExact,
   RawJson,
   type Source,
-  writeJson,
 } from "model-gateway";
 
 type TextKind = "text" | "refusal" | "summary" | "thought";
@@ -33,10 +32,11 @@ interface Item {
   readonly type: string;
   readonly index: number;
   readonly pieces: Map<number, Piece>;
-  /** What was said when it was added; kept only of server items, whose end may be missing. */
-  added?: JsonObject;
   done: boolean;
 }
+
+/** Items of an answer; one can be added without anything being told of it. */
+const MOST_ITEMS = 10_000;
 
 /** Keys of a reasoning item's two pieces. */
 const SUMMARY = 0;
@@ -64,7 +64,6 @@ export class Items {
     if (this.items.has(index)) return;
     const item = this.make(index, asText(json["type"]) ?? "");
     if (isCall(item.type)) this.call(item, json, out);
-    else if (isServer(item.type)) item.added = json;
   }
 
   /** A text, refusal or reasoning begins, or goes on. `place`: the number of its part in the item. */
@@ -118,11 +117,8 @@ export class Items {
     close(piece, out);
   }
 
-  /**
-   * An item is whole. `source` is the JSON text it stands in, at that rank when it is one of a list, for what is not to
-   * be parsed.
-   */
-  done(index: number, json: JsonObject, source: string, out: Event[], rank = index): void {
+  /** An item is whole. */
+  done(index: number, json: JsonObject, out: Event[]): void {
     const item = this.items.get(index) ?? this.make(index, asText(json["type"]) ?? "");
     if (item.done) return;
     if (item.type === "message") this.message(item, json, out);
@@ -133,7 +129,7 @@ export class Items {
     } else if (!this.picture(item, json, out)) {
       const result = item.type.endsWith("_output");
       const { block } = this.open(item, 0, "server", { kind: "server", name: item.type, result }, out);
-      out.push({ type: "server", block, json: exact(source, rank, json) });
+      out.push({ type: "server", block, json: new RawJson(JSON.stringify(json)) });
     }
     for (const piece of item.pieces.values()) close(piece, out);
     item.done = true;
@@ -143,16 +139,16 @@ export class Items {
    * The answer is whole: tells the items that only the last event holds, and ends those whose end is missing. Ids are
    * no guide, as vendors change them in mid-stream [F: OpenRouter, Copilot]; order and type are.
    */
-  rest(output: readonly unknown[], source: string, out: Event[]): void {
+  rest(output: readonly unknown[], out: Event[]): void {
     const waiting = [...this.items.values()].sort((a, b) => a.index - b.index);
     let free = (waiting.at(-1)?.index ?? -1) + 1;
     let at = 0;
-    output.forEach((each, rank) => {
+    for (const each of output) {
       const json = asObject(each) ?? {};
       const item = waiting[at]?.type === json["type"] ? waiting[at++] : undefined;
-      if (!item?.done) this.done(item?.index ?? free++, json, source, out, rank);
-    });
-    for (const item of waiting) if (!item.done) this.done(item.index, item.added ?? { type: item.type }, "", out);
+      if (!item?.done) this.done(item?.index ?? free++, json, out);
+    }
+    for (const item of waiting) if (!item.done) this.done(item.index, { type: item.type }, out);
   }
 
   /** The blocks of an item, in order; for a part those of that part alone. */
@@ -169,7 +165,12 @@ export class Items {
     return [...this.items.keys()].sort((a, b) => a - b).map((index) => this.blocksOf(index));
   }
 
+  /** @throws GatewayError when there are too many */
   private make(index: number, type: string): Item {
+    if (this.items.size >= MOST_ITEMS)
+      throw new GatewayError("upstream_invalid", {
+        message: `The provider's answer has more than ${MOST_ITEMS} items.`,
+      });
     const item: Item = { type, index, pieces: new Map(), done: false };
     this.items.set(index, item);
     return item;
@@ -263,7 +264,6 @@ const KINDS: ReadonlyMap<string | undefined, TextKind> = new Map([
 ]);
 
 const isCall = (type: string): boolean => type === "function_call" || type === "custom_tool_call";
-const isServer = (type: string): boolean => type !== "message" && type !== "reasoning" && !isCall(type);
 const typeOf = (kind: TextKind): string => (kind === "text" || kind === "refusal" ? "message" : "reasoning");
 const argumentsOf = (json: JsonObject): string => asText(json["arguments"] ?? json["input"]) ?? "";
 /** Parts are counted where one block has several. */
@@ -289,12 +289,4 @@ function citationOf(json: JsonObject): Citation | undefined {
   const start = asCount(json["start_index"] ?? json["index"]);
   const end = asCount(json["end_index"] ?? json["index"]);
   return defined({ url, title, start, end });
-}
-
-/** An item as the JSON it came as. */
-function exact(source: string, rank: number, json: JsonObject): RawJson {
-  if (source === "") return new RawJson(JSON.stringify(json));
-  const top = asObject(parseExact(source)) ?? {};
-  const whole = asObject(top["response"]) ?? top;
-  return new RawJson(writeJson(top["item"] ?? asList(whole["output"])[rank] ?? json));
 }

@@ -7,6 +7,7 @@ import {
   asList,
   asObject,
   asText,
+  type Decoder,
   type Encoder,
   type Event,
   type EventOf,
@@ -41,15 +42,37 @@ class Beyond {
 /** On the first event of a stream where that says nothing: shows whose frames follow. */
 const SILENCE = new Beyond("", undefined, [], 0, undefined);
 
-/** Reader's side: puts `native` on the last event of each frame. */
-export class Keeper {
+/** Reader's side: puts `native` on the last event of each frame that another decoder reads. */
+export class Keeping implements Decoder {
   private readonly told = new Told();
+  private whole = false;
   private marked = false;
 
-  constructor(private readonly items: Items) {}
+  /** @param items the decoder's own */
+  constructor(
+    private readonly events: Decoder,
+    private readonly items: Items,
+  ) {}
 
-  /** Keeps a frame whose events stand in `out` behind `from`. */
-  keep(frame: Frame, out: Event[], from: number): void {
+  frame(frame: Frame, out: Event[]): void {
+    const { text } = frame;
+    if (text === DONE_MARK) this.marked = true;
+    const from = out.length;
+    this.events.frame(frame, out);
+    if (text === undefined || text === DONE_MARK || this.whole || out.at(-1)?.type === "error") return;
+    // The mark behind the last event is still to come, and is told with the end.
+    this.whole = out.at(-1)?.type === "end";
+    if (this.whole) out.pop();
+    this.keep(frame, out, from);
+  }
+
+  end(out: Event[]): void {
+    if (!this.whole) this.events.end(out);
+    else if (this.marked) out.push({ type: "end", native: new Beyond(DONE_MARK, undefined, [], 0, undefined) });
+    else out.push({ type: "end" });
+  }
+
+  private keep(frame: Frame, out: Event[], from: number): void {
     const json = asObject(frame.json()) ?? {};
     const type = asText(json["type"]) ?? "";
     if (out.length === from) out.push({ type: "ping" });
@@ -66,32 +89,42 @@ export class Keeper {
     const plain = this.told.frame(type, blocks, reasons ? place : 0, last);
     last.native = new Beyond(type, frame.event, blocks, reasons ? place : 0, differing(plain, json));
   }
+}
 
-  /** A `[DONE]` came. */
-  mark(): void {
-    this.marked = true;
-  }
+/** Puts `native` on the last event of a whole body. */
+export function keepBody(json: JsonObject, items: Items, out: Event[]): void {
+  const told = new Told();
+  for (const event of out) told.add(event);
+  const blocks = items.all();
+  const last = out.at(-1) as Event;
+  last.native = new Beyond(undefined, undefined, blocks, 0, differing(told.response(blocks, true), json));
+}
 
-  /** The stream has ended. */
-  end(out: Event[]): void {
-    const last = out.at(-1) as Event;
-    if (this.marked) last.native = new Beyond(DONE_MARK, undefined, [], 0, undefined);
-  }
+/** True for what was kept here. */
+export const isKept = (native: unknown): boolean => native instanceof Beyond;
 
-  /** Keeps a whole body. */
-  body(json: JsonObject, out: Event[]): void {
-    for (const event of out) this.told.add(event);
-    const blocks = this.items.all();
-    const last = out.at(-1) as Event;
-    last.native = new Beyond(undefined, undefined, blocks, 0, differing(this.told.response(blocks, true), json));
+/** Writer's side: chooses by the first event that tells between the frames as they were and those of another encoder. */
+export class Choosing implements Encoder {
+  private chosen: Encoder | undefined;
+
+  constructor(private readonly other: Encoder) {}
+
+  event(event: Exclude<Event, { type: "error" }>, out: Written[]): void {
+    if (!this.chosen && event.type === "ping" && event.native === undefined) return;
+    this.chosen ??= isKept(event.native) ? new Retelling() : this.other;
+    this.chosen.event(event, out);
   }
 }
 
-/** True for what a Keeper of this protocol kept. */
-export const isKept = (native: unknown): boolean => native instanceof Beyond;
+/** A whole body as it was. */
+export function retold(events: readonly Event[]): string {
+  const retelling = new Retelling();
+  const out: Written[] = [];
+  for (const event of events) retelling.event(event, out);
+  return out.at(-1)?.data ?? "";
+}
 
-/** Writer's side: the frames as they were. */
-export class Retelling implements Encoder {
+class Retelling implements Encoder {
   private readonly told = new Told();
 
   event(event: Event, out: Written[]): void {

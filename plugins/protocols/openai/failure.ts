@@ -24,7 +24,10 @@ const KINDS: Readonly<Record<number, ErrorKind>> = {
   529: "overloaded",
 };
 
-/** Statuses that error objects in a stream stand for; vendors write them as `type` or as `code`. */
+/**
+ * Statuses that error objects in a stream stand for; vendors write them as `type` or as `code`. [S: ResponseError; D: the
+ * codes that the vendor's own agent looks for]
+ */
 const STATUSES: Readonly<Record<string, number>> = {
   invalid_request_error: 400,
   context_length_exceeded: 400,
@@ -42,7 +45,14 @@ const STATUSES: Readonly<Record<string, number>> = {
   overloaded_error: 503,
   engine_overloaded_error: 503,
   service_unavailable: 503,
+  server_error: 500,
+  server_is_overloaded: 503,
+  slow_down: 503,
+  usage_not_included: 402,
+  vector_store_timeout: 504,
 };
+/** Words of errors that say the request itself is at fault. */
+const INVALID = /invalid|unsupported|context_length|policy|image|too_(?:large|small|long)/;
 
 const isStatus = (value: number | undefined): value is number => value !== undefined && value >= 400 && value <= 599;
 
@@ -61,9 +71,11 @@ function faultWith(status: number, error: JsonObject, message: string): Fault {
 export function faultIn(value: unknown): Fault {
   const error = asObject(value) ?? {};
   const told = [error["status_code"], error["code"], error["status"]].map(asCount).find(isStatus);
-  const words = [error["code"], error["type"]].map((word) => entryOf(STATUSES, asText(word))).find(isStatus);
+  const words = [error["code"], error["type"]].map(asText);
+  const meant = words.map((word) => entryOf(STATUSES, word)).find(isStatus);
+  const invalid = INVALID.test(words[0] ?? words[1] ?? "") ? 400 : undefined;
   const message = asText(error["message"]) ?? asText(value) ?? "The provider reported a failure in its stream.";
-  return faultWith(told ?? words ?? 502, error, message);
+  return faultWith(told ?? meant ?? invalid ?? 502, error, message);
 }
 
 /**

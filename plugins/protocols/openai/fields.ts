@@ -1,4 +1,16 @@
-import { asObject, type Feature, GatewayError, type JsonObject, RawJson, type Said } from "model-gateway";
+import {
+  type Asked,
+  asObject,
+  type Feature,
+  GatewayError,
+  type JsonObject,
+  parseExact,
+  RawJson,
+  type Said,
+} from "model-gateway";
+
+/** Members whose value is JSON that only a vendor needs to understand. */
+const RAW: ReadonlySet<string> = new Set(["parameters", "schema"]);
 
 /** A 400 that names a field of the client's. */
 export const wrong = (param: string, message: string): GatewayError =>
@@ -12,11 +24,15 @@ export class Fields {
   private readonly taken = new Set<string>();
   private readonly left = new Set<string>();
 
-  /** @param at the client's path of the object; "" for the body itself. */
+  /**
+   * @param at the client's path of the object; "" for the body itself
+   * @param lenient whether a member of a wrong kind counts as absent: where only the vendor that reads it shall judge
+   */
   constructor(
     readonly of: JsonObject,
     readonly at: string,
     readonly said: Said[],
+    private readonly lenient = false,
   ) {}
 
   /** The client's path of a member. */
@@ -31,45 +47,44 @@ export class Fields {
 
   /** A member of any kind; undefined where it is absent or null. */
   any(name: string): unknown {
-    const value = this.of[name];
-    if (value === undefined || value === null) return undefined;
-    this.taken.add(name);
-    return value;
+    return this.take(name, (value): value is unknown => value !== undefined, "");
   }
 
   /** @throws GatewayError when it is no string. */
   text(name: string): string | undefined {
-    const value = this.any(name);
-    if (value === undefined || typeof value === "string") return value;
-    throw wrong(this.path(name), `${this.path(name)} must be a string.`);
+    return this.take(name, (value) => typeof value === "string", "a string");
   }
 
   /** @throws GatewayError when it is no number. */
   number(name: string): number | undefined {
-    const value = this.any(name);
-    if (value === undefined || typeof value === "number") return value;
-    throw wrong(this.path(name), `${this.path(name)} must be a number.`);
+    return this.take(name, (value) => typeof value === "number", "a number");
   }
 
   /** @throws GatewayError when it is no boolean. */
   flag(name: string): boolean | undefined {
-    const value = this.any(name);
-    if (value === undefined || typeof value === "boolean") return value;
-    throw wrong(this.path(name), `${this.path(name)} must be true or false.`);
+    return this.take(name, (value) => typeof value === "boolean", "true or false");
   }
 
   /** @throws GatewayError when it is no list. */
   list(name: string): readonly unknown[] | undefined {
-    const value = this.any(name);
-    if (value === undefined || Array.isArray(value)) return value;
-    throw wrong(this.path(name), `${this.path(name)} must be a list.`);
+    return this.take(name, (value): value is unknown[] => Array.isArray(value), "a list");
   }
 
   /** A member as an object with members of its own. @throws GatewayError when it is none. */
   object(name: string): Fields | undefined {
-    const value = this.any(name);
-    if (value === undefined) return undefined;
-    return fieldsOf(value, this.path(name), this.said);
+    const object = this.take(name, isObject, "an object");
+    return object && new Fields(object, this.path(name), this.said, this.lenient);
+  }
+
+  private take<T>(name: string, is: (value: unknown) => value is T, kind: string): T | undefined {
+    const value = this.of[name];
+    if (value === undefined || value === null) return undefined;
+    if (is(value)) {
+      this.taken.add(name);
+      return value;
+    }
+    if (this.lenient) return undefined;
+    throw wrong(this.path(name), `${this.path(name)} must be ${kind}.`);
   }
 
   /** A member that only the same protocol understands: it stays with what nobody took, and is said with a feature. */
@@ -82,19 +97,25 @@ export class Fields {
 
   /** What nobody took; each member that is more than null is said with this feature. */
   rest(feature: Feature = "other"): JsonObject {
-    const rest: JsonObject = {};
-    for (const [name, value] of Object.entries(this.of)) {
-      if (this.taken.has(name) && !this.left.has(name)) continue;
-      rest[name] = value;
-      if (value !== null && !this.left.has(name)) this.say(name, feature);
-    }
-    return rest;
+    const rest = Object.entries(this.of).filter(([name]) => !this.taken.has(name) || this.left.has(name));
+    for (const [name, value] of rest) if (value !== null && !this.left.has(name)) this.say(name, feature);
+    return Object.fromEntries(rest);
+  }
+}
+
+const isObject = (value: unknown): value is JsonObject => !(value instanceof RawJson) && asObject(value) !== undefined;
+
+/** The members of a request's body. @throws GatewayError `invalid_json` */
+export function bodyOf({ text, native }: Asked, said: Said[]): Fields {
+  try {
+    return new Fields(asObject(parseExact(text, RAW)) ?? {}, "", said, native);
+  } catch (cause) {
+    throw new GatewayError("invalid_json", { cause });
   }
 }
 
 /** The members of a value. @throws GatewayError when it is no object. */
-export function fieldsOf(value: unknown, at: string, said: Said[]): Fields {
-  const object = value instanceof RawJson ? undefined : asObject(value);
-  if (!object) throw wrong(at, `${at} must be an object.`);
-  return new Fields(object, at, said);
+export function fieldsOf(value: unknown, at: string, said: Said[], lenient = false): Fields {
+  if (!isObject(value)) throw wrong(at, `${at} must be an object.`);
+  return new Fields(value, at, said, lenient);
 }

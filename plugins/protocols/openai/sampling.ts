@@ -1,5 +1,15 @@
-import { asObject, type Conversation, RawJson } from "model-gateway";
+import { asObject, type Conversation, type Feature, RawJson } from "model-gateway";
 import { type Fields, wrong } from "./fields.ts";
+
+/** Fields that say how an answer is drawn, for the fidelity tables of both. */
+export const SAMPLED: readonly (readonly [field: string, feature: Feature])[] = [
+  ["temperature", "temperature"],
+  ["top_p", "top_p"],
+  ["top_k", "top_k"],
+  ["frequency_penalty, presence_penalty", "penalties"],
+  ["stop", "stop"],
+  ["n", "choices"],
+];
 
 /** How an answer is drawn: the members that both chat and text completions have. `forms` is told which form was used. */
 export function readSampling(body: Fields, into: Conversation, forms: Record<string, unknown>): void {

@@ -211,6 +211,42 @@ t.test("state on a call comes back from the call, from beside it, or from memory
   ]);
 });
 
+t.test("what stands beside a signature on a call, or in its place, is said", async (t) => {
+  const call = { id: "a", type: "function", function: { name: "one", arguments: "{}" } };
+  const told = (extra_content: unknown) =>
+    said({ messages: [{ role: "assistant", tool_calls: [{ ...call, extra_content }] }] });
+  const at = "messages.0.tool_calls.0.extra_content";
+  t.same(told({ google: { thought_signature: "s" } }), []);
+  t.same(told({ google: { thought_signature: "s", more: 1 }, acme: { more: 1 } }), [
+    `other ${at}.google.more`,
+    `other ${at}.acme`,
+  ]);
+  t.same(told({ acme: { more: 1 } }), [`other ${at}`]);
+  t.same(told({ google: {} }), [`other ${at}`]);
+  t.same(told("s"), [`other ${at}`]);
+  const packed = { ...call, id: "a__thought__sig", extra_content: { acme: 1 } };
+  t.match(parts({ role: "assistant", tool_calls: [packed] }), [{ opaque: { protocol: "gemini", data: "sig" } }]);
+});
+
+t.test("thoughts that cannot be read are said", async (t) => {
+  const told = (more: object) =>
+    said({
+      messages: [
+        { role: "assistant", content: "a", ...more },
+        { role: "user", content: "b" },
+      ],
+    });
+  t.same(told({ reasoning_details: "so" }), ["other messages.0.reasoning_details"]);
+  t.same(told({ reasoning_details: [{ type: "reasoning.text", text: "so" }, "x"] }), [
+    "other messages.0.reasoning_details.1",
+    "reasoning_text messages.0.reasoning_details.0",
+  ]);
+  t.same(told({ reasoning: "x", reasoning_details: [{ type: "reasoning.text", text: "so" }] }), [
+    "reasoning_text messages.0.reasoning_details.0",
+    "other messages.0.reasoning",
+  ]);
+});
+
 t.test("state behind a text stays behind it", async (t) => {
   const state: Opaque = { protocol: "gemini", kind: "thoughtSignature", data: "sig", on: "text" };
   const reasoning_details = [{ type: "reasoning.encrypted", data: seal(state), format: "gw1", index: 0, id: "behind" }];
@@ -270,6 +306,19 @@ t.test("a mark on a result's text is the result's, and a mark for all is the req
   t.same(whole({ mode: "explicit" }), [undefined, "cosmetic"]);
 });
 
+t.test("a data: URL that is not in base64 is refused by its path", async (t) => {
+  const url = "data:text/plain,hello";
+  for (const [part, param] of [
+    [{ type: "image_url", image_url: { url } }, "image_url"],
+    [{ type: "file", file: { file_data: url } }, "file.file_data"],
+    [{ type: "document_url", document_url: url }, "document_url"],
+  ] as const)
+    t.throws(() => parts({ role: "user", content: [part] }), {
+      code: "invalid_field",
+      param: `messages.0.content.0.${param}`,
+    });
+});
+
 t.test("what stands in place of a document's URL may be its bytes", async (t) => {
   const document = (document_url: string) => parts({ role: "user", content: [{ type: "document_url", document_url }] });
   t.match(document("https://a.example/b.pdf"), [{ source: { url: "https://a.example/b.pdf" } }]);
@@ -293,6 +342,40 @@ t.test("every form of tool_choice is read", async (t) => {
   const allowed_tools = { mode: "required", tools: [{ type: "function", function: { name: "one" } }] };
   t.same(choice({ type: "allowed_tools", allowed_tools }), { mode: "allowed", required: true, names: ["one"] });
   t.throws(() => choice("sometimes"), { code: "invalid_field", param: "tool_choice" });
+  const tools = [{ type: "function", function: { name: "one" } }, { type: "web_search" }];
+  t.same(choice({ type: "allowed_tools", allowed_tools: { mode: "auto", tools } }), {
+    mode: "allowed",
+    required: false,
+    names: ["one", "web_search"],
+  });
+  t.throws(() => choice({ type: "allowed_tools", allowed_tools: { tools: [{}] } }), {
+    code: "invalid_field",
+    param: "tool_choice.allowed_tools.tools.0",
+  });
+});
+
+t.test("what a choice or a format says besides is said to be lost", async (t) => {
+  const one = { type: "function", function: { name: "one", x: 1 }, y: 2 };
+  t.same(said({ tool_choice: one }), [
+    "tool_choice tool_choice",
+    "other tool_choice.function.x",
+    "other tool_choice.y",
+  ]);
+  t.same(said({ tool_choice: { type: "function", name: "one", y: 2 } }), [
+    "tool_choice tool_choice",
+    "other tool_choice.y",
+  ]);
+  t.same(said({ tool_choice: { type: "allowed_tools", allowed_tools: { mode: "auto", tools: [one], z: 3 } } }), [
+    "tool_choice tool_choice",
+    "tool_choice_allowed tool_choice.allowed_tools",
+    "other tool_choice.allowed_tools.tools.0.function.x",
+    "other tool_choice.allowed_tools.tools.0.y",
+    "other tool_choice.allowed_tools.z",
+  ]);
+  t.same(said({ response_format: { type: "json_object", schema: { type: "object" } } }), [
+    "json_object response_format",
+    "other response_format.schema",
+  ]);
 });
 
 t.test("web_search_options are the tool", async (t) => {

@@ -77,7 +77,7 @@ t.test("cache marks are breakpoints on the very parts", async (t) => {
     { type: "text", text: "a", prompt_cache_breakpoint: { mode: "explicit" } },
     { type: "text", text: "b", prompt_cache_breakpoint: { mode: "explicit", ttl: "12h" } },
   ]);
-  const marked = result("a", [text("1")], { cache: { ttl: "5m" } });
+  const marked = result("a", [text("1")], { cache: { ttl: "30m" } });
   t.match(messages(turn("assistant", call("a")), turn("user", marked))[1], {
     content: [{ type: "text", text: "1", prompt_cache_breakpoint: { ttl: "30m" } }],
   });
@@ -136,6 +136,17 @@ t.test("a failed result says so", async (t) => {
     messages(turn("assistant", call("x")), turn("user", result("x", [text(said)], { isError: true })))[1]?.["content"];
   t.equal(content("Error: no such file"), "Error: no such file");
   t.equal(content("42"), '{"error":"42"}');
+  const whole = (parts: Part[], more: object = {}) =>
+    messages(turn("assistant", call("x")), turn("user", result("x", parts, { isError: true, ...more })))[1]?.[
+      "content"
+    ];
+  t.equal(whole([text("42"), text("43")]), '{"error":"42\\n43"}');
+  t.equal(whole([]), '{"error":"The tool failed."}');
+  t.equal(whole([], { json: '{"code":7}' }), '{"error":"{\\"code\\":7}"}');
+  t.same(whole([text("42"), text("Access denied")]), [
+    { type: "text", text: "42" },
+    { type: "text", text: "Access denied" },
+  ]);
 });
 
 t.test("a result that is an object is its text", async (t) => {
@@ -236,7 +247,30 @@ t.test("every choice among tools is said", async (t) => {
   t.notOk("tool_choice" in write({ toolChoice: { mode: "auto" }, parallel: false }).body);
 });
 
-t.test("a web search is asked for by options; what they cannot say is refused or dropped", async (t) => {
+t.test("a tool of the vendor's is never named as a function, and that is said", async (t) => {
+  const tools: Conversation["tools"] = [
+    { kind: "function", name: "one", at: "tools.0" },
+    { kind: "web_search", at: "tools.1" },
+  ];
+  const said: Conversation["said"] = [
+    { feature: "tool_choice", path: "tool_choice" },
+    { feature: "tool_choice_allowed", path: "tool_choice.tools" },
+  ];
+  const chosen = (toolChoice: NonNullable<Conversation["toolChoice"]>) => {
+    const { body, losses } = write({ tools, toolChoice, said });
+    return [body["tool_choice"], losses.changed];
+  };
+  const one = { type: "function", function: { name: "one" } };
+  t.same(chosen({ mode: "allowed", required: true, names: ["one", "web_search"] }), [
+    { type: "allowed_tools", allowed_tools: { mode: "required", tools: [one] } },
+    ["tool_choice.tools"],
+  ]);
+  t.same(chosen({ mode: "allowed", required: false, names: ["web_search"] }), ["none", ["tool_choice.tools"]]);
+  t.same(chosen({ mode: "named", name: "web_search", server: true }), ["auto", ["tool_choice"]]);
+  t.same(chosen({ mode: "named", name: "one" }), [one, []]);
+});
+
+t.test("a web search is asked for by options; what they cannot say is dropped", async (t) => {
   const search = { kind: "web_search", at: "tools.0" } as const;
   const { body, losses } = write({ tools: [{ ...search, size: "low", location: { city: "Bern" }, maxUses: 3 }] });
   t.same(body["web_search_options"], {
@@ -244,7 +278,8 @@ t.test("a web search is asked for by options; what they cannot say is refused or
     user_location: { type: "approximate", approximate: { city: "Bern" } },
   });
   t.same(losses.dropped, ["tools.0"]);
-  t.throws(() => write({ tools: [{ ...search, allowed: ["a.com"] }] }), { code: "invalid_field", param: "tools.0" });
+  for (const domains of [{ allowed: ["a.com"] }, { blocked: ["b.com"] }])
+    t.same(write({ tools: [{ ...search, ...domains }] }).losses.dropped, ["tools.0"]);
 });
 
 t.test("members are written under this protocol's names", async (t) => {
@@ -338,6 +373,9 @@ t.test("a text file goes as bytes, and a long name of a user as its hash", async
   t.same(body.messages[0]?.["content"], [
     { type: "file", file: { filename: "a.txt", file_data: "data:text/plain;base64,aGk=" } },
   ]);
+  const key = write({ cacheKey: "k".repeat(65), said: [{ feature: "cache_key", path: "prompt_cache_key" }] });
+  t.match(key.body["prompt_cache_key"], /^[0-9a-f]{64}$/);
+  t.same(key.losses.changed, ["prompt_cache_key"]);
   const long = write({ user: "x".repeat(65), said: [{ feature: "user", path: "metadata.user_id" }] });
   t.match(long.body["user"], /^[0-9a-f]{64}$/);
   t.same(long.losses.changed, ["metadata.user_id"]);

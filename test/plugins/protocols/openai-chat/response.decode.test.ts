@@ -257,6 +257,77 @@ t.test("an error after a 200 is the last event", async (t) => {
   t.match(events.at(-1), { type: "error", fault: { status: 503, kind: "overloaded", message: "Overloaded" } });
   t.equal(only(events, "text").length, 1);
   t.match(read(chunk({}, "error")).at(-1), { type: "error", fault: { status: 502 } });
+  t.match(read(chunk({ content: "a" }), { error: "Out of memory" }, DONE).at(-1), {
+    type: "error",
+    fault: { status: 502, message: "Out of memory" },
+  });
+});
+
+t.test("a stream fails for the reader where it ends in an error, and nowhere else", async (t) => {
+  for (const error of ["x", "", { message: "x" }, {}, null, undefined, false, true, 0, 7, []]) {
+    const frame = frameOf({ ...chunk({ content: "a" }), error });
+    const failed = streamed(chat, [frame, frameOf(chunk({}, "stop"))]).at(-1)?.type === "error";
+    t.equal(openaiChat.ending(frame) === "error", failed, JSON.stringify(error));
+  }
+});
+
+t.test("content in parts is read, and what nobody knows of it is named", async (t) => {
+  const content = [
+    {
+      type: "thinking",
+      thinking: [
+        { type: "text", text: "so" },
+        { type: "reference", reference_ids: [1] },
+      ],
+    },
+    { type: "thinking", thinking: " it is", signature: null },
+    { type: "text", text: "a", annotations: [1] },
+    "b",
+    { type: "output_text", text: "c" },
+    { type: "reference", reference_ids: [1, 2] },
+    { type: "image_url", image_url: { url: "data:image/png;base64,AAAA" } },
+    { type: "image_url", image_url: "https://a.example/b.png" },
+    { type: "document_url", document_url: "https://a.example/b.pdf" },
+    { type: "refusal", refusal: "no" },
+    null,
+    7,
+  ];
+  const whole = {
+    ...chunk({}),
+    choices: [{ index: 0, message: { role: "assistant", content }, finish_reason: "stop" }],
+  };
+  for (const events of [read(chunk({ content }, "stop")), chat.answer.decode(JSON.stringify(whole), source)]) {
+    const opened = only(events, "open").map(({ block, kind }) => [
+      kind,
+      only(events, "text")
+        .filter((event) => event.block === block)
+        .map(({ text }) => text)
+        .join(""),
+    ]);
+    t.same(opened, [
+      ["reasoning", "so it is"],
+      ["text", "abc"],
+      ["media", ""],
+      ["media", ""],
+      ["refusal", "no"],
+    ]);
+    t.match(only(events, "media"), [{ base64: "AAAA" }, { url: "https://a.example/b.png" }]);
+    t.same(
+      only(events, "unsaid").map(({ path }) => path),
+      ["content.thinking", "content.text.annotations", "content.reference", "content.document_url", "content"],
+    );
+  }
+});
+
+t.test("content, thoughts and calls of no known form are named", async (t) => {
+  const unsaid = (delta: object) => only(read(chunk(delta, "stop")), "unsaid").map(({ path }) => path);
+  t.same(unsaid({ content: { text: "a" } }), ["content"]);
+  t.same(unsaid({ reasoning: { text: "a" } }), ["reasoning"]);
+  t.same(unsaid({ images: [{ image_url: {} }] }), ["images"]);
+  t.same(unsaid({ tool_calls: [{ index: 0, id: "a", type: "web_search", web_search: {} }] }), [
+    "tool_calls.web_search",
+  ]);
+  t.same(unsaid({ tool_calls: [{ index: 0, id: "a", function: { name: "one", arguments: "" } }], content: "" }), []);
 });
 
 t.test("choices are told apart by their index", async (t) => {

@@ -192,6 +192,13 @@ t.test("clients of the older functions get their form, and one call", async (t) 
   ]);
 });
 
+t.test("a client of the older functions hears that a call's state has no place there", async (t) => {
+  const opaque: Opaque = { protocol: "gemini", kind: "thoughtSignature", data: "sig" };
+  const to = wish({ functions: [{ name: "one" }] });
+  whole([start, ...callBlock(0, "a", "{}", { opaque }), ...end("tool_calls")], to);
+  t.same(to.lost, ["function_call"]);
+});
+
 t.test("a refusal is the message's refusal, not its content", async (t) => {
   const events: Event[] = [
     start,
@@ -221,7 +228,21 @@ t.test("every reason has a word, and what the word leaves out is said", async (t
     ).map(word),
     ["stop", "length", "tool_calls", "stop", "stop", "length", "stop", "stop"],
   );
-  t.same(to.lost, ["finish_reason", "finish_reason"]);
+  t.same(to.lost, ["finish_reason", "finish_reason", "finish_reason"]);
+});
+
+t.test("what the vendor says about the end is said to be lost, but for a refusal that is told", async (t) => {
+  const why = (reason: (Event & { type: "finish" })["reason"], more: object = {}, blocks: Event[] = []) => {
+    const told: string[] = [];
+    const finish: Event = { type: "finish", choice: 0, reason, ...more };
+    whole([start, ...blocks, finish, { type: "end" }], wish({}, { lose: (path, text) => void told.push(path, text) }));
+    return told;
+  };
+  t.same(why("other", { raw: "RECITATION", message: "It recites." }), ["finish_reason", "It recites."]);
+  t.match(why("other", { raw: "RECITATION" }), ["finish_reason", /RECITATION/]);
+  t.same(why("content_filter", { message: "It is not safe." }), ["finish_reason", "It is not safe."]);
+  t.same(why("refusal", { message: "No." }), ["finish_reason", "No."]);
+  t.same(why("refusal", { message: "No." }, [{ type: "open", block: 0, choice: 0, kind: "refusal" }]), []);
 });
 
 /** The parts of the assistant's message that a client sends back as it got it. */
@@ -315,6 +336,26 @@ t.test("sources count from the start of the whole content; one without a span ba
     { type: "url_citation", url_citation: { start_index: 6, end_index: 11, url: "u", title: "t", content: "q" } },
   ]);
   t.same(await accumulated(events), whole(events));
+});
+
+t.test("a source without an address is said to be lost, once", async (t) => {
+  const to = wish();
+  const cite: Event = { type: "citation", block: 0, citation: { title: "t" } };
+  const [open, text, close] = textBlock(0, "a") as [Event, Event, Event];
+  const events = [start, open, text, cite, cite, close, ...end()];
+  t.notOk("annotations" in (whole(events, to).choices[0]?.message ?? {}));
+  t.same(to.lost, ["annotations"]);
+});
+
+t.test("the likelihoods of many pieces stand in their order", async (t) => {
+  const tokens = Array.from({ length: 20_000 }, (_, n) => ({ token: `${n}`, logprob: -n }));
+  const events: Event[] = [
+    start,
+    { type: "open", block: 0, choice: 0, kind: "text" },
+    ...tokens.map((token): Event => ({ type: "text", block: 0, text: token.token, logprobs: [token] })),
+    ...end(),
+  ];
+  t.same((whole(events).choices[0] as unknown as { logprobs: unknown }).logprobs, { content: tokens, refusal: null });
 });
 
 t.test("likelihoods, pictures and sound have their places", async (t) => {

@@ -109,6 +109,43 @@ t.test("likelihoods are lists side by side", async (t) => {
   });
 });
 
+t.test("sources and what the vendor says about the end are said to be lost", async (t) => {
+  const lost = (finish: Omit<Event & { type: "finish" }, "type" | "choice">, more: Event[] = []) => {
+    const to = wish();
+    whole(
+      [
+        ...answer.slice(0, 1),
+        ...answer.slice(4, 8),
+        ...more,
+        { type: "finish", choice: 0, ...finish },
+        { type: "end" },
+      ],
+      to,
+    );
+    return to.lost;
+  };
+  t.same(lost({ reason: "stop" }, [{ type: "citation", block: 1, citation: { url: "u" } }]), ["citations"]);
+  t.same(lost({ reason: "other", message: "It recites." }), ["finish_reason"]);
+  t.same(lost({ reason: "stop_sequence", stopSequence: "END" }), ["stop_sequence"]);
+  t.same(lost({ reason: "refusal", message: "No." }), ["finish_reason"]);
+  t.same(lost({ reason: "pause" }), ["finish_reason"]);
+  t.same(lost({ reason: "tool_calls" }), []);
+});
+
+t.test("the likelihoods of many pieces stand in their order", async (t) => {
+  const names = Array.from({ length: 20_000 }, (_, n) => `${n}`);
+  const events: Event[] = [
+    ...answer.slice(0, 1),
+    { type: "open", block: 0, choice: 0, kind: "text" },
+    ...names.map((token): Event => ({ type: "text", block: 0, text: token, logprobs: [{ token, logprob: -1 }] })),
+    { type: "finish", choice: 0, reason: "stop" },
+    { type: "end" },
+  ];
+  const likely = whole(events).choices[0]?.logprobs as { tokens: string[]; text_offset: number[] };
+  t.same(likely.tokens, names);
+  t.equal(likely.text_offset.at(-1), names.slice(0, -1).join("").length);
+});
+
 t.test("every recorded chat answer reaches a client of text completions", async (t) => {
   for (const { id, kinds, status, body } of exchanges("openai-chat")) {
     if (status >= 300 || id.includes("test_invalid_response")) continue;

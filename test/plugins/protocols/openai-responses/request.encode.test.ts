@@ -1,10 +1,17 @@
 import t from "tap";
-import type { Conversation } from "../../../../src/conversation.ts";
+import type { Conversation, ReasoningWish } from "../../../../src/conversation.ts";
 import type { Feature } from "../../../../src/features.ts";
 import { RawJson } from "../../../../src/wire/exact.ts";
 import { plain, read, written } from "./request.asking.ts";
 
 const said = (feature: Feature, path: string) => ({ said: [{ feature, path }] });
+const thinking: Pick<Conversation, "said"> = {
+  said: [
+    { feature: "reasoning_effort", path: "effort" },
+    { feature: "reasoning_budget", path: "budget" },
+    { feature: "reasoning_summary", path: "summary" },
+  ],
+};
 const refused = (conversation: Conversation, param: string, facts = {}) => ({
   act: () => written(conversation, facts),
   error: { code: "not_translatable", status: 400, param },
@@ -21,10 +28,33 @@ t.test("nothing is kept, and reasoning comes back encrypted", async (t) => {
 });
 
 t.test("a model that does not think is not asked for its thoughts", async (t) => {
-  const conversation = plain({ reasoning: { effort: "low" }, ...said("reasoning_effort", "reasoning_effort") });
-  const { body, losses } = written(conversation, { thinking: "none" });
-  t.same([body["include"], body["reasoning"]], [undefined, undefined]);
-  t.same(losses.dropped, ["reasoning_effort"]);
+  const wishes: [ReasoningWish, string[]][] = [
+    [{ effort: "low" }, ["effort"]],
+    [{ budget: 2048, show: true }, ["budget", "summary"]],
+    [{ budget: -1 }, ["budget"]],
+    [{ effort: "high", summary: "auto" }, ["effort", "summary"]],
+    [{ show: true }, ["summary"]],
+  ];
+  for (const [reasoning, lost] of wishes) {
+    const { body, losses } = written(plain({ reasoning, ...thinking }), { thinking: "none" });
+    t.same([body["include"], body["reasoning"]], [undefined, undefined]);
+    t.same(losses.dropped, lost);
+  }
+});
+
+t.test("nothing is lost where such a model is asked not to think", async (t) => {
+  const wishes: ReasoningWish[] = [
+    { effort: "none" },
+    { effort: "none", show: true },
+    { budget: 0 },
+    { show: false },
+    {},
+  ];
+  for (const reasoning of wishes) {
+    const { body, losses } = written(plain({ reasoning, ...thinking }), { thinking: "none" });
+    t.equal(body["reasoning"], undefined);
+    t.same(losses.dropped, [], JSON.stringify(reasoning));
+  }
 });
 
 t.test("a request to count holds only what counts", async (t) => {

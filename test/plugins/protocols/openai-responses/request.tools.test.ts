@@ -104,3 +104,13 @@ t.test("a choice is a word, a tool, or some of them", async (t) => {
     [...said, "tool_choice_allowed tool_choice"],
   ]);
 });
+
+t.test("free text is no grammar, and what nobody knows of one is said", async (t) => {
+  const tool = (format: object) => read({ ...INPUT, tools: [{ type: "custom", name: "c", format }] });
+  t.same(tool({ type: "text" }).tools, [{ kind: "custom", name: "c", at: "tools.0" }]);
+  t.same(says(tool({ type: "text" })), ["tools_custom tools.0"]);
+  const grammar = { type: "grammar", syntax: "lark", definition: "start: /a/" };
+  const odd = tool({ ...grammar, flags: "i" });
+  t.same(odd.tools, [{ kind: "custom", name: "c", grammar, at: "tools.0" }]);
+  t.same(says(odd), ["tools_custom tools.0", "other tools.0.format.flags"]);
+});

@@ -163,7 +163,7 @@ t.test("an error is said in the text where the text does not say it", async (t) 
     write(turn("user", result("c1", [text(text_)], { isError: true }))).items[0]?.["output"];
   t.equal(outputOf("no such file"), '{"error":"no such file"}');
   t.equal(outputOf("Error: no such file"), "Error: no such file");
-  t.equal(outputOf(""), '{"error":""}');
+  t.equal(outputOf(""), '{"error":"The tool failed."}');
 });
 
 t.test("a mark on a result stands on its last part, one on a call is declared", async (t) => {

@@ -34,6 +34,16 @@ t.test("neighbours of a namespace stand in it together", async (t) => {
   ]);
 });
 
+t.test("a grammar stands beside its type, however another protocol has it", async (t) => {
+  const grammar = { syntax: "lark", definition: "start: /a/" };
+  const tool = (grammar: unknown): Tool => ({ kind: "custom", name: "c", grammar, at: "c" });
+  for (const form of [
+    { type: "grammar", ...grammar },
+    { type: "grammar", grammar },
+  ])
+    t.same(write([tool(form)]).tools, [{ type: "custom", name: "c", format: { type: "grammar", ...grammar } }]);
+});
+
 t.test("web search, with what it cannot say declared", async (t) => {
   const tool: Tool = {
     ...search,

@@ -229,10 +229,13 @@ t.test("bytes of any kind end in one error", async (t) => {
   }
 });
 
-t.test("a frame nested too deep to be read is an error as well", async (t) => {
-  const deep = `${"[".repeat(600)}${"]".repeat(600)}`;
+t.test("a frame is read however deep it is nested", async (t) => {
+  const deep = `${"[".repeat(100_000)}${"]".repeat(100_000)}`;
   const text = `{"type":"response.output_item.done","output_index":0,"item":{"type":"odd_call","deep":${deep}}}`;
   const out: Event[] = [];
   decoder(SOURCE).frame(frame(text), out);
-  t.match(out.at(-1), { type: "error", fault: { code: "upstream_invalid" } });
+  t.same(
+    out.map(({ type }) => type),
+    ["start", "open", "server", "close"],
+  );
 });

@@ -4,9 +4,8 @@ import { streamError } from "../../../../plugins/protocols/openai-responses/erro
 import { decode } from "../../../../plugins/protocols/openai-responses/response.decode.ts";
 import { encode, encoder } from "../../../../plugins/protocols/openai-responses/response.encode.ts";
 import { GatewayError } from "../../../../src/errors.ts";
-import type { Event, FinishReason } from "../../../../src/events.ts";
+import type { Event, EventOf, FinishReason, Opening } from "../../../../src/events.ts";
 import { type JsonObject, post } from "../../../../src/protocol-parts.ts";
-import type { Written } from "../../../../src/translation.ts";
 import { Frame } from "../../../../src/wire/frame.ts";
 import { digest } from "../../../support/digest.ts";
 import { dice, randomAnswer } from "../../../support/random-answers.ts";
@@ -201,15 +200,51 @@ t.test("a call that was cut is not complete", async (t) => {
   t.match(outputOf(written(cut)), [{ status: "incomplete", arguments: '{"a' }]);
 });
 
-t.test("an answer too long to be said again is refused", async (t) => {
-  const writer = encoder(wishing().wish);
-  const out: Written[] = [];
-  writer.event({ type: "start", id: "a", model: "theirs" }, out);
-  writer.event({ type: "open", block: 0, choice: 0, kind: "text" }, out);
+t.test("an answer too long to be said again is refused, whatever it consists of", async (t) => {
   const piece = createHash("sha512").update("a").digest("hex").repeat(8192);
-  const say = () => writer.event({ type: "text", block: 0, text: piece }, out);
-  for (let n = 0; n < 8; n++) say();
-  t.throws(say, { code: "upstream_invalid", message: /8 MiB/ });
+  const opaque = { protocol: "other", kind: "signature", data: piece };
+  const said: Record<string, [Opening, EventOf<"text" | "citation" | "arguments" | "opaque" | "media">]> = {
+    text: [{ kind: "text" }, { type: "text", block: 0, text: piece }],
+    likelihoods: [{ kind: "text" }, { type: "text", block: 0, text: "", logprobs: [{ token: piece }] }],
+    citations: [{ kind: "text" }, { type: "citation", block: 0, citation: { url: piece, start: 0, end: 0 } }],
+    arguments: [
+      { kind: "tool_call", name: "f" },
+      { type: "arguments", block: 0, text: piece },
+    ],
+    state: [{ kind: "reasoning" }, { type: "opaque", block: 0, opaque }],
+    pictures: [
+      { kind: "media", media: "image" },
+      { type: "media", block: 0, base64: piece },
+    ],
+  };
+  for (const [name, [opening, event]] of Object.entries(said)) {
+    const writer = encoder(wishing().wish);
+    writer.event({ type: "start", id: "a", model: "theirs" }, []);
+    writer.event({ type: "open", block: 0, choice: 0, ...opening }, []);
+    for (let n = 0; n < 7; n++) writer.event(event, []);
+    t.throws(() => writer.event(event, []), { code: "upstream_invalid", message: /8 MiB/ }, name);
+  }
+});
+
+t.test("so is one of blocks without end and without content", async (t) => {
+  const writer = encoder(wishing().wish);
+  writer.event({ type: "start", id: "a", model: "theirs" }, []);
+  t.throws(
+    () => {
+      for (let block = 0; block < 100_000; block++) {
+        writer.event({ type: "open", block, choice: 0, kind: "text" }, []);
+        writer.event({ type: "close", block }, []);
+      }
+    },
+    { code: "upstream_invalid", message: /8 MiB/ },
+  );
+});
+
+t.test("a whole answer may be longer: all of it is at hand", async (t) => {
+  const base64 = "aaaa".repeat(3 * 1024 * 1024);
+  const picture: Event = { type: "media", block: 0, base64 };
+  const whole = encode(answer([[{ kind: "media", media: "image", mime: "image/png" }, picture]]), wishing().wish);
+  t.ok(whole.includes(base64));
 });
 
 t.test("a failure in mid-stream carries on from what was written", async (t) => {

@@ -66,14 +66,27 @@ t.test("reasoning that is only encrypted is a block of which nothing can be read
   ]);
 });
 
-t.test("what a vendor's own tool did is kept as it came", async (t) => {
-  const id = "12345678901234567890";
-  const text = `{"type":"response.output_item.done","output_index":0,"item":{"type":"web_search_call","id":${id}}}`;
-  const whole = `{"id":"resp_1","output":[{"type":"web_search_call","id":${id}}],"status":"completed"}`;
-  for (const events of [decoded([JSON.stringify(created), text, completed()]), decode(whole, SOURCE)]) {
+t.test("what a vendor's own tool did is kept", async (t) => {
+  const item = { type: "web_search_call", id: "ws_1", action: { query: "q" } };
+  const whole = JSON.stringify({ id: "resp_1", output: [item], status: "completed" });
+  for (const events of [decoded([created, done(0, item), completed()]), decode(whole, SOURCE)]) {
     t.match(between(events)[0], { kind: "server", name: "web_search_call", result: false });
-    t.match(between(events)[1], { type: "server", json: { text: `{"type":"web_search_call","id":${id}}` } });
+    t.match(between(events)[1], { type: "server", json: { value: item } });
   }
+});
+
+t.test("items without end are the provider's fault", async (t) => {
+  const message = /more than 10000 items/;
+  const events = decoded([created, ...Array.from({ length: 10_001 }, (_, n) => added(n, { type: "odd_call" }))]);
+  t.match(events.at(-1), { type: "error", fault: { code: "upstream_invalid", message } });
+  const output = Array.from({ length: 10_001 }, () => ({ type: "odd_call" }));
+  t.throws(() => decode(JSON.stringify({ output }), SOURCE), { code: "upstream_invalid", message });
+});
+
+t.test("many such items are read as quickly as few", async (t) => {
+  const items = Array.from({ length: 10_000 }, (_, n) => ({ type: "web_search_call", id: `ws_${n}` }));
+  for (const events of [decoded([created, completed(items)]), decode(JSON.stringify({ output: items }), SOURCE)])
+    t.equal(events.filter(({ type }) => type === "server").length, items.length);
 });
 
 t.test("an image that was made is an image", async (t) => {

@@ -27,6 +27,7 @@ for (const [folder, { protocol, says, finish }] of Object.entries(CHUNKED)) {
 
   t.test(`${folder}: an error chunk, named or not, and the finish reason error are failures`, async (t) => {
     t.equal(ending(event('{"error":{"message":"no","code":500}}')), "error");
+    t.equal(ending(event('{"error" : "no"}')), "error");
     t.equal(ending(new Frame("event", Buffer.from('event: error\ndata: {"error":{"message":"no"}}\n\n'))), "error");
     t.equal(ending(event('{"choices":[{"finish_reason":"error"}],"error":{"code":502}}')), "error");
     t.equal(ending(event('{"choices":[{"finish_reason":"error"}]}')), "error");
@@ -40,6 +41,7 @@ for (const [folder, { protocol, says, finish }] of Object.entries(CHUNKED)) {
       `{"choices":[{"index":0,${says("Hi")}}]}`,
       '{"choices":[],"usage":{"prompt_tokens":1}}',
       `{"choices":[{${says("data: [DONE]")},"finish_reason":null}],"error":null}`,
+      `{"choices":[{${says("a")},"finish_reason":null}],"error":""}`,
       "not json",
     ]) {
       t.equal(ending(event(data)), undefined, data);

@@ -56,6 +56,20 @@ t.test("an error in a stream has the status that it or its words tell", async (t
     code: "overloaded_error",
   });
   t.match(faultIn({ message: "m", code: 7 }), { status: 502, kind: "upstream" });
+  const statuses = {
+    ...{ server_error: 500, rate_limit_exceeded: 429, insufficient_quota: 429, server_is_overloaded: 503 },
+    ...{ slow_down: 503, usage_not_included: 402, vector_store_timeout: 504, invalid_api_key: 401 },
+    ...{
+      invalid_prompt: 400,
+      context_length_exceeded: 400,
+      image_too_large: 400,
+      cyber_policy: 400,
+      something_new: 502,
+    },
+  };
+  for (const [code, status] of Object.entries(statuses))
+    t.match(faultIn({ code, message: "m" }), { code, status }, code);
+  t.equal(faultIn({ code: "insufficient_quota" }).kind, "billing");
   t.match(faultIn("m"), { status: 502, message: "m" });
   t.match(faultIn(undefined), { status: 502 });
 });

@@ -36,3 +36,16 @@ t.test("a member of another kind is refused by its path", async (t) => {
   t.throws(() => body.object("raw"), refused("x.0.raw"));
   t.throws(() => fieldsOf([], "x.1", []), refused("x.1"));
 });
+
+t.test("where only the vendor judges, a member of another kind counts as absent and is kept", async (t) => {
+  const value = { a: 1, b: "x", c: { d: 3 }, e: "x", f: 1 };
+  const body = new Fields(value, "", [], true);
+  t.same([body.text("a"), body.number("b"), body.list("e"), body.object("f")], Array(4).fill(undefined));
+  t.equal(body.object("c")?.text("d"), undefined);
+  t.same(body.rest(), { a: 1, b: "x", e: "x", f: 1 });
+});
+
+t.test("a member named like an object's own is a plain member", async (t) => {
+  const of = JSON.parse('{"__proto__":{"a":1},"constructor":2}') as Record<string, unknown>;
+  t.equal(JSON.stringify(new Fields(of, "", []).rest()), '{"__proto__":{"a":1},"constructor":2}');
+});

@@ -1,0 +1,28 @@
+import type { EventOf, FinishReason, Wish } from "model-gateway";
+
+/** The word of Chat for each reason. A refusal that is not told as one is content that was held back. */
+export const WORDS: Readonly<Record<FinishReason, string>> = {
+  stop: "stop",
+  length: "length",
+  tool_calls: "tool_calls",
+  content_filter: "content_filter",
+  refusal: "content_filter",
+  stop_sequence: "stop",
+  pause: "stop",
+  context_window: "length",
+  malformed_call: "stop",
+  other: "stop",
+};
+
+/** Declares what the end of an answer says and no finish reason of these protocols does. `refused`: a refusal was told. */
+export function declareEnd(event: EventOf<"finish">, refused: boolean, wish: Wish): void {
+  const { reason, raw, message, stopSequence } = event;
+  if (stopSequence !== undefined) wish.lose("stop_sequence", "No finish reason says which one matched.");
+  const untold = message !== undefined && !(reason === "refusal" && refused);
+  if (reason === "pause") wish.lose("finish_reason", "The vendor paused: ask again to let it go on.");
+  else if (reason === "malformed_call")
+    wish.lose("finish_reason", message ?? "The model wrote a call that cannot be read.");
+  else if (reason === "other")
+    wish.lose("finish_reason", message ?? `The vendor ended the answer with "${raw ?? "no reason"}".`);
+  else if (untold) wish.lose("finish_reason", message);
+}

@@ -1,0 +1,66 @@
+import { entryOf } from "model-gateway";
+import { wrong } from "./fields.ts";
+
+/** Types of media as formats of `input_audio`; the first of a format is the one it is read as. */
+const AUDIO: Readonly<Record<string, string>> = {
+  "audio/wav": "wav",
+  "audio/x-wav": "wav",
+  "audio/wave": "wav",
+  "audio/mpeg": "mp3",
+  "audio/mp3": "mp3",
+};
+
+/** The format of `input_audio` for a type of media; undefined for what the vendor does not take. [S: wav and mp3] */
+export const audioFormat = (mime: string | undefined): string | undefined => entryOf(AUDIO, mime?.toLowerCase());
+
+/** The type of media for a format of `input_audio`, whatever the client calls it. */
+export const audioType = (format: string): string =>
+  Object.entries(AUDIO).find(([, name]) => name === format)?.[0] ?? `audio/${format}`;
+
+const DETAILS: readonly string[] = ["auto", "low", "high", "original"];
+
+/** Whether the vendor knows a detail to look at an image with. [S] */
+export const isDetail = (detail: string): boolean => DETAILS.includes(detail);
+
+/** A `data:` URL in base64. */
+export interface Inline {
+  /** The type of media without its parameters; empty where none is said. */
+  mime: string;
+  base64: string;
+  /** All of the URL before its bytes. */
+  head: string;
+}
+
+const DATA = /^data:/i;
+const BASE64 = /^data:([^;,]*)(?:;[^;,]*)*?;base64,/i;
+
+/** The parts of a `data:` URL in base64 (RFC 2397); undefined for all else. */
+export function inlineOf(url: string): Inline | undefined {
+  const found = BASE64.exec(url);
+  return found ? { mime: found[1] ?? "", base64: url.slice(found[0].length), head: found[0] } : undefined;
+}
+
+/** The same of a client's field. @throws GatewayError for a `data:` URL that is not in base64. */
+export function readInline(url: string, at: string): Inline | undefined {
+  const inline = inlineOf(url);
+  if (!inline && DATA.test(url)) throw wrong(at, `${at} must be in base64 where it is a data: URL.`);
+  return inline;
+}
+
+/** A `data:` URL for bytes. */
+export const dataUrl = (mime: string, base64: string): string => `data:${mime};base64,${base64}`;
+
+/** Ends of file names that differ from the name of the type. */
+const ENDINGS: Readonly<Record<string, string>> = {
+  "text/plain": "txt",
+  "text/markdown": "md",
+  "text/javascript": "js",
+  "audio/mpeg": "mp3",
+  "image/svg+xml": "svg",
+};
+
+/** A name for a file that has none: the vendor wants one beside the bytes, and tells the type by its end. */
+export function filenameOf(mime: string | undefined): string {
+  const type = mime?.split(";")[0]?.trim().toLowerCase();
+  return `file.${entryOf(ENDINGS, type) ?? /^[\w-]+\/([a-z0-9]+)$/.exec(type ?? "")?.[1] ?? "bin"}`;
+}

@@ -1,0 +1,5 @@
+import type { Conversation, Feature } from "model-gateway";
+
+/** Where the client said a feature first, for messages about it; the feature's own name where it is only implied. */
+export const saidAt = ({ said }: Conversation, feature: Feature): string =>
+  said.find((each) => each.feature === feature)?.path ?? feature;

@@ -1,0 +1,52 @@
+import type { Event } from "../events.ts";
+
+/** Characters that an event counts for besides what it says, and a piece of text, of which there are many. */
+const EVENT = 64;
+const PIECE = 16;
+/** Characters that a member of an object, or a number, counts for. */
+const MEMBER = 8;
+/** Nothing that an answer says is nested so deep; what is weighs more than anything may. */
+const DEPTH = 64;
+
+/**
+ * About how much memory an event takes while somebody keeps it, in characters: caps are counted in this, so that nothing
+ * that an answer says gets around them, not even many blocks with nothing in them. What nobody keeps weighs nothing.
+ */
+export function weightOf(event: Event): number {
+  switch (event.type) {
+    case "text":
+      return PIECE + event.text.length + (event.logprobs === undefined ? 0 : sizeOf(event.logprobs));
+    case "arguments":
+      return PIECE + event.text.length;
+    case "opaque":
+      return EVENT + sizeOf(event.opaque);
+    case "citation":
+      return EVENT + sizeOf(event.citation);
+    case "media":
+      return EVENT + (event.base64 ?? event.url ?? "").length;
+    case "server":
+      return EVENT + event.json.text.length;
+    case "open":
+      return EVENT + sizeOf(event);
+    case "unsaid":
+      return PIECE + event.path.length;
+    case "close":
+    case "finish":
+      return EVENT;
+    case "start":
+    case "usage":
+    case "ping":
+    case "error":
+    case "end":
+      return 0;
+  }
+}
+
+function sizeOf(value: unknown, depth = 0): number {
+  if (typeof value === "string") return value.length;
+  if (depth > DEPTH) return Number.POSITIVE_INFINITY;
+  let size = MEMBER;
+  if (typeof value === "object")
+    for (const name in value) size += MEMBER + sizeOf((value as Record<string, unknown>)[name], depth + 1);
+  return size;
+}

@@ -1,0 +1,91 @@
+import t from "tap";
+import { GatewayError } from "../../src/errors.ts";
+import { Envelopes } from "../../src/translation/envelope.ts";
+import {
+  type Received,
+  readRequest,
+  type Translated,
+  withoutForeign,
+  writeRequest,
+} from "../../src/translation/request.ts";
+import type { Facts } from "../../src/translation.ts";
+import { HeaderList } from "../../src/wire/headers.ts";
+import { RICH_REQUESTS } from "../golden/rich-requests.ts";
+import { CLIENT_BODIES } from "../support/client-bodies.ts";
+import { dice } from "../support/random-answers.ts";
+import { SPOKEN } from "../support/translations.ts";
+import { PROTOCOLS, type ProtocolName } from "../support/vendor-sdks.ts";
+import { wronged } from "../support/wrong-values.ts";
+
+/** Wrong requests for each protocol. */
+const WRONG = 1500;
+/** What may be known of a model. */
+const FACTS: readonly Facts[] = [
+  {},
+  { thinking: "none", sampling: false, output: 1 },
+  { thinking: "budget", output: 2000, system_in_place: true },
+  { thinking: "adaptive", prefill: false },
+  { thinking: "level", prefill: true, system_in_place: false },
+];
+
+const envelopes = new Envelopes("secret");
+
+function received(protocol: ProtocolName, text: string): Received {
+  const spoken = SPOKEN[protocol];
+  const query = new URLSearchParams();
+  const { operation } = spoken.locate(spoken.paths[0] as string, "any:generateContent", query) ?? {};
+  if (!operation) throw new Error(`${protocol} has no operation`);
+  return { protocol: spoken, operation, streaming: false, text, headers: new HeaderList(), query, caller: "" };
+}
+
+/** What is wrong with how a request was taken; undefined: nothing. */
+function fault(write: () => string): string | undefined {
+  try {
+    const text = write();
+    JSON.parse(text);
+    return /\[object \w+\]|\bundefined\b|\bNaN\b/.exec(text)?.[0];
+  } catch (thrown) {
+    if (!(thrown instanceof GatewayError)) return (thrown as Error).stack?.split("\n").slice(0, 3).join(" ");
+    const { status, code, param, message } = thrown;
+    const named = Boolean(param) || /opaque reasoning state/.test(message);
+    return status === 400 && named ? undefined : `${status} ${code} for ${param}: ${message}`;
+  }
+}
+
+for (const protocol of PROTOCOLS)
+  t.test(`${protocol}: a request of wrong values is translated, or is a 400 that names the field`, async (t) => {
+    const bodies = [...RICH_REQUESTS[protocol], JSON.parse(CLIENT_BODIES[protocol].body) as object];
+    const own = { protocol: SPOKEN[protocol] as Translated, account: "them", model: "theirs" };
+    const faults = new Map<string, string>();
+    let taken = 0;
+    for (let seed = 1; seed <= WRONG; seed++) {
+      const cast = dice(seed);
+      let body: unknown = bodies[cast(bodies.length)];
+      for (let times = cast(3); times >= 0; times--) body = wronged(body, cast);
+      // The server lets nothing in that is no object.
+      if (typeof body !== "object" || body === null || Array.isArray(body)) continue;
+      const text = JSON.stringify(body);
+      const ways = new Map<string, () => string>([
+        ["itself", () => withoutForeign(received(protocol, text), envelopes, own, () => {})],
+      ]);
+      for (const target of PROTOCOLS.filter((each) => each !== protocol)) {
+        const to = {
+          protocol: SPOKEN[target] as Translated,
+          account: "them",
+          model: "theirs",
+          facts: FACTS[seed % FACTS.length] as Facts,
+        };
+        ways.set(target, () => {
+          const { encoded } = writeRequest(readRequest(received(protocol, text), envelopes), to, false);
+          taken++;
+          return encoded.body;
+        });
+      }
+      for (const [target, write] of ways) {
+        const wrong = fault(write);
+        if (wrong !== undefined && !faults.has(wrong)) faults.set(wrong, `to ${target}: ${text.slice(0, 600)}`);
+      }
+    }
+    t.same(Object.fromEntries([...faults].slice(0, 5)), {});
+    t.ok(taken > WRONG / 4, `${taken} were translated`);
+  });

@@ -1,0 +1,85 @@
+import t from "tap";
+import openaiResponses from "../../../../plugins/protocols/openai-responses/index.ts";
+import { RESPONSE } from "../../../../plugins/protocols/openai-responses/request.operations.ts";
+import { Envelopes } from "../../../../src/translation/envelope.ts";
+import { type Translated, withoutForeign } from "../../../../src/translation/request.ts";
+import { HeaderList } from "../../../../src/wire/headers.ts";
+import { CLIENT_BODIES } from "../../../support/client-bodies.ts";
+import { dice } from "../../../support/random-answers.ts";
+import { wronged } from "../../../support/wrong-values.ts";
+import { exactly, withUnheardOf } from "../unheard-of.ts";
+import { INPUT, read, recordedRequests, written } from "./request.asking.ts";
+import { ODD_REQUESTS } from "./request.odd.ts";
+
+const bodies: [name: string, text: string][] = [
+  ...recordedRequests().map(([name, body]): [string, string] => [name, JSON.stringify({ ...body, model: "any" })]),
+  ["a coding agent's", CLIENT_BODIES["openai-responses"].body.replace('"model":"asked"', '"model":"any"')],
+  ...ODD_REQUESTS.map((odd, i): [string, string] => [`odd ${i}`, JSON.stringify({ ...INPUT, ...odd })]),
+];
+
+const again = (text: string): string => written(read(text, { native: true })).text;
+
+t.test("a request that is read and written again is the very same", async (t) => {
+  for (const [name, text] of bodies) t.equal(exactly(again(text)), exactly(text), name);
+});
+
+t.test("items that add tools keep their place when one before them goes", async (t) => {
+  const input = [
+    { type: "reasoning", summary: [], encrypted_content: "gAAA" },
+    { role: "user", content: "one" },
+    { type: "additional_tools", tools: [{ type: "custom", name: "c" }] },
+    { role: "user", content: "two" },
+  ];
+  const conversation = read(JSON.stringify({ ...INPUT, input }), { native: true });
+  conversation.turns.shift();
+  t.same(written(conversation).body["input"], input.slice(1));
+});
+
+t.test("so is one with members that nobody knows, of any kind, at every object", async (t) => {
+  bodies.forEach(([name, text], seed) => {
+    const cast = dice(seed);
+    for (let n = 0; n < 3; n++) {
+      const grown = withUnheardOf(text, cast);
+      t.equal(exactly(again(grown)), exactly(grown), name);
+    }
+  });
+});
+
+t.test("so is one with wrong values, as far as it can be read at all: its vendor judges them", async (t) => {
+  let same = 0;
+  bodies.forEach(([name, text], seed) => {
+    const wrong = JSON.stringify({ ...(wronged(JSON.parse(text), dice(seed)) as object), model: "any" });
+    try {
+      t.equal(exactly(again(wrong)), exactly(wrong), name);
+      same++;
+    } catch (error) {
+      t.match(error, { code: "invalid_field", param: /./ }, name);
+    }
+  });
+  t.ok(same > bodies.length / 2, `${same} could be read`);
+});
+
+t.test("a request that other providers had a part in loses that, and nothing else", async (t) => {
+  const envelopes = new Envelopes("a secret of this test");
+  const state = { account: "them", kind: "signature", data: "c2ln" };
+  const foreign = envelopes.seal({ ...state, protocol: "other" });
+  const onCall = envelopes.seal({ ...state, protocol: "other", on: { call: "c1" } });
+  const own = envelopes.seal({ ...state, protocol: "openai-responses", account: "us", kind: "encrypted" });
+  const reasoning = (encrypted_content: string) => ({ type: "reasoning", id: "rs_1", summary: [], encrypted_content });
+  const call = { type: "function_call", id: "fc_1", call_id: "c1", name: "f", arguments: "{}", unheard_of: 1 };
+  const input = [{ role: "user", content: "Hi" }, reasoning(foreign), reasoning(own), reasoning(onCall), call];
+  const received = {
+    ...{ protocol: openaiResponses, operation: RESPONSE, streaming: false, caller: "", headers: new HeaderList() },
+    query: new URLSearchParams(),
+    text: JSON.stringify({ model: "ours", input, unheard_of: { deep: [null] } }),
+  };
+  const notes: string[] = [];
+  const to = { protocol: openaiResponses as Translated, account: "us", model: "theirs" };
+  const text = withoutForeign(received, envelopes, to, (note) => notes.push(note));
+  t.same(JSON.parse(text), {
+    model: "theirs",
+    input: [{ role: "user", content: "Hi" }, reasoning("c2ln"), call],
+    unheard_of: { deep: [null] },
+  });
+  t.match(notes, [/another provider/]);
+});

@@ -1,0 +1,27 @@
+import t from "tap";
+import { declareEnd, WORDS } from "../../../../plugins/protocols/openai/finish.ts";
+import type { Event, FinishReason } from "../../../../src/events.ts";
+import { wish } from "../openai-chat/fixture.ts";
+
+const lost = (more: Partial<Event & { type: "finish" }>, refused = false): string[] => {
+  const to = wish();
+  declareEnd({ type: "finish", choice: 0, reason: "stop", ...more }, refused, to);
+  return to.lost;
+};
+
+t.test("every reason has a word of the vendor's", async (t) => {
+  const vendors = ["stop", "length", "tool_calls", "content_filter"];
+  for (const word of Object.values(WORDS)) t.ok(vendors.includes(word), word);
+});
+
+t.test("what no word says is declared", async (t) => {
+  const silent: FinishReason[] = ["stop", "length", "tool_calls", "content_filter", "refusal", "context_window"];
+  for (const reason of silent) {
+    t.same(lost({ reason }), [], reason);
+    t.same(lost({ reason, message: "why" }), ["finish_reason"], reason);
+  }
+  for (const reason of ["pause", "malformed_call", "other"] as const)
+    t.same(lost({ reason }), ["finish_reason"], reason);
+  t.same(lost({ reason: "refusal", message: "why" }, true), []);
+  t.same(lost({ reason: "stop_sequence", stopSequence: "END" }), ["stop_sequence"]);
+});

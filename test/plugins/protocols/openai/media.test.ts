@@ -1,0 +1,49 @@
+import t from "tap";
+import {
+  audioFormat,
+  audioType,
+  dataUrl,
+  filenameOf,
+  inlineOf,
+  isDetail,
+  readInline,
+} from "../../../../plugins/protocols/openai/media.ts";
+
+t.test("formats of audio have a type, and types that are taken have a format", async (t) => {
+  for (const format of ["wav", "mp3"]) t.equal(audioFormat(audioType(format)), format);
+  t.same(["audio/x-wav", "audio/WAVE", "audio/mp3", "audio/mpeg"].map(audioFormat), ["wav", "wav", "mp3", "mp3"]);
+  t.equal(audioType("opus"), "audio/opus");
+  for (const type of ["audio/opus", "", undefined, "constructor"]) t.equal(audioFormat(type), undefined);
+});
+
+t.test("a data: URL in base64 has a type, bytes and all that stands before them", async (t) => {
+  for (const [head, mime] of [
+    ["data:image/png;base64,", "image/png"],
+    ["data:text/plain;charset=utf-8;base64,", "text/plain"],
+    ["data:;base64,", ""],
+    ["DATA:image/png;BASE64,", "image/png"],
+  ] as const)
+    t.same(inlineOf(`${head}AAAA`), { mime, base64: "AAAA", head });
+  for (const url of ["https://a.example/;base64,AAAA", "data:,AAAA", "data:image/png,;base64,A", "", "data:"])
+    t.equal(inlineOf(url), undefined, url);
+  t.same(inlineOf(dataUrl("image/png", "AAAA")), { mime: "image/png", base64: "AAAA", head: "data:image/png;base64," });
+});
+
+t.test("a client's data: URL that is not in base64 is refused by its path", async (t) => {
+  t.throws(() => readInline("data:text/plain,hello", "messages.0"), { code: "invalid_field", param: "messages.0" });
+  t.equal(readInline("https://a.example", "messages.0"), undefined);
+  t.match(readInline("data:a/b;base64,AA", "messages.0"), { mime: "a/b", base64: "AA" });
+});
+
+t.test("a file without a name gets one that tells its type", async (t) => {
+  t.same(
+    ["application/pdf", "text/plain; charset=utf-8", "text/markdown", "application/vnd.ms-excel", "", undefined].map(
+      filenameOf,
+    ),
+    ["file.pdf", "file.txt", "file.md", "file.bin", "file.bin", "file.bin"],
+  );
+});
+
+t.test("only the vendor's details are known", async (t) => {
+  t.same(["auto", "low", "high", "original", "huge"].filter(isDetail), ["auto", "low", "high", "original"]);
+});

@@ -1,0 +1,20 @@
+import t from "tap";
+import { saidAt } from "../../../../plugins/protocols/openai/said.ts";
+import type { Conversation } from "../../../../src/conversation.ts";
+
+const conversation: Conversation = {
+  protocol: "any",
+  task: "generate",
+  stream: false,
+  turns: [],
+  tools: [],
+  said: [
+    { feature: "stop", path: "stop_sequences" },
+    { feature: "stop", path: "stop" },
+  ],
+};
+
+t.test("a feature is where the client said it first", async (t) => {
+  t.equal(saidAt(conversation, "stop"), "stop_sequences");
+  t.equal(saidAt(conversation, "user"), "user");
+});
