@@ -7,6 +7,13 @@ const ADDRESS: Readonly<Record<string, string>> = {
   search_result_location: "source",
 };
 
+/** Members of citations of all kinds: what is said there, where it is, and keys of the vendor's. [S] */
+export const CITATION: readonly string[] = [
+  ...["type", "cited_text", "url", "title", "source", "document_title", "document_index", "search_result_index"],
+  ...["start_char_index", "end_char_index", "start_page_number", "end_page_number"],
+  ...["start_block_index", "end_block_index", "encrypted_index", "file_id"],
+];
+
 const addressOf = (type: unknown): string => ADDRESS[asText(type) ?? ""] ?? "url";
 
 /** Places in documents of the request call their title differently. */

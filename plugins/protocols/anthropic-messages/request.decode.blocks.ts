@@ -13,12 +13,12 @@ import {
   type ToolCall,
   type ToolResult,
 } from "model-gateway";
-import { citationFrom, citationRest } from "./citations.ts";
+import { CITATION, citationFrom, citationRest } from "./citations.ts";
 import type { OwnForm, Reading } from "./request.reading.ts";
 import { NAME, without } from "./words.ts";
 
 /** Members that every block may have and that change nothing of its meaning. */
-const ANY = ["type", "cache_control", "caller"];
+const ANY = ["type", "cache_control"];
 
 type Reader = (reading: Reading, block: JsonObject, at: string) => Part;
 
@@ -32,7 +32,7 @@ const READERS: Readonly<Record<string, Reader>> = {
   tool_use: toolUse,
   tool_result: toolResult,
   tool_reference: (reading, block, at) => toolNews(reading, block, at, block["tool_name"]),
-  tool_addition: (reading, block, at) => toolNews(reading, block, at, asObject(block["tool"])?.["name"]),
+  tool_addition: toolAddition,
 };
 
 /** Reads content: a string is one text. `at` is the content's path; a block's is `at` and its number. */
@@ -55,10 +55,11 @@ function placed(reading: Reading, block: JsonObject, at: string, taken: readonly
 }
 
 function text(reading: Reading, block: JsonObject, at: string): Text {
-  const cited = asList(block["citations"]);
+  const cited = reading.objects(block, "citations", at) ?? [];
   const citations: Citation[] = cited.map(citationFrom);
   reading.others(block, [...ANY, "text", "citations"], at);
   if (cited.length > 0) reading.say("citations", `${at}.citations`);
+  cited.forEach((citation, i) => void reading.others(citation, CITATION, `${at}.citations.${i}`));
   const form = cited.length > 0 && reading.asked.native ? { citations: cited.map(citationRest) } : {};
   return {
     kind: "text",
@@ -74,21 +75,33 @@ function document(reading: Reading, block: JsonObject, at: string): Part {
 }
 
 function media(reading: Reading, block: JsonObject, at: string, kind: "image" | "file"): Part {
-  const source = asObject(block["source"]) ?? reading.wrong(`${at}.source`, "must be an object.");
-  const from = sourceOf(reading, source, at, kind);
-  if (!from) return foreign(reading, block, at);
-  const mime = asText(source["media_type"]);
-  const left = without(source, mime === undefined ? SOURCE : [...SOURCE, "media_type"]);
+  const source = reading.object(block, "source", at);
+  const from = source ? sourceOf(reading, source, at, kind) : sourceless(reading, at);
+  if (!source || !from) return foreign(reading, block, at);
+  const mime = reading.maybeText(source, "media_type", `${at}.source`);
+  const read = SOURCE[String(source["type"])] ?? [];
+  reading.others(source, ["type", "media_type", ...read], `${at}.source`);
+  const left = without(source, ["type", ...(mime === undefined ? read.filter((name) => name !== "media_type") : read)]);
   return {
     kind: "media",
     media: kind,
     source: from,
     ...(mime === undefined ? {} : { mime }),
-    ...titled(reading, block, at, left ? { source: left } : {}),
+    ...titled(reading, block, at, kind, left ? { source: left } : {}),
   };
 }
 
-const SOURCE = ["type", "data", "url", "file_id"];
+/** Members of a source by its type. */
+const SOURCE: Readonly<Record<string, readonly string[]>> = {
+  base64: ["data", "media_type"],
+  text: ["data", "media_type"],
+  url: ["url"],
+  file: ["file_id"],
+};
+
+function sourceless(reading: Reading, at: string): undefined {
+  if (!reading.asked.native) reading.wrong(`${at}.source`, "must be an object.");
+}
 
 function sourceOf(reading: Reading, source: JsonObject, at: string, kind: "image" | "file"): MediaSource | undefined {
   const path = `${at}.source`;
@@ -103,6 +116,7 @@ function sourceOf(reading: Reading, source: JsonObject, at: string, kind: "image
       reading.say("file_id", `${path}.file_id`);
       return { id: reading.text(source, "file_id", path), protocol: NAME };
     case "text":
+      if (kind === "image") return undefined;
       reading.say("file_text", at);
       return { text: reading.text(source, "data", path) };
     default:
@@ -111,12 +125,24 @@ function sourceOf(reading: Reading, source: JsonObject, at: string, kind: "image
 }
 
 /** A document's title is a file's name; its context and its wish to be cited have no counterpart. */
-function titled(reading: Reading, block: JsonObject, at: string, form: OwnForm) {
-  const title = asText(block["title"]);
+function titled(reading: Reading, block: JsonObject, at: string, kind: "image" | "file", form: OwnForm) {
+  if (kind === "image") {
+    reading.others(block, [...ANY, "source"], at);
+    return placed(reading, block, at, ["source"], form);
+  }
+  const title = reading.maybeText(block, "title", at);
   reading.others(block, [...ANY, "source", "title", "citations"], at);
-  if (asObject(block["citations"])?.["enabled"] === true) reading.say("other", `${at}.citations`);
+  wishToCite(reading, block, at);
   const taken = title === undefined ? ["source"] : ["source", "title"];
   return { ...(title === undefined ? {} : { filename: title }), ...placed(reading, block, at, taken, form) };
+}
+
+/** Whether answers shall name places in it, which only this vendor's do. */
+function wishToCite(reading: Reading, block: JsonObject, at: string): void {
+  const wish = reading.object(block, "citations", at);
+  if (!wish) return;
+  if (reading.flag(wish, "enabled", `${at}.citations`) === true) reading.say("other", `${at}.citations`);
+  reading.others(wish, ["enabled"], `${at}.citations`);
 }
 
 /** A document made of blocks is the text of the blocks; one with pictures in it only its vendor understands. */
@@ -126,13 +152,20 @@ function contentDocument(reading: Reading, block: JsonObject, at: string): Part 
   const texts = typeof content === "string" ? [content] : blockTexts(content);
   if (!texts) return foreign(reading, block, at);
   reading.say("file_text", at);
-  const form: OwnForm = { as: "content", string: typeof content === "string", cuts: texts.map(({ length }) => length) };
+  reading.others(source, ["type", "content"], `${at}.source`);
+  const left = without(source, ["type", "content"]);
+  const form: OwnForm = {
+    as: "content",
+    string: typeof content === "string",
+    cuts: texts.map(({ length }) => length),
+    ...(left ? { source: left } : {}),
+  };
   return {
     kind: "media",
     media: "file",
     mime: "text/plain",
     source: { text: texts.join(BETWEEN) },
-    ...titled(reading, block, at, form),
+    ...titled(reading, block, at, "file", form),
   };
 }
 
@@ -152,12 +185,12 @@ function blockTexts(content: unknown): string[] | undefined {
 /** A search result that the client brings is read as its title, its source and its text, a paragraph each. */
 function searchResult(reading: Reading, block: JsonObject, at: string): Part {
   const texts = blockTexts(block["content"]);
-  const title = asText(block["title"]);
-  const source = asText(block["source"]);
+  const title = reading.maybeText(block, "title", at);
+  const source = reading.maybeText(block, "source", at);
   if (!texts || title === undefined || source === undefined) return foreign(reading, block, at);
   const all = [title, source, ...texts];
   reading.others(block, [...ANY, "content", "title", "source", "citations"], at);
-  if (asObject(block["citations"])?.["enabled"] === true) reading.say("other", `${at}.citations`);
+  wishToCite(reading, block, at);
   return {
     kind: "text",
     text: all.join(BETWEEN),
@@ -169,7 +202,7 @@ function searchResult(reading: Reading, block: JsonObject, at: string): Part {
 }
 
 function thinking(reading: Reading, block: JsonObject, at: string): Reasoning {
-  const signature = asText(block["signature"]);
+  const signature = reading.maybeText(block, "signature", at);
   reading.say("reasoning_text", at);
   reading.others(block, [...ANY, "thinking", "signature"], at);
   // Without a signature the vendor made nothing of it: it is another's reasoning, or what a client wrote.
@@ -185,6 +218,7 @@ function thinking(reading: Reading, block: JsonObject, at: string): Reasoning {
 function redacted(reading: Reading, block: JsonObject, at: string): Reasoning {
   const opaque = reading.asked.open(reading.text(block, "data", at), "redacted");
   reading.say("reasoning_text", at);
+  reading.others(block, [...ANY, "data"], at);
   return { kind: "reasoning", redacted: true, opaque, ...placed(reading, block, at, ["data"]) };
 }
 
@@ -192,7 +226,9 @@ function toolUse(reading: Reading, block: JsonObject, at: string): ToolCall {
   const input = block["input"];
   if (!(input instanceof RawJson) || !input.text.startsWith("{"))
     return reading.wrong(`${at}.input`, "must be an object.");
-  reading.others(block, [...ANY, "id", "name", "input"], at);
+  reading.others(block, [...ANY, "id", "name", "input", "caller"], at);
+  // Which of the vendor's tools made the call; most often none did.
+  if (block["caller"]) reading.say("cosmetic", `${at}.caller`);
   return {
     kind: "tool_call",
     id: reading.text(block, "id", at),
@@ -203,7 +239,8 @@ function toolUse(reading: Reading, block: JsonObject, at: string): ToolCall {
 }
 
 function toolResult(reading: Reading, block: JsonObject, at: string): ToolResult {
-  const { content, is_error: failed } = block;
+  const { content } = block;
+  const failed = reading.flag(block, "is_error", at);
   const path = `${at}.content`;
   const parts = content === undefined || content === null ? [] : partsOf(reading, content, path, path);
   for (const part of parts) if (part.kind === "media") reading.say("tool_result_media", part.at);
@@ -215,8 +252,8 @@ function toolResult(reading: Reading, block: JsonObject, at: string): ToolResult
     kind: "tool_result",
     callId: reading.text(block, "tool_use_id", at),
     parts,
-    ...(typeof failed === "boolean" ? { isError: failed } : {}),
-    ...placed(reading, block, at, typeof failed === "boolean" ? [...taken, "is_error"] : taken, form),
+    ...(failed === undefined ? {} : { isError: failed }),
+    ...placed(reading, block, at, failed === undefined ? taken : [...taken, "is_error"], form),
   };
 }
 
@@ -227,7 +264,14 @@ function toolResult(reading: Reading, block: JsonObject, at: string): ToolResult
 function toolNews(reading: Reading, block: JsonObject, at: string, name: unknown): Part {
   if (typeof name !== "string") return foreign(reading, block, at);
   const said = `The tool ${name} is available now.`;
+  reading.others(block, [...ANY, "tool_name", "tool"], at);
   return { kind: "text", text: said, ...placed(reading, block, at, [], { as: String(block["type"]) }) };
+}
+
+function toolAddition(reading: Reading, block: JsonObject, at: string): Part {
+  const tool = asObject(block["tool"]) ?? {};
+  reading.others(tool, ["type", "name"], `${at}.tool`);
+  return toolNews(reading, block, at, tool["name"]);
 }
 
 /** What only this vendor understands. */

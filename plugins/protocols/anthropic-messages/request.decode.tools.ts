@@ -1,4 +1,4 @@
-import { asList, asObject, asText, type Feature, type JsonObject, RawJson, type Tool } from "model-gateway";
+import { asObject, asText, defined, type Feature, type JsonObject, RawJson, type Tool } from "model-gateway";
 import type { Reading } from "./request.reading.ts";
 import { NAME } from "./words.ts";
 
@@ -32,22 +32,22 @@ const marked = (reading: Reading, tool: JsonObject, at: string) => {
 
 function functionTool(reading: Reading, tool: JsonObject, at: string): Tool {
   const schema = tool["input_schema"];
-  const description = asText(tool["description"]);
-  const strict = tool["strict"];
-  if (schema !== undefined && !(schema instanceof RawJson))
+  const more = defined({
+    description: reading.maybeText(tool, "description", at),
+    strict: reading.flag(tool, "strict", at),
+  });
+  if (schema !== undefined && !(schema instanceof RawJson && schema.text.startsWith("{")))
     return reading.wrong(`${at}.input_schema`, "must be an object.");
   reading.say("tools", at);
-  if (strict === true) reading.say("tools_strict", `${at}.strict`);
+  if (more.strict === true) reading.say("tools_strict", `${at}.strict`);
   unknown(reading, tool, FUNCTION, at);
-  const taken = ["name", "input_schema", ...(description === undefined ? [] : ["description"])];
   return {
     kind: "function",
     name: reading.text(tool, "name", at),
-    ...(description === undefined ? {} : { description }),
+    ...more,
     ...(schema === undefined ? {} : { parameters: schema }),
-    ...(typeof strict === "boolean" ? { strict } : {}),
     ...marked(reading, tool, at),
-    ...reading.native(tool, typeof strict === "boolean" ? [...taken, "strict"] : taken),
+    ...reading.native(tool, ["name", "input_schema", ...Object.keys(more)]),
   };
 }
 
@@ -62,33 +62,32 @@ function unknown(reading: Reading, tool: JsonObject, known: readonly string[], a
 function webSearch(reading: Reading, tool: JsonObject, at: string): Tool {
   reading.say("web_search", at);
   unknown(reading, tool, SEARCH, at);
-  const lists = { allowed: tool["allowed_domains"], blocked: tool["blocked_domains"] };
-  const uses = tool["max_uses"];
-  const place = asObject(tool["user_location"]);
-  const taken = ["allowed_domains", "blocked_domains", "max_uses"].filter((name) => tool[name] !== null);
+  const allowed = reading.texts(tool, "allowed_domains", at);
+  const blocked = reading.texts(tool, "blocked_domains", at);
+  const maxUses = reading.number(tool, "max_uses", at);
+  const place = reading.object(tool, "user_location", at);
+  const location = place && placeOf(reading, place, `${at}.user_location`);
+  const plain = place && location && isPlain(place, location);
+  const read = { allowed_domains: allowed, blocked_domains: blocked, max_uses: maxUses };
   return {
     kind: "web_search",
-    ...(Array.isArray(lists.allowed) ? { allowed: domains(lists.allowed) } : {}),
-    ...(Array.isArray(lists.blocked) ? { blocked: domains(lists.blocked) } : {}),
-    ...(typeof uses === "number" ? { maxUses: uses } : {}),
-    ...(place ? { location: placeOf(place) } : {}),
+    ...defined({ allowed, blocked, maxUses, location }),
     ...marked(reading, tool, at),
-    ...reading.native(tool, place && isPlain(place) ? [...taken, "user_location"] : taken),
+    ...reading.native(tool, [...Object.keys(defined(read)), ...(plain ? ["user_location"] : [])]),
   };
 }
 
-const domains = (list: unknown): string[] => asList(list).filter((each) => typeof each === "string");
-
 const PLACE = ["city", "region", "country", "timezone"] as const;
 
-function placeOf(place: JsonObject) {
-  const known = PLACE.filter((name) => typeof place[name] === "string");
-  return Object.fromEntries(known.map((name) => [name, place[name] as string]));
+function placeOf(reading: Reading, place: JsonObject, at: string): Record<string, string> {
+  reading.others(place, place["type"] === "approximate" ? ["type", ...PLACE] : PLACE, at);
+  const words = PLACE.map((name) => [name, reading.maybeText(place, name, at)] as const);
+  return Object.fromEntries(words.filter((word): word is [(typeof PLACE)[number], string] => word[1] !== undefined));
 }
 
 /** True when our words hold all of a place. */
-const isPlain = (place: JsonObject): boolean =>
-  Object.keys(place).length === Object.keys(placeOf(place)).length + 1 && place["type"] === "approximate";
+const isPlain = (place: JsonObject, words: object): boolean =>
+  Object.keys(place).length === Object.keys(words).length + 1 && place["type"] === "approximate";
 
 function serverTool(reading: Reading, tool: JsonObject, at: string, type: string): Tool {
   reading.say(TOOL_SEARCH.test(type) ? "other" : "tools_server", at);

@@ -54,6 +54,10 @@ export interface Own {
   legacyFormat?: boolean;
   choice?: JsonObject;
   metadata?: JsonObject;
+  /** Members of the format besides its type and its schema. */
+  format?: JsonObject;
+  /** Names of members that were read, but not as what the conversation could tell. */
+  kept?: string[];
 }
 
 /** Reads a Messages request. @throws GatewayError `invalid_field`, `invalid_json` */
@@ -70,26 +74,45 @@ export function decode(asked: Asked): Conversation {
     said: reading.said,
   };
   limits(reading, body, conversation);
-  choice(reading, body["tool_choice"], conversation, own);
+  choice(reading, body, conversation, own);
   reasoning(reading, body, conversation, own);
   format(reading, body, conversation, own);
   labels(reading, body, conversation, own);
   for (const [name, value] of Object.entries(body))
     if (!READ.has(name) && value !== null) reading.say(entryOf(ELSEWHERE, name) ?? "other", name);
-  if (asked.native) conversation.native = { ...own, ...restOf(reading, body) } satisfies Own;
+  if (asked.native) conversation.native = { ...own, ...restOf(reading, body, own) } satisfies Own;
   return conversation;
 }
 
-/** Members that nobody read, and those whose presence alone the conversation does not tell: empty lists, null, false. */
-function restOf(reading: Reading, body: JsonObject): { rest?: JsonObject } {
-  const empty = (value: unknown): boolean => value === null || value === false || asList(value).length === 0;
-  const lists = ["tools", "stop_sequences", "stream"];
-  const taken = [...READ].filter(
-    (name) =>
-      name !== "cache_control" &&
-      body[name] !== null &&
-      !(lists.includes(name) && body[name] !== true && empty(body[name])),
-  );
+/** Members that the conversation tells whole; by name, when a value of them is one. */
+const TOLD: Readonly<Record<string, (value: unknown) => boolean>> = {
+  model: (value) => typeof value === "string",
+  messages: Array.isArray,
+  system: (value) => typeof value === "string" || Array.isArray(value),
+  max_tokens: (value) => typeof value === "number",
+  // That there is an empty list, or no stream, is not told.
+  stream: (value) => value === true,
+  tools: (value) => asList(value).length > 0,
+  stop_sequences: (value) => asList(value).length > 0 && asList(value).every((each) => typeof each === "string"),
+  temperature: (value) => typeof value === "number",
+  top_p: (value) => typeof value === "number",
+  top_k: (value) => typeof value === "number",
+  service_tier: (value) => typeof value === "string",
+  metadata: isOpen,
+  tool_choice: isOpen,
+  thinking: isOpen,
+  output_config: isOpen,
+  output_format: isOpen,
+};
+
+/** True for an object that was read, not one that is kept as text. */
+function isOpen(value: unknown): boolean {
+  return !(value instanceof RawJson) && asObject(value) !== undefined;
+}
+
+/** The members that the conversation does not tell, and nothing else of this protocol's own does. */
+function restOf(reading: Reading, body: JsonObject, own: Own): { rest?: JsonObject } {
+  const taken = Object.keys(TOLD).filter((name) => TOLD[name]?.(body[name]) && !own.kept?.includes(name));
   const rest = reading.native(body, taken).native?.rest;
   return rest ? { rest } : {};
 }
@@ -108,8 +131,20 @@ function systemOf(reading: Reading, system: unknown): Turn[] {
   if (system === undefined || system === null) return [];
   const at = "system";
   if (typeof system !== "string" && !Array.isArray(system)) return reading.wrong(at, "must be a string or blocks.");
-  const parts = partsOf(reading, system, at, at);
+  const parts = partsOf(reading, system, at, at).filter((part) => reading.asked.native || !isBilling(reading, part));
+  if (parts.length === 0 && !reading.asked.native) return [];
   return [{ role: "system", at, parts, ...reading.native({}, [], typeof system === "string" ? { string: true } : {}) }];
+}
+
+/** The line with which Claude Code 2.1 begins its system prompt, a text of its own; it differs between runs. */
+const BILLING = /^x-anthropic-billing-header:.*$/;
+
+/** True for what means nothing to other vendors, and would keep their caches from knowing the prompt again. */
+function isBilling(reading: Reading, part: Part): boolean {
+  if (part.kind !== "text" || !BILLING.test(part.text.trimEnd())) return false;
+  reading.say("cosmetic", part.at);
+  if (part.cache) reading.say("other", `${part.at}.cache_control`);
+  return true;
 }
 
 function turnsOf(reading: Reading, messages: unknown): Turn[] {
@@ -147,46 +182,70 @@ function stateBehind(reading: Reading, last: Part | undefined): Part[] {
 
 /** How long, and how the answer is sampled. */
 function limits(reading: Reading, body: JsonObject, conversation: Conversation): void {
-  const most = reading.number(body, "max_tokens", "max_tokens");
-  if (most === undefined && reading.asked.task === "generate") reading.wrong("max_tokens", "is required.");
+  const most = measure(reading, body, "max_tokens");
+  if ((body["max_tokens"] ?? undefined) === undefined && reading.asked.task === "generate")
+    reading.wrong("max_tokens", "is required.");
   if (most === 0 && !reading.asked.native)
     reading.wrong("max_tokens", "is 0, which fills a prompt cache of this protocol's vendor and no other.");
-  const temperature = reading.number(body, "temperature", "temperature");
-  const topP = reading.number(body, "top_p", "top_p");
-  const topK = reading.number(body, "top_k", "top_k");
+  const temperature = measure(reading, body, "temperature");
+  const topP = measure(reading, body, "top_p");
+  const topK = measure(reading, body, "top_k");
+  reading.flag(body, "stream", "");
   if (most !== undefined) conversation.maxTokens = most;
   if (temperature !== undefined) conversation.temperature = temperature;
   // Older clients say -1 for none. [F]
   const none = (value: number) => value === -1 && !reading.asked.native;
   if (topP !== undefined && !none(topP)) conversation.topP = topP;
   if (topK !== undefined && !none(topK)) conversation.topK = topK;
-  const stop = body["stop_sequences"];
-  if (stop === undefined || stop === null) return;
-  const all = asList(stop).filter((each) => typeof each === "string");
-  if (!Array.isArray(stop) || all.length < stop.length) reading.wrong("stop_sequences", "must be a list of strings.");
-  conversation.stop = all;
-  if (all.length > 0) reading.say("stop", "stop_sequences");
+  const stop = reading.texts(body, "stop_sequences", "");
+  if (!stop) return;
+  conversation.stop = stop;
+  if (stop.length > 0) reading.say("stop", "stop_sequences");
+}
+
+/** A number at top level, said as the feature of its name. */
+function measure(
+  reading: Reading,
+  body: JsonObject,
+  name: "max_tokens" | "temperature" | "top_p" | "top_k",
+): number | undefined {
+  const value = reading.number(body, name, "");
+  if (value !== undefined) reading.say(name, name);
+  return value;
 }
 
 const MODES: Readonly<Record<string, "auto" | "none" | "required">> = { auto: "auto", none: "none", any: "required" };
 
-function choice(reading: Reading, value: unknown, conversation: Conversation, own: Own): void {
-  if (value === undefined || value === null) return;
+function choice(reading: Reading, body: JsonObject, conversation: Conversation, own: Own): void {
   const at = "tool_choice";
-  const wish = asObject(value) ?? reading.wrong(at, "must be an object.");
-  const alone = wish["disable_parallel_tool_use"];
-  if (typeof alone === "boolean") conversation.parallel = !alone;
+  const wish = reading.object(body, at, "");
+  if (!wish) return;
+  const alone = reading.flag(wish, "disable_parallel_tool_use", at);
+  const made = chosen(reading, wish, conversation);
+  if (!made) {
+    own.kept = [...(own.kept ?? []), at];
+    return;
+  }
+  if (alone !== undefined) conversation.parallel = !alone;
   if (alone === true) reading.say("parallel_off", `${at}.disable_parallel_tool_use`);
   reading.say("tool_choice", at);
-  conversation.toolChoice = chosen(reading, wish, conversation);
-  const rest = without(wish, ["type", "name", ...(typeof alone === "boolean" ? ["disable_parallel_tool_use"] : [])]);
+  conversation.toolChoice = made;
+  const read = [
+    "type",
+    ...(made.mode === "named" ? ["name"] : []),
+    ...(alone === undefined ? [] : ["disable_parallel_tool_use"]),
+  ];
+  reading.others(wish, read, at);
+  const rest = without(wish, read);
   if (rest) own.choice = rest;
 }
 
-function chosen(reading: Reading, wish: JsonObject, { tools }: Conversation): ToolChoice {
+/** Which tools may be called; undefined for what only the vendor knows, between equals. */
+function chosen(reading: Reading, wish: JsonObject, { tools }: Conversation): ToolChoice | undefined {
   const mode = entryOf(MODES, asText(wish["type"]));
   if (mode) return { mode };
-  if (wish["type"] !== "tool") return reading.wrong("tool_choice.type", "must be auto, any, tool or none.");
+  if (wish["type"] !== "tool")
+    return reading.asked.native ? undefined : reading.wrong("tool_choice.type", "must be auto, any, tool or none.");
   const name = asText(wish["name"]) ?? reading.wrong("tool_choice.name", "must be the name of a tool.");
   const byVendor = tools.some((tool) => tool.kind === "web_search" && name === "web_search");
   const server = byVendor || tools.some((tool) => tool.kind === "server" && tool.name === name);
@@ -195,67 +254,84 @@ function chosen(reading: Reading, wish: JsonObject, { tools }: Conversation): To
 
 function reasoning(reading: Reading, body: JsonObject, conversation: Conversation, own: Own): void {
   const wish: ReasoningWish = {};
-  const config = asObject(body["output_config"]);
-  const effort = asText(config?.["effort"]);
+  const config = reading.object(body, "output_config", "");
+  const effort = config && reading.maybeText(config, "effort", "output_config");
   if (effort !== undefined) {
     reading.say("reasoning_effort", "output_config.effort");
     if (EFFORTS.has(effort)) wish.effort = effort as Effort;
     else if (!reading.asked.native) reading.wrong("output_config.effort", "must be low, medium, high, xhigh or max.");
   }
-  const thinking = asObject(body["thinking"]);
+  const thinking = reading.object(body, "thinking", "");
   if (thinking) think(reading, thinking, wish);
-  if (thinking) own.thinking = without(thinking, ["budget_tokens"]) ?? {};
+  if (thinking)
+    own.thinking = without(thinking, wish.budget === thinking["budget_tokens"] ? ["budget_tokens"] : []) ?? {};
   // An effort beside disabled thinking is about the answer's own length; only this vendor has that.
   if (effort !== undefined && wish.effort !== effort) own.effort = effort;
   if (own.effort !== undefined) reading.say("other", "output_config.effort");
   if (Object.keys(wish).length > 0) conversation.reasoning = wish;
 }
 
+const DISPLAYS: ReadonlySet<string> = new Set(["summarized", "omitted"]);
+
+/** Reads `thinking`. Of a kind that is not known only this is understood: that the model shall think. */
 function think(reading: Reading, thinking: JsonObject, wish: ReasoningWish): void {
-  const { type, display } = thinking;
-  if (type === "disabled") {
-    wish.effort = "none";
-    reading.say("reasoning_effort", "thinking");
-  } else if (type === "enabled") {
-    wish.budget = reading.number(thinking, "budget_tokens", "thinking.budget_tokens") ?? -1;
-  } else {
-    wish.budget = -1;
-    reading.say("reasoning_effort", "thinking");
-  }
-  if (typeof display !== "string") return;
-  reading.say("reasoning_summary", "thinking.display");
+  const at = "thinking";
+  const type = reading.maybeText(thinking, "type", at) ?? kindless(reading);
+  const budget = type === "enabled" ? reading.number(thinking, "budget_tokens", at) : undefined;
+  if (type === "disabled") wish.effort = "none";
+  else wish.budget = budget ?? -1;
+  if (budget !== undefined) reading.say("reasoning_budget", `${at}.budget_tokens`);
+  else if (type !== "enabled") reading.say("reasoning_effort", at);
+  if (type !== "enabled" && type !== "adaptive" && type !== "disabled") reading.say("other", `${at}.type`);
+  reading.others(thinking, ["type", "display", ...(type === "enabled" ? ["budget_tokens"] : [])], at);
+  const display = reading.maybeText(thinking, "display", at);
+  if (display === undefined) return;
+  reading.say("reasoning_summary", `${at}.display`);
+  if (!DISPLAYS.has(display)) reading.say("other", `${at}.display`);
   wish.show = display !== "omitted";
 }
 
+function kindless(reading: Reading): undefined {
+  if (!reading.asked.native) reading.wrong("thinking.type", "must be enabled, adaptive or disabled.");
+}
+
 function format(reading: Reading, body: JsonObject, conversation: Conversation, own: Own): void {
-  const config = asObject(body["output_config"]);
-  const legacy = config?.["format"] === undefined || config["format"] === null;
-  const at = legacy ? "output_format" : "output_config.format";
-  const wish = asObject(legacy ? body["output_format"] : config?.["format"]);
-  if (wish) {
-    const schema = wish["schema"];
-    const fits = wish["type"] === "json_schema" && schema instanceof RawJson;
-    conversation.format = fits ? { kind: "schema", schema } : reading.wrong(at, "must be a json_schema with a schema.");
-    reading.say("json_schema", at);
-    if (legacy) own.legacyFormat = true;
-  }
+  const config = reading.object(body, "output_config", "");
+  const wish = config && reading.object(config, "format", "output_config");
+  const old = reading.object(body, "output_format", "");
+  const read = wish ? schemaOf(reading, wish, "output_config.format", conversation, own) : false;
+  if (old && wish) reading.say("other", "output_format");
+  own.legacyFormat = old !== undefined && !wish && schemaOf(reading, old, "output_format", conversation, own);
+  if (!own.legacyFormat) own.kept = [...(own.kept ?? []), "output_format"];
   if (!config) return;
   reading.others(config, ["effort", "format"], "output_config");
-  const rest = without(config, ["effort", ...(wish && !legacy ? ["format"] : [])]);
-  own.config = rest ?? {};
+  own.config = without(config, [...(asText(config["effort"]) ? ["effort"] : []), ...(read ? ["format"] : [])]) ?? {};
+}
+
+/** Reads a format. False between equals for one that only the vendor knows. */
+function schemaOf(reading: Reading, wish: JsonObject, at: string, conversation: Conversation, own: Own): boolean {
+  const { type, schema } = wish;
+  if (type !== "json_schema" || !(schema instanceof RawJson && schema.text.startsWith("{")))
+    return reading.asked.native ? false : reading.wrong(at, "must be a json_schema with a schema.");
+  conversation.format = { kind: "schema", schema };
+  reading.say("json_schema", at);
+  reading.others(wish, ["type", "schema"], at);
+  const rest = without(wish, ["type", "schema"]);
+  if (rest) own.format = rest;
+  return true;
 }
 
 /** Who asks, on which tier, and what the vendor shall cache. */
 function labels(reading: Reading, body: JsonObject, conversation: Conversation, own: Own): void {
-  const metadata = asObject(body["metadata"]);
-  const user = asText(metadata?.["user_id"]);
+  const metadata = reading.object(body, "metadata", "");
+  const user = metadata && reading.maybeText(metadata, "user_id", "metadata");
   if (user !== undefined) {
     conversation.user = user;
     reading.say("user", "metadata.user_id");
   }
   if (metadata) reading.others(metadata, ["user_id"], "metadata");
   if (metadata) own.metadata = without(metadata, user === undefined ? [] : ["user_id"]) ?? {};
-  const tier = asText(body["service_tier"]);
+  const tier = reading.maybeText(body, "service_tier", "");
   if (tier !== undefined) {
     conversation.tier = tier;
     reading.say("tier", "service_tier");

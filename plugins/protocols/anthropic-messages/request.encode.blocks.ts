@@ -174,7 +174,7 @@ function sourceOf(part: Media, terms: Terms, image: boolean, own: OwnForm | unde
     const inline = own ? null : /^data:([^;,]*);base64,(.*)$/s.exec(source.url);
     if (inline) return sourceOf({ ...part, ...inlined(inline, mime) }, terms, image, own);
     if (!own && !/^https?:/i.test(source.url)) terms.refuse(part.at, "This model fetches http and https only");
-    return { type: "url", url: source.url, ...(own && mime !== undefined ? { media_type: mime } : {}) };
+    return { type: "url", url: source.url };
   }
   if (image) {
     const known = mime === "image/jpg" ? "image/jpeg" : mime;
@@ -197,7 +197,7 @@ function idSource(part: Media, { id, protocol }: { id: string; protocol: string 
 }
 
 function textSource(text: string, own?: OwnForm, mime?: string): JsonObject {
-  if (own?.as !== "content") return { type: "text", media_type: own && mime ? mime : "text/plain", data: text };
+  if (own?.as !== "content") return { type: "text", media_type: own ? mime : "text/plain", data: text };
   const texts = pieces(text, own.cuts);
   return { type: "content", content: own.string ? texts[0] : texts.map((each) => ({ type: "text", text: each })) };
 }

@@ -72,7 +72,7 @@ function toolOf(tool: Tool, terms: Terms, exact: boolean): JsonObject | undefine
     case "custom":
       return customTool(tool, terms);
     case "web_search":
-      return webSearch(tool, terms);
+      return webSearch(tool, terms, exact);
     case "server":
       return tool.protocol === NAME ? (tool.json as JsonObject) : undefined;
   }
@@ -122,12 +122,11 @@ function grammarOf(value: unknown): string | undefined {
 /** The version of the search tool that every model with web search has. [D] */
 const WEB_SEARCH = "web_search_20250305";
 
-function webSearch(tool: Extract<Tool, { kind: "web_search" }>, terms: Terms): JsonObject {
+function webSearch(tool: Extract<Tool, { kind: "web_search" }>, terms: Terms, exact: boolean): JsonObject {
   const { allowed, blocked, maxUses, size, location } = tool;
   if (size !== undefined) terms.drop(tool.at, "The amount of search results cannot be chosen for this model");
   return {
-    type: WEB_SEARCH,
-    name: "web_search",
+    ...(exact ? {} : { type: WEB_SEARCH, name: "web_search" }),
     allowed_domains: allowed,
     blocked_domains: blocked,
     max_uses: maxUses,

@@ -64,9 +64,9 @@ function exactly(conversation: Conversation, terms: Terms, own: Own): JsonObject
   const { maxTokens, temperature, topP, topK, stop, tier, user, reasoning, format, cache, tools } = conversation;
   const { system, messages } = messagesOf(conversation, terms, undefined);
   const effort = own.effort ?? (reasoning?.effort === "none" ? undefined : reasoning?.effort);
-  const schema = format && { type: "json_schema", schema: format.schema };
-  const thinking = own.thinking && { ...own.thinking, budget_tokens: budgetOf(own.thinking, reasoning?.budget) };
-  const config = own.config && { ...own.config, effort, ...(own.legacyFormat ? {} : { format: schema }) };
+  const schema = format && { type: "json_schema", schema: format.schema, ...own.format };
+  const thinking = own.thinking && { budget_tokens: budgetOf(own.thinking, reasoning?.budget), ...own.thinking };
+  const config = own.config && { effort, ...(own.legacyFormat ? {} : { format: schema }), ...own.config };
   return {
     model: terms.model,
     max_tokens: maxTokens,
@@ -83,7 +83,7 @@ function exactly(conversation: Conversation, terms: Terms, own: Own): JsonObject
     top_k: topK,
     stop_sequences: stop && stop.length > 0 ? stop : undefined,
     service_tier: tier,
-    metadata: own.metadata && { ...own.metadata, user_id: user },
+    metadata: own.metadata && { user_id: user, ...own.metadata },
     cache_control: cache && cacheControl(cache, "cache_control", terms),
     ...own.rest,
   };

@@ -76,6 +76,7 @@ export const fields: readonly (readonly [field: string, feature: Feature])[] = [
   ["service_tier", "tier"],
   ["metadata.user_id", "user"],
   ["cache_control, on anything", "cache_mark"],
+  ["system: the line x-anthropic-billing-header: …", "cosmetic"],
   ["context_management", "context_edits"],
   ["container, container_upload", "container"],
   ["mcp_servers", "tools_server"],

@@ -5,6 +5,7 @@ import {
   type Feature,
   GatewayError,
   type JsonObject,
+  RawJson,
   type Said,
 } from "model-gateway";
 import { without } from "./words.ts";
@@ -29,6 +30,16 @@ export interface OwnForm {
 
 const TTLS: ReadonlySet<unknown> = new Set(["5m", "1h"]);
 
+const isText = (value: unknown): value is string => typeof value === "string";
+const isFlag = (value: unknown): value is boolean => typeof value === "boolean";
+const isNumber = (value: unknown): value is number => typeof value === "number";
+const isObject = (value: unknown): value is JsonObject => !(value instanceof RawJson) && asObject(value) !== undefined;
+const isTexts = (value: unknown): value is string[] => Array.isArray(value) && value.every(isText);
+const isObjects = (value: unknown): value is JsonObject[] => Array.isArray(value) && value.every(isObject);
+
+/** The path of a member of what stands at a path; the body's own is empty. */
+const below = (at: string, name: string): string => (at === "" ? name : `${at}.${name}`);
+
 /** What one request's readers share: what was said, how faults are told, and whether the source's forms are kept. */
 export class Reading {
   readonly said: Said[] = [];
@@ -50,30 +61,66 @@ export class Reading {
     return typeof value === "string" ? value : this.wrong(`${at}.${name}`, "must be a string.");
   }
 
-  /** A member that is a number where it is there; said as the feature, which is its name. */
-  number(
+  /** A member that is a string where it is there. */
+  maybeText(object: JsonObject, name: string, at: string): string | undefined {
+    return this.maybe(object, name, at, isText, "must be a string.");
+  }
+
+  /** A member that is true or false where it is there. */
+  flag(object: JsonObject, name: string, at: string): boolean | undefined {
+    return this.maybe(object, name, at, isFlag, "must be true or false.");
+  }
+
+  /** A member that is a number where it is there. */
+  number(object: JsonObject, name: string, at: string): number | undefined {
+    return this.maybe(object, name, at, isNumber, "must be a number that a double holds.");
+  }
+
+  /** A member that is an object where it is there. */
+  object(object: JsonObject, name: string, at: string): JsonObject | undefined {
+    return this.maybe(object, name, at, isObject, "must be an object.");
+  }
+
+  /** A member that is a list of strings where it is there. */
+  texts(object: JsonObject, name: string, at: string): string[] | undefined {
+    return this.maybe(object, name, at, isTexts, "must be a list of strings.");
+  }
+
+  /** A member that is a list of objects where it is there. */
+  objects(object: JsonObject, name: string, at: string): JsonObject[] | undefined {
+    return this.maybe(object, name, at, isObjects, "must be a list of objects.");
+  }
+
+  /** A member of another type is refused; between equals it is none that was read, and its vendor judges it. */
+  private maybe<T>(
     object: JsonObject,
-    name: "max_tokens" | "temperature" | "top_p" | "top_k" | "budget_tokens",
-    path: string,
-  ): number | undefined {
+    name: string,
+    at: string,
+    fits: (value: unknown) => value is T,
+    must: string,
+  ): T | undefined {
     const value = object[name];
-    if (value === undefined || value === null) return undefined;
-    if (typeof value !== "number") return this.wrong(path, "must be a number.");
-    this.say(name === "budget_tokens" ? "reasoning_budget" : name, path);
-    return value;
+    if (fits(value)) return value;
+    if (value === undefined || value === null || this.asked.native) return undefined;
+    return this.wrong(below(at, name), must);
   }
 
   /** Says that there are members nobody here knows. */
   others(object: JsonObject, known: readonly string[], at: string): void {
-    for (const name in object) if (!known.includes(name) && object[name] !== null) this.say("other", `${at}.${name}`);
+    for (const name in object) if (!known.includes(name) && object[name] !== null) this.say("other", below(at, name));
   }
 
-  /** A cache mark; undefined where there is none. */
+  /** A cache mark; undefined where there is none. A time that is not known is the vendor's usual one, and said. */
   mark(object: JsonObject, at: string): CacheMark | undefined {
-    const control = asObject(object["cache_control"]);
+    const control = this.object(object, "cache_control", at);
     if (!control) return undefined;
-    this.say("cache_mark", at === "" ? "cache_control" : `${at}.cache_control`);
-    return TTLS.has(control["ttl"]) ? { ttl: control["ttl"] as "5m" | "1h" } : {};
+    const path = below(at, "cache_control");
+    const ttl = this.maybeText(control, "ttl", path);
+    this.say("cache_mark", path);
+    this.others(control, control["type"] === "ephemeral" ? ["type", "ttl"] : ["ttl"], path);
+    if (TTLS.has(ttl)) return { ttl: ttl as "5m" | "1h" };
+    if (ttl !== undefined) this.say("other", `${path}.ttl`);
+    return {};
   }
 
   /**

@@ -1,4 +1,4 @@
-import { asList, asObject, type JsonObject, RawJson, type Terms, writeJson } from "model-gateway";
+import { asList, asObject, type JsonObject, parseExact, RawJson, type Terms, writeJson } from "model-gateway";
 
 /** Formats of strings that answers can be held to. [S: the SDK's schema transform] */
 const FORMATS: ReadonlySet<unknown> = new Set(
@@ -18,7 +18,7 @@ const KNOWN: ReadonlySet<string> = new Set(
  */
 export function heldSchema(schema: RawJson, path: string, terms: Terms): RawJson {
   const fitting = new Fitting();
-  const fitted = fitting.schema(schema.value, "");
+  const fitted = fitting.schema(parseExact(schema.text), "");
   if (fitting.closed) terms.change(path, "no member but those it names");
   if (fitting.union) terms.change(path, "oneOf as anyOf");
   if (fitting.unheld.length > 0) terms.change(path, `the model is told of ${some(fitting.unheld)}, not held to it`);
@@ -33,6 +33,9 @@ function some(places: readonly string[]): string {
   return places.slice(0, NAMED).join(", ") + (more > 0 ? ` and ${more} more` : "");
 }
 
+/** The value as an object; a number of many digits is none. */
+const objectOf = (value: unknown): JsonObject | undefined => (value instanceof RawJson ? undefined : asObject(value));
+
 class Fitting {
   changed = false;
   /** An object was open, which none may be. */
@@ -43,36 +46,40 @@ class Fitting {
   readonly unheld: string[] = [];
 
   schema(value: unknown, at: string): unknown {
-    const schema = asObject(value);
+    const schema = objectOf(value);
     if (!schema) return value;
     const out: JsonObject = {};
-    const told: JsonObject = {};
-    for (const [name, member] of Object.entries(schema)) this.keyword(name, member, at, out, told);
+    const told: [name: string, member: unknown][] = [];
+    for (const name in schema)
+      if (!this.keyword(name, schema, at, out)) told.push([name, this.tell(schema[name], `${at}.${name}`)]);
     if (schema["type"] === "object" || schema["properties"] !== undefined) this.close(schema, out);
-    if (Object.keys(told).length > 0) {
+    if (told.length > 0) {
       const described = typeof out["description"] === "string" ? `${out["description"]}\n\n` : "";
-      out["description"] = described + JSON.stringify(told);
+      out["description"] = described + writeJson(Object.fromEntries(told));
     }
     return out;
   }
 
-  private keyword(name: string, member: unknown, at: string, out: JsonObject, told: JsonObject): void {
+  /** False for what an answer cannot be held to. */
+  private keyword(name: string, schema: JsonObject, at: string, out: JsonObject): boolean {
     const here = `${at}.${name}`;
+    const member = schema[name];
     if (name === "properties" || name === "$defs" || name === "definitions") out[name] = this.each(member, here);
     else if (name === "items") out[name] = this.schema(member, here);
     else if (name === "anyOf" || name === "allOf")
       out[name] = asList(member).map((each, i) => this.schema(each, `${here}.${i}`));
-    else if (name === "oneOf" && !("anyOf" in out)) this.oneOf(member, here, out);
+    else if (name === "oneOf" && !Object.hasOwn(schema, "anyOf")) this.oneOf(member, here, out);
     else if (
       name === "format" ? FORMATS.has(member) : name === "minItems" ? member === 0 || member === 1 : KNOWN.has(name)
     )
       out[name] = member;
     else if (name === "$schema") this.changed = true;
-    else if (name !== "additionalProperties") this.tell(name, member, here, told);
+    else return name === "additionalProperties";
+    return true;
   }
 
   private each(member: unknown, at: string): JsonObject {
-    const schemas = Object.entries(asObject(member) ?? {});
+    const schemas = Object.entries(objectOf(member) ?? {});
     return Object.fromEntries(schemas.map(([name, schema]) => [name, this.schema(schema, `${at}.${name}`)]));
   }
 
@@ -82,17 +89,17 @@ class Fitting {
     out["anyOf"] = asList(member).map((each, i) => this.schema(each, `${at}.${i}`));
   }
 
-  private tell(name: string, member: unknown, at: string, told: JsonObject): void {
+  private tell(member: unknown, at: string): unknown {
     this.changed = true;
-    told[name] = member;
     this.unheld.push(at.slice(1));
+    return member;
   }
 
   /** Objects must be closed. One that is open for named kinds of values cannot be said: the vendor judges. */
   private close(schema: JsonObject, out: JsonObject): void {
     const open = schema["additionalProperties"];
-    out["additionalProperties"] = asObject(open) ?? false;
-    if (open === false || asObject(open)) return;
+    out["additionalProperties"] = objectOf(open) ?? false;
+    if (open === false || objectOf(open)) return;
     this.changed = true;
     this.closed = true;
   }

@@ -27,6 +27,8 @@ export interface OwnEvent {
   usage?: JsonObject | undefined;
   /** An opening block as it came, for those that are only this vendor's. */
   block?: JsonObject;
+  /** Arguments that the opening of the call held already. */
+  begun?: boolean;
   /** A frame that is no event of ours. */
   whole?: JsonObject;
   name?: string | undefined;
@@ -82,11 +84,12 @@ class Blocks {
     };
   }
 
-  /** Opens a block and tells what it holds already. */
-  protected open(block: number, content: JsonObject, out: Event[]): string {
+  /** Opens a block and tells what it holds already. @param begun its `native` keeps the input that it began with */
+  protected open(block: number, content: JsonObject, out: Event[], begun = false): string {
     const type = asText(content["type"]) ?? "";
     const at = { type: "open", block, choice: 0 } as const;
-    const own = (...taken: string[]) => this.native({ rest: without(content, ["type", ...taken]) });
+    const own = (...taken: string[]): { native?: OwnEvent } =>
+      this.source.native ? { native: { rest: without(content, ["type", ...taken]) } } : {};
     switch (type) {
       case "text":
         out.push({
@@ -107,7 +110,7 @@ class Blocks {
         out.push({ type: "opaque", block, opaque: this.opaque("redacted", asText(content["data"]) ?? "") });
         return type;
       case "tool_use":
-        out.push({ ...at, kind: "tool_call", ...called(content), ...own("id", "name", "input") });
+        out.push({ ...at, kind: "tool_call", ...called(content), ...own("id", "name", ...(begun ? [] : ["input"])) });
         return type;
       default:
         out.push({
@@ -173,7 +176,7 @@ class Whole extends Blocks {
       const content = asObject(value) ?? {};
       const type = this.open(block, content, out);
       const { input } = content;
-      if (type === "tool_use") out.push({ type: "arguments", block, text: input instanceof RawJson ? input.text : "" });
+      if (type === "tool_use") out.push({ type: "arguments", block, text: input ? writeJson(input) : "" });
       if (out.at(-1)?.type === "open" && isServer(type)) out.push({ type: "server", block, json: raw(content) });
       out.push({ type: "close", block });
     });
@@ -194,10 +197,17 @@ interface Open {
   /** Our number of it. */
   block: number;
   type: string;
-  /** Of a block that only this vendor understands: what it began with, and its input so far. */
+  /** Of a block that only this vendor understands: what it began with. */
   content: JsonObject | undefined;
+  /** The input so far of such a block; of a call, what it began with and no delta has told otherwise. */
   input: string;
+  /** What all of that counts for. */
+  held: number;
 }
+
+/** The most that open blocks hold until they are whole, in characters; each delta counts for some. */
+const MOST_HELD = 8 * 1024 * 1024;
+const DELTA = 32;
 
 const BROKEN = { status: 502, kind: "upstream", code: "upstream_invalid" } as const;
 
@@ -205,6 +215,7 @@ class Stream extends Blocks implements Decoder {
   private usage: Usage | undefined;
   private readonly open_ = new Map<number, Open>();
   private blocks = 0;
+  private held = 0;
   private started = false;
   private finished = false;
   private over = false;
@@ -215,13 +226,13 @@ class Stream extends Blocks implements Decoder {
     const type = asText(json?.["type"]) ?? frame.event ?? "";
     if (!json) this.fail("An event of the provider's stream is not JSON.", out);
     else if (this.started || type === "message_start" || type === "ping" || type === "error")
-      this.read(type, json, out);
+      this.read(type, json, frame.text, out);
     else this.fail("The provider's stream does not begin with message_start.", out);
   }
 
-  private read(type: string, json: JsonObject, out: Event[]): void {
+  private read(type: string, json: JsonObject, text: string, out: Event[]): void {
     if (type === "content_block_delta") this.delta(json, out);
-    else if (type === "content_block_start") this.begin(json, out);
+    else if (type === "content_block_start") this.begin(json, text, out);
     else if (type === "content_block_stop") this.stop(json, out);
     else if (type === "ping") out.push({ type: "ping", ...this.native({ rest: without(json, ["type"]) }) });
     else if (type === "message_start") this.first(json, out);
@@ -261,15 +272,26 @@ class Stream extends Blocks implements Decoder {
     out.push(this.start(message, this.usage, [], without(json, ["type", "message"])));
   }
 
-  private begin(json: JsonObject, out: Event[]): void {
-    const content = asObject(json["content_block"]) ?? {};
+  private begin(json: JsonObject, text: string, out: Event[]): void {
+    const content = exactBlock(asObject(json["content_block"]) ?? {}, text);
+    if (!content) {
+      this.fail("A block of the provider's stream is nested too deeply.", out);
+      return;
+    }
     const index = Number(json["index"]);
     const block = this.blocks++;
-    const type = this.open(block, content, out);
-    this.open_.set(index, { block, type, content: isServer(type) ? content : undefined, input: "" });
     // Imitations of the protocol send a call's input here, where the vendor sends an empty object.
-    const input = type === "tool_use" ? asObject(content["input"]) : undefined;
-    if (input && Object.keys(input).length > 0) out.push({ type: "arguments", block, text: JSON.stringify(input) });
+    const { input } = content;
+    const begun = content["type"] === "tool_use" && input instanceof RawJson ? input.text : "";
+    const type = this.open(block, content, out, begun !== "");
+    const held = isServer(type) ? text.length : begun.length;
+    this.open_.set(index, { block, type, content: isServer(type) ? content : undefined, input: begun, held });
+    this.hold(held, out);
+  }
+
+  private hold(characters: number, out: Event[]): void {
+    this.held += characters;
+    if (this.held > MOST_HELD) this.fail("The provider's blocks are longer than 8 MiB before they are whole.", out);
   }
 
   private delta(json: JsonObject, out: Event[]): void {
@@ -277,7 +299,11 @@ class Stream extends Blocks implements Decoder {
     const delta = asObject(json["delta"]);
     if (!open || !delta) this.fail("The provider's stream has content outside of a block.", out);
     else if (open.content) this.server(open, json, delta, out);
-    else this.content(open.block, json, delta, out);
+    else {
+      // As the vendor's clients have it, the deltas take the place of what the call began with.
+      if (open.input !== "" && delta["partial_json"]) open.input = "";
+      this.content(open.block, json, delta, out);
+    }
   }
 
   private content(block: number, json: JsonObject, delta: JsonObject, out: Event[]): void {
@@ -311,8 +337,11 @@ class Stream extends Blocks implements Decoder {
   }
 
   private server(open: Open, json: JsonObject, delta: JsonObject, out: Event[]): void {
-    open.input += asText(delta["partial_json"]) ?? "";
+    const more = asText(delta["partial_json"]) ?? "";
+    open.input += more;
+    open.held += more.length + DELTA;
     if (this.source.native) this.unsaid(open.type, json, out);
+    this.hold(more.length + DELTA, out);
   }
 
   private stop(json: JsonObject, out: Event[]): void {
@@ -320,8 +349,11 @@ class Stream extends Blocks implements Decoder {
     const open = this.open_.get(index);
     if (!open) return;
     this.open_.delete(index);
-    if (open.content) out.push({ type: "server", block: open.block, json: serverJson(open.content, open.input) });
-    out.push({ type: "close", block: open.block, ...this.native({ frame: without(json, ["type", "index"]) }) });
+    this.held -= open.held;
+    const { block, content, input } = open;
+    if (content) out.push({ type: "server", block, json: serverJson(content, input) });
+    else if (input !== "") out.push({ type: "arguments", block, text: input, ...this.native({ begun: true }) });
+    out.push({ type: "close", block, ...this.native({ frame: without(json, ["type", "index"]) }) });
   }
 
   private last(json: JsonObject, out: Event[]): void {
@@ -339,6 +371,18 @@ class Stream extends Blocks implements Decoder {
     if (!this.finished) this.fail("The provider's answer ends without a reason.", out);
     else out.push({ type: "end", ...this.native({ rest: without(json, ["type"]) }) });
     this.over = true;
+  }
+}
+
+/** A block with every digit of what stays JSON; undefined for JSON that is too deep to be written again. */
+function exactBlock(content: JsonObject, text: string): JsonObject | undefined {
+  const type = asText(content["type"]) ?? "";
+  const input = asObject(content["input"]);
+  if (!isServer(type) && (type !== "tool_use" || !input || Object.keys(input).length === 0)) return content;
+  try {
+    return asObject(asObject(parseExact(text, RAW))?.["content_block"]) ?? content;
+  } catch {
+    return undefined;
   }
 }
 

@@ -21,8 +21,16 @@ import { STOP_REASONS } from "./words.ts";
 
 type Said = Exclude<Event, { type: "error" }>;
 
-/** The most characters that wait for the block before them to close: 8 MiB. */
+/** The most that waits for the block before it to close, in characters; each event counts for some. */
 const MOST_WAITING = 8 * 1024 * 1024;
+const EVENT = 64;
+
+/** What an event that waits counts for. */
+function sizeOf(event: Event): number {
+  if (event.type === "text" || event.type === "arguments") return event.text.length + EVENT;
+  if (event.type === "opaque") return event.opaque.data.length + EVENT;
+  return event.type === "citation" ? (event.citation.quote ?? "").length + 4 * EVENT : EVENT;
+}
 
 /** Writes a stream of events. */
 export function encoder(wish: Wish): Encoder {
@@ -151,8 +159,17 @@ class Writer {
       return;
     }
     this.slots.set(opening.block, slot);
-    if (this.current) this.queue.push(slot);
-    else this.begin(slot);
+    if (!this.current) this.begin(slot);
+    else {
+      this.queue.push(slot);
+      this.hold(4 * EVENT);
+    }
+  }
+
+  private hold(characters: number): void {
+    this.waiting += characters;
+    if (this.waiting > MOST_WAITING)
+      throw new GatewayError("upstream_invalid", { message: "The provider's blocks grow side by side beyond 8 MiB." });
   }
 
   private inside(event: Exclude<Event, { type: "open" }> & { block: number }): void {
@@ -166,9 +183,7 @@ class Writer {
   private wait(slot: Slot, event: Event): void {
     // What cannot be told need not be kept.
     if (event.type === "media" || event.type === "server") return;
-    if (event.type === "text" || event.type === "arguments") this.waiting += event.text.length;
-    if (this.waiting > MOST_WAITING)
-      throw new GatewayError("upstream_invalid", { message: "The provider's blocks grow side by side beyond 8 MiB." });
+    this.hold(sizeOf(event));
     slot.waiting.push(event);
   }
 
@@ -176,9 +191,10 @@ class Writer {
   private next(): void {
     const slot = this.queue.shift();
     if (!slot) return;
+    this.waiting -= 4 * EVENT;
     this.begin(slot);
     for (const event of slot.waiting) {
-      if (event.type === "text" || event.type === "arguments") this.waiting -= event.text.length;
+      this.waiting -= sizeOf(event);
       this.write(slot, event);
     }
     slot.waiting = [];
@@ -278,7 +294,7 @@ class Writer {
 
   private arguments(slot: Slot, event: EventOf<"arguments">): void {
     const own = ownOf(event);
-    if (slot.index === undefined || (event.text === "" && !own)) return;
+    if (slot.index === undefined || (event.text === "" && !own) || own?.begun) return;
     const text = slot.wrapped ? JSON.stringify(event.text).slice(1, -1) : event.text;
     this.sink.grow(slot.index, "input_json_delta", text, own?.rest, own?.frame);
   }

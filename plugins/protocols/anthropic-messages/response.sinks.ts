@@ -64,7 +64,7 @@ export class Frames implements Sink {
   }
 }
 
-/** Members of usage that `message_delta` replaces. [S: the SDK's accumulator] */
+/** Members of usage that `message_delta` replaces. [S: the SDK's accumulator, but for the last two] */
 const TOTALS = [
   "input_tokens",
   "cache_creation_input_tokens",
@@ -72,6 +72,8 @@ const TOTALS = [
   "output_tokens",
   "output_tokens_details",
   "server_tool_use",
+  "cache_creation",
+  "service_tier",
 ];
 
 /** Folds an answer into a message as the vendor's SDK folds a stream. */

@@ -1,4 +1,13 @@
-import { asObject, defined, estimate, type JsonObject, type Usage, type Wish } from "model-gateway";
+import {
+  asObject,
+  type Conversation,
+  defined,
+  estimate,
+  type JsonObject,
+  RawJson,
+  type Usage,
+  type Wish,
+} from "model-gateway";
 
 /** Tokens written to the cache, with those read from it at most the whole input: some vendors count a token twice. */
 function written({ in: { total, cached, write } }: Usage): number | undefined {
@@ -34,14 +43,36 @@ function split({ in: { write } }: Usage): JsonObject | undefined {
  * Usage for `message_start`: what is known by then. Input that nobody told yet is estimated, because clients take the
  * first number for the truth until the last event; output is 0, because some clients add the two. [S: LangChain]
  */
-export function firstUsage(usage: Usage | undefined, { asked, request }: Wish): JsonObject {
+export function firstUsage(usage: Usage | undefined, { asked }: Wish): JsonObject {
   return {
-    input_tokens: (usage && plainInput(usage)) ?? estimate(asked, JSON.stringify(request)),
+    input_tokens: (usage && plainInput(usage)) ?? estimate(asked, bytesOf(asked)),
     cache_creation_input_tokens: (usage && written(usage)) ?? null,
     cache_read_input_tokens: usage?.in.cached ?? null,
     ...defined({ cache_creation: usage && split(usage), service_tier: usage?.tier }),
     output_tokens: 0,
   };
+}
+
+/**
+ * About as many bytes as a request has as JSON. Its prompt is at hand and is walked once: writing the request again, which
+ * may be megabytes, would hold up the answer's first word.
+ */
+function bytesOf({ turns, tools, format }: Conversation): number {
+  let bytes = 0;
+  const rest: unknown[] = [turns, tools, format?.schema];
+  while (rest.length > 0) {
+    const value = rest.pop();
+    if (typeof value === "string") bytes += Buffer.byteLength(value) + 3;
+    else if (value instanceof RawJson) bytes += Buffer.byteLength(value.text) + 1;
+    else if (Array.isArray(value)) for (const each of value) rest.push(each);
+    else if (typeof value === "object")
+      for (const name in value) {
+        bytes += name.length + 3;
+        rest.push((value as JsonObject)[name]);
+      }
+    else bytes += 5;
+  }
+  return bytes;
 }
 
 /** Usage for `message_delta`: totals. What nobody told keeps what `message_start` said. */
@@ -52,6 +83,8 @@ export function lastUsage(usage: Usage | undefined): JsonObject {
     cache_read_input_tokens: usage.in.cached,
     output_tokens_details: thought(usage),
     server_tool_use: serverTools(usage),
+    cache_creation: split(usage),
+    service_tier: usage.tier,
   };
   return { ...(known && defined(known)), output_tokens: usage?.out.total ?? 0 };
 }

@@ -84,7 +84,8 @@ export function without(object: JsonObject, names: readonly string[]): JsonObjec
   for (const name in object) {
     if (names.includes(name)) continue;
     rest ??= {};
-    rest[name] = object[name];
+    if (name === "__proto__") rest = { ...rest, [name]: object[name] };
+    else rest[name] = object[name];
   }
   return rest;
 }

@@ -1,5 +1,4 @@
 import type { Turn } from "model-gateway";
-import { wrong } from "./request.members.ts";
 
 interface Open {
   id: string;
@@ -38,16 +37,10 @@ export class Calls {
     return id;
   }
 
-  /** The id of the call that a result is for. `path` is where the result stands. */
-  result(name: string, told: string | undefined, path: string): string {
+  /** The id of the call that a result is for; undefined where no call before it waits for one. */
+  result(name: string, told: string | undefined): string | undefined {
     const byId = told === undefined ? undefined : this.take((open) => open.told === told);
-    const found = byId ?? this.take((open) => open.name === name);
-    if (found) return found.id;
-    return wrong(
-      path,
-      `is a result of ${name}, which no call before it asked for`,
-      "Each functionResponse needs a functionCall of the same id, or name, in the turn of the model before it.",
-    );
+    return (byId ?? this.take((open) => open.name === name))?.id;
   }
 
   private take(matches: (open: Open) => boolean): Open | undefined {

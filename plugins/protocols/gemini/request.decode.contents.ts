@@ -2,7 +2,7 @@ import { asObject, entryOf, type Part, RawJson, type Turn } from "model-gateway"
 import { Calls } from "./request.calls.ts";
 import { readPart } from "./request.decode.parts.ts";
 import { Members, wrong } from "./request.members.ts";
-import { type NativeTurn, type Reading, remembered, say } from "./request.native.ts";
+import { type NativeTurn, type Reading, remembered, say, sayLeft } from "./request.native.ts";
 
 /** Who speaks. `function` is what results of functions once came from. */
 const ROLES: Readonly<Record<string, Turn["role"]>> = { user: "user", model: "assistant", function: "user" };
@@ -21,13 +21,12 @@ export function readInstruction(request: Members, reading: Reading): Turn[] {
 
 /** All other turns, in order. */
 export function readContents(request: Members, reading: Reading): Turn[] {
-  const path = request.path("contents");
-  const contents = request.list("contents") ?? wrong(path, "is missing", "It is a list of {role, parts}.");
+  const contents =
+    request.list("contents") ?? wrong(request.path("contents"), "is missing", "It is a list of {role, parts}.");
   const calls = new Calls(ids(contents));
-  const turns = contents.map((value, n) => {
-    const content = Members.of(value, `${path}.${n}`);
+  const turns = contents.map((content) => {
     const said = content.text("role");
-    const role = entryOf(ROLES, said ?? "user") ?? wrong(content.path("role"), "must be user or model");
+    const role = entryOf(ROLES, said ?? "user") ?? unknownRole(content, reading);
     if (said === "function") content.keep("role");
     calls.turn(role);
     const parts = readParts(content, calls, reading);
@@ -39,10 +38,17 @@ export function readContents(request: Members, reading: Reading): Turn[] {
   return turns;
 }
 
+/** Between equals their vendor judges: it is told as it came. */
+function unknownRole(content: Members, { asked }: Reading): Turn["role"] {
+  if (!asked.native) wrong(content.path("role"), "must be user or model");
+  content.keep("role");
+  return "user";
+}
+
 function readParts(content: Members, calls: Calls, reading: Reading): Part[] {
-  const path = content.path("parts");
   const parts = content.list("parts") ?? [];
-  const read = parts.flatMap((part, n) => readPart(Members.of(part, `${path}.${n}`), calls, reading));
+  sayLeft(content, reading);
+  const read = parts.flatMap((part) => readPart(part, calls, reading));
   return reading.asked.native ? read : wholeThoughts(read, reading);
 }
 
@@ -63,10 +69,10 @@ function wholeThoughts(parts: readonly Part[], { said }: Reading): Part[] {
 }
 
 /** Ids that the client gave to calls, so that none is given twice. */
-function ids(contents: readonly unknown[]): Set<string> {
+function ids(contents: readonly Members[]): Set<string> {
   const found = new Set<string>();
-  for (const content of contents) {
-    const parts = asObject(content)?.["parts"];
+  for (const { source } of contents) {
+    const { parts } = source;
     for (const part of Array.isArray(parts) ? parts : [parts]) {
       const members = part instanceof RawJson ? undefined : asObject(part);
       const call = asObject(members?.["functionCall"] ?? members?.["function_call"]);

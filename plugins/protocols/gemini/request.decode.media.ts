@@ -1,6 +1,27 @@
 import { defined, type Media, type MediaSource } from "model-gateway";
 import { type Form, type Members, wrong } from "./request.members.ts";
-import { NAME, type NativePart, type Reading, remembered, say } from "./request.native.ts";
+import { NAME, type NativePart, type Reading, remembered, say, sayLeft } from "./request.native.ts";
+
+/** What a part can hold. [S] */
+const HELD = [
+  "text",
+  "inlineData",
+  "fileData",
+  "functionCall",
+  "functionResponse",
+  "executableCode",
+  "codeExecutionResult",
+  "toolCall",
+  "toolResponse",
+] as const;
+
+/** A part holds one thing; which one is meant of two, nobody knows. Between equals its vendor judges. */
+export function refuseTwo(part: Members, { asked }: Reading): void {
+  if (asked.native || Object.keys(part.source).length < 2) return;
+  const held = HELD.filter((name) => part.has(name));
+  if (held.length > 1)
+    wrong(part.at, `holds ${held.join(" and ")}; a part is one of them`, "Send a part for each of them.");
+}
 
 /** Bytes or a file, in a part or in a function's result. */
 export function readMedia(part: Members, reading: Reading): Media {
@@ -14,7 +35,8 @@ export function readMedia(part: Members, reading: Reading): Media {
   const { detail, resolution } = readDetail(part, reading);
   // A signature on media is nothing that could be told to anyone else.
   part.keep("thoughtSignature");
-  for (const name of part.left()) say(reading, /^video_?m/i.test(name) ? "video" : "cosmetic", `${part.at}.${name}`);
+  sayLeft(part, reading);
+  sayLeft(blob, reading);
   const native = (): NativePart => ({ form: part.form(), inner: blob.form(), ...defined({ data, resolution }) });
   return {
     kind: "media",
@@ -64,5 +86,7 @@ function readDetail(part: Members, reading: Reading): { detail?: string; resolut
   if (!resolution) return {};
   say(reading, "media_detail", resolution.at);
   const detail = resolution.word("level")?.replace("MEDIA_RESOLUTION_", "").toLowerCase();
+  for (const name of resolution.left())
+    say(reading, name === "level" ? "cosmetic" : "other", `${resolution.at}.${name}`);
   return { ...defined({ detail }), resolution: resolution.form() };
 }

@@ -1,9 +1,9 @@
 import { defined, type Opaque, type Part, type ToolCall } from "model-gateway";
 import type { Calls } from "./request.calls.ts";
-import { readMedia } from "./request.decode.media.ts";
+import { readMedia, refuseTwo } from "./request.decode.media.ts";
 import { readResult } from "./request.decode.results.ts";
 import { type Members, snake, wrong } from "./request.members.ts";
-import { BYPASS, NAME, type NativePart, type Reading, remembered, say } from "./request.native.ts";
+import { BYPASS, NAME, type NativePart, type Reading, remembered, say, sayLeft } from "./request.native.ts";
 
 /** Strings that the documents offer in place of a signature, as text and in base64; they mean none. [D] */
 const NO_SIGNATURE: ReadonlySet<string> = new Set(
@@ -22,6 +22,7 @@ const BESIDES: ReadonlySet<string> = new Set(
 
 /** Reads one part; opaque state of another vendor that sits on it becomes a part of its own before it. */
 export function readPart(part: Members, calls: Calls, reading: Reading): Part[] {
+  refuseTwo(part, reading);
   const kind = KINDS.find((name) => part.has(name));
   const other = kind === undefined ? part.left().find((name) => !BESIDES.has(name)) : undefined;
   if (other !== undefined) return [foreign(part, other, reading)];
@@ -105,8 +106,4 @@ function readCall(part: Members, opaque: Opaque | undefined, calls: Calls, readi
 function foreign(part: Members, name: string, reading: Reading): Part {
   say(reading, "foreign_block", part.at);
   return { kind: "foreign", at: part.at, protocol: NAME, name, json: part.source };
-}
-
-function sayLeft(part: Members, reading: Reading): void {
-  for (const name of part.left()) say(reading, "cosmetic", `${part.at}.${name}`);
 }

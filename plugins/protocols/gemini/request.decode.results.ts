@@ -1,8 +1,8 @@
 import { type Part, parseExact, RawJson, type ToolResult } from "model-gateway";
 import type { Calls } from "./request.calls.ts";
-import { readMedia } from "./request.decode.media.ts";
-import { Members, wrong } from "./request.members.ts";
-import { type NativePart, type Reading, remembered, say } from "./request.native.ts";
+import { readMedia, refuseTwo } from "./request.decode.media.ts";
+import { type Members, wrong } from "./request.members.ts";
+import { type NativePart, type Reading, remembered, say, sayLeft } from "./request.native.ts";
 
 /** What the vendor's documents call the members of `response` for a result and for a failure. [S] */
 const WRAPPED: ReadonlySet<string> = new Set(["output", "error"]);
@@ -12,8 +12,10 @@ export function readResult(part: Members, calls: Calls, reading: Reading): ToolR
   const result = part.object("functionResponse") as Members;
   const name = result.text("name") ?? wrong(result.path("name"), "is missing");
   const id = result.text("id") || undefined;
-  const callId = calls.result(name, id, result.at);
+  const callId = calls.result(name, id) ?? orphan(result, name, id, reading);
   if (callId !== id) result.keep("id");
+  // A signature on a result is nothing that could be told to anyone else.
+  part.keep("thoughtSignature");
   const response = result.raw("response");
   const { key, value } = unwrapped(response);
   const media = readMore(result, reading);
@@ -21,7 +23,8 @@ export function readResult(part: Members, calls: Calls, reading: Reading): ToolR
   const json = media.length === 0 && value instanceof RawJson && value.text.startsWith("{") ? value.text : undefined;
   const texts: Part[] = text === undefined || json !== undefined ? [] : [{ kind: "text", at: result.at, text }];
   if (key === "error") say(reading, "tool_result_error", result.path("response"));
-  for (const left of [...part.left(), ...result.left()]) say(reading, "cosmetic", `${result.at}.${left}`);
+  sayLeft(part, reading);
+  sayLeft(result, reading);
   return {
     kind: "tool_result",
     at: part.at,
@@ -42,6 +45,16 @@ export function readResult(part: Members, calls: Calls, reading: Reading): ToolR
   };
 }
 
+/** A result of nothing. Between equals their vendor judges, which may know the call from elsewhere. */
+function orphan(result: Members, name: string, id: string | undefined, { asked }: Reading): string {
+  if (asked.native) return id ?? name;
+  return wrong(
+    result.at,
+    `is a result of ${name}, which no call before it asked for`,
+    "Each functionResponse needs a functionCall of the same id, or name, in the turn of the model before it.",
+  );
+}
+
 /** The result itself: what `output` or `error` holds where nothing else is there, otherwise the whole object. */
 function unwrapped(response: RawJson | undefined): { key?: "output" | "error"; value?: string | RawJson } {
   if (!response) return {};
@@ -54,10 +67,9 @@ function unwrapped(response: RawJson | undefined): { key?: "output" | "error"; v
 
 /** Images and files beside the result. */
 function readMore(result: Members, reading: Reading): Part[] {
-  const path = result.path("parts");
-  return (result.list("parts") ?? []).map((value, n) => {
-    const part = Members.of(value, `${path}.${n}`);
+  return (result.list("parts") ?? []).map((part) => {
     if (!part.has("inlineData") && !part.has("fileData")) wrong(part.at, "must hold inlineData or fileData");
+    refuseTwo(part, reading);
     say(reading, "tool_result_media", part.at);
     return readMedia(part, reading);
   });

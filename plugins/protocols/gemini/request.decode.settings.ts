@@ -95,11 +95,13 @@ function readLogprobs(config: Members, reading: Reading): Settings {
   return { logprobs: many ?? 0 };
 }
 
+const MODALITIES: ReadonlySet<string> = new Set(["text", "image", "audio"]);
+
 /** Text alone is what every model answers in. */
 function readModalities(config: Members, reading: Reading): Settings {
-  const names = config.list("responseModalities");
+  const names = config.texts("responseModalities");
   if (!names) return {};
-  const modalities = names.map((name) => String(name).toLowerCase());
+  const modalities = names.map((name) => name.toLowerCase());
   if (modalities.every((name) => name === "text")) {
     config.keep("responseModalities");
     return {};
@@ -107,6 +109,7 @@ function readModalities(config: Members, reading: Reading): Settings {
   config.respell("responseModalities");
   if (modalities.includes("audio")) say(reading, "audio_out", config.path("responseModalities"));
   if (modalities.includes("image")) say(reading, "image_out", config.path("responseModalities"));
+  if (modalities.some((name) => !MODALITIES.has(name))) say(reading, "other", config.path("responseModalities"));
   return { modalities };
 }
 
@@ -135,14 +138,12 @@ function readThinking(config: Members, reading: Reading, native: NativeRequest):
   const show = thinking.flag("includeThoughts");
   const budget = thinking.number("thinkingBudget");
   const level = thinking.word("thinkingLevel");
-  if (budget !== undefined && level !== undefined)
-    wrong(thinking.path("thinkingBudget"), "cannot be used together with thinkingLevel", "Send one of them.");
+  const effort = level === undefined ? undefined : readLevel(level, budget !== undefined, thinking, reading);
   if (show !== undefined) say(reading, "reasoning_summary", thinking.path("includeThoughts"));
   if (budget !== undefined) say(reading, "reasoning_budget", thinking.path("thinkingBudget"));
   if (level !== undefined) say(reading, "reasoning_effort", thinking.path("thinkingLevel"));
   for (const name of thinking.left())
     say(reading, /level/i.test(name) ? "cosmetic" : "other", `${thinking.at}.${name}`);
-  const effort = level === undefined ? undefined : (EFFORTS[level] ?? wrong(thinking.path("thinkingLevel"), LEVELS));
   // Thoughts are only shown to who asks for them.
   const shown = show ?? (budget === undefined && effort === undefined ? undefined : false);
   const reasoning: ReasoningWish = {
@@ -153,7 +154,14 @@ function readThinking(config: Members, reading: Reading, native: NativeRequest):
   return Object.keys(reasoning).length > 0 ? { reasoning } : {};
 }
 
-const LEVELS = "must be MINIMAL, LOW, MEDIUM or HIGH";
+/** The effort of a level. Between equals their vendor judges a new one, and one beside a budget. */
+function readLevel(level: string, beside: boolean, thinking: Members, { asked }: Reading): Effort | undefined {
+  const effort = beside ? undefined : entryOf(EFFORTS, level);
+  if (effort === undefined && asked.native) thinking.keep("thinkingLevel");
+  if (effort !== undefined || asked.native) return effort;
+  if (beside) wrong(thinking.path("thinkingBudget"), "cannot be used together with thinkingLevel", "Send one of them.");
+  return wrong(thinking.path("thinkingLevel"), "must be MINIMAL, LOW, MEDIUM or HIGH");
+}
 
 /** How closely to look at all media that do not say so themselves. */
 function readResolution(config: Members, turns: readonly Turn[]): void {

@@ -7,7 +7,7 @@ import {
   type Tool,
   type ToolChoice,
 } from "model-gateway";
-import { Members, spelledBoth, wrong } from "./request.members.ts";
+import { type Members, spelledBoth, wrong } from "./request.members.ts";
 import {
   NAME,
   type NativeRequest,
@@ -28,9 +28,7 @@ export function readTools(
   reading: Reading,
   native: NativeRequest,
 ): Pick<Conversation, "tools" | "toolChoice"> {
-  const path = request.path("tools");
-  const tools = (request.list("tools") ?? []).flatMap((value, n) => {
-    const holder = Members.of(value, `${path}.${n}`);
+  const tools = (request.list("tools") ?? []).flatMap((holder, n) => {
     const read = [
       ...readFunctions(holder, n, reading),
       ...readSearches(holder, n, reading),
@@ -43,9 +41,7 @@ export function readTools(
 }
 
 function readFunctions(holder: Members, tool: number, reading: Reading): Tool[] {
-  const path = holder.path("functionDeclarations");
-  return (holder.list("functionDeclarations") ?? []).map((value, n) => {
-    const declared = Members.of(value, `${path}.${n}`);
+  return (holder.list("functionDeclarations") ?? []).map((declared) => {
     say(reading, "tools", declared.at);
     const name = declared.text("name") ?? wrong(declared.path("name"), "is missing");
     const description = declared.text("description");
@@ -103,16 +99,26 @@ function readChoice(request: Members, reading: Reading, native: NativeRequest): 
   return choice;
 }
 
-/** Only asks to be shown what the vendor's own tools did. */
-const LEFT = spelledBoth<Feature>({ includeServerSideToolInvocations: "cosmetic" });
+/** How much is shown of what the vendor's own tools did, and how the answer is cut into pieces. */
+const LEFT = spelledBoth<Feature>({
+  includeServerSideToolInvocations: "cosmetic",
+  streamFunctionCallArguments: "cosmetic",
+});
+
+const MODES: ReadonlySet<string> = new Set(["AUTO", "ANY", "NONE", "VALIDATED"]);
+
+/** Between equals their vendor judges: it is told as it came. */
+function unknownMode(calling: Members, { asked }: Reading): void {
+  if (!asked.native) wrong(calling.path("mode"), "must be AUTO, ANY, NONE or VALIDATED");
+  calling.keep("mode");
+}
 
 function readMode(calling: Members, reading: Reading): ToolChoice | undefined {
   const mode = calling.word("mode") ?? "AUTO";
   const names = calling.texts("allowedFunctionNames") ?? [];
-  // How the answer is cut into pieces.
-  for (const left of calling.left()) if (left !== "mode") say(reading, "cosmetic", `${calling.at}.${left}`);
-  if (!["AUTO", "ANY", "NONE", "VALIDATED"].includes(mode))
-    wrong(calling.path("mode"), "must be AUTO, ANY, NONE or VALIDATED");
+  for (const left of calling.left())
+    if (left !== "mode") say(reading, entryOf(LEFT, left) ?? "other", `${calling.at}.${left}`);
+  if (!MODES.has(mode)) unknownMode(calling, reading);
   if (!calling.has("mode") && names.length === 0) return undefined;
   say(
     reading,

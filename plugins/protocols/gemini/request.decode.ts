@@ -11,7 +11,7 @@ import {
 import { readContents, readInstruction } from "./request.decode.contents.ts";
 import { readConfig } from "./request.decode.settings.ts";
 import { readTools } from "./request.decode.tools.ts";
-import { Members, snake, spelledBoth } from "./request.members.ts";
+import { Members, snake, spelledBoth, wrong } from "./request.members.ts";
 import { NAME, type NativeRequest, type Reading, say } from "./request.native.ts";
 
 /** Objects that nobody here needs to understand; they stay the text they came as. */
@@ -96,15 +96,22 @@ function readLabels(request: Members, reading: Reading): Record<string, string> 
   const labels = request.object("labels");
   if (!labels) return undefined;
   say(reading, "metadata", labels.at);
-  return Object.fromEntries(labels.left().map((name) => [name, labels.text(name) ?? ""]));
+  const told = Object.entries(labels.source);
+  const texts = told.filter((label): label is [string, string] => typeof label[1] === "string");
+  if (told.some(([, label]) => label !== null && typeof label !== "string"))
+    wrong(labels.at, "must be an object of strings");
+  if (reading.asked.native && texts.length < told.length) request.keep("labels");
+  return Object.fromEntries(texts);
 }
+
+/** What else makes a setting: of what, and how it is measured. */
+const SETTING: ReadonlySet<string> = new Set(["category", "method"]);
 
 /** Settings that are stricter than none. The vendor's own default is none. */
 function readSafety(request: Members, reading: Reading): void {
-  const path = request.path("safetySettings");
-  for (const [n, setting] of (request.list("safetySettings") ?? []).entries()) {
-    const each = Members.of(setting, `${path}.${n}`);
+  for (const each of request.list("safetySettings") ?? []) {
     if (!PERMISSIVE.has(each.text("threshold")?.toUpperCase())) say(reading, "safety", each.at);
+    for (const name of each.left()) if (!SETTING.has(name)) say(reading, "other", `${each.at}.${name}`);
   }
   request.keep("safetySettings");
 }

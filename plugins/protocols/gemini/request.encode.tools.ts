@@ -103,12 +103,17 @@ function calling(choice: ToolChoice | undefined, writing: Writing): JsonObject |
     case "required":
       return { mode: "ANY" };
     case "named":
-      return { mode: "ANY", allowedFunctionNames: [chosen(choice.name, choice.server === true, writing)] };
+      if (choice.server !== true) return { mode: "ANY", allowedFunctionNames: [chosen(choice.name, writing)] };
+      writing.terms.drop(
+        pathOf(writing, "tool_choice", "tool_choice"),
+        "a tool that the vendor runs cannot be chosen by name there",
+      );
+      return automatic(undefined, writing);
     case "allowed":
       return {
         // Names of functions that may, but need not be called are not taken with AUTO. [S]
         mode: choice.required ? "ANY" : free(writing, "VALIDATED"),
-        allowedFunctionNames: choice.names.map((name) => chosen(name, false, writing)),
+        allowedFunctionNames: choice.names.map((name) => chosen(name, writing)),
       };
   }
 }
@@ -136,9 +141,8 @@ function automatic(choice: ToolChoice | undefined, writing: Writing): JsonObject
 }
 
 /** The name a tool of the client's was declared by. */
-function chosen(name: string, server: boolean, writing: Writing): string {
-  const { conversation, own, terms } = writing;
-  if (server) terms.refuse(pathOf(writing, "tool_choice", "tool_choice"), "only functions can be chosen by name there");
+function chosen(name: string, writing: Writing): string {
+  const { conversation, own } = writing;
   if (own) return name;
   const tool = conversation.tools.filter(isDeclared).find((each) => each.name === name);
   return fittedName(writing, tool ? { ...tool, custom: tool.kind === "custom" } : { name });

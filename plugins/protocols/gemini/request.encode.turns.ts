@@ -62,11 +62,19 @@ function silence(turns: readonly Turn[], { terms }: Writing): JsonObject {
 
 /** The system in the middle of a conversation: here it can only speak through the user. */
 function reminder(turn: Turn, terms: Terms): Turn {
-  const text = turn.parts.map((part) => (part.kind === "text" ? part.text : "")).join("\n");
-  if (text.trim() === "") return { ...turn, role: "user", parts: [] };
+  const said = turn.parts.filter((part) => part.kind !== "text" || part.text.trim() !== "");
+  if (said.length === 0) return { ...turn, role: "user", parts: [] };
   terms.change(turn.at, "a system message between turns is sent as a text of the user's, in <system-reminder>");
-  const wrapped = `<system-reminder>\n${text}\n</system-reminder>`;
-  return { ...turn, role: "user", parts: [{ kind: "text", at: turn.at, text: wrapped }] };
+  const mark = (text: string): Part => ({ kind: "text", at: turn.at, text });
+  const parts = [mark("<system-reminder>"), ...said, mark("</system-reminder>")];
+  return { ...turn, role: "user", parts: parts.reduce(joinedTexts, []) };
+}
+
+/** Texts that follow each other as one, a line each; media stay between them. */
+function joinedTexts(parts: Part[], part: Part): Part[] {
+  const last = parts.at(-1);
+  if (last?.kind !== "text" || part.kind !== "text") return [...parts, part];
+  return [...parts.slice(0, -1), { kind: "text", at: last.at, text: `${last.text}\n${part.text}` }];
 }
 
 /**

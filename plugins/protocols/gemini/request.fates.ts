@@ -23,7 +23,7 @@ export const FATES: Fates = {
   tools_namespace: ["mapped", "in front of the name, undone in the answer"],
   web_search: ["mapped", "Google Search; domains, limits and location are dropped"],
   tools_server: "refused",
-  tool_choice: ["mapped", "a tool that the vendor runs cannot be chosen by name: refused"],
+  tool_choice: ["mapped", "a tool that the vendor runs cannot be chosen by name: left to the model, declared"],
   tool_choice_allowed: "mapped",
   parallel_off: "dropped",
   tool_result_media: "mapped",

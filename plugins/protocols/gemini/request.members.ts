@@ -12,16 +12,8 @@ export interface Form {
   single: string[];
 }
 
-const SNAKE = new Map<string, string>();
-
 /** The other spelling of a name: `thinkingLevel` is `thinking_level`. */
-export function snake(name: string): string {
-  const known = SNAKE.get(name);
-  if (known !== undefined) return known;
-  const made = name.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`);
-  SNAKE.set(name, made);
-  return made;
-}
+export const snake = (name: string): string => name.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`);
 
 /** A table by names in camel case, for both spellings of them. */
 export const spelledBoth = <T>(table: Readonly<Record<string, T>>): Readonly<Record<string, T>> =>
@@ -99,11 +91,12 @@ export class Members {
     return value === undefined || typeof value === "boolean" ? value : wrong(this.path(name), "must be true or false");
   }
 
-  /** A number; proto JSON takes it as a string, too. */
+  /** A number; proto JSON takes it as a string, too. One of more digits than a double has is rounded. */
   number(name: string): number | undefined {
     const value = this.get(name);
     if (value === undefined || typeof value === "number") return value;
-    const number = typeof value === "string" && value.trim() !== "" ? Number(value) : Number.NaN;
+    const text = value instanceof RawJson ? value.text : value;
+    const number = typeof text === "string" && text.trim() !== "" ? Number(text) : Number.NaN;
     if (!Number.isFinite(number)) wrong(this.path(name), "must be a number");
     this.spelled[name] = value;
     return number;
@@ -119,13 +112,15 @@ export class Members {
     return word.endsWith("UNSPECIFIED") ? undefined : word;
   }
 
-  /** A list; a single element may stand for one. [F: `parts` as an object] */
-  list(name: string): readonly unknown[] | undefined {
+  /** The objects of a list; a single one may stand for it. [F: `parts` as an object] */
+  list(name: string): Members[] | undefined {
     const value = this.get(name);
-    if (value === undefined || Array.isArray(value)) return value;
-    if (!asObject(value)) wrong(this.path(name), "must be a list");
+    const path = this.path(name);
+    if (value === undefined) return undefined;
+    if (Array.isArray(value)) return value.map((each, n) => Members.of(each, `${path}.${n}`));
+    if (!asObject(value)) wrong(path, "must be a list");
     this.single.push(name);
-    return [value];
+    return [Members.of(value, path)];
   }
 
   texts(name: string): string[] | undefined {
@@ -165,8 +160,9 @@ export class Members {
   }
 
   private spelling(name: string): string {
+    if (Object.hasOwn(this.json, name)) return name;
     const other = snake(name);
-    return !Object.hasOwn(this.json, name) && Object.hasOwn(this.json, other) ? other : name;
+    return Object.hasOwn(this.json, other) ? other : name;
   }
 }
 
@@ -179,13 +175,14 @@ export function shaped(made: JsonObject, form: Form | undefined): JsonObject {
     if (value === undefined) continue;
     object[spelling] = form.single.includes(name) ? (value as unknown[])[0] : spelledAs(value, form.spelled[name]);
   }
-  return Object.assign(object, form.rest);
+  return { ...object, ...form.rest };
 }
 
 /** The source's spelling, as long as it still says the same. */
 function spelledAs(value: unknown, source: unknown): unknown {
   if (Array.isArray(value) && Array.isArray(source)) return value.map((each, n) => spelledAs(each, source[n]));
-  if (typeof source !== "string") return value;
-  if (typeof value === "number") return Number(source) === value ? source : value;
-  return typeof value === "string" && value.toLowerCase() === source.toLowerCase() ? source : value;
+  const text = source instanceof RawJson ? source.text : source;
+  if (typeof text !== "string") return value;
+  if (typeof value === "number") return Number(text) === value ? source : value;
+  return typeof value === "string" && value.toLowerCase() === text.toLowerCase() ? source : value;
 }

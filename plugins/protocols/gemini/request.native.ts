@@ -1,5 +1,5 @@
-import type { Asked, Feature, RawJson, Said } from "model-gateway";
-import type { Form } from "./request.members.ts";
+import { type Asked, entryOf, type Feature, type RawJson, type Said } from "model-gateway";
+import { type Form, type Members, spelledBoth } from "./request.members.ts";
 
 /** The name of this protocol, as opaque state and foreign blocks bear it. */
 const NAME = "gemini";
@@ -70,6 +70,21 @@ export interface Reading {
 export const say = (reading: Reading, feature: Feature, path: string): void => {
   reading.said.push({ feature, path });
 };
+
+/** Members beside what a part, a content or a call is, as far as they are known and not read. */
+const BESIDE = spelledBoth<Feature>({
+  videoMetadata: "video",
+  thought: "cosmetic",
+  thoughtSignature: "cosmetic",
+  partMetadata: "cosmetic",
+  id: "cosmetic",
+  role: "cosmetic",
+});
+
+/** Notes what nobody has read of a part, a content, or what a part holds. */
+export function sayLeft(members: Members, reading: Reading): void {
+  for (const name of members.left()) say(reading, entryOf(BESIDE, name) ?? "other", `${members.at}.${name}`);
+}
 
 /** What is remembered of the source, when that is asked for. */
 export function remembered<T>({ asked }: Reading, native: () => T): { native?: T } {

@@ -1,17 +1,15 @@
 import { asObject, type EventOf, GatewayError, type Opaque, type Wish, type Written } from "model-gateway";
-import { type Cited, groundingMetadata } from "./response.citations.ts";
 import { wordOf } from "./response.finish.ts";
+import { Grounding } from "./response.grounding.ts";
 import { joins, type Shape } from "./response.joined.ts";
 import { logprobsResult } from "./response.logprobs.ts";
 
 /** What a block's number may stand on. */
 type Growth = EventOf<"open" | "text" | "arguments" | "opaque" | "citation" | "media" | "server" | "close">;
 
-/** A block that is open; all but the first wait, because parts come one after the other. */
-interface Waiting {
-  block: number;
-  held: Growth[];
-}
+/** The most that waits for the block before to end, in characters; each event counts for some. */
+const MOST_WAITING = 8 * 1024 * 1024;
+const EVENT = 64;
 
 /** A frame as JSON text. @param rest the members behind the candidates and the closing brace */
 export const frameOf = (candidates: readonly string[], rest: string): string =>
@@ -28,7 +26,10 @@ function ownState(event: EventOf<"open">): Opaque | undefined {
 
 /** Writes the parts of one candidate in the order of its blocks. */
 export class Candidate {
-  private readonly queue: Waiting[] = [];
+  /** The block that is written. Others that are open wait, in their order, because parts come one after the other. */
+  private block: number | undefined;
+  private readonly waiting = new Map<number, Growth[]>();
+  private held = 0;
   private opening: EventOf<"open"> | undefined;
   /** A function call's arguments; they are written whole. */
   private arguments: string[] = [];
@@ -40,11 +41,13 @@ export class Candidate {
   private calls: string[] = [];
   private summary: number | undefined;
   private last: (Shape & { part: number }) | undefined;
-  /** The text of each part as clients join them; citations point into it. */
-  private readonly texts: (string[] | undefined)[] = [];
-  private length = 0;
-  private blockStart = { part: 0, from: 0 };
-  private readonly cited: (Cited & { block: number })[] = [];
+  /** How many parts there are as clients join them, and the bytes of the last one's text in blocks that have ended. */
+  private parts = 0;
+  private bytes = 0;
+  /** The open block's text, as long as citations may point into it, and where it goes on. */
+  private said: string[] = [];
+  private blockStart = { part: 0, before: 0 };
+  private readonly grounding = new Grounding();
   private refused = false;
   private ending: EventOf<"finish"> | undefined;
   private readonly tail: string;
@@ -60,14 +63,14 @@ export class Candidate {
     this.show = wish.asked.reasoning?.show === true;
   }
 
+  /** @throws GatewayError `upstream_invalid` when too much waits, or a call's arguments are no object */
   event(event: Growth, out: Written[]): void {
-    if (event.type === "open") this.queue.push({ block: event.block, held: [] });
-    const first = this.queue[0];
-    if (first?.block !== event.block) {
-      this.queue.find(({ block }) => block === event.block)?.held.push(event);
-      return;
+    if (event.type === "open" && this.block === undefined) this.block = event.block;
+    if (event.block !== this.block) this.hold(event);
+    else {
+      this.take(event, out);
+      if (event.type === "close") this.next(out);
     }
-    this.step(event, out);
   }
 
   finish(event: EventOf<"finish">): void {
@@ -77,7 +80,7 @@ export class Candidate {
 
   /** The candidate of the last frame. */
   end(out: Written[]): string {
-    for (let next = this.queue[0]; next; next = this.queue[0]) this.step({ type: "close", block: next.block }, out);
+    while (this.block !== undefined) this.event({ type: "close", block: this.block }, out);
     const parts = [...this.calls];
     if (this.sealed) parts.push(this.thoughtSignature());
     const filtered = this.ending?.reason === "content_filter" && this.last === undefined;
@@ -87,27 +90,39 @@ export class Candidate {
     const { reason = "other", message } = this.ending ?? {};
     const finish = `,"finishReason":${JSON.stringify(wordOf(reason, this.refused))}`;
     const why = message === undefined ? "" : `,"finishMessage":${JSON.stringify(message)}`;
-    return `${content}${finish}${why}${this.grounding()}}`;
+    return `${content}${finish}${why}${this.sources()}}`;
   }
 
-  private grounding(): string {
-    if (this.cited.length === 0) return "";
-    if (this.cited.some(({ citation }) => citation.url !== undefined && citation.quote !== undefined))
+  private sources(): string {
+    if (this.grounding.empty) return "";
+    if (this.grounding.unquoted)
       this.wish.lose(`candidates.${this.index}.citations.quote`, "Gemini does not say what a page says.");
-    const texts = this.texts.map((pieces) => pieces?.join(""));
-    return `,"groundingMetadata":${JSON.stringify(groundingMetadata(this.cited, texts))}`;
+    return `,"groundingMetadata":${this.grounding.json()}`;
   }
 
-  /** An event of the first block that is open; when that ends, the next one says what it had to say. */
-  private step(event: Growth, out: Written[]): void {
-    this.take(event, out);
-    if (event.type !== "close") return;
-    this.queue.shift();
-    const next = this.queue[0];
-    if (!next) return;
-    const { held } = next;
-    next.held = [];
-    for (const each of held) this.step(each, out);
+  private hold(event: Growth): void {
+    if (event.type === "open") this.waiting.set(event.block, []);
+    const held = this.waiting.get(event.block);
+    if (!held) return;
+    held.push(event);
+    this.held += sizeOf(event);
+    if (this.held > MOST_WAITING)
+      throw new GatewayError("upstream_invalid", { message: "The provider's blocks grow side by side beyond 8 MiB." });
+  }
+
+  /** The blocks that waited say what they had to say, as far as each one before has ended. */
+  private next(out: Written[]): void {
+    this.block = undefined;
+    for (const [block, held] of this.waiting) {
+      this.waiting.delete(block);
+      this.block = block;
+      for (const each of held) {
+        this.held -= sizeOf(each);
+        this.take(each, out);
+      }
+      if (held.at(-1)?.type !== "close") return;
+      this.block = undefined;
+    }
   }
 
   private take(event: Growth, out: Written[]): void {
@@ -116,9 +131,8 @@ export class Candidate {
         this.open(event, out);
         break;
       case "text":
-        if (event.text === "") break;
         if (this.opening?.kind === "reasoning") this.thought(event, out);
-        else this.text(event, out);
+        else if (event.text !== "" || event.logprobs !== undefined) this.text(event, out);
         break;
       case "arguments":
         this.arguments.push(event.text);
@@ -127,7 +141,7 @@ export class Candidate {
         this.sealed = event.opaque;
         break;
       case "citation":
-        this.cited.push({ citation: event.citation, block: event.block, ...this.blockStart, to: 0 });
+        this.grounding.cite(event.citation);
         break;
       case "media":
         this.media(event, out);
@@ -136,7 +150,7 @@ export class Candidate {
         this.server(event, out);
         break;
       case "close":
-        this.close(event.block, out);
+        this.close(out);
         break;
     }
   }
@@ -149,14 +163,14 @@ export class Candidate {
     this.signature = own && this.wish.seal(own);
     if (event.kind === "refusal") this.refused = true;
     // Some clients send no thoughts back, but what sits on a call, which is where the vendor has it. [S: gemini-cli]
-    if (event.kind === "tool_call" && !own && this.sealed) {
+    if (event.kind === "tool_call" && !own && this.sealed && this.sealed.on === undefined) {
       this.signature = this.wish.seal(this.sealed);
       if (!this.show) this.sealed = undefined;
     }
     if (this.sealed) this.write(this.thoughtSignature(), { kind: "thought", signed: true, empty: true }, out);
     const goesOn = joins(this.last, { kind: "text", signed: this.signature !== undefined, empty: false });
-    const part = goesOn ? (this.last?.part ?? 0) : this.texts.length;
-    this.blockStart = { part, from: goesOn ? this.length : 0 };
+    const part = goesOn ? (this.last?.part ?? 0) : this.parts;
+    this.blockStart = { part, before: goesOn ? this.bytes : 0 };
   }
 
   private text({ text, logprobs }: EventOf<"text">, out: Written[]): void {
@@ -166,12 +180,11 @@ export class Candidate {
     const likely = logprobs === undefined ? undefined : logprobsResult(logprobs);
     const more = likely ? `,"logprobsResult":${JSON.stringify(likely)}` : "";
     this.write(partOf(text, signature), signed ? SIGNED : PLAIN, out, more);
-    this.texts[this.last?.part ?? 0]?.push(text);
-    this.length += text.length;
+    this.said.push(text);
   }
 
   private thought({ text, part }: EventOf<"text">, out: Written[]): void {
-    if (!this.show) return;
+    if (!this.show || text === "") return;
     const next = this.summary !== undefined && part !== undefined && part !== this.summary;
     this.summary = part;
     const json = JSON.stringify(next ? `\n\n${text}` : text);
@@ -197,13 +210,16 @@ export class Candidate {
     this.wish.lose(`candidates.${this.index}.content.${name}`, `Gemini has no part for ${name}.`);
   }
 
-  private close(block: number, out: Written[]): void {
+  private close(out: Written[]): void {
     const { opening, signature } = this;
     if (opening?.kind === "tool_call") this.calls.push(this.call(opening));
     else if (signature !== undefined) this.write(partOf("", signature), { ...SIGNED, empty: true }, out);
     this.signature = undefined;
-    for (const each of this.cited) if (each.block === block) each.to = this.length;
     this.opening = undefined;
+    const text = this.said.join("");
+    this.said = [];
+    this.grounding.place(text, this.blockStart.part, this.blockStart.before);
+    this.bytes += Buffer.byteLength(text);
   }
 
   /** @throws GatewayError `upstream_invalid` when the arguments are no object */
@@ -235,9 +251,8 @@ export class Candidate {
     if (joins(this.last, shape))
       this.last = { ...shape, signed: shape.signed || this.last?.signed === true, part: this.last?.part ?? 0 };
     else {
-      this.last = { ...shape, part: this.texts.length };
-      this.texts.push(shape.kind === "text" ? [] : undefined);
-      this.length = 0;
+      this.last = { ...shape, part: this.parts++ };
+      this.bytes = 0;
     }
     out.push({ data: `{"candidates":[{"content":{"parts":[${part}${this.tail}${more}}],${this.about}` });
   }
@@ -246,6 +261,17 @@ export class Candidate {
 const PLAIN: Shape = { kind: "text", signed: false, empty: false };
 const SIGNED: Shape = { kind: "text", signed: true, empty: false };
 const OTHER: Shape = { kind: "other", signed: false, empty: false };
+
+/** What an event that waits counts for. */
+function sizeOf(event: Growth): number {
+  if (event.type === "text" || event.type === "arguments") return event.text.length + EVENT;
+  if (event.type === "media") return (event.base64 ?? event.url ?? "").length + EVENT;
+  if (event.type === "opaque") return event.opaque.data.length + EVENT;
+  if (event.type === "server") return event.json.text.length + EVENT;
+  if (event.type !== "citation") return EVENT;
+  const { url = "", title = "", quote = "" } = event.citation;
+  return url.length + title.length + quote.length + 4 * EVENT;
+}
 
 function partOf(text: string, signature: string | undefined): string {
   const signed = signature === undefined ? "" : `,"thoughtSignature":${JSON.stringify(signature)}`;

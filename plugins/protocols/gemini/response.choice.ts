@@ -26,6 +26,16 @@ export interface Numbering {
   id: () => string | undefined;
 }
 
+/** A call whose arguments come in pieces. */
+interface Partial {
+  block: number;
+  id: string | undefined;
+  /** Its first piece bore a signature; `late`: a later one does. */
+  signed: boolean;
+  late?: Opaque;
+  arguments: PartialArguments;
+}
+
 /** Members of a candidate that no other protocol can say, and that tell something. */
 const UNSAID = ["urlContextMetadata", "continuationToken"];
 
@@ -36,15 +46,19 @@ const UNSAID = ["urlContextMetadata", "continuationToken"];
 export class Choice {
   /** The finish reason so far: a later frame may bring more text and another reason. */
   raw: string | undefined;
+  /** It has a text, a call or media: more than thoughts, and what only its own protocol can say. */
+  answered = false;
   private message: string | undefined;
   private open: { block: number; kind: "text" | "thought"; closed: boolean } | undefined;
-  /** The open text block's text, to find the places of citations in. */
+  /**
+   * The open text block's text, to find the places of citations in: they are counted in bytes and come behind the text, with
+   * the last frame, and those of `citationMetadata` come unasked.
+   */
   private text: string[] = [];
   /** Likelihoods of this frame's text that no event has carried yet. */
   private logprobs: unknown[] | undefined;
   private called = false;
-  /** A call whose arguments come in pieces. */
-  private partial: { block: number; arguments: PartialArguments } | undefined;
+  private partial: Partial | undefined;
   private readonly sources = new Sources();
   private readonly unsaid = new Set<string>();
 
@@ -58,7 +72,7 @@ export class Choice {
     this.sources.learn(candidate);
     this.logprobs = candidate["logprobsResult"] ? likelihoods(candidate["logprobsResult"]) : undefined;
     for (const part of asList(asObject(candidate["content"])?.["parts"])) this.part(asObject(part) ?? {}, out, seen);
-    if (this.logprobs) this.say("logprobsResult", out);
+    this.likely(out);
     for (const name of UNSAID) if (candidate[name] !== undefined) this.say(name, out);
     if (asObject(candidate["groundingMetadata"])?.["searchEntryPoint"])
       this.say("groundingMetadata.searchEntryPoint", out);
@@ -128,10 +142,14 @@ export class Choice {
   }
 
   private said(text: string, opaque: Opaque | undefined, out: Event[]): void {
-    if (text === "" && !opaque) return;
+    if (text === "" && !opaque) {
+      this.likely(out);
+      return;
+    }
     if (opaque) this.begin("text", { kind: "text", opaque }, out);
     else if (this.open?.kind !== "text") this.begin("text", { kind: "text" }, out);
     if (text === "" || !this.open) return;
+    this.answered = true;
     this.text.push(text);
     const { block } = this.open;
     const { logprobs } = this;
@@ -139,20 +157,31 @@ export class Choice {
     out.push(logprobs ? { type: "text", block, text, logprobs } : { type: "text", block, text });
   }
 
+  /** Likelihoods without a word, like those of the token that ends the answer, follow the text before. */
+  private likely(out: Event[]): void {
+    const { logprobs } = this;
+    if (!logprobs) return;
+    this.logprobs = undefined;
+    // Between equals the frame's form has them.
+    if (this.source.native) return;
+    if (this.open?.kind === "text") out.push({ type: "text", block: this.open.block, text: "", logprobs });
+    else this.say("logprobsResult", out);
+  }
+
   private call(call: JsonObject, opaque: Opaque | undefined, out: Event[], seen: Seen | undefined): void {
     const name = asText(call["name"]);
     if (name === undefined) {
-      this.goOn(call, out, seen);
+      this.goOn(call, opaque, out, seen);
       return;
     }
     this.close(out);
     this.breakOff(out);
     const id = asText(call["id"]) || this.numbering.id();
     const block = this.numbering.block++;
-    this.called = true;
+    this.called = this.answered = true;
     out.push({ type: "open", block, choice: this.index, kind: "tool_call", name, ...defined({ id, opaque }) });
     if (call["willContinue"] === true || call["partialArgs"] !== undefined) {
-      this.partial = { block, arguments: new PartialArguments() };
+      this.partial = { block, id, signed: opaque !== undefined, arguments: new PartialArguments() };
       seen?.calls.push("begins");
       this.pieces(call, out, seen);
       return;
@@ -163,12 +192,14 @@ export class Choice {
   }
 
   /** A call without a name is more of the one whose arguments come in pieces. */
-  private goOn(call: JsonObject, out: Event[], seen: Seen | undefined): void {
+  private goOn(call: JsonObject, opaque: Opaque | undefined, out: Event[], seen: Seen | undefined): void {
     if (!this.partial) {
       seen?.calls.push("nothing");
       return;
     }
     seen?.calls.push("goes on");
+    // Between equals the frame's form has it.
+    if (opaque && !this.partial.signed && !this.source.native) this.partial.late = opaque;
     this.pieces(call, out, seen);
   }
 
@@ -181,17 +212,31 @@ export class Choice {
       if (piece.text !== "") out.push({ type: "arguments", block, text: piece.text });
     }
     if (call["willContinue"] === true) return;
-    out.push({ type: "arguments", block, text: partial.end() }, { type: "close", block });
-    this.partial = undefined;
+    out.push({ type: "arguments", block, text: partial.end() });
+    this.breakOff(out);
   }
 
-  /** Closes a call whose arguments were never completed; they stay as they came. */
+  /** Closes a call whose arguments came in pieces; if they were never completed, they stay as they came. */
   private breakOff(out: Event[]): void {
-    if (this.partial) out.push({ type: "close", block: this.partial.block });
+    const { partial } = this;
+    if (!partial) return;
     this.partial = undefined;
+    out.push({ type: "close", block: partial.block });
+    if (partial.late) this.late(partial.late, partial.id, out);
+  }
+
+  /** A signature that came after its call had opened follows it, and says where it belongs. */
+  private late(opaque: Opaque, id: string | undefined, out: Event[]): void {
+    if (id === undefined) {
+      this.say("content.parts.thoughtSignature", out);
+      return;
+    }
+    const block = this.whole({ kind: "reasoning", redacted: true }, out);
+    out.push({ type: "opaque", block, opaque: { ...opaque, on: { call: id } } }, { type: "close", block });
   }
 
   private media(part: JsonObject, out: Event[]): void {
+    this.answered = true;
     const told = asObject(part["inlineData"] ?? part["fileData"]) ?? {};
     const mime = asText(told["mimeType"]);
     const kind = /^(?:image|audio|video)(?=\/)/.exec(mime ?? "")?.[0] as "image" | "audio" | "video" | undefined;
@@ -225,7 +270,7 @@ export class Choice {
     if (!this.open) return;
     const { block, kind } = this.open;
     this.open = undefined;
-    if (kind === "text" && this.text.length > 0 && this.sources.waiting)
+    if (kind === "text" && this.text.length > 0)
       for (const citation of this.sources.of(this.text.join(""), last)) out.push({ type: "citation", block, citation });
     this.text = [];
     out.push({ type: "close", block });

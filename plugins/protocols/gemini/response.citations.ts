@@ -31,8 +31,15 @@ export class Sources {
     return this.plain || this.supports.length > 0 || this.cited.length > 0;
   }
 
-  /** The citations of a text block that ends. @param last no text follows: what fits nowhere is told without a place */
+  /**
+   * The citations of a text block that ends, which must be told of each one.
+   * @param last no text follows: what fits nowhere is told without a place
+   */
   of(text: string, last: boolean): Citation[] {
+    if (!this.waiting) {
+      this.before += Buffer.byteLength(text);
+      return [];
+    }
     const found: Citation[] = [];
     const lost: Citation[] = [];
     const bytes = Buffer.from(text);
@@ -102,43 +109,4 @@ function sourceOf(chunk: JsonObject | undefined): Citation | undefined {
   const url = asText(source?.["uri"]) ?? asText(source?.["fileSearchStore"]);
   const named = defined({ url, title: asText(source?.["title"]), quote: asText(source?.["text"]) });
   return Object.keys(named).length === 0 ? undefined : named;
-}
-
-/** A citation on a text that clients see as one: of which part it is, and where the cited block stands in that. */
-export interface Cited {
-  citation: Citation;
-  part: number;
-  from: number;
-  /** Behind the block's last character. */
-  to: number;
-}
-
-/**
- * `groundingMetadata` of an answer. A citation without a place backs its whole block, if that has any text.
- * @param texts the text of each part, as clients join what arrives in pieces
- */
-export function groundingMetadata(cited: readonly Cited[], texts: readonly (string | undefined)[]): JsonObject {
-  const chunks: string[] = [];
-  const supports = cited.flatMap(({ citation, part, from, to }) => {
-    const text = texts[part] ?? "";
-    const start = from + (citation.start ?? 0);
-    const end = citation.end === undefined ? to : from + citation.end;
-    const chunk = JSON.stringify(chunkOf(citation));
-    if (!chunks.includes(chunk)) chunks.push(chunk);
-    if (start >= end) return [];
-    const segment = {
-      ...(part === 0 ? {} : { partIndex: part }),
-      ...(start === 0 ? {} : { startIndex: Buffer.byteLength(text.slice(0, start)) }),
-      endIndex: Buffer.byteLength(text.slice(0, end)),
-      text: text.slice(start, end),
-    };
-    return [{ segment, groundingChunkIndices: [chunks.indexOf(chunk)] }];
-  });
-  return { groundingChunks: chunks.map((chunk) => JSON.parse(chunk) as unknown), groundingSupports: supports };
-}
-
-/** Clients show the pages of `web`, which has no member for what the page says. */
-function chunkOf({ url, title, quote }: Citation): JsonObject {
-  if (url !== undefined) return { web: defined({ uri: url, title }) };
-  return { retrievedContext: defined({ title, text: quote }) };
 }

@@ -17,7 +17,7 @@ import {
 } from "model-gateway";
 import { Choice, type Numbering } from "./response.choice.ts";
 import { faultOf } from "./response.failure.ts";
-import { rawReason } from "./response.finish.ts";
+import { isFailure, rawReason } from "./response.finish.ts";
 import { type FrameForm, formOf, type Seen } from "./response.native.ts";
 import { usage } from "./usage.ts";
 
@@ -105,7 +105,17 @@ class Reader implements Decoder {
 
   private finish(choices: readonly Choice[], out: Event[]): void {
     for (const choice of choices) choice.end(out);
-    for (const choice of choices) out.push(choice.finish(this.block));
+    const finishes = choices.map((choice) => choice.finish(this.block));
+    const failed = choices.some(({ answered }) => answered)
+      ? undefined
+      : finishes.find(({ reason }) => isFailure(reason));
+    if (failed && !this.source.native) {
+      const message =
+        failed.message ?? `The model failed before it said anything: ${failed.raw ?? "no reason is told"}.`;
+      this.fail(out, new GatewayError("upstream_invalid", { message }));
+      return;
+    }
+    out.push(...finishes);
     if (choices.length === 0) out.push({ type: "finish", choice: 0, reason: "content_filter", ...this.block });
     const known = this.known();
     if (known) out.push({ type: "usage", usage: known });

@@ -37,6 +37,12 @@ export function reasonOf(raw: string, called: boolean): FinishReason {
   return meaning === "stop" && called ? "tool_calls" : meaning;
 }
 
+/**
+ * True for ends that an answer has only when something went wrong, like MALFORMED_FUNCTION_CALL. With nothing said before
+ * it such an answer would look like one that is done.
+ */
+export const isFailure = (reason: FinishReason): boolean => reason === "malformed_call" || reason === "other";
+
 const WORDS: Readonly<Record<FinishReason, string>> = {
   stop: "STOP",
   stop_sequence: "STOP",

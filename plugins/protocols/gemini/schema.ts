@@ -46,11 +46,14 @@ function upper(schema: unknown): boolean {
 function translated(schema: unknown): unknown {
   const source = asObject(schema);
   if (!source || source instanceof RawJson) return schema;
-  const made: JsonObject = {};
-  for (const [spelling, value] of Object.entries(source)) {
-    const name = entryOf(CAMEL, spelling) ?? spelling;
-    if (!DROPPED.has(name) && !(name === "format" && value === "enum")) made[name] = member(name, value, source);
-  }
+  // Not member by member: a schema may have one named `__proto__`.
+  const made: JsonObject = Object.fromEntries(
+    Object.entries(source).flatMap(([spelling, value]) => {
+      const name = entryOf(CAMEL, spelling) ?? spelling;
+      const said = DROPPED.has(name) || (name === "format" && value === "enum");
+      return said ? [] : [[name, member(name, value, source)]];
+    }),
+  );
   if (source["example"] !== undefined && made["examples"] === undefined) made["examples"] = [source["example"]];
   if (source["nullable"] === true) admitNull(made);
   const order = asList(source["propertyOrdering"] ?? source["property_ordering"]);
@@ -66,9 +69,9 @@ function member(name: string, value: unknown, schema: JsonObject): unknown {
   if (name === "properties" || name === "$defs" || name === "defs") return each(value);
   if (name === "items" || name === "additionalProperties") return translated(value);
   if (name === "anyOf" || name === "oneOf" || name === "allOf" || name === "prefixItems")
-    return asList(value).map(translated);
+    return Array.isArray(value) ? value.map(translated) : value;
   if (WIDE.includes(name) || ((name === "minimum" || name === "maximum") && isNumeric(value))) return numeric(value);
-  if (name === "enum") return asList(value).map((one) => (isNumber(schema["type"]) ? numeric(one) : one));
+  if (name === "enum" && Array.isArray(value) && isNumber(schema["type"])) return value.map(numeric);
   return value;
 }
 

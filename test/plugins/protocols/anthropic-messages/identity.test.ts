@@ -6,9 +6,11 @@ import type { JsonObject } from "../../../../src/protocol-parts.ts";
 import type { Written } from "../../../../src/translation.ts";
 import type { Frame } from "../../../../src/wire/frame.ts";
 import { SseSplitter } from "../../../../src/wire/sse.ts";
+import { CLIENT_BODIES } from "../../../support/client-bodies.ts";
 import { dice } from "../../../support/random-answers.ts";
 import { recorded } from "../../../support/recorded.ts";
 import { shared } from "../../../support/shared.ts";
+import { exactly, withUnheardOf } from "../unheard-of.ts";
 import { question, read, SOURCE, sse, streamed, translation, wish, write } from "./speaking.ts";
 
 const answers = recorded("anthropic").filter(({ status }) => status < 300);
@@ -229,6 +231,49 @@ t.test("odd requests are the same behind the conversation, too", async (t) => {
     ],
   });
   t.strictSame(write(read(odd, { native: true })).body, odd);
+});
+
+t.test("words and numbers that only a later version of the protocol has are the same, too", async (t) => {
+  const big = "12345678901234567890";
+  const ask = (more: string) => `{"model":"claude","max_tokens":${big},"messages":[],${more}}`;
+  const texts = [
+    `"temperature":${big},"thinking":{"type":"enabled","budget_tokens":${big}},"system":null`,
+    '"thinking":{"type":"adaptive","budget_tokens":5},"output_config":{"effort":5,"format":{"type":"grammar"}}',
+    '"thinking":{"display":"as poetry"},"tool_choice":{"type":"auto","name":"f"},"stream":"yes"',
+    '"thinking":"enabled","tool_choice":{"type":"often","disable_parallel_tool_use":true},"metadata":"m"',
+    '"output_config":"x","service_tier":5,"stop_sequences":["a",1],"cache_control":"x","tool_choice":"any"',
+    '"output_config":{"format":{"type":"json_schema","schema":{},"name":"n"}},"output_format":{"type":"x"}',
+    '"metadata":{"user_id":7},"__proto__":{"a":1},"output_format":{"type":"json_schema","schema":{"a":1},"name":"n"}',
+    '"tools":[{"name":"f","input_schema":{},"strict":"yes","description":7,"__proto__":1}]',
+    '"tools":[{"type":"web_search_1","allowed_domains":"a","blocked_domains":[1],"max_uses":"3","user_location":{"city":1}}]',
+  ];
+  const blocks = [
+    '{"type":"image","source":{"type":"base64","data":"aGk="},"title":"T","citations":{"enabled":true}}',
+    '{"type":"image","source":{"type":"text","data":"x"}},{"type":"image"},{"type":"document","source":"x"}',
+    '{"type":"document","source":{"type":"text","data":"x"},"title":7,"citations":"x"}',
+    '{"type":"document","source":{"type":"url","url":"https://d","media_type":"a/b","data":"x"}}',
+    '{"type":"document","source":{"type":"file","file_id":"f","media_type":"a/b","__proto__":1}}',
+    '{"type":"document","source":{"type":"content","content":[],"more":1}}',
+    '{"type":"text","text":"x","citations":"x","cache_control":"x"},{"type":"text","text":"x","citations":[1]}',
+    '{"type":"tool_result","tool_use_id":"a","is_error":"yes"},{"type":"thinking","thinking":"x","signature":7}',
+  ];
+  const turns = blocks.map((block) => `"messages":[{"role":"user","content":[${block}],"__proto__":1}]`);
+  for (const text of [...texts, ...turns].map(ask)) t.equal(exactly(again(text)), exactly(text));
+});
+
+/** A request read and written again, as text. */
+const again = (text: string, task: "generate" | "count" = "generate", model?: string): string =>
+  write(read(text, { native: true, task }), {}, model).text;
+
+t.test("members that nobody has heard of are the same at every place", async (t) => {
+  const some = requests().filter(({ id }, n) => id !== WRONG && n % 4 === 0);
+  const own = JSON.parse(CLIENT_BODIES["anthropic-messages"].body) as JsonObject;
+  const all = [...Array.from({ length: 40 }, () => ({ body: own, count: false })), ...some];
+  for (const [n, { body, count }] of all.entries()) {
+    const text = withUnheardOf(JSON.stringify(body), dice(n + 1));
+    const is = again(text, count ? "count" : "generate", String(body["model"]));
+    t.equal(exactly(is), exactly(text), `${n}`);
+  }
 });
 
 t.test("a part that is gone leaves the rest as it was", async (t) => {

@@ -23,7 +23,7 @@ t.test("a Claude Code request is read whole, and nothing of it is refused", asyn
       ["system", "messages.3"],
     ],
   );
-  t.match(asked.turns[0]?.parts[1], { text: "You are.", cache: { ttl: "1h" } });
+  t.match(asked.turns[0]?.parts, [{ at: "system.1", text: "You are.", cache: { ttl: "1h" } }]);
   t.match(asked.turns[2]?.parts, [
     { kind: "reasoning", text: "", opaque: { protocol: NAME, kind: "signature", data: "c2ln" } },
     { kind: "tool_call", id: "toolu_1", arguments: '{"big":12345678901234567890}' },
@@ -34,6 +34,7 @@ t.test("a Claude Code request is read whole, and nothing of it is refused", asyn
   t.match(asked.tools, [{ kind: "function", name: "Cron" }, { name: "Search" }, { kind: "web_search" }]);
   t.same(asked.reasoning, { effort: "high", budget: -1, show: false });
   t.match(said(asked), {
+    "system.0": "cosmetic",
     context_management: "context_edits",
     "metadata.user_id": "user",
     "thinking.display": "reasoning_summary",
@@ -44,6 +45,31 @@ t.test("a Claude Code request is read whole, and nothing of it is refused", asyn
     "messages.3": "system_in_place",
     "messages.3.content.0.cache_control": "cache_mark",
   });
+});
+
+t.test("who pays, which differs from run to run, is no part of the system's text", async (t) => {
+  const billing = "x-anthropic-billing-header: cc_version=2.1.329.c9e; cc_entrypoint=sdk-cli;";
+  const block = (text: string, more: object = {}) => ({ type: "text", text, ...more });
+  const system = (value: unknown, more: object = {}) => read(question({ system: value, ...more }));
+  const whose = ({ turns }: Conversation) => turns.flatMap(({ role, parts }) => (role === "system" ? [parts] : []));
+  t.match(whose(system([block(billing), block("You are.")])), [[{ at: "system.1", text: "You are." }]]);
+  for (const [only, at] of [
+    [billing, "system"],
+    [`${billing}\n`, "system"],
+    [[block(billing)], "system.0"],
+  ] as const) {
+    const asked = system(only);
+    t.same(whose(asked), []);
+    t.same(said(asked), { max_tokens: "max_tokens", [at]: "cosmetic" });
+  }
+  // A mark for the cache goes with it, and is declared.
+  t.same(said(system([block(billing, { cache_control: { type: "ephemeral" } })]))["system.0.cache_control"], "other");
+  // What says more is the system's own.
+  for (const more of [`${billing}\nYou are.`, `Say ${billing}`])
+    t.match(whose(system([block(more)])), [[{ text: more }]]);
+  t.match(read(question({ messages: [{ role: "system", content: billing }] })).turns[0]?.parts, [{ text: billing }]);
+  const own = read(question({ system: [block(billing)] }), { native: true });
+  t.match(whose(own), [[{ text: billing }]]);
 });
 
 t.test("arguments and schemas stay the text they came as", async (t) => {
@@ -212,6 +238,109 @@ t.test("what is wrong is refused with its path", async (t) => {
   t.equal(refused(question({ output_config: { format: { type: "json" } } })), "output_config.format");
 });
 
+/** The path that a request is refused for; undefined: it was read. */
+function refusedAt(body: JsonObject): string | undefined {
+  try {
+    read(body);
+  } catch (error) {
+    return error instanceof GatewayError && error.code === "invalid_field" ? error.param : String(error);
+  }
+  return undefined;
+}
+const asked = (...content: JsonObject[]): JsonObject => question({ messages: [{ role: "user", content }] });
+
+t.test("a member of a wrong type is refused by its path, never left out", async (t) => {
+  const tool = (more: JsonObject) => question({ tools: [{ name: "f", input_schema: {}, ...more }] });
+  const search = (more: JsonObject) => question({ tools: [{ type: "web_search_20250305", ...more }] });
+  const document = (more: JsonObject) =>
+    asked({ type: "document", source: { type: "url", url: "https://d" }, ...more });
+  const cases: readonly [body: JsonObject, path: string][] = [
+    [question({ thinking: "enabled" }), "thinking"],
+    [question({ thinking: {} }), "thinking.type"],
+    [question({ thinking: { type: 1 } }), "thinking.type"],
+    [question({ thinking: { type: "enabled", budget_tokens: "9" } }), "thinking.budget_tokens"],
+    [question({ thinking: { type: "adaptive", display: true } }), "thinking.display"],
+    [question({ output_config: [] }), "output_config"],
+    [question({ output_config: { effort: 5 } }), "output_config.effort"],
+    [question({ output_config: { format: "x" } }), "output_config.format"],
+    [question({ output_format: "x" }), "output_format"],
+    [question({ output_format: { type: "json_schema", schema: [1] } }), "output_format"],
+    [question({ metadata: "m" }), "metadata"],
+    [question({ metadata: { user_id: 1 } }), "metadata.user_id"],
+    [question({ service_tier: 1 }), "service_tier"],
+    [question({ stream: "yes" }), "stream"],
+    [question({ cache_control: "ephemeral" }), "cache_control"],
+    [question({ tool_choice: "any" }), "tool_choice"],
+    [
+      question({ tool_choice: { type: "any", disable_parallel_tool_use: "yes" } }),
+      "tool_choice.disable_parallel_tool_use",
+    ],
+    [tool({ strict: "yes" }), "tools.0.strict"],
+    [tool({ description: ["d"] }), "tools.0.description"],
+    [tool({ input_schema: [1] }), "tools.0.input_schema"],
+    [tool({ cache_control: { type: "ephemeral", ttl: 300 } }), "tools.0.cache_control.ttl"],
+    [search({ allowed_domains: "a.com" }), "tools.0.allowed_domains"],
+    [search({ blocked_domains: [1] }), "tools.0.blocked_domains"],
+    [search({ max_uses: "3" }), "tools.0.max_uses"],
+    [search({ user_location: "Ulm" }), "tools.0.user_location"],
+    [search({ user_location: { type: "approximate", city: 1 } }), "tools.0.user_location.city"],
+    [asked({ type: "tool_result", tool_use_id: "a", is_error: "yes" }), "messages.0.content.0.is_error"],
+    [asked({ type: "text", text: "x", citations: {} }), "messages.0.content.0.citations"],
+    [asked({ type: "thinking", thinking: "x", signature: 1 }), "messages.0.content.0.signature"],
+    [asked({ type: "image" }), "messages.0.content.0.source"],
+    [document({ title: 1 }), "messages.0.content.0.title"],
+    [document({ citations: true }), "messages.0.content.0.citations"],
+    [document({ citations: { enabled: "yes" } }), "messages.0.content.0.citations.enabled"],
+    [document({ source: { type: "base64", data: "aGk=", media_type: 1 } }), "messages.0.content.0.source.media_type"],
+  ];
+  for (const [body, path] of cases) t.equal(refusedAt(body), path);
+});
+
+t.test("a member that is not known is said by its path, wherever it stands", async (t) => {
+  const more = { unheard_of: 1 };
+  const others = (body: JsonObject) =>
+    read(body)
+      .said.filter(({ feature }) => feature === "other")
+      .map(({ path }) => path);
+  const at = "messages.0.content.0";
+  const source = { type: "base64", media_type: "application/pdf", data: "aGk=" };
+  const cases: readonly [body: JsonObject, paths: string[]][] = [
+    [
+      question({ thinking: { type: "adaptive", budget_tokens: 5, ...more } }),
+      ["thinking.budget_tokens", "thinking.unheard_of"],
+    ],
+    [question({ thinking: { type: "between_tools" } }), ["thinking.type"]],
+    [question({ thinking: { type: "adaptive", display: "as poetry" } }), ["thinking.display"]],
+    [question({ tool_choice: { type: "auto", name: "f", ...more } }), ["tool_choice.name", "tool_choice.unheard_of"]],
+    [
+      question({ cache_control: { type: "ephemeral", ttl: "7d", scope: "global" } }),
+      ["cache_control.scope", "cache_control.ttl"],
+    ],
+    [question({ cache_control: { type: "eternal" } }), ["cache_control.type"]],
+    [question({ metadata: more }), ["metadata.unheard_of"]],
+    [
+      question({ output_config: { format: { type: "json_schema", schema: {}, ...more } } }),
+      ["output_config.format.unheard_of"],
+    ],
+    [
+      question({ tools: [{ type: "web_search_20250305", user_location: { type: "exact" } }] }),
+      ["tools.0.user_location.type"],
+    ],
+    [asked({ type: "redacted_thinking", data: "x", ...more }), [`${at}.unheard_of`]],
+    [asked({ type: "document", source: { ...source, ...more } }), [`${at}.source.unheard_of`]],
+    [asked({ type: "document", source: { ...source, url: "https://d" } }), [`${at}.source.url`]],
+    [asked({ type: "document", source, citations: { enabled: false, ...more } }), [`${at}.citations.unheard_of`]],
+    [asked({ type: "document", source: { type: "content", content: "x", ...more } }), [`${at}.source.unheard_of`]],
+    [asked({ type: "image", source: { ...source, media_type: "image/png" }, title: "T" }), [`${at}.title`]],
+  ];
+  for (const [body, paths] of cases) t.same(others(body), paths);
+  const formats = {
+    output_config: { format: { type: "json_schema", schema: {} } },
+    output_format: { type: "json_schema", schema: {} },
+  };
+  t.same(others(question(formats)), ["output_format"]);
+});
+
 t.test("what is no JSON object is refused as such", async (t) => {
   for (const body of ['{"a":', "[]", "7"])
     t.throws(() => read(body, { streaming: false }), { code: "invalid_json" }, body);
@@ -225,7 +354,7 @@ t.test("tokens are counted of requests without a limit", async (t) => {
 t.test("whatever a request holds, it is read or refused with the path of the field", async (t) => {
   const odd = [null, [], {}, "", 0, -1, 1.5, true, "x", [null], [{}], { type: "text" }, 1e21, [[]]];
   const damaged = (value: unknown, cast: (limit: number) => number): unknown => {
-    if (cast(15) === 0) return odd[cast(odd.length)];
+    if (cast(40) === 0) return odd[cast(odd.length)];
     if (Array.isArray(value)) return value.map((each) => damaged(each, cast));
     if (typeof value !== "object" || value === null) return value;
     return Object.fromEntries(Object.entries(value).map(([name, each]) => [name, damaged(each, cast)]));

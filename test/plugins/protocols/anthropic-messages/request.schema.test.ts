@@ -4,13 +4,13 @@ import type { JsonObject } from "../../../../src/protocol-parts.ts";
 import type { Terms } from "../../../../src/translation.ts";
 import { RawJson } from "../../../../src/wire/exact.ts";
 
-function held(schema: JsonObject) {
+function held(schema: JsonObject | string) {
   const changed: string[] = [];
   const change = (path: string, why: string) => changed.push(`${path}: ${why}`);
   const terms = { change };
-  const before = new RawJson(JSON.stringify(schema));
+  const before = new RawJson(typeof schema === "string" ? schema : JSON.stringify(schema));
   const after = heldSchema(before, "format", terms as unknown as Terms);
-  return { after: after.value, same: after === before, changed };
+  return { after: after.value, text: after.text, same: after === before, changed };
 }
 
 t.test("a schema that the vendor can hold an answer to is the very text", async (t) => {
@@ -51,4 +51,26 @@ t.test("objects are closed and oneOf is anyOf, which is declared", async (t) => 
   const { after, changed } = held({ oneOf: [{ type: "object", properties: {} }, { type: "string" }] });
   t.same(after, { anyOf: [{ type: "object", properties: {}, additionalProperties: false }, { type: "string" }] });
   t.same(changed, ["format: no member but those it names", "format: oneOf as anyOf"]);
+});
+
+t.test("beside anyOf, which is held to, oneOf is told, whichever stands first", async (t) => {
+  const oneOf = [{ type: "string" }];
+  const anyOf = [{ type: "integer" }];
+  const description = JSON.stringify({ oneOf });
+  for (const schema of [
+    { oneOf, anyOf },
+    { anyOf, oneOf },
+  ]) {
+    const { after, changed } = held(schema);
+    t.same(after, { anyOf, description });
+    t.same(changed, ["format: the model is told of oneOf, not held to it"]);
+  }
+});
+
+t.test("a property and a keyword may be named __proto__, and numbers keep their digits", async (t) => {
+  const proto = '"__proto__":{"const":12345678901234567890}';
+  const { text, changed } = held(`{"properties":{${proto}},${proto},"maximum":12345678901234567890}`);
+  const told = `{${proto},"maximum":12345678901234567890}`;
+  t.equal(text, `{"properties":{${proto}},"additionalProperties":false,"description":${JSON.stringify(told)}}`);
+  t.match(changed[1], /told of __proto__, maximum, not held/);
 });

@@ -2,7 +2,7 @@ import t from "tap";
 import type { Event } from "../../../../src/events.ts";
 import type { JsonObject } from "../../../../src/protocol-parts.ts";
 import { Frame } from "../../../../src/wire/frame.ts";
-import { events, NAME, SOURCE, translation } from "./speaking.ts";
+import { events, NAME, SOURCE, streamed, translation } from "./speaking.ts";
 
 const start = {
   type: "message_start",
@@ -251,4 +251,53 @@ t.test("a body that is no message is invalid, one that is an error is told as on
     t.throws(() => translation.answer.decode(text, SOURCE), { code: "upstream_invalid" }, text);
   const error = '{"type":"error","error":{"type":"rate_limit_error","message":"Slow down"}}';
   t.match(translation.answer.decode(error, SOURCE), [{ type: "error", fault: { status: 429, kind: "rate_limit" } }]);
+});
+
+t.test("a call that begins with its input keeps the very text of it, unless deltas tell another", async (t) => {
+  const input = '{ "a": 1.0, "big":12345678901234567890 }';
+  const block = `{"type":"tool_use","id":"a","name":"f","input":${input}}`;
+  const call = `event: content_block_start\ndata: {"type":"content_block_start","index":0,"content_block":${block}}\n\n`;
+  const empty = delta(0, { type: "input_json_delta", partial_json: "" });
+  t.match(only(events([start, call, empty, stop(0), last("tool_use"), over]), "arguments"), [{ text: input }]);
+  const told = ['{"b"', ":2}"].map((partial_json) => delta(0, { type: "input_json_delta", partial_json }));
+  t.match(only(events([start, call, ...told, stop(0), last("tool_use"), over]), "arguments"), [
+    { text: '{"b"' },
+    { text: ":2}" },
+  ]);
+  const again = streamed(events([start, call, empty, stop(0), last("tool_use"), over], { ...SOURCE, native: true }));
+  t.same(
+    again.map(({ name }) => name),
+    [
+      "message_start",
+      "content_block_start",
+      "content_block_delta",
+      "content_block_stop",
+      "message_delta",
+      "message_stop",
+    ],
+  );
+  t.match(again[1]?.data, `"input":${input}`);
+});
+
+t.test("blocks that only the vendor understands keep their digits", async (t) => {
+  const block = '{"type":"brand_new","n":12345678901234567890,"input":{"m":1.0}}';
+  const opened = `data: {"type":"content_block_start","index":0,"content_block":${block}}\n\n`;
+  t.match(only(events([start, opened, stop(0), last("end_turn"), over]), "server"), [{ json: { text: block } }]);
+  const deep = `{"type":"brand_new","n":${"[".repeat(100_000)}${"]".repeat(100_000)}}`;
+  const tooDeep = `data: {"type":"content_block_start","index":0,"content_block":${deep}}\n\n`;
+  t.match(events([start, tooDeep, stop(0)]).at(-1), { type: "error", fault: { code: "upstream_invalid" } });
+});
+
+t.test("what is held until a block is whole is bounded", async (t) => {
+  const grow = (partial_json: string) => delta(0, { type: "input_json_delta", partial_json });
+  const server = begin(0, { type: "server_tool_use", id: "s", name: "web_search", input: {} });
+  const ended = (frames: readonly JsonObject[]) => events([start, ...frames]).at(-1);
+  const tooLong = { type: "error", fault: { code: "upstream_invalid", status: 502, message: /8 MiB/ } };
+  t.match(ended([server, ...Array.from({ length: 9 }, () => grow("x".repeat(1024 * 1024)))]), tooLong);
+  const piece = grow("x");
+  t.match(ended([server, ...Array.from({ length: 260_000 }, () => piece)]), tooLong);
+  const results = (n: number) => begin(n, { type: "web_search_tool_result", content: "x".repeat(1024 * 1024) });
+  t.match(ended(Array.from({ length: 9 }, (_, n) => results(n))), tooLong);
+  const closed = Array.from({ length: 9 }, (_, n) => [results(n), stop(n)]).flat();
+  t.match(ended([...closed, last("end_turn"), over]), { type: "end" });
 });

@@ -6,7 +6,21 @@ import { TextKey } from "../../../../src/translation/ids.ts";
 import type { Usage } from "../../../../src/usage.ts";
 import { randomAnswer } from "../../../support/random-answers.ts";
 import { recorded } from "../../../support/recorded.ts";
-import { answer, events, frames, NAME, open, SOURCE, sse, streamed, translation, whole, wish } from "./speaking.ts";
+import {
+  answer,
+  events,
+  frames,
+  NAME,
+  open,
+  question,
+  read,
+  SOURCE,
+  sse,
+  streamed,
+  translation,
+  whole,
+  wish,
+} from "./speaking.ts";
 
 const say = (block: number, text: string, part?: number): Event => ({
   type: "text",
@@ -52,7 +66,7 @@ t.test("an answer in another vendor's words becomes a message with names of ours
         stop_reason: null,
         stop_sequence: null,
         stop_details: null,
-        usage: { input_tokens: 27, cache_creation_input_tokens: null, cache_read_input_tokens: null, output_tokens: 0 },
+        usage: { input_tokens: 33, cache_creation_input_tokens: null, cache_read_input_tokens: null, output_tokens: 0 },
       },
     },
     { type: "content_block_start", index: 0, content_block: { type: "text", text: "" } },
@@ -113,6 +127,58 @@ t.test("what waits for its turn is bounded", async (t) => {
     ...Array.from({ length: 9 }, () => say(1, piece)),
   );
   t.throws(() => streamed(told), { code: "upstream_invalid" });
+  const cited: Event = { type: "citation", block: 1, citation: { url: "https://a", quote: "q".repeat(1000) } };
+  const sides = [open(0, { kind: "text" }), open(1, { kind: "text" })];
+  for (const [each, count] of [
+    [say(1, "x"), 200_000],
+    [cited, 10_000],
+  ] as const)
+    t.throws(() => streamed([...answer().slice(0, 1), ...sides, ...Array.from({ length: count }, () => each)]), {
+      code: "upstream_invalid",
+      message: /8 MiB/,
+    });
+  const many = Array.from({ length: 50_000 }, (_, n) => open(n + 1, { kind: "text" }));
+  t.throws(() => streamed(answer(open(0, { kind: "text" }), ...many)), { code: "upstream_invalid" });
+  // What has had its turn does not count.
+  const turns = [2, 4, 6].flatMap((n) => [
+    open(n, { kind: "text" }),
+    open(n + 1, { kind: "text" }),
+    say(n + 1, "x".repeat(4_000_000)),
+    close(n),
+    close(n + 1),
+  ]);
+  t.equal((whole(answer(...turns))["content"] as unknown[]).length, 3);
+});
+
+t.test("the input is estimated from what was asked, which is not written for that", async (t) => {
+  const asked = read(question({ messages: [{ role: "user", content: "word ".repeat(3000) }] }));
+  const without = {
+    ...wish({ asked }),
+    get request(): JsonObject {
+      throw new Error("The request is parsed again.");
+    },
+  };
+  const { usage } = frames(answer(), without)[0]?.["message"] as { usage: { input_tokens: number } };
+  t.ok(usage.input_tokens >= 5000 && usage.input_tokens < 5100, String(usage.input_tokens));
+});
+
+t.test("a tier and how the cache was written are told also where they come late", async (t) => {
+  const usage: Usage = {
+    in: { total: 60, write: { "5m": 30, "1h": 20 } },
+    out: { total: 7 },
+    tier: "priority",
+    raw: {},
+  };
+  const told = answer().map((event): Event => (event.type === "usage" ? { ...event, usage } : event));
+  const late = {
+    cache_creation: { ephemeral_5m_input_tokens: 30, ephemeral_1h_input_tokens: 20 },
+    service_tier: "priority",
+  };
+  t.match(
+    frames(told).find(({ type }) => type === "message_delta"),
+    { usage: late },
+  );
+  t.match(whole(told)["usage"], late);
 });
 
 t.test("a call without arguments is an empty object, others keep their very text", async (t) => {

@@ -1,6 +1,5 @@
 import t from "tap";
 import { Calls } from "../../../../plugins/protocols/gemini/request.calls.ts";
-import { refusal } from "./request.asked.ts";
 
 t.test("calls without ids get ones that no other call has, the same each time", async (t) => {
   const ids = () => {
@@ -15,7 +14,7 @@ t.test("an id that two calls have is one call's, and results find their calls in
   const calls = new Calls(new Set(["f"]));
   const made = [calls.call("f", "f"), calls.call("f", "f")];
   t.equal(new Set(made).size, 2);
-  t.same([calls.result("f", "f", "at"), calls.result("f", "f", "at")], made);
+  t.same([calls.result("f", "f"), calls.result("f", "f")], made);
 });
 
 t.test("results find their calls by id, by name and order, and in the latest step first", async (t) => {
@@ -26,16 +25,15 @@ t.test("results find their calls by id, by name and order, and in the latest ste
   calls.turn("assistant");
   const [first, other, second] = [calls.call("f", undefined), calls.call("g", "x"), calls.call("f", undefined)];
   calls.turn("user");
-  t.equal(calls.result("g", "x", "at"), other);
-  t.equal(calls.result("f", undefined, "at"), first);
-  t.equal(calls.result("f", "an id of its own", "at"), second);
-  t.equal(calls.result("f", undefined, "at"), old);
+  t.equal(calls.result("g", "x"), other);
+  t.equal(calls.result("f", undefined), first);
+  t.equal(calls.result("f", "an id of its own"), second);
+  t.equal(calls.result("f", undefined), old);
 });
 
-t.test("a result without a call is refused where it stands", async (t) => {
+t.test("each call has one result", async (t) => {
   const calls = new Calls(new Set());
-  calls.call("f", undefined);
-  calls.result("f", undefined, "here");
-  const refused = refusal(() => calls.result("f", undefined, "contents.3.parts.0.functionResponse"));
-  t.match(refused, { param: "contents.3.parts.0.functionResponse", code: "invalid_field", message: /result of f/ });
+  const id = calls.call("f", undefined);
+  t.equal(calls.result("f", undefined), id);
+  t.equal(calls.result("f", undefined), undefined);
 });

@@ -59,6 +59,14 @@ t.test("thinking is asked for by tokens or by a level", async (t) => {
   t.equal(thinking({}), undefined);
 });
 
+t.test("modalities are a list of words", async (t) => {
+  for (const responseModalities of ["TEXT", [2], {}])
+    t.match(
+      refusal(() => config({ responseModalities })),
+      { param: "generationConfig.responseModalities" },
+    );
+});
+
 t.test("both together are refused, an unspecified level is none (24)", async (t) => {
   const both = refusal(() => thinking({ thinkingBudget: 1, thinkingLevel: "LOW" }));
   t.match(both, { param: "generationConfig.thinkingConfig.thinkingBudget", code: "invalid_field" });

@@ -13,7 +13,10 @@ t.test("turns and the instruction are read in order, with the client's paths", a
     { streaming: true },
   );
   t.match({ stream, protocol }, { stream: true, protocol: "gemini" });
-  t.same(said, [{ feature: "prefill", path: "contents.1" }]);
+  t.same(said, [
+    { feature: "cosmetic", path: "systemInstruction.role" },
+    { feature: "prefill", path: "contents.1" },
+  ]);
   t.match(turns, [
     { role: "system", at: "systemInstruction", parts: [{ text: "Be terse." }, { text: "Be kind." }] },
     { role: "user", at: "contents.0", parts: [{ kind: "text", text: "Hi", at: "contents.0.parts.0" }] },
@@ -255,5 +258,78 @@ t.test("tokens are counted of contents or of a whole request", async (t) => {
   t.match(
     refusal(() => read(bad, { task: "count" })),
     { param: "generate_content_request.contents.0.parts.0.text" },
+  );
+});
+
+t.test("a part that is two things is refused by its path", async (t) => {
+  const two: readonly [part: object, must: RegExp][] = [
+    [{ text: "x", functionCall: { name: "f", args: {} } }, /text and functionCall/],
+    [{ text: "", inline_data: { mime_type: "image/png", data: "aGk=" } }, /text and inlineData/],
+    [{ executableCode: { code: "1" }, codeExecutionResult: {} }, /executableCode and codeExecutionResult/],
+  ];
+  for (const [part, message] of two)
+    t.match(
+      refusal(() => partsOf(part)),
+      { param: "contents.0.parts.0", code: "invalid_field", message },
+    );
+  const parts = [{ inlineData: { mimeType: "image/png", data: "aGk=" }, fileData: { fileUri: "https://a/b.png" } }];
+  const results = [{ functionCall: { name: "f" } }, { functionResponse: { name: "f", response: {}, parts } }];
+  t.match(
+    refusal(() => partsOf(...results)),
+    { param: "contents.0.parts.1.functionResponse.parts.0" },
+  );
+  t.match(partsOf({ text: null, functionCall: { name: "f" } }), [{ kind: "tool_call" }]);
+});
+
+t.test("a member that is not known is said by its path, wherever it stands", async (t) => {
+  const more = { newThing: 1 };
+  const data = { mimeType: "image/png", data: "aGk=" };
+  const others = (body: object) => saidOf(body).filter((said) => said.startsWith("other "));
+  const parts = [
+    { text: "x", ...more },
+    { functionCall: { name: "f", ...more }, ...more },
+    { functionResponse: { name: "f", response: {}, parts: [{ inlineData: { ...data, ...more }, ...more }], ...more } },
+    { inlineData: data, mediaResolution: { level: "MEDIA_RESOLUTION_LOW", ...more } },
+  ];
+  const at = "other contents.0.parts";
+  t.same(others({ contents: [{ parts, ...more }] }).sort(), [
+    "other contents.0.newThing",
+    `${at}.0.newThing`,
+    `${at}.1.functionCall.newThing`,
+    `${at}.1.newThing`,
+    `${at}.2.functionResponse.newThing`,
+    `${at}.2.functionResponse.parts.0.inlineData.newThing`,
+    `${at}.2.functionResponse.parts.0.newThing`,
+    `${at}.3.mediaResolution.newThing`,
+  ]);
+  const category = { category: "C", threshold: "OFF" };
+  t.same(
+    others({
+      systemInstruction: { parts: { text: "x", ...more }, ...more },
+      safetySettings: [{ ...category, ...more }],
+      toolConfig: { functionCallingConfig: { streamFunctionCallArguments: true, ...more } },
+      generationConfig: { responseModalities: ["TEXT", "SMELL"] },
+    }),
+    [
+      "other systemInstruction.newThing",
+      "other systemInstruction.parts.newThing",
+      "other toolConfig.functionCallingConfig.newThing",
+      "other generationConfig.responseModalities",
+      "other safetySettings.0.newThing",
+    ],
+  );
+});
+
+t.test("labels are strings, whatever they are called", async (t) => {
+  const labels = '{"fooBar":"1","foo_bar":"2","__proto__":"3","none":null}';
+  const { metadata = {} } = read(`{"contents":[],"labels":${labels}}`);
+  t.same(Object.entries(metadata), [
+    ["fooBar", "1"],
+    ["foo_bar", "2"],
+    ["__proto__", "3"],
+  ]);
+  t.match(
+    refusal(() => read({ contents: [], labels: { a: 1 } })),
+    { param: "labels" },
   );
 });

@@ -218,3 +218,22 @@ t.test("a request of this protocol is written as it came but for its envelopes",
     safety_settings: [],
   });
 });
+
+t.test("media of a system turn in between stay in their place, within the reminder", async (t) => {
+  const image = { kind: "media", media: "image", mime: "image/png", source: { base64: "aGk=" }, at: "i" } as const;
+  const turn = {
+    role: "developer",
+    at: "messages.1",
+    parts: [text("Look:"), image, text("Done."), text("!")],
+  } as const;
+  const { body, changed } = written({ turns: [user(text("Hi")), { ...turn, parts: [...turn.parts] }] });
+  t.same(body.contents[0]?.parts, [
+    { text: "Hi" },
+    { text: "<system-reminder>\nLook:" },
+    { inlineData: { mimeType: "image/png", data: "aGk=" } },
+    { text: "Done.\n!\n</system-reminder>" },
+  ]);
+  t.match(changed, [/^messages\.1: /]);
+  const alone = written({ turns: [user(text("Hi")), { role: "system", at: "s", parts: [image] }] });
+  t.match(alone.body.contents[0]?.parts[2], { inlineData: { data: "aGk=" } });
+});

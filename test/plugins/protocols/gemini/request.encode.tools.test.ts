@@ -29,10 +29,19 @@ t.test("choices are modes (37)", async (t) => {
     allowedFunctionNames: ["f", "g"],
   });
   t.same(mode({ mode: "allowed", required: false, names: ["f"] }), { mode: "VALIDATED", allowedFunctionNames: ["f"] });
-  t.match(
-    refusal(() => mode({ mode: "named", name: "web_search", server: true })),
-    { message: /^tool_choice: / },
-  );
+});
+
+t.test("a tool that the vendor runs cannot be chosen by name: it is left to the model, and said", async (t) => {
+  const search: Tool = { kind: "web_search", at: "tools.0" };
+  const toolChoice = { mode: "named", name: "web_search", server: true } as const;
+  const said = [{ feature: "tool_choice", path: "choice" }] as const;
+  const alone = written({ tools: [search], toolChoice, said: [...said] });
+  t.same(alone.body.tools, [{ googleSearch: {} }]);
+  t.equal(alone.body.toolConfig, undefined);
+  t.match(alone.dropped, [/^choice: /]);
+  const strict = written({ tools: [search, tool("f", { strict: true })], toolChoice, said: [...said] });
+  t.match(strict.body.toolConfig, { functionCallingConfig: { mode: "VALIDATED" } });
+  t.match(strict.dropped, [/^choice: /]);
 });
 
 t.test("a choice among no functions is not sent", async (t) => {

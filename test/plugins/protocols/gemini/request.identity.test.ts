@@ -4,6 +4,9 @@ import { FATES, FIELDS } from "../../../../plugins/protocols/gemini/request.fate
 import type { Conversation, Part } from "../../../../src/conversation.ts";
 import { GatewayError } from "../../../../src/errors.ts";
 import { joined } from "../../../../src/translation/turns.ts";
+import { CLIENT_BODIES } from "../../../support/client-bodies.ts";
+import { dice } from "../../../support/random-answers.ts";
+import { exactly, withUnheardOf } from "../unheard-of.ts";
 import { read, recordedRequests, terms } from "./request.asked.ts";
 
 const recorded = recordedRequests();
@@ -83,6 +86,36 @@ t.test("so is what nobody recorded", async (t) => {
       body,
       JSON.stringify(body).slice(0, 90),
     );
+});
+
+/** A request in this protocol, read and written again. */
+const again = (text: string, task: "generate" | "count" = "generate", model?: string): string =>
+  encode(read(text, { task, native: true }), terms({}, model).terms).body;
+
+t.test("words and numbers that only a later version of the protocol has are the same, too", async (t) => {
+  const texts = [
+    '{"contents":[],"generationConfig":{"temperature":12345678901234567890,"seed":12345678901234567890,"topK":"40"}}',
+    '{"contents":[],"generationConfig":{"thinkingConfig":{"thinkingLevel":"EXTREME"},"responseModalities":["SMELL"]}}',
+    '{"contents":[],"generationConfig":{"thinking_config":{"thinking_level":"LOW","thinking_budget":7}}}',
+    '{"contents":[],"toolConfig":{"functionCallingConfig":{"mode":"OFTEN","allowedFunctionNames":["f"]}}}',
+    '{"contents":[],"labels":{"a":null,"__proto__":"x","fooBar":"1","foo_bar":"2"}}',
+    '{"contents":[{"role":"system","parts":[{"text":"x","functionCall":{"name":"f","args":{}}}]}]}',
+    '{"contents":[{"parts":[{"functionResponse":{"id":"gone","name":"f","response":{}},"thoughtSignature":"c2ln"}]}]}',
+    '{"contents":[],"__proto__":{"a":1},"tools":[{"__proto__":{"a":1}}]}',
+  ];
+  for (const text of texts) t.equal(exactly(again(text)), exactly(text));
+});
+
+t.test("members that nobody has heard of are the same at every place", async (t) => {
+  const some = recorded.filter((_, n) => n % 4 === 0).map(({ body, task, model }) => ({ body, task, model }));
+  const odd = [...UNRECORDED, JSON.parse(CLIENT_BODIES.gemini.body) as unknown];
+  const all = [...odd.map((body) => ({ body, task: "generate" as const, model: "m" })), ...some];
+  for (const [n, { body, task, model }] of all.entries())
+    for (let seed = 1; seed <= (n < odd.length ? 20 : 1); seed++) {
+      // Labels are strings, and their names the client's own.
+      const text = withUnheardOf(JSON.stringify(body), dice(n * 100 + seed), (path) => !path.endsWith(".labels"));
+      t.equal(exactly(again(text, task, model)), exactly(text), `${n} ${seed}`);
+    }
 });
 
 t.test("what is written comes from the vocabulary, not from a copy", { skip }, async (t) => {

@@ -26,7 +26,9 @@ t.test("numbers may be strings, and enums in either case", async (t) => {
 });
 
 t.test("a single element stands for a list of it", async (t) => {
-  t.same(Members.of({ parts: { text: "x" } }, "").list("parts"), [{ text: "x" }]);
+  const list = (json: unknown) => Members.of(json, "").list("parts");
+  t.match(list({ parts: { text: "x" } }), [{ source: { text: "x" }, at: "parts" }]);
+  t.match(list({ parts: [{ text: "x" }] }), [{ source: { text: "x" }, at: "parts.0" }]);
 });
 
 t.test("a value of another type is refused by its path", async (t) => {
@@ -64,7 +66,7 @@ t.test("an object is written in the form it was read in", async (t) => {
   const made = {
     topK: members.number("topK"),
     thinkingLevel: members.word("thinkingLevel"),
-    parts: members.list("parts"),
+    parts: members.list("parts")?.map(({ source }) => source),
     // The source had none.
     id: "made-up",
   };

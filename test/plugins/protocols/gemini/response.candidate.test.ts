@@ -223,6 +223,32 @@ t.test("citations point into the text as clients join it, over its blocks", asyn
   });
 });
 
+t.test("places count on over the blocks of a part, whatever stood between them", async (t) => {
+  const said = (block: number, words: string, ...citations: object[]): Event[] => [
+    open(block, { kind: "text" }),
+    ...[...words].map((char) => text(block, char)),
+    ...citations.map((each): Event => ({ type: "citation", block, citation: { url: "https://a", ...each } })),
+    close(block),
+  ];
+  const events = [
+    ...said(0, "äö"),
+    open(1, { kind: "reasoning" }),
+    text(1, "unseen"),
+    close(1),
+    ...said(2, "ü"),
+    ...said(3, "wé", { start: 1, end: 2 }),
+  ];
+  t.match((last(answer(events))["groundingMetadata"] as { groundingSupports: unknown[] }).groundingSupports, [
+    { segment: { startIndex: 7, endIndex: 9, text: "é" } },
+  ]);
+});
+
+t.test("citations are bounded", async (t) => {
+  const cite = (n: number): Event => ({ type: "citation", block: 0, citation: { url: `https://a/${n}` } });
+  const events = [open(0, { kind: "text" }), ...Array.from({ length: 100_000 }, (_, n) => cite(n))];
+  t.throws(() => write(answer(events)), { code: "upstream_invalid", message: /citations/ });
+});
+
 t.test("what a page says is said to be lost, once", async (t) => {
   const lost: string[] = [];
   const citation = { url: "https://a", quote: "said" };
@@ -250,4 +276,51 @@ t.test("likelihoods leave with their text", async (t) => {
 
 t.test("a frame is its candidates and the rest", async (t) => {
   t.strictSame(JSON.parse(frameOf(["1", "2"], '"x":3}')), { candidates: [1, 2], x: 3 });
+});
+
+t.test("likelihoods without a word leave, too", async (t) => {
+  const logprobs = [{ token: "<end>", logprob: -2 }];
+  const events = [open(0, { kind: "text" }), text(0, "Hi"), text(0, "", { logprobs }), close(0)];
+  const out = write(answer(events));
+  t.match(JSON.parse(out[1]?.data ?? ""), {
+    candidates: [
+      {
+        content: { parts: [{ text: "" }] },
+        logprobsResult: { chosenCandidates: [{ token: "<end>", logProbability: -2 }] },
+      },
+    ],
+  });
+});
+
+t.test("as many blocks as there are wait for the one before, whether closed already or not", async (t) => {
+  const many = Array.from({ length: 20_000 }, (_, n) => n + 1);
+  const held = many.flatMap((n) => call(n, `c${n}`, "{}"));
+  const found = parts([open(0, { kind: "text" }), ...held, text(0, "first"), close(0)]) as { functionCall?: object }[];
+  t.equal(found.filter(({ functionCall }) => functionCall).length, many.length);
+  t.match(found.slice(0, 2), [{ text: "first" }, { functionCall: { id: "c1" } }]);
+});
+
+t.test("what waits is bounded, however small its pieces and whatever they are", async (t) => {
+  const first = open(0, { kind: "text" });
+  const citations = ["quote", "url", "title"].map(
+    (name): Event => ({ type: "citation", block: 1, citation: { [name]: "q".repeat(5000) } }),
+  );
+  const media: Event = { type: "media", block: 1, base64: "A".repeat(100_000) };
+  for (const [each, count] of [
+    [text(1, "x"), 200_000],
+    ...citations.map((cited) => [cited, 2000] as const),
+    [media, 100],
+  ] as const) {
+    const events = [first, open(1, { kind: "text" }), ...Array.from({ length: count }, () => each)];
+    t.throws(() => write(answer(events)), { code: "upstream_invalid", message: /8 MiB/ });
+  }
+  // What has had its turn does not count.
+  const turns = [2, 3, 4].flatMap((n) => [
+    open(n, { kind: "text" }),
+    open(n + 10, { kind: "text" }),
+    text(n + 10, "x".repeat(4_000_000)),
+    close(n),
+    close(n + 10),
+  ]);
+  t.equal(parts(turns).length, 4);
 });

@@ -228,3 +228,38 @@ t.test("sources that no text is left for are said to be lost", async (t) => {
     path: "candidates.0.groundingMetadata",
   });
 });
+
+t.test("likelihoods that come with no word, or an empty one, follow the text before", async (t) => {
+  const logprobsResult = { chosenCandidates: [{ token: "", logProbability: -3 }] };
+  for (const parts of [[{ text: "" }], []])
+    t.match(told([[{ text: "Hi" }], parts], "STOP", { logprobsResult }), [
+      { type: "open", block: 0 },
+      { type: "text", text: "Hi" },
+      { type: "text", block: 0, text: "", logprobs: [{ token: "", logprob: -3 }] },
+      { type: "close" },
+    ]);
+});
+
+t.test("a signature that comes with a later piece of a call follows it, and says where it belongs", async (t) => {
+  const begin = { functionCall: { id: "c1", name: "f", willContinue: true } };
+  const piece = { functionCall: { partialArgs: [{ jsonPath: "$.a", numberValue: 1 }], willContinue: true } };
+  const end = { functionCall: {} };
+  const state = { ...opaque("s"), on: { call: "c1" } };
+  const call: Event[] = [
+    { type: "open", block: 0, choice: 0, kind: "tool_call", name: "f", id: "c1" },
+    { type: "arguments", block: 0, text: '{"a":1' },
+    { type: "arguments", block: 0, text: "}" },
+    { type: "close", block: 0 },
+  ];
+  const late: Event[] = [
+    { type: "open", block: 1, choice: 0, kind: "reasoning", redacted: true },
+    { type: "opaque", block: 1, opaque: state },
+    { type: "close", block: 1 },
+  ];
+  const signed = { thoughtSignature: "s" };
+  t.strictSame(told([[begin], [{ ...piece, ...signed }], [end]]), [...call, ...late]);
+  t.strictSame(told([[begin], [piece], [{ ...end, ...signed }]]), [...call, ...late]);
+  const early = told([[{ ...begin, ...signed }], [piece], [{ ...end, thoughtSignature: "again" }]]);
+  t.match(early[0], { opaque: opaque("s") });
+  t.equal(early.length, 4);
+});

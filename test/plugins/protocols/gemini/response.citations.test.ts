@@ -1,5 +1,5 @@
 import t from "tap";
-import { groundingMetadata, Sources } from "../../../../plugins/protocols/gemini/response.citations.ts";
+import { Sources } from "../../../../plugins/protocols/gemini/response.citations.ts";
 
 const web = (name: string) => ({ web: { uri: `https://${name}`, title: name } });
 const support = (segment: object, ...chunks: number[]) => ({ segment, groundingChunkIndices: chunks });
@@ -71,6 +71,13 @@ t.test("a later word takes the place of an earlier one, an empty one says nothin
   t.match(sources.of("x", true), [{ url: "https://new" }]);
 });
 
+t.test("recitations count the bytes of texts that ended before anything was known of sources", async (t) => {
+  const sources = new Sources();
+  t.strictSame(sources.of("é", false), []);
+  sources.learn({ citationMetadata: { citationSources: [{ uri: "https://a", startIndex: 3, endIndex: 5 }] } });
+  t.strictSame(sources.of("xyz", true), [{ url: "https://a", start: 1, end: 3 }]);
+});
+
 t.test("recitations count the bytes of all texts", async (t) => {
   const sources = new Sources();
   const cite = (uri: string | undefined, startIndex: number, endIndex: number) => ({ uri, startIndex, endIndex });
@@ -81,37 +88,4 @@ t.test("recitations count the bytes of all texts", async (t) => {
   });
   t.strictSame(sources.of("éab", false), [{ url: "https://a", start: 0, end: 2 }]);
   t.strictSame(sources.of("xyz", true), [{ url: "https://b", start: 1, end: 3 }, { url: "https://c" }]);
-});
-
-t.test("citations become grounding in bytes of the part that clients see", async (t) => {
-  const citation = { url: "https://a", title: "A" };
-  const cited = [
-    { citation: { ...citation, start: 0, end: 3 }, part: 0, from: 2, to: 9 },
-    { citation, part: 2, from: 0, to: 4 },
-    { citation: { title: "doc", quote: "said", start: 0, end: 1 }, part: 2, from: 0, to: 4 },
-  ];
-  t.strictSame(groundingMetadata(cited, ["üü😀x", undefined, "text"]), {
-    groundingChunks: [{ web: { uri: "https://a", title: "A" } }, { retrievedContext: { title: "doc", text: "said" } }],
-    groundingSupports: [
-      { segment: { startIndex: 4, endIndex: 9, text: "😀x" }, groundingChunkIndices: [0] },
-      { segment: { partIndex: 2, endIndex: 4, text: "text" }, groundingChunkIndices: [0] },
-      { segment: { partIndex: 2, endIndex: 1, text: "t" }, groundingChunkIndices: [1] },
-    ],
-  });
-});
-
-t.test("what is written is read again", async (t) => {
-  const text = "Größe: 😀 ist da.";
-  const citations = [
-    { url: "https://a", title: "A", start: 0, end: 5 },
-    { url: "https://b", start: 7, end: 17 },
-  ];
-  const sources = new Sources();
-  sources.learn({
-    groundingMetadata: groundingMetadata(
-      citations.map((citation) => ({ citation, part: 0, from: 0, to: text.length })),
-      [text],
-    ),
-  });
-  t.strictSame(sources.of(text, true), citations);
 });

@@ -95,6 +95,52 @@ t.test("a blocked prompt is an answer that the filter ended", async (t) => {
   ]);
 });
 
+t.test("an answer that failed before it said anything is an error, which may be asked again", async (t) => {
+  const failed = (parts: readonly object[], finishReason: string, more: object = {}) => ({
+    candidates: [{ content: { role: "model", parts }, index: 0, finishReason, ...more }],
+    ...about,
+  });
+  const thought = { text: "Hm.", thought: true, thoughtSignature: "s" };
+  const words = ["MALFORMED_FUNCTION_CALL", "UNEXPECTED_TOOL_CALL", "TOO_MANY_TOOL_CALLS", "MALFORMED_RESPONSE"];
+  for (const word of [...words, "OTHER", "NO_IMAGE", "BRAND_NEW"]) {
+    for (const parts of [[], [{ text: "" }], [thought], [{ executableCode: { code: "1" } }]]) {
+      const events = read([event(failed(parts, word))]);
+      t.match(faultOf(events), { code: "upstream_invalid", status: 502, retry: true, message: new RegExp(word) });
+      t.notOk(events.some(({ type }) => type === "finish" || type === "end"));
+      t.same(
+        decode(JSON.stringify(failed(parts, word)), SOURCE).map(({ type }) => type),
+        events.map(({ type }) => type),
+      );
+    }
+    for (const part of [{ text: "A" }, { functionCall: { name: "f" } }, { inlineData: { data: "aGk=" } }])
+      t.match(read([event(failed([part], word))]).at(-2), { type: "finish", raw: word }, word);
+    t.equal(read([event(failed([], word))], { ...SOURCE, native: true }).at(-1)?.type, "end");
+  }
+  const told = failed([], "MALFORMED_FUNCTION_CALL", { finishMessage: "Malformed function call: f(" });
+  t.equal(faultOf(read([event(told)]))?.message, "Malformed function call: f(");
+  const nothing = JSON.stringify({ candidates: [{}], ...about });
+  t.match(faultOf(decode(nothing, SOURCE)), { code: "upstream_invalid" });
+});
+
+t.test("an answer that says nothing and did not fail is one", async (t) => {
+  for (const [finishReason, reason] of [
+    ["STOP", "stop"],
+    ["MAX_TOKENS", "length"],
+    ["SAFETY", "content_filter"],
+  ])
+    t.match(read([event({ candidates: [{ finishReason }] })]).at(-2), { type: "finish", reason });
+});
+
+t.test("where one of several answers failed, the others are told", async (t) => {
+  const candidates = [{ finishReason: "MALFORMED_FUNCTION_CALL" }, { finishReason: "STOP" }];
+  t.match(faultOf(read([event({ candidates })])), { code: "upstream_invalid" });
+  const other = { content: { parts: [{ text: "A" }] }, finishReason: "STOP" };
+  t.match(
+    read([event({ candidates: [candidates[0], other] })]).filter(({ type }) => type === "finish"),
+    [{ reason: "malformed_call" }, { reason: "stop" }],
+  );
+});
+
 t.test("candidates are choices, told apart by their index", async (t) => {
   const both = (one: string, other: string, more: object) => ({
     candidates: [

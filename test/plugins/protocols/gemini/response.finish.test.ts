@@ -1,5 +1,5 @@
 import t from "tap";
-import { rawReason, reasonOf, wordOf } from "../../../../plugins/protocols/gemini/response.finish.ts";
+import { isFailure, rawReason, reasonOf, wordOf } from "../../../../plugins/protocols/gemini/response.finish.ts";
 import type { FinishReason } from "../../../../src/events.ts";
 
 t.test("a reason that is unspecified, 0 or missing is none", async (t) => {
@@ -36,6 +36,13 @@ t.test("the vendor's words mean what they say, also as numbers and when they are
 t.test("STOP with calls asks for their results; a cut answer is a cut answer all the same", async (t) => {
   t.equal(reasonOf("STOP", true), "tool_calls");
   t.equal(reasonOf("MAX_TOKENS", true), "length");
+});
+
+t.test("an end that is no stop, no limit and no filter is a failure", async (t) => {
+  for (const raw of ["MALFORMED_FUNCTION_CALL", "UNEXPECTED_TOOL_CALL", "MALFORMED_RESPONSE", "OTHER", "SOMETHING_NEW"])
+    t.ok(isFailure(reasonOf(raw, false)), raw);
+  for (const raw of ["STOP", "MAX_TOKENS", "SAFETY", "RECITATION", "CONTINUATION"])
+    t.notOk(isFailure(reasonOf(raw, false)), raw);
 });
 
 t.test("every reason has a word, and a refusal is never an ordinary stop", async (t) => {

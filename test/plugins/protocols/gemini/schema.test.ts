@@ -100,3 +100,9 @@ function* schemas(value: unknown): Generator<unknown> {
     else yield* schemas(member);
   }
 }
+
+t.test("a property and a keyword may be named __proto__, and what is no list stays as it is", async (t) => {
+  const proto = '"__proto__":{"type":"string"}';
+  const schema = `{"type":"OBJECT","properties":{${proto}},${proto},"anyOf":{},"enum":"x"}`;
+  t.equal(jsonSchema(new RawJson(schema)).text, schema.replace("OBJECT", "object"));
+});
