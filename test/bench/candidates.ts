@@ -70,8 +70,9 @@ function script(file: string, place: Place, env: Record<string, string> = {}): L
 function gateway(place: Place, admin: number): Launch {
   const file = join(place.folder, "gateway.yaml");
   writeFileSync(file, gatewayConfig(place, admin));
-  const args = ["--v8-pool-size=1", "--no-allocation-site-pretenuring", "--import", "./src/loader/register.js", "src/main.ts", "run", "--config", file];
-  return { command: node(), args, cwd: root };
+  const manifest = JSON.parse(readFileSync(join(root, "package.json"), "utf8")) as { scripts: { start: string } };
+  const [, ...args] = manifest.scripts.start.split(" ");
+  return { command: node(), args: [...args, "run", "--config", file], cwd: root };
 }
 
 function candidates(admin: number): Record<CandidateName, Candidate> {
