@@ -109,6 +109,7 @@ export type Event = Native &
     /** What must come back with this reasoning; a later one of the same block replaces it. */
     | { type: "opaque"; block: number; opaque: Opaque }
     | { type: "citation"; block: number; citation: Citation }
+    /** A media block's content, whole: one for each block, for no writer can tell the pieces of a picture from several. */
     | { type: "media"; block: number; base64?: string; url?: string }
     /** A server block's content: what the vendor sent for it, whole. */
     | { type: "server"; block: number; json: RawJson }

@@ -7,13 +7,17 @@ import {
   type JsonObject,
   type Opaque,
   type Reasoning,
+  type Said,
   writeJson,
 } from "model-gateway";
+import { fieldsOf, isObject } from "../openai/fields.ts";
 
 /** The format of entries of `reasoning_details` that hold an envelope of ours. */
 export const FORMAT = "gw1";
 /** The id of an entry whose state sat on a text without a word, behind the text that there is. */
 const BEHIND = "behind";
+/** Members of an entry that are read; a vendor's own go back to it with the rest, and to nobody else. */
+const MEMBERS = ["type", "id", "format", "index", "text", "summary", "data", "signature"] as const;
 /** What an entry of `reasoning_details` says can be read in this member; what it encrypts in none. */
 export const saidIn = ({ type }: JsonObject): "summary" | "text" | undefined =>
   type === "reasoning.summary" ? "summary" : type === "reasoning.text" ? "text" : undefined;
@@ -32,6 +36,20 @@ export const isBehind = (details: unknown, { at }: Reasoning): boolean => {
   return entry?.["format"] === FORMAT && entry["id"] === BEHIND;
 };
 
+/** Says what stands in the entries of `reasoning_details` that nobody reads. */
+export function sayUnread(details: readonly unknown[], at: string, said: Said[]): void {
+  details.forEach((value, n) => {
+    const path = `${at}.${n}`;
+    if (!isObject(value)) {
+      said.push({ feature: "other", path });
+      return;
+    }
+    const entry = fieldsOf(value, path, said);
+    for (const name of MEMBERS) entry.any(name);
+    entry.rest();
+  });
+}
+
 /** One entry, or several of one index, that make one reasoning. */
 interface Group {
   index: number | undefined;
@@ -44,9 +62,8 @@ interface Group {
  */
 export function reasoningsIn(details: readonly unknown[], at: string, asked: Asked): Reasoning[] {
   const groups: Group[] = [];
-  details.forEach((value, n) => {
-    const entry = asObject(value);
-    if (!entry) return;
+  details.forEach((entry, n) => {
+    if (!isObject(entry)) return;
     const index = asCount(entry["index"]);
     const last = groups.at(-1);
     if (last && index !== undefined && last.index === index && !asked.native)

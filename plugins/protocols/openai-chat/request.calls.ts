@@ -7,13 +7,32 @@ export const LEGACY = "function_call";
 /** LiteLLM packs Gemini's signature into the id of the call it sits on. */
 const THOUGHT = "__thought__";
 
+/** Calls in order, of which each is taken once. */
+class Line {
+  private readonly calls: { id: string; taken: boolean }[] = [];
+  private next = 0;
+
+  add(call: { id: string; taken: boolean }): void {
+    this.calls.push(call);
+  }
+
+  /** The id of the first that no line has given yet. */
+  take(): string | undefined {
+    while (this.calls[this.next]?.taken) this.next++;
+    const call = this.calls[this.next];
+    if (call) call.taken = true;
+    return call?.id;
+  }
+}
+
 /**
  * The tool calls of a history, with the ids of the results that answer them: results without an id (the older functions,
  * and vendors that give none) belong to the calls without one, by name and order.
  */
 export class Calls {
-  /** Calls that the client gave no id, as far as they are not answered. */
-  private readonly nameless: { id: string; name: string }[] = [];
+  /** Calls that the client gave no id: all, and those of each name. */
+  private readonly nameless = new Line();
+  private readonly byName = new Map<string, Line>();
   private readonly custom = new Set<string>();
 
   constructor(
@@ -24,9 +43,9 @@ export class Calls {
   /** The id of the call that a result answers. */
   answered(given: string | undefined, name: string | undefined, at: string): string {
     if (given) return plain(given).id;
-    const n = this.nameless.findIndex((call) => name === undefined || call.name === name);
-    if (n < 0) throw wrong(at, `${at} is the result of a call that is not there.`);
-    return (this.nameless.splice(n, 1)[0] as { id: string }).id;
+    const id = (name === undefined ? this.nameless : this.byName.get(name))?.take();
+    if (id === undefined) throw wrong(at, `${at} is the result of a call that is not there.`);
+    return id;
   }
 
   /** Whether the call of this id gave its tool free text. */
@@ -49,7 +68,7 @@ export class Calls {
     const { id, signature } = plain(given || `call_${at.replaceAll(".", "_")}`);
     if (id !== given) entry.leave("id");
     const name = nameOf(inner);
-    if (!given) this.nameless.push({ id, name });
+    if (!given) this.awaits(id, name);
     if (custom) this.custom.add(id);
     const { opaque, rest } = this.extra(entry, signature);
     const state = opaque ?? (stated.has(id) ? undefined : this.asked.recall(id));
@@ -69,10 +88,19 @@ export class Calls {
   legacy(inner: Fields): ToolCall {
     const id = `call_${inner.at.replaceAll(".", "_")}`;
     const name = nameOf(inner);
-    this.nameless.push({ id, name });
+    this.awaits(id, name);
     const text = inner.text("arguments") ?? "";
     const native = piece(this.reading, inner.rest(), { form: LEGACY, names: namesOf(inner) });
     return { kind: "tool_call", id, name, arguments: text, at: inner.at, ...native };
+  }
+
+  /** A call without an id of the client's is to be answered. */
+  private awaits(id: string, name: string): void {
+    const call = { id, taken: false };
+    this.nameless.add(call);
+    const line = this.byName.get(name) ?? new Line();
+    this.byName.set(name, line);
+    line.add(call);
   }
 
   /**

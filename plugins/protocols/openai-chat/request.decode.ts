@@ -59,6 +59,7 @@ function readTools(body: Fields, into: Conversation, reading: Reading, forms: Re
   const search = body.object("web_search_options");
   if (search) into.tools.push(webSearchOf(search, reading));
   for (const name of ["tool_choice", "function_call"]) {
+    if (into.toolChoice) break;
     const value = body.any(name);
     const choice = value === undefined ? undefined : readable(reading, () => choiceOf(value, name, body.said));
     if (choice === undefined) continue;
@@ -153,7 +154,7 @@ function readWishes(body: Fields, into: Conversation, reading: Reading, forms: R
   const store = body.flag("store");
   if (store !== undefined) into.store = store;
   if (store) body.say("store", "store");
-  const modalities = body.list("modalities")?.map(String);
+  const modalities = readable(reading, () => textsOf(body, "modalities"));
   if (modalities) {
     into.modalities = modalities;
     if (modalities.includes("audio")) body.say("modalities", "audio_out");
@@ -163,6 +164,13 @@ function readWishes(body: Fields, into: Conversation, reading: Reading, forms: R
   body.leave("prediction", "prediction");
   body.leave("moderation", "moderation");
   readCacheOptions(body, into);
+}
+
+/** @throws GatewayError when it is no list of texts */
+function textsOf(body: Fields, name: string): string[] | undefined {
+  const list = body.list(name);
+  if (list?.some((each) => typeof each !== "string")) throw wrong(name, `${name} must be a list of strings.`);
+  return list as string[] | undefined;
 }
 
 /** How long the whole prompt is kept. In the mode `explicit` only marks count, which is what other vendors do. */

@@ -30,14 +30,13 @@ export function messagesOf(conversation: Conversation, terms: Terms): unknown[] 
   return writing.messages;
 }
 
-/** Turns of an assistant in a row are one message; those of a user are written together, each a message. */
+/** Turns of an assistant in a row are written together, as are those of a user. */
 function runsOf(turns: readonly Turn[]): Turn[][] {
   const runs: Turn[][] = [];
   for (const turn of turns) {
     const last = runs.at(-1);
-    if (turn.role === "user" && last?.[0]?.role === "user") last.push(turn);
-    else if (turn.role === "assistant" && last?.[0]?.role === "assistant")
-      last.splice(0, 1, ...joined([...last, turn]));
+    const merges = turn.role === "user" || turn.role === "assistant";
+    if (merges && last?.[0]?.role === turn.role) last.push(turn);
     else runs.push([turn]);
   }
   return runs;
@@ -61,11 +60,13 @@ class Writing {
     else this.plain(turn, turn.parts);
   }
 
-  /** Results first: they must follow their call without anything between. */
+  /**
+   * Turns of an assistant are one message; those of others are one each. Results first: they must follow their call
+   * without anything between.
+   */
   run(turns: readonly Turn[]): void {
-    const [first] = turns as [Turn];
-    if (first.role === "assistant") {
-      this.assistant(first);
+    if (turns[0]?.role === "assistant") {
+      for (const turn of joined(turns)) this.assistant(turn);
       return;
     }
     const attached: JsonObject[] = [];

@@ -100,7 +100,7 @@ function choiceOf(choice: ToolChoice, conversation: Conversation, terms: Terms):
     case "required":
       return "required";
     case "named": {
-      if (!choice.server) return reference(choice.name, conversation, terms, choice.custom);
+      if (!choice.server) return reference(choice.name, ownTools(conversation).get(choice.name), terms, choice.custom);
       terms.change(saidAt(conversation, "tool_choice"), `${choice.name} cannot be called for by its name: ${FREE}`);
       return "auto";
     }
@@ -113,20 +113,26 @@ const FREE = "whether it is called is left to the model";
 
 /** The client's own tools that may be called; the vendor's have no name in Chat. */
 function allowedOf(choice: ToolChoice & { mode: "allowed" }, conversation: Conversation, terms: Terms): unknown {
-  const own = choice.names.filter((name) => ownTool(name, conversation));
-  for (const name of choice.names.filter((name) => !own.includes(name)))
-    terms.change(saidAt(conversation, "tool_choice_allowed"), `${name} is no tool of the client's: ${FREE}`);
-  if (own.length === 0) return "none";
-  const tools = own.map((name) => reference(name, conversation, terms));
+  const own = ownTools(conversation);
+  const path = saidAt(conversation, "tool_choice_allowed");
+  const tools: JsonObject[] = [];
+  for (const name of choice.names) {
+    const tool = own.get(name);
+    if (tool) tools.push(reference(name, tool, terms));
+    else terms.change(path, `${name} is no tool of the client's: ${FREE}`);
+  }
+  if (tools.length === 0) return "none";
   return { type: "allowed_tools", allowed_tools: { mode: choice.required ? "required" : "auto", tools } };
 }
 
-const ownTool = (name: string, { tools }: Conversation): Tool | undefined =>
-  tools.find((each) => (each.kind === "function" || each.kind === "custom") && each.name === name);
+/** The client's tools by their names. */
+function ownTools({ tools }: Conversation): Map<string, Tool> {
+  const own = tools.filter((tool) => tool.kind === "function" || tool.kind === "custom");
+  return new Map(own.map((tool) => [tool.name, tool]));
+}
 
 /** How a tool is named in a choice. */
-function reference(name: string, conversation: Conversation, terms: Terms, custom?: boolean): JsonObject {
-  const tool = ownTool(name, conversation);
+function reference(name: string, tool: Tool | undefined, terms: Terms, custom?: boolean): JsonObject {
   const kind = custom || tool?.kind === "custom" ? "custom" : "function";
   const namespace = tool && "namespace" in tool ? tool.namespace : undefined;
   return { type: kind, [kind]: { name: nameOf(name, namespace, terms) } };

@@ -8,9 +8,9 @@ import {
   type Reasoning,
   type Turn,
 } from "model-gateway";
-import { type Fields, fieldsOf, wrong } from "../openai/fields.ts";
+import { type Fields, fieldsOf, isObject, wrong } from "../openai/fields.ts";
 import { citationOf } from "./citations.ts";
-import { FORMAT, isBehind, reasoningsIn } from "./reasoning.ts";
+import { FORMAT, isBehind, reasoningsIn, sayUnread } from "./reasoning.ts";
 import { Calls, LEGACY, messageState, stated } from "./request.calls.ts";
 import type { MessageNative } from "./request.native.ts";
 import { cacheOf, partsOf, type Reading, readable } from "./request.parts.ts";
@@ -122,7 +122,7 @@ class Messages {
     const thoughts = this.reasonings(message);
     const details = message.of["reasoning_details"];
     const behind = thoughts.parts.filter((part) => isBehind(details, part));
-    const before = thoughts.parts.filter((part) => !behind.includes(part));
+    const before = thoughts.parts.filter((part) => !isBehind(details, part));
     const parts: Part[] = [...before, ...this.said(message), ...behind];
     const elsewhere = stated(thoughts.parts.map(({ opaque }) => opaque));
     const calls = message.list("tool_calls") ?? [];
@@ -181,9 +181,8 @@ class Messages {
     const name = "reasoning_details";
     const list = asList(message.of[name]);
     const path = message.path(name);
-    const strange = list.findIndex((entry) => !asObject(entry));
-    if (strange >= 0) this.reading.said.push({ feature: "other", path: `${path}.${strange}` });
-    const details = strange >= 0 && this.reading.native ? [] : reasoningsIn(list, path, this.asked);
+    sayUnread(list, path, this.reading.said);
+    const details = this.reading.native && !list.every(isObject) ? [] : reasoningsIn(list, path, this.asked);
     if (details.length > 0) message.any(name);
     else if (Array.isArray(message.of[name])) message.leave(name);
     return details;

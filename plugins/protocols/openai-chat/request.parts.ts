@@ -9,7 +9,7 @@ import {
   type Part,
   type Said,
 } from "model-gateway";
-import { type Fields, fieldsOf, wrong } from "../openai/fields.ts";
+import { type Fields, fieldsOf, isObject, wrong } from "../openai/fields.ts";
 import { audioType, readInline } from "../openai/media.ts";
 import { samePart } from "./request.media.ts";
 import { type PieceNative, SAME } from "./request.native.ts";
@@ -83,7 +83,7 @@ function foreignOf(part: Fields, type: string | undefined, reading: Reading): Pa
   if (Array.isArray(thinking)) {
     reading.said.push({ feature: "reasoning_text", path: part.at });
     part.any("thinking");
-    const texts = thinking.map((each) => asText((each as JsonObject | null)?.["text"]) ?? "");
+    const texts = thinking.map((each, n) => thoughtIn(each, `${part.at}.thinking.${n}`, reading));
     const cuts = texts.map((text) => text.length);
     const native = piece(reading, part.rest(), { form: "thinking", cuts });
     return { kind: "reasoning", text: texts.join(""), at: part.at, ...native };
@@ -91,6 +91,20 @@ function foreignOf(part: Fields, type: string | undefined, reading: Reading): Pa
   if (type === undefined) throw wrong(`${part.at}.type`, `${part.at}.type must be a string.`);
   reading.said.push({ feature: "foreign_block", path: part.at });
   return { kind: "foreign", protocol: "openai-chat", name: type, json: part.of, at: part.at };
+}
+
+/** The text of a piece of Mistral's thinking; sources among them are only its vendor's. */
+function thoughtIn(value: unknown, at: string, { said, native }: Reading): string {
+  if (typeof value === "string") return value;
+  const text = isObject(value) ? asText(value["text"]) : undefined;
+  if (text === undefined) said.push({ feature: "other", path: at });
+  else {
+    const piece = fieldsOf(value, at, said, native);
+    piece.any("type");
+    piece.any("text");
+    piece.rest();
+  }
+  return text ?? "";
 }
 
 function imageOf(part: Fields, reading: Reading): Media {
@@ -167,8 +181,10 @@ function fileOf(part: Fields, reading: Reading): Media {
 /** Recorded from Mistral and Perplexity: a document by its URL, or its bytes in place of one. */
 function linkOf(part: Fields, type: string, reading: Reading): Media {
   const plain = asText(part.of[type]);
-  const url = plain ?? asText((part.of[type] as JsonObject | null)?.["url"]);
+  const object = isObject(part.of[type]) ? part.object(type) : undefined;
+  const url = plain ?? object?.text("url");
   part.any(type);
+  object?.rest();
   if (url === undefined) throw wrong(`${part.at}.${type}`, `${part.at}.${type} must be a URL.`);
   const form = plain === undefined ? `${type}.url` : type;
   const link = { kind: "media", media: "file", at: part.at } as const;
@@ -183,11 +199,17 @@ function linkOf(part: Fields, type: string, reading: Reading): Media {
 /** A mark for the prompt cache: OpenAI's own, or the one that other vendors took over from Anthropic. */
 export function cacheOf(part: Fields): { cache?: CacheMark } {
   for (const name of ["prompt_cache_breakpoint", "cache_control"]) {
-    const mark = part.of[name];
-    if (typeof mark !== "object" || mark === null) continue;
+    const mark = isObject(part.of[name]) ? part.object(name) : undefined;
+    if (!mark) continue;
     part.leave(name, "cache_mark");
-    const ttl = (mark as JsonObject)["ttl"];
-    return { cache: ttl === "5m" || ttl === "30m" || ttl === "1h" || ttl === "12h" ? { ttl } : {} };
+    // A mark marks, whatever it calls that.
+    mark.any("type");
+    mark.any("mode");
+    const { ttl } = mark.of;
+    const known = ttl === "5m" || ttl === "30m" || ttl === "1h" || ttl === "12h";
+    if (known) mark.any("ttl");
+    mark.rest();
+    return { cache: known ? { ttl } : {} };
   }
   return {};
 }

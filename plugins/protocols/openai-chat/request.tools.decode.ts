@@ -1,4 +1,14 @@
-import { asObject, type Format, RawJson, type Said, type Tool, type ToolChoice } from "model-gateway";
+import { isDeepStrictEqual } from "node:util";
+import {
+  asObject,
+  defined,
+  type Format,
+  type JsonObject,
+  RawJson,
+  type Said,
+  type Tool,
+  type ToolChoice,
+} from "model-gateway";
 import { Fields, fieldsOf, wrong } from "../openai/fields.ts";
 import { cacheOf, piece, type Reading } from "./request.parts.ts";
 
@@ -64,7 +74,10 @@ function customOf(entry: Fields, reading: Reading): Tool {
   reading.said.push({ feature: "tools_custom", path: entry.at });
   const name = nameOf(inner);
   const description = inner.text("description");
-  const grammar = inner.any("format");
+  const format = inner.object("format");
+  const grammar = format && grammarOf(format);
+  // What the vocabulary does not carry whole is kept as it came.
+  if (format && !isDeepStrictEqual(grammar, format.of)) inner.leave("format");
   return {
     kind: "custom",
     name,
@@ -73,6 +86,21 @@ function customOf(entry: Fields, reading: Reading): Tool {
     ...(grammar === undefined ? {} : { grammar }),
     ...piece(reading, entry.rest(), { inner: inner.rest() }),
   };
+}
+
+/** What a custom tool's text must be like, in the form it came in: nested, or flat as in Responses. */
+function grammarOf(format: Fields): JsonObject | undefined {
+  const type = format.text("type");
+  const nested = format.object("grammar");
+  const members = nested ?? format;
+  const said = defined({ syntax: members.text("syntax"), definition: members.text("definition") });
+  nested?.rest();
+  format.rest();
+  if (said.definition === undefined) {
+    if (type !== "text") format.said.push({ feature: "other", path: format.at });
+    return undefined;
+  }
+  return nested ? defined({ type, grammar: said }) : defined({ type, ...said });
 }
 
 function nameOf(inner: Fields): string {

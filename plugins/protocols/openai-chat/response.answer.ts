@@ -1,5 +1,15 @@
-import { asList, asObject, asText, type Event, type JsonObject, type Source, type Usage } from "model-gateway";
-import { reported } from "../openai/chunks.ts";
+import {
+  asCount,
+  asList,
+  asObject,
+  asText,
+  type Event,
+  type Fault,
+  GatewayError,
+  type JsonObject,
+  type Source,
+  type Usage,
+} from "model-gateway";
 import { faultIn } from "../openai/failure.ts";
 import { writeUsage } from "../openai/usage.ts";
 import { Choice } from "./response.choice.ts";
@@ -9,6 +19,10 @@ import { readUsage } from "./usage.ts";
 
 /** Members of the whole, some vendors', that hold something of the answer. */
 const OUTER = ["citations", "search_results", "moderation"] as const;
+/** As many choices as can be asked for; the SDKs take no higher number either. [S] */
+const MOST_CHOICES = 128;
+/** Characters of state that may be kept before an event tells it. */
+const MOST_KEPT = 8 * 1024 * 1024;
 
 /**
  * Reads chunks, or one whole completion, into events. How a choice ended and what was used is told at the end: vendors
@@ -18,6 +32,7 @@ export class Answer implements Reading {
   out: Event[] = [];
   /** It has ended, well or badly. */
   over = false;
+  kept = 0;
   private start: (Event & { type: "start" }) | undefined;
   private readonly choices = new Map<number, Choice>();
   private used: Usage | undefined;
@@ -43,25 +58,21 @@ export class Answer implements Reading {
     return this.start !== undefined;
   }
 
-  /** Whether some choice has said why it ended: then the answer is whole even where no `[DONE]` follows. */
+  /** Whether every choice has said why it ended: then the answer is whole even where no `[DONE]` follows. */
   get finished(): boolean {
-    for (const choice of this.choices.values()) if (choice.finished) return true;
-    return false;
+    for (const choice of this.choices.values()) if (!choice.finished) return false;
+    return this.choices.size > 0;
   }
 
   /** A chunk, or a whole completion. */
   read(json: JsonObject, whole: boolean): void {
-    const error = reported(json);
-    if (error !== undefined) {
-      this.fail(error);
-      return;
-    }
     const choices = asList(json["choices"]);
     // Azure's first chunk has no choices, no id and no model.
     if (choices.length > 0) this.begin(json);
     for (let i = 0; i < choices.length; i++) {
       const choice = asObject(choices[i]);
       if (choice) this.choice(choice, i, whole);
+      if (this.kept > MOST_KEPT) this.invalid("The provider's thoughts carry more than 8 MiB of state.");
       if (this.over) return;
     }
     if (json["usage"] || json["x_groq"]) this.usage(json);
@@ -76,9 +87,14 @@ export class Answer implements Reading {
     this.out.push({ type: "end" });
   }
 
-  private fail(error: unknown): void {
+  /** It ends badly. */
+  fail(fault: Fault): void {
     this.over = true;
-    this.out.push({ type: "error", fault: faultIn(error) });
+    this.out.push({ type: "error", fault });
+  }
+
+  private invalid(message: string): void {
+    this.fail(new GatewayError("upstream_invalid", { message }));
   }
 
   private begin(json: JsonObject): void {
@@ -99,7 +115,11 @@ export class Answer implements Reading {
   }
 
   private choice(json: JsonObject, i: number, whole: boolean): void {
-    const index = typeof json["index"] === "number" ? json["index"] : i;
+    const index = asCount(json["index"]) ?? i;
+    if (index >= MOST_CHOICES) {
+      this.invalid(`The provider's answer has more than ${MOST_CHOICES} choices.`);
+      return;
+    }
     let choice = this.choices.get(index);
     if (!choice) {
       choice = new Choice(this, index);
@@ -117,8 +137,11 @@ export class Answer implements Reading {
     if (delta) choice.read(delta, asObject(json["logprobs"]), ["choices", i, name]);
     const reason = json["finish_reason"];
     if (typeof reason !== "string" || reason === "") return;
-    if (reason === "error") this.fail(json["error"] ?? { message: "The provider's model failed." });
-    else choice.finish(reason, ["choices", i, "finish_reason"]);
+    if (reason === "error") this.fail(faultIn(json["error"] ?? "The provider's model failed."));
+    else {
+      const sequence = reason === "stop" ? asText(json["stop_reason"]) : undefined;
+      choice.finish(reason, ["choices", i, "finish_reason"], sequence);
+    }
   }
 
   private usage(json: JsonObject): void {

@@ -7,6 +7,8 @@ const KINDS: ReadonlySet<unknown> = new Set(["function", "custom", "", null, und
 interface Call {
   block: number;
   id: string;
+  /** Whether it opened with state of its vendor's. */
+  stated: boolean;
 }
 
 /** An entry of `tool_calls`, and where its pieces stand in the frame. */
@@ -22,6 +24,8 @@ interface Entry {
 export class Calls {
   /** By the vendor's index. */
   private readonly byIndex = new Map<number, Call>();
+  /** By the vendor's id; of several with one id the first. */
+  private readonly byId = new Map<string, Call>();
   private readonly all: Call[] = [];
   private last = -1;
 
@@ -38,19 +42,25 @@ export class Calls {
   read(list: readonly unknown[], at: Path): void {
     for (const [n, value] of list.entries()) {
       const entry = asObject(value);
-      if (!entry) continue;
+      if (!entry) {
+        this.reading.lose("tool_calls");
+        continue;
+      }
       // Recorded from Snowflake: a function's call with an empty `custom` beside it.
       const custom =
         entry["type"] === "custom" || (!asObject(entry["function"]) && asObject(entry["custom"]) !== undefined);
       const kind = custom ? "custom" : "function";
       const inner = asObject(entry[kind]) ?? {};
       if (!KINDS.has(entry["type"]) && !entry[kind]) {
-        this.reading.lose(`tool_calls.${String(entry["type"])}`);
+        const type = asText(entry["type"]);
+        this.reading.lose(type === undefined ? "tool_calls" : `tool_calls.${type}`);
         continue;
       }
       const path = [...at, "tool_calls", n];
       const piece: Entry = { entry, inner, custom, at: path, innerAt: [...path, kind] };
-      this.grow(this.known(entry, inner) ?? this.open(piece), piece);
+      const known = this.known(entry, inner);
+      if (known && !known.stated && entry["extra_content"]) this.reading.lose("tool_calls.extra_content");
+      this.grow(known ?? this.open(piece), piece);
     }
   }
 
@@ -80,7 +90,7 @@ export class Calls {
       const another = call !== undefined && id !== "" && call.id !== "" && call.id !== id && name !== "";
       return another ? undefined : call;
     }
-    if (id !== "") return this.all.find((call) => call.id === id);
+    if (id !== "") return this.byId.get(id);
     return name === "" ? this.all.at(-1) : undefined;
   }
 
@@ -102,8 +112,9 @@ export class Calls {
       ...(extra ? { opaque: stateFrom(source, "extra_content", JSON.stringify(extra)) } : {}),
     };
     out.push(event);
-    const call = { block, id };
+    const call = { block, id, stated: extra !== undefined };
     this.byIndex.set(index, call);
+    if (!this.byId.has(id)) this.byId.set(id, call);
     this.all.push(call);
     if (record) {
       record.spot(event, "name", [...innerAt, "name"]);
@@ -118,11 +129,15 @@ export class Calls {
     const member = custom ? "input" : "arguments";
     const value = inner[member];
     // Some vendors send the object itself.
-    const object = asObject(value);
-    const text = object ? JSON.stringify(object) : value;
-    if (typeof text !== "string" || text === "") return;
+    const json = typeof value === "object" && value !== null;
+    const text = json ? JSON.stringify(value) : value;
+    if (typeof text !== "string") {
+      if (text !== undefined && text !== null) this.reading.lose(`tool_calls.${member}`);
+      return;
+    }
+    if (text === "") return;
     const event: Event = { type: "arguments", block, text };
     this.reading.out.push(event);
-    if (!object) this.reading.record?.spot(event, "text", [...innerAt, member]);
+    if (!json) this.reading.record?.spot(event, "text", [...innerAt, member]);
   }
 }

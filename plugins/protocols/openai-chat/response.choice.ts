@@ -7,24 +7,27 @@ import type { Growing, Path, Reading } from "./response.reading.ts";
 import type { Spot } from "./response.record.ts";
 import { Thoughts } from "./response.thoughts.ts";
 
-/** Members of a delta or message that are read; what else is there is said to be lost. */
-const KNOWN: ReadonlySet<string> = new Set([
-  "role",
-  "content",
-  "refusal",
-  "tool_calls",
-  "function_call",
-  "reasoning",
-  "reasoning_content",
-  "reasoning_details",
-  "annotations",
-  "audio",
-  "images",
-  "extra_content",
-  "thought_signature",
+const isText = (value: unknown) => typeof value === "string";
+const isObject = (value: unknown) => asObject(value) !== undefined;
+const anything = () => true;
+/** Members of a delta or message that are read, in the forms they are read in; what else is there is said to be lost. */
+const FORMS: ReadonlyMap<string, (value: unknown) => boolean> = new Map([
+  ["role", anything],
+  ["content", (value) => isText(value) || Array.isArray(value)],
+  ["refusal", isText],
+  ["tool_calls", Array.isArray],
+  ["function_call", isObject],
+  ["reasoning", isText],
+  ["reasoning_content", isText],
+  ["reasoning_details", Array.isArray],
+  ["annotations", Array.isArray],
+  ["audio", isObject],
+  ["images", Array.isArray],
+  ["extra_content", isObject],
+  ["thought_signature", isText],
   // Together and Groq: which token, and which channel of the model; nothing of the answer.
-  "token_id",
-  "channel",
+  ["token_id", anything],
+  ["channel", anything],
 ]);
 /** Members of a citation and what they are here. */
 const CITED = { url: "url", title: "title", quote: "content", start: "start_index", end: "end_index" } as const;
@@ -38,7 +41,7 @@ export class Choice implements Growing {
   private content = 0;
   private before = 0;
   private refused = false;
-  private ended: { raw: string; spots: Spot[] } | undefined;
+  private ended: { raw: string; sequence?: string; spots: Spot[] } | undefined;
 
   constructor(
     private readonly reading: Reading,
@@ -63,7 +66,6 @@ export class Choice implements Growing {
     if (typeof content === "string") {
       if (content !== "") this.text("text", content, logprobs?.["content"], [...at, "content"]);
     } else if (Array.isArray(content)) this.parts(content, [...at, "content"]);
-    else if (content) this.reading.lose("content");
     if (typeof refusal === "string" && refusal !== "")
       this.text("refusal", refusal, logprobs?.["refusal"], [...at, "refusal"]);
     if (delta["annotations"]) this.annotations(asList(delta["annotations"]), at);
@@ -77,14 +79,18 @@ export class Choice implements Growing {
     }
     if (delta["audio"]) this.audio(asObject(delta["audio"]) ?? {}, at);
     if (delta["images"]) this.images(asList(delta["images"]), at);
-    for (const name in delta) if (!KNOWN.has(name) && delta[name] !== null) this.reading.lose(name);
+    this.unread(delta, logprobs);
   }
 
-  /** Why it ended; told when the whole answer has. */
-  finish(raw: string, path: Path): void {
+  /**
+   * Why it ended; told when the whole answer has.
+   * @param stopped the sequence that ended it, where the vendor says that (vLLM's `stop_reason`, [S])
+   */
+  finish(raw: string, path: Path, stopped: string | undefined): void {
     const { record } = this.reading;
     const before = this.ended;
-    this.ended = { raw, spots: record?.later("raw", path) ?? [] };
+    const sequence = stopped || before?.sequence;
+    this.ended = { raw, ...(sequence ? { sequence } : {}), spots: record?.later("raw", path) ?? [] };
     if (!before || !record) return;
     // Recorded from OpenRouter: told again beside the usage.
     if (before.raw === raw) this.ended.spots.push(...before.spots);
@@ -96,11 +102,14 @@ export class Choice implements Growing {
     this.shut();
     this.calls.close();
     const { ended } = this;
+    const reason = reasonOf(ended?.raw, this.calls.any, this.refused);
+    const sequence = reason === "stop" ? ended?.sequence : undefined;
     const event: Event = {
       type: "finish",
       choice: this.index,
-      reason: reasonOf(ended?.raw, this.calls.any, this.refused),
+      reason: sequence === undefined ? reason : "stop_sequence",
       ...(ended ? { raw: ended.raw } : {}),
+      ...(sequence === undefined ? {} : { stopSequence: sequence }),
     };
     if (ended && ended.spots.length > 0) event.native = { spots: ended.spots };
     this.reading.out.push(event);
@@ -122,6 +131,19 @@ export class Choice implements Growing {
     if (kind === "reasoning") this.thoughts.close(block);
     this.reading.out.push({ type: "close", block });
     this.open = undefined;
+  }
+
+  /** Says what nobody read: members that are not known or of another form, and likelihoods that go with no text. */
+  private unread(delta: JsonObject, logprobs: JsonObject | undefined): void {
+    for (const name in delta) {
+      const value = delta[name];
+      const form = FORMS.get(name);
+      if (form ? value && !form(value) : value !== null) this.reading.lose(name);
+    }
+    for (const name in logprobs) {
+      const read = (name === "content" || name === "refusal") && asText(delta[name]);
+      if (!read && asList(logprobs[name]).length > 0) this.reading.lose("logprobs");
+    }
   }
 
   /** Content in parts, as Mistral has it while it thinks or names its sources. */

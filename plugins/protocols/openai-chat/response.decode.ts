@@ -1,14 +1,6 @@
-import {
-  asList,
-  asObject,
-  type Decoder,
-  type Event,
-  type Fault,
-  type Frame,
-  GatewayError,
-  type Source,
-} from "model-gateway";
-import { reported } from "../openai/chunks.ts";
+import { asList, asObject, type Decoder, type Event, type Frame, GatewayError, type Source } from "model-gateway";
+import { reported, reportedIn } from "../openai/chunks.ts";
+import { faultIn } from "../openai/failure.ts";
 import { Answer } from "./response.answer.ts";
 import { Recording } from "./response.record.ts";
 
@@ -34,26 +26,22 @@ class StreamReader implements Decoder {
       return;
     }
     if (answer.over) return;
-    const json = text === "[DONE]" ? undefined : frame.json();
+    const error = reportedIn(frame);
+    const json = asObject(frame.json());
     answer.record?.begin(json, text, frame.event, out);
-    const chunk = asObject(json);
-    if (chunk) answer.read(chunk, false);
+    if (error !== undefined) answer.fail(faultIn(error));
+    else if (json) answer.read(json, false);
     else if (text === "[DONE]" && answer.started) answer.end();
-    else this.broken(out, new GatewayError(text === "[DONE]" ? "upstream_truncated" : "upstream_invalid"));
+    else answer.fail(new GatewayError(text === "[DONE]" ? "upstream_truncated" : "upstream_invalid"));
   }
 
-  /** Some vendors send no `[DONE]`; a choice that says why it ended is enough. */
+  /** Some vendors send no `[DONE]`; choices that say why they ended are enough. */
   end(out: Event[]): void {
     const { answer } = this;
     if (answer.over) return;
     answer.out = out;
     if (answer.finished) answer.end();
-    else this.broken(out, new GatewayError("upstream_truncated"));
-  }
-
-  private broken(out: Event[], fault: Fault): void {
-    this.answer.over = true;
-    out.push({ type: "error", fault });
+    else answer.fail(new GatewayError("upstream_truncated"));
   }
 }
 
@@ -63,10 +51,12 @@ export function decode(text: string, source: Source): Event[] {
   const out: Event[] = [];
   const answer = new Answer(source, source.native ? new Recording() : undefined);
   answer.out = out;
-  if (!body || (asList(body["choices"]).length === 0 && reported(body) === undefined))
+  const error = body && reported(body);
+  if (!body || (asList(body["choices"]).length === 0 && error === undefined))
     throw new GatewayError("upstream_invalid");
   answer.record?.begin(body, text, undefined, out);
-  answer.read(body, true);
+  if (error !== undefined) answer.fail(faultIn(error));
+  else answer.read(body, true);
   if (!answer.over) answer.end();
   return out;
 }

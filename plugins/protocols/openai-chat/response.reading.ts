@@ -10,6 +10,8 @@ export interface Reading {
   readonly source: Source;
   /** Present where the very same frames are to be written again. */
   readonly record: Recording | undefined;
+  /** Characters of state that were kept before an event told them. */
+  kept: number;
   /** The number of the next block. */
   next(): number;
   /** Says once that something is left out. */

@@ -1,7 +1,13 @@
-import { asList, asObject, asText, type Event, type JsonObject } from "model-gateway";
+import { asList, asObject, asText, type Event, entryOf, type JsonObject } from "model-gateway";
 import { saidIn } from "./reasoning.ts";
 import { type Growing, type Path, type Reading, stateFrom } from "./response.reading.ts";
 import type { Spot } from "./response.record.ts";
+
+/** What a block of thoughts is, by the type of its entries. */
+const OPENINGS: Readonly<Record<string, { summary?: boolean; redacted?: boolean }>> = {
+  "reasoning.summary": { summary: true },
+  "reasoning.encrypted": { redacted: true },
+};
 
 /** The thoughts of one choice, in the dialect of whoever sends them. */
 export class Thoughts {
@@ -28,7 +34,6 @@ export class Thoughts {
     if (!said)
       for (const name of ["reasoning_content", "reasoning"] as const) {
         const text = asText(delta[name]);
-        if (delta[name] && text === undefined) this.reading.lose(name);
         if (!text) continue;
         this.turnTo(name);
         this.add(text, [[...at, name]]);
@@ -89,18 +94,21 @@ export class Thoughts {
     let said = false;
     for (const [n, value] of details.entries()) {
       const entry = asObject(value);
-      if (!entry) continue;
-      const { text: plain, summary, ...rest } = entry;
+      if (!entry) {
+        this.reading.lose("reasoning_details");
+        continue;
+      }
+      const { text: plain, summary: _summary, ...rest } = entry;
       const { type, index } = entry;
       const path = [...at, "reasoning_details", n];
-      const kind = { "reasoning.summary": { summary: true }, "reasoning.encrypted": { redacted: true } }[String(type)];
-      this.turnTo(`${String(type)} ${String(index)}`, kind);
+      this.turnTo(JSON.stringify([type, index]), entryOf(OPENINGS, asText(type)));
       this.keep(rest, path);
-      const text = asText(plain) ?? asText(summary) ?? "";
-      if (text === "") continue;
+      const from = asText(plain) ? "text" : "summary";
+      const text = asText(entry[from]);
+      if (!text) continue;
       said = true;
       const repeats = ["reasoning", "reasoning_content"].filter((name) => details.length === 1 && delta[name] === text);
-      this.add(text, [[...path, plain === undefined ? "summary" : "text"], ...repeats.map((name) => [...at, name])]);
+      this.add(text, [[...path, from], ...repeats.map((name) => [...at, name])]);
     }
     return said;
   }
@@ -111,8 +119,9 @@ export class Thoughts {
     const { record } = this.reading;
     for (const [name, value] of Object.entries(rest)) {
       const before = this.entry[name];
-      if ((value === null || value === "") && before !== undefined) continue;
+      if (value === before || ((value === null || value === "") && before !== undefined)) continue;
       this.entry[name] = value;
+      this.reading.kept += name.length + (typeof value === "string" ? value : JSON.stringify(value)).length;
       if (!record || !value || (name !== "signature" && name !== "data")) continue;
       record.putBack(this.spots, before);
       this.spots = record.later(name, [...path, name]);
@@ -122,7 +131,10 @@ export class Thoughts {
   private onMessage(delta: JsonObject, at: Path): void {
     const { extra_content, thought_signature } = delta;
     const google = asObject(asObject(extra_content)?.["google"]);
-    if (google?.["thought_signature"] === undefined && thought_signature === undefined) return;
+    if (!asText(google?.["thought_signature"]) && !asText(thought_signature)) {
+      if (asObject(extra_content)) this.reading.lose("extra_content");
+      return;
+    }
     this.choice.shut();
     const { out, source, record } = this.reading;
     const block = this.reading.next();

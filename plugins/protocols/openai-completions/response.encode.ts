@@ -112,10 +112,15 @@ function likelihoods(tokens: readonly unknown[], start: number, top: boolean): L
     lists.token_logprobs.push(typeof token["logprob"] === "number" ? token["logprob"] : null);
     lists.text_offset.push(offset);
     offset += text.length;
-    const others = asList(token["top_logprobs"]).map((other) => asObject(other) ?? {});
-    lists.top_logprobs?.push(Object.fromEntries(others.map((other) => [other["token"], other["logprob"]])));
+    lists.top_logprobs?.push(Object.fromEntries(asList(token["top_logprobs"]).flatMap(likelihood)));
   }
   return lists;
+}
+
+/** One of the tokens that were likely, as a member of an object; none where it is no token. */
+function likelihood(value: unknown): [token: string, logprob: unknown][] {
+  const { token, logprob } = asObject(value) ?? {};
+  return typeof token === "string" ? [[token, logprob]] : [];
 }
 
 /** Writes a stream of text completions. Usage is told where the client asked for it, in a last chunk without choices. */

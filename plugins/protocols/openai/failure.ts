@@ -1,5 +1,6 @@
 import {
   asCount,
+  asList,
   asObject,
   asText,
   type ErrorKind,
@@ -58,10 +59,30 @@ const isStatus = (value: number | undefined): value is number => value !== undef
 
 /** What went wrong by an error's status and words. */
 function faultWith(status: number, error: JsonObject, message: string): Fault {
-  const code = error["code"] ?? error["type"];
+  const words = [error["code"], error["type"]].map(asText);
   const quota = error["code"] === "insufficient_quota" || error["type"] === "insufficient_quota";
   const kind = quota ? "billing" : (KINDS[status] ?? (status < 500 ? "invalid" : "internal"));
-  return { status, kind, code: asText(code) ?? kind, message, param: asText(error["param"]) };
+  return { status, kind, code: words.find((word) => word) ?? kind, message, param: asText(error["param"]) };
+}
+
+/** A status as a number, or of some vendors as text. */
+const statusOf = (value: unknown): number | undefined =>
+  asCount(typeof value === "string" && /^[45]\d\d$/.test(value) ? Number(value) : value);
+
+/** What an error says: its `message` or its `detail`, a text or the problems of a request. */
+function wordsOf({ message, detail }: JsonObject): string | undefined {
+  // Mistral has the problems in the message. [D]
+  return asText(message) ?? asText(detail) ?? problemsOf(detail ?? asObject(message)?.["detail"]);
+}
+
+/** Problems as FastAPI lists them, each with its place: vendors that serve models with it (vLLM, Mistral). [D] */
+function problemsOf(list: unknown): string | undefined {
+  const problems = asList(list).flatMap((value) => {
+    const { loc, msg } = asObject(value) ?? {};
+    const place = asList(loc).filter((step) => typeof step === "string" || typeof step === "number");
+    return typeof msg === "string" ? [place.length === 0 ? msg : `${place.join(".")}: ${msg}`] : [];
+  });
+  return problems.length === 0 ? undefined : problems.join("; ");
 }
 
 /**
@@ -70,12 +91,12 @@ function faultWith(status: number, error: JsonObject, message: string): Fault {
  */
 export function faultIn(value: unknown): Fault {
   const error = asObject(value) ?? {};
-  const told = [error["status_code"], error["code"], error["status"]].map(asCount).find(isStatus);
+  const told = [error["status_code"], error["code"], error["status"]].map(statusOf).find(isStatus);
   const words = [error["code"], error["type"]].map(asText);
   const meant = words.map((word) => entryOf(STATUSES, word)).find(isStatus);
   const invalid = INVALID.test(words[0] ?? words[1] ?? "") ? 400 : undefined;
-  const message = asText(error["message"]) ?? asText(value) ?? "The provider reported a failure in its stream.";
-  return faultWith(told ?? meant ?? invalid ?? 502, error, message);
+  const message = wordsOf(error) ?? asText(value);
+  return faultWith(told ?? meant ?? invalid ?? 502, error, message || "The provider reported a failure in its stream.");
 }
 
 /**
@@ -86,8 +107,7 @@ export function failure(status: number, _headers: HeaderList, text: string): Fau
   const body = jsonOf(text);
   const outer = asObject(Array.isArray(body) ? body[0] : body) ?? {};
   const error = asObject(outer["error"]) ?? outer;
-  const said =
-    asText(error["message"]) ?? asText(outer["error"]) ?? asText(outer["detail"]) ?? asText(outer["message"]);
+  const said = wordsOf(error) ?? asText(outer["error"]) ?? wordsOf(outer);
   return faultWith(status, error, said ?? `The provider answered with the status ${status}.`);
 }
 

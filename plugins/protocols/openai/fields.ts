@@ -103,7 +103,9 @@ export class Fields {
   }
 }
 
-const isObject = (value: unknown): value is JsonObject => !(value instanceof RawJson) && asObject(value) !== undefined;
+/** Whether a value has members: a number that came as text has none. */
+export const isObject = (value: unknown): value is JsonObject =>
+  !(value instanceof RawJson) && asObject(value) !== undefined;
 
 /** The members of a request's body. @throws GatewayError `invalid_json` */
 export function bodyOf({ text, native }: Asked, said: Said[]): Fields {

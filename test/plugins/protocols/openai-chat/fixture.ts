@@ -2,7 +2,7 @@ import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import type { Conversation } from "../../../../src/conversation.ts";
 import { GatewayError } from "../../../../src/errors.ts";
-import type { Event, Opaque } from "../../../../src/events.ts";
+import type { Event, EventOf, Opaque } from "../../../../src/events.ts";
 import { post } from "../../../../src/protocol-parts.ts";
 import type { Asked, Facts, Source, Terms, Translation, Wish, Written } from "../../../../src/translation.ts";
 import { Frame } from "../../../../src/wire/frame.ts";
@@ -116,6 +116,23 @@ export const asStream = (frames: readonly Written[]): string =>
 /** JSON as the data of one event. */
 export const frameOf = (json: unknown): Frame =>
   new Frame("event", Buffer.from(`data: ${typeof json === "string" ? json : JSON.stringify(json)}\n\n`));
+
+/** A chunk of a stream with one choice. */
+export const chunk = (delta: object, finish: string | null = null, more: object = {}) => ({
+  id: "chatcmpl-1",
+  object: "chat.completion.chunk",
+  created: 1,
+  model: "gpt",
+  choices: [{ index: 0, delta, finish_reason: finish }],
+  ...more,
+});
+
+/** What ends a stream that is whole. */
+export const DONE = "[DONE]";
+
+/** The events of one type. */
+export const only = <Type extends Event["type"]>(events: readonly Event[], type: Type): EventOf<Type>[] =>
+  events.filter((event) => event.type === type) as EventOf<Type>[];
 
 /** A recorded exchange with its request. */
 export interface Exchange {

@@ -124,6 +124,28 @@ t.test("calls and results without ids are paired in order", async (t) => {
   t.same(ids.slice(0, 2), ids.slice(2));
 });
 
+t.test("results without ids belong to the calls by name, else in order, and each call has one", async (t) => {
+  const call = (name: string) => ({ role: "assistant", content: null, function_call: { name, arguments: "{}" } });
+  const named = (name: string) => ({ role: "function", name, content: "1" });
+  const nameless = { role: "tool", tool_call_id: "", content: "1" };
+  const answered = (...results: object[]) =>
+    parts(call("one"), call("two"), call("one"), ...results).flatMap((part) =>
+      part.kind === "tool_result" ? [part.callId] : [],
+    );
+  const [first, second, third] = [0, 1, 2].map((n) => `call_messages_${n}_function_call`);
+  t.same(answered(named("two"), named("one"), named("one")), [second, first, third]);
+  t.same(answered(nameless, named("one"), nameless), [first, third, second]);
+  t.same(answered(named("two"), nameless, nameless), [second, first, third]);
+  for (const name of ["two", "three", "constructor"])
+    t.throws(() => answered(named("two"), named(name)), { code: "invalid_field", param: "messages.4" });
+});
+
+t.test("a choice of a tool that is told twice is the newer one, and the other is said", async (t) => {
+  const body = { messages: [], tool_choice: "none", function_call: { name: "one" } };
+  t.same(read(body).toolChoice, { mode: "none" });
+  t.same(said(body), ["tool_choice tool_choice", "other function_call"]);
+});
+
 t.test("LiteLLM's ids give their signature back, and pairs stay pairs", async (t) => {
   const id = `call_1__thought__${"A".repeat(300)}`;
   const all = parts(
@@ -245,6 +267,47 @@ t.test("thoughts that cannot be read are said", async (t) => {
     "reasoning_text messages.0.reasoning_details.0",
     "other messages.0.reasoning",
   ]);
+  t.same(told({ reasoning_details: [{ type: "reasoning.text", text: "so", mood: 1 }] }), [
+    "other messages.0.reasoning_details.0.mood",
+    "reasoning_text messages.0.reasoning_details.0",
+  ]);
+  const thinking = ["so ", { type: "text", text: "it is", mood: 1 }, { type: "reference", reference_ids: [1] }];
+  t.same(told({ content: [{ type: "thinking", thinking }] }), [
+    "reasoning_text messages.0.content.0",
+    "other messages.0.content.0.thinking.1.mood",
+    "other messages.0.content.0.thinking.2",
+  ]);
+  t.match(parts({ role: "assistant", content: [{ type: "thinking", thinking }] }), [{ text: "so it is" }]);
+});
+
+t.test("a custom tool's format is read in both forms, and what else it says is said", async (t) => {
+  const grammar = { syntax: "lark", definition: "start: WORD" };
+  const tool = (format: unknown) => ({ tools: [{ type: "custom", custom: { name: "one", format } }], messages: [] });
+  const told = (format: unknown) => said(tool(format)).slice(1);
+  for (const format of [
+    { type: "grammar", grammar },
+    { type: "grammar", ...grammar },
+  ]) {
+    t.match(read(tool(format)).tools, [{ kind: "custom", grammar: format }]);
+    t.same(told(format), []);
+  }
+  t.notOk("grammar" in (read(tool({ type: "text" })).tools[0] as object));
+  t.same(told({ type: "text" }), []);
+  const at = "tools.0.custom.format";
+  t.same(told({ type: "grammar", grammar: { ...grammar, mood: 1 }, strict: true }), [
+    `other ${at}.grammar.mood`,
+    `other ${at}.strict`,
+  ]);
+  t.same(told({ type: "regex", pattern: "a" }), [`other ${at}.pattern`, `other ${at}`]);
+  for (const format of [
+    { type: "text" },
+    { type: "regex", pattern: "a" },
+    { type: "grammar", grammar: { ...grammar, z: 1 } },
+  ]) {
+    const body = { model: "m", ...tool(format) };
+    const again = request.encode(read(body, { native: true }), { ...terms(), model: "m" });
+    t.same(JSON.parse(again.body), body);
+  }
 });
 
 t.test("state behind a text stays behind it", async (t) => {
@@ -287,6 +350,16 @@ t.test("cache marks are read in both dialects", async (t) => {
     { type: "text", text: "b", cache_control: { type: "ephemeral" } },
   ];
   t.match(parts({ role: "user", content }), [{ cache: { ttl: "12h" } }, { cache: {} }]);
+  const at = "messages.0.content.0";
+  const told = (mark: unknown) =>
+    said({ messages: [{ role: "user", content: [{ type: "text", text: "a", cache_control: mark }] }] });
+  t.same(told({ type: "ephemeral", ttl: "1h" }), [`cache_mark ${at}.cache_control`]);
+  t.same(told({ type: "ephemeral", ttl: "2h", scope: "all" }), [
+    `cache_mark ${at}.cache_control`,
+    `other ${at}.cache_control.ttl`,
+    `other ${at}.cache_control.scope`,
+  ]);
+  t.same(told("ephemeral"), [`other ${at}.cache_control`]);
 });
 
 t.test("a mark on a result's text is the result's, and a mark for all is the request's", async (t) => {
@@ -457,6 +530,8 @@ t.test("numbers beyond a double keep their digits", async (t) => {
 t.test("a wrong field is named by the client's path", async (t) => {
   const wrong = (body: object) => () => read(body);
   t.throws(wrong({ messages: {} }), { code: "invalid_field", param: "messages" });
+  for (const modalities of ["text", ["text", 7], [{ toString: 1, valueOf: 1 }]])
+    t.throws(wrong({ messages: [], modalities }), { code: "invalid_field", param: "modalities" });
   t.throws(wrong({ messages: [3] }), { code: "invalid_field", param: "messages.0" });
   t.throws(wrong({ messages: [{ role: "robot" }] }), { code: "invalid_field", param: "messages.0.role" });
   t.throws(wrong({ messages: [{ role: "user", content: 3 }] }), { code: "invalid_field", param: "messages.0.content" });

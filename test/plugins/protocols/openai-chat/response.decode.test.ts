@@ -4,7 +4,7 @@ import type { Event, EventOf } from "../../../../src/events.ts";
 import type { Translation } from "../../../../src/translation.ts";
 import { Frame } from "../../../../src/wire/frame.ts";
 import { SseSplitter } from "../../../../src/wire/sse.ts";
-import { exchanges, frameOf, source, streamed, wish, written } from "./fixture.ts";
+import { chunk, DONE, exchanges, frameOf, only, source, streamed, wish, written } from "./fixture.ts";
 
 const chat = openaiChat.translation as Translation;
 /** Bodies up to this size arrive byte by byte. */
@@ -78,18 +78,7 @@ t.test("recorded streams that fail end in the provider's error", async (t) => {
   }
 });
 
-const chunk = (delta: object, finish: string | null = null, more: object = {}) => ({
-  id: "chatcmpl-1",
-  object: "chat.completion.chunk",
-  created: 1,
-  model: "gpt",
-  choices: [{ index: 0, delta, finish_reason: finish }],
-  ...more,
-});
 const read = (...frames: unknown[]): Event[] => streamed(chat, frames.map(frameOf));
-const only = <Type extends Event["type"]>(events: readonly Event[], type: Type): EventOf<Type>[] =>
-  events.filter((event) => event.type === type) as EventOf<Type>[];
-const DONE = "[DONE]";
 
 t.test("a text is one block, and its end is told last", async (t) => {
   const events = read(
@@ -263,12 +252,43 @@ t.test("an error after a 200 is the last event", async (t) => {
   });
 });
 
+t.test("an event that is named an error fails in the vendor's words", async (t) => {
+  const named = (data: string) => new Frame("event", Buffer.from(`event: error\ndata: ${data}\n\n`));
+  const fail = (data: string) => streamed(chat, [frameOf(chunk({ content: "a" })), named(data), frameOf(DONE)]).at(-1);
+  t.match(fail('{"message":"Out of memory.","code":500}'), {
+    type: "error",
+    fault: { status: 500, message: "Out of memory." },
+  });
+  t.match(fail('{"detail":"Overloaded."}'), { fault: { status: 502, message: "Overloaded." } });
+  t.match(fail('{"error":{"message":"no","code":429}}'), { fault: { status: 429, message: "no" } });
+  t.match(fail("upstream gone"), { fault: { status: 502, message: "upstream gone" } });
+  t.match(fail("{}"), { fault: { status: 502, message: "The provider reported a failure in its stream." } });
+  const flat = { object: "error", message: "too long", type: "BadRequestError", param: null, code: 400 };
+  t.match(read(chunk({ content: "a" }), flat, DONE).at(-1), {
+    type: "error",
+    fault: { status: 400, code: "BadRequestError", message: "too long" },
+  });
+  t.match(read(chunk({}, "stop", { x_groq: { error: "over capacity" } }), DONE).at(-1), {
+    type: "error",
+    fault: { status: 502, message: "over capacity" },
+  });
+  t.match(chat.answer.decode(JSON.stringify(flat), source), [{ type: "error", fault: { message: "too long" } }]);
+});
+
 t.test("a stream fails for the reader where it ends in an error, and nowhere else", async (t) => {
   for (const error of ["x", "", { message: "x" }, {}, null, undefined, false, true, 0, 7, []]) {
     const frame = frameOf({ ...chunk({ content: "a" }), error });
     const failed = streamed(chat, [frame, frameOf(chunk({}, "stop"))]).at(-1)?.type === "error";
     t.equal(openaiChat.ending(frame) === "error", failed, JSON.stringify(error));
   }
+  for (const data of ['{"message":"x"}', "{}", "x", "", "[]", "null", DONE])
+    for (const name of ["error", "message", "Error"]) {
+      const frame = new Frame("event", Buffer.from(`event: ${name}\ndata: ${data}\n\n`));
+      const last = streamed(chat, [frameOf(chunk({ content: "a" })), frame]).at(-1);
+      // What is no chunk at all is the gateway's to say.
+      const failed = last?.type === "error" && !last.fault.code.startsWith("upstream_");
+      t.equal(openaiChat.ending(frame) === "error", failed, `${name} ${data}`);
+    }
 });
 
 t.test("content in parts is read, and what nobody knows of it is named", async (t) => {

@@ -89,7 +89,7 @@ t.test("likelihoods are lists side by side", async (t) => {
         { token: " b", logprob: -2 },
       ],
     },
-    { token: " c", logprob: -3, top_logprobs: [] },
+    { token: " c", logprob: -3, top_logprobs: [null, { token: { toString: 1, valueOf: 1 }, logprob: -4 }] },
   ];
   const events: Event[] = [
     { type: "start", id: "1", model: "m" },

@@ -34,6 +34,19 @@ for (const [folder, { protocol, says, finish }] of Object.entries(CHUNKED)) {
     t.equal(ending(event('{"id":"1","error":{"code":400},"choices":[{"finish_reason":null}]}')), "error");
   });
 
+  t.test(`${folder}: an event or object that is named an error is one, whatever it holds`, async (t) => {
+    for (const name of ["event: error\n", "event:error\r\n", "id: 7\nevent: error\n"])
+      for (const data of ['{"message":"no","code":500}', '{"detail":"no"}', "no", "{}", '"no"'])
+        t.equal(ending(new Frame("event", Buffer.from(`${name}data: ${data}\n\n`))), "error", name + data);
+    t.equal(ending(new Frame("event", Buffer.from("\ufeffevent: error\ndata: {}\n\n"), 3)), "error");
+    t.equal(ending(new Frame("event", Buffer.from("data: {}\nevent: error\n\n"))), "error");
+    t.equal(ending(event('{"object":"error","message":"no","code":400}')), "error");
+    t.equal(ending(event('{"message":"no", "object" : "error"}')), "error");
+    t.equal(ending(event('{"choices":[],"x_groq":{"id":"req_1","error":"over capacity"}}')), "error");
+    t.equal(ending(new Frame("event", Buffer.from("event: error\n\n"))), undefined);
+    t.equal(ending(new Frame("event", Buffer.from('event: message\ndata: {"message":"error"}\n\n'))), undefined);
+  });
+
   t.test(`${folder}: nothing else ends it`, async (t) => {
     for (const data of [
       `{"choices":[{"index":0,${says("Hi")},"finish_reason":null}]}`,
@@ -42,6 +55,8 @@ for (const [folder, { protocol, says, finish }] of Object.entries(CHUNKED)) {
       '{"choices":[],"usage":{"prompt_tokens":1}}',
       `{"choices":[{${says("data: [DONE]")},"finish_reason":null}],"error":null}`,
       `{"choices":[{${says("a")},"finish_reason":null}],"error":""}`,
+      `{"object":"chat.completion.chunk","choices":[{${says("error")},"finish_reason":null}],"type":"error"}`,
+      '{"choices":[],"x_groq":{"id":"req_1","error":null}}',
       "not json",
     ]) {
       t.equal(ending(event(data)), undefined, data);

@@ -35,6 +35,25 @@ t.test("other vendors' forms are read", async (t) => {
     t.match(read(400, body), { kind: "invalid", message: "m" }, body);
 });
 
+t.test("the problems that a vendor lists are its words", async (t) => {
+  const problems = [
+    { loc: ["body", "messages", 0, "role"], msg: "field required", type: "missing" },
+    { msg: "too long" },
+    { type: "nothing said" },
+    null,
+  ];
+  const message = "body.messages.0.role: field required; too long";
+  for (const body of [
+    { detail: problems },
+    { object: "error", message: { detail: problems }, type: "invalid_request_error" },
+    { error: { message: { detail: problems } } },
+  ])
+    t.match(read(422, JSON.stringify(body)), { status: 422, message }, JSON.stringify(body));
+  const odd = { toString: 1, valueOf: 1 };
+  for (const detail of [odd, [odd], [{ loc: [odd], msg: odd }], [{ loc: odd }]])
+    t.match(read(422, JSON.stringify({ detail, message: odd })), { message: /422/ });
+});
+
 t.test("anything may come instead of JSON", async (t) => {
   for (const body of ["", "<html>", "null", "[]", "3", '"x"'])
     t.match(read(503, body), { status: 503, kind: "overloaded" }, body);
@@ -70,6 +89,12 @@ t.test("an error in a stream has the status that it or its words tell", async (t
   for (const [code, status] of Object.entries(statuses))
     t.match(faultIn({ code, message: "m" }), { code, status }, code);
   t.equal(faultIn({ code: "insufficient_quota" }).kind, "billing");
+  t.match(faultIn({ code: 429, type: "rate_limited", message: "m" }), { status: 429, code: "rate_limited" });
+  t.match(faultIn({ code: "", type: "", message: "m" }), { status: 502, code: "upstream" });
+  for (const status of ["429", 429])
+    t.match(faultIn({ code: status, message: "m" }), { status: 429, kind: "rate_limit" });
+  for (const code of ["1300", "4.3", " 429", "042"]) t.match(faultIn({ code, message: "m" }), { status: 502 }, code);
+  t.match(faultIn({ detail: "m" }), { status: 502, message: "m" });
   t.match(faultIn("m"), { status: 502, message: "m" });
   t.match(faultIn(undefined), { status: 502 });
 });
