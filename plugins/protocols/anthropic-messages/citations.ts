@@ -1,4 +1,4 @@
-import { asObject, asText, type Citation, defined, type JsonObject } from "model-gateway";
+import { asObject, asText, type Citation, defined, entryOf, type JsonObject } from "model-gateway";
 import { without } from "./words.ts";
 
 /** Which member tells the address: a search result's `source` is whatever the client called it, most often a URL. */
@@ -14,7 +14,7 @@ export const CITATION: readonly string[] = [
   ...["start_block_index", "end_block_index", "encrypted_index", "file_id"],
 ];
 
-const addressOf = (type: unknown): string => ADDRESS[asText(type) ?? ""] ?? "url";
+const addressOf = (type: unknown): string => entryOf(ADDRESS, asText(type)) ?? "url";
 
 /** Places in documents of the request call their title differently. */
 const titleOf = (citation: JsonObject): string => ("document_title" in citation ? "document_title" : "title");

@@ -18,7 +18,8 @@ const TYPES: Readonly<Record<ErrorKind, string>> = {
 
 /** `{type: "error", error: {type, message}, request_id}`. There is no member for a field's path: the message begins with it. */
 function errorObject({ kind, message, param }: Fault, id: string) {
-  const text = param === undefined || message.startsWith(param) ? message : `${param}: ${message}`;
+  const told = param === undefined || [" ", ":"].some((mark) => message.startsWith(param + mark));
+  const text = told ? message : `${param}: ${message}`;
   return { type: "error", error: { type: TYPES[kind], message: text }, request_id: id };
 }
 

@@ -1,4 +1,4 @@
-import { asObject, asText, type Ending, type Frame, glance } from "model-gateway";
+import { asObject, asText, type Ending, entryOf, type Frame, glance } from "model-gateway";
 
 const LETTER_E = 0x65;
 const LETTER_M = 0x6d;
@@ -25,7 +25,7 @@ export function ending(frame: Frame): Ending | undefined {
   const letter = initial(frame);
   if (letter === undefined && !frame.bytes.includes(STOP) && !frame.bytes.includes(ERROR)) return undefined;
   if (letter !== undefined && letter !== LETTER_M && letter !== LETTER_E) return undefined;
-  return ENDINGS[frame.event ?? asText(asObject(frame.json())?.["type"]) ?? ""];
+  return entryOf(ENDINGS, frame.event ?? asText(asObject(frame.json())?.["type"]));
 }
 
 /** True for `message_start` and `message_delta`, the two events that tell usage, and for a body with a `usage` object. */

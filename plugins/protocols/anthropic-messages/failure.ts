@@ -1,4 +1,4 @@
-import { asObject, asText, type ErrorKind, type Fault, type HeaderList, type JsonObject } from "model-gateway";
+import { asObject, asText, type ErrorKind, entryOf, type Fault, type HeaderList } from "model-gateway";
 
 /** The vendor's error types: what they are, and the status they come with. [D: errors page] */
 const TYPES: Readonly<Record<string, readonly [kind: ErrorKind, status: number]>> = {
@@ -32,35 +32,32 @@ const STATUSES: Readonly<Record<number, ErrorKind>> = {
 
 const kindOf = (status: number): ErrorKind => STATUSES[status] ?? (status < 500 ? "invalid" : "internal");
 
-/** The error in an `{type: "error", error: {type, message}}`, as a body or an event; undefined when it is none. */
+/**
+ * The error in an `{type: "error", error: {type, message}}`, as a body or an event, or in what imitations send: `{"error":
+ * "…"}`, `{"message": "…"}`, `{"detail": "…"}`. Undefined when it is none.
+ * @param status of the answer; absent in a stream, where the error's type tells one
+ */
 export function faultIn(json: unknown, status?: number): Fault | undefined {
-  const error = asObject(asObject(json)?.["error"]);
-  if (!error) return undefined;
-  const type = asText(error["type"]);
-  const known = type !== undefined && Object.hasOwn(TYPES, type) ? TYPES[type] : undefined;
+  const body = asObject(json) ?? {};
+  const error = asObject(body["error"]);
+  const message = [error?.["message"], body["error"], body["message"], body["detail"]].map(asText).find(Boolean);
+  if (!error && message === undefined) return undefined;
+  const type = asText(error?.["type"]);
+  const known = entryOf(TYPES, type);
   const told = status ?? known?.[1] ?? 500;
   return {
     status: told,
     // `api_error` says no more than that something failed; the status may.
     kind: known && known[0] !== "internal" ? known[0] : kindOf(told),
-    code: codeOf(error) ?? type ?? "api_error",
-    message: asText(error["message"]) ?? "The provider reported a failure without a message.",
+    code: asText(asObject(error?.["details"])?.["error_code"]) ?? type ?? "api_error",
+    message: message ?? "The provider reported a failure without a message.",
   };
 }
 
-const codeOf = (error: JsonObject): string | undefined => asText(asObject(error["details"])?.["error_code"]);
-
-/** Reads an answer that is an error: the vendor's own JSON, or whatever a proxy before it says. */
+/** Reads an answer that is an error: JSON, or whatever a proxy before the vendor says. */
 export function failure(status: number, _headers: HeaderList, text: string): Fault {
-  const fault = faultIn(parsed(text), status);
-  if (fault) return fault;
-  const kind = kindOf(status);
-  return {
-    status,
-    kind,
-    code: "upstream_failed",
-    message: `The provider answered with status ${status} and no message.`,
-  };
+  const message = `The provider answered with status ${status} and no message.`;
+  return faultIn(parsed(text), status) ?? { status, kind: kindOf(status), code: "upstream_failed", message };
 }
 
 function parsed(text: string): unknown {

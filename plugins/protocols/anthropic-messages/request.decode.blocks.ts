@@ -1,8 +1,8 @@
 import {
-  asList,
   asObject,
   asText,
   type Citation,
+  entryOf,
   type Foreign,
   type JsonObject,
   type MediaSource,
@@ -12,6 +12,7 @@ import {
   type Text,
   type ToolCall,
   type ToolResult,
+  type Turn,
 } from "model-gateway";
 import { CITATION, citationFrom, citationRest } from "./citations.ts";
 import type { OwnForm, Reading } from "./request.reading.ts";
@@ -35,16 +36,29 @@ const READERS: Readonly<Record<string, Reader>> = {
   tool_addition: toolAddition,
 };
 
+/** Where content stands: in a turn of somebody's, or in a tool's result. */
+export type Place = Turn["role"] | "result";
+
+/** Parts that have only one place. The vendor refuses them elsewhere, and no other vendor has a word for them there. */
+const HOMES: Readonly<Partial<Record<Part["kind"], Place>>> = {
+  reasoning: "assistant",
+  tool_call: "assistant",
+  tool_result: "user",
+};
+
 /** Reads content: a string is one text. `at` is the content's path; a block's is `at` and its number. */
-export function partsOf(reading: Reading, content: unknown, at: string, whole: string): Part[] {
-  if (typeof content === "string") return [{ kind: "text", at: whole, text: content }];
+export function partsOf(reading: Reading, content: unknown, at: string, place: Place): Part[] {
+  if (typeof content === "string") return [{ kind: "text", at, text: content }];
   if (!Array.isArray(content)) return reading.wrong(at, "must be a string or a list of blocks.");
   return content.map((value, i) => {
     const path = `${at}.${i}`;
     const block = asObject(value) ?? reading.wrong(path, "must be an object.");
     const type = asText(block["type"]) ?? reading.wrong(`${path}.type`, "must be a string.");
-    const read = Object.hasOwn(READERS, type) ? READERS[type] : undefined;
-    return (read ?? foreign)(reading, block, path);
+    const part = (entryOf(READERS, type) ?? foreign)(reading, block, path);
+    const home = HOMES[part.kind] ?? place;
+    if (home !== place && !reading.asked.native)
+      reading.wrong(path, `is a ${type} block, which can only stand in a turn of the ${home}.`);
+    return part;
   });
 }
 
@@ -149,7 +163,7 @@ function wishToCite(reading: Reading, block: JsonObject, at: string): void {
 function contentDocument(reading: Reading, block: JsonObject, at: string): Part {
   const source = asObject(block["source"]) ?? {};
   const content = source["content"];
-  const texts = typeof content === "string" ? [content] : blockTexts(content);
+  const texts = typeof content === "string" ? [content] : blockTexts(reading, content, `${at}.source.content`);
   if (!texts) return foreign(reading, block, at);
   reading.say("file_text", at);
   reading.others(source, ["type", "content"], `${at}.source`);
@@ -169,22 +183,23 @@ function contentDocument(reading: Reading, block: JsonObject, at: string): Part 
   };
 }
 
-const BETWEEN = "\n\n";
-
 /** What stands between the texts of several blocks that become one. */
-export { BETWEEN };
+export const BETWEEN = "\n\n";
 
-function blockTexts(content: unknown): string[] | undefined {
-  const texts = asList(content).map((each) => {
-    const block = asObject(each);
-    return block && Object.keys(block).length === 2 && block["type"] === "text" ? asText(block["text"]) : undefined;
-  });
-  return texts.every((each) => each !== undefined) && Array.isArray(content) ? texts : undefined;
+/** The texts of blocks; undefined when they are not all texts, or, between equals, are more than that. */
+function blockTexts(reading: Reading, content: unknown, at: string): string[] | undefined {
+  if (!Array.isArray(content)) return undefined;
+  const blocks = content.map(asObject);
+  const texts = blocks.map((block) => (block?.["type"] === "text" ? asText(block["text"]) : undefined));
+  if (!texts.every((each) => each !== undefined)) return undefined;
+  if (reading.asked.native && blocks.some((block) => Object.keys(block ?? {}).length > 2)) return undefined;
+  blocks.forEach((block, i) => void reading.others(block ?? {}, ["type", "text"], `${at}.${i}`));
+  return texts;
 }
 
 /** A search result that the client brings is read as its title, its source and its text, a paragraph each. */
 function searchResult(reading: Reading, block: JsonObject, at: string): Part {
-  const texts = blockTexts(block["content"]);
+  const texts = blockTexts(reading, block["content"], `${at}.content`);
   const title = reading.maybeText(block, "title", at);
   const source = reading.maybeText(block, "source", at);
   if (!texts || title === undefined || source === undefined) return foreign(reading, block, at);
@@ -242,7 +257,7 @@ function toolResult(reading: Reading, block: JsonObject, at: string): ToolResult
   const { content } = block;
   const failed = reading.flag(block, "is_error", at);
   const path = `${at}.content`;
-  const parts = content === undefined || content === null ? [] : partsOf(reading, content, path, path);
+  const parts = content === undefined || content === null ? [] : partsOf(reading, content, path, "result");
   for (const part of parts) if (part.kind === "media") reading.say("tool_result_media", part.at);
   if (failed === true) reading.say("tool_result_error", `${at}.is_error`);
   reading.others(block, [...ANY, "tool_use_id", "content", "is_error"], at);

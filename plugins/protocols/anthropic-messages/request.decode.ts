@@ -131,7 +131,9 @@ function systemOf(reading: Reading, system: unknown): Turn[] {
   if (system === undefined || system === null) return [];
   const at = "system";
   if (typeof system !== "string" && !Array.isArray(system)) return reading.wrong(at, "must be a string or blocks.");
-  const parts = partsOf(reading, system, at, at).filter((part) => reading.asked.native || !isBilling(reading, part));
+  const parts = partsOf(reading, system, at, "system").filter(
+    (part) => reading.asked.native || !isBilling(reading, part),
+  );
   if (parts.length === 0 && !reading.asked.native) return [];
   return [{ role: "system", at, parts, ...reading.native({}, [], typeof system === "string" ? { string: true } : {}) }];
 }
@@ -155,17 +157,18 @@ function turnsOf(reading: Reading, messages: unknown): Turn[] {
   return turns;
 }
 
-const ROLES: ReadonlySet<unknown> = new Set(["user", "assistant", "system"]);
+const ROLES = ["user", "assistant", "system"] as const;
 
 function turnOf(reading: Reading, value: unknown, at: string): Turn {
   const message = asObject(value) ?? reading.wrong(at, "must be an object.");
-  const { role, content } = message;
-  if (!ROLES.has(role)) return reading.wrong(`${at}.role`, "must be user, assistant or system.");
+  const { content } = message;
+  const role = ROLES.find((each) => each === message["role"]);
+  if (!role) return reading.wrong(`${at}.role`, "must be user, assistant or system.");
   if (role === "system") reading.say("system_in_place", at);
   reading.others(message, ["role", "content"], at);
-  const parts = partsOf(reading, content, `${at}.content`, `${at}.content`);
+  const parts = partsOf(reading, content, `${at}.content`, role);
   return {
-    role: role as Turn["role"],
+    role,
     at,
     parts: role === "assistant" && !reading.asked.native ? [...parts, ...stateBehind(reading, parts.at(-1))] : parts,
     ...reading.native(message, ["role", "content"], typeof content === "string" ? { string: true } : {}),
@@ -183,9 +186,9 @@ function stateBehind(reading: Reading, last: Part | undefined): Part[] {
 /** How long, and how the answer is sampled. */
 function limits(reading: Reading, body: JsonObject, conversation: Conversation): void {
   const most = measure(reading, body, "max_tokens");
-  if ((body["max_tokens"] ?? undefined) === undefined && reading.asked.task === "generate")
-    reading.wrong("max_tokens", "is required.");
-  if (most === 0 && !reading.asked.native)
+  const generates = reading.asked.task === "generate";
+  if ((body["max_tokens"] ?? undefined) === undefined && generates) reading.wrong("max_tokens", "is required.");
+  if (most === 0 && generates && !reading.asked.native)
     reading.wrong("max_tokens", "is 0, which fills a prompt cache of this protocol's vendor and no other.");
   const temperature = measure(reading, body, "temperature");
   const topP = measure(reading, body, "top_p");

@@ -37,10 +37,19 @@ export class Marks {
   /** Takes the first marks out when there are too many. */
   limit(): void {
     const most = MOST_MARKS - (this.conversation.cache ? 1 : 0);
-    for (const { block, at } of this.marked.slice(0, Math.max(0, this.marked.length - most))) {
+    const more = this.marked.slice(0, Math.max(0, this.marked.length - most));
+    if (more.length === 0) return;
+    const paths = this.paths();
+    for (const { block, at } of more) {
       delete block["cache_control"];
-      this.terms.drop(at, `This model takes ${MOST_MARKS} cache marks; the later ones are kept`);
+      this.terms.drop(paths.get(at) ?? at, `This model takes ${MOST_MARKS} cache marks; the later ones are kept`);
     }
+  }
+
+  /** The client's own paths of the marks, by what they stand on. */
+  private paths(): Map<string, string> {
+    const marks = this.conversation.said.filter(({ feature }) => feature === "cache_mark");
+    return new Map(marks.map(({ path }) => [path.slice(0, path.lastIndexOf(".")), path]));
   }
 }
 
@@ -48,7 +57,7 @@ export class Marks {
 export function cacheControl({ ttl }: CacheMark, at: string, terms: Terms): JsonObject {
   if (ttl === undefined) return { type: "ephemeral" };
   if (ttl === "5m" || ttl === "1h") return { type: "ephemeral", ttl };
-  terms.change(at, "an hour");
+  terms.change(at, "its cache mark holds for an hour");
   return { type: "ephemeral", ttl: "1h" };
 }
 

@@ -44,7 +44,7 @@ export function toolsOf(conversation: Conversation, terms: Terms, marks: Marks |
   const tools = allowed(conversation, terms).flatMap((tool): JsonObject[] => {
     const json = toolOf(tool, terms, marks === undefined);
     if (!json) return [];
-    if (tool.cache) json["cache_control"] = cacheControl(tool.cache, `${tool.at}.cache_control`, terms);
+    if (tool.cache) json["cache_control"] = cacheControl(tool.cache, tool.at, terms);
     if (marks && tool.cache) marks.add(json, tool.at);
     const own = marks ? undefined : (tool.native as OwnForm | undefined);
     return [own?.rest ? { ...json, ...own.rest } : json];
@@ -124,7 +124,7 @@ const WEB_SEARCH = "web_search_20250305";
 
 function webSearch(tool: Extract<Tool, { kind: "web_search" }>, terms: Terms, exact: boolean): JsonObject {
   const { allowed, blocked, maxUses, size, location } = tool;
-  if (size !== undefined) terms.drop(tool.at, "The amount of search results cannot be chosen for this model");
+  if (size !== undefined) terms.drop(`${tool.at}.search_context_size`, "This model's search has no amount of results");
   return {
     ...(exact ? {} : { type: WEB_SEARCH, name: "web_search" }),
     allowed_domains: allowed,

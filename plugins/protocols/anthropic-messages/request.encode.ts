@@ -102,10 +102,12 @@ function exactChoice(conversation: Conversation, terms: Terms, own: Own): JsonOb
 
 /** What the table leaves to the writer because it depends on the value. */
 function refuseStrangers(conversation: Conversation, terms: Terms): void {
-  if ((conversation.choices ?? 1) > 1)
-    terms.refuse(pathOf(conversation, "choices"), "This model gives one answer at a time; ask once for each");
   if (forces(conversation) && conversation.tools.length === 0)
     terms.refuse(chosenAt(conversation), "There is no tool to call");
+  // How often it is answered, and who keeps that, does not change the count.
+  if (conversation.task === "count") return;
+  if ((conversation.choices ?? 1) > 1)
+    terms.refuse(pathOf(conversation, "choices"), "This model gives one answer at a time; ask once for each");
   if (conversation.store === true)
     terms.refuse(pathOf(conversation, "store"), "No answer is kept for this model; send false or leave it out");
 }

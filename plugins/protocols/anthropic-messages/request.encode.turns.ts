@@ -63,7 +63,7 @@ function merged(turns: readonly Turn[]): Turn[] {
   const out: Turn[] = [];
   for (const turn of turns) {
     const before = out.at(-1);
-    if (turn.role === "system" && before?.role === "system") before.parts.push(...turn.parts);
+    if (turn.role === "system" && before?.role === "system") for (const part of turn.parts) before.parts.push(part);
     else out.push({ ...turn, parts: [...turn.parts] });
   }
   return out;

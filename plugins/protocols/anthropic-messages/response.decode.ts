@@ -13,26 +13,10 @@ import {
   type Usage,
   writeJson,
 } from "model-gateway";
-import { citationFrom, citationRest } from "./citations.ts";
 import { faultIn } from "./failure.ts";
+import { Blocks, isServer, type OwnEvent } from "./response.blocks.ts";
 import { usage as usageOf } from "./usage.ts";
-import { isObject, NAME, type OpaqueKind, reasonOf, without } from "./words.ts";
-
-/** What an event's `native` holds: members that the event has no word for, or a whole frame that says nothing in it. */
-export interface OwnEvent {
-  rest?: JsonObject | undefined;
-  /** Members of the frame around what `rest` belongs to. */
-  frame?: JsonObject | undefined;
-  /** The vendor's usage object, for its members; numbers are taken from the event. */
-  usage?: JsonObject | undefined;
-  /** An opening block as it came, for those that are only this vendor's. */
-  block?: JsonObject;
-  /** Arguments that the opening of the call held already. */
-  begun?: boolean;
-  /** A frame that is no event of ours. */
-  whole?: JsonObject;
-  name?: string | undefined;
-}
+import { isObject, without } from "./words.ts";
 
 /** Reads a stream of events. */
 export const decoder = (source: Source): Decoder => new Stream(source);
@@ -46,122 +30,14 @@ export function decode(text: string, source: Source): Event[] {
     throw new GatewayError("upstream_invalid", { cause });
   }
   if (!body) throw new GatewayError("upstream_invalid");
-  const fault = body["type"] === "error" ? faultIn(body) : undefined;
-  if (fault) return [{ type: "error", fault }];
-  if (!Array.isArray(body["content"])) throw new GatewayError("upstream_invalid");
-  return new Whole(source).message(body);
+  if (body["type"] !== "error" && Array.isArray(body["content"])) return new Whole(source).message(body);
+  const fault = faultIn(body);
+  if (!fault) throw new GatewayError("upstream_invalid");
+  return [{ type: "error", fault }];
 }
 
 const RAW = new Set(["input"]);
-const MESSAGE = ["id", "type", "role", "model", "content", "usage"];
 const ENDING = ["stop_reason", "stop_sequence", "stop_details"];
-
-/** Reads blocks and how an answer ended, which streamed and whole answers have in common. */
-class Blocks {
-  constructor(protected readonly source: Source) {}
-
-  protected native(own: OwnEvent): { native?: OwnEvent } {
-    return this.source.native ? { native: own } : {};
-  }
-
-  protected opaque(kind: OpaqueKind, data: string) {
-    return { protocol: NAME, account: this.source.account, model: this.source.model, kind, data };
-  }
-
-  /** `start`, from a message; `ending` names members that are read where it ends. */
-  protected start(message: JsonObject, usage: Usage | undefined, ending: readonly string[], frame?: JsonObject): Event {
-    const own = (): OwnEvent => ({
-      rest: without(message, [...MESSAGE, ...ending]),
-      usage: asObject(message["usage"]),
-      frame,
-    });
-    return {
-      type: "start",
-      id: asText(message["id"]) ?? "",
-      model: asText(message["model"]) ?? this.source.model,
-      ...(usage ? { usage } : {}),
-      ...(this.source.native ? { native: own() } : {}),
-    };
-  }
-
-  /** Opens a block and tells what it holds already. @param begun its `native` keeps the input that it began with */
-  protected open(block: number, content: JsonObject, out: Event[], begun = false): string {
-    const type = asText(content["type"]) ?? "";
-    const at = { type: "open", block, choice: 0 } as const;
-    const own = (...taken: string[]): { native?: OwnEvent } =>
-      this.source.native ? { native: { rest: without(content, ["type", ...taken]) } } : {};
-    switch (type) {
-      case "text":
-        out.push({
-          ...at,
-          kind: "text",
-          ...own("text", ...(asList(content["citations"]).length > 0 ? ["citations"] : [])),
-        });
-        this.text(block, content["text"], out);
-        for (const citation of asList(content["citations"])) out.push(this.citation(block, citation));
-        return type;
-      case "thinking":
-        out.push({ ...at, kind: "reasoning", ...own("thinking", "signature") });
-        this.text(block, content["thinking"], out);
-        if (content["signature"]) this.signature(block, content["signature"], out);
-        return type;
-      case "redacted_thinking":
-        out.push({ ...at, kind: "reasoning", redacted: true, ...own("data") });
-        out.push({ type: "opaque", block, opaque: this.opaque("redacted", asText(content["data"]) ?? "") });
-        return type;
-      case "tool_use":
-        out.push({ ...at, kind: "tool_call", ...called(content), ...own("id", "name", ...(begun ? [] : ["input"])) });
-        return type;
-      default:
-        out.push({
-          ...at,
-          kind: "server",
-          name: type,
-          result: /_result$/.test(type),
-          ...this.native({ block: content }),
-        });
-        return type;
-    }
-  }
-
-  protected text(block: number, text: unknown, out: Event[]): void {
-    if (typeof text === "string" && text !== "") out.push({ type: "text", block, text });
-  }
-
-  protected signature(block: number, signature: unknown, out: Event[], own?: OwnEvent): void {
-    if (typeof signature !== "string") return;
-    out.push({ type: "opaque", block, opaque: this.opaque("signature", signature), ...(own ? { native: own } : {}) });
-  }
-
-  protected citation(block: number, citation: unknown): Event {
-    return {
-      type: "citation",
-      block,
-      citation: citationFrom(citation),
-      ...(this.source.native ? { native: { rest: citationRest(citation) } satisfies OwnEvent } : {}),
-    };
-  }
-
-  protected finish(ending: JsonObject, own: OwnEvent): Event {
-    const raw = asText(ending["stop_reason"]) ?? "";
-    const sequence = asText(ending["stop_sequence"]);
-    const message = asText(asObject(ending["stop_details"])?.["explanation"]);
-    return {
-      type: "finish",
-      choice: 0,
-      reason: reasonOf(raw),
-      raw,
-      ...(sequence === undefined ? {} : { stopSequence: sequence }),
-      ...(message === undefined ? {} : { message }),
-      ...this.native(own),
-    };
-  }
-}
-
-function called(content: JsonObject): { id?: string; name: string } {
-  const id = asText(content["id"]);
-  return { ...(id ? { id } : {}), name: asText(content["name"]) ?? "" };
-}
 
 /** Members of an ending that the event does not carry: whether details were told, and what else they say. */
 function endingRest(ending: JsonObject): JsonObject | undefined {
@@ -175,9 +51,8 @@ class Whole extends Blocks {
     asList(body["content"]).forEach((value, block) => {
       const content = asObject(value) ?? {};
       const type = this.open(block, content, out);
-      const { input } = content;
-      if (type === "tool_use") out.push({ type: "arguments", block, text: input ? writeJson(input) : "" });
-      if (out.at(-1)?.type === "open" && isServer(type)) out.push({ type: "server", block, json: raw(content) });
+      if (type === "tool_use") out.push({ type: "arguments", block, text: inputText(content["input"]) });
+      if (isServer(type)) out.push({ type: "server", block, json: raw(content) });
       out.push({ type: "close", block });
     });
     const ending = Object.fromEntries(ENDING.filter((name) => name in body).map((name) => [name, body[name]]));
@@ -188,9 +63,13 @@ class Whole extends Blocks {
   }
 }
 
-const OURS: ReadonlySet<string> = new Set(["text", "thinking", "redacted_thinking", "tool_use"]);
-const isServer = (type: string): boolean => !OURS.has(type);
 const raw = (value: unknown): RawJson => new RawJson(writeJson(value));
+
+/** A call's input as JSON text; empty where there is none, which the vendor writes as an empty object. */
+function inputText(input: unknown): string {
+  if (input instanceof RawJson) return input.text;
+  return typeof input === "string" && input !== "" ? JSON.stringify(input) : "";
+}
 
 /** A block of a stream that is open. */
 interface Open {
@@ -213,7 +92,8 @@ const BROKEN = { status: 502, kind: "upstream", code: "upstream_invalid" } as co
 
 class Stream extends Blocks implements Decoder {
   private usage: Usage | undefined;
-  private readonly open_ = new Map<number, Open>();
+  /** Blocks that have begun, by the stream's own number, whatever that is. */
+  private readonly unclosed = new Map<unknown, Open>();
   private blocks = 0;
   private held = 0;
   private started = false;
@@ -278,14 +158,14 @@ class Stream extends Blocks implements Decoder {
       this.fail("A block of the provider's stream is nested too deeply.", out);
       return;
     }
-    const index = Number(json["index"]);
+    const { index } = json;
+    this.leave(index, out);
     const block = this.blocks++;
     // Imitations of the protocol send a call's input here, where the vendor sends an empty object.
-    const { input } = content;
-    const begun = content["type"] === "tool_use" && input instanceof RawJson ? input.text : "";
+    const begun = content["type"] === "tool_use" ? inputText(content["input"]) : "";
     const type = this.open(block, content, out, begun !== "");
     const held = isServer(type) ? text.length : begun.length;
-    this.open_.set(index, { block, type, content: isServer(type) ? content : undefined, input: begun, held });
+    this.unclosed.set(index, { block, type, content: isServer(type) ? content : undefined, input: begun, held });
     this.hold(held, out);
   }
 
@@ -295,26 +175,27 @@ class Stream extends Blocks implements Decoder {
   }
 
   private delta(json: JsonObject, out: Event[]): void {
-    const open = this.open_.get(json["index"] as number);
+    const open = this.unclosed.get(json["index"]);
     const delta = asObject(json["delta"]);
     if (!open || !delta) this.fail("The provider's stream has content outside of a block.", out);
     else if (open.content) this.server(open, json, delta, out);
-    else {
-      // As the vendor's clients have it, the deltas take the place of what the call began with.
-      if (open.input !== "" && delta["partial_json"]) open.input = "";
-      this.content(open.block, json, delta, out);
-    }
+    else this.content(open, json, delta, out);
   }
 
-  private content(block: number, json: JsonObject, delta: JsonObject, out: Event[]): void {
-    const { type } = delta;
-    if (type === "text_delta") this.grow("text", block, "text", json, delta, out);
-    else if (type === "input_json_delta") this.grow("arguments", block, "partial_json", json, delta, out);
-    else if (type === "thinking_delta") this.grow("text", block, "thinking", json, delta, out);
-    else if (type === "signature_delta")
+  /** A delta that does not fit its block adds nothing to it. [S: the SDK's accumulator] */
+  private content(open: Open, json: JsonObject, delta: JsonObject, out: Event[]): void {
+    const { block, type: kind } = open;
+    const type = asText(delta["type"]) ?? "content_block_delta";
+    if (type === "text_delta" && kind === "text") this.grow("text", block, "text", json, delta, out);
+    else if (type === "input_json_delta" && kind === "tool_use") {
+      // As the vendor's clients have it, the deltas take the place of what the call began with.
+      if (asText(delta["partial_json"])) open.input = "";
+      this.grow("arguments", block, "partial_json", json, delta, out);
+    } else if (type === "thinking_delta" && kind === "thinking") this.grow("text", block, "thinking", json, delta, out);
+    else if (type === "signature_delta" && kind === "thinking")
       this.signature(block, delta["signature"], out, this.own(json, delta, "signature"));
-    else if (type === "citations_delta") out.push(this.citation(block, delta["citation"]));
-    else this.unsaid(String(type), json, out);
+    else if (type === "citations_delta" && kind === "text") out.push(this.citation(block, delta["citation"]));
+    else this.unsaid(type, json, out);
   }
 
   private grow(
@@ -345,15 +226,23 @@ class Stream extends Blocks implements Decoder {
   }
 
   private stop(json: JsonObject, out: Event[]): void {
-    const index = json["index"] as number;
-    const open = this.open_.get(index);
+    this.close(json["index"], out, without(json, ["type", "index"]));
+  }
+
+  /** Closes what imitations forget to close. Between equals it stays open. */
+  private leave(index: unknown, out: Event[]): void {
+    if (!this.source.native) this.close(index, out);
+  }
+
+  private close(index: unknown, out: Event[], frame?: JsonObject): void {
+    const open = this.unclosed.get(index);
     if (!open) return;
-    this.open_.delete(index);
+    this.unclosed.delete(index);
     this.held -= open.held;
     const { block, content, input } = open;
     if (content) out.push({ type: "server", block, json: serverJson(content, input) });
     else if (input !== "") out.push({ type: "arguments", block, text: input, ...this.native({ begun: true }) });
-    out.push({ type: "close", block, ...this.native({ frame: without(json, ["type", "index"]) }) });
+    out.push({ type: "close", block, ...this.native({ frame }) });
   }
 
   private last(json: JsonObject, out: Event[]): void {
@@ -362,8 +251,11 @@ class Stream extends Blocks implements Decoder {
     const usage = asObject(json["usage"]);
     const tells = typeof delta["stop_reason"] === "string" && !this.finished;
     const frame = without(json, ["type", "delta", "usage"]);
-    if (tells) out.push(this.finish(delta, { rest: endingRest(delta), frame, usage }));
-    this.finished ||= tells;
+    if (tells) {
+      this.finished = true;
+      for (const index of this.unclosed.keys()) this.leave(index, out);
+      out.push(this.finish(delta, { rest: endingRest(delta), frame, usage }));
+    }
     if (this.usage) out.push({ type: "usage", usage: this.usage });
   }
 

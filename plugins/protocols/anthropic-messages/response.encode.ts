@@ -12,25 +12,18 @@ import {
   type Usage,
   type Wish,
   type Written,
+  weightOf,
 } from "model-gateway";
 import { citationOf, webCitation } from "./citations.ts";
-import type { OwnEvent } from "./response.decode.ts";
+import type { OwnEvent } from "./response.blocks.ts";
 import { Frames, Message, type Sink } from "./response.sinks.ts";
 import { exactUsage, firstUsage, lastUsage } from "./response.usage.ts";
 import { STOP_REASONS } from "./words.ts";
 
 type Said = Exclude<Event, { type: "error" }>;
 
-/** The most that waits for the block before it to close, in characters; each event counts for some. */
+/** The most that waits for the block before it to close, by weight. */
 const MOST_WAITING = 8 * 1024 * 1024;
-const EVENT = 64;
-
-/** What an event that waits counts for. */
-function sizeOf(event: Event): number {
-  if (event.type === "text" || event.type === "arguments") return event.text.length + EVENT;
-  if (event.type === "opaque") return event.opaque.data.length + EVENT;
-  return event.type === "citation" ? (event.citation.quote ?? "").length + 4 * EVENT : EVENT;
-}
 
 /** Writes a stream of events. */
 export function encoder(wish: Wish): Encoder {
@@ -61,6 +54,8 @@ interface Slot {
   index?: number;
   /** What came while another block was open. */
   waiting: Event[];
+  /** What it weighs while it waits. */
+  weight: number;
   /** Part of a reasoning's summary that was written last. */
   part?: number;
   /** Free text of a call became an object with one string. */
@@ -72,7 +67,9 @@ interface Slot {
 /** Puts events into the order this protocol wants and writes them. */
 class Writer {
   private readonly slots = new Map<number, Slot>();
+  /** Blocks in the order of their turns, of which so many had theirs: to take out the first of many would move them all. */
   private readonly queue: Slot[] = [];
+  private turns = 0;
   private current: Slot | undefined;
   private index = 0;
   private waiting = 0;
@@ -84,7 +81,7 @@ class Writer {
   private makeId: (() => string) | undefined;
   /** State on a text of which nothing is written yet. */
   private behind: Opaque | undefined;
-  /** The text block written last. */
+  /** The last block, when it is a text. */
   private said: TextKey | undefined;
 
   constructor(
@@ -124,7 +121,7 @@ class Writer {
         if (this.finish && ownOf(this.finish)) this.ending();
         break;
       case "finish":
-        this.finish ??= event;
+        if (event.choice === 0) this.finish ??= event;
         break;
       case "unsaid":
         this.unsaid(event);
@@ -153,7 +150,7 @@ class Writer {
   }
 
   private open(opening: EventOf<"open">): void {
-    const slot: Slot = { opening, waiting: [] };
+    const slot: Slot = { opening, waiting: [], weight: 0 };
     if (opening.choice !== 0) {
       this.wish.lose(`choices.${opening.choice}`, "A message holds one answer.");
       return;
@@ -162,12 +159,14 @@ class Writer {
     if (!this.current) this.begin(slot);
     else {
       this.queue.push(slot);
-      this.hold(4 * EVENT);
+      this.hold(slot, opening);
     }
   }
 
-  private hold(characters: number): void {
-    this.waiting += characters;
+  private hold(slot: Slot, event: Event): void {
+    const weight = weightOf(event);
+    slot.weight += weight;
+    this.waiting += weight;
     if (this.waiting > MOST_WAITING)
       throw new GatewayError("upstream_invalid", { message: "The provider's blocks grow side by side beyond 8 MiB." });
   }
@@ -177,26 +176,24 @@ class Writer {
     if (!slot) return;
     if (slot === this.current) this.write(slot, event);
     else this.wait(slot, event);
-    while (this.current === undefined && this.queue.length > 0) this.next();
+    while (this.current === undefined && this.turns < this.queue.length) this.next();
   }
 
   private wait(slot: Slot, event: Event): void {
     // What cannot be told need not be kept.
     if (event.type === "media" || event.type === "server") return;
-    this.hold(sizeOf(event));
+    this.hold(slot, event);
     slot.waiting.push(event);
   }
 
   /** The next block gets its turn: what waited is written. */
   private next(): void {
-    const slot = this.queue.shift();
+    const slot = this.queue[this.turns++];
     if (!slot) return;
-    this.waiting -= 4 * EVENT;
+    if (this.turns === this.queue.length) this.queue.length = this.turns = 0;
+    this.waiting -= slot.weight;
     this.begin(slot);
-    for (const event of slot.waiting) {
-      this.waiting -= sizeOf(event);
-      this.write(slot, event);
-    }
+    for (const event of slot.waiting) this.write(slot, event);
     slot.waiting = [];
   }
 
@@ -207,7 +204,10 @@ class Writer {
     if (own?.block) this.openAs(slot, own.block);
     else if (opening.kind === "server" || opening.kind === "media") this.lose(opening);
     else if (opening.kind === "tool_call") this.call(slot, opening, own);
-    else if (opening.kind === "text" && opening.opaque) this.behind = { ...opening.opaque, on: "text" };
+    else if (opening.kind === "text" && opening.opaque) {
+      this.flush();
+      this.behind = { ...opening.opaque, on: "text" };
+    }
     // A block without anything in it is refused when it comes back, so that one is only opened for something.
     else if (own && !redacts(opening)) this.ensure(slot);
   }
@@ -226,13 +226,14 @@ class Writer {
   /** What sits on a call or a text travels in a block of its own before it. */
   private carry(opaque: Opaque): void {
     const index = this.index++;
+    this.said = undefined;
     this.sink.open(index, { type: "redacted_thinking", data: this.wish.seal(opaque) });
     this.sink.close(index);
   }
 
   /**
-   * State on a text is only written when a block follows. Behind the last one it would be the message's last block, and
-   * Claude Code takes that for the answer [S]: it is kept here instead.
+   * State on a text is only written when something follows. Behind a text it would be the message's last block, and
+   * Claude Code takes that for the answer [S]: it is remembered by the text instead.
    */
   private flush(): void {
     const { behind } = this;
@@ -242,7 +243,7 @@ class Writer {
 
   private openAs(slot: Slot, block: JsonObject): number {
     this.flush();
-    if (block["type"] === "text") this.said = new TextKey();
+    this.said = block["type"] === "text" ? new TextKey() : undefined;
     const index = this.index++;
     slot.index = index;
     this.sink.open(index, block);
@@ -335,7 +336,7 @@ class Writer {
   }
 
   private end(event: EventOf<"end">): void {
-    while (this.current || this.queue.length > 0) {
+    while (this.current || this.turns < this.queue.length) {
       // What the very same stream left open stays open.
       if (this.current && ownOf(this.current.opening)) break;
       if (this.current) this.close(this.current, undefined);
@@ -343,7 +344,7 @@ class Writer {
     }
     if (this.behind && this.said) this.wish.remember(`${this.said}`, this.behind);
     else this.flush();
-    if (!this.told) this.ending();
+    this.ending();
     this.sink.frame("message_stop", { type: "message_stop", ...ownOf(event)?.rest });
   }
 
@@ -371,8 +372,8 @@ class Writer {
     if (reason === "malformed_call" || reason === "other")
       this.wish.lose("stop_reason", `A message cannot say that it ended with ${finish?.raw ?? reason}.`);
     if (reason === "stop" && this.refused) return "refusal";
-    // Some vendors say that they stopped although they called: clients of this protocol go by the reason.
-    if (reason === "stop" && this.called) return "tool_use";
+    // Some vendors have another word for it that they called: clients of this protocol go by the reason.
+    if ((reason === "stop" || reason === "other") && this.called) return "tool_use";
     return STOP_REASONS[reason];
   }
 }

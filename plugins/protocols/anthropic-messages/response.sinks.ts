@@ -82,6 +82,8 @@ export class Message implements Sink {
   private readonly content: JsonObject[] = [];
   /** Arguments of the open call so far. */
   private input = "";
+  /** Citations of the open text so far. */
+  private citations: JsonObject[] = [];
 
   /** The message as JSON text. */
   whole(): string {
@@ -95,6 +97,7 @@ export class Message implements Sink {
   open(_index: number, block: JsonObject): void {
     this.content.push({ ...block });
     this.input = "";
+    this.citations = [];
   }
 
   grow(index: number, type: DeltaType, text: string): void {
@@ -105,9 +108,8 @@ export class Message implements Sink {
   }
 
   cite(index: number, citation: JsonObject): void {
-    const block = this.content[index] as JsonObject;
-    const before = Array.isArray(block["citations"]) ? (block["citations"] as unknown[]) : [];
-    block["citations"] = [...before, citation];
+    this.citations.push(citation);
+    (this.content[index] as JsonObject)["citations"] = this.citations;
   }
 
   /** @throws GatewayError `upstream_invalid` when a call's arguments are not an object */

@@ -10,9 +10,13 @@ export function usage(json: unknown, before?: Usage): Usage | undefined {
   return told ? normal(merged(asObject(before?.raw), told)) : before;
 }
 
+/** The most members that are kept of a stream's usage; the vendor has about ten. */
+const MOST_MEMBERS = 100;
+
 function merged(before: JsonObject | undefined, told: JsonObject): JsonObject {
   if (!before) return told;
-  const news = Object.entries(told).filter(([name, value]) => value !== null || !(name in before));
+  const full = Object.keys(before).length >= MOST_MEMBERS;
+  const news = Object.entries(told).filter(([name, value]) => (Object.hasOwn(before, name) ? value !== null : !full));
   return { ...before, ...Object.fromEntries(news) };
 }
 

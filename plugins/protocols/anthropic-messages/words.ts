@@ -2,6 +2,7 @@ import {
   asObject,
   type Conversation,
   type Effort,
+  entryOf,
   type Feature,
   type FinishReason,
   type JsonObject,
@@ -9,10 +10,8 @@ import {
   type RawJson,
 } from "model-gateway";
 
-const NAME = "anthropic-messages";
-
 /** The protocol's name, on opaque state and on what only it understands. */
-export { NAME };
+export const NAME = "anthropic-messages";
 
 /** The vendor's word for each way to end. */
 export const STOP_REASONS: Readonly<Record<FinishReason, string>> = {
@@ -39,10 +38,7 @@ const REASONS: Readonly<Record<string, FinishReason>> = {
 };
 
 /** What a `stop_reason` means; `other` for a word that is not known yet. */
-export function reasonOf(word: string): FinishReason {
-  const known = Object.hasOwn(REASONS, word) ? REASONS[word] : undefined;
-  return known ?? "other";
-}
+export const reasonOf = (word: string): FinishReason => entryOf(REASONS, word) ?? "other";
 
 /** Tokens for thinking that stand for an effort, where a model takes tokens only; `max` is as much as fits. */
 export const BUDGETS: Readonly<Record<Exclude<Effort, "none">, number>> = {

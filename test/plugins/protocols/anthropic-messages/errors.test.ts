@@ -33,6 +33,8 @@ t.test("the field at fault stands before the message, once", async (t) => {
   t.match(JSON.parse(protocol.error(error, "id")), { error: { message: "messages.0.content: must be a list." } });
   const named = new GatewayError("invalid_field", { message: "model is missing.", param: "model" });
   t.match(JSON.parse(protocol.error(named, "id")), { error: { message: "model is missing." } });
+  const alike = new GatewayError("invalid_field", { message: "models are many.", param: "model" });
+  t.match(JSON.parse(protocol.error(alike, "id")), { error: { message: "model: models are many." } });
 });
 
 t.test("every refusal of the gateway has a type that the SDK knows", async (t) => {

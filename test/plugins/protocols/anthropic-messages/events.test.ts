@@ -22,6 +22,11 @@ t.test("an event without a name is known by its type", async (t) => {
   t.equal(endingOf('data: {"type":"message_stop"}\nevent: message_stop\n\n'), "complete");
 });
 
+t.test("a type that every object has a member of is no end", async (t) => {
+  for (const type of ["constructor", "__proto__", "toString"])
+    t.equal(endingOf(`data: {"type":"${type}","error":1}\n\n`), undefined, type);
+});
+
 t.test("a text that talks of the end is not the end", async (t) => {
   const delta = {
     type: "content_block_delta",

@@ -20,7 +20,7 @@ t.test("the vendor's error types tell what went wrong", async (t) => {
 });
 
 t.test("what a proxy before the vendor says is told by its status", async (t) => {
-  for (const text of ["", "<html><body>Bad Gateway</body></html>", "null", "[]", '{"error":"text"}'])
+  for (const text of ["", "<html><body>Bad Gateway</body></html>", "null", "[]", '{"error":1}', '{"error":""}'])
     t.match(failure(502, text), { status: 502, kind: "upstream", message: /502/ }, text);
   t.match(failure(503, ""), { kind: "overloaded" });
   t.match(failure(404, "<html>"), { kind: "not_found" });
@@ -36,4 +36,13 @@ t.test("a type that says nothing leaves it to the status what went wrong", async
 t.test("the error's own code goes first", async (t) => {
   const error = { type: "invalid_request_error", message: "Why", details: { error_code: "model_retired" } };
   t.match(failure(400, JSON.stringify({ type: "error", error })), { code: "model_retired" });
+});
+
+t.test("the words of a proxy or of an imitation are told where it writes them elsewhere", async (t) => {
+  for (const body of [{ error: "Why" }, { message: "Why" }, { detail: "Why" }, { error: { message: "Why" } }])
+    t.match(
+      failure(404, JSON.stringify(body)),
+      { status: 404, kind: "not_found", message: "Why" },
+      JSON.stringify(body),
+    );
 });

@@ -121,11 +121,12 @@ t.test("a tool's result holds text, pictures, or nothing, and may be an error", 
 });
 
 t.test("thoughts keep their place, and only what is signed keeps its state", async (t) => {
-  const blocks = parts(
+  const content = [
     { type: "redacted_thinking", data: "ZGF0YQ" },
     { type: "thinking", thinking: "", signature: "c2ln" },
     { type: "thinking", thinking: "of another", signature: "" },
-  );
+  ];
+  const blocks = read(question({ messages: [{ role: "assistant", content }] })).turns[0]?.parts ?? [];
   t.match(blocks, [
     { kind: "reasoning", redacted: true, opaque: { kind: "redacted", data: "ZGF0YQ" } },
     { kind: "reasoning", text: "", opaque: { kind: "signature", data: "c2ln" } },
@@ -326,7 +327,10 @@ t.test("a member that is not known is said by its path, wherever it stands", asy
       question({ tools: [{ type: "web_search_20250305", user_location: { type: "exact" } }] }),
       ["tools.0.user_location.type"],
     ],
-    [asked({ type: "redacted_thinking", data: "x", ...more }), [`${at}.unheard_of`]],
+    [
+      question({ messages: [{ role: "assistant", content: [{ type: "redacted_thinking", data: "x", ...more }] }] }),
+      [`${at}.unheard_of`],
+    ],
     [asked({ type: "document", source: { ...source, ...more } }), [`${at}.source.unheard_of`]],
     [asked({ type: "document", source: { ...source, url: "https://d" } }), [`${at}.source.url`]],
     [asked({ type: "document", source, citations: { enabled: false, ...more } }), [`${at}.citations.unheard_of`]],
@@ -349,6 +353,7 @@ t.test("what is no JSON object is refused as such", async (t) => {
 t.test("tokens are counted of requests without a limit", async (t) => {
   const { task, maxTokens } = read({ model: "m", messages: [{ role: "user", content: "Hi" }] }, { task: "count" });
   t.same([task, maxTokens], ["count", undefined]);
+  t.ok(read(question({ max_tokens: 0 }), { task: "count" }), "nothing is generated in any case");
 });
 
 t.test("whatever a request holds, it is read or refused with the path of the field", async (t) => {

@@ -306,7 +306,9 @@ t.test("cache marks stay on their blocks, as far as the vendor takes them", asyn
   const { body, dropped, changed } = write(asked);
   t.same(body["system"], [{ type: "text", text: "0" }]);
   t.match(body["messages"], [{ content: [{}, {}, { cache_control: { type: "ephemeral", ttl: "1h" } }, {}] }]);
-  t.same([dropped, changed], [["p0"], ["p3: an hour"]]);
+  t.same([dropped, changed], [["p0"], ["p3: its cache mark holds for an hour"]]);
+  const said = [0, 1, 2, 3, 4].map((i) => ({ feature: "cache_mark" as const, path: `p${i}.breakpoint` }));
+  t.same(write({ ...asked, said }).dropped, ["p0.breakpoint"], "the mark is dropped, not what it stands on");
 });
 
 t.test("a mark within a result stands on the result, where it counts", async (t) => {
@@ -350,12 +352,19 @@ t.test("labels, stops, tiers and searches", async (t) => {
   t.throws(() => write(plain({ choices: 2 })), /choices: /);
   t.throws(() => write(plain({ store: true })), /store: /);
   t.same(write(plain({ tier: "flex" })).dropped, ["tier"]);
+  const search = { kind: "web_search", size: "low", at: "tools.0" } as const;
+  t.same(
+    write(plain({ tools: [search] })).dropped,
+    ["tools.0.search_context_size"],
+    "the search itself is not dropped",
+  );
 });
 
 t.test("to count tokens only the prompt is sent", async (t) => {
   const { body, operation } = write(plain({ task: "count", temperature: 0.5, user: "u", stop: ["x"], tools: [f] }));
   t.same(Object.keys(body).sort(), ["messages", "model", "tools"]);
   t.equal(operation.upstream("x"), "/messages/count_tokens");
+  t.ok(write(plain({ task: "count", choices: 2, store: true })), "how it is answered does not change the count");
 });
 
 t.test("an answer is held to a schema as it came", async (t) => {

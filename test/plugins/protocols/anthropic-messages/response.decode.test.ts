@@ -251,6 +251,9 @@ t.test("a body that is no message is invalid, one that is an error is told as on
     t.throws(() => translation.answer.decode(text, SOURCE), { code: "upstream_invalid" }, text);
   const error = '{"type":"error","error":{"type":"rate_limit_error","message":"Slow down"}}';
   t.match(translation.answer.decode(error, SOURCE), [{ type: "error", fault: { status: 429, kind: "rate_limit" } }]);
+  t.match(translation.answer.decode('{"error":{"message":"Out of memory"}}', SOURCE), [
+    { type: "error", fault: { status: 500, message: "Out of memory" } },
+  ]);
 });
 
 t.test("a call that begins with its input keeps the very text of it, unless deltas tell another", async (t) => {
@@ -300,4 +303,71 @@ t.test("what is held until a block is whole is bounded", async (t) => {
   t.match(ended(Array.from({ length: 9 }, (_, n) => results(n))), tooLong);
   const closed = Array.from({ length: 9 }, (_, n) => [results(n), stop(n)]).flat();
   t.match(ended([...closed, last("end_turn"), over]), { type: "end" });
+});
+
+t.test("a delta that does not fit its block adds nothing to it, as in the SDK, and is said to be unsaid", async (t) => {
+  const blocks = {
+    text: { type: "text", text: "" },
+    thinking: { type: "thinking", thinking: "", signature: "" },
+    redacted_thinking: { type: "redacted_thinking", data: "ZGF0YQ" },
+    tool_use: { type: "tool_use", id: "a", name: "f", input: { kept: 1 } },
+  };
+  const deltas: Record<string, [fits: keyof typeof blocks, more: JsonObject]> = {
+    text_delta: ["text", { text: "x" }],
+    citations_delta: ["text", { citation: { type: "web_search_result_location", url: "https://a" } }],
+    thinking_delta: ["thinking", { thinking: "x" }],
+    signature_delta: ["thinking", { signature: "x" }],
+    input_json_delta: ["tool_use", { partial_json: "{}" }],
+  };
+  for (const [type, [fits, more]] of Object.entries(deltas))
+    for (const [kind, block] of Object.entries(blocks)) {
+      const found = events([start, begin(0, block), delta(0, { ...more, type }), stop(0), last("end_turn"), over]);
+      t.same(
+        only(found, "unsaid").map((event) => (event as { path: string }).path),
+        kind === fits ? [] : [type],
+        `${type} in ${kind}`,
+      );
+      if (kind === "tool_use" && kind !== fits) t.match(only(found, "arguments"), [{ text: '{"kept":1}' }]);
+    }
+});
+
+t.test("whatever stands where a word or a number belongs, reading goes on", async (t) => {
+  const deep = "[".repeat(20_000) + "]".repeat(20_000);
+  for (const value of ["null", "1", '"constructor"', "{}", "[]", deep, '{"toString":1,"valueOf":1}']) {
+    const text = { type: "text", text: "" };
+    const told = [
+      ...[start, begin(0, text), { ...begin(1, text), index: "ODD" }, { ...delta(0, { type: "ODD", text: "x" }) }],
+      ...[delta(0, { type: "text_delta", text: "ODD" }), { ...stop(1), index: "ODD" }, { type: "ODD" }],
+      last("end_turn", { stop_sequence: "ODD", stop_details: { explanation: "ODD" } }, { output_tokens: "ODD" }),
+      over,
+    ];
+    const found = events(told.map((json) => `data: ${JSON.stringify(json).replaceAll('"ODD"', value)}\n\n`));
+    t.equal(found.at(-1)?.type, "end", value.slice(0, 30));
+  }
+  t.match(events([start, { ...delta(0, { type: "text_delta" }), index: {} }]).at(-1), { type: "error" });
+});
+
+t.test("what a stream leaves open is whole before the end", async (t) => {
+  const call = begin(0, { type: "tool_use", id: "a", name: "f", input: { a: 1 } });
+  const server = begin(1, { type: "server_tool_use", id: "s", name: "web_search", input: {} });
+  const query = delta(1, { type: "input_json_delta", partial_json: '{"query":"x"}' });
+  const told = ["open", "open", "arguments", "close", "server", "close", "finish", "usage", "end"];
+  t.same(types(events([start, call, server, query, last("tool_use"), over])), ["start", ...told]);
+  t.same(
+    types(events([start, call, server, query, last("tool_use"), stop(0), stop(1), over])),
+    ["start", ...told],
+    "nor is it closed twice",
+  );
+  const again = begin(0, { type: "text", text: "Hi" });
+  t.same(
+    types(events([start, call, again, last("tool_use"), over])),
+    ["start", "open", "arguments", "close", "open", "text", "close", "finish", "usage", "end"],
+    "a block with the number of another one that is open comes after it",
+  );
+});
+
+t.test("a signature without a letter is none, streamed as well as whole", async (t) => {
+  const empty = [delta(0, { type: "signature_delta", signature: "" }), stop(0)];
+  const found = events([start, begin(0, { type: "thinking", thinking: "Hm." }), ...empty, last("end_turn"), over]);
+  t.same(only(found, "opaque"), []);
 });

@@ -130,15 +130,26 @@ t.test("what waits for its turn is bounded", async (t) => {
   const cited: Event = { type: "citation", block: 1, citation: { url: "https://a", quote: "q".repeat(1000) } };
   const sides = [open(0, { kind: "text" }), open(1, { kind: "text" })];
   for (const [each, count] of [
-    [say(1, "x"), 200_000],
+    [say(1, "x"), 500_000],
     [cited, 10_000],
   ] as const)
     t.throws(() => streamed([...answer().slice(0, 1), ...sides, ...Array.from({ length: count }, () => each)]), {
       code: "upstream_invalid",
       message: /8 MiB/,
     });
-  const many = Array.from({ length: 50_000 }, (_, n) => open(n + 1, { kind: "text" }));
+  const many = Array.from({ length: 70_000 }, (_, n) => open(n + 1, { kind: "text" }));
   t.throws(() => streamed(answer(open(0, { kind: "text" }), ...many)), { code: "upstream_invalid" });
+  // Whatever an event consists of counts.
+  const long = "x".repeat(10_000);
+  const state: Event = { type: "opaque", block: 1, opaque: { ...opaque, extra: { parts: [long] } } };
+  const titled: Event = { type: "citation", block: 1, citation: { title: long } };
+  const likely: Event = { type: "text", block: 1, text: "x", logprobs: [{ token: long }] };
+  for (const each of [state, titled, likely])
+    t.throws(() => streamed(answer(...sides, ...Array.from({ length: 900 }, () => each))), { message: /8 MiB/ });
+  const carried = Array.from({ length: 900 }, (_, n) =>
+    open(n + 1, { kind: "text", opaque: { ...opaque, data: long } }),
+  );
+  t.throws(() => streamed(answer(open(0, { kind: "text" }), ...carried)), { message: /8 MiB/ });
   // What has had its turn does not count.
   const turns = [2, 4, 6].flatMap((n) => [
     open(n, { kind: "text" }),
@@ -258,6 +269,66 @@ t.test(
     t.match(alone["content"], [{ type: "redacted_thinking" }], "without a text there is nothing to remember it by");
   },
 );
+
+t.test("no state on a text is lost, wherever the text stands", async (t) => {
+  const kept: string[] = [];
+  const content = (...blocks: Event[]) => {
+    kept.length = 0;
+    const remember = (key: string) => kept.push(key);
+    return (JSON.parse(translation.answer.encode(answer(...blocks), wish({ remember }))) as JsonObject)["content"];
+  };
+  const empty = (block: number, data: string): Event[] => [
+    open(block, { kind: "text", opaque: { ...opaque, data } }),
+    close(block),
+  ];
+  const carrier = (data: string) => ({ type: "redacted_thinking", data: `gw1.sig.${data}.on-text` });
+  const said = [open(0, { kind: "text" }), say(0, "Snow."), close(0)];
+  const call = [open(1, { kind: "tool_call", id: "a", name: "f" }), close(1)];
+  const used = { type: "tool_use", id: "a", name: "f", input: {} };
+  t.same(
+    content(...said, ...call, ...empty(2, "A")),
+    [{ type: "text", text: "Snow." }, used, carrier("A")],
+    "nothing is remembered by a text that is not the last block",
+  );
+  t.same(kept, []);
+  t.same(content(...said, ...empty(1, "A"), ...empty(2, "B")), [
+    { type: "text", text: "Snow." },
+    carrier("A"),
+    carrier("B"),
+  ]);
+  t.same(kept, []);
+  t.same(content(...empty(0, "A"), open(1, { kind: "text", opaque }), say(1, "Snow."), close(1)), [
+    carrier("A"),
+    carrier("STATE"),
+    { type: "text", text: "Snow." },
+  ]);
+});
+
+t.test("of several answers the first one is told, with its own end", async (t) => {
+  const wanted = wish();
+  const told = answer(open(0, { kind: "text" }), say(0, "Hi"), close(0), {
+    ...open(1, { kind: "text" }),
+    choice: 1,
+  } as Event).toSpliced(-3, 0, { type: "finish", choice: 1, reason: "length" });
+  t.match(whole(told, wanted), { content: [{ text: "Hi" }], stop_reason: "end_turn" });
+  t.same(wanted.lost, ["choices.1"]);
+});
+
+t.test("an answer with calls ends with them where its vendor has another word for it", async (t) => {
+  for (const [reason, word] of [
+    ["stop", "tool_use"],
+    ["other", "tool_use"],
+    ["length", "max_tokens"],
+    ["malformed_call", "end_turn"],
+  ] as const) {
+    const told = answer(open(0, { kind: "tool_call", id: "a", name: "f" }), close(0));
+    t.match(
+      whole(told.map((event) => (event.type === "finish" ? { ...event, reason } : event))),
+      { stop_reason: word },
+      reason,
+    );
+  }
+});
 
 t.test("a refusal is text, and the message ends as one", async (t) => {
   const told = answer(open(0, { kind: "refusal" }), say(0, "I will not."), close(0));

@@ -66,6 +66,13 @@ t.test("the delta's numbers replace those of the start, and what it leaves out o
   t.equal(protocol.usage({ type: "message_stop" }, after), after);
 });
 
+t.test("however many members a stream tells, what is kept of them is bounded", async (t) => {
+  let told: Usage | undefined;
+  for (let n = 0; n < 1000; n++) told = protocol.usage({ usage: { output_tokens: n, [`unheard_of_${n}`]: n } }, told);
+  t.equal(told?.out.total, 999);
+  t.ok(Object.keys(told?.raw as object).length <= 100);
+});
+
 /** Its source spliced two answers into one. */
 const SPLICED = "anthropic/vercel-ai__anthropic.anthropic-tool-search-deferred-regex.stream__0";
 const answers = recorded("anthropic").filter(({ id, status }) => id !== SPLICED && status < 300);
