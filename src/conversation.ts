@@ -165,6 +165,13 @@ export interface Said {
   path: string;
 }
 
+/** One thing that no other protocol has, put in other words when the request was read. */
+export interface Changed {
+  /** The client's own path of it. */
+  path: string;
+  why: string;
+}
+
 export interface Conversation extends Native {
   /** The protocol it was read from. */
   protocol: string;
@@ -205,6 +212,8 @@ export interface Conversation extends Native {
   modalities?: string[];
   /** Each thing the client said besides plain turns, with its path. */
   said: Said[];
+  /** What reading it changed within its meaning; whoever writes it in another protocol declares that. */
+  changed?: Changed[];
 }
 
 export type Task = "generate" | "count";

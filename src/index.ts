@@ -2,6 +2,7 @@
 
 export type {
   CacheMark,
+  Changed,
   Conversation,
   Effort,
   Foreign,

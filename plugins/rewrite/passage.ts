@@ -114,8 +114,8 @@ export class Passage {
   async receive(attempt: Attempt, head: Head): Promise<Stage> {
     const { exchange } = this;
     const { losses } = this.written as WrittenRequest;
-    exchange.dropped.push(...losses.dropped);
-    exchange.notices.push(...losses.notices);
+    for (const path of losses.dropped) exchange.dropped.push(path);
+    for (const notice of losses.notices) exchange.notices.push(notice);
     if (head.status >= 300) {
       if (this.conversation.task === "count" && uncounted(head.status)) return this.estimated(head);
       throw await this.failure(attempt, head);

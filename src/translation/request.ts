@@ -151,6 +151,7 @@ export function writeRequest(conversation: Conversation, to: Destination, strict
   const { said, task } = conversation;
   const counted = task === "count" ? said.filter(({ feature }) => !UNCOUNTED.has(feature)) : said;
   losses.judge(counted, protocol.translation.request.fates);
+  for (const { path, why } of conversation.changed ?? []) losses.change(path, why);
   const names = new ToolNames();
   const terms: Terms = {
     client: conversation.protocol,

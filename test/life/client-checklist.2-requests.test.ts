@@ -125,9 +125,9 @@ t.test("Responses: developer messages, added tools, namespaces, grammars, pictur
   const gate = await gateway(t);
   await unchanged(t, gate, "openai-responses");
   const { input } = JSON.parse(CLIENT_BODIES["openai-responses"].body) as { input: JsonObject[] };
-  const trigger = input.length - 1;
+  const compactions: unknown[] = [];
   for (const vendor of others("openai-responses")) {
-    const { headers } = await agent(gate, "openai-responses", vendor, { input: input.slice(0, trigger) });
+    const { headers } = await agent(gate, "openai-responses", vendor, { input: input.slice(0, -1) });
     const sent = sentText(gate);
     t.match(sent, /You are an agent/, `${vendor}: the developer's message, without instructions`);
     t.match(sent, /apply_patch/, `${vendor}: a custom tool`);
@@ -136,12 +136,20 @@ t.test("Responses: developer messages, added tools, namespaces, grammars, pictur
     t.match(sent, /"?ls\b.*iVBO/s, `${vendor}: a call in free text and its picture`);
     t.notMatch(sent, /gAAAA|rs_0|tool_search|client_metadata|encrypted/, `${vendor}: nothing that only OpenAI reads`);
     t.match(headers.get("gateway-dropped"), /input\.3/, `${vendor}: a reference to an unknown item is left out`);
-    const compaction = await gate.post("/v1/responses", { model: `of-${vendor}`, input });
-    t.match(await compaction.json(), { error: { param: `input.${trigger}`, code: "not_translatable" } }, vendor);
+    const compaction = (await (
+      await agent(gate, "openai-responses", vendor, { input, stream: false })
+    ).json()) as object;
+    t.match(compaction, { status: "completed", output: [{ type: "compaction", encrypted_content: String }] }, vendor);
+    compactions.push(...listAt(compaction, "output"));
     const short = [{ id: "msg_1" }, { role: "user", content: "Hi" }];
     await t.resolves(agent(gate, "openai-responses", vendor, { input: short }), "a reference in its short form");
   }
-  for (const vendor of PROTOCOLS) await goesOn(t, gate, "openai-responses", vendor);
+  t.equal(compactions.length, 3, "one item each");
+  for (const vendor of PROTOCOLS) {
+    await agent(gate, "openai-responses", vendor, { input: [...compactions, { role: "user", content: "Go on." }] });
+    t.match(sentText(gate), TEXT, `${vendor}: a compaction is read, whoever made it`);
+    await goesOn(t, gate, "openai-responses", vendor);
+  }
   await customTools(t);
 });
 

@@ -92,6 +92,22 @@ t.test("a page of a proxy in between becomes an error of the client's protocol, 
   t.match(await page.json(), { error: { type: "api_error", message: /web page.*url in gateway\.yaml/ } });
 });
 
+t.test("a request may lose any number of things", async (t) => {
+  const upstream = await httpUpstream((_, reply) =>
+    reply.writeHead(200, { "content-type": "text/event-stream" }).end(DELTA + USAGE + DONE),
+  );
+  t.teardown(() => upstream.close());
+  const { url } = await startGateway(
+    t,
+    `providers: { up: { url: "${upstream.origin.origin}/v1", speaks: [openai-chat] } }\nmodels: { m: { targets: [up:x] } }\n`,
+  );
+  const include = Array.from({ length: 200_000 }, () => "more");
+  const body = JSON.stringify({ model: "m", input: "Hi", include });
+  const { status, headers } = await fetch(`${url}/v1/responses`, { method: "POST", headers: asking(), body });
+  t.equal(status, 200);
+  t.match(headers.get("gateway-dropped"), /^include\.0, include\.1, .*, \+\d{6}$/);
+});
+
 t.test("a form streams through with only its model changed", async (t) => {
   const upstream = await httpUpstream((_, reply) =>
     reply.writeHead(200, { "content-type": "application/json" }).end('{"created":1,"data":[]}'),

@@ -59,6 +59,12 @@ t.test("with strict what would be lost is refused", async (t) => {
   t.throws(() => writeRequest(conversation, to, true), { code: "not_translatable", param: "seed" });
 });
 
+t.test("what was changed when it was read is declared, and refused with strict", async (t) => {
+  const conversation = { ...readRequest(received({ say: "hi" }), envelopes), changed: [{ path: "say", why: "sung" }] };
+  t.match(writeRequest(conversation, to, false).losses.notices, ["say: sung"]);
+  t.throws(() => writeRequest(conversation, to, true), { code: "not_translatable", param: "say", message: /sung/ });
+});
+
 t.test("what changes nothing of a prompt's tokens is no loss where they are only counted", async (t) => {
   const conversation = readRequest({ ...received({ say: "hi", seed: 1 }), operation: COUNT }, envelopes);
   t.same(writeRequest(conversation, to, false).losses.dropped, []);

@@ -1,9 +1,10 @@
 import { type Asked, type Conversation, type Feature, GatewayError, parseExact, type Turn } from "model-gateway";
 import { type Fields, wrong } from "../openai/fields.ts";
+import { asksCompaction } from "./request.compaction.ts";
 import { readItems } from "./request.items.ts";
 import type { MessageNative, RequestNative } from "./request.native.ts";
-import { leaveUsual, NAME, peek, Reading, type Usual } from "./request.read.ts";
-import { readChoice, ToolList } from "./request.tools.ts";
+import { leave, leaveUsual, NAME, peek, Reading, type Usual } from "./request.read.ts";
+import { type Choice, readChoice, ToolList } from "./request.tools.ts";
 import { readMore, readReasoning, readText } from "./request.wishes.ts";
 
 /** Schemas, which nobody here needs to understand. */
@@ -18,9 +19,11 @@ export function decode(asked: Asked): Conversation {
   const list = fields.list("tools");
   const entries = list && tools.add(list, "tools");
   const input = readInput(reading, fields, tools);
-  const choice = readChoice(reading, fields.any("tool_choice"));
+  const compacts = !reading.same && asksCompaction(fields.of["input"]);
+  if (compacts) leave(fields, "tool_choice");
+  const choice = compacts ? UNCALLED : readChoice(reading, fields.any("tool_choice"));
   const sampling = readSampling(fields);
-  const text = readText(reading, fields.object("text"));
+  const text = readText(reading, fields.object("text"), compacts);
   const reasoning = readReasoning(reading, fields.object("reasoning"));
   const more = readMore(reading, fields);
   leaveUnsaid(fields);
@@ -36,6 +39,7 @@ export function decode(asked: Asked): Conversation {
     ...reasoning.conversation,
     ...more.conversation,
     said: reading.said,
+    ...(reading.changed.length > 0 && { changed: reading.changed }),
     ...reading.native<RequestNative>({
       rest: fields.rest(),
       input: peek(fields, "input") !== undefined,
@@ -48,6 +52,9 @@ export function decode(asked: Asked): Conversation {
     }),
   };
 }
+
+/** The tools stay offered: calls of them came before, and the prompt that the vendor has cached begins with them. */
+const UNCALLED: Choice = { toolChoice: { mode: "none" } };
 
 function parse(text: string): unknown {
   try {

@@ -1,6 +1,7 @@
 /** Reads the items of a request's input: each becomes a turn of its own, except those that only add tools. */
 import type { Foreign, Part, Reasoning, ToolCall, ToolResult, Turn } from "model-gateway";
 import { type Fields, wrong } from "../openai/fields.ts";
+import { COMPACTION, readSummary, readTrigger, TRIGGER } from "./request.compaction.ts";
 import type { AddedNative, MessageNative, ReasoningNative, RestNative, ResultNative } from "./request.native.ts";
 import { readContent } from "./request.parts.ts";
 import { leave, leaveUsual, NAME, need, oneOf, peek, type Reading } from "./request.read.ts";
@@ -17,7 +18,9 @@ export function readItems(reading: Reading, input: readonly unknown[], tools: To
   const items: Items = { turns: [], added: [] };
   input.forEach((value, i) => {
     const fields = reading.fields(value, `input.${i}`);
-    if (peek(fields, "type") === "additional_tools") items.added.push(readAdded(fields, i, tools));
+    const type = peek(fields, "type");
+    if (type === "additional_tools") items.added.push(readAdded(fields, i, tools));
+    else if (type === TRIGGER && !reading.same) items.turns.push(readTrigger(reading, fields, i === input.length - 1));
     else items.turns.push(readItem(reading, fields));
   });
   sayPlaces(reading, items.turns);
@@ -44,7 +47,10 @@ function readAdded(fields: Fields, at: number, tools: ToolList): AddedNative {
 }
 
 function readItem(reading: Reading, fields: Fields): Turn {
-  if (peek(fields, "type") === undefined && peek(fields, "role") !== undefined) return readMessage(reading, fields);
+  const untyped = peek(fields, "type") === undefined;
+  if (untyped && peek(fields, "role") !== undefined) return readMessage(reading, fields);
+  if (untyped && (reading.same || isReference(fields)))
+    return turn("assistant", readForeign(reading, fields, REFERENCE));
   const type = need(fields, "type");
   switch (type) {
     case "message":
@@ -58,10 +64,16 @@ function readItem(reading: Reading, fields: Fields): Turn {
     case "function_call_output":
     case "custom_tool_call_output":
       return turn("user", readResult(reading, fields, type));
+    case COMPACTION:
+      return readSummary(reading, fields) ?? turn("assistant", readForeign(reading, fields, type));
     default:
       return turn("assistant", readForeign(reading, fields, type));
   }
 }
+
+/** The short form of the SDK's: an id and nothing else. [S: ItemReference.type is optional] */
+const isReference = ({ of }: Fields): boolean =>
+  typeof of["id"] === "string" && Object.entries(of).every(([name, value]) => name === "id" || value === null);
 
 const turn = (role: Turn["role"], part: Part): Turn => ({ role, parts: [part], at: part.at });
 
@@ -155,12 +167,13 @@ function readResult(reading: Reading, fields: Fields, type: string): ToolResult 
   };
 }
 
-/** Items that hold what was said before in a form that only the vendor reads: without them it is lost. */
-const STATE: ReadonlySet<string> = new Set(["compaction", "compaction_trigger"]);
+/** An item that the vendor keeps, by its id. */
+export const REFERENCE = "item_reference";
 
 function readForeign(reading: Reading, fields: Fields, name: string): Foreign {
-  if (STATE.has(name)) reading.say("stored_state", fields.at);
+  // It holds what was said before in a form that only the vendor reads: without it that is lost.
+  if (name === COMPACTION) reading.say("stored_state", fields.at);
   // An SDK repeats items by reference although nothing was stored.
-  else reading.say(name === "item_reference" ? "other" : "foreign_block", fields.at);
+  else reading.say(name === REFERENCE ? "other" : "foreign_block", fields.at);
   return { kind: "foreign", protocol: NAME, name, json: fields.of, at: fields.at };
 }

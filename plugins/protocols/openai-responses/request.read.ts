@@ -1,4 +1,4 @@
-import type { Asked, Feature, Opaque, Said } from "model-gateway";
+import type { Asked, Changed, Feature, Opaque, Said } from "model-gateway";
 import { type Fields, fieldsOf, wrong } from "../openai/fields.ts";
 
 /** This protocol's name, as it stands in conversations and opaque state. */
@@ -7,6 +7,7 @@ export const NAME = "openai-responses" as const;
 /** What goes on while one request is read: what it said so far, and whether its forms are kept. */
 export class Reading {
   readonly said: Said[] = [];
+  readonly changed: Changed[] = [];
 
   constructor(private readonly asked: Pick<Asked, "open" | "native">) {}
 
@@ -17,6 +18,11 @@ export class Reading {
 
   say(feature: Feature, path: string): void {
     this.said.push({ feature, path });
+  }
+
+  /** Says that something is put in other words, as nobody else has the client's. */
+  change(path: string, why: string): void {
+    this.changed.push({ path, why });
   }
 
   /** A member `native`, only where it was asked for. */

@@ -142,7 +142,8 @@ function readPlace(fields: Fields) {
   return place;
 }
 
-interface Choice {
+/** Which tool to call, and what else that says. */
+export interface Choice {
   toolChoice: ToolChoice;
   native?: Pick<RequestNative, "choice" | "mode" | "allowed">;
 }

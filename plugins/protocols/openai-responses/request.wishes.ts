@@ -11,10 +11,13 @@ interface Read {
   native: Partial<RequestNative>;
 }
 
-/** The form of the answer. */
-export function readText(reading: Reading, text: Fields | undefined): Read {
+/**
+ * The form of the answer.
+ * @param plain whether it is text, whatever the request says
+ */
+export function readText(reading: Reading, text: Fields | undefined, plain: boolean): Read {
   if (!text) return { conversation: {}, native: {} };
-  const format = text.object("format");
+  const format = plain ? undefined : text.object("format");
   const verbosity = oneOf(reading, text, "verbosity", ["low", "medium", "high"]);
   if (verbosity !== undefined) text.say("verbosity", "verbosity");
   const read = format && readFormat(reading, format);

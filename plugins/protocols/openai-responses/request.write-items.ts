@@ -9,6 +9,7 @@ import {
   type Turn,
 } from "model-gateway";
 import { failedText } from "../openai/failed.ts";
+import { REFERENCE } from "./request.items.ts";
 import type { MessageNative, ReasoningNative, RestNative, ResultNative } from "./request.native.ts";
 import { NAME } from "./request.read.ts";
 import { merged, type Writing } from "./request.write.ts";
@@ -90,7 +91,7 @@ function writeItem(writing: Writing, part: Part): JsonObject | undefined {
       return writeResult(writing, part);
     case "foreign":
       // A reference to something that was not stored cannot be followed.
-      return part.protocol === NAME && (writing.same || part.name !== "item_reference")
+      return part.protocol === NAME && (writing.same || part.name !== REFERENCE)
         ? (part.json as JsonObject)
         : undefined;
     default:

@@ -11,29 +11,35 @@ import {
   type Written,
   weightOf,
 } from "model-gateway";
+import { asksCompaction } from "./request.compaction.ts";
+import { Compacting } from "./response.compaction.ts";
 import { Choosing, isKept, retold } from "./response.native.ts";
 import { echoOf, endOf, tierOf, usageOf } from "./response.words.ts";
-import { Call, type Item, Message, Picture, type Place, Reasoning, Tape } from "./response.write.ts";
+import { Call, Compaction, type Item, Message, Picture, type Place, Reasoning, Tape } from "./response.write.ts";
 
 /** A stream's last event repeats the whole answer: so much of it is held, by its weight, and no more. */
 const LONGEST = 8 * 1024 * 1024;
 
 /** Writes a stream of response events. @throws GatewayError when the answer is longer than 8 MiB */
-export const encoder = (wish: Wish): Encoder => new Choosing(new Answer(wish, false));
+export const encoder = (wish: Wish): Encoder => new Choosing(writer(new Answer(wish, false), wish));
 
 /** Writes a whole response: the one that the stream's last event holds. */
 export function encode(events: readonly Event[], wish: Wish): string {
   if (isKept(events.at(-1)?.native)) return retold(events);
   const answer = new Answer(wish, true);
   const out: Written[] = [];
-  for (const event of events) if (event.type !== "error") answer.event(event, out);
+  const writing = writer(answer, wish);
+  for (const event of events) if (event.type !== "error") writing.event(event, out);
   return answer.whole();
 }
+
+const writer = (answer: Answer, wish: Wish): Encoder =>
+  asksCompaction(wish.request["input"]) ? new Compacting(answer, wish) : answer;
 
 type BlockEvent = Extract<Event, { block: number }>;
 
 /** The prefix of an item's id tells its kind. */
-type Prefix = "msg" | "rs" | "fc" | "ctc" | "ig";
+type Prefix = "msg" | "rs" | "fc" | "ctc" | "ig" | "cmp";
 
 /**
  * One answer while it is written. Items follow each other: blocks that open while another is open wait for its end,
@@ -98,6 +104,11 @@ class Answer implements Encoder {
     }
   }
 
+  /** A compaction, which is whole from its beginning. */
+  compaction(summary: string, out: Written[]): void {
+    this.item = new Compaction(this.next("cmp", out), summary, out);
+  }
+
   /** The whole response, once it has ended. */
   whole(): string {
     const { status, incomplete_details: details } = endOf(this.finish, this.refused);
@@ -141,7 +152,8 @@ class Answer implements Encoder {
     return `{${head},${model},"error":null,"incomplete_details":${details},"output":[${output}],"usage":${told},"service_tier":${tier},${this.echo}}`;
   }
 
-  private hold(event: Event): void {
+  /** Counts what is held until the end. @throws GatewayError `upstream_invalid` when that is too much of a stream */
+  hold(event: Event): void {
     this.held += weightOf(event);
     if (this.held > LONGEST && !this.silent)
       throw new GatewayError("upstream_invalid", { message: "The provider's answer is longer than 8 MiB." });

@@ -12,6 +12,7 @@ import {
   type Written,
   writeJson,
 } from "model-gateway";
+import { summaryOf } from "./request.compaction.ts";
 import { annotationOf } from "./response.words.ts";
 
 /** Numbers the events of one stream. */
@@ -277,6 +278,30 @@ export class Call implements Item {
     const call = `"call_id":${JSON.stringify(this.id)},"name":${JSON.stringify(name)}`;
     const space = namespace === undefined ? "" : `,"namespace":${JSON.stringify(namespace)}`;
     return `{"id":"${this.place.id}","type":"${type}","status":"${status}",${call}${space},"${member}":${this.text}}`;
+  }
+}
+
+/** A summary in place of what was said, sealed like the vendor's own. */
+export class Compaction implements Item {
+  private readonly json: string;
+
+  constructor(
+    private readonly place: Place,
+    summary: string,
+    out: Written[],
+  ) {
+    const json = (content: string) =>
+      `{"id":"${place.id}","type":"compaction","encrypted_content":${JSON.stringify(content)}}`;
+    added(place, json(""), out);
+    this.json = json(place.wish.seal(summaryOf(summary)));
+  }
+
+  grow(): void {}
+
+  close(): void {}
+
+  done(_status: string, out: Written[]): string {
+    return done(this.place, this.json, out);
   }
 }
 

@@ -126,19 +126,19 @@ t.test("tools of an item join the others", async (t) => {
   t.equal(conversation.turns.length, 1);
 });
 
-t.test("a reference is let go, a compaction cannot be, and other items of the vendor's are foreign", async (t) => {
+t.test("references are let go, a compaction cannot be, and other items of the vendor's are foreign", async (t) => {
   const conversation = items(
     { type: "item_reference", id: "rs_1" },
     { type: "web_search_call", id: "ws_1", status: "completed" },
     { type: "compaction", encrypted_content: "gAAAA" },
-    { type: "compaction_trigger" },
+    { id: "msg_1", type: null },
     { type: "never_heard_of", deep: { a: 1 } },
   );
   t.same(says(conversation), [
     "other input.0",
     "foreign_block input.1",
     "stored_state input.2",
-    "stored_state input.3",
+    "other input.3",
     "foreign_block input.4",
   ]);
   t.same(conversation.turns[4]?.parts, [
@@ -150,6 +150,11 @@ t.test("a reference is let go, a compaction cannot be, and other items of the ve
       at: "input.4",
     },
   ]);
+});
+
+t.test("an id with anything else is no reference: an item says its type", async (t) => {
+  for (const item of [{ id: "msg_1", content: "Hi" }, { id: 5 }, {}])
+    t.throws(() => items(item), { code: "invalid_field", param: "input.0.type" });
 });
 
 t.test("a place that says something is said: a system message between turns, an assistant's at the end", async (t) => {

@@ -103,9 +103,13 @@ export const ODD_REQUESTS: readonly object[] = [
       { type: "item_reference", id: "rs_0" },
       { type: "web_search_call", id: "ws_1", status: "completed", action: { type: "search", query: "q" } },
       { type: "compaction", encrypted_content: "gAAA" },
+      { type: "compaction", encrypted_content: 5 },
+      { id: "msg_1" },
+      { id: "msg_1", type: null },
       { type: "unheard_of", deep: { a: [{}] } },
       { type: "additional_tools", tools: null },
       { type: "additional_tools", tools: [], role: "developer" },
+      { type: "compaction_trigger", id: "ct_1" },
     ],
   },
 ];
