@@ -36,8 +36,11 @@ export interface Protocol {
    * Undefined: no such path. May refuse with a GatewayError that tells more.
    */
   locate(path: string, rest: string, query: QueryView): Located | undefined;
-  /** True when a request on an unknown or shared path comes from a client of this protocol. */
-  recognises(path: string, headers: HeaderList): boolean;
+  /**
+   * True when a request on an unknown or shared path comes from a client of this protocol.
+   * @param query absent where the path is not served: it may not be one that can be read
+   */
+  recognises(path: string, headers: HeaderList, query?: QueryView): boolean;
   /** The header that shows a provider our credential, as name and value. */
   credential(secret: string): readonly [name: string, value: string];
   /** Response headers that carry the exchange's id to clients of this protocol, besides `x-request-id`. */

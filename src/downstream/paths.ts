@@ -87,9 +87,10 @@ export class Paths {
     throw this.missing(method, raw, candidates);
   }
 
-  /** The protocol whose clients send such a request; decides the dialect of refusals. */
-  dialect(path: string, headers: HeaderList): Protocol {
-    return this.protocols.find((protocol) => !protocol.common && protocol.recognises(path, headers)) ?? this.common;
+  /** The protocol whose clients send such a request; decides the dialect of refusals, and of what a plugin serves. */
+  dialect(path: string, headers: HeaderList, query?: Query): Protocol {
+    const theirs = this.protocols.find((each) => !each.common && each.recognises(path, headers, query));
+    return theirs ?? this.common;
   }
 
   /** Every path that is served, in the order of gateway.yaml. */
@@ -112,7 +113,7 @@ export class Paths {
     const asked = method === "HEAD" ? "GET" : method;
     for (const { pattern, protocol, chain, serve, as = pattern, strict = false } of this.mountsOf(path)) {
       if (serve && asked === "GET")
-        return { chain, protocol: this.dialect(path, headers), operation: SERVED, serve, path };
+        return { chain, protocol: this.dialect(path, headers, query), operation: SERVED, serve, path };
       const rest = pattern.endsWith("*") ? path.slice(pattern.length - 1) : "";
       const located = asked === "POST" ? protocol?.locate(as, rest, query) : undefined;
       if (!protocol || !located) continue;

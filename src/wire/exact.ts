@@ -28,8 +28,9 @@ const NONE: ReadonlySet<string> = new Set();
 const DEPTH = 512;
 
 /**
- * Parses JSON text. An object or array that is a member named in `raw` becomes a RawJson, as does a number that would not
- * survive as a double. Members named `__proto__` are plain members; of members named twice the last one stays.
+ * Parses JSON text. An object or array that is a member named in `raw` becomes a RawJson, as does a number that a double
+ * cannot hold: too large, too small, or whole and of too many digits. Members named `__proto__` are plain members; of
+ * members named twice the last one stays.
  * @throws SyntaxError with the offset
  */
 export function parseExact(text: string, raw: ReadonlySet<string> = NONE): unknown {
@@ -130,8 +131,7 @@ class Reader {
     const source = NUMBER.exec(this.text)?.[0] ?? this.fail();
     this.at += source.length;
     const value = Number(source);
-    const whole = /^-?\d+$/.test(source);
-    return (whole && !Number.isSafeInteger(value)) || !Number.isFinite(value) ? new RawJson(source) : value;
+    return held(value, source) ? value : new RawJson(source);
   }
 
   private word<T>(word: string, value: T): T {
@@ -173,6 +173,19 @@ class Reader {
   private fail(): never {
     throw new SyntaxError(`This is not JSON at offset ${this.at}.`);
   }
+}
+
+/** A digit that makes a number more than nothing. */
+const SOMETHING = /^-?[.0]*[1-9]/;
+
+/**
+ * Whether a double says the same as a number's source to whoever reads it as a double, and is the very same where it is
+ * whole: ids and seeds are read as integers. A fraction is the nearest double, for everybody.
+ */
+function held(value: number, source: string): boolean {
+  if (value === 0) return !SOMETHING.test(source);
+  if (!Number.isInteger(value)) return Number.isFinite(value);
+  return Number.isSafeInteger(value) || !/^-?\d+$/.test(source);
 }
 
 /** The value as JSON text; RawJson is written as it came, members that are undefined are left out. */

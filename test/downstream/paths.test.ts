@@ -28,7 +28,8 @@ const open = {
   paths: ["/v1beta/models/*", "/v1/models/*"],
   locate: (_path: string, rest: string) =>
     rest.endsWith(":go") ? { operation: operation("go"), model: rest.slice(0, -3) } : undefined,
-  recognises: (path: string, headers: HeaderList) => path.includes(":go") || headers.has("x-open"),
+  recognises: (path: string, headers: HeaderList, query?: Query) =>
+    path.includes(":go") || headers.has("x-open") || query?.get("open") === "1",
 } as unknown as Protocol;
 const serve: Plugin = { serve: () => ({ status: 200, body: "" }) };
 const mounts: Mount[] = [
@@ -48,6 +49,14 @@ t.test("exact paths, open paths and served paths that share a prefix are told ap
   t.equal(find("GET", "/v1/models").serve, serve);
   t.equal(find("HEAD", "/v1/models/acme/sage").serve, serve);
   t.match(find("POST", "/acme/talk"), { operation: { name: "talk" } });
+});
+
+t.test("what a plugin serves is in the dialect of who asks, which headers or the query tell", async (t) => {
+  const dialect = (query: string, headers: string[]) =>
+    paths.find("GET", "/v1/models", new Query(query), new HeaderList(headers)).protocol.name;
+  t.equal(dialect("", []), "plain");
+  t.equal(dialect("", ["x-open", "1"]), "open");
+  t.equal(dialect("open=1", []), "open");
 });
 
 t.test("a wrong base address is read as it was meant, with a notice", async (t) => {
@@ -77,4 +86,5 @@ t.test("the dialect is the one whose clients send such a request", async (t) => 
   t.equal(paths.dialect("/x", new HeaderList(["X-Open", "1"])).name, "open");
   t.equal(paths.dialect("/x:go", new HeaderList()).name, "open");
   t.equal(paths.dialect("/x", new HeaderList()).name, "plain");
+  t.equal(paths.dialect("/x", new HeaderList(), new Query("open=1")).name, "open");
 });

@@ -14,6 +14,20 @@ t.test("arguments and big numbers come out as they went in", async (t) => {
   );
 });
 
+t.test(
+  "a number that a double cannot hold stays its text; a fraction is the nearest one, as all readers have it",
+  async (t) => {
+    const kept = ["9007199254740993", "-12345678901234567890", "1e400", "-1E+400", "1e-400", "-0.1e-330", "4.9e-325"];
+    const text = `[${kept.join(",")}]`;
+    t.equal(writeJson(parseExact(text)), text);
+    t.ok((parseExact(text) as unknown[]).every((each) => each instanceof RawJson));
+    t.strictSame(
+      parseExact("[0,-0,0.0,0e5,0.000E-400,5e-324,0.12345678901234567890]"),
+      [0, -0, 0, 0, 0, 5e-324, 0.12345678901234568],
+    );
+  },
+);
+
 t.test("a raw member that is no object stays a plain value", async (t) => {
   t.same(parseExact('{"input":"text","more":{"input":null}}', new Set(["input"])), {
     input: "text",

@@ -1,4 +1,11 @@
-import { type ErrorKind, type Fault, type GatewayError, type Operation, type StreamState } from "model-gateway";
+import {
+  type ErrorKind,
+  entryOf,
+  type Fault,
+  type GatewayError,
+  type Operation,
+  type StreamState,
+} from "model-gateway";
 
 /** Names of google.rpc.Code. Faults without a code of their own get the one the vendor shows for their HTTP status. */
 const STATUSES: Readonly<Record<ErrorKind, string>> = {
@@ -19,16 +26,17 @@ const STATUSES: Readonly<Record<ErrorKind, string>> = {
 /** The vendor's own reason for a key it does not know; clients look for it. [F] */
 const REASONS: Readonly<Record<string, string>> = { invalid_api_key: "API_KEY_INVALID" };
 
+/** The reason in the form that the vendor's are in. */
+const reasonOf = ({ code, ownCode }: Fault): string =>
+  entryOf(REASONS, code) ?? (ownCode ?? code).toUpperCase().replaceAll(/[^A-Z0-9]+/g, "_");
+
 const detail = (type: string, members: object) => ({ "@type": `type.googleapis.com/google.rpc.${type}`, ...members });
 
-/** A fault that may say after how many seconds asking again makes sense. A GatewayError is one. */
-type Waiting = Fault & { readonly retryAfter?: number | undefined };
-
 /** `{error: {code, message, status, details}}`: `code` is the HTTP status, `details` are google.rpc messages. */
-function errorObject(fault: Waiting, id: string) {
-  const { status, kind, code, message, param, retryAfter } = fault;
+function errorObject(fault: Fault, id: string) {
+  const { status, kind, message, param, retryAfter } = fault;
   const details = [
-    detail("ErrorInfo", { reason: REASONS[code] ?? code.toUpperCase(), domain: "model-gateway" }),
+    detail("ErrorInfo", { reason: reasonOf(fault), domain: "model-gateway" }),
     detail("RequestInfo", { requestId: id }),
   ];
   if (param !== undefined)
@@ -38,7 +46,7 @@ function errorObject(fault: Waiting, id: string) {
 }
 
 /** An error as a whole body. */
-export const errorBody = (error: Waiting, id: string): string => JSON.stringify(errorObject(error, id));
+export const errorBody = (error: Fault, id: string): string => JSON.stringify(errorObject(error, id));
 
 /**
  * An error after a complete frame; the connection is cut behind it.

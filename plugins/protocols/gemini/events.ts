@@ -1,4 +1,5 @@
 import { asList, asObject, type Ending, type Frame, glance } from "model-gateway";
+import { rawReason } from "./response.finish.ts";
 
 /** One look for three members. Measured: 0.24 µs for 450 bytes; three searches of the buffer take four times that. */
 const SIGNS = /"(?:finishReason|blockReason|error)"/;
@@ -13,15 +14,11 @@ export function ending(frame: Frame): Ending | undefined {
   if (kind !== "event" && kind !== "element") return undefined;
   if (!SIGNS.test(bytes.toString("latin1"))) return undefined;
   const json = asObject(frame.json() ?? bare(bytes));
-  if (asObject(json?.["error"])) return "error";
+  if ((json?.["error"] ?? null) !== null) return "error";
   const reasons = asList(json?.["candidates"]).map((candidate) => asObject(candidate)?.["finishReason"]);
   reasons.push(asObject(json?.["promptFeedback"])?.["blockReason"]);
-  return reasons.some(isGiven) ? "complete" : undefined;
+  return reasons.some((reason) => rawReason(reason) !== undefined) ? "complete" : undefined;
 }
-
-/** Clients can ask for enums as numbers, of which 0 is the unspecified one. [F] */
-const isGiven = (reason: unknown): boolean =>
-  typeof reason === "number" ? reason > 0 : typeof reason === "string" && !reason.endsWith("_UNSPECIFIED");
 
 /** An error among events can be JSON on its own, without `data:`. [S: the SDK looks for it] */
 function bare(bytes: Buffer): unknown {

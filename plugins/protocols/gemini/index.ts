@@ -24,9 +24,11 @@ const gemini: Protocol = {
   ping: Buffer.from("\r\n\r\n"),
 
   locate,
-  recognises: (path, headers) =>
+  // No other protocol's clients show their key in the query.
+  recognises: (path, headers, query) =>
     headers.has("x-goog-api-key") ||
     headers.has("x-goog-api-client") ||
+    Boolean(query?.get("key")) ||
     /^\/v1(beta|alpha)/.test(path) ||
     ACTION_PATH.test(path),
   credential: (secret) => ["x-goog-api-key", secret],

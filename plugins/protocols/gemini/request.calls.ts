@@ -1,10 +1,33 @@
 import type { Turn } from "model-gateway";
 
+/** A call that may wait for its result. */
 interface Open {
   id: string;
-  /** The client's id, where it gave one. */
-  told: string | undefined;
-  name: string;
+  answered: boolean;
+}
+
+/** Calls under the same id or name, by the step they were made in; the latest step last. */
+class Queues {
+  private readonly byKey = new Map<string, { step: number; calls: Open[]; next: number }[]>();
+
+  add(key: string, call: Open, step: number): void {
+    const steps = this.byKey.get(key) ?? [];
+    if (steps.length === 0) this.byKey.set(key, steps);
+    if (steps.at(-1)?.step !== step) steps.push({ step, calls: [], next: 0 });
+    steps.at(-1)?.calls.push(call);
+  }
+
+  /** The first call of the latest step that has any without a result. */
+  take(key: string): Open | undefined {
+    const steps = this.byKey.get(key) ?? [];
+    for (;;) {
+      const step = steps.at(-1);
+      if (!step) return undefined;
+      const call = step.calls[step.next++];
+      if (call && !call.answered) return call;
+      if (!call) steps.pop();
+    }
+  }
 }
 
 /**
@@ -13,8 +36,9 @@ interface Open {
  * then by name in the order of the calls.
  */
 export class Calls {
-  /** Calls without a result, by the step they were made in; the latest step first. */
-  private readonly steps: Open[][] = [];
+  private readonly byId = new Queues();
+  private readonly byName = new Queues();
+  private step = 0;
   private readonly given = new Set<string>();
   private made = 0;
   private last: Turn["role"] | undefined;
@@ -24,7 +48,7 @@ export class Calls {
 
   /** Says whose turn begins. */
   turn(role: Turn["role"]): void {
-    if (role === "assistant" && this.last !== "assistant") this.steps.unshift([]);
+    if (role === "assistant" && this.last !== "assistant") this.step++;
     this.last = role;
   }
 
@@ -32,23 +56,17 @@ export class Calls {
   call(name: string, told: string | undefined): string {
     const id = told === undefined || this.given.has(told) ? this.fresh() : told;
     this.given.add(id);
-    if (this.steps.length === 0) this.steps.push([]);
-    this.steps[0]?.push({ id, told, name });
+    const call = { id, answered: false };
+    if (told !== undefined) this.byId.add(told, call, this.step);
+    this.byName.add(name, call, this.step);
     return id;
   }
 
   /** The id of the call that a result is for; undefined where no call before it waits for one. */
   result(name: string, told: string | undefined): string | undefined {
-    const byId = told === undefined ? undefined : this.take((open) => open.told === told);
-    return (byId ?? this.take((open) => open.name === name))?.id;
-  }
-
-  private take(matches: (open: Open) => boolean): Open | undefined {
-    for (const step of this.steps) {
-      const at = step.findIndex(matches);
-      if (at >= 0) return step.splice(at, 1)[0];
-    }
-    return undefined;
+    const call = (told === undefined ? undefined : this.byId.take(told)) ?? this.byName.take(name);
+    if (call) call.answered = true;
+    return call?.id;
   }
 
   private fresh(): string {

@@ -1,4 +1,4 @@
-import { asObject, entryOf, type Part, RawJson, type Turn } from "model-gateway";
+import { asObject, entryOf, type Part, RawJson, type Said, type Turn } from "model-gateway";
 import { Calls } from "./request.calls.ts";
 import { readPart } from "./request.decode.parts.ts";
 import { Members, wrong } from "./request.members.ts";
@@ -26,8 +26,9 @@ export function readContents(request: Members, reading: Reading): Turn[] {
   const calls = new Calls(ids(contents));
   const turns = contents.map((content) => {
     const said = content.text("role");
-    const role = entryOf(ROLES, said ?? "user") ?? unknownRole(content, reading);
-    if (said === "function") content.keep("role");
+    const role = entryOf(ROLES, said || "user") ?? unknownRole(content, reading);
+    // Left out or empty is the same (proto JSON).
+    if (said === "function" || said === "") content.keep("role");
     calls.turn(role);
     const parts = readParts(content, calls, reading);
     const native = remembered(reading, (): NativeTurn => ({ form: content.form() }));
@@ -46,26 +47,29 @@ function unknownRole(content: Members, { asked }: Reading): Turn["role"] {
 }
 
 function readParts(content: Members, calls: Calls, reading: Reading): Part[] {
+  const { asked, said } = reading;
   const parts = content.list("parts") ?? [];
   sayLeft(content, reading);
-  const read = parts.flatMap((part) => readPart(part, calls, reading));
-  return reading.asked.native ? read : wholeThoughts(read, reading);
+  const read: Part[] = [];
+  for (const part of parts) {
+    const before = said.length;
+    for (const each of readPart(part, calls, reading))
+      if (asked.native || !goesOn(read, each, said, before)) read.push(each);
+  }
+  return read;
 }
 
-/** A thought that came in pieces, the last of which bears its signature, as the one that it was. */
-function wholeThoughts(parts: readonly Part[], { said }: Reading): Part[] {
-  const out: Part[] = [];
-  for (const part of parts) {
-    const last = out.at(-1);
-    if (part.kind !== "reasoning" || last?.kind !== "reasoning" || last.opaque) {
-      out.push(part);
-      continue;
-    }
-    out[out.length - 1] = { ...part, at: last.at, text: `${last.text ?? ""}${part.text ?? ""}` };
-    const again = said.findIndex(({ feature, path }) => feature === "reasoning_text" && path === part.at);
-    if (again >= 0) said.splice(again, 1);
-  }
-  return out;
+/**
+ * Puts a thought that came in pieces together, the last of which bears its signature: true for a part that is now part of
+ * the one before. @param before how much was said before it was read
+ */
+function goesOn(read: Part[], part: Part, said: Said[], before: number): boolean {
+  const last = read.at(-1);
+  if (part.kind !== "reasoning" || last?.kind !== "reasoning" || last.opaque) return false;
+  read[read.length - 1] = { ...part, at: last.at, text: `${last.text ?? ""}${part.text ?? ""}` };
+  for (const each of said.splice(before))
+    if (each.feature !== "reasoning_text" || each.path !== part.at) said.push(each);
+  return true;
 }
 
 /** Ids that the client gave to calls, so that none is given twice. */

@@ -1,4 +1,5 @@
 import { defined, type Media, type MediaSource } from "model-gateway";
+import { mediaOf } from "./media.ts";
 import { type Form, type Members, wrong } from "./request.members.ts";
 import { NAME, type NativePart, type Reading, remembered, say, sayLeft } from "./request.native.ts";
 
@@ -68,11 +69,6 @@ const STORED = /^gs:|^https?:\/\/generativelanguage\.googleapis\.com\/|^(?!https
 function readAddress(file: Members): MediaSource {
   const uri = file.text("fileUri") ?? wrong(file.path("fileUri"), "is missing");
   return STORED.test(uri) ? { id: uri, protocol: NAME } : { url: uri };
-}
-
-function mediaOf(mime: string | undefined): Media["media"] {
-  const kind = mime?.split("/", 1)[0]?.toLowerCase();
-  return kind === "image" || kind === "audio" || kind === "video" ? kind : "file";
 }
 
 function sayMedia(media: Media["media"], source: MediaSource, part: Members, reading: Reading): void {

@@ -5,6 +5,7 @@ import {
   entryOf,
   type Feature,
   type Format,
+  type Part,
   RawJson,
   type ReasoningWish,
   type Turn,
@@ -12,6 +13,7 @@ import {
 import { readSchema } from "./request.decode.tools.ts";
 import { type Members, spelledBoth, wrong } from "./request.members.ts";
 import { type NativeRequest, type Reading, say } from "./request.native.ts";
+import { plainSchema } from "./schema.ts";
 
 type Settings = Partial<Conversation>;
 
@@ -128,7 +130,35 @@ function readFormat(config: Members, reading: Reading, native: NativeRequest): S
     : { kind: mime === "application/json" ? "json" : "text" };
   if (read) say(reading, "json_schema", path);
   else if (format.kind === "json") say(reading, "json_object", config.path("responseMimeType"));
-  return read || mime !== undefined ? { format } : {};
+  if (read || mime !== undefined) return { format };
+  return readFormats(config, reading);
+}
+
+/** The list that newer clients say the same in, an entry for each kind of output. [S: genai 3] Equals get it as it came. */
+function readFormats(config: Members, reading: Reading): Settings {
+  if (reading.asked.native) return {};
+  let format: Format | undefined;
+  for (const entry of config.list("responseFormat") ?? []) {
+    format = readTextFormat(entry, reading) ?? format;
+    for (const name of entry.left()) say(reading, entryOf(OUTPUTS, name) ?? "other", `${entry.at}.${name}`);
+  }
+  return defined({ format });
+}
+
+const OUTPUTS: Readonly<Record<string, Feature>> = { audio: "audio_out", image: "image_out" };
+
+function readTextFormat(entry: Members, reading: Reading): Format | undefined {
+  const text = entry.object("text");
+  if (!text) return undefined;
+  const schema = text.raw("schema");
+  const mime = text.text("mimeType")?.toLowerCase().replace("_", "/") ?? "text/plain";
+  const json = mime === "application/json";
+  if (!json && mime !== "text/plain") text.keep("mimeType");
+  if (schema) say(reading, "json_schema", text.path("schema"));
+  else if (json) say(reading, "json_object", text.path("mimeType"));
+  for (const name of text.left()) say(reading, "other", `${text.at}.${name}`);
+  if (schema) return { kind: "schema", schema: plainSchema(schema) };
+  return { kind: json ? "json" : "text" };
 }
 
 /** A budget or a level, not both. An unspecified level says nothing; clients send it beside a budget. [F] */
@@ -168,6 +198,9 @@ function readResolution(config: Members, turns: readonly Turn[]): void {
   const detail = config.word("mediaResolution")?.replace("MEDIA_RESOLUTION_", "").toLowerCase();
   config.keep("mediaResolution");
   if (detail === undefined) return;
-  for (const { parts } of turns)
-    for (const part of parts) if (part.kind === "media" && part.detail === undefined) part.detail = detail;
+  const look = (part: Part): void => {
+    if (part.kind === "tool_result") part.parts.forEach(look);
+    else if (part.kind === "media") part.detail ??= detail;
+  };
+  for (const { parts } of turns) parts.forEach(look);
 }

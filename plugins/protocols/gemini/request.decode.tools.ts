@@ -128,7 +128,8 @@ function readMode(calling: Members, reading: Reading): ToolChoice | undefined {
   // Arguments by the schema: other protocols ask for that tool by tool, with conditions on the schema.
   if (mode === "VALIDATED") say(reading, "other", calling.path("mode"));
   const [only = ""] = names;
-  if (mode === "NONE") calling.keep("allowedFunctionNames");
+  // Names among which there is nothing to choose.
+  if (mode === "NONE" || names.length === 0) calling.keep("allowedFunctionNames");
   if (mode === "NONE") return { mode: "none" };
   if (names.length === 0) return { mode: mode === "ANY" ? "required" : "auto" };
   if (mode === "ANY" && names.length === 1) return { mode: "named", name: only };

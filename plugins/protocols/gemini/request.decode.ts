@@ -16,10 +16,9 @@ import { NAME, type NativeRequest, type Reading, say } from "./request.native.ts
 
 /** Objects that nobody here needs to understand; they stay the text they came as. */
 const RAW: ReadonlySet<string> = new Set(
-  ["args", "response", "parameters", "parametersJsonSchema", "responseSchema", "responseJsonSchema"].flatMap((name) => [
-    name,
-    snake(name),
-  ]),
+  ["args", "response", "parameters", "parametersJsonSchema", "responseSchema", "responseJsonSchema", "schema"].flatMap(
+    (name) => [name, snake(name)],
+  ),
 );
 
 /** Words for tiers that all protocols share. */

@@ -1,5 +1,5 @@
 import { defined, type JsonObject, RawJson, type Tool, type ToolChoice } from "model-gateway";
-import { shaped } from "./request.members.ts";
+import { type Form, shaped } from "./request.members.ts";
 import { NAME, type NativeRequest, type NativeSchema, type NativeTool } from "./request.native.ts";
 import { fittedName, nativeOf, pathOf, type Writing } from "./request.writing.ts";
 
@@ -13,26 +13,26 @@ const FREE_TEXT = new RawJson('{"type":"object","properties":{"input":{"type":"s
 export function writeTools(writing: Writing): JsonObject[] | undefined {
   const { conversation } = writing;
   const native = nativeOf<NativeRequest>(writing, conversation);
-  if (native) return native.tools.map((form, n) => shaped(ownTool(n, writing), form));
+  if (native) return ownTools(native.tools, writing);
   const functions = conversation.tools.filter(isDeclared).map((tool) => declaration(tool, writing));
   const others = conversation.tools.filter((tool) => !isDeclared(tool)).map((tool) => vendorTool(tool, writing));
   const tools = functions.length > 0 ? [{ functionDeclarations: functions }, ...others] : others;
   return tools.length > 0 ? tools : undefined;
 }
 
-/** All that stood in one of the source's tools. */
-function ownTool(n: number, writing: Writing): JsonObject {
-  const made: JsonObject = { functionDeclarations: [] };
-  const functions = made["functionDeclarations"] as JsonObject[];
+/** What stood in each of the source's tools. */
+function ownTools(forms: readonly Form[], writing: Writing): JsonObject[] {
+  const made = forms.map((): JsonObject & { functionDeclarations: JsonObject[] } => ({ functionDeclarations: [] }));
   for (const tool of writing.conversation.tools) {
     const native = nativeOf<NativeTool>(writing, tool);
-    if (native?.tool !== n) continue;
-    if (tool.kind === "function") functions.push(ownDeclaration(tool, native));
+    const holder = native && made[native.tool];
+    if (!holder) continue;
+    if (tool.kind === "function") holder.functionDeclarations.push(ownDeclaration(tool, native));
     else if (tool.kind === "web_search")
-      made[native.member ?? "googleSearch"] = shaped(defined({ excludeDomains: tool.blocked }), native.form);
-    else if (tool.kind === "server") made[tool.name] = tool.json;
+      holder[native.member ?? "googleSearch"] = shaped(defined({ excludeDomains: tool.blocked }), native.form);
+    else if (tool.kind === "server") holder[tool.name] = tool.json;
   }
-  return made;
+  return made.map((holder, n) => shaped(holder, forms[n]));
 }
 
 function ownDeclaration(tool: Extract<Tool, { kind: "function" }>, { form, schema }: NativeTool): JsonObject {
@@ -103,7 +103,7 @@ function calling(choice: ToolChoice | undefined, writing: Writing): JsonObject |
     case "required":
       return { mode: "ANY" };
     case "named":
-      if (choice.server !== true) return { mode: "ANY", allowedFunctionNames: [chosen(choice.name, writing)] };
+      if (choice.server !== true) return { mode: "ANY", allowedFunctionNames: chosen([choice.name], writing) };
       writing.terms.drop(
         pathOf(writing, "tool_choice", "tool_choice"),
         "a tool that the vendor runs cannot be chosen by name there",
@@ -113,7 +113,7 @@ function calling(choice: ToolChoice | undefined, writing: Writing): JsonObject |
       return {
         // Names of functions that may, but need not be called are not taken with AUTO. [S]
         mode: choice.required ? "ANY" : free(writing, "VALIDATED"),
-        allowedFunctionNames: choice.names.map((name) => chosen(name, writing)),
+        allowedFunctionNames: chosen(choice.names, writing),
       };
   }
 }
@@ -140,10 +140,18 @@ function automatic(choice: ToolChoice | undefined, writing: Writing): JsonObject
   return { mode: "VALIDATED" };
 }
 
-/** The name a tool of the client's was declared by. */
-function chosen(name: string, writing: Writing): string {
+/** The names that tools of the client's were declared by. */
+function chosen(names: readonly string[], writing: Writing): readonly string[] {
   const { conversation, own } = writing;
-  if (own) return name;
-  const tool = conversation.tools.filter(isDeclared).find((each) => each.name === name);
-  return fittedName(writing, tool ? { ...tool, custom: tool.kind === "custom" } : { name });
+  if (own) return names;
+  const declared = new Map(
+    conversation.tools
+      .filter(isDeclared)
+      .reverse()
+      .map((tool) => [tool.name, tool]),
+  );
+  return names.map((name) => {
+    const tool = declared.get(name);
+    return fittedName(writing, tool ? { ...tool, custom: tool.kind === "custom" } : { name });
+  });
 }

@@ -66,15 +66,18 @@ function reminder(turn: Turn, terms: Terms): Turn {
   if (said.length === 0) return { ...turn, role: "user", parts: [] };
   terms.change(turn.at, "a system message between turns is sent as a text of the user's, in <system-reminder>");
   const mark = (text: string): Part => ({ kind: "text", at: turn.at, text });
-  const parts = [mark("<system-reminder>"), ...said, mark("</system-reminder>")];
-  return { ...turn, role: "user", parts: parts.reduce(joinedTexts, []) };
+  return { ...turn, role: "user", parts: linesOf([mark("<system-reminder>"), ...said, mark("</system-reminder>")]) };
 }
 
 /** Texts that follow each other as one, a line each; media stay between them. */
-function joinedTexts(parts: Part[], part: Part): Part[] {
-  const last = parts.at(-1);
-  if (last?.kind !== "text" || part.kind !== "text") return [...parts, part];
-  return [...parts.slice(0, -1), { kind: "text", at: last.at, text: `${last.text}\n${part.text}` }];
+function linesOf(parts: readonly Part[]): Part[] {
+  const out: Part[] = [];
+  for (const part of parts) {
+    const last = out.at(-1);
+    if (last?.kind !== "text" || part.kind !== "text") out.push(part);
+    else out[out.length - 1] = { kind: "text", at: last.at, text: `${last.text}\n${part.text}` };
+  }
+  return out;
 }
 
 /**

@@ -1,4 +1,4 @@
-import { asObject, type EventOf, GatewayError, type Opaque, type Wish, type Written } from "model-gateway";
+import { asObject, type EventOf, GatewayError, type Opaque, type Wish, type Written, weightOf } from "model-gateway";
 import { wordOf } from "./response.finish.ts";
 import { Grounding } from "./response.grounding.ts";
 import { joins, type Shape } from "./response.joined.ts";
@@ -7,9 +7,8 @@ import { logprobsResult } from "./response.logprobs.ts";
 /** What a block's number may stand on. */
 type Growth = EventOf<"open" | "text" | "arguments" | "opaque" | "citation" | "media" | "server" | "close">;
 
-/** The most that waits for the block before to end, in characters; each event counts for some. */
+/** The weight of what may wait for the block before to end. */
 const MOST_WAITING = 8 * 1024 * 1024;
-const EVENT = 64;
 
 /** A frame as JSON text. @param rest the members behind the candidates and the closing brace */
 export const frameOf = (candidates: readonly string[], rest: string): string =>
@@ -105,7 +104,7 @@ export class Candidate {
     const held = this.waiting.get(event.block);
     if (!held) return;
     held.push(event);
-    this.held += sizeOf(event);
+    this.held += weightOf(event);
     if (this.held > MOST_WAITING)
       throw new GatewayError("upstream_invalid", { message: "The provider's blocks grow side by side beyond 8 MiB." });
   }
@@ -117,7 +116,7 @@ export class Candidate {
       this.waiting.delete(block);
       this.block = block;
       for (const each of held) {
-        this.held -= sizeOf(each);
+        this.held -= weightOf(each);
         this.take(each, out);
       }
       if (held.at(-1)?.type !== "close") return;
@@ -261,17 +260,6 @@ export class Candidate {
 const PLAIN: Shape = { kind: "text", signed: false, empty: false };
 const SIGNED: Shape = { kind: "text", signed: true, empty: false };
 const OTHER: Shape = { kind: "other", signed: false, empty: false };
-
-/** What an event that waits counts for. */
-function sizeOf(event: Growth): number {
-  if (event.type === "text" || event.type === "arguments") return event.text.length + EVENT;
-  if (event.type === "media") return (event.base64 ?? event.url ?? "").length + EVENT;
-  if (event.type === "opaque") return event.opaque.data.length + EVENT;
-  if (event.type === "server") return event.json.text.length + EVENT;
-  if (event.type !== "citation") return EVENT;
-  const { url = "", title = "", quote = "" } = event.citation;
-  return url.length + title.length + quote.length + 4 * EVENT;
-}
 
 function partOf(text: string, signature: string | undefined): string {
   const signed = signature === undefined ? "" : `,"thoughtSignature":${JSON.stringify(signature)}`;

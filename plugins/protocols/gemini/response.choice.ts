@@ -12,11 +12,13 @@ import {
   type Source,
   writeJson,
 } from "model-gateway";
+import { mediaOf } from "./media.ts";
 import { Sources } from "./response.citations.ts";
 import { rawReason, reasonOf } from "./response.finish.ts";
 import { likelihoods } from "./response.logprobs.ts";
 import { kindOf, type Seen } from "./response.native.ts";
 import { PartialArguments } from "./response.partial.ts";
+import { TOLD, TOLD_OF_PART, Unsaid } from "./response.unsaid.ts";
 
 /** What all candidates of an answer count together. */
 export interface Numbering {
@@ -35,9 +37,6 @@ interface Partial {
   late?: Opaque;
   arguments: PartialArguments;
 }
-
-/** Members of a candidate that no other protocol can say, and that tell something. */
-const UNSAID = ["urlContextMetadata", "continuationToken"];
 
 /**
  * One candidate of an answer: its parts become blocks. Texts of one kind that follow each other are one block, across
@@ -60,22 +59,26 @@ export class Choice {
   private called = false;
   private partial: Partial | undefined;
   private readonly sources = new Sources();
-  private readonly unsaid = new Set<string>();
+  private readonly unsaid: Unsaid;
 
   constructor(
     readonly index: number,
     private readonly source: Source,
     private readonly numbering: Numbering,
-  ) {}
+  ) {
+    this.unsaid = new Unsaid(`candidates.${index}.`);
+  }
 
   read(candidate: JsonObject, out: Event[], seen: Seen | undefined): void {
     this.sources.learn(candidate);
     this.logprobs = candidate["logprobsResult"] ? likelihoods(candidate["logprobsResult"]) : undefined;
-    for (const part of asList(asObject(candidate["content"])?.["parts"])) this.part(asObject(part) ?? {}, out, seen);
+    const content = asObject(candidate["content"]) ?? {};
+    for (const part of asList(content["parts"])) this.part(asObject(part) ?? {}, out, seen);
     this.likely(out);
-    for (const name of UNSAID) if (candidate[name] !== undefined) this.say(name, out);
-    if (asObject(candidate["groundingMetadata"])?.["searchEntryPoint"])
-      this.say("groundingMetadata.searchEntryPoint", out);
+    this.unsaid.others(content, TOLD.content, "content.", out);
+    this.unsaid.others(candidate, TOLD.candidate, "", out);
+    const grounding = asObject(candidate["groundingMetadata"]);
+    if (grounding) this.unsaid.others(grounding, TOLD.grounding, "groundingMetadata.", out);
     this.raw = rawReason(candidate["finishReason"]) ?? this.raw;
     this.message = asText(candidate["finishMessage"]) ?? this.message;
   }
@@ -84,7 +87,7 @@ export class Choice {
   end(out: Event[]): void {
     this.breakOff(out);
     this.close(out, true);
-    if (this.sources.waiting) this.say("groundingMetadata", out);
+    if (this.sources.waiting) this.unsaid.say("groundingMetadata", out);
   }
 
   /** How it ended. @param block why the prompt was blocked */
@@ -102,25 +105,27 @@ export class Choice {
   private part(part: JsonObject, out: Event[], seen: Seen | undefined): void {
     const signature = asText(part["thoughtSignature"]);
     const opaque = signature === undefined ? undefined : this.opaque(signature);
-    switch (kindOf(part)) {
+    const kind = kindOf(part);
+    switch (kind) {
       case "thought":
-        this.thought(part["text"] as string, opaque, out);
+        this.thought(asText(part["text"]) ?? "", opaque, out);
         break;
       case "text":
-        this.said(part["text"] as string, opaque, out);
+        this.said(asText(part["text"]) ?? "", opaque, out);
         break;
       case "call":
         this.call(asObject(part["functionCall"]) as JsonObject, opaque, out, seen);
         break;
       case "inlineData":
       case "fileData":
-        this.media(part, out);
-        if (opaque) this.say("content.parts.thoughtSignature", out);
+        this.media(asObject(part[kind]) as JsonObject, kind, out);
+        if (opaque) this.unsaid.say("content.parts.thoughtSignature", out);
         break;
       case "server":
         this.server(part, out);
         break;
     }
+    if (kind !== "server") this.unsaid.others(part, TOLD_OF_PART[kind], "content.parts.", out);
   }
 
   private opaque(data: string): Opaque {
@@ -165,11 +170,12 @@ export class Choice {
     // Between equals the frame's form has them.
     if (this.source.native) return;
     if (this.open?.kind === "text") out.push({ type: "text", block: this.open.block, text: "", logprobs });
-    else this.say("logprobsResult", out);
+    else this.unsaid.say("logprobsResult", out);
   }
 
   private call(call: JsonObject, opaque: Opaque | undefined, out: Event[], seen: Seen | undefined): void {
     const name = asText(call["name"]);
+    this.unsaid.others(call, TOLD.call, "content.parts.functionCall.", out);
     if (name === undefined) {
       this.goOn(call, opaque, out, seen);
       return;
@@ -195,6 +201,8 @@ export class Choice {
   private goOn(call: JsonObject, opaque: Opaque | undefined, out: Event[], seen: Seen | undefined): void {
     if (!this.partial) {
       seen?.calls.push("nothing");
+      // The last piece of a call can be an empty one more.
+      if (Object.keys(call).length > 0) this.unsaid.say("content.parts.functionCall", out);
       return;
     }
     seen?.calls.push("goes on");
@@ -228,19 +236,18 @@ export class Choice {
   /** A signature that came after its call had opened follows it, and says where it belongs. */
   private late(opaque: Opaque, id: string | undefined, out: Event[]): void {
     if (id === undefined) {
-      this.say("content.parts.thoughtSignature", out);
+      this.unsaid.say("content.parts.thoughtSignature", out);
       return;
     }
     const block = this.whole({ kind: "reasoning", redacted: true }, out);
     out.push({ type: "opaque", block, opaque: { ...opaque, on: { call: id } } }, { type: "close", block });
   }
 
-  private media(part: JsonObject, out: Event[]): void {
+  private media(told: JsonObject, name: string, out: Event[]): void {
     this.answered = true;
-    const told = asObject(part["inlineData"] ?? part["fileData"]) ?? {};
+    this.unsaid.others(told, TOLD.media, `content.parts.${name}.`, out);
     const mime = asText(told["mimeType"]);
-    const kind = /^(?:image|audio|video)(?=\/)/.exec(mime ?? "")?.[0] as "image" | "audio" | "video" | undefined;
-    const block = this.whole({ kind: "media", media: kind ?? "file", ...defined({ mime }) }, out);
+    const block = this.whole({ kind: "media", media: mediaOf(mime), ...defined({ mime }) }, out);
     const content = defined({ base64: asText(told["data"]), url: asText(told["fileUri"]) });
     out.push({ type: "media", block, ...content }, { type: "close", block });
   }
@@ -274,11 +281,5 @@ export class Choice {
       for (const citation of this.sources.of(this.text.join(""), last)) out.push({ type: "citation", block, citation });
     this.text = [];
     out.push({ type: "close", block });
-  }
-
-  private say(name: string, out: Event[]): void {
-    if (this.unsaid.has(name)) return;
-    this.unsaid.add(name);
-    out.push({ type: "unsaid", path: `candidates.${this.index}.${name}` });
   }
 }

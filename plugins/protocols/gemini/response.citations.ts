@@ -1,4 +1,24 @@
-import { asCount, asList, asObject, asText, type Citation, defined, type JsonObject } from "model-gateway";
+import {
+  asCount,
+  asList,
+  asObject,
+  asText,
+  type Citation,
+  defined,
+  GatewayError,
+  type JsonObject,
+} from "model-gateway";
+import { Offsets } from "./response.offsets.ts";
+
+/** The most sources, and mentions of them, that a candidate may name; recorded answers name a handful. [F] */
+const MOST = 10_000;
+
+/**
+ * Characters that are looked at in search of places, of which each try counts for some. What is left then is told without
+ * a place: nothing is worth reading long texts over and over.
+ */
+const EFFORT = 64 * 1024 * 1024;
+const TRY = 64;
 
 /**
  * The sources of one answer, from `groundingMetadata` and `citationMetadata`. The vendor's offsets are bytes of a part's
@@ -11,18 +31,27 @@ export class Sources {
   /** Bytes of the text blocks before, which offsets of `citationMetadata` go on counting. */
   private before = 0;
   private plain = false;
+  /** How much is left of it. */
+  private effort = EFFORT;
 
-  /** Takes what a candidate says of its sources; a later word takes the place of an earlier one. */
+  /**
+   * Takes what a candidate says of its sources; a later word takes the place of an earlier one.
+   * @throws GatewayError `upstream_invalid` when it names too many
+   */
   learn(candidate: JsonObject): void {
     const grounding = asObject(candidate["groundingMetadata"]);
     const chunks = asList(grounding?.["groundingChunks"]);
     if (chunks.length > 0) {
+      const supports = asList(grounding?.["groundingSupports"]).map(asObject);
+      const mentions = supports.map((support) => asList(support?.["groundingChunkIndices"]).length);
+      bounded(mentions.reduce((sum, each) => sum + each, chunks.length + supports.length));
       this.chunks = chunks.map(asObject);
-      this.supports = asList(grounding?.["groundingSupports"]).map(asObject);
+      this.supports = supports;
       this.plain = true;
     }
     const cited = asObject(candidate["citationMetadata"]);
     const citations = asList(cited?.["citations"] ?? cited?.["citationSources"]);
+    bounded(citations.length);
     if (citations.length > 0) this.cited = citations.map(asObject);
   }
 
@@ -40,26 +69,39 @@ export class Sources {
       this.before += Buffer.byteLength(text);
       return [];
     }
+    const offsets = new Offsets(text);
     const found: Citation[] = [];
     const lost: Citation[] = [];
-    const bytes = Buffer.from(text);
-    const kept = this.supports.filter((support) => {
-      const segment = asObject(support?.["segment"]);
-      const place = placed(text, bytes, segment);
-      const sources = this.sourcesOf(support);
-      if (place) found.push(...sources.map((source) => ({ ...source, ...place })));
-      else if (last) lost.push(...sources);
-      return !place && !last;
+    // Before the supports, which forget what they told.
+    const unused = this.unused();
+    this.supports = this.supports.filter((support) => {
+      const place = this.placeOf(support, text, offsets);
+      if (!place && !last && this.effort > 0) return true;
+      for (const source of this.sourcesOf(support)) (place ? found : lost).push({ ...source, ...place });
+      return false;
     });
-    found.push(...this.cites(bytes, last), ...this.unused(), ...lost);
-    this.supports = kept;
-    this.before += bytes.length;
-    return found;
+    this.cite(offsets, last, found);
+    this.before += offsets.length;
+    return [...found, ...unused, ...lost];
+  }
+
+  /** Where a support's segment stands in a text; undefined where it is another text's. */
+  private placeOf(support: JsonObject | undefined, text: string, offsets: Offsets): Place | undefined {
+    if (this.effort <= 0) return undefined;
+    this.effort -= TRY;
+    const segment = asObject(support?.["segment"]);
+    const place = charactersOf(offsets, asCount(segment?.["startIndex"]) ?? 0, asCount(segment?.["endIndex"]) ?? 0);
+    const told = asText(segment?.["text"]);
+    if (told === undefined || (place && text.slice(place.start, place.end) === told)) return place;
+    if (told === "") return undefined;
+    this.effort -= text.length;
+    const start = text.indexOf(told);
+    return start < 0 ? undefined : { start, end: start + told.length };
   }
 
   private sourcesOf(support: JsonObject | undefined): Citation[] {
-    const indices = asList(support?.["groundingChunkIndices"]).map((index) => asCount(index) ?? -1);
-    return indices.flatMap((index) => sourceOf(this.chunks[index]) ?? []);
+    const indices = new Set(asList(support?.["groundingChunkIndices"]).map((index) => asCount(index) ?? -1));
+    return [...indices].flatMap((index) => sourceOf(this.chunks[index]) ?? []);
   }
 
   /** Chunks that no support names; told once. */
@@ -70,37 +112,34 @@ export class Sources {
     return this.chunks.flatMap((chunk, n) => (named.has(n) ? [] : (sourceOf(chunk) ?? [])));
   }
 
-  private cites(bytes: Buffer, last: boolean): Citation[] {
-    const found: Citation[] = [];
+  /** What `citationMetadata` names of a text. */
+  private cite(offsets: Offsets, last: boolean, found: Citation[]): void {
     this.cited = this.cited.filter((source) => {
+      this.effort -= TRY;
       const from = (asCount(source?.["startIndex"]) ?? 0) - this.before;
-      const to = (asCount(source?.["endIndex"]) ?? -1) - this.before;
-      const inside = from >= 0 && to > from && to <= bytes.length;
-      if (!inside && !last) return true;
-      const place = inside ? characters(bytes, from, to) : {};
+      const place = charactersOf(offsets, from, (asCount(source?.["endIndex"]) ?? -1) - this.before);
+      if (!place && !last && this.effort > 0) return true;
       const named = defined({ url: asText(source?.["uri"]), title: asText(source?.["title"]) });
       if (Object.keys(named).length > 0) found.push({ ...named, ...place });
       return false;
     });
-    return found;
   }
 }
 
-const characters = (bytes: Buffer, from: number, to: number) => ({
-  start: bytes.toString("utf8", 0, from).length,
-  end: bytes.toString("utf8", 0, to).length,
-});
+function bounded(sources: number): void {
+  if (sources > MOST)
+    throw new GatewayError("upstream_invalid", { message: `The provider names more than ${MOST} sources.` });
+}
 
-/** Where a segment stands in a text; undefined where it is another text's. */
-function placed(text: string, bytes: Buffer, segment: JsonObject | undefined) {
-  const from = asCount(segment?.["startIndex"]) ?? 0;
-  const to = asCount(segment?.["endIndex"]) ?? 0;
-  const told = asText(segment?.["text"]);
-  const fits = to > from && to <= bytes.length;
-  if (told === undefined) return fits ? characters(bytes, from, to) : undefined;
-  if (fits && bytes.toString("utf8", from, to) === told) return characters(bytes, from, to);
-  const start = told === "" ? -1 : text.indexOf(told);
-  return start < 0 ? undefined : { start, end: start + told.length };
+interface Place {
+  start: number;
+  end: number;
+}
+
+/** Bytes of a text as its characters; undefined where it has no such bytes. */
+function charactersOf(offsets: Offsets, from: number, to: number): Place | undefined {
+  if (from < 0 || to <= from || to > offsets.length) return undefined;
+  return { start: offsets.charactersBefore(from), end: offsets.charactersBefore(to) };
 }
 
 /** The source that a grounding chunk names: a page, a document of the client's, a place. */

@@ -19,6 +19,7 @@ import { Choice, type Numbering } from "./response.choice.ts";
 import { faultOf } from "./response.failure.ts";
 import { isFailure, rawReason } from "./response.finish.ts";
 import { type FrameForm, formOf, type Seen } from "./response.native.ts";
+import { TOLD, Unsaid } from "./response.unsaid.ts";
 import { usage } from "./usage.ts";
 
 export { failure } from "./response.failure.ts";
@@ -26,6 +27,9 @@ export { failure } from "./response.failure.ts";
 /** Only frames with such parts hold JSON whose text must stay as it is; the others take the engine's own parser. */
 const EXACT = /"(?:functionCall|toolCall|toolResponse|functionResponse)"/;
 const RAW: ReadonlySet<string> = new Set(["args", "response"]);
+
+/** The most candidates that one answer may have. */
+const MOST = 128;
 
 /** Reads a stream of answers: events, or elements of one array. */
 export const decoder = (source: Source): Decoder => new Reader(source);
@@ -39,8 +43,8 @@ export function decode(text: string, source: Source): Event[] {
   const events: Event[] = [];
   try {
     reader.read(parse(text), events);
-  } catch (cause) {
-    throw new GatewayError("upstream_invalid", { cause });
+  } catch (thrown) {
+    throw GatewayError.from(thrown, "upstream_invalid");
   }
   reader.end(events, true);
   const last = events.at(-1);
@@ -62,6 +66,7 @@ class Reader implements Decoder {
   private start: { id: string; model: string } | undefined;
   private over = false;
   private block: { raw: string; message?: string } | undefined;
+  private readonly unsaid = new Unsaid("");
   /** Usage of frames that told no total, and the last frame that did. */
   private told: Usage | undefined;
   private latest: JsonObject | undefined;
@@ -74,12 +79,12 @@ class Reader implements Decoder {
     if (this.over || (frame.kind !== "event" && frame.kind !== "element")) return;
     const text = frame.text ?? bare(frame);
     // Some that speak this protocol end their streams with the literal of another one.
-    if (text === undefined || text === "[DONE]") return;
+    if (text === undefined || text.trim() === "" || text === "[DONE]") return;
     try {
       // Another stage may have parsed the frame already.
       this.read(frame.text === undefined || EXACT.test(text) ? parse(text) : frame.json(), out);
-    } catch (cause) {
-      this.fail(out, new GatewayError("upstream_invalid", { cause }));
+    } catch (thrown) {
+      this.fail(out, GatewayError.from(thrown, "upstream_invalid"));
     }
   }
 
@@ -143,6 +148,8 @@ class Reader implements Decoder {
     const feedback = asObject(doc["promptFeedback"]);
     const raw = rawReason(feedback?.["blockReason"]);
     if (raw !== undefined) this.block = { raw, ...defined({ message: asText(feedback?.["blockReasonMessage"]) }) };
+    this.unsaid.others(doc, TOLD.frame, "", out);
+    if (feedback) this.unsaid.others(feedback, TOLD.feedback, "promptFeedback.", out);
     this.count(doc, out);
     if (seen && this.start) this.form = formOf(doc, this.start, seen);
   }
@@ -164,9 +171,12 @@ class Reader implements Decoder {
     });
   }
 
+  /** @throws GatewayError `upstream_invalid` when there are too many */
   private choiceOf(index: number): Choice {
     let choice = this.choices.get(index);
     if (!choice) {
+      if (this.choices.size >= MOST)
+        throw new GatewayError("upstream_invalid", { message: `The provider gives more than ${MOST} candidates.` });
       choice = new Choice(index, this.source, this.numbering);
       this.choices.set(index, choice);
     }

@@ -76,7 +76,9 @@ class Writer implements Encoder {
   }
 
   private end(out: Written[]): void {
-    const candidates = [...this.candidates.values()].map((candidate) => candidate.end(out));
+    // Clients take the first one for the answer.
+    const inOrder = [...this.candidates].sort(([one], [other]) => one - other);
+    const candidates = inOrder.map(([, candidate]) => candidate.end(out));
     const usage = this.usage && `"usageMetadata":${JSON.stringify(usageMetadata(this.usage))},`;
     out.push({ data: frameOf(candidates, `${usage ?? ""}${this.about}`) });
   }

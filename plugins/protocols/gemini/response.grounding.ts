@@ -1,4 +1,5 @@
 import { type Citation, defined, GatewayError } from "model-gateway";
+import { Offsets } from "./response.offsets.ts";
 
 /** The most that citations hold until the answer ends, in characters of their JSON; each counts for some more. */
 const MOST = 8 * 1024 * 1024;
@@ -56,12 +57,15 @@ export class Grounding {
    * @throws GatewayError `upstream_invalid` when too much is cited
    */
   place(text: string, part: number, before: number): void {
+    if (this.waiting.length === 0) return;
+    const offsets = new Offsets(text);
     let last: { start: number; end: number; support: Support } | undefined;
     for (const { chunk, start, end: told } of this.waiting) {
       const end = Math.min(told ?? text.length, text.length);
       if (start >= end) continue;
       if (last?.start !== start || last.end !== end) {
-        const support = { segment: segmentOf(text, start, end, part, before), chunks: new Set<number>() };
+        const from = before + offsets.bytesBefore(start);
+        const support = { segment: segmentOf(text.slice(start, end), from, part), chunks: new Set<number>() };
         this.hold(support.segment.length);
         this.supports.push(support);
         last = { start, end, support };
@@ -93,9 +97,7 @@ function chunkOf({ url, title, quote }: Citation): string {
 }
 
 /** Offsets are bytes of the part; the first part and its first byte go without saying, as in all of protobuf's JSON. */
-function segmentOf(text: string, start: number, end: number, part: number, before: number): string {
-  const piece = text.slice(start, end);
-  const from = before + Buffer.byteLength(text.slice(0, start));
+function segmentOf(piece: string, from: number, part: number): string {
   const segment = {
     partIndex: part === 0 ? undefined : part,
     startIndex: from === 0 ? undefined : from,

@@ -19,10 +19,16 @@ export function likelihoods(result: unknown): Likely[] | undefined {
   return found.length === 0 ? undefined : found;
 }
 
+/** What clients know for a token of hardly any likelihood; JSON has no number for its logarithm. */
+const HARDLY = -9999;
+
 function likely(value: unknown) {
-  const { token, logProbability } = asObject(value) ?? {};
+  const { token, logProbability = 0 } = asObject(value) ?? {};
   const text = asText(token) ?? "";
-  return { token: text, logprob: Number(logProbability ?? 0), bytes: [...Buffer.from(text)] };
+  // Proto JSON writes numbers that JSON has not as strings.
+  const told = typeof logProbability === "string" ? Number(logProbability) : logProbability;
+  const logprob = typeof told === "number" && Number.isFinite(told) ? told : HARDLY;
+  return { token: text, logprob, bytes: [...Buffer.from(text)] };
 }
 
 /** `logprobsResult` from likelihoods in the common shape; undefined where they are in another. */

@@ -60,13 +60,21 @@ export function without(object: JsonObject, names: readonly string[]): JsonObjec
 /** Parts are told from each other by these members, in this order; the rest is for their own protocol. */
 export type PartKind = "call" | "thought" | "text" | "inlineData" | "fileData" | "server";
 
-/** What a part is. Media among the thoughts are drafts, which other protocols would take for the answer. */
+/**
+ * What a part is. One that holds nothing is a text without words. Media among the thoughts are drafts, which other
+ * protocols would take for the answer; media without anything in them are nothing that could be told to anyone else.
+ */
 export function kindOf(part: JsonObject): PartKind {
   if (asObject(part["functionCall"])) return "call";
-  if (typeof part["text"] === "string") return part["thought"] === true ? "thought" : "text";
+  if (typeof part["text"] === "string" || isBare(part)) return part["thought"] === true ? "thought" : "text";
   if (part["thought"] === true) return "server";
-  if (asObject(part["inlineData"])) return "inlineData";
-  return asObject(part["fileData"]) ? "fileData" : "server";
+  if (typeof asObject(part["inlineData"])?.["data"] === "string") return "inlineData";
+  return typeof asObject(part["fileData"])?.["fileUri"] === "string" ? "fileData" : "server";
+}
+
+function isBare(part: JsonObject): boolean {
+  for (const name in part) if (name !== "thought" && name !== "thoughtSignature") return false;
+  return true;
 }
 
 /** A frame's form. `pieces`: what `partialArgs` of this frame added, in order; `calls`: how each call was taken. */
@@ -112,13 +120,9 @@ function partForm(value: unknown, seen: Seen): PartForm {
   if (kind === "call") return callForm(part, signed, seen) ?? raw;
   if (kind === "server") return { kind, signed: false, more: {} };
   if (kind === "text" || kind === "thought") {
-    if (part["text"] === "" && !signed) return raw;
-    return {
-      kind: "text",
-      signed,
-      has: part["text"] === "" ? [] : ["text"],
-      more: without(part, ["text", "thoughtSignature"]),
-    };
+    const has = part["text"] === undefined || part["text"] === "" ? [] : ["text"];
+    if (has.length === 0 && !signed) return raw;
+    return { kind: "text", signed, has, more: without(part, [...has, "thoughtSignature"]) };
   }
   // A signature on media is no event.
   const inner = asObject(part[kind]) ?? {};

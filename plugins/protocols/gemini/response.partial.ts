@@ -1,4 +1,4 @@
-import { type JsonObject, writeJson } from "model-gateway";
+import { entryOf, type JsonObject, writeJson } from "model-gateway";
 
 type Segment = string | number;
 
@@ -19,6 +19,13 @@ export interface Piece {
 
 /** Members and elements of a JSON path (RFC 9535) as far as they name one place: `.a`, `[0]`, `['a']`, `["a"]`. */
 const SEGMENT = /\.([^.[\]*]+)|\[(\d+)\]|\['((?:[^'\\]|\\.)*)'\]|\["((?:[^"\\]|\\.)*)"\]/gy;
+
+/** An escape in a quoted name: those of JSON, and of either quote. */
+const ESCAPE = /\\(?:u([0-9a-fA-F]{4})|(.))/gs;
+const CONTROLS: Readonly<Record<string, string>> = { b: "\b", f: "\f", n: "\n", r: "\r", t: "\t" };
+
+const unescaped = (_: string, unit: string | undefined, character: string): string =>
+  unit === undefined ? (entryOf(CONTROLS, character) ?? character) : String.fromCharCode(Number.parseInt(unit, 16));
 
 /**
  * Arguments that arrive as values with their JSON path (`partialArgs`), written as the text of one JSON object that only
@@ -114,7 +121,7 @@ function segments(path: string): Segment[] {
     if (!match) break;
     const [text, name, index, single, double] = match;
     at += text.length;
-    found.push(index === undefined ? (name ?? (single ?? double ?? "").replace(/\\(.)/g, "$1")) : Number(index));
+    found.push(index === undefined ? (name ?? (single ?? double ?? "").replace(ESCAPE, unescaped)) : Number(index));
   }
   if (at < path.length || found.length === 0) throw new Error(`The path ${path} of an argument cannot be read.`);
   return found;

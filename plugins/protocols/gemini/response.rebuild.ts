@@ -129,7 +129,7 @@ function rebuilt(form: PartForm, values: Values): JsonObject {
   if (form.kind === "server") return values.server.shift()?.value as JsonObject;
   const signed = form.signed ? { thoughtSignature: values.signatures.shift() } : {};
   const has = (name: string) => form.has?.includes(name) === true;
-  if (form.kind === "text") return { ...form.more, text: has("text") ? values.texts.shift() : "", ...signed };
+  if (form.kind === "text") return { ...form.more, ...(has("text") ? { text: values.texts.shift() } : {}), ...signed };
   if (form.kind === "call") return { ...form.more, functionCall: call(form, values, has), ...signed };
   const media = values.media.shift();
   const data = form.kind === "inlineData" ? { data: media?.base64 } : { fileUri: media?.url };

@@ -31,17 +31,24 @@ export function jsonSchema(openapi: RawJson): RawJson {
  * nobody else. [F: a client sends `responseJsonSchema` with `"OBJECT"`]
  */
 export function plainSchema(schema: RawJson): RawJson {
-  return /"type"\s*:\s*"[A-Z]+"/.test(schema.text) && upper(schema.value) ? jsonSchema(schema) : schema;
+  return /"type"\s*:\s*(?:\[\s*)?"[A-Z]+"/.test(schema.text) && upper(schema.value) ? jsonSchema(schema) : schema;
 }
 
 /** True where the schema itself, or one in it, has a type in upper case; a property's example does not count. */
 function upper(schema: unknown): boolean {
   const members = asObject(schema);
   if (!members) return false;
-  const { type, properties, items, anyOf } = members;
-  if (typeof type === "string" && type !== type.toLowerCase() && TYPES.includes(type.toLowerCase())) return true;
-  return [...Object.values(asObject(properties) ?? {}), items, ...asList(anyOf)].some(upper);
+  const types = [members["type"]].flat();
+  if (types.some((type) => typeof type === "string" && type !== typeName(type))) return true;
+  for (const name of NAMED) if (Object.values(asObject(members[name]) ?? {}).some(upper)) return true;
+  for (const name of LISTS) if (asList(members[name]).some(upper)) return true;
+  return SINGLE.some((name) => upper(members[name]));
 }
+
+/** Members of a schema that are schemas by their names, lists of schemas, or one schema. */
+const NAMED = ["properties", "$defs", "defs"];
+const LISTS = ["anyOf", "oneOf", "allOf", "prefixItems"];
+const SINGLE = ["items", "additionalProperties"];
 
 function translated(schema: unknown): unknown {
   const source = asObject(schema);
@@ -66,10 +73,9 @@ const DROPPED: ReadonlySet<string> = new Set(["nullable", "propertyOrdering", "e
 
 function member(name: string, value: unknown, schema: JsonObject): unknown {
   if (name === "type") return typeName(value);
-  if (name === "properties" || name === "$defs" || name === "defs") return each(value);
-  if (name === "items" || name === "additionalProperties") return translated(value);
-  if (name === "anyOf" || name === "oneOf" || name === "allOf" || name === "prefixItems")
-    return Array.isArray(value) ? value.map(translated) : value;
+  if (NAMED.includes(name)) return each(value);
+  if (SINGLE.includes(name)) return translated(value);
+  if (LISTS.includes(name)) return Array.isArray(value) ? value.map(translated) : value;
   if (WIDE.includes(name) || ((name === "minimum" || name === "maximum") && isNumeric(value))) return numeric(value);
   if (name === "enum" && Array.isArray(value) && isNumber(schema["type"])) return value.map(numeric);
   return value;

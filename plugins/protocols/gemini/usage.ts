@@ -7,7 +7,27 @@ import { asCount, asList, asObject, asText, defined, type JsonObject, type Usage
 export function usage(json: unknown, before?: Usage): Usage | undefined {
   const told = asObject(asObject(json)?.["usageMetadata"]);
   if (!told) return before;
-  return normal(asCount(told["totalTokenCount"]) === undefined ? { ...asObject(before?.raw), ...told } : told);
+  return normal(asCount(told["totalTokenCount"]) === undefined ? { ...countsOf(before), ...told } : told);
+}
+
+/** All that is read of a frame's usage. */
+const READ: ReadonlySet<string> = new Set([
+  "promptTokenCount",
+  "toolUsePromptTokenCount",
+  "cachedContentTokenCount",
+  "thoughtsTokenCount",
+  "candidatesTokenCount",
+  "promptTokensDetails",
+  "promptTokenDetails",
+  "toolUsePromptTokensDetails",
+  "candidatesTokensDetails",
+  "serviceTier",
+  "trafficType",
+]);
+
+/** What was told before, as far as it is read: nothing grows with the names of members that each frame may make up. */
+function countsOf(before: Usage | undefined): JsonObject {
+  return Object.fromEntries(Object.entries(asObject(before?.raw) ?? {}).filter(([name]) => READ.has(name)));
 }
 
 /**

@@ -45,6 +45,17 @@ t.test("a key that is not known has the vendor's reason", async (t) => {
   t.match(error, { code: 401, status: "UNAUTHENTICATED", details: [{ reason: "API_KEY_INVALID" }] });
 });
 
+t.test("the reason is the provider's own word, where it has one", async (t) => {
+  const reason = (ownCode: string) => {
+    const fault = new GatewayError("upstream_refused", { status: 429, kind: "rate_limit", ownCode });
+    return (JSON.parse(protocol.error(fault, "id")) as { error: { details: { reason: string }[] } }).error.details[0]
+      ?.reason;
+  };
+  t.equal(reason("rate_limit_exceeded"), "RATE_LIMIT_EXCEEDED");
+  t.equal(reason("model-not.found"), "MODEL_NOT_FOUND");
+  t.equal(reason("constructor"), "CONSTRUCTOR");
+});
+
 t.test("every refusal of the gateway has its HTTP status and a name of google.rpc.Code", async (t) => {
   const names =
     /^(INVALID_ARGUMENT|FAILED_PRECONDITION|UNAUTHENTICATED|PERMISSION_DENIED|NOT_FOUND|ABORTED|RESOURCE_EXHAUSTED|CANCELLED|INTERNAL|UNAVAILABLE|DEADLINE_EXCEEDED)$/;

@@ -34,6 +34,7 @@ t.test("an answer that talks of these members goes on", async (t) => {
 
 t.test("everything else goes on", async (t) => {
   t.equal(endingOf({ candidates: [text("x")] }), undefined);
+  t.equal(endingOf({ candidates: [{ finishReason: "" }], error: null }), undefined);
   t.equal(protocol.ending(new Frame("event", protocol.ping)), undefined);
   t.equal(protocol.ending(new Frame("event", Buffer.from('data: {"finishReason":"STOP" broken\n\n'))), undefined);
   t.equal(protocol.ending(new Frame("piece", Buffer.from('{"candidates":[{"finishReason":"STOP"}]}'))), undefined);

@@ -1,9 +1,10 @@
 import t from "tap";
 import protocol from "../../../../plugins/protocols/gemini/index.ts";
 import { HeaderList } from "../../../../src/wire/headers.ts";
+import { Query } from "../../../../src/wire/query.ts";
 import { read, terms } from "./request.asked.ts";
 
-t.test("recognises its clients by their headers or by the path", async (t) => {
+t.test("recognises its clients by their headers, by the path, or by a key in the query", async (t) => {
   const none = new HeaderList();
   t.ok(protocol.recognises("/", new HeaderList(["X-Goog-Api-Key", "k"])));
   t.ok(protocol.recognises("/", new HeaderList(["x-goog-api-client", "google-genai-sdk/3.1.0"])));
@@ -17,6 +18,9 @@ t.test("recognises its clients by their headers or by the path", async (t) => {
     t.ok(protocol.recognises(path, none), path);
   for (const path of ["/v1/models", "/v1/models/qwen:7b", "/v1/chat/completions", "/"])
     t.notOk(protocol.recognises(path, none), path);
+  t.ok(protocol.recognises("/v1/models", none, new Query("pageSize=5&key=k")));
+  for (const query of ["", "key=", "pageSize=5"])
+    t.notOk(protocol.recognises("/v1/models", none, new Query(query)), query);
 });
 
 t.test("shows the provider the key where its documents want it", async (t) => {

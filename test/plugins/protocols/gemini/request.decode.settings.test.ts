@@ -91,6 +91,35 @@ t.test("a format is any JSON, or by a schema in either dialect (50, 51)", async 
   t.equal(upper?.schema?.text, '{"type":"object","properties":{}}');
 });
 
+t.test("a format may be told for each kind of output", async (t) => {
+  const config = (...responseFormat: unknown[]) => ({ contents: [], generationConfig: { responseFormat } });
+  const schema = { type: "OBJECT", properties: { a: { type: "STRING" } } };
+  const json = { text: { mimeType: "application/json", schema } };
+  t.match(read(config(json)).format, {
+    kind: "schema",
+    schema: { text: '{"type":"object","properties":{"a":{"type":"string"}}}' },
+  });
+  t.strictSame(saidOf(config(json)), ["json_schema generationConfig.responseFormat.0.text.schema"]);
+  t.strictSame(read(config({ text: { mime_type: "APPLICATION_JSON" } })).format, { kind: "json" });
+  t.strictSame(read(config({ text: {} })).format, { kind: "text" });
+  t.strictSame(saidOf(config({ text: { mimeType: "text/x.enum" } })), [
+    "other generationConfig.responseFormat.0.text.mimeType",
+  ]);
+  const at = "generationConfig.responseFormat";
+  t.strictSame(
+    saidOf(config({ text: { mimeType: "application/json", novel: 1 } }, { audio: {} }, { image: {} }, { video: {} })),
+    [
+      `json_object ${at}.0.text.mimeType`,
+      `other ${at}.0.text.novel`,
+      `audio_out ${at}.1.audio`,
+      `image_out ${at}.2.image`,
+      `other ${at}.3.video`,
+    ],
+  );
+  const both = { responseFormat: [json], responseMimeType: "text/plain" };
+  t.strictSame(saidOf({ contents: [], generationConfig: both }), [`other ${at}`]);
+});
+
 t.test("a bare value of an enum is nothing that others can answer", async (t) => {
   const body = { responseMimeType: "text/x.enum", responseSchema: { type: "STRING", enum: ["a"] } };
   t.equal(config(body).format, undefined);

@@ -33,10 +33,17 @@ t.test("a turn of the model at the end is said, and a thought in pieces is said 
   t.same(saidOf(body), ["reasoning_text contents.1.parts.0", "prefill contents.1"]);
   t.match(read(body).turns[1]?.parts, [{ text: "Let me see.", opaque: { data: "c2ln" } }]);
   t.same(saidOf({ contents }), []);
+  const odd = thoughts.map((thought) => ({ ...thought, novel: 1 }));
+  t.same(saidOf({ contents: [{ role: "model", parts: odd }, ...contents] }), [
+    "reasoning_text contents.0.parts.0",
+    "other contents.0.parts.0.novel",
+    "other contents.0.parts.1.novel",
+  ]);
 });
 
 t.test("an instruction may be a text, parts a single one, and a role missing", async (t) => {
   const { turns } = read({ system_instruction: "Be terse.", contents: { parts: { text: "Hi" } } });
+  t.match(read({ contents: [{ role: "", parts: [{ text: "Hi" }] }] }).turns, [{ role: "user" }]);
   t.match(turns, [
     { role: "system", at: "system_instruction", parts: [{ text: "Be terse." }] },
     { role: "user", parts: [{ text: "Hi" }] },
@@ -189,6 +196,15 @@ t.test("how closely to look is said by the part or for all of them", async (t) =
     generationConfig: { mediaResolution: "MEDIA_RESOLUTION_HIGH" },
   });
   t.match(turns[0]?.parts, [{ detail: "low" }, { detail: "high" }]);
+  const call = { functionCall: { name: "f", args: {} } };
+  const result = { functionResponse: { name: "f", response: {}, parts: [{ inlineData }] } };
+  t.match(
+    read({
+      contents: [{ role: "model", parts: [call] }, { parts: [result] }],
+      generationConfig: { mediaResolution: "MEDIA_RESOLUTION_LOW" },
+    }).turns[1]?.parts,
+    [{ kind: "tool_result", parts: [{ kind: "text" }, { kind: "media", detail: "low" }] }],
+  );
   t.same(
     said.filter(({ feature }) => feature === "media_detail").map(({ path }) => path),
     ["contents.0.parts.0.mediaResolution", "generationConfig.mediaResolution"],

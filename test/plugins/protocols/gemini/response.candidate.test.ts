@@ -307,7 +307,9 @@ t.test("what waits is bounded, however small its pieces and whatever they are", 
   );
   const media: Event = { type: "media", block: 1, base64: "A".repeat(100_000) };
   for (const [each, count] of [
-    [text(1, "x"), 200_000],
+    [text(1, "x"), 500_000],
+    [text(1, "x", { logprobs: Array.from({ length: 500 }, () => ({ token: "x" })) }), 1000],
+    [open(1, { kind: "text", opaque: { ...state, data: "s".repeat(5000) } }), 2000],
     ...citations.map((cited) => [cited, 2000] as const),
     [media, 100],
   ] as const) {

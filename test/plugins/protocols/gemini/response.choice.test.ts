@@ -263,3 +263,51 @@ t.test("a signature that comes with a later piece of a call follows it, and says
   t.match(early[0], { opaque: opaque("s") });
   t.equal(early.length, 4);
 });
+
+t.test("a part without anything says nothing; one that only bears a signature is a text without words", async (t) => {
+  t.strictSame(told([[{}, { thought: true }]]), []);
+  t.strictSame(told([[{ text: "Hi" }, {}, { text: "!" }]]), [
+    { type: "open", block: 0, choice: 0, kind: "text" },
+    { type: "text", block: 0, text: "Hi" },
+    { type: "text", block: 0, text: "!" },
+    { type: "close", block: 0 },
+  ]);
+  t.strictSame(told([[{ thoughtSignature: "s" }]]), [
+    { type: "open", block: 0, choice: 0, kind: "text", opaque: opaque("s") },
+    { type: "close", block: 0 },
+  ]);
+});
+
+t.test("media without bytes and without an address are for their own protocol", async (t) => {
+  for (const part of [{ inlineData: { mimeType: "image/png" } }, { fileData: { mimeType: "image/png" } }])
+    t.match(told([[part]]), [{ type: "open", kind: "server" }, { type: "server" }, { type: "close" }]);
+});
+
+t.test("what nobody knows of a candidate, a part or a call is said to be lost, once", async (t) => {
+  const parts = [
+    { text: "a", novel: 1, partMetadata: {} },
+    { text: "b", novel: 2, absent: null },
+    { functionCall: { name: "f", novel: 3 } },
+    { functionCall: { args: { a: 1 } } },
+    { functionCall: {} },
+    { inlineData: { mimeType: "image/png", data: "AA==", displayName: "n" }, videoMetadata: {} },
+  ];
+  const events = told([parts], "STOP", {
+    novel: 4,
+    urlContextMetadata: null,
+    safetyRatings: [],
+    groundingMetadata: { webSearchQueries: ["q"], groundingChunks: [] },
+  });
+  t.strictSame(
+    events.flatMap((event) => (event.type === "unsaid" ? [event.path] : [])),
+    [
+      "content.parts.novel",
+      "content.parts.functionCall.novel",
+      "content.parts.functionCall",
+      "content.parts.inlineData.displayName",
+      "content.parts.videoMetadata",
+      "novel",
+      "groundingMetadata.webSearchQueries",
+    ].map((path) => `candidates.0.${path}`),
+  );
+});

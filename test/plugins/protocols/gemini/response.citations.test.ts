@@ -89,3 +89,54 @@ t.test("recitations count the bytes of all texts", async (t) => {
   t.strictSame(sources.of("éab", false), [{ url: "https://a", start: 0, end: 2 }]);
   t.strictSame(sources.of("xyz", true), [{ url: "https://b", start: 1, end: 3 }, { url: "https://c" }]);
 });
+
+t.test("a source that a support names twice is told once, and places in long texts are right", async (t) => {
+  const words = Array.from({ length: 400 }, (_, n) => `größe😀${n}`);
+  const text = words.join(" ");
+  const bytesBefore = (at: number) => Buffer.byteLength(text.slice(0, at));
+  const places = words.map((word) => text.indexOf(word));
+  const sources = new Sources();
+  sources.learn({
+    groundingMetadata: {
+      groundingChunks: [web("a")],
+      groundingSupports: words.map((word, n) => {
+        const start = places[n] ?? 0;
+        return support(
+          { startIndex: bytesBefore(start), endIndex: bytesBefore(start + word.length), text: word },
+          0,
+          0,
+        );
+      }),
+    },
+  });
+  t.strictSame(
+    sources.of(text, false).map(({ start, end }) => text.slice(start, end)),
+    words,
+  );
+});
+
+t.test("a text is not searched over and over: what is left is told without a place", async (t) => {
+  const sources = new Sources();
+  sources.learn({
+    groundingMetadata: {
+      groundingChunks: [web("a")],
+      groundingSupports: Array.from({ length: 100 }, () => support({ endIndex: 9, text: "elsewhere" }, 0)),
+    },
+    citationMetadata: { citations: [{ uri: "https://b", startIndex: 2 ** 40, endIndex: 2 ** 41 }] },
+  });
+  const told = sources.of("x".repeat(1024 * 1024), false);
+  t.ok(told.length > 10 && told.length < 90, `${told.length}`);
+  t.ok(told.every((citation) => citation.start === undefined));
+  t.equal(sources.of("elsewhere", false).length, 101 - told.length);
+  t.notOk(sources.waiting);
+});
+
+t.test("more sources than any answer names are refused", async (t) => {
+  const many = Array.from({ length: 10_001 }, () => web("a"));
+  const one = { groundingChunks: [web("a")] };
+  const tooMany = { code: "upstream_invalid" };
+  t.throws(() => new Sources().learn({ groundingMetadata: { groundingChunks: many } }), tooMany);
+  const groundingSupports = [support({ endIndex: 1 }, ...many.map(() => 0))];
+  t.throws(() => new Sources().learn({ groundingMetadata: { ...one, groundingSupports } }), tooMany);
+  t.throws(() => new Sources().learn({ citationMetadata: { citations: many } }), tooMany);
+});

@@ -171,6 +171,26 @@ t.test("candidates are choices, told apart by their index", async (t) => {
   );
 });
 
+t.test("what nobody knows of an answer is said to be lost, once", async (t) => {
+  const frame = {
+    ...text("a", { finishReason: "STOP" }),
+    turnToken: "t",
+    promptFeedback: { safetyRatings: [], novel: 1 },
+  };
+  const paths = (events: readonly Event[]) => events.flatMap((each) => (each.type === "unsaid" ? [each.path] : []));
+  t.strictSame(paths(read([event(frame), event(frame)])), ["turnToken", "promptFeedback.novel"]);
+  t.strictSame(paths(decode(JSON.stringify(frame), SOURCE)), ["turnToken", "promptFeedback.novel"]);
+});
+
+t.test("more candidates than anybody asks for are no answer", async (t) => {
+  const one = (index: number) => event({ candidates: [{ index, content: {} }] });
+  const frames = Array.from({ length: 128 }, (_, index) => one(index));
+  t.equal(faultOf(read([...frames, one(0)]))?.code, "upstream_truncated");
+  t.match(faultOf(read([...frames, one(128)])), { code: "upstream_invalid", message: /128/ });
+  const candidates = Array.from({ length: 129 }, () => ({}));
+  t.throws(() => decode(JSON.stringify({ candidates }), SOURCE), { code: "upstream_invalid", message: /128/ });
+});
+
 t.test("an error in the stream is the last event, in whichever form it comes", async (t) => {
   const error = { error: { code: 503, message: "The model is overloaded.", status: "UNAVAILABLE" } };
   const fault = { status: 503, kind: "overloaded", code: "unavailable", message: "The model is overloaded." };
@@ -185,8 +205,8 @@ t.test("an error in the stream is the last event, in whichever form it comes", a
 });
 
 t.test("signs of life and another protocol's terminator say nothing", async (t) => {
-  const frames = [Buffer.from("\r\n\r\n"), Buffer.from(": ping\n\n"), Buffer.from("data: [DONE]\n\n")];
-  const quiet = frames.map((bytes) => new Frame("event", bytes));
+  const frames = ["\r\n\r\n", ": ping\n\n", "data:\n\n", "data: \r\n\r\n", "data: [DONE]\n\n"];
+  const quiet = frames.map((bytes) => new Frame("event", Buffer.from(bytes)));
   const whole = event(text("a", { finishReason: "STOP" }));
   t.strictSame(read([...quiet, whole, ...quiet]), read([whole]));
 });

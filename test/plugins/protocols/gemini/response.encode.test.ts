@@ -64,6 +64,24 @@ t.test("choices are candidates", async (t) => {
   });
 });
 
+t.test("candidates stand in the order of their numbers, whoever was the first to speak", async (t) => {
+  const late = [...hello, { type: "finish", choice: 0, reason: "stop" } as const].map((event) =>
+    event.type === "open" ? { ...event, choice: 1 } : event,
+  );
+  const first: Event[] = [
+    { type: "open", block: 1, choice: 0, kind: "text" },
+    { type: "text", block: 1, text: "Hi" },
+    { type: "close", block: 1 },
+  ];
+  const { candidates } = JSON.parse(
+    encode(answer([...late, ...first], { type: "finish", choice: 1, reason: "stop" }), wished()),
+  ) as { candidates: { index: number }[] };
+  t.strictSame(
+    candidates.map(({ index }) => index),
+    [0, 1],
+  );
+});
+
 t.test("what this protocol cannot say of an answer is no frame", async (t) => {
   const more: Event[] = [{ type: "ping" }, { type: "unsaid", path: "x" }];
   t.strictSame(write(answer([...more, ...hello])), write(answer(hello)));

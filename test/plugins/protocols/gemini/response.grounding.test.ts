@@ -27,6 +27,25 @@ t.test("citations are told in bytes of the part that clients see", async (t) => 
   });
 });
 
+t.test("places far into a text are right", async (t) => {
+  const words = Array.from({ length: 400 }, (_, n) => `größe😀${n}`);
+  const text = words.join(" ");
+  const grounding = new Grounding();
+  const starts = words.map((word) => text.indexOf(word));
+  cited(
+    grounding,
+    text,
+    ...words.map(({ length }, n) => ({ ...A, start: starts[n] ?? 0, end: (starts[n] ?? 0) + length })),
+  );
+  const { groundingSupports: supports } = json(grounding) as {
+    groundingSupports: { segment: { startIndex?: number; endIndex: number; text: string } }[];
+  };
+  t.strictSame(
+    supports.map(({ segment: { startIndex, endIndex } }) => Buffer.from(text).toString("utf8", startIndex, endIndex)),
+    words,
+  );
+});
+
 t.test("without citations there is nothing to tell", async (t) => {
   const grounding = new Grounding();
   grounding.place("text", 0, 0);

@@ -31,6 +31,15 @@ t.test("likelihoods have the common shape, with the token's bytes", async (t) =>
   t.equal(likelihoods({}), undefined);
 });
 
+t.test("what has no likelihood at all is as unlikely as clients can be told", async (t) => {
+  const chosenCandidates = ["-Infinity", {}, true].map((logProbability) => ({ token: "x", logProbability }));
+  t.match(
+    likelihoods({ chosenCandidates }),
+    Array.from({ length: 3 }, () => ({ logprob: -9999 })),
+  );
+  t.match(likelihoods({ chosenCandidates: [{ token: "x", logProbability: "-1.5" }] }), [{ logprob: -1.5 }]);
+});
+
 t.test("they are written back, as a list or as the content of one", async (t) => {
   const written = {
     chosenCandidates: [

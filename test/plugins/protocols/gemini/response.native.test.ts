@@ -6,10 +6,12 @@ t.test("a part is told by its members, and thoughts that are no text are for the
   t.equal(kindOf({ text: "" }), "text");
   t.equal(kindOf({ text: "", thought: true }), "thought");
   t.equal(kindOf({ text: "x", thought: false }), "text");
-  t.equal(kindOf({ inlineData: {} }), "inlineData");
-  t.equal(kindOf({ inlineData: {}, thought: true }), "server");
-  t.equal(kindOf({ fileData: {} }), "fileData");
-  t.equal(kindOf({}), "server");
+  t.equal(kindOf({ inlineData: { data: "" } }), "inlineData");
+  t.equal(kindOf({ inlineData: { data: "" }, thought: true }), "server");
+  t.equal(kindOf({ fileData: { fileUri: "" } }), "fileData");
+  for (const part of [{ inlineData: {} }, { fileData: { data: "" } }, { novel: 1 }]) t.equal(kindOf(part), "server");
+  t.equal(kindOf({}), "text");
+  t.equal(kindOf({ thought: true, thoughtSignature: "s" }), "thought");
 });
 
 t.test("members are left out by name", async (t) => {

@@ -53,6 +53,15 @@ t.test("paths lead into objects and lists", async (t) => {
   );
 });
 
+t.test("names with escapes are the names they stand for", async (t) => {
+  const text = textOf([
+    { jsonPath: "$['gr\\u00f6\\u00dfe']", numberValue: 1 },
+    { jsonPath: '$["a\\tb"]', numberValue: 2 },
+    { jsonPath: "$['it\\'s \\\\ \\/']", numberValue: 3 },
+  ]);
+  t.strictSame(JSON.parse(text), { größe: 1, "a\tb": 2, "it's \\ /": 3 });
+});
+
 t.test("no values are an empty object, and an entry without one adds nothing", async (t) => {
   t.equal(textOf([]), "{}");
   t.equal(textOf([{ jsonPath: "$.a" }]), "{}");

@@ -71,7 +71,18 @@ t.test("types in upper case are no JSON Schema, wherever they stand", async (t) 
     plainSchema(new RawJson(JSON.stringify(schema))).text,
     '{"type":"object","properties":{"a":{"type":"array","items":{"type":"string"}}}}',
   );
-  t.match(plainSchema(new RawJson('{"anyOf":[{"type":"STRING"}]}')).text, /"string"/);
+  const held = { type: "STRING" };
+  for (const schema of [
+    { anyOf: [held] },
+    { oneOf: [held] },
+    { allOf: [held] },
+    { prefixItems: [held] },
+    { additionalProperties: held },
+    { $defs: { a: held } },
+    { type: "array", items: held },
+    { type: ["STRING", "NULL"] },
+  ])
+    t.notMatch(plainSchema(new RawJson(JSON.stringify(schema))).text, /[A-Z]{4}/, JSON.stringify(schema));
 });
 
 const recorded = recordedRequests();

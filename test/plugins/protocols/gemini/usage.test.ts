@@ -51,6 +51,12 @@ t.test("a later frame's usage takes the place of an earlier one, unless it has n
   t.equal(protocol.usage({ candidates: [] }, first), first);
 });
 
+t.test("what nobody reads of earlier frames is forgotten", async (t) => {
+  const first = usage({ promptTokenCount: 3, made_up_1: 1 });
+  const second = usage({ candidatesTokenCount: 2, made_up_2: 1 }, first);
+  t.strictSame(second?.raw, { promptTokenCount: 3, candidatesTokenCount: 2, made_up_2: 1 });
+});
+
 t.test("modalities are known by name and by number", async (t) => {
   const promptTokensDetails = [1, 2, 3, 4, 5, "VIDEO", "NEW"].map((modality) => ({ modality, tokenCount: 10 }));
   t.same(usage({ promptTokensDetails })?.in, { image: 10, video: 20, audio: 10, document: 10 });
