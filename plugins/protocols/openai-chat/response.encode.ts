@@ -2,6 +2,7 @@ import {
   asList,
   asObject,
   asText,
+  defined,
   type Encoder,
   type Event,
   type JsonObject,
@@ -10,6 +11,7 @@ import {
   type Written,
 } from "model-gateway";
 import { asksUsage } from "../openai/chunks.ts";
+import { servedTier } from "../openai/tier.ts";
 import { writeUsage } from "../openai/usage.ts";
 import { isSame, SameFrames } from "./response.same.ts";
 import { Telling } from "./response.telling.ts";
@@ -53,7 +55,7 @@ class StreamWriter extends Telling implements Encoder {
         break;
       case "end":
         if (this.counts && this.used)
-          out.push({ data: `${this.before}],"usage":${JSON.stringify(writeUsage(this.used))}}` });
+          out.push({ data: `${this.before}],${JSON.stringify(spent(this.used)).slice(1)}` });
         out.push({ data: "[DONE]" });
         break;
       default:
@@ -86,6 +88,12 @@ export function encode(events: readonly Event[], wish: Wish): string {
   return JSON.stringify(writer.body);
 }
 
+/** What an answer took, and the tier that served it where the provider told one. */
+const spent = (usage: Usage): JsonObject => ({
+  usage: writeUsage(usage),
+  ...defined({ service_tier: servedTier(usage) }),
+});
+
 interface Folded {
   index: number;
   message: JsonObject;
@@ -99,7 +107,7 @@ class WholeWriter extends Telling {
 
   event(event: Event): void {
     if (event.type === "start") Object.assign(this.body, this.head(event));
-    else if (event.type === "usage") this.body["usage"] = writeUsage(event.usage);
+    else if (event.type === "usage") Object.assign(this.body, spent(event.usage));
     else if (event.type === "end") this.body["choices"] = [...this.folded.values()].sort((a, b) => a.index - b.index);
     else this.tell(event);
   }

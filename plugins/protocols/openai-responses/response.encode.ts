@@ -11,10 +11,11 @@ import {
   type Written,
   weightOf,
 } from "model-gateway";
+import { servedTier } from "../openai/tier.ts";
 import { asksCompaction } from "./request.compaction.ts";
 import { Compacting } from "./response.compaction.ts";
 import { Choosing, isKept, retold } from "./response.native.ts";
-import { echoOf, endOf, tierOf, usageOf } from "./response.words.ts";
+import { echoOf, endOf, usageOf } from "./response.words.ts";
 import { Call, Compaction, type Item, Message, Picture, type Place, Reasoning, Tape } from "./response.write.ts";
 
 /** A stream's last event repeats the whole answer: so much of it is held, by its weight, and no more. */
@@ -148,7 +149,7 @@ class Answer implements Encoder {
     const head = `"id":"resp_${this.id}","object":"response","created_at":${this.created}`;
     const model = `"model":${JSON.stringify(this.wish.model)},"status":"${status}"`;
     const told = usage ? JSON.stringify(usageOf(usage)) : "null";
-    const tier = JSON.stringify(tierOf(usage));
+    const tier = JSON.stringify(servedTier(usage) ?? "default");
     return `{${head},${model},"error":null,"incomplete_details":${details},"output":[${output}],"usage":${told},"service_tier":${tier},${this.echo}}`;
   }
 

@@ -59,18 +59,6 @@ export const annotationOf = ({ url, title, start, end }: Citation): JsonObject =
   end_index: end ?? start ?? 0,
 });
 
-/** Tiers that have another name here. */
-const TIERS: ReadonlyMap<string, string> = new Map([
-  ["standard", "default"],
-  ["standard_only", "default"],
-]);
-
-/** The tier that served a request, in this protocol's word. */
-export function tierOf(usage: Usage | undefined): string {
-  const { tier = "standard" } = usage ?? {};
-  return TIERS.get(tier) ?? tier;
-}
-
 /** The members that say again what the request asked, as JSON text without braces; the vendor's defaults where it did not. */
 export function echoOf(request: JsonObject): string {
   const echo: JsonObject = {

@@ -1,4 +1,4 @@
-import { entryOf } from "model-gateway";
+import { entryOf, type Usage } from "model-gateway";
 
 /** Service tiers by all the names that protocols have for them. [S: the same in Chat and Responses, but for `more`] */
 const TIERS: Readonly<Record<string, string>> = {
@@ -19,4 +19,9 @@ const TIERS: Readonly<Record<string, string>> = {
 export function tierOf(tier: string, ...more: readonly string[]): string | undefined {
   const word = tier.toLowerCase();
   return entryOf(TIERS, word) ?? more.find((own) => own === word);
+}
+
+/** The tier that served a request, in the vendor's word where it has one; undefined where the provider told none. */
+export function servedTier(usage: Usage | undefined): string | undefined {
+  return usage?.tier && (tierOf(usage.tier) ?? usage.tier);
 }

@@ -95,6 +95,13 @@ t.test("a stream has one role, an id of this protocol, the model as asked, and e
   );
 });
 
+t.test("the tier that served the request stands beside its usage, whole and streamed", async (t) => {
+  const usage: Event = { type: "usage", usage: { in: { total: 1 }, out: { total: 1 }, tier: "standard", raw: {} } };
+  const events = [start, ...textBlock(0, "a"), ...end().toSpliced(1, 0, usage)];
+  t.equal(whole(events)["service_tier"], "default");
+  t.equal((await accumulated(events))["service_tier"], "default");
+});
+
 t.test("usage is told in a last chunk without choices, only where it was asked for", async (t) => {
   const usage: Event = {
     type: "usage",

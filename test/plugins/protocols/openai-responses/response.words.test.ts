@@ -1,11 +1,5 @@
 import t from "tap";
-import {
-  annotationOf,
-  echoOf,
-  endOf,
-  tierOf,
-  usageOf,
-} from "../../../../plugins/protocols/openai-responses/response.words.ts";
+import { annotationOf, echoOf, endOf, usageOf } from "../../../../plugins/protocols/openai-responses/response.words.ts";
 
 t.test("a response echoes what was asked, and the vendor's defaults where nothing was", async (t) => {
   const request = {
@@ -37,13 +31,6 @@ t.test("usage is the sum, with its parts; what nobody told is 0 where a count is
     ...{ cached_tokens: 0, cache_write_tokens: 8 },
     cache_write_tokens_details: { ttl_30m_tokens: 3, ttl_12h_tokens: 4 },
   });
-});
-
-t.test("a tier has the vendor's name", async (t) => {
-  const tiers = [undefined, "standard", "priority", "constructor"].map((tier) =>
-    tierOf(tier === undefined ? undefined : { in: {}, out: {}, tier, raw: {} }),
-  );
-  t.same(tiers, ["default", "default", "priority", "constructor"]);
 });
 
 t.test("a refusal is an answer when it has a part of its own, and a cut otherwise", async (t) => {
