@@ -7,10 +7,8 @@ import type { Sink } from "../upstream/forward.ts";
 import { ArraySplitter } from "../wire/array.ts";
 import { Frame } from "../wire/frame.ts";
 import { SseSplitter } from "../wire/sse.ts";
-import type { Outlet } from "./outlet.ts";
+import { type Outlet, STALLED } from "./outlet.ts";
 
-/** Milliseconds a client may take no byte before it is given up. */
-const STALLED = 60_000;
 const END = new Frame("end", Buffer.alloc(0));
 
 /**

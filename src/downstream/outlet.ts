@@ -1,6 +1,8 @@
 import type { ServerResponse } from "node:http";
 import type { Socket } from "node:net";
 
+/** Milliseconds a client may take no byte before it is given up. */
+export const STALLED = 60_000;
 /** Below this many bytes a copy into one buffer is cheaper than a vectored write. */
 const COPY_BELOW = 16 * 1024;
 const CRLF = Buffer.from("\r\n");
@@ -59,9 +61,19 @@ export class Outlet {
 
   private depart(): void {
     const { response, held } = this;
-    // node joins a text with the head in front of it, where it would write a buffer as a second vector.
-    if (held && held.length < COPY_BELOW) response.end(held.toString("latin1"), "latin1");
-    else response.end(held);
+    const { socket } = response;
+    const waiting = socket !== null && socket.writableLength > 0;
+    if (!waiting && (!held || held.length < COPY_BELOW)) {
+      // node joins a text with the head in front of it, where it would write a buffer as a second vector.
+      if (held) response.end(held.toString("latin1"), "latin1");
+      else response.end();
+      return;
+    }
+    // Once an answer has ended node takes its connection for idle, and closes it when the server stops, whatever waits in it.
+    const end = () => response.end();
+    response.setTimeout(STALLED, () => response.destroy());
+    if (held) response.write(held, end);
+    else socket?.write("", end);
   }
 
   /** Sends what was written, then closes the connection without ending the answer: the client sees that it is not whole. */

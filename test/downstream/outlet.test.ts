@@ -28,7 +28,7 @@ async function talk(t: Test, act: (outlet: Outlet, nth: number) => unknown, byte
     socket.on("error", () => {});
     socket.on("close", () => resolve(Buffer.concat(pieces)));
   });
-  return { socket, whole, soFar: () => Buffer.concat(pieces) };
+  return { socket, server, whole, soFar: () => Buffer.concat(pieces) };
 }
 
 /** The chunks of a body as they are framed, and whether the last one, of no bytes, ends it. */
@@ -341,4 +341,30 @@ t.test("nothing is written to a connection that is gone", async (t) => {
   socket.destroy();
   await until(() => more !== undefined, "the server to notice");
   t.equal(more, false);
+});
+
+t.test("a server that stops lets a slow client have all of an answer that has ended", async (t) => {
+  const body = bytes(4_000_000);
+  for (const streaming of [false, true]) {
+    let ended = false;
+    const act = (outlet: Outlet) => {
+      outlet.head(200, streaming ? [] : ["content-length", String(body.length)], streaming);
+      outlet.write([body]);
+      outlet.end();
+      ended = true;
+    };
+    const { socket, server, whole } = await talk(t, act, KEEP);
+    socket.pause();
+    await until(() => ended);
+    await new Promise((more) => setTimeout(more, 50));
+    server.close();
+    server.closeIdleConnections();
+    const idle = setInterval(() => server.closeIdleConnections(), 20);
+    await new Promise((more) => setTimeout(more, 100));
+    socket.resume();
+    const answer = await whole;
+    clearInterval(idle);
+    t.ok((streaming ? chunks(answer).body : bodyOf(answer)).equals(body), streaming ? "streamed" : "whole");
+    if (streaming) t.ok(chunks(answer).ended);
+  }
 });

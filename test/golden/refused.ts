@@ -27,7 +27,7 @@ export const REFUSED: readonly Refused[] = [
   },
   {
     recordings: /^anthropic\/anthropic-sdk-ts__fixtures\.incomplete_partial_json_response/,
-    reason: "the length limit cut the arguments of its call: they are no JSON, and are told as they are or refused",
+    reason: "the length limit cut the arguments of its call: they are no JSON, and whole answers leave the call out",
   },
   {
     recordings: /^openai-chat\/.*test_openrouter_cache_instructions_gemini_real_api__0/,

@@ -39,7 +39,7 @@ export function encoder(wish: Wish): Encoder {
 
 /** Writes a whole message: what the stream of the same events adds up to. @throws GatewayError `upstream_invalid` */
 export function encode(events: readonly Event[], wish: Wish): string {
-  const message = new Message();
+  const message = new Message(wish);
   const writer = new Writer(wish, message);
   for (const event of events) if (event.type !== "error") writer.event(event);
   return message.whole();

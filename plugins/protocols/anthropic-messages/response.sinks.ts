@@ -1,4 +1,4 @@
-import { asObject, GatewayError, type JsonObject, RawJson, type Written, writeJson } from "model-gateway";
+import { asObject, GatewayError, type JsonObject, RawJson, type Wish, type Written, writeJson } from "model-gateway";
 import { isObject } from "./words.ts";
 
 /** What a delta adds to: the type of the delta, and its member. */
@@ -76,6 +76,9 @@ const TOTALS = [
   "service_tier",
 ];
 
+/** Ends that may come in the middle of a call. */
+const CUT: ReadonlySet<string> = new Set(["max_tokens", "model_context_window_exceeded", "refusal"]);
+
 /** Folds an answer into a message as the vendor's SDK folds a stream. */
 export class Message implements Sink {
   private message: JsonObject = {};
@@ -84,6 +87,10 @@ export class Message implements Sink {
   private input = "";
   /** Citations of the open text so far. */
   private citations: JsonObject[] = [];
+  /** Calls whose arguments are no object. */
+  private readonly unfit: number[] = [];
+
+  constructor(private readonly wish: Pick<Wish, "lose">) {}
 
   /** The message as JSON text. */
   whole(): string {
@@ -112,22 +119,27 @@ export class Message implements Sink {
     (this.content[index] as JsonObject)["citations"] = this.citations;
   }
 
-  /** @throws GatewayError `upstream_invalid` when a call's arguments are not an object */
   close(index: number): void {
     const block = this.content[index] as JsonObject;
     if (block["type"] !== "tool_use") return;
     const input = new RawJson(this.input === "" ? "{}" : this.input);
-    if (!isObject(input))
-      throw new GatewayError("upstream_invalid", {
-        message: "The arguments of the model's tool call are not a JSON object.",
-      });
-    block["input"] = input;
+    if (isObject(input)) block["input"] = input;
+    else this.unfit.push(index);
   }
 
+  /** @throws GatewayError `upstream_invalid` when a call's arguments are not an object, unless the answer was cut there */
   finish(delta: JsonObject, usage: JsonObject | undefined, frame?: JsonObject): void {
     const totals = asObject(this.message["usage"]) ?? {};
     for (const name of TOTALS) if (usage?.[name] !== undefined && usage[name] !== null) totals[name] = usage[name];
     this.message = { ...this.message, ...delta, usage: totals, ...frame };
+    const [cut, ...more] = this.unfit;
+    if (cut === undefined) return;
+    if (more.length > 0 || !CUT.has(String(delta["stop_reason"])))
+      throw new GatewayError("upstream_invalid", {
+        message: "The arguments of the model's tool call are not a JSON object.",
+      });
+    this.content.splice(cut, 1);
+    this.wish.lose("content.tool_use", "The answer was cut within the call.");
   }
 
   frame(): void {}

@@ -75,7 +75,7 @@ function bytesOf({ turns, tools, format }: Conversation): number {
   return bytes;
 }
 
-/** Usage for `message_delta`: totals. What nobody told keeps what `message_start` said. */
+/** Usage for `message_delta`: totals. Input that nobody told is 0 at last: an estimate is no count. */
 export function lastUsage(usage: Usage | undefined): JsonObject {
   const known = usage && {
     input_tokens: plainInput(usage),
@@ -86,7 +86,7 @@ export function lastUsage(usage: Usage | undefined): JsonObject {
     cache_creation: split(usage),
     service_tier: usage.tier,
   };
-  return { ...(known && defined(known)), output_tokens: usage?.out.total ?? 0 };
+  return { input_tokens: 0, ...(known && defined(known)), output_tokens: usage?.out.total ?? 0 };
 }
 
 /** The vendor's own usage object, with the numbers from the normal form and the rest as it was. */

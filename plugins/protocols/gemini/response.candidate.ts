@@ -1,4 +1,4 @@
-import { asObject, type EventOf, GatewayError, type Opaque, type Wish, type Written, weightOf } from "model-gateway";
+import { asObject, type EventOf, type FinishReason, GatewayError, type Opaque, type Wish, type Written, weightOf } from "model-gateway";
 import { wordOf } from "./response.finish.ts";
 import { Grounding } from "./response.grounding.ts";
 import { joins, type Shape } from "./response.joined.ts";
@@ -49,6 +49,8 @@ export class Candidate {
   private readonly grounding = new Grounding();
   private refused = false;
   private ending: EventOf<"finish"> | undefined;
+  /** The call whose arguments are no object. */
+  private unfit: string | undefined;
   private readonly tail: string;
   private readonly show: boolean;
 
@@ -62,7 +64,7 @@ export class Candidate {
     this.show = wish.asked.reasoning?.show === true;
   }
 
-  /** @throws GatewayError `upstream_invalid` when too much waits, or a call's arguments are no object */
+  /** @throws GatewayError `upstream_invalid` when too much waits */
   event(event: Growth, out: Written[]): void {
     if (event.type === "open" && this.block === undefined) this.block = event.block;
     if (event.block !== this.block) this.hold(event);
@@ -77,9 +79,10 @@ export class Candidate {
     if (event.reason === "pause") this.wish.lose("finishReason", "The turn was paused; ask again to let it go on.");
   }
 
-  /** The candidate of the last frame. */
+  /** The candidate of the last frame. @throws GatewayError `upstream_invalid` when a call's arguments are no object */
   end(out: Written[]): string {
     while (this.block !== undefined) this.event({ type: "close", block: this.block }, out);
+    if (this.unfit !== undefined) this.judge(this.unfit);
     const parts = [...this.calls];
     if (this.sealed) parts.push(this.thoughtSignature());
     const filtered = this.ending?.reason === "content_filter" && this.last === undefined;
@@ -90,6 +93,15 @@ export class Candidate {
     const finish = `,"finishReason":${JSON.stringify(wordOf(reason, this.refused))}`;
     const why = message === undefined ? "" : `,"finishMessage":${JSON.stringify(message)}`;
     return `${content}${finish}${why}${this.sources()}}`;
+  }
+
+  /** A call whose arguments are no object is left out where the answer was cut in the middle of it. */
+  private judge(name: string): void {
+    if (!CUT.has(this.ending?.reason ?? "other"))
+      throw new GatewayError("upstream_invalid", {
+        message: `The model called ${name} with arguments that are not a JSON object, which Gemini clients cannot be told.`,
+      });
+    this.wish.lose(`candidates.${this.index}.content.functionCall`, `The answer was cut within the call of ${name}.`);
   }
 
   private sources(): string {
@@ -211,7 +223,7 @@ export class Candidate {
 
   private close(out: Written[]): void {
     const { opening, signature } = this;
-    if (opening?.kind === "tool_call") this.calls.push(this.call(opening));
+    if (opening?.kind === "tool_call") this.call(opening);
     else if (signature !== undefined) this.write(partOf("", signature), { ...SIGNED, empty: true }, out);
     this.signature = undefined;
     this.opening = undefined;
@@ -221,15 +233,18 @@ export class Candidate {
     this.bytes += Buffer.byteLength(text);
   }
 
-  /** @throws GatewayError `upstream_invalid` when the arguments are no object */
-  private call({ name, kind, ...open }: EventOf<"open"> & { kind: "tool_call" }): string {
+  private call({ name, kind, ...open }: EventOf<"open"> & { kind: "tool_call" }): void {
     const text = this.arguments.join("");
     // The free text of a custom tool that this client cannot have offered.
-    const args = open.custom ? JSON.stringify({ input: text }) : objectText(text, name);
+    const args = open.custom ? JSON.stringify({ input: text }) : objectText(text);
     this.arguments = [];
+    if (args === undefined) {
+      this.unfit = name;
+      return;
+    }
     const id = open.id === undefined ? "" : `"id":${JSON.stringify(open.id)},`;
     const signature = this.signature === undefined ? "" : `,"thoughtSignature":${JSON.stringify(this.signature)}`;
-    return `{"functionCall":{${id}"name":${JSON.stringify(name)},"args":${args}}${signature}}`;
+    this.calls.push(`{"functionCall":{${id}"name":${JSON.stringify(name)},"args":${args}}${signature}}`);
   }
 
   private thoughtSignature(): string {
@@ -257,6 +272,9 @@ export class Candidate {
   }
 }
 
+/** Ends that may come in the middle of a call. */
+const CUT: ReadonlySet<FinishReason> = new Set(["length", "content_filter"]);
+
 const PLAIN: Shape = { kind: "text", signed: false, empty: false };
 const SIGNED: Shape = { kind: "text", signed: true, empty: false };
 const OTHER: Shape = { kind: "other", signed: false, empty: false };
@@ -269,17 +287,12 @@ function partOf(text: string, signature: string | undefined): string {
 /** JSON whose line ends, which stand between values only, do not end a frame's line. */
 const oneLine = (json: string): string => json.replace(/[\r\n]+/g, " ");
 
-/** Arguments as the text of a JSON object. */
-function objectText(text: string, name: string): string {
+/** Arguments as the text of a JSON object; undefined where they are none. */
+function objectText(text: string): string | undefined {
   if (text.trim() === "") return "{}";
-  let value: unknown;
   try {
-    value = JSON.parse(text);
+    return asObject(JSON.parse(text)) && oneLine(text.trim());
   } catch {
-    value = undefined;
+    return undefined;
   }
-  if (asObject(value)) return oneLine(text.trim());
-  throw new GatewayError("upstream_invalid", {
-    message: `The model called ${name} with arguments that are not a JSON object, which Gemini clients cannot be told.`,
-  });
 }

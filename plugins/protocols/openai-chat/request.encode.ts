@@ -64,6 +64,8 @@ function sampling(conversation: Conversation, terms: Terms, native?: BodyNative)
   const put = (name: string, value: unknown) => {
     if (value !== undefined) members[name] = value;
   };
+  if (!native && temperature !== undefined && temperature > 2)
+    terms.refuse(saidAt(conversation, "temperature"), "the temperature goes from 0 to 2");
   const drawn = terms.facts.sampling !== false || native !== undefined;
   if (drawn) put("temperature", temperature);
   else if (temperature !== undefined) terms.drop(saidAt(conversation, "temperature"), "This model takes no sampling");

@@ -99,12 +99,13 @@ export class Answer implements Reading {
 
   private begin(json: JsonObject): void {
     if (!this.start) {
-      const { id, model, created } = json;
+      const { id, model } = json;
+      const created = asCount(json["created"]);
       this.start = {
         type: "start",
         id: asText(id) ?? "",
         model: asText(model) ?? this.source.model,
-        ...(typeof created === "number" ? { created } : {}),
+        ...(created === undefined ? {} : { created }),
       };
       this.out.push(this.start);
     }

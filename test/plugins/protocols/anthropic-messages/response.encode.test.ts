@@ -203,6 +203,31 @@ t.test("a call without arguments is an empty object, others keep their very text
   t.throws(() => whole(call(give(0, "[1"))), { code: "upstream_invalid" });
 });
 
+t.test("a whole answer leaves out a call that its end cut, and says so", async (t) => {
+  const text = [open(0, { kind: "text" }), say(0, "Hi"), close(0)];
+  const cut = [open(1, { kind: "tool_call", id: "a", name: "f" }), give(1, '{"x":"unfin'), close(1)];
+  for (const [reason, word] of [
+    ["length", "max_tokens"],
+    ["content_filter", "refusal"],
+  ] as const) {
+    const told = answer(...text, ...cut).map((event): Event => (event.type === "finish" ? { ...event, reason } : event));
+    const wanted = wish();
+    const message = whole(told, wanted);
+    t.match(message, { stop_reason: word });
+    t.match(message["content"], [{ type: "text", text: "Hi" }]);
+    t.equal((message["content"] as unknown[]).length, 1);
+    t.same(wanted.lost, ["content.tool_use"]);
+  }
+});
+
+t.test("input that nobody counts is an estimate at first, and none at last", async (t) => {
+  const told = answer(open(0, { kind: "text" }), say(0, "Hi"), close(0)).filter(({ type }) => type !== "usage");
+  const [first] = frames(told);
+  t.ok(Number(((first?.["message"] as JsonObject)["usage"] as JsonObject)["input_tokens"]) > 0);
+  t.match(whole(told)["usage"], { input_tokens: 0, output_tokens: 0 });
+  t.match(await accumulated(sse(streamed(told))), { usage: { input_tokens: 0, output_tokens: 0 } });
+});
+
 t.test("thoughts carry their state, in thinking or redacted blocks, and none that is empty is written", async (t) => {
   const told = answer(
     open(0, { kind: "reasoning", summary: true }),

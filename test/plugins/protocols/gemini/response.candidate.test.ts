@@ -123,6 +123,20 @@ t.test("arguments that are no object are the provider's fault", async (t) => {
     t.throws(() => write(answer(call(0, "c1", wrong))), { code: "upstream_invalid" }, wrong);
 });
 
+t.test("a call that the end of the answer cut is left out, and said so", async (t) => {
+  for (const [reason, word] of [
+    ["length", "MAX_TOKENS"],
+    ["content_filter", "SAFETY"],
+  ] as const) {
+    const cut = [open(0, { kind: "text" }), text(0, "Hi"), close(0), ...call(1, "c1", '{"a":"unfin')];
+    const told = answer(cut).map((event): Event => (event.type === "finish" ? { ...event, reason } : event));
+    const lost: string[] = [];
+    t.match(last(told, wished({}, lost)), { finishReason: word });
+    t.notMatch(JSON.stringify(write(told)), /functionCall/);
+    t.same(lost, ["candidates.0.content.functionCall"]);
+  }
+});
+
 t.test("blocks that are open at a time are written one after the other", async (t) => {
   const [openA, argsA, closeA] = call(0, "a", '{"n":0}') as [Event, Event, Event];
   const [openB, argsB, closeB] = call(1, "b", '{"n":1}') as [Event, Event, Event];

@@ -92,3 +92,10 @@ t.test("state that no thought carries to its end is kept up to 8 MiB", async (t)
   // Vendors repeat an entry's words with each piece of its text.
   t.equal(read(...Array.from({ length: 20 }, () => entry("format", much)), chunk({}, "stop")).at(-1)?.type, "end");
 });
+
+t.test("a time that is no number of seconds is none", async (t) => {
+  for (const created of ["1e999", "-1", "0.5", '"x"']) {
+    const frame = frameOf(`{"id":"1","created":${created},"choices":[]}`);
+    t.notOk("created" in (only(streamed(chat, [frame]), "start")[0] ?? {}), created);
+  }
+});
