@@ -6,11 +6,21 @@ import type { Origin, Verdict } from "./matrix.ts";
 import { excuse, REFUSED } from "./refused.ts";
 import type { Tally } from "./request-matrix.ts";
 
-/** A verdict that no listed reason explains. */
-export const unexplained = (verdicts: readonly Verdict[], found: readonly Origin[]): Verdict[] => {
+/** The verdicts on answers that the vendor's own SDK takes: of the others nobody can tell what they say. */
+export const sound = (verdicts: readonly Verdict[], found: readonly Origin[]): Verdict[] => {
   const broken = new Set(found.filter((origin) => origin.broken).map(({ recording }) => recording.id));
-  return verdicts.filter((verdict) => verdict.fault && !broken.has(verdict.recording) && !excuse(verdict));
+  return verdicts.filter(({ recording }) => !broken.has(recording));
 };
+
+/** Those that no listed reason explains. */
+export const unexplained = (verdicts: readonly Verdict[]): Verdict[] =>
+  verdicts.filter((verdict) => verdict.fault && !excuse(verdict));
+
+/** Listed reasons that explain nothing. */
+export const idle = (verdicts: readonly Verdict[]): string[] =>
+  REFUSED.filter(({ reason }) => !verdicts.some((each) => each.fault && excuse(each) === reason)).map(
+    ({ reason }) => reason,
+  );
 
 const ratio = (verdicts: readonly Verdict[]): string =>
   `${verdicts.filter(({ fault }) => !fault).length} of ${verdicts.length}`;
@@ -44,7 +54,7 @@ export function refusedList(verdicts: readonly Verdict[], found: readonly Origin
     return `- ${ids.size} × ${reason}`;
   });
   const broken = found.filter((origin) => origin.broken);
-  return [...listed, `- ${broken.length} × the vendor's own SDK refuses the answer too (${reasons(broken)})`].join(
+  return [...listed, `- ${broken.length} × not in the table: the vendor's own SDK refuses the answer too (${reasons(broken)})`].join(
     "\n",
   );
 }

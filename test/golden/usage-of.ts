@@ -1,26 +1,65 @@
-import anthropic from "../../plugins/protocols/anthropic-messages/index.ts";
-import gemini from "../../plugins/protocols/gemini/index.ts";
-import chat from "../../plugins/protocols/openai-chat/index.ts";
-import responses from "../../plugins/protocols/openai-responses/index.ts";
-import type { Protocol } from "../../src/protocol.ts";
+/** The object in which a vendor's answer tells its counts. */
+const told = (answer: unknown, name: string): Counts => (answer as Record<string, Counts | undefined>)?.[name] ?? {};
+type Counts = { [name: string]: number | null | Counts | undefined };
 
-const READERS: Record<string, Protocol> = Object.fromEntries(
-  [anthropic, gemini, chat, responses].map((protocol) => [protocol.name, protocol]),
-);
+const at = (counts: Counts, name: string): Counts => (counts[name] ?? {}) as Counts;
+const count = (value: unknown): number | undefined => (typeof value === "number" ? value : undefined);
+const sum = (...values: unknown[]): number | undefined =>
+  values.some((value) => count(value) !== undefined)
+    ? values.reduce<number>((all, value) => all + (count(value) ?? 0), 0)
+    : undefined;
+
+/** Written anew from the vendors' documents, and not with the gateway's readers, which it shall judge. */
+const READERS: Record<string, (answer: unknown) => Record<string, number | undefined>> = {
+  "openai-chat": (answer) => {
+    const usage = told(answer, "usage");
+    const input = at(usage, "prompt_tokens_details");
+    return {
+      in: count(usage["prompt_tokens"]),
+      cached: count(input["cached_tokens"]),
+      write: count(input["cache_write_tokens"]),
+      out: count(usage["completion_tokens"]),
+      reasoning: count(at(usage, "completion_tokens_details")["reasoning_tokens"]),
+    };
+  },
+  "openai-responses": (answer) => {
+    const usage = told(answer, "usage");
+    const input = at(usage, "input_tokens_details");
+    return {
+      in: count(usage["input_tokens"]),
+      cached: count(input["cached_tokens"]),
+      write: count(input["cache_write_tokens"]),
+      out: count(usage["output_tokens"]),
+      reasoning: count(at(usage, "output_tokens_details")["reasoning_tokens"]),
+    };
+  },
+  "anthropic-messages": (answer) => {
+    const usage = told(answer, "usage");
+    const [read, written] = [usage["cache_read_input_tokens"], usage["cache_creation_input_tokens"]];
+    return {
+      in: sum(usage["input_tokens"], read, written),
+      cached: count(read),
+      write: count(written),
+      out: count(usage["output_tokens"]),
+      reasoning: count(at(usage, "output_tokens_details")["thinking_tokens"]),
+    };
+  },
+  gemini: (answer) => {
+    const usage = told(answer, "usageMetadata");
+    return {
+      in: sum(usage["promptTokenCount"], usage["toolUsePromptTokenCount"]),
+      cached: count(usage["cachedContentTokenCount"]),
+      out: sum(usage["candidatesTokenCount"], usage["thoughtsTokenCount"]),
+      reasoning: count(usage["thoughtsTokenCount"]),
+    };
+  },
+};
 
 /** The counts that every protocol can tell, from a whole answer, without those that nobody told. */
 export function usageOf(protocol: string, answer: unknown): Record<string, number> {
-  const usage = READERS[protocol]?.usage(answer);
-  if (!usage) return {};
-  const written = Object.values(usage.in.write ?? {});
-  const counts = {
-    in: usage.in.total,
-    cached: usage.in.cached,
-    write: written.length === 0 ? undefined : written.reduce((sum, count) => sum + count, 0),
-    out: usage.out.total,
-    reasoning: usage.out.reasoning,
-  };
   return Object.fromEntries(
-    Object.entries(counts).filter((entry): entry is [string, number] => entry[1] !== undefined),
+    Object.entries(READERS[protocol]?.(answer) ?? {}).filter(
+      (entry): entry is [string, number] => entry[1] !== undefined,
+    ),
   );
 }
