@@ -114,8 +114,9 @@ export default class Rewrite implements Plugin {
 
   response(exchange: Exchange, head: Head): Stage | undefined | Promise<Stage | undefined> {
     const attempt = exchange.attempts.at(-1);
-    const passage = attempt?.operation && this.passages.get(exchange);
-    if (passage) return passage.receive(attempt, head);
+    const passage = this.passages.get(exchange);
+    passage?.declare();
+    if (passage && attempt?.operation) return passage.receive(attempt, head);
     if (head.status >= 500 && exchange.operation.task === "count" && exchange.protocol.translation?.count)
       return new Passage(exchange, new Map(), this.envelopes).estimated(head);
     if (head.status >= 400 && !head.framing) return refused(exchange, head);

@@ -128,6 +128,10 @@ export type Tool = Native & { at: string; cache?: CacheMark } & (
         /** `low`, `medium`, `high`. */
         size?: string;
         location?: { city?: string; region?: string; country?: string; timezone?: string };
+        /** Choices among tools do not concern it: where it was asked for, it stands beside them. */
+        apart?: true;
+        /** The client's own paths of its members; of one that is not here, `at`. */
+        paths?: { allowed?: string; blocked?: string; maxUses?: string; size?: string; location?: string };
       }
     /** Any other tool that the vendor runs itself. */
     | { kind: "server"; protocol: string; name: string; json: unknown }
@@ -163,6 +167,8 @@ export interface Said {
   feature: Feature;
   /** The client's own path of it. */
   path: string;
+  /** What to do where it is refused; undefined: to remove it, or to ask another model. */
+  hint?: string;
 }
 
 /** One thing that no other protocol has, put in other words when the request was read. */

@@ -27,6 +27,8 @@ export interface Opaque {
    * follows it. Absent: on the reasoning it comes with.
    */
   on?: { call: string } | "text";
+  /** It was kept here for the client's call, which came without it. */
+  recalled?: true;
   /** More that must come back with it, like an item's summary parts; the protocol's own. */
   extra?: unknown;
 }

@@ -85,6 +85,7 @@ export {
   type Fault,
   fixedPaths,
   type JsonObject,
+  maySearch,
   PING,
   post,
   textOf,
@@ -99,6 +100,7 @@ export { Framing } from "./translation/framing.ts";
 export { callIds, safeId, TextKey } from "./translation/ids.ts";
 export {
   clientSide,
+  type Destination,
   type Received,
   readRequest,
   type Translated,

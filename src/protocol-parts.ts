@@ -1,4 +1,5 @@
 /** Small parts that several wire formats are made of. None of them is any vendor's own. */
+import type { Conversation, Tool } from "./conversation.ts";
 import type { ErrorKind } from "./errors.ts";
 import type { Operation, Protocol } from "./protocol.ts";
 
@@ -75,6 +76,21 @@ export function post(name: string, upstream: string, more: Partial<Operation> = 
     upstream: () => upstream,
     ...more,
   };
+}
+
+/** Whether web search may be used, as far as the choice among tools says. */
+export function maySearch({ toolChoice }: Conversation, search: Tool & { kind: "web_search" }): boolean {
+  if (search.apart) return true;
+  switch (toolChoice?.mode) {
+    case "none":
+      return false;
+    case "named":
+      return toolChoice.server === true && toolChoice.name === "web_search";
+    case "allowed":
+      return toolChoice.names.includes("web_search");
+    default:
+      return true;
+  }
 }
 
 /** `paths` and `locate` of a protocol where each path stands for one operation. */

@@ -93,6 +93,8 @@ export interface Terms {
   readonly model: string;
   readonly facts: Facts;
   readonly names: Names;
+  /** Whether state that other providers made was left out of the conversation. */
+  readonly pruned?: boolean;
   /** Leaves something out and says so; with `strict` it refuses instead. `path` is the client's own. */
   drop(path: string, why: string): void;
   /** Changes something within its meaning and says so, like an effort that is clamped. */

@@ -3,6 +3,7 @@ import {
   Body,
   type Conversation,
   type Crossing,
+  type Destination,
   type Envelopes,
   type Exchange,
   estimate,
@@ -76,16 +77,22 @@ export class Passage {
     return this.asked;
   }
 
-  /** The client's body without what providers of other protocols made; undefined where there is nothing of that. */
+  /**
+   * The client's body without what providers of other protocols made; undefined where there is nothing of that.
+   * @throws GatewayError `invalid_field`, `not_translatable`
+   */
   cleaned({ target }: Attempt): Body | undefined {
-    const { notices, protocol } = this.exchange;
+    const { protocol } = this.exchange;
+    this.written = undefined;
     if (!this.foreign || !translates(protocol)) return undefined;
-    const to = { protocol, account: target.provider.name, model: target.model };
-    const text = withoutForeign(this.received, this.envelopes, to, (note) => {
-      if (!notices.includes(note)) notices.push(note);
-    });
-    const bytes = Buffer.from(text);
+    this.written = withoutForeign(this.received, this.envelopes, destination(target, protocol), this.strict);
+    const bytes = Buffer.from(this.written.encoded.body);
     return new Body([bytes], scan(bytes));
+  }
+
+  private get strict(): boolean {
+    const { strict, headers } = this.exchange;
+    return strict || /^(?:1|true)$/i.test(headers.get("gateway-strict") ?? "");
   }
 
   private get received(): Received {
@@ -97,10 +104,8 @@ export class Passage {
   /** Writes an attempt in its target's words. @throws GatewayError `invalid_field`, `not_translatable` */
   send(attempt: Attempt, to: Translated): void {
     const { exchange } = this;
-    const { provider, model, facts = {} } = attempt.target;
-    const strict = exchange.strict || /^(?:1|true)$/i.test(exchange.headers.get("gateway-strict") ?? "");
-    const target = { protocol: to, account: provider.name, model, facts };
-    this.written = writeRequest(this.conversation, target, strict);
+    const { provider } = attempt.target;
+    this.written = writeRequest(this.conversation, destination(attempt.target, to), this.strict);
     const { encoded } = this.written;
     attempt.protocol = to;
     attempt.operation = encoded.operation;
@@ -110,12 +115,16 @@ export class Passage {
     attempt.body = Buffer.from(encoded.body);
   }
 
+  /** Tells the client what the request that is answered lost on its way. */
+  declare(): void {
+    const { exchange, written } = this;
+    for (const path of written?.losses.dropped ?? []) exchange.dropped.push(path);
+    for (const notice of written?.losses.notices ?? []) exchange.notices.push(notice);
+  }
+
   /** Turns the target's answer into the client's. @throws GatewayError what the provider reports, or what is wrong with it. */
   async receive(attempt: Attempt, head: Head): Promise<Stage> {
     const { exchange } = this;
-    const { losses } = this.written as WrittenRequest;
-    for (const path of losses.dropped) exchange.dropped.push(path);
-    for (const notice of losses.notices) exchange.notices.push(notice);
     if (head.status >= 300) {
       if (this.conversation.task === "count" && uncounted(head.status)) return this.estimated(head);
       throw await this.failure(attempt, head);
@@ -242,6 +251,13 @@ export class Passage {
     };
   }
 }
+
+const destination = ({ provider, model, facts = {} }: Target, protocol: Translated): Destination => ({
+  protocol,
+  account: provider.name,
+  model,
+  facts,
+});
 
 const own = (type: string): HeaderList => new HeaderList(["content-type", type]);
 

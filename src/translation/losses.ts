@@ -23,15 +23,15 @@ export class Losses {
    */
   constructor(
     private readonly target: string,
-    private readonly strict: boolean,
+    readonly strict: boolean,
   ) {}
 
   /** Looks up everything the client said. @throws GatewayError `not_translatable` for what would change the answer. */
   judge(said: readonly Said[], fates: Fates): void {
-    for (const { feature, path } of said) {
+    for (const { feature, path, hint } of said) {
       const { fate, note } = fateOf(fates, feature);
       const why = `${FEATURES[feature]} cannot be said in ${this.target}${note === undefined ? "" : ` (${note})`}`;
-      if (fate === "refused") this.refuse(path, why);
+      if (fate === "refused") this.refuse(path, why, hint);
       else if (fate === "dropped") this.drop(path, why);
     }
   }
@@ -60,12 +60,15 @@ export class Losses {
     this.notices.push(text);
   }
 
-  refuse(path: string, why: string): never {
+  /** @param hint what to do about it, where removing the field is not the way */
+  refuse(path: string, why: string, hint?: string): never {
     throw new GatewayError("not_translatable", {
       message: `${path}: ${why}.`,
-      hint: this.strict
-        ? `Remove the field, or ask without gateway-strict.`
-        : `Remove the field, or ask for a model whose provider takes it.`,
+      hint:
+        hint ??
+        (this.strict
+          ? `Remove the field, or ask without gateway-strict.`
+          : `Remove the field, or ask for a model whose provider takes it.`),
       param: path,
     });
   }

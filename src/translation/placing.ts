@@ -54,15 +54,17 @@ function onText(behind: readonly Part[], next: Turn | undefined, from: Reasoning
   else parts.push({ kind: "text", text: "", opaque, at: from.at });
 }
 
-const FOREIGN = "Reasoning that another provider made was left out of the request: only that one can read it.";
-
 /**
  * The conversation as far as its reader can read it. Opaque state of another account or protocol goes, and reasoning goes
  * with its state: its text is never sent as if the assistant had said it. Blocks and tools that only their own protocol
  * understands go too; what the client said of them has been judged before.
- * @param note told, once, that reasoning was left out
+ * @param left told of each piece of state that goes, with the client's own path of what bore it
  */
-export function readable(conversation: Conversation, reader: Reader, note: (text: string) => void): Conversation {
+export function readable(
+  conversation: Conversation,
+  reader: Reader,
+  left: (opaque: Opaque, path: string) => void,
+): Conversation {
   const reads = ({ protocol, account }: Opaque) =>
     protocol === reader.protocol && (account === undefined || account === reader.account);
   const turns = conversation.turns.flatMap((turn): Turn[] => {
@@ -71,7 +73,7 @@ export function readable(conversation: Conversation, reader: Reader, note: (text
       if (!("opaque" in part) || part.opaque === undefined) return [part];
       const { opaque, ...rest } = part;
       if (reads(opaque)) return [opaque.kind === UNSIGNED ? (rest as Part) : part];
-      note(FOREIGN);
+      left(opaque, part.at);
       return part.kind === "reasoning" || (part.kind === "text" && part.text === "") ? [] : [rest as Part];
     });
     return parts.length === 0 && turn.parts.length > 0 ? [] : [{ ...turn, parts }];

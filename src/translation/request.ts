@@ -59,29 +59,17 @@ export function readRequest(received: Received, envelopes: Envelopes): Conversat
 
 /**
  * A request for a provider that speaks the client's own protocol, without the opaque state that other providers made. All
- * else is the very JSON that came.
- * @param note told, once, that something was left out
+ * else is the very JSON that came, except what cannot be asked without that state.
+ * @param strict whether a loss is a refusal
+ * @throws GatewayError `invalid_field`, `not_translatable` with the client's own path
  */
 export function withoutForeign(
   received: Received,
   envelopes: Envelopes,
-  to: Omit<Destination, "facts">,
-  note: (text: string) => void,
-): string {
-  const { protocol } = to;
-  const reader = { protocol: protocol.name, account: to.account };
-  const conversation = readable(decoded(received, envelopes, true), reader, note);
-  const nothing = () => {};
-  const terms: Terms = {
-    client: protocol.name,
-    model: to.model,
-    facts: {},
-    names: new ToolNames(),
-    drop: nothing,
-    change: nothing,
-    refuse: (path, why) => new Losses(protocol.name, false).refuse(path, why),
-  };
-  return protocol.translation.request.encode(conversation, terms).body;
+  to: Destination,
+  strict: boolean,
+): WrittenRequest {
+  return written(decoded(received, envelopes, true), to, lossesAt(to, strict));
 }
 
 function decoded(received: Received, envelopes: Envelopes, native: boolean): Conversation {
@@ -95,7 +83,10 @@ function decoded(received: Received, envelopes: Envelopes, native: boolean): Con
     query,
     open: (data, kind) => (envelopes.sealed(data) ? envelopes.open(data) : { protocol: protocol.name, kind, data }),
     sealed: (data) => envelopes.sealed(data),
-    recall: (callId) => envelopes.recall(caller, callId),
+    recall: (callId) => {
+      const opaque = envelopes.recall(caller, callId);
+      return opaque && { ...opaque, recalled: true };
+    },
     ...(native ? { native } : {}),
   };
   const conversation = asJson(() => side.request.decode(asked));
@@ -146,28 +137,42 @@ export interface WrittenRequest {
  * @throws GatewayError `not_translatable` with the client's own path
  */
 export function writeRequest(conversation: Conversation, to: Destination, strict: boolean): WrittenRequest {
-  const { protocol, account, model, facts } = to;
-  const losses = new Losses(`${protocol.name}, which the model's provider speaks`, strict);
+  const { fates } = to.protocol.translation.request;
+  const losses = lossesAt(to, strict);
   const { said, task } = conversation;
   const counted = task === "count" ? said.filter(({ feature }) => !UNCOUNTED.has(feature)) : said;
-  losses.judge(counted, protocol.translation.request.fates);
+  losses.judge(counted, fates);
   for (const { path, why } of conversation.changed ?? []) losses.change(path, why);
+  return written(conversation, to, losses);
+}
+
+const lossesAt = ({ protocol }: Destination, strict: boolean): Losses =>
+  new Losses(`${protocol.name}, which the model's provider speaks`, strict);
+
+const FOREIGN = "Reasoning that another provider made was left out of the request: only that one can read it.";
+
+function written(conversation: Conversation, to: Destination, losses: Losses): WrittenRequest {
+  const { protocol, account, model, facts } = to;
+  let pruned = false;
+  const readers = readable(conversation, { protocol: protocol.name, account }, ({ recalled }, path) => {
+    pruned = true;
+    // What the client did not send it cannot leave out.
+    if (losses.strict && !recalled)
+      losses.drop(path, "Reasoning that another provider made can be read only by that one");
+    else losses.note(FOREIGN);
+  });
   const names = new ToolNames();
   const terms: Terms = {
     client: conversation.protocol,
     model,
     facts,
     names,
+    pruned,
     drop: (path, why) => losses.drop(path, why),
     change: (path, why) => losses.change(path, why),
     refuse: (path, why) => losses.refuse(path, why),
   };
-  const reader = { protocol: protocol.name, account };
-  const encoded = protocol.translation.request.encode(
-    readable(conversation, reader, (text) => losses.note(text)),
-    terms,
-  );
-  return { encoded, names, losses };
+  return { encoded: protocol.translation.request.encode(readers, terms), names, losses };
 }
 
 /** What the body's scan has not looked at, like the far end of a long string, may still be no JSON. */

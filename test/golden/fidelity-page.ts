@@ -54,9 +54,10 @@ export function refusedList(verdicts: readonly Verdict[], found: readonly Origin
     return `- ${ids.size} × ${reason}`;
   });
   const broken = found.filter((origin) => origin.broken);
-  return [...listed, `- ${broken.length} × not in the table: the vendor's own SDK refuses the answer too (${reasons(broken)})`].join(
-    "\n",
-  );
+  return [
+    ...listed,
+    `- ${broken.length} × not in the table: the vendor's own SDK refuses the answer too (${reasons(broken)})`,
+  ].join("\n");
 }
 
 function reasons(broken: readonly Origin[]): string {

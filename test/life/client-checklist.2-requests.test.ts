@@ -135,14 +135,18 @@ t.test("Responses: developer messages, added tools, namespaces, grammars, pictur
     t.match(sent, /web_search|googleSearch/, vendor);
     t.match(sent, /"?ls\b.*iVBO/s, `${vendor}: a call in free text and its picture`);
     t.notMatch(sent, /gAAAA|rs_0|tool_search|client_metadata|encrypted/, `${vendor}: nothing that only OpenAI reads`);
-    t.match(headers.get("gateway-dropped"), /input\.3/, `${vendor}: a reference to an unknown item is left out`);
+    t.match(headers.get("gateway-dropped"), /input\.3/, `${vendor}: a reference to reasoning is left out`);
     const compaction = (await (
       await agent(gate, "openai-responses", vendor, { input, stream: false })
     ).json()) as object;
     t.match(compaction, { status: "completed", output: [{ type: "compaction", encrypted_content: String }] }, vendor);
     compactions.push(...listAt(compaction, "output"));
-    const short = [{ id: "msg_1" }, { role: "user", content: "Hi" }];
+    const short = [{ id: "rs_1" }, { role: "user", content: "Hi" }];
     await t.resolves(agent(gate, "openai-responses", vendor, { input: short }), "a reference in its short form");
+    const turn = { model: `of-${vendor}`, input: [{ id: "msg_1", type: "item_reference" }, ...short] };
+    const refused = await gate.post("/v1/responses", turn);
+    t.equal(refused.status, 400, `${vendor}: a turn cannot be left out`);
+    t.match(await refused.json(), { error: { param: "input.0", message: /store: false/ } }, vendor);
   }
   t.equal(compactions.length, 3, "one item each");
   for (const vendor of PROTOCOLS) {

@@ -1,3 +1,4 @@
+import { createHash } from "node:crypto";
 import t from "tap";
 import type { Conversation, Part } from "../../src/conversation.ts";
 import { estimate } from "../../src/translation/estimate.ts";
@@ -21,11 +22,48 @@ t.test("text counts a token for three bytes, rounded up", async (t) => {
   t.equal(estimate(talk(), "a".repeat(300)), 100);
   t.equal(estimate(talk(), "a".repeat(301)), 101);
   t.equal(estimate(talk(), "字".repeat(100)), 100);
+  t.equal(estimate(talk(), 301), 101);
+});
+
+t.test("prose and code count by their bytes, in any script", async (t) => {
+  const texts = [
+    'The quick brown fox jumps over the lazy dog, and Dr. Who (born in 1963) says: "It\'s fine!" '.repeat(20),
+    "Die Straße läuft über grüne Hügel, und überall hört man Vögel. ".repeat(20),
+    "Привет, как дела сегодня? Всё хорошо, спасибо. ".repeat(20),
+    "export function toolsOf(conversation: Conversation, terms: Terms): Tool[] {\n  return conversation.tools;\n}\n",
+  ];
+  for (const text of texts) {
+    const bytes = Buffer.byteLength(text);
+    const estimated = estimate(talk(), text);
+    t.ok(
+      estimated >= bytes / 3 && estimated < (bytes / 3) * 1.05,
+      `${estimated} for ${bytes} bytes: ${text.slice(0, 40)}`,
+    );
+  }
+});
+
+t.test("numbers, ids and random letters count at least what the vendor's tokenizer makes of them", async (t) => {
+  const hash = (encoding: "hex" | "base64") => {
+    const hashes = Array.from({ length: 50 }, (_, i) => createHash("sha256").update(`${i}`).digest());
+    return Buffer.concat(hashes).toString(encoding);
+  };
+  // Counted with o200k_base.
+  const counted: [text: string, tokens: number][] = [
+    ["3.14159,2.71828\n".repeat(200), 2000],
+    ["a1b2c3d4".repeat(100), 800],
+    [hash("hex"), 1807],
+    [hash("base64"), 1438],
+    ["| 17 | -0.5772156649 | 2026-11-21T20:49:10Z |\n".repeat(50), 1350],
+  ];
+  for (const [text, tokens] of counted) {
+    const estimated = estimate(talk(), JSON.stringify(text));
+    t.ok(estimated >= tokens && estimated < tokens * 1.4, `${estimated} for ${tokens}: ${text.slice(0, 40)}`);
+  }
 });
 
 t.test("pictures and the like count by themselves, not by their bytes", async (t) => {
   const base64 = "A".repeat(100_000);
-  t.equal(estimate(talk(media("image", base64)), `{"x":"${base64}"}`), Math.ceil(8 / 3) + 1600);
+  t.equal(estimate(talk(media("image", base64)), `{"x":"${base64}"}`), 6 + 1600);
   const inside: Part = { kind: "tool_result", callId: "c", parts: [media("image", base64)], at: "r" };
   t.equal(estimate(talk(inside), base64), 1600);
   t.equal(estimate(talk({ kind: "media", media: "image", source: { url: "https://x" }, at: "m" }), ""), 1600);

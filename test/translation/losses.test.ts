@@ -33,6 +33,15 @@ t.test("what is refused is a 400 that names the client's field and the reason", 
   });
 });
 
+t.test("what the client can do about it is said in the refusal", async (t) => {
+  const said = [{ feature: "stored_state", path: "input.0", hint: "Send the item." }] as const;
+  for (const strict of [false, true])
+    t.throws(() => new Losses("target", strict).judge(said, fates({ stored_state: "refused" })), {
+      param: "input.0",
+      message: /Send the item\.$/,
+    });
+});
+
 t.test("with strict a loss is a refusal", async (t) => {
   const strict = new Losses("target", true);
   t.throws(() => strict.judge([{ feature: "seed", path: "seed" }], fates({ seed: "dropped" })), {

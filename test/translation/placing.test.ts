@@ -72,8 +72,10 @@ t.test("reasoning with its own state stays where it is", async (t) => {
 
 function read(turns: Turn[], tools: Tool[] = []) {
   const notes: string[] = [];
-  const { turns: left, tools: kept } = readable(talk(turns, tools), { protocol: "p", account: "one" }, (note) =>
-    notes.push(note),
+  const { turns: left, tools: kept } = readable(
+    talk(turns, tools),
+    { protocol: "p", account: "one" },
+    ({ data }, path) => notes.push(`${data} at ${path}`),
   );
   return { parts: left.map(({ parts }) => parts), tools: kept, notes };
 }
@@ -100,7 +102,8 @@ t.test("state of another account or protocol goes: reasoning whole, a call and a
       ),
     ]);
     t.same(parts, [[text("u")], [call("a"), text("b")]]);
-    t.equal(new Set(notes).size, 1);
+    t.equal(notes.length, 4, "each is told");
+    t.equal(notes[0], "x at r");
   }
 });
 
@@ -136,5 +139,5 @@ t.test("reasoning that never had a state stays with the account that made it, an
   const thought: Part = { kind: "reasoning", text: "thoughts", at: "r" };
   const marked = (account: string): Part => ({ ...thought, opaque: opaque("", { kind: "unsigned", account }) });
   t.same(read([assistant(marked("one"))]), { parts: [[thought]], tools: [], notes: [] });
-  t.match(read([assistant(marked("two"), text("a"))]), { parts: [[text("a")]], notes: [/another provider/] });
+  t.match(read([assistant(marked("two"), text("a"))]), { parts: [[text("a")]], notes: [/ at r$/] });
 });

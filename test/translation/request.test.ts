@@ -1,6 +1,12 @@
 import t from "tap";
 import { Envelopes } from "../../src/translation/envelope.ts";
-import { type Received, readRequest, writeRequest } from "../../src/translation/request.ts";
+import {
+  type Received,
+  readRequest,
+  type Translated,
+  withoutForeign,
+  writeRequest,
+} from "../../src/translation/request.ts";
 import type { ClientTranslation } from "../../src/translation.ts";
 import { HeaderList } from "../../src/wire/headers.ts";
 import { COUNT, SAY, tiny } from "../support/tiny.ts";
@@ -15,6 +21,20 @@ const received = (body: object): Received => ({
   query: { get: () => null },
   caller: "",
 });
+/** The tiny protocol, which tells what it is given and changes nothing. */
+const quiet: Translated = {
+  ...tiny,
+  translation: {
+    ...tiny.translation,
+    request: {
+      ...tiny.translation.request,
+      encode: ({ turns }, { facts, pruned }) => ({
+        operation: SAY,
+        body: JSON.stringify({ facts, pruned, turns: turns.map(({ parts }) => parts) }),
+      }),
+    },
+  },
+};
 const to = { protocol: tiny, account: "one", model: "vendor-model", facts: { sampling: false } };
 
 t.test("a request is read, judged and written with what it cost", async (t) => {
@@ -40,7 +60,49 @@ t.test("an envelope is opened and reaches only the account it came from", async 
   const { turns: left, notices } = turns("two");
   t.equal(left.length, 1);
   t.match(notices, [/Reasoning that another provider made/, "say: whispered"]);
+  t.throws(() => writeRequest(conversation, { ...to, account: "two" }, true), {
+    code: "not_translatable",
+    param: "state",
+    message: /^state: Reasoning that another provider made can be read only by that one/,
+  });
 });
+
+t.test("what was kept here for a call is no loss of the client's, also with strict", async (t) => {
+  const keeping = new Envelopes("a secret of the tests");
+  keeping.remember("key", "a", { protocol: "tiny", account: "one", kind: "own", data: "x" });
+  const { decode } = quiet.translation.request;
+  const recalling: Translated["translation"]["request"]["decode"] = (asked) => {
+    const conversation = decode(asked);
+    const opaque = asked.recall("a");
+    const part = { kind: "reasoning" as const, at: "kept", ...(opaque && { opaque }) };
+    return { ...conversation, turns: [{ role: "assistant", at: "kept", parts: [part] }, ...conversation.turns] };
+  };
+  const request = { ...quiet.translation.request, decode: recalling };
+  const asked = { ...received({ say: "hi" }), side: { ...quiet.translation, request }, caller: "key" };
+  const { encoded, losses } = writeRequest(
+    readRequest(asked, keeping),
+    { ...to, protocol: quiet, account: "two" },
+    true,
+  );
+  t.equal((JSON.parse(encoded.body) as { turns: unknown[] }).turns.length, 1);
+  t.match(losses.notices, [/Reasoning that another provider made/]);
+});
+
+t.test(
+  "a request in the provider's own protocol loses what others made, is told the facts, and is declared",
+  async (t) => {
+    const state = envelopes.seal({ protocol: "tiny", account: "one", kind: "own", data: "x" });
+    const again = (account: string, strict: boolean) =>
+      withoutForeign(received({ say: "hi", state, seed: 1 }), envelopes, { ...to, protocol: quiet, account }, strict);
+    const kept = again("one", true);
+    t.match(JSON.parse(kept.encoded.body), { facts: { sampling: false }, pruned: false, turns: [[{}], [{}]] });
+    t.match(kept.losses, { dropped: [], notices: [] });
+    const left = again("two", false);
+    t.match(JSON.parse(left.encoded.body), { pruned: true, turns: [[{ text: "hi" }]] });
+    t.match(left.losses, { dropped: [], notices: [/Reasoning that another provider made/] });
+    t.throws(() => again("two", true), { code: "not_translatable", param: "state" });
+  },
+);
 
 t.test("an opaque string that is no envelope is the client's own protocol's", async (t) => {
   const { turns } = readRequest(received({ say: "hi", state: "native" }), envelopes);

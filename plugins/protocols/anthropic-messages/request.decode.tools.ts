@@ -72,6 +72,12 @@ function webSearch(reading: Reading, tool: JsonObject, at: string): Tool {
   return {
     kind: "web_search",
     ...defined({ allowed, blocked, maxUses, location }),
+    paths: defined({
+      allowed: allowed && `${at}.allowed_domains`,
+      blocked: blocked && `${at}.blocked_domains`,
+      maxUses: maxUses === undefined ? undefined : `${at}.max_uses`,
+      location: location && `${at}.user_location`,
+    }),
     ...marked(reading, tool, at),
     ...reading.native(tool, [...Object.keys(defined(read)), ...(plain ? ["user_location"] : [])]),
   };

@@ -42,7 +42,7 @@ export function thinkingOf(conversation: Conversation, terms: Terms, most: numbe
   if (off) return style === "budget" ? OFF : { thinking: { type: "disabled" }, on: false };
   const thought = style === "budget" ? byTokens(conversation, terms, most, path) : adaptive(conversation, terms, path);
   if (!thought.on || !lostThinking(messages)) return thought;
-  terms.change(path, "no thinking: the thoughts before the last tool calls are not in the request");
+  terms.change(path, LOST);
   return { on: false, ...(thought.effort === undefined ? {} : { effort: thought.effort }) };
 }
 
@@ -96,6 +96,9 @@ function byTokens(conversation: Conversation, terms: Terms, most: number, path: 
 const level = (effort: Effort | undefined): Exclude<Effort, "none"> =>
   effort === undefined || effort === "none" ? "medium" : effort;
 
+/** What is said where thinking goes with the thoughts that it would need. */
+export const LOST = "no thinking: the thoughts before the last tool calls are not in the request";
+
 const THOUGHTS: ReadonlySet<unknown> = new Set(["thinking", "redacted_thinking"]);
 const typeOf = (block: unknown): unknown => asObject(block)?.["type"];
 
@@ -104,8 +107,10 @@ const typeOf = (block: unknown): unknown => asObject(block)?.["type"];
  * think on from there.
  */
 export function lostThinking(messages: readonly JsonObject[]): boolean {
-  const results = messages.at(-1);
-  const calls = messages.at(-2);
+  const [results, calls] = messages
+    .filter(({ role }) => role !== "system")
+    .slice(-2)
+    .toReversed();
   if (!asList(results?.["content"]).some((block) => typeOf(block) === "tool_result")) return false;
   return calls?.["role"] === "assistant" && !THOUGHTS.has(typeOf(asList(calls["content"])[0]));
 }

@@ -2,7 +2,7 @@ import { type Conversation, type Encoded, entryOf, type JsonObject, type Terms, 
 import { COUNT_TOKENS, MESSAGES } from "./operations.ts";
 import type { Own } from "./request.decode.ts";
 import { cacheControl, Marks } from "./request.encode.blocks.ts";
-import { lostThinking, thinkingOf } from "./request.encode.thinking.ts";
+import { LOST, lostThinking, thinkingOf } from "./request.encode.thinking.ts";
 import { choiceOf, chosenAt, forces, toolsOf } from "./request.encode.tools.ts";
 import { messagesOf } from "./request.encode.turns.ts";
 import { heldSchema } from "./request.schema.ts";
@@ -58,7 +58,7 @@ function translated(conversation: Conversation, terms: Terms): JsonObject {
 
 /**
  * The very request that was read, as far as the conversation still has it: what other providers made may be gone, and
- * nothing else is judged, moved or left out. Only thinking by tokens goes with the thoughts it would need.
+ * nothing else is judged, moved or left out. Only thinking by tokens goes with thoughts of theirs that it would need.
  */
 function exactly(conversation: Conversation, terms: Terms, own: Own): JsonObject {
   const { maxTokens, temperature, topP, topK, stop, tier, user, reasoning, format, cache, tools } = conversation;
@@ -75,7 +75,7 @@ function exactly(conversation: Conversation, terms: Terms, own: Own): JsonObject
     messages,
     tools: tools.length > 0 ? toolsOf(conversation, terms, undefined) : undefined,
     tool_choice: exactChoice(conversation, terms, own),
-    thinking: own.thinking && !(own.thinking["type"] === "enabled" && lostThinking(messages)) ? thinking : undefined,
+    thinking: thinking && takesThought(messages, terms, own) ? thinking : undefined,
     output_config: config,
     output_format: own.legacyFormat ? schema : undefined,
     temperature,
@@ -87,6 +87,12 @@ function exactly(conversation: Conversation, terms: Terms, own: Own): JsonObject
     cache_control: cache && cacheControl(cache, "cache_control", terms),
     ...own.rest,
   };
+}
+
+function takesThought(messages: readonly JsonObject[], terms: Terms, { thinking }: Own): boolean {
+  const lost = terms.pruned === true && thinking?.["type"] === "enabled" && lostThinking(messages);
+  if (lost) terms.change("thinking", LOST);
+  return !lost;
 }
 
 const budgetOf = (thinking: JsonObject, budget: number | undefined): number | undefined =>

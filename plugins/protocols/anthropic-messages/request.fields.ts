@@ -59,7 +59,7 @@ export const fates: Fates = {
   background: "refused",
   safety: "dropped",
   moderation: "dropped",
-  prediction: "ignored",
+  prediction: "dropped",
   container: "refused",
   context_edits: "dropped",
   other: "dropped",

@@ -31,7 +31,7 @@ export function readMedia(part: Members, reading: Reading): Media {
   const mime = blob.text("mimeType");
   const filename = blob.text("displayName");
   const { source, data } = inline ? readBytes(inline) : { source: readAddress(blob), data: undefined };
-  const media = mediaOf(mime);
+  const media = mime === undefined && "url" in source && FILMS.test(source.url) ? "video" : mediaOf(mime);
   sayMedia(media, source, part, reading);
   const { detail, resolution } = readDetail(part, reading);
   // A signature on media is nothing that could be told to anyone else.
@@ -65,6 +65,9 @@ export function standardBase64(data: string): string {
 
 /** Addresses in the vendor's own stores, which nobody else can open. */
 const STORED = /^gs:|^https?:\/\/generativelanguage\.googleapis\.com\/|^(?!https?:)/i;
+
+/** Addresses of films, which the vendor takes without their type. [D] */
+const FILMS = /^https?:\/\/(?:(?:www\.|m\.)?youtube\.com|youtu\.be)\//i;
 
 function readAddress(file: Members): MediaSource {
   const uri = file.text("fileUri") ?? wrong(file.path("fileUri"), "is missing");

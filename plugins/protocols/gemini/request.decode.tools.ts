@@ -73,7 +73,8 @@ function readSearches(holder: Members, tool: number, reading: Reading): Tool[] {
     const blocked = search.texts("excludeDomains");
     for (const left of search.left()) say(reading, "other", `${search.at}.${left}`);
     const native = remembered(reading, (): NativeTool => ({ tool, member, form: search.form() }));
-    return [{ kind: "web_search", at: search.at, ...defined({ blocked }), ...native }];
+    const paths = defined({ blocked: blocked && search.path("excludeDomains") });
+    return [{ kind: "web_search", at: search.at, apart: true, paths, ...defined({ blocked }), ...native }];
   });
 }
 

@@ -59,8 +59,11 @@ function bytes(source: { base64: string } | { text: string }, native: NativePart
     : source.base64;
 }
 
-function address({ source, at }: Media, { terms }: Writing): { fileUri: string } {
-  if ("url" in source) return { fileUri: source.url };
+function address({ source, at }: Media, { own, terms }: Writing): { fileUri: string } {
+  if ("url" in source) {
+    if (own || /^(?:https?|gs):/i.test(source.url)) return { fileUri: source.url };
+    return terms.refuse(at, "the vendor fetches http and https, and files at gs: only. Send the bytes");
+  }
   if ("id" in source && source.protocol === NAME) return { fileUri: source.id };
   return terms.refuse(at, "a file by the id of another vendor cannot be read there. Send its bytes or its URL");
 }

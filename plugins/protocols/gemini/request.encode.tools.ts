@@ -1,4 +1,13 @@
-import { defined, type JsonObject, RawJson, type Tool, type ToolChoice } from "model-gateway";
+import {
+  type Conversation,
+  defined,
+  type Feature,
+  type JsonObject,
+  maySearch,
+  RawJson,
+  type Tool,
+  type ToolChoice,
+} from "model-gateway";
 import { type Form, shaped } from "./request.members.ts";
 import { NAME, type NativeRequest, type NativeSchema, type NativeTool } from "./request.native.ts";
 import { fittedName, nativeOf, pathOf, type Writing } from "./request.writing.ts";
@@ -6,6 +15,10 @@ import { fittedName, nativeOf, pathOf, type Writing } from "./request.writing.ts
 type Declared = Extract<Tool, { kind: "function" | "custom" }>;
 
 const isDeclared = (tool: Tool): tool is Declared => tool.kind === "function" || tool.kind === "custom";
+
+/** A choice is one among functions there. Web search has no part in it, and is left out where it may not be used. */
+const isSent = (tool: Tool, { conversation, own }: Writing): boolean =>
+  own || tool.kind !== "web_search" || maySearch(conversation, tool);
 
 /** Free text as the only argument of a function. */
 const FREE_TEXT = new RawJson('{"type":"object","properties":{"input":{"type":"string"}},"required":["input"]}');
@@ -15,7 +28,10 @@ export function writeTools(writing: Writing): JsonObject[] | undefined {
   const native = nativeOf<NativeRequest>(writing, conversation);
   if (native) return ownTools(native.tools, writing);
   const functions = conversation.tools.filter(isDeclared).map((tool) => declaration(tool, writing));
-  const others = conversation.tools.filter((tool) => !isDeclared(tool)).map((tool) => vendorTool(tool, writing));
+  const others = conversation.tools
+    .filter((tool) => !isDeclared(tool))
+    .map((tool) => vendorTool(tool, writing))
+    .filter((json) => json !== undefined);
   const tools = functions.length > 0 ? [{ functionDeclarations: functions }, ...others] : others;
   return tools.length > 0 ? tools : undefined;
 }
@@ -55,30 +71,34 @@ function declaration(tool: Declared, writing: Writing): JsonObject {
 }
 
 /** A tool that the vendor runs. Which sites to search, and how often, is not asked for in the form without Vertex. [S] */
-function vendorTool(tool: Tool, { terms }: Writing): JsonObject {
+function vendorTool(tool: Tool, writing: Writing): JsonObject | undefined {
+  const { conversation, terms } = writing;
   if (tool.kind === "server") {
     if (tool.protocol === NAME) return { [tool.name]: tool.json };
     return terms.refuse(tool.at, `the tool ${tool.name} is run by another vendor`);
   }
-  if (tool.kind === "web_search") {
-    const { allowed, blocked, maxUses, size, location } = tool;
-    for (const [name, value] of Object.entries({ allowed, blocked, maxUses, size, location }))
-      if (value !== undefined) terms.drop(tool.at, `its web search takes no ${WORDS[name]}`);
+  if (tool.kind !== "web_search") return undefined;
+  if (!isSent(tool, writing)) {
+    if (conversation.toolChoice?.mode !== "none") terms.change(tool.at, "not among the tools that may be used");
+    return undefined;
   }
+  for (const [name, words] of UNTAKEN)
+    if (tool[name] !== undefined) terms.drop(tool.paths?.[name] ?? tool.at, `its web search takes no ${words}`);
   return { googleSearch: {} };
 }
 
-const WORDS: Readonly<Record<string, string>> = {
-  allowed: "list of domains",
-  blocked: "list of blocked domains",
-  maxUses: "limit of searches",
-  size: "size of context",
-  location: "location of the user",
-};
+const UNTAKEN = [
+  ["allowed", "list of domains"],
+  ["blocked", "list of blocked domains"],
+  ["maxUses", "limit of searches"],
+  ["size", "size of context"],
+  ["location", "location of the user"],
+] as const;
 
 export function writeToolConfig(writing: Writing): JsonObject | undefined {
   const native = nativeOf<NativeRequest>(writing, writing.conversation);
-  const { toolChoice, tools } = writing.conversation;
+  const { toolChoice } = writing.conversation;
+  const tools = writing.conversation.tools.filter((tool) => isSent(tool, writing));
   // How to choose among no functions is refused by the vendor. [M]
   const idle = !tools.some(isDeclared) && (toolChoice?.mode === "auto" || toolChoice?.mode === "none");
   const functionCallingConfig = idle && !native ? undefined : calling(toolChoice, writing);
@@ -101,7 +121,7 @@ function calling(choice: ToolChoice | undefined, writing: Writing): JsonObject |
     case "none":
       return { mode: "NONE" };
     case "required":
-      return { mode: "ANY" };
+      return onlySearches(writing) ? searching("tool_choice", writing) : { mode: "ANY" };
     case "named":
       if (choice.server !== true) return { mode: "ANY", allowedFunctionNames: chosen([choice.name], writing) };
       writing.terms.drop(
@@ -110,12 +130,37 @@ function calling(choice: ToolChoice | undefined, writing: Writing): JsonObject |
       );
       return automatic(undefined, writing);
     case "allowed":
-      return {
-        // Names of functions that may, but need not be called are not taken with AUTO. [S]
-        mode: choice.required ? "ANY" : free(writing, "VALIDATED"),
-        allowedFunctionNames: chosen(choice.names, writing),
-      };
+      return allowed(choice, writing);
   }
+}
+
+function allowed(choice: ToolChoice & { mode: "allowed" }, writing: Writing): JsonObject | undefined {
+  const { own, conversation } = writing;
+  const names = own ? choice.names : choice.names.filter((name) => !isSearch(name, conversation));
+  if (names.length === 0 && choice.names.length > 0) {
+    const kept = !choice.required && onlySearches(writing);
+    return kept ? undefined : searching("tool_choice_allowed", writing);
+  }
+  return {
+    // Names of functions that may, but need not be called are not taken with AUTO. [S]
+    mode: choice.required ? "ANY" : free(writing, "VALIDATED"),
+    allowedFunctionNames: chosen(names, writing),
+  };
+}
+
+/** Whether a choice names web search, and not a function that is called so. */
+const isSearch = (name: string, { tools }: Conversation): boolean =>
+  name === "web_search" && !tools.some((tool) => isDeclared(tool) && tool.name === name);
+
+/** Whether web search is all there is to choose. */
+const onlySearches = ({ conversation: { tools }, own }: Writing): boolean =>
+  !own && tools.length > 0 && tools.every(({ kind }) => kind === "web_search");
+
+/** A choice of web search, which is none of functions. */
+function searching(feature: Feature, writing: Writing): JsonObject | undefined {
+  const why = "web search cannot be chosen there: what is called is left to the model";
+  writing.terms.change(pathOf(writing, feature, "tool_choice"), why);
+  return automatic(undefined, writing);
 }
 
 /** The mode of a choice that is free: the source's own one, or the usual. */

@@ -27,7 +27,7 @@ export function encode(conversation: Conversation, terms: Terms): Encoded {
     terms,
     own,
     calls: callsOf(conversation),
-    unsigned: own ? new Set() : unsignedCalls(conversation, terms),
+    unsigned: own && !terms.pruned ? new Set() : unsignedCalls(conversation, terms),
   };
   const native = nativeOf<NativeRequest>(writing, conversation);
   const request = shaped(written(writing), native?.root);

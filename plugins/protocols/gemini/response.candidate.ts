@@ -1,4 +1,13 @@
-import { asObject, type EventOf, type FinishReason, GatewayError, type Opaque, type Wish, type Written, weightOf } from "model-gateway";
+import {
+  asObject,
+  type EventOf,
+  type FinishReason,
+  GatewayError,
+  type Opaque,
+  type Wish,
+  type Written,
+  weightOf,
+} from "model-gateway";
 import { wordOf } from "./response.finish.ts";
 import { Grounding } from "./response.grounding.ts";
 import { joins, type Shape } from "./response.joined.ts";

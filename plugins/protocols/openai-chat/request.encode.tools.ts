@@ -1,4 +1,4 @@
-import { type Conversation, type JsonObject, type Terms, type Tool, type ToolChoice } from "model-gateway";
+import { type Conversation, type JsonObject, maySearch, type Terms, type Tool, type ToolChoice } from "model-gateway";
 import { fitName } from "../openai/names.ts";
 import { saidAt } from "../openai/said.ts";
 import type { BodyNative, PieceNative } from "./request.native.ts";
@@ -18,8 +18,9 @@ export function toolMembers(conversation: Conversation, terms: Terms, native?: B
   const functions: JsonObject[] = [];
   for (const tool of conversation.tools) {
     if (tool.cache && !native) terms.drop(tool.at, "Chat Completions has no cache marks on tools");
-    if (tool.kind === "web_search") members["web_search_options"] = webSearchOf(tool, terms);
-    else if ((tool.native as PieceNative | undefined)?.form === "functions") functions.push(functionOf(tool, terms));
+    if (tool.kind === "web_search") {
+      if (native || searches(tool, conversation, terms)) members["web_search_options"] = webSearchOf(tool, terms);
+    } else if ((tool.native as PieceNative | undefined)?.form === "functions") functions.push(functionOf(tool, terms));
     else tools.push(toolOf(tool, terms));
   }
   if (tools.length > 0 || native?.forms["tools"]) members["tools"] = tools;
@@ -31,9 +32,28 @@ export function toolMembers(conversation: Conversation, terms: Terms, native?: B
     members[name] = choiceOf(conversation.toolChoice, conversation, terms);
     if (name === "function_call" && conversation.toolChoice.mode === "named")
       members[name] = { name: conversation.toolChoice.name };
-  }
+  } else sayFree(conversation, terms);
   if (conversation.parallel !== undefined && called) members["parallel_tool_calls"] = conversation.parallel;
   return members;
+}
+
+/** Whether web search is sent: `tool_choice` does not concern it here, so it is left out where it may not be used. */
+function searches(tool: Tool & { kind: "web_search" }, conversation: Conversation, terms: Terms): boolean {
+  const may = maySearch(conversation, tool);
+  if (!may && conversation.toolChoice?.mode !== "none") terms.change(tool.at, "not among the tools that may be used");
+  return may;
+}
+
+/** A search cannot be forced: where there is nothing else to call, there is no choice at all. */
+function sayFree(conversation: Conversation, terms: Terms): void {
+  const { toolChoice, tools } = conversation;
+  const search = tools.find((tool) => tool.kind === "web_search");
+  if (!search || !maySearch(conversation, search)) return;
+  const why = `web search cannot be forced: ${FREE}`;
+  if (toolChoice?.mode === "required" || toolChoice?.mode === "named")
+    terms.change(saidAt(conversation, "tool_choice"), why);
+  else if (toolChoice?.mode === "allowed" && toolChoice.required)
+    terms.change(saidAt(conversation, "tool_choice_allowed"), why);
 }
 
 function toolOf(tool: Tool, terms: Terms): JsonObject {
@@ -82,9 +102,11 @@ function functionOf(tool: Tool, terms: Terms): JsonObject {
 
 function webSearchOf(tool: Tool & { kind: "web_search" }, terms: Terms): JsonObject {
   const native = tool.native as PieceNative | undefined;
-  if (tool.allowed?.length) terms.drop(tool.at, "Chat Completions cannot limit a search to some domains");
-  if (tool.blocked?.length) terms.drop(tool.at, "Chat Completions cannot keep a search from some domains");
-  if (tool.maxUses !== undefined) terms.drop(tool.at, "Chat Completions cannot limit the number of searches");
+  const { at, paths } = tool;
+  if (tool.allowed?.length) terms.drop(paths?.allowed ?? at, "Chat Completions cannot limit a search to some domains");
+  if (tool.blocked?.length) terms.drop(paths?.blocked ?? at, "Chat Completions cannot keep a search from some domains");
+  if (tool.maxUses !== undefined)
+    terms.drop(paths?.maxUses ?? at, "Chat Completions cannot limit the number of searches");
   return {
     ...(tool.size === undefined ? {} : { search_context_size: tool.size }),
     ...(tool.location ? { user_location: { type: "approximate", approximate: tool.location } } : {}),

@@ -1,6 +1,6 @@
 import { type CacheMark, type JsonObject, type Media, type Part, type Terms, type Text } from "model-gateway";
 import { breakpointOf } from "../openai/cache.ts";
-import { audioFormat, dataUrl, filenameOf, isDetail } from "../openai/media.ts";
+import { audioFormat, dataUrl, filenameOf, inlineOf, isDetail, isFetched } from "../openai/media.ts";
 import type { PieceNative } from "./request.native.ts";
 
 /** A content part for text. */
@@ -68,8 +68,11 @@ function bodyOf(part: Media, terms: Terms, native: PieceNative | undefined): Jso
 
 function imageOf({ source, mime, detail, at }: Media, terms: Terms, native?: PieceNative): JsonObject {
   let url: string;
-  if ("url" in source) url = source.url;
-  else if ("base64" in source) {
+  if ("url" in source) {
+    if (!native && !isFetched(source.url) && !inlineOf(source.url))
+      terms.refuse(at, "The vendor fetches http and https only: send the bytes");
+    url = source.url;
+  } else if ("base64" in source) {
     if (!native && mime === undefined) terms.refuse(at, "An image as bytes needs its media type");
     url = native ? `${native.head}${source.base64}` : dataUrl(mime ?? "", source.base64);
   } else return terms.refuse(at, "Chat Completions takes an image by its URL or as bytes, not by an id");

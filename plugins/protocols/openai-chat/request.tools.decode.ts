@@ -126,6 +126,8 @@ export function webSearchOf(options: Fields, reading: Reading): Tool {
   return {
     kind: "web_search",
     at: options.at,
+    apart: true,
+    paths: defined({ size: size && options.path("search_context_size"), location: where?.at }),
     ...(size === undefined ? {} : { size }),
     ...(place ? { location } : {}),
     ...piece(reading, options.rest(), { form: "web_search_options" }),

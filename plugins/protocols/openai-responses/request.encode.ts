@@ -114,7 +114,7 @@ function writeSampling(writing: Writing): JsonObject {
 }
 
 function sampled(writing: Writing, feature: "temperature" | "top_p", value: number | undefined): number | undefined {
-  if (value === undefined || writing.terms.facts.sampling !== false) return value;
+  if (value === undefined || writing.same || writing.terms.facts.sampling !== false) return value;
   writing.terms.drop(writing.path(feature), "the model does not take it");
   return undefined;
 }

@@ -170,10 +170,16 @@ function readResult(reading: Reading, fields: Fields, type: string): ToolResult 
 /** An item that the vendor keeps, by its id. */
 export const REFERENCE = "item_reference";
 
+/** An SDK repeats items by reference although nothing was stored. Reasoning is dispensable, a turn or a call is not. */
+function sayReference(reading: Reading, { of, at }: Fields): void {
+  if (String(of["id"]).startsWith("rs_")) reading.say("other", at);
+  else reading.say("stored_state", at, "Send the item itself instead of its id, as SDKs do when told `store: false`.");
+}
+
 function readForeign(reading: Reading, fields: Fields, name: string): Foreign {
   // It holds what was said before in a form that only the vendor reads: without it that is lost.
   if (name === COMPACTION) reading.say("stored_state", fields.at);
-  // An SDK repeats items by reference although nothing was stored.
-  else reading.say(name === REFERENCE ? "other" : "foreign_block", fields.at);
+  else if (name === REFERENCE) sayReference(reading, fields);
+  else reading.say("foreign_block", fields.at);
   return { kind: "foreign", protocol: NAME, name, json: fields.of, at: fields.at };
 }

@@ -16,8 +16,9 @@ export class Reading {
     return fieldsOf(value, at, this.said, this.same);
   }
 
-  say(feature: Feature, path: string): void {
-    this.said.push({ feature, path });
+  /** @param hint what to do where it is refused */
+  say(feature: Feature, path: string, hint?: string): void {
+    this.said.push({ feature, path, ...(hint !== undefined && { hint }) });
   }
 
   /** Says that something is put in other words, as nobody else has the client's. */

@@ -1,5 +1,5 @@
 /** Reads the tools of a request, and which of them shall be called. */
-import { type JsonObject, RawJson, type Tool, type ToolChoice } from "model-gateway";
+import { defined, type JsonObject, RawJson, type Tool, type ToolChoice } from "model-gateway";
 import { type Fields, wrong } from "../openai/fields.ts";
 import type { CustomNative, Entry, RequestNative, RestNative, WebSearchNative } from "./request.native.ts";
 import { leave, leaveUsual, NAME, need, oneOf, peek, type Reading, type Usual } from "./request.read.ts";
@@ -110,6 +110,12 @@ function readWebSearch(reading: Reading, fields: Fields, type: string): Tool {
   return {
     kind: "web_search",
     at: fields.at,
+    paths: defined({
+      allowed: allowed && filters.path("allowed_domains"),
+      blocked: blocked && filters.path("blocked_domains"),
+      size: size && fields.path("search_context_size"),
+      location: place?.at,
+    }),
     ...(allowed && { allowed }),
     ...(blocked && { blocked }),
     ...(size !== undefined && { size }),

@@ -9,7 +9,7 @@ import {
   type Text,
 } from "model-gateway";
 import { breakpointOf } from "../openai/cache.ts";
-import { audioFormat, dataUrl, filenameOf, isDetail } from "../openai/media.ts";
+import { audioFormat, dataUrl, filenameOf, inlineOf, isDetail, isFetched } from "../openai/media.ts";
 import type { MediaNative, RestNative, TextNative } from "./request.native.ts";
 import { NAME } from "./request.read.ts";
 import { merged, type Writing } from "./request.write.ts";
@@ -116,10 +116,15 @@ function detailOf(writing: Writing, part: Media): string | undefined {
 function imageSource(writing: Writing, part: Media, native: MediaNative | undefined): JsonObject {
   const { source } = part;
   if ("id" in source) return { file_id: vendorId(writing, part, source) };
-  if ("url" in source) return { image_url: source.url };
+  if ("url" in source) return { image_url: fetched(writing, part, source.url) };
   if ("text" in source) return writing.terms.refuse(part.at, "an image cannot be a text");
   if (part.mime === undefined && !writing.same) writing.terms.refuse(part.at, "its media type must be said");
   return { image_url: headOf(native, part.mime ?? "") + source.base64 };
+}
+
+function fetched(writing: Writing, part: Media, url: string): string {
+  if (writing.same || isFetched(url) || (part.media === "image" && inlineOf(url))) return url;
+  return writing.terms.refuse(part.at, "the vendor fetches http and https only: send the bytes");
 }
 
 /** What stands before bytes in base64. */
@@ -128,7 +133,7 @@ const headOf = (native: MediaNative | undefined, mime: string): string => native
 function fileSource(writing: Writing, part: Media, native: MediaNative | undefined): JsonObject {
   const { source } = part;
   if ("id" in source) return { file_id: vendorId(writing, part, source) };
-  if ("url" in source) return { file_url: source.url };
+  if ("url" in source) return { file_url: fetched(writing, part, source.url) };
   const text = "text" in source;
   const base64 = text ? Buffer.from(source.text).toString("base64") : source.base64;
   const mime = part.mime ?? (text ? "text/plain" : undefined);

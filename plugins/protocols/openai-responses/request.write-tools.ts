@@ -85,8 +85,10 @@ function writeWebSearch(
   native: WebSearchNative | undefined,
 ): JsonObject {
   const { allowed, blocked, location, size } = tool;
-  if (!native && blocked) writing.terms.drop(tool.at, "domains cannot be excluded from web search");
-  if (tool.maxUses !== undefined) writing.terms.drop(tool.at, "the number of searches cannot be limited");
+  if (!native && blocked)
+    writing.terms.drop(tool.paths?.blocked ?? tool.at, "domains cannot be excluded from web search");
+  if (tool.maxUses !== undefined)
+    writing.terms.drop(tool.paths?.maxUses ?? tool.at, "the number of searches cannot be limited");
   const filters = merged(native?.filters, { allowed_domains: allowed, blocked_domains: native && blocked });
   return merged(native?.rest, {
     type: native?.type ?? "web_search",

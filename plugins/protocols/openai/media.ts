@@ -31,6 +31,9 @@ export interface Inline {
   head: string;
 }
 
+/** Whether a URL is one that a vendor fetches. */
+export const isFetched = (url: string): boolean => /^https?:/i.test(url);
+
 const DATA = /^data:/i;
 const BASE64 = /^data:([^;,]*)(?:;[^;,]*)*?;base64,/i;
 

@@ -164,7 +164,7 @@ t.test("a recorded request is the same behind the conversation", { skip }, async
 function withoutPart(body: JsonObject, at: string): JsonObject {
   const asked = read(body, { native: true });
   for (const turn of asked.turns) turn.parts = turn.parts.filter((part) => part.at !== at);
-  return write(asked).body;
+  return write(asked, {}, "claude", true).body;
 }
 
 t.test("odd requests are the same behind the conversation, too", async (t) => {

@@ -169,6 +169,17 @@ t.test("tool choices say whether one call at a time is wanted", async (t) => {
     server: true,
   });
   t.match(read(question({ tools: [search] })).tools, [{ kind: "web_search", maxUses: 3, allowed: ["a.de"] }]);
+  const place = { ...search, user_location: { type: "approximate", city: "Ulm" }, blocked_domains: ["b.de"] };
+  t.match(read(question({ tools: [place] })).tools, [
+    {
+      paths: {
+        allowed: "tools.0.allowed_domains",
+        blocked: "tools.0.blocked_domains",
+        maxUses: "tools.0.max_uses",
+        location: "tools.0.user_location",
+      },
+    },
+  ]);
 });
 
 t.test("what only the vendor has is said with a fitting feature", async (t) => {

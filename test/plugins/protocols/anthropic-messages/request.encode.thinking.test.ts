@@ -80,12 +80,10 @@ t.test("in a loop of calls whose thoughts are lost the model goes on without thi
   };
   const call: Part = { kind: "tool_call", id: "a", name: "f", arguments: "{}", at: "c" };
   const result: Part = { kind: "tool_result", callId: "a", parts: [text("ok")], at: "x" };
-  const loop = (facts: Facts, ...before: Part[]) => {
-    const turns = [
-      ["user", text("Hi")],
-      ["assistant", ...before, call],
-      ["user", result],
-    ] as const;
+  const loop = (facts: Facts, ...before: Part[]) => written(facts, before, []);
+  const loopThen = (facts: Facts, ...after: unknown[]) => written(facts, [], after);
+  const written = (facts: Facts, before: Part[], after: unknown[]) => {
+    const turns = [["user", text("Hi")], ["assistant", ...before, call], ["user", result], ...after];
     return write(conversation(turns as never, { reasoning: { effort: "high" }, tools: [f] }), facts);
   };
   for (const thinking of ["budget", "adaptive"] as const) {
@@ -93,6 +91,8 @@ t.test("in a loop of calls whose thoughts are lost the model goes on without thi
     t.notOk("thinking" in lost.body, thinking);
     t.match(lost.changed, [/^reasoning_effort: no thinking/]);
     t.ok("thinking" in loop({ thinking }, signed).body, "signed thoughts go on");
+    const note = ["system", text("A note.")];
+    t.notOk("thinking" in loopThen({ thinking, system_in_place: true }, note).body, "a system message hides no loop");
   }
 });
 

@@ -210,7 +210,9 @@ t.test("a whole answer leaves out a call that its end cut, and says so", async (
     ["length", "max_tokens"],
     ["content_filter", "refusal"],
   ] as const) {
-    const told = answer(...text, ...cut).map((event): Event => (event.type === "finish" ? { ...event, reason } : event));
+    const told = answer(...text, ...cut).map(
+      (event): Event => (event.type === "finish" ? { ...event, reason } : event),
+    );
     const wanted = wish();
     const message = whole(told, wanted);
     t.match(message, { stop_reason: word });

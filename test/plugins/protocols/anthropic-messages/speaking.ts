@@ -58,7 +58,7 @@ export function conversation(
 export const text = (said: string, at = "messages.0.content"): Part => ({ kind: "text", text: said, at });
 
 /** A request as it is written for the vendor, with what it cost. */
-export function write(asked: Conversation, facts: Facts = {}, model = "claude") {
+export function write(asked: Conversation, facts: Facts = {}, model = "claude", pruned = false) {
   const dropped: string[] = [];
   const changed: string[] = [];
   const names = new ToolNames();
@@ -67,6 +67,7 @@ export function write(asked: Conversation, facts: Facts = {}, model = "claude") 
     model,
     facts,
     names,
+    pruned,
     drop: (path) => dropped.push(path),
     change: (path, why) => changed.push(`${path}: ${why}`),
     refuse(path, why): never {

@@ -188,6 +188,14 @@ t.test("media are told by their type, and base64 is the usual one", async (t) =>
   );
 });
 
+t.test("an address of a film needs no type", async (t) => {
+  for (const fileUri of ["https://www.youtube.com/watch?v=x", "https://youtu.be/x"]) {
+    t.match(partsOf({ fileData: { fileUri } }), [{ media: "video", mime: undefined, source: { url: fileUri } }]);
+    t.same(saidOf({ contents: [{ parts: [{ fileData: { fileUri } }] }] }), ["video contents.0.parts.0"]);
+  }
+  t.match(partsOf({ fileData: { fileUri: "https://example.com/youtu.be/x" } }), [{ media: "file" }]);
+});
+
 t.test("how closely to look is said by the part or for all of them", async (t) => {
   const inlineData = { mimeType: "image/png", data: "aGk=" };
   const parts = [{ inlineData, mediaResolution: { level: "media_resolution_low" } }, { inlineData }];

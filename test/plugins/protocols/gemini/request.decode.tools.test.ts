@@ -28,7 +28,13 @@ t.test("functions are read with their schemas as JSON Schema", async (t) => {
 
 t.test("Google Search is web search, any other tool is the vendor's own", async (t) => {
   t.match(tools({ googleSearch: { excludeDomains: ["a.com"] } }, { code_execution: {}, newTool: { a: 1 } }), [
-    { kind: "web_search", blocked: ["a.com"], at: "tools.0.googleSearch" },
+    {
+      kind: "web_search",
+      blocked: ["a.com"],
+      at: "tools.0.googleSearch",
+      paths: { blocked: "tools.0.googleSearch.excludeDomains" },
+      apart: true,
+    },
     { kind: "server", protocol: "gemini", name: "code_execution", at: "tools.1.code_execution" },
     { kind: "server", name: "newTool", json: { a: 1 } },
   ]);

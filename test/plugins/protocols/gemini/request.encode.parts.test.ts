@@ -114,6 +114,17 @@ t.test("a type that nothing tells, and a file of another vendor, are refused wit
   );
 });
 
+t.test("an address is one that the vendor fetches, or of its own stores", async (t) => {
+  for (const url of ["http://example.com/a.png", "gs://bucket/a.png"])
+    t.match(sent(media({ source: { url } })), { fileData: { fileUri: url } });
+  for (const url of ["ftp://example.com/a.png", "//example.com/a.png", "file:///a.png"])
+    t.match(
+      refusal(() => sent(media({ source: { url } }))),
+      { message: /^image: .*http/ },
+      url,
+    );
+});
+
 t.test("thoughts are sent as thoughts, blocks of others not at all", async (t) => {
   const { body } = written({
     turns: [

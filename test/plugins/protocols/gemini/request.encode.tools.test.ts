@@ -1,5 +1,5 @@
 import t from "tap";
-import type { Tool } from "../../../../src/conversation.ts";
+import type { Tool, ToolChoice } from "../../../../src/conversation.ts";
 import { RawJson } from "../../../../src/wire/exact.ts";
 import { assistant, call, refusal, text, user, written } from "./request.asked.ts";
 
@@ -42,6 +42,44 @@ t.test("a tool that the vendor runs cannot be chosen by name: it is left to the 
   const strict = written({ tools: [search, tool("f", { strict: true })], toolChoice, said: [...said] });
   t.match(strict.body.toolConfig, { functionCallingConfig: { mode: "VALIDATED" } });
   t.match(strict.dropped, [/^choice: /]);
+});
+
+t.test("a search that may not be used is left out, and said where others may", async (t) => {
+  const search: Tool = { kind: "web_search", at: "tools.1" };
+  const searched = (toolChoice: ToolChoice, tool = search) => {
+    const { body, changed } = written({ tools: [{ kind: "function", name: "f", at: "tools.0" }, tool], toolChoice });
+    return [body.tools?.length === 2, Object.keys(body.toolConfig ?? {}), changed];
+  };
+  const [calling, shown] = ["functionCallingConfig", "includeServerSideToolInvocations"];
+  t.same(searched({ mode: "none" }), [false, [calling], []]);
+  t.match(searched({ mode: "named", name: "f" }), [false, [calling], [/^tools\.1: /]]);
+  t.match(searched({ mode: "allowed", required: false, names: ["f"] }), [false, [calling], [/^tools\.1: /]]);
+  t.same(searched({ mode: "none" }, { ...search, apart: true }), [true, [calling, shown], []]);
+  t.notOk("tools" in written({ tools: [search], toolChoice: { mode: "none" } }).body);
+});
+
+t.test("a search that is chosen is left to the model, and said", async (t) => {
+  const search: Tool = { kind: "web_search", at: "tools.1" };
+  const chosen = (tools: Tool[], toolChoice: ToolChoice) => {
+    const { body, changed } = written({ tools, toolChoice });
+    return [body.toolConfig, changed];
+  };
+  const shown = { includeServerSideToolInvocations: true };
+  const only = (required: boolean): ToolChoice => ({ mode: "allowed", required, names: ["web_search"] });
+  t.match(chosen([search], { mode: "required" }), [undefined, [/^tool_choice: web search/]]);
+  t.match(chosen([search], only(true)), [undefined, [/^tool_choice: web search/]]);
+  t.same(chosen([search], only(false)), [undefined, []], "there is nothing else to choose");
+  t.match(chosen([tool("f"), search], only(false)), [shown, [/^tool_choice: web search/]]);
+  const both: ToolChoice = { mode: "allowed", required: false, names: ["web_search", "f"] };
+  t.same(chosen([tool("f"), search], both), [
+    { functionCallingConfig: { mode: "VALIDATED", allowedFunctionNames: ["f"] }, ...shown },
+    [],
+  ]);
+  t.match(
+    chosen([tool("web_search"), search], only(true)),
+    [{ functionCallingConfig: { mode: "ANY", allowedFunctionNames: ["web_search"] } }, []],
+    "a function may be called so",
+  );
 });
 
 t.test("a choice among no functions is not sent", async (t) => {
@@ -99,6 +137,8 @@ t.test("web search is Google Search, without what it does not take", async (t) =
   t.same(body.tools, [{ googleSearch: {} }]);
   t.same(body.toolConfig, undefined);
   t.match(dropped, [/^tools\.0: .*list of domains/, /^tools\.0: .*limit of searches/]);
+  const told = written({ tools: [{ ...search, paths: { allowed: "tools.0.a", maxUses: "tools.0.b" } }] });
+  t.match(told.dropped, [/^tools\.0\.a: .*list of domains/, /^tools\.0\.b: .*limit of searches/]);
 });
 
 t.test("with functions beside it the vendor's own tool must be shown", async (t) => {

@@ -459,6 +459,12 @@ t.test("web_search_options are the tool", async (t) => {
   const conversation = read({ web_search_options });
   t.match(conversation.tools, [{ kind: "web_search", size: "low", location: { city: "Bern" } }]);
   t.match(conversation.said, [{ feature: "web_search", path: "web_search_options" }]);
+  t.match(conversation.tools, [
+    {
+      apart: true,
+      paths: { size: "web_search_options.search_context_size", location: "web_search_options.user_location" },
+    },
+  ]);
 });
 
 t.test("members say what they ask for", async (t) => {

@@ -267,7 +267,46 @@ t.test("a tool of the vendor's is never named as a function, and that is said", 
   ]);
   t.same(chosen({ mode: "allowed", required: false, names: ["web_search"] }), ["none", ["tool_choice.tools"]]);
   t.same(chosen({ mode: "named", name: "web_search", server: true }), ["auto", ["tool_choice"]]);
-  t.same(chosen({ mode: "named", name: "one" }), [one, []]);
+  t.same(chosen({ mode: "named", name: "one" }), [one, ["tools.1"]]);
+});
+
+t.test("a search that may not be used is left out, and what is lost with it is said", async (t) => {
+  const search = { kind: "web_search", at: "tools.1" } as const;
+  const chosen = (
+    toolChoice: NonNullable<Conversation["toolChoice"]>,
+    tool: Conversation["tools"][number] = search,
+  ) => {
+    const { body, losses } = write({ tools: [{ kind: "function", name: "one", at: "tools.0" }, tool], toolChoice });
+    return ["web_search_options" in body, losses.changed];
+  };
+  t.same(chosen({ mode: "none" }), [false, []]);
+  t.same(chosen({ mode: "named", name: "one" }), [false, ["tools.1"]]);
+  t.same(chosen({ mode: "allowed", required: false, names: ["one"] }), [false, ["tools.1"]]);
+  t.same(chosen({ mode: "required" }), [true, []]);
+  t.same(chosen({ mode: "auto" }), [true, []]);
+  t.same(chosen({ mode: "none" }, { ...search, apart: true }), [true, []], "the client's choice is no matter of it");
+});
+
+t.test("that a search alone cannot be forced is said", async (t) => {
+  const search = { kind: "web_search", at: "tools.0" } as const;
+  const chosen = (toolChoice: NonNullable<Conversation["toolChoice"]>) => {
+    const { body, losses } = write({ tools: [search], toolChoice });
+    return ["web_search_options" in body, "tool_choice" in body, losses.changed];
+  };
+  t.same(chosen({ mode: "named", name: "web_search", server: true }), [true, false, ["tool_choice"]]);
+  t.same(chosen({ mode: "required" }), [true, false, ["tool_choice"]]);
+  const allowed = (required: boolean) => chosen({ mode: "allowed", required, names: ["web_search"] });
+  t.same(allowed(true), [true, false, ["tool_choice_allowed"]]);
+  t.same(allowed(false), [true, false, []]);
+  t.same(chosen({ mode: "none" }), [false, false, []]);
+});
+
+t.test("an image's URL is one that can be fetched, or holds the image", async (t) => {
+  const image = (url: string): Part => ({ kind: "media", media: "image", source: { url }, at: "image" });
+  for (const url of ["https://a.example/b", "http://a.example/b", "data:image/png;base64,AAAA"])
+    t.match(messages(turn("user", image(url))), [{ content: [{ image_url: { url } }] }]);
+  for (const url of ["gs://a/b", "file:///a", "ftp://a/b", "//a/b"])
+    t.throws(() => messages(turn("user", image(url))), { code: "invalid_field", param: "image" });
 });
 
 t.test("a web search is asked for by options; what they cannot say is dropped", async (t) => {
@@ -280,6 +319,9 @@ t.test("a web search is asked for by options; what they cannot say is dropped", 
   t.same(losses.dropped, ["tools.0"]);
   for (const domains of [{ allowed: ["a.com"] }, { blocked: ["b.com"] }])
     t.same(write({ tools: [{ ...search, ...domains }] }).losses.dropped, ["tools.0"]);
+  const paths = { allowed: "tools.0.a", blocked: "tools.0.b", maxUses: "tools.0.c" };
+  const told = write({ tools: [{ ...search, allowed: ["a.com"], blocked: ["b.com"], maxUses: 3, paths }] });
+  t.same(told.losses.dropped, ["tools.0.a", "tools.0.b", "tools.0.c"]);
 });
 
 t.test("members are written under this protocol's names", async (t) => {

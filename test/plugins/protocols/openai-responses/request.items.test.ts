@@ -126,30 +126,40 @@ t.test("tools of an item join the others", async (t) => {
   t.equal(conversation.turns.length, 1);
 });
 
-t.test("references are let go, a compaction cannot be, and other items of the vendor's are foreign", async (t) => {
-  const conversation = items(
-    { type: "item_reference", id: "rs_1" },
-    { type: "web_search_call", id: "ws_1", status: "completed" },
-    { type: "compaction", encrypted_content: "gAAAA" },
-    { id: "msg_1", type: null },
-    { type: "never_heard_of", deep: { a: 1 } },
-  );
-  t.same(says(conversation), [
-    "other input.0",
-    "foreign_block input.1",
-    "stored_state input.2",
-    "other input.3",
-    "foreign_block input.4",
-  ]);
-  t.same(conversation.turns[4]?.parts, [
-    {
-      kind: "foreign",
-      protocol: "openai-responses",
-      name: "never_heard_of",
-      json: { type: "never_heard_of", deep: { a: 1 } },
-      at: "input.4",
-    },
-  ]);
+t.test(
+  "a reference to reasoning is let go, one to a turn and a compaction cannot be, and other items of the vendor's are foreign",
+  async (t) => {
+    const conversation = items(
+      { type: "item_reference", id: "rs_1" },
+      { type: "web_search_call", id: "ws_1", status: "completed" },
+      { type: "compaction", encrypted_content: "gAAAA" },
+      { id: "msg_1", type: null },
+      { type: "never_heard_of", deep: { a: 1 } },
+    );
+    t.same(says(conversation), [
+      "other input.0",
+      "foreign_block input.1",
+      "stored_state input.2",
+      "stored_state input.3",
+      "foreign_block input.4",
+    ]);
+    t.same(conversation.turns[4]?.parts, [
+      {
+        kind: "foreign",
+        protocol: "openai-responses",
+        name: "never_heard_of",
+        json: { type: "never_heard_of", deep: { a: 1 } },
+        at: "input.4",
+      },
+    ]);
+  },
+);
+
+t.test("a turn by its id is refused with the way to say it, whatever it is", async (t) => {
+  for (const id of ["msg_1", "fc_1", "", null, undefined, 5]) {
+    const [said] = items({ type: "item_reference", id }).said;
+    t.match(said, { feature: "stored_state", path: "input.0", hint: /store: false/ }, String(id));
+  }
 });
 
 t.test("an id with anything else is no reference: an item says its type", async (t) => {

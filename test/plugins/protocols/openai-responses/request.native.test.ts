@@ -71,15 +71,15 @@ t.test("a request that other providers had a part in loses that, and nothing els
   const received = {
     ...{ protocol: openaiResponses, operation: RESPONSE, streaming: false, caller: "", headers: new HeaderList() },
     query: new URLSearchParams(),
-    text: JSON.stringify({ model: "ours", input, unheard_of: { deep: [null] } }),
+    text: JSON.stringify({ model: "ours", input, temperature: 1, unheard_of: { deep: [null] } }),
   };
-  const notes: string[] = [];
-  const to = { protocol: openaiResponses as Translated, account: "us", model: "theirs" };
-  const text = withoutForeign(received, envelopes, to, (note) => notes.push(note));
-  t.same(JSON.parse(text), {
+  const to = { protocol: openaiResponses as Translated, account: "us", model: "theirs", facts: { sampling: false } };
+  const { encoded, losses } = withoutForeign(received, envelopes, to, false);
+  t.same(JSON.parse(encoded.body), {
     model: "theirs",
     input: [{ role: "user", content: "Hi" }, reasoning("c2ln"), call],
+    temperature: 1,
     unheard_of: { deep: [null] },
   });
-  t.match(notes, [/another provider/]);
+  t.match(losses, { dropped: [], notices: [/another provider/] });
 });

@@ -56,6 +56,11 @@ t.test("web search has one meaning under all its names", async (t) => {
         allowed: ["a.example"],
         size: "low",
         location: { city: "Oslo", country: "NO" },
+        paths: {
+          allowed: "tools.0.filters.allowed_domains",
+          size: "tools.0.search_context_size",
+          location: "tools.0.user_location",
+        },
         at: "tools.0",
       },
     ]);

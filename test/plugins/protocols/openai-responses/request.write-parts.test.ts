@@ -21,11 +21,13 @@ t.test("pictures by all their sources", async (t) => {
     "user",
     media("image", { base64: "iVBO" }, { mime: "image/png", detail: "high" }),
     media("image", { url: "https://a.example/b" }, { detail: "ultra" }),
+    media("image", { url: "data:image/gif;base64,R0lG" }),
     media("image", { id: "file-1", protocol: "openai-chat" }),
   );
   t.same(content, [
     { type: "input_image", detail: "high", image_url: "data:image/png;base64,iVBO" },
     { type: "input_image", image_url: "https://a.example/b" },
+    { type: "input_image", image_url: "data:image/gif;base64,R0lG" },
     { type: "input_image", file_id: "file-1" },
   ]);
   t.same(dropped, ["image"]);
@@ -61,6 +63,10 @@ t.test("what the vendor cannot read is refused with its place", async (t) => {
     [media("audio", { url: "https://a.example/a.wav" }, { mime: "audio/wav" }), "audio"],
     [media("image", { base64: "iVBO" }), "image"],
     [media("image", { text: "x" }), "image"],
+    [media("image", { url: "gs://a/b" }), "image"],
+    [media("image", { url: "file:///a" }), "image"],
+    [media("image", { url: "//a.example/b" }), "image"],
+    [media("file", { url: "ftp://a.example/b.pdf" }), "file"],
     [media("file", { id: "files/1", protocol: "gemini" }), "file"],
   ];
   for (const [part, param] of refused)

@@ -63,6 +63,7 @@ t.test("web search, with what it cannot say declared", async (t) => {
     },
   ]);
   t.same(dropped, ["w"]);
+  t.same(write([{ ...tool, paths: { blocked: "w.blocked", maxUses: "w.uses" } }]).dropped, ["w.blocked", "w.uses"]);
   t.same(write([search]).tools, [{ type: "web_search" }]);
 });
 
