@@ -15,6 +15,14 @@ export const REFUSALS: readonly Refusal[] = [
     reason: "broken: a call without a result",
   },
   {
+    requests: /anthropic_completion_error\S* → \S+: messages\.\*$/,
+    reason: "broken: its message is a text, which the vendor refused too",
+  },
+  {
+    requests: /invalid_temperature\S* → \S+: generationConfig\.temperature$/,
+    reason: "broken: a temperature of 1000, which the vendor refused too",
+  },
+  {
     requests: /→ \S+: (background|conversation|previous_response_id|prompt|cachedContent)$/,
     reason: "state that one vendor keeps",
   },
@@ -51,7 +59,7 @@ export const REFUSALS: readonly Refusal[] = [
     reason: "audio by its URL, which the target only takes as bytes",
   },
   {
-    requests: /(document_url|url-document|DocumentUrl)\S* → openai-chat: /,
+    requests: /(document_url|url-document|url-audio|DocumentUrl)\S* → openai-chat: /,
     reason: "a file by its URL, which the target only takes as bytes",
   },
   {

@@ -50,11 +50,10 @@ const FOLDERS: Readonly<Record<string, ProtocolName>> = {
 interface Line {
   id: string;
   protocol: string;
-  status: number;
   has_request: boolean;
 }
 
-/** The recorded requests for conversations that were answered with a 2xx; undefined where the recordings are absent. */
+/** The recorded requests for conversations, however they were answered; undefined where the recordings are absent. */
 export function requests(): RecordedRequest[] | undefined {
   const folder = shared("recordings");
   if (!folder) return undefined;
@@ -62,9 +61,9 @@ export function requests(): RecordedRequest[] | undefined {
   return lines.flatMap((line) => requestOf(folder, JSON.parse(line) as Line));
 }
 
-function requestOf(folder: string, { id, protocol: directory, status, has_request }: Line): RecordedRequest[] {
+function requestOf(folder: string, { id, protocol: directory, has_request }: Line): RecordedRequest[] {
   const protocol = FOLDERS[directory];
-  if (!protocol || status >= 300 || !has_request) return [];
+  if (!protocol || !has_request) return [];
   const { request } = JSON.parse(readFileSync(join(folder, `${id}.json`), "utf8")) as {
     request: { path: string; body: unknown };
   };
