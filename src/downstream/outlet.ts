@@ -70,7 +70,11 @@ export class Outlet {
       return;
     }
     // Once an answer has ended node takes its connection for idle, and closes it when the server stops, whatever waits in it.
-    const end = () => response.end();
+    const end = () => {
+      // Another answer may be queued on this connection, of which nothing may come for longer.
+      response.setTimeout(0);
+      response.end();
+    };
     response.setTimeout(STALLED, () => response.destroy());
     if (held) response.write(held, end);
     else socket?.write("", end);

@@ -2,7 +2,7 @@ import { once } from "node:events";
 import { createServer } from "node:http";
 import { type AddressInfo, connect, type Socket } from "node:net";
 import t, { type Test } from "tap";
-import { Outlet } from "../../src/downstream/outlet.ts";
+import { Outlet, STALLED } from "../../src/downstream/outlet.ts";
 import { until } from "../support/upstream.ts";
 
 const ASK = "GET / HTTP/1.1\r\nhost: a\r\nconnection: close\r\n\r\n";
@@ -348,7 +348,9 @@ t.test("a server that stops lets a slow client have all of an answer that has en
   const body = Buffer.alloc(24_000_000, bytes(251));
   for (const streaming of [false, true]) {
     let ended = false;
+    let theirs: Socket | null = null;
     const act = (outlet: Outlet) => {
+      theirs = outlet.response.socket;
       outlet.head(200, streaming ? [] : ["content-length", String(body.length)], streaming);
       outlet.write([body]);
       outlet.end();
@@ -357,7 +359,7 @@ t.test("a server that stops lets a slow client have all of an answer that has en
     const { socket, server, whole } = await talk(t, act, KEEP);
     socket.pause();
     await until(() => ended);
-    await new Promise((more) => setTimeout(more, 50));
+    await until(() => theirs?.timeout === STALLED);
     server.close();
     server.closeIdleConnections();
     const idle = setInterval(() => server.closeIdleConnections(), 20);
