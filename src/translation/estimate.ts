@@ -19,19 +19,22 @@ const PIECE: Readonly<Record<Media["media"], number>> = {
 
 /** About how many tokens a request has; more rather than fewer. @param body it as JSON text, or the bytes of that */
 export function estimate(conversation: Conversation, body: string | number): number {
-  const text = typeof body === "string" ? body : "";
+  let text = typeof body === "string" ? body : "";
   let bytes = typeof body === "number" ? body : Buffer.byteLength(body);
-  let found = pieces(text);
+  let found = 0;
   let tokens = 0;
   const count = (part: Part): void => {
     if (part.kind === "tool_result") part.parts.forEach(count);
     if (part.kind !== "media") return;
     const base64 = "base64" in part.source ? part.source.base64 : "";
     bytes -= base64.length;
-    if (text !== "") found -= pieces(base64);
+    if (text.includes(base64)) text = text.replace(base64, "");
+    // Some clients escape its slashes.
+    else if (text !== "") found -= pieces(base64);
     tokens += MEDIA[part.media] * Math.max(1, Math.ceil(base64.length / PIECE[part.media]));
   };
   for (const { parts } of conversation.turns) parts.forEach(count);
+  found += pieces(text);
   return Math.ceil(Math.max(0, bytes / BYTES, found * MORE)) + tokens;
 }
 
