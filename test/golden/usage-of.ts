@@ -9,30 +9,23 @@ const sum = (...values: unknown[]): number | undefined =>
     ? values.reduce<number>((all, value) => all + (count(value) ?? 0), 0)
     : undefined;
 
+/** The counts of both protocols of this family, which differ in their names. */
+const inFamily = (input: string, output: string) => (answer: unknown) => {
+  const usage = told(answer, "usage");
+  const [before, behind] = [at(usage, `${input}_tokens_details`), at(usage, `${output}_tokens_details`)];
+  return {
+    in: count(usage[`${input}_tokens`]),
+    cached: count(before["cached_tokens"]),
+    write: count(before["cache_write_tokens"]),
+    out: count(usage[`${output}_tokens`]),
+    reasoning: count(behind["reasoning_tokens"]),
+  };
+};
+
 /** Written anew from the vendors' documents, and not with the gateway's readers, which it shall judge. */
 const READERS: Record<string, (answer: unknown) => Record<string, number | undefined>> = {
-  "openai-chat": (answer) => {
-    const usage = told(answer, "usage");
-    const input = at(usage, "prompt_tokens_details");
-    return {
-      in: count(usage["prompt_tokens"]),
-      cached: count(input["cached_tokens"]),
-      write: count(input["cache_write_tokens"]),
-      out: count(usage["completion_tokens"]),
-      reasoning: count(at(usage, "completion_tokens_details")["reasoning_tokens"]),
-    };
-  },
-  "openai-responses": (answer) => {
-    const usage = told(answer, "usage");
-    const input = at(usage, "input_tokens_details");
-    return {
-      in: count(usage["input_tokens"]),
-      cached: count(input["cached_tokens"]),
-      write: count(input["cache_write_tokens"]),
-      out: count(usage["output_tokens"]),
-      reasoning: count(at(usage, "output_tokens_details")["reasoning_tokens"]),
-    };
-  },
+  "openai-chat": inFamily("prompt", "completion"),
+  "openai-responses": inFamily("input", "output"),
   "anthropic-messages": (answer) => {
     const usage = told(answer, "usage");
     const [read, written] = [usage["cache_read_input_tokens"], usage["cache_creation_input_tokens"]];

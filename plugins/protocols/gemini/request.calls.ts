@@ -17,7 +17,7 @@ class Queues {
     steps.at(-1)?.calls.push(call);
   }
 
-  /** The first call of the latest step that has any without a result. */
+  /** The first call without a result, of the latest step that has one. */
   take(key: string): Open | undefined {
     const steps = this.byKey.get(key) ?? [];
     for (;;) {
