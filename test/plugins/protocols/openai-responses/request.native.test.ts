@@ -11,8 +11,12 @@ import { exactly, withUnheardOf } from "../unheard-of.ts";
 import { INPUT, read, recordedRequests, written } from "./request.asking.ts";
 import { ODD_REQUESTS } from "./request.odd.ts";
 
+/** How often each request is spoilt. */
+const TRIES = 10;
+
+const recorded = recordedRequests();
 const bodies: [name: string, text: string][] = [
-  ...recordedRequests().map(([name, body]): [string, string] => [name, JSON.stringify({ ...body, model: "any" })]),
+  ...recorded.map(([name, body]): [string, string] => [name, JSON.stringify({ ...body, model: "any" })]),
   ["a coding agent's", CLIENT_BODIES["openai-responses"].body.replace('"model":"asked"', '"model":"any"')],
   ...ODD_REQUESTS.map((odd, i): [string, string] => [`odd ${i}`, JSON.stringify({ ...INPUT, ...odd })]),
 ];
@@ -47,16 +51,21 @@ t.test("so is one with members that nobody knows, of any kind, at every object",
 
 t.test("so is one with wrong values, as far as it can be read at all: its vendor judges them", async (t) => {
   let same = 0;
-  bodies.forEach(([name, text], seed) => {
-    const wrong = JSON.stringify({ ...(wronged(JSON.parse(text), dice(seed)) as object), model: "any" });
-    try {
-      t.equal(exactly(again(wrong)), exactly(wrong), name);
-      same++;
-    } catch (error) {
-      t.match(error, { code: "invalid_field", param: /./ }, name);
+  bodies.forEach(([name, text], n) => {
+    const before = same;
+    for (let seed = n; seed < n + TRIES; seed++) {
+      const wrong = JSON.stringify({ ...(wronged(JSON.parse(text), dice(seed)) as object), model: "any" });
+      try {
+        t.equal(exactly(again(wrong)), exactly(wrong), name);
+        same++;
+      } catch (error) {
+        t.match(error, { code: "invalid_field", param: /./ }, name);
+      }
     }
+    t.ok(same > before, `${name} could be read with some`);
   });
-  t.ok(same > bodies.length / 2, `${same} could be read`);
+  // The odd ones are made of what is easily spoilt.
+  if (recorded.length > 0) t.ok(same > (TRIES * bodies.length) / 2, `${same} could be read`);
 });
 
 t.test("a request that other providers had a part in loses that, and nothing else", async (t) => {
