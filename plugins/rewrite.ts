@@ -1,6 +1,7 @@
 import {
   type Attempt,
   type Body,
+  betterOf,
   clientSide,
   Envelopes,
   type Exchange,
@@ -14,7 +15,8 @@ import {
   setMember,
   splice,
   type Target,
-  type Translated,
+  type TranslatedProtocol,
+  translationOf,
 } from "model-gateway";
 import { injectable } from "tsyringe";
 import { choose } from "./rewrite/choose.ts";
@@ -46,7 +48,7 @@ export default class Rewrite implements Plugin {
 
   route(exchange: Exchange): void {
     const { protocol, targets } = exchange;
-    const others = new Map<Target, Translated>();
+    const others = new Map<Target, TranslatedProtocol>();
     const speaking = targets.filter((target) => {
       const chosen = choose(exchange, target, this.protocols);
       if (chosen !== undefined && chosen !== "own") others.set(target, chosen);
@@ -57,7 +59,7 @@ export default class Rewrite implements Plugin {
     exchange.targets = speaking;
   }
 
-  private prepare(exchange: Exchange, others: ReadonlyMap<Target, Translated>): void {
+  private prepare(exchange: Exchange, others: ReadonlyMap<Target, TranslatedProtocol>): void {
     const { protocol, targets, body } = exchange;
     // Also where another protocol is better for the request: that one may not take it.
     const native = () => targets.some(({ provider }) => provider.speaks.includes(protocol.name));
@@ -66,7 +68,9 @@ export default class Rewrite implements Plugin {
   }
 
   /** A conversation that was begun with a provider of another protocol brings that one's state along. */
-  private mayCarry({ protocol: { name, better }, operation }: Exchange): boolean {
+  private mayCarry({ protocol, operation }: Exchange): boolean {
+    const { name } = protocol;
+    const better = betterOf(protocol);
     if (operation.task === undefined) return false;
     let mixed = this.mixed.get(name);
     if (mixed === undefined) {
@@ -117,7 +121,7 @@ export default class Rewrite implements Plugin {
     const passage = this.passages.get(exchange);
     passage?.declare();
     if (passage && attempt?.operation) return passage.receive(attempt, head);
-    if (head.status >= 500 && exchange.operation.task === "count" && exchange.protocol.translation?.count)
+    if (head.status >= 500 && exchange.operation.task === "count" && translationOf(exchange.protocol)?.count)
       return new Passage(exchange, new Map(), this.envelopes).estimated(head);
     if (head.status >= 400 && !head.framing) return refused(exchange, head);
     if (isPage(head))
@@ -133,7 +137,7 @@ export default class Rewrite implements Plugin {
   /** Answers a count of tokens that no provider can make with an estimate, and says that it is one. */
   private estimated(exchange: Exchange): boolean {
     const { protocol, operation } = exchange;
-    if (operation.task !== "count" || !protocol.translation?.count) return false;
+    if (operation.task !== "count" || !translationOf(protocol)?.count) return false;
     exchange.answer = { status: 200, ...new Passage(exchange, new Map(), this.envelopes).estimate() };
     return true;
   }
@@ -143,7 +147,7 @@ export default class Rewrite implements Plugin {
  * Writes an attempt in the protocol it was planned in, which it answers. One that is merely better for the request gives
  * way to the client's own where it cannot take the request.
  */
-function translated(passage: Passage, { protocol }: Exchange, attempt: Attempt): Translated | undefined {
+function translated(passage: Passage, { protocol }: Exchange, attempt: Attempt): TranslatedProtocol | undefined {
   const { provider, via } = attempt.target;
   const to = passage.to(attempt.target);
   try {

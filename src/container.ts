@@ -1,8 +1,8 @@
 import { container, type DependencyContainer, type InjectionToken } from "tsyringe";
-import { Log } from "./log.ts";
-import { Marketplace } from "./marketplace.ts";
-import { Options, type Plugin, type PluginClass } from "./plugin.ts";
-import { Protocols } from "./protocols.ts";
+import { Log } from "./core/log.ts";
+import { Marketplace } from "./core/marketplace.ts";
+import { Options, type Plugin, type PluginClass } from "./core/plugin.ts";
+import { Protocols } from "./core/protocols.ts";
 import { Keys } from "./store/keys.ts";
 import { Ledger } from "./store/ledger.ts";
 import { Envelopes } from "./translation/envelope.ts";

@@ -1,10 +1,10 @@
-import type { Chain } from "./chain.ts";
+import type { Chain } from "./core/chain.ts";
+import type { Exchange } from "./core/exchange.ts";
+import type { Log } from "./core/log.ts";
+import type { Plugin, Stage } from "./core/plugin.ts";
 import { readModel } from "./downstream/body.ts";
 import type { Receive } from "./downstream/receive.ts";
 import type { Reply } from "./downstream/reply.ts";
-import type { Exchange } from "./exchange.ts";
-import type { Log } from "./log.ts";
-import type { Plugin, Stage } from "./plugin.ts";
 import type { Upstreams } from "./upstream/attempts.ts";
 
 /** The parts of a generation that every exchange passes. */

@@ -1,194 +1,91 @@
-import type { Task } from "./conversation.ts";
-import type { GatewayError } from "./errors.ts";
-import type { ClientTranslation, Translation } from "./translation.ts";
-import type { Price, Usage } from "./usage.ts";
-import type { Frame } from "./wire/frame.ts";
-import type { HeaderList } from "./wire/headers.ts";
+/** What a protocol may import: `import { … } from "model-gateway/protocol"`. */
 
-/**
- * A wire format: everything that only its vendor's documents tell. One folder under `plugins/protocols/` exports one as
- * its default; `src/` finds the folders by name and knows no vendor.
- */
-export interface Protocol {
-  /** The name used in gateway.yaml, like `acme-chat`; equal to the folder's name. */
-  readonly name: string;
-  /**
-   * The paths it is served on when gateway.yaml has no `paths:` section, like `/v1/messages`. A last segment `*` takes
-   * the rest of the path, slashes included, and hands it to `locate`. A path below a mounted one that is listed here is
-   * mounted with it (`/v1/messages` brings `/v1/messages/count_tokens`).
-   */
-  readonly paths: readonly string[];
-  /** The version segment put after a provider's address that is a bare origin, like `/v1`. */
-  readonly segment: string;
-  /** True for the dialect used when nothing tells which one the caller speaks; exactly one protocol says so. */
-  readonly common?: boolean;
-  /** Request headers of this protocol that go upstream: exact lower-case names, or prefixes ending in `*`. */
-  readonly headers: readonly string[];
-  /** Request headers sent upstream when the client sent none: name and value. */
-  readonly defaults?: readonly (readonly [name: string, value: string])[];
-  /** Top-level body members that hold usage in a whole answer, like `usage`. */
-  readonly usageMembers: readonly string[];
-  /** A frame written while a stream is silent; nothing may take it for content. */
-  readonly ping: Buffer;
-
-  /**
-   * Which operation a request asks for: `path` is the path it is mounted on, `rest` the text its `*` took, still escaped.
-   * Undefined: no such path. May refuse with a GatewayError that tells more.
-   */
-  locate(path: string, rest: string, query: QueryView): Located | undefined;
-  /**
-   * True when a request on an unknown or shared path comes from a client of this protocol.
-   * @param query absent where the path is not served: it may not be one that can be read
-   */
-  recognises(path: string, headers: HeaderList, query?: QueryView): boolean;
-  /** The header that shows a provider our credential, as name and value. */
-  credential(secret: string): readonly [name: string, value: string];
-  /** Response headers that carry the exchange's id to clients of this protocol, besides `x-request-id`. */
-  readonly idHeaders?: readonly string[];
-  /** Response headers of this protocol that come back down: exact lower-case names, or prefixes ending in `*`. */
-  readonly answerHeaders?: readonly string[];
-  /** An error as the JSON body that this protocol's clients understand. */
-  error(error: GatewayError, id: string): string;
-  /** The same in the middle of a stream, as bytes that follow a complete frame; the connection is cut after them. */
-  streamError(error: GatewayError, id: string, stream: StreamState): Buffer;
-  /** What a frame says of the end of the stream. Called for each frame: look at bytes before parsing. */
-  ending(frame: Frame): Ending | undefined;
-  /** True when a frame may hold usage: a glance at its bytes, without parsing. */
-  holdsUsage(frame: Frame): boolean;
-  /** Usage from a parsed frame or whole body; `before` is what earlier frames told, later values win. */
-  usage(json: unknown, before?: Usage): Usage | undefined;
-  /** How a request asks for usage in a stream where the vendor sends none unasked; see `rewrite`. */
-  readonly includeUsage?: IncludeUsage;
-  /** Answers of the built-in demo provider: text, tools, reasoning, errors, by the model's name. */
-  demo(request: DemoRequest): DemoAnswer;
-  /** Lists models in this protocol's own shape, where it differs from the shared one. */
-  readonly listing?: Listing;
-  /** The HTTP status that says the service is overloaded; 503. */
-  readonly overloaded?: number;
-  /** Answers that the vendor keeps and gives out again; undefined: it keeps none. */
-  readonly kept?: Kept;
-  /** How it is translated; absent: its bytes only go to providers that speak it. */
-  readonly translation?: Translation;
-  /** In place of `translation` where only its clients are translated, and no vendor's answers. */
-  readonly clientTranslation?: ClientTranslation;
-  /** Another protocol that serves some requests better, where a provider speaks both. */
-  readonly better?: Better;
-}
-
-/** Requests that a vendor only serves in full in another of its protocols. */
-export interface Better {
-  /** That protocol's name. */
-  readonly protocol: string;
-  /** True for a request, parsed, that belongs there. */
-  wants(body: Record<string, unknown>): boolean;
-}
-
-/** The query of a request, decoded. */
-export interface QueryView {
-  /** The first value of that name; null where there is none. */
-  get(name: string): string | null;
-}
-
-/** `complete`: the answer is whole. `error`: the upstream reported a failure in its own words. */
-export type Ending = "complete" | "error";
-
-export interface Located {
-  operation: Operation;
-  /** The model the path names, decoded; absent when the body names it. */
-  model?: string;
-}
-
-/** One thing a protocol can be asked to do. */
-export interface Operation {
-  /** Unique in its protocol, like `messages` or `count_tokens`. */
-  readonly name: string;
-  readonly method: "POST" | "GET" | "DELETE";
-  /** `json`: read whole and scanned. `multipart`: streamed through, only its `model` part is looked at. */
-  readonly body: "json" | "multipart" | "none";
-  /** Whether answers stream: always, never, or when the body's `stream` member is true. */
-  readonly streams: boolean | "asked";
-  /** How a stream is framed; `array`: one JSON array, an element a frame. */
-  readonly framing: "sse" | "array";
-  /** False for operations that generate nothing, like counting tokens: no usage is recorded for them. */
-  readonly generates: boolean;
-  /** The id of the kept answer it is about, instead of a model. */
-  readonly kept?: string;
-  /** What it asks for in any protocol; absent: it is not translated. */
-  readonly task?: Task;
-  /** The path below the provider's address, like `/messages`; `model` is the vendor's name, not yet escaped. */
-  upstream(model: string): string;
-}
-
-/** What the reply knows of a stream when it has to break it off. */
-export interface StreamState {
-  operation: Operation;
-  /** Frames written so far. */
-  frames: number;
-  /** A few first bytes of the stream, enough to find an id or a sequence in. */
-  first: Buffer | undefined;
-  /** The last frame written. */
-  last: Frame | undefined;
-}
-
-export interface IncludeUsage {
-  /** True when the parsed request does not ask for usage although it streams. */
-  missing(body: unknown): boolean;
-  /** The member to add or replace at top level, and its JSON. */
-  member(body: unknown): { name: string; json: string };
-  /** True for the frame that only exists because of that. */
-  extra(frame: Frame): boolean;
-}
-
-export interface ListedModel {
-  id: string;
-  name: string;
-  description?: string;
-  /** Unix seconds. */
-  created: number;
-  context?: number;
-  output?: number;
-  can: readonly string[];
-  price: Price;
-}
-
-/** Answers that a vendor keeps, named by an id of its own. */
-export interface Kept {
-  /** What a request wants of a kept answer: `rest` is the path behind the first of the protocol's paths. */
-  locate(method: string, rest: string): Operation | undefined;
-  /** The id in the first frame, or the first piece, of an answer. */
-  id(first: Frame): string | undefined;
-  /** The top-level request member that names the kept answer a new one goes on from. */
-  readonly continues: string;
-  /** The top-level request member that is false when the answer shall not be kept. */
-  readonly keep: string;
-}
-
-export interface Listing {
-  list(models: readonly ListedModel[]): unknown;
-  one(model: ListedModel): unknown;
-}
-
-export interface DemoRequest {
-  operation: Operation;
-  /** The vendor model: `echo`, `tool`, `reasoning`, `image`, `slow`, `error-429`, … */
-  model: string;
-  /** The parsed JSON body; undefined for multipart. */
-  body: unknown;
-  streaming: boolean;
-  query: QueryView;
-}
-
-export interface DemoAnswer {
-  status: number;
-  headers: Record<string, string>;
-  /** One entry for a whole body; a stream's frames in order. */
-  frames: readonly DemoFrame[];
-}
-
-export interface DemoFrame {
-  /** Milliseconds to wait before this frame. */
-  after?: number;
-  bytes: string | Buffer;
-  /** Break the connection instead of writing. */
-  cut?: boolean;
-}
+export { type ErrorKind, GatewayError } from "./core/errors.ts";
+export { type ErrorWords, errorObject, type Fault, faultOf } from "./core/fault.ts";
+export type {
+  DemoAnswer,
+  DemoFrame,
+  DemoRequest,
+  Ending,
+  IncludeUsage,
+  Kept,
+  ListedModel,
+  Listing,
+  Located,
+  Operation,
+  Protocol,
+  StreamState,
+} from "./core/protocol.ts";
+export { bearer, eventBytes, fixedPaths, PING, post } from "./core/protocol-parts.ts";
+export type { Usage } from "./core/usage.ts";
+export type {
+  Asked,
+  ClientProtocol,
+  Decoder,
+  Encoded,
+  Encoder,
+  Names,
+  Source,
+  Terms,
+  TranslatedProtocol,
+  Translation,
+  Wish,
+  Written,
+} from "./translation/codec.ts";
+export type {
+  CacheMark,
+  Changed,
+  Conversation,
+  Effort,
+  Foreign,
+  Format,
+  Media,
+  MediaSource,
+  Part,
+  Reasoning,
+  ReasoningWish,
+  Refusal,
+  Said,
+  Text,
+  Tool,
+  ToolCall,
+  ToolChoice,
+  ToolResult,
+  Turn,
+} from "./translation/conversation.ts";
+export {
+  DEMO_CUT,
+  type DemoScript,
+  demoFault,
+  demoId,
+  demoPause,
+  demoRefusal,
+  demoScript,
+  demoStream,
+  demoTokens,
+  demoWhole,
+  sampleOf,
+} from "./translation/demo-script.ts";
+export { estimate } from "./translation/estimate.ts";
+export type { Citation, Event, EventOf, FinishReason, Opaque, Opening } from "./translation/events.ts";
+export type { Fates, Feature } from "./translation/features.ts";
+export { callIds, safeId, TextKey } from "./translation/ids.ts";
+export { joined } from "./translation/turns.ts";
+export { maySearch } from "./translation/web-search.ts";
+export { weightOf } from "./translation/weight.ts";
+export { parseExact, RawJson, writeJson } from "./wire/exact.ts";
+export { Frame } from "./wire/frame.ts";
+export { HeaderList } from "./wire/headers.ts";
+export { glance } from "./wire/json.ts";
+export {
+  asCount,
+  asList,
+  asObject,
+  asText,
+  atMost,
+  counts,
+  defined,
+  entryOf,
+  type JsonObject,
+  textOf,
+} from "./wire/values.ts";

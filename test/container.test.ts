@@ -1,10 +1,10 @@
 import t from "tap";
 import { inject, injectable } from "tsyringe";
 import { buildPlugin, generationContainer, processContainer } from "../src/container.ts";
-import { Log } from "../src/log.ts";
-import { Marketplace } from "../src/marketplace.ts";
-import { Options, type Plugin, type PluginClass } from "../src/plugin.ts";
-import { Protocols } from "../src/protocols.ts";
+import { Log } from "../src/core/log.ts";
+import { Marketplace } from "../src/core/marketplace.ts";
+import { Options, type Plugin, type PluginClass } from "../src/core/plugin.ts";
+import { Protocols } from "../src/core/protocols.ts";
 import type { Keys } from "../src/store/keys.ts";
 import type { Ledger } from "../src/store/ledger.ts";
 import { Envelopes } from "../src/translation/envelope.ts";

@@ -1,10 +1,11 @@
 import {
   type Body,
+  betterOf,
   clientSide,
   type Exchange,
   type Protocols,
   type Target,
-  type Translated,
+  type TranslatedProtocol,
   translates,
 } from "model-gateway";
 
@@ -13,14 +14,18 @@ import {
  * speaks; the client's own; else the first one of the provider's that can be translated. Undefined: there is none.
  * "own" is the client's, whose bytes pass.
  */
-export function choose(exchange: Exchange, target: Target, protocols: Protocols): Translated | "own" | undefined {
+export function choose(
+  exchange: Exchange,
+  target: Target,
+  protocols: Protocols,
+): TranslatedProtocol | "own" | undefined {
   const { protocol, operation } = exchange;
   const { provider, via } = target;
-  const { better } = protocol;
+  const better = betterOf(protocol);
   const own = provider.speaks.includes(protocol.name) ? "own" : undefined;
   if (own && ((via === undefined && !better) || via === protocol.name)) return own;
   if (!clientSide(protocol) || operation.task === undefined) return own;
-  const other = (name: string | undefined): Translated | undefined => {
+  const other = (name: string | undefined): TranslatedProtocol | undefined => {
     const found = name === undefined || !provider.speaks.includes(name) ? undefined : protocols.find(name);
     if (!found || found === protocol || !translates(found)) return undefined;
     return operation.task === "count" && !found.translation.count ? undefined : found;

@@ -21,8 +21,9 @@ import {
   scan,
   splice,
   type Target,
-  type Translated,
+  type TranslatedProtocol,
   translates,
+  translationOf,
   type Wish,
   type WrittenRequest,
   wholeEvents,
@@ -54,13 +55,13 @@ export class Passage {
    */
   constructor(
     private readonly exchange: Exchange,
-    private readonly targets: ReadonlyMap<Target, Translated>,
+    private readonly targets: ReadonlyMap<Target, TranslatedProtocol>,
     private readonly envelopes: Envelopes,
     private readonly foreign = false,
   ) {}
 
   /** The protocol to translate into for a target; undefined where the client's own bytes pass. */
-  to(target: Target): Translated | undefined {
+  to(target: Target): TranslatedProtocol | undefined {
     return this.targets.get(target);
   }
 
@@ -102,7 +103,7 @@ export class Passage {
   }
 
   /** Writes an attempt in its target's words. @throws GatewayError `invalid_field`, `not_translatable` */
-  send(attempt: Attempt, to: Translated): void {
+  send(attempt: Attempt, to: TranslatedProtocol): void {
     const { exchange } = this;
     const { provider } = attempt.target;
     this.written = writeRequest(this.conversation, destination(attempt.target, to), this.strict);
@@ -184,7 +185,7 @@ export class Passage {
   }
 
   private told(total: number): string {
-    return this.exchange.protocol.translation?.count?.encode(total) ?? "{}";
+    return translationOf(this.exchange.protocol)?.count?.encode(total) ?? "{}";
   }
 
   /** The head of a whole answer, and the stage that puts its text in place of the upstream's bytes. */
@@ -211,7 +212,7 @@ export class Passage {
     const { status, headers } = head;
     // An error whose text breaks off is still that error.
     const text = await whole(head, LARGEST_ERROR).then(String, () => "");
-    const fault = (this.to(attempt.target) as Translated).translation.answer.failure(status, headers, text);
+    const fault = (this.to(attempt.target) as TranslatedProtocol).translation.answer.failure(status, headers, text);
     return refusal(fault, headers, this.exchange.protocol.overloaded);
   }
 
@@ -223,7 +224,7 @@ export class Passage {
   private crossing({ target }: Attempt): Crossing {
     const { exchange } = this;
     return {
-      from: this.to(target) as Translated,
+      from: this.to(target) as TranslatedProtocol,
       to: exchange.protocol,
       operation: exchange.operation,
       source: { account: target.provider.name, model: target.model },
@@ -252,7 +253,7 @@ export class Passage {
   }
 }
 
-const destination = ({ provider, model, facts = {} }: Target, protocol: Translated): Destination => ({
+const destination = ({ provider, model, facts = {} }: Target, protocol: TranslatedProtocol): Destination => ({
   protocol,
   account: provider.name,
   model,
@@ -267,7 +268,7 @@ const whole = ({ whole }: Head, limit: number): Promise<Buffer> => whole?.(limit
 function headersOf(
   { headers }: Exchange,
   { forward }: Provider,
-  to: Translated,
+  to: TranslatedProtocol,
   encoded: readonly (readonly [name: string, value: string])[],
   streaming: boolean,
 ): HeaderList {

@@ -1,4 +1,4 @@
-import { distance } from "../marketplace.ts";
+import { distance } from "../core/marketplace.ts";
 
 /** The word that was probably meant, or undefined when none is near. */
 export function nearest(word: string, words: Iterable<string>): string | undefined {

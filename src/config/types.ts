@@ -1,5 +1,4 @@
-import type { Model, Provider } from "../exchange.ts";
-import type { Facts } from "../translation.ts";
+import { type Facts, type Model, type Provider } from "../core/marketplace.ts";
 import type { Problem } from "./problems.ts";
 import type { Money } from "./units.ts";
 

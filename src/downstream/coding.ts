@@ -6,7 +6,7 @@ import {
   createInflateRaw,
   createZstdDecompress,
 } from "node:zlib";
-import { GatewayError } from "../errors.ts";
+import { GatewayError } from "../core/errors.ts";
 
 /** A content-encoding that is understood; `deflate` is zlib's format or, as some clients send it, without its frame. */
 export type Coding = "gzip" | "deflate" | "br" | "zstd";

@@ -1,5 +1,5 @@
 import type { IncomingMessage } from "node:http";
-import { GatewayError } from "../errors.ts";
+import { GatewayError } from "../core/errors.ts";
 import type { HeaderList } from "../wire/headers.ts";
 
 /** Header lines of a request; more are refused rather than silently dropped, as some servers do. */

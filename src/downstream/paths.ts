@@ -1,7 +1,7 @@
-import type { Chain } from "../chain.ts";
-import { GatewayError } from "../errors.ts";
-import type { Plugin } from "../plugin.ts";
-import type { Operation, Protocol } from "../protocol.ts";
+import type { Chain } from "../core/chain.ts";
+import { GatewayError } from "../core/errors.ts";
+import type { Plugin } from "../core/plugin.ts";
+import type { Operation, Protocol } from "../core/protocol.ts";
 import type { HeaderList } from "../wire/headers.ts";
 import type { Query } from "../wire/query.ts";
 

@@ -1,21 +1,9 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
-import { GatewayError } from "../errors.ts";
-import type { Exchange } from "../exchange.ts";
-import { Body, type BodyLimits, readBody } from "./body.ts";
-import { boundaryOf, FieldFinder, type FieldSpan } from "./multipart.ts";
-
-/** A form whose files stream through to the provider. */
-export interface Form {
-  /** The value of its model field, and where that stands in the body. */
-  model: string;
-  span: FieldSpan;
-  /** What was read to find the field. */
-  pieces: readonly Buffer[];
-  /** What follows; undefined when `pieces` hold everything. */
-  rest: IncomingMessage | undefined;
-  /** Bytes of the whole; undefined when the client did not say. */
-  length: number | undefined;
-}
+import { Body } from "../core/body.ts";
+import { GatewayError } from "../core/errors.ts";
+import type { Exchange, Form } from "../core/exchange.ts";
+import { type BodyLimits, readBody } from "./body.ts";
+import { boundaryOf, FieldFinder } from "./multipart.ts";
 
 /** Reads the body of an exchange, once its caller is known. */
 export type Receive = () => Body | Promise<Body>;

@@ -1,11 +1,12 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
-import { GatewayError } from "../errors.ts";
-import type { Exchange } from "../exchange.ts";
-import type { Answer, Stage } from "../plugin.ts";
-import type { Protocol } from "../protocol.ts";
+import { GatewayError } from "../core/errors.ts";
+import type { Exchange } from "../core/exchange.ts";
+import { type Answer } from "../core/exchange.ts";
+import type { Stage } from "../core/plugin.ts";
+import type { Protocol } from "../core/protocol.ts";
 import type { Reached } from "../upstream/attempts.ts";
-import { Flow } from "./flow.ts";
-import { Outlet } from "./outlet.ts";
+import { Flow } from "./response-stream.ts";
+import { Outlet } from "./response-writer.ts";
 
 /**
  * How much of an unread request body is read and thrown away, in bytes and milliseconds: a connection that is closed while

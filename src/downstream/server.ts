@@ -1,9 +1,9 @@
 import { createServer, type Server, type ServerResponse, STATUS_CODES } from "node:http";
 import type { AddressInfo, Socket } from "node:net";
-import { GatewayError } from "../errors.ts";
-import { Exchange } from "../exchange.ts";
+import { GatewayError } from "../core/errors.ts";
+import { Exchange } from "../core/exchange.ts";
+import { newId } from "../core/id.ts";
 import type { Generation } from "../generation.ts";
-import { newId } from "../id.ts";
 import { live, serve } from "../pipeline.ts";
 import { Query } from "../wire/query.ts";
 import { credentials } from "./credentials.ts";

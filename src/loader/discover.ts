@@ -1,8 +1,8 @@
 import { existsSync, readdirSync } from "node:fs";
 import { basename, join, resolve } from "node:path";
 import { fileURLToPath, pathToFileURL } from "node:url";
-import { PHASES, type PluginClass } from "../plugin.ts";
-import type { Protocol } from "../protocol.ts";
+import { PHASES, type PluginClass } from "../core/plugin.ts";
+import type { Protocol } from "../core/protocol.ts";
 
 /** The folder of the built-in plugins. */
 export const BUILT_IN = fileURLToPath(new URL("../../plugins", import.meta.url));

@@ -1,4 +1,4 @@
-import type { Caller } from "../exchange.ts";
+import { type Caller } from "../core/marketplace.ts";
 
 /** A gateway key as it is kept: never the key itself, only its SHA-256. */
 export interface KeyRecord extends Caller {

@@ -1,6 +1,6 @@
 import type { SQLInputValue, SQLOutputValue } from "node:sqlite";
-import type { Outcome } from "../exchange.ts";
-import type { Usage } from "../usage.ts";
+import type { Outcome } from "../core/exchange.ts";
+import type { Usage } from "../core/usage.ts";
 import type { LedgerEntry } from "./ledger.ts";
 
 /** Columns of the table `usage_kind` that tell what many exchanges have in common. */

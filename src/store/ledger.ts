@@ -1,5 +1,5 @@
-import type { Outcome } from "../exchange.ts";
-import type { Usage } from "../usage.ts";
+import type { Outcome } from "../core/exchange.ts";
+import type { Usage } from "../core/usage.ts";
 
 /** What is kept of one exchange. Prompts and answers are not. */
 export interface LedgerEntry {

@@ -1,6 +1,6 @@
 import { hash } from "node:crypto";
 import type { SQLOutputValue, StatementSync } from "node:sqlite";
-import { GatewayError } from "../errors.ts";
+import { GatewayError } from "../core/errors.ts";
 import { looksLikeKey, newKey, validKey } from "./key-format.ts";
 import { type KeyRecord, Keys, type NewKey } from "./keys.ts";
 import type { Database } from "./sqlite.ts";

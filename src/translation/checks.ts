@@ -1,5 +1,5 @@
-import type { Conversation } from "../conversation.ts";
-import { GatewayError } from "../errors.ts";
+import { GatewayError } from "../core/errors.ts";
+import type { Conversation } from "./conversation.ts";
 
 /**
  * Each tool call has one result, and each result a call before it. No vendor takes anything else, and nothing is made up

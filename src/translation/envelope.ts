@@ -1,7 +1,7 @@
 import { createCipheriv, createDecipheriv, createHmac, randomBytes } from "node:crypto";
-import { GatewayError } from "../errors.ts";
-import type { Opaque } from "../events.ts";
-import { asObject, asText } from "../protocol-parts.ts";
+import { GatewayError } from "../core/errors.ts";
+import { asObject, asText } from "../wire/values.ts";
+import type { Opaque } from "./events.ts";
 
 /** What every envelope starts with. */
 const MARK = "gw1.";

@@ -1,4 +1,4 @@
-import type { Conversation, Media, Part } from "../conversation.ts";
+import type { Conversation, Media, Part } from "./conversation.ts";
 
 /**
  * Bytes of a request's JSON text for a token, where nobody counts exactly. English prose has about 4, code and JSON about

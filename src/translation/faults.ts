@@ -1,5 +1,5 @@
-import { type ErrorCode, GatewayError, REFUSALS } from "../errors.ts";
-import type { Fault } from "../protocol-parts.ts";
+import { type ErrorCode, GatewayError, REFUSALS } from "../core/errors.ts";
+import { type Fault } from "../core/fault.ts";
 import type { HeaderList } from "../wire/headers.ts";
 
 /** How providers say that a prompt does not fit. Clients shorten it and ask again when they recognise that. */

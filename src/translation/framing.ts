@@ -1,6 +1,6 @@
-import type { Operation, StreamState } from "../protocol.ts";
-import type { Written } from "../translation.ts";
+import type { Operation, StreamState } from "../core/protocol.ts";
 import { Frame } from "../wire/frame.ts";
+import type { Written } from "./codec.ts";
 
 /** Frames what an encoder writes: as server-sent events, or as the elements of one JSON array that is closed at the end. */
 export class Framing {

@@ -1,6 +1,6 @@
-import type { Said } from "../conversation.ts";
-import { GatewayError } from "../errors.ts";
-import { type Fates, FEATURES, fateOf } from "../features.ts";
+import { GatewayError } from "../core/errors.ts";
+import type { Said } from "./conversation.ts";
+import { type Fates, FEATURES, fateOf } from "./features.ts";
 
 /** Notices of one sort; what follows is the same at other places. */
 const NOTICES = 8;

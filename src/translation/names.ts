@@ -1,5 +1,5 @@
 import { createHash } from "node:crypto";
-import type { Names } from "../translation.ts";
+import type { Names } from "./codec.ts";
 
 type Original = ReturnType<Names["original"]>;
 

@@ -1,5 +1,5 @@
-import type { Conversation, Part, Reasoning, ToolCall, Turn } from "../conversation.ts";
-import type { Opaque } from "../events.ts";
+import type { Conversation, Part, Reasoning, ToolCall, Turn } from "./conversation.ts";
+import type { Opaque } from "./events.ts";
 
 /** What an envelope holds for reasoning that came without opaque state: only whose it is. */
 export const UNSIGNED = "unsigned";

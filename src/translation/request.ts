@@ -1,32 +1,23 @@
-import type { Conversation } from "../conversation.ts";
-import { GatewayError } from "../errors.ts";
-import type { Feature } from "../features.ts";
-import type { Operation, Protocol, QueryView } from "../protocol.ts";
-import type { Asked, ClientTranslation, Encoded, Facts, Terms, Translation } from "../translation.ts";
+import { GatewayError } from "../core/errors.ts";
+import { type Facts } from "../core/marketplace.ts";
+import type { Operation, Protocol, QueryView } from "../core/protocol.ts";
 import type { HeaderList } from "../wire/headers.ts";
 import { checkPairs } from "./checks.ts";
+import {
+  type Asked,
+  type ClientTranslation,
+  clientHalf,
+  type Encoded,
+  type Terms,
+  type TranslatedProtocol,
+} from "./codec.ts";
+import type { Conversation } from "./conversation.ts";
 import type { Envelopes } from "./envelope.ts";
+import type { Feature } from "./features.ts";
 import { Losses } from "./losses.ts";
 import { ToolNames } from "./names.ts";
-import { offered } from "./offered.ts";
+import { offered } from "./namespaces.ts";
 import { place, readable } from "./placing.ts";
-
-/** A protocol that can be translated. */
-export type Translated = Protocol & { readonly translation: Translation };
-
-/** True where a protocol can be translated. */
-export const translates = (protocol: Protocol): protocol is Translated => protocol.translation !== undefined;
-
-/** How the clients of a protocol are served by providers of others; undefined: they are not. */
-export const clientSide = ({ translation, clientTranslation }: Protocol): ClientTranslation | undefined =>
-  translation ?? clientTranslation;
-
-/** The same for a protocol that is known to have one. @throws Error where it has none */
-export function clientHalf(protocol: Protocol): ClientTranslation {
-  const half = clientSide(protocol);
-  if (!half) throw new Error(`The protocol ${protocol.name} has no translation for its clients.`);
-  return half;
-}
 
 /** A client's request, as far as reading it needs. */
 export interface Received {
@@ -96,7 +87,7 @@ function decoded(received: Received, envelopes: Envelopes, native: boolean): Con
 
 /** Where a request goes. */
 export interface Destination {
-  protocol: Translated;
+  protocol: TranslatedProtocol;
   /** The provider account. */
   account: string;
   /** The vendor's name of the model. */

@@ -1,15 +1,15 @@
-import { GatewayError } from "../errors.ts";
-import type { Event } from "../events.ts";
-import type { Stage } from "../plugin.ts";
-import type { Operation, Protocol } from "../protocol.ts";
-import type { ClientTranslation, Decoder, Encoder, Names, Source, Wish, Written } from "../translation.ts";
+import { GatewayError } from "../core/errors.ts";
+import type { Stage } from "../core/plugin.ts";
+import type { Operation, Protocol } from "../core/protocol.ts";
 import { ArraySplitter } from "../wire/array.ts";
 import { Frame } from "../wire/frame.ts";
 import { SseSplitter } from "../wire/sse.ts";
+import type { ClientTranslation, Decoder, Encoder, Names, Source, Wish, Written } from "./codec.ts";
+import { clientHalf, type TranslatedProtocol } from "./codec.ts";
+import type { Event } from "./events.ts";
 import { refusal } from "./faults.ts";
 import { Framing } from "./framing.ts";
-import { clientHalf, type Translated } from "./request.ts";
-import { Retelling } from "./retelling.ts";
+import { Retelling } from "./restore-names.ts";
 import { weightOf } from "./weight.ts";
 
 /** Milliseconds between two of the upstream's signs of life that are passed on. */
@@ -23,7 +23,7 @@ const LONGEST = 16 * 1024 * 1024;
 
 /** An answer on its way from one protocol into another. */
 export interface Crossing {
-  from: Translated;
+  from: TranslatedProtocol;
   /** The client's protocol, which has a translation for clients at least. */
   to: Protocol;
   /** The client's half of that, where it is at hand. */

@@ -1,4 +1,4 @@
-import type { Turn } from "../conversation.ts";
+import type { Turn } from "./conversation.ts";
 
 /**
  * The turns with neighbours of the same role made one, for protocols that want turns to alternate or that keep all of an

@@ -1,4 +1,4 @@
-import type { Event } from "../events.ts";
+import type { Event } from "./events.ts";
 
 /** Characters that an event counts for besides what it says, and a piece of text, of which there are many. */
 const EVENT = 64;

@@ -1,12 +1,13 @@
-import type { Chain } from "../chain.ts";
-import { faultOf } from "../demo-script.ts";
-import { type ErrorCode, GatewayError } from "../errors.ts";
-import type { Attempt, Exchange, Head, Provider, Target } from "../exchange.ts";
-import type { Operation, Protocol } from "../protocol.ts";
+import type { Chain } from "../core/chain.ts";
+import { type ErrorCode, GatewayError } from "../core/errors.ts";
+import type { Attempt, Exchange, Head } from "../core/exchange.ts";
+import { faultOf } from "../core/fault.ts";
+import { type Provider, type Target } from "../core/marketplace.ts";
+import type { Operation, Protocol } from "../core/protocol.ts";
 import { HeaderList } from "../wire/headers.ts";
 import { splice, splicedLength } from "../wire/splice.ts";
+import { Held } from "./buffered-response.ts";
 import type { Forward, Outgoing, Upstream } from "./forward.ts";
-import { Held } from "./held.ts";
 
 /** Request headers of every protocol that go upstream. */
 const FORWARDED = ["content-type", "accept", "accept-language", "user-agent"];

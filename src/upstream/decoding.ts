@@ -1,6 +1,6 @@
 import type { Transform } from "node:stream";
 import { createBrotliDecompress, createGunzip, createInflate, createZstdDecompress } from "node:zlib";
-import { GatewayError } from "../errors.ts";
+import { GatewayError } from "../core/errors.ts";
 import type { Sink, Upstream } from "./dispatch.ts";
 import { Fault } from "./failures.ts";
 import { without } from "./heads.ts";

@@ -1,7 +1,7 @@
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
 import { setTimeout as after } from "node:timers/promises";
-import type { DemoAnswer, Protocol } from "../protocol.ts";
+import type { DemoAnswer, Protocol } from "../core/protocol.ts";
 import { Query } from "../wire/query.ts";
 
 /** The built-in `demo:` provider: a real HTTP upstream inside the process that serves every protocol's scripted answers. */

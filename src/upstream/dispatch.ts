@@ -1,8 +1,8 @@
 import { IncomingMessage } from "node:http";
 import { Readable } from "node:stream";
-import { Alarm } from "../alarm.ts";
-import { GatewayError } from "../errors.ts";
-import type { Timeouts } from "../exchange.ts";
+import { Alarm } from "../core/deadline.ts";
+import { GatewayError } from "../core/errors.ts";
+import { type Timeouts } from "../core/marketplace.ts";
 import type { AnswerHead } from "./answer.ts";
 import { codingOf, Decoded } from "./decoding.ts";
 import { Fault, failure, overdue, type Progress } from "./failures.ts";

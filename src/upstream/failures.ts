@@ -1,5 +1,5 @@
-import { type ErrorCode, GatewayError } from "../errors.ts";
-import type { Timeouts } from "../exchange.ts";
+import { type ErrorCode, GatewayError } from "../core/errors.ts";
+import { type Timeouts } from "../core/marketplace.ts";
 
 /** How far an attempt had come when it broke. */
 export type Progress = "connecting" | "waiting" | "answering";

@@ -1,6 +1,6 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { createProxyServer, type ProxyServer } from "http-proxy-3";
-import { GatewayError } from "../errors.ts";
+import { GatewayError } from "../core/errors.ts";
 import { Dispatch, type Leaving, type Outgoing, type Upstream } from "./dispatch.ts";
 import type { Pools } from "./pools.ts";
 

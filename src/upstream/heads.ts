@@ -2,7 +2,7 @@
  * The two heads that cross the border to a provider: what leaves, and what comes back. Fields that concern one connection
  * only (RFC 9110 §7.6.1) pass in neither direction, nor does what a Connection field names.
  */
-import { GatewayError } from "../errors.ts";
+import { GatewayError } from "../core/errors.ts";
 import { known } from "../wire/names.ts";
 import type { AnswerHead } from "./answer.ts";
 import type { Call } from "./line.ts";

@@ -31,8 +31,8 @@ import { Found, type JsonKind, MemberList, type Scan } from "./members.ts";
 import { Utf8 } from "./utf8.ts";
 import { LONGEST, type Nesting, Window } from "./window.ts";
 
-export { glance } from "./glance.ts";
 export { JsonError, type JsonFault } from "./grammar.ts";
+export { glance } from "./may-contain.ts";
 export type { JsonKind, Member, Scan } from "./members.ts";
 
 export interface ScannerOptions {

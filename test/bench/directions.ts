@@ -1,7 +1,8 @@
 // What translating a stream costs for each chunk, in every direction. See README.md.
-import type { Event } from "../../src/events.ts";
+
+import { type TranslatedProtocol } from "../../src/translation/codec.ts";
+import type { Event } from "../../src/translation/events.ts";
 import { ToolNames } from "../../src/translation/names.ts";
-import type { Translated } from "../../src/translation/request.ts";
 import { StreamTranslator } from "../../src/translation/translator.ts";
 import { Frame } from "../../src/wire/frame.ts";
 import { SPOKEN, sse, streamed, wishFor } from "../support/translations.ts";
@@ -58,13 +59,13 @@ function parseAndStringify(chunk: Buffer): Buffer {
 }
 
 function crossing(from: ProtocolName, to: ProtocolName) {
-  const spoken = SPOKEN[to] as Translated;
+  const spoken = SPOKEN[to] as TranslatedProtocol;
   const { operation } =
     spoken.locate(spoken.paths[0] as string, "any:streamGenerateContent", new URLSearchParams("alt=sse")) ?? {};
   if (!operation) throw new Error(`${to} has no operation`);
   return {
     side: spoken.translation,
-    from: SPOKEN[from] as Translated,
+    from: SPOKEN[from] as TranslatedProtocol,
     to: spoken,
     operation,
     source: { account: "them", model: "any" },

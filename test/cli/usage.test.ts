@@ -1,7 +1,7 @@
 import { join } from "node:path";
 import t, { type Test } from "tap";
 import { help, run } from "../../src/cli/usage.ts";
-import { newId } from "../../src/id.ts";
+import { newId } from "../../src/core/id.ts";
 import type { LedgerEntry } from "../../src/store/ledger.ts";
 import { openStores } from "../../src/store/open.ts";
 

@@ -1,8 +1,8 @@
 import t from "tap";
-import { Chain } from "../../src/chain.ts";
+import { Chain } from "../../src/core/chain.ts";
+import type { Plugin } from "../../src/core/plugin.ts";
+import type { Operation, Protocol } from "../../src/core/protocol.ts";
 import { type Mount, Paths } from "../../src/downstream/paths.ts";
-import type { Plugin } from "../../src/plugin.ts";
-import type { Operation, Protocol } from "../../src/protocol.ts";
 import { HeaderList } from "../../src/wire/headers.ts";
 import { Query } from "../../src/wire/query.ts";
 

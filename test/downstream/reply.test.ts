@@ -1,7 +1,7 @@
 import { once } from "node:events";
 import { connect } from "node:net";
 import t, { type Test } from "tap";
-import { REFUSALS } from "../../src/errors.ts";
+import { REFUSALS } from "../../src/core/errors.ts";
 import { asking, KEY, type Running, startGateway } from "../support/gateway.ts";
 import { rawUpstream, until } from "../support/upstream.ts";
 

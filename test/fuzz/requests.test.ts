@@ -1,14 +1,9 @@
 import t from "tap";
-import { GatewayError } from "../../src/errors.ts";
+import { GatewayError } from "../../src/core/errors.ts";
+import { type Facts } from "../../src/core/marketplace.ts";
+import { type TranslatedProtocol } from "../../src/translation/codec.ts";
 import { Envelopes } from "../../src/translation/envelope.ts";
-import {
-  type Received,
-  readRequest,
-  type Translated,
-  withoutForeign,
-  writeRequest,
-} from "../../src/translation/request.ts";
-import type { Facts } from "../../src/translation.ts";
+import { type Received, readRequest, withoutForeign, writeRequest } from "../../src/translation/request.ts";
 import { HeaderList } from "../../src/wire/headers.ts";
 import { RICH_REQUESTS } from "../golden/rich-requests.ts";
 import { CLIENT_BODIES } from "../support/client-bodies.ts";
@@ -55,7 +50,7 @@ function fault(write: () => string): string | undefined {
 for (const protocol of PROTOCOLS)
   t.test(`${protocol}: a request of wrong values is translated, or is a 400 that names the field`, async (t) => {
     const bodies = [...RICH_REQUESTS[protocol], JSON.parse(CLIENT_BODIES[protocol].body) as object];
-    const own = { protocol: SPOKEN[protocol] as Translated, account: "them", model: "theirs" };
+    const own = { protocol: SPOKEN[protocol] as TranslatedProtocol, account: "them", model: "theirs" };
     const declared = new Set<string>();
     const faults = new Map<string, string>();
     let taken = 0;
@@ -75,7 +70,7 @@ for (const protocol of PROTOCOLS)
       const ways = new Map<string, () => string>([["itself", again]]);
       for (const target of PROTOCOLS.filter((each) => each !== protocol)) {
         const to = {
-          protocol: SPOKEN[target] as Translated,
+          protocol: SPOKEN[target] as TranslatedProtocol,
           account: "them",
           model: "theirs",
           facts,

@@ -1,8 +1,8 @@
 import t from "tap";
-import { GatewayError } from "../../src/errors.ts";
-import type { Event } from "../../src/events.ts";
+import { GatewayError } from "../../src/core/errors.ts";
+import { type TranslatedProtocol } from "../../src/translation/codec.ts";
+import type { Event } from "../../src/translation/events.ts";
 import { ToolNames } from "../../src/translation/names.ts";
-import type { Translated } from "../../src/translation/request.ts";
 import { type Crossing, StreamTranslator, wholeEvents, wholeText } from "../../src/translation/translator.ts";
 import { Frame } from "../../src/wire/frame.ts";
 import { SseSplitter } from "../../src/wire/sse.ts";
@@ -97,7 +97,7 @@ function crossing(from: ProtocolName, to: ProtocolName): Crossing {
   if (!operation) throw new Error(`${to} has no operation`);
   const source = { account: "them", model: "theirs" };
   return {
-    from: SPOKEN[from] as Translated,
+    from: SPOKEN[from] as TranslatedProtocol,
     to: protocol,
     operation,
     source,

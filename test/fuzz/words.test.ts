@@ -1,7 +1,8 @@
 import t from "tap";
-import { GatewayError } from "../../src/errors.ts";
+import { GatewayError } from "../../src/core/errors.ts";
+import { type TranslatedProtocol } from "../../src/translation/codec.ts";
 import { Envelopes } from "../../src/translation/envelope.ts";
-import { readRequest, type Translated, writeRequest } from "../../src/translation/request.ts";
+import { readRequest, writeRequest } from "../../src/translation/request.ts";
 import { HeaderList } from "../../src/wire/headers.ts";
 import { SPOKEN } from "../support/translations.ts";
 import { PROTOCOLS, type ProtocolName } from "../support/vendor-sdks.ts";
@@ -70,7 +71,7 @@ function sent(client: ProtocolName, target: ProtocolName, body: object): string 
   const text = JSON.stringify(body);
   const received = { protocol, operation, streaming: false, text, headers: new HeaderList(), query, caller: "" };
   try {
-    const to = { protocol: SPOKEN[target] as Translated, account: "them", model: "theirs", facts: {} };
+    const to = { protocol: SPOKEN[target] as TranslatedProtocol, account: "them", model: "theirs", facts: {} };
     return writeRequest(readRequest(received, new Envelopes("secret")), to, false).encoded.body;
   } catch (thrown) {
     if (thrown instanceof GatewayError && thrown.status === 400) return thrown;

@@ -1,7 +1,8 @@
 /** Compactions over providers that have none: asked for, told, and gone on from, by the vendor's own SDK over sockets. */
+
 import OpenAI from "openai";
 import t from "tap";
-import type { JsonObject } from "../../src/protocol-parts.ts";
+import { type JsonObject } from "../../src/wire/values.ts";
 import { type Gate, gateway, speaking } from "../support/checklist.ts";
 import { asking, KEY } from "../support/gateway.ts";
 import { askedIn, SCRIPTS, TEXT, THOUGHT, THOUGHTFUL, TOKENS } from "../support/scripted.ts";

@@ -1,6 +1,6 @@
 import t from "tap";
-import type { Event } from "../../src/events.ts";
-import type { Written } from "../../src/translation.ts";
+import type { Written } from "../../src/translation/codec.ts";
+import type { Event } from "../../src/translation/events.ts";
 import { ArraySplitter } from "../../src/wire/array.ts";
 import type { Frame } from "../../src/wire/frame.ts";
 import { SseSplitter } from "../../src/wire/sse.ts";

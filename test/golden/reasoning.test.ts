@@ -4,7 +4,7 @@ import Anthropic from "@anthropic-ai/sdk";
 import { type Content, GoogleGenAI, type Part } from "@google/genai";
 import OpenAI from "openai";
 import t, { type Test } from "tap";
-import { asList, asObject, type JsonObject } from "../../src/protocol-parts.ts";
+import { asList, asObject, type JsonObject } from "../../src/wire/values.ts";
 import { KEY, startGateway } from "../support/gateway.ts";
 import { THINKING } from "../support/thinking-vendors.ts";
 import { PROTOCOLS, type ProtocolName } from "../support/vendor-sdks.ts";

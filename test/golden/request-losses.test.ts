@@ -1,5 +1,5 @@
 import t from "tap";
-import type { Conversation, Part, Turn } from "../../src/conversation.ts";
+import type { Conversation, Part, Turn } from "../../src/translation/conversation.ts";
 import { Losses } from "../../src/translation/losses.ts";
 import { ToolNames } from "../../src/translation/names.ts";
 import { RawJson } from "../../src/wire/exact.ts";

@@ -1,9 +1,10 @@
 /** Whether a request that was written for another vendor says all that its client said, or the loss is declared. */
-import type { Conversation } from "../../src/conversation.ts";
-import { type Feature, fateOf } from "../../src/features.ts";
+
+import { type TranslatedProtocol } from "../../src/translation/codec.ts";
+import type { Conversation } from "../../src/translation/conversation.ts";
+import { type Feature, fateOf } from "../../src/translation/features.ts";
 import type { Losses } from "../../src/translation/losses.ts";
 import type { ToolNames } from "../../src/translation/names.ts";
-import type { Translated } from "../../src/translation/request.ts";
 import { difference, gist, type Point } from "../support/gist.ts";
 import { SPOKEN } from "../support/translations.ts";
 import type { ProtocolName } from "../support/vendor-sdks.ts";
@@ -148,7 +149,7 @@ class Declared {
 
   /** Features that the target's table takes over, and that what was written neither has nor declares. */
   unsaid(back: Conversation, target: ProtocolName): string[] {
-    const { fates } = (SPOKEN[target] as Translated).translation.request;
+    const { fates } = (SPOKEN[target] as TranslatedProtocol).translation.request;
     const found = new Set(back.said.map(({ feature }) => feature));
     return this.asked.said
       .filter(({ feature, path }) => {

@@ -1,12 +1,14 @@
 /** Every recorded request, written for the vendors of the other protocols and judged by their rules. */
+
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
-import type { Conversation } from "../../src/conversation.ts";
-import { GatewayError } from "../../src/errors.ts";
-import type { Operation } from "../../src/protocol.ts";
+import { GatewayError } from "../../src/core/errors.ts";
+import { type Facts } from "../../src/core/marketplace.ts";
+import type { Operation } from "../../src/core/protocol.ts";
+import { type TranslatedProtocol } from "../../src/translation/codec.ts";
+import type { Conversation } from "../../src/translation/conversation.ts";
 import { Envelopes } from "../../src/translation/envelope.ts";
-import { readRequest, type Translated, type WrittenRequest, writeRequest } from "../../src/translation/request.ts";
-import type { Facts } from "../../src/translation.ts";
+import { readRequest, type WrittenRequest, writeRequest } from "../../src/translation/request.ts";
 import { HeaderList } from "../../src/wire/headers.ts";
 import { Query } from "../../src/wire/query.ts";
 import { shared } from "../support/shared.ts";
@@ -102,7 +104,7 @@ const envelopes = new Envelopes("a secret of this test");
 
 /** What a request asks, read as the gateway does. */
 function read(protocol: ProtocolName, operation: Operation, text: string): Conversation {
-  const spoken = SPOKEN[protocol] as Translated;
+  const spoken = SPOKEN[protocol] as TranslatedProtocol;
   const { stream } = JSON.parse(text) as { stream?: unknown };
   const received = {
     ...{ protocol: spoken, side: spoken.translation, operation, text, caller: "" },
@@ -123,7 +125,7 @@ export function sendAll(recorded: readonly RecordedRequest[]): Verdict[] {
 }
 
 const answers = (target: ProtocolName, { operation }: RecordedRequest): boolean =>
-  operation.task !== "count" || (SPOKEN[target] as Translated).translation.count !== undefined;
+  operation.task !== "count" || (SPOKEN[target] as TranslatedProtocol).translation.count !== undefined;
 
 function send(request: RecordedRequest, target: ProtocolName, newest: boolean): Verdict {
   const { id: recording, protocol: source, text } = request;
@@ -131,7 +133,7 @@ function send(request: RecordedRequest, target: ProtocolName, newest: boolean): 
   try {
     const asked = read(source, request.operation, text);
     const facts = newest ? NEWEST[target] : {};
-    const to = { protocol: SPOKEN[target] as Translated, account: "vendor", model: "any", facts };
+    const to = { protocol: SPOKEN[target] as TranslatedProtocol, account: "vendor", model: "any", facts };
     const written = writeRequest(asked, to, false);
     verdict.faults.push(...faultsOfWritten(request, asked, written, verdict));
   } catch (error) {

@@ -1,6 +1,7 @@
 /** Sharp cases of answers from Gemini, Claude and Responses: how they end, what they refuse, what they cost. */
+
 import t from "tap";
-import { asList, asObject, type JsonObject } from "../../src/protocol-parts.ts";
+import { asList, asObject, type JsonObject } from "../../src/wire/values.ts";
 import { digest } from "../support/digest.ts";
 import { accumulated, type ProtocolName } from "../support/vendor-sdks.ts";
 import {

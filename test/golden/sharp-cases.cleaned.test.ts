@@ -1,12 +1,14 @@
 /** Requests in the provider's own protocol, of conversations that providers of other protocols had a part in. */
+
 import t from "tap";
-import type { Opaque } from "../../src/events.ts";
-import type { JsonObject } from "../../src/protocol-parts.ts";
+import { type Facts } from "../../src/core/marketplace.ts";
+import { type TranslatedProtocol } from "../../src/translation/codec.ts";
 import { Envelopes } from "../../src/translation/envelope.ts";
-import { type Translated, withoutForeign } from "../../src/translation/request.ts";
-import type { Facts } from "../../src/translation.ts";
+import type { Opaque } from "../../src/translation/events.ts";
+import { withoutForeign } from "../../src/translation/request.ts";
 import { HeaderList } from "../../src/wire/headers.ts";
 import { Query } from "../../src/wire/query.ts";
+import { type JsonObject } from "../../src/wire/values.ts";
 import { SPOKEN } from "../support/translations.ts";
 import type { ProtocolName } from "../support/vendor-sdks.ts";
 import { at } from "./sharp-cases.ts";
@@ -25,7 +27,7 @@ function cleaned(
   body: JsonObject,
   { facts = {}, strict = false }: { facts?: Facts; strict?: boolean },
 ) {
-  const protocol = SPOKEN[name] as Translated;
+  const protocol = SPOKEN[name] as TranslatedProtocol;
   const [path, rest] = PATHS[name] ?? ["", ""];
   const operation = protocol.locate(path, rest, new Query(""))?.operation;
   if (!operation) throw new Error(`${name} has no operation at ${path}`);

@@ -1,6 +1,7 @@
 /** Failures that were found recorded nowhere, of every vendor, on their way to clients of every other protocol. */
+
 import t from "tap";
-import type { JsonObject } from "../../src/protocol-parts.ts";
+import { type JsonObject } from "../../src/wire/values.ts";
 import { ASK, PROTOCOLS, type ProtocolName } from "../support/vendor-sdks.ts";
 import { at, candidate, chunk, messageStream, plainly, responseOf, streamOf, type Told } from "./sharp-cases.ts";
 import { answering, type Between, between, events, type Got, streaming } from "./sharp-http.ts";

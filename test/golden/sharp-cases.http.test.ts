@@ -1,7 +1,8 @@
 /** Sharp cases of HTTP: through a real gateway, over sockets. */
+
 import { request } from "node:http";
 import t from "tap";
-import type { JsonObject } from "../../src/protocol-parts.ts";
+import { type JsonObject } from "../../src/wire/values.ts";
 import { digest } from "../support/digest.ts";
 import { asking } from "../support/gateway.ts";
 import { until } from "../support/upstream.ts";

@@ -1,6 +1,7 @@
 /** Sharp cases of reasoning: what only its vendor can read goes out with the answer and comes back with the next request. */
+
 import t from "tap";
-import type { JsonObject } from "../../src/protocol-parts.ts";
+import { type JsonObject } from "../../src/wire/values.ts";
 import { CLIENTS } from "../support/four-clients.ts";
 import { faultsOf } from "../support/vendor-rules.ts";
 import { accumulated, PROTOCOLS, type ProtocolName } from "../support/vendor-sdks.ts";

@@ -1,6 +1,7 @@
 /** Sharp cases of what a request asks for besides its tools: turns, settings, schemas. */
+
 import t from "tap";
-import type { JsonObject } from "../../src/protocol-parts.ts";
+import { type JsonObject } from "../../src/wire/values.ts";
 import { faultsOf } from "../support/vendor-rules.ts";
 import { PROTOCOLS } from "../support/vendor-sdks.ts";
 import { at, listAt, PLAIN, refusalOf, send } from "./sharp-cases.ts";

@@ -1,6 +1,7 @@
 /** Sharp cases of Chat streams, whose dialects are many, on their way to clients of every protocol. */
+
 import t from "tap";
-import type { JsonObject } from "../../src/protocol-parts.ts";
+import { type JsonObject } from "../../src/wire/values.ts";
 import { digest } from "../support/digest.ts";
 import { accumulated, type ProtocolName } from "../support/vendor-sdks.ts";
 import {

@@ -1,6 +1,7 @@
 /** Sharp cases of tools: calls, results, names and choices, on their way to the vendor. */
+
 import t from "tap";
-import type { JsonObject } from "../../src/protocol-parts.ts";
+import { type JsonObject } from "../../src/wire/values.ts";
 import { faultsOf } from "../support/vendor-rules.ts";
 import { PROTOCOLS, type ProtocolName } from "../support/vendor-sdks.ts";
 import { at, chatStream, chunk, listAt, refusalOf, type Sent, send } from "./sharp-cases.ts";

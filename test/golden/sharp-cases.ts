@@ -1,15 +1,17 @@
 /** Requests and answers on their way between two protocols, through the very pieces that the gateway is made of. */
-import { GatewayError } from "../../src/errors.ts";
-import type { Operation } from "../../src/protocol.ts";
-import { asList, asObject, type JsonObject } from "../../src/protocol-parts.ts";
+
+import { GatewayError } from "../../src/core/errors.ts";
+import { type Facts } from "../../src/core/marketplace.ts";
+import type { Operation } from "../../src/core/protocol.ts";
+import { type TranslatedProtocol } from "../../src/translation/codec.ts";
 import { Envelopes } from "../../src/translation/envelope.ts";
-import { type Received, readRequest, type Translated, writeRequest } from "../../src/translation/request.ts";
+import { type Received, readRequest, writeRequest } from "../../src/translation/request.ts";
 import { type Crossing, StreamTranslator, wholeEvents, wholeText } from "../../src/translation/translator.ts";
-import type { Facts } from "../../src/translation.ts";
 import { Frame } from "../../src/wire/frame.ts";
 import { HeaderList } from "../../src/wire/headers.ts";
 import { Query } from "../../src/wire/query.ts";
 import { SseSplitter } from "../../src/wire/sse.ts";
+import { asList, asObject, type JsonObject } from "../../src/wire/values.ts";
 import { SPOKEN } from "../support/translations.ts";
 import type { ProtocolName } from "../support/vendor-sdks.ts";
 
@@ -67,7 +69,7 @@ export class Sent {
 
   constructor(client: ProtocolName, asked: JsonObject | string, vendor: ProtocolName, way: Way = {}) {
     const { facts = {}, strict = false, stream = true, account = "them", caller = "" } = way;
-    const [to, from] = [SPOKEN[client] as Translated, SPOKEN[vendor] as Translated];
+    const [to, from] = [SPOKEN[client] as TranslatedProtocol, SPOKEN[vendor] as TranslatedProtocol];
     const operation = operationOf(client, stream);
     const text = typeof asked === "string" ? asked : JSON.stringify(withStream(client, asked, stream));
     const side = to.translation;

@@ -1,7 +1,8 @@
 /** A gateway over sockets between clients of every protocol and providers of every other. */
+
 import type { ServerResponse } from "node:http";
 import type { Test } from "tap";
-import type { JsonObject } from "../../src/protocol-parts.ts";
+import { type JsonObject } from "../../src/wire/values.ts";
 import { asking, type Running, startGateway } from "../support/gateway.ts";
 import { type FakeUpstream, httpUpstream, type SeenRequest } from "../support/upstream.ts";
 import { PROTOCOLS, type ProtocolName } from "../support/vendor-sdks.ts";

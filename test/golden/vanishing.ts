@@ -1,8 +1,9 @@
 /** Whether a member that nobody knows gets lost on the way to another vendor without a word. */
-import { GatewayError } from "../../src/errors.ts";
-import { fateOf } from "../../src/features.ts";
+import { GatewayError } from "../../src/core/errors.ts";
+import { type TranslatedProtocol } from "../../src/translation/codec.ts";
 import { Envelopes } from "../../src/translation/envelope.ts";
-import { readRequest, type Translated, writeRequest } from "../../src/translation/request.ts";
+import { fateOf } from "../../src/translation/features.ts";
+import { readRequest, writeRequest } from "../../src/translation/request.ts";
 import { HeaderList } from "../../src/wire/headers.ts";
 import { Query } from "../../src/wire/query.ts";
 import { SPOKEN } from "../support/translations.ts";
@@ -49,7 +50,7 @@ type Outcome = { text: string; declared: readonly string[] } | { refused: Gatewa
 /** @throws Error where it is neither written nor refused with a 400 */
 function outcome(request: RecordedRequest, target: ProtocolName, body: unknown): Outcome {
   const { protocol: source, operation } = request;
-  const spoken = SPOKEN[source] as Translated;
+  const spoken = SPOKEN[source] as TranslatedProtocol;
   const { stream } = body as { stream?: unknown };
   const streaming = operation.streams === "asked" ? stream === true : operation.streams;
   const received = {
@@ -58,7 +59,7 @@ function outcome(request: RecordedRequest, target: ProtocolName, body: unknown):
     query: new Query(""),
   };
   try {
-    const to = { protocol: SPOKEN[target] as Translated, account: "vendor", model: "any", facts: {} };
+    const to = { protocol: SPOKEN[target] as TranslatedProtocol, account: "vendor", model: "any", facts: {} };
     const asked = readRequest(received, envelopes);
     const { encoded, losses } = writeRequest(asked, to, false);
     const { fates } = to.protocol.translation.request;

@@ -3,12 +3,13 @@
  * gateway between clients of every protocol and providers of every protocol; the list goes on in `2-requests`,
  * `3-answers` and `4-endings`.
  */
+
 import { readFileSync } from "node:fs";
 import Anthropic from "@anthropic-ai/sdk";
 import { GoogleGenAI } from "@google/genai";
 import OpenAI from "openai";
 import t, { type Test } from "tap";
-import type { JsonObject } from "../../src/protocol-parts.ts";
+import { type JsonObject } from "../../src/wire/values.ts";
 import { PAIRS, pathFor, speaking } from "../support/checklist.ts";
 import { asking, KEY, startGateway } from "../support/gateway.ts";
 import { collect } from "../support/openai-sdks.ts";

@@ -1,8 +1,9 @@
 /** What real clients demand of a gateway, continued: requests. */
+
 import { request } from "node:http";
 import { gzipSync, zstdCompressSync } from "node:zlib";
 import t, { type Test } from "tap";
-import type { JsonObject } from "../../src/protocol-parts.ts";
+import { type JsonObject } from "../../src/wire/values.ts";
 import { at, listAt } from "../golden/sharp-cases.ts";
 import { type Gate, gateway, PAIRS, pathFor, speaking } from "../support/checklist.ts";
 import { CLIENT_BODIES } from "../support/client-bodies.ts";

@@ -1,6 +1,7 @@
 /** What real clients demand of a gateway, continued: answers and errors. */
+
 import t from "tap";
-import type { JsonObject } from "../../src/protocol-parts.ts";
+import { type JsonObject } from "../../src/wire/values.ts";
 import { at, candidate, PLAIN } from "../golden/sharp-cases.ts";
 import { answering, events, type Got } from "../golden/sharp-http.ts";
 import { gateway, PAIRS, pathFor, speaking } from "../support/checklist.ts";

@@ -1,6 +1,6 @@
 import type { ServerResponse } from "node:http";
 import t, { type Test } from "tap";
-import type { JsonObject } from "../../src/protocol-parts.ts";
+import { type JsonObject } from "../../src/wire/values.ts";
 import { CLIENTS, type Client } from "../support/four-clients.ts";
 import { asking, startGateway } from "../support/gateway.ts";
 import { httpUpstream, type SeenRequest } from "../support/upstream.ts";

@@ -1,5 +1,5 @@
 import t, { type Test } from "tap";
-import type { JsonObject } from "../../src/protocol-parts.ts";
+import { type JsonObject } from "../../src/wire/values.ts";
 import { CLIENTS, type Client, eventsOf } from "../support/four-clients.ts";
 import { asking, type Running, startGateway } from "../support/gateway.ts";
 import { httpUpstream } from "../support/upstream.ts";

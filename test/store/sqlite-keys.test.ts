@@ -5,7 +5,7 @@ import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { promisify } from "node:util";
 import t, { type Test } from "tap";
-import { GatewayError } from "../../src/errors.ts";
+import { GatewayError } from "../../src/core/errors.ts";
 import { newKey, validKey } from "../../src/store/key-format.ts";
 import { Database } from "../../src/store/sqlite.ts";
 import { type FileKey, SqliteKeys } from "../../src/store/sqlite-keys.ts";

@@ -5,7 +5,7 @@ import { createInterface } from "node:readline";
 import { DatabaseSync } from "node:sqlite";
 import { fileURLToPath } from "node:url";
 import t, { type Test } from "tap";
-import { newId } from "../../src/id.ts";
+import { newId } from "../../src/core/id.ts";
 import type { LedgerEntry, LedgerGroup, LedgerSum } from "../../src/store/ledger.ts";
 import { Database } from "../../src/store/sqlite.ts";
 import { SqliteLedger } from "../../src/store/sqlite-ledger.ts";

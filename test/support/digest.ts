@@ -1,4 +1,4 @@
-import { asList, asObject, asText, type JsonObject } from "../../src/protocol-parts.ts";
+import { asList, asObject, asText, type JsonObject } from "../../src/wire/values.ts";
 
 /** What an answer comes to, read from what an official SDK made of it; equal whichever protocol told it. */
 export interface Digest {

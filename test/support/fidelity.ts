@@ -4,10 +4,10 @@
  */
 import { readFileSync, writeFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
-import { type Fates, type Feature, fateOf } from "../../src/features.ts";
+import type { Protocol } from "../../src/core/protocol.ts";
 import { loadProtocols } from "../../src/loader/discover.ts";
-import type { Protocol } from "../../src/protocol.ts";
-import { clientSide, type Translated, translates } from "../../src/translation/request.ts";
+import { clientSide, type TranslatedProtocol, translates } from "../../src/translation/codec.ts";
+import { type Fates, type Feature, fateOf } from "../../src/translation/features.ts";
 
 const OPEN = "<!-- fidelity -->";
 const CLOSE = "<!-- /fidelity -->";
@@ -24,7 +24,7 @@ export const readmeOf = (name: string): string =>
   fileURLToPath(new URL(`../../plugins/protocols/${name}/README.md`, import.meta.url));
 
 /** Protocols that a request can be written in: some only read. */
-const isTarget = ({ translation }: Translated): boolean =>
+const isTarget = ({ translation }: TranslatedProtocol): boolean =>
   Object.keys(translation.request.fates).some(
     (feature) => fateOf(translation.request.fates, feature as Feature).fate === "mapped",
   );

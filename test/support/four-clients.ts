@@ -1,4 +1,4 @@
-import type { JsonObject } from "../../src/protocol-parts.ts";
+import { type JsonObject } from "../../src/wire/values.ts";
 
 /** What a test looks at in an answer. */
 export interface Told {

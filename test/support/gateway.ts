@@ -1,8 +1,8 @@
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { Log } from "../../src/core/log.ts";
 import { Gateway } from "../../src/gateway.ts";
-import { Log } from "../../src/log.ts";
 
 /** A key that test gateways know. */
 export const KEY = "test-key-0123456789abcdef";

@@ -1,8 +1,9 @@
 /** What a request says, in a form in which requests of different protocols can be compared. */
-import type { Conversation, Media, Part, Tool, ToolResult, Turn } from "../../src/conversation.ts";
-import type { Feature } from "../../src/features.ts";
+
+import type { Names } from "../../src/translation/codec.ts";
+import type { Conversation, Media, Part, Tool, ToolResult, Turn } from "../../src/translation/conversation.ts";
+import type { Feature } from "../../src/translation/features.ts";
 import { safeId } from "../../src/translation/ids.ts";
-import type { Names } from "../../src/translation.ts";
 import type { RawJson } from "../../src/wire/exact.ts";
 
 /** One thing that a request says, and where its client said it. */

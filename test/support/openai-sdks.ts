@@ -1,7 +1,7 @@
 import OpenAI from "openai";
 import OpenAI4 from "openai-4";
 import type { Test } from "tap";
-import type { Protocol } from "../../src/protocol.ts";
+import type { Protocol } from "../../src/core/protocol.ts";
 import { Demo } from "../../src/upstream/demo.ts";
 
 /** Both generations of the official SDK; the calls that tests make are the same in both. */

@@ -1,4 +1,4 @@
-import type { Event, FinishReason, Opening } from "../../src/events.ts";
+import type { Event, FinishReason, Opening } from "../../src/translation/events.ts";
 
 /** Numbers below a limit that are the same for the same seed. */
 export function dice(seed: number): (limit: number) => number {

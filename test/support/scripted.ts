@@ -1,4 +1,4 @@
-import type { JsonObject } from "../../src/protocol-parts.ts";
+import { type JsonObject } from "../../src/wire/values.ts";
 import type { SeenRequest } from "./upstream.ts";
 import type { ProtocolName } from "./vendor-sdks.ts";
 

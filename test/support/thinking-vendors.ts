@@ -1,5 +1,5 @@
 /** Four providers that think and call a tool, and the state they want back with the next request. */
-import { asList, asObject, asText, type JsonObject } from "../../src/protocol-parts.ts";
+import { asList, asObject, asText, type JsonObject } from "../../src/wire/values.ts";
 import type { ProtocolName } from "./vendor-sdks.ts";
 
 export interface ThinkingVendor {

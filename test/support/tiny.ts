@@ -1,9 +1,10 @@
-import type { Event } from "../../src/events.ts";
-import { type Fates, FEATURES } from "../../src/features.ts";
-import type { Operation, Protocol } from "../../src/protocol.ts";
-import { type Fault, PING, post } from "../../src/protocol-parts.ts";
-import type { Translated } from "../../src/translation/request.ts";
-import type { Translation, Wish, Written } from "../../src/translation.ts";
+import { type Fault } from "../../src/core/fault.ts";
+import type { Operation, Protocol } from "../../src/core/protocol.ts";
+import { PING, post } from "../../src/core/protocol-parts.ts";
+import type { Translation, Wish, Written } from "../../src/translation/codec.ts";
+import { type TranslatedProtocol } from "../../src/translation/codec.ts";
+import type { Event } from "../../src/translation/events.ts";
+import { type Fates, FEATURES } from "../../src/translation/features.ts";
 
 export const SAY: Operation = post("say", "/say", { task: "generate" });
 export const SAY_ARRAY: Operation = { ...SAY, streams: true, framing: "array" };
@@ -122,11 +123,11 @@ export const tiny = {
   credential: (secret: string) => ["x-tiny-key", secret],
   usage: (json: unknown) => (json as { usage?: never }).usage,
   translation,
-} as unknown as Translated;
+} as unknown as TranslatedProtocol;
 
 /** The same with another name and without counting. */
 export const other = {
   ...tiny,
   name: "other",
   translation: { ...translation, count: undefined },
-} as unknown as Protocol & Translated;
+} as unknown as Protocol & TranslatedProtocol;

@@ -2,10 +2,10 @@ import anthropic from "../../plugins/protocols/anthropic-messages/index.ts";
 import gemini from "../../plugins/protocols/gemini/index.ts";
 import chat from "../../plugins/protocols/openai-chat/index.ts";
 import responses from "../../plugins/protocols/openai-responses/index.ts";
-import type { Conversation } from "../../src/conversation.ts";
-import type { Event } from "../../src/events.ts";
-import type { Protocol } from "../../src/protocol.ts";
-import type { Translation, Wish, Written } from "../../src/translation.ts";
+import type { Protocol } from "../../src/core/protocol.ts";
+import type { TranslatedProtocol, Translation, Wish, Written } from "../../src/translation/codec.ts";
+import type { Conversation } from "../../src/translation/conversation.ts";
+import type { Event } from "../../src/translation/events.ts";
 import type { ProtocolName } from "./vendor-sdks.ts";
 
 export const SPOKEN: Record<ProtocolName, Protocol> = {
@@ -16,7 +16,7 @@ export const SPOKEN: Record<ProtocolName, Protocol> = {
 };
 
 /** The translation of a protocol that has one. */
-export const translationOf = (name: ProtocolName): Translation => SPOKEN[name].translation as Translation;
+export const translationOf = (name: ProtocolName): Translation => (SPOKEN[name] as TranslatedProtocol).translation;
 
 /** A request as plain as can be. */
 const plain = (protocol: string): Conversation => ({

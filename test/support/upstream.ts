@@ -2,7 +2,7 @@ import { once } from "node:events";
 import { createServer as createHttpServer, type IncomingMessage, type ServerResponse } from "node:http";
 import { type AddressInfo, createServer, type LookupFunction, type Server, type Socket } from "node:net";
 import type { Test } from "tap";
-import type { GatewayError } from "../../src/errors.ts";
+import type { GatewayError } from "../../src/core/errors.ts";
 import { Forward, type Leaving, type Outgoing, type Upstream } from "../../src/upstream/forward.ts";
 import { type PoolOptions, Pools } from "../../src/upstream/pools.ts";
 

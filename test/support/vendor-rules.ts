@@ -1,8 +1,9 @@
+import { asList, asObject, asText, type JsonObject } from "../../src/wire/values.ts";
+
 /**
  * What the vendors demand of a request, as far as their documents and SDK types tell: an independent judge of the bodies
  * that the gateway writes. Each judge answers the faults it finds, with their places.
  */
-import { asList, asObject, asText, type JsonObject } from "../../src/protocol-parts.ts";
 
 type Fault = string;
 type Judge = (body: JsonObject, task: "generate" | "count") => Fault[];

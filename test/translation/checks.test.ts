@@ -1,6 +1,6 @@
 import t from "tap";
-import type { Part, Turn } from "../../src/conversation.ts";
 import { checkPairs } from "../../src/translation/checks.ts";
+import type { Part, Turn } from "../../src/translation/conversation.ts";
 
 const call = (id: string, at = `call ${id}`): Part => ({ kind: "tool_call", id, name: "f", arguments: "{}", at });
 const result = (callId: string, at = `result ${callId}`): Part => ({ kind: "tool_result", callId, parts: [], at });

@@ -1,6 +1,6 @@
 import t from "tap";
-import type { Opaque } from "../../src/events.ts";
 import { Envelopes } from "../../src/translation/envelope.ts";
+import type { Opaque } from "../../src/translation/events.ts";
 
 const envelopes = new Envelopes("a secret of the tests, long enough");
 const opaque = (data: string, more: Partial<Opaque> = {}): Opaque => ({

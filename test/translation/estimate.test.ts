@@ -1,6 +1,6 @@
 import { createHash } from "node:crypto";
 import t from "tap";
-import type { Conversation, Part } from "../../src/conversation.ts";
+import type { Conversation, Part } from "../../src/translation/conversation.ts";
 import { estimate } from "../../src/translation/estimate.ts";
 
 const talk = (...parts: Part[]): Conversation => ({

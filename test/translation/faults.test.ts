@@ -1,5 +1,5 @@
 import t from "tap";
-import type { Fault } from "../../src/protocol-parts.ts";
+import { type Fault } from "../../src/core/fault.ts";
 import { refusal } from "../../src/translation/faults.ts";
 import { HeaderList } from "../../src/wire/headers.ts";
 

@@ -1,5 +1,5 @@
 import t from "tap";
-import { type Fate, type Fates, FEATURES } from "../../src/features.ts";
+import { type Fate, type Fates, FEATURES } from "../../src/translation/features.ts";
 import { Losses } from "../../src/translation/losses.ts";
 
 const fates = (some: Partial<Fates>): Fates => ({

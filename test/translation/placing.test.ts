@@ -1,6 +1,6 @@
 import t from "tap";
-import type { Conversation, Part, Reasoning, Tool, Turn } from "../../src/conversation.ts";
-import type { Opaque } from "../../src/events.ts";
+import type { Conversation, Part, Reasoning, Tool, Turn } from "../../src/translation/conversation.ts";
+import type { Opaque } from "../../src/translation/events.ts";
 import { place, readable } from "../../src/translation/placing.ts";
 
 const assistant = (...parts: Part[]): Turn => ({ role: "assistant", parts, at: "a" });

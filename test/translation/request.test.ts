@@ -1,13 +1,8 @@
 import t from "tap";
+import type { ClientTranslation } from "../../src/translation/codec.ts";
+import { type TranslatedProtocol } from "../../src/translation/codec.ts";
 import { Envelopes } from "../../src/translation/envelope.ts";
-import {
-  type Received,
-  readRequest,
-  type Translated,
-  withoutForeign,
-  writeRequest,
-} from "../../src/translation/request.ts";
-import type { ClientTranslation } from "../../src/translation.ts";
+import { type Received, readRequest, withoutForeign, writeRequest } from "../../src/translation/request.ts";
 import { HeaderList } from "../../src/wire/headers.ts";
 import { COUNT, SAY, tiny } from "../support/tiny.ts";
 
@@ -22,7 +17,7 @@ const received = (body: object): Received => ({
   caller: "",
 });
 /** The tiny protocol, which tells what it is given and changes nothing. */
-const quiet: Translated = {
+const quiet: TranslatedProtocol = {
   ...tiny,
   translation: {
     ...tiny.translation,
@@ -71,7 +66,7 @@ t.test("what was kept here for a call is no loss of the client's, also with stri
   const keeping = new Envelopes("a secret of the tests");
   keeping.remember("key", "a", { protocol: "tiny", account: "one", kind: "own", data: "x" });
   const { decode } = quiet.translation.request;
-  const recalling: Translated["translation"]["request"]["decode"] = (asked) => {
+  const recalling: TranslatedProtocol["translation"]["request"]["decode"] = (asked) => {
     const conversation = decode(asked);
     const opaque = asked.recall("a");
     const part = { kind: "reasoning" as const, at: "kept", ...(opaque && { opaque }) };

@@ -1,6 +1,6 @@
 import t from "tap";
-import type { Conversation } from "../../src/conversation.ts";
-import type { GatewayError } from "../../src/errors.ts";
+import type { GatewayError } from "../../src/core/errors.ts";
+import type { Conversation } from "../../src/translation/conversation.ts";
 import { Framing } from "../../src/translation/framing.ts";
 import { ToolNames } from "../../src/translation/names.ts";
 import {

@@ -1,5 +1,5 @@
 import t from "tap";
-import type { Part, Turn } from "../../src/conversation.ts";
+import type { Part, Turn } from "../../src/translation/conversation.ts";
 import { joined } from "../../src/translation/turns.ts";
 
 const turn = (role: Turn["role"], ...texts: string[]): Turn => ({

@@ -1,5 +1,5 @@
 import t from "tap";
-import type { Event } from "../../src/events.ts";
+import type { Event } from "../../src/translation/events.ts";
 import { weightOf } from "../../src/translation/weight.ts";
 import { RawJson } from "../../src/wire/exact.ts";
 

@@ -1,8 +1,8 @@
 import { once } from "node:events";
 import { connect } from "node:net";
 import t, { type Test } from "tap";
+import type { DemoAnswer, DemoRequest, Operation, Protocol } from "../../src/core/protocol.ts";
 import { loadProtocols } from "../../src/loader/discover.ts";
-import type { DemoAnswer, DemoRequest, Operation, Protocol } from "../../src/protocol.ts";
 import { Demo } from "../../src/upstream/demo.ts";
 import { Query } from "../../src/wire/query.ts";
 

@@ -3,7 +3,7 @@ import { createServer, request } from "node:http";
 import { type AddressInfo, type Socket } from "node:net";
 import { Readable } from "node:stream";
 import t from "tap";
-import { GatewayError } from "../../src/errors.ts";
+import { GatewayError } from "../../src/core/errors.ts";
 import { client, failed, forwarding, outgoing, until, whole } from "../support/upstream.ts";
 
 t.test("a reader that does not keep up stops the provider, and loses nothing", async (t) => {

@@ -2,8 +2,8 @@ import { once } from "node:events";
 import { type AddressInfo, createServer as createTcpServer, type LookupFunction } from "node:net";
 import { Readable } from "node:stream";
 import t from "tap";
-import { GatewayError } from "../../src/errors.ts";
-import type { Timeouts } from "../../src/exchange.ts";
+import { GatewayError } from "../../src/core/errors.ts";
+import { type Timeouts } from "../../src/core/marketplace.ts";
 import { Forward, type Outgoing } from "../../src/upstream/forward.ts";
 import { Pools } from "../../src/upstream/pools.ts";
 import {

@@ -1,6 +1,6 @@
 import t from "tap";
 import { errors } from "undici";
-import { GatewayError } from "../../src/errors.ts";
+import { GatewayError } from "../../src/core/errors.ts";
 import { closedUnseen, Fault, failure, overdue } from "../../src/upstream/failures.ts";
 
 const coded = (code: string, message = "sk-secret https://x.test/?key=1") =>

@@ -1,7 +1,7 @@
 import type { Socket } from "node:net";
 import { Readable } from "node:stream";
 import t from "tap";
-import { GatewayError } from "../../src/errors.ts";
+import { GatewayError } from "../../src/core/errors.ts";
 import { Forward } from "../../src/upstream/forward.ts";
 import { Pools } from "../../src/upstream/pools.ts";
 import { client, forwarding, httpUpstream, OK, outgoing, whole } from "../support/upstream.ts";

@@ -1,4 +1,4 @@
-import { asObject, asText, type Citation, defined, entryOf, type JsonObject } from "model-gateway";
+import { asObject, asText, type Citation, defined, entryOf, type JsonObject } from "model-gateway/protocol";
 import { without } from "./words.ts";
 
 /** Which member tells the address: a search result's `source` is whatever the client called it, most often a URL. */

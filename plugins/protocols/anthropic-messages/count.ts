@@ -1,4 +1,4 @@
-import { asCount, asObject, GatewayError } from "model-gateway";
+import { asCount, asObject, GatewayError } from "model-gateway/protocol";
 
 /** Reads how many tokens a request has. @throws GatewayError `upstream_invalid` */
 export function decodeCount(text: string): number {

@@ -20,7 +20,7 @@ import {
   type JsonObject,
   sampleOf,
   textOf,
-} from "model-gateway";
+} from "model-gateway/protocol";
 import { errorBody, errorEvent } from "./errors.ts";
 
 /** What the vendor sends after the first event, and in long silences. */

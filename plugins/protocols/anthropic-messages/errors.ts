@@ -1,4 +1,4 @@
-import { type ErrorKind, eventBytes, type Fault } from "model-gateway";
+import { type ErrorKind, eventBytes, type Fault } from "model-gateway/protocol";
 
 /** The vendor's error types; its statuses are those of the gateway's own table. [S, D: errors page] */
 const TYPES: Readonly<Record<ErrorKind, string>> = {

@@ -1,4 +1,4 @@
-import { asObject, asText, type Ending, entryOf, type Frame, glance } from "model-gateway";
+import { asObject, asText, type Ending, entryOf, type Frame, glance } from "model-gateway/protocol";
 
 const LETTER_E = 0x65;
 const LETTER_M = 0x6d;

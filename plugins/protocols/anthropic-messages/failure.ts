@@ -1,4 +1,4 @@
-import { asObject, asText, type ErrorKind, entryOf, type Fault, type HeaderList } from "model-gateway";
+import { asObject, asText, type ErrorKind, entryOf, type Fault, type HeaderList } from "model-gateway/protocol";
 
 /** The vendor's error types: what they are, and the status they come with. [D: errors page] */
 const TYPES: Readonly<Record<string, readonly [kind: ErrorKind, status: number]>> = {

@@ -1,4 +1,4 @@
-import type { Operation, Protocol } from "model-gateway";
+import type { Operation, TranslatedProtocol } from "model-gateway/protocol";
 import { decodeCount, encodeCount } from "./count.ts";
 import { demo, PING } from "./demo.ts";
 import { errorBody, errorEvent } from "./errors.ts";
@@ -18,7 +18,7 @@ const OPERATIONS: readonly (readonly [suffix: string, operation: Operation])[] =
 ];
 
 /** The Messages protocol; README.md has its facts and their sources. */
-const anthropicMessages: Protocol = {
+const anthropicMessages: TranslatedProtocol = {
   name: "anthropic-messages",
   paths: ["/v1/messages", "/v1/messages/count_tokens"],
   segment: "/v1",

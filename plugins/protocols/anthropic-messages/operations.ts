@@ -1,4 +1,4 @@
-import { type Operation, post } from "model-gateway";
+import { type Operation, post } from "model-gateway/protocol";
 
 /** Asks for a message. */
 export const MESSAGES: Operation = post("messages", "/messages", { task: "generate" });

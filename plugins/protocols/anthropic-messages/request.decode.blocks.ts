@@ -13,7 +13,7 @@ import {
   type ToolCall,
   type ToolResult,
   type Turn,
-} from "model-gateway";
+} from "model-gateway/protocol";
 import { CITATION, citationFrom, citationRest } from "./citations.ts";
 import type { OwnForm, Reading } from "./request.reading.ts";
 import { NAME, without } from "./words.ts";

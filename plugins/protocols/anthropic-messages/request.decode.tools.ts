@@ -1,4 +1,4 @@
-import { asObject, asText, defined, type Feature, type JsonObject, RawJson, type Tool } from "model-gateway";
+import { asObject, asText, defined, type Feature, type JsonObject, RawJson, type Tool } from "model-gateway/protocol";
 import type { Reading } from "./request.reading.ts";
 import { NAME } from "./words.ts";
 

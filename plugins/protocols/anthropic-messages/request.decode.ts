@@ -16,7 +16,7 @@ import {
   TextKey,
   type ToolChoice,
   type Turn,
-} from "model-gateway";
+} from "model-gateway/protocol";
 import { partsOf } from "./request.decode.blocks.ts";
 import { toolsOf } from "./request.decode.tools.ts";
 import { Reading } from "./request.reading.ts";

@@ -11,7 +11,7 @@ import {
   type Text,
   type ToolCall,
   type ToolResult,
-} from "model-gateway";
+} from "model-gateway/protocol";
 import { citationOf } from "./citations.ts";
 import { BETWEEN } from "./request.decode.blocks.ts";
 import { toolName } from "./request.encode.tools.ts";

@@ -6,7 +6,7 @@ import {
   type JsonObject,
   type ReasoningWish,
   type Terms,
-} from "model-gateway";
+} from "model-gateway/protocol";
 import { chosenAt, forces } from "./request.encode.tools.ts";
 import { BUDGETS, effortOf, pathOf } from "./words.ts";
 

@@ -7,7 +7,7 @@ import {
   type Terms,
   type Tool,
   type ToolChoice,
-} from "model-gateway";
+} from "model-gateway/protocol";
 import { cacheControl, type Marks } from "./request.encode.blocks.ts";
 import type { OwnForm } from "./request.reading.ts";
 import { heldSchema } from "./request.schema.ts";

@@ -1,4 +1,11 @@
-import { type Conversation, type Encoded, entryOf, type JsonObject, type Terms, writeJson } from "model-gateway";
+import {
+  type Conversation,
+  type Encoded,
+  entryOf,
+  type JsonObject,
+  type Terms,
+  writeJson,
+} from "model-gateway/protocol";
 import { COUNT_TOKENS, MESSAGES } from "./operations.ts";
 import type { Own } from "./request.decode.ts";
 import { cacheControl, Marks } from "./request.encode.blocks.ts";

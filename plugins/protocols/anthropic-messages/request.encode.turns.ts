@@ -1,4 +1,4 @@
-import { type Conversation, type JsonObject, joined, type Part, type Terms, type Turn } from "model-gateway";
+import { type Conversation, type JsonObject, joined, type Part, type Terms, type Turn } from "model-gateway/protocol";
 import { blockOf, type Marks } from "./request.encode.blocks.ts";
 import type { OwnForm } from "./request.reading.ts";
 

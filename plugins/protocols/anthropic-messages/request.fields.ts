@@ -1,4 +1,4 @@
-import type { Fates, Feature } from "model-gateway";
+import type { Fates, Feature } from "model-gateway/protocol";
 
 /** What becomes of each feature in a Messages request. */
 export const fates: Fates = {

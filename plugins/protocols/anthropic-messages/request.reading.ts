@@ -7,7 +7,7 @@ import {
   type JsonObject,
   RawJson,
   type Said,
-} from "model-gateway";
+} from "model-gateway/protocol";
 import { without } from "./words.ts";
 
 /** What a part's, tool's or turn's `native` holds: members our words do not have, and which form the source used. */

@@ -1,4 +1,4 @@
-import { asList, asObject, type JsonObject, parseExact, RawJson, type Terms, writeJson } from "model-gateway";
+import { asList, asObject, type JsonObject, parseExact, RawJson, type Terms, writeJson } from "model-gateway/protocol";
 
 /** Formats of strings that answers can be held to. [S: the SDK's schema transform] */
 const FORMATS: ReadonlySet<unknown> = new Set(

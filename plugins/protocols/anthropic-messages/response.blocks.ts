@@ -1,4 +1,4 @@
-import { asList, asObject, asText, type Event, type JsonObject, type Source, type Usage } from "model-gateway";
+import { asList, asObject, asText, type Event, type JsonObject, type Source, type Usage } from "model-gateway/protocol";
 import { citationFrom, citationRest } from "./citations.ts";
 import { NAME, type OpaqueKind, reasonOf, without } from "./words.ts";
 

@@ -12,7 +12,7 @@ import {
   type Source,
   type Usage,
   writeJson,
-} from "model-gateway";
+} from "model-gateway/protocol";
 import { faultIn } from "./failure.ts";
 import { Blocks, isServer, type OwnEvent } from "./response.blocks.ts";
 import { usage as usageOf } from "./usage.ts";

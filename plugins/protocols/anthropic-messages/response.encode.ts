@@ -13,7 +13,7 @@ import {
   type Wish,
   type Written,
   weightOf,
-} from "model-gateway";
+} from "model-gateway/protocol";
 import { citationOf, webCitation } from "./citations.ts";
 import type { OwnEvent } from "./response.blocks.ts";
 import { Frames, Message, type Sink } from "./response.sinks.ts";

@@ -1,4 +1,12 @@
-import { asObject, GatewayError, type JsonObject, RawJson, type Wish, type Written, writeJson } from "model-gateway";
+import {
+  asObject,
+  GatewayError,
+  type JsonObject,
+  RawJson,
+  type Wish,
+  type Written,
+  writeJson,
+} from "model-gateway/protocol";
 import { isObject } from "./words.ts";
 
 /** What a delta adds to: the type of the delta, and its member. */

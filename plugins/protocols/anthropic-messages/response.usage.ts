@@ -7,7 +7,7 @@ import {
   RawJson,
   type Usage,
   type Wish,
-} from "model-gateway";
+} from "model-gateway/protocol";
 
 /** Tokens written to the cache, with those read from it at most the whole input: some vendors count a token twice. */
 function written({ in: { total, cached, write } }: Usage): number | undefined {

@@ -1,4 +1,13 @@
-import { asCount, asObject, asText, atMost, counts, defined, type JsonObject, type Usage } from "model-gateway";
+import {
+  asCount,
+  asObject,
+  asText,
+  atMost,
+  counts,
+  defined,
+  type JsonObject,
+  type Usage,
+} from "model-gateway/protocol";
 
 /**
  * Usage from `message_start`, from `message_delta` or from a whole message. The delta's numbers are totals, not

@@ -8,7 +8,7 @@ import {
   type JsonObject,
   type Opaque,
   type RawJson,
-} from "model-gateway";
+} from "model-gateway/protocol";
 
 /** The protocol's name, on opaque state and on what only it understands. */
 export const NAME = "anthropic-messages";

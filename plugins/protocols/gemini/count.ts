@@ -1,4 +1,4 @@
-import { asCount, asObject, GatewayError } from "model-gateway";
+import { asCount, asObject, GatewayError } from "model-gateway/protocol";
 
 /** Answers of `countTokens`: `{"totalTokens": n, …}`. */
 export const count = {

@@ -20,7 +20,7 @@ import {
   type Operation,
   sampleOf,
   textOf,
-} from "model-gateway";
+} from "model-gateway/protocol";
 import { embedding } from "./embedding.ts";
 import { breakOff, errorBody } from "./errors.ts";
 import { picture } from "./picture.ts";

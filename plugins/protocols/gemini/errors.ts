@@ -5,7 +5,7 @@ import {
   type GatewayError,
   type Operation,
   type StreamState,
-} from "model-gateway";
+} from "model-gateway/protocol";
 
 /** Names of google.rpc.Code. Faults without a code of their own get the one the vendor shows for their HTTP status. */
 const STATUSES: Readonly<Record<ErrorKind, string>> = {

@@ -1,4 +1,4 @@
-import { asList, asObject, type Ending, type Frame, glance } from "model-gateway";
+import { asList, asObject, type Ending, type Frame, glance } from "model-gateway/protocol";
 import { rawReason } from "./response.finish.ts";
 
 /** One look for three members. Measured: 0.24 µs for 450 bytes; three searches of the buffer take four times that. */

@@ -1,4 +1,4 @@
-import type { Protocol } from "model-gateway";
+import type { TranslatedProtocol } from "model-gateway/protocol";
 import { count } from "./count.ts";
 import { demo } from "./demo.ts";
 import { errorBody, streamError } from "./errors.ts";
@@ -13,7 +13,7 @@ import { encode as encodeAnswer, encoder } from "./response.encode.ts";
 import { usage } from "./usage.ts";
 
 /** The Gemini protocol, also in its Vertex form; README.md has its facts and their sources. */
-const gemini: Protocol = {
+const gemini: TranslatedProtocol = {
   name: "gemini",
   paths: ["/v1beta/models/*", "/v1/models/*", "/v1alpha/models/*", "/v1beta1/publishers/*", "/v1beta1/projects/*"],
   segment: "/v1beta",

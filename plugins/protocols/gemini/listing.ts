@@ -1,4 +1,4 @@
-import { defined, type ListedModel, type Listing } from "model-gateway";
+import { defined, type ListedModel, type Listing } from "model-gateway/protocol";
 
 /** A model in the vendor's shape; the limits are only there when they are known. */
 const one = ({ id, name, description, context, output, can }: ListedModel) => ({

@@ -1,4 +1,4 @@
-import type { Media } from "model-gateway";
+import type { Media } from "model-gateway/protocol";
 
 /** What sort of media a type like `image/png` is of; all that is neither picture, sound nor film is a file. */
 export function mediaOf(mime: string | undefined): Media["media"] {

@@ -1,4 +1,4 @@
-import { GatewayError, type Located, type Operation, post } from "model-gateway";
+import { GatewayError, type Located, type Operation, post } from "model-gateway/protocol";
 
 /** An action on a model: `/models/{model}:{action}`. A vendor's model name may hold slashes, which stay. */
 const action = (name: string, more: Partial<Operation> = {}): Operation => ({

@@ -1,4 +1,4 @@
-import type { Turn } from "model-gateway";
+import type { Turn } from "model-gateway/protocol";
 
 /** A call that may wait for its result. */
 interface Open {

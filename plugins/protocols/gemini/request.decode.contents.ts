@@ -1,4 +1,4 @@
-import { asObject, entryOf, type Part, RawJson, type Said, type Turn } from "model-gateway";
+import { asObject, entryOf, type Part, RawJson, type Said, type Turn } from "model-gateway/protocol";
 import { Calls } from "./request.calls.ts";
 import { readPart } from "./request.decode.parts.ts";
 import { Members, wrong } from "./request.members.ts";

@@ -1,4 +1,4 @@
-import { defined, type Media, type MediaSource } from "model-gateway";
+import { defined, type Media, type MediaSource } from "model-gateway/protocol";
 import { mediaOf } from "./media.ts";
 import { type Form, type Members, wrong } from "./request.members.ts";
 import { NAME, type NativePart, type Reading, remembered, say, sayLeft } from "./request.native.ts";

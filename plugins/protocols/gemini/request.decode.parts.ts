@@ -1,4 +1,4 @@
-import { defined, type Opaque, type Part, type ToolCall } from "model-gateway";
+import { defined, type Opaque, type Part, type ToolCall } from "model-gateway/protocol";
 import type { Calls } from "./request.calls.ts";
 import { readMedia, refuseTwo } from "./request.decode.media.ts";
 import { readResult } from "./request.decode.results.ts";

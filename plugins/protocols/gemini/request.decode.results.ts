@@ -1,4 +1,4 @@
-import { type Part, parseExact, RawJson, type ToolResult } from "model-gateway";
+import { type Part, parseExact, RawJson, type ToolResult } from "model-gateway/protocol";
 import type { Calls } from "./request.calls.ts";
 import { readMedia, refuseTwo } from "./request.decode.media.ts";
 import { type Members, wrong } from "./request.members.ts";

@@ -9,7 +9,7 @@ import {
   RawJson,
   type ReasoningWish,
   type Turn,
-} from "model-gateway";
+} from "model-gateway/protocol";
 import { readSchema } from "./request.decode.tools.ts";
 import { type Members, spelledBoth, wrong } from "./request.members.ts";
 import { type NativeRequest, type Reading, say } from "./request.native.ts";

@@ -6,7 +6,7 @@ import {
   type RawJson,
   type Tool,
   type ToolChoice,
-} from "model-gateway";
+} from "model-gateway/protocol";
 import { type Members, spelledBoth, wrong } from "./request.members.ts";
 import {
   NAME,

@@ -7,7 +7,7 @@ import {
   GatewayError,
   parseExact,
   type Turn,
-} from "model-gateway";
+} from "model-gateway/protocol";
 import { readContents, readInstruction } from "./request.decode.contents.ts";
 import { readConfig } from "./request.decode.settings.ts";
 import { readTools } from "./request.decode.tools.ts";

@@ -1,4 +1,4 @@
-import { defined, entryOf, type JsonObject, type Media } from "model-gateway";
+import { defined, entryOf, type JsonObject, type Media } from "model-gateway/protocol";
 import { shaped } from "./request.members.ts";
 import { NAME, type NativePart } from "./request.native.ts";
 import type { Writing } from "./request.writing.ts";

@@ -7,7 +7,7 @@ import {
   type Reasoning,
   safeId,
   type ToolCall,
-} from "model-gateway";
+} from "model-gateway/protocol";
 import { writeMedia } from "./request.encode.media.ts";
 import { jsonText, writeResult } from "./request.encode.results.ts";
 import { shaped } from "./request.members.ts";

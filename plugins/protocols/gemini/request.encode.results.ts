@@ -1,4 +1,12 @@
-import { asObject, defined, type JsonObject, type Part, RawJson, safeId, type ToolResult } from "model-gateway";
+import {
+  asObject,
+  defined,
+  type JsonObject,
+  type Part,
+  RawJson,
+  safeId,
+  type ToolResult,
+} from "model-gateway/protocol";
 import { writeMedia } from "./request.encode.media.ts";
 import { shaped } from "./request.members.ts";
 import type { NativePart } from "./request.native.ts";

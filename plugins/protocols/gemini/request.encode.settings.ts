@@ -1,4 +1,4 @@
-import { defined, entryOf, type Feature, type JsonObject, type Media, RawJson } from "model-gateway";
+import { defined, entryOf, type Feature, type JsonObject, type Media, RawJson } from "model-gateway/protocol";
 import { writeThinking } from "./request.encode.thinking.ts";
 import { sourceSchema } from "./request.encode.tools.ts";
 import { shaped } from "./request.members.ts";

@@ -1,4 +1,4 @@
-import { defined, type Effort, type JsonObject, type ReasoningWish } from "model-gateway";
+import { defined, type Effort, type JsonObject, type ReasoningWish } from "model-gateway/protocol";
 import { shaped } from "./request.members.ts";
 import type { NativeRequest } from "./request.native.ts";
 import { nativeOf, pathOf, type Writing } from "./request.writing.ts";

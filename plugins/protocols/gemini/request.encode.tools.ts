@@ -7,7 +7,7 @@ import {
   RawJson,
   type Tool,
   type ToolChoice,
-} from "model-gateway";
+} from "model-gateway/protocol";
 import { type Form, shaped } from "./request.members.ts";
 import { NAME, type NativeRequest, type NativeSchema, type NativeTool } from "./request.native.ts";
 import { fittedName, nativeOf, pathOf, type Writing } from "./request.writing.ts";

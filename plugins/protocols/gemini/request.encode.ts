@@ -7,7 +7,7 @@ import {
   type Terms,
   type ToolCall,
   writeJson,
-} from "model-gateway";
+} from "model-gateway/protocol";
 import { OPERATIONS } from "./path.ts";
 import { writeConfig } from "./request.encode.settings.ts";
 import { writeToolConfig, writeTools } from "./request.encode.tools.ts";

@@ -6,7 +6,7 @@ import {
   type Terms,
   type ToolCall,
   type Turn,
-} from "model-gateway";
+} from "model-gateway/protocol";
 import { says, writePart } from "./request.encode.parts.ts";
 import { shaped } from "./request.members.ts";
 import { NAME, type NativeTurn } from "./request.native.ts";

@@ -1,4 +1,4 @@
-import type { Fates, Feature } from "model-gateway";
+import type { Fates, Feature } from "model-gateway/protocol";
 
 /** What becomes of everything that other protocols can ask for, in a request of this one. */
 export const FATES: Fates = {

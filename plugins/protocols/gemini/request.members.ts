@@ -1,4 +1,4 @@
-import { asObject, GatewayError, type JsonObject, RawJson } from "model-gateway";
+import { asObject, GatewayError, type JsonObject, RawJson } from "model-gateway/protocol";
 
 /** How a source wrote an object, so that it can be written the same way again. */
 export interface Form {

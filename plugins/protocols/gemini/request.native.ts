@@ -1,4 +1,4 @@
-import { type Asked, entryOf, type Feature, type RawJson, type Said } from "model-gateway";
+import { type Asked, entryOf, type Feature, type RawJson, type Said } from "model-gateway/protocol";
 import { type Form, type Members, spelledBoth } from "./request.members.ts";
 
 /** The name of this protocol, as opaque state and foreign blocks bear it. */

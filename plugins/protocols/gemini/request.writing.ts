@@ -1,4 +1,4 @@
-import type { Conversation, Feature, Terms, ToolCall } from "model-gateway";
+import type { Conversation, Feature, Terms, ToolCall } from "model-gateway/protocol";
 
 /** A request while it is written. */
 export interface Writing {

@@ -7,7 +7,7 @@ import {
   type Wish,
   type Written,
   weightOf,
-} from "model-gateway";
+} from "model-gateway/protocol";
 import { wordOf } from "./response.finish.ts";
 import { Grounding } from "./response.grounding.ts";
 import { joins, type Shape } from "./response.joined.ts";

@@ -11,7 +11,7 @@ import {
   RawJson,
   type Source,
   writeJson,
-} from "model-gateway";
+} from "model-gateway/protocol";
 import { mediaOf } from "./media.ts";
 import { Sources } from "./response.citations.ts";
 import { rawReason, reasonOf } from "./response.finish.ts";

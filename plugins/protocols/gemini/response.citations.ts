@@ -7,7 +7,7 @@ import {
   defined,
   GatewayError,
   type JsonObject,
-} from "model-gateway";
+} from "model-gateway/protocol";
 import { Offsets } from "./response.offsets.ts";
 
 /** The most sources, and mentions of them, that a candidate may name; recorded answers name a handful. [F] */

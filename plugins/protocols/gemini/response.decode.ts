@@ -14,7 +14,7 @@ import {
   parseExact,
   type Source,
   type Usage,
-} from "model-gateway";
+} from "model-gateway/protocol";
 import { Choice, type Numbering } from "./response.choice.ts";
 import { faultOf } from "./response.failure.ts";
 import { isFailure, rawReason } from "./response.finish.ts";

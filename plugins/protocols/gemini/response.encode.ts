@@ -11,7 +11,7 @@ import {
   type Wish,
   type Written,
   writeJson,
-} from "model-gateway";
+} from "model-gateway/protocol";
 import { Candidate, frameOf } from "./response.candidate.ts";
 import { joinedCandidate } from "./response.joined.ts";
 import { Rebuilder } from "./response.rebuild.ts";

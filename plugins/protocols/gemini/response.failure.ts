@@ -8,7 +8,7 @@ import {
   type Fault,
   type HeaderList,
   type JsonObject,
-} from "model-gateway";
+} from "model-gateway/protocol";
 
 const KINDS: Readonly<Record<number, ErrorKind>> = {
   400: "invalid",

@@ -1,4 +1,4 @@
-import type { FinishReason } from "model-gateway";
+import type { FinishReason } from "model-gateway/protocol";
 
 /** What the vendor's words mean; a word that is not here means `other`. STOP also ends an answer that calls functions. */
 const MEANINGS: ReadonlyMap<string, FinishReason> = new Map(

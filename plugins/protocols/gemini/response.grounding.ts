@@ -1,4 +1,4 @@
-import { type Citation, defined, GatewayError } from "model-gateway";
+import { type Citation, defined, GatewayError } from "model-gateway/protocol";
 import { Offsets } from "./response.offsets.ts";
 
 /** The most that citations hold until the answer ends, in characters of their JSON; each counts for some more. */

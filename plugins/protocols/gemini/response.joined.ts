@@ -1,4 +1,4 @@
-import { asList, asObject, type JsonObject } from "model-gateway";
+import { asList, asObject, type JsonObject } from "model-gateway/protocol";
 import { joinedLogprobs } from "./response.logprobs.ts";
 
 /** What decides whether a part goes on the one before. */

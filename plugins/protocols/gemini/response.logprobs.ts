@@ -1,4 +1,4 @@
-import { asList, asObject, asText, type JsonObject } from "model-gateway";
+import { asList, asObject, asText, type JsonObject } from "model-gateway/protocol";
 
 /** One token of an answer as the vocabulary's text events carry it: the shape that most clients know. */
 interface Likely {

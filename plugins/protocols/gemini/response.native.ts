@@ -2,7 +2,7 @@
  * What the vocabulary has no word for in an answer of this protocol: which values stood in which part of which frame, and
  * the members that nobody else knows. Only made when the very same frames shall be written again.
  */
-import { asCount, asList, asObject, asText, type JsonObject } from "model-gateway";
+import { asCount, asList, asObject, asText, type JsonObject } from "model-gateway/protocol";
 import type { Piece } from "./response.partial.ts";
 
 /** One frame. Values that the events carry are only said to be there. */

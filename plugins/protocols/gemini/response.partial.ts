@@ -1,4 +1,4 @@
-import { entryOf, type JsonObject, writeJson } from "model-gateway";
+import { entryOf, type JsonObject, writeJson } from "model-gateway/protocol";
 
 type Segment = string | number;
 

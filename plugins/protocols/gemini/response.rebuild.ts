@@ -7,7 +7,7 @@ import {
   type Usage,
   type Written,
   writeJson,
-} from "model-gateway";
+} from "model-gateway/protocol";
 import { type CandidateForm, type FrameForm, type PartForm, without } from "./response.native.ts";
 import { usageMetadata } from "./response.usage.ts";
 

@@ -1,4 +1,4 @@
-import type { Event, JsonObject } from "model-gateway";
+import type { Event, JsonObject } from "model-gateway/protocol";
 import type { PartKind } from "./response.native.ts";
 
 type Names = ReadonlySet<string>;

@@ -1,4 +1,4 @@
-import { defined, type JsonObject, type Usage } from "model-gateway";
+import { defined, type JsonObject, type Usage } from "model-gateway/protocol";
 
 /** Service tiers whose name here differs; of the others only the vendor's own words pass. */
 const TIERS: ReadonlyMap<string, string> = new Map(

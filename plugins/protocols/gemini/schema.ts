@@ -1,4 +1,4 @@
-import { asList, asObject, entryOf, type JsonObject, parseExact, RawJson, writeJson } from "model-gateway";
+import { asList, asObject, entryOf, type JsonObject, parseExact, RawJson, writeJson } from "model-gateway/protocol";
 
 /** The vendor's names of types; as numbers where clients ask for enums as numbers. [F] */
 const TYPES: readonly string[] = ["", "string", "number", "integer", "boolean", "array", "object", "null"];

@@ -1,4 +1,4 @@
-import { asCount, asList, asObject, asText, defined, type JsonObject, type Usage } from "model-gateway";
+import { asCount, asList, asObject, asText, defined, type JsonObject, type Usage } from "model-gateway/protocol";
 
 /**
  * Usage from a frame or a whole body. A frame's usage is all there is to know so far and takes the place of the one

@@ -1,4 +1,4 @@
-import { asObject, asText, type Citation, defined } from "model-gateway";
+import { asObject, asText, type Citation, defined } from "model-gateway/protocol";
 
 /**
  * A `url_citation`. Its indices count characters of the whole content; where they are equal (recorded from OpenRouter:

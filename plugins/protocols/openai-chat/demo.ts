@@ -13,7 +13,7 @@ import {
   eventBytes,
   type JsonObject,
   textOf,
-} from "model-gateway";
+} from "model-gateway/protocol";
 import { asksUsage } from "../openai/chunks.ts";
 import { answering, endOf, halves, inputOf, type Tool, tokensOf } from "../openai/demo.ts";
 

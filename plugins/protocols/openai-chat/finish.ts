@@ -1,4 +1,4 @@
-import { entryOf, type FinishReason } from "model-gateway";
+import { entryOf, type FinishReason } from "model-gateway/protocol";
 
 /** Finish reasons of this protocol, and those that other vendors write in its place. */
 const REASONS: Readonly<Record<string, FinishReason>> = {

@@ -1,4 +1,4 @@
-import { asList, asObject, fixedPaths, type JsonObject, type Protocol } from "model-gateway";
+import { asList, asObject, fixedPaths, type JsonObject, type TranslatedProtocol } from "model-gateway/protocol";
 import { ending, includeUsage, streamError } from "../openai/chunks.ts";
 import { failure } from "../openai/failure.ts";
 import { family } from "../openai/family.ts";
@@ -20,7 +20,7 @@ function wantsResponses(body: JsonObject): boolean {
 }
 
 /** Chat Completions, the dialect most vendors and tools speak. */
-const openaiChat: Protocol = {
+const openaiChat: TranslatedProtocol = {
   ...family,
   name: "openai-chat",
   common: true,

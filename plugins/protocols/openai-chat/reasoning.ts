@@ -9,7 +9,7 @@ import {
   type Reasoning,
   type Said,
   writeJson,
-} from "model-gateway";
+} from "model-gateway/protocol";
 import { fieldsOf, isObject } from "../openai/fields.ts";
 
 /** The format of entries of `reasoning_details` that hold an envelope of ours. */

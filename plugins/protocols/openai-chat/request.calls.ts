@@ -1,4 +1,12 @@
-import { type Asked, asObject, asText, type JsonObject, type Opaque, type ToolCall, writeJson } from "model-gateway";
+import {
+  type Asked,
+  asObject,
+  asText,
+  type JsonObject,
+  type Opaque,
+  type ToolCall,
+  writeJson,
+} from "model-gateway/protocol";
 import { type Fields, fieldsOf, wrong } from "../openai/fields.ts";
 import { piece, type Reading } from "./request.parts.ts";
 

@@ -1,5 +1,5 @@
 import { isDeepStrictEqual } from "node:util";
-import { type Asked, asObject, type Conversation, type ReasoningWish, type Said } from "model-gateway";
+import { type Asked, asObject, type Conversation, type ReasoningWish, type Said } from "model-gateway/protocol";
 import { effortOf } from "../openai/effort.ts";
 import { bodyOf, type Fields, wrong } from "../openai/fields.ts";
 import { readSampling } from "../openai/sampling.ts";

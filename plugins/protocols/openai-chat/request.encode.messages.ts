@@ -14,7 +14,7 @@ import {
   type ToolCall,
   type ToolResult,
   type Turn,
-} from "model-gateway";
+} from "model-gateway/protocol";
 import { failedText } from "../openai/failed.ts";
 import { saidIn } from "./reasoning.ts";
 import { LEGACY } from "./request.calls.ts";

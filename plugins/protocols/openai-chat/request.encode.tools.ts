@@ -1,4 +1,11 @@
-import { type Conversation, type JsonObject, maySearch, type Terms, type Tool, type ToolChoice } from "model-gateway";
+import {
+  type Conversation,
+  type JsonObject,
+  maySearch,
+  type Terms,
+  type Tool,
+  type ToolChoice,
+} from "model-gateway/protocol";
 import { fitName } from "../openai/names.ts";
 import { saidAt } from "../openai/said.ts";
 import type { BodyNative, PieceNative } from "./request.native.ts";

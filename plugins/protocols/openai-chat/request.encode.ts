@@ -6,7 +6,7 @@ import {
   type JsonObject,
   type Terms,
   writeJson,
-} from "model-gateway";
+} from "model-gateway/protocol";
 import { wholeCacheOf } from "../openai/cache.ts";
 import { effortFor } from "../openai/effort.ts";
 import { label } from "../openai/label.ts";

@@ -1,4 +1,4 @@
-import type { Fates, Feature } from "model-gateway";
+import type { Fates, Feature } from "model-gateway/protocol";
 import { SAMPLED } from "../openai/sampling.ts";
 
 /** What becomes of each feature in a Chat request. */

@@ -1,4 +1,4 @@
-import { type CacheMark, type JsonObject, type Media, type Part, type Terms, type Text } from "model-gateway";
+import { type CacheMark, type JsonObject, type Media, type Part, type Terms, type Text } from "model-gateway/protocol";
 import { breakpointOf } from "../openai/cache.ts";
 import { audioFormat, dataUrl, filenameOf, inlineOf, isDetail, isFetched } from "../openai/media.ts";
 import type { PieceNative } from "./request.native.ts";

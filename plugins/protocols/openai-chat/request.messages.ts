@@ -7,7 +7,7 @@ import {
   type Part,
   type Reasoning,
   type Turn,
-} from "model-gateway";
+} from "model-gateway/protocol";
 import { type Fields, fieldsOf, isObject, wrong } from "../openai/fields.ts";
 import { citationOf } from "./citations.ts";
 import { FORMAT, isBehind, reasoningsIn, sayUnread } from "./reasoning.ts";

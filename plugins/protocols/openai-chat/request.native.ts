@@ -1,4 +1,4 @@
-import type { JsonObject, Names, Terms } from "model-gateway";
+import type { JsonObject, Names, Terms } from "model-gateway/protocol";
 import { wrong } from "../openai/fields.ts";
 
 /** Which of several forms a message had, and what it said besides; only filled for encoding in this protocol. */

@@ -8,7 +8,7 @@ import {
   type MediaSource,
   type Part,
   type Said,
-} from "model-gateway";
+} from "model-gateway/protocol";
 import { type Fields, fieldsOf, isObject, wrong } from "../openai/fields.ts";
 import { audioType, readInline } from "../openai/media.ts";
 import { samePart } from "./request.media.ts";

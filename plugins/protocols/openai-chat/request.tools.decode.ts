@@ -8,7 +8,7 @@ import {
   type Said,
   type Tool,
   type ToolChoice,
-} from "model-gateway";
+} from "model-gateway/protocol";
 import { Fields, fieldsOf, wrong } from "../openai/fields.ts";
 import { cacheOf, piece, type Reading } from "./request.parts.ts";
 

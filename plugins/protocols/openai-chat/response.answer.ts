@@ -9,7 +9,7 @@ import {
   type JsonObject,
   type Source,
   type Usage,
-} from "model-gateway";
+} from "model-gateway/protocol";
 import { faultIn } from "../openai/failure.ts";
 import { writeUsage } from "../openai/usage.ts";
 import { Choice } from "./response.choice.ts";

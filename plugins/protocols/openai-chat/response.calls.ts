@@ -1,4 +1,4 @@
-import { asObject, asText, type Event, type JsonObject } from "model-gateway";
+import { asObject, asText, type Event, type JsonObject } from "model-gateway/protocol";
 import { type Path, type Reading, stateFrom } from "./response.reading.ts";
 
 /** Types of calls; some vendors leave the type out, or empty. */

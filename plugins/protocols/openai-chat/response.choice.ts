@@ -1,4 +1,4 @@
-import { asList, asObject, asText, type Event, type EventOf, type JsonObject } from "model-gateway";
+import { asList, asObject, asText, type Event, type EventOf, type JsonObject } from "model-gateway/protocol";
 import { inlineOf } from "../openai/media.ts";
 import { citationOf } from "./citations.ts";
 import { reasonOf } from "./finish.ts";

@@ -1,4 +1,12 @@
-import { asList, asObject, type Decoder, type Event, type Frame, GatewayError, type Source } from "model-gateway";
+import {
+  asList,
+  asObject,
+  type Decoder,
+  type Event,
+  type Frame,
+  GatewayError,
+  type Source,
+} from "model-gateway/protocol";
 import { reported, reportedIn } from "../openai/chunks.ts";
 import { faultIn } from "../openai/failure.ts";
 import { Answer } from "./response.answer.ts";

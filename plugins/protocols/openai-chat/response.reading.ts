@@ -1,4 +1,4 @@
-import type { Event, Opaque, Source } from "model-gateway";
+import type { Event, Opaque, Source } from "model-gateway/protocol";
 import type { Recording } from "./response.record.ts";
 
 /** A path in a frame. */

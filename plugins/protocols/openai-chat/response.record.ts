@@ -1,4 +1,4 @@
-import { asObject, type Event, type JsonObject } from "model-gateway";
+import { asObject, type Event, type JsonObject } from "model-gateway/protocol";
 
 /** A place in the frames of an answer that a member of an event is written to. */
 export interface Spot {

@@ -1,4 +1,4 @@
-import { asObject, type Citation, type Event, type JsonObject, type Written } from "model-gateway";
+import { asObject, type Citation, type Event, type JsonObject, type Written } from "model-gateway/protocol";
 import { writeUsage } from "../openai/usage.ts";
 import { type AnswerNative, at, type Spot } from "./response.record.ts";
 

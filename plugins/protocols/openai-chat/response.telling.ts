@@ -6,7 +6,7 @@ import {
   type JsonObject,
   type Opaque,
   type Wish,
-} from "model-gateway";
+} from "model-gateway/protocol";
 import { declareEnd, WORDS } from "../openai/finish.ts";
 import { dataUrl } from "../openai/media.ts";
 import { annotationOf } from "./citations.ts";

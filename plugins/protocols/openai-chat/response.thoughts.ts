@@ -1,4 +1,4 @@
-import { asList, asObject, asText, type Event, entryOf, type JsonObject } from "model-gateway";
+import { asList, asObject, asText, type Event, entryOf, type JsonObject } from "model-gateway/protocol";
 import { saidIn } from "./reasoning.ts";
 import { type Growing, type Path, type Reading, stateFrom } from "./response.reading.ts";
 import type { Spot } from "./response.record.ts";

@@ -1,4 +1,4 @@
-import { asCount, asObject, asText, atMost, counts, type JsonObject, type Usage } from "model-gateway";
+import { asCount, asObject, asText, atMost, counts, type JsonObject, type Usage } from "model-gateway/protocol";
 
 /**
  * Usage of a whole completion, or of the chunk that carries it: alone with empty `choices`, or on the last chunk with

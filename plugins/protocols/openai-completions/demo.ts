@@ -10,7 +10,7 @@ import {
   demoWhole,
   eventBytes,
   textOf,
-} from "model-gateway";
+} from "model-gateway/protocol";
 import { asksUsage } from "../openai/chunks.ts";
 import { answering, endOf } from "../openai/demo.ts";
 

@@ -1,4 +1,4 @@
-import { fixedPaths, type Protocol } from "model-gateway";
+import { type ClientProtocol, fixedPaths } from "model-gateway/protocol";
 import { ending, includeUsage, streamError } from "../openai/chunks.ts";
 import { family } from "../openai/family.ts";
 import { demo } from "./demo.ts";
@@ -9,7 +9,7 @@ import { encode, encoder } from "./response.encode.ts";
 import { readUsage } from "./usage.ts";
 
 /** The older Completions: a text goes on. */
-const openaiCompletions: Protocol = {
+const openaiCompletions: ClientProtocol = {
   ...family,
   name: "openai-completions",
   ...fixedPaths({

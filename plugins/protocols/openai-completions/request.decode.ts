@@ -1,4 +1,4 @@
-import type { Asked, Conversation, Said } from "model-gateway";
+import type { Asked, Conversation, Said } from "model-gateway/protocol";
 import { bodyOf, type Fields, wrong } from "../openai/fields.ts";
 import { readSampling } from "../openai/sampling.ts";
 

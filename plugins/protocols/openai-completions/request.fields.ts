@@ -1,4 +1,4 @@
-import type { Feature } from "model-gateway";
+import type { Feature } from "model-gateway/protocol";
 import { SAMPLED } from "../openai/sampling.ts";
 
 /** The fields of a text completion and what they say. */

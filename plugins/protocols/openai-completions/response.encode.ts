@@ -9,7 +9,7 @@ import {
   type Usage,
   type Wish,
   type Written,
-} from "model-gateway";
+} from "model-gateway/protocol";
 import { asksUsage } from "../openai/chunks.ts";
 import { declareEnd, WORDS } from "../openai/finish.ts";
 import { writeUsage } from "../openai/usage.ts";

@@ -1,4 +1,4 @@
-import { asCount, asObject, asText, atMost, defined, type Usage } from "model-gateway";
+import { asCount, asObject, asText, atMost, defined, type Usage } from "model-gateway/protocol";
 
 /** Usage of a whole completion, or of the chunk that carries it; `usage: null` says nothing. */
 export function readUsage(json: unknown, before?: Usage): Usage | undefined {

@@ -1,5 +1,5 @@
 import { hash } from "node:crypto";
-import { asCount, asList, asText, demoScript, demoTokens, demoWhole } from "model-gateway";
+import { asCount, asList, asText, demoScript, demoTokens, demoWhole } from "model-gateway/protocol";
 import { answering } from "../openai/demo.ts";
 
 const DEFAULT_DIMENSIONS = 64;

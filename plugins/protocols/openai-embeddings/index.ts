@@ -1,4 +1,4 @@
-import { fixedPaths, type Protocol, post } from "model-gateway";
+import { fixedPaths, type Protocol, post } from "model-gateway/protocol";
 import { family } from "../openai/family.ts";
 import { demo } from "./demo.ts";
 import { readUsage } from "./usage.ts";

@@ -1,4 +1,4 @@
-import { asCount, asObject, defined, type Usage } from "model-gateway";
+import { asCount, asObject, defined, type Usage } from "model-gateway/protocol";
 
 /** Embeddings only take tokens in; Voyage reports nothing but `total_tokens`, Mistral and Cohere also a 0 of output. */
 export function readUsage(json: unknown, before?: Usage): Usage | undefined {

@@ -10,7 +10,7 @@ import {
   demoWhole,
   eventBytes,
   type JsonObject,
-} from "model-gateway";
+} from "model-gateway/protocol";
 import { answering, FAILURE } from "../openai/demo.ts";
 import { streamError } from "./errors.ts";
 import { png } from "./png.ts";

@@ -1,4 +1,4 @@
-import { eventBytes, type Fault } from "model-gateway";
+import { eventBytes, type Fault } from "model-gateway/protocol";
 import { errorOf } from "../openai/errors.ts";
 
 /** An event named `error` whose data has an `error` member: the SDKs throw on either. */

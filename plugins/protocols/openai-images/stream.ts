@@ -1,4 +1,4 @@
-import { asObject, asText, type Ending, type Frame, glance } from "model-gateway";
+import { asObject, asText, type Ending, type Frame, glance } from "model-gateway/protocol";
 
 const COMPLETED = ["image_generation.completed", "image_edit.completed"].map((type) => ({
   type,

@@ -1,4 +1,4 @@
-import { asCount, asObject, atMost, defined, type Usage } from "model-gateway";
+import { asCount, asObject, atMost, defined, type Usage } from "model-gateway/protocol";
 
 /**
  * Usage of a whole answer, or of the `….completed` event that carries it; partial images carry none. xAI reports only

@@ -1,4 +1,4 @@
-import { asCount, asObject, GatewayError } from "model-gateway";
+import { asCount, asObject, GatewayError } from "model-gateway/protocol";
 
 /** How tokens are counted: an object of its own with a single number. */
 export const count = {

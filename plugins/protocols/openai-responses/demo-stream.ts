@@ -10,7 +10,7 @@ import {
   Frame,
   type JsonObject,
   type Operation,
-} from "model-gateway";
+} from "model-gateway/protocol";
 import { FAILURE, halves } from "../openai/demo.ts";
 import { streamError } from "./errors.ts";
 

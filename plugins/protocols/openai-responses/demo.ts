@@ -11,7 +11,7 @@ import {
   demoWhole,
   type JsonObject,
   textOf,
-} from "model-gateway";
+} from "model-gateway/protocol";
 import { answering, inputOf, type Tool as PlainTool, tokensOf } from "../openai/demo.ts";
 import { eventsOf } from "./demo-stream.ts";
 

@@ -1,4 +1,4 @@
-import { asCount, asObject, eventBytes, type Fault, type StreamState } from "model-gateway";
+import { asCount, asObject, eventBytes, type Fault, type StreamState } from "model-gateway/protocol";
 import { errorOf } from "../openai/errors.ts";
 
 /**

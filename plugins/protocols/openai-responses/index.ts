@@ -1,4 +1,4 @@
-import { fixedPaths, type Protocol, post, type Translation } from "model-gateway";
+import { fixedPaths, post, type TranslatedProtocol, type Translation } from "model-gateway/protocol";
 import { family } from "../openai/family.ts";
 import { count } from "./count.ts";
 import { demo } from "./demo.ts";
@@ -20,7 +20,7 @@ const translation: Translation = {
 };
 
 /** Responses: the protocol of agents. */
-const openaiResponses: Protocol = {
+const openaiResponses: TranslatedProtocol = {
   ...family,
   name: "openai-responses",
   ...fixedPaths({

@@ -1,4 +1,4 @@
-import { asObject, asText, type Frame, type Kept, type Operation } from "model-gateway";
+import { asObject, asText, type Frame, type Kept, type Operation } from "model-gateway/protocol";
 
 /** A kept response, or something below it. An id goes into a path: nothing but letters, digits, `_` and `-` may. */
 const PATH = /^([\w-]{1,128})(?:\/(input_items|cancel))?$/;

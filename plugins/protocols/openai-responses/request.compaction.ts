@@ -2,7 +2,7 @@
  * Compactions where the provider speaks a protocol that has none: one is asked for in words, travels in an envelope, and
  * comes back as words. docs/decisions/0012-a-compaction-is-asked-for-in-words.md
  */
-import { asList, asObject, type Opaque, type Turn } from "model-gateway";
+import { asList, asObject, type Opaque, type Turn } from "model-gateway/protocol";
 import { type Fields, wrong } from "../openai/fields.ts";
 import { leave, NAME, type Reading } from "./request.read.ts";
 

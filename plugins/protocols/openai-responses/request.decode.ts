@@ -1,4 +1,11 @@
-import { type Asked, type Conversation, type Feature, GatewayError, parseExact, type Turn } from "model-gateway";
+import {
+  type Asked,
+  type Conversation,
+  type Feature,
+  GatewayError,
+  parseExact,
+  type Turn,
+} from "model-gateway/protocol";
 import { type Fields, wrong } from "../openai/fields.ts";
 import { asksCompaction } from "./request.compaction.ts";
 import { readItems } from "./request.items.ts";

@@ -9,7 +9,7 @@ import {
   type Terms,
   type Turn,
   writeJson,
-} from "model-gateway";
+} from "model-gateway/protocol";
 import { wholeCacheOf } from "../openai/cache.ts";
 import { effortFor } from "../openai/effort.ts";
 import { tierOf } from "../openai/tier.ts";

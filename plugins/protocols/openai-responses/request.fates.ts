@@ -1,4 +1,4 @@
-import type { Fates, Feature } from "model-gateway";
+import type { Fates, Feature } from "model-gateway/protocol";
 
 /** What becomes of each feature in a request of this protocol. */
 export const fates: Fates = {

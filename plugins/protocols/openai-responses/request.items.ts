@@ -1,5 +1,5 @@
 /** Reads the items of a request's input: each becomes a turn of its own, except those that only add tools. */
-import type { Foreign, Part, Reasoning, ToolCall, ToolResult, Turn } from "model-gateway";
+import type { Foreign, Part, Reasoning, ToolCall, ToolResult, Turn } from "model-gateway/protocol";
 import { type Fields, wrong } from "../openai/fields.ts";
 import { COMPACTION, readSummary, readTrigger, TRIGGER } from "./request.compaction.ts";
 import type { AddedNative, MessageNative, ReasoningNative, RestNative, ResultNative } from "./request.native.ts";

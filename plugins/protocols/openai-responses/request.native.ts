@@ -2,7 +2,7 @@
  * What a request says beyond the vocabulary, and in which of its forms, so that this protocol can write the very same
  * request again. `rest` is what was not read.
  */
-import type { JsonObject } from "model-gateway";
+import type { JsonObject } from "model-gateway/protocol";
 
 /** Values of `include` that the vocabulary says otherwise. */
 export const LOGPROBS = "message.output_text.logprobs" as const;

@@ -1,4 +1,4 @@
-import { post } from "model-gateway";
+import { post } from "model-gateway/protocol";
 
 /** Asks for an answer. */
 export const RESPONSE = post("response", "/responses", { task: "generate" });

@@ -8,7 +8,7 @@ import {
   type Part,
   type Refusal,
   type Text,
-} from "model-gateway";
+} from "model-gateway/protocol";
 import { type Fields, wrong } from "../openai/fields.ts";
 import { audioFormat, audioType, dataUrl, type Inline, readInline } from "../openai/media.ts";
 import type { MediaNative, RestNative, TextNative } from "./request.native.ts";

@@ -1,4 +1,4 @@
-import type { Asked, Changed, Feature, Opaque, Said } from "model-gateway";
+import type { Asked, Changed, Feature, Opaque, Said } from "model-gateway/protocol";
 import { type Fields, fieldsOf, wrong } from "../openai/fields.ts";
 
 /** This protocol's name, as it stands in conversations and opaque state. */

@@ -1,5 +1,5 @@
 /** Reads the tools of a request, and which of them shall be called. */
-import { defined, type JsonObject, RawJson, type Tool, type ToolChoice } from "model-gateway";
+import { defined, type JsonObject, RawJson, type Tool, type ToolChoice } from "model-gateway/protocol";
 import { type Fields, wrong } from "../openai/fields.ts";
 import type { CustomNative, Entry, RequestNative, RestNative, WebSearchNative } from "./request.native.ts";
 import { leave, leaveUsual, NAME, need, oneOf, peek, type Reading, type Usual } from "./request.read.ts";

@@ -1,5 +1,5 @@
 /** Reads the fields of a request that say how to answer. */
-import { type Conversation, type Format, RawJson, type ReasoningWish } from "model-gateway";
+import { type Conversation, type Format, RawJson, type ReasoningWish } from "model-gateway/protocol";
 import { EFFORTS } from "../openai/effort.ts";
 import { type Fields, wrong } from "../openai/fields.ts";
 import { ENCRYPTED, LOGPROBS, type RequestNative } from "./request.native.ts";

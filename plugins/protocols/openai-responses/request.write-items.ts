@@ -7,7 +7,7 @@ import {
   type ToolCall,
   type ToolResult,
   type Turn,
-} from "model-gateway";
+} from "model-gateway/protocol";
 import { failedText } from "../openai/failed.ts";
 import { REFERENCE } from "./request.items.ts";
 import type { MessageNative, ReasoningNative, RestNative, ResultNative } from "./request.native.ts";

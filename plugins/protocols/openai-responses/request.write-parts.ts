@@ -7,7 +7,7 @@ import {
   type Part,
   type Refusal,
   type Text,
-} from "model-gateway";
+} from "model-gateway/protocol";
 import { breakpointOf } from "../openai/cache.ts";
 import { audioFormat, dataUrl, filenameOf, inlineOf, isDetail, isFetched } from "../openai/media.ts";
 import type { MediaNative, RestNative, TextNative } from "./request.native.ts";

@@ -1,5 +1,5 @@
 /** Writes tools, and which of them shall be called. */
-import { asObject, type JsonObject, type Tool, type ToolChoice } from "model-gateway";
+import { asObject, type JsonObject, type Tool, type ToolChoice } from "model-gateway/protocol";
 import type { CustomNative, Entry, RequestNative, RestNative, WebSearchNative } from "./request.native.ts";
 import { NAME } from "./request.read.ts";
 import { merged, type Writing } from "./request.write.ts";

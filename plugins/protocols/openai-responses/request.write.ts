@@ -1,4 +1,4 @@
-import { type Conversation, defined, type Feature, type JsonObject, type Terms } from "model-gateway";
+import { type Conversation, defined, type Feature, type JsonObject, type Terms } from "model-gateway/protocol";
 import { label } from "../openai/label.ts";
 import { fitName } from "../openai/names.ts";
 import { saidAt } from "../openai/said.ts";

@@ -6,7 +6,7 @@ import {
   GatewayError,
   type Wish,
   type Written,
-} from "model-gateway";
+} from "model-gateway/protocol";
 import { endOf } from "./response.words.ts";
 
 /** The answer that a compaction is the only item of. */

@@ -12,7 +12,7 @@ import {
   GatewayError,
   type JsonObject,
   type Source,
-} from "model-gateway";
+} from "model-gateway/protocol";
 import { faultIn } from "../openai/failure.ts";
 import { Items } from "./response.items.ts";
 import { Keeping, keepBody } from "./response.native.ts";

@@ -10,7 +10,7 @@ import {
   type Wish,
   type Written,
   weightOf,
-} from "model-gateway";
+} from "model-gateway/protocol";
 import { servedTier } from "../openai/tier.ts";
 import { asksCompaction } from "./request.compaction.ts";
 import { Compacting } from "./response.compaction.ts";

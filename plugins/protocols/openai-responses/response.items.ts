@@ -11,7 +11,7 @@ import {
   type Opening,
   RawJson,
   type Source,
-} from "model-gateway";
+} from "model-gateway/protocol";
 
 type TextKind = "text" | "refusal" | "summary" | "thought";
 

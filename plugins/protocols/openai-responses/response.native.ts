@@ -15,7 +15,7 @@ import {
   type JsonObject,
   type Usage,
   type Written,
-} from "model-gateway";
+} from "model-gateway/protocol";
 import type { Items } from "./response.items.ts";
 import { annotationOf, endOf, usageOf } from "./response.words.ts";
 

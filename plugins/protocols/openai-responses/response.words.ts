@@ -7,7 +7,7 @@ import {
   type JsonObject,
   type Usage,
   writeJson,
-} from "model-gateway";
+} from "model-gateway/protocol";
 
 const INCOMPLETE: Readonly<Record<FinishReason, string | undefined>> = {
   stop: undefined,

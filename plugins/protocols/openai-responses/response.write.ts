@@ -11,7 +11,7 @@ import {
   type Wish,
   type Written,
   writeJson,
-} from "model-gateway";
+} from "model-gateway/protocol";
 import { summaryOf } from "./request.compaction.ts";
 import { annotationOf } from "./response.words.ts";
 

@@ -1,4 +1,4 @@
-import { asObject, asText, type Ending, type Frame, glance } from "model-gateway";
+import { asObject, asText, type Ending, type Frame, glance } from "model-gateway/protocol";
 
 const ENDINGS: ReadonlyMap<string | undefined, Ending> = new Map<string, Ending>([
   ["response.completed", "complete"],

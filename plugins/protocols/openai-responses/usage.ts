@@ -1,4 +1,13 @@
-import { asCount, asObject, asText, atMost, counts, defined, type JsonObject, type Usage } from "model-gateway";
+import {
+  asCount,
+  asObject,
+  asText,
+  atMost,
+  counts,
+  defined,
+  type JsonObject,
+  type Usage,
+} from "model-gateway/protocol";
 
 /** Usage of a whole response or compaction, or of the lifecycle event whose `response` carries it. */
 export function readUsage(json: unknown, before?: Usage): Usage | undefined {

@@ -1,4 +1,4 @@
-import type { CacheMark, JsonObject } from "model-gateway";
+import type { CacheMark, JsonObject } from "model-gateway/protocol";
 
 /** How long a mark holds here, by how long it was asked to hold; undefined is the vendor's usual time, 30 minutes. [S] */
 const TTL: Readonly<Record<NonNullable<CacheMark["ttl"]>, "30m" | "12h" | undefined>> = {

@@ -9,7 +9,7 @@ import {
   glance,
   type IncludeUsage,
   type JsonObject,
-} from "model-gateway";
+} from "model-gateway/protocol";
 import { errorOf } from "./errors.ts";
 import { holdsUsage } from "./family.ts";
 

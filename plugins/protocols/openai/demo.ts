@@ -12,7 +12,7 @@ import {
   faultOf,
   type JsonObject,
   sampleOf,
-} from "model-gateway";
+} from "model-gateway/protocol";
 import { streamError } from "./chunks.ts";
 import { error } from "./errors.ts";
 

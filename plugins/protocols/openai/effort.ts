@@ -1,4 +1,4 @@
-import type { Effort } from "model-gateway";
+import type { Effort } from "model-gateway/protocol";
 
 /** All efforts that the vendor knows, as the vocabulary names them. [S: ReasoningEffort] */
 export const EFFORTS = [

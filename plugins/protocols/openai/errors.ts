@@ -1,4 +1,4 @@
-import { type ErrorWords, errorObject, type Fault } from "model-gateway";
+import { type ErrorWords, errorObject, type Fault } from "model-gateway/protocol";
 
 /**
  * Recorded: a wrong key and an unknown model both have the type `invalid_request_error` and differ in their code; SDKs

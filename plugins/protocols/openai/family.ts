@@ -1,4 +1,4 @@
-import { bearer, type Frame, glance, PING, type Protocol } from "model-gateway";
+import { bearer, type Frame, glance, PING, type Protocol } from "model-gateway/protocol";
 import { error } from "./errors.ts";
 
 /** Usage is a member `usage`, of the answer or of the event that carries it. */

@@ -7,7 +7,7 @@ import {
   parseExact,
   RawJson,
   type Said,
-} from "model-gateway";
+} from "model-gateway/protocol";
 
 /** Members whose value is JSON that only a vendor needs to understand. */
 const RAW: ReadonlySet<string> = new Set(["parameters", "schema"]);

@@ -1,4 +1,4 @@
-import type { EventOf, FinishReason, Wish } from "model-gateway";
+import type { EventOf, FinishReason, Wish } from "model-gateway/protocol";
 
 /** The word of Chat for each reason. A refusal that is not told as one is content that was held back. */
 export const WORDS: Readonly<Record<FinishReason, string>> = {

@@ -1,5 +1,5 @@
 import { createHash } from "node:crypto";
-import type { Terms } from "model-gateway";
+import type { Terms } from "model-gateway/protocol";
 
 /** The longest key or name of a user that every model takes. [S] */
 const LONGEST = 64;

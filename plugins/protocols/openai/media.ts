@@ -1,4 +1,4 @@
-import { entryOf } from "model-gateway";
+import { entryOf } from "model-gateway/protocol";
 import { wrong } from "./fields.ts";
 
 /** Types of media as formats of `input_audio`; the first of a format is the one it is read as. */

@@ -1,4 +1,4 @@
-import type { Names } from "model-gateway";
+import type { Names } from "model-gateway/protocol";
 
 /** What the vendor takes as a tool's name. [S] */
 const CHARACTERS = "a-zA-Z0-9_-";

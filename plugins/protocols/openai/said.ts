@@ -1,4 +1,4 @@
-import type { Conversation, Feature } from "model-gateway";
+import type { Conversation, Feature } from "model-gateway/protocol";
 
 /** Where the client said a feature first, for messages about it; the feature's own name where it is only implied. */
 export const saidAt = ({ said }: Conversation, feature: Feature): string =>

@@ -1,4 +1,4 @@
-import { asObject, type Conversation, type Feature, RawJson } from "model-gateway";
+import { asObject, type Conversation, type Feature, RawJson } from "model-gateway/protocol";
 import { type Fields, wrong } from "./fields.ts";
 
 /** Fields that say how an answer is drawn, for the fidelity tables of both. */

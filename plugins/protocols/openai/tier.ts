@@ -1,4 +1,4 @@
-import { entryOf, type Usage } from "model-gateway";
+import { entryOf, type Usage } from "model-gateway/protocol";
 
 /** Service tiers by all the names that protocols have for them. [S: the same in Chat and Responses, but for `more`] */
 const TIERS: Readonly<Record<string, string>> = {

@@ -1,4 +1,4 @@
-import { defined, type JsonObject, type Usage } from "model-gateway";
+import { defined, type JsonObject, type Usage } from "model-gateway/protocol";
 
 /**
  * Usage as this protocol tells it: parts are included in their totals, and what is not known is left out. The SDKs need

@@ -1,7 +1,7 @@
 import t from "tap";
-import { FEATURES, type Feature, fateOf } from "../../../src/features.ts";
 import { loadProtocols } from "../../../src/loader/discover.ts";
-import { type Translated, translates } from "../../../src/translation/request.ts";
+import { type TranslatedProtocol, translates } from "../../../src/translation/codec.ts";
+import { FEATURES, type Feature, fateOf } from "../../../src/translation/features.ts";
 import { fidelity, readmes, withSection } from "../../support/fidelity.ts";
 import { other, tiny } from "../../support/tiny.ts";
 
@@ -34,7 +34,7 @@ t.test(
       ...other,
       name: "reader",
       translation: { ...tiny.translation, request: { ...tiny.translation.request, fates: refusing } },
-    } as Translated;
+    } as TranslatedProtocol;
     const table = fidelity(tiny, [tiny, other, reader]).split("\n").slice(-3);
     t.same(table, ["| field | other |", "| --- | --- |", "| seed | dropped |"]);
   },
@@ -50,7 +50,7 @@ t.test("notes stand in their cells, on one line", async (t) => {
         fates: { ...tiny.translation.request.fates, seed: ["dropped", "it | has\nnone"] as const },
       },
     },
-  } as Translated;
+  } as TranslatedProtocol;
   t.match(fidelity(tiny, [tiny, noted]), /\| seed \| dropped: it \\\| has none \|$/);
 });
 

@@ -1,6 +1,7 @@
 /** Requests with members that nobody has heard of yet, and a comparison that sees every digit. */
-import type { JsonObject } from "../../../src/protocol-parts.ts";
+
 import { parseExact, RawJson, writeJson } from "../../../src/wire/exact.ts";
+import { type JsonObject } from "../../../src/wire/values.ts";
 
 type Cast = (limit: number) => number;
 

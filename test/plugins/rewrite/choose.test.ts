@@ -1,9 +1,10 @@
 import t from "tap";
 import { choose } from "../../../plugins/rewrite/choose.ts";
-import { Body } from "../../../src/downstream/body.ts";
-import type { Exchange, Target } from "../../../src/exchange.ts";
-import type { Operation, Protocol } from "../../../src/protocol.ts";
-import { Protocols } from "../../../src/protocols.ts";
+import { Body } from "../../../src/core/body.ts";
+import type { Exchange } from "../../../src/core/exchange.ts";
+import { type Target } from "../../../src/core/marketplace.ts";
+import type { Operation, Protocol } from "../../../src/core/protocol.ts";
+import { Protocols } from "../../../src/core/protocols.ts";
 import { scan } from "../../../src/wire/json.ts";
 import { COUNT, other, SAY, tiny } from "../../support/tiny.ts";
 

@@ -1,11 +1,11 @@
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import Scrub from "../../../plugins/scrub.ts";
-import { Body } from "../../../src/downstream/body.ts";
-import { Exchange, type Model, type Target } from "../../../src/exchange.ts";
-import { Log } from "../../../src/log.ts";
-import { Marketplace } from "../../../src/marketplace.ts";
-import type { Operation, Protocol } from "../../../src/protocol.ts";
+import { Body } from "../../../src/core/body.ts";
+import { Exchange } from "../../../src/core/exchange.ts";
+import { Log } from "../../../src/core/log.ts";
+import { Marketplace, type Model, type Target } from "../../../src/core/marketplace.ts";
+import type { Operation, Protocol } from "../../../src/core/protocol.ts";
 import { HeaderList } from "../../../src/wire/headers.ts";
 import { scan } from "../../../src/wire/json.ts";
 import { Query } from "../../../src/wire/query.ts";

@@ -1,9 +1,9 @@
 import Anthropic from "@anthropic-ai/sdk";
 import t, { type Test } from "tap";
 import protocol from "../../../../plugins/protocols/anthropic-messages/index.ts";
-import type { DemoRequest, Operation } from "../../../../src/protocol.ts";
+import type { DemoRequest, Operation } from "../../../../src/core/protocol.ts";
+import type { Usage } from "../../../../src/core/usage.ts";
 import { Demo } from "../../../../src/upstream/demo.ts";
-import type { Usage } from "../../../../src/usage.ts";
 import { eventsIn } from "../../../support/recorded.ts";
 
 const query = new URLSearchParams();

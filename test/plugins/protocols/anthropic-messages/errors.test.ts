@@ -1,8 +1,8 @@
 import Anthropic from "@anthropic-ai/sdk";
 import t from "tap";
 import protocol from "../../../../plugins/protocols/anthropic-messages/index.ts";
-import { type ErrorCode, GatewayError, REFUSALS } from "../../../../src/errors.ts";
-import type { Operation } from "../../../../src/protocol.ts";
+import { type ErrorCode, GatewayError, REFUSALS } from "../../../../src/core/errors.ts";
+import type { Operation } from "../../../../src/core/protocol.ts";
 import { Frame } from "../../../../src/wire/frame.ts";
 import { breaking } from "../../../support/breaking.ts";
 

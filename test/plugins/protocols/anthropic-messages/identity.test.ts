@@ -1,11 +1,11 @@
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import t from "tap";
-import type { Event } from "../../../../src/events.ts";
-import type { JsonObject } from "../../../../src/protocol-parts.ts";
-import type { Written } from "../../../../src/translation.ts";
+import type { Written } from "../../../../src/translation/codec.ts";
+import type { Event } from "../../../../src/translation/events.ts";
 import type { Frame } from "../../../../src/wire/frame.ts";
 import { SseSplitter } from "../../../../src/wire/sse.ts";
+import { type JsonObject } from "../../../../src/wire/values.ts";
 import { CLIENT_BODIES } from "../../../support/client-bodies.ts";
 import { dice } from "../../../support/random-answers.ts";
 import { recorded } from "../../../support/recorded.ts";

@@ -1,5 +1,5 @@
 import t from "tap";
-import type { JsonObject } from "../../../../src/protocol-parts.ts";
+import { type JsonObject } from "../../../../src/wire/values.ts";
 import { NAME, question, read } from "./speaking.ts";
 
 const text = { type: "text", text: "x" };

@@ -1,7 +1,7 @@
 import t from "tap";
-import type { Conversation, Part } from "../../../../src/conversation.ts";
-import { GatewayError } from "../../../../src/errors.ts";
-import type { JsonObject } from "../../../../src/protocol-parts.ts";
+import { GatewayError } from "../../../../src/core/errors.ts";
+import type { Conversation, Part } from "../../../../src/translation/conversation.ts";
+import { type JsonObject } from "../../../../src/wire/values.ts";
 import { CLIENT_BODIES } from "../../../support/client-bodies.ts";
 import { dice } from "../../../support/random-answers.ts";
 import { NAME, question, read } from "./speaking.ts";

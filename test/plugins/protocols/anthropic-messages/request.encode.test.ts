@@ -1,7 +1,7 @@
 import t from "tap";
-import type { Conversation, Part, Tool } from "../../../../src/conversation.ts";
-import type { JsonObject } from "../../../../src/protocol-parts.ts";
+import type { Conversation, Part, Tool } from "../../../../src/translation/conversation.ts";
 import { RawJson } from "../../../../src/wire/exact.ts";
+import { type JsonObject } from "../../../../src/wire/values.ts";
 import { conversation, NAME, text, write } from "./speaking.ts";
 
 const plain = (more: Partial<Conversation> = {}) => conversation([["user", text("Hi")]], more);

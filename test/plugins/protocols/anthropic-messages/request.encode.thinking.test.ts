@@ -1,6 +1,6 @@
 import t from "tap";
-import type { Conversation, Effort, Part, ReasoningWish } from "../../../../src/conversation.ts";
-import type { Facts } from "../../../../src/translation.ts";
+import { type Facts } from "../../../../src/core/marketplace.ts";
+import type { Conversation, Effort, Part, ReasoningWish } from "../../../../src/translation/conversation.ts";
 import { conversation, NAME, text, write } from "./speaking.ts";
 
 const f = { kind: "function" as const, name: "f", at: "tools.0" };

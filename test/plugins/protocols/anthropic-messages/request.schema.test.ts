@@ -1,8 +1,8 @@
 import t from "tap";
 import { heldSchema } from "../../../../plugins/protocols/anthropic-messages/request.schema.ts";
-import type { JsonObject } from "../../../../src/protocol-parts.ts";
-import type { Terms } from "../../../../src/translation.ts";
+import type { Terms } from "../../../../src/translation/codec.ts";
 import { RawJson } from "../../../../src/wire/exact.ts";
+import { type JsonObject } from "../../../../src/wire/values.ts";
 
 function held(schema: JsonObject | string) {
   const changed: string[] = [];

@@ -1,7 +1,7 @@
 import t from "tap";
-import type { Event } from "../../../../src/events.ts";
-import type { JsonObject } from "../../../../src/protocol-parts.ts";
+import type { Event } from "../../../../src/translation/events.ts";
 import { Frame } from "../../../../src/wire/frame.ts";
+import { type JsonObject } from "../../../../src/wire/values.ts";
 import { events, NAME, SOURCE, streamed, translation } from "./speaking.ts";
 
 const start = {

@@ -1,9 +1,9 @@
 import Anthropic from "@anthropic-ai/sdk";
 import t from "tap";
-import type { Event, FinishReason } from "../../../../src/events.ts";
-import type { JsonObject } from "../../../../src/protocol-parts.ts";
+import type { Usage } from "../../../../src/core/usage.ts";
+import type { Event, FinishReason } from "../../../../src/translation/events.ts";
 import { TextKey } from "../../../../src/translation/ids.ts";
-import type { Usage } from "../../../../src/usage.ts";
+import { type JsonObject } from "../../../../src/wire/values.ts";
 import { randomAnswer } from "../../../support/random-answers.ts";
 import { recorded } from "../../../support/recorded.ts";
 import {

@@ -1,11 +1,12 @@
 import protocol from "../../../../plugins/protocols/anthropic-messages/index.ts";
-import type { Conversation, Part, Turn } from "../../../../src/conversation.ts";
-import type { Event, Opaque } from "../../../../src/events.ts";
-import type { JsonObject } from "../../../../src/protocol-parts.ts";
+import { type Facts } from "../../../../src/core/marketplace.ts";
+import type { Asked, Source, Translation, Wish, Written } from "../../../../src/translation/codec.ts";
+import type { Conversation, Part, Turn } from "../../../../src/translation/conversation.ts";
+import type { Event, Opaque } from "../../../../src/translation/events.ts";
 import { ToolNames } from "../../../../src/translation/names.ts";
-import type { Asked, Facts, Source, Translation, Wish, Written } from "../../../../src/translation.ts";
 import { Frame } from "../../../../src/wire/frame.ts";
 import { HeaderList } from "../../../../src/wire/headers.ts";
+import { type JsonObject } from "../../../../src/wire/values.ts";
 
 export const NAME = "anthropic-messages";
 export const translation = protocol.translation as Translation;

@@ -1,7 +1,7 @@
 import Anthropic from "@anthropic-ai/sdk";
 import t from "tap";
 import protocol from "../../../../plugins/protocols/anthropic-messages/index.ts";
-import type { Usage } from "../../../../src/usage.ts";
+import type { Usage } from "../../../../src/core/usage.ts";
 import { eventsIn, recorded } from "../../../support/recorded.ts";
 
 const usage = (told: object) => protocol.usage({ type: "message", usage: told });

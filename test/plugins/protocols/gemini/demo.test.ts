@@ -2,7 +2,7 @@ import { type Content, type GenerateContentConfig, GoogleGenAI, type Part } from
 import { GoogleGenAI as GoogleGenAI2 } from "@google/genai-2";
 import t, { type Test } from "tap";
 import protocol from "../../../../plugins/protocols/gemini/index.ts";
-import type { DemoRequest, Operation } from "../../../../src/protocol.ts";
+import type { DemoRequest, Operation } from "../../../../src/core/protocol.ts";
 import { Demo } from "../../../../src/upstream/demo.ts";
 import { eventsIn } from "../../../support/recorded.ts";
 

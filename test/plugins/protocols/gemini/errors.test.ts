@@ -2,8 +2,8 @@ import { GoogleGenAI } from "@google/genai";
 import { GoogleGenAI as GoogleGenAI2 } from "@google/genai-2";
 import t from "tap";
 import protocol from "../../../../plugins/protocols/gemini/index.ts";
-import { type ErrorCode, GatewayError, REFUSALS } from "../../../../src/errors.ts";
-import type { Operation } from "../../../../src/protocol.ts";
+import { type ErrorCode, GatewayError, REFUSALS } from "../../../../src/core/errors.ts";
+import type { Operation } from "../../../../src/core/protocol.ts";
 import { Frame } from "../../../../src/wire/frame.ts";
 import { breaking } from "../../../support/breaking.ts";
 

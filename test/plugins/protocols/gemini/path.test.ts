@@ -1,7 +1,7 @@
 import { readFileSync } from "node:fs";
 import t from "tap";
 import protocol from "../../../../plugins/protocols/gemini/index.ts";
-import type { GatewayError } from "../../../../src/errors.ts";
+import type { GatewayError } from "../../../../src/core/errors.ts";
 import { shared } from "../../../support/shared.ts";
 
 /** The operation's name and the model, or the status of the refusal; "unknown" where there is no such path. */

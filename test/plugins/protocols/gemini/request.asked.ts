@@ -2,10 +2,11 @@ import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { decode } from "../../../../plugins/protocols/gemini/request.decode.ts";
 import { encode } from "../../../../plugins/protocols/gemini/request.encode.ts";
-import type { Conversation, Part, Turn } from "../../../../src/conversation.ts";
-import type { GatewayError } from "../../../../src/errors.ts";
+import type { GatewayError } from "../../../../src/core/errors.ts";
+import { type Facts } from "../../../../src/core/marketplace.ts";
+import type { Asked, Encoded, Terms } from "../../../../src/translation/codec.ts";
+import type { Conversation, Part, Turn } from "../../../../src/translation/conversation.ts";
 import { ToolNames } from "../../../../src/translation/names.ts";
-import type { Asked, Encoded, Facts, Terms } from "../../../../src/translation.ts";
 import { HeaderList } from "../../../../src/wire/headers.ts";
 import { shared } from "../../../support/shared.ts";
 

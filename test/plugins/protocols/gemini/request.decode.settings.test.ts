@@ -1,5 +1,5 @@
 import t from "tap";
-import type { Conversation } from "../../../../src/conversation.ts";
+import type { Conversation } from "../../../../src/translation/conversation.ts";
 import { read, refusal, saidOf } from "./request.asked.ts";
 
 const config = (generationConfig: unknown): Conversation => read({ contents: [], generationConfig });

@@ -1,5 +1,5 @@
 import t from "tap";
-import type { ToolCall, ToolResult } from "../../../../src/conversation.ts";
+import type { ToolCall, ToolResult } from "../../../../src/translation/conversation.ts";
 import { partsOf, read, refusal, saidOf } from "./request.asked.ts";
 
 const contents = [{ role: "user", parts: [{ text: "Hi" }] }];

@@ -1,5 +1,5 @@
 import t from "tap";
-import type { Media, Part } from "../../../../src/conversation.ts";
+import type { Media, Part } from "../../../../src/translation/conversation.ts";
 import { assistant, call, read, refusal, result, text, user, written } from "./request.asked.ts";
 
 /** What a part of the user's becomes. */

@@ -1,6 +1,6 @@
 import t from "tap";
-import type { Conversation, Media, ReasoningWish } from "../../../../src/conversation.ts";
-import type { Facts } from "../../../../src/translation.ts";
+import { type Facts } from "../../../../src/core/marketplace.ts";
+import type { Conversation, Media, ReasoningWish } from "../../../../src/translation/conversation.ts";
 import { RawJson } from "../../../../src/wire/exact.ts";
 import { refusal, user, written } from "./request.asked.ts";
 

@@ -1,6 +1,6 @@
 import t from "tap";
 import { encode } from "../../../../plugins/protocols/gemini/request.encode.ts";
-import type { Opaque } from "../../../../src/events.ts";
+import type { Opaque } from "../../../../src/translation/events.ts";
 import { assistant, call, read, refusal, result, system, terms, text, user, written } from "./request.asked.ts";
 
 const BYPASS = "skip_thought_signature_validator";

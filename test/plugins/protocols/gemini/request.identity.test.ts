@@ -1,8 +1,8 @@
 import t from "tap";
 import { encode } from "../../../../plugins/protocols/gemini/request.encode.ts";
 import { FATES, FIELDS } from "../../../../plugins/protocols/gemini/request.fates.ts";
-import type { Conversation, Part } from "../../../../src/conversation.ts";
-import { GatewayError } from "../../../../src/errors.ts";
+import { GatewayError } from "../../../../src/core/errors.ts";
+import type { Conversation, Part } from "../../../../src/translation/conversation.ts";
 import { joined } from "../../../../src/translation/turns.ts";
 import { CLIENT_BODIES } from "../../../support/client-bodies.ts";
 import { dice } from "../../../support/random-answers.ts";

@@ -1,7 +1,7 @@
 import t from "tap";
 import { frameOf } from "../../../../plugins/protocols/gemini/response.candidate.ts";
-import type { Event, Opaque, Opening } from "../../../../src/events.ts";
-import type { Wish } from "../../../../src/translation.ts";
+import type { Wish } from "../../../../src/translation/codec.ts";
+import type { Event, Opaque, Opening } from "../../../../src/translation/events.ts";
 import { RawJson } from "../../../../src/wire/exact.ts";
 import { answer, partsOf, shown, wished, write } from "./response.wish.ts";
 

@@ -1,6 +1,6 @@
 import t from "tap";
 import { decode } from "../../../../plugins/protocols/gemini/response.decode.ts";
-import type { Event } from "../../../../src/events.ts";
+import type { Event } from "../../../../src/translation/events.ts";
 import { readParts, SOURCE } from "./response.wish.ts";
 
 const opaque = (data: string) => ({

@@ -1,7 +1,7 @@
 import t from "tap";
 import { decode, decoder, failure } from "../../../../plugins/protocols/gemini/response.decode.ts";
 import * as failures from "../../../../plugins/protocols/gemini/response.failure.ts";
-import type { Event } from "../../../../src/events.ts";
+import type { Event } from "../../../../src/translation/events.ts";
 import { Frame } from "../../../../src/wire/frame.ts";
 import { eventsIn, recorded } from "../../../support/recorded.ts";
 import { dice, event, read, SOURCE } from "./response.wish.ts";

@@ -4,8 +4,8 @@ import t from "tap";
 import { decode } from "../../../../plugins/protocols/gemini/response.decode.ts";
 import { encode } from "../../../../plugins/protocols/gemini/response.encode.ts";
 import { joinedCandidate } from "../../../../plugins/protocols/gemini/response.joined.ts";
-import type { Event } from "../../../../src/events.ts";
-import type { Written } from "../../../../src/translation.ts";
+import type { Written } from "../../../../src/translation/codec.ts";
+import type { Event } from "../../../../src/translation/events.ts";
 import { eventsIn, recorded } from "../../../support/recorded.ts";
 import { answer, dice, read, SOURCE, shown, wished, write } from "./response.wish.ts";
 

@@ -1,6 +1,6 @@
 import t from "tap";
 import { isFailure, rawReason, reasonOf, wordOf } from "../../../../plugins/protocols/gemini/response.finish.ts";
-import type { FinishReason } from "../../../../src/events.ts";
+import type { FinishReason } from "../../../../src/translation/events.ts";
 
 t.test("a reason that is unspecified, 0 or missing is none", async (t) => {
   for (const nothing of [undefined, null, 0, "", "FINISH_REASON_UNSPECIFIED", "BLOCKED_REASON_UNSPECIFIED", {}])

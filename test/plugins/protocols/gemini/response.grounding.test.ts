@@ -1,7 +1,7 @@
 import t from "tap";
 import { Sources } from "../../../../plugins/protocols/gemini/response.citations.ts";
 import { Grounding } from "../../../../plugins/protocols/gemini/response.grounding.ts";
-import type { Citation } from "../../../../src/events.ts";
+import type { Citation } from "../../../../src/translation/events.ts";
 
 const A: Citation = { url: "https://a", title: "A" };
 const json = (grounding: Grounding): unknown => JSON.parse(grounding.json());

@@ -1,8 +1,8 @@
 import t from "tap";
 import { decode, decoder } from "../../../../plugins/protocols/gemini/response.decode.ts";
 import { encode, encoder } from "../../../../plugins/protocols/gemini/response.encode.ts";
-import type { Event } from "../../../../src/events.ts";
-import type { Wish, Written } from "../../../../src/translation.ts";
+import type { Wish, Written } from "../../../../src/translation/codec.ts";
+import type { Event } from "../../../../src/translation/events.ts";
 import { ArraySplitter } from "../../../../src/wire/array.ts";
 import { Frame } from "../../../../src/wire/frame.ts";
 import { SseSplitter } from "../../../../src/wire/sse.ts";

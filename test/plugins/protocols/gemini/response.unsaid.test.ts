@@ -1,6 +1,6 @@
 import t from "tap";
 import { TOLD, TOLD_OF_PART, Unsaid } from "../../../../plugins/protocols/gemini/response.unsaid.ts";
-import type { Event } from "../../../../src/events.ts";
+import type { Event } from "../../../../src/translation/events.ts";
 
 t.test("each thing is said to be lost once, by its whole path", async (t) => {
   const out: Event[] = [];

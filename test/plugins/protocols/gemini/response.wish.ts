@@ -1,8 +1,8 @@
 import { decoder } from "../../../../plugins/protocols/gemini/response.decode.ts";
 import { encoder } from "../../../../plugins/protocols/gemini/response.encode.ts";
-import type { Conversation } from "../../../../src/conversation.ts";
-import type { Event } from "../../../../src/events.ts";
-import type { Source, Wish, Written } from "../../../../src/translation.ts";
+import type { Source, Wish, Written } from "../../../../src/translation/codec.ts";
+import type { Conversation } from "../../../../src/translation/conversation.ts";
+import type { Event } from "../../../../src/translation/events.ts";
 import { Frame } from "../../../../src/wire/frame.ts";
 
 /** What a client of this protocol wished for; its envelopes are readable, and what was lost is in `lost`. */

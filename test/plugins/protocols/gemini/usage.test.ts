@@ -1,6 +1,6 @@
 import t from "tap";
 import protocol from "../../../../plugins/protocols/gemini/index.ts";
-import type { Usage } from "../../../../src/usage.ts";
+import type { Usage } from "../../../../src/core/usage.ts";
 import { eventsIn, recorded } from "../../../support/recorded.ts";
 
 const usage = (told: object, before?: Usage) => protocol.usage({ usageMetadata: told }, before);

@@ -1,10 +1,11 @@
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
-import type { Conversation } from "../../../../src/conversation.ts";
-import { GatewayError } from "../../../../src/errors.ts";
-import type { Event, EventOf, Opaque } from "../../../../src/events.ts";
-import { post } from "../../../../src/protocol-parts.ts";
-import type { Asked, Facts, Source, Terms, Translation, Wish, Written } from "../../../../src/translation.ts";
+import { GatewayError } from "../../../../src/core/errors.ts";
+import { type Facts } from "../../../../src/core/marketplace.ts";
+import { post } from "../../../../src/core/protocol-parts.ts";
+import type { Asked, Source, Terms, Translation, Wish, Written } from "../../../../src/translation/codec.ts";
+import type { Conversation } from "../../../../src/translation/conversation.ts";
+import type { Event, EventOf, Opaque } from "../../../../src/translation/events.ts";
 import { Frame } from "../../../../src/wire/frame.ts";
 import { HeaderList } from "../../../../src/wire/headers.ts";
 import { shared } from "../../../support/shared.ts";

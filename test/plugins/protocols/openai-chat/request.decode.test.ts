@@ -1,8 +1,8 @@
 import t from "tap";
 import openaiChat from "../../../../plugins/protocols/openai-chat/index.ts";
-import type { Conversation, Part, ToolCall } from "../../../../src/conversation.ts";
-import type { Opaque } from "../../../../src/events.ts";
-import type { Translation } from "../../../../src/translation.ts";
+import type { Translation } from "../../../../src/translation/codec.ts";
+import type { Conversation, Part, ToolCall } from "../../../../src/translation/conversation.ts";
+import type { Opaque } from "../../../../src/translation/events.ts";
 import { asked, exchanges, seal, terms } from "./fixture.ts";
 
 const { request } = openaiChat.translation as Translation;

@@ -1,10 +1,11 @@
 import t from "tap";
 import openaiChat from "../../../../plugins/protocols/openai-chat/index.ts";
-import type { Conversation, Part, Text, ToolCall, Turn } from "../../../../src/conversation.ts";
-import type { Opaque } from "../../../../src/events.ts";
+import { type Facts } from "../../../../src/core/marketplace.ts";
+import type { Translation } from "../../../../src/translation/codec.ts";
+import type { Conversation, Part, Text, ToolCall, Turn } from "../../../../src/translation/conversation.ts";
+import type { Opaque } from "../../../../src/translation/events.ts";
 import { ToolNames } from "../../../../src/translation/names.ts";
 import { place, readable } from "../../../../src/translation/placing.ts";
-import type { Facts, Translation } from "../../../../src/translation.ts";
 import { RawJson } from "../../../../src/wire/exact.ts";
 import { asked, seal, terms } from "./fixture.ts";
 

@@ -1,6 +1,6 @@
 import t from "tap";
 import { fates, fields } from "../../../../plugins/protocols/openai-chat/request.fates.ts";
-import { FEATURES, fateOf } from "../../../../src/features.ts";
+import { FEATURES, fateOf } from "../../../../src/translation/features.ts";
 
 t.test("each field says a feature that there is", async (t) => {
   for (const [field, feature] of fields) t.ok(Object.hasOwn(FEATURES, feature), field);

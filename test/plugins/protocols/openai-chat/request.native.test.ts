@@ -1,10 +1,10 @@
 import t from "tap";
 import openaiChat from "../../../../plugins/protocols/openai-chat/index.ts";
-import type { Conversation } from "../../../../src/conversation.ts";
-import type { Opaque } from "../../../../src/events.ts";
+import type { Translation } from "../../../../src/translation/codec.ts";
+import type { Conversation } from "../../../../src/translation/conversation.ts";
+import type { Opaque } from "../../../../src/translation/events.ts";
 import { ToolNames } from "../../../../src/translation/names.ts";
 import { place, readable } from "../../../../src/translation/placing.ts";
-import type { Translation } from "../../../../src/translation.ts";
 import { dice } from "../../../support/random-answers.ts";
 import { exactly, withUnheardOf } from "../unheard-of.ts";
 import { asked, exchanges, seal, terms } from "./fixture.ts";

@@ -1,7 +1,7 @@
 import t from "tap";
 import openaiChat from "../../../../plugins/protocols/openai-chat/index.ts";
-import type { Event } from "../../../../src/events.ts";
-import type { Translation } from "../../../../src/translation.ts";
+import type { Translation } from "../../../../src/translation/codec.ts";
+import type { Event } from "../../../../src/translation/events.ts";
 import { chunk, DONE, frameOf, only, source, streamed, wish } from "./fixture.ts";
 
 const chat = openaiChat.translation as Translation;

@@ -1,7 +1,7 @@
 import t from "tap";
 import openaiChat from "../../../../plugins/protocols/openai-chat/index.ts";
-import type { Event, EventOf } from "../../../../src/events.ts";
-import type { Translation } from "../../../../src/translation.ts";
+import type { Translation } from "../../../../src/translation/codec.ts";
+import type { Event, EventOf } from "../../../../src/translation/events.ts";
 import { Frame } from "../../../../src/wire/frame.ts";
 import { SseSplitter } from "../../../../src/wire/sse.ts";
 import { chunk, DONE, exchanges, frameOf, only, source, streamed, wish, written } from "./fixture.ts";

@@ -1,8 +1,8 @@
 import OpenAI from "openai";
 import t from "tap";
 import openaiChat from "../../../../plugins/protocols/openai-chat/index.ts";
-import type { Event, Opaque } from "../../../../src/events.ts";
-import type { Translation } from "../../../../src/translation.ts";
+import type { Translation } from "../../../../src/translation/codec.ts";
+import type { Event, Opaque } from "../../../../src/translation/events.ts";
 import { eventsOf } from "../../../support/openai-recordings.ts";
 import { receiving } from "../../../support/openai-sdks.ts";
 import { asked, asStream, exchanges, seal, source, streamed, wish, written } from "./fixture.ts";

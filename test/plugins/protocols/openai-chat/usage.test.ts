@@ -1,7 +1,7 @@
 import t, { type Test } from "tap";
 import protocol from "../../../../plugins/protocols/openai-chat/index.ts";
 import { readUsage } from "../../../../plugins/protocols/openai-chat/usage.ts";
-import type { Usage } from "../../../../src/usage.ts";
+import type { Usage } from "../../../../src/core/usage.ts";
 import { asEvent, eventsOf, jsonOf, recordings } from "../../../support/openai-recordings.ts";
 
 t.test("every part of a full report has its place", async (t) => {

@@ -1,7 +1,7 @@
 import OpenAI from "openai";
 import t from "tap";
 import { streamError } from "../../../../plugins/protocols/openai-images/errors.ts";
-import { GatewayError } from "../../../../src/errors.ts";
+import { GatewayError } from "../../../../src/core/errors.ts";
 import { receiving } from "../../../support/openai-sdks.ts";
 
 t.test("the newer SDK throws it in a stream", async (t) => {

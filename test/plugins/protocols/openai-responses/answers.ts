@@ -1,10 +1,10 @@
 import OpenAI from "openai";
 import { decoder } from "../../../../plugins/protocols/openai-responses/response.decode.ts";
 import { encoder } from "../../../../plugins/protocols/openai-responses/response.encode.ts";
-import type { Event, Opening } from "../../../../src/events.ts";
-import type { JsonObject } from "../../../../src/protocol-parts.ts";
-import type { Source, Wish, Written } from "../../../../src/translation.ts";
+import type { Source, Wish, Written } from "../../../../src/translation/codec.ts";
+import type { Event, Opening } from "../../../../src/translation/events.ts";
 import { Frame } from "../../../../src/wire/frame.ts";
+import { type JsonObject } from "../../../../src/wire/values.ts";
 import { receiving } from "../../../support/openai-sdks.ts";
 
 export const SOURCE: Source = { account: "them", model: "theirs" };

@@ -1,7 +1,7 @@
 import t from "tap";
 import { streamError } from "../../../../plugins/protocols/openai-responses/errors.ts";
-import { GatewayError } from "../../../../src/errors.ts";
-import { eventBytes, post } from "../../../../src/protocol-parts.ts";
+import { GatewayError } from "../../../../src/core/errors.ts";
+import { eventBytes, post } from "../../../../src/core/protocol-parts.ts";
 import { Frame } from "../../../../src/wire/frame.ts";
 import { receiving, SDKS } from "../../../support/openai-sdks.ts";
 

@@ -1,6 +1,7 @@
 /** Pieces of a stream as the vendor sends them. */
-import type { Event } from "../../../../src/events.ts";
-import type { JsonObject } from "../../../../src/protocol-parts.ts";
+
+import type { Event } from "../../../../src/translation/events.ts";
+import { type JsonObject } from "../../../../src/wire/values.ts";
 
 export const response = { id: "resp_1", model: "gpt", created_at: 7, status: "in_progress", output: [] };
 export const created = { type: "response.created", sequence_number: 0, response };

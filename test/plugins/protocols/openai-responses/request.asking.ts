@@ -3,12 +3,13 @@ import { join } from "node:path";
 import { decode } from "../../../../plugins/protocols/openai-responses/request.decode.ts";
 import { encode } from "../../../../plugins/protocols/openai-responses/request.encode.ts";
 import { RESPONSE } from "../../../../plugins/protocols/openai-responses/request.operations.ts";
-import type { Conversation, Said } from "../../../../src/conversation.ts";
-import type { JsonObject } from "../../../../src/protocol-parts.ts";
+import { type Facts } from "../../../../src/core/marketplace.ts";
+import type { Asked, Terms } from "../../../../src/translation/codec.ts";
+import type { Conversation, Said } from "../../../../src/translation/conversation.ts";
 import { Losses } from "../../../../src/translation/losses.ts";
 import { ToolNames } from "../../../../src/translation/names.ts";
-import type { Asked, Facts, Terms } from "../../../../src/translation.ts";
 import { HeaderList } from "../../../../src/wire/headers.ts";
+import { type JsonObject } from "../../../../src/wire/values.ts";
 import { shared } from "../../../support/shared.ts";
 
 /** A question of one word, for requests in which something else matters. */

@@ -1,7 +1,7 @@
 import t from "tap";
 import { asksCompaction, summaryOf } from "../../../../plugins/protocols/openai-responses/request.compaction.ts";
-import type { Opaque } from "../../../../src/events.ts";
-import type { JsonObject } from "../../../../src/protocol-parts.ts";
+import type { Opaque } from "../../../../src/translation/events.ts";
+import { type JsonObject } from "../../../../src/wire/values.ts";
 import { read, says, written } from "./request.asking.ts";
 
 const trigger = { type: "compaction_trigger" };

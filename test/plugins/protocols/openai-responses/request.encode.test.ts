@@ -1,6 +1,6 @@
 import t from "tap";
-import type { Conversation, ReasoningWish } from "../../../../src/conversation.ts";
-import type { Feature } from "../../../../src/features.ts";
+import type { Conversation, ReasoningWish } from "../../../../src/translation/conversation.ts";
+import type { Feature } from "../../../../src/translation/features.ts";
 import { RawJson } from "../../../../src/wire/exact.ts";
 import { plain, read, written } from "./request.asking.ts";
 

@@ -1,6 +1,6 @@
 import t from "tap";
 import { fates, fields } from "../../../../plugins/protocols/openai-responses/request.fates.ts";
-import { FEATURES, fateOf } from "../../../../src/features.ts";
+import { FEATURES, fateOf } from "../../../../src/translation/features.ts";
 
 t.test("what would change the answer is refused, not dropped", async (t) => {
   for (const feature of ["stop", "video", "audio_out", "logit_bias", "stored_state", "background", "store"] as const)

@@ -1,5 +1,5 @@
 import t from "tap";
-import type { Part } from "../../../../src/conversation.ts";
+import type { Part } from "../../../../src/translation/conversation.ts";
 import { read, says } from "./request.asking.ts";
 
 const items = (...input: object[]) => read({ model: "any", input });

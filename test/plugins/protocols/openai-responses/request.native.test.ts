@@ -1,8 +1,9 @@
 import t from "tap";
 import openaiResponses from "../../../../plugins/protocols/openai-responses/index.ts";
 import { RESPONSE } from "../../../../plugins/protocols/openai-responses/request.operations.ts";
+import { type TranslatedProtocol } from "../../../../src/translation/codec.ts";
 import { Envelopes } from "../../../../src/translation/envelope.ts";
-import { type Translated, withoutForeign } from "../../../../src/translation/request.ts";
+import { withoutForeign } from "../../../../src/translation/request.ts";
 import { HeaderList } from "../../../../src/wire/headers.ts";
 import { CLIENT_BODIES } from "../../../support/client-bodies.ts";
 import { dice } from "../../../support/random-answers.ts";
@@ -82,7 +83,12 @@ t.test("a request that other providers had a part in loses that, and nothing els
     query: new URLSearchParams(),
     text: JSON.stringify({ model: "ours", input, temperature: 1, unheard_of: { deep: [null] } }),
   };
-  const to = { protocol: openaiResponses as Translated, account: "us", model: "theirs", facts: { sampling: false } };
+  const to = {
+    protocol: openaiResponses as TranslatedProtocol,
+    account: "us",
+    model: "theirs",
+    facts: { sampling: false },
+  };
   const { encoded, losses } = withoutForeign(received, envelopes, to, false);
   t.same(JSON.parse(encoded.body), {
     model: "theirs",

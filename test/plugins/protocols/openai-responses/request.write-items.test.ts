@@ -1,7 +1,7 @@
 import t from "tap";
-import type { Part, Turn } from "../../../../src/conversation.ts";
-import type { Opaque } from "../../../../src/events.ts";
-import type { JsonObject } from "../../../../src/protocol-parts.ts";
+import type { Part, Turn } from "../../../../src/translation/conversation.ts";
+import type { Opaque } from "../../../../src/translation/events.ts";
+import { type JsonObject } from "../../../../src/wire/values.ts";
 import { plain, written } from "./request.asking.ts";
 
 const turn = (role: Turn["role"], ...parts: Part[]): Turn => ({ role, parts, at: "messages.0" });

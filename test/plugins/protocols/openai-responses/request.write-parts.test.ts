@@ -1,6 +1,6 @@
 import t from "tap";
-import type { Media, Part, Turn } from "../../../../src/conversation.ts";
-import type { JsonObject } from "../../../../src/protocol-parts.ts";
+import type { Media, Part, Turn } from "../../../../src/translation/conversation.ts";
+import { type JsonObject } from "../../../../src/wire/values.ts";
 import { plain, written } from "./request.asking.ts";
 
 const write = (role: Turn["role"], ...parts: Part[]) => {

@@ -1,5 +1,5 @@
 import t from "tap";
-import type { Tool, ToolChoice } from "../../../../src/conversation.ts";
+import type { Tool, ToolChoice } from "../../../../src/translation/conversation.ts";
 import { RawJson } from "../../../../src/wire/exact.ts";
 import { plain, written } from "./request.asking.ts";
 

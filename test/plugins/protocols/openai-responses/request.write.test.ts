@@ -1,6 +1,6 @@
 import t from "tap";
 import { merged, Writing } from "../../../../plugins/protocols/openai-responses/request.write.ts";
-import type { Terms } from "../../../../src/translation.ts";
+import type { Terms } from "../../../../src/translation/codec.ts";
 import { INPUT, plain, read } from "./request.asking.ts";
 
 const terms = { change: () => {} } as unknown as Terms;

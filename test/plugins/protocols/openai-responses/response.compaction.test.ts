@@ -1,7 +1,7 @@
 import t from "tap";
 import { encode } from "../../../../plugins/protocols/openai-responses/response.encode.ts";
-import type { Event, FinishReason } from "../../../../src/events.ts";
-import type { JsonObject } from "../../../../src/protocol-parts.ts";
+import type { Event, FinishReason } from "../../../../src/translation/events.ts";
+import { type JsonObject } from "../../../../src/wire/values.ts";
 import { accumulated, answer, args, bodyOf, outputOf, text, valuesOf, wishing, written } from "./answers.ts";
 
 const asking = () => wishing({ input: [{ role: "user", content: "Hi" }, { type: "compaction_trigger" }] });

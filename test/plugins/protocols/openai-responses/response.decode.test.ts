@@ -1,8 +1,8 @@
 import t from "tap";
 import { decode, decoder } from "../../../../plugins/protocols/openai-responses/response.decode.ts";
-import type { Event } from "../../../../src/events.ts";
-import type { JsonObject } from "../../../../src/protocol-parts.ts";
+import type { Event } from "../../../../src/translation/events.ts";
 import { SseSplitter } from "../../../../src/wire/sse.ts";
+import { type JsonObject } from "../../../../src/wire/values.ts";
 import { dice } from "../../../support/random-answers.ts";
 import { decoded, frame, SOURCE } from "./answers.ts";
 import { added, between, call, completed, created, done, message, response, said } from "./frames.ts";

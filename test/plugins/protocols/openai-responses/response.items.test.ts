@@ -1,7 +1,7 @@
 import t from "tap";
 import { decode } from "../../../../plugins/protocols/openai-responses/response.decode.ts";
-import type { Event } from "../../../../src/events.ts";
-import type { JsonObject } from "../../../../src/protocol-parts.ts";
+import type { Event } from "../../../../src/translation/events.ts";
+import { type JsonObject } from "../../../../src/wire/values.ts";
 import { decoded, SOURCE } from "./answers.ts";
 import { added, between, call, completed, created, done, message, said } from "./frames.ts";
 

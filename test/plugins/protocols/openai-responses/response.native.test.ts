@@ -2,11 +2,11 @@ import t from "tap";
 import { decode, decoder } from "../../../../plugins/protocols/openai-responses/response.decode.ts";
 import { encode, encoder } from "../../../../plugins/protocols/openai-responses/response.encode.ts";
 import { isKept } from "../../../../plugins/protocols/openai-responses/response.native.ts";
-import type { Event } from "../../../../src/events.ts";
-import type { JsonObject } from "../../../../src/protocol-parts.ts";
-import type { Written } from "../../../../src/translation.ts";
+import type { Written } from "../../../../src/translation/codec.ts";
+import type { Event } from "../../../../src/translation/events.ts";
 import type { Frame } from "../../../../src/wire/frame.ts";
 import { SseSplitter } from "../../../../src/wire/sse.ts";
+import { type JsonObject } from "../../../../src/wire/values.ts";
 import { eventsIn, type Recorded, recorded } from "../../../support/recorded.ts";
 import { decoded, SOURCE, valuesOf, wishing, written } from "./answers.ts";
 

@@ -1,6 +1,6 @@
 import t from "tap";
 import { includeUsage, streamError } from "../../../../plugins/protocols/openai/chunks.ts";
-import { GatewayError } from "../../../../src/errors.ts";
+import { GatewayError } from "../../../../src/core/errors.ts";
 import { Frame } from "../../../../src/wire/frame.ts";
 import { eventsOf, recordings } from "../../../support/openai-recordings.ts";
 import { collect, receiving, SDKS } from "../../../support/openai-sdks.ts";

@@ -1,6 +1,6 @@
 import t from "tap";
 import { error } from "../../../../plugins/protocols/openai/errors.ts";
-import { GatewayError } from "../../../../src/errors.ts";
+import { GatewayError } from "../../../../src/core/errors.ts";
 import { receiving, SDKS } from "../../../support/openai-sdks.ts";
 import { MEMBERS } from "./members.ts";
 

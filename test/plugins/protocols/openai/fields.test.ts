@@ -1,6 +1,6 @@
 import t from "tap";
 import { Fields, fieldsOf } from "../../../../plugins/protocols/openai/fields.ts";
-import type { Said } from "../../../../src/conversation.ts";
+import type { Said } from "../../../../src/translation/conversation.ts";
 import { RawJson } from "../../../../src/wire/exact.ts";
 
 t.test("members are taken by name, and what nobody took is said and kept", async (t) => {

@@ -1,6 +1,6 @@
 import t from "tap";
 import { declareEnd, WORDS } from "../../../../plugins/protocols/openai/finish.ts";
-import type { Event, FinishReason } from "../../../../src/events.ts";
+import type { Event, FinishReason } from "../../../../src/translation/events.ts";
 import { wish } from "../openai-chat/fixture.ts";
 
 const lost = (more: Partial<Event & { type: "finish" }>, refused = false): string[] => {

@@ -4,7 +4,7 @@ import completions from "../../../../plugins/protocols/openai-completions/index.
 import embeddings from "../../../../plugins/protocols/openai-embeddings/index.ts";
 import images from "../../../../plugins/protocols/openai-images/index.ts";
 import responses from "../../../../plugins/protocols/openai-responses/index.ts";
-import type { Protocol } from "../../../../src/protocol.ts";
+import type { Protocol } from "../../../../src/core/protocol.ts";
 
 /** A protocol of the family, and how a client of the SDKs asks in it. */
 export interface Member {

@@ -1,6 +1,6 @@
 import t from "tap";
 import { saidAt } from "../../../../plugins/protocols/openai/said.ts";
-import type { Conversation } from "../../../../src/conversation.ts";
+import type { Conversation } from "../../../../src/translation/conversation.ts";
 
 const conversation: Conversation = {
   protocol: "any",

@@ -1,7 +1,7 @@
 import t from "tap";
 import { Fields } from "../../../../plugins/protocols/openai/fields.ts";
 import { readSampling } from "../../../../plugins/protocols/openai/sampling.ts";
-import type { Conversation, Said } from "../../../../src/conversation.ts";
+import type { Conversation, Said } from "../../../../src/translation/conversation.ts";
 
 function read(body: Record<string, unknown>) {
   const said: Said[] = [];

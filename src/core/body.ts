@@ -1,0 +1,72 @@
+import type { Member, Scan } from "../wire/json.ts";
+import { GatewayError } from "./errors.ts";
+
+/** A request's body: the bytes that came, and where its top-level members stand. Parsed when somebody asks. */
+export class Body {
+  static readonly empty = new Body([], undefined);
+
+  readonly length: number;
+  private joined: Buffer | undefined;
+  private parsed: { value: unknown } | undefined;
+
+  constructor(
+    private held: readonly Buffer[],
+    readonly scan: Scan | undefined,
+  ) {
+    let length = 0;
+    for (const piece of held) length += piece.length;
+    this.length = length;
+  }
+
+  /** The bytes as they came, decoded if they were compressed; one piece once they have been joined. */
+  get pieces(): readonly Buffer[] {
+    return this.held;
+  }
+
+  /** A top-level member. */
+  member(name: string): Member | undefined {
+    return this.scan?.find(name);
+  }
+
+  /** Bytes `start` to `end`; copied only when several pieces hold them. */
+  slice(start: number, end: number): Buffer {
+    if (this.held.length === 1) return (this.held[0] as Buffer).subarray(start, end);
+    const parts: Buffer[] = [];
+    let base = 0;
+    for (const piece of this.held) {
+      const from = Math.max(start - base, 0);
+      const to = Math.min(end - base, piece.length);
+      if (from < to) parts.push(from === 0 && to === piece.length ? piece : piece.subarray(from, to));
+      base += piece.length;
+      if (base >= end) break;
+    }
+    return parts.length === 1 ? (parts[0] as Buffer) : Buffer.concat(parts);
+  }
+
+  /** The value of a top-level member, parsed; undefined when there is no such member. */
+  value(name: string): unknown {
+    const member = this.member(name);
+    return member && JSON.parse(this.slice(member.start, member.end).toString());
+  }
+
+  /** The whole body, parsed once; what it answers is shared. @throws GatewayError `invalid_json` */
+  json(): unknown {
+    if (!this.parsed) {
+      try {
+        this.parsed = { value: JSON.parse(this.bytes().toString()) };
+      } catch (cause) {
+        throw new GatewayError("invalid_json", { cause });
+      }
+    }
+    return this.parsed.value;
+  }
+
+  /** The whole body in one buffer, joined once. */
+  bytes(): Buffer {
+    if (!this.joined) {
+      this.joined = this.held.length === 1 ? (this.held[0] as Buffer) : Buffer.concat(this.held);
+      if (this.held.length > 1) this.held = [this.joined];
+    }
+    return this.joined;
+  }
+}

@@ -1,0 +1,211 @@
+import type { IncomingMessage } from "node:http";
+import type { HeaderList } from "../wire/headers.ts";
+import type { Query } from "../wire/query.ts";
+import type { Edit } from "../wire/splice.ts";
+import type { Body } from "./body.ts";
+import type { GatewayError } from "./errors.ts";
+import type { Caller, Model, Target } from "./marketplace.ts";
+import type { Operation, Protocol, StreamState } from "./protocol.ts";
+import type { Usage } from "./usage.ts";
+
+/** One try at one target. */
+export interface Attempt {
+  readonly target: Target;
+  /** The protocol spoken upstream. */
+  protocol: Protocol;
+  /** What is asked upstream, where that is not the exchange's own operation. */
+  operation?: Operation;
+  method: string;
+  /** Path and query below the provider's origin. */
+  path: string;
+  /** What goes upstream; framing headers are the engine's business. */
+  headers: HeaderList;
+  /** Changes to the exchange's body for this attempt only. */
+  edits: Edit[];
+  /** Goes upstream instead of the exchange's body with its edits. */
+  body?: Buffer;
+  /** Milliseconds since the exchange began. */
+  readonly startedAt: number;
+  status?: number;
+  /** The provider's own id of this request, for the log. */
+  requestId?: string;
+  error?: GatewayError;
+}
+
+/** A form whose files stream through to the provider. */
+export interface Form {
+  /** The value of its model field, and where that stands in the body. */
+  model: string;
+  span: { start: number; end: number };
+  /** What was read to find the field. */
+  pieces: readonly Buffer[];
+  /** What follows; undefined when `pieces` hold everything. */
+  rest: IncomingMessage | undefined;
+  /** Bytes of the whole; undefined when the client did not say. */
+  length: number | undefined;
+}
+
+/** An answer that a plugin gives itself, without an upstream. */
+export interface Answer {
+  status: number;
+  headers?: Record<string, string>;
+  body: string | Buffer;
+}
+
+/** The head of an upstream's answer; stages and plugins of the response phase may change it. */
+export interface Head {
+  status: number;
+  headers: HeaderList;
+  /** How the body is framed when it is a stream; undefined for a body that comes in pieces. */
+  framing?: "sse" | "array" | undefined;
+  /**
+   * Reads the answer to its end before the head goes down; stages see the very same bytes afterwards. Once for an answer.
+   * @throws GatewayError when the answer breaks off, or is larger than `limit` bytes.
+   */
+  whole?(limit: number): Promise<Buffer>;
+  /** Set by whoever translates the answer: `framing` is then the client's, and this is what came and what has gone. */
+  translated?: Translated;
+}
+
+/** What the engine must know of an answer that a stage writes anew. */
+export interface Translated {
+  /** How the upstream frames its body. */
+  framing: Head["framing"];
+  /** The client's stream so far, kept by that stage. */
+  state: StreamState;
+}
+
+export type Outcome = "completed" | "aborted" | "upstream_error" | "rejected" | "failed";
+
+/** What the engine knows of a request before any plugin has seen it. */
+export interface Arrival {
+  id: string;
+  /** Unix milliseconds. */
+  time: number;
+  /** `performance.now()` at arrival. */
+  clock: number;
+  method: string;
+  /** Path without query, in its canonical form. */
+  path: string;
+  query: Query;
+  headers: HeaderList;
+  /** Everything that may be a gateway key, in the order of its places; already taken out of headers and query. */
+  credentials: readonly string[];
+  protocol: Protocol;
+  operation: Operation;
+  /** The model that the path names, if it does. */
+  pathModel?: string | undefined;
+  /** Whether the path refuses what a translation would drop. */
+  strict?: boolean;
+}
+
+/** A request and its response, from the head's arrival to the ledger entry. Plugins share it; the engine owns its end. */
+export class Exchange {
+  readonly id: string;
+  readonly time: number;
+  readonly clock: number;
+  readonly method: string;
+  readonly path: string;
+  readonly query: Query;
+  readonly headers: HeaderList;
+  readonly credentials: readonly string[];
+  readonly protocol: Protocol;
+  readonly operation: Operation;
+  readonly pathModel: string | undefined;
+  readonly strict: boolean;
+
+  /** The request's bytes; set before the request phase. */
+  declare body: Body;
+  /** Changes to the body that hold for every attempt. */
+  readonly edits: Edit[] = [];
+  /** Set for a multipart request; the body then holds only the form's first bytes. */
+  form: Form | undefined;
+  caller: Caller | undefined;
+  /** The name the client asked for. */
+  asked: string | undefined;
+  model: Model | undefined;
+  /** Best first. */
+  targets: Target[] = [];
+  readonly attempts: Attempt[] = [];
+  usage: Usage | undefined;
+  /** Things the client should know, sent as `gateway-notice` headers. */
+  readonly notices: string[] = [];
+  /** The client's own paths of what a translation left out, sent as the `gateway-dropped` header. */
+  readonly dropped: string[] = [];
+  /** What of the answer could not be told in the client's protocol, for the log. */
+  readonly unsaid: string[] = [];
+  /** An answer that a plugin gives in the request or route phase: no provider is asked then. */
+  answer: Answer | undefined;
+  /** True once the answer is known to be a stream. */
+  streaming = false;
+  /** Status sent downstream; 0 before. */
+  status = 0;
+  outcome: Outcome = "completed";
+  error: GatewayError | undefined;
+  /** Bytes of the answer's body written downstream. */
+  written = 0;
+  /** Milliseconds from arrival to the first byte of the answer's body. */
+  firstByte: number | undefined;
+
+  private controller: AbortController | undefined;
+  private gone = false;
+  private readonly leaving: (() => void)[] = [];
+
+  constructor(arrival: Arrival) {
+    this.id = arrival.id;
+    this.time = arrival.time;
+    this.clock = arrival.clock;
+    this.method = arrival.method;
+    this.path = arrival.path;
+    this.query = arrival.query;
+    this.headers = arrival.headers;
+    this.credentials = arrival.credentials;
+    this.protocol = arrival.protocol;
+    this.operation = arrival.operation;
+    this.pathModel = arrival.pathModel;
+    this.strict = arrival.strict ?? false;
+  }
+
+  /** Milliseconds since arrival. */
+  get elapsed(): number {
+    return performance.now() - this.clock;
+  }
+
+  /** True once the client has left. */
+  get aborted(): boolean {
+    return this.gone;
+  }
+
+  /** Fires when the client leaves. Made on demand: most exchanges never need one. */
+  get signal(): AbortSignal {
+    if (!this.controller) {
+      this.controller = new AbortController();
+      if (this.gone) this.controller.abort();
+    }
+    return this.controller.signal;
+  }
+
+  /** Runs `leave` when the client leaves, at once if it has; the answer takes it back. */
+  onAbort(leave: () => void): () => void {
+    if (this.gone) {
+      leave();
+      return () => {};
+    }
+    this.leaving.push(leave);
+    return () => {
+      const at = this.leaving.indexOf(leave);
+      if (at >= 0) this.leaving.splice(at, 1);
+    };
+  }
+
+  /** The client has left. Called by the engine, once. */
+  abort(): void {
+    if (this.gone) return;
+    this.gone = true;
+    this.controller?.abort();
+    for (const leave of this.leaving.splice(0)) leave();
+  }
+
+  /** Writes a whole frame downstream now, between two frames of the answer; set by the engine while a stream is open. */
+  push: ((bytes: Buffer) => void) | undefined;
+}

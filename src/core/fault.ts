@@ -1,0 +1,51 @@
+import type { ErrorKind } from "./errors.ts";
+
+/** What went wrong, as far as a protocol has words for it. A GatewayError is one. */
+export interface Fault {
+  readonly status: number;
+  readonly kind: ErrorKind;
+  readonly code: string;
+  readonly message: string;
+  readonly param?: string | undefined;
+  /** Seconds after which asking again makes sense. */
+  readonly retryAfter?: number | undefined;
+  /** The provider's own code, where the fault passes from one protocol to another. */
+  readonly ownCode?: string | undefined;
+}
+
+/** The words one protocol has for kinds of faults; a code that is not listed stays the gateway's own. */
+export interface ErrorWords {
+  readonly type: Readonly<Record<ErrorKind, string>>;
+  readonly code: Readonly<Partial<Record<ErrorKind, string>>>;
+}
+
+/** The error object `{message, type, param, code}` that several protocols nest under `error`. */
+export function errorObject(fault: Fault, words: ErrorWords) {
+  return {
+    message: fault.message,
+    type: words.type[fault.kind],
+    param: fault.param ?? null,
+    code: words.code[fault.kind] ?? fault.ownCode ?? fault.code,
+  };
+}
+
+const KINDS: Readonly<Record<number, ErrorKind>> = {
+  401: "authentication",
+  402: "billing",
+  403: "permission",
+  404: "not_found",
+  408: "timeout",
+  409: "conflict",
+  413: "too_large",
+  429: "rate_limit",
+  502: "upstream",
+  503: "overloaded",
+  504: "timeout",
+  529: "overloaded",
+};
+
+/** The fault that an HTTP status stands for. */
+export function faultOf(status: number, message: string): Fault {
+  const kind = KINDS[status] ?? (status < 500 ? "invalid" : "internal");
+  return { status, kind, code: kind, message };
+}

@@ -1,0 +1,54 @@
+import type { ZodType } from "zod";
+import type { Frame } from "../wire/frame.ts";
+import type { Answer, Attempt, Exchange, Head } from "./exchange.ts";
+
+/**
+ * Sees the frames of one answer, in order. Nothing or the same frame: it passes untouched. A frame or a list of frames
+ * takes its place; an empty list drops it. State lives in the closure.
+ */
+// biome-ignore lint/suspicious/noConfusingVoidType: a stage that only looks has no return statement
+export type Stage = (frame: Frame) => Frame | readonly Frame[] | void;
+
+type Later<T> = T | Promise<T>;
+
+/**
+ * A class in a file of `plugins/`, default export, built by tsyringe with constructor injection. Every phase is optional.
+ * Within a phase plugins run in the order of the chain, except `response` and stages, which run from its end.
+ */
+export interface Plugin {
+  /** The head is in, no body byte is. May refuse by throwing a GatewayError, may change headers. */
+  access?(exchange: Exchange): Later<void>;
+  /** The body is in, in the client's words. May refuse, may change what is asked by pushing edits. */
+  request?(exchange: Exchange): Later<void>;
+  /** Names the model, fills `exchange.targets`. */
+  route?(exchange: Exchange): Later<void>;
+  /** Once for each attempt: changes what will be written upstream. */
+  send?(exchange: Exchange, attempt: Attempt): Later<void>;
+  /** The upstream's head is in. May change it; may return a stage. */
+  // biome-ignore lint/suspicious/noConfusingVoidType: most plugins only look
+  response?(exchange: Exchange, head: Head): Later<Stage | void>;
+  /** Exactly once, however it ended. Records; nothing can be changed any more. */
+  done?(exchange: Exchange): Later<void>;
+  /** Answers a path that gateway.yaml says this plugin serves (`serve: models`). */
+  serve?(exchange: Exchange): Later<Answer>;
+  /** Before the first request. */
+  start?(): Later<void>;
+  /** The gateway stops, or a new gateway.yaml has replaced this one: frees what it holds. */
+  close?(): Later<void>;
+}
+
+/** What the class itself may declare. */
+export interface PluginClass {
+  new (...parts: never[]): Plugin;
+  /** Schema of its options in gateway.yaml. */
+  options?: ZodType;
+  /** Plugins that must stand before it in every chain that has both. */
+  after?: readonly string[];
+}
+
+/** The phases that an exchange passes, in order. */
+export const PHASES = ["access", "request", "route", "send", "response", "done"] as const;
+export type Phase = (typeof PHASES)[number];
+
+/** Token of a plugin's own options, checked against its schema: `@inject(Options) private readonly options`. */
+export const Options = Symbol("Options");

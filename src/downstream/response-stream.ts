@@ -1,0 +1,156 @@
+import { GatewayError } from "../core/errors.ts";
+import type { Exchange } from "../core/exchange.ts";
+import type { Stage } from "../core/plugin.ts";
+import type { StreamState } from "../core/protocol.ts";
+import type { Reached } from "../upstream/attempts.ts";
+import type { Sink } from "../upstream/forward.ts";
+import { ArraySplitter } from "../wire/array.ts";
+import { Frame } from "../wire/frame.ts";
+import { SseSplitter } from "../wire/sse.ts";
+import { type Outlet, STALLED } from "./response-writer.ts";
+
+const END = new Frame("end", Buffer.alloc(0));
+
+/**
+ * An answer on its way: pieces of the upstream become frames, pass the stages and leave at once. A chunk whose frames
+ * nobody touched leaves as the buffer it came in; of a frame that is not whole yet nothing leaves, so that whatever
+ * is written next stands at a frame's edge.
+ */
+export class Flow implements Sink {
+  readonly state: StreamState;
+  /** A stage keeps the state, because the client's frames are not the upstream's. */
+  private readonly kept: boolean;
+  private readonly splitter: SseSplitter | ArraySplitter | undefined;
+  private stalled: NodeJS.Timeout | undefined;
+  private over = false;
+  private stay = (): void => {};
+
+  constructor(
+    private readonly exchange: Exchange,
+    private readonly upstream: Reached,
+    private readonly stages: readonly Stage[],
+    private readonly outlet: Outlet,
+    private readonly settle: { done(): void; fail(error: unknown): void },
+  ) {
+    const { translated } = upstream.head;
+    const { framing } = translated ?? upstream.head;
+    this.splitter = framing === "sse" ? new SseSplitter() : framing === "array" ? new ArraySplitter() : undefined;
+    this.kept = translated !== undefined;
+    this.state = translated?.state ?? { operation: exchange.operation, frames: 0, first: undefined, last: undefined };
+    if (upstream.head.framing) exchange.push = (bytes) => this.write([bytes]);
+    this.stay = exchange.onAbort(() => this.fail(new GatewayError("client_gone")));
+  }
+
+  chunk(bytes: Buffer): boolean {
+    try {
+      return this.write(this.splitter ? this.split(bytes, this.splitter) : this.piece(bytes));
+    } catch (thrown) {
+      // A stage's throw names its plugin already; what is left is a frame that no stage has seen, too large to be held.
+      this.fail(GatewayError.from(thrown, "upstream_invalid"));
+      return false;
+    }
+  }
+
+  end(): void {
+    try {
+      const rest = this.splitter?.end();
+      const last = rest
+        ? this.pass([new Frame(this.splitter instanceof ArraySplitter ? "element" : "event", rest)])
+        : [];
+      this.write([...last, ...this.pass([END])]);
+    } catch (thrown) {
+      this.fail(thrown);
+      return;
+    }
+    this.close();
+    this.outlet.end();
+    this.settle.done();
+  }
+
+  fail(error: unknown): void {
+    if (this.over) return;
+    this.close();
+    this.upstream.destroy();
+    this.settle.fail(error);
+  }
+
+  private close(): void {
+    this.over = true;
+    this.exchange.push = undefined;
+    clearTimeout(this.stalled);
+    this.stay();
+  }
+
+  private piece(bytes: Buffer): readonly Buffer[] {
+    return this.stages.length === 0 ? [bytes] : this.pass([new Frame("piece", bytes)]);
+  }
+
+  private split(chunk: Buffer, splitter: SseSplitter | ArraySplitter): readonly Buffer[] {
+    const frames = splitter.push(chunk);
+    if (frames.length === 0) return [];
+    if (!this.kept) {
+      this.state.first ??= frames[0]?.bytes;
+      this.state.last = frames.at(-1);
+      this.state.frames += frames.length;
+    }
+    const out = this.pass(frames);
+    // The usual chunk is one event, and its frame already is the chunk.
+    if (frames.length === 1) return out;
+    const untouched = out.length === frames.length && out.every((bytes, i) => bytes === frames[i]?.bytes);
+    const whole = untouched && frames.reduce((sum, frame) => sum + frame.bytes.length, 0) === chunk.length;
+    const first = frames[0]?.bytes;
+    return whole && first?.buffer === chunk.buffer && first.byteOffset === chunk.byteOffset ? [chunk] : out;
+  }
+
+  /** What is left of some frames behind the last stage. */
+  private pass(frames: readonly Frame[]): Buffer[] {
+    const out: Buffer[] = [];
+    try {
+      for (const frame of frames) this.climb(frame, 0, out);
+    } catch (thrown) {
+      // What stands before the failure is whole, and of use.
+      this.write(out);
+      throw thrown;
+    }
+    return out;
+  }
+
+  private climb(frame: Frame, from: number, out: Buffer[]): void {
+    let current = frame;
+    for (let i = from; i < this.stages.length; i++) {
+      const result = (this.stages[i] as Stage)(current);
+      if (result === undefined || result === current) continue;
+      if (result instanceof Frame) {
+        current = result;
+        continue;
+      }
+      for (const each of result) this.climb(each, i + 1, out);
+      return;
+    }
+    if (current.kind !== "end") out.push(current.bytes);
+  }
+
+  private write(pieces: readonly Buffer[]): boolean {
+    if (pieces.length === 0) return true;
+    const { exchange } = this;
+    exchange.firstByte ??= exchange.elapsed;
+    for (const piece of pieces) exchange.written += piece.length;
+    if (this.outlet.write(pieces)) return true;
+    this.wait();
+    return false;
+  }
+
+  /** The client is slower than the upstream: hold the upstream until the client has caught up, or give up. */
+  private wait(): void {
+    if (this.stalled || this.over) return;
+    this.stalled = setTimeout(
+      () => this.fail(new GatewayError("client_gone", { message: "The client took no byte for a minute." })),
+      STALLED,
+    );
+    this.outlet.drained(() => {
+      clearTimeout(this.stalled);
+      this.stalled = undefined;
+      if (!this.over) this.upstream.resume();
+    });
+  }
+}

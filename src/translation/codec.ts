@@ -1,0 +1,201 @@
+/**
+ * What a protocol does to be translated into others and from others: two directions for requests and two for answers,
+ * all through one vocabulary (conversation.ts, events.ts). A whole answer is the fold of its events.
+ */
+import { type Fault } from "../core/fault.ts";
+import type { Facts } from "../core/marketplace.ts";
+import type { Operation, Protocol, QueryView, Task } from "../core/protocol.ts";
+import type { Frame } from "../wire/frame.ts";
+import type { HeaderList } from "../wire/headers.ts";
+import type { Conversation } from "./conversation.ts";
+import type { Event, Opaque } from "./events.ts";
+import type { Fates } from "./features.ts";
+
+/** A protocol whose clients and providers are translated. */
+export interface TranslatedProtocol extends Protocol {
+  readonly translation: Translation;
+  /** Another protocol that serves some requests better, where a provider speaks both. */
+  readonly better?: Better;
+}
+
+/** A protocol whose clients are translated, and no vendor's answers. */
+export interface ClientProtocol extends Protocol {
+  readonly clientTranslation: ClientTranslation;
+}
+
+/** Requests that a vendor only serves in full in another of its protocols. */
+export interface Better {
+  /** That protocol's name. */
+  readonly protocol: string;
+  /** True for a request, parsed, that belongs there. */
+  wants(body: Record<string, unknown>): boolean;
+}
+
+export interface Translation {
+  readonly request: {
+    /** Reads a request. @throws GatewayError `invalid_field` with the client's own path as `param`. */
+    decode(asked: Asked): Conversation;
+    /** Writes a request for a vendor. @throws GatewayError as `terms.refuse` makes it. */
+    encode(conversation: Conversation, terms: Terms): Encoded;
+    /** What becomes of each feature when it is written. */
+    readonly fates: Fates;
+    /**
+     * The fields of its own requests, each with the feature it says, for the fidelity table; `said` of a decoded
+     * conversation only holds these features.
+     */
+    readonly fields: readonly (readonly [field: string, feature: keyof Fates])[];
+  };
+  readonly answer: {
+    /** Reads a stream, frame by frame. */
+    decoder(source: Source): Decoder;
+    /** Reads a whole answer: the JSON text of its body. @throws GatewayError `upstream_invalid`. */
+    decode(text: string, source: Source): Event[];
+    /** Writes a stream, event by event. */
+    encoder(wish: Wish): Encoder;
+    /** Writes a whole answer as JSON text: the fold of the events. */
+    encode(events: readonly Event[], wish: Wish): string;
+    /** Reads an answer that is an error. `text` may be anything, HTML or nothing included. */
+    failure(status: number, headers: HeaderList, text: string): Fault;
+  };
+  /** How tokens are counted; absent: the vendor has no such call. */
+  readonly count?: {
+    decode(text: string): number;
+    encode(total: number): string;
+  };
+}
+
+/** The client's half of a translation: of a protocol that requests are read from, and that none is ever written to. */
+export interface ClientTranslation {
+  readonly request: Pick<Translation["request"], "decode" | "fields">;
+  readonly answer: Pick<Translation["answer"], "encoder" | "encode">;
+}
+
+/** A request as it came. */
+export interface Asked {
+  operation: Operation;
+  task: Task;
+  streaming: boolean;
+  /** The body as JSON text; it is an object. */
+  text: string;
+  headers: HeaderList;
+  query: QueryView;
+  /**
+   * Reads an opaque string that the client sent back: what an envelope of ours holds, or, when it is none, a native one
+   * of the client's own protocol. @throws GatewayError when an envelope is not one that we made.
+   */
+  open(text: string, kind: string): Opaque;
+  /** True for strings that look like our envelopes. */
+  sealed(text: string): boolean;
+  /** Envelopes kept where a client has no place for them, by call id or TextKey; a fallback only. */
+  recall(key: string): Opaque | undefined;
+  /** Also fill `native`, so that encoding in the same protocol gives the very same request. */
+  native?: boolean;
+}
+
+/** What the writer of a request is given. */
+export interface Terms {
+  /** The protocol the client speaks, for messages. */
+  readonly client: string;
+  /** The vendor's name of the model. */
+  readonly model: string;
+  readonly facts: Facts;
+  readonly names: Names;
+  /** Whether state that other providers made was left out of the conversation. */
+  readonly pruned?: boolean;
+  /** Leaves something out and says so; with `strict` it refuses instead. `path` is the client's own. */
+  drop(path: string, why: string): void;
+  /** Changes something within its meaning and says so, like an effort that is clamped. */
+  change(path: string, why: string): void;
+  /** Refuses the request with a 400 that names the client's field and says what to do. */
+  refuse(path: string, why: string): never;
+}
+
+/** Names of tools that fit the target, and the way back. */
+export interface Names {
+  /** A name with only `allowed` characters (a class for a RegExp, like `a-zA-Z0-9_-`) and at most `longest` of them. */
+  fit(name: string, allowed: string, longest: number): string;
+  /** The client's name for a name that was fitted. */
+  back(name: string): string;
+  /** Remembers that a name stands for a tool that takes free text, or one in a namespace. */
+  mark(fitted: string, original: { name: string; namespace?: string; custom?: boolean }): void;
+  /** What was marked; a plain function otherwise. */
+  original(fitted: string): { name: string; namespace?: string; custom?: boolean };
+}
+
+/** A request for a vendor. */
+export interface Encoded {
+  operation: Operation;
+  /** Query without `?`; absent: none. */
+  query?: string;
+  headers?: readonly (readonly [name: string, value: string])[];
+  /** JSON text. */
+  body: string;
+}
+
+/** Where an answer comes from. */
+export interface Source {
+  /** The provider account and the vendor's model, for opaque state. */
+  account: string;
+  model: string;
+  /** Also fill `native`, so that encoding in the same protocol gives the very same frames. */
+  native?: boolean;
+}
+
+/** Reads the frames of one stream. State lives inside. Never throws: a broken stream becomes an `error` event. */
+export interface Decoder {
+  frame(frame: Frame, out: Event[]): void;
+  /** The upstream has ended its answer: emits what is open, or an `error` when it is not whole. */
+  end(out: Event[]): void;
+}
+
+/** A frame to be written: an event's data as JSON text (or a literal of the protocol), and its name where it has one. */
+export interface Written {
+  name?: string;
+  data: string;
+}
+
+/** Writes the frames of one stream. State lives inside. Errors are written by `Protocol.streamError`, never here. */
+export interface Encoder {
+  event(event: Exclude<Event, { type: "error" }>, out: Written[]): void;
+}
+
+/** What the writer of an answer is given. */
+export interface Wish {
+  /** The name of the model as the client asked for it. */
+  model: string;
+  /** The exchange's id, to make ids from where the upstream gave none. */
+  id: string;
+  /** Unix seconds, where the upstream gave none. */
+  created: number;
+  /** What the client asked. */
+  asked: Conversation;
+  /** The client's parsed body, for what the protocol echoes. */
+  request: Record<string, unknown>;
+  /** An envelope for opaque state: a string of `A-Z a-z 0-9 . _ -` that starts with `gw1.`. */
+  seal(opaque: Opaque): string;
+  /** Keeps an envelope that the client has no place for, or may strip, by call id or TextKey. */
+  remember(key: string, opaque: Opaque): void;
+  /** Says that something of the answer could not be told. */
+  lose(path: string, why: string): void;
+}
+
+/** How a protocol is translated; undefined: only its bytes pass. */
+export const translationOf = (protocol: Protocol): Translation | undefined =>
+  (protocol as Partial<TranslatedProtocol>).translation;
+
+/** True where a protocol can be translated, in both directions. */
+export const translates = (protocol: Protocol): protocol is TranslatedProtocol => translationOf(protocol) !== undefined;
+
+/** The protocol that serves some requests of this one better. */
+export const betterOf = (protocol: Protocol): Better | undefined => (protocol as Partial<TranslatedProtocol>).better;
+
+/** How the clients of a protocol are served by providers of others; undefined: they are not. */
+export const clientSide = (protocol: Protocol): ClientTranslation | undefined =>
+  translationOf(protocol) ?? (protocol as Partial<ClientProtocol>).clientTranslation;
+
+/** The same for a protocol that is known to have one. @throws Error where it has none */
+export function clientHalf(protocol: Protocol): ClientTranslation {
+  const half = clientSide(protocol);
+  if (!half) throw new Error(`The protocol ${protocol.name} has no translation for its clients.`);
+  return half;
+}

@@ -1,0 +1,199 @@
+/** What the models of the demo provider say, before a protocol puts it into its own words. */
+
+import { hash } from "node:crypto";
+import { type Fault, faultOf } from "../core/fault.ts";
+import type { DemoAnswer, DemoFrame, DemoRequest } from "../core/protocol.ts";
+import { asList, asObject, asText, type JsonObject } from "../wire/values.ts";
+
+/** The demo models that answer; besides them `error-` and a status from 400 to 599 refuses with that status. */
+export const DEMO_MODELS = ["echo", "tool", "reasoning", "image", "slow", "long", "error-stream", "cut"] as const;
+
+/** What a request asks, as far as a script looks at it. */
+export interface DemoAsk<Tool> {
+  /** The last text of the user. */
+  text: string;
+  /** Tools that may be called, the wanted one first. */
+  tools: readonly Tool[];
+  /** What a tool answered, when that is the last thing the request holds. */
+  result?: string | undefined;
+  /** Tokens that the answer's text may have. */
+  limit?: number | undefined;
+}
+
+export interface DemoScript<Tool> {
+  /** Thoughts before the answer. */
+  reasoning?: string;
+  /** The answer's text in the pieces it is streamed in. */
+  pieces: readonly string[];
+  /** The tool to call instead of saying something. */
+  call?: Tool;
+  /** Milliseconds before the first piece and before each later one. */
+  wait: { first: number; between: number };
+  /** `length`: the text was cut at the limit. `error`, `cut`: it breaks off in the middle. */
+  end: "whole" | "length" | "error" | "cut";
+}
+
+/** Why the model refuses, or undefined where it answers. `error-stream` can only keep its promise in a stream. */
+export function demoFault(model: string, streaming: boolean): Fault | undefined {
+  const status = Number(/^error-([45]\d\d)$/.exec(model)?.[1] ?? (model === "error-stream" && !streaming ? 500 : 0));
+  if (status > 0) return faultOf(status, `This is the ${status} that the demo model ${model} is for.`);
+  if ((DEMO_MODELS as readonly string[]).includes(model)) return undefined;
+  const known = [...DEMO_MODELS, "error-NNN"].join(", ");
+  return {
+    ...faultOf(404, `The demo provider has no model "${model}". It has: ${known}.`),
+    code: "model_not_found",
+    param: "model",
+  };
+}
+
+/** What an answering model says. */
+export function demoScript<Tool>(model: string, ask: DemoAsk<Tool>): DemoScript<Tool> {
+  const slow = model === "slow";
+  const script: DemoScript<Tool> = {
+    pieces: [],
+    wait: slow ? { first: 1500, between: 300 } : { first: 0, between: 0 },
+    end: model === "error-stream" ? "error" : model === "cut" ? "cut" : "whole",
+  };
+  if (model === "reasoning") script.reasoning = "The user wrote something. I am made to repeat it, so I do.";
+  const call = model === "tool" && ask.result === undefined ? ask.tools[0] : undefined;
+  if (call !== undefined) return { ...script, call };
+  return limited({ ...script, pieces: piecesOf(model, ask) }, ask.limit);
+}
+
+function piecesOf(model: string, ask: DemoAsk<unknown>): string[] {
+  switch (model) {
+    case "tool":
+      return words(
+        ask.result === undefined ? "No tool was offered that could be called." : `The tool answered: ${ask.result}`,
+      );
+    case "image":
+      return words("Pictures come from the image paths: ask there for the model of this name.");
+    case "slow":
+      return ["Slow ", "and ", "steady: ", "three ", "seconds ", "long."];
+    case "long":
+      return Array.from({ length: 400 }, (_, i) => `word ${i + 1}${i === 399 ? "." : " "}`);
+    case "error-stream":
+    case "cut":
+      return words("This answer will not be finished, whatever it began with.");
+    default:
+      return words(ask.text === "" ? "There was no text to repeat." : ask.text);
+  }
+}
+
+/** The text in pieces of whole words, at most about 200 of them however long it is. */
+function words(text: string): string[] {
+  const size = text.length / 200;
+  const pieces: string[] = [];
+  let piece = "";
+  for (const [word] of text.matchAll(/\s*\S+|\s+/g)) {
+    piece += word;
+    if (piece.length < size) continue;
+    pieces.push(piece);
+    piece = "";
+  }
+  return piece === "" ? pieces : [...pieces, piece];
+}
+
+function limited<Tool>(script: DemoScript<Tool>, limit: number | undefined): DemoScript<Tool> {
+  const text = script.pieces.join("");
+  if (limit === undefined || script.end !== "whole" || demoTokens(text) <= limit) return script;
+  return { ...script, pieces: words(text.slice(0, limit * 4).toWellFormed()), end: "length" };
+}
+
+/** How many tokens a text is said to have: one for each four characters. */
+export const demoTokens = (text: string): number => Math.ceil(text.length / 4);
+
+/** A short id that is the same for the same request, streamed or not. */
+export function demoId({ operation, model, body }: DemoRequest): string {
+  const asked = { ...asObject(body), stream: undefined, stream_options: undefined };
+  return hash("sha256", `${operation.name} ${model} ${JSON.stringify(asked)}`, "hex").slice(0, 24);
+}
+
+/** Breaks the connection, once the frames before it have had time to arrive. */
+export const DEMO_CUT: DemoFrame = { after: 50, bytes: "", cut: true };
+
+/** A refusal with its body. */
+export function demoRefusal(fault: Fault, body: string): DemoAnswer {
+  const wait = fault.kind === "rate_limit" || fault.kind === "overloaded" ? { "retry-after": "1" } : {};
+  return { status: fault.status, headers: { "content-type": "application/json", ...wait }, frames: [{ bytes: body }] };
+}
+
+/** An answer that is not a stream; a script that is cut stops half-way. */
+export function demoWhole(body: unknown, script?: Pick<DemoScript<unknown>, "pieces" | "wait" | "end">): DemoAnswer {
+  const bytes = Buffer.from(JSON.stringify(body));
+  const after = script ? script.wait.first + script.wait.between * Math.max(0, script.pieces.length - 1) : 0;
+  const cut = script?.end === "cut";
+  const frames: DemoFrame[] = [{ after, bytes: cut ? bytes.subarray(0, bytes.length >> 1) : bytes }];
+  if (cut) frames.push(DEMO_CUT);
+  return { status: 200, headers: { "content-type": "application/json" }, frames };
+}
+
+/** An answer that is a stream of events. */
+export function demoStream(frames: readonly DemoFrame[]): DemoAnswer {
+  const headers = { "content-type": "text/event-stream; charset=utf-8", "cache-control": "no-cache" };
+  return { status: 200, headers, frames };
+}
+
+/** The pause before a script's nth piece. */
+export const demoPause = (script: DemoScript<unknown>, n: number): number =>
+  n === 0 ? script.wait.first : script.wait.between;
+
+/** A value that roughly fits a JSON Schema: first choices, required members, small numbers. */
+export function sampleOf(schema: unknown, root: unknown = schema, depth = 0): unknown {
+  const rules = asObject(schema);
+  if (!rules || depth > 6) return {};
+  for (const key of ["const", "default", "example"]) if (rules[key] !== undefined) return rules[key];
+  const choices = asList(rules["enum"]);
+  if (choices.length > 0) return choices[0];
+  const reference = asText(rules["$ref"]);
+  if (reference !== undefined) return sampleOf(resolve(root, reference), root, depth + 1);
+  for (const key of ["anyOf", "oneOf", "allOf"]) {
+    const first = asList(rules[key]).find((choice) => asObject(choice)?.["type"] !== "null");
+    if (first !== undefined) return sampleOf(first, root, depth + 1);
+  }
+  return sampleOfType(rules, root, depth);
+}
+
+function sampleOfType(rules: JsonObject, root: unknown, depth: number): unknown {
+  const named = asList(rules["type"]).find((type) => type !== "null") ?? rules["type"];
+  // Some protocols write the types in capitals.
+  switch (asText(named)?.toLowerCase()) {
+    case "string":
+      return sampleText(rules);
+    case "number":
+    case "integer":
+      return typeof rules["minimum"] === "number" ? rules["minimum"] : 1;
+    case "boolean":
+      return true;
+    case "array":
+      return Array.from({ length: Math.min(5, Math.max(1, Number(rules["minItems"] ?? 1))) }, () =>
+        sampleOf(rules["items"], root, depth + 1),
+      );
+    case "null":
+      return null;
+    default: {
+      const members = asObject(rules["properties"]) ?? {};
+      const wanted = asList(rules["required"]).length > 0 ? asList(rules["required"]) : Object.keys(members);
+      return Object.fromEntries(wanted.map((name) => [String(name), sampleOf(members[String(name)], root, depth + 1)]));
+    }
+  }
+}
+
+const FORMATS: Readonly<Record<string, string>> = {
+  date: "2026-01-31",
+  "date-time": "2026-01-31T12:00:00Z",
+  time: "12:00:00Z",
+  email: "demo@example.com",
+  uri: "https://example.com/",
+  uuid: "00000000-0000-4000-8000-000000000000",
+};
+
+const sampleText = (rules: JsonObject): string =>
+  FORMATS[asText(rules["format"]) ?? ""] ?? "demo".padEnd(Math.min(1000, Number(rules["minLength"] ?? 0)), "o");
+
+/** Follows a reference like `#/$defs/City`. */
+function resolve(root: unknown, reference: string): unknown {
+  let found = root;
+  for (const step of reference.replace(/^#\/?/, "").split("/")) if (step !== "") found = asObject(found)?.[step];
+  return found;
+}

@@ -1,0 +1,95 @@
+import type { Names, Source } from "./codec.ts";
+import type { Event, EventOf } from "./events.ts";
+import { callIds } from "./ids.ts";
+import { UNSIGNED } from "./placing.ts";
+import { Unwrapping } from "./unwrap.ts";
+
+/**
+ * Tells an answer's events with the client's own names of its tools: gives ids to calls that have none, turns the
+ * arguments of a custom tool that was offered as a function back into free text, and marks reasoning that has no opaque
+ * state with whose it is, so that it is known when it comes back.
+ */
+export class Retelling {
+  private nextId: (() => string) | undefined;
+  /** By block. */
+  private readonly custom = new Map<number, Unwrapping>();
+  /** Blocks of reasoning that have no opaque state yet. */
+  private readonly unsigned = new Set<number>();
+  private seed: string;
+
+  /**
+   * @param protocol the upstream's
+   * @param seed makes ids where the vendor's answer has none either
+   */
+  constructor(
+    private readonly names: Names,
+    private readonly protocol: string,
+    private readonly source: Source,
+    seed: string,
+  ) {
+    this.seed = seed;
+  }
+
+  /** Adds what the event becomes. */
+  tell(event: Event, out: Event[]): void {
+    switch (event.type) {
+      case "start":
+        if (event.id !== "") this.seed = event.id;
+        out.push(event);
+        break;
+      case "open":
+        if (event.kind === "reasoning") this.unsigned.add(event.block);
+        out.push(event.kind === "tool_call" ? this.opened(event) : event);
+        break;
+      case "opaque":
+        this.unsigned.delete(event.block);
+        out.push(event);
+        break;
+      case "arguments":
+        this.grown(event, out);
+        break;
+      case "close":
+        this.closed(event, out);
+        break;
+      default:
+        out.push(event);
+    }
+  }
+
+  private opened(event: EventOf<"open"> & { kind: "tool_call" }): Event {
+    const { name, namespace, custom } = this.names.original(event.name);
+    const told = { ...event, name };
+    if (namespace !== undefined) told.namespace = namespace;
+    if (custom && !event.custom) {
+      told.custom = true;
+      this.custom.set(event.block, new Unwrapping());
+    }
+    if (told.id === undefined || told.id === "") {
+      this.nextId ??= callIds(this.seed);
+      told.id = this.nextId();
+    }
+    return told;
+  }
+
+  private grown(event: EventOf<"arguments">, out: Event[]): void {
+    const unwrapping = this.custom.get(event.block);
+    if (!unwrapping) {
+      out.push(event);
+      return;
+    }
+    const text = unwrapping.push(event.text);
+    if (text !== "") out.push({ type: "arguments", block: event.block, text });
+  }
+
+  private closed(event: EventOf<"close">, out: Event[]): void {
+    const text = this.custom.get(event.block)?.end() ?? "";
+    this.custom.delete(event.block);
+    if (text !== "") out.push({ type: "arguments", block: event.block, text });
+    if (this.unsigned.delete(event.block)) {
+      const { account, model } = this.source;
+      const opaque = { protocol: this.protocol, account, model, kind: UNSIGNED, data: "" };
+      out.push({ type: "opaque", block: event.block, opaque });
+    }
+    out.push(event);
+  }
+}

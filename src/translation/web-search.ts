@@ -1,0 +1,16 @@
+import type { Conversation, Tool } from "./conversation.ts";
+
+/** Whether web search may be used, as far as the choice among tools says. */
+export function maySearch({ toolChoice }: Conversation, search: Tool & { kind: "web_search" }): boolean {
+  if (search.apart) return true;
+  switch (toolChoice?.mode) {
+    case "none":
+      return false;
+    case "named":
+      return toolChoice.server === true && toolChoice.name === "web_search";
+    case "allowed":
+      return toolChoice.names.includes("web_search");
+    default:
+      return true;
+  }
+}

@@ -1,0 +1,57 @@
+import { GatewayError } from "../core/errors.ts";
+import type { Head } from "../core/exchange.ts";
+import type { Sink, Upstream } from "./forward.ts";
+
+/** An answer that can be read to its end before anybody takes it, and is then handed over as if it came only now. */
+export class Held implements Pick<Upstream, "read" | "resume" | "destroy"> {
+  /** Its head, as stages and plugins see it; set by who asked. */
+  declare head: Head;
+  private bytes: Buffer | undefined;
+  /** Who waits for the end behind bytes that were too much for it. */
+  private waiting: Sink | undefined;
+
+  constructor(private readonly upstream: Upstream) {}
+
+  /**
+   * All of it. Once, and before `read`.
+   * @throws GatewayError what broke it off, or `upstream_invalid` when it is larger than `limit` bytes.
+   */
+  whole(limit: number): Promise<Buffer> {
+    return new Promise((accept, refuse) => {
+      const pieces: Buffer[] = [];
+      let length = 0;
+      this.upstream.read({
+        chunk: (bytes) => {
+          length += bytes.length;
+          if (length <= limit) return pieces.push(bytes) > 0;
+          this.upstream.destroy();
+          refuse(new GatewayError("upstream_invalid", { message: `The provider's answer is over ${limit} bytes.` }));
+          return false;
+        },
+        end: () => {
+          this.bytes = pieces.length === 1 ? (pieces[0] as Buffer) : Buffer.concat(pieces);
+          accept(this.bytes);
+        },
+        fail: refuse,
+      });
+    });
+  }
+
+  read(sink: Sink): void {
+    if (!this.bytes) this.upstream.read(sink);
+    else if (this.bytes.length === 0 || sink.chunk(this.bytes)) sink.end();
+    else this.waiting = sink;
+  }
+
+  resume(): void {
+    const { waiting } = this;
+    this.waiting = undefined;
+    if (waiting) waiting.end();
+    else this.upstream.resume();
+  }
+
+  destroy(): void {
+    this.waiting = undefined;
+    this.upstream.destroy();
+  }
+}

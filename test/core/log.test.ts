@@ -1,0 +1,86 @@
+import { execFileSync } from "node:child_process";
+import { closeSync, constants, mkdtempSync, openSync, readFileSync, readSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import t, { type Test } from "tap";
+import { PinoLog } from "../../src/core/log.ts";
+
+t.test("each line is one JSON object with level, time, message and fields, written once flushed", async (t) => {
+  const folder = mkdtempSync(join(tmpdir(), "gateway-log-"));
+  const fd = openSync(join(folder, "log"), "w");
+  t.teardown(() => {
+    closeSync(fd);
+    rmSync(folder, { recursive: true });
+  });
+  const log = new PinoLog(fd);
+  log.info({ a: 1 }, "first");
+  log.debug({}, "not written");
+  log.level = "error";
+  log.warn({}, "not written either");
+  log.error({ b: 'quo"te\n' }, "last");
+  await log.flush();
+  const lines = readFileSync(join(folder, "log"), "utf8")
+    .trim()
+    .split("\n")
+    .map((line) => JSON.parse(line) as object);
+  t.match(lines, [
+    { level: 30, msg: "first", a: 1, time: /^\d{4}-\d\d-\d\dT/ },
+    { level: 50, msg: "last", b: 'quo"te\n' },
+  ]);
+  t.equal(lines.length, 2);
+});
+
+/** A pipe that holds 64 KiB, with a log at its one end. */
+function piped(t: Test): { fd: number; log: PinoLog } {
+  const folder = mkdtempSync(join(tmpdir(), "gateway-log-"));
+  execFileSync("mkfifo", [join(folder, "log")]);
+  const fd = openSync(join(folder, "log"), constants.O_RDWR | constants.O_NONBLOCK);
+  t.teardown(() => {
+    closeSync(fd);
+    rmSync(folder, { recursive: true });
+  });
+  return { fd, log: new PinoLog(fd) };
+}
+
+/** What has come through a pipe so far. */
+function taken(fd: number): string {
+  const bytes = Buffer.alloc(1 << 20);
+  try {
+    return bytes.toString("utf8", 0, readSync(fd, bytes));
+  } catch {
+    return "";
+  }
+}
+
+t.test("a reader that takes nothing holds nobody up: what it leaves is counted on the standard error", async (t) => {
+  const { fd, log } = piped(t);
+  const said = t.capture(process.stderr, "write", () => true);
+  for (let i = 0; i < 4000; i++) log.info({ i }, "a line");
+  await log.flush();
+  const [line] = said().map(({ args }) => JSON.parse(args[0] as string) as { lost: number });
+  t.match(line, { level: 50, msg: "log lines were lost" });
+  const whole = taken(fd).split("\n").length - 1;
+  t.ok(whole > 0);
+  t.equal(whole + (line?.lost ?? 0), 4000);
+  await log.flush();
+  t.equal(said().length, 0, "said once");
+});
+
+t.test("a reader that was only slow gets every line, in order", async (t) => {
+  const { fd, log } = piped(t);
+  let text = "";
+  for (let i = 0; i < 4000; i++) log.info({ i }, "a line");
+  const reading = setInterval(() => {
+    text += taken(fd);
+  }, 20);
+  await log.flush();
+  clearInterval(reading);
+  text += taken(fd);
+  t.same(
+    text
+      .trim()
+      .split("\n")
+      .map((line) => (JSON.parse(line) as { i: number }).i),
+    Array.from({ length: 4000 }, (_, i) => i),
+  );
+});

@@ -1,0 +1,53 @@
+import t from "tap";
+import { distance, Marketplace, type Model } from "../../src/core/marketplace.ts";
+
+const model = (id: string, ...aliases: string[]): Model => ({
+  id,
+  name: id,
+  aliases,
+  created: 0,
+  can: [],
+  price: {},
+  targets: [],
+  fallback: [],
+});
+const market = new Marketplace([
+  model("acme/sage", "sage", "sage-haiku-*"),
+  model("acme/swift", "sage-haiku-4-*"),
+  model("echo", "sage-*-mini*.", "sage-*-mini-p*"),
+]);
+const only = (...models: string[]) => ({ id: "k", name: "k", models });
+
+t.test("a name is found to the letter, by id or alias, the longest open alias first", async (t) => {
+  t.equal(market.find("acme/sage")?.id, "acme/sage");
+  t.equal(market.find("sage")?.id, "acme/sage");
+  t.equal(market.find("sage-haiku-5")?.id, "acme/sage");
+  t.equal(market.find("sage-haiku-4-5")?.id, "acme/swift");
+  t.equal(market.find("sage-1-mini-preview")?.id, "echo");
+  t.equal(market.find("sage-1-mini"), undefined, "a dot in an alias is a dot");
+  t.equal(market.find("Sage"), undefined);
+  t.equal(market.find("sage "), undefined);
+});
+
+t.test("a caller finds, lists and is told only of what its key may use", async (t) => {
+  t.equal(market.find("acme/sage", only("echo")), undefined);
+  t.same(
+    market.list(only("echo")).map(({ id }) => id),
+    ["echo"],
+  );
+  t.same(market.near("acme/sag", only("echo")), []);
+});
+
+t.test("near names are those a slip of the hand away, nearest first", async (t) => {
+  t.same(market.near("acme/sgae"), ["acme/sage"]);
+  t.same(market.near("ehco"), ["echo"]);
+  t.same(market.near("something else entirely"), []);
+});
+
+t.test("distance counts insertions, deletions, replacements and swaps", async (t) => {
+  t.equal(distance("abc", "abc"), 0);
+  t.equal(distance("abc", "acb"), 1);
+  t.equal(distance("abc", "abcd"), 1);
+  t.equal(distance("kitten", "sitting"), 3);
+  t.equal(distance("", "abc"), 3);
+});

@@ -1,0 +1,7 @@
+import t from "tap";
+import { Options, PHASES } from "../../src/core/plugin.ts";
+
+t.test("the phases stand in the order an exchange passes them", async (t) => {
+  t.same(PHASES, ["access", "request", "route", "send", "response", "done"]);
+  t.type(Options, "symbol");
+});

@@ -1,0 +1,383 @@
+import { mock } from "node:test";
+import t, { type Test } from "tap";
+import { GatewayError } from "../../src/core/errors.ts";
+import { type Arrival, Exchange, type Head } from "../../src/core/exchange.ts";
+import type { Stage } from "../../src/core/plugin.ts";
+import { Flow } from "../../src/downstream/response-stream.ts";
+import { Outlet } from "../../src/downstream/response-writer.ts";
+import type { Reached } from "../../src/upstream/attempts.ts";
+import { Frame } from "../../src/wire/frame.ts";
+import { HeaderList } from "../../src/wire/headers.ts";
+
+type Framing = Exclude<Head["framing"], undefined> | "none";
+
+/** Keeps what is written instead of sending it; takes no more while `full`. */
+class Recorder extends Outlet {
+  readonly writes: (readonly Buffer[])[] = [];
+  readonly waiting: (() => void)[] = [];
+  full = false;
+  ended = 0;
+
+  override write(pieces: readonly Buffer[]): boolean {
+    this.writes.push(pieces);
+    return !this.full;
+  }
+
+  override drained(go: () => void): void {
+    this.waiting.push(go);
+  }
+
+  override end(): void {
+    this.ended++;
+  }
+
+  get text(): string {
+    return Buffer.concat(this.writes.flat()).toString("latin1");
+  }
+}
+
+/** A flow between a hand-made upstream and a recorder. */
+function flowing(stages: readonly Stage[] = [], framing: Framing = "sse", exchange = newExchange()) {
+  const outlet = new Recorder(undefined as never);
+  const seen = { destroyed: 0, resumed: 0, settled: [] as unknown[] };
+  const head: Head = { status: 200, headers: new HeaderList(), framing: framing === "none" ? undefined : framing };
+  const upstream: Reached = {
+    head,
+    read() {},
+    resume: () => void seen.resumed++,
+    destroy: () => void seen.destroyed++,
+  };
+  const flow = new Flow(exchange, upstream, stages, outlet, {
+    done: () => void seen.settled.push("done"),
+    fail: (error) => void seen.settled.push(error),
+  });
+  return { flow, outlet, seen, exchange };
+}
+
+const newExchange = (): Exchange => new Exchange({ id: "one", clock: performance.now() } as Arrival);
+const event = (text: string): Buffer => Buffer.from(`data: ${text}\n\n`);
+const frame = (text: string): Frame => new Frame("event", event(text));
+
+/** What leaves when a stream comes cut at every `step` bytes. */
+function passed(stream: Buffer, step: number, stages: () => Stage[], framing: Framing = "sse"): string {
+  const { flow, outlet } = flowing(stages(), framing);
+  for (let at = 0; at < stream.length; at += step) flow.chunk(stream.subarray(at, at + step));
+  flow.end();
+  return outlet.text;
+}
+
+const looking: Stage = () => {};
+const same: Stage = (frame) => frame;
+
+for (const [framing, text] of [
+  ["sse", "data: 1\n\nevent: x\r\ndata: 2\r\n\r\n: note\n\n"],
+  ["array", '[{"a":1}\n,\n{"b":[2]}]'],
+  ["none", '{"whole":true}'],
+] as const) {
+  t.test(`${framing}: a chunk whose frames nobody touched leaves as the very buffer it came in`, async (t) => {
+    for (const stages of [[], [looking], [same, looking]]) {
+      const { flow, outlet, exchange } = flowing(stages, framing);
+      const chunk = Buffer.from(text);
+      t.ok(flow.chunk(chunk));
+      t.equal(outlet.writes.length, 1);
+      t.equal(outlet.writes[0]?.length, 1);
+      t.equal(outlet.writes[0]?.[0], chunk);
+      t.equal(exchange.written, chunk.length);
+    }
+  });
+}
+
+t.test("frames of one chunk leave in one write, also when one of them was changed", async (t) => {
+  const { flow, outlet } = flowing([(each) => (each.text === "2" ? frame("two") : each)]);
+  flow.chunk(Buffer.concat([event("1"), event("2"), event("3")]));
+  t.equal(outlet.writes.length, 1);
+  t.equal(outlet.text, `${event("1")}${event("two")}${event("3")}`);
+});
+
+t.test("of a frame that is not whole nothing leaves until it is", async (t) => {
+  const { flow, outlet, exchange } = flowing();
+  t.ok(flow.chunk(Buffer.from("data: 1\n\ndata: ha")));
+  t.equal(outlet.text, "data: 1\n\n");
+  const { firstByte } = exchange;
+  t.ok(flow.chunk(Buffer.from("lf")));
+  t.equal(outlet.writes.length, 1, "nothing is written for a chunk that completes no frame");
+  flow.chunk(Buffer.from("\n\ndata: 3"));
+  t.equal(outlet.text, "data: 1\n\ndata: half\n\n");
+  flow.end();
+  t.equal(outlet.text, "data: 1\n\ndata: half\n\ndata: 3", "and the rest with the end");
+  t.equal(exchange.written, outlet.text.length);
+  t.equal(exchange.firstByte, firstByte);
+});
+
+t.test("frames completed from held bytes never pass for a chunk that is as long by chance", async (t) => {
+  const pairs: [string, string, string][] = [
+    ["data: 1", "\n\ndata: 2", "data: 1\n\n"],
+    ["data: 1\n", "\ndata: 2\n", "data: 1\n\n"],
+    ["data: 1\n\nda", "ta: 2\n\nda", "data: 1\n\ndata: 2\n\n"],
+    ["data", ": 1\n\ndata: 2\n\ndata", "data: 1\n\ndata: 2\n\n"],
+  ];
+  for (const stages of [[], [looking]])
+    for (const [before, chunk, out] of pairs) {
+      const { flow, outlet } = flowing(stages);
+      flow.chunk(Buffer.from(before));
+      flow.chunk(Buffer.from(chunk));
+      t.equal(outlet.text, out);
+      flow.end();
+      t.equal(outlet.text, before + chunk);
+    }
+});
+
+t.test("a replaced frame of the same length leaves in its new words", async (t) => {
+  const { flow, outlet } = flowing([(each) => (each.kind === "end" ? each : frame("b"))]);
+  flow.chunk(event("a"));
+  t.equal(outlet.text, "data: b\n\n");
+});
+
+t.test("stages may drop, replace and split frames; what one makes passes those behind it only", async (t) => {
+  const seen: string[] = [];
+  const note =
+    (name: string): Stage =>
+    ({ kind, text }) =>
+      void seen.push(`${name} ${text ?? kind}`);
+  const stages: Stage[] = [
+    note("first"),
+    ({ text }) => (text === "drop" ? [] : text === "split" ? [frame("s1"), frame("s2")] : undefined),
+    note("second"),
+    (each) => (each.text === "s1" ? frame("replaced") : each),
+    note("third"),
+  ];
+  const { flow, outlet } = flowing(stages);
+  flow.chunk(Buffer.concat([event("drop"), event("split"), event("stay")]));
+  flow.end();
+  t.equal(outlet.text, `${event("replaced")}${event("s2")}${event("stay")}`);
+  t.same(seen, [
+    ...["first drop"],
+    ...["first split", "second s1", "third replaced", "second s2", "third s2"],
+    ...["first stay", "second stay", "third stay"],
+    ...["first end", "second end", "third end"],
+  ]);
+});
+
+t.test("a chunk whose frames are all dropped writes nothing", async (t) => {
+  const { flow, outlet, exchange } = flowing([() => []]);
+  t.ok(flow.chunk(event("1")));
+  t.same([outlet.writes, exchange.written, exchange.firstByte], [[], 0, undefined]);
+});
+
+t.test("a stage may add frames at the end, which later stages see", async (t) => {
+  const seen: (string | undefined)[] = [];
+  const {
+    flow,
+    outlet,
+    seen: upstream,
+  } = flowing([
+    (each) => (each.kind === "end" ? [frame("bye"), each] : each),
+    ({ kind, text }) => void seen.push(text ?? kind),
+  ]);
+  flow.chunk(event("hi"));
+  flow.end();
+  t.equal(outlet.text, "data: hi\n\ndata: bye\n\n");
+  t.same(seen, ["hi", "bye", "end"]);
+  t.equal(outlet.ended, 1);
+  t.same(upstream.settled, ["done"]);
+});
+
+t.test("pieces of an answer that is no stream pass the stages as they come", async (t) => {
+  const { flow, outlet } = flowing(
+    [(each) => (each.kind === "piece" ? new Frame("piece", Buffer.from(each.bytes.toString().toUpperCase())) : each)],
+    "none",
+  );
+  flow.chunk(Buffer.from("ab"));
+  t.equal(outlet.text, "AB");
+  flow.chunk(Buffer.from("c"));
+  flow.end();
+  t.equal(outlet.text, "ABC");
+});
+
+/** Drops every second event, doubles every third. */
+const picky = (): Stage[] => {
+  let nth = 0;
+  const drop: Stage = (each) => (each.kind !== "end" && nth++ % 2 === 1 ? [] : each);
+  let kept = 0;
+  const double: Stage = (each) => (each.kind !== "end" && kept++ % 3 === 2 ? [each, each] : each);
+  return [drop, double];
+};
+
+const LINE_ENDS = ["\n", "\r\n", "\r"];
+const STREAMS: [string, Framing, string][] = [
+  ...LINE_ENDS.map((end): [string, Framing, string] => [
+    `events whose lines end in ${JSON.stringify(end)}`,
+    "sse",
+    Array.from({ length: 9 }, (_, i) => `event: e${i}${end}data: ${"x".repeat(i * 7)}${end}${end}`).join(""),
+  ]),
+  [
+    "events behind a byte order mark, the last one not whole",
+    "sse",
+    "\xef\xbb\xbfdata: 1\n\ndata: 2\n\n: 3\n\ndata: 4",
+  ],
+  ["array elements", "array", '[{"a":"]}"}\n,\n{"b":[1,2]},\r\n"three" , 4, {"five":{}}\n]\n'],
+];
+
+for (const [name, framing, text] of STREAMS) {
+  const stream = Buffer.from(text, "latin1");
+
+  t.test(`${name}: what nobody touches leaves byte for byte, however it is cut`, async (t) => {
+    for (const stages of [() => [], () => [looking, same]])
+      for (let step = 1; step <= stream.length; step++) t.equal(passed(stream, step, stages, framing), text);
+  });
+
+  t.test(`${name}: what stages make of them does not depend on how they are cut`, async (t) => {
+    const whole = passed(stream, stream.length, picky, framing);
+    t.not(whole, text);
+    for (let step = 1; step < stream.length; step++) t.equal(passed(stream, step, picky, framing), whole);
+  });
+}
+
+t.test("a stage that throws fails the flow once and destroys the upstream", async (t) => {
+  const error = new GatewayError("plugin_failed");
+  const bad: Stage = ({ text }) => {
+    if (text === "2") throw error;
+  };
+  const { flow, outlet, seen, exchange } = flowing([bad]);
+  flow.chunk(event("1"));
+  t.notOk(flow.chunk(Buffer.concat([event("1"), event("2")])));
+  t.same(seen, { destroyed: 1, resumed: 0, settled: [error] });
+  t.equal(seen.settled[0], error);
+  t.equal(outlet.text, "data: 1\n\ndata: 1\n\n", "what stands before the frame at which it threw leaves");
+  t.equal(exchange.push, undefined);
+  flow.fail(new GatewayError("upstream_truncated"));
+  exchange.abort();
+  t.equal(seen.destroyed, 1);
+  t.equal(seen.settled.length, 1);
+  t.equal(outlet.ended, 0, "the answer does not look whole");
+});
+
+t.test("a stage that throws at the end fails the flow too", async (t) => {
+  const error = new GatewayError("upstream_truncated");
+  const { flow, outlet, seen } = flowing([
+    ({ kind }) => {
+      if (kind === "end") throw error;
+    },
+  ]);
+  flow.chunk(event("1"));
+  flow.end();
+  t.equal(seen.settled.length, 1);
+  t.equal(seen.settled[0], error);
+  t.equal(outlet.ended, 0);
+});
+
+t.test("a frame that is too large fails the flow", async (t) => {
+  const { flow, seen } = flowing();
+  t.notOk(flow.chunk(Buffer.alloc((16 << 20) + 1, "x")));
+  t.match(seen, { destroyed: 1, settled: [{ code: "upstream_invalid", cause: { message: /larger than/ } }] });
+});
+
+t.test("what the upstream fails with is what the flow fails with", async (t) => {
+  const error = new GatewayError("upstream_timeout");
+  const { flow, seen } = flowing();
+  flow.fail(error);
+  t.equal(seen.settled[0], error);
+  t.equal(seen.destroyed, 1);
+});
+
+t.test("a client that leaves settles the flow as client_gone and destroys the upstream, once", async (t) => {
+  const { flow, seen, exchange } = flowing();
+  flow.chunk(event("1"));
+  exchange.abort();
+  flow.fail(new GatewayError("client_gone"));
+  t.match(seen, { destroyed: 1, settled: [{ code: "client_gone" }] });
+  t.equal(seen.settled.length, 1);
+});
+
+t.test("a client that has left before the flow began settles it in the same way", async (t) => {
+  const exchange = newExchange();
+  exchange.abort();
+  const { flow, seen } = flowing([], "sse", exchange);
+  t.match(seen, { destroyed: 1, settled: [{ code: "client_gone" }] });
+  flow.fail(new GatewayError("client_gone"));
+  t.equal(seen.settled.length, 1);
+  t.equal(exchange.push, undefined);
+});
+
+t.test("a client that leaves after the end changes nothing", async (t) => {
+  const { flow, seen, exchange } = flowing();
+  flow.end();
+  exchange.abort();
+  t.same(seen, { destroyed: 0, resumed: 0, settled: ["done"] });
+});
+
+t.test("a frame can be pushed between two of the answer's, into a stream only, until it is over", async (t) => {
+  const { flow, outlet, exchange } = flowing();
+  flow.chunk(Buffer.from("data: 1\n\ndata: ha"));
+  exchange.push?.(Buffer.from(": ping\n\n"));
+  flow.chunk(Buffer.from("lf\n\n"));
+  t.equal(outlet.text, "data: 1\n\n: ping\n\ndata: half\n\n");
+  t.equal(exchange.written, outlet.text.length);
+  flow.end();
+  t.equal(exchange.push, undefined);
+  t.equal(flowing([], "none").exchange.push, undefined);
+});
+
+t.test("a slow client holds the upstream until it has caught up", async (t) => {
+  const { flow, outlet, seen, exchange } = flowing();
+  outlet.full = true;
+  t.notOk(flow.chunk(event("1")));
+  t.equal(outlet.waiting.length, 1);
+  exchange.push?.(Buffer.from(": ping\n\n"));
+  t.equal(outlet.waiting.length, 1, "one waits for both");
+  t.equal(seen.resumed, 0);
+  outlet.full = false;
+  outlet.waiting[0]?.();
+  t.equal(seen.resumed, 1);
+  t.ok(flow.chunk(event("2")));
+  outlet.full = true;
+  t.notOk(flow.chunk(event("3")));
+  t.equal(outlet.waiting.length, 2);
+  flow.end();
+  outlet.waiting[1]?.();
+  t.equal(seen.resumed, 1, "an answer that has ended resumes nothing");
+  t.same(seen.settled, ["done"]);
+});
+
+/** Timers that run when the test says so. */
+function clock(t: Test) {
+  mock.timers.enable({ apis: ["setTimeout"] });
+  t.teardown(() => mock.timers.reset());
+  return (ms: number) => mock.timers.tick(ms);
+}
+
+t.test("a client that takes no byte for a minute is given up", async (t) => {
+  const tick = clock(t);
+  const { flow, outlet, seen } = flowing();
+  outlet.full = true;
+  flow.chunk(event("1"));
+  tick(59_000);
+  outlet.waiting[0]?.();
+  flow.chunk(event("2"));
+  tick(59_000);
+  t.same(seen.settled, [], "the minute begins anew whenever the client has caught up");
+  tick(1_000);
+  t.match(seen, { destroyed: 1, settled: [{ code: "client_gone" }] });
+  outlet.waiting[1]?.();
+  t.equal(seen.resumed, 1);
+});
+
+t.test("an answer that has ended is not given up any more", async (t) => {
+  const tick = clock(t);
+  const { flow, outlet, seen } = flowing();
+  outlet.full = true;
+  flow.chunk(event("1"));
+  flow.end();
+  tick(120_000);
+  t.same(seen, { destroyed: 0, resumed: 0, settled: ["done"] });
+});
+
+t.test("the state tells of the stream what an error in its midst needs", async (t) => {
+  const { flow } = flowing();
+  t.match(flow.state, { frames: 0, first: undefined, last: undefined });
+  flow.chunk(Buffer.concat([event("1"), event("2")]));
+  flow.chunk(event("3"));
+  t.equal(flow.state.frames, 3);
+  t.equal(flow.state.first?.toString(), "data: 1\n\n");
+  t.equal(flow.state.last?.text, "3");
+});

@@ -1,0 +1,373 @@
+import { once } from "node:events";
+import { createServer } from "node:http";
+import { type AddressInfo, connect, type Socket } from "node:net";
+import t, { type Test } from "tap";
+import { Outlet, STALLED } from "../../src/downstream/response-writer.ts";
+import { until } from "../support/upstream.ts";
+
+const ASK = "GET / HTTP/1.1\r\nhost: a\r\nconnection: close\r\n\r\n";
+const KEEP = "GET / HTTP/1.1\r\nhost: a\r\n\r\n";
+const OLD = "GET / HTTP/1.0\r\n\r\n";
+const LARGE = 40_000;
+
+/** A client's connection to a server whose answers `act` writes; `whole` is every byte until the connection closed. */
+async function talk(t: Test, act: (outlet: Outlet, nth: number) => unknown, bytes = ASK) {
+  let nth = 0;
+  const server = createServer({ noDelay: true }, (_request, response) => act(new Outlet(response), ++nth));
+  server.listen(0, "127.0.0.1");
+  await once(server, "listening");
+  const socket = connect((server.address() as AddressInfo).port, "127.0.0.1", () => socket.write(bytes));
+  t.teardown(() => {
+    socket.destroy();
+    server.closeAllConnections();
+    server.close();
+  });
+  const pieces: Buffer[] = [];
+  const whole = new Promise<Buffer>((resolve) => {
+    socket.on("data", (piece: Buffer) => pieces.push(piece));
+    socket.on("error", () => {});
+    socket.on("close", () => resolve(Buffer.concat(pieces)));
+  });
+  return { socket, server, whole, soFar: () => Buffer.concat(pieces) };
+}
+
+/** The chunks of a body as they are framed, and whether the last one, of no bytes, ends it. */
+function chunks(answer: Buffer): { sizes: number[]; body: Buffer; ended: boolean } {
+  const read: Buffer[] = [];
+  for (let at = answer.indexOf("\r\n\r\n") + 4; at < answer.length; ) {
+    const line = answer.indexOf("\r\n", at);
+    const size = Number.parseInt(answer.toString("latin1", at, line), 16);
+    if (size === 0) return { ...seen(read), ended: answer.toString("latin1", at) === "0\r\n\r\n" };
+    read.push(answer.subarray(line + 2, line + 2 + size));
+    at = line + 2 + size + 2;
+    if (answer.toString("latin1", at - 2, at) !== "\r\n") throw new Error(`no line end behind ${size} bytes`);
+  }
+  return { ...seen(read), ended: false };
+}
+
+const seen = (read: readonly Buffer[]) => ({ sizes: read.map(({ length }) => length), body: Buffer.concat(read) });
+const bodyOf = (answer: Buffer): Buffer => answer.subarray(answer.indexOf("\r\n\r\n") + 4);
+
+/** Bytes of every value, so that nothing that is text only survives. */
+const bytes = (length: number, from = 0): Buffer => Buffer.from(Array.from({ length }, (_, i) => (from + i * 7) & 255));
+
+/** Writes that reach the system, counted from now on. */
+function countWrites(socket: Socket): () => number {
+  let count = 0;
+  const { _write, _writev } = socket;
+  socket._write = (...all) => {
+    count++;
+    _write.apply(socket, all);
+  };
+  socket._writev = (...all) => {
+    count++;
+    _writev?.apply(socket, all);
+  };
+  return () => count;
+}
+
+const WRITES: Record<string, Buffer[][]> = {
+  "one byte": [[bytes(1)]],
+  "small pieces": [[bytes(10), bytes(300, 3)], [bytes(15, 9)], [bytes(1, 1), bytes(1, 2), bytes(1, 3)]],
+  "just below where pieces are no longer copied": [[bytes(16 * 1024 - 1)]],
+  "just where pieces are no longer copied": [[bytes(16 * 1024)], [bytes(16 * 1024 - 2), bytes(2)]],
+  "large pieces": [[bytes(LARGE), bytes(LARGE, 5)], [bytes(200_000, 1)]],
+  "small between large ones": [[bytes(20)], [bytes(LARGE, 2), bytes(3, 4)], [bytes(7, 8)], [bytes(1), bytes(LARGE, 9)]],
+  "pieces of no bytes": [[bytes(0)], [bytes(0), bytes(5), bytes(0)], [], [bytes(4, 7)]],
+};
+
+for (const [name, writes] of Object.entries(WRITES)) {
+  const body = Buffer.concat(writes.flat());
+  const sizes = writes.map((pieces) => Buffer.concat(pieces).length).filter((size) => size > 0);
+  const stream = (outlet: Outlet) => {
+    outlet.head(200, ["content-type", "text/event-stream"], true);
+    for (const pieces of writes) outlet.write(pieces);
+    outlet.end();
+  };
+
+  t.test(`streamed: ${name} arrive as they are, each write as one chunk`, async (t) => {
+    const { whole } = await talk(t, stream);
+    const answer = await whole;
+    t.match(answer.toString("latin1"), /^HTTP\/1\.1 200 OK\r\ncontent-type: text\/event-stream\r\n/);
+    t.match(answer.toString("latin1", 0, answer.indexOf("\r\n\r\n") + 2), /\r\ntransfer-encoding: chunked\r\n/i);
+    const got = chunks(answer);
+    t.same(got.sizes, sizes);
+    t.ok(got.body.equals(body));
+    t.ok(got.ended);
+  });
+
+  t.test(`streamed over HTTP/1.0: ${name} arrive as they are, without framing, and the close ends them`, async (t) => {
+    const { whole } = await talk(t, stream, OLD);
+    const answer = await whole;
+    t.notMatch(answer.toString("latin1"), /transfer-encoding/i);
+    t.ok(bodyOf(answer).equals(body));
+  });
+
+  t.test(`whole: ${name} arrive as they are, without framing`, async (t) => {
+    const { whole } = await talk(t, (outlet) => {
+      outlet.head(200, ["content-length", String(body.length)], false);
+      for (const pieces of writes) outlet.write(pieces);
+      outlet.end();
+    });
+    const answer = await whole;
+    t.notMatch(answer.toString("latin1"), /transfer-encoding/i);
+    t.ok(bodyOf(answer).equals(body));
+  });
+}
+
+t.test("a stream's head leaves before its first byte", async (t) => {
+  let open: Outlet | undefined;
+  const { whole, soFar } = await talk(t, (outlet) => {
+    open = outlet;
+    outlet.head(200, ["x-a", "b"], true);
+  });
+  await until(() => soFar().includes("\r\n\r\n"), "the head");
+  t.match(soFar().toString("latin1"), /^HTTP\/1\.1 200 OK\r\nx-a: b\r\n/);
+  open?.end();
+  t.same(chunks(await whole), { sizes: [], body: Buffer.alloc(0), ended: true });
+});
+
+t.test("each streamed write is one write to the system, small or large", async (t) => {
+  let counted: number[] = [];
+  const { whole } = await talk(t, async (outlet) => {
+    outlet.head(200, [], true);
+    const { socket } = outlet.response;
+    if (!socket) throw new Error("no socket");
+    const drained = () => new Promise<void>((done) => socket.write("", () => done()));
+    await drained();
+    const count = countWrites(socket);
+    const after = (pieces: Buffer[]) => {
+      const before = count();
+      outlet.write(pieces);
+      return drained().then(() => count() - before - 1);
+    };
+    counted = [await after([bytes(10), bytes(20)]), await after([bytes(LARGE), bytes(LARGE)])];
+    outlet.end();
+  });
+  t.same(chunks(await whole).sizes, [30, 2 * LARGE]);
+  t.same(counted, [1, 1]);
+});
+
+t.test("head and body of a small whole answer leave in one write", async (t) => {
+  let count = () => 0;
+  const { whole } = await talk(t, (outlet) => {
+    if (outlet.response.socket) count = countWrites(outlet.response.socket);
+    outlet.head(200, ["content-length", "5"], false);
+    outlet.write([Buffer.from("whole")]);
+    setImmediate(() => outlet.end());
+  });
+  t.match((await whole).toString(), /^HTTP\/1\.1 200 OK\r\n[\s\S]*\r\n\r\nwhole$/);
+  t.equal(count(), 1);
+});
+
+t.test("a stream behind an earlier answer that is still open waits for it, and is framed as any other", async (t) => {
+  const [first, second] = [WRITES["small between large ones"], WRITES["small pieces"]] as [Buffer[][], Buffer[][]];
+  let earlier: Outlet | undefined;
+  let answered = 0;
+  const { whole, soFar } = await talk(
+    t,
+    (outlet, nth) => {
+      answered++;
+      outlet.head(200, ["x-nth", String(nth)], true);
+      for (const pieces of nth === 1 ? first : second) outlet.write(pieces);
+      if (nth === 1) earlier = outlet;
+      else {
+        t.equal(outlet.response.socket, null, "it has no socket yet");
+        outlet.end();
+      }
+    },
+    KEEP + ASK,
+  );
+  await until(() => answered === 2, "the second request");
+  t.notOk(soFar().includes("x-nth: 2"));
+  earlier?.end();
+  const answers = await whole;
+  const cut = answers.indexOf("HTTP/1.1 200 OK", 1);
+  const [one, two] = [chunks(answers.subarray(0, cut)), chunks(answers.subarray(cut))];
+  t.ok(one.ended && one.body.equals(Buffer.concat(first.flat())));
+  t.ok(two.ended && two.body.equals(Buffer.concat(second.flat())));
+});
+
+t.test("a stream that has ended leaves its connection to the next request", async (t) => {
+  const { whole } = await talk(
+    t,
+    (outlet, nth) => {
+      outlet.head(200, [], true);
+      outlet.write([Buffer.from(`answer ${nth}`)]);
+      setImmediate(() => outlet.end());
+    },
+    KEEP + KEEP + ASK,
+  );
+  const bodies = (await whole).toString().match(/\r\n\r\n8\r\nanswer \d\r\n0\r\n/g);
+  t.same(
+    bodies?.map((body) => body.slice(7, 15)),
+    ["answer 1", "answer 2", "answer 3"],
+  );
+});
+
+t.test("cut() delivers what was written, then closes without the last chunk", async (t) => {
+  for (const writes of Object.values(WRITES)) {
+    const { whole } = await talk(t, (outlet) => {
+      outlet.head(200, [], true);
+      for (const pieces of writes) outlet.write(pieces);
+      outlet.cut();
+    });
+    const { body, ended } = chunks(await whole);
+    t.ok(body.equals(Buffer.concat(writes.flat())));
+    t.notOk(ended);
+  }
+});
+
+for (const [name, lines, request] of [
+  ["of known length", ["content-length", "100"], ASK],
+  ["of unknown length", [], ASK],
+  ["over HTTP/1.0", [], OLD],
+] as const) {
+  t.test(`cut() of a whole answer ${name} delivers the piece that was held back, then closes`, async (t) => {
+    for (const pieces of [[bytes(10)], [bytes(10), bytes(20, 3)]]) {
+      const { whole } = await talk(
+        t,
+        (outlet) => {
+          outlet.head(200, [...lines], false);
+          for (const piece of pieces) outlet.write([piece]);
+          outlet.cut();
+        },
+        request,
+      );
+      const answer = await whole;
+      const framed = /transfer-encoding/i.test(answer.toString("latin1"));
+      const { body, ended } = framed ? chunks(answer) : { body: bodyOf(answer), ended: false };
+      t.ok(body.equals(Buffer.concat(pieces)));
+      t.notOk(ended);
+    }
+  });
+}
+
+for (const way of ["cut", "drop"] as const) {
+  t.test(`${way}() behind an earlier answer leaves that one whole, and closes when it has ended`, async (t) => {
+    let earlier: Outlet | undefined;
+    let over = false;
+    const { whole } = await talk(
+      t,
+      (outlet, nth) => {
+        outlet.head(200, [], true);
+        outlet.write([bytes(100, nth)]);
+        if (nth === 1) earlier = outlet;
+        else {
+          outlet[way]();
+          over = true;
+        }
+      },
+      KEEP + KEEP,
+    );
+    await until(() => over, "the second request");
+    earlier?.end();
+    const answers = await whole;
+    const next = answers.indexOf("HTTP/1.1 200 OK", 1);
+    const [one, two] = [chunks(answers.subarray(0, next)), chunks(answers.subarray(next))];
+    t.ok(one.ended && one.body.equals(bytes(100, 1)));
+    t.ok(!two.ended && two.body.equals(bytes(100, 2)));
+  });
+}
+
+t.test("drop() closes a connection whose client reads nothing", async (t) => {
+  let closed = false;
+  const { socket } = await talk(t, (outlet) => {
+    outlet.head(200, [], true);
+    while (outlet.write([bytes(LARGE)]));
+    outlet.response.once("close", () => (closed = true));
+    outlet.drop();
+  });
+  socket.pause();
+  await until(() => closed, "the connection to be closed");
+  t.ok(closed);
+});
+
+for (const [name, request, length] of [
+  ["streamed", ASK, undefined],
+  ["streamed over HTTP/1.0", OLD, undefined],
+  ["whole", ASK, 64 << 20],
+] as const) {
+  t.test(`${name}: a client that does not read is told by write, and drained says when it has read`, async (t) => {
+    const piece = bytes(64 * 1024);
+    let written = 0;
+    let drained = 0;
+    const { socket, whole } = await talk(
+      t,
+      (outlet) => {
+        outlet.head(200, length === undefined ? [] : ["content-length", String(length)], length === undefined);
+        const fill = () => {
+          while (written < 64 << 20) {
+            written += piece.length;
+            if (outlet.write([piece])) continue;
+            outlet.drained(() => {
+              drained++;
+              fill();
+            });
+            return;
+          }
+          outlet.end();
+        };
+        fill();
+      },
+      request,
+    );
+    socket.pause();
+    let before = -1;
+    while (written !== before) {
+      before = written;
+      await new Promise((resolve) => setTimeout(resolve, 100));
+    }
+    t.ok(written < 32 << 20, `${written} bytes were written while nobody read`);
+    const held = drained;
+    socket.resume();
+    const answer = await whole;
+    t.ok(drained > held);
+    const body = request === ASK && length === undefined ? chunks(answer) : { body: bodyOf(answer), ended: true };
+    t.equal(body.body.length, 64 << 20);
+    t.ok(body.ended);
+  });
+}
+
+t.test("nothing is written to a connection that is gone", async (t) => {
+  let more: boolean | undefined;
+  const { socket } = await talk(t, (outlet) => {
+    outlet.head(200, [], true);
+    outlet.response.once("close", () => {
+      more = outlet.write([bytes(10)]);
+    });
+  });
+  await once(socket, "data");
+  socket.destroy();
+  await until(() => more !== undefined, "the server to notice");
+  t.equal(more, false);
+});
+
+t.test("a server that stops lets a slow client have all of an answer that has ended", async (t) => {
+  // More than the system takes for a reader that waits.
+  const body = Buffer.alloc(24_000_000, bytes(251));
+  for (const streaming of [false, true]) {
+    let ended = false;
+    let theirs: Socket | null = null;
+    const act = (outlet: Outlet) => {
+      theirs = outlet.response.socket;
+      outlet.head(200, streaming ? [] : ["content-length", String(body.length)], streaming);
+      outlet.write([body]);
+      outlet.end();
+      ended = true;
+    };
+    const { socket, server, whole } = await talk(t, act, KEEP);
+    socket.pause();
+    await until(() => ended);
+    await until(() => theirs?.timeout === STALLED);
+    server.close();
+    server.closeIdleConnections();
+    const idle = setInterval(() => server.closeIdleConnections(), 20);
+    await new Promise((more) => setTimeout(more, 100));
+    socket.resume();
+    const answer = await whole;
+    clearInterval(idle);
+    t.ok((streaming ? chunks(answer).body : bodyOf(answer)).equals(body), streaming ? "streamed" : "whole");
+    if (streaming) t.ok(chunks(answer).ended);
+  }
+});

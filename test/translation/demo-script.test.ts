@@ -1,0 +1,154 @@
+import t from "tap";
+import { faultOf } from "../../src/core/fault.ts";
+import type { DemoRequest } from "../../src/core/protocol.ts";
+import { post } from "../../src/core/protocol-parts.ts";
+import {
+  DEMO_MODELS,
+  demoFault,
+  demoId,
+  demoPause,
+  demoRefusal,
+  demoScript,
+  demoTokens,
+  demoWhole,
+  sampleOf,
+} from "../../src/translation/demo-script.ts";
+
+const said = (model: string, ask: Partial<Parameters<typeof demoScript<string>>[1]> = {}) =>
+  demoScript<string>(model, { text: "one two three", tools: [], ...ask });
+
+t.test("every demo model answers, and streams of the failing ones begin", async (t) => {
+  for (const model of DEMO_MODELS) t.equal(demoFault(model, true), undefined, model);
+});
+
+t.test("a model named after a status refuses with it", async (t) => {
+  t.match(demoFault("error-429", true), { status: 429, kind: "rate_limit" });
+  t.match(demoFault("error-503", false), { status: 503, kind: "overloaded" });
+  t.match(demoFault("error-418", false), { status: 418, kind: "invalid" });
+  t.match(demoFault("error-599", false), { status: 599, kind: "internal" });
+});
+
+t.test("an unknown model is not found, and the message names those that are", async (t) => {
+  for (const model of ["nope", "error-200", "error-999", "", "Echo"]) {
+    const fault = demoFault(model, false);
+    t.match(fault, { status: 404, kind: "not_found", code: "model_not_found", param: "model" });
+    t.match(fault?.message, "echo");
+  }
+});
+
+t.test("a failure in mid-stream becomes a plain failure where nothing streams", async (t) => {
+  t.match(demoFault("error-stream", false), { status: 500, kind: "internal" });
+});
+
+t.test("echo repeats the text exactly, in pieces of whole words", async (t) => {
+  const text = "  Ünïcödé 🎈 words,\n\nand   blanks ";
+  const { pieces, end } = said("echo", { text });
+  t.equal(pieces.join(""), text);
+  t.equal(pieces.length, 6);
+  t.equal(end, "whole");
+  t.match(said("echo", { text: "" }).pieces.join(""), /no text/);
+});
+
+t.test("a long text comes in a bounded number of pieces", async (t) => {
+  const text = "word ".repeat(20_000);
+  const { pieces } = said("echo", { text });
+  t.equal(pieces.join(""), text);
+  t.ok(pieces.length <= 201, `${pieces.length} pieces`);
+});
+
+t.test("tool calls the first tool, answers with its result, and says when there is none", async (t) => {
+  t.equal(said("tool", { tools: ["weather", "time"] }).call, "weather");
+  const answered = said("tool", { tools: ["weather"], result: "21 °C" });
+  t.equal(answered.call, undefined);
+  t.equal(answered.pieces.join(""), "The tool answered: 21 °C");
+  t.match(said("tool").pieces.join(""), /No tool/);
+});
+
+t.test("only reasoning thinks, only slow waits, long has 400 pieces", async (t) => {
+  t.ok(said("reasoning").reasoning);
+  t.equal(said("echo").reasoning, undefined);
+  const slow = said("slow");
+  const total = slow.pieces.reduce((sum, _, n) => sum + demoPause(slow, n), 0);
+  t.equal(total, 3000);
+  t.equal(said("long").pieces.length, 400);
+});
+
+t.test("a limit of tokens cuts the text and says so", async (t) => {
+  const cut = said("echo", { text: "one two three four", limit: 2 });
+  t.same([cut.pieces.join(""), cut.end], ["one two ", "length"]);
+  t.equal(said("echo", { text: "one two", limit: 2 }).end, "whole");
+  t.ok(said("echo", { text: "abc🎈def", limit: 1 }).pieces.join("").isWellFormed());
+});
+
+t.test("ids are the same for the same request and differ otherwise", async (t) => {
+  const request: DemoRequest = {
+    operation: post("chat", "/chat"),
+    model: "echo",
+    body: { a: 1 },
+    streaming: false,
+    query: new URLSearchParams(),
+  };
+  t.equal(demoId(request), demoId({ ...request }));
+  t.equal(demoId(request), demoId({ ...request, body: { a: 1, stream: true }, streaming: true }));
+  t.not(demoId(request), demoId({ ...request, body: { a: 2 } }));
+  t.match(demoId(request), /^[0-9a-f]{24}$/);
+});
+
+t.test("tokens are quarters of characters, rounded up", async (t) => {
+  t.same(["", "a", "abcd", "abcde"].map(demoTokens), [0, 1, 1, 2]);
+});
+
+t.test("refusals that pass say when to ask again", async (t) => {
+  t.equal(demoRefusal(faultOf(429, "Wait."), "{}").headers["retry-after"], "1");
+  t.equal(demoRefusal(faultOf(503, "Wait."), "{}").headers["retry-after"], "1");
+  t.equal(demoRefusal(faultOf(400, "No."), "{}").headers["retry-after"], undefined);
+});
+
+t.test("a whole answer takes as long as its stream, and a cut one stops half-way", async (t) => {
+  t.equal(demoWhole({}, said("slow")).frames[0]?.after, 3000);
+  const { frames } = demoWhole({ text: "four" }, said("cut"));
+  t.same(
+    frames.map((frame) => [frame.bytes.toString(), frame.cut]),
+    [
+      ['{"text"', undefined],
+      ["", true],
+    ],
+  );
+});
+
+t.test("samples fit their schema", async (t) => {
+  const schema = {
+    type: "object",
+    required: ["city", "unit", "days", "when", "place", "tags", "exact", "maybe", "deep"],
+    properties: {
+      city: { type: "string", minLength: 6 },
+      unit: { enum: ["c", "f"] },
+      days: { type: "integer", minimum: 3 },
+      when: { type: "string", format: "date" },
+      place: { $ref: "#/$defs/Place" },
+      tags: { type: "ARRAY", items: { type: "BOOLEAN" }, minItems: 2 },
+      exact: { const: 7 },
+      maybe: { anyOf: [{ type: "null" }, { type: ["null", "number"] }] },
+      deep: { type: "object", properties: { all: { type: "string" } } },
+      optional: { type: "string" },
+    },
+    $defs: { Place: { type: "object", properties: { lat: { type: "number" } } } },
+  };
+  t.same(sampleOf(schema), {
+    city: "demooo",
+    unit: "c",
+    days: 3,
+    when: "2026-01-31",
+    place: { lat: 1 },
+    tags: [true, true],
+    exact: 7,
+    maybe: 1,
+    deep: { all: "demo" },
+  });
+  t.same(sampleOf(undefined), {});
+});
+
+t.test("a schema that refers to itself ends", async (t) => {
+  const schema = { type: "object", properties: { next: { $ref: "#" } } };
+  t.match(JSON.stringify(sampleOf(schema)), /^\{"next":/);
+});

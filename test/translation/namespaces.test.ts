@@ -1,0 +1,26 @@
+import t from "tap";
+import type { Conversation, ToolCall } from "../../src/translation/conversation.ts";
+import { offered } from "../../src/translation/namespaces.ts";
+
+const call = (namespace: string): ToolCall => ({
+  kind: "tool_call",
+  id: "a",
+  name: "f",
+  namespace,
+  arguments: "{}",
+  at: "c",
+});
+
+t.test("a call keeps the namespace that its tool stands in, and no other", async (t) => {
+  const conversation: Conversation = {
+    protocol: "p",
+    task: "generate",
+    stream: false,
+    turns: [{ role: "assistant", at: "m", parts: [call("known"), call("found")] }],
+    tools: [{ kind: "function", name: "f", namespace: "known", at: "t" }],
+    said: [],
+  };
+  offered(conversation);
+  const { namespace: _, ...bare } = call("found");
+  t.same(conversation.turns[0]?.parts, [call("known"), bare]);
+});

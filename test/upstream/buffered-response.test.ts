@@ -1,0 +1,105 @@
+import t from "tap";
+import { GatewayError } from "../../src/core/errors.ts";
+import { Held } from "../../src/upstream/buffered-response.ts";
+import type { Sink, Upstream } from "../../src/upstream/forward.ts";
+
+/** An upstream that does what it is told. */
+function upstream() {
+  const seen = { resumed: 0, destroyed: 0 };
+  let sink: Sink | undefined;
+  const made = {
+    status: 200,
+    headers: [],
+    read(given: Sink) {
+      sink = given;
+    },
+    resume: () => void seen.resumed++,
+    destroy: () => void seen.destroyed++,
+  } as Upstream;
+  return { held: new Held(made), seen, sink: () => sink as Sink };
+}
+
+function recorder(room = true) {
+  const got: string[] = [];
+  const sink: Sink = {
+    chunk: (bytes) => {
+      got.push(bytes.toString());
+      return room;
+    },
+    end: () => void got.push("end"),
+    fail: (error) => void got.push(error.code),
+  };
+  return { got, sink };
+}
+
+t.test("an answer that nobody asks for as a whole passes as it comes", async (t) => {
+  const { held, sink, seen } = upstream();
+  const { got, sink: mine } = recorder();
+  held.read(mine);
+  t.equal(sink(), mine);
+  held.resume();
+  held.destroy();
+  t.same([got, seen], [[], { resumed: 1, destroyed: 1 }]);
+});
+
+t.test("an answer read to its end is handed over afterwards, once, then its end", async (t) => {
+  const { held, sink } = upstream();
+  const whole = held.whole(100);
+  sink().chunk(Buffer.from("one "));
+  sink().chunk(Buffer.from("two"));
+  sink().end();
+  t.equal((await whole).toString(), "one two");
+  const { got, sink: mine } = recorder();
+  held.read(mine);
+  t.same(got, ["one two", "end"]);
+});
+
+t.test("an empty answer has only an end", async (t) => {
+  const { held, sink } = upstream();
+  const whole = held.whole(100);
+  sink().end();
+  t.equal((await whole).length, 0);
+  const { got, sink: mine } = recorder();
+  held.read(mine);
+  t.same(got, ["end"]);
+});
+
+t.test("a client that has no room hears of the end when it has", async (t) => {
+  const { held, sink, seen } = upstream();
+  const whole = held.whole(100);
+  sink().chunk(Buffer.from("one"));
+  sink().end();
+  await whole;
+  const { got, sink: mine } = recorder(false);
+  held.read(mine);
+  t.same(got, ["one"]);
+  held.resume();
+  t.same(got, ["one", "end"]);
+  held.resume();
+  t.same([got.length, seen.resumed], [2, 1]);
+});
+
+t.test("one that was given up hears of nothing", async (t) => {
+  const { held, sink, seen } = upstream();
+  const whole = held.whole(100);
+  sink().chunk(Buffer.from("one"));
+  sink().end();
+  await whole;
+  const { got, sink: mine } = recorder(false);
+  held.read(mine);
+  held.destroy();
+  held.resume();
+  t.same([got, seen.destroyed], [["one"], 1]);
+});
+
+t.test("an answer that breaks off fails with its reason; one that is too large is given up", async (t) => {
+  const broken = upstream();
+  const whole = broken.held.whole(100);
+  broken.sink().fail(new GatewayError("upstream_truncated"));
+  await t.rejects(whole, { code: "upstream_truncated" });
+  const large = upstream();
+  const much = large.held.whole(3);
+  t.notOk(large.sink().chunk(Buffer.from("four")));
+  await t.rejects(much, { code: "upstream_invalid", message: /over 3 bytes/ });
+  t.equal(large.seen.destroyed, 1);
+});
