@@ -22,7 +22,7 @@ export default class Models implements Plugin {
   constructor(private readonly marketplace: Marketplace) {}
 
   route(exchange: Exchange): void {
-    const { asked, caller, operation } = exchange;
+    const { requestedModel: asked, caller, operation } = exchange;
     if (operation.kept !== undefined) {
       this.back(operation.kept, exchange);
       return;

@@ -11,8 +11,8 @@ import {
 import { inject, injectable } from "tsyringe";
 import { z } from "zod";
 import { cleaner } from "./scrub/answer.ts";
-import { catalogue, type Mark, type Place } from "./scrub/catalogue.ts";
-import { type Found, type Table, tableFor } from "./scrub/match.ts";
+import { catalogue, type Mark, type MarkPlace } from "./scrub/catalogue.ts";
+import { type FoundMark, type Table, tableFor } from "./scrub/match.ts";
 
 /** Marks named in one notice; a header line is no place for a list of a thousand. */
 const NAMED = 8;
@@ -81,7 +81,7 @@ export default class Scrub implements Plugin {
 
   access(exchange: Exchange): void {
     const { headers, query } = this.table(exchange.protocol.name);
-    const found: Found[] = [];
+    const found: FoundMark[] = [];
     exchange.headers.deleteWhere((name) => {
       const mark = headers.find(name);
       if (!mark) return false;
@@ -134,21 +134,21 @@ export default class Scrub implements Plugin {
    * Routing in the model's name. A name of the marketplace is never a mark, whatever it looks like; another is changed only
    * to one that the caller may use, so that the refusal of an unknown model still names what was asked.
    */
-  private inModel(exchange: Exchange, { model }: Table): Found[] {
-    const { asked } = exchange;
+  private inModel(exchange: Exchange, { model }: Table): FoundMark[] {
+    const { requestedModel: asked } = exchange;
     if (asked === undefined || this.marketplace.find(asked)) return [];
-    const found: Found[] = [];
+    const found: FoundMark[] = [];
     for (let rest = model.peel(asked); rest; rest = model.peel(rest.name)) {
       found.push(rest.found);
       if (this.options.mode !== "strip" || !this.marketplace.find(rest.name, exchange.caller)) continue;
-      exchange.asked = rest.name;
+      exchange.requestedModel = rest.name;
       return found;
     }
     return this.options.mode === "strip" ? [] : found;
   }
 
   /** Refuses, or tells client and log; never a value. */
-  private tell(exchange: Exchange, found: readonly Found[]): void {
+  private tell(exchange: Exchange, found: readonly FoundMark[]): void {
     if (found.length === 0) return;
     const loud = found.filter(({ mark }) => !mark.quiet);
     const [first] = loud;
@@ -163,22 +163,22 @@ export default class Scrub implements Plugin {
 }
 
 /** A name as it may stand in a header and a log: one that a client made up is named by the pattern it fits. */
-const shown = ({ name, mark }: Found): string => (/^[\w.:$@/[\]-]{1,64}$/.test(name) ? name : mark.pattern);
+const shown = ({ name, mark }: FoundMark): string => (/^[\w.:$@/[\]-]{1,64}$/.test(name) ? name : mark.pattern);
 
-const label = (found: Found): string => `${shown(found)} (${found.mark.owner})`;
+const label = (found: FoundMark): string => `${shown(found)} (${found.mark.owner})`;
 
-function list(found: readonly Found[]): string {
+function list(found: readonly FoundMark[]): string {
   const named = found.slice(0, NAMED).map(label).join(", ");
   return found.length > NAMED ? `${named} and ${found.length - NAMED} more` : named;
 }
 
-const SUBJECTS: Partial<Record<Place, (name: string) => string>> = {
+const SUBJECTS: Partial<Record<MarkPlace, (name: string) => string>> = {
   header: (name) => `The header "${name}"`,
   query: (name) => `The query parameter "${name}"`,
   model: (name) => `"${name}" in the model's name`,
 };
 
-function refusal(first: Found, others: readonly Found[]): GatewayError {
+function refusal(first: FoundMark, others: readonly FoundMark[]): GatewayError {
   const name = shown(first);
   const { owner, where } = first.mark;
   const mend =

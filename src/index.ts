@@ -15,10 +15,10 @@ export { Ledger, type LedgerEntry } from "./store/ledger.ts";
 export {
   betterOf,
   clientSide,
+  type ResponseContext as Wish,
   type TranslatedProtocol,
   translates,
   translationOf,
-  type Wish,
 } from "./translation/codec.ts";
 export type { Conversation } from "./translation/conversation.ts";
 export { Envelopes } from "./translation/envelope.ts";
@@ -26,14 +26,20 @@ export { estimate } from "./translation/estimate.ts";
 export { refusal } from "./translation/faults.ts";
 export { Framing } from "./translation/framing.ts";
 export {
-  type Destination,
-  type Received,
+  type ClientRequest as Received,
+  type RequestDestination as Destination,
   readRequest,
   type WrittenRequest,
   withoutForeign,
   writeRequest,
 } from "./translation/request.ts";
-export { type Crossing, StreamTranslator, wholeEvents, wholeStream, wholeText } from "./translation/translator.ts";
+export {
+  type ResponseTranslation as Crossing,
+  StreamTranslator,
+  wholeEvents,
+  wholeStream,
+  wholeText,
+} from "./translation/translator.ts";
 export { pathOf } from "./upstream/attempts.ts";
 export { Frame } from "./wire/frame.ts";
 export { HeaderList } from "./wire/headers.ts";

@@ -19,7 +19,7 @@ const HELP = `usage: npm start -- VERB …        (installed: model-gateway VERB
 
 Every verb takes --config FILE; without it, gateway.yaml of this folder or the one that came along.`;
 
-interface Place {
+interface VerbPlace {
   file: string;
   /** Where relative paths in the file start. */
   folder: string;
@@ -29,7 +29,7 @@ interface Place {
  * The file named by --config, the folder's own, or the one that came along, whose paths then start in the working folder:
  * an installed package is no place for a ledger. `--config` is taken out of the arguments.
  */
-function placeOf(args: string[], folder: string): Place {
+function placeOf(args: string[], folder: string): VerbPlace {
   const at = args.findIndex((arg) => arg === "--config" || arg.startsWith("--config="));
   const flag = at < 0 ? undefined : args[at];
   if (flag !== undefined) {
@@ -44,7 +44,7 @@ function placeOf(args: string[], folder: string): Place {
 
 /** Keys and usage need the file's store, whatever else is wrong in it. */
 async function withStores(
-  { file, folder }: Place,
+  { file, folder }: VerbPlace,
   io: Terminal,
   act: (stores: ReturnType<typeof openStores>) => Promise<number>,
 ): Promise<number> {

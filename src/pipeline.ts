@@ -27,7 +27,7 @@ export async function live(
     if (admitted) await admitted;
     exchange.body = await receive();
     if (exchange.operation.kept === undefined)
-      exchange.asked = exchange.pathModel ?? exchange.form?.model ?? readModel(exchange.body);
+      exchange.requestedModel = exchange.pathModel ?? exchange.form?.model ?? readModel(exchange.body);
     const asked = chain.request(exchange);
     if (asked) await asked;
     const routed = chain.route(exchange);
@@ -87,7 +87,7 @@ function record(exchange: Exchange, log: Log, failed: Error | undefined): void {
     key: caller?.id,
     method: exchange.method,
     path: exchange.path,
-    model: model?.id ?? exchange.asked,
+    model: model?.id ?? exchange.requestedModel,
     target: last && `${last.target.provider.name}:${last.target.model}`,
     via: last && last.protocol !== exchange.protocol ? last.protocol.name : undefined,
     attempts: attempts.length,
@@ -100,7 +100,7 @@ function record(exchange: Exchange, log: Log, failed: Error | undefined): void {
     ms: Math.round(exchange.elapsed),
     bytes: exchange.written,
     dropped: exchange.dropped.length > 0 ? exchange.dropped.slice(0, LOGGED) : undefined,
-    unsaid: exchange.unsaid.length > 0 ? exchange.unsaid : undefined,
+    unsaid: exchange.droppedFromAnswer.length > 0 ? exchange.droppedFromAnswer : undefined,
     error: error && { code: error.code, message: error.message, origin: error.origin, cause: causeOf(error) },
   };
   if (failed)

@@ -8,7 +8,7 @@ export type {
   DemoRequest,
   Ending,
   IncludeUsage,
-  Kept,
+  KeptAnswers as Kept,
   ListedModel,
   Listing,
   Located,
@@ -19,33 +19,33 @@ export type {
 export { bearer, eventBytes, fixedPaths, PING, post } from "./core/protocol-parts.ts";
 export type { Usage } from "./core/usage.ts";
 export type {
-  Asked,
   ClientProtocol,
-  Decoder,
-  Encoded,
-  Encoder,
-  Names,
-  Source,
-  Terms,
+  EncodeContext as Terms,
+  EncodedFrame as Written,
+  EncodedRequest as Encoded,
+  IncomingRequest as Asked,
+  ResponseContext as Wish,
+  ResponseDecoder as Decoder,
+  ResponseEncoder as Encoder,
+  ResponseSource as Source,
+  ToolNameMap as Names,
   TranslatedProtocol,
   Translation,
-  Wish,
-  Written,
 } from "./translation/codec.ts";
 export type {
   CacheMark,
   Changed,
   Conversation,
   Effort,
+  FeatureUse as Said,
   Foreign,
   Format,
   Media,
   MediaSource,
   Part,
   Reasoning,
-  ReasoningWish,
+  ReasoningConfig as ReasoningWish,
   Refusal,
-  Said,
   Text,
   Tool,
   ToolCall,
@@ -68,7 +68,7 @@ export {
 } from "./translation/demo-script.ts";
 export { estimate } from "./translation/estimate.ts";
 export type { Citation, Event, EventOf, FinishReason, Opaque, Opening } from "./translation/events.ts";
-export type { Fates, Feature } from "./translation/features.ts";
+export type { Feature, SupportTable as Fates } from "./translation/features.ts";
 export { callIds, safeId, TextKey } from "./translation/ids.ts";
 export { joined } from "./translation/turns.ts";
 export { maySearch } from "./translation/web-search.ts";

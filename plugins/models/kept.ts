@@ -1,7 +1,7 @@
 import { type Caller, type Exchange, GatewayError, type Stage } from "model-gateway";
 
 /** Where an answer is kept, and for whom. */
-interface Place {
+interface KeptPlace {
   /** The key's id; empty for callers without one. */
   caller: string;
   /** The model of the marketplace that made it. */
@@ -13,10 +13,10 @@ interface Place {
 const REMEMBERED = 50_000;
 
 /** By the answer's id. Shared by all generations, so that a reload forgets nothing. */
-const places = new Map<string, Place[]>();
+const places = new Map<string, KeptPlace[]>();
 
 /** Where an answer of the caller's own is kept; another caller's is not found. */
-export function placeOf(id: string, caller: Caller | undefined): Place | undefined {
+export function placeOf(id: string, caller: Caller | undefined): KeptPlace | undefined {
   return places.get(id)?.find((place) => place.caller === (caller?.id ?? ""));
 }
 
@@ -52,7 +52,7 @@ export function remembering(exchange: Exchange): Stage | undefined {
   };
 }
 
-function remember(id: string, place: Place): void {
+function remember(id: string, place: KeptPlace): void {
   const others = places.get(id)?.filter(({ caller }) => caller !== place.caller) ?? [];
   places.delete(id);
   places.set(id, [...others, place]);

@@ -212,7 +212,7 @@ export class Passage {
     const { status, headers } = head;
     // An error whose text breaks off is still that error.
     const text = await whole(head, LARGEST_ERROR).then(String, () => "");
-    const fault = (this.to(attempt.target) as TranslatedProtocol).translation.answer.failure(status, headers, text);
+    const fault = (this.to(attempt.target) as TranslatedProtocol).translation.response.failure(status, headers, text);
     return refusal(fault, headers, this.exchange.protocol.overloaded);
   }
 
@@ -229,7 +229,7 @@ export class Passage {
       operation: exchange.operation,
       source: { account: target.provider.name, model: target.model },
       names: (this.written as WrittenRequest).names,
-      wish: this.wish(),
+      context: this.wish(),
     };
   }
 
@@ -237,17 +237,18 @@ export class Passage {
     const { exchange, envelopes, conversation } = this;
     const caller = exchange.caller?.id ?? "";
     return {
-      model: exchange.asked ?? "",
+      model: exchange.requestedModel ?? "",
       id: exchange.id,
       created: Math.floor(exchange.time / 1000),
-      asked: conversation,
+      conversation: conversation,
       get request() {
         return exchange.body.json() as Record<string, unknown>;
       },
       seal: (opaque) => envelopes.seal(opaque),
       remember: (callId, opaque) => envelopes.remember(caller, callId, opaque),
-      lose: (path) => {
-        if (exchange.unsaid.length < UNSAID && !exchange.unsaid.includes(path)) exchange.unsaid.push(path);
+      drop: (path) => {
+        if (exchange.droppedFromAnswer.length < UNSAID && !exchange.droppedFromAnswer.includes(path))
+          exchange.droppedFromAnswer.push(path);
       },
     };
   }

@@ -20,7 +20,7 @@ export async function refused({ protocol }: Exchange, head: Head): Promise<undef
     throw refusal({ ...faultOf(status, message), code: "upstream_failed" }, headers, status);
   }
   if (status !== 429 || headers.has("x-should-retry")) return;
-  const spent = translationOf(protocol)?.answer.failure(status, headers, text).kind === "billing";
+  const spent = translationOf(protocol)?.response.failure(status, headers, text).kind === "billing";
   if (spent) headers.set("x-should-retry", "false");
 }
 

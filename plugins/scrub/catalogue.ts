@@ -1,12 +1,12 @@
 import { z } from "zod";
 import listed from "./catalogue.json" with { type: "json" };
 
-const Place = z.enum(["header", "query", "model", "body", "response-header", "response-body", "response-comment"]);
+const MarkPlace = z.enum(["header", "query", "model", "body", "response-header", "response-body", "response-comment"]);
 
-const Entry = z.strictObject({
+const CatalogueEntry = z.strictObject({
   /** Whose mark it is, as a refusal names it. */
   owner: z.string().min(1),
-  where: Place,
+  where: MarkPlace,
   /**
    * Exact names, or prefixes that end in `*`; of a model also suffixes that begin with `*`. Headers in lower case. Body
    * names may be paths: `usage.cost`, `choices[].native_finish_reason`.
@@ -28,16 +28,16 @@ const Entry = z.strictObject({
   note: z.string().optional(),
 });
 
-export type Entry = z.infer<typeof Entry>;
-export type Place = z.infer<typeof Place>;
+export type CatalogueEntry = z.infer<typeof CatalogueEntry>;
+export type MarkPlace = z.infer<typeof MarkPlace>;
 
 /** What other aggregation services call their own, owner by owner. */
-export const catalogue: readonly Entry[] = z.array(Entry).parse(listed);
+export const catalogue: readonly CatalogueEntry[] = z.array(CatalogueEntry).parse(listed);
 
 /** One pattern of the catalogue. */
 export interface Mark {
   readonly owner: string;
-  readonly where: Place;
+  readonly where: MarkPlace;
   readonly pattern: string;
   readonly kinds: ReadonlySet<string> | undefined;
   readonly quiet: boolean;

@@ -1,8 +1,8 @@
 import { type Edit, removeMembers, type Scan, scan, splice } from "model-gateway";
-import { type Mark, marksIn, type Place } from "./catalogue.ts";
+import { type Mark, type MarkPlace, marksIn } from "./catalogue.ts";
 
 /** A mark that stands in a request: its name, never its value. */
-export interface Found {
+export interface FoundMark {
   readonly name: string;
   readonly mark: Mark;
 }
@@ -12,7 +12,7 @@ const REMEMBERED = 500;
 const LONGEST = 64;
 
 /** Finds the mark of a name: exact names first, then the longest prefix. */
-export class Names {
+export class MarkNames {
   private readonly exact = new Map<string, Mark>();
   /** Prefixes by their first letters, so that a clean name costs two look-ups however long the catalogue is. */
   private readonly prefixes = new Map<number, { prefix: string; mark: Mark }[]>();
@@ -58,12 +58,12 @@ const letters = (name: string): number => (name.charCodeAt(0) << 20) ^ (name.cha
 
 /** The marks at one level of a JSON body, and the members below which there are more. */
 export class Level {
-  private readonly names: Names;
+  private readonly names: MarkNames;
   private readonly below = new Map<string, { level: Level; each: boolean }>();
 
   /** @param marks by the rest of their path from this level on. */
   constructor(marks: readonly (readonly [path: string, mark: Mark])[], allowed: ReadonlySet<string>) {
-    this.names = new Names(
+    this.names = new MarkNames(
       marks.filter(([path]) => !path.includes(".")),
       allowed,
     );
@@ -87,8 +87,12 @@ export class Level {
    * @param take whether a mark is to be removed
    * @returns what was found, and the edits that remove what is taken
    */
-  search(scanned: Scan, slice: (start: number, end: number) => Buffer, take: Take): { found: Found[]; edits: Edit[] } {
-    const found: Found[] = [];
+  search(
+    scanned: Scan,
+    slice: (start: number, end: number) => Buffer,
+    take: Take,
+  ): { found: FoundMark[]; edits: Edit[] } {
+    const found: FoundMark[] = [];
     const edits: Edit[] = [];
     let gone: Set<string> | undefined;
     for (const { name, start, end, kind } of scanned.members) {
@@ -120,7 +124,7 @@ export class Level {
 
   /** The same in every object of an array. */
   private inList(bytes: Buffer, take: Take): Cleaned {
-    const found: Found[] = [];
+    const found: FoundMark[] = [];
     const edits: Edit[] = [];
     for (const [start, end] of elements(bytes)) {
       const element = bytes.subarray(start, end);
@@ -135,7 +139,7 @@ export class Level {
 type Take = (mark: Mark) => boolean;
 
 interface Cleaned {
-  found: Found[];
+  found: FoundMark[];
   bytes: Buffer;
 }
 
@@ -172,21 +176,21 @@ function elements(bytes: Buffer): [start: number, end: number][] {
 
 /** Routing that stands in a model's name. */
 export class ModelMarks {
-  private readonly prefixes: Names;
+  private readonly prefixes: MarkNames;
   private readonly suffixes: { suffix: string; mark: Mark }[];
 
   constructor(marks: readonly Mark[]) {
     const suffixes = marks.filter(({ pattern }) => pattern.startsWith("*"));
     this.suffixes = suffixes.map((mark) => ({ suffix: mark.pattern.slice(1), mark }));
     const prefixes = marks.filter((mark) => !suffixes.includes(mark));
-    this.prefixes = new Names(
+    this.prefixes = new MarkNames(
       prefixes.map((mark) => [mark.pattern, mark]),
       new Set(),
     );
   }
 
   /** A model's name with one mark less, and that mark; undefined when it has none. */
-  peel(name: string): { name: string; found: Found } | undefined {
+  peel(name: string): { name: string; found: FoundMark } | undefined {
     const before = this.prefixes.prefixed(name);
     if (before) return { name: name.slice(before.prefix.length), found: { name: before.prefix, mark: before.mark } };
     const after = this.suffixes.find(({ suffix }) => name.length > suffix.length && name.endsWith(suffix));
@@ -196,11 +200,11 @@ export class ModelMarks {
 
 /** Everything that is a mark in one protocol. */
 export interface Table {
-  headers: Names;
-  query: Names;
+  headers: MarkNames;
+  query: MarkNames;
   model: ModelMarks;
   body: Level;
-  answerHeaders: Names;
+  answerHeaders: MarkNames;
   answerBody: Level;
   /** The last names of the paths in answers, for a glance at bytes. */
   answerNames: readonly Buffer[];
@@ -214,15 +218,15 @@ export interface Table {
  */
 export function tableFor(protocol: string, allowed: ReadonlySet<string>): Table {
   const marks = marksIn(protocol, allowed);
-  const at = (place: Place) => marks.filter(({ where }) => where === place);
-  const named = (place: Place) => at(place).map((mark) => [mark.pattern, mark] as const);
+  const at = (place: MarkPlace) => marks.filter(({ where }) => where === place);
+  const named = (place: MarkPlace) => at(place).map((mark) => [mark.pattern, mark] as const);
   const last = (pattern: string) => pattern.slice(pattern.lastIndexOf(".") + 1).replace("*", "");
   return {
-    headers: new Names(named("header"), allowed),
-    query: new Names(named("query"), allowed),
+    headers: new MarkNames(named("header"), allowed),
+    query: new MarkNames(named("query"), allowed),
     model: new ModelMarks(at("model")),
     body: new Level(named("body"), allowed),
-    answerHeaders: new Names(named("response-header"), allowed),
+    answerHeaders: new MarkNames(named("response-header"), allowed),
     answerBody: new Level(named("response-body"), allowed),
     answerNames: [...new Set(at("response-body").map(({ pattern }) => last(pattern)))].map((name) =>
       Buffer.from(`"${name}`),

@@ -24,7 +24,7 @@ const USAGE = `usage: npm start -- keys create NAME [--models a,b] [--expires WH
   --json           prints JSON`;
 
 /** What the command line says is wrong with it, as opposed to what went wrong. */
-class Misuse extends Error {}
+class KeysMisuse extends Error {}
 
 /** The verb `keys`. Answers the exit code: 0 done, 1 could not be done, 2 not understood. */
 export async function run(
@@ -40,17 +40,17 @@ export async function run(
     }
     const [verb, name] = positionals;
     if (verb !== "create" && (values.models !== undefined || values.expires !== undefined)) {
-      throw new Misuse("--models and --expires belong to keys create.");
+      throw new KeysMisuse("--models and --expires belong to keys create.");
     }
     if (verb === "list" && positionals.length === 1) return await list(values.json, io, stores.keys);
     if (positionals.length === 2 && name !== undefined) {
       if (verb === "revoke") return await revoke(name, values.json, io, stores.keys);
       if (verb === "create") return await create(wanted(name, values), values.json, io, stores.keys);
     }
-    throw new Misuse(wrongWords(verb));
+    throw new KeysMisuse(wrongWords(verb));
   } catch (error) {
     io.err(error instanceof Error ? error.message : String(error));
-    if (!(error instanceof Misuse)) return 1;
+    if (!(error instanceof KeysMisuse)) return 1;
     io.err(`\n${USAGE}`);
     return 2;
   }
@@ -69,7 +69,7 @@ function read(args: readonly string[]) {
       },
     });
   } catch (error) {
-    throw new Misuse(error instanceof Error ? error.message : String(error));
+    throw new KeysMisuse(error instanceof Error ? error.message : String(error));
   }
 }
 
@@ -86,16 +86,17 @@ function wanted(name: string, { models, expires }: { models?: string; expires?: 
   const key: NewKey = { name };
   if (models !== undefined) {
     key.models = models.split(",").map((model) => model.trim());
-    if (key.models.includes("")) throw new Misuse("--models takes names with commas between them, like fast,smart.");
+    if (key.models.includes(""))
+      throw new KeysMisuse("--models takes names with commas between them, like fast,smart.");
   }
   if (expires !== undefined) {
     const now = Date.now();
     try {
       key.expires = when(expires, 1, now);
     } catch (error) {
-      throw new Misuse(`--expires: ${(error as Error).message}`);
+      throw new KeysMisuse(`--expires: ${(error as Error).message}`);
     }
-    if (key.expires <= now) throw new Misuse(`--expires: ${utc(key.expires)} has passed.`);
+    if (key.expires <= now) throw new KeysMisuse(`--expires: ${utc(key.expires)} has passed.`);
   }
   return key;
 }

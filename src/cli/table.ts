@@ -1,11 +1,11 @@
 /** A column of a plain text table; numbers stand on the right. */
-export interface Column {
+export interface TableColumn {
   title: string;
   right?: boolean;
 }
 
 /** Lines of a table for people: titles, then rows, columns two spaces apart, nothing after the last character. */
-export function table(columns: readonly Column[], rows: readonly (readonly string[])[]): string[] {
+export function table(columns: readonly TableColumn[], rows: readonly (readonly string[])[]): string[] {
   const lines = [columns.map(({ title }) => title), ...rows].map((row) =>
     columns.map((_, at) => printable(row[at] ?? "")),
   );

@@ -1,7 +1,7 @@
 import { parseArgs } from "node:util";
 import type { Keys } from "../store/keys.ts";
 import type { Ledger, LedgerEntry, LedgerGroup, LedgerQuery, LedgerSum } from "../store/ledger.ts";
-import { type Column, dollars, table, thousands, utc } from "./table.ts";
+import { dollars, type TableColumn, table, thousands, utc } from "./table.ts";
 import type { Terminal } from "./verb.ts";
 import { WHEN, when } from "./when.ts";
 
@@ -26,7 +26,7 @@ Shows requests, tokens and money.
 WHEN is ${WHEN}.`;
 
 /** What the command line says is wrong with it, as opposed to what went wrong. */
-class Misuse extends Error {}
+class UsageMisuse extends Error {}
 
 /** The verb `usage`. Answers the exit code: 0 done, 1 could not be done, 2 not understood. */
 export async function run(
@@ -49,13 +49,13 @@ export async function run(
     return 0;
   } catch (error) {
     io.err(error instanceof Error ? error.message : String(error));
-    if (!(error instanceof Misuse)) return 1;
+    if (!(error instanceof UsageMisuse)) return 1;
     io.err(`\n${USAGE}`);
     return 2;
   }
 }
 
-interface Values {
+interface UsageOptions {
   by?: string;
   since?: string;
   until?: string;
@@ -76,17 +76,17 @@ function read(args: readonly string[]) {
       },
     }).values;
   } catch (error) {
-    throw new Misuse(error instanceof Error ? error.message : String(error));
+    throw new UsageMisuse(error instanceof Error ? error.message : String(error));
   }
 }
 
-function query(values: Values): LedgerQuery {
+function query(values: UsageOptions): LedgerQuery {
   const by = (values.by ?? "model").split(",").map((word) => {
     const group = GROUPS.find((name) => name === word.trim());
-    if (!group) throw new Misuse(`--by ${JSON.stringify(word)}: choose from ${GROUPS.join(", ")}.`);
+    if (!group) throw new UsageMisuse(`--by ${JSON.stringify(word)}: choose from ${GROUPS.join(", ")}.`);
     return group;
   });
-  if (new Set(by).size < by.length) throw new Misuse("--by names a group twice.");
+  if (new Set(by).size < by.length) throw new UsageMisuse("--by names a group twice.");
   const now = Date.now();
   const query: LedgerQuery = { by };
   for (const bound of ["since", "until"] as const) {
@@ -95,28 +95,28 @@ function query(values: Values): LedgerQuery {
     try {
       query[bound] = when(text, -1, now);
     } catch (error) {
-      throw new Misuse(`--${bound}: ${(error as Error).message}`);
+      throw new UsageMisuse(`--${bound}: ${(error as Error).message}`);
     }
   }
   if ((query.since ?? 0) >= (query.until ?? Number.POSITIVE_INFINITY))
-    throw new Misuse("--since is not before --until.");
+    throw new UsageMisuse("--since is not before --until.");
   return query;
 }
 
-function count({ last, by, since, until }: Values): number {
+function count({ last, by, since, until }: UsageOptions): number {
   if (by !== undefined || since !== undefined || until !== undefined) {
-    throw new Misuse("--last stands alone, without --by, --since and --until.");
+    throw new UsageMisuse("--last stands alone, without --by, --since and --until.");
   }
   const number = /^\d{1,6}$/.test(last ?? "") ? Number(last) : 0;
-  if (number < 1 || number > MOST) throw new Misuse(`--last takes a number from 1 to ${thousands(MOST)}.`);
+  if (number < 1 || number > MOST) throw new UsageMisuse(`--last takes a number from 1 to ${thousands(MOST)}.`);
   return number;
 }
 
-type Names = ReadonlyMap<string, string>;
+type UsageNames = ReadonlyMap<string, string>;
 
 const SUMMED = ["requests", "failed", "unsettled", "tokensIn", "cached", "tokensOut", "reasoning", "cost"] as const;
 
-async function sums(query: LedgerQuery, json: boolean, names: Names, ledger: Ledger): Promise<string[]> {
+async function sums(query: LedgerQuery, json: boolean, names: UsageNames, ledger: Ledger): Promise<string[]> {
   const found = await ledger.sums(query);
   if (json) {
     const groups = found.map(({ group, ...sum }) => ({
@@ -127,7 +127,7 @@ async function sums(query: LedgerQuery, json: boolean, names: Names, ledger: Led
   }
   if (found.length === 0) return ["No requests yet in that time."];
   const right = true;
-  const columns: Column[] = [
+  const columns: TableColumn[] = [
     ...query.by.map((name) => ({ title: name.toUpperCase() })),
     ...["REQUESTS", "FAILED", "TOKENS IN", "CACHED", "TOKENS OUT", "REASONING", "COST"].map((title) => ({
       title,
@@ -158,11 +158,11 @@ function cells(sum: LedgerSum): string[] {
   ];
 }
 
-async function newest(count: number, json: boolean, names: Names, ledger: Ledger): Promise<string[]> {
+async function newest(count: number, json: boolean, names: UsageNames, ledger: Ledger): Promise<string[]> {
   const entries = await ledger.recent(count);
   if (json) return [JSON.stringify(entries, undefined, 2)];
   if (entries.length === 0) return ["No requests yet."];
-  const columns: Column[] = [
+  const columns: TableColumn[] = [
     ...["TIME", "KEY", "MODEL", "TARGET", "STATUS", "OUTCOME"].map((title) => ({ title })),
     ...["TRIES", "FIRST BYTE", "TIME", "TOKENS IN", "TOKENS OUT", "COST"].map((title) => ({ title, right: true })),
   ];
@@ -173,7 +173,7 @@ async function newest(count: number, json: boolean, names: Names, ledger: Ledger
 }
 
 /** A number that nobody told is a dash, not 0. */
-function entryCells(entry: LedgerEntry, names: Names): string[] {
+function entryCells(entry: LedgerEntry, names: UsageNames): string[] {
   const { usage } = entry;
   const known = (number: number | undefined, write: (number: number) => string) =>
     number === undefined ? "-" : write(number);
@@ -195,6 +195,6 @@ function entryCells(entry: LedgerEntry, names: Names): string[] {
 }
 
 /** A key by its name where it still has one; what was not there as a dash. */
-function label(group: LedgerGroup | undefined, value: string, names: Names): string {
+function label(group: LedgerGroup | undefined, value: string, names: UsageNames): string {
   return (group === "key" ? names.get(value) : undefined) ?? (value || "-");
 }

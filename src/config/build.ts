@@ -8,7 +8,7 @@ import type {
   ConfiguredProvider,
   ConfiguredTarget,
 } from "./types.ts";
-import type { Values } from "./values.ts";
+import type { ConfigValues } from "./values.ts";
 
 /** Date of models that do not tell theirs, in Unix seconds: a fixed one, so that lists of models do not change by themselves. */
 const CREATED = Date.UTC(2026, 0, 1) / 1000;
@@ -21,7 +21,7 @@ function given<T extends object>(members: T): { [K in keyof T]: Exclude<T[K], un
 }
 
 /** Providers of a file that was found right. */
-export function providers(file: File, values: Values, protocols: readonly string[]): ConfiguredProvider[] {
+export function providers(file: File, values: ConfigValues, protocols: readonly string[]): ConfiguredProvider[] {
   return Object.entries(file.providers).map(([name, entry]) => {
     const { url, credential, off } = values.providers.get(name) ?? {};
     const all = url === "demo:" ? protocols : [];
@@ -48,7 +48,7 @@ export function models(file: File): ConfiguredModel[] {
 }
 
 /** Splits at the first colon: vendors' names may hold others. What a target does not say its model says. */
-function target(written: Entry["targets"][number], model: Entry): ConfiguredTarget {
+function target(written: ConfigEntry["targets"][number], model: ConfigEntry): ConfiguredTarget {
   const own = typeof written === "string" ? { to: written, weight: 1 } : written;
   const { to, weight, via = model.via, facts } = { via: undefined, facts: undefined, ...own };
   const colon = to.indexOf(":");
@@ -61,7 +61,7 @@ function target(written: Entry["targets"][number], model: Entry): ConfiguredTarg
   };
 }
 
-type Entry = File["models"][string];
+type ConfigEntry = File["models"][string];
 
 /** The paths of the file, or those that every protocol brings and the lists of models. */
 export function paths(file: File, protocols: Vocabulary["protocols"]): ConfiguredPath[] {
@@ -77,7 +77,7 @@ export function paths(file: File, protocols: Vocabulary["protocols"]): Configure
 }
 
 /** Keys of a file that was found right; those that are off stay in the list, without a hash. */
-export function keys(file: File, values: Values): ConfiguredKey[] {
+export function keys(file: File, values: ConfigValues): ConfiguredKey[] {
   return Object.entries(file.keys).map(([name, { models, budget, expires }]) => {
     const { hash, off } = values.keys.get(name) ?? {};
     return { name, ...given({ hash, models, budget, expires, off }) } as ConfiguredKey;

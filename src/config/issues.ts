@@ -1,12 +1,12 @@
 import { z } from "zod";
-import type { Finding, Path } from "./problems.ts";
+import type { ConfigPath, Finding } from "./problems.ts";
 import { isSecret } from "./secrets.ts";
 import { misspelt, nearest, unknown, unlike } from "./suggest.ts";
 import { at, isMap, type Tree } from "./tree.ts";
 
 type Issue = z.core.$ZodIssue;
-type Missing = { path: Path; name: string };
-type Stray = { path: Path; name: string };
+type Missing = { path: ConfigPath; name: string };
+type Stray = { path: ConfigPath; name: string };
 
 /**
  * What a schema finds wrong, in words, with a place for each. A misspelt name and the name that is missing because of it
@@ -14,12 +14,12 @@ type Stray = { path: Path; name: string };
  * @param values what was checked.
  * @param base where it stands in the file.
  */
-export function explain(issues: readonly Issue[], schema: z.ZodType, values: Tree, base: Path = []): Finding[] {
+export function explain(issues: readonly Issue[], schema: z.ZodType, values: Tree, base: ConfigPath = []): Finding[] {
   const missing: Missing[] = [];
   const stray: Stray[] = [];
   const findings: Finding[] = [];
   for (const issue of issues.flatMap((issue) => branch(issue, values))) {
-    const path = issue.path as Path;
+    const path = issue.path as ConfigPath;
     if (issue.code === "unrecognized_keys") stray.push(...issue.keys.map((name) => ({ path, name })));
     else if (issue.code === "invalid_type" && isMissing(values, path))
       missing.push({ path: path.slice(0, -1), name: String(path.at(-1)) });
@@ -48,10 +48,10 @@ export function explain(issues: readonly Issue[], schema: z.ZodType, values: Tre
   return findings;
 }
 
-const same = (a: Path, b: Path): boolean => a.join("\0") === b.join("\0");
+const same = (a: ConfigPath, b: ConfigPath): boolean => a.join("\0") === b.join("\0");
 
 /** A value that is simply not there, in a map that is. */
-function isMissing(values: Tree, path: Path): boolean {
+function isMissing(values: Tree, path: ConfigPath): boolean {
   const above = at(values, ...path.slice(0, -1));
   return path.length > 0 && isMap(above) && !Object.hasOwn(above, path.at(-1) as string);
 }
@@ -68,7 +68,7 @@ function branch(issue: Issue, values: Tree): Issue[] {
     .flatMap((inner) => branch(inner, values));
 }
 
-function one(issue: Issue, value: Tree, path: Path): Finding {
+function one(issue: Issue, value: Tree, path: ConfigPath): Finding {
   switch (issue.code) {
     case "invalid_type":
       return {
@@ -108,7 +108,7 @@ const KINDS: Record<string, string> = {
 };
 
 /** A value in a message; never one that may be a secret. */
-function shown(value: Tree, path: Path): string {
+function shown(value: Tree, path: ConfigPath): string {
   if (value === null || value === undefined) return "nothing";
   if (Array.isArray(value)) return "a list";
   if (typeof value === "object") return "a map";
@@ -116,7 +116,7 @@ function shown(value: Tree, path: Path): string {
   return typeof value === "string" ? `the text ${JSON.stringify(value)}` : `the ${typeof value} ${value}`;
 }
 
-function remedy(expected: string, value: Tree, path: Path): string {
+function remedy(expected: string, value: Tree, path: ConfigPath): string {
   const plain = typeof value === "string" || typeof value === "number" || typeof value === "boolean";
   if (!plain) return "";
   const text = isSecret(path, String(value)) ? "…" : value;
@@ -130,7 +130,7 @@ function remedy(expected: string, value: Tree, path: Path): string {
 }
 
 /** The names a schema allows at a path. */
-function namesAt(schema: z.ZodType, path: Path): string[] {
+function namesAt(schema: z.ZodType, path: ConfigPath): string[] {
   let here: z.core.$ZodType[] = [schema];
   for (const step of path) here = here.flatMap(open).flatMap((type) => below(type, step));
   return [

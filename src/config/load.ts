@@ -4,12 +4,12 @@ import * as build from "./build.ts";
 import { explain } from "./issues.ts";
 import { checkNames } from "./names.ts";
 import { type Chains, checkPlugins, type Vocabulary } from "./plugins.ts";
-import { Source } from "./positions.ts";
+import { YamlSource } from "./positions.ts";
 import { ConfigError, type Finding, inOrder, type Problem } from "./problems.ts";
 import { DEFAULT_CHAINS, File } from "./schema.ts";
 import { at, entries, isMap, type Tree } from "./tree.ts";
 import type { Config } from "./types.ts";
-import { Reading } from "./values.ts";
+import { ValueReader } from "./values.ts";
 
 export type { KnownPlugin, Vocabulary } from "./plugins.ts";
 export { ConfigError, type Problem } from "./problems.ts";
@@ -27,7 +27,7 @@ export async function loadConfig(
   folder = dirname(resolve(file)),
 ): Promise<Config> {
   const full = resolve(file);
-  const source = new Source(shownName(full), read(full));
+  const source = new YamlSource(shownName(full), read(full));
   const values = withoutExtras(source.values);
   const findings: Finding[] = [];
   const report = (finding: Finding) => void findings.push(finding);
@@ -39,7 +39,7 @@ export async function loadConfig(
   const chains = chainsOf(values);
   const protocols = [...vocabulary.protocols.keys()];
   checkNames(values, protocols, [...chains.keys()], report);
-  const reading = new Reading(values, env, folder, report);
+  const reading = new ValueReader(values, env, folder, report);
   const served = at(values, "paths") === undefined ? ["models"] : [];
   const plugins = await checkPlugins(values, chains, served, vocabulary, folder, report);
 

@@ -1,6 +1,6 @@
 import type { ZodType } from "zod";
 import { explain } from "./issues.ts";
-import type { Path, Report } from "./problems.ts";
+import type { ConfigPath, Report } from "./problems.ts";
 import { unknown } from "./suggest.ts";
 import { at, entries, items, type Tree } from "./tree.ts";
 import type { ConfiguredPlugin } from "./types.ts";
@@ -27,7 +27,7 @@ export interface KnownPlugin {
 }
 
 /** Chains by name, each with where it stands in the file; no place for a default one. */
-export type Chains = ReadonlyMap<string, { plugins: readonly string[]; path?: Path }>;
+export type Chains = ReadonlyMap<string, { plugins: readonly string[]; path?: ConfigPath }>;
 
 /** Finds every plugin that the file names, and checks its options and its place in the chains. */
 export async function checkPlugins(
@@ -45,10 +45,10 @@ export async function checkPlugins(
   ];
   const plugins = new Map<string, ConfiguredPlugin>();
   const after = new Map<string, readonly string[]>();
-  const check = async (name: string, paths: readonly Path[]) => {
+  const check = async (name: string, paths: readonly ConfigPath[]) => {
     const written = at(file, "plugins", name, "from");
     const from = typeof written === "string" ? written : undefined;
-    const place: Path = from === undefined ? (paths[0] ?? []) : ["plugins", name, "from"];
+    const place: ConfigPath = from === undefined ? (paths[0] ?? []) : ["plugins", name, "from"];
     try {
       const found = await vocabulary.plugin(name, from, folder);
       if (!found && from !== undefined) report({ path: place, message: `there is no plugin ${from}` });
@@ -72,9 +72,9 @@ export async function checkPlugins(
 }
 
 /** Every plugin's name with the places that name it. */
-function mentionsIn(file: Tree, chains: Chains, served: readonly string[]): Map<string, Path[]> {
-  const mentions = new Map<string, Path[]>();
-  const mention = (name: Tree, path: Path) => {
+function mentionsIn(file: Tree, chains: Chains, served: readonly string[]): Map<string, ConfigPath[]> {
+  const mentions = new Map<string, ConfigPath[]>();
+  const mention = (name: Tree, path: ConfigPath) => {
     if (typeof name === "string") mentions.set(name, [...(mentions.get(name) ?? []), path]);
   };
   for (const [name] of entries(at(file, "plugins"))) mention(name, ["plugins", name]);
@@ -89,7 +89,7 @@ async function checkOptions(
   name: string,
   entry: Tree,
   schema: ZodType | undefined,
-  mention: Path,
+  mention: ConfigPath,
   report: Report,
 ): Promise<unknown> {
   const path = ["plugins", name];
@@ -112,7 +112,7 @@ async function checkOptions(
 
 function checkOrder(
   chain: readonly string[],
-  path: Path,
+  path: ConfigPath,
   after: ReadonlyMap<string, readonly string[]>,
   report: Report,
 ): void {

@@ -16,7 +16,7 @@ import {
   type YAMLError,
   type YAMLMap,
 } from "yaml";
-import type { Finding, Path, Problem } from "./problems.ts";
+import type { ConfigPath, Finding, Problem } from "./problems.ts";
 import { hide, isSecret, secretIn, secretsByLook, stars } from "./secrets.ts";
 import { unknown } from "./suggest.ts";
 
@@ -38,7 +38,7 @@ const SYNTAX: Partial<Record<YAMLError["code"], string>> = {
 };
 
 /** The text of a YAML file, its values, and the place of each. Built once; never throws for bad text. */
-export class Source {
+export class YamlSource {
   /** What the file says, with anchors and `<<` resolved; undefined when the syntax is broken. */
   readonly values: unknown;
   /** What is wrong with the syntax: the first mistake only, as the rest mostly follows from it; every doubled name. */
@@ -230,7 +230,8 @@ function nameOf(pair: Pair): string {
 }
 
 /** Names on the way from the top to a node, without numbers of lists. */
-const pathOf = (above: readonly unknown[]): Path => above.filter((node) => isPair(node)).map((pair) => nameOf(pair));
+const pathOf = (above: readonly unknown[]): ConfigPath =>
+  above.filter((node) => isPair(node)).map((pair) => nameOf(pair));
 
 function rangeOf(node: unknown): Span | undefined {
   const range = isNode(node) ? (node as Node).range : undefined;

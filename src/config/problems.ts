@@ -12,11 +12,11 @@ export interface Problem {
 }
 
 /** Where a value stands: names of maps and numbers of lists, from the top. */
-export type Path = readonly (string | number)[];
+export type ConfigPath = readonly (string | number)[];
 
 /** Something found in the parsed values, not yet located in the text. */
 export interface Finding {
-  path: Path;
+  path: ConfigPath;
   message: string;
   /** Points at the name instead of its value. */
   key?: boolean;

@@ -1,6 +1,6 @@
 import { readFileSync } from "node:fs";
 import { resolve } from "node:path";
-import type { Path } from "./problems.ts";
+import type { ConfigPath } from "./problems.ts";
 import { nearest } from "./suggest.ts";
 
 /** A text with its references put in; or the variable that is not set; or what is wrong with it. */
@@ -56,7 +56,7 @@ const SHORTEST = 12;
 const ADDRESS = /^https?:\/\/[^@?#]*$/;
 
 /** Whether a value at this place must never be shown. */
-export function isSecret(path: Path, value: string): boolean {
+export function isSecret(path: ConfigPath, value: string): boolean {
   const name = path.findLast((step) => typeof step === "string");
   if (typeof name !== "string") return false;
   if (SECRET_NAME.test(name)) return true;

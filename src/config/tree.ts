@@ -1,4 +1,4 @@
-import type { Path } from "./problems.ts";
+import type { ConfigPath } from "./problems.ts";
 
 /** A parsed value that may have any shape, right or wrong. */
 export type Tree = unknown;
@@ -18,7 +18,7 @@ export function items(tree: Tree): [number, Tree][] {
 }
 
 /** What stands at a path, or undefined. */
-export function at(tree: Tree, ...path: Path): Tree {
+export function at(tree: Tree, ...path: ConfigPath): Tree {
   let here = tree;
   for (const step of path) {
     if (typeof here !== "object" || here === null || !Object.hasOwn(here, step)) return undefined;

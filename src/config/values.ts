@@ -1,12 +1,12 @@
 import { createHash } from "node:crypto";
 import { resolve } from "node:path";
-import type { Path, Report } from "./problems.ts";
+import type { ConfigPath, Report } from "./problems.ts";
 import { reveal } from "./secrets.ts";
 import { at, entries, type Tree } from "./tree.ts";
 import type { Address } from "./types.ts";
 
 /** What secrets and addresses of the file come to; where something was reported, its value is missing. */
-export interface Values {
+export interface ConfigValues {
   listen?: Address;
   admin?: Address;
   /** Absolute SQLite file, or `:memory:`. */
@@ -28,8 +28,8 @@ interface ProviderValues {
 const SHORTEST_KEY = 20;
 
 /** Puts in the secrets and reads the addresses of a file of any shape. No message repeats a secret. */
-export class Reading {
-  readonly values: Values = { providers: new Map(), keys: new Map() };
+export class ValueReader {
+  readonly values: ConfigValues = { providers: new Map(), keys: new Map() };
 
   constructor(
     private readonly file: Tree,
@@ -131,7 +131,7 @@ export class Reading {
   }
 
   /** A secret that may be off, because the variable it names is not set. */
-  private secret(path: Path): { value?: string; off?: string } | undefined {
+  private secret(path: ConfigPath): { value?: string; off?: string } | undefined {
     const written = at(this.file, ...path);
     if (typeof written !== "string") return undefined;
     const found = reveal(written, this.env, this.folder);

@@ -1,10 +1,10 @@
 /** Who is woken. */
-export interface Sleeper {
-  ring(): void;
+export interface DeadlineListener {
+  expired(): void;
 }
 
 /** Alarms that nobody has now. Their timers may still run. */
-const spare: Alarm[] = [];
+const spare: Deadline[] = [];
 /** How many are kept. */
 const SPARE = 256;
 
@@ -13,53 +13,53 @@ const SPARE = 256;
  * done for a piece: here one is set only when none runs that fires early enough, and one that fires early sets the next.
  * For the same reason an alarm that is given back keeps its timer, for who takes it next.
  */
-export class Alarm {
-  private sleeper: Sleeper | undefined;
-  private deadline = Number.POSITIVE_INFINITY;
+export class Deadline {
+  private listener: DeadlineListener | undefined;
+  private at = Number.POSITIVE_INFINITY;
   private timer: NodeJS.Timeout | undefined;
   private timerAt = Number.POSITIVE_INFINITY;
 
   private constructor() {}
 
-  static take(sleeper: Sleeper): Alarm {
-    const alarm = spare.pop() ?? new Alarm();
-    alarm.sleeper = sleeper;
+  static acquire(sleeper: DeadlineListener): Deadline {
+    const alarm = spare.pop() ?? new Deadline();
+    alarm.listener = sleeper;
     return alarm;
   }
 
   /** Rings in so many milliseconds, and not before; 0: never. */
   set(ms: number): void {
-    if (!this.sleeper) return;
-    this.deadline = ms > 0 ? performance.now() + ms : Number.POSITIVE_INFINITY;
-    if (this.deadline < this.timerAt) this.arm(ms);
+    if (!this.listener) return;
+    this.at = ms > 0 ? performance.now() + ms : Number.POSITIVE_INFINITY;
+    if (this.at < this.timerAt) this.arm(ms);
   }
 
   /** Rings no more. It belongs to somebody else from now on. */
-  free(): void {
-    if (!this.sleeper) return;
-    this.sleeper = undefined;
-    this.deadline = Number.POSITIVE_INFINITY;
+  release(): void {
+    if (!this.listener) return;
+    this.listener = undefined;
+    this.at = Number.POSITIVE_INFINITY;
     if (spare.length < SPARE) spare.push(this);
     else clearTimeout(this.timer);
   }
 
   private arm(ms: number): void {
     clearTimeout(this.timer);
-    this.timerAt = this.deadline;
+    this.timerAt = this.at;
     this.timer = setTimeout(look, ms, this).unref();
   }
 
   /** Called by the timer only: the deadline may have moved since it was set. */
   look(): void {
     this.timerAt = Number.POSITIVE_INFINITY;
-    if (this.deadline === Number.POSITIVE_INFINITY) return;
-    const left = this.deadline - performance.now();
+    if (this.at === Number.POSITIVE_INFINITY) return;
+    const left = this.at - performance.now();
     // Timers may fire up to a millisecond early.
     if (left > 1) this.arm(left);
-    else this.sleeper?.ring();
+    else this.listener?.expired();
   }
 }
 
-function look(alarm: Alarm): void {
+function look(alarm: Deadline): void {
   alarm.look();
 }

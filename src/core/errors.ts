@@ -3,7 +3,7 @@
  * asking again can help. A protocol renders an entry in its own dialect; nothing else decides what a refusal says.
  */
 
-interface Refusal {
+interface RefusalEntry {
   status: number;
   /** The kind of fault, mapped by each protocol to its own error type. */
   kind: ErrorKind;
@@ -28,7 +28,7 @@ export type ErrorKind =
   | "upstream"
   | "timeout";
 
-const refuse = (status: number, kind: ErrorKind, message: string, hint?: string, retry = false): Refusal => ({
+const refuse = (status: number, kind: ErrorKind, message: string, hint?: string, retry = false): RefusalEntry => ({
   status,
   kind,
   message,
@@ -113,7 +113,7 @@ export const REFUSALS = {
   plugin_failed: refuse(500, "internal", "A plugin of the gateway failed.", undefined, true),
   internal: refuse(500, "internal", "The gateway failed.", undefined, true),
   draining: refuse(503, "overloaded", "The gateway is shutting down.", undefined, true),
-} satisfies Record<string, Refusal>;
+} satisfies Record<string, RefusalEntry>;
 
 export type ErrorCode = keyof typeof REFUSALS;
 
@@ -153,7 +153,7 @@ export class GatewayError extends Error {
     readonly code: ErrorCode,
     details: ErrorDetails = {},
   ) {
-    const refusal: Refusal = REFUSALS[code];
+    const refusal: RefusalEntry = REFUSALS[code];
     const hint = details.hint ?? (details.message === undefined ? refusal.hint : undefined);
     const message = details.message ?? refusal.message;
     super(

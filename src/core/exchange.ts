@@ -64,11 +64,11 @@ export interface Head {
    */
   whole?(limit: number): Promise<Buffer>;
   /** Set by whoever translates the answer: `framing` is then the client's, and this is what came and what has gone. */
-  translated?: Translated;
+  translated?: TranslatedHead;
 }
 
 /** What the engine must know of an answer that a stage writes anew. */
-export interface Translated {
+export interface TranslatedHead {
   /** How the upstream frames its body. */
   framing: Head["framing"];
   /** The client's stream so far, kept by that stage. */
@@ -122,7 +122,7 @@ export class Exchange {
   form: Form | undefined;
   caller: Caller | undefined;
   /** The name the client asked for. */
-  asked: string | undefined;
+  requestedModel: string | undefined;
   model: Model | undefined;
   /** Best first. */
   targets: Target[] = [];
@@ -133,7 +133,7 @@ export class Exchange {
   /** The client's own paths of what a translation left out, sent as the `gateway-dropped` header. */
   readonly dropped: string[] = [];
   /** What of the answer could not be told in the client's protocol, for the log. */
-  readonly unsaid: string[] = [];
+  readonly droppedFromAnswer: string[] = [];
   /** An answer that a plugin gives in the request or route phase: no provider is asked then. */
   answer: Answer | undefined;
   /** True once the answer is known to be a stream. */

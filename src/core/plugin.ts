@@ -9,7 +9,7 @@ import type { Answer, Attempt, Exchange, Head } from "./exchange.ts";
 // biome-ignore lint/suspicious/noConfusingVoidType: a stage that only looks has no return statement
 export type Stage = (frame: Frame) => Frame | readonly Frame[] | void;
 
-type Later<T> = T | Promise<T>;
+type MaybePromise<T> = T | Promise<T>;
 
 /**
  * A class in a file of `plugins/`, default export, built by tsyringe with constructor injection. Every phase is optional.
@@ -17,24 +17,24 @@ type Later<T> = T | Promise<T>;
  */
 export interface Plugin {
   /** The head is in, no body byte is. May refuse by throwing a GatewayError, may change headers. */
-  access?(exchange: Exchange): Later<void>;
+  access?(exchange: Exchange): MaybePromise<void>;
   /** The body is in, in the client's words. May refuse, may change what is asked by pushing edits. */
-  request?(exchange: Exchange): Later<void>;
+  request?(exchange: Exchange): MaybePromise<void>;
   /** Names the model, fills `exchange.targets`. */
-  route?(exchange: Exchange): Later<void>;
+  route?(exchange: Exchange): MaybePromise<void>;
   /** Once for each attempt: changes what will be written upstream. */
-  send?(exchange: Exchange, attempt: Attempt): Later<void>;
+  send?(exchange: Exchange, attempt: Attempt): MaybePromise<void>;
   /** The upstream's head is in. May change it; may return a stage. */
   // biome-ignore lint/suspicious/noConfusingVoidType: most plugins only look
-  response?(exchange: Exchange, head: Head): Later<Stage | void>;
+  response?(exchange: Exchange, head: Head): MaybePromise<Stage | void>;
   /** Exactly once, however it ended. Records; nothing can be changed any more. */
-  done?(exchange: Exchange): Later<void>;
+  done?(exchange: Exchange): MaybePromise<void>;
   /** Answers a path that gateway.yaml says this plugin serves (`serve: models`). */
-  serve?(exchange: Exchange): Later<Answer>;
+  serve?(exchange: Exchange): MaybePromise<Answer>;
   /** Before the first request. */
-  start?(): Later<void>;
+  start?(): MaybePromise<void>;
   /** The gateway stops, or a new gateway.yaml has replaced this one: frees what it holds. */
-  close?(): Later<void>;
+  close?(): MaybePromise<void>;
 }
 
 /** What the class itself may declare. */

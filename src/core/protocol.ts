@@ -64,7 +64,7 @@ export interface Protocol {
   /** The HTTP status that says the service is overloaded; 503. */
   readonly overloaded?: number;
   /** Answers that the vendor keeps and gives out again; undefined: it keeps none. */
-  readonly kept?: Kept;
+  readonly kept?: KeptAnswers;
 }
 
 /** The query of a request, decoded. */
@@ -139,7 +139,7 @@ export interface ListedModel {
 }
 
 /** Answers that a vendor keeps, named by an id of its own. */
-export interface Kept {
+export interface KeptAnswers {
   /** What a request wants of a kept answer: `rest` is the path behind the first of the protocol's paths. */
   locate(method: string, rest: string): Operation | undefined;
   /** The id in the first frame, or the first piece, of an answer. */

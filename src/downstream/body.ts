@@ -1,10 +1,10 @@
 import type { IncomingMessage } from "node:http";
 import { Body } from "../core/body.ts";
-import { Alarm } from "../core/deadline.ts";
+import { Deadline } from "../core/deadline.ts";
 import { GatewayError } from "../core/errors.ts";
 import type { HeaderList } from "../wire/headers.ts";
 import { JsonError, Scanner } from "../wire/json.ts";
-import { type Coding, checkMediaType, type Decoder, decoder, readCoding } from "./coding.ts";
+import { type BodyDecoder, type Coding, checkMediaType, decoder, readCoding } from "./coding.ts";
 import { Incoming, type Taker } from "./incoming.ts";
 
 /** Longest name of a model, in bytes. */
@@ -45,20 +45,20 @@ export function readBody(
       throw tooLarge(limits.maxBytes);
     }
     if (announced === undefined ? headers.has("transfer-encoding") : Number(announced) !== 0)
-      new Reading(request, limits, options.json, coding, resolve, reject);
+      new BodyReader(request, limits, options.json, coding, resolve, reject);
     else if (options.json) throw empty();
     else resolve(Body.empty);
   });
 }
 
 /** One body on its way in. */
-class Reading implements Taker {
+class BodyReader implements Taker {
   private readonly pieces: Buffer[] = [];
   private received = 0;
   private length = 0;
   private readonly scanner: Scanner | undefined;
-  private readonly decoder: Decoder | undefined;
-  private readonly alarm = Alarm.take(this);
+  private readonly decoder: BodyDecoder | undefined;
+  private readonly alarm = Deadline.acquire(this);
   private readonly started = performance.now();
   private over = false;
 
@@ -83,7 +83,7 @@ class Reading implements Taker {
   }
 
   /** No byte has come for too long. */
-  ring(): void {
+  expired(): void {
     this.fail(new GatewayError("body_timeout"));
   }
 
@@ -141,7 +141,7 @@ class Reading implements Taker {
   }
 
   /** Decoded pieces come later; a bomb is recognised by its size against what has been received. */
-  private decode(coding: Coding): Decoder {
+  private decode(coding: Coding): BodyDecoder {
     return decoder(coding, {
       piece: (piece) => {
         if (this.over) return;
@@ -166,7 +166,7 @@ class Reading implements Taker {
 
   private stop(): void {
     this.over = true;
-    this.alarm.free();
+    this.alarm.release();
     this.decoder?.destroy();
     if (this.request instanceof Incoming) this.request.letGo();
     this.request.off("error", this.leave);

@@ -34,7 +34,7 @@ export function readCoding(header: string | undefined): Coding | undefined {
 }
 
 /** What takes the decoded bytes. */
-export interface Sink {
+export interface DecoderOutput {
   piece(bytes: Buffer): void;
   end(): void;
   /** The compressed bytes are broken or end too early. */
@@ -42,7 +42,7 @@ export interface Sink {
 }
 
 /** Takes compressed bytes. */
-export interface Decoder {
+export interface BodyDecoder {
   write(chunk: Buffer): void;
   end(): void;
   /** Nothing goes to the sink any more. */
@@ -53,11 +53,11 @@ export interface Decoder {
 const ZSTD = { params: { [constants.ZSTD_d_windowLogMax]: 23 } };
 
 /** Decodes chunk by chunk. */
-export function decoder(coding: Coding, sink: Sink): Decoder {
+export function decoder(coding: Coding, sink: DecoderOutput): BodyDecoder {
   if (coding === "gzip") return connect(createGunzip(), sink);
   if (coding === "br") return connect(createBrotliDecompress(), sink);
   if (coding === "zstd") return connect(createZstdDecompress(ZSTD), sink);
-  let inner: Decoder | undefined;
+  let inner: BodyDecoder | undefined;
   return {
     write(chunk) {
       if (chunk.length === 0) return;
@@ -70,7 +70,10 @@ export function decoder(coding: Coding, sink: Sink): Decoder {
   };
 }
 
-function connect(stream: ReturnType<typeof createGunzip | typeof createZstdDecompress>, sink: Sink): Decoder {
+function connect(
+  stream: ReturnType<typeof createGunzip | typeof createZstdDecompress>,
+  sink: DecoderOutput,
+): BodyDecoder {
   stream.on("data", (bytes: Buffer) => sink.piece(bytes));
   stream.on("end", () => sink.end());
   stream.on("error", (error) => sink.error(error));

@@ -21,7 +21,7 @@ export interface Mount {
 }
 
 /** Where a request goes. */
-export interface Destination {
+export interface RouteMatch {
   chain: Chain;
   protocol: Protocol;
   operation: Operation;
@@ -74,7 +74,7 @@ export class Paths {
    * @param raw the path as it came, without the query.
    * @throws GatewayError `path_not_found`, `method_not_allowed`, or what the protocol finds wrong.
    */
-  find(method: string, raw: string, query: Query, headers: HeaderList): Destination {
+  find(method: string, raw: string, query: Query, headers: HeaderList): RouteMatch {
     const direct = raw.includes("//") ? undefined : this.look(method, raw, query, headers);
     if (direct) return direct;
     const clean = this.fold(raw);
@@ -109,7 +109,7 @@ export class Paths {
     }
   }
 
-  private look(method: string, path: string, query: Query, headers: HeaderList): Destination | undefined {
+  private look(method: string, path: string, query: Query, headers: HeaderList): RouteMatch | undefined {
     const asked = method === "HEAD" ? "GET" : method;
     for (const { pattern, protocol, chain, serve, as = pattern, strict = false } of this.mountsOf(path)) {
       if (serve && asked === "GET")

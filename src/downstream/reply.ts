@@ -4,9 +4,9 @@ import type { Exchange } from "../core/exchange.ts";
 import { type Answer } from "../core/exchange.ts";
 import type { Stage } from "../core/plugin.ts";
 import type { Protocol } from "../core/protocol.ts";
-import type { Reached } from "../upstream/attempts.ts";
-import { Flow } from "./response-stream.ts";
-import { Outlet } from "./response-writer.ts";
+import type { UpstreamAnswer } from "../upstream/attempts.ts";
+import { ResponseStream } from "./response-stream.ts";
+import { ResponseWriter } from "./response-writer.ts";
 
 /**
  * How much of an unread request body is read and thrown away, in bytes and milliseconds: a connection that is closed while
@@ -16,19 +16,19 @@ const LINGER = { bytes: 64 * 1024 * 1024, time: 30_000 };
 
 /** Answers one exchange, once, in the client's own protocol. */
 export class Reply {
-  private readonly outlet: Outlet;
-  private flow: Flow | undefined;
+  private readonly outlet: ResponseWriter;
+  private flow: ResponseStream | undefined;
 
   constructor(
     private readonly exchange: Exchange,
     private readonly request: IncomingMessage,
     response: ServerResponse,
   ) {
-    this.outlet = new Outlet(response);
+    this.outlet = new ResponseWriter(response);
   }
 
   /** Head, then frames through the stages; settles when the answer has ended. */
-  stream(upstream: Reached, stages: readonly Stage[]): Promise<void> {
+  stream(upstream: UpstreamAnswer, stages: readonly Stage[]): Promise<void> {
     const { head } = upstream;
     const { exchange } = this;
     exchange.status = head.status;
@@ -37,7 +37,7 @@ export class Reply {
     if (head.framing) lines.push("x-accel-buffering", "no");
     this.outlet.head(head.status, lines, head.framing !== undefined);
     return new Promise((done, fail) => {
-      this.flow = new Flow(exchange, upstream, stages, this.outlet, { done, fail });
+      this.flow = new ResponseStream(exchange, upstream, stages, this.outlet, { done, fail });
       upstream.read(this.flow);
     });
   }

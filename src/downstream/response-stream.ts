@@ -2,12 +2,12 @@ import { GatewayError } from "../core/errors.ts";
 import type { Exchange } from "../core/exchange.ts";
 import type { Stage } from "../core/plugin.ts";
 import type { StreamState } from "../core/protocol.ts";
-import type { Reached } from "../upstream/attempts.ts";
+import type { UpstreamAnswer } from "../upstream/attempts.ts";
 import type { Sink } from "../upstream/forward.ts";
 import { ArraySplitter } from "../wire/array.ts";
 import { Frame } from "../wire/frame.ts";
 import { SseSplitter } from "../wire/sse.ts";
-import { type Outlet, STALLED } from "./response-writer.ts";
+import { type ResponseWriter, STALLED } from "./response-writer.ts";
 
 const END = new Frame("end", Buffer.alloc(0));
 
@@ -16,7 +16,7 @@ const END = new Frame("end", Buffer.alloc(0));
  * nobody touched leaves as the buffer it came in; of a frame that is not whole yet nothing leaves, so that whatever
  * is written next stands at a frame's edge.
  */
-export class Flow implements Sink {
+export class ResponseStream implements Sink {
   readonly state: StreamState;
   /** A stage keeps the state, because the client's frames are not the upstream's. */
   private readonly kept: boolean;
@@ -27,9 +27,9 @@ export class Flow implements Sink {
 
   constructor(
     private readonly exchange: Exchange,
-    private readonly upstream: Reached,
+    private readonly upstream: UpstreamAnswer,
     private readonly stages: readonly Stage[],
-    private readonly outlet: Outlet,
+    private readonly outlet: ResponseWriter,
     private readonly settle: { done(): void; fail(error: unknown): void },
   ) {
     const { translated } = upstream.head;

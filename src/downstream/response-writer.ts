@@ -11,7 +11,7 @@ const CRLF = Buffer.from("\r\n");
  * The client's end of an answer. Streamed answers are framed here and written straight to the socket, one write for each
  * chunk, which costs half of what node's own chunked writing does.
  */
-export class Outlet {
+export class ResponseWriter {
   private direct = false;
   private streaming = false;
   /** The piece of a whole answer that leaves with its end, or when another follows: one write for a small answer. */

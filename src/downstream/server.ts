@@ -9,7 +9,7 @@ import { Query } from "../wire/query.ts";
 import { credentials } from "./credentials.ts";
 import { guard } from "./guard.ts";
 import { Incoming } from "./incoming.ts";
-import type { Destination } from "./paths.ts";
+import type { RouteMatch } from "./paths.ts";
 import { receiver } from "./receive.ts";
 import { Reply, refuse } from "./reply.ts";
 
@@ -165,7 +165,7 @@ export class Downstream {
     response: ServerResponse,
     waiting: boolean,
     generation: Generation,
-    destination: Destination,
+    destination: RouteMatch,
   ): void {
     this.running++;
     generation.hold();

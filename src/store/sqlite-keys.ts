@@ -26,7 +26,7 @@ const BUSY = 1000;
 const REMEMBERED = 20_000;
 
 /** What the store said of a hash, and the round of changes in which it said so. */
-interface Answer {
+interface KeyRow {
   record: KeyRecord | undefined;
   round: number;
 }
@@ -34,7 +34,7 @@ interface Answer {
 /** Keys in SQLite, beside those of gateway.yaml. `find` is synchronous: about a microsecond for a key seen before. */
 export class SqliteKeys extends Keys {
   private fileKeys = new Map<string, KeyRecord>();
-  private readonly answers = new Map<string, Answer>();
+  private readonly answers = new Map<string, KeyRow>();
   /** Digests of keys that are in use, so that a busy key is not hashed a thousand times a second; never kept for long. */
   private readonly digests = new Map<string, string>();
   private digestsSince = 0;
@@ -173,7 +173,7 @@ export class SqliteKeys extends Keys {
   }
 
   /** The one place where a presented key meets SQL: as the hash of a well-formed key, in a bound parameter. */
-  private ask(digest: string, last: Answer | undefined, now: number): KeyRecord | undefined {
+  private ask(digest: string, last: KeyRow | undefined, now: number): KeyRecord | undefined {
     let record: KeyRecord | undefined;
     try {
       const row = this.select.get(digest);

@@ -9,7 +9,7 @@ import type { Frame } from "../wire/frame.ts";
 import type { HeaderList } from "../wire/headers.ts";
 import type { Conversation } from "./conversation.ts";
 import type { Event, Opaque } from "./events.ts";
-import type { Fates } from "./features.ts";
+import type { SupportTable } from "./features.ts";
 
 /** A protocol whose clients and providers are translated. */
 export interface TranslatedProtocol extends Protocol {
@@ -34,26 +34,26 @@ export interface Better {
 export interface Translation {
   readonly request: {
     /** Reads a request. @throws GatewayError `invalid_field` with the client's own path as `param`. */
-    decode(asked: Asked): Conversation;
+    decode(asked: IncomingRequest): Conversation;
     /** Writes a request for a vendor. @throws GatewayError as `terms.refuse` makes it. */
-    encode(conversation: Conversation, terms: Terms): Encoded;
+    encode(conversation: Conversation, terms: EncodeContext): EncodedRequest;
     /** What becomes of each feature when it is written. */
-    readonly fates: Fates;
+    readonly support: SupportTable;
     /**
      * The fields of its own requests, each with the feature it says, for the fidelity table; `said` of a decoded
      * conversation only holds these features.
      */
-    readonly fields: readonly (readonly [field: string, feature: keyof Fates])[];
+    readonly fields: readonly (readonly [field: string, feature: keyof SupportTable])[];
   };
-  readonly answer: {
+  readonly response: {
     /** Reads a stream, frame by frame. */
-    decoder(source: Source): Decoder;
+    decoder(source: ResponseSource): ResponseDecoder;
     /** Reads a whole answer: the JSON text of its body. @throws GatewayError `upstream_invalid`. */
-    decode(text: string, source: Source): Event[];
+    decode(text: string, source: ResponseSource): Event[];
     /** Writes a stream, event by event. */
-    encoder(wish: Wish): Encoder;
+    encoder(wish: ResponseContext): ResponseEncoder;
     /** Writes a whole answer as JSON text: the fold of the events. */
-    encode(events: readonly Event[], wish: Wish): string;
+    encode(events: readonly Event[], wish: ResponseContext): string;
     /** Reads an answer that is an error. `text` may be anything, HTML or nothing included. */
     failure(status: number, headers: HeaderList, text: string): Fault;
   };
@@ -67,11 +67,11 @@ export interface Translation {
 /** The client's half of a translation: of a protocol that requests are read from, and that none is ever written to. */
 export interface ClientTranslation {
   readonly request: Pick<Translation["request"], "decode" | "fields">;
-  readonly answer: Pick<Translation["answer"], "encoder" | "encode">;
+  readonly response: Pick<Translation["response"], "encoder" | "encode">;
 }
 
 /** A request as it came. */
-export interface Asked {
+export interface IncomingRequest {
   operation: Operation;
   task: Task;
   streaming: boolean;
@@ -93,13 +93,13 @@ export interface Asked {
 }
 
 /** What the writer of a request is given. */
-export interface Terms {
+export interface EncodeContext {
   /** The protocol the client speaks, for messages. */
   readonly client: string;
   /** The vendor's name of the model. */
   readonly model: string;
   readonly facts: Facts;
-  readonly names: Names;
+  readonly names: ToolNameMap;
   /** Whether state that other providers made was left out of the conversation. */
   readonly pruned?: boolean;
   /** Leaves something out and says so; with `strict` it refuses instead. `path` is the client's own. */
@@ -111,7 +111,7 @@ export interface Terms {
 }
 
 /** Names of tools that fit the target, and the way back. */
-export interface Names {
+export interface ToolNameMap {
   /** A name with only `allowed` characters (a class for a RegExp, like `a-zA-Z0-9_-`) and at most `longest` of them. */
   fit(name: string, allowed: string, longest: number): string;
   /** The client's name for a name that was fitted. */
@@ -123,7 +123,7 @@ export interface Names {
 }
 
 /** A request for a vendor. */
-export interface Encoded {
+export interface EncodedRequest {
   operation: Operation;
   /** Query without `?`; absent: none. */
   query?: string;
@@ -133,7 +133,7 @@ export interface Encoded {
 }
 
 /** Where an answer comes from. */
-export interface Source {
+export interface ResponseSource {
   /** The provider account and the vendor's model, for opaque state. */
   account: string;
   model: string;
@@ -142,25 +142,25 @@ export interface Source {
 }
 
 /** Reads the frames of one stream. State lives inside. Never throws: a broken stream becomes an `error` event. */
-export interface Decoder {
+export interface ResponseDecoder {
   frame(frame: Frame, out: Event[]): void;
   /** The upstream has ended its answer: emits what is open, or an `error` when it is not whole. */
   end(out: Event[]): void;
 }
 
 /** A frame to be written: an event's data as JSON text (or a literal of the protocol), and its name where it has one. */
-export interface Written {
+export interface EncodedFrame {
   name?: string;
   data: string;
 }
 
 /** Writes the frames of one stream. State lives inside. Errors are written by `Protocol.streamError`, never here. */
-export interface Encoder {
-  event(event: Exclude<Event, { type: "error" }>, out: Written[]): void;
+export interface ResponseEncoder {
+  event(event: Exclude<Event, { type: "error" }>, out: EncodedFrame[]): void;
 }
 
 /** What the writer of an answer is given. */
-export interface Wish {
+export interface ResponseContext {
   /** The name of the model as the client asked for it. */
   model: string;
   /** The exchange's id, to make ids from where the upstream gave none. */
@@ -168,7 +168,7 @@ export interface Wish {
   /** Unix seconds, where the upstream gave none. */
   created: number;
   /** What the client asked. */
-  asked: Conversation;
+  conversation: Conversation;
   /** The client's parsed body, for what the protocol echoes. */
   request: Record<string, unknown>;
   /** An envelope for opaque state: a string of `A-Z a-z 0-9 . _ -` that starts with `gw1.`. */
@@ -176,7 +176,7 @@ export interface Wish {
   /** Keeps an envelope that the client has no place for, or may strip, by call id or TextKey. */
   remember(key: string, opaque: Opaque): void;
   /** Says that something of the answer could not be told. */
-  lose(path: string, why: string): void;
+  drop(path: string, why: string): void;
 }
 
 /** How a protocol is translated; undefined: only its bytes pass. */

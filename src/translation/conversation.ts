@@ -146,7 +146,7 @@ export type ToolChoice =
 /** How hard to think. */
 export type Effort = "none" | "minimal" | "low" | "medium" | "high" | "xhigh" | "max";
 
-export interface ReasoningWish {
+export interface ReasoningConfig {
   effort?: Effort;
   /** Tokens for thinking; -1: the model decides. */
   budget?: number;
@@ -164,7 +164,7 @@ export interface Format {
 }
 
 /** One thing that the client said, so that nothing is lost without a word. */
-export interface Said {
+export interface FeatureUse {
   feature: Feature;
   /** The client's own path of it. */
   path: string;
@@ -201,7 +201,7 @@ export interface Conversation extends Native {
   choices?: number;
   maxTokens?: number;
   stop?: string[];
-  reasoning?: ReasoningWish;
+  reasoning?: ReasoningConfig;
   format?: Format;
   /** How many likely tokens to tell beside each token; 0: only the token's own. */
   logprobs?: number;
@@ -218,7 +218,7 @@ export interface Conversation extends Native {
   store?: boolean;
   modalities?: string[];
   /** Each thing the client said besides plain turns, with its path. */
-  said: Said[];
+  uses: FeatureUse[];
   /** What reading it changed within its meaning; whoever writes it in another protocol declares that. */
   changed?: Changed[];
 }

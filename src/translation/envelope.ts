@@ -21,7 +21,7 @@ const KEPT = { age: 3_600_000, count: 20_000, size: 64 * 1024 * 1024 };
 /** How an opaque string is packed: as the bytes that it is the base64 or base64url of, or as text. */
 const CODINGS = ["base64", "base64url", "utf8"] as const;
 
-interface Kept {
+interface KeptEnvelope {
   envelope: string;
   since: number;
 }
@@ -34,7 +34,7 @@ export class Envelopes {
   private readonly sealing: Buffer;
   private readonly naming: Buffer;
   /** By caller and call id; the oldest first. */
-  private readonly kept = new Map<string, Kept>();
+  private readonly kept = new Map<string, KeptEnvelope>();
   private size = 0;
 
   /** @param secret whoever has it can read and make envelopes; without one envelopes only last as long as the process. */

@@ -77,13 +77,13 @@ export type Feature = keyof typeof FEATURES;
  * - `refused`: a 400 that names the field, because leaving it out would change what the answer means
  * - `ignored`: left out without a word, because it changes nothing
  */
-export type Fate = "mapped" | "dropped" | "refused" | "ignored";
+export type Support = "mapped" | "dropped" | "refused" | "ignored";
 
 /** A fate with what the README says about it. */
-export type Fates = Readonly<Record<Feature, Fate | readonly [fate: Fate, note: string]>>;
+export type SupportTable = Readonly<Record<Feature, Support | readonly [fate: Support, note: string]>>;
 
 /** What a table says of a feature. */
-export function fateOf(fates: Fates, feature: Feature): { fate: Fate; note?: string } {
+export function supportOf(fates: SupportTable, feature: Feature): { fate: Support; note?: string } {
   const entry = fates[feature];
   return typeof entry === "string" ? { fate: entry } : { fate: entry[0], note: entry[1] };
 }

@@ -1,6 +1,6 @@
 import type { Operation, StreamState } from "../core/protocol.ts";
 import { Frame } from "../wire/frame.ts";
-import type { Written } from "./codec.ts";
+import type { EncodedFrame } from "./codec.ts";
 
 /** Frames what an encoder writes: as server-sent events, or as the elements of one JSON array that is closed at the end. */
 export class Framing {
@@ -18,7 +18,7 @@ export class Framing {
     return this.array ? "application/json; charset=UTF-8" : "text/event-stream; charset=utf-8";
   }
 
-  frames(written: readonly Written[]): Frame[] {
+  frames(written: readonly EncodedFrame[]): Frame[] {
     const frames: Frame[] = [];
     for (const each of written) frames.push(this.frame(each));
     return frames;
@@ -29,7 +29,7 @@ export class Framing {
     return this.array ? [this.keep(new Frame("element", this.state.frames === 0 ? EMPTY : CLOSE))] : [];
   }
 
-  private frame({ name, data }: Written): Frame {
+  private frame({ name, data }: EncodedFrame): Frame {
     if (this.array) {
       const lead = this.state.frames === 0 ? "[" : ",\r\n";
       return this.keep(new Frame("element", Buffer.from(lead + data)));

@@ -1,6 +1,6 @@
 import { GatewayError } from "../core/errors.ts";
-import type { Said } from "./conversation.ts";
-import { type Fates, FEATURES, fateOf } from "./features.ts";
+import type { FeatureUse } from "./conversation.ts";
+import { FEATURES, type SupportTable, supportOf } from "./features.ts";
 
 /** Notices of one sort; what follows is the same at other places. */
 const NOTICES = 8;
@@ -27,9 +27,9 @@ export class Losses {
   ) {}
 
   /** Looks up everything the client said. @throws GatewayError `not_translatable` for what would change the answer. */
-  judge(said: readonly Said[], fates: Fates): void {
+  judge(said: readonly FeatureUse[], fates: SupportTable): void {
     for (const { feature, path, hint } of said) {
-      const { fate, note } = fateOf(fates, feature);
+      const { fate, note } = supportOf(fates, feature);
       const why = `${FEATURES[feature]} cannot be said in ${this.target}${note === undefined ? "" : ` (${note})`}`;
       if (fate === "refused") this.refuse(path, why, hint);
       else if (fate === "dropped") this.drop(path, why);

@@ -1,10 +1,10 @@
 import { createHash } from "node:crypto";
-import type { Names } from "./codec.ts";
+import type { ToolNameMap } from "./codec.ts";
 
-type Original = ReturnType<Names["original"]>;
+type Original = ReturnType<ToolNameMap["original"]>;
 
 /** Names of one request's tools as the target takes them, and the way back for its answer. */
-export class ToolNames implements Names {
+export class ToolNames implements ToolNameMap {
   /** What a name was fitted to, by its bounds and itself. */
   private readonly fitted = new Map<string, string>();
   private readonly originals = new Map<string, string>();

@@ -5,7 +5,7 @@ import type { Opaque } from "./events.ts";
 export const UNSIGNED = "unsigned";
 
 /** Who shall read a request. */
-export interface Reader {
+export interface EnvelopeReader {
   protocol: string;
   /** The provider account. */
   account: string;
@@ -62,7 +62,7 @@ function onText(behind: readonly Part[], next: Turn | undefined, from: Reasoning
  */
 export function readable(
   conversation: Conversation,
-  reader: Reader,
+  reader: EnvelopeReader,
   left: (opaque: Opaque, path: string) => void,
 ): Conversation {
   const reads = ({ protocol, account }: Opaque) =>

@@ -4,11 +4,11 @@ import type { Operation, Protocol, QueryView } from "../core/protocol.ts";
 import type { HeaderList } from "../wire/headers.ts";
 import { checkPairs } from "./checks.ts";
 import {
-  type Asked,
   type ClientTranslation,
   clientHalf,
-  type Encoded,
-  type Terms,
+  type EncodeContext,
+  type EncodedRequest,
+  type IncomingRequest,
   type TranslatedProtocol,
 } from "./codec.ts";
 import type { Conversation } from "./conversation.ts";
@@ -16,11 +16,11 @@ import type { Envelopes } from "./envelope.ts";
 import type { Feature } from "./features.ts";
 import { Losses } from "./losses.ts";
 import { ToolNames } from "./names.ts";
-import { offered } from "./namespaces.ts";
+import { dropUnknownNamespaces } from "./namespaces.ts";
 import { place, readable } from "./placing.ts";
 
 /** A client's request, as far as reading it needs. */
-export interface Received {
+export interface ClientRequest {
   protocol: Protocol;
   /** The client's half of its translation, where it is at hand. */
   side?: ClientTranslation;
@@ -38,13 +38,13 @@ export interface Received {
  * What a client asks, checked, with opaque state in its place. May be written for any number of targets.
  * @throws GatewayError `invalid_field` with the client's own path
  */
-export function readRequest(received: Received, envelopes: Envelopes): Conversation {
+export function readRequest(received: ClientRequest, envelopes: Envelopes): Conversation {
   const conversation = decoded(received, envelopes, false);
   // Clients also count pieces of a conversation, and go on from one that a vendor keeps, which no other can.
   const whole =
-    conversation.task === "generate" && !conversation.said.some(({ feature }) => feature === "stored_state");
+    conversation.task === "generate" && !conversation.uses.some(({ feature }) => feature === "stored_state");
   if (whole) checkPairs(conversation);
-  offered(conversation);
+  dropUnknownNamespaces(conversation);
   return conversation;
 }
 
@@ -55,17 +55,17 @@ export function readRequest(received: Received, envelopes: Envelopes): Conversat
  * @throws GatewayError `invalid_field`, `not_translatable` with the client's own path
  */
 export function withoutForeign(
-  received: Received,
+  received: ClientRequest,
   envelopes: Envelopes,
-  to: Destination,
+  to: RequestDestination,
   strict: boolean,
 ): WrittenRequest {
   return written(decoded(received, envelopes, true), to, lossesAt(to, strict));
 }
 
-function decoded(received: Received, envelopes: Envelopes, native: boolean): Conversation {
+function decoded(received: ClientRequest, envelopes: Envelopes, native: boolean): Conversation {
   const { protocol, side = clientHalf(protocol), operation, streaming, text, headers, query, caller } = received;
-  const asked: Asked = {
+  const asked: IncomingRequest = {
     operation,
     task: operation.task ?? "generate",
     streaming,
@@ -86,7 +86,7 @@ function decoded(received: Received, envelopes: Envelopes, native: boolean): Con
 }
 
 /** Where a request goes. */
-export interface Destination {
+export interface RequestDestination {
   protocol: TranslatedProtocol;
   /** The provider account. */
   account: string;
@@ -117,7 +117,7 @@ const UNCOUNTED: ReadonlySet<Feature> = new Set([
 
 /** A request in a target's words, with what it cost. */
 export interface WrittenRequest {
-  encoded: Encoded;
+  encoded: EncodedRequest;
   names: ToolNames;
   losses: Losses;
 }
@@ -127,22 +127,22 @@ export interface WrittenRequest {
  * @param strict whether a loss is a refusal
  * @throws GatewayError `not_translatable` with the client's own path
  */
-export function writeRequest(conversation: Conversation, to: Destination, strict: boolean): WrittenRequest {
-  const { fates } = to.protocol.translation.request;
+export function writeRequest(conversation: Conversation, to: RequestDestination, strict: boolean): WrittenRequest {
+  const { support: fates } = to.protocol.translation.request;
   const losses = lossesAt(to, strict);
-  const { said, task } = conversation;
+  const { uses: said, task } = conversation;
   const counted = task === "count" ? said.filter(({ feature }) => !UNCOUNTED.has(feature)) : said;
   losses.judge(counted, fates);
   for (const { path, why } of conversation.changed ?? []) losses.change(path, why);
   return written(conversation, to, losses);
 }
 
-const lossesAt = ({ protocol }: Destination, strict: boolean): Losses =>
+const lossesAt = ({ protocol }: RequestDestination, strict: boolean): Losses =>
   new Losses(`${protocol.name}, which the model's provider speaks`, strict);
 
 const FOREIGN = "Reasoning that another provider made was left out of the request: only that one can read it.";
 
-function written(conversation: Conversation, to: Destination, losses: Losses): WrittenRequest {
+function written(conversation: Conversation, to: RequestDestination, losses: Losses): WrittenRequest {
   const { protocol, account, model, facts } = to;
   let pruned = false;
   const readers = readable(conversation, { protocol: protocol.name, account }, ({ recalled }, path) => {
@@ -153,7 +153,7 @@ function written(conversation: Conversation, to: Destination, losses: Losses): W
     else losses.note(FOREIGN);
   });
   const names = new ToolNames();
-  const terms: Terms = {
+  const terms: EncodeContext = {
     client: conversation.protocol,
     model,
     facts,

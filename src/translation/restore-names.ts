@@ -1,4 +1,4 @@
-import type { Names, Source } from "./codec.ts";
+import type { ResponseSource, ToolNameMap } from "./codec.ts";
 import type { Event, EventOf } from "./events.ts";
 import { callIds } from "./ids.ts";
 import { UNSIGNED } from "./placing.ts";
@@ -9,7 +9,7 @@ import { Unwrapping } from "./unwrap.ts";
  * arguments of a custom tool that was offered as a function back into free text, and marks reasoning that has no opaque
  * state with whose it is, so that it is known when it comes back.
  */
-export class Retelling {
+export class NameRestorer {
   private nextId: (() => string) | undefined;
   /** By block. */
   private readonly custom = new Map<number, Unwrapping>();
@@ -22,16 +22,16 @@ export class Retelling {
    * @param seed makes ids where the vendor's answer has none either
    */
   constructor(
-    private readonly names: Names,
+    private readonly names: ToolNameMap,
     private readonly protocol: string,
-    private readonly source: Source,
+    private readonly source: ResponseSource,
     seed: string,
   ) {
     this.seed = seed;
   }
 
   /** Adds what the event becomes. */
-  tell(event: Event, out: Event[]): void {
+  restore(event: Event, out: Event[]): void {
     switch (event.type) {
       case "start":
         if (event.id !== "") this.seed = event.id;

@@ -4,12 +4,20 @@ import type { Operation, Protocol } from "../core/protocol.ts";
 import { ArraySplitter } from "../wire/array.ts";
 import { Frame } from "../wire/frame.ts";
 import { SseSplitter } from "../wire/sse.ts";
-import type { ClientTranslation, Decoder, Encoder, Names, Source, Wish, Written } from "./codec.ts";
+import type {
+  ClientTranslation,
+  EncodedFrame,
+  ResponseContext,
+  ResponseDecoder,
+  ResponseEncoder,
+  ResponseSource,
+  ToolNameMap,
+} from "./codec.ts";
 import { clientHalf, type TranslatedProtocol } from "./codec.ts";
 import type { Event } from "./events.ts";
 import { refusal } from "./faults.ts";
 import { Framing } from "./framing.ts";
-import { Retelling } from "./restore-names.ts";
+import { NameRestorer } from "./restore-names.ts";
 import { weightOf } from "./weight.ts";
 
 /** Milliseconds between two of the upstream's signs of life that are passed on. */
@@ -22,7 +30,7 @@ const PINGS = 5_000;
 const LONGEST = 16 * 1024 * 1024;
 
 /** An answer on its way from one protocol into another. */
-export interface Crossing {
+export interface ResponseTranslation {
   from: TranslatedProtocol;
   /** The client's protocol, which has a translation for clients at least. */
   to: Protocol;
@@ -30,19 +38,19 @@ export interface Crossing {
   side?: ClientTranslation;
   /** The client's operation. */
   operation: Operation;
-  source: Source;
-  names: Names;
-  wish: Wish;
+  source: ResponseSource;
+  names: ToolNameMap;
+  context: ResponseContext;
 }
 
-const writing = ({ to, side = clientHalf(to) }: Crossing): ClientTranslation["answer"] => side.answer;
+const writing = ({ to, side = clientHalf(to) }: ResponseTranslation): ClientTranslation["response"] => side.response;
 
 /** Translates a stream frame by frame. Its stage throws where the upstream reports an error or breaks off. */
 export class StreamTranslator {
   readonly framing: Framing;
-  private readonly decoder: Decoder;
-  private readonly encoder: Encoder;
-  private readonly retelling: Retelling;
+  private readonly decoder: ResponseDecoder;
+  private readonly encoder: ResponseEncoder;
+  private readonly retelling: NameRestorer;
   private over = false;
   private pinged: number;
   private ping = false;
@@ -50,18 +58,18 @@ export class StreamTranslator {
   // One list each for all frames: a stream has many.
   private readonly decoded: Event[] = [];
   private readonly told: Event[] = [];
-  private readonly written: Written[] = [];
+  private readonly written: EncodedFrame[] = [];
 
   constructor(
-    private readonly crossing: Crossing,
+    private readonly crossing: ResponseTranslation,
     private readonly now: () => number = () => performance.now(),
   ) {
-    const { from, operation, source, names, wish } = crossing;
+    const { from, operation, source, names, context: wish } = crossing;
     this.framing = new Framing(operation);
     this.pinged = now();
-    this.decoder = from.translation.answer.decoder(source);
+    this.decoder = from.translation.response.decoder(source);
     this.encoder = writing(crossing).encoder(wish);
-    this.retelling = new Retelling(names, from.name, source, wish.id);
+    this.retelling = new NameRestorer(names, from.name, source, wish.id);
   }
 
   readonly stage: Stage = (frame) => {
@@ -90,14 +98,14 @@ export class StreamTranslator {
     this.ping = false;
     for (const event of decoded) {
       if (event.type !== "media" && event.type !== "server") this.grow(weightOf(event));
-      this.retelling.tell(event, told);
+      this.retelling.restore(event, told);
     }
     decoded.length = 0;
     for (const event of told) {
       if (this.over) return;
       if (event.type === "error") throw refusal(event.fault, undefined, crossing.to.overloaded);
       if (event.type === "ping") this.alive();
-      else if (event.type === "unsaid") crossing.wish.lose(event.path, "no word for it");
+      else if (event.type === "unsaid") crossing.context.drop(event.path, "no word for it");
       else {
         this.encoder.event(event, written);
         this.over = event.type === "end";
@@ -125,36 +133,40 @@ export class StreamTranslator {
  * @param framing how the upstream framed it; a provider may stream what was not asked as a stream, and the other way round
  * @throws GatewayError what the upstream reports, or `upstream_invalid`, `upstream_truncated`
  */
-export function wholeEvents(crossing: Crossing, bytes: Buffer, framing: "sse" | "array" | undefined): Event[] {
-  const { from, source, names, wish, to } = crossing;
-  const { answer } = from.translation;
+export function wholeEvents(
+  crossing: ResponseTranslation,
+  bytes: Buffer,
+  framing: "sse" | "array" | undefined,
+): Event[] {
+  const { from, source, names, context: wish, to } = crossing;
+  const { response: answer } = from.translation;
   const decoded = framing
     ? streamed(answer.decoder(source), framesOf(bytes, framing))
     : asInvalid(() => answer.decode(bytes.toString(), source));
-  const retelling = new Retelling(names, from.name, source, wish.id);
+  const retelling = new NameRestorer(names, from.name, source, wish.id);
   const told: Event[] = [];
   for (const event of decoded) {
     if (event.type === "error") throw refusal(event.fault, undefined, to.overloaded);
-    if (event.type === "unsaid") wish.lose(event.path, "no word for it");
-    else if (event.type !== "ping") retelling.tell(event, told);
+    if (event.type === "unsaid") wish.drop(event.path, "no word for it");
+    else if (event.type !== "ping") retelling.restore(event, told);
   }
   if (told.at(-1)?.type !== "end") throw new GatewayError("upstream_truncated");
   return told;
 }
 
 /** A whole answer as the client's JSON text. @throws GatewayError `upstream_invalid` */
-export const wholeText = (crossing: Crossing, events: readonly Event[]): string =>
-  asInvalid(() => writing(crossing).encode(events, crossing.wish));
+export const wholeText = (crossing: ResponseTranslation, events: readonly Event[]): string =>
+  asInvalid(() => writing(crossing).encode(events, crossing.context));
 
 /** A whole answer as a stream. */
-export function wholeStream(crossing: Crossing, events: readonly Event[], framing: Framing): Frame[] {
-  const encoder = writing(crossing).encoder(crossing.wish);
-  const written: Written[] = [];
+export function wholeStream(crossing: ResponseTranslation, events: readonly Event[], framing: Framing): Frame[] {
+  const encoder = writing(crossing).encoder(crossing.context);
+  const written: EncodedFrame[] = [];
   for (const event of events) if (event.type !== "error") encoder.event(event, written);
   return [...framing.frames(written), ...framing.close()];
 }
 
-function streamed(decoder: Decoder, frames: readonly Frame[]): Event[] {
+function streamed(decoder: ResponseDecoder, frames: readonly Frame[]): Event[] {
   const out: Event[] = [];
   for (const frame of frames) decoder.frame(frame, out);
   decoder.end(out);

@@ -6,7 +6,7 @@ import { type Provider, type Target } from "../core/marketplace.ts";
 import type { Operation, Protocol } from "../core/protocol.ts";
 import { HeaderList } from "../wire/headers.ts";
 import { splice, splicedLength } from "../wire/splice.ts";
-import { Held } from "./buffered-response.ts";
+import { BufferedResponse } from "./buffered-response.ts";
 import type { Forward, Outgoing, Upstream } from "./forward.ts";
 
 /** Request headers of every protocol that go upstream. */
@@ -27,7 +27,7 @@ const REQUEST_IDS = ["x-request-id", "request-id"] as const;
 const FINAL = new Set([401, 402, 403, 404]);
 
 /** An upstream's answer whose head has been read. */
-export interface Reached {
+export interface UpstreamAnswer {
   head: Head;
   read: Upstream["read"];
   resume(): void;
@@ -42,8 +42,8 @@ const REMEMBERED = 500;
 
 /** Tries an exchange's targets, best first, until one answers. */
 export class Upstreams {
-  private readonly up = new Map<Provider, Map<Protocol, Gate>>();
-  private readonly down = new Map<Protocol, Gate>();
+  private readonly up = new Map<Provider, Map<Protocol, AllowList>>();
+  private readonly down = new Map<Protocol, AllowList>();
 
   constructor(private readonly forward: Forward) {}
 
@@ -53,7 +53,7 @@ export class Upstreams {
    * no byte has gone to the client.
    * @throws GatewayError of the last attempt.
    */
-  async reach(exchange: Exchange, chain: Chain): Promise<Reached> {
+  async reach(exchange: Exchange, chain: Chain): Promise<UpstreamAnswer> {
     const { targets } = exchange;
     if (targets.length === 0) throw new GatewayError("no_target");
     for (let i = 0; ; i++) {
@@ -95,26 +95,26 @@ export class Upstreams {
     };
   }
 
-  private upward(protocol: Protocol, provider: Provider): Gate {
-    const gates = this.up.get(provider) ?? new Map<Protocol, Gate>();
+  private upward(protocol: Protocol, provider: Provider): AllowList {
+    const gates = this.up.get(provider) ?? new Map<Protocol, AllowList>();
     let gate = gates.get(protocol);
     if (!gate) {
-      gate = new Gate([...FORWARDED, ...protocol.headers, ...provider.forward]);
+      gate = new AllowList([...FORWARDED, ...protocol.headers, ...provider.forward]);
       this.up.set(provider, gates.set(protocol, gate));
     }
     return gate;
   }
 
-  private downward(protocol: Protocol): Gate {
+  private downward(protocol: Protocol): AllowList {
     let gate = this.down.get(protocol);
     if (!gate) {
-      gate = new Gate([...RETURNED, ...(protocol.answerHeaders ?? [])]);
+      gate = new AllowList([...RETURNED, ...(protocol.answerHeaders ?? [])]);
       this.down.set(protocol, gate);
     }
     return gate;
   }
 
-  private reached(upstream: Upstream, exchange: Exchange, attempt: Attempt): Reached {
+  private reached(upstream: Upstream, exchange: Exchange, attempt: Attempt): UpstreamAnswer {
     const { status } = upstream;
     const received = new HeaderList(upstream.headers);
     const requestId = received.get(REQUEST_IDS[0]) ?? received.get(REQUEST_IDS[1]);
@@ -125,7 +125,7 @@ export class Upstreams {
     // The length is of the provider's framing, or of a body that these two do not have (RFC 9110 §8.6).
     if (framing || status === 204 || status === 304) headers.delete("content-length");
     exchange.streaming = framing !== undefined;
-    const held = new Held(upstream);
+    const held = new BufferedResponse(upstream);
     held.head = { status, headers, framing, whole: (limit) => held.whole(limit) };
     return held;
   }
@@ -142,7 +142,7 @@ function base(url: URL, protocol: Protocol): string {
 }
 
 /** Remembers which headers pass: a few names make up nearly all that come. */
-class Gate {
+class AllowList {
   private readonly known = new Map<string, boolean>();
 
   /** @param names lower-case names, or prefixes that end in `*`. */

@@ -3,7 +3,7 @@ import type { Head } from "../core/exchange.ts";
 import type { Sink, Upstream } from "./forward.ts";
 
 /** An answer that can be read to its end before anybody takes it, and is then handed over as if it came only now. */
-export class Held implements Pick<Upstream, "read" | "resume" | "destroy"> {
+export class BufferedResponse implements Pick<Upstream, "read" | "resume" | "destroy"> {
   /** Its head, as stages and plugins see it; set by who asked. */
   declare head: Head;
   private bytes: Buffer | undefined;

@@ -2,7 +2,7 @@ import type { Transform } from "node:stream";
 import { createBrotliDecompress, createGunzip, createInflate, createZstdDecompress } from "node:zlib";
 import { GatewayError } from "../core/errors.ts";
 import type { Sink, Upstream } from "./dispatch.ts";
-import { Fault } from "./failures.ts";
+import { UpstreamFault } from "./failures.ts";
 import { without } from "./heads.ts";
 
 const DECODERS: Record<string, () => Transform> = {
@@ -100,7 +100,7 @@ export class Decoded implements Upstream {
       this.destroy();
       const code = error.code ?? "ERR_DECODING";
       const kind = code === "Z_BUF_ERROR" ? "upstream_truncated" : "upstream_invalid";
-      sink.fail(this.broken ?? new GatewayError(kind, { cause: new Fault(code, this.host) }));
+      sink.fail(this.broken ?? new GatewayError(kind, { cause: new UpstreamFault(code, this.host) }));
     });
     return decoder;
   }

@@ -1,11 +1,11 @@
 import { IncomingMessage } from "node:http";
 import { Readable } from "node:stream";
-import { Alarm } from "../core/deadline.ts";
+import { Deadline } from "../core/deadline.ts";
 import { GatewayError } from "../core/errors.ts";
 import { type Timeouts } from "../core/marketplace.ts";
 import type { AnswerHead } from "./answer.ts";
 import { codingOf, Decoded } from "./decoding.ts";
-import { Fault, failure, overdue, type Progress } from "./failures.ts";
+import { failure, overdue, type Progress, UpstreamFault } from "./failures.ts";
 import type { Call, Carrier } from "./line.ts";
 import type { Pools, Way } from "./pools.ts";
 
@@ -83,7 +83,7 @@ export class Dispatch implements Upstream, Call {
   private progress: Progress = "connecting";
   /** The limit being watched. */
   private limit: keyof Timeouts = "connect";
-  private readonly alarm = Alarm.take(this);
+  private readonly alarm = Deadline.acquire(this);
   private totalTimer: NodeJS.Timeout | undefined;
   private stay: (() => void) | undefined;
 
@@ -246,7 +246,7 @@ export class Dispatch implements Upstream, Call {
     if (this.over) return;
     this.over = true;
     this.error = error;
-    this.alarm.free();
+    this.alarm.release();
     if (this.totalTimer) clearTimeout(this.totalTimer);
     this.stay?.();
     if (this.progress === "connecting") this.way.leave(this);
@@ -265,7 +265,7 @@ export class Dispatch implements Upstream, Call {
     this.alarm.set(this.outgoing.timeouts[this.limit]);
   }
 
-  ring(): void {
+  expired(): void {
     this.expire(this.limit);
   }
 
@@ -276,8 +276,8 @@ export class Dispatch implements Upstream, Call {
     this.fail(overdue(limit, this.outgoing.timeouts[limit], this.outgoing.origin.host));
   }
 
-  private fault(code: string): Fault {
-    return new Fault(code, this.outgoing.origin.host);
+  private fault(code: string): UpstreamFault {
+    return new UpstreamFault(code, this.outgoing.origin.host);
   }
 }
 

@@ -10,7 +10,7 @@ export type Progress = "connecting" | "waiting" | "answering";
  * where a proxy stands in between (`UND_ERR_SOCKET`, `HPE_…`), and for our own limits `connect_timeout`,
  * `first_byte_timeout`, `idle_timeout`, `total_timeout`.
  */
-export class Fault extends Error {
+export class UpstreamFault extends Error {
   override readonly name = "Fault";
   constructor(
     readonly code: string,
@@ -42,7 +42,7 @@ const OURS: Record<string, { code: ErrorCode; message?: string }> = {
 export function failure(thrown: unknown, progress: Progress, host: string): GatewayError {
   if (thrown instanceof GatewayError) return thrown;
   const code = codeOf(thrown);
-  const cause = new Fault(code, host);
+  const cause = new UpstreamFault(code, host);
   const ours = OURS[code];
   if (ours)
     return new GatewayError(ours.code, ours.message === undefined ? { cause } : { message: ours.message, cause });
@@ -61,7 +61,7 @@ export function overdue(limit: keyof Timeouts, ms: number, host: string): Gatewa
     total: `The provider's answer was not complete after ${time}.`,
   };
   const code = limit === "connect" ? "upstream_unreachable" : "upstream_timeout";
-  return new GatewayError(code, { message: messages[limit], cause: new Fault(`${limit}_timeout`, host) });
+  return new GatewayError(code, { message: messages[limit], cause: new UpstreamFault(`${limit}_timeout`, host) });
 }
 
 /**

@@ -34,10 +34,10 @@ const DEPTH = 512;
  * @throws SyntaxError with the offset
  */
 export function parseExact(text: string, raw: ReadonlySet<string> = NONE): unknown {
-  return new Reader(text, raw).whole();
+  return new ExactReader(text, raw).whole();
 }
 
-class Reader {
+class ExactReader {
   private at = 0;
   private depth = 0;
 

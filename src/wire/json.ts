@@ -27,12 +27,12 @@ import {
   VALUE,
   WHOLE,
 } from "./grammar.ts";
-import { Found, type JsonKind, MemberList, type Scan } from "./members.ts";
+import { type JsonKind, MemberList, type Scan, ScanResult } from "./members.ts";
 import { Utf8 } from "./utf8.ts";
 import { LONGEST, type Nesting, Window } from "./window.ts";
 
 export { JsonError, type JsonFault } from "./grammar.ts";
-export { glance } from "./may-contain.ts";
+export { mayContain as glance } from "./may-contain.ts";
 export type { JsonKind, Member, Scan } from "./members.ts";
 
 export interface ScannerOptions {
@@ -152,7 +152,7 @@ export class Scanner implements Nesting {
     if (this.token === NUMBER && WHOLE[this.progress]) this.closeValue(Buffer.alloc(0), 0);
     const wrong = this.utf8.end();
     if (wrong >= 0) throw new JsonError("utf8", wrong, "The text is not UTF-8");
-    if (this.expect === DONE) return new Found(this.kind, this.members, this.start, this.finish, this.base);
+    if (this.expect === DONE) return new ScanResult(this.kind, this.members, this.start, this.finish, this.base);
     if (this.depth === 0 && this.token === NONE) throw new JsonError("empty", this.base, "No value: the text ends");
     const expected = this.token === NONE ? EXPECTED[this.expect] : undefined;
     throw new JsonError("syntax", this.base, "The text ends too early", expected);

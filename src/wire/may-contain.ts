@@ -10,7 +10,7 @@ const skips = new Map<string, { needle: Buffer; skip: Uint8Array }>();
  * True when the bytes hold `"key"`, a colon and the byte its value opens with (a brace unless told), white space aside.
  * A quick look, not a parse: it can be wrong about a key at another place, never about one that is there.
  */
-export function glance(bytes: Buffer, key: string, opening: number = OPEN_OBJECT): boolean {
+export function mayContain(bytes: Buffer, key: string, opening: number = OPEN_OBJECT): boolean {
   let known = skips.get(key);
   if (!known) {
     const needle = Buffer.from(JSON.stringify(key));

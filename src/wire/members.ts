@@ -52,7 +52,7 @@ export class MemberList {
 }
 
 /** A text that has been scanned to its end. */
-export class Found implements Scan {
+export class ScanResult implements Scan {
   constructor(
     readonly kind: JsonKind,
     private readonly list: MemberList,

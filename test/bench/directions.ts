@@ -70,7 +70,7 @@ function crossing(from: ProtocolName, to: ProtocolName) {
     operation,
     source: { account: "them", model: "any" },
     names: new ToolNames(),
-    wish: wishFor(to),
+    context: wishFor(to),
   };
 }
 

@@ -1,7 +1,7 @@
 import t from "tap";
 import { z } from "zod";
 import { explain } from "../../src/config/issues.ts";
-import type { Path } from "../../src/config/problems.ts";
+import type { ConfigPath } from "../../src/config/problems.ts";
 
 const Part = z.strictObject({
   url: z.string(),
@@ -19,7 +19,7 @@ const Schema = z
   .prefault({});
 
 /** What is said, as `path message`; `!` marks a place at the name. */
-function said(values: unknown, base: Path = []): string[] {
+function said(values: unknown, base: ConfigPath = []): string[] {
   const read = Schema.safeParse(values);
   return explain(read.error?.issues ?? [], Schema, values, base).map(
     ({ path, key, message }) => `${path.join(".")}${key ? "!" : ""} ${message}`,

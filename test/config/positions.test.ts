@@ -1,10 +1,10 @@
 // biome-ignore-all lint/suspicious/noTemplateCurlyInString: ${NAME} is the notation of gateway.yaml
 import t from "tap";
-import { Source } from "../../src/config/positions.ts";
+import { YamlSource } from "../../src/config/positions.ts";
 import { type Finding, format } from "../../src/config/problems.ts";
 
-const told = (yaml: string, finding: Finding): string => format(new Source("g.yaml", yaml).locate(finding));
-const syntax = (yaml: string): string => new Source("g.yaml", yaml).problems.map(format).join("\n");
+const told = (yaml: string, finding: Finding): string => format(new YamlSource("g.yaml", yaml).locate(finding));
+const syntax = (yaml: string): string => new YamlSource("g.yaml", yaml).problems.map(format).join("\n");
 
 t.test("a value is shown with the line before and a caret for each of its characters", async (t) => {
   t.equal(
@@ -59,7 +59,7 @@ four: { <<: *base, idle: 9s }
     [["four", "idle"], "6:26"],
   ] as const)
     t.match(told(yaml, { path, message: "no" }), `g.yaml:${place} error`, path.join("."));
-  t.same((new Source("g.yaml", yaml).values as Record<string, unknown>)["four"], { idle: "9s", deep: { far: 2 } });
+  t.same((new YamlSource("g.yaml", yaml).values as Record<string, unknown>)["four"], { idle: "9s", deep: { far: 2 } });
 });
 
 t.test("windows line ends, tabs and a byte order mark do not shift the caret", async (t) => {
@@ -97,7 +97,7 @@ t.test("of broken syntax the first mistake is told, in plain words", async (t) =
     ["b: &near 1\na: *nera\n", "2:4", 'unknown anchor "nera", did you mean "near"?'],
     ["<<: 5\n", "1:1", "<< takes the alias of a map, or a list of such aliases"],
   ] as const) {
-    const source = new Source("g.yaml", yaml);
+    const source = new YamlSource("g.yaml", yaml);
     t.equal(source.values, undefined);
     t.same(
       source.problems.map((problem) => `${problem.line}:${problem.column} ${problem.message}`),
@@ -108,7 +108,7 @@ t.test("of broken syntax the first mistake is told, in plain words", async (t) =
 });
 
 t.test("every doubled name is told, and the file is read on", async (t) => {
-  const source = new Source("g.yaml", "a: 1\na: 2\nb: { c: 1, c: 2 }\n");
+  const source = new YamlSource("g.yaml", "a: 1\na: 2\nb: { c: 1, c: 2 }\n");
   t.same(source.values, { a: 2, b: { c: 2 } });
   t.same(
     source.problems.map(({ line, column, message }) => [line, column, message]),
@@ -144,7 +144,7 @@ t.test("secrets in a frame are masked, whatever their form, and keep their width
     "credential = hunter2-hunter2",
     "credential: [hunter2-hunter2",
   ]) {
-    const source = new Source("g.yaml", line);
+    const source = new YamlSource("g.yaml", line);
     const { frame } = source.problems[0] ?? source.locate({ path: [line.split(":")[0] as string], message: "" });
     t.notMatch(frame, "hunter2", line);
     t.equal(frame.split("\n")[0]?.length, `> 1 | ${line}`.length, line);
@@ -152,12 +152,12 @@ t.test("secrets in a frame are masked, whatever their form, and keep their width
 });
 
 t.test("a secret that a message repeats is masked there too", async (t) => {
-  const source = new Source("g.yaml", "credential: hunter2-hunter2\n");
+  const source = new YamlSource("g.yaml", "credential: hunter2-hunter2\n");
   t.equal(source.locate({ path: [], message: "found hunter2-hunter2" }).message, "found ***************");
 });
 
 t.test("a literal secret behind an alias is masked", async (t) => {
-  const source = new Source("g.yaml", "models: { a: &a hunter2-hunter2 }\ncredential: *a\n");
+  const source = new YamlSource("g.yaml", "models: { a: &a hunter2-hunter2 }\ncredential: *a\n");
   t.notMatch(source.locate({ path: ["models", "a"], message: "no" }).frame, "hunter2");
 });
 

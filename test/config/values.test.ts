@@ -2,11 +2,11 @@
 import { createHash } from "node:crypto";
 import t from "tap";
 import type { Finding } from "../../src/config/problems.ts";
-import { listenAddress, providerUrl, Reading } from "../../src/config/values.ts";
+import { listenAddress, providerUrl, ValueReader } from "../../src/config/values.ts";
 
 function read(file: unknown, env: NodeJS.ProcessEnv = {}) {
   const findings: Finding[] = [];
-  const { values } = new Reading(file, env, "/etc/gateway", (finding) => findings.push(finding));
+  const { values } = new ValueReader(file, env, "/etc/gateway", (finding) => findings.push(finding));
   return {
     values,
     said: findings.map(({ path, message, severity = "error" }) => `${severity} ${path.join(".")} ${message}`),

@@ -3,16 +3,16 @@ import t, { type Test } from "tap";
 import { GatewayError } from "../../src/core/errors.ts";
 import { type Arrival, Exchange, type Head } from "../../src/core/exchange.ts";
 import type { Stage } from "../../src/core/plugin.ts";
-import { Flow } from "../../src/downstream/response-stream.ts";
-import { Outlet } from "../../src/downstream/response-writer.ts";
-import type { Reached } from "../../src/upstream/attempts.ts";
+import { ResponseStream } from "../../src/downstream/response-stream.ts";
+import { ResponseWriter } from "../../src/downstream/response-writer.ts";
+import type { UpstreamAnswer } from "../../src/upstream/attempts.ts";
 import { Frame } from "../../src/wire/frame.ts";
 import { HeaderList } from "../../src/wire/headers.ts";
 
 type Framing = Exclude<Head["framing"], undefined> | "none";
 
 /** Keeps what is written instead of sending it; takes no more while `full`. */
-class Recorder extends Outlet {
+class Recorder extends ResponseWriter {
   readonly writes: (readonly Buffer[])[] = [];
   readonly waiting: (() => void)[] = [];
   full = false;
@@ -41,13 +41,13 @@ function flowing(stages: readonly Stage[] = [], framing: Framing = "sse", exchan
   const outlet = new Recorder(undefined as never);
   const seen = { destroyed: 0, resumed: 0, settled: [] as unknown[] };
   const head: Head = { status: 200, headers: new HeaderList(), framing: framing === "none" ? undefined : framing };
-  const upstream: Reached = {
+  const upstream: UpstreamAnswer = {
     head,
     read() {},
     resume: () => void seen.resumed++,
     destroy: () => void seen.destroyed++,
   };
-  const flow = new Flow(exchange, upstream, stages, outlet, {
+  const flow = new ResponseStream(exchange, upstream, stages, outlet, {
     done: () => void seen.settled.push("done"),
     fail: (error) => void seen.settled.push(error),
   });

@@ -2,7 +2,7 @@ import { once } from "node:events";
 import { createServer } from "node:http";
 import { type AddressInfo, connect, type Socket } from "node:net";
 import t, { type Test } from "tap";
-import { Outlet, STALLED } from "../../src/downstream/response-writer.ts";
+import { ResponseWriter, STALLED } from "../../src/downstream/response-writer.ts";
 import { until } from "../support/upstream.ts";
 
 const ASK = "GET / HTTP/1.1\r\nhost: a\r\nconnection: close\r\n\r\n";
@@ -11,9 +11,9 @@ const OLD = "GET / HTTP/1.0\r\n\r\n";
 const LARGE = 40_000;
 
 /** A client's connection to a server whose answers `act` writes; `whole` is every byte until the connection closed. */
-async function talk(t: Test, act: (outlet: Outlet, nth: number) => unknown, bytes = ASK) {
+async function talk(t: Test, act: (outlet: ResponseWriter, nth: number) => unknown, bytes = ASK) {
   let nth = 0;
-  const server = createServer({ noDelay: true }, (_request, response) => act(new Outlet(response), ++nth));
+  const server = createServer({ noDelay: true }, (_request, response) => act(new ResponseWriter(response), ++nth));
   server.listen(0, "127.0.0.1");
   await once(server, "listening");
   const socket = connect((server.address() as AddressInfo).port, "127.0.0.1", () => socket.write(bytes));
@@ -79,7 +79,7 @@ const WRITES: Record<string, Buffer[][]> = {
 for (const [name, writes] of Object.entries(WRITES)) {
   const body = Buffer.concat(writes.flat());
   const sizes = writes.map((pieces) => Buffer.concat(pieces).length).filter((size) => size > 0);
-  const stream = (outlet: Outlet) => {
+  const stream = (outlet: ResponseWriter) => {
     outlet.head(200, ["content-type", "text/event-stream"], true);
     for (const pieces of writes) outlet.write(pieces);
     outlet.end();
@@ -116,7 +116,7 @@ for (const [name, writes] of Object.entries(WRITES)) {
 }
 
 t.test("a stream's head leaves before its first byte", async (t) => {
-  let open: Outlet | undefined;
+  let open: ResponseWriter | undefined;
   const { whole, soFar } = await talk(t, (outlet) => {
     open = outlet;
     outlet.head(200, ["x-a", "b"], true);
@@ -162,7 +162,7 @@ t.test("head and body of a small whole answer leave in one write", async (t) => 
 
 t.test("a stream behind an earlier answer that is still open waits for it, and is framed as any other", async (t) => {
   const [first, second] = [WRITES["small between large ones"], WRITES["small pieces"]] as [Buffer[][], Buffer[][]];
-  let earlier: Outlet | undefined;
+  let earlier: ResponseWriter | undefined;
   let answered = 0;
   const { whole, soFar } = await talk(
     t,
@@ -245,7 +245,7 @@ for (const [name, lines, request] of [
 
 for (const way of ["cut", "drop"] as const) {
   t.test(`${way}() behind an earlier answer leaves that one whole, and closes when it has ended`, async (t) => {
-    let earlier: Outlet | undefined;
+    let earlier: ResponseWriter | undefined;
     let over = false;
     const { whole } = await talk(
       t,
@@ -349,7 +349,7 @@ t.test("a server that stops lets a slow client have all of an answer that has en
   for (const streaming of [false, true]) {
     let ended = false;
     let theirs: Socket | null = null;
-    const act = (outlet: Outlet) => {
+    const act = (outlet: ResponseWriter) => {
       theirs = outlet.response.socket;
       outlet.head(200, streaming ? [] : ["content-length", String(body.length)], streaming);
       outlet.write([body]);

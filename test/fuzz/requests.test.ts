@@ -3,7 +3,7 @@ import { GatewayError } from "../../src/core/errors.ts";
 import { type Facts } from "../../src/core/marketplace.ts";
 import { type TranslatedProtocol } from "../../src/translation/codec.ts";
 import { Envelopes } from "../../src/translation/envelope.ts";
-import { type Received, readRequest, withoutForeign, writeRequest } from "../../src/translation/request.ts";
+import { type ClientRequest, readRequest, withoutForeign, writeRequest } from "../../src/translation/request.ts";
 import { HeaderList } from "../../src/wire/headers.ts";
 import { RICH_REQUESTS } from "../golden/rich-requests.ts";
 import { CLIENT_BODIES } from "../support/client-bodies.ts";
@@ -25,7 +25,7 @@ const FACTS: readonly Facts[] = [
 
 const envelopes = new Envelopes("secret");
 
-function received(protocol: ProtocolName, text: string): Received {
+function received(protocol: ProtocolName, text: string): ClientRequest {
   const spoken = SPOKEN[protocol];
   const query = new URLSearchParams();
   const { operation } = spoken.locate(spoken.paths[0] as string, "any:generateContent", query) ?? {};

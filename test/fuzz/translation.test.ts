@@ -3,7 +3,12 @@ import { GatewayError } from "../../src/core/errors.ts";
 import { type TranslatedProtocol } from "../../src/translation/codec.ts";
 import type { Event } from "../../src/translation/events.ts";
 import { ToolNames } from "../../src/translation/names.ts";
-import { type Crossing, StreamTranslator, wholeEvents, wholeText } from "../../src/translation/translator.ts";
+import {
+  type ResponseTranslation,
+  StreamTranslator,
+  wholeEvents,
+  wholeText,
+} from "../../src/translation/translator.ts";
 import { Frame } from "../../src/wire/frame.ts";
 import { SseSplitter } from "../../src/wire/sse.ts";
 import { type Digest, digest } from "../support/digest.ts";
@@ -56,7 +61,7 @@ for (const protocol of PROTOCOLS) {
       const events = randomAnswer(seed);
       try {
         const stream = digest(protocol, await accumulated(protocol, true, sse(streamed(protocol, events))));
-        const text = translationOf(protocol).answer.encode(events, wishFor(protocol));
+        const text = translationOf(protocol).response.encode(events, wishFor(protocol));
         const whole = digest(protocol, await accumulated(protocol, false, text));
         const expected = JSON.stringify(bare(told(events), protocol));
         if (JSON.stringify(bare(stream, protocol)) !== expected)
@@ -90,7 +95,7 @@ for (const protocol of PROTOCOLS) {
 const END = new Frame("end", Buffer.alloc(0));
 
 /** An answer's way from one protocol's vendor to another one's client. */
-function crossing(from: ProtocolName, to: ProtocolName): Crossing {
+function crossing(from: ProtocolName, to: ProtocolName): ResponseTranslation {
   const protocol = SPOKEN[to];
   const { operation } =
     protocol.locate(protocol.paths[0] as string, "any:streamGenerateContent", new URLSearchParams("alt=sse")) ?? {};
@@ -102,7 +107,7 @@ function crossing(from: ProtocolName, to: ProtocolName): Crossing {
     operation,
     source,
     names: new ToolNames(),
-    wish: wishFor(to),
+    context: wishFor(to),
   };
 }
 
@@ -138,7 +143,7 @@ for (const from of PROTOCOLS)
     let whole = 0;
     for (const to of PROTOCOLS.filter((each) => each !== from))
       for (let seed = 1; seed <= WRONG; seed++) {
-        const body = JSON.parse(translationOf(from).answer.encode(randomAnswer(seed), wishFor(from))) as unknown;
+        const body = JSON.parse(translationOf(from).response.encode(randomAnswer(seed), wishFor(from))) as unknown;
         const bytes = Buffer.from(JSON.stringify(wronged(body, dice(seed))));
         const one = thrown(() => {
           JSON.parse(wholeText(crossing(from, to), wholeEvents(crossing(from, to), bytes, undefined)));
@@ -174,7 +179,7 @@ function damaged(protocol: ProtocolName, seed: number): Buffer {
 
 function read(protocol: ProtocolName, bytes: Buffer): Event[] {
   const out: Event[] = [];
-  const decoder = translationOf(protocol).answer.decoder({ account: "them", model: "any" });
+  const decoder = translationOf(protocol).response.decoder({ account: "them", model: "any" });
   const splitter = new SseSplitter();
   for (const frame of splitter.push(bytes)) {
     decoder.frame(frame, out);

@@ -5,11 +5,11 @@ import { Exchange, type Head } from "../../src/core/exchange.ts";
 import type { Stage } from "../../src/core/plugin.ts";
 import type { Operation, Protocol } from "../../src/core/protocol.ts";
 import type { Usage } from "../../src/core/usage.ts";
-import { Flow } from "../../src/downstream/response-stream.ts";
-import type { Outlet } from "../../src/downstream/response-writer.ts";
+import { ResponseStream } from "../../src/downstream/response-stream.ts";
+import type { ResponseWriter } from "../../src/downstream/response-writer.ts";
 import { loadProtocols } from "../../src/loader/discover.ts";
 import type { Ledger } from "../../src/store/ledger.ts";
-import type { Reached } from "../../src/upstream/attempts.ts";
+import type { UpstreamAnswer } from "../../src/upstream/attempts.ts";
 import { HeaderList } from "../../src/wire/headers.ts";
 import { Query } from "../../src/wire/query.ts";
 import { type Recording, recordings } from "../support/recordings.ts";
@@ -56,10 +56,13 @@ function through(recording: Recording, step: number): { body: Buffer; usage: Usa
     (stage): stage is Stage => stage !== undefined,
   );
   const out: Buffer[] = [];
-  const outlet = { write: (pieces: readonly Buffer[]) => out.push(...pieces) > 0, end() {} } as unknown as Outlet;
-  const upstream = { head, read() {}, resume() {}, destroy() {} } as unknown as Reached;
+  const outlet = {
+    write: (pieces: readonly Buffer[]) => out.push(...pieces) > 0,
+    end() {},
+  } as unknown as ResponseWriter;
+  const upstream = { head, read() {}, resume() {}, destroy() {} } as unknown as UpstreamAnswer;
   let failed = false;
-  const flow = new Flow(exchange, upstream, stages, outlet, { done() {}, fail: () => (failed = true) });
+  const flow = new ResponseStream(exchange, upstream, stages, outlet, { done() {}, fail: () => (failed = true) });
   for (let at = 0; at < recording.body.length; at += step) flow.chunk(recording.body.subarray(at, at + step));
   flow.end();
   sse.done(exchange);

@@ -61,13 +61,13 @@ export function refusedList(verdicts: readonly Verdict[], found: readonly Origin
 }
 
 function reasons(broken: readonly Origin[]): string {
-  const said = broken.map((origin) =>
+  const uses = broken.map((origin) =>
     (origin.broken ?? "")
       .replaceAll(/[^\w ,.'"-]+/g, " ")
       .trim()
       .slice(0, 60),
   );
-  return [...new Set(said)].join("; ");
+  return [...new Set(uses)].join("; ");
 }
 
 /** How many recorded requests were sent to each other vendor, and why the others were refused, as a table and a list. */

@@ -1,5 +1,5 @@
 import t from "tap";
-import type { Written } from "../../src/translation/codec.ts";
+import type { EncodedFrame } from "../../src/translation/codec.ts";
 import type { Event } from "../../src/translation/events.ts";
 import { ArraySplitter } from "../../src/wire/array.ts";
 import type { Frame } from "../../src/wire/frame.ts";
@@ -35,12 +35,12 @@ function byteByByte({ body, kinds }: Recording): Frame[] {
   return frames.filter(({ text }) => text !== undefined);
 }
 
-function again(protocol: ProtocolName, frames: readonly Frame[]): { out: Written[]; whole: boolean } {
-  const { answer } = translationOf(protocol);
+function again(protocol: ProtocolName, frames: readonly Frame[]): { out: EncodedFrame[]; whole: boolean } {
+  const { response: answer } = translationOf(protocol);
   const decoder = answer.decoder({ account: "them", model: "any", native: true });
   const encoder = answer.encoder(wishFor(protocol, { seal: ({ data }) => data }));
   const events: Event[] = [];
-  const out: Written[] = [];
+  const out: EncodedFrame[] = [];
   for (const frame of frames) decoder.frame(frame, events);
   decoder.end(events);
   for (const event of events) if (event.type !== "error") encoder.event(event, out);

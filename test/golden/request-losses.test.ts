@@ -50,7 +50,7 @@ const asked = (): Conversation => ({
   maxTokens: 100,
   stop: ["END"],
   reasoning: { effort: "high" },
-  said: [
+  uses: [
     { feature: "temperature", path: "temperature" },
     { feature: "citations", path: "turns.0.citations" },
   ],
@@ -132,7 +132,7 @@ t.test("a setting may go when that is declared, what is said may not", async (t)
 });
 
 t.test("a feature that the target takes over must be there, or be declared", async (t) => {
-  const silent = (back: Conversation) => Object.assign(back, { said: [] });
+  const silent = (back: Conversation) => Object.assign(back, { uses: [] });
   t.match(faults(silent, undefined, "openai-responses"), [/^says nothing of citations at turns\.0\.citations$/]);
   t.same(faults(silent, "turns.0.citations", "openai-responses"), []);
   t.same(faults(silent, undefined, "openai-chat"), [], "Chat's table leaves it out");

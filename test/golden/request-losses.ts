@@ -2,7 +2,7 @@
 
 import { type TranslatedProtocol } from "../../src/translation/codec.ts";
 import type { Conversation } from "../../src/translation/conversation.ts";
-import { type Feature, fateOf } from "../../src/translation/features.ts";
+import { type Feature, supportOf } from "../../src/translation/features.ts";
 import type { Losses } from "../../src/translation/losses.ts";
 import type { ToolNames } from "../../src/translation/names.ts";
 import { difference, gist, type Point } from "../support/gist.ts";
@@ -143,17 +143,17 @@ class Declared {
 
   /** Whether something was said of the wish to think: that it is given up, or asked for in another way. */
   private thinking(): boolean {
-    const wishes = this.asked.said.filter(({ feature }) => /^reasoning_(?:effort|budget|summary)$/.test(feature));
+    const wishes = this.asked.uses.filter(({ feature }) => /^reasoning_(?:effort|budget|summary)$/.test(feature));
     return wishes.some(({ path }) => this.paths.includes(path));
   }
 
   /** Features that the target's table takes over, and that what was written neither has nor declares. */
   unsaid(back: Conversation, target: ProtocolName): string[] {
-    const { fates } = (SPOKEN[target] as TranslatedProtocol).translation.request;
-    const found = new Set(back.said.map(({ feature }) => feature));
-    return this.asked.said
+    const { support } = (SPOKEN[target] as TranslatedProtocol).translation.request;
+    const found = new Set(back.uses.map(({ feature }) => feature));
+    return this.asked.uses
       .filter(({ feature, path }) => {
-        if (COMPARED.has(feature) || found.has(feature) || fateOf(fates, feature).fate !== "mapped") return false;
+        if (COMPARED.has(feature) || found.has(feature) || supportOf(support, feature).fate !== "mapped") return false;
         if (feature === "reasoning_text" && this.thoughts) return false;
         return !this.paths.some((each) => below(path, each) || below(each, path));
       })

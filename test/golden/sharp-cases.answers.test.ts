@@ -167,14 +167,14 @@ t.test("27: two candidates are two choices for Chat, and a 400 for Claude", asyn
     { candidates: [one(0, "y", "STOP")], responseId: "r1", usageMetadata },
   ]);
   const { values } = sent.streamed(stream);
-  const said = (index: number, member: string) =>
+  const uses = (index: number, member: string) =>
     values
       .flatMap((value) => listAt(value, "choices"))
       .filter((choice) => choice["index"] === index)
       .map((choice) => at(choice, member) ?? "")
       .join("");
   t.same(
-    [0, 1].map((index) => [said(index, "delta.content"), said(index, "finish_reason")]),
+    [0, 1].map((index) => [uses(index, "delta.content"), uses(index, "finish_reason")]),
     [
       ["Hey", "stop"],
       ["Talk", "length"],

@@ -149,7 +149,7 @@ t.test("56: pings before, between and behind are no content, and a client that w
     const plain = await gate.ask(client, "anthropic-messages");
     gate.answer(streaming(pinged));
     const { text } = await gate.ask(client, "anthropic-messages");
-    const bare = (said: string) => said.replaceAll(keepAlive, "").replaceAll(/01[a-z0-9]{24}/gi, "");
+    const bare = (uses: string) => uses.replaceAll(keepAlive, "").replaceAll(/01[a-z0-9]{24}/gi, "");
     t.equal(bare(text), bare(plain.text), client);
   }
   // Silence on the side of the provider, in the middle of its answer.

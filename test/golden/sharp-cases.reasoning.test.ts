@@ -92,10 +92,10 @@ async function heard(client: ProtocolName, sent: Sent, { whole, stream }: Said):
 }
 
 /** The second request of a client, after the whole answer and after the stream. */
-async function seconds(client: ProtocolName, said: Said, way?: Way, to: ProtocolName = said.vendor): Promise<Sent[]> {
+async function seconds(client: ProtocolName, uses: Said, way?: Way, to: ProtocolName = uses.vendor): Promise<Sent[]> {
   const ask = { ...CLIENTS[client]?.ask("How is the weather?", "get_weather"), ...WANTED[client] };
-  const first = send(client, ask, said.vendor);
-  const answers = await heard(client, first, said);
+  const first = send(client, ask, uses.vendor);
+  const answers = await heard(client, first, uses);
   return answers.map((answer) => send(client, CLIENTS[client]?.next(ask, answer, "snow") ?? {}, to, way));
 }
 
@@ -137,15 +137,15 @@ t.test("20: a signature on the first of parallel calls comes back on the first o
 t.test(
   "28: Claude's signed thought is a Responses client's encrypted_content, and comes back to the byte",
   async (t) => {
-    const said = claude([thinking, text, call]);
+    const uses = claude([thinking, text, call]);
     const client = "openai-responses";
     const ask = { ...CLIENTS[client]?.ask("Hi", "get_weather"), ...WANTED[client] };
-    for (const answer of await heard(client, send(client, ask, said.vendor), said)) {
+    for (const answer of await heard(client, send(client, ask, uses.vendor), uses)) {
       const [item] = listAt(answer, "output");
       t.match(item, { type: "reasoning", summary: [{ text: "Where is it?" }], encrypted_content: /^gw1\.[\w-]+$/ });
       t.notMatch(item?.["encrypted_content"], SIGNATURE);
     }
-    for (const { body, text: json } of await seconds(client, said)) {
+    for (const { body, text: json } of await seconds(client, uses)) {
       t.same(at(body, "messages.1.content.0"), thinking);
       t.same(faultsOf("anthropic-messages", json), []);
     }
@@ -183,13 +183,13 @@ t.test("31: what one vendor signed is left out for another, with a notice, and t
       { type: "function_call", id: "fc_1", call_id: "c1", name: "get_weather", arguments: "{}" },
     ]),
   ];
-  for (const said of answers)
+  for (const uses of answers)
     for (const client of PROTOCOLS)
       for (const to of PROTOCOLS) {
-        if (client === said.vendor || client === to) continue;
+        if (client === uses.vendor || client === to) continue;
         const way = { account: "elsewhere", facts: { thinking: "budget" } } as const;
-        for (const { text: json, notices } of await seconds(client, said, way, to)) {
-          const path = `${said.vendor} by ${client} to ${to}`;
+        for (const { text: json, notices } of await seconds(client, uses, way, to)) {
+          const path = `${uses.vendor} by ${client} to ${to}`;
           t.notMatch(json, /gw1\.|Where is it/, path);
           for (const state of [SIGNATURE, REDACTED, ENCRYPTED, THOUGHT]) t.notOk(json.includes(state), path);
           t.match(notices.join("\n"), /Reasoning that another provider made was left out/, path);
@@ -199,12 +199,12 @@ t.test("31: what one vendor signed is left out for another, with a notice, and t
 });
 
 t.test("32: a reasoning item goes back without its id, with its content, directly before its own item", async (t) => {
-  const said = openai([
+  const uses = openai([
     { type: "reasoning", id: "rs_1", summary: [{ type: "summary_text", text: "Hm." }], encrypted_content: ENCRYPTED },
     { type: "function_call", id: "fc_1", call_id: "c1", name: "get_weather", arguments: '{"city":"Oslo"}' },
   ]);
   for (const client of others("openai-responses"))
-    for (const { body } of await seconds(client, said)) {
+    for (const { body } of await seconds(client, uses)) {
       t.same(
         listAt(body, "input").slice(1, 3),
         [
@@ -274,9 +274,9 @@ t.test("34: a tool loop that lost Claude's thoughts goes on without thinking, an
     });
   }
   // With the thoughts there is thinking.
-  const said = claude([thinking, call]);
+  const uses = claude([thinking, call]);
   for (const client of others("anthropic-messages"))
-    for (const { body, notices } of await seconds(client, said, { facts: { thinking: "adaptive" } })) {
+    for (const { body, notices } of await seconds(client, uses, { facts: { thinking: "adaptive" } })) {
       t.match(body["thinking"], { type: "adaptive" }, client);
       t.notMatch(notices.join(), "no thinking");
     }

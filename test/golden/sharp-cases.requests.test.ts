@@ -60,9 +60,9 @@ t.test("24: thinkingBudget and thinkingLevel together are a 400 before the upstr
       t.match(refusalOf("gemini", gemini({ thinkingConfig }), vendor), { status: 400, param: /thinking_?[Bb]udget$/ });
   // Nor is such a request ever written.
   for (const thinking of ["budget", "adaptive", "level"] as const) {
-    const wish = { max_tokens: 9000, messages: [asks], thinking: { type: "enabled", budget_tokens: 2000 } };
+    const context = { max_tokens: 9000, messages: [asks], thinking: { type: "enabled", budget_tokens: 2000 } };
     const more = { output_config: { effort: "low" } };
-    const { body } = send("anthropic-messages", { ...wish, ...more }, "gemini", { facts: { thinking } });
+    const { body } = send("anthropic-messages", { ...context, ...more }, "gemini", { facts: { thinking } });
     const config = at(body, "generationConfig.thinkingConfig") as JsonObject;
     t.equal("thinkingBudget" in config, !("thinkingLevel" in config), thinking);
   }

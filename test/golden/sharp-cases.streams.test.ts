@@ -107,8 +107,8 @@ t.test("4: arguments and texts cut inside escapes, surrogates and UTF-8 come tog
     t.equal(at(responses.values.at(-1), "response.output.0.content.0.text"), "😀");
     const gemini = plainly("gemini", "openai-chat").streamed(raw, step);
     for (const { text } of [claude, responses, gemini]) t.notOk(text.includes("\ufffd"), "no replacement character");
-    const [said] = (await understood("gemini", gemini)).calls;
-    t.same(said?.args, { a: "é 😀 é 😀 漢" });
+    const [uses] = (await understood("gemini", gemini)).calls;
+    t.same(uses?.args, { a: "é 😀 é 😀 漢" });
   }
 });
 

@@ -69,10 +69,10 @@ t.test("22: Gemini results without ids are matched by name and order, and a 400 
       { role: "user", parts: results.map((functionResponse) => ({ functionResponse })) },
     ],
   });
-  const said = (name: string, output: string) => ({ name, response: { output } });
+  const uses = (name: string, output: string) => ({ name, response: { output } });
   const { body } = send(
     "gemini",
-    history([said("now", "noon"), said("get_weather", "snow"), said("get_weather", "sun")]),
+    history([uses("now", "noon"), uses("get_weather", "snow"), uses("get_weather", "sun")]),
     "anthropic-messages",
   );
   const calls = listAt(body, "messages.1.content");
@@ -86,12 +86,12 @@ t.test("22: Gemini results without ids are matched by name and order, and a 400 
     ["snow", "sun", "noon"],
   );
   t.same(faultsOf("anthropic-messages", JSON.stringify(body)), []);
-  t.match(refusalOf("gemini", history([said("unknown", "?")]), "anthropic-messages"), {
+  t.match(refusalOf("gemini", history([uses("unknown", "?")]), "anthropic-messages"), {
     status: 400,
     param: "contents.2.parts.0.functionResponse",
   });
   const [first, ...rest] = listAt(history([]), "contents");
-  const early = { contents: [first, { role: "user", parts: [{ functionResponse: said("now", "noon") }] }, ...rest] };
+  const early = { contents: [first, { role: "user", parts: [{ functionResponse: uses("now", "noon") }] }, ...rest] };
   t.equal(refusalOf("gemini", early, "anthropic-messages").status, 400, "a result before its call");
 });
 

@@ -5,8 +5,13 @@ import { type Facts } from "../../src/core/marketplace.ts";
 import type { Operation } from "../../src/core/protocol.ts";
 import { type TranslatedProtocol } from "../../src/translation/codec.ts";
 import { Envelopes } from "../../src/translation/envelope.ts";
-import { type Received, readRequest, writeRequest } from "../../src/translation/request.ts";
-import { type Crossing, StreamTranslator, wholeEvents, wholeText } from "../../src/translation/translator.ts";
+import { type ClientRequest, readRequest, writeRequest } from "../../src/translation/request.ts";
+import {
+  type ResponseTranslation,
+  StreamTranslator,
+  wholeEvents,
+  wholeText,
+} from "../../src/translation/translator.ts";
 import { Frame } from "../../src/wire/frame.ts";
 import { HeaderList } from "../../src/wire/headers.ts";
 import { Query } from "../../src/wire/query.ts";
@@ -64,7 +69,7 @@ export class Sent {
   readonly dropped: readonly string[];
   readonly notices: readonly string[];
   readonly headers: Readonly<Record<string, string>>;
-  private readonly crossing: Crossing;
+  private readonly crossing: ResponseTranslation;
   private readonly lost: string[] = [];
 
   constructor(client: ProtocolName, asked: JsonObject | string, vendor: ProtocolName, way: Way = {}) {
@@ -74,7 +79,7 @@ export class Sent {
     const text = typeof asked === "string" ? asked : JSON.stringify(withStream(client, asked, stream));
     const side = to.translation;
     const headers = new HeaderList();
-    const received: Received = {
+    const received: ClientRequest = {
       protocol: to,
       side,
       operation,
@@ -99,15 +104,15 @@ export class Sent {
       operation,
       source: { account, model: "vendor-model" },
       names,
-      wish: {
+      context: {
         model: "any",
         id: "01exchange",
         created: 1_790_000_000,
-        asked: conversation,
+        conversation: conversation,
         request: JSON.parse(text) as JsonObject,
         seal: (opaque) => ENVELOPES.seal(opaque),
         remember: (callId, opaque) => ENVELOPES.remember(caller, callId, opaque),
-        lose: (path) => this.lost.push(path),
+        drop: (path) => this.lost.push(path),
       },
     };
   }

@@ -2,7 +2,7 @@
 import { GatewayError } from "../../src/core/errors.ts";
 import { type TranslatedProtocol } from "../../src/translation/codec.ts";
 import { Envelopes } from "../../src/translation/envelope.ts";
-import { fateOf } from "../../src/translation/features.ts";
+import { supportOf } from "../../src/translation/features.ts";
 import { readRequest, writeRequest } from "../../src/translation/request.ts";
 import { HeaderList } from "../../src/wire/headers.ts";
 import { Query } from "../../src/wire/query.ts";
@@ -62,8 +62,8 @@ function outcome(request: RecordedRequest, target: ProtocolName, body: unknown):
     const to = { protocol: SPOKEN[target] as TranslatedProtocol, account: "vendor", model: "any", facts: {} };
     const asked = readRequest(received, envelopes);
     const { encoded, losses } = writeRequest(asked, to, false);
-    const { fates } = to.protocol.translation.request;
-    const ignored = asked.said.filter(({ feature }) => fateOf(fates, feature).fate === "ignored");
+    const { support } = to.protocol.translation.request;
+    const ignored = asked.uses.filter(({ feature }) => supportOf(support, feature).fate === "ignored");
     // Nobody can know that a member changes nothing that nobody knows: only what it stands in may be ignored.
     const within = ignored.map(({ path }) => `${path}.`);
     return { text: encoded.body, declared: [...losses.dropped.flatMap((path) => [path, `${path}.`]), ...within] };

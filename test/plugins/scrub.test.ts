@@ -1,5 +1,5 @@
 import t from "tap";
-import { catalogue, type Entry } from "../../plugins/scrub/catalogue.ts";
+import { type CatalogueEntry, catalogue } from "../../plugins/scrub/catalogue.ts";
 import Scrub from "../../plugins/scrub.ts";
 import { buildPlugin, generationContainer, processContainer } from "../../src/container.ts";
 import { GatewayError } from "../../src/core/errors.ts";
@@ -31,7 +31,7 @@ const VALUES: Record<string, string> = {
 };
 
 /** A request that carries one pattern of an entry, the same without it, and the mark's name. */
-function example(entry: Entry, pattern: string): { carries: Asked; clean: Asked; name: string } | undefined {
+function example(entry: CatalogueEntry, pattern: string): { carries: Asked; clean: Asked; name: string } | undefined {
   const protocol = entry.only?.[0] ?? PROTOCOLS.find((name) => !entry.native?.includes(name)) ?? "";
   const name = pattern.replace("*", "some-thing");
   if (entry.where === "header")
@@ -75,7 +75,7 @@ const goes = (plugin: Scrub, asked: Asked) => {
   return {
     headers: passed.headers.lines,
     query: passed.query.toString(),
-    asked: passed.asked,
+    asked: passed.requestedModel,
     body: JSON.parse(bodyOf(passed)) as unknown,
   };
 };
@@ -236,7 +236,7 @@ t.test("the model's name is cleaned only to one of the marketplace", async (t) =
   const after = (asked: string, caller?: string[]) => {
     const passing = exchange({ asked });
     if (caller) passing.caller = { id: "c", name: "c", models: caller };
-    return pass(scrub({}, models), passing).asked;
+    return pass(scrub({}, models), passing).requestedModel;
   };
   t.equal(after("openrouter/fast"), "fast");
   t.equal(after("openrouter/quick:nitro"), "quick", "prefix and suffix, to an alias");
@@ -313,6 +313,6 @@ t.test("the container builds it with its parts", async (t) => {
   });
   const plugin = buildPlugin(parent, Scrub, Scrub.options.parse({})) as Scrub;
   const passed = pass(plugin, exchange({ asked: "openrouter/fast", body: '{"route":"x"}' }));
-  t.equal(passed.asked, "fast");
+  t.equal(passed.requestedModel, "fast");
   t.equal(bodyOf(passed), "{}");
 });

@@ -7,7 +7,7 @@ import { fileURLToPath } from "node:url";
 import type { Protocol } from "../../src/core/protocol.ts";
 import { loadProtocols } from "../../src/loader/discover.ts";
 import { clientSide, type TranslatedProtocol, translates } from "../../src/translation/codec.ts";
-import { type Fates, type Feature, fateOf } from "../../src/translation/features.ts";
+import { type Feature, type SupportTable, supportOf } from "../../src/translation/features.ts";
 
 const OPEN = "<!-- fidelity -->";
 const CLOSE = "<!-- /fidelity -->";
@@ -25,14 +25,14 @@ export const readmeOf = (name: string): string =>
 
 /** Protocols that a request can be written in: some only read. */
 const isTarget = ({ translation }: TranslatedProtocol): boolean =>
-  Object.keys(translation.request.fates).some(
-    (feature) => fateOf(translation.request.fates, feature as Feature).fate === "mapped",
+  Object.keys(translation.request.support).some(
+    (feature) => supportOf(translation.request.support, feature as Feature).fate === "mapped",
   );
 
 const cell = (text: string): string => text.replaceAll("|", "\\|").replaceAll("\n", " ");
 
-function said(fates: Fates, feature: Feature): string {
-  const { fate, note } = fateOf(fates, feature);
+function uses(support: SupportTable, feature: Feature): string {
+  const { fate, note } = supportOf(support, feature);
   return cell(note === undefined ? fate : `${fate}: ${note}`);
 }
 
@@ -41,7 +41,7 @@ export function fidelity(protocol: Protocol, all: readonly Protocol[]): string {
   const targets = all.filter(translates).filter((other) => other !== protocol && isTarget(other));
   const row = (cells: readonly string[]): string => `| ${cells.join(" | ")} |`;
   const lines = (clientSide(protocol)?.request.fields ?? []).map(([field, feature]) =>
-    row([cell(field), ...targets.map(({ translation }) => said(translation.request.fates, feature))]),
+    row([cell(field), ...targets.map(({ translation }) => uses(translation.request.support, feature))]),
   );
   const head = [row(["field", ...targets.map(({ name }) => name)]), row(["---", ...targets.map(() => "---")])];
   return [LEGEND, "", ...head, ...lines].join("\n");

@@ -68,11 +68,11 @@ const responses: Client = {
   with: inBody,
   read(answer) {
     const items = list(answer["output"]);
-    const said = items.flatMap((item) => (item["type"] === "message" ? list(item["content"]) : []));
+    const uses = items.flatMap((item) => (item["type"] === "message" ? list(item["content"]) : []));
     const calls = items.filter((item) => item["type"] === "function_call");
     const { input_tokens, output_tokens } = answer["usage"] as Record<string, number>;
     return {
-      text: texts(said.map((part) => part["text"])),
+      text: texts(uses.map((part) => part["text"])),
       calls: calls.map((call) => ({
         id: String(call["call_id"]),
         name: String(call["name"]),

@@ -1,6 +1,6 @@
 /** What a request says, in a form in which requests of different protocols can be compared. */
 
-import type { Names } from "../../src/translation/codec.ts";
+import type { ToolNameMap } from "../../src/translation/codec.ts";
 import type { Conversation, Media, Part, Tool, ToolResult, Turn } from "../../src/translation/conversation.ts";
 import type { Feature } from "../../src/translation/features.ts";
 import { safeId } from "../../src/translation/ids.ts";
@@ -14,7 +14,7 @@ export interface Point {
   what: string;
 }
 
-const same: Pick<Names, "original"> = { original: (name) => ({ name }) };
+const same: Pick<ToolNameMap, "original"> = { original: (name) => ({ name }) };
 
 /** JSON text in one form; other text as it is. */
 function json(text: string): string {
@@ -65,7 +65,7 @@ class Gist {
 
   constructor(
     private readonly conversation: Conversation,
-    private readonly names: Pick<Names, "original">,
+    private readonly names: Pick<ToolNameMap, "original">,
   ) {}
 
   say(at: string, sort: string, what: string): void {
@@ -181,7 +181,7 @@ class Gist {
   /** A setting, at the place of one of the features that it belongs to. */
   private setting(value: unknown, ...features: Feature[]): void {
     if (value === undefined) return;
-    const found = this.conversation.said.find(({ feature }) => features.includes(feature));
+    const found = this.conversation.uses.find(({ feature }) => features.includes(feature));
     const [feature = ""] = features;
     this.say(found?.path ?? feature, `setting ${feature}`, JSON.stringify(value));
   }
@@ -242,7 +242,7 @@ class Gist {
  * Everything a request says that must reach the model, one point each.
  * @param names what the tools are called by the client, for a request that a gateway wrote
  */
-export function gist(conversation: Conversation, names: Pick<Names, "original"> = same): Point[] {
+export function gist(conversation: Conversation, names: Pick<ToolNameMap, "original"> = same): Point[] {
   const gist = new Gist(conversation, names);
   gist.turns();
   gist.tools();

@@ -31,7 +31,7 @@ export async function entrance(
 export interface Nginx {
   port: number;
   /** What it has said, at level `warn` and above. */
-  readonly said: string;
+  readonly uses: string;
 }
 
 /**
@@ -52,13 +52,13 @@ export async function startNginx(t: Test, to: number, directives: string = BARE)
     const file = join(folder, "nginx.conf");
     writeFileSync(file, configuration(folder, port, to, directives));
     const child = spawn(BINARY, ["-p", folder, "-c", file, "-e", "stderr"], { stdio: ["ignore", "ignore", "pipe"] });
-    const nginx = { port, said: "" };
-    child.stderr.setEncoding("utf8").on("data", (text: string) => (nginx.said += text));
+    const nginx = { port, uses: "" };
+    child.stderr.setEncoding("utf8").on("data", (text: string) => (nginx.uses += text));
     if (await listens(child, port)) {
       t.teardown(() => stop(child));
       return nginx;
     }
-    if (tries === 3) throw new Error(`nginx does not start: ${nginx.said}`);
+    if (tries === 3) throw new Error(`nginx does not start: ${nginx.uses}`);
   }
 }
 

@@ -1,17 +1,17 @@
 import { type Fault } from "../../src/core/fault.ts";
 import type { Operation, Protocol } from "../../src/core/protocol.ts";
 import { PING, post } from "../../src/core/protocol-parts.ts";
-import type { Translation, Wish, Written } from "../../src/translation/codec.ts";
+import type { EncodedFrame, ResponseContext, Translation } from "../../src/translation/codec.ts";
 import { type TranslatedProtocol } from "../../src/translation/codec.ts";
 import type { Event } from "../../src/translation/events.ts";
-import { type Fates, FEATURES } from "../../src/translation/features.ts";
+import { FEATURES, type SupportTable } from "../../src/translation/features.ts";
 
 export const SAY: Operation = post("say", "/say", { task: "generate" });
 export const SAY_ARRAY: Operation = { ...SAY, streams: true, framing: "array" };
 export const COUNT: Operation = post("count", "/count", { task: "count", streams: false, generates: false });
 
-const fates = (some: Partial<Fates>): Fates => ({
-  ...(Object.fromEntries(Object.keys(FEATURES).map((feature) => [feature, "mapped"])) as unknown as Fates),
+const support = (some: Partial<SupportTable>): SupportTable => ({
+  ...(Object.fromEntries(Object.keys(FEATURES).map((feature) => [feature, "mapped"])) as unknown as SupportTable),
   ...some,
 });
 
@@ -38,7 +38,7 @@ const faultOf = (status: number): Fault => ({
 });
 
 /** What an event is in the tiny protocol; undefined: nothing. */
-function written(event: Event): Written | undefined {
+function written(event: Event): EncodedFrame | undefined {
   const data = JSON.stringify(event);
   return event.type === "end" ? { data: "[DONE]" } : event.type === "start" ? { name: "start", data } : { data };
 }
@@ -64,7 +64,7 @@ const translation: Translation = {
           { role: "user", at: "say", parts: [{ kind: "text", text: say, at: "say" }] },
         ],
         tools: [],
-        said: seed === undefined ? [] : [{ feature: "seed", path: "seed" }],
+        uses: seed === undefined ? [] : [{ feature: "seed", path: "seed" }],
       };
     },
     encode: (conversation, terms) => {
@@ -81,10 +81,10 @@ const translation: Translation = {
         }),
       };
     },
-    fates: fates({ seed: "dropped" }),
+    support: support({ seed: "dropped" }),
     fields: [["seed", "seed"]],
   },
-  answer: {
+  response: {
     decoder: () => {
       let block = 0;
       return {
@@ -104,7 +104,7 @@ const translation: Translation = {
         if (one) out.push(one);
       },
     }),
-    encode: (events, wish: Wish) => JSON.stringify({ id: wish.id, events }),
+    encode: (events, context: ResponseContext) => JSON.stringify({ id: context.id, events }),
     failure: (status, _, text) => ({ ...faultOf(status), message: text }),
   },
   count: { decode: (text) => Number(text), encode: (total) => JSON.stringify({ tokens: total }) },

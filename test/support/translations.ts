@@ -3,7 +3,7 @@ import gemini from "../../plugins/protocols/gemini/index.ts";
 import chat from "../../plugins/protocols/openai-chat/index.ts";
 import responses from "../../plugins/protocols/openai-responses/index.ts";
 import type { Protocol } from "../../src/core/protocol.ts";
-import type { TranslatedProtocol, Translation, Wish, Written } from "../../src/translation/codec.ts";
+import type { EncodedFrame, ResponseContext, TranslatedProtocol, Translation } from "../../src/translation/codec.ts";
 import type { Conversation } from "../../src/translation/conversation.ts";
 import type { Event } from "../../src/translation/events.ts";
 import type { ProtocolName } from "./vendor-sdks.ts";
@@ -26,16 +26,16 @@ const plain = (protocol: string): Conversation => ({
   turns: [{ role: "user", at: "messages.0", parts: [{ kind: "text", text: "Hi", at: "messages.0.content" }] }],
   tools: [],
   reasoning: { show: true },
-  said: [],
+  uses: [],
 });
 
 /** What a writer of answers is given when its client asked for everything that an answer can tell. */
-export function wishFor(protocol: ProtocolName, more: Partial<Wish> = {}): Wish {
+export function wishFor(protocol: ProtocolName, more: Partial<ResponseContext> = {}): ResponseContext {
   return {
     model: "any",
     id: "01test",
     created: 1790000000,
-    asked: plain(protocol),
+    conversation: plain(protocol),
     request: {
       model: "any",
       stream: true,
@@ -44,19 +44,23 @@ export function wishFor(protocol: ProtocolName, more: Partial<Wish> = {}): Wish 
     },
     seal: ({ data }) => `gw1.${Buffer.from(data).toString("base64url")}`,
     remember: () => {},
-    lose: () => {},
+    drop: () => {},
     ...more,
   };
 }
 
 /** The stream of an answer, as its client receives it. */
-export function streamed(protocol: ProtocolName, events: readonly Event[], wish = wishFor(protocol)): Written[] {
-  const out: Written[] = [];
-  const encoder = translationOf(protocol).answer.encoder(wish);
+export function streamed(
+  protocol: ProtocolName,
+  events: readonly Event[],
+  context = wishFor(protocol),
+): EncodedFrame[] {
+  const out: EncodedFrame[] = [];
+  const encoder = translationOf(protocol).response.encoder(context);
   for (const event of events) if (event.type !== "error") encoder.event(event, out);
   return out;
 }
 
 /** Frames as server-sent events. */
-export const sse = (frames: readonly Written[]): string =>
+export const sse = (frames: readonly EncodedFrame[]): string =>
   frames.map(({ name, data }) => `${name ? `event: ${name}\n` : ""}data: ${data}\n\n`).join("");

@@ -7,7 +7,7 @@ const result = (callId: string, at = `result ${callId}`): Part => ({ kind: "tool
 const turns = (...lists: Part[][]): Turn[] =>
   lists.map((parts) => ({ role: parts[0]?.kind === "tool_call" ? "assistant" : "user", parts, at: "" }));
 const check = (...lists: Part[][]) =>
-  checkPairs({ protocol: "p", task: "generate", stream: false, turns: turns(...lists), tools: [], said: [] });
+  checkPairs({ protocol: "p", task: "generate", stream: false, turns: turns(...lists), tools: [], uses: [] });
 
 t.test("calls with their results pass, in any order, late, and with an id used again", async (t) => {
   for (const lists of [

@@ -14,7 +14,7 @@ import {
   sampleOf,
 } from "../../src/translation/demo-script.ts";
 
-const said = (model: string, ask: Partial<Parameters<typeof demoScript<string>>[1]> = {}) =>
+const uses = (model: string, ask: Partial<Parameters<typeof demoScript<string>>[1]> = {}) =>
   demoScript<string>(model, { text: "one two three", tools: [], ...ask });
 
 t.test("every demo model answers, and streams of the failing ones begin", async (t) => {
@@ -42,42 +42,42 @@ t.test("a failure in mid-stream becomes a plain failure where nothing streams", 
 
 t.test("echo repeats the text exactly, in pieces of whole words", async (t) => {
   const text = "  Ünïcödé 🎈 words,\n\nand   blanks ";
-  const { pieces, end } = said("echo", { text });
+  const { pieces, end } = uses("echo", { text });
   t.equal(pieces.join(""), text);
   t.equal(pieces.length, 6);
   t.equal(end, "whole");
-  t.match(said("echo", { text: "" }).pieces.join(""), /no text/);
+  t.match(uses("echo", { text: "" }).pieces.join(""), /no text/);
 });
 
 t.test("a long text comes in a bounded number of pieces", async (t) => {
   const text = "word ".repeat(20_000);
-  const { pieces } = said("echo", { text });
+  const { pieces } = uses("echo", { text });
   t.equal(pieces.join(""), text);
   t.ok(pieces.length <= 201, `${pieces.length} pieces`);
 });
 
 t.test("tool calls the first tool, answers with its result, and says when there is none", async (t) => {
-  t.equal(said("tool", { tools: ["weather", "time"] }).call, "weather");
-  const answered = said("tool", { tools: ["weather"], result: "21 °C" });
+  t.equal(uses("tool", { tools: ["weather", "time"] }).call, "weather");
+  const answered = uses("tool", { tools: ["weather"], result: "21 °C" });
   t.equal(answered.call, undefined);
   t.equal(answered.pieces.join(""), "The tool answered: 21 °C");
-  t.match(said("tool").pieces.join(""), /No tool/);
+  t.match(uses("tool").pieces.join(""), /No tool/);
 });
 
 t.test("only reasoning thinks, only slow waits, long has 400 pieces", async (t) => {
-  t.ok(said("reasoning").reasoning);
-  t.equal(said("echo").reasoning, undefined);
-  const slow = said("slow");
+  t.ok(uses("reasoning").reasoning);
+  t.equal(uses("echo").reasoning, undefined);
+  const slow = uses("slow");
   const total = slow.pieces.reduce((sum, _, n) => sum + demoPause(slow, n), 0);
   t.equal(total, 3000);
-  t.equal(said("long").pieces.length, 400);
+  t.equal(uses("long").pieces.length, 400);
 });
 
 t.test("a limit of tokens cuts the text and says so", async (t) => {
-  const cut = said("echo", { text: "one two three four", limit: 2 });
+  const cut = uses("echo", { text: "one two three four", limit: 2 });
   t.same([cut.pieces.join(""), cut.end], ["one two ", "length"]);
-  t.equal(said("echo", { text: "one two", limit: 2 }).end, "whole");
-  t.ok(said("echo", { text: "abc🎈def", limit: 1 }).pieces.join("").isWellFormed());
+  t.equal(uses("echo", { text: "one two", limit: 2 }).end, "whole");
+  t.ok(uses("echo", { text: "abc🎈def", limit: 1 }).pieces.join("").isWellFormed());
 });
 
 t.test("ids are the same for the same request and differ otherwise", async (t) => {
@@ -105,8 +105,8 @@ t.test("refusals that pass say when to ask again", async (t) => {
 });
 
 t.test("a whole answer takes as long as its stream, and a cut one stops half-way", async (t) => {
-  t.equal(demoWhole({}, said("slow")).frames[0]?.after, 3000);
-  const { frames } = demoWhole({ text: "four" }, said("cut"));
+  t.equal(demoWhole({}, uses("slow")).frames[0]?.after, 3000);
+  const { frames } = demoWhole({ text: "four" }, uses("cut"));
   t.same(
     frames.map((frame) => [frame.bytes.toString(), frame.cut]),
     [

@@ -9,7 +9,7 @@ const talk = (...parts: Part[]): Conversation => ({
   stream: false,
   turns: [{ role: "user", parts, at: "m" }],
   tools: [],
-  said: [],
+  uses: [],
 });
 const media = (media: "image" | "audio" | "video" | "file", base64: string): Part => ({
   kind: "media",

@@ -1,10 +1,10 @@
 import t from "tap";
-import { type Fates, FEATURES, type Feature, fateOf } from "../../src/translation/features.ts";
+import { FEATURES, type Feature, type SupportTable, supportOf } from "../../src/translation/features.ts";
 
 t.test("a fate is told with its note, where it has one", async (t) => {
-  const fates = { seed: "dropped", stop: ["refused", "it cannot stop"] } as unknown as Fates;
-  t.same(fateOf(fates, "seed"), { fate: "dropped" });
-  t.same(fateOf(fates, "stop"), { fate: "refused", note: "it cannot stop" });
+  const support = { seed: "dropped", stop: ["refused", "it cannot stop"] } as unknown as SupportTable;
+  t.same(supportOf(support, "seed"), { fate: "dropped" });
+  t.same(supportOf(support, "stop"), { fate: "refused", note: "it cannot stop" });
 });
 
 t.test("every feature says in words what it is", async (t) => {

@@ -1,9 +1,11 @@
 import t from "tap";
-import { type Fate, type Fates, FEATURES } from "../../src/translation/features.ts";
+import { FEATURES, type Support, type SupportTable } from "../../src/translation/features.ts";
 import { Losses } from "../../src/translation/losses.ts";
 
-const fates = (some: Partial<Fates>): Fates => ({
-  ...(Object.fromEntries(Object.keys(FEATURES).map((feature) => [feature, "mapped" as Fate])) as unknown as Fates),
+const support = (some: Partial<SupportTable>): SupportTable => ({
+  ...(Object.fromEntries(
+    Object.keys(FEATURES).map((feature) => [feature, "mapped" as Support]),
+  ) as unknown as SupportTable),
   ...some,
 });
 
@@ -17,15 +19,15 @@ t.test("what is mapped or ignored leaves no trace, what is dropped is listed onc
       { feature: "seed", path: "seed" },
       { feature: "name", path: "messages.0.name" },
     ],
-    fates({ cosmetic: "ignored", seed: "dropped", name: ["dropped", "it has no names"] }),
+    support({ cosmetic: "ignored", seed: "dropped", name: ["dropped", "it has no names"] }),
   );
   t.same(losses.dropped, ["seed", "messages.0.name"]);
   t.same(losses.notices, []);
 });
 
 t.test("what is refused is a 400 that names the client's field and the reason", async (t) => {
-  const refused = { choices: ["refused", "one answer only"] } satisfies Partial<Fates>;
-  t.throws(() => new Losses("target", false).judge([{ feature: "choices", path: "n" }], fates(refused)), {
+  const refused = { choices: ["refused", "one answer only"] } satisfies Partial<SupportTable>;
+  t.throws(() => new Losses("target", false).judge([{ feature: "choices", path: "n" }], support(refused)), {
     code: "not_translatable",
     status: 400,
     param: "n",
@@ -34,9 +36,9 @@ t.test("what is refused is a 400 that names the client's field and the reason", 
 });
 
 t.test("what the client can do about it is said in the refusal", async (t) => {
-  const said = [{ feature: "stored_state", path: "input.0", hint: "Send the item." }] as const;
+  const uses = [{ feature: "stored_state", path: "input.0", hint: "Send the item." }] as const;
   for (const strict of [false, true])
-    t.throws(() => new Losses("target", strict).judge(said, fates({ stored_state: "refused" })), {
+    t.throws(() => new Losses("target", strict).judge(uses, support({ stored_state: "refused" })), {
       param: "input.0",
       message: /Send the item\.$/,
     });
@@ -44,7 +46,7 @@ t.test("what the client can do about it is said in the refusal", async (t) => {
 
 t.test("with strict a loss is a refusal", async (t) => {
   const strict = new Losses("target", true);
-  t.throws(() => strict.judge([{ feature: "seed", path: "seed" }], fates({ seed: "dropped" })), {
+  t.throws(() => strict.judge([{ feature: "seed", path: "seed" }], support({ seed: "dropped" })), {
     code: "not_translatable",
     param: "seed",
     message: /gateway-strict/,

@@ -1,6 +1,6 @@
 import t from "tap";
 import type { Conversation, ToolCall } from "../../src/translation/conversation.ts";
-import { offered } from "../../src/translation/namespaces.ts";
+import { dropUnknownNamespaces } from "../../src/translation/namespaces.ts";
 
 const call = (namespace: string): ToolCall => ({
   kind: "tool_call",
@@ -18,9 +18,9 @@ t.test("a call keeps the namespace that its tool stands in, and no other", async
     stream: false,
     turns: [{ role: "assistant", at: "m", parts: [call("known"), call("found")] }],
     tools: [{ kind: "function", name: "f", namespace: "known", at: "t" }],
-    said: [],
+    uses: [],
   };
-  offered(conversation);
+  dropUnknownNamespaces(conversation);
   const { namespace: _, ...bare } = call("found");
   t.same(conversation.turns[0]?.parts, [call("known"), bare]);
 });

@@ -26,7 +26,7 @@ const talk = (turns: Turn[], tools: Tool[] = []): Conversation => ({
   stream: false,
   turns,
   tools,
-  said: [],
+  uses: [],
 });
 
 function placed(...turns: Turn[]): Part[][] {

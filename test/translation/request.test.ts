@@ -2,12 +2,12 @@ import t from "tap";
 import type { ClientTranslation } from "../../src/translation/codec.ts";
 import { type TranslatedProtocol } from "../../src/translation/codec.ts";
 import { Envelopes } from "../../src/translation/envelope.ts";
-import { type Received, readRequest, withoutForeign, writeRequest } from "../../src/translation/request.ts";
+import { type ClientRequest, readRequest, withoutForeign, writeRequest } from "../../src/translation/request.ts";
 import { HeaderList } from "../../src/wire/headers.ts";
 import { COUNT, SAY, tiny } from "../support/tiny.ts";
 
 const envelopes = new Envelopes("a secret of the tests");
-const received = (body: object): Received => ({
+const received = (body: object): ClientRequest => ({
   protocol: tiny,
   operation: SAY,
   streaming: false,
@@ -159,7 +159,7 @@ t.test("a result whose call a vendor keeps is judged by that", async (t) => {
       decode: (asked) => ({
         ...tiny.translation.request.decode(asked),
         turns: [{ role: "user", at: "m", parts: [{ kind: "tool_result", callId: "a", parts: [], at: "m.0" }] }],
-        said: [{ feature: "stored_state", path: "previous" }],
+        uses: [{ feature: "stored_state", path: "previous" }],
       }),
     },
   };

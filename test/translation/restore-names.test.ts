@@ -1,12 +1,12 @@
 import t from "tap";
 import type { Event } from "../../src/translation/events.ts";
 import { ToolNames } from "../../src/translation/names.ts";
-import { Retelling } from "../../src/translation/restore-names.ts";
+import { NameRestorer } from "../../src/translation/restore-names.ts";
 
 function told(names: ToolNames, ...events: Event[]): Event[] {
-  const retelling = new Retelling(names, "p", { account: "one", model: "m" }, "seed");
+  const retelling = new NameRestorer(names, "p", { account: "one", model: "m" }, "seed");
   const out: Event[] = [];
-  for (const event of events) retelling.tell(event, out);
+  for (const event of events) retelling.restore(event, out);
   return out;
 }
 const open = (name: string, more: object = {}): Event => ({

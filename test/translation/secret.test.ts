@@ -25,9 +25,9 @@ t.test("a file that others can read is told", { skip: process.platform === "win3
   const ledger = join(folder, "open.db");
   keptSecret(ledger, silent);
   chmodSync(`${ledger}.secret`, 0o644);
-  const said: string[] = [];
-  keptSecret(ledger, (message) => said.push(message));
-  t.match(said, [/chmod 600 .*open\.db\.secret/]);
+  const uses: string[] = [];
+  keptSecret(ledger, (message) => uses.push(message));
+  t.match(uses, [/chmod 600 .*open\.db\.secret/]);
 });
 
 t.test(

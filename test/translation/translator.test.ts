@@ -4,7 +4,7 @@ import type { Conversation } from "../../src/translation/conversation.ts";
 import { Framing } from "../../src/translation/framing.ts";
 import { ToolNames } from "../../src/translation/names.ts";
 import {
-  type Crossing,
+  type ResponseTranslation,
   StreamTranslator,
   wholeEvents,
   wholeStream,
@@ -16,7 +16,7 @@ import { SAY, SAY_ARRAY, tiny } from "../support/tiny.ts";
 const END = new Frame("end", Buffer.alloc(0));
 const sse = (text: string): Frame => new Frame("event", Buffer.from(`data: ${text}\n\n`));
 
-function crossing(operation = SAY): Crossing & { lost: string[] } {
+function crossing(operation = SAY): ResponseTranslation & { lost: string[] } {
   const lost: string[] = [];
   return {
     lost,
@@ -25,15 +25,15 @@ function crossing(operation = SAY): Crossing & { lost: string[] } {
     operation,
     source: { account: "one", model: "m" },
     names: new ToolNames(),
-    wish: {
+    context: {
       model: "asked",
       id: "01exchange",
       created: 1,
-      asked: {} as Conversation,
+      conversation: {} as Conversation,
       request: {},
       seal: () => "",
       remember: () => {},
-      lose: (path) => lost.push(path),
+      drop: (path) => lost.push(path),
     },
   };
 }
@@ -80,8 +80,8 @@ const json: typeof tiny = {
   ...tiny,
   translation: {
     ...tiny.translation,
-    answer: {
-      ...tiny.translation.answer,
+    response: {
+      ...tiny.translation.response,
       encoder: () => ({ event: (event, out) => void out.push({ data: JSON.stringify(event) }) }),
     },
   },
@@ -104,14 +104,14 @@ t.test("an error of the upstream is thrown with its words, and the state is what
 });
 
 t.test("what stands in one frame with an error is not counted as sent, since it is not", async (t) => {
-  const both = { ...tiny.translation.answer.decoder({ account: "", model: "" }) };
+  const both = { ...tiny.translation.response.decoder({ account: "", model: "" }) };
   both.frame = (_frame, out) => {
     out.push({ type: "start", id: "x", model: "m" });
     out.push({ type: "error", fault: { status: 500, kind: "internal", code: "x", message: "No." } });
   };
   const from = {
     ...tiny,
-    translation: { ...tiny.translation, answer: { ...tiny.translation.answer, decoder: () => both } },
+    translation: { ...tiny.translation, answer: { ...tiny.translation.response, decoder: () => both } },
   };
   const translator = new StreamTranslator({ ...crossing(), from });
   t.match(run(translator, ["go"]).error, { status: 500 });

@@ -1,6 +1,6 @@
 import t from "tap";
 import { GatewayError } from "../../src/core/errors.ts";
-import { Held } from "../../src/upstream/buffered-response.ts";
+import { BufferedResponse } from "../../src/upstream/buffered-response.ts";
 import type { Sink, Upstream } from "../../src/upstream/forward.ts";
 
 /** An upstream that does what it is told. */
@@ -16,7 +16,7 @@ function upstream() {
     resume: () => void seen.resumed++,
     destroy: () => void seen.destroyed++,
   } as Upstream;
-  return { held: new Held(made), seen, sink: () => sink as Sink };
+  return { held: new BufferedResponse(made), seen, sink: () => sink as Sink };
 }
 
 function recorder(room = true) {

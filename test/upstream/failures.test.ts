@@ -1,7 +1,7 @@
 import t from "tap";
 import { errors } from "undici";
 import { GatewayError } from "../../src/core/errors.ts";
-import { closedUnseen, Fault, failure, overdue } from "../../src/upstream/failures.ts";
+import { closedUnseen, failure, overdue, UpstreamFault } from "../../src/upstream/failures.ts";
 
 const coded = (code: string, message = "sk-secret https://x.test/?key=1") =>
   Object.assign(new Error(message), { code });
@@ -49,9 +49,9 @@ t.test("a GatewayError passes as it is; anything thrown becomes one", (t) => {
 
 t.test("the cause is a code and a host, never the transport's own words", (t) => {
   const { cause } = failure(coded("ECONNREFUSED"), "connecting", "api.test:1");
-  t.ok(cause instanceof Fault);
-  t.equal(String((cause as Fault).message), "ECONNREFUSED at api.test:1");
-  t.notMatch((cause as Fault).stack, "sk-secret");
+  t.ok(cause instanceof UpstreamFault);
+  t.equal(String((cause as UpstreamFault).message), "ECONNREFUSED at api.test:1");
+  t.notMatch((cause as UpstreamFault).stack, "sk-secret");
   t.end();
 });
 

@@ -1,5 +1,5 @@
 import t from "tap";
-import { Found, MemberList } from "../../src/wire/members.ts";
+import { MemberList, ScanResult } from "../../src/wire/members.ts";
 
 const member = (name: string, start: number) => ({
   name,
@@ -19,7 +19,7 @@ t.test("finds members by name, few or many; the last one of a name", async (t) =
     t.equal(list.find("toString"), undefined);
     if (i === 29) list.add(member("n0", 100));
   }
-  const found = new Found("object", list, 1, 2, 3);
+  const found = new ScanResult("object", list, 1, 2, 3);
   t.equal(found.members.length, 61);
   t.equal(found.find("n59")?.start, 59);
 });

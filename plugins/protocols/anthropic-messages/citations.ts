@@ -32,23 +32,23 @@ export function citationFrom(value: unknown): Citation {
 /** What of a citation our words do not hold, for the way back. */
 export function citationRest(value: unknown): JsonObject {
   const citation = asObject(value) ?? {};
-  const said = citationFrom(citation);
+  const uses = citationFrom(citation);
   const names = [
-    ...(said.url === undefined ? [] : [addressOf(citation["type"])]),
-    ...(said.title === undefined ? [] : [titleOf(citation)]),
-    ...(said.quote === undefined ? [] : ["cited_text"]),
+    ...(uses.url === undefined ? [] : [addressOf(citation["type"])]),
+    ...(uses.title === undefined ? [] : [titleOf(citation)]),
+    ...(uses.quote === undefined ? [] : ["cited_text"]),
   ];
   return { titled: titleOf(citation), ...without(citation, names) };
 }
 
 /** The vendor's citation, from our words and the rest. */
-export function citationOf(said: Citation, rest: JsonObject): JsonObject {
+export function citationOf(uses: Citation, rest: JsonObject): JsonObject {
   const { titled, ...more } = rest;
   return {
     ...more,
-    ...(said.quote === undefined ? {} : { cited_text: said.quote }),
-    ...(said.url === undefined ? {} : { [addressOf(more["type"])]: said.url }),
-    ...(said.title === undefined ? {} : { [String(titled)]: said.title }),
+    ...(uses.quote === undefined ? {} : { cited_text: uses.quote }),
+    ...(uses.url === undefined ? {} : { [addressOf(more["type"])]: uses.url }),
+    ...(uses.title === undefined ? {} : { [String(titled)]: uses.title }),
   };
 }
 
@@ -56,13 +56,13 @@ export function citationOf(said: Citation, rest: JsonObject): JsonObject {
  * A citation that another protocol's answer made, as a web search result; undefined without a URL, which is all that this
  * form can name. Its `encrypted_index` is required by the SDK's types and is only the vendor's to fill.
  */
-export function webCitation(said: Citation): JsonObject | undefined {
-  if (said.url === undefined) return undefined;
+export function webCitation(uses: Citation): JsonObject | undefined {
+  if (uses.url === undefined) return undefined;
   return {
     type: "web_search_result_location",
-    cited_text: said.quote ?? "",
-    url: said.url,
-    title: said.title ?? null,
+    cited_text: uses.quote ?? "",
+    url: uses.url,
+    title: uses.title ?? null,
     encrypted_index: "",
   };
 }

@@ -167,12 +167,12 @@ const event = (type: string, members: JsonObject): DemoFrame => ({ bytes: eventB
 
 function usageOf({ reasoning, call, pieces }: DemoScript<JsonObject>, body: JsonObject) {
   const thinking = demoTokens(reasoning ?? "");
-  const said = call ? JSON.stringify(sampleOf(call["input_schema"])) : pieces.join("");
+  const uses = call ? JSON.stringify(sampleOf(call["input_schema"])) : pieces.join("");
   return {
     input_tokens: inputTokens(body),
     cache_creation_input_tokens: 0,
     cache_read_input_tokens: 0,
-    output_tokens: thinking + demoTokens(said),
+    output_tokens: thinking + demoTokens(uses),
     ...(reasoning === undefined ? {} : { output_tokens_details: { thinking_tokens: thinking } }),
     service_tier: "standard",
   };

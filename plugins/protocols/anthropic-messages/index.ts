@@ -7,9 +7,9 @@ import { failure } from "./failure.ts";
 import { COUNT_TOKENS, MESSAGES } from "./operations.ts";
 import { decode as decodeRequest } from "./request.decode.ts";
 import { encode as encodeRequest } from "./request.encode.ts";
-import { fates, fields } from "./request.fields.ts";
 import { decode as decodeAnswer, decoder } from "./response.decode.ts";
 import { encode as encodeAnswer, encoder } from "./response.encode.ts";
+import { fields, support } from "./support.ts";
 import { usage } from "./usage.ts";
 
 const OPERATIONS: readonly (readonly [suffix: string, operation: Operation])[] = [
@@ -56,8 +56,8 @@ const anthropicMessages: TranslatedProtocol = {
   usage,
   demo,
   translation: {
-    request: { decode: decodeRequest, encode: encodeRequest, fates, fields },
-    answer: { decoder, decode: decodeAnswer, encoder, encode: encodeAnswer, failure },
+    request: { decode: decodeRequest, encode: encodeRequest, support: support, fields },
+    response: { decoder, decode: decodeAnswer, encoder, encode: encodeAnswer, failure },
     count: { decode: decodeCount, encode: encodeCount },
   },
 };

@@ -153,10 +153,10 @@ function titled(reading: Reading, block: JsonObject, at: string, kind: "image" |
 
 /** Whether answers shall name places in it, which only this vendor's do. */
 function wishToCite(reading: Reading, block: JsonObject, at: string): void {
-  const wish = reading.object(block, "citations", at);
-  if (!wish) return;
-  if (reading.flag(wish, "enabled", `${at}.citations`) === true) reading.say("other", `${at}.citations`);
-  reading.others(wish, ["enabled"], `${at}.citations`);
+  const context = reading.object(block, "citations", at);
+  if (!context) return;
+  if (reading.flag(context, "enabled", `${at}.citations`) === true) reading.say("other", `${at}.citations`);
+  reading.others(context, ["enabled"], `${at}.citations`);
 }
 
 /** A document made of blocks is the text of the blocks; one with pictures in it only its vendor understands. */
@@ -278,9 +278,9 @@ function toolResult(reading: Reading, block: JsonObject, at: string): ToolResult
  */
 function toolNews(reading: Reading, block: JsonObject, at: string, name: unknown): Part {
   if (typeof name !== "string") return foreign(reading, block, at);
-  const said = `The tool ${name} is available now.`;
+  const uses = `The tool ${name} is available now.`;
   reading.others(block, [...ANY, "tool_name", "tool"], at);
-  return { kind: "text", text: said, ...placed(reading, block, at, [], { as: String(block["type"]) }) };
+  return { kind: "text", text: uses, ...placed(reading, block, at, [], { as: String(block["type"]) }) };
 }
 
 function toolAddition(reading: Reading, block: JsonObject, at: string): Part {

@@ -71,7 +71,7 @@ export function decode(asked: Asked): Conversation {
     stream: asked.streaming,
     turns: [...systemOf(reading, body["system"]), ...turnsOf(reading, body["messages"])],
     tools: toolsOf(reading, body["tools"]),
-    said: reading.said,
+    uses: reading.uses,
   };
   limits(reading, body, conversation);
   choice(reading, body, conversation, own);
@@ -221,10 +221,10 @@ const MODES: Readonly<Record<string, "auto" | "none" | "required">> = { auto: "a
 
 function choice(reading: Reading, body: JsonObject, conversation: Conversation, own: Own): void {
   const at = "tool_choice";
-  const wish = reading.object(body, at, "");
-  if (!wish) return;
-  const alone = reading.flag(wish, "disable_parallel_tool_use", at);
-  const made = chosen(reading, wish, conversation);
+  const context = reading.object(body, at, "");
+  if (!context) return;
+  const alone = reading.flag(context, "disable_parallel_tool_use", at);
+  const made = chosen(reading, context, conversation);
   if (!made) {
     own.kept = [...(own.kept ?? []), at];
     return;
@@ -238,51 +238,51 @@ function choice(reading: Reading, body: JsonObject, conversation: Conversation, 
     ...(made.mode === "named" ? ["name"] : []),
     ...(alone === undefined ? [] : ["disable_parallel_tool_use"]),
   ];
-  reading.others(wish, read, at);
-  const rest = without(wish, read);
+  reading.others(context, read, at);
+  const rest = without(context, read);
   if (rest) own.choice = rest;
 }
 
 /** Which tools may be called; undefined for what only the vendor knows, between equals. */
-function chosen(reading: Reading, wish: JsonObject, { tools }: Conversation): ToolChoice | undefined {
-  const mode = entryOf(MODES, asText(wish["type"]));
+function chosen(reading: Reading, context: JsonObject, { tools }: Conversation): ToolChoice | undefined {
+  const mode = entryOf(MODES, asText(context["type"]));
   if (mode) return { mode };
-  if (wish["type"] !== "tool")
+  if (context["type"] !== "tool")
     return reading.asked.native ? undefined : reading.wrong("tool_choice.type", "must be auto, any, tool or none.");
-  const name = asText(wish["name"]) ?? reading.wrong("tool_choice.name", "must be the name of a tool.");
+  const name = asText(context["name"]) ?? reading.wrong("tool_choice.name", "must be the name of a tool.");
   const byVendor = tools.some((tool) => tool.kind === "web_search" && name === "web_search");
   const server = byVendor || tools.some((tool) => tool.kind === "server" && tool.name === name);
   return { mode: "named", name, ...(server ? { server: true } : {}) };
 }
 
 function reasoning(reading: Reading, body: JsonObject, conversation: Conversation, own: Own): void {
-  const wish: ReasoningWish = {};
+  const context: ReasoningWish = {};
   const config = reading.object(body, "output_config", "");
   const effort = config && reading.maybeText(config, "effort", "output_config");
   if (effort !== undefined) {
     reading.say("reasoning_effort", "output_config.effort");
-    if (EFFORTS.has(effort)) wish.effort = effort as Effort;
+    if (EFFORTS.has(effort)) context.effort = effort as Effort;
     else if (!reading.asked.native) reading.wrong("output_config.effort", "must be low, medium, high, xhigh or max.");
   }
   const thinking = reading.object(body, "thinking", "");
-  if (thinking) think(reading, thinking, wish);
+  if (thinking) think(reading, thinking, context);
   if (thinking)
-    own.thinking = without(thinking, wish.budget === thinking["budget_tokens"] ? ["budget_tokens"] : []) ?? {};
+    own.thinking = without(thinking, context.budget === thinking["budget_tokens"] ? ["budget_tokens"] : []) ?? {};
   // An effort beside disabled thinking is about the answer's own length; only this vendor has that.
-  if (effort !== undefined && wish.effort !== effort) own.effort = effort;
+  if (effort !== undefined && context.effort !== effort) own.effort = effort;
   if (own.effort !== undefined) reading.say("other", "output_config.effort");
-  if (Object.keys(wish).length > 0) conversation.reasoning = wish;
+  if (Object.keys(context).length > 0) conversation.reasoning = context;
 }
 
 const DISPLAYS: ReadonlySet<string> = new Set(["summarized", "omitted"]);
 
 /** Reads `thinking`. Of a kind that is not known only this is understood: that the model shall think. */
-function think(reading: Reading, thinking: JsonObject, wish: ReasoningWish): void {
+function think(reading: Reading, thinking: JsonObject, context: ReasoningWish): void {
   const at = "thinking";
   const type = reading.maybeText(thinking, "type", at) ?? kindless(reading);
   const budget = type === "enabled" ? reading.number(thinking, "budget_tokens", at) : undefined;
-  if (type === "disabled") wish.effort = "none";
-  else wish.budget = budget ?? -1;
+  if (type === "disabled") context.effort = "none";
+  else context.budget = budget ?? -1;
   if (budget !== undefined) reading.say("reasoning_budget", `${at}.budget_tokens`);
   else if (type !== "enabled") reading.say("reasoning_effort", at);
   if (type !== "enabled" && type !== "adaptive" && type !== "disabled") reading.say("other", `${at}.type`);
@@ -291,7 +291,7 @@ function think(reading: Reading, thinking: JsonObject, wish: ReasoningWish): voi
   if (display === undefined) return;
   reading.say("reasoning_summary", `${at}.display`);
   if (!DISPLAYS.has(display)) reading.say("other", `${at}.display`);
-  wish.show = display !== "omitted";
+  context.show = display !== "omitted";
 }
 
 function kindless(reading: Reading): undefined {
@@ -300,11 +300,11 @@ function kindless(reading: Reading): undefined {
 
 function format(reading: Reading, body: JsonObject, conversation: Conversation, own: Own): void {
   const config = reading.object(body, "output_config", "");
-  const wish = config && reading.object(config, "format", "output_config");
+  const context = config && reading.object(config, "format", "output_config");
   const old = reading.object(body, "output_format", "");
-  const read = wish ? schemaOf(reading, wish, "output_config.format", conversation, own) : false;
-  if (old && wish) reading.say("other", "output_format");
-  own.legacyFormat = old !== undefined && !wish && schemaOf(reading, old, "output_format", conversation, own);
+  const read = context ? schemaOf(reading, context, "output_config.format", conversation, own) : false;
+  if (old && context) reading.say("other", "output_format");
+  own.legacyFormat = old !== undefined && !context && schemaOf(reading, old, "output_format", conversation, own);
   if (!own.legacyFormat) own.kept = [...(own.kept ?? []), "output_format"];
   if (!config) return;
   reading.others(config, ["effort", "format"], "output_config");
@@ -312,14 +312,14 @@ function format(reading: Reading, body: JsonObject, conversation: Conversation, 
 }
 
 /** Reads a format. False between equals for one that only the vendor knows. */
-function schemaOf(reading: Reading, wish: JsonObject, at: string, conversation: Conversation, own: Own): boolean {
-  const { type, schema } = wish;
+function schemaOf(reading: Reading, context: JsonObject, at: string, conversation: Conversation, own: Own): boolean {
+  const { type, schema } = context;
   if (type !== "json_schema" || !(schema instanceof RawJson && schema.text.startsWith("{")))
     return reading.asked.native ? false : reading.wrong(at, "must be a json_schema with a schema.");
   conversation.format = { kind: "schema", schema };
   reading.say("json_schema", at);
-  reading.others(wish, ["type", "schema"], at);
-  const rest = without(wish, ["type", "schema"]);
+  reading.others(context, ["type", "schema"], at);
+  const rest = without(context, ["type", "schema"]);
   if (rest) own.format = rest;
   return true;
 }

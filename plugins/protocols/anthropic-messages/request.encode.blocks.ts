@@ -48,7 +48,7 @@ export class Marks {
 
   /** The client's own paths of the marks, by what they stand on. */
   private paths(): Map<string, string> {
-    const marks = this.conversation.said.filter(({ feature }) => feature === "cache_mark");
+    const marks = this.conversation.uses.filter(({ feature }) => feature === "cache_mark");
     return new Map(marks.map(({ path }) => [path.slice(0, path.lastIndexOf(".")), path]));
   }
 }
@@ -156,8 +156,8 @@ function contentOf({ parts }: ToolResult, terms: Terms, own: OwnForm | undefined
   }
   const [first] = parts;
   if (parts.length === 1 && first?.kind === "text" && !first.cache) return first.text;
-  const said = parts.filter((part) => part.kind !== "text" || part.text.trim() !== "");
-  const blocks = said.map((part) => blockOf(part, terms)).filter((block) => block !== undefined);
+  const uses = parts.filter((part) => part.kind !== "text" || part.text.trim() !== "");
+  const blocks = uses.map((part) => blockOf(part, terms)).filter((block) => block !== undefined);
   return blocks.length > 0 ? blocks : undefined;
 }
 

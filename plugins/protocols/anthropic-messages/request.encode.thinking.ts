@@ -28,12 +28,13 @@ const LEAST = 1024;
  * models take and the default where nothing is known of the model.
  */
 export function thinkingOf(conversation: Conversation, terms: Terms, most: number, messages: JsonObject[]): Thought {
-  const wish = conversation.reasoning;
+  const context = conversation.reasoning;
   // To ask for thoughts to be shown is to ask for thoughts; to ask for none to be shown is not.
-  if (!wish || (wish.effort === undefined && wish.budget === undefined && !wish.show && !wish.summary)) return OFF;
-  const told = wish.effort === undefined ? "reasoning_budget" : "reasoning_effort";
+  if (!context || (context.effort === undefined && context.budget === undefined && !context.show && !context.summary))
+    return OFF;
+  const told = context.effort === undefined ? "reasoning_budget" : "reasoning_effort";
   const path = pathOf(conversation, told, "reasoning_effort", "reasoning_summary");
-  const off = wish.effort === "none" || (wish.effort === undefined && wish.budget === 0);
+  const off = context.effort === "none" || (context.effort === undefined && context.budget === 0);
   const style = terms.facts.thinking ?? "adaptive";
   if (style === "none") {
     if (!off) terms.drop(path, "This model does not think");
@@ -73,13 +74,13 @@ function displayOf({ reasoning }: Conversation): string | undefined {
 }
 
 function byTokens(conversation: Conversation, terms: Terms, most: number, path: string): Thought {
-  const wish = conversation.reasoning ?? {};
+  const context = conversation.reasoning ?? {};
   if (forces(conversation))
     terms.refuse(
       chosenAt(conversation),
       "This model cannot be made to call a tool while it thinks; let it choose, or ask for no reasoning",
     );
-  const wanted = wish.budget !== undefined && wish.budget > 0 ? wish.budget : BUDGETS[level(wish.effort)];
+  const wanted = context.budget !== undefined && context.budget > 0 ? context.budget : BUDGETS[level(context.effort)];
   // Thinking counts as part of the answer, of which some has to be left for the answer itself.
   const room = Math.floor(most * 0.8);
   if (room < LEAST) {
@@ -87,8 +88,8 @@ function byTokens(conversation: Conversation, terms: Terms, most: number, path: 
     return OFF;
   }
   const budget = Math.min(Math.max(wanted, LEAST), room);
-  if (budget !== wanted && wish.effort !== "max") terms.change(path, `${budget} tokens for thinking`);
-  const display = wish.show === false ? { display: "omitted" } : {};
+  if (budget !== wanted && context.effort !== "max") terms.change(path, `${budget} tokens for thinking`);
+  const display = context.show === false ? { display: "omitted" } : {};
   return { thinking: { type: "enabled", budget_tokens: budget, ...display }, on: true };
 }
 

@@ -16,11 +16,11 @@ export function messagesOf(
   marks: Marks | undefined,
 ): { system: unknown; messages: JsonObject[] } {
   if (!marks) return exactly(conversation.turns, terms);
-  const said = conversation.turns.map((turn) => sayable(turn, terms)).filter(({ parts }) => parts.length > 0);
-  const first = said.findIndex((turn) => !isSystem(turn));
+  const uses = conversation.turns.map((turn) => sayable(turn, terms)).filter(({ parts }) => parts.length > 0);
+  const first = uses.findIndex((turn) => !isSystem(turn));
   // With nothing but system messages there is nobody to answer to: the last one is what is asked.
-  const leading = said.slice(0, first < 0 ? Math.max(0, said.length - 1) : first);
-  const turns = joined(placed(said.slice(leading.length), terms));
+  const leading = uses.slice(0, first < 0 ? Math.max(0, uses.length - 1) : first);
+  const turns = joined(placed(uses.slice(leading.length), terms));
   const system = leading.flatMap((turn) => blocks(turn, terms, marks));
   refusePrefill(turns, terms);
   if (turns.length === 0) terms.refuse(conversation.turns[0]?.at ?? "messages", "There is no message to answer");

@@ -42,12 +42,12 @@ const below = (at: string, name: string): string => (at === "" ? name : `${at}.$
 
 /** What one request's readers share: what was said, how faults are told, and whether the source's forms are kept. */
 export class Reading {
-  readonly said: Said[] = [];
+  readonly uses: Said[] = [];
 
   constructor(readonly asked: Asked) {}
 
   say(feature: Feature, path: string): void {
-    this.said.push({ feature, path });
+    this.uses.push({ feature, path });
   }
 
   /** @throws GatewayError that names the client's field */

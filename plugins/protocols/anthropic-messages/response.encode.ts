@@ -26,9 +26,9 @@ type Said = Exclude<Event, { type: "error" }>;
 const MOST_WAITING = 8 * 1024 * 1024;
 
 /** Writes a stream of events. */
-export function encoder(wish: Wish): Encoder {
+export function encoder(context: Wish): Encoder {
   const frames = new Frames();
-  const writer = new Writer(wish, frames);
+  const writer = new Writer(context, frames);
   return {
     event(event: Said, out: Written[]): void {
       frames.out = out;
@@ -38,9 +38,9 @@ export function encoder(wish: Wish): Encoder {
 }
 
 /** Writes a whole message: what the stream of the same events adds up to. @throws GatewayError `upstream_invalid` */
-export function encode(events: readonly Event[], wish: Wish): string {
-  const message = new Message(wish);
-  const writer = new Writer(wish, message);
+export function encode(events: readonly Event[], context: Wish): string {
+  const message = new Message(context);
+  const writer = new Writer(context, message);
   for (const event of events) if (event.type !== "error") writer.event(event);
   return message.whole();
 }
@@ -82,10 +82,10 @@ class Writer {
   /** State on a text of which nothing is written yet. */
   private behind: Opaque | undefined;
   /** The last block, when it is a text. */
-  private said: TextKey | undefined;
+  private uses: TextKey | undefined;
 
   constructor(
-    private readonly wish: Wish,
+    private readonly context: Wish,
     private readonly sink: Sink,
   ) {}
 
@@ -134,14 +134,15 @@ class Writer {
 
   private start(event: EventOf<"start">): void {
     const own = ownOf(event);
-    this.makeId = callIds(event.id === "" ? this.wish.id : event.id);
+    this.makeId = callIds(event.id === "" ? this.context.id : event.id);
     this.usage = event.usage;
-    const usage = own?.usage && event.usage ? exactUsage(event.usage, own.usage) : firstUsage(event.usage, this.wish);
+    const usage =
+      own?.usage && event.usage ? exactUsage(event.usage, own.usage) : firstUsage(event.usage, this.context);
     const message: JsonObject = {
-      id: own ? event.id : messageId(event.id, this.wish),
+      id: own ? event.id : messageId(event.id, this.context),
       type: "message",
       role: "assistant",
-      model: own ? event.model : this.wish.model,
+      model: own ? event.model : this.context.model,
       content: [],
       ...(own?.rest ?? (own ? {} : { stop_reason: null, stop_sequence: null, stop_details: null })),
       usage,
@@ -152,7 +153,7 @@ class Writer {
   private open(opening: EventOf<"open">): void {
     const slot: Slot = { opening, waiting: [], weight: 0 };
     if (opening.choice !== 0) {
-      this.wish.lose(`choices.${opening.choice}`, "A message holds one answer.");
+      this.context.drop(`choices.${opening.choice}`, "A message holds one answer.");
       return;
     }
     this.slots.set(opening.block, slot);
@@ -202,7 +203,7 @@ class Writer {
     const { opening } = slot;
     const own = ownOf(opening);
     if (own?.block) this.openAs(slot, own.block);
-    else if (opening.kind === "server" || opening.kind === "media") this.lose(opening);
+    else if (opening.kind === "server" || opening.kind === "media") this.drop(opening);
     else if (opening.kind === "tool_call") this.call(slot, opening, own);
     else if (opening.kind === "text" && opening.opaque) {
       this.flush();
@@ -226,8 +227,8 @@ class Writer {
   /** What sits on a call or a text travels in a block of its own before it. */
   private carry(opaque: Opaque): void {
     const index = this.index++;
-    this.said = undefined;
-    this.sink.open(index, { type: "redacted_thinking", data: this.wish.seal(opaque) });
+    this.uses = undefined;
+    this.sink.open(index, { type: "redacted_thinking", data: this.context.seal(opaque) });
     this.sink.close(index);
   }
 
@@ -243,7 +244,7 @@ class Writer {
 
   private openAs(slot: Slot, block: JsonObject): number {
     this.flush();
-    this.said = block["type"] === "text" ? new TextKey() : undefined;
+    this.uses = block["type"] === "text" ? new TextKey() : undefined;
     const index = this.index++;
     slot.index = index;
     this.sink.open(index, block);
@@ -284,7 +285,7 @@ class Writer {
     const index = this.ensure(slot);
     if (slot.opening.kind !== "reasoning") {
       if (slot.opening.kind === "refusal") this.refused = true;
-      this.said?.add(event.text);
+      this.uses?.add(event.text);
       this.sink.grow(index, "text_delta", event.text, own?.rest, own?.frame);
       return;
     }
@@ -301,7 +302,7 @@ class Writer {
   }
 
   private opaque(slot: Slot, event: EventOf<"opaque">): void {
-    const sealed = this.wish.seal(event.opaque);
+    const sealed = this.context.seal(event.opaque);
     const own = ownOf(event);
     // A later one replaces it, and this block cannot grow: it is written when it closes.
     if (redacts(slot.opening)) slot.redacted = sealed;
@@ -312,12 +313,12 @@ class Writer {
     const own = ownOf(event);
     const citation = own?.rest ? citationOf(event.citation, own.rest) : webCitation(event.citation);
     if (citation) this.sink.cite(this.ensure(slot), citation);
-    else this.wish.lose("content.citations", "A citation without a URL cannot be told.");
+    else this.context.drop("content.citations", "A citation without a URL cannot be told.");
   }
 
-  private lose(opening: EventOf<"open">): void {
+  private drop(opening: EventOf<"open">): void {
     const what = opening.kind === "server" ? opening.name : opening.kind;
-    this.wish.lose(`content.${what}`, "A message has no such block.");
+    this.context.drop(`content.${what}`, "A message has no such block.");
   }
 
   private close(slot: Slot, event: EventOf<"close"> | undefined): void {
@@ -332,7 +333,7 @@ class Writer {
   private unsaid(event: EventOf<"unsaid">): void {
     const own = ownOf(event);
     if (own?.whole) this.sink.frame(own.name ?? "", own.whole);
-    else this.wish.lose(event.path, "A message has no such member.");
+    else this.context.drop(event.path, "A message has no such member.");
   }
 
   private end(event: EventOf<"end">): void {
@@ -342,7 +343,7 @@ class Writer {
       if (this.current) this.close(this.current, undefined);
       else this.next();
     }
-    if (this.behind && this.said) this.wish.remember(`${this.said}`, this.behind);
+    if (this.behind && this.uses) this.context.remember(`${this.uses}`, this.behind);
     else this.flush();
     this.ending();
     this.sink.frame("message_stop", { type: "message_stop", ...ownOf(event)?.rest });
@@ -370,7 +371,7 @@ class Writer {
   private stopReason(finish: EventOf<"finish"> | undefined): string {
     const reason = finish?.reason ?? "stop";
     if (reason === "malformed_call" || reason === "other")
-      this.wish.lose("stop_reason", `A message cannot say that it ended with ${finish?.raw ?? reason}.`);
+      this.context.drop("stop_reason", `A message cannot say that it ended with ${finish?.raw ?? reason}.`);
     if (reason === "stop" && this.refused) return "refusal";
     // Some vendors have another word for it that they called: clients of this protocol go by the reason.
     if ((reason === "stop" || reason === "other") && this.called) return "tool_use";
@@ -391,7 +392,7 @@ function exactDelta(finish: EventOf<"finish">, own: OwnEvent): JsonObject {
 }
 
 /** `msg_…`, the same for the same answer. */
-function messageId(id: string, wish: Wish): string {
-  const known = id === "" ? wish.id : id;
+function messageId(id: string, context: Wish): string {
+  const known = id === "" ? context.id : id;
   return known.startsWith("msg_") ? known : `msg_${safeId(known)}`;
 }

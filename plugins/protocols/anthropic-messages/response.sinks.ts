@@ -98,7 +98,7 @@ export class Message implements Sink {
   /** Calls whose arguments are no object. */
   private readonly unfit: number[] = [];
 
-  constructor(private readonly wish: Pick<Wish, "lose">) {}
+  constructor(private readonly context: Pick<Wish, "drop">) {}
 
   /** The message as JSON text. */
   whole(): string {
@@ -147,7 +147,7 @@ export class Message implements Sink {
         message: "The arguments of the model's tool call are not a JSON object.",
       });
     this.content.splice(cut, 1);
-    this.wish.lose("content.tool_use", "The answer was cut within the call.");
+    this.context.drop("content.tool_use", "The answer was cut within the call.");
   }
 
   frame(): void {}

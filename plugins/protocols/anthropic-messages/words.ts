@@ -68,8 +68,8 @@ export const stateOf = (opaque: Opaque | undefined, kind: OpaqueKind): string | 
 /** The client's own path of what it said of a feature, or of the next of the features. */
 export function pathOf(conversation: Conversation, ...features: [Feature, ...Feature[]]): string {
   for (const feature of features) {
-    const said = conversation.said.find((each) => each.feature === feature);
-    if (said) return said.path;
+    const uses = conversation.uses.find((each) => each.feature === feature);
+    if (uses) return uses.path;
   }
   return features[0];
 }

@@ -170,10 +170,10 @@ function chunk(
 function usageOf(body: JsonObject, parts: readonly JsonObject[]): JsonObject {
   const prompt = inputTokens(body);
   const thoughts = demoTokens(parts.map((part) => (part["thought"] === true ? asText(part["text"]) : "")).join(""));
-  const said = parts.filter((part) => part["thought"] !== true);
-  const text = demoTokens(said.map((part) => asText(part["text"]) ?? "").join(""));
-  const calls = said.map((part) => asObject(part["functionCall"])).filter((call) => call !== undefined);
-  const images = said.filter((part) => part["inlineData"] !== undefined).length * PICTURE_TOKENS;
+  const uses = parts.filter((part) => part["thought"] !== true);
+  const text = demoTokens(uses.map((part) => asText(part["text"]) ?? "").join(""));
+  const calls = uses.map((part) => asObject(part["functionCall"])).filter((call) => call !== undefined);
+  const images = uses.filter((part) => part["inlineData"] !== undefined).length * PICTURE_TOKENS;
   const candidates = text + demoTokens(calls.map((call) => JSON.stringify(call["args"])).join("")) + images;
   return {
     promptTokenCount: prompt,

@@ -7,9 +7,9 @@ import { listing } from "./listing.ts";
 import { ACTION_PATH, locate } from "./path.ts";
 import { decode } from "./request.decode.ts";
 import { encode } from "./request.encode.ts";
-import { FATES, FIELDS } from "./request.fates.ts";
 import { decode as decodeAnswer, decoder, failure } from "./response.decode.ts";
 import { encode as encodeAnswer, encoder } from "./response.encode.ts";
+import { FATES, FIELDS } from "./support.ts";
 import { usage } from "./usage.ts";
 
 /** The Gemini protocol, also in its Vertex form; README.md has its facts and their sources. */
@@ -40,8 +40,8 @@ const gemini: TranslatedProtocol = {
   demo,
   listing,
   translation: {
-    request: { decode, encode, fates: FATES, fields: FIELDS },
-    answer: { decoder, decode: decodeAnswer, encoder, encode: encodeAnswer, failure },
+    request: { decode, encode, support: FATES, fields: FIELDS },
+    response: { decoder, decode: decodeAnswer, encoder, encode: encodeAnswer, failure },
     count,
   },
 };

@@ -25,10 +25,10 @@ export function readContents(request: Members, reading: Reading): Turn[] {
     request.list("contents") ?? wrong(request.path("contents"), "is missing", "It is a list of {role, parts}.");
   const calls = new Calls(ids(contents));
   const turns = contents.map((content) => {
-    const said = content.text("role");
-    const role = entryOf(ROLES, said || "user") ?? unknownRole(content, reading);
+    const uses = content.text("role");
+    const role = entryOf(ROLES, uses || "user") ?? unknownRole(content, reading);
     // Left out or empty is the same (proto JSON).
-    if (said === "function" || said === "") content.keep("role");
+    if (uses === "function" || uses === "") content.keep("role");
     calls.turn(role);
     const parts = readParts(content, calls, reading);
     const native = remembered(reading, (): NativeTurn => ({ form: content.form() }));
@@ -47,14 +47,14 @@ function unknownRole(content: Members, { asked }: Reading): Turn["role"] {
 }
 
 function readParts(content: Members, calls: Calls, reading: Reading): Part[] {
-  const { asked, said } = reading;
+  const { asked, uses } = reading;
   const parts = content.list("parts") ?? [];
   sayLeft(content, reading);
   const read: Part[] = [];
   for (const part of parts) {
-    const before = said.length;
+    const before = uses.length;
     for (const each of readPart(part, calls, reading))
-      if (asked.native || !goesOn(read, each, said, before)) read.push(each);
+      if (asked.native || !goesOn(read, each, uses, before)) read.push(each);
   }
   return read;
 }
@@ -63,12 +63,12 @@ function readParts(content: Members, calls: Calls, reading: Reading): Part[] {
  * Puts a thought that came in pieces together, the last of which bears its signature: true for a part that is now part of
  * the one before. @param before how much was said before it was read
  */
-function goesOn(read: Part[], part: Part, said: Said[], before: number): boolean {
+function goesOn(read: Part[], part: Part, uses: Said[], before: number): boolean {
   const last = read.at(-1);
   if (part.kind !== "reasoning" || last?.kind !== "reasoning" || last.opaque) return false;
   read[read.length - 1] = { ...part, at: last.at, text: `${last.text ?? ""}${part.text ?? ""}` };
-  for (const each of said.splice(before))
-    if (each.feature !== "reasoning_text" || each.path !== part.at) said.push(each);
+  for (const each of uses.splice(before))
+    if (each.feature !== "reasoning_text" || each.path !== part.at) uses.push(each);
   return true;
 }
 

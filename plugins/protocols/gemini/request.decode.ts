@@ -32,7 +32,7 @@ const PERMISSIVE: ReadonlySet<unknown> = new Set(["OFF", "BLOCK_NONE", "HARM_BLO
  * @throws GatewayError `invalid_field` with the client's own path
  */
 export function decode(asked: Asked): Conversation {
-  const reading: Reading = { asked, said: [], opened: new Set() };
+  const reading: Reading = { asked, uses: [], opened: new Set() };
   const body = Members.of(parsed(asked.text), "");
   const request = (asked.task === "count" && body.object("generateContentRequest")) || body;
   // The path names the model; here it is repeated.
@@ -47,7 +47,7 @@ export function decode(asked: Asked): Conversation {
     ...readTools(request, reading, native),
     ...readConfig(request, turns, reading, native),
     ...readRest(request, reading),
-    said: reading.said,
+    uses: reading.uses,
   };
   for (const name of request === body ? [] : body.left()) say(reading, "other", name);
   native.root = request.form();

@@ -69,9 +69,9 @@ function stops(writing: Writing): string[] | undefined {
 }
 
 function seed(writing: Writing): number | RawJson | undefined {
-  const { seed: wish } = writing.conversation;
-  if (writing.own || wish === undefined) return wish;
-  if (!(wish instanceof RawJson) && wish >= -SEED && wish < SEED) return wish;
+  const { seed: context } = writing.conversation;
+  if (writing.own || context === undefined) return context;
+  if (!(context instanceof RawJson) && context >= -SEED && context < SEED) return context;
   writing.terms.drop(pathOf(writing, "seed", "seed"), "a seed must fit into 32 bits there");
   return undefined;
 }
@@ -83,11 +83,11 @@ function likelihoods({ conversation, own }: Writing): JsonObject {
 }
 
 function format(writing: Writing, native: NativeRequest | undefined): JsonObject {
-  const { format: wish } = writing.conversation;
-  if (!wish) return {};
-  if (wish.kind === "text") return native ? { responseMimeType: "text/plain" } : {};
-  const schema = wish.kind === "schema" ? sourceSchema(wish.schema, native?.schema) : undefined;
-  if (wish.description !== undefined && !writing.own)
+  const { format: context } = writing.conversation;
+  if (!context) return {};
+  if (context.kind === "text") return native ? { responseMimeType: "text/plain" } : {};
+  const schema = context.kind === "schema" ? sourceSchema(context.schema, native?.schema) : undefined;
+  if (context.description !== undefined && !writing.own)
     writing.terms.change(pathOf(writing, "json_schema", "format"), "without the description of the schema");
   const responseSchema = native ? schema : undefined;
   return defined({ responseMimeType: "application/json", responseJsonSchema: schema, responseSchema });
@@ -95,8 +95,8 @@ function format(writing: Writing, native: NativeRequest | undefined): JsonObject
 
 /** Text alone goes without saying. */
 function modalities({ conversation }: Writing): string[] | undefined {
-  const wish = conversation.modalities?.map((name) => name.toUpperCase());
-  return wish?.every((name) => name === "TEXT") ? undefined : wish;
+  const context = conversation.modalities?.map((name) => name.toUpperCase());
+  return context?.every((name) => name === "TEXT") ? undefined : context;
 }
 
 const RESOLUTIONS: Readonly<Record<string, string>> = {
@@ -112,7 +112,7 @@ function resolution(writing: Writing): string | undefined {
   const wishes = new Set(mediaOf(writing).map(({ detail }) => entryOf(RESOLUTIONS, detail ?? "auto")));
   const [only] = wishes;
   if (wishes.size > 1)
-    for (const { feature, path } of writing.conversation.said)
+    for (const { feature, path } of writing.conversation.uses)
       if (feature === "media_detail") writing.terms.drop(path, "all media are looked at alike there");
   return wishes.size === 1 && only !== undefined ? `MEDIA_RESOLUTION_${only}` : undefined;
 }

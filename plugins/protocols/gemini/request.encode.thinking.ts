@@ -33,15 +33,15 @@ const CLAMPED: ReadonlySet<Effort> = new Set(["xhigh", "max"]);
 export function writeThinking(writing: Writing): JsonObject | undefined {
   const { conversation, terms } = writing;
   const native = nativeOf<NativeRequest>(writing, conversation);
-  const wish = conversation.reasoning ?? {};
-  if (native) return native.thinking && shaped(ownThinking(wish), native.thinking);
+  const context = conversation.reasoning ?? {};
+  if (native) return native.thinking && shaped(ownThinking(context), native.thinking);
   if (terms.facts.thinking === "none") {
-    const wanted = wish.effort !== undefined || wish.budget !== undefined || wish.show === true;
-    if (wanted && !off(wish))
+    const wanted = context.effort !== undefined || context.budget !== undefined || context.show === true;
+    if (wanted && !off(context))
       terms.drop(pathOf(writing, "reasoning_effort", pathOf(writing, "reasoning_budget", "reasoning")), UNTHINKING);
     return undefined;
   }
-  const config = defined({ ...amount(wish, writing), includeThoughts: shown(wish) });
+  const config = defined({ ...amount(context, writing), includeThoughts: shown(context) });
   return Object.keys(config).length > 0 ? config : undefined;
 }
 
@@ -55,17 +55,17 @@ function ownThinking({ effort, budget, show }: ReasoningWish): JsonObject {
 const off = ({ effort, budget }: ReasoningWish): boolean => effort === "none" || budget === 0;
 
 /** Who asks for thinking is shown thoughts, unless they say otherwise; not to be shown any is the usual. */
-function shown(wish: ReasoningWish): true | undefined {
-  const { effort, budget, show, summary } = wish;
+function shown(context: ReasoningWish): true | undefined {
+  const { effort, budget, show, summary } = context;
   const asked = effort !== undefined || budget !== undefined || summary !== undefined;
-  return !off(wish) && (show ?? asked) ? true : undefined;
+  return !off(context) && (show ?? asked) ? true : undefined;
 }
 
-function amount(wish: ReasoningWish, writing: Writing): JsonObject {
-  const { effort, budget } = wish;
+function amount(context: ReasoningWish, writing: Writing): JsonObject {
+  const { effort, budget } = context;
   const { thinking } = writing.terms.facts;
   const asLevel = thinking === "level" || thinking === "adaptive";
-  if (off(wish)) return asLevel ? least(writing) : { thinkingBudget: 0 };
+  if (off(context)) return asLevel ? least(writing) : { thinkingBudget: 0 };
   // -1 leaves the number to the model; an effort beside it says more.
   if (budget !== undefined && !asLevel && (budget >= 0 || effort === undefined))
     return { thinkingBudget: tokens(budget, writing) };

@@ -62,11 +62,11 @@ function silence(turns: readonly Turn[], { terms }: Writing): JsonObject {
 
 /** The system in the middle of a conversation: here it can only speak through the user. */
 function reminder(turn: Turn, terms: Terms): Turn {
-  const said = turn.parts.filter((part) => part.kind !== "text" || part.text.trim() !== "");
-  if (said.length === 0) return { ...turn, role: "user", parts: [] };
+  const uses = turn.parts.filter((part) => part.kind !== "text" || part.text.trim() !== "");
+  if (uses.length === 0) return { ...turn, role: "user", parts: [] };
   terms.change(turn.at, "a system message between turns is sent as a text of the user's, in <system-reminder>");
   const mark = (text: string): Part => ({ kind: "text", at: turn.at, text });
-  return { ...turn, role: "user", parts: linesOf([mark("<system-reminder>"), ...said, mark("</system-reminder>")]) };
+  return { ...turn, role: "user", parts: linesOf([mark("<system-reminder>"), ...uses, mark("</system-reminder>")]) };
 }
 
 /** Texts that follow each other as one, a line each; media stay between them. */

@@ -61,14 +61,14 @@ export interface NativeTool {
 /** A request while it is read. */
 export interface Reading {
   asked: Asked;
-  said: Said[];
+  uses: Said[];
   /** Opaque strings of other protocols that were read; clients send them once with the thought and once with the call. */
   opened: Set<string>;
 }
 
 /** Notes something that other protocols may have no word for. */
 export const say = (reading: Reading, feature: Feature, path: string): void => {
-  reading.said.push({ feature, path });
+  reading.uses.push({ feature, path });
 };
 
 /** Members beside what a part, a content or a call is, as far as they are known and not read. */

@@ -19,7 +19,7 @@ export function nativeOf<T>(writing: Writing, { native }: { native?: unknown }):
 
 /** Where the client said a thing. */
 export function pathOf({ conversation }: Writing, feature: Feature, usual: string): string {
-  return conversation.said.find((said) => said.feature === feature)?.path ?? usual;
+  return conversation.uses.find((uses) => uses.feature === feature)?.path ?? usual;
 }
 
 /** Characters of a function's name after the first, which is a letter or an underscore. [S] */

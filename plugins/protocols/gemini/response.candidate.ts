@@ -53,7 +53,7 @@ export class Candidate {
   private parts = 0;
   private bytes = 0;
   /** The open block's text, as long as citations may point into it, and where it goes on. */
-  private said: string[] = [];
+  private uses: string[] = [];
   private blockStart = { part: 0, before: 0 };
   private readonly grounding = new Grounding();
   private refused = false;
@@ -67,10 +67,10 @@ export class Candidate {
   constructor(
     private readonly index: number,
     private readonly about: string,
-    private readonly wish: Wish,
+    private readonly context: Wish,
   ) {
     this.tail = `],"role":"model"},"index":${index}`;
-    this.show = wish.asked.reasoning?.show === true;
+    this.show = context.conversation.reasoning?.show === true;
   }
 
   /** @throws GatewayError `upstream_invalid` when too much waits */
@@ -85,7 +85,7 @@ export class Candidate {
 
   finish(event: EventOf<"finish">): void {
     this.ending = event;
-    if (event.reason === "pause") this.wish.lose("finishReason", "The turn was paused; ask again to let it go on.");
+    if (event.reason === "pause") this.context.drop("finishReason", "The turn was paused; ask again to let it go on.");
   }
 
   /** The candidate of the last frame. @throws GatewayError `upstream_invalid` when a call's arguments are no object */
@@ -110,13 +110,16 @@ export class Candidate {
       throw new GatewayError("upstream_invalid", {
         message: `The model called ${name} with arguments that are not a JSON object, which Gemini clients cannot be told.`,
       });
-    this.wish.lose(`candidates.${this.index}.content.functionCall`, `The answer was cut within the call of ${name}.`);
+    this.context.drop(
+      `candidates.${this.index}.content.functionCall`,
+      `The answer was cut within the call of ${name}.`,
+    );
   }
 
   private sources(): string {
     if (this.grounding.empty) return "";
     if (this.grounding.unquoted)
-      this.wish.lose(`candidates.${this.index}.citations.quote`, "Gemini does not say what a page says.");
+      this.context.drop(`candidates.${this.index}.citations.quote`, "Gemini does not say what a page says.");
     return `,"groundingMetadata":${this.grounding.json()}`;
   }
 
@@ -180,11 +183,11 @@ export class Candidate {
     this.summary = undefined;
     this.flush(out);
     const own = ownState(event);
-    this.signature = own && this.wish.seal(own);
+    this.signature = own && this.context.seal(own);
     if (event.kind === "refusal") this.refused = true;
     // Some clients send no thoughts back, but what sits on a call, which is where the vendor has it. [S: gemini-cli]
     if (event.kind === "tool_call" && !own && this.sealed && this.sealed.on === undefined) {
-      this.signature = this.wish.seal(this.sealed);
+      this.signature = this.context.seal(this.sealed);
       if (!this.show) this.sealed = undefined;
     }
     if (this.sealed) this.write(this.thoughtSignature(), { kind: "thought", signed: true, empty: true }, out);
@@ -200,7 +203,7 @@ export class Candidate {
     const likely = logprobs === undefined ? undefined : logprobsResult(logprobs);
     const more = likely ? `,"logprobsResult":${JSON.stringify(likely)}` : "";
     this.write(partOf(text, signature), signed ? SIGNED : PLAIN, out, more);
-    this.said.push(text);
+    this.uses.push(text);
   }
 
   private thought({ text, part }: EventOf<"text">, out: Written[]): void {
@@ -227,7 +230,7 @@ export class Candidate {
       return;
     }
     const name = this.opening?.kind === "server" ? this.opening.name : "";
-    this.wish.lose(`candidates.${this.index}.content.${name}`, `Gemini has no part for ${name}.`);
+    this.context.drop(`candidates.${this.index}.content.${name}`, `Gemini has no part for ${name}.`);
   }
 
   private close(out: Written[]): void {
@@ -236,8 +239,8 @@ export class Candidate {
     else if (signature !== undefined) this.write(partOf("", signature), { ...SIGNED, empty: true }, out);
     this.signature = undefined;
     this.opening = undefined;
-    const text = this.said.join("");
-    this.said = [];
+    const text = this.uses.join("");
+    this.uses = [];
     this.grounding.place(text, this.blockStart.part, this.blockStart.before);
     this.bytes += Buffer.byteLength(text);
   }
@@ -257,7 +260,7 @@ export class Candidate {
   }
 
   private thoughtSignature(): string {
-    const signature = JSON.stringify(this.wish.seal(this.sealed as Opaque));
+    const signature = JSON.stringify(this.context.seal(this.sealed as Opaque));
     this.sealed = undefined;
     return `{"text":"","thought":true,"thoughtSignature":${signature}}`;
   }

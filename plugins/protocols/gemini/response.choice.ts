@@ -111,7 +111,7 @@ export class Choice {
         this.thought(asText(part["text"]) ?? "", opaque, out);
         break;
       case "text":
-        this.said(asText(part["text"]) ?? "", opaque, out);
+        this.uses(asText(part["text"]) ?? "", opaque, out);
         break;
       case "call":
         this.call(asObject(part["functionCall"]) as JsonObject, opaque, out, seen);
@@ -146,7 +146,7 @@ export class Choice {
     if (this.open) this.open.closed = true;
   }
 
-  private said(text: string, opaque: Opaque | undefined, out: Event[]): void {
+  private uses(text: string, opaque: Opaque | undefined, out: Event[]): void {
     if (text === "" && !opaque) {
       this.likely(out);
       return;

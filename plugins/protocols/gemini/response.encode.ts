@@ -18,7 +18,7 @@ import { Rebuilder } from "./response.rebuild.ts";
 import { usageMetadata } from "./response.usage.ts";
 
 /** Writes a stream: each frame is one whole answer with what is new; the last one tells how it ended and what it cost. */
-export const encoder = (wish: Wish): Encoder => new Writer(wish);
+export const encoder = (context: Wish): Encoder => new Writer(context);
 
 class Writer implements Encoder {
   private same: Rebuilder | undefined;
@@ -27,7 +27,7 @@ class Writer implements Encoder {
   private usage: Usage | undefined;
   private about = "";
 
-  constructor(private readonly wish: Wish) {}
+  constructor(private readonly context: Wish) {}
 
   event(event: Exclude<Event, { type: "error" }>, out: Written[]): void {
     if (event.type === "start") this.start(event);
@@ -62,14 +62,14 @@ class Writer implements Encoder {
   private start(event: EventOf<"start">): void {
     if (event.native) this.same = new Rebuilder();
     this.usage = event.usage;
-    const modelVersion = this.wish.model || event.model;
-    this.about = JSON.stringify({ modelVersion, responseId: event.id || this.wish.id }).slice(1);
+    const modelVersion = this.context.model || event.model;
+    this.about = JSON.stringify({ modelVersion, responseId: event.id || this.context.id }).slice(1);
   }
 
   private of(choice: number): Candidate {
     let candidate = this.candidates.get(choice);
     if (!candidate) {
-      candidate = new Candidate(choice, this.about, this.wish);
+      candidate = new Candidate(choice, this.about, this.context);
       this.candidates.set(choice, candidate);
     }
     return candidate;
@@ -89,8 +89,8 @@ class Writer implements Encoder {
  * neighbouring texts of one kind. A text with a signature of its own begins a new part.
  * @throws GatewayError `upstream_invalid` when a call's arguments are no object
  */
-export function encode(events: readonly Event[], wish: Wish): string {
-  const writer = encoder(wish);
+export function encode(events: readonly Event[], context: Wish): string {
+  const writer = encoder(context);
   const out: Written[] = [];
   for (const event of events) if (event.type !== "error") writer.event(event, out);
   const frames = out.map(({ data }) => parseExact(data, new Set(["args"])) as JsonObject);

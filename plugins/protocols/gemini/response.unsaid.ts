@@ -50,14 +50,14 @@ export const TOLD_OF_PART: Readonly<Record<Exclude<PartKind, "server">, Names>> 
 
 /** What an answer says that no other protocol has a word for; each thing is said to be lost once. */
 export class Unsaid {
-  private readonly said = new Set<string>();
+  private readonly uses = new Set<string>();
 
   /** @param at the path of what it is about, with its dot */
   constructor(private readonly at: string) {}
 
   say(name: string, out: Event[]): void {
-    if (this.said.has(name)) return;
-    this.said.add(name);
+    if (this.uses.has(name)) return;
+    this.uses.add(name);
     out.push({ type: "unsaid", path: `${this.at}${name}` });
   }
 

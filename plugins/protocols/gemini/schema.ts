@@ -57,8 +57,8 @@ function translated(schema: unknown): unknown {
   const made: JsonObject = Object.fromEntries(
     Object.entries(source).flatMap(([spelling, value]) => {
       const name = entryOf(CAMEL, spelling) ?? spelling;
-      const said = DROPPED.has(name) || (name === "format" && value === "enum");
-      return said ? [] : [[name, member(name, value, source)]];
+      const uses = DROPPED.has(name) || (name === "format" && value === "enum");
+      return uses ? [] : [[name, member(name, value, source)]];
     }),
   );
   if (source["example"] !== undefined && made["examples"] === undefined) made["examples"] = [source["example"]];

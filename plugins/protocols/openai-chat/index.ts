@@ -6,9 +6,9 @@ import { demo } from "./demo.ts";
 import { chat } from "./operation.ts";
 import { decodeRequest } from "./request.decode.ts";
 import { encodeRequest } from "./request.encode.ts";
-import { fates, fields } from "./request.fates.ts";
 import { decode, decoder } from "./response.decode.ts";
 import { encode, encoder } from "./response.encode.ts";
+import { fields, support } from "./support.ts";
 import { readUsage } from "./usage.ts";
 
 /** OpenAI's newer models think beside function tools only in Responses; in Chat they refuse an effort. */
@@ -36,8 +36,8 @@ const openaiChat: TranslatedProtocol = {
   includeUsage,
   demo,
   translation: {
-    request: { decode: decodeRequest, encode: encodeRequest, fates, fields },
-    answer: { decoder, decode, encoder, encode, failure },
+    request: { decode: decodeRequest, encode: encodeRequest, support: support, fields },
+    response: { decoder, decode, encoder, encode, failure },
   },
   better: { protocol: "openai-responses", wants: wantsResponses },
 };

@@ -24,9 +24,9 @@ export const saidIn = ({ type }: JsonObject): "summary" | "text" | undefined =>
 
 /** An entry of `reasoning_details` without what it says, as opaque state. */
 export function entryState(entry: JsonObject): string {
-  const said = saidIn(entry);
-  if (said === undefined || !asText(entry[said])) return writeJson(entry);
-  const { [said]: _said, ...rest } = entry;
+  const uses = saidIn(entry);
+  if (uses === undefined || !asText(entry[uses])) return writeJson(entry);
+  const { [uses]: _said, ...rest } = entry;
   return writeJson(rest);
 }
 
@@ -37,14 +37,14 @@ export const isBehind = (details: unknown, { at }: Reasoning): boolean => {
 };
 
 /** Says what stands in the entries of `reasoning_details` that nobody reads. */
-export function sayUnread(details: readonly unknown[], at: string, said: Said[]): void {
+export function sayUnread(details: readonly unknown[], at: string, uses: Said[]): void {
   details.forEach((value, n) => {
     const path = `${at}.${n}`;
     if (!isObject(value)) {
-      said.push({ feature: "other", path });
+      uses.push({ feature: "other", path });
       return;
     }
-    const entry = fieldsOf(value, path, said);
+    const entry = fieldsOf(value, path, uses);
     for (const name of MEMBERS) entry.any(name);
     entry.rest();
   });
@@ -76,9 +76,9 @@ export function reasoningsIn(details: readonly unknown[], at: string, asked: Ask
 function reasoningOf({ entries }: Group, asked: Asked): Reasoning {
   const first = entries[0] as Group["entries"][number];
   const all: JsonObject = Object.fromEntries(entries.flatMap(({ entry }) => Object.entries(entry)));
-  const said = (name: string) => entries.flatMap(({ entry }) => asText(entry[name]) ?? []);
-  const summary = said("summary");
-  const text = said("text").join("");
+  const uses = (name: string) => entries.flatMap(({ entry }) => asText(entry[name]) ?? []);
+  const summary = uses("summary");
+  const text = uses("text").join("");
   const opaque = stateOf(all, asked);
   const wordy = text !== "" && saidIn(first.entry) === "text";
   const silent = summary.length === 0 && text === "";
@@ -103,14 +103,14 @@ function stateOf(entry: JsonObject, asked: Asked): Opaque | undefined {
 export function detailsOf(
   envelope: string,
   index: number,
-  said: { text?: string; summary?: string; behind?: boolean },
+  uses: { text?: string; summary?: string; behind?: boolean },
 ): JsonObject[] {
-  const common = { format: FORMAT, index, ...(said.behind ? { id: BEHIND } : {}) };
-  if (said.summary !== undefined)
+  const common = { format: FORMAT, index, ...(uses.behind ? { id: BEHIND } : {}) };
+  if (uses.summary !== undefined)
     return [
-      { type: "reasoning.summary", summary: said.summary, ...common },
+      { type: "reasoning.summary", summary: uses.summary, ...common },
       { type: "reasoning.encrypted", data: envelope, ...common },
     ];
-  if (said.text === undefined) return [{ type: "reasoning.encrypted", data: envelope, ...common }];
-  return [{ type: "reasoning.text", text: said.text, signature: envelope, ...common }];
+  if (uses.text === undefined) return [{ type: "reasoning.encrypted", data: envelope, ...common }];
+  return [{ type: "reasoning.text", text: uses.text, signature: envelope, ...common }];
 }

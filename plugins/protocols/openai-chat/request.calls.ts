@@ -63,7 +63,7 @@ export class Calls {
 
   /** An entry of `tool_calls`. @param stated calls whose opaque state came in another place. */
   call(value: unknown, at: string, stated: ReadonlySet<string>): ToolCall {
-    const entry = fieldsOf(value, at, this.reading.said, this.reading.native);
+    const entry = fieldsOf(value, at, this.reading.uses, this.reading.native);
     const type = entry.text("type");
     const custom = type === "custom";
     // Some vendors' have an empty one, or none.

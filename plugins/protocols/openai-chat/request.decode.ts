@@ -14,9 +14,9 @@ const ESSENTIAL: ReadonlySet<string> = new Set(["model", "messages"]);
 
 /** Reads a Chat request. @throws GatewayError `invalid_field` with the client's own path. */
 export function decodeRequest(asked: Asked): Conversation {
-  const said: Said[] = [];
-  const body = bodyOf(asked, said);
-  const reading: Reading = { said, native: asked.native === true };
+  const uses: Said[] = [];
+  const body = bodyOf(asked, uses);
+  const reading: Reading = { uses, native: asked.native === true };
   const messages = body.list("messages");
   if (!messages) throw wrong("messages", "messages must be a list.");
   body.text("model");
@@ -30,7 +30,7 @@ export function decodeRequest(asked: Asked): Conversation {
     stream: asked.streaming,
     turns: turnsOf(messages, asked, reading),
     tools: [],
-    said,
+    uses: uses,
   };
   const forms: Record<string, unknown> = {};
   readable(reading, () => readSampling(body, conversation, forms));
@@ -61,7 +61,7 @@ function readTools(body: Fields, into: Conversation, reading: Reading, forms: Re
   for (const name of ["tool_choice", "function_call"]) {
     if (into.toolChoice) break;
     const value = body.any(name);
-    const choice = value === undefined ? undefined : readable(reading, () => choiceOf(value, name, body.said));
+    const choice = value === undefined ? undefined : readable(reading, () => choiceOf(value, name, body.uses));
     if (choice === undefined) continue;
     into.toolChoice = choice;
     forms["tool_choice"] = name;
@@ -74,42 +74,42 @@ function readTools(body: Fields, into: Conversation, reading: Reading, forms: Re
 
 /** `reasoning_effort`, or OpenRouter's `reasoning`. */
 function readThinking(body: Fields, into: Conversation, forms: Record<string, unknown>): void {
-  const wish: ReasoningWish = {};
+  const context: ReasoningWish = {};
   const effort = effortOf(body.of["reasoning_effort"]);
   if (effort !== undefined) {
-    wish.effort = effort;
+    context.effort = effort;
     body.any("reasoning_effort");
     body.say("reasoning_effort", "reasoning_effort");
   }
   const nested = asObject(body.of["reasoning"]) ? body.object("reasoning") : undefined;
   if (nested) {
     forms["reasoning"] = true;
-    readNested(nested, wish);
+    readNested(nested, context);
     nested.rest();
   }
-  if (Object.keys(wish).length > 0) into.reasoning = wish;
+  if (Object.keys(context).length > 0) into.reasoning = context;
 }
 
-function readNested(nested: Fields, wish: ReasoningWish): void {
+function readNested(nested: Fields, context: ReasoningWish): void {
   const effort = effortOf(nested.of["effort"]);
   if (effort !== undefined) {
-    wish.effort = effort;
+    context.effort = effort;
     nested.any("effort");
     nested.say("effort", "reasoning_effort");
   }
   const budget = nested.number("max_tokens");
   if (budget !== undefined) {
-    wish.budget = budget;
+    context.budget = budget;
     nested.say("max_tokens", "reasoning_budget");
   }
   if (nested.of["exclude"] === true) {
-    wish.show = false;
+    context.show = false;
     nested.leave("exclude", "reasoning_summary");
   }
   const enabled = nested.of["enabled"];
-  if (typeof enabled === "boolean" && wish.effort === undefined && budget === undefined) {
+  if (typeof enabled === "boolean" && context.effort === undefined && budget === undefined) {
     // OpenRouter's documents: enabled alone means medium.
-    wish.effort = enabled ? "medium" : "none";
+    context.effort = enabled ? "medium" : "none";
     nested.leave("enabled", "reasoning_effort");
   } else nested.leave("enabled");
 }

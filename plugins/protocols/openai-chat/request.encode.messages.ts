@@ -171,8 +171,8 @@ class Writing {
   private call(call: ToolCall): JsonObject {
     const name = nameOf(call.name, call.namespace, this.terms);
     const kind = call.custom ? "custom" : "function";
-    const said = call.custom ? { input: call.arguments } : { arguments: call.arguments || "{}" };
-    return { id: safeId(call.id), type: kind, [kind]: { name, ...said }, ...stateOn(call) };
+    const uses = call.custom ? { input: call.arguments } : { arguments: call.arguments || "{}" };
+    return { id: safeId(call.id), type: kind, [kind]: { name, ...uses }, ...stateOn(call) };
   }
 
   private sameCalls(calls: readonly ToolCall[]): JsonObject {
@@ -190,10 +190,10 @@ class Writing {
     const { id, name, custom } = call;
     const there = (members: JsonObject) =>
       Object.fromEntries(Object.entries(members).filter(([member]) => native.names?.includes(member)));
-    const said = { name, [custom ? "input" : "arguments"]: call.arguments };
-    if (native.form === LEGACY) return { ...there(said), ...native.rest };
+    const uses = { name, [custom ? "input" : "arguments"]: call.arguments };
+    if (native.form === LEGACY) return { ...there(uses), ...native.rest };
     const kind = custom ? "custom" : "function";
-    const inner = { [kind]: { ...there(said), ...native.inner } };
+    const inner = { [kind]: { ...there(uses), ...native.inner } };
     return { ...there({ id, type: kind }), ...inner, ...stateOn(call, native.extra), ...native.rest };
   }
 
@@ -218,8 +218,8 @@ class Writing {
       else if (each.kind === "media") attached.push(this.attach(each, texts));
     }
     const failed = part.isError ? failedText(texts) : undefined;
-    const said = failed === undefined ? texts : [failed];
-    const content: JsonObject[] = said.map((text) => ({ type: "text", text }));
+    const uses = failed === undefined ? texts : [failed];
+    const content: JsonObject[] = uses.map((text) => ({ type: "text", text }));
     const last = content.at(-1);
     if (last) Object.assign(last, marked(part.cache));
     const body = content.length > 0 ? bare(content, undefined) : { content: "" };

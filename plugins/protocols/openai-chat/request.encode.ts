@@ -54,7 +54,7 @@ const settings = (conversation: Conversation, terms: Terms, native?: BodyNative)
 });
 
 function refusePrefill(conversation: Conversation, terms: Terms): void {
-  const last = conversation.said.find(({ feature }) => feature === "prefill");
+  const last = conversation.uses.find(({ feature }) => feature === "prefill");
   if (last) terms.refuse(last.path, "This model does not continue an assistant's message at the end");
 }
 
@@ -94,8 +94,8 @@ function thinking(conversation: Conversation, terms: Terms, native?: BodyNative)
   if (!reasoning) return {};
   const { effort, budget } = reasoning;
   if (terms.facts.thinking === "none") {
-    const said = effort === undefined ? "reasoning_budget" : "reasoning_effort";
-    if (effort !== "none" && budget !== 0) terms.drop(saidAt(conversation, said), "This model does not think");
+    const uses = effort === undefined ? "reasoning_budget" : "reasoning_effort";
+    if (effort !== "none" && budget !== 0) terms.drop(saidAt(conversation, uses), "This model does not think");
     return {};
   }
   if (effort !== undefined) return { reasoning_effort: effort };

@@ -17,20 +17,20 @@ import { cacheOf, partsOf, type Reading, readable } from "./request.parts.ts";
 
 /** The turns of `messages`, one for each; a tool's result is the user's. @throws GatewayError with the message's path. */
 export function turnsOf(list: readonly unknown[], asked: Asked, reading: Reading): Turn[] {
-  const { said, native } = reading;
+  const { uses, native } = reading;
   const messages = new Messages(asked, reading);
   const turns = list.map((value, n) => {
     const at = `messages.${n}`;
-    const turn = readable(reading, () => messages.turn(fieldsOf(value, at, said, native)));
+    const turn = readable(reading, () => messages.turn(fieldsOf(value, at, uses, native)));
     return turn ?? unread(value, at);
   });
   const isSystem = (turn: Turn) => turn.role === "system" || turn.role === "developer";
   const first = turns.findIndex((turn) => !isSystem(turn));
   for (const turn of first < 0 ? [] : turns.slice(first))
-    if (isSystem(turn)) said.push({ feature: "system_in_place", path: turn.at });
+    if (isSystem(turn)) uses.push({ feature: "system_in_place", path: turn.at });
   const last = turns.at(-1);
   if (last?.role === "assistant" && !last.parts.some((part) => part.kind === "tool_call"))
-    said.push({ feature: "prefill", path: last.at });
+    uses.push({ feature: "prefill", path: last.at });
   return turns;
 }
 
@@ -102,7 +102,7 @@ class Messages {
     const callId = this.calls.answered(id, name, message.at);
     const parts = this.content(message);
     const media = parts.find((part) => part.kind === "media");
-    if (media) this.reading.said.push({ feature: "tool_result_media", path: media.at });
+    if (media) this.reading.uses.push({ feature: "tool_result_media", path: media.at });
     const cache = parts.findLast((part) => part.cache)?.cache;
     // The result is marked, not its text as well.
     if (!this.reading.native) for (const part of parts) delete part.cache;
@@ -123,7 +123,7 @@ class Messages {
     const details = message.of["reasoning_details"];
     const behind = thoughts.parts.filter((part) => isBehind(details, part));
     const before = thoughts.parts.filter((part) => !isBehind(details, part));
-    const parts: Part[] = [...before, ...this.said(message), ...behind];
+    const parts: Part[] = [...before, ...this.uses(message), ...behind];
     const elsewhere = stated(thoughts.parts.map(({ opaque }) => opaque));
     const calls = message.list("tool_calls") ?? [];
     if (calls.length === 0) message.leave("tool_calls");
@@ -140,7 +140,7 @@ class Messages {
   }
 
   /** Text and refusal of an assistant, with the sources its text names. */
-  private said(message: Fields): Part[] {
+  private uses(message: Fields): Part[] {
     const parts = this.content(message);
     const refusal = message.text("refusal");
     if (refusal !== undefined) parts.push({ kind: "refusal", text: refusal, at: message.path("refusal") });
@@ -160,7 +160,7 @@ class Messages {
     const plain = (["reasoning_content", "reasoning"] as const).find((name) => asText(message.of[name]));
     const text = plain && (asText(message.of[plain]) as string);
     const parts = details.length > 0 ? details : plain ? [this.plain(message, plain)] : [];
-    if (parts.length > 0) this.reading.said.push({ feature: "reasoning_text", path: (parts[0] as Reasoning).at });
+    if (parts.length > 0) this.reading.uses.push({ feature: "reasoning_text", path: (parts[0] as Reasoning).at });
     const repeated = plain && details.map((part) => part.text ?? part.summary?.join("") ?? "").join("") === text;
     const only = details.length === 1 ? details[0] : undefined;
     // A client that keeps no texts in its entries has the text of the only one beside them.
@@ -181,7 +181,7 @@ class Messages {
     const name = "reasoning_details";
     const list = asList(message.of[name]);
     const path = message.path(name);
-    sayUnread(list, path, this.reading.said);
+    sayUnread(list, path, this.reading.uses);
     const details = this.reading.native && !list.every(isObject) ? [] : reasoningsIn(list, path, this.asked);
     if (details.length > 0) message.any(name);
     else if (Array.isArray(message.of[name])) message.leave(name);

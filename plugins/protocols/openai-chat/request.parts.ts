@@ -16,7 +16,7 @@ import { type PieceNative, SAME } from "./request.native.ts";
 
 /** What a piece of a request is read with. */
 export interface Reading {
-  said: Said[];
+  uses: Said[];
   /** The very same request is to be written again. */
   native: boolean;
 }
@@ -50,7 +50,7 @@ export function partsOf(content: unknown, at: string, reading: Reading): Part[] 
 
 function partOf(value: unknown, at: string, reading: Reading): Part {
   if (typeof value === "string") return { kind: "text", text: value, at, ...piece(reading, {}, { form: "string" }) };
-  const part = fieldsOf(value, at, reading.said, reading.native);
+  const part = fieldsOf(value, at, reading.uses, reading.native);
   const type = part.text("type");
   const cache = cacheOf(part);
   switch (type) {
@@ -81,7 +81,7 @@ function partOf(value: unknown, at: string, reading: Reading): Part {
 function foreignOf(part: Fields, type: string | undefined, reading: Reading): Part {
   const thinking = type === "thinking" ? part.of["thinking"] : undefined;
   if (Array.isArray(thinking)) {
-    reading.said.push({ feature: "reasoning_text", path: part.at });
+    reading.uses.push({ feature: "reasoning_text", path: part.at });
     part.any("thinking");
     const texts = thinking.map((each, n) => thoughtIn(each, `${part.at}.thinking.${n}`, reading));
     const cuts = texts.map((text) => text.length);
@@ -89,17 +89,17 @@ function foreignOf(part: Fields, type: string | undefined, reading: Reading): Pa
     return { kind: "reasoning", text: texts.join(""), at: part.at, ...native };
   }
   if (type === undefined) throw wrong(`${part.at}.type`, `${part.at}.type must be a string.`);
-  reading.said.push({ feature: "foreign_block", path: part.at });
+  reading.uses.push({ feature: "foreign_block", path: part.at });
   return { kind: "foreign", protocol: "openai-chat", name: type, json: part.of, at: part.at };
 }
 
 /** The text of a piece of Mistral's thinking; sources among them are only its vendor's. */
-function thoughtIn(value: unknown, at: string, { said, native }: Reading): string {
+function thoughtIn(value: unknown, at: string, { uses, native }: Reading): string {
   if (typeof value === "string") return value;
   const text = isObject(value) ? asText(value["text"]) : undefined;
-  if (text === undefined) said.push({ feature: "other", path: at });
+  if (text === undefined) uses.push({ feature: "other", path: at });
   else {
-    const piece = fieldsOf(value, at, said, native);
+    const piece = fieldsOf(value, at, uses, native);
     piece.any("type");
     piece.any("text");
     piece.rest();
@@ -117,7 +117,7 @@ function imageOf(part: Fields, reading: Reading): Media {
   const detail = image?.text("detail");
   if (detail !== undefined && detail !== "auto") image?.say("detail", "media_detail");
   const inline = readInline(url, `${part.at}.image_url`);
-  reading.said.push({ feature: inline ? "image_base64" : "image_url", path: part.at });
+  reading.uses.push({ feature: inline ? "image_base64" : "image_url", path: part.at });
   return {
     kind: "media",
     media: "image",
@@ -138,7 +138,7 @@ function audioOf(part: Fields, reading: Reading): Media {
   const format = audio?.text("format");
   if (base64 === undefined || format === undefined)
     throw wrong(`${part.at}.input_audio`, `${part.at}.input_audio must have data and format.`);
-  reading.said.push({ feature: "audio", path: part.at });
+  reading.uses.push({ feature: "audio", path: part.at });
   return {
     kind: "media",
     media: "audio",
@@ -160,7 +160,7 @@ function fileOf(part: Fields, reading: Reading): Media {
   const inline = content === undefined ? undefined : readInline(content, `${part.at}.file.file_data`);
   const linked = content !== undefined && !inline && /^https?:/.test(content);
   const feature = content === undefined ? "file_id" : linked ? "file_url" : "file_base64";
-  reading.said.push({ feature, path: part.at });
+  reading.uses.push({ feature, path: part.at });
   const source: MediaSource =
     content === undefined
       ? { id: id as string, protocol: "openai-chat" }
@@ -190,7 +190,7 @@ function linkOf(part: Fields, type: string, reading: Reading): Media {
   const link = { kind: "media", media: "file", at: part.at } as const;
   const native = piece(reading, part.rest(), { form });
   const web = /^https?:/i.test(url);
-  reading.said.push({ feature: web ? "file_url" : "file_base64", path: part.at });
+  reading.uses.push({ feature: web ? "file_url" : "file_base64", path: part.at });
   if (web || reading.native) return { ...link, source: { url }, ...native };
   const inline = readInline(url, `${part.at}.${type}`);
   return { ...link, ...(inline?.mime ? { mime: inline.mime } : {}), source: { base64: inline?.base64 ?? url } };

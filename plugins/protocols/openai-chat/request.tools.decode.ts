@@ -16,16 +16,16 @@ import { cacheOf, piece, type Reading } from "./request.parts.ts";
 export function toolsOf(list: readonly unknown[], reading: Reading): Tool[] {
   return list.map((value, n) => {
     const at = `tools.${n}`;
-    const entry = fieldsOf(value, at, reading.said, reading.native);
+    const entry = fieldsOf(value, at, reading.uses, reading.native);
     const type = entry.text("type");
     if (type === "custom") return customOf(entry, reading);
     // Recorded: a tool without its type is a function.
     if (type === "function" || (type === undefined && asObject(entry.of["function"]))) {
-      reading.said.push({ feature: "tools", path: at });
+      reading.uses.push({ feature: "tools", path: at });
       return functionOf(entry, reading, type);
     }
     if (type === undefined) throw wrong(`${at}.type`, `${at}.type must be a string.`);
-    reading.said.push({ feature: "tools_server", path: at });
+    reading.uses.push({ feature: "tools_server", path: at });
     return { kind: "server", protocol: "openai-chat", name: type, json: value, at };
   });
 }
@@ -44,8 +44,8 @@ function functionOf(entry: Fields, reading: Reading, type: string | undefined): 
 export function functionsOf(list: readonly unknown[], reading: Reading): Tool[] {
   return list.map((value, n) => {
     const at = `functions.${n}`;
-    const inner = fieldsOf(value, at, reading.said, reading.native);
-    reading.said.push({ feature: "tools", path: at });
+    const inner = fieldsOf(value, at, reading.uses, reading.native);
+    reading.uses.push({ feature: "tools", path: at });
     return { ...namedOf(inner), at, ...piece(reading, {}, { form: "functions", inner: inner.rest() }) };
   });
 }
@@ -71,7 +71,7 @@ function namedOf(inner: Fields): Tool & { kind: "function" } {
 function customOf(entry: Fields, reading: Reading): Tool {
   const inner = entry.object("custom");
   if (!inner) throw wrong(`${entry.at}.custom`, `${entry.at}.custom must be an object.`);
-  reading.said.push({ feature: "tools_custom", path: entry.at });
+  reading.uses.push({ feature: "tools_custom", path: entry.at });
   const name = nameOf(inner);
   const description = inner.text("description");
   const format = inner.object("format");
@@ -93,14 +93,14 @@ function grammarOf(format: Fields): JsonObject | undefined {
   const type = format.text("type");
   const nested = format.object("grammar");
   const members = nested ?? format;
-  const said = defined({ syntax: members.text("syntax"), definition: members.text("definition") });
+  const uses = defined({ syntax: members.text("syntax"), definition: members.text("definition") });
   nested?.rest();
   format.rest();
-  if (said.definition === undefined) {
-    if (type !== "text") format.said.push({ feature: "other", path: format.at });
+  if (uses.definition === undefined) {
+    if (type !== "text") format.uses.push({ feature: "other", path: format.at });
     return undefined;
   }
-  return nested ? defined({ type, grammar: said }) : defined({ type, ...said });
+  return nested ? defined({ type, grammar: uses }) : defined({ type, ...uses });
 }
 
 function nameOf(inner: Fields): string {
@@ -111,7 +111,7 @@ function nameOf(inner: Fields): string {
 
 /** `web_search_options` as a tool. */
 export function webSearchOf(options: Fields, reading: Reading): Tool {
-  reading.said.push({ feature: "web_search", path: options.at });
+  reading.uses.push({ feature: "web_search", path: options.at });
   const size = options.text("search_context_size");
   const where = options.object("user_location");
   where?.text("type");
@@ -135,13 +135,13 @@ export function webSearchOf(options: Fields, reading: Reading): Tool {
 }
 
 /** `tool_choice`, or the older `function_call`. @throws GatewayError for one of no known form */
-export function choiceOf(value: unknown, at: string, said: Said[]): ToolChoice {
+export function choiceOf(value: unknown, at: string, uses: Said[]): ToolChoice {
   if (value === "auto") return { mode: value };
-  said.push({ feature: "tool_choice", path: at });
+  uses.push({ feature: "tool_choice", path: at });
   if (value === "none" || value === "required") return { mode: value };
   // Mistral's word.
   if (value === "any") return { mode: "required" };
-  const choice = new Fields(asObject(value) ?? {}, at, said);
+  const choice = new Fields(asObject(value) ?? {}, at, uses);
   // The object that is there tells what is meant.
   choice.any("type");
   const allowed = choice.object("allowed_tools");
@@ -156,9 +156,9 @@ export function choiceOf(value: unknown, at: string, said: Said[]): ToolChoice {
 }
 
 function allowedOf(allowed: Fields): ToolChoice {
-  allowed.said.push({ feature: "tool_choice_allowed", path: allowed.at });
+  allowed.uses.push({ feature: "tool_choice_allowed", path: allowed.at });
   const names = (allowed.list("tools") ?? []).map((tool, n) =>
-    nameIn(tool, `${allowed.path("tools")}.${n}`, allowed.said),
+    nameIn(tool, `${allowed.path("tools")}.${n}`, allowed.uses),
   );
   const required = allowed.text("mode") === "required";
   allowed.rest();
@@ -166,8 +166,8 @@ function allowedOf(allowed: Fields): ToolChoice {
 }
 
 /** A tool of the vendor's has no name but its type. */
-function nameIn(value: unknown, at: string, said: Said[]): string {
-  const tool = fieldsOf(value, at, said);
+function nameIn(value: unknown, at: string, uses: Said[]): string {
+  const tool = fieldsOf(value, at, uses);
   const type = tool.text("type");
   const inner = tool.object("function") ?? tool.object("custom");
   const name = inner?.text("name") ?? tool.text("name") ?? type;
@@ -183,7 +183,7 @@ export function formatOf(of: Fields): Format {
   if (type === "json_schema") return schemaOf(of);
   if (type !== "text" && type !== "json_object")
     throw wrong(`${of.at}.type`, `${of.at}.type must be text, json_object or json_schema.`);
-  if (type === "json_object") of.said.push({ feature: "json_object", path: of.at });
+  if (type === "json_object") of.uses.push({ feature: "json_object", path: of.at });
   of.rest();
   return { kind: type === "text" ? "text" : "json" };
 }
@@ -191,7 +191,7 @@ export function formatOf(of: Fields): Format {
 function schemaOf(of: Fields): Format {
   const inner = of.object("json_schema");
   if (!inner) throw wrong(`${of.at}.json_schema`, `${of.at}.json_schema must be an object.`);
-  inner.said.push({ feature: "json_schema", path: of.at });
+  inner.uses.push({ feature: "json_schema", path: of.at });
   const schema = inner.any("schema");
   if (schema !== undefined && !(schema instanceof RawJson))
     throw wrong(inner.path("schema"), `${inner.path("schema")} must be a JSON Schema.`);

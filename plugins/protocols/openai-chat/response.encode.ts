@@ -17,8 +17,8 @@ import { isSame, SameFrames } from "./response.same.ts";
 import { Telling } from "./response.telling.ts";
 
 /** Writes a stream of chunks. Usage is told where the client asked for it, in a last chunk without choices. */
-export function encoder(wish: Wish): Encoder {
-  return new StreamWriter(wish);
+export function encoder(context: Wish): Encoder {
+  return new StreamWriter(context);
 }
 
 class StreamWriter extends Telling implements Encoder {
@@ -30,9 +30,9 @@ class StreamWriter extends Telling implements Encoder {
   private used: Usage | undefined;
   private readonly counts: boolean;
 
-  constructor(wish: Wish) {
-    super(wish);
-    this.counts = asksUsage(wish.request);
+  constructor(context: Wish) {
+    super(context);
+    this.counts = asksUsage(context.request);
     this.behind = this.counts ? ',"usage":null}' : "}";
   }
 
@@ -46,7 +46,7 @@ class StreamWriter extends Telling implements Encoder {
     switch (event.type) {
       case "start": {
         const { id, created } = this.head(event);
-        const [ownId, model] = [JSON.stringify(id), JSON.stringify(this.wish.model)];
+        const [ownId, model] = [JSON.stringify(id), JSON.stringify(this.context.model)];
         this.before = `{"id":${ownId},"object":"chat.completion.chunk","created":${created},"model":${model},"choices":[`;
         break;
       }
@@ -77,13 +77,13 @@ class StreamWriter extends Telling implements Encoder {
 }
 
 /** Writes a whole completion: what a reader of the stream holds at its end, and usage in any case. */
-export function encode(events: readonly Event[], wish: Wish): string {
+export function encode(events: readonly Event[], context: Wish): string {
   if (events.some(isSame)) {
     const same = new SameFrames();
     for (const event of events) same.event(event);
     return same.written()[0]?.data ?? "{}";
   }
-  const writer = new WholeWriter(wish);
+  const writer = new WholeWriter(context);
   for (const event of events) writer.event(event);
   return JSON.stringify(writer.body);
 }
@@ -102,7 +102,7 @@ interface Folded {
 }
 
 class WholeWriter extends Telling {
-  readonly body: JsonObject = { id: "", object: "chat.completion", created: 0, model: this.wish.model, choices: [] };
+  readonly body: JsonObject = { id: "", object: "chat.completion", created: 0, model: this.context.model, choices: [] };
   private readonly folded = new Map<number, Folded>();
 
   event(event: Event): void {

@@ -47,7 +47,7 @@ interface Thought {
 
 interface Choice {
   index: number;
-  said: boolean;
+  uses: boolean;
   calls: number;
   content: number;
   refused: boolean;
@@ -68,8 +68,8 @@ export abstract class Telling {
   /** The client speaks of functions in the older way, which knows one call an answer. */
   private readonly legacy: boolean;
 
-  constructor(protected readonly wish: Wish) {
-    this.legacy = Array.isArray(wish.request["functions"]) && !Array.isArray(wish.request["tools"]);
+  constructor(protected readonly context: Wish) {
+    this.legacy = Array.isArray(context.request["functions"]) && !Array.isArray(context.request["tools"]);
   }
 
   /** Adds members to a choice's message. `finish` and `logprobs` are JSON. */
@@ -77,9 +77,9 @@ export abstract class Telling {
 
   /** The answer's id as this protocol's clients know it, and when it was made. */
   protected head({ id, created }: EventOf<"start">): { id: string; created: number } {
-    const own = id === "" ? this.wish.id : id;
+    const own = id === "" ? this.context.id : id;
     this.nextId = callIds(own);
-    return { id: own.startsWith("chatcmpl-") ? own : `chatcmpl-${own}`, created: created ?? this.wish.created };
+    return { id: own.startsWith("chatcmpl-") ? own : `chatcmpl-${own}`, created: created ?? this.context.created };
   }
 
   protected tell(event: Event): void {
@@ -117,7 +117,7 @@ export abstract class Telling {
   private choice(index: number): Choice {
     let choice = this.choices.get(index);
     if (!choice) {
-      choice = { index, said: false, calls: 0, content: 0, refused: false, thoughts: [], annotations: [] };
+      choice = { index, uses: false, calls: 0, content: 0, refused: false, thoughts: [], annotations: [] };
       this.choices.set(index, choice);
     }
     return choice;
@@ -125,8 +125,8 @@ export abstract class Telling {
 
   /** Adds to a message, whose first addition says the role, and a content that is empty or none. */
   private say(choice: Choice, members: string, content = "null", finish = "null", logprobs = "null"): void {
-    if (!choice.said) {
-      choice.said = true;
+    if (!choice.uses) {
+      choice.uses = true;
       this.add(choice.index, `"role":"assistant","content":${content},"refusal":null`, "null", "null");
     }
     if (members !== "" || finish !== "null") this.add(choice.index, members, finish, logprobs);
@@ -138,7 +138,7 @@ export abstract class Telling {
     this.blocks.set(event.block, block);
     switch (event.kind) {
       case "text":
-        if (!choice.said) this.say(choice, "", '""');
+        if (!choice.uses) this.say(choice, "", '""');
         if (event.opaque) block.sitting = keep(choice, { ...event.opaque, on: "text" });
         break;
       case "reasoning":
@@ -153,7 +153,7 @@ export abstract class Telling {
         if (event.mime !== undefined) block.mime = event.mime;
         break;
       case "server":
-        if (!event.result) this.wish.lose(event.name, "Chat Completions does not show calls of the vendor's tools");
+        if (!event.result) this.context.drop(event.name, "Chat Completions does not show calls of the vendor's tools");
         break;
       case "refusal":
         choice.refused = true;
@@ -164,13 +164,13 @@ export abstract class Telling {
     const { choice } = block;
     block.custom = event.custom === true;
     if (this.legacy && choice.calls > 0) {
-      this.wish.lose("function_call", "a client of functions takes one call an answer");
+      this.context.drop("function_call", "a client of functions takes one call an answer");
       return;
     }
     block.call = choice.calls++;
     const name = JSON.stringify(event.name);
     if (this.legacy) {
-      if (event.opaque) this.wish.lose("function_call", "an older call has no place for what its vendor needs back");
+      if (event.opaque) this.context.drop("function_call", "an older call has no place for what its vendor needs back");
       this.say(choice, `"function_call":{"name":${name},"arguments":""}`);
       return;
     }
@@ -185,8 +185,8 @@ export abstract class Telling {
   private onCall(choice: Choice, call: string, opaque: Opaque): string {
     const sitting: Opaque = { ...opaque, on: { call } };
     keep(choice, sitting);
-    this.wish.remember(call, opaque);
-    return `,"extra_content":{"google":{"thought_signature":"${this.wish.seal(sitting)}"}}`;
+    this.context.remember(call, opaque);
+    return `,"extra_content":{"google":{"thought_signature":"${this.context.seal(sitting)}"}}`;
   }
 
   private grow(block: Block | undefined, text: string): void {
@@ -217,11 +217,11 @@ export abstract class Telling {
     if (!block) return;
     const { media, mime, choice } = block;
     if (media === "audio" && event.base64 !== undefined)
-      this.say(choice, `"audio":{"id":"audio_${this.wish.id}","data":${JSON.stringify(event.base64)}}`);
+      this.say(choice, `"audio":{"id":"audio_${this.context.id}","data":${JSON.stringify(event.base64)}}`);
     else if (media === "image") {
       const url = event.url ?? dataUrl(mime ?? "image/png", event.base64 ?? "");
       this.say(choice, `"images":[{"type":"image_url","image_url":{"url":${JSON.stringify(url)}}}]`);
-    } else this.wish.lose(media ?? "media", "Chat Completions has no place for it");
+    } else this.context.drop(media ?? "media", "Chat Completions has no place for it");
   }
 
   private close(block: Block | undefined): void {
@@ -233,7 +233,7 @@ export abstract class Telling {
     if (sitting && before > 0 && length === 0) sitting.behind = true;
     // A source without a span backs the whole text.
     if (block.cited.some(({ url }) => url === undefined))
-      this.wish.lose("annotations", "a source without an address has no place in Chat Completions");
+      this.context.drop("annotations", "a source without an address has no place in Chat Completions");
     for (const citation of block.cited.filter(({ url }) => url !== undefined))
       choice.annotations.push(annotationOf({ start: 0, end: length, ...citation }, before));
   }
@@ -245,7 +245,7 @@ export abstract class Telling {
     if (details.length > 0) members.push(`"reasoning_details":${JSON.stringify(details)}`);
     if (choice.annotations.length > 0) members.push(`"annotations":${JSON.stringify(choice.annotations)}`);
     if (members.length > 0) this.say(choice, members.join(","));
-    declareEnd(event, choice.refused, this.wish);
+    declareEnd(event, choice.refused, this.context);
     // What was kept for the end is told.
     this.choices.delete(event.choice);
     this.say(choice, "", "null", `"${this.wordOf(event, choice)}"`);
@@ -259,8 +259,8 @@ export abstract class Telling {
   private detailsOf({ opaque, texts, summary, redacted, behind }: Thought, index: number): JsonObject[] {
     if (!opaque) return [];
     const text = texts.join("");
-    const said = redacted || (summary && text === "") ? {} : summary ? { summary: text } : { text };
-    return detailsOf(this.wish.seal(opaque), index, { ...said, ...(behind ? { behind } : {}) });
+    const uses = redacted || (summary && text === "") ? {} : summary ? { summary: text } : { text };
+    return detailsOf(this.context.seal(opaque), index, { ...uses, ...(behind ? { behind } : {}) });
   }
 }
 

@@ -30,8 +30,8 @@ export class Thoughts {
    */
   read(delta: JsonObject, at: Path): void {
     const details = delta["reasoning_details"] ? asList(delta["reasoning_details"]) : [];
-    const said = details.length > 0 && this.details(details, delta, at);
-    if (!said)
+    const uses = details.length > 0 && this.details(details, delta, at);
+    if (!uses)
       for (const name of ["reasoning_content", "reasoning"] as const) {
         const text = asText(delta[name]);
         if (!text) continue;
@@ -65,9 +65,9 @@ export class Thoughts {
     this.spots = [];
     if (from === undefined) return;
     const { source, out } = this.reading;
-    const said = entry && saidIn(entry);
+    const uses = entry && saidIn(entry);
     const opaque = entry
-      ? stateFrom(source, "reasoning_details", JSON.stringify(said && text ? { ...entry, [said]: text } : entry))
+      ? stateFrom(source, "reasoning_details", JSON.stringify(uses && text ? { ...entry, [uses]: text } : entry))
       : stateFrom(source, from, text);
     const event: Event = { type: "opaque", block, opaque };
     if (spots.length > 0) event.native = { spots };
@@ -91,7 +91,7 @@ export class Thoughts {
 
   /** Whether the entries say a text. */
   private details(details: readonly unknown[], delta: JsonObject, at: Path): boolean {
-    let said = false;
+    let uses = false;
     for (const [n, value] of details.entries()) {
       const entry = asObject(value);
       if (!entry) {
@@ -106,11 +106,11 @@ export class Thoughts {
       const from = asText(plain) ? "text" : "summary";
       const text = asText(entry[from]);
       if (!text) continue;
-      said = true;
+      uses = true;
       const repeats = ["reasoning", "reasoning_content"].filter((name) => details.length === 1 && delta[name] === text);
       this.add(text, [[...path, from], ...repeats.map((name) => [...at, name])]);
     }
-    return said;
+    return uses;
   }
 
   /** Later pieces of an entry add to it; a null or an empty text adds nothing. */

@@ -23,7 +23,7 @@ const openaiCompletions: ClientProtocol = {
   usage: readUsage,
   includeUsage,
   demo,
-  clientTranslation: { request: { decode: decodeRequest, fields }, answer: { encoder, encode } },
+  clientTranslation: { request: { decode: decodeRequest, fields }, response: { encoder, encode } },
 };
 
 export default openaiCompletions;

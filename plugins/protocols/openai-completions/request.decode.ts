@@ -8,8 +8,8 @@ import { readSampling } from "../openai/sampling.ts";
  * @throws GatewayError `invalid_field` with the client's own path
  */
 export function decodeRequest(asked: Asked): Conversation {
-  const said: Said[] = [];
-  const body = bodyOf(asked, said);
+  const uses: Said[] = [];
+  const body = bodyOf(asked, uses);
   body.text("model");
   body.flag("stream");
   body.leave("stream_options", "cosmetic");
@@ -21,7 +21,7 @@ export function decodeRequest(asked: Asked): Conversation {
     stream: asked.streaming,
     turns: [{ role: "user", at: "prompt", parts: [{ kind: "text", text: promptOf(body), at: "prompt" }] }],
     tools: [],
-    said,
+    uses: uses,
   };
   readSampling(body, conversation, {});
   const logprobs = body.number("logprobs");

@@ -43,18 +43,18 @@ class Texts {
   private readonly refused = new Set<number>();
   private readonly echo: string;
 
-  constructor(private readonly wish: Wish) {
-    const { prompt } = wish.request;
-    this.echo = wish.request["echo"] === true ? (asText(prompt) ?? asText(asList(prompt)[0]) ?? "") : "";
+  constructor(private readonly context: Wish) {
+    const { prompt } = context.request;
+    this.echo = context.request["echo"] === true ? (asText(prompt) ?? asText(asList(prompt)[0]) ?? "") : "";
   }
 
   /** The pieces an event adds. */
   tell(event: Event): Piece[] {
     switch (event.type) {
       case "start":
-        this.id = event.id === "" ? this.wish.id : event.id;
+        this.id = event.id === "" ? this.context.id : event.id;
         if (!this.id.startsWith("cmpl-")) this.id = `cmpl-${this.id}`;
-        this.created = event.created ?? this.wish.created;
+        this.created = event.created ?? this.context.created;
         return [];
       case "open":
         return this.open(event);
@@ -66,10 +66,10 @@ class Texts {
         this.used = event.usage;
         return [];
       case "citation":
-        this.wish.lose("citations", "text completions name no sources");
+        this.context.drop("citations", "text completions name no sources");
         return [];
       case "finish": {
-        declareEnd(event, this.refused.has(event.choice), this.wish);
+        declareEnd(event, this.refused.has(event.choice), this.context);
         // There are no calls here.
         const finish = event.reason === "tool_calls" ? "stop" : WORDS[event.reason];
         return [...this.begun(event.choice), { choice: event.choice, text: "", finish }];
@@ -83,7 +83,7 @@ class Texts {
     const told = event.kind === "text" || event.kind === "refusal";
     this.blocks[event.block] = told ? event.choice : undefined;
     if (event.kind === "refusal") this.refused.add(event.choice);
-    if (!told) this.wish.lose(event.kind, "text completions hold text only");
+    if (!told) this.context.drop(event.kind, "text completions hold text only");
     return told ? this.begun(event.choice) : [];
   }
 
@@ -98,7 +98,12 @@ class Texts {
     const offset = this.lengths.get(choice) ?? 0;
     this.lengths.set(choice, offset + text.length);
     if (!Array.isArray(logprobs)) return { choice, text, finish: null };
-    return { choice, text, finish: null, logprobs: likelihoods(logprobs, offset, (this.wish.asked.logprobs ?? 0) > 0) };
+    return {
+      choice,
+      text,
+      finish: null,
+      logprobs: likelihoods(logprobs, offset, (this.context.conversation.logprobs ?? 0) > 0),
+    };
   }
 }
 
@@ -124,10 +129,10 @@ function likelihood(value: unknown): [token: string, logprob: unknown][] {
 }
 
 /** Writes a stream of text completions. Usage is told where the client asked for it, in a last chunk without choices. */
-export function encoder(wish: Wish): Encoder {
-  const texts = new Texts(wish);
-  const counts = asksUsage(wish.request);
-  const model = JSON.stringify(wish.model);
+export function encoder(context: Wish): Encoder {
+  const texts = new Texts(context);
+  const counts = asksUsage(context.request);
+  const model = JSON.stringify(context.model);
   const chunk = (choices: string, usage: string): Written => {
     const head = `{"id":${JSON.stringify(texts.id)},"object":"text_completion","created":${texts.created},"model":${model}`;
     return { data: `${head},"choices":[${choices}]${counts ? `,"usage":${usage}` : ""}}` };
@@ -137,8 +142,8 @@ export function encoder(wish: Wish): Encoder {
       for (const { choice, text, logprobs, finish } of texts.tell(event)) {
         const likely = logprobs ? JSON.stringify(logprobs) : "null";
         const reason = JSON.stringify(finish);
-        const said = `{"index":${choice},"text":${JSON.stringify(text)},"logprobs":${likely},"finish_reason":${reason}}`;
-        out.push(chunk(said, "null"));
+        const uses = `{"index":${choice},"text":${JSON.stringify(text)},"logprobs":${likely},"finish_reason":${reason}}`;
+        out.push(chunk(uses, "null"));
       }
       if (event.type !== "end") return;
       if (counts && texts.used) out.push(chunk("", JSON.stringify(writeUsage(texts.used))));
@@ -156,8 +161,8 @@ interface Whole {
 }
 
 /** Writes a whole text completion: its pieces put together. */
-export function encode(events: readonly Event[], wish: Wish): string {
-  const texts = new Texts(wish);
+export function encode(events: readonly Event[], context: Wish): string {
+  const texts = new Texts(context);
   const choices = new Map<number, Whole>();
   for (const piece of events.flatMap((event) => texts.tell(event))) {
     const choice = choices.get(piece.choice) ?? { text: "", index: piece.choice, logprobs: null, finish_reason: null };
@@ -173,7 +178,7 @@ export function encode(events: readonly Event[], wish: Wish): string {
     id,
     object: "text_completion",
     created,
-    model: wish.model,
+    model: context.model,
     choices: [...choices.values()].sort((a, b) => a.index - b.index),
     ...(used ? { usage: writeUsage(used) } : {}),
   });

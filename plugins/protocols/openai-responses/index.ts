@@ -6,16 +6,16 @@ import { streamError } from "./errors.ts";
 import { kept } from "./kept.ts";
 import { decode as decodeRequest } from "./request.decode.ts";
 import { encode as encodeRequest } from "./request.encode.ts";
-import { fates, fields } from "./request.fates.ts";
 import { INPUT_TOKENS, RESPONSE } from "./request.operations.ts";
 import { decode, decoder, failure } from "./response.decode.ts";
 import { encode, encoder } from "./response.encode.ts";
 import { ending } from "./stream.ts";
+import { fields, support } from "./support.ts";
 import { readUsage } from "./usage.ts";
 
 const translation: Translation = {
-  request: { decode: decodeRequest, encode: encodeRequest, fates, fields },
-  answer: { decoder, decode, encoder, encode, failure },
+  request: { decode: decodeRequest, encode: encodeRequest, support: support, fields },
+  response: { decoder, decode, encoder, encode, failure },
   count,
 };
 

@@ -45,7 +45,7 @@ export function decode(asked: Asked): Conversation {
     ...text.conversation,
     ...reasoning.conversation,
     ...more.conversation,
-    said: reading.said,
+    uses: reading.uses,
     ...(reading.changed.length > 0 && { changed: reading.changed }),
     ...reading.native<RequestNative>({
       rest: fields.rest(),

@@ -52,7 +52,7 @@ export function encode(conversation: Conversation, terms: Terms): Encoded {
 
 /** A model that is not known to go on from an assistant's turn at the end may answer it with a new message. */
 function checkPrefill({ conversation, terms, same }: Writing): void {
-  const prefill = conversation.said.find(({ feature }) => feature === "prefill");
+  const prefill = conversation.uses.find(({ feature }) => feature === "prefill");
   if (!prefill || same || terms.facts.prefill) return;
   if (terms.facts.prefill === false) terms.refuse(prefill.path, "the model does not go on from an assistant's turn");
   terms.change(prefill.path, "the model may start a new message instead of going on from this one");
@@ -73,7 +73,7 @@ function writeInput(writing: Writing, native: RequestNative | undefined): JsonOb
 
 /** Items in the order they had, those that added tools among them; some may have gone meanwhile. */
 function sameItems(writing: Writing, turns: readonly Turn[], native: RequestNative): JsonObject[] {
-  const said = turns.flatMap((turn) =>
+  const uses = turns.flatMap((turn) =>
     writeItems(writing, [turn]).map((item) => ({ at: Number(turn.at.slice("input.".length)), item })),
   );
   const tools = writing.conversation.tools.slice(toolsIn(native)).values();
@@ -81,7 +81,7 @@ function sameItems(writing: Writing, turns: readonly Turn[], native: RequestNati
     at,
     item: merged(rest, { type: "additional_tools", tools: entries && writeEntries(writing, entries, tools) }),
   }));
-  return [...said, ...added].sort((one, two) => one.at - two.at).map(({ item }) => item);
+  return [...uses, ...added].sort((one, two) => one.at - two.at).map(({ item }) => item);
 }
 
 /** How many of the conversation's tools came in `tools`. */
@@ -156,14 +156,14 @@ function writeFormat(format: Format, native: RequestNative | undefined): JsonObj
 
 function writeReasoning(writing: Writing, native: RequestNative | undefined): JsonObject | undefined {
   const { conversation, terms } = writing;
-  const wish = conversation.reasoning;
-  if (!wish) return undefined;
+  const context = conversation.reasoning;
+  if (!context) return undefined;
   if (terms.facts.thinking === "none" && !native) {
-    for (const feature of unthought(wish)) terms.drop(writing.path(feature), "the model does not think");
+    for (const feature of unthought(context)) terms.drop(writing.path(feature), "the model does not think");
     return undefined;
   }
-  const summary = wish.summary ?? (wish.show ? "auto" : undefined);
-  const reasoning = merged(native?.reasoning, { effort: wish.effort ?? budgeted(writing, wish.budget), summary });
+  const summary = context.summary ?? (context.show ? "auto" : undefined);
+  const reasoning = merged(native?.reasoning, { effort: context.effort ?? budgeted(writing, context.budget), summary });
   return native?.reasoning || Object.keys(reasoning).length > 0 ? reasoning : undefined;
 }
 

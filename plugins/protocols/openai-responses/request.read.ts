@@ -6,19 +6,19 @@ export const NAME = "openai-responses" as const;
 
 /** What goes on while one request is read: what it said so far, and whether its forms are kept. */
 export class Reading {
-  readonly said: Said[] = [];
+  readonly uses: Said[] = [];
   readonly changed: Changed[] = [];
 
   constructor(private readonly asked: Pick<Asked, "open" | "native">) {}
 
   /** The members of a value. @throws GatewayError `invalid_field` when it is no object. */
   fields(value: unknown, at: string): Fields {
-    return fieldsOf(value, at, this.said, this.same);
+    return fieldsOf(value, at, this.uses, this.same);
   }
 
   /** @param hint what to do where it is refused */
   say(feature: Feature, path: string, hint?: string): void {
-    this.said.push({ feature, path, ...(hint !== undefined && { hint }) });
+    this.uses.push({ feature, path, ...(hint !== undefined && { hint }) });
   }
 
   /** Says that something is put in other words, as nobody else has the client's. */

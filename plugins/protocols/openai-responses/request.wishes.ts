@@ -66,12 +66,12 @@ export function readReasoning(reading: Reading, fields: Fields | undefined): Rea
   const summary = oneOf(reading, fields, "summary", ["auto", "concise", "detailed"]);
   if (effort !== undefined) fields.say("effort", "reasoning_effort");
   if (summary !== undefined) fields.say("summary", "reasoning_summary");
-  const wish: ReasoningWish = {
+  const context: ReasoningWish = {
     ...(effort !== undefined && { effort }),
     ...(summary !== undefined && { summary, show: true }),
   };
   leaveUsual(fields, USUAL);
-  return { conversation: { reasoning: wish }, native: { reasoning: fields.rest() } };
+  return { conversation: { reasoning: context }, native: { reasoning: fields.rest() } };
 }
 
 /** Labels, caches, tiers and what to include. */

@@ -31,7 +31,7 @@ export class Compacting implements Encoder {
 
   constructor(
     private readonly answer: Answer,
-    private readonly wish: Wish,
+    private readonly context: Wish,
   ) {}
 
   /** @throws GatewayError `upstream_invalid` for an answer that holds no summary */
@@ -47,7 +47,7 @@ export class Compacting implements Encoder {
 
   private open(event: EventOf<"open">): void {
     if (event.kind !== "text" || event.choice !== 0) {
-      this.wish.lose(`output.${event.kind}`, "A compaction holds nothing but text.");
+      this.context.drop(`output.${event.kind}`, "A compaction holds nothing but text.");
       return;
     }
     this.answer.hold(event);

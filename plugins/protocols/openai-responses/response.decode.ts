@@ -183,8 +183,8 @@ class Events implements Decoder {
   }
 
   private last(response: JsonObject, type: string, out: Event[]): void {
-    const said = asText(response["status"]) ?? "";
-    const status = ENDED.test(said) ? said : type.slice("response.".length);
+    const uses = asText(response["status"]) ?? "";
+    const status = ENDED.test(uses) ? uses : type.slice("response.".length);
     this.items.rest(asList(response["output"]), out);
     finish({ ...response, status }, this.items, out);
     this.over = true;

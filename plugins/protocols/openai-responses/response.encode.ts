@@ -22,20 +22,20 @@ import { Call, Compaction, type Item, Message, Picture, type Place, Reasoning, T
 const LONGEST = 8 * 1024 * 1024;
 
 /** Writes a stream of response events. @throws GatewayError when the answer is longer than 8 MiB */
-export const encoder = (wish: Wish): Encoder => new Choosing(writer(new Answer(wish, false), wish));
+export const encoder = (context: Wish): Encoder => new Choosing(writer(new Answer(context, false), context));
 
 /** Writes a whole response: the one that the stream's last event holds. */
-export function encode(events: readonly Event[], wish: Wish): string {
+export function encode(events: readonly Event[], context: Wish): string {
   if (isKept(events.at(-1)?.native)) return retold(events);
-  const answer = new Answer(wish, true);
+  const answer = new Answer(context, true);
   const out: Written[] = [];
-  const writing = writer(answer, wish);
+  const writing = writer(answer, context);
   for (const event of events) if (event.type !== "error") writing.event(event, out);
   return answer.whole();
 }
 
-const writer = (answer: Answer, wish: Wish): Encoder =>
-  asksCompaction(wish.request["input"]) ? new Compacting(answer, wish) : answer;
+const writer = (answer: Answer, context: Wish): Encoder =>
+  asksCompaction(context.request["input"]) ? new Compacting(answer, context) : answer;
 
 type BlockEvent = Extract<Event, { block: number }>;
 
@@ -70,13 +70,13 @@ class Answer implements Encoder {
 
   /** @param silent it is written as a whole, so that all of it is at hand already. */
   constructor(
-    private readonly wish: Wish,
+    private readonly context: Wish,
     private readonly silent: boolean,
   ) {
     this.tape = new Tape(silent);
-    this.echo = echoOf(wish.request);
-    this.id = safeId(wish.id);
-    this.created = wish.created;
+    this.echo = echoOf(context.request);
+    this.id = safeId(context.id);
+    this.created = context.created;
     this.newCallId = callIds(this.id);
   }
 
@@ -95,7 +95,7 @@ class Answer implements Encoder {
         this.end(out);
         break;
       case "unsaid":
-        this.wish.lose(event.path, "It has no form in this protocol.");
+        this.context.drop(event.path, "It has no form in this protocol.");
         break;
       case "error":
       case "ping":
@@ -119,7 +119,7 @@ class Answer implements Encoder {
   private start(event: EventOf<"start">, out: Written[]): void {
     if (event.id) this.id = safeId(event.id.replace(/^resp_/, ""));
     this.newCallId = callIds(this.id);
-    this.created = event.created ?? this.wish.created;
+    this.created = event.created ?? this.context.created;
     const response = `"response":${this.response("in_progress", "null", "", undefined)}`;
     this.tape.write("response.created", response, out);
     this.tape.write("response.in_progress", response, out);
@@ -139,15 +139,16 @@ class Answer implements Encoder {
   /** What the end says that this protocol has no word for. */
   private declare(): void {
     const { reason, raw, message } = this.finish ?? {};
-    if (reason === "pause") this.wish.lose("status", "The vendor paused: ask again to let it go on.");
-    if (reason === "malformed_call") this.wish.lose("status", message ?? "The model wrote a call that cannot be read.");
-    if (reason === "other") this.wish.lose("status", `The vendor ended the answer with "${raw ?? "no reason"}".`);
-    if (reason === "refusal" && message && !this.refused) this.wish.lose("incomplete_details", message);
+    if (reason === "pause") this.context.drop("status", "The vendor paused: ask again to let it go on.");
+    if (reason === "malformed_call")
+      this.context.drop("status", message ?? "The model wrote a call that cannot be read.");
+    if (reason === "other") this.context.drop("status", `The vendor ended the answer with "${raw ?? "no reason"}".`);
+    if (reason === "refusal" && message && !this.refused) this.context.drop("incomplete_details", message);
   }
 
   private response(status: string, details: string, output: string, usage: Usage | undefined): string {
     const head = `"id":"resp_${this.id}","object":"response","created_at":${this.created}`;
-    const model = `"model":${JSON.stringify(this.wish.model)},"status":"${status}"`;
+    const model = `"model":${JSON.stringify(this.context.model)},"status":"${status}"`;
     const told = usage ? JSON.stringify(usageOf(usage)) : "null";
     const tier = JSON.stringify(servedTier(usage) ?? "default");
     return `{${head},${model},"error":null,"incomplete_details":${details},"output":[${output}],"usage":${told},"service_tier":${tier},${this.echo}}`;
@@ -163,7 +164,7 @@ class Answer implements Encoder {
   private grow(event: BlockEvent, out: Written[]): void {
     if (event.type === "open" && event.choice !== 0) {
       this.others.add(event.block);
-      this.wish.lose(`choices.${event.choice}`, "A response holds one answer.");
+      this.context.drop(`choices.${event.choice}`, "A response holds one answer.");
     }
     if (this.others.has(event.block)) return;
     this.hold(event);
@@ -219,10 +220,10 @@ class Answer implements Encoder {
         return true;
       case "media":
         if (event.media === "image") this.item = new Picture(this.next("ig", out), event.mime, out);
-        else this.wish.lose(`output.${event.media}`, `An answer cannot hold ${event.media} in this protocol.`);
+        else this.context.drop(`output.${event.media}`, `An answer cannot hold ${event.media} in this protocol.`);
         return event.media === "image";
       case "server":
-        this.wish.lose(
+        this.context.drop(
           `output.${event.name}`,
           `What the vendor's own tool did (${event.name}) has no form in this protocol.`,
         );
@@ -261,7 +262,7 @@ class Answer implements Encoder {
   private next(prefix: Prefix, out: Written[]): Place {
     this.settle("completed", out);
     const index = this.begun++;
-    return { id: `${prefix}_${this.id.slice(-40)}_${index}`, index, tape: this.tape, wish: this.wish };
+    return { id: `${prefix}_${this.id.slice(-40)}_${index}`, index, tape: this.tape, context: this.context };
   }
 
   private settle(status: "completed" | "incomplete", out: Written[]): void {

@@ -44,7 +44,7 @@ export interface Place {
   readonly id: string;
   readonly index: number;
   readonly tape: Tape;
-  readonly wish: Wish;
+  readonly context: Wish;
 }
 
 const added = ({ tape, index }: Place, item: string, out: Written[]): void =>
@@ -141,10 +141,11 @@ class TextPart {
   private cite({ citation }: EventOf<"citation">, out: Written[]): void {
     const path = `output.${this.place.index}.content`;
     if (citation.url === undefined) {
-      this.place.wish.lose(path, "A citation of a source without an address has no form in this protocol.");
+      this.place.context.drop(path, "A citation of a source without an address has no form in this protocol.");
       return;
     }
-    if (citation.quote !== undefined) this.place.wish.lose(path, "A citation does not say the words that it quotes.");
+    if (citation.quote !== undefined)
+      this.place.context.drop(path, "A citation does not say the words that it quotes.");
     const { start = 0, end = this.length, title = "" } = citation;
     const annotation = JSON.stringify(annotationOf({ ...citation, title, start, end }));
     const members = `${this.at},"annotation_index":${this.annotations.length},"annotation":${annotation}`;
@@ -224,8 +225,8 @@ export class Reasoning implements Item {
   }
 
   done(_status: string, out: Written[]): string {
-    const { id, wish } = this.place;
-    const state = this.opaque ? `,"encrypted_content":${JSON.stringify(wish.seal(this.opaque))}` : "";
+    const { id, context } = this.place;
+    const state = this.opaque ? `,"encrypted_content":${JSON.stringify(context.seal(this.opaque))}` : "";
     return done(this.place, `{"id":"${id}","type":"reasoning","summary":[${this.parts.join()}]${state}}`, out);
   }
 
@@ -293,7 +294,7 @@ export class Compaction implements Item {
     const json = (content: string) =>
       `{"id":"${place.id}","type":"compaction","encrypted_content":${JSON.stringify(content)}}`;
     added(place, json(""), out);
-    this.json = json(place.wish.seal(summaryOf(summary)));
+    this.json = json(place.context.seal(summaryOf(summary)));
   }
 
   grow(): void {}
@@ -321,7 +322,7 @@ export class Picture implements Item {
   grow(event: Event): void {
     if (event.type !== "media") return;
     if (event.base64 !== undefined) this.pieces.push(event.base64);
-    if (event.url !== undefined) this.place.wish.lose("output.image", "An image cannot be told by its URL.");
+    if (event.url !== undefined) this.place.context.drop("output.image", "An image cannot be told by its URL.");
   }
 
   close(): void {}

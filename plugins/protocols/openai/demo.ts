@@ -47,9 +47,9 @@ export function halves(text: string): [string, string] {
 /** Tokens of a prompt and of its answer; reasoning counts as output. */
 export function tokensOf(prompt: string, script: Pick<DemoScript<Tool>, "reasoning" | "call" | "pieces">) {
   const reasoning = demoTokens(script.reasoning ?? "");
-  const said = script.call ? script.call.name + inputOf(script.call) : script.pieces.join("");
+  const uses = script.call ? script.call.name + inputOf(script.call) : script.pieces.join("");
   const input = demoTokens(prompt);
-  const output = reasoning + demoTokens(said);
+  const output = reasoning + demoTokens(uses);
   return { input, output, reasoning, total: input + output };
 }
 

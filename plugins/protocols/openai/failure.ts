@@ -107,8 +107,8 @@ export function failure(status: number, _headers: HeaderList, text: string): Fau
   const body = jsonOf(text);
   const outer = asObject(Array.isArray(body) ? body[0] : body) ?? {};
   const error = asObject(outer["error"]) ?? outer;
-  const said = wordsOf(error) ?? asText(outer["error"]) ?? wordsOf(outer);
-  return faultWith(status, error, said ?? `The provider answered with the status ${status}.`);
+  const uses = wordsOf(error) ?? asText(outer["error"]) ?? wordsOf(outer);
+  return faultWith(status, error, uses ?? `The provider answered with the status ${status}.`);
 }
 
 function jsonOf(text: string): unknown {

@@ -31,7 +31,7 @@ export class Fields {
   constructor(
     readonly of: JsonObject,
     readonly at: string,
-    readonly said: Said[],
+    readonly uses: Said[],
     private readonly lenient = false,
   ) {}
 
@@ -42,7 +42,7 @@ export class Fields {
 
   /** Declares that a member says something besides plain turns. */
   say(name: string, feature: Feature): void {
-    this.said.push({ feature, path: this.path(name) });
+    this.uses.push({ feature, path: this.path(name) });
   }
 
   /** A member of any kind; undefined where it is absent or null. */
@@ -73,7 +73,7 @@ export class Fields {
   /** A member as an object with members of its own. @throws GatewayError when it is none. */
   object(name: string): Fields | undefined {
     const object = this.take(name, isObject, "an object");
-    return object && new Fields(object, this.path(name), this.said, this.lenient);
+    return object && new Fields(object, this.path(name), this.uses, this.lenient);
   }
 
   private take<T>(name: string, is: (value: unknown) => value is T, kind: string): T | undefined {
@@ -108,16 +108,16 @@ export const isObject = (value: unknown): value is JsonObject =>
   !(value instanceof RawJson) && asObject(value) !== undefined;
 
 /** The members of a request's body. @throws GatewayError `invalid_json` */
-export function bodyOf({ text, native }: Asked, said: Said[]): Fields {
+export function bodyOf({ text, native }: Asked, uses: Said[]): Fields {
   try {
-    return new Fields(asObject(parseExact(text, RAW)) ?? {}, "", said, native);
+    return new Fields(asObject(parseExact(text, RAW)) ?? {}, "", uses, native);
   } catch (cause) {
     throw new GatewayError("invalid_json", { cause });
   }
 }
 
 /** The members of a value. @throws GatewayError when it is no object. */
-export function fieldsOf(value: unknown, at: string, said: Said[], lenient = false): Fields {
+export function fieldsOf(value: unknown, at: string, uses: Said[], lenient = false): Fields {
   if (!isObject(value)) throw wrong(at, `${at} must be an object.`);
-  return new Fields(value, at, said, lenient);
+  return new Fields(value, at, uses, lenient);
 }

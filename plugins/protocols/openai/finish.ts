@@ -15,14 +15,14 @@ export const WORDS: Readonly<Record<FinishReason, string>> = {
 };
 
 /** Declares what the end of an answer says and no finish reason of these protocols does. `refused`: a refusal was told. */
-export function declareEnd(event: EventOf<"finish">, refused: boolean, wish: Wish): void {
+export function declareEnd(event: EventOf<"finish">, refused: boolean, context: Wish): void {
   const { reason, raw, message, stopSequence } = event;
-  if (stopSequence !== undefined) wish.lose("stop_sequence", "No finish reason says which one matched.");
+  if (stopSequence !== undefined) context.drop("stop_sequence", "No finish reason says which one matched.");
   const untold = message !== undefined && !(reason === "refusal" && refused);
-  if (reason === "pause") wish.lose("finish_reason", "The vendor paused: ask again to let it go on.");
+  if (reason === "pause") context.drop("finish_reason", "The vendor paused: ask again to let it go on.");
   else if (reason === "malformed_call")
-    wish.lose("finish_reason", message ?? "The model wrote a call that cannot be read.");
+    context.drop("finish_reason", message ?? "The model wrote a call that cannot be read.");
   else if (reason === "other")
-    wish.lose("finish_reason", message ?? `The vendor ended the answer with "${raw ?? "no reason"}".`);
-  else if (untold) wish.lose("finish_reason", message);
+    context.drop("finish_reason", message ?? `The vendor ended the answer with "${raw ?? "no reason"}".`);
+  else if (untold) context.drop("finish_reason", message);
 }

@@ -1,7 +1,7 @@
 import t from "tap";
 import { loadProtocols } from "../../../src/loader/discover.ts";
 import { type TranslatedProtocol, translates } from "../../../src/translation/codec.ts";
-import { FEATURES, type Feature, fateOf } from "../../../src/translation/features.ts";
+import { FEATURES, type Feature, supportOf } from "../../../src/translation/features.ts";
 import { fidelity, readmes, withSection } from "../../support/fidelity.ts";
 import { other, tiny } from "../../support/tiny.ts";
 
@@ -17,9 +17,9 @@ t.test("every protocol decides for every feature, and lists each of its own fiel
   const all = (await loadProtocols()).filter(translates);
   t.ok(all.length >= 4);
   for (const { name, translation } of all) {
-    const { fates, fields } = translation.request;
+    const { support, fields } = translation.request;
     for (const feature of Object.keys(FEATURES) as Feature[])
-      t.match(fateOf(fates, feature).fate, /^(?:mapped|dropped|refused|ignored)$/, `${name} ${feature}`);
+      t.match(supportOf(support, feature).fate, /^(?:mapped|dropped|refused|ignored)$/, `${name} ${feature}`);
     const names = fields.map(([field, feature]) => `${field} ${feature}`);
     t.equal(new Set(names).size, names.length, `${name} lists a field twice`);
   }
@@ -28,12 +28,12 @@ t.test("every protocol decides for every feature, and lists each of its own fiel
 t.test(
   "a table has a row for each field and a column for each other protocol that requests are written in",
   async (t) => {
-    const { fates } = tiny.translation.request;
-    const refusing = Object.fromEntries(Object.keys(fates).map((feature) => [feature, "refused"])) as typeof fates;
+    const { support } = tiny.translation.request;
+    const refusing = Object.fromEntries(Object.keys(support).map((feature) => [feature, "refused"])) as typeof support;
     const reader = {
       ...other,
       name: "reader",
-      translation: { ...tiny.translation, request: { ...tiny.translation.request, fates: refusing } },
+      translation: { ...tiny.translation, request: { ...tiny.translation.request, support: refusing } },
     } as TranslatedProtocol;
     const table = fidelity(tiny, [tiny, other, reader]).split("\n").slice(-3);
     t.same(table, ["| field | other |", "| --- | --- |", "| seed | dropped |"]);
@@ -47,7 +47,7 @@ t.test("notes stand in their cells, on one line", async (t) => {
       ...tiny.translation,
       request: {
         ...tiny.translation.request,
-        fates: { ...tiny.translation.request.fates, seed: ["dropped", "it | has\nnone"] as const },
+        support: { ...tiny.translation.request.support, seed: ["dropped", "it | has\nnone"] as const },
       },
     },
   } as TranslatedProtocol;

@@ -1,6 +1,6 @@
 import t from "tap";
 import type { Mark } from "../../../plugins/scrub/catalogue.ts";
-import { Level, ModelMarks, Names, tableFor } from "../../../plugins/scrub/match.ts";
+import { Level, MarkNames, ModelMarks, tableFor } from "../../../plugins/scrub/match.ts";
 import { scan } from "../../../src/wire/json.ts";
 
 const mark = (pattern: string, owner = "o"): Mark => ({
@@ -13,7 +13,7 @@ const mark = (pattern: string, owner = "o"): Mark => ({
 const named = (...patterns: string[]) => patterns.map((pattern) => [pattern, mark(pattern)] as const);
 
 t.test("an exact name wins over a prefix, a longer prefix over a shorter one", async (t) => {
-  const names = new Names(named("abc-*", "abc-def-*", "abc-def-g"), new Set(["abc-def-free"]));
+  const names = new MarkNames(named("abc-*", "abc-def-*", "abc-def-g"), new Set(["abc-def-free"]));
   const find = (name: string) => names.find(name)?.pattern;
   t.equal(find("abc-def-g"), "abc-def-g");
   t.equal(find("abc-def-x"), "abc-def-*");

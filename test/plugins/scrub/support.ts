@@ -74,7 +74,7 @@ export function exchange({
   });
   const bytes = Buffer.from(body);
   made.body = new Body([bytes], form ? undefined : scan(bytes));
-  made.asked = asked;
+  made.requestedModel = asked;
   return made;
 }
 

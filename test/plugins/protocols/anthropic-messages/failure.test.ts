@@ -2,7 +2,7 @@ import t from "tap";
 import { HeaderList } from "../../../../src/wire/headers.ts";
 import { translation } from "./speaking.ts";
 
-const failure = (status: number, text: string) => translation.answer.failure(status, new HeaderList(), text);
+const failure = (status: number, text: string) => translation.response.failure(status, new HeaderList(), text);
 
 t.test("the vendor's error types tell what went wrong", async (t) => {
   const body = (type: string) =>

@@ -1,7 +1,7 @@
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import t from "tap";
-import type { Written } from "../../../../src/translation/codec.ts";
+import type { EncodedFrame } from "../../../../src/translation/codec.ts";
 import type { Event } from "../../../../src/translation/events.ts";
 import type { Frame } from "../../../../src/wire/frame.ts";
 import { SseSplitter } from "../../../../src/wire/sse.ts";
@@ -11,7 +11,7 @@ import { dice } from "../../../support/random-answers.ts";
 import { recorded } from "../../../support/recorded.ts";
 import { shared } from "../../../support/shared.ts";
 import { exactly, withUnheardOf } from "../unheard-of.ts";
-import { question, read, SOURCE, sse, streamed, translation, wish, write } from "./speaking.ts";
+import { context, question, read, SOURCE, sse, streamed, translation, write } from "./speaking.ts";
 
 const answers = recorded("anthropic").filter(({ status }) => status < 300);
 const skip = answers.length === 0 && "the recordings are absent";
@@ -23,7 +23,7 @@ const WRONG = "anthropic/dd-trace-py__cassettes.anthropic_completion_error__0";
 const SMALL = 3_000;
 
 const NATIVE = { ...SOURCE, native: true };
-const verbatim = () => wish({ seal: ({ data }) => data });
+const verbatim = () => context({ seal: ({ data }) => data });
 
 function framesOf(pieces: Iterable<Buffer>): Frame[] {
   const splitter = new SseSplitter();
@@ -32,12 +32,12 @@ function framesOf(pieces: Iterable<Buffer>): Frame[] {
 }
 
 const told = (frames: readonly Frame[]) => frames.map((frame) => ({ name: frame.event, data: frame.json() }));
-const written = (out: readonly Written[]) =>
+const written = (out: readonly EncodedFrame[]) =>
   out.map(({ name, data }) => ({ name, data: JSON.parse(data) as JsonObject }));
 
-function throughEvents(frames: readonly Frame[]): { events: Event[]; out: Written[] } {
+function throughEvents(frames: readonly Frame[]): { events: Event[]; out: EncodedFrame[] } {
   const events: Event[] = [];
-  const decoder = translation.answer.decoder(NATIVE);
+  const decoder = translation.response.decoder(NATIVE);
   for (const frame of frames) decoder.frame(frame, events);
   decoder.end(events);
   return { events, out: streamed(events, verbatim()) };
@@ -90,8 +90,8 @@ t.test("a recorded message is the same behind the events", { skip }, async (t) =
   const messages = answers.filter(({ kinds }) => !kinds.includes("stream"));
   t.ok(messages.length > 250, `${messages.length} messages`);
   for (const { id, body } of messages) {
-    const events = translation.answer.decode(body, NATIVE);
-    t.strictSame(JSON.parse(translation.answer.encode(events, verbatim())), JSON.parse(body), id);
+    const events = translation.response.decode(body, NATIVE);
+    t.strictSame(JSON.parse(translation.response.encode(events, verbatim())), JSON.parse(body), id);
   }
 });
 
@@ -107,8 +107,8 @@ t.test("without the source's own forms a recorded answer still says the same", {
     tokens: [usage].map((told) => TOKENS.map((name) => (told as JsonObject)[name] ?? null)),
   });
   for (const { id, kinds, body } of answers.filter(({ kinds }) => !kinds.includes("stream"))) {
-    const events = translation.answer.decode(body, SOURCE);
-    const again = JSON.parse(translation.answer.encode(events, verbatim())) as JsonObject;
+    const events = translation.response.decode(body, SOURCE);
+    const again = JSON.parse(translation.response.encode(events, verbatim())) as JsonObject;
     if (STOPS.has((JSON.parse(body) as JsonObject)["stop_reason"]))
       t.strictSame(bare(again), bare(JSON.parse(body)), id);
     else t.pass(`${id} ends with ${kinds}`);
@@ -121,12 +121,14 @@ const STOPS: ReadonlySet<unknown> = new Set(["end_turn", "tool_use", "max_tokens
 
 t.test("the numbers of a message do not come from the vendor's own usage", async (t) => {
   const body = { id: "msg_1", type: "message", role: "assistant", model: "m", content: [], stop_reason: "end_turn" };
-  const events = translation.answer.decode(
+  const events = translation.response.decode(
     JSON.stringify({ ...body, usage: { input_tokens: 3, output_tokens: 4 } }),
     NATIVE,
   );
   for (const event of events) if ("usage" in event && event.usage) event.usage.out.total = 40;
-  t.match(JSON.parse(translation.answer.encode(events, verbatim())), { usage: { input_tokens: 3, output_tokens: 40 } });
+  t.match(JSON.parse(translation.response.encode(events, verbatim())), {
+    usage: { input_tokens: 3, output_tokens: 40 },
+  });
 });
 
 /** The recorded requests, as JSON. */
@@ -297,6 +299,6 @@ t.test("a part that is gone leaves the rest as it was", async (t) => {
 t.test("only features that the table of fields has are said", { skip }, async (t) => {
   const known = new Set(translation.request.fields.map(([, feature]) => feature));
   for (const { id, body, count } of requests().filter(({ id }) => id !== WRONG))
-    for (const { feature, path } of read(body, { task: count ? "count" : "generate" }).said)
+    for (const { feature, path } of read(body, { task: count ? "count" : "generate" }).uses)
       t.ok(known.has(feature), `${id}: ${path} ${feature}`);
 });

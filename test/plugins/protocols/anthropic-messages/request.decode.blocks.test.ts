@@ -60,7 +60,7 @@ t.test("texts of which a document or a search result is made may bear a mark; on
     t.match(JSON.stringify(part), /x\\n\\nx/, type);
     const path = `messages.0.content.0.${at[type as keyof typeof at]}.1.cache_control`;
     t.match(
-      asked.said.filter(({ feature }) => feature === "other"),
+      asked.uses.filter(({ feature }) => feature === "other"),
       [{ path }],
     );
     const own = read(question({ messages: [{ role: "user", content: [block] }] }), { native: true });

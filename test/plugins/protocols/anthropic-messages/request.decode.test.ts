@@ -6,8 +6,8 @@ import { CLIENT_BODIES } from "../../../support/client-bodies.ts";
 import { dice } from "../../../support/random-answers.ts";
 import { NAME, question, read } from "./speaking.ts";
 
-const said = ({ said }: Conversation): Record<string, string> =>
-  Object.fromEntries(said.map(({ path, feature }) => [path, feature]));
+const uses = ({ uses }: Conversation): Record<string, string> =>
+  Object.fromEntries(uses.map(({ path, feature }) => [path, feature]));
 const parts = (...content: JsonObject[]): Part[] =>
   read(question({ messages: [{ role: "user", content }] })).turns[0]?.parts ?? [];
 
@@ -33,7 +33,7 @@ t.test("a Claude Code request is read whole, and nothing of it is refused", asyn
   ]);
   t.match(asked.tools, [{ kind: "function", name: "Cron" }, { name: "Search" }, { kind: "web_search" }]);
   t.same(asked.reasoning, { effort: "high", budget: -1, show: false });
-  t.match(said(asked), {
+  t.match(uses(asked), {
     "system.0": "cosmetic",
     context_management: "context_edits",
     "metadata.user_id": "user",
@@ -60,10 +60,10 @@ t.test("who pays, which differs from run to run, is no part of the system's text
   ] as const) {
     const asked = system(only);
     t.same(whose(asked), []);
-    t.same(said(asked), { max_tokens: "max_tokens", [at]: "cosmetic" });
+    t.same(uses(asked), { max_tokens: "max_tokens", [at]: "cosmetic" });
   }
   // A mark for the cache goes with it, and is declared.
-  t.same(said(system([block(billing, { cache_control: { type: "ephemeral" } })]))["system.0.cache_control"], "other");
+  t.same(uses(system([block(billing, { cache_control: { type: "ephemeral" } })]))["system.0.cache_control"], "other");
   // What says more is the system's own.
   for (const more of [`${billing}\nYou are.`, `Say ${billing}`])
     t.match(whose(system([block(more)])), [[{ text: more }]]);
@@ -112,7 +112,7 @@ t.test("a tool's result holds text, pictures, or nothing, and may be an error", 
     }),
   );
   t.match(asked.turns[0]?.parts[0], { callId: "a", isError: true, parts: [{ text: "see" }, { media: "image" }] });
-  t.match(said(asked), {
+  t.match(uses(asked), {
     "messages.0.content.0.is_error": "tool_result_error",
     "messages.0.content.0.content.1": "tool_result_media",
   });
@@ -136,16 +136,16 @@ t.test("thoughts keep their place, and only what is signed keeps its state", asy
 });
 
 t.test("how to think is read from every form", async (t) => {
-  const wish = (more: JsonObject) => read(question(more)).reasoning;
-  t.same(wish({ thinking: { type: "enabled", budget_tokens: 2048 } }), { budget: 2048 });
-  t.same(wish({ thinking: { type: "adaptive" } }), { budget: -1 });
-  t.same(wish({ thinking: { type: "adaptive", display: "summarized" }, output_config: { effort: "max" } }), {
+  const context = (more: JsonObject) => read(question(more)).reasoning;
+  t.same(context({ thinking: { type: "enabled", budget_tokens: 2048 } }), { budget: 2048 });
+  t.same(context({ thinking: { type: "adaptive" } }), { budget: -1 });
+  t.same(context({ thinking: { type: "adaptive", display: "summarized" }, output_config: { effort: "max" } }), {
     effort: "max",
     budget: -1,
     show: true,
   });
-  t.same(wish({ thinking: { type: "disabled" }, output_config: { effort: "high" } }), { effort: "none" });
-  t.equal(wish({}), undefined);
+  t.same(context({ thinking: { type: "disabled" }, output_config: { effort: "high" } }), { effort: "none" });
+  t.equal(context({}), undefined);
 });
 
 t.test("-1 is how some clients say that they do not restrict sampling", async (t) => {
@@ -200,7 +200,7 @@ t.test("what only the vendor has is said with a fitting feature", async (t) => {
       ],
     }),
   );
-  const told = said(asked);
+  const told = uses(asked);
   t.match(told, {
     mcp_servers: "tools_server",
     container: "container",
@@ -219,7 +219,7 @@ t.test("a schema for the answer is read from its new and its old place", async (
   const format = { type: "json_schema", schema: { type: "object" } };
   const from = (more: JsonObject) => {
     const asked = read(question(more));
-    return [asked.format?.schema?.text, asked.said.find(({ feature }) => feature === "json_schema")?.path];
+    return [asked.format?.schema?.text, asked.uses.find(({ feature }) => feature === "json_schema")?.path];
   };
   t.same(from({ output_config: { format } }), ['{"type":"object"}', "output_config.format"]);
   t.same(from({ output_format: format }), ['{"type":"object"}', "output_format"]);
@@ -312,7 +312,7 @@ t.test("a member that is not known is said by its path, wherever it stands", asy
   const more = { unheard_of: 1 };
   const others = (body: JsonObject) =>
     read(body)
-      .said.filter(({ feature }) => feature === "other")
+      .uses.filter(({ feature }) => feature === "other")
       .map(({ path }) => path);
   const at = "messages.0.content.0";
   const source = { type: "base64", media_type: "application/pdf", data: "aGk=" };

@@ -144,10 +144,10 @@ t.test("signed thoughts come back where they were, unsigned ones never do", asyn
 });
 
 t.test("a temperature above 1 is refused; sampling that the model does not take is dropped", async (t) => {
-  const said = [{ feature: "temperature" as const, path: "generationConfig.temperature" }];
-  t.throws(() => write(plain({ temperature: 1.5, said })), /generationConfig\.temperature: .*from 0 to 1/);
+  const uses = [{ feature: "temperature" as const, path: "generationConfig.temperature" }];
+  t.throws(() => write(plain({ temperature: 1.5, uses: uses })), /generationConfig\.temperature: .*from 0 to 1/);
   t.match(write(plain({ temperature: 0.5, topP: 0.9, topK: 4 })).body, { temperature: 0.5, top_p: 0.9, top_k: 4 });
-  const { body, dropped } = write(plain({ temperature: 1, topP: 0.9, topK: 4, said }), { sampling: false });
+  const { body, dropped } = write(plain({ temperature: 1, topP: 0.9, topK: 4, uses: uses }), { sampling: false });
   t.same(Object.keys(body).sort(), ["max_tokens", "messages", "model"]);
   t.same(dropped, ["generationConfig.temperature", "top_p", "top_k"]);
 });
@@ -307,8 +307,8 @@ t.test("cache marks stay on their blocks, as far as the vendor takes them", asyn
   t.same(body["system"], [{ type: "text", text: "0" }]);
   t.match(body["messages"], [{ content: [{}, {}, { cache_control: { type: "ephemeral", ttl: "1h" } }, {}] }]);
   t.same([dropped, changed], [["p0"], ["p3: its cache mark holds for an hour"]]);
-  const said = [0, 1, 2, 3, 4].map((i) => ({ feature: "cache_mark" as const, path: `p${i}.breakpoint` }));
-  t.same(write({ ...asked, said }).dropped, ["p0.breakpoint"], "the mark is dropped, not what it stands on");
+  const uses = [0, 1, 2, 3, 4].map((i) => ({ feature: "cache_mark" as const, path: `p${i}.breakpoint` }));
+  t.same(write({ ...asked, uses: uses }).dropped, ["p0.breakpoint"], "the mark is dropped, not what it stands on");
 });
 
 t.test("a mark within a result stands on the result, where it counts", async (t) => {

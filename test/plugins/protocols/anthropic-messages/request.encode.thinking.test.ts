@@ -1,10 +1,10 @@
 import t from "tap";
 import { type Facts } from "../../../../src/core/marketplace.ts";
-import type { Conversation, Effort, Part, ReasoningWish } from "../../../../src/translation/conversation.ts";
+import type { Conversation, Effort, Part, ReasoningConfig } from "../../../../src/translation/conversation.ts";
 import { conversation, NAME, text, write } from "./speaking.ts";
 
 const f = { kind: "function" as const, name: "f", at: "tools.0" };
-const ask = (reasoning: ReasoningWish, facts: Facts = {}, more: Partial<Conversation> = {}) => {
+const ask = (reasoning: ReasoningConfig, facts: Facts = {}, more: Partial<Conversation> = {}) => {
   const asked = conversation([["user", text("Hi")]], { reasoning, maxTokens: 60_000, ...more });
   const { body, changed, dropped } = write(asked, facts);
   const { thinking, output_config: config } = body;
@@ -34,7 +34,7 @@ t.test("efforts go by their names to models that think by effort, and to unknown
 });
 
 t.test("efforts become tokens for models that think by tokens", async (t) => {
-  const budget = (reasoning: ReasoningWish, more: Partial<Conversation> = {}) =>
+  const budget = (reasoning: ReasoningConfig, more: Partial<Conversation> = {}) =>
     ask(reasoning, { thinking: "budget" }, more);
   t.same(budget({ effort: "low" }).thinking, { type: "enabled", budget_tokens: 4096 });
   t.same(budget({ effort: "max" }).thinking, { type: "enabled", budget_tokens: 48_000 });
@@ -64,7 +64,7 @@ t.test("a forced call beside thinking by tokens is refused at the client's field
   const more: Partial<Conversation> = {
     tools: [f],
     toolChoice: { mode: "required" },
-    said: [{ feature: "tool_choice", path: "toolConfig" }],
+    uses: [{ feature: "tool_choice", path: "toolConfig" }],
   };
   t.throws(() => ask({ effort: "low" }, { thinking: "budget" }, more), /^toolConfig: /);
   t.match(ask({ effort: "none" }, { thinking: "budget" }, more), { thinking: undefined });

@@ -1,6 +1,6 @@
 import t from "tap";
 import { heldSchema } from "../../../../plugins/protocols/anthropic-messages/request.schema.ts";
-import type { Terms } from "../../../../src/translation/codec.ts";
+import type { EncodeContext } from "../../../../src/translation/codec.ts";
 import { RawJson } from "../../../../src/wire/exact.ts";
 import { type JsonObject } from "../../../../src/wire/values.ts";
 
@@ -9,7 +9,7 @@ function held(schema: JsonObject | string) {
   const change = (path: string, why: string) => changed.push(`${path}: ${why}`);
   const terms = { change };
   const before = new RawJson(typeof schema === "string" ? schema : JSON.stringify(schema));
-  const after = heldSchema(before, "format", terms as unknown as Terms);
+  const after = heldSchema(before, "format", terms as unknown as EncodeContext);
   return { after: after.value, text: after.text, same: after === before, changed };
 }
 

@@ -200,7 +200,7 @@ t.test("what is no stream of this protocol is one error", async (t) => {
 
 t.test("frames without data are no events", async (t) => {
   const out: Event[] = [];
-  const decoder = translation.answer.decoder(SOURCE);
+  const decoder = translation.response.decoder(SOURCE);
   decoder.frame(new Frame("event", Buffer.from(": comment\n\n")), out);
   decoder.frame(new Frame("end", Buffer.alloc(0)), out);
   t.same(out, []);
@@ -223,7 +223,7 @@ t.test("a whole message tells the same events as its stream", async (t) => {
     stop_sequence: null,
     usage,
   };
-  const found = translation.answer.decode(JSON.stringify(message), SOURCE);
+  const found = translation.response.decode(JSON.stringify(message), SOURCE);
   t.same(types(found), [
     "start",
     "open",
@@ -241,17 +241,17 @@ t.test("a whole message tells the same events as its stream", async (t) => {
     "end",
   ]);
   const precise = JSON.stringify(message).replace('"input":{}', '"input":{"a": 1.0, "b":12345678901234567890}');
-  t.match(only(translation.answer.decode(precise, SOURCE), "arguments"), [
+  t.match(only(translation.response.decode(precise, SOURCE), "arguments"), [
     { text: '{"a": 1.0, "b":12345678901234567890}' },
   ]);
 });
 
 t.test("a body that is no message is invalid, one that is an error is told as one", async (t) => {
   for (const text of ["", "<html>", "[]", "{}", '{"content":"x"}'])
-    t.throws(() => translation.answer.decode(text, SOURCE), { code: "upstream_invalid" }, text);
+    t.throws(() => translation.response.decode(text, SOURCE), { code: "upstream_invalid" }, text);
   const error = '{"type":"error","error":{"type":"rate_limit_error","message":"Slow down"}}';
-  t.match(translation.answer.decode(error, SOURCE), [{ type: "error", fault: { status: 429, kind: "rate_limit" } }]);
-  t.match(translation.answer.decode('{"error":{"message":"Out of memory"}}', SOURCE), [
+  t.match(translation.response.decode(error, SOURCE), [{ type: "error", fault: { status: 429, kind: "rate_limit" } }]);
+  t.match(translation.response.decode('{"error":{"message":"Out of memory"}}', SOURCE), [
     { type: "error", fault: { status: 500, message: "Out of memory" } },
   ]);
 });

@@ -8,6 +8,7 @@ import { randomAnswer } from "../../../support/random-answers.ts";
 import { recorded } from "../../../support/recorded.ts";
 import {
   answer,
+  context,
   events,
   frames,
   NAME,
@@ -19,7 +20,6 @@ import {
   streamed,
   translation,
   whole,
-  wish,
 } from "./speaking.ts";
 
 const say = (block: number, text: string, part?: number): Event => ({
@@ -164,7 +164,7 @@ t.test("what waits for its turn is bounded", async (t) => {
 t.test("the input is estimated from what was asked, which is not written for that", async (t) => {
   const asked = read(question({ messages: [{ role: "user", content: "word ".repeat(3000) }] }));
   const without = {
-    ...wish({ asked }),
+    ...context({ conversation: asked }),
     get request(): JsonObject {
       throw new Error("The request is parsed again.");
     },
@@ -197,7 +197,7 @@ t.test("a call without arguments is an empty object, others keep their very text
   t.match(whole(call()), { content: [{ type: "tool_use", id: "a", name: "f", input: {} }], stop_reason: "tool_use" });
   t.same(frames(call()).filter(({ type }) => type === "content_block_delta").length, 1);
   const args = '{"a": 1.0, "b":12345678901234567890}';
-  t.ok(translation.answer.encode(call(give(0, args)), wish()).includes(`"input":${args}`));
+  t.ok(translation.response.encode(call(give(0, args)), context()).includes(`"input":${args}`));
   t.match(frames(call(give(0, args)))[3], { delta: { partial_json: args } });
   t.match(frames(call(give(0, "[1")))[3], { delta: { partial_json: "[1" } }, "a stream passes on what cannot be read");
   t.throws(() => whole(call(give(0, "[1"))), { code: "upstream_invalid" });
@@ -213,7 +213,7 @@ t.test("a whole answer leaves out a call that its end cut, and says so", async (
     const told = answer(...text, ...cut).map(
       (event): Event => (event.type === "finish" ? { ...event, reason } : event),
     );
-    const wanted = wish();
+    const wanted = context();
     const message = whole(told, wanted);
     t.match(message, { stop_reason: word });
     t.match(message["content"], [{ type: "text", text: "Hi" }]);
@@ -289,7 +289,7 @@ t.test(
       open(1, { kind: "text", opaque }),
       close(1),
     );
-    const text = translation.answer.encode(told, wish({ remember: (key, state) => kept.push([key, state]) }));
+    const text = translation.response.encode(told, context({ remember: (key, state) => kept.push([key, state]) }));
     t.same((JSON.parse(text) as JsonObject)["content"], [{ type: "text", text: "Snow." }]);
     t.same(kept, [[`${new TextKey().add("Snow.")}`, { ...opaque, on: "text" }]]);
     const alone = whole(answer(open(0, { kind: "text", opaque }), close(0)));
@@ -302,23 +302,23 @@ t.test("no state on a text is lost, wherever the text stands", async (t) => {
   const content = (...blocks: Event[]) => {
     kept.length = 0;
     const remember = (key: string) => kept.push(key);
-    return (JSON.parse(translation.answer.encode(answer(...blocks), wish({ remember }))) as JsonObject)["content"];
+    return (JSON.parse(translation.response.encode(answer(...blocks), context({ remember }))) as JsonObject)["content"];
   };
   const empty = (block: number, data: string): Event[] => [
     open(block, { kind: "text", opaque: { ...opaque, data } }),
     close(block),
   ];
   const carrier = (data: string) => ({ type: "redacted_thinking", data: `gw1.sig.${data}.on-text` });
-  const said = [open(0, { kind: "text" }), say(0, "Snow."), close(0)];
+  const uses = [open(0, { kind: "text" }), say(0, "Snow."), close(0)];
   const call = [open(1, { kind: "tool_call", id: "a", name: "f" }), close(1)];
   const used = { type: "tool_use", id: "a", name: "f", input: {} };
   t.same(
-    content(...said, ...call, ...empty(2, "A")),
+    content(...uses, ...call, ...empty(2, "A")),
     [{ type: "text", text: "Snow." }, used, carrier("A")],
     "nothing is remembered by a text that is not the last block",
   );
   t.same(kept, []);
-  t.same(content(...said, ...empty(1, "A"), ...empty(2, "B")), [
+  t.same(content(...uses, ...empty(1, "A"), ...empty(2, "B")), [
     { type: "text", text: "Snow." },
     carrier("A"),
     carrier("B"),
@@ -332,7 +332,7 @@ t.test("no state on a text is lost, wherever the text stands", async (t) => {
 });
 
 t.test("of several answers the first one is told, with its own end", async (t) => {
-  const wanted = wish();
+  const wanted = context();
   const told = answer(open(0, { kind: "text" }), say(0, "Hi"), close(0), {
     ...open(1, { kind: "text" }),
     choice: 1,
@@ -390,7 +390,7 @@ t.test("each way to end has its word", async (t) => {
 });
 
 t.test("citations with a URL are told, everything else that does not fit is declared", async (t) => {
-  const wanted = wish();
+  const wanted = context();
   const told = answer(
     open(0, { kind: "text" }),
     say(0, "Hi"),
@@ -434,7 +434,7 @@ t.test(
       output_tokens: 7,
       output_tokens_details: { thinking_tokens: 3 },
     });
-    const again = translation.answer.decode(JSON.stringify(message), SOURCE).find(({ type }) => type === "usage");
+    const again = translation.response.decode(JSON.stringify(message), SOURCE).find(({ type }) => type === "usage");
     t.match(again, { usage: { in: usage.in, out: usage.out } });
   },
 );
@@ -491,5 +491,7 @@ t.test("state of the vendor's own goes down and comes back as it was", async (t)
     { type: "opaque", block: 0, opaque: signature },
     close(0),
   );
-  t.match(whole(told, wish({ seal: ({ data }) => data })), { content: [{ thinking: "Hm.", signature: "EqQB+/==" }] });
+  t.match(whole(told, context({ seal: ({ data }) => data })), {
+    content: [{ thinking: "Hm.", signature: "EqQB+/==" }],
+  });
 });

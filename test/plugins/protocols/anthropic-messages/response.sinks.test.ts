@@ -2,7 +2,7 @@ import t from "tap";
 import { Message } from "../../../../plugins/protocols/anthropic-messages/response.sinks.ts";
 
 t.test("a message holds the citations of each block in their order, and changes nothing it was given", async (t) => {
-  const message = new Message({ lose() {} });
+  const message = new Message({ drop() {} });
   const given = { type: "text", text: "", citations: [] };
   message.start({ id: "msg_1" });
   message.open(0, given);

@@ -1,6 +1,12 @@
 import protocol from "../../../../plugins/protocols/anthropic-messages/index.ts";
 import { type Facts } from "../../../../src/core/marketplace.ts";
-import type { Asked, Source, Translation, Wish, Written } from "../../../../src/translation/codec.ts";
+import type {
+  EncodedFrame,
+  IncomingRequest,
+  ResponseContext,
+  ResponseSource,
+  Translation,
+} from "../../../../src/translation/codec.ts";
 import type { Conversation, Part, Turn } from "../../../../src/translation/conversation.ts";
 import type { Event, Opaque } from "../../../../src/translation/events.ts";
 import { ToolNames } from "../../../../src/translation/names.ts";
@@ -10,16 +16,16 @@ import { type JsonObject } from "../../../../src/wire/values.ts";
 
 export const NAME = "anthropic-messages";
 export const translation = protocol.translation as Translation;
-export const SOURCE: Source = { account: "them", model: "claude" };
+export const SOURCE: ResponseSource = { account: "them", model: "claude" };
 
 const operation = (name: string) => protocol.locate(`/v1/${name}`, "", new URLSearchParams())?.operation;
 
 /** What a request of this protocol says. */
-export function read(body: JsonObject | string, more: Partial<Asked> = {}): Conversation {
+export function read(body: JsonObject | string, more: Partial<IncomingRequest> = {}): Conversation {
   const text = typeof body === "string" ? body : JSON.stringify(body);
   const task = more.task ?? "generate";
   return translation.request.decode({
-    operation: operation(task === "count" ? "messages/count_tokens" : "messages") as Asked["operation"],
+    operation: operation(task === "count" ? "messages/count_tokens" : "messages") as IncomingRequest["operation"],
     task,
     streaming: /"stream":\s*true/.test(text),
     text,
@@ -51,12 +57,12 @@ export function conversation(
     stream: false,
     turns: turns.map(([role, ...parts], i) => ({ role, at: `messages.${i}`, parts })),
     tools: [],
-    said: [],
+    uses: [],
     ...more,
   };
 }
 
-export const text = (said: string, at = "messages.0.content"): Part => ({ kind: "text", text: said, at });
+export const text = (uses: string, at = "messages.0.content"): Part => ({ kind: "text", text: uses, at });
 
 /** A request as it is written for the vendor, with what it cost. */
 export function write(asked: Conversation, facts: Facts = {}, model = "claude", pruned = false) {
@@ -81,7 +87,7 @@ export function write(asked: Conversation, facts: Facts = {}, model = "claude", 
 /** The events of a stream of frames, given as objects whose `type` names them. */
 export function events(frames: readonly (JsonObject | string)[], source = SOURCE): Event[] {
   const out: Event[] = [];
-  const decoder = translation.answer.decoder(source);
+  const decoder = translation.response.decoder(source);
   for (const frame of frames) {
     const bytes = typeof frame === "string" ? frame : `event: ${frame["type"]}\ndata: ${JSON.stringify(frame)}\n\n`;
     decoder.frame(new Frame("event", Buffer.from(bytes)), out);
@@ -91,39 +97,39 @@ export function events(frames: readonly (JsonObject | string)[], source = SOURCE
 }
 
 /** What the writer of an answer is given; `lost` collects what could not be told. */
-export function wish(more: Partial<Wish> = {}): Wish & { lost: string[] } {
+export function context(more: Partial<ResponseContext> = {}): ResponseContext & { lost: string[] } {
   const lost: string[] = [];
   return {
     model: "asked",
     id: "01exchange",
     created: 1_790_000_000,
-    asked: conversation([["user", text("Hi")]]),
+    conversation: conversation([["user", text("Hi")]]),
     request: question(),
     seal: ({ kind, data, on }: Opaque) =>
       `gw1.${kind}.${data}${on === undefined ? "" : `.on-${typeof on === "string" ? on : on.call}`}`,
     remember: () => {},
-    lose: (path) => lost.push(path),
+    drop: (path) => lost.push(path),
     lost,
     ...more,
   };
 }
 
 /** The frames of a stream. */
-export function streamed(told: readonly Event[], wanted: Wish = wish()): Written[] {
-  const out: Written[] = [];
-  const encoder = translation.answer.encoder(wanted);
+export function streamed(told: readonly Event[], wanted: ResponseContext = context()): EncodedFrame[] {
+  const out: EncodedFrame[] = [];
+  const encoder = translation.response.encoder(wanted);
   for (const event of told) if (event.type !== "error") encoder.event(event, out);
   return out;
 }
 
-export const frames = (told: readonly Event[], wanted?: Wish): JsonObject[] =>
+export const frames = (told: readonly Event[], wanted?: ResponseContext): JsonObject[] =>
   streamed(told, wanted).map(({ data }) => JSON.parse(data) as JsonObject);
 
-export const whole = (told: readonly Event[], wanted: Wish = wish()): JsonObject =>
-  JSON.parse(translation.answer.encode(told, wanted)) as JsonObject;
+export const whole = (told: readonly Event[], wanted: ResponseContext = context()): JsonObject =>
+  JSON.parse(translation.response.encode(told, wanted)) as JsonObject;
 
 /** Frames as server-sent events. */
-export const sse = (written: readonly Written[]): string =>
+export const sse = (written: readonly EncodedFrame[]): string =>
   written.map(({ name, data }) => `event: ${name}\ndata: ${data}\n\n`).join("");
 
 /** An answer around its blocks. */

@@ -42,7 +42,7 @@ async function whole(sdk: Sdk, ...asked: Parameters<typeof ask>): Promise<Answer
   const { candidates, usageMetadata } = await sdk.models.generateContent(ask(...asked));
   const [candidate] = candidates ?? [];
   const parts = candidate?.content?.parts ?? [];
-  return { parts, text: said(parts), finish: candidate?.finishReason, usage: usageMetadata };
+  return { parts, text: uses(parts), finish: candidate?.finishReason, usage: usageMetadata };
 }
 
 async function streamed(sdk: Sdk, ...asked: Parameters<typeof ask>): Promise<Answer> {
@@ -53,11 +53,11 @@ async function streamed(sdk: Sdk, ...asked: Parameters<typeof ask>): Promise<Ans
     answer.finish = candidate?.finishReason;
     answer.usage = usageMetadata;
   }
-  return { ...answer, text: said(answer.parts) };
+  return { ...answer, text: uses(answer.parts) };
 }
 
 /** The text of an answer without its thoughts. */
-const said = (parts: readonly Part[]) => parts.map(({ text = "", thought }) => (thought ? "" : text)).join("");
+const uses = (parts: readonly Part[]) => parts.map(({ text = "", thought }) => (thought ? "" : text)).join("");
 
 /** A subtest with each SDK. */
 async function withSdks(t: Test, check: (t: Test, sdk: Sdk) => Promise<void>): Promise<void> {

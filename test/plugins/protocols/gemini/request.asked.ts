@@ -4,16 +4,16 @@ import { decode } from "../../../../plugins/protocols/gemini/request.decode.ts";
 import { encode } from "../../../../plugins/protocols/gemini/request.encode.ts";
 import type { GatewayError } from "../../../../src/core/errors.ts";
 import { type Facts } from "../../../../src/core/marketplace.ts";
-import type { Asked, Encoded, Terms } from "../../../../src/translation/codec.ts";
+import type { EncodeContext, EncodedRequest, IncomingRequest } from "../../../../src/translation/codec.ts";
 import type { Conversation, Part, Turn } from "../../../../src/translation/conversation.ts";
 import { ToolNames } from "../../../../src/translation/names.ts";
 import { HeaderList } from "../../../../src/wire/headers.ts";
 import { shared } from "../../../support/shared.ts";
 
 /** A request of this protocol with that body. */
-export function asked(body: unknown, more: Partial<Asked> = {}): Asked {
+export function asked(body: unknown, more: Partial<IncomingRequest> = {}): IncomingRequest {
   return {
-    operation: {} as Asked["operation"],
+    operation: {} as IncomingRequest["operation"],
     task: "generate",
     streaming: false,
     text: typeof body === "string" ? body : JSON.stringify(body),
@@ -33,7 +33,7 @@ export function asked(body: unknown, more: Partial<Asked> = {}): Asked {
 }
 
 /** A body read. */
-export const read = (body: unknown, more: Partial<Asked> = {}): Conversation => decode(asked(body, more));
+export const read = (body: unknown, more: Partial<IncomingRequest> = {}): Conversation => decode(asked(body, more));
 
 /** Parts of one user turn, or of the turns given, read. */
 export function partsOf(...parts: unknown[]): Part[] {
@@ -42,7 +42,7 @@ export function partsOf(...parts: unknown[]): Part[] {
 
 /** What is said of a body: `feature path`. */
 export const saidOf = (body: unknown): string[] =>
-  read({ contents: [], ...(body as object) }).said.map(({ feature, path }) => `${feature} ${path}`);
+  read({ contents: [], ...(body as object) }).uses.map(({ feature, path }) => `${feature} ${path}`);
 
 /** The path at fault and the message of a refusal; undefined where there was none. */
 export function refusal(run: () => unknown): { param: string | undefined; message: string; code: string } | undefined {
@@ -62,7 +62,7 @@ export interface Told {
 }
 
 /** What a writer of requests is given; a refusal is an Error `path: why`. */
-export function terms(facts: Facts = {}, model = "gemini-x"): { terms: Terms; told: Told; names: ToolNames } {
+export function terms(facts: Facts = {}, model = "gemini-x"): { terms: EncodeContext; told: Told; names: ToolNames } {
   const told: Told = { dropped: [], changed: [] };
   const names = new ToolNames();
   return {
@@ -89,7 +89,7 @@ export const conversation = (more: Partial<Conversation> = {}): Conversation => 
   stream: false,
   turns: [user(text("Hi"))],
   tools: [],
-  said: [],
+  uses: [],
   ...more,
 });
 
@@ -117,7 +117,7 @@ export const result = (callId: string, value: string, more: object = {}): Part =
 export function written(
   more: Partial<Conversation>,
   facts: Facts = {},
-): Told & { body: Body; text: string; encoded: Encoded; names: ToolNames } {
+): Told & { body: Body; text: string; encoded: EncodedRequest; names: ToolNames } {
   const given = terms(facts);
   const encoded = encode(conversation(more), given.terms);
   return {

@@ -5,7 +5,7 @@ import { partsOf, read, refusal, saidOf } from "./request.asked.ts";
 const contents = [{ role: "user", parts: [{ text: "Hi" }] }];
 
 t.test("turns and the instruction are read in order, with the client's paths", async (t) => {
-  const { turns, stream, protocol, said } = read(
+  const { turns, stream, protocol, uses } = read(
     {
       systemInstruction: { role: "user", parts: [{ text: "Be terse." }, { text: "Be kind." }] },
       contents: [...contents, { role: "model", parts: [{ text: "Hello" }] }],
@@ -13,7 +13,7 @@ t.test("turns and the instruction are read in order, with the client's paths", a
     { streaming: true },
   );
   t.match({ stream, protocol }, { stream: true, protocol: "gemini" });
-  t.same(said, [
+  t.same(uses, [
     { feature: "cosmetic", path: "systemInstruction.role" },
     { feature: "prefill", path: "contents.1" },
   ]);
@@ -199,7 +199,7 @@ t.test("an address of a film needs no type", async (t) => {
 t.test("how closely to look is said by the part or for all of them", async (t) => {
   const inlineData = { mimeType: "image/png", data: "aGk=" };
   const parts = [{ inlineData, mediaResolution: { level: "media_resolution_low" } }, { inlineData }];
-  const { turns, said } = read({
+  const { turns, uses } = read({
     contents: [{ parts }],
     generationConfig: { mediaResolution: "MEDIA_RESOLUTION_HIGH" },
   });
@@ -214,7 +214,7 @@ t.test("how closely to look is said by the part or for all of them", async (t) =
     [{ kind: "tool_result", parts: [{ kind: "text" }, { kind: "media", detail: "low" }] }],
   );
   t.same(
-    said.filter(({ feature }) => feature === "media_detail").map(({ path }) => path),
+    uses.filter(({ feature }) => feature === "media_detail").map(({ path }) => path),
     ["contents.0.parts.0.mediaResolution", "generationConfig.mediaResolution"],
   );
 });
@@ -308,7 +308,7 @@ t.test("a part that is two things is refused by its path", async (t) => {
 t.test("a member that is not known is said by its path, wherever it stands", async (t) => {
   const more = { newThing: 1 };
   const data = { mimeType: "image/png", data: "aGk=" };
-  const others = (body: object) => saidOf(body).filter((said) => said.startsWith("other "));
+  const others = (body: object) => saidOf(body).filter((uses) => uses.startsWith("other "));
   const parts = [
     { text: "x", ...more },
     { functionCall: { name: "f", ...more }, ...more },

@@ -1,6 +1,6 @@
 import t from "tap";
 import { type Facts } from "../../../../src/core/marketplace.ts";
-import type { Conversation, Media, ReasoningWish } from "../../../../src/translation/conversation.ts";
+import type { Conversation, Media, ReasoningConfig } from "../../../../src/translation/conversation.ts";
 import { RawJson } from "../../../../src/wire/exact.ts";
 import { refusal, user, written } from "./request.asked.ts";
 
@@ -25,27 +25,27 @@ t.test("settings by their names", async (t) => {
 });
 
 t.test("what is out of its range is refused, changed or dropped by the client's path", async (t) => {
-  const said = [
+  const uses = [
     { feature: "temperature" as const, path: "my.temperature" },
     { feature: "max_tokens" as const, path: "my.max" },
     { feature: "stop" as const, path: "my.stop" },
     { feature: "seed" as const, path: "my.seed" },
   ];
   t.match(
-    refusal(() => written({ said, temperature: 2.5 })),
+    refusal(() => written({ uses: uses, temperature: 2.5 })),
     { message: /^my\.temperature: / },
   );
   t.match(
-    refusal(() => written({ said, maxTokens: 0 })),
+    refusal(() => written({ uses: uses, maxTokens: 0 })),
     { message: /^my\.max: / },
   );
   t.match(
-    refusal(() => written({ said, stop: ["1", "2", "3", "4", "5", "6"] })),
+    refusal(() => written({ uses: uses, stop: ["1", "2", "3", "4", "5", "6"] })),
     { message: /^my\.stop: / },
   );
-  t.match(written({ said, seed: 2 ** 31 }), { dropped: [/^my\.seed: /], body: { generationConfig: undefined } });
-  t.match(written({ said, seed: new RawJson("12345678901234567890") }).dropped, [/^my\.seed: /]);
-  const shorter = written({ said, maxTokens: 64000 }, { output: 8192 });
+  t.match(written({ uses: uses, seed: 2 ** 31 }), { dropped: [/^my\.seed: /], body: { generationConfig: undefined } });
+  t.match(written({ uses: uses, seed: new RawJson("12345678901234567890") }).dropped, [/^my\.seed: /]);
+  const shorter = written({ uses: uses, maxTokens: 64000 }, { output: 8192 });
   t.match(shorter, { changed: [/^my\.max: /], body: { generationConfig: { maxOutputTokens: 8192 } } });
 });
 
@@ -63,7 +63,7 @@ t.test("a format is a type and a schema, unchanged (50)", async (t) => {
 });
 
 t.test("an effort is a level, or tokens where the model takes tokens", async (t) => {
-  const thinking = (reasoning: ReasoningWish, facts: Facts = {}) => config({ reasoning }, facts)?.["thinkingConfig"];
+  const thinking = (reasoning: ReasoningConfig, facts: Facts = {}) => config({ reasoning }, facts)?.["thinkingConfig"];
   t.same(thinking({ effort: "low" }), { thinkingLevel: "LOW", includeThoughts: true });
   t.same(thinking({ effort: "minimal", show: false }), { thinkingLevel: "MINIMAL" });
   t.same(thinking({ effort: "medium" }, { thinking: "budget" }), { thinkingBudget: 12288, includeThoughts: true });
@@ -122,8 +122,8 @@ t.test("how closely to look is one for all media", async (t) => {
   });
   t.same(config({ turns: [user(image("low"), image("low"))] }), { mediaResolution: "MEDIA_RESOLUTION_LOW" });
   t.equal(config({ turns: [user(image("auto"), image())] }), undefined);
-  const said = ["a", "b"].map((path) => ({ feature: "media_detail" as const, path }));
-  const mixed = written({ turns: [user(image("low"), image("high"))], said });
+  const uses = ["a", "b"].map((path) => ({ feature: "media_detail" as const, path }));
+  const mixed = written({ turns: [user(image("low"), image("high"))], uses: uses });
   t.equal(mixed.body.generationConfig, undefined);
   t.match(mixed.dropped, [/^a: /, /^b: /]);
 });
@@ -138,6 +138,6 @@ t.test("models that think by levels cannot leave it, which is declared", async (
 
 t.test("the description of a schema is left out, which is declared", async (t) => {
   const format = { kind: "schema", schema: new RawJson("{}"), description: "A city." } as const;
-  t.match(written({ format, said: [{ feature: "json_schema", path: "my.format" }] }).changed, [/^my\.format: /]);
+  t.match(written({ format, uses: [{ feature: "json_schema", path: "my.format" }] }).changed, [/^my\.format: /]);
   t.same(written({ format: { kind: "schema", schema: new RawJson("{}") } }).changed, []);
 });

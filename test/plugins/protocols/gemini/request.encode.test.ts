@@ -168,8 +168,8 @@ t.test("tiers by their words, keeping answers not at all", async (t) => {
   t.equal(written({ tier: "default" }).body["serviceTier"], "standard");
   t.equal(written({ tier: "flex" }).body["serviceTier"], "flex");
   t.equal(written({ tier: "auto" }).body["serviceTier"], undefined);
-  const said = [{ feature: "tier" as const, path: "service_tier" }];
-  t.match(written({ tier: "scale", said }), { dropped: [/^service_tier: /], body: { serviceTier: undefined } });
+  const uses = [{ feature: "tier" as const, path: "service_tier" }];
+  t.match(written({ tier: "scale", uses: uses }), { dropped: [/^service_tier: /], body: { serviceTier: undefined } });
   t.equal(written({ store: false }).body["store"], undefined);
   t.match(
     refusal(() => written({ store: true })),

@@ -34,12 +34,12 @@ t.test("choices are modes (37)", async (t) => {
 t.test("a tool that the vendor runs cannot be chosen by name: it is left to the model, and said", async (t) => {
   const search: Tool = { kind: "web_search", at: "tools.0" };
   const toolChoice = { mode: "named", name: "web_search", server: true } as const;
-  const said = [{ feature: "tool_choice", path: "choice" }] as const;
-  const alone = written({ tools: [search], toolChoice, said: [...said] });
+  const uses = [{ feature: "tool_choice", path: "choice" }] as const;
+  const alone = written({ tools: [search], toolChoice, uses: [...uses] });
   t.same(alone.body.tools, [{ googleSearch: {} }]);
   t.equal(alone.body.toolConfig, undefined);
   t.match(alone.dropped, [/^choice: /]);
-  const strict = written({ tools: [search, tool("f", { strict: true })], toolChoice, said: [...said] });
+  const strict = written({ tools: [search, tool("f", { strict: true })], toolChoice, uses: [...uses] });
   t.match(strict.body.toolConfig, { functionCallingConfig: { mode: "VALIDATED" } });
   t.match(strict.dropped, [/^choice: /]);
 });

@@ -1,6 +1,6 @@
 import t from "tap";
 import { encode } from "../../../../plugins/protocols/gemini/request.encode.ts";
-import { FATES, FIELDS } from "../../../../plugins/protocols/gemini/request.fates.ts";
+import { FATES, FIELDS } from "../../../../plugins/protocols/gemini/support.ts";
 import { GatewayError } from "../../../../src/core/errors.ts";
 import type { Conversation, Part } from "../../../../src/translation/conversation.ts";
 import { joined } from "../../../../src/translation/turns.ts";
@@ -169,8 +169,8 @@ function without(conversation: Conversation): Conversation {
 
 t.test("everything said of a recorded request stands in the table of fields", { skip }, async (t) => {
   const known = new Set(FIELDS.map(([, feature]) => feature));
-  const said = new Set(recorded.flatMap(({ body, task }) => read(body, { task }).said.map(({ feature }) => feature)));
-  for (const feature of said) t.ok(known.has(feature), feature);
+  const uses = new Set(recorded.flatMap(({ body, task }) => read(body, { task }).uses.map(({ feature }) => feature)));
+  for (const feature of uses) t.ok(known.has(feature), feature);
   for (const feature of known) t.ok(Object.hasOwn(FATES, feature), feature);
 });
 
@@ -180,14 +180,14 @@ function meaning(conversation: Conversation): unknown {
   const ids = new Map<string, number>();
   const number = (id: string) => ids.get(id) ?? ids.set(id, ids.size).size - 1;
   const spoken = turns.map((turn) => ({ ...turn, parts: turn.parts.filter(says) }));
-  const said = {
+  const uses = {
     turns: joined(spoken.filter(({ parts }) => parts.length > 0)),
     tools: [...tools].sort((a, b) => (a.kind < b.kind ? -1 : 1)),
     reasoning: (reasoning?.effort ?? reasoning?.budget ?? reasoning?.show) ? reasoning : undefined,
     format: format?.kind === "text" ? undefined : format,
     toolChoice,
   };
-  return JSON.parse(JSON.stringify({ ...said, temperature, stop, maxTokens, seed }), (name, value) => {
+  return JSON.parse(JSON.stringify({ ...uses, temperature, stop, maxTokens, seed }), (name, value) => {
     if (name === "at" || name === "detail" || name === "filename") return undefined;
     return name === "id" || name === "callId" ? number(String(value)) : value;
   });

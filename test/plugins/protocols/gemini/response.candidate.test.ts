@@ -1,6 +1,6 @@
 import t from "tap";
 import { frameOf } from "../../../../plugins/protocols/gemini/response.candidate.ts";
-import type { Wish } from "../../../../src/translation/codec.ts";
+import type { ResponseContext } from "../../../../src/translation/codec.ts";
 import type { Event, Opaque, Opening } from "../../../../src/translation/events.ts";
 import { RawJson } from "../../../../src/wire/exact.ts";
 import { answer, partsOf, shown, wished, write } from "./response.wish.ts";
@@ -20,9 +20,11 @@ const call = (block: number, id: string, ...pieces: string[]): Event[] => [
   ...pieces.map((piece): Event => ({ type: "arguments", block, text: piece })),
   close(block),
 ];
-const parts = (events: readonly Event[], wish?: Wish): unknown[] => partsOf(write(answer(events), wish)).flat();
-const last = (events: readonly Event[], wish?: Wish) =>
-  (JSON.parse(write(events, wish).at(-1)?.data ?? "") as { candidates: Record<string, unknown>[] }).candidates[0] ?? {};
+const parts = (events: readonly Event[], context?: ResponseContext): unknown[] =>
+  partsOf(write(answer(events), context)).flat();
+const last = (events: readonly Event[], context?: ResponseContext) =>
+  (JSON.parse(write(events, context).at(-1)?.data ?? "") as { candidates: Record<string, unknown>[] }).candidates[0] ??
+  {};
 
 t.test("a text leaves at once, piece by piece; the last frame has a text without words", async (t) => {
   const out = write(answer([open(0, { kind: "text" }), text(0, "Hel"), text(0, "lo"), close(0)]));
@@ -238,19 +240,19 @@ t.test("citations point into the text as clients join it, over its blocks", asyn
 });
 
 t.test("places count on over the blocks of a part, whatever stood between them", async (t) => {
-  const said = (block: number, words: string, ...citations: object[]): Event[] => [
+  const uses = (block: number, words: string, ...citations: object[]): Event[] => [
     open(block, { kind: "text" }),
     ...[...words].map((char) => text(block, char)),
     ...citations.map((each): Event => ({ type: "citation", block, citation: { url: "https://a", ...each } })),
     close(block),
   ];
   const events = [
-    ...said(0, "äö"),
+    ...uses(0, "äö"),
     open(1, { kind: "reasoning" }),
     text(1, "unseen"),
     close(1),
-    ...said(2, "ü"),
-    ...said(3, "wé", { start: 1, end: 2 }),
+    ...uses(2, "ü"),
+    ...uses(3, "wé", { start: 1, end: 2 }),
   ];
   t.match((last(answer(events))["groundingMetadata"] as { groundingSupports: unknown[] }).groundingSupports, [
     { segment: { startIndex: 7, endIndex: 9, text: "é" } },

@@ -4,13 +4,13 @@ import t from "tap";
 import { decode } from "../../../../plugins/protocols/gemini/response.decode.ts";
 import { encode } from "../../../../plugins/protocols/gemini/response.encode.ts";
 import { joinedCandidate } from "../../../../plugins/protocols/gemini/response.joined.ts";
-import type { Written } from "../../../../src/translation/codec.ts";
+import type { EncodedFrame } from "../../../../src/translation/codec.ts";
 import type { Event } from "../../../../src/translation/events.ts";
 import { eventsIn, recorded } from "../../../support/recorded.ts";
 import { answer, dice, read, SOURCE, shown, wished, write } from "./response.wish.ts";
 
 type Json = Record<string, unknown>;
-const parsed = (out: readonly Written[]): Json[] => out.map(({ data }) => JSON.parse(data) as Json);
+const parsed = (out: readonly EncodedFrame[]): Json[] => out.map(({ data }) => JSON.parse(data) as Json);
 const hello: Event[] = [
   { type: "open", block: 0, choice: 0, kind: "text" },
   { type: "text", block: 0, text: "Hello" },
@@ -103,12 +103,12 @@ function invented(random: (below: number) => number): Event[] {
     () => ({ kind: "media" as const, media: "image" as const, mime: "image/png" }),
   ];
   const choices = 1 + random(2);
-  const open: { block: number; kind: string; said: number }[] = [];
+  const open: { block: number; kind: string; uses: number }[] = [];
   const events: Event[] = [];
   let block = 0;
   const closing = (at: number): void => {
     const [gone] = open.splice(at, 1) as [(typeof open)[number]];
-    if (gone.kind === "tool_call" && gone.said > 0) events.push({ type: "arguments", block: gone.block, text: "1}" });
+    if (gone.kind === "tool_call" && gone.uses > 0) events.push({ type: "arguments", block: gone.block, text: "1}" });
     events.push({ type: "close", block: gone.block });
   };
   for (let n = random(30); n > 0; n--) {
@@ -117,14 +117,14 @@ function invented(random: (below: number) => number): Event[] {
     if (!one || random(4) === 0) {
       const opening = (openings[random(openings.length)] as (typeof openings)[number])();
       events.push({ type: "open", block, choice: random(choices), ...opening });
-      open.push({ block: block++, kind: opening.kind, said: 0 });
+      open.push({ block: block++, kind: opening.kind, uses: 0 });
     } else if (random(5) === 0) closing(at);
     else {
       const words = ["a", "é😀", '"\n', ""][random(4)] as string;
       if (one.kind === "tool_call")
         events.push(
-          { type: "arguments", block: one.block, text: one.said++ === 0 ? '{"a":[' : " " },
-          { type: "arguments", block: one.block, text: one.said++ === 1 ? '"x"],"b":' : " " },
+          { type: "arguments", block: one.block, text: one.uses++ === 0 ? '{"a":[' : " " },
+          { type: "arguments", block: one.block, text: one.uses++ === 1 ? '"x"],"b":' : " " },
         );
       else if (one.kind === "media") events.push({ type: "media", block: one.block, base64: "iVBO" });
       else if (one.kind === "reasoning" && random(3) === 0)
@@ -148,14 +148,14 @@ t.test("a whole answer is what its frames are together", async (t) => {
   const random = dice(42);
   for (let n = 0; n < 300; n++) {
     const events = invented(random);
-    const wish = n % 2 ? shown() : wished();
-    const frames = parsed(write(events, wish));
+    const context = n % 2 ? shown() : wished();
+    const frames = parsed(write(events, context));
     const last = frames.at(-1) as { candidates: Json[] };
     const folded = {
       ...last,
       candidates: last.candidates.map((each) => (frames.length === 1 ? each : joinedCandidate(each, frames))),
     };
-    t.strictSame(JSON.parse(encode(events, wish)), folded);
+    t.strictSame(JSON.parse(encode(events, context)), folded);
   }
 });
 
@@ -180,16 +180,16 @@ t.test("every frame is valid: role, index, parts that say what they are, one fin
 
 /** What the blocks of one candidate say, in the order of their opening: texts, ids of calls, data. */
 function saidBy(events: readonly Event[], choice: number) {
-  const said = { text: "", calls: 0, media: 0 };
+  const uses = { text: "", calls: 0, media: 0 };
   for (const open of events) {
     if (open.type !== "open" || open.choice !== choice) continue;
     const mine = events.filter((event) => "block" in event && event.block === open.block);
     if (open.kind === "text" || open.kind === "refusal")
-      said.text += mine.map((event) => (event.type === "text" ? event.text : "")).join("");
-    if (open.kind === "tool_call") said.calls++;
-    said.media += mine.filter(({ type }) => type === "media").length;
+      uses.text += mine.map((event) => (event.type === "text" ? event.text : "")).join("");
+    if (open.kind === "tool_call") uses.calls++;
+    uses.media += mine.filter(({ type }) => type === "media").length;
   }
-  return said;
+  return uses;
 }
 
 t.test("nothing of a text, a call or a picture is lost, whatever is open at a time", async (t) => {
@@ -226,7 +226,7 @@ async function accepted(Sdk: typeof GoogleGenAI, body: string, stream: boolean) 
   }
 }
 
-const sse = (out: readonly Written[]): string => out.map(({ data }) => `data: ${data}\n\n`).join("");
+const sse = (out: readonly EncodedFrame[]): string => out.map(({ data }) => `data: ${data}\n\n`).join("");
 const SDKS = { "genai 3": GoogleGenAI, "genai 2": GoogleGenAI2 as unknown as typeof GoogleGenAI };
 const partsIn = (contents: { candidates?: { content?: { parts?: object[] } }[] }[]) =>
   contents.flatMap((content) => content.candidates?.[0]?.content?.parts ?? []) as Json[];

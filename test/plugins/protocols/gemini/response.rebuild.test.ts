@@ -1,7 +1,7 @@
 import t from "tap";
 import { decode, decoder } from "../../../../plugins/protocols/gemini/response.decode.ts";
 import { encode, encoder } from "../../../../plugins/protocols/gemini/response.encode.ts";
-import type { Wish, Written } from "../../../../src/translation/codec.ts";
+import type { EncodedFrame, ResponseContext } from "../../../../src/translation/codec.ts";
 import type { Event } from "../../../../src/translation/events.ts";
 import { ArraySplitter } from "../../../../src/wire/array.ts";
 import { Frame } from "../../../../src/wire/frame.ts";
@@ -10,7 +10,7 @@ import { type Recorded, recorded } from "../../../support/recorded.ts";
 import { dice, wished } from "./response.wish.ts";
 
 const source = { account: "google", model: "m", native: true };
-const wish: Wish = wished();
+const context: ResponseContext = wished();
 
 /** The frames of a stream cut into chunks. */
 function framesIn(kinds: readonly string[], body: Buffer, cuts: readonly number[]): Frame[] {
@@ -35,9 +35,9 @@ function eventsOf(frames: readonly Frame[], native = true): Event[] {
   return events;
 }
 
-function written(events: readonly Event[]): Written[] {
-  const writer = encoder(wish);
-  const out: Written[] = [];
+function written(events: readonly Event[]): EncodedFrame[] {
+  const writer = encoder(context);
+  const out: EncodedFrame[] = [];
   for (const event of events) if (event.type !== "error") writer.event(event, out);
   return out;
 }
@@ -139,7 +139,8 @@ const datasOf = ({ kinds, body }: Recorded): unknown[] =>
   framesIn(kinds, Buffer.from(body), []).flatMap((frame) => (frame.text === undefined ? [] : [frame.json()]));
 
 t.test("every recorded answer is written again as it came", { skip }, async (t) => {
-  for (const { id, body } of bodies) t.strictSame(JSON.parse(encode(decode(body, source), wish)), JSON.parse(body), id);
+  for (const { id, body } of bodies)
+    t.strictSame(JSON.parse(encode(decode(body, source), context)), JSON.parse(body), id);
 });
 
 t.test("every recorded stream is written again frame by frame", { skip }, async (t) => {

@@ -1,37 +1,37 @@
 import { decoder } from "../../../../plugins/protocols/gemini/response.decode.ts";
 import { encoder } from "../../../../plugins/protocols/gemini/response.encode.ts";
-import type { Source, Wish, Written } from "../../../../src/translation/codec.ts";
+import type { EncodedFrame, ResponseContext, ResponseSource } from "../../../../src/translation/codec.ts";
 import type { Conversation } from "../../../../src/translation/conversation.ts";
 import type { Event } from "../../../../src/translation/events.ts";
 import { Frame } from "../../../../src/wire/frame.ts";
 
 /** What a client of this protocol wished for; its envelopes are readable, and what was lost is in `lost`. */
-export function wished(asked: Partial<Conversation> = {}, lost: string[] = []): Wish {
+export function wished(asked: Partial<Conversation> = {}, lost: string[] = []): ResponseContext {
   const conversation: Conversation = {
     protocol: "gemini",
     task: "generate",
     stream: true,
     turns: [],
     tools: [],
-    said: [],
+    uses: [],
     ...asked,
   };
   return {
     model: "fast",
     id: "ex-1",
     created: 1,
-    asked: conversation,
+    conversation: conversation,
     request: {},
     seal: ({ protocol, kind, data }) => `gw1.${protocol}.${kind}.${data}`,
     remember: () => undefined,
-    lose: (path) => lost.push(path),
+    drop: (path) => lost.push(path),
   };
 }
 
 /** A client that asked to see thoughts. */
-export const shown = (): Wish => wished({ reasoning: { show: true } });
+export const shown = (): ResponseContext => wished({ reasoning: { show: true } });
 
-export const SOURCE: Source = { account: "google", model: "m" };
+export const SOURCE: ResponseSource = { account: "google", model: "m" };
 
 /** An event of the vendor's stream. */
 export const event = (value: unknown): Frame =>
@@ -66,15 +66,15 @@ export function readParts(frames: readonly unknown[][], finishReason = "STOP", m
 }
 
 /** The frames that events become. */
-export function write(events: readonly Event[], wish: Wish = wished()): Written[] {
-  const writer = encoder(wish);
-  const out: Written[] = [];
+export function write(events: readonly Event[], context: ResponseContext = wished()): EncodedFrame[] {
+  const writer = encoder(context);
+  const out: EncodedFrame[] = [];
   for (const each of events) if (each.type !== "error") writer.event(each, out);
   return out;
 }
 
 /** The parts of each frame of the first candidate. */
-export const partsOf = (out: readonly Written[]): unknown[][] =>
+export const partsOf = (out: readonly EncodedFrame[]): unknown[][] =>
   out.map(
     ({ data }) =>
       (JSON.parse(data) as { candidates: [{ content?: { parts: unknown[] } }] }).candidates[0].content?.parts ?? [],

@@ -3,7 +3,14 @@ import { join } from "node:path";
 import { GatewayError } from "../../../../src/core/errors.ts";
 import { type Facts } from "../../../../src/core/marketplace.ts";
 import { post } from "../../../../src/core/protocol-parts.ts";
-import type { Asked, Source, Terms, Translation, Wish, Written } from "../../../../src/translation/codec.ts";
+import type {
+  EncodeContext,
+  EncodedFrame,
+  IncomingRequest,
+  ResponseContext,
+  ResponseSource,
+  Translation,
+} from "../../../../src/translation/codec.ts";
 import type { Conversation } from "../../../../src/translation/conversation.ts";
 import type { Event, EventOf, Opaque } from "../../../../src/translation/events.ts";
 import { Frame } from "../../../../src/wire/frame.ts";
@@ -17,7 +24,7 @@ export const unseal = (envelope: string): Opaque =>
   JSON.parse(Buffer.from(envelope.slice("gw1.".length), "base64url").toString()) as Opaque;
 
 /** A request as the engine hands it to a decoder. */
-export function asked(body: unknown, more: Partial<Asked> = {}): Asked {
+export function asked(body: unknown, more: Partial<IncomingRequest> = {}): IncomingRequest {
   const text = typeof body === "string" ? body : JSON.stringify(body);
   return {
     operation: post("any", "/any"),
@@ -41,7 +48,7 @@ export interface Losses {
 }
 
 /** Terms that write down what is lost, and names that stay. */
-export function terms(facts: Facts = {}): Terms & { losses: Losses } {
+export function terms(facts: Facts = {}): EncodeContext & { losses: Losses } {
   const losses: Losses = { dropped: [], changed: [] };
   return {
     client: "another",
@@ -57,13 +64,13 @@ export function terms(facts: Facts = {}): Terms & { losses: Losses } {
   };
 }
 
-export const source: Source = { account: "acme", model: "vendor-model" };
+export const source: ResponseSource = { account: "acme", model: "vendor-model" };
 
 /** What the client asked, as far as encoders of answers look at it. */
-export function wish(
+export function context(
   request: Record<string, unknown> = {},
-  more: Partial<Wish> = {},
-): Wish & { lost: string[]; kept: Map<string, Opaque> } {
+  more: Partial<ResponseContext> = {},
+): ResponseContext & { lost: string[]; kept: Map<string, Opaque> } {
   const lost: string[] = [];
   const kept = new Map<string, Opaque>();
   const plain: Conversation = {
@@ -72,17 +79,17 @@ export function wish(
     stream: false,
     turns: [],
     tools: [],
-    said: [],
+    uses: [],
   };
   return {
     model: "asked-model",
     id: "exchange",
     created: 1_700_000_000,
-    asked: plain,
+    conversation: plain,
     request,
     seal,
     remember: (id, opaque) => void kept.set(id, opaque),
-    lose: (path) => void lost.push(path),
+    drop: (path) => void lost.push(path),
     lost,
     kept,
     ...more,
@@ -90,8 +97,8 @@ export function wish(
 }
 
 /** The events of a stream. */
-export function streamed({ answer }: Translation, frames: readonly Frame[], from: Source = source): Event[] {
-  const decoder = answer.decoder(from);
+export function streamed({ response }: Translation, frames: readonly Frame[], from: ResponseSource = source): Event[] {
+  const decoder = response.decoder(from);
   const out: Event[] = [];
   for (const frame of frames) decoder.frame(frame, out);
   decoder.end(out);
@@ -100,18 +107,18 @@ export function streamed({ answer }: Translation, frames: readonly Frame[], from
 
 /** The frames that events are written as; an error ends them. */
 export function written(
-  { answer }: Pick<Translation, "answer"> | { answer: Pick<Translation["answer"], "encoder"> },
+  { response }: Pick<Translation, "response"> | { response: Pick<Translation["response"], "encoder"> },
   events: readonly Event[],
-  to: Wish = wish(),
-): Written[] {
-  const encoder = answer.encoder(to);
-  const out: Written[] = [];
+  to: ResponseContext = context(),
+): EncodedFrame[] {
+  const encoder = response.encoder(to);
+  const out: EncodedFrame[] = [];
   for (const event of events) if (event.type !== "error") encoder.event(event, out);
   return out;
 }
 
 /** Written frames as server-sent events. */
-export const asStream = (frames: readonly Written[]): string =>
+export const asStream = (frames: readonly EncodedFrame[]): string =>
   frames.map(({ name, data }) => `${name === undefined ? "" : `event: ${name}\n`}data: ${data}\n\n`).join("");
 
 /** JSON as the data of one event. */

@@ -9,7 +9,7 @@ const { request } = openaiChat.translation as Translation;
 const read = (body: object, more = {}): Conversation =>
   request.decode(asked({ model: "m", messages: [], ...body }, more));
 const parts = (...messages: object[]): Part[] => read({ messages }).turns.flatMap((turn) => turn.parts);
-const said = (body: object): string[] => read(body).said.map(({ feature, path }) => `${feature} ${path}`);
+const uses = (body: object): string[] => read(body).uses.map(({ feature, path }) => `${feature} ${path}`);
 
 t.test("every recorded request is written again as it came", async (t) => {
   for (const { id, request: body } of exchanges("openai-chat")) {
@@ -23,7 +23,7 @@ t.test("every recorded request is written again as it came", async (t) => {
 t.test("every recorded request says only features that its fields name", async (t) => {
   const known = new Set(request.fields.map(([, feature]) => feature));
   for (const { id, request: body } of exchanges("openai-chat")) {
-    const features = body ? request.decode(asked(body)).said.map(({ feature }) => feature) : [];
+    const features = body ? request.decode(asked(body)).uses.map(({ feature }) => feature) : [];
     t.same(
       features.filter((feature) => !known.has(feature)),
       [],
@@ -39,7 +39,7 @@ t.test("plain turns say nothing besides", async (t) => {
     { role: "assistant", content: "Hi" },
     { role: "user", content: [{ type: "text", text: "Bye" }] },
   ];
-  t.same(said({ messages, stream: false, n: 1, stop: null, tool_choice: "auto", frequency_penalty: 0 }), []);
+  t.same(uses({ messages, stream: false, n: 1, stop: null, tool_choice: "auto", frequency_penalty: 0 }), []);
 });
 
 t.test("roles stay what they are, and each message is a turn", async (t) => {
@@ -62,7 +62,7 @@ t.test("a system message between turns and an assistant's at the end are said", 
     { role: "system", content: "b" },
     { role: "assistant", content: "c" },
   ];
-  t.same(said({ messages }), ["system_in_place messages.1", "prefill messages.2"]);
+  t.same(uses({ messages }), ["system_in_place messages.1", "prefill messages.2"]);
 });
 
 t.test("an assistant's calls without content are calls alone", async (t) => {
@@ -97,7 +97,7 @@ t.test("a tool's result is the user's, and knows when its tool takes free text",
     role: "user",
     parts: [{ kind: "tool_result", callId: "a", custom: true, parts: [{ text: "out" }] }],
   });
-  t.same(conversation.said, []);
+  t.same(conversation.uses, []);
 });
 
 t.test("older functions are tools, and their results belong to the calls by name", async (t) => {
@@ -143,7 +143,7 @@ t.test("results without ids belong to the calls by name, else in order, and each
 t.test("a choice of a tool that is told twice is the newer one, and the other is said", async (t) => {
   const body = { messages: [], tool_choice: "none", function_call: { name: "one" } };
   t.same(read(body).toolChoice, { mode: "none" });
-  t.same(said(body), ["tool_choice tool_choice", "other function_call"]);
+  t.same(uses(body), ["tool_choice tool_choice", "other function_call"]);
 });
 
 t.test("LiteLLM's ids give their signature back, and pairs stay pairs", async (t) => {
@@ -236,7 +236,7 @@ t.test("state on a call comes back from the call, from beside it, or from memory
 t.test("what stands beside a signature on a call, or in its place, is said", async (t) => {
   const call = { id: "a", type: "function", function: { name: "one", arguments: "{}" } };
   const told = (extra_content: unknown) =>
-    said({ messages: [{ role: "assistant", tool_calls: [{ ...call, extra_content }] }] });
+    uses({ messages: [{ role: "assistant", tool_calls: [{ ...call, extra_content }] }] });
   const at = "messages.0.tool_calls.0.extra_content";
   t.same(told({ google: { thought_signature: "s" } }), []);
   t.same(told({ google: { thought_signature: "s", more: 1 }, acme: { more: 1 } }), [
@@ -252,7 +252,7 @@ t.test("what stands beside a signature on a call, or in its place, is said", asy
 
 t.test("thoughts that cannot be read are said", async (t) => {
   const told = (more: object) =>
-    said({
+    uses({
       messages: [
         { role: "assistant", content: "a", ...more },
         { role: "user", content: "b" },
@@ -283,7 +283,7 @@ t.test("thoughts that cannot be read are said", async (t) => {
 t.test("a custom tool's format is read in both forms, and what else it says is said", async (t) => {
   const grammar = { syntax: "lark", definition: "start: WORD" };
   const tool = (format: unknown) => ({ tools: [{ type: "custom", custom: { name: "one", format } }], messages: [] });
-  const told = (format: unknown) => said(tool(format)).slice(1);
+  const told = (format: unknown) => uses(tool(format)).slice(1);
   for (const format of [
     { type: "grammar", grammar },
     { type: "grammar", ...grammar },
@@ -334,7 +334,7 @@ t.test("media are read with their types, and said", async (t) => {
     { media: "file", mime: "application/pdf", filename: "a.pdf", source: { base64: "CCCC" } },
     { media: "file", source: { id: "file-1", protocol: "openai-chat" } },
   ]);
-  t.same(said({ messages: [{ role: "user", content }] }), [
+  t.same(uses({ messages: [{ role: "user", content }] }), [
     "media_detail messages.0.content.0.image_url.detail",
     "image_base64 messages.0.content.0",
     "image_url messages.0.content.1",
@@ -352,7 +352,7 @@ t.test("cache marks are read in both dialects", async (t) => {
   t.match(parts({ role: "user", content }), [{ cache: { ttl: "12h" } }, { cache: {} }]);
   const at = "messages.0.content.0";
   const told = (mark: unknown) =>
-    said({ messages: [{ role: "user", content: [{ type: "text", text: "a", cache_control: mark }] }] });
+    uses({ messages: [{ role: "user", content: [{ type: "text", text: "a", cache_control: mark }] }] });
   t.same(told({ type: "ephemeral", ttl: "1h" }), [`cache_mark ${at}.cache_control`]);
   t.same(told({ type: "ephemeral", ttl: "2h", scope: "all" }), [
     `cache_mark ${at}.cache_control`,
@@ -371,8 +371,8 @@ t.test("a mark on a result's text is the result's, and a mark for all is the req
   );
   t.match(result, { kind: "tool_result", cache: {}, parts: [{ text: "ok", cache: undefined }] });
   const whole = (prompt_cache_options: object) => {
-    const { cache, said } = read({ prompt_cache_options });
-    return [cache, ...said.map(({ feature }) => feature)];
+    const { cache, uses } = read({ prompt_cache_options });
+    return [cache, ...uses.map(({ feature }) => feature)];
   };
   t.same(whole({ ttl: "12h" }), [{ ttl: "12h" }, "cache_mark"]);
   t.same(whole({}), [{}, "cache_mark"]);
@@ -404,7 +404,7 @@ t.test("tools keep their schemas as they were written", async (t) => {
     '{"model":"m","messages":[],"tools":[{"type":"function","function":{"name":"one","strict":true,"parameters":{"b":1.0,"a":{"$ref":"#/x"}}}}]}';
   const [tool] = request.decode(asked(text)).tools;
   t.equal(tool?.kind === "function" && tool.parameters?.text, '{"b":1.0,"a":{"$ref":"#/x"}}');
-  t.same(said(JSON.parse(text)), ["tools tools.0", "tools_strict tools.0.function.strict"]);
+  t.same(uses(JSON.parse(text)), ["tools tools.0", "tools_strict tools.0.function.strict"]);
 });
 
 t.test("every form of tool_choice is read", async (t) => {
@@ -429,23 +429,23 @@ t.test("every form of tool_choice is read", async (t) => {
 
 t.test("what a choice or a format says besides is said to be lost", async (t) => {
   const one = { type: "function", function: { name: "one", x: 1 }, y: 2 };
-  t.same(said({ tool_choice: one }), [
+  t.same(uses({ tool_choice: one }), [
     "tool_choice tool_choice",
     "other tool_choice.function.x",
     "other tool_choice.y",
   ]);
-  t.same(said({ tool_choice: { type: "function", name: "one", y: 2 } }), [
+  t.same(uses({ tool_choice: { type: "function", name: "one", y: 2 } }), [
     "tool_choice tool_choice",
     "other tool_choice.y",
   ]);
-  t.same(said({ tool_choice: { type: "allowed_tools", allowed_tools: { mode: "auto", tools: [one], z: 3 } } }), [
+  t.same(uses({ tool_choice: { type: "allowed_tools", allowed_tools: { mode: "auto", tools: [one], z: 3 } } }), [
     "tool_choice tool_choice",
     "tool_choice_allowed tool_choice.allowed_tools",
     "other tool_choice.allowed_tools.tools.0.function.x",
     "other tool_choice.allowed_tools.tools.0.y",
     "other tool_choice.allowed_tools.z",
   ]);
-  t.same(said({ response_format: { type: "json_object", schema: { type: "object" } } }), [
+  t.same(uses({ response_format: { type: "json_object", schema: { type: "object" } } }), [
     "json_object response_format",
     "other response_format.schema",
   ]);
@@ -458,7 +458,7 @@ t.test("web_search_options are the tool", async (t) => {
   };
   const conversation = read({ web_search_options });
   t.match(conversation.tools, [{ kind: "web_search", size: "low", location: { city: "Bern" } }]);
-  t.match(conversation.said, [{ feature: "web_search", path: "web_search_options" }]);
+  t.match(conversation.uses, [{ feature: "web_search", path: "web_search_options" }]);
   t.match(conversation.tools, [
     {
       apart: true,
@@ -500,7 +500,7 @@ t.test("members say what they ask for", async (t) => {
     tier: "flex",
     store: true,
   });
-  t.same(said(body).sort(), [
+  t.same(uses(body).sort(), [
     "choices n",
     "json_schema response_format",
     "json_schema_strict response_format.json_schema.strict",

@@ -22,7 +22,7 @@ function write(more: Partial<Conversation>, facts: Facts = {}, names?: ToolNames
     stream: false,
     turns: [],
     tools: [],
-    said: [],
+    uses: [],
     ...more,
   };
   const encoded = request.encode(conversation, names ? { ...to, names } : to);
@@ -133,8 +133,8 @@ t.test("a picture in a result follows in a message of the user, and that is said
 });
 
 t.test("a failed result says so", async (t) => {
-  const content = (said: string) =>
-    messages(turn("assistant", call("x")), turn("user", result("x", [text(said)], { isError: true })))[1]?.["content"];
+  const content = (uses: string) =>
+    messages(turn("assistant", call("x")), turn("user", result("x", [text(uses)], { isError: true })))[1]?.["content"];
   t.equal(content("Error: no such file"), "Error: no such file");
   t.equal(content("42"), '{"error":"42"}');
   const whole = (parts: Part[], more: object = {}) =>
@@ -253,12 +253,12 @@ t.test("a tool of the vendor's is never named as a function, and that is said", 
     { kind: "function", name: "one", at: "tools.0" },
     { kind: "web_search", at: "tools.1" },
   ];
-  const said: Conversation["said"] = [
+  const uses: Conversation["uses"] = [
     { feature: "tool_choice", path: "tool_choice" },
     { feature: "tool_choice_allowed", path: "tool_choice.tools" },
   ];
   const chosen = (toolChoice: NonNullable<Conversation["toolChoice"]>) => {
-    const { body, losses } = write({ tools, toolChoice, said });
+    const { body, losses } = write({ tools, toolChoice, uses: uses });
     return [body["tool_choice"], losses.changed];
   };
   const one = { type: "function", function: { name: "one" } };
@@ -360,8 +360,8 @@ t.test("members are written under this protocol's names", async (t) => {
 });
 
 t.test("tokens for thinking become the nearest effort, and that is said", async (t) => {
-  const said: Conversation["said"] = [{ feature: "reasoning_budget", path: "thinking.budget_tokens" }];
-  const effort = (budget: number) => write({ reasoning: { budget }, said });
+  const uses: Conversation["uses"] = [{ feature: "reasoning_budget", path: "thinking.budget_tokens" }];
+  const effort = (budget: number) => write({ reasoning: { budget }, uses: uses });
   for (const [budget, word] of [
     [0, "none"],
     [1024, "minimal"],
@@ -376,18 +376,18 @@ t.test("tokens for thinking become the nearest effort, and that is said", async 
 });
 
 t.test("what depends on the model follows the facts about it", async (t) => {
-  const said: Conversation["said"] = [
+  const uses: Conversation["uses"] = [
     { feature: "temperature", path: "temperature" },
     { feature: "prefill", path: "messages.1" },
     { feature: "reasoning_effort", path: "output_config.effort" },
   ];
   const { body, losses } = write(
-    { temperature: 1, reasoning: { effort: "high" }, said },
+    { temperature: 1, reasoning: { effort: "high" }, uses: uses },
     { sampling: false, thinking: "none" },
   );
   t.same(Object.keys(body), ["model", "messages"]);
   t.same(losses.dropped, ["temperature", "output_config.effort"]);
-  t.throws(() => write({ said }, { prefill: false }), { code: "invalid_field", param: "messages.1" });
+  t.throws(() => write({ uses: uses }, { prefill: false }), { code: "invalid_field", param: "messages.1" });
 });
 
 t.test("what cannot be said is refused by the client's path", async (t) => {
@@ -403,7 +403,7 @@ t.test("what cannot be said is refused by the client's path", async (t) => {
   ];
   for (const each of refused)
     t.throws(() => write(media(each)), { code: "invalid_field", param: "messages.0.content.0" }, JSON.stringify(each));
-  t.throws(() => write({ stop: ["a", "b", "c", "d", "e"], said: [{ feature: "stop", path: "stop_sequences" }] }), {
+  t.throws(() => write({ stop: ["a", "b", "c", "d", "e"], uses: [{ feature: "stop", path: "stop_sequences" }] }), {
     code: "invalid_field",
     param: "stop_sequences",
   });
@@ -416,10 +416,10 @@ t.test("a text file goes as bytes, and a long name of a user as its hash", async
   t.same(body.messages[0]?.["content"], [
     { type: "file", file: { filename: "a.txt", file_data: "data:text/plain;base64,aGk=" } },
   ]);
-  const key = write({ cacheKey: "k".repeat(65), said: [{ feature: "cache_key", path: "prompt_cache_key" }] });
+  const key = write({ cacheKey: "k".repeat(65), uses: [{ feature: "cache_key", path: "prompt_cache_key" }] });
   t.match(key.body["prompt_cache_key"], /^[0-9a-f]{64}$/);
   t.same(key.losses.changed, ["prompt_cache_key"]);
-  const long = write({ user: "x".repeat(65), said: [{ feature: "user", path: "metadata.user_id" }] });
+  const long = write({ user: "x".repeat(65), uses: [{ feature: "user", path: "metadata.user_id" }] });
   t.match(long.body["user"], /^[0-9a-f]{64}$/);
   t.same(long.losses.changed, ["metadata.user_id"]);
 });

@@ -1,6 +1,6 @@
 import t from "tap";
-import { fates, fields } from "../../../../plugins/protocols/openai-chat/request.fates.ts";
-import { FEATURES, fateOf } from "../../../../src/translation/features.ts";
+import { fields, support } from "../../../../plugins/protocols/openai-chat/support.ts";
+import { FEATURES, supportOf } from "../../../../src/translation/features.ts";
 
 t.test("each field says a feature that there is", async (t) => {
   for (const [field, feature] of fields) t.ok(Object.hasOwn(FEATURES, feature), field);
@@ -8,6 +8,6 @@ t.test("each field says a feature that there is", async (t) => {
 
 t.test("of the features that its own requests have, these it refuses from others", async (t) => {
   const own = new Set(fields.map(([, feature]) => feature));
-  const refused = [...own].filter((feature) => fateOf(fates, feature).fate === "refused");
+  const refused = [...own].filter((feature) => supportOf(support, feature).fate === "refused");
   t.same(refused.sort(), ["audio_out", "file_url", "image_out", "logit_bias", "store", "tools_server"]);
 });

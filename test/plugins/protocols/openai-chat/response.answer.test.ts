@@ -2,12 +2,12 @@ import t from "tap";
 import openaiChat from "../../../../plugins/protocols/openai-chat/index.ts";
 import type { Translation } from "../../../../src/translation/codec.ts";
 import type { Event } from "../../../../src/translation/events.ts";
-import { chunk, DONE, frameOf, only, source, streamed, wish } from "./fixture.ts";
+import { chunk, context, DONE, frameOf, only, source, streamed } from "./fixture.ts";
 
 const chat = openaiChat.translation as Translation;
 const read = (...frames: unknown[]): Event[] => streamed(chat, frames.map(frameOf));
 const choices = (...list: object[]) => ({ id: "1", model: "m", choices: list });
-const decode = (body: object) => chat.answer.decode(JSON.stringify(body), source);
+const decode = (body: object) => chat.response.decode(JSON.stringify(body), source);
 
 t.test("an answer has as many choices as can be asked for, and one more is the provider's fault", async (t) => {
   const some = (count: number) =>
@@ -65,8 +65,8 @@ t.test("an end that is told twice keeps its sequence", async (t) => {
 
 t.test("an end with a sequence is written again as it came", async (t) => {
   const body = choices({ index: 0, message: { content: "a" }, finish_reason: "stop", stop_reason: "END" });
-  const events = chat.answer.decode(JSON.stringify(body), { ...source, native: true });
-  t.same(JSON.parse(chat.answer.encode(events, wish())), body);
+  const events = chat.response.decode(JSON.stringify(body), { ...source, native: true });
+  t.same(JSON.parse(chat.response.encode(events, context())), body);
 });
 
 t.test("state that no thought carries to its end is kept up to 8 MiB", async (t) => {

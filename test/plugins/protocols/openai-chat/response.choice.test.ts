@@ -41,7 +41,7 @@ t.test("media are told whole: each block has one event", async (t) => {
       .filter(({ kinds, status }) => status < 300 && !kinds.includes("stream"))
       .flatMap(({ body }) => {
         try {
-          return chat.answer.decode(body, source);
+          return chat.response.decode(body, source);
         } catch {
           return [];
         }

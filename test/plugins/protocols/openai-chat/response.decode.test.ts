@@ -4,7 +4,7 @@ import type { Translation } from "../../../../src/translation/codec.ts";
 import type { Event, EventOf } from "../../../../src/translation/events.ts";
 import { Frame } from "../../../../src/wire/frame.ts";
 import { SseSplitter } from "../../../../src/wire/sse.ts";
-import { chunk, DONE, exchanges, frameOf, only, source, streamed, wish, written } from "./fixture.ts";
+import { chunk, context, DONE, exchanges, frameOf, only, source, streamed, written } from "./fixture.ts";
 
 const chat = openaiChat.translation as Translation;
 /** Bodies up to this size arrive byte by byte. */
@@ -61,8 +61,8 @@ t.test("every recorded stream is written again as it came, wherever it is cut", 
 t.test("every recorded whole answer is written again as it came", async (t) => {
   for (const { id, kinds, status, body } of exchanges("openai-chat")) {
     if (kinds.includes("stream") || status >= 300 || NONE.includes(id)) continue;
-    const events = chat.answer.decode(body, { ...source, native: true });
-    t.same(JSON.parse(chat.answer.encode(events, wish())), JSON.parse(body), id);
+    const events = chat.response.decode(body, { ...source, native: true });
+    t.same(JSON.parse(chat.response.encode(events, context())), JSON.parse(body), id);
   }
 });
 
@@ -272,7 +272,7 @@ t.test("an event that is named an error fails in the vendor's words", async (t) 
     type: "error",
     fault: { status: 502, message: "over capacity" },
   });
-  t.match(chat.answer.decode(JSON.stringify(flat), source), [{ type: "error", fault: { message: "too long" } }]);
+  t.match(chat.response.decode(JSON.stringify(flat), source), [{ type: "error", fault: { message: "too long" } }]);
 });
 
 t.test("a stream fails for the reader where it ends in an error, and nowhere else", async (t) => {
@@ -316,7 +316,7 @@ t.test("content in parts is read, and what nobody knows of it is named", async (
     ...chunk({}),
     choices: [{ index: 0, message: { role: "assistant", content }, finish_reason: "stop" }],
   };
-  for (const events of [read(chunk({ content }, "stop")), chat.answer.decode(JSON.stringify(whole), source)]) {
+  for (const events of [read(chunk({ content }, "stop")), chat.response.decode(JSON.stringify(whole), source)]) {
     const opened = only(events, "open").map(({ block, kind }) => [
       kind,
       only(events, "text")
@@ -423,7 +423,7 @@ t.test("encrypted thoughts and summaries are blocks of their own", async (t) => 
       { index: 0, message: { role: "assistant", content: "a", reasoning_details: details }, finish_reason: "stop" },
     ],
   };
-  const events = chat.answer.decode(JSON.stringify(body), source);
+  const events = chat.response.decode(JSON.stringify(body), source);
   t.match(only(events, "open"), [{ redacted: true }, { summary: true }, { kind: "text" }]);
   t.same(
     only(events, "opaque").map(({ opaque }) => JSON.parse(opaque.data)),
@@ -471,7 +471,7 @@ t.test("likelihoods go with the text", async (t) => {
       { index: 0, message: { content: "a" }, logprobs: { content: tokens, refusal: null }, finish_reason: "stop" },
     ],
   };
-  t.same(only(chat.answer.decode(JSON.stringify(body), source), "text")[0]?.logprobs, tokens);
+  t.same(only(chat.response.decode(JSON.stringify(body), source), "text")[0]?.logprobs, tokens);
 });
 
 t.test("what nobody else can say is named once", async (t) => {
@@ -488,8 +488,8 @@ t.test("what nobody else can say is named once", async (t) => {
 
 t.test("a whole answer that is none is the provider's fault", async (t) => {
   for (const body of ["", "<html>", "[]", "{}", '{"choices":[]}'])
-    t.throws(() => chat.answer.decode(body, source), { code: "upstream_invalid" }, body);
-  t.match(chat.answer.decode('{"error":{"message":"no","code":429}}', source), [
+    t.throws(() => chat.response.decode(body, source), { code: "upstream_invalid" }, body);
+  t.match(chat.response.decode('{"error":{"message":"no","code":429}}', source), [
     { type: "error", fault: { status: 429 } },
   ]);
 });

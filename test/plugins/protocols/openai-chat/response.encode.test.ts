@@ -5,7 +5,7 @@ import type { Translation } from "../../../../src/translation/codec.ts";
 import type { Event, Opaque } from "../../../../src/translation/events.ts";
 import { eventsOf } from "../../../support/openai-recordings.ts";
 import { receiving } from "../../../support/openai-sdks.ts";
-import { asked, asStream, exchanges, seal, source, streamed, wish, written } from "./fixture.ts";
+import { asked, asStream, context, exchanges, seal, source, streamed, written } from "./fixture.ts";
 
 const chat = openaiChat.translation as Translation;
 const COUNTING = { stream_options: { include_usage: true } };
@@ -20,16 +20,16 @@ interface Completion extends Record<string, unknown> {
   choices: { message: Message; finish_reason: string; index: number }[];
 }
 
-const whole = (events: readonly Event[], to = wish()): Completion =>
-  JSON.parse(chat.answer.encode(events, to)) as Completion;
-const chunks = (events: readonly Event[], to = wish()) =>
+const whole = (events: readonly Event[], to = context()): Completion =>
+  JSON.parse(chat.response.encode(events, to)) as Completion;
+const chunks = (events: readonly Event[], to = context()) =>
   written(chat, events, to)
     .filter(({ data }) => data !== "[DONE]")
     .map(({ data }) => JSON.parse(data) as { choices: { delta: Record<string, unknown> }[] });
 
 /** What the SDK has put together when a stream has ended, without what only it adds. */
 async function accumulated(events: readonly Event[], request: Record<string, unknown> = COUNTING): Promise<Completion> {
-  const client = receiving(OpenAI, asStream(written(chat, events, wish(request))));
+  const client = receiving(OpenAI, asStream(written(chat, events, context(request))));
   const runner = client.chat.completions.stream({ model: "m", messages: [], n: 8 });
   const completion = JSON.parse(JSON.stringify(await runner.finalChatCompletion())) as Completion;
   completion["object"] = "chat.completion";
@@ -76,7 +76,7 @@ const thought = (block: number, text: string, opaque: Opaque | undefined, more: 
 t.test("of every recorded answer the SDK puts together from the stream what is written whole", async (t) => {
   for (const { id, kinds, status, body } of exchanges("openai-chat")) {
     if (status >= 300 || id.includes("test_invalid_response")) continue;
-    const events = kinds.includes("stream") ? streamed(chat, eventsOf(body)) : chat.answer.decode(body, source);
+    const events = kinds.includes("stream") ? streamed(chat, eventsOf(body)) : chat.response.decode(body, source);
     if (events.at(-1)?.type === "error") continue;
     t.same(withoutThoughts(await accumulated(events)), withoutThoughts(whole(events)), id);
   }
@@ -117,7 +117,7 @@ t.test("usage is told in a last chunk without choices, only where it was asked f
   };
   t.same(whole(events)["usage"], told);
   t.notOk(chunks(events).some((chunk) => "usage" in chunk));
-  const asking = chunks(events, wish(COUNTING)) as Record<string, unknown>[];
+  const asking = chunks(events, context(COUNTING)) as Record<string, unknown>[];
   t.match(asking.at(-1), { choices: [], usage: told });
   t.ok(asking.slice(0, -1).every((chunk) => chunk["usage"] === null));
 });
@@ -187,7 +187,7 @@ t.test("a custom tool's call keeps its free text", async (t) => {
 
 t.test("clients of the older functions get their form, and one call", async (t) => {
   const request = { functions: [{ name: "one" }] };
-  const to = wish(request);
+  const to = context(request);
   const events = [start, ...callBlock(0, "a", "{}"), ...callBlock(1, "b", "{}"), ...end("tool_calls")];
   t.match(whole(events, to).choices, [
     { message: { function_call: { name: "one", arguments: "{}" } }, finish_reason: "function_call" },
@@ -201,7 +201,7 @@ t.test("clients of the older functions get their form, and one call", async (t) 
 
 t.test("a client of the older functions hears that a call's state has no place there", async (t) => {
   const opaque: Opaque = { protocol: "gemini", kind: "thoughtSignature", data: "sig" };
-  const to = wish({ functions: [{ name: "one" }] });
+  const to = context({ functions: [{ name: "one" }] });
   whole([start, ...callBlock(0, "a", "{}", { opaque }), ...end("tool_calls")], to);
   t.same(to.lost, ["function_call"]);
 });
@@ -226,7 +226,7 @@ t.test("an answer that was held back has no content and says why", async (t) => 
 });
 
 t.test("every reason has a word, and what the word leaves out is said", async (t) => {
-  const to = wish();
+  const to = context();
   const word = (reason: (Event & { type: "finish" })["reason"]) =>
     whole([start, ...textBlock(0, "a"), ...end(reason)], to).choices[0]?.finish_reason;
   t.same(
@@ -242,7 +242,10 @@ t.test("what the vendor says about the end is said to be lost, but for a refusal
   const why = (reason: (Event & { type: "finish" })["reason"], more: object = {}, blocks: Event[] = []) => {
     const told: string[] = [];
     const finish: Event = { type: "finish", choice: 0, reason, ...more };
-    whole([start, ...blocks, finish, { type: "end" }], wish({}, { lose: (path, text) => void told.push(path, text) }));
+    whole(
+      [start, ...blocks, finish, { type: "end" }],
+      context({}, { drop: (path, text) => void told.push(path, text) }),
+    );
     return told;
   };
   t.same(why("other", { raw: "RECITATION", message: "It recites." }), ["finish_reason", "It recites."]);
@@ -292,7 +295,7 @@ t.test("thoughts are shown as they come; without state nothing else is told of t
 t.test("state on a call stands on the call, beside it, and is kept", async (t) => {
   const opaque: Opaque = { protocol: "gemini", account: "acme", kind: "thoughtSignature", data: "sig" };
   const on = { ...opaque, on: { call: "a" } };
-  const to = wish();
+  const to = context();
   const events = [start, ...callBlock(0, "a", "{}", { opaque }), ...callBlock(1, "b", "{}"), ...end("tool_calls")];
   const message = whole(events, to).choices[0]?.message as Message;
   t.match(message.tool_calls, [{ id: "a", extra_content: { google: { thought_signature: seal(on) } } }, { id: "b" }]);
@@ -346,7 +349,7 @@ t.test("sources count from the start of the whole content; one without a span ba
 });
 
 t.test("a source without an address is said to be lost, once", async (t) => {
-  const to = wish();
+  const to = context();
   const cite: Event = { type: "citation", block: 0, citation: { title: "t" } };
   const [open, text, close] = textBlock(0, "a") as [Event, Event, Event];
   const events = [start, open, text, cite, cite, close, ...end()];
@@ -391,7 +394,7 @@ t.test("likelihoods, pictures and sound have their places", async (t) => {
 });
 
 t.test("what has no place is said to be lost", async (t) => {
-  const to = wish();
+  const to = context();
   const events: Event[] = [
     start,
     { type: "open", block: 0, choice: 0, kind: "server", name: "code_execution", result: false },

@@ -23,7 +23,7 @@ t.test("members say what they ask for", async (t) => {
     odd: 1,
   });
   t.match(conversation, { maxTokens: 5, stop: ["x"], choices: 2, logprobs: 3, user: "u" });
-  t.same(conversation.said.map(({ feature, path }) => `${feature} ${path}`).sort(), [
+  t.same(conversation.uses.map(({ feature, path }) => `${feature} ${path}`).sort(), [
     "choices n",
     "cosmetic stream_options",
     "logprobs logprobs",
@@ -49,7 +49,7 @@ t.test("every recorded request is read, or refused for its prompt or suffix", as
   for (const { id, request, status } of exchanges("openai-completions")) {
     if (!request || status >= 300) continue;
     try {
-      for (const { feature } of decodeRequest(asked(request)).said) t.ok(known.has(feature), `${id} ${feature}`);
+      for (const { feature } of decodeRequest(asked(request)).uses) t.ok(known.has(feature), `${id} ${feature}`);
     } catch (error) {
       t.match((error as { param?: string }).param, /^(prompt|suffix)$/, id);
     }

@@ -6,7 +6,7 @@ import type { ClientTranslation, Translation } from "../../../../src/translation
 import type { Event } from "../../../../src/translation/events.ts";
 import { eventsOf } from "../../../support/openai-recordings.ts";
 import { receiving } from "../../../support/openai-sdks.ts";
-import { asStream, exchanges, source, streamed, wish, written } from "../openai-chat/fixture.ts";
+import { asStream, context, exchanges, source, streamed, written } from "../openai-chat/fixture.ts";
 
 const text = openaiCompletions.clientTranslation as ClientTranslation;
 const chat = openaiChat.translation as Translation;
@@ -16,12 +16,12 @@ interface Completion extends Record<string, unknown> {
   choices: { index: number; text: string; finish_reason: string | null; logprobs: unknown }[];
 }
 
-const whole = (events: readonly Event[], to = wish()): Completion =>
-  JSON.parse(text.answer.encode(events, to)) as Completion;
+const whole = (events: readonly Event[], to = context()): Completion =>
+  JSON.parse(text.response.encode(events, to)) as Completion;
 
 /** What a client of the SDK holds when it has put the pieces of each choice together. */
 async function accumulated(events: readonly Event[]): Promise<Completion> {
-  const client = receiving(OpenAI, asStream(written(text, events, wish(COUNTING))));
+  const client = receiving(OpenAI, asStream(written(text, events, context(COUNTING))));
   const body: Completion = { choices: [] };
   for await (const { choices, usage, ...head } of await client.completions.create({
     model: "m",
@@ -38,7 +38,7 @@ async function accumulated(events: readonly Event[]): Promise<Completion> {
   return body;
 }
 
-const answer: Event[] = [
+const response: Event[] = [
   { type: "start", id: "msg_1", model: "claude", created: 5 },
   { type: "open", block: 0, choice: 0, kind: "reasoning" },
   { type: "text", block: 0, text: "Hm." },
@@ -53,8 +53,8 @@ const answer: Event[] = [
 ];
 
 t.test("an answer is a text that goes on, and thoughts are said to be lost", async (t) => {
-  const to = wish();
-  t.same(whole(answer, to), {
+  const to = context();
+  t.same(whole(response, to), {
     id: "cmpl-msg_1",
     object: "text_completion",
     created: 5,
@@ -66,8 +66,8 @@ t.test("an answer is a text that goes on, and thoughts are said to be lost", asy
 });
 
 t.test("a stream put together is what is written whole, and ends with [DONE]", async (t) => {
-  t.same(await accumulated(answer), whole(answer));
-  const frames = written(text, answer);
+  t.same(await accumulated(response), whole(response));
+  const frames = written(text, response);
   t.equal(frames.at(-1)?.data, "[DONE]");
   t.notOk(
     frames.some(({ data }) => data.includes('"usage"')),
@@ -76,7 +76,7 @@ t.test("a stream put together is what is written whole, and ends with [DONE]", a
 });
 
 t.test("the prompt stands before the answer where the client wants it", async (t) => {
-  t.equal(whole(answer, wish({ prompt: "Once", echo: true })).choices[0]?.text, "Once upon a time");
+  t.equal(whole(response, context({ prompt: "Once", echo: true })).choices[0]?.text, "Once upon a time");
 });
 
 t.test("likelihoods are lists side by side", async (t) => {
@@ -99,8 +99,8 @@ t.test("likelihoods are lists side by side", async (t) => {
     { type: "finish", choice: 0, reason: "stop" },
     { type: "end" },
   ];
-  const to = wish();
-  to.asked.logprobs = 2;
+  const to = context();
+  to.conversation.logprobs = 2;
   t.same(whole(events, to).choices[0]?.logprobs, {
     tokens: [" a", " c", " c"],
     token_logprobs: [-1, -3, -3],
@@ -111,11 +111,11 @@ t.test("likelihoods are lists side by side", async (t) => {
 
 t.test("sources and what the vendor says about the end are said to be lost", async (t) => {
   const lost = (finish: Omit<Event & { type: "finish" }, "type" | "choice">, more: Event[] = []) => {
-    const to = wish();
+    const to = context();
     whole(
       [
-        ...answer.slice(0, 1),
-        ...answer.slice(4, 8),
+        ...response.slice(0, 1),
+        ...response.slice(4, 8),
         ...more,
         { type: "finish", choice: 0, ...finish },
         { type: "end" },
@@ -135,7 +135,7 @@ t.test("sources and what the vendor says about the end are said to be lost", asy
 t.test("the likelihoods of many pieces stand in their order", async (t) => {
   const names = Array.from({ length: 20_000 }, (_, n) => `${n}`);
   const events: Event[] = [
-    ...answer.slice(0, 1),
+    ...response.slice(0, 1),
     { type: "open", block: 0, choice: 0, kind: "text" },
     ...names.map((token): Event => ({ type: "text", block: 0, text: token, logprobs: [{ token, logprob: -1 }] })),
     { type: "finish", choice: 0, reason: "stop" },
@@ -149,7 +149,7 @@ t.test("the likelihoods of many pieces stand in their order", async (t) => {
 t.test("every recorded chat answer reaches a client of text completions", async (t) => {
   for (const { id, kinds, status, body } of exchanges("openai-chat")) {
     if (status >= 300 || id.includes("test_invalid_response")) continue;
-    const events = kinds.includes("stream") ? streamed(chat, eventsOf(body)) : chat.answer.decode(body, source);
+    const events = kinds.includes("stream") ? streamed(chat, eventsOf(body)) : chat.response.decode(body, source);
     if (events.at(-1)?.type === "error") continue;
     const held = await accumulated(events);
     t.same(

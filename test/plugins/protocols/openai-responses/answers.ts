@@ -1,50 +1,50 @@
 import OpenAI from "openai";
 import { decoder } from "../../../../plugins/protocols/openai-responses/response.decode.ts";
 import { encoder } from "../../../../plugins/protocols/openai-responses/response.encode.ts";
-import type { Source, Wish, Written } from "../../../../src/translation/codec.ts";
+import type { EncodedFrame, ResponseContext, ResponseSource } from "../../../../src/translation/codec.ts";
 import type { Event, Opening } from "../../../../src/translation/events.ts";
 import { Frame } from "../../../../src/wire/frame.ts";
 import { type JsonObject } from "../../../../src/wire/values.ts";
 import { receiving } from "../../../support/openai-sdks.ts";
 
-export const SOURCE: Source = { account: "them", model: "theirs" };
+export const SOURCE: ResponseSource = { account: "them", model: "theirs" };
 
 /** What an encoder is given, with an envelope that can be read, and the paths of what it lost. */
-export function wishing(request: JsonObject = {}): { wish: Wish; lost: string[] } {
+export function wishing(request: JsonObject = {}): { context: ResponseContext; lost: string[] } {
   const lost: string[] = [];
-  const wish: Wish = {
+  const context: ResponseContext = {
     model: "ours",
     id: "exchange-1",
     created: 1790000000,
-    asked: {
+    conversation: {
       protocol: "openai-responses",
       task: "generate",
       stream: true,
       turns: [],
       tools: [],
-      said: [],
+      uses: [],
     },
     request,
     seal: ({ kind, data, on }) => `gw1.${kind}.${data}.${typeof on === "object" ? on.call : (on ?? "")}`,
     remember: () => {},
-    lose: (path) => lost.push(path),
+    drop: (path) => lost.push(path),
   };
-  return { wish, lost };
+  return { context, lost };
 }
 
 /** The frames that events become. */
-export function written(events: readonly Event[], { wish } = wishing()): Written[] {
-  const out: Written[] = [];
-  const writer = encoder(wish);
+export function written(events: readonly Event[], { context } = wishing()): EncodedFrame[] {
+  const out: EncodedFrame[] = [];
+  const writer = encoder(context);
   for (const event of events) if (event.type !== "error") writer.event(event, out);
   return out;
 }
 
-export const valuesOf = (frames: readonly Written[]): JsonObject[] =>
+export const valuesOf = (frames: readonly EncodedFrame[]): JsonObject[] =>
   frames.map(({ data }) => JSON.parse(data) as JsonObject);
 
 /** Frames as a body. */
-export const bodyOf = (frames: readonly Written[]): string =>
+export const bodyOf = (frames: readonly EncodedFrame[]): string =>
   frames.map(({ name, data }) => `${name === undefined ? "" : `event: ${name}\n`}data: ${data}\n\n`).join("");
 
 /** What the vendor's SDK makes of a stream, without what it adds itself. @throws what the SDK throws */
@@ -63,7 +63,7 @@ export function frame(value: JsonObject | string): Frame {
 }
 
 /** The events that a stream becomes. */
-export function decoded(values: readonly (JsonObject | string)[], source: Source = SOURCE): Event[] {
+export function decoded(values: readonly (JsonObject | string)[], source: ResponseSource = SOURCE): Event[] {
   const out: Event[] = [];
   const reader = decoder(source);
   for (const value of values) reader.frame(frame(value), out);
@@ -102,7 +102,7 @@ export const text = (text: string, part?: number): BlockEvent => ({
 export const args = (text: string): BlockEvent => ({ type: "arguments", text });
 
 /** The items of a whole response that events become. */
-export function outputOf(frames: readonly Written[]): JsonObject[] {
+export function outputOf(frames: readonly EncodedFrame[]): JsonObject[] {
   const last = valuesOf(frames).at(-1)?.["response"] as JsonObject;
   return last["output"] as JsonObject[];
 }

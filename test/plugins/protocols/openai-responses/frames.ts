@@ -20,7 +20,7 @@ export const done = (output_index: number, item: JsonObject) => ({
   item,
 });
 export const message = (...content: JsonObject[]) => ({ type: "message", id: "msg_1", role: "assistant", content });
-export const said = (text: string, more: JsonObject = {}) => ({ type: "output_text", text, annotations: [], ...more });
+export const uses = (text: string, more: JsonObject = {}) => ({ type: "output_text", text, annotations: [], ...more });
 export const call = (call_id: string, args: string) => ({
   type: "function_call",
   id: `fc_${call_id}`,

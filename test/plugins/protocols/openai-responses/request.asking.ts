@@ -4,8 +4,8 @@ import { decode } from "../../../../plugins/protocols/openai-responses/request.d
 import { encode } from "../../../../plugins/protocols/openai-responses/request.encode.ts";
 import { RESPONSE } from "../../../../plugins/protocols/openai-responses/request.operations.ts";
 import { type Facts } from "../../../../src/core/marketplace.ts";
-import type { Asked, Terms } from "../../../../src/translation/codec.ts";
-import type { Conversation, Said } from "../../../../src/translation/conversation.ts";
+import type { EncodeContext, IncomingRequest } from "../../../../src/translation/codec.ts";
+import type { Conversation, FeatureUse } from "../../../../src/translation/conversation.ts";
 import { Losses } from "../../../../src/translation/losses.ts";
 import { ToolNames } from "../../../../src/translation/names.ts";
 import { HeaderList } from "../../../../src/wire/headers.ts";
@@ -16,7 +16,7 @@ import { shared } from "../../../support/shared.ts";
 export const INPUT = { model: "any", input: "Hi" };
 
 /** A request as it came, given as JSON or as its text; strings that start with `gw1.` are envelopes of `opened`. */
-export function read(body: JsonObject | string, more: Partial<Asked> = {}): Conversation {
+export function read(body: JsonObject | string, more: Partial<IncomingRequest> = {}): Conversation {
   const text = typeof body === "string" ? body : JSON.stringify(body);
   return decode({
     operation: RESPONSE,
@@ -33,13 +33,13 @@ export function read(body: JsonObject | string, more: Partial<Asked> = {}): Conv
 }
 
 /** What a request said, as `feature path`. */
-export const says = ({ said }: { said: readonly Said[] }): string[] =>
-  said.map(({ feature, path }) => `${feature} ${path}`);
+export const says = ({ uses }: { uses: readonly FeatureUse[] }): string[] =>
+  uses.map(({ feature, path }) => `${feature} ${path}`);
 
 /** A request as it is written, and what it lost. */
 export function written(conversation: Conversation, facts: Facts = {}) {
   const losses = new Losses("openai-responses", false);
-  const terms: Terms = {
+  const terms: EncodeContext = {
     client: conversation.protocol,
     model: "any",
     facts,
@@ -59,7 +59,7 @@ export const plain = (more: Partial<Conversation> = {}): Conversation => ({
   stream: false,
   turns: [],
   tools: [],
-  said: [],
+  uses: [],
   ...more,
 });
 

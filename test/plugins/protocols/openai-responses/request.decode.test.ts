@@ -1,5 +1,5 @@
 import t from "tap";
-import { fields } from "../../../../plugins/protocols/openai-responses/request.fates.ts";
+import { fields } from "../../../../plugins/protocols/openai-responses/support.ts";
 import { CLIENT_BODIES } from "../../../support/client-bodies.ts";
 import { faultsOf } from "../../../support/vendor-rules.ts";
 import { INPUT, read, recordedRequests, says, written } from "./request.asking.ts";
@@ -16,7 +16,7 @@ t.test("every recorded request, read and written again, is the very same", { ski
 
 t.test("what a recorded request says is in the table of fields", { skip }, async (t) => {
   const known = new Set(fields.map(([, feature]) => feature));
-  const unknown = recordings.flatMap(([, body]) => read(body).said.filter(({ feature }) => !known.has(feature)));
+  const unknown = recordings.flatMap(([, body]) => read(body).uses.filter(({ feature }) => !known.has(feature)));
   t.same(unknown, []);
 });
 
@@ -63,7 +63,7 @@ t.test("instructions stand before the input, and both keep their places", async 
 });
 
 t.test("fields that the vocabulary has no word for are said with their paths", async (t) => {
-  const said = {
+  const uses = {
     previous_response_id: "stored_state",
     conversation: "stored_state",
     prompt: "stored_state",
@@ -76,7 +76,7 @@ t.test("fields that the vocabulary has no word for are said with their paths", a
     truncation: "other",
     unheard_of: "other",
   };
-  for (const [field, feature] of Object.entries(said)) {
+  for (const [field, feature] of Object.entries(uses)) {
     const value = field === "background" ? true : "auto";
     t.same(says(read({ ...INPUT, [field]: value })), [`${feature} ${field}`], field);
   }

@@ -1,12 +1,12 @@
 import t from "tap";
-import type { Conversation, ReasoningWish } from "../../../../src/translation/conversation.ts";
+import type { Conversation, ReasoningConfig } from "../../../../src/translation/conversation.ts";
 import type { Feature } from "../../../../src/translation/features.ts";
 import { RawJson } from "../../../../src/wire/exact.ts";
 import { plain, read, written } from "./request.asking.ts";
 
-const said = (feature: Feature, path: string) => ({ said: [{ feature, path }] });
-const thinking: Pick<Conversation, "said"> = {
-  said: [
+const uses = (feature: Feature, path: string) => ({ uses: [{ feature, path }] });
+const thinking: Pick<Conversation, "uses"> = {
+  uses: [
     { feature: "reasoning_effort", path: "effort" },
     { feature: "reasoning_budget", path: "budget" },
     { feature: "reasoning_summary", path: "summary" },
@@ -28,7 +28,7 @@ t.test("nothing is kept, and reasoning comes back encrypted", async (t) => {
 });
 
 t.test("a model that does not think is not asked for its thoughts", async (t) => {
-  const wishes: [ReasoningWish, string[]][] = [
+  const wishes: [ReasoningConfig, string[]][] = [
     [{ effort: "low" }, ["effort"]],
     [{ budget: 2048, show: true }, ["budget", "summary"]],
     [{ budget: -1 }, ["budget"]],
@@ -43,7 +43,7 @@ t.test("a model that does not think is not asked for its thoughts", async (t) =>
 });
 
 t.test("nothing is lost where such a model is asked not to think", async (t) => {
-  const wishes: ReasoningWish[] = [
+  const wishes: ReasoningConfig[] = [
     { effort: "none" },
     { effort: "none", show: true },
     { budget: 0 },
@@ -88,7 +88,7 @@ t.test("numbers that say how to answer", async (t) => {
 });
 
 t.test("limits that the vendor does not take are changed with a notice", async (t) => {
-  const few = written(plain({ maxTokens: 1, ...said("max_tokens", "max_tokens") }));
+  const few = written(plain({ maxTokens: 1, ...uses("max_tokens", "max_tokens") }));
   t.equal(few.body["max_output_tokens"], 16);
   t.match(few.losses.notices, [/^max_tokens: 16 is sent/]);
   const many = written(plain({ maxTokens: 128_000 }), { output: 8_192 });
@@ -99,12 +99,12 @@ t.test("limits that the vendor does not take are changed with a notice", async (
 t.test("what would change the answer is refused with the client's own path", async (t) => {
   const cases = [
     refused(
-      plain({ choices: 2, ...said("choices", "generationConfig.candidateCount") }),
+      plain({ choices: 2, ...uses("choices", "generationConfig.candidateCount") }),
       "generationConfig.candidateCount",
     ),
-    refused(plain({ temperature: 2.5, ...said("temperature", "temperature") }), "temperature"),
-    refused(plain({ maxTokens: 0, ...said("max_tokens", "max_tokens") }), "max_tokens"),
-    refused(plain(said("prefill", "messages.1")), "messages.1", { prefill: false }),
+    refused(plain({ temperature: 2.5, ...uses("temperature", "temperature") }), "temperature"),
+    refused(plain({ maxTokens: 0, ...uses("max_tokens", "max_tokens") }), "max_tokens"),
+    refused(plain(uses("prefill", "messages.1")), "messages.1", { prefill: false }),
   ];
   for (const { act, error } of cases) t.throws(act, error, error.param);
   t.same(written(plain({ choices: 1 })).losses.dropped, []);
@@ -113,14 +113,14 @@ t.test("what would change the answer is refused with the client's own path", asy
 t.test(
   "an assistant's turn at the end is passed on, with a notice where nobody knows what becomes of it",
   async (t) => {
-    const conversation = plain(said("prefill", "messages.1"));
+    const conversation = plain(uses("prefill", "messages.1"));
     t.equal(written(conversation).losses.notices.length, 1);
     t.equal(written(conversation, { prefill: true }).losses.notices.length, 0);
   },
 );
 
 t.test("sampling goes where the model takes none", async (t) => {
-  const conversation = plain({ temperature: 1, topP: 1, said: [{ feature: "top_p", path: "topP" }] });
+  const conversation = plain({ temperature: 1, topP: 1, uses: [{ feature: "top_p", path: "topP" }] });
   const { body, losses } = written(conversation, { sampling: false });
   t.same([body["temperature"], body["top_p"]], [undefined, undefined]);
   t.same(losses.dropped, ["temperature", "topP"]);
@@ -169,7 +169,7 @@ t.test("labels: longer ones become a hash, too many are dropped, unknown tiers t
     tier: "on_demand",
     user: "u".repeat(65),
     cacheKey: "k",
-    said: [{ feature: "user", path: "metadata.user_id" }],
+    uses: [{ feature: "user", path: "metadata.user_id" }],
   });
   const { body, losses } = written(conversation);
   t.match(body["safety_identifier"], /^[0-9a-f]{64}$/);

@@ -1,10 +1,10 @@
 import t from "tap";
-import { fates, fields } from "../../../../plugins/protocols/openai-responses/request.fates.ts";
-import { FEATURES, fateOf } from "../../../../src/translation/features.ts";
+import { fields, support } from "../../../../plugins/protocols/openai-responses/support.ts";
+import { FEATURES, supportOf } from "../../../../src/translation/features.ts";
 
 t.test("what would change the answer is refused, not dropped", async (t) => {
   for (const feature of ["stop", "video", "audio_out", "logit_bias", "stored_state", "background", "store"] as const)
-    t.equal(fateOf(fates, feature).fate, "refused", feature);
+    t.equal(supportOf(support, feature).fate, "refused", feature);
 });
 
 t.test(

@@ -157,8 +157,8 @@ t.test(
 
 t.test("a turn by its id is refused with the way to say it, whatever it is", async (t) => {
   for (const id of ["msg_1", "fc_1", "", null, undefined, 5]) {
-    const [said] = items({ type: "item_reference", id }).said;
-    t.match(said, { feature: "stored_state", path: "input.0", hint: /store: false/ }, String(id));
+    const [uses] = items({ type: "item_reference", id }).uses;
+    t.match(uses, { feature: "stored_state", path: "input.0", hint: /store: false/ }, String(id));
   }
 });
 

@@ -17,7 +17,7 @@ t.test("what is left says nothing, what nobody knows is said", async (t) => {
   leave(fields, "id");
   leaveUsual(fields, { async: [false] });
   t.same(fields.rest(), { id: "x", async: false, strange: 1, nothing: null });
-  t.same(read.said, [{ feature: "other", path: "tools.0.strange" }]);
+  t.same(read.uses, [{ feature: "other", path: "tools.0.strange" }]);
 });
 
 t.test("an unusual value is not left", async (t) => {
@@ -25,7 +25,7 @@ t.test("an unusual value is not left", async (t) => {
   const fields = read.fields({ async: true }, "tools.0");
   leaveUsual(fields, { async: [false] });
   fields.rest();
-  t.same(read.said, [{ feature: "other", path: "tools.0.async" }]);
+  t.same(read.uses, [{ feature: "other", path: "tools.0.async" }]);
 });
 
 t.test("a member that must be there, and one of some words", async (t) => {

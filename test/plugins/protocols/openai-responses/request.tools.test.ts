@@ -94,19 +94,19 @@ t.test("a choice is a word, a tool, or some of them", async (t) => {
     const conversation = read({ ...INPUT, tool_choice });
     return [conversation.toolChoice, says(conversation)];
   };
-  const said = ["tool_choice tool_choice"];
-  for (const mode of ["auto", "none", "required"]) t.same(choice(mode), [{ mode }, said], mode);
-  t.same(choice({ type: "function", name: "f" }), [{ mode: "named", name: "f" }, said]);
-  t.same(choice({ type: "custom", name: "c" }), [{ mode: "named", name: "c", custom: true }, said]);
-  t.same(choice({ type: "web_search_preview" }), [{ mode: "named", name: "web_search", server: true }, said]);
+  const uses = ["tool_choice tool_choice"];
+  for (const mode of ["auto", "none", "required"]) t.same(choice(mode), [{ mode }, uses], mode);
+  t.same(choice({ type: "function", name: "f" }), [{ mode: "named", name: "f" }, uses]);
+  t.same(choice({ type: "custom", name: "c" }), [{ mode: "named", name: "c", custom: true }, uses]);
+  t.same(choice({ type: "web_search_preview" }), [{ mode: "named", name: "web_search", server: true }, uses]);
   t.same(choice({ type: "tool_search" }), [
     { mode: "named", name: "tool_search", server: true },
-    [...said, "tools_server tool_choice"],
+    [...uses, "tools_server tool_choice"],
   ]);
   const allowed = [{ type: "function", name: "f" }, { type: "image_generation" }];
   t.same(choice({ type: "allowed_tools", mode: "required", tools: allowed }), [
     { mode: "allowed", required: true, names: ["f", "image_generation"] },
-    [...said, "tool_choice_allowed tool_choice"],
+    [...uses, "tool_choice_allowed tool_choice"],
   ]);
 });
 

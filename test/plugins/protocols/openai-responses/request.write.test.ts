@@ -1,9 +1,9 @@
 import t from "tap";
 import { merged, Writing } from "../../../../plugins/protocols/openai-responses/request.write.ts";
-import type { Terms } from "../../../../src/translation/codec.ts";
+import type { EncodeContext } from "../../../../src/translation/codec.ts";
 import { INPUT, plain, read } from "./request.asking.ts";
 
-const terms = { change: () => {} } as unknown as Terms;
+const terms = { change: () => {} } as unknown as EncodeContext;
 
 t.test("members that are not there leave the rest alone", async (t) => {
   t.same(merged({ a: null, b: 1 }, { a: undefined, b: 2, c: 3 }), { a: null, b: 2, c: 3 });
@@ -19,7 +19,7 @@ t.test("native forms are read only where they are this protocol's own", async (t
 });
 
 t.test("a feature has the path it was said at", async (t) => {
-  const writing = new Writing(plain({ said: [{ feature: "user", path: "metadata.user_id" }] }), terms);
+  const writing = new Writing(plain({ uses: [{ feature: "user", path: "metadata.user_id" }] }), terms);
   t.equal(writing.path("user"), "metadata.user_id");
   t.equal(writing.path("tier"), "tier");
 });

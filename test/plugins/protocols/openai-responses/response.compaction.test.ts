@@ -38,7 +38,7 @@ t.test("an answer becomes exactly one item, whose envelope holds its text", asyn
 });
 
 t.test("streamed and whole are the same to the vendor's SDK", async (t) => {
-  const whole = JSON.parse(encode(summary(), asking().wish)) as JsonObject;
+  const whole = JSON.parse(encode(summary(), asking().context)) as JsonObject;
   t.same(await accumulated(bodyOf(written(summary(), asking()))), whole);
   t.match(whole, { status: "completed", output: [{ type: "compaction" }], usage: { total_tokens: 16 } });
 });
@@ -80,7 +80,7 @@ t.test("an answer without a summary is an error, never an empty compaction", asy
   };
   for (const [what, events] of Object.entries(empty)) {
     t.throws(() => written(events, asking()), { code: "upstream_invalid" }, what);
-    t.throws(() => encode(events, asking().wish), { code: "upstream_invalid" }, `${what}, whole`);
+    t.throws(() => encode(events, asking().context), { code: "upstream_invalid" }, `${what}, whole`);
   }
 });
 

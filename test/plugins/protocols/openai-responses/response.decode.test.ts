@@ -5,18 +5,18 @@ import { SseSplitter } from "../../../../src/wire/sse.ts";
 import { type JsonObject } from "../../../../src/wire/values.ts";
 import { dice } from "../../../support/random-answers.ts";
 import { decoded, frame, SOURCE } from "./answers.ts";
-import { added, between, call, completed, created, done, message, response, said } from "./frames.ts";
+import { added, between, call, completed, created, done, message, response, uses } from "./frames.ts";
 
 t.test("a message is a block for each part, open while it grows", async (t) => {
   const at = { output_index: 0, item_id: "msg_1", content_index: 0 };
   const logprobs = [{ token: "Hel", logprob: -0.1, bytes: [72], top_logprobs: [] }];
   const annotation = { type: "url_citation", url: "https://a.example", title: "A", start_index: 0, end_index: 5 };
-  const part = said("Hello", { annotations: [annotation] });
+  const part = uses("Hello", { annotations: [annotation] });
   const events = decoded([
     created,
     { type: "response.in_progress", response },
     added(0, message()),
-    { type: "response.content_part.added", ...at, part: said("") },
+    { type: "response.content_part.added", ...at, part: uses("") },
     { type: "response.output_text.delta", ...at, delta: "Hel", logprobs },
     { type: "response.output_text.delta", ...at, delta: "lo", logprobs: [] },
     { type: "response.output_text.annotation.added", ...at, annotation_index: 0, annotation },
@@ -93,7 +93,7 @@ t.test("an event or part that nobody knows is told to be lost, and the stream go
   const events = decoded([
     created,
     { type: "response.hologram.delta", delta: "?" },
-    done(0, message({ type: "hologram" }, said("Hello"))),
+    done(0, message({ type: "hologram" }, uses("Hello"))),
     completed(),
   ]);
   t.same(between(events).slice(0, 3), [
@@ -194,7 +194,7 @@ t.test("whatever comes, the events obey their order and end once", async (t) => 
   const values = [undefined, null, 0, 1, -1, 1e300, "x", [], [null], {}, { type: "reasoning", summary: [3] }];
   const items = [
     ...values,
-    message(said("Hi")),
+    message(uses("Hi")),
     call("a", "{}"),
     { type: "computer_call" },
     { type: "constructor" },

@@ -31,7 +31,7 @@ async function sound(t: Test, events: readonly Event[], name: string): Promise<J
   const values = valuesOf(frames);
   const numbers = values.map((value) => value["sequence_number"]);
   const done = values.filter(({ type }) => type === "response.output_item.done");
-  const whole = JSON.parse(encode(events, wishing().wish)) as JsonObject;
+  const whole = JSON.parse(encode(events, wishing().context)) as JsonObject;
   const wrong = numbers.some((number, i) => number !== i) || frames.some(({ name }, i) => name !== values[i]?.["type"]);
   if (wrong) t.fail(`${name}: numbers and names`);
   t.same(await accumulated(bodyOf(frames)), whole, `${name}: the fold is the whole answer`);
@@ -185,14 +185,14 @@ t.test("how it ended is told in the vendor's own way", async (t) => {
     ...{ content_filter: "content_filter", refusal: "content_filter" },
   };
   for (const [reason, ending] of Object.entries(endings)) {
-    const wish = wishing();
-    const last = valuesOf(written(answer([[{ kind: "text" }, text("Hi")]], reason as FinishReason), wish)).at(-1);
+    const context = wishing();
+    const last = valuesOf(written(answer([[{ kind: "text" }, text("Hi")]], reason as FinishReason), context)).at(-1);
     const response = last?.["response"] as JsonObject;
     const incomplete = ending !== "completed";
     t.equal(last?.["type"], `response.${incomplete ? "incomplete" : "completed"}`, reason);
     t.same(response["incomplete_details"], incomplete ? { reason: ending } : null, reason);
     t.match(response["output"], [{ status: response["status"] }], "what was cut is not complete");
-    t.equal(wish.lost.length, ["pause", "malformed_call", "other"].includes(reason) ? 1 : 0, reason);
+    t.equal(context.lost.length, ["pause", "malformed_call", "other"].includes(reason) ? 1 : 0, reason);
   }
 });
 
@@ -204,7 +204,7 @@ t.test("a call that was cut is not complete", async (t) => {
 t.test("an answer too long to be said again is refused, whatever it consists of", async (t) => {
   const piece = createHash("sha512").update("a").digest("hex").repeat(8192);
   const opaque = { protocol: "other", kind: "signature", data: piece };
-  const said: Record<string, [Opening, EventOf<"text" | "citation" | "arguments" | "opaque" | "media">]> = {
+  const uses: Record<string, [Opening, EventOf<"text" | "citation" | "arguments" | "opaque" | "media">]> = {
     text: [{ kind: "text" }, { type: "text", block: 0, text: piece }],
     likelihoods: [{ kind: "text" }, { type: "text", block: 0, text: "", logprobs: [{ token: piece }] }],
     citations: [{ kind: "text" }, { type: "citation", block: 0, citation: { url: piece, start: 0, end: 0 } }],
@@ -218,8 +218,8 @@ t.test("an answer too long to be said again is refused, whatever it consists of"
       { type: "media", block: 0, base64: piece },
     ],
   };
-  for (const [name, [opening, event]] of Object.entries(said)) {
-    const writer = encoder(wishing().wish);
+  for (const [name, [opening, event]] of Object.entries(uses)) {
+    const writer = encoder(wishing().context);
     writer.event({ type: "start", id: "a", model: "theirs" }, []);
     writer.event({ type: "open", block: 0, choice: 0, ...opening }, []);
     for (let n = 0; n < 7; n++) writer.event(event, []);
@@ -228,7 +228,7 @@ t.test("an answer too long to be said again is refused, whatever it consists of"
 });
 
 t.test("so is one of blocks without end and without content", async (t) => {
-  const writer = encoder(wishing().wish);
+  const writer = encoder(wishing().context);
   writer.event({ type: "start", id: "a", model: "theirs" }, []);
   t.throws(
     () => {
@@ -244,7 +244,7 @@ t.test("so is one of blocks without end and without content", async (t) => {
 t.test("a whole answer may be longer: all of it is at hand", async (t) => {
   const base64 = "aaaa".repeat(3 * 1024 * 1024);
   const picture: Event = { type: "media", block: 0, base64 };
-  const whole = encode(answer([[{ kind: "media", media: "image", mime: "image/png" }, picture]]), wishing().wish);
+  const whole = encode(answer([[{ kind: "media", media: "image", mime: "image/png" }, picture]]), wishing().context);
   t.ok(whole.includes(base64));
 });
 

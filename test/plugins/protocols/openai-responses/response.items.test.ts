@@ -3,7 +3,7 @@ import { decode } from "../../../../plugins/protocols/openai-responses/response.
 import type { Event } from "../../../../src/translation/events.ts";
 import { type JsonObject } from "../../../../src/wire/values.ts";
 import { decoded, SOURCE } from "./answers.ts";
-import { added, between, call, completed, created, done, message, said } from "./frames.ts";
+import { added, between, call, completed, created, done, message, uses } from "./frames.ts";
 
 /** The events without their block's opening and end, as short as can be. */
 const short = (events: readonly Event[]) =>
@@ -99,7 +99,7 @@ t.test("an image that was made is an image", async (t) => {
 });
 
 t.test("items that come only with their end, or only with the answer's, are not lost and not told twice", async (t) => {
-  const items = [message(said("Hello")), call("call_1", '{"q":1}')];
+  const items = [message(uses("Hello")), call("call_1", '{"q":1}')];
   const expected = ["open 0 text", "0 Hello", "close 0", "open 1 tool_call", '1 {"q":1}', "close 1"];
   const ways: (JsonObject | string)[][] = [
     [created, ...items.map((item, i) => done(i, item)), completed(items)],
@@ -112,7 +112,7 @@ t.test("items that come only with their end, or only with the answer's, are not 
 });
 
 t.test("ids may change in mid-stream, and ends may be missing", async (t) => {
-  const part = said("Hello");
+  const part = uses("Hello");
   const at = { output_index: 0, content_index: 0 };
   const events = decoded([
     created,

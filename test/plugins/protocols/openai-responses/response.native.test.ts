@@ -2,7 +2,7 @@ import t from "tap";
 import { decode, decoder } from "../../../../plugins/protocols/openai-responses/response.decode.ts";
 import { encode, encoder } from "../../../../plugins/protocols/openai-responses/response.encode.ts";
 import { isKept } from "../../../../plugins/protocols/openai-responses/response.native.ts";
-import type { Written } from "../../../../src/translation/codec.ts";
+import type { EncodedFrame } from "../../../../src/translation/codec.ts";
 import type { Event } from "../../../../src/translation/events.ts";
 import type { Frame } from "../../../../src/wire/frame.ts";
 import { SseSplitter } from "../../../../src/wire/sse.ts";
@@ -27,9 +27,9 @@ const plain = (frames: readonly Frame[]) =>
 function again(body: string, lengths: () => number): unknown {
   const splitter = new SseSplitter();
   const reader = decoder(native);
-  const writer = encoder(wishing().wish);
+  const writer = encoder(wishing().context);
   const events: Event[] = [];
-  const out: Written[] = [];
+  const out: EncodedFrame[] = [];
   const bytes = Buffer.from(body);
   for (let at = 0; at < bytes.length; ) {
     const length = lengths();
@@ -61,7 +61,7 @@ t.test("every recorded whole response is written as it came", { skip }, async (t
     const { output, status } = JSON.parse(body) as JsonObject;
     // Counted tokens are no answer, and what is still made in the background is none yet.
     if (!Array.isArray(output) || status === "queued") continue;
-    t.same(JSON.parse(encode(decode(body, native), wishing().wish)), JSON.parse(body), id);
+    t.same(JSON.parse(encode(decode(body, native), wishing().context)), JSON.parse(body), id);
   }
 });
 
@@ -121,7 +121,7 @@ t.test("what is written comes from the vocabulary wherever that has a word for i
   );
   for (const told of [events, decode(JSON.stringify(response), native)]) {
     const frames = told === events ? valuesOf(written(events.map(changed))).slice(-1) : [];
-    const body = told === events ? frames[0]?.["response"] : JSON.parse(encode(told.map(changed), wishing().wish));
+    const body = told === events ? frames[0]?.["response"] : JSON.parse(encode(told.map(changed), wishing().context));
     const expected = JSON.stringify(response)
       .replaceAll("vocabulary", "changed")
       .replace(/\b7[1237]\b/g, "1$&");

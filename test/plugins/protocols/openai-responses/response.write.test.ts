@@ -59,7 +59,7 @@ t.test("texts and refusals that follow each other are one message", async (t) =>
 
 t.test("citations are annotations of the text that they back", async (t) => {
   const cite = (citation: object) => ({ type: "citation", citation }) as const;
-  const wish = wishing();
+  const context = wishing();
   const frames = written(
     answer([
       [
@@ -70,7 +70,7 @@ t.test("citations are annotations of the text that they back", async (t) => {
         cite({ title: "A document" }),
       ],
     ]),
-    wish,
+    context,
   );
   const added = valuesOf(frames).filter(({ type }) => type === "response.output_text.annotation.added");
   const expected = [
@@ -82,7 +82,7 @@ t.test("citations are annotations of the text that they back", async (t) => {
     expected,
   );
   t.match(outputOf(frames), [{ content: [{ annotations: expected }] }]);
-  t.equal(wish.lost.length, 2, "the quote and the document");
+  t.equal(context.lost.length, 2, "the quote and the document");
 });
 
 t.test("likelihoods of tokens are told with their text", async (t) => {
@@ -95,7 +95,7 @@ t.test("likelihoods of tokens are told with their text", async (t) => {
 });
 
 t.test("an image is the result of an image call; sound has no form", async (t) => {
-  const wish = wishing();
+  const context = wishing();
   const frames = written(
     answer([
       [
@@ -107,8 +107,8 @@ t.test("an image is the result of an image call; sound has no form", async (t) =
         { type: "media", base64: "aGk=" },
       ],
     ]),
-    wish,
+    context,
   );
   t.match(outputOf(frames), [{ type: "image_generation_call", result: "aGk=", output_format: "webp" }]);
-  t.same(wish.lost, ["output.audio"]);
+  t.same(context.lost, ["output.audio"]);
 });

@@ -1,28 +1,28 @@
 import t from "tap";
 import { Fields, fieldsOf } from "../../../../plugins/protocols/openai/fields.ts";
-import type { Said } from "../../../../src/translation/conversation.ts";
+import type { FeatureUse } from "../../../../src/translation/conversation.ts";
 import { RawJson } from "../../../../src/wire/exact.ts";
 
 t.test("members are taken by name, and what nobody took is said and kept", async (t) => {
-  const said: Said[] = [];
-  const body = new Fields({ a: "x", b: 1, c: true, d: null, e: { f: 1 }, g: [] }, "", said);
+  const uses: FeatureUse[] = [];
+  const body = new Fields({ a: "x", b: 1, c: true, d: null, e: { f: 1 }, g: [] }, "", uses);
   t.equal(body.text("a"), "x");
   t.equal(body.number("b"), 1);
   t.equal(body.flag("c"), true);
   t.equal(body.text("d"), undefined);
   t.equal(body.object("e")?.path("f"), "e.f");
   t.same(body.rest(), { d: null, g: [] });
-  t.same(said, [{ feature: "other", path: "g" }]);
+  t.same(uses, [{ feature: "other", path: "g" }]);
 });
 
 t.test("a member that is left is kept, and said as what it is", async (t) => {
-  const said: Said[] = [];
-  const body = new Fields({ a: 1, b: 2, c: null }, "x.0", said);
+  const uses: FeatureUse[] = [];
+  const body = new Fields({ a: 1, b: 2, c: null }, "x.0", uses);
   body.leave("a", "prediction");
   body.leave("b");
   body.leave("c", "prediction");
   t.same(body.rest(), { a: 1, b: 2, c: null });
-  t.same(said, [{ feature: "prediction", path: "x.0.a" }]);
+  t.same(uses, [{ feature: "prediction", path: "x.0.a" }]);
 });
 
 t.test("a member of another kind is refused by its path", async (t) => {

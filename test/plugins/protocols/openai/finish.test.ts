@@ -1,10 +1,10 @@
 import t from "tap";
 import { declareEnd, WORDS } from "../../../../plugins/protocols/openai/finish.ts";
 import type { Event, FinishReason } from "../../../../src/translation/events.ts";
-import { wish } from "../openai-chat/fixture.ts";
+import { context } from "../openai-chat/fixture.ts";
 
 const lost = (more: Partial<Event & { type: "finish" }>, refused = false): string[] => {
-  const to = wish();
+  const to = context();
   declareEnd({ type: "finish", choice: 0, reason: "stop", ...more }, refused, to);
   return to.lost;
 };

@@ -8,7 +8,7 @@ const conversation: Conversation = {
   stream: false,
   turns: [],
   tools: [],
-  said: [
+  uses: [
     { feature: "stop", path: "stop_sequences" },
     { feature: "stop", path: "stop" },
   ],

@@ -1,25 +1,25 @@
 import t from "tap";
 import { Fields } from "../../../../plugins/protocols/openai/fields.ts";
 import { readSampling } from "../../../../plugins/protocols/openai/sampling.ts";
-import type { Conversation, Said } from "../../../../src/translation/conversation.ts";
+import type { Conversation, FeatureUse } from "../../../../src/translation/conversation.ts";
 
 function read(body: Record<string, unknown>) {
-  const said: Said[] = [];
-  const into: Conversation = { protocol: "any", task: "generate", stream: false, turns: [], tools: [], said };
+  const uses: FeatureUse[] = [];
+  const into: Conversation = { protocol: "any", task: "generate", stream: false, turns: [], tools: [], uses: uses };
   const forms: Record<string, unknown> = {};
-  readSampling(new Fields(body, "", said), into, forms);
-  return { into, forms, said: said.map(({ feature, path }) => `${feature} ${path}`) };
+  readSampling(new Fields(body, "", uses), into, forms);
+  return { into, forms, uses: uses.map(({ feature, path }) => `${feature} ${path}`) };
 }
 
 t.test("the newer name of the limit goes before the older", async (t) => {
-  const { into, forms, said } = read({ max_tokens: 1, max_completion_tokens: 2 });
+  const { into, forms, uses } = read({ max_tokens: 1, max_completion_tokens: 2 });
   t.equal(into.maxTokens, 2);
   t.same(forms, { max: "max_completion_tokens" });
-  t.same(said, ["max_tokens max_completion_tokens"]);
+  t.same(uses, ["max_tokens max_completion_tokens"]);
 });
 
 t.test("what is as usual is not said", async (t) => {
-  t.same(read({ n: 1, stop: [], frequency_penalty: 0, presence_penalty: 0, logit_bias: {} }).said, []);
+  t.same(read({ n: 1, stop: [], frequency_penalty: 0, presence_penalty: 0, logit_bias: {} }).uses, []);
 });
 
 t.test("stop is one text or a list of them", async (t) => {

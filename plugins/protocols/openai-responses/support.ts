@@ -1,7 +1,7 @@
 import type { Fates, Feature } from "model-gateway/protocol";
 
 /** What becomes of each feature in a request of this protocol. */
-export const fates: Fates = {
+export const support: Fates = {
   system_in_place: "mapped",
   name: "dropped",
   phase: "mapped",

@@ -2,7 +2,7 @@ import type { Fates, Feature } from "model-gateway/protocol";
 import { SAMPLED } from "../openai/sampling.ts";
 
 /** What becomes of each feature in a Chat request. */
-export const fates: Fates = {
+export const support: Fates = {
   system_in_place: "mapped",
   name: "mapped",
   phase: "dropped",
