@@ -15,7 +15,7 @@ export { Ledger, type LedgerEntry } from "./store/ledger.ts";
 export {
   betterOf,
   clientSide,
-  type ResponseContext as Wish,
+  type ResponseContext,
   type TranslatedProtocol,
   translates,
   translationOf,
@@ -26,15 +26,15 @@ export { estimate } from "./translation/estimate.ts";
 export { refusal } from "./translation/faults.ts";
 export { Framing } from "./translation/framing.ts";
 export {
-  type ClientRequest as Received,
-  type RequestDestination as Destination,
+  type ClientRequest,
+  type RequestDestination,
   readRequest,
   type WrittenRequest,
   withoutForeign,
   writeRequest,
 } from "./translation/request.ts";
 export {
-  type ResponseTranslation as Crossing,
+  type ResponseTranslation,
   StreamTranslator,
   wholeEvents,
   wholeStream,

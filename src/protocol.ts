@@ -8,7 +8,7 @@ export type {
   DemoRequest,
   Ending,
   IncludeUsage,
-  KeptAnswers as Kept,
+  KeptAnswers,
   ListedModel,
   Listing,
   Located,
@@ -20,15 +20,15 @@ export { bearer, eventBytes, fixedPaths, PING, post } from "./core/protocol-part
 export type { Usage } from "./core/usage.ts";
 export type {
   ClientProtocol,
-  EncodeContext as Terms,
-  EncodedFrame as Written,
-  EncodedRequest as Encoded,
-  IncomingRequest as Asked,
-  ResponseContext as Wish,
-  ResponseDecoder as Decoder,
-  ResponseEncoder as Encoder,
-  ResponseSource as Source,
-  ToolNameMap as Names,
+  EncodeContext,
+  EncodedFrame,
+  EncodedRequest,
+  IncomingRequest,
+  ResponseContext,
+  ResponseDecoder,
+  ResponseEncoder,
+  ResponseSource,
+  ToolNameMap,
   TranslatedProtocol,
   Translation,
 } from "./translation/codec.ts";
@@ -37,14 +37,14 @@ export type {
   Changed,
   Conversation,
   Effort,
-  FeatureUse as Said,
+  FeatureUse,
   Foreign,
   Format,
   Media,
   MediaSource,
   Part,
   Reasoning,
-  ReasoningConfig as ReasoningWish,
+  ReasoningConfig,
   Refusal,
   Text,
   Tool,
@@ -68,7 +68,7 @@ export {
 } from "./translation/demo-script.ts";
 export { estimate } from "./translation/estimate.ts";
 export type { Citation, Event, EventOf, FinishReason, Opaque, Opening } from "./translation/events.ts";
-export type { Feature, SupportTable as Fates } from "./translation/features.ts";
+export type { Feature, SupportTable } from "./translation/features.ts";
 export { callIds, safeId, TextKey } from "./translation/ids.ts";
 export { joined } from "./translation/turns.ts";
 export { maySearch } from "./translation/web-search.ts";

@@ -1,9 +1,8 @@
 import {
   type Attempt,
   Body,
+  type ClientRequest,
   type Conversation,
-  type Crossing,
-  type Destination,
   type Envelopes,
   type Exchange,
   estimate,
@@ -13,7 +12,9 @@ import {
   HeaderList,
   type Provider,
   pathOf,
-  type Received,
+  type RequestDestination,
+  type ResponseContext,
+  type ResponseTranslation,
   readRequest,
   refusal,
   type Stage,
@@ -24,7 +25,6 @@ import {
   type TranslatedProtocol,
   translates,
   translationOf,
-  type Wish,
   type WrittenRequest,
   wholeEvents,
   wholeStream,
@@ -96,7 +96,7 @@ export class Passage {
     return strict || /^(?:1|true)$/i.test(headers.get("gateway-strict") ?? "");
   }
 
-  private get received(): Received {
+  private get received(): ClientRequest {
     const { protocol, operation, headers, query, caller } = this.exchange;
     const { streaming, text } = this;
     return { protocol, operation, streaming, text, headers, query, caller: caller?.id ?? "" };
@@ -149,7 +149,7 @@ export class Passage {
     }
   }
 
-  private whole(crossing: Crossing, head: Head, bytes: Buffer): Stage {
+  private whole(crossing: ResponseTranslation, head: Head, bytes: Buffer): Stage {
     const { framing } = head;
     const events = wholeEvents(crossing, bytes, framing);
     if (!this.streaming) return this.answers(head, wholeText(crossing, events));
@@ -221,7 +221,7 @@ export class Passage {
     return operation.streams === "asked" ? body.member("stream")?.kind === "true" : operation.streams;
   }
 
-  private crossing({ target }: Attempt): Crossing {
+  private crossing({ target }: Attempt): ResponseTranslation {
     const { exchange } = this;
     return {
       from: this.to(target) as TranslatedProtocol,
@@ -233,7 +233,7 @@ export class Passage {
     };
   }
 
-  private wish(): Wish {
+  private wish(): ResponseContext {
     const { exchange, envelopes, conversation } = this;
     const caller = exchange.caller?.id ?? "";
     return {
@@ -254,7 +254,7 @@ export class Passage {
   }
 }
 
-const destination = ({ provider, model, facts = {} }: Target, protocol: TranslatedProtocol): Destination => ({
+const destination = ({ provider, model, facts = {} }: Target, protocol: TranslatedProtocol): RequestDestination => ({
   protocol,
   account: provider.name,
   model,

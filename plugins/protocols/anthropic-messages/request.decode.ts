@@ -1,5 +1,4 @@
 import {
-  type Asked,
   asList,
   asObject,
   asText,
@@ -8,11 +7,12 @@ import {
   entryOf,
   type Feature,
   GatewayError,
+  type IncomingRequest,
   type JsonObject,
   type Part,
   parseExact,
   RawJson,
-  type ReasoningWish,
+  type ReasoningConfig,
   TextKey,
   type ToolChoice,
   type Turn,
@@ -61,7 +61,7 @@ export interface Own {
 }
 
 /** Reads a Messages request. @throws GatewayError `invalid_field`, `invalid_json` */
-export function decode(asked: Asked): Conversation {
+export function decode(asked: IncomingRequest): Conversation {
   const body = parsed(asked.text);
   const reading = new Reading(asked);
   const own: Own = {};
@@ -256,7 +256,7 @@ function chosen(reading: Reading, context: JsonObject, { tools }: Conversation):
 }
 
 function reasoning(reading: Reading, body: JsonObject, conversation: Conversation, own: Own): void {
-  const context: ReasoningWish = {};
+  const context: ReasoningConfig = {};
   const config = reading.object(body, "output_config", "");
   const effort = config && reading.maybeText(config, "effort", "output_config");
   if (effort !== undefined) {
@@ -277,7 +277,7 @@ function reasoning(reading: Reading, body: JsonObject, conversation: Conversatio
 const DISPLAYS: ReadonlySet<string> = new Set(["summarized", "omitted"]);
 
 /** Reads `thinking`. Of a kind that is not known only this is understood: that the model shall think. */
-function think(reading: Reading, thinking: JsonObject, context: ReasoningWish): void {
+function think(reading: Reading, thinking: JsonObject, context: ReasoningConfig): void {
   const at = "thinking";
   const type = reading.maybeText(thinking, "type", at) ?? kindless(reading);
   const budget = type === "enabled" ? reading.number(thinking, "budget_tokens", at) : undefined;

@@ -1,13 +1,13 @@
 import {
   type CacheMark,
   type Conversation,
+  type EncodeContext,
   type JsonObject,
   type Media,
   type Part,
   RawJson,
   type Reasoning,
   safeId,
-  type Terms,
   type Text,
   type ToolCall,
   type ToolResult,
@@ -27,7 +27,7 @@ export class Marks {
 
   constructor(
     private readonly conversation: Conversation,
-    private readonly terms: Terms,
+    private readonly terms: EncodeContext,
   ) {}
 
   add(block: JsonObject, at: string): void {
@@ -54,7 +54,7 @@ export class Marks {
 }
 
 /** A cache mark. The vendor keeps a prompt for five minutes or an hour. */
-export function cacheControl({ ttl }: CacheMark, at: string, terms: Terms): JsonObject {
+export function cacheControl({ ttl }: CacheMark, at: string, terms: EncodeContext): JsonObject {
   if (ttl === undefined) return { type: "ephemeral" };
   if (ttl === "5m" || ttl === "1h") return { type: "ephemeral", ttl };
   terms.change(at, "its cache mark holds for an hour");
@@ -62,14 +62,14 @@ export function cacheControl({ ttl }: CacheMark, at: string, terms: Terms): Json
 }
 
 /** A part as a block; undefined for what this vendor cannot be told. `exact`: with what its native holds. */
-export function blockOf(part: Part, terms: Terms, exact = false): JsonObject | undefined {
+export function blockOf(part: Part, terms: EncodeContext, exact = false): JsonObject | undefined {
   const own = exact ? (part.native as OwnForm | undefined) : undefined;
   const block = written(part, terms, own, exact);
   if (block && part.cache && part.kind !== "foreign") block["cache_control"] = cacheControl(part.cache, part.at, terms);
   return block && own?.rest ? { ...block, ...own.rest } : block;
 }
 
-function written(part: Part, terms: Terms, own: OwnForm | undefined, exact: boolean): JsonObject | undefined {
+function written(part: Part, terms: EncodeContext, own: OwnForm | undefined, exact: boolean): JsonObject | undefined {
   switch (part.kind) {
     case "text":
       return textBlock(part, own);
@@ -120,7 +120,7 @@ function thinkingBlock({ text, summary, opaque }: Reasoning, own: OwnForm | unde
   return own && { type: "thinking", thinking, ...(own.signed ? { signature: "" } : {}) };
 }
 
-function toolUse(call: ToolCall, terms: Terms, exact: boolean): JsonObject {
+function toolUse(call: ToolCall, terms: EncodeContext, exact: boolean): JsonObject {
   if (exact) return { type: "tool_use", id: call.id, name: call.name, input: new RawJson(call.arguments) };
   return { type: "tool_use", id: safeId(call.id), name: toolName(call, terms), input: inputOf(call, terms) };
 }
@@ -128,7 +128,7 @@ function toolUse(call: ToolCall, terms: Terms, exact: boolean): JsonObject {
 const NOTHING = new RawJson("{}");
 
 /** A call's arguments as the object that the vendor wants, as the text they came in. */
-function inputOf(call: ToolCall, terms: Terms): RawJson | JsonObject {
+function inputOf(call: ToolCall, terms: EncodeContext): RawJson | JsonObject {
   if (call.custom) return { input: call.arguments };
   if (call.arguments === "") return NOTHING;
   const input = new RawJson(call.arguments);
@@ -136,7 +136,7 @@ function inputOf(call: ToolCall, terms: Terms): RawJson | JsonObject {
   return input;
 }
 
-function toolResult(result: ToolResult, terms: Terms, own: OwnForm | undefined, exact: boolean): JsonObject {
+function toolResult(result: ToolResult, terms: EncodeContext, own: OwnForm | undefined, exact: boolean): JsonObject {
   // Not to have failed goes without saying.
   const told = exact ? result.isError : result.isError || undefined;
   const content = result.json ?? contentOf(result, terms, own, exact);
@@ -148,7 +148,7 @@ function toolResult(result: ToolResult, terms: Terms, own: OwnForm | undefined, 
   };
 }
 
-function contentOf({ parts }: ToolResult, terms: Terms, own: OwnForm | undefined, exact: boolean): unknown {
+function contentOf({ parts }: ToolResult, terms: EncodeContext, own: OwnForm | undefined, exact: boolean): unknown {
   if (exact) {
     const written = parts.map((part) => blockOf(part, terms, true));
     if (own?.string) return written[0]?.["text"];
@@ -163,7 +163,7 @@ function contentOf({ parts }: ToolResult, terms: Terms, own: OwnForm | undefined
 
 const IMAGES: ReadonlySet<string> = new Set(["image/jpeg", "image/png", "image/gif", "image/webp"]);
 
-function mediaBlock(part: Media, terms: Terms, own: OwnForm | undefined): JsonObject {
+function mediaBlock(part: Media, terms: EncodeContext, own: OwnForm | undefined): JsonObject {
   const image = part.media === "image" || (part.media === "file" && (part.mime ?? "").startsWith("image/"));
   if (!image && part.media !== "file") return terms.refuse(part.at, `This model takes no ${part.media}`);
   const source = sourceOf(part, terms, image, own);
@@ -175,7 +175,7 @@ function mediaBlock(part: Media, terms: Terms, own: OwnForm | undefined): JsonOb
   };
 }
 
-function sourceOf(part: Media, terms: Terms, image: boolean, own: OwnForm | undefined): JsonObject {
+function sourceOf(part: Media, terms: EncodeContext, image: boolean, own: OwnForm | undefined): JsonObject {
   const { source, mime } = part;
   if ("id" in source) return idSource(part, source, terms);
   if ("text" in source) return textSource(source.text, own, mime);
@@ -200,7 +200,7 @@ function inlined([, told = "", base64 = ""]: RegExpExecArray, mime: string | und
   return { source: { base64 }, ...(known === undefined ? {} : { mime: known }) };
 }
 
-function idSource(part: Media, { id, protocol }: { id: string; protocol: string }, terms: Terms): JsonObject {
+function idSource(part: Media, { id, protocol }: { id: string; protocol: string }, terms: EncodeContext): JsonObject {
   if (protocol !== NAME) terms.refuse(part.at, "The id of this file is only known to the vendor that gave it");
   return { type: "file", file_id: id };
 }
@@ -211,7 +211,7 @@ function textSource(text: string, own?: OwnForm, mime?: string): JsonObject {
   return { type: "content", content: own.string ? texts[0] : texts.map((each) => ({ type: "text", text: each })) };
 }
 
-function fileSource(part: Media, base64: string, terms: Terms, own: OwnForm | undefined): JsonObject {
+function fileSource(part: Media, base64: string, terms: EncodeContext, own: OwnForm | undefined): JsonObject {
   const { mime } = part;
   if (own || mime === "application/pdf") return { type: "base64", media_type: mime, data: base64 };
   if (mime?.startsWith("text/")) return textSource(Buffer.from(base64, "base64").toString());

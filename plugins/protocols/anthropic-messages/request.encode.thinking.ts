@@ -3,9 +3,9 @@ import {
   asObject,
   type Conversation,
   type Effort,
+  type EncodeContext,
   type JsonObject,
-  type ReasoningWish,
-  type Terms,
+  type ReasoningConfig,
 } from "model-gateway/protocol";
 import { chosenAt, forces } from "./request.encode.tools.ts";
 import { BUDGETS, effortOf, pathOf } from "./words.ts";
@@ -27,7 +27,12 @@ const LEAST = 1024;
  * Thinking as the model wants it asked for: by tokens, or as adaptive thinking with an effort, which is what the newest
  * models take and the default where nothing is known of the model.
  */
-export function thinkingOf(conversation: Conversation, terms: Terms, most: number, messages: JsonObject[]): Thought {
+export function thinkingOf(
+  conversation: Conversation,
+  terms: EncodeContext,
+  most: number,
+  messages: JsonObject[],
+): Thought {
   const context = conversation.reasoning;
   // To ask for thoughts to be shown is to ask for thoughts; to ask for none to be shown is not.
   if (!context || (context.effort === undefined && context.budget === undefined && !context.show && !context.summary))
@@ -47,7 +52,7 @@ export function thinkingOf(conversation: Conversation, terms: Terms, most: numbe
   return { on: false, ...(thought.effort === undefined ? {} : { effort: thought.effort }) };
 }
 
-function adaptive(conversation: Conversation, terms: Terms, path: string): Thought {
+function adaptive(conversation: Conversation, terms: EncodeContext, path: string): Thought {
   const effort = effortFor(conversation.reasoning ?? {}, terms, path);
   const display = displayOf(conversation);
   return {
@@ -58,7 +63,7 @@ function adaptive(conversation: Conversation, terms: Terms, path: string): Thoug
 }
 
 /** The vendor's effort; undefined where the model shall decide. */
-function effortFor({ effort, budget }: ReasoningWish, terms: Terms, path: string): string | undefined {
+function effortFor({ effort, budget }: ReasoningConfig, terms: EncodeContext, path: string): string | undefined {
   if (effort === undefined && (budget === undefined || budget < 0)) return undefined;
   const meant = effort ?? effortOf(budget ?? 0);
   const word = meant === "minimal" ? "low" : meant;
@@ -73,7 +78,7 @@ function displayOf({ reasoning }: Conversation): string | undefined {
   return reasoning?.show === true || reasoning?.summary !== undefined ? "summarized" : undefined;
 }
 
-function byTokens(conversation: Conversation, terms: Terms, most: number, path: string): Thought {
+function byTokens(conversation: Conversation, terms: EncodeContext, most: number, path: string): Thought {
   const context = conversation.reasoning ?? {};
   if (forces(conversation))
     terms.refuse(

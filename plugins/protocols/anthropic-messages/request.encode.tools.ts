@@ -2,9 +2,9 @@ import {
   asObject,
   asText,
   type Conversation,
+  type EncodeContext,
   type JsonObject,
   RawJson,
-  type Terms,
   type Tool,
   type ToolChoice,
 } from "model-gateway/protocol";
@@ -27,7 +27,7 @@ interface Named {
  * A tool's name as the vendor takes it, `^[a-zA-Z0-9_-]{1,128}$`. A namespace goes into the name; that it does, or that
  * the tool takes free text, is remembered for the answer.
  */
-export function toolName({ name, namespace, custom }: Named, terms: Terms): string {
+export function toolName({ name, namespace, custom }: Named, terms: EncodeContext): string {
   const full = namespace === undefined ? name : `${namespace}__${name}`;
   const fitted = terms.names.fit(full, CHARACTERS, LONGEST);
   if (namespace !== undefined || custom)
@@ -40,7 +40,11 @@ export function toolName({ name, namespace, custom }: Named, terms: Terms): stri
 }
 
 /** Writes `tools`; undefined when there are none. Without `marks` they are written exactly as they were read. */
-export function toolsOf(conversation: Conversation, terms: Terms, marks: Marks | undefined): JsonObject[] | undefined {
+export function toolsOf(
+  conversation: Conversation,
+  terms: EncodeContext,
+  marks: Marks | undefined,
+): JsonObject[] | undefined {
   const tools = allowed(conversation, terms).flatMap((tool): JsonObject[] => {
     const json = toolOf(tool, terms, marks === undefined);
     if (!json) return [];
@@ -53,7 +57,7 @@ export function toolsOf(conversation: Conversation, terms: Terms, marks: Marks |
 }
 
 /** The tools without those that a choice among some of them leaves out: the vendor has no such choice. */
-function allowed(conversation: Conversation, terms: Terms): readonly Tool[] {
+function allowed(conversation: Conversation, terms: EncodeContext): readonly Tool[] {
   const { tools, toolChoice } = conversation;
   if (toolChoice?.mode !== "allowed") return tools;
   terms.change(chosenAt(conversation), "only the allowed tools are sent");
@@ -65,7 +69,7 @@ function allowed(conversation: Conversation, terms: Terms): readonly Tool[] {
   });
 }
 
-function toolOf(tool: Tool, terms: Terms, exact: boolean): JsonObject | undefined {
+function toolOf(tool: Tool, terms: EncodeContext, exact: boolean): JsonObject | undefined {
   switch (tool.kind) {
     case "function":
       return functionTool(tool, terms, exact);
@@ -78,7 +82,7 @@ function toolOf(tool: Tool, terms: Terms, exact: boolean): JsonObject | undefine
   }
 }
 
-function functionTool(tool: Extract<Tool, { kind: "function" }>, terms: Terms, exact: boolean): JsonObject {
+function functionTool(tool: Extract<Tool, { kind: "function" }>, terms: EncodeContext, exact: boolean): JsonObject {
   const { description, strict, parameters } = tool;
   if (exact) return { name: tool.name, description, input_schema: parameters, strict };
   const name = toolName(tool, terms);
@@ -98,7 +102,7 @@ function schemaOf(parameters: RawJson | undefined): RawJson {
 }
 
 /** A tool that takes free text, as a function of one string. The engine unwraps the string in the answer. */
-function customTool(tool: Extract<Tool, { kind: "custom" }>, terms: Terms): JsonObject {
+function customTool(tool: Extract<Tool, { kind: "custom" }>, terms: EncodeContext): JsonObject {
   const grammar = grammarOf(tool.grammar);
   if (grammar !== undefined) terms.change(tool.at, "the grammar is told to the model, not enforced");
   return {
@@ -122,7 +126,7 @@ function grammarOf(value: unknown): string | undefined {
 /** The version of the search tool that every model with web search has. [D] */
 const WEB_SEARCH = "web_search_20250305";
 
-function webSearch(tool: Extract<Tool, { kind: "web_search" }>, terms: Terms, exact: boolean): JsonObject {
+function webSearch(tool: Extract<Tool, { kind: "web_search" }>, terms: EncodeContext, exact: boolean): JsonObject {
   const { allowed, blocked, maxUses, size, location } = tool;
   if (size !== undefined) terms.drop(`${tool.at}.search_context_size`, "This model's search has no amount of results");
   return {
@@ -135,7 +139,7 @@ function webSearch(tool: Extract<Tool, { kind: "web_search" }>, terms: Terms, ex
 }
 
 /** Writes `tool_choice`; undefined when the vendor's own way is meant. */
-export function choiceOf(conversation: Conversation, terms: Terms): JsonObject | undefined {
+export function choiceOf(conversation: Conversation, terms: EncodeContext): JsonObject | undefined {
   const { toolChoice, parallel } = conversation;
   const alone = parallel === false ? { disable_parallel_tool_use: true } : {};
   if (!toolChoice) return parallel === false ? { type: "auto", ...alone } : undefined;
@@ -153,7 +157,11 @@ export function choiceOf(conversation: Conversation, terms: Terms): JsonObject |
   }
 }
 
-function namedTool({ tools }: Conversation, choice: Extract<ToolChoice, { mode: "named" }>, terms: Terms): string {
+function namedTool(
+  { tools }: Conversation,
+  choice: Extract<ToolChoice, { mode: "named" }>,
+  terms: EncodeContext,
+): string {
   if (choice.server) return choice.name;
   const tool = tools.find((each) => (each.kind === "function" || each.kind === "custom") && each.name === choice.name);
   if (tool?.kind !== "function" && tool?.kind !== "custom") return toolName({ name: choice.name }, terms);

@@ -1,9 +1,9 @@
 import {
   type Conversation,
-  type Encoded,
+  type EncodeContext,
+  type EncodedRequest,
   entryOf,
   type JsonObject,
-  type Terms,
   writeJson,
 } from "model-gateway/protocol";
 import { COUNT_TOKENS, MESSAGES } from "./operations.ts";
@@ -25,14 +25,14 @@ export const MOST_TOKENS = 32_000;
 const HEADERS = [["anthropic-version", "2023-06-01"]] as const;
 
 /** Writes a Messages request. @throws GatewayError as `terms.refuse` makes it. */
-export function encode(conversation: Conversation, terms: Terms): Encoded {
+export function encode(conversation: Conversation, terms: EncodeContext): EncodedRequest {
   const own = conversation.protocol === NAME ? (conversation.native as Own | undefined) : undefined;
   const body = own ? exactly(conversation, terms, own) : translated(conversation, terms);
   const operation = conversation.task === "count" ? COUNT_TOKENS : MESSAGES;
   return { operation, headers: HEADERS, body: writeJson(body) };
 }
 
-function translated(conversation: Conversation, terms: Terms): JsonObject {
+function translated(conversation: Conversation, terms: EncodeContext): JsonObject {
   const marks = new Marks(conversation, terms);
   refuseStrangers(conversation, terms);
   const tools = toolsOf(conversation, terms, marks);
@@ -67,7 +67,7 @@ function translated(conversation: Conversation, terms: Terms): JsonObject {
  * The very request that was read, as far as the conversation still has it: what other providers made may be gone, and
  * nothing else is judged, moved or left out. Only thinking by tokens goes with thoughts of theirs that it would need.
  */
-function exactly(conversation: Conversation, terms: Terms, own: Own): JsonObject {
+function exactly(conversation: Conversation, terms: EncodeContext, own: Own): JsonObject {
   const { maxTokens, temperature, topP, topK, stop, tier, user, reasoning, format, cache, tools } = conversation;
   const { system, messages } = messagesOf(conversation, terms, undefined);
   const effort = own.effort ?? (reasoning?.effort === "none" ? undefined : reasoning?.effort);
@@ -96,7 +96,7 @@ function exactly(conversation: Conversation, terms: Terms, own: Own): JsonObject
   };
 }
 
-function takesThought(messages: readonly JsonObject[], terms: Terms, { thinking }: Own): boolean {
+function takesThought(messages: readonly JsonObject[], terms: EncodeContext, { thinking }: Own): boolean {
   const lost = terms.pruned === true && thinking?.["type"] === "enabled" && lostThinking(messages);
   if (lost) terms.change("thinking", LOST);
   return !lost;
@@ -105,7 +105,7 @@ function takesThought(messages: readonly JsonObject[], terms: Terms, { thinking 
 const budgetOf = (thinking: JsonObject, budget: number | undefined): number | undefined =>
   thinking["type"] === "enabled" && budget !== -1 ? budget : undefined;
 
-function exactChoice(conversation: Conversation, terms: Terms, own: Own): JsonObject | undefined {
+function exactChoice(conversation: Conversation, terms: EncodeContext, own: Own): JsonObject | undefined {
   const { toolChoice, parallel } = conversation;
   const choice = toolChoice && choiceOf({ ...conversation, parallel: true }, terms);
   if (!choice) return undefined;
@@ -114,7 +114,7 @@ function exactChoice(conversation: Conversation, terms: Terms, own: Own): JsonOb
 }
 
 /** What the table leaves to the writer because it depends on the value. */
-function refuseStrangers(conversation: Conversation, terms: Terms): void {
+function refuseStrangers(conversation: Conversation, terms: EncodeContext): void {
   if (forces(conversation) && conversation.tools.length === 0)
     terms.refuse(chosenAt(conversation), "There is no tool to call");
   // How often it is answered, and who keeps that, does not change the count.
@@ -125,7 +125,7 @@ function refuseStrangers(conversation: Conversation, terms: Terms): void {
     terms.refuse(pathOf(conversation, "store"), "No answer is kept for this model; send false or leave it out");
 }
 
-function formatOf(conversation: Conversation, terms: Terms): JsonObject {
+function formatOf(conversation: Conversation, terms: EncodeContext): JsonObject {
   const { format } = conversation;
   if (format?.kind !== "schema" || !format.schema) return {};
   const path = pathOf(conversation, "json_schema");
@@ -134,7 +134,7 @@ function formatOf(conversation: Conversation, terms: Terms): JsonObject {
   return { format: { type: "json_schema", schema } };
 }
 
-function stopOf(conversation: Conversation, terms: Terms): string[] | undefined {
+function stopOf(conversation: Conversation, terms: EncodeContext): string[] | undefined {
   const { stop } = conversation;
   if (!stop || stop.length === 0) return undefined;
   if (stop.some((sequence) => sequence.trim() === ""))
@@ -149,7 +149,7 @@ const TIERS: Readonly<Record<string, string>> = {
   standard_only: "standard_only",
 };
 
-function tierOf(conversation: Conversation, terms: Terms): string | undefined {
+function tierOf(conversation: Conversation, terms: EncodeContext): string | undefined {
   if (conversation.tier === undefined) return undefined;
   const tier = entryOf(TIERS, conversation.tier);
   if (tier === undefined)
@@ -160,7 +160,7 @@ function tierOf(conversation: Conversation, terms: Terms): string | undefined {
 /** The lowest `top_p` beside thinking. [D: extended thinking] */
 const LEAST_TOP_P = 0.95;
 
-function samplingOf(conversation: Conversation, terms: Terms, thinks: boolean): JsonObject {
+function samplingOf(conversation: Conversation, terms: EncodeContext, thinks: boolean): JsonObject {
   const { temperature, topP, topK } = conversation;
   if (temperature !== undefined && (temperature > 1 || temperature < 0))
     terms.refuse(pathOf(conversation, "temperature"), "This model takes a temperature from 0 to 1");

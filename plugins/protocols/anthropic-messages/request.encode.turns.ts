@@ -1,4 +1,11 @@
-import { type Conversation, type JsonObject, joined, type Part, type Terms, type Turn } from "model-gateway/protocol";
+import {
+  type Conversation,
+  type EncodeContext,
+  type JsonObject,
+  joined,
+  type Part,
+  type Turn,
+} from "model-gateway/protocol";
 import { blockOf, type Marks } from "./request.encode.blocks.ts";
 import type { OwnForm } from "./request.reading.ts";
 
@@ -12,7 +19,7 @@ type Message = JsonObject & { role: string; content: JsonObject[] };
  */
 export function messagesOf(
   conversation: Conversation,
-  terms: Terms,
+  terms: EncodeContext,
   marks: Marks | undefined,
 ): { system: unknown; messages: JsonObject[] } {
   if (!marks) return exactly(conversation.turns, terms);
@@ -30,11 +37,11 @@ export function messagesOf(
 const isSystem = ({ role }: Turn): boolean => role === "system" || role === "developer";
 
 /** A turn without what cannot or must not be said: empty texts, what others' vendors left, unsigned thoughts. */
-function sayable(turn: Turn, terms: Terms): Turn {
+function sayable(turn: Turn, terms: EncodeContext): Turn {
   return { ...turn, parts: turn.parts.filter((part) => isSayable(part, terms)) };
 }
 
-function isSayable(part: Part, terms: Terms): boolean {
+function isSayable(part: Part, terms: EncodeContext): boolean {
   if (part.kind === "text" || part.kind === "refusal") return part.text.trim() !== "";
   if (part.kind !== "reasoning") return part.kind !== "foreign" || blockOf(part, terms) !== undefined;
   if (blockOf(part, terms)) return true;
@@ -43,7 +50,7 @@ function isSayable(part: Part, terms: Terms): boolean {
 }
 
 /** System messages between turns, where they stand. In place they must follow a turn of the user. [D] */
-function placed(turns: readonly Turn[], terms: Terms): Turn[] {
+function placed(turns: readonly Turn[], terms: EncodeContext): Turn[] {
   const out: Turn[] = [];
   for (const turn of turns) {
     const before = out.at(-1);
@@ -74,20 +81,20 @@ function reminder(part: Part): Part {
   return { ...part, text: `<system-reminder>\n${part.text}\n</system-reminder>` };
 }
 
-function refusePrefill(turns: readonly Turn[], terms: Terms): void {
+function refusePrefill(turns: readonly Turn[], terms: EncodeContext): void {
   const last = turns.at(-1);
   if (last?.role === "assistant" && terms.facts.prefill === false)
     terms.refuse(last.at, "This model does not continue a turn of the assistant; end with one of the user");
 }
 
-function message(turn: Turn, terms: Terms, marks: Marks): Message {
+function message(turn: Turn, terms: EncodeContext, marks: Marks): Message {
   const content = blocks(turn, terms, marks);
   const results = content.filter(({ type }) => type === "tool_result");
   const others = content.filter(({ type }) => type !== "tool_result");
   return { role: turn.role, content: [...results, ...others] };
 }
 
-function blocks(turn: Turn, terms: Terms, marks: Marks): JsonObject[] {
+function blocks(turn: Turn, terms: EncodeContext, marks: Marks): JsonObject[] {
   return turn.parts.map(hoisted).flatMap((part) => {
     if (part.kind === "media" && turn.role !== "user")
       terms.refuse(part.at, "This model takes images and files from the user only");
@@ -105,7 +112,7 @@ function hoisted(part: Part): Part {
   return { ...part, cache: part.cache ?? cache, parts: part.parts.map(({ cache: _, ...each }): Part => each) };
 }
 
-function exactly(turns: readonly Turn[], terms: Terms): { system: unknown; messages: JsonObject[] } {
+function exactly(turns: readonly Turn[], terms: EncodeContext): { system: unknown; messages: JsonObject[] } {
   const content = (turn: Turn): unknown => {
     const own = turn.native as OwnForm | undefined;
     const written = turn.parts.map((part) => blockOf(part, terms, true));

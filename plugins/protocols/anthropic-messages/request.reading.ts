@@ -1,12 +1,12 @@
 import {
-  type Asked,
   asObject,
   type CacheMark,
   type Feature,
+  type FeatureUse,
   GatewayError,
+  type IncomingRequest,
   type JsonObject,
   RawJson,
-  type Said,
 } from "model-gateway/protocol";
 import { without } from "./words.ts";
 
@@ -42,9 +42,9 @@ const below = (at: string, name: string): string => (at === "" ? name : `${at}.$
 
 /** What one request's readers share: what was said, how faults are told, and whether the source's forms are kept. */
 export class Reading {
-  readonly uses: Said[] = [];
+  readonly uses: FeatureUse[] = [];
 
-  constructor(readonly asked: Asked) {}
+  constructor(readonly asked: IncomingRequest) {}
 
   say(feature: Feature, path: string): void {
     this.uses.push({ feature, path });

@@ -1,4 +1,12 @@
-import { asList, asObject, type JsonObject, parseExact, RawJson, type Terms, writeJson } from "model-gateway/protocol";
+import {
+  asList,
+  asObject,
+  type EncodeContext,
+  type JsonObject,
+  parseExact,
+  RawJson,
+  writeJson,
+} from "model-gateway/protocol";
 
 /** Formats of strings that answers can be held to. [S: the SDK's schema transform] */
 const FORMATS: ReadonlySet<unknown> = new Set(
@@ -16,7 +24,7 @@ const KNOWN: ReadonlySet<string> = new Set(
  * A schema that an answer is held to. The vendor refuses keywords that it cannot hold an answer to: those are told to the
  * model in the description instead, and the client is told. A schema without them goes on as the text it came as.
  */
-export function heldSchema(schema: RawJson, path: string, terms: Terms): RawJson {
+export function heldSchema(schema: RawJson, path: string, terms: EncodeContext): RawJson {
   const fitting = new Fitting();
   const fitted = fitting.schema(parseExact(schema.text), "");
   if (fitting.closed) terms.change(path, "no member but those it names");

@@ -1,4 +1,12 @@
-import { asList, asObject, asText, type Event, type JsonObject, type Source, type Usage } from "model-gateway/protocol";
+import {
+  asList,
+  asObject,
+  asText,
+  type Event,
+  type JsonObject,
+  type ResponseSource,
+  type Usage,
+} from "model-gateway/protocol";
 import { citationFrom, citationRest } from "./citations.ts";
 import { NAME, type OpaqueKind, reasonOf, without } from "./words.ts";
 
@@ -27,7 +35,7 @@ export const isServer = (type: string): boolean => !OURS.has(type);
 
 /** Reads blocks and how an answer ended, which streamed and whole answers have in common. */
 export class Blocks {
-  constructor(protected readonly source: Source) {}
+  constructor(protected readonly source: ResponseSource) {}
 
   protected native(own: OwnEvent): { native?: OwnEvent } {
     return this.source.native ? { native: own } : {};

@@ -2,14 +2,14 @@ import {
   asList,
   asObject,
   asText,
-  type Decoder,
   type Event,
   type Frame,
   GatewayError,
   type JsonObject,
   parseExact,
   RawJson,
-  type Source,
+  type ResponseDecoder,
+  type ResponseSource,
   type Usage,
   writeJson,
 } from "model-gateway/protocol";
@@ -19,10 +19,10 @@ import { usage as usageOf } from "./usage.ts";
 import { isObject, without } from "./words.ts";
 
 /** Reads a stream of events. */
-export const decoder = (source: Source): Decoder => new Stream(source);
+export const decoder = (source: ResponseSource): ResponseDecoder => new Stream(source);
 
 /** Reads a whole message. @throws GatewayError `upstream_invalid` */
-export function decode(text: string, source: Source): Event[] {
+export function decode(text: string, source: ResponseSource): Event[] {
   let body: JsonObject | undefined;
   try {
     body = asObject(parseExact(text, RAW));
@@ -90,7 +90,7 @@ const DELTA = 32;
 
 const BROKEN = { status: 502, kind: "upstream", code: "upstream_invalid" } as const;
 
-class Stream extends Blocks implements Decoder {
+class Stream extends Blocks implements ResponseDecoder {
   private usage: Usage | undefined;
   /** Blocks that have begun, by the stream's own number, whatever that is. */
   private readonly unclosed = new Map<unknown, Open>();

@@ -1,17 +1,17 @@
 import {
   asObject,
   callIds,
-  type Encoder,
+  type EncodedFrame,
   type Event,
   type EventOf,
   GatewayError,
   type JsonObject,
   type Opaque,
+  type ResponseContext,
+  type ResponseEncoder,
   safeId,
   TextKey,
   type Usage,
-  type Wish,
-  type Written,
   weightOf,
 } from "model-gateway/protocol";
 import { citationOf, webCitation } from "./citations.ts";
@@ -26,11 +26,11 @@ type Said = Exclude<Event, { type: "error" }>;
 const MOST_WAITING = 8 * 1024 * 1024;
 
 /** Writes a stream of events. */
-export function encoder(context: Wish): Encoder {
+export function encoder(context: ResponseContext): ResponseEncoder {
   const frames = new Frames();
   const writer = new Writer(context, frames);
   return {
-    event(event: Said, out: Written[]): void {
+    event(event: Said, out: EncodedFrame[]): void {
       frames.out = out;
       writer.event(event);
     },
@@ -38,7 +38,7 @@ export function encoder(context: Wish): Encoder {
 }
 
 /** Writes a whole message: what the stream of the same events adds up to. @throws GatewayError `upstream_invalid` */
-export function encode(events: readonly Event[], context: Wish): string {
+export function encode(events: readonly Event[], context: ResponseContext): string {
   const message = new Message(context);
   const writer = new Writer(context, message);
   for (const event of events) if (event.type !== "error") writer.event(event);
@@ -85,7 +85,7 @@ class Writer {
   private uses: TextKey | undefined;
 
   constructor(
-    private readonly context: Wish,
+    private readonly context: ResponseContext,
     private readonly sink: Sink,
   ) {}
 
@@ -392,7 +392,7 @@ function exactDelta(finish: EventOf<"finish">, own: OwnEvent): JsonObject {
 }
 
 /** `msg_…`, the same for the same answer. */
-function messageId(id: string, context: Wish): string {
+function messageId(id: string, context: ResponseContext): string {
   const known = id === "" ? context.id : id;
   return known.startsWith("msg_") ? known : `msg_${safeId(known)}`;
 }

@@ -1,10 +1,10 @@
 import {
   asObject,
+  type EncodedFrame,
   GatewayError,
   type JsonObject,
   RawJson,
-  type Wish,
-  type Written,
+  type ResponseContext,
   writeJson,
 } from "model-gateway/protocol";
 import { isObject } from "./words.ts";
@@ -34,7 +34,7 @@ export interface Sink {
 
 /** Writes frames. */
 export class Frames implements Sink {
-  out: Written[] = [];
+  out: EncodedFrame[] = [];
 
   start(message: JsonObject, frame?: JsonObject): void {
     this.frame("message_start", { type: "message_start", message, ...frame });
@@ -98,7 +98,7 @@ export class Message implements Sink {
   /** Calls whose arguments are no object. */
   private readonly unfit: number[] = [];
 
-  constructor(private readonly context: Pick<Wish, "drop">) {}
+  constructor(private readonly context: Pick<ResponseContext, "drop">) {}
 
   /** The message as JSON text. */
   whole(): string {

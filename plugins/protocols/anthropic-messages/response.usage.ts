@@ -5,8 +5,8 @@ import {
   estimate,
   type JsonObject,
   RawJson,
+  type ResponseContext,
   type Usage,
-  type Wish,
 } from "model-gateway/protocol";
 
 /** Tokens written to the cache, with those read from it at most the whole input: some vendors count a token twice. */
@@ -43,7 +43,7 @@ function split({ in: { write } }: Usage): JsonObject | undefined {
  * Usage for `message_start`: what is known by then. Input that nobody told yet is estimated, because clients take the
  * first number for the truth until the last event; output is 0, because some clients add the two. [S: LangChain]
  */
-export function firstUsage(usage: Usage | undefined, { conversation: asked }: Wish): JsonObject {
+export function firstUsage(usage: Usage | undefined, { conversation: asked }: ResponseContext): JsonObject {
   return {
     input_tokens: (usage && plainInput(usage)) ?? estimate(asked, bytesOf(asked)),
     cache_creation_input_tokens: (usage && written(usage)) ?? null,

@@ -1,7 +1,7 @@
-import type { Fates, Feature } from "model-gateway/protocol";
+import type { Feature, SupportTable } from "model-gateway/protocol";
 
 /** What becomes of each feature in a Messages request. */
-export const support: Fates = {
+export const support: SupportTable = {
   system_in_place: ["mapped", "as it is where the model takes it, else as text of the user in `<system-reminder>`"],
   name: "dropped",
   phase: "ignored",

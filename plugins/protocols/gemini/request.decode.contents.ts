@@ -1,4 +1,4 @@
-import { asObject, entryOf, type Part, RawJson, type Said, type Turn } from "model-gateway/protocol";
+import { asObject, entryOf, type FeatureUse, type Part, RawJson, type Turn } from "model-gateway/protocol";
 import { Calls } from "./request.calls.ts";
 import { readPart } from "./request.decode.parts.ts";
 import { Members, wrong } from "./request.members.ts";
@@ -63,7 +63,7 @@ function readParts(content: Members, calls: Calls, reading: Reading): Part[] {
  * Puts a thought that came in pieces together, the last of which bears its signature: true for a part that is now part of
  * the one before. @param before how much was said before it was read
  */
-function goesOn(read: Part[], part: Part, uses: Said[], before: number): boolean {
+function goesOn(read: Part[], part: Part, uses: FeatureUse[], before: number): boolean {
   const last = read.at(-1);
   if (part.kind !== "reasoning" || last?.kind !== "reasoning" || last.opaque) return false;
   read[read.length - 1] = { ...part, at: last.at, text: `${last.text ?? ""}${part.text ?? ""}` };

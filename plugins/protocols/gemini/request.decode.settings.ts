@@ -7,7 +7,7 @@ import {
   type Format,
   type Part,
   RawJson,
-  type ReasoningWish,
+  type ReasoningConfig,
   type Turn,
 } from "model-gateway/protocol";
 import { readSchema } from "./request.decode.tools.ts";
@@ -176,7 +176,7 @@ function readThinking(config: Members, reading: Reading, native: NativeRequest):
     say(reading, /level/i.test(name) ? "cosmetic" : "other", `${thinking.at}.${name}`);
   // Thoughts are only shown to who asks for them.
   const shown = show ?? (budget === undefined && effort === undefined ? undefined : false);
-  const reasoning: ReasoningWish = {
+  const reasoning: ReasoningConfig = {
     ...defined({ show: shown, budget, effort }),
     ...(budget === 0 ? { effort: "none" } : {}),
   };

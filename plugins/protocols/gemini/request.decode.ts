@@ -1,10 +1,10 @@
 import {
-  type Asked,
   type Conversation,
   defined,
   entryOf,
   type Feature,
   GatewayError,
+  type IncomingRequest,
   parseExact,
   type Turn,
 } from "model-gateway/protocol";
@@ -31,7 +31,7 @@ const PERMISSIVE: ReadonlySet<unknown> = new Set(["OFF", "BLOCK_NONE", "HARM_BLO
  * Reads a request to generate content or to count its tokens, in camel case or snake case.
  * @throws GatewayError `invalid_field` with the client's own path
  */
-export function decode(asked: Asked): Conversation {
+export function decode(asked: IncomingRequest): Conversation {
   const reading: Reading = { asked, uses: [], opened: new Set() };
   const body = Members.of(parsed(asked.text), "");
   const request = (asked.task === "count" && body.object("generateContentRequest")) || body;

@@ -1,4 +1,4 @@
-import { defined, type Effort, type JsonObject, type ReasoningWish } from "model-gateway/protocol";
+import { defined, type Effort, type JsonObject, type ReasoningConfig } from "model-gateway/protocol";
 import { shaped } from "./request.members.ts";
 import type { NativeRequest } from "./request.native.ts";
 import { nativeOf, pathOf, type Writing } from "./request.writing.ts";
@@ -47,21 +47,21 @@ export function writeThinking(writing: Writing): JsonObject | undefined {
 
 const UNTHINKING = "the model does not think before it answers";
 
-function ownThinking({ effort, budget, show }: ReasoningWish): JsonObject {
+function ownThinking({ effort, budget, show }: ReasoningConfig): JsonObject {
   const thinkingLevel = effort === undefined || budget !== undefined ? undefined : LEVELS[effort];
   return defined({ includeThoughts: show, thinkingBudget: budget, thinkingLevel });
 }
 
-const off = ({ effort, budget }: ReasoningWish): boolean => effort === "none" || budget === 0;
+const off = ({ effort, budget }: ReasoningConfig): boolean => effort === "none" || budget === 0;
 
 /** Who asks for thinking is shown thoughts, unless they say otherwise; not to be shown any is the usual. */
-function shown(context: ReasoningWish): true | undefined {
+function shown(context: ReasoningConfig): true | undefined {
   const { effort, budget, show, summary } = context;
   const asked = effort !== undefined || budget !== undefined || summary !== undefined;
   return !off(context) && (show ?? asked) ? true : undefined;
 }
 
-function amount(context: ReasoningWish, writing: Writing): JsonObject {
+function amount(context: ReasoningConfig, writing: Writing): JsonObject {
   const { effort, budget } = context;
   const { thinking } = writing.terms.facts;
   const asLevel = thinking === "level" || thinking === "adaptive";

@@ -1,10 +1,10 @@
 import {
   type Conversation,
   defined,
-  type Encoded,
+  type EncodeContext,
+  type EncodedRequest,
   entryOf,
   type JsonObject,
-  type Terms,
   type ToolCall,
   writeJson,
 } from "model-gateway/protocol";
@@ -20,7 +20,7 @@ import { nativeOf, pathOf, type Writing } from "./request.writing.ts";
  * Writes a request to generate content or to count tokens.
  * @throws GatewayError for what cannot be said, naming the client's field
  */
-export function encode(conversation: Conversation, terms: Terms): Encoded {
+export function encode(conversation: Conversation, terms: EncodeContext): EncodedRequest {
   const own = conversation.protocol === NAME && conversation.native !== undefined;
   const writing: Writing = {
     conversation,
@@ -61,7 +61,7 @@ function written(writing: Writing): JsonObject {
 }
 
 /** Contents alone stand at top level; with anything else the whole request does, in an object that names the model. */
-function counted(request: JsonObject, terms: Terms, native: NativeRequest | undefined): JsonObject {
+function counted(request: JsonObject, terms: EncodeContext, native: NativeRequest | undefined): JsonObject {
   if (native) return native.outer ? shaped({ generateContentRequest: request }, native.outer) : request;
   const { contents, ...more } = request;
   if (Object.keys(more).length === 0) return { contents };

@@ -1,9 +1,9 @@
 import {
   type Conversation,
+  type EncodeContext,
   type JsonObject,
   joined,
   type Part,
-  type Terms,
   type ToolCall,
   type Turn,
 } from "model-gateway/protocol";
@@ -61,7 +61,7 @@ function silence(turns: readonly Turn[], { terms }: Writing): JsonObject {
 }
 
 /** The system in the middle of a conversation: here it can only speak through the user. */
-function reminder(turn: Turn, terms: Terms): Turn {
+function reminder(turn: Turn, terms: EncodeContext): Turn {
   const uses = turn.parts.filter((part) => part.kind !== "text" || part.text.trim() !== "");
   if (uses.length === 0) return { ...turn, role: "user", parts: [] };
   terms.change(turn.at, "a system message between turns is sent as a text of the user's, in <system-reminder>");
@@ -104,7 +104,7 @@ const written = (parts: readonly Part[], writing: Writing): unknown[] => parts.m
  * The calls on which the vendor misses a signature: the first of each step since the user last spoke. Its models with
  * thinking levels refuse such a request. [D: thought signatures] A turn that only brings results is no turn of the user.
  */
-export function unsignedCalls({ turns }: Conversation, terms: Terms): Set<ToolCall> {
+export function unsignedCalls({ turns }: Conversation, terms: EncodeContext): Set<ToolCall> {
   const { thinking } = terms.facts;
   if (thinking === "budget" || thinking === "none") return new Set();
   const steps = joined(turns.filter((turn) => !isSystem(turn)));

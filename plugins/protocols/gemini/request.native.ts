@@ -1,4 +1,4 @@
-import { type Asked, entryOf, type Feature, type RawJson, type Said } from "model-gateway/protocol";
+import { entryOf, type Feature, type FeatureUse, type IncomingRequest, type RawJson } from "model-gateway/protocol";
 import { type Form, type Members, spelledBoth } from "./request.members.ts";
 
 /** The name of this protocol, as opaque state and foreign blocks bear it. */
@@ -60,8 +60,8 @@ export interface NativeTool {
 
 /** A request while it is read. */
 export interface Reading {
-  asked: Asked;
-  uses: Said[];
+  asked: IncomingRequest;
+  uses: FeatureUse[];
   /** Opaque strings of other protocols that were read; clients send them once with the thought and once with the call. */
   opened: Set<string>;
 }

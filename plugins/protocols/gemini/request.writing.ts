@@ -1,9 +1,9 @@
-import type { Conversation, Feature, Terms, ToolCall } from "model-gateway/protocol";
+import type { Conversation, EncodeContext, Feature, ToolCall } from "model-gateway/protocol";
 
 /** A request while it is written. */
 export interface Writing {
   readonly conversation: Conversation;
-  readonly terms: Terms;
+  readonly terms: EncodeContext;
   /** Read from this protocol, with all that is needed to write the very same again. */
   readonly own: boolean;
   /** Calls by their id. */

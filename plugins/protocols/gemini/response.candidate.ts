@@ -1,11 +1,11 @@
 import {
   asObject,
+  type EncodedFrame,
   type EventOf,
   type FinishReason,
   GatewayError,
   type Opaque,
-  type Wish,
-  type Written,
+  type ResponseContext,
   weightOf,
 } from "model-gateway/protocol";
 import { wordOf } from "./response.finish.ts";
@@ -67,14 +67,14 @@ export class Candidate {
   constructor(
     private readonly index: number,
     private readonly about: string,
-    private readonly context: Wish,
+    private readonly context: ResponseContext,
   ) {
     this.tail = `],"role":"model"},"index":${index}`;
     this.show = context.conversation.reasoning?.show === true;
   }
 
   /** @throws GatewayError `upstream_invalid` when too much waits */
-  event(event: Growth, out: Written[]): void {
+  event(event: Growth, out: EncodedFrame[]): void {
     if (event.type === "open" && this.block === undefined) this.block = event.block;
     if (event.block !== this.block) this.hold(event);
     else {
@@ -89,7 +89,7 @@ export class Candidate {
   }
 
   /** The candidate of the last frame. @throws GatewayError `upstream_invalid` when a call's arguments are no object */
-  end(out: Written[]): string {
+  end(out: EncodedFrame[]): string {
     while (this.block !== undefined) this.event({ type: "close", block: this.block }, out);
     if (this.unfit !== undefined) this.judge(this.unfit);
     const parts = [...this.calls];
@@ -134,7 +134,7 @@ export class Candidate {
   }
 
   /** The blocks that waited say what they had to say, as far as each one before has ended. */
-  private next(out: Written[]): void {
+  private next(out: EncodedFrame[]): void {
     this.block = undefined;
     for (const [block, held] of this.waiting) {
       this.waiting.delete(block);
@@ -148,7 +148,7 @@ export class Candidate {
     }
   }
 
-  private take(event: Growth, out: Written[]): void {
+  private take(event: Growth, out: EncodedFrame[]): void {
     switch (event.type) {
       case "open":
         this.open(event, out);
@@ -178,7 +178,7 @@ export class Candidate {
     }
   }
 
-  private open(event: EventOf<"open">, out: Written[]): void {
+  private open(event: EventOf<"open">, out: EncodedFrame[]): void {
     this.opening = event;
     this.summary = undefined;
     this.flush(out);
@@ -196,7 +196,7 @@ export class Candidate {
     this.blockStart = { part, before: goesOn ? this.bytes : 0 };
   }
 
-  private text({ text, logprobs }: EventOf<"text">, out: Written[]): void {
+  private text({ text, logprobs }: EventOf<"text">, out: EncodedFrame[]): void {
     const { signature } = this;
     this.signature = undefined;
     const signed = signature !== undefined;
@@ -206,7 +206,7 @@ export class Candidate {
     this.uses.push(text);
   }
 
-  private thought({ text, part }: EventOf<"text">, out: Written[]): void {
+  private thought({ text, part }: EventOf<"text">, out: EncodedFrame[]): void {
     if (!this.show || text === "") return;
     const next = this.summary !== undefined && part !== undefined && part !== this.summary;
     this.summary = part;
@@ -214,7 +214,7 @@ export class Candidate {
     this.write(`{"text":${json},"thought":true}`, { kind: "thought", signed: false, empty: false }, out);
   }
 
-  private media({ base64, url }: EventOf<"media">, out: Written[]): void {
+  private media({ base64, url }: EventOf<"media">, out: EncodedFrame[]): void {
     const mime = this.opening?.kind === "media" ? this.opening.mime : undefined;
     const data =
       base64 === undefined
@@ -223,7 +223,7 @@ export class Candidate {
     this.write(JSON.stringify(data), OTHER, out);
   }
 
-  private server({ json }: EventOf<"server">, out: Written[]): void {
+  private server({ json }: EventOf<"server">, out: EncodedFrame[]): void {
     const part = asObject(json.value);
     if (part && OWN.some((own) => part[own] !== undefined)) {
       this.write(oneLine(json.text), OTHER, out);
@@ -233,7 +233,7 @@ export class Candidate {
     this.context.drop(`candidates.${this.index}.content.${name}`, `Gemini has no part for ${name}.`);
   }
 
-  private close(out: Written[]): void {
+  private close(out: EncodedFrame[]): void {
     const { opening, signature } = this;
     if (opening?.kind === "tool_call") this.call(opening);
     else if (signature !== undefined) this.write(partOf("", signature), { ...SIGNED, empty: true }, out);
@@ -266,14 +266,14 @@ export class Candidate {
   }
 
   /** Writes the calls that waited. */
-  private flush(out: Written[]): void {
+  private flush(out: EncodedFrame[]): void {
     const { calls } = this;
     if (calls.length === 0) return;
     this.calls = [];
     for (const call of calls) this.write(call, OTHER, out);
   }
 
-  private write(part: string, shape: Shape, out: Written[], more = ""): void {
+  private write(part: string, shape: Shape, out: EncodedFrame[], more = ""): void {
     if (joins(this.last, shape))
       this.last = { ...shape, signed: shape.signed || this.last?.signed === true, part: this.last?.part ?? 0 };
     else {

@@ -9,7 +9,7 @@ import {
   type Opaque,
   type Opening,
   RawJson,
-  type Source,
+  type ResponseSource,
   writeJson,
 } from "model-gateway/protocol";
 import { mediaOf } from "./media.ts";
@@ -63,7 +63,7 @@ export class Choice {
 
   constructor(
     readonly index: number,
-    private readonly source: Source,
+    private readonly source: ResponseSource,
     private readonly numbering: Numbering,
   ) {
     this.unsaid = new Unsaid(`candidates.${index}.`);

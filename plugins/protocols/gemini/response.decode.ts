@@ -4,7 +4,6 @@ import {
   asObject,
   asText,
   callIds,
-  type Decoder,
   defined,
   type Event,
   type Fault,
@@ -12,7 +11,8 @@ import {
   GatewayError,
   type JsonObject,
   parseExact,
-  type Source,
+  type ResponseDecoder,
+  type ResponseSource,
   type Usage,
 } from "model-gateway/protocol";
 import { Choice, type Numbering } from "./response.choice.ts";
@@ -32,13 +32,13 @@ const RAW: ReadonlySet<string> = new Set(["args", "response"]);
 const MOST = 128;
 
 /** Reads a stream of answers: events, or elements of one array. */
-export const decoder = (source: Source): Decoder => new Reader(source);
+export const decoder = (source: ResponseSource): ResponseDecoder => new Reader(source);
 
 /**
  * Reads a whole answer. A body that says nothing of how it ended is whole all the same, and finishes as `other`.
  * @throws GatewayError `upstream_invalid` when it is no answer
  */
-export function decode(text: string, source: Source): Event[] {
+export function decode(text: string, source: ResponseSource): Event[] {
   const reader = new Reader(source);
   const events: Event[] = [];
   try {
@@ -60,7 +60,7 @@ function bare({ kind, bytes }: Frame): string | undefined {
   return text.startsWith("{") || text.startsWith("[") ? text : undefined;
 }
 
-class Reader implements Decoder {
+class Reader implements ResponseDecoder {
   private readonly choices = new Map<number, Choice>();
   private numbering: Numbering = { block: 0, id: () => undefined };
   private start: { id: string; model: string } | undefined;
@@ -73,7 +73,7 @@ class Reader implements Decoder {
   /** The form of the last frame, held back until it is known whether its finish reason was the last. */
   private form: FrameForm | undefined;
 
-  constructor(private readonly source: Source) {}
+  constructor(private readonly source: ResponseSource) {}
 
   frame(frame: Frame, out: Event[]): void {
     if (this.over || (frame.kind !== "event" && frame.kind !== "element")) return;

@@ -1,15 +1,15 @@
 import {
   asList,
   asObject,
-  type Encoder,
+  type EncodedFrame,
   type Event,
   type EventOf,
   GatewayError,
   type JsonObject,
   parseExact,
+  type ResponseContext,
+  type ResponseEncoder,
   type Usage,
-  type Wish,
-  type Written,
   writeJson,
 } from "model-gateway/protocol";
 import { Candidate, frameOf } from "./response.candidate.ts";
@@ -18,24 +18,24 @@ import { Rebuilder } from "./response.rebuild.ts";
 import { usageMetadata } from "./response.usage.ts";
 
 /** Writes a stream: each frame is one whole answer with what is new; the last one tells how it ended and what it cost. */
-export const encoder = (context: Wish): Encoder => new Writer(context);
+export const encoder = (context: ResponseContext): ResponseEncoder => new Writer(context);
 
-class Writer implements Encoder {
+class Writer implements ResponseEncoder {
   private same: Rebuilder | undefined;
   private readonly candidates = new Map<number, Candidate>();
   private readonly byBlock: Candidate[] = [];
   private usage: Usage | undefined;
   private about = "";
 
-  constructor(private readonly context: Wish) {}
+  constructor(private readonly context: ResponseContext) {}
 
-  event(event: Exclude<Event, { type: "error" }>, out: Written[]): void {
+  event(event: Exclude<Event, { type: "error" }>, out: EncodedFrame[]): void {
     if (event.type === "start") this.start(event);
     if (this.same) this.same.event(event, out);
     else this.write(event, out);
   }
 
-  private write(event: Exclude<Event, { type: "error" }>, out: Written[]): void {
+  private write(event: Exclude<Event, { type: "error" }>, out: EncodedFrame[]): void {
     switch (event.type) {
       case "open":
         this.byBlock[event.block] = this.of(event.choice);
@@ -75,7 +75,7 @@ class Writer implements Encoder {
     return candidate;
   }
 
-  private end(out: Written[]): void {
+  private end(out: EncodedFrame[]): void {
     // Clients take the first one for the answer.
     const inOrder = [...this.candidates].sort(([one], [other]) => one - other);
     const candidates = inOrder.map(([, candidate]) => candidate.end(out));
@@ -89,9 +89,9 @@ class Writer implements Encoder {
  * neighbouring texts of one kind. A text with a signature of its own begins a new part.
  * @throws GatewayError `upstream_invalid` when a call's arguments are no object
  */
-export function encode(events: readonly Event[], context: Wish): string {
+export function encode(events: readonly Event[], context: ResponseContext): string {
   const writer = encoder(context);
-  const out: Written[] = [];
+  const out: EncodedFrame[] = [];
   for (const event of events) if (event.type !== "error") writer.event(event, out);
   const frames = out.map(({ data }) => parseExact(data, new Set(["args"])) as JsonObject);
   const last = frames.at(-1);

@@ -1,11 +1,11 @@
 import {
-  type Encoder,
+  type EncodedFrame,
   type Event,
   type EventOf,
   type JsonObject,
   type RawJson,
+  type ResponseEncoder,
   type Usage,
-  type Written,
   writeJson,
 } from "model-gateway/protocol";
 import { type CandidateForm, type FrameForm, type PartForm, without } from "./response.native.ts";
@@ -23,14 +23,14 @@ class Values {
 }
 
 /** Writes the very frames that an answer of this protocol was read from; the forms say which value stood where. */
-export class Rebuilder implements Encoder {
+export class Rebuilder implements ResponseEncoder {
   private readonly values = new Map<number, Values>();
   private readonly choiceOf: number[] = [];
   private readonly mimes: (string | undefined)[] = [];
   private start = { id: "", model: "" };
   private usage: Usage | undefined;
 
-  event(event: Exclude<Event, { type: "error" }>, out: Written[]): void {
+  event(event: Exclude<Event, { type: "error" }>, out: EncodedFrame[]): void {
     switch (event.type) {
       case "start":
         this.start = event;

@@ -1,7 +1,7 @@
-import type { Fates, Feature } from "model-gateway/protocol";
+import type { Feature, SupportTable } from "model-gateway/protocol";
 
 /** What becomes of everything that other protocols can ask for, in a request of this one. */
-export const FATES: Fates = {
+export const FATES: SupportTable = {
   system_in_place: ["mapped", "as a text of the user's in `<system-reminder>`, declared"],
   name: "dropped",
   phase: "ignored",

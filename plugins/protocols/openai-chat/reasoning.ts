@@ -1,13 +1,13 @@
 import {
-  type Asked,
   asCount,
   asList,
   asObject,
   asText,
+  type FeatureUse,
+  type IncomingRequest,
   type JsonObject,
   type Opaque,
   type Reasoning,
-  type Said,
   writeJson,
 } from "model-gateway/protocol";
 import { fieldsOf, isObject } from "../openai/fields.ts";
@@ -37,7 +37,7 @@ export const isBehind = (details: unknown, { at }: Reasoning): boolean => {
 };
 
 /** Says what stands in the entries of `reasoning_details` that nobody reads. */
-export function sayUnread(details: readonly unknown[], at: string, uses: Said[]): void {
+export function sayUnread(details: readonly unknown[], at: string, uses: FeatureUse[]): void {
   details.forEach((value, n) => {
     const path = `${at}.${n}`;
     if (!isObject(value)) {
@@ -60,7 +60,7 @@ interface Group {
  * The reasonings in the `reasoning_details` of a message. Entries in a row with the same index are one: clients keep
  * them as they were streamed. Each entry stays one where the very same request is to be written again.
  */
-export function reasoningsIn(details: readonly unknown[], at: string, asked: Asked): Reasoning[] {
+export function reasoningsIn(details: readonly unknown[], at: string, asked: IncomingRequest): Reasoning[] {
   const groups: Group[] = [];
   details.forEach((entry, n) => {
     if (!isObject(entry)) return;
@@ -73,7 +73,7 @@ export function reasoningsIn(details: readonly unknown[], at: string, asked: Ask
   return groups.map((group) => reasoningOf(group, asked));
 }
 
-function reasoningOf({ entries }: Group, asked: Asked): Reasoning {
+function reasoningOf({ entries }: Group, asked: IncomingRequest): Reasoning {
   const first = entries[0] as Group["entries"][number];
   const all: JsonObject = Object.fromEntries(entries.flatMap(({ entry }) => Object.entries(entry)));
   const uses = (name: string) => entries.flatMap(({ entry }) => asText(entry[name]) ?? []);
@@ -91,7 +91,7 @@ function reasoningOf({ entries }: Group, asked: Asked): Reasoning {
   };
 }
 
-function stateOf(entry: JsonObject, asked: Asked): Opaque | undefined {
+function stateOf(entry: JsonObject, asked: IncomingRequest): Opaque | undefined {
   const held = asText(entry["signature"]) ?? asText(entry["data"]);
   if (held !== undefined && asked.sealed(held)) return asked.open(held, "reasoning_details");
   // Ours by its word, but no envelope: nothing that could be read.

@@ -1,7 +1,7 @@
 import {
-  type Asked,
   asObject,
   asText,
+  type IncomingRequest,
   type JsonObject,
   type Opaque,
   type ToolCall,
@@ -44,7 +44,7 @@ export class Calls {
   private readonly custom = new Set<string>();
 
   constructor(
-    private readonly asked: Asked,
+    private readonly asked: IncomingRequest,
     private readonly reading: Reading,
   ) {}
 

@@ -1,5 +1,11 @@
 import { isDeepStrictEqual } from "node:util";
-import { type Asked, asObject, type Conversation, type ReasoningWish, type Said } from "model-gateway/protocol";
+import {
+  asObject,
+  type Conversation,
+  type FeatureUse,
+  type IncomingRequest,
+  type ReasoningConfig,
+} from "model-gateway/protocol";
 import { effortOf } from "../openai/effort.ts";
 import { bodyOf, type Fields, wrong } from "../openai/fields.ts";
 import { readSampling } from "../openai/sampling.ts";
@@ -13,8 +19,8 @@ import { choiceOf, formatOf, functionsOf, toolsOf, webSearchOf } from "./request
 const ESSENTIAL: ReadonlySet<string> = new Set(["model", "messages"]);
 
 /** Reads a Chat request. @throws GatewayError `invalid_field` with the client's own path. */
-export function decodeRequest(asked: Asked): Conversation {
-  const uses: Said[] = [];
+export function decodeRequest(asked: IncomingRequest): Conversation {
+  const uses: FeatureUse[] = [];
   const body = bodyOf(asked, uses);
   const reading: Reading = { uses, native: asked.native === true };
   const messages = body.list("messages");
@@ -74,7 +80,7 @@ function readTools(body: Fields, into: Conversation, reading: Reading, forms: Re
 
 /** `reasoning_effort`, or OpenRouter's `reasoning`. */
 function readThinking(body: Fields, into: Conversation, forms: Record<string, unknown>): void {
-  const context: ReasoningWish = {};
+  const context: ReasoningConfig = {};
   const effort = effortOf(body.of["reasoning_effort"]);
   if (effort !== undefined) {
     context.effort = effort;
@@ -90,7 +96,7 @@ function readThinking(body: Fields, into: Conversation, forms: Record<string, un
   if (Object.keys(context).length > 0) into.reasoning = context;
 }
 
-function readNested(nested: Fields, context: ReasoningWish): void {
+function readNested(nested: Fields, context: ReasoningConfig): void {
   const effort = effortOf(nested.of["effort"]);
   if (effort !== undefined) {
     context.effort = effort;

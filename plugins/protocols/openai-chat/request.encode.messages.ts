@@ -2,6 +2,7 @@ import {
   asObject,
   asText,
   type Conversation,
+  type EncodeContext,
   type JsonObject,
   joined,
   type Media,
@@ -10,7 +11,6 @@ import {
   parseExact,
   type Reasoning,
   safeId,
-  type Terms,
   type ToolCall,
   type ToolResult,
   type Turn,
@@ -23,7 +23,7 @@ import { marked, mediaPart, samePart, textPart } from "./request.media.ts";
 import type { MessageNative, PieceNative } from "./request.native.ts";
 
 /** The messages for a conversation's turns. */
-export function messagesOf(conversation: Conversation, terms: Terms): unknown[] {
+export function messagesOf(conversation: Conversation, terms: EncodeContext): unknown[] {
   const writing = new Writing(terms);
   if (conversation.native) for (const turn of conversation.turns) writing.same(turn);
   else for (const run of runsOf(conversation.turns)) writing.run(run);
@@ -48,7 +48,7 @@ class Writing {
   /** Media of results so far. */
   private attached = 0;
 
-  constructor(private readonly terms: Terms) {}
+  constructor(private readonly terms: EncodeContext) {}
 
   /** One message for one turn, as it was. */
   same(turn: Turn): void {

@@ -1,8 +1,8 @@
 import {
   type Conversation,
+  type EncodeContext,
   type JsonObject,
   maySearch,
-  type Terms,
   type Tool,
   type ToolChoice,
 } from "model-gateway/protocol";
@@ -11,7 +11,7 @@ import { saidAt } from "../openai/said.ts";
 import type { BodyNative, PieceNative } from "./request.native.ts";
 
 /** A tool's name as Chat takes it; one in a namespace has that before it. */
-export function nameOf(name: string, namespace: string | undefined, terms: Terms): string {
+export function nameOf(name: string, namespace: string | undefined, terms: EncodeContext): string {
   if (namespace === undefined) return fitName(name, terms.names);
   const fitted = fitName(`${namespace}__${name}`, terms.names);
   terms.names.mark(fitted, { name, namespace });
@@ -19,7 +19,7 @@ export function nameOf(name: string, namespace: string | undefined, terms: Terms
 }
 
 /** Everything of a request that says which tools there are and which to call. */
-export function toolMembers(conversation: Conversation, terms: Terms, native?: BodyNative): JsonObject {
+export function toolMembers(conversation: Conversation, terms: EncodeContext, native?: BodyNative): JsonObject {
   const members: JsonObject = {};
   const tools: JsonObject[] = [];
   const functions: JsonObject[] = [];
@@ -45,14 +45,14 @@ export function toolMembers(conversation: Conversation, terms: Terms, native?: B
 }
 
 /** Whether web search is sent: `tool_choice` does not concern it here, so it is left out where it may not be used. */
-function searches(tool: Tool & { kind: "web_search" }, conversation: Conversation, terms: Terms): boolean {
+function searches(tool: Tool & { kind: "web_search" }, conversation: Conversation, terms: EncodeContext): boolean {
   const may = maySearch(conversation, tool);
   if (!may && conversation.toolChoice?.mode !== "none") terms.change(tool.at, "not among the tools that may be used");
   return may;
 }
 
 /** A search cannot be forced: where there is nothing else to call, there is no choice at all. */
-function sayFree(conversation: Conversation, terms: Terms): void {
+function sayFree(conversation: Conversation, terms: EncodeContext): void {
   const { toolChoice, tools } = conversation;
   const search = tools.find((tool) => tool.kind === "web_search");
   if (!search || !maySearch(conversation, search)) return;
@@ -63,7 +63,7 @@ function sayFree(conversation: Conversation, terms: Terms): void {
     terms.change(saidAt(conversation, "tool_choice_allowed"), why);
 }
 
-function toolOf(tool: Tool, terms: Terms): JsonObject {
+function toolOf(tool: Tool, terms: EncodeContext): JsonObject {
   const native = tool.native as PieceNative | undefined;
   switch (tool.kind) {
     case "function":
@@ -95,7 +95,7 @@ function formatOfGrammar(grammar: unknown): unknown {
   return type === "grammar" && nested === undefined ? { type, grammar: { syntax, definition } } : grammar;
 }
 
-function functionOf(tool: Tool, terms: Terms): JsonObject {
+function functionOf(tool: Tool, terms: EncodeContext): JsonObject {
   if (tool.kind !== "function") return {};
   const { description, parameters, strict } = tool;
   return {
@@ -107,7 +107,7 @@ function functionOf(tool: Tool, terms: Terms): JsonObject {
   };
 }
 
-function webSearchOf(tool: Tool & { kind: "web_search" }, terms: Terms): JsonObject {
+function webSearchOf(tool: Tool & { kind: "web_search" }, terms: EncodeContext): JsonObject {
   const native = tool.native as PieceNative | undefined;
   const { at, paths } = tool;
   if (tool.allowed?.length) terms.drop(paths?.allowed ?? at, "Chat Completions cannot limit a search to some domains");
@@ -121,7 +121,7 @@ function webSearchOf(tool: Tool & { kind: "web_search" }, terms: Terms): JsonObj
   };
 }
 
-function choiceOf(choice: ToolChoice, conversation: Conversation, terms: Terms): unknown {
+function choiceOf(choice: ToolChoice, conversation: Conversation, terms: EncodeContext): unknown {
   switch (choice.mode) {
     case "auto":
     case "none":
@@ -141,7 +141,11 @@ function choiceOf(choice: ToolChoice, conversation: Conversation, terms: Terms):
 const FREE = "whether it is called is left to the model";
 
 /** The client's own tools that may be called; the vendor's have no name in Chat. */
-function allowedOf(choice: ToolChoice & { mode: "allowed" }, conversation: Conversation, terms: Terms): unknown {
+function allowedOf(
+  choice: ToolChoice & { mode: "allowed" },
+  conversation: Conversation,
+  terms: EncodeContext,
+): unknown {
   const own = ownTools(conversation);
   const path = saidAt(conversation, "tool_choice_allowed");
   const tools: JsonObject[] = [];
@@ -161,7 +165,7 @@ function ownTools({ tools }: Conversation): Map<string, Tool> {
 }
 
 /** How a tool is named in a choice. */
-function reference(name: string, tool: Tool | undefined, terms: Terms, custom?: boolean): JsonObject {
+function reference(name: string, tool: Tool | undefined, terms: EncodeContext, custom?: boolean): JsonObject {
   const kind = custom || tool?.kind === "custom" ? "custom" : "function";
   const namespace = tool && "namespace" in tool ? tool.namespace : undefined;
   return { type: kind, [kind]: { name: nameOf(name, namespace, terms) } };

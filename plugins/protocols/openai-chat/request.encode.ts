@@ -1,10 +1,10 @@
 import {
   type Conversation,
   defined,
-  type Encoded,
+  type EncodeContext,
+  type EncodedRequest,
   type Format,
   type JsonObject,
-  type Terms,
   writeJson,
 } from "model-gateway/protocol";
 import { wholeCacheOf } from "../openai/cache.ts";
@@ -20,13 +20,13 @@ import { type BodyNative, SAME } from "./request.native.ts";
 const MOST_STOPS = 4;
 
 /** Writes a Chat request. @throws GatewayError as `terms.refuse` makes it. */
-export function encodeRequest(conversation: Conversation, terms: Terms): Encoded {
+export function encodeRequest(conversation: Conversation, terms: EncodeContext): EncodedRequest {
   const native = conversation.native as BodyNative | undefined;
   const body = native ? sameBody(conversation, terms.model, native) : newBody(conversation, terms);
   return { operation: chat, body: writeJson(body) };
 }
 
-function newBody(conversation: Conversation, terms: Terms): JsonObject {
+function newBody(conversation: Conversation, terms: EncodeContext): JsonObject {
   if (terms.facts.prefill === false) refusePrefill(conversation, terms);
   const messages = messagesOf(conversation, terms);
   const body = { model: terms.model, messages, ...settings(conversation, terms) };
@@ -46,19 +46,19 @@ export const sameSettings = (conversation: Conversation, native: BodyNative): Js
   ...(conversation.stream ? { stream: true } : {}),
 });
 
-const settings = (conversation: Conversation, terms: Terms, native?: BodyNative): JsonObject => ({
+const settings = (conversation: Conversation, terms: EncodeContext, native?: BodyNative): JsonObject => ({
   ...toolMembers(conversation, terms, native),
   ...sampling(conversation, terms, native),
   ...thinking(conversation, terms, native),
   ...wishes(conversation, terms, native),
 });
 
-function refusePrefill(conversation: Conversation, terms: Terms): void {
+function refusePrefill(conversation: Conversation, terms: EncodeContext): void {
   const last = conversation.uses.find(({ feature }) => feature === "prefill");
   if (last) terms.refuse(last.path, "This model does not continue an assistant's message at the end");
 }
 
-function sampling(conversation: Conversation, terms: Terms, native?: BodyNative): JsonObject {
+function sampling(conversation: Conversation, terms: EncodeContext, native?: BodyNative): JsonObject {
   const { temperature, topP, frequencyPenalty, presencePenalty, seed, choices, logprobs, stop } = conversation;
   const members: JsonObject = {};
   const put = (name: string, value: unknown) => {
@@ -88,7 +88,7 @@ function sampling(conversation: Conversation, terms: Terms, native?: BodyNative)
   return members;
 }
 
-function thinking(conversation: Conversation, terms: Terms, native?: BodyNative): JsonObject {
+function thinking(conversation: Conversation, terms: EncodeContext, native?: BodyNative): JsonObject {
   const { reasoning } = conversation;
   if (native) return sameThinking(conversation, native);
   if (!reasoning) return {};
@@ -113,7 +113,7 @@ function sameThinking({ reasoning }: Conversation, native: BodyNative): JsonObje
   return { reasoning: defined({ effort: reasoning?.effort, max_tokens: reasoning?.budget }) };
 }
 
-function wishes(conversation: Conversation, terms: Terms, native?: BodyNative): JsonObject {
+function wishes(conversation: Conversation, terms: EncodeContext, native?: BodyNative): JsonObject {
   const { format, verbosity, cacheKey, cache, user, metadata, tier, store, modalities } = conversation;
   const members: JsonObject = {};
   if (format && (format.kind !== "text" || native)) members["response_format"] = formatOf(format);

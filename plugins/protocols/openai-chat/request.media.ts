@@ -1,4 +1,11 @@
-import { type CacheMark, type JsonObject, type Media, type Part, type Terms, type Text } from "model-gateway/protocol";
+import {
+  type CacheMark,
+  type EncodeContext,
+  type JsonObject,
+  type Media,
+  type Part,
+  type Text,
+} from "model-gateway/protocol";
 import { breakpointOf } from "../openai/cache.ts";
 import { audioFormat, dataUrl, filenameOf, inlineOf, isDetail, isFetched } from "../openai/media.ts";
 import type { PieceNative } from "./request.native.ts";
@@ -11,7 +18,7 @@ export function textPart(part: Text): JsonObject | string {
 }
 
 /** A content part as it was read; undefined for what stands elsewhere in its message. */
-export function samePart(part: Part, terms: Terms): unknown {
+export function samePart(part: Part, terms: EncodeContext): unknown {
   const native = part.native as PieceNative | undefined;
   switch (part.kind) {
     case "text":
@@ -46,13 +53,13 @@ export function marked(cache: CacheMark | undefined, native?: PieceNative): Json
 }
 
 /** A content part for media. @throws GatewayError where Chat cannot say it. */
-export function mediaPart(part: Media, terms: Terms): JsonObject {
+export function mediaPart(part: Media, terms: EncodeContext): JsonObject {
   const native = part.native as PieceNative | undefined;
   const body = bodyOf(part, terms, native);
   return { ...body, ...marked(part.cache, native), ...native?.rest };
 }
 
-function bodyOf(part: Media, terms: Terms, native: PieceNative | undefined): JsonObject {
+function bodyOf(part: Media, terms: EncodeContext, native: PieceNative | undefined): JsonObject {
   switch (part.media) {
     case "image":
       // Recorded: an image sent as a file, which has a name.
@@ -66,7 +73,7 @@ function bodyOf(part: Media, terms: Terms, native: PieceNative | undefined): Jso
   }
 }
 
-function imageOf({ source, mime, detail, at }: Media, terms: Terms, native?: PieceNative): JsonObject {
+function imageOf({ source, mime, detail, at }: Media, terms: EncodeContext, native?: PieceNative): JsonObject {
   let url: string;
   if ("url" in source) {
     if (!native && !isFetched(source.url) && !inlineOf(source.url))
@@ -82,14 +89,14 @@ function imageOf({ source, mime, detail, at }: Media, terms: Terms, native?: Pie
   return { type: "image_url", image_url: { url, ...(known ? { detail } : {}), ...native?.inner } };
 }
 
-function audioOf({ source, mime, at }: Media, terms: Terms, native?: PieceNative): JsonObject {
+function audioOf({ source, mime, at }: Media, terms: EncodeContext, native?: PieceNative): JsonObject {
   if (!("base64" in source)) return terms.refuse(at, "Chat Completions takes audio as bytes only");
   const format = audioFormat(mime) ?? (native ? mime?.replace("audio/", "") : undefined);
   if (format === undefined) return terms.refuse(at, `Chat Completions takes audio as wav or mp3, not as ${mime}`);
   return { type: "input_audio", input_audio: { data: source.base64, format, ...native?.inner } };
 }
 
-function fileOf({ source, mime, filename, at }: Media, terms: Terms, native?: PieceNative): JsonObject {
+function fileOf({ source, mime, filename, at }: Media, terms: EncodeContext, native?: PieceNative): JsonObject {
   const inner = native?.inner ?? {};
   const named = filename === undefined ? {} : { filename };
   if ("id" in source) {

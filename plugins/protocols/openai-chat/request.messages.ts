@@ -1,8 +1,8 @@
 import {
-  type Asked,
   asList,
   asObject,
   asText,
+  type IncomingRequest,
   type JsonObject,
   type Part,
   type Reasoning,
@@ -16,7 +16,7 @@ import type { MessageNative } from "./request.native.ts";
 import { cacheOf, partsOf, type Reading, readable } from "./request.parts.ts";
 
 /** The turns of `messages`, one for each; a tool's result is the user's. @throws GatewayError with the message's path. */
-export function turnsOf(list: readonly unknown[], asked: Asked, reading: Reading): Turn[] {
+export function turnsOf(list: readonly unknown[], asked: IncomingRequest, reading: Reading): Turn[] {
   const { uses, native } = reading;
   const messages = new Messages(asked, reading);
   const turns = list.map((value, n) => {
@@ -45,7 +45,7 @@ class Messages {
   private readonly calls: Calls;
 
   constructor(
-    private readonly asked: Asked,
+    private readonly asked: IncomingRequest,
     private readonly reading: Reading,
   ) {
     this.calls = new Calls(asked, reading);

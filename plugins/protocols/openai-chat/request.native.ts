@@ -1,4 +1,4 @@
-import type { JsonObject, Names, Terms } from "model-gateway/protocol";
+import type { EncodeContext, JsonObject, ToolNameMap } from "model-gateway/protocol";
 import { wrong } from "../openai/fields.ts";
 
 /** Which of several forms a message had, and what it said besides; only filled for encoding in this protocol. */
@@ -38,10 +38,15 @@ export interface BodyNative {
 }
 
 /** Names that stay as they are. */
-const AS_IS: Names = { fit: (name) => name, back: (name) => name, mark: () => {}, original: (name) => ({ name }) };
+const AS_IS: ToolNameMap = {
+  fit: (name) => name,
+  back: (name) => name,
+  mark: () => {},
+  original: (name) => ({ name }),
+};
 const nothing = () => {};
 /** Terms of a request that is written for the protocol it was read from. */
-export const SAME: Terms = {
+export const SAME: EncodeContext = {
   client: "openai-chat",
   model: "",
   facts: {},

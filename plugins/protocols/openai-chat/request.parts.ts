@@ -2,12 +2,12 @@ import { isDeepStrictEqual } from "node:util";
 import {
   asText,
   type CacheMark,
+  type FeatureUse,
   GatewayError,
   type JsonObject,
   type Media,
   type MediaSource,
   type Part,
-  type Said,
 } from "model-gateway/protocol";
 import { type Fields, fieldsOf, isObject, wrong } from "../openai/fields.ts";
 import { audioType, readInline } from "../openai/media.ts";
@@ -16,7 +16,7 @@ import { type PieceNative, SAME } from "./request.native.ts";
 
 /** What a piece of a request is read with. */
 export interface Reading {
-  uses: Said[];
+  uses: FeatureUse[];
   /** The very same request is to be written again. */
   native: boolean;
 }

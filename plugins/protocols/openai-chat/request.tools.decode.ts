@@ -2,10 +2,10 @@ import { isDeepStrictEqual } from "node:util";
 import {
   asObject,
   defined,
+  type FeatureUse,
   type Format,
   type JsonObject,
   RawJson,
-  type Said,
   type Tool,
   type ToolChoice,
 } from "model-gateway/protocol";
@@ -135,7 +135,7 @@ export function webSearchOf(options: Fields, reading: Reading): Tool {
 }
 
 /** `tool_choice`, or the older `function_call`. @throws GatewayError for one of no known form */
-export function choiceOf(value: unknown, at: string, uses: Said[]): ToolChoice {
+export function choiceOf(value: unknown, at: string, uses: FeatureUse[]): ToolChoice {
   if (value === "auto") return { mode: value };
   uses.push({ feature: "tool_choice", path: at });
   if (value === "none" || value === "required") return { mode: value };
@@ -166,7 +166,7 @@ function allowedOf(allowed: Fields): ToolChoice {
 }
 
 /** A tool of the vendor's has no name but its type. */
-function nameIn(value: unknown, at: string, uses: Said[]): string {
+function nameIn(value: unknown, at: string, uses: FeatureUse[]): string {
   const tool = fieldsOf(value, at, uses);
   const type = tool.text("type");
   const inner = tool.object("function") ?? tool.object("custom");

@@ -7,7 +7,7 @@ import {
   type Fault,
   GatewayError,
   type JsonObject,
-  type Source,
+  type ResponseSource,
   type Usage,
 } from "model-gateway/protocol";
 import { faultIn } from "../openai/failure.ts";
@@ -40,7 +40,7 @@ export class Answer implements Reading {
   private readonly lost = new Set<string>();
 
   constructor(
-    readonly source: Source,
+    readonly source: ResponseSource,
     readonly record: Recording | undefined,
   ) {}
 

@@ -1,11 +1,11 @@
 import {
   asList,
   asObject,
-  type Decoder,
   type Event,
   type Frame,
   GatewayError,
-  type Source,
+  type ResponseDecoder,
+  type ResponseSource,
 } from "model-gateway/protocol";
 import { reported, reportedIn } from "../openai/chunks.ts";
 import { faultIn } from "../openai/failure.ts";
@@ -13,14 +13,14 @@ import { Answer } from "./response.answer.ts";
 import { Recording } from "./response.record.ts";
 
 /** Reads a stream of chunks. */
-export function decoder(source: Source): Decoder {
+export function decoder(source: ResponseSource): ResponseDecoder {
   return new StreamReader(source);
 }
 
-class StreamReader implements Decoder {
+class StreamReader implements ResponseDecoder {
   private readonly answer: Answer;
 
-  constructor(source: Source) {
+  constructor(source: ResponseSource) {
     this.answer = new Answer(source, source.native ? new Recording() : undefined);
   }
 
@@ -54,7 +54,7 @@ class StreamReader implements Decoder {
 }
 
 /** Reads a whole completion. @throws GatewayError `upstream_invalid` where it is none. */
-export function decode(text: string, source: Source): Event[] {
+export function decode(text: string, source: ResponseSource): Event[] {
   const body = asObject(parsed(text));
   const out: Event[] = [];
   const answer = new Answer(source, source.native ? new Recording() : undefined);

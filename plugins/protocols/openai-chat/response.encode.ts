@@ -3,12 +3,12 @@ import {
   asObject,
   asText,
   defined,
-  type Encoder,
+  type EncodedFrame,
   type Event,
   type JsonObject,
+  type ResponseContext,
+  type ResponseEncoder,
   type Usage,
-  type Wish,
-  type Written,
 } from "model-gateway/protocol";
 import { asksUsage } from "../openai/chunks.ts";
 import { servedTier } from "../openai/tier.ts";
@@ -17,32 +17,32 @@ import { isSame, SameFrames } from "./response.same.ts";
 import { Telling } from "./response.telling.ts";
 
 /** Writes a stream of chunks. Usage is told where the client asked for it, in a last chunk without choices. */
-export function encoder(context: Wish): Encoder {
+export function encoder(context: ResponseContext): ResponseEncoder {
   return new StreamWriter(context);
 }
 
-class StreamWriter extends Telling implements Encoder {
+class StreamWriter extends Telling implements ResponseEncoder {
   private same: SameFrames | undefined;
-  private out: Written[] = [];
+  private out: EncodedFrame[] = [];
   /** All that stands before the choices of each chunk, and behind them. */
   private before = "";
   private readonly behind: string;
   private used: Usage | undefined;
   private readonly counts: boolean;
 
-  constructor(context: Wish) {
+  constructor(context: ResponseContext) {
     super(context);
     this.counts = asksUsage(context.request);
     this.behind = this.counts ? ',"usage":null}' : "}";
   }
 
-  event(event: Exclude<Event, { type: "error" }>, out: Written[]): void {
+  event(event: Exclude<Event, { type: "error" }>, out: EncodedFrame[]): void {
     this.out = out;
     if (this.same || isSame(event)) this.again(event, out);
     else this.write(event, out);
   }
 
-  private write(event: Event, out: Written[]): void {
+  private write(event: Event, out: EncodedFrame[]): void {
     switch (event.type) {
       case "start": {
         const { id, created } = this.head(event);
@@ -69,7 +69,7 @@ class StreamWriter extends Telling implements Encoder {
   }
 
   /** The very frames that were read; all at the end. */
-  private again(event: Event, out: Written[]): void {
+  private again(event: Event, out: EncodedFrame[]): void {
     this.same ??= new SameFrames();
     this.same.event(event);
     if (event.type === "end") out.push(...this.same.written());
@@ -77,7 +77,7 @@ class StreamWriter extends Telling implements Encoder {
 }
 
 /** Writes a whole completion: what a reader of the stream holds at its end, and usage in any case. */
-export function encode(events: readonly Event[], context: Wish): string {
+export function encode(events: readonly Event[], context: ResponseContext): string {
   if (events.some(isSame)) {
     const same = new SameFrames();
     for (const event of events) same.event(event);

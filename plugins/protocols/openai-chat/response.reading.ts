@@ -1,4 +1,4 @@
-import type { Event, Opaque, Source } from "model-gateway/protocol";
+import type { Event, Opaque, ResponseSource } from "model-gateway/protocol";
 import type { Recording } from "./response.record.ts";
 
 /** A path in a frame. */
@@ -7,7 +7,7 @@ export type Path = readonly (string | number)[];
 /** What reading a piece of an answer needs of the whole. */
 export interface Reading {
   out: Event[];
-  readonly source: Source;
+  readonly source: ResponseSource;
   /** Present where the very same frames are to be written again. */
   readonly record: Recording | undefined;
   /** Characters of state that were kept before an event told them. */
@@ -29,7 +29,7 @@ export interface Growing {
 }
 
 /** Opaque state that this provider account gave. */
-export const stateFrom = ({ account, model }: Source, kind: string, data: string): Opaque => ({
+export const stateFrom = ({ account, model }: ResponseSource, kind: string, data: string): Opaque => ({
   protocol: "openai-chat",
   account,
   model,

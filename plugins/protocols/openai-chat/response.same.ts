@@ -1,4 +1,4 @@
-import { asObject, type Citation, type Event, type JsonObject, type Written } from "model-gateway/protocol";
+import { asObject, type Citation, type EncodedFrame, type Event, type JsonObject } from "model-gateway/protocol";
 import { writeUsage } from "../openai/usage.ts";
 import { type AnswerNative, at, type Spot } from "./response.record.ts";
 
@@ -17,7 +17,7 @@ export class SameFrames {
   }
 
   /** The frames, in order. */
-  written(): Written[] {
+  written(): EncodedFrame[] {
     for (const event of this.events)
       for (const spot of (event.native as AnswerNative).spots ?? []) this.fill(spot, event);
     return this.frames.map(({ frame, name }) => ({

@@ -5,7 +5,7 @@ import {
   type EventOf,
   type JsonObject,
   type Opaque,
-  type Wish,
+  type ResponseContext,
 } from "model-gateway/protocol";
 import { declareEnd, WORDS } from "../openai/finish.ts";
 import { dataUrl } from "../openai/media.ts";
@@ -68,7 +68,7 @@ export abstract class Telling {
   /** The client speaks of functions in the older way, which knows one call an answer. */
   private readonly legacy: boolean;
 
-  constructor(protected readonly context: Wish) {
+  constructor(protected readonly context: ResponseContext) {
     this.legacy = Array.isArray(context.request["functions"]) && !Array.isArray(context.request["tools"]);
   }
 

@@ -1,8 +1,8 @@
-import type { Fates, Feature } from "model-gateway/protocol";
+import type { Feature, SupportTable } from "model-gateway/protocol";
 import { SAMPLED } from "../openai/sampling.ts";
 
 /** What becomes of each feature in a Chat request. */
-export const support: Fates = {
+export const support: SupportTable = {
   system_in_place: "mapped",
   name: "mapped",
   phase: "dropped",

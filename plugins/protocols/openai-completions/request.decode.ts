@@ -1,4 +1,4 @@
-import type { Asked, Conversation, Said } from "model-gateway/protocol";
+import type { Conversation, FeatureUse, IncomingRequest } from "model-gateway/protocol";
 import { bodyOf, type Fields, wrong } from "../openai/fields.ts";
 import { readSampling } from "../openai/sampling.ts";
 
@@ -7,8 +7,8 @@ import { readSampling } from "../openai/sampling.ts";
  * tokenizer, several prompts, a text after the gap, the best of several.
  * @throws GatewayError `invalid_field` with the client's own path
  */
-export function decodeRequest(asked: Asked): Conversation {
-  const uses: Said[] = [];
+export function decodeRequest(asked: IncomingRequest): Conversation {
+  const uses: FeatureUse[] = [];
   const body = bodyOf(asked, uses);
   body.text("model");
   body.flag("stream");

@@ -2,13 +2,13 @@ import {
   asList,
   asObject,
   asText,
-  type Encoder,
+  type EncodedFrame,
   type Event,
   type EventOf,
   type JsonObject,
+  type ResponseContext,
+  type ResponseEncoder,
   type Usage,
-  type Wish,
-  type Written,
 } from "model-gateway/protocol";
 import { asksUsage } from "../openai/chunks.ts";
 import { declareEnd, WORDS } from "../openai/finish.ts";
@@ -43,7 +43,7 @@ class Texts {
   private readonly refused = new Set<number>();
   private readonly echo: string;
 
-  constructor(private readonly context: Wish) {
+  constructor(private readonly context: ResponseContext) {
     const { prompt } = context.request;
     this.echo = context.request["echo"] === true ? (asText(prompt) ?? asText(asList(prompt)[0]) ?? "") : "";
   }
@@ -129,11 +129,11 @@ function likelihood(value: unknown): [token: string, logprob: unknown][] {
 }
 
 /** Writes a stream of text completions. Usage is told where the client asked for it, in a last chunk without choices. */
-export function encoder(context: Wish): Encoder {
+export function encoder(context: ResponseContext): ResponseEncoder {
   const texts = new Texts(context);
   const counts = asksUsage(context.request);
   const model = JSON.stringify(context.model);
-  const chunk = (choices: string, usage: string): Written => {
+  const chunk = (choices: string, usage: string): EncodedFrame => {
     const head = `{"id":${JSON.stringify(texts.id)},"object":"text_completion","created":${texts.created},"model":${model}`;
     return { data: `${head},"choices":[${choices}]${counts ? `,"usage":${usage}` : ""}}` };
   };
@@ -161,7 +161,7 @@ interface Whole {
 }
 
 /** Writes a whole text completion: its pieces put together. */
-export function encode(events: readonly Event[], context: Wish): string {
+export function encode(events: readonly Event[], context: ResponseContext): string {
   const texts = new Texts(context);
   const choices = new Map<number, Whole>();
   for (const piece of events.flatMap((event) => texts.tell(event))) {

@@ -1,4 +1,4 @@
-import { asObject, asText, type Frame, type Kept, type Operation } from "model-gateway/protocol";
+import { asObject, asText, type Frame, type KeptAnswers, type Operation } from "model-gateway/protocol";
 
 /** A kept response, or something below it. An id goes into a path: nothing but letters, digits, `_` and `-` may. */
 const PATH = /^([\w-]{1,128})(?:\/(input_items|cancel))?$/;
@@ -13,7 +13,7 @@ const NAMES: ReadonlyMap<string, readonly [name: string, method: Operation["meth
 const FIRST = /^\s*\{\s*"id"\s*:\s*"([\w-]{1,128})"/;
 
 /** Responses that the vendor keeps for 30 days unless `store` is false. */
-export const kept: Kept = {
+export const kept: KeptAnswers = {
   continues: "previous_response_id",
   keep: "store",
 

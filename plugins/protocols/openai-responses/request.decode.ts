@@ -1,8 +1,8 @@
 import {
-  type Asked,
   type Conversation,
   type Feature,
   GatewayError,
+  type IncomingRequest,
   parseExact,
   type Turn,
 } from "model-gateway/protocol";
@@ -18,7 +18,7 @@ import { readMore, readReasoning, readText } from "./request.wishes.ts";
 const RAW: ReadonlySet<string> = new Set(["parameters", "schema"]);
 
 /** Reads a request. @throws GatewayError `invalid_field` with the field's path */
-export function decode(asked: Asked): Conversation {
+export function decode(asked: IncomingRequest): Conversation {
   const reading = new Reading(asked);
   const fields = reading.fields(parse(asked.text), "");
   fields.any("model");

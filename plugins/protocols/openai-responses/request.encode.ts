@@ -1,12 +1,12 @@
 import {
   type Conversation,
   type Effort,
-  type Encoded,
+  type EncodeContext,
+  type EncodedRequest,
   type Feature,
   type Format,
   type JsonObject,
-  type ReasoningWish,
-  type Terms,
+  type ReasoningConfig,
   type Turn,
   writeJson,
 } from "model-gateway/protocol";
@@ -32,7 +32,7 @@ const COUNTED = new Set([
 ]);
 
 /** Writes a request for a vendor. @throws GatewayError as `terms.refuse` makes it */
-export function encode(conversation: Conversation, terms: Terms): Encoded {
+export function encode(conversation: Conversation, terms: EncodeContext): EncodedRequest {
   const writing = new Writing(conversation, terms);
   const native = writing.native<RequestNative>(conversation);
   checkPrefill(writing);
@@ -168,7 +168,7 @@ function writeReasoning(writing: Writing, native: RequestNative | undefined): Js
 }
 
 /** What is lost of a wish where the model does not think: nothing of the wish that it should not. */
-function unthought({ effort, budget, show, summary }: ReasoningWish): Feature[] {
+function unthought({ effort, budget, show, summary }: ReasoningConfig): Feature[] {
   if (effort === "none" || budget === 0) return [];
   return [
     ...(effort === undefined ? [] : ["reasoning_effort" as const]),

@@ -1,4 +1,4 @@
-import type { Asked, Changed, Feature, Opaque, Said } from "model-gateway/protocol";
+import type { Changed, Feature, FeatureUse, IncomingRequest, Opaque } from "model-gateway/protocol";
 import { type Fields, fieldsOf, wrong } from "../openai/fields.ts";
 
 /** This protocol's name, as it stands in conversations and opaque state. */
@@ -6,10 +6,10 @@ export const NAME = "openai-responses" as const;
 
 /** What goes on while one request is read: what it said so far, and whether its forms are kept. */
 export class Reading {
-  readonly uses: Said[] = [];
+  readonly uses: FeatureUse[] = [];
   readonly changed: Changed[] = [];
 
-  constructor(private readonly asked: Pick<Asked, "open" | "native">) {}
+  constructor(private readonly asked: Pick<IncomingRequest, "open" | "native">) {}
 
   /** The members of a value. @throws GatewayError `invalid_field` when it is no object. */
   fields(value: unknown, at: string): Fields {

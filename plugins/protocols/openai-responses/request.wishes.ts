@@ -1,5 +1,5 @@
 /** Reads the fields of a request that say how to answer. */
-import { type Conversation, type Format, RawJson, type ReasoningWish } from "model-gateway/protocol";
+import { type Conversation, type Format, RawJson, type ReasoningConfig } from "model-gateway/protocol";
 import { EFFORTS } from "../openai/effort.ts";
 import { type Fields, wrong } from "../openai/fields.ts";
 import { ENCRYPTED, LOGPROBS, type RequestNative } from "./request.native.ts";
@@ -66,7 +66,7 @@ export function readReasoning(reading: Reading, fields: Fields | undefined): Rea
   const summary = oneOf(reading, fields, "summary", ["auto", "concise", "detailed"]);
   if (effort !== undefined) fields.say("effort", "reasoning_effort");
   if (summary !== undefined) fields.say("summary", "reasoning_summary");
-  const context: ReasoningWish = {
+  const context: ReasoningConfig = {
     ...(effort !== undefined && { effort }),
     ...(summary !== undefined && { summary, show: true }),
   };

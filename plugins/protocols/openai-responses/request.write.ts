@@ -1,4 +1,4 @@
-import { type Conversation, defined, type Feature, type JsonObject, type Terms } from "model-gateway/protocol";
+import { type Conversation, defined, type EncodeContext, type Feature, type JsonObject } from "model-gateway/protocol";
 import { label } from "../openai/label.ts";
 import { fitName } from "../openai/names.ts";
 import { saidAt } from "../openai/said.ts";
@@ -11,7 +11,7 @@ export class Writing {
 
   constructor(
     readonly conversation: Conversation,
-    readonly terms: Terms,
+    readonly terms: EncodeContext,
   ) {
     this.same = conversation.protocol === NAME && conversation.native !== undefined;
   }

@@ -1,20 +1,20 @@
 import {
-  type Encoder,
+  type EncodedFrame,
   type Event,
   type EventOf,
   type FinishReason,
   GatewayError,
-  type Wish,
-  type Written,
+  type ResponseContext,
+  type ResponseEncoder,
 } from "model-gateway/protocol";
 import { endOf } from "./response.words.ts";
 
 /** The answer that a compaction is the only item of. */
-interface Answer extends Encoder {
+interface Answer extends ResponseEncoder {
   /** Counts an event whose words are held. @throws GatewayError when they are too many */
   hold(event: Event): void;
   /** The one item. */
-  compaction(summary: string, out: Written[]): void;
+  compaction(summary: string, out: EncodedFrame[]): void;
 }
 
 /** Ends of an answer whose text is none of a summary: the model wanted to go on otherwise. */
@@ -24,18 +24,18 @@ const ASTRAY: ReadonlySet<FinishReason> = new Set(["tool_calls", "pause", "malfo
  * Writes the answer to what asked for a compaction in words: its text becomes one item, and nothing else of it is told.
  * Agents break off where there is any other item, or none. [clients seen on the wire]
  */
-export class Compacting implements Encoder {
+export class Compacting implements ResponseEncoder {
   /** By block, in the order of opening. */
   private readonly texts = new Map<number, string[]>();
   private finish: EventOf<"finish"> | undefined;
 
   constructor(
     private readonly answer: Answer,
-    private readonly context: Wish,
+    private readonly context: ResponseContext,
   ) {}
 
   /** @throws GatewayError `upstream_invalid` for an answer that holds no summary */
-  event(event: Exclude<Event, { type: "error" }>, out: Written[]): void {
+  event(event: Exclude<Event, { type: "error" }>, out: EncodedFrame[]): void {
     if (event.type === "open") this.open(event);
     else if (event.type === "text") this.grow(event);
     else if (!("block" in event)) {
@@ -65,7 +65,7 @@ export class Compacting implements Encoder {
    * What was cut says so with its status, whether there is something of a summary or nothing: agents give up at once and
    * name the reason, while they ask again after an error.
    */
-  private end(out: Written[]): void {
+  private end(out: EncodedFrame[]): void {
     const { finish } = this;
     const texts = [...this.texts.values()].map((pieces) => pieces.join("")).filter((text) => text.trim() !== "");
     const found = texts.length > 0 && !(finish && ASTRAY.has(finish.reason));

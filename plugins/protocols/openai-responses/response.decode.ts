@@ -3,7 +3,6 @@ import {
   asList,
   asObject,
   asText,
-  type Decoder,
   defined,
   type Event,
   type Fault,
@@ -11,7 +10,8 @@ import {
   type Frame,
   GatewayError,
   type JsonObject,
-  type Source,
+  type ResponseDecoder,
+  type ResponseSource,
 } from "model-gateway/protocol";
 import { faultIn } from "../openai/failure.ts";
 import { Items } from "./response.items.ts";
@@ -32,7 +32,7 @@ const ENDED = /^(?:completed|incomplete|failed|cancelled)$/;
 const FAILED = /^(?:failed|cancelled|queued|in_progress)$/;
 
 /** Reads a stream of response events. */
-export function decoder(source: Source): Decoder {
+export function decoder(source: ResponseSource): ResponseDecoder {
   const items = new Items(source);
   const events = new Events(source, items);
   return source.native ? new Keeping(events, items) : events;
@@ -42,7 +42,7 @@ export function decoder(source: Source): Decoder {
  * Reads a whole response, as a stream that consists of its items and its end.
  * @throws GatewayError `upstream_invalid` when it is none
  */
-export function decode(text: string, source: Source): Event[] {
+export function decode(text: string, source: ResponseSource): Event[] {
   const body = parsed(text);
   if (!Array.isArray(body?.["output"])) throw new GatewayError("upstream_invalid");
   const out: Event[] = [];
@@ -66,13 +66,13 @@ function parsed(text: string): JsonObject | undefined {
 }
 
 /** The state of one stream. */
-class Events implements Decoder {
+class Events implements ResponseDecoder {
   private started = false;
   /** A failure has been told, or the end. */
   private over = false;
 
   constructor(
-    private readonly source: Source,
+    private readonly source: ResponseSource,
     private readonly items: Items,
   ) {}
 
@@ -192,7 +192,7 @@ class Events implements Decoder {
   }
 }
 
-function startOf(response: JsonObject, source: Source): Event {
+function startOf(response: JsonObject, source: ResponseSource): Event {
   const created = asCount(response["created_at"]);
   const id = asText(response["id"]) ?? "";
   return { type: "start", id, model: asText(response["model"]) || source.model, ...defined({ created }) };

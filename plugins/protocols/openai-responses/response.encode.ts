@@ -1,14 +1,14 @@
 import {
   callIds,
-  type Encoder,
+  type EncodedFrame,
   type Event,
   type EventOf,
   GatewayError,
   type Opaque,
+  type ResponseContext,
+  type ResponseEncoder,
   safeId,
   type Usage,
-  type Wish,
-  type Written,
   weightOf,
 } from "model-gateway/protocol";
 import { servedTier } from "../openai/tier.ts";
@@ -22,19 +22,20 @@ import { Call, Compaction, type Item, Message, Picture, type Place, Reasoning, T
 const LONGEST = 8 * 1024 * 1024;
 
 /** Writes a stream of response events. @throws GatewayError when the answer is longer than 8 MiB */
-export const encoder = (context: Wish): Encoder => new Choosing(writer(new Answer(context, false), context));
+export const encoder = (context: ResponseContext): ResponseEncoder =>
+  new Choosing(writer(new Answer(context, false), context));
 
 /** Writes a whole response: the one that the stream's last event holds. */
-export function encode(events: readonly Event[], context: Wish): string {
+export function encode(events: readonly Event[], context: ResponseContext): string {
   if (isKept(events.at(-1)?.native)) return retold(events);
   const answer = new Answer(context, true);
-  const out: Written[] = [];
+  const out: EncodedFrame[] = [];
   const writing = writer(answer, context);
   for (const event of events) if (event.type !== "error") writing.event(event, out);
   return answer.whole();
 }
 
-const writer = (answer: Answer, context: Wish): Encoder =>
+const writer = (answer: Answer, context: ResponseContext): ResponseEncoder =>
   asksCompaction(context.request["input"]) ? new Compacting(answer, context) : answer;
 
 type BlockEvent = Extract<Event, { block: number }>;
@@ -47,7 +48,7 @@ type Prefix = "msg" | "rs" | "fc" | "ctc" | "ig" | "cmp";
  * because clients take what comes for the item they saw last. An item's own end is told when the next begins or the
  * answer ends: only then is known whether another part follows, and whether it was cut.
  */
-class Answer implements Encoder {
+class Answer implements ResponseEncoder {
   private readonly tape: Tape;
   private readonly output: string[] = [];
   private readonly waiting = new Map<number, BlockEvent[]>();
@@ -70,7 +71,7 @@ class Answer implements Encoder {
 
   /** @param silent it is written as a whole, so that all of it is at hand already. */
   constructor(
-    private readonly context: Wish,
+    private readonly context: ResponseContext,
     private readonly silent: boolean,
   ) {
     this.tape = new Tape(silent);
@@ -80,7 +81,7 @@ class Answer implements Encoder {
     this.newCallId = callIds(this.id);
   }
 
-  event(event: Event, out: Written[]): void {
+  event(event: Event, out: EncodedFrame[]): void {
     switch (event.type) {
       case "start":
         this.start(event, out);
@@ -106,7 +107,7 @@ class Answer implements Encoder {
   }
 
   /** A compaction, which is whole from its beginning. */
-  compaction(summary: string, out: Written[]): void {
+  compaction(summary: string, out: EncodedFrame[]): void {
     this.item = new Compaction(this.next("cmp", out), summary, out);
   }
 
@@ -116,7 +117,7 @@ class Answer implements Encoder {
     return this.response(status, JSON.stringify(details), this.output.join(), this.usage);
   }
 
-  private start(event: EventOf<"start">, out: Written[]): void {
+  private start(event: EventOf<"start">, out: EncodedFrame[]): void {
     if (event.id) this.id = safeId(event.id.replace(/^resp_/, ""));
     this.newCallId = callIds(this.id);
     this.created = event.created ?? this.context.created;
@@ -125,7 +126,7 @@ class Answer implements Encoder {
     this.tape.write("response.in_progress", response, out);
   }
 
-  private end(out: Written[]): void {
+  private end(out: EncodedFrame[]): void {
     while (this.block !== undefined) {
       this.close(out);
       this.resume(out);
@@ -161,7 +162,7 @@ class Answer implements Encoder {
       throw new GatewayError("upstream_invalid", { message: "The provider's answer is longer than 8 MiB." });
   }
 
-  private grow(event: BlockEvent, out: Written[]): void {
+  private grow(event: BlockEvent, out: EncodedFrame[]): void {
     if (event.type === "open" && event.choice !== 0) {
       this.others.add(event.block);
       this.context.drop(`choices.${event.choice}`, "A response holds one answer.");
@@ -175,7 +176,7 @@ class Answer implements Encoder {
   }
 
   /** The blocks that waited, up to the first that is still open. */
-  private resume(out: Written[]): void {
+  private resume(out: EncodedFrame[]): void {
     for (const [block, events] of this.waiting) {
       this.waiting.delete(block);
       for (const event of events) this.apply(event, out);
@@ -183,7 +184,7 @@ class Answer implements Encoder {
     }
   }
 
-  private apply(event: BlockEvent, out: Written[]): void {
+  private apply(event: BlockEvent, out: EncodedFrame[]): void {
     if (event.type === "open") {
       if (this.open(event, out)) this.block = event.block;
     } else if (event.block === this.block) {
@@ -193,14 +194,14 @@ class Answer implements Encoder {
     }
   }
 
-  private close(out: Written[]): void {
+  private close(out: EncodedFrame[]): void {
     this.item?.close(out);
     this.block = undefined;
     this.late = false;
   }
 
   /** Answers whether the block has a form here. */
-  private open(event: EventOf<"open">, out: Written[]): boolean {
+  private open(event: EventOf<"open">, out: EncodedFrame[]): boolean {
     switch (event.kind) {
       case "text":
         if (event.opaque) this.state({ ...event.opaque, on: "text" }, out);
@@ -231,19 +232,19 @@ class Answer implements Encoder {
     }
   }
 
-  private text(out: Written[]): void {
+  private text(out: EncodedFrame[]): void {
     this.late = false;
     this.message(out).open("text", out);
   }
 
-  private message(out: Written[]): Message {
+  private message(out: EncodedFrame[]): Message {
     if (this.item instanceof Message) return this.item;
     const message = new Message(this.next("msg", out), out);
     this.item = message;
     return message;
   }
 
-  private call(event: EventOf<"open"> & { kind: "tool_call" }, out: Written[]): void {
+  private call(event: EventOf<"open"> & { kind: "tool_call" }, out: EncodedFrame[]): void {
     // Two calls with one id could not be told apart by the client, and its SDK throws.
     let id = event.id || this.newCallId();
     for (let n = 2; this.callIds.has(id); n++) id = `${event.id}_${n}`;
@@ -253,19 +254,19 @@ class Answer implements Encoder {
   }
 
   /** State that sits on what follows: an item of its own directly before it. */
-  private state(opaque: Opaque, out: Written[]): void {
+  private state(opaque: Opaque, out: EncodedFrame[]): void {
     this.item = new Reasoning(this.next("rs", out), out);
     this.item.grow({ type: "opaque", block: 0, opaque }, out);
   }
 
   /** The place of a new item, when the one before has ended. */
-  private next(prefix: Prefix, out: Written[]): Place {
+  private next(prefix: Prefix, out: EncodedFrame[]): Place {
     this.settle("completed", out);
     const index = this.begun++;
     return { id: `${prefix}_${this.id.slice(-40)}_${index}`, index, tape: this.tape, context: this.context };
   }
 
-  private settle(status: "completed" | "incomplete", out: Written[]): void {
+  private settle(status: "completed" | "incomplete", out: EncodedFrame[]): void {
     if (this.item) this.output.push(this.item.done(status, out));
     this.item = undefined;
   }

@@ -10,7 +10,7 @@ import {
   type JsonObject,
   type Opening,
   RawJson,
-  type Source,
+  type ResponseSource,
 } from "model-gateway/protocol";
 
 type TextKind = "text" | "refusal" | "summary" | "thought";
@@ -57,7 +57,7 @@ export class Items {
   private readonly items = new Map<number, Item>();
   private blocks = 0;
 
-  constructor(private readonly source: Source) {}
+  constructor(private readonly source: ResponseSource) {}
 
   /** An item begins. */
   added(index: number, json: JsonObject, out: Event[]): void {

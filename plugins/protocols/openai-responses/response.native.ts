@@ -7,14 +7,14 @@ import {
   asList,
   asObject,
   asText,
-  type Decoder,
-  type Encoder,
+  type EncodedFrame,
   type Event,
   type EventOf,
   type Frame,
   type JsonObject,
+  type ResponseDecoder,
+  type ResponseEncoder,
   type Usage,
-  type Written,
 } from "model-gateway/protocol";
 import type { Items } from "./response.items.ts";
 import { annotationOf, endOf, usageOf } from "./response.words.ts";
@@ -43,14 +43,14 @@ class Beyond {
 const SILENCE = new Beyond("", undefined, [], 0, undefined);
 
 /** Reader's side: puts `native` on the last event of each frame that another decoder reads. */
-export class Keeping implements Decoder {
+export class Keeping implements ResponseDecoder {
   private readonly told = new Told();
   private whole = false;
   private marked = false;
 
   /** @param items the decoder's own */
   constructor(
-    private readonly events: Decoder,
+    private readonly events: ResponseDecoder,
     private readonly items: Items,
   ) {}
 
@@ -104,12 +104,12 @@ export function keepBody(json: JsonObject, items: Items, out: Event[]): void {
 export const isKept = (native: unknown): boolean => native instanceof Beyond;
 
 /** Writer's side: chooses by the first event that tells between the frames as they were and those of another encoder. */
-export class Choosing implements Encoder {
-  private chosen: Encoder | undefined;
+export class Choosing implements ResponseEncoder {
+  private chosen: ResponseEncoder | undefined;
 
-  constructor(private readonly other: Encoder) {}
+  constructor(private readonly other: ResponseEncoder) {}
 
-  event(event: Exclude<Event, { type: "error" }>, out: Written[]): void {
+  event(event: Exclude<Event, { type: "error" }>, out: EncodedFrame[]): void {
     if (!this.chosen && event.type === "ping" && event.native === undefined) return;
     this.chosen ??= isKept(event.native) ? new Retelling() : this.other;
     this.chosen.event(event, out);
@@ -119,15 +119,15 @@ export class Choosing implements Encoder {
 /** A whole body as it was. */
 export function retold(events: readonly Event[]): string {
   const retelling = new Retelling();
-  const out: Written[] = [];
+  const out: EncodedFrame[] = [];
   for (const event of events) retelling.event(event, out);
   return out.at(-1)?.data ?? "";
 }
 
-class Retelling implements Encoder {
+class Retelling implements ResponseEncoder {
   private readonly told = new Told();
 
-  event(event: Event, out: Written[]): void {
+  event(event: Event, out: EncodedFrame[]): void {
     this.told.add(event);
     const { native } = event;
     if (!(native instanceof Beyond) || native === SILENCE) return;

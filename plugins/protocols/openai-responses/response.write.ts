@@ -5,11 +5,11 @@
 import {
   asList,
   asObject,
+  type EncodedFrame,
   type Event,
   type EventOf,
   type Opaque,
-  type Wish,
-  type Written,
+  type ResponseContext,
   writeJson,
 } from "model-gateway/protocol";
 import { summaryOf } from "./request.compaction.ts";
@@ -23,7 +23,7 @@ export class Tape {
   constructor(private readonly silent: boolean) {}
 
   /** @param members JSON text of the event's members, without braces. */
-  write(type: string, members: string, out: Written[]): void {
+  write(type: string, members: string, out: EncodedFrame[]): void {
     if (this.silent) return;
     out.push({ name: type, data: `{"type":"${type}","sequence_number":${this.sequence++},${members}}` });
   }
@@ -32,11 +32,11 @@ export class Tape {
 /** An item while it is written. */
 export interface Item {
   /** More of it: a text, arguments, a citation, state, or a picture. */
-  grow(event: Event, out: Written[]): void;
+  grow(event: Event, out: EncodedFrame[]): void;
   /** The block has ended. The item may go on with another. */
-  close(out: Written[]): void;
+  close(out: EncodedFrame[]): void;
   /** The item has ended; answers its JSON text. */
-  done(status: "completed" | "incomplete", out: Written[]): string;
+  done(status: "completed" | "incomplete", out: EncodedFrame[]): string;
 }
 
 /** What every item has. */
@@ -44,13 +44,13 @@ export interface Place {
   readonly id: string;
   readonly index: number;
   readonly tape: Tape;
-  readonly context: Wish;
+  readonly context: ResponseContext;
 }
 
-const added = ({ tape, index }: Place, item: string, out: Written[]): void =>
+const added = ({ tape, index }: Place, item: string, out: EncodedFrame[]): void =>
   tape.write("response.output_item.added", `"output_index":${index},"item":${item}`, out);
 
-function done({ tape, index }: Place, item: string, out: Written[]): string {
+function done({ tape, index }: Place, item: string, out: EncodedFrame[]): string {
   tape.write("response.output_item.done", `"output_index":${index},"item":${item}`, out);
   return item;
 }
@@ -64,23 +64,23 @@ export class Message implements Item {
 
   constructor(
     private readonly place: Place,
-    out: Written[],
+    out: EncodedFrame[],
   ) {
     added(place, this.json("in_progress"), out);
   }
 
   /** The next part begins. */
-  open(kind: "text" | "refusal", out: Written[]): void {
+  open(kind: "text" | "refusal", out: EncodedFrame[]): void {
     const at = `${addressOf(this.place)},"content_index":${this.parts.length}`;
     this.part = kind === "text" ? new TextPart(this.place, at) : new RefusalPart(this.place, at);
     this.place.tape.write("response.content_part.added", `${at},"part":${this.part.json()}`, out);
   }
 
-  grow(event: Event, out: Written[]): void {
+  grow(event: Event, out: EncodedFrame[]): void {
     this.part?.grow(event, out);
   }
 
-  close(out: Written[]): void {
+  close(out: EncodedFrame[]): void {
     if (!this.part) return;
     const json = this.part.done(out);
     this.place.tape.write("response.content_part.done", `${this.part.at},"part":${json}`, out);
@@ -88,7 +88,7 @@ export class Message implements Item {
     this.part = undefined;
   }
 
-  done(status: "completed" | "incomplete", out: Written[]): string {
+  done(status: "completed" | "incomplete", out: EncodedFrame[]): string {
     return done(this.place, this.json(status), out);
   }
 
@@ -111,7 +111,7 @@ class TextPart {
     readonly at: string,
   ) {}
 
-  grow(event: Event, out: Written[]): void {
+  grow(event: Event, out: EncodedFrame[]): void {
     if (event.type === "text") {
       const likely = likelihoods(event.logprobs);
       if (event.text === "" && likely === "") return;
@@ -126,7 +126,7 @@ class TextPart {
     }
   }
 
-  done(out: Written[]): string {
+  done(out: EncodedFrame[]): string {
     for (const event of this.open) this.cite(event, out);
     const text = JSON.stringify(this.pieces.join(""));
     const members = `${this.at},"text":${text},"logprobs":[${this.logprobs.join()}]`;
@@ -138,7 +138,7 @@ class TextPart {
     return `{"type":"output_text","annotations":[${this.annotations.join()}],"logprobs":[${this.logprobs.join()}],"text":${text}}`;
   }
 
-  private cite({ citation }: EventOf<"citation">, out: Written[]): void {
+  private cite({ citation }: EventOf<"citation">, out: EncodedFrame[]): void {
     const path = `output.${this.place.index}.content`;
     if (citation.url === undefined) {
       this.place.context.drop(path, "A citation of a source without an address has no form in this protocol.");
@@ -162,13 +162,13 @@ class RefusalPart {
     readonly at: string,
   ) {}
 
-  grow(event: Event, out: Written[]): void {
+  grow(event: Event, out: EncodedFrame[]): void {
     if (event.type !== "text" || event.text === "") return;
     this.pieces.push(event.text);
     this.place.tape.write("response.refusal.delta", `${this.at},"delta":${JSON.stringify(event.text)}`, out);
   }
 
-  done(out: Written[]): string {
+  done(out: EncodedFrame[]): string {
     const text = JSON.stringify(this.pieces.join(""));
     this.place.tape.write("response.refusal.done", `${this.at},"refusal":${text}`, out);
     return this.json(text);
@@ -195,12 +195,12 @@ export class Reasoning implements Item {
 
   constructor(
     private readonly place: Place,
-    out: Written[],
+    out: EncodedFrame[],
   ) {
     added(place, `{"id":"${place.id}","type":"reasoning","summary":[]}`, out);
   }
 
-  grow(event: Event, out: Written[]): void {
+  grow(event: Event, out: EncodedFrame[]): void {
     if (event.type === "opaque") this.opaque = event.opaque;
     if (event.type !== "text" || event.text === "") return;
     const { part = 0 } = event;
@@ -213,7 +213,7 @@ export class Reasoning implements Item {
     this.write("text.delta", `"delta":${JSON.stringify(event.text)}`, out);
   }
 
-  close(out: Written[]): void {
+  close(out: EncodedFrame[]): void {
     if (this.part === undefined) return;
     const text = JSON.stringify(this.pieces.join(""));
     const part = `{"type":"summary_text","text":${text}}`;
@@ -224,13 +224,13 @@ export class Reasoning implements Item {
     this.part = undefined;
   }
 
-  done(_status: string, out: Written[]): string {
+  done(_status: string, out: EncodedFrame[]): string {
     const { id, context } = this.place;
     const state = this.opaque ? `,"encrypted_content":${JSON.stringify(context.seal(this.opaque))}` : "";
     return done(this.place, `{"id":"${id}","type":"reasoning","summary":[${this.parts.join()}]${state}}`, out);
   }
 
-  private write(type: string, members: string, out: Written[]): void {
+  private write(type: string, members: string, out: EncodedFrame[]): void {
     const at = `${addressOf(this.place)},"summary_index":${this.parts.length}`;
     this.place.tape.write(`response.reasoning_summary_${type}`, `${at},${members}`, out);
   }
@@ -246,29 +246,29 @@ export class Call implements Item {
     private readonly place: Place,
     private readonly opening: EventOf<"open"> & { kind: "tool_call" },
     private readonly id: string,
-    out: Written[],
+    out: EncodedFrame[],
   ) {
     added(place, this.json("in_progress"), out);
   }
 
-  grow(event: Event, out: Written[]): void {
+  grow(event: Event, out: EncodedFrame[]): void {
     if (event.type !== "arguments" || event.text === "") return;
     this.pieces.push(event.text);
     this.write("delta", `"delta":${JSON.stringify(event.text)}`, out);
   }
 
-  close(out: Written[]): void {
+  close(out: EncodedFrame[]): void {
     // A function without arguments is called with an empty object; clients parse it.
     if (this.pieces.length === 0 && !this.opening.custom) this.grow({ type: "arguments", block: 0, text: "{}" }, out);
     this.text = JSON.stringify(this.pieces.join(""));
     this.write("done", `"${this.opening.custom ? "input" : "arguments"}":${this.text}`, out);
   }
 
-  done(status: "completed" | "incomplete", out: Written[]): string {
+  done(status: "completed" | "incomplete", out: EncodedFrame[]): string {
     return done(this.place, this.json(status), out);
   }
 
-  private write(type: string, members: string, out: Written[]): void {
+  private write(type: string, members: string, out: EncodedFrame[]): void {
     const what = this.opening.custom ? "custom_tool_call_input" : "function_call_arguments";
     this.place.tape.write(`response.${what}.${type}`, `${addressOf(this.place)},${members}`, out);
   }
@@ -289,7 +289,7 @@ export class Compaction implements Item {
   constructor(
     private readonly place: Place,
     summary: string,
-    out: Written[],
+    out: EncodedFrame[],
   ) {
     const json = (content: string) =>
       `{"id":"${place.id}","type":"compaction","encrypted_content":${JSON.stringify(content)}}`;
@@ -301,7 +301,7 @@ export class Compaction implements Item {
 
   close(): void {}
 
-  done(_status: string, out: Written[]): string {
+  done(_status: string, out: EncodedFrame[]): string {
     return done(this.place, this.json, out);
   }
 }
@@ -313,7 +313,7 @@ export class Picture implements Item {
   constructor(
     private readonly place: Place,
     private readonly mime: string | undefined,
-    out: Written[],
+    out: EncodedFrame[],
   ) {
     added(place, this.json("in_progress", "null"), out);
     place.tape.write("response.image_generation_call.in_progress", addressOf(place), out);
@@ -327,7 +327,7 @@ export class Picture implements Item {
 
   close(): void {}
 
-  done(_status: string, out: Written[]): string {
+  done(_status: string, out: EncodedFrame[]): string {
     this.place.tape.write("response.image_generation_call.completed", addressOf(this.place), out);
     return done(this.place, this.json("completed", JSON.stringify(this.pieces.join(""))), out);
   }

@@ -1,7 +1,7 @@
-import type { Fates, Feature } from "model-gateway/protocol";
+import type { Feature, SupportTable } from "model-gateway/protocol";
 
 /** What becomes of each feature in a request of this protocol. */
-export const support: Fates = {
+export const support: SupportTable = {
   system_in_place: "mapped",
   name: "dropped",
   phase: "mapped",

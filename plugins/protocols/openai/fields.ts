@@ -1,12 +1,12 @@
 import {
-  type Asked,
   asObject,
   type Feature,
+  type FeatureUse,
   GatewayError,
+  type IncomingRequest,
   type JsonObject,
   parseExact,
   RawJson,
-  type Said,
 } from "model-gateway/protocol";
 
 /** Members whose value is JSON that only a vendor needs to understand. */
@@ -31,7 +31,7 @@ export class Fields {
   constructor(
     readonly of: JsonObject,
     readonly at: string,
-    readonly uses: Said[],
+    readonly uses: FeatureUse[],
     private readonly lenient = false,
   ) {}
 
@@ -108,7 +108,7 @@ export const isObject = (value: unknown): value is JsonObject =>
   !(value instanceof RawJson) && asObject(value) !== undefined;
 
 /** The members of a request's body. @throws GatewayError `invalid_json` */
-export function bodyOf({ text, native }: Asked, uses: Said[]): Fields {
+export function bodyOf({ text, native }: IncomingRequest, uses: FeatureUse[]): Fields {
   try {
     return new Fields(asObject(parseExact(text, RAW)) ?? {}, "", uses, native);
   } catch (cause) {
@@ -117,7 +117,7 @@ export function bodyOf({ text, native }: Asked, uses: Said[]): Fields {
 }
 
 /** The members of a value. @throws GatewayError when it is no object. */
-export function fieldsOf(value: unknown, at: string, uses: Said[], lenient = false): Fields {
+export function fieldsOf(value: unknown, at: string, uses: FeatureUse[], lenient = false): Fields {
   if (!isObject(value)) throw wrong(at, `${at} must be an object.`);
   return new Fields(value, at, uses, lenient);
 }

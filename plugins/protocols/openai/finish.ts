@@ -1,4 +1,4 @@
-import type { EventOf, FinishReason, Wish } from "model-gateway/protocol";
+import type { EventOf, FinishReason, ResponseContext } from "model-gateway/protocol";
 
 /** The word of Chat for each reason. A refusal that is not told as one is content that was held back. */
 export const WORDS: Readonly<Record<FinishReason, string>> = {
@@ -15,7 +15,7 @@ export const WORDS: Readonly<Record<FinishReason, string>> = {
 };
 
 /** Declares what the end of an answer says and no finish reason of these protocols does. `refused`: a refusal was told. */
-export function declareEnd(event: EventOf<"finish">, refused: boolean, context: Wish): void {
+export function declareEnd(event: EventOf<"finish">, refused: boolean, context: ResponseContext): void {
   const { reason, raw, message, stopSequence } = event;
   if (stopSequence !== undefined) context.drop("stop_sequence", "No finish reason says which one matched.");
   const untold = message !== undefined && !(reason === "refusal" && refused);

@@ -1,5 +1,5 @@
 import { createHash } from "node:crypto";
-import type { Terms } from "model-gateway/protocol";
+import type { EncodeContext } from "model-gateway/protocol";
 
 /** The longest key or name of a user that every model takes. [S] */
 const LONGEST = 64;
@@ -9,7 +9,7 @@ const LONGEST = 64;
  * good to tell them apart, and said.
  * @param path where the client said it
  */
-export function label(text: string, path: string, terms: Terms): string {
+export function label(text: string, path: string, terms: EncodeContext): string {
   if (text.length <= LONGEST) return text;
   terms.change(path, `It is longer than ${LONGEST} characters: its SHA-256 is sent`);
   return createHash("sha256").update(text).digest("hex");
