@@ -15,6 +15,8 @@ export type {
   Operation,
   Protocol,
   StreamState,
+  TextKind,
+  TextPlace,
 } from "./core/protocol.ts";
 export { bearer, eventBytes, fixedPaths, PING, post } from "./core/protocol-parts.ts";
 export type { Usage } from "./core/usage.ts";
@@ -24,6 +26,9 @@ export type {
   EncodedFrame,
   EncodedRequest,
   IncomingRequest,
+  OpaqueConsequence,
+  OpaquePlace,
+  OpaquePlaces,
   ResponseContext,
   ResponseDecoder,
   ResponseEncoder,
@@ -69,7 +74,16 @@ export {
 export { estimate } from "./translation/estimate.ts";
 export type { Citation, Event, EventOf, FinishReason, Opaque, Opening } from "./translation/events.ts";
 export type { Feature, SupportTable } from "./translation/features.ts";
+export { Fields, fieldsOf, invalidField, isObject, requestFields } from "./translation/fields.ts";
 export { callIds, safeId, TextKey } from "./translation/ids.ts";
+export {
+  pathOfUse,
+  readSettings,
+  type Setting,
+  type SettingField,
+  settingFields,
+  writeSettings,
+} from "./translation/settings.ts";
 export { joined } from "./translation/turns.ts";
 export { maySearch } from "./translation/web-search.ts";
 export { weightOf } from "./translation/weight.ts";
@@ -77,6 +91,7 @@ export { parseExact, RawJson, writeJson } from "./wire/exact.ts";
 export { Frame } from "./wire/frame.ts";
 export { HeaderList } from "./wire/headers.ts";
 export { glance } from "./wire/json.ts";
+export type { JsonPath } from "./wire/paths.ts";
 export {
   asCount,
   asList,

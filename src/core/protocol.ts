@@ -1,5 +1,6 @@
 import type { Frame } from "../wire/frame.ts";
 import type { HeaderList } from "../wire/headers.ts";
+import type { JsonPath } from "../wire/paths.ts";
 import type { GatewayError } from "./errors.ts";
 import type { Price, Usage } from "./usage.ts";
 
@@ -55,6 +56,13 @@ export interface Protocol {
   holdsUsage(frame: Frame): boolean;
   /** Usage from a parsed frame or whole body; `before` is what earlier frames told, later values win. */
   usage(json: unknown, before?: Usage): Usage | undefined;
+  /** Where human text stands, so that a plugin that reads or changes text is one file for all protocols. */
+  readonly texts?: {
+    /** In a request's body, parsed. Anything may stand anywhere. */
+    request(body: unknown): Iterable<TextPlace>;
+    /** In a whole answer, or in a frame of a stream, parsed. */
+    response(json: unknown): Iterable<TextPlace>;
+  };
   /** How a request asks for usage in a stream where the vendor sends none unasked; see `rewrite`. */
   readonly includeUsage?: IncludeUsage;
   /** Answers of the built-in demo provider: text, tools, reasoning, errors, by the model's name. */
@@ -65,6 +73,20 @@ export interface Protocol {
   readonly overloaded?: number;
   /** Answers that the vendor keeps and gives out again; undefined: it keeps none. */
   readonly kept?: KeptAnswers;
+}
+
+/** Whose words a text is, or what it is for. */
+export type TextKind = "system" | "user" | "assistant" | "reasoning" | "tool_call" | "tool_result";
+
+/** Where human text stands in a request, an answer or a frame of a stream. */
+export interface TextPlace {
+  /** The way to the string. */
+  readonly path: JsonPath;
+  readonly kind: TextKind;
+  /** In a frame: pieces with the same name are one text, in the order of their frames. Absent: the text is whole here. */
+  readonly piece?: string;
+  /** The string is JSON text itself, like the arguments of a call: what is put into it is escaped once more. */
+  readonly json?: true;
 }
 
 /** The query of a request, decoded. */

@@ -7,6 +7,7 @@ import type { Facts } from "../core/marketplace.ts";
 import type { Operation, Protocol, QueryView, Task } from "../core/protocol.ts";
 import type { Frame } from "../wire/frame.ts";
 import type { HeaderList } from "../wire/headers.ts";
+import type { JsonPath } from "../wire/paths.ts";
 import type { Conversation } from "./conversation.ts";
 import type { Event, Opaque } from "./events.ts";
 import type { SupportTable } from "./features.ts";
@@ -37,6 +38,8 @@ export interface Translation {
     decode(asked: IncomingRequest): Conversation;
     /** Writes a request for a vendor. @throws GatewayError as `terms.refuse` makes it. */
     encode(conversation: Conversation, terms: EncodeContext): EncodedRequest;
+    /** Where a request bears opaque state, and what goes with what cannot be read; for requests whose bytes pass. */
+    readonly opaque?: OpaquePlaces;
     /** What becomes of each feature when it is written. */
     readonly support: SupportTable;
     /**
@@ -62,6 +65,30 @@ export interface Translation {
     decode(text: string): number;
     encode(total: number): string;
   };
+}
+
+/** Where requests of a protocol bear state that only the provider which made it can read. */
+export interface OpaquePlaces {
+  /** Every place of a request, parsed, in any order. Anything may stand anywhere. */
+  find(body: Record<string, unknown>): Iterable<OpaquePlace>;
+  /**
+   * What cannot stand any more once these have gone: a message without a block, a setting that wants a signature.
+   * @param gone the spans of the places whose state cannot be read
+   */
+  consequences?(body: Record<string, unknown>, gone: readonly JsonPath[]): Iterable<OpaqueConsequence>;
+}
+
+export interface OpaquePlace {
+  /** The way to the string. */
+  readonly path: JsonPath;
+  /** What goes where it cannot be read: a block, an item, a part, or the string's member alone. */
+  readonly span: JsonPath;
+}
+
+export interface OpaqueConsequence {
+  readonly path: JsonPath;
+  /** Told to the client, where it is more than an empty shell that goes. */
+  readonly why?: string;
 }
 
 /** The client's half of a translation: of a protocol that requests are read from, and that none is ever written to. */

@@ -310,7 +310,7 @@ t.test("a gateway that is killed loses no entry that flush had acknowledged, and
   const path = join(t.testdir(), "gateway.db");
   const root = new URL("../../", import.meta.url);
   const script = `
-    import { newId } from ${JSON.stringify(new URL("src/id.ts", root).href)};
+    import { newId } from ${JSON.stringify(new URL("src/core/id.ts", root).href)};
     import { Database } from ${JSON.stringify(new URL("src/store/sqlite.ts", root).href)};
     import { SqliteLedger } from ${JSON.stringify(new URL("src/store/sqlite-ledger.ts", root).href)};
     const ledger = new SqliteLedger(new Database(${JSON.stringify(path)}));

@@ -111,7 +111,7 @@ t.test("what stands in one frame with an error is not counted as sent, since it 
   };
   const from = {
     ...tiny,
-    translation: { ...tiny.translation, answer: { ...tiny.translation.response, decoder: () => both } },
+    translation: { ...tiny.translation, response: { ...tiny.translation.response, decoder: () => both } },
   };
   const translator = new StreamTranslator({ ...crossing(), from });
   t.match(run(translator, ["go"]).error, { status: 500 });

@@ -4,13 +4,14 @@ import {
   asObject,
   asText,
   type FeatureUse,
+  fieldsOf,
   type IncomingRequest,
+  isObject,
   type JsonObject,
   type Opaque,
   type Reasoning,
   writeJson,
 } from "model-gateway/protocol";
-import { fieldsOf, isObject } from "../openai/fields.ts";
 
 /** The format of entries of `reasoning_details` that hold an envelope of ours. */
 export const FORMAT = "gw1";

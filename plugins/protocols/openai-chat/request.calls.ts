@@ -1,13 +1,15 @@
 import {
   asObject,
   asText,
+  type Fields,
+  fieldsOf,
   type IncomingRequest,
+  invalidField,
   type JsonObject,
   type Opaque,
   type ToolCall,
   writeJson,
 } from "model-gateway/protocol";
-import { type Fields, fieldsOf, wrong } from "../openai/fields.ts";
 import { piece, type Reading } from "./request.parts.ts";
 
 /** The form of a call that came as the older `function_call`. */
@@ -52,7 +54,7 @@ export class Calls {
   answered(given: string | undefined, name: string | undefined, at: string): string {
     if (given) return plain(given).id;
     const id = (name === undefined ? this.nameless : this.byName.get(name))?.take();
-    if (id === undefined) throw wrong(at, `${at} is the result of a call that is not there.`);
+    if (id === undefined) throw invalidField(at, `${at} is the result of a call that is not there.`);
     return id;
   }
 
@@ -69,7 +71,7 @@ export class Calls {
     // Some vendors' have an empty one, or none.
     if (type !== "function" && !custom) entry.leave("type");
     const inner = entry.object(custom ? "custom" : "function");
-    if (!inner) throw wrong(`${at}.function`, `${at}.function must be an object.`);
+    if (!inner) throw invalidField(`${at}.function`, `${at}.function must be an object.`);
     // Recorded: the place of a call in its stream, sent back.
     entry.leave("index");
     const given = entry.text("id");
@@ -138,7 +140,7 @@ const namesOf = (...objects: readonly Fields[]): string[] => objects.flatMap(({ 
 
 function nameOf(inner: Fields): string {
   const name = inner.text("name");
-  if (name === undefined) throw wrong(inner.path("name"), `${inner.path("name")} must be a string.`);
+  if (name === undefined) throw invalidField(inner.path("name"), `${inner.path("name")} must be a string.`);
   return name;
 }
 

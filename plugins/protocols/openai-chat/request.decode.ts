@@ -3,11 +3,13 @@ import {
   asObject,
   type Conversation,
   type FeatureUse,
+  type Fields,
   type IncomingRequest,
+  invalidField,
   type ReasoningConfig,
+  requestFields,
 } from "model-gateway/protocol";
 import { effortOf } from "../openai/effort.ts";
-import { bodyOf, type Fields, wrong } from "../openai/fields.ts";
 import { readSampling } from "../openai/sampling.ts";
 import { sameSettings } from "./request.encode.ts";
 import { turnsOf } from "./request.messages.ts";
@@ -21,10 +23,10 @@ const ESSENTIAL: ReadonlySet<string> = new Set(["model", "messages"]);
 /** Reads a Chat request. @throws GatewayError `invalid_field` with the client's own path. */
 export function decodeRequest(asked: IncomingRequest): Conversation {
   const uses: FeatureUse[] = [];
-  const body = bodyOf(asked, uses);
+  const body = requestFields(asked, uses);
   const reading: Reading = { uses, native: asked.native === true };
   const messages = body.list("messages");
-  if (!messages) throw wrong("messages", "messages must be a list.");
+  if (!messages) throw invalidField("messages", "messages must be a list.");
   body.text("model");
   if (body.of["stream"] === true) body.any("stream");
   else body.leave("stream");
@@ -75,7 +77,7 @@ function readTools(body: Fields, into: Conversation, reading: Reading, forms: Re
   const parallel = body.flag("parallel_tool_calls");
   if (parallel === undefined) return;
   into.parallel = parallel;
-  if (!parallel) body.say("parallel_tool_calls", "parallel_off");
+  if (!parallel) body.declare("parallel_tool_calls", "parallel_off");
 }
 
 /** `reasoning_effort`, or OpenRouter's `reasoning`. */
@@ -85,7 +87,7 @@ function readThinking(body: Fields, into: Conversation, forms: Record<string, un
   if (effort !== undefined) {
     context.effort = effort;
     body.any("reasoning_effort");
-    body.say("reasoning_effort", "reasoning_effort");
+    body.declare("reasoning_effort", "reasoning_effort");
   }
   const nested = asObject(body.of["reasoning"]) ? body.object("reasoning") : undefined;
   if (nested) {
@@ -101,12 +103,12 @@ function readNested(nested: Fields, context: ReasoningConfig): void {
   if (effort !== undefined) {
     context.effort = effort;
     nested.any("effort");
-    nested.say("effort", "reasoning_effort");
+    nested.declare("effort", "reasoning_effort");
   }
   const budget = nested.number("max_tokens");
   if (budget !== undefined) {
     context.budget = budget;
-    nested.say("max_tokens", "reasoning_budget");
+    nested.declare("max_tokens", "reasoning_budget");
   }
   if (nested.of["exclude"] === true) {
     context.show = false;
@@ -128,7 +130,7 @@ function readWishes(body: Fields, into: Conversation, reading: Reading, forms: R
   const top = body.number("top_logprobs");
   if (logprobs) {
     into.logprobs = top ?? 0;
-    body.say("logprobs", "logprobs");
+    body.declare("logprobs", "logprobs");
     if (top !== undefined) forms["top_logprobs"] = true;
   } else {
     body.leave("logprobs");
@@ -138,33 +140,33 @@ function readWishes(body: Fields, into: Conversation, reading: Reading, forms: R
   if (verbosity === "low" || verbosity === "medium" || verbosity === "high") {
     into.verbosity = verbosity;
     body.any("verbosity");
-    body.say("verbosity", "verbosity");
+    body.declare("verbosity", "verbosity");
   }
   const key = body.text("prompt_cache_key");
   if (key !== undefined) {
     into.cacheKey = key;
-    body.say("prompt_cache_key", "cache_key");
+    body.declare("prompt_cache_key", "cache_key");
   }
   readUser(body, into, forms);
   const metadata = asObject(body.of["metadata"]);
   if (metadata && Object.values(metadata).every((value) => typeof value === "string")) {
     into.metadata = metadata as Record<string, string>;
     body.any("metadata");
-    if (Object.keys(metadata).length > 0) body.say("metadata", "metadata");
+    if (Object.keys(metadata).length > 0) body.declare("metadata", "metadata");
   } else body.leave("metadata", "metadata");
   const tier = body.text("service_tier");
   if (tier !== undefined) {
     into.tier = tier;
-    if (tier !== "auto") body.say("service_tier", "tier");
+    if (tier !== "auto") body.declare("service_tier", "tier");
   }
   const store = body.flag("store");
   if (store !== undefined) into.store = store;
-  if (store) body.say("store", "store");
+  if (store) body.declare("store", "store");
   const modalities = readable(reading, () => textsOf(body, "modalities"));
   if (modalities) {
     into.modalities = modalities;
-    if (modalities.includes("audio")) body.say("modalities", "audio_out");
-    if (modalities.includes("image")) body.say("modalities", "image_out");
+    if (modalities.includes("audio")) body.declare("modalities", "audio_out");
+    if (modalities.includes("image")) body.declare("modalities", "image_out");
   }
   body.leave("audio", "audio_out");
   body.leave("prediction", "prediction");
@@ -175,7 +177,7 @@ function readWishes(body: Fields, into: Conversation, reading: Reading, forms: R
 /** @throws GatewayError when it is no list of texts */
 function textsOf(body: Fields, name: string): string[] | undefined {
   const list = body.list(name);
-  if (list?.some((each) => typeof each !== "string")) throw wrong(name, `${name} must be a list of strings.`);
+  if (list?.some((each) => typeof each !== "string")) throw invalidField(name, `${name} must be a list of strings.`);
   return list as string[] | undefined;
 }
 
@@ -195,6 +197,6 @@ function readUser(body: Fields, into: Conversation, forms: Record<string, unknow
     if (user === undefined) continue;
     into.user = user;
     forms["user"] = name;
-    body.say(name, "user");
+    body.declare(name, "user");
   }
 }

@@ -2,13 +2,16 @@ import {
   asList,
   asObject,
   asText,
+  type Fields,
+  fieldsOf,
   type IncomingRequest,
+  invalidField,
+  isObject,
   type JsonObject,
   type Part,
   type Reasoning,
   type Turn,
 } from "model-gateway/protocol";
-import { type Fields, fieldsOf, isObject, wrong } from "../openai/fields.ts";
 import { citationOf } from "./citations.ts";
 import { FORMAT, isBehind, reasoningsIn, sayUnread } from "./reasoning.ts";
 import { Calls, LEGACY, messageState, stated } from "./request.calls.ts";
@@ -65,7 +68,7 @@ class Messages {
         return this.result(message, role);
       default: {
         const roles = "system, developer, user, assistant, tool or function";
-        throw wrong(message.path("role"), `${message.path("role")} must be ${roles}.`);
+        throw invalidField(message.path("role"), `${message.path("role")} must be ${roles}.`);
       }
     }
   }
@@ -82,7 +85,7 @@ class Messages {
   private finish(message: Fields, role: Turn["role"], parts: Part[], native: Omit<MessageNative, "rest">): Turn {
     // On a result it is the function's name, which the call says.
     const name = native.role === "function" || native.role === "tool" ? undefined : message.text("name");
-    if (name !== undefined) message.say("name", "name");
+    if (name !== undefined) message.declare("name", "name");
     const rest = message.rest();
     const list = Array.isArray(message.of["content"]) ? { list: true } : {};
     return {
@@ -97,7 +100,10 @@ class Messages {
   private result(message: Fields, role: "tool" | "function"): Turn {
     const id = role === "tool" ? message.text("tool_call_id") : undefined;
     if (role === "tool" && id === undefined)
-      throw wrong(message.path("tool_call_id"), `${message.path("tool_call_id")} must name the call it answers.`);
+      throw invalidField(
+        message.path("tool_call_id"),
+        `${message.path("tool_call_id")} must name the call it answers.`,
+      );
     const name = message.text("name");
     const callId = this.calls.answered(id, name, message.at);
     const parts = this.content(message);

@@ -1,5 +1,5 @@
 import type { EncodeContext, JsonObject, ToolNameMap } from "model-gateway/protocol";
-import { wrong } from "../openai/fields.ts";
+import { invalidField } from "model-gateway/protocol";
 
 /** Which of several forms a message had, and what it said besides; only filled for encoding in this protocol. */
 export interface MessageNative {
@@ -54,6 +54,6 @@ export const SAME: EncodeContext = {
   drop: nothing,
   change: nothing,
   refuse: (path, why) => {
-    throw wrong(path, why);
+    throw invalidField(path, why);
   },
 };

@@ -3,13 +3,16 @@ import {
   asText,
   type CacheMark,
   type FeatureUse,
+  type Fields,
+  fieldsOf,
   GatewayError,
+  invalidField,
+  isObject,
   type JsonObject,
   type Media,
   type MediaSource,
   type Part,
 } from "model-gateway/protocol";
-import { type Fields, fieldsOf, isObject, wrong } from "../openai/fields.ts";
 import { audioType, readInline } from "../openai/media.ts";
 import { samePart } from "./request.media.ts";
 import { type PieceNative, SAME } from "./request.native.ts";
@@ -35,7 +38,7 @@ export function readable<T>({ native }: Reading, read: () => T): T | undefined {
 export function partsOf(content: unknown, at: string, reading: Reading): Part[] {
   if (content === undefined || content === null) return [];
   if (typeof content === "string") return [{ kind: "text", text: content, at }];
-  if (!Array.isArray(content)) throw wrong(at, `${at} must be a string or a list of parts.`);
+  if (!Array.isArray(content)) throw invalidField(at, `${at} must be a string or a list of parts.`);
   return content.map((value, n) => {
     const path = `${at}.${n}`;
     if (!reading.native) return partOf(value, path, reading);
@@ -58,7 +61,7 @@ function partOf(value: unknown, at: string, reading: Reading): Part {
     case "input_text":
     case "output_text": {
       const text = part.text("text");
-      if (text === undefined) throw wrong(`${at}.text`, `${at}.text must be a string.`);
+      if (text === undefined) throw invalidField(`${at}.text`, `${at}.text must be a string.`);
       return { kind: "text", text, at, ...cache, ...piece(reading, part.rest(), { form: type }) };
     }
     case "refusal":
@@ -88,7 +91,7 @@ function foreignOf(part: Fields, type: string | undefined, reading: Reading): Pa
     const native = piece(reading, part.rest(), { form: "thinking", cuts });
     return { kind: "reasoning", text: texts.join(""), at: part.at, ...native };
   }
-  if (type === undefined) throw wrong(`${part.at}.type`, `${part.at}.type must be a string.`);
+  if (type === undefined) throw invalidField(`${part.at}.type`, `${part.at}.type must be a string.`);
   reading.uses.push({ feature: "foreign_block", path: part.at });
   return { kind: "foreign", protocol: "openai-chat", name: type, json: part.of, at: part.at };
 }
@@ -113,9 +116,9 @@ function imageOf(part: Fields, reading: Reading): Media {
   const image = plain === undefined ? part.object("image_url") : undefined;
   if (plain !== undefined) part.any("image_url");
   const url = plain ?? image?.text("url");
-  if (url === undefined) throw wrong(`${part.at}.image_url.url`, `${part.at}.image_url.url must be a string.`);
+  if (url === undefined) throw invalidField(`${part.at}.image_url.url`, `${part.at}.image_url.url must be a string.`);
   const detail = image?.text("detail");
-  if (detail !== undefined && detail !== "auto") image?.say("detail", "media_detail");
+  if (detail !== undefined && detail !== "auto") image?.declare("detail", "media_detail");
   const inline = readInline(url, `${part.at}.image_url`);
   reading.uses.push({ feature: inline ? "image_base64" : "image_url", path: part.at });
   return {
@@ -137,7 +140,7 @@ function audioOf(part: Fields, reading: Reading): Media {
   const base64 = audio?.text("data");
   const format = audio?.text("format");
   if (base64 === undefined || format === undefined)
-    throw wrong(`${part.at}.input_audio`, `${part.at}.input_audio must have data and format.`);
+    throw invalidField(`${part.at}.input_audio`, `${part.at}.input_audio must have data and format.`);
   reading.uses.push({ feature: "audio", path: part.at });
   return {
     kind: "media",
@@ -156,7 +159,7 @@ function fileOf(part: Fields, reading: Reading): Media {
   const id = content === undefined ? file?.text("file_id") : undefined;
   const filename = file?.text("filename");
   if (!file || (id === undefined && content === undefined))
-    throw wrong(`${part.at}.file`, `${part.at}.file must have file_data or file_id.`);
+    throw invalidField(`${part.at}.file`, `${part.at}.file must have file_data or file_id.`);
   const inline = content === undefined ? undefined : readInline(content, `${part.at}.file.file_data`);
   const linked = content !== undefined && !inline && /^https?:/.test(content);
   const feature = content === undefined ? "file_id" : linked ? "file_url" : "file_base64";
@@ -185,7 +188,7 @@ function linkOf(part: Fields, type: string, reading: Reading): Media {
   const url = plain ?? object?.text("url");
   part.any(type);
   object?.rest();
-  if (url === undefined) throw wrong(`${part.at}.${type}`, `${part.at}.${type} must be a URL.`);
+  if (url === undefined) throw invalidField(`${part.at}.${type}`, `${part.at}.${type} must be a URL.`);
   const form = plain === undefined ? `${type}.url` : type;
   const link = { kind: "media", media: "file", at: part.at } as const;
   const native = piece(reading, part.rest(), { form });

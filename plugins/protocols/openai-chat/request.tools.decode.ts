@@ -3,13 +3,15 @@ import {
   asObject,
   defined,
   type FeatureUse,
+  Fields,
   type Format,
+  fieldsOf,
+  invalidField,
   type JsonObject,
   RawJson,
   type Tool,
   type ToolChoice,
 } from "model-gateway/protocol";
-import { Fields, fieldsOf, wrong } from "../openai/fields.ts";
 import { cacheOf, piece, type Reading } from "./request.parts.ts";
 
 /** The tools of `tools`. @throws GatewayError with the tool's path. */
@@ -24,7 +26,7 @@ export function toolsOf(list: readonly unknown[], reading: Reading): Tool[] {
       reading.uses.push({ feature: "tools", path: at });
       return functionOf(entry, reading, type);
     }
-    if (type === undefined) throw wrong(`${at}.type`, `${at}.type must be a string.`);
+    if (type === undefined) throw invalidField(`${at}.type`, `${at}.type must be a string.`);
     reading.uses.push({ feature: "tools_server", path: at });
     return { kind: "server", protocol: "openai-chat", name: type, json: value, at };
   });
@@ -32,7 +34,7 @@ export function toolsOf(list: readonly unknown[], reading: Reading): Tool[] {
 
 function functionOf(entry: Fields, reading: Reading, type: string | undefined): Tool {
   const inner = entry.object("function");
-  if (!inner) throw wrong(`${entry.at}.function`, `${entry.at}.function must be an object.`);
+  if (!inner) throw invalidField(`${entry.at}.function`, `${entry.at}.function must be an object.`);
   const named = namedOf(inner);
   const cache = cacheOf(entry);
   const form = type === undefined ? { form: "untyped" } : {};
@@ -56,8 +58,8 @@ function namedOf(inner: Fields): Tool & { kind: "function" } {
   const parameters = inner.any("parameters");
   const strict = inner.flag("strict");
   if (parameters !== undefined && !(parameters instanceof RawJson))
-    throw wrong(inner.path("parameters"), `${inner.path("parameters")} must be a JSON Schema.`);
-  if (strict) inner.say("strict", "tools_strict");
+    throw invalidField(inner.path("parameters"), `${inner.path("parameters")} must be a JSON Schema.`);
+  if (strict) inner.declare("strict", "tools_strict");
   return {
     kind: "function",
     name,
@@ -70,7 +72,7 @@ function namedOf(inner: Fields): Tool & { kind: "function" } {
 
 function customOf(entry: Fields, reading: Reading): Tool {
   const inner = entry.object("custom");
-  if (!inner) throw wrong(`${entry.at}.custom`, `${entry.at}.custom must be an object.`);
+  if (!inner) throw invalidField(`${entry.at}.custom`, `${entry.at}.custom must be an object.`);
   reading.uses.push({ feature: "tools_custom", path: entry.at });
   const name = nameOf(inner);
   const description = inner.text("description");
@@ -105,7 +107,8 @@ function grammarOf(format: Fields): JsonObject | undefined {
 
 function nameOf(inner: Fields): string {
   const name = inner.text("name");
-  if (name === undefined || name === "") throw wrong(inner.path("name"), `${inner.path("name")} must be a name.`);
+  if (name === undefined || name === "")
+    throw invalidField(inner.path("name"), `${inner.path("name")} must be a name.`);
   return name;
 }
 
@@ -151,7 +154,7 @@ export function choiceOf(value: unknown, at: string, uses: FeatureUse[]): ToolCh
   inner?.rest();
   choice.rest();
   if (allowed) return allowedOf(allowed);
-  if (name === undefined) throw wrong(at, `${at} must be auto, none, required or name a tool.`);
+  if (name === undefined) throw invalidField(at, `${at} must be auto, none, required or name a tool.`);
   return { mode: "named", name, ...(inner && inner === custom ? { custom: true } : {}) };
 }
 
@@ -171,7 +174,7 @@ function nameIn(value: unknown, at: string, uses: FeatureUse[]): string {
   const type = tool.text("type");
   const inner = tool.object("function") ?? tool.object("custom");
   const name = inner?.text("name") ?? tool.text("name") ?? type;
-  if (name === undefined) throw wrong(at, `${at} must name a tool.`);
+  if (name === undefined) throw invalidField(at, `${at} must name a tool.`);
   inner?.rest();
   tool.rest();
   return name;
@@ -182,7 +185,7 @@ export function formatOf(of: Fields): Format {
   const type = of.text("type");
   if (type === "json_schema") return schemaOf(of);
   if (type !== "text" && type !== "json_object")
-    throw wrong(`${of.at}.type`, `${of.at}.type must be text, json_object or json_schema.`);
+    throw invalidField(`${of.at}.type`, `${of.at}.type must be text, json_object or json_schema.`);
   if (type === "json_object") of.uses.push({ feature: "json_object", path: of.at });
   of.rest();
   return { kind: type === "text" ? "text" : "json" };
@@ -190,15 +193,15 @@ export function formatOf(of: Fields): Format {
 
 function schemaOf(of: Fields): Format {
   const inner = of.object("json_schema");
-  if (!inner) throw wrong(`${of.at}.json_schema`, `${of.at}.json_schema must be an object.`);
+  if (!inner) throw invalidField(`${of.at}.json_schema`, `${of.at}.json_schema must be an object.`);
   inner.uses.push({ feature: "json_schema", path: of.at });
   const schema = inner.any("schema");
   if (schema !== undefined && !(schema instanceof RawJson))
-    throw wrong(inner.path("schema"), `${inner.path("schema")} must be a JSON Schema.`);
+    throw invalidField(inner.path("schema"), `${inner.path("schema")} must be a JSON Schema.`);
   const name = inner.text("name");
   const description = inner.text("description");
   const strict = inner.flag("strict");
-  if (strict) inner.say("strict", "json_schema_strict");
+  if (strict) inner.declare("strict", "json_schema_strict");
   inner.rest();
   of.rest();
   return {

@@ -1,5 +1,5 @@
 import type { Conversation, FeatureUse, IncomingRequest } from "model-gateway/protocol";
-import { bodyOf, type Fields, wrong } from "../openai/fields.ts";
+import { type Fields, invalidField, requestFields } from "model-gateway/protocol";
 import { readSampling } from "../openai/sampling.ts";
 
 /**
@@ -9,7 +9,7 @@ import { readSampling } from "../openai/sampling.ts";
  */
 export function decodeRequest(asked: IncomingRequest): Conversation {
   const uses: FeatureUse[] = [];
-  const body = bodyOf(asked, uses);
+  const body = requestFields(asked, uses);
   body.text("model");
   body.flag("stream");
   body.leave("stream_options", "cosmetic");
@@ -27,12 +27,12 @@ export function decodeRequest(asked: IncomingRequest): Conversation {
   const logprobs = body.number("logprobs");
   if (logprobs !== undefined) {
     conversation.logprobs = logprobs;
-    body.say("logprobs", "logprobs");
+    body.declare("logprobs", "logprobs");
   }
   const user = body.text("user");
   if (user !== undefined) {
     conversation.user = user;
-    body.say("user", "user");
+    body.declare("user", "user");
   }
   refuse(body, conversation.choices ?? 1);
   body.rest();
@@ -43,17 +43,17 @@ export function decodeRequest(asked: IncomingRequest): Conversation {
 function promptOf(body: Fields): string {
   const prompt = body.any("prompt");
   if (typeof prompt === "string") return prompt;
-  if (!Array.isArray(prompt) || prompt.length === 0) throw wrong("prompt", "prompt must be a text.");
+  if (!Array.isArray(prompt) || prompt.length === 0) throw invalidField("prompt", "prompt must be a text.");
   if (prompt.some((each) => typeof each !== "string"))
-    throw wrong("prompt", "This model takes a prompt as text only: tokens mean nothing to it.");
-  if (prompt.length > 1) throw wrong("prompt", "This model takes one prompt a request; ask once for each.");
+    throw invalidField("prompt", "This model takes a prompt as text only: tokens mean nothing to it.");
+  if (prompt.length > 1) throw invalidField("prompt", "This model takes one prompt a request; ask once for each.");
   return prompt[0] as string;
 }
 
 function refuse(body: Fields, choices: number): void {
   const suffix = body.text("suffix");
-  if (suffix) throw wrong("suffix", "This model only writes on: it cannot fill in what stands before a suffix.");
+  if (suffix) throw invalidField("suffix", "This model only writes on: it cannot fill in what stands before a suffix.");
   const best = body.number("best_of");
   if (best !== undefined && best > choices)
-    throw wrong("best_of", "This model cannot choose the best of several answers.");
+    throw invalidField("best_of", "This model cannot choose the best of several answers.");
 }

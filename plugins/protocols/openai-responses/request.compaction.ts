@@ -2,8 +2,7 @@
  * Compactions where the provider speaks a protocol that has none: one is asked for in words, travels in an envelope, and
  * comes back as words. docs/decisions/0012-a-compaction-is-asked-for-in-words.md
  */
-import { asList, asObject, type Opaque, type Turn } from "model-gateway/protocol";
-import { type Fields, wrong } from "../openai/fields.ts";
+import { asList, asObject, type Fields, invalidField, type Opaque, type Turn } from "model-gateway/protocol";
 import { leave, NAME, type Reading } from "./request.read.ts";
 
 /** The item that asks for one. The vendor takes it as the last item only. [S] */
@@ -30,7 +29,7 @@ export const summaryOf = (text: string): Opaque => ({ ...SUMMARY, data: text });
 
 /** The trigger as a text of the user. @throws GatewayError `invalid_field` where it is not the last item */
 export function readTrigger(reading: Reading, fields: Fields, last: boolean): Turn {
-  if (!last) throw wrong(fields.at, `${fields.at}: a ${TRIGGER} must be the last item of the input.`);
+  if (!last) throw invalidField(fields.at, `${fields.at}: a ${TRIGGER} must be the last item of the input.`);
   reading.change(fields.at, "a compaction is asked for in words, as plain text and without calls of tools");
   return userTurn(fields, WISH, "id");
 }
@@ -45,7 +44,7 @@ export function readSummary(reading: Reading, fields: Fields): Turn | undefined 
   if (!opaque || (opaque.protocol === NAME && opaque.account === undefined)) return undefined;
   const { protocol, kind, data } = opaque;
   if (protocol !== SUMMARY.protocol || kind !== SUMMARY.kind)
-    throw wrong(fields.path("encrypted_content"), `${fields.path("encrypted_content")} holds no compaction.`);
+    throw invalidField(fields.path("encrypted_content"), `${fields.path("encrypted_content")} holds no compaction.`);
   return userTurn(fields, LEAD + data, "id", "created_by");
 }
 

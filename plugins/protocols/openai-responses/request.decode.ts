@@ -1,12 +1,13 @@
 import {
   type Conversation,
   type Feature,
+  type Fields,
   GatewayError,
   type IncomingRequest,
+  invalidField,
   parseExact,
   type Turn,
 } from "model-gateway/protocol";
-import { type Fields, wrong } from "../openai/fields.ts";
 import { asksCompaction } from "./request.compaction.ts";
 import { readItems } from "./request.items.ts";
 import type { MessageNative, RequestNative } from "./request.native.ts";
@@ -82,7 +83,7 @@ function readInput(reading: Reading, fields: Fields, tools: ToolList) {
   if (instructions !== undefined) turns.push(textTurn(reading, "system", instructions, "instructions"));
   if (typeof input === "string") return { turns: [...turns, textTurn(reading, "user", input, "input")], added: [] };
   const absent = input === undefined && ELSEWHERE.some((name) => peek(fields, name) !== undefined);
-  if (!absent && !Array.isArray(input)) throw wrong("input", "input must be a string or a list of items.");
+  if (!absent && !Array.isArray(input)) throw invalidField("input", "input must be a string or a list of items.");
   const items = readItems(reading, Array.isArray(input) ? input : [], tools);
   return { turns: [...turns, ...items.turns], added: items.added };
 }
@@ -97,10 +98,10 @@ function readSampling(fields: Fields) {
   const topP = fields.number("top_p");
   const maxTokens = fields.number("max_output_tokens");
   const parallel = fields.flag("parallel_tool_calls");
-  if (temperature !== undefined) fields.say("temperature", "temperature");
-  if (topP !== undefined) fields.say("top_p", "top_p");
-  if (maxTokens !== undefined) fields.say("max_output_tokens", "max_tokens");
-  if (parallel === false) fields.say("parallel_tool_calls", "parallel_off");
+  if (temperature !== undefined) fields.declare("temperature", "temperature");
+  if (topP !== undefined) fields.declare("top_p", "top_p");
+  if (maxTokens !== undefined) fields.declare("max_output_tokens", "max_tokens");
+  if (parallel === false) fields.declare("parallel_tool_calls", "parallel_off");
   return {
     ...(temperature !== undefined && { temperature }),
     ...(topP !== undefined && { topP }),

@@ -1,6 +1,6 @@
 /** Reads the items of a request's input: each becomes a turn of its own, except those that only add tools. */
 import type { Foreign, Part, Reasoning, ToolCall, ToolResult, Turn } from "model-gateway/protocol";
-import { type Fields, wrong } from "../openai/fields.ts";
+import { type Fields, invalidField } from "model-gateway/protocol";
 import { COMPACTION, readSummary, readTrigger, TRIGGER } from "./request.compaction.ts";
 import type { AddedNative, MessageNative, ReasoningNative, RestNative, ResultNative } from "./request.native.ts";
 import { readContent } from "./request.parts.ts";
@@ -80,13 +80,13 @@ const turn = (role: Turn["role"], part: Part): Turn => ({ role, parts: [part], a
 function readMessage(reading: Reading, fields: Fields): Turn {
   const role = oneOf(reading, fields, "role", ["user", "assistant", "system", "developer"]);
   if (!role && reading.same) return turn("assistant", readForeign(reading, fields, "message"));
-  if (!role) throw wrong(fields.path("role"), `${fields.path("role")} must be said.`);
+  if (!role) throw invalidField(fields.path("role"), `${fields.path("role")} must be said.`);
   const content = fields.any("content");
   const parts = readContent(reading, content, fields.path("content"));
   const phase = fields.text("phase");
   const name = fields.text("name");
-  if (phase !== undefined) fields.say("phase", "phase");
-  if (name !== undefined) fields.say("name", "name");
+  if (phase !== undefined) fields.declare("phase", "phase");
+  if (name !== undefined) fields.declare("name", "name");
   leave(fields, "type", "id", "status");
   return {
     role,
@@ -135,7 +135,7 @@ function readTexts(reading: Reading, fields: Fields, name: string) {
 
 function readCall(reading: Reading, fields: Fields, input: "arguments" | "input"): ToolCall {
   const namespace = fields.text("namespace");
-  if (namespace !== undefined) fields.say("namespace", "tools_namespace");
+  if (namespace !== undefined) fields.declare("namespace", "tools_namespace");
   if (input === "input") reading.say("tools_custom", fields.at);
   leave(fields, "id", "status");
   leaveUsual(fields, { async: [false] });

@@ -3,13 +3,14 @@ import {
   asObject,
   type CacheMark,
   type Citation,
+  type Fields,
+  invalidField,
   type JsonObject,
   type Media,
   type Part,
   type Refusal,
   type Text,
 } from "model-gateway/protocol";
-import { type Fields, wrong } from "../openai/fields.ts";
 import { audioFormat, audioType, dataUrl, type Inline, readInline } from "../openai/media.ts";
 import type { MediaNative, RestNative, TextNative } from "./request.native.ts";
 import { leave, NAME, need, peek, type Reading } from "./request.read.ts";
@@ -17,7 +18,7 @@ import { leave, NAME, need, peek, type Reading } from "./request.read.ts";
 /** @param content a string, or a list of parts @throws GatewayError `invalid_field` */
 export function readContent(reading: Reading, content: unknown, at: string): Part[] {
   if (typeof content === "string") return [{ kind: "text", text: content, at }];
-  if (!Array.isArray(content)) throw wrong(at, `${at} must be a string or a list of parts.`);
+  if (!Array.isArray(content)) throw invalidField(at, `${at} must be a string or a list of parts.`);
   return content.map((part, i) => readPart(reading, reading.fields(part, `${at}.${i}`)));
 }
 
@@ -47,7 +48,7 @@ function readText(reading: Reading, fields: Fields, type: string): Text {
   const mark = readMark(reading, fields);
   const annotations = fields.list("annotations")?.map(readAnnotation);
   const citations = annotations?.flatMap(({ citation }) => citation ?? []) ?? [];
-  if (annotations?.length) fields.say("annotations", "citations");
+  if (annotations?.length) fields.declare("annotations", "citations");
   // Likelihoods of an earlier answer's tokens are not read by anybody.
   leave(fields, "logprobs");
   return {
@@ -98,7 +99,7 @@ function readImage(reading: Reading, fields: Fields): Media {
 
 function readDetail(fields: Fields): { detail?: string } {
   const detail = fields.text("detail");
-  if (detail !== undefined && detail !== "auto") fields.say("detail", "media_detail");
+  if (detail !== undefined && detail !== "auto") fields.declare("detail", "media_detail");
   return detail === undefined ? {} : { detail };
 }
 
@@ -109,7 +110,7 @@ interface Source extends Pick<Media, "mime" | "source"> {
 
 function readUrl(fields: Fields, url: string): Source {
   const inline = readInline(url, fields.path("image_url"));
-  fields.say("image_url", inline ? "image_base64" : "image_url");
+  fields.declare("image_url", inline ? "image_base64" : "image_url");
   return inline ? sourceOf(inline) : { source: { url } };
 }
 
@@ -120,8 +121,8 @@ function sourceOf({ mime, base64, head }: Inline): Source {
 
 function readId(fields: Fields, other: string): Source {
   const id = fields.text("file_id");
-  if (id === undefined) throw wrong(fields.path(other), `${fields.path(other)} or file_id must be said.`);
-  fields.say("file_id", "file_id");
+  if (id === undefined) throw invalidField(fields.path(other), `${fields.path(other)} or file_id must be said.`);
+  fields.declare("file_id", "file_id");
   return { source: { id, protocol: NAME } };
 }
 
@@ -145,13 +146,13 @@ function readFile(reading: Reading, fields: Fields): Media {
 function readFileSource(fields: Fields): Source {
   const content = fields.text("file_data");
   if (content !== undefined) {
-    fields.say("file_data", "file_base64");
+    fields.declare("file_data", "file_base64");
     const inline = readInline(content, fields.path("file_data"));
     return inline ? sourceOf(inline) : { source: { base64: content }, kept: { head: "" } };
   }
   const url = fields.text("file_url");
   if (url === undefined) return readId(fields, "file_data");
-  fields.say("file_url", "file_url");
+  fields.declare("file_url", "file_url");
   return { source: { url } };
 }
 

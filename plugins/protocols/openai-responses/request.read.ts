@@ -1,5 +1,5 @@
 import type { Changed, Feature, FeatureUse, IncomingRequest, Opaque } from "model-gateway/protocol";
-import { type Fields, fieldsOf, wrong } from "../openai/fields.ts";
+import { type Fields, fieldsOf, invalidField } from "model-gateway/protocol";
 
 /** This protocol's name, as it stands in conversations and opaque state. */
 export const NAME = "openai-responses" as const;
@@ -47,7 +47,7 @@ export const peek = ({ of }: Fields, name: string): unknown => of[name] ?? undef
 /** @throws GatewayError `invalid_field` when it is no string, or absent. */
 export function need(fields: Fields, name: string): string {
   const text = fields.text(name);
-  if (text === undefined) throw wrong(fields.path(name), `${fields.path(name)} must be a string.`);
+  if (text === undefined) throw invalidField(fields.path(name), `${fields.path(name)} must be a string.`);
   return text;
 }
 
@@ -65,7 +65,7 @@ export function oneOf<const T extends string>(
   const word = words.find((word) => word === value);
   if (word !== undefined) fields.any(name);
   if (value === undefined || word !== undefined || reading.same) return word;
-  throw wrong(fields.path(name), `${fields.path(name)} must be one of ${words.join(", ")}.`);
+  throw invalidField(fields.path(name), `${fields.path(name)} must be one of ${words.join(", ")}.`);
 }
 
 /** Values that say nothing, by the names of members: what is meant where they are left out. */

@@ -1,6 +1,13 @@
 /** Reads the tools of a request, and which of them shall be called. */
-import { defined, type JsonObject, RawJson, type Tool, type ToolChoice } from "model-gateway/protocol";
-import { type Fields, wrong } from "../openai/fields.ts";
+import {
+  defined,
+  type Fields,
+  invalidField,
+  type JsonObject,
+  RawJson,
+  type Tool,
+  type ToolChoice,
+} from "model-gateway/protocol";
 import type { CustomNative, Entry, RequestNative, RestNative, WebSearchNative } from "./request.native.ts";
 import { leave, leaveUsual, NAME, need, oneOf, peek, type Reading, type Usual } from "./request.read.ts";
 
@@ -58,10 +65,10 @@ function readFunction(reading: Reading, fields: Fields): Tool {
   const description = fields.text("description");
   const parameters = fields.any("parameters");
   if (parameters !== undefined && !(parameters instanceof RawJson))
-    throw wrong(fields.path("parameters"), `${fields.path("parameters")} must be a JSON Schema.`);
+    throw invalidField(fields.path("parameters"), `${fields.path("parameters")} must be a JSON Schema.`);
   const strict = fields.flag("strict");
   reading.say("tools", fields.at);
-  if (strict) fields.say("strict", "tools_strict");
+  if (strict) fields.declare("strict", "tools_strict");
   leaveUsual(fields, USUAL);
   return {
     kind: "function",
@@ -132,7 +139,7 @@ function readWebSearch(reading: Reading, fields: Fields, type: string): Tool {
 function readDomains(filters: Fields, name: string): string[] | undefined {
   return filters.list(name)?.map((domain, i) => {
     if (typeof domain === "string") return domain;
-    throw wrong(`${filters.path(name)}.${i}`, `${filters.path(name)}.${i} must be a string.`);
+    throw invalidField(`${filters.path(name)}.${i}`, `${filters.path(name)}.${i} must be a string.`);
   });
 }
 

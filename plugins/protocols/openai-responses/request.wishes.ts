@@ -1,7 +1,13 @@
 /** Reads the fields of a request that say how to answer. */
-import { type Conversation, type Format, RawJson, type ReasoningConfig } from "model-gateway/protocol";
+import {
+  type Conversation,
+  type Fields,
+  type Format,
+  invalidField,
+  RawJson,
+  type ReasoningConfig,
+} from "model-gateway/protocol";
 import { EFFORTS } from "../openai/effort.ts";
-import { type Fields, wrong } from "../openai/fields.ts";
 import { ENCRYPTED, LOGPROBS, type RequestNative } from "./request.native.ts";
 import { leave, leaveUsual, need, oneOf, peek, type Reading, type Usual } from "./request.read.ts";
 
@@ -19,7 +25,7 @@ export function readText(reading: Reading, text: Fields | undefined, plain: bool
   if (!text) return { conversation: {}, native: {} };
   const format = plain ? undefined : text.object("format");
   const verbosity = oneOf(reading, text, "verbosity", ["low", "medium", "high"]);
-  if (verbosity !== undefined) text.say("verbosity", "verbosity");
+  if (verbosity !== undefined) text.declare("verbosity", "verbosity");
   const read = format && readFormat(reading, format);
   if (!read) text.leave("format");
   const conversation = {
@@ -33,7 +39,7 @@ export function readText(reading: Reading, text: Fields | undefined, plain: bool
 function readFormat(reading: Reading, fields: Fields): Format | undefined {
   const type = oneOf(reading, fields, "type", ["text", "json_object", "json_schema"]);
   if (type === undefined && reading.same) return undefined;
-  if (type === undefined) throw wrong(fields.path("type"), `${fields.path("type")} must be said.`);
+  if (type === undefined) throw invalidField(fields.path("type"), `${fields.path("type")} must be said.`);
   if (type === "text") return { kind: "text" };
   if (type === "json_object") {
     reading.say("json_object", fields.at);
@@ -41,12 +47,12 @@ function readFormat(reading: Reading, fields: Fields): Format | undefined {
   }
   const schema = fields.any("schema");
   if (!(schema instanceof RawJson))
-    throw wrong(fields.path("schema"), `${fields.path("schema")} must be a JSON Schema.`);
+    throw invalidField(fields.path("schema"), `${fields.path("schema")} must be a JSON Schema.`);
   const name = fields.text("name");
   const description = fields.text("description");
   const strict = fields.flag("strict");
   reading.say("json_schema", fields.at);
-  if (strict) fields.say("strict", "json_schema_strict");
+  if (strict) fields.declare("strict", "json_schema_strict");
   return {
     kind: "schema",
     schema,
@@ -64,8 +70,8 @@ export function readReasoning(reading: Reading, fields: Fields | undefined): Rea
   if (!fields) return { conversation: {}, native: {} };
   const effort = oneOf(reading, fields, "effort", EFFORTS);
   const summary = oneOf(reading, fields, "summary", ["auto", "concise", "detailed"]);
-  if (effort !== undefined) fields.say("effort", "reasoning_effort");
-  if (summary !== undefined) fields.say("summary", "reasoning_summary");
+  if (effort !== undefined) fields.declare("effort", "reasoning_effort");
+  if (summary !== undefined) fields.declare("summary", "reasoning_summary");
   const context: ReasoningConfig = {
     ...(effort !== undefined && { effort }),
     ...(summary !== undefined && { summary, show: true }),
@@ -83,10 +89,10 @@ export function readMore(reading: Reading, fields: Fields): Read {
   const metadata = labels && readMetadata(reading, labels);
   const tier = fields.text("service_tier");
   const store = fields.flag("store");
-  if (cacheKey !== undefined) fields.say("prompt_cache_key", "cache_key");
-  if (user !== undefined) fields.say(userField, "user");
-  if (tier !== undefined && tier !== "auto") fields.say("service_tier", "tier");
-  if (store) fields.say("store", "store");
+  if (cacheKey !== undefined) fields.declare("prompt_cache_key", "cache_key");
+  if (user !== undefined) fields.declare(userField, "user");
+  if (tier !== undefined && tier !== "auto") fields.declare("service_tier", "tier");
+  if (store) fields.declare("store", "store");
   const include = readInclude(reading, fields);
   const cache = readCacheOptions(reading, fields.object("prompt_cache_options"));
   return {

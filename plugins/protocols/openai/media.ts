@@ -1,5 +1,4 @@
-import { entryOf } from "model-gateway/protocol";
-import { wrong } from "./fields.ts";
+import { entryOf, invalidField } from "model-gateway/protocol";
 
 /** Types of media as formats of `input_audio`; the first of a format is the one it is read as. */
 const AUDIO: Readonly<Record<string, string>> = {
@@ -46,7 +45,7 @@ export function inlineOf(url: string): Inline | undefined {
 /** The same of a client's field. @throws GatewayError for a `data:` URL that is not in base64. */
 export function readInline(url: string, at: string): Inline | undefined {
   const inline = inlineOf(url);
-  if (!inline && DATA.test(url)) throw wrong(at, `${at} must be in base64 where it is a data: URL.`);
+  if (!inline && DATA.test(url)) throw invalidField(at, `${at} must be in base64 where it is a data: URL.`);
   return inline;
 }
 

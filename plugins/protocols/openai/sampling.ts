@@ -1,5 +1,4 @@
-import { asObject, type Conversation, type Feature, RawJson } from "model-gateway/protocol";
-import { type Fields, wrong } from "./fields.ts";
+import { asObject, type Conversation, type Feature, type Fields, invalidField, RawJson } from "model-gateway/protocol";
 
 /** Fields that say how an answer is drawn, for the fidelity tables of both. */
 export const SAMPLED: readonly (readonly [field: string, feature: Feature])[] = [
@@ -17,34 +16,34 @@ export function readSampling(body: Fields, into: Conversation, forms: Record<str
   const temperature = body.number("temperature");
   if (temperature !== undefined) {
     into.temperature = temperature;
-    body.say("temperature", "temperature");
+    body.declare("temperature", "temperature");
   }
   const topP = body.number("top_p");
   if (topP !== undefined) {
     into.topP = topP;
-    body.say("top_p", "top_p");
+    body.declare("top_p", "top_p");
   }
   const topK = body.number("top_k");
   if (topK !== undefined) {
     into.topK = topK;
-    body.say("top_k", "top_k");
+    body.declare("top_k", "top_k");
   }
   readPenalties(body, into);
   const seed = body.any("seed");
   if (seed !== undefined) {
-    if (typeof seed !== "number" && !(seed instanceof RawJson)) throw wrong("seed", "seed must be a number.");
+    if (typeof seed !== "number" && !(seed instanceof RawJson)) throw invalidField("seed", "seed must be a number.");
     into.seed = seed;
-    body.say("seed", "seed");
+    body.declare("seed", "seed");
   }
   const bias = body.any("logit_bias");
   if (bias !== undefined) {
     into.logitBias = bias;
-    if (Object.keys(asObject(bias) ?? { bias }).length > 0) body.say("logit_bias", "logit_bias");
+    if (Object.keys(asObject(bias) ?? { bias }).length > 0) body.declare("logit_bias", "logit_bias");
   }
   const choices = body.number("n");
   if (choices !== undefined) {
     into.choices = choices;
-    if (choices > 1) body.say("n", "choices");
+    if (choices > 1) body.declare("n", "choices");
   }
 }
 
@@ -59,23 +58,23 @@ function readLength(body: Fields, into: Conversation, forms: Record<string, unkn
     if (most === undefined) continue;
     into.maxTokens = most;
     forms["max"] = name;
-    body.say(name, "max_tokens");
+    body.declare(name, "max_tokens");
   }
   const stop = body.any("stop");
   if (stop === undefined) return;
   const list = typeof stop === "string" ? [stop] : stop;
   if (!Array.isArray(list) || list.some((each) => typeof each !== "string"))
-    throw wrong("stop", "stop must be a string or a list of strings.");
+    throw invalidField("stop", "stop must be a string or a list of strings.");
   into.stop = list as string[];
   if (typeof stop === "string") forms["stop"] = "string";
-  if (list.length > 0) body.say("stop", "stop");
+  if (list.length > 0) body.declare("stop", "stop");
 }
 
 function readPenalties(body: Fields, into: Conversation): void {
   const frequency = body.number("frequency_penalty");
   if (frequency !== undefined) into.frequencyPenalty = frequency;
-  if (frequency) body.say("frequency_penalty", "penalties");
+  if (frequency) body.declare("frequency_penalty", "penalties");
   const presence = body.number("presence_penalty");
   if (presence !== undefined) into.presencePenalty = presence;
-  if (presence) body.say("presence_penalty", "penalties");
+  if (presence) body.declare("presence_penalty", "penalties");
 }

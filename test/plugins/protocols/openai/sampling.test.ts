@@ -1,7 +1,7 @@
 import t from "tap";
-import { Fields } from "../../../../plugins/protocols/openai/fields.ts";
 import { readSampling } from "../../../../plugins/protocols/openai/sampling.ts";
 import type { Conversation, FeatureUse } from "../../../../src/translation/conversation.ts";
+import { Fields } from "../../../../src/translation/fields.ts";
 
 function read(body: Record<string, unknown>) {
   const uses: FeatureUse[] = [];

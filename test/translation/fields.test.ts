@@ -1,7 +1,7 @@
 import t from "tap";
-import { Fields, fieldsOf } from "../../../../plugins/protocols/openai/fields.ts";
-import type { FeatureUse } from "../../../../src/translation/conversation.ts";
-import { RawJson } from "../../../../src/wire/exact.ts";
+import type { FeatureUse } from "../../src/translation/conversation.ts";
+import { Fields, fieldsOf } from "../../src/translation/fields.ts";
+import { RawJson } from "../../src/wire/exact.ts";
 
 t.test("members are taken by name, and what nobody took is said and kept", async (t) => {
   const uses: FeatureUse[] = [];

@@ -1,0 +1,171 @@
+import type { JsonObject } from "../wire/values.ts";
+import type { EncodeContext } from "./codec.ts";
+import type { Conversation, FeatureUse, ReasoningConfig } from "./conversation.ts";
+import type { Feature } from "./features.ts";
+import { type Fields, invalidField } from "./fields.ts";
+
+/** A field of a conversation that a setting says; `reasoning.…` are the members of its `reasoning`. */
+export type SettingField =
+  | Exclude<keyof Conversation, "protocol" | "task" | "stream" | "turns" | "uses" | "changed">
+  | `reasoning.${keyof ReasoningConfig}`;
+
+/**
+ * One setting of a protocol: a member of its requests and the field that means the same. Requests are read from the row
+ * and written from it, so that the two cannot disagree.
+ */
+export interface Setting {
+  /** Where it stands in a request; names below each other have dots between them. */
+  readonly wire: string;
+  /** Older names of it, which are read where the first one is absent, and never written. */
+  readonly older?: readonly string[];
+  readonly field: SettingField;
+  /** What asking for it declares; absent: nothing that another protocol could lack. */
+  readonly feature?: Feature;
+  readonly type: "number" | "integer" | "text" | "flag" | "texts" | "any";
+  /** What the vendor takes; what is beyond is refused when it is written. */
+  readonly range?: readonly [min: number, max: number];
+  /** At most so many elements, or characters. */
+  readonly longest?: number;
+  /** True: dropped where the model takes no sampling settings. */
+  readonly sampling?: true;
+  /** Words of the wire and what they mean; another word of the wire is refused, and one that has none is dropped. */
+  readonly words?: Readonly<Record<string, string>>;
+  /** A value that says nothing, like the default: it is not declared. */
+  readonly silent?: (value: unknown) => boolean;
+  /** In place of the plain reading of `type`. Undefined: it says nothing that the vocabulary carries. */
+  readonly read?: (fields: Fields, name: string) => unknown;
+  /** In place of the plain writing. Undefined: nothing is written. */
+  readonly write?: (value: never, conversation: Conversation, context: EncodeContext) => unknown;
+}
+
+/** The client's path of the first use of a feature, for messages about it. */
+export const pathOfUse = ({ uses }: { readonly uses: readonly FeatureUse[] }, feature: Feature): string =>
+  uses.find((use) => use.feature === feature)?.path ?? feature;
+
+/**
+ * Reads the settings of a request into a conversation, and declares what they use.
+ * @throws GatewayError `invalid_field` that names the client's field
+ */
+export function readSettings(table: readonly Setting[], body: Fields, into: Conversation): void {
+  for (const setting of table) {
+    const found = placeOf(setting, body);
+    if (!found) continue;
+    const { fields, name } = found;
+    const value = readValue(setting, fields, name);
+    if (value === undefined) continue;
+    assign(into, setting.field, value);
+    if (setting.feature && !setting.silent?.(value)) fields.declare(name, setting.feature);
+    // An older name says nothing new beside the newer one.
+    for (const other of namesOf(setting)) if (other !== name && !other.includes(".")) fields.leave(other);
+  }
+}
+
+/** The members that a conversation's settings become. @throws GatewayError as `context.refuse` makes it */
+export function writeSettings(
+  table: readonly Setting[],
+  conversation: Conversation,
+  context: EncodeContext,
+): JsonObject {
+  const body: JsonObject = {};
+  for (const setting of table) {
+    const value = valueIn(conversation, setting.field);
+    if (value === undefined) continue;
+    const written = checked(setting, value, conversation, context);
+    if (written !== undefined) put(body, setting.wire, written);
+  }
+  return body;
+}
+
+/** The rows of the fidelity table that a table of settings stands for. */
+export const settingFields = (table: readonly Setting[]): (readonly [field: string, feature: Feature])[] =>
+  table.flatMap((setting) => (setting.feature ? [[namesOf(setting).join(", "), setting.feature] as const] : []));
+
+const namesOf = ({ wire, older = [] }: Setting): readonly string[] => [wire, ...older];
+
+/** The innermost object that holds the setting, and the name it has there. */
+function placeOf(setting: Setting, body: Fields): { fields: Fields; name: string } | undefined {
+  for (const wire of namesOf(setting)) {
+    const names = wire.split(".");
+    const name = names.pop() as string;
+    let fields: Fields | undefined = body;
+    for (const each of names) fields = fields?.object(each);
+    if (fields?.has(name)) return { fields, name };
+  }
+  return undefined;
+}
+
+function readValue(setting: Setting, fields: Fields, name: string): unknown {
+  if (setting.read) return setting.read(fields, name);
+  const value = plainValue(setting, fields, name);
+  if (!setting.words || value === undefined) return value;
+  const word = setting.words[String(value)];
+  if (word === undefined)
+    throw invalidField(
+      fields.path(name),
+      `${fields.path(name)} must be one of ${Object.keys(setting.words).join(", ")}.`,
+    );
+  return word;
+}
+
+function plainValue({ type }: Setting, fields: Fields, name: string): unknown {
+  switch (type) {
+    case "number":
+      return fields.number(name);
+    case "integer":
+      return fields.integer(name);
+    case "text":
+      return fields.text(name);
+    case "flag":
+      return fields.flag(name);
+    case "texts":
+      return fields.texts(name);
+    case "any":
+      return fields.any(name);
+  }
+}
+
+function checked(setting: Setting, value: unknown, conversation: Conversation, context: EncodeContext): unknown {
+  const path = setting.feature ? pathOfUse(conversation, setting.feature) : setting.wire;
+  if (setting.sampling && context.facts.sampling === false) {
+    context.drop(path, "The model takes no sampling settings");
+    return undefined;
+  }
+  if (setting.range && typeof value === "number") {
+    const [min, max] = setting.range;
+    if (value < min || value > max) context.refuse(path, `It must be ${bounds(min, max)} there`);
+  }
+  if (setting.longest !== undefined && Array.isArray(value) && value.length > setting.longest)
+    context.refuse(path, `At most ${setting.longest} are taken there`);
+  if (setting.write) return setting.write(value as never, conversation, context);
+  if (!setting.words) return value;
+  const word = Object.keys(setting.words).find((each) => setting.words?.[each] === value);
+  if (word === undefined) context.drop(path, `There is no word for "${String(value)}" there`);
+  return word;
+}
+
+function bounds(min: number, max: number): string {
+  if (max === Number.POSITIVE_INFINITY) return `${min} or more`;
+  return min === Number.NEGATIVE_INFINITY ? `${max} or less` : `between ${min} and ${max}`;
+}
+
+function assign(into: Conversation, field: SettingField, value: unknown): void {
+  const [name, member] = field.split(".") as [keyof Conversation, string | undefined];
+  if (member === undefined) (into as unknown as JsonObject)[name] = value;
+  else into.reasoning = { ...into.reasoning, [member]: value };
+}
+
+function valueIn(conversation: Conversation, field: SettingField): unknown {
+  const [name, member] = field.split(".") as [keyof Conversation, keyof ReasoningConfig | undefined];
+  return member === undefined ? conversation[name] : conversation.reasoning?.[member];
+}
+
+function put(body: JsonObject, wire: string, value: unknown): void {
+  const names = wire.split(".");
+  const name = names.pop() as string;
+  let object = body;
+  for (const each of names) {
+    object[each] ??= {};
+    object = object[each] as JsonObject;
+  }
+  object[name] = value;
+}

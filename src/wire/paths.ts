@@ -1,0 +1,178 @@
+import type { Edit } from "./splice.ts";
+
+/** The way to a value in JSON: names of members and numbers of elements, from the outside in. */
+export type JsonPath = readonly (string | number)[];
+
+/** What shall become of values in a JSON text, by their paths. */
+export interface PathChanges {
+  /** Values that go, each with its name and one comma. */
+  readonly remove?: Iterable<JsonPath>;
+  /** Values that give way to other JSON. Below a value that goes they count for nothing. */
+  readonly replace?: Iterable<readonly [path: JsonPath, json: string]>;
+}
+
+/**
+ * The edits that make these changes; all bytes outside of them stay. Paths that lead nowhere change nothing.
+ * @param text valid JSON; of members named twice the first counts
+ */
+export function changesAt(text: Buffer, { remove = [], replace = [] }: PathChanges): Edit[] {
+  const root = new Step();
+  for (const path of remove) root.at(path).gone = true;
+  for (const [path, json] of replace) root.at(path).json = json;
+  const edits: Edit[] = [];
+  new Walker(text, edits).value(skipSpace(text, 0), root);
+  return edits;
+}
+
+/** Where values stand in a JSON text. Paths that lead nowhere are left out. @param text valid JSON */
+export function locate(text: Buffer, paths: Iterable<JsonPath>): { path: JsonPath; start: number; end: number }[] {
+  const root = new Step();
+  for (const path of paths) root.at(path).wanted = path;
+  const found: { path: JsonPath; start: number; end: number }[] = [];
+  new Walker(text, [], found).value(skipSpace(text, 0), root);
+  return found;
+}
+
+/** One step of the paths that are looked for. */
+class Step {
+  gone = false;
+  json: string | undefined;
+  wanted: JsonPath | undefined;
+  below: Map<string | number, Step> | undefined;
+
+  at(path: JsonPath): Step {
+    let step: Step = this;
+    for (const name of path) {
+      step.below ??= new Map();
+      let next = step.below.get(name);
+      if (!next) {
+        next = new Step();
+        step.below.set(name, next);
+      }
+      step = next;
+    }
+    return step;
+  }
+}
+
+const QUOTE = 0x22;
+const BACKSLASH = 0x5c;
+const COMMA = 0x2c;
+const OPEN_OBJECT = 0x7b;
+const CLOSE_OBJECT = 0x7d;
+const OPEN_ARRAY = 0x5b;
+const CLOSE_ARRAY = 0x5d;
+const NOTHING = Buffer.alloc(0);
+
+/** A member or an element: where it begins (a member with its name) and ends. */
+interface Child {
+  start: number;
+  end: number;
+  gone: boolean;
+}
+
+class Walker {
+  constructor(
+    private readonly text: Buffer,
+    private readonly edits: Edit[],
+    private readonly found: { path: JsonPath; start: number; end: number }[] = [],
+  ) {}
+
+  /** Reads the value that begins at an offset, and makes the changes below it. Answers the offset behind it. */
+  value(start: number, step: Step | undefined): number {
+    if (!step) return skipValue(this.text, start);
+    const end = step.below ? this.container(start, step.below) : skipValue(this.text, start);
+    if (step.wanted) this.found.push({ path: step.wanted, start, end });
+    if (step.json !== undefined) this.edits.push({ start, end, bytes: Buffer.from(step.json) });
+    return end;
+  }
+
+  private container(start: number, below: ReadonlyMap<string | number, Step>): number {
+    const { text } = this;
+    const open = text[start];
+    if (open !== OPEN_OBJECT && open !== OPEN_ARRAY) return skipValue(text, start);
+    const children: Child[] = [];
+    const seen = new Set<string>();
+    let at = skipSpace(text, start + 1);
+    while (text[at] !== CLOSE_OBJECT && text[at] !== CLOSE_ARRAY) {
+      const begin = at;
+      let name: string | number = children.length;
+      if (open === OPEN_OBJECT) {
+        at = skipString(text, at);
+        name = JSON.parse(text.toString("utf8", begin, at)) as string;
+        at = skipSpace(text, skipSpace(text, at) + 1);
+      }
+      const step = typeof name === "string" && seen.has(name) ? undefined : below.get(name);
+      if (typeof name === "string") seen.add(name);
+      const gone = step?.gone === true;
+      at = this.value(at, gone ? undefined : step);
+      children.push({ start: begin, end: at, gone });
+      at = skipSpace(text, at);
+      if (text[at] === COMMA) at = skipSpace(text, at + 1);
+    }
+    this.remove(children, start, at + 1);
+    return at + 1;
+  }
+
+  /** A run of children goes with the comma behind it, the last run with the comma before it. */
+  private remove(children: readonly Child[], start: number, end: number): void {
+    for (let i = 0; i < children.length; i++) {
+      const first = i;
+      while (children[i]?.gone) i++;
+      if (i === first) continue;
+      const before = children[first - 1];
+      const after = children[i];
+      if (after) this.cut((children[first] as Child).start, after.start);
+      else if (before) this.cut(before.end, (children[i - 1] as Child).end);
+      else this.cut(start + 1, end - 1);
+    }
+  }
+
+  private cut(start: number, end: number): void {
+    this.edits.push({ start, end, bytes: NOTHING });
+  }
+}
+
+function skipSpace(text: Buffer, from: number): number {
+  let at = from;
+  while (at < text.length && (text[at] as number) <= 0x20) at++;
+  return at;
+}
+
+/** The offset behind a string that begins with its quote at `from`. */
+function skipString(text: Buffer, from: number): number {
+  let at = from + 1;
+  for (;;) {
+    const quote = text.indexOf(QUOTE, at);
+    if (quote < 0) return text.length;
+    let slashes = quote;
+    while (slashes > from && text[slashes - 1] === BACKSLASH) slashes--;
+    if ((quote - slashes) % 2 === 0) return quote + 1;
+    at = quote + 1;
+  }
+}
+
+function skipValue(text: Buffer, from: number): number {
+  let depth = 0;
+  let at = from;
+  do {
+    const byte = text[at];
+    if (byte === QUOTE) at = skipString(text, at);
+    else {
+      if (byte === OPEN_OBJECT || byte === OPEN_ARRAY) depth++;
+      else if (byte === CLOSE_OBJECT || byte === CLOSE_ARRAY) depth--;
+      else if (depth === 0) return scalarEnd(text, at);
+      at++;
+    }
+  } while (depth > 0 && at < text.length);
+  return at;
+}
+
+function scalarEnd(text: Buffer, from: number): number {
+  let at = from;
+  for (; at < text.length; at++) {
+    const byte = text[at] as number;
+    if (byte <= 0x20 || byte === COMMA || byte === CLOSE_OBJECT || byte === CLOSE_ARRAY) break;
+  }
+  return at;
+}
