@@ -17,7 +17,7 @@ import type { Envelopes } from "./translation/envelope.ts";
 import { Upstreams } from "./upstream/attempts.ts";
 import { Demo } from "./upstream/demo.ts";
 import { Forward } from "./upstream/forward.ts";
-import { Pools } from "./upstream/pools.ts";
+import { Pools } from "./upstream/http1/pools.ts";
 
 /** What a generation is made from. */
 export interface Ingredients {

@@ -3,7 +3,7 @@ import type { Exchange } from "../core/exchange.ts";
 import type { Stage } from "../core/plugin.ts";
 import type { StreamState } from "../core/protocol.ts";
 import type { UpstreamAnswer } from "../upstream/attempts.ts";
-import type { Sink } from "../upstream/forward.ts";
+import type { BodyReceiver } from "../upstream/response.ts";
 import { ArraySplitter } from "../wire/array.ts";
 import { Frame } from "../wire/frame.ts";
 import { SseSplitter } from "../wire/sse.ts";
@@ -16,7 +16,7 @@ const END = new Frame("end", Buffer.alloc(0));
  * nobody touched leaves as the buffer it came in; of a frame that is not whole yet nothing leaves, so that whatever
  * is written next stands at a frame's edge.
  */
-export class ResponseStream implements Sink {
+export class ResponseStream implements BodyReceiver {
   readonly state: StreamState;
   /** A stage keeps the state, because the client's frames are not the upstream's. */
   private readonly kept: boolean;

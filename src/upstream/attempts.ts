@@ -7,7 +7,9 @@ import type { Operation, Protocol } from "../core/protocol.ts";
 import { HeaderList } from "../wire/headers.ts";
 import { splice, splicedLength } from "../wire/splice.ts";
 import { BufferedResponse } from "./buffered-response.ts";
-import type { Forward, Outgoing, Upstream } from "./forward.ts";
+import type { Forward } from "./forward.ts";
+import type { OutgoingRequest } from "./request.ts";
+import type { UpstreamResponse } from "./response.ts";
 
 /** Request headers of every protocol that go upstream. */
 const FORWARDED = ["content-type", "accept", "accept-language", "user-agent"];
@@ -29,7 +31,7 @@ const FINAL = new Set([401, 402, 403, 404]);
 /** An upstream's answer whose head has been read. */
 export interface UpstreamAnswer {
   head: Head;
-  read: Upstream["read"];
+  read: UpstreamResponse["read"];
   resume(): void;
   destroy(): void;
 }
@@ -114,7 +116,7 @@ export class Upstreams {
     return gate;
   }
 
-  private reached(upstream: Upstream, exchange: Exchange, attempt: Attempt): UpstreamAnswer {
+  private reached(upstream: UpstreamResponse, exchange: Exchange, attempt: Attempt): UpstreamAnswer {
     const { status } = upstream;
     const received = new HeaderList(upstream.headers);
     const requestId = received.get(REQUEST_IDS[0]) ?? received.get(REQUEST_IDS[1]);
@@ -167,9 +169,9 @@ function unserved({ attempts }: Exchange): GatewayError | undefined {
   return new GatewayError("upstream_failed", { status, kind, message });
 }
 
-function outgoing(exchange: Exchange, attempt: Attempt): Outgoing {
+function outgoing(exchange: Exchange, attempt: Attempt): OutgoingRequest {
   const { provider } = attempt.target;
-  const sent: Outgoing = {
+  const sent: OutgoingRequest = {
     origin: provider.url,
     method: attempt.method,
     path: attempt.path,
@@ -185,7 +187,7 @@ function outgoing(exchange: Exchange, attempt: Attempt): Outgoing {
 }
 
 /** The exchange's own body, with its edits and the attempt's. */
-function fill(sent: Outgoing, { body, form, edits: own }: Exchange, attempt: Attempt): void {
+function fill(sent: OutgoingRequest, { body, form, edits: own }: Exchange, attempt: Attempt): void {
   const edits = attempt.edits.length === 0 ? own : [...own, ...attempt.edits];
   const pieces = edits.length === 0 ? body.pieces : splice(body.pieces, edits);
   if (!form?.rest) {

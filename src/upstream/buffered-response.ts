@@ -1,16 +1,16 @@
 import { GatewayError } from "../core/errors.ts";
 import type { Head } from "../core/exchange.ts";
-import type { Sink, Upstream } from "./forward.ts";
+import type { BodyReceiver, UpstreamResponse } from "./response.ts";
 
 /** An answer that can be read to its end before anybody takes it, and is then handed over as if it came only now. */
-export class BufferedResponse implements Pick<Upstream, "read" | "resume" | "destroy"> {
+export class BufferedResponse implements Pick<UpstreamResponse, "read" | "resume" | "destroy"> {
   /** Its head, as stages and plugins see it; set by who asked. */
   declare head: Head;
   private bytes: Buffer | undefined;
   /** Who waits for the end behind bytes that were too much for it. */
-  private waiting: Sink | undefined;
+  private waiting: BodyReceiver | undefined;
 
-  constructor(private readonly upstream: Upstream) {}
+  constructor(private readonly upstream: UpstreamResponse) {}
 
   /**
    * All of it. Once, and before `read`.
@@ -37,10 +37,10 @@ export class BufferedResponse implements Pick<Upstream, "read" | "resume" | "des
     });
   }
 
-  read(sink: Sink): void {
-    if (!this.bytes) this.upstream.read(sink);
-    else if (this.bytes.length === 0 || sink.chunk(this.bytes)) sink.end();
-    else this.waiting = sink;
+  read(receiver: BodyReceiver): void {
+    if (!this.bytes) this.upstream.read(receiver);
+    else if (this.bytes.length === 0 || receiver.chunk(this.bytes)) receiver.end();
+    else this.waiting = receiver;
   }
 
   resume(): void {

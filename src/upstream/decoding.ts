@@ -1,9 +1,9 @@
 import type { Transform } from "node:stream";
 import { createBrotliDecompress, createGunzip, createInflate, createZstdDecompress } from "node:zlib";
 import { GatewayError } from "../core/errors.ts";
-import type { Sink, Upstream } from "./dispatch.ts";
 import { UpstreamFault } from "./failures.ts";
-import { without } from "./heads.ts";
+import { without } from "./http1/request-head.ts";
+import type { BodyReceiver, UpstreamResponse } from "./response.ts";
 
 const DECODERS: Record<string, () => Transform> = {
   gzip: createGunzip,
@@ -38,7 +38,7 @@ export function codingOf(encoding: string): string | undefined {
 }
 
 /** An answer that came compressed although identity was asked for, unpacked as it is read. */
-export class Decoded implements Upstream {
+export class DecodedResponse implements UpstreamResponse {
   readonly status: number;
   readonly headers: string[];
   private decoder: Transform | undefined;
@@ -46,7 +46,7 @@ export class Decoded implements Upstream {
 
   /** @param coding one that {@link codingOf} answered. */
   constructor(
-    private readonly packed: Upstream,
+    private readonly packed: UpstreamResponse,
     private readonly coding: string,
     private readonly host: string,
   ) {
@@ -54,7 +54,7 @@ export class Decoded implements Upstream {
     this.headers = without(packed.headers, OF_PACKED);
   }
 
-  read(sink: Sink): void {
+  read(sink: BodyReceiver): void {
     this.packed.read({
       chunk: (bytes) => {
         this.decoder ??= this.open(sink);
@@ -89,7 +89,7 @@ export class Decoded implements Upstream {
     this.decoder?.destroy();
   }
 
-  private open(sink: Sink): Transform {
+  private open(sink: BodyReceiver): Transform {
     const decoder = (DECODERS[this.coding] as () => Transform)();
     decoder.on("data", (bytes: Buffer) => {
       if (!sink.chunk(bytes)) decoder.pause();

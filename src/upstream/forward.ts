@@ -1,10 +1,9 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { createProxyServer, type ProxyServer } from "http-proxy-3";
 import { GatewayError } from "../core/errors.ts";
-import { Dispatch, type Leaving, type Outgoing, type Upstream } from "./dispatch.ts";
-import type { Pools } from "./pools.ts";
-
-export type { Leaving, Outgoing, Sink, Upstream } from "./dispatch.ts";
+import type { Pools } from "./http1/pools.ts";
+import { type AbortSource, type OutgoingRequest, UpstreamRequest } from "./request.ts";
+import type { UpstreamResponse } from "./response.ts";
 
 /**
  * Brings requests to providers: http-proxy-3, with a pass of ours in front of its own last one. That one would take the
@@ -26,9 +25,9 @@ export class Forward {
    * @throws GatewayError upstream_unreachable, upstream_failed, upstream_timeout, upstream_redirect, upstream_invalid,
    * client_gone, draining, or internal for a request that cannot be written.
    */
-  send(outgoing: Outgoing, leaving: Leaving): Promise<Upstream> {
+  send(outgoing: OutgoingRequest, leaving: AbortSource): Promise<UpstreamResponse> {
     return new Promise((accept, refuse) => {
-      const dispatch = new Dispatch(outgoing, this.pools, accept, refuse);
+      const dispatch = new UpstreamRequest(outgoing, this.pools, accept, refuse);
       const crossing = new Crossing(dispatch, leaving);
       this.proxy.web(crossing as unknown as IncomingMessage, RESPONSE as ServerResponse, (error) => {
         dispatch.destroy();
@@ -49,8 +48,8 @@ class Crossing {
   readonly url = "/";
 
   constructor(
-    readonly dispatch: Dispatch,
-    readonly leaving: Leaving,
+    readonly dispatch: UpstreamRequest,
+    readonly leaving: AbortSource,
   ) {}
 }
 

@@ -3,8 +3,9 @@ import { createRequire } from "node:module";
 import type { Readable } from "node:stream";
 import type { Dispatcher, EnvHttpProxyAgent } from "undici";
 import { closedUnseen } from "./failures.ts";
-import { answerHead, checkRequest, outgoingHeaders } from "./heads.ts";
-import { type Call, type Carrier, LineError } from "./line.ts";
+import { ConnectionError } from "./http1/connection.ts";
+import type { HttpRequest, RequestController } from "./http1/http-request.ts";
+import { answerHead, checkRequest, outgoingHeaders } from "./http1/request-head.ts";
 
 /** What a tunnel needs to know beside the origin. */
 export interface TunnelOptions extends EnvHttpProxyAgent.Options {
@@ -29,10 +30,10 @@ export class Tunnel {
     this.dispatcher = new EnvHttpProxyAgent(options);
   }
 
-  start(call: Call): void {
+  send(call: HttpRequest): void {
     const wrong = checkRequest(call);
     if (wrong) {
-      call.failed(wrong);
+      call.onError(wrong);
       return;
     }
     const { origin } = this;
@@ -40,20 +41,20 @@ export class Tunnel {
     const size = Array.isArray(body) ? (body as readonly Buffer[]).reduce((sum, { length }) => sum + length, 0) : 0;
     const joined = Array.isArray(body) && size <= JOIN_LIMIT ? Buffer.concat(body as Buffer[], size) : body;
     const length = Buffer.isBuffer(joined) ? undefined : Array.isArray(joined) ? size : call.length;
-    const headers = outgoingHeaders(call.lines, length);
+    const headers = outgoingHeaders(call.fields, length);
     // undici sends any iterable of buffers; its types know only streams.
     this.dispatcher.dispatch({ origin, method, path, headers, body: joined as Readable }, new Tunnelled(call));
   }
 
   /** undici asks whether a call is still wanted when it has a connection. */
-  leave(): void {}
+  cancel(): void {}
 
   close(): Promise<void> {
     return this.dispatcher.close();
   }
 
   destroy(): Promise<void> {
-    return this.dispatcher.destroy(new LineError("LANE_CLOSED"));
+    return this.dispatcher.destroy(new ConnectionError("LANE_CLOSED"));
   }
 }
 
@@ -70,7 +71,7 @@ subscribe("undici:client:sendHeaders", (message) => {
 });
 
 /** A call in undici's words. */
-class Tunnelled implements Dispatcher.DispatchHandler, Carrier {
+class Tunnelled implements Dispatcher.DispatchHandler, RequestController {
   /** The connection has carried another call before. */
   reused = false;
   private controller: Dispatcher.DispatchController | undefined;
@@ -78,7 +79,7 @@ class Tunnelled implements Dispatcher.DispatchHandler, Carrier {
   private begun = false;
   private over = false;
 
-  constructor(private readonly call: Call) {}
+  constructor(private readonly call: HttpRequest) {}
 
   get paused(): boolean {
     return this.controller?.paused ?? false;
@@ -94,18 +95,18 @@ class Tunnelled implements Dispatcher.DispatchHandler, Carrier {
 
   abort(): void {
     this.over = true;
-    this.controller?.abort(new LineError("ABANDONED"));
+    this.controller?.abort(new ConnectionError("ABANDONED"));
   }
 
   onRequestStart(controller: Dispatcher.DispatchController): void {
     this.controller = controller;
     this.writtenAt = performance.now();
-    if (this.call.started(this)) starting = this;
+    if (this.call.onStart(this)) starting = this;
     else this.abort();
   }
 
   onBodySent(): void {
-    if (!this.over) this.call.sent();
+    if (!this.over) this.call.onBodySent();
   }
 
   onResponseStarted(): void {
@@ -114,23 +115,23 @@ class Tunnelled implements Dispatcher.DispatchHandler, Carrier {
 
   onResponseStart(controller: Dispatcher.DispatchController, status: number): void {
     if (this.over || (status < 200 && status !== 101)) return;
-    if (status === 101) throw new LineError("ANSWER_UPGRADED");
-    this.call.head({ status, ...answerHead(controller.rawHeaders as Buffer[]) });
+    if (status === 101) throw new ConnectionError("ANSWER_UPGRADED");
+    this.call.onHead({ status, ...answerHead(controller.rawHeaders as Buffer[]) });
   }
 
   onResponseData(_controller: Dispatcher.DispatchController, bytes: Buffer): void {
-    if (!this.over) this.call.data(bytes);
+    if (!this.over) this.call.onData(bytes);
   }
 
   onResponseEnd(): void {
-    if (!this.over) this.call.end();
+    if (!this.over) this.call.onEnd();
     this.over = true;
   }
 
   onResponseError(_controller: Dispatcher.DispatchController | null, error: Error): void {
     // The proxy is near, and what lies behind it is not known: no round trip is granted.
     const unseen = this.reused && !this.begun && closedUnseen(error, this.writtenAt, 0);
-    if (!this.over) this.call.failed(error, unseen);
+    if (!this.over) this.call.onError(error, unseen);
     this.over = true;
   }
 }

@@ -3,8 +3,10 @@ import { createServer as createHttpServer, type IncomingMessage, type ServerResp
 import { type AddressInfo, createServer, type LookupFunction, type Server, type Socket } from "node:net";
 import type { Test } from "tap";
 import type { GatewayError } from "../../src/core/errors.ts";
-import { Forward, type Leaving, type Outgoing, type Upstream } from "../../src/upstream/forward.ts";
-import { type PoolOptions, Pools } from "../../src/upstream/pools.ts";
+import { Forward } from "../../src/upstream/forward.ts";
+import { Pools, type PoolsOptions } from "../../src/upstream/http1/pools.ts";
+import type { AbortSource, OutgoingRequest } from "../../src/upstream/request.ts";
+import type { UpstreamResponse } from "../../src/upstream/response.ts";
 
 /** Something that stands in for a provider on a loopback port. */
 export interface FakeUpstream {
@@ -82,7 +84,7 @@ export async function httpUpstream(
 }
 
 /** A raw upstream and a Forward to it, gone when the test is over. */
-export async function forwarding(t: Test, script: Script, options: PoolOptions = {}) {
+export async function forwarding(t: Test, script: Script, options: PoolsOptions = {}) {
   const upstream = await rawUpstream(script);
   const pools = new Pools({ environment: {}, ...options });
   const forward = new Forward(pools);
@@ -94,7 +96,7 @@ export async function forwarding(t: Test, script: Script, options: PoolOptions =
 }
 
 /** How a request fails; fails itself where it was answered. */
-export function failed(sent: Promise<Upstream>): Promise<GatewayError> {
+export function failed(sent: Promise<UpstreamResponse>): Promise<GatewayError> {
   return sent.then(
     () => Promise.reject(new Error("it was answered")),
     (error) => error,
@@ -118,7 +120,7 @@ export const OK = "HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok";
 export const CHUNKED = "HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n";
 
 /** A request for an upstream: POST without a body and without limits, unless told otherwise. */
-export function outgoing(origin: URL, changes: Partial<Outgoing> = {}): Outgoing {
+export function outgoing(origin: URL, changes: Partial<OutgoingRequest> = {}): OutgoingRequest {
   return {
     origin,
     method: "POST",
@@ -133,7 +135,7 @@ export function outgoing(origin: URL, changes: Partial<Outgoing> = {}): Outgoing
 }
 
 /** A client that stays until `leave()` is called, and says how many still want to hear of it. */
-export function client(): Leaving & { leave(): void; readonly listeners: number } {
+export function client(): AbortSource & { leave(): void; readonly listeners: number } {
   const listening = new Set<() => void>();
   return {
     onAbort(leave) {
@@ -150,7 +152,9 @@ export function client(): Leaving & { leave(): void; readonly listeners: number 
 }
 
 /** Reads an answer to its end; `error` is how it failed, if it did. `calls` counts `end` and `fail`. */
-export async function whole(upstream: Upstream): Promise<{ body: Buffer; error?: GatewayError; calls: number }> {
+export async function whole(
+  upstream: UpstreamResponse,
+): Promise<{ body: Buffer; error?: GatewayError; calls: number }> {
   const pieces: Buffer[] = [];
   const { promise, resolve } = Promise.withResolvers<GatewayError | undefined>();
   let calls = 0;

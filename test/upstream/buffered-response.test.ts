@@ -1,27 +1,27 @@
 import t from "tap";
 import { GatewayError } from "../../src/core/errors.ts";
 import { BufferedResponse } from "../../src/upstream/buffered-response.ts";
-import type { Sink, Upstream } from "../../src/upstream/forward.ts";
+import type { BodyReceiver, UpstreamResponse } from "../../src/upstream/response.ts";
 
 /** An upstream that does what it is told. */
 function upstream() {
   const seen = { resumed: 0, destroyed: 0 };
-  let sink: Sink | undefined;
+  let receiver: BodyReceiver | undefined;
   const made = {
     status: 200,
     headers: [],
-    read(given: Sink) {
-      sink = given;
+    read(given: BodyReceiver) {
+      receiver = given;
     },
     resume: () => void seen.resumed++,
     destroy: () => void seen.destroyed++,
-  } as Upstream;
-  return { held: new BufferedResponse(made), seen, sink: () => sink as Sink };
+  } as UpstreamResponse;
+  return { held: new BufferedResponse(made), seen, receiver: () => receiver as BodyReceiver };
 }
 
 function recorder(room = true) {
   const got: string[] = [];
-  const sink: Sink = {
+  const receiver: BodyReceiver = {
     chunk: (bytes) => {
       got.push(bytes.toString());
       return room;
@@ -29,48 +29,48 @@ function recorder(room = true) {
     end: () => void got.push("end"),
     fail: (error) => void got.push(error.code),
   };
-  return { got, sink };
+  return { got, receiver };
 }
 
 t.test("an answer that nobody asks for as a whole passes as it comes", async (t) => {
-  const { held, sink, seen } = upstream();
-  const { got, sink: mine } = recorder();
+  const { held, receiver, seen } = upstream();
+  const { got, receiver: mine } = recorder();
   held.read(mine);
-  t.equal(sink(), mine);
+  t.equal(receiver(), mine);
   held.resume();
   held.destroy();
   t.same([got, seen], [[], { resumed: 1, destroyed: 1 }]);
 });
 
 t.test("an answer read to its end is handed over afterwards, once, then its end", async (t) => {
-  const { held, sink } = upstream();
+  const { held, receiver } = upstream();
   const whole = held.whole(100);
-  sink().chunk(Buffer.from("one "));
-  sink().chunk(Buffer.from("two"));
-  sink().end();
+  receiver().chunk(Buffer.from("one "));
+  receiver().chunk(Buffer.from("two"));
+  receiver().end();
   t.equal((await whole).toString(), "one two");
-  const { got, sink: mine } = recorder();
+  const { got, receiver: mine } = recorder();
   held.read(mine);
   t.same(got, ["one two", "end"]);
 });
 
 t.test("an empty answer has only an end", async (t) => {
-  const { held, sink } = upstream();
+  const { held, receiver } = upstream();
   const whole = held.whole(100);
-  sink().end();
+  receiver().end();
   t.equal((await whole).length, 0);
-  const { got, sink: mine } = recorder();
+  const { got, receiver: mine } = recorder();
   held.read(mine);
   t.same(got, ["end"]);
 });
 
 t.test("a client that has no room hears of the end when it has", async (t) => {
-  const { held, sink, seen } = upstream();
+  const { held, receiver, seen } = upstream();
   const whole = held.whole(100);
-  sink().chunk(Buffer.from("one"));
-  sink().end();
+  receiver().chunk(Buffer.from("one"));
+  receiver().end();
   await whole;
-  const { got, sink: mine } = recorder(false);
+  const { got, receiver: mine } = recorder(false);
   held.read(mine);
   t.same(got, ["one"]);
   held.resume();
@@ -80,12 +80,12 @@ t.test("a client that has no room hears of the end when it has", async (t) => {
 });
 
 t.test("one that was given up hears of nothing", async (t) => {
-  const { held, sink, seen } = upstream();
+  const { held, receiver, seen } = upstream();
   const whole = held.whole(100);
-  sink().chunk(Buffer.from("one"));
-  sink().end();
+  receiver().chunk(Buffer.from("one"));
+  receiver().end();
   await whole;
-  const { got, sink: mine } = recorder(false);
+  const { got, receiver: mine } = recorder(false);
   held.read(mine);
   held.destroy();
   held.resume();
@@ -95,11 +95,11 @@ t.test("one that was given up hears of nothing", async (t) => {
 t.test("an answer that breaks off fails with its reason; one that is too large is given up", async (t) => {
   const broken = upstream();
   const whole = broken.held.whole(100);
-  broken.sink().fail(new GatewayError("upstream_truncated"));
+  broken.receiver().fail(new GatewayError("upstream_truncated"));
   await t.rejects(whole, { code: "upstream_truncated" });
   const large = upstream();
   const much = large.held.whole(3);
-  t.notOk(large.sink().chunk(Buffer.from("four")));
+  t.notOk(large.receiver().chunk(Buffer.from("four")));
   await t.rejects(much, { code: "upstream_invalid", message: /over 3 bytes/ });
   t.equal(large.seen.destroyed, 1);
 });

@@ -3,7 +3,7 @@ import { Readable } from "node:stream";
 import t from "tap";
 import { GatewayError } from "../../src/core/errors.ts";
 import { Forward } from "../../src/upstream/forward.ts";
-import { Pools } from "../../src/upstream/pools.ts";
+import { Pools } from "../../src/upstream/http1/pools.ts";
 import { client, forwarding, httpUpstream, OK, outgoing, whole } from "../support/upstream.ts";
 
 t.test(

@@ -3,7 +3,7 @@ import { createServer, type IncomingMessage, type ServerResponse } from "node:ht
 import type { AddressInfo } from "node:net";
 import t, { type Test } from "tap";
 import { Forward } from "../../src/upstream/forward.ts";
-import { Pools } from "../../src/upstream/pools.ts";
+import { Pools } from "../../src/upstream/http1/pools.ts";
 import { client, failed, outgoing, until, whole } from "../support/upstream.ts";
 
 /** A gateway's way out through a proxy that answers itself. */

@@ -4,8 +4,9 @@ import { Readable } from "node:stream";
 import t from "tap";
 import { GatewayError } from "../../src/core/errors.ts";
 import { type Timeouts } from "../../src/core/marketplace.ts";
-import { Forward, type Outgoing } from "../../src/upstream/forward.ts";
-import { Pools } from "../../src/upstream/pools.ts";
+import { Forward } from "../../src/upstream/forward.ts";
+import { Pools } from "../../src/upstream/http1/pools.ts";
+import type { OutgoingRequest } from "../../src/upstream/request.ts";
 import {
   CHUNKED,
   client,
@@ -278,7 +279,7 @@ t.test(
       else if (head.startsWith("POST /begun")) socket.end("HTTP/1.1 200");
       else socket.resetAndDestroy();
     });
-    const send = (path: string, body?: Outgoing["body"]) =>
+    const send = (path: string, body?: OutgoingRequest["body"]) =>
       forward.send(outgoing(upstream.origin, { path, body }), client());
     t.match(await failed(send("/fresh")), { code: "upstream_failed" });
     t.equal(upstream.connections, 1);

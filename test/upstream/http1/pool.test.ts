@@ -3,10 +3,10 @@ import { type AddressInfo, connect, type Socket } from "node:net";
 import { createServer, type Server, setDefaultCACertificates, type TLSSocket } from "node:tls";
 import { Worker } from "node:worker_threads";
 import t, { type Test } from "tap";
-import { Forward } from "../../src/upstream/forward.ts";
-import { Pools } from "../../src/upstream/pools.ts";
-import { certificate, key } from "../support/tls.ts";
-import { client, failed, forwarding, OK, outgoing, until, whole } from "../support/upstream.ts";
+import { Forward } from "../../../src/upstream/forward.ts";
+import { Pools } from "../../../src/upstream/http1/pools.ts";
+import { certificate, key } from "../../support/tls.ts";
+import { client, failed, forwarding, OK, outgoing, until, whole } from "../../support/upstream.ts";
 
 async function secured(t: Test, script: (socket: TLSSocket) => void): Promise<{ origin: URL; server: Server }> {
   const server = createServer({ cert: certificate, key, ALPNProtocols: ["h2", "http/1.1"] }, script);

@@ -1,60 +1,22 @@
 import type { Socket } from "node:net";
 import { Readable } from "node:stream";
-import { type AnswerHead, AnswerReader, type AnswerSink } from "./answer.ts";
-import { closedUnseen } from "./failures.ts";
-import { requestHead } from "./heads.ts";
-import { Upload } from "./upload.ts";
-
-/** A request, and what hears of its fate. A Dispatch is one. */
-export interface Call {
-  readonly method: string;
-  /** Path and query, written exactly as they are. */
-  readonly path: string;
-  /** Flat name, value list. Framing, hop-by-hop fields, `host` and `accept-encoding` in it are ignored. */
-  readonly lines: readonly string[];
-  /** Pieces are sent as they lie. */
-  readonly body: readonly Buffer[] | Readable | undefined;
-  /** Bytes of a streamed body, if known; undefined: chunked. */
-  readonly length: number | undefined;
-
-  /**
-   * A connection takes it now.
-   * @returns false when nobody wants it any more: nothing is sent then, and it hears no more.
-   */
-  started(carrier: Carrier): boolean;
-  /** Some of the body has been taken by the system, or all of it. */
-  sent(): void;
-  head(head: AnswerHead): void;
-  data(bytes: Buffer): void;
-  /** The answer is whole. Nothing follows. */
-  end(): void;
-  /**
-   * Nothing follows.
-   * @param unseen the connection was closed before the provider can have worked on the call: it may be sent again
-   */
-  failed(error: Error, unseen?: boolean): void;
-}
-
-/** What carries a call. */
-export interface Carrier {
-  readonly paused: boolean;
-  pause(): void;
-  resume(): void;
-  /** Closes the connection; the call hears no more. */
-  abort(): void;
-}
+import { closedUnseen } from "../failures.ts";
+import { BodyWriter } from "./body-writer.ts";
+import type { HttpRequest, RequestController } from "./http-request.ts";
+import { requestHead } from "./request-head.ts";
+import { type ParserListener, type ResponseHead, ResponseParser } from "./response-parser.ts";
 
 /** Where lines belong. */
-export interface Switchboard {
+export interface ConnectionOwner {
   readonly host: string;
   /** A line can carry another call; the provider keeps it for so many milliseconds, if it says. */
-  free(line: Line, keptFor: number | undefined): void;
+  released(line: Connection, keptFor: number | undefined): void;
   /** A line is closed. */
-  gone(line: Line): void;
+  closed(line: Connection): void;
 }
 
 /** Something went wrong with a connection. */
-export class LineError extends Error {
+export class ConnectionError extends Error {
   override readonly name = "LineError";
   constructor(readonly code: string) {
     super(code);
@@ -67,14 +29,14 @@ const JOIN_LIMIT = 64 * 1024;
 const WINDOW = 2 * 1024 * 1024;
 
 /** One connection to a provider; carries one call at a time. */
-export class Line implements AnswerSink, Carrier {
+export class Connection implements ParserListener, RequestController {
   /** Until when it may be used again, once it is free. */
   expires = 0;
   paused = false;
 
-  private readonly reader = new AnswerReader(this);
-  private call: Call | undefined;
-  private upload: Upload | undefined;
+  private readonly reader = new ResponseParser(this);
+  private call: HttpRequest | undefined;
+  private upload: BodyWriter | undefined;
   /** Pieces of a body that do not fit in the window. */
   private rest: readonly Buffer[] | undefined;
   /** Calls that it took, and when the last one was written. */
@@ -88,19 +50,19 @@ export class Line implements AnswerSink, Carrier {
   constructor(
     private readonly socket: Socket,
     private readonly trip: number,
-    private readonly board: Switchboard,
+    private readonly board: ConnectionOwner,
   ) {
     socket.on("end", () => this.ended());
     socket.on("error", (error) => this.fail(error));
-    socket.on("close", () => this.fail(new LineError("CONNECTION_CLOSED")));
+    socket.on("close", () => this.fail(new ConnectionError("CONNECTION_CLOSED")));
     socket.on("drain", () => this.drained());
     // An idle connection is no reason to keep the process running; who waits for an answer has one of his own.
     socket.unref();
   }
 
   /** Sends a call; false when nobody wants it any more. @throws Error when it cannot be written; nothing was sent then. */
-  carry(call: Call): boolean {
-    if (!call.started(this)) return false;
+  send(call: HttpRequest): boolean {
+    if (!call.onStart(this)) return false;
     this.carried++;
     this.writtenAt = performance.now();
     this.taken = false;
@@ -132,7 +94,7 @@ export class Line implements AnswerSink, Carrier {
     const { call } = this;
     this.call = undefined;
     this.close();
-    call?.failed(error, this.unseen(error));
+    call?.onError(error, this.unseen(error));
   }
 
   /** True when the provider closed a kept connection just as a call was written to it. */
@@ -153,15 +115,15 @@ export class Line implements AnswerSink, Carrier {
     }
   }
 
-  head(head: AnswerHead): void {
-    this.call?.head(head);
+  onHead(head: ResponseHead): void {
+    this.call?.onHead(head);
   }
 
-  body(bytes: Buffer): void {
-    this.call?.data(Buffer.from(bytes));
+  onBody(bytes: Buffer): void {
+    this.call?.onData(Buffer.from(bytes));
   }
 
-  end(): void {
+  onEnd(): void {
     const { call } = this;
     if (!call) return;
     this.call = undefined;
@@ -171,13 +133,13 @@ export class Line implements AnswerSink, Carrier {
     if (!this.reader.reusable || unsent) this.close();
     else {
       this.resume();
-      this.board.free(this, this.reader.keptFor);
+      this.board.released(this, this.reader.keptFor);
     }
-    call.end();
+    call.onEnd();
   }
 
   private ended(): void {
-    let error: Error = new LineError("CONNECTION_CLOSED");
+    let error: Error = new ConnectionError("CONNECTION_CLOSED");
     try {
       if (this.call && this.reader.close()) return;
     } catch (thrown) {
@@ -193,15 +155,15 @@ export class Line implements AnswerSink, Carrier {
     this.upload = undefined;
     this.rest = undefined;
     this.socket.destroy();
-    this.board.gone(this);
+    this.board.closed(this);
   }
 
-  private write(call: Call): void {
+  private write(call: HttpRequest): void {
     const { body } = call;
     if (body instanceof Readable) {
       const head = requestHead(call, this.board.host, call.length ?? "chunked");
-      this.upload = new Upload(this.socket, head, body, call.length, {
-        sent: () => this.call?.sent(),
+      this.upload = new BodyWriter(this.socket, head, body, call.length, {
+        sent: () => this.call?.onBodySent(),
         end: () => {
           this.upload = undefined;
         },
@@ -239,7 +201,7 @@ export class Line implements AnswerSink, Carrier {
       this.socket.uncork();
     }
     this.upload?.drained();
-    call.sent();
+    call.onBodySent();
   }
 }
 

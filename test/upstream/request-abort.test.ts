@@ -1,7 +1,8 @@
 import type { Socket } from "node:net";
 import { Readable } from "node:stream";
 import t, { type Test } from "tap";
-import type { Outgoing, Upstream } from "../../src/upstream/forward.ts";
+import type { OutgoingRequest } from "../../src/upstream/request.ts";
+import type { UpstreamResponse } from "../../src/upstream/response.ts";
 import {
   CHUNKED,
   client,
@@ -19,8 +20,8 @@ t.test("a client that leaves ends the attempt in every state", async (t) => {
   const state = async (
     t: Test,
     script: Script,
-    changes: Partial<Outgoing>,
-    act: (sent: Promise<Upstream>, leave: () => void, seen: { sockets: Socket[] }) => Promise<unknown>,
+    changes: Partial<OutgoingRequest>,
+    act: (sent: Promise<UpstreamResponse>, leave: () => void, seen: { sockets: Socket[] }) => Promise<unknown>,
   ) => {
     const seen = { sockets: [] as Socket[] };
     const { upstream, forward } = await forwarding(t, (socket, request) => {

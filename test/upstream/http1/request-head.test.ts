@@ -1,5 +1,5 @@
 import t from "tap";
-import { answerHead, faultyHeader, outgoingHeaders, without } from "../../src/upstream/heads.ts";
+import { answerHead, faultyHeader, outgoingHeaders, without } from "../../../src/upstream/http1/request-head.ts";
 
 const raw = (...lines: string[]) => lines.map((line) => Buffer.from(line, "latin1"));
 

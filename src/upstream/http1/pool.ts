@@ -1,9 +1,10 @@
 import type { LookupFunction, Socket } from "node:net";
+import { Connection, ConnectionError, type ConnectionOwner } from "./connection.ts";
 import { Connector } from "./connector.ts";
-import { checkRequest } from "./heads.ts";
-import { type Call, Line, LineError, type Switchboard } from "./line.ts";
+import type { HttpRequest } from "./http-request.ts";
+import { checkRequest } from "./request-head.ts";
 
-export interface LaneOptions {
+export interface PoolLimits {
   /** Connections at most; more calls wait for one. */
   connections: number;
   /** Milliseconds an unused connection is kept. */
@@ -19,25 +20,25 @@ const MARGIN = 2000;
 /** Where all connections read to: what is in it is dealt with before the next one reads. */
 const INBOX = Buffer.allocUnsafeSlow(64 * 1024);
 
-type Wired = Socket & { line?: Line };
+type Wired = Socket & { line?: Connection };
 
 /**
  * The connections to one origin made for one credential: HTTP/1.1 without pipelining, the connection used last first. A
  * line carries a call only after everything has been read that had come when the call was made, so that an answer which
  * nobody asked for closes the line instead of being taken for the answer to that call.
  */
-export class Lane implements Switchboard {
+export class Pool implements ConnectionOwner {
   readonly host: string;
   /** How many connections were made so far. */
   made = 0;
 
   private readonly connector: Connector;
-  private readonly lines = new Set<Line>();
-  private readonly idle: Line[] = [];
+  private readonly lines = new Set<Connection>();
+  private readonly idle: Connection[] = [];
   /** Calls for which a connection is being made, and what gives it up. */
-  private readonly connecting = new Map<Call, () => void>();
+  private readonly connecting = new Map<HttpRequest, () => void>();
   /** Calls that have no line yet, in the order in which they came. */
-  private readonly calls: Call[] = [];
+  private readonly calls: HttpRequest[] = [];
   private scheduled = false;
   private sweep: NodeJS.Timeout | undefined;
   private sweepAt = Number.POSITIVE_INFINITY;
@@ -45,7 +46,7 @@ export class Lane implements Switchboard {
 
   constructor(
     readonly origin: string,
-    private readonly options: LaneOptions,
+    private readonly options: PoolLimits,
   ) {
     this.host = new URL(origin).host;
     const onread = {
@@ -59,13 +60,13 @@ export class Lane implements Switchboard {
   }
 
   /** Carries a call as soon as a line can. @param alone on a new line, whatever others there are */
-  start(call: Call, alone = false): void {
+  send(call: HttpRequest, alone = false): void {
     if (this.closing) {
-      call.failed(new LineError("LANE_CLOSED"));
+      call.onError(new ConnectionError("LANE_CLOSED"));
       return;
     }
     const wrong = checkRequest(call);
-    if (wrong) call.failed(wrong);
+    if (wrong) call.onError(wrong);
     else if (alone) this.open(call);
     else {
       this.calls.push(call);
@@ -74,7 +75,7 @@ export class Lane implements Switchboard {
   }
 
   /** A call that has not started wants no line any more. */
-  leave(call: Call): void {
+  cancel(call: HttpRequest): void {
     const at = this.calls.indexOf(call);
     if (at >= 0) this.calls.splice(at, 1);
     this.connecting.get(call)?.();
@@ -93,17 +94,17 @@ export class Lane implements Switchboard {
   /** Cuts everything at once. */
   destroy(): Promise<void> {
     const closed = this.close();
-    const error = new LineError("LANE_CLOSED");
+    const error = new ConnectionError("LANE_CLOSED");
     for (const line of [...this.lines]) line.fail(error);
     const unserved = [...this.calls.splice(0), ...this.connecting.keys()];
     for (const giveUp of this.connecting.values()) giveUp();
     this.connecting.clear();
-    for (const call of unserved) call.failed(error);
+    for (const call of unserved) call.onError(error);
     this.settle();
     return closed;
   }
 
-  free(line: Line, keptFor: number | undefined): void {
+  released(line: Connection, keptFor: number | undefined): void {
     const time = keptFor === undefined ? this.options.keepAlive : Math.min(this.options.keepAlive, keptFor - MARGIN);
     if (time <= 0 || (this.closing && this.calls.length === 0)) {
       line.abort();
@@ -115,7 +116,7 @@ export class Lane implements Switchboard {
     if (line.expires < this.sweepAt) this.sweepIn(time);
   }
 
-  gone(line: Line): void {
+  closed(line: Connection): void {
     this.lines.delete(line);
     const at = this.idle.lastIndexOf(line);
     if (at >= 0) this.idle.splice(at, 1);
@@ -144,10 +145,10 @@ export class Lane implements Switchboard {
   };
 
   /** False when there is no line, and none may be opened. */
-  private place(call: Call): boolean {
+  private place(call: HttpRequest): boolean {
     const line = this.idle.pop();
     if (line) {
-      if (!line.carry(call)) this.idle.push(line);
+      if (!line.send(call)) this.idle.push(line);
       return true;
     }
     if (this.lines.size + this.connecting.size >= this.options.connections) return false;
@@ -155,23 +156,23 @@ export class Lane implements Switchboard {
     return true;
   }
 
-  private open(call: Call): void {
+  private open(call: HttpRequest): void {
     const giveUp = this.connector.open((error, socket, trip) => {
       this.connecting.delete(call);
       if (socket) this.join(socket, trip, call);
-      else call.failed(error ?? new LineError("CONNECTION_FAILED"));
+      else call.onError(error ?? new ConnectionError("CONNECTION_FAILED"));
       if (this.calls.length > 0) this.schedule();
       this.settle();
     });
     this.connecting.set(call, giveUp);
   }
 
-  private join(socket: Wired, trip: number, call: Call): void {
+  private join(socket: Wired, trip: number, call: HttpRequest): void {
     this.made++;
-    const line = new Line(socket, trip, this);
+    const line = new Connection(socket, trip, this);
     socket.line = line;
     this.lines.add(line);
-    if (!line.carry(call)) line.abort();
+    if (!line.send(call)) line.abort();
   }
 
   /** Closes lines that have been idle for too long. */

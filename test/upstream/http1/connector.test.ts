@@ -2,9 +2,9 @@ import { once } from "node:events";
 import { type AddressInfo, createServer as createTcpServer, type LookupFunction, type Socket } from "node:net";
 import { createServer, setDefaultCACertificates, type TLSSocket } from "node:tls";
 import t, { type Test } from "tap";
-import { Connector, type ConnectorOptions } from "../../src/upstream/connector.ts";
-import { certificate, key } from "../support/tls.ts";
-import { heldLookup } from "../support/upstream.ts";
+import { Connector, type ConnectorOptions } from "../../../src/upstream/http1/connector.ts";
+import { certificate, key } from "../../support/tls.ts";
+import { heldLookup } from "../../support/upstream.ts";
 
 const inbox = Buffer.alloc(1024);
 

@@ -1,8 +1,8 @@
 import type { Socket } from "node:net";
 import { PassThrough, Readable } from "node:stream";
 import t from "tap";
-import { Upload } from "../../src/upstream/upload.ts";
-import { until } from "../support/upstream.ts";
+import { BodyWriter } from "../../../src/upstream/http1/body-writer.ts";
+import { until } from "../../support/upstream.ts";
 
 function uploading(body: Readable, length: number | undefined) {
   const socket = new PassThrough();
@@ -11,7 +11,7 @@ function uploading(body: Readable, length: number | undefined) {
   socket.on("data", (bytes: Buffer) => {
     written += bytes.toString("latin1");
   });
-  const upload = new Upload(socket as unknown as Socket, "HEAD\r\n\r\n", body, length, {
+  const upload = new BodyWriter(socket as unknown as Socket, "HEAD\r\n\r\n", body, length, {
     sent: () => told.push("sent"),
     end: () => told.push("end"),
     failed: (error) => told.push((error as Error & { code: string }).code),

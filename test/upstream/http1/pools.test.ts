@@ -2,9 +2,9 @@ import { once } from "node:events";
 import { createServer } from "node:http";
 import type { AddressInfo, Socket } from "node:net";
 import t from "tap";
-import { Forward } from "../../src/upstream/forward.ts";
-import { Pools } from "../../src/upstream/pools.ts";
-import { client, httpUpstream, outgoing, rawUpstream, until, whole } from "../support/upstream.ts";
+import { Forward } from "../../../src/upstream/forward.ts";
+import { Pools } from "../../../src/upstream/http1/pools.ts";
+import { client, httpUpstream, outgoing, rawUpstream, until, whole } from "../../support/upstream.ts";
 
 t.test("one lane for each origin, credential and connect limit", async (t) => {
   const pools = new Pools({ environment: {} });

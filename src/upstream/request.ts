@@ -3,14 +3,15 @@ import { Readable } from "node:stream";
 import { Deadline } from "../core/deadline.ts";
 import { GatewayError } from "../core/errors.ts";
 import { type Timeouts } from "../core/marketplace.ts";
-import type { AnswerHead } from "./answer.ts";
-import { codingOf, Decoded } from "./decoding.ts";
+import { codingOf, DecodedResponse } from "./decoding.ts";
 import { failure, overdue, type Progress, UpstreamFault } from "./failures.ts";
-import type { Call, Carrier } from "./line.ts";
-import type { Pools, Way } from "./pools.ts";
+import type { HttpRequest, RequestController } from "./http1/http-request.ts";
+import type { Pools, RequestPool } from "./http1/pools.ts";
+import type { ResponseHead } from "./http1/response-parser.ts";
+import type { BodyReceiver, UpstreamResponse } from "./response.ts";
 
 /** What goes upstream in one attempt, complete: nothing is added from anywhere else but `host` and framing. */
-export interface Outgoing {
+export interface OutgoingRequest {
   /** Scheme, host and port count; a path in it does not. */
   origin: URL;
   method: string;
@@ -30,32 +31,8 @@ export interface Outgoing {
   timeouts: Timeouts;
 }
 
-/** Takes the body of an answer. */
-export interface Sink {
-  /** False: stop until `resume()`, which may not be called before this has returned. */
-  chunk(bytes: Buffer): boolean;
-  end(): void;
-  /** upstream_truncated, upstream_timeout, upstream_invalid or client_gone. */
-  fail(error: GatewayError): void;
-}
-
-/** An answer whose head is in. Either read it or destroy it. */
-export interface Upstream {
-  readonly status: number;
-  /** Raw, flat, latin1; without hop-by-hop fields. */
-  readonly headers: string[];
-  /**
-   * Starts handing over the body; what arrived meanwhile comes first, in this very call. Exactly one of `end` and `fail`
-   * follows, once, unless `destroy()` is called before: then nothing does.
-   */
-  read(sink: Sink): void;
-  resume(): void;
-  /** Ends the attempt; its connection is closed unless the answer was complete. Safe at any time, any number of times. */
-  destroy(): void;
-}
-
 /** Tells when the client leaves; `leave` runs at once if it has. The answer takes it back. An Exchange is one. */
-export interface Leaving {
+export interface AbortSource {
   onAbort(leave: () => void): () => void;
 }
 
@@ -68,18 +45,18 @@ const WAITING_LIMIT = 64 * 1024;
  * One attempt: a request on its way to a provider and the answer to it. Until a connection takes it nothing has been sent,
  * so that an attempt which is over by then is only not taken.
  */
-export class Dispatch implements Upstream, Call {
+export class UpstreamRequest implements UpstreamResponse, HttpRequest {
   status = 0;
   headers: string[] = [];
 
   readonly method: string;
   readonly path: string;
-  readonly lines: readonly string[];
+  readonly fields: readonly string[];
   readonly body: Pieces | Readable | undefined;
   readonly length: number | undefined;
 
-  private readonly way: Way;
-  private carrier: Carrier | undefined;
+  private readonly way: RequestPool;
+  private carrier: RequestController | undefined;
   private progress: Progress = "connecting";
   /** The limit being watched. */
   private limit: keyof Timeouts = "connect";
@@ -89,7 +66,7 @@ export class Dispatch implements Upstream, Call {
 
   private repeated = false;
 
-  private sink: Sink | undefined;
+  private sink: BodyReceiver | undefined;
   private held = false;
   private readonly waiting: Buffer[] = [];
   private waitingBytes = 0;
@@ -98,14 +75,14 @@ export class Dispatch implements Upstream, Call {
   private error: GatewayError | undefined;
 
   constructor(
-    private readonly outgoing: Outgoing,
+    private readonly outgoing: OutgoingRequest,
     pools: Pools,
-    private readonly accept: (upstream: Upstream) => void,
+    private readonly accept: (upstream: UpstreamResponse) => void,
     private readonly refuse: (error: GatewayError) => void,
   ) {
     this.method = outgoing.method;
     this.path = outgoing.path;
-    this.lines = outgoing.headers;
+    this.fields = outgoing.headers;
     this.length = outgoing.length;
     this.way = pools.lane(outgoing.origin, outgoing.credentialId, outgoing.timeouts.connect);
     this.body = writable(outgoing.body);
@@ -114,16 +91,16 @@ export class Dispatch implements Upstream, Call {
   }
 
   /** Sends the request, unless the client has already left. */
-  start(leaving: Leaving): void {
+  start(leaving: AbortSource): void {
     this.stay = leaving.onAbort(() => this.fail(new GatewayError("client_gone")));
     if (this.over) return;
     const { total } = this.outgoing.timeouts;
     if (total > 0) this.totalTimer = setTimeout(expire, total, this, "total").unref();
     this.watch("connect");
-    this.way.start(this);
+    this.way.send(this);
   }
 
-  read(sink: Sink): void {
+  read(sink: BodyReceiver): void {
     this.sink = sink;
     this.flush();
   }
@@ -142,7 +119,7 @@ export class Dispatch implements Upstream, Call {
 
   // What a line calls.
 
-  started(carrier: Carrier): boolean {
+  onStart(carrier: RequestController): boolean {
     if (this.over) return false;
     this.carrier = carrier;
     this.progress = "waiting";
@@ -150,11 +127,11 @@ export class Dispatch implements Upstream, Call {
     return true;
   }
 
-  sent(): void {
+  onBodySent(): void {
     this.postpone();
   }
 
-  head({ status, headers, encoding }: AnswerHead): void {
+  onHead({ status, headers, encoding }: ResponseHead): void {
     if (this.over) return;
     const coding = encoding === undefined ? undefined : codingOf(encoding);
     if (status >= 300 && status < 400 && status !== 304)
@@ -163,10 +140,10 @@ export class Dispatch implements Upstream, Call {
     this.headers = headers;
     this.progress = "answering";
     this.watch("idle");
-    this.accept(coding === undefined ? this : new Decoded(this, coding, this.outgoing.origin.host));
+    this.accept(coding === undefined ? this : new DecodedResponse(this, coding, this.outgoing.origin.host));
   }
 
-  data(bytes: Buffer): void {
+  onData(bytes: Buffer): void {
     if (this.over) return;
     this.postpone();
     if (this.sink && !this.held && this.waiting.length === 0) {
@@ -180,13 +157,13 @@ export class Dispatch implements Upstream, Call {
     if (this.held || this.waitingBytes > WAITING_LIMIT) this.carrier?.pause();
   }
 
-  end(): void {
+  onEnd(): void {
     if (this.over) return;
     this.finish(undefined);
     this.flush();
   }
 
-  failed(thrown: Error, unseen = false): void {
+  onError(thrown: Error, unseen = false): void {
     if (this.over) return;
     if (unseen && !this.repeated && !(this.body instanceof Readable)) this.again();
     else this.fail(failure(thrown, this.progress, this.outgoing.origin.host));
@@ -198,7 +175,7 @@ export class Dispatch implements Upstream, Call {
     this.carrier = undefined;
     this.progress = "connecting";
     this.watch("connect");
-    this.way.start(this, true);
+    this.way.send(this, true);
   }
 
   /** Hands over what waits, then the end; goes on upstream once nothing waits. */
@@ -249,7 +226,7 @@ export class Dispatch implements Upstream, Call {
     this.alarm.release();
     if (this.totalTimer) clearTimeout(this.totalTimer);
     this.stay?.();
-    if (this.progress === "connecting") this.way.leave(this);
+    if (this.progress === "connecting") this.way.cancel(this);
     else if (error) this.carrier?.abort();
     if (this.body instanceof Readable) this.body.destroy();
   }
@@ -281,12 +258,12 @@ export class Dispatch implements Upstream, Call {
   }
 }
 
-function expire(dispatch: Dispatch, limit: keyof Timeouts): void {
+function expire(dispatch: UpstreamRequest, limit: keyof Timeouts): void {
   dispatch.expire(limit);
 }
 
 /** A body in a shape that may be destroyed when the attempt ends. */
-function writable(body: Outgoing["body"]): Pieces | Readable | undefined {
+function writable(body: OutgoingRequest["body"]): Pieces | Readable | undefined {
   if (body === undefined || isPieces(body)) return body;
   // Destroying a client's IncomingMessage itself would take its socket along.
   if (body instanceof IncomingMessage) {
@@ -295,6 +272,6 @@ function writable(body: Outgoing["body"]): Pieces | Readable | undefined {
   return body instanceof Readable ? body : Readable.from(body, { objectMode: false });
 }
 
-function isPieces(body: NonNullable<Outgoing["body"]>): body is Pieces {
+function isPieces(body: NonNullable<OutgoingRequest["body"]>): body is Pieces {
   return Array.isArray(body);
 }

@@ -2,7 +2,7 @@ import type { Socket } from "node:net";
 import type { Readable } from "node:stream";
 
 /** Hears how an upload goes. */
-export interface UploadSink {
+export interface BodyWriterListener {
   /** Some bytes were written. */
   sent(): void;
   /** All were. Nothing follows. */
@@ -12,7 +12,7 @@ export interface UploadSink {
 }
 
 /** Why a body cannot be sent to its end. */
-export class UploadError extends Error {
+export class BodyError extends Error {
   override readonly name = "UploadError";
   constructor(readonly code: "BODY_LENGTH_WRONG" | "BODY_BROKEN_OFF") {
     super(code);
@@ -24,7 +24,7 @@ export class UploadError extends Error {
  * first bytes. A body that is not as long as was announced ends the connection: the provider could read the next request
  * as the rest of it.
  */
-export class Upload {
+export class BodyWriter {
   private written = 0;
   private over = false;
 
@@ -34,7 +34,7 @@ export class Upload {
     private head: string,
     private readonly body: Readable,
     private readonly length: number | undefined,
-    private readonly sink: UploadSink,
+    private readonly sink: BodyWriterListener,
   ) {
     body.on("data", this.chunk);
     body.on("end", this.end);
@@ -59,7 +59,7 @@ export class Upload {
     if (bytes.length === 0) return;
     this.written += bytes.length;
     if (this.length !== undefined && this.written > this.length) {
-      this.fail(new UploadError("BODY_LENGTH_WRONG"));
+      this.fail(new BodyError("BODY_LENGTH_WRONG"));
       return;
     }
     const { socket } = this;
@@ -75,7 +75,7 @@ export class Upload {
 
   private readonly end = (): void => {
     if (this.length !== undefined && this.written !== this.length) {
-      this.fail(new UploadError("BODY_LENGTH_WRONG"));
+      this.fail(new BodyError("BODY_LENGTH_WRONG"));
       return;
     }
     this.writeHead();
@@ -84,14 +84,14 @@ export class Upload {
     this.sink.end();
   };
 
-  private readonly close = (): void => this.fail(new UploadError("BODY_BROKEN_OFF"));
+  private readonly close = (): void => this.fail(new BodyError("BODY_BROKEN_OFF"));
 
   private writeHead(): void {
     if (this.head !== "") this.socket.write(this.head, "latin1");
     this.head = "";
   }
 
-  private fail(error: UploadError): void {
+  private fail(error: BodyError): void {
     if (this.over) return;
     this.stop();
     this.sink.failed(error);

@@ -1,9 +1,9 @@
 import type { LookupFunction } from "node:net";
-import { Lane } from "./lane.ts";
-import type { Call } from "./line.ts";
-import { Tunnel } from "./tunnel.ts";
+import { Tunnel } from "../tunnel.ts";
+import type { HttpRequest } from "./http-request.ts";
+import { Pool } from "./pool.ts";
 
-export interface PoolOptions {
+export interface PoolsOptions {
   /** Connections per origin and credential at most; more requests wait for one. */
   connections?: number;
   /** Milliseconds an unused connection is kept. */
@@ -15,14 +15,14 @@ export interface PoolOptions {
 }
 
 /** The connections to one origin made for one credential. */
-export interface Way {
+export interface RequestPool {
   readonly origin: string;
   /** How many connections were made so far; NaN where it cannot be known. */
   readonly made: number;
   /** Carries a call as soon as a connection can. @param alone on a connection of its own */
-  start(call: Call, alone?: boolean): void;
+  send(call: HttpRequest, alone?: boolean): void;
   /** A call that has not started wants no connection any more. */
-  leave(call: Call): void;
+  cancel(call: HttpRequest): void;
   /** Lets running calls end, takes no new ones. */
   close(): Promise<void>;
   /** Cuts everything at once. */
@@ -38,29 +38,29 @@ export interface Way {
  * balancers in front of vendors drop them without asking; a shorter `Keep-Alive: timeout=` of the provider is obeyed.
  */
 export class Pools {
-  private readonly lanes = new Map<string, Way>();
+  private readonly lanes = new Map<string, RequestPool>();
   /** The same by the very address that a provider has: to take an address apart costs more than to find it. */
-  private readonly byAddress = new WeakMap<URL, { credentialId: string; connect: number; lane: Way }[]>();
-  private readonly options: PoolOptions;
-  private readonly environment: NonNullable<PoolOptions["environment"]>;
+  private readonly byAddress = new WeakMap<URL, { credentialId: string; connect: number; pool: RequestPool }[]>();
+  private readonly options: PoolsOptions;
+  private readonly environment: NonNullable<PoolsOptions["environment"]>;
   private readonly proxied: boolean;
 
-  constructor(options: PoolOptions = {}) {
+  constructor(options: PoolsOptions = {}) {
     this.options = options;
     this.environment = options.environment ?? process.env;
     this.proxied = Boolean(this.variable("https_proxy") || this.variable("http_proxy"));
   }
 
   /** @param connect milliseconds after which a connection that does not come about is given up; 0: the system's limit. */
-  lane(origin: URL, credentialId: string, connect: number): Way {
+  lane(origin: URL, credentialId: string, connect: number): RequestPool {
     const known = this.byAddress.get(origin) ?? [];
-    for (const each of known) if (each.credentialId === credentialId && each.connect === connect) return each.lane;
+    for (const each of known) if (each.credentialId === credentialId && each.connect === connect) return each.pool;
     const lane = this.find(origin, credentialId, connect);
-    this.byAddress.set(origin, [...known, { credentialId, connect, lane }]);
+    this.byAddress.set(origin, [...known, { credentialId, connect, pool: lane }]);
     return lane;
   }
 
-  private find(origin: URL, credentialId: string, connect: number): Way {
+  private find(origin: URL, credentialId: string, connect: number): RequestPool {
     const name = origin.origin;
     const key = `${name} ${connect} ${credentialId}`;
     let lane = this.lanes.get(key);
@@ -81,9 +81,9 @@ export class Pools {
     await Promise.all([...this.lanes.values()].map((lane) => lane.destroy()));
   }
 
-  private open(origin: string, connect: number): Lane {
+  private open(origin: string, connect: number): Pool {
     const { connections = 4096, keepAlive = 30_000, lookup } = this.options;
-    return new Lane(origin, { connections, keepAlive, connect, lookup });
+    return new Pool(origin, { connections, keepAlive, connect, lookup });
   }
 
   private openProxied(origin: string, connect: number): Tunnel {

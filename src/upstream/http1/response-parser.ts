@@ -1,7 +1,7 @@
-import { type KnownName, known } from "../wire/names.ts";
+import { type KnownName, known } from "../../wire/names.ts";
 
 /** The head of an answer. */
-export interface AnswerHead {
+export interface ResponseHead {
   status: number;
   /** Flat name, value list in the order and spelling that came: latin1, without hop-by-hop fields. */
   headers: string[];
@@ -10,16 +10,16 @@ export interface AnswerHead {
 }
 
 /** Takes what an answer consists of. */
-export interface AnswerSink {
+export interface ParserListener {
   /** A final answer's head. */
-  head(head: AnswerHead): void;
+  onHead(head: ResponseHead): void;
   /** Bytes of the body; they are the reader's own, and change once this has returned. */
-  body(bytes: Buffer): void;
-  end(): void;
+  onBody(bytes: Buffer): void;
+  onEnd(): void;
 }
 
 /** Why an answer cannot be read. The code goes to the log; no byte of the answer does. */
-export class AnswerError extends Error {
+export class ParseError extends Error {
   override readonly name = "AnswerError";
   constructor(readonly code: `ANSWER_${string}`) {
     super(code);
@@ -61,7 +61,7 @@ const HEAD_END = Buffer.from("\r\n\r\n");
  * two ways to read an answer, as with two lengths, a length beside chunks, a bare line feed or a folded line, there is none
  * here: such an answer is refused, and nothing more is read behind it.
  */
-export class AnswerReader {
+export class ResponseParser {
   /** Whether the answer was framed so that another may follow on the connection. */
   reusable = false;
   /** Milliseconds for which the provider says it keeps the connection; undefined: it says nothing. */
@@ -78,7 +78,7 @@ export class AnswerReader {
   private bodiless = false;
   private interims = 0;
 
-  constructor(private readonly sink: AnswerSink) {}
+  constructor(private readonly sink: ParserListener) {}
 
   /** Another answer is expected. */
   expect(method: string): void {
@@ -102,7 +102,7 @@ export class AnswerReader {
       if (state === HEAD) i = this.readHead(bytes, i);
       else if (state === CHUNK || state === LENGTH) i = this.readBody(bytes, i);
       else if (state === UNTIL_CLOSE) {
-        this.sink.body(i === 0 ? bytes : bytes.subarray(i));
+        this.sink.onBody(i === 0 ? bytes : bytes.subarray(i));
         i = n;
       } else if (state === START) return i;
       else i = this.between(bytes, i);
@@ -136,7 +136,7 @@ export class AnswerReader {
       this.part = undefined;
       this.partLength = 0;
     }
-    if (head.length > HEAD_LIMIT) throw new AnswerError("ANSWER_HEAD_TOO_LARGE");
+    if (head.length > HEAD_LIMIT) throw new ParseError("ANSWER_HEAD_TOO_LARGE");
     this.takeHead(head);
     return next;
   }
@@ -145,7 +145,7 @@ export class AnswerReader {
   private keep(bytes: Buffer, from: number): number {
     const length = this.partLength + bytes.length - from;
     // What lies behind the head in its last piece does not count; that piece is at most as large as a read.
-    if (this.partLength > HEAD_LIMIT) throw new AnswerError("ANSWER_HEAD_TOO_LARGE");
+    if (this.partLength > HEAD_LIMIT) throw new ParseError("ANSWER_HEAD_TOO_LARGE");
     if (!this.part || length > this.part.length) {
       const grown = Buffer.allocUnsafe(2 * length);
       this.part?.copy(grown, 0, 0, this.partLength);
@@ -162,15 +162,15 @@ export class AnswerReader {
     const { status } = parsed;
     const { length } = parsed;
     // Nothing was asked that 101 could answer.
-    if (status === 101) throw new AnswerError("ANSWER_UPGRADED");
+    if (status === 101) throw new ParseError("ANSWER_UPGRADED");
     if (status < 200) {
       // One with a body would make that body an answer.
-      if (++this.interims > INTERIM_LIMIT || parsed.chunked || length) throw new AnswerError("ANSWER_INTERIM");
+      if (++this.interims > INTERIM_LIMIT || parsed.chunked || length) throw new ParseError("ANSWER_INTERIM");
       return;
     }
     this.reusable = parsed.reusable;
     this.keptFor = parsed.keptFor;
-    this.sink.head(parsed);
+    this.sink.onHead(parsed);
     if (this.bodiless || status === 204 || status === 304) {
       // A body that must not be there would be read as the next answer.
       if (!this.bodiless && (parsed.chunked || (length ?? 0) > 0)) this.reusable = false;
@@ -192,7 +192,7 @@ export class AnswerReader {
   private readBody(bytes: Buffer, from: number): number {
     const to = Math.min(bytes.length, from + this.left);
     this.left -= to - from;
-    this.sink.body(from === 0 && to === bytes.length ? bytes : bytes.subarray(from, to));
+    this.sink.onBody(from === 0 && to === bytes.length ? bytes : bytes.subarray(from, to));
     if (this.left > 0) return to;
     if (this.state === LENGTH) this.finish();
     else this.state = CHUNK_CR;
@@ -209,11 +209,11 @@ export class AnswerReader {
         break;
       case SIZE_BLANK:
         if (byte === SEMICOLON) this.state = EXTENSION;
-        else if (!isBlank(byte) || ++this.seen > LINE_LIMIT) throw new AnswerError("ANSWER_CHUNK_INVALID");
+        else if (!isBlank(byte) || ++this.seen > LINE_LIMIT) throw new ParseError("ANSWER_CHUNK_INVALID");
         break;
       case EXTENSION:
         if (byte === CR) this.state = SIZE_LF;
-        else if (byte === LF || ++this.seen > LINE_LIMIT) throw new AnswerError("ANSWER_CHUNK_INVALID");
+        else if (byte === LF || ++this.seen > LINE_LIMIT) throw new ParseError("ANSWER_CHUNK_INVALID");
         break;
       case SIZE_LF:
         expectByte(byte, LF);
@@ -230,12 +230,12 @@ export class AnswerReader {
         this.seen = 0;
         break;
       case TRAILER:
-        if (byte === LF || ++this.seen > TRAILER_LIMIT) throw new AnswerError("ANSWER_TRAILER_INVALID");
+        if (byte === LF || ++this.seen > TRAILER_LIMIT) throw new ParseError("ANSWER_TRAILER_INVALID");
         this.state = byte === CR ? LAST_LF : TRAILER_LINE;
         break;
       case TRAILER_LINE:
         if (byte === CR) this.state = TRAILER_LF;
-        else if (byte === LF || ++this.seen > TRAILER_LIMIT) throw new AnswerError("ANSWER_TRAILER_INVALID");
+        else if (byte === LF || ++this.seen > TRAILER_LIMIT) throw new ParseError("ANSWER_TRAILER_INVALID");
         break;
       case TRAILER_LF:
         expectByte(byte, LF);
@@ -252,17 +252,17 @@ export class AnswerReader {
   private size(byte: number): void {
     const digit = hexOf(byte);
     if (digit >= 0 && ++this.seen <= 12) this.left = this.left * 16 + digit;
-    else if (this.seen === 0 || digit >= 0) throw new AnswerError("ANSWER_CHUNK_INVALID");
+    else if (this.seen === 0 || digit >= 0) throw new ParseError("ANSWER_CHUNK_INVALID");
     else if (byte === CR) this.state = SIZE_LF;
     else if (byte === SEMICOLON) this.state = EXTENSION;
     // Blanks may stand before an extension, and nowhere else (RFC 9112 §7.1.1).
     else if (isBlank(byte)) this.state = SIZE_BLANK;
-    else throw new AnswerError("ANSWER_CHUNK_INVALID");
+    else throw new ParseError("ANSWER_CHUNK_INVALID");
   }
 
   private finish(): void {
     this.state = START;
-    this.sink.end();
+    this.sink.onEnd();
   }
 }
 
@@ -273,7 +273,7 @@ function hexOf(byte: number): number {
 }
 
 function expectByte(byte: number, wanted: number): void {
-  if (byte !== wanted) throw new AnswerError("ANSWER_CHUNK_INVALID");
+  if (byte !== wanted) throw new ParseError("ANSWER_CHUNK_INVALID");
 }
 
 const STATUS_LINE = /^HTTP\/1\.([01]) ([1-9]\d\d)(?: [^\r\n]*)?\r\n/;
@@ -281,7 +281,7 @@ const STATUS_LINE = /^HTTP\/1\.([01]) ([1-9]\d\d)(?: [^\r\n]*)?\r\n/;
 const UNFIT = /[^\t\r\n\x20-\x7e\x80-\xff]|\r(?!\n)/;
 
 /** A head, taken apart. */
-class HeadText implements AnswerHead {
+class HeadText implements ResponseHead {
   readonly status: number;
   readonly headers: string[] = [];
   encoding: string | undefined;
@@ -297,7 +297,7 @@ class HeadText implements AnswerHead {
   /** @param text lines, each with its line end. @throws AnswerError */
   constructor(text: string) {
     const line = STATUS_LINE.exec(text);
-    if (!line || UNFIT.test(text)) throw new AnswerError("ANSWER_NOT_HTTP");
+    if (!line || UNFIT.test(text)) throw new ParseError("ANSWER_NOT_HTTP");
     this.status = Number(line[2]);
     this.latest = line[1] === "1";
     for (let at = line[0].length; at < text.length; ) {
@@ -305,11 +305,11 @@ class HeadText implements AnswerHead {
       const colon = text.indexOf(":", at);
       const name = known(text.slice(at, colon));
       // Where the line has no colon, what was found behind it makes a name that is none.
-      if (!name.valid || colon < 0 || text.charCodeAt(end - 1) !== CR) throw new AnswerError("ANSWER_HEADER_INVALID");
+      if (!name.valid || colon < 0 || text.charCodeAt(end - 1) !== CR) throw new ParseError("ANSWER_HEADER_INVALID");
       this.field(name, trimmed(text, colon + 1, end - 1));
       at = end + 1;
     }
-    if (this.chunked && this.length !== undefined) throw new AnswerError("ANSWER_FRAMED_TWICE");
+    if (this.chunked && this.length !== undefined) throw new ParseError("ANSWER_FRAMED_TWICE");
     if (this.named) this.drop(this.named);
   }
 
@@ -333,12 +333,12 @@ class HeadText implements AnswerHead {
   }
 
   private setLength(value: string): void {
-    if (this.length !== undefined || !/^\d{1,15}$/.test(value)) throw new AnswerError("ANSWER_LENGTH_INVALID");
+    if (this.length !== undefined || !/^\d{1,15}$/.test(value)) throw new ParseError("ANSWER_LENGTH_INVALID");
     this.length = Number(value);
   }
 
   private coding(value: string): void {
-    if (this.chunked || value.toLowerCase() !== "chunked") throw new AnswerError("ANSWER_CODING_UNKNOWN");
+    if (this.chunked || value.toLowerCase() !== "chunked") throw new ParseError("ANSWER_CODING_UNKNOWN");
     this.chunked = true;
   }
 

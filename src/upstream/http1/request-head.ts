@@ -2,10 +2,10 @@
  * The two heads that cross the border to a provider: what leaves, and what comes back. Fields that concern one connection
  * only (RFC 9110 §7.6.1) pass in neither direction, nor does what a Connection field names.
  */
-import { GatewayError } from "../core/errors.ts";
-import { known } from "../wire/names.ts";
-import type { AnswerHead } from "./answer.ts";
-import type { Call } from "./line.ts";
+import { GatewayError } from "../../core/errors.ts";
+import { known } from "../../wire/names.ts";
+import type { HttpRequest } from "./http-request.ts";
+import type { ResponseHead } from "./response-parser.ts";
 
 /** Besides those of one hop: what this side decides alone. */
 const OURS: ReadonlySet<string> = new Set(["accept-encoding", "content-length", "expect", "host"]);
@@ -20,8 +20,8 @@ const PATH = /^\/[\x21-\xff]*$/;
 export function checkRequest({
   method,
   path,
-  lines,
-}: Pick<Call, "method" | "path" | "lines">): GatewayError | undefined {
+  fields: lines,
+}: Pick<HttpRequest, "method" | "path" | "fields">): GatewayError | undefined {
   const name = faultyHeader(lines);
   if (name !== undefined)
     return new GatewayError("internal", { message: `The header ${JSON.stringify(name)} cannot be sent upstream.` });
@@ -30,10 +30,10 @@ export function checkRequest({
 }
 
 /** Everything in front of a request's body. @param framing bytes of the body, or how else it is framed; undefined: none. */
-export function requestHead(call: Call, host: string, framing: number | "chunked" | undefined): string {
+export function requestHead(call: HttpRequest, host: string, framing: number | "chunked" | undefined): string {
   let head = `${call.method} ${call.path} HTTP/1.1\r\nhost: ${host}\r\nconnection: keep-alive\r\n`;
   const length = framing === "chunked" ? undefined : framing || (WITH_BODY.has(call.method) ? 0 : undefined);
-  const lines = outgoingHeaders(call.lines, length);
+  const lines = outgoingHeaders(call.fields, length);
   for (let i = 0; i < lines.length; i += 2) head += `${lines[i]}: ${lines[i + 1]}\r\n`;
   return framing === "chunked" ? `${head}transfer-encoding: chunked\r\n\r\n` : `${head}\r\n`;
 }
@@ -69,7 +69,7 @@ export function faultyHeader(lines: readonly string[]): string | undefined {
 }
 
 /** The head of an answer whose lines are raw: latin1 strings without hop-by-hop fields; content-length stays. */
-export function answerHead(raw: readonly Buffer[]): Omit<AnswerHead, "status"> {
+export function answerHead(raw: readonly Buffer[]): Omit<ResponseHead, "status"> {
   const headers: string[] = [];
   let named: Set<string> | undefined;
   let encoding: string | undefined;

@@ -1,5 +1,5 @@
 import t from "tap";
-import { AnswerError, AnswerReader } from "../../src/upstream/answer.ts";
+import { ParseError, ResponseParser } from "../../../src/upstream/http1/response-parser.ts";
 
 interface Seen {
   heads: { status: number; headers: string[]; encoding: string | undefined }[];
@@ -18,12 +18,12 @@ function read(text: string, size = Number.POSITIVE_INFINITY, method = "POST"): S
   const seen: Seen = {
     ...{ heads: [], body: "", ends: 0, left: 0, closed: false, reusable: false, keptFor: undefined },
   };
-  const reader = new AnswerReader({
-    head: ({ status, headers, encoding }) => seen.heads.push({ status, headers, encoding }),
-    body: (bytes) => {
+  const reader = new ResponseParser({
+    onHead: ({ status, headers, encoding }) => seen.heads.push({ status, headers, encoding }),
+    onBody: (bytes) => {
       seen.body += bytes.toString("latin1");
     },
-    end: () => seen.ends++,
+    onEnd: () => seen.ends++,
   });
   reader.expect(method);
   const bytes = Buffer.from(text, "latin1");
@@ -35,7 +35,7 @@ function read(text: string, size = Number.POSITIVE_INFINITY, method = "POST"): S
     }
     seen.closed = reader.close();
   } catch (error) {
-    seen.error = (error as AnswerError).code;
+    seen.error = (error as ParseError).code;
   }
   seen.reusable = reader.reusable;
   seen.keptFor = reader.keptFor;
@@ -161,7 +161,7 @@ t.test("what could be read in two ways, or not at all, is refused", (t) => {
 });
 
 t.test("an answer has begun from its first byte to its last", (t) => {
-  const reader = new AnswerReader({ head: () => {}, body: () => {}, end: () => {} });
+  const reader = new ResponseParser({ onHead: () => {}, onBody: () => {}, onEnd: () => {} });
   reader.expect("POST");
   t.notOk(reader.begun);
   reader.push(Buffer.from("H"));

@@ -1,0 +1,42 @@
+import type { Readable } from "node:stream";
+import type { ResponseHead } from "./response-parser.ts";
+
+/** A request to write on a connection, and what hears how it goes. */
+export interface HttpRequest {
+  readonly method: string;
+  /** Path and query, written exactly as they are. */
+  readonly path: string;
+  /** Header fields: a flat name, value list. Framing, hop-by-hop fields, `host` and `accept-encoding` in it are ignored. */
+  readonly fields: readonly string[];
+  /** Pieces are sent as they lie. */
+  readonly body: readonly Buffer[] | Readable | undefined;
+  /** Bytes of a streamed body, if known; undefined: chunked. */
+  readonly length: number | undefined;
+
+  /**
+   * A connection takes it now.
+   * @returns false when nobody wants it any more: nothing is sent then, and it hears no more.
+   */
+  onStart(controller: RequestController): boolean;
+  /** Some of the body has been taken by the system, or all of it. */
+  onBodySent(): void;
+  /** The head of the final response. */
+  onHead(head: ResponseHead): void;
+  onData(bytes: Buffer): void;
+  /** The response is whole. Nothing follows. */
+  onEnd(): void;
+  /**
+   * Nothing follows.
+   * @param unseen the connection was closed before the provider can have worked on the request: it may be sent again
+   */
+  onError(error: Error, unseen?: boolean): void;
+}
+
+/** What a request on a connection can ask of it. */
+export interface RequestController {
+  readonly paused: boolean;
+  pause(): void;
+  resume(): void;
+  /** Closes the connection; the request hears no more. */
+  abort(): void;
+}
