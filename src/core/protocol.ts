@@ -65,8 +65,11 @@ export interface Protocol {
   };
   /** How a request asks for usage in a stream where the vendor sends none unasked; see `rewrite`. */
   readonly includeUsage?: IncludeUsage;
-  /** Answers of the built-in demo provider: text, tools, reasoning, errors, by the model's name. */
-  demo(request: DemoRequest): DemoAnswer;
+  /**
+   * Answers of the built-in demo provider that no other protocol could give, like counts or pictures. Undefined: the
+   * engine's script, told through the protocol's own encoder (translation/demo.ts).
+   */
+  demo?(request: DemoRequest): DemoAnswer | undefined;
   /** Lists models in this protocol's own shape, where it differs from the shared one. */
   readonly listing?: Listing;
   /** The HTTP status that says the service is overloaded; 503. */

@@ -2,6 +2,7 @@ import { createServer, type IncomingMessage, type Server, type ServerResponse } 
 import type { AddressInfo } from "node:net";
 import { setTimeout as after } from "node:timers/promises";
 import type { DemoAnswer, Protocol } from "../core/protocol.ts";
+import { demoAnswer } from "../translation/demo.ts";
 import { Query } from "../wire/query.ts";
 
 /** The built-in `demo:` provider: a real HTTP upstream inside the process that serves every protocol's scripted answers. */
@@ -69,7 +70,7 @@ export class Demo {
         const asked = json as { model?: string; stream?: boolean } | undefined;
         const model = located.model ?? asked?.model ?? multipartModel(body);
         const streaming = operation.streams === "asked" ? asked?.stream === true : operation.streams;
-        return protocol.demo({ operation, model, body: json, streaming, query });
+        return demoAnswer(protocol, { operation, model, body: json, streaming, query });
       }
     }
     return undefined;

@@ -2,6 +2,7 @@ import OpenAI from "openai";
 import OpenAI4 from "openai-4";
 import type { Test } from "tap";
 import type { Protocol } from "../../src/core/protocol.ts";
+import { demoAnswer } from "../../src/translation/demo.ts";
 import { Demo } from "../../src/upstream/demo.ts";
 
 /** Both generations of the official SDK; the calls that tests make are the same in both. */
@@ -42,7 +43,7 @@ export function demoOf(
   const query = new URLSearchParams();
   const operation = protocol.locate(path, "", query)?.operation;
   if (!operation) throw new Error(`No operation at ${path}.`);
-  return protocol.demo({ operation, model: body.model, body, streaming: body.stream === true, query });
+  return demoAnswer(protocol, { operation, model: body.model, body, streaming: body.stream === true, query });
 }
 
 /** Everything a stream of the SDK yields until it ends or throws. */

@@ -3,6 +3,7 @@ import t, { type Test } from "tap";
 import protocol from "../../../../plugins/protocols/anthropic-messages/index.ts";
 import type { DemoRequest, Operation } from "../../../../src/core/protocol.ts";
 import type { Usage } from "../../../../src/core/usage.ts";
+import { demoAnswer } from "../../../../src/translation/demo.ts";
 import { Demo } from "../../../../src/upstream/demo.ts";
 import { eventsIn } from "../../../support/recorded.ts";
 
@@ -195,7 +196,7 @@ function grammar(t: Test, model: string) {
 
 function answer(model: string, streaming = true) {
   const request: DemoRequest = { operation, model, body: ask(model, { tools: [WEATHER] }), streaming, query };
-  return protocol.demo(request);
+  return demoAnswer(protocol, request);
 }
 
 const plain = (params: Anthropic.MessageCreateParamsNonStreaming) => client.messages.create(params);

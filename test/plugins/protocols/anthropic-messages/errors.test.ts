@@ -3,6 +3,7 @@ import t from "tap";
 import protocol from "../../../../plugins/protocols/anthropic-messages/index.ts";
 import { type ErrorCode, GatewayError, REFUSALS } from "../../../../src/core/errors.ts";
 import type { Operation } from "../../../../src/core/protocol.ts";
+import { demoAnswer } from "../../../../src/translation/demo.ts";
 import { Frame } from "../../../../src/wire/frame.ts";
 import { breaking } from "../../../support/breaking.ts";
 
@@ -62,9 +63,9 @@ const started = ["message_start", "content_block_start", "content_block_delta"];
 
 t.test("the SDK raises an error in a stream that is cut behind it", async (t) => {
   const request = { operation, model: "echo", body: {}, streaming: true, query };
-  const events = protocol
-    .demo(request)
-    .frames.filter(({ bytes }) => started.some((name) => bytes.includes(`event: ${name}\n`)));
+  const events = demoAnswer(protocol, request).frames.filter(({ bytes }) =>
+    started.some((name) => bytes.includes(`event: ${name}\n`)),
+  );
   for (const between of [20, 0]) {
     const pieces = [...events.map(({ bytes }) => bytes), lost];
     const baseURL = await breaking(t, "text/event-stream", pieces, between);

@@ -3,6 +3,7 @@ import { GoogleGenAI as GoogleGenAI2 } from "@google/genai-2";
 import t, { type Test } from "tap";
 import protocol from "../../../../plugins/protocols/gemini/index.ts";
 import type { DemoRequest, Operation } from "../../../../src/core/protocol.ts";
+import { demoAnswer } from "../../../../src/translation/demo.ts";
 import { Demo } from "../../../../src/upstream/demo.ts";
 import { eventsIn } from "../../../support/recorded.ts";
 
@@ -224,7 +225,7 @@ function answer(action: string, model: string, body: unknown, query = "") {
     streaming: found.streams === true,
     query: new URLSearchParams(query),
   };
-  return protocol.demo(request);
+  return demoAnswer(protocol, request);
 }
 
 const HELLO = { contents: [{ role: "user", parts: [{ text: "Hello" }] }] };

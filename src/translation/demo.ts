@@ -1,0 +1,242 @@
+/** The built-in demo provider: one script for all protocols, told as events through each protocol's own codecs. */
+import { GatewayError } from "../core/errors.ts";
+import { type Fault, faultOf } from "../core/fault.ts";
+import type { DemoAnswer, DemoFrame, DemoRequest, Protocol } from "../core/protocol.ts";
+import type { Usage } from "../core/usage.ts";
+import { HeaderList } from "../wire/headers.ts";
+import type { ClientTranslation, EncodedFrame, ResponseContext } from "./codec.ts";
+import { clientSide, translationOf } from "./codec.ts";
+import type { Conversation, Part, Tool } from "./conversation.ts";
+import {
+  DEMO_CUT,
+  type DemoScript,
+  demoFault,
+  demoId,
+  demoPause,
+  demoRefusal,
+  demoScript,
+  demoStream,
+  demoTokens,
+  demoWhole,
+  sampleOf,
+} from "./demo-script.ts";
+import type { Event } from "./events.ts";
+import { Framing } from "./framing.ts";
+
+/** A tool that the demo model can call: the client runs it. */
+type CallableTool = Tool & { kind: "function" | "custom" };
+/** An event, and the milliseconds to wait before it. */
+type TimedEvent = Event & { after?: number };
+
+/**
+ * The demo provider's answer to a request; the same one however often it is sent.
+ * @param extra events of one more block, numbered 1, for what only one protocol can show
+ */
+export function demoAnswer(protocol: Protocol, request: DemoRequest, extra: readonly Event[] = []): DemoAnswer {
+  const id = demoId(request);
+  const answer = answerTo(protocol, request, id, extra);
+  const ids = (protocol.idHeaders ?? []).map((name) => [name, `req_${id}`] as const);
+  return { ...answer, headers: { ...answer.headers, ...Object.fromEntries(ids) } };
+}
+
+function answerTo(protocol: Protocol, request: DemoRequest, id: string, extra: readonly Event[]): DemoAnswer {
+  const own = extra.length === 0 ? protocol.demo?.(request) : undefined;
+  if (own) return own;
+  const fault = demoFault(request.model, request.streaming);
+  if (fault) return refusal(protocol, fault, id);
+  const codec = clientSide(protocol);
+  if (!codec) throw new Error(`The protocol ${protocol.name} has neither a translation nor a demo of its own.`);
+  try {
+    const conversation = read(protocol, codec, request);
+    if (conversation.task === "count") return counted(protocol, conversation);
+    const script = scriptOf(request.model, conversation);
+    const events = eventsOf(protocol, script, conversation, { id, model: request.model, extra });
+    const context = contextOf(request, conversation, id);
+    if (request.streaming) return streamed(protocol, codec, script, events, request, context);
+    return demoWhole(JSON.parse(codec.response.encode(events, context)), script);
+  } catch (thrown) {
+    if (!(thrown instanceof GatewayError)) throw thrown;
+    return refusal(protocol, thrown, id);
+  }
+}
+
+function refusal(protocol: Protocol, fault: Fault, id: string): DemoAnswer {
+  return demoRefusal(fault, protocol.error(asError(fault), `req_${id}`));
+}
+
+const asError = (fault: Fault): GatewayError =>
+  fault instanceof GatewayError
+    ? fault
+    : new GatewayError("upstream_refused", {
+        status: fault.status,
+        kind: fault.kind,
+        message: fault.message,
+        ownCode: fault.code,
+        ...(fault.param === undefined ? {} : { param: fault.param }),
+        ...(fault.kind === "rate_limit" ? { retryAfter: 1 } : {}),
+      });
+
+function read(protocol: Protocol, codec: ClientTranslation, request: DemoRequest): Conversation {
+  const { operation, streaming, body, query } = request;
+  return codec.request.decode({
+    operation,
+    task: operation.task ?? "generate",
+    streaming,
+    text: JSON.stringify(body ?? {}),
+    headers: new HeaderList([]),
+    query,
+    open: (data, kind) => ({ protocol: protocol.name, kind, data }),
+    sealed: () => false,
+    recall: () => undefined,
+  });
+}
+
+function counted(protocol: Protocol, conversation: Conversation): DemoAnswer {
+  const count = translationOf(protocol)?.count;
+  return demoWhole(JSON.parse(count?.encode(demoTokens(promptOf(conversation))) ?? "{}"));
+}
+
+/** What the last turn of the user asks: a tool's result in it comes before its text. */
+function scriptOf(model: string, conversation: Conversation): DemoScript<CallableTool> {
+  const { turns, maxTokens } = conversation;
+  const last = turns.findLast(({ role }) => role === "user");
+  const ends = turns.at(-1)?.parts.findLast((part) => part.kind === "tool_result");
+  return demoScript(model, {
+    text: textIn(last?.parts ?? []),
+    tools: callable(conversation),
+    result: ends === undefined ? undefined : (ends.json ?? textIn(ends.parts)),
+    limit: maxTokens,
+  });
+}
+
+/** Tools that may be called, one that must be called first. */
+function callable({ tools, toolChoice: choice }: Conversation): CallableTool[] {
+  if (choice?.mode === "none") return [];
+  const own = tools.filter((tool) => tool.kind === "function" || tool.kind === "custom");
+  if (choice?.mode === "named") return own.filter(({ name }) => name === choice.name);
+  return choice?.mode === "allowed" ? own.filter(({ name }) => choice.names.includes(name)) : own;
+}
+
+function eventsOf(
+  protocol: Protocol,
+  script: DemoScript<CallableTool>,
+  conversation: Conversation,
+  { id, model, extra }: { id: string; model: string; extra: readonly Event[] },
+): TimedEvent[] {
+  const usage = usageOf(script, conversation);
+  const { total } = usage.in;
+  const start: Event = { type: "start", id, model, created: Math.floor(Date.now() / 1000) };
+  const events: TimedEvent[] = [{ ...start, usage: { in: { total: total ?? 0 }, out: {}, raw: undefined } }];
+  if (script.reasoning !== undefined) events.push(...thoughtEvents(protocol, script.reasoning, id, model));
+  const block = script.reasoning === undefined ? 0 : 1;
+  if (script.call) events.push(...callEvents(script.call, id, block));
+  else if (script.pieces.length > 0) events.push(...textEvents(script, block));
+  if (script.end === "cut" || script.end === "error") return withoutLastClose(events);
+  const reason = script.call ? "tool_calls" : script.end === "length" ? "length" : "stop";
+  return [...events, ...extra, { type: "finish", choice: 0, reason }, { type: "usage", usage }, { type: "end" }];
+}
+
+/** What breaks off is still open. */
+const withoutLastClose = (events: TimedEvent[]): TimedEvent[] =>
+  events.at(-1)?.type === "close" ? events.slice(0, -1) : events;
+
+function thoughtEvents({ name }: Protocol, thoughts: string, id: string, model: string): Event[] {
+  const data = Buffer.from(`State of the demo, worth nothing elsewhere: ${id}`).toString("base64");
+  return [
+    { type: "open", block: 0, choice: 0, kind: "reasoning" },
+    ...thoughts.split(/(?<= )/).map((text): Event => ({ type: "text", block: 0, text })),
+    { type: "opaque", block: 0, opaque: { protocol: name, account: "demo", model, kind: "signature", data } },
+    { type: "close", block: 0 },
+  ];
+}
+
+function callEvents(tool: CallableTool, id: string, block: number): Event[] {
+  const input = inputOf(tool);
+  const half = input.length >> 1;
+  const custom = tool.kind === "custom";
+  return [
+    {
+      type: "open",
+      block,
+      choice: 0,
+      kind: "tool_call",
+      id: `call_demo${id}`,
+      name: tool.name,
+      ...(custom ? { custom } : {}),
+      ...(tool.namespace === undefined ? {} : { namespace: tool.namespace }),
+    },
+    { type: "arguments", block, text: input.slice(0, half) },
+    { type: "arguments", block, text: input.slice(half) },
+    { type: "close", block },
+  ];
+}
+
+function textEvents(script: DemoScript<unknown>, block: number): TimedEvent[] {
+  return [
+    { type: "open", block, choice: 0, kind: "text" },
+    ...script.pieces.map((text, n): TimedEvent => ({ type: "text", block, text, after: demoPause(script, n) })),
+    { type: "close", block },
+  ];
+}
+
+/** What the model hands a tool: JSON for a function, free text for a custom one. */
+const inputOf = (tool: CallableTool): string =>
+  tool.kind === "custom" ? "demo" : JSON.stringify(sampleOf(tool.parameters?.value ?? {}));
+
+function usageOf({ reasoning, call, pieces }: DemoScript<CallableTool>, conversation: Conversation): Usage {
+  const thoughts = demoTokens(reasoning ?? "");
+  const answer = demoTokens(call ? call.name + inputOf(call) : pieces.join(""));
+  return {
+    in: { total: demoTokens(promptOf(conversation)), cached: 0 },
+    out: { total: thoughts + answer, ...(reasoning === undefined ? {} : { reasoning: thoughts }) },
+    raw: undefined,
+  };
+}
+
+const promptOf = ({ turns }: Conversation): string => turns.map(({ parts }) => textIn(parts)).join("");
+
+const textIn = (parts: readonly Part[]): string =>
+  parts.flatMap((part) => (part.kind === "text" ? [part.text] : [])).join("\n");
+
+function contextOf(request: DemoRequest, conversation: Conversation, id: string): ResponseContext {
+  const body = (request.body ?? {}) as Record<string, unknown>;
+  return {
+    model: typeof body["model"] === "string" ? body["model"] : request.model,
+    id,
+    created: Math.floor(Date.now() / 1000),
+    conversation,
+    request: body,
+    seal: ({ data }) => data,
+    remember: () => {},
+    drop: () => {},
+  };
+}
+
+/** What goes wrong in the stream of `error-stream`. */
+const FAILURE: Fault = faultOf(500, "The demo model failed in mid-stream, as it is made to.");
+
+function streamed(
+  protocol: Protocol,
+  codec: ClientTranslation,
+  script: DemoScript<unknown>,
+  events: readonly TimedEvent[],
+  { operation }: DemoRequest,
+  context: ResponseContext,
+): DemoAnswer {
+  const encoder = codec.response.encoder(context);
+  const framing = new Framing(operation);
+  const frames: DemoFrame[] = [];
+  const written: EncodedFrame[] = [];
+  for (const { after, ...event } of events) {
+    written.length = 0;
+    if (event.type !== "error") encoder.event(event, written);
+    const [first, ...others] = framing.frames(written);
+    if (first) frames.push({ bytes: first.bytes, ...(after === undefined ? {} : { after }) });
+    for (const { bytes } of others) frames.push({ bytes });
+  }
+  if (script.end === "cut") frames.push(DEMO_CUT);
+  else if (script.end === "error")
+    frames.push({ bytes: protocol.streamError(asError(FAILURE), `req_${context.id}`, framing.state) });
+  else for (const { bytes } of framing.close()) frames.push({ bytes });
+  return { ...demoStream(frames), headers: { "content-type": framing.type, "cache-control": "no-cache" } };
+}

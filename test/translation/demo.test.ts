@@ -1,0 +1,116 @@
+import t from "tap";
+import { GatewayError } from "../../src/core/errors.ts";
+import type { DemoAnswer, Protocol } from "../../src/core/protocol.ts";
+import { loadProtocols } from "../../src/loader/discover.ts";
+import { type TranslatedProtocol, translates } from "../../src/translation/codec.ts";
+import { demoAnswer } from "../../src/translation/demo.ts";
+import type { Event } from "../../src/translation/events.ts";
+import { ArraySplitter } from "../../src/wire/array.ts";
+import { Query } from "../../src/wire/query.ts";
+import { SseSplitter } from "../../src/wire/sse.ts";
+
+/** One turn of the user, in the words of all protocols at once. */
+const TURN = { role: "user", content: "Hello there", parts: [{ text: "Hello there" }] };
+const thoughts = { generationConfig: { thinkingConfig: { includeThoughts: true } } };
+const BODY = { model: "demo", max_tokens: 900, messages: [TURN], contents: [TURN], input: "Hello there", ...thoughts };
+const SOURCE = { account: "demo", model: "demo" };
+
+const protocols = (await loadProtocols()).filter(translates);
+
+/** The same protocol with nothing of its own to say. */
+const plain = (protocol: TranslatedProtocol): TranslatedProtocol => ({ ...protocol, demo: () => undefined });
+
+function ask(protocol: Protocol, model: string, streaming: boolean, body: object = BODY): DemoAnswer {
+  const path = protocol.paths[0] as string;
+  const verb = streaming ? "streamGenerateContent" : "generateContent";
+  const located = protocol.locate(path, path.endsWith("*") ? `${model}:${verb}` : "", new Query("alt=sse"));
+  if (!located) throw new Error(`${protocol.name} does not know ${path}`);
+  const { operation } = located;
+  return demoAnswer(protocol, {
+    operation,
+    model,
+    body: { ...body, stream: streaming },
+    streaming,
+    query: new Query(),
+  });
+}
+
+const bytesOf = ({ frames }: DemoAnswer): Buffer => Buffer.concat(frames.map(({ bytes }) => Buffer.from(bytes)));
+
+function streamEvents({ translation, ...protocol }: TranslatedProtocol, answer: DemoAnswer): Event[] {
+  const array = !answer.headers["content-type"]?.startsWith("text/event-stream");
+  const splitter = array ? new ArraySplitter() : new SseSplitter();
+  const decoder = translation.response.decoder(SOURCE);
+  const events: Event[] = [];
+  for (const frame of splitter.push(bytesOf(answer))) decoder.frame(frame, events);
+  decoder.end(events);
+  if (events.length === 0) throw new Error(`${protocol.name} streamed nothing`);
+  return events;
+}
+
+/** What an answer says, whichever pieces it came in. */
+function gist(events: readonly Event[]) {
+  const kinds = new Map<number, string>();
+  const texts: Record<string, string> = {};
+  for (const event of events) {
+    if (event.type === "open") kinds.set(event.block, event.kind);
+    if (event.type !== "text" && event.type !== "arguments") continue;
+    const kind = kinds.get(event.block) ?? "none";
+    texts[kind] = (texts[kind] ?? "") + event.text;
+  }
+  const finish = events.find((event) => event.type === "finish");
+  return { texts, finish: finish?.type === "finish" ? finish.reason : undefined, last: events.at(-1)?.type };
+}
+
+for (const protocol of protocols) {
+  const own = plain(protocol);
+
+  t.test(`${protocol.name}: the script is the same streamed and whole`, async (t) => {
+    const expected = {
+      echo: { texts: { text: "Hello there" }, finish: "stop" },
+      reasoning: {
+        texts: { reasoning: "The user wrote something. I am made to repeat it, so I do.", text: "Hello there" },
+        finish: "stop",
+      },
+    };
+    for (const [model, wanted] of Object.entries(expected)) {
+      const whole = protocol.translation.response.decode(bytesOf(ask(own, model, false)).toString(), SOURCE);
+      t.match(gist(whole), { ...wanted, last: "end" }, `${model}, whole`);
+      t.match(gist(streamEvents(protocol, ask(own, model, true))), { ...wanted, last: "end" }, `${model}, streamed`);
+    }
+  });
+
+  t.test(`${protocol.name}: a stream fails and breaks off where the model is made to`, async (t) => {
+    t.equal(streamEvents(protocol, ask(own, "error-stream", true)).at(-1)?.type, "error");
+    const cut = ask(own, "cut", true);
+    t.ok(cut.frames.at(-1)?.cut);
+    t.match(streamEvents(protocol, cut).at(-1), { type: "error", fault: { code: "upstream_truncated" } });
+  });
+
+  t.test(`${protocol.name}: refusals are in its own words`, async (t) => {
+    const busy = ask(own, "error-429", false);
+    t.equal(busy.status, 429);
+    t.equal(busy.headers["retry-after"], "1");
+    t.equal(ask(own, "unheard-of", false).status, 404);
+    const wrong = ask(own, "echo", false, { model: "demo", messages: 1, contents: 1, input: 1 });
+    t.equal(wrong.status, 400, bytesOf(wrong).toString());
+    t.type(JSON.parse(bytesOf(wrong).toString()), "object");
+  });
+}
+
+t.test("what only one protocol can show is a block more", async (t) => {
+  const [protocol] = protocols as [TranslatedProtocol];
+  const extra: Event[] = [
+    { type: "open", block: 1, choice: 0, kind: "text" },
+    { type: "text", block: 1, text: "!" },
+    { type: "close", block: 1 },
+  ];
+  const operation = protocol.locate(protocol.paths[0] as string, "", new Query())?.operation;
+  if (!operation) throw new GatewayError("internal");
+  const answer = demoAnswer(
+    protocol,
+    { operation, model: "echo", body: BODY, streaming: false, query: new Query() },
+    extra,
+  );
+  t.equal(gist(protocol.translation.response.decode(bytesOf(answer).toString(), SOURCE)).texts["text"], "Hello there!");
+});
