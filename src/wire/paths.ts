@@ -7,12 +7,15 @@ export type JsonPath = readonly (string | number)[];
 export interface PathChanges {
   /** Values that go, each with its name and one comma. */
   readonly remove?: Iterable<JsonPath>;
-  /** Values that give way to other JSON. Below a value that goes they count for nothing. */
+  /**
+   * JSON that stands at a path from now on: in place of what is there, even of a value that goes, or as a new last member
+   * of an object. Below a value that goes it counts for nothing.
+   */
   readonly replace?: Iterable<readonly [path: JsonPath, json: string]>;
 }
 
 /**
- * The edits that make these changes; all bytes outside of them stay. Paths that lead nowhere change nothing.
+ * The edits that make these changes; all bytes outside of them stay. Other paths that lead nowhere change nothing.
  * @param text valid JSON; of members named twice the first counts
  */
 export function changesAt(text: Buffer, { remove = [], replace = [] }: PathChanges): Edit[] {
@@ -104,14 +107,24 @@ class Walker {
       }
       const step = typeof name === "string" && seen.has(name) ? undefined : below.get(name);
       if (typeof name === "string") seen.add(name);
-      const gone = step?.gone === true;
+      const gone = step?.gone === true && step.json === undefined;
       at = this.value(at, gone ? undefined : step);
       children.push({ start: begin, end: at, gone });
       at = skipSpace(text, at);
       if (text[at] === COMMA) at = skipSpace(text, at + 1);
     }
     this.remove(children, start, at + 1);
+    if (open === OPEN_OBJECT) this.add(below, seen, at, children.some(({ gone }) => !gone) ? "," : "");
     return at + 1;
+  }
+
+  /** Members that the object lacks, behind its last one. */
+  private add(below: ReadonlyMap<string | number, Step>, seen: ReadonlySet<string>, end: number, lead: string): void {
+    const added: string[] = [];
+    for (const [name, { json }] of below)
+      if (typeof name === "string" && json !== undefined && !seen.has(name))
+        added.push(`${JSON.stringify(name)}:${json}`);
+    if (added.length > 0) this.edits.push({ start: end, end, bytes: Buffer.from(lead + added.join(",")) });
   }
 
   /** A run of children goes with the comma behind it, the last run with the comma before it. */
