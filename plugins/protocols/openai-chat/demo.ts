@@ -14,15 +14,15 @@ import {
   type JsonObject,
   textOf,
 } from "model-gateway/protocol";
-import { asksUsage } from "../openai/chunks.ts";
-import { answering, endOf, halves, inputOf, type Tool, tokensOf } from "../openai/demo.ts";
+import { answering, type DemoTool, endOf, halves, inputOf, tokensOf } from "../openai/demo.ts";
+import { asksUsage } from "../openai/usage.ts";
 
 /** A completion in the making: what all its chunks, or the whole of it, are written from. */
 interface Draft {
   id: string;
   created: number;
   model: string;
-  script: DemoScript<Tool>;
+  script: DemoScript<DemoTool>;
   finish: "stop" | "length" | "tool_calls";
   usage: JsonObject;
 }
@@ -31,7 +31,7 @@ interface Draft {
 export const demo = answering((request, body) => {
   const messages = asList(body["messages"]).map((message) => asObject(message) ?? {});
   const last = messages.at(-1);
-  const script = demoScript<Tool>(request.model, {
+  const script = demoScript<DemoTool>(request.model, {
     text: textOf(messages.findLast((message) => message["role"] === "user")?.["content"]),
     tools: toolsOf(body),
     result: last?.["role"] === "tool" ? textOf(last["content"]) : undefined,
@@ -50,10 +50,10 @@ export const demo = answering((request, body) => {
 });
 
 /** Tools that may be called, one that must be called first. */
-function toolsOf(body: JsonObject): Tool[] {
+function toolsOf(body: JsonObject): DemoTool[] {
   const choice = body["tool_choice"];
   if (choice === "none") return [];
-  const tools = asList(body["tools"]).flatMap((entry): Tool[] => {
+  const tools = asList(body["tools"]).flatMap((entry): DemoTool[] => {
     const kind = asObject(entry)?.["type"] === "custom" ? "custom" : "function";
     const tool = asObject(asObject(entry)?.[kind]);
     const name = asText(tool?.["name"]);
@@ -64,7 +64,7 @@ function toolsOf(body: JsonObject): Tool[] {
   return wanted === undefined ? tools : tools.filter((tool) => tool.name === wanted);
 }
 
-function usageOf(prompt: string, script: DemoScript<Tool>): JsonObject {
+function usageOf(prompt: string, script: DemoScript<DemoTool>): JsonObject {
   const tokens = tokensOf(prompt, script);
   return {
     prompt_tokens: tokens.input,
@@ -80,7 +80,7 @@ function usageOf(prompt: string, script: DemoScript<Tool>): JsonObject {
   };
 }
 
-const callOf = (draft: Draft, tool: Tool, input: string) => ({
+const callOf = (draft: Draft, tool: DemoTool, input: string) => ({
   id: `call_demo${draft.id}`,
   type: tool.kind,
   [tool.kind]: tool.kind === "custom" ? { name: tool.name, input } : { name: tool.name, arguments: input },
@@ -137,7 +137,7 @@ function chunks(draft: Draft, includeUsage: boolean): DemoFrame[] {
 }
 
 /** The call's head with nothing in it, then its input in two halves. */
-function callDeltas(draft: Draft, tool: Tool): object[] {
+function callDeltas(draft: Draft, tool: DemoTool): object[] {
   const input = inputOf(tool);
   const key = tool.kind === "custom" ? "input" : "arguments";
   const pieces = halves(input).map((piece) => ({

@@ -1,7 +1,6 @@
 import { asList, asObject, fixedPaths, type JsonObject, type TranslatedProtocol } from "model-gateway/protocol";
-import { ending, includeUsage, streamError } from "../openai/chunks.ts";
-import { failure } from "../openai/failure.ts";
-import { family } from "../openai/family.ts";
+import { failure } from "../openai/errors.ts";
+import { chunked } from "../openai/family.ts";
 import { demo } from "./demo.ts";
 import { chat } from "./operation.ts";
 import { decodeRequest } from "./request.decode.ts";
@@ -21,7 +20,7 @@ function wantsResponses(body: JsonObject): boolean {
 
 /** Chat Completions, the dialect most vendors and tools speak. */
 const openaiChat: TranslatedProtocol = {
-  ...family,
+  ...chunked,
   name: "openai-chat",
   common: true,
   ...fixedPaths({
@@ -30,10 +29,7 @@ const openaiChat: TranslatedProtocol = {
   usageMembers: ["usage", "service_tier"],
 
   recognises: (path) => /\/chat\/completions(\/|$)/.test(path),
-  streamError,
-  ending,
   usage: readUsage,
-  includeUsage,
   demo,
   translation: {
     request: { decode: decodeRequest, encode: encodeRequest, support: support, fields },

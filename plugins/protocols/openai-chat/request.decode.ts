@@ -9,8 +9,8 @@ import {
   type ReasoningConfig,
   requestFields,
 } from "model-gateway/protocol";
-import { effortOf } from "../openai/effort.ts";
-import { readSampling } from "../openai/sampling.ts";
+import { readSampling } from "../openai/support.ts";
+import { effortOf } from "../openai/wire.ts";
 import { sameSettings } from "./request.encode.ts";
 import { turnsOf } from "./request.messages.ts";
 import type { BodyNative } from "./request.native.ts";

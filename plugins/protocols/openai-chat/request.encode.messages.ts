@@ -15,7 +15,7 @@ import {
   type ToolResult,
   type Turn,
 } from "model-gateway/protocol";
-import { failedText } from "../openai/failed.ts";
+import { failedText } from "../openai/request.encode.ts";
 import { saidIn } from "./reasoning.ts";
 import { LEGACY } from "./request.calls.ts";
 import { nameOf } from "./request.encode.tools.ts";

@@ -3,11 +3,11 @@ import {
   type EncodeContext,
   type JsonObject,
   maySearch,
+  pathOfUse,
   type Tool,
   type ToolChoice,
 } from "model-gateway/protocol";
-import { fitName } from "../openai/names.ts";
-import { saidAt } from "../openai/said.ts";
+import { fitName } from "../openai/request.encode.ts";
 import type { BodyNative, PieceNative } from "./request.native.ts";
 
 /** A tool's name as Chat takes it; one in a namespace has that before it. */
@@ -58,9 +58,9 @@ function sayFree(conversation: Conversation, terms: EncodeContext): void {
   if (!search || !maySearch(conversation, search)) return;
   const why = `web search cannot be forced: ${FREE}`;
   if (toolChoice?.mode === "required" || toolChoice?.mode === "named")
-    terms.change(saidAt(conversation, "tool_choice"), why);
+    terms.change(pathOfUse(conversation, "tool_choice"), why);
   else if (toolChoice?.mode === "allowed" && toolChoice.required)
-    terms.change(saidAt(conversation, "tool_choice_allowed"), why);
+    terms.change(pathOfUse(conversation, "tool_choice_allowed"), why);
 }
 
 function toolOf(tool: Tool, terms: EncodeContext): JsonObject {
@@ -130,7 +130,7 @@ function choiceOf(choice: ToolChoice, conversation: Conversation, terms: EncodeC
       return "required";
     case "named": {
       if (!choice.server) return reference(choice.name, ownTools(conversation).get(choice.name), terms, choice.custom);
-      terms.change(saidAt(conversation, "tool_choice"), `${choice.name} cannot be called for by its name: ${FREE}`);
+      terms.change(pathOfUse(conversation, "tool_choice"), `${choice.name} cannot be called for by its name: ${FREE}`);
       return "auto";
     }
     case "allowed":
@@ -147,7 +147,7 @@ function allowedOf(
   terms: EncodeContext,
 ): unknown {
   const own = ownTools(conversation);
-  const path = saidAt(conversation, "tool_choice_allowed");
+  const path = pathOfUse(conversation, "tool_choice_allowed");
   const tools: JsonObject[] = [];
   for (const name of choice.names) {
     const tool = own.get(name);

@@ -5,13 +5,11 @@ import {
   type EncodedRequest,
   type Format,
   type JsonObject,
+  pathOfUse,
   writeJson,
 } from "model-gateway/protocol";
-import { wholeCacheOf } from "../openai/cache.ts";
-import { effortFor } from "../openai/effort.ts";
-import { label } from "../openai/label.ts";
-import { saidAt } from "../openai/said.ts";
-import { tierOf } from "../openai/tier.ts";
+import { effortFor, label, wholeCacheOf } from "../openai/request.encode.ts";
+import { tierOf } from "../openai/wire.ts";
 import { chat } from "./operation.ts";
 import { messagesOf } from "./request.encode.messages.ts";
 import { toolMembers } from "./request.encode.tools.ts";
@@ -65,12 +63,13 @@ function sampling(conversation: Conversation, terms: EncodeContext, native?: Bod
     if (value !== undefined) members[name] = value;
   };
   if (!native && temperature !== undefined && temperature > 2)
-    terms.refuse(saidAt(conversation, "temperature"), "the temperature goes from 0 to 2");
+    terms.refuse(pathOfUse(conversation, "temperature"), "the temperature goes from 0 to 2");
   const drawn = terms.facts.sampling !== false || native !== undefined;
   if (drawn) put("temperature", temperature);
-  else if (temperature !== undefined) terms.drop(saidAt(conversation, "temperature"), "This model takes no sampling");
+  else if (temperature !== undefined)
+    terms.drop(pathOfUse(conversation, "temperature"), "This model takes no sampling");
   if (drawn) put("top_p", topP);
-  else if (topP !== undefined) terms.drop(saidAt(conversation, "top_p"), "This model takes no sampling");
+  else if (topP !== undefined) terms.drop(pathOfUse(conversation, "top_p"), "This model takes no sampling");
   if (native) put("top_k", conversation.topK);
   if (native) put("logit_bias", conversation.logitBias);
   put("frequency_penalty", frequencyPenalty);
@@ -79,9 +78,9 @@ function sampling(conversation: Conversation, terms: EncodeContext, native?: Bod
   put("n", choices);
   put(String(native?.forms["max"] ?? "max_completion_tokens"), conversation.maxTokens);
   if (conversation.maxTokens === 0 && !native)
-    terms.refuse(saidAt(conversation, "max_tokens"), "Chat Completions always answers with a token or more");
+    terms.refuse(pathOfUse(conversation, "max_tokens"), "Chat Completions always answers with a token or more");
   if (stop && stop.length > MOST_STOPS && !native)
-    terms.refuse(saidAt(conversation, "stop"), `Chat Completions takes at most ${MOST_STOPS} stop sequences`);
+    terms.refuse(pathOfUse(conversation, "stop"), `Chat Completions takes at most ${MOST_STOPS} stop sequences`);
   if (stop && (stop.length > 0 || native)) put("stop", native?.forms["stop"] === "string" ? stop[0] : stop);
   if (logprobs !== undefined) put("logprobs", true);
   if (logprobs !== undefined && (native ? native.forms["top_logprobs"] : logprobs > 0)) put("top_logprobs", logprobs);
@@ -95,14 +94,14 @@ function thinking(conversation: Conversation, terms: EncodeContext, native?: Bod
   const { effort, budget } = reasoning;
   if (terms.facts.thinking === "none") {
     const uses = effort === undefined ? "reasoning_budget" : "reasoning_effort";
-    if (effort !== "none" && budget !== 0) terms.drop(saidAt(conversation, uses), "This model does not think");
+    if (effort !== "none" && budget !== 0) terms.drop(pathOfUse(conversation, uses), "This model does not think");
     return {};
   }
   if (effort !== undefined) return { reasoning_effort: effort };
   const nearest = budget === undefined ? undefined : effortFor(budget);
   if (nearest === undefined) return {};
   terms.change(
-    saidAt(conversation, "reasoning_budget"),
+    pathOfUse(conversation, "reasoning_budget"),
     `${budget} tokens of thinking are asked for as the effort ${nearest}`,
   );
   return { reasoning_effort: nearest };
@@ -119,19 +118,20 @@ function wishes(conversation: Conversation, terms: EncodeContext, native?: BodyN
   if (format && (format.kind !== "text" || native)) members["response_format"] = formatOf(format);
   if (verbosity !== undefined) members["verbosity"] = verbosity;
   if (cacheKey !== undefined)
-    members["prompt_cache_key"] = native ? cacheKey : label(cacheKey, saidAt(conversation, "cache_key"), terms);
+    members["prompt_cache_key"] = native ? cacheKey : label(cacheKey, pathOfUse(conversation, "cache_key"), terms);
   const whole = cache && !native ? wholeCacheOf(cache) : undefined;
   if (whole) members["prompt_cache_options"] = whole;
   if (user !== undefined) {
     const name = String(native?.forms["user"] ?? "user");
-    members[name] = native ? user : label(user, saidAt(conversation, "user"), terms);
+    members[name] = native ? user : label(user, pathOfUse(conversation, "user"), terms);
   }
   if (metadata && (native || store)) members["metadata"] = metadata;
   else if (metadata && Object.keys(metadata).length > 0)
-    terms.drop(saidAt(conversation, "metadata"), "Chat Completions takes labels only for answers that it keeps");
+    terms.drop(pathOfUse(conversation, "metadata"), "Chat Completions takes labels only for answers that it keeps");
   const word = tier === undefined || native ? tier : tierOf(tier);
   if (word !== undefined) members["service_tier"] = word;
-  else if (tier !== undefined) terms.drop(saidAt(conversation, "tier"), `Chat Completions has no service tier ${tier}`);
+  else if (tier !== undefined)
+    terms.drop(pathOfUse(conversation, "tier"), `Chat Completions has no service tier ${tier}`);
   if (native && store !== undefined) members["store"] = store;
   if (native && modalities) members["modalities"] = modalities;
   return members;

@@ -6,8 +6,8 @@ import {
   type Part,
   type Text,
 } from "model-gateway/protocol";
-import { breakpointOf } from "../openai/cache.ts";
-import { audioFormat, dataUrl, filenameOf, inlineOf, isDetail, isFetched } from "../openai/media.ts";
+import { breakpointOf } from "../openai/request.encode.ts";
+import { audioFormat, dataUrl, filenameOf, inlineOf, isDetail, isFetched } from "../openai/wire.ts";
 import type { PieceNative } from "./request.native.ts";
 
 /** A content part for text. */

@@ -13,7 +13,7 @@ import {
   type MediaSource,
   type Part,
 } from "model-gateway/protocol";
-import { audioType, readInline } from "../openai/media.ts";
+import { audioType, readInline } from "../openai/wire.ts";
 import { samePart } from "./request.media.ts";
 import { type PieceNative, SAME } from "./request.native.ts";
 

@@ -10,7 +10,7 @@ import {
   type ResponseSource,
   type Usage,
 } from "model-gateway/protocol";
-import { faultIn } from "../openai/failure.ts";
+import { faultIn } from "../openai/errors.ts";
 import { writeUsage } from "../openai/usage.ts";
 import { Choice } from "./response.choice.ts";
 import type { Reading } from "./response.reading.ts";

@@ -1,5 +1,5 @@
 import { asList, asObject, asText, type Event, type EventOf, type JsonObject } from "model-gateway/protocol";
-import { inlineOf } from "../openai/media.ts";
+import { inlineOf } from "../openai/wire.ts";
 import { citationOf } from "./citations.ts";
 import { reasonOf } from "./finish.ts";
 import { Calls } from "./response.calls.ts";

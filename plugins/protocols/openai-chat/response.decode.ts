@@ -7,8 +7,7 @@ import {
   type ResponseDecoder,
   type ResponseSource,
 } from "model-gateway/protocol";
-import { reported, reportedIn } from "../openai/chunks.ts";
-import { faultIn } from "../openai/failure.ts";
+import { faultIn, reported, reportedIn } from "../openai/errors.ts";
 import { Answer } from "./response.answer.ts";
 import { Recording } from "./response.record.ts";
 

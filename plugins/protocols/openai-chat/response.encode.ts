@@ -10,9 +10,8 @@ import {
   type ResponseEncoder,
   type Usage,
 } from "model-gateway/protocol";
-import { asksUsage } from "../openai/chunks.ts";
-import { servedTier } from "../openai/tier.ts";
-import { writeUsage } from "../openai/usage.ts";
+import { asksUsage, writeUsage } from "../openai/usage.ts";
+import { servedTier } from "../openai/wire.ts";
 import { isSame, SameFrames } from "./response.same.ts";
 import { Telling } from "./response.telling.ts";
 

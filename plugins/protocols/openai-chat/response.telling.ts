@@ -7,8 +7,8 @@ import {
   type Opaque,
   type ResponseContext,
 } from "model-gateway/protocol";
-import { declareEnd, WORDS } from "../openai/finish.ts";
-import { dataUrl } from "../openai/media.ts";
+import { declareEnd, FINISH_WORDS } from "../openai/response.encode.ts";
+import { dataUrl } from "../openai/wire.ts";
 import { annotationOf } from "./citations.ts";
 import { detailsOf } from "./reasoning.ts";
 
@@ -253,7 +253,7 @@ export abstract class Telling {
 
   private wordOf({ reason }: EventOf<"finish">, { refused }: Choice): string {
     if (reason === "refusal" && refused) return "stop";
-    return reason === "tool_calls" && this.legacy ? "function_call" : WORDS[reason];
+    return reason === "tool_calls" && this.legacy ? "function_call" : FINISH_WORDS[reason];
   }
 
   private detailsOf({ opaque, texts, summary, redacted, behind }: Thought, index: number): JsonObject[] {

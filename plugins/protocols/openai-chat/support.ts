@@ -1,5 +1,5 @@
 import type { Feature, SupportTable } from "model-gateway/protocol";
-import { SAMPLED } from "../openai/sampling.ts";
+import { SAMPLED } from "../openai/support.ts";
 
 /** What becomes of each feature in a Chat request. */
 export const support: SupportTable = {

@@ -11,8 +11,8 @@ import {
   eventBytes,
   textOf,
 } from "model-gateway/protocol";
-import { asksUsage } from "../openai/chunks.ts";
 import { answering, endOf } from "../openai/demo.ts";
+import { asksUsage } from "../openai/usage.ts";
 
 /** The demo provider's text completions. There are no tools and no thoughts in this protocol. */
 export const demo = answering((request, body) => {

@@ -1,6 +1,5 @@
 import { type ClientProtocol, fixedPaths } from "model-gateway/protocol";
-import { ending, includeUsage, streamError } from "../openai/chunks.ts";
-import { family } from "../openai/family.ts";
+import { chunked } from "../openai/family.ts";
 import { demo } from "./demo.ts";
 import { completion } from "./operation.ts";
 import { decodeRequest } from "./request.decode.ts";
@@ -10,7 +9,7 @@ import { readUsage } from "./usage.ts";
 
 /** The older Completions: a text goes on. */
 const openaiCompletions: ClientProtocol = {
-  ...family,
+  ...chunked,
   name: "openai-completions",
   ...fixedPaths({
     "/v1/completions": completion,
@@ -18,10 +17,7 @@ const openaiCompletions: ClientProtocol = {
   usageMembers: ["usage", "service_tier"],
 
   recognises: (path) => /(?<!\/chat)\/completions(\/|$)/.test(path),
-  streamError,
-  ending,
   usage: readUsage,
-  includeUsage,
   demo,
   clientTranslation: { request: { decode: decodeRequest, fields }, response: { encoder, encode } },
 };

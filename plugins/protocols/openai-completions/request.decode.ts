@@ -1,6 +1,6 @@
 import type { Conversation, FeatureUse, IncomingRequest } from "model-gateway/protocol";
 import { type Fields, invalidField, requestFields } from "model-gateway/protocol";
-import { readSampling } from "../openai/sampling.ts";
+import { readSampling } from "../openai/support.ts";
 
 /**
  * Reads a text completion as one message of a user. What a chat model cannot do is refused: prompts as tokens of a

@@ -1,5 +1,5 @@
 import type { Feature } from "model-gateway/protocol";
-import { SAMPLED } from "../openai/sampling.ts";
+import { SAMPLED } from "../openai/support.ts";
 
 /** The fields of a text completion and what they say. */
 export const fields: readonly (readonly [field: string, feature: Feature])[] = [

@@ -10,9 +10,8 @@ import {
   type ResponseEncoder,
   type Usage,
 } from "model-gateway/protocol";
-import { asksUsage } from "../openai/chunks.ts";
-import { declareEnd, WORDS } from "../openai/finish.ts";
-import { writeUsage } from "../openai/usage.ts";
+import { declareEnd, FINISH_WORDS } from "../openai/response.encode.ts";
+import { asksUsage, writeUsage } from "../openai/usage.ts";
 
 /** More of one choice's text, or its end. */
 interface Piece {
@@ -71,7 +70,7 @@ class Texts {
       case "finish": {
         declareEnd(event, this.refused.has(event.choice), this.context);
         // There are no calls here.
-        const finish = event.reason === "tool_calls" ? "stop" : WORDS[event.reason];
+        const finish = event.reason === "tool_calls" ? "stop" : FINISH_WORDS[event.reason];
         return [...this.begun(event.choice), { choice: event.choice, text: "", finish }];
       }
       default:

@@ -12,11 +12,11 @@ import {
   type JsonObject,
   textOf,
 } from "model-gateway/protocol";
-import { answering, inputOf, type Tool as PlainTool, tokensOf } from "../openai/demo.ts";
+import { answering, type DemoTool, inputOf, tokensOf } from "../openai/demo.ts";
 import { eventsOf } from "./demo-stream.ts";
 
 /** One inside a namespace is called with the namespace's name beside its own. */
-interface Tool extends PlainTool {
+interface Tool extends DemoTool {
   namespace: string | undefined;
 }
 

@@ -10,9 +10,8 @@ import {
   type Turn,
   writeJson,
 } from "model-gateway/protocol";
-import { wholeCacheOf } from "../openai/cache.ts";
-import { effortFor } from "../openai/effort.ts";
-import { tierOf } from "../openai/tier.ts";
+import { effortFor, wholeCacheOf } from "../openai/request.encode.ts";
+import { tierOf } from "../openai/wire.ts";
 import { ENCRYPTED, LOGPROBS, type MessageNative, type RequestNative } from "./request.native.ts";
 import { INPUT_TOKENS, RESPONSE } from "./request.operations.ts";
 import { merged, Writing } from "./request.write.ts";

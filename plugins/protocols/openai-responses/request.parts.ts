@@ -11,7 +11,7 @@ import {
   type Refusal,
   type Text,
 } from "model-gateway/protocol";
-import { audioFormat, audioType, dataUrl, type Inline, readInline } from "../openai/media.ts";
+import { audioFormat, audioType, dataUrl, type Inline, readInline } from "../openai/wire.ts";
 import type { MediaNative, RestNative, TextNative } from "./request.native.ts";
 import { leave, NAME, need, peek, type Reading } from "./request.read.ts";
 

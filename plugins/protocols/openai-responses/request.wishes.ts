@@ -7,7 +7,7 @@ import {
   RawJson,
   type ReasoningConfig,
 } from "model-gateway/protocol";
-import { EFFORTS } from "../openai/effort.ts";
+import { EFFORTS } from "../openai/wire.ts";
 import { ENCRYPTED, LOGPROBS, type RequestNative } from "./request.native.ts";
 import { leave, leaveUsual, need, oneOf, peek, type Reading, type Usual } from "./request.read.ts";
 

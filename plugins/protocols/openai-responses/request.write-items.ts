@@ -8,7 +8,7 @@ import {
   type ToolResult,
   type Turn,
 } from "model-gateway/protocol";
-import { failedText } from "../openai/failed.ts";
+import { failedText } from "../openai/request.encode.ts";
 import { REFERENCE } from "./request.items.ts";
 import type { MessageNative, ReasoningNative, RestNative, ResultNative } from "./request.native.ts";
 import { NAME } from "./request.read.ts";

@@ -8,8 +8,8 @@ import {
   type Refusal,
   type Text,
 } from "model-gateway/protocol";
-import { breakpointOf } from "../openai/cache.ts";
-import { audioFormat, dataUrl, filenameOf, inlineOf, isDetail, isFetched } from "../openai/media.ts";
+import { breakpointOf } from "../openai/request.encode.ts";
+import { audioFormat, dataUrl, filenameOf, inlineOf, isDetail, isFetched } from "../openai/wire.ts";
 import type { MediaNative, RestNative, TextNative } from "./request.native.ts";
 import { NAME } from "./request.read.ts";
 import { merged, type Writing } from "./request.write.ts";

@@ -1,7 +1,12 @@
-import { type Conversation, defined, type EncodeContext, type Feature, type JsonObject } from "model-gateway/protocol";
-import { label } from "../openai/label.ts";
-import { fitName } from "../openai/names.ts";
-import { saidAt } from "../openai/said.ts";
+import {
+  type Conversation,
+  defined,
+  type EncodeContext,
+  type Feature,
+  type JsonObject,
+  pathOfUse,
+} from "model-gateway/protocol";
+import { fitName, label } from "../openai/request.encode.ts";
 import { NAME } from "./request.read.ts";
 
 /** What goes on while one request is written. */
@@ -27,7 +32,7 @@ export class Writing {
 
   /** Where the client said a feature. */
   path(feature: Feature): string {
-    return saidAt(this.conversation, feature);
+    return pathOfUse(this.conversation, feature);
   }
 
   /** The name of a user or of a cache, as long as the vendor takes it. */

@@ -13,12 +13,13 @@ import {
   type ResponseDecoder,
   type ResponseSource,
 } from "model-gateway/protocol";
-import { faultIn } from "../openai/failure.ts";
+import { faultIn } from "../openai/errors.ts";
+
+export { failure } from "../openai/errors.ts";
+
 import { Items } from "./response.items.ts";
 import { Keeping, keepBody } from "./response.native.ts";
 import { readUsage } from "./usage.ts";
-
-export { failure } from "../openai/failure.ts";
 
 /** Events that say nothing at all, or nothing that the end of their item does not say. */
 const SILENT =

@@ -11,7 +11,7 @@ import {
   type Usage,
   weightOf,
 } from "model-gateway/protocol";
-import { servedTier } from "../openai/tier.ts";
+import { servedTier } from "../openai/wire.ts";
 import { asksCompaction } from "./request.compaction.ts";
 import { Compacting } from "./response.compaction.ts";
 import { Choosing, isKept, retold } from "./response.native.ts";

@@ -13,14 +13,14 @@ import {
   type JsonObject,
   sampleOf,
 } from "model-gateway/protocol";
-import { streamError } from "./chunks.ts";
-import { error } from "./errors.ts";
+
+import { error, streamError } from "./errors.ts";
 
 /** What goes wrong in the stream of `error-stream`. */
 export const FAILURE: Fault = faultOf(500, "The demo model failed in mid-stream, as it is made to.");
 
 /** A tool as a request offers it. */
-export interface Tool {
+export interface DemoTool {
   kind: "function" | "custom";
   name: string;
   schema: unknown;
@@ -35,7 +35,7 @@ export function answering(answer: (request: DemoRequest, body: JsonObject) => De
 }
 
 /** What the model hands the tool: JSON for a function, free text for a custom tool. */
-export const inputOf = (tool: Tool): string =>
+export const inputOf = (tool: DemoTool): string =>
   tool.kind === "custom" ? "demo" : JSON.stringify(sampleOf(tool.schema ?? {}));
 
 /** A text in two halves, as the pieces of a call's input come. */
@@ -45,7 +45,7 @@ export function halves(text: string): [string, string] {
 }
 
 /** Tokens of a prompt and of its answer; reasoning counts as output. */
-export function tokensOf(prompt: string, script: Pick<DemoScript<Tool>, "reasoning" | "call" | "pieces">) {
+export function tokensOf(prompt: string, script: Pick<DemoScript<DemoTool>, "reasoning" | "call" | "pieces">) {
   const reasoning = demoTokens(script.reasoning ?? "");
   const uses = script.call ? script.call.name + inputOf(script.call) : script.pieces.join("");
   const input = demoTokens(prompt);

@@ -1,8 +1,16 @@
-import { bearer, type Frame, glance, PING, type Protocol } from "model-gateway/protocol";
-import { error } from "./errors.ts";
-
-/** Usage is a member `usage`, of the answer or of the event that carries it. */
-export const holdsUsage = (frame: Frame): boolean => glance(frame.bytes, "usage");
+import {
+  asList,
+  asObject,
+  asText,
+  bearer,
+  type Ending,
+  type Frame,
+  glance,
+  PING,
+  type Protocol,
+} from "model-gateway/protocol";
+import { ERROR, error, reportedIn, streamError } from "./errors.ts";
+import { holdsUsage, includeUsage } from "./usage.ts";
 
 /** What the protocols of this family have in common. Each spreads it first, and then says what is its own. */
 export const family = {
@@ -14,3 +22,43 @@ export const family = {
   error,
   holdsUsage,
 } satisfies Partial<Protocol>;
+
+const QUOTE = 34;
+const ERROR_BYTES = Buffer.from(ERROR);
+const IS_ERROR = /"object"\s*:\s*"error"/;
+/** `data: [DONE]` with its blank line, in any spelling. */
+const LONGEST_DONE = 20;
+
+/**
+ * A stream of chunks is whole once a choice has its `finish_reason` (some vendors send no `[DONE]`, and usage may still
+ * follow), or at `[DONE]`. In the chunks before, vendors write null or an empty text. A failure is what reports one
+ * (recorded from Groq, and from OpenRouter beside a choice), or `error` as the finish reason.
+ */
+export function ending(frame: Frame): Ending | undefined {
+  const { bytes } = frame;
+  if (glance(bytes, "finish_reason", QUOTE) || mayFail(frame)) return read(frame);
+  return bytes.length <= LONGEST_DONE && frame.text === "[DONE]" ? "complete" : undefined;
+}
+
+/** A quick look: most chunks of some vendors say that there is no error, with null. */
+function mayFail(frame: Frame): boolean {
+  const { bytes } = frame;
+  if (!bytes.includes(ERROR_BYTES)) return false;
+  return (
+    frame.event === ERROR ||
+    glance(bytes, ERROR) ||
+    glance(bytes, ERROR, QUOTE) ||
+    IS_ERROR.test(bytes.toString("latin1"))
+  );
+}
+
+function read(frame: Frame): Ending | undefined {
+  if (reportedIn(frame) !== undefined) return "error";
+  const chunk = asObject(frame.json());
+  const reasons = asList(chunk?.["choices"]).map((choice) => asText(asObject(choice)?.["finish_reason"]));
+  if (reasons.includes("error")) return "error";
+  return reasons.some((reason) => reason) ? "complete" : undefined;
+}
+
+/** What chat and text completions have in common besides: their streams are made of chunks with `choices`. */
+export const chunked = { ...family, streamError, ending, includeUsage } satisfies Partial<Protocol>;

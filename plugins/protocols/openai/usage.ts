@@ -1,4 +1,33 @@
-import { defined, type JsonObject, type Usage } from "model-gateway/protocol";
+import {
+  asObject,
+  defined,
+  type Frame,
+  glance,
+  type IncludeUsage,
+  type JsonObject,
+  type Usage,
+} from "model-gateway/protocol";
+
+/** Usage is a member `usage`, of the answer or of the event that carries it. */
+export const holdsUsage = (frame: Frame): boolean => glance(frame.bytes, "usage");
+
+const optionsOf = (body: unknown) => asObject(asObject(body)?.["stream_options"]);
+
+/** Whether a request asks for usage in its stream. */
+export const asksUsage = (body: unknown): boolean => optionsOf(body)?.["include_usage"] === true;
+
+/** Usage comes in a stream only when asked for by `stream_options.include_usage`, in a last chunk with no choices. */
+export const includeUsage: IncludeUsage = {
+  missing: (body) => asObject(body)?.["stream"] === true && !asksUsage(body),
+  member: (body) => ({ name: "stream_options", json: JSON.stringify({ ...optionsOf(body), include_usage: true }) }),
+  extra(frame) {
+    // Azure's first chunk has no choices either, but no usage: it is the client's.
+    if (!holdsUsage(frame)) return false;
+    const chunk = asObject(frame.json());
+    const choices = chunk?.["choices"];
+    return Array.isArray(choices) && choices.length === 0 && asObject(chunk?.["usage"]) !== undefined;
+  },
+};
 
 /**
  * Usage as this protocol tells it: parts are included in their totals, and what is not known is left out. The SDKs need

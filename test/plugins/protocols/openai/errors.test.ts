@@ -1,7 +1,9 @@
 import t from "tap";
-import { error } from "../../../../plugins/protocols/openai/errors.ts";
+import { error, failure, faultIn } from "../../../../plugins/protocols/openai/errors.ts";
 import { GatewayError } from "../../../../src/core/errors.ts";
+import { HeaderList } from "../../../../src/wire/headers.ts";
 import { receiving, SDKS } from "../../../support/openai-sdks.ts";
+import { exchanges } from "../openai-chat/fixture.ts";
 import { MEMBERS } from "./members.ts";
 
 t.test("an error body says message, type, param and code, whatever is known of them", async (t) => {
@@ -48,3 +50,99 @@ for (const [folder, { protocol, ask }] of Object.entries(MEMBERS)) {
     });
   }
 }
+
+const read = (status: number, text: string) => failure(status, new HeaderList(), text);
+
+t.test("the vendor's words are kept with the kind that the status stands for", async (t) => {
+  const body = JSON.stringify({
+    error: { message: "No such model.", type: "invalid_request_error", param: "model", code: "model_not_found" },
+  });
+  t.same(read(404, body), {
+    status: 404,
+    kind: "not_found",
+    code: "model_not_found",
+    message: "No such model.",
+    param: "model",
+  });
+});
+
+t.test("an empty purse is no rate", async (t) => {
+  const body = JSON.stringify({ error: { message: "m", type: "insufficient_quota", code: "insufficient_quota" } });
+  t.match(read(429, body), { status: 429, kind: "billing", code: "insufficient_quota" });
+  t.match(read(429, "{}"), { kind: "rate_limit" });
+});
+
+t.test("other vendors' forms are read", async (t) => {
+  for (const body of [
+    '{"error":"m"}',
+    '{"message":"m"}',
+    '{"detail":"m"}',
+    '[{"error":{"message":"m"}}]',
+    '{"error":{"message":"m","code":400}}',
+  ])
+    t.match(read(400, body), { kind: "invalid", message: "m" }, body);
+});
+
+t.test("the problems that a vendor lists are its words", async (t) => {
+  const problems = [
+    { loc: ["body", "messages", 0, "role"], msg: "field required", type: "missing" },
+    { msg: "too long" },
+    { type: "nothing said" },
+    null,
+  ];
+  const message = "body.messages.0.role: field required; too long";
+  for (const body of [
+    { detail: problems },
+    { object: "error", message: { detail: problems }, type: "invalid_request_error" },
+    { error: { message: { detail: problems } } },
+  ])
+    t.match(read(422, JSON.stringify(body)), { status: 422, message }, JSON.stringify(body));
+  const odd = { toString: 1, valueOf: 1 };
+  for (const detail of [odd, [odd], [{ loc: [odd], msg: odd }], [{ loc: odd }]])
+    t.match(read(422, JSON.stringify({ detail, message: odd })), { message: /422/ });
+});
+
+t.test("anything may come instead of JSON", async (t) => {
+  for (const body of ["", "<html>", "null", "[]", "3", '"x"'])
+    t.match(read(503, body), { status: 503, kind: "overloaded" }, body);
+});
+
+t.test("every recorded refusal has its message", async (t) => {
+  for (const { id, status, body } of exchanges("openai-chat").filter(({ status }) => status >= 400)) {
+    const { message } = read(status, body);
+    t.ok(body.includes(JSON.stringify(message).slice(1, 40)), id);
+  }
+});
+
+t.test("an error in a stream has the status that it or its words tell", async (t) => {
+  t.match(faultIn({ message: "m", status_code: 400 }), { status: 400, kind: "invalid", message: "m" });
+  t.match(faultIn({ message: "m", code: 429 }), { status: 429, kind: "rate_limit" });
+  t.match(faultIn({ message: "m", type: "overloaded_error" }), {
+    status: 503,
+    kind: "overloaded",
+    code: "overloaded_error",
+  });
+  t.match(faultIn({ message: "m", code: 7 }), { status: 502, kind: "upstream" });
+  const statuses = {
+    ...{ server_error: 500, rate_limit_exceeded: 429, insufficient_quota: 429, server_is_overloaded: 503 },
+    ...{ slow_down: 503, usage_not_included: 402, vector_store_timeout: 504, invalid_api_key: 401 },
+    ...{
+      invalid_prompt: 400,
+      context_length_exceeded: 400,
+      image_too_large: 400,
+      cyber_policy: 400,
+      something_new: 502,
+    },
+  };
+  for (const [code, status] of Object.entries(statuses))
+    t.match(faultIn({ code, message: "m" }), { code, status }, code);
+  t.equal(faultIn({ code: "insufficient_quota" }).kind, "billing");
+  t.match(faultIn({ code: 429, type: "rate_limited", message: "m" }), { status: 429, code: "rate_limited" });
+  t.match(faultIn({ code: "", type: "", message: "m" }), { status: 502, code: "upstream" });
+  for (const status of ["429", 429])
+    t.match(faultIn({ code: status, message: "m" }), { status: 429, kind: "rate_limit" });
+  for (const code of ["1300", "4.3", " 429", "042"]) t.match(faultIn({ code, message: "m" }), { status: 502 }, code);
+  t.match(faultIn({ detail: "m" }), { status: 502, message: "m" });
+  t.match(faultIn("m"), { status: 502, message: "m" });
+  t.match(faultIn(undefined), { status: 502 });
+});

@@ -1,6 +1,11 @@
 import t from "tap";
-import { asEvent } from "../../../support/openai-recordings.ts";
-import { MEMBERS } from "./members.ts";
+import { streamError } from "../../../../plugins/protocols/openai/errors.ts";
+import { includeUsage } from "../../../../plugins/protocols/openai/usage.ts";
+import { GatewayError } from "../../../../src/core/errors.ts";
+import { Frame } from "../../../../src/wire/frame.ts";
+import { asEvent, eventsOf, recordings } from "../../../support/openai-recordings.ts";
+import { collect, receiving, SDKS } from "../../../support/openai-sdks.ts";
+import { CHUNKED, MEMBERS } from "./members.ts";
 
 for (const [folder, { protocol }] of Object.entries(MEMBERS)) {
   t.test(`${folder}: its name is its folder's`, async (t) => {
@@ -36,3 +41,145 @@ for (const folder of ["openai-chat", "openai-completions", "openai-images", "ope
     t.notOk(holdsUsage(asEvent({ type: "response.output_text.delta", delta: '"usage":{' })));
   });
 }
+
+const event = (data: string) => new Frame("event", Buffer.from(`data: ${data}\n\n`));
+
+/** Recorded streams that do not end whole: the vendor broke them off with an error chunk. */
+const FAILED = new Set([
+  "openai-chat/pydantic-ai__test_groq.test_tool_use_failed_error_streaming__0",
+  "openai-chat/pydantic-ai__test_groq.test_tool_use_failed_error_streaming_with_text__0",
+]);
+
+for (const [folder, { protocol, says, finish }] of Object.entries(CHUNKED)) {
+  const { ending, holdsUsage } = protocol;
+
+  t.test(`${folder}: a finish reason or [DONE] makes a stream whole`, async (t) => {
+    t.equal(ending(event(`{"choices":[{"index":0,${says("")},"finish_reason":"stop"}]}`)), "complete");
+    t.equal(ending(event(`{"choices":[{"index":0,${says("")},"finish_reason" : "${finish}"}]}`)), "complete");
+    t.equal(ending(event('{"choices":[{"finish_reason":null},{"finish_reason":"length"}]}')), "complete");
+    t.equal(ending(event("[DONE]")), "complete");
+    t.equal(ending(new Frame("event", Buffer.from("data:[DONE]\r\n\r\n"))), "complete");
+  });
+
+  t.test(`${folder}: an error chunk, named or not, and the finish reason error are failures`, async (t) => {
+    t.equal(ending(event('{"error":{"message":"no","code":500}}')), "error");
+    t.equal(ending(event('{"error" : "no"}')), "error");
+    t.equal(ending(new Frame("event", Buffer.from('event: error\ndata: {"error":{"message":"no"}}\n\n'))), "error");
+    t.equal(ending(event('{"choices":[{"finish_reason":"error"}],"error":{"code":502}}')), "error");
+    t.equal(ending(event('{"choices":[{"finish_reason":"error"}]}')), "error");
+    t.equal(ending(event('{"id":"1","error":{"code":400},"choices":[{"finish_reason":null}]}')), "error");
+  });
+
+  t.test(`${folder}: an event or object that is named an error is one, whatever it holds`, async (t) => {
+    for (const name of ["event: error\n", "event:error\r\n", "id: 7\nevent: error\n"])
+      for (const data of ['{"message":"no","code":500}', '{"detail":"no"}', "no", "{}", '"no"'])
+        t.equal(ending(new Frame("event", Buffer.from(`${name}data: ${data}\n\n`))), "error", name + data);
+    t.equal(ending(new Frame("event", Buffer.from("\ufeffevent: error\ndata: {}\n\n"), 3)), "error");
+    t.equal(ending(new Frame("event", Buffer.from("data: {}\nevent: error\n\n"))), "error");
+    t.equal(ending(event('{"object":"error","message":"no","code":400}')), "error");
+    t.equal(ending(event('{"message":"no", "object" : "error"}')), "error");
+    t.equal(ending(event('{"choices":[],"x_groq":{"id":"req_1","error":"over capacity"}}')), "error");
+    t.equal(ending(new Frame("event", Buffer.from("event: error\n\n"))), undefined);
+    t.equal(ending(new Frame("event", Buffer.from('event: message\ndata: {"message":"error"}\n\n'))), undefined);
+  });
+
+  t.test(`${folder}: nothing else ends it`, async (t) => {
+    for (const data of [
+      `{"choices":[{"index":0,${says("Hi")},"finish_reason":null}]}`,
+      `{"choices":[{"index":0,${says("Hi")},"finish_reason":""}]}`,
+      `{"choices":[{"index":0,${says("Hi")}}]}`,
+      '{"choices":[],"usage":{"prompt_tokens":1}}',
+      `{"choices":[{${says("data: [DONE]")},"finish_reason":null}],"error":null}`,
+      `{"choices":[{${says("a")},"finish_reason":null}],"error":""}`,
+      `{"object":"chat.completion.chunk","choices":[{${says("error")},"finish_reason":null}],"type":"error"}`,
+      '{"choices":[],"x_groq":{"id":"req_1","error":null}}',
+      "not json",
+    ]) {
+      t.equal(ending(event(data)), undefined, data);
+    }
+    t.equal(ending(new Frame("event", Buffer.from(": ping\n\n"))), undefined);
+  });
+
+  t.test(`${folder}: text that looks like an end is text`, async (t) => {
+    const text = '"finish_reason":"stop","error":{},"usage":{}';
+    const frame = event(`{"choices":[{"index":0,${says(text)},"finish_reason":null}]}`);
+    t.equal(ending(frame), undefined);
+    t.equal(holdsUsage(frame), false);
+  });
+
+  for (const { id, kinds, status, body } of recordings(folder)) {
+    if (status >= 300 || !kinds.includes("stream")) continue;
+    t.test(id, async (t) => {
+      const endings = eventsOf(body)
+        .map(ending)
+        .filter((found) => found !== undefined);
+      t.equal(endings.at(-1), FAILED.has(id) ? "error" : "complete");
+    });
+  }
+}
+
+t.test("a member of that name inside an argument object is no end either", async (t) => {
+  const data = '{"choices":[{"delta":{"x":{"finish_reason":"stop","error":{}}},"finish_reason":null}]}';
+  for (const { protocol } of Object.values(CHUNKED)) t.equal(protocol.ending(event(data)), undefined);
+});
+
+t.test("in a stream an error is one chunk, and no [DONE]", async (t) => {
+  t.equal(
+    streamError(new GatewayError("upstream_truncated", { message: "Broken off." })).toString(),
+    'data: {"error":{"message":"Broken off.","type":"server_error","param":null,"code":"upstream_truncated"}}\n\n',
+  );
+});
+
+for (const [folder, { says, stream }] of Object.entries(CHUNKED)) {
+  for (const [name, Sdk] of Object.entries(SDKS)) {
+    t.test(`${folder}: ${name} keeps what came before and throws the error`, async (t) => {
+      const chunk = `{"choices":[{"index":0,${says("Hel")},"finish_reason":null}]}`;
+      const fault = streamError(new GatewayError("upstream_truncated", { message: "Broken off." }));
+      for (const before of [[], [chunk]]) {
+        const client = receiving(Sdk, before.map((data) => `data: ${data}\n\n`).join("") + fault);
+        const { items, error } = await collect(await stream(client, "m"));
+        t.match(error, { code: "upstream_truncated", type: "server_error", message: "Broken off." });
+        t.ok(error instanceof Error);
+        t.same(
+          items,
+          before.map((data) => JSON.parse(data)),
+        );
+      }
+    });
+  }
+}
+
+t.test("both fail, and ask for usage, alike", async (t) => {
+  for (const { protocol } of Object.values(CHUNKED)) {
+    t.equal(protocol.streamError, streamError);
+    t.equal(protocol.includeUsage, includeUsage);
+  }
+});
+
+t.test("usage is asked for where a stream does not ask itself", async (t) => {
+  t.ok(includeUsage.missing({ stream: true }));
+  t.ok(includeUsage.missing({ stream: true, stream_options: { include_usage: false } }));
+  t.ok(includeUsage.missing({ stream: true, stream_options: null }));
+  t.notOk(includeUsage.missing({ stream: true, stream_options: { include_usage: true } }));
+  t.notOk(includeUsage.missing({ stream: false }));
+  t.notOk(includeUsage.missing({}));
+  t.notOk(includeUsage.missing(undefined));
+});
+
+t.test("the client's own stream options stay", async (t) => {
+  const member = (options: unknown) => includeUsage.member({ stream: true, stream_options: options });
+  t.same(member({ include_obfuscation: false, include_usage: false }), {
+    name: "stream_options",
+    json: '{"include_obfuscation":false,"include_usage":true}',
+  });
+  for (const none of [undefined, null, "text"]) t.same(member(none).json, '{"include_usage":true}');
+});
+
+t.test("only the chunk without choices that has usage is extra", async (t) => {
+  t.ok(includeUsage.extra(event('{"choices":[],"usage":{"prompt_tokens":1}}')));
+  t.notOk(includeUsage.extra(event('{"choices":[],"prompt_filter_results":[{"prompt_index":0}]}')));
+  t.notOk(includeUsage.extra(event('{"choices":[],"usage":null}')));
+  t.notOk(includeUsage.extra(event('{"choices":[{"index":0}],"usage":{"prompt_tokens":1}}')));
+  t.notOk(includeUsage.extra(event('{"usage":{"prompt_tokens":1}}')));
+  t.notOk(includeUsage.extra(event("[DONE]")));
+});

@@ -3,11 +3,15 @@ import {
   audioFormat,
   audioType,
   dataUrl,
+  EFFORTS,
+  effortOf,
   filenameOf,
   inlineOf,
   isDetail,
   readInline,
-} from "../../../../plugins/protocols/openai/media.ts";
+  servedTier,
+  tierOf,
+} from "../../../../plugins/protocols/openai/wire.ts";
 
 t.test("formats of audio have a type, and types that are taken have a format", async (t) => {
   for (const format of ["wav", "mp3"]) t.equal(audioFormat(audioType(format)), format);
@@ -46,4 +50,33 @@ t.test("a file without a name gets one that tells its type", async (t) => {
 
 t.test("only the vendor's details are known", async (t) => {
   t.same(["auto", "low", "high", "original", "huge"].filter(isDetail), ["auto", "low", "high", "original"]);
+});
+
+t.test("only words of the vendor are efforts", async (t) => {
+  for (const effort of EFFORTS) t.equal(effortOf(effort), effort);
+  for (const word of ["default", "HIGH", "", 3, null, undefined, "constructor"]) t.equal(effortOf(word), undefined);
+});
+
+t.test("every protocol's name of a tier is the vendor's", async (t) => {
+  t.same(
+    ["auto", "Standard", "standard_only", "FLEX", "priority", "fast"].map((tier) => tierOf(tier)),
+    ["auto", "default", "default", "flex", "priority", "fast"],
+  );
+});
+
+t.test("a tier that the vendor does not have is none, unless the protocol at hand has it", async (t) => {
+  for (const tier of ["ultrafast", "batch", "constructor", ""]) t.equal(tierOf(tier), undefined);
+  t.equal(tierOf("Ultrafast", "ultrafast"), "ultrafast");
+});
+
+t.test("the tier that served a request has the vendor's name, or its own", async (t) => {
+  t.equal(servedTier(undefined), undefined);
+  t.equal(servedTier({ in: {}, out: {}, raw: {} }), undefined);
+  for (const [tier, served] of [
+    ["standard", "default"],
+    ["priority", "priority"],
+    ["ON_DEMAND", "ON_DEMAND"],
+    ["constructor", "constructor"],
+  ])
+    t.equal(servedTier({ in: {}, out: {}, raw: {}, tier: tier as string }), served);
 });

@@ -1,4 +1,44 @@
-import { entryOf, invalidField } from "model-gateway/protocol";
+import { type Effort, entryOf, invalidField, type Usage } from "model-gateway/protocol";
+
+/** All efforts that the vendor knows, as the vocabulary names them. [S: ReasoningEffort] */
+export const EFFORTS = [
+  "none",
+  "minimal",
+  "low",
+  "medium",
+  "high",
+  "xhigh",
+  "max",
+] as const satisfies readonly Effort[];
+
+/** The effort of a word from outside, if it is one. */
+export const effortOf = (word: unknown): Effort | undefined => EFFORTS.find((effort) => effort === word);
+
+/** Service tiers by all the names that protocols have for them. [S: the same in Chat and Responses, but for `more`] */
+const TIERS: Readonly<Record<string, string>> = {
+  auto: "auto",
+  default: "default",
+  standard: "default",
+  standard_only: "default",
+  flex: "flex",
+  priority: "priority",
+  scale: "scale",
+  fast: "fast",
+};
+
+/**
+ * The tier that a client of any protocol means; undefined for one that the vendor does not have.
+ * @param more tiers that only the protocol at hand has: `ultrafast` is one of Responses [S]
+ */
+export function tierOf(tier: string, ...more: readonly string[]): string | undefined {
+  const word = tier.toLowerCase();
+  return entryOf(TIERS, word) ?? more.find((own) => own === word);
+}
+
+/** The tier that served a request, in the vendor's word where it has one; undefined where the provider told none. */
+export function servedTier(usage: Usage | undefined): string | undefined {
+  return usage?.tier && (tierOf(usage.tier) ?? usage.tier);
+}
 
 /** Types of media as formats of `input_audio`; the first of a format is the one it is read as. */
 const AUDIO: Readonly<Record<string, string>> = {

@@ -1,7 +1,7 @@
 import type { EventOf, FinishReason, ResponseContext } from "model-gateway/protocol";
 
 /** The word of Chat for each reason. A refusal that is not told as one is content that was held back. */
-export const WORDS: Readonly<Record<FinishReason, string>> = {
+export const FINISH_WORDS: Readonly<Record<FinishReason, string>> = {
   stop: "stop",
   length: "length",
   tool_calls: "tool_calls",

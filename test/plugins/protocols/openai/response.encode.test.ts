@@ -1,6 +1,6 @@
 import t from "tap";
-import { declareEnd, WORDS } from "../../../../plugins/protocols/openai/finish.ts";
-import type { Event, FinishReason } from "../../../../src/translation/events.ts";
+import { declareEnd, FINISH_WORDS } from "../../../../plugins/protocols/openai/response.encode.ts";
+import { type Event, type FinishReason } from "../../../../src/translation/events.ts";
 import { context } from "../openai-chat/fixture.ts";
 
 const lost = (more: Partial<Event & { type: "finish" }>, refused = false): string[] => {
@@ -11,7 +11,7 @@ const lost = (more: Partial<Event & { type: "finish" }>, refused = false): strin
 
 t.test("every reason has a word of the vendor's", async (t) => {
   const vendors = ["stop", "length", "tool_calls", "content_filter"];
-  for (const word of Object.values(WORDS)) t.ok(vendors.includes(word), word);
+  for (const word of Object.values(FINISH_WORDS)) t.ok(vendors.includes(word), word);
 });
 
 t.test("what no word says is declared", async (t) => {

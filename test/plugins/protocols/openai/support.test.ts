@@ -1,6 +1,6 @@
 import t from "tap";
-import { readSampling } from "../../../../plugins/protocols/openai/sampling.ts";
-import type { Conversation, FeatureUse } from "../../../../src/translation/conversation.ts";
+import { readSampling } from "../../../../plugins/protocols/openai/support.ts";
+import { type Conversation, type FeatureUse } from "../../../../src/translation/conversation.ts";
 import { Fields } from "../../../../src/translation/fields.ts";
 
 function read(body: Record<string, unknown>) {

@@ -1,0 +1,73 @@
+import { createHash } from "node:crypto";
+import type { CacheMark, Effort, EncodeContext, JsonObject, ToolNameMap } from "model-gateway/protocol";
+
+/** Thinking tokens up to which an effort stands; Google's own table has low at 1k, medium at 8k and high at 24k. */
+const BUDGETS: readonly (readonly [most: number, effort: Effort])[] = [
+  [0, "none"],
+  [1024, "minimal"],
+  [4096, "low"],
+  [12_288, "medium"],
+  [24_576, "high"],
+];
+
+/** The effort that a number of tokens comes nearest to; undefined where the model shall decide (below 0). */
+export function effortFor(budget: number): Effort | undefined {
+  return budget < 0 ? undefined : (BUDGETS.find(([most]) => budget <= most)?.[1] ?? "xhigh");
+}
+
+/** How long a mark holds here, by how long it was asked to hold; undefined is the vendor's usual time, 30 minutes. [S] */
+const TTL: Readonly<Record<NonNullable<CacheMark["ttl"]>, "30m" | "12h" | undefined>> = {
+  "5m": undefined,
+  "30m": "30m",
+  "1h": "12h",
+  "12h": "12h",
+};
+
+const ttlOf = ({ ttl }: CacheMark): { ttl?: string } => {
+  const held = ttl && TTL[ttl];
+  return held ? { ttl: held } : {};
+};
+
+/** `prompt_cache_breakpoint` of a part for a mark up to which the prompt shall be kept. */
+export const breakpointOf = (cache: CacheMark): JsonObject => ({ mode: "explicit", ...ttlOf(cache) });
+
+/**
+ * `prompt_cache_options` for a mark on the whole prompt; undefined where nothing has to be said: the vendor marks it by
+ * itself.
+ */
+export function wholeCacheOf(cache: CacheMark): JsonObject | undefined {
+  const held = ttlOf(cache);
+  return held.ttl === undefined ? undefined : { mode: "implicit", ...held };
+}
+
+/** The longest key or name of a user that every model takes. [S] */
+const LONGEST_LABEL = 64;
+
+/**
+ * A name of a user or a key of a cache as the vendor takes it: of one that is too long its SHA-256 in hex, which tells
+ * them apart just as well, and the client is told.
+ * @param path where the client wrote it
+ */
+export function label(text: string, path: string, context: EncodeContext): string {
+  if (text.length <= LONGEST_LABEL) return text;
+  context.change(path, `It is longer than ${LONGEST_LABEL} characters: its SHA-256 is sent`);
+  return createHash("sha256").update(text).digest("hex");
+}
+
+/** What the vendor takes as a tool's name. [S] */
+const NAME_CHARACTERS = "a-zA-Z0-9_-";
+const LONGEST_NAME = 64;
+
+/** A tool's name as the vendor takes it. */
+export const fitName = (name: string, names: ToolNameMap): string => names.fit(name, NAME_CHARACTERS, LONGEST_NAME);
+
+const SAYS_ERROR = /error|fail|exception|denied|not found/i;
+
+/**
+ * What a failed result of a tool says, all its texts together: there is no mark for an error in these protocols. A text
+ * that does not speak of one is put into `{"error": …}`; undefined where the texts say so themselves.
+ */
+export function failedText(texts: readonly string[]): string | undefined {
+  if (texts.some((text) => SAYS_ERROR.test(text))) return undefined;
+  return JSON.stringify({ error: texts.join("\n") || "The tool failed." });
+}
