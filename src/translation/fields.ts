@@ -50,6 +50,11 @@ export class Fields {
     this.uses.push({ feature, path: this.path(name), ...(hint === undefined ? {} : { hint }) });
   }
 
+  /** Declares that the object itself says something besides plain turns. @param hint what to do where it is refused */
+  declareSelf(feature: Feature, hint?: string): void {
+    this.uses.push({ feature, path: this.at, ...(hint === undefined ? {} : { hint }) });
+  }
+
   /** A member of any kind; undefined where it is absent or null. */
   any(name: string): unknown {
     return this.take(name, (value): value is unknown => value !== undefined, "");
@@ -58,6 +63,19 @@ export class Fields {
   /** @throws GatewayError when it is no string. */
   text(name: string): string | undefined {
     return this.take(name, isText, "a string");
+  }
+
+  /** A member that must be there. @throws GatewayError when it is no string, or absent. */
+  required(name: string): string {
+    const text = this.text(name);
+    if (text === undefined) throw invalidField(this.path(name), `${this.path(name)} must be a string.`);
+    return text;
+  }
+
+  /** One of some words. @throws GatewayError when it is none of them. */
+  word<const Word extends string>(name: string, words: readonly Word[]): Word | undefined {
+    const is = (value: unknown): value is Word => words.some((word) => word === value);
+    return this.take(name, is, `one of ${words.join(", ")}`);
   }
 
   /** @throws GatewayError when it is no number that a double holds. */
@@ -114,6 +132,12 @@ export class Fields {
     if ((this.of[spelled] ?? undefined) === undefined || this.left.has(spelled)) return;
     if (feature !== undefined) this.declare(name, feature);
     this.left.add(spelled);
+  }
+
+  /** Leaves members that have a usual value, which says nothing. */
+  leaveUsual(usual: Readonly<Record<string, readonly unknown[]>>): void {
+    for (const [name, values] of Object.entries(usual))
+      if (values.includes(this.of[this.spelling(name)])) this.leave(name);
   }
 
   /** What nobody took; each member that is more than null is declared with this feature, those of objects within too. */

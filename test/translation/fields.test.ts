@@ -45,6 +45,27 @@ t.test("where only the vendor judges, a member of another kind counts as absent 
   t.same(body.rest(), { a: 1, b: "x", e: "x", f: 1 });
 });
 
+t.test("a member that must be there, and one of some words", async (t) => {
+  const body = new Fields({ a: "x", mode: "loud", none: null }, "x", []);
+  t.equal(body.required("a"), "x");
+  t.throws(() => body.required("none"), { code: "invalid_field", param: "x.none" });
+  t.equal(body.word("mode", ["quiet", "loud"]), "loud");
+  t.equal(body.word("none", ["quiet"]), undefined);
+  t.throws(() => body.word("mode", ["quiet"]), { code: "invalid_field", param: "x.mode", message: /quiet/ });
+});
+
+t.test("what is usual says nothing, another value does, and so can the object itself", async (t) => {
+  const uses: FeatureUse[] = [];
+  const body = new Fields({ async: false, size: "large" }, "tools.0", uses);
+  body.declareSelf("tools", "Ask otherwise.");
+  body.leaveUsual({ async: [false], size: ["medium"], absent: [undefined] });
+  t.same(body.rest(), { async: false, size: "large" });
+  t.same(uses, [
+    { feature: "tools", path: "tools.0", hint: "Ask otherwise." },
+    { feature: "other", path: "tools.0.size" },
+  ]);
+});
+
 t.test("a member named like an object's own is a plain member", async (t) => {
   const of = JSON.parse('{"__proto__":{"a":1},"constructor":2}') as Record<string, unknown>;
   t.equal(JSON.stringify(new Fields(of, "", []).rest()), '{"__proto__":{"a":1},"constructor":2}');
