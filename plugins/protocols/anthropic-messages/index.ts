@@ -10,6 +10,7 @@ import { encode as encodeRequest } from "./request.encode.ts";
 import { decode as decodeAnswer, decoder } from "./response.decode.ts";
 import { encode as encodeAnswer, encoder } from "./response.encode.ts";
 import { fields, support } from "./support.ts";
+import { opaque, texts } from "./texts.ts";
 import { usage } from "./usage.ts";
 
 const OPERATIONS: readonly (readonly [suffix: string, operation: Operation])[] = [
@@ -54,9 +55,10 @@ const anthropicMessages: TranslatedProtocol = {
   ending,
   holdsUsage,
   usage,
+  texts,
   demo,
   translation: {
-    request: { decode: decodeRequest, encode: encodeRequest, support: support, fields },
+    request: { decode: decodeRequest, encode: encodeRequest, opaque, support, fields },
     response: { decoder, decode: decodeAnswer, encoder, encode: encodeAnswer, failure },
     count: { decode: decodeCount, encode: encodeCount },
   },

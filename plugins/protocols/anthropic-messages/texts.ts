@@ -1,0 +1,165 @@
+import {
+  asList,
+  asObject,
+  asText,
+  type JsonObject,
+  type JsonPath,
+  type OpaqueConsequence,
+  type OpaquePlace,
+  type OpaquePlaces,
+  type Protocol,
+  type TextKind,
+  type TextPlace,
+} from "model-gateway/protocol";
+import { LOST, lostThinking } from "./request.encode.thinking.ts";
+
+/** Where human text stands in requests, messages and events. */
+export const texts: NonNullable<Protocol["texts"]> = { request: requestTexts, response: responseTexts };
+
+function* requestTexts(body: unknown): Generator<TextPlace> {
+  const request = asObject(body);
+  yield* contentTexts(request?.["system"], ["system"], "system");
+  for (const [i, value] of asList(request?.["messages"]).entries()) {
+    const message = asObject(value);
+    yield* contentTexts(message?.["content"], ["messages", i, "content"], KINDS.get(message?.["role"]) ?? "user");
+  }
+}
+
+const KINDS: ReadonlyMap<unknown, TextKind> = new Map([
+  ["assistant", "assistant"],
+  ["system", "system"],
+]);
+
+function* responseTexts(json: unknown): Generator<TextPlace> {
+  const body = asObject(json);
+  switch (body?.["type"]) {
+    case "content_block_delta":
+      yield* deltaTexts(asObject(body["delta"]) ?? {}, String(body["index"]));
+      break;
+    case "content_block_start":
+      yield* startTexts(asObject(body["content_block"]) ?? {}, String(body["index"]));
+      break;
+    case "message_start":
+      yield* contentTexts(asObject(body["message"])?.["content"], ["message", "content"], "assistant");
+      break;
+    default:
+      yield* contentTexts(body?.["content"], ["content"], "assistant");
+  }
+}
+
+/** The member of a delta that makes its block's text grow; the pieces bear the block's number and the kind. */
+const GROWING: ReadonlyMap<unknown, readonly [member: string, kind: TextKind]> = new Map([
+  ["text_delta", ["text", "assistant"]],
+  ["thinking_delta", ["thinking", "reasoning"]],
+  ["input_json_delta", ["partial_json", "tool_call"]],
+  ["compaction_delta", ["content", "assistant"]],
+]);
+
+function* deltaTexts(delta: JsonObject, index: string): Generator<TextPlace> {
+  const growing = GROWING.get(delta["type"]);
+  if (!growing) yield* proseTexts(delta["citation"], ["delta", "citation"], "assistant");
+  else if (typeof delta[growing[0]] === "string") {
+    const [member, kind] = growing;
+    const place = { path: ["delta", member], kind, piece: `${index} ${kind}` };
+    yield kind === "tool_call" ? { ...place, json: true } : place;
+  }
+}
+
+/** What deltas make grow begins with what its block is opened with; all else of a block is whole. */
+const BEGUN: ReadonlyMap<unknown, string> = new Map([
+  ["text", "text"],
+  ["thinking", "thinking"],
+  ["compaction", "content"],
+]);
+
+function* startTexts(block: JsonObject, index: string): Generator<TextPlace> {
+  const begun = BEGUN.get(block["type"]);
+  for (const place of blockTexts(block, ["content_block"], "assistant")) {
+    const grows = place.path.length === 2 && place.path[1] === begun;
+    yield grows ? { ...place, piece: `${index} ${place.kind}` } : place;
+  }
+}
+
+/** The texts of content, which is a string or a list of blocks. */
+function* contentTexts(content: unknown, path: JsonPath, kind: TextKind): Generator<TextPlace> {
+  if (typeof content === "string") yield { path, kind };
+  for (const [i, block] of asList(content).entries()) yield* blockTexts(asObject(block) ?? {}, [...path, i], kind);
+}
+
+function* blockTexts(block: JsonObject, path: JsonPath, kind: TextKind): Generator<TextPlace> {
+  const type = asText(block["type"]) ?? "";
+  if (type.endsWith("tool_use")) {
+    for (const { path: at } of strings(block["input"], [...path, "input"])) yield { path: at, kind: "tool_call" };
+  } else if (type === "thinking") {
+    if (typeof block["thinking"] === "string") yield { path: [...path, "thinking"], kind: "reasoning" };
+  } else yield* proseTexts(block, path, type.endsWith("tool_result") ? "tool_result" : kind);
+}
+
+/** Members that people, models and tools write, in blocks, in sources of documents and in citations. */
+const PROSE: ReadonlySet<unknown> = new Set(
+  "text title context content cited_text document_title stdout stderr".split(" "),
+);
+
+function* proseTexts(value: unknown, path: JsonPath, kind: TextKind): Generator<TextPlace> {
+  for (const { path: at, holder } of strings(value, path)) {
+    const name = at.at(-1);
+    if (PROSE.has(name) || (name === "data" && holder["type"] === "text")) yield { path: at, kind };
+  }
+}
+
+/** A string within a value, and the object or list that holds it. */
+interface StringPlace {
+  path: JsonPath;
+  holder: JsonObject;
+}
+
+/** All strings within a value, however deep it is. */
+function* strings(value: unknown, path: JsonPath): Generator<StringPlace> {
+  const rest: { value: unknown; path: JsonPath; holder: JsonObject }[] = [{ value, path, holder: {} }];
+  for (let next = rest.pop(); next; next = rest.pop()) {
+    const { value, path } = next;
+    if (typeof value === "string") yield next;
+    else if (Array.isArray(value))
+      for (let i = value.length - 1; i >= 0; i--) rest.push({ value: value[i], path: [...path, i], holder: {} });
+    else if (typeof value === "object" && value !== null)
+      for (const name of Object.keys(value).reverse())
+        rest.push({ value: (value as JsonObject)[name], path: [...path, name], holder: value as JsonObject });
+  }
+}
+
+/** Where requests bear thoughts that only the provider which made them can read, and what needs those. */
+export const opaque: OpaquePlaces = { find: opaquePlaces, consequences };
+
+/** The member of each block that holds such state. What sat on a call or a text came as a block of its own, too. */
+const STATE: ReadonlyMap<unknown, string> = new Map([
+  ["thinking", "signature"],
+  ["redacted_thinking", "data"],
+]);
+
+function* opaquePlaces(body: JsonObject): Generator<OpaquePlace> {
+  for (const [i, message] of asList(body["messages"]).entries())
+    yield* opaqueWithin(asObject(message)?.["content"], ["messages", i, "content"]);
+}
+
+function* opaqueWithin(content: unknown, path: JsonPath): Generator<OpaquePlace> {
+  for (const [i, value] of asList(content).entries()) {
+    const block = asObject(value);
+    const member = STATE.get(block?.["type"]);
+    const span = [...path, i];
+    if (member !== undefined && typeof block?.[member] === "string") yield { path: [...span, member], span };
+  }
+}
+
+/** A message without a block goes; so does thinking by tokens that would go on from thoughts which are lost. */
+function* consequences(body: JsonObject, gone: readonly JsonPath[]): Generator<OpaqueConsequence> {
+  const lost = new Set(gone.map((path) => path.join(" ")));
+  const left: JsonObject[] = [];
+  for (const [i, value] of asList(body["messages"]).entries()) {
+    const message = asObject(value) ?? {};
+    const content = asList(message["content"]);
+    const blocks = content.filter((_, j) => !lost.has(`messages ${i} content ${j}`));
+    if (blocks.length === 0 && content.length > 0) yield { path: ["messages", i] };
+    else left.push({ ...message, content: blocks });
+  }
+  if (asObject(body["thinking"])?.["type"] === "enabled" && lostThinking(left)) yield { path: ["thinking"], why: LOST };
+}

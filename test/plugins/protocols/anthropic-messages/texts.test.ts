@@ -1,0 +1,278 @@
+import { readFileSync } from "node:fs";
+import { join } from "node:path";
+import { isDeepStrictEqual } from "node:util";
+import Anthropic from "@anthropic-ai/sdk";
+import t from "tap";
+import protocol from "../../../../plugins/protocols/anthropic-messages/index.ts";
+import type { TextPlace } from "../../../../src/core/protocol.ts";
+import { changesAt, type JsonPath, locate } from "../../../../src/wire/paths.ts";
+import { splice } from "../../../../src/wire/splice.ts";
+import { type JsonObject } from "../../../../src/wire/values.ts";
+import { CLIENT_BODIES } from "../../../support/client-bodies.ts";
+import { eventsIn, recorded } from "../../../support/recorded.ts";
+import { shared } from "../../../support/shared.ts";
+import { question } from "./speaking.ts";
+
+const texts = protocol.texts as NonNullable<typeof protocol.texts>;
+const opaque = protocol.translation.request.opaque as NonNullable<typeof protocol.translation.request.opaque>;
+
+const valueAt = (json: unknown, path: JsonPath): unknown =>
+  path.reduce<unknown>((value, step) => (value as Record<string | number, unknown>)[step], json);
+const told = (json: unknown, places: Iterable<TextPlace>): [kind: string, text: unknown][] =>
+  [...places].map(({ kind, path }) => [kind, valueAt(json, path)]);
+
+t.test("the texts of a request are told by whose they are", async (t) => {
+  const body = {
+    system: [{ type: "text", text: "S" }],
+    messages: [
+      { role: "user", content: "U1" },
+      {
+        role: "user",
+        content: [
+          { type: "document", title: "T", context: "C", source: { type: "text", media_type: "text/plain", data: "D" } },
+          { type: "document", source: { type: "content", content: [{ type: "text", text: "B" }] } },
+          { type: "document", source: { type: "base64", media_type: "application/pdf", data: "JVBE" } },
+          { type: "image", source: { type: "url", url: "https://i" } },
+          { type: "search_result", title: "ST", source: "https://s", content: [{ type: "text", text: "SC" }] },
+        ],
+      },
+      {
+        role: "assistant",
+        content: [
+          { type: "thinking", thinking: "R", signature: "c2ln" },
+          { type: "redacted_thinking", data: "ZGF0YQ" },
+          { type: "text", text: "A", citations: [{ type: "page_location", cited_text: "Q", document_title: "DT" }] },
+          { type: "tool_use", id: "i", name: "f", input: { a: "I1", b: [{ c: "I2" }], n: 1 } },
+          { type: "web_search_tool_result", content: [{ type: "web_search_result", title: "W", url: "u" }] },
+        ],
+      },
+      { role: "user", content: [{ type: "tool_result", tool_use_id: "i", content: "P1" }] },
+      { role: "user", content: [{ type: "tool_result", content: [{ type: "text", text: "P2" }] }] },
+      { role: "system", content: "S2" },
+    ],
+  };
+  t.same(told(body, texts.request(body)), [
+    ...[
+      ["system", "S"],
+      ["user", "U1"],
+    ],
+    ...["T", "C", "D", "B", "ST", "SC"].map((text) => ["user", text]),
+    ...[
+      ["reasoning", "R"],
+      ["assistant", "A"],
+      ["assistant", "Q"],
+      ["assistant", "DT"],
+    ],
+    ...[
+      ["tool_call", "I1"],
+      ["tool_call", "I2"],
+      ["tool_result", "W"],
+      ["tool_result", "P1"],
+      ["tool_result", "P2"],
+    ],
+    ["system", "S2"],
+  ]);
+  t.same(told({ system: "S" }, texts.request({ system: "S" })), [["system", "S"]]);
+});
+
+t.test("whatever stands where content belongs, reading goes on", async (t) => {
+  const odd = [null, 1, "x", [], {}, [[[]]], [null], { content: 1 }, [{ type: 1, content: {} }]];
+  for (const value of odd) {
+    const inside = question({ system: value, messages: [value, { role: "user", content: value }] });
+    for (const body of [value, inside, { messages: value }, { type: "content_block_delta", delta: value }]) {
+      for (const { path } of [...texts.request(body), ...texts.response(body)])
+        t.type(valueAt(body, path), "string", JSON.stringify(body));
+      if (body === inside) t.same([...opaque.find(inside), ...(opaque.consequences?.(inside, []) ?? [])], []);
+    }
+  }
+});
+
+const answers = recorded("anthropic").filter(({ status }) => status < 300);
+const skip = answers.length === 0 && "the recordings are absent";
+/** Two answers in one file. */
+const SPLICED = "anthropic/vercel-ai__anthropic.anthropic-tool-search-deferred-regex.stream__0";
+
+/** What the vendor's SDK adds a stream up to. */
+async function accumulated(body: string): Promise<JsonObject> {
+  const fetch = async () => new Response(body, { headers: { "content-type": "text/event-stream" } });
+  const client = new Anthropic({ apiKey: "key", maxRetries: 0, fetch });
+  const message = await client.messages.stream({ model: "m", max_tokens: 1, messages: [] }).finalMessage();
+  return JSON.parse(JSON.stringify(message)) as JsonObject;
+}
+
+/** The texts of a message by their kind; those that a call was given as the strings of its arguments. */
+function byKind(found: readonly (readonly [kind: string, text: string])[]): Record<string, string[]> {
+  const kinds: Record<string, string[]> = {};
+  for (const [kind, text] of found) {
+    kinds[kind] ??= [];
+    if (text !== "") kinds[kind].push(text);
+  }
+  for (const list of Object.values(kinds)) list.sort();
+  return kinds;
+}
+
+/** The strings in JSON text. */
+function stringsIn(text: string): string[] {
+  const found: string[] = [];
+  JSON.parse(text === "" ? "{}" : text, (_, value: unknown) => {
+    if (typeof value === "string") found.push(value);
+    return value;
+  });
+  return found;
+}
+
+t.test("the pieces of every recorded stream add up to the texts of the whole answer", { skip }, async (t) => {
+  const streams = answers.filter(({ id, kinds }) => kinds.includes("stream") && id !== SPLICED);
+  t.ok(streams.length > 100, `${streams.length} streams`);
+  const different: string[] = [];
+  for (const { id, body } of streams) {
+    const message = await accumulated(body);
+    // Where an answer was cut within a call, the SDK guesses at the rest.
+    const cut = message["stop_reason"] === "max_tokens";
+    const pieces = new Map<string, { kind: string; json: boolean; text: string }>();
+    const whole: [kind: string, text: string][] = [];
+    for (const frame of eventsIn(body)) {
+      const json = frame.json();
+      for (const { path, kind, piece, json: escaped } of texts.response(json)) {
+        const text = String(valueAt(json, path));
+        if (piece === undefined) whole.push([kind, text]);
+        else {
+          const known = pieces.get(piece) ?? { kind, json: escaped === true, text: "" };
+          pieces.set(piece, { ...known, text: known.text + text });
+        }
+      }
+    }
+    const grown = [...pieces.values()].flatMap(({ kind, json, text }): [string, string][] =>
+      json ? (cut ? [] : stringsIn(text)).map((each) => [kind, each]) : [[kind, text]],
+    );
+    const expected = (told(message, texts.response(message)) as [string, string][]).filter(
+      ([kind]) => !cut || kind !== "tool_call",
+    );
+    if (!isDeepStrictEqual(byKind([...grown, ...whole]), byKind(expected))) different.push(id);
+  }
+  t.same(different, []);
+});
+
+/** The recorded requests, as JSON text, and those of a coding agent. */
+function requests(): { id: string; text: string }[] {
+  const root = shared("recordings");
+  const ids = root ? readFileSync(join(root, "index.jsonl"), "utf8").trim().split("\n") : [];
+  const found = ids
+    .map((line) => (JSON.parse(line) as { id: string }).id)
+    .filter((id) => /^anthropic(-count-tokens)?\//.test(id))
+    .flatMap((id) => {
+      const { request } = JSON.parse(readFileSync(join(root ?? "", `${id}.json`), "utf8")) as {
+        request?: { body?: JsonObject };
+      };
+      return request?.body ? [{ id, text: JSON.stringify(request.body, null, 1) }] : [];
+    });
+  return [{ id: "a coding agent's", text: CLIENT_BODIES["anthropic-messages"].body }, ...found];
+}
+
+t.test("every text of a recorded request can be changed where it stands, and nothing else changes", async (t) => {
+  const wrong: string[] = [];
+  let count = 0;
+  for (const { id, text } of requests()) {
+    const body = JSON.parse(text) as JsonObject;
+    const places = [...texts.request(body)];
+    count += places.length;
+    const bytes = Buffer.from(text);
+    const edits = changesAt(bytes, { replace: places.map(({ path }) => [path, '"MASKED"'] as const) });
+    const found = locate(
+      bytes,
+      places.map(({ path }) => path),
+    );
+    const changed = Buffer.concat(splice([bytes], edits)).toString();
+    const masked = JSON.parse(changed) as JsonObject;
+    const fine = places.every(({ path }) => valueAt(masked, path) === "MASKED") && found.length === places.length;
+    const back = changesAt(Buffer.from(changed), {
+      replace: places.map(({ path }) => [path, JSON.stringify(valueAt(body, path))] as const),
+    });
+    const again = JSON.parse(Buffer.concat(splice([Buffer.from(changed)], back)).toString()) as JsonObject;
+    if (!fine || JSON.stringify(again) !== JSON.stringify(body)) wrong.push(id);
+  }
+  t.same(wrong, []);
+  t.ok(count > 1, `${count} texts`);
+});
+
+/** A request without the state of another provider: its bytes, and why settings went with it. */
+function without(text: string, foreign: (state: string) => boolean = () => true) {
+  const body = JSON.parse(text) as JsonObject;
+  const gone = [...opaque.find(body)]
+    .filter(({ path }) => foreign(String(valueAt(body, path))))
+    .map(({ span }) => span);
+  const more = [...(opaque.consequences?.(body, gone) ?? [])];
+  const bytes = Buffer.from(text);
+  const edits = changesAt(bytes, { remove: [...gone, ...more.map(({ path }) => path)] });
+  const left = Buffer.concat(splice([bytes], edits)).toString();
+  return {
+    left,
+    gone,
+    told: more.flatMap(({ path, why }) => (why === undefined ? [] : [`${path.join(".")}: ${why}`])),
+  };
+}
+
+const state = (member: string, type: string) => `{ "type" : "${type}" , "${member}" : "gw1.state" }`;
+
+t.test("thoughts go with their state, and nothing beside them changes by a byte", async (t) => {
+  const ask = (first: string, second: string) =>
+    `{ "messages": [ {"role":"user","content":"Hi"} ,\n {"role":"assistant", "content":[ ${first}{"type":"tool_use","id":"a","name":"f",` +
+    `"input":{"n": 1.0}}${second} ]} , {"role":"user","content":[{"type":"tool_result","tool_use_id":"a"}]}], "max_tokens":9007199254740993 }`;
+  for (const block of [state("data", "redacted_thinking"), state("signature", "thinking")]) {
+    t.equal(without(ask(`${block}, `, "")).left, ask("", ""));
+    t.equal(without(ask("", ` ,${block}`)).left, ask("", ""));
+    t.equal(without(ask(`${block}, ${block}, `, ` ,${block}`)).left, ask("", ""));
+  }
+});
+
+t.test("a message that is left without a block goes, one that came without stays", async (t) => {
+  const turn = (role: string, ...blocks: string[]) => `{"role":"${role}","content":[${blocks.join(",")}]}`;
+  const only = turn("assistant", state("data", "redacted_thinking"), state("signature", "thinking"));
+  const ask = (...turns: string[]) => `{"messages":[${turns.join(",")}]}`;
+  const user = turn("user", '{"type":"text","text":"Hi"}');
+  t.equal(without(ask(user, only, user, turn("assistant"))).left, ask(user, user, turn("assistant")));
+  t.equal(without(ask(only)).left, ask());
+});
+
+t.test("thinking by tokens goes with the thoughts that a loop of calls would need, and this is told", async (t) => {
+  const ask = (thinking: string, thought: string, after = "") =>
+    `{"messages":[{"role":"user","content":"Hi"},{"role":"assistant","content":[${thought}{"type":"tool_use","id":"a"}]},` +
+    `{"role":"user","content":[{"type":"tool_result","tool_use_id":"a"}]}${after}]${thinking}}`;
+  const enabled = ',"thinking":{"type":"enabled","budget_tokens":1024}';
+  const foreign = `${state("signature", "thinking")},`;
+  const lost = [/^thinking: no thinking: the thoughts before the last tool calls/];
+  const note = ',{"role":"system","content":"A note."}';
+  t.match(without(ask(enabled, foreign)), { left: ask("", ""), told: lost });
+  t.match(without(ask(enabled, foreign, note)), { left: ask("", "", note), told: lost });
+  const own = '{"type":"thinking","thinking":"Hm.","signature":"c2ln"},';
+  const first = without(ask(enabled, own + foreign), (text) => text.startsWith("gw1."));
+  t.match(first, { left: ask(enabled, own), told: [] }, "the turn begins with thoughts of the provider's own");
+  const adaptive = ',"thinking":{"type":"adaptive"}';
+  t.match(without(ask(adaptive, foreign)), { left: ask(adaptive, ""), told: [] }, "which the vendor does not ask for");
+  const over = ',{"role":"assistant","content":[{"type":"text","text":"Ho"}]},{"role":"user","content":"So?"}';
+  t.match(without(ask(enabled, foreign, over)), { left: ask(enabled, "", over), told: [] }, "the loop is over");
+});
+
+t.test("state put into any place of a recorded request is found and goes without a trace", async (t) => {
+  const wrong: string[] = [];
+  let count = 0;
+  for (const { id, text } of requests()) {
+    const messages = (JSON.parse(text) as JsonObject)["messages"] as { role: string; content: unknown }[];
+    for (const [i, { role, content }] of messages.entries()) {
+      if (role !== "assistant" || !Array.isArray(content)) continue;
+      // Its own state stays; a block of another's is put before each of its blocks.
+      for (const j of content.keys()) {
+        const body = JSON.parse(text) as { messages: { content: unknown[] }[]; thinking?: unknown };
+        body.messages[i]?.content.splice(j, 0, { type: "thinking", thinking: "Hm.", signature: "gw1.state" });
+        const { left } = without(JSON.stringify(body), (each) => each.startsWith("gw1."));
+        const expected = JSON.parse(text) as JsonObject;
+        const kept = JSON.parse(left) as JsonObject;
+        if (!("thinking" in kept)) delete expected["thinking"];
+        if (left !== JSON.stringify({ ...expected })) wrong.push(`${id} ${i} ${j}`);
+        count++;
+      }
+    }
+  }
+  t.same(wrong, []);
+  t.ok(count > 0, `${count} places`);
+});
