@@ -16,8 +16,8 @@ import type { Ledger } from "./store/ledger.ts";
 import type { Envelopes } from "./translation/envelope.ts";
 import { Upstreams } from "./upstream/attempts.ts";
 import { Demo } from "./upstream/demo.ts";
-import { Forward } from "./upstream/forward.ts";
 import { Pools } from "./upstream/http1/pools.ts";
+import { UpstreamProxy } from "./upstream/proxy.ts";
 
 /** What a generation is made from. */
 export interface Ingredients {
@@ -63,8 +63,8 @@ export class Generation {
     const { config, protocols, log } = made;
     const closers: Closer[] = [];
     try {
-      const forward = new Forward(new Pools());
-      closers.push({ name: "upstreams", close: () => forward.close() });
+      const proxy = new UpstreamProxy(new Pools());
+      closers.push({ name: "upstreams", close: () => proxy.close() });
       const providers = await openProviders(config, protocols, closers);
       const marketplace = new Marketplace(config.models.map((model) => resolved(model, providers)));
       const { keys, ledger, envelopes } = made;
@@ -75,7 +75,7 @@ export class Generation {
       const paths = new Paths(mount(config.paths, chains, plugins, protocols), protocols);
       const limits = { maxBytes: config.body.limit, idle: config.body.idle };
       const common = protocols.find((protocol) => protocol.common) as Protocol;
-      return new Generation(paths, new Upstreams(forward), limits, marketplace, log, common, closers);
+      return new Generation(paths, new Upstreams(proxy), limits, marketplace, log, common, closers);
     } catch (thrown) {
       await closeAll(closers, log);
       throw thrown;

@@ -44,7 +44,7 @@ export async function live(
 
 /** Asks a provider, and hands its answer to the client. */
 async function pass(exchange: Exchange, chain: Chain, parts: Parts, reply: Reply): Promise<void> {
-  const upstream = await parts.upstreams.reach(exchange, chain);
+  const upstream = await parts.upstreams.reach(exchange, chain, reply);
   let stages: Stage[];
   try {
     const made = chain.response(exchange, upstream.head);

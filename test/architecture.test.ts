@@ -57,9 +57,9 @@ t.test("a plugin imports only the gateway, node, declared packages, its own fold
   }
 });
 
-t.test("http-proxy-3 is known to forward.ts alone", async (t) => {
+t.test("http-proxy-3 is known to proxy.ts alone", async (t) => {
   const users = SOURCES.filter((file) => imports(file).includes("http-proxy-3"));
-  t.same(users, ["src/upstream/forward.ts"]);
+  t.same(users, ["src/upstream/proxy.ts"]);
 });
 
 t.test("container resolution stands in container.ts alone", async (t) => {

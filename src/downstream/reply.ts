@@ -21,10 +21,15 @@ export class Reply {
 
   constructor(
     private readonly exchange: Exchange,
-    private readonly request: IncomingMessage,
-    response: ServerResponse,
+    readonly request: IncomingMessage,
+    readonly response: ServerResponse,
   ) {
     this.outlet = new ResponseWriter(response);
+  }
+
+  /** Runs `leave` when the client leaves, at once if it has; the answer takes it back. */
+  onAbort(leave: () => void): () => void {
+    return this.exchange.onAbort(leave);
   }
 
   /** Head, then frames through the stages; settles when the answer has ended. */

@@ -7,7 +7,7 @@ import type { Operation, Protocol } from "../core/protocol.ts";
 import { HeaderList } from "../wire/headers.ts";
 import { splice, splicedLength } from "../wire/splice.ts";
 import { BufferedResponse } from "./buffered-response.ts";
-import type { Forward } from "./forward.ts";
+import type { ClientSide, UpstreamProxy } from "./proxy.ts";
 import type { OutgoingRequest } from "./request.ts";
 import type { UpstreamResponse } from "./response.ts";
 
@@ -47,7 +47,7 @@ export class Upstreams {
   private readonly up = new Map<Provider, Map<Protocol, AllowList>>();
   private readonly down = new Map<Protocol, AllowList>();
 
-  constructor(private readonly forward: Forward) {}
+  constructor(private readonly proxy: UpstreamProxy) {}
 
   /**
    * The first answer that is not a reason to try the next target; the last target's answer whatever it is. A target is
@@ -55,7 +55,7 @@ export class Upstreams {
    * no byte has gone to the client.
    * @throws GatewayError of the last attempt.
    */
-  async reach(exchange: Exchange, chain: Chain): Promise<UpstreamAnswer> {
+  async reach(exchange: Exchange, chain: Chain, client: ClientSide): Promise<UpstreamAnswer> {
     const { targets } = exchange;
     if (targets.length === 0) throw new GatewayError("no_target");
     for (let i = 0; ; i++) {
@@ -65,7 +65,7 @@ export class Upstreams {
       try {
         const written = chain.send(exchange, attempt);
         if (written) await written;
-        const upstream = await this.forward.send(outgoing(exchange, attempt), exchange);
+        const upstream = await this.proxy.send(outgoing(exchange, attempt), client);
         attempt.status = upstream.status;
         if (!last && (upstream.status === 429 || upstream.status >= 500)) upstream.destroy();
         else return this.reached(upstream, exchange, attempt);
@@ -77,7 +77,7 @@ export class Upstreams {
   }
 
   close(): Promise<void> {
-    return this.forward.close();
+    return this.proxy.close();
   }
 
   /** An attempt before any plugin has seen it: the same protocol, the client's words, headers that may go on. */

@@ -1,11 +1,11 @@
 import { once } from "node:events";
-import { createServer as createHttpServer, type IncomingMessage, type ServerResponse } from "node:http";
-import { type AddressInfo, createServer, type LookupFunction, type Server, type Socket } from "node:net";
+import { createServer as createHttpServer, IncomingMessage, ServerResponse } from "node:http";
+import { type AddressInfo, createServer, type LookupFunction, type Server, Socket } from "node:net";
 import type { Test } from "tap";
 import type { GatewayError } from "../../src/core/errors.ts";
-import { Forward } from "../../src/upstream/forward.ts";
 import { Pools, type PoolsOptions } from "../../src/upstream/http1/pools.ts";
-import type { AbortSource, OutgoingRequest } from "../../src/upstream/request.ts";
+import { type ClientSide, UpstreamProxy } from "../../src/upstream/proxy.ts";
+import type { OutgoingRequest } from "../../src/upstream/request.ts";
 import type { UpstreamResponse } from "../../src/upstream/response.ts";
 
 /** Something that stands in for a provider on a loopback port. */
@@ -83,16 +83,16 @@ export async function httpUpstream(
   return listening(server, fake, () => server.closeAllConnections());
 }
 
-/** A raw upstream and a Forward to it, gone when the test is over. */
-export async function forwarding(t: Test, script: Script, options: PoolsOptions = {}) {
+/** A raw upstream and a UpstreamProxy to it, gone when the test is over. */
+export async function proxied(t: Test, script: Script, options: PoolsOptions = {}) {
   const upstream = await rawUpstream(script);
   const pools = new Pools({ environment: {}, ...options });
-  const forward = new Forward(pools);
+  const proxy = new UpstreamProxy(pools);
   t.teardown(async () => {
     await pools.destroy();
     await upstream.close();
   });
-  return { upstream, pools, forward };
+  return { upstream, pools, proxy };
 }
 
 /** How a request fails; fails itself where it was answered. */
@@ -135,9 +135,12 @@ export function outgoing(origin: URL, changes: Partial<OutgoingRequest> = {}): O
 }
 
 /** A client that stays until `leave()` is called, and says how many still want to hear of it. */
-export function client(): AbortSource & { leave(): void; readonly listeners: number } {
+export function client(): ClientSide & { leave(): void; readonly listeners: number } {
   const listening = new Set<() => void>();
+  const request = new IncomingMessage(new Socket());
   return {
+    request,
+    response: new ServerResponse(request),
     onAbort(leave) {
       listening.add(leave);
       return () => void listening.delete(leave);

@@ -1,7 +1,7 @@
 import { brotliCompressSync, constants, createGzip, deflateSync, gzipSync, zstdCompressSync } from "node:zlib";
 import t, { type Test } from "tap";
 import { codingOf } from "../../src/upstream/decoding.ts";
-import { client, forwarding, outgoing, type Script, until, whole } from "../support/upstream.ts";
+import { client, outgoing, proxied, type Script, until, whole } from "../support/upstream.ts";
 
 const PLAIN = Buffer.from(Array.from({ length: 20_000 }, (_, i) => `data: ${i}\n\n`).join(""));
 const PACKED: Record<string, Buffer> = {
@@ -13,8 +13,8 @@ const PACKED: Record<string, Buffer> = {
 };
 
 async function setUp(t: Test, script: Script) {
-  const { upstream, forward } = await forwarding(t, script);
-  return { upstream, send: () => forward.send(outgoing(upstream.origin), client()) };
+  const { upstream, proxy } = await proxied(t, script);
+  return { upstream, send: () => proxy.send(outgoing(upstream.origin), client()) };
 }
 
 const head = (coding: string, length: number) =>

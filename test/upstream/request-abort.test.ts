@@ -7,10 +7,10 @@ import {
   CHUNKED,
   client,
   failed,
-  forwarding,
   heldLookup,
   OK,
   outgoing,
+  proxied,
   type Script,
   until,
   whole,
@@ -24,12 +24,12 @@ t.test("a client that leaves ends the attempt in every state", async (t) => {
     act: (sent: Promise<UpstreamResponse>, leave: () => void, seen: { sockets: Socket[] }) => Promise<unknown>,
   ) => {
     const seen = { sockets: [] as Socket[] };
-    const { upstream, forward } = await forwarding(t, (socket, request) => {
+    const { upstream, proxy } = await proxied(t, (socket, request) => {
       seen.sockets.push(socket);
       return script(socket, request);
     });
     const who = client();
-    const sent = forward.send(outgoing(upstream.origin, changes), who);
+    const sent = proxy.send(outgoing(upstream.origin, changes), who);
     sent.catch(() => {});
     await act(sent, () => who.leave(), seen);
     await until(
@@ -138,16 +138,16 @@ t.test("a client that leaves ends the attempt in every state", async (t) => {
 t.test("a client that leaves while its connection is being made is told at once; there never is one", async (t) => {
   const held = heldLookup();
   let requests = 0;
-  const { upstream, forward } = await forwarding(t, () => requests++, { lookup: held.lookup });
+  const { upstream, proxy } = await proxied(t, () => requests++, { lookup: held.lookup });
   const body = new Readable({ read() {} });
   const who = client();
-  const sent = forward.send(outgoing(held.origin(upstream.origin), { body }), who);
+  const sent = proxy.send(outgoing(held.origin(upstream.origin), { body }), who);
   await until(() => held.asked() === 1);
   who.leave();
   t.match(await failed(sent), { code: "client_gone" });
   t.ok(body.destroyed);
   held.go();
-  const other = forward.send(outgoing(held.origin(upstream.origin)), who);
+  const other = proxy.send(outgoing(held.origin(upstream.origin)), who);
   await until(() => requests === 1, "the next request only");
   who.leave();
   await failed(other);
@@ -158,7 +158,7 @@ t.test("a client that leaves while its connection is being made is told at once;
 t.test("a client that leaves while its request waits for a free connection", async (t) => {
   const paths: string[] = [];
   const answers: (() => void)[] = [];
-  const { upstream, forward } = await forwarding(
+  const { upstream, proxy } = await proxied(
     t,
     (socket, { head }) => {
       paths.push(head.split(" ")[1] as string);
@@ -166,13 +166,13 @@ t.test("a client that leaves while its request waits for a free connection", asy
     },
     { connections: 1 },
   );
-  const first = forward.send(outgoing(upstream.origin, { path: "/first" }), client());
+  const first = proxy.send(outgoing(upstream.origin, { path: "/first" }), client());
   await until(() => paths.length === 1);
   const who = client();
-  const second = forward.send(outgoing(upstream.origin, { path: "/second" }), who);
+  const second = proxy.send(outgoing(upstream.origin, { path: "/second" }), who);
   who.leave();
   t.match(await failed(second), { code: "client_gone" });
-  const third = forward.send(outgoing(upstream.origin, { path: "/third" }), client());
+  const third = proxy.send(outgoing(upstream.origin, { path: "/third" }), client());
   answers.shift()?.();
   t.equal((await whole(await first)).body.toString(), "ok");
   await until(() => paths.length === 2);
@@ -182,15 +182,16 @@ t.test("a client that leaves while its request waits for a free connection", asy
 });
 
 t.test("a client that had left before is not connected for", async (t) => {
-  const { upstream, forward } = await forwarding(t, () => {});
+  const { upstream, proxy } = await proxied(t, () => {});
   const gone = {
+    ...client(),
     onAbort(leave: () => void) {
       leave();
       return () => {};
     },
   };
   const body = new Readable({ read() {} });
-  t.match(await failed(forward.send(outgoing(upstream.origin, { body }), gone)), { code: "client_gone" });
+  t.match(await failed(proxy.send(outgoing(upstream.origin, { body }), gone)), { code: "client_gone" });
   t.ok(body.destroyed);
   t.equal(upstream.connections, 0);
 });
@@ -199,12 +200,12 @@ t.test(
   "destroy closes the connection of an unfinished answer, tells the sink nothing, and may be repeated",
   async (t) => {
     const sockets: Socket[] = [];
-    const { upstream, forward } = await forwarding(t, (socket) => {
+    const { upstream, proxy } = await proxied(t, (socket) => {
       sockets.push(socket);
       socket.write(`${CHUNKED}2\r\nok\r\n`);
     });
     const who = client();
-    const answer = await forward.send(outgoing(upstream.origin), who);
+    const answer = await proxy.send(outgoing(upstream.origin), who);
     const told: string[] = [];
     answer.read({ chunk: () => true, end: () => told.push("end"), fail: () => told.push("fail") });
     answer.destroy();

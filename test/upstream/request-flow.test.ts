@@ -4,12 +4,12 @@ import { type AddressInfo, type Socket } from "node:net";
 import { Readable } from "node:stream";
 import t from "tap";
 import { GatewayError } from "../../src/core/errors.ts";
-import { client, failed, forwarding, outgoing, until, whole } from "../support/upstream.ts";
+import { client, failed, outgoing, proxied, until, whole } from "../support/upstream.ts";
 
 t.test("a reader that does not keep up stops the provider, and loses nothing", async (t) => {
   const size = 48 << 20;
   let written = 0;
-  const { upstream, forward } = await forwarding(t, async (socket) => {
+  const { upstream, proxy } = await proxied(t, async (socket) => {
     socket.write(`HTTP/1.1 200 OK\r\ncontent-length: ${size}\r\n\r\n`);
     const piece = Buffer.alloc(1 << 16, "x");
     while (written < size && !socket.destroyed) {
@@ -23,7 +23,7 @@ t.test("a reader that does not keep up stops the provider, and loses nothing", a
       await new Promise((resolve) => setTimeout(resolve, 60));
     }
   };
-  const answer = await forward.send(outgoing(upstream.origin), client());
+  const answer = await proxy.send(outgoing(upstream.origin), client());
   await settled();
   t.ok(written < size / 2, `unread: the provider stopped at ${written} of ${size}`);
 
@@ -58,12 +58,12 @@ t.test("a provider that does not keep up stops the reading of a streamed body", 
   const size = 48 << 20;
   let produced = 0;
   const sockets: Socket[] = [];
-  const { upstream, forward } = await forwarding(t, (socket) => sockets.push(socket.pause()));
+  const { upstream, proxy } = await proxied(t, (socket) => sockets.push(socket.pause()));
   async function* pieces() {
     for (; produced < size; produced += 1 << 16) yield Buffer.alloc(1 << 16);
   }
   const who = client();
-  const sent = forward.send(outgoing(upstream.origin, { body: pieces(), length: size }), who);
+  const sent = proxy.send(outgoing(upstream.origin, { body: pieces(), length: size }), who);
   await until(() => sockets.length === 1);
   for (let before = -1; before !== produced; ) {
     before = produced;
@@ -77,7 +77,7 @@ t.test("a provider that does not keep up stops the reading of a streamed body", 
 
 t.test("a streamed body that fails ends the attempt", async (t) => {
   const sockets: Socket[] = [];
-  const { upstream, forward } = await forwarding(t, (socket) => sockets.push(socket));
+  const { upstream, proxy } = await proxied(t, (socket) => sockets.push(socket));
   for (const [thrown, code] of [
     [new GatewayError("body_too_large"), "body_too_large"],
     [new Error("ECONNRESET"), "client_gone"],
@@ -87,33 +87,30 @@ t.test("a streamed body that fails ends the attempt", async (t) => {
       await until(() => sockets.length > 0);
       throw thrown;
     }
-    t.match(await failed(forward.send(outgoing(upstream.origin, { body: pieces() }), client())), { code });
+    t.match(await failed(proxy.send(outgoing(upstream.origin, { body: pieces() }), client())), { code });
     await until(() => sockets.every((socket) => socket.destroyed));
     sockets.length = 0;
   }
-  const short = forward.send(
-    outgoing(upstream.origin, { body: Readable.from([Buffer.from("x")]), length: 5 }),
-    client(),
-  );
+  const short = proxy.send(outgoing(upstream.origin, { body: Readable.from([Buffer.from("x")]), length: 5 }), client());
   t.match(await failed(short), { code: "bad_request" });
 });
 
 t.test("an early answer is taken although the body was not read to its end", async (t) => {
-  const { upstream, forward } = await forwarding(t, (socket) =>
+  const { upstream, proxy } = await proxied(t, (socket) =>
     socket.write("HTTP/1.1 413 x\r\ncontent-length: 4\r\n\r\nmuch"),
   );
   const body = new Readable({ read() {} });
   body.push("begin");
-  const answer = await forward.send(outgoing(upstream.origin, { body }), client());
+  const answer = await proxy.send(outgoing(upstream.origin, { body }), client());
   t.equal(answer.status, 413);
   t.equal((await whole(answer)).body.toString(), "much");
   t.ok(body.destroyed);
 });
 
 t.test("a client's own socket survives the failure of what its body was sent to", async (t) => {
-  const { upstream, forward } = await forwarding(t, (socket) => socket.resetAndDestroy());
+  const { upstream, proxy } = await proxied(t, (socket) => socket.resetAndDestroy());
   const front = createServer(async (message, reply) => {
-    const error = await failed(forward.send(outgoing(upstream.origin, { body: message }), client()));
+    const error = await failed(proxy.send(outgoing(upstream.origin, { body: message }), client()));
     reply.statusCode = error.status;
     reply.end(error.code);
   });

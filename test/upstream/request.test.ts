@@ -4,17 +4,17 @@ import { Readable } from "node:stream";
 import t from "tap";
 import { GatewayError } from "../../src/core/errors.ts";
 import { type Timeouts } from "../../src/core/marketplace.ts";
-import { Forward } from "../../src/upstream/forward.ts";
 import { Pools } from "../../src/upstream/http1/pools.ts";
+import { UpstreamProxy } from "../../src/upstream/proxy.ts";
 import type { OutgoingRequest } from "../../src/upstream/request.ts";
 import {
   CHUNKED,
   client,
   failed,
-  forwarding,
   heldLookup,
   OK,
   outgoing,
+  proxied,
   type Script,
   until,
   whole,
@@ -29,8 +29,8 @@ t.test("how an upstream breaks decides the error", async (t) => {
     "FIN in the middle of the head": (socket) => socket.end("HTTP/1.1 200 OK\r\ncontent-"),
   };
   for (const [name, script] of Object.entries(before)) {
-    const { upstream, forward } = await forwarding(t, script);
-    t.match(await failed(forward.send(outgoing(upstream.origin), client())), { code: "upstream_failed" }, name);
+    const { upstream, proxy } = await proxied(t, script);
+    t.match(await failed(proxy.send(outgoing(upstream.origin), client())), { code: "upstream_failed" }, name);
   }
   const later: Record<string, Script> = {
     "FIN in the middle of a chunk": (socket) => socket.end(`${CHUNKED}a\r\n12345`),
@@ -43,8 +43,8 @@ t.test("how an upstream breaks decides the error", async (t) => {
       socket.write(`${CHUNKED}5\r\n12345\r\n`, () => setTimeout(() => socket.resetAndDestroy(), 20)),
   };
   for (const [name, script] of Object.entries(later)) {
-    const { upstream, forward } = await forwarding(t, script);
-    const answer = await forward.send(outgoing(upstream.origin), client());
+    const { upstream, proxy } = await proxied(t, script);
+    const answer = await proxy.send(outgoing(upstream.origin), client());
     const { body, error, calls } = await whole(answer);
     t.match(error, { code: "upstream_truncated", cause: { host: upstream.origin.host } }, name);
     t.equal(body.toString(), "12345", `${name}: what came is handed over`);
@@ -53,15 +53,15 @@ t.test("how an upstream breaks decides the error", async (t) => {
 });
 
 t.test("an answer that ends with its connection is whole", async (t) => {
-  const { upstream, forward } = await forwarding(t, (socket) => socket.end("HTTP/1.0 200 OK\r\n\r\nto the end"));
-  const { body, error } = await whole(await forward.send(outgoing(upstream.origin), client()));
+  const { upstream, proxy } = await proxied(t, (socket) => socket.end("HTTP/1.0 200 OK\r\n\r\nto the end"));
+  const { body, error } = await whole(await proxy.send(outgoing(upstream.origin), client()));
   t.equal(body.toString(), "to the end");
   t.equal(error, undefined);
 });
 
 t.test("what arrived before anybody read comes first, the failure after it", async (t) => {
-  const { upstream, forward } = await forwarding(t, (socket) => socket.end(`${CHUNKED}5\r\n12345\r\n5\r\n67890\r\n`));
-  const answer = await forward.send(outgoing(upstream.origin), client());
+  const { upstream, proxy } = await proxied(t, (socket) => socket.end(`${CHUNKED}5\r\n12345\r\n5\r\n67890\r\n`));
+  const answer = await proxy.send(outgoing(upstream.origin), client());
   await new Promise((resolve) => setTimeout(resolve, 30));
   const { body, error } = await whole(answer);
   t.equal(body.toString(), "1234567890");
@@ -69,11 +69,11 @@ t.test("what arrived before anybody read comes first, the failure after it", asy
 });
 
 t.test("a provider that cannot be reached", async (t) => {
-  const { upstream, forward } = await forwarding(t, () => {});
+  const { upstream, proxy } = await proxied(t, () => {});
   const { origin } = upstream;
   await upstream.close();
   upstream.close = async () => {};
-  t.match(await failed(forward.send(outgoing(origin), client())), {
+  t.match(await failed(proxy.send(outgoing(origin), client())), {
     code: "upstream_unreachable",
     cause: { code: "ECONNREFUSED", host: origin.host },
   });
@@ -81,10 +81,13 @@ t.test("a provider that cannot be reached", async (t) => {
     done(Object.assign(new Error(), { code: "ENOTFOUND" }), []);
   const pools = new Pools({ environment: {}, lookup: unknown });
   t.teardown(() => pools.destroy());
-  t.match(await failed(new Forward(pools).send(outgoing(new URL(`http://provider.test:${origin.port}`)), client())), {
-    code: "upstream_unreachable",
-    cause: { code: "ENOTFOUND" },
-  });
+  t.match(
+    await failed(new UpstreamProxy(pools).send(outgoing(new URL(`http://provider.test:${origin.port}`)), client())),
+    {
+      code: "upstream_unreachable",
+      cause: { code: "ENOTFOUND" },
+    },
+  );
 });
 
 t.test("a provider that does not speak TLS is unreachable by https", async (t) => {
@@ -97,13 +100,13 @@ t.test("a provider that does not speak TLS is unreachable by https", async (t) =
     plain.close();
   });
   const origin = new URL(`https://127.0.0.1:${(plain.address() as AddressInfo).port}`);
-  t.match(await failed(new Forward(pools).send(outgoing(origin), client())), { code: "upstream_unreachable" });
+  t.match(await failed(new UpstreamProxy(pools).send(outgoing(origin), client())), { code: "upstream_unreachable" });
 });
 
 t.test("each limit ends the attempt and says which it was", async (t) => {
   const held = heldLookup();
-  const { upstream, forward } = await forwarding(t, () => {}, { lookup: held.lookup });
-  const connect = forward.send(outgoing(held.origin(upstream.origin), { timeouts: limits({ connect: 30 }) }), client());
+  const { upstream, proxy } = await proxied(t, () => {}, { lookup: held.lookup });
+  const connect = proxy.send(outgoing(held.origin(upstream.origin), { timeouts: limits({ connect: 30 }) }), client());
   t.match(await failed(connect), {
     code: "upstream_unreachable",
     message: /^No connection to the provider could be made within 30 ms\.$/,
@@ -111,18 +114,15 @@ t.test("each limit ends the attempt and says which it was", async (t) => {
   });
   held.go();
 
-  const first = forward.send(outgoing(upstream.origin, { timeouts: limits({ first_byte: 30 }) }), client());
+  const first = proxy.send(outgoing(upstream.origin, { timeouts: limits({ first_byte: 30 }) }), client());
   t.match(await failed(first), {
     code: "upstream_timeout",
     message: "The provider did not begin to answer within 30 ms.",
     cause: { code: "first_byte_timeout" },
   });
 
-  const silent = await forwarding(t, (socket) => socket.write(`${CHUNKED}5\r\n12345\r\n`));
-  const idle = await silent.forward.send(
-    outgoing(silent.upstream.origin, { timeouts: limits({ idle: 30 }) }),
-    client(),
-  );
+  const silent = await proxied(t, (socket) => socket.write(`${CHUNKED}5\r\n12345\r\n`));
+  const idle = await silent.proxy.send(outgoing(silent.upstream.origin, { timeouts: limits({ idle: 30 }) }), client());
   const idled = await whole(idle);
   t.equal(idled.body.toString(), "12345");
   t.match(idled.error, {
@@ -131,24 +131,24 @@ t.test("each limit ends the attempt and says which it was", async (t) => {
     cause: { code: "idle_timeout" },
   });
 
-  const endless = await forwarding(t, (socket) => {
+  const endless = await proxied(t, (socket) => {
     socket.write(CHUNKED);
     const ticking = setInterval(() => socket.write("1\r\nx\r\n"), 5);
     socket.on("close", () => clearInterval(ticking));
   });
   const timeouts = limits({ first_byte: 5000, idle: 5000, total: 60 });
-  const total = await endless.forward.send(outgoing(endless.upstream.origin, { timeouts }), client());
+  const total = await endless.proxy.send(outgoing(endless.upstream.origin, { timeouts }), client());
   t.match((await whole(total)).error, {
     code: "upstream_timeout",
     message: "The provider's answer was not complete after 60 ms.",
     cause: { code: "total_timeout" },
   });
-  const waiting = silent.forward.send(outgoing(upstream.origin, { timeouts: limits({ total: 30 }) }), client());
+  const waiting = silent.proxy.send(outgoing(upstream.origin, { timeouts: limits({ total: 30 }) }), client());
   t.match(await failed(waiting), { cause: { code: "total_timeout" } });
 });
 
 t.test("pieces that keep coming keep idle away", async (t) => {
-  const { upstream, forward } = await forwarding(t, async (socket) => {
+  const { upstream, proxy } = await proxied(t, async (socket) => {
     socket.write(CHUNKED);
     for (let i = 0; i < 45; i++) {
       await new Promise((resolve) => setTimeout(resolve, 10));
@@ -156,13 +156,13 @@ t.test("pieces that keep coming keep idle away", async (t) => {
     }
     socket.write("0\r\n\r\n");
   });
-  const answer = await forward.send(outgoing(upstream.origin, { timeouts: limits({ idle: 400 }) }), client());
+  const answer = await proxy.send(outgoing(upstream.origin, { timeouts: limits({ idle: 400 }) }), client());
   t.same(await whole(answer), { body: Buffer.from("x".repeat(45)), calls: 1 });
 });
 
 t.test("silence while nobody reads is not the provider's", async (t) => {
-  const { upstream, forward } = await forwarding(t, (socket) => socket.write(`${CHUNKED}5\r\n12345\r\n5\r\n67890\r\n`));
-  const answer = await forward.send(outgoing(upstream.origin, { timeouts: limits({ idle: 40 }) }), client());
+  const { upstream, proxy } = await proxied(t, (socket) => socket.write(`${CHUNKED}5\r\n12345\r\n5\r\n67890\r\n`));
+  const answer = await proxy.send(outgoing(upstream.origin, { timeouts: limits({ idle: 40 }) }), client());
   const got: string[] = [];
   let error: GatewayError | undefined;
   answer.read({
@@ -185,11 +185,11 @@ t.test("silence while nobody reads is not the provider's", async (t) => {
 });
 
 t.test("a connection serves again after a whole answer, read or not; never after a broken one", async (t) => {
-  const { upstream, forward } = await forwarding(t, (socket, { head, nth }) => {
+  const { upstream, proxy } = await proxied(t, (socket, { head, nth }) => {
     if (head.startsWith("POST /cut")) socket.write("HTTP/1.1 200 OK\r\ncontent-length: 9\r\n\r\n12345");
     else socket.write(`HTTP/1.1 200 OK\r\nx-nth: ${nth}\r\ncontent-length: 2\r\n\r\nok`);
   });
-  const send = (path: string) => forward.send(outgoing(upstream.origin, { path }), client());
+  const send = (path: string) => proxy.send(outgoing(upstream.origin, { path }), client());
   await whole(await send("/a"));
   const unread = await send("/b");
   await new Promise((resolve) => setTimeout(resolve, 20));
@@ -204,25 +204,25 @@ t.test("a connection serves again after a whole answer, read or not; never after
 });
 
 t.test("bytes that nobody asked for make a connection unfit", async (t) => {
-  const { upstream, forward } = await forwarding(t, (socket) => socket.write(`${OK}HTTP/1.1 200 OK\r\n\r\nsmuggled`));
+  const { upstream, proxy } = await proxied(t, (socket) => socket.write(`${OK}HTTP/1.1 200 OK\r\n\r\nsmuggled`));
   for (let i = 1; i <= 3; i++) {
-    const { body } = await whole(await forward.send(outgoing(upstream.origin), client()));
+    const { body } = await whole(await proxy.send(outgoing(upstream.origin), client()));
     t.equal(body.toString(), "ok");
     await until(() => upstream.connections === i);
   }
 });
 
 t.test("credentials and origins never share a connection", async (t) => {
-  const { upstream, forward } = await forwarding(t, (socket) => socket.write(OK));
+  const { upstream, proxy } = await proxied(t, (socket) => socket.write(OK));
   for (const credentialId of ["one", "two", "one", "two"]) {
-    await whole(await forward.send(outgoing(upstream.origin, { credentialId }), client()));
+    await whole(await proxy.send(outgoing(upstream.origin, { credentialId }), client()));
   }
   t.equal(upstream.connections, 2);
 });
 
 t.test("a kept connection that proves closed is replaced once, unseen", async (t) => {
   const seen: [connection: number, nth: number, body: string][] = [];
-  const { upstream, forward } = await forwarding(t, async (socket, request) => {
+  const { upstream, proxy } = await proxied(t, async (socket, request) => {
     seen.push([request.connection, request.nth, (await request.body).toString()]);
     if (request.nth === 1) socket.write(OK);
     else socket.resetAndDestroy();
@@ -230,8 +230,8 @@ t.test("a kept connection that proves closed is replaced once, unseen", async (t
   const body = [Buffer.from("again"), Buffer.from("!")];
   // This machine may be too busy to hear of the close in time.
   t.intercept(performance, "now", { value: () => 1000 });
-  await whole(await forward.send(outgoing(upstream.origin, { body }), client()));
-  await whole(await forward.send(outgoing(upstream.origin, { body }), client()));
+  await whole(await proxy.send(outgoing(upstream.origin, { body }), client()));
+  await whole(await proxy.send(outgoing(upstream.origin, { body }), client()));
   t.same(seen, [
     [1, 1, "again!"],
     [1, 2, "again!"],
@@ -243,12 +243,12 @@ t.test(
   "a provider that closes a kept connection later may have worked on the request, which it gets once",
   async (t) => {
     let requests = 0;
-    const { upstream, forward } = await forwarding(t, (socket, { nth }) => {
+    const { upstream, proxy } = await proxied(t, (socket, { nth }) => {
       requests++;
       if (nth === 1) socket.write(OK);
       else setTimeout(() => socket.resetAndDestroy(), 400);
     });
-    const send = () => forward.send(outgoing(upstream.origin, { body: [Buffer.from("x")] }), client());
+    const send = () => proxy.send(outgoing(upstream.origin, { body: [Buffer.from("x")] }), client());
     await whole(await send());
     t.match(await failed(send()), { code: "upstream_failed", status: 502 });
     t.same([requests, upstream.connections], [2, 1]);
@@ -256,12 +256,12 @@ t.test(
 );
 
 t.test("interim answers that nobody asked for are passed over", async (t) => {
-  const { upstream, forward } = await forwarding(t, (socket) => {
+  const { upstream, proxy } = await proxied(t, (socket) => {
     for (const piece of ["HTTP/1.1 100 Continue\r\n\r", "\nHTTP/1.1 103 Early Hints\r\nlink: x\r\n\r\n", OK])
       socket.write(piece);
   });
   for (let i = 0; i < 2; i++) {
-    const answer = await forward.send(outgoing(upstream.origin), client());
+    const answer = await proxy.send(outgoing(upstream.origin), client());
     t.equal(answer.status, 200);
     t.same(await whole(answer), { body: Buffer.from("ok"), calls: 1 });
   }
@@ -272,7 +272,7 @@ t.test(
   "no request is repeated on a new connection, nor after a byte of an answer, nor with a streamed body",
   async (t) => {
     t.intercept(performance, "now", { value: () => 1000 });
-    const { upstream, forward } = await forwarding(t, async (socket, { head, body, nth }) => {
+    const { upstream, proxy } = await proxied(t, async (socket, { head, body, nth }) => {
       await body;
       if (nth === 1 && head.startsWith("POST /fresh")) socket.resetAndDestroy();
       else if (nth === 1) socket.write(OK);
@@ -280,7 +280,7 @@ t.test(
       else socket.resetAndDestroy();
     });
     const send = (path: string, body?: OutgoingRequest["body"]) =>
-      forward.send(outgoing(upstream.origin, { path, body }), client());
+      proxy.send(outgoing(upstream.origin, { path, body }), client());
     t.match(await failed(send("/fresh")), { code: "upstream_failed" });
     t.equal(upstream.connections, 1);
     await whole(await send("/warm"));

@@ -3,10 +3,10 @@ import { type AddressInfo, connect, type Socket } from "node:net";
 import { createServer, type Server, setDefaultCACertificates, type TLSSocket } from "node:tls";
 import { Worker } from "node:worker_threads";
 import t, { type Test } from "tap";
-import { Forward } from "../../../src/upstream/forward.ts";
 import { Pools } from "../../../src/upstream/http1/pools.ts";
+import { UpstreamProxy } from "../../../src/upstream/proxy.ts";
 import { certificate, key } from "../../support/tls.ts";
-import { client, failed, forwarding, OK, outgoing, until, whole } from "../../support/upstream.ts";
+import { client, failed, OK, outgoing, proxied, until, whole } from "../../support/upstream.ts";
 
 async function secured(t: Test, script: (socket: TLSSocket) => void): Promise<{ origin: URL; server: Server }> {
   const server = createServer({ cert: certificate, key, ALPNProtocols: ["h2", "http/1.1"] }, script);
@@ -34,9 +34,9 @@ t.test("over TLS: answers of every size, held back and let go, on a kept connect
   });
   const pools = new Pools({ environment: {} });
   t.teardown(() => pools.destroy());
-  const forward = new Forward(pools);
-  t.equal((await whole(await forward.send(outgoing(origin), client()))).body.toString(), "ok");
-  const answer = await forward.send(outgoing(origin, { path: "/large" }), client());
+  const proxy = new UpstreamProxy(pools);
+  t.equal((await whole(await proxy.send(outgoing(origin), client()))).body.toString(), "ok");
+  const answer = await proxy.send(outgoing(origin, { path: "/large" }), client());
   let read = 0;
   let ended = false;
   answer.read({
@@ -52,7 +52,7 @@ t.test("over TLS: answers of every size, held back and let go, on a kept connect
   });
   await until(() => ended);
   t.equal(read, size);
-  t.equal((await whole(await forward.send(outgoing(origin), client()))).body.toString(), "ok");
+  t.equal((await whole(await proxy.send(outgoing(origin), client()))).body.toString(), "ok");
   t.equal(connections, 1);
 });
 
@@ -61,7 +61,7 @@ t.test("a certificate that nobody vouches for is no provider's", async (t) => {
   const { origin } = await secured(t, () => t.fail("nothing was to be sent"));
   const pools = new Pools({ environment: {} });
   t.teardown(() => pools.destroy());
-  t.match(await failed(new Forward(pools).send(outgoing(origin), client())), {
+  t.match(await failed(new UpstreamProxy(pools).send(outgoing(origin), client())), {
     code: "upstream_unreachable",
     cause: { code: "DEPTH_ZERO_SELF_SIGNED_CERT" },
   });
@@ -69,24 +69,24 @@ t.test("a certificate that nobody vouches for is no provider's", async (t) => {
 
 t.test("bytes that came before a call was made are not taken for its answer", async (t) => {
   const sockets: Socket[] = [];
-  const { upstream, forward } = await forwarding(t, (socket) => {
+  const { upstream, proxy } = await proxied(t, (socket) => {
     sockets.push(socket);
     socket.write(OK);
   });
-  await whole(await forward.send(outgoing(upstream.origin), client()));
+  await whole(await proxy.send(outgoing(upstream.origin), client()));
   await new Promise<void>((sent) =>
     sockets[0]?.write("HTTP/1.1 200 OK\r\ncontent-length: 5\r\n\r\nstale", () => sent()),
   );
-  t.equal((await whole(await forward.send(outgoing(upstream.origin), client()))).body.toString(), "ok");
+  t.equal((await whole(await proxy.send(outgoing(upstream.origin), client()))).body.toString(), "ok");
   t.equal(upstream.connections, 2);
 });
 
 t.test("a provider that says how long it keeps a connection is believed", async (t) => {
-  const { upstream, forward } = await forwarding(t, (socket) =>
+  const { upstream, proxy } = await proxied(t, (socket) =>
     socket.write("HTTP/1.1 200 OK\r\nkeep-alive: timeout=2\r\ncontent-length: 2\r\n\r\nok"),
   );
   for (let i = 1; i <= 2; i++) {
-    await whole(await forward.send(outgoing(upstream.origin), client()));
+    await whole(await proxy.send(outgoing(upstream.origin), client()));
     t.equal(upstream.connections, i);
   }
 });
@@ -94,7 +94,7 @@ t.test("a provider that says how long it keeps a connection is believed", async 
 t.test("calls wait for a free connection in their order, and fail when the lane is closed", async (t) => {
   const paths: string[] = [];
   const answers: (() => void)[] = [];
-  const { upstream, forward, pools } = await forwarding(
+  const { upstream, proxy, pools } = await proxied(
     t,
     (socket, { head }) => {
       paths.push(head.split(" ")[1] as string);
@@ -102,7 +102,7 @@ t.test("calls wait for a free connection in their order, and fail when the lane 
     },
     { connections: 1 },
   );
-  const sent = ["/1", "/2", "/3", "/4"].map((path) => forward.send(outgoing(upstream.origin, { path }), client()));
+  const sent = ["/1", "/2", "/3", "/4"].map((path) => proxy.send(outgoing(upstream.origin, { path }), client()));
   for (let i = 1; i <= 3; i++) {
     await until(() => paths.length === i);
     if (i < 3) answers.shift()?.();
@@ -114,10 +114,10 @@ t.test("calls wait for a free connection in their order, and fail when the lane 
 });
 
 t.test("closing waits for calls that have no connection yet", async (t) => {
-  const { upstream, forward, pools } = await forwarding(t, (socket) => setTimeout(() => socket.write(OK), 5), {
+  const { upstream, proxy, pools } = await proxied(t, (socket) => setTimeout(() => socket.write(OK), 5), {
     connections: 1,
   });
-  const sent = Array.from({ length: 3 }, async () => whole(await forward.send(outgoing(upstream.origin), client())));
+  const sent = Array.from({ length: 3 }, async () => whole(await proxy.send(outgoing(upstream.origin), client())));
   const closed = pools.close();
   for (const { body } of await Promise.all(sent)) t.equal(body.toString(), "ok");
   await closed;
@@ -125,17 +125,17 @@ t.test("closing waits for calls that have no connection yet", async (t) => {
 
 t.test("closing does not wait for a line that was kept for a call which nobody wants any more", async (t) => {
   let answer = () => {};
-  const { upstream, forward, pools } = await forwarding(
+  const { upstream, proxy, pools } = await proxied(
     t,
     (socket) => {
       answer = () => socket.write(OK);
     },
     { connections: 1, keepAlive: 60_000 },
   );
-  const first = forward.send(outgoing(upstream.origin), client());
+  const first = proxy.send(outgoing(upstream.origin), client());
   await until(() => upstream.connections === 1);
   const gone = client();
-  const second = failed(forward.send(outgoing(upstream.origin), gone));
+  const second = failed(proxy.send(outgoing(upstream.origin), gone));
   await new Promise(setImmediate);
   const closed = pools.close();
   gone.leave();
@@ -172,9 +172,9 @@ t.test("an attempt to connect is given up with the call it is for, and with the 
   const origin = await full(t);
   const others = attempts();
   const pools = new Pools({ environment: {} });
-  const forward = new Forward(pools);
+  const proxy = new UpstreamProxy(pools);
   const leaver = client();
-  const sent = [leaver, client()].map((who) => failed(forward.send(outgoing(origin), who)));
+  const sent = [leaver, client()].map((who) => failed(proxy.send(outgoing(origin), who)));
   await until(() => attempts() === others + 2);
   leaver.leave();
   t.match(await sent[0], { code: "client_gone" });
@@ -185,10 +185,10 @@ t.test("an attempt to connect is given up with the call it is for, and with the 
 });
 
 t.test("a call that leaves while a connection is made for it lets the next one have its turn", async (t) => {
-  const { upstream, forward, pools } = await forwarding(t, (socket) => socket.write(OK), { connections: 1 });
+  const { upstream, proxy, pools } = await proxied(t, (socket) => socket.write(OK), { connections: 1 });
   const leaver = client();
-  const first = failed(forward.send(outgoing(upstream.origin), leaver));
-  const second = forward.send(outgoing(upstream.origin), client());
+  const first = failed(proxy.send(outgoing(upstream.origin), leaver));
+  const second = proxy.send(outgoing(upstream.origin), client());
   await new Promise(setImmediate);
   leaver.leave();
   t.match(await first, { code: "client_gone" });

@@ -2,8 +2,8 @@ import { once } from "node:events";
 import { createServer } from "node:http";
 import type { AddressInfo, Socket } from "node:net";
 import t from "tap";
-import { Forward } from "../../../src/upstream/forward.ts";
 import { Pools } from "../../../src/upstream/http1/pools.ts";
+import { UpstreamProxy } from "../../../src/upstream/proxy.ts";
 import { client, httpUpstream, outgoing, rawUpstream, until, whole } from "../../support/upstream.ts";
 
 t.test("one lane for each origin, credential and connect limit", async (t) => {
@@ -31,11 +31,11 @@ t.test("a lane counts the connections made", async (t) => {
     await pools.destroy();
     await upstream.close();
   });
-  const forward = new Forward(pools);
+  const proxy = new UpstreamProxy(pools);
   const lane = pools.lane(upstream.origin, "one", 0);
   t.equal(lane.made, 0);
-  await whole(await forward.send(outgoing(upstream.origin), client()));
-  await whole(await forward.send(outgoing(upstream.origin), client()));
+  await whole(await proxy.send(outgoing(upstream.origin), client()));
+  await whole(await proxy.send(outgoing(upstream.origin), client()));
   t.equal(lane.made, 1);
   t.equal(upstream.connections, 1);
 });
@@ -52,7 +52,7 @@ t.test("an unused connection is closed after its time, however long the provider
       await pools.destroy();
       await upstream.close();
     });
-    await whole(await new Forward(pools).send(outgoing(upstream.origin), client()));
+    await whole(await new UpstreamProxy(pools).send(outgoing(upstream.origin), client()));
     await until(() => sockets.length === 1 && sockets[0]?.destroyed === true, "the close");
     t.equal(upstream.connections, 1);
   }
@@ -72,8 +72,8 @@ t.test("no more connections than allowed; the others wait", async (t) => {
     await pools.destroy();
     await upstream.close();
   });
-  const forward = new Forward(pools);
-  const sends = Array.from({ length: 8 }, async () => whole(await forward.send(outgoing(upstream.origin), client())));
+  const proxy = new UpstreamProxy(pools);
+  const sends = Array.from({ length: 8 }, async () => whole(await proxy.send(outgoing(upstream.origin), client())));
   for (const { body } of await Promise.all(sends)) t.equal(body.toString(), "ok");
   t.equal(most, 2);
 });
@@ -82,7 +82,7 @@ t.test("destroy cuts what runs", async (t) => {
   const upstream = await httpUpstream(() => {});
   const pools = new Pools({ environment: {} });
   t.teardown(() => upstream.close());
-  const sent = new Forward(pools).send(outgoing(upstream.origin), client());
+  const sent = new UpstreamProxy(pools).send(outgoing(upstream.origin), client());
   await until(() => upstream.seen.length === 1);
   const [error] = await Promise.all([sent.catch((error) => error), pools.destroy()]);
   t.match(error, { code: "draining" });
@@ -90,30 +90,30 @@ t.test("destroy cuts what runs", async (t) => {
 
 t.test("a proxy named in the environment is used, and our bytes with it; NO_PROXY is obeyed", async (t) => {
   const lines: string[] = [];
-  const proxy = createServer((request, reply) => {
+  const between = createServer((request, reply) => {
     lines.push(`${request.method} ${request.url} for ${request.headers.host}`);
     reply.end("by proxy");
   });
-  proxy.listen(0, "127.0.0.1");
-  await once(proxy, "listening");
+  between.listen(0, "127.0.0.1");
+  await once(between, "listening");
   const upstream = await httpUpstream();
-  const address = `http://127.0.0.1:${(proxy.address() as AddressInfo).port}`;
+  const address = `http://127.0.0.1:${(between.address() as AddressInfo).port}`;
   const pools = new Pools({ environment: { HTTP_PROXY: address, no_proxy: "127.0.0.1" } });
   t.teardown(async () => {
     await pools.destroy();
     await upstream.close();
-    proxy.closeAllConnections();
-    proxy.close();
+    between.closeAllConnections();
+    between.close();
   });
-  const forward = new Forward(pools);
+  const proxy = new UpstreamProxy(pools);
 
-  const direct = await whole(await forward.send(outgoing(upstream.origin), client()));
+  const direct = await whole(await proxy.send(outgoing(upstream.origin), client()));
   t.equal(direct.body.toString(), "{}");
   t.same(lines, []);
 
   const origin = new URL("http://provider.test:8080");
   const path = "/a//b/../%2e?q=%20";
-  const proxied = await forward.send(outgoing(origin, { path, body: [Buffer.from("x")] }), client());
+  const proxied = await proxy.send(outgoing(origin, { path, body: [Buffer.from("x")] }), client());
   t.equal((await whole(proxied)).body.toString(), "by proxy");
   t.same(lines, [`POST http://provider.test:8080${path} for provider.test:8080`]);
 });

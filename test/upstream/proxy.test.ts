@@ -2,20 +2,20 @@ import type { Socket } from "node:net";
 import { Readable } from "node:stream";
 import t from "tap";
 import { GatewayError } from "../../src/core/errors.ts";
-import { Forward } from "../../src/upstream/forward.ts";
 import { Pools } from "../../src/upstream/http1/pools.ts";
-import { client, forwarding, httpUpstream, OK, outgoing, whole } from "../support/upstream.ts";
+import { UpstreamProxy } from "../../src/upstream/proxy.ts";
+import { client, httpUpstream, OK, outgoing, proxied, whole } from "../support/upstream.ts";
 
 t.test(
   "a request without a body goes out as composed, with host and nothing of our own but accept-encoding",
   async (t) => {
     let head = "";
-    const { upstream, forward } = await forwarding(t, (socket, request) => {
+    const { upstream, proxy } = await proxied(t, (socket, request) => {
       head = request.head;
       socket.write(OK);
     });
     const headers = ["X-Mixed-Case", "Kept as is", "accept", "*/*"];
-    const answer = await forward.send(outgoing(upstream.origin, { method: "GET", headers }), client());
+    const answer = await proxy.send(outgoing(upstream.origin, { method: "GET", headers }), client());
     t.equal((await whole(answer)).body.toString(), "ok");
     t.equal(
       head,
@@ -27,7 +27,7 @@ t.test(
 
 t.test("path and query leave byte for byte", async (t) => {
   const seen: string[] = [];
-  const { upstream, forward } = await forwarding(t, (socket, request) => {
+  const { upstream, proxy } = await proxied(t, (socket, request) => {
     seen.push(request.head.slice(0, request.head.indexOf("\r\n")));
     socket.write(OK);
   });
@@ -44,7 +44,7 @@ t.test("path and query leave byte for byte", async (t) => {
     "/fragment#stays?yes",
   ];
   for (const path of paths) {
-    await whole(await forward.send(outgoing(upstream.origin, { path }), client()));
+    await whole(await proxy.send(outgoing(upstream.origin, { path }), client()));
   }
   t.same(
     seen,
@@ -54,19 +54,19 @@ t.test("path and query leave byte for byte", async (t) => {
 
 t.test("an origin's own path is not prepended", async (t) => {
   let line = "";
-  const { upstream, forward } = await forwarding(t, (socket, request) => {
+  const { upstream, proxy } = await proxied(t, (socket, request) => {
     line = request.head.split("\r\n")[0] as string;
     socket.write(OK);
   });
-  await whole(await forward.send(outgoing(new URL("/v1/base?x=1", upstream.origin), { path: "/v2/y" }), client()));
+  await whole(await proxy.send(outgoing(new URL("/v1/base?x=1", upstream.origin), { path: "/v2/y" }), client()));
   t.equal(line, "POST /v2/y HTTP/1.1");
 });
 
 t.test("bodies arrive whole, framed by their true length", async (t) => {
   const upstream = await httpUpstream();
-  const forward = new Forward(new Pools({ environment: {} }));
+  const proxy = new UpstreamProxy(new Pools({ environment: {} }));
   t.teardown(async () => {
-    await forward.close();
+    await proxy.close();
     await upstream.close();
   });
   const big = Buffer.alloc(1_500_000, "x");
@@ -79,7 +79,7 @@ t.test("bodies arrive whole, framed by their true length", async (t) => {
   ];
   for (const [name, body] of cases) {
     for (const method of ["POST", "DELETE"]) {
-      await whole(await forward.send(outgoing(upstream.origin, { method, body }), client()));
+      await whole(await proxy.send(outgoing(upstream.origin, { method, body }), client()));
       const seen = upstream.seen.pop();
       const all = Buffer.concat(body);
       t.ok(seen?.body.equals(all), `${method} ${name}`);
@@ -92,9 +92,9 @@ t.test("bodies arrive whole, framed by their true length", async (t) => {
 
 t.test("a stream goes out chunked, or with the length it was announced with", async (t) => {
   const upstream = await httpUpstream();
-  const forward = new Forward(new Pools({ environment: {} }));
+  const proxy = new UpstreamProxy(new Pools({ environment: {} }));
   t.teardown(async () => {
-    await forward.close();
+    await proxy.close();
     await upstream.close();
   });
   async function* pieces() {
@@ -103,7 +103,7 @@ t.test("a stream goes out chunked, or with the length it was announced with", as
   const all = Buffer.concat(await Array.fromAsync(pieces()));
   for (const length of [undefined, all.length]) {
     for (const body of [pieces(), Readable.from(pieces(), { objectMode: false })]) {
-      await whole(await forward.send(outgoing(upstream.origin, { method: "DELETE", body, length }), client()));
+      await whole(await proxy.send(outgoing(upstream.origin, { method: "DELETE", body, length }), client()));
       const seen = upstream.seen.pop();
       t.ok(seen?.body.equals(all));
       t.same(valuesOf(seen?.rawHeaders ?? [], "content-length"), length === undefined ? [] : [String(length)]);
@@ -114,7 +114,7 @@ t.test("a stream goes out chunked, or with the length it was announced with", as
 
 t.test("framing, hop-by-hop fields and host in the list never go out", async (t) => {
   let head = "";
-  const { upstream, forward } = await forwarding(t, (socket, request) => {
+  const { upstream, proxy } = await proxied(t, (socket, request) => {
     head = request.head;
     socket.write(OK);
   });
@@ -124,7 +124,7 @@ t.test("framing, hop-by-hop fields and host in the list never go out", async (t)
     ...["TE", "trailers", "Trailer", "x", "Upgrade", "websocket", "Proxy-Authorization", "Basic eA=="],
     ...["Accept-Encoding", "gzip, br", "x-kept", "1"],
   ];
-  await whole(await forward.send(outgoing(upstream.origin, { headers, body: [Buffer.from("{}")] }), client()));
+  await whole(await proxy.send(outgoing(upstream.origin, { headers, body: [Buffer.from("{}")] }), client()));
   t.equal(
     head,
     `POST /v1/things HTTP/1.1\r\nhost: ${upstream.origin.host}\r\nconnection: keep-alive\r\nx-kept: 1\r\n` +
@@ -133,7 +133,7 @@ t.test("framing, hop-by-hop fields and host in the list never go out", async (t)
 });
 
 t.test("a header that could break out of its line is refused by name, and nothing is sent", async (t) => {
-  const { upstream, forward } = await forwarding(t, (socket) => socket.write(OK));
+  const { upstream, proxy } = await proxied(t, (socket) => socket.write(OK));
   const bad: [string, string][] = [
     ["x-cr", "a\rb"],
     ["x-lf", "a\nx-injected: 1"],
@@ -146,18 +146,18 @@ t.test("a header that could break out of its line is refused by name, and nothin
     ["", "1"],
   ];
   for (const [name, value] of bad) {
-    const sent = forward.send(outgoing(upstream.origin, { headers: ["x-good", "1", name, value] }), client());
+    const sent = proxy.send(outgoing(upstream.origin, { headers: ["x-good", "1", name, value] }), client());
     await t.rejects(sent, { code: "internal", message: `The header ${JSON.stringify(name)} cannot be sent upstream.` });
   }
   for (const path of ["/a b", "/a\r\nx: y", "/\u{4e2d}", "no-slash"]) {
-    await t.rejects(forward.send(outgoing(upstream.origin, { path }), client()), { code: "internal" });
+    await t.rejects(proxy.send(outgoing(upstream.origin, { path }), client()), { code: "internal" });
   }
-  await t.rejects(forward.send(outgoing(upstream.origin, { method: "GET /x\r\n" }), client()), { code: "internal" });
+  await t.rejects(proxy.send(outgoing(upstream.origin, { method: "GET /x\r\n" }), client()), { code: "internal" });
   t.equal(upstream.connections, 0);
 });
 
 t.test("the answer's head comes raw, without hop-by-hop fields and what Connection names", async (t) => {
-  const { upstream, forward } = await forwarding(t, (socket) =>
+  const { upstream, proxy } = await proxied(t, (socket) =>
     socket.write(
       "HTTP/1.1 418 I'm a teapot\r\nConnection: close, X-Named\r\nKeep-Alive: timeout=5\r\nX-Named: 1\r\n" +
         "Set-Cookie: a=1\r\nset-cookie: b=2\r\nX-Empty:\r\nX-Latin: caf\xe9\r\nProxy-Authenticate: x\r\n" +
@@ -165,15 +165,15 @@ t.test("the answer's head comes raw, without hop-by-hop fields and what Connecti
       "latin1",
     ),
   );
-  const answer = await forward.send(outgoing(upstream.origin), client());
+  const answer = await proxy.send(outgoing(upstream.origin), client());
   t.equal(answer.status, 418);
   t.same(answer.headers, ["Set-Cookie", "a=1", "set-cookie", "b=2", "X-Empty", "", "X-Latin", "caf\xe9"]);
   t.same(await whole(answer), { body: Buffer.from("ok"), calls: 1 });
 });
 
 t.test("content-length stays in the head", async (t) => {
-  const { upstream, forward } = await forwarding(t, (socket) => socket.write(OK));
-  const answer = await forward.send(outgoing(upstream.origin), client());
+  const { upstream, proxy } = await proxied(t, (socket) => socket.write(OK));
+  const answer = await proxy.send(outgoing(upstream.origin), client());
   t.same(answer.headers, ["content-length", "2"]);
   answer.destroy();
 });
@@ -181,27 +181,27 @@ t.test("content-length stays in the head", async (t) => {
 t.test("redirects are refused and not followed; 304 is an answer", async (t) => {
   for (const status of [300, 301, 302, 303, 307, 308]) {
     for (const connection of ["keep-alive", "close"]) {
-      const { upstream, forward } = await forwarding(t, (socket) =>
+      const { upstream, proxy } = await proxied(t, (socket) =>
         socket.write(
           `HTTP/1.1 ${status} x\r\nconnection: ${connection}\r\nlocation: /key=secret\r\ncontent-length: 2\r\n\r\nno`,
         ),
       );
-      const error = await forward.send(outgoing(upstream.origin), client()).catch((error) => error);
+      const error = await proxy.send(outgoing(upstream.origin), client()).catch((error) => error);
       t.match(error, { code: "upstream_redirect", cause: { code: `STATUS_${status}`, host: upstream.origin.host } });
       t.equal(upstream.connections, 1);
     }
   }
-  const { upstream, forward } = await forwarding(t, (socket) => socket.write("HTTP/1.1 304 x\r\netag: x\r\n\r\n"));
-  const answer = await forward.send(outgoing(upstream.origin), client());
+  const { upstream, proxy } = await proxied(t, (socket) => socket.write("HTTP/1.1 304 x\r\netag: x\r\n\r\n"));
+  const answer = await proxy.send(outgoing(upstream.origin), client());
   t.equal(answer.status, 304);
   t.same(await whole(answer), { body: Buffer.alloc(0), calls: 1 });
 });
 
 t.test("interim answers are passed over", async (t) => {
-  const { upstream, forward } = await forwarding(t, (socket) =>
+  const { upstream, proxy } = await proxied(t, (socket) =>
     socket.write(`HTTP/1.1 103 Early Hints\r\nlink: x\r\n\r\nHTTP/1.1 102 Processing\r\n\r\n${OK}`),
   );
-  const answer = await forward.send(outgoing(upstream.origin), client());
+  const answer = await proxy.send(outgoing(upstream.origin), client());
   t.equal(answer.status, 200);
   t.same(answer.headers, ["content-length", "2"]);
   t.equal((await whole(answer)).body.toString(), "ok");
@@ -221,8 +221,8 @@ t.test("what is not a fitting HTTP answer is upstream_invalid", async (t) => {
     "two content-encodings": "HTTP/1.1 200 OK\r\ncontent-encoding: gzip, br\r\n\r\n",
   };
   for (const [name, head] of Object.entries(heads)) {
-    const { upstream, forward } = await forwarding(t, (socket) => socket.write(head));
-    const error = await forward.send(outgoing(upstream.origin), client()).catch((error) => error);
+    const { upstream, proxy } = await proxied(t, (socket) => socket.write(head));
+    const error = await proxy.send(outgoing(upstream.origin), client()).catch((error) => error);
     t.match(error, { code: "upstream_invalid" }, name);
   }
 });
@@ -237,9 +237,9 @@ t.test("errors carry a code and the provider's host, nothing of the request or t
     (socket) => socket.write(`HTTP/1.1 200 OK\r\ncontent-encoding: ${secret}\r\n\r\n`),
   ];
   for (const script of scripts) {
-    const { upstream, forward } = await forwarding(t, script);
+    const { upstream, proxy } = await proxied(t, script);
     const headers = ["authorization", `Bearer ${secret}`];
-    const sent = forward.send(outgoing(upstream.origin, { headers, path: `/v1/x?key=${secret}` }), client());
+    const sent = proxy.send(outgoing(upstream.origin, { headers, path: `/v1/x?key=${secret}` }), client());
     const error = await sent.catch((error) => error);
     t.ok(error instanceof GatewayError);
     for (let at = error; at instanceof Error; at = at.cause) {
@@ -249,15 +249,15 @@ t.test("errors carry a code and the provider's host, nothing of the request or t
 });
 
 t.test("close waits for running answers", async (t) => {
-  const { upstream, forward } = await forwarding(t, (socket) => {
+  const { upstream, proxy } = await proxied(t, (socket) => {
     socket.write("HTTP/1.1 200 OK\r\ncontent-length: 4\r\n\r\nab");
     setTimeout(() => socket.write("cd"), 30);
   });
-  const answer = await forward.send(outgoing(upstream.origin), client());
-  const closed = forward.close();
+  const answer = await proxy.send(outgoing(upstream.origin), client());
+  const closed = proxy.close();
   t.equal((await whole(answer)).body.toString(), "abcd");
   await closed;
-  await t.rejects(forward.send(outgoing(upstream.origin), client()), { code: "draining" });
+  await t.rejects(proxy.send(outgoing(upstream.origin), client()), { code: "draining" });
 });
 
 function valuesOf(lines: string[], name: string): string[] {
