@@ -1,6 +1,5 @@
-import { write, writeSync } from "node:fs";
-import { setTimeout as sleep } from "node:timers/promises";
 import pino, { type Logger } from "pino";
+import sonic, { type SonicBoom } from "sonic-boom";
 
 /** The gateway's log. Never give it headers, bodies or credentials. */
 export abstract class Log {
@@ -23,10 +22,11 @@ export class PinoLog extends Log {
   /**
    * @param fd where lines go; the standard output unless told otherwise. It may not block: a write that waits for a reader
    * holds a thread, without whose end a process cannot exit. Node sees to that when it opens its standard output.
+   * @param limit bytes that may wait for a reader that has stopped reading; what comes then is lost, and counted.
    */
-  constructor(fd: number = process.stdout.fd) {
+  constructor(fd: number = process.stdout.fd, limit: number = LIMIT) {
     super();
-    this.lines = new Lines(fd);
+    this.lines = new Lines(fd, limit);
     this.logger = pino({ base: null, timestamp: pino.stdTimeFunctions.isoTime }, this.lines);
   }
 
@@ -70,102 +70,99 @@ export class PinoLog extends Log {
   }
 }
 
-/** Characters that are written in one go, and milliseconds that a line waits for others at most. */
-const BATCH = 64 * 1024;
+/** Bytes that are worth a write of their own, and milliseconds that a line waits for others at most. */
+const ENOUGH = 8 * 1024;
 const DELAY = 100;
-/** Characters that may wait for a reader that has stopped reading; what comes then is lost, and counted. */
+/** 60,000 lines or so. */
 const LIMIT = 16 * 1024 * 1024;
-/** Milliseconds that a full pipe is given before it is tried again, and in all when the process wants to end. */
-const AGAIN = 10;
+/** Milliseconds that the reader is given when the process wants to end. */
 const PATIENCE = 1000;
-const LF = 10;
 
-/** Gathers lines and writes them in the background: a slow or stuck reader never holds the gateway up. */
+declare module "sonic-boom" {
+  interface SonicBoom {
+    /** With `contentMode: "buffer"`, which its types do not tell. */
+    write(line: Buffer): boolean;
+  }
+}
+
+/** Lines for a sonic-boom, which writes in the background, and a count of those that it could not write. */
 class Lines {
-  private waiting: string[] = [];
-  private size = 0;
+  private readonly file: SonicBoom;
+  /** Where each line that is not yet known to be written ends, in bytes since the start. */
+  private ends: number[] = [];
+  private accepted = 0;
+  private written = 0;
+  /** Lines that found no room, and are still to be told. */
   private lost = 0;
-  /** What is being written, and how far it is. */
-  private bytes: Buffer = Buffer.alloc(0);
-  private at = 0;
-  private timer: NodeJS.Timeout | undefined;
-  private writing: Promise<void> | undefined;
+  private patient = true;
 
-  constructor(private readonly fd: number) {
+  constructor(fd: number, limit: number) {
+    this.file = new sonic.SonicBoom({
+      fd,
+      sync: false,
+      // As bytes a line is measured once; as text sonic-boom would measure all that waits with each of them.
+      contentMode: "buffer",
+      minLength: ENOUGH,
+      maxLength: limit,
+      periodicFlush: DELAY,
+      retryEAGAIN: () => this.patient,
+    });
+    this.file.on("write", (bytes: number) => (this.written += bytes));
+    this.file.on("drop", () => this.lost++);
+    this.file.on("drain", () => this.drained());
+    // A reader that has left, a disk that is full: sonic-boom keeps what it has and tries again with the next lines.
+    this.file.on("error", () => {});
     process.once("exit", () => this.rescue());
   }
 
   write(line: string): void {
-    if (this.size > LIMIT) {
-      this.lost++;
-      return;
-    }
-    this.waiting.push(line);
-    this.size += line.length;
-    this.schedule();
-  }
-
-  /** Writes at once what is worth a write of its own, and the rest a little later. */
-  private schedule(): void {
-    if (this.writing) return;
-    if (this.size >= BATCH) this.begin();
-    else this.timer ??= setTimeout(() => this.begin(), DELAY).unref();
+    const bytes = Buffer.from(line);
+    const lost = this.lost;
+    this.file.write(bytes);
+    if (this.lost > lost) return;
+    this.accepted += bytes.length;
+    this.ends.push(this.accepted);
   }
 
   /** Settles when all is written, or when a reader has had its time; what it has not taken by then is given up. */
   async flush(): Promise<void> {
     const limit = Promise.withResolvers<void>();
     const timer = setTimeout(limit.resolve, PATIENCE);
-    await Promise.race([this.emptied(), limit.promise]);
+    // The first may end with a write that was under way, and leave what came after its start to the second.
+    await Promise.race([this.flushed().then(() => this.flushed()), limit.promise]);
     clearTimeout(timer);
     this.giveUp();
   }
 
-  private async emptied(): Promise<void> {
-    while (this.writing || this.waiting.length > 0) await this.begin();
+  private flushed(): Promise<void> {
+    // It also tells an error, as that a pipe cannot be synced; what counts here is what was written.
+    return new Promise((done) => this.file.flush(() => done()));
   }
 
-  private begin(): Promise<void> {
-    this.writing ??= this.drain();
-    return this.writing;
-  }
-
-  private async drain(): Promise<void> {
-    clearTimeout(this.timer);
-    this.timer = undefined;
-    this.bytes = this.take();
-    this.at = 0;
-    while (this.at < this.bytes.length) {
-      const written = await put(this.fd, this.bytes, this.at);
-      if (written === 0) await sleep(AGAIN);
-      this.at += written;
-    }
-    this.writing = undefined;
-    if (this.waiting.length > 0) this.schedule();
-  }
-
-  private take(): Buffer {
-    const text = this.waiting.join("") + (this.lost > 0 ? lostLine(this.lost) : "");
-    this.waiting = [];
-    this.size = 0;
+  private drained(): void {
+    const first = this.ends.findIndex((end) => end > this.written);
+    this.ends = first < 0 ? [] : this.ends.slice(first);
+    const { lost } = this;
     this.lost = 0;
-    return Buffer.from(text);
+    if (lost > 0) this.write(lostLine(lost));
   }
 
   /** Says on the standard error how many lines nobody took; one that was taken in part counts. */
   private giveUp(): void {
-    let lost = this.lost + this.waiting.length;
-    for (let at = this.at; at < this.bytes.length; at++) if (this.bytes[at] === LF) lost++;
+    const lost = this.lost + this.ends.filter((end) => end > this.written).length;
+    this.lost = 0;
+    this.ends = [];
     if (lost === 0) return;
-    this.take();
-    this.at = this.bytes.length;
+    this.patient = false;
     process.stderr.write(lostLine(lost));
   }
 
   /** The last lines of a process that ends without having waited for them. */
   private rescue(): void {
+    if (!this.patient) return;
+    this.patient = false;
     try {
-      if (this.waiting.length > 0) writeSync(this.fd, this.take());
+      this.file.flushSync();
     } catch {
       // Nobody is left to be told.
     }
@@ -173,13 +170,3 @@ class Lines {
 }
 
 const lostLine = (lost: number): string => `${JSON.stringify({ level: 50, msg: "log lines were lost", lost })}\n`;
-
-/** Bytes written: none where a pipe is full, all where nobody reads it any more. */
-function put(fd: number, bytes: Buffer, from: number): Promise<number> {
-  return new Promise((done) => {
-    write(fd, bytes, from, (error, written) => {
-      if (!error) done(written);
-      else done(error.code === "EAGAIN" ? 0 : bytes.length);
-    });
-  });
-}

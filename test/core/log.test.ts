@@ -2,6 +2,7 @@ import { execFileSync } from "node:child_process";
 import { closeSync, constants, mkdtempSync, openSync, readFileSync, readSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { fileURLToPath } from "node:url";
 import t, { type Test } from "tap";
 import { PinoLog } from "../../src/core/log.ts";
 
@@ -30,16 +31,13 @@ t.test("each line is one JSON object with level, time, message and fields, writt
   t.equal(lines.length, 2);
 });
 
-/** A pipe that holds 64 KiB, with a log at its one end. */
-function piped(t: Test): { fd: number; log: PinoLog } {
+/** A pipe that holds 64 KiB, with a log at its one end. It stays open: a log that was given up may still try it. */
+function piped(t: Test, limit?: number): { fd: number; log: PinoLog } {
   const folder = mkdtempSync(join(tmpdir(), "gateway-log-"));
   execFileSync("mkfifo", [join(folder, "log")]);
   const fd = openSync(join(folder, "log"), constants.O_RDWR | constants.O_NONBLOCK);
-  t.teardown(() => {
-    closeSync(fd);
-    rmSync(folder, { recursive: true });
-  });
-  return { fd, log: new PinoLog(fd) };
+  t.teardown(() => rmSync(folder, { recursive: true }));
+  return { fd, log: new PinoLog(fd, limit) };
 }
 
 /** What has come through a pipe so far. */
@@ -83,4 +81,36 @@ t.test("a reader that was only slow gets every line, in order", async (t) => {
       .map((line) => (JSON.parse(line) as { i: number }).i),
     Array.from({ length: 4000 }, (_, i) => i),
   );
+});
+
+t.test("what a stopped reader has no room for is counted in the log once it reads again", async (t) => {
+  const { fd, log } = piped(t, 256 * 1024);
+  for (let i = 0; i < 10_000; i++) log.info({ i }, "a line");
+  let text = "";
+  const reading = setInterval(() => {
+    text += taken(fd);
+  }, 1);
+  for (let i = 0; i < 1000 && !text.includes("were lost"); i++) await new Promise((more) => setTimeout(more, 10));
+  clearInterval(reading);
+  const told = text
+    .trim()
+    .split("\n")
+    .map((line) => JSON.parse(line) as { i?: number; lost?: number });
+  const kept = told.filter(({ i }) => i !== undefined).length;
+  t.equal(kept + (told.at(-1)?.lost ?? 0), 10_000);
+  t.ok(kept < 5000, "what waits is bounded");
+});
+
+t.test("a process that ends without having waited leaves its lines", async (t) => {
+  const script = `
+    import { PinoLog } from ${JSON.stringify(new URL("../../src/core/log.ts", import.meta.url).href)};
+    const log = new PinoLog();
+    for (let i = 0; i < 100; i++) log.info({ i }, "a line");
+    process.exit();
+  `;
+  const hook = fileURLToPath(new URL("../../src/loader/register.js", import.meta.url));
+  const text = execFileSync(process.execPath, ["--import", hook, "--input-type=module", "-e", script], {
+    encoding: "utf8",
+  });
+  t.equal(text.split("\n").length - 1, 100);
 });
