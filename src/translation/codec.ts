@@ -74,8 +74,9 @@ export interface OpaquePlaces {
   /**
    * What cannot stand any more once these have gone: a message without a block, a setting that wants a signature.
    * @param gone the spans of the places whose state cannot be read
+   * @param facts of the model that shall read the request
    */
-  consequences?(body: Record<string, unknown>, gone: readonly JsonPath[]): Iterable<OpaqueConsequence>;
+  consequences?(body: Record<string, unknown>, gone: readonly JsonPath[], facts: Facts): Iterable<OpaqueConsequence>;
 }
 
 export interface OpaquePlace {
@@ -87,6 +88,8 @@ export interface OpaquePlace {
 
 export interface OpaqueConsequence {
   readonly path: JsonPath;
+  /** The JSON that takes its place, or is added there; absent: it goes. */
+  readonly json?: string;
   /** Told to the client, where it is more than an empty shell that goes. */
   readonly why?: string;
 }

@@ -4,6 +4,10 @@ import type { Opaque } from "./events.ts";
 /** What an envelope holds for reasoning that came without opaque state: only whose it is. */
 export const UNSIGNED = "unsigned";
 
+/** What a client is told where state that its provider cannot read was left out. */
+export const UNREADABLE =
+  "Reasoning that another provider made was left out of the request: only that one can read it.";
+
 /** Who shall read a request. */
 export interface EnvelopeReader {
   protocol: string;
@@ -54,6 +58,10 @@ function onText(behind: readonly Part[], next: Turn | undefined, from: Reasoning
   else parts.push({ kind: "text", text: "", opaque, at: from.at });
 }
 
+/** Whether opaque state is of its reader's own making, or came from the client in the reader's own protocol. */
+export const isReadable = ({ protocol, account }: Opaque, reader: EnvelopeReader): boolean =>
+  protocol === reader.protocol && (account === undefined || account === reader.account);
+
 /**
  * The conversation as far as its reader can read it. Opaque state of another account or protocol goes, and reasoning goes
  * with its state: its text is never sent as if the assistant had said it. Blocks and tools that only their own protocol
@@ -65,14 +73,12 @@ export function readable(
   reader: EnvelopeReader,
   left: (opaque: Opaque, path: string) => void,
 ): Conversation {
-  const reads = ({ protocol, account }: Opaque) =>
-    protocol === reader.protocol && (account === undefined || account === reader.account);
   const turns = conversation.turns.flatMap((turn): Turn[] => {
     const parts = turn.parts.flatMap((part): Part[] => {
       if (part.kind === "foreign") return part.protocol === reader.protocol ? [part] : [];
       if (!("opaque" in part) || part.opaque === undefined) return [part];
       const { opaque, ...rest } = part;
-      if (reads(opaque)) return [opaque.kind === UNSIGNED ? (rest as Part) : part];
+      if (isReadable(opaque, reader)) return [opaque.kind === UNSIGNED ? (rest as Part) : part];
       left(opaque, part.at);
       return part.kind === "reasoning" || (part.kind === "text" && part.text === "") ? [] : [rest as Part];
     });

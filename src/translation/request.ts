@@ -17,7 +17,7 @@ import type { Feature } from "./features.ts";
 import { Losses } from "./losses.ts";
 import { ToolNames } from "./names.ts";
 import { dropUnknownNamespaces } from "./namespaces.ts";
-import { place, readable } from "./placing.ts";
+import { place, readable, UNREADABLE } from "./placing.ts";
 
 /** A client's request, as far as reading it needs. */
 export interface ClientRequest {
@@ -137,10 +137,8 @@ export function writeRequest(conversation: Conversation, to: RequestDestination,
   return written(conversation, to, losses);
 }
 
-const lossesAt = ({ protocol }: RequestDestination, strict: boolean): Losses =>
+export const lossesAt = ({ protocol }: RequestDestination, strict: boolean): Losses =>
   new Losses(`${protocol.name}, which the model's provider speaks`, strict);
-
-const FOREIGN = "Reasoning that another provider made was left out of the request: only that one can read it.";
 
 function written(conversation: Conversation, to: RequestDestination, losses: Losses): WrittenRequest {
   const { protocol, account, model, facts } = to;
@@ -150,7 +148,7 @@ function written(conversation: Conversation, to: RequestDestination, losses: Los
     // What the client did not send it cannot leave out.
     if (losses.strict && !recalled)
       losses.drop(path, "Reasoning that another provider made can be read only by that one");
-    else losses.note(FOREIGN);
+    else losses.note(UNREADABLE);
   });
   const names = new ToolNames();
   const terms: EncodeContext = {

@@ -19,7 +19,7 @@ export interface PathChanges {
  * @param text valid JSON; of members named twice the first counts
  */
 export function changesAt(text: Buffer, { remove = [], replace = [] }: PathChanges): Edit[] {
-  const root = new Step();
+  const root = new PathStep();
   for (const path of remove) root.at(path).gone = true;
   for (const [path, json] of replace) root.at(path).json = json;
   const edits: Edit[] = [];
@@ -29,7 +29,7 @@ export function changesAt(text: Buffer, { remove = [], replace = [] }: PathChang
 
 /** Where values stand in a JSON text. Paths that lead nowhere are left out. @param text valid JSON */
 export function locate(text: Buffer, paths: Iterable<JsonPath>): { path: JsonPath; start: number; end: number }[] {
-  const root = new Step();
+  const root = new PathStep();
   for (const path of paths) root.at(path).wanted = path;
   const found: { path: JsonPath; start: number; end: number }[] = [];
   new Walker(text, [], found).value(skipSpace(text, 0), root);
@@ -37,19 +37,19 @@ export function locate(text: Buffer, paths: Iterable<JsonPath>): { path: JsonPat
 }
 
 /** One step of the paths that are looked for. */
-class Step {
+class PathStep {
   gone = false;
   json: string | undefined;
   wanted: JsonPath | undefined;
-  below: Map<string | number, Step> | undefined;
+  below: Map<string | number, PathStep> | undefined;
 
-  at(path: JsonPath): Step {
-    let step: Step = this;
+  at(path: JsonPath): PathStep {
+    let step: PathStep = this;
     for (const name of path) {
       step.below ??= new Map();
       let next = step.below.get(name);
       if (!next) {
-        next = new Step();
+        next = new PathStep();
         step.below.set(name, next);
       }
       step = next;
@@ -82,7 +82,7 @@ class Walker {
   ) {}
 
   /** Reads the value that begins at an offset, and makes the changes below it. Answers the offset behind it. */
-  value(start: number, step: Step | undefined): number {
+  value(start: number, step: PathStep | undefined): number {
     if (!step) return skipValue(this.text, start);
     const end = step.below ? this.container(start, step.below) : skipValue(this.text, start);
     if (step.wanted) this.found.push({ path: step.wanted, start, end });
@@ -90,7 +90,7 @@ class Walker {
     return end;
   }
 
-  private container(start: number, below: ReadonlyMap<string | number, Step>): number {
+  private container(start: number, below: ReadonlyMap<string | number, PathStep>): number {
     const { text } = this;
     const open = text[start];
     if (open !== OPEN_OBJECT && open !== OPEN_ARRAY) return skipValue(text, start);
@@ -119,7 +119,12 @@ class Walker {
   }
 
   /** Members that the object lacks, behind its last one. */
-  private add(below: ReadonlyMap<string | number, Step>, seen: ReadonlySet<string>, end: number, lead: string): void {
+  private add(
+    below: ReadonlyMap<string | number, PathStep>,
+    seen: ReadonlySet<string>,
+    end: number,
+    lead: string,
+  ): void {
     const added: string[] = [];
     for (const [name, { json }] of below)
       if (typeof name === "string" && json !== undefined && !seen.has(name))

@@ -3,7 +3,7 @@ import type { FeatureUse } from "../../src/translation/conversation.ts";
 import { Fields, fieldsOf } from "../../src/translation/fields.ts";
 import { RawJson } from "../../src/wire/exact.ts";
 
-t.test("members are taken by name, and what nobody took is said and kept", async (t) => {
+t.test("members are taken by name, and what nobody took is declared, within objects too", async (t) => {
   const uses: FeatureUse[] = [];
   const body = new Fields({ a: "x", b: 1, c: true, d: null, e: { f: 1 }, g: [] }, "", uses);
   t.equal(body.text("a"), "x");
@@ -12,10 +12,13 @@ t.test("members are taken by name, and what nobody took is said and kept", async
   t.equal(body.text("d"), undefined);
   t.equal(body.object("e")?.path("f"), "e.f");
   t.same(body.rest(), { d: null, g: [] });
-  t.same(uses, [{ feature: "other", path: "g" }]);
+  t.same(uses, [
+    { feature: "other", path: "g" },
+    { feature: "other", path: "e.f" },
+  ]);
 });
 
-t.test("a member that is left is kept, and said as what it is", async (t) => {
+t.test("a member that is left is kept, and declared as what it is", async (t) => {
   const uses: FeatureUse[] = [];
   const body = new Fields({ a: 1, b: 2, c: null }, "x.0", uses);
   body.leave("a", "prediction");

@@ -56,3 +56,62 @@ t.test("values are found by their paths", async (t) => {
     ],
   );
 });
+
+t.test("names are compared unescaped", async (t) => {
+  t.equal(without('{"\\u0061":1,"b":2}', ["a"]), '{"b":2}');
+});
+
+/** A random value whose strings hold what a careless reader stumbles over. */
+function randomJson(random: () => number, depth = 0): unknown {
+  const kind = Math.floor(random() * (depth > 3 ? 4 : 6));
+  if (kind === 0) return Math.floor(random() * 1e6) / 7;
+  if (kind === 1) return ['"', "\\", '{"a":[', "]},", "\\u0041", "ä€😀", "", "\n"][Math.floor(random() * 8)];
+  if (kind === 2) return null;
+  if (kind === 3) return random() < 0.5;
+  const length = Math.floor(random() * 4);
+  if (kind === 4) return Array.from({ length }, () => randomJson(random, depth + 1));
+  return Object.fromEntries(Array.from({ length }, (_, i) => [`${i}"\\`, randomJson(random, depth + 1)]));
+}
+
+function* pathsIn(value: unknown, at: JsonPath = []): Generator<JsonPath> {
+  if (typeof value !== "object" || value === null) return;
+  const names = Array.isArray(value) ? value.keys() : Object.keys(value);
+  for (const name of names) {
+    yield [...at, name];
+    yield* pathsIn((value as Record<string | number, unknown>)[name], [...at, name]);
+  }
+}
+
+const valueAt = (value: unknown, path: JsonPath): unknown =>
+  path.reduce<unknown>((inner, name) => (inner as Record<string | number, unknown>)?.[name], value);
+
+t.test("every value of a random text is found, and removing it is what removing it from the value is", async (t) => {
+  let seed = 7;
+  const random = () => {
+    seed = (seed * 1103515245 + 12345) % 2 ** 31;
+    return seed / 2 ** 31;
+  };
+  const wrong: string[] = [];
+  for (let round = 0; round < 300; round++) {
+    const value = { top: randomJson(random) };
+    const text = JSON.stringify(value, null, round % 3);
+    const paths = [...pathsIn(value)];
+    const found = locate(Buffer.from(text), paths);
+    if (found.length !== paths.length) wrong.push(`${text}: ${found.length} of ${paths.length}`);
+    for (const { path, start, end } of found) {
+      const span = JSON.stringify(JSON.parse(Buffer.from(text).subarray(start, end).toString()));
+      if (span !== JSON.stringify(valueAt(value, path))) wrong.push(`${text} at ${path.join(".")}: ${span}`);
+    }
+    const remove = paths.filter(() => random() < 0.3);
+    const expected = structuredClone(value);
+    for (const path of remove.toReversed()) {
+      const parent = valueAt(expected, path.slice(0, -1)) as Record<string | number, unknown> | undefined;
+      const name = path.at(-1) as string | number;
+      if (Array.isArray(parent)) parent.splice(Number(name), 1);
+      else if (typeof parent === "object" && parent !== null) delete parent[name];
+    }
+    const actual = JSON.stringify(JSON.parse(changed(text, { remove })));
+    if (actual !== JSON.stringify(expected)) wrong.push(`${text} without ${JSON.stringify(remove)}: ${actual}`);
+  }
+  t.same(wrong, []);
+});

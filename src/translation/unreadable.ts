@@ -1,0 +1,64 @@
+import { changesAt, type JsonPath } from "../wire/paths.ts";
+import type { Edit } from "../wire/splice.ts";
+import type { JsonObject } from "../wire/values.ts";
+import type { OpaquePlace } from "./codec.ts";
+import type { Envelopes } from "./envelope.ts";
+import type { Losses } from "./losses.ts";
+import { isReadable, UNREADABLE, UNSIGNED } from "./placing.ts";
+import { lossesAt, type RequestDestination } from "./request.ts";
+
+/** What a request, whose bytes pass, loses on its way to a provider of its own protocol. */
+export interface Unreadable {
+  /** All other bytes stay as they came. */
+  edits: Edit[];
+  losses: Losses;
+}
+
+/**
+ * Takes the opaque state that other providers made out of a request in the provider's own protocol, with what cannot stand
+ * without it, and puts the provider's own state back in its raw form.
+ * @param text the request, valid JSON
+ * @param body the same, parsed
+ * @param strict whether a loss is a refusal
+ * @throws GatewayError `invalid_field`, `not_translatable` with the client's own path
+ */
+export function withoutUnreadable(
+  text: Buffer,
+  body: JsonObject,
+  envelopes: Envelopes,
+  to: RequestDestination,
+  strict: boolean,
+): Unreadable {
+  const losses = lossesAt(to, strict);
+  const { opaque } = to.protocol.translation.request;
+  const remove: JsonPath[] = [];
+  const replace: [JsonPath, string][] = [];
+  const gone: JsonPath[] = [];
+  for (const place of opaque?.find(body) ?? []) {
+    const state = stateAt(place, body, envelopes);
+    if (!state) continue;
+    if (!isReadable(state, { protocol: to.protocol.name, account: to.account })) gone.push(place.span);
+    else if (state.kind === UNSIGNED) remove.push(place.path);
+    else replace.push([place.path, JSON.stringify(state.data)]);
+  }
+  for (const span of gone) {
+    // Nothing is left out silently where nothing may be left out.
+    if (strict) losses.drop(span.join("."), "Reasoning that another provider made can be read only by that one");
+    losses.note(UNREADABLE);
+  }
+  if (gone.length > 0)
+    for (const { path, json, why } of opaque?.consequences?.(body, gone, to.facts) ?? []) {
+      if (json === undefined) remove.push(path);
+      else replace.push([path, json]);
+      if (why !== undefined) losses.change(path.join("."), why);
+    }
+  return { edits: changesAt(text, { remove: [...remove, ...gone], replace }), losses };
+}
+
+/** What an envelope holds; undefined for a string that is none, which the provider judges. */
+function stateAt({ path }: OpaquePlace, body: JsonObject, envelopes: Envelopes) {
+  let value: unknown = body;
+  for (const name of path) value = (value as JsonObject | undefined)?.[name];
+  if (typeof value !== "string" || !envelopes.sealed(value)) return undefined;
+  return envelopes.open(value);
+}

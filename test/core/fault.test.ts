@@ -1,0 +1,30 @@
+import t from "tap";
+import { type ErrorWords, errorObject, faultOf } from "../../src/core/fault.ts";
+
+t.test("an error object has a protocol's type, its code where it has one, else the gateway's", async (t) => {
+  const type = new Proxy({}, { get: (_, kind) => `${String(kind)}_error` }) as ErrorWords["type"];
+  const words: ErrorWords = { type, code: { rate_limit: "slow_down" } };
+  t.same(errorObject({ status: 429, kind: "rate_limit", code: "ours", message: "Wait." }, words), {
+    message: "Wait.",
+    type: "rate_limit_error",
+    param: null,
+    code: "slow_down",
+  });
+  t.same(errorObject({ status: 400, kind: "invalid", code: "ours", message: "No.", param: "n" }, words), {
+    message: "No.",
+    type: "invalid_error",
+    param: "n",
+    code: "ours",
+  });
+  const passed = { status: 429, kind: "rate_limit", code: "ours", ownCode: "theirs", message: "Wait." } as const;
+  t.equal(errorObject(passed, words).code, "slow_down", "the protocol's own word comes first");
+  t.equal(errorObject({ ...passed, kind: "invalid" }, words).code, "theirs");
+});
+
+t.test("a status stands for a kind of fault", async (t) => {
+  t.same(faultOf(429, "Wait."), { status: 429, kind: "rate_limit", code: "rate_limit", message: "Wait." });
+  t.match(
+    [faultOf(418, ""), faultOf(599, ""), faultOf(529, "")],
+    [{ kind: "invalid" }, { kind: "internal" }, { kind: "overloaded" }],
+  );
+});

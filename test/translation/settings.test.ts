@@ -1,0 +1,102 @@
+import t from "tap";
+import type { Facts } from "../../src/core/marketplace.ts";
+import type { EncodeContext } from "../../src/translation/codec.ts";
+import type { Conversation, FeatureUse } from "../../src/translation/conversation.ts";
+import { Fields } from "../../src/translation/fields.ts";
+import { ToolNames } from "../../src/translation/names.ts";
+import { readSettings, type Setting, settingFields, writeSettings } from "../../src/translation/settings.ts";
+import type { JsonObject } from "../../src/wire/values.ts";
+
+const TABLE: readonly Setting[] = [
+  { wire: "temperature", field: "temperature", feature: "temperature", type: "number", range: [0, 2], sampling: true },
+  { wire: "max_new", older: ["max"], field: "maxTokens", feature: "max_tokens", type: "number" },
+  {
+    wire: "config.stop",
+    field: "stop",
+    feature: "stop",
+    type: "texts",
+    longest: 2,
+    silent: (list) => String(list) === "",
+  },
+  {
+    wire: "config.effort",
+    field: "reasoning.effort",
+    feature: "reasoning_effort",
+    type: "text",
+    words: { LITTLE: "low", MUCH: "high" },
+  },
+  { wire: "store", field: "store", type: "flag" },
+];
+
+function read(body: JsonObject): { conversation: Conversation; uses: FeatureUse[]; rest: JsonObject } {
+  const uses: FeatureUse[] = [];
+  const conversation: Conversation = { protocol: "x", task: "generate", stream: false, turns: [], tools: [], uses };
+  const fields = new Fields(body, "", uses);
+  readSettings(TABLE, fields, conversation);
+  return { conversation, uses, rest: fields.rest() };
+}
+
+function write(conversation: Partial<Conversation>, facts: Facts = {}) {
+  const dropped: string[] = [];
+  const context: EncodeContext = {
+    client: "x",
+    model: "m",
+    facts,
+    names: new ToolNames(),
+    drop: (path) => void dropped.push(path),
+    change: () => {},
+    refuse: (path, why) => {
+      throw new Error(`${path}: ${why}`);
+    },
+  };
+  const whole = { protocol: "x", task: "generate", stream: false, turns: [], tools: [], uses: [], ...conversation };
+  return { body: writeSettings(TABLE, whole as Conversation, context), dropped };
+}
+
+t.test("what is read from a row is written from it", async (t) => {
+  const body = { temperature: 0.5, max_new: 9, config: { stop: ["a"], effort: "MUCH" }, store: false };
+  const { conversation, uses, rest } = read(body);
+  t.match(conversation, { temperature: 0.5, maxTokens: 9, stop: ["a"], reasoning: { effort: "high" }, store: false });
+  t.same(
+    uses.map(({ feature, path }) => `${feature} ${path}`),
+    ["temperature temperature", "max_tokens max_new", "stop config.stop", "reasoning_effort config.effort"],
+  );
+  t.same(rest, {});
+  t.same(write(conversation).body, body);
+});
+
+t.test("an older name is read, written as the newer one, and says nothing beside it", async (t) => {
+  t.equal(read({ max: 3 }).conversation.maxTokens, 3);
+  t.same(write(read({ max: 3 }).conversation).body, { max_new: 3 });
+  const both = read({ max: 3, max_new: 4 });
+  t.equal(both.conversation.maxTokens, 4);
+  t.same(both.uses, [{ feature: "max_tokens", path: "max_new" }]);
+});
+
+t.test("what says nothing is not declared, and what nobody knows is", async (t) => {
+  t.same(read({ config: { stop: [], other: 1 } }).uses, [{ feature: "other", path: "config.other" }]);
+  t.same(read({ temperature: null }).uses, []);
+});
+
+t.test("a wrong type and an unknown word are refused by their path", async (t) => {
+  t.throws(() => read({ temperature: "warm" }), { message: /^temperature must be a number/ });
+  t.throws(() => read({ config: { stop: [1] } }), { message: /^config\.stop/ });
+  t.throws(() => read({ config: { effort: "SOME" } }), { message: /LITTLE, MUCH/ });
+});
+
+t.test("what the vendor does not take is refused or dropped by the client's own path", async (t) => {
+  const uses: FeatureUse[] = [{ feature: "temperature", path: "generation.temp" }];
+  t.throws(() => write({ temperature: 3, uses }), /^generation\.temp: It must be between 0 and 2 there/);
+  t.throws(() => write({ stop: ["a", "b", "c"] }), /At most 2/);
+  t.same(write({ temperature: 1, uses }, { sampling: false }), { body: {}, dropped: ["generation.temp"] });
+  t.same(write({ reasoning: { effort: "max" } }), { body: {}, dropped: ["reasoning_effort"] });
+});
+
+t.test("the fidelity table has a row for each setting that another protocol could lack", async (t) => {
+  t.same(settingFields(TABLE), [
+    ["temperature", "temperature"],
+    ["max_new, max", "max_tokens"],
+    ["config.stop", "stop"],
+    ["config.effort", "reasoning_effort"],
+  ]);
+});

@@ -1,0 +1,93 @@
+import t from "tap";
+import type { TranslatedProtocol } from "../../src/translation/codec.ts";
+import { Envelopes } from "../../src/translation/envelope.ts";
+import type { Opaque } from "../../src/translation/events.ts";
+import { withoutUnreadable } from "../../src/translation/unreadable.ts";
+import type { JsonPath } from "../../src/wire/paths.ts";
+import { splice } from "../../src/wire/splice.ts";
+import { tiny } from "../support/tiny.ts";
+
+const envelopes = new Envelopes("a secret of this test");
+const seal = (more: Partial<Opaque> = {}): string =>
+  envelopes.seal({ protocol: "tiny", account: "them", kind: "signature", data: "raw=", ...more });
+
+/** A protocol whose blocks may bear a state, and that wants a first block with `thinking`. */
+const protocol: TranslatedProtocol = {
+  ...tiny,
+  translation: {
+    ...tiny.translation,
+    request: {
+      ...tiny.translation.request,
+      opaque: {
+        find: ({ blocks }) =>
+          (blocks as { state?: string; part?: boolean }[]).flatMap(({ state, part }, i) =>
+            state === undefined
+              ? []
+              : [{ path: ["blocks", i, "state"], span: part ? ["blocks", i, "state"] : ["blocks", i] }],
+          ),
+        consequences: (_body, gone: readonly JsonPath[], facts) =>
+          gone.length > 1 || facts.thinking === "budget" ? [{ path: ["thinking"], why: "there is no state" }] : [],
+      },
+    },
+  },
+};
+
+function sent(text: string, strict = false, thinking?: "budget") {
+  const to = { protocol, account: "them", model: "m", facts: thinking ? { thinking } : {} };
+  const { edits, losses } = withoutUnreadable(Buffer.from(text), JSON.parse(text), envelopes, to, strict);
+  const left = Buffer.concat(splice([Buffer.from(text)], edits)).toString();
+  return { left, dropped: losses.dropped, notices: losses.notices };
+}
+
+t.test("the provider's own state goes back raw, in its place", async (t) => {
+  const { left, notices } = sent(`{ "blocks" : [{"state" : "${seal()}" , "n":1.0}] }`);
+  t.equal(left, '{ "blocks" : [{"state" : "raw=" , "n":1.0}] }');
+  t.same(notices, []);
+});
+
+t.test(
+  "state of another account or protocol goes with what cannot stand without it, and all other bytes stay",
+  async (t) => {
+    for (const foreign of [seal({ account: "others" }), seal({ protocol: "other" })]) {
+      const { left, notices } = sent(
+        `{"blocks":[ {"n":1.0},{"state":"${foreign}"}, {"n": 12345678901234567890} ],"x":1}`,
+      );
+      t.equal(left, '{"blocks":[ {"n":1.0},{"n": 12345678901234567890} ],"x":1}');
+      t.match(notices, [/Reasoning that another provider made/]);
+    }
+  },
+);
+
+t.test("a part that can stand without its state keeps standing", async (t) => {
+  t.equal(
+    sent(`{"blocks":[{"part":true,"state":"${seal({ account: "others" })}"}]}`).left,
+    '{"blocks":[{"part":true}]}',
+  );
+});
+
+t.test("reasoning that never had a state loses the mark of whose it is", async (t) => {
+  t.equal(sent(`{"blocks":[{"state":"${seal({ kind: "unsigned", data: "" })}","n":1}]}`).left, '{"blocks":[{"n":1}]}');
+});
+
+t.test("a setting that wants what has gone goes too, and the client is told", async (t) => {
+  const text = `{"thinking":{"tokens":9},"blocks":[{"state":"${seal({ account: "others" })}"}]}`;
+  t.match(sent(text, false, "budget"), {
+    left: '{"blocks":[]}',
+    notices: [/^Reasoning/, /^thinking: there is no state/],
+  });
+  t.equal(sent(text).left, '{"thinking":{"tokens":9},"blocks":[]}');
+});
+
+t.test("a loss is a refusal where nothing may be lost", async (t) => {
+  const foreign = seal({ account: "others" });
+  t.throws(() => sent(`{"blocks":[{"state":"${foreign}"}]}`, true), {
+    code: "not_translatable",
+    message: /^blocks\.0/,
+  });
+  t.doesNotThrow(() => sent(`{"blocks":[{"state":"${seal()}"}]}`, true));
+});
+
+t.test("strings that are no envelopes are the provider's to judge, and forged ones are refused", async (t) => {
+  t.equal(sent('{"blocks":[{"state":"c2ln"}]}').left, '{"blocks":[{"state":"c2ln"}]}');
+  t.throws(() => sent('{"blocks":[{"state":"gw1.AAAA"}]}'), { code: "invalid_field" });
+});
