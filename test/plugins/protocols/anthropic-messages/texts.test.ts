@@ -82,7 +82,7 @@ t.test("whatever stands where content belongs, reading goes on", async (t) => {
     for (const body of [value, inside, { messages: value }, { type: "content_block_delta", delta: value }]) {
       for (const { path } of [...texts.request(body), ...texts.response(body)])
         t.type(valueAt(body, path), "string", JSON.stringify(body));
-      if (body === inside) t.same([...opaque.find(inside), ...(opaque.consequences?.(inside, []) ?? [])], []);
+      if (body === inside) t.same([...opaque.find(inside), ...(opaque.consequences?.(inside, [], {}) ?? [])], []);
     }
   }
 });
@@ -201,7 +201,7 @@ function without(text: string, foreign: (state: string) => boolean = () => true)
   const gone = [...opaque.find(body)]
     .filter(({ path }) => foreign(String(valueAt(body, path))))
     .map(({ span }) => span);
-  const more = [...(opaque.consequences?.(body, gone) ?? [])];
+  const more = [...(opaque.consequences?.(body, gone, {}) ?? [])];
   const bytes = Buffer.from(text);
   const edits = changesAt(bytes, { remove: [...gone, ...more.map(({ path }) => path)] });
   const left = Buffer.concat(splice([bytes], edits)).toString();
