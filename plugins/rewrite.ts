@@ -3,6 +3,7 @@ import {
   type Body,
   betterOf,
   clientSide,
+  type Edit,
   Envelopes,
   type Exchange,
   GatewayError,
@@ -13,7 +14,6 @@ import {
   replaceMember,
   type Stage,
   setMember,
-  splice,
   type Target,
   type TranslatedProtocol,
   translationOf,
@@ -85,7 +85,6 @@ export default class Rewrite implements Plugin {
   }
 
   send(exchange: Exchange, attempt: Attempt): void {
-    const { form } = exchange;
     const { provider, model } = attempt.target;
     const passage = this.passages.get(exchange);
     const to = passage && translated(passage, exchange, attempt);
@@ -94,26 +93,27 @@ export default class Rewrite implements Plugin {
       attempt.headers.set(provider.header ?? name, provider.header ? provider.credential : value);
     }
     if (to) return;
-    const cleaned = passage?.cleaned(attempt);
-    const body = cleaned ?? exchange.body;
-    if (form) attempt.edits.push({ ...form.span, bytes: Buffer.from(model) });
+    passage?.clean(attempt);
+    const { body } = attempt;
+    const edits: Edit[] = [];
+    if (body.modelField) edits.push({ ...body.modelField, bytes: Buffer.from(model) });
     const member = body.member("model");
     const name = JSON.stringify(model);
     // A name that is the vendor's own already leaves the body as the very buffers that came.
-    if (member && body.slice(member.start, member.end).toString() !== name)
-      attempt.edits.push(replaceMember(member, name));
-    this.askForUsage(exchange, attempt, body);
-    if (cleaned) attempt.body = Buffer.concat(splice(cleaned.pieces, attempt.edits));
+    if (member && body.slice(member.start, member.end).toString() !== name) edits.push(replaceMember(member, name));
+    const usage = this.askForUsage(exchange, body);
+    if (usage) edits.push(usage);
+    attempt.edit(edits);
   }
 
-  private askForUsage(exchange: Exchange, attempt: Attempt, body: Body): void {
+  private askForUsage(exchange: Exchange, body: Body): Edit | undefined {
     const ask = exchange.protocol.includeUsage;
     if (!ask || exchange.operation.streams !== "asked" || body.member("stream")?.kind !== "true" || !body.scan) return;
     const asked = { stream: true, stream_options: body.value("stream_options") };
     if (!ask.missing(asked)) return;
     const added = ask.member(asked);
-    attempt.edits.push(setMember(body.scan, added.name, added.json));
     this.hidden.add(exchange);
+    return setMember(body.scan, added.name, added.json);
   }
 
   response(exchange: Exchange, head: Head): Stage | undefined | Promise<Stage | undefined> {

@@ -104,7 +104,7 @@ export default class Scrub implements Plugin {
     if (body.scan) {
       const marks = table.body.search(body.scan, (start, end) => body.slice(start, end), this.takes);
       found.push(...marks.found);
-      exchange.edits.push(...marks.edits);
+      exchange.edit(marks.edits);
     }
     this.tell(exchange, found);
   }

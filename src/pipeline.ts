@@ -2,7 +2,6 @@ import type { Chain } from "./core/chain.ts";
 import type { Exchange } from "./core/exchange.ts";
 import type { Log } from "./core/log.ts";
 import type { Plugin, Stage } from "./core/plugin.ts";
-import { readModel } from "./downstream/body.ts";
 import type { Receive } from "./downstream/receive.ts";
 import type { Reply } from "./downstream/reply.ts";
 import type { Upstreams } from "./upstream/attempts.ts";
@@ -25,9 +24,7 @@ export async function live(
     // A phase that gives no promise is not waited for: each wait is a turn of the queue.
     const admitted = chain.access(exchange);
     if (admitted) await admitted;
-    exchange.body = await receive();
-    if (exchange.operation.kept === undefined)
-      exchange.requestedModel = exchange.pathModel ?? exchange.form?.model ?? readModel(exchange.body);
+    exchange.receive(await receive());
     const asked = chain.request(exchange);
     if (asked) await asked;
     const routed = chain.route(exchange);

@@ -10,7 +10,6 @@ import {
   Framing,
   type Head,
   HeaderList,
-  type Provider,
   pathOf,
   type RequestDestination,
   type ResponseContext,
@@ -19,8 +18,6 @@ import {
   refusal,
   type Stage,
   StreamTranslator,
-  scan,
-  splice,
   type Target,
   type TranslatedProtocol,
   translates,
@@ -45,8 +42,9 @@ const UNSAID = 20;
 
 /** One exchange's way through other protocols: its request read once, written for each target that needs it. */
 export class Passage {
+  /** The request that the rest was read from. */
+  private source: Body;
   private asked: Conversation | undefined;
-  private json: string | undefined;
   private written: WrittenRequest | undefined;
 
   /**
@@ -58,18 +56,25 @@ export class Passage {
     private readonly targets: ReadonlyMap<Target, TranslatedProtocol>,
     private readonly envelopes: Envelopes,
     private readonly foreign = false,
-  ) {}
+  ) {
+    this.source = exchange.body;
+  }
 
   /** The protocol to translate into for a target; undefined where the client's own bytes pass. */
   to(target: Target): TranslatedProtocol | undefined {
     return this.targets.get(target);
   }
 
-  /** The request's JSON text with the changes that hold for every attempt. */
+  /** The request's JSON text. */
   get text(): string {
-    const { body, edits } = this.exchange;
-    this.json ??= edits.length === 0 ? body.bytes().toString() : Buffer.concat(splice(body.pieces, edits)).toString();
-    return this.json;
+    return this.source.bytes().toString();
+  }
+
+  /** Reads the request anew where a plugin has changed it for one attempt. */
+  private take({ body }: Attempt): void {
+    if (body === this.source) return;
+    this.source = body;
+    this.asked = undefined;
   }
 
   /** What the client asks. @throws GatewayError `invalid_field` */
@@ -79,16 +84,16 @@ export class Passage {
   }
 
   /**
-   * The client's body without what providers of other protocols made; undefined where there is nothing of that.
+   * Takes what providers of other protocols made out of an attempt's body.
    * @throws GatewayError `invalid_field`, `not_translatable`
    */
-  cleaned({ target }: Attempt): Body | undefined {
+  clean(attempt: Attempt): void {
     const { protocol } = this.exchange;
+    this.take(attempt);
     this.written = undefined;
-    if (!this.foreign || !translates(protocol)) return undefined;
-    this.written = withoutForeign(this.received, this.envelopes, destination(target, protocol), this.strict);
-    const bytes = Buffer.from(this.written.encoded.body);
-    return new Body([bytes], scan(bytes));
+    if (!this.foreign || !translates(protocol)) return;
+    this.written = withoutForeign(this.received, this.envelopes, destination(attempt.target, protocol), this.strict);
+    attempt.body = new Body([Buffer.from(this.written.encoded.body)], "json");
   }
 
   private get strict(): boolean {
@@ -105,15 +110,15 @@ export class Passage {
   /** Writes an attempt in its target's words. @throws GatewayError `invalid_field`, `not_translatable` */
   send(attempt: Attempt, to: TranslatedProtocol): void {
     const { exchange } = this;
-    const { provider } = attempt.target;
+    this.take(attempt);
     this.written = writeRequest(this.conversation, destination(attempt.target, to), this.strict);
     const { encoded } = this.written;
     attempt.protocol = to;
     attempt.operation = encoded.operation;
     attempt.method = encoded.operation.method;
     attempt.path = pathOf(attempt.target, to, encoded.operation, encoded.query);
-    attempt.headers = headersOf(exchange, provider, to, encoded.headers ?? [], this.streaming);
-    attempt.body = Buffer.from(encoded.body);
+    attempt.headers = headersOf(exchange, attempt, to, encoded.headers ?? [], this.streaming);
+    attempt.body = new Body([Buffer.from(encoded.body)], "json");
   }
 
   /** Tells the client what the request that is answered lost on its way. */
@@ -265,17 +270,23 @@ const own = (type: string): HeaderList => new HeaderList(["content-type", type])
 
 const whole = ({ whole }: Head, limit: number): Promise<Buffer> => whole?.(limit) ?? Promise.resolve(Buffer.alloc(0));
 
-/** Headers in the target's protocol: of the client's only those that are nobody's, and what the operator lets through. */
+/**
+ * Headers in the target's protocol: of the client's only those that are nobody's and what the operator lets through; those
+ * that plugins have added stay.
+ */
 function headersOf(
-  { headers }: Exchange,
-  { forward }: Provider,
+  { headers, protocol }: Exchange,
+  attempt: Attempt,
   to: TranslatedProtocol,
   encoded: readonly (readonly [name: string, value: string])[],
   streaming: boolean,
 ): HeaderList {
+  const { forward } = attempt.target.provider;
   const passes = (name: string) =>
     forward.some((each) => (each.endsWith("*") ? name.startsWith(each.slice(0, -1)) : name === each));
-  const sent = headers.filter((name) => NEUTRAL.has(name) || passes(name));
+  const usual = protocol.defaults ?? [];
+  const added = (name: string) => !headers.has(name) && !usual.some(([each]) => each === name);
+  const sent = attempt.headers.filter((name) => NEUTRAL.has(name) || passes(name) || added(name));
   sent.set("content-type", "application/json");
   sent.set("accept", streaming ? "text/event-stream" : "application/json");
   for (const [name, value] of encoded) sent.set(name, value);

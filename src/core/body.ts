@@ -1,7 +1,11 @@
-import type { Member, Scan } from "../wire/json.ts";
+import { type Member, type Scan, Scanner } from "../wire/json.ts";
+import { type Edit, movedSpan, type Span, splice } from "../wire/splice.ts";
 import { GatewayError } from "./errors.ts";
 
-/** A request's body: the bytes that came, and where its top-level members stand. Parsed when somebody asks. */
+/**
+ * A request's body: its bytes, and where its top-level members stand. Parsed when somebody asks. It never changes: an edit
+ * makes another body.
+ */
 export class Body {
   static readonly empty = new Body([], undefined);
 
@@ -9,13 +13,35 @@ export class Body {
   private joined: Buffer | undefined;
   private parsed: { value: unknown } | undefined;
 
+  /**
+   * @param found where its members stand; `json`: it is JSON, and scanned when somebody asks; undefined: it is not JSON
+   * @param modelField of a form: where the value of its field `model` stands
+   */
   constructor(
     private held: readonly Buffer[],
-    readonly scan: Scan | undefined,
+    private found: Scan | "json" | undefined,
+    readonly modelField?: Span,
   ) {
     let length = 0;
     for (const piece of held) length += piece.length;
     this.length = length;
+  }
+
+  /** Where its top-level members stand; undefined when it is not JSON. @throws GatewayError when an edit has broken it */
+  get scan(): Scan | undefined {
+    if (this.found === "json") this.found = scanned(this.held);
+    return this.found;
+  }
+
+  /**
+   * The same body with edits, whose offsets are those of this one; this one itself when there are none. What no edit touches
+   * is not copied.
+   * @throws Error when edits overlap or reach beyond the body.
+   */
+  edited(edits: readonly Edit[]): Body {
+    if (edits.length === 0) return this;
+    const field = this.modelField && movedSpan(this.modelField, edits);
+    return new Body(splice(this.held, edits), this.found && "json", field);
   }
 
   /** The bytes as they came, decoded if they were compressed; one piece once they have been joined. */
@@ -68,5 +94,15 @@ export class Body {
       if (this.held.length > 1) this.held = [this.joined];
     }
     return this.joined;
+  }
+}
+
+function scanned(pieces: readonly Buffer[]): Scan {
+  const scanner = new Scanner();
+  try {
+    for (const piece of pieces) scanner.push(piece);
+    return scanner.end();
+  } catch (cause) {
+    throw new GatewayError("plugin_failed", { message: "A plugin left a body that is not JSON.", cause });
   }
 }

@@ -5,44 +5,64 @@ import type { Edit } from "../wire/splice.ts";
 import type { Body } from "./body.ts";
 import type { GatewayError } from "./errors.ts";
 import type { Caller, Model, Target } from "./marketplace.ts";
+import { readModel, sameModel } from "./model-name.ts";
 import type { Operation, Protocol, StreamState } from "./protocol.ts";
 import type { Usage } from "./usage.ts";
 
+/** What the engine knows of an attempt before any plugin has seen it. */
+export interface AttemptStart {
+  target: Target;
+  protocol: Protocol;
+  method: string;
+  path: string;
+  headers: HeaderList;
+  body: Body;
+  startedAt: number;
+}
+
 /** One try at one target. */
-export interface Attempt {
+export class Attempt {
   readonly target: Target;
   /** The protocol spoken upstream. */
   protocol: Protocol;
   /** What is asked upstream, where that is not the exchange's own operation. */
-  operation?: Operation;
+  operation: Operation | undefined;
   method: string;
   /** Path and query below the provider's origin. */
   path: string;
   /** What goes upstream; framing headers are the engine's business. */
   headers: HeaderList;
-  /** Changes to the exchange's body for this attempt only. */
-  edits: Edit[];
-  /** Goes upstream instead of the exchange's body with its edits. */
-  body?: Buffer;
+  /** What goes upstream, as the plugins so far have left it; at first the exchange's own. */
+  body: Body;
   /** Milliseconds since the exchange began. */
   readonly startedAt: number;
-  status?: number;
+  status: number | undefined;
   /** The provider's own id of this request, for the log. */
-  requestId?: string;
-  error?: GatewayError;
+  requestId: string | undefined;
+  error: GatewayError | undefined;
+
+  constructor(start: AttemptStart) {
+    this.target = start.target;
+    this.protocol = start.protocol;
+    this.method = start.method;
+    this.path = start.path;
+    this.headers = start.headers;
+    this.body = start.body;
+    this.startedAt = start.startedAt;
+  }
+
+  /** Changes the body of this attempt only. @param edits offsets in `body` as it is now */
+  edit(edits: readonly Edit[]): void {
+    this.body = this.body.edited(edits);
+  }
 }
 
-/** A form whose files stream through to the provider. */
+/** What follows the part of a form that has been read to find its model: its files stream through to the provider. */
 export interface Form {
-  /** The value of its model field, and where that stands in the body. */
-  model: string;
-  span: { start: number; end: number };
-  /** What was read to find the field. */
-  pieces: readonly Buffer[];
-  /** What follows; undefined when `pieces` hold everything. */
+  /** Undefined when all of it has been read. */
   rest: IncomingMessage | undefined;
-  /** Bytes of the whole; undefined when the client did not say. */
-  length: number | undefined;
+  /** Bytes of the rest; undefined when the client did not say. */
+  restLength: number | undefined;
 }
 
 /** An answer that a plugin gives itself, without an upstream. */
@@ -114,10 +134,8 @@ export class Exchange {
   readonly pathModel: string | undefined;
   readonly strict: boolean;
 
-  /** The request's bytes; set before the request phase. */
+  /** The request's bytes as the plugins so far have left them; set before the request phase. */
   declare body: Body;
-  /** Changes to the body that hold for every attempt. */
-  readonly edits: Edit[] = [];
   /** Set for a multipart request; the body then holds only the form's first bytes. */
   form: Form | undefined;
   caller: Caller | undefined;
@@ -164,6 +182,27 @@ export class Exchange {
     this.operation = arrival.operation;
     this.pathModel = arrival.pathModel;
     this.strict = arrival.strict ?? false;
+  }
+
+  /** The client's request has come. @throws GatewayError `invalid_field` for a model's name that is none */
+  receive(body: Body): void {
+    this.body = body;
+    if (this.operation.kept === undefined) this.requestedModel = this.pathModel ?? readModel(body);
+  }
+
+  /**
+   * Changes the body, for every attempt and for all who look at it from now on. Another name put in its `model` is another
+   * model asked for.
+   * @param edits offsets in `body` as it is now
+   * @throws GatewayError when the body is no longer JSON, or names no model any more
+   */
+  edit(edits: readonly Edit[]): void {
+    const before = this.body;
+    const edited = before.edited(edits);
+    // Also finds out whether it is still JSON, as long as it is known whose edit this was.
+    if (edited !== before && this.pathModel === undefined && !sameModel(before, edited))
+      this.requestedModel = readModel(edited);
+    this.body = edited;
   }
 
   /** Milliseconds since arrival. */

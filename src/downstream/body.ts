@@ -3,12 +3,10 @@ import { Body } from "../core/body.ts";
 import { Deadline } from "../core/deadline.ts";
 import { GatewayError } from "../core/errors.ts";
 import type { HeaderList } from "../wire/headers.ts";
-import { JsonError, Scanner } from "../wire/json.ts";
+import { JsonError, kindInWords, Scanner } from "../wire/json.ts";
 import { type BodyDecoder, type Coding, checkMediaType, decoder, readCoding } from "./coding.ts";
 import { Incoming, type Taker } from "./incoming.ts";
 
-/** Longest name of a model, in bytes. */
-const MAX_MODEL = 256;
 /** How many times its size a compressed body may have once decoded, and from what decoded size on that counts. */
 const MAX_RATIO = 100;
 const RATIO_FROM = 1 << 20;
@@ -131,7 +129,7 @@ class BodyReader implements Taker {
       const scan = this.scanner?.end();
       if (scan && scan.kind !== "object")
         throw new GatewayError("invalid_json", {
-          message: `The request body must be a JSON object, not ${article(scan.kind)}.`,
+          message: `The request body must be a JSON object, not ${kindInWords(scan.kind)}.`,
         });
       this.stop();
       this.resolve(this.length === 0 ? Body.empty : new Body(this.pieces, scan));
@@ -205,40 +203,4 @@ function refusal(error: unknown): GatewayError {
     message: `The request body is not valid JSON. ${error.message}`,
     cause: error,
   });
-}
-
-const article = (kind: string): string =>
-  /^(?:true|false|null)$/.test(kind) ? kind : `${/^[ao]/.test(kind) ? "an" : "a"} ${kind}`;
-
-/**
- * The name of the model that a body asks for, taken literally: nothing is trimmed or folded.
- * @throws GatewayError `invalid_field`
- */
-export function readModel(body: Body): string {
-  const member = body.member("model");
-  if (!member) throw badModel("The request names no model.", 'Send "model" with a name that GET /v1/models lists.');
-  if (member.kind !== "string") throw badModel(`model must be a string, not ${article(member.kind)}.`);
-  // An escape has six bytes for at least one: a longer value need not be parsed to be too long.
-  if (member.end - member.start > 6 * MAX_MODEL + 2) throw longModel();
-  const text = body.slice(member.start, member.end).toString();
-  if (PROPER.has(text)) return text.slice(1, -1);
-  const model = JSON.parse(text) as string;
-  if (model === "") throw badModel("model is empty.", "Send a name that GET /v1/models lists.");
-  if (Buffer.byteLength(model) > MAX_MODEL) throw longModel();
-  if (!model.isWellFormed()) throw badModel("model holds half of a surrogate pair.", "Write the character whole.");
-  if (/\p{Cc}/u.test(model)) throw badModel("model holds a control character.", "Remove it.");
-  if (model !== model.trim()) throw badModel("model begins or ends with white space.", "Remove it.");
-  if (PROPER.size < MANY && text.length === model.length + 2) PROPER.add(text);
-  return model;
-}
-
-/** Names without escapes that were found proper, in their quotes: nearly all requests name one of a few. */
-const PROPER = new Set<string>();
-const MANY = 500;
-
-const longModel = (): GatewayError =>
-  badModel(`model is longer than ${MAX_MODEL} bytes.`, "Send a name that GET /v1/models lists.");
-
-function badModel(message: string, hint?: string): GatewayError {
-  return new GatewayError("invalid_field", { message, param: "model", ...(hint === undefined ? {} : { hint }) });
 }

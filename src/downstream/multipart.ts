@@ -1,19 +1,15 @@
+import type { Span } from "../wire/splice.ts";
+
 const LINE = Buffer.from("\r\n");
 const HEAD_END = Buffer.from("\r\n\r\n");
-
-/** Where the value of a form field stands, in offsets of the whole body. */
-export interface FieldSpan {
-  start: number;
-  end: number;
-}
 
 /**
  * Finds one short text field of a multipart/form-data body while its pieces arrive. What lies in front of the field is
  * passed over and not kept.
  */
 export class FieldFinder {
-  /** Set once the field has been seen whole. */
-  found: { span: FieldSpan; value: string } | undefined;
+  /** Where the field's value stands in the body; set once it has been seen whole. */
+  found: Span | undefined;
 
   private readonly delimiter: Buffer;
   private readonly wanted: RegExp;
@@ -53,10 +49,7 @@ export class FieldFinder {
     const close = this.rest.indexOf(this.delimiter, head + LINE.length);
     if (close < 0) return false;
     const start = Math.min(head + HEAD_END.length, close);
-    this.found = {
-      span: { start: this.at + start, end: this.at + close },
-      value: this.rest.toString("utf8", start, close),
-    };
+    this.found = { start: this.at + start, end: this.at + close };
     return false;
   }
 

@@ -20,9 +20,9 @@ export function receiver(
     if (exchange.operation.body === "none") return Body.empty;
     if (waiting) response.writeContinue();
     if (exchange.operation.body === "json") return readBody(request, limits, { json: true, headers: exchange.headers });
-    return readForm(request, limits).then((form) => {
+    return readForm(request, limits).then(({ body, form }) => {
       exchange.form = form;
-      return new Body(form.pieces, undefined);
+      return body;
     });
   };
 }
@@ -33,7 +33,7 @@ export function receiver(
  * @throws GatewayError `unsupported_media_type`, `unsupported_encoding`, `body_too_large`, `body_timeout`, `invalid_field`,
  * `client_gone`
  */
-async function readForm(request: IncomingMessage, limits: BodyLimits): Promise<Form> {
+async function readForm(request: IncomingMessage, limits: BodyLimits): Promise<{ body: Body; form: Form }> {
   const boundary = boundaryOf(request.headers["content-type"] ?? "");
   if (boundary === undefined)
     throw new GatewayError("unsupported_media_type", {
@@ -58,13 +58,12 @@ async function readForm(request: IncomingMessage, limits: BodyLimits): Promise<F
   if (!finder.found)
     throw new GatewayError("invalid_field", { message: 'The form has no field "model".', param: "model" });
   const declared = request.headers["content-length"];
-  const { span, value } = finder.found;
   return {
-    model: value,
-    span,
-    pieces,
-    rest: ended ? undefined : request,
-    length: ended ? length : declared === undefined ? undefined : Number(declared),
+    body: new Body(pieces, undefined, finder.found),
+    form: {
+      rest: ended ? undefined : request,
+      restLength: declared === undefined ? undefined : Number(declared) - length,
+    },
   };
 }
 

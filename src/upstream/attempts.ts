@@ -1,11 +1,10 @@
 import type { Chain } from "../core/chain.ts";
 import { type ErrorCode, GatewayError } from "../core/errors.ts";
-import type { Attempt, Exchange, Head } from "../core/exchange.ts";
+import { Attempt, type Exchange, type Head } from "../core/exchange.ts";
 import { faultOf } from "../core/fault.ts";
 import { type Provider, type Target } from "../core/marketplace.ts";
 import type { Operation, Protocol } from "../core/protocol.ts";
 import { HeaderList } from "../wire/headers.ts";
-import { splice, splicedLength } from "../wire/splice.ts";
 import { BufferedResponse } from "./buffered-response.ts";
 import type { ClientSide, UpstreamProxy } from "./proxy.ts";
 import type { OutgoingRequest } from "./request.ts";
@@ -86,15 +85,15 @@ export class Upstreams {
     const headers = exchange.headers.filter(this.upward(protocol, target.provider).passes);
     if (protocol.defaults)
       for (const [name, value] of protocol.defaults) if (!headers.has(name)) headers.append(name, value);
-    return {
+    return new Attempt({
       target,
       protocol,
       method: operation.method,
       path: pathOf(target, protocol, operation, exchange.query.toString()),
       headers,
-      edits: [],
+      body: exchange.body,
       startedAt: exchange.elapsed,
-    };
+    });
   }
 
   private upward(protocol: Protocol, provider: Provider): AllowList {
@@ -169,33 +168,20 @@ function unserved({ attempts }: Exchange): GatewayError | undefined {
   return new GatewayError("upstream_failed", { status, kind, message });
 }
 
-function outgoing(exchange: Exchange, attempt: Attempt): OutgoingRequest {
+function outgoing({ form }: Exchange, attempt: Attempt): OutgoingRequest {
   const { provider } = attempt.target;
-  const sent: OutgoingRequest = {
+  const { body } = attempt;
+  const rest = form?.rest;
+  return {
     origin: provider.url,
     method: attempt.method,
     path: attempt.path,
     headers: attempt.headers.lines,
-    body: undefined,
-    length: undefined,
+    body: rest ? followed(body.pieces, rest) : body.pieces,
+    length: rest && form.restLength !== undefined ? body.length + form.restLength : undefined,
     credentialId: provider.name,
     timeouts: provider.timeouts,
   };
-  if (attempt.body) sent.body = [attempt.body];
-  else fill(sent, exchange, attempt);
-  return sent;
-}
-
-/** The exchange's own body, with its edits and the attempt's. */
-function fill(sent: OutgoingRequest, { body, form, edits: own }: Exchange, attempt: Attempt): void {
-  const edits = attempt.edits.length === 0 ? own : [...own, ...attempt.edits];
-  const pieces = edits.length === 0 ? body.pieces : splice(body.pieces, edits);
-  if (!form?.rest) {
-    sent.body = pieces;
-    return;
-  }
-  sent.body = followed(pieces, form.rest);
-  sent.length = form.length && splicedLength(form.length, edits);
 }
 
 async function* followed(pieces: readonly Buffer[], rest: AsyncIterable<Buffer>): AsyncGenerator<Buffer> {

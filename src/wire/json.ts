@@ -33,7 +33,7 @@ import { LONGEST, type Nesting, Window } from "./window.ts";
 
 export { JsonError, type JsonFault } from "./grammar.ts";
 export { mayContain as glance } from "./may-contain.ts";
-export type { JsonKind, Member, Scan } from "./members.ts";
+export { type JsonKind, kindInWords, type Member, type Scan } from "./members.ts";
 
 export interface ScannerOptions {
   /** Containers inside each other; 128. */

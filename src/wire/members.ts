@@ -1,6 +1,10 @@
 /** What a JSON value is. */
 export type JsonKind = "string" | "number" | "object" | "array" | "true" | "false" | "null";
 
+/** A kind of value in a sentence, like `an array`. */
+export const kindInWords = (kind: JsonKind): string =>
+  /^(?:true|false|null)$/.test(kind) ? kind : `${/^[ao]/.test(kind) ? "an" : "a"} ${kind}`;
+
 /** One member of the top-level object. Offsets count bytes from the start of the text. */
 export interface Member {
   /** The name, unescaped. */

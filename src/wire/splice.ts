@@ -50,9 +50,27 @@ export function splice(pieces: readonly Buffer[], edits: readonly Edit[]): Buffe
   return result;
 }
 
-/** How many bytes a text of `length` bytes has after its edits. @throws Error as `splice`, for edits that overlap */
-export function splicedLength(length: number, edits: readonly Edit[]): number {
-  return settle(edits).reduce((sum, edit) => sum + edit.bytes.length - (edit.end - edit.start), length);
+/** Bytes `start` to `end` of a text. */
+export interface Span {
+  readonly start: number;
+  readonly end: number;
+}
+
+/**
+ * Where a span of a text stands after edits. One that lies inside it, or at one of its ends, becomes part of it.
+ * @throws Error as `splice`, and when an edit takes a part of the span and something beside it.
+ */
+export function movedSpan({ start, end }: Span, edits: readonly Edit[]): Span {
+  let before = 0;
+  let within = 0;
+  for (const edit of settle(edits)) {
+    const grown = edit.bytes.length - (edit.end - edit.start);
+    if (edit.start >= start && edit.end <= end) within += grown;
+    else if (edit.end <= start) before += grown;
+    else if (edit.start < end)
+      throw new Error(`An edit of bytes ${edit.start} to ${edit.end} cuts the span at ${start}.`);
+  }
+  return { start: start + before, end: end + before + within };
 }
 
 /** Takes top-level members away, each with its comma; the white space around the others stays. Removing all leaves `{}`. */

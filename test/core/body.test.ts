@@ -1,6 +1,7 @@
 import t from "tap";
 import { Body } from "../../src/core/body.ts";
-import { scan } from "../../src/wire/json.ts";
+import { type Scan, scan } from "../../src/wire/json.ts";
+import { removeMembers, replaceMember, type Span, setMember } from "../../src/wire/splice.ts";
 
 const CHAT = Buffer.from('{"model":"fast","messages":[{"role":"user","content":"é😀 12345678901234567890"}],"n":1.0}');
 
@@ -26,4 +27,45 @@ t.test("a whole body is joined and parsed once", async (t) => {
   t.throws(() => new Body([Buffer.from("{")], undefined).json(), { code: "invalid_json" });
   t.equal(Body.empty.length, 0);
   t.equal(Body.empty.bytes().length, 0);
+});
+
+const edited = (body: Body, name: string, json: string): Body => {
+  const member = body.member(name);
+  return body.edited([member ? replaceMember(member, json) : setMember(body.scan as Scan, name, json)]);
+};
+
+t.test("an edited body is another one, whose bytes and members are those behind the edit", async (t) => {
+  for (const found of ["json", scan(CHAT)] as const) {
+    const body = new Body([CHAT.subarray(0, 12), CHAT.subarray(12)], found);
+    const longer = edited(body, "n", "22000");
+    const named = edited(longer, "user", '"me"');
+    const bare = named.edited(removeMembers(named.scan as Scan, ["model", "messages"]));
+    t.equal(body.bytes().toString(), CHAT.toString());
+    t.same([longer.value("n"), named.value("n"), named.value("user")], [22000, 22000, "me"]);
+    t.same(bare.json(), { user: "me", n: 22000 });
+    t.equal(bare.length, bare.bytes().length);
+  }
+});
+
+t.test("what no edit touches is not copied, and a body without edits is itself", async (t) => {
+  const pieces = [CHAT.subarray(0, 30), CHAT.subarray(30)];
+  const body = new Body(pieces, "json");
+  t.equal(body.edited([]), body);
+  t.equal(edited(body, "n", "2").pieces[0], pieces[0]);
+});
+
+t.test("a body that an edit has broken is found out when somebody reads it", async (t) => {
+  const broken = edited(new Body([CHAT], "json"), "n", "{");
+  t.throws(() => broken.scan, { code: "plugin_failed", message: /not JSON/ });
+});
+
+t.test("the model's field of a form stays where it is, whatever changes around it", async (t) => {
+  const form = new Body([Buffer.from("--x painter --y")], undefined, { start: 4, end: 11 });
+  const renamed = form.edited([
+    { start: 4, end: 11, bytes: Buffer.from("vendors-own") },
+    { start: 0, end: 0, bytes: Buffer.from("preamble ") },
+  ]);
+  const { start, end } = renamed.modelField as Span;
+  t.equal(renamed.slice(start, end).toString(), "vendors-own");
+  t.equal(renamed.scan, undefined);
 });

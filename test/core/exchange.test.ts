@@ -1,5 +1,8 @@
 import t from "tap";
-import { type Arrival, Exchange } from "../../src/core/exchange.ts";
+import { Body } from "../../src/core/body.ts";
+import { type Arrival, Attempt, type AttemptStart, Exchange } from "../../src/core/exchange.ts";
+import type { Member, Scan } from "../../src/wire/json.ts";
+import { setMember } from "../../src/wire/splice.ts";
 
 const exchange = (): Exchange => new Exchange({ id: "one", clock: performance.now() } as Arrival);
 
@@ -79,4 +82,45 @@ t.test("a signal that is asked for too late has fired already", async (t) => {
 t.test("elapsed counts from arrival", async (t) => {
   const one = new Exchange({ clock: performance.now() - 1000 } as Arrival);
   t.ok(one.elapsed >= 1000);
+});
+
+const asked = (body: string, arrival: Partial<Arrival> = {}): Exchange => {
+  const made = new Exchange({ operation: {}, ...arrival } as Arrival);
+  made.receive(new Body([Buffer.from(body)], "json"));
+  return made;
+};
+const put = (name: string, json: string) => (exchange: Exchange) =>
+  exchange.edit([setMember(exchange.body.scan as Scan, name, json)]);
+
+t.test("each edit is made to what the one before it left", async (t) => {
+  const one = asked('{"messages":["me@home"],"model":"a"}');
+  const { body } = one;
+  put("messages", '["<address>"]')(one);
+  t.same(one.body.value("messages"), ["<address>"]);
+  one.edit([{ ...(one.body.member("messages") as Member), bytes: Buffer.from('["Be brief.","<address>"]') }]);
+  t.same(one.body.json(), { messages: ["Be brief.", "<address>"], model: "a" });
+  t.equal(body.bytes().toString(), '{"messages":["me@home"],"model":"a"}', "who has kept the old one still has it");
+  t.throws(() => put("n", "{")(one), { code: "plugin_failed" });
+});
+
+t.test("another name in the body's model is another model asked for; its name may stand elsewhere", async (t) => {
+  const one = asked('{"model":"dear"}');
+  t.equal(one.requestedModel, "dear");
+  put("model", '"cheap"')(one);
+  t.equal(one.requestedModel, "cheap");
+  one.requestedModel = "routed";
+  put("n", "1")(one);
+  t.equal(one.requestedModel, "routed", "what a plugin has decided stays");
+  const other = asked("{}", { pathModel: "named" });
+  put("model", '"body"')(other);
+  t.equal(other.requestedModel, "named");
+});
+
+t.test("an attempt's body is its own", async (t) => {
+  const one = asked('{"model":"a"}');
+  const attempt = new Attempt({ body: one.body } as AttemptStart);
+  attempt.edit([setMember(attempt.body.scan as Scan, "n", "1")]);
+  attempt.edit([setMember(attempt.body.scan as Scan, "m", "2")]);
+  t.same(attempt.body.json(), { m: 2, n: 1, model: "a" });
+  t.same(one.body.json(), { model: "a" });
 });

@@ -23,7 +23,7 @@ t.test("a field is found wherever it stands and however the form is cut", async 
     const body = Buffer.from(form);
     const at = body.lastIndexOf("image-1");
     for (let step = 1; step < 60; step++)
-      t.same(find(body, step), { span: { start: at, end: at + 7 }, value: "image-1" }, `${name}, cut every ${step}`);
+      t.same(find(body, step), { start: at, end: at + 7 }, `${name}, cut every ${step}`);
   }
 });
 

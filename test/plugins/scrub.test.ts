@@ -246,11 +246,9 @@ t.test("the model's name is cleaned only to one of the marketplace", async (t) =
   t.equal(after("openrouter/other:free"), "openrouter/other:free", "an unknown model is refused as it was asked");
   t.equal(after("openrouter/fast", ["big:free"]), "openrouter/fast", "nothing the caller may not use");
   t.equal(after("openrouter/"), "openrouter/");
-  t.equal(
-    pass(scrub(), exchange({ asked: "openrouter/fast", body: '{"model":"openrouter/fast"}' })).edits.length,
-    0,
-    "the body is not edited",
-  );
+  const routed = exchange({ asked: "openrouter/fast", body: '{"model":"openrouter/fast"}' });
+  const { body } = routed;
+  t.equal(pass(scrub(), routed).body, body, "the body is not edited");
   t.doesNotThrow(() => pass(scrub({ mode: "reject" }, models), exchange({ asked: "openrouter/own" })));
   t.doesNotThrow(() => pass(scrub({ mode: "reject" }, models), exchange({ asked: "unknown" })));
 });
@@ -299,8 +297,10 @@ t.test("allow lets names and patterns pass", async (t) => {
 });
 
 t.test("a form and an array are none of its business", async (t) => {
-  t.equal(pass(scrub(), exchange({ body: "--x\r\n", form: true })).edits.length, 0);
-  t.equal(pass(scrub(), exchange({ body: '[{"provider":1}]' })).edits.length, 0);
+  for (const asked of [exchange({ body: "--x\r\n", form: true }), exchange({ body: '[{"provider":1}]' })]) {
+    const { body } = asked;
+    t.equal(pass(scrub(), asked).body, body);
+  }
 });
 
 t.test("the container builds it with its parts", async (t) => {

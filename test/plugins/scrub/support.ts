@@ -2,14 +2,13 @@ import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import Scrub from "../../../plugins/scrub.ts";
 import { Body } from "../../../src/core/body.ts";
-import { Exchange } from "../../../src/core/exchange.ts";
+import { Attempt, Exchange } from "../../../src/core/exchange.ts";
 import { Log } from "../../../src/core/log.ts";
 import { Marketplace, type Model, type Target } from "../../../src/core/marketplace.ts";
 import type { Operation, Protocol } from "../../../src/core/protocol.ts";
 import { HeaderList } from "../../../src/wire/headers.ts";
 import { scan } from "../../../src/wire/json.ts";
 import { Query } from "../../../src/wire/query.ts";
-import { splice } from "../../../src/wire/splice.ts";
 import { shared } from "../../support/shared.ts";
 
 export const PING = Buffer.from(": ping\n\n");
@@ -86,20 +85,14 @@ export function pass(plugin: Scrub, passing: Exchange): Exchange {
 }
 
 /** The body as it would go upstream. */
-export const bodyOf = (passed: Exchange): string => Buffer.concat(splice(passed.body.pieces, passed.edits)).toString();
+export const bodyOf = (passed: Exchange): string => passed.body.bytes().toString();
 
 /** Says that a provider has answered. */
 export function answeredBy(exchange: Exchange, provider: string): void {
   const target = { provider: { name: provider }, model: "m", weight: 1 } as unknown as Target;
-  exchange.attempts.push({
-    target,
-    protocol: exchange.protocol,
-    method: "POST",
-    path: "/",
-    headers: new HeaderList(),
-    edits: [],
-    startedAt: 0,
-  });
+  const { protocol, body } = exchange;
+  const start = { target, protocol, method: "POST", path: "/", headers: new HeaderList(), body, startedAt: 0 };
+  exchange.attempts.push(new Attempt(start));
 }
 
 /** A recorded exchange with a vendor. */

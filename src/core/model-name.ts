@@ -1,0 +1,52 @@
+import { kindInWords } from "../wire/json.ts";
+import type { Body } from "./body.ts";
+import { GatewayError } from "./errors.ts";
+
+/** Longest name of a model, in bytes. */
+const MAX_MODEL = 256;
+
+/**
+ * The name of the model that a body asks for, taken literally: nothing is trimmed or folded.
+ * @throws GatewayError `invalid_field`
+ */
+export function readModel(body: Body): string {
+  const { modelField } = body;
+  if (modelField) return body.slice(modelField.start, modelField.end).toString();
+  const member = body.member("model");
+  if (!member) throw badModel("The request names no model.", 'Send "model" with a name that GET /v1/models lists.');
+  if (member.kind !== "string") throw badModel(`model must be a string, not ${kindInWords(member.kind)}.`);
+  // An escape has six bytes for at least one: a longer value need not be parsed to be too long.
+  if (member.end - member.start > 6 * MAX_MODEL + 2) throw longModel();
+  const text = body.slice(member.start, member.end).toString();
+  if (PROPER.has(text)) return text.slice(1, -1);
+  const model = JSON.parse(text) as string;
+  if (model === "") throw badModel("model is empty.", "Send a name that GET /v1/models lists.");
+  if (Buffer.byteLength(model) > MAX_MODEL) throw longModel();
+  if (!model.isWellFormed()) throw badModel("model holds half of a surrogate pair.", "Write the character whole.");
+  if (/\p{Cc}/u.test(model)) throw badModel("model holds a control character.", "Remove it.");
+  if (model !== model.trim()) throw badModel("model begins or ends with white space.", "Remove it.");
+  if (PROPER.size < MANY && text.length === model.length + 2) PROPER.add(text);
+  return model;
+}
+
+/** Whether two bodies write their model in the same way. */
+export function sameModel(a: Body, b: Body): boolean {
+  const [one, other] = [writtenModel(a), writtenModel(b)];
+  return one && other ? one.equals(other) : one === other;
+}
+
+function writtenModel(body: Body): Buffer | undefined {
+  const span = body.modelField ?? body.member("model");
+  return span && body.slice(span.start, span.end);
+}
+
+/** Names without escapes that were found proper, in their quotes: nearly all requests name one of a few. */
+const PROPER = new Set<string>();
+const MANY = 500;
+
+const longModel = (): GatewayError =>
+  badModel(`model is longer than ${MAX_MODEL} bytes.`, "Send a name that GET /v1/models lists.");
+
+function badModel(message: string, hint?: string): GatewayError {
+  return new GatewayError("invalid_field", { message, param: "model", ...(hint === undefined ? {} : { hint }) });
+}

@@ -1,0 +1,107 @@
+import t, { type Test } from "tap";
+import { asking, startGateway } from "../support/gateway.ts";
+import { httpUpstream } from "../support/upstream.ts";
+
+/** A plugin of one idea; `body` is that of its class. */
+const plugin = (body: string): string => `
+import { injectable } from "tsyringe";
+import { type Attempt, type Exchange, setMember } from "model-gateway";
+const set = (on: { body: Exchange["body"]; edit: Exchange["edit"] }, name: string, value: unknown) =>
+  on.body.scan && on.edit([setMember(on.body.scan, name, JSON.stringify(value))]);
+@injectable()
+export default class Own { ${body} }`;
+
+const MASK = plugin(`request(exchange: Exchange) {
+  set(exchange, "messages", JSON.parse(JSON.stringify(exchange.body.value("messages")).replace("me@home", "<address>")));
+}`);
+const BRIEF = plugin(`async request(exchange: Exchange) {
+  set(exchange, "messages", [{ role: "system", content: "Be brief." }, ...exchange.body.value("messages") as []]);
+}`);
+const FIRST = plugin(`send(exchange: Exchange, attempt: Attempt) {
+  attempt.headers.set("x-seen", "first");
+  set(attempt, "user", "first");
+}`);
+const SECOND = plugin(`send(exchange: Exchange, attempt: Attempt) {
+  attempt.headers.set("x-seen", attempt.headers.get("x-seen") + ", second");
+  set(attempt, "user", attempt.body.value("user") + ", second");
+}`);
+const RENAME = plugin(`request(exchange: Exchange) {
+  const { modelField } = exchange.body;
+  if (modelField) exchange.edit([{ ...modelField, bytes: Buffer.from("painter") }]);
+}`);
+
+async function composed(t: Test, speaks: string, chain: string, files: Record<string, string>) {
+  const upstream = await httpUpstream();
+  t.teardown(() => upstream.close());
+  const plugins = Object.keys(files).map((name) => `${name}: { from: ./${name}.ts }`);
+  const running = await startGateway(
+    t,
+    `providers: { up: { url: "${upstream.origin.origin}/v1", speaks: [${speaks}] } }
+models: { m: { targets: [up:x] }, painter: { targets: [up:vendors-painter] } }
+plugins: { ${plugins.join(", ")} }
+chains: { llm: ${chain}, read: [auth] }
+`,
+    Object.fromEntries(Object.entries(files).map(([name, text]) => [`${name}.ts`, text])),
+  );
+  const ask = async (path: string, body: string, headers: Record<string, string> = {}) => {
+    const response = await fetch(`${running.url}${path}`, { method: "POST", headers: asking(headers), body });
+    await response.text();
+    const { rawHeaders = [], body: sent = Buffer.alloc(0) } = upstream.seen.at(-1) ?? {};
+    return { status: response.status, sent: sent.toString(), headers: rawHeaders };
+  };
+  return { ask };
+}
+
+const ASKED =
+  '{ "messages": [{"role":"user","content":"Write to me@home."}] ,"model":"m", "seed":12345678901234567890}';
+
+t.test("two plugins that replace the same member build on each other, and all other bytes stay", async (t) => {
+  const { ask } = await composed(t, "openai-chat", "[auth, mask, brief, models, rewrite]", {
+    mask: MASK,
+    brief: BRIEF,
+  });
+  const { sent } = await ask("/v1/chat/completions", ASKED);
+  const messages = [
+    { role: "system", content: "Be brief." },
+    { role: "user", content: "Write to <address>." },
+  ];
+  t.equal(sent, `{ "messages": ${JSON.stringify(messages)} ,"model":"x", "seed":12345678901234567890}`);
+});
+
+t.test("what they left is also what is translated", async (t) => {
+  const files = { mask: MASK, brief: BRIEF };
+  const { ask } = await composed(t, "anthropic-messages", "[auth, mask, brief, models, rewrite]", files);
+  const { sent } = await ask("/v1/chat/completions", ASKED);
+  t.match(JSON.parse(sent), {
+    system: [{ text: "Be brief." }],
+    messages: [{ content: [{ text: "Write to <address>." }] }],
+  });
+  t.notMatch(sent, "me@home");
+});
+
+t.test("in an attempt too, whether it is translated between them or not", async (t) => {
+  for (const speaks of ["openai-chat", "anthropic-messages"]) {
+    const files = { first: FIRST, second: SECOND };
+    const { ask } = await composed(t, speaks, "[auth, models, first, rewrite, second]", files);
+    const { sent, headers } = await ask("/v1/chat/completions", ASKED);
+    t.equal(headers[headers.indexOf("x-seen") + 1], "first, second", speaks);
+    t.match(JSON.parse(sent), { model: "x", user: /second$/ }, speaks);
+    const both = speaks === "openai-chat" ? { user: "first, second" } : { metadata: { user_id: "first" } };
+    t.match(JSON.parse(sent), both, speaks);
+  }
+});
+
+t.test("a form whose model a plugin has changed goes where that one says", async (t) => {
+  const { ask } = await composed(t, "openai-images", "[auth, rename, models, rewrite]", { rename: RENAME });
+  const form = (model: string) => `--xx\r\ncontent-disposition: form-data; name="model"\r\n\r\n${model}\r\n--xx--\r\n`;
+  const type = { "content-type": "multipart/form-data; boundary=xx" };
+  const { sent, status } = await ask("/v1/images/edits", form("nobody"), type);
+  t.equal(status, 200);
+  t.equal(sent, form("vendors-painter"));
+});
+
+t.test("a body that nobody changes leaves as the very bytes that came", async (t) => {
+  const { ask } = await composed(t, "openai-chat", "[auth, models, rewrite]", {});
+  const body = ASKED.replace('"m"', '"painter"');
+  t.equal((await ask("/v1/chat/completions", body)).sent, body.replace('"painter"', '"vendors-painter"'));
+});
