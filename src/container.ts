@@ -6,6 +6,7 @@ import { Protocols } from "./core/protocols.ts";
 import { Keys } from "./store/keys.ts";
 import { Ledger } from "./store/ledger.ts";
 import { Envelopes } from "./translation/envelope.ts";
+import { Translations } from "./translation/translations.ts";
 
 /**
  * The parts list: what a plugin's constructor may ask for. Three nested containers: process, generation, and one for each
@@ -21,6 +22,7 @@ export interface GenerationParts {
   marketplace: Marketplace;
   protocols: Protocols;
   envelopes: Envelopes;
+  translations: Translations;
 }
 
 /** Abstract classes are tokens at run time, which tsyringe's types do not say. */
@@ -38,7 +40,8 @@ export function generationContainer(parent: DependencyContainer, parts: Generati
     .register(token(Ledger), { useValue: parts.ledger })
     .register(token(Marketplace), { useValue: parts.marketplace })
     .register(token(Protocols), { useValue: parts.protocols })
-    .register(token(Envelopes), { useValue: parts.envelopes });
+    .register(token(Envelopes), { useValue: parts.envelopes })
+    .register(token(Translations), { useValue: parts.translations });
 }
 
 /**

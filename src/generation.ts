@@ -14,6 +14,7 @@ import { PluginError } from "./loader/discover.ts";
 import type { Keys } from "./store/keys.ts";
 import type { Ledger } from "./store/ledger.ts";
 import type { Envelopes } from "./translation/envelope.ts";
+import { Translations } from "./translation/translations.ts";
 import { Upstreams } from "./upstream/attempts.ts";
 import { Demo } from "./upstream/demo.ts";
 import { Pools } from "./upstream/http1/pools.ts";
@@ -68,7 +69,9 @@ export class Generation {
       const providers = await openProviders(config, protocols, closers);
       const marketplace = new Marketplace(config.models.map((model) => resolved(model, providers)));
       const { keys, ledger, envelopes } = made;
-      const parts = { keys, ledger, marketplace, protocols: new Protocols(protocols), envelopes };
+      const known = new Protocols(protocols);
+      const translations = new Translations(known, envelopes, marketplace);
+      const parts = { keys, ledger, marketplace, protocols: known, envelopes, translations };
       const container = generationContainer(made.process, parts);
       const plugins = await startPlugins(made, container, closers);
       const chains = new Map([...config.chains].map(([name, names]) => [name, link(name, names, plugins, made)]));

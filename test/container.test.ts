@@ -8,6 +8,7 @@ import { Protocols } from "../src/core/protocols.ts";
 import type { Keys } from "../src/store/keys.ts";
 import type { Ledger } from "../src/store/ledger.ts";
 import { Envelopes } from "../src/translation/envelope.ts";
+import type { Translations } from "../src/translation/translations.ts";
 import { MemoryLog } from "./support/gateway.ts";
 
 @injectable()
@@ -28,6 +29,7 @@ const generation = (marketplace: Marketplace) =>
     ledger: {} as Ledger,
     marketplace,
     protocols: new Protocols([]),
+    translations: {} as Translations,
     envelopes: new Envelopes(),
   });
 

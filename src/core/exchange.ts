@@ -14,7 +14,6 @@ export interface AttemptStart {
   target: Target;
   protocol: Protocol;
   method: string;
-  path: string;
   headers: HeaderList;
   body: Body;
   startedAt: number;
@@ -28,8 +27,10 @@ export class Attempt {
   /** What is asked upstream, where that is not the exchange's own operation. */
   operation: Operation | undefined;
   method: string;
-  /** Path and query below the provider's origin. */
-  path: string;
+  /** Query of the provider's address without `?`, where it is not the client's. */
+  query: string | undefined;
+  /** Path and query below the provider's origin, in place of what the protocol says. */
+  path: string | undefined;
   /** What goes upstream; framing headers are the engine's business. */
   headers: HeaderList;
   /** What goes upstream, as the plugins so far have left it; at first the exchange's own. */
@@ -45,7 +46,6 @@ export class Attempt {
     this.target = start.target;
     this.protocol = start.protocol;
     this.method = start.method;
-    this.path = start.path;
     this.headers = start.headers;
     this.body = start.body;
     this.startedAt = start.startedAt;

@@ -5,6 +5,8 @@ import { faultOf } from "../core/fault.ts";
 import { type Provider, type Target } from "../core/marketplace.ts";
 import type { Operation, Protocol } from "../core/protocol.ts";
 import { HeaderList } from "../wire/headers.ts";
+import { authenticate, pathOf } from "./address.ts";
+import { AllowList } from "./allow-list.ts";
 import { BufferedResponse } from "./buffered-response.ts";
 import type { ClientSide, UpstreamProxy } from "./proxy.ts";
 import type { OutgoingRequest } from "./request.ts";
@@ -38,9 +40,6 @@ export interface UpstreamAnswer {
 /** Errors of an attempt in which no provider has done anything for the request. */
 const NEXT: ReadonlySet<ErrorCode> = new Set(["upstream_unreachable", "not_translatable"]);
 
-/** Names of headers that are remembered for a protocol; a client can make up any number. */
-const REMEMBERED = 500;
-
 /** Tries an exchange's targets, best first, until one answers. */
 export class Upstreams {
   private readonly up = new Map<Provider, Map<Protocol, AllowList>>();
@@ -64,6 +63,7 @@ export class Upstreams {
       try {
         const written = chain.send(exchange, attempt);
         if (written) await written;
+        authenticate(attempt);
         const upstream = await this.proxy.send(outgoing(exchange, attempt), client);
         attempt.status = upstream.status;
         if (!last && (upstream.status === 429 || upstream.status >= 500)) upstream.destroy();
@@ -89,7 +89,6 @@ export class Upstreams {
       target,
       protocol,
       method: operation.method,
-      path: pathOf(target, protocol, operation, exchange.query.toString()),
       headers,
       body: exchange.body,
       startedAt: exchange.elapsed,
@@ -97,22 +96,22 @@ export class Upstreams {
   }
 
   private upward(protocol: Protocol, provider: Provider): AllowList {
-    const gates = this.up.get(provider) ?? new Map<Protocol, AllowList>();
-    let gate = gates.get(protocol);
-    if (!gate) {
-      gate = new AllowList([...FORWARDED, ...protocol.headers, ...provider.forward]);
-      this.up.set(provider, gates.set(protocol, gate));
+    const lists = this.up.get(provider) ?? new Map<Protocol, AllowList>();
+    let list = lists.get(protocol);
+    if (!list) {
+      list = new AllowList([...FORWARDED, ...protocol.headers, ...provider.forward]);
+      this.up.set(provider, lists.set(protocol, list));
     }
-    return gate;
+    return list;
   }
 
   private downward(protocol: Protocol): AllowList {
-    let gate = this.down.get(protocol);
-    if (!gate) {
-      gate = new AllowList([...RETURNED, ...(protocol.answerHeaders ?? [])]);
-      this.down.set(protocol, gate);
+    let list = this.down.get(protocol);
+    if (!list) {
+      list = new AllowList([...RETURNED, ...(protocol.answerHeaders ?? [])]);
+      this.down.set(protocol, list);
     }
-    return gate;
+    return list;
   }
 
   private reached(upstream: UpstreamResponse, exchange: Exchange, attempt: Attempt): UpstreamAnswer {
@@ -126,36 +125,10 @@ export class Upstreams {
     // The length is of the provider's framing, or of a body that these two do not have (RFC 9110 §8.6).
     if (framing || status === 204 || status === 304) headers.delete("content-length");
     exchange.streaming = framing !== undefined;
-    const held = new BufferedResponse(upstream);
-    held.head = { status, headers, framing, whole: (limit) => held.whole(limit) };
-    return held;
+    const answer = new BufferedResponse(upstream);
+    answer.head = { status, headers, framing, whole: (limit) => answer.whole(limit) };
+    return answer;
   }
-}
-
-/** Path and query of an operation below a target's origin. @param query without `?`; empty: none. */
-export function pathOf({ provider, model }: Target, protocol: Protocol, operation: Operation, query = ""): string {
-  return `${base(provider.url, protocol)}${operation.upstream(model)}${query === "" ? "" : `?${query}`}`;
-}
-
-/** The address's path; a bare origin gets the protocol's usual version segment. */
-function base(url: URL, protocol: Protocol): string {
-  return url.pathname === "/" ? protocol.segment : url.pathname;
-}
-
-/** Remembers which headers pass: a few names make up nearly all that come. */
-class AllowList {
-  private readonly known = new Map<string, boolean>();
-
-  /** @param names lower-case names, or prefixes that end in `*`. */
-  constructor(private readonly names: readonly string[]) {}
-
-  readonly passes = (name: string): boolean => {
-    const known = this.known.get(name);
-    if (known !== undefined) return known;
-    const passes = this.names.some((each) => (each.endsWith("*") ? name.startsWith(each.slice(0, -1)) : name === each));
-    if (this.known.size < REMEMBERED) this.known.set(name, passes);
-    return passes;
-  };
 }
 
 /** A refusal of the last target tells nothing of the first one, whose failure is why it was asked. */
@@ -168,14 +141,15 @@ function unserved({ attempts }: Exchange): GatewayError | undefined {
   return new GatewayError("upstream_failed", { status, kind, message });
 }
 
-function outgoing({ form }: Exchange, attempt: Attempt): OutgoingRequest {
+function outgoing(exchange: Exchange, attempt: Attempt): OutgoingRequest {
   const { provider } = attempt.target;
   const { body } = attempt;
+  const { form } = exchange;
   const rest = form?.rest;
   return {
     origin: provider.url,
     method: attempt.method,
-    path: attempt.path,
+    path: pathOf(exchange, attempt),
     headers: attempt.headers.lines,
     body: rest ? followed(body.pieces, rest) : body.pieces,
     length: rest && form.restLength !== undefined ? body.length + form.restLength : undefined,

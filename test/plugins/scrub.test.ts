@@ -8,6 +8,7 @@ import { Protocols } from "../../src/core/protocols.ts";
 import type { Keys } from "../../src/store/keys.ts";
 import type { Ledger } from "../../src/store/ledger.ts";
 import { Envelopes } from "../../src/translation/envelope.ts";
+import type { Translations } from "../../src/translation/translations.ts";
 import { shared } from "../support/shared.ts";
 import { type Asked, bodyOf, exchange, Kept, model, pass, recorded, scrub } from "./scrub/support.ts";
 
@@ -309,6 +310,7 @@ t.test("the container builds it with its parts", async (t) => {
     ledger: {} as Ledger,
     marketplace: new Marketplace([model("fast")]),
     protocols: new Protocols([]),
+    translations: {} as Translations,
     envelopes: new Envelopes(),
   });
   const plugin = buildPlugin(parent, Scrub, Scrub.options.parse({})) as Scrub;

@@ -1,6 +1,6 @@
 import t, { type Test } from "tap";
-import { asking, startGateway } from "../../support/gateway.ts";
-import { httpUpstream } from "../../support/upstream.ts";
+import { asking, startGateway } from "../support/gateway.ts";
+import { httpUpstream } from "../support/upstream.ts";
 
 interface Refusal {
   status: number;

@@ -1,34 +1,27 @@
+import { Body } from "../core/body.ts";
+import { GatewayError } from "../core/errors.ts";
+import type { Attempt, Exchange, Head } from "../core/exchange.ts";
+import type { Target } from "../core/marketplace.ts";
+import type { Stage } from "../core/plugin.ts";
+import { Frame } from "../wire/frame.ts";
+import { HeaderList } from "../wire/headers.ts";
+import type { JsonObject } from "../wire/values.ts";
+import { type ResponseContext, type TranslatedProtocol, translates, translationOf } from "./codec.ts";
+import type { Conversation } from "./conversation.ts";
+import type { Envelopes } from "./envelope.ts";
+import { estimate } from "./estimate.ts";
+import { refusal } from "./faults.ts";
+import { Framing } from "./framing.ts";
+import type { Losses } from "./losses.ts";
 import {
-  type Attempt,
-  Body,
   type ClientRequest,
-  type Conversation,
-  type Envelopes,
-  type Exchange,
-  estimate,
-  Frame,
-  Framing,
-  type Head,
-  HeaderList,
-  pathOf,
   type RequestDestination,
-  type ResponseContext,
-  type ResponseTranslation,
   readRequest,
-  refusal,
-  type Stage,
-  StreamTranslator,
-  type Target,
-  type TranslatedProtocol,
-  translates,
-  translationOf,
   type WrittenRequest,
-  wholeEvents,
-  wholeStream,
-  wholeText,
-  withoutForeign,
   writeRequest,
-} from "model-gateway";
+} from "./request.ts";
+import { type ResponseTranslation, StreamTranslator, wholeEvents, wholeStream, wholeText } from "./translator.ts";
+import { withoutUnreadable } from "./unreadable.ts";
 
 /** Bytes of an answer that is translated as a whole, and of one that is an error. */
 const LARGEST = 64 * 1024 * 1024;
@@ -40,29 +33,25 @@ const NEUTRAL = new Set(["accept-language", "user-agent"]);
 /** Kinds of things left unsaid that the log tells. */
 const UNSAID = 20;
 
-/** One exchange's way through other protocols: its request read once, written for each target that needs it. */
-export class Passage {
+/** One exchange in other protocols: its request is read once, and written for each target that needs it. */
+export class ExchangeTranslation {
   /** The request that the rest was read from. */
   private source: Body;
   private asked: Conversation | undefined;
   private written: WrittenRequest | undefined;
+  private losses: Losses | undefined;
 
   /**
-   * @param targets those that do not get the client's own bytes
-   * @param foreign whether the request may carry what providers of other protocols made
+   * @param targets those that are asked in another protocol than the client's
+   * @param bearsState whether the request may bear what providers of other protocols made
    */
   constructor(
     private readonly exchange: Exchange,
     private readonly targets: ReadonlyMap<Target, TranslatedProtocol>,
     private readonly envelopes: Envelopes,
-    private readonly foreign = false,
+    private readonly bearsState: boolean,
   ) {
     this.source = exchange.body;
-  }
-
-  /** The protocol to translate into for a target; undefined where the client's own bytes pass. */
-  to(target: Target): TranslatedProtocol | undefined {
-    return this.targets.get(target);
   }
 
   /** The request's JSON text. */
@@ -84,16 +73,42 @@ export class Passage {
   }
 
   /**
-   * Takes what providers of other protocols made out of an attempt's body.
+   * Writes an attempt in the protocol it is planned in. One that is merely better for the request gives way to the client's
+   * own where it cannot take the request.
+   * @returns false where the client's own bytes go, without the state that this provider cannot read
    * @throws GatewayError `invalid_field`, `not_translatable`
    */
-  clean(attempt: Attempt): void {
-    const { protocol } = this.exchange;
+  send(attempt: Attempt): boolean {
+    this.losses = this.written = undefined;
     this.take(attempt);
-    this.written = undefined;
-    if (!this.foreign || !translates(protocol)) return;
-    this.written = withoutForeign(this.received, this.envelopes, destination(attempt.target, protocol), this.strict);
-    attempt.body = new Body([Buffer.from(this.written.encoded.body)], "json");
+    const { provider, via } = attempt.target;
+    const to = this.targets.get(attempt.target);
+    try {
+      if (to) this.translate(attempt, to);
+      if (to) return true;
+    } catch (thrown) {
+      const judged = thrown instanceof GatewayError && thrown.status === 400;
+      const own = via !== to?.name && provider.speaks.includes(this.exchange.protocol.name);
+      if (!judged || !own) throw thrown;
+    }
+    this.clean(attempt);
+    return false;
+  }
+
+  private clean(attempt: Attempt): void {
+    const { protocol } = this.exchange;
+    if (!this.bearsState || !translates(protocol)) return;
+    const { source } = this;
+    const to = destination(attempt.target, protocol);
+    const { edits, losses } = withoutUnreadable(
+      source.bytes(),
+      source.json() as JsonObject,
+      this.envelopes,
+      to,
+      this.strict,
+    );
+    this.losses = losses;
+    attempt.edit(edits);
   }
 
   private get strict(): boolean {
@@ -107,25 +122,24 @@ export class Passage {
     return { protocol, operation, streaming, text, headers, query, caller: caller?.id ?? "" };
   }
 
-  /** Writes an attempt in its target's words. @throws GatewayError `invalid_field`, `not_translatable` */
-  send(attempt: Attempt, to: TranslatedProtocol): void {
+  private translate(attempt: Attempt, to: TranslatedProtocol): void {
     const { exchange } = this;
-    this.take(attempt);
     this.written = writeRequest(this.conversation, destination(attempt.target, to), this.strict);
-    const { encoded } = this.written;
+    const { encoded, losses } = this.written;
+    this.losses = losses;
     attempt.protocol = to;
     attempt.operation = encoded.operation;
     attempt.method = encoded.operation.method;
-    attempt.path = pathOf(attempt.target, to, encoded.operation, encoded.query);
+    attempt.query = encoded.query ?? "";
     attempt.headers = headersOf(exchange, attempt, to, encoded.headers ?? [], this.streaming);
     attempt.body = new Body([Buffer.from(encoded.body)], "json");
   }
 
-  /** Tells the client what the request that is answered lost on its way. */
+  /** Tells the client what the request that is answered lost. */
   declare(): void {
-    const { exchange, written } = this;
-    for (const path of written?.losses.dropped ?? []) exchange.dropped.push(path);
-    for (const notice of written?.losses.notices ?? []) exchange.notices.push(notice);
+    const { exchange, losses } = this;
+    for (const path of losses?.dropped ?? []) exchange.dropped.push(path);
+    for (const notice of losses?.notices ?? []) exchange.notices.push(notice);
   }
 
   /** Turns the target's answer into the client's. @throws GatewayError what the provider reports, or what is wrong with it. */
@@ -136,9 +150,9 @@ export class Passage {
       throw await this.failure(attempt, head);
     }
     const { framing } = head;
-    const crossing = this.crossing(attempt);
+    const translation = this.translation(attempt);
     if (framing && this.streaming) {
-      const translator = new StreamTranslator(crossing);
+      const translator = new StreamTranslator(translation);
       this.streams(head, translator.framing);
       return translator.stage;
     }
@@ -146,7 +160,7 @@ export class Passage {
     try {
       return this.conversation.task === "count"
         ? this.counted(attempt, head, bytes)
-        : this.whole(crossing, head, bytes);
+        : this.whole(translation, head, bytes);
     } catch (thrown) {
       // The provider has done the work, and bills it.
       if (!framing) exchange.usage = usageOf(attempt, bytes);
@@ -154,20 +168,20 @@ export class Passage {
     }
   }
 
-  private whole(crossing: ResponseTranslation, head: Head, bytes: Buffer): Stage {
+  private whole(translation: ResponseTranslation, head: Head, bytes: Buffer): Stage {
     const { framing } = head;
-    const events = wholeEvents(crossing, bytes, framing);
-    if (!this.streaming) return this.answers(head, wholeText(crossing, events));
+    const events = wholeEvents(translation, bytes, framing);
+    if (!this.streaming) return this.answers(head, wholeText(translation, events));
     const target = new Framing(this.exchange.operation);
-    const frames = wholeStream(crossing, events, target);
+    const frames = wholeStream(translation, events, target);
     this.streams(head, target);
     return (frame) => (frame.kind === "end" ? [...frames, frame] : []);
   }
 
   private counted(attempt: Attempt, head: Head, bytes: Buffer): Stage {
-    const counting = this.to(attempt.target)?.translation.count;
+    const counting = this.targets.get(attempt.target)?.translation.count;
     try {
-      return this.answers(head, this.told(counting?.decode(bytes.toString()) ?? 0));
+      return this.answers(head, this.counting(counting?.decode(bytes.toString()) ?? 0));
     } catch {
       // It told something else than a count.
       return this.estimated(head);
@@ -186,10 +200,10 @@ export class Passage {
   /** A count of the request's tokens that says it is an estimate. */
   estimate(): { body: string; headers: Record<string, string> } {
     const total = estimate(this.conversation, this.text);
-    return { body: this.told(total), headers: { "gateway-estimate": "input_tokens" } };
+    return { body: this.counting(total), headers: { "gateway-estimate": "input_tokens" } };
   }
 
-  private told(total: number): string {
+  private counting(total: number): string {
     return translationOf(this.exchange.protocol)?.count?.encode(total) ?? "{}";
   }
 
@@ -217,7 +231,11 @@ export class Passage {
     const { status, headers } = head;
     // An error whose text breaks off is still that error.
     const text = await whole(head, LARGEST_ERROR).then(String, () => "");
-    const fault = (this.to(attempt.target) as TranslatedProtocol).translation.response.failure(status, headers, text);
+    const fault = (this.targets.get(attempt.target) as TranslatedProtocol).translation.response.failure(
+      status,
+      headers,
+      text,
+    );
     return refusal(fault, headers, this.exchange.protocol.overloaded);
   }
 
@@ -226,19 +244,19 @@ export class Passage {
     return operation.streams === "asked" ? body.member("stream")?.kind === "true" : operation.streams;
   }
 
-  private crossing({ target }: Attempt): ResponseTranslation {
+  private translation({ target }: Attempt): ResponseTranslation {
     const { exchange } = this;
     return {
-      from: this.to(target) as TranslatedProtocol,
+      from: this.targets.get(target) as TranslatedProtocol,
       to: exchange.protocol,
       operation: exchange.operation,
       source: { account: target.provider.name, model: target.model },
       names: (this.written as WrittenRequest).names,
-      context: this.wish(),
+      context: this.context(),
     };
   }
 
-  private wish(): ResponseContext {
+  private context(): ResponseContext {
     const { exchange, envelopes, conversation } = this;
     const caller = exchange.caller?.id ?? "";
     return {

@@ -1,12 +1,12 @@
 import t from "tap";
-import { choose } from "../../../plugins/rewrite/choose.ts";
-import { Body } from "../../../src/core/body.ts";
-import type { Exchange } from "../../../src/core/exchange.ts";
-import { type Target } from "../../../src/core/marketplace.ts";
-import type { Operation, Protocol } from "../../../src/core/protocol.ts";
-import { Protocols } from "../../../src/core/protocols.ts";
-import { scan } from "../../../src/wire/json.ts";
-import { COUNT, other, SAY, tiny } from "../../support/tiny.ts";
+import { Body } from "../../src/core/body.ts";
+import type { Exchange } from "../../src/core/exchange.ts";
+import { type Target } from "../../src/core/marketplace.ts";
+import type { Operation, Protocol } from "../../src/core/protocol.ts";
+import { Protocols } from "../../src/core/protocols.ts";
+import { choose } from "../../src/translation/choose.ts";
+import { scan } from "../../src/wire/json.ts";
+import { COUNT, other, SAY, tiny } from "../support/tiny.ts";
 
 const fixed = { ...tiny, name: "fixed", translation: undefined } as unknown as Protocol;
 const better = {

@@ -1,13 +1,8 @@
-import {
-  type Body,
-  betterOf,
-  clientSide,
-  type Exchange,
-  type Protocols,
-  type Target,
-  type TranslatedProtocol,
-  translates,
-} from "model-gateway";
+import type { Body } from "../core/body.ts";
+import type { Exchange } from "../core/exchange.ts";
+import type { Target } from "../core/marketplace.ts";
+import type { Protocols } from "../core/protocols.ts";
+import { betterOf, clientSide, type TranslatedProtocol, translates } from "./codec.ts";
 
 /**
  * The protocol to speak with a target: what gateway.yaml says with `via`; a better one for this request that the provider

@@ -1,4 +1,7 @@
-import { type Exchange, faultOf, type Head, refusal, translationOf } from "model-gateway";
+import type { Exchange, Head } from "../core/exchange.ts";
+import { faultOf } from "../core/fault.ts";
+import { translationOf } from "./codec.ts";
+import { refusal } from "./faults.ts";
 
 /** Bytes of an error that are looked into. */
 const LARGEST = 1024 * 1024;

@@ -1,0 +1,92 @@
+import { GatewayError } from "../core/errors.ts";
+import type { Exchange } from "../core/exchange.ts";
+import type { Marketplace, Target } from "../core/marketplace.ts";
+import type { Protocols } from "../core/protocols.ts";
+import { choose } from "./choose.ts";
+import { betterOf, clientSide, type TranslatedProtocol, translationOf } from "./codec.ts";
+import type { Envelopes } from "./envelope.ts";
+import { ExchangeTranslation } from "./exchange-translation.ts";
+
+/** Decides for each exchange of a generation whether and how it is translated. A plugin's constructor may ask for it. */
+export class Translations {
+  /** By a protocol's name: whether its clients are translated for some model, so that they may bring envelopes. */
+  private readonly mixed = new Map<string, boolean>();
+
+  constructor(
+    private readonly protocols: Protocols,
+    private readonly envelopes: Envelopes,
+    private readonly marketplace: Marketplace,
+  ) {}
+
+  /**
+   * Leaves an exchange the targets that can be asked, each in the protocol that suits it best, and answers a count of
+   * tokens that nobody can make with an estimate.
+   * @returns what translates it; undefined where its bytes pass as they are
+   * @throws GatewayError `not_served` where no target can be asked
+   */
+  plan(exchange: Exchange): ExchangeTranslation | undefined {
+    const others = new Map<Target, TranslatedProtocol>();
+    const { targets } = exchange;
+    exchange.targets = targets.filter((target) => {
+      const chosen = choose(exchange, target, this.protocols);
+      if (chosen !== undefined && chosen !== "own") others.set(target, chosen);
+      return chosen !== undefined;
+    });
+    if (exchange.targets.length === 0 && !this.estimate(exchange)) throw notServed(exchange, targets);
+    const bearsState = this.bearsState(exchange);
+    if (others.size === 0 && !bearsState) return undefined;
+    return new ExchangeTranslation(exchange, others, this.envelopes, bearsState);
+  }
+
+  /** Whether an exchange is about a count of tokens that could be estimated. */
+  counts({ protocol, operation }: Exchange): boolean {
+    return operation.task === "count" && translationOf(protocol)?.count !== undefined;
+  }
+
+  /** For an exchange that was not planned to be translated: an estimate in place of a count that its provider cannot make. */
+  estimating(exchange: Exchange): ExchangeTranslation {
+    return new ExchangeTranslation(exchange, new Map(), this.envelopes, false);
+  }
+
+  /** Answers a count of tokens with an estimate, and says that it is one. */
+  private estimate(exchange: Exchange): boolean {
+    if (!this.counts(exchange)) return false;
+    exchange.answer = { status: 200, ...this.estimating(exchange).estimate() };
+    return true;
+  }
+
+  /**
+   * Whether a request that reaches a provider of its own protocol may bear envelopes: a conversation that was begun with a
+   * provider of another protocol brings that one's state along.
+   */
+  private bearsState({ protocol, operation, targets, body }: Exchange): boolean {
+    if (operation.task === undefined || !clientSide(protocol)) return false;
+    // Also where another protocol is better for the request: that one may not take it.
+    if (!targets.some(({ provider }) => provider.speaks.includes(protocol.name))) return false;
+    return this.isMixed(protocol) && this.envelopes.among(body.pieces);
+  }
+
+  private isMixed(protocol: Exchange["protocol"]): boolean {
+    const { name } = protocol;
+    const known = this.mixed.get(name);
+    if (known !== undefined) return known;
+    const better = betterOf(protocol);
+    const mixed = this.marketplace.models
+      .flatMap((model) => model.targets)
+      .some(
+        ({ provider: { speaks }, via = name }) =>
+          via !== name || !speaks.includes(name) || (better !== undefined && speaks.includes(better.protocol)),
+      );
+    this.mixed.set(name, mixed);
+    return mixed;
+  }
+}
+
+function notServed({ model, protocol }: Exchange, targets: readonly Target[]): GatewayError {
+  const spoken = [...new Set(targets.flatMap(({ provider }) => provider.speaks))];
+  return new GatewayError("not_served", {
+    message: `The model "${model?.id}" is not served in the protocol ${protocol.name}.`,
+    hint: `Its providers speak ${spoken.join(", ")}; use a path of one of these.`,
+    param: "model",
+  });
+}

@@ -1,0 +1,24 @@
+import type { Attempt, Exchange } from "../core/exchange.ts";
+import type { Protocol } from "../core/protocol.ts";
+
+/** Where an attempt goes below its provider's origin: path and query, as a plugin has set them or as the protocol says. */
+export function pathOf(exchange: Exchange, { target, protocol, operation, query, path }: Attempt): string {
+  if (path !== undefined) return path;
+  const { provider, model } = target;
+  const text = query ?? exchange.query.toString();
+  const below = (operation ?? exchange.operation).upstream(model);
+  return `${base(provider.url, protocol)}${below}${text === "" ? "" : `?${text}`}`;
+}
+
+/** The address's path; a bare origin gets the protocol's usual version segment. */
+function base(url: URL, protocol: Protocol): string {
+  return url.pathname === "/" ? protocol.segment : url.pathname;
+}
+
+/** Shows the provider our credential, in the protocol's own way or in the header that gateway.yaml names. */
+export function authenticate({ target: { provider }, protocol, headers }: Attempt): void {
+  const { credential, header } = provider;
+  if (credential === undefined) return;
+  const [name, value] = header === undefined ? protocol.credential(credential) : [header, credential];
+  headers.set(name, value);
+}
