@@ -39,7 +39,7 @@ export interface ClientRequest {
  * @throws GatewayError `invalid_field` with the client's own path
  */
 export function readRequest(received: ClientRequest, envelopes: Envelopes): Conversation {
-  const conversation = decoded(received, envelopes, false);
+  const conversation = decoded(received, envelopes);
   // Clients also count pieces of a conversation, and go on from one that a vendor keeps, which no other can.
   const whole =
     conversation.task === "generate" && !conversation.uses.some(({ feature }) => feature === "stored_state");
@@ -48,22 +48,7 @@ export function readRequest(received: ClientRequest, envelopes: Envelopes): Conv
   return conversation;
 }
 
-/**
- * A request for a provider that speaks the client's own protocol, without the opaque state that other providers made. All
- * else is the very JSON that came, except what cannot be asked without that state.
- * @param strict whether a loss is a refusal
- * @throws GatewayError `invalid_field`, `not_translatable` with the client's own path
- */
-export function withoutForeign(
-  received: ClientRequest,
-  envelopes: Envelopes,
-  to: RequestDestination,
-  strict: boolean,
-): WrittenRequest {
-  return written(decoded(received, envelopes, true), to, lossesAt(to, strict));
-}
-
-function decoded(received: ClientRequest, envelopes: Envelopes, native: boolean): Conversation {
+function decoded(received: ClientRequest, envelopes: Envelopes): Conversation {
   const { protocol, side = clientHalf(protocol), operation, streaming, text, headers, query, caller } = received;
   const asked: IncomingRequest = {
     operation,
@@ -78,7 +63,6 @@ function decoded(received: ClientRequest, envelopes: Envelopes, native: boolean)
       const opaque = envelopes.recall(caller, callId);
       return opaque && { ...opaque, recalled: true };
     },
-    ...(native ? { native } : {}),
   };
   const conversation = asJson(() => side.request.decode(asked));
   place(conversation);

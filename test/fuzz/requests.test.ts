@@ -3,8 +3,11 @@ import { GatewayError } from "../../src/core/errors.ts";
 import { type Facts } from "../../src/core/marketplace.ts";
 import { type TranslatedProtocol } from "../../src/translation/codec.ts";
 import { Envelopes } from "../../src/translation/envelope.ts";
-import { type ClientRequest, readRequest, withoutForeign, writeRequest } from "../../src/translation/request.ts";
+import { type ClientRequest, readRequest, writeRequest } from "../../src/translation/request.ts";
+import { withoutUnreadable } from "../../src/translation/unreadable.ts";
 import { HeaderList } from "../../src/wire/headers.ts";
+import { splice } from "../../src/wire/splice.ts";
+import type { JsonObject } from "../../src/wire/values.ts";
 import { RICH_REQUESTS } from "../golden/rich-requests.ts";
 import { CLIENT_BODIES } from "../support/client-bodies.ts";
 import { dice } from "../support/random-answers.ts";
@@ -63,9 +66,15 @@ for (const protocol of PROTOCOLS)
       const text = JSON.stringify(body);
       const facts = FACTS[seed % FACTS.length] as Facts;
       const again = () => {
-        const { encoded, losses } = withoutForeign(received(protocol, text), envelopes, { ...own, facts }, false);
+        const { edits, losses } = withoutUnreadable(
+          Buffer.from(text),
+          body as JsonObject,
+          envelopes,
+          { ...own, facts },
+          false,
+        );
         for (const loss of [...losses.dropped, ...losses.notices]) declared.add(loss);
-        return encoded.body;
+        return Buffer.concat(splice([Buffer.from(text)], edits)).toString();
       };
       const ways = new Map<string, () => string>([["itself", again]]);
       for (const target of PROTOCOLS.filter((each) => each !== protocol)) {

@@ -5,9 +5,8 @@ import { type Facts } from "../../src/core/marketplace.ts";
 import { type TranslatedProtocol } from "../../src/translation/codec.ts";
 import { Envelopes } from "../../src/translation/envelope.ts";
 import type { Opaque } from "../../src/translation/events.ts";
-import { withoutForeign } from "../../src/translation/request.ts";
-import { HeaderList } from "../../src/wire/headers.ts";
-import { Query } from "../../src/wire/query.ts";
+import { withoutUnreadable } from "../../src/translation/unreadable.ts";
+import { splice } from "../../src/wire/splice.ts";
 import { type JsonObject } from "../../src/wire/values.ts";
 import { SPOKEN } from "../support/translations.ts";
 import type { ProtocolName } from "../support/vendor-sdks.ts";
@@ -17,31 +16,16 @@ const envelopes = new Envelopes("a secret of this test");
 const sealed = (protocol: ProtocolName, more: Partial<Opaque> = {}): string =>
   envelopes.seal({ protocol, account: "them", kind: "signature", data: "c2ln", ...more });
 
-const PATHS: Partial<Record<ProtocolName, [path: string, rest: string]>> = {
-  "anthropic-messages": ["/v1/messages", ""],
-  gemini: ["/v1beta/models/*", "any:generateContent"],
-};
-
 function cleaned(
   name: ProtocolName,
   body: JsonObject,
   { facts = {}, strict = false }: { facts?: Facts; strict?: boolean },
 ) {
-  const protocol = SPOKEN[name] as TranslatedProtocol;
-  const [path, rest] = PATHS[name] ?? ["", ""];
-  const operation = protocol.locate(path, rest, new Query(""))?.operation;
-  if (!operation) throw new Error(`${name} has no operation at ${path}`);
-  const received = {
-    ...{ protocol, operation, streaming: false, caller: "", headers: new HeaderList(), query: new Query("") },
-    text: JSON.stringify(body),
-  };
-  const { encoded, losses } = withoutForeign(
-    received,
-    envelopes,
-    { protocol, account: "them", model: "theirs", facts },
-    strict,
-  );
-  return { body: JSON.parse(encoded.body) as JsonObject, dropped: losses.dropped, notices: losses.notices };
+  const text = Buffer.from(JSON.stringify(body));
+  const to = { protocol: SPOKEN[name] as TranslatedProtocol, account: "them", model: "theirs", facts };
+  const { edits, losses } = withoutUnreadable(text, body, envelopes, to, strict);
+  const left = JSON.parse(Buffer.concat(splice([text], edits)).toString()) as JsonObject;
+  return { body: left, dropped: losses.dropped, notices: losses.notices };
 }
 
 /** A loop of calls at Claude, with a first block of the assistant's. */
@@ -71,7 +55,7 @@ t.test(
       t.match({ dropped, notices }, { dropped: [], notices: [/Reasoning that another provider made/, THOUGHTLESS] });
       t.throws(() => cleaned("anthropic-messages", asked, { strict: true }), {
         code: "not_translatable",
-        param: "messages.1.content.1",
+        param: "messages.1.content.0",
       });
     }
     const adaptive = cleaned("anthropic-messages", loop(onCall, { type: "adaptive" }), {});

@@ -2,7 +2,7 @@ import t from "tap";
 import type { ClientTranslation } from "../../src/translation/codec.ts";
 import { type TranslatedProtocol } from "../../src/translation/codec.ts";
 import { Envelopes } from "../../src/translation/envelope.ts";
-import { type ClientRequest, readRequest, withoutForeign, writeRequest } from "../../src/translation/request.ts";
+import { type ClientRequest, readRequest, writeRequest } from "../../src/translation/request.ts";
 import { HeaderList } from "../../src/wire/headers.ts";
 import { COUNT, SAY, tiny } from "../support/tiny.ts";
 
@@ -82,22 +82,6 @@ t.test("what was kept here for a call is no loss of the client's, also with stri
   t.equal((JSON.parse(encoded.body) as { turns: unknown[] }).turns.length, 1);
   t.match(losses.notices, [/Reasoning that another provider made/]);
 });
-
-t.test(
-  "a request in the provider's own protocol loses what others made, is told the facts, and is declared",
-  async (t) => {
-    const state = envelopes.seal({ protocol: "tiny", account: "one", kind: "own", data: "x" });
-    const again = (account: string, strict: boolean) =>
-      withoutForeign(received({ say: "hi", state, seed: 1 }), envelopes, { ...to, protocol: quiet, account }, strict);
-    const kept = again("one", true);
-    t.match(JSON.parse(kept.encoded.body), { facts: { sampling: false }, pruned: false, turns: [[{}], [{}]] });
-    t.match(kept.losses, { dropped: [], notices: [] });
-    const left = again("two", false);
-    t.match(JSON.parse(left.encoded.body), { pruned: true, turns: [[{ text: "hi" }]] });
-    t.match(left.losses, { dropped: [], notices: [/Reasoning that another provider made/] });
-    t.throws(() => again("two", true), { code: "not_translatable", param: "state" });
-  },
-);
 
 t.test("an opaque string that is no envelope is the client's own protocol's", async (t) => {
   const { turns } = readRequest(received({ say: "hi", state: "native" }), envelopes);

@@ -1,10 +1,4 @@
 import t from "tap";
-import openaiResponses from "../../../../plugins/protocols/openai-responses/index.ts";
-import { RESPONSE } from "../../../../plugins/protocols/openai-responses/request.operations.ts";
-import { type TranslatedProtocol } from "../../../../src/translation/codec.ts";
-import { Envelopes } from "../../../../src/translation/envelope.ts";
-import { withoutForeign } from "../../../../src/translation/request.ts";
-import { HeaderList } from "../../../../src/wire/headers.ts";
 import { CLIENT_BODIES } from "../../../support/client-bodies.ts";
 import { dice } from "../../../support/random-answers.ts";
 import { wronged } from "../../../support/wrong-values.ts";
@@ -67,34 +61,4 @@ t.test("so is one with wrong values, as far as it can be read at all: its vendor
   });
   // The odd ones are made of what is easily spoilt.
   if (recorded.length > 0) t.ok(same > (TRIES * bodies.length) / 2, `${same} could be read`);
-});
-
-t.test("a request that other providers had a part in loses that, and nothing else", async (t) => {
-  const envelopes = new Envelopes("a secret of this test");
-  const state = { account: "them", kind: "signature", data: "c2ln" };
-  const foreign = envelopes.seal({ ...state, protocol: "other" });
-  const onCall = envelopes.seal({ ...state, protocol: "other", on: { call: "c1" } });
-  const own = envelopes.seal({ ...state, protocol: "openai-responses", account: "us", kind: "encrypted" });
-  const reasoning = (encrypted_content: string) => ({ type: "reasoning", id: "rs_1", summary: [], encrypted_content });
-  const call = { type: "function_call", id: "fc_1", call_id: "c1", name: "f", arguments: "{}", unheard_of: 1 };
-  const input = [{ role: "user", content: "Hi" }, reasoning(foreign), reasoning(own), reasoning(onCall), call];
-  const received = {
-    ...{ protocol: openaiResponses, operation: RESPONSE, streaming: false, caller: "", headers: new HeaderList() },
-    query: new URLSearchParams(),
-    text: JSON.stringify({ model: "ours", input, temperature: 1, unheard_of: { deep: [null] } }),
-  };
-  const to = {
-    protocol: openaiResponses as TranslatedProtocol,
-    account: "us",
-    model: "theirs",
-    facts: { sampling: false },
-  };
-  const { encoded, losses } = withoutForeign(received, envelopes, to, false);
-  t.same(JSON.parse(encoded.body), {
-    model: "theirs",
-    input: [{ role: "user", content: "Hi" }, reasoning("c2ln"), call],
-    temperature: 1,
-    unheard_of: { deep: [null] },
-  });
-  t.match(losses, { dropped: [], notices: [/another provider/] });
 });

@@ -1,0 +1,60 @@
+import t from "tap";
+import { asking, startGateway } from "../support/gateway.ts";
+import { httpUpstream } from "../support/upstream.ts";
+
+const WHOLE =
+  '{"id":"c","object":"chat.completion","choices":[{"index":0,"message":{"role":"assistant","content":"Hi"},"finish_reason":"stop"}],"usage":{"prompt_tokens":3,"completion_tokens":2,"total_tokens":5}}';
+
+t.test("a request may lose any number of things", async (t) => {
+  const upstream = await httpUpstream((_, reply) =>
+    reply.writeHead(200, { "content-type": "application/json" }).end(WHOLE),
+  );
+  t.teardown(() => upstream.close());
+  const { url } = await startGateway(
+    t,
+    `providers: { up: { url: "${upstream.origin.origin}/v1", speaks: [openai-chat] } }\nmodels: { m: { targets: [up:x] } }\n`,
+  );
+  const include = Array.from({ length: 200_000 }, () => "more");
+  const body = JSON.stringify({ model: "m", input: "Hi", include });
+  const { status, headers } = await fetch(`${url}/v1/responses`, { method: "POST", headers: asking(), body });
+  t.equal(status, 200);
+  t.match(headers.get("gateway-dropped"), /^include\.0, include\.1, .*, \+\d{6}$/);
+});
+
+t.test("an error of the provider's becomes one of the client's protocol, and its usage is not made up", async (t) => {
+  const upstream = await httpUpstream((_, reply) =>
+    reply
+      .writeHead(429, { "content-type": "application/json" })
+      .end('{"error":{"message":"Slow down.","type":"requests"}}'),
+  );
+  t.teardown(() => upstream.close());
+  const { url } = await startGateway(
+    t,
+    `providers: { up: { url: "${upstream.origin.origin}/v1", speaks: [openai-chat] } }\nmodels: { m: { targets: [up:x] } }\n`,
+  );
+  const body = JSON.stringify({ model: "m", max_tokens: 9, messages: [{ role: "user", content: "Hi" }] });
+  const response = await fetch(`${url}/v1/messages`, { method: "POST", headers: asking(), body });
+  t.equal(response.status, 429);
+  t.match(await response.json(), { type: "error", error: { type: "rate_limit_error", message: "Slow down." } });
+});
+
+t.test("a stream is told as a stream, and a whole answer as a whole one, whatever the provider sends", async (t) => {
+  const upstream = await httpUpstream((_, reply) =>
+    reply.writeHead(200, { "content-type": "application/json" }).end(WHOLE),
+  );
+  t.teardown(() => upstream.close());
+  const { url } = await startGateway(
+    t,
+    `providers: { up: { url: "${upstream.origin.origin}/v1", speaks: [openai-chat] } }\nmodels: { m: { targets: [up:x] } }\n`,
+  );
+  const ask = async (stream: boolean) => {
+    const body = JSON.stringify({ model: "m", max_tokens: 9, stream, messages: [{ role: "user", content: "Hi" }] });
+    const response = await fetch(`${url}/v1/messages`, { method: "POST", headers: asking(), body });
+    return { type: response.headers.get("content-type"), text: await response.text() };
+  };
+  const whole = await ask(false);
+  t.match(JSON.parse(whole.text), { type: "message", content: [{ type: "text", text: "Hi" }] });
+  const streamed = await ask(true);
+  t.match(streamed.type, /^text\/event-stream/);
+  t.match(streamed.text, /event: message_stop/);
+});
