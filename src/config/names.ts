@@ -46,8 +46,8 @@ function checkProviders(file: Tree, protocols: readonly string[], report: Report
     const path = ["providers", name];
     checkEach(entry["speaks"], [...path, "speaks"], "protocol", protocols, report);
     checkOne(entry["protocol"], [...path, "protocol"], "protocol", protocols, report);
-    const told = ["speaks", "protocol"].filter((key) => key in entry);
-    if (told.length === 2)
+    const reported = ["speaks", "protocol"].filter((key) => key in entry);
+    if (reported.length === 2)
       report({ path: [...path, "protocol"], key: true, message: '"protocol" is short for "speaks"; keep one' });
     if (!meant(entry, "speaks", "protocol") && typeof entry["url"] === "string" && entry["url"] !== "demo:")
       report({ path, key: true, message: `"speaks" is missing: a list of ${protocols.join(", ")}` });
@@ -110,9 +110,9 @@ function checkAliases(file: Tree, report: Report): void {
 
 function checkKey(name: string, entry: Tree, report: Report): void {
   if (!isMap(entry)) return;
-  const told = ["key", "hash"].filter((field) => field in entry);
+  const reported = ["key", "hash"].filter((field) => field in entry);
   const path = ["keys", name];
-  if (told.length === 2)
+  if (reported.length === 2)
     report({ path: [...path, "hash"], key: true, message: '"key" and "hash" say the same; keep one' });
   if (!meant(entry, "key", "hash"))
     report({ path, key: true, message: '"key" is missing (or "hash": its SHA-256 in hex)' });

@@ -2,12 +2,12 @@ import { distance } from "../core/marketplace.ts";
 
 /** The word that was probably meant, or undefined when none is near. */
 export function nearest(word: string, words: Iterable<string>): string | undefined {
-  const asked = word.toLowerCase();
+  const name = word.toLowerCase();
   let best: string | undefined;
   let least = Number.POSITIVE_INFINITY;
   for (const candidate of words) {
-    const edits = distance(asked, candidate.toLowerCase());
-    const most = Math.max(1, Math.floor(Math.min(asked.length, candidate.length) / 3));
+    const edits = distance(name, candidate.toLowerCase());
+    const most = Math.max(1, Math.floor(Math.min(name.length, candidate.length) / 3));
     if (edits <= most && edits < least) {
       best = candidate;
       least = edits;

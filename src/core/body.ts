@@ -18,18 +18,18 @@ export class Body {
    * @param modelField of a form: where the value of its field `model` stands
    */
   constructor(
-    private held: readonly Buffer[],
+    private buffers: readonly Buffer[],
     private found: Scan | "json" | undefined,
     readonly modelField?: Span,
   ) {
     let length = 0;
-    for (const piece of held) length += piece.length;
+    for (const piece of buffers) length += piece.length;
     this.length = length;
   }
 
   /** Where its top-level members stand; undefined when it is not JSON. @throws GatewayError when an edit has broken it */
   get scan(): Scan | undefined {
-    if (this.found === "json") this.found = scanned(this.held);
+    if (this.found === "json") this.found = scanned(this.buffers);
     return this.found;
   }
 
@@ -41,12 +41,12 @@ export class Body {
   edited(edits: readonly Edit[]): Body {
     if (edits.length === 0) return this;
     const field = this.modelField && movedSpan(this.modelField, edits);
-    return new Body(splice(this.held, edits), this.found && "json", field);
+    return new Body(splice(this.buffers, edits), this.found && "json", field);
   }
 
   /** The bytes as they came, decoded if they were compressed; one piece once they have been joined. */
   get pieces(): readonly Buffer[] {
-    return this.held;
+    return this.buffers;
   }
 
   /** A top-level member. */
@@ -56,10 +56,10 @@ export class Body {
 
   /** Bytes `start` to `end`; copied only when several pieces hold them. */
   slice(start: number, end: number): Buffer {
-    if (this.held.length === 1) return (this.held[0] as Buffer).subarray(start, end);
+    if (this.buffers.length === 1) return (this.buffers[0] as Buffer).subarray(start, end);
     const parts: Buffer[] = [];
     let base = 0;
-    for (const piece of this.held) {
+    for (const piece of this.buffers) {
       const from = Math.max(start - base, 0);
       const to = Math.min(end - base, piece.length);
       if (from < to) parts.push(from === 0 && to === piece.length ? piece : piece.subarray(from, to));
@@ -90,8 +90,8 @@ export class Body {
   /** The whole body in one buffer, joined once. */
   bytes(): Buffer {
     if (!this.joined) {
-      this.joined = this.held.length === 1 ? (this.held[0] as Buffer) : Buffer.concat(this.held);
-      if (this.held.length > 1) this.held = [this.joined];
+      this.joined = this.buffers.length === 1 ? (this.buffers[0] as Buffer) : Buffer.concat(this.buffers);
+      if (this.buffers.length > 1) this.buffers = [this.joined];
     }
     return this.joined;
   }

@@ -110,11 +110,11 @@ export class Marketplace {
 
   /** Up to three names the caller may use that look like this one. */
   near(name: string, caller?: Caller): string[] {
-    const asked = name.toLowerCase();
+    const wanted = name.toLowerCase();
     return this.list(caller)
-      .map((model) => ({ id: model.id, distance: distance(asked, model.id.toLowerCase()) }))
+      .map((model) => ({ id: model.id, distance: distance(wanted, model.id.toLowerCase()) }))
       .filter(
-        ({ id, distance }) => distance <= Math.max(2, Math.min(asked.length, id.length) / 3) || related(asked, id),
+        ({ id, distance }) => distance <= Math.max(2, Math.min(wanted.length, id.length) / 3) || related(wanted, id),
       )
       .sort((a, b) => a.distance - b.distance)
       .slice(0, 3)
@@ -134,7 +134,8 @@ const patternOf = (alias: string): RegExp =>
 const allowed = (model: Model, caller: Caller | undefined): boolean =>
   !caller?.models || caller.models.includes(model.id);
 
-const related = (asked: string, id: string): boolean => asked.length >= 4 && (id.includes(asked) || asked.includes(id));
+const related = (wanted: string, id: string): boolean =>
+  wanted.length >= 4 && (id.includes(wanted) || wanted.includes(id));
 
 /** Edits (insert, delete, replace, swap) between two short texts; long ones are cut, as only nearness is of interest. */
 export function distance(a: string, b: string): number {

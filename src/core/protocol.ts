@@ -52,7 +52,7 @@ export interface Protocol {
   streamError(error: GatewayError, id: string, stream: StreamState): Buffer;
   /** What a frame says of the end of the stream. Called for each frame: look at bytes before parsing. */
   ending(frame: Frame): Ending | undefined;
-  /** True when a frame may hold usage: a glance at its bytes, without parsing. */
+  /** True when a frame may hold usage, as its bytes look without parsing. */
   holdsUsage(frame: Frame): boolean;
   /** Usage from a parsed frame or whole body; `before` is what earlier frames told, later values win. */
   usage(json: unknown, before?: Usage): Usage | undefined;

@@ -35,7 +35,7 @@ export interface Better {
 export interface Translation {
   readonly request: {
     /** Reads a request. @throws GatewayError `invalid_field` with the client's own path as `param`. */
-    decode(asked: IncomingRequest): Conversation;
+    decode(request: IncomingRequest): Conversation;
     /** Writes a request for a vendor. @throws GatewayError as `terms.refuse` makes it. */
     encode(conversation: Conversation, terms: EncodeContext): EncodedRequest;
     /** Where a request bears opaque state, and what goes with what cannot be read; for requests whose bytes pass. */
@@ -54,9 +54,9 @@ export interface Translation {
     /** Reads a whole answer: the JSON text of its body. @throws GatewayError `upstream_invalid`. */
     decode(text: string, source: ResponseSource): Event[];
     /** Writes a stream, event by event. */
-    encoder(wish: ResponseContext): ResponseEncoder;
+    encoder(context: ResponseContext): ResponseEncoder;
     /** Writes a whole answer as JSON text: the fold of the events. */
-    encode(events: readonly Event[], wish: ResponseContext): string;
+    encode(events: readonly Event[], context: ResponseContext): string;
     /** Reads an answer that is an error. `text` may be anything, HTML or nothing included. */
     failure(status: number, headers: HeaderList, text: string): Fault;
   };

@@ -105,8 +105,8 @@ export const demoTokens = (text: string): number => Math.ceil(text.length / 4);
 
 /** A short id that is the same for the same request, streamed or not. */
 export function demoId({ operation, model, body }: DemoRequest): string {
-  const asked = { ...asObject(body), stream: undefined, stream_options: undefined };
-  return hash("sha256", `${operation.name} ${model} ${JSON.stringify(asked)}`, "hex").slice(0, 24);
+  const request = { ...asObject(body), stream: undefined, stream_options: undefined };
+  return hash("sha256", `${operation.name} ${model} ${JSON.stringify(request)}`, "hex").slice(0, 24);
 }
 
 /** Breaks the connection, once the frames before it have had time to arrive. */

@@ -37,7 +37,7 @@ const UNSAID = 20;
 export class ExchangeTranslation {
   /** The request that the rest was read from. */
   private source: Body;
-  private asked: Conversation | undefined;
+  private decoded: Conversation | undefined;
   private written: WrittenRequest | undefined;
   private losses: Losses | undefined;
 
@@ -63,13 +63,13 @@ export class ExchangeTranslation {
   private take({ body }: Attempt): void {
     if (body === this.source) return;
     this.source = body;
-    this.asked = undefined;
+    this.decoded = undefined;
   }
 
   /** What the client asks. @throws GatewayError `invalid_field` */
   get conversation(): Conversation {
-    this.asked ??= readRequest(this.received, this.envelopes);
-    return this.asked;
+    this.decoded ??= readRequest(this.received, this.envelopes);
+    return this.decoded;
   }
 
   /**

@@ -17,19 +17,19 @@ const PASSING = new Set([408, 409, 425, 429]);
 export function refusal(fault: Fault, headers?: HeaderList, overloaded = 503): GatewayError {
   const { code, kind, message, param } = fault;
   if (fault.status < 500 && (TOO_LONG.test(code) || TOO_LONG.test(message))) return tooLong(message);
-  if (fault.status === 401 || kind === "authentication") return ours(message);
+  if (fault.status === 401 || kind === "authentication") return ofOurCredential(message);
   const status = kind === "overloaded" ? overloaded : fault.status;
-  const said = headers?.get("x-should-retry");
+  const hint = headers?.get("x-should-retry");
   const passing = kind !== "billing" && (status >= 500 || PASSING.has(status));
-  const retry = said === undefined ? passing : said === "true";
+  const retry = hint === undefined ? passing : hint === "true";
   const retryAfter = headers === undefined ? fault.retryAfter : (waitOf(headers) ?? fault.retryAfter);
-  const own = OURS.has(code);
-  return new GatewayError(own ? (code as ErrorCode) : "upstream_refused", {
+  const gatewayCode = OURS.has(code);
+  return new GatewayError(gatewayCode ? (code as ErrorCode) : "upstream_refused", {
     status,
     kind,
     message: message === "" ? `The provider answered ${fault.status}.` : message,
     retry,
-    ...(own ? {} : { ownCode: code }),
+    ...(gatewayCode ? {} : { ownCode: code }),
     ...(param === undefined ? {} : { param }),
     ...(retryAfter === undefined ? {} : { retryAfter }),
   });
@@ -40,11 +40,11 @@ const OURS: ReadonlySet<string> = new Set(Object.keys(REFUSALS).filter((code) =>
 
 /** In words that clients of every protocol look for. */
 function tooLong(message: string): GatewayError {
-  const told = /prompt is too long/i.test(message) ? message : `prompt is too long: ${message}`;
-  return new GatewayError("context_length_exceeded", { message: told });
+  const recognised = /prompt is too long/i.test(message) ? message : `prompt is too long: ${message}`;
+  return new GatewayError("context_length_exceeded", { message: recognised });
 }
 
-const ours = (message: string): GatewayError =>
+const ofOurCredential = (message: string): GatewayError =>
   new GatewayError("upstream_refused", {
     status: 401,
     kind: "authentication",

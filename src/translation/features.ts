@@ -79,11 +79,11 @@ export type Feature = keyof typeof FEATURES;
  */
 export type Support = "mapped" | "dropped" | "refused" | "ignored";
 
-/** A fate with what the README says about it. */
-export type SupportTable = Readonly<Record<Feature, Support | readonly [fate: Support, note: string]>>;
+/** What becomes of each feature in a protocol, with what its README says about it. */
+export type SupportTable = Readonly<Record<Feature, Support | readonly [support: Support, note: string]>>;
 
 /** What a table says of a feature. */
-export function supportOf(fates: SupportTable, feature: Feature): { fate: Support; note?: string } {
-  const entry = fates[feature];
-  return typeof entry === "string" ? { fate: entry } : { fate: entry[0], note: entry[1] };
+export function supportOf(table: SupportTable, feature: Feature): { support: Support; note?: string } {
+  const entry = table[feature];
+  return typeof entry === "string" ? { support: entry } : { support: entry[0], note: entry[1] };
 }

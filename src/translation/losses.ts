@@ -7,15 +7,15 @@ const NOTICES = 8;
 /** Notices in all, which become headers of the answer. */
 const ALL_NOTICES = 32;
 
-/** What one request loses on its way into another protocol. Nothing is lost without being written down here, or refused. */
+/** What one request loses when it is written in another protocol. Nothing is lost without being noted here, or refused. */
 export class Losses {
   /** The client's own paths of what was left out. */
   readonly dropped: string[] = [];
-  private readonly gone = new Set<string>();
+  private readonly seen = new Set<string>();
   /** What was changed within its meaning, and why. */
   readonly notices: string[] = [];
   /** How many of them give the same reason. */
-  private readonly told = new Map<string, number>();
+  private readonly counts = new Map<string, number>();
 
   /**
    * @param target names provider and protocol, for messages
@@ -26,37 +26,37 @@ export class Losses {
     readonly strict: boolean,
   ) {}
 
-  /** Looks up everything the client said. @throws GatewayError `not_translatable` for what would change the answer. */
-  judge(said: readonly FeatureUse[], fates: SupportTable): void {
-    for (const { feature, path, hint } of said) {
-      const { fate, note } = supportOf(fates, feature);
+  /** Looks up everything that the client asks for. @throws GatewayError `not_translatable` for what would change the answer. */
+  judge(uses: readonly FeatureUse[], table: SupportTable): void {
+    for (const { feature, path, hint } of uses) {
+      const { support, note } = supportOf(table, feature);
       const why = `${FEATURES[feature]} cannot be said in ${this.target}${note === undefined ? "" : ` (${note})`}`;
-      if (fate === "refused") this.refuse(path, why, hint);
-      else if (fate === "dropped") this.drop(path, why);
+      if (support === "refused") this.refuse(path, why, hint);
+      else if (support === "dropped") this.drop(path, why);
     }
   }
 
   drop(path: string, why: string): void {
     if (this.strict) this.refuse(path, `${why}, and nothing may be dropped`);
-    if (this.gone.has(path)) return;
-    this.gone.add(path);
+    if (this.seen.has(path)) return;
+    this.seen.add(path);
     this.dropped.push(path);
   }
 
   change(path: string, why: string): void {
     if (this.strict) this.refuse(path, `${why}, and nothing may be changed`);
-    this.tell(`${path}: ${why}`, why);
+    this.add(`${path}: ${why}`, why);
   }
 
   /** Says something once. */
   note(text: string): void {
-    this.tell(text, "");
+    this.add(text, "");
   }
 
-  private tell(text: string, sort: string): void {
-    const told = this.told.get(sort) ?? 0;
-    if (told >= NOTICES || this.notices.length >= ALL_NOTICES || this.notices.includes(text)) return;
-    this.told.set(sort, told + 1);
+  private add(text: string, sort: string): void {
+    const count = this.counts.get(sort) ?? 0;
+    if (count >= NOTICES || this.notices.length >= ALL_NOTICES || this.notices.includes(text)) return;
+    this.counts.set(sort, count + 1);
     this.notices.push(text);
   }
 

@@ -50,7 +50,7 @@ export function readRequest(received: ClientRequest, envelopes: Envelopes): Conv
 
 function decoded(received: ClientRequest, envelopes: Envelopes): Conversation {
   const { protocol, side = clientHalf(protocol), operation, streaming, text, headers, query, caller } = received;
-  const asked: IncomingRequest = {
+  const incoming: IncomingRequest = {
     operation,
     task: operation.task ?? "generate",
     streaming,
@@ -64,7 +64,7 @@ function decoded(received: ClientRequest, envelopes: Envelopes): Conversation {
       return opaque && { ...opaque, recalled: true };
     },
   };
-  const conversation = asJson(() => side.request.decode(asked));
+  const conversation = asJson(() => side.request.decode(incoming));
   place(conversation);
   return conversation;
 }
@@ -112,11 +112,11 @@ export interface WrittenRequest {
  * @throws GatewayError `not_translatable` with the client's own path
  */
 export function writeRequest(conversation: Conversation, to: RequestDestination, strict: boolean): WrittenRequest {
-  const { support: fates } = to.protocol.translation.request;
+  const { support } = to.protocol.translation.request;
   const losses = lossesAt(to, strict);
-  const { uses: said, task } = conversation;
-  const counted = task === "count" ? said.filter(({ feature }) => !UNCOUNTED.has(feature)) : said;
-  losses.judge(counted, fates);
+  const { uses, task } = conversation;
+  const counted = task === "count" ? uses.filter(({ feature }) => !UNCOUNTED.has(feature)) : uses;
+  losses.judge(counted, support);
   for (const { path, why } of conversation.changed ?? []) losses.change(path, why);
   return written(conversation, to, losses);
 }

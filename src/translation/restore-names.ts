@@ -58,17 +58,17 @@ export class NameRestorer {
 
   private opened(event: EventOf<"open"> & { kind: "tool_call" }): Event {
     const { name, namespace, custom } = this.names.original(event.name);
-    const told = { ...event, name };
-    if (namespace !== undefined) told.namespace = namespace;
+    const restored = { ...event, name };
+    if (namespace !== undefined) restored.namespace = namespace;
     if (custom && !event.custom) {
-      told.custom = true;
+      restored.custom = true;
       this.custom.set(event.block, new Unwrapping());
     }
-    if (told.id === undefined || told.id === "") {
+    if (restored.id === undefined || restored.id === "") {
       this.nextId ??= callIds(this.seed);
-      told.id = this.nextId();
+      restored.id = this.nextId();
     }
-    return told;
+    return restored;
   }
 
   private grown(event: EventOf<"arguments">, out: Event[]): void {

@@ -50,26 +50,26 @@ export class StreamTranslator {
   readonly framing: Framing;
   private readonly decoder: ResponseDecoder;
   private readonly encoder: ResponseEncoder;
-  private readonly retelling: NameRestorer;
+  private readonly restorer: NameRestorer;
   private over = false;
   private pinged: number;
   private ping = false;
   private weight = 0;
   // One list each for all frames: a stream has many.
   private readonly decoded: Event[] = [];
-  private readonly told: Event[] = [];
+  private readonly restored: Event[] = [];
   private readonly written: EncodedFrame[] = [];
 
   constructor(
-    private readonly crossing: ResponseTranslation,
+    private readonly translation: ResponseTranslation,
     private readonly now: () => number = () => performance.now(),
   ) {
-    const { from, operation, source, names, context: wish } = crossing;
+    const { from, operation, source, names, context } = translation;
     this.framing = new Framing(operation);
     this.pinged = now();
     this.decoder = from.translation.response.decoder(source);
-    this.encoder = writing(crossing).encoder(wish);
-    this.retelling = new NameRestorer(names, from.name, source, wish.id);
+    this.encoder = writing(translation).encoder(context);
+    this.restorer = new NameRestorer(names, from.name, source, context.id);
   }
 
   readonly stage: Stage = (frame) => {
@@ -78,7 +78,7 @@ export class StreamTranslator {
     this.decoder.frame(frame, this.decoded);
     this.write();
     const frames = this.framing.frames(this.written);
-    if (frames.length === 0 && this.ping) frames.push(new Frame("event", this.crossing.to.ping));
+    if (frames.length === 0 && this.ping) frames.push(new Frame("event", this.translation.to.ping));
     return frames;
   };
 
@@ -93,19 +93,19 @@ export class StreamTranslator {
 
   /** Everything decoded becomes what is to be written. */
   private write(): void {
-    const { decoded, told, written, crossing } = this;
-    written.length = told.length = 0;
+    const { decoded, restored, written, translation } = this;
+    written.length = restored.length = 0;
     this.ping = false;
     for (const event of decoded) {
       if (event.type !== "media" && event.type !== "server") this.grow(weightOf(event));
-      this.retelling.restore(event, told);
+      this.restorer.restore(event, restored);
     }
     decoded.length = 0;
-    for (const event of told) {
+    for (const event of restored) {
       if (this.over) return;
-      if (event.type === "error") throw refusal(event.fault, undefined, crossing.to.overloaded);
+      if (event.type === "error") throw refusal(event.fault, undefined, translation.to.overloaded);
       if (event.type === "ping") this.alive();
-      else if (event.type === "unsaid") crossing.context.drop(event.path, "no word for it");
+      else if (event.type === "unsaid") translation.context.drop(event.path, "no word for it");
       else {
         this.encoder.event(event, written);
         this.over = event.type === "end";
@@ -122,7 +122,7 @@ export class StreamTranslator {
   /** The client hears now and then that the upstream is still there. */
   private alive(): void {
     const now = this.now();
-    if (this.crossing.operation.framing !== "sse" || now - this.pinged < PINGS) return;
+    if (this.translation.operation.framing !== "sse" || now - this.pinged < PINGS) return;
     this.pinged = now;
     this.ping = true;
   }
@@ -134,33 +134,33 @@ export class StreamTranslator {
  * @throws GatewayError what the upstream reports, or `upstream_invalid`, `upstream_truncated`
  */
 export function wholeEvents(
-  crossing: ResponseTranslation,
+  translation: ResponseTranslation,
   bytes: Buffer,
   framing: "sse" | "array" | undefined,
 ): Event[] {
-  const { from, source, names, context: wish, to } = crossing;
+  const { from, source, names, context, to } = translation;
   const { response: answer } = from.translation;
   const decoded = framing
     ? streamed(answer.decoder(source), framesOf(bytes, framing))
     : asInvalid(() => answer.decode(bytes.toString(), source));
-  const retelling = new NameRestorer(names, from.name, source, wish.id);
-  const told: Event[] = [];
+  const restorer = new NameRestorer(names, from.name, source, context.id);
+  const restored: Event[] = [];
   for (const event of decoded) {
     if (event.type === "error") throw refusal(event.fault, undefined, to.overloaded);
-    if (event.type === "unsaid") wish.drop(event.path, "no word for it");
-    else if (event.type !== "ping") retelling.restore(event, told);
+    if (event.type === "unsaid") context.drop(event.path, "no word for it");
+    else if (event.type !== "ping") restorer.restore(event, restored);
   }
-  if (told.at(-1)?.type !== "end") throw new GatewayError("upstream_truncated");
-  return told;
+  if (restored.at(-1)?.type !== "end") throw new GatewayError("upstream_truncated");
+  return restored;
 }
 
 /** A whole answer as the client's JSON text. @throws GatewayError `upstream_invalid` */
-export const wholeText = (crossing: ResponseTranslation, events: readonly Event[]): string =>
-  asInvalid(() => writing(crossing).encode(events, crossing.context));
+export const wholeText = (translation: ResponseTranslation, events: readonly Event[]): string =>
+  asInvalid(() => writing(translation).encode(events, translation.context));
 
 /** A whole answer as a stream. */
-export function wholeStream(crossing: ResponseTranslation, events: readonly Event[], framing: Framing): Frame[] {
-  const encoder = writing(crossing).encoder(crossing.context);
+export function wholeStream(translation: ResponseTranslation, events: readonly Event[], framing: Framing): Frame[] {
+  const encoder = writing(translation).encoder(translation.context);
   const written: EncodedFrame[] = [];
   for (const event of events) if (event.type !== "error") encoder.event(event, written);
   return [...framing.frames(written), ...framing.close()];

@@ -15,57 +15,57 @@ const HIGH = /[\ud800-\udbff]$/;
 export class Unwrapping {
   private state: "opening" | "text" | "over" | "other" = "opening";
   /** What cannot be read yet: an opening, or an escape that is not whole. */
-  private held = "";
+  private pending = "";
   /** Half of a surrogate pair, which waits for the other one. */
   private half = "";
 
   /** The text that this piece completes; may be empty. */
   push(piece: string): string {
     if (this.state === "over") return "";
-    this.held += piece;
+    this.pending += piece;
     if (this.state === "opening") this.open();
     return this.state === "text" ? this.read() : "";
   }
 
   /** The arguments are whole: what is left of the text. */
   end(): string {
-    const { half, held } = this;
-    this.half = this.held = "";
-    if (this.state === "text") return half + held;
+    const { half, pending } = this;
+    this.half = this.pending = "";
+    if (this.state === "text") return half + pending;
     if (this.state === "over") return "";
-    return inputOf(held) ?? held;
+    return inputOf(pending) ?? pending;
   }
 
   private open(): void {
-    const opening = OPENING.exec(this.held)?.[0];
+    const opening = OPENING.exec(this.pending)?.[0];
     if (opening !== undefined) {
       this.state = "text";
-      this.held = this.held.slice(opening.length);
-    } else if (this.held.length > LONGEST_OPENING || !BEGINNING.test(this.held)) this.state = "other";
+      this.pending = this.pending.slice(opening.length);
+    } else if (this.pending.length > LONGEST_OPENING || !BEGINNING.test(this.pending)) this.state = "other";
   }
 
   private read(): string {
     let text = this.half;
     let at = 0;
-    while (at < this.held.length) {
-      const char = this.held[at] as string;
+    while (at < this.pending.length) {
+      const char = this.pending[at] as string;
       if (char === '"') {
         this.state = "over";
-        this.half = this.held = "";
+        this.half = this.pending = "";
         return text;
       } else if (char === "\\") {
-        const found = /^\\(?:u[\da-fA-F]{4}|[^u])/s.exec(this.held.slice(at, at + 6))?.[0];
+        const found = /^\\(?:u[\da-fA-F]{4}|[^u])/s.exec(this.pending.slice(at, at + 6))?.[0];
         if (found === undefined) break;
         text += found.length === 6 ? String.fromCharCode(Number.parseInt(found.slice(2), 16)) : unescaped(found);
         at += found.length;
       } else {
         PLAIN.lastIndex = at;
-        PLAIN.test(this.held);
-        text += this.held.slice(at, PLAIN.lastIndex);
+        PLAIN.test(this.pending);
+        text += this.pending.slice(at, PLAIN.lastIndex);
         at = PLAIN.lastIndex;
       }
     }
-    this.held = this.held.slice(at);
+    this.pending = this.pending.slice(at);
     this.half = this.state === "text" && HIGH.test(text) ? text.slice(-1) : "";
     return this.half === "" ? text : text.slice(0, -1);
   }

@@ -131,7 +131,7 @@ class ExactReader {
     const source = NUMBER.exec(this.text)?.[0] ?? this.fail();
     this.at += source.length;
     const value = Number(source);
-    return held(value, source) ? value : new RawJson(source);
+    return fitsDouble(value, source) ? value : new RawJson(source);
   }
 
   private word<T>(word: string, value: T): T {
@@ -182,7 +182,7 @@ const SOMETHING = /^-?[.0]*[1-9]/;
  * Whether a double says the same as a number's source to whoever reads it as a double, and is the very same where it is
  * whole: ids and seeds are read as integers. A fraction is the nearest double, for everybody.
  */
-function held(value: number, source: string): boolean {
+function fitsDouble(value: number, source: string): boolean {
   if (value === 0) return !SOMETHING.test(source);
   if (!Number.isInteger(value)) return Number.isFinite(value);
   return Number.isSafeInteger(value) || !/^-?\d+$/.test(source);

@@ -117,7 +117,7 @@ function valueAt(bytes: Buffer, at: number, end: number, name: Buffer): number {
  * nor memory depends on how small the chunks are, and no chunk is kept alive by its tail.
  */
 export class Rest {
-  private held: Buffer = Buffer.alloc(0);
+  private bytesSoFar: Buffer = Buffer.alloc(0);
   private length = 0;
 
   /** @param max bytes of one frame; @param what names the frame in the error */
@@ -130,12 +130,12 @@ export class Rest {
   add(bytes: Buffer): void {
     const length = this.length + bytes.length;
     this.check(length);
-    if (length > this.held.length) {
+    if (length > this.bytesSoFar.length) {
       const grown = Buffer.allocUnsafe(2 * length);
-      this.held.copy(grown, 0, 0, this.length);
-      this.held = grown;
+      this.bytesSoFar.copy(grown, 0, 0, this.length);
+      this.bytesSoFar = grown;
     }
-    bytes.copy(this.held, this.length);
+    bytes.copy(this.bytesSoFar, this.length);
     this.length = length;
   }
 
@@ -152,8 +152,8 @@ export class Rest {
   /** What is held, which is held no longer; undefined when that is nothing. */
   take(): Buffer | undefined {
     if (this.length === 0) return undefined;
-    const bytes = this.held.subarray(0, this.length);
-    this.held = Buffer.alloc(0);
+    const bytes = this.bytesSoFar.subarray(0, this.length);
+    this.bytesSoFar = Buffer.alloc(0);
     this.length = 0;
     return bytes;
   }

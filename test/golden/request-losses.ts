@@ -153,7 +153,8 @@ class Declared {
     const found = new Set(back.uses.map(({ feature }) => feature));
     return this.asked.uses
       .filter(({ feature, path }) => {
-        if (COMPARED.has(feature) || found.has(feature) || supportOf(support, feature).fate !== "mapped") return false;
+        if (COMPARED.has(feature) || found.has(feature) || supportOf(support, feature).support !== "mapped")
+          return false;
         if (feature === "reasoning_text" && this.thoughts) return false;
         return !this.paths.some((each) => below(path, each) || below(each, path));
       })

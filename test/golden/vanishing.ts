@@ -63,7 +63,7 @@ function outcome(request: RecordedRequest, target: ProtocolName, body: unknown):
     const asked = readRequest(received, envelopes);
     const { encoded, losses } = writeRequest(asked, to, false);
     const { support } = to.protocol.translation.request;
-    const ignored = asked.uses.filter(({ feature }) => supportOf(support, feature).fate === "ignored");
+    const ignored = asked.uses.filter(({ feature }) => supportOf(support, feature).support === "ignored");
     // Nobody can know that a member changes nothing that nobody knows: only what it stands in may be ignored.
     const within = ignored.map(({ path }) => `${path}.`);
     return { text: encoded.body, declared: [...losses.dropped.flatMap((path) => [path, `${path}.`]), ...within] };

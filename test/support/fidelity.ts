@@ -26,14 +26,14 @@ export const readmeOf = (name: string): string =>
 /** Protocols that a request can be written in: some only read. */
 const isTarget = ({ translation }: TranslatedProtocol): boolean =>
   Object.keys(translation.request.support).some(
-    (feature) => supportOf(translation.request.support, feature as Feature).fate === "mapped",
+    (feature) => supportOf(translation.request.support, feature as Feature).support === "mapped",
   );
 
 const cell = (text: string): string => text.replaceAll("|", "\\|").replaceAll("\n", " ");
 
-function uses(support: SupportTable, feature: Feature): string {
-  const { fate, note } = supportOf(support, feature);
-  return cell(note === undefined ? fate : `${fate}: ${note}`);
+function uses(table: SupportTable, feature: Feature): string {
+  const { support, note } = supportOf(table, feature);
+  return cell(note === undefined ? support : `${support}: ${note}`);
 }
 
 /** The section of one protocol, without its marks. */

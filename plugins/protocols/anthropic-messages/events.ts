@@ -1,4 +1,4 @@
-import { asObject, asText, type Ending, entryOf, type Frame, glance } from "model-gateway/protocol";
+import { asObject, asText, type Ending, entryOf, type Frame, mayContain } from "model-gateway/protocol";
 
 const LETTER_E = 0x65;
 const LETTER_M = 0x6d;
@@ -31,5 +31,5 @@ export function ending(frame: Frame): Ending | undefined {
 /** True for `message_start` and `message_delta`, the two events that tell usage, and for a body with a `usage` object. */
 export function holdsUsage(frame: Frame): boolean {
   const letter = initial(frame);
-  return (letter === undefined || letter === LETTER_M) && glance(frame.bytes, "usage");
+  return (letter === undefined || letter === LETTER_M) && mayContain(frame.bytes, "usage");
 }

@@ -1,4 +1,4 @@
-import { asObject, asText, type Ending, type Frame, glance } from "model-gateway/protocol";
+import { asObject, asText, type Ending, type Frame, mayContain } from "model-gateway/protocol";
 
 const ENDINGS: ReadonlyMap<string | undefined, Ending> = new Map<string, Ending>([
   ["response.completed", "complete"],
@@ -24,7 +24,7 @@ export function ending(frame: Frame): Ending | undefined {
     while (end <= LONGEST_NAME && bytes[end] !== LF && bytes[end] !== CR) end++;
     return end > LONGEST_NAME ? undefined : ENDINGS.get(bytes.toString("latin1", 6, end).trim());
   }
-  if (!glance(bytes, "response") && !bytes.includes(ERROR)) return undefined;
+  if (!mayContain(bytes, "response") && !bytes.includes(ERROR)) return undefined;
   const json = asObject(frame.json());
   return ENDINGS.get(asText(json?.["type"])) ?? (asObject(json?.["error"]) ? "error" : undefined);
 }

@@ -5,7 +5,7 @@ import {
   bearer,
   type Ending,
   type Frame,
-  glance,
+  mayContain,
   PING,
   type Protocol,
 } from "model-gateway/protocol";
@@ -36,7 +36,7 @@ const LONGEST_DONE = 20;
  */
 export function ending(frame: Frame): Ending | undefined {
   const { bytes } = frame;
-  if (glance(bytes, "finish_reason", QUOTE) || mayFail(frame)) return read(frame);
+  if (mayContain(bytes, "finish_reason", QUOTE) || mayFail(frame)) return read(frame);
   return bytes.length <= LONGEST_DONE && frame.text === "[DONE]" ? "complete" : undefined;
 }
 
@@ -46,8 +46,8 @@ function mayFail(frame: Frame): boolean {
   if (!bytes.includes(ERROR_BYTES)) return false;
   return (
     frame.event === ERROR ||
-    glance(bytes, ERROR) ||
-    glance(bytes, ERROR, QUOTE) ||
+    mayContain(bytes, ERROR) ||
+    mayContain(bytes, ERROR, QUOTE) ||
     IS_ERROR.test(bytes.toString("latin1"))
   );
 }

@@ -2,14 +2,14 @@ import {
   asObject,
   defined,
   type Frame,
-  glance,
   type IncludeUsage,
   type JsonObject,
+  mayContain,
   type Usage,
 } from "model-gateway/protocol";
 
 /** Usage is a member `usage`, of the answer or of the event that carries it. */
-export const holdsUsage = (frame: Frame): boolean => glance(frame.bytes, "usage");
+export const holdsUsage = (frame: Frame): boolean => mayContain(frame.bytes, "usage");
 
 const optionsOf = (body: unknown) => asObject(asObject(body)?.["stream_options"]);
 

@@ -19,7 +19,7 @@ t.test("every protocol decides for every feature, and lists each of its own fiel
   for (const { name, translation } of all) {
     const { support, fields } = translation.request;
     for (const feature of Object.keys(FEATURES) as Feature[])
-      t.match(supportOf(support, feature).fate, /^(?:mapped|dropped|refused|ignored)$/, `${name} ${feature}`);
+      t.match(supportOf(support, feature).support, /^(?:mapped|dropped|refused|ignored)$/, `${name} ${feature}`);
     const names = fields.map(([field, feature]) => `${field} ${feature}`);
     t.equal(new Set(names).size, names.length, `${name} lists a field twice`);
   }

@@ -4,7 +4,7 @@ import { FEATURES, supportOf } from "../../../../src/translation/features.ts";
 
 t.test("what would change the answer is refused, not dropped", async (t) => {
   for (const feature of ["stop", "video", "audio_out", "logit_bias", "stored_state", "background", "store"] as const)
-    t.equal(supportOf(support, feature).fate, "refused", feature);
+    t.equal(supportOf(support, feature).support, "refused", feature);
 });
 
 t.test(
