@@ -1,3 +1,4 @@
+import "reflect-metadata";
 import { container, type DependencyContainer, type InjectionToken } from "tsyringe";
 import { Log } from "./core/log.ts";
 import { Marketplace } from "./core/marketplace.ts";
@@ -42,6 +43,18 @@ export function generationContainer(parent: DependencyContainer, parts: Generati
     .register(token(Protocols), { useValue: parts.protocols })
     .register(token(Envelopes), { useValue: parts.envelopes })
     .register(token(Translations), { useValue: parts.translations });
+}
+
+/** Names of what a plugin's constructor may ask for by its type. */
+export const INJECTABLE: readonly string[] = [Keys, Ledger, Log, Marketplace, Protocols, Envelopes].map(
+  ({ name }) => name,
+);
+
+/** The type of each parameter of a class's constructor, or its token where it has one of its own (`@inject(…)`). */
+export function injected(Class: PluginClass): readonly unknown[] {
+  const types = (Reflect.getOwnMetadata("design:paramtypes", Class) ?? []) as readonly unknown[];
+  const tokens = (Reflect.getOwnMetadata("injectionTokens", Class) ?? {}) as Record<number, unknown>;
+  return types.map((type, i) => tokens[i] ?? type);
 }
 
 /**

@@ -1,15 +1,14 @@
 import type { AddressInfo } from "node:net";
 import { dirname } from "node:path";
-import type { ZodType } from "zod";
 import { loadConfig, type Vocabulary } from "./config/load.ts";
 import type { Config } from "./config/types.ts";
 import { processContainer } from "./container.ts";
 import type { Log } from "./core/log.ts";
-import type { PluginClass } from "./core/plugin.ts";
 import type { Protocol } from "./core/protocol.ts";
 import { Downstream } from "./downstream/server.ts";
 import { Generation } from "./generation.ts";
 import { loadPlugin, loadProtocols, pluginFile, pluginNames } from "./loader/discover.ts";
+import type { LoadedPlugin } from "./loader/instances.ts";
 import { openStores, type Stores } from "./store/open.ts";
 import { Envelopes } from "./translation/envelope.ts";
 import { keptSecret } from "./translation/secret.ts";
@@ -17,7 +16,7 @@ import { keptSecret } from "./translation/secret.ts";
 /** What names may stand in a gateway.yaml, and the plugin classes loaded on the way. */
 export interface Words extends Vocabulary {
   protocolList: readonly Protocol[];
-  classes: Map<string, { file: string; Class: PluginClass }>;
+  classes: Map<string, LoadedPlugin>;
 }
 
 /** Loads the protocols, and each plugin when the file names it. */
@@ -29,12 +28,12 @@ export async function words(folder: string): Promise<Words> {
     classes,
     protocols: new Map(protocolList.map((protocol) => [protocol.name, protocol])),
     plugins: pluginNames(folder),
-    async plugin(name, from, folder): Promise<{ options: ZodType | undefined } | undefined> {
+    async plugin(name, from, folder) {
       const found = pluginFile(name, from, folder);
       if (found === undefined) return undefined;
       const Class = await loadPlugin(found);
       classes.set(name, { file: found, Class });
-      return { options: Class.options };
+      return { options: Class.options, ...(Class.after && { after: Class.after }) };
     },
   };
 }

@@ -1,16 +1,17 @@
 import type { ServerResponse } from "node:http";
 import type { DependencyContainer } from "tsyringe";
 import type { Config, ConfiguredPath } from "./config/types.ts";
-import { buildPlugin, generationContainer } from "./container.ts";
+import { generationContainer } from "./container.ts";
 import { Chain } from "./core/chain.ts";
 import type { Log } from "./core/log.ts";
 import { Marketplace, type Model, type Provider } from "./core/marketplace.ts";
-import type { Plugin, PluginClass } from "./core/plugin.ts";
+import type { Plugin } from "./core/plugin.ts";
 import type { Protocol } from "./core/protocol.ts";
 import { Protocols } from "./core/protocols.ts";
 import type { BodyLimits } from "./downstream/body.ts";
 import { type Mount, Paths } from "./downstream/paths.ts";
-import { PluginError } from "./loader/discover.ts";
+import { type LoadedPlugin, makePlugin, startPlugin } from "./loader/instances.ts";
+import { PluginError, type PluginProblem } from "./loader/problems.ts";
 import type { Keys } from "./store/keys.ts";
 import type { Ledger } from "./store/ledger.ts";
 import type { Envelopes } from "./translation/envelope.ts";
@@ -25,7 +26,7 @@ export interface Ingredients {
   config: Config;
   protocols: readonly Protocol[];
   /** Classes of the plugins that chains name, by that name. */
-  classes: ReadonlyMap<string, { file: string; Class: PluginClass }>;
+  classes: ReadonlyMap<string, LoadedPlugin>;
   process: DependencyContainer;
   keys: Keys;
   ledger: Ledger;
@@ -67,14 +68,14 @@ export class Generation {
       const proxy = new UpstreamProxy(new Pools());
       closers.push({ name: "upstreams", close: () => proxy.close() });
       const providers = await openProviders(config, protocols, closers);
-      const marketplace = new Marketplace(config.models.map((model) => resolved(model, providers)));
+      const marketplace = marketplaceOf(config.models, providers);
       const { keys, ledger, envelopes } = made;
       const known = new Protocols(protocols);
       const translations = new Translations(known, envelopes, marketplace);
       const parts = { keys, ledger, marketplace, protocols: known, envelopes, translations };
       const container = generationContainer(made.process, parts);
       const plugins = await startPlugins(made, container, closers);
-      const chains = new Map([...config.chains].map(([name, names]) => [name, link(name, names, plugins, made)]));
+      const chains = new Map([...config.chains].map(([name, names]) => [name, link(name, names, plugins)]));
       const paths = new Paths(mount(config.paths, chains, plugins, protocols), protocols);
       const limits = { maxBytes: config.body.limit, idle: config.body.idle };
       const common = protocols.find((protocol) => protocol.common) as Protocol;
@@ -147,12 +148,29 @@ async function openProviders(
   return providers;
 }
 
+/** The models of a file with the providers that are on. */
+export function marketplaceOf(models: Config["models"], providers: ReadonlyMap<string, Provider>): Marketplace {
+  return new Marketplace(models.map((model) => resolved(model, providers)));
+}
+
 function resolved(model: Config["models"][number], providers: ReadonlyMap<string, Provider>): Model {
   const targets = model.targets.flatMap(({ provider: name, ...target }) => {
     const provider = providers.get(name);
     return provider ? [{ ...target, provider }] : [];
   });
   return { ...model, targets };
+}
+
+/** Plugins that a path says answer it, and that cannot. */
+export function servingProblems(
+  paths: readonly ConfiguredPath[],
+  classes: ReadonlyMap<string, LoadedPlugin>,
+): PluginProblem[] {
+  return paths.flatMap(({ path, serve }) => {
+    const served = serve === undefined ? undefined : classes.get(serve);
+    if (!served || served.Class.prototype.serve) return [];
+    return [{ file: served.file, message: `cannot serve ${path}: class ${served.Class.name} has no method serve()` }];
+  });
 }
 
 /** One instance of each plugin that a chain or a served path names, shared by the chains that name it. */
@@ -165,42 +183,18 @@ async function startPlugins(
   const served = config.paths.flatMap(({ serve }) => serve ?? []);
   const plugins = new Map<string, Plugin>();
   for (const name of new Set([...[...config.chains.values()].flat(), ...served])) {
-    const { file, Class } = classes.get(name) as { file: string; Class: PluginClass };
-    const plugin = build(container, file, Class, config.plugins.get(name)?.options);
-    await plugin.start?.();
+    const loaded = classes.get(name) as LoadedPlugin;
+    const plugin = makePlugin(container, loaded, config.plugins.get(name)?.options);
+    await startPlugin(plugin, loaded, false);
     if (plugin.close) closers.push({ name, close: () => plugin.close?.() });
     plugins.set(name, plugin);
   }
-  for (const { path, serve } of config.paths)
-    if (serve && !plugins.get(serve)?.serve)
-      throw new PluginError(classes.get(serve)?.file ?? serve, `cannot serve ${path}: it has no method serve()`);
+  const problems = servingProblems(config.paths, classes);
+  if (problems.length > 0) throw new PluginError(problems);
   return plugins;
 }
 
-function build(container: DependencyContainer, file: string, Class: PluginClass, options: unknown): Plugin {
-  try {
-    return buildPlugin(container, Class, options);
-  } catch (thrown) {
-    throw new PluginError(
-      file,
-      `cannot be built: ${(thrown as Error).message} (is the class @injectable(), and does it ask for classes of model-gateway?)`,
-      thrown,
-    );
-  }
-}
-
-/** A chain's plugins in its order, which must keep what they declare with `static after`. */
-function link(
-  name: string,
-  names: readonly string[],
-  plugins: ReadonlyMap<string, Plugin>,
-  { classes }: Ingredients,
-): Chain {
-  for (const [i, each] of names.entries()) {
-    const late = classes.get(each)?.Class.after?.find((earlier) => names.indexOf(earlier) > i);
-    if (late)
-      throw new PluginError(classes.get(each)?.file ?? each, `in chain "${name}", ${each} must stand after ${late}`);
-  }
+function link(name: string, names: readonly string[], plugins: ReadonlyMap<string, Plugin>): Chain {
   return new Chain(
     name,
     names.map((each) => ({ name: each, plugin: plugins.get(each) as Plugin })),

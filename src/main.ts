@@ -10,6 +10,7 @@ import type { Terminal } from "./cli/verb.ts";
 import { loadConfig } from "./config/load.ts";
 import { ConfigError } from "./config/problems.ts";
 import { words } from "./gateway.ts";
+import { rehearse } from "./rehearsal.ts";
 import { openStores } from "./store/open.ts";
 
 const HELP = `usage: npm start -- VERB …        (installed: model-gateway VERB …)
@@ -57,6 +58,12 @@ async function withStores(
   }
 }
 
+/** Ends the process itself: a plugin that was only tried may leave a timer or a connection behind. */
+async function checked(args: string[], io: Terminal, folder: string): Promise<never> {
+  const vocabulary = await words(folder);
+  process.exit(await check.run(args, io, vocabulary, (config) => rehearse(config, vocabulary)));
+}
+
 async function main(argv: readonly string[]): Promise<number> {
   const io: Terminal = {
     out: (line) => void process.stdout.write(`${line}\n`),
@@ -75,11 +82,7 @@ async function main(argv: readonly string[]): Promise<number> {
     case "run":
       return run.run(args, io, place);
     case "check":
-      return check.run(
-        args.some((arg) => !arg.startsWith("-")) ? args : [...args, place.file],
-        io,
-        await words(place.folder),
-      );
+      return checked(args.some((arg) => !arg.startsWith("-")) ? args : [...args, place.file], io, place.folder);
     case "schema":
       return schema.run(args, io, await words(place.folder));
     case "keys":

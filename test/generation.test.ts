@@ -51,7 +51,7 @@ t.test("what cannot run is refused at start, with file, field and reason", async
       "an order that is not kept",
       'export default class P { static after = ["rewrite"]; access() {} }',
       "p",
-      /p\.ts.*p must stand after rewrite/s,
+      /gateway\.yaml:7:28 .*"p" must stand after "rewrite"/,
     ],
     [
       "a part that does not exist",

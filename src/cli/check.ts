@@ -1,14 +1,23 @@
 import { existsSync } from "node:fs";
 import { relative, resolve } from "node:path";
 import { parseArgs } from "node:util";
-import { ConfigError, loadConfig, type Vocabulary } from "../config/load.ts";
+import { ConfigError, loadConfig, type Problem, type Vocabulary } from "../config/load.ts";
 import type { Config } from "../config/types.ts";
+import type { PluginProblem } from "../loader/problems.ts";
 import type { Terminal } from "./verb.ts";
 
 export const help = "check [FILE] [--json]        say everything that is wrong with gateway.yaml";
 
-/** Checks a file without starting anything. Exit codes: 0 right, 1 problems, 2 usage or no such file. */
-export async function run(args: readonly string[], io: Terminal, vocabulary: Vocabulary): Promise<number> {
+/**
+ * Checks a file, then builds its plugins without serving anything. Exit codes: 0 right, 1 problems, 2 usage or no such file.
+ * @param rehearse builds and starts every plugin of a file that was found right, and says what is wrong with each.
+ */
+export async function run(
+  args: readonly string[],
+  io: Terminal,
+  vocabulary: Vocabulary,
+  rehearse: (config: Config) => Promise<PluginProblem[]>,
+): Promise<number> {
   const asked = parse(args);
   if (typeof asked === "string") return usage(io, asked);
   const file = resolve(io.folder, asked.file);
@@ -17,6 +26,8 @@ export async function run(args: readonly string[], io: Terminal, vocabulary: Voc
   const name = below.startsWith("..") ? file : below;
   try {
     const config = await loadConfig(file, vocabulary, io.env);
+    const found = await rehearse(config);
+    if (found.length > 0) throw new ConfigError(found.map(problem));
     io.out(asked.json ? JSON.stringify({ ok: true, problems: config.warnings }) : `${name}: ok, ${summary(config)}`);
     return 0;
   } catch (thrown) {
@@ -30,6 +41,15 @@ export async function run(args: readonly string[], io: Terminal, vocabulary: Voc
     return 1;
   }
 }
+
+const problem = ({ file, line = 1, column = 1, message }: PluginProblem): Problem => ({
+  file: relative(process.cwd(), file).startsWith("..") ? file : relative(process.cwd(), file),
+  line,
+  column,
+  message,
+  frame: "",
+  severity: "error",
+});
 
 function parse(args: readonly string[]): { file: string; json: boolean } | string {
   try {

@@ -2,7 +2,7 @@ import { parseArgs } from "node:util";
 import { ConfigError } from "../config/problems.ts";
 import { PinoLog } from "../core/log.ts";
 import { Gateway } from "../gateway.ts";
-import { PluginError } from "../loader/discover.ts";
+import { PluginError } from "../loader/problems.ts";
 import type { Terminal } from "./verb.ts";
 
 export const help = "run [--config FILE]          start the gateway (the default)";

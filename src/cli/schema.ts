@@ -63,6 +63,9 @@ function options(own: z.ZodType | undefined): Json {
     io: "input",
     unrepresentable: "any",
   });
-  const from: Json = { type: "string", description: "Another file than the one of this name in a plugins folder." };
+  const from: Json = {
+    type: "string",
+    description: "Another file than the one of this name in a plugins folder, or an npm package.",
+  };
   return { ...schema, type: ["object", "null"] as unknown as "object", properties: { from, ...schema.properties } };
 }

@@ -41,7 +41,7 @@ export async function loadConfig(
   checkNames(values, protocols, [...chains.keys()], report);
   const reading = new ValueReader(values, env, folder, report);
   const served = at(values, "paths") === undefined ? ["models"] : [];
-  const plugins = await checkPlugins(values, chains, served, vocabulary, folder, report);
+  const plugins = await checkPlugins(values, chains, served, vocabulary, { env, folder, report });
 
   const problems = inOrder([...source.problems, ...findings.map((finding) => source.locate(finding))]);
   const errors = problems.filter((problem) => problem.severity === "error");

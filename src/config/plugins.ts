@@ -1,5 +1,6 @@
 import type { ZodType } from "zod";
 import { explain } from "./issues.ts";
+import { revealOptions } from "./options.ts";
 import type { ConfigPath, Report } from "./problems.ts";
 import { unknown } from "./suggest.ts";
 import { at, entries, items, type Tree } from "./tree.ts";
@@ -35,9 +36,9 @@ export async function checkPlugins(
   chains: Chains,
   served: readonly string[],
   vocabulary: Vocabulary,
-  folder: string,
-  report: Report,
+  context: { env: NodeJS.ProcessEnv; folder: string; report: Report },
 ): Promise<Map<string, ConfiguredPlugin>> {
+  const { folder, report } = context;
   const mentions = mentionsIn(file, chains, served);
   const known = [
     ...vocabulary.plugins,
@@ -56,7 +57,7 @@ export async function checkPlugins(
         for (const path of paths) report({ path, key: path[0] === "plugins", message: unknown("plugin", name, known) });
       if (!found) return;
       after.set(name, found.after ?? []);
-      const options = await checkOptions(name, at(file, "plugins", name), found.options, paths[0] ?? [], report);
+      const options = await checkOptions(name, at(file, "plugins", name), found.options, paths[0] ?? [], context);
       plugins.set(name, { options, ...(from === undefined ? {} : { from }) });
     } catch (thrown) {
       report({
@@ -90,8 +91,9 @@ async function checkOptions(
   entry: Tree,
   schema: ZodType | undefined,
   mention: ConfigPath,
-  report: Report,
+  context: { env: NodeJS.ProcessEnv; folder: string; report: Report },
 ): Promise<unknown> {
+  const { report } = context;
   const path = ["plugins", name];
   const given = Object.fromEntries(entries(entry).filter(([key]) => key !== "from"));
   if (!schema) {
@@ -99,15 +101,31 @@ async function checkOptions(
       report({ path: [...path, key], key: true, message: `plugin ${JSON.stringify(name)} takes no options` });
     return {};
   }
-  const read = await schema.safeParseAsync(given);
+  const { values, secrets, broken } = revealOptions(given, path, context);
+  const read = await schema.safeParseAsync(values);
   if (read.success) return read.data;
-  for (const finding of explain(read.error.issues, schema, given, path))
+  const told = new Set(broken.map((place) => place.join("\0")));
+  const issues = read.error.issues.filter((issue) => !told.has(issue.path.join("\0")));
+  // Values are shown as the file has them, not as what their references stand for.
+  for (const finding of explain(issues, schema, given, path)) {
+    const message = withoutSecrets(finding.message, secrets);
     report(
       entry === undefined
-        ? { path: mention, message: `plugin ${JSON.stringify(name)} needs options: ${finding.message}` }
-        : finding,
+        ? { path: mention, message: `plugin ${JSON.stringify(name)} needs options: ${message}` }
+        : { ...finding, message },
     );
+  }
   return undefined;
+}
+
+/** A shorter value is no secret, and may stand in a message for something else. */
+const SHORTEST_SECRET = 4;
+
+/** A plugin's own message may repeat the value that it refuses. */
+function withoutSecrets(message: string, secrets: ReadonlyMap<string, string>): string {
+  return [...secrets]
+    .filter(([secret]) => secret.length >= SHORTEST_SECRET)
+    .reduce((text, [secret, written]) => text.replaceAll(secret, () => written), message);
 }
 
 function checkOrder(

@@ -178,7 +178,9 @@ const Plugin = z
   .looseObject({
     from: z
       .string()
-      .describe("Its file, like ./plugins/region.ts; else a file of this name in a plugins folder.")
+      .describe(
+        "Its file, like ./plugins/region.ts, or the name of an npm package; else a file of this name in a plugins folder.",
+      )
       .optional(),
   })
   .nullable()

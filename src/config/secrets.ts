@@ -30,6 +30,11 @@ export function reveal(text: string, env: NodeJS.ProcessEnv, folder: string): Re
   return { value };
 }
 
+/** Why a text has no value, and what to write. */
+export function whyNot(found: Exclude<Revealed, { value: string }>): string {
+  return "wrong" in found ? found.wrong : `${found.unset} is not set; set it, or write "\${${found.unset}:-default}"`;
+}
+
 function fromFile(path: string, folder: string): Revealed {
   const full = resolve(folder, path);
   try {
@@ -78,7 +83,7 @@ export function secretIn(source: string): string {
 const LOOKS = [
   /(?<=:\/\/)[^\s/@]+(?=@)/g, // user and password of an address
   /(?<=:\/\/[^\s?#"']*[?#])[^\s"',}\]]+/g, // query of an address
-  /(?<=\$\{\w+:-)[^}\s"']+/g, // default of a reference
+  /(?<=\$\{\w+:-)(?!default\})[^}\s"']+/g, // default of a reference, but for the word in our own advice
   /(?<=(?:\bkey|credential|secret|password|token|api_?key)["']?[ \t]*:[ \t]*["']?)[^\s"'$*&{}[\],][^\s"',}\]]*(?:\r?\n[ \t]*[\w.+/=-]{8,}(?![\w.+/=-]*["']?[ \t]*:))?/gi, // name and colon; perhaps wrapped
   /(?<=(?:\bkey|credential|secret|password|token|api_?key)[^\w$]{0,3})[\w.+/=-]{12,}/gi, // the same with a slip before it
 ];

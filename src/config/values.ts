@@ -1,7 +1,7 @@
 import { createHash } from "node:crypto";
 import { resolve } from "node:path";
 import type { ConfigPath, Report } from "./problems.ts";
-import { reveal } from "./secrets.ts";
+import { reveal, whyNot } from "./secrets.ts";
 import { at, entries, type Tree } from "./tree.ts";
 import type { Address } from "./types.ts";
 
@@ -148,11 +148,7 @@ export class ValueReader {
     if (typeof written !== "string") return undefined;
     const found = reveal(written, this.env, this.folder);
     if ("value" in found) return found.value;
-    this.report({
-      path,
-      message:
-        "wrong" in found ? found.wrong : `${found.unset} is not set; set it, or write "\${${found.unset}:-default}"`,
-    });
+    this.report({ path, message: whyNot(found) });
     return undefined;
   }
 }

@@ -32,14 +32,24 @@ export interface Plugin {
   /** Answers a path that gateway.yaml says this plugin serves (`serve: models`). */
   serve?(exchange: Exchange): MaybePromise<Answer>;
   /** Before the first request. */
-  start?(): MaybePromise<void>;
+  start?(how: Start): MaybePromise<void>;
   /** The gateway stops, or a new gateway.yaml has replaced this one: frees what it holds. */
   close?(): MaybePromise<void>;
+}
+
+/** How a plugin is started. */
+export interface Start {
+  /**
+   * Only a check (`npm start -- check`): say what is wrong by throwing, but open, write and send nothing. No request follows,
+   * and `close` at once.
+   */
+  readonly dry: boolean;
 }
 
 /** What the class itself may declare. */
 export interface PluginClass {
   new (...parts: never[]): Plugin;
+  readonly prototype: Plugin;
   /** Schema of its options in gateway.yaml. */
   options?: ZodType;
   /** Plugins that must stand before it in every chain that has both. */

@@ -1,8 +1,10 @@
 import { existsSync, readdirSync } from "node:fs";
-import { basename, join, resolve } from "node:path";
+import { registerHooks } from "node:module";
+import { join, resolve } from "node:path";
 import { fileURLToPath, pathToFileURL } from "node:url";
 import { PHASES, type PluginClass } from "../core/plugin.ts";
 import type { Protocol } from "../core/protocol.ts";
+import { pluginError } from "./problems.ts";
 
 /** The folder of the built-in plugins. */
 export const BUILT_IN = fileURLToPath(new URL("../../plugins", import.meta.url));
@@ -10,30 +12,45 @@ export const BUILT_IN = fileURLToPath(new URL("../../plugins", import.meta.url))
 /** Methods of a plugin that are not phases of an exchange. */
 const OTHERS = ["serve", "start", "close"];
 
-/** A plugin that cannot run, with the file and what is wrong in it. */
-export class PluginError extends Error {
-  override readonly name = "PluginError";
-
-  constructor(file: string, reason: string, cause?: unknown) {
-    super(`${file}: ${reason}`, cause === undefined ? undefined : { cause });
-  }
-}
+/** What a plugin's file may end in; the first of a name counts. */
+const ENDINGS = [".ts", ".mts", ".js", ".mjs"];
 
 /** Names of the plugins that can be used without `from`: the operator's own first, then the built-in ones. */
 export function pluginNames(folder: string): string[] {
   const names = [join(folder, "plugins"), BUILT_IN]
     .filter(existsSync)
-    .flatMap((each) => readdirSync(each).filter((file) => file.endsWith(".ts")));
-  return [...new Set(names.map((file) => basename(file, ".ts")))];
+    .flatMap((each) => readdirSync(each))
+    .flatMap((file) => /^(.+?)(?<!\.d)\.m?[tj]s$/.exec(file)?.[1] ?? []);
+  return [...new Set(names)];
 }
 
-/** The file a plugin's name stands for, or undefined when there is none. */
+/**
+ * The file a plugin stands for, or undefined when there is none.
+ * @param from a path, relative to the folder, or the name of an npm package that is installed there or with the gateway.
+ */
 export function pluginFile(name: string, from: string | undefined, folder: string): string | undefined {
-  const places =
-    from === undefined
-      ? [join(folder, "plugins", `${name}.ts`), join(BUILT_IN, `${name}.ts`)]
-      : [resolve(folder, from)];
-  return places.find(existsSync);
+  if (from !== undefined) return isPath(from) ? [resolve(folder, from)].find(existsSync) : packageFile(from, folder);
+  return [join(folder, "plugins"), BUILT_IN]
+    .flatMap((place) => ENDINGS.map((ending) => join(place, name + ending)))
+    .find(existsSync);
+}
+
+/** `@scope/name`, `name` and `name/part` are packages; what starts with a dot or a slash, or ends as a file does, is not. */
+const isPath = (from: string): boolean => /^[./]/.test(from) || ENDINGS.some((ending) => from.endsWith(ending));
+
+/** The file that `import "name"` means in a folder: packages are found by Node's own rules, their exports included. */
+function packageFile(name: string, folder: string): string | undefined {
+  const parentURL = pathToFileURL(join(folder, "gateway.yaml")).href;
+  const hook = registerHooks({ resolve: (specifier, context, next) => next(specifier, { ...context, parentURL }) });
+  try {
+    const url = import.meta.resolve(name);
+    return url.startsWith("file:") ? fileURLToPath(url) : undefined;
+  } catch (thrown) {
+    if ((thrown as NodeJS.ErrnoException).code === "ERR_MODULE_NOT_FOUND") return undefined;
+    throw thrown;
+  } finally {
+    hook.deregister();
+  }
 }
 
 /**
@@ -43,19 +60,19 @@ export function pluginFile(name: string, from: string | undefined, folder: strin
 export async function loadPlugin(file: string): Promise<PluginClass> {
   const Class = (await load(file)) as PluginClass | undefined;
   if (typeof Class !== "function" || Class.prototype === undefined)
-    throw new PluginError(file, "the default export must be a class: export default class … implements Plugin");
+    throw pluginError(file, "the default export must be a class: export default class … implements Plugin");
   const methods = Object.getOwnPropertyNames(Class.prototype).filter((name) => name !== "constructor");
   const known: readonly string[] = [...PHASES, ...OTHERS];
   if (!methods.some((name) => known.includes(name)))
-    throw new PluginError(
+    throw pluginError(
       file,
       `the class fills no phase; it has ${methods.join(", ") || "no methods"}, phases are ${known.join(", ")}`,
     );
   const { options, after }: { options?: unknown; after?: unknown } = Class;
   if (options !== undefined && typeof (options as { safeParse?: unknown }).safeParse !== "function")
-    throw new PluginError(file, "static options must be a zod schema");
+    throw pluginError(file, "static options must be a zod schema");
   if (after !== undefined && !(Array.isArray(after) && after.every((name) => typeof name === "string")))
-    throw new PluginError(file, "static after must be a list of plugin names");
+    throw pluginError(file, "static after must be a list of plugin names");
   return Class;
 }
 
@@ -70,10 +87,10 @@ export async function loadProtocols(folder = join(BUILT_IN, "protocols")): Promi
   for (const [i, protocol] of protocols.entries()) {
     const expected = names[i]?.name as string;
     if (protocol?.name !== expected)
-      throw new PluginError(join(folder, expected, "index.ts"), `name must be "${expected}", as the folder is called`);
+      throw pluginError(join(folder, expected, "index.ts"), `name must be "${expected}", as the folder is called`);
   }
   if (protocols.filter((protocol) => protocol.common).length !== 1)
-    throw new PluginError(folder, "exactly one protocol must be the common dialect");
+    throw pluginError(folder, "exactly one protocol must be the common dialect");
   return protocols;
 }
 
@@ -87,6 +104,6 @@ async function load(file: string): Promise<unknown> {
     const hint = /does not provide an export named/.test(error.message)
       ? " (an interface must be imported with `import type`)"
       : "";
-    throw new PluginError(file, `${error.message}${hint}`, thrown);
+    throw pluginError(file, `${error.message}${hint}`, thrown);
   }
 }

@@ -39,26 +39,29 @@ process.setSourceMapsEnabled(true);
 };
 
 const HOST = import.meta.url;
-const ROOT = fileURLToPath(new URL("../..", HOST));
 
-/** Ours and plugins', never a dependency's; the checkout itself may lie inside somebody's node_modules. */
-const isTypeScript = (/** @type {string} */ path) =>
-  /\.m?ts$/.test(path) && !(path.startsWith(ROOT) ? path.slice(ROOT.length) : path).includes("node_modules/");
+/** Whose classes and registries the host and its plugins must share: a copy of the plugin's own would not be known here. */
+const SHARED = /^(?:model-gateway|tsyringe|reflect-metadata)(?:\/|$)/;
 
 nodeModule.registerHooks({
   resolve(specifier, context, next) {
+    if (SHARED.test(specifier)) return next(specifier, { ...context, parentURL: HOST });
     try {
       return next(specifier, context);
     } catch (error) {
       const bare = /^[^./#]/.test(specifier) && !specifier.includes(":");
       if (/** @type {any} */ (error).code !== "ERR_MODULE_NOT_FOUND" || !bare) throw error;
-      // A plugin outside the checkout shares the host's packages, and so its very classes.
-      return next(specifier, { ...context, parentURL: HOST });
+      // What a plugin's own folder does not have may be one of the host's packages.
+      try {
+        return next(specifier, { ...context, parentURL: HOST });
+      } catch {
+        throw error;
+      }
     }
   },
   load(url, context, next) {
     const path = url.startsWith("file:") ? fileURLToPath(url.split(/[?#]/)[0] ?? url) : "";
-    if (!isTypeScript(path)) return next(url, context);
+    if (!/\.m?ts$/.test(path)) return next(url, context);
     const result = transformSync(path, readFileSync(path, "utf8"), {
       lang: "ts",
       sourceType: "module",

@@ -1,5 +1,6 @@
 import t from "tap";
 import { help, run } from "../../src/cli/check.ts";
+import type { PluginProblem } from "../../src/loader/problems.ts";
 import { LEAST, vocabulary } from "../config/fixture.ts";
 
 /** Runs the verb in a folder with these files. */
@@ -8,6 +9,7 @@ async function check(
   files: Record<string, string>,
   args: string[],
   env: NodeJS.ProcessEnv = {},
+  wrong: PluginProblem[] = [],
 ) {
   const folder = t.testdir(files);
   const out: string[] = [];
@@ -16,6 +18,7 @@ async function check(
     args,
     { out: (line) => out.push(line), err: (line) => err.push(line), env, folder },
     vocabulary,
+    async () => wrong,
   );
   return { code, out: out.join("\n"), err: err.join("\n") };
 }
@@ -78,6 +81,16 @@ t.test("with --json programs get the same", async (t) => {
     problems: [{ severity: "warning", message: 'key "ci" is off: CI_KEY is not set' }],
   });
   t.equal(JSON.parse(right.out).problems.length, 1);
+});
+
+t.test("plugins that cannot be built are problems too, at their own places", async (t) => {
+  const wrong = [
+    { file: "/p/a.ts", line: 3, column: 5, message: "one" },
+    { file: "/p/b.ts", message: "two" },
+  ];
+  const { code, err } = await check(t, { "gateway.yaml": LEAST }, [], {}, wrong);
+  t.equal(code, 1);
+  t.equal(err, "/p/a.ts:3:5 error: one\n\n/p/b.ts:1:1 error: two\n\ngateway.yaml: 2 problems");
 });
 
 t.test("a wrong command line, or a file that is not there, is answered with the usage", async (t) => {

@@ -1,18 +1,7 @@
-import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
 import { join } from "node:path";
-import t, { type Test } from "tap";
+import t from "tap";
 import { BUILT_IN, loadPlugin, loadProtocols, pluginFile, pluginNames } from "../../src/loader/discover.ts";
-
-function folder(t: Test, files: Record<string, string>): string {
-  const made = mkdtempSync(join(tmpdir(), "gateway-plugins-"));
-  t.teardown(() => rmSync(made, { recursive: true }));
-  for (const [name, text] of Object.entries(files)) {
-    mkdirSync(join(made, name, ".."), { recursive: true });
-    writeFileSync(join(made, name), text);
-  }
-  return made;
-}
+import { folder } from "./folder.ts";
 
 t.test("a name is the operator's own file first, then a built-in one", async (t) => {
   const own = folder(t, { "plugins/usage.ts": "", "plugins/mine.ts": "", "odd/place.ts": "" });
@@ -23,6 +12,60 @@ t.test("a name is the operator's own file first, then a built-in one", async (t)
   const names = pluginNames(own);
   t.ok(names.includes("mine") && names.includes("scrub"));
   t.equal(names.filter((name) => name === "usage").length, 1);
+});
+
+t.test("a plugin's file may be TypeScript or JavaScript", async (t) => {
+  const files = {
+    "plugins/a.mts": "",
+    "plugins/b.js": "",
+    "plugins/c.mjs": "",
+    "plugins/d.d.ts": "",
+    "plugins/e.json": "",
+  };
+  const own = folder(t, files);
+  for (const file of ["a.mts", "b.js", "c.mjs"])
+    t.equal(pluginFile(file.slice(0, 1), undefined, own), join(own, "plugins", file));
+  t.equal(pluginFile("d", undefined, own), undefined);
+  t.same(
+    pluginNames(own).filter((name) => /^[a-e](\.d)?$/.test(name)),
+    ["a", "b", "c"],
+  );
+});
+
+const PACKAGE = {
+  "node_modules/@team/plugin/package.json": JSON.stringify({
+    type: "module",
+    exports: { ".": { import: "./main.js" }, "./other": "./other.ts" },
+  }),
+  "node_modules/@team/plugin/main.js":
+    'import { words } from "words";\nexport default class Words { static words = words; access() {} }',
+  "node_modules/@team/plugin/node_modules/words/package.json": JSON.stringify({
+    type: "module",
+    exports: "./index.js",
+  }),
+  "node_modules/@team/plugin/node_modules/words/index.js": 'export const words = "its own";',
+  "node_modules/@team/plugin/other.ts": "export default class Other { access(): void {} }",
+  "node_modules/words/package.json": JSON.stringify({ type: "module", exports: "./index.js" }),
+  "node_modules/words/index.js": 'export const words = "the folder\'s";',
+};
+
+t.test("a plugin may be an npm package, by name, with its own dependencies", async (t) => {
+  const own = folder(t, PACKAGE);
+  const file = pluginFile("any", "@team/plugin", own) as string;
+  t.ok(file.endsWith("node_modules/@team/plugin/main.js"), file);
+  t.equal(((await loadPlugin(file)) as unknown as { words: string }).words, "its own");
+  const other = pluginFile("any", "@team/plugin/other", own) as string;
+  t.equal((await loadPlugin(other)).name, "Other", "TypeScript in a package runs too");
+  t.equal(pluginFile("any", "no-such-package", own), undefined);
+  t.equal(pluginFile("any", "fs", own), undefined, "no part of Node is a plugin");
+  t.throws(() => pluginFile("any", "@team/plugin/hidden", own), { code: "ERR_PACKAGE_PATH_NOT_EXPORTED" });
+});
+
+t.test("a dependency that is nowhere is named with the file that asks for it", async (t) => {
+  const own = folder(t, { "p.js": 'import "no-such-package";' });
+  await t.rejects(loadPlugin(join(own, "p.js")), {
+    message: /Cannot find package 'no-such-package' imported from .*p\.js/,
+  });
 });
 
 t.test("every built-in plugin loads", async (t) => {

@@ -4,6 +4,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath, pathToFileURL } from "node:url";
 import t, { type Test } from "tap";
+import { folder } from "./folder.ts";
 
 const REGISTER = fileURLToPath(new URL("../../src/loader/register.js", import.meta.url));
 
@@ -36,6 +37,24 @@ console.log(container.resolve(Whole).say(), new GatewayError("internal") instanc
     t.equal(stdout, "part3 true\n", stderr);
   },
 );
+
+t.test("classes and registries are the host's, whatever lies beside a plugin", async (t) => {
+  const own = folder(t, {
+    "node_modules/tsyringe/package.json": '{ "main": "index.js" }',
+    "node_modules/tsyringe/index.js": 'throw new Error("another copy");',
+    "node_modules/model-gateway/package.json": '{ "main": "index.js" }',
+    "node_modules/model-gateway/index.js": 'throw new Error("another copy");',
+    "main.mts": 'import "tsyringe"; import { GatewayError } from "model-gateway"; console.log(GatewayError.name);',
+  });
+  const { stdout, stderr } = spawnSync(
+    process.execPath,
+    ["--import", pathToFileURL(REGISTER).href, join(own, "main.mts")],
+    {
+      encoding: "utf8",
+    },
+  );
+  t.equal(stdout, "GatewayError\n", stderr);
+});
 
 t.test("an error names the line as it was written, a syntax error shows it", async (t) => {
   const thrown = run(

@@ -1,0 +1,125 @@
+import { readFileSync } from "node:fs";
+import { pathToFileURL } from "node:url";
+import type { DependencyContainer } from "tsyringe";
+import { buildPlugin, INJECTABLE, injected } from "../container.ts";
+import type { Plugin, PluginClass } from "../core/plugin.ts";
+import { PluginError, type PluginProblem } from "./problems.ts";
+
+/** A plugin's class and where it stands. */
+export interface LoadedPlugin {
+  file: string;
+  Class: PluginClass;
+}
+
+/**
+ * Builds one plugin with its options.
+ * @throws PluginError that names each parameter which cannot be injected, or tells what the constructor threw.
+ */
+export function makePlugin(container: DependencyContainer, { file, Class }: LoadedPlugin, options: unknown): Plugin {
+  const problems = parameterProblems(file, Class);
+  if (problems.length > 0) throw new PluginError(problems);
+  try {
+    return buildPlugin(container, Class, options);
+  } catch (thrown) {
+    throw new PluginError([buildProblem(file, Class, thrown)], thrown);
+  }
+}
+
+/**
+ * Runs a plugin's `start`.
+ * @param dry what the plugin is told: true where nothing is to be opened, as nothing will be served.
+ * @throws PluginError
+ */
+export async function startPlugin(plugin: Plugin, { file, Class }: LoadedPlugin, dry: boolean): Promise<void> {
+  try {
+    await plugin.start?.({ dry });
+  } catch (thrown) {
+    throw new PluginError([thrownBy(file, `start() of class ${nameOf(Class)}`, thrown)], thrown);
+  }
+}
+
+/** @throws PluginError */
+export async function closePlugin(plugin: Plugin, { file, Class }: LoadedPlugin): Promise<void> {
+  try {
+    await plugin.close?.();
+  } catch (thrown) {
+    throw new PluginError([thrownBy(file, `close() of class ${nameOf(Class)}`, thrown)], thrown);
+  }
+}
+
+/** What TypeScript's metadata says of a type that leaves no class behind: interfaces, unions, type imports, plain values. */
+const NO_CLASS = new Set<unknown>([
+  undefined,
+  Object,
+  String,
+  Number,
+  Boolean,
+  Array,
+  Function,
+  Symbol,
+  BigInt,
+  Promise,
+]);
+
+/** The constructor's parameters that no part of the gateway can be found for. */
+function parameterProblems(file: string, Class: PluginClass): PluginProblem[] {
+  const names = parameterNames(Class);
+  return injected(Class).flatMap((type, i) => {
+    if (!NO_CLASS.has(type)) return [];
+    const name = names[i] ?? "";
+    const message =
+      `class ${nameOf(Class)} cannot be built: parameter ${i + 1}${name && ` (${name})`} of its constructor has a type that is no class ` +
+      `when it runs. A class must be imported as one, not with \`import type\` or \`type\`; options are asked for with @inject(Options)`;
+    return [problemAt(file, Class, message, name)];
+  });
+}
+
+/** tsyringe's own words, where it could not find a part; else what the constructor threw. */
+function buildProblem(file: string, Class: PluginClass, thrown: unknown): PluginProblem {
+  const message = thrown instanceof Error ? thrown.message : String(thrown);
+  const part = /^Cannot inject the dependency "?(\w+)"? at position #(\d+)/.exec(message);
+  if (message.startsWith(`TypeInfo not known for "${Class.name}"`))
+    return problemAt(
+      file,
+      Class,
+      `class ${nameOf(Class)} is not @injectable(): write that above it, imported from "tsyringe"`,
+    );
+  if (!part) return thrownBy(file, `the constructor of class ${nameOf(Class)}`, thrown);
+  const [, name = "", number] = part;
+  const says =
+    `class ${nameOf(Class)} cannot be built: parameter ${Number(number) + 1} (${name}) of its constructor asks for what is not there; ` +
+    `there are ${INJECTABLE.join(", ")}, and @inject(Options)`;
+  return problemAt(file, Class, says, name);
+}
+
+function thrownBy(file: string, who: string, thrown: unknown): PluginProblem {
+  const error = thrown instanceof Error ? thrown : undefined;
+  const message = `${who} threw: ${error?.message ?? String(thrown)}`;
+  // The first line of the plugin's own in the stack.
+  for (const line of error?.stack?.split("\n") ?? []) {
+    const place = /\(?([^()\s]+):(\d+):(\d+)\)?$/.exec(line);
+    if (place && (place[1] === file || place[1] === pathToFileURL(file).href))
+      return { file, line: Number(place[2]), column: Number(place[3]), message };
+  }
+  return { file, message };
+}
+
+/** A problem at a class, or at a parameter of its constructor. */
+function problemAt(file: string, Class: PluginClass, message: string, parameter = ""): PluginProblem {
+  const text = readFileSync(file, "utf8");
+  const start = text.search(new RegExp(`\\bclass\\s+${nameOf(Class)}\\b|\\bexport\\s+default\\s+class\\b`));
+  const list = start < 0 || parameter === "" ? -1 : text.indexOf("constructor", start);
+  const within = list < 0 ? -1 : text.slice(list).search(new RegExp(`\\b${parameter}\\b`));
+  const at = within < 0 ? start : list + within;
+  if (at < 0) return { file, message };
+  const above = text.slice(0, at).split("\n");
+  return { file, line: above.length, column: (above.at(-1) as string).length + 1, message };
+}
+
+const nameOf = (Class: PluginClass): string => Class.name || "default";
+
+/** Names of a constructor's parameters, from its text; no name where a default value hides it. */
+function parameterNames(Class: PluginClass): string[] {
+  const list = /\bconstructor\s*\(([^)]*)\)/.exec(Function.prototype.toString.call(Class))?.[1] ?? "";
+  return list.split(",").map((written) => /^\s*([\w$]+)\s*(?:=|$)/.exec(written)?.[1] ?? "");
+}

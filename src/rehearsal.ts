@@ -1,0 +1,74 @@
+import type { Config } from "./config/types.ts";
+import { generationContainer, processContainer } from "./container.ts";
+import { Log } from "./core/log.ts";
+import type { Provider } from "./core/marketplace.ts";
+import type { Plugin } from "./core/plugin.ts";
+import type { Protocol } from "./core/protocol.ts";
+import { Protocols } from "./core/protocols.ts";
+import { marketplaceOf, servingProblems } from "./generation.ts";
+import { closePlugin, type LoadedPlugin, makePlugin, startPlugin } from "./loader/instances.ts";
+import { type PluginError, type PluginProblem, pluginError } from "./loader/problems.ts";
+import { openStores } from "./store/open.ts";
+import { Envelopes } from "./translation/envelope.ts";
+
+/** Milliseconds that a plugin gets to start and to close. */
+const PATIENCE = 10_000;
+
+/** Where the built-in provider would be: nothing listens there. */
+const DEMO = new URL("http://demo.invalid");
+
+/** A log that keeps nothing. */
+class NoLog extends Log {
+  debug(): void {}
+  info(): void {}
+  warn(): void {}
+  error(): void {}
+  async flush(): Promise<void> {}
+}
+
+/**
+ * Builds every plugin that a gateway.yaml names, starts it dry and closes it: what a start would find wrong, of all of them at
+ * once. Its stores are empty ones in memory; no file, listener or provider is opened.
+ */
+export async function rehearse(
+  config: Config,
+  { protocolList, classes }: { protocolList: readonly Protocol[]; classes: ReadonlyMap<string, LoadedPlugin> },
+): Promise<PluginProblem[]> {
+  const stores = openStores(":memory:", config.keys, () => {});
+  const providers = config.providers.flatMap(({ url, off, ...provider }): [string, Provider][] =>
+    off === undefined ? [[provider.name, { ...provider, url: url === "demo:" ? DEMO : url }]] : [],
+  );
+  const container = generationContainer(processContainer({ log: new NoLog() }), {
+    keys: stores.keys,
+    ledger: stores.ledger,
+    marketplace: marketplaceOf(config.models, new Map(providers)),
+    protocols: new Protocols(protocolList),
+    envelopes: new Envelopes(config.envelopes.key),
+  });
+  const problems: PluginProblem[] = [];
+  for (const [name, { options }] of config.plugins) {
+    const loaded = classes.get(name);
+    if (!loaded) continue;
+    try {
+      await tryOut(makePlugin(container, loaded, options), loaded);
+    } catch (thrown) {
+      problems.push(...(thrown as PluginError).problems);
+    }
+  }
+  await stores.close();
+  return [...problems, ...servingProblems(config.paths, classes)];
+}
+
+/** @throws PluginError, also when it takes too long. */
+async function tryOut(plugin: Plugin, loaded: LoadedPlugin): Promise<void> {
+  const late = Promise.withResolvers<never>();
+  const timer = setTimeout(() => late.reject(tooLong(loaded)), PATIENCE);
+  try {
+    await Promise.race([startPlugin(plugin, loaded, true).then(() => closePlugin(plugin, loaded)), late.promise]);
+  } finally {
+    clearTimeout(timer);
+  }
+}
+
+const tooLong = ({ file, Class }: LoadedPlugin): PluginError =>
+  pluginError(file, `start() or close() of class ${Class.name} has not ended after ${PATIENCE / 1000} s`);

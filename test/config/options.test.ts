@@ -1,0 +1,51 @@
+// biome-ignore-all lint/suspicious/noTemplateCurlyInString: ${NAME} is the notation of gateway.yaml
+import t from "tap";
+import { revealOptions } from "../../src/config/options.ts";
+import type { Finding } from "../../src/config/problems.ts";
+import { complaint, complaints, LEAST, load } from "./fixture.ts";
+
+const env = { REGION: "eu-secret-7", PORT: "8080" };
+
+t.test("references in a plugin's options are put in before its schema sees them, at any depth", async (t) => {
+  const found: Finding[] = [];
+  const options = {
+    a: "$REGION",
+    list: ["${PORT}", { b: "at ${GONE:-home}" }],
+    n: 5,
+    none: null,
+    budget: "$50/month",
+    pattern: "^x$",
+  };
+  const folder = t.testdir({ secret: "from a file\n" });
+  const { values } = revealOptions({ ...options, c: "$file:secret" }, ["plugins", "p"], {
+    env,
+    folder,
+    report: (finding) => found.push(finding),
+  });
+  t.same(values, {
+    ...options,
+    a: "eu-secret-7",
+    list: ["8080", { b: "at home" }],
+    c: "from a file",
+  });
+  t.same(found, []);
+  const config = await load(t, `${LEAST}plugins: { region: { region: $REGION } }\n`, env);
+  t.same(config.plugins.get("region")?.options, { region: "eu-secret-7" });
+});
+
+t.test("what stands for nothing is told at its place, with everything else that is wrong", async (t) => {
+  const yaml = `${LEAST}plugins:\n  region: { region: $GONE }\n  sse: { ping: 0 }\n  scrub: { mode: "$file:gone" }\n`;
+  const said = await complaints(t, yaml);
+  t.match(said, [
+    '4:21 GONE is not set; set it, or write "${GONE:-default}"',
+    /^5:16 /,
+    /^6:18 cannot read .*gone: there is no such file/,
+  ]);
+  t.equal(said.length, 3);
+});
+
+t.test("a refused value is shown as the file has it, never as what it stands for", async (t) => {
+  const said = await complaint(t, `${LEAST}plugins:\n  scrub: { mode: $REGION }\n  sse: { ping: $REGION }\n`, env);
+  t.match(said, /4:18 .*found the text "\$REGION"|4:18 .*"\$REGION"/);
+  t.notMatch(said, /eu-secret-7/);
+});

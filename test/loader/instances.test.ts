@@ -1,0 +1,117 @@
+import { join } from "node:path";
+import t, { type Test } from "tap";
+import { generationContainer, processContainer } from "../../src/container.ts";
+import { Marketplace } from "../../src/core/marketplace.ts";
+import { Protocols } from "../../src/core/protocols.ts";
+import { loadPlugin } from "../../src/loader/discover.ts";
+import { closePlugin, makePlugin, startPlugin } from "../../src/loader/instances.ts";
+import type { PluginError, PluginProblem } from "../../src/loader/problems.ts";
+import type { Keys } from "../../src/store/keys.ts";
+import type { Ledger } from "../../src/store/ledger.ts";
+import { Envelopes } from "../../src/translation/envelope.ts";
+import { MemoryLog } from "../support/gateway.ts";
+import { folder } from "./folder.ts";
+
+const container = generationContainer(processContainer({ log: new MemoryLog() }), {
+  keys: {} as Keys,
+  ledger: {} as Ledger,
+  marketplace: new Marketplace([]),
+  protocols: new Protocols([]),
+  envelopes: new Envelopes(),
+});
+
+const IMPORTS =
+  'import { inject, injectable } from "tsyringe";\nimport { Keys, Log, Options, type Ledger } from "model-gateway";\n';
+
+/** What is said of a plugin of that text, without the imports' two lines, after building, starting and closing it. */
+async function problemsOf(t: Test, text: string, name = "p.ts"): Promise<PluginProblem[]> {
+  const file = join(folder(t, { [name]: IMPORTS + text }), name);
+  try {
+    const loaded = { file, Class: await loadPlugin(file) };
+    const plugin = makePlugin(container, loaded, { a: 1 });
+    await startPlugin(plugin, loaded, true);
+    await closePlugin(plugin, loaded);
+    return [];
+  } catch (thrown) {
+    t.equal((thrown as PluginError).name, "PluginError");
+    const { problems } = thrown as PluginError;
+    t.ok(problems.every((problem) => problem.file === file));
+    return problems.map((problem) => ({ ...problem, ...(problem.line && { line: problem.line - 2 }) }));
+  }
+}
+
+t.test(
+  "a plugin gets its parts and options, with and without a constructor, in TypeScript and JavaScript",
+  async (t) => {
+    t.same(
+      await problemsOf(
+        t,
+        "@injectable() export default class P { constructor(readonly keys: Keys, readonly log: Log, @inject(Options) readonly options: { a: number }) { if (options.a !== 1) throw new Error(); } access() {} }",
+      ),
+      [],
+    );
+    t.same(await problemsOf(t, "export default class P { access() {} }"), []);
+    const script = join(
+      folder(t, {
+        "p.mjs":
+          'import { inject, injectable } from "tsyringe"; import { Options } from "model-gateway";\nexport default class P { constructor(options) { this.a = options.a; } access() {} }\ninject(Options)(P, undefined, 0); injectable()(P);',
+      }),
+      "p.mjs",
+    );
+    t.match(makePlugin(container, { file: script, Class: await loadPlugin(script) }, { a: 5 }), { a: 5 });
+  },
+);
+
+t.test("each parameter that cannot be injected is named with its place and the way to mend it", async (t) => {
+  const found = await problemsOf(
+    t,
+    "@injectable()\nexport default class P {\n  constructor(\n    readonly keys: Keys,\n    readonly ledger: Ledger,\n    readonly name: string,\n  ) {}\n  access() {}\n}",
+  );
+  t.match(found, [
+    { line: 5, column: 14, message: /class P cannot be built: parameter 2 \(ledger\).*not with `import type`/ },
+    { line: 6, column: 14, message: /class P cannot be built: parameter 3 \(name\).*@inject\(Options\)/ },
+  ]);
+  t.equal(found.length, 2);
+});
+
+t.test("a missing @injectable is named, with and without another decorator", async (t) => {
+  for (const parameter of ["keys: Keys", "@inject(Options) options: object"])
+    t.match(
+      await problemsOf(t, `export default class P {\n  constructor(${parameter}) {}\n  access() {}\n}`),
+      [{ line: 1, message: 'class P is not @injectable(): write that above it, imported from "tsyringe"' }],
+      parameter,
+    );
+});
+
+t.test("a class that the gateway does not have is named with those that it has", async (t) => {
+  t.match(
+    await problemsOf(
+      t,
+      "class Clock { constructor(readonly zone: string) {} }\n@injectable()\nexport default class P {\n  constructor(readonly clock: Clock) {}\n  access() {}\n}",
+    ),
+    [{ line: 4, column: 24, message: /parameter 1 \(clock\).*there are Keys, Ledger, Log, Marketplace/ }],
+  );
+});
+
+t.test("what a constructor, start or close throws is told with its line", async (t) => {
+  t.match(
+    await problemsOf(t, 'export default class P {\n  constructor() { throw new Error("no table"); }\n  access() {}\n}'),
+    [{ line: 2, column: 25, message: "the constructor of class P threw: no table" }],
+  );
+  t.match(await problemsOf(t, 'export default class P {\n  async start() {\n    throw new Error("no road");\n  }\n}'), [
+    { line: 3, message: "start() of class P threw: no road" },
+  ]);
+  t.match(await problemsOf(t, 'export default class {\n  close() { throw "a text"; }\n}'), [
+    { message: "close() of class default threw: a text" },
+  ]);
+});
+
+t.test("a plugin knows whether it is only checked", async (t) => {
+  t.match(
+    await problemsOf(
+      t,
+      "export default class P { start(how: { dry: boolean }) { throw new Error('dry ' + how.dry); } }",
+    ),
+    [{ message: /dry true/ }],
+  );
+});
