@@ -46,7 +46,7 @@ export function generationContainer(parent: DependencyContainer, parts: Generati
 }
 
 /** Names of what a plugin's constructor may ask for by its type. */
-export const INJECTABLE: readonly string[] = [Keys, Ledger, Log, Marketplace, Protocols, Envelopes].map(
+export const INJECTABLE: readonly string[] = [Keys, Ledger, Log, Marketplace, Protocols, Envelopes, Translations].map(
   ({ name }) => name,
 );
 

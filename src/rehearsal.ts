@@ -10,6 +10,7 @@ import { closePlugin, type LoadedPlugin, makePlugin, startPlugin } from "./loade
 import { type PluginError, type PluginProblem, pluginError } from "./loader/problems.ts";
 import { openStores } from "./store/open.ts";
 import { Envelopes } from "./translation/envelope.ts";
+import { Translations } from "./translation/translations.ts";
 
 /** Milliseconds that a plugin gets to start and to close. */
 const PATIENCE = 10_000;
@@ -38,12 +39,16 @@ export async function rehearse(
   const providers = config.providers.flatMap(({ url, off, ...provider }): [string, Provider][] =>
     off === undefined ? [[provider.name, { ...provider, url: url === "demo:" ? DEMO : url }]] : [],
   );
+  const marketplace = marketplaceOf(config.models, new Map(providers));
+  const protocols = new Protocols(protocolList);
+  const envelopes = new Envelopes(config.envelopes.key);
   const container = generationContainer(processContainer({ log: new NoLog() }), {
     keys: stores.keys,
     ledger: stores.ledger,
-    marketplace: marketplaceOf(config.models, new Map(providers)),
-    protocols: new Protocols(protocolList),
-    envelopes: new Envelopes(config.envelopes.key),
+    marketplace,
+    protocols,
+    envelopes,
+    translations: new Translations(protocols, envelopes, marketplace),
   });
   const problems: PluginProblem[] = [];
   for (const [name, { options }] of config.plugins) {

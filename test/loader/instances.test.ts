@@ -9,15 +9,18 @@ import type { PluginError, PluginProblem } from "../../src/loader/problems.ts";
 import type { Keys } from "../../src/store/keys.ts";
 import type { Ledger } from "../../src/store/ledger.ts";
 import { Envelopes } from "../../src/translation/envelope.ts";
+import { Translations } from "../../src/translation/translations.ts";
 import { MemoryLog } from "../support/gateway.ts";
 import { folder } from "./folder.ts";
 
+const [marketplace, protocols, envelopes] = [new Marketplace([]), new Protocols([]), new Envelopes()];
 const container = generationContainer(processContainer({ log: new MemoryLog() }), {
   keys: {} as Keys,
   ledger: {} as Ledger,
-  marketplace: new Marketplace([]),
-  protocols: new Protocols([]),
-  envelopes: new Envelopes(),
+  marketplace,
+  protocols,
+  envelopes,
+  translations: new Translations(protocols, envelopes, marketplace),
 });
 
 const IMPORTS =
