@@ -84,6 +84,11 @@ export interface OpaquePlace {
   readonly path: JsonPath;
   /** What goes where it cannot be read: a block, an item, a part, or the string's member alone. */
   readonly span: JsonPath;
+  /**
+   * JSON that takes the span's place, where plain words say what an envelope holds; undefined: none do.
+   * @throws GatewayError `invalid_field` for an envelope that has no business here
+   */
+  readonly instead?: (state: Opaque) => string | undefined;
 }
 
 export interface OpaqueConsequence {

@@ -37,7 +37,9 @@ export function withoutUnreadable(
   for (const place of opaque?.find(body) ?? []) {
     const state = stateAt(place, body, envelopes);
     if (!state) continue;
-    if (!isReadable(state, { protocol: to.protocol.name, account: to.account })) gone.push(place.span);
+    const instead = place.instead?.(state);
+    if (instead !== undefined) replace.push([place.span, instead]);
+    else if (!isReadable(state, { protocol: to.protocol.name, account: to.account })) gone.push(place.span);
     else if (state.kind === UNSIGNED) remove.push(place.path);
     else replace.push([place.path, JSON.stringify(state.data)]);
   }

@@ -11,6 +11,8 @@ const envelopes = new Envelopes("a secret of this test");
 const seal = (more: Partial<Opaque> = {}): string =>
   envelopes.seal({ protocol: "tiny", account: "them", kind: "signature", data: "raw=", ...more });
 
+const instead = ({ kind, data }: Opaque) => (kind === "summary" ? JSON.stringify(data) : undefined);
+
 /** A protocol whose blocks may bear a state, and that wants a first block with `thinking`. */
 const protocol: TranslatedProtocol = {
   ...tiny,
@@ -23,7 +25,7 @@ const protocol: TranslatedProtocol = {
           (blocks as { state?: string; part?: boolean }[]).flatMap(({ state, part }, i) =>
             state === undefined
               ? []
-              : [{ path: ["blocks", i, "state"], span: part ? ["blocks", i, "state"] : ["blocks", i] }],
+              : [{ path: ["blocks", i, "state"], span: part ? ["blocks", i, "state"] : ["blocks", i], instead }],
           ),
         consequences: (_body, gone: readonly JsonPath[], facts) =>
           gone.length > 1 || facts.thinking === "budget" ? [{ path: ["thinking"], why: "there is no state" }] : [],
@@ -67,6 +69,13 @@ t.test("a part that can stand without its state keeps standing", async (t) => {
 
 t.test("reasoning that never had a state loses the mark of whose it is", async (t) => {
   t.equal(sent(`{"blocks":[{"state":"${seal({ kind: "unsigned", data: "" })}","n":1}]}`).left, '{"blocks":[{"n":1}]}');
+});
+
+t.test("plain words stand in for a state that any provider may read", async (t) => {
+  const summary = seal({ protocol: "gateway", kind: "summary", data: 'a "word"' });
+  const { left, notices } = sent(`{"blocks":[ {"state":"${summary}", "n":1},{} ]}`, true);
+  t.equal(left, '{"blocks":[ "a \\"word\\"",{} ]}');
+  t.same(notices, []);
 });
 
 t.test("a setting that wants what has gone goes too, and the client is told", async (t) => {

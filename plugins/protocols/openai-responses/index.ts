@@ -11,10 +11,11 @@ import { decode, decoder, failure } from "./response.decode.ts";
 import { encode, encoder } from "./response.encode.ts";
 import { ending } from "./stream.ts";
 import { fields, support } from "./support.ts";
+import { opaque, texts } from "./texts.ts";
 import { readUsage } from "./usage.ts";
 
 const translation: Translation = {
-  request: { decode: decodeRequest, encode: encodeRequest, support: support, fields },
+  request: { decode: decodeRequest, encode: encodeRequest, opaque, support: support, fields },
   response: { decoder, decode, encoder, encode, failure },
   count,
 };
@@ -36,6 +37,7 @@ const openaiResponses: TranslatedProtocol = {
   streamError,
   ending,
   usage: readUsage,
+  texts,
   kept,
   demo,
   translation,

@@ -42,10 +42,16 @@ export function readSummary(reading: Reading, fields: Fields): Turn | undefined 
   const sealed = fields.text("encrypted_content");
   const opaque = sealed === undefined ? undefined : reading.open(sealed);
   if (!opaque || (opaque.protocol === NAME && opaque.account === undefined)) return undefined;
-  const { protocol, kind, data } = opaque;
-  if (protocol !== SUMMARY.protocol || kind !== SUMMARY.kind)
-    throw invalidField(fields.path("encrypted_content"), `${fields.path("encrypted_content")} holds no compaction.`);
-  return userTurn(fields, LEAD + data, "id", "created_by");
+  return userTurn(fields, summaryIn(opaque, fields.path("encrypted_content")), "id", "created_by");
+}
+
+/**
+ * The summary that an envelope holds, in words that any provider reads.
+ * @throws GatewayError `invalid_field` for an envelope that holds something else
+ */
+export function summaryIn({ protocol, kind, data }: Opaque, at: string): string {
+  if (protocol !== SUMMARY.protocol || kind !== SUMMARY.kind) throw invalidField(at, `${at} holds no compaction.`);
+  return LEAD + data;
 }
 
 function userTurn(fields: Fields, text: string, ...left: readonly string[]): Turn {
