@@ -1,8 +1,8 @@
 import type { Transform } from "node:stream";
 import { createBrotliDecompress, createGunzip, createInflate, createZstdDecompress } from "node:zlib";
 import { GatewayError } from "../core/errors.ts";
+import { without } from "../wire/headers.ts";
 import { UpstreamFault } from "./failures.ts";
-import { without } from "./http1/request-head.ts";
 import type { BodyReceiver, UpstreamResponse } from "./response.ts";
 
 const DECODERS: Record<string, () => Transform> = {

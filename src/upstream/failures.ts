@@ -1,14 +1,14 @@
 import { type ErrorCode, GatewayError } from "../core/errors.ts";
-import { type Timeouts } from "../core/marketplace.ts";
+import type { Timeouts } from "../core/marketplace.ts";
+import { Http1Error } from "./http1/errors.ts";
 
 /** How far an attempt had come when it broke. */
 export type Progress = "connecting" | "waiting" | "answering";
 
 /**
  * What lies behind an upstream error, fit for a log: a code and the provider's host, never a path, a header or a byte of
- * an answer. Codes are Node's (`ECONNREFUSED`), those of line.ts and answer.ts (`CONNECTION_CLOSED`, `ANSWER_…`), undici's
- * where a proxy stands in between (`UND_ERR_SOCKET`, `HPE_…`), and for our own limits `connect_timeout`,
- * `first_byte_timeout`, `idle_timeout`, `total_timeout`.
+ * a response. Codes are Node's (`ECONNREFUSED`), those of `http1/errors.ts` (`CONNECTION_CLOSED`, `RESPONSE_…`, `PROXY_…`),
+ * and for our own limits `connect_timeout`, `first_byte_timeout`, `idle_timeout`, `total_timeout`.
  */
 export class UpstreamFault extends Error {
   override readonly name = "Fault";
@@ -20,22 +20,12 @@ export class UpstreamFault extends Error {
   }
 }
 
-/** What the transport reports of a fault of ours rather than the provider's. */
-const OURS: Record<string, { code: ErrorCode; message?: string }> = {
-  UND_ERR_INVALID_ARG: { code: "internal", message: "The gateway composed a request that cannot be sent upstream." },
-  UND_ERR_NOT_SUPPORTED: { code: "internal", message: "The gateway composed a request that cannot be sent upstream." },
-  UND_ERR_REQ_CONTENT_LENGTH_MISMATCH: {
-    code: "bad_request",
-    message: "The request body is not as long as its content-length says.",
-  },
-  BODY_LENGTH_WRONG: {
-    code: "bad_request",
-    message: "The request body is not as long as its content-length says.",
-  },
-  BODY_BROKEN_OFF: { code: "client_gone" },
-  LANE_CLOSED: { code: "draining" },
-  UND_ERR_CLOSED: { code: "draining" },
-  UND_ERR_DESTROYED: { code: "draining" },
+/** What the client reports of a fault of ours rather than the provider's. */
+const OURS: Record<string, ErrorCode> = {
+  REQUEST_INVALID: "internal",
+  BODY_LENGTH_WRONG: "bad_request",
+  BODY_BROKEN_OFF: "client_gone",
+  POOL_CLOSED: "draining",
 };
 
 /** A transport error as a GatewayError; one that is already passes as it is. */
@@ -43,12 +33,22 @@ export function failure(thrown: unknown, progress: Progress, host: string): Gate
   if (thrown instanceof GatewayError) return thrown;
   const code = codeOf(thrown);
   const cause = new UpstreamFault(code, host);
+  const message = thrown instanceof Http1Error ? thrown.explanation : undefined;
+  return new GatewayError(refusalOf(code, progress), message === undefined ? { cause } : { message, cause });
+}
+
+function refusalOf(code: string, progress: Progress): ErrorCode {
   const ours = OURS[code];
-  if (ours)
-    return new GatewayError(ours.code, ours.message === undefined ? { cause } : { message: ours.message, cause });
-  if (progress === "connecting") return new GatewayError("upstream_unreachable", { cause });
-  if (progress === "answering") return new GatewayError("upstream_truncated", { cause });
-  return new GatewayError(isInvalid(thrown, code) ? "upstream_invalid" : "upstream_failed", { cause });
+  if (ours) return ours;
+  // A proxy that refuses has sent nothing on.
+  if (progress === "connecting" || code.startsWith("PROXY_")) return "upstream_unreachable";
+  if (progress === "answering") return "upstream_truncated";
+  return code.startsWith("RESPONSE_") ? "upstream_invalid" : "upstream_failed";
+}
+
+function codeOf(thrown: unknown): string {
+  if (!(thrown instanceof Error)) return "UNKNOWN";
+  return "code" in thrown && typeof thrown.code === "string" ? thrown.code : thrown.name;
 }
 
 /** A limit of ours was reached: says which, and how long it was. Nothing was sent to a provider that did not connect in time. */
@@ -62,49 +62,4 @@ export function overdue(limit: keyof Timeouts, ms: number, host: string): Gatewa
   };
   const code = limit === "connect" ? "upstream_unreachable" : "upstream_timeout";
   return new GatewayError(code, { message: messages[limit], cause: new UpstreamFault(`${limit}_timeout`, host) });
-}
-
-/**
- * A close that a provider decided on before a request reached it is heard of within a round trip after the request was
- * written. Milliseconds allowed beyond that, because this side may be late to look, and in all, because a measured round
- * trip may be too long.
- */
-const SLACK = 50;
-const UNSEEN_WITHIN = 300;
-
-/**
- * True when a kept connection broke so soon after a request was written to it that the provider cannot have worked on it.
- * @param writtenAt on the clock of `performance`
- * @param trip milliseconds of a round trip to who closed
- */
-export function closedUnseen(thrown: unknown, writtenAt: number, trip: number): boolean {
-  return performance.now() - writtenAt < Math.min(trip + SLACK, UNSEEN_WITHIN) && isClosedConnection(thrown);
-}
-
-/** True for the errors of a kept-alive connection that the provider closed while we were about to use it. */
-function isClosedConnection(thrown: unknown): boolean {
-  const code = codeOf(thrown);
-  return (
-    code === "CONNECTION_CLOSED" ||
-    code === "ECONNRESET" ||
-    code === "EPIPE" ||
-    (code === "UND_ERR_SOCKET" && !isInvalid(thrown, code))
-  );
-}
-
-/** Not HTTP, too much of it, or an answer to something never asked (of 100 and 101 undici says "bad response", "bad upgrade"). */
-function isInvalid(thrown: unknown, code: string): boolean {
-  if (code === "UND_ERR_SOCKET") return thrown instanceof Error && thrown.message.startsWith("bad ");
-  return (
-    code.startsWith("ANSWER_") ||
-    code.startsWith("HPE_") ||
-    code === "UND_ERR_HEADERS_OVERFLOW" ||
-    code === "UND_ERR_RES_CONTENT_LENGTH_MISMATCH"
-  );
-}
-
-function codeOf(thrown: unknown): string {
-  if (!(thrown instanceof Error)) return "UNKNOWN";
-  if ("code" in thrown && typeof thrown.code === "string") return thrown.code;
-  return thrown.name === "HTTPParserError" ? "HPE_INVALID" : thrown.name;
 }

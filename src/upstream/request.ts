@@ -2,12 +2,13 @@ import { IncomingMessage } from "node:http";
 import { Readable } from "node:stream";
 import { Deadline } from "../core/deadline.ts";
 import { GatewayError } from "../core/errors.ts";
-import { type Timeouts } from "../core/marketplace.ts";
+import type { Timeouts } from "../core/marketplace.ts";
 import { codingOf, DecodedResponse } from "./decoding.ts";
 import { failure, overdue, type Progress, UpstreamFault } from "./failures.ts";
 import type { HttpRequest, RequestController } from "./http1/http-request.ts";
-import type { Pools, RequestPool } from "./http1/pools.ts";
-import type { ResponseHead } from "./http1/response-parser.ts";
+import type { Pool } from "./http1/pool.ts";
+import type { Pools } from "./http1/pools.ts";
+import type { ResponseHead } from "./http1/response-head.ts";
 import type { BodyReceiver, UpstreamResponse } from "./response.ts";
 
 /** What goes upstream in one attempt, complete: nothing is added from anywhere else but `host` and framing. */
@@ -31,18 +32,19 @@ export interface OutgoingRequest {
   timeouts: Timeouts;
 }
 
-/** Tells when the client leaves; `leave` runs at once if it has. The answer takes it back. An Exchange is one. */
+/** Tells when the client leaves. An Exchange is one. */
 export interface AbortSource {
-  onAbort(leave: () => void): () => void;
+  /** @returns what takes the listener back. It runs at once if the client has left. */
+  onAbort(listener: () => void): () => void;
 }
 
 type Pieces = readonly Buffer[];
 
-/** An answer that nobody reads yet waits up to this many bytes in memory, then in the provider. */
+/** A response that nobody reads yet waits up to this many bytes in memory, then in the provider. */
 const WAITING_LIMIT = 64 * 1024;
 
 /**
- * One attempt: a request on its way to a provider and the answer to it. Until a connection takes it nothing has been sent,
+ * One attempt: a request on its way to a provider and the response to it. Until a connection takes it nothing has been sent,
  * so that an attempt which is over by then is only not taken.
  */
 export class UpstreamRequest implements UpstreamResponse, HttpRequest {
@@ -55,19 +57,20 @@ export class UpstreamRequest implements UpstreamResponse, HttpRequest {
   readonly body: Pieces | Readable | undefined;
   readonly length: number | undefined;
 
-  private readonly way: RequestPool;
-  private carrier: RequestController | undefined;
+  private readonly pool: Pool;
+  private controller: RequestController | undefined;
   private progress: Progress = "connecting";
   /** The limit being watched. */
   private limit: keyof Timeouts = "connect";
-  private readonly alarm = Deadline.acquire(this);
+  private readonly deadline = Deadline.acquire(this);
   private totalTimer: NodeJS.Timeout | undefined;
-  private stay: (() => void) | undefined;
+  private removeListener: (() => void) | undefined;
 
   private repeated = false;
 
-  private sink: BodyReceiver | undefined;
-  private held = false;
+  private receiver: BodyReceiver | undefined;
+  /** The receiver takes no more for now. */
+  private blocked = false;
   private readonly waiting: Buffer[] = [];
   private waitingBytes = 0;
   /** Nothing more will come from upstream. */
@@ -77,58 +80,58 @@ export class UpstreamRequest implements UpstreamResponse, HttpRequest {
   constructor(
     private readonly outgoing: OutgoingRequest,
     pools: Pools,
-    private readonly accept: (upstream: UpstreamResponse) => void,
+    private readonly accept: (response: UpstreamResponse) => void,
     private readonly refuse: (error: GatewayError) => void,
   ) {
     this.method = outgoing.method;
     this.path = outgoing.path;
     this.fields = outgoing.headers;
     this.length = outgoing.length;
-    this.way = pools.lane(outgoing.origin, outgoing.credentialId, outgoing.timeouts.connect);
+    this.pool = pools.pool(outgoing.origin, outgoing.credentialId);
     this.body = writable(outgoing.body);
     if (this.body instanceof Readable)
       this.body.on("error", (error) => this.fail(GatewayError.from(error, "client_gone")));
   }
 
   /** Sends the request, unless the client has already left. */
-  start(leaving: AbortSource): void {
-    this.stay = leaving.onAbort(() => this.fail(new GatewayError("client_gone")));
+  start(client: AbortSource): void {
+    this.removeListener = client.onAbort(() => this.fail(new GatewayError("client_gone")));
     if (this.over) return;
     const { total } = this.outgoing.timeouts;
     if (total > 0) this.totalTimer = setTimeout(expire, total, this, "total").unref();
     this.watch("connect");
-    this.way.send(this);
+    this.pool.send(this);
   }
 
-  read(sink: BodyReceiver): void {
-    this.sink = sink;
+  read(receiver: BodyReceiver): void {
+    this.receiver = receiver;
     this.flush();
   }
 
   resume(): void {
-    if (!this.held) return;
-    this.held = false;
+    if (!this.blocked) return;
+    this.blocked = false;
     this.flush();
   }
 
   destroy(): void {
-    this.sink = undefined;
+    this.receiver = undefined;
     this.waiting.length = 0;
     if (!this.over) this.finish(new GatewayError("client_gone"));
   }
 
-  // What a line calls.
+  // What the connection calls.
 
-  onStart(carrier: RequestController): boolean {
+  onStart(controller: RequestController): boolean {
     if (this.over) return false;
-    this.carrier = carrier;
+    this.controller = controller;
     this.progress = "waiting";
     this.watch("first_byte");
     return true;
   }
 
   onBodySent(): void {
-    this.postpone();
+    this.restartLimit();
   }
 
   onHead({ status, headers, encoding }: ResponseHead): void {
@@ -145,16 +148,16 @@ export class UpstreamRequest implements UpstreamResponse, HttpRequest {
 
   onData(bytes: Buffer): void {
     if (this.over) return;
-    this.postpone();
-    if (this.sink && !this.held && this.waiting.length === 0) {
-      if (this.sink.chunk(bytes)) return;
-      this.held = true;
-      this.carrier?.pause();
+    this.restartLimit();
+    if (this.receiver && !this.blocked && this.waiting.length === 0) {
+      if (this.receiver.chunk(bytes)) return;
+      this.blocked = true;
+      this.controller?.pause();
       return;
     }
     this.waiting.push(bytes);
     this.waitingBytes += bytes.length;
-    if (this.held || this.waitingBytes > WAITING_LIMIT) this.carrier?.pause();
+    if (this.blocked || this.waitingBytes > WAITING_LIMIT) this.controller?.pause();
   }
 
   onEnd(): void {
@@ -165,41 +168,41 @@ export class UpstreamRequest implements UpstreamResponse, HttpRequest {
 
   onError(thrown: Error, unseen = false): void {
     if (this.over) return;
-    if (unseen && !this.repeated && !(this.body instanceof Readable)) this.again();
+    if (unseen && !this.repeated && !(this.body instanceof Readable)) this.repeat();
     else this.fail(failure(thrown, this.progress, this.outgoing.origin.host));
   }
 
   /** The same request once more, on a connection of its own. */
-  private again(): void {
+  private repeat(): void {
     this.repeated = true;
-    this.carrier = undefined;
+    this.controller = undefined;
     this.progress = "connecting";
     this.watch("connect");
-    this.way.send(this, true);
+    this.pool.send(this, true);
   }
 
   /** Hands over what waits, then the end; goes on upstream once nothing waits. */
   private flush(): void {
-    while (this.sink && !this.held) {
+    while (this.receiver && !this.blocked) {
       const bytes = this.waiting.shift();
       if (!bytes) break;
       this.waitingBytes -= bytes.length;
-      this.held = !this.sink.chunk(bytes);
+      this.blocked = !this.receiver.chunk(bytes);
     }
-    if (!this.sink || this.held) return;
+    if (!this.receiver || this.blocked) return;
     if (this.over) {
-      this.tell();
+      this.notify();
     } else {
-      this.postpone();
-      this.carrier?.resume();
+      this.restartLimit();
+      this.controller?.resume();
     }
   }
 
-  private tell(): void {
-    const { sink } = this;
-    this.sink = undefined;
-    if (this.error) sink?.fail(this.error);
-    else sink?.end();
+  private notify(): void {
+    const { receiver } = this;
+    this.receiver = undefined;
+    if (this.error) receiver?.fail(this.error);
+    else receiver?.end();
   }
 
   /** Ends the attempt badly. What came before a provider broke off is still handed over; our own decisions cut at once. */
@@ -212,7 +215,7 @@ export class UpstreamRequest implements UpstreamResponse, HttpRequest {
       return;
     }
     if (error.code !== "upstream_truncated") {
-      this.held = false;
+      this.blocked = false;
       this.waiting.length = 0;
     }
     this.flush();
@@ -223,23 +226,23 @@ export class UpstreamRequest implements UpstreamResponse, HttpRequest {
     if (this.over) return;
     this.over = true;
     this.error = error;
-    this.alarm.release();
+    this.deadline.release();
     if (this.totalTimer) clearTimeout(this.totalTimer);
-    this.stay?.();
-    if (this.progress === "connecting") this.way.cancel(this);
-    else if (error) this.carrier?.abort();
+    this.removeListener?.();
+    if (this.progress === "connecting") this.pool.cancel(this);
+    else if (error) this.controller?.abort();
     if (this.body instanceof Readable) this.body.destroy();
   }
 
   /** Replaces the limit that is being watched; total runs beside. */
   private watch(limit: keyof Timeouts): void {
     this.limit = limit;
-    this.postpone();
+    this.restartLimit();
   }
 
   /** The watched limit starts anew. */
-  private postpone(): void {
-    this.alarm.set(this.outgoing.timeouts[this.limit]);
+  private restartLimit(): void {
+    this.deadline.set(this.outgoing.timeouts[this.limit]);
   }
 
   expired(): void {
@@ -249,7 +252,7 @@ export class UpstreamRequest implements UpstreamResponse, HttpRequest {
   /** Called by timers only. */
   expire(limit: keyof Timeouts): void {
     // Silence while we do not read is our own; `flush` sets the timer again.
-    if (limit === "idle" && (this.held || this.carrier?.paused)) return;
+    if (limit === "idle" && (this.blocked || this.controller?.paused)) return;
     this.fail(overdue(limit, this.outgoing.timeouts[limit], this.outgoing.origin.host));
   }
 
@@ -258,8 +261,8 @@ export class UpstreamRequest implements UpstreamResponse, HttpRequest {
   }
 }
 
-function expire(dispatch: UpstreamRequest, limit: keyof Timeouts): void {
-  dispatch.expire(limit);
+function expire(request: UpstreamRequest, limit: keyof Timeouts): void {
+  request.expire(limit);
 }
 
 /** A body in a shape that may be destroyed when the attempt ends. */

@@ -18,7 +18,7 @@ export interface UpstreamResponse {
    * Starts handing over the body; what arrived meanwhile comes first, in this very call. Exactly one of `end` and `fail`
    * follows, once, unless `destroy()` is called before: then nothing does.
    */
-  read(sink: BodyReceiver): void;
+  read(receiver: BodyReceiver): void;
   resume(): void;
   /** Ends the attempt; its connection is closed unless the response was complete. Safe at any time, any number of times. */
   destroy(): void;

@@ -92,3 +92,13 @@ export class HeaderList {
     this.lines.splice(2 * i, 2);
   }
 }
+
+/** A copy of flat name, value lines without those whose lower-case name is in the set. */
+export function without(lines: readonly string[], names: ReadonlySet<string>): string[] {
+  const kept: string[] = [];
+  for (let i = 0; i < lines.length; i += 2) {
+    const name = lines[i] as string;
+    if (!names.has(known(name).key)) kept.push(name, lines[i + 1] as string);
+  }
+  return kept;
+}

@@ -46,6 +46,12 @@ export function known(spelling: string): KnownName {
   return name;
 }
 
+/**
+ * Whether a field says what becomes of the connection, and names fields that concern it alone. Proxy-Connection never was a
+ * standard (RFC 9112 appendix C.2.2), but who sends it means it; so node obeys it too.
+ */
+export const isConnection = (key: string): boolean => key === "connection" || key === "proxy-connection";
+
 function learn(text: string): KnownName {
   const spelling = unique(text);
   const lower = spelling.toLowerCase();

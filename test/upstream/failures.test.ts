@@ -1,7 +1,7 @@
 import t from "tap";
-import { errors } from "undici";
 import { GatewayError } from "../../src/core/errors.ts";
-import { closedUnseen, failure, overdue, UpstreamFault } from "../../src/upstream/failures.ts";
+import { failure, overdue, UpstreamFault } from "../../src/upstream/failures.ts";
+import { Http1Error } from "../../src/upstream/http1/errors.ts";
 
 const coded = (code: string, message = "sk-secret https://x.test/?key=1") =>
   Object.assign(new Error(message), { code });
@@ -14,27 +14,32 @@ t.test("the same break means something else at each point of an attempt", (t) =>
   t.end();
 });
 
-t.test("a head that is no HTTP is invalid; in the middle of an answer it is a cut", (t) => {
-  const bad = [
-    new errors.HTTPParserError("bad, too"),
-    new errors.HTTPParserError("bad"),
-    new errors.HeadersOverflowError(),
-    new errors.ResponseContentLengthMismatchError(),
-    new errors.SocketError("bad response"),
-    new errors.SocketError("bad upgrade"),
-  ];
-  for (const error of bad) {
-    t.equal(failure(error, "waiting", "h").code, "upstream_invalid", error.message);
-    t.equal(failure(error, "answering", "h").code, "upstream_truncated", error.message);
-  }
+t.test("a head that is no HTTP is invalid; in the middle of a response it is a cut", (t) => {
+  const bad = new Http1Error("RESPONSE_NOT_HTTP");
+  t.equal(failure(bad, "waiting", "h").code, "upstream_invalid");
+  t.equal(failure(bad, "answering", "h").code, "upstream_truncated");
   t.end();
 });
 
 t.test("our own faults are not blamed on the provider", (t) => {
-  t.equal(failure(new errors.InvalidArgumentError("invalid request path"), "connecting", "h").code, "internal");
-  t.equal(failure(new errors.RequestContentLengthMismatchError(), "waiting", "h").code, "bad_request");
-  t.equal(failure(new errors.ClientDestroyedError(), "connecting", "h").code, "draining");
-  t.equal(failure(new errors.ClientClosedError(), "connecting", "h").code, "draining");
+  const invalid = failure(new Http1Error("REQUEST_INVALID", "The header x cannot be sent."), "connecting", "h");
+  t.match(invalid, { code: "internal", message: "The header x cannot be sent." });
+  t.match(failure(new Http1Error("BODY_LENGTH_WRONG", "Too long."), "waiting", "h"), {
+    code: "bad_request",
+    message: "Too long.",
+  });
+  t.equal(failure(new Http1Error("BODY_BROKEN_OFF"), "waiting", "h").code, "client_gone");
+  t.equal(failure(new Http1Error("POOL_CLOSED"), "connecting", "h").code, "draining");
+  t.end();
+});
+
+t.test("a proxy that refuses makes the provider unreachable, whenever it does", (t) => {
+  for (const progress of ["connecting", "waiting"] as const)
+    t.match(failure(new Http1Error("PROXY_STATUS_407", "The proxy http://p:1 answered 407."), progress, "h"), {
+      code: "upstream_unreachable",
+      message: "The proxy http://p:1 answered 407.",
+      cause: { code: "PROXY_STATUS_407", host: "h" },
+    });
   t.end();
 });
 
@@ -63,35 +68,5 @@ t.test("limits are told in the unit people write them in", (t) => {
     (["connect", "first_byte", "idle", "total"] as const).map((limit) => overdue(limit, 1, "h").code),
     ["upstream_unreachable", "upstream_timeout", "upstream_timeout", "upstream_timeout"],
   );
-  t.end();
-});
-
-t.test("only a closed connection is taken for one", (t) => {
-  for (const error of [coded("ECONNRESET"), coded("EPIPE"), new errors.SocketError("other side closed")]) {
-    t.ok(closedUnseen(error, performance.now() + 1000, 0));
-  }
-  for (const error of [
-    coded("ECONNREFUSED"),
-    new errors.SocketError("bad response"),
-    new errors.HTTPParserError("x"),
-  ]) {
-    t.notOk(closedUnseen(error, performance.now() + 1000, 0));
-  }
-  t.end();
-});
-
-t.test("a close is not the request's fault for a round trip and a little more, however long the trip seems", (t) => {
-  t.intercept(performance, "now", { value: () => 1000 });
-  const closes: [trip: number, after: number, unseen: boolean][] = [
-    [0, 0, true],
-    [0, 49, true],
-    [0, 50, false],
-    [200, 249, true],
-    [200, 250, false],
-    [5000, 299, true],
-    [5000, 300, false],
-  ];
-  for (const [trip, after, unseen] of closes)
-    t.equal(closedUnseen(coded("ECONNRESET"), 1000 - after, trip), unseen, `${after} ms, with a trip of ${trip}`);
   t.end();
 });

@@ -1,22 +1,15 @@
 import type { Socket } from "node:net";
 import type { Readable } from "node:stream";
+import { Http1Error } from "./errors.ts";
 
-/** Hears how an upload goes. */
+/** Hears how the writing of a body goes. */
 export interface BodyWriterListener {
   /** Some bytes were written. */
-  sent(): void;
+  onBodySent(): void;
   /** All were. Nothing follows. */
-  end(): void;
+  onBodyEnd(): void;
   /** Nothing follows. */
-  failed(error: Error): void;
-}
-
-/** Why a body cannot be sent to its end. */
-export class BodyError extends Error {
-  override readonly name = "UploadError";
-  constructor(readonly code: "BODY_LENGTH_WRONG" | "BODY_BROKEN_OFF") {
-    super(code);
-  }
+  onBodyError(error: Http1Error): void;
 }
 
 /**
@@ -26,7 +19,7 @@ export class BodyError extends Error {
  */
 export class BodyWriter {
   private written = 0;
-  private over = false;
+  private done = false;
 
   /** @param length bytes of the body; undefined: it goes in chunks. */
   constructor(
@@ -34,7 +27,7 @@ export class BodyWriter {
     private head: string,
     private readonly body: Readable,
     private readonly length: number | undefined,
-    private readonly sink: BodyWriterListener,
+    private readonly listener: BodyWriterListener,
   ) {
     body.on("data", this.chunk);
     body.on("end", this.end);
@@ -44,12 +37,12 @@ export class BodyWriter {
 
   /** The connection takes more. */
   drained(): void {
-    if (!this.over) this.body.resume();
+    if (!this.done) this.body.resume();
   }
 
   /** Reads and writes no more. The body is left to who brought it. */
   stop(): void {
-    this.over = true;
+    this.done = true;
     this.body.off("data", this.chunk);
     this.body.off("end", this.end);
     this.body.off("close", this.close);
@@ -59,7 +52,7 @@ export class BodyWriter {
     if (bytes.length === 0) return;
     this.written += bytes.length;
     if (this.length !== undefined && this.written > this.length) {
-      this.fail(new BodyError("BODY_LENGTH_WRONG"));
+      this.fail(wrongLength());
       return;
     }
     const { socket } = this;
@@ -70,30 +63,33 @@ export class BodyWriter {
     if (this.length === undefined) more = socket.write("\r\n", "latin1");
     socket.uncork();
     if (!more) this.body.pause();
-    this.sink.sent();
+    this.listener.onBodySent();
   };
 
   private readonly end = (): void => {
     if (this.length !== undefined && this.written !== this.length) {
-      this.fail(new BodyError("BODY_LENGTH_WRONG"));
+      this.fail(wrongLength());
       return;
     }
     this.writeHead();
     if (this.length === undefined) this.socket.write("0\r\n\r\n", "latin1");
     this.stop();
-    this.sink.end();
+    this.listener.onBodyEnd();
   };
 
-  private readonly close = (): void => this.fail(new BodyError("BODY_BROKEN_OFF"));
+  private readonly close = (): void => this.fail(new Http1Error("BODY_BROKEN_OFF"));
 
   private writeHead(): void {
     if (this.head !== "") this.socket.write(this.head, "latin1");
     this.head = "";
   }
 
-  private fail(error: BodyError): void {
-    if (this.over) return;
+  private fail(error: Http1Error): void {
+    if (this.done) return;
     this.stop();
-    this.sink.failed(error);
+    this.listener.onBodyError(error);
   }
 }
+
+const wrongLength = () =>
+  new Http1Error("BODY_LENGTH_WRONG", "The request body is not as long as its content-length says.");

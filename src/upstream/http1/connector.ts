@@ -1,29 +1,46 @@
-import { connect as connectTcp, isIP, type LookupFunction, type OnReadOpts, type Socket } from "node:net";
-import { connect as connectTls } from "node:tls";
+import { connect as connectTcp, isIP, type LookupFunction, type Socket } from "node:net";
+import { type ConnectionOptions, connect as connectTls } from "node:tls";
+import { Http1Error } from "./errors.ts";
+import { type HttpProxy, unbracketed } from "./proxies.ts";
+import { openTunnel, proxyFailure } from "./tunnel.ts";
 
 export interface ConnectorOptions {
-  /** Milliseconds after which a connection that does not come about is given up; 0: the system's limit. */
-  connect: number;
+  /** What stands in between; undefined: nothing. */
+  proxy?: HttpProxy | undefined;
   /** How names become addresses; Node's own otherwise. */
   lookup?: LookupFunction | undefined;
-  /** Takes what is read, instead of the socket's events. */
-  onread: OnReadOpts;
+  /** Takes what is read, instead of the socket's events; the bytes change once this has returned. */
+  receive(socket: Socket, bytes: Buffer): void;
 }
 
 /**
  * Told how an attempt to connect went.
- * @param trip milliseconds from the first packet to the answer to it: a round trip to the provider
+ * @param roundTrip milliseconds from the first packet to the answer to it: a round trip to the provider. 0 through a proxy,
+ * whose own answers tell nothing of what lies behind it
  */
-export type Opened = (error: Error | undefined, socket: Socket | undefined, trip: number) => void;
+export type Connected = (error: Error | undefined, socket: Socket | undefined, roundTrip: number) => void;
+
+interface Endpoint {
+  /** A name or an address, without brackets. */
+  readonly host: string;
+  readonly port: number;
+  readonly secure: boolean;
+}
 
 /** Milliseconds of silence after which the system asks whether the other side is still there. */
 const PROBE = 60_000;
+/** Where all connections read to: what is in it is dealt with before the next one reads. */
+const INBOX = Buffer.allocUnsafeSlow(64 * 1024);
 
-/** Makes connections to one origin: over TLS where it says https, with the last session resumed. */
+/**
+ * Makes connections to one origin: over TLS where it says https, with the last session resumed. Where a proxy stands in
+ * between, https goes through a tunnel that the proxy opens (CONNECT), and http to the proxy itself, which is then asked
+ * for the whole address (absolute-form): many proxies open tunnels to port 443 only.
+ */
 export class Connector {
-  private readonly host: string;
-  private readonly port: number;
-  private readonly secure: boolean;
+  private readonly origin: Endpoint;
+  /** Host and port, as a proxy is asked for them. */
+  private readonly authority: string;
   private session: Buffer | undefined;
 
   /** @param origin scheme, host and port. */
@@ -32,67 +49,116 @@ export class Connector {
     private readonly options: ConnectorOptions,
   ) {
     const { protocol, hostname, port } = new URL(origin);
-    this.secure = protocol === "https:";
-    this.host = hostname.replace(/^\[|\]$/g, "");
-    this.port = Number(port) || (this.secure ? 443 : 80);
+    const secure = protocol === "https:";
+    this.origin = { host: unbracketed(hostname), port: Number(port) || (secure ? 443 : 80), secure };
+    this.authority = `${hostname}:${this.origin.port}`;
   }
 
   /**
    * Calls back once, with a connection that is ready or why there is none; not at all after the answered function has been
-   * called, which gives the attempt up.
+   * called, which gives the attempt up. There is no limit of time but the system's.
    */
-  open(done: Opened): () => void {
-    const { connect } = this.options;
-    const socket = this.secure ? this.overTls() : connectTcp(this.common());
-    const limit = connect > 0 ? setTimeout(() => socket.destroy(new TimeoutError()), connect) : undefined;
+  open(done: Connected): () => void {
+    const { proxy } = this.options;
+    const socket = this.dial(proxy ?? this.origin, !(proxy && this.origin.secure));
     let over = false;
-    let began = 0;
-    let trip = 0;
-    const once = (error: Error | undefined): void => {
+    const settle = (error: Error | undefined, ready?: Socket, roundTrip = 0): void => {
       if (over) return;
       over = true;
-      clearTimeout(limit);
-      done(error, error ? undefined : socket, trip);
+      if (error) socket.destroy();
+      done(error, error ? undefined : ready, roundTrip);
     };
-    socket.setNoDelay(true).setKeepAlive(true, PROBE);
-    // Of several addresses the last one tried is taken to be the one that answered: never too long a time.
-    socket.on("connectionAttempt", () => {
-      began = performance.now();
-    });
-    socket.once("connect", () => {
-      trip = performance.now() - began;
-    });
-    socket.once(this.secure ? "secureConnect" : "connect", () => once(undefined));
-    socket.on("error", once);
-    socket.once("close", () => once(new TimeoutError()));
+    if (!proxy) established(socket, this.origin, settle);
+    else
+      established(socket, proxy, (error) => {
+        if (error) settle(proxyFailure(proxy, error));
+        else if (this.origin.secure) this.tunnel(socket, proxy, settle);
+        else settle(undefined, socket);
+      });
     return () => {
       over = true;
-      clearTimeout(limit);
       socket.destroy();
     };
   }
 
-  private overTls(): Socket {
+  /** @param own whether what is read goes to the options' `receive`, and not to the socket's events */
+  private dial(endpoint: Endpoint, own: boolean): Socket {
+    const { host, port } = endpoint;
+    const { lookup, receive } = this.options;
+    const onread = {
+      buffer: INBOX,
+      callback(this: Socket, size: number): boolean {
+        receive(this, INBOX.subarray(0, size));
+        return true;
+      },
+    };
+    const options = {
+      ...{ host, port, autoSelectFamily: true },
+      ...(own ? { onread } : {}),
+      ...(lookup ? { lookup } : {}),
+    };
+    const socket = endpoint.secure ? this.secured(options, endpoint) : connectTcp(options);
+    return socket.setNoDelay(true).setKeepAlive(true, PROBE);
+  }
+
+  /** TLS to the origin, or to a proxy. */
+  private secured(options: ConnectionOptions, endpoint: Endpoint): Socket {
+    const { host } = endpoint;
+    const toOrigin = endpoint === this.origin;
     const socket = connectTls({
-      ...this.common(),
+      ...options,
       // An address is no name that a server could be asked for (RFC 6066 §3).
-      ...(isIP(this.host) ? {} : { servername: this.host }),
+      ...(isIP(host) ? {} : { servername: host }),
       ALPNProtocols: ["http/1.1"],
-      ...(this.session ? { session: this.session } : {}),
+      ...(toOrigin && this.session ? { session: this.session } : {}),
     });
-    socket.on("session", (session) => {
-      this.session = session;
-    });
+    if (toOrigin)
+      socket.on("session", (session) => {
+        this.session = session;
+      });
     return socket;
   }
 
-  private common() {
-    const { lookup, onread } = this.options;
-    return { host: this.host, port: this.port, autoSelectFamily: true, onread, ...(lookup ? { lookup } : {}) };
+  /** Through the proxy to the origin. */
+  private tunnel(socket: Socket, proxy: HttpProxy, settle: (error: Error | undefined, ready?: Socket) => void): void {
+    openTunnel(socket, proxy, this.authority, (error) => {
+      if (error) {
+        settle(error);
+        return;
+      }
+      const secured = this.secured({ socket }, this.origin);
+      established(secured, this.origin, (failed) => {
+        if (failed) secured.destroy();
+        else secured.on("data", (bytes: Buffer) => this.options.receive(secured, bytes));
+        settle(failed, secured);
+      });
+    });
   }
 }
 
-/** A connection that did not come about in time. */
-class TimeoutError extends Error {
-  readonly code = "ETIMEDOUT";
+/** Calls back once: when the connection is ready for the first request, or why it never will be. */
+function established(
+  socket: Socket,
+  { secure }: Endpoint,
+  done: (error: Error | undefined, socket: Socket, roundTrip: number) => void,
+): void {
+  let over = false;
+  let began = 0;
+  let roundTrip = 0;
+  const once = (error?: Error): void => {
+    if (over) return;
+    over = true;
+    done(error, socket, roundTrip);
+  };
+  // Of several addresses the last one tried is taken to be the one that answered: never too long a time.
+  socket.on("connectionAttempt", () => {
+    began = performance.now();
+  });
+  socket.once("connect", () => {
+    roundTrip = performance.now() - began;
+  });
+  socket.once(secure ? "secureConnect" : "connect", () => once());
+  // Later errors are told to whoever listens then; without a listener they would end the process.
+  socket.on("error", once);
+  socket.once("close", () => once(new Http1Error("CONNECTION_CLOSED")));
 }

@@ -1,5 +1,5 @@
 import type { Readable } from "node:stream";
-import type { ResponseHead } from "./response-parser.ts";
+import type { ResponseHead } from "./response-head.ts";
 
 /** A request to write on a connection, and what hears how it goes. */
 export interface HttpRequest {
@@ -20,7 +20,7 @@ export interface HttpRequest {
   onStart(controller: RequestController): boolean;
   /** Some of the body has been taken by the system, or all of it. */
   onBodySent(): void;
-  /** The head of the final response. */
+  /** The head of the final response. What it throws closes the connection and comes back as `onError`. */
   onHead(head: ResponseHead): void;
   onData(bytes: Buffer): void;
   /** The response is whole. Nothing follows. */
@@ -32,9 +32,10 @@ export interface HttpRequest {
   onError(error: Error, unseen?: boolean): void;
 }
 
-/** What a request on a connection can ask of it. */
+/** What a request can ask of the connection that carries it. */
 export interface RequestController {
   readonly paused: boolean;
+  /** Reads no more, so that the provider has to wait. */
   pause(): void;
   resume(): void;
   /** Closes the connection; the request hears no more. */

@@ -1,92 +1,95 @@
 import type { LookupFunction, Socket } from "node:net";
-import { Connection, ConnectionError, type ConnectionOwner } from "./connection.ts";
+import { Connection, type ConnectionOwner } from "./connection.ts";
 import { Connector } from "./connector.ts";
+import { Http1Error } from "./errors.ts";
 import type { HttpRequest } from "./http-request.ts";
-import { checkRequest } from "./request-head.ts";
+import type { HttpProxy } from "./proxies.ts";
+import { type Addressing, checkRequest } from "./request-head.ts";
+import { proxyRefusal } from "./tunnel.ts";
 
-export interface PoolLimits {
-  /** Connections at most; more calls wait for one. */
+export interface PoolOptions {
+  /** Connections at most; more requests wait for one. */
   connections: number;
   /** Milliseconds an unused connection is kept. */
   keepAlive: number;
-  /** Milliseconds after which a connection that does not come about is given up; 0: the system's limit. */
-  connect: number;
+  /** What stands in between; undefined: nothing. */
+  proxy?: HttpProxy | undefined;
   /** How names become addresses; Node's own otherwise. */
   lookup?: LookupFunction | undefined;
 }
 
 /** Milliseconds before the time at which the provider says it closes a connection, from which on it is not used. */
 const MARGIN = 2000;
-/** Where all connections read to: what is in it is dealt with before the next one reads. */
-const INBOX = Buffer.allocUnsafeSlow(64 * 1024);
+/** A proxy wants to know who asks (RFC 9110 §15.5.8). */
+const PROXY_AUTHENTICATION_REQUIRED = 407;
 
-type Wired = Socket & { line?: Connection };
+type PooledSocket = Socket & { connection?: Connection };
 
 /**
  * The connections to one origin made for one credential: HTTP/1.1 without pipelining, the connection used last first. A
- * line carries a call only after everything has been read that had come when the call was made, so that an answer which
- * nobody asked for closes the line instead of being taken for the answer to that call.
+ * connection takes a request only after everything has been read that had come when the request was made, so that a
+ * response which nobody asked for closes the connection instead of being taken for the response to that request.
  */
 export class Pool implements ConnectionOwner {
-  readonly host: string;
+  readonly addressing: Addressing;
   /** How many connections were made so far. */
   made = 0;
 
   private readonly connector: Connector;
-  private readonly lines = new Set<Connection>();
+  private readonly connections = new Set<Connection>();
   private readonly idle: Connection[] = [];
-  /** Calls for which a connection is being made, and what gives it up. */
+  /** Requests for which a connection is being made, and what gives it up. */
   private readonly connecting = new Map<HttpRequest, () => void>();
-  /** Calls that have no line yet, in the order in which they came. */
-  private readonly calls: HttpRequest[] = [];
+  /** Requests that have no connection yet, in the order in which they came. */
+  private readonly queue: HttpRequest[] = [];
   private scheduled = false;
-  private sweep: NodeJS.Timeout | undefined;
+  private sweepTimer: NodeJS.Timeout | undefined;
   private sweepAt = Number.POSITIVE_INFINITY;
   private closing: PromiseWithResolvers<void> | undefined;
+  /** A proxy that takes the requests themselves. */
+  private readonly forwarder: HttpProxy | undefined;
 
+  /** @param origin scheme, host and port. */
   constructor(
     readonly origin: string,
-    private readonly options: PoolLimits,
+    private readonly options: PoolOptions,
   ) {
-    this.host = new URL(origin).host;
-    const onread = {
-      buffer: INBOX,
-      callback(this: Wired, size: number): boolean {
-        this.line?.receive(INBOX.subarray(0, size));
-        return true;
-      },
+    const { protocol, host } = new URL(origin);
+    const { proxy, lookup } = options;
+    this.forwarder = protocol === "http:" ? proxy : undefined;
+    this.addressing = {
+      host,
+      prefix: this.forwarder ? `http://${host}` : "",
+      proxyFields: this.forwarder?.authorization ?? "",
     };
-    this.connector = new Connector(origin, { connect: options.connect, lookup: options.lookup, onread });
+    const receive = (socket: PooledSocket, bytes: Buffer): void => socket.connection?.receive(bytes);
+    this.connector = new Connector(origin, { proxy, lookup, receive });
   }
 
-  /** Carries a call as soon as a line can. @param alone on a new line, whatever others there are */
-  send(call: HttpRequest, alone = false): void {
-    if (this.closing) {
-      call.onError(new ConnectionError("LANE_CLOSED"));
-      return;
-    }
-    const wrong = checkRequest(call);
-    if (wrong) call.onError(wrong);
-    else if (alone) this.open(call);
+  /** Sends a request as soon as a connection can take it. @param alone on a new connection, whatever others there are */
+  send(request: HttpRequest, alone = false): void {
+    const wrong = this.closing ? new Http1Error("POOL_CLOSED") : checkRequest(request);
+    if (wrong) request.onError(wrong);
+    else if (alone) this.open(request);
     else {
-      this.calls.push(call);
+      this.queue.push(request);
       this.schedule();
     }
   }
 
-  /** A call that has not started wants no line any more. */
-  cancel(call: HttpRequest): void {
-    const at = this.calls.indexOf(call);
-    if (at >= 0) this.calls.splice(at, 1);
-    this.connecting.get(call)?.();
-    if (this.connecting.delete(call) && this.calls.length > 0) this.schedule();
+  /** A request that has not started wants no connection any more. */
+  cancel(request: HttpRequest): void {
+    const at = this.queue.indexOf(request);
+    if (at >= 0) this.queue.splice(at, 1);
+    this.connecting.get(request)?.();
+    if (this.connecting.delete(request) && this.queue.length > 0) this.schedule();
     this.settle();
   }
 
-  /** Lets running calls end, takes no new ones. */
+  /** Lets running requests end, takes no new ones. */
   close(): Promise<void> {
     this.closing ??= Promise.withResolvers<void>();
-    for (const line of this.idle.splice(0)) line.abort();
+    for (const connection of this.idle.splice(0)) connection.abort();
     this.settle();
     return this.closing.promise;
   }
@@ -94,34 +97,40 @@ export class Pool implements ConnectionOwner {
   /** Cuts everything at once. */
   destroy(): Promise<void> {
     const closed = this.close();
-    const error = new ConnectionError("LANE_CLOSED");
-    for (const line of [...this.lines]) line.fail(error);
-    const unserved = [...this.calls.splice(0), ...this.connecting.keys()];
+    const error = new Http1Error("POOL_CLOSED");
+    for (const connection of [...this.connections]) connection.fail(error);
+    const unserved = [...this.queue.splice(0), ...this.connecting.keys()];
     for (const giveUp of this.connecting.values()) giveUp();
     this.connecting.clear();
-    for (const call of unserved) call.onError(error);
+    for (const request of unserved) request.onError(error);
     this.settle();
     return closed;
   }
 
-  released(line: Connection, keptFor: number | undefined): void {
-    const time = keptFor === undefined ? this.options.keepAlive : Math.min(this.options.keepAlive, keptFor - MARGIN);
-    if (time <= 0 || (this.closing && this.calls.length === 0)) {
-      line.abort();
+  released(connection: Connection, keptFor: number | undefined): void {
+    const { keepAlive } = this.options;
+    const time = keptFor === undefined ? keepAlive : Math.min(keepAlive, keptFor - MARGIN);
+    if (time <= 0 || (this.closing && this.queue.length === 0)) {
+      connection.abort();
       return;
     }
-    line.expires = performance.now() + time;
-    this.idle.push(line);
-    if (this.calls.length > 0) this.schedule();
-    if (line.expires < this.sweepAt) this.sweepIn(time);
+    connection.expires = performance.now() + time;
+    this.idle.push(connection);
+    if (this.queue.length > 0) this.schedule();
+    if (connection.expires < this.sweepAt) this.sweepIn(time);
   }
 
-  closed(line: Connection): void {
-    this.lines.delete(line);
-    const at = this.idle.lastIndexOf(line);
+  closed(connection: Connection): void {
+    this.connections.delete(connection);
+    const at = this.idle.lastIndexOf(connection);
     if (at >= 0) this.idle.splice(at, 1);
-    if (this.calls.length > 0) this.schedule();
+    if (this.queue.length > 0) this.schedule();
     this.settle();
+  }
+
+  refusal(status: number): Error | undefined {
+    const refused = this.forwarder && status === PROXY_AUTHENTICATION_REQUIRED;
+    return refused ? proxyRefusal(this.forwarder as HttpProxy, status) : undefined;
   }
 
   private schedule(): void {
@@ -130,59 +139,59 @@ export class Pool implements ConnectionOwner {
     setImmediate(this.distribute);
   }
 
-  /** Gives lines to calls, the first first, as long as there are any. */
+  /** Gives connections to requests, the first first, as long as there are any. */
   private readonly distribute = (): void => {
     this.scheduled = false;
     let placed = 0;
-    for (const call of this.calls) {
-      if (!this.place(call)) break;
+    for (const request of this.queue) {
+      if (!this.place(request)) break;
       placed++;
     }
-    this.calls.splice(0, placed);
-    // Lines that were kept for calls which nobody wanted any more.
-    if (this.closing && this.calls.length === 0) for (const line of this.idle.splice(0)) line.abort();
+    this.queue.splice(0, placed);
+    // Connections that were kept for requests which nobody wanted any more.
+    if (this.closing && this.queue.length === 0) for (const connection of this.idle.splice(0)) connection.abort();
     this.settle();
   };
 
-  /** False when there is no line, and none may be opened. */
-  private place(call: HttpRequest): boolean {
-    const line = this.idle.pop();
-    if (line) {
-      if (!line.send(call)) this.idle.push(line);
+  /** False when no connection is free, and none may be opened. */
+  private place(request: HttpRequest): boolean {
+    const connection = this.idle.pop();
+    if (connection) {
+      if (!connection.send(request)) this.idle.push(connection);
       return true;
     }
-    if (this.lines.size + this.connecting.size >= this.options.connections) return false;
-    this.open(call);
+    if (this.connections.size + this.connecting.size >= this.options.connections) return false;
+    this.open(request);
     return true;
   }
 
-  private open(call: HttpRequest): void {
-    const giveUp = this.connector.open((error, socket, trip) => {
-      this.connecting.delete(call);
-      if (socket) this.join(socket, trip, call);
-      else call.onError(error ?? new ConnectionError("CONNECTION_FAILED"));
-      if (this.calls.length > 0) this.schedule();
+  private open(request: HttpRequest): void {
+    const giveUp = this.connector.open((error, socket, roundTrip) => {
+      this.connecting.delete(request);
+      if (socket) this.join(socket, roundTrip, request);
+      else request.onError(error ?? new Http1Error("CONNECTION_CLOSED"));
+      if (this.queue.length > 0) this.schedule();
       this.settle();
     });
-    this.connecting.set(call, giveUp);
+    this.connecting.set(request, giveUp);
   }
 
-  private join(socket: Wired, trip: number, call: HttpRequest): void {
+  private join(socket: PooledSocket, roundTrip: number, request: HttpRequest): void {
     this.made++;
-    const line = new Connection(socket, trip, this);
-    socket.line = line;
-    this.lines.add(line);
-    if (!line.send(call)) line.abort();
+    const connection = new Connection(socket, roundTrip, this);
+    socket.connection = connection;
+    this.connections.add(connection);
+    if (!connection.send(request)) connection.abort();
   }
 
-  /** Closes lines that have been idle for too long. */
+  /** Closes connections that have been idle for too long. */
   private sweepIn(time: number): void {
-    clearTimeout(this.sweep);
+    clearTimeout(this.sweepTimer);
     this.sweepAt = performance.now() + time;
-    this.sweep = setTimeout(() => {
+    this.sweepTimer = setTimeout(() => {
       this.sweepAt = Number.POSITIVE_INFINITY;
       const now = performance.now() + 1;
-      for (const line of this.idle.filter(({ expires }) => expires <= now)) line.abort();
+      for (const connection of this.idle.filter(({ expires }) => expires <= now)) connection.abort();
       const next = this.idle.reduce((soonest, { expires }) => Math.min(soonest, expires), Number.POSITIVE_INFINITY);
       if (next < Number.POSITIVE_INFINITY) this.sweepIn(next - now + 1);
     }, time).unref();
@@ -190,9 +199,9 @@ export class Pool implements ConnectionOwner {
 
   /** Ends the closing once nothing runs any more. */
   private settle(): void {
-    const open = this.lines.size + this.connecting.size + this.calls.length;
+    const open = this.connections.size + this.connecting.size + this.queue.length;
     if (!this.closing || open > 0) return;
-    clearTimeout(this.sweep);
+    clearTimeout(this.sweepTimer);
     this.closing.resolve();
   }
 }

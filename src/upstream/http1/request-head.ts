@@ -1,11 +1,18 @@
-/**
- * The two heads that cross the border to a provider: what leaves, and what comes back. Fields that concern one connection
- * only (RFC 9110 §7.6.1) pass in neither direction, nor does what a Connection field names.
- */
-import { GatewayError } from "../../core/errors.ts";
-import { known } from "../../wire/names.ts";
+/** The head of a request as it leaves. Fields that concern one connection only (RFC 9110 §7.6.1) stay behind. */
+import { without } from "../../wire/headers.ts";
+import { isConnection, known } from "../../wire/names.ts";
+import { Http1Error } from "./errors.ts";
 import type { HttpRequest } from "./http-request.ts";
-import type { ResponseHead } from "./response-parser.ts";
+
+/** How the requests of a pool are addressed. */
+export interface Addressing {
+  /** Host and port of the origin. */
+  readonly host: string;
+  /** What stands in front of a path: nothing, or scheme and authority for a proxy (absolute-form, RFC 9112 §3.2.2). */
+  readonly prefix: string;
+  /** Field lines for the proxy, each with its line end. */
+  readonly proxyFields: string;
+}
 
 /** Besides those of one hop: what this side decides alone. */
 const OURS: ReadonlySet<string> = new Set(["accept-encoding", "content-length", "expect", "host"]);
@@ -20,82 +27,57 @@ const PATH = /^\/[\x21-\xff]*$/;
 export function checkRequest({
   method,
   path,
-  fields: lines,
-}: Pick<HttpRequest, "method" | "path" | "fields">): GatewayError | undefined {
-  const name = faultyHeader(lines);
+  fields,
+}: Pick<HttpRequest, "method" | "path" | "fields">): Http1Error | undefined {
+  const name = faultyField(fields);
   if (name !== undefined)
-    return new GatewayError("internal", { message: `The header ${JSON.stringify(name)} cannot be sent upstream.` });
+    return new Http1Error("REQUEST_INVALID", `The header ${JSON.stringify(name)} cannot be sent upstream.`);
   if (TOKEN.test(method) && PATH.test(path)) return undefined;
-  return new GatewayError("internal", { message: "The gateway composed a request that cannot be sent upstream." });
+  return new Http1Error("REQUEST_INVALID", "The gateway composed a request that cannot be sent upstream.");
 }
 
-/** Everything in front of a request's body. @param framing bytes of the body, or how else it is framed; undefined: none. */
-export function requestHead(call: HttpRequest, host: string, framing: number | "chunked" | undefined): string {
-  let head = `${call.method} ${call.path} HTTP/1.1\r\nhost: ${host}\r\nconnection: keep-alive\r\n`;
-  const length = framing === "chunked" ? undefined : framing || (WITH_BODY.has(call.method) ? 0 : undefined);
-  const lines = outgoingHeaders(call.fields, length);
-  for (let i = 0; i < lines.length; i += 2) head += `${lines[i]}: ${lines[i + 1]}\r\n`;
-  return framing === "chunked" ? `${head}transfer-encoding: chunked\r\n\r\n` : `${head}\r\n`;
-}
-
-/**
- * The header lines of a request as they go out. `accept-encoding: identity` is always asked for: answers are read on
- * their way (usage, frames), and unpacking them would cost more than the bytes saved between two data centres.
- *
- * @param lines name, value, name, value, …
- * @param length content-length; undefined: none, or chunked.
- */
-export function outgoingHeaders(lines: readonly string[], length: number | undefined): string[] {
-  const out: string[] = [];
-  let named: Set<string> | undefined;
-  for (let i = 0; i < lines.length; i += 2) {
-    const { spelling, key, hop } = known(lines[i] as string);
-    if (!hop && !OURS.has(key)) out.push(spelling, lines[i + 1] as string);
-    else if (key === "connection") named = addTokens(named, lines[i + 1] as string);
-  }
-  const kept = named ? without(out, named) : out;
-  kept.push("accept-encoding", "identity");
-  if (length !== undefined) kept.push("content-length", String(length));
-  return kept;
-}
-
-/** The first header that may not be written to a socket (its name is no token, its value holds CR, LF, NUL or non-latin1). */
-export function faultyHeader(lines: readonly string[]): string | undefined {
-  for (let i = 0; i < lines.length; i += 2) {
-    const name = lines[i] as string;
-    if (!known(name).valid || !VALUE.test(lines[i + 1] as string)) return name;
+/** The first field that may not be written to a socket (its name is no token, its value holds CR, LF, NUL or non-latin1). */
+function faultyField(fields: readonly string[]): string | undefined {
+  for (let i = 0; i < fields.length; i += 2) {
+    const name = fields[i] as string;
+    if (!known(name).valid || !VALUE.test(fields[i + 1] as string)) return name;
   }
   return undefined;
 }
 
-/** The head of an answer whose lines are raw: latin1 strings without hop-by-hop fields; content-length stays. */
-export function answerHead(raw: readonly Buffer[]): Omit<ResponseHead, "status"> {
-  const headers: string[] = [];
+/**
+ * Everything in front of a request's body. `accept-encoding: identity` is always asked for: responses are read on their
+ * way (usage, frames), and unpacking them would cost more than the bytes saved between two data centres.
+ *
+ * @param framing bytes of the body, or how else it is framed; undefined: none.
+ */
+export function requestHead(
+  { method, path, fields }: Pick<HttpRequest, "method" | "path" | "fields">,
+  { host, prefix, proxyFields }: Addressing,
+  framing: number | "chunked" | undefined,
+): string {
+  let head = `${method} ${prefix}${path} HTTP/1.1\r\nhost: ${host}\r\nconnection: keep-alive\r\n${proxyFields}`;
+  const lines = endToEnd(fields);
+  for (let i = 0; i < lines.length; i += 2) head += `${lines[i]}: ${lines[i + 1]}\r\n`;
+  head += "accept-encoding: identity\r\n";
+  if (framing === "chunked") return `${head}transfer-encoding: chunked\r\n\r\n`;
+  const length = framing || (WITH_BODY.has(method) ? 0 : undefined);
+  return length === undefined ? `${head}\r\n` : `${head}content-length: ${length}\r\n\r\n`;
+}
+
+/** The fields that go on to the origin, in their order and spelling. */
+function endToEnd(fields: readonly string[]): readonly string[] {
+  const out: string[] = [];
   let named: Set<string> | undefined;
-  let encoding: string | undefined;
-  for (let i = 0; i < raw.length; i += 2) {
-    const name = (raw[i] as Buffer).toString("latin1");
-    const value = (raw[i + 1] as Buffer).toString("latin1");
-    const { key, hop } = known(name);
-    if (!hop) {
-      headers.push(name, value);
-      if (key === "content-encoding") encoding = encoding === undefined ? value : `${encoding}, ${value}`;
-    } else if (key === "connection") named = addTokens(named, value);
+  for (let i = 0; i < fields.length; i += 2) {
+    const { spelling, key, hop } = known(fields[i] as string);
+    if (!hop && !OURS.has(key)) out.push(spelling, fields[i + 1] as string);
+    else if (isConnection(key)) named = addTokens(named, fields[i + 1] as string);
   }
-  return { headers: named ? without(headers, named) : headers, encoding };
+  return named ? without(out, named) : out;
 }
 
-/** A copy of the lines without those whose lower-case name is in the set. */
-export function without(lines: readonly string[], names: ReadonlySet<string>): string[] {
-  const kept: string[] = [];
-  for (let i = 0; i < lines.length; i += 2) {
-    const name = lines[i] as string;
-    if (!names.has(known(name).key)) kept.push(name, lines[i + 1] as string);
-  }
-  return kept;
-}
-
-/** Adds the fields a Connection value names; the two words that every peer sends name none. */
+/** Adds the fields that a Connection value names; the two words that every peer sends name none. */
 function addTokens(named: Set<string> | undefined, value: string): Set<string> | undefined {
   if (value === "keep-alive" || value === "close") return named;
   const all = named ?? new Set<string>();

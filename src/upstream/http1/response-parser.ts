@@ -1,38 +1,21 @@
-import { type KnownName, known } from "../../wire/names.ts";
+import { Http1Error } from "./errors.ts";
+import { checkTrailers, ParsedHead, type ResponseHead } from "./response-head.ts";
 
-/** The head of an answer. */
-export interface ResponseHead {
-  status: number;
-  /** Flat name, value list in the order and spelling that came: latin1, without hop-by-hop fields. */
-  headers: string[];
-  /** The codings the body is wrapped in, as sent; undefined: plain. */
-  encoding: string | undefined;
-}
-
-/** Takes what an answer consists of. */
+/** Takes what a response consists of. */
 export interface ParserListener {
-  /** A final answer's head. */
+  /** A final response's head. */
   onHead(head: ResponseHead): void;
-  /** Bytes of the body; they are the reader's own, and change once this has returned. */
+  /** Bytes of the body; they are the caller's own, and change once this has returned. */
   onBody(bytes: Buffer): void;
   onEnd(): void;
 }
 
-/** Why an answer cannot be read. The code goes to the log; no byte of the answer does. */
-export class ParseError extends Error {
-  override readonly name = "AnswerError";
-  constructor(readonly code: `ANSWER_${string}`) {
-    super(code);
-  }
-}
-
-/** Bytes of a head; vendors' are below 4 KiB. */
-const HEAD_LIMIT = 64 * 1024;
-/** Interim answers (RFC 9110 §15.2) before the final one. */
+/** Bytes of a head, or of trailers; vendors' are below 4 KiB. */
+const SECTION_LIMIT = 64 * 1024;
+/** Interim responses (RFC 9110 §15.2) before the final one. */
 const INTERIM_LIMIT = 32;
-/** Bytes of the line before a chunk, and of the trailers behind the last. */
+/** Bytes of the line before a chunk. */
 const LINE_LIMIT = 4096;
-const TRAILER_LIMIT = 64 * 1024;
 
 // What comes next.
 const START = 0;
@@ -40,142 +23,167 @@ const HEAD = 1;
 const LENGTH = 2;
 const UNTIL_CLOSE = 3;
 const SIZE = 4;
-const EXTENSION = 5;
-const SIZE_LF = 6;
-const CHUNK = 7;
-const CHUNK_CR = 8;
-const CHUNK_LF = 9;
-const TRAILER = 10;
-const TRAILER_LINE = 11;
-const TRAILER_LF = 12;
+const SIZE_BLANK = 5;
+const EXTENSION = 6;
+const SIZE_LF = 7;
+const CHUNK = 8;
+const CHUNK_CR = 9;
+const CHUNK_LF = 10;
+const TRAILERS = 11;
+const TRAILER_SECTION = 12;
 const LAST_LF = 13;
-const SIZE_BLANK = 14;
 
 const CR = 13;
 const LF = 10;
 const SEMICOLON = 59;
-const HEAD_END = Buffer.from("\r\n\r\n");
+const SECTION_END = Buffer.from("\r\n\r\n");
+const PROTOCOL = "HTTP/1.";
 
 /**
- * Reads answers of HTTP/1.1 (RFC 9112) from one connection while their bytes arrive, cut anywhere. Where the grammar leaves
- * two ways to read an answer, as with two lengths, a length beside chunks, a bare line feed or a folded line, there is none
- * here: such an answer is refused, and nothing more is read behind it.
+ * Reads responses of HTTP/1.1 (RFC 9112) from one connection while their bytes arrive, cut anywhere. Where the grammar
+ * leaves two ways to read a response, as with two lengths, a length beside chunks, a bare line feed or a folded line, there
+ * is none here: such a response is refused, and nothing more is read behind it.
  */
 export class ResponseParser {
-  /** Whether the answer was framed so that another may follow on the connection. */
+  /** Whether the response was framed so that another may follow on the connection. */
   reusable = false;
   /** Milliseconds for which the provider says it keeps the connection; undefined: it says nothing. */
   keptFor: number | undefined;
 
   private state = START;
-  /** Bytes still due of a body or chunk; in lines, bytes seen of it. */
+  /** Bytes still due of a body or chunk. */
   private left = 0;
+  /** Bytes seen of a chunk's line. */
   private seen = 0;
-  /** Bytes of a head that is not whole yet, in a buffer that grows by doubling. */
+  /** Bytes of a head, or of trailers, that are not whole yet, in a buffer that grows by doubling. */
   private part: Buffer | undefined;
   private partLength = 0;
-  /** The answer is to a HEAD: it has no body, whatever it says. */
+  /** The response has no body, whatever it says: to a HEAD, or a CONNECT that succeeded. */
   private bodiless = false;
   private interims = 0;
 
-  constructor(private readonly sink: ParserListener) {}
+  constructor(private readonly listener: ParserListener) {}
 
-  /** Another answer is expected. */
+  /** Another response is expected. */
   expect(method: string): void {
-    this.bodiless = method === "HEAD";
+    this.bodiless = method === "HEAD" || method === "CONNECT";
     this.state = START;
     this.interims = 0;
   }
 
-  /** Whether some of the answer has come. */
+  /** Whether some of the response has come. */
   get begun(): boolean {
     return this.state !== START;
   }
 
-  /** Bytes from the connection. Answers how many belong to the answer. @throws AnswerError */
+  /** Bytes from the connection. Answers how many belong to the response. @throws Http1Error */
   push(bytes: Buffer): number {
     const n = bytes.length;
     let i = 0;
     if (this.state === START && n > 0) this.state = HEAD;
     while (i < n) {
       const { state } = this;
-      if (state === HEAD) i = this.readHead(bytes, i);
+      if (state === HEAD || state === TRAILER_SECTION) i = this.readSection(bytes, i);
       else if (state === CHUNK || state === LENGTH) i = this.readBody(bytes, i);
       else if (state === UNTIL_CLOSE) {
-        this.sink.onBody(i === 0 ? bytes : bytes.subarray(i));
+        this.listener.onBody(i === 0 ? bytes : bytes.subarray(i));
         i = n;
       } else if (state === START) return i;
-      else i = this.between(bytes, i);
+      else i = this.readBetween(bytes, i);
     }
     return i;
   }
 
-  /** The provider has closed its side. True when that ends the answer. */
+  /** The provider has closed its side. True when that ends the response. */
   close(): boolean {
     if (this.state !== UNTIL_CLOSE) return false;
     this.finish();
     return true;
   }
 
-  private readHead(bytes: Buffer, from: number): number {
-    let head: string;
+  /** Lines up to a blank one. */
+  private readSection(bytes: Buffer, from: number): number {
+    let text: string;
     let next: number;
     if (this.partLength === 0) {
-      const end = bytes.indexOf(HEAD_END, from);
-      if (end < 0) return this.keep(bytes, from);
+      const end = bytes.indexOf(SECTION_END, from);
+      if (end < 0) {
+        this.keep(bytes, from);
+        this.checkPart(0);
+        return bytes.length;
+      }
       next = end + 4;
-      head = bytes.toString("latin1", from, end + 2);
+      text = bytes.toString("latin1", from, end + 2);
     } else {
       const before = this.partLength;
       this.keep(bytes, from);
       const part = this.part as Buffer;
-      const end = part.subarray(0, this.partLength).indexOf(HEAD_END, Math.max(0, before - 3));
-      if (end < 0) return bytes.length;
+      const end = part.subarray(0, this.partLength).indexOf(SECTION_END, Math.max(0, before - 3));
+      if (end < 0) {
+        this.checkPart(before);
+        return bytes.length;
+      }
       next = from + end + 4 - before;
-      head = part.toString("latin1", 0, end + 2);
+      text = part.toString("latin1", 0, end + 2);
       this.part = undefined;
       this.partLength = 0;
     }
-    if (head.length > HEAD_LIMIT) throw new ParseError("ANSWER_HEAD_TOO_LARGE");
-    this.takeHead(head);
+    if (text.length > SECTION_LIMIT) throw this.tooLarge();
+    if (this.state === HEAD) this.takeHead(new ParsedHead(text));
+    else {
+      checkTrailers(text);
+      this.finish();
+    }
     return next;
   }
 
-  /** Keeps the start of a head whose end has not come. */
-  private keep(bytes: Buffer, from: number): number {
-    const length = this.partLength + bytes.length - from;
-    // What lies behind the head in its last piece does not count; that piece is at most as large as a read.
-    if (this.partLength > HEAD_LIMIT) throw new ParseError("ANSWER_HEAD_TOO_LARGE");
+  /** Keeps the start of a section whose end has not come. */
+  private keep(bytes: Buffer, from: number): void {
+    const before = this.partLength;
+    // What lies behind the section in its last piece does not count; that piece is at most as large as a read.
+    if (before > SECTION_LIMIT) throw this.tooLarge();
+    const length = before + bytes.length - from;
     if (!this.part || length > this.part.length) {
       const grown = Buffer.allocUnsafe(2 * length);
-      this.part?.copy(grown, 0, 0, this.partLength);
+      this.part?.copy(grown, 0, 0, before);
       this.part = grown;
     }
-    bytes.copy(this.part, this.partLength, from);
+    bytes.copy(this.part, before, from);
     this.partLength = length;
-    return bytes.length;
   }
 
-  /** @param text the head's lines, each with its line end. */
-  private takeHead(text: string): void {
-    const parsed = new HeadText(text);
-    const { status } = parsed;
-    const { length } = parsed;
+  /** Refuses what cannot become a section, whose end would be waited for in vain. @param from where the new bytes begin */
+  private checkPart(from: number): void {
+    const { state, partLength: length } = this;
+    const part = this.part as Buffer;
+    if (state === HEAD && !PROTOCOL.startsWith(part.toString("latin1", 0, Math.min(length, PROTOCOL.length))))
+      throw new Http1Error("RESPONSE_NOT_HTTP");
+    for (let at = part.indexOf(LF, from); at >= 0 && at < length; at = part.indexOf(LF, at + 1))
+      if (part[at - 1] !== CR)
+        throw new Http1Error(state === HEAD ? "RESPONSE_HEADER_INVALID" : "RESPONSE_TRAILER_INVALID");
+  }
+
+  private tooLarge(): Http1Error {
+    return new Http1Error(this.state === HEAD ? "RESPONSE_HEAD_TOO_LARGE" : "RESPONSE_TRAILER_INVALID");
+  }
+
+  private takeHead(head: ParsedHead): void {
+    const { status, length } = head;
     // Nothing was asked that 101 could answer.
-    if (status === 101) throw new ParseError("ANSWER_UPGRADED");
+    if (status === 101) throw new Http1Error("RESPONSE_UPGRADED");
     if (status < 200) {
-      // One with a body would make that body an answer.
-      if (++this.interims > INTERIM_LIMIT || parsed.chunked || length) throw new ParseError("ANSWER_INTERIM");
+      // One with a body would make that body a response.
+      if (++this.interims > INTERIM_LIMIT || head.chunked || length) throw new Http1Error("RESPONSE_INTERIM");
       return;
     }
-    this.reusable = parsed.reusable;
-    this.keptFor = parsed.keptFor;
-    this.sink.onHead(parsed);
+    this.reusable = head.reusable;
+    this.keptFor = head.keptFor;
+    this.listener.onHead(head);
     if (this.bodiless || status === 204 || status === 304) {
-      // A body that must not be there would be read as the next answer.
-      if (!this.bodiless && (parsed.chunked || (length ?? 0) > 0)) this.reusable = false;
+      // A body that must not be there would be read as the next response.
+      if (!this.bodiless && (head.chunked || (length ?? 0) > 0)) this.reusable = false;
       this.finish();
-    } else if (parsed.chunked) {
+    } else if (head.chunked) {
       this.state = SIZE;
       this.left = 0;
       this.seen = 0;
@@ -192,33 +200,31 @@ export class ResponseParser {
   private readBody(bytes: Buffer, from: number): number {
     const to = Math.min(bytes.length, from + this.left);
     this.left -= to - from;
-    this.sink.onBody(from === 0 && to === bytes.length ? bytes : bytes.subarray(from, to));
+    this.listener.onBody(from === 0 && to === bytes.length ? bytes : bytes.subarray(from, to));
     if (this.left > 0) return to;
     if (this.state === LENGTH) this.finish();
     else this.state = CHUNK_CR;
     return to;
   }
 
-  /** A byte of what stands between chunks: line ends, sizes, extensions, trailers. */
-  private between(bytes: Buffer, from: number): number {
-    let i = from;
-    const byte = bytes[i++] as number;
+  /** A byte of what stands between chunks: line ends, sizes, extensions. */
+  private readBetween(bytes: Buffer, from: number): number {
+    const byte = bytes[from] as number;
     switch (this.state) {
       case SIZE:
-        this.size(byte);
+        this.readSize(byte);
         break;
       case SIZE_BLANK:
         if (byte === SEMICOLON) this.state = EXTENSION;
-        else if (!isBlank(byte) || ++this.seen > LINE_LIMIT) throw new ParseError("ANSWER_CHUNK_INVALID");
+        else if (!isBlank(byte) || ++this.seen > LINE_LIMIT) throw new Http1Error("RESPONSE_CHUNK_INVALID");
         break;
       case EXTENSION:
         if (byte === CR) this.state = SIZE_LF;
-        else if (byte === LF || ++this.seen > LINE_LIMIT) throw new ParseError("ANSWER_CHUNK_INVALID");
+        else if (!isText(byte) || ++this.seen > LINE_LIMIT) throw new Http1Error("RESPONSE_CHUNK_INVALID");
         break;
       case SIZE_LF:
         expectByte(byte, LF);
-        this.state = this.left > 0 ? CHUNK : TRAILER;
-        this.seen = 0;
+        this.state = this.left > 0 ? CHUNK : TRAILERS;
         break;
       case CHUNK_CR:
         expectByte(byte, CR);
@@ -229,40 +235,32 @@ export class ResponseParser {
         this.state = SIZE;
         this.seen = 0;
         break;
-      case TRAILER:
-        if (byte === LF || ++this.seen > TRAILER_LIMIT) throw new ParseError("ANSWER_TRAILER_INVALID");
-        this.state = byte === CR ? LAST_LF : TRAILER_LINE;
-        break;
-      case TRAILER_LINE:
-        if (byte === CR) this.state = TRAILER_LF;
-        else if (byte === LF || ++this.seen > TRAILER_LIMIT) throw new ParseError("ANSWER_TRAILER_INVALID");
-        break;
-      case TRAILER_LF:
-        expectByte(byte, LF);
-        this.state = TRAILER;
-        break;
+      case TRAILERS:
+        this.state = byte === CR ? LAST_LF : TRAILER_SECTION;
+        // The first byte of a name belongs to the section.
+        return byte === CR ? from + 1 : from;
       default:
         expectByte(byte, LF);
         this.finish();
     }
-    return i;
+    return from + 1;
   }
 
   /** A byte of a chunk's size, up to 2^48. */
-  private size(byte: number): void {
+  private readSize(byte: number): void {
     const digit = hexOf(byte);
     if (digit >= 0 && ++this.seen <= 12) this.left = this.left * 16 + digit;
-    else if (this.seen === 0 || digit >= 0) throw new ParseError("ANSWER_CHUNK_INVALID");
+    else if (this.seen === 0 || digit >= 0) throw new Http1Error("RESPONSE_CHUNK_INVALID");
     else if (byte === CR) this.state = SIZE_LF;
     else if (byte === SEMICOLON) this.state = EXTENSION;
     // Blanks may stand before an extension, and nowhere else (RFC 9112 §7.1.1).
     else if (isBlank(byte)) this.state = SIZE_BLANK;
-    else throw new ParseError("ANSWER_CHUNK_INVALID");
+    else throw new Http1Error("RESPONSE_CHUNK_INVALID");
   }
 
   private finish(): void {
     this.state = START;
-    this.sink.onEnd();
+    this.listener.onEnd();
   }
 }
 
@@ -273,98 +271,9 @@ function hexOf(byte: number): number {
 }
 
 function expectByte(byte: number, wanted: number): void {
-  if (byte !== wanted) throw new ParseError("ANSWER_CHUNK_INVALID");
-}
-
-const STATUS_LINE = /^HTTP\/1\.([01]) ([1-9]\d\d)(?: [^\r\n]*)?\r\n/;
-/** What may not stand in a head: control characters, and line ends that are not whole. */
-const UNFIT = /[^\t\r\n\x20-\x7e\x80-\xff]|\r(?!\n)/;
-
-/** A head, taken apart. */
-class HeadText implements ResponseHead {
-  readonly status: number;
-  readonly headers: string[] = [];
-  encoding: string | undefined;
-  chunked = false;
-  length: number | undefined;
-  keptFor: number | undefined;
-  private readonly latest: boolean;
-  private keeps = false;
-  private closes = false;
-  /** Fields that a Connection value names. */
-  private named: Set<string> | undefined;
-
-  /** @param text lines, each with its line end. @throws AnswerError */
-  constructor(text: string) {
-    const line = STATUS_LINE.exec(text);
-    if (!line || UNFIT.test(text)) throw new ParseError("ANSWER_NOT_HTTP");
-    this.status = Number(line[2]);
-    this.latest = line[1] === "1";
-    for (let at = line[0].length; at < text.length; ) {
-      const end = text.indexOf("\n", at);
-      const colon = text.indexOf(":", at);
-      const name = known(text.slice(at, colon));
-      // Where the line has no colon, what was found behind it makes a name that is none.
-      if (!name.valid || colon < 0 || text.charCodeAt(end - 1) !== CR) throw new ParseError("ANSWER_HEADER_INVALID");
-      this.field(name, trimmed(text, colon + 1, end - 1));
-      at = end + 1;
-    }
-    if (this.chunked && this.length !== undefined) throw new ParseError("ANSWER_FRAMED_TWICE");
-    if (this.named) this.drop(this.named);
-  }
-
-  /** Whether the provider lets another request follow. */
-  get reusable(): boolean {
-    // HTTP/1.0 knows no chunks: whoever passed them on may have done so blindly (RFC 9112 §6.1).
-    return !this.closes && (this.latest || (this.keeps && !this.chunked));
-  }
-
-  private field({ key, hop, spelling }: KnownName, value: string): void {
-    if (!hop) {
-      this.headers.push(spelling, value);
-      if (key === "content-length") this.setLength(value);
-      else if (key === "content-encoding") this.encoding = this.encoding ? `${this.encoding}, ${value}` : value;
-    } else if (key === "connection") this.connection(value);
-    else if (key === "transfer-encoding") this.coding(value);
-    else if (key === "keep-alive") {
-      const seconds = /(?:^|[,\s])timeout=(\d{1,9})/i.exec(value)?.[1];
-      if (seconds !== undefined) this.keptFor = Number(seconds) * 1000;
-    }
-  }
-
-  private setLength(value: string): void {
-    if (this.length !== undefined || !/^\d{1,15}$/.test(value)) throw new ParseError("ANSWER_LENGTH_INVALID");
-    this.length = Number(value);
-  }
-
-  private coding(value: string): void {
-    if (this.chunked || value.toLowerCase() !== "chunked") throw new ParseError("ANSWER_CODING_UNKNOWN");
-    this.chunked = true;
-  }
-
-  private connection(value: string): void {
-    for (const token of value.toLowerCase().split(",")) {
-      const word = token.trim();
-      if (word === "keep-alive") this.keeps = true;
-      if (word === "close") this.closes = true;
-      // These two name no field when they stand alone, as nearly always.
-      if (value.length > word.length || !(this.keeps || this.closes)) this.named = (this.named ?? new Set()).add(word);
-    }
-  }
-
-  private drop(named: ReadonlySet<string>): void {
-    for (let i = this.headers.length - 2; i >= 0; i -= 2)
-      if (named.has(known(this.headers[i] as string).key)) this.headers.splice(i, 2);
-  }
-}
-
-/** Without the spaces and tabs around it; other white space of Unicode is part of a value. */
-function trimmed(text: string, from: number, to: number): string {
-  let start = from;
-  let end = to;
-  while (start < end && isBlank(text.charCodeAt(start))) start++;
-  while (end > start && isBlank(text.charCodeAt(end - 1))) end--;
-  return text.slice(start, end);
+  if (byte !== wanted) throw new Http1Error("RESPONSE_CHUNK_INVALID");
 }
 
 const isBlank = (code: number): boolean => code === 32 || code === 9;
+/** What a value may consist of. */
+const isText = (code: number): boolean => (code >= 32 && code !== 127) || code === 9;

@@ -12,9 +12,9 @@ function uploading(body: Readable, length: number | undefined) {
     written += bytes.toString("latin1");
   });
   const upload = new BodyWriter(socket as unknown as Socket, "HEAD\r\n\r\n", body, length, {
-    sent: () => told.push("sent"),
-    end: () => told.push("end"),
-    failed: (error) => told.push((error as Error & { code: string }).code),
+    onBodySent: () => told.push("sent"),
+    onBodyEnd: () => told.push("end"),
+    onBodyError: ({ code }) => told.push(code),
   });
   return { upload, told, written: () => written };
 }

@@ -2,12 +2,13 @@ import { once } from "node:events";
 import { type AddressInfo, connect, createServer, type Socket } from "node:net";
 import { Readable } from "node:stream";
 import t, { type Test } from "tap";
-import { Connection, ConnectionError } from "../../../src/upstream/http1/connection.ts";
+import { Connection, type ConnectionOwner, closedUnseen } from "../../../src/upstream/http1/connection.ts";
+import { Http1Error } from "../../../src/upstream/http1/errors.ts";
 import type { HttpRequest, RequestController } from "../../../src/upstream/http1/http-request.ts";
 import { until } from "../../support/upstream.ts";
 
-/** A line to a provider that the test plays itself. */
-async function lined(t: Test, trip = 0) {
+/** A connection to a provider that the test plays itself. */
+async function connected(t: Test, roundTrip = 0, refusal: ConnectionOwner["refusal"] = () => undefined) {
   const server = createServer();
   server.listen(0, "127.0.0.1");
   await once(server, "listening");
@@ -15,12 +16,13 @@ async function lined(t: Test, trip = 0) {
   const [provider] = (await once(server, "connection")) as [Socket];
   await once(socket, "connect");
   const told: string[] = [];
-  const line = new Connection(socket, trip, {
-    host: "h",
-    released: () => told.push("free"),
-    closed: () => told.push("gone"),
+  const connection = new Connection(socket, roundTrip, {
+    addressing: { host: "h", prefix: "", proxyFields: "" },
+    released: () => told.push("released"),
+    closed: () => told.push("closed"),
+    refusal,
   });
-  socket.on("data", (bytes: Buffer) => line.receive(bytes));
+  socket.on("data", (bytes: Buffer) => connection.receive(bytes));
   let written = "";
   provider.on("data", (bytes: Buffer) => {
     written += bytes.toString("latin1");
@@ -31,14 +33,14 @@ async function lined(t: Test, trip = 0) {
     provider.destroy();
     server.close();
   });
-  return { line, provider, told, written: () => written };
+  return { connection, provider, told, written: () => written };
 }
 
-function call(told: string[], changes: Partial<HttpRequest> = {}): HttpRequest & { carrier?: RequestController } {
-  const one: HttpRequest & { carrier?: RequestController } = {
+function request(told: string[], changes: Partial<HttpRequest> = {}): HttpRequest & { controller?: RequestController } {
+  const one: HttpRequest & { controller?: RequestController } = {
     ...{ method: "POST", path: "/p", fields: ["a", "b"], body: undefined, length: undefined },
-    onStart(carrier) {
-      one.carrier = carrier;
+    onStart(controller) {
+      one.controller = controller;
       told.push("started");
       return true;
     },
@@ -52,139 +54,179 @@ function call(told: string[], changes: Partial<HttpRequest> = {}): HttpRequest &
   return one;
 }
 
-t.test("one call after another, each told all of its answer and nothing more", async (t) => {
-  const { line, provider, told, written } = await lined(t);
+t.test("one request after another, each told all of its answer and nothing more", async (t) => {
+  const { connection, provider, told, written } = await connected(t);
   for (let i = 0; i < 2; i++) {
     told.length = 0;
-    t.ok(line.send(call(told, { body: [Buffer.from("x"), Buffer.from("yz")] })));
+    t.ok(connection.send(request(told, { body: [Buffer.from("x"), Buffer.from("yz")] })));
     await until(() => written().endsWith("content-length: 3\r\n\r\nxyz"));
     provider.write("HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok");
     await until(() => told.includes("end"));
-    t.same(told, ["started", "head 200", "ok", "free", "end"]);
+    t.same(told, ["started", "head 200", "ok", "released", "end"]);
   }
 });
 
-t.test("a call that nobody wants leaves the line as it was", async (t) => {
-  const { line, told, written } = await lined(t);
-  t.notOk(line.send(call(told, { onStart: () => false })));
+t.test("a request that nobody wants leaves the connection as it was", async (t) => {
+  const { connection, told, written } = await connected(t);
+  t.notOk(connection.send(request(told, { onStart: () => false })));
   t.same([told, written()], [[], ""]);
 });
 
-t.test("bytes that nobody asked for, and bytes behind an answer, close the line", async (t) => {
+t.test("bytes that nobody asked for, and bytes behind a response, close the connection", async (t) => {
   for (const early of [true, false]) {
-    const { line, provider, told } = await lined(t);
-    if (!early) line.send(call(told));
+    const { connection, provider, told } = await connected(t);
+    if (!early) connection.send(request(told));
     provider.write("HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\nHTTP/1.1 200 OK\r\n\r\n");
-    await until(() => told.includes("gone"));
+    await until(() => told.includes("closed"));
     t.equal(told.includes("end"), !early);
   }
 });
 
-t.test("aborted, a call hears no more; failed, it hears why once", async (t) => {
-  const one = await lined(t);
-  const aborted = call(one.told);
-  one.line.send(aborted);
-  aborted.carrier?.abort();
+t.test("aborted, a request hears no more; failed, it hears why once", async (t) => {
+  const one = await connected(t);
+  const aborted = request(one.told);
+  one.connection.send(aborted);
+  aborted.controller?.abort();
   await once(one.provider, "close");
-  t.same(one.told, ["started", "gone"]);
-  const other = await lined(t);
-  other.line.send(call(other.told));
+  t.same(one.told, ["started", "closed"]);
+  const other = await connected(t);
+  other.connection.send(request(other.told));
   other.provider.destroy();
   await until(() => other.told.length > 2);
-  t.match(other.told, ["started", "gone", /^failed (CONNECTION_CLOSED|ECONNRESET)$/]);
+  t.match(other.told, ["started", "closed", /^failed (CONNECTION_CLOSED|ECONNRESET)$/]);
 });
 
 t.test("a body larger than what the system takes at once leaves in order, and is told of on its way", async (t) => {
-  const { line, provider, told } = await lined(t);
+  const { connection, provider, told } = await connected(t);
   let received = 0;
   provider.on("data", (bytes: Buffer) => {
     received += bytes.length;
   });
   const body = Array.from({ length: 90 }, (_, i) => Buffer.alloc(100_000, i));
   let sent = 0;
-  line.send(call(told, { body, onBodySent: () => sent++ }));
+  connection.send(request(told, { body, onBodySent: () => sent++ }));
   await until(() => received > 9_000_000);
   t.ok(sent > 1, `${sent} times`);
 });
 
-t.test("an answer before the whole request ends the line with it", async (t) => {
-  const { line, provider, told } = await lined(t);
+t.test("a response before the whole request ends the connection with it", async (t) => {
+  const { connection, provider, told } = await connected(t);
   const body = new Readable({ read() {} });
   body.push("begin");
-  line.send(call(told, { body }));
+  connection.send(request(told, { body }));
   await once(provider, "data");
   provider.write("HTTP/1.1 413 x\r\ncontent-length: 0\r\n\r\n");
   await until(() => told.includes("end"));
-  t.ok(told.includes("gone"));
-  t.notOk(told.includes("free"));
+  t.ok(told.includes("closed"));
+  t.notOk(told.includes("released"));
 });
 
 t.test("paused, nothing comes; resumed, all of it", async (t) => {
-  const { line, provider, told } = await lined(t);
-  const one = call(told);
-  line.send(one);
-  one.carrier?.pause();
-  one.carrier?.pause();
-  t.ok(one.carrier?.paused);
+  const { connection, provider, told } = await connected(t);
+  const one = request(told);
+  connection.send(one);
+  one.controller?.pause();
+  one.controller?.pause();
+  t.ok(one.controller?.paused);
   provider.write("HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok");
   await new Promise((resolve) => setTimeout(resolve, 30));
   t.same(told, ["started"]);
-  one.carrier?.resume();
+  one.controller?.resume();
   await until(() => told.includes("end"));
 });
 
-t.test("a line is not used again while bytes of its last request still wait", async (t) => {
-  const { line, provider, told } = await lined(t);
+t.test("a connection is not used again while bytes of its last request still wait", async (t) => {
+  const { connection, provider, told } = await connected(t);
   provider.removeAllListeners("data");
   provider.pause();
-  line.send(call(told, { body: [Buffer.alloc(20 << 20)] }));
+  connection.send(request(told, { body: [Buffer.alloc(20 << 20)] }));
   provider.write("HTTP/1.1 413 x\r\ncontent-length: 0\r\n\r\n");
   await until(() => told.includes("end"));
-  t.same(told, ["started", "head 413", "gone", "end"]);
+  t.same(told, ["started", "head 413", "closed", "end"]);
 });
 
-t.test("a provider that closes a kept connection as a call comes to it has not seen that call", async (t) => {
-  for (const [trip, unseen] of [
+t.test("a provider that closes a kept connection as a request comes to it has not seen that request", async (t) => {
+  for (const [roundTrip, unseen] of [
     [100, ", unseen"],
     [90, ""],
   ] as const) {
-    const { line, provider, told } = await lined(t, trip);
-    line.send(call([]));
+    const { connection, provider, told } = await connected(t, roundTrip);
+    connection.send(request([]));
     provider.write("HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n");
-    await until(() => told.includes("free"));
+    await until(() => told.includes("released"));
     let now = 1000;
     t.intercept(performance, "now", { value: () => now });
-    line.send(call(told));
+    connection.send(request(told));
     now += 145;
-    line.fail(new ConnectionError("CONNECTION_CLOSED"));
+    connection.fail(new Http1Error("CONNECTION_CLOSED"));
     t.equal(told.at(-1), `failed CONNECTION_CLOSED${unseen}`);
   }
 });
 
 t.test(
-  "what a provider took after a first part, answered in part, or had as the first call, it may have worked on",
+  "what a provider took after a first part, answered in part, or had as the first request, it may have worked on",
   async (t) => {
     t.intercept(performance, "now", { value: () => 1000 });
-    const first = await lined(t);
-    first.line.send(call(first.told));
+    const first = await connected(t);
+    first.connection.send(request(first.told));
     first.provider.destroy();
-    await until(() => first.told.includes("gone"));
+    await until(() => first.told.includes("closed"));
     t.notMatch(first.told.at(-1), /unseen/);
     for (const answered of [true, false]) {
-      const { line, provider, told } = await lined(t);
-      line.send(call([]));
+      const { connection, provider, told } = await connected(t);
+      connection.send(request([]));
       provider.write("HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n");
-      await until(() => told.includes("free"));
+      await until(() => told.includes("released"));
       let sent = 0;
       const body = answered ? undefined : Array.from({ length: 90 }, () => Buffer.alloc(100_000));
-      line.send(call(told, { body, onBodySent: () => sent++ }));
+      connection.send(request(told, { body, onBodySent: () => sent++ }));
       if (answered) {
         provider.write("H");
         await new Promise((resolve) => setTimeout(resolve, 30));
       } else await until(() => sent > 0);
       provider.destroy();
-      await until(() => told.includes("gone"));
+      await until(() => told.includes("closed"));
       t.notMatch(told.at(-1), /unseen/);
     }
   },
 );
+
+t.test("a response that its owner says is not the provider's is an error, and the end of the connection", async (t) => {
+  const { connection, provider, told } = await connected(t, 0, (status) =>
+    status === 407 ? new Http1Error("PROXY_STATUS_407") : undefined,
+  );
+  connection.send(request(told));
+  provider.write("HTTP/1.1 407 Proxy Authentication Required\r\ncontent-length: 0\r\n\r\n");
+  await until(() => told.includes("closed"));
+  t.same(told, ["started", "closed", "failed PROXY_STATUS_407"]);
+});
+
+const coded = (code: string) => Object.assign(new Error("x"), { code });
+
+t.test("only a closed connection is taken for one", (t) => {
+  const soon = performance.now() + 1000;
+  for (const code of ["ECONNRESET", "EPIPE", "CONNECTION_CLOSED"]) t.ok(closedUnseen(coded(code), soon, 0), code);
+  for (const error of [coded("ECONNREFUSED"), coded("RESPONSE_NOT_HTTP"), new Error("ECONNRESET")])
+    t.notOk(closedUnseen(error, soon, 0), error.message);
+  t.end();
+});
+
+t.test("a close is not the request's fault for a round trip and a little more, however long the trip seems", (t) => {
+  t.intercept(performance, "now", { value: () => 1000 });
+  const closes: [roundTrip: number, after: number, unseen: boolean][] = [
+    [0, 0, true],
+    [0, 49, true],
+    [0, 50, false],
+    [200, 249, true],
+    [200, 250, false],
+    [5000, 299, true],
+    [5000, 300, false],
+  ];
+  for (const [roundTrip, after, unseen] of closes)
+    t.equal(
+      closedUnseen(coded("ECONNRESET"), 1000 - after, roundTrip),
+      unseen,
+      `${after} ms, with a round trip of ${roundTrip}`,
+    );
+  t.end();
+});

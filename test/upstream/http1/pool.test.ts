@@ -6,7 +6,17 @@ import t, { type Test } from "tap";
 import { Pools } from "../../../src/upstream/http1/pools.ts";
 import { UpstreamProxy } from "../../../src/upstream/proxy.ts";
 import { certificate, key } from "../../support/tls.ts";
-import { client, failed, OK, outgoing, proxied, until, whole } from "../../support/upstream.ts";
+import {
+  client,
+  failed,
+  OK,
+  outgoing,
+  proxied,
+  type RawRequest,
+  rawUpstream,
+  until,
+  whole,
+} from "../../support/upstream.ts";
 
 async function secured(t: Test, script: (socket: TLSSocket) => void): Promise<{ origin: URL; server: Server }> {
   const server = createServer({ cert: certificate, key, ALPNProtocols: ["h2", "http/1.1"] }, script);
@@ -67,7 +77,7 @@ t.test("a certificate that nobody vouches for is no provider's", async (t) => {
   });
 });
 
-t.test("bytes that came before a call was made are not taken for its answer", async (t) => {
+t.test("bytes that came before a request was made are not taken for its answer", async (t) => {
   const sockets: Socket[] = [];
   const { upstream, proxy } = await proxied(t, (socket) => {
     sockets.push(socket);
@@ -91,7 +101,7 @@ t.test("a provider that says how long it keeps a connection is believed", async 
   }
 });
 
-t.test("calls wait for a free connection in their order, and fail when the lane is closed", async (t) => {
+t.test("requests wait for a free connection in their order, and fail when the pool is closed", async (t) => {
   const paths: string[] = [];
   const answers: (() => void)[] = [];
   const { upstream, proxy, pools } = await proxied(
@@ -113,7 +123,7 @@ t.test("calls wait for a free connection in their order, and fail when the lane 
   for (const error of await last) t.match(error, { code: "draining" });
 });
 
-t.test("closing waits for calls that have no connection yet", async (t) => {
+t.test("closing waits for requests that have no connection yet", async (t) => {
   const { upstream, proxy, pools } = await proxied(t, (socket) => setTimeout(() => socket.write(OK), 5), {
     connections: 1,
   });
@@ -123,7 +133,7 @@ t.test("closing waits for calls that have no connection yet", async (t) => {
   await closed;
 });
 
-t.test("closing does not wait for a line that was kept for a call which nobody wants any more", async (t) => {
+t.test("closing does not wait for a connection that was kept for a request which nobody wants any more", async (t) => {
   let answer = () => {};
   const { upstream, proxy, pools } = await proxied(
     t,
@@ -168,7 +178,7 @@ async function full(t: Test): Promise<URL> {
 /** Connections that this process is trying to make. */
 const attempts = () => process.getActiveResourcesInfo().filter((name) => name.endsWith("ConnectWrap")).length;
 
-t.test("an attempt to connect is given up with the call it is for, and with the lane", async (t) => {
+t.test("an attempt to connect is given up with the request it is for, and with the pool", async (t) => {
   const origin = await full(t);
   const others = attempts();
   const pools = new Pools({ environment: {} });
@@ -184,7 +194,7 @@ t.test("an attempt to connect is given up with the call it is for, and with the 
   await until(() => attempts() === others, "the end of the second");
 });
 
-t.test("a call that leaves while a connection is made for it lets the next one have its turn", async (t) => {
+t.test("a request that leaves while a connection is made for it lets the next one have its turn", async (t) => {
   const { upstream, proxy, pools } = await proxied(t, (socket) => socket.write(OK), { connections: 1 });
   const leaver = client();
   const first = failed(proxy.send(outgoing(upstream.origin), leaver));
@@ -195,4 +205,97 @@ t.test("a call that leaves while a connection is made for it lets the next one h
   t.equal((await whole(await second)).body.toString(), "ok");
   const closed = pools.close();
   await closed;
+});
+
+/** A client behind a proxy that takes the requests themselves. */
+async function forwarded(t: Test, answer: (socket: Socket, request: RawRequest) => unknown, userinfo = "") {
+  const proxy = await rawUpstream(answer);
+  const environment = { HTTP_PROXY: `http://${userinfo}${proxy.origin.host}`, NO_PROXY: "127.0.0.1" };
+  const pools = new Pools({ environment });
+  t.teardown(async () => {
+    await pools.destroy();
+    await proxy.close();
+  });
+  return { proxy, upstream: new UpstreamProxy(pools), origin: new URL("http://provider.test:8080") };
+}
+
+t.test("by http a proxy is asked for the whole address, byte for byte; NO_PROXY is obeyed", async (t) => {
+  const heads: string[] = [];
+  const { upstream, origin } = await forwarded(
+    t,
+    (socket, { head }) => {
+      heads.push(head);
+      socket.write(OK);
+    },
+    "me:secret@",
+  );
+  const path = "/a//b/../%2e?q=%20";
+  const sent = outgoing(origin, { path, headers: ["proxy-authorization", "Basic bad"], body: [Buffer.from("x")] });
+  t.equal((await whole(await upstream.send(sent, client()))).body.toString(), "ok");
+  t.same(heads, [
+    `POST http://provider.test:8080${path} HTTP/1.1\r\nhost: provider.test:8080\r\nconnection: keep-alive\r\n` +
+      `proxy-authorization: Basic ${Buffer.from("me:secret").toString("base64")}\r\n` +
+      "accept-encoding: identity\r\ncontent-length: 1\r\n\r\n",
+  ]);
+  const direct = await proxied(t, (socket, { head }) => {
+    t.match(head, /^POST \/v1\/things HTTP/);
+    t.notMatch(head, /proxy-authorization/);
+    socket.write(OK);
+  });
+  await whole(await upstream.send(outgoing(direct.upstream.origin), client()));
+  t.equal(direct.upstream.connections, 1);
+});
+
+t.test("a proxy that asks who is there gives no way; what a provider answers passes", async (t) => {
+  const { proxy, upstream, origin } = await forwarded(t, (socket, { head }) =>
+    socket.write(`HTTP/1.1 ${head.includes("/ask") ? 407 : 502} x\r\ncontent-length: 0\r\n\r\n`),
+  );
+  const error = await failed(upstream.send(outgoing(origin, { path: "/ask" }), client()));
+  t.match(error, { code: "upstream_unreachable", cause: { code: "PROXY_STATUS_407" } });
+  t.match(error.message, new RegExp(`^The proxy ${proxy.origin.origin} answered 407`));
+  const response = await upstream.send(outgoing(origin), client());
+  t.equal(response.status, 502);
+  await whole(response);
+});
+
+t.test("bodies of every kind go through a proxy, whole", async (t) => {
+  const { upstream, origin } = await forwarded(t, async (socket, { head, body }) => {
+    const length = /content-length: (\d+)/.exec(head)?.[1];
+    const text = `${(await body).length} ${length} ${head.includes("transfer-encoding: chunked")}`;
+    socket.write(`HTTP/1.1 200 OK\r\ncontent-length: ${text.length}\r\n\r\n${text}`);
+  });
+  async function* pieces() {
+    yield Buffer.alloc(70_000);
+    yield Buffer.alloc(70_000);
+  }
+  for (const [body, length, said] of [
+    [undefined, undefined, "0 0 false"],
+    [[Buffer.from("ab"), Buffer.from("c")], undefined, "3 3 false"],
+    [[Buffer.alloc(70_000), Buffer.alloc(1)], undefined, "70001 70001 false"],
+    [pieces(), 140_000, "140000 140000 false"],
+    [pieces(), undefined, "140000 undefined true"],
+  ] as const) {
+    const response = await whole(await upstream.send(outgoing(origin, { body, length }), client()));
+    t.equal(response.body.toString(), said);
+  }
+});
+
+t.test("of a kept connection to a proxy no round trip is granted", async (t) => {
+  let now = 1000;
+  t.intercept(performance, "now", { value: () => now });
+  for (const [late, connections] of [
+    [49, 2],
+    [51, 1],
+  ] as const) {
+    const { proxy, upstream, origin } = await forwarded(t, (socket, { nth }) => {
+      if (nth === 1) return socket.write(OK);
+      now += late;
+      return socket.resetAndDestroy();
+    });
+    const send = () => upstream.send(outgoing(origin, { body: [Buffer.from("x")] }), client());
+    await whole(await send());
+    const again = send().then(whole, (error) => error);
+    t.match(await again, late < 50 ? { body: Buffer.from("ok") } : { code: "upstream_failed" });
+    t.equal(proxy.connections, connections);
+  }
 });

@@ -1,68 +1,95 @@
 import t from "tap";
-import { answerHead, faultyHeader, outgoingHeaders, without } from "../../../src/upstream/http1/request-head.ts";
+import { checkRequest, requestHead } from "../../../src/upstream/http1/request-head.ts";
 
-const raw = (...lines: string[]) => lines.map((line) => Buffer.from(line, "latin1"));
+const direct = { host: "h:1", prefix: "", proxyFields: "" };
+const head = (fields: string[], framing?: number | "chunked", method = "GET", addressing = direct) =>
+  requestHead({ method, path: "/p?q", fields }, addressing, framing);
+/** The lines behind those that every request has in front. */
+const lines = (fields: string[]) => head(fields).split("\r\n").slice(3, -3);
+
+t.test("a request asks for its path, keeps the connection, and wants a plain response", (t) => {
+  t.equal(
+    head(["x", "1"]),
+    "GET /p?q HTTP/1.1\r\nhost: h:1\r\nconnection: keep-alive\r\nx: 1\r\naccept-encoding: identity\r\n\r\n",
+  );
+  t.end();
+});
+
+t.test("a proxy that takes the request itself is asked for the whole address, with its credentials", (t) => {
+  const addressing = { host: "h:1", prefix: "http://h:1", proxyFields: "proxy-authorization: Basic eA==\r\n" };
+  t.equal(
+    head([], undefined, "GET", addressing),
+    "GET http://h:1/p?q HTTP/1.1\r\nhost: h:1\r\nconnection: keep-alive\r\n" +
+      "proxy-authorization: Basic eA==\r\naccept-encoding: identity\r\n\r\n",
+  );
+  t.end();
+});
+
+t.test("a body is framed once: by its length, in chunks, or by saying that there is none", (t) => {
+  for (const [framing, method, last] of [
+    [3, "GET", "content-length: 3"],
+    ["chunked", "POST", "transfer-encoding: chunked"],
+    [0, "POST", "content-length: 0"],
+    [undefined, "PATCH", "content-length: 0"],
+    [0, "DELETE", "accept-encoding: identity"],
+    [undefined, "GET", "accept-encoding: identity"],
+  ] as const)
+    t.ok(head([], framing, method).endsWith(`\r\n${last}\r\n\r\n`), `${method} ${framing}`);
+  t.end();
+});
 
 t.test("order, spelling and repetition of what passes are kept", (t) => {
-  const lines = ["B", "1", "a", "2", "B", "3"];
-  t.same(outgoingHeaders(lines, undefined), [...lines, "accept-encoding", "identity"]);
-  t.same(answerHead(raw(...lines)), { headers: lines, encoding: undefined });
+  t.same(lines(["B", "1", "a", "2", "B", "3"]), ["B: 1", "a: 2", "B: 3"]);
   t.end();
 });
 
-t.test("what Connection names goes, in any case and from any line; what every peer says names nothing", (t) => {
-  const lines = ["X-A", "1", "x-b", "2", "CONNECTION", "x-a , Close,", "x-c", "3", "connection", "X-B", "Close", "4"];
-  t.same(answerHead(raw(...lines)).headers, ["x-c", "3"]);
-  t.same(outgoingHeaders(lines, undefined), ["x-c", "3", "accept-encoding", "identity"]);
-  t.same(answerHead(raw("connection", "keep-alive", "x", "1")).headers, ["x", "1"]);
+t.test("what Connection or Proxy-Connection names goes, in any case and from any line; two words name nothing", (t) => {
+  const fields = ["X-A", "1", "x-b", "2", "CONNECTION", "x-a , Close,", "x-c", "3", "connection", "X-B", "Close", "4"];
+  t.same(lines(fields), ["x-c: 3"]);
+  t.same(lines(["Proxy-Connection", "keep-alive, x-a", "X-A", "1", "x-b", "2"]), ["x-b: 2"]);
+  t.same(lines(["connection", "keep-alive", "x", "1"]), ["x: 1"]);
   t.end();
 });
 
-t.test("no header can be named away that this side sets itself", (t) => {
-  t.same(outgoingHeaders(["connection", "content-length, accept-encoding"], 3), [
-    ...["accept-encoding", "identity", "content-length", "3"],
-  ]);
+t.test("no field can be named away that this side sets itself", (t) => {
+  const [, ...rest] = head(["connection", "content-length, accept-encoding, host"], 3).split("\r\n");
+  t.same(rest, ["host: h:1", "connection: keep-alive", "accept-encoding: identity", "content-length: 3", "", ""]);
   t.end();
 });
 
-t.test("every field of one hop goes, in both directions", (t) => {
+t.test("no field of one hop goes out, nor one that this side sets itself", (t) => {
   const hop = ["connection", "keep-alive", "proxy-authenticate", "proxy-authorization", "proxy-connection", "te"];
-  const all = [...hop, "trailer", "transfer-encoding", "upgrade", "http2-settings"].flatMap((name) => [
-    ...[name, "x", name.toUpperCase(), "x"],
-  ]);
-  t.same(answerHead(raw(...all)).headers, []);
-  t.same(outgoingHeaders(all, undefined), ["accept-encoding", "identity"]);
+  const own = ["accept-encoding", "content-length", "expect", "host"];
+  const all = [...hop, ...own, "trailer", "transfer-encoding", "upgrade", "http2-settings"];
+  t.same(lines(all.flatMap((name) => [name, "x", name.toUpperCase(), "x"])), []);
   t.end();
 });
 
-t.test("several lines of content-encoding are one list", (t) => {
-  t.equal(answerHead(raw("content-encoding", "gzip", "Content-Encoding", "br")).encoding, "gzip, br");
-  t.end();
-});
+const faulty = (fields: string[]) =>
+  checkRequest({ method: "GET", path: "/", fields })?.message.match(/^The header (.*) cannot/)?.[1];
 
-t.test("bytes above ASCII survive as latin1", (t) => {
-  const all = Buffer.from(Array.from({ length: 128 }, (_, i) => i + 128));
-  const [, value] = answerHead([Buffer.from("x"), all]).headers;
-  t.ok(Buffer.from(value as string, "latin1").equals(all));
-  t.end();
-});
-
-t.test("the first header that cannot be written is named", (t) => {
-  t.equal(faultyHeader(["a", "\t plain \x7e\xff", "b!#$%&'*+-.^_`|~9", ""]), undefined);
+t.test("the first field that cannot be written is named", (t) => {
+  t.equal(faulty(["a", "\t plain \x7e\xff", "b!#$%&'*+-.^_`|~9", ""]), undefined);
   for (let code = 0; code < 32; code++) {
     const value = `a${String.fromCharCode(code)}b`;
-    t.equal(faultyHeader(["ok", "1", "x", value]), code === 9 ? undefined : "x", `code ${code}`);
-    t.not(faultyHeader([value, "1"]), undefined);
+    t.equal(faulty(["ok", "1", "x", value]), code === 9 ? undefined : '"x"', `code ${code}`);
+    t.not(faulty([value, "1"]), undefined);
   }
-  t.equal(faultyHeader(["x", "\x7f"]), "x");
-  t.equal(faultyHeader(["x", "\u0100"]), "x");
-  t.equal(faultyHeader(["", "1"]), "");
+  for (const value of ["\x7f", "\u0100"]) t.equal(faulty(["x", value]), '"x"');
+  t.equal(faulty(["", "1"]), '""');
   t.end();
 });
 
-t.test("without leaves the given list alone", (t) => {
-  const lines = ["A", "1", "b", "2"];
-  t.same(without(lines, new Set(["a"])), ["b", "2"]);
-  t.same(lines, ["A", "1", "b", "2"]);
+t.test("a method or a path that could break out of its line is refused", (t) => {
+  for (const path of ["/", "/a//b?c#d", "/\xe9"]) t.notOk(checkRequest({ method: "GET", path, fields: [] }));
+  for (const [method, path] of [
+    ["GET", "/a b"],
+    ["GET", "/a\r\nx: y"],
+    ["GET", "a"],
+    ["GET", "/\u4e2d"],
+    ["GET /\r\n", "/"],
+    ["", "/"],
+  ] as const)
+    t.match(checkRequest({ method, path, fields: [] }), { code: "REQUEST_INVALID" }, `${method} ${path}`);
   t.end();
 });

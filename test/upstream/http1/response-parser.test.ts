@@ -1,11 +1,12 @@
 import t from "tap";
-import { ParseError, ResponseParser } from "../../../src/upstream/http1/response-parser.ts";
+import type { Http1Error } from "../../../src/upstream/http1/errors.ts";
+import { ResponseParser } from "../../../src/upstream/http1/response-parser.ts";
 
 interface Seen {
   heads: { status: number; headers: string[]; encoding: string | undefined }[];
   body: string;
   ends: number;
-  /** Bytes that belong to no answer. */
+  /** Bytes that belong to no response. */
   left: number;
   closed: boolean;
   reusable: boolean;
@@ -18,35 +19,35 @@ function read(text: string, size = Number.POSITIVE_INFINITY, method = "POST"): S
   const seen: Seen = {
     ...{ heads: [], body: "", ends: 0, left: 0, closed: false, reusable: false, keptFor: undefined },
   };
-  const reader = new ResponseParser({
+  const parser = new ResponseParser({
     onHead: ({ status, headers, encoding }) => seen.heads.push({ status, headers, encoding }),
     onBody: (bytes) => {
       seen.body += bytes.toString("latin1");
     },
     onEnd: () => seen.ends++,
   });
-  reader.expect(method);
+  parser.expect(method);
   const bytes = Buffer.from(text, "latin1");
   try {
     for (let at = 0; at < bytes.length && seen.left === 0; ) {
       const piece = bytes.subarray(at, at + size);
       at += piece.length;
-      seen.left = seen.ends > 0 ? piece.length : piece.length - reader.push(piece);
+      seen.left = seen.ends > 0 ? piece.length : piece.length - parser.push(piece);
     }
-    seen.closed = reader.close();
+    seen.closed = parser.close();
   } catch (error) {
-    seen.error = (error as ParseError).code;
+    seen.error = (error as Http1Error).code;
   }
-  seen.reusable = reader.reusable;
-  seen.keptFor = reader.keptFor;
+  seen.reusable = parser.reusable;
+  seen.keptFor = parser.keptFor;
   return seen;
 }
 
 const OK = "HTTP/1.1 200 OK\r\n";
 
-t.test("answers are read alike, wherever their bytes are cut", (t) => {
+t.test("responses are read alike, wherever their bytes are cut", (t) => {
   const long = "x".repeat(9000);
-  const answers: [text: string, expected: Partial<Omit<Seen, "heads">> & { heads?: { status: number }[] }][] = [
+  const responses: [text: string, expected: Partial<Omit<Seen, "heads">> & { heads?: { status: number }[] }][] = [
     [`${OK}content-length: 5\r\n\r\nhello`, { body: "hello", ends: 1, reusable: true }],
     [`${OK}content-length: 0\r\n\r\n`, { body: "", ends: 1, reusable: true }],
     [`${OK}Transfer-Encoding: Chunked\r\n\r\n5\r\nhello\r\n0\r\n\r\n`, { body: "hello", ends: 1, reusable: true }],
@@ -75,7 +76,7 @@ t.test("answers are read alike, wherever their bytes are cut", (t) => {
     ["HTTP/1.1 204 \r\ncontent-length: 3\r\n\r\n", { ends: 1, reusable: false }],
     [`${OK}content-length: 2\r\n\r\nok${OK}`, { body: "ok", ends: 1 }],
   ];
-  for (const [text, expected] of answers) {
+  for (const [text, expected] of responses) {
     const whole = read(text);
     t.match(whole, { ...expected, error: undefined }, JSON.stringify(text.slice(0, 80)));
     for (const size of [1, 2, 3, 7, 64]) {
@@ -87,7 +88,7 @@ t.test("answers are read alike, wherever their bytes are cut", (t) => {
   t.end();
 });
 
-t.test("an answer to HEAD has no body, whatever it says", (t) => {
+t.test("a response to HEAD has no body, whatever it says", (t) => {
   const text = `${OK}content-length: 5\r\n\r\n`;
   t.match(read(text, 99, "HEAD"), { ends: 1, left: 0, body: "", reusable: true });
   t.match(read(`${OK}transfer-encoding: chunked\r\n\r\n`, 99, "HEAD"), { ends: 1, left: 0 });
@@ -154,26 +155,26 @@ t.test("what could be read in two ways, or not at all, is refused", (t) => {
     bad.push([`${OK}transfer-encoding: chunked\r\n\r\n${text}`, "TRAILER_INVALID"]);
   for (const [text, code] of bad) {
     // In pieces a fault may be noticed earlier, in other words; it is noticed.
-    t.equal(read(text, 4096).error, `ANSWER_${code}`, JSON.stringify(text.slice(0, 80)));
-    t.match(read(text, 5).error, /^ANSWER_/);
+    t.equal(read(text, 4096).error, `RESPONSE_${code}`, JSON.stringify(text.slice(0, 80)));
+    t.match(read(text, 5).error, /^RESPONSE_/);
   }
   t.end();
 });
 
-t.test("an answer has begun from its first byte to its last", (t) => {
-  const reader = new ResponseParser({ onHead: () => {}, onBody: () => {}, onEnd: () => {} });
-  reader.expect("POST");
-  t.notOk(reader.begun);
-  reader.push(Buffer.from("H"));
-  t.ok(reader.begun);
-  reader.push(Buffer.from("TTP/1.1 100 Continue\r\n\r\n"));
-  t.ok(reader.begun, "an interim one is the beginning of it");
-  reader.push(Buffer.from(`${OK}content-length: 0\r\n\r\n`));
-  t.notOk(reader.begun);
+t.test("a response has begun from its first byte to its last", (t) => {
+  const parser = new ResponseParser({ onHead: () => {}, onBody: () => {}, onEnd: () => {} });
+  parser.expect("POST");
+  t.notOk(parser.begun);
+  parser.push(Buffer.from("H"));
+  t.ok(parser.begun);
+  parser.push(Buffer.from("TTP/1.1 100 Continue\r\n\r\n"));
+  t.ok(parser.begun, "an interim one is the beginning of it");
+  parser.push(Buffer.from(`${OK}content-length: 0\r\n\r\n`));
+  t.notOk(parser.begun);
   t.end();
 });
 
-t.test("an answer that breaks off does not end", (t) => {
+t.test("a response that breaks off does not end", (t) => {
   for (const text of [
     ...["", "HTTP/1.1 2", OK, `${OK}a: b`, `${OK}content-length: 5\r\n\r\nhell`],
     ...["", "5", "5\r\n", "5\r\nhel", "5\r\nhello", "5\r\nhello\r\n", "5\r\nhello\r\n0\r\n"].map(

@@ -1,0 +1,102 @@
+import type { Socket } from "node:net";
+import { Readable } from "node:stream";
+import { BodyWriter, type BodyWriterListener } from "./body-writer.ts";
+import type { HttpRequest } from "./http-request.ts";
+import { type Addressing, requestHead } from "./request-head.ts";
+
+/** Bodies up to this are copied behind their head, so that both leave as one buffer. */
+const JOIN_LIMIT = 64 * 1024;
+/** Bytes given to the system at once; the rest follows when these have left. */
+const WINDOW = 2 * 1024 * 1024;
+
+/** Writes requests to a connection, one after another, no faster than the other side takes them. */
+export class RequestWriter {
+  /** The other side took bytes of this request after others had left: the connection was alive. */
+  progressed = false;
+
+  private stream: BodyWriter | undefined;
+  /** Pieces of a body that do not fit in the window. */
+  private rest: readonly Buffer[] | undefined;
+
+  constructor(
+    private readonly socket: Socket,
+    private readonly addressing: Addressing,
+    private readonly listener: Pick<BodyWriterListener, "onBodySent" | "onBodyError">,
+  ) {}
+
+  /** Begins a request. */
+  write(request: HttpRequest): void {
+    this.progressed = false;
+    const { body, length } = request;
+    if (body instanceof Readable) this.writeStream(request, body, length);
+    else this.writePieces(request, body);
+  }
+
+  /** Whether some of the request has not been taken by the system yet. */
+  get unfinished(): boolean {
+    return this.stream !== undefined || this.rest !== undefined || this.socket.writableLength > 0;
+  }
+
+  /** The socket takes more. */
+  drained(): void {
+    if (this.rest) {
+      this.progressed = true;
+      this.socket.cork();
+      this.fillWindow(this.rest);
+      this.socket.uncork();
+    }
+    this.stream?.drained();
+  }
+
+  /** Writes no more. */
+  stop(): void {
+    this.stream?.stop();
+    this.stream = undefined;
+    this.rest = undefined;
+  }
+
+  private writeStream(request: HttpRequest, body: Readable, length: number | undefined): void {
+    const head = requestHead(request, this.addressing, length ?? "chunked");
+    this.stream = new BodyWriter(this.socket, head, body, length, {
+      onBodySent: () => this.listener.onBodySent(),
+      onBodyEnd: () => {
+        this.stream = undefined;
+      },
+      onBodyError: (error) => this.listener.onBodyError(error),
+    });
+  }
+
+  private writePieces(request: HttpRequest, body: readonly Buffer[] | undefined): void {
+    let length = 0;
+    if (body) for (const piece of body) length += piece.length;
+    const head = requestHead(request, this.addressing, body ? length : undefined);
+    if (length <= JOIN_LIMIT) {
+      this.socket.write(joined(head, body, length));
+      return;
+    }
+    this.socket.cork();
+    this.socket.write(Buffer.from(head, "latin1"));
+    this.fillWindow(body as readonly Buffer[]);
+    this.socket.uncork();
+  }
+
+  private fillWindow(pieces: readonly Buffer[]): void {
+    const { socket } = this;
+    let i = 0;
+    while (i < pieces.length && socket.writableLength < WINDOW) socket.write(pieces[i++] as Buffer);
+    this.rest = i < pieces.length ? pieces.slice(i) : undefined;
+  }
+}
+
+/** Head and body in one buffer. */
+function joined(head: string, body: readonly Buffer[] | undefined, length: number): Buffer {
+  const all = Buffer.allocUnsafe(head.length + length);
+  all.write(head, "latin1");
+  if (!body) return all;
+  let at = head.length;
+  for (const piece of body) {
+    all.set(piece, at);
+    at += piece.length;
+  }
+  return all;
+}

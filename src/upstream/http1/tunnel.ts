@@ -1,0 +1,55 @@
+import type { Socket } from "node:net";
+import { Http1Error } from "./errors.ts";
+import type { HttpProxy } from "./proxies.ts";
+import { ResponseParser } from "./response-parser.ts";
+
+/**
+ * Asks a proxy for a connection to an origin (CONNECT, RFC 9110 §9.3.6) and calls back once: from then on what is written to
+ * the socket goes to the origin. Nobody but the proxy speaks before that; where something comes behind its answer the
+ * connection is not used.
+ *
+ * @param authority host and port of the origin
+ */
+export function openTunnel(socket: Socket, proxy: HttpProxy, authority: string, done: (error?: Error) => void): void {
+  let open = false;
+  const parser = new ResponseParser({
+    onHead({ status }) {
+      if (status !== 200) throw proxyRefusal(proxy, status);
+      open = true;
+    },
+    onBody() {},
+    onEnd() {},
+  });
+  const settle = (error?: Error): void => {
+    socket.off("data", read).off("end", ended).off("error", failed).off("close", ended);
+    done(error);
+  };
+  const failed = (thrown: NodeJS.ErrnoException): void => settle(proxyFailure(proxy, thrown));
+  const ended = (): void => settle(proxyFailure(proxy, new Http1Error("CONNECTION_CLOSED")));
+  const read = (bytes: Buffer): void => {
+    try {
+      const taken = parser.push(bytes);
+      if (!open) return;
+      settle(taken < bytes.length ? proxyFailure(proxy, new Http1Error("RESPONSE_FOLLOWED")) : undefined);
+    } catch (thrown) {
+      settle(proxyFailure(proxy, thrown as Error));
+    }
+  };
+  parser.expect("CONNECT");
+  socket.on("data", read).on("end", ended).on("error", failed).on("close", ended);
+  socket.write(`CONNECT ${authority} HTTP/1.1\r\nhost: ${authority}\r\n${proxy.authorization}\r\n`, "latin1");
+}
+
+/** The proxy answered, and not with what was asked for. */
+export function proxyRefusal({ origin }: HttpProxy, status: number): Http1Error {
+  return new Http1Error(
+    `PROXY_STATUS_${status}`,
+    `The proxy ${origin} answered ${status}: it gives no way to the provider.`,
+  );
+}
+
+/** The proxy could not be asked, or did not answer. */
+export function proxyFailure({ origin }: HttpProxy, thrown: NodeJS.ErrnoException): Http1Error {
+  if (thrown instanceof Http1Error && thrown.code.startsWith("PROXY_")) return thrown;
+  return new Http1Error(`PROXY_${thrown.code ?? thrown.name}`, `The proxy ${origin} could not be reached.`);
+}

@@ -1,0 +1,61 @@
+import { once } from "node:events";
+import { type AddressInfo, connect, createServer, type Socket } from "node:net";
+import { createServer as createTlsServer } from "node:tls";
+import type { Test } from "tap";
+import { certificate, key } from "./tls.ts";
+
+/** An HTTP proxy that a test can look into. */
+export interface ConnectProxy {
+  /** Its address, without credentials. */
+  readonly address: string;
+  /** The heads of what it was asked, as they came. */
+  readonly heads: string[];
+  /** Connections made to it that are open. */
+  readonly sockets: Set<Socket>;
+}
+
+/**
+ * A proxy that takes CONNECT and leads every name to this machine, at the port that was asked for.
+ *
+ * @param answer answers in its place, what it likes; false: it opens the tunnel
+ */
+export async function connectProxy(
+  t: Test,
+  {
+    answer = () => false,
+    secure = false,
+  }: { answer?: (socket: Socket, head: string) => unknown; secure?: boolean } = {},
+): Promise<ConnectProxy> {
+  const heads: string[] = [];
+  const sockets = new Set<Socket>();
+  const serve = (socket: Socket): void => {
+    sockets.add(socket);
+    socket.on("close", () => sockets.delete(socket)).on("error", () => {});
+    let head = "";
+    socket.on("data", function read(bytes: Buffer) {
+      head += bytes.toString("latin1");
+      if (!head.endsWith("\r\n\r\n")) return;
+      heads.push(head);
+      if (answer(socket, head) !== false) {
+        head = "";
+        return;
+      }
+      socket.off("data", read);
+      const behind = connect(Number(/^CONNECT \S+:(\d+) /.exec(head)?.[1]), "127.0.0.1", () => {
+        socket.write("HTTP/1.1 200 Connection established\r\n\r\n");
+        socket.pipe(behind).pipe(socket);
+      });
+      behind.on("error", () => socket.destroy()).on("close", () => socket.destroy());
+      socket.on("close", () => behind.destroy());
+    });
+  };
+  const server = secure ? createTlsServer({ cert: certificate, key }, serve) : createServer(serve);
+  server.listen(0, "127.0.0.1");
+  await once(server, "listening");
+  t.teardown(() => {
+    for (const socket of sockets) socket.destroy();
+    server.close();
+  });
+  const { port } = server.address() as AddressInfo;
+  return { address: `${secure ? "https" : "http"}://127.0.0.1:${port}`, heads, sockets };
+}

@@ -1,0 +1,12 @@
+import t from "tap";
+import { Http1Error } from "../../../src/upstream/http1/errors.ts";
+
+t.test("an error says its code, unless there is something to explain", (t) => {
+  t.match(new Http1Error("POOL_CLOSED"), { code: "POOL_CLOSED", message: "POOL_CLOSED", explanation: undefined });
+  t.match(new Http1Error("PROXY_STATUS_407", "Why."), {
+    code: "PROXY_STATUS_407",
+    message: "Why.",
+    explanation: "Why.",
+  });
+  t.end();
+});

@@ -1,0 +1,102 @@
+import t from "tap";
+import { checkTrailers, ParsedHead } from "../../../src/upstream/http1/response-head.ts";
+
+const head = (...lines: string[]) => new ParsedHead(["HTTP/1.1 200 OK", ...lines, ""].join("\r\n"));
+const headers = (...lines: string[]) => head(...lines).headers;
+
+t.test("names keep their spelling and order, values lose the blanks around them, bytes above ASCII stay", (t) => {
+  t.same(headers("B:1", "a: \t x y \t", "B:", "x-latin: \xa0caf\xe9\xff"), [
+    ...["B", "1", "a", "x y", "B", "", "x-latin", "\xa0caf\xe9\xff"],
+  ]);
+  t.end();
+});
+
+t.test("no field of one hop passes, nor what Connection or Proxy-Connection names", (t) => {
+  const hop = [
+    "keep-alive",
+    "proxy-authenticate",
+    "proxy-authorization",
+    "proxy-connection",
+    "te",
+    "trailer",
+    "upgrade",
+  ];
+  t.same(headers(...hop.flatMap((name) => [`${name}: x`, `${name.toUpperCase()}: x`])), []);
+  t.same(headers("X-A: 1", "Connection: x-a , close", "x-b: 2", "PROXY-CONNECTION: x-b", "x-c: 3"), ["x-c", "3"]);
+  t.same(headers("Connection: close", "Close: 1"), ["Close", "1"], "what every peer says names nothing");
+  t.end();
+});
+
+t.test("Proxy-Connection says what becomes of the connection, as Connection does; close prevails", (t) => {
+  const old = (...lines: string[]) => new ParsedHead(["HTTP/1.0 200 OK", ...lines, ""].join("\r\n")).reusable;
+  t.same(
+    [
+      head().reusable,
+      head("connection: close").reusable,
+      head("proxy-connection: Close").reusable,
+      head("connection: keep-alive", "proxy-connection: close").reusable,
+      head("proxy-connection: keep-alive", "connection: close").reusable,
+      old(),
+      old("connection: keep-alive"),
+      old("proxy-connection: keep-alive"),
+      old("proxy-connection: keep-alive", "connection: close"),
+    ],
+    [true, false, false, false, false, false, true, true, false],
+  );
+  t.end();
+});
+
+t.test("length, chunks, codings and the time a connection is kept are read", (t) => {
+  t.match(head("content-length: 12"), { length: 12, chunked: false });
+  t.match(head("Transfer-Encoding: Chunked"), { length: undefined, chunked: true });
+  t.match(head("content-encoding: gzip", "Content-Encoding: br"), { encoding: "gzip, br" });
+  t.match(head("keep-alive: max=9, timeout=5"), { keptFor: 5000 });
+  t.end();
+});
+
+const code = (act: () => unknown): string => {
+  try {
+    act();
+    return "none";
+  } catch (error) {
+    return (error as { code: string }).code;
+  }
+};
+
+t.test("a head has a thousand fields at most", (t) => {
+  const fields = Array.from({ length: 1000 }, (_, i) => `x-${i}: 1`);
+  t.equal(headers(...fields).length, 2000);
+  t.equal(
+    code(() => headers(...fields, "one: more")),
+    "RESPONSE_HEADER_INVALID",
+  );
+  t.end();
+});
+
+t.test("trailers are read as strictly as a head, and may say nothing of framing or of one hop", (t) => {
+  for (const fine of ["", "x: y\r\n", "x:\r\nX-Sum: caf\xe9\r\nserver-timing: a;dur=1\r\n"])
+    t.equal(
+      code(() => checkTrailers(fine)),
+      "none",
+      JSON.stringify(fine),
+    );
+  const many = "a: b\r\n".repeat(1001);
+  const bad = [
+    ...["no colon\r\n", ": nameless\r\n", "a b: c\r\n", "a : b\r\n", " a: b\r\n", "a: b\r\n folded\r\n", "a: b\n"],
+    ...["a: \0\r\n", "a: \x7f\r\n", "a: b\rc\r\n", "caf\xe9: 1\r\n", many],
+    ...[
+      "content-length: 3\r\n",
+      "Transfer-Encoding: chunked\r\n",
+      "connection: close\r\n",
+      "Proxy-Connection: close\r\n",
+    ],
+    ...["keep-alive: timeout=5\r\n", "trailer: x\r\n", "te: trailers\r\n", "upgrade: h2c\r\n"],
+  ];
+  for (const each of bad)
+    t.equal(
+      code(() => checkTrailers(each)),
+      "RESPONSE_TRAILER_INVALID",
+      JSON.stringify(each.slice(0, 60)),
+    );
+  t.end();
+});
