@@ -1,4 +1,13 @@
-import { type Ending, type Exchange, GatewayError, type Head, Options, type Plugin, type Stage } from "model-gateway";
+import {
+  type Ending,
+  type Exchange,
+  GatewayError,
+  type Head,
+  Options,
+  type Plugin,
+  type Stage,
+  slot,
+} from "model-gateway";
 import { inject, injectable } from "tsyringe";
 import { z } from "zod";
 
@@ -17,7 +26,8 @@ export default class Sse implements Plugin {
       .describe("Seconds of silence after which a keep-alive frame is sent on a stream."),
   });
 
-  private readonly pings = new Map<Exchange, NodeJS.Timeout>();
+  /** The timer of the next keep-alive frame. */
+  private readonly ping = slot((): { timer?: NodeJS.Timeout } => ({}));
 
   constructor(@inject(Options) private readonly options: z.infer<typeof Sse.options>) {}
 
@@ -26,7 +36,7 @@ export default class Sse implements Plugin {
     const { protocol } = exchange;
     const ping = head.framing === "sse" ? protocol.ping : undefined;
     const timer = ping && setTimeout(() => this.silent(exchange, ping), this.options.ping * 1000);
-    if (timer) this.pings.set(exchange, timer);
+    if (timer) this.ping(exchange).timer = timer;
     let ending: Ending | undefined;
     return (frame) => {
       timer?.refresh();
@@ -36,17 +46,12 @@ export default class Sse implements Plugin {
   }
 
   done(exchange: Exchange): void {
-    clearTimeout(this.pings.get(exchange));
-    this.pings.delete(exchange);
-  }
-
-  close(): void {
-    for (const timer of this.pings.values()) clearTimeout(timer);
+    clearTimeout(this.ping(exchange).timer);
   }
 
   private silent(exchange: Exchange, ping: Buffer): void {
     if (!exchange.push) return;
     exchange.push(ping);
-    this.pings.get(exchange)?.refresh();
+    this.ping(exchange).timer?.refresh();
   }
 }

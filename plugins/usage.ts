@@ -80,14 +80,15 @@ function usageIn(scanner: Scanner, protocol: Protocol): Usage | undefined {
 }
 
 function entry(exchange: Exchange): LedgerEntry {
-  const { attempts, usage, model, firstByte, outcome } = exchange;
+  const { attempts, usage, model, firstByte, outcome, answerer } = exchange;
   const last = attempts.at(-1);
+  const free = !attempts.some(({ sent }) => sent);
   const entry: LedgerEntry = {
     id: exchange.id,
     time: exchange.time,
     key: exchange.caller?.id ?? "",
     model: model?.id ?? "",
-    target: last ? nameOf(last) : "",
+    target: last ? nameOf(last) : answerer ? `answered by ${answerer.name}` : "",
     protocol: exchange.protocol.name,
     operation: exchange.operation.name,
     status: exchange.status,
@@ -95,13 +96,12 @@ function entry(exchange: Exchange): LedgerEntry {
     streaming: exchange.streaming,
     attempts: attempts.map(tried),
     duration: Math.round(exchange.elapsed),
-    source: usage ? (outcome === "completed" ? "reported" : "partial") : "none",
+    source: free ? "free" : usage ? (outcome === "completed" ? "reported" : "partial") : "none",
   };
   if (firstByte !== undefined) entry.firstByte = Math.round(firstByte);
-  if (usage) {
-    entry.usage = usage;
-    entry.cost = cost(usage, model?.price ?? {});
-  }
+  if (usage) entry.usage = usage;
+  if (free) entry.cost = 0;
+  else if (usage) entry.cost = cost(usage, model?.price ?? {});
   return entry;
 }
 

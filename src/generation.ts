@@ -2,7 +2,7 @@ import type { ServerResponse } from "node:http";
 import type { DependencyContainer } from "tsyringe";
 import type { Config, ConfiguredPath } from "./config/types.ts";
 import { generationContainer } from "./container.ts";
-import { Chain } from "./core/chain.ts";
+import { Chain, type Link } from "./core/chain.ts";
 import type { Log } from "./core/log.ts";
 import { Marketplace, type Model, type Provider } from "./core/marketplace.ts";
 import type { Plugin } from "./core/plugin.ts";
@@ -75,8 +75,8 @@ export class Generation {
       const parts = { keys, ledger, marketplace, protocols: known, envelopes, translations };
       const container = generationContainer(made.process, parts);
       const plugins = await startPlugins(made, container, closers);
-      const chains = new Map([...config.chains].map(([name, names]) => [name, link(name, names, plugins)]));
-      const paths = new Paths(mount(config.paths, chains, plugins, protocols), protocols);
+      const chains = new Map([...config.chains].map(([name, names]) => [name, link(name, names, plugins, config)]));
+      const paths = new Paths(mount(config, chains, plugins, protocols), protocols);
       const limits = { maxBytes: config.body.limit, idle: config.body.idle };
       const common = protocols.find((protocol) => protocol.common) as Protocol;
       return new Generation(paths, new Upstreams(proxy), limits, marketplace, log, common, closers);
@@ -194,24 +194,33 @@ async function startPlugins(
   return plugins;
 }
 
-function link(name: string, names: readonly string[], plugins: ReadonlyMap<string, Plugin>): Chain {
+function link(name: string, names: readonly string[], plugins: ReadonlyMap<string, Plugin>, config: Config): Chain {
   return new Chain(
     name,
-    names.map((each) => ({ name: each, plugin: plugins.get(each) as Plugin })),
+    names.map((each) => linkOf(each, plugins, config)),
   );
 }
 
+const linkOf = (name: string, plugins: ReadonlyMap<string, Plugin>, config: Config): Link => ({
+  name,
+  plugin: plugins.get(name) as Plugin,
+  deadline: config.plugins.get(name)?.deadline,
+});
+
 /** Paths of gateway.yaml; a protocol's paths below a mounted one come with it. */
 function mount(
-  paths: readonly ConfiguredPath[],
+  config: Config,
   chains: ReadonlyMap<string, Chain>,
   plugins: ReadonlyMap<string, Plugin>,
   protocols: readonly Protocol[],
 ): Mount[] {
-  const given = new Set(paths.map(({ path }) => path));
-  return paths.flatMap(({ path, protocol: name, serve, use, strict }): Mount[] => {
+  const given = new Set(config.paths.map(({ path }) => path));
+  return config.paths.flatMap(({ path, protocol: name, serve, use, strict }): Mount[] => {
     const chain = chains.get(use) as Chain;
-    if (serve !== undefined) return [{ pattern: path, chain, serve: plugins.get(serve) as Plugin }];
+    if (serve !== undefined)
+      return [
+        { pattern: path, chain: new Chain(chain.name, chain.links, linkOf(serve, plugins, config)), serve: true },
+      ];
     const protocol = protocols.find((each) => each.name === name) as Protocol;
     const usual = protocol.paths.find((each) => each.endsWith("*") === path.endsWith("*")) ?? path;
     if (!protocol.paths.includes(path)) return [{ pattern: path, chain, protocol, as: usual, strict }];

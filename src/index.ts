@@ -7,6 +7,7 @@ export { Log } from "./core/log.ts";
 export { type Caller, Marketplace, type Model, type Target } from "./core/marketplace.ts";
 export { Options, type Plugin, type Stage } from "./core/plugin.ts";
 export type { Ending, ListedModel, Protocol } from "./core/protocol.ts";
+export { type Slot, slot } from "./core/slot.ts";
 export { cost, type Usage } from "./core/usage.ts";
 export { type KeyRecord, Keys } from "./store/keys.ts";
 export { Ledger, type LedgerEntry } from "./store/ledger.ts";

@@ -208,3 +208,40 @@ t.test("a client that leaves while its provider thinks is not answered, and its 
   t.match(lines(running, "exchange")[0]?.fields, { status: 499, outcome: "aborted", bytes: 0 });
   t.equal(lines(running, "witness").length, 1);
 });
+
+const HANGING = `
+import { injectable } from "tsyringe";
+import { type Exchange } from "model-gateway";
+@injectable()
+export default class Hanging {
+  route(exchange: Exchange) { if (exchange.query.has("hang")) return new Promise<void>(() => {}); }
+}`;
+
+t.test("a phase that never settles ends its own request after the deadline of its plugin", async (t) => {
+  const upstream = await rawUpstream(success);
+  t.teardown(() => upstream.close());
+  const running = await startGateway(
+    t,
+    `providers: { up: { url: "${upstream.origin.origin}/v1", speaks: [openai-chat] } }
+models: { any: { targets: [up:vendors-any] } }
+plugins: { hanging: { from: ./hanging.ts, deadline: 20ms } }
+chains: { llm: [sse, auth, hanging, models, rewrite, usage], read: [auth] }
+`,
+    { "hanging.ts": HANGING },
+  );
+  const ask = async (query: string) => {
+    const asked = { method: "POST", headers: asking(), body: '{"model":"any","stream":true}' };
+    const response = await fetch(`${running.url}/v1/chat/completions${query}`, asked);
+    return { status: response.status, text: await response.text() };
+  };
+  const [hung, fine] = await Promise.all([ask("?hang=1"), ask("")]);
+  t.equal(hung.status, 504);
+  t.match(JSON.parse(hung.text), { error: { code: "plugin_timeout", message: /hanging\.route did not end/ } });
+  t.same(fine, { status: 200, text: EVENTS.join("") });
+  const error = { code: "plugin_timeout", origin: "hanging.route" };
+  t.ok(
+    lines(running, "exchange").some(
+      ({ fields }) => (fields["error"] as typeof error | undefined)?.origin === error.origin,
+    ),
+  );
+});

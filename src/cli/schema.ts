@@ -57,7 +57,7 @@ async function pluginOptions(vocabulary: Vocabulary, io: Terminal): Promise<Reco
   return each;
 }
 
-/** A plugin's own schema, together with the `from` that every plugin may have; nothing at all is fine too. */
+/** A plugin's own schema, together with what every plugin may have; nothing at all is fine too. */
 function options(own: z.ZodType | undefined): Json {
   const { $schema: _, ...schema }: Json = z.toJSONSchema(own ?? z.strictObject({}), {
     io: "input",
@@ -67,5 +67,10 @@ function options(own: z.ZodType | undefined): Json {
     type: "string",
     description: "Another file than the one of this name in a plugins folder, or an npm package.",
   };
-  return { ...schema, type: ["object", "null"] as unknown as "object", properties: { from, ...schema.properties } };
+  const deadline: Json = {
+    type: ["string", "number"] as unknown as "string",
+    description: "How long one of its phases may take before the request ends with plugin_timeout; 10s when absent.",
+  };
+  const properties = { from, deadline, ...schema.properties };
+  return { ...schema, type: ["object", "null"] as unknown as "object", properties };
 }

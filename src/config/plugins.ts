@@ -5,6 +5,7 @@ import type { ConfigPath, Report } from "./problems.ts";
 import { unknown } from "./suggest.ts";
 import { at, entries, items, type Tree } from "./tree.ts";
 import type { ConfiguredPlugin } from "./types.ts";
+import { duration } from "./units.ts";
 
 /** What only the running gateway knows: the protocols and plugins that are there. */
 export interface Vocabulary {
@@ -26,6 +27,9 @@ export interface KnownPlugin {
   /** Plugins that must stand before it in every chain that has both. */
   after?: readonly string[];
 }
+
+/** What every plugin's entry may say; the rest are its own options. */
+const COMMON: ReadonlySet<string> = new Set(["from", "deadline"]);
 
 /** Chains by name, each with where it stands in the file; no place for a default one. */
 export type Chains = ReadonlyMap<string, { plugins: readonly string[]; path?: ConfigPath }>;
@@ -58,7 +62,8 @@ export async function checkPlugins(
       if (!found) return;
       after.set(name, found.after ?? []);
       const options = await checkOptions(name, at(file, "plugins", name), found.options, paths[0] ?? [], context);
-      plugins.set(name, { options, ...(from === undefined ? {} : { from }) });
+      const deadline = deadlineOf(at(file, "plugins", name, "deadline"));
+      plugins.set(name, { options, ...(from === undefined ? {} : { from }), ...deadline });
     } catch (thrown) {
       report({
         path: place,
@@ -86,6 +91,16 @@ function mentionsIn(file: Tree, chains: Chains, served: readonly string[]): Map<
   return mentions;
 }
 
+/** Milliseconds; what is wrong with it the file's schema says. */
+function deadlineOf(written: Tree): { deadline?: number } {
+  if (typeof written !== "string" && typeof written !== "number") return {};
+  try {
+    return { deadline: duration(written) };
+  } catch {
+    return {};
+  }
+}
+
 async function checkOptions(
   name: string,
   entry: Tree,
@@ -95,7 +110,7 @@ async function checkOptions(
 ): Promise<unknown> {
   const { report } = context;
   const path = ["plugins", name];
-  const given = Object.fromEntries(entries(entry).filter(([key]) => key !== "from"));
+  const given = Object.fromEntries(entries(entry).filter(([key]) => !COMMON.has(key)));
   if (!schema) {
     for (const key of Object.keys(given))
       report({ path: [...path, key], key: true, message: `plugin ${JSON.stringify(name)} takes no options` });

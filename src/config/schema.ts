@@ -182,6 +182,9 @@ const Plugin = z
         "Its file, like ./plugins/region.ts, or the name of an npm package; else a file of this name in a plugins folder.",
       )
       .optional(),
+    deadline: milliseconds()
+      .describe("How long one of its phases may take before the request ends with plugin_timeout; 10s when absent.")
+      .optional(),
   })
   .nullable()
   .describe("Options of a plugin.");

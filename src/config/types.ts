@@ -70,6 +70,8 @@ export interface ConfiguredTarget {
 export interface ConfiguredPlugin {
   /** A file, as written: relative to the config's folder. Absent: a file of that name in a `plugins` folder. */
   readonly from?: string;
+  /** Milliseconds that one of its phases may take; 0: no end; absent: the usual time. */
+  readonly deadline?: number;
   /** What the plugin's own schema made of its options, defaults filled in. */
   readonly options: unknown;
 }

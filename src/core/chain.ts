@@ -1,3 +1,4 @@
+import { Frame } from "../wire/frame.ts";
 import { GatewayError } from "./errors.ts";
 import type { Attempt, Exchange, Head } from "./exchange.ts";
 import { PHASES, type Phase, type Plugin, type Stage } from "./plugin.ts";
@@ -6,84 +7,125 @@ import { PHASES, type Phase, type Plugin, type Stage } from "./plugin.ts";
 export interface Link {
   name: string;
   plugin: Plugin;
+  /** Milliseconds that one of its phases may take when it gives a promise; 0: no end. */
+  deadline?: number | undefined;
 }
+
+/** Milliseconds for a phase of a plugin whose options do not say otherwise. */
+const PHASE_DEADLINE = 10_000;
 
 type Later<T> = T | Promise<T>;
-interface Step<Run> {
-  origin: string;
-  run: Run;
+
+/** Whose promise it is, and how long it may take. */
+export interface Bound {
+  /** Plugin and phase, like `auth.access`. */
+  readonly origin: string;
+  /** Milliseconds; 0: no end. */
+  readonly deadline: number;
 }
 
-/** The plugins of a path, phase by phase: down the list on the way in, up the list on the way out. */
-export class Chain {
-  private readonly steps: Record<Phase, Step<(...parts: never[]) => unknown>[]>;
-
-  constructor(
-    readonly name: string,
-    readonly links: readonly Link[],
-  ) {
-    const of = (phase: Phase) => {
-      const list = phase === "response" ? links.toReversed() : links;
-      return list.flatMap(({ name, plugin }) => {
-        const run = plugin[phase];
-        return run ? [{ origin: `${name}.${phase}`, run: run.bind(plugin) as (...parts: never[]) => unknown }] : [];
-      });
-    };
-    this.steps = Object.fromEntries(PHASES.map((phase) => [phase, of(phase)])) as Chain["steps"];
-  }
-
-  access(exchange: Exchange): Later<void> {
-    return this.through("access", exchange);
-  }
-
-  request(exchange: Exchange): Later<void> {
-    return this.through("request", exchange);
-  }
-
-  route(exchange: Exchange): Later<void> {
-    return this.through("route", exchange);
-  }
-
-  send(exchange: Exchange, attempt: Attempt): Later<void> {
-    return this.through("send", exchange, attempt);
-  }
-
-  /** Stages in the order frames pass them. */
-  response(exchange: Exchange, head: Head): Later<Stage[]> {
-    return gather(this.steps.response as Step<Respond>[], 0, exchange, head, []);
-  }
-
-  /** Every plugin's, whatever another one throws; the first throw is answered, for the log. */
-  done(exchange: Exchange): Later<GatewayError | undefined> {
-    return conclude(this.steps.done as Step<Run>[], 0, exchange, undefined);
-  }
-
-  /** Runs a phase without a promise as long as no plugin gives one. */
-  private through(phase: Phase, exchange: Exchange, attempt?: Attempt): Later<void> {
-    return onward(this.steps[phase] as Step<Run>[], 0, exchange, attempt);
-  }
+/** One phase of one plugin. */
+interface Step<Run> extends Bound {
+  /** The plugin's name. */
+  readonly name: string;
+  /** Where the plugin stands in the chain. */
+  readonly at: number;
+  readonly run: Run;
 }
 
 type Run = (exchange: Exchange, attempt?: Attempt) => Later<void>;
 type Respond = (exchange: Exchange, head: Head) => Later<Stage | undefined>;
 
-// Most plugins answer at once: as long as no plugin gives a promise, none is made.
+/** The plugins of a path, phase by phase: down the list on the way in, up the list on the way out. */
+export class Chain {
+  private readonly steps: Record<Phase, readonly Step<Run>[]>;
+  private readonly responding: readonly Step<Respond>[];
+
+  /** @param serving the plugin that answers the chain's path itself, once all others have let the request in */
+  constructor(
+    readonly name: string,
+    readonly links: readonly Link[],
+    serving?: Link,
+  ) {
+    const of = (phase: Phase) =>
+      links.flatMap((link, at) => {
+        const run = link.plugin[phase];
+        return run ? [stepOf(link, at, phase, run.bind(link.plugin) as Run)] : [];
+      });
+    const steps = Object.fromEntries(PHASES.map((phase) => [phase, of(phase)])) as Record<Phase, Step<Run>[]>;
+    if (serving) steps.access.push(stepOf(serving, links.length, "serve", served(serving.plugin)));
+    this.steps = steps;
+    this.responding = steps.response.toReversed() as Step<unknown>[] as Step<Respond>[];
+  }
+
+  access(exchange: Exchange): Later<void> {
+    return onward(this.steps.access, 0, exchange);
+  }
+
+  request(exchange: Exchange): Later<void> {
+    return onward(this.steps.request, 0, exchange);
+  }
+
+  route(exchange: Exchange): Later<void> {
+    return onward(this.steps.route, 0, exchange);
+  }
+
+  send(exchange: Exchange, attempt: Attempt): Later<void> {
+    return onward(this.steps.send, 0, exchange, attempt);
+  }
+
+  /** Stages in the order frames pass them. An answer that a plugin gave passes only those that stand above it. */
+  response(exchange: Exchange, head: Head): Later<Stage[]> {
+    const { answerer } = exchange;
+    const steps = answerer ? this.responding.filter(({ at }) => at < answerer.at) : this.responding;
+    return gather(steps, 0, exchange, head, []);
+  }
+
+  /** Every plugin's, whatever another one throws; the first throw is answered, for the log. */
+  done(exchange: Exchange): Later<GatewayError | undefined> {
+    return conclude(this.steps.done, 0, exchange, undefined);
+  }
+}
+
+const stepOf = <Run>({ name, deadline = PHASE_DEADLINE }: Link, at: number, phase: string, run: Run): Step<Run> => ({
+  name,
+  origin: `${name}.${phase}`,
+  at,
+  run,
+  deadline,
+});
+
+/** `serve` as a phase that always answers. */
+function served(plugin: Plugin): Run {
+  return async (exchange) => {
+    exchange.answer = (await plugin.serve?.(exchange)) ?? { status: 404, body: "" };
+  };
+}
+
+// Most plugins answer at once: as long as no plugin gives a promise, none is made, and no timer is set.
 
 function onward(steps: readonly Step<Run>[], from: number, exchange: Exchange, attempt?: Attempt): Later<void> {
   for (let i = from; i < steps.length; i++) {
-    const { origin, run } = steps[i] as Step<Run>;
+    const step = steps[i] as Step<Run>;
     let later: Later<void>;
     try {
-      later = run(exchange, attempt);
+      later = step.run(exchange, attempt);
     } catch (thrown) {
-      throw blame(thrown, origin);
+      throw blame(thrown, step.origin);
     }
     if (later instanceof Promise)
-      return later.then(
-        () => onward(steps, i + 1, exchange, attempt),
-        (thrown) => Promise.reject(blame(thrown, origin)),
+      return settled(later, step).then(() =>
+        answered(exchange, step) ? undefined : onward(steps, i + 1, exchange, attempt),
       );
+    if (exchange.answer !== undefined && answered(exchange, step)) return;
   }
+}
+
+/** Whether a plugin has answered; nothing behind it sees the request then. */
+function answered(exchange: Exchange, step: Step<Run>): boolean {
+  if (exchange.answer === undefined) return false;
+  exchange.answerer = step;
+  return true;
 }
 
 function gather(
@@ -94,22 +136,19 @@ function gather(
   stages: Stage[],
 ): Later<Stage[]> {
   for (let i = from; i < steps.length; i++) {
-    const { origin, run } = steps[i] as Step<Respond>;
+    const step = steps[i] as Step<Respond>;
     let made: Later<Stage | undefined>;
     try {
-      made = run(exchange, head);
+      made = step.run(exchange, head);
     } catch (thrown) {
-      throw blame(thrown, origin);
+      throw blame(thrown, step.origin);
     }
     if (made instanceof Promise)
-      return made.then(
-        (stage) => {
-          if (stage) stages.push(attributed(stage, origin));
-          return gather(steps, i + 1, exchange, head, stages);
-        },
-        (thrown) => Promise.reject(blame(thrown, origin)),
-      );
-    if (made) stages.push(attributed(made, origin));
+      return settled(made, step, head).then((stage) => {
+        if (stage) stages.push(guarded(stage, step.origin));
+        return gather(steps, i + 1, exchange, head, stages);
+      });
+    if (made) stages.push(guarded(made, step.origin));
   }
   return stages;
 }
@@ -122,33 +161,65 @@ function conclude(
 ): Later<GatewayError | undefined> {
   let first = before;
   for (let i = from; i < steps.length; i++) {
-    const { origin, run } = steps[i] as Step<Run>;
+    const step = steps[i] as Step<Run>;
     try {
-      const later = run(exchange);
+      const later = step.run(exchange);
       if (later instanceof Promise)
-        return later.then(
+        return settled(later, step).then(
           () => conclude(steps, i + 1, exchange, first),
-          (thrown) => conclude(steps, i + 1, exchange, first ?? blame(thrown, origin)),
+          (error: GatewayError) => conclude(steps, i + 1, exchange, first ?? error),
         );
     } catch (thrown) {
-      first ??= blame(thrown, origin);
+      first ??= blame(thrown, step.origin);
     }
   }
   return first;
 }
 
-const attributed =
+/**
+ * What a plugin promised.
+ * @param head of the answer it works on: the time for which it reads that whole is the provider's
+ * @throws GatewayError what it threw, or `plugin_timeout`; each names plugin and phase
+ */
+export function settled<T>(later: Promise<T>, { origin, deadline }: Bound, head?: Head): Promise<T> {
+  return new Promise((resolve, reject) => {
+    const expired = () => {
+      if (head?.reading) timer = setTimeout(expired, deadline);
+      else reject(blame(overdue({ origin, deadline }), origin));
+    };
+    let timer = deadline > 0 ? setTimeout(expired, deadline) : undefined;
+    later.then(
+      (value) => {
+        clearTimeout(timer);
+        resolve(value);
+      },
+      (thrown) => {
+        clearTimeout(timer);
+        reject(blame(thrown, origin));
+      },
+    );
+  });
+}
+
+const overdue = ({ origin, deadline }: Bound): GatewayError =>
+  new GatewayError("plugin_timeout", { message: `${origin} did not end within ${deadline / 1000} s.` });
+
+/** A stage whose faults name their plugin; one that gives anything but frames has failed. */
+const guarded =
   (stage: Stage, origin: string): Stage =>
   (frame) => {
     try {
-      return stage(frame);
+      const made = stage(frame);
+      if (made === undefined || made instanceof Frame || Array.isArray(made)) return made;
+      if ((made as unknown) instanceof Promise) (made as unknown as Promise<unknown>).catch(() => {});
+      throw new TypeError("A stage gives frames or nothing, and gives them at once.");
     } catch (thrown) {
       throw blame(thrown, origin);
     }
   };
 
 /** Any throw as a GatewayError that names plugin and phase. */
-function blame(thrown: unknown, origin: string): GatewayError {
+export function blame(thrown: unknown, origin: string): GatewayError {
   const error = GatewayError.from(thrown, "plugin_failed");
   error.origin ??= origin;
   return error;

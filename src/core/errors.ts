@@ -111,6 +111,7 @@ export const REFUSALS = {
   upstream_refused: refuse(502, "upstream", "The provider refused the request."),
   client_gone: refuse(499, "timeout", "The client closed the connection."),
   plugin_failed: refuse(500, "internal", "A plugin of the gateway failed.", undefined, true),
+  plugin_timeout: refuse(504, "timeout", "A plugin of the gateway took too long.", undefined, true),
   internal: refuse(500, "internal", "The gateway failed.", undefined, true),
   draining: refuse(503, "overloaded", "The gateway is shutting down.", undefined, true),
 } satisfies Record<string, RefusalEntry>;
@@ -137,6 +138,41 @@ export interface ErrorDetails {
   cause?: unknown;
 }
 
+/** What a plugin must say of a code of its own. */
+export interface OwnErrorDetails extends ErrorDetails {
+  /** 400 to 599. */
+  status: number;
+  /** Absent: what the status usually stands for. */
+  kind?: ErrorKind;
+  message: string;
+}
+
+const KINDS: Readonly<Record<number, ErrorKind>> = {
+  401: "authentication",
+  402: "billing",
+  403: "permission",
+  404: "not_found",
+  408: "timeout",
+  409: "conflict",
+  413: "too_large",
+  429: "rate_limit",
+  502: "upstream",
+  503: "overloaded",
+  504: "timeout",
+  529: "overloaded",
+};
+
+/** The kind of fault that an HTTP status stands for. */
+export const kindOf = (status: number): ErrorKind => KINDS[status] ?? (status < 500 ? "invalid" : "internal");
+
+/** A code that is not in the table; asking again helps when the fault is not the client's. */
+const ownEntry = ({ status = 500, message = "" }: ErrorDetails): RefusalEntry => ({
+  status,
+  kind: kindOf(status),
+  message,
+  retry: status >= 500 || status === 429,
+});
+
 /** A refusal or failure that reaches the client in the dialect of its protocol. */
 export class GatewayError extends Error {
   override readonly name = "GatewayError";
@@ -149,11 +185,15 @@ export class GatewayError extends Error {
   /** Which plugin and phase threw it, like `models.route`; set once, centrally, by the chain. */
   origin: string | undefined;
 
+  /** A code of the plugin's own, like `budget_of_team_spent`. */
+  constructor(code: string, details: OwnErrorDetails);
+  /** One of the gateway's own codes. */
+  constructor(code: ErrorCode, details?: ErrorDetails);
   constructor(
-    readonly code: ErrorCode,
+    readonly code: string,
     details: ErrorDetails = {},
   ) {
-    const refusal: RefusalEntry = REFUSALS[code];
+    const refusal: RefusalEntry = Object.hasOwn(REFUSALS, code) ? REFUSALS[code as ErrorCode] : ownEntry(details);
     const hint = details.hint ?? (details.message === undefined ? refusal.hint : undefined);
     const message = details.message ?? refusal.message;
     super(

@@ -7,6 +7,7 @@ import type { GatewayError } from "./errors.ts";
 import type { Caller, Model, Target } from "./marketplace.ts";
 import { readModel, sameModel } from "./model-name.ts";
 import type { Operation, Protocol, StreamState } from "./protocol.ts";
+import type { Slots } from "./slot.ts";
 import type { Usage } from "./usage.ts";
 
 /** What the engine knows of an attempt before any plugin has seen it. */
@@ -38,6 +39,8 @@ export class Attempt {
   /** Milliseconds since the exchange began. */
   readonly startedAt: number;
   status: number | undefined;
+  /** True once the provider may have heard of it. */
+  sent = false;
   /** The provider's own id of this request, for the log. */
   requestId: string | undefined;
   error: GatewayError | undefined;
@@ -65,11 +68,14 @@ export interface Form {
   restLength: number | undefined;
 }
 
-/** An answer that a plugin gives itself, without an upstream. */
+/** An answer that a plugin gives itself, in the client's protocol; no provider is asked then. */
 export interface Answer {
-  status: number;
+  /** 200. */
+  status?: number;
+  /** `content-type` is JSON, or for a streamed body the type of the operation's streams, unless it stands here. */
   headers?: Record<string, string>;
-  body: string | Buffer;
+  /** Whole; or streamed, in pieces that may be cut anywhere and are asked for as fast as the client reads. */
+  body: string | Buffer | Iterable<Buffer> | AsyncIterable<Buffer>;
 }
 
 /** The head of an upstream's answer; stages and plugins of the response phase may change it. */
@@ -79,10 +85,12 @@ export interface Head {
   /** How the body is framed when it is a stream; undefined for a body that comes in pieces. */
   framing?: "sse" | "array" | undefined;
   /**
-   * Reads the answer to its end before the head goes down; stages see the very same bytes afterwards. Once for an answer.
+   * Reads the answer to its end before the head goes down; stages see the very same bytes afterwards.
    * @throws GatewayError when the answer breaks off, or is larger than `limit` bytes.
    */
   whole?(limit: number): Promise<Buffer>;
+  /** True while somebody waits for `whole`. */
+  reading?: boolean;
   /** Set by whoever translates the answer: `framing` is then the client's, and this is what came and what has gone. */
   translated?: TranslatedHead;
 }
@@ -152,8 +160,15 @@ export class Exchange {
   readonly dropped: string[] = [];
   /** What of the answer could not be told in the client's protocol, for the log. */
   readonly droppedFromAnswer: string[] = [];
-  /** An answer that a plugin gives in the request or route phase: no provider is asked then. */
+  /**
+   * Set by a plugin that answers itself, before a provider is asked. Nothing behind it sees the request; the answer passes
+   * the response phase of the plugins in front of it.
+   */
   answer: Answer | undefined;
+  /** The plugin that has answered, its place in the chain, and what each piece of its answer may take; set by the engine. */
+  answerer: { readonly name: string; readonly at: number; readonly deadline: number } | undefined;
+  /** What plugins keep for this exchange, each in its slot. */
+  readonly slots: Slots = new Map();
   /** True once the answer is known to be a stream. */
   streaming = false;
   /** Status sent downstream; 0 before. */

@@ -1,4 +1,4 @@
-import type { ErrorKind } from "./errors.ts";
+import { type ErrorKind, kindOf } from "./errors.ts";
 
 /** What went wrong, as far as a protocol has words for it. A GatewayError is one. */
 export interface Fault {
@@ -29,23 +29,8 @@ export function errorObject(fault: Fault, words: ErrorWords) {
   };
 }
 
-const KINDS: Readonly<Record<number, ErrorKind>> = {
-  401: "authentication",
-  402: "billing",
-  403: "permission",
-  404: "not_found",
-  408: "timeout",
-  409: "conflict",
-  413: "too_large",
-  429: "rate_limit",
-  502: "upstream",
-  503: "overloaded",
-  504: "timeout",
-  529: "overloaded",
-};
-
 /** The fault that an HTTP status stands for. */
 export function faultOf(status: number, message: string): Fault {
-  const kind = KINDS[status] ?? (status < 500 ? "invalid" : "internal");
+  const kind = kindOf(status);
   return { status, kind, code: kind, message };
 }

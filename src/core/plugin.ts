@@ -18,7 +18,7 @@ type MaybePromise<T> = T | Promise<T>;
 export interface Plugin {
   /** The head is in, no body byte is. May refuse by throwing a GatewayError, may change headers. */
   access?(exchange: Exchange): MaybePromise<void>;
-  /** The body is in, in the client's words. May refuse, may change what is asked by pushing edits. */
+  /** The body is in, in the client's words. May refuse, may change what is asked. */
   request?(exchange: Exchange): MaybePromise<void>;
   /** Names the model, fills `exchange.targets`. */
   route?(exchange: Exchange): MaybePromise<void>;

@@ -1,6 +1,5 @@
 import type { Chain } from "../core/chain.ts";
 import { GatewayError } from "../core/errors.ts";
-import type { Plugin } from "../core/plugin.ts";
 import type { Operation, Protocol } from "../core/protocol.ts";
 import type { HeaderList } from "../wire/headers.ts";
 import type { Query } from "../wire/query.ts";
@@ -14,8 +13,8 @@ export interface Mount {
   protocol?: Protocol;
   /** The path of the protocol it stands for, where the operator chose another. */
   as?: string;
-  /** The plugin that serves it. */
-  serve?: Plugin;
+  /** Its chain ends with a plugin that answers. */
+  serve?: true;
   /** Refuses what a translation would drop. */
   strict?: boolean;
 }
@@ -26,7 +25,6 @@ export interface RouteMatch {
   protocol: Protocol;
   operation: Operation;
   pathModel?: string;
-  serve?: Plugin;
   strict?: boolean;
   /** The path in the form that is served, and what was changed in it, for a notice. */
   path: string;
@@ -113,7 +111,7 @@ export class Paths {
     const asked = method === "HEAD" ? "GET" : method;
     for (const { pattern, protocol, chain, serve, as = pattern, strict = false } of this.mountsOf(path)) {
       if (serve && asked === "GET")
-        return { chain, protocol: this.dialect(path, headers, query), operation: SERVED, serve, path };
+        return { chain, protocol: this.dialect(path, headers, query), operation: SERVED, path };
       const rest = pattern.endsWith("*") ? path.slice(pattern.length - 1) : "";
       const located = asked === "POST" ? protocol?.locate(as, rest, query) : undefined;
       if (!protocol || !located) continue;

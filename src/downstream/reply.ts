@@ -1,7 +1,6 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { GatewayError } from "../core/errors.ts";
 import type { Exchange } from "../core/exchange.ts";
-import { type Answer } from "../core/exchange.ts";
 import type { Stage } from "../core/plugin.ts";
 import type { Protocol } from "../core/protocol.ts";
 import type { UpstreamAnswer } from "../upstream/attempts.ts";
@@ -45,19 +44,6 @@ export class Reply {
       this.flow = new ResponseStream(exchange, upstream, stages, this.outlet, { done, fail });
       upstream.read(this.flow);
     });
-  }
-
-  /** A whole answer that a plugin gave. */
-  answer(answer: Answer): void {
-    const { exchange } = this;
-    exchange.status = answer.status;
-    const body = Buffer.from(answer.body);
-    const lines = Object.entries({ "content-type": "application/json", ...answer.headers }).flat();
-    lines.push("content-length", String(body.length));
-    addOwn(lines, exchange);
-    exchange.firstByte = exchange.elapsed;
-    exchange.written = body.length;
-    this.outlet.response.writeHead(answer.status, lines).end(body);
   }
 
   /** Ends the exchange with an error, whatever state it is in. Never throws. */

@@ -4,7 +4,7 @@ import { GatewayError } from "../core/errors.ts";
 import { Exchange } from "../core/exchange.ts";
 import { newId } from "../core/id.ts";
 import type { Generation } from "../generation.ts";
-import { live, serve } from "../pipeline.ts";
+import { live } from "../pipeline.ts";
 import { Query } from "../wire/query.ts";
 import { credentials } from "./credentials.ts";
 import { guard } from "./guard.ts";
@@ -173,16 +173,8 @@ export class Downstream {
       if (!response.writableFinished) exchange.abort();
     });
     const reply = new Reply(exchange, request, response);
-    const ended = destination.serve
-      ? serve(exchange, destination.chain, destination.serve, generation, reply)
-      : live(
-          exchange,
-          destination.chain,
-          generation,
-          receiver(exchange, request, response, generation.limits, waiting),
-          reply,
-        );
-    ended.then(() => {
+    const receive = receiver(exchange, request, response, generation.limits, waiting);
+    live(exchange, destination.chain, generation, receive, reply).then(() => {
       this.running--;
       generation.release();
     });

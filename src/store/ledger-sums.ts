@@ -41,7 +41,8 @@ export class HourSums {
   rows(): SQLInputValue[][] {
     return Array.from(this.sums.values(), ({ hour, kind, sum: [requests = 0, , , ...added] }) => {
       const failed = kind[OUTCOME] === "completed" ? 0 : requests;
-      const unsettled = kind[SOURCE] === "reported" ? 0 : requests;
+      const settled = kind[SOURCE] === "reported" || kind[SOURCE] === "free";
+      const unsettled = settled ? 0 : requests;
       return [hour, ...kind.slice(0, 3), requests, failed, unsettled, ...added];
     });
   }

@@ -11,7 +11,10 @@ export interface LedgerEntry {
   key: string;
   /** The marketplace's model; empty when none was found. */
   model: string;
-  /** Provider and vendor model that answered, `provider:model`; empty when none did. */
+  /**
+   * Provider and vendor model that answered, `provider:model`; `answered by NAME` when a plugin did itself; empty when
+   * nobody did.
+   */
   target: string;
   protocol: string;
   operation: string;
@@ -25,9 +28,12 @@ export interface LedgerEntry {
   /** Milliseconds in all. */
   duration: number;
   usage?: Usage;
-  /** `reported`: the provider told all. `partial`: it told something before the exchange broke off. `none`: unknown. */
-  source: "reported" | "partial" | "none";
-  /** Integer nano-dollars at the model's price; absent when usage is unknown. */
+  /**
+   * `reported`: the provider told all. `partial`: it told something before the exchange broke off. `none`: unknown. `free`:
+   * no provider was asked.
+   */
+  source: "reported" | "partial" | "none" | "free";
+  /** Integer nano-dollars at the model's price, 0 when no provider was asked; absent when usage is unknown. */
   cost?: number;
 }
 

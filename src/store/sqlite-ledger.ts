@@ -204,7 +204,7 @@ const SUM_UP = `insert into usage_hour (hour, key, model, target, ${SUMMED.join(
   values (?, ?, ?, ?, ${SUMMED.map(() => "?").join(", ")})
   on conflict (hour, key, model, target) do update set ${SUMMED.map((name) => `${name} = ${name} + excluded.${name}`).join(", ")}`;
 
-const SINGLE = `key, model, target, 1 as requests, outcome <> 'completed' as failed, source <> 'reported' as unsettled,
+const SINGLE = `key, model, target, 1 as requests, outcome <> 'completed' as failed, source not in ('reported', 'free') as unsettled,
   tokens_in, cached, tokens_out, reasoning, cost from usage join usage_kind on number = kind`;
 /** The bound, which all rows pass, leads SQLite to the index of times; without it, it would sort all rows. */
 const NEWEST = `select * from usage join usage_kind on number = kind where time >= 0

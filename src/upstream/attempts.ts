@@ -38,7 +38,7 @@ export interface UpstreamAnswer {
 }
 
 /** Errors of an attempt in which no provider has done anything for the request. */
-const NEXT: ReadonlySet<ErrorCode> = new Set(["upstream_unreachable", "not_translatable"]);
+const NEXT: ReadonlySet<string> = new Set<ErrorCode>(["upstream_unreachable", "not_translatable"]);
 
 /** Tries an exchange's targets, best first, until one answers. */
 export class Upstreams {
@@ -64,12 +64,14 @@ export class Upstreams {
         const written = chain.send(exchange, attempt);
         if (written) await written;
         authenticate(attempt);
+        attempt.sent = true;
         const upstream = await this.proxy.send(outgoing(exchange, attempt), client);
         attempt.status = upstream.status;
         if (!last && (upstream.status === 429 || upstream.status >= 500)) upstream.destroy();
         else return this.reached(upstream, exchange, attempt);
       } catch (thrown) {
         attempt.error = GatewayError.from(thrown);
+        if (attempt.error.code === "upstream_unreachable") attempt.sent = false;
         if (last || !NEXT.has(attempt.error.code)) throw unserved(exchange) ?? attempt.error;
       }
     }
@@ -125,9 +127,7 @@ export class Upstreams {
     // The length is of the provider's framing, or of a body that these two do not have (RFC 9110 §8.6).
     if (framing || status === 204 || status === 304) headers.delete("content-length");
     exchange.streaming = framing !== undefined;
-    const answer = new BufferedResponse(upstream);
-    answer.head = { status, headers, framing, whole: (limit) => answer.whole(limit) };
-    return answer;
+    return new BufferedResponse(upstream, { status, headers, framing });
   }
 }
 
@@ -163,7 +163,8 @@ async function* followed(pieces: readonly Buffer[], rest: AsyncIterable<Buffer>)
   yield* rest;
 }
 
-function framingOf(status: number, type: string | undefined, operation: Operation): Head["framing"] {
+/** How the body of an answer is framed. */
+export function framingOf(status: number, type: string | undefined, operation: Operation): Head["framing"] {
   if (type?.startsWith("text/event-stream")) return "sse";
   const array = operation.framing === "array" && operation.streams === true;
   return array && status === 200 && type?.startsWith("application/json") ? "array" : undefined;

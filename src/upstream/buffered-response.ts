@@ -4,19 +4,34 @@ import type { BodyReceiver, UpstreamResponse } from "./response.ts";
 
 /** An answer that can be read to its end before anybody takes it, and is then handed over as if it came only now. */
 export class BufferedResponse implements Pick<UpstreamResponse, "read" | "resume" | "destroy"> {
-  /** Its head, as stages and plugins see it; set by who asked. */
-  declare head: Head;
+  /** Its head, as stages and plugins see it. */
+  readonly head: Head;
   private bytes: Buffer | undefined;
+  private all: Promise<Buffer> | undefined;
   /** Who waits for the end behind bytes that were too much for it. */
   private waiting: BodyReceiver | undefined;
 
-  constructor(private readonly upstream: UpstreamResponse) {}
+  constructor(
+    private readonly upstream: Pick<UpstreamResponse, "read" | "resume" | "destroy">,
+    head: Pick<Head, "status" | "headers" | "framing">,
+  ) {
+    this.head = { ...head, whole: (limit) => this.whole(limit) };
+  }
 
   /**
-   * All of it. Once, and before `read`.
+   * All of it, for whoever asks before `read`.
    * @throws GatewayError what broke it off, or `upstream_invalid` when it is larger than `limit` bytes.
    */
-  whole(limit: number): Promise<Buffer> {
+  private whole(limit: number): Promise<Buffer> {
+    if (this.all) return this.all;
+    this.head.reading = true;
+    this.all = this.readAll(limit).finally(() => {
+      this.head.reading = false;
+    });
+    return this.all;
+  }
+
+  private readAll(limit: number): Promise<Buffer> {
     return new Promise((accept, refuse) => {
       const pieces: Buffer[] = [];
       let length = 0;

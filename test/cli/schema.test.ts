@@ -45,7 +45,7 @@ t.test("options of the plugins that are there are in it", async (t) => {
   t.equal(plugins.scrub.additionalProperties, false);
   t.ok(plugins.scrub.properties.from);
   t.same(plugins.region.required, ["region"]);
-  t.same(Object.keys(plugins.usage.properties), ["from"]);
+  t.same(Object.keys(plugins.usage.properties), ["from", "deadline"]);
 });
 
 t.test("a file that is named gets the schema, without what npm prints before", async (t) => {

@@ -13,6 +13,14 @@ t.test("every plugin that is named anywhere gets options, defaults filled in", a
   });
 });
 
+t.test("every plugin may have a deadline, which is none of its own options", async (t) => {
+  const config = await load(t, `${LEAST}plugins: { usage: { deadline: 5s } }\n`);
+  t.match(config.plugins.get("usage"), { deadline: 5000, options: {} });
+  const never = await load(t, `${LEAST}plugins: { usage: { deadline: off } }\n`);
+  t.equal(never.plugins.get("usage")?.deadline, 0);
+  t.match(await complaints(t, `${LEAST}plugins: { usage: { deadline: soon } }\n`), [/deadline|duration/]);
+});
+
 t.test("a plugin may come from a file of its own", async (t) => {
   const config = await load(
     t,

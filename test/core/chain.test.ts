@@ -1,7 +1,7 @@
 import t from "tap";
 import { Chain } from "../../src/core/chain.ts";
 import { GatewayError } from "../../src/core/errors.ts";
-import type { Exchange, Head } from "../../src/core/exchange.ts";
+import { type Arrival, type Attempt, Exchange, type Head } from "../../src/core/exchange.ts";
 import type { Plugin } from "../../src/core/plugin.ts";
 import { Frame } from "../../src/wire/frame.ts";
 
@@ -78,4 +78,99 @@ t.test("done runs for every plugin, whatever another one throws", async (t) => {
   });
   t.match(await chain.done(exchange), { origin: "a.done" });
   t.same(seen, ["b"]);
+});
+
+const started = (): Exchange => new Exchange({ clock: performance.now() } as Arrival);
+const NEVER = new Promise<never>(() => {});
+
+t.test("a plugin that answers ends its phase, and only those in front of it see the answer", async (t) => {
+  for (const answer of [() => ({ body: "{}" }), async () => ({ body: "{}" })]) {
+    const seen: string[] = [];
+    const noting = (name: string): Plugin => ({
+      request: () => void seen.push(`${name} request`),
+      response: () => void seen.push(`${name} response`),
+      done: () => void seen.push(`${name} done`),
+    });
+    const cache: Plugin = {
+      ...noting("cache"),
+      request: (exchange) => {
+        const made = answer();
+        if (!(made instanceof Promise)) return void Object.assign(exchange, { answer: made });
+        return made.then((given) => void Object.assign(exchange, { answer: given }));
+      },
+    };
+    const chain = chainOf({ first: noting("first"), second: noting("second"), cache, last: noting("last") });
+    const exchange = started();
+    await chain.request(exchange);
+    t.match(exchange.answerer, { name: "cache", at: 2 });
+    await chain.response(exchange, head);
+    await chain.done(exchange);
+    const ends = ["first done", "second done", "cache done", "last done"];
+    t.same(seen, ["first request", "second request", "second response", "first response", ...ends]);
+  }
+});
+
+t.test("a path that a plugin serves is answered when all others have let the request in", async (t) => {
+  const seen: string[] = [];
+  const gate: Plugin = { access: () => void seen.push("gate") };
+  const serving: Plugin = {
+    serve: () => {
+      seen.push("served");
+      return { body: "list" };
+    },
+  };
+  const chain = new Chain("read", [{ name: "gate", plugin: gate }], { name: "models", plugin: serving });
+  const exchange = started();
+  await chain.access(exchange);
+  t.same(seen, ["gate", "served"]);
+  t.match(exchange, { answer: { body: "list" }, answerer: { name: "models" } });
+  const broken = new Chain("read", [], { name: "models", plugin: { serve: () => Promise.reject(new Error("no")) } });
+  await t.rejects(Promise.resolve(broken.access(started())), { code: "plugin_failed", origin: "models.serve" });
+});
+
+t.test("a phase that does not settle ends with plugin_timeout, which names it", async (t) => {
+  const hanging = (phase: string): Chain =>
+    new Chain("test", [{ name: "slow", plugin: { [phase]: () => NEVER }, deadline: 5 }]);
+  const runs = {
+    access: (chain: Chain) => chain.access(started()),
+    request: (chain: Chain) => chain.request(started()),
+    route: (chain: Chain) => chain.route(started()),
+    send: (chain: Chain) => chain.send(started(), {} as Attempt),
+    response: (chain: Chain) => chain.response(started(), head),
+  };
+  for (const [phase, run] of Object.entries(runs)) {
+    const origin = `slow.${phase}`;
+    const message = `${origin} did not end within 0.005 s.`;
+    await t.rejects(Promise.resolve(run(hanging(phase))), { code: "plugin_timeout", status: 504, origin, message });
+  }
+  t.match(await hanging("done").done(started()), { code: "plugin_timeout", origin: "slow.done" });
+});
+
+t.test("the time for which an answer is read whole is the provider's", async (t) => {
+  const reading = { reading: true } as Head;
+  const { promise, resolve } = Promise.withResolvers<void>();
+  const chain = new Chain("test", [{ name: "slow", plugin: { response: () => promise }, deadline: 5 }]);
+  const stages = Promise.resolve(chain.response(started(), reading));
+  const waited = await Promise.race([stages, new Promise((later) => setTimeout(later, 40, "waits"))]);
+  t.equal(waited, "waits");
+  resolve();
+  t.same(await stages, []);
+});
+
+t.test("a deadline of 0 is none, and one that is kept leaves nothing behind", async (t) => {
+  const wait = (): Promise<void> => new Promise((later) => setTimeout(later, 20));
+  await new Chain("test", [{ name: "slow", plugin: { access: wait }, deadline: 0 }]).access(started());
+  const timers = () => process.getActiveResourcesInfo().filter((kind) => kind === "Timeout").length;
+  const before = timers();
+  await chainOf({ quick: { access: async () => {} } }).access(started());
+  t.equal(timers(), before);
+});
+
+t.test("a stage gives frames at once: a promise, or anything else, is its plugin's failure", async (t) => {
+  const frame = new Frame("event", Buffer.from("data: {}\n\n"));
+  const wrong = [async () => frame, () => Promise.reject(new Error("late")), () => "text", () => frame.bytes];
+  for (const stage of wrong) {
+    const [guarded] = await chainOf({ mine: { response: () => stage as never } }).response(started(), head);
+    t.throws(() => guarded?.(frame), { code: "plugin_failed", origin: "mine.response", cause: /gives frames/ });
+  }
 });

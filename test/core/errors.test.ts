@@ -2,8 +2,8 @@ import t from "tap";
 import { type ErrorCode, GatewayError, REFUSALS } from "../../src/core/errors.ts";
 
 t.test("every entry of the table is an error status, a sentence, and says whether to ask again", async (t) => {
-  for (const code of Object.keys(REFUSALS) as ErrorCode[]) {
-    const error = new GatewayError(code);
+  for (const code of Object.keys(REFUSALS)) {
+    const error = new GatewayError(code as ErrorCode);
     t.ok(error.status >= 400 && error.status < 600, code);
     t.match(error.message, /^[A-Z].*\.$/s, code);
     t.type(error.retry, "boolean");
@@ -32,4 +32,13 @@ t.test("a code that stands for several faults takes status, kind, and whether to
   t.match(plain, { status: 502, kind: "upstream", retry: false, ownCode: undefined });
   const told = { status: 429, kind: "rate_limit", retry: true, ownCode: "slow_down" } as const;
   t.match(new GatewayError("upstream_refused", told), told);
+});
+
+t.test("a plugin's own code comes with its status and message, and has the status's usual kind", async (t) => {
+  const spent = { status: 402, message: "The team has spent its budget." };
+  const error = new GatewayError("team_spent", spent);
+  t.match(error, { code: "team_spent", kind: "billing", retry: false, ...spent });
+  t.match(new GatewayError("busy", { status: 503, message: "Later." }), { kind: "overloaded", retry: true });
+  t.match(new GatewayError("odd", { status: 418, kind: "conflict", message: "No." }), { kind: "conflict" });
+  t.equal(new GatewayError("toString", spent).status, 402, "whatever it is called");
 });

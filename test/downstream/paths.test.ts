@@ -1,12 +1,12 @@
 import t from "tap";
 import { Chain } from "../../src/core/chain.ts";
-import type { Plugin } from "../../src/core/plugin.ts";
 import type { Operation, Protocol } from "../../src/core/protocol.ts";
 import { type Mount, Paths } from "../../src/downstream/paths.ts";
 import { HeaderList } from "../../src/wire/headers.ts";
 import { Query } from "../../src/wire/query.ts";
 
 const chain = new Chain("llm", []);
+const serving = new Chain("read", [], { name: "models", plugin: {} });
 const operation = (name: string): Operation => ({
   name,
   method: "POST",
@@ -31,13 +31,12 @@ const open = {
   recognises: (path: string, headers: HeaderList, query?: Query) =>
     path.includes(":go") || headers.has("x-open") || query?.get("open") === "1",
 } as unknown as Protocol;
-const serve: Plugin = { serve: () => ({ status: 200, body: "" }) };
 const mounts: Mount[] = [
   { pattern: "/v1/talk", chain, protocol: plain },
   { pattern: "/acme/talk", chain, protocol: plain, as: "/v1/talk" },
   { pattern: "/v1beta/models/*", chain, protocol: open },
   { pattern: "/v1/models/*", chain, protocol: open },
-  { pattern: "/v1/models", chain, serve },
+  { pattern: "/v1/models", chain: serving, serve: true },
 ];
 const paths = new Paths(mounts, [open, plain]);
 const find = (method: string, path: string, headers: string[] = []) =>
@@ -46,8 +45,8 @@ const find = (method: string, path: string, headers: string[] = []) =>
 t.test("exact paths, open paths and served paths that share a prefix are told apart", async (t) => {
   t.match(find("POST", "/v1/talk"), { protocol: { name: "plain" }, operation: { name: "talk" }, notice: undefined });
   t.match(find("POST", "/v1/models/acme/sage:go"), { protocol: { name: "open" }, pathModel: "acme/sage" });
-  t.equal(find("GET", "/v1/models").serve, serve);
-  t.equal(find("HEAD", "/v1/models/acme/sage").serve, serve);
+  t.equal(find("GET", "/v1/models").chain, serving);
+  t.equal(find("HEAD", "/v1/models/acme/sage").chain, serving);
   t.match(find("POST", "/acme/talk"), { operation: { name: "talk" } });
 });
 

@@ -70,15 +70,42 @@ t.test("an answer that is no JSON, or an error, has no usage and still a row", a
   });
 });
 
-t.test("what was refused before any provider was asked has a row without a target", async (t) => {
-  const { url, gateway } = await startGateway(t, YAML("http://127.0.0.1:9"));
-  await fetch(`${url}/v1/chat/completions`, { method: "POST", headers: asking(), body: '{"model":"none"}' });
+t.test(
+  "what was refused before any provider was asked is free and settled; it has a row without a target",
+  async (t) => {
+    const { url, gateway } = await startGateway(t, YAML("http://127.0.0.1:9"));
+    const { ledger } = gateway.stores;
+    const ask = async (model: string, headers = asking()) => {
+      await fetch(`${url}/v1/chat/completions`, { method: "POST", headers, body: `{"model":"${model}"}` });
+      await ledger.flush();
+      return (await ledger.recent(1))[0];
+    };
+    const free = { source: "free", cost: 0 };
+    t.match(await ask("none"), { ...free, outcome: "rejected", status: 404, target: "", model: "", attempts: [] });
+    t.match(await ask("m", { "content-type": "application/json" }), { ...free, status: 401, key: "" });
+    t.match(await ask("m"), { ...free, status: 502, target: "up:x" }, "nor did one hear of it that cannot be reached");
+    t.match(await ledger.sums({ by: [] }), [{ requests: 3, unsettled: 0, cost: 0 }]);
+  },
+);
+
+const ANSWERING = `
+import { injectable } from "tsyringe";
+import { type Exchange } from "model-gateway";
+@injectable()
+export default class Answering {
+  route(exchange: Exchange) { exchange.answer = { body: '{"usage":{"prompt_tokens":9}}' }; }
+}`;
+
+t.test("an answer of a plugin is in the ledger under its name, at no cost", async (t) => {
+  const yaml = `${YAML("http://127.0.0.1:9")}plugins: { hello: { from: ./hello.ts } }
+chains: { llm: [auth, models, hello, rewrite, usage], read: [auth] }\n`;
+  const { url, gateway, log } = await startGateway(t, yaml, { "hello.ts": ANSWERING });
+  const asked = { method: "POST", headers: asking(), body: '{"model":"m"}' };
+  t.equal(await (await fetch(`${url}/v1/chat/completions`, asked)).text(), '{"usage":{"prompt_tokens":9}}');
   await gateway.stores.ledger.flush();
-  t.match((await gateway.stores.ledger.recent(1))[0], {
-    outcome: "rejected",
-    status: 404,
-    target: "",
-    model: "",
-    attempts: [],
-  });
+  const row = (await gateway.stores.ledger.recent(1))[0];
+  const told = { target: "answered by hello", outcome: "completed", source: "free", cost: 0, model: "m", status: 200 };
+  t.match(row, told);
+  t.notOk(row?.usage);
+  t.match(log.lines.find(({ message }) => message === "exchange")?.fields, { answered_by: "hello", attempts: 0 });
 });

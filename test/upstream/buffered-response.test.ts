@@ -2,6 +2,7 @@ import t from "tap";
 import { GatewayError } from "../../src/core/errors.ts";
 import { BufferedResponse } from "../../src/upstream/buffered-response.ts";
 import type { BodyReceiver, UpstreamResponse } from "../../src/upstream/response.ts";
+import { HeaderList } from "../../src/wire/headers.ts";
 
 /** An upstream that does what it is told. */
 function upstream() {
@@ -16,7 +17,13 @@ function upstream() {
     resume: () => void seen.resumed++,
     destroy: () => void seen.destroyed++,
   } as UpstreamResponse;
-  return { held: new BufferedResponse(made), seen, receiver: () => receiver as BodyReceiver };
+  const held = new BufferedResponse(made, { status: 200, headers: new HeaderList(), framing: undefined });
+  return {
+    held,
+    whole: held.head.whole as (limit: number) => Promise<Buffer>,
+    seen,
+    receiver: () => receiver as BodyReceiver,
+  };
 }
 
 function recorder(room = true) {
@@ -43,8 +50,8 @@ t.test("an answer that nobody asks for as a whole passes as it comes", async (t)
 });
 
 t.test("an answer read to its end is handed over afterwards, once, then its end", async (t) => {
-  const { held, receiver } = upstream();
-  const whole = held.whole(100);
+  const { held, whole: read, receiver } = upstream();
+  const whole = read(100);
   receiver().chunk(Buffer.from("one "));
   receiver().chunk(Buffer.from("two"));
   receiver().end();
@@ -55,8 +62,8 @@ t.test("an answer read to its end is handed over afterwards, once, then its end"
 });
 
 t.test("an empty answer has only an end", async (t) => {
-  const { held, receiver } = upstream();
-  const whole = held.whole(100);
+  const { held, whole: read, receiver } = upstream();
+  const whole = read(100);
   receiver().end();
   t.equal((await whole).length, 0);
   const { got, receiver: mine } = recorder();
@@ -65,8 +72,8 @@ t.test("an empty answer has only an end", async (t) => {
 });
 
 t.test("a client that has no room hears of the end when it has", async (t) => {
-  const { held, receiver, seen } = upstream();
-  const whole = held.whole(100);
+  const { held, whole: read, receiver, seen } = upstream();
+  const whole = read(100);
   receiver().chunk(Buffer.from("one"));
   receiver().end();
   await whole;
@@ -80,8 +87,8 @@ t.test("a client that has no room hears of the end when it has", async (t) => {
 });
 
 t.test("one that was given up hears of nothing", async (t) => {
-  const { held, receiver, seen } = upstream();
-  const whole = held.whole(100);
+  const { held, whole: read, receiver, seen } = upstream();
+  const whole = read(100);
   receiver().chunk(Buffer.from("one"));
   receiver().end();
   await whole;
@@ -94,12 +101,24 @@ t.test("one that was given up hears of nothing", async (t) => {
 
 t.test("an answer that breaks off fails with its reason; one that is too large is given up", async (t) => {
   const broken = upstream();
-  const whole = broken.held.whole(100);
+  const whole = broken.whole(100);
   broken.receiver().fail(new GatewayError("upstream_truncated"));
   await t.rejects(whole, { code: "upstream_truncated" });
   const large = upstream();
-  const much = large.held.whole(3);
+  const much = large.whole(3);
   t.notOk(large.receiver().chunk(Buffer.from("four")));
   await t.rejects(much, { code: "upstream_invalid", message: /over 3 bytes/ });
   t.equal(large.seen.destroyed, 1);
+});
+
+t.test("whoever asks for the whole gets the same, and the head says while somebody waits for it", async (t) => {
+  const { held, whole, receiver } = upstream();
+  t.notOk(held.head.reading);
+  const [first, second] = [whole(100), whole(100)];
+  t.equal(held.head.reading, true);
+  receiver().chunk(Buffer.from("one"));
+  receiver().end();
+  t.equal(await first, await second);
+  t.equal(held.head.reading, false);
+  t.equal((await whole(100)).toString(), "one");
 });

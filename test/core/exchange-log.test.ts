@@ -1,0 +1,55 @@
+import t from "tap";
+import { GatewayError } from "../../src/core/errors.ts";
+import { type Arrival, Attempt, type AttemptStart, Exchange } from "../../src/core/exchange.ts";
+import { logExchange } from "../../src/core/exchange-log.ts";
+import type { Target } from "../../src/core/marketplace.ts";
+import type { Protocol } from "../../src/core/protocol.ts";
+import { MemoryLog } from "../support/gateway.ts";
+
+const chat = { name: "chat" } as Protocol;
+const exchange = (): Exchange =>
+  new Exchange({ id: "one", clock: performance.now(), method: "POST", path: "/v1/x", protocol: chat } as Arrival);
+
+function logged(one: Exchange, failed?: GatewayError) {
+  const log = new MemoryLog();
+  logExchange(one, log, failed);
+  return log.lines;
+}
+
+t.test("an exchange is one line, of its last attempt and what it came to", async (t) => {
+  const one = exchange();
+  const target = { provider: { name: "up" }, model: "x" } as Target;
+  for (const name of ["chat", "other"]) one.attempts.push(new Attempt({ target, protocol: { name } } as AttemptStart));
+  Object.assign(one, { caller: { id: "k" }, requestedModel: "m", status: 200, firstByte: 1.6, written: 9 });
+  one.usage = { in: { total: 3 }, out: { total: 2 }, raw: undefined };
+  one.dropped.push(...Array.from({ length: 30 }, (_, i) => `a.${i}`));
+  const [line, ...more] = logged(one);
+  t.same(more, []);
+  const fields = { id: "one", key: "k", model: "m", target: "up:x", via: "other", attempts: 2, tokens_in: 3 };
+  t.match(line, { level: "info", message: "exchange", fields: { ...fields, first_byte_ms: 2, bytes: 9 } });
+  t.equal((line?.fields["dropped"] as unknown[]).length, 20);
+});
+
+t.test("a failure of ours is a warning with its cause, a refusal is not", async (t) => {
+  const one = exchange();
+  one.error = new GatewayError("invalid_api_key");
+  t.match(logged(one), [{ level: "info", fields: { error: { code: "invalid_api_key", cause: undefined } } }]);
+  one.error = new GatewayError("plugin_failed", { cause: new Error("no paper left") });
+  one.error.origin = "print.access";
+  const error = { code: "plugin_failed", origin: "print.access", cause: /no paper left/ };
+  t.match(logged(one), [{ level: "warn", fields: { error } }]);
+});
+
+t.test("a plugin that failed to record is told beside it", async (t) => {
+  const failed = new GatewayError("plugin_timeout", { message: "print.done did not end within 10 s." });
+  failed.origin = "print.done";
+  const [first, second] = logged(exchange(), failed);
+  t.match(first, { level: "error", fields: { origin: "print.done", cause: /within 10 s/ } });
+  t.match(second, { level: "info", message: "exchange" });
+});
+
+t.test("one that a plugin answered names it", async (t) => {
+  const one = exchange();
+  one.answerer = { name: "cache", at: 3, deadline: 0 };
+  t.match(logged(one), [{ fields: { answered_by: "cache", target: undefined, attempts: 0 } }]);
+});

@@ -1,0 +1,21 @@
+import t from "tap";
+import { slot } from "../../src/core/slot.ts";
+
+t.test("each exchange has its own value, made when it is first asked for", async (t) => {
+  let made = 0;
+  const count = slot(() => ({ n: ++made }));
+  const [one, other] = [{ slots: new Map() }, { slots: new Map() }];
+  t.equal(made, 0);
+  t.equal(count(one), count(one));
+  t.same([count(one), count(other)], [{ n: 1 }, { n: 2 }]);
+});
+
+t.test("slots do not know of each other, and keep a value that is undefined", async (t) => {
+  const exchange = { slots: new Map() };
+  const [names, nothing] = [slot(() => ["a"]), slot(() => void made++)];
+  let made = 0;
+  t.equal(nothing(exchange), undefined);
+  t.equal(nothing(exchange), undefined);
+  t.equal(made, 1);
+  t.same(names(exchange), ["a"]);
+});

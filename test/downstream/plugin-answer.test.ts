@@ -1,0 +1,107 @@
+import t, { type Test } from "tap";
+import { asking, startGateway } from "../support/gateway.ts";
+import { until } from "../support/upstream.ts";
+
+/** A plugin that answers with what is put into its class's body; `witness` stands above and below it. */
+async function answering(t: Test, body: string, more = "") {
+  const plugin = (name: string, text: string) => `
+import { injectable } from "tsyringe";
+import { type Exchange, Frame, type Head, Log } from "model-gateway";
+@injectable()
+export default class ${name} { constructor(private readonly log: Log) {} ${text} }`;
+  const witness = (name: string) =>
+    plugin(
+      name,
+      `response(exchange: Exchange, head: Head) {
+        this.log.info({ framing: head.framing, streaming: exchange.streaming, status: head.status }, "${name}");
+        head.headers.set("x-seen-by", "${name}");
+        return (frame: Frame) => frame.kind === "event" ? new Frame("event", Buffer.from(frame.bytes.toString().toUpperCase())) : undefined;
+      }`,
+    );
+  return startGateway(
+    t,
+    `providers: { up: { url: "http://127.0.0.1:9/v1", speaks: [openai-chat] } }
+models: { m: { targets: [up:x] } }
+plugins: { own: { from: ./own.ts${more} }, above: { from: ./above.ts }, below: { from: ./below.ts } }
+chains: { llm: [auth, above, own, below, models, rewrite, usage], read: [auth] }
+`,
+    { "own.ts": plugin("Own", body), "above.ts": witness("Above"), "below.ts": witness("Below") },
+  );
+}
+
+const ask = (url: string) =>
+  fetch(`${url}/v1/chat/completions`, { method: "POST", headers: asking(), body: '{"model":"m","stream":true}' });
+
+t.test("a whole answer passes the plugins above the one that gave it, and no others", async (t) => {
+  const { url, log } = await answering(
+    t,
+    'request(exchange: Exchange) { exchange.answer = { status: 203, body: "{}", headers: { "x-own": "1" } }; }',
+  );
+  const response = await ask(url);
+  t.equal(response.status, 203);
+  t.equal(await response.text(), "{}");
+  const headers = { "content-type": "application/json", "content-length": "2", "x-own": "1", "x-seen-by": "Above" };
+  t.match(Object.fromEntries(response.headers), { ...headers, "x-request-id": String });
+  t.match(
+    log.lines.filter(({ message }) => /Above|Below/.test(message)),
+    [{ message: "Above", fields: { framing: undefined, streaming: false, status: 203 } }],
+  );
+});
+
+t.test("a streamed answer passes them frame by frame, however it is cut", async (t) => {
+  const { url, log } = await answering(
+    t,
+    `async *pieces() { for (const piece of ["data: o", "ne\\n\\nda", "ta: two\\n", "\\n"]) yield Buffer.from(piece); }
+    route() {}
+    access(exchange: Exchange) { exchange.answer = { body: this.pieces() }; }`,
+  );
+  const response = await ask(url);
+  t.equal(response.headers.get("content-type"), "text/event-stream");
+  t.equal(await response.text(), "DATA: ONE\n\nDATA: TWO\n\n");
+  t.match(log.lines.find(({ message }) => message === "Above")?.fields, { framing: "sse", streaming: true });
+});
+
+t.test("a stream that fails or stands still is cut with an error, and its plugin is named", async (t) => {
+  for (const [end, code] of [
+    ['throw new Error("no more")', "plugin_failed"],
+    ["await new Promise(() => {})", "plugin_timeout"],
+  ]) {
+    const { url, log } = await answering(
+      t,
+      `async *pieces() { yield Buffer.from("data: one\\n\\n"); ${end}; }
+      access(exchange: Exchange) { exchange.answer = { body: this.pieces() }; }`,
+      ", deadline: 50ms",
+    );
+    await t.rejects(
+      ask(url).then((response) => response.text()),
+      { message: /terminated/ },
+    );
+    await until(() => log.lines.some(({ message }) => message === "exchange"), "the log line");
+    const error = { code, origin: "own.answer" };
+    t.match(log.lines.find(({ message }) => message === "exchange")?.fields, { outcome: "failed", error });
+  }
+});
+
+t.test("it is asked for as fast as the client reads, and ends when the client leaves", async (t) => {
+  const { url, log } = await answering(
+    t,
+    `async *pieces() {
+      let given = 0;
+      try {
+        for (;;) { given++; yield Buffer.from("data: " + "x".repeat(65536) + "\\n\\n"); }
+      } finally {
+        this.log.info({ given }, "over");
+      }
+    }
+    access(exchange: Exchange) { exchange.answer = { body: this.pieces() }; }`,
+  );
+  const leave = new AbortController();
+  const asked = { method: "POST", headers: asking(), body: "{}", signal: leave.signal };
+  const response = await fetch(`${url}/v1/chat/completions`, asked);
+  await response.body?.getReader().read();
+  await new Promise((later) => setTimeout(later, 100));
+  leave.abort();
+  await until(() => log.lines.some(({ message }) => message === "over"), "the generator's end");
+  const { given } = log.lines.find(({ message }) => message === "over")?.fields as { given: number };
+  t.ok(given < 2000, `${given} pieces were asked for`);
+});
