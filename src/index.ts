@@ -1,3 +1,4 @@
+/// <reference types="node" preserve="true" />
 /** What a policy may import: `import { … } from "model-gateway"`. */
 
 export type { Body } from "./core/body.ts";

@@ -1,3 +1,4 @@
+/// <reference types="node" preserve="true" />
 /** What a protocol may import: `import { … } from "model-gateway/protocol"`. */
 
 export { type ErrorKind, GatewayError } from "./core/errors.ts";

@@ -18,6 +18,7 @@ const target = (file: string, specifier: string): string =>
 
 const SOURCES = files("src/**/*.{ts,js}");
 const PLUGINS = files("plugins/**/*.ts");
+const EXAMPLES = files("examples/*.ts");
 /** Lines at which a file is no longer read in one go. */
 const LONGEST = 800;
 const VENDORS =
@@ -45,7 +46,7 @@ function folders(file: string): string[] {
 
 t.test("a plugin imports only the gateway, node, declared packages, its own folder and its family's", async (t) => {
   const { dependencies } = JSON.parse(text("package.json")) as { dependencies: Record<string, string> };
-  for (const file of PLUGINS) {
+  for (const file of [...PLUGINS, ...EXAMPLES]) {
     for (const specifier of imports(file)) {
       const fine = specifier.startsWith(".")
         ? folders(file).some((folder) => target(file, specifier).startsWith(`${folder}/`))
@@ -79,7 +80,7 @@ t.test("every source file has its test", async (t) => {
   const mirrored = (file: string): string => `test/${file.replace(/^src\//, "").replace(/\.(ts|js)$/, ".test.ts")}`;
   const typesOnly = (file: string): boolean =>
     !/^(?:export )?(?:default )?(?:async )?(?:class|function|const|let)\b/m.test(text(file));
-  for (const file of [...SOURCES, ...PLUGINS]) {
+  for (const file of [...SOURCES, ...PLUGINS, ...EXAMPLES]) {
     if (typesOnly(file)) continue;
     const folder = dirname(mirrored(file));
     t.ok(

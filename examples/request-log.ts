@@ -1,0 +1,36 @@
+import { createWriteStream, type WriteStream } from "node:fs";
+import { open } from "node:fs/promises";
+import { type Exchange, Options, type Plugin } from "model-gateway";
+import { inject, injectable } from "tsyringe";
+import { z } from "zod";
+
+/** Writes a line to a file for each request: when, who, which model, how it ended. */
+@injectable()
+export default class RequestLog implements Plugin {
+  static options = z.strictObject({ file: z.string() });
+
+  private lines: WriteStream | undefined;
+
+  constructor(@inject(Options) private readonly options: z.infer<typeof RequestLog.options>) {}
+
+  /** A file that cannot be written is found by `npm start -- check`, which leaves none behind. */
+  async start({ dry }: { dry: boolean }): Promise<void> {
+    if (dry) return (await open(this.options.file, "r+").catch(absent))?.close();
+    const file = await open(this.options.file, "a");
+    this.lines = createWriteStream("", { fd: file });
+  }
+
+  done({ time, caller, model, status, outcome }: Exchange): void {
+    const line = { time: new Date(time).toISOString(), key: caller?.id, model: model?.id, status, outcome };
+    this.lines?.write(`${JSON.stringify(line)}\n`);
+  }
+
+  close(): Promise<void> {
+    return new Promise((closed) => (this.lines ? this.lines.end(closed) : closed()));
+  }
+}
+
+/** A file that is not there yet is made by the first start. */
+function absent(error: NodeJS.ErrnoException): undefined {
+  if (error.code !== "ENOENT") throw error;
+}

@@ -1,0 +1,15 @@
+import { type Exchange, type Head, Options, type Plugin } from "model-gateway";
+import { inject, injectable } from "tsyringe";
+import { z } from "zod";
+
+/** Puts a header on every answer. */
+@injectable()
+export default class Stamp implements Plugin {
+  static options = z.strictObject({ name: z.string().default("x-served-by"), text: z.string() });
+
+  constructor(@inject(Options) private readonly options: z.infer<typeof Stamp.options>) {}
+
+  response(_exchange: Exchange, head: Head): void {
+    head.headers.set(this.options.name, this.options.text);
+  }
+}

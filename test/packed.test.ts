@@ -1,0 +1,85 @@
+import { spawnSync } from "node:child_process";
+import { cpSync, mkdirSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { dirname, join } from "node:path";
+import { fileURLToPath } from "node:url";
+import t from "tap";
+
+const ROOT = fileURLToPath(new URL("..", import.meta.url));
+/** With GATEWAY_TEST_INSTALL set npm installs the packed gateway; else the checkout's packages are linked beside it. */
+const INSTALL = process.env["GATEWAY_TEST_INSTALL"] !== undefined;
+const { dependencies } = JSON.parse(readFileSync(join(ROOT, "package.json"), "utf8")) as {
+  dependencies: Record<string, string>;
+};
+
+/** The test runner puts a loader of its own into every Node process, which TypeScript's does not bear. */
+function run(folder: string, command: string, ...args: string[]) {
+  const { status, stdout, stderr } = spawnSync("env", ["-u", "NODE_OPTIONS", command, ...args], {
+    cwd: folder,
+    encoding: "utf8",
+  });
+  return { status, said: stdout + stderr };
+}
+
+/** A folder with the packed gateway in its node_modules. */
+function installed(t: { teardown(act: () => unknown): unknown }): string {
+  const folder = mkdtempSync(join(tmpdir(), "gateway-packed-"));
+  t.teardown(() => rmSync(folder, { recursive: true }));
+  const packed = run(ROOT, "npm", "pack", "--silent", "--pack-destination", folder);
+  if (packed.status !== 0) throw new Error(packed.said);
+  const tarball = join(folder, packed.said.trim().split("\n").at(-1) as string);
+  writeFileSync(join(folder, "package.json"), '{ "type": "module" }');
+  if (INSTALL) {
+    const npm = run(folder, "npm", "install", "--prefer-offline", "--no-audit", "--no-fund", tarball);
+    if (npm.status !== 0) throw new Error(npm.said);
+    return folder;
+  }
+  const place = join(folder, "node_modules/model-gateway");
+  mkdirSync(place, { recursive: true });
+  run(place, "tar", "-xzf", tarball, "--strip-components=1");
+  for (const name of Object.keys(dependencies)) {
+    mkdirSync(dirname(join(folder, "node_modules", name)), { recursive: true });
+    symlinkSync(join(ROOT, "node_modules", name), join(folder, "node_modules", name));
+  }
+  return folder;
+}
+
+t.test("plugins outside the checkout compile against the packed gateway, and run in it", async (t) => {
+  const folder = installed(t);
+  for (const name of ["examples", "plugins"]) cpSync(join(ROOT, name), join(folder, name), { recursive: true });
+  writeFileSync(
+    join(folder, "tsconfig.json"),
+    JSON.stringify({
+      compilerOptions: {
+        module: "nodenext",
+        target: "esnext",
+        strict: true,
+        noEmit: true,
+        experimentalDecorators: true,
+        emitDecoratorMetadata: true,
+        allowImportingTsExtensions: true,
+      },
+      include: ["examples", "plugins"],
+    }),
+  );
+  const compiled = run(folder, join(ROOT, "node_modules/.bin/tsc"), "-p", ".");
+  t.equal(compiled.said, "");
+  t.equal(compiled.status, 0);
+
+  // Copies of the built-in plugins come along: they are the operator's own here, and count first.
+  writeFileSync(
+    join(folder, "gateway.yaml"),
+    `providers: { demo: { url: "demo:" } }
+models: { echo: { targets: [demo:echo] } }
+plugins: { stamp: { from: ./examples/stamp.ts, text: here }, hours: { from: ./examples/opening-hours.ts, open: "00:00", close: "24:00" } }
+`,
+  );
+  const bin = join(folder, "node_modules/model-gateway/bin/model-gateway");
+  const checked = run(folder, bin, "check");
+  t.match(checked.said, /gateway\.yaml:3:\d+ error: expected a time/, "the check knows the plugins' options");
+  writeFileSync(
+    join(folder, "gateway.yaml"),
+    readFileSync(join(folder, "gateway.yaml"), "utf8").replace("24:00", "23:59"),
+  );
+  t.match(run(folder, bin, "check"), { status: 0, said: /gateway\.yaml: ok/ });
+});
