@@ -11,6 +11,7 @@ import {
   replaceMember,
   type Stage,
   setMember,
+  slot,
   Translations,
 } from "model-gateway";
 import { injectable } from "tsyringe";
@@ -23,19 +24,17 @@ import { injectable } from "tsyringe";
 export default class Rewrite implements Plugin {
   static after = ["models"];
 
-  /** Exchanges whose stream carries usage only because we asked. */
-  private readonly hidden = new WeakSet<Exchange>();
-  private readonly planned = new WeakMap<Exchange, ExchangeTranslation>();
+  private readonly state = slot((): { translation?: ExchangeTranslation | undefined; askedForUsage?: true } => ({}));
 
   constructor(private readonly translations: Translations) {}
 
   route(exchange: Exchange): void {
     const translation = this.translations.plan(exchange);
-    if (translation) this.planned.set(exchange, translation);
+    if (translation) this.state(exchange).translation = translation;
   }
 
   send(exchange: Exchange, attempt: Attempt): void {
-    if (this.planned.get(exchange)?.send(attempt)) return;
+    if (this.state(exchange).translation?.send(attempt)) return;
     const { body } = attempt;
     const { model } = attempt.target;
     const edits: Edit[] = [];
@@ -53,15 +52,15 @@ export default class Rewrite implements Plugin {
     const { protocol, operation } = exchange;
     const ask = protocol.includeUsage;
     if (!ask || operation.streams !== "asked" || body.member("stream")?.kind !== "true" || !body.scan) return;
-    const asked = { stream: true, stream_options: body.value("stream_options") };
-    if (!ask.missing(asked)) return;
-    const added = ask.member(asked);
-    this.hidden.add(exchange);
+    const request = { stream: true, stream_options: body.value("stream_options") };
+    if (!ask.missing(request)) return;
+    const added = ask.member(request);
+    this.state(exchange).askedForUsage = true;
     return setMember(body.scan, added.name, added.json);
   }
 
   response(exchange: Exchange, head: Head): Stage | undefined | Promise<Stage | undefined> {
-    const translation = this.planned.get(exchange);
+    const { translation, askedForUsage } = this.state(exchange);
     translation?.declare();
     const attempt = exchange.attempts.at(-1);
     if (translation && attempt?.operation) return translation.receive(attempt, head);
@@ -74,7 +73,8 @@ export default class Rewrite implements Plugin {
         hint: "Correct the provider's url in gateway.yaml.",
       });
     const { includeUsage } = exchange.protocol;
-    if (!head.framing || !includeUsage || !this.hidden.has(exchange)) return undefined;
+    if (!head.framing || !includeUsage || !askedForUsage) return undefined;
+    // The client did not ask for what only carries usage.
     return (frame) => (includeUsage.extra(frame) ? [] : frame);
   }
 }
