@@ -1,12 +1,14 @@
 import { GatewayError } from "../core/errors.ts";
 import { parseExact, RawJson } from "../wire/exact.ts";
-import { asObject, type JsonObject } from "../wire/values.ts";
+import { asObject, entryOf, type JsonObject } from "../wire/values.ts";
 import type { IncomingRequest } from "./codec.ts";
 import type { FeatureUse } from "./conversation.ts";
 import type { Feature } from "./features.ts";
 
 /** Members whose value is JSON that only a vendor needs to understand. */
 const RAW: ReadonlySet<string> = new Set(["parameters", "schema"]);
+
+const NONE: Readonly<Record<string, Feature>> = {};
 
 /** A 400 that names a field of the client's. */
 export const invalidField = (param: string, message: string, hint?: string): GatewayError =>
@@ -140,12 +142,16 @@ export class Fields {
       if (values.includes(this.of[this.spelling(name)])) this.leave(name);
   }
 
-  /** What nobody took; each member that is more than null is declared with this feature, those of objects within too. */
-  rest(feature: Feature = "other"): JsonObject {
+  /**
+   * What nobody took; each member that is more than null is declared with this feature, those of objects within too.
+   * @param known features of members that are known by name
+   */
+  rest(feature: Feature = "other", known: Readonly<Record<string, Feature>> = NONE): JsonObject {
     const rest = Object.entries(this.of).filter(([name]) => !this.taken.has(name) || this.left.has(name));
     if (this.settled) return Object.fromEntries(rest);
     this.settled = true;
-    for (const [name, value] of rest) if (value !== null && !this.left.has(name)) this.declare(name, feature);
+    for (const [name, value] of rest)
+      if (value !== null && !this.left.has(name)) this.declare(name, entryOf(known, name) ?? feature);
     for (const child of this.children.values()) child.rest(feature);
     return Object.fromEntries(rest);
   }

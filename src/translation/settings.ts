@@ -38,9 +38,12 @@ export interface Setting {
   readonly write?: (value: never, conversation: Conversation, context: EncodeContext) => unknown;
 }
 
-/** The client's path of the first use of a feature, for messages about it. */
-export const pathOfUse = ({ uses }: { readonly uses: readonly FeatureUse[] }, feature: Feature): string =>
-  uses.find((use) => use.feature === feature)?.path ?? feature;
+/** The client's path of the first use of a feature, for messages about it. @param usual where nothing was declared */
+export const pathOfUse = (
+  { uses }: { readonly uses: readonly FeatureUse[] },
+  feature: Feature,
+  usual: string = feature,
+): string => uses.find((use) => use.feature === feature)?.path ?? usual;
 
 /**
  * Reads the settings of a request into a conversation, and declares what they use.

@@ -1,20 +1,30 @@
-import type { TranslatedProtocol } from "model-gateway/protocol";
-import { count } from "./count.ts";
+import { defined, type ListedModel, type Listing, type TranslatedProtocol } from "model-gateway/protocol";
 import { demo } from "./demo.ts";
-import { errorBody, streamError } from "./errors.ts";
-import { ending, holdsUsage } from "./events.ts";
-import { listing } from "./listing.ts";
-import { ACTION_PATH, locate } from "./path.ts";
+import { errorBody, failure, streamError } from "./errors.ts";
 import { decode } from "./request.decode.ts";
 import { encode } from "./request.encode.ts";
-import { decode as decodeAnswer, decoder, failure } from "./response.decode.ts";
-import { encode as encodeAnswer, encoder } from "./response.encode.ts";
-import { FATES, FIELDS } from "./support.ts";
-import { usage } from "./usage.ts";
+import { decode as decodeResponse, decoder } from "./response.decode.ts";
+import { encode as encodeResponse, encoder } from "./response.encode.ts";
+import { FIELDS, SUPPORT } from "./support.ts";
+import { opaque, texts } from "./texts.ts";
+import { count, holdsUsage, usage } from "./usage.ts";
+import { ACTION_PATH, ending, locate, NAME } from "./wire.ts";
+
+/** A model in the vendor's shape; the limits are only there when they are known. */
+const listed = ({ id, name, description, context, output, can }: ListedModel) => ({
+  name: `models/${id}`,
+  version: "1",
+  displayName: name,
+  ...defined({ description, inputTokenLimit: context, outputTokenLimit: output }),
+  supportedGenerationMethods: ["generateContent", "streamGenerateContent", "countTokens"],
+  ...(can.includes("reasoning") ? { thinking: true } : {}),
+});
+
+const listing: Listing = { list: (models) => ({ models: models.map(listed) }), one: listed };
 
 /** The Gemini protocol, also in its Vertex form; README.md has its facts and their sources. */
 const gemini: TranslatedProtocol = {
-  name: "gemini",
+  name: NAME,
   paths: ["/v1beta/models/*", "/v1/models/*", "/v1alpha/models/*", "/v1beta1/publishers/*", "/v1beta1/projects/*"],
   segment: "/v1beta",
   // Left behind: x-goog-user-project names a project of the client's, x-goog-request-params the gateway's model name.
@@ -37,11 +47,12 @@ const gemini: TranslatedProtocol = {
   ending,
   holdsUsage,
   usage,
+  texts,
   demo,
   listing,
   translation: {
-    request: { decode, encode, support: FATES, fields: FIELDS },
-    response: { decoder, decode: decodeAnswer, encoder, encode: encodeAnswer, failure },
+    request: { decode, encode, opaque, support: SUPPORT, fields: FIELDS },
+    response: { decoder, decode: decodeResponse, encoder, encode: encodeResponse, failure },
     count,
   },
 };

@@ -1,138 +1,213 @@
 import {
+  asList,
+  asObject,
   type Conversation,
   defined,
   entryOf,
   type Feature,
-  type RawJson,
+  type JsonObject,
+  parseExact,
+  RawJson,
   type Tool,
   type ToolChoice,
+  writeJson,
 } from "model-gateway/protocol";
-import { type Members, spelledBoth, wrong } from "./request.members.ts";
-import {
-  NAME,
-  type NativeRequest,
-  type NativeSchema,
-  type NativeTool,
-  type Reading,
-  remembered,
-  say,
-} from "./request.native.ts";
-import { jsonSchema, plainSchema } from "./schema.ts";
+import { NAME, type ProtoFields, spelledBoth, wrong } from "./wire.ts";
 
 /** Members of a tool that search the web. */
 const SEARCHES = ["googleSearch", "googleSearchRetrieval"] as const;
 
 /** Tools and the choice among them. */
-export function readTools(
-  request: Members,
-  reading: Reading,
-  native: NativeRequest,
-): Pick<Conversation, "tools" | "toolChoice"> {
-  const tools = (request.list("tools") ?? []).flatMap((holder, n) => {
-    const read = [
-      ...readFunctions(holder, n, reading),
-      ...readSearches(holder, n, reading),
-      ...readOthers(holder, n, reading),
-    ];
-    native.tools.push(holder.form());
-    return read;
-  });
-  return { tools, ...defined({ toolChoice: readChoice(request, reading, native) }) };
+export function readTools(request: ProtoFields): Pick<Conversation, "tools" | "toolChoice"> {
+  const tools = (request.objects("tools") ?? []).flatMap((holder) => [
+    ...readFunctions(holder),
+    ...readSearches(holder),
+    ...readServerTools(holder),
+  ]);
+  return { tools, ...defined({ toolChoice: readChoice(request) }) };
 }
 
-function readFunctions(holder: Members, tool: number, reading: Reading): Tool[] {
-  return (holder.list("functionDeclarations") ?? []).map((declared) => {
-    say(reading, "tools", declared.at);
+function readFunctions(holder: ProtoFields): Tool[] {
+  return (holder.objects("functionDeclarations") ?? []).map((declared) => {
+    declared.declareSelf("tools");
     const name = declared.text("name") ?? wrong(declared.path("name"), "is missing");
     const description = declared.text("description");
-    const { read: parameters, schema } = readSchema(declared, "parameters", "parametersJsonSchema");
-    for (const left of declared.left()) say(reading, "other", `${declared.at}.${left}`);
-    const native = remembered(reading, (): NativeTool => ({ tool, form: declared.form(), ...defined({ schema }) }));
-    return { kind: "function", at: declared.at, name, ...defined({ description, parameters }), ...native };
+    const parameters = readSchema(declared, "parameters", "parametersJsonSchema");
+    declared.rest();
+    return { kind: "function", at: declared.at, name, ...defined({ description, parameters }) };
   });
 }
 
-/** A schema in either dialect, as JSON Schema, and its source where that is not the same. */
-export function readSchema(
-  members: Members,
-  openapi: string,
-  json: string,
-): { read?: RawJson | undefined; schema?: NativeSchema | undefined } {
-  const plain = members.raw(json);
-  const source = plain ?? members.raw(openapi);
-  if (!source) return {};
-  const read = plain ? plainSchema(plain) : jsonSchema(source);
-  return { read, schema: plain && read === plain ? undefined : { source, read } };
+/** A schema in either dialect, as JSON Schema. */
+export function readSchema(fields: ProtoFields, openapi: string, json: string): RawJson | undefined {
+  const plain = fields.raw(json);
+  if (plain) return plainSchema(plain);
+  const source = fields.raw(openapi);
+  return source && jsonSchema(source);
 }
 
-function readSearches(holder: Members, tool: number, reading: Reading): Tool[] {
+function readSearches(holder: ProtoFields): Tool[] {
   return SEARCHES.flatMap((member): Tool[] => {
     const search = holder.object(member);
     if (!search) return [];
-    say(reading, "web_search", search.at);
+    search.declareSelf("web_search");
     const blocked = search.texts("excludeDomains");
-    for (const left of search.left()) say(reading, "other", `${search.at}.${left}`);
-    const native = remembered(reading, (): NativeTool => ({ tool, member, form: search.form() }));
+    search.rest();
     const paths = defined({ blocked: blocked && search.path("excludeDomains") });
-    return [{ kind: "web_search", at: search.at, apart: true, paths, ...defined({ blocked }), ...native }];
+    return [{ kind: "web_search", at: search.at, apart: true, paths, ...defined({ blocked }) }];
   });
 }
 
 /** What is left are tools that the vendor runs itself, also those that nobody knows yet. */
-function readOthers(holder: Members, tool: number, reading: Reading): Tool[] {
-  return holder.left().map((name): Tool => {
-    const at = holder.path(name);
-    say(reading, "tools_server", at);
-    const native = remembered(reading, (): NativeTool => ({ tool, member: name }));
-    return { kind: "server", at, protocol: NAME, name, json: holder.get(name), ...native };
-  });
+function readServerTools(holder: ProtoFields): Tool[] {
+  const left = Object.entries(holder.rest("tools_server")).filter(([, json]) => json !== null);
+  return left.map(([name, json]): Tool => ({ kind: "server", at: holder.path(name), protocol: NAME, name, json }));
 }
 
-function readChoice(request: Members, reading: Reading, native: NativeRequest): ToolChoice | undefined {
+function readChoice(request: ProtoFields): ToolChoice | undefined {
   const config = request.object("toolConfig");
   if (!config) return undefined;
   const calling = config.object("functionCallingConfig");
-  const choice = calling && readMode(calling, reading);
-  for (const left of config.left()) say(reading, entryOf(LEFT, left) ?? "other", `${config.at}.${left}`);
-  native.toolConfig = config.form();
-  if (calling) native.calling = calling.form();
-  if (calling?.word("mode") === "VALIDATED") native.validated = true;
+  const choice = calling && readMode(calling);
+  config.rest("other", COSMETIC);
   return choice;
 }
 
 /** How much is shown of what the vendor's own tools did, and how the answer is cut into pieces. */
-const LEFT = spelledBoth<Feature>({
+const COSMETIC = spelledBoth<Feature>({
   includeServerSideToolInvocations: "cosmetic",
   streamFunctionCallArguments: "cosmetic",
 });
 
 const MODES: ReadonlySet<string> = new Set(["AUTO", "ANY", "NONE", "VALIDATED"]);
 
-/** Between equals their vendor judges: it is told as it came. */
-function unknownMode(calling: Members, { asked }: Reading): void {
-  if (!asked.native) wrong(calling.path("mode"), "must be AUTO, ANY, NONE or VALIDATED");
-  calling.keep("mode");
-}
-
-function readMode(calling: Members, reading: Reading): ToolChoice | undefined {
-  const mode = calling.word("mode") ?? "AUTO";
+function readMode(calling: ProtoFields): ToolChoice | undefined {
+  const mode = calling.enumWord("mode") ?? "AUTO";
   const names = calling.texts("allowedFunctionNames") ?? [];
-  for (const left of calling.left())
-    if (left !== "mode") say(reading, entryOf(LEFT, left) ?? "other", `${calling.at}.${left}`);
-  if (!MODES.has(mode)) unknownMode(calling, reading);
+  calling.rest("other", COSMETIC);
+  if (!MODES.has(mode)) wrong(calling.path("mode"), "must be AUTO, ANY, NONE or VALIDATED");
   if (!calling.has("mode") && names.length === 0) return undefined;
-  say(
-    reading,
-    names.length > 1 || (names.length === 1 && mode !== "ANY") ? "tool_choice_allowed" : "tool_choice",
-    calling.at,
-  );
+  const among = names.length > 1 || (names.length === 1 && mode !== "ANY");
+  calling.declareSelf(among ? "tool_choice_allowed" : "tool_choice");
   // Arguments by the schema: other protocols ask for that tool by tool, with conditions on the schema.
-  if (mode === "VALIDATED") say(reading, "other", calling.path("mode"));
+  if (mode === "VALIDATED") calling.declare("mode", "other");
   const [only = ""] = names;
-  // Names among which there is nothing to choose.
-  if (mode === "NONE" || names.length === 0) calling.keep("allowedFunctionNames");
   if (mode === "NONE") return { mode: "none" };
   if (names.length === 0) return { mode: mode === "ANY" ? "required" : "auto" };
   if (mode === "ANY" && names.length === 1) return { mode: "named", name: only };
   return { mode: "allowed", required: mode === "ANY", names };
+}
+
+/** The vendor's names of types; as numbers where clients ask for enums as numbers. [F] */
+const TYPE_NAMES: readonly string[] = ["", "string", "number", "integer", "boolean", "array", "object", "null"];
+/** Numbers that proto JSON writes as strings, because they are 64 bits wide. */
+const WIDE = ["maxItems", "minItems", "maxLength", "minLength", "maxProperties", "minProperties"];
+/** Members in either spelling that read differently in JSON Schema or hold schemas. */
+const CAMEL: Readonly<Record<string, string>> = {
+  property_ordering: "propertyOrdering",
+  any_of: "anyOf",
+  max_items: "maxItems",
+  min_items: "minItems",
+  max_length: "maxLength",
+  min_length: "minLength",
+  max_properties: "maxProperties",
+  min_properties: "minProperties",
+  additional_properties: "additionalProperties",
+  prefix_items: "prefixItems",
+};
+
+/**
+ * JSON Schema for a schema in the vendor's subset of OpenAPI 3.0: types in lower case, `nullable` as a type, numbers
+ * that were written as strings, properties in the order of `propertyOrdering`. Keywords it does not know stay as they are.
+ */
+export function jsonSchema(openapi: RawJson): RawJson {
+  return new RawJson(writeJson(translated(parseExact(openapi.text))));
+}
+
+/**
+ * A schema from a field for JSON Schema: unchanged, but for types in upper case, which the vendor takes there, too, and
+ * nobody else. [F: a client sends `responseJsonSchema` with `"OBJECT"`]
+ */
+export function plainSchema(schema: RawJson): RawJson {
+  return /"type"\s*:\s*(?:\[\s*)?"[A-Z]+"/.test(schema.text) && upper(schema.value) ? jsonSchema(schema) : schema;
+}
+
+/** True where the schema itself, or one in it, has a type in upper case; a property's example does not count. */
+function upper(schema: unknown): boolean {
+  const members = asObject(schema);
+  if (!members) return false;
+  const types = [members["type"]].flat();
+  if (types.some((type) => typeof type === "string" && type !== typeName(type))) return true;
+  for (const name of NAMED) if (Object.values(asObject(members[name]) ?? {}).some(upper)) return true;
+  for (const name of LISTS) if (asList(members[name]).some(upper)) return true;
+  return SINGLE.some((name) => upper(members[name]));
+}
+
+/** Members of a schema that are schemas by their names, lists of schemas, or one schema. */
+const NAMED = ["properties", "$defs", "defs"];
+const LISTS = ["anyOf", "oneOf", "allOf", "prefixItems"];
+const SINGLE = ["items", "additionalProperties"];
+
+function translated(schema: unknown): unknown {
+  const source = asObject(schema);
+  if (!source || source instanceof RawJson) return schema;
+  // Not member by member: a schema may have one named `__proto__`.
+  const made: JsonObject = Object.fromEntries(
+    Object.entries(source).flatMap(([spelling, value]) => {
+      const name = entryOf(CAMEL, spelling) ?? spelling;
+      const left = DROPPED.has(name) || (name === "format" && value === "enum");
+      return left ? [] : [[name, member(name, value, source)]];
+    }),
+  );
+  if (source["example"] !== undefined && made["examples"] === undefined) made["examples"] = [source["example"]];
+  if (source["nullable"] === true) admitNull(made);
+  const order = asList(source["propertyOrdering"] ?? source["property_ordering"]);
+  if (order.length > 0 && asObject(made["properties"])) made["properties"] = ordered(made["properties"], order);
+  return made;
+}
+
+/** Said in another way: `nullable` by the type, the order by the properties themselves. */
+const DROPPED: ReadonlySet<string> = new Set(["nullable", "propertyOrdering", "example"]);
+
+function member(name: string, value: unknown, schema: JsonObject): unknown {
+  if (name === "type") return typeName(value);
+  if (NAMED.includes(name)) return each(value);
+  if (SINGLE.includes(name)) return translated(value);
+  if (LISTS.includes(name)) return Array.isArray(value) ? value.map(translated) : value;
+  if (WIDE.includes(name) || ((name === "minimum" || name === "maximum") && isNumeric(value))) return numeric(value);
+  if (name === "enum" && Array.isArray(value) && isNumber(schema["type"])) return value.map(numeric);
+  return value;
+}
+
+const each = (schemas: unknown): JsonObject =>
+  Object.fromEntries(Object.entries(asObject(schemas) ?? {}).map(([name, schema]) => [name, translated(schema)]));
+
+function typeName(type: unknown): unknown {
+  if (typeof type === "number") return TYPE_NAMES[type] || undefined;
+  if (Array.isArray(type)) return type.map(typeName);
+  if (typeof type !== "string" || type === "TYPE_UNSPECIFIED") return undefined;
+  return TYPE_NAMES.includes(type.toLowerCase()) ? type.toLowerCase() : type;
+}
+
+const isNumber = (type: unknown): boolean => ["integer", "number"].includes(String(typeName(type)));
+
+const isNumeric = (value: unknown): value is string => typeof value === "string" && /^-?\d+(?:\.\d+)?$/.test(value);
+
+/** The number that a string holds; digits that a double cannot hold stay. */
+const numeric = (value: unknown): unknown =>
+  isNumeric(value) ? parseExact(value.replace(/^(-?)0+(?=\d)/, "$1")) : value;
+
+/** Lets null be a value, too: as a type, as an alternative, and in the list of values. */
+function admitNull(schema: JsonObject): void {
+  const { type } = schema;
+  if (type !== undefined) schema["type"] = [...new Set([...(Array.isArray(type) ? type : [type]), "null"])];
+  else if (Array.isArray(schema["anyOf"])) schema["anyOf"] = [...schema["anyOf"], { type: "null" }];
+  if (Array.isArray(schema["enum"]) && !schema["enum"].includes(null)) schema["enum"] = [...schema["enum"], null];
+}
+
+/** The properties in the order that is asked for; those it does not name follow. */
+function ordered(properties: unknown, order: readonly unknown[]): JsonObject {
+  const source = asObject(properties) ?? {};
+  const named = order.filter((name): name is string => typeof name === "string" && Object.hasOwn(source, name));
+  return Object.fromEntries([...new Set([...named, ...Object.keys(source)])].map((name) => [name, source[name]]));
 }

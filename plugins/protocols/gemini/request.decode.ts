@@ -1,18 +1,26 @@
 import {
+  asObject,
   type Conversation,
   defined,
   entryOf,
   type Feature,
+  type FeatureUse,
   GatewayError,
   type IncomingRequest,
+  type Media,
+  type MediaSource,
+  type Opaque,
+  type Part,
   parseExact,
+  RawJson,
+  readSettings,
+  type ToolCall,
+  type ToolResult,
   type Turn,
 } from "model-gateway/protocol";
-import { readContents, readInstruction } from "./request.decode.contents.ts";
-import { readConfig } from "./request.decode.settings.ts";
 import { readTools } from "./request.decode.tools.ts";
-import { Members, snake, spelledBoth, wrong } from "./request.members.ts";
-import { NAME, type NativeRequest, type Reading, say } from "./request.native.ts";
+import { SETTINGS } from "./support.ts";
+import { mediaKind, NAME, NO_SIGNATURE, ProtoFields, snake, spelledBoth, wrong } from "./wire.ts";
 
 /** Objects that nobody here needs to understand; they stay the text they came as. */
 const RAW: ReadonlySet<string> = new Set(
@@ -20,9 +28,6 @@ const RAW: ReadonlySet<string> = new Set(
     (name) => [name, snake(name)],
   ),
 );
-
-/** Words for tiers that all protocols share. */
-const TIERS: Readonly<Record<string, string>> = { STANDARD: "default", FLEX: "flex", PRIORITY: "priority" };
 
 /** Thresholds that let everything pass, as the vendor does for those who say nothing. */
 const PERMISSIVE: ReadonlySet<unknown> = new Set(["OFF", "BLOCK_NONE", "HARM_BLOCK_THRESHOLD_UNSPECIFIED"]);
@@ -32,85 +37,451 @@ const PERMISSIVE: ReadonlySet<unknown> = new Set(["OFF", "BLOCK_NONE", "HARM_BLO
  * @throws GatewayError `invalid_field` with the client's own path
  */
 export function decode(asked: IncomingRequest): Conversation {
-  const reading: Reading = { asked, uses: [], opened: new Set() };
-  const body = Members.of(parsed(asked.text), "");
+  const uses: FeatureUse[] = [];
+  const body = bodyFields(asked.text, uses);
   const request = (asked.task === "count" && body.object("generateContentRequest")) || body;
   // The path names the model; here it is repeated.
-  if (request !== body && !request.text("model")?.startsWith("models/")) request.keep("model");
-  const native: NativeRequest = { root: request.form(), tools: [] };
-  const turns: Turn[] = [...readInstruction(request, reading), ...readContents(request, reading)];
+  if (request !== body && !request.text("model")?.startsWith("models/")) request.leave("model", "cosmetic");
+  const reader = new ContentsReader(asked);
   const conversation: Conversation = {
     protocol: NAME,
     task: asked.task,
     stream: asked.streaming,
-    turns,
-    ...readTools(request, reading, native),
-    ...readConfig(request, turns, reading, native),
-    ...readRest(request, reading),
-    uses: reading.uses,
+    turns: [...reader.instruction(request), ...reader.contents(request)],
+    ...readTools(request),
+    uses,
   };
-  for (const name of request === body ? [] : body.left()) say(reading, "other", name);
-  native.root = request.form();
-  if (request !== body) native.outer = body.form();
-  return asked.native ? { ...conversation, native } : conversation;
+  readSettings(SETTINGS, request, conversation);
+  const config = request.object("generationConfig");
+  if (config) readResolution(config, conversation.turns);
+  config?.rest("other", CONFIG);
+  readSafety(request);
+  request.rest("other", TOP_LEVEL);
+  body.rest();
+  return conversation;
 }
 
-function parsed(text: string): unknown {
+function bodyFields(text: string, uses: FeatureUse[]): ProtoFields {
+  let body: unknown;
   try {
-    return parseExact(text, RAW);
+    body = parseExact(text, RAW);
   } catch (cause) {
     throw new GatewayError("invalid_json", { cause });
   }
+  return new ProtoFields(asObject(body) ?? wrong("The body", "must be an object"), "", uses);
 }
 
-/** The members at top level that are neither turns nor tools nor the configuration. */
-function readRest(request: Members, reading: Reading): Partial<Conversation> {
-  const tier = request.word("serviceTier");
-  if (tier !== undefined) {
-    say(reading, "tier", request.path("serviceTier"));
-    request.respell("serviceTier");
-  }
-  const store = request.flag("store");
-  if (store !== undefined) say(reading, "store", request.path("store"));
-  const metadata = readLabels(request, reading);
-  readSafety(request, reading);
-  for (const name of request.left()) say(reading, entryOf(OTHERS, name) ?? "other", request.path(name));
-  return defined({
-    tier: tier === undefined ? undefined : (entryOf(TIERS, tier) ?? tier.toLowerCase()),
-    store,
-    metadata,
-  });
-}
-
-/** What the vocabulary has no word for. */
-const OTHERS = spelledBoth<Feature>({
+/** Members at top level that the vocabulary has no word for. */
+const TOP_LEVEL = spelledBoth<Feature>({
   cachedContent: "cache_handle",
   continuationToken: "stored_state",
   modelArmorConfig: "moderation",
-  safetySettings: "cosmetic",
   model: "cosmetic",
 });
 
-function readLabels(request: Members, reading: Reading): Record<string, string> | undefined {
-  const labels = request.object("labels");
-  if (!labels) return undefined;
-  say(reading, "metadata", labels.at);
-  const told = Object.entries(labels.source);
-  const texts = told.filter((label): label is [string, string] => typeof label[1] === "string");
-  if (told.some(([, label]) => label !== null && typeof label !== "string"))
-    wrong(labels.at, "must be an object of strings");
-  if (reading.asked.native && texts.length < told.length) request.keep("labels");
-  return Object.fromEntries(texts);
-}
+/** The same of `generationConfig`. */
+const CONFIG = spelledBoth<Feature>({ speechConfig: "audio_out", imageConfig: "image_out" });
 
 /** What else makes a setting: of what, and how it is measured. */
 const SETTING: ReadonlySet<string> = new Set(["category", "method"]);
 
 /** Settings that are stricter than none. The vendor's own default is none. */
-function readSafety(request: Members, reading: Reading): void {
-  for (const each of request.list("safetySettings") ?? []) {
-    if (!PERMISSIVE.has(each.text("threshold")?.toUpperCase())) say(reading, "safety", each.at);
-    for (const name of each.left()) if (!SETTING.has(name)) say(reading, "other", `${each.at}.${name}`);
+function readSafety(request: ProtoFields): void {
+  for (const each of request.objects("safetySettings") ?? []) {
+    if (!PERMISSIVE.has(each.text("threshold")?.toUpperCase())) each.declareSelf("safety");
+    for (const name of SETTING) each.leave(name);
+    each.rest();
   }
-  request.keep("safetySettings");
+  request.leave("safetySettings", "cosmetic");
+}
+
+/** How closely to look at all media that do not say so themselves. */
+function readResolution(config: ProtoFields, turns: readonly Turn[]): void {
+  const detail = detailOf(config.enumWord("mediaResolution", "media_detail"));
+  config.leave("mediaResolution", "media_detail");
+  if (detail === undefined) return;
+  const look = (part: Part): void => {
+    if (part.kind === "tool_result") part.parts.forEach(look);
+    else if (part.kind === "media") part.detail ??= detail;
+  };
+  for (const { parts } of turns) parts.forEach(look);
+}
+
+const detailOf = (level: string | undefined): string | undefined =>
+  level?.replace("MEDIA_RESOLUTION_", "").toLowerCase();
+
+/** Who speaks. `function` is what results of functions once came from. */
+const ROLES: Readonly<Record<string, Turn["role"]>> = { user: "user", model: "assistant", function: "user" };
+
+/** What a part can hold. [S] */
+const HELD = [
+  "text",
+  "inlineData",
+  "fileData",
+  "functionCall",
+  "functionResponse",
+  "executableCode",
+  "codeExecutionResult",
+  "toolCall",
+  "toolResponse",
+] as const;
+
+/** What a part can be, for the vocabulary. */
+const KINDS = ["functionCall", "functionResponse", "inlineData", "fileData", "text"] as const;
+
+/** Members that say something about a part, whatever it is. */
+const BESIDES: ReadonlySet<string> = new Set(
+  ["thought", "thoughtSignature", "videoMetadata", "mediaResolution", "mediaProcessing", "partMetadata"].flatMap(
+    (name) => [name, snake(name)],
+  ),
+);
+
+/** Members that are known and have no meaning elsewhere, of a part, a content, or what a part holds. */
+const BESIDE = spelledBoth<Feature>({
+  videoMetadata: "video",
+  thought: "cosmetic",
+  thoughtSignature: "cosmetic",
+  partMetadata: "cosmetic",
+  id: "cosmetic",
+  role: "cosmetic",
+});
+
+/** Reads the turns of one request. */
+class ContentsReader {
+  /** Opaque strings of other protocols that were read; clients send them once with the thought and once with the call. */
+  private readonly opened = new Set<string>();
+
+  constructor(private readonly asked: IncomingRequest) {}
+
+  /** The system turn, if there is an instruction: text alone or a content, whose role means nothing. */
+  instruction(request: ProtoFields): Turn[] {
+    const at = request.path("systemInstruction");
+    const text = request.any("systemInstruction");
+    if (typeof text === "string") return [{ role: "system", at, parts: [{ kind: "text", at, text }] }];
+    const content = request.object("systemInstruction");
+    return content ? [{ role: "system", at, parts: this.parts(content, new CallPairs(new Set())) }] : [];
+  }
+
+  /** All other turns, in order. */
+  contents(request: ProtoFields): Turn[] {
+    const contents =
+      request.objects("contents") ?? wrong(request.path("contents"), "is missing", "It is a list of {role, parts}.");
+    const calls = new CallPairs(callIdsIn(contents));
+    const turns = contents.map((content) => {
+      const name = content.text("role");
+      const role = entryOf(ROLES, name || "user") ?? wrong(content.path("role"), "must be user or model");
+      // Left out or empty is the same (proto JSON).
+      if (name === "function" || name === "") content.leave("role", "cosmetic");
+      calls.turn(role);
+      return { role, at: content.at, parts: this.parts(content, calls) };
+    });
+    const last = turns.at(-1);
+    if (last?.role === "assistant") request.uses.push({ feature: "prefill", path: last.at });
+    return turns;
+  }
+
+  private parts(content: ProtoFields, calls: CallPairs): Part[] {
+    const { uses } = content;
+    const parts = content.objects("parts") ?? [];
+    content.rest("other", BESIDE);
+    const read: Part[] = [];
+    for (const part of parts) {
+      const before = uses.length;
+      for (const each of this.part(part, calls)) if (!continuesThought(read, each, uses, before)) read.push(each);
+    }
+    return read;
+  }
+
+  /** Reads one part; opaque state of another vendor that sits on it becomes a part of its own before it. */
+  private part(part: ProtoFields, calls: CallPairs): Part[] {
+    refuseTwo(part);
+    const kind = KINDS.find((name) => part.has(name));
+    const other = kind ?? Object.keys(part.of).find((name) => !BESIDES.has(name) && part.of[name] !== null);
+    if (other !== undefined && kind === undefined) return [foreignPart(part, other)];
+    const thought = part.flag("thought") === true;
+    if (thought && (kind === "inlineData" || kind === "fileData")) return [foreignPart(part, "thought")];
+    const opaque = this.signature(part);
+    if (thought && (kind === "text" || kind === undefined)) return [this.thought(part, opaque)];
+    part.leave("thought", "cosmetic");
+    const inPlace = opaque && (opaque.protocol === NAME || opaque.on !== undefined) ? unplaced(opaque) : undefined;
+    const before = opaque && !inPlace ? this.carried(part, opaque) : [];
+    return [...before, readKind(kind ?? "text", part, inPlace, calls)];
+  }
+
+  private signature(part: ProtoFields): Opaque | undefined {
+    const text = part.text("thoughtSignature");
+    if (text !== undefined && text !== "" && !NO_SIGNATURE.has(text)) return this.asked.open(text, "thoughtSignature");
+    part.leave("thoughtSignature", "cosmetic");
+    return undefined;
+  }
+
+  /** State of another protocol, for which a part of this one was the only place. */
+  private carried(part: ProtoFields, opaque: Opaque): Part[] {
+    if (this.opened.has(opaque.data)) return [];
+    this.opened.add(opaque.data);
+    return [{ kind: "reasoning", at: part.path("thoughtSignature"), text: "", opaque }];
+  }
+
+  private thought(part: ProtoFields, opaque: Opaque | undefined): Part {
+    part.declareSelf("reasoning_text");
+    if (opaque) this.opened.add(opaque.data);
+    const text = part.text("text");
+    part.rest("other", BESIDE);
+    return { kind: "reasoning", at: part.at, ...defined({ text, opaque }) };
+  }
+}
+
+/** State that is where it belongs. */
+const unplaced = ({ on: _, ...opaque }: Opaque): Opaque => opaque;
+
+/**
+ * Puts a thought that came in pieces together, the last of which bears its signature: true for a part that is now part of
+ * the one before. @param before how many uses were declared before it was read
+ */
+function continuesThought(read: Part[], part: Part, uses: FeatureUse[], before: number): boolean {
+  const last = read.at(-1);
+  if (part.kind !== "reasoning" || last?.kind !== "reasoning" || last.opaque) return false;
+  read[read.length - 1] = { ...part, at: last.at, text: `${last.text ?? ""}${part.text ?? ""}` };
+  for (const each of uses.splice(before))
+    if (each.feature !== "reasoning_text" || each.path !== part.at) uses.push(each);
+  return true;
+}
+
+/** A part holds one thing; which one is meant of two, nobody knows. */
+function refuseTwo(part: ProtoFields): void {
+  if (Object.keys(part.of).length < 2) return;
+  const held = HELD.filter((name) => part.has(name));
+  if (held.length > 1)
+    wrong(part.at, `holds ${held.join(" and ")}; a part is one of them`, "Send a part for each of them.");
+}
+
+/** A part that only this protocol understands, like code that the vendor ran. */
+function foreignPart(part: ProtoFields, name: string): Part {
+  part.declareSelf("foreign_block");
+  return { kind: "foreign", at: part.at, protocol: NAME, name, json: part.of };
+}
+
+function readKind(kind: (typeof KINDS)[number], part: ProtoFields, opaque: Opaque | undefined, calls: CallPairs): Part {
+  switch (kind) {
+    case "functionCall":
+      return readCall(part, opaque, calls);
+    case "functionResponse":
+      return readResult(part, calls);
+    case "text": {
+      // One without any text only bears a signature.
+      const text = part.text("text") ?? "";
+      part.rest("other", BESIDE);
+      return { kind: "text", at: part.at, text, ...defined({ opaque }) };
+    }
+    default:
+      return readMedia(part);
+  }
+}
+
+function readCall(part: ProtoFields, opaque: Opaque | undefined, calls: CallPairs): ToolCall {
+  const call = part.object("functionCall") as ProtoFields;
+  const name = call.text("name") ?? wrong(call.path("name"), "is missing");
+  const sent = call.text("id") || undefined;
+  const id = calls.call(name, sent);
+  if (id !== sent) call.leave("id", "cosmetic");
+  const args = call.raw("args")?.text ?? "";
+  call.rest("other", BESIDE);
+  part.rest("other", BESIDE);
+  return { kind: "tool_call", at: part.at, id, name, arguments: args, ...defined({ opaque }) };
+}
+
+/** What the vendor's documents call the members of `response` for a result and for a failure. [S] */
+const WRAPPED: ReadonlySet<string> = new Set(["output", "error"]);
+
+/** A function's result. */
+function readResult(part: ProtoFields, calls: CallPairs): ToolResult {
+  const result = part.object("functionResponse") as ProtoFields;
+  const name = result.text("name") ?? wrong(result.path("name"), "is missing");
+  const id = result.text("id") || undefined;
+  const callId = calls.result(name, id) ?? refuseOrphan(result, name);
+  if (callId !== id) result.leave("id", "cosmetic");
+  // A signature on a result is nothing that could be told to anyone else.
+  part.leave("thoughtSignature", "cosmetic");
+  const { key, value } = unwrapped(result.raw("response"));
+  const media = resultMedia(result);
+  const text = typeof value === "string" ? value : value?.text;
+  const json = media.length === 0 && value instanceof RawJson && value.text.startsWith("{") ? value.text : undefined;
+  const texts: Part[] = text === undefined || json !== undefined ? [] : [{ kind: "text", at: result.at, text }];
+  const isError = key === "error" ? true : undefined;
+  if (isError) result.declare("response", "tool_result_error");
+  result.rest("other", BESIDE);
+  part.rest("other", BESIDE);
+  return { kind: "tool_result", at: part.at, callId, name, parts: [...texts, ...media], ...defined({ json, isError }) };
+}
+
+const refuseOrphan = (result: ProtoFields, name: string): never =>
+  wrong(
+    result.at,
+    `is a result of ${name}, which no call before it asked for`,
+    "Each functionResponse needs a functionCall of the same id, or name, in the turn of the model before it.",
+  );
+
+/** The result itself: what `output` or `error` holds where nothing else is there, otherwise the whole object. */
+function unwrapped(response: RawJson | undefined): { key?: "output" | "error"; value?: string | RawJson } {
+  if (!response) return {};
+  const members = Object.entries(parseExact(response.text, WRAPPED) as object);
+  const [name, value] = members[0] ?? [];
+  if (members.length !== 1 || (name !== "output" && name !== "error")) return { value: response };
+  if (typeof value === "string" || value instanceof RawJson) return { key: name, value };
+  return { key: name, value: new RawJson(JSON.stringify(value)) };
+}
+
+/** Images and files beside the result. */
+function resultMedia(result: ProtoFields): Part[] {
+  return (result.objects("parts") ?? []).map((part) => {
+    if (!part.has("inlineData") && !part.has("fileData")) wrong(part.at, "must hold inlineData or fileData");
+    refuseTwo(part);
+    part.declareSelf("tool_result_media");
+    return readMedia(part);
+  });
+}
+
+/** Bytes or a file, in a part or in a function's result. */
+function readMedia(part: ProtoFields): Media {
+  const inline = part.object("inlineData");
+  const blob = inline ?? (part.object("fileData") as ProtoFields);
+  const mime = blob.text("mimeType");
+  const filename = blob.text("displayName");
+  const source = inline ? readBytes(inline) : readAddress(blob);
+  const media = mime === undefined && "url" in source && FILMS.test(source.url) ? "video" : mediaKind(mime);
+  declareMedia(media, source, part);
+  const detail = readDetail(part);
+  // A signature on media is nothing that could be told to anyone else.
+  part.leave("thoughtSignature", "cosmetic");
+  blob.rest("other", BESIDE);
+  part.rest("other", BESIDE);
+  return { kind: "media", at: part.at, media, source, ...defined({ mime, filename, detail }) };
+}
+
+function readBytes(blob: ProtoFields): MediaSource {
+  return { base64: standardBase64(blob.text("data") ?? wrong(blob.path("data"), "is missing")) };
+}
+
+/** The text in the usual alphabet, padded: proto JSON takes the alphabet for URLs, too. [F] */
+export function standardBase64(data: string): string {
+  if (!/[-_]/.test(data) && data.length % 4 === 0) return data;
+  const standard = data.replaceAll("-", "+").replaceAll("_", "/").replace(/=+$/, "");
+  return standard.padEnd(Math.ceil(standard.length / 4) * 4, "=");
+}
+
+/** Addresses in the vendor's own stores, which nobody else can open. */
+const STORED = /^gs:|^https?:\/\/generativelanguage\.googleapis\.com\/|^(?!https?:)/i;
+
+/** Addresses of films, which the vendor takes without their type. [D] */
+const FILMS = /^https?:\/\/(?:(?:www\.|m\.)?youtube\.com|youtu\.be)\//i;
+
+function readAddress(file: ProtoFields): MediaSource {
+  const uri = file.text("fileUri") ?? wrong(file.path("fileUri"), "is missing");
+  return STORED.test(uri) ? { id: uri, protocol: NAME } : { url: uri };
+}
+
+function declareMedia(media: Media["media"], source: MediaSource, part: ProtoFields): void {
+  if ("id" in source) part.declareSelf("file_id");
+  if (media === "audio" || media === "video") part.declareSelf(media);
+  else if (!("id" in source)) part.declareSelf(`${media}_${"url" in source ? "url" : "base64"}`);
+}
+
+function readDetail(part: ProtoFields): string | undefined {
+  const resolution = part.object("mediaResolution");
+  if (!resolution) return undefined;
+  resolution.declareSelf("media_detail");
+  const detail = detailOf(resolution.enumWord("level", "cosmetic"));
+  resolution.rest();
+  return detail;
+}
+
+/** Ids that the client gave to calls, so that none is given twice. */
+function callIdsIn(contents: readonly ProtoFields[]): Set<string> {
+  const found = new Set<string>();
+  for (const { of } of contents) {
+    const { parts } = of;
+    for (const part of Array.isArray(parts) ? parts : [parts]) {
+      const members = part instanceof RawJson ? undefined : asObject(part);
+      const call = asObject(members?.["functionCall"] ?? members?.["function_call"]);
+      if (typeof call?.["id"] === "string") found.add(call["id"]);
+    }
+  }
+  return found;
+}
+
+/** A call that may wait for its result. */
+interface PendingCall {
+  id: string;
+  answered: boolean;
+}
+
+/** Calls under the same id or name, by the step they were made in; the latest step last. */
+class CallQueues {
+  private readonly byKey = new Map<string, { step: number; calls: PendingCall[]; next: number }[]>();
+
+  add(key: string, call: PendingCall, step: number): void {
+    const steps = this.byKey.get(key) ?? [];
+    if (steps.length === 0) this.byKey.set(key, steps);
+    if (steps.at(-1)?.step !== step) steps.push({ step, calls: [], next: 0 });
+    steps.at(-1)?.calls.push(call);
+  }
+
+  /** The first call without a result, of the latest step that has one. */
+  take(key: string): PendingCall | undefined {
+    const steps = this.byKey.get(key) ?? [];
+    for (;;) {
+      const step = steps.at(-1);
+      if (!step) return undefined;
+      const call = step.calls[step.next++];
+      if (call && !call.answered) return call;
+      if (!call) steps.pop();
+    }
+  }
+}
+
+/**
+ * Pairs functions' results with their calls. Most calls of this protocol come without an id, some with one that another
+ * call has: such a call gets one of its own, the same whenever the conversation is sent again. Its result is found by id,
+ * then by name in the order of the calls.
+ */
+export class CallPairs {
+  private readonly byId = new CallQueues();
+  private readonly byName = new CallQueues();
+  private step = 0;
+  private readonly given = new Set<string>();
+  private made = 0;
+  private last: Turn["role"] | undefined;
+
+  /** @param ids all ids that the client sent, none of which is given to another call */
+  constructor(private readonly ids: ReadonlySet<string>) {}
+
+  /** Says whose turn begins. */
+  turn(role: Turn["role"]): void {
+    if (role === "assistant" && this.last !== "assistant") this.step++;
+    this.last = role;
+  }
+
+  /** Notes a call and returns its id. */
+  call(name: string, sent: string | undefined): string {
+    const id = sent === undefined || this.given.has(sent) ? this.fresh() : sent;
+    this.given.add(id);
+    const call = { id, answered: false };
+    if (sent !== undefined) this.byId.add(sent, call, this.step);
+    this.byName.add(name, call, this.step);
+    return id;
+  }
+
+  /** The id of the call that a result is for; undefined where no call before it waits for one. */
+  result(name: string, sent: string | undefined): string | undefined {
+    const call = (sent === undefined ? undefined : this.byId.take(sent)) ?? this.byName.take(name);
+    if (call) call.answered = true;
+    return call?.id;
+  }
+
+  private fresh(): string {
+    let id: string;
+    do id = `call_${this.made++}`;
+    while (this.ids.has(id));
+    return id;
+  }
 }

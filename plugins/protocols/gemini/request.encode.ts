@@ -1,94 +1,520 @@
 import {
+  asObject,
   type Conversation,
   defined,
   type EncodeContext,
   type EncodedRequest,
   entryOf,
+  type Feature,
   type JsonObject,
+  joined,
+  type Media,
+  maySearch,
+  type Opaque,
+  type Part,
+  pathOfUse,
+  RawJson,
+  type Reasoning,
+  safeId,
+  type Tool,
   type ToolCall,
+  type ToolChoice,
+  type ToolResult,
+  type Turn,
   writeJson,
+  writeSettings,
 } from "model-gateway/protocol";
-import { OPERATIONS } from "./path.ts";
-import { writeConfig } from "./request.encode.settings.ts";
-import { writeToolConfig, writeTools } from "./request.encode.tools.ts";
-import { unsignedCalls, writeTurns } from "./request.encode.turns.ts";
-import { shaped } from "./request.members.ts";
-import { NAME, type NativeRequest } from "./request.native.ts";
-import { nativeOf, pathOf, type Writing } from "./request.writing.ts";
+import { SETTINGS } from "./support.ts";
+import { BYPASS, NAME, OPERATIONS } from "./wire.ts";
+
+/** What the writers of one request need to know of the whole of it. */
+interface RequestScope {
+  readonly conversation: Conversation;
+  readonly context: EncodeContext;
+  /** Calls by their id. */
+  readonly calls: ReadonlyMap<string, { call: ToolCall; order: number }>;
+  /** Calls without a signature where the vendor insists on one. */
+  readonly unsigned: ReadonlySet<ToolCall>;
+}
 
 /**
  * Writes a request to generate content or to count tokens.
  * @throws GatewayError for what cannot be said, naming the client's field
  */
-export function encode(conversation: Conversation, terms: EncodeContext): EncodedRequest {
-  const own = conversation.protocol === NAME && conversation.native !== undefined;
-  const writing: Writing = {
-    conversation,
-    terms,
-    own,
-    calls: callsOf(conversation),
-    unsigned: own && !terms.pruned ? new Set() : unsignedCalls(conversation, terms),
-  };
-  const native = nativeOf<NativeRequest>(writing, conversation);
-  const request = shaped(written(writing), native?.root);
+export function encode(conversation: Conversation, context: EncodeContext): EncodedRequest {
+  const calls = callsOf(conversation);
+  const scope: RequestScope = { conversation, context, calls, unsigned: unsignedCalls(conversation, context) };
+  const request = requestOf(scope);
   if (conversation.task === "count")
-    return { operation: OPERATIONS.countTokens, body: writeJson(counted(request, terms, native)) };
+    return { operation: OPERATIONS.countTokens, body: writeJson(counted(request, context)) };
   const body = writeJson(request);
   if (!conversation.stream) return { operation: OPERATIONS.generateContent, body };
   return { operation: OPERATIONS.streamGenerateContent, query: "alt=sse", body };
 }
 
-function callsOf({ turns }: Conversation): Map<string, { call: ToolCall; order: number }> {
+function callsOf({ turns }: Conversation): RequestScope["calls"] {
   const calls = turns.flatMap(({ parts }) => parts.filter((part) => part.kind === "tool_call"));
   return new Map(calls.map((call, order) => [call.id, { call, order }]));
 }
 
-function written(writing: Writing): JsonObject {
-  const { conversation, own, terms } = writing;
-  const { instruction, contents } = writeTurns(writing);
+function requestOf(scope: RequestScope): JsonObject {
+  const { conversation, context } = scope;
+  const settings = writeSettings(SETTINGS, conversation, context);
+  const mediaResolution = resolution(scope);
+  const config = { ...asObject(settings["generationConfig"]), ...defined({ mediaResolution }) };
   return defined({
-    model: own && conversation.task === "count" ? `models/${terms.model}` : undefined,
-    systemInstruction: instruction,
-    contents,
-    tools: writeTools(writing),
-    toolConfig: writeToolConfig(writing),
-    generationConfig: writeConfig(writing),
-    // Only the Vertex form of the protocol takes labels; a request with them fails elsewhere. [S]
-    labels: own ? conversation.metadata : undefined,
-    serviceTier: writeTier(writing),
-    store: writeStore(writing),
+    ...turnsOf(scope),
+    tools: toolsOf(scope),
+    toolConfig: toolConfig(scope),
+    ...settings,
+    generationConfig: Object.keys(config).length > 0 ? config : undefined,
   });
 }
 
 /** Contents alone stand at top level; with anything else the whole request does, in an object that names the model. */
-function counted(request: JsonObject, terms: EncodeContext, native: NativeRequest | undefined): JsonObject {
-  if (native) return native.outer ? shaped({ generateContentRequest: request }, native.outer) : request;
+function counted(request: JsonObject, { model }: EncodeContext): JsonObject {
   const { contents, ...more } = request;
   if (Object.keys(more).length === 0) return { contents };
-  return { generateContentRequest: { model: `models/${terms.model}`, ...request } };
+  return { generateContentRequest: { model: `models/${model}`, ...request } };
 }
 
-const TIERS: Readonly<Record<string, string | undefined>> = {
-  auto: undefined,
-  default: "standard",
-  standard: "standard",
-  standard_only: "standard",
-  flex: "flex",
-  priority: "priority",
+const RESOLUTIONS: Readonly<Record<string, string>> = {
+  low: "LOW",
+  medium: "MEDIUM",
+  high: "HIGH",
+  ultra_high: "HIGH",
+  original: "HIGH",
 };
 
-function writeTier(writing: Writing): string | undefined {
-  const { tier } = writing.conversation;
-  if (tier === undefined || writing.own) return tier && (entryOf(TIERS, tier) ?? tier);
-  if (!Object.hasOwn(TIERS, tier))
-    writing.terms.drop(pathOf(writing, "tier", "service_tier"), `the tier ${tier} is unknown there`);
-  return entryOf(TIERS, tier);
+/** How closely to look is said once for all media; where they differ it is left to the model. */
+function resolution({ conversation, context }: RequestScope): string | undefined {
+  const wanted = new Set(mediaIn(conversation).map(({ detail }) => entryOf(RESOLUTIONS, detail ?? "auto")));
+  const [only] = wanted;
+  if (wanted.size > 1)
+    for (const { feature, path } of conversation.uses)
+      if (feature === "media_detail") context.drop(path, "all media are looked at alike there");
+  return wanted.size === 1 && only !== undefined ? `MEDIA_RESOLUTION_${only}` : undefined;
 }
 
-/** An answer that is kept could only be asked for in this protocol. */
-function writeStore(writing: Writing): boolean | undefined {
-  const { own, conversation, terms } = writing;
-  if (!own && conversation.store === true)
-    terms.refuse(pathOf(writing, "store", "store"), "answers cannot be kept there. Send false or leave it out");
-  return own ? conversation.store : undefined;
+const mediaIn = ({ turns }: Conversation): Media[] =>
+  turns.flatMap(({ parts }) =>
+    parts
+      .flatMap((part) => (part.kind === "tool_result" ? part.parts : [part]))
+      .filter((part) => part.kind === "media"),
+  );
+
+const isSystem = ({ role }: Turn): boolean => role === "system" || role === "developer";
+
+/** The system turns at the start, and all others as contents whose roles alternate. */
+function turnsOf(scope: RequestScope): { systemInstruction?: JsonObject; contents: unknown[] } {
+  const { turns } = scope.conversation;
+  const begun = turns.findIndex((turn) => !isSystem(turn));
+  // With nothing but system messages there is nobody to answer to: the last one is what is asked.
+  const first = begun < 0 ? Math.max(0, turns.length - 1) : begun;
+  const instruction = partsOf(
+    turns
+      .slice(0, first)
+      .flatMap(({ parts }) => parts)
+      .filter(says),
+    scope,
+  );
+  const contents = contentsOf(turns.slice(first), scope);
+  if (contents.length === 0) contents.push(silence(scope));
+  return { ...(instruction.length > 0 ? { systemInstruction: { parts: instruction } } : {}), contents };
+}
+
+function contentsOf(turns: readonly Turn[], scope: RequestScope): unknown[] {
+  const { conversation, context } = scope;
+  const last = turns.at(-1);
+  if (last?.role === "assistant" && context.facts.prefill === false)
+    context.refuse(pathOfUse(conversation, "prefill", last.at), "the model does not go on from a turn of its own");
+  const placed = turns.map((turn) => (isSystem(turn) ? reminder(turn, context) : turn));
+  const spoken = placed.map((turn) => ({ ...turn, parts: turn.parts.filter(says) }));
+  return joined(spoken.filter(({ parts }) => parts.length > 0))
+    .flatMap((turn) => resultsApart(turn, scope))
+    .map(({ role, parts }) => ({ role: role === "assistant" ? "model" : "user", parts: partsOf(parts, scope) }));
+}
+
+/** Without contents there is no request. A user who says nothing is taken as one. [F] */
+function silence({ conversation: { turns }, context }: RequestScope): JsonObject {
+  if (!turns.some(({ role }) => role === "user"))
+    context.refuse(turns[0]?.at ?? "messages", "a turn of the user is needed besides the system's");
+  return { role: "user", parts: [{ text: "" }] };
+}
+
+/** The system in the middle of a conversation: here it can only speak through the user. */
+function reminder(turn: Turn, context: EncodeContext): Turn {
+  const spoken = turn.parts.filter((part) => part.kind !== "text" || part.text.trim() !== "");
+  if (spoken.length === 0) return { ...turn, role: "user", parts: [] };
+  context.change(turn.at, "a system message between turns is sent as a text of the user's, in <system-reminder>");
+  const mark = (text: string): Part => ({ kind: "text", at: turn.at, text });
+  return { ...turn, role: "user", parts: linesOf([mark("<system-reminder>"), ...spoken, mark("</system-reminder>")]) };
+}
+
+/** Texts that follow each other as one, a line each; media stay between them. */
+function linesOf(parts: readonly Part[]): Part[] {
+  const out: Part[] = [];
+  for (const part of parts) {
+    const last = out.at(-1);
+    if (last?.kind !== "text" || part.kind !== "text") out.push(part);
+    else out[out.length - 1] = { kind: "text", at: last.at, text: `${last.text}\n${part.text}` };
+  }
+  return out;
+}
+
+/**
+ * Results follow their calls at once and in their order: the vendor may pair them by place. What else the user says is a
+ * content of its own, as every recorded request has it. [F]
+ */
+function resultsApart(turn: Turn, { calls }: RequestScope): Turn[] {
+  const results = turn.parts.filter((part) => part.kind === "tool_result");
+  if (results.length === 0) return [turn];
+  const order = (id: string): number => calls.get(id)?.order ?? 0;
+  results.sort((a, b) => order(a.callId) - order(b.callId));
+  const others = turn.parts.filter((part) => part.kind !== "tool_result");
+  return [{ ...turn, parts: results }, ...(others.length > 0 ? [{ ...turn, parts: others }] : [])];
+}
+
+/**
+ * The calls on which the vendor misses a signature: the first of each step since the user last spoke. Its models with
+ * thinking levels refuse such a request. [D: thought signatures] A turn that only brings results is no turn of the user.
+ */
+function unsignedCalls({ turns }: Conversation, context: EncodeContext): Set<ToolCall> {
+  const { facts } = context;
+  if (facts.thinking === "budget" || facts.thinking === "none") return new Set();
+  const steps = joined(turns.filter((turn) => !isSystem(turn)));
+  const spoke = steps.findLastIndex(
+    ({ role, parts }) => role === "user" && !parts.some((part) => part.kind === "tool_result"),
+  );
+  const first = steps
+    .slice(spoke + 1)
+    .filter(({ role }) => role === "assistant")
+    .map(({ parts }) => parts.find((part) => part.kind === "tool_call"))
+    .filter((call) => call !== undefined);
+  const unsigned = first.filter(({ opaque }) => opaque?.protocol !== NAME);
+  if (unsigned[0])
+    context.change(
+      unsigned[0].at,
+      "the call bears no thought signature of the model; it is sent with the vendor's bypass",
+    );
+  return new Set(unsigned);
+}
+
+/** False for a part that comes to nothing here: nothing but an empty text, or another vendor's block. */
+function says(part: Part): boolean {
+  if (part.kind === "foreign") return part.protocol === NAME;
+  if (part.kind === "text") return part.text !== "" || signature(part.opaque) !== undefined;
+  return part.kind !== "reasoning" || Boolean(thoughts(part)) || signature(part.opaque) !== undefined;
+}
+
+const partsOf = (parts: readonly Part[], scope: RequestScope): unknown[] => parts.map((part) => partOf(part, scope));
+
+/** A part as the vendor takes it. */
+function partOf(part: Part, scope: RequestScope): unknown {
+  switch (part.kind) {
+    case "text":
+      return defined({ text: part.text, thoughtSignature: signature(part.opaque) });
+    case "refusal":
+      return { text: part.text };
+    case "reasoning":
+      return defined({ text: thoughts(part), thought: true, thoughtSignature: signature(part.opaque) });
+    case "tool_call":
+      return callPart(part, scope);
+    case "tool_result":
+      return resultPart(part, scope);
+    case "media":
+      return mediaPart(part, scope);
+    case "foreign":
+      return part.json;
+  }
+}
+
+const signature = (opaque: Opaque | undefined): string | undefined =>
+  opaque?.protocol === NAME ? opaque.data : undefined;
+
+const thoughts = ({ text, summary }: Reasoning): string | undefined => text ?? summary?.join("\n\n");
+
+function callPart(call: ToolCall, scope: RequestScope): JsonObject {
+  const args = argumentsOf(call, scope);
+  const functionCall = { id: safeId(call.id), name: fittedName(scope, call), args };
+  const thoughtSignature = signature(call.opaque) ?? (scope.unsigned.has(call) ? BYPASS : undefined);
+  return defined({ functionCall, thoughtSignature });
+}
+
+/** Arguments as an object, whose text stays as it is. */
+function argumentsOf(call: ToolCall, { context }: RequestScope): unknown {
+  if (call.custom === true) return { input: call.arguments };
+  if (call.arguments.trim() === "") return {};
+  return isObjectText(call.arguments)
+    ? new RawJson(call.arguments)
+    : context.refuse(call.at, "the call's arguments must be a JSON object there");
+}
+
+/** True for the text of a JSON object. */
+function isObjectText(text: string): boolean {
+  if (!/^\s*\{/.test(text)) return false;
+  try {
+    return asObject(JSON.parse(text)) !== undefined;
+  } catch {
+    return false;
+  }
+}
+
+/** A tool's result. It needs the function's name, which other protocols only tell with the call. */
+function resultPart(result: ToolResult, scope: RequestScope): JsonObject {
+  const media = result.parts.filter((part) => part.kind === "media").map((part) => mediaPart(part, scope));
+  const functionResponse = defined({
+    id: safeId(result.callId),
+    name: nameOfResult(result, scope),
+    response: response(result),
+    parts: media.length > 0 ? media : undefined,
+  });
+  return { functionResponse };
+}
+
+function nameOfResult(result: ToolResult, scope: RequestScope): string {
+  const call = scope.calls.get(result.callId)?.call;
+  if (call) return fittedName(scope, call);
+  if (result.name !== undefined) return fittedName(scope, { name: result.name });
+  return scope.context.refuse(result.at, "the result needs the name of its tool, which the call before it tells");
+}
+
+/** An object as it is, a text as the `output`; of a failure either as the `error`. */
+function response({ json, parts, isError }: ToolResult): unknown {
+  const texts = parts.filter((part) => part.kind === "text").map(({ text }) => text);
+  const text = json ?? texts.join("\n");
+  const object = isObjectText(text) ? new RawJson(text) : undefined;
+  if (isError === true) return { error: object ?? text };
+  return object ?? { output: text };
+}
+
+/** Types by the ending of a name: the vendor wants one with every file, also with one it is to fetch. */
+const MIME_BY_ENDING: Readonly<Record<string, string>> = {
+  png: "image/png",
+  jpg: "image/jpeg",
+  jpeg: "image/jpeg",
+  gif: "image/gif",
+  webp: "image/webp",
+  heic: "image/heic",
+  heif: "image/heif",
+  svg: "image/svg+xml",
+  pdf: "application/pdf",
+  txt: "text/plain",
+  md: "text/markdown",
+  csv: "text/csv",
+  html: "text/html",
+  htm: "text/html",
+  xml: "text/xml",
+  json: "application/json",
+  mp3: "audio/mpeg",
+  wav: "audio/wav",
+  ogg: "audio/ogg",
+  flac: "audio/flac",
+  aac: "audio/aac",
+  m4a: "audio/mp4",
+  mp4: "video/mp4",
+  mpeg: "video/mpeg",
+  mov: "video/quicktime",
+  webm: "video/webm",
+};
+
+/** Bytes or a file that the vendor fetches. */
+function mediaPart(media: Media, { context }: RequestScope): JsonObject {
+  const { source, filename, at } = media;
+  const data =
+    "base64" in source ? source.base64 : "text" in source ? Buffer.from(source.text).toString("base64") : undefined;
+  const fileUri = data === undefined ? addressOf(media, context) : undefined;
+  const mimeType = mimeOf(media, context);
+  if (filename !== undefined)
+    context.change(at, "the name of a file cannot be told there; the file is sent without it");
+  return data === undefined ? { fileData: { mimeType, fileUri } } : { inlineData: { mimeType, data } };
+}
+
+function addressOf({ source, at }: Media, context: EncodeContext): string {
+  if ("url" in source) {
+    if (/^(?:https?|gs):/i.test(source.url)) return source.url;
+    return context.refuse(at, "the vendor fetches http and https, and files at gs: only. Send the bytes");
+  }
+  if ("id" in source && source.protocol === NAME) return source.id;
+  return context.refuse(at, "a file by the id of another vendor cannot be read there. Send its bytes or its URL");
+}
+
+function mimeOf({ mime, source, filename, at }: Media, context: EncodeContext): string {
+  if (mime !== undefined && mime !== "") return mime;
+  if ("text" in source) return "text/plain";
+  const name = filename ?? ("url" in source ? source.url.replace(/[?#].*$/s, "") : "");
+  const ending = /\.([a-z0-9]+)$/i.exec(name)?.[1]?.toLowerCase() ?? "";
+  return (
+    entryOf(MIME_BY_ENDING, ending) ??
+    context.refuse(at, "the type of a file must be told there, and neither a media type nor an ending of its name does")
+  );
+}
+
+/** Tools that the client runs. */
+type DeclaredTool = Extract<Tool, { kind: "function" | "custom" }>;
+
+const isDeclared = (tool: Tool): tool is DeclaredTool => tool.kind === "function" || tool.kind === "custom";
+
+/** A choice is one among functions there. Web search has no part in it, and is left out where it may not be used. */
+const isSent = (tool: Tool, { conversation }: RequestScope): boolean =>
+  tool.kind !== "web_search" || maySearch(conversation, tool);
+
+/** Free text as the only argument of a function. */
+const FREE_TEXT = new RawJson('{"type":"object","properties":{"input":{"type":"string"}},"required":["input"]}');
+
+function toolsOf(scope: RequestScope): JsonObject[] | undefined {
+  const { tools } = scope.conversation;
+  const functions = tools.filter(isDeclared).map((tool) => declaration(tool, scope));
+  const others = tools.map((tool) => vendorTool(tool, scope)).filter((json) => json !== undefined);
+  const all = functions.length > 0 ? [{ functionDeclarations: functions }, ...others] : others;
+  return all.length > 0 ? all : undefined;
+}
+
+function declaration(tool: DeclaredTool, scope: RequestScope): JsonObject {
+  const { description } = tool;
+  if (tool.kind === "function")
+    return defined({ name: fittedName(scope, tool), description, parametersJsonSchema: tool.parameters });
+  if (tool.grammar !== undefined) scope.context.drop(tool.at, "a grammar for a tool's text cannot be told there");
+  const name = fittedName(scope, { ...tool, custom: true });
+  return defined({ name, description, parametersJsonSchema: FREE_TEXT });
+}
+
+/** A tool that the vendor runs. Which sites to search, and how often, is not asked for in the form without Vertex. [S] */
+function vendorTool(tool: Tool, scope: RequestScope): JsonObject | undefined {
+  const { conversation, context } = scope;
+  if (tool.kind === "server") {
+    if (tool.protocol === NAME) return { [tool.name]: tool.json };
+    return context.refuse(tool.at, `the tool ${tool.name} is run by another vendor`);
+  }
+  if (tool.kind !== "web_search") return undefined;
+  if (!isSent(tool, scope)) {
+    if (conversation.toolChoice?.mode !== "none") context.change(tool.at, "not among the tools that may be used");
+    return undefined;
+  }
+  for (const [name, words] of UNTAKEN)
+    if (tool[name] !== undefined) context.drop(tool.paths?.[name] ?? tool.at, `its web search takes no ${words}`);
+  return { googleSearch: {} };
+}
+
+const UNTAKEN = [
+  ["allowed", "list of domains"],
+  ["blocked", "list of blocked domains"],
+  ["maxUses", "limit of searches"],
+  ["size", "size of context"],
+  ["location", "location of the user"],
+] as const;
+
+function toolConfig(scope: RequestScope): JsonObject | undefined {
+  const { conversation, context } = scope;
+  const { toolChoice } = conversation;
+  const tools = conversation.tools.filter((tool) => isSent(tool, scope));
+  // How to choose among no functions is refused by the vendor. [M]
+  const idle = !tools.some(isDeclared) && (toolChoice?.mode === "auto" || toolChoice?.mode === "none");
+  // Both kinds of tools together are only taken with this. [D]
+  const mixed =
+    tools.some(isDeclared) && tools.some((tool) => !isDeclared(tool)) && context.facts.thinking !== "budget";
+  const config = defined({
+    functionCallingConfig: idle ? undefined : calling(toolChoice, scope),
+    includeServerSideToolInvocations: mixed ? true : undefined,
+  });
+  return Object.keys(config).length > 0 ? config : undefined;
+}
+
+function calling(choice: ToolChoice | undefined, scope: RequestScope): JsonObject | undefined {
+  const { conversation, context } = scope;
+  switch (choice?.mode) {
+    case undefined:
+    case "auto":
+      return automatic(choice, scope);
+    case "none":
+      return { mode: "NONE" };
+    case "required":
+      return onlySearches(conversation) ? searching("tool_choice", scope) : { mode: "ANY" };
+    case "named":
+      if (choice.server !== true) return { mode: "ANY", allowedFunctionNames: fittedNames([choice.name], scope) };
+      context.drop(
+        pathOfUse(conversation, "tool_choice"),
+        "a tool that the vendor runs cannot be chosen by name there",
+      );
+      return automatic(undefined, scope);
+    case "allowed":
+      return allowed(choice, scope);
+  }
+}
+
+function allowed(choice: ToolChoice & { mode: "allowed" }, scope: RequestScope): JsonObject | undefined {
+  const { conversation } = scope;
+  const names = choice.names.filter((name) => !isSearch(name, conversation));
+  if (names.length === 0 && choice.names.length > 0) {
+    const kept = !choice.required && onlySearches(conversation);
+    return kept ? undefined : searching("tool_choice_allowed", scope);
+  }
+  // Names of functions that may, but need not be called are not taken with AUTO. [S]
+  return { mode: choice.required ? "ANY" : "VALIDATED", allowedFunctionNames: fittedNames(names, scope) };
+}
+
+/** Whether a choice names web search, and not a function that is called so. */
+const isSearch = (name: string, { tools }: Conversation): boolean =>
+  name === "web_search" && !tools.some((tool) => isDeclared(tool) && tool.name === name);
+
+/** Whether web search is all there is to choose. */
+const onlySearches = ({ tools }: Conversation): boolean =>
+  tools.length > 0 && tools.every(({ kind }) => kind === "web_search");
+
+/** A choice of web search, which is none of functions. */
+function searching(feature: Feature, scope: RequestScope): JsonObject | undefined {
+  const why = "web search cannot be chosen there: what is called is left to the model";
+  scope.context.change(pathOfUse(scope.conversation, feature, "tool_choice"), why);
+  return automatic(undefined, scope);
+}
+
+/** Arguments that must match their schemas are a matter of the mode here, for all functions or none. */
+function automatic(choice: ToolChoice | undefined, { conversation, context }: RequestScope): JsonObject | undefined {
+  const declared = conversation.tools.filter(isDeclared);
+  const strict = declared.filter((tool) => tool.kind === "function" && tool.strict === true);
+  if (!strict[0]) return choice && { mode: "AUTO" };
+  if (strict.length < declared.length)
+    context.change(
+      pathOfUse(conversation, "tools_strict", strict[0].at),
+      "strict is asked of all functions at once, as VALIDATED",
+    );
+  return { mode: "VALIDATED" };
+}
+
+/** The names that tools of the client's were declared by. */
+function fittedNames(names: readonly string[], scope: RequestScope): readonly string[] {
+  const declared = new Map(
+    scope.conversation.tools
+      .filter(isDeclared)
+      .reverse()
+      .map((tool) => [tool.name, tool]),
+  );
+  return names.map((name) => {
+    const tool = declared.get(name);
+    return fittedName(scope, tool ? { ...tool, custom: tool.kind === "custom" } : { name });
+  });
+}
+
+/** Characters of a function's name after the first, which is a letter or an underscore. [S] */
+const NAME_CHARACTERS = "a-zA-Z0-9_.:-";
+const NAME_LONGEST = 128;
+
+/**
+ * The name under which a tool is declared and called. One in a namespace bears it in front, and one that takes free text
+ * is remembered as such, so that the answer's calls come back as the client knows them.
+ */
+function fittedName(
+  { context: { names } }: RequestScope,
+  { name, namespace, custom }: { name: string; namespace?: string; custom?: boolean },
+): string {
+  const whole = namespace === undefined ? name : `${namespace}__${name}`;
+  const start = /^[A-Za-z_]/.test(whole) ? "" : "_";
+  const fitted = names.fit(`${start}${whole}`, NAME_CHARACTERS, NAME_LONGEST);
+  if (start !== "" || namespace !== undefined || custom === true)
+    names.mark(fitted, {
+      name,
+      ...(namespace === undefined ? {} : { namespace }),
+      ...(custom === true ? { custom } : {}),
+    });
+  return fitted;
 }

@@ -1,42 +1,41 @@
 import {
   asList,
   asObject,
+  type Citation,
+  defined,
   type EncodedFrame,
   type Event,
   type EventOf,
+  type FinishReason,
   GatewayError,
   type JsonObject,
+  type Opaque,
   parseExact,
   type ResponseContext,
   type ResponseEncoder,
   type Usage,
+  weightOf,
   writeJson,
 } from "model-gateway/protocol";
-import { Candidate, frameOf } from "./response.candidate.ts";
-import { joinedCandidate } from "./response.joined.ts";
-import { Rebuilder } from "./response.rebuild.ts";
-import { usageMetadata } from "./response.usage.ts";
+import { usageMetadata } from "./usage.ts";
+import { TextOffsets } from "./wire.ts";
 
 /** Writes a stream: each frame is one whole answer with what is new; the last one tells how it ended and what it cost. */
-export const encoder = (context: ResponseContext): ResponseEncoder => new Writer(context);
+export const encoder = (context: ResponseContext): ResponseEncoder => new GenerateContentWriter(context);
 
-class Writer implements ResponseEncoder {
-  private same: Rebuilder | undefined;
-  private readonly candidates = new Map<number, Candidate>();
-  private readonly byBlock: Candidate[] = [];
+class GenerateContentWriter implements ResponseEncoder {
+  private readonly candidates = new Map<number, CandidateWriter>();
+  private readonly byBlock: CandidateWriter[] = [];
   private usage: Usage | undefined;
   private about = "";
 
   constructor(private readonly context: ResponseContext) {}
 
   event(event: Exclude<Event, { type: "error" }>, out: EncodedFrame[]): void {
-    if (event.type === "start") this.start(event);
-    if (this.same) this.same.event(event, out);
-    else this.write(event, out);
-  }
-
-  private write(event: Exclude<Event, { type: "error" }>, out: EncodedFrame[]): void {
     switch (event.type) {
+      case "start":
+        this.start(event);
+        break;
       case "open":
         this.byBlock[event.block] = this.of(event.choice);
         this.byBlock[event.block]?.event(event, out);
@@ -50,7 +49,6 @@ class Writer implements ResponseEncoder {
       case "end":
         this.end(out);
         break;
-      case "start":
       case "ping":
       case "unsaid":
         break;
@@ -60,16 +58,15 @@ class Writer implements ResponseEncoder {
   }
 
   private start(event: EventOf<"start">): void {
-    if (event.native) this.same = new Rebuilder();
     this.usage = event.usage;
     const modelVersion = this.context.model || event.model;
     this.about = JSON.stringify({ modelVersion, responseId: event.id || this.context.id }).slice(1);
   }
 
-  private of(choice: number): Candidate {
+  private of(choice: number): CandidateWriter {
     let candidate = this.candidates.get(choice);
     if (!candidate) {
-      candidate = new Candidate(choice, this.about, this.context);
+      candidate = new CandidateWriter(choice, this.about, this.context);
       this.candidates.set(choice, candidate);
     }
     return candidate;
@@ -101,4 +98,509 @@ export function encode(events: readonly Event[], context: ResponseContext): stri
     ...last,
     candidates: asList(last["candidates"]).map((each) => joinedCandidate(asObject(each) ?? {}, frames)),
   });
+}
+
+/** Events of one block. */
+type BlockEvent = EventOf<"open" | "text" | "arguments" | "opaque" | "citation" | "media" | "server" | "close">;
+
+/** Bytes of events that may wait for the block before to end. */
+const MOST_WAITING = 8 * 1024 * 1024;
+
+/** A frame as JSON text. @param rest the members behind the candidates and the closing brace */
+const frameOf = (candidates: readonly string[], rest: string): string =>
+  `{"candidates":[${candidates.join(",")}],${rest}`;
+
+/** Parts that only this protocol's own server tools have. */
+const SERVER_PARTS = [
+  "executableCode",
+  "codeExecutionResult",
+  "toolCall",
+  "toolResponse",
+  "functionResponse",
+  "inlineData",
+];
+
+/** The opaque state of a text or call, marked as such: the state of a thought may be written on a call, too. */
+function stateOf(event: EventOf<"open">): Opaque | undefined {
+  if (event.kind === "text" && event.opaque) return { ...event.opaque, on: "text" };
+  return event.kind === "tool_call" && event.opaque ? { ...event.opaque, on: { call: event.id ?? "" } } : undefined;
+}
+
+/** Writes the parts of one candidate in the order of its blocks. */
+class CandidateWriter {
+  /** The block that is written. Others that are open wait, in their order, because parts come one after the other. */
+  private block: number | undefined;
+  private readonly waiting = new Map<number, BlockEvent[]>();
+  private waitingWeight = 0;
+  private opening: EventOf<"open"> | undefined;
+  /** A function call's arguments; they are written whole. */
+  private arguments: string[] = [];
+  /** The envelope of the open text or call, as long as it is not written. */
+  private signature: string | undefined;
+  /** State of a reasoning block that has ended; written with the next part. */
+  private thoughtState: Opaque | undefined;
+  /** Calls that are complete; they wait for the next part or the end, which then is no frame of its own. */
+  private calls: string[] = [];
+  private summary: number | undefined;
+  private last: (PartShape & { part: number }) | undefined;
+  /** How many parts there are as clients join them, and the bytes of the last one's text in blocks that have ended. */
+  private parts = 0;
+  private bytes = 0;
+  /** The open block's text, as long as citations may point into it, and where it goes on. */
+  private text: string[] = [];
+  private blockStart = { part: 0, before: 0 };
+  private readonly grounding = new GroundingWriter();
+  private refused = false;
+  private ending: EventOf<"finish"> | undefined;
+  /** The call whose arguments are no object. */
+  private unfit: string | undefined;
+  private readonly tail: string;
+  private readonly show: boolean;
+
+  /** @param about the members of each frame behind its candidates, and the closing brace */
+  constructor(
+    private readonly index: number,
+    private readonly about: string,
+    private readonly context: ResponseContext,
+  ) {
+    this.tail = `],"role":"model"},"index":${index}`;
+    this.show = context.conversation.reasoning?.show === true;
+  }
+
+  /** @throws GatewayError `upstream_invalid` when too much waits */
+  event(event: BlockEvent, out: EncodedFrame[]): void {
+    if (event.type === "open" && this.block === undefined) this.block = event.block;
+    if (event.block !== this.block) this.wait(event);
+    else {
+      this.take(event, out);
+      if (event.type === "close") this.next(out);
+    }
+  }
+
+  finish(event: EventOf<"finish">): void {
+    this.ending = event;
+    if (event.reason === "pause") this.context.drop("finishReason", "The turn was paused; ask again to let it go on.");
+  }
+
+  /** The candidate of the last frame. @throws GatewayError `upstream_invalid` when a call's arguments are no object */
+  end(out: EncodedFrame[]): string {
+    while (this.block !== undefined) this.event({ type: "close", block: this.block }, out);
+    if (this.unfit !== undefined) this.refuseOrDrop(this.unfit);
+    const parts = [...this.calls];
+    if (this.thoughtState) parts.push(this.thoughtSignature());
+    const filtered = this.ending?.reason === "content_filter" && this.last === undefined;
+    if (parts.length === 0 && !filtered) parts.push('{"text":""}');
+    const content =
+      parts.length === 0 ? `{"index":${this.index}` : `{"content":{"parts":[${parts.join(",")}${this.tail}`;
+    const { reason = "other", message } = this.ending ?? {};
+    const finish = `,"finishReason":${JSON.stringify(wordOf(reason, this.refused))}`;
+    const why = message === undefined ? "" : `,"finishMessage":${JSON.stringify(message)}`;
+    return `${content}${finish}${why}${this.sources()}}`;
+  }
+
+  /** A call whose arguments are no object is left out where the answer was cut in the middle of it. */
+  private refuseOrDrop(name: string): void {
+    if (!CUT.has(this.ending?.reason ?? "other"))
+      throw new GatewayError("upstream_invalid", {
+        message: `The model called ${name} with arguments that are not a JSON object, which Gemini clients cannot be told.`,
+      });
+    this.context.drop(
+      `candidates.${this.index}.content.functionCall`,
+      `The answer was cut within the call of ${name}.`,
+    );
+  }
+
+  private sources(): string {
+    if (this.grounding.empty) return "";
+    if (this.grounding.unquoted)
+      this.context.drop(`candidates.${this.index}.citations.quote`, "Gemini does not say what a page says.");
+    return `,"groundingMetadata":${this.grounding.json()}`;
+  }
+
+  private wait(event: BlockEvent): void {
+    if (event.type === "open") this.waiting.set(event.block, []);
+    const events = this.waiting.get(event.block);
+    if (!events) return;
+    events.push(event);
+    this.waitingWeight += weightOf(event);
+    if (this.waitingWeight > MOST_WAITING)
+      throw new GatewayError("upstream_invalid", { message: "The provider's blocks grow side by side beyond 8 MiB." });
+  }
+
+  /** Writes the blocks that waited, as far as each one before has ended. */
+  private next(out: EncodedFrame[]): void {
+    this.block = undefined;
+    for (const [block, events] of this.waiting) {
+      this.waiting.delete(block);
+      this.block = block;
+      for (const each of events) {
+        this.waitingWeight -= weightOf(each);
+        this.take(each, out);
+      }
+      if (events.at(-1)?.type !== "close") return;
+      this.block = undefined;
+    }
+  }
+
+  private take(event: BlockEvent, out: EncodedFrame[]): void {
+    switch (event.type) {
+      case "open":
+        this.open(event, out);
+        break;
+      case "text":
+        if (this.opening?.kind === "reasoning") this.thought(event, out);
+        else if (event.text !== "" || event.logprobs !== undefined) this.writeText(event, out);
+        break;
+      case "arguments":
+        this.arguments.push(event.text);
+        break;
+      case "opaque":
+        this.thoughtState = event.opaque;
+        break;
+      case "citation":
+        this.grounding.cite(event.citation);
+        break;
+      case "media":
+        this.media(event, out);
+        break;
+      case "server":
+        this.server(event, out);
+        break;
+      case "close":
+        this.close(out);
+        break;
+    }
+  }
+
+  private open(event: EventOf<"open">, out: EncodedFrame[]): void {
+    this.opening = event;
+    this.summary = undefined;
+    this.flush(out);
+    const state = stateOf(event);
+    this.signature = state && this.context.seal(state);
+    if (event.kind === "refusal") this.refused = true;
+    // Some clients send no thoughts back, but what sits on a call, which is where the vendor has it. [S: gemini-cli]
+    if (event.kind === "tool_call" && !state && this.thoughtState && this.thoughtState.on === undefined) {
+      this.signature = this.context.seal(this.thoughtState);
+      if (!this.show) this.thoughtState = undefined;
+    }
+    if (this.thoughtState) this.write(this.thoughtSignature(), { kind: "thought", signed: true, empty: true }, out);
+    const continues = joins(this.last, { kind: "text", signed: this.signature !== undefined, empty: false });
+    const part = continues ? (this.last?.part ?? 0) : this.parts;
+    this.blockStart = { part, before: continues ? this.bytes : 0 };
+  }
+
+  private writeText({ text, logprobs }: EventOf<"text">, out: EncodedFrame[]): void {
+    const { signature } = this;
+    this.signature = undefined;
+    const signed = signature !== undefined;
+    const likely = logprobs === undefined ? undefined : logprobsResult(logprobs);
+    const more = likely ? `,"logprobsResult":${JSON.stringify(likely)}` : "";
+    this.write(partOf(text, signature), signed ? SIGNED : PLAIN, out, more);
+    this.text.push(text);
+  }
+
+  private thought({ text, part }: EventOf<"text">, out: EncodedFrame[]): void {
+    if (!this.show || text === "") return;
+    const next = this.summary !== undefined && part !== undefined && part !== this.summary;
+    this.summary = part;
+    const json = JSON.stringify(next ? `\n\n${text}` : text);
+    this.write(`{"text":${json},"thought":true}`, { kind: "thought", signed: false, empty: false }, out);
+  }
+
+  private media({ base64, url }: EventOf<"media">, out: EncodedFrame[]): void {
+    const mime = this.opening?.kind === "media" ? this.opening.mime : undefined;
+    const data =
+      base64 === undefined
+        ? { fileData: { mimeType: mime, fileUri: url } }
+        : { inlineData: { mimeType: mime, data: base64 } };
+    this.write(JSON.stringify(data), OTHER, out);
+  }
+
+  private server({ json }: EventOf<"server">, out: EncodedFrame[]): void {
+    const part = asObject(json.value);
+    if (part && SERVER_PARTS.some((name) => part[name] !== undefined)) {
+      this.write(oneLine(json.text), OTHER, out);
+      return;
+    }
+    const name = this.opening?.kind === "server" ? this.opening.name : "";
+    this.context.drop(`candidates.${this.index}.content.${name}`, `Gemini has no part for ${name}.`);
+  }
+
+  private close(out: EncodedFrame[]): void {
+    const { opening, signature } = this;
+    if (opening?.kind === "tool_call") this.call(opening);
+    else if (signature !== undefined) this.write(partOf("", signature), { ...SIGNED, empty: true }, out);
+    this.signature = undefined;
+    this.opening = undefined;
+    const text = this.text.join("");
+    this.text = [];
+    this.grounding.place(text, this.blockStart.part, this.blockStart.before);
+    this.bytes += Buffer.byteLength(text);
+  }
+
+  private call({ name, kind, ...open }: EventOf<"open"> & { kind: "tool_call" }): void {
+    const text = this.arguments.join("");
+    // The free text of a custom tool that this client cannot have offered.
+    const args = open.custom ? JSON.stringify({ input: text }) : objectText(text);
+    this.arguments = [];
+    if (args === undefined) {
+      this.unfit = name;
+      return;
+    }
+    const id = open.id === undefined ? "" : `"id":${JSON.stringify(open.id)},`;
+    const signature = this.signature === undefined ? "" : `,"thoughtSignature":${JSON.stringify(this.signature)}`;
+    this.calls.push(`{"functionCall":{${id}"name":${JSON.stringify(name)},"args":${args}}${signature}}`);
+  }
+
+  private thoughtSignature(): string {
+    const signature = JSON.stringify(this.context.seal(this.thoughtState as Opaque));
+    this.thoughtState = undefined;
+    return `{"text":"","thought":true,"thoughtSignature":${signature}}`;
+  }
+
+  /** Writes the calls that waited. */
+  private flush(out: EncodedFrame[]): void {
+    const { calls } = this;
+    if (calls.length === 0) return;
+    this.calls = [];
+    for (const call of calls) this.write(call, OTHER, out);
+  }
+
+  private write(part: string, shape: PartShape, out: EncodedFrame[], more = ""): void {
+    if (joins(this.last, shape))
+      this.last = { ...shape, signed: shape.signed || this.last?.signed === true, part: this.last?.part ?? 0 };
+    else {
+      this.last = { ...shape, part: this.parts++ };
+      this.bytes = 0;
+    }
+    out.push({ data: `{"candidates":[{"content":{"parts":[${part}${this.tail}${more}}],${this.about}` });
+  }
+}
+
+/** Ends that may come in the middle of a call. */
+const CUT: ReadonlySet<FinishReason> = new Set(["length", "content_filter"]);
+
+const PLAIN: PartShape = { kind: "text", signed: false, empty: false };
+const SIGNED: PartShape = { kind: "text", signed: true, empty: false };
+const OTHER: PartShape = { kind: "other", signed: false, empty: false };
+
+function partOf(text: string, signature: string | undefined): string {
+  const signed = signature === undefined ? "" : `,"thoughtSignature":${JSON.stringify(signature)}`;
+  return `{"text":${JSON.stringify(text)}${signed}}`;
+}
+
+/** JSON whose line ends, which stand between values only, do not end a frame's line. */
+const oneLine = (json: string): string => json.replace(/[\r\n]+/g, " ");
+
+/** Arguments as the text of a JSON object; undefined where they are none. */
+function objectText(text: string): string | undefined {
+  if (text.trim() === "") return "{}";
+  try {
+    return asObject(JSON.parse(text)) && oneLine(text.trim());
+  } catch {
+    return undefined;
+  }
+}
+
+const WORDS: Readonly<Record<FinishReason, string>> = {
+  stop: "STOP",
+  stop_sequence: "STOP",
+  tool_calls: "STOP",
+  pause: "STOP",
+  length: "MAX_TOKENS",
+  context_window: "MAX_TOKENS",
+  content_filter: "SAFETY",
+  refusal: "SAFETY",
+  malformed_call: "MALFORMED_FUNCTION_CALL",
+  other: "OTHER",
+};
+
+/** The vendor's word; `refused`: the model said that it will not answer, whatever the reason is called. */
+const wordOf = (reason: FinishReason, refused: boolean): string =>
+  refused && WORDS[reason] === "STOP" ? "SAFETY" : WORDS[reason];
+
+/** What decides whether a part goes on the one before. */
+export interface PartShape {
+  kind: "text" | "thought" | "other";
+  signed: boolean;
+  empty: boolean;
+}
+
+/**
+ * True when clients that join neighbouring texts join these. A text with a signature begins a part, and goes on without
+ * one, as in the vendor's streams [F]; a thought's signature ends its part.
+ */
+export function joins(last: PartShape | undefined, next: PartShape): boolean {
+  if (!last || last.kind !== next.kind || last.kind === "other") return false;
+  if (last.kind === "text") return !next.signed;
+  return !last.signed && (!next.signed || next.empty);
+}
+
+function shapeOf(part: JsonObject): PartShape {
+  const kind = typeof part["text"] !== "string" ? "other" : part["thought"] === true ? "thought" : "text";
+  return { kind, signed: part["thoughtSignature"] !== undefined, empty: part["text"] === "" };
+}
+
+/** Parts with neighbouring texts of one kind as one part; texts that say nothing are left out where there is more. */
+function joinedParts(parts: readonly JsonObject[]): JsonObject[] {
+  const whole: JsonObject[] = [];
+  for (const part of parts) {
+    const last = whole.at(-1);
+    const shape = shapeOf(part);
+    if (last && joins(shapeOf(last), shape))
+      whole[whole.length - 1] = { ...last, ...part, text: `${last["text"]}${part["text"]}` };
+    else if (whole.length === 0 || shape.kind === "other" || !shape.empty || shape.signed) whole.push(part);
+  }
+  return whole.length > 1 && isNothing(whole[0]) ? whole.slice(1) : whole;
+}
+
+function isNothing(part: JsonObject | undefined): boolean {
+  const { kind, signed, empty } = shapeOf(part ?? {});
+  return kind !== "other" && !signed && empty;
+}
+
+/** A candidate of the last frame with the parts of all frames. */
+export function joinedCandidate(candidate: JsonObject, frames: readonly JsonObject[]): JsonObject {
+  const same = frames.flatMap((frame) => asList(frame["candidates"]).map((each) => asObject(each) ?? {}));
+  const mine = same.filter((each) => each["index"] === candidate["index"]);
+  const contents = mine.map((each) => asObject(each["content"])).filter((content) => content !== undefined);
+  const parts = joinedParts(
+    contents.flatMap((content) => asList(content["parts"]).map((part) => asObject(part) ?? {})),
+  );
+  const logprobs = joinedLogprobs(mine.map((each) => each["logprobsResult"]));
+  return {
+    ...candidate,
+    ...(contents.length === 0 ? {} : { content: { parts, role: "model" } }),
+    ...(logprobs ? { logprobsResult: logprobs } : {}),
+  };
+}
+
+/** `logprobsResult` from likelihoods in the common shape; undefined where they are in another. */
+export function logprobsResult(logprobs: unknown): JsonObject | undefined {
+  const tokens = asList(Array.isArray(logprobs) ? logprobs : asObject(logprobs)?.["content"]).map(asObject);
+  if (tokens.length === 0) return undefined;
+  return {
+    chosenCandidates: tokens.map(chosen),
+    topCandidates: tokens.map((token) => ({ candidates: asList(token?.["top_logprobs"]).map(asObject).map(chosen) })),
+  };
+}
+
+const chosen = (token: JsonObject | undefined): JsonObject => ({
+  token: token?.["token"],
+  logProbability: token?.["logprob"],
+});
+
+/** `logprobsResult` of a whole answer from those of its pieces; undefined where there are none. */
+export function joinedLogprobs(results: readonly unknown[]): JsonObject | undefined {
+  const found = results.map(asObject).filter((result) => result !== undefined);
+  if (found.length === 0) return undefined;
+  const all = (name: string) => found.flatMap((result) => asList(result[name]));
+  return { chosenCandidates: all("chosenCandidates"), topCandidates: all("topCandidates") };
+}
+
+/** The most that citations may take until the answer ends, in characters of their JSON, and what each counts for besides. */
+const MOST_CITED = 8 * 1024 * 1024;
+const CITATION_WEIGHT = 128;
+
+/** A citation of the open block, whose text may still come. */
+interface OpenCitation {
+  /** Number of its source. */
+  chunk: number;
+  start: number;
+  /** Undefined: the text's end. */
+  end: number | undefined;
+}
+
+/** A piece of a text, as JSON, and the numbers of the sources that back it. */
+interface GroundingSupport {
+  segment: string;
+  chunks: Set<number>;
+}
+
+/**
+ * `groundingMetadata` of an answer while its texts are written. It belongs into the last frame, where the vendor's streams
+ * have it [F]. Until then only the citations are kept, with the pieces of text they are of.
+ */
+export class GroundingWriter {
+  /** Sources as JSON, each with its number. */
+  private readonly chunks = new Map<string, number>();
+  private readonly supports: GroundingSupport[] = [];
+  private waiting: OpenCitation[] = [];
+  private weight = 0;
+  /** A page was told with its own words, for which `web` has no member. */
+  unquoted = false;
+
+  get empty(): boolean {
+    return this.chunks.size === 0;
+  }
+
+  /** Takes a citation of the block that is open. @throws GatewayError `upstream_invalid` when it is one too many */
+  cite(citation: Citation): void {
+    const source = chunkOf(citation);
+    let chunk = this.chunks.get(source);
+    if (chunk === undefined) {
+      chunk = this.chunks.size;
+      this.chunks.set(source, chunk);
+      this.count(source.length);
+    }
+    if (citation.url !== undefined && citation.quote !== undefined) this.unquoted = true;
+    this.waiting.push({ chunk, start: citation.start ?? 0, end: citation.end });
+    this.count(CITATION_WEIGHT);
+  }
+
+  /**
+   * The open block ends: its citations get their places. One without a place backs the whole text, if there is any.
+   * @param part the part that clients join the text to, and `before` the bytes of that part before it
+   * @throws GatewayError `upstream_invalid` when too much is cited
+   */
+  place(text: string, part: number, before: number): void {
+    if (this.waiting.length === 0) return;
+    const offsets = new TextOffsets(text);
+    let last: { start: number; end: number; support: GroundingSupport } | undefined;
+    for (const { chunk, start, end: upTo } of this.waiting) {
+      const end = Math.min(upTo ?? text.length, text.length);
+      if (start >= end) continue;
+      if (last?.start !== start || last.end !== end) {
+        const from = before + offsets.bytesBefore(start);
+        const support = { segment: segmentOf(text.slice(start, end), from, part), chunks: new Set<number>() };
+        this.count(support.segment.length);
+        this.supports.push(support);
+        last = { start, end, support };
+      }
+      last.support.chunks.add(chunk);
+    }
+    this.waiting = [];
+  }
+
+  /** The object as JSON text. */
+  json(): string {
+    const supports = this.supports.map(
+      ({ segment, chunks }) => `{"segment":${segment},"groundingChunkIndices":[${[...chunks].join(",")}]}`,
+    );
+    return `{"groundingChunks":[${[...this.chunks.keys()].join(",")}],"groundingSupports":[${supports.join(",")}]}`;
+  }
+
+  private count(more: number): void {
+    this.weight += more;
+    if (this.weight > MOST_CITED)
+      throw new GatewayError("upstream_invalid", { message: "The provider's citations are longer than 8 MiB." });
+  }
+}
+
+/** Clients show the pages of `web`, which has no member for what the page says. */
+function chunkOf({ url, title, quote }: Citation): string {
+  if (url !== undefined) return JSON.stringify({ web: defined({ uri: url, title }) });
+  return JSON.stringify({ retrievedContext: defined({ title, text: quote }) });
+}
+
+/** TextOffsets are bytes of the part; the first part and its first byte go without saying, as in all of protobuf's JSON. */
+function segmentOf(piece: string, from: number, part: number): string {
+  const segment = {
+    partIndex: part === 0 ? undefined : part,
+    startIndex: from === 0 ? undefined : from,
+    endIndex: from + Buffer.byteLength(piece),
+    text: piece,
+  };
+  return JSON.stringify(segment);
 }

@@ -1,7 +1,27 @@
-import type { Feature, SupportTable } from "model-gateway/protocol";
+import {
+  asObject,
+  type Conversation,
+  defined,
+  type Effort,
+  type EncodeContext,
+  entryOf,
+  type Feature,
+  type Fields,
+  type Format,
+  type JsonObject,
+  pathOfUse,
+  RawJson,
+  type ReasoningConfig,
+  type Setting,
+  type SupportTable,
+  settingFields,
+} from "model-gateway/protocol";
+import { plainSchema, readSchema } from "./request.decode.tools.ts";
+import type { ProtoFields } from "./wire.ts";
+import { wrong } from "./wire.ts";
 
 /** What becomes of everything that other protocols can ask for, in a request of this one. */
-export const FATES: SupportTable = {
+export const SUPPORT: SupportTable = {
   system_in_place: ["mapped", "as a text of the user's in `<system-reminder>`, declared"],
   name: "dropped",
   phase: "ignored",
@@ -69,6 +89,143 @@ export const FATES: SupportTable = {
   cosmetic: "ignored",
 };
 
+/** A row's reader of members in proto JSON: requests of this protocol are read as nothing else. */
+const proto =
+  (read: (fields: ProtoFields, name: string) => unknown): NonNullable<Setting["read"]> =>
+  (fields: Fields, name: string) =>
+    read(fields as ProtoFields, name);
+
+/** Words for tiers that all protocols share. */
+const TIERS_READ: Readonly<Record<string, string>> = { STANDARD: "default", FLEX: "flex", PRIORITY: "priority" };
+const TIERS_WRITTEN: Readonly<Record<string, string | undefined>> = {
+  auto: undefined,
+  default: "standard",
+  standard: "standard",
+  standard_only: "standard",
+  flex: "flex",
+  priority: "priority",
+};
+
+/** Seeds are 32 bits wide. [S] */
+const SEED = 2 ** 31;
+
+/** Settings that requests are read from and written to. */
+export const SETTINGS: readonly Setting[] = [
+  {
+    wire: "generationConfig.temperature",
+    field: "temperature",
+    feature: "temperature",
+    type: "number",
+    range: [0, 2],
+    sampling: true,
+  },
+  { wire: "generationConfig.topP", field: "topP", feature: "top_p", type: "number", sampling: true },
+  { wire: "generationConfig.topK", field: "topK", feature: "top_k", type: "number", sampling: true },
+  {
+    wire: "generationConfig.candidateCount",
+    field: "choices",
+    feature: "choices",
+    type: "number",
+    write: (choices: number) => (choices === 1 ? undefined : choices),
+  },
+  {
+    wire: "generationConfig.maxOutputTokens",
+    field: "maxTokens",
+    feature: "max_tokens",
+    type: "number",
+    range: [1, Number.POSITIVE_INFINITY],
+    write: writeMaxTokens,
+  },
+  { wire: "generationConfig.presencePenalty", field: "presencePenalty", feature: "penalties", type: "number" },
+  { wire: "generationConfig.frequencyPenalty", field: "frequencyPenalty", feature: "penalties", type: "number" },
+  { wire: "generationConfig.seed", field: "seed", feature: "seed", type: "integer", write: writeSeed },
+  {
+    wire: "generationConfig.stopSequences",
+    field: "stop",
+    feature: "stop",
+    type: "texts",
+    // [M]
+    longest: 5,
+    silent: isEmpty,
+    write: (stop: readonly string[]) => (isEmpty(stop) ? undefined : stop),
+  },
+  {
+    wire: "generationConfig.responseLogprobs",
+    field: "logprobs",
+    feature: "logprobs",
+    type: "number",
+    read: proto(readLogprobs),
+    write: () => true,
+  },
+  {
+    wire: "generationConfig.logprobs",
+    field: "logprobs",
+    type: "number",
+    // How many alternatives says nothing where none are asked for; the row before reads both.
+    read: () => undefined,
+    write: (alternatives: number) => (alternatives > 0 ? alternatives : undefined),
+  },
+  {
+    wire: "generationConfig.responseMimeType",
+    field: "format",
+    type: "text",
+    read: proto(readMimeType),
+    write: ({ kind }: Format) => (kind === "text" ? undefined : "application/json"),
+  },
+  {
+    wire: "generationConfig.responseJsonSchema",
+    older: ["generationConfig.responseSchema"],
+    field: "format",
+    feature: "json_schema",
+    type: "any",
+    read: proto(readFormatSchema),
+    write: writeFormatSchema,
+  },
+  {
+    wire: "generationConfig.responseFormat",
+    field: "format",
+    type: "any",
+    read: proto(readResponseFormat),
+    write: () => undefined,
+  },
+  {
+    wire: "generationConfig.responseModalities",
+    field: "modalities",
+    type: "texts",
+    read: proto(readModalities),
+    // Text alone goes without saying.
+    write: (names: readonly string[]) => (isTextOnly(names) ? undefined : names.map((name) => name.toUpperCase())),
+  },
+  {
+    wire: "generationConfig.thinkingConfig",
+    field: "reasoning",
+    type: "any",
+    read: proto(readThinking),
+    write: writeThinking,
+  },
+  {
+    wire: "serviceTier",
+    field: "tier",
+    feature: "tier",
+    type: "text",
+    read: proto((fields, name) => {
+      const tier = fields.enumWord(name, "other");
+      return entryOf(TIERS_READ, tier) ?? tier?.toLowerCase();
+    }),
+    write: writeTier,
+  },
+  { wire: "store", field: "store", feature: "store", type: "flag", write: refuseStore },
+  {
+    wire: "labels",
+    field: "metadata",
+    feature: "metadata",
+    type: "any",
+    read: proto(readLabels),
+    // Only the Vertex form of the protocol takes labels; a request with them fails elsewhere. [S]
+    write: () => undefined,
+  },
+];
+
 /** The fields of this protocol's requests, with what each of them asks for. */
 export const FIELDS: readonly (readonly [field: string, feature: Feature])[] = [
   ["contents: the model's at the end", "prefill"],
@@ -96,18 +253,10 @@ export const FIELDS: readonly (readonly [field: string, feature: Feature])[] = [
   ["toolConfig.functionCallingConfig.streamFunctionCallArguments", "cosmetic"],
   ["toolConfig.includeServerSideToolInvocations", "cosmetic"],
   ["toolConfig.retrievalConfig", "other"],
-  ["generationConfig.temperature", "temperature"],
-  ["generationConfig.topP", "top_p"],
-  ["generationConfig.topK", "top_k"],
-  ["generationConfig.candidateCount", "choices"],
-  ["generationConfig.maxOutputTokens", "max_tokens"],
-  ["generationConfig.stopSequences", "stop"],
-  ["generationConfig.presencePenalty, frequencyPenalty", "penalties"],
-  ["generationConfig.seed", "seed"],
-  ["generationConfig.responseLogprobs, logprobs", "logprobs"],
+  ...settingFields(SETTINGS),
+  ["generationConfig.logprobs", "logprobs"],
   ["generationConfig.responseMimeType: application/json", "json_object"],
   ["generationConfig.responseMimeType: others", "other"],
-  ["generationConfig.responseSchema, responseJsonSchema", "json_schema"],
   ["generationConfig.responseFormat[].text with a schema", "json_schema"],
   ["generationConfig.responseFormat[].text: application/json", "json_object"],
   ["generationConfig.responseFormat[].audio", "audio_out"],
@@ -125,10 +274,250 @@ export const FIELDS: readonly (readonly [field: string, feature: Feature])[] = [
   ["safetySettings[] that block something", "safety"],
   ["safetySettings[] that block nothing", "cosmetic"],
   ["cachedContent", "cache_handle"],
-  ["labels", "metadata"],
-  ["serviceTier", "tier"],
-  ["store", "store"],
   ["continuationToken", "stored_state"],
   ["modelArmorConfig", "moderation"],
   ["any other member", "other"],
 ];
+
+function isEmpty(list: unknown): boolean {
+  return Array.isArray(list) && list.length === 0;
+}
+
+function writeMaxTokens(maxTokens: number, conversation: Conversation, context: EncodeContext): number {
+  const { output } = context.facts;
+  if (output === undefined || maxTokens <= output) return maxTokens;
+  context.change(pathOfUse(conversation, "max_tokens"), `the model's answers are at most ${output} tokens long`);
+  return output;
+}
+
+function writeSeed(seed: number | RawJson, conversation: Conversation, context: EncodeContext): number | undefined {
+  if (!(seed instanceof RawJson) && seed >= -SEED && seed < SEED) return seed;
+  context.drop(pathOfUse(conversation, "seed"), "a seed must fit into 32 bits there");
+  return undefined;
+}
+
+/** `logprobs` is how many alternatives; `responseLogprobs` whether any are wanted. */
+function readLogprobs(config: ProtoFields, name: string): number | undefined {
+  if (config.flag(name) === true) return config.number("logprobs") ?? 0;
+  config.leave(name, "cosmetic");
+  return undefined;
+}
+
+/** Types of an answer that others have words for. */
+const MIME_TYPES: ReadonlySet<string> = new Set(["application/json", "text/plain"]);
+
+/** The format where no schema tells it. */
+function readMimeType(config: ProtoFields, name: string): Format | undefined {
+  const mime = config.text(name) ?? "";
+  const schema = config.has("responseJsonSchema") || config.has("responseSchema");
+  if (!MIME_TYPES.has(mime)) {
+    for (const each of [name, "responseSchema", "responseJsonSchema"]) config.leave(each, "other");
+    return undefined;
+  }
+  if (schema && mime === "text/plain") config.leave(name, "other");
+  if (schema) return undefined;
+  if (mime === "application/json") config.declare(name, "json_object");
+  return { kind: mime === "application/json" ? "json" : "text" };
+}
+
+function readFormatSchema(config: ProtoFields): Format | undefined {
+  const mime = config.text("responseMimeType");
+  if (mime !== undefined && !MIME_TYPES.has(mime)) return undefined;
+  const schema = readSchema(config, "responseSchema", "responseJsonSchema");
+  return schema && { kind: "schema", schema };
+}
+
+function writeFormatSchema(
+  { kind, schema, description }: Format,
+  conversation: Conversation,
+  context: EncodeContext,
+): RawJson | undefined {
+  if (description !== undefined)
+    context.change(pathOfUse(conversation, "json_schema"), "without the description of the schema");
+  return kind === "schema" ? schema : undefined;
+}
+
+/** The list in which newer clients say the same, an entry for each kind of output; what the others say counts. [S] */
+function readResponseFormat(config: ProtoFields, name: string): Format | undefined {
+  if (["responseMimeType", "responseSchema", "responseJsonSchema"].some((each) => config.has(each))) return undefined;
+  let format: Format | undefined;
+  for (const entry of config.objects(name) ?? []) {
+    format = readTextFormat(entry) ?? format;
+    entry.rest("other", OUTPUTS);
+  }
+  return format;
+}
+
+const OUTPUTS: Readonly<Record<string, Feature>> = { audio: "audio_out", image: "image_out" };
+
+function readTextFormat(entry: ProtoFields): Format | undefined {
+  const text = entry.object("text");
+  if (!text) return undefined;
+  const schema = text.raw("schema");
+  const mime = text.text("mimeType")?.toLowerCase().replace("_", "/") ?? "text/plain";
+  if (!MIME_TYPES.has(mime)) text.leave("mimeType", "other");
+  const json = mime === "application/json";
+  if (schema) text.declare("schema", "json_schema");
+  else if (json) text.declare("mimeType", "json_object");
+  text.rest();
+  if (schema) return { kind: "schema", schema: plainSchema(schema) };
+  return { kind: json ? "json" : "text" };
+}
+
+const MODALITIES: ReadonlySet<string> = new Set(["text", "image", "audio"]);
+
+const isTextOnly = (names: readonly string[]): boolean => names.every((name) => name.toLowerCase() === "text");
+
+/** Text alone is what every model answers in. */
+function readModalities(config: ProtoFields, name: string): string[] | undefined {
+  const modalities = config.texts(name)?.map((each) => each.toLowerCase()) ?? [];
+  if (isTextOnly(modalities)) {
+    config.leave(name, "cosmetic");
+    return undefined;
+  }
+  if (modalities.includes("audio")) config.declare(name, "audio_out");
+  if (modalities.includes("image")) config.declare(name, "image_out");
+  if (modalities.some((each) => !MODALITIES.has(each))) config.declare(name, "other");
+  return modalities;
+}
+
+function writeTier(tier: string, conversation: Conversation, context: EncodeContext): string | undefined {
+  if (!Object.hasOwn(TIERS_WRITTEN, tier))
+    context.drop(pathOfUse(conversation, "tier"), `the tier ${tier} is unknown there`);
+  return entryOf(TIERS_WRITTEN, tier);
+}
+
+/** An answer that is kept could only be asked for in this protocol. */
+function refuseStore(store: boolean, conversation: Conversation, context: EncodeContext): undefined {
+  if (store)
+    context.refuse(pathOfUse(conversation, "store"), "answers cannot be kept there. Send false or leave it out");
+}
+
+function readLabels(request: ProtoFields, name: string): Record<string, string> {
+  const object = asObject(request.any(name)) ?? wrong(request.path(name), "must be an object");
+  const labels = Object.entries(object).filter(([, label]) => label !== null);
+  if (labels.some(([, label]) => typeof label !== "string")) wrong(request.path(name), "must be an object of strings");
+  return Object.fromEntries(labels as [string, string][]);
+}
+
+const EFFORTS: Readonly<Record<string, Effort>> = { MINIMAL: "minimal", LOW: "low", MEDIUM: "medium", HIGH: "high" };
+
+const LEVELS: Readonly<Record<Effort, string>> = {
+  none: "MINIMAL",
+  minimal: "MINIMAL",
+  low: "LOW",
+  medium: "MEDIUM",
+  high: "HIGH",
+  xhigh: "HIGH",
+  max: "HIGH",
+};
+
+/** Tokens that stand for an effort: the most that still read as that effort. */
+const BUDGETS: Readonly<Record<Effort, number>> = {
+  none: 0,
+  minimal: 1024,
+  low: 4096,
+  medium: 12288,
+  high: 24576,
+  xhigh: 24576,
+  max: 24576,
+};
+
+/** More than the vendor's models take, but for the largest. [D] */
+const LARGEST = BUDGETS.high;
+
+const CLAMPED: ReadonlySet<Effort> = new Set(["xhigh", "max"]);
+
+/** A budget or a level, not both. An unspecified level says nothing; clients send it beside a budget. [F] */
+function readThinking(config: ProtoFields, name: string): ReasoningConfig | undefined {
+  const thinking = config.object(name);
+  if (!thinking) return undefined;
+  const show = thinking.flag("includeThoughts");
+  const budget = thinking.number("thinkingBudget");
+  const level = thinking.enumWord("thinkingLevel", "cosmetic");
+  const effort = level === undefined ? undefined : readLevel(level, budget !== undefined, thinking);
+  if (show !== undefined) thinking.declare("includeThoughts", "reasoning_summary");
+  if (budget !== undefined) thinking.declare("thinkingBudget", "reasoning_budget");
+  if (level !== undefined) thinking.declare("thinkingLevel", "reasoning_effort");
+  thinking.rest();
+  // Thoughts are only shown to who asks for them.
+  const shown = show ?? (budget === undefined && effort === undefined ? undefined : false);
+  const reasoning = defined({ show: shown, budget, effort: budget === 0 ? "none" : effort });
+  return Object.keys(reasoning).length > 0 ? reasoning : undefined;
+}
+
+function readLevel(level: string, beside: boolean, thinking: ProtoFields): Effort {
+  if (beside) wrong(thinking.path("thinkingBudget"), "cannot be used together with thinkingLevel", "Send one of them.");
+  return entryOf(EFFORTS, level) ?? wrong(thinking.path("thinkingLevel"), "must be MINIMAL, LOW, MEDIUM or HIGH");
+}
+
+/** How hard to think: as tokens or as a level, never both; and whether thoughts are shown. */
+function writeThinking(
+  config: ReasoningConfig,
+  conversation: Conversation,
+  context: EncodeContext,
+): JsonObject | undefined {
+  if (context.facts.thinking === "none") {
+    const wanted = config.effort !== undefined || config.budget !== undefined || config.show === true;
+    if (wanted && !isOff(config))
+      context.drop(pathOfReasoning(conversation), "the model does not think before it answers");
+    return undefined;
+  }
+  const thinking = defined({ ...amount(config, conversation, context), includeThoughts: isShown(config) });
+  return Object.keys(thinking).length > 0 ? thinking : undefined;
+}
+
+const isOff = ({ effort, budget }: ReasoningConfig): boolean => effort === "none" || budget === 0;
+
+/** Who asks for thinking is shown thoughts, unless they say otherwise; not to be shown any is the usual. */
+function isShown(config: ReasoningConfig): true | undefined {
+  const { effort, budget, show, summary } = config;
+  const asked = effort !== undefined || budget !== undefined || summary !== undefined;
+  return !isOff(config) && (show ?? asked) ? true : undefined;
+}
+
+function amount(config: ReasoningConfig, conversation: Conversation, context: EncodeContext): JsonObject {
+  const { effort, budget } = config;
+  const { thinking } = context.facts;
+  const asLevel = thinking === "level" || thinking === "adaptive";
+  if (isOff(config)) return asLevel ? least(conversation, context) : { thinkingBudget: 0 };
+  // -1 leaves the number to the model; an effort beside it says more.
+  if (budget !== undefined && !asLevel && (budget >= 0 || effort === undefined))
+    return { thinkingBudget: tokens(budget, conversation, context) };
+  if (effort !== undefined) {
+    if (CLAMPED.has(effort)) context.change(pathOfReasoning(conversation), `${effort} becomes high`);
+    return thinking === "budget" ? { thinkingBudget: BUDGETS[effort] } : { thinkingLevel: LEVELS[effort] };
+  }
+  if (budget === undefined || budget < 0) return {};
+  const near = effortOf(budget);
+  context.change(
+    pathOfReasoning(conversation, "reasoning_budget"),
+    `thinking is asked for by levels there: ${budget} tokens become ${LEVELS[near]}`,
+  );
+  return { thinkingLevel: LEVELS[near] };
+}
+
+/** Models that think by levels always think a little. */
+function least(conversation: Conversation, context: EncodeContext): JsonObject {
+  context.change(pathOfReasoning(conversation), "thinking cannot be turned off there; the least is asked for");
+  return { thinkingLevel: LEVELS.none };
+}
+
+function tokens(budget: number, conversation: Conversation, context: EncodeContext): number {
+  if (budget <= LARGEST) return budget;
+  context.change(
+    pathOfReasoning(conversation, "reasoning_budget"),
+    `${budget} tokens for thinking become ${LARGEST}, the most that all models take`,
+  );
+  return LARGEST;
+}
+
+/** The effort that a number of tokens stands for. */
+function effortOf(budget: number): Effort {
+  for (const effort of ["minimal", "low", "medium", "high"] as const) if (budget <= BUDGETS[effort]) return effort;
+  return "xhigh";
+}
+
+/** Where the client asked for thinking. */
+const pathOfReasoning = (conversation: Conversation, first: Feature = "reasoning_effort"): string =>
+  pathOfUse(conversation, first, pathOfUse(conversation, "reasoning_budget", "reasoning"));

@@ -1,4 +1,18 @@
-import { asCount, asList, asObject, asText, defined, type JsonObject, type Usage } from "model-gateway/protocol";
+import {
+  asCount,
+  asList,
+  asObject,
+  asText,
+  defined,
+  type Frame,
+  GatewayError,
+  type JsonObject,
+  mayContain,
+  type Usage,
+} from "model-gateway/protocol";
+
+/** True for nearly every frame: each one repeats the usage so far. The last one counts. */
+export const holdsUsage = ({ bytes }: Frame): boolean => mayContain(bytes, "usageMetadata");
 
 /**
  * Usage from a frame or a whole body. A frame's usage is all there is to know so far and takes the place of the one
@@ -80,4 +94,65 @@ function modality(details: readonly unknown[], name: keyof typeof NUMBERS): numb
   const found = details.map(asObject).filter((entry) => isMeant(entry?.["modality"]));
   const tokens = found.map((entry) => asCount(entry?.["tokenCount"])).filter((count) => count !== undefined);
   return tokens.length === 0 ? undefined : tokens.reduce((sum, count) => sum + count, 0);
+}
+
+/** Service tiers whose name here differs; of the others only the vendor's own words pass. */
+const TIER_WORDS: ReadonlyMap<string, string> = new Map(
+  Object.entries({
+    default: "standard",
+    standard: "standard",
+    flex: "flex",
+    priority: "priority",
+  }),
+);
+
+/** `usageMetadata`: thoughts beside the answer's tokens, those of tool results beside the prompt's. */
+export function usageMetadata({ in: input, out, tier }: Usage): JsonObject {
+  const prompt = input.total === undefined ? undefined : Math.max(0, input.total - (input.toolUse ?? 0));
+  const candidates = out.total === undefined ? undefined : Math.max(0, out.total - (out.reasoning ?? 0));
+  const known = input.total !== undefined || out.total !== undefined;
+  return defined({
+    promptTokenCount: prompt,
+    cachedContentTokenCount: input.cached,
+    candidatesTokenCount: candidates,
+    toolUsePromptTokenCount: input.toolUse,
+    thoughtsTokenCount: out.reasoning,
+    totalTokenCount: known ? (input.total ?? 0) + (out.total ?? 0) : undefined,
+    promptTokensDetails: details({
+      IMAGE: input.image,
+      VIDEO: input.video,
+      AUDIO: input.audio,
+      DOCUMENT: input.document,
+    }),
+    candidatesTokensDetails: details({ IMAGE: out.image, AUDIO: out.audio }),
+    serviceTier: TIER_WORDS.get(tier ?? ""),
+  });
+}
+
+function details(tokens: Readonly<Record<string, number | undefined>>): JsonObject[] | undefined {
+  const told = Object.entries(tokens).filter(([, tokenCount]) => tokenCount !== undefined);
+  return told.length === 0 ? undefined : told.map(([modality, tokenCount]) => ({ modality, tokenCount }));
+}
+
+/** Answers of `countTokens`: `{"totalTokens": n, …}`. */
+export const count = {
+  /** @throws GatewayError `upstream_invalid` for anything but such an answer. */
+  decode(text: string): number {
+    const answer = asObject(parsedCount(text)) ?? refuseCount();
+    // A count of 0 is left out on the wire (proto JSON).
+    return asCount(answer["totalTokens"] ?? 0) ?? refuseCount();
+  },
+  encode: (total: number): string => JSON.stringify({ totalTokens: total }),
+};
+
+function parsedCount(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch (cause) {
+    return refuseCount(cause);
+  }
+}
+
+function refuseCount(cause?: unknown): never {
+  throw new GatewayError("upstream_invalid", { message: "The provider's count of tokens cannot be read.", cause });
 }

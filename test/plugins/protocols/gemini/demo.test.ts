@@ -1,6 +1,7 @@
 import { type Content, type GenerateContentConfig, GoogleGenAI, type Part } from "@google/genai";
 import { GoogleGenAI as GoogleGenAI2 } from "@google/genai-2";
-import t, { type Test } from "tap";
+import type { Test } from "tap";
+import t from "tap";
 import protocol from "../../../../plugins/protocols/gemini/index.ts";
 import type { DemoRequest, Operation } from "../../../../src/core/protocol.ts";
 import { demoAnswer } from "../../../../src/translation/demo.ts";

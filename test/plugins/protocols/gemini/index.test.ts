@@ -2,7 +2,7 @@ import t from "tap";
 import protocol from "../../../../plugins/protocols/gemini/index.ts";
 import { HeaderList } from "../../../../src/wire/headers.ts";
 import { Query } from "../../../../src/wire/query.ts";
-import { read, terms } from "./request.asked.ts";
+import { read, terms } from "./requests.ts";
 
 t.test("recognises its clients by their headers, by the path, or by a key in the query", async (t) => {
   const none = new HeaderList();
@@ -46,4 +46,40 @@ t.test("its requests can be translated, and counts of tokens", async (t) => {
 
 t.test("its ping is white space, which every parser passes over", async (t) => {
   t.equal(protocol.ping.toString(), "\r\n\r\n");
+});
+
+const fast = {
+  id: "acme/fast",
+  name: "Fast",
+  description: "Quick.",
+  created: 1,
+  context: 400_000,
+  output: 8000,
+  can: ["reasoning"],
+  price: {},
+};
+const methods = ["generateContent", "streamGenerateContent", "countTokens"];
+
+t.test("models are listed in the vendor's shape", async (t) => {
+  const one = {
+    name: "models/acme/fast",
+    version: "1",
+    displayName: "Fast",
+    description: "Quick.",
+    inputTokenLimit: 400_000,
+    outputTokenLimit: 8000,
+    supportedGenerationMethods: methods,
+    thinking: true,
+  };
+  t.same(protocol.listing?.list([fast]), { models: [one] });
+  t.same(protocol.listing?.one(fast), one);
+});
+
+t.test("what is not known of a model is left out", async (t) => {
+  t.same(protocol.listing?.one({ id: "echo", name: "Echo", created: 1, can: [], price: {} }), {
+    name: "models/echo",
+    version: "1",
+    displayName: "Echo",
+    supportedGenerationMethods: methods,
+  });
 });

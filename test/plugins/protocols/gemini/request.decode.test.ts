@@ -1,6 +1,11 @@
 import t from "tap";
-import type { ToolCall, ToolResult } from "../../../../src/translation/conversation.ts";
-import { partsOf, read, refusal, saidOf } from "./request.asked.ts";
+import { CallPairs } from "../../../../plugins/protocols/gemini/request.decode.ts";
+import { encode } from "../../../../plugins/protocols/gemini/request.encode.ts";
+import { FIELDS, SUPPORT } from "../../../../plugins/protocols/gemini/support.ts";
+import { GatewayError } from "../../../../src/core/errors.ts";
+import type { Conversation, Part, ToolCall, ToolResult } from "../../../../src/translation/conversation.ts";
+import { joined } from "../../../../src/translation/turns.ts";
+import { partsOf, read, recordedRequests, refusal, saidOf, terms } from "./requests.ts";
 
 const contents = [{ role: "user", parts: [{ text: "Hi" }] }];
 
@@ -267,8 +272,8 @@ t.test("the members at top level", async (t) => {
     "store store",
     "metadata labels",
     "safety safety_settings.1",
-    "cache_handle cachedContent",
     "cosmetic safety_settings",
+    "cache_handle cachedContent",
     "moderation modelArmorConfig",
     "other newThing",
   ]);
@@ -357,3 +362,151 @@ t.test("labels are strings, whatever they are called", async (t) => {
     { param: "labels" },
   );
 });
+
+t.test("calls without ids get ones that no other call has, the same each time", async (t) => {
+  const ids = () => {
+    const calls = new CallPairs(new Set(["call_1"]));
+    return [calls.call("f", undefined), calls.call("f", "call_1"), calls.call("f", undefined)];
+  };
+  t.same(ids(), ["call_0", "call_1", "call_2"]);
+  t.same(ids(), ids());
+});
+
+t.test("an id that two calls have is one call's, and results find their calls in order", async (t) => {
+  const calls = new CallPairs(new Set(["f"]));
+  const made = [calls.call("f", "f"), calls.call("f", "f")];
+  t.equal(new Set(made).size, 2);
+  t.same([calls.result("f", "f"), calls.result("f", "f")], made);
+});
+
+t.test("results find their calls by id, by name and order, and in the latest step first", async (t) => {
+  const calls = new CallPairs(new Set(["x"]));
+  calls.turn("assistant");
+  const old = calls.call("f", undefined);
+  calls.turn("user");
+  calls.turn("assistant");
+  const [first, other, second] = [calls.call("f", undefined), calls.call("g", "x"), calls.call("f", undefined)];
+  calls.turn("user");
+  t.equal(calls.result("g", "x"), other);
+  t.equal(calls.result("f", undefined), first);
+  t.equal(calls.result("f", "an id of its own"), second);
+  t.equal(calls.result("f", undefined), old);
+});
+
+t.test("each call has one result", async (t) => {
+  const calls = new CallPairs(new Set());
+  const id = calls.call("f", undefined);
+  t.equal(calls.result("f", undefined), id);
+  t.equal(calls.result("f", undefined), undefined);
+});
+
+const recorded = recordedRequests();
+const skip = recorded.length === 0 && "no recordings";
+
+const SNAKE = (name: string): string => name.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`);
+/** ProtoFields whose inside is the client's own, or a tool's that only the vendor runs. */
+const CLOSED =
+  /^(?:args|response|parameters|.*schema|labels|tool_?(?:call|response)|executable_?code|code_?execution.*)$/i;
+
+/** The value with its members in snake case. */
+function snaked(value: unknown): unknown {
+  if (Array.isArray(value)) return value.map(snaked);
+  if (typeof value !== "object" || value === null) return value;
+  return Object.fromEntries(
+    Object.entries(value).map(([name, member]) => [SNAKE(name), CLOSED.test(name) ? member : snaked(member)]),
+  );
+}
+
+/** A conversation with its paths in snake case. */
+const flat = (conversation: Conversation): unknown =>
+  JSON.parse(JSON.stringify(conversation), (name, value) =>
+    (name === "at" || name === "path" || name === "name") && typeof value === "string" ? SNAKE(value) : value,
+  );
+
+t.test("every recorded request says the same in snake case", { skip }, async (t) => {
+  for (const { id, task, body } of recorded)
+    t.same(flat(without(read(snaked(body), { task }))), flat(without(read(body, { task }))), id);
+});
+
+/** Without what only this protocol understands, which is kept in the spelling it came in. */
+function without(conversation: Conversation): Conversation {
+  const turns = conversation.turns.map((turn) => ({ ...turn, parts: turn.parts.filter((p) => p.kind !== "foreign") }));
+  return { ...conversation, turns, tools: conversation.tools.filter((tool) => tool.kind !== "server") };
+}
+
+t.test("everything said of a recorded request stands in the table of fields", { skip }, async (t) => {
+  const known = new Set(FIELDS.map(([, feature]) => feature));
+  const uses = new Set(recorded.flatMap(({ body, task }) => read(body, { task }).uses.map(({ feature }) => feature)));
+  for (const feature of uses) t.ok(known.has(feature), feature);
+  for (const feature of known) t.ok(Object.hasOwn(SUPPORT, feature), feature);
+});
+
+/** What the vendor is told, without where the client said it and without ids, which are made where none were told. */
+function meaning(conversation: Conversation): unknown {
+  const { turns, tools, reasoning, format, toolChoice, temperature, stop, maxTokens, seed } = without(conversation);
+  const ids = new Map<string, number>();
+  const number = (id: string) => ids.get(id) ?? ids.set(id, ids.size).size - 1;
+  const spoken = turns.map((turn) => ({ ...turn, parts: turn.parts.filter(says) }));
+  const uses = {
+    turns: joined(spoken.filter(({ parts }) => parts.length > 0)),
+    tools: [...tools].sort((a, b) => (a.kind < b.kind ? -1 : 1)),
+    reasoning: (reasoning?.effort ?? reasoning?.budget ?? reasoning?.show) ? reasoning : undefined,
+    format: format?.kind === "text" ? undefined : format,
+    toolChoice,
+  };
+  return JSON.parse(JSON.stringify({ ...uses, temperature, stop, maxTokens, seed }), (name, value) => {
+    if (name === "at" || name === "detail" || name === "filename") return undefined;
+    return name === "id" || name === "callId" ? number(String(value)) : value;
+  });
+}
+
+const says = (part: Part): boolean => part.kind !== "text" || part.text !== "" || part.opaque !== undefined;
+
+t.test("every recorded request, written as another client's, says the same to the vendor", { skip }, async (t) => {
+  for (const { id, body } of recorded.filter(({ task, body }) => task === "generate" && !hasOtherForms(body))) {
+    const first = read(body);
+    // The vendor refused that one.
+    if ((first.temperature ?? 0) > 2) continue;
+    const again = encode({ ...first, protocol: "some-client" }, terms().terms).body;
+    t.same(meaning(read(again)), meaning(first), id);
+  }
+});
+
+/** Bodies that mean the same in another form, which is the one that is written. */
+const hasOtherForms = (body: unknown): boolean =>
+  // Answers' stored files; VALIDATED, which is AUTO for others; a schema's own order, which JSON Schema does not name.
+  /"(?:gs:|https:\/\/generativelanguage)|VALIDATED/.test(JSON.stringify(body));
+
+const JUNK = [null, 0, -1, 1e300, "", "x", true, [], [null], [[]], {}, { a: null }, { parts: "x" }];
+
+/** The value with one place of it replaced; `at` counts down to it. */
+function broken(value: unknown, junk: unknown, at: { left: number }): unknown {
+  if (at.left-- === 0) return junk;
+  if (Array.isArray(value)) return value.map((each) => broken(each, junk, at));
+  if (typeof value !== "object" || value === null) return value;
+  return Object.fromEntries(Object.entries(value).map(([name, member]) => [name, broken(member, junk, at)]));
+}
+
+t.test("a request broken in any place is read or refused by its path", { skip }, async (t) => {
+  const rich = recorded.filter(({ body }) => /function_?response/i.test(JSON.stringify(body))).slice(0, 12);
+  let refused = 0;
+  for (const { id, task, body } of rich)
+    for (let place = 1; place < 120; place++) {
+      const junk = JUNK[place % JUNK.length];
+      const error = caught(() => read(broken(body, junk, { left: place }), { task }));
+      if (error === undefined) continue;
+      refused++;
+      if (!(error instanceof GatewayError) || error.code !== "invalid_field" || error.param === undefined)
+        t.fail(`${id} with ${JSON.stringify(junk)} at ${place}: ${error}`);
+    }
+  t.ok(refused > 100);
+});
+
+function caught(run: () => unknown): unknown {
+  try {
+    run();
+    return undefined;
+  } catch (error) {
+    return error;
+  }
+}

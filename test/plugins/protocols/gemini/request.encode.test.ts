@@ -1,7 +1,9 @@
 import t from "tap";
 import { encode } from "../../../../plugins/protocols/gemini/request.encode.ts";
+import type { Media, Part, Tool, ToolChoice } from "../../../../src/translation/conversation.ts";
 import type { Opaque } from "../../../../src/translation/events.ts";
-import { assistant, call, read, refusal, result, system, terms, text, user, written } from "./request.asked.ts";
+import { RawJson } from "../../../../src/wire/exact.ts";
+import { assistant, call, read, refusal, result, system, terms, text, user, written } from "./requests.ts";
 
 const BYPASS = "skip_thought_signature_validator";
 const signed = (data: string): { opaque: Opaque } => ({
@@ -183,39 +185,14 @@ t.test("labels are not sent for others", async (t) => {
 
 t.test("a count asked for in this protocol names the model it is sent to", async (t) => {
   const contents = [{ role: "user", parts: [{ text: "Hi" }] }];
-  const body = { generateContentRequest: { model: "models/public-name", contents } };
-  const conversation = read(body, { task: "count", native: true });
+  const body = { generateContentRequest: { model: "models/public-name", systemInstruction: "Be terse.", contents } };
+  const conversation = read(body, { task: "count" });
   t.match(JSON.parse(encode(conversation, terms({}, "vendor-name").terms).body), {
-    generateContentRequest: { model: "models/vendor-name", contents },
-  });
-});
-
-t.test("a request of this protocol is written as it came but for its envelopes", async (t) => {
-  const contents = [
-    { role: "user", parts: [{ text: "Go" }] },
-    {
-      role: "model",
-      parts: [
-        { function_call: { name: "f", args: {} }, thought_signature: "gw1.gemini.thoughtSignature.real" },
-        { functionCall: { name: "f", args: {} } },
-      ],
+    generateContentRequest: {
+      model: "models/vendor-name",
+      systemInstruction: { parts: [{ text: "Be terse." }] },
+      contents,
     },
-  ];
-  const conversation = read({ contents, safety_settings: [] }, { native: true });
-  const [, second] = conversation.turns[1]?.parts ?? [];
-  Object.assign(second ?? {}, signed("placed"));
-  t.strictSame(JSON.parse(encode(conversation, terms().terms).body), {
-    contents: [
-      contents[0],
-      {
-        role: "model",
-        parts: [
-          { function_call: { name: "f", args: {} }, thought_signature: "real" },
-          { functionCall: { name: "f", args: {} }, thoughtSignature: "placed" },
-        ],
-      },
-    ],
-    safety_settings: [],
   });
 });
 
@@ -236,4 +213,294 @@ t.test("media of a system turn in between stay in their place, within the remind
   t.match(changed, [/^messages\.1: /]);
   const alone = written({ turns: [user(text("Hi")), { role: "system", at: "s", parts: [image] }] });
   t.match(alone.body.contents[0]?.parts[2], { inlineData: { data: "aGk=" } });
+});
+
+/** What a part of the user's becomes. */
+const sent = (part: Part) => written({ turns: [user(part)] }).body.contents[0]?.parts[0];
+/** What a result becomes. */
+const answered = (value: string, more = {}) => {
+  const turns = [user(text("Go")), assistant(call("a", "f")), user(result("a", value, more))];
+  return written({ turns }).body.contents[2]?.parts[0]?.["functionResponse"] as Record<string, unknown>;
+};
+const media = (more: Partial<Media>): Media => ({
+  kind: "media",
+  at: "image",
+  media: "image",
+  source: { base64: "aGk=" },
+  ...more,
+});
+
+t.test("arguments keep their text (3)", async (t) => {
+  const args = '{ "a": 1.0, "b": 12345678901234567890, "é": "\\u00e9" }';
+  t.ok(written({ turns: [user(text("Go")), assistant(call("a", "f", args))] }).text.includes(`"args":${args}`));
+  t.match(written({ turns: [assistant(call("a", "f", ""))] }).text, /"args":\{\}/);
+});
+
+t.test("arguments that are no object are refused with the call's path", async (t) => {
+  for (const args of ["[1]", "{", '"x"', "null", '{"a":1} trailing'])
+    t.match(
+      refusal(() => written({ turns: [assistant(call("a", "f", args))] })),
+      { message: /^call a: / },
+      args,
+    );
+});
+
+t.test("a result is the output, or the object itself", async (t) => {
+  t.same(answered("text")["response"], { output: "text" });
+  t.same(answered("")["response"], { output: "" });
+  t.same(answered('{"a":1}')["response"], { a: 1 });
+  t.same(answered("", { json: '{"a":1.0}' })["response"], { a: 1 });
+  t.same(answered("[1]")["response"], { output: "[1]" });
+  t.same(answered("{broken")["response"], { output: "{broken" });
+  t.same(answered("", { parts: [text("a"), text("b")] })["response"], { output: "a\nb" });
+});
+
+t.test("a failure is the error, and an error when it is read back (43)", async (t) => {
+  t.same(answered("no", { isError: true })["response"], { error: "no" });
+  const turns = [user(text("Go")), assistant(call("a", "f")), user(result("a", "no", { isError: true }))];
+  t.match(read(written({ turns }).body).turns[2]?.parts, [
+    { kind: "tool_result", isError: true, parts: [{ text: "no" }] },
+  ]);
+});
+
+t.test("images and files of a result stand beside it (42)", async (t) => {
+  const { response, parts } = answered("", { parts: [text("see"), media({ mime: "image/png" })] });
+  t.same(response, { output: "see" });
+  t.same(parts, [{ inlineData: { mimeType: "image/png", data: "aGk=" } }]);
+});
+
+t.test("a result whose call is unknown needs a name of its own", async (t) => {
+  const turns = (more = {}) => [user(text("Go")), user(result("gone", "x", more))];
+  t.match(
+    refusal(() => written({ turns: turns() })),
+    { message: /^result gone: / },
+  );
+  t.match(written({ turns: turns({ name: "f" }) }).text, /"name":"f"/);
+});
+
+t.test("ids that others would not take become the same on call and result (44)", async (t) => {
+  const id = `functions.Bash:0__thought__${"x".repeat(300)}`;
+  const { body } = written({ turns: [user(text("Go")), assistant(call(id, "f")), user(result(id, "x"))] });
+  const call_ = body.contents[1]?.parts[0]?.["functionCall"] as { id: string };
+  const result_ = body.contents[2]?.parts[0]?.["functionResponse"] as { id: string };
+  t.equal(call_.id, result_.id);
+  t.match(call_.id, /^[a-zA-Z0-9_-]{1,64}$/);
+});
+
+t.test("a name that does not fit is fitted everywhere alike, and known again (45)", async (t) => {
+  const name = "9 lives/✓";
+  const { body, names } = written({
+    turns: [user(text("Go")), assistant(call("a", name)), user(result("a", "x"))],
+    tools: [{ kind: "function", at: "t", name }],
+    toolChoice: { mode: "named", name },
+  });
+  const fitted = ((body.tools?.[0]?.["functionDeclarations"] as { name: string }[])[0] as { name: string }).name;
+  t.match(fitted, /^[A-Za-z_][A-Za-z0-9_.:-]{0,127}$/);
+  t.match(body.contents[1]?.parts[0], { functionCall: { name: fitted } });
+  t.match(body.contents[2]?.parts[0], { functionResponse: { name: fitted } });
+  t.match(body.toolConfig, { functionCallingConfig: { mode: "ANY", allowedFunctionNames: [fitted] } });
+  t.equal(names.original(fitted).name, name);
+  t.equal(names.original("f.g:h-1").name, "f.g:h-1");
+});
+
+t.test("media are bytes or an address, with a type", async (t) => {
+  t.same(sent(media({ mime: "image/png" })), { inlineData: { mimeType: "image/png", data: "aGk=" } });
+  t.same(sent(media({ source: { url: "https://example.com/a.JPG?x=1#y" } })), {
+    fileData: { mimeType: "image/jpeg", fileUri: "https://example.com/a.JPG?x=1#y" },
+  });
+  t.same(sent(media({ media: "file", filename: "a.pdf" })), {
+    inlineData: { mimeType: "application/pdf", data: "aGk=" },
+  });
+  t.same(sent(media({ media: "file", source: { text: "hé" } })), {
+    inlineData: { mimeType: "text/plain", data: Buffer.from("hé").toString("base64") },
+  });
+});
+
+t.test("a type that nothing tells, and a file of another vendor, are refused with their path", async (t) => {
+  t.match(
+    refusal(() => sent(media({ source: { url: "https://example.com/image" } }))),
+    { message: /^image: the type/ },
+  );
+  t.match(
+    refusal(() => sent(media({ source: { id: "file-1", protocol: "some-client" } }))),
+    { message: /^image: a file/ },
+  );
+});
+
+t.test("an address is one that the vendor fetches, or of its own stores", async (t) => {
+  for (const url of ["http://example.com/a.png", "gs://bucket/a.png"])
+    t.match(sent(media({ source: { url } })), { fileData: { fileUri: url } });
+  for (const url of ["ftp://example.com/a.png", "//example.com/a.png", "file:///a.png"])
+    t.match(
+      refusal(() => sent(media({ source: { url } }))),
+      { message: /^image: .*http/ },
+      url,
+    );
+});
+
+t.test("thoughts are sent as thoughts, blocks of others not at all", async (t) => {
+  const { body } = written({
+    turns: [
+      user(text("Go")),
+      assistant(
+        { kind: "reasoning", at: "r", summary: ["One.", "Two."] },
+        { kind: "reasoning", at: "r", redacted: true },
+        { kind: "foreign", at: "f", protocol: "some-client", name: "search", json: {} },
+        { kind: "refusal", at: "x", text: "No." },
+      ),
+    ],
+  });
+  t.same(body.contents[1]?.parts, [{ text: "One.\n\nTwo.", thought: true }, { text: "No." }]);
+});
+
+const tool = (name: string, more: object = {}): Tool =>
+  ({ kind: "function", at: `tool ${name}`, name, ...more }) as Tool;
+
+t.test("functions are declared together, their schemas unchanged (50)", async (t) => {
+  const schema = '{"type":"object","oneOf":[{"$ref":"#/$defs/a"}],"$defs":{"a":{"pattern":"^A+$","minimum":1.0}}}';
+  const { text: body, body: json } = written({
+    tools: [tool("f", { description: "d", parameters: new RawJson(schema) }), tool("g")],
+  });
+  t.ok(body.includes(`"parametersJsonSchema":${schema}`));
+  t.match(json.tools, [{ functionDeclarations: [{ name: "f", description: "d" }, { name: "g" }] }]);
+  t.equal(json.toolConfig, undefined);
+});
+
+t.test("choices are modes (37)", async (t) => {
+  const tools = [tool("f"), tool("g")];
+  const mode = (toolChoice: NonNullable<Parameters<typeof written>[0]["toolChoice"]>) =>
+    (written({ tools, toolChoice }).body.toolConfig as { functionCallingConfig: unknown }).functionCallingConfig;
+  t.same(mode({ mode: "auto" }), { mode: "AUTO" });
+  t.same(mode({ mode: "none" }), { mode: "NONE" });
+  t.same(mode({ mode: "required" }), { mode: "ANY" });
+  t.same(mode({ mode: "named", name: "f" }), { mode: "ANY", allowedFunctionNames: ["f"] });
+  t.same(mode({ mode: "allowed", required: true, names: ["f", "g"] }), {
+    mode: "ANY",
+    allowedFunctionNames: ["f", "g"],
+  });
+  t.same(mode({ mode: "allowed", required: false, names: ["f"] }), { mode: "VALIDATED", allowedFunctionNames: ["f"] });
+});
+
+t.test("a tool that the vendor runs cannot be chosen by name: it is left to the model, and said", async (t) => {
+  const search: Tool = { kind: "web_search", at: "tools.0" };
+  const toolChoice = { mode: "named", name: "web_search", server: true } as const;
+  const uses = [{ feature: "tool_choice", path: "choice" }] as const;
+  const alone = written({ tools: [search], toolChoice, uses: [...uses] });
+  t.same(alone.body.tools, [{ googleSearch: {} }]);
+  t.equal(alone.body.toolConfig, undefined);
+  t.match(alone.dropped, [/^choice: /]);
+  const strict = written({ tools: [search, tool("f", { strict: true })], toolChoice, uses: [...uses] });
+  t.match(strict.body.toolConfig, { functionCallingConfig: { mode: "VALIDATED" } });
+  t.match(strict.dropped, [/^choice: /]);
+});
+
+t.test("a search that may not be used is left out, and said where others may", async (t) => {
+  const search: Tool = { kind: "web_search", at: "tools.1" };
+  const searched = (toolChoice: ToolChoice, tool = search) => {
+    const { body, changed } = written({ tools: [{ kind: "function", name: "f", at: "tools.0" }, tool], toolChoice });
+    return [body.tools?.length === 2, Object.keys(body.toolConfig ?? {}), changed];
+  };
+  const [calling, shown] = ["functionCallingConfig", "includeServerSideToolInvocations"];
+  t.same(searched({ mode: "none" }), [false, [calling], []]);
+  t.match(searched({ mode: "named", name: "f" }), [false, [calling], [/^tools\.1: /]]);
+  t.match(searched({ mode: "allowed", required: false, names: ["f"] }), [false, [calling], [/^tools\.1: /]]);
+  t.same(searched({ mode: "none" }, { ...search, apart: true }), [true, [calling, shown], []]);
+  t.notOk("tools" in written({ tools: [search], toolChoice: { mode: "none" } }).body);
+});
+
+t.test("a search that is chosen is left to the model, and said", async (t) => {
+  const search: Tool = { kind: "web_search", at: "tools.1" };
+  const chosen = (tools: Tool[], toolChoice: ToolChoice) => {
+    const { body, changed } = written({ tools, toolChoice });
+    return [body.toolConfig, changed];
+  };
+  const shown = { includeServerSideToolInvocations: true };
+  const only = (required: boolean): ToolChoice => ({ mode: "allowed", required, names: ["web_search"] });
+  t.match(chosen([search], { mode: "required" }), [undefined, [/^tool_choice: web search/]]);
+  t.match(chosen([search], only(true)), [undefined, [/^tool_choice: web search/]]);
+  t.same(chosen([search], only(false)), [undefined, []], "there is nothing else to choose");
+  t.match(chosen([tool("f"), search], only(false)), [shown, [/^tool_choice: web search/]]);
+  const both: ToolChoice = { mode: "allowed", required: false, names: ["web_search", "f"] };
+  t.same(chosen([tool("f"), search], both), [
+    { functionCallingConfig: { mode: "VALIDATED", allowedFunctionNames: ["f"] }, ...shown },
+    [],
+  ]);
+  t.match(
+    chosen([tool("web_search"), search], only(true)),
+    [{ functionCallingConfig: { mode: "ANY", allowedFunctionNames: ["web_search"] } }, []],
+    "a function may be called so",
+  );
+});
+
+t.test("a choice among no functions is not sent", async (t) => {
+  t.equal(written({ toolChoice: { mode: "auto" } }).body.toolConfig, undefined);
+  t.equal(written({ toolChoice: { mode: "none" } }).body.toolConfig, undefined);
+});
+
+t.test("strict functions make the mode VALIDATED, which is declared where others are not strict", async (t) => {
+  const { body, changed } = written({ tools: [tool("f", { strict: true })] });
+  t.same(body.toolConfig, { functionCallingConfig: { mode: "VALIDATED" } });
+  t.same(changed, []);
+  const mixed = written({ tools: [tool("f", { strict: true }), tool("g")] });
+  t.same(mixed.body.toolConfig, { functionCallingConfig: { mode: "VALIDATED" } });
+  t.match(mixed.changed, [/^tool f: /]);
+  const forced = written({ tools: [tool("f", { strict: true })], toolChoice: { mode: "required" } });
+  t.same(forced.body.toolConfig, { functionCallingConfig: { mode: "ANY" } });
+  t.same(forced.changed, []);
+});
+
+t.test("a tool that takes free text is a function of one string, and known again", async (t) => {
+  const { body, names, dropped } = written({
+    tools: [{ kind: "custom", at: "tools.0", name: "patch", grammar: { syntax: "lark" } }],
+    toolChoice: { mode: "named", name: "patch", custom: true },
+    turns: [user(text("Go")), assistant(call("a", "patch", 'a "quoted" text', { custom: true }))],
+  });
+  t.match(body.tools, [
+    {
+      functionDeclarations: [
+        {
+          name: "patch",
+          parametersJsonSchema: { type: "object", properties: { input: { type: "string" } }, required: ["input"] },
+        },
+      ],
+    },
+  ]);
+  t.match(body.contents[1]?.parts[0], { functionCall: { name: "patch", args: { input: 'a "quoted" text' } } });
+  t.same(names.original("patch"), { name: "patch", custom: true });
+  t.match(dropped, [/^tools\.0: a grammar/]);
+});
+
+t.test("a tool in a namespace bears it in front, and is known again", async (t) => {
+  const { body, names } = written({
+    tools: [tool("run", { namespace: "mcp" }), tool("run")],
+    turns: [user(text("Go")), assistant(call("a", "run", "{}", { namespace: "mcp" }))],
+  });
+  t.match(body.tools, [{ functionDeclarations: [{ name: "mcp__run" }, { name: "run" }] }]);
+  t.match(body.contents[1]?.parts[0], { functionCall: { name: "mcp__run" } });
+  t.same(names.original("mcp__run"), { name: "run", namespace: "mcp" });
+  t.same(names.original("run"), { name: "run" });
+});
+
+t.test("web search is Google Search, without what it does not take", async (t) => {
+  const search: Tool = { kind: "web_search", at: "tools.0", allowed: ["a.com"], maxUses: 3 };
+  const { body, dropped } = written({ tools: [search] });
+  t.same(body.tools, [{ googleSearch: {} }]);
+  t.same(body.toolConfig, undefined);
+  t.match(dropped, [/^tools\.0: .*list of domains/, /^tools\.0: .*limit of searches/]);
+  const told = written({ tools: [{ ...search, paths: { allowed: "tools.0.a", maxUses: "tools.0.b" } }] });
+  t.match(told.dropped, [/^tools\.0\.a: .*list of domains/, /^tools\.0\.b: .*limit of searches/]);
+});
+
+t.test("with functions beside it the vendor's own tool must be shown", async (t) => {
+  const tools: Tool[] = [tool("f"), { kind: "web_search", at: "w" }];
+  t.same(written({ tools }).body.toolConfig, { includeServerSideToolInvocations: true });
+  t.equal(written({ tools }, { thinking: "budget" }).body.toolConfig, undefined);
+});
+
+t.test("another vendor's tool is refused", async (t) => {
+  const server: Tool = { kind: "server", at: "tools.0", protocol: "some-client", name: "computer", json: {} };
+  t.match(
+    refusal(() => written({ tools: [server] })),
+    { message: /^tools\.0: .*computer/ },
+  );
 });

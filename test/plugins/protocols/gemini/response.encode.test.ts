@@ -1,13 +1,22 @@
 import { GoogleGenAI } from "@google/genai";
 import { GoogleGenAI as GoogleGenAI2 } from "@google/genai-2";
 import t from "tap";
-import { decode } from "../../../../plugins/protocols/gemini/response.decode.ts";
-import { encode } from "../../../../plugins/protocols/gemini/response.encode.ts";
-import { joinedCandidate } from "../../../../plugins/protocols/gemini/response.joined.ts";
-import type { EncodedFrame } from "../../../../src/translation/codec.ts";
-import type { Event } from "../../../../src/translation/events.ts";
+import { CandidateSources } from "../../../../plugins/protocols/gemini/response.decode.sources.ts";
+import { decode, likelihoods } from "../../../../plugins/protocols/gemini/response.decode.ts";
+import {
+  encode,
+  GroundingWriter,
+  joinedCandidate,
+  joinedLogprobs,
+  joins,
+  logprobsResult,
+  type PartShape,
+} from "../../../../plugins/protocols/gemini/response.encode.ts";
+import type { EncodedFrame, ResponseContext } from "../../../../src/translation/codec.ts";
+import type { Citation, Event, FinishReason, Opaque, Opening } from "../../../../src/translation/events.ts";
+import { RawJson } from "../../../../src/wire/exact.ts";
 import { eventsIn, recorded } from "../../../support/recorded.ts";
-import { answer, dice, read, SOURCE, shown, wished, write } from "./response.wish.ts";
+import { answer, dice, partsOf, read, SOURCE, shown, wished, write } from "./responses.ts";
 
 type Json = Record<string, unknown>;
 const parsed = (out: readonly EncodedFrame[]): Json[] => out.map(({ data }) => JSON.parse(data) as Json);
@@ -301,3 +310,580 @@ t.test(
     }
   },
 );
+
+const state: Opaque = { protocol: "other", kind: "signature", data: "abc" };
+const SEALED = "gw1.other.signature.abc";
+const open = (block: number, opening: Opening): Event => ({ type: "open", block, choice: 0, ...opening });
+const close = (block: number): Event => ({ type: "close", block });
+const text = (block: number, words: string, more: object = {}): Event => ({
+  type: "text",
+  block,
+  text: words,
+  ...more,
+});
+const call = (block: number, id: string, ...pieces: string[]): Event[] => [
+  open(block, { kind: "tool_call", id, name: "f" }),
+  ...pieces.map((piece): Event => ({ type: "arguments", block, text: piece })),
+  close(block),
+];
+const parts = (events: readonly Event[], context?: ResponseContext): unknown[] =>
+  partsOf(write(answer(events), context)).flat();
+const last = (events: readonly Event[], context?: ResponseContext) =>
+  (JSON.parse(write(events, context).at(-1)?.data ?? "") as { candidates: Record<string, unknown>[] }).candidates[0] ??
+  {};
+
+t.test("a text leaves at once, piece by piece; the last frame has a text without words", async (t) => {
+  const out = write(answer([open(0, { kind: "text" }), text(0, "Hel"), text(0, "lo"), close(0)]));
+  t.strictSame(partsOf(out), [[{ text: "Hel" }], [{ text: "lo" }], [{ text: "" }]]);
+});
+
+t.test("thoughts are shown to clients that asked for them", async (t) => {
+  const events = [open(0, { kind: "reasoning" }), text(0, "Hm"), close(0)];
+  t.strictSame(parts(events, shown()), [{ text: "Hm", thought: true }, { text: "" }]);
+  t.strictSame(parts(events), [{ text: "" }]);
+  t.strictSame(parts(events, wished({ reasoning: { show: false } })), [{ text: "" }]);
+});
+
+t.test("parts of a summary are paragraphs", async (t) => {
+  const events = [
+    open(0, { kind: "reasoning", summary: true }),
+    text(0, "a", { part: 0 }),
+    text(0, "b", { part: 0 }),
+    text(0, "c", { part: 1 }),
+    close(0),
+  ];
+  t.strictSame(
+    parts(events, shown()).slice(0, -1),
+    ["a", "b", "\n\nc"].map((words) => ({ text: words, thought: true })),
+  );
+});
+
+t.test("state of a thought travels on an empty thought, shown or not", async (t) => {
+  const events: Event[] = [
+    open(0, { kind: "reasoning" }),
+    text(0, "Hm"),
+    { type: "opaque", block: 0, opaque: { ...state, data: "early" } },
+    { type: "opaque", block: 0, opaque: state },
+    close(0),
+    open(1, { kind: "text" }),
+    text(1, "A"),
+    close(1),
+  ];
+  const signed = { text: "", thought: true, thoughtSignature: SEALED };
+  t.strictSame(parts(events), [signed, { text: "A" }, { text: "" }]);
+  t.strictSame(parts(events, shown()), [{ text: "Hm", thought: true }, signed, { text: "A" }, { text: "" }]);
+  t.strictSame(parts(events.slice(0, 5)), [signed]);
+});
+
+t.test("state before a call sits on the call too, for clients that send no thoughts back", async (t) => {
+  const events: Event[] = [
+    open(0, { kind: "reasoning", redacted: true }),
+    { type: "opaque", block: 0, opaque: state },
+    close(0),
+    ...call(1, "one", "{}"),
+    ...call(2, "two", "{}"),
+  ];
+  const signed = { functionCall: { id: "one", name: "f", args: {} }, thoughtSignature: SEALED };
+  const plain = { functionCall: { id: "two", name: "f", args: {} } };
+  t.strictSame(parts(events), [signed, plain]);
+  t.strictSame(parts(events, shown()), [{ text: "", thought: true, thoughtSignature: SEALED }, signed, plain]);
+});
+
+t.test("a call's own state stays on the call, and a thought's before it on the thought", async (t) => {
+  const own = { protocol: "gemini", kind: "thoughtSignature", data: "own" };
+  const events: Event[] = [
+    open(0, { kind: "reasoning" }),
+    { type: "opaque", block: 0, opaque: state },
+    close(0),
+    open(1, { kind: "tool_call", id: "one", name: "f", opaque: own }),
+    close(1),
+  ];
+  t.strictSame(parts(events), [
+    { text: "", thought: true, thoughtSignature: SEALED },
+    { functionCall: { id: "one", name: "f", args: {} }, thoughtSignature: "gw1.gemini.thoughtSignature.own" },
+  ]);
+});
+
+t.test("state on a text sits on its first piece, or on a text without words", async (t) => {
+  t.strictSame(parts([open(0, { kind: "text", opaque: state }), text(0, "A"), text(0, "B"), close(0)]), [
+    { text: "A", thoughtSignature: SEALED },
+    { text: "B" },
+    { text: "" },
+  ]);
+  t.strictSame(parts([open(0, { kind: "text", opaque: state }), close(0)])[0], { text: "", thoughtSignature: SEALED });
+});
+
+t.test("a call is written whole with the very text of its arguments, and ends with the answer", async (t) => {
+  const out = write(answer(call(0, "c1", '{"a": 1.0,', '\n "b":12345678901234567890}')));
+  t.equal(out.length, 1);
+  t.match(out[0]?.data, '{"id":"c1","name":"f","args":{"a": 1.0,  "b":12345678901234567890}}');
+  t.match(parts(call(0, "c1", "")), [{ functionCall: { args: {} } }]);
+  t.match(parts(call(0, "c1")), [{ functionCall: { args: {} } }]);
+});
+
+t.test("a call before a text leaves before it", async (t) => {
+  const out = write(answer([...call(0, "a", "{}"), open(1, { kind: "text" }), text(1, "x"), close(1)]));
+  t.match(partsOf(out), [[{ functionCall: { id: "a" } }], [{ text: "x" }], [{ text: "" }]]);
+});
+
+t.test("arguments that are no object are the provider's fault", async (t) => {
+  for (const wrong of ["[1]", '"x"', "1", "null", '{"a":', "{} {}"])
+    t.throws(() => write(answer(call(0, "c1", wrong))), { code: "upstream_invalid" }, wrong);
+});
+
+t.test("a call that the end of the answer cut is left out, and said so", async (t) => {
+  for (const [reason, word] of [
+    ["length", "MAX_TOKENS"],
+    ["content_filter", "SAFETY"],
+  ] as const) {
+    const cut = [open(0, { kind: "text" }), text(0, "Hi"), close(0), ...call(1, "c1", '{"a":"unfin')];
+    const told = answer(cut).map((event): Event => (event.type === "finish" ? { ...event, reason } : event));
+    const lost: string[] = [];
+    t.match(last(told, wished({}, lost)), { finishReason: word });
+    t.notMatch(JSON.stringify(write(told)), /functionCall/);
+    t.same(lost, ["candidates.0.content.functionCall"]);
+  }
+});
+
+t.test("blocks that are open at a time are written one after the other", async (t) => {
+  const [openA, argsA, closeA] = call(0, "a", '{"n":0}') as [Event, Event, Event];
+  const [openB, argsB, closeB] = call(1, "b", '{"n":1}') as [Event, Event, Event];
+  const third = [open(2, { kind: "text" }), text(2, "x"), close(2)];
+  t.match(parts([openA, openB, ...third, argsB, argsA, closeB, closeA]), [
+    { functionCall: { id: "a", args: { n: 0 } } },
+    { functionCall: { id: "b", args: { n: 1 } } },
+    { text: "x" },
+    { text: "" },
+  ]);
+});
+
+t.test("what nobody closed is closed at the end", async (t) => {
+  const [opened, args] = call(0, "a", "{}") as [Event, Event];
+  t.match(parts([opened, args, open(1, { kind: "text" }), text(1, "x")]), [
+    { functionCall: { id: "a" } },
+    { text: "x" },
+    { text: "" },
+  ]);
+});
+
+t.test("media are data or files", async (t) => {
+  const media = (more: object): Event[] => [
+    open(0, { kind: "media", media: "image", mime: "image/png" }),
+    { type: "media", block: 0, ...more },
+    close(0),
+  ];
+  t.strictSame(parts(media({ base64: "iVBO" }))[0], { inlineData: { mimeType: "image/png", data: "iVBO" } });
+  t.strictSame(parts(media({ url: "https://a" }))[0], { fileData: { mimeType: "image/png", fileUri: "https://a" } });
+});
+
+t.test("server tools of this protocol are written as they came, those of others are said to be lost", async (t) => {
+  const lost: string[] = [];
+  const server = (json: string): Event[] => [
+    open(0, { kind: "server", name: "search", result: false }),
+    { type: "server", block: 0, json: new RawJson(json) },
+    close(0),
+  ];
+  t.strictSame(parts(server('{"executableCode":{"code":"1"},\n"thoughtSignature":"s"}'), wished({}, lost))[0], {
+    executableCode: { code: "1" },
+    thoughtSignature: "s",
+  });
+  t.strictSame(lost, []);
+  t.strictSame(parts(server('{"type":"server_tool_use"}'), wished({}, lost)), [{ text: "" }]);
+  t.strictSame(lost, ["candidates.0.content.search"]);
+});
+
+t.test("a refusal is a text that the filter ended", async (t) => {
+  const candidate = last(answer([open(0, { kind: "refusal" }), text(0, "I will not."), close(0)]));
+  t.match(candidate, { finishReason: "SAFETY" });
+  t.match(parts([open(0, { kind: "refusal" }), text(0, "I will not."), close(0)]), [
+    { text: "I will not." },
+    { text: "" },
+  ]);
+});
+
+t.test("an answer that was filtered before its first word has no content", async (t) => {
+  const filtered: Event = { type: "finish", choice: 0, reason: "content_filter", message: "Not this." };
+  t.strictSame(last(answer([], filtered)), { index: 0, finishReason: "SAFETY", finishMessage: "Not this." });
+  t.match(last(answer([open(0, { kind: "text" }), text(0, "A"), close(0)], filtered)), {
+    content: { parts: [{ text: "" }] },
+  });
+});
+
+t.test("a paused turn is said to be lost", async (t) => {
+  const lost: string[] = [];
+  t.match(last(answer([], { type: "finish", choice: 0, reason: "pause" }), wished({}, lost)), { finishReason: "STOP" });
+  t.strictSame(lost, ["finishReason"]);
+});
+
+t.test("citations point into the text as clients join it, over its blocks", async (t) => {
+  const cite = (block: number, more: object = {}): Event => ({
+    type: "citation",
+    block,
+    citation: { url: "https://a", ...more },
+  });
+  const events = [
+    open(0, { kind: "text" }),
+    text(0, "ü"),
+    close(0),
+    open(1, { kind: "text" }),
+    cite(1),
+    text(1, "b"),
+    text(1, "c"),
+    close(1),
+    ...call(2, "a"),
+    open(3, { kind: "text" }),
+    text(3, "def"),
+    cite(3, { start: 1, end: 2 }),
+    close(3),
+  ];
+  t.strictSame(last(answer(events))["groundingMetadata"], {
+    groundingChunks: [{ web: { uri: "https://a" } }],
+    groundingSupports: [
+      { segment: { startIndex: 2, endIndex: 4, text: "bc" }, groundingChunkIndices: [0] },
+      { segment: { partIndex: 2, startIndex: 1, endIndex: 2, text: "e" }, groundingChunkIndices: [0] },
+    ],
+  });
+});
+
+t.test("places count on over the blocks of a part, whatever stood between them", async (t) => {
+  const uses = (block: number, words: string, ...citations: object[]): Event[] => [
+    open(block, { kind: "text" }),
+    ...[...words].map((char) => text(block, char)),
+    ...citations.map((each): Event => ({ type: "citation", block, citation: { url: "https://a", ...each } })),
+    close(block),
+  ];
+  const events = [
+    ...uses(0, "äö"),
+    open(1, { kind: "reasoning" }),
+    text(1, "unseen"),
+    close(1),
+    ...uses(2, "ü"),
+    ...uses(3, "wé", { start: 1, end: 2 }),
+  ];
+  t.match((last(answer(events))["groundingMetadata"] as { groundingSupports: unknown[] }).groundingSupports, [
+    { segment: { startIndex: 7, endIndex: 9, text: "é" } },
+  ]);
+});
+
+t.test("citations are bounded", async (t) => {
+  const cite = (n: number): Event => ({ type: "citation", block: 0, citation: { url: `https://a/${n}` } });
+  const events = [open(0, { kind: "text" }), ...Array.from({ length: 100_000 }, (_, n) => cite(n))];
+  t.throws(() => write(answer(events)), { code: "upstream_invalid", message: /citations/ });
+});
+
+t.test("what a page says is said to be lost, once", async (t) => {
+  const lost: string[] = [];
+  const citation = { url: "https://a", quote: "said" };
+  const events: Event[] = [
+    open(0, { kind: "text" }),
+    text(0, "A"),
+    { type: "citation", block: 0, citation },
+    { type: "citation", block: 0, citation },
+    close(0),
+  ];
+  t.match(last(answer(events), wished({}, lost)), {
+    groundingMetadata: { groundingChunks: [{ web: { uri: "https://a" } }] },
+  });
+  t.strictSame(lost, ["candidates.0.citations.quote"]);
+});
+
+t.test("every reason has a word, and a refusal is never an ordinary stop", async (t) => {
+  const word = (reason: FinishReason, kind: "text" | "refusal" = "text") => {
+    const out = write(answer([open(0, { kind }), text(0, "Hi"), close(0)], { type: "finish", choice: 0, reason }));
+    return (JSON.parse(out.at(-1)?.data ?? "") as { candidates: [{ finishReason: string }] }).candidates[0]
+      .finishReason;
+  };
+  t.equal(word("tool_calls"), "STOP");
+  t.equal(word("pause"), "STOP");
+  t.equal(word("context_window"), "MAX_TOKENS");
+  t.equal(word("refusal"), "SAFETY");
+  t.equal(word("malformed_call"), "MALFORMED_FUNCTION_CALL");
+  t.equal(word("stop", "refusal"), "SAFETY");
+  t.equal(word("length", "refusal"), "MAX_TOKENS");
+});
+
+t.test("likelihoods leave with their text", async (t) => {
+  const out = write(
+    answer([open(0, { kind: "text" }), text(0, "Hi", { logprobs: [{ token: "Hi", logprob: -1 }] }), close(0)]),
+  );
+  t.match(JSON.parse(out[0]?.data ?? ""), {
+    candidates: [{ logprobsResult: { chosenCandidates: [{ token: "Hi", logProbability: -1 }] } }],
+  });
+});
+
+t.test("likelihoods without a word leave, too", async (t) => {
+  const logprobs = [{ token: "<end>", logprob: -2 }];
+  const events = [open(0, { kind: "text" }), text(0, "Hi"), text(0, "", { logprobs }), close(0)];
+  const out = write(answer(events));
+  t.match(JSON.parse(out[1]?.data ?? ""), {
+    candidates: [
+      {
+        content: { parts: [{ text: "" }] },
+        logprobsResult: { chosenCandidates: [{ token: "<end>", logProbability: -2 }] },
+      },
+    ],
+  });
+});
+
+t.test("as many blocks as there are wait for the one before, whether closed already or not", async (t) => {
+  const many = Array.from({ length: 20_000 }, (_, n) => n + 1);
+  const held = many.flatMap((n) => call(n, `c${n}`, "{}"));
+  const found = parts([open(0, { kind: "text" }), ...held, text(0, "first"), close(0)]) as { functionCall?: object }[];
+  t.equal(found.filter(({ functionCall }) => functionCall).length, many.length);
+  t.match(found.slice(0, 2), [{ text: "first" }, { functionCall: { id: "c1" } }]);
+});
+
+t.test("what waits is bounded, however small its pieces and whatever they are", async (t) => {
+  const first = open(0, { kind: "text" });
+  const citations = ["quote", "url", "title"].map(
+    (name): Event => ({ type: "citation", block: 1, citation: { [name]: "q".repeat(5000) } }),
+  );
+  const media: Event = { type: "media", block: 1, base64: "A".repeat(100_000) };
+  for (const [each, count] of [
+    [text(1, "x"), 500_000],
+    [text(1, "x", { logprobs: Array.from({ length: 500 }, () => ({ token: "x" })) }), 1000],
+    [open(1, { kind: "text", opaque: { ...state, data: "s".repeat(5000) } }), 2000],
+    ...citations.map((cited) => [cited, 2000] as const),
+    [media, 100],
+  ] as const) {
+    const events = [first, open(1, { kind: "text" }), ...Array.from({ length: count }, () => each)];
+    t.throws(() => write(answer(events)), { code: "upstream_invalid", message: /8 MiB/ });
+  }
+  // What has had its turn does not count.
+  const turns = [2, 3, 4].flatMap((n) => [
+    open(n, { kind: "text" }),
+    open(n + 10, { kind: "text" }),
+    text(n + 10, "x".repeat(4_000_000)),
+    close(n),
+    close(n + 10),
+  ]);
+  t.equal(parts(turns).length, 4);
+});
+
+const shape = (kind: PartShape["kind"], signed = false, empty = false): PartShape => ({ kind, signed, empty });
+const joined = (...parts: object[]): unknown => {
+  const frames = parts.map((part) => ({ candidates: [{ content: { parts: [part] }, index: 0 }] }));
+  return (joinedCandidate({ index: 0 }, frames)["content"] as { parts: unknown } | undefined)?.parts;
+};
+
+t.test("texts of one kind go on; a signature begins a text and ends a thought", async (t) => {
+  t.ok(joins(shape("text"), shape("text")));
+  t.ok(joins(shape("text", true), shape("text")));
+  t.notOk(joins(shape("text"), shape("text", true)));
+  t.ok(joins(shape("thought"), shape("thought", true, true)));
+  t.notOk(joins(shape("thought"), shape("thought", true)));
+  t.notOk(joins(shape("thought", true), shape("thought")));
+  t.notOk(joins(shape("thought"), shape("text")));
+  t.notOk(joins(shape("other"), shape("other")));
+  t.notOk(joins(undefined, shape("text")));
+});
+
+t.test("parts of all frames are joined in order", async (t) => {
+  const call = { functionCall: { name: "f", args: {} } };
+  t.strictSame(
+    joined(
+      { text: "a", thought: true },
+      { text: "b", thought: true },
+      { text: "", thought: true, thoughtSignature: "s" },
+      { text: "c" },
+      { text: "d" },
+      call,
+      call,
+      { text: "" },
+    ),
+    [{ text: "ab", thought: true, thoughtSignature: "s" }, { text: "cd" }, call, call],
+  );
+  t.strictSame(joined({ text: "" }), [{ text: "" }]);
+  t.strictSame(joined({ text: "" }, call), [call]);
+});
+
+t.test("a candidate without any content stays without", async (t) => {
+  t.strictSame(
+    joinedCandidate({ index: 1, finishReason: "SAFETY" }, [{ candidates: [{ index: 0, content: { parts: [] } }] }]),
+    {
+      index: 1,
+      finishReason: "SAFETY",
+    },
+  );
+});
+
+const A: Citation = { url: "https://a", title: "A" };
+const json = (grounding: GroundingWriter): unknown => JSON.parse(grounding.json());
+const cited = (grounding: GroundingWriter, text: string, ...citations: Citation[]): void => {
+  for (const citation of citations) grounding.cite(citation);
+  grounding.place(text, 0, 0);
+};
+
+t.test("citations are told in bytes of the part that clients see", async (t) => {
+  const grounding = new GroundingWriter();
+  grounding.cite({ ...A, start: 2, end: 5 });
+  grounding.place("üü😀x", 0, 3);
+  grounding.cite(A);
+  grounding.cite({ title: "doc", quote: "said", start: 0, end: 1 });
+  grounding.place("text", 2, 0);
+  t.strictSame(json(grounding), {
+    groundingChunks: [{ web: { uri: "https://a", title: "A" } }, { retrievedContext: { title: "doc", text: "said" } }],
+    groundingSupports: [
+      { segment: { startIndex: 7, endIndex: 12, text: "😀x" }, groundingChunkIndices: [0] },
+      { segment: { partIndex: 2, endIndex: 4, text: "text" }, groundingChunkIndices: [0] },
+      { segment: { partIndex: 2, endIndex: 1, text: "t" }, groundingChunkIndices: [1] },
+    ],
+  });
+});
+
+t.test("places far into a text are right", async (t) => {
+  const words = Array.from({ length: 400 }, (_, n) => `größe😀${n}`);
+  const text = words.join(" ");
+  const grounding = new GroundingWriter();
+  const starts = words.map((word) => text.indexOf(word));
+  cited(
+    grounding,
+    text,
+    ...words.map(({ length }, n) => ({ ...A, start: starts[n] ?? 0, end: (starts[n] ?? 0) + length })),
+  );
+  const { groundingSupports: supports } = json(grounding) as {
+    groundingSupports: { segment: { startIndex?: number; endIndex: number; text: string } }[];
+  };
+  t.strictSame(
+    supports.map(({ segment: { startIndex, endIndex } }) => Buffer.from(text).toString("utf8", startIndex, endIndex)),
+    words,
+  );
+});
+
+t.test("without citations there is nothing to tell", async (t) => {
+  const grounding = new GroundingWriter();
+  grounding.place("text", 0, 0);
+  t.ok(grounding.empty);
+  grounding.cite(A);
+  t.notOk(grounding.empty);
+});
+
+t.test("a source without a place backs its whole text, and none where there is no text", async (t) => {
+  const grounding = new GroundingWriter();
+  cited(grounding, "", A);
+  t.strictSame(json(grounding), {
+    groundingChunks: [{ web: { uri: "https://a", title: "A" } }],
+    groundingSupports: [],
+  });
+  cited(grounding, "all", A);
+  t.match(json(grounding), { groundingSupports: [{ segment: { endIndex: 3, text: "all" } }] });
+});
+
+t.test("a place beyond the text ends with it, and one behind it is none", async (t) => {
+  const grounding = new GroundingWriter();
+  cited(grounding, "text", { ...A, start: 2, end: 99 }, { ...A, start: 4, end: 9 }, { ...A, start: 3, end: 1 });
+  t.match(json(grounding), { groundingSupports: [{ segment: { startIndex: 2, endIndex: 4, text: "xt" } }] });
+});
+
+t.test("sources of the same place are told together, so that their text is told once", async (t) => {
+  const grounding = new GroundingWriter();
+  const sources = [A, { url: "https://b" }, { url: "https://c" }];
+  cited(grounding, "text", ...sources, { ...A, start: 0, end: 2 }, { url: "https://b", start: 0, end: 2 }, A);
+  cited(grounding, "text", A);
+  t.match((json(grounding) as { groundingSupports: unknown[] }).groundingSupports, [
+    { segment: { text: "text" }, groundingChunkIndices: [0, 1, 2] },
+    { segment: { text: "te" }, groundingChunkIndices: [0, 1] },
+    { segment: { text: "text" }, groundingChunkIndices: [0] },
+    { segment: { text: "text" }, groundingChunkIndices: [0] },
+  ]);
+});
+
+t.test("what a page says is not told, which it says itself", async (t) => {
+  const grounding = new GroundingWriter();
+  grounding.cite({ title: "doc", quote: "said" });
+  t.notOk(grounding.unquoted);
+  grounding.cite({ ...A, quote: "said" });
+  t.ok(grounding.unquoted);
+});
+
+t.test("what citations hold is bounded, whatever they are", async (t) => {
+  const endless = (next: (n: number) => Citation) => () => {
+    const grounding = new GroundingWriter();
+    for (let n = 0; n < 200_000; n++) grounding.cite(next(n));
+  };
+  const wide = "w".repeat(1_000_000);
+  for (const flood of [
+    endless(() => A),
+    endless((n) => ({ url: `https://a/${n}` })),
+    endless((n) => ({ quote: `${n}${wide}` })),
+    () =>
+      cited(new GroundingWriter(), wide, ...Array.from({ length: 20 }, (_, n) => ({ ...A, start: n, end: 999_999 }))),
+  ])
+    t.throws(flood, { code: "upstream_invalid", message: /8 MiB/ });
+  const many = new GroundingWriter();
+  cited(many, wide, ...Array.from({ length: 1000 }, (_, n) => ({ url: `https://a/${n}` })));
+  t.ok(many.json().length < 2_000_000);
+});
+
+t.test("what is written is read again", async (t) => {
+  const text = "Größe: 😀 ist da.";
+  const citations = [
+    { url: "https://a", title: "A", start: 0, end: 5 },
+    { url: "https://b", start: 7, end: 17 },
+  ];
+  const grounding = new GroundingWriter();
+  cited(grounding, text, ...citations);
+  const sources = new CandidateSources();
+  sources.learn({ groundingMetadata: json(grounding) });
+  t.strictSame(sources.of(text, true), citations);
+});
+
+const result = {
+  chosenCandidates: [{ token: "é", logProbability: -0.5, tokenId: 7 }, { token: " a" }],
+  topCandidates: [
+    {
+      candidates: [
+        { token: "é", logProbability: -0.5 },
+        { token: "e", logProbability: -2 },
+      ],
+    },
+    { candidates: [] },
+  ],
+};
+
+t.test("likelihoods have the common shape, with the token's bytes", async (t) => {
+  const bytes = [195, 169];
+  t.strictSame(likelihoods(result), [
+    {
+      token: "é",
+      logprob: -0.5,
+      bytes,
+      top_logprobs: [
+        { token: "é", logprob: -0.5, bytes },
+        { token: "e", logprob: -2, bytes: [101] },
+      ],
+    },
+    { token: " a", logprob: 0, bytes: [32, 97], top_logprobs: [] },
+  ]);
+  t.equal(likelihoods({}), undefined);
+});
+
+t.test("what has no likelihood at all is as unlikely as clients can be told", async (t) => {
+  const chosenCandidates = ["-Infinity", {}, true].map((logProbability) => ({ token: "x", logProbability }));
+  t.match(
+    likelihoods({ chosenCandidates }),
+    Array.from({ length: 3 }, () => ({ logprob: -9999 })),
+  );
+  t.match(likelihoods({ chosenCandidates: [{ token: "x", logProbability: "-1.5" }] }), [{ logprob: -1.5 }]);
+});
+
+t.test("they are written back, as a list or as the content of one", async (t) => {
+  const written = {
+    chosenCandidates: [
+      { token: "é", logProbability: -0.5 },
+      { token: " a", logProbability: 0 },
+    ],
+    topCandidates: result.topCandidates,
+  };
+  t.strictSame(logprobsResult(likelihoods(result)), written);
+  t.strictSame(logprobsResult({ content: likelihoods(result) }), written);
+  t.equal(logprobsResult({ odd: true }), undefined);
+});
+
+t.test("pieces follow each other", async (t) => {
+  t.strictSame(joinedLogprobs([undefined, { chosenCandidates: [1] }, { chosenCandidates: [2], topCandidates: [3] }]), {
+    chosenCandidates: [1, 2],
+    topCandidates: [3],
+  });
+  t.equal(joinedLogprobs([undefined]), undefined);
+});

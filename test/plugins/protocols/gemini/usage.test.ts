@@ -1,5 +1,6 @@
 import t from "tap";
 import protocol from "../../../../plugins/protocols/gemini/index.ts";
+import { count, usageMetadata } from "../../../../plugins/protocols/gemini/usage.ts";
 import type { Usage } from "../../../../src/core/usage.ts";
 import { eventsIn, recorded } from "../../../support/recorded.ts";
 
@@ -100,4 +101,58 @@ t.test("recorded embeddings tell their input, recorded counts no usage", { skip 
     if (status < 300) t.equal(protocol.usage(JSON.parse(body))?.in.total, told?.promptTokenCount, id);
   }
   for (const { id, body } of recorded("gemini-count-tokens")) t.equal(protocol.usage(JSON.parse(body)), undefined, id);
+});
+
+t.test("sums become the vendor's parts", async (t) => {
+  const metadata = usageMetadata({
+    in: { total: 107, cached: 60, toolUse: 7, audio: 5 },
+    out: { total: 50, reasoning: 30 },
+    tier: "default",
+    raw: 0,
+  });
+  t.strictSame(metadata, {
+    promptTokenCount: 100,
+    cachedContentTokenCount: 60,
+    candidatesTokenCount: 20,
+    toolUsePromptTokenCount: 7,
+    thoughtsTokenCount: 30,
+    totalTokenCount: 157,
+    promptTokensDetails: [{ modality: "AUDIO", tokenCount: 5 }],
+    serviceTier: "standard",
+  });
+});
+
+t.test("what is not known is left out, and nothing is negative", async (t) => {
+  t.strictSame(usageMetadata({ in: {}, out: {}, tier: "scale", raw: 0 }), {});
+  t.strictSame(usageMetadata({ in: { total: 1 }, out: { total: 1, reasoning: 3 }, raw: 0 }), {
+    promptTokenCount: 1,
+    candidatesTokenCount: 0,
+    thoughtsTokenCount: 3,
+    totalTokenCount: 2,
+  });
+});
+
+const wholeAnswers = recorded("gemini").filter(({ status, kinds }) => status === 200 && !kinds.includes("stream"));
+
+t.test("recorded counts survive", { skip: wholeAnswers.length === 0 && "no recordings" }, async (t) => {
+  for (const { id, body } of wholeAnswers.filter(({ kinds }) => !kinds.includes("json_array_stream"))) {
+    const json = JSON.parse(body) as { usageMetadata: Record<string, unknown> };
+    const read = protocol.usage(json);
+    const counts = Object.entries(json.usageMetadata).filter(([name]) => name.endsWith("TokenCount"));
+    if (read) t.match(usageMetadata(read), Object.fromEntries(counts), id);
+  }
+});
+
+t.test("a count is written and read", async (t) => {
+  t.equal(count.encode(31), '{"totalTokens":31}');
+  t.equal(count.decode('{"totalTokens":31,"promptTokensDetails":[{"modality":"TEXT","tokenCount":31}]}'), 31);
+});
+
+t.test("a count of 0 is left out on the wire", async (t) => {
+  t.equal(count.decode("{}"), 0);
+});
+
+t.test("anything else is no answer of the provider's", async (t) => {
+  for (const text of ["", "<html>", "[]", "12", '{"totalTokens":"many"}', '{"totalTokens":-1}'])
+    t.throws(() => count.decode(text), { code: "upstream_invalid" }, text);
 });

@@ -3,7 +3,7 @@ import { join } from "node:path";
 import { decode } from "../../../../plugins/protocols/gemini/request.decode.ts";
 import { encode } from "../../../../plugins/protocols/gemini/request.encode.ts";
 import type { GatewayError } from "../../../../src/core/errors.ts";
-import { type Facts } from "../../../../src/core/marketplace.ts";
+import type { Facts } from "../../../../src/core/marketplace.ts";
 import type { EncodeContext, EncodedRequest, IncomingRequest } from "../../../../src/translation/codec.ts";
 import type { Conversation, Part, Turn } from "../../../../src/translation/conversation.ts";
 import { ToolNames } from "../../../../src/translation/names.ts";

@@ -1,11 +1,11 @@
 import t from "tap";
-import { Sources } from "../../../../plugins/protocols/gemini/response.citations.ts";
+import { CandidateSources } from "../../../../plugins/protocols/gemini/response.decode.sources.ts";
 
 const web = (name: string) => ({ web: { uri: `https://${name}`, title: name } });
 const support = (segment: object, ...chunks: number[]) => ({ segment, groundingChunkIndices: chunks });
 
 t.test("offsets are bytes there and characters here", async (t) => {
-  const sources = new Sources();
+  const sources = new CandidateSources();
   sources.learn({
     groundingMetadata: {
       groundingChunks: [web("a"), web("b")],
@@ -23,7 +23,7 @@ t.test("offsets are bytes there and characters here", async (t) => {
 });
 
 t.test("offsets that lie are mended by the text they stand beside", async (t) => {
-  const sources = new Sources();
+  const sources = new CandidateSources();
   sources.learn({
     groundingMetadata: {
       groundingChunks: [web("a")],
@@ -34,7 +34,7 @@ t.test("offsets that lie are mended by the text they stand beside", async (t) =>
 });
 
 t.test("a support waits for the text it is about; without one it has no place", async (t) => {
-  const sources = new Sources();
+  const sources = new CandidateSources();
   const metadata = {
     groundingChunks: [web("a"), web("b")],
     groundingSupports: [support({ endIndex: 3, text: "two" }, 1), support({ endIndex: 9, text: "elsewhere" }, 0)],
@@ -49,7 +49,7 @@ t.test("a support waits for the text it is about; without one it has no place", 
 });
 
 t.test("sources that no support names are told once, of whatever kind", async (t) => {
-  const sources = new Sources();
+  const sources = new CandidateSources();
   const chunks = [
     { retrievedContext: { title: "file.pdf", text: "said" } },
     { maps: { uri: "https://m", title: "Here" } },
@@ -64,7 +64,7 @@ t.test("sources that no support names are told once, of whatever kind", async (t
 });
 
 t.test("a later word takes the place of an earlier one, an empty one says nothing", async (t) => {
-  const sources = new Sources();
+  const sources = new CandidateSources();
   sources.learn({ groundingMetadata: { groundingChunks: [web("old")] } });
   sources.learn({ groundingMetadata: { groundingChunks: [web("new")] } });
   sources.learn({ groundingMetadata: {} });
@@ -72,14 +72,14 @@ t.test("a later word takes the place of an earlier one, an empty one says nothin
 });
 
 t.test("recitations count the bytes of texts that ended before anything was known of sources", async (t) => {
-  const sources = new Sources();
+  const sources = new CandidateSources();
   t.strictSame(sources.of("é", false), []);
   sources.learn({ citationMetadata: { citationSources: [{ uri: "https://a", startIndex: 3, endIndex: 5 }] } });
   t.strictSame(sources.of("xyz", true), [{ url: "https://a", start: 1, end: 3 }]);
 });
 
 t.test("recitations count the bytes of all texts", async (t) => {
-  const sources = new Sources();
+  const sources = new CandidateSources();
   const cite = (uri: string | undefined, startIndex: number, endIndex: number) => ({ uri, startIndex, endIndex });
   sources.learn({
     citationMetadata: {
@@ -95,7 +95,7 @@ t.test("a source that a support names twice is told once, and places in long tex
   const text = words.join(" ");
   const bytesBefore = (at: number) => Buffer.byteLength(text.slice(0, at));
   const places = words.map((word) => text.indexOf(word));
-  const sources = new Sources();
+  const sources = new CandidateSources();
   sources.learn({
     groundingMetadata: {
       groundingChunks: [web("a")],
@@ -116,7 +116,7 @@ t.test("a source that a support names twice is told once, and places in long tex
 });
 
 t.test("a text is not searched over and over: what is left is told without a place", async (t) => {
-  const sources = new Sources();
+  const sources = new CandidateSources();
   sources.learn({
     groundingMetadata: {
       groundingChunks: [web("a")],
@@ -135,8 +135,8 @@ t.test("more sources than any answer names are refused", async (t) => {
   const many = Array.from({ length: 10_001 }, () => web("a"));
   const one = { groundingChunks: [web("a")] };
   const tooMany = { code: "upstream_invalid" };
-  t.throws(() => new Sources().learn({ groundingMetadata: { groundingChunks: many } }), tooMany);
+  t.throws(() => new CandidateSources().learn({ groundingMetadata: { groundingChunks: many } }), tooMany);
   const groundingSupports = [support({ endIndex: 1 }, ...many.map(() => 0))];
-  t.throws(() => new Sources().learn({ groundingMetadata: { ...one, groundingSupports } }), tooMany);
-  t.throws(() => new Sources().learn({ citationMetadata: { citations: many } }), tooMany);
+  t.throws(() => new CandidateSources().learn({ groundingMetadata: { ...one, groundingSupports } }), tooMany);
+  t.throws(() => new CandidateSources().learn({ citationMetadata: { citations: many } }), tooMany);
 });

@@ -8,15 +8,12 @@ import {
   GatewayError,
   type JsonObject,
 } from "model-gateway/protocol";
-import { Offsets } from "./response.offsets.ts";
+import { TextOffsets } from "./wire.ts";
 
 /** The most sources, and mentions of them, that a candidate may name; recorded answers name a handful. [F] */
 const MOST = 10_000;
 
-/**
- * Characters that are looked at in search of places, of which each try counts for some. What is left then is told without
- * a place: nothing is worth reading long texts over and over.
- */
+/** Characters that may be searched for places, and what each try counts for. Beyond, citations have no place. */
 const EFFORT = 64 * 1024 * 1024;
 const TRY = 64;
 
@@ -24,18 +21,18 @@ const TRY = 64;
  * The sources of one answer, from `groundingMetadata` and `citationMetadata`. The vendor's offsets are bytes of a part's
  * text; ours are UTF-16 characters of the block's. A text that is told beside its offsets decides which block is meant.
  */
-export class Sources {
+export class CandidateSources {
   private chunks: readonly (JsonObject | undefined)[] = [];
   private supports: (JsonObject | undefined)[] = [];
   private cited: (JsonObject | undefined)[] = [];
   /** Bytes of the text blocks before, which offsets of `citationMetadata` go on counting. */
   private before = 0;
   private plain = false;
-  /** How much is left of it. */
+  /** Characters that may still be searched. */
   private effort = EFFORT;
 
   /**
-   * Takes what a candidate says of its sources; a later word takes the place of an earlier one.
+   * Takes what a candidate says of its sources; what a later frame says replaces it.
    * @throws GatewayError `upstream_invalid` when it names too many
    */
   learn(candidate: JsonObject): void {
@@ -55,24 +52,24 @@ export class Sources {
     if (citations.length > 0) this.cited = citations.map(asObject);
   }
 
-  /** True while something is not told yet. */
+  /** True while there are sources that no text has cited yet. */
   get waiting(): boolean {
     return this.plain || this.supports.length > 0 || this.cited.length > 0;
   }
 
   /**
-   * The citations of a text block that ends, which must be told of each one.
-   * @param last no text follows: what fits nowhere is told without a place
+   * The citations of a text block that ends. Must be asked for each one.
+   * @param last no text follows: what fits nowhere is cited without a place
    */
   of(text: string, last: boolean): Citation[] {
     if (!this.waiting) {
       this.before += Buffer.byteLength(text);
       return [];
     }
-    const offsets = new Offsets(text);
+    const offsets = new TextOffsets(text);
     const found: Citation[] = [];
     const lost: Citation[] = [];
-    // Before the supports, which forget what they told.
+    // Before the supports, of which those that are cited are forgotten.
     const unused = this.unused();
     this.supports = this.supports.filter((support) => {
       const place = this.placeOf(support, text, offsets);
@@ -86,17 +83,17 @@ export class Sources {
   }
 
   /** Where a support's segment stands in a text; undefined where it is another text's. */
-  private placeOf(support: JsonObject | undefined, text: string, offsets: Offsets): Place | undefined {
+  private placeOf(support: JsonObject | undefined, text: string, offsets: TextOffsets): CharacterRange | undefined {
     if (this.effort <= 0) return undefined;
     this.effort -= TRY;
     const segment = asObject(support?.["segment"]);
     const place = charactersOf(offsets, asCount(segment?.["startIndex"]) ?? 0, asCount(segment?.["endIndex"]) ?? 0);
-    const told = asText(segment?.["text"]);
-    if (told === undefined || (place && text.slice(place.start, place.end) === told)) return place;
-    if (told === "") return undefined;
+    const quoted = asText(segment?.["text"]);
+    if (quoted === undefined || (place && text.slice(place.start, place.end) === quoted)) return place;
+    if (quoted === "") return undefined;
     this.effort -= text.length;
-    const start = text.indexOf(told);
-    return start < 0 ? undefined : { start, end: start + told.length };
+    const start = text.indexOf(quoted);
+    return start < 0 ? undefined : { start, end: start + quoted.length };
   }
 
   private sourcesOf(support: JsonObject | undefined): Citation[] {
@@ -104,7 +101,7 @@ export class Sources {
     return [...indices].flatMap((index) => sourceOf(this.chunks[index]) ?? []);
   }
 
-  /** Chunks that no support names; told once. */
+  /** Chunks that no support names; cited once. */
   private unused(): Citation[] {
     if (!this.plain) return [];
     this.plain = false;
@@ -113,7 +110,7 @@ export class Sources {
   }
 
   /** What `citationMetadata` names of a text. */
-  private cite(offsets: Offsets, last: boolean, found: Citation[]): void {
+  private cite(offsets: TextOffsets, last: boolean, found: Citation[]): void {
     this.cited = this.cited.filter((source) => {
       this.effort -= TRY;
       const from = (asCount(source?.["startIndex"]) ?? 0) - this.before;
@@ -131,13 +128,13 @@ function bounded(sources: number): void {
     throw new GatewayError("upstream_invalid", { message: `The provider names more than ${MOST} sources.` });
 }
 
-interface Place {
+interface CharacterRange {
   start: number;
   end: number;
 }
 
 /** Bytes of a text as its characters; undefined where it has no such bytes. */
-function charactersOf(offsets: Offsets, from: number, to: number): Place | undefined {
+function charactersOf(offsets: TextOffsets, from: number, to: number): CharacterRange | undefined {
   if (from < 0 || to <= from || to > offsets.length) return undefined;
   return { start: offsets.charactersBefore(from), end: offsets.charactersBefore(to) };
 }

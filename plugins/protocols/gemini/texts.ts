@@ -1,0 +1,239 @@
+/** Where human text and opaque state stand in parsed requests and answers. */
+import {
+  asCount,
+  asList,
+  asObject,
+  type JsonObject,
+  type JsonPath,
+  type OpaqueConsequence,
+  type OpaquePlace,
+  type OpaquePlaces,
+  type Protocol,
+  type TextKind,
+  type TextPlace,
+} from "model-gateway/protocol";
+import { BYPASS, spellingIn } from "./wire.ts";
+
+/** An object and the way to it. */
+interface ObjectPlace {
+  at: JsonPath;
+  of: JsonObject;
+}
+
+/** A turn, or the instruction, of a request. */
+interface ContentPlace extends ObjectPlace {
+  role: "system" | "user" | "assistant";
+}
+
+export const texts: NonNullable<Protocol["texts"]> = {
+  *request(body) {
+    for (const { at, of } of requestsIn(body)) {
+      const instruction = member({ at, of }, "systemInstruction");
+      if (typeof instruction.value === "string") yield { path: instruction.at, kind: "system" };
+      for (const content of contentsIn({ at, of }))
+        for (const part of partsIn(content)) yield* textsOf(part, content.role);
+    }
+  },
+  *response(json) {
+    for (const response of objectsIn([], json)) {
+      let position = 0;
+      for (const candidate of membersIn(response, "candidates")) {
+        const index = asCount(candidate.of["index"]) ?? position;
+        position++;
+        yield* candidateTexts(candidate, String(index));
+      }
+    }
+  },
+};
+
+/** A text or a thought goes on in the next frame; sources repeat pieces of the text that they back. */
+function* candidateTexts(candidate: ObjectPlace, index: string): Iterable<TextPlace> {
+  for (const content of membersIn(candidate, "content"))
+    for (const part of partsIn(content)) yield* textsOf(part, "assistant", index);
+  for (const metadata of membersIn(candidate, "groundingMetadata"))
+    for (const support of membersIn(metadata, "groundingSupports"))
+      for (const { at, of } of membersIn(support, "segment"))
+        if (typeof of["text"] === "string") yield { path: [...at, "text"], kind: "assistant" };
+}
+
+/** Members of a part whose strings are words, by the member in which they stand. */
+const WORDED: readonly (readonly [holder: string, member: string, kind: TextKind])[] = [
+  ["functionCall", "args", "tool_call"],
+  ["toolCall", "args", "tool_call"],
+  ["executableCode", "code", "tool_call"],
+  ["functionResponse", "response", "tool_result"],
+  ["toolResponse", "response", "tool_result"],
+  ["codeExecutionResult", "output", "tool_result"],
+];
+
+/** @param index of the candidate, where the part is one of an answer */
+function* textsOf(part: ObjectPlace, role: ContentPlace["role"], index?: string): Iterable<TextPlace> {
+  const { at, of } = part;
+  if (typeof of["text"] === "string") {
+    const thought = of["thought"] === true;
+    const kind = thought ? "reasoning" : role;
+    const piece = index === undefined ? {} : { piece: `${index}.${thought ? "thought" : "text"}` };
+    yield { path: [...at, "text"], kind, ...piece };
+  }
+  for (const [holder, name, kind] of WORDED)
+    for (const held of membersIn(part, holder)) {
+      const { at, value } = member(held, name);
+      for (const path of stringsIn(at, value)) yield { path, kind };
+    }
+  for (const call of membersIn(part, "functionCall"))
+    for (const { at, of } of membersIn(call, "partialArgs"))
+      if (typeof of["stringValue"] === "string")
+        yield { path: [...at, "stringValue"], kind: "tool_call", piece: `${index ?? ""}.call.${of["jsonPath"]}` };
+}
+
+/** The ways to all strings in a value, in their order. */
+function* stringsIn(at: JsonPath, value: unknown): Iterable<JsonPath> {
+  const left: { at: JsonPath; value: unknown }[] = [{ at, value }];
+  for (let next = left.pop(); next; next = left.pop()) {
+    const { at, value } = next;
+    if (typeof value === "string") yield at;
+    else if (Array.isArray(value))
+      for (let n = value.length - 1; n >= 0; n--) left.push({ at: [...at, n], value: value[n] });
+    else if (typeof value === "object" && value !== null)
+      for (const [name, member] of Object.entries(value).reverse()) left.push({ at: [...at, name], value: member });
+  }
+}
+
+export const opaque: OpaquePlaces = {
+  *find(body) {
+    for (const request of requestsIn(body))
+      for (const content of contentsIn(request)) for (const part of partsIn(content)) yield* signatureOf(part);
+  },
+  *consequences(body, gone, facts) {
+    const removed = new Set(gone.map((path) => JSON.stringify(path)));
+    for (const request of requestsIn(body)) {
+      const turns: StandingTurn[] = [];
+      for (const content of contentsIn(request)) {
+        const { standing, pieces } = withoutParts([...partsIn(content)], removed);
+        if (standing) for (const { at } of pieces) yield { path: at };
+        else yield { path: content.at };
+        if (standing && content.role !== "system") turns.push({ role: content.role, parts: standing });
+      }
+      if (facts.thinking !== "budget" && facts.thinking !== "none") yield* bypasses(turns, removed);
+    }
+  },
+};
+
+/** What is left of a turn. */
+interface StandingTurn {
+  role: "user" | "assistant";
+  parts: ObjectPlace[];
+}
+
+/** Members of a part that make it more than a text. */
+const HOLDERS = [
+  "functionCall",
+  "functionResponse",
+  "inlineData",
+  "fileData",
+  "executableCode",
+  "codeExecutionResult",
+  "toolCall",
+  "toolResponse",
+];
+
+const isText = ({ of }: ObjectPlace): boolean => !HOLDERS.some((name) => (of[spellingIn(of, name)] ?? null) !== null);
+
+/** A thought goes with its state, as does a text without a word; everything else only loses the member. */
+function* signatureOf(part: ObjectPlace): Iterable<OpaquePlace> {
+  const { at, value } = member(part, "thoughtSignature");
+  if (typeof value !== "string") return;
+  const alone = isThought(part) || (isText(part) && (part.of["text"] ?? "") === "");
+  yield { path: at, span: alone ? part.at : at };
+}
+
+const isThought = (part: ObjectPlace): boolean => part.of["thought"] === true && isText(part);
+
+/**
+ * What is left of the parts of a turn; undefined where all of them go.
+ * @returns also the pieces of thoughts whose last piece goes: that one bears the signature
+ */
+function withoutParts(parts: readonly ObjectPlace[], removed: ReadonlySet<string>) {
+  const standing: ObjectPlace[] = [];
+  const pieces: ObjectPlace[] = [];
+  let thoughtGoes = false;
+  for (const part of parts.toReversed()) {
+    const thought = isThought(part);
+    if (removed.has(JSON.stringify(part.at))) thoughtGoes = thought;
+    else if (thoughtGoes && thought && member(part, "thoughtSignature").value === undefined) pieces.push(part);
+    else {
+      thoughtGoes = false;
+      standing.push(part);
+    }
+  }
+  return { standing: parts.length > 0 && standing.length === 0 ? undefined : standing.reverse(), pieces };
+}
+
+/**
+ * The first call of each step since the user last spoke bears the vendor's bypass where it has no signature: without one
+ * the vendor refuses the request. [D: thought signatures] A turn that only brings results is no turn of the user.
+ */
+function* bypasses(turns: readonly StandingTurn[], removed: ReadonlySet<string>): Iterable<OpaqueConsequence> {
+  const steps: StandingTurn[] = [];
+  for (const { role, parts } of turns) {
+    const last = steps.at(-1);
+    if (last?.role === role) last.parts.push(...parts);
+    else steps.push({ role, parts: [...parts] });
+  }
+  const spoke = steps.findLastIndex(
+    ({ role, parts }) => role === "user" && !parts.some((part) => holds(part, "functionResponse")),
+  );
+  let why: string | undefined = "the call bears no thought signature of the model; it is sent with the vendor's bypass";
+  for (const { role, parts } of steps.slice(spoke + 1)) {
+    const call = role === "assistant" ? parts.find((part) => holds(part, "functionCall")) : undefined;
+    if (!call) continue;
+    const { at, value } = member(call, "thoughtSignature");
+    if (typeof value === "string" && value !== "" && !removed.has(JSON.stringify(at))) continue;
+    yield { path: at, json: JSON.stringify(BYPASS), ...(why === undefined ? {} : { why }) };
+    why = undefined;
+  }
+}
+
+const holds = ({ of }: ObjectPlace, name: string): boolean => asObject(of[spellingIn(of, name)]) !== undefined;
+
+/** The requests in a body: itself, one that is to be counted, several to be embedded. */
+function* requestsIn(body: unknown): Iterable<ObjectPlace> {
+  const of = asObject(body);
+  if (!of) return;
+  yield { at: [], of };
+  yield* membersIn({ at: [], of }, "generateContentRequest");
+  yield* membersIn({ at: [], of }, "requests");
+}
+
+/** The instruction and the turns of a request, in any order. */
+function* contentsIn(request: ObjectPlace): Iterable<ContentPlace> {
+  for (const content of membersIn(request, "systemInstruction")) yield { ...content, role: "system" };
+  for (const name of ["contents", "content"])
+    for (const content of membersIn(request, name))
+      yield { ...content, role: content.of["role"] === "model" ? "assistant" : "user" };
+}
+
+const partsIn = (content: ObjectPlace): Iterable<ObjectPlace> => membersIn(content, "parts");
+
+/** A member in either spelling. */
+function member({ at, of }: ObjectPlace, name: string): { at: JsonPath; value: unknown } {
+  const spelled = spellingIn(of, name);
+  return { at: [...at, spelled], value: of[spelled] };
+}
+
+/** The objects in a member: a single one may stand for a list. */
+function* membersIn(place: ObjectPlace, name: string): Iterable<ObjectPlace> {
+  const { at, value } = member(place, name);
+  yield* objectsIn(at, value);
+}
+
+function* objectsIn(at: JsonPath, value: unknown): Iterable<ObjectPlace> {
+  const single = asObject(value);
+  if (single) yield { at, of: single };
+  let n = 0;
+  for (const each of asList(value)) {
+    const of = asObject(each);
+    if (of) yield { at: [...at, n], of };
+    n++;
+  }
+}

@@ -1,0 +1,290 @@
+/** The wire format: its names and spellings, its operations, and how its answers end. */
+import {
+  asList,
+  asObject,
+  type Ending,
+  type Feature,
+  Fields,
+  type Frame,
+  GatewayError,
+  invalidField,
+  isObject,
+  type JsonObject,
+  type Located,
+  type Media,
+  type Operation,
+  post,
+  RawJson,
+} from "model-gateway/protocol";
+
+/** The name of this protocol, as opaque state and foreign blocks bear it. */
+export const NAME = "gemini";
+
+/** Sent by clients that have no signature; it means none. [D: thought signatures] */
+export const BYPASS = "skip_thought_signature_validator";
+
+/** Strings that the documents offer in place of a signature, as text and in base64; they mean none. [D] */
+export const NO_SIGNATURE: ReadonlySet<string> = new Set(
+  [BYPASS, "context_engineering_is_the_way_to_go"].flatMap((text) => [text, Buffer.from(text).toString("base64")]),
+);
+
+/** The other spelling of a name: `thinkingLevel` is `thinking_level`. */
+export const snake = (name: string): string => name.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`);
+
+/** A table by names in camel case, for both spellings of them. */
+export const spelledBoth = <T>(table: Readonly<Record<string, T>>): Readonly<Record<string, T>> =>
+  Object.fromEntries(
+    Object.entries(table).flatMap(([name, value]) => [name, snake(name)].map((each) => [each, value])),
+  );
+
+/** The spelling in which an object has a member: the vendor takes `functionCall` and `function_call` alike. [F] */
+export function spellingIn(object: JsonObject, name: string): string {
+  if (Object.hasOwn(object, name)) return name;
+  const other = snake(name);
+  return Object.hasOwn(object, other) ? other : name;
+}
+
+/**
+ * The members of an object in proto JSON. Names are camel case and found in snake case too [F: 106 of 747 requests],
+ * numbers may be strings, enums may be in lower case, and a single object may stand for a list of one.
+ */
+export class ProtoFields extends Fields {
+  override number(name: string): number | undefined {
+    const value = this.take(name, isNumeric, "a number");
+    return value === undefined ? undefined : Number(value instanceof RawJson ? value.text : value);
+  }
+
+  override integer(name: string): number | RawJson | undefined {
+    const value = this.take(name, isNumeric, "a number");
+    return typeof value === "string" ? Number(value) : value;
+  }
+
+  /** A member of an enum, in upper case; undefined for the unspecified one, which is declared with this feature. */
+  enumWord(name: string, unspecified?: Feature): string | undefined {
+    const word = this.text(name)?.toUpperCase();
+    if (!word?.endsWith("UNSPECIFIED")) return word;
+    this.leave(name, unspecified);
+    return undefined;
+  }
+
+  /** An object whose text stays as it came. */
+  raw(name: string): RawJson | undefined {
+    return this.take(name, isRawObject, "an object");
+  }
+
+  override object(name: string): ProtoFields | undefined {
+    return super.object(name) as ProtoFields | undefined;
+  }
+
+  override objects(name: string): ProtoFields[] | undefined {
+    if (!isObject(this.of[this.spelling(name)])) return super.objects(name) as ProtoFields[] | undefined;
+    const only = this.take(name, isObject, "an object");
+    return only && [this.child(only, this.path(name))];
+  }
+
+  protected override spelling(name: string): string {
+    return spellingIn(this.of, name);
+  }
+
+  protected override child(object: JsonObject, at: string): ProtoFields {
+    return new ProtoFields(object, at, this.uses);
+  }
+}
+
+const isRawObject = (value: unknown): value is RawJson => value instanceof RawJson && value.text.startsWith("{");
+
+/** A number; also as a string, and one of more digits than a double holds. */
+function isNumeric(value: unknown): value is number | string | RawJson {
+  const text = value instanceof RawJson ? value.text : value;
+  return typeof text === "number" || (typeof text === "string" && text.trim() !== "" && Number.isFinite(Number(text)));
+}
+
+/** Refuses a value of the client's. */
+export function wrong(path: string, must: string, hint?: string): never {
+  throw invalidField(path, `${path} ${must}.`, hint);
+}
+
+/** The media that a type like `image/png` is of; all that is neither picture, sound nor film is a file. */
+export function mediaKind(mime: string | undefined): Media["media"] {
+  const kind = mime?.split("/", 1)[0]?.toLowerCase();
+  return kind === "image" || kind === "audio" || kind === "video" ? kind : "file";
+}
+
+/** An action on a model: `/models/{model}:{action}`. A vendor's model name may hold slashes, which stay. */
+const action = (name: string, more: Partial<Operation> = {}): Operation => ({
+  ...post(name, "", { streams: false, ...more }),
+  upstream: (model) => `/models/${model.split("/").map(encodeURIComponent).join("/")}:${name}`,
+});
+
+const STREAM = action("streamGenerateContent", { streams: true, task: "generate" });
+/** The same action without `?alt=sse`: its answer is one JSON array that arrives in pieces. */
+const STREAM_ARRAY: Operation = { ...STREAM, name: "streamGenerateContentArray", framing: "array" };
+
+/** What a translated request asks for. */
+export const OPERATIONS = {
+  generateContent: action("generateContent", { task: "generate" }),
+  /** With the query `alt=sse`. */
+  streamGenerateContent: STREAM,
+  countTokens: action("countTokens", { generates: false, task: "count" }),
+};
+
+const ACTIONS: ReadonlyMap<string, Operation> = new Map([
+  ...Object.entries(OPERATIONS),
+  ["embedContent", action("embedContent")],
+  ["batchEmbedContents", action("batchEmbedContents")],
+]);
+
+/** The actions of a model path, for clients that are recognised by it. */
+export const ACTION_PATH = new RegExp(`(?::|%3a)(?:${[...ACTIONS.keys()].join("|")})$`, "i");
+
+/** Everything that could make another path of it, or a second reading of it. */
+const UNSAFE = /[\p{Cc}%#?\\]/u;
+/** How the vendor names actions; `qwen:7b` is a name with a colon in it and asks for no action. */
+const ACTION_LIKE = /^[a-z]+(?:[A-Z][a-z]+)+$/;
+
+/**
+ * Reads `{model}:{action}` behind the path it is mounted on, decoding escapes once.
+ * @throws GatewayError `bad_target` for a name that cannot be one, `path_not_found` for an action that is not served.
+ */
+export function locate(mount: string, rest: string, query: { get(name: string): string | null }): Located | undefined {
+  const text = unescaped(rest);
+  if (UNSAFE.test(text)) refuseName("it holds a control character or one of % # ? \\");
+  const colon = text.lastIndexOf(":");
+  const name = colon < 0 ? text : text.slice(0, colon);
+  if (name.split("/").some((segment) => segment === "" || segment === "." || segment === ".."))
+    refuseName("it holds an empty or a dot segment");
+  if (colon < 0) return undefined;
+  const operation = operationOf(text.slice(colon + 1), query);
+  const model = operation && modelOf(mount, name);
+  if (model?.includes(":")) refuseName("it holds a colon besides the one before the action");
+  return model === undefined ? undefined : { operation: operation as Operation, model };
+}
+
+function unescaped(text: string): string {
+  try {
+    return decodeURIComponent(text);
+  } catch {
+    return refuseName("it holds a broken escape");
+  }
+}
+
+function refuseName(why: string): never {
+  throw new GatewayError("bad_target", {
+    message: `The model name in the path cannot be read: ${why}.`,
+    hint: "Use /v1beta/models/{model}:generateContent with a name that GET /v1/models lists.",
+  });
+}
+
+function operationOf(name: string, query: { get(name: string): string | null }): Operation | undefined {
+  const operation = ACTIONS.get(name);
+  if (operation === STREAM) return query.get("alt") === "sse" ? STREAM : STREAM_ARRAY;
+  if (operation || !ACTION_LIKE.test(name)) return operation;
+  throw new GatewayError("path_not_found", {
+    message: `The action ${name} is not served.`,
+    hint: `Served are: ${[...ACTIONS.keys()].join(", ")}.`,
+  });
+}
+
+/** The model behind `/models/`; on Vertex paths other publishers' models bear the publisher's name, like `anthropic/x`. */
+function modelOf(mount: string, name: string): string | undefined {
+  if (mount.endsWith("/models/*")) return name;
+  const path = mount.endsWith("/projects/*") ? name.replace(/^[^/]+\/locations\/[^/]+\/publishers\//, "") : name;
+  const [, publisher, model] = /^([^/]+)\/models\/(.+)$/.exec(path) ?? [];
+  return publisher === "google" ? model : model && `${publisher}/${model}`;
+}
+
+/** A finish reason as the vendor wrote it, name or number; undefined where it says nothing. */
+export function rawReason(value: unknown): string | undefined {
+  if (typeof value === "number") return value > 0 ? String(value) : undefined;
+  return typeof value === "string" && value !== "" && !value.endsWith("_UNSPECIFIED") ? value : undefined;
+}
+
+/** One look for three members. Measured: 0.24 µs for 450 bytes; three searches of the buffer take four times that. */
+const ENDS = /"(?:finishReason|blockReason|error)"/;
+
+/**
+ * What a frame says of the end of the stream. There is no terminator: a finish reason is the best sign of a whole answer.
+ * It can stand in the first frame and in the last one, so frames that follow it are no fault. [F] Quotes are escaped
+ * inside a JSON text, so a frame whose text talks of these members is not parsed.
+ */
+export function ending(frame: Frame): Ending | undefined {
+  const { kind, bytes } = frame;
+  if (kind !== "event" && kind !== "element") return undefined;
+  if (!ENDS.test(bytes.toString("latin1"))) return undefined;
+  const json = asObject(frame.json() ?? bareJson(bytes));
+  if ((json?.["error"] ?? null) !== null) return "error";
+  const reasons = asList(json?.["candidates"]).map((candidate) => asObject(candidate)?.["finishReason"]);
+  reasons.push(asObject(json?.["promptFeedback"])?.["blockReason"]);
+  return reasons.some((reason) => rawReason(reason) !== undefined) ? "complete" : undefined;
+}
+
+/** An error among events can be JSON on its own, without `data:`. [S: the SDK looks for it] */
+function bareJson(bytes: Buffer): unknown {
+  try {
+    return JSON.parse(bytes.toString());
+  } catch {
+    return undefined;
+  }
+}
+
+/** Characters between two marks. */
+const STEP = 1024;
+
+/**
+ * Places in a text, as UTF-16 characters, which is how the vocabulary counts, and as bytes of UTF-8, which is how the
+ * vendor does. The text is measured once, with a mark now and then, so that each place costs the same wherever it is.
+ */
+export class TextOffsets {
+  private readonly encoded: Buffer;
+  /** Places that are the same one, in characters and in bytes; never within a surrogate pair. */
+  private readonly characters = [0];
+  private readonly bytes = [0];
+
+  constructor(private readonly text: string) {
+    this.encoded = Buffer.from(text);
+    let from = 0;
+    let bytes = 0;
+    while (from + STEP < text.length) {
+      let to = from + STEP;
+      if (isLow(text.charCodeAt(to))) to++;
+      bytes += Buffer.byteLength(text.slice(from, to));
+      this.characters.push(to);
+      this.bytes.push(bytes);
+      from = to;
+    }
+  }
+
+  /** Bytes of the text. */
+  get length(): number {
+    return this.encoded.length;
+  }
+
+  /** The bytes before a character. */
+  bytesBefore(character: number): number {
+    const mark = atOrBefore(this.characters, character);
+    const from = this.characters[mark] ?? 0;
+    return (this.bytes[mark] ?? 0) + Buffer.byteLength(this.text.slice(from, character));
+  }
+
+  /** The characters before a byte. */
+  charactersBefore(byte: number): number {
+    const mark = atOrBefore(this.bytes, byte);
+    const from = this.bytes[mark] ?? 0;
+    return (this.characters[mark] ?? 0) + this.encoded.toString("utf8", from, byte).length;
+  }
+}
+
+/** The second half of a surrogate pair. */
+const isLow = (unit: number): boolean => unit >= 0xdc00 && unit <= 0xdfff;
+
+/** Where the last of the ascending numbers stands that is not larger. */
+function atOrBefore(numbers: readonly number[], wanted: number): number {
+  let low = 0;
+  let high = numbers.length;
+  while (high - low > 1) {
+    const middle = (low + high) >> 1;
+    if ((numbers[middle] ?? 0) <= wanted) low = middle;
+    else high = middle;
+  }
+  return low;
+}
