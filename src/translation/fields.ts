@@ -185,13 +185,24 @@ const isText = (value: unknown): value is string => typeof value === "string";
 export const isObject = (value: unknown): value is JsonObject =>
   !(value instanceof RawJson) && asObject(value) !== undefined;
 
-/** The members of a request's body. @throws GatewayError `invalid_json` */
-export function requestFields({ text, native }: IncomingRequest, uses: FeatureUse[]): Fields {
+/**
+ * The members of a request's body.
+ * @param raw names of members whose text is kept as it came
+ * @throws GatewayError `invalid_json`
+ */
+export function requestFields(
+  { text, native }: IncomingRequest,
+  uses: FeatureUse[],
+  raw: ReadonlySet<string> = RAW,
+): Fields {
+  let body: JsonObject | undefined;
   try {
-    return new Fields(asObject(parseExact(text, RAW)) ?? {}, "", uses, native);
+    body = asObject(parseExact(text, raw));
   } catch (cause) {
     throw new GatewayError("invalid_json", { cause });
   }
+  if (!body) throw new GatewayError("invalid_json");
+  return new Fields(body, "", uses, native);
 }
 
 /** The members of a value. @throws GatewayError when it is no object. */

@@ -1,6 +1,14 @@
-import { type ErrorKind, eventBytes, type Fault } from "model-gateway/protocol";
+import {
+  asObject,
+  asText,
+  type ErrorKind,
+  entryOf,
+  eventBytes,
+  type Fault,
+  type HeaderList,
+} from "model-gateway/protocol";
 
-/** The vendor's error types; its statuses are those of the gateway's own table. [S, D: errors page] */
+/** The vendor's type for each kind of error; its statuses are those of the gateway's own table. [S, D: errors page] */
 const TYPES: Readonly<Record<ErrorKind, string>> = {
   invalid: "invalid_request_error",
   authentication: "authentication_error",
@@ -17,14 +25,82 @@ const TYPES: Readonly<Record<ErrorKind, string>> = {
 };
 
 /** `{type: "error", error: {type, message}, request_id}`. There is no member for a field's path: the message begins with it. */
-function errorObject({ kind, message, param }: Fault, id: string) {
-  const told = param === undefined || [" ", ":"].some((mark) => message.startsWith(param + mark));
-  const text = told ? message : `${param}: ${message}`;
+function errorJson({ kind, message, param }: Fault, id: string): object {
+  const named = param === undefined || [" ", ":"].some((mark) => message.startsWith(param + mark));
+  const text = named ? message : `${param}: ${message}`;
   return { type: "error", error: { type: TYPES[kind], message: text }, request_id: id };
 }
 
 /** An error as a whole body. */
-export const errorBody = (fault: Fault, id: string): string => JSON.stringify(errorObject(fault, id));
+export const errorBody = (fault: Fault, id: string): string => JSON.stringify(errorJson(fault, id));
 
 /** An error as an event. Clients look at the event's name, so it cannot be left out. [S] */
-export const errorEvent = (fault: Fault, id: string): Buffer => eventBytes(errorObject(fault, id), "error");
+export const errorEvent = (fault: Fault, id: string): Buffer => eventBytes(errorJson(fault, id), "error");
+
+/** The vendor's error types: what they are, and the status they come with. [D: errors page] */
+const FAULTS: Readonly<Record<string, readonly [kind: ErrorKind, status: number]>> = {
+  invalid_request_error: ["invalid", 400],
+  authentication_error: ["authentication", 401],
+  billing_error: ["billing", 402],
+  permission_error: ["permission", 403],
+  not_found_error: ["not_found", 404],
+  conflict_error: ["conflict", 409],
+  request_too_large: ["too_large", 413],
+  rate_limit_error: ["rate_limit", 429],
+  api_error: ["internal", 500],
+  timeout_error: ["timeout", 504],
+  overloaded_error: ["overloaded", 529],
+};
+
+const KINDS: Readonly<Record<number, ErrorKind>> = {
+  401: "authentication",
+  402: "billing",
+  403: "permission",
+  404: "not_found",
+  408: "timeout",
+  409: "conflict",
+  413: "too_large",
+  429: "rate_limit",
+  502: "upstream",
+  503: "overloaded",
+  504: "timeout",
+  529: "overloaded",
+};
+
+const kindOf = (status: number): ErrorKind => KINDS[status] ?? (status < 500 ? "invalid" : "internal");
+
+/**
+ * The error in an `{type: "error", error: {type, message}}`, as a body or an event, or in what imitations send: `{"error":
+ * "…"}`, `{"message": "…"}`, `{"detail": "…"}`. Undefined when it is none.
+ * @param status of the answer; absent in a stream, where the error's type tells one
+ */
+export function faultIn(json: unknown, status?: number): Fault | undefined {
+  const body = asObject(json) ?? {};
+  const error = asObject(body["error"]);
+  const message = [error?.["message"], body["error"], body["message"], body["detail"]].map(asText).find(Boolean);
+  if (!error && message === undefined) return undefined;
+  const type = asText(error?.["type"]);
+  const known = entryOf(FAULTS, type);
+  const code = status ?? known?.[1] ?? 500;
+  return {
+    status: code,
+    // `api_error` says no more than that something failed; the status may.
+    kind: known && known[0] !== "internal" ? known[0] : kindOf(code),
+    code: asText(asObject(error?.["details"])?.["error_code"]) ?? type ?? "api_error",
+    message: message ?? "The provider reported a failure without a message.",
+  };
+}
+
+/** Reads an answer that is an error: JSON, or whatever a proxy before the vendor says. */
+export function failure(status: number, _headers: HeaderList, text: string): Fault {
+  const message = `The provider answered with status ${status} and no message.`;
+  return faultIn(parsed(text), status) ?? { status, kind: kindOf(status), code: "upstream_failed", message };
+}
+
+function parsed(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return undefined;
+  }
+}

@@ -1,17 +1,13 @@
 import type { Operation, TranslatedProtocol } from "model-gateway/protocol";
-import { decodeCount, encodeCount } from "./count.ts";
-import { demo, PING } from "./demo.ts";
-import { errorBody, errorEvent } from "./errors.ts";
-import { ending, holdsUsage } from "./events.ts";
-import { failure } from "./failure.ts";
-import { COUNT_TOKENS, MESSAGES } from "./operations.ts";
+import { errorBody, errorEvent, failure } from "./errors.ts";
 import { decode as decodeRequest } from "./request.decode.ts";
 import { encode as encodeRequest } from "./request.encode.ts";
 import { decode as decodeAnswer, decoder } from "./response.decode.ts";
 import { encode as encodeAnswer, encoder } from "./response.encode.ts";
 import { fields, support } from "./support.ts";
 import { opaque, texts } from "./texts.ts";
-import { usage } from "./usage.ts";
+import { decodeCount, encodeCount, holdsUsage, usage } from "./usage.ts";
+import { COUNT_TOKENS, ending, MESSAGES, NAME, PING } from "./wire.ts";
 
 const OPERATIONS: readonly (readonly [suffix: string, operation: Operation])[] = [
   ["/messages", MESSAGES],
@@ -20,7 +16,7 @@ const OPERATIONS: readonly (readonly [suffix: string, operation: Operation])[] =
 
 /** The Messages protocol; README.md has its facts and their sources. */
 const anthropicMessages: TranslatedProtocol = {
-  name: "anthropic-messages",
+  name: NAME,
   paths: ["/v1/messages", "/v1/messages/count_tokens"],
   segment: "/v1",
   headers: [
@@ -56,7 +52,6 @@ const anthropicMessages: TranslatedProtocol = {
   holdsUsage,
   usage,
   texts,
-  demo,
   translation: {
     request: { decode: decodeRequest, encode: encodeRequest, opaque, support, fields },
     response: { decoder, decode: decodeAnswer, encoder, encode: encodeAnswer, failure },

@@ -1,344 +1,464 @@
 import {
-  asList,
-  asObject,
   asText,
   type Conversation,
+  defined,
   type Effort,
   entryOf,
   type Feature,
-  GatewayError,
+  type FeatureUse,
+  Fields,
+  type Foreign,
+  fieldsOf,
   type IncomingRequest,
-  type JsonObject,
+  invalidField,
+  isObject,
+  type Media,
+  type MediaSource,
   type Part,
-  parseExact,
   RawJson,
+  type Reasoning,
   type ReasoningConfig,
+  readSettings,
+  requestFields,
+  type Text,
   TextKey,
+  type Tool,
+  type ToolCall,
   type ToolChoice,
+  type ToolResult,
   type Turn,
 } from "model-gateway/protocol";
-import { partsOf } from "./request.decode.blocks.ts";
-import { toolsOf } from "./request.decode.tools.ts";
-import { Reading } from "./request.reading.ts";
-import { NAME, without } from "./words.ts";
-
-/** Members whose text is kept as it came: arguments and schemas. */
-const RAW = new Set(["input", "input_schema", "schema"]);
-
-/** Top-level members that become members of the conversation; all others are looked up in `ELSEWHERE`. */
-const READ = new Set([
-  ..."model messages system max_tokens stream temperature top_p top_k stop_sequences service_tier metadata".split(" "),
-  ..."tools tool_choice thinking output_config output_format cache_control".split(" "),
-]);
+import { answerSettings, promptSettings, readMark } from "./support.ts";
+import { CITATION_MEMBERS, citationFrom, NAME, RAW_MEMBERS } from "./wire.ts";
 
 /** Top-level members that only this vendor has a use for. What is not listed is `other`. */
-const ELSEWHERE: Readonly<Record<string, Feature>> = {
-  context_management: "context_edits",
-  container: "container",
-  mcp_servers: "tools_server",
-  diagnostics: "cosmetic",
-  betas: "cosmetic",
-  anthropic_beta: "cosmetic",
-  anthropic_version: "cosmetic",
-};
-
-const EFFORTS: ReadonlySet<string> = new Set(["low", "medium", "high", "xhigh", "max"]);
-
-/** What the conversation's `native` holds: members that it has no word for, and which forms the source used. */
-export interface Own {
-  rest?: JsonObject;
-  /** The form of `thinking` and of its companions, as far as the reasoning wish does not tell. */
-  thinking?: JsonObject;
-  effort?: unknown;
-  config?: JsonObject;
-  legacyFormat?: boolean;
-  choice?: JsonObject;
-  metadata?: JsonObject;
-  /** Members of the format besides its type and its schema. */
-  format?: JsonObject;
-  /** Names of members that were read, but not as what the conversation could tell. */
-  kept?: string[];
-}
+const VENDOR_MEMBERS: readonly (readonly [member: string, feature: Feature])[] = [
+  ["context_management", "context_edits"],
+  ["container", "container"],
+  ["mcp_servers", "tools_server"],
+  ["diagnostics", "cosmetic"],
+  ["betas", "cosmetic"],
+  ["anthropic_beta", "cosmetic"],
+  ["anthropic_version", "cosmetic"],
+];
 
 /** Reads a Messages request. @throws GatewayError `invalid_field`, `invalid_json` */
-export function decode(asked: IncomingRequest): Conversation {
-  const body = parsed(asked.text);
-  const reading = new Reading(asked);
-  const own: Own = {};
+export function decode(request: IncomingRequest): Conversation {
+  const uses: FeatureUse[] = [];
+  const body = requestFields(request, uses, RAW_MEMBERS);
+  body.leave("model");
+  body.flag("stream");
   const conversation: Conversation = {
     protocol: NAME,
-    task: asked.task,
-    stream: asked.streaming,
-    turns: [...systemOf(reading, body["system"]), ...turnsOf(reading, body["messages"])],
-    tools: toolsOf(reading, body["tools"]),
-    uses: reading.uses,
+    task: request.task,
+    stream: request.streaming,
+    turns: [...systemTurns(body, request), ...messageTurns(body, request)],
+    tools: toolsOf(body),
+    uses,
   };
-  limits(reading, body, conversation);
-  choice(reading, body, conversation, own);
-  reasoning(reading, body, conversation, own);
-  format(reading, body, conversation, own);
-  labels(reading, body, conversation, own);
-  for (const [name, value] of Object.entries(body))
-    if (!READ.has(name) && value !== null) reading.say(entryOf(ELSEWHERE, name) ?? "other", name);
-  if (asked.native) conversation.native = { ...own, ...restOf(reading, body, own) } satisfies Own;
+  readSettings(answerSettings, body, conversation);
+  readSettings(promptSettings, body, conversation);
+  if (request.task === "generate") checkMaxTokens(body, conversation);
+  readToolChoice(body, conversation);
+  readThinking(body, conversation);
+  for (const [member, feature] of VENDOR_MEMBERS) body.leave(member, feature);
+  body.rest();
   return conversation;
 }
 
-/** Members that the conversation tells whole; by name, when a value of them is one. */
-const TOLD: Readonly<Record<string, (value: unknown) => boolean>> = {
-  model: (value) => typeof value === "string",
-  messages: Array.isArray,
-  system: (value) => typeof value === "string" || Array.isArray(value),
-  max_tokens: (value) => typeof value === "number",
-  // That there is an empty list, or no stream, is not told.
-  stream: (value) => value === true,
-  tools: (value) => asList(value).length > 0,
-  stop_sequences: (value) => asList(value).length > 0 && asList(value).every((each) => typeof each === "string"),
-  temperature: (value) => typeof value === "number",
-  top_p: (value) => typeof value === "number",
-  top_k: (value) => typeof value === "number",
-  service_tier: (value) => typeof value === "string",
-  metadata: isOpen,
-  tool_choice: isOpen,
-  thinking: isOpen,
-  output_config: isOpen,
-  output_format: isOpen,
+const wrong = (path: string, what: string): never => {
+  throw invalidField(path, `${path} ${what}`);
 };
 
-/** True for an object that was read, not one that is kept as text. */
-function isOpen(value: unknown): boolean {
-  return !(value instanceof RawJson) && asObject(value) !== undefined;
+function checkMaxTokens(body: Fields, { maxTokens }: Conversation): void {
+  if (!body.has("max_tokens")) wrong("max_tokens", "is required.");
+  if (maxTokens === 0) wrong("max_tokens", "is 0, which fills a prompt cache of this protocol's vendor and no other.");
 }
 
-/** The members that the conversation does not tell, and nothing else of this protocol's own does. */
-function restOf(reading: Reading, body: JsonObject, own: Own): { rest?: JsonObject } {
-  const taken = Object.keys(TOLD).filter((name) => TOLD[name]?.(body[name]) && !own.kept?.includes(name));
-  const rest = reading.native(body, taken).native?.rest;
-  return rest ? { rest } : {};
-}
-
-function parsed(text: string): JsonObject {
-  try {
-    const body = asObject(parseExact(text, RAW));
-    if (body) return body;
-  } catch (cause) {
-    throw new GatewayError("invalid_json", { cause });
-  }
-  throw new GatewayError("invalid_json");
-}
-
-function systemOf(reading: Reading, system: unknown): Turn[] {
-  if (system === undefined || system === null) return [];
+function systemTurns(body: Fields, request: IncomingRequest): Turn[] {
   const at = "system";
-  if (typeof system !== "string" && !Array.isArray(system)) return reading.wrong(at, "must be a string or blocks.");
-  const parts = partsOf(reading, system, at, "system").filter(
-    (part) => reading.asked.native || !isBilling(reading, part),
-  );
-  if (parts.length === 0 && !reading.asked.native) return [];
-  return [{ role: "system", at, parts, ...reading.native({}, [], typeof system === "string" ? { string: true } : {}) }];
+  const system = body.any(at);
+  if (system === undefined) return [];
+  if (typeof system !== "string" && !Array.isArray(system)) return wrong(at, "must be a string or blocks.");
+  const parts = partsOf(system, at, "system", body.uses, request).filter((part) => !isBilling(part, body.uses));
+  return parts.length === 0 ? [] : [{ role: "system", at, parts }];
 }
 
 /** The line with which Claude Code 2.1 begins its system prompt, a text of its own; it differs between runs. */
 const BILLING = /^x-anthropic-billing-header:.*$/;
 
 /** True for what means nothing to other vendors, and would keep their caches from knowing the prompt again. */
-function isBilling(reading: Reading, part: Part): boolean {
+function isBilling(part: Part, uses: FeatureUse[]): boolean {
   if (part.kind !== "text" || !BILLING.test(part.text.trimEnd())) return false;
-  reading.say("cosmetic", part.at);
-  if (part.cache) reading.say("other", `${part.at}.cache_control`);
+  uses.push({ feature: "cosmetic", path: part.at });
+  if (part.cache) uses.push({ feature: "other", path: `${part.at}.cache_control` });
   return true;
 }
 
-function turnsOf(reading: Reading, messages: unknown): Turn[] {
-  if (!Array.isArray(messages)) return reading.wrong("messages", "must be a list.");
-  const turns = messages.map((message, i) => turnOf(reading, message, `messages.${i}`));
+function messageTurns(body: Fields, request: IncomingRequest): Turn[] {
+  const messages = body.list("messages") ?? wrong("messages", "must be a list.");
+  const turns = messages.map((message, i) => turnOf(fieldsOf(message, `messages.${i}`, body.uses), request));
   const last = turns.at(-1);
-  if (last?.role === "assistant") reading.say("prefill", last.at);
+  if (last?.role === "assistant") body.uses.push({ feature: "prefill", path: last.at });
   return turns;
 }
 
 const ROLES = ["user", "assistant", "system"] as const;
 
-function turnOf(reading: Reading, value: unknown, at: string): Turn {
-  const message = asObject(value) ?? reading.wrong(at, "must be an object.");
-  const { content } = message;
-  const role = ROLES.find((each) => each === message["role"]);
-  if (!role) return reading.wrong(`${at}.role`, "must be user, assistant or system.");
-  if (role === "system") reading.say("system_in_place", at);
-  reading.others(message, ["role", "content"], at);
-  const parts = partsOf(reading, content, `${at}.content`, role);
-  return {
-    role,
-    at,
-    parts: role === "assistant" && !reading.asked.native ? [...parts, ...stateBehind(reading, parts.at(-1))] : parts,
-    ...reading.native(message, ["role", "content"], typeof content === "string" ? { string: true } : {}),
-  };
+function turnOf(message: Fields, request: IncomingRequest): Turn {
+  const { at, uses } = message;
+  const role = message.word("role", ROLES) ?? wrong(message.path("role"), "must be user, assistant or system.");
+  if (role === "system") message.declareSelf("system_in_place");
+  const parts = partsOf(message.any("content"), message.path("content"), role, uses, request);
+  if (role === "assistant") parts.push(...stateBehind(parts.at(-1), request));
+  message.rest();
+  return { role, at, parts };
 }
 
 /** State that stood behind the last text of an answer, where this protocol has no place for it. */
-function stateBehind(reading: Reading, last: Part | undefined): Part[] {
-  const opaque = last?.kind === "text" ? reading.asked.recall(`${new TextKey().add(last.text)}`) : undefined;
+function stateBehind(last: Part | undefined, request: IncomingRequest): Part[] {
+  const opaque = last?.kind === "text" ? request.recall(`${new TextKey().add(last.text)}`) : undefined;
   if (!last || !opaque) return [];
   const { on: _, ...state } = opaque;
   return [{ kind: "text", at: last.at, text: "", opaque: state }];
 }
 
-/** How long, and how the answer is sampled. */
-function limits(reading: Reading, body: JsonObject, conversation: Conversation): void {
-  const most = measure(reading, body, "max_tokens");
-  const generates = reading.asked.task === "generate";
-  if ((body["max_tokens"] ?? undefined) === undefined && generates) reading.wrong("max_tokens", "is required.");
-  if (most === 0 && generates && !reading.asked.native)
-    reading.wrong("max_tokens", "is 0, which fills a prompt cache of this protocol's vendor and no other.");
-  const temperature = measure(reading, body, "temperature");
-  const topP = measure(reading, body, "top_p");
-  const topK = measure(reading, body, "top_k");
-  reading.flag(body, "stream", "");
-  if (most !== undefined) conversation.maxTokens = most;
-  if (temperature !== undefined) conversation.temperature = temperature;
-  // Older clients say -1 for none. [F]
-  const none = (value: number) => value === -1 && !reading.asked.native;
-  if (topP !== undefined && !none(topP)) conversation.topP = topP;
-  if (topK !== undefined && !none(topK)) conversation.topK = topK;
-  const stop = reading.texts(body, "stop_sequences", "");
-  if (!stop) return;
-  conversation.stop = stop;
-  if (stop.length > 0) reading.say("stop", "stop_sequences");
+/** Where content stands: in a turn of somebody's, or in a tool's result. */
+type ContentPlace = Turn["role"] | "result";
+
+/** Parts that have only one place. The vendor refuses them elsewhere, and no other vendor has a word for them there. */
+const HOMES: Readonly<Partial<Record<Part["kind"], ContentPlace>>> = {
+  reasoning: "assistant",
+  tool_call: "assistant",
+  tool_result: "user",
+};
+
+type BlockReader = (block: Fields, request: IncomingRequest) => Part;
+
+const READERS: Readonly<Record<string, BlockReader>> = {
+  text: textPart,
+  image: (block) => mediaPart(block, "image"),
+  document: (block) => documentPart(block),
+  search_result: searchResultPart,
+  thinking: thinkingPart,
+  redacted_thinking: redactedPart,
+  tool_use: toolCallPart,
+  tool_result: toolResultPart,
+  tool_reference: (block) => toolNews(block, block.any("tool_name")),
+  tool_addition: (block) => toolNews(block, block.object("tool")?.any("name")),
+};
+
+/** Reads content: a string is one text. `at` is the content's path; a block's is `at` and its number. */
+function partsOf(
+  content: unknown,
+  at: string,
+  place: ContentPlace,
+  uses: FeatureUse[],
+  request: IncomingRequest,
+): Part[] {
+  if (typeof content === "string") return [{ kind: "text", at, text: content }];
+  if (!Array.isArray(content)) return wrong(at, "must be a string or a list of blocks.");
+  return content.map((value, i) => {
+    const block = fieldsOf(value, `${at}.${i}`, uses);
+    const type = block.required("type");
+    const part = (entryOf(READERS, type) ?? foreignPart)(block, request);
+    if (part.kind !== "foreign") {
+      const cache = readMark(block);
+      if (cache) {
+        block.declare("cache_control", "cache_mark");
+        part.cache = cache;
+      }
+      block.rest();
+    }
+    const home = HOMES[part.kind] ?? place;
+    if (home !== place) wrong(block.at, `is a ${type} block, which can only stand in a turn of the ${home}.`);
+    return part;
+  });
 }
 
-/** A number at top level, said as the feature of its name. */
-function measure(
-  reading: Reading,
-  body: JsonObject,
-  name: "max_tokens" | "temperature" | "top_p" | "top_k",
-): number | undefined {
-  const value = reading.number(body, name, "");
-  if (value !== undefined) reading.say(name, name);
-  return value;
+function textPart(block: Fields): Text {
+  const cited = block.objects("citations") ?? [];
+  if (cited.length > 0) block.declare("citations", "citations");
+  for (const citation of cited) {
+    for (const member of CITATION_MEMBERS) citation.leave(member);
+    citation.rest();
+  }
+  const text: Text = { kind: "text", at: block.at, text: block.required("text") };
+  if (cited.length > 0) text.citations = cited.map(({ of }) => citationFrom(of));
+  return text;
+}
+
+function documentPart(block: Fields): Part {
+  const source = block.object("source");
+  return source?.of["type"] === "content" ? contentDocument(block, source) : mediaPart(block, "file");
+}
+
+function mediaPart(block: Fields, media: "image" | "file"): Media | Foreign {
+  const source = block.object("source") ?? wrong(block.path("source"), "must be an object.");
+  const from = mediaSource(block, source, media);
+  if (!from) return foreignPart(block);
+  const mime = source.text("media_type");
+  return {
+    kind: "media",
+    at: block.at,
+    media,
+    source: from,
+    ...(mime === undefined ? {} : { mime }),
+    ...(media === "file" ? titleOf(block) : {}),
+  };
+}
+
+/** Undefined for a type that is not known. */
+function mediaSource(block: Fields, source: Fields, media: "image" | "file"): MediaSource | undefined {
+  const type = source.any("type");
+  switch (type) {
+    case "base64":
+      block.declareSelf(`${media}_base64`);
+      return { base64: source.required("data") };
+    case "url":
+      block.declareSelf(`${media}_url`);
+      return { url: source.required("url") };
+    case "file":
+      source.declare("file_id", "file_id");
+      return { id: source.required("file_id"), protocol: NAME };
+    case "text":
+      if (media === "image") return undefined;
+      block.declareSelf("file_text");
+      return { text: source.required("data") };
+    default:
+      return undefined;
+  }
+}
+
+/** A document's title is a file's name; its context, and that answers shall cite it, have no counterpart. */
+function titleOf(block: Fields): { filename?: string } {
+  const title = block.text("title");
+  readCiting(block);
+  return title === undefined ? {} : { filename: title };
+}
+
+/** Whether answers shall name places in a document, which only this vendor's do. */
+function readCiting(block: Fields): void {
+  if (block.object("citations")?.flag("enabled") === true) block.declare("citations", "other");
+}
+
+/** A document made of blocks is the text of the blocks; one with pictures in it only its vendor understands. */
+function contentDocument(block: Fields, source: Fields): Part {
+  const content = source.any("content");
+  const texts = typeof content === "string" ? [content] : textsOf(content, source.path("content"), block.uses);
+  if (!texts) return foreignPart(block);
+  source.leave("type");
+  block.declareSelf("file_text");
+  const text = texts.join(BETWEEN);
+  return { kind: "media", at: block.at, media: "file", mime: "text/plain", source: { text }, ...titleOf(block) };
+}
+
+/** What stands between the texts of several blocks that become one. */
+const BETWEEN = "\n\n";
+
+/** The texts of blocks; undefined when they are not all texts. */
+function textsOf(content: unknown, at: string, uses: FeatureUse[]): string[] | undefined {
+  if (!Array.isArray(content)) return undefined;
+  const isText = (value: unknown) => isObject(value) && value["type"] === "text" && typeof value["text"] === "string";
+  if (!content.every(isText)) return undefined;
+  return content.map((value, i) => {
+    const block = fieldsOf(value, `${at}.${i}`, uses);
+    block.leave("type");
+    const text = block.required("text");
+    block.rest();
+    return text;
+  });
+}
+
+/** A search result that the client brings is read as its title, its source and its text, a paragraph each. */
+function searchResultPart(block: Fields): Part {
+  const title = block.text("title");
+  const source = block.text("source");
+  const texts = textsOf(block.any("content"), block.path("content"), block.uses);
+  if (!texts || title === undefined || source === undefined) return foreignPart(block);
+  readCiting(block);
+  return { kind: "text", at: block.at, text: [title, source, ...texts].join(BETWEEN) };
+}
+
+function thinkingPart(block: Fields, request: IncomingRequest): Reasoning {
+  block.declareSelf("reasoning_text");
+  const signature = block.text("signature");
+  const text = block.required("thinking");
+  // Without a signature the vendor made nothing of it: it is another's reasoning, or what a client wrote.
+  const signed = signature !== undefined && signature !== "";
+  return { kind: "reasoning", at: block.at, text, ...(signed ? { opaque: request.open(signature, "signature") } : {}) };
+}
+
+function redactedPart(block: Fields, request: IncomingRequest): Reasoning {
+  block.declareSelf("reasoning_text");
+  const opaque = request.open(block.required("data"), "redacted");
+  return { kind: "reasoning", at: block.at, redacted: true, opaque };
+}
+
+/** True for JSON that was kept as its text and is an object. */
+const isRawObject = (value: unknown): value is RawJson => value instanceof RawJson && value.text.startsWith("{");
+
+function toolCallPart(block: Fields): ToolCall {
+  const input = block.any("input");
+  if (!isRawObject(input)) return wrong(block.path("input"), "must be an object.");
+  // Which of the vendor's tools made the call; most often none did.
+  block.leave("caller", "cosmetic");
+  return {
+    kind: "tool_call",
+    at: block.at,
+    id: block.required("id"),
+    name: block.required("name"),
+    arguments: input.text,
+  };
+}
+
+function toolResultPart(block: Fields, request: IncomingRequest): ToolResult {
+  const isError = block.flag("is_error");
+  const content = block.any("content");
+  const parts = content === undefined ? [] : partsOf(content, block.path("content"), "result", block.uses, request);
+  for (const part of parts) if (part.kind === "media") block.uses.push({ feature: "tool_result_media", path: part.at });
+  if (isError === true) block.declare("is_error", "tool_result_error");
+  return {
+    kind: "tool_result",
+    at: block.at,
+    callId: block.required("tool_use_id"),
+    parts,
+    ...(isError === undefined ? {} : { isError }),
+  };
+}
+
+/**
+ * The news that a deferred tool can be called from now on. Other vendors get all tools from the start, so that the model
+ * only needs to be told.
+ */
+function toolNews(block: Fields, name: unknown): Part {
+  if (typeof name !== "string") return foreignPart(block);
+  block.object("tool")?.leave("type");
+  return { kind: "text", at: block.at, text: `The tool ${name} is available now.` };
+}
+
+/** What only this vendor understands. */
+function foreignPart(block: Fields): Foreign {
+  const name = block.required("type");
+  block.declareSelf(name === "container_upload" ? "container" : "foreign_block");
+  return { kind: "foreign", at: block.at, protocol: NAME, name, json: block.of };
+}
+
+const WEB_SEARCH = /^web_search_\d+$/;
+/** Finds tools that the request defers. Other vendors get all tools from the start. */
+const TOOL_SEARCH = /^tool_search_tool_/;
+/** Members of a function that only say when it is shown, or how its arguments are streamed. */
+const COSMETIC = ["defer_loading", "eager_input_streaming"];
+
+function toolsOf(body: Fields): Tool[] {
+  return (body.objects("tools") ?? []).map((tool) => {
+    const type = tool.text("type") ?? "custom";
+    if (type !== "custom" && !WEB_SEARCH.test(type)) return serverTool(tool, type);
+    const read = type === "custom" ? functionTool(tool) : webSearch(tool);
+    const cache = readMark(tool);
+    if (cache) {
+      tool.declare("cache_control", "cache_mark");
+      read.cache = cache;
+    }
+    for (const member of COSMETIC) tool.leave(member, "cosmetic");
+    tool.rest();
+    return read;
+  });
+}
+
+function functionTool(tool: Fields): Tool {
+  tool.declareSelf("tools");
+  const schema = tool.any("input_schema");
+  if (schema !== undefined && !isRawObject(schema)) wrong(tool.path("input_schema"), "must be an object.");
+  const strict = tool.flag("strict");
+  if (strict === true) tool.declare("strict", "tools_strict");
+  return {
+    kind: "function",
+    at: tool.at,
+    name: tool.required("name"),
+    ...defined({ description: tool.text("description"), strict, parameters: schema as RawJson | undefined }),
+  };
+}
+
+const LOCATION = ["city", "region", "country", "timezone"] as const;
+
+function webSearch(tool: Fields): Tool {
+  tool.declareSelf("web_search");
+  tool.leave("name");
+  const allowed = tool.texts("allowed_domains");
+  const blocked = tool.texts("blocked_domains");
+  const maxUses = tool.number("max_uses");
+  const place = tool.object("user_location");
+  place?.leaveUsual({ type: ["approximate"] });
+  const location = place && defined(Object.fromEntries(LOCATION.map((name) => [name, place.text(name)])));
+  return {
+    kind: "web_search",
+    at: tool.at,
+    ...defined({ allowed, blocked, maxUses, location }),
+    paths: defined({
+      allowed: allowed && tool.path("allowed_domains"),
+      blocked: blocked && tool.path("blocked_domains"),
+      maxUses: maxUses === undefined ? undefined : tool.path("max_uses"),
+      location: location && tool.path("user_location"),
+    }),
+  };
+}
+
+function serverTool(tool: Fields, type: string): Tool {
+  tool.declareSelf(TOOL_SEARCH.test(type) ? "other" : "tools_server");
+  return { kind: "server", protocol: NAME, name: asText(tool.of["name"]) ?? type, json: tool.of, at: tool.at };
 }
 
 const MODES: Readonly<Record<string, "auto" | "none" | "required">> = { auto: "auto", none: "none", any: "required" };
 
-function choice(reading: Reading, body: JsonObject, conversation: Conversation, own: Own): void {
-  const at = "tool_choice";
-  const context = reading.object(body, at, "");
-  if (!context) return;
-  const alone = reading.flag(context, "disable_parallel_tool_use", at);
-  const made = chosen(reading, context, conversation);
-  if (!made) {
-    own.kept = [...(own.kept ?? []), at];
-    return;
-  }
+function readToolChoice(body: Fields, conversation: Conversation): void {
+  const choice = body.object("tool_choice");
+  if (!choice) return;
+  conversation.toolChoice = chosen(choice, conversation);
+  body.declare("tool_choice", "tool_choice");
+  const alone = choice.flag("disable_parallel_tool_use");
   if (alone !== undefined) conversation.parallel = !alone;
-  if (alone === true) reading.say("parallel_off", `${at}.disable_parallel_tool_use`);
-  reading.say("tool_choice", at);
-  conversation.toolChoice = made;
-  const read = [
-    "type",
-    ...(made.mode === "named" ? ["name"] : []),
-    ...(alone === undefined ? [] : ["disable_parallel_tool_use"]),
-  ];
-  reading.others(context, read, at);
-  const rest = without(context, read);
-  if (rest) own.choice = rest;
+  if (alone === true) choice.declare("disable_parallel_tool_use", "parallel_off");
 }
 
-/** Which tools may be called; undefined for what only the vendor knows, between equals. */
-function chosen(reading: Reading, context: JsonObject, { tools }: Conversation): ToolChoice | undefined {
-  const mode = entryOf(MODES, asText(context["type"]));
+function chosen(choice: Fields, { tools }: Conversation): ToolChoice {
+  const type = choice.any("type");
+  const mode = entryOf(MODES, asText(type));
   if (mode) return { mode };
-  if (context["type"] !== "tool")
-    return reading.asked.native ? undefined : reading.wrong("tool_choice.type", "must be auto, any, tool or none.");
-  const name = asText(context["name"]) ?? reading.wrong("tool_choice.name", "must be the name of a tool.");
+  if (type !== "tool") return wrong(choice.path("type"), "must be auto, any, tool or none.");
+  const name = choice.text("name") ?? wrong(choice.path("name"), "must be the name of a tool.");
   const byVendor = tools.some((tool) => tool.kind === "web_search" && name === "web_search");
   const server = byVendor || tools.some((tool) => tool.kind === "server" && tool.name === name);
   return { mode: "named", name, ...(server ? { server: true } : {}) };
 }
 
-function reasoning(reading: Reading, body: JsonObject, conversation: Conversation, own: Own): void {
-  const context: ReasoningConfig = {};
-  const config = reading.object(body, "output_config", "");
-  const effort = config && reading.maybeText(config, "effort", "output_config");
-  if (effort !== undefined) {
-    reading.say("reasoning_effort", "output_config.effort");
-    if (EFFORTS.has(effort)) context.effort = effort as Effort;
-    else if (!reading.asked.native) reading.wrong("output_config.effort", "must be low, medium, high, xhigh or max.");
-  }
-  const thinking = reading.object(body, "thinking", "");
-  if (thinking) think(reading, thinking, context);
-  if (thinking)
-    own.thinking = without(thinking, context.budget === thinking["budget_tokens"] ? ["budget_tokens"] : []) ?? {};
+const EFFORTS = ["low", "medium", "high", "xhigh", "max"] as const satisfies readonly Effort[];
+
+/** How to think stands in two places; `thinking` says whether, `output_config.effort` how hard. */
+function readThinking(body: Fields, conversation: Conversation): void {
+  const config = body.object("output_config");
+  const effort = config?.word("effort", EFFORTS);
+  if (effort !== undefined) config?.declare("effort", "reasoning_effort");
+  const thinking = body.object("thinking");
+  const reasoning: ReasoningConfig = effort === undefined ? {} : { effort };
+  if (thinking) readThinkingKind(body, thinking, reasoning);
   // An effort beside disabled thinking is about the answer's own length; only this vendor has that.
-  if (effort !== undefined && context.effort !== effort) own.effort = effort;
-  if (own.effort !== undefined) reading.say("other", "output_config.effort");
-  if (Object.keys(context).length > 0) conversation.reasoning = context;
+  if (effort !== undefined && reasoning.effort !== effort) config?.declare("effort", "other");
+  if (Object.keys(reasoning).length > 0) conversation.reasoning = reasoning;
 }
 
-const DISPLAYS: ReadonlySet<string> = new Set(["summarized", "omitted"]);
-
-/** Reads `thinking`. Of a kind that is not known only this is understood: that the model shall think. */
-function think(reading: Reading, thinking: JsonObject, context: ReasoningConfig): void {
-  const at = "thinking";
-  const type = reading.maybeText(thinking, "type", at) ?? kindless(reading);
-  const budget = type === "enabled" ? reading.number(thinking, "budget_tokens", at) : undefined;
-  if (type === "disabled") context.effort = "none";
-  else context.budget = budget ?? -1;
-  if (budget !== undefined) reading.say("reasoning_budget", `${at}.budget_tokens`);
-  else if (type !== "enabled") reading.say("reasoning_effort", at);
-  if (type !== "enabled" && type !== "adaptive" && type !== "disabled") reading.say("other", `${at}.type`);
-  reading.others(thinking, ["type", "display", ...(type === "enabled" ? ["budget_tokens"] : [])], at);
-  const display = reading.maybeText(thinking, "display", at);
+/** Of a kind of thinking that is not known only this is understood: that the model shall think. */
+function readThinkingKind(body: Fields, thinking: Fields, reasoning: ReasoningConfig): void {
+  const type = thinking.text("type") ?? wrong(thinking.path("type"), "must be enabled, adaptive or disabled.");
+  const budget = type === "enabled" ? thinking.number("budget_tokens") : undefined;
+  if (type === "disabled") reasoning.effort = "none";
+  else reasoning.budget = budget ?? -1;
+  if (budget !== undefined) thinking.declare("budget_tokens", "reasoning_budget");
+  else if (type !== "enabled") body.declare("thinking", "reasoning_effort");
+  if (type !== "enabled" && type !== "adaptive" && type !== "disabled") thinking.declare("type", "other");
+  const display = thinking.text("display");
   if (display === undefined) return;
-  reading.say("reasoning_summary", `${at}.display`);
-  if (!DISPLAYS.has(display)) reading.say("other", `${at}.display`);
-  context.show = display !== "omitted";
-}
-
-function kindless(reading: Reading): undefined {
-  if (!reading.asked.native) reading.wrong("thinking.type", "must be enabled, adaptive or disabled.");
-}
-
-function format(reading: Reading, body: JsonObject, conversation: Conversation, own: Own): void {
-  const config = reading.object(body, "output_config", "");
-  const context = config && reading.object(config, "format", "output_config");
-  const old = reading.object(body, "output_format", "");
-  const read = context ? schemaOf(reading, context, "output_config.format", conversation, own) : false;
-  if (old && context) reading.say("other", "output_format");
-  own.legacyFormat = old !== undefined && !context && schemaOf(reading, old, "output_format", conversation, own);
-  if (!own.legacyFormat) own.kept = [...(own.kept ?? []), "output_format"];
-  if (!config) return;
-  reading.others(config, ["effort", "format"], "output_config");
-  own.config = without(config, [...(asText(config["effort"]) ? ["effort"] : []), ...(read ? ["format"] : [])]) ?? {};
-}
-
-/** Reads a format. False between equals for one that only the vendor knows. */
-function schemaOf(reading: Reading, context: JsonObject, at: string, conversation: Conversation, own: Own): boolean {
-  const { type, schema } = context;
-  if (type !== "json_schema" || !(schema instanceof RawJson && schema.text.startsWith("{")))
-    return reading.asked.native ? false : reading.wrong(at, "must be a json_schema with a schema.");
-  conversation.format = { kind: "schema", schema };
-  reading.say("json_schema", at);
-  reading.others(context, ["type", "schema"], at);
-  const rest = without(context, ["type", "schema"]);
-  if (rest) own.format = rest;
-  return true;
-}
-
-/** Who asks, on which tier, and what the vendor shall cache. */
-function labels(reading: Reading, body: JsonObject, conversation: Conversation, own: Own): void {
-  const metadata = reading.object(body, "metadata", "");
-  const user = metadata && reading.maybeText(metadata, "user_id", "metadata");
-  if (user !== undefined) {
-    conversation.user = user;
-    reading.say("user", "metadata.user_id");
-  }
-  if (metadata) reading.others(metadata, ["user_id"], "metadata");
-  if (metadata) own.metadata = without(metadata, user === undefined ? [] : ["user_id"]) ?? {};
-  const tier = reading.maybeText(body, "service_tier", "");
-  if (tier !== undefined) {
-    conversation.tier = tier;
-    reading.say("tier", "service_tier");
-  }
-  const cache = reading.mark(body, "");
-  if (cache) conversation.cache = cache;
+  thinking.declare("display", "reasoning_summary");
+  if (display !== "summarized" && display !== "omitted") thinking.declare("display", "other");
+  reasoning.show = display !== "omitted";
 }

@@ -1,19 +1,31 @@
 import {
+  asList,
+  asObject,
+  asText,
   type Conversation,
+  type Effort,
   type EncodeContext,
   type EncodedRequest,
-  entryOf,
+  type Feature,
   type JsonObject,
+  joined,
+  type Media,
+  type Part,
+  pathOfUse,
+  RawJson,
+  type Reasoning,
+  type ReasoningConfig,
+  safeId,
+  type Tool,
+  type ToolCall,
+  type ToolChoice,
+  type ToolResult,
+  type Turn,
   writeJson,
+  writeSettings,
 } from "model-gateway/protocol";
-import { COUNT_TOKENS, MESSAGES } from "./operations.ts";
-import type { Own } from "./request.decode.ts";
-import { cacheControl, Marks } from "./request.encode.blocks.ts";
-import { LOST, lostThinking, thinkingOf } from "./request.encode.thinking.ts";
-import { choiceOf, chosenAt, forces, toolsOf } from "./request.encode.tools.ts";
-import { messagesOf } from "./request.encode.turns.ts";
-import { heldSchema } from "./request.schema.ts";
-import { NAME, pathOf } from "./words.ts";
+import { answerSettings, cacheControl, heldSchema, promptSettings } from "./support.ts";
+import { COUNT_TOKENS, holdsObject, MESSAGES, NAME, stateOf } from "./wire.ts";
 
 /**
  * The longest answer where neither the client nor gateway.yaml tells one: the vendor requires a number, refuses one above
@@ -24,156 +36,596 @@ export const MOST_TOKENS = 32_000;
 /** The version of the API that takes all that is written here; the newer one refuses sampling. */
 const HEADERS = [["anthropic-version", "2023-06-01"]] as const;
 
-/** Writes a Messages request. @throws GatewayError as `terms.refuse` makes it. */
-export function encode(conversation: Conversation, terms: EncodeContext): EncodedRequest {
-  const own = conversation.protocol === NAME ? (conversation.native as Own | undefined) : undefined;
-  const body = own ? exactly(conversation, terms, own) : translated(conversation, terms);
-  const operation = conversation.task === "count" ? COUNT_TOKENS : MESSAGES;
-  return { operation, headers: HEADERS, body: writeJson(body) };
-}
-
-function translated(conversation: Conversation, terms: EncodeContext): JsonObject {
-  const marks = new Marks(conversation, terms);
-  refuseStrangers(conversation, terms);
-  const tools = toolsOf(conversation, terms, marks);
-  const { system, messages } = messagesOf(conversation, terms, marks);
-  const most = conversation.maxTokens ?? terms.facts.output ?? MOST_TOKENS;
-  const thought = thinkingOf(conversation, terms, most, messages);
-  const config = { effort: thought.effort, ...formatOf(conversation, terms) };
-  const prompt: JsonObject = {
-    model: terms.model,
+/** Writes a Messages request. @throws GatewayError as `context.refuse` makes it. */
+export function encode(conversation: Conversation, context: EncodeContext): EncodedRequest {
+  const counts = conversation.task === "count";
+  refuseUnsayable(conversation, context);
+  const marks = new CacheMarks(conversation, context);
+  const tools = toolsOf(conversation, context, marks);
+  const { system, messages } = messagesOf(conversation, context, marks);
+  const most = conversation.maxTokens ?? context.facts.output ?? MOST_TOKENS;
+  const { thinking, effort, thinks } = thinkingOf(conversation, context, most, messages);
+  const { output_config: config, ...prompt } = writeSettings(promptSettings, conversation, context);
+  const body: JsonObject = {
+    model: context.model,
     system,
     messages,
     tools,
-    tool_choice: tools && choiceOf(conversation, terms),
-    thinking: thought.thinking,
-    output_config: Object.values(config).some((member) => member !== undefined) ? config : undefined,
-    cache_control: conversation.cache && cacheControl(conversation.cache, pathOf(conversation, "cache_mark"), terms),
+    tool_choice: tools && choiceOf(conversation, context),
+    thinking,
+    output_config: effort === undefined ? config : { effort, ...asObject(config) },
+    ...prompt,
   };
   marks.limit();
-  if (conversation.task === "count") return prompt;
-  return {
-    ...prompt,
-    max_tokens: most,
-    stream: conversation.stream ? true : undefined,
-    stop_sequences: stopOf(conversation, terms),
-    metadata: conversation.user === undefined ? undefined : { user_id: conversation.user },
-    service_tier: tierOf(conversation, terms),
-    ...samplingOf(conversation, terms, thought.thinking !== undefined && thought.on),
-  };
+  if (!counts) {
+    Object.assign(body, writeSettings(answerSettings, conversation, context));
+    body["max_tokens"] = most;
+    if (conversation.stream) body["stream"] = true;
+    if (thinks) leaveSampling(body, conversation, context);
+  }
+  return { operation: counts ? COUNT_TOKENS : MESSAGES, headers: HEADERS, body: writeJson(body) };
 }
 
-/**
- * The very request that was read, as far as the conversation still has it: what other providers made may be gone, and
- * nothing else is judged, moved or left out. Only thinking by tokens goes with thoughts of theirs that it would need.
- */
-function exactly(conversation: Conversation, terms: EncodeContext, own: Own): JsonObject {
-  const { maxTokens, temperature, topP, topK, stop, tier, user, reasoning, format, cache, tools } = conversation;
-  const { system, messages } = messagesOf(conversation, terms, undefined);
-  const effort = own.effort ?? (reasoning?.effort === "none" ? undefined : reasoning?.effort);
-  const schema = format && { type: "json_schema", schema: format.schema, ...own.format };
-  const thinking = own.thinking && { budget_tokens: budgetOf(own.thinking, reasoning?.budget), ...own.thinking };
-  const config = own.config && { effort, ...(own.legacyFormat ? {} : { format: schema }), ...own.config };
-  return {
-    model: terms.model,
-    max_tokens: maxTokens,
-    stream: conversation.stream ? true : undefined,
-    system,
-    messages,
-    tools: tools.length > 0 ? toolsOf(conversation, terms, undefined) : undefined,
-    tool_choice: exactChoice(conversation, terms, own),
-    thinking: thinking && takesThought(messages, terms, own) ? thinking : undefined,
-    output_config: config,
-    output_format: own.legacyFormat ? schema : undefined,
-    temperature,
-    top_p: topP,
-    top_k: topK,
-    stop_sequences: stop && stop.length > 0 ? stop : undefined,
-    service_tier: tier,
-    metadata: own.metadata && { user_id: user, ...own.metadata },
-    cache_control: cache && cacheControl(cache, "cache_control", terms),
-    ...own.rest,
-  };
-}
-
-function takesThought(messages: readonly JsonObject[], terms: EncodeContext, { thinking }: Own): boolean {
-  const lost = terms.pruned === true && thinking?.["type"] === "enabled" && lostThinking(messages);
-  if (lost) terms.change("thinking", LOST);
-  return !lost;
-}
-
-const budgetOf = (thinking: JsonObject, budget: number | undefined): number | undefined =>
-  thinking["type"] === "enabled" && budget !== -1 ? budget : undefined;
-
-function exactChoice(conversation: Conversation, terms: EncodeContext, own: Own): JsonObject | undefined {
-  const { toolChoice, parallel } = conversation;
-  const choice = toolChoice && choiceOf({ ...conversation, parallel: true }, terms);
-  if (!choice) return undefined;
-  const name = toolChoice.mode === "named" ? toolChoice.name : undefined;
-  return { ...choice, name, disable_parallel_tool_use: parallel === undefined ? undefined : !parallel, ...own.choice };
-}
-
-/** What the table leaves to the writer because it depends on the value. */
-function refuseStrangers(conversation: Conversation, terms: EncodeContext): void {
+/** What the table of support leaves to the writer because it depends on the value. */
+function refuseUnsayable(conversation: Conversation, context: EncodeContext): void {
   if (forces(conversation) && conversation.tools.length === 0)
-    terms.refuse(chosenAt(conversation), "There is no tool to call");
+    context.refuse(choicePath(conversation), "There is no tool to call");
   // How often it is answered, and who keeps that, does not change the count.
   if (conversation.task === "count") return;
   if ((conversation.choices ?? 1) > 1)
-    terms.refuse(pathOf(conversation, "choices"), "This model gives one answer at a time; ask once for each");
+    context.refuse(pathOfUse(conversation, "choices"), "This model gives one answer at a time; ask once for each");
   if (conversation.store === true)
-    terms.refuse(pathOf(conversation, "store"), "No answer is kept for this model; send false or leave it out");
+    context.refuse(pathOfUse(conversation, "store"), "No answer is kept for this model; send false or leave it out");
 }
 
-function formatOf(conversation: Conversation, terms: EncodeContext): JsonObject {
-  const { format } = conversation;
-  if (format?.kind !== "schema" || !format.schema) return {};
-  const path = pathOf(conversation, "json_schema");
-  if (format.description !== undefined) terms.change(path, "without the description of the schema");
-  const schema = heldSchema(format.schema, path, terms);
-  return { format: { type: "json_schema", schema } };
+/** What of sampling the vendor takes beside thinking. [D: extended thinking] */
+const BESIDE_THINKING: readonly (readonly [member: string, feature: Feature, fits: (value: number) => boolean])[] = [
+  ["temperature", "temperature", (value) => value === 1],
+  ["top_p", "top_p", (value) => value >= 0.95],
+  ["top_k", "top_k", () => false],
+];
+
+function leaveSampling(body: JsonObject, conversation: Conversation, context: EncodeContext): void {
+  for (const [member, feature, fits] of BESIDE_THINKING) {
+    const value = body[member];
+    if (typeof value !== "number" || fits(value)) continue;
+    context.drop(pathOfUse(conversation, feature), "This model does not take it while it thinks");
+    delete body[member];
+  }
 }
 
-function stopOf(conversation: Conversation, terms: EncodeContext): string[] | undefined {
-  const { stop } = conversation;
-  if (!stop || stop.length === 0) return undefined;
-  if (stop.some((sequence) => sequence.trim() === ""))
-    terms.refuse(pathOf(conversation, "stop"), "This model takes no stop sequence of white space only");
-  return stop;
+/** The most cache marks of one request. [D] */
+const MOST_MARKS = 4;
+
+/** The cache marks of a request: the vendor takes four, of which the later ones cover more. */
+class CacheMarks {
+  private readonly marked: { block: JsonObject; at: string }[] = [];
+
+  constructor(
+    private readonly conversation: Conversation,
+    private readonly context: EncodeContext,
+  ) {}
+
+  /** Marks a block or a tool. */
+  mark(block: JsonObject, { at, cache }: Pick<Part | Tool, "at" | "cache">): void {
+    if (!cache) return;
+    block["cache_control"] = cacheControl(cache, at, this.context);
+    this.marked.push({ block, at });
+  }
+
+  /** Takes the first marks out when there are too many. */
+  limit(): void {
+    const most = MOST_MARKS - (this.conversation.cache ? 1 : 0);
+    const more = this.marked.slice(0, Math.max(0, this.marked.length - most));
+    if (more.length === 0) return;
+    const paths = this.paths();
+    for (const { block, at } of more) {
+      delete block["cache_control"];
+      this.context.drop(paths.get(at) ?? at, `This model takes ${MOST_MARKS} cache marks; the later ones are kept`);
+    }
+  }
+
+  /** The client's own paths of the marks, by what they stand on. */
+  private paths(): Map<string, string> {
+    const marks = this.conversation.uses.filter(({ feature }) => feature === "cache_mark");
+    return new Map(marks.map(({ path }) => [path.slice(0, path.lastIndexOf(".")), path]));
+  }
 }
 
-const TIERS: Readonly<Record<string, string>> = {
-  auto: "auto",
-  default: "standard_only",
-  standard: "standard_only",
-  standard_only: "standard_only",
+/** A message as it is written. */
+type WrittenMessage = JsonObject & { role: string; content: JsonObject[] };
+
+/**
+ * Writes `system` and `messages`. Turns of the user and the assistant alternate, the results of tools stand first. A
+ * system message between turns stays in its place: as it is where the model takes that, else as text of the user.
+ */
+function messagesOf(
+  conversation: Conversation,
+  context: EncodeContext,
+  marks: CacheMarks,
+): { system: JsonObject[] | undefined; messages: WrittenMessage[] } {
+  const sayable = conversation.turns.map((turn) => sayableTurn(turn, context)).filter(({ parts }) => parts.length > 0);
+  const first = sayable.findIndex((turn) => !isSystem(turn));
+  // With nothing but system messages there is nobody to answer to: the last one is what is asked.
+  const leading = sayable.slice(0, first < 0 ? Math.max(0, sayable.length - 1) : first);
+  const turns = joined(placedTurns(sayable.slice(leading.length), context));
+  const system = leading.flatMap((turn) => blocksOf(turn, context, marks));
+  refusePrefill(turns, context);
+  if (turns.length === 0) context.refuse(conversation.turns[0]?.at ?? "messages", "There is no message to answer");
+  return {
+    system: system.length > 0 ? system : undefined,
+    messages: turns.map((turn) => messageOf(turn, context, marks)),
+  };
+}
+
+const isSystem = ({ role }: Turn): boolean => role === "system" || role === "developer";
+
+/** A turn without what cannot or must not be said: empty texts, what other vendors left, unsigned thoughts. */
+function sayableTurn(turn: Turn, context: EncodeContext): Turn {
+  return { ...turn, parts: turn.parts.filter((part) => isSayable(part, context)) };
+}
+
+function isSayable(part: Part, context: EncodeContext): boolean {
+  if (part.kind === "text" || part.kind === "refusal") return part.text.trim() !== "";
+  if (part.kind === "foreign") return part.protocol === NAME;
+  if (part.kind !== "reasoning" || thinkingBlock(part)) return true;
+  context.drop(part.at, "This model takes back only the thoughts that it signed itself");
+  return false;
+}
+
+/** System messages between turns, where they stand. In place they must follow a turn of the user. [D] */
+function placedTurns(turns: readonly Turn[], context: EncodeContext): Turn[] {
+  const out: Turn[] = [];
+  for (const turn of turns) {
+    const before = out.at(-1);
+    const follows = before?.role === "user" || before?.role === "system";
+    if (!isSystem(turn)) out.push(turn);
+    else if (context.facts.system_in_place === true && follows) out.push({ ...turn, role: "system" });
+    else {
+      context.change(turn.at, "as text of the user");
+      out.push({ ...turn, role: "user", parts: turn.parts.map(reminder) });
+    }
+  }
+  return withSystemJoined(out);
+}
+
+/** Neighbouring system messages are one, as those of other roles are. */
+function withSystemJoined(turns: readonly Turn[]): Turn[] {
+  const out: Turn[] = [];
+  for (const turn of turns) {
+    const before = out.at(-1);
+    if (turn.role === "system" && before?.role === "system") for (const part of turn.parts) before.parts.push(part);
+    else out.push({ ...turn, parts: [...turn.parts] });
+  }
+  return out;
+}
+
+function reminder(part: Part): Part {
+  if (part.kind !== "text") return part;
+  return { ...part, text: `<system-reminder>\n${part.text}\n</system-reminder>` };
+}
+
+function refusePrefill(turns: readonly Turn[], context: EncodeContext): void {
+  const last = turns.at(-1);
+  if (last?.role === "assistant" && context.facts.prefill === false)
+    context.refuse(last.at, "This model does not continue a turn of the assistant; end with one of the user");
+}
+
+function messageOf(turn: Turn, context: EncodeContext, marks: CacheMarks): WrittenMessage {
+  const content = blocksOf(turn, context, marks);
+  const results = content.filter(({ type }) => type === "tool_result");
+  const others = content.filter(({ type }) => type !== "tool_result");
+  return { role: turn.role, content: [...results, ...others] };
+}
+
+function blocksOf(turn: Turn, context: EncodeContext, marks: CacheMarks): JsonObject[] {
+  return turn.parts.map(markedOutside).flatMap((part) => {
+    if (part.kind === "media" && turn.role !== "user")
+      context.refuse(part.at, "This model takes images and files from the user only");
+    const block = blockOf(part, context);
+    if (!block) return [];
+    if (part.kind !== "foreign") marks.mark(block, part);
+    return [block];
+  });
+}
+
+/** A mark within a result stands on the result, where it counts. */
+function markedOutside(part: Part): Part {
+  const cache = part.kind === "tool_result" ? part.parts.findLast((each) => each.cache)?.cache : undefined;
+  if (part.kind !== "tool_result" || !cache) return part;
+  return { ...part, cache: part.cache ?? cache, parts: part.parts.map(({ cache: _, ...each }): Part => each) };
+}
+
+/** A part as a block; undefined for what this vendor cannot be told. */
+function blockOf(part: Part, context: EncodeContext): JsonObject | undefined {
+  switch (part.kind) {
+    // Citations carry a key of the vendor's; without it they are refused.
+    case "text":
+    case "refusal":
+      return { type: "text", text: part.text };
+    case "media":
+      return mediaBlock(part, context);
+    case "reasoning":
+      return thinkingBlock(part);
+    case "tool_call":
+      return {
+        type: "tool_use",
+        id: safeId(part.id),
+        name: toolName(part, context),
+        input: inputOf(part, context),
+      };
+    case "tool_result":
+      return toolResult(part, context);
+    case "foreign":
+      return part.protocol === NAME ? (part.json as JsonObject) : undefined;
+  }
+}
+
+/** Only what the vendor signed comes back to it; an empty text with a signature does, too. */
+function thinkingBlock({ text, summary, opaque }: Reasoning): JsonObject | undefined {
+  const redacted = stateOf(opaque, "redacted");
+  if (redacted !== undefined) return { type: "redacted_thinking", data: redacted };
+  const signature = stateOf(opaque, "signature");
+  return signature === undefined
+    ? undefined
+    : { type: "thinking", thinking: text ?? summary?.join("\n\n") ?? "", signature };
+}
+
+const NO_INPUT = new RawJson("{}");
+
+/** A call's arguments as the object that the vendor wants, as the text they came in. */
+function inputOf(call: ToolCall, context: EncodeContext): RawJson | JsonObject {
+  if (call.custom) return { input: call.arguments };
+  if (call.arguments === "") return NO_INPUT;
+  const input = new RawJson(call.arguments);
+  if (!holdsObject(input)) context.refuse(call.at, "The arguments of this call are not a JSON object");
+  return input;
+}
+
+function toolResult(result: ToolResult, context: EncodeContext): JsonObject {
+  const content = result.json ?? resultContent(result, context);
+  return {
+    type: "tool_result",
+    tool_use_id: safeId(result.callId),
+    ...(content === undefined ? {} : { content }),
+    // Not to have failed goes without saying.
+    ...(result.isError ? { is_error: true } : {}),
+  };
+}
+
+function resultContent({ parts }: ToolResult, context: EncodeContext): string | JsonObject[] | undefined {
+  const [first] = parts;
+  if (parts.length === 1 && first?.kind === "text" && !first.cache) return first.text;
+  const sayable = parts.filter((part) => part.kind !== "text" || part.text.trim() !== "");
+  const blocks = sayable.map((part) => blockOf(part, context)).filter((block) => block !== undefined);
+  return blocks.length > 0 ? blocks : undefined;
+}
+
+const IMAGES: ReadonlySet<string> = new Set(["image/jpeg", "image/png", "image/gif", "image/webp"]);
+
+function mediaBlock(part: Media, context: EncodeContext): JsonObject {
+  const image = part.media === "image" || (part.media === "file" && (part.mime ?? "").startsWith("image/"));
+  if (!image && part.media !== "file") return context.refuse(part.at, `This model takes no ${part.media}`);
+  const source = sourceOf(part, context, image);
+  if (image) return { type: "image", source };
+  return { type: "document", source, ...(part.filename === undefined ? {} : { title: part.filename }) };
+}
+
+function sourceOf(part: Media, context: EncodeContext, image: boolean): JsonObject {
+  const { source, mime } = part;
+  if ("id" in source) {
+    if (source.protocol !== NAME)
+      context.refuse(part.at, "The id of this file is only known to the vendor that gave it");
+    return { type: "file", file_id: source.id };
+  }
+  if ("text" in source) return textSource(source.text);
+  if ("url" in source) {
+    const inline = /^data:([^;,]*);base64,(.*)$/s.exec(source.url);
+    if (inline) return sourceOf({ ...part, ...inlined(inline, mime) }, context, image);
+    if (!/^https?:/i.test(source.url)) context.refuse(part.at, "This model fetches http and https only");
+    return { type: "url", url: source.url };
+  }
+  if (!image) return fileSource(part, source.base64, context);
+  const known = mime === "image/jpg" ? "image/jpeg" : mime;
+  if (known === undefined || !IMAGES.has(known))
+    context.refuse(part.at, `This model takes images as JPEG, PNG, GIF and WebP, not as ${mime ?? "an unknown type"}`);
+  return { type: "base64", media_type: known, data: source.base64 };
+}
+
+/** A `data:` URL as what it holds. */
+function inlined([, type = "", base64 = ""]: RegExpExecArray, mime: string | undefined) {
+  const known = type === "" ? mime : type;
+  return { source: { base64 }, ...(known === undefined ? {} : { mime: known }) };
+}
+
+const textSource = (text: string): JsonObject => ({ type: "text", media_type: "text/plain", data: text });
+
+function fileSource({ at, mime }: Media, base64: string, context: EncodeContext): JsonObject {
+  if (mime === "application/pdf") return { type: "base64", media_type: mime, data: base64 };
+  if (mime?.startsWith("text/")) return textSource(Buffer.from(base64, "base64").toString());
+  return context.refuse(at, `This model takes files as PDF and text, not as ${mime ?? "an unknown type"}`);
+}
+
+const NAME_CHARACTERS = "a-zA-Z0-9_-";
+const LONGEST_NAME = 128;
+
+/**
+ * A tool's name as the vendor takes it, `^[a-zA-Z0-9_-]{1,128}$`. A namespace goes into the name; that it does, or that
+ * the tool takes free text, is remembered for the answer.
+ */
+function toolName(
+  { name, namespace, custom }: Pick<ToolCall, "name" | "namespace" | "custom">,
+  context: EncodeContext,
+): string {
+  const full = namespace === undefined ? name : `${namespace}__${name}`;
+  const fitted = context.names.fit(full, NAME_CHARACTERS, LONGEST_NAME);
+  if (namespace !== undefined || custom)
+    context.names.mark(fitted, {
+      name,
+      ...(namespace === undefined ? {} : { namespace }),
+      ...(custom ? { custom } : {}),
+    });
+  return fitted;
+}
+
+/** Writes `tools`; undefined when there are none. */
+function toolsOf(conversation: Conversation, context: EncodeContext, marks: CacheMarks): JsonObject[] | undefined {
+  const tools = allowedTools(conversation, context).flatMap((tool): JsonObject[] => {
+    const json = toolOf(tool, context);
+    if (!json) return [];
+    marks.mark(json, tool);
+    return [json];
+  });
+  return tools.length > 0 ? tools : undefined;
+}
+
+/** The tools without those that a choice among some of them leaves out: the vendor has no such choice. */
+function allowedTools(conversation: Conversation, context: EncodeContext): readonly Tool[] {
+  const { tools, toolChoice } = conversation;
+  if (toolChoice?.mode !== "allowed") return tools;
+  context.change(choicePath(conversation), "only the allowed tools are sent");
+  const names = new Set(toolChoice.names);
+  return tools.filter((tool) => {
+    const stays = names.has(tool.kind === "web_search" ? "web_search" : tool.name);
+    if (!stays) context.change(tool.at, "not among the allowed tools");
+    return stays;
+  });
+}
+
+function toolOf(tool: Tool, context: EncodeContext): JsonObject | undefined {
+  switch (tool.kind) {
+    case "function":
+      return functionTool(tool, context);
+    case "custom":
+      return customTool(tool, context);
+    case "web_search":
+      return webSearch(tool, context);
+    case "server":
+      return tool.protocol === NAME ? (tool.json as JsonObject) : undefined;
+  }
+}
+
+function functionTool(tool: Extract<Tool, { kind: "function" }>, context: EncodeContext): JsonObject {
+  const { description, strict, parameters } = tool;
+  const schema = schemaOf(parameters);
+  const held = strict === true ? heldSchema(schema, tool.at, context) : schema;
+  return { name: toolName(tool, context), description, input_schema: held, ...(strict ? { strict } : {}) };
+}
+
+const NO_ARGUMENTS = new RawJson('{"type":"object","properties":{}}');
+
+/** A schema as it came. The vendor wants `type: "object"` said, which some clients leave out. */
+function schemaOf(parameters: RawJson | undefined): RawJson {
+  const schema = asObject(parameters?.value);
+  if (!parameters || !schema || Object.keys(schema).length === 0) return NO_ARGUMENTS;
+  if (schema["type"] !== undefined) return parameters;
+  return new RawJson(parameters.text.replace("{", '{"type":"object",'));
+}
+
+/** A tool that takes free text, as a function of one string. The engine unwraps the string in the answer. */
+function customTool(tool: Extract<Tool, { kind: "custom" }>, context: EncodeContext): JsonObject {
+  const grammar = grammarOf(tool.grammar);
+  if (grammar !== undefined) context.change(tool.at, "the grammar is told to the model, not enforced");
+  return {
+    name: toolName({ ...tool, custom: true }, context),
+    description: tool.description,
+    input_schema: {
+      type: "object",
+      properties: { input: { type: "string", description: grammar } },
+      required: ["input"],
+      additionalProperties: false,
+    },
+  };
+}
+
+/** The text of a grammar; the two protocols that have one nest it differently. */
+function grammarOf(value: unknown): string | undefined {
+  const grammar = asObject(asObject(value)?.["grammar"]) ?? asObject(value);
+  return asText(grammar?.["definition"]);
+}
+
+/** The version of the search tool that every model with web search has. [D] */
+const WEB_SEARCH = "web_search_20250305";
+
+function webSearch(tool: Extract<Tool, { kind: "web_search" }>, context: EncodeContext): JsonObject {
+  const { allowed, blocked, maxUses, size, location } = tool;
+  if (size !== undefined)
+    context.drop(`${tool.at}.search_context_size`, "This model's search has no amount of results");
+  return {
+    type: WEB_SEARCH,
+    name: "web_search",
+    allowed_domains: allowed,
+    blocked_domains: blocked,
+    max_uses: maxUses,
+    user_location: location && { type: "approximate", ...location },
+  };
+}
+
+/** Writes `tool_choice`; undefined when the vendor's own way is meant. */
+function choiceOf(conversation: Conversation, context: EncodeContext): JsonObject | undefined {
+  const { toolChoice, parallel } = conversation;
+  const alone = parallel === false ? { disable_parallel_tool_use: true } : {};
+  if (!toolChoice) return parallel === false ? { type: "auto", ...alone } : undefined;
+  switch (toolChoice.mode) {
+    case "auto":
+      return { type: "auto", ...alone };
+    case "none":
+      return { type: "none" };
+    case "required":
+      return { type: "any", ...alone };
+    case "allowed":
+      return { type: toolChoice.required ? "any" : "auto", ...alone };
+    case "named":
+      return { type: "tool", name: chosenName(conversation, toolChoice, context), ...alone };
+  }
+}
+
+function chosenName(
+  { tools }: Conversation,
+  choice: Extract<ToolChoice, { mode: "named" }>,
+  context: EncodeContext,
+): string {
+  if (choice.server) return choice.name;
+  const tool = tools.find((each) => (each.kind === "function" || each.kind === "custom") && each.name === choice.name);
+  if (tool?.kind !== "function" && tool?.kind !== "custom") return toolName({ name: choice.name }, context);
+  return toolName({ ...tool, custom: tool.kind === "custom" }, context);
+}
+
+/** True when the choice forces a call. */
+const forces = ({ toolChoice }: Conversation): boolean =>
+  toolChoice?.mode === "required" ||
+  toolChoice?.mode === "named" ||
+  (toolChoice?.mode === "allowed" && toolChoice.required);
+
+/** The client's own path of what it said first of some features, in their order. */
+function firstPath(conversation: Conversation, ...features: [Feature, ...Feature[]]): string {
+  const used = features.find((feature) => conversation.uses.some((use) => use.feature === feature));
+  return pathOfUse(conversation, used ?? features[0]);
+}
+
+/** Where the client chose among tools. */
+const choicePath = (conversation: Conversation): string =>
+  firstPath(conversation, "tool_choice", "tool_choice_allowed");
+
+/** How thinking is asked for. */
+interface ThinkingMembers {
+  thinking?: JsonObject;
+  /** `output_config.effort`. */
+  effort?: string;
+  /** Whether the model is asked to think. */
+  thinks: boolean;
+}
+
+const OFF: ThinkingMembers = { thinks: false };
+/** The fewest tokens for thinking. [D] */
+const LEAST_BUDGET = 1024;
+
+/**
+ * Thinking as the model wants it asked for: by tokens, or as adaptive thinking with an effort, which is what the newest
+ * models take and the default where nothing is known of the model.
+ */
+function thinkingOf(
+  conversation: Conversation,
+  context: EncodeContext,
+  most: number,
+  messages: readonly JsonObject[],
+): ThinkingMembers {
+  const asked = conversation.reasoning;
+  // To ask for thoughts to be shown is to ask for thoughts; to ask for none to be shown is not.
+  if (!asked || (asked.effort === undefined && asked.budget === undefined && !asked.show && !asked.summary)) return OFF;
+  const feature = asked.effort === undefined ? "reasoning_budget" : "reasoning_effort";
+  const path = firstPath(conversation, feature, "reasoning_effort", "reasoning_summary");
+  const off = asked.effort === "none" || (asked.effort === undefined && asked.budget === 0);
+  const style = context.facts.thinking ?? "adaptive";
+  if (style === "none") {
+    if (!off) context.drop(path, "This model does not think");
+    return OFF;
+  }
+  if (off) return style === "budget" ? OFF : { thinking: { type: "disabled" }, thinks: false };
+  const members = style === "budget" ? byTokens(conversation, context, most, path) : adaptive(asked, context, path);
+  if (!members.thinks || !lostThinking(messages)) return members;
+  context.change(path, LOST);
+  return { thinks: false, ...(members.effort === undefined ? {} : { effort: members.effort }) };
+}
+
+function adaptive(asked: ReasoningConfig, context: EncodeContext, path: string): ThinkingMembers {
+  const effort = effortFor(asked, context, path);
+  const display = displayOf(asked);
+  return {
+    thinking: { type: "adaptive", ...(display === undefined ? {} : { display }) },
+    ...(effort === undefined ? {} : { effort }),
+    thinks: true,
+  };
+}
+
+/** The vendor's effort; undefined where the model shall decide. */
+function effortFor({ effort, budget }: ReasoningConfig, context: EncodeContext, path: string): string | undefined {
+  if (effort === undefined && (budget === undefined || budget < 0)) return undefined;
+  const meant = effort ?? effortOf(budget ?? 0);
+  const word = meant === "minimal" ? "low" : meant;
+  if (effort === undefined) context.change(path, `effort ${word} for ${budget} tokens`);
+  else if (word !== effort) context.change(path, `${word} is the least effort of this model`);
+  return word;
+}
+
+/** Models that think by effort hide their thoughts unless asked for them. */
+function displayOf({ show, summary }: ReasoningConfig): string | undefined {
+  if (show === false) return "omitted";
+  return show === true || summary !== undefined ? "summarized" : undefined;
+}
+
+/** Tokens for thinking that stand for an effort, where a model takes tokens only; `max` is as much as fits. */
+const BUDGETS: Readonly<Record<Exclude<Effort, "none">, number>> = {
+  minimal: 1024,
+  low: 4096,
+  medium: 12_288,
+  high: 24_576,
+  xhigh: 32_768,
+  max: Number.MAX_SAFE_INTEGER,
 };
 
-function tierOf(conversation: Conversation, terms: EncodeContext): string | undefined {
-  if (conversation.tier === undefined) return undefined;
-  const tier = entryOf(TIERS, conversation.tier);
-  if (tier === undefined)
-    terms.drop(pathOf(conversation, "tier"), `There is no service tier ${conversation.tier} for this model`);
-  return tier;
+const LADDER = ["minimal", "low", "medium", "high"] as const;
+
+/** The effort that stands for a number of tokens, where a model takes efforts only. */
+const effortOf = (budget: number): Effort => LADDER.find((effort) => budget <= BUDGETS[effort]) ?? "xhigh";
+
+function byTokens(conversation: Conversation, context: EncodeContext, most: number, path: string): ThinkingMembers {
+  const { effort, budget: asked, show } = conversation.reasoning ?? {};
+  if (forces(conversation))
+    context.refuse(
+      choicePath(conversation),
+      "This model cannot be made to call a tool while it thinks; let it choose, or ask for no reasoning",
+    );
+  // Where the model shall decide, the middle.
+  const level = effort === undefined || effort === "none" ? "medium" : effort;
+  const wanted = asked !== undefined && asked > 0 ? asked : BUDGETS[level];
+  // Thinking counts as part of the answer, of which some has to be left for the answer itself.
+  const room = Math.floor(most * 0.8);
+  if (room < LEAST_BUDGET) {
+    context.change(path, `no thinking: it takes ${LEAST_BUDGET} tokens at least, of at most ${most} for the answer`);
+    return OFF;
+  }
+  const budget = Math.min(Math.max(wanted, LEAST_BUDGET), room);
+  if (budget !== wanted && effort !== "max") context.change(path, `${budget} tokens for thinking`);
+  const display = show === false ? { display: "omitted" } : {};
+  return { thinking: { type: "enabled", budget_tokens: budget, ...display }, thinks: true };
 }
 
-/** The lowest `top_p` beside thinking. [D: extended thinking] */
-const LEAST_TOP_P = 0.95;
+/** What is told where thinking goes with the thoughts that it would need. */
+export const LOST = "no thinking: the thoughts before the last tool calls are not in the request";
 
-function samplingOf(conversation: Conversation, terms: EncodeContext, thinks: boolean): JsonObject {
-  const { temperature, topP, topK } = conversation;
-  if (temperature !== undefined && (temperature > 1 || temperature < 0))
-    terms.refuse(pathOf(conversation, "temperature"), "This model takes a temperature from 0 to 1");
-  const taken = terms.facts.sampling !== false;
-  const why = taken ? "This model does not take it while it thinks" : "This model does not take it";
-  const keep = <T>(feature: "temperature" | "top_p" | "top_k", value: T | undefined, fits: boolean): T | undefined => {
-    if (value === undefined || fits) return value;
-    terms.drop(pathOf(conversation, feature), why);
-    return undefined;
-  };
-  return {
-    temperature: keep("temperature", temperature, taken && (!thinks || temperature === 1)),
-    top_p: keep("top_p", topP, taken && (!thinks || (topP ?? 1) >= LEAST_TOP_P)),
-    top_k: keep("top_k", topK, taken && !thinks),
-  };
+const THOUGHTS: ReadonlySet<unknown> = new Set(["thinking", "redacted_thinking"]);
+const typeOf = (block: unknown): unknown => asObject(block)?.["type"];
+
+/**
+ * True in a loop of tool calls whose last turn of the assistant does not begin with its thinking: the vendor refuses to
+ * think on from there.
+ */
+export function lostThinking(messages: readonly JsonObject[]): boolean {
+  const [results, calls] = messages
+    .filter(({ role }) => role !== "system")
+    .slice(-2)
+    .toReversed();
+  if (!asList(results?.["content"]).some((block) => typeOf(block) === "tool_result")) return false;
+  return calls?.["role"] === "assistant" && !THOUGHTS.has(typeOf(asList(calls["content"])[0]));
 }

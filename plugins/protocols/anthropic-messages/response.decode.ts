@@ -13,57 +13,126 @@ import {
   type Usage,
   writeJson,
 } from "model-gateway/protocol";
-import { faultIn } from "./failure.ts";
-import { Blocks, isServer, type OwnEvent } from "./response.blocks.ts";
+import { faultIn } from "./errors.ts";
 import { usage as usageOf } from "./usage.ts";
-import { isObject, without } from "./words.ts";
+import { citationFrom, holdsObject, NAME, type OpaqueKind, RAW_MEMBERS, reasonOf } from "./wire.ts";
 
 /** Reads a stream of events. */
-export const decoder = (source: ResponseSource): ResponseDecoder => new Stream(source);
+export const decoder = (source: ResponseSource): ResponseDecoder => new MessageStreamDecoder(source);
 
 /** Reads a whole message. @throws GatewayError `upstream_invalid` */
 export function decode(text: string, source: ResponseSource): Event[] {
   let body: JsonObject | undefined;
   try {
-    body = asObject(parseExact(text, RAW));
+    body = asObject(parseExact(text, RAW_MEMBERS));
   } catch (cause) {
     throw new GatewayError("upstream_invalid", { cause });
   }
   if (!body) throw new GatewayError("upstream_invalid");
-  if (body["type"] !== "error" && Array.isArray(body["content"])) return new Whole(source).message(body);
+  if (body["type"] !== "error" && Array.isArray(body["content"])) return new MessageDecoder(source).message(body);
   const fault = faultIn(body);
   if (!fault) throw new GatewayError("upstream_invalid");
   return [{ type: "error", fault }];
 }
 
-const RAW = new Set(["input"]);
-const ENDING = ["stop_reason", "stop_sequence", "stop_details"];
+const OURS: ReadonlySet<string> = new Set(["text", "thinking", "redacted_thinking", "tool_use"]);
 
-/** Members of an ending that the event does not carry: whether details were told, and what else they say. */
-function endingRest(ending: JsonObject): JsonObject | undefined {
-  return without(ending, ["stop_reason", "stop_sequence"]);
+/** True for a type of block that only this vendor understands. */
+const isServer = (type: string): boolean => !OURS.has(type);
+
+/** Reads what streamed and whole answers have in common: how blocks open, and how the answer ended. */
+class BlockDecoder {
+  constructor(private readonly source: ResponseSource) {}
+
+  protected start(message: JsonObject, usage: Usage | undefined): Event {
+    return {
+      type: "start",
+      id: asText(message["id"]) ?? "",
+      model: asText(message["model"]) ?? this.source.model,
+      ...(usage ? { usage } : {}),
+    };
+  }
+
+  /** Opens a block and tells what it holds already. Answers its type. */
+  protected open(block: number, content: JsonObject, out: Event[]): string {
+    const type = asText(content["type"]) ?? "";
+    const at = { type: "open", block, choice: 0 } as const;
+    switch (type) {
+      case "text":
+        out.push({ ...at, kind: "text" });
+        this.text(block, content["text"], out);
+        for (const citation of asList(content["citations"])) this.citation(block, citation, out);
+        break;
+      case "thinking":
+        out.push({ ...at, kind: "reasoning" });
+        this.text(block, content["thinking"], out);
+        this.signature(block, content["signature"], out);
+        break;
+      case "redacted_thinking":
+        out.push({ ...at, kind: "reasoning", redacted: true });
+        out.push({ type: "opaque", block, opaque: this.opaque("redacted", asText(content["data"]) ?? "") });
+        break;
+      case "tool_use": {
+        const id = asText(content["id"]);
+        out.push({ ...at, kind: "tool_call", ...(id ? { id } : {}), name: asText(content["name"]) ?? "" });
+        break;
+      }
+      default:
+        out.push({ ...at, kind: "server", name: type, result: /_result$/.test(type) });
+    }
+    return type;
+  }
+
+  protected text(block: number, text: unknown, out: Event[]): void {
+    if (typeof text === "string" && text !== "") out.push({ type: "text", block, text });
+  }
+
+  /** A signature without a letter is none. */
+  protected signature(block: number, signature: unknown, out: Event[]): void {
+    if (typeof signature === "string" && signature !== "")
+      out.push({ type: "opaque", block, opaque: this.opaque("signature", signature) });
+  }
+
+  protected citation(block: number, citation: unknown, out: Event[]): void {
+    out.push({ type: "citation", block, citation: citationFrom(citation) });
+  }
+
+  protected finish(ending: JsonObject): Event {
+    const raw = asText(ending["stop_reason"]) ?? "";
+    const sequence = asText(ending["stop_sequence"]);
+    const message = asText(asObject(ending["stop_details"])?.["explanation"]);
+    return {
+      type: "finish",
+      choice: 0,
+      reason: reasonOf(raw),
+      raw,
+      ...(sequence === undefined ? {} : { stopSequence: sequence }),
+      ...(message === undefined ? {} : { message }),
+    };
+  }
+
+  private opaque(kind: OpaqueKind, data: string) {
+    return { protocol: NAME, account: this.source.account, model: this.source.model, kind, data };
+  }
 }
 
-class Whole extends Blocks {
+class MessageDecoder extends BlockDecoder {
   message(body: JsonObject): Event[] {
     const usage = usageOf(body);
-    const out: Event[] = [this.start(body, usage, ENDING)];
+    const out: Event[] = [this.start(body, usage)];
     asList(body["content"]).forEach((value, block) => {
       const content = asObject(value) ?? {};
       const type = this.open(block, content, out);
       if (type === "tool_use") out.push({ type: "arguments", block, text: inputText(content["input"]) });
-      if (isServer(type)) out.push({ type: "server", block, json: raw(content) });
+      if (isServer(type)) out.push({ type: "server", block, json: new RawJson(writeJson(content)) });
       out.push({ type: "close", block });
     });
-    const ending = Object.fromEntries(ENDING.filter((name) => name in body).map((name) => [name, body[name]]));
-    out.push(this.finish(ending, { rest: endingRest(ending) }));
+    out.push(this.finish(body));
     if (usage) out.push({ type: "usage", usage });
     out.push({ type: "end" });
     return out;
   }
 }
-
-const raw = (value: unknown): RawJson => new RawJson(writeJson(value));
 
 /** A call's input as JSON text; empty where there is none, which the vendor writes as an empty object. */
 function inputText(input: unknown): string {
@@ -71,31 +140,31 @@ function inputText(input: unknown): string {
   return typeof input === "string" && input !== "" ? JSON.stringify(input) : "";
 }
 
-/** A block of a stream that is open. */
-interface Open {
-  /** Our number of it. */
+/** A block of a stream that has begun. */
+interface OpenBlock {
+  /** Its number among the events. */
   block: number;
   type: string;
   /** Of a block that only this vendor understands: what it began with. */
   content: JsonObject | undefined;
-  /** The input so far of such a block; of a call, what it began with and no delta has told otherwise. */
+  /** The input so far of such a block; of a call, what it began with and no delta has replaced. */
   input: string;
-  /** What all of that counts for. */
-  held: number;
+  /** Characters that all of that counts for. */
+  size: number;
 }
 
-/** The most that open blocks hold until they are whole, in characters; each delta counts for some. */
-const MOST_HELD = 8 * 1024 * 1024;
+/** The most that open blocks keep until they are whole, in characters; each delta counts for some. */
+const MOST_KEPT = 8 * 1024 * 1024;
 const DELTA = 32;
 
 const BROKEN = { status: 502, kind: "upstream", code: "upstream_invalid" } as const;
 
-class Stream extends Blocks implements ResponseDecoder {
+class MessageStreamDecoder extends BlockDecoder implements ResponseDecoder {
   private usage: Usage | undefined;
   /** Blocks that have begun, by the stream's own number, whatever that is. */
-  private readonly unclosed = new Map<unknown, Open>();
+  private readonly unclosed = new Map<unknown, OpenBlock>();
   private blocks = 0;
-  private held = 0;
+  private size = 0;
   private started = false;
   private finished = false;
   private over = false;
@@ -113,13 +182,13 @@ class Stream extends Blocks implements ResponseDecoder {
   private read(type: string, json: JsonObject, text: string, out: Event[]): void {
     if (type === "content_block_delta") this.delta(json, out);
     else if (type === "content_block_start") this.begin(json, text, out);
-    else if (type === "content_block_stop") this.stop(json, out);
-    else if (type === "ping") out.push({ type: "ping", ...this.native({ rest: without(json, ["type"]) }) });
+    else if (type === "content_block_stop") this.close(json["index"], out);
+    else if (type === "ping") out.push({ type: "ping" });
     else if (type === "message_start") this.first(json, out);
     else if (type === "message_delta") this.last(json, out);
-    else if (type === "message_stop") this.complete(json, out);
+    else if (type === "message_stop") this.complete(out);
     else if (type === "error") this.broken(json, out);
-    else this.unsaid(type, json, out);
+    else out.push({ type: "unsaid", path: type });
   }
 
   end(out: Event[]): void {
@@ -139,17 +208,11 @@ class Stream extends Blocks implements ResponseDecoder {
     out.push({ type: "error", fault: { ...BROKEN, message } });
   }
 
-  /** Something that only this protocol can say. */
-  private unsaid(path: string, whole: JsonObject, out: Event[]): void {
-    out.push({ type: "unsaid", path, ...this.native({ whole, name: asText(whole["type"]) }) });
-  }
-
   private first(json: JsonObject, out: Event[]): void {
     if (this.started) return;
     this.started = true;
-    const message = asObject(json["message"]) ?? {};
     this.usage = usageOf(json);
-    out.push(this.start(message, this.usage, [], without(json, ["type", "message"])));
+    out.push(this.start(asObject(json["message"]) ?? {}, this.usage));
   }
 
   private begin(json: JsonObject, text: string, out: Event[]): void {
@@ -159,109 +222,78 @@ class Stream extends Blocks implements ResponseDecoder {
       return;
     }
     const { index } = json;
-    this.leave(index, out);
+    // Imitations of the protocol forget to close blocks, and send a call's input here, where the vendor has `{}`.
+    this.close(index, out);
     const block = this.blocks++;
-    // Imitations of the protocol send a call's input here, where the vendor sends an empty object.
-    const begun = content["type"] === "tool_use" ? inputText(content["input"]) : "";
-    const type = this.open(block, content, out, begun !== "");
-    const held = isServer(type) ? text.length : begun.length;
-    this.unclosed.set(index, { block, type, content: isServer(type) ? content : undefined, input: begun, held });
-    this.hold(held, out);
+    const type = this.open(block, content, out);
+    const input = type === "tool_use" ? inputText(content["input"]) : "";
+    const size = isServer(type) ? text.length : input.length;
+    this.unclosed.set(index, { block, type, content: isServer(type) ? content : undefined, input, size });
+    this.keep(size, out);
   }
 
-  private hold(characters: number, out: Event[]): void {
-    this.held += characters;
-    if (this.held > MOST_HELD) this.fail("The provider's blocks are longer than 8 MiB before they are whole.", out);
+  private keep(characters: number, out: Event[]): void {
+    this.size += characters;
+    if (this.size > MOST_KEPT) this.fail("The provider's blocks are longer than 8 MiB before they are whole.", out);
   }
 
   private delta(json: JsonObject, out: Event[]): void {
     const open = this.unclosed.get(json["index"]);
     const delta = asObject(json["delta"]);
     if (!open || !delta) this.fail("The provider's stream has content outside of a block.", out);
-    else if (open.content) this.server(open, json, delta, out);
-    else this.content(open, json, delta, out);
+    else if (open.content) this.server(open, delta, out);
+    else this.content(open, delta, out);
   }
 
   /** A delta that does not fit its block adds nothing to it. [S: the SDK's accumulator] */
-  private content(open: Open, json: JsonObject, delta: JsonObject, out: Event[]): void {
+  private content(open: OpenBlock, delta: JsonObject, out: Event[]): void {
     const { block, type: kind } = open;
     const type = asText(delta["type"]) ?? "content_block_delta";
-    if (type === "text_delta" && kind === "text") this.grow("text", block, "text", json, delta, out);
+    if (type === "text_delta" && kind === "text") this.text(block, delta["text"], out);
     else if (type === "input_json_delta" && kind === "tool_use") {
+      const text = asText(delta["partial_json"]);
+      if (!text) return;
       // As the vendor's clients have it, the deltas take the place of what the call began with.
-      if (asText(delta["partial_json"])) open.input = "";
-      this.grow("arguments", block, "partial_json", json, delta, out);
-    } else if (type === "thinking_delta" && kind === "thinking") this.grow("text", block, "thinking", json, delta, out);
-    else if (type === "signature_delta" && kind === "thinking")
-      this.signature(block, delta["signature"], out, this.own(json, delta, "signature"));
-    else if (type === "citations_delta" && kind === "text") out.push(this.citation(block, delta["citation"]));
-    else this.unsaid(type, json, out);
+      open.input = "";
+      out.push({ type: "arguments", block, text });
+    } else if (type === "thinking_delta" && kind === "thinking") this.text(block, delta["thinking"], out);
+    else if (type === "signature_delta" && kind === "thinking") this.signature(block, delta["signature"], out);
+    else if (type === "citations_delta" && kind === "text") this.citation(block, delta["citation"], out);
+    else out.push({ type: "unsaid", path: type });
   }
 
-  private grow(
-    type: "text" | "arguments",
-    block: number,
-    name: string,
-    json: JsonObject,
-    delta: JsonObject,
-    out: Event[],
-  ): void {
-    const text = delta[name];
-    if (typeof text !== "string") return;
-    if (this.source.native) out.push({ type, block, text, native: this.own(json, delta, name) });
-    else if (text !== "") out.push({ type, block, text });
-  }
-
-  private own(json: JsonObject, delta: JsonObject, name: string): OwnEvent | undefined {
-    if (!this.source.native) return undefined;
-    return { rest: without(delta, ["type", name]), frame: without(json, ["type", "index", "delta"]) };
-  }
-
-  private server(open: Open, json: JsonObject, delta: JsonObject, out: Event[]): void {
+  private server(open: OpenBlock, delta: JsonObject, out: Event[]): void {
     const more = asText(delta["partial_json"]) ?? "";
     open.input += more;
-    open.held += more.length + DELTA;
-    if (this.source.native) this.unsaid(open.type, json, out);
-    this.hold(more.length + DELTA, out);
+    open.size += more.length + DELTA;
+    this.keep(more.length + DELTA, out);
   }
 
-  private stop(json: JsonObject, out: Event[]): void {
-    this.close(json["index"], out, without(json, ["type", "index"]));
-  }
-
-  /** Closes what imitations forget to close. Between equals it stays open. */
-  private leave(index: unknown, out: Event[]): void {
-    if (!this.source.native) this.close(index, out);
-  }
-
-  private close(index: unknown, out: Event[], frame?: JsonObject): void {
+  private close(index: unknown, out: Event[]): void {
     const open = this.unclosed.get(index);
     if (!open) return;
     this.unclosed.delete(index);
-    this.held -= open.held;
+    this.size -= open.size;
     const { block, content, input } = open;
     if (content) out.push({ type: "server", block, json: serverJson(content, input) });
-    else if (input !== "") out.push({ type: "arguments", block, text: input, ...this.native({ begun: true }) });
-    out.push({ type: "close", block, ...this.native({ frame }) });
+    else if (input !== "") out.push({ type: "arguments", block, text: input });
+    out.push({ type: "close", block });
   }
 
   private last(json: JsonObject, out: Event[]): void {
     const delta = asObject(json["delta"]) ?? {};
     this.usage = usageOf(json, this.usage);
-    const usage = asObject(json["usage"]);
-    const tells = typeof delta["stop_reason"] === "string" && !this.finished;
-    const frame = without(json, ["type", "delta", "usage"]);
-    if (tells) {
+    if (typeof delta["stop_reason"] === "string" && !this.finished) {
       this.finished = true;
-      for (const index of this.unclosed.keys()) this.leave(index, out);
-      out.push(this.finish(delta, { rest: endingRest(delta), frame, usage }));
+      for (const index of this.unclosed.keys()) this.close(index, out);
+      out.push(this.finish(delta));
     }
     if (this.usage) out.push({ type: "usage", usage: this.usage });
   }
 
-  private complete(json: JsonObject, out: Event[]): void {
+  private complete(out: Event[]): void {
     if (!this.finished) this.fail("The provider's answer ends without a reason.", out);
-    else out.push({ type: "end", ...this.native({ rest: without(json, ["type"]) }) });
+    else out.push({ type: "end" });
     this.over = true;
   }
 }
@@ -272,7 +304,7 @@ function exactBlock(content: JsonObject, text: string): JsonObject | undefined {
   const input = asObject(content["input"]);
   if (!isServer(type) && (type !== "tool_use" || !input || Object.keys(input).length === 0)) return content;
   try {
-    return asObject(asObject(parseExact(text, RAW))?.["content_block"]) ?? content;
+    return asObject(asObject(parseExact(text, RAW_MEMBERS))?.["content_block"]) ?? content;
   } catch {
     return undefined;
   }
@@ -280,6 +312,6 @@ function exactBlock(content: JsonObject, text: string): JsonObject | undefined {
 
 /** A block that only this vendor understands, with the input that came in pieces. */
 function serverJson(content: JsonObject, input: string): RawJson {
-  const told = new RawJson(input);
-  return new RawJson(writeJson(isObject(told) ? { ...content, input: told } : content));
+  const whole = new RawJson(input);
+  return new RawJson(writeJson(holdsObject(whole) ? { ...content, input: whole } : content));
 }

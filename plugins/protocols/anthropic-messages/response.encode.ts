@@ -7,48 +7,45 @@ import {
   GatewayError,
   type JsonObject,
   type Opaque,
+  RawJson,
   type ResponseContext,
   type ResponseEncoder,
   safeId,
   TextKey,
   type Usage,
   weightOf,
+  writeJson,
 } from "model-gateway/protocol";
-import { citationOf, webCitation } from "./citations.ts";
-import type { OwnEvent } from "./response.blocks.ts";
-import { Frames, Message, type Sink } from "./response.sinks.ts";
-import { exactUsage, firstUsage, lastUsage } from "./response.usage.ts";
-import { STOP_REASONS } from "./words.ts";
+import { firstUsage, lastUsage } from "./usage.ts";
+import { holdsObject, STOP_REASONS, webCitation } from "./wire.ts";
 
-type Said = Exclude<Event, { type: "error" }>;
+type WritableEvent = Exclude<Event, { type: "error" }>;
 
 /** The most that waits for the block before it to close, by weight. */
 const MOST_WAITING = 8 * 1024 * 1024;
 
 /** Writes a stream of events. */
 export function encoder(context: ResponseContext): ResponseEncoder {
-  const frames = new Frames();
-  const writer = new Writer(context, frames);
+  const frames = new FrameWriter();
+  const blocks = new BlockEncoder(context, frames);
   return {
-    event(event: Said, out: EncodedFrame[]): void {
+    event(event: WritableEvent, out: EncodedFrame[]): void {
       frames.out = out;
-      writer.event(event);
+      blocks.event(event);
     },
   };
 }
 
 /** Writes a whole message: what the stream of the same events adds up to. @throws GatewayError `upstream_invalid` */
 export function encode(events: readonly Event[], context: ResponseContext): string {
-  const message = new Message(context);
-  const writer = new Writer(context, message);
-  for (const event of events) if (event.type !== "error") writer.event(event);
+  const message = new MessageWriter(context);
+  const blocks = new BlockEncoder(context, message);
+  for (const event of events) if (event.type !== "error") blocks.event(event);
   return message.whole();
 }
 
-const ownOf = (event: { native?: unknown }): OwnEvent | undefined => event.native as OwnEvent | undefined;
-
 /** A block of the answer. Only one can be open in this protocol: the others wait until it is closed. */
-interface Slot {
+interface AnswerBlock {
   opening: EventOf<"open">;
   /** Its number in this answer; absent until something of it is written. */
   index?: number;
@@ -65,31 +62,30 @@ interface Slot {
 }
 
 /** Puts events into the order this protocol wants and writes them. */
-class Writer {
-  private readonly slots = new Map<number, Slot>();
+class BlockEncoder {
+  private readonly blocks = new Map<number, AnswerBlock>();
   /** Blocks in the order of their turns, of which so many had theirs: to take out the first of many would move them all. */
-  private readonly queue: Slot[] = [];
+  private readonly queue: AnswerBlock[] = [];
   private turns = 0;
-  private current: Slot | undefined;
+  private current: AnswerBlock | undefined;
   private index = 0;
   private waiting = 0;
   private usage: Usage | undefined;
   private finish: EventOf<"finish"> | undefined;
-  private told = false;
   private refused = false;
   private called = false;
   private makeId: (() => string) | undefined;
   /** State on a text of which nothing is written yet. */
   private behind: Opaque | undefined;
-  /** The last block, when it is a text. */
-  private uses: TextKey | undefined;
+  /** What the last block is remembered by, when it is a text. */
+  private textKey: TextKey | undefined;
 
   constructor(
     private readonly context: ResponseContext,
-    private readonly sink: Sink,
+    private readonly output: BlockWriter,
   ) {}
 
-  event(event: Said): void {
+  event(event: WritableEvent): void {
     switch (event.type) {
       case "text":
       case "arguments":
@@ -104,132 +100,119 @@ class Writer {
         this.open(event);
         break;
       case "ping":
-        this.sink.frame("ping", { type: "ping", ...ownOf(event)?.rest });
+        this.output.frame("ping", { type: "ping" });
         break;
-      default:
-        this.around(event);
-    }
-  }
-
-  private around(event: Exclude<Said, { block: number } | { type: "ping" }>): void {
-    switch (event.type) {
       case "start":
         this.start(event);
         break;
       case "usage":
         this.usage = event.usage;
-        if (this.finish && ownOf(this.finish)) this.ending();
         break;
       case "finish":
         if (event.choice === 0) this.finish ??= event;
         break;
       case "unsaid":
-        this.unsaid(event);
+        this.context.drop(event.path, "A message has no such member.");
         break;
       case "end":
-        this.end(event);
+        this.end();
         break;
     }
   }
 
   private start(event: EventOf<"start">): void {
-    const own = ownOf(event);
     this.makeId = callIds(event.id === "" ? this.context.id : event.id);
     this.usage = event.usage;
-    const usage =
-      own?.usage && event.usage ? exactUsage(event.usage, own.usage) : firstUsage(event.usage, this.context);
-    const message: JsonObject = {
-      id: own ? event.id : messageId(event.id, this.context),
+    this.output.start({
+      id: messageId(event.id, this.context),
       type: "message",
       role: "assistant",
-      model: own ? event.model : this.context.model,
+      model: this.context.model,
       content: [],
-      ...(own?.rest ?? (own ? {} : { stop_reason: null, stop_sequence: null, stop_details: null })),
-      usage,
-    };
-    this.sink.start(message, own?.frame);
+      stop_reason: null,
+      stop_sequence: null,
+      stop_details: null,
+      usage: firstUsage(event.usage, this.context),
+    });
   }
 
   private open(opening: EventOf<"open">): void {
-    const slot: Slot = { opening, waiting: [], weight: 0 };
+    const block: AnswerBlock = { opening, waiting: [], weight: 0 };
     if (opening.choice !== 0) {
       this.context.drop(`choices.${opening.choice}`, "A message holds one answer.");
       return;
     }
-    this.slots.set(opening.block, slot);
-    if (!this.current) this.begin(slot);
+    this.blocks.set(opening.block, block);
+    if (!this.current) this.begin(block);
     else {
-      this.queue.push(slot);
-      this.hold(slot, opening);
+      this.queue.push(block);
+      this.keep(block, opening);
     }
   }
 
-  private hold(slot: Slot, event: Event): void {
+  private keep(block: AnswerBlock, event: Event): void {
     const weight = weightOf(event);
-    slot.weight += weight;
+    block.weight += weight;
     this.waiting += weight;
     if (this.waiting > MOST_WAITING)
       throw new GatewayError("upstream_invalid", { message: "The provider's blocks grow side by side beyond 8 MiB." });
   }
 
   private inside(event: Exclude<Event, { type: "open" }> & { block: number }): void {
-    const slot = this.slots.get(event.block);
-    if (!slot) return;
-    if (slot === this.current) this.write(slot, event);
-    else this.wait(slot, event);
+    const block = this.blocks.get(event.block);
+    if (!block) return;
+    if (block === this.current) this.write(block, event);
+    else this.wait(block, event);
     while (this.current === undefined && this.turns < this.queue.length) this.next();
   }
 
-  private wait(slot: Slot, event: Event): void {
+  private wait(block: AnswerBlock, event: Event): void {
     // What cannot be told need not be kept.
     if (event.type === "media" || event.type === "server") return;
-    this.hold(slot, event);
-    slot.waiting.push(event);
+    this.keep(block, event);
+    block.waiting.push(event);
   }
 
   /** The next block gets its turn: what waited is written. */
   private next(): void {
-    const slot = this.queue[this.turns++];
-    if (!slot) return;
+    const block = this.queue[this.turns++];
+    if (!block) return;
     if (this.turns === this.queue.length) this.queue.length = this.turns = 0;
-    this.waiting -= slot.weight;
-    this.begin(slot);
-    for (const event of slot.waiting) this.write(slot, event);
-    slot.waiting = [];
+    this.waiting -= block.weight;
+    this.begin(block);
+    for (const event of block.waiting) this.write(block, event);
+    block.waiting = [];
   }
 
-  private begin(slot: Slot): void {
-    this.current = slot;
-    const { opening } = slot;
-    const own = ownOf(opening);
-    if (own?.block) this.openAs(slot, own.block);
-    else if (opening.kind === "server" || opening.kind === "media") this.drop(opening);
-    else if (opening.kind === "tool_call") this.call(slot, opening, own);
+  /** A block without anything in it is refused when it comes back, so that texts and thoughts open with their first word. */
+  private begin(block: AnswerBlock): void {
+    this.current = block;
+    const { opening } = block;
+    if (opening.kind === "server" || opening.kind === "media") this.drop(opening);
+    else if (opening.kind === "tool_call") this.call(block, opening);
     else if (opening.kind === "text" && opening.opaque) {
       this.flush();
       this.behind = { ...opening.opaque, on: "text" };
     }
-    // A block without anything in it is refused when it comes back, so that one is only opened for something.
-    else if (own && !redacts(opening)) this.ensure(slot);
   }
 
-  private call(slot: Slot, opening: Extract<EventOf<"open">, { kind: "tool_call" }>, own: OwnEvent | undefined): void {
+  private call(block: AnswerBlock, opening: Extract<EventOf<"open">, { kind: "tool_call" }>): void {
     const id = opening.id ? safeId(opening.id) : (this.makeId?.() ?? "");
     this.called = true;
     this.flush();
     if (opening.opaque) this.carry({ ...opening.opaque, on: { call: id } });
-    const index = this.openAs(slot, { type: "tool_use", id, name: opening.name, input: {}, ...own?.rest });
-    if (!own) this.sink.grow(index, "input_json_delta", "");
-    slot.wrapped = opening.custom === true;
-    if (slot.wrapped) this.sink.grow(index, "input_json_delta", '{"input":"');
+    const index = this.openAs(block, { type: "tool_use", id, name: opening.name, input: {} });
+    this.output.grow(index, "input_json_delta", "");
+    block.wrapped = opening.custom === true;
+    if (block.wrapped) this.output.grow(index, "input_json_delta", '{"input":"');
   }
 
   /** What sits on a call or a text travels in a block of its own before it. */
   private carry(opaque: Opaque): void {
     const index = this.index++;
-    this.uses = undefined;
-    this.sink.open(index, { type: "redacted_thinking", data: this.context.seal(opaque) });
-    this.sink.close(index);
+    this.textKey = undefined;
+    this.output.open(index, { type: "redacted_thinking", data: this.context.seal(opaque) });
+    this.output.close(index);
   }
 
   /**
@@ -242,77 +225,72 @@ class Writer {
     if (behind) this.carry(behind);
   }
 
-  private openAs(slot: Slot, block: JsonObject): number {
+  private openAs(block: AnswerBlock, content: JsonObject): number {
     this.flush();
-    this.uses = block["type"] === "text" ? new TextKey() : undefined;
+    this.textKey = content["type"] === "text" ? new TextKey() : undefined;
     const index = this.index++;
-    slot.index = index;
-    this.sink.open(index, block);
+    block.index = index;
+    this.output.open(index, content);
     return index;
   }
 
   /** The block's number, opened now if it was not yet. */
-  private ensure(slot: Slot): number {
-    if (slot.index !== undefined) return slot.index;
-    const rest = ownOf(slot.opening)?.rest;
-    if (slot.opening.kind !== "reasoning") return this.openAs(slot, { type: "text", text: "", ...rest });
-    return this.openAs(slot, { type: "thinking", thinking: "", signature: "", ...rest });
+  private ensure(block: AnswerBlock): number {
+    if (block.index !== undefined) return block.index;
+    if (block.opening.kind !== "reasoning") return this.openAs(block, { type: "text", text: "" });
+    return this.openAs(block, { type: "thinking", thinking: "", signature: "" });
   }
 
-  private write(slot: Slot, event: Event): void {
+  private write(block: AnswerBlock, event: Event): void {
     switch (event.type) {
       case "text":
-        this.text(slot, event);
+        this.text(block, event);
         break;
       case "arguments":
-        this.arguments(slot, event);
+        this.arguments(block, event);
         break;
       case "opaque":
-        this.opaque(slot, event);
+        this.opaque(block, event);
         break;
       case "citation":
-        this.cite(slot, event);
+        this.cite(block, event);
         break;
       case "close":
-        this.close(slot, event);
+        this.close(block);
         break;
     }
   }
 
-  private text(slot: Slot, event: EventOf<"text">): void {
-    const own = ownOf(event);
-    if (event.text === "" && !own) return;
-    const index = this.ensure(slot);
-    if (slot.opening.kind !== "reasoning") {
-      if (slot.opening.kind === "refusal") this.refused = true;
-      this.uses?.add(event.text);
-      this.sink.grow(index, "text_delta", event.text, own?.rest, own?.frame);
+  private text(block: AnswerBlock, { text, part }: EventOf<"text">): void {
+    if (text === "") return;
+    const index = this.ensure(block);
+    if (block.opening.kind !== "reasoning") {
+      if (block.opening.kind === "refusal") this.refused = true;
+      this.textKey?.add(text);
+      this.output.grow(index, "text_delta", text);
       return;
     }
-    const apart = slot.part !== undefined && event.part !== undefined && event.part !== slot.part;
-    if (event.part !== undefined) slot.part = event.part;
-    this.sink.grow(index, "thinking_delta", apart ? `\n\n${event.text}` : event.text, own?.rest, own?.frame);
+    const apart = block.part !== undefined && part !== undefined && part !== block.part;
+    if (part !== undefined) block.part = part;
+    this.output.grow(index, "thinking_delta", apart ? `\n\n${text}` : text);
   }
 
-  private arguments(slot: Slot, event: EventOf<"arguments">): void {
-    const own = ownOf(event);
-    if (slot.index === undefined || (event.text === "" && !own) || own?.begun) return;
-    const text = slot.wrapped ? JSON.stringify(event.text).slice(1, -1) : event.text;
-    this.sink.grow(slot.index, "input_json_delta", text, own?.rest, own?.frame);
+  private arguments({ index, wrapped }: AnswerBlock, { text }: EventOf<"arguments">): void {
+    if (index === undefined || text === "") return;
+    this.output.grow(index, "input_json_delta", wrapped ? JSON.stringify(text).slice(1, -1) : text);
   }
 
-  private opaque(slot: Slot, event: EventOf<"opaque">): void {
-    const sealed = this.context.seal(event.opaque);
-    const own = ownOf(event);
+  private opaque(block: AnswerBlock, { opaque }: EventOf<"opaque">): void {
+    const { opening } = block;
+    const sealed = this.context.seal(opaque);
     // A later one replaces it, and this block cannot grow: it is written when it closes.
-    if (redacts(slot.opening)) slot.redacted = sealed;
-    else this.sink.grow(this.ensure(slot), "signature_delta", sealed, own?.rest, own?.frame);
+    if (opening.kind === "reasoning" && opening.redacted) block.redacted = sealed;
+    else this.output.grow(this.ensure(block), "signature_delta", sealed);
   }
 
-  private cite(slot: Slot, event: EventOf<"citation">): void {
-    const own = ownOf(event);
-    const citation = own?.rest ? citationOf(event.citation, own.rest) : webCitation(event.citation);
-    if (citation) this.sink.cite(this.ensure(slot), citation);
+  private cite(block: AnswerBlock, event: EventOf<"citation">): void {
+    const citation = webCitation(event.citation);
+    if (citation) this.output.cite(this.ensure(block), citation);
     else this.context.drop("content.citations", "A citation without a URL cannot be told.");
   }
 
@@ -321,44 +299,27 @@ class Writer {
     this.context.drop(`content.${what}`, "A message has no such block.");
   }
 
-  private close(slot: Slot, event: EventOf<"close"> | undefined): void {
-    if (slot.redacted !== undefined)
-      this.openAs(slot, { type: "redacted_thinking", data: slot.redacted, ...ownOf(slot.opening)?.rest });
-    if (slot.index !== undefined && slot.wrapped) this.sink.grow(slot.index, "input_json_delta", '"}');
-    if (slot.index !== undefined) this.sink.close(slot.index, event && ownOf(event)?.frame);
-    this.slots.delete(slot.opening.block);
+  private close(block: AnswerBlock): void {
+    if (block.redacted !== undefined) this.openAs(block, { type: "redacted_thinking", data: block.redacted });
+    if (block.index !== undefined && block.wrapped) this.output.grow(block.index, "input_json_delta", '"}');
+    if (block.index !== undefined) this.output.close(block.index);
+    this.blocks.delete(block.opening.block);
     this.current = undefined;
   }
 
-  private unsaid(event: EventOf<"unsaid">): void {
-    const own = ownOf(event);
-    if (own?.whole) this.sink.frame(own.name ?? "", own.whole);
-    else this.context.drop(event.path, "A message has no such member.");
-  }
-
-  private end(event: EventOf<"end">): void {
+  private end(): void {
     while (this.current || this.turns < this.queue.length) {
-      // What the very same stream left open stays open.
-      if (this.current && ownOf(this.current.opening)) break;
-      if (this.current) this.close(this.current, undefined);
+      if (this.current) this.close(this.current);
       else this.next();
     }
-    if (this.behind && this.uses) this.context.remember(`${this.uses}`, this.behind);
+    if (this.behind && this.textKey) this.context.remember(`${this.textKey}`, this.behind);
     else this.flush();
-    this.ending();
-    this.sink.frame("message_stop", { type: "message_stop", ...ownOf(event)?.rest });
+    this.output.finish(this.ending(), lastUsage(this.usage));
+    this.output.frame("message_stop", { type: "message_stop" });
   }
 
-  private ending(): void {
-    const { finish, usage } = this;
-    const own = finish && ownOf(finish);
-    if (this.told) return;
-    this.told = true;
-    if (!own) this.sink.finish(this.delta(finish), lastUsage(usage));
-    else this.sink.finish(exactDelta(finish, own), own.usage && usage && exactUsage(usage, own.usage), own.frame);
-  }
-
-  private delta(finish: EventOf<"finish"> | undefined): JsonObject {
+  private ending(): JsonObject {
+    const { finish } = this;
     const reason = this.stopReason(finish);
     const refusal = { type: "refusal", category: null, explanation: finish?.message ?? null };
     return {
@@ -379,20 +340,148 @@ class Writer {
   }
 }
 
-const redacts = (opening: EventOf<"open">): boolean => opening.kind === "reasoning" && opening.redacted === true;
-
-function exactDelta(finish: EventOf<"finish">, own: OwnEvent): JsonObject {
-  const details = asObject(own.rest?.["stop_details"]);
-  return {
-    stop_reason: finish.raw,
-    stop_sequence: finish.stopSequence ?? null,
-    ...own.rest,
-    ...(details && finish.message !== undefined ? { stop_details: { ...details, explanation: finish.message } } : {}),
-  };
-}
-
 /** `msg_…`, the same for the same answer. */
 function messageId(id: string, context: ResponseContext): string {
   const known = id === "" ? context.id : id;
   return known.startsWith("msg_") ? known : `msg_${safeId(known)}`;
+}
+
+/** What a delta adds to: the type of the delta, and its member. */
+const DELTAS = {
+  text_delta: "text",
+  thinking_delta: "thinking",
+  input_json_delta: "partial_json",
+  signature_delta: "signature",
+} as const;
+
+type DeltaType = keyof typeof DELTAS;
+
+/** Where an answer is written to, block by block: as frames, or into one message. */
+interface BlockWriter {
+  start(message: JsonObject): void;
+  open(index: number, block: JsonObject): void;
+  /** More of the open block. */
+  grow(index: number, type: DeltaType, text: string): void;
+  cite(index: number, citation: JsonObject): void;
+  close(index: number): void;
+  finish(delta: JsonObject, usage: JsonObject): void;
+  /** A frame of its own: `ping` or `message_stop`. */
+  frame(name: string, json: JsonObject): void;
+}
+
+class FrameWriter implements BlockWriter {
+  out: EncodedFrame[] = [];
+
+  start(message: JsonObject): void {
+    this.frame("message_start", { type: "message_start", message });
+  }
+
+  open(index: number, block: JsonObject): void {
+    const data = `{"type":"content_block_start","index":${index},"content_block":${writeJson(block)}}`;
+    this.out.push({ name: "content_block_start", data });
+  }
+
+  grow(index: number, type: DeltaType, text: string): void {
+    const delta = `{"type":"${type}","${DELTAS[type]}":${JSON.stringify(text)}}`;
+    const data = `{"type":"content_block_delta","index":${index},"delta":${delta}}`;
+    this.out.push({ name: "content_block_delta", data });
+  }
+
+  cite(index: number, citation: JsonObject): void {
+    const delta = { type: "citations_delta", citation };
+    this.frame("content_block_delta", { type: "content_block_delta", index, delta });
+  }
+
+  close(index: number): void {
+    this.out.push({ name: "content_block_stop", data: `{"type":"content_block_stop","index":${index}}` });
+  }
+
+  finish(delta: JsonObject, usage: JsonObject): void {
+    this.frame("message_delta", { type: "message_delta", delta, usage });
+  }
+
+  frame(name: string, json: JsonObject): void {
+    this.out.push({ name, data: writeJson(json) });
+  }
+}
+
+/** Members of usage that `message_delta` replaces. [S: the SDK's accumulator, but for the last two] */
+const TOTALS = [
+  "input_tokens",
+  "cache_creation_input_tokens",
+  "cache_read_input_tokens",
+  "output_tokens",
+  "output_tokens_details",
+  "server_tool_use",
+  "cache_creation",
+  "service_tier",
+];
+
+/** Ends that may come in the middle of a call. */
+const CUT: ReadonlySet<string> = new Set(["max_tokens", "model_context_window_exceeded", "refusal"]);
+
+/** Adds an answer up to a message as the vendor's SDK adds a stream up. */
+export class MessageWriter implements BlockWriter {
+  private message: JsonObject = {};
+  private readonly content: JsonObject[] = [];
+  /** Arguments of the open call so far. */
+  private input = "";
+  /** Citations of the open text so far. */
+  private citations: JsonObject[] = [];
+  /** Calls whose arguments are no object. */
+  private readonly unfit: number[] = [];
+
+  constructor(private readonly context: Pick<ResponseContext, "drop">) {}
+
+  /** The message as JSON text. */
+  whole(): string {
+    return writeJson({ ...this.message, content: this.content });
+  }
+
+  start(message: JsonObject): void {
+    this.message = message;
+  }
+
+  open(_index: number, block: JsonObject): void {
+    this.content.push({ ...block });
+    this.input = "";
+    this.citations = [];
+  }
+
+  grow(index: number, type: DeltaType, text: string): void {
+    const block = this.content[index] as JsonObject;
+    if (type === "input_json_delta") this.input += text;
+    else if (type === "signature_delta") block["signature"] = text;
+    else block[DELTAS[type]] = String(block[DELTAS[type]] ?? "") + text;
+  }
+
+  cite(index: number, citation: JsonObject): void {
+    this.citations.push(citation);
+    (this.content[index] as JsonObject)["citations"] = this.citations;
+  }
+
+  close(index: number): void {
+    const block = this.content[index] as JsonObject;
+    if (block["type"] !== "tool_use") return;
+    const input = new RawJson(this.input === "" ? "{}" : this.input);
+    if (holdsObject(input)) block["input"] = input;
+    else this.unfit.push(index);
+  }
+
+  /** @throws GatewayError `upstream_invalid` when a call's arguments are not an object, unless the answer was cut there */
+  finish(delta: JsonObject, usage: JsonObject): void {
+    const totals = asObject(this.message["usage"]) ?? {};
+    for (const name of TOTALS) if (usage[name] !== undefined && usage[name] !== null) totals[name] = usage[name];
+    this.message = { ...this.message, ...delta, usage: totals };
+    const [cut, ...more] = this.unfit;
+    if (cut === undefined) return;
+    if (more.length > 0 || !CUT.has(String(delta["stop_reason"])))
+      throw new GatewayError("upstream_invalid", {
+        message: "The arguments of the model's tool call are not a JSON object.",
+      });
+    this.content.splice(cut, 1);
+    this.context.drop("content.tool_use", "The answer was cut within the call.");
+  }
+
+  frame(): void {}
 }

@@ -1,4 +1,23 @@
-import type { Feature, SupportTable } from "model-gateway/protocol";
+import {
+  asList,
+  asObject,
+  type CacheMark,
+  type Conversation,
+  type EncodeContext,
+  entryOf,
+  type Feature,
+  type Fields,
+  type Format,
+  invalidField,
+  type JsonObject,
+  parseExact,
+  pathOfUse,
+  RawJson,
+  type Setting,
+  type SupportTable,
+  settingFields,
+  writeJson,
+} from "model-gateway/protocol";
 
 /** What becomes of each feature in a Messages request. */
 export const support: SupportTable = {
@@ -66,16 +85,115 @@ export const support: SupportTable = {
   cosmetic: "ignored",
 };
 
+const TTLS: ReadonlySet<unknown> = new Set(["5m", "1h"]);
+
+/** Reads a cache mark; undefined where there is none. A time that is not known is the vendor's usual one, and declared. */
+export function readMark(fields: Fields, name = "cache_control"): CacheMark | undefined {
+  const control = fields.object(name);
+  if (!control) return undefined;
+  control.leaveUsual({ type: ["ephemeral"] });
+  const ttl = control.text("ttl");
+  if (TTLS.has(ttl)) return { ttl: ttl as "5m" | "1h" };
+  if (ttl !== undefined) control.declare("ttl", "other");
+  return {};
+}
+
+/** Writes a cache mark. The vendor keeps a prompt for five minutes or an hour. */
+export function cacheControl({ ttl }: CacheMark, at: string, context: EncodeContext): JsonObject {
+  if (ttl === undefined) return { type: "ephemeral" };
+  if (ttl === "5m" || ttl === "1h") return { type: "ephemeral", ttl };
+  context.change(at, "its cache mark holds for an hour");
+  return { type: "ephemeral", ttl: "1h" };
+}
+
+function readFormat(fields: Fields, name: string): Format {
+  const format = fields.object(name);
+  const schema = format?.any("schema");
+  if (format?.text("type") !== "json_schema" || !(schema instanceof RawJson && schema.text.startsWith("{")))
+    throw invalidField(fields.path(name), `${fields.path(name)} must be a json_schema with a schema.`);
+  return { kind: "schema", schema };
+}
+
+function writeFormat({ kind, schema, description }: Format, conversation: Conversation, context: EncodeContext) {
+  if (kind !== "schema" || !schema) return undefined;
+  const path = pathOfUse(conversation, "json_schema");
+  if (description !== undefined) context.change(path, "without the description of the schema");
+  return { type: "json_schema", schema: heldSchema(schema, path, context) };
+}
+
+function writeStop(stop: string[], conversation: Conversation, context: EncodeContext): string[] | undefined {
+  if (stop.some((sequence) => sequence.trim() === ""))
+    context.refuse(pathOfUse(conversation, "stop"), "This model takes no stop sequence of white space only");
+  return stop.length > 0 ? stop : undefined;
+}
+
+const TIERS: Readonly<Record<string, string>> = {
+  auto: "auto",
+  default: "standard_only",
+  standard: "standard_only",
+  standard_only: "standard_only",
+};
+
+function writeTier(tier: string, conversation: Conversation, context: EncodeContext): string | undefined {
+  const word = entryOf(TIERS, tier);
+  if (word === undefined)
+    context.drop(pathOfUse(conversation, "tier"), `There is no service tier ${tier} for this model`);
+  return word;
+}
+
+/** Older clients say -1 for no limit. [F] */
+const limit = (fields: Fields, name: string): number | undefined => {
+  const value = fields.number(name);
+  return value === -1 ? undefined : value;
+};
+
+const isEmpty = (value: unknown): boolean => asList(value).length === 0;
+
+/** Settings that are part of the prompt: they count as its tokens. */
+export const promptSettings: readonly Setting[] = [
+  {
+    wire: "output_config.format",
+    older: ["output_format"],
+    field: "format",
+    feature: "json_schema",
+    type: "any",
+    read: readFormat,
+    write: writeFormat,
+  },
+  {
+    wire: "cache_control",
+    field: "cache",
+    feature: "cache_mark",
+    type: "any",
+    read: readMark,
+    write: (mark: CacheMark, conversation, context) =>
+      cacheControl(mark, pathOfUse(conversation, "cache_mark"), context),
+  },
+];
+
+/** Settings of the answer alone, with nothing to say where tokens are counted. */
+export const answerSettings: readonly Setting[] = [
+  { wire: "max_tokens", field: "maxTokens", feature: "max_tokens", type: "number" },
+  {
+    wire: "temperature",
+    field: "temperature",
+    feature: "temperature",
+    type: "number",
+    range: [0, 1],
+    sampling: true,
+  },
+  { wire: "top_p", field: "topP", feature: "top_p", type: "number", sampling: true, read: limit },
+  { wire: "top_k", field: "topK", feature: "top_k", type: "number", sampling: true, read: limit },
+  { wire: "stop_sequences", field: "stop", feature: "stop", type: "texts", silent: isEmpty, write: writeStop },
+  { wire: "metadata.user_id", field: "user", feature: "user", type: "text" },
+  { wire: "service_tier", field: "tier", feature: "tier", type: "text", write: writeTier },
+];
+
 /** The fields of a Messages request, each with the feature it says. */
 export const fields: readonly (readonly [field: string, feature: Feature])[] = [
-  ["max_tokens", "max_tokens"],
-  ["temperature", "temperature"],
-  ["top_p", "top_p"],
-  ["top_k", "top_k"],
-  ["stop_sequences", "stop"],
-  ["service_tier", "tier"],
-  ["metadata.user_id", "user"],
-  ["cache_control, on anything", "cache_mark"],
+  ...settingFields(answerSettings),
+  ...settingFields(promptSettings),
+  ["cache_control, on blocks and tools", "cache_mark"],
   ["system: the line x-anthropic-billing-header: …", "cosmetic"],
   ["context_management", "context_edits"],
   ["container, container_upload", "container"],
@@ -86,7 +204,6 @@ export const fields: readonly (readonly [field: string, feature: Feature])[] = [
   ["thinking.budget_tokens", "reasoning_budget"],
   ["thinking.display", "reasoning_summary"],
   ["output_config.effort", "reasoning_effort"],
-  ["output_config.format, output_format", "json_schema"],
   ["tools: functions", "tools"],
   ["tools[].strict", "tools_strict"],
   ["tools[].defer_loading, eager_input_streaming", "cosmetic"],
@@ -110,3 +227,108 @@ export const fields: readonly (readonly [field: string, feature: Feature])[] = [
   ["tool_result.is_error", "tool_result_error"],
   ["server_tool_use, mcp_tool_use, their results, compaction, and what is newer", "foreign_block"],
 ];
+
+/** Formats of strings that answers can be held to. [S: the SDK's schema transform] */
+const FORMATS: ReadonlySet<unknown> = new Set(
+  "date-time time date duration email hostname uri ipv4 ipv6 uuid".split(" "),
+);
+
+/** Keywords that answers can be held to, besides those looked at below. [S, D: structured outputs] */
+const KNOWN: ReadonlySet<string> = new Set(
+  "type title description enum const default anyOf allOf $ref $defs definitions items properties required pattern".split(
+    " ",
+  ),
+);
+
+/**
+ * A schema that an answer is held to. The vendor refuses keywords that it cannot hold an answer to: those are told to the
+ * model in the description instead, and the client is told. A schema without them goes on as the text it came as.
+ */
+export function heldSchema(schema: RawJson, path: string, context: EncodeContext): RawJson {
+  const fitting = new Fitting();
+  const fitted = fitting.schema(parseExact(schema.text), "");
+  if (fitting.closed) context.change(path, "no member but those it names");
+  if (fitting.union) context.change(path, "oneOf as anyOf");
+  if (fitting.unheld.length > 0) context.change(path, `the model is told of ${some(fitting.unheld)}, not held to it`);
+  return fitting.changed ? new RawJson(writeJson(fitted)) : schema;
+}
+
+/** Places that one notice names. */
+const NAMED = 5;
+
+function some(places: readonly string[]): string {
+  const more = places.length - NAMED;
+  return places.slice(0, NAMED).join(", ") + (more > 0 ? ` and ${more} more` : "");
+}
+
+/** The value as an object; a number of many digits is none. */
+const objectOf = (value: unknown): JsonObject | undefined => (value instanceof RawJson ? undefined : asObject(value));
+
+class Fitting {
+  changed = false;
+  /** An object was open, which none may be. */
+  closed = false;
+  /** A choice was to have exactly one match. */
+  union = false;
+  /** The places of keywords that an answer cannot be held to. */
+  readonly unheld: string[] = [];
+
+  schema(value: unknown, at: string): unknown {
+    const schema = objectOf(value);
+    if (!schema) return value;
+    const out: JsonObject = {};
+    const told: [name: string, member: unknown][] = [];
+    for (const name in schema)
+      if (!this.keyword(name, schema, at, out)) told.push([name, this.tell(schema[name], `${at}.${name}`)]);
+    if (schema["type"] === "object" || schema["properties"] !== undefined) this.close(schema, out);
+    if (told.length > 0) {
+      const described = typeof out["description"] === "string" ? `${out["description"]}\n\n` : "";
+      out["description"] = described + writeJson(Object.fromEntries(told));
+    }
+    return out;
+  }
+
+  /** False for what an answer cannot be held to. */
+  private keyword(name: string, schema: JsonObject, at: string, out: JsonObject): boolean {
+    const here = `${at}.${name}`;
+    const member = schema[name];
+    if (name === "properties" || name === "$defs" || name === "definitions") out[name] = this.each(member, here);
+    else if (name === "items") out[name] = this.schema(member, here);
+    else if (name === "anyOf" || name === "allOf")
+      out[name] = asList(member).map((each, i) => this.schema(each, `${here}.${i}`));
+    else if (name === "oneOf" && !Object.hasOwn(schema, "anyOf")) this.oneOf(member, here, out);
+    else if (
+      name === "format" ? FORMATS.has(member) : name === "minItems" ? member === 0 || member === 1 : KNOWN.has(name)
+    )
+      out[name] = member;
+    else if (name === "$schema") this.changed = true;
+    else return name === "additionalProperties";
+    return true;
+  }
+
+  private each(member: unknown, at: string): JsonObject {
+    const schemas = Object.entries(objectOf(member) ?? {});
+    return Object.fromEntries(schemas.map(([name, schema]) => [name, this.schema(schema, `${at}.${name}`)]));
+  }
+
+  private oneOf(member: unknown, at: string, out: JsonObject): void {
+    this.changed = true;
+    this.union = true;
+    out["anyOf"] = asList(member).map((each, i) => this.schema(each, `${at}.${i}`));
+  }
+
+  private tell(member: unknown, at: string): unknown {
+    this.changed = true;
+    this.unheld.push(at.slice(1));
+    return member;
+  }
+
+  /** Objects must be closed. One that is open for named kinds of values cannot be said: the vendor judges. */
+  private close(schema: JsonObject, out: JsonObject): void {
+    const open = schema["additionalProperties"];
+    out["additionalProperties"] = objectOf(open) ?? false;
+    if (open === false || objectOf(open)) return;
+    this.changed = true;
+    this.closed = true;
+  }
+}

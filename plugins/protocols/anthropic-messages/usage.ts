@@ -3,11 +3,25 @@ import {
   asObject,
   asText,
   atMost,
+  type Conversation,
   counts,
   defined,
+  estimate,
+  type Frame,
+  GatewayError,
   type JsonObject,
+  mayContain,
+  RawJson,
+  type ResponseContext,
   type Usage,
 } from "model-gateway/protocol";
+import { initialOf, LETTER_M } from "./wire.ts";
+
+/** True for `message_start` and `message_delta`, the two events that tell usage, and for a body with a `usage` object. */
+export function holdsUsage(frame: Frame): boolean {
+  const letter = initialOf(frame);
+  return (letter === undefined || letter === LETTER_M) && mayContain(frame.bytes, "usage");
+}
 
 /**
  * Usage from `message_start`, from `message_delta` or from a whole message. The delta's numbers are totals, not
@@ -60,3 +74,97 @@ function writes(raw: JsonObject): Usage["in"]["write"] {
 }
 
 const sum = (parts: Usage["in"]["write"] = {}): number => Object.values(parts).reduce((all, tokens) => all + tokens, 0);
+
+/** Tokens written to the cache, with those read from it at most the whole input: some vendors count a token twice. */
+function written({ in: { total, cached, write } }: Usage): number | undefined {
+  if (!write) return undefined;
+  return total === undefined ? sum(write) : Math.min(sum(write), Math.max(0, total - (cached ?? 0)));
+}
+
+/** The vendor's `input_tokens`. */
+function plainInput(usage: Usage): number | undefined {
+  const { total, cached } = usage.in;
+  return total === undefined ? undefined : Math.max(0, total - (cached ?? 0) - (written(usage) ?? 0));
+}
+
+/** The vendor's tools by its own names of their counts; those of others are not among them. */
+const SERVER_TOOLS = ["web_search_requests", "web_fetch_requests"];
+
+function serverTools({ serverTools: known }: Usage): JsonObject | undefined {
+  if (!known || !SERVER_TOOLS.some((name) => name in known)) return undefined;
+  return Object.fromEntries(SERVER_TOOLS.map((name) => [name, known[name] ?? 0]));
+}
+
+/** Tokens written for times that the vendor does not have count in the sum only. */
+function cacheCreation({ in: { write } }: Usage): JsonObject | undefined {
+  if (write?.["5m"] === undefined && write?.["1h"] === undefined) return undefined;
+  return { ephemeral_5m_input_tokens: write["5m"] ?? 0, ephemeral_1h_input_tokens: write["1h"] ?? 0 };
+}
+
+/**
+ * Usage for `message_start`: what is known by then. Input that nobody told yet is estimated, because clients take the
+ * first number for the truth until the last event; output is 0, because some clients add the two. [S: LangChain]
+ */
+export function firstUsage(usage: Usage | undefined, { conversation }: ResponseContext): JsonObject {
+  return {
+    input_tokens: (usage && plainInput(usage)) ?? estimate(conversation, bytesOf(conversation)),
+    cache_creation_input_tokens: (usage && written(usage)) ?? null,
+    cache_read_input_tokens: usage?.in.cached ?? null,
+    ...defined({ cache_creation: usage && cacheCreation(usage), service_tier: usage?.tier }),
+    output_tokens: 0,
+  };
+}
+
+/**
+ * About as many bytes as a request has as JSON. Its prompt is at hand and is walked once: writing the request again, which
+ * may be megabytes, would hold up the answer's first word.
+ */
+function bytesOf({ turns, tools, format }: Conversation): number {
+  let bytes = 0;
+  const rest: unknown[] = [turns, tools, format?.schema];
+  while (rest.length > 0) {
+    const value = rest.pop();
+    if (typeof value === "string") bytes += Buffer.byteLength(value) + 3;
+    else if (value instanceof RawJson) bytes += Buffer.byteLength(value.text) + 1;
+    else if (Array.isArray(value)) for (const each of value) rest.push(each);
+    else if (typeof value === "object")
+      for (const name in value) {
+        bytes += name.length + 3;
+        rest.push((value as JsonObject)[name]);
+      }
+    else bytes += 5;
+  }
+  return bytes;
+}
+
+/** Usage for `message_delta`: totals. Input that nobody told is 0 at last: an estimate is no count. */
+export function lastUsage(usage: Usage | undefined): JsonObject {
+  const known = usage && {
+    input_tokens: plainInput(usage),
+    cache_creation_input_tokens: written(usage),
+    cache_read_input_tokens: usage.in.cached,
+    output_tokens_details: usage.out.reasoning === undefined ? undefined : { thinking_tokens: usage.out.reasoning },
+    server_tool_use: serverTools(usage),
+    cache_creation: cacheCreation(usage),
+    service_tier: usage.tier,
+  };
+  return { input_tokens: 0, ...(known && defined(known)), output_tokens: usage?.out.total ?? 0 };
+}
+
+/** Reads how many tokens a request has. @throws GatewayError `upstream_invalid` */
+export function decodeCount(text: string): number {
+  const total = asCount(asObject(parsed(text))?.["input_tokens"]);
+  if (total === undefined) throw new GatewayError("upstream_invalid");
+  return total;
+}
+
+function parsed(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch (cause) {
+    throw new GatewayError("upstream_invalid", { cause });
+  }
+}
+
+/** Writes it. */
+export const encodeCount = (total: number): string => JSON.stringify({ input_tokens: total });

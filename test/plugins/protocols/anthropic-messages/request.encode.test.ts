@@ -1,5 +1,12 @@
 import t from "tap";
-import type { Conversation, Part, Tool } from "../../../../src/translation/conversation.ts";
+import { type Facts } from "../../../../src/core/marketplace.ts";
+import {
+  type Conversation,
+  type Effort,
+  type Part,
+  type ReasoningConfig,
+  type Tool,
+} from "../../../../src/translation/conversation.ts";
 import { RawJson } from "../../../../src/wire/exact.ts";
 import { type JsonObject } from "../../../../src/wire/values.ts";
 import { conversation, NAME, text, write } from "./speaking.ts";
@@ -145,7 +152,7 @@ t.test("signed thoughts come back where they were, unsigned ones never do", asyn
 
 t.test("a temperature above 1 is refused; sampling that the model does not take is dropped", async (t) => {
   const uses = [{ feature: "temperature" as const, path: "generationConfig.temperature" }];
-  t.throws(() => write(plain({ temperature: 1.5, uses: uses })), /generationConfig\.temperature: .*from 0 to 1/);
+  t.throws(() => write(plain({ temperature: 1.5, uses: uses })), /generationConfig\.temperature: .*between 0 and 1/);
   t.match(write(plain({ temperature: 0.5, topP: 0.9, topK: 4 })).body, { temperature: 0.5, top_p: 0.9, top_k: 4 });
   const { body, dropped } = write(plain({ temperature: 1, topP: 0.9, topK: 4, uses: uses }), { sampling: false });
   t.same(Object.keys(body).sort(), ["max_tokens", "messages", "model"]);
@@ -371,4 +378,119 @@ t.test("an answer is held to a schema as it came", async (t) => {
   const schema = new RawJson('{"type":"object","properties":{"a":{"type":"string"}},"additionalProperties":false}');
   const { text: sent } = write(plain({ format: { kind: "schema", schema, name: "n" } }));
   t.ok(sent.includes(`"output_config":{"format":{"type":"json_schema","schema":${schema.text}}}`), sent);
+});
+
+const ask = (reasoning: ReasoningConfig, facts: Facts = {}, more: Partial<Conversation> = {}) => {
+  const asked = conversation([["user", text("Hi")]], { reasoning, maxTokens: 60_000, ...more });
+  const { body, changed, dropped } = write(asked, facts);
+  const { thinking, output_config: config } = body;
+  return { thinking, config, changed, dropped };
+};
+
+t.test("efforts go by their names to models that think by effort, and to unknown ones", async (t) => {
+  const efforts: [Effort, string][] = [
+    ["minimal", "low"],
+    ["low", "low"],
+    ["medium", "medium"],
+    ["xhigh", "xhigh"],
+    ["max", "max"],
+  ];
+  for (const [effort, word] of efforts) {
+    const { thinking, config, changed } = ask({ effort });
+    t.same([thinking, config], [{ type: "adaptive" }, { effort: word }], effort);
+    t.equal(changed.length, effort === "minimal" ? 1 : 0);
+  }
+  t.match(ask({ effort: "none" }), { thinking: { type: "disabled" }, config: undefined });
+  t.match(ask({ budget: -1 }), { thinking: { type: "adaptive" }, config: undefined, changed: [] });
+  t.match(ask({ budget: 8000 }), {
+    config: { effort: "medium" },
+    changed: ["reasoning_budget: effort medium for 8000 tokens"],
+  });
+  t.match(ask({ budget: 0 }), { thinking: { type: "disabled" } });
+});
+
+t.test("efforts become tokens for models that think by tokens", async (t) => {
+  const budget = (reasoning: ReasoningConfig, more: Partial<Conversation> = {}) =>
+    ask(reasoning, { thinking: "budget" }, more);
+  t.same(budget({ effort: "low" }).thinking, { type: "enabled", budget_tokens: 4096 });
+  t.same(budget({ effort: "max" }).thinking, { type: "enabled", budget_tokens: 48_000 });
+  t.match(budget({ budget: 2000 }), { thinking: { budget_tokens: 2000 }, changed: [] });
+  t.match(budget({ budget: 100 }), {
+    thinking: { budget_tokens: 1024 },
+    changed: ["reasoning_budget: 1024 tokens for thinking"],
+  });
+  t.match(budget({ effort: "high" }, { maxTokens: 4000 }), { thinking: { budget_tokens: 3200 } });
+  t.match(budget({ effort: "high" }, { maxTokens: 1000 }), { thinking: undefined, changed: [/no thinking/] });
+  t.match(budget({ effort: "none" }), { thinking: undefined, changed: [] });
+});
+
+t.test("a model that does not think is not asked to", async (t) => {
+  t.match(ask({ effort: "high" }, { thinking: "none" }), { thinking: undefined, dropped: ["reasoning_effort"] });
+  t.match(ask({ effort: "none" }, { thinking: "none" }), { thinking: undefined, dropped: [] });
+});
+
+t.test("thoughts are shown or not as the client wants", async (t) => {
+  t.same(ask({ effort: "low", show: false }).thinking, { type: "adaptive", display: "omitted" });
+  t.same(ask({ effort: "low", summary: "auto" }).thinking, { type: "adaptive", display: "summarized" });
+  t.same(ask({ show: true }).thinking, { type: "adaptive", display: "summarized" });
+  t.equal(ask({ show: false }).thinking, undefined);
+});
+
+t.test("a forced call beside thinking by tokens is refused at the client's field", async (t) => {
+  const more: Partial<Conversation> = {
+    tools: [f],
+    toolChoice: { mode: "required" },
+    uses: [{ feature: "tool_choice", path: "toolConfig" }],
+  };
+  t.throws(() => ask({ effort: "low" }, { thinking: "budget" }, more), /^toolConfig: /);
+  t.match(ask({ effort: "none" }, { thinking: "budget" }, more), { thinking: undefined });
+  t.match(ask({ effort: "low" }, { thinking: "adaptive" }, more), { thinking: { type: "adaptive" } });
+});
+
+t.test("in a loop of calls whose thoughts are lost the model goes on without thinking, and says so", async (t) => {
+  const signed: Part = {
+    kind: "reasoning",
+    text: "Hm.",
+    opaque: { protocol: NAME, kind: "signature", data: "c2ln" },
+    at: "r",
+  };
+  const call: Part = { kind: "tool_call", id: "a", name: "f", arguments: "{}", at: "c" };
+  const result: Part = { kind: "tool_result", callId: "a", parts: [text("ok")], at: "x" };
+  const loop = (facts: Facts, ...before: Part[]) => written(facts, before, []);
+  const loopThen = (facts: Facts, ...after: unknown[]) => written(facts, [], after);
+  const written = (facts: Facts, before: Part[], after: unknown[]) => {
+    const turns = [["user", text("Hi")], ["assistant", ...before, call], ["user", result], ...after];
+    return write(conversation(turns as never, { reasoning: { effort: "high" }, tools: [f] }), facts);
+  };
+  for (const thinking of ["budget", "adaptive"] as const) {
+    const lost = loop({ thinking });
+    t.notOk("thinking" in lost.body, thinking);
+    t.match(lost.changed, [/^reasoning_effort: no thinking/]);
+    t.ok("thinking" in loop({ thinking }, signed).body, "signed thoughts go on");
+    const note = ["system", text("A note.")];
+    t.notOk("thinking" in loopThen({ thinking, system_in_place: true }, note).body, "a system message hides no loop");
+  }
+});
+
+t.test("sampling is dropped beside thinking", async (t) => {
+  const { dropped } = ask({ effort: "low" }, {}, { temperature: 0.2, topK: 3, topP: 0.99 });
+  t.same(dropped, ["temperature", "top_k"]);
+});
+
+t.test("system messages side by side are one, however many texts they have", async (t) => {
+  const many = Array.from({ length: 150_000 }, (_, n) => text(`${n}`));
+  const asked = conversation([
+    ["user", text("Hi")],
+    ["system", text("First.")],
+    ["system", ...many],
+  ]);
+  const { body } = write(asked, { system_in_place: true });
+  const messages = body["messages"] as { role: string; content: unknown[] }[];
+  t.same(
+    messages.map(({ role, content }) => [role, content.length]),
+    [
+      ["user", 1],
+      ["system", 150_001],
+    ],
+  );
 });

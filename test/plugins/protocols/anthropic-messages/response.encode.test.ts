@@ -1,7 +1,9 @@
+import { isDeepStrictEqual } from "node:util";
 import Anthropic from "@anthropic-ai/sdk";
 import t from "tap";
-import type { Usage } from "../../../../src/core/usage.ts";
-import type { Event, FinishReason } from "../../../../src/translation/events.ts";
+import { MessageWriter } from "../../../../plugins/protocols/anthropic-messages/response.encode.ts";
+import { type Usage } from "../../../../src/core/usage.ts";
+import { type Event, type FinishReason } from "../../../../src/translation/events.ts";
 import { TextKey } from "../../../../src/translation/ids.ts";
 import { type JsonObject } from "../../../../src/wire/values.ts";
 import { randomAnswer } from "../../../support/random-answers.ts";
@@ -494,4 +496,53 @@ t.test("state of the vendor's own goes down and comes back as it was", async (t)
   t.match(whole(told, context({ seal: ({ data }) => data })), {
     content: [{ thinking: "Hm.", signature: "EqQB+/==" }],
   });
+});
+
+t.test("a message holds the citations of each block in their order, and changes nothing it was given", async (t) => {
+  const message = new MessageWriter({ drop() {} });
+  const given = { type: "text", text: "", citations: [] };
+  message.start({ id: "msg_1" });
+  message.open(0, given);
+  for (const url of ["https://a", "https://b"]) message.cite(0, { url });
+  message.close(0);
+  message.open(1, { type: "text", text: "" });
+  message.cite(1, { url: "https://c" });
+  t.same(JSON.parse(message.whole()), {
+    id: "msg_1",
+    content: [
+      { type: "text", text: "", citations: [{ url: "https://a" }, { url: "https://b" }] },
+      { type: "text", text: "", citations: [{ url: "https://c" }] },
+    ],
+  });
+  t.same(given.citations, []);
+});
+
+const KINDS: ReadonlySet<unknown> = new Set(["text", "thinking", "redacted_thinking", "tool_use"]);
+const TOKENS = ["input_tokens", "output_tokens", "cache_read_input_tokens", "cache_creation_input_tokens"];
+const STOPS: ReadonlySet<unknown> = new Set(["end_turn", "tool_use", "max_tokens", "stop_sequence", "refusal"]);
+
+t.test("a recorded message that was read and written again still says the same", async (t) => {
+  const gist = ({ content, stop_reason, usage }: JsonObject) => ({
+    content: (content as JsonObject[])
+      .filter(({ type, text }) => KINDS.has(type) && text !== "")
+      .map(({ caller: _, citations, ...block }) => ({
+        ...block,
+        // Those that name no URL cannot be told again.
+        cited: ((citations as JsonObject[] | undefined) ?? []).filter(({ url, source }) => url ?? source).length,
+      })),
+    stop_reason,
+    tokens: [usage].map((counts) => TOKENS.map((name) => (counts as JsonObject)[name] ?? null)),
+  });
+  const different: string[] = [];
+  for (const { id, body, kinds, status } of recorded("anthropic")) {
+    if (kinds.includes("stream") || status >= 300) continue;
+    const message = JSON.parse(body) as JsonObject;
+    const again = translation.response.encode(
+      translation.response.decode(body, SOURCE),
+      context({ seal: ({ data }) => data }),
+    );
+    const same = isDeepStrictEqual(gist(JSON.parse(again) as JsonObject), gist(message));
+    if (STOPS.has(message["stop_reason"]) && !same) different.push(id);
+  }
+  t.same(different, []);
 });

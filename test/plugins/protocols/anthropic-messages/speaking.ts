@@ -1,3 +1,5 @@
+import { readFileSync } from "node:fs";
+import { join } from "node:path";
 import protocol from "../../../../plugins/protocols/anthropic-messages/index.ts";
 import { type Facts } from "../../../../src/core/marketplace.ts";
 import type {
@@ -13,6 +15,7 @@ import { ToolNames } from "../../../../src/translation/names.ts";
 import { Frame } from "../../../../src/wire/frame.ts";
 import { HeaderList } from "../../../../src/wire/headers.ts";
 import { type JsonObject } from "../../../../src/wire/values.ts";
+import { shared } from "../../../support/shared.ts";
 
 export const NAME = "anthropic-messages";
 export const translation = protocol.translation as Translation;
@@ -144,3 +147,20 @@ export const answer = (...blocks: Event[]): Event[] => [
 /** An `open` of a block. */
 export const open = (block: number, opening: object): Event =>
   ({ type: "open", block, choice: 0, ...opening }) as Event;
+
+/** The recorded requests of this protocol; none where the recordings are absent. */
+export function requests(): { id: string; body: JsonObject; task: "generate" | "count" }[] {
+  const root = shared("recordings");
+  if (!root) return [];
+  const lines = readFileSync(join(root, "index.jsonl"), "utf8").trim().split("\n");
+  const ids = lines.map((line) => (JSON.parse(line) as { id: string }).id);
+  return ids
+    .filter((id) => /^anthropic(-count-tokens)?\//.test(id))
+    .flatMap((id) => {
+      const { request } = JSON.parse(readFileSync(join(root, `${id}.json`), "utf8")) as {
+        request?: { body?: JsonObject };
+      };
+      if (!request?.body) return [];
+      return [{ id, body: request.body, task: id.startsWith("anthropic-count") ? ("count" as const) : "generate" }];
+    });
+}

@@ -1,5 +1,3 @@
-import { readFileSync } from "node:fs";
-import { join } from "node:path";
 import { isDeepStrictEqual } from "node:util";
 import Anthropic from "@anthropic-ai/sdk";
 import t from "tap";
@@ -10,8 +8,7 @@ import { splice } from "../../../../src/wire/splice.ts";
 import { type JsonObject } from "../../../../src/wire/values.ts";
 import { CLIENT_BODIES } from "../../../support/client-bodies.ts";
 import { eventsIn, recorded } from "../../../support/recorded.ts";
-import { shared } from "../../../support/shared.ts";
-import { question } from "./speaking.ts";
+import { question, requests } from "./speaking.ts";
 
 const texts = protocol.texts as NonNullable<typeof protocol.texts>;
 const opaque = protocol.translation.request.opaque as NonNullable<typeof protocol.translation.request.opaque>;
@@ -154,25 +151,15 @@ t.test("the pieces of every recorded stream add up to the texts of the whole ans
 });
 
 /** The recorded requests, as JSON text, and those of a coding agent. */
-function requests(): { id: string; text: string }[] {
-  const root = shared("recordings");
-  const ids = root ? readFileSync(join(root, "index.jsonl"), "utf8").trim().split("\n") : [];
-  const found = ids
-    .map((line) => (JSON.parse(line) as { id: string }).id)
-    .filter((id) => /^anthropic(-count-tokens)?\//.test(id))
-    .flatMap((id) => {
-      const { request } = JSON.parse(readFileSync(join(root ?? "", `${id}.json`), "utf8")) as {
-        request?: { body?: JsonObject };
-      };
-      return request?.body ? [{ id, text: JSON.stringify(request.body, null, 1) }] : [];
-    });
-  return [{ id: "a coding agent's", text: CLIENT_BODIES["anthropic-messages"].body }, ...found];
-}
+const bodies = (): { id: string; text: string }[] => [
+  { id: "a coding agent's", text: CLIENT_BODIES["anthropic-messages"].body },
+  ...requests().map(({ id, body }) => ({ id, text: JSON.stringify(body, null, 1) })),
+];
 
 t.test("every text of a recorded request can be changed where it stands, and nothing else changes", async (t) => {
   const wrong: string[] = [];
   let count = 0;
-  for (const { id, text } of requests()) {
+  for (const { id, text } of bodies()) {
     const body = JSON.parse(text) as JsonObject;
     const places = [...texts.request(body)];
     count += places.length;
@@ -256,7 +243,7 @@ t.test("thinking by tokens goes with the thoughts that a loop of calls would nee
 t.test("state put into any place of a recorded request is found and goes without a trace", async (t) => {
   const wrong: string[] = [];
   let count = 0;
-  for (const { id, text } of requests()) {
+  for (const { id, text } of bodies()) {
     const messages = (JSON.parse(text) as JsonObject)["messages"] as { role: string; content: unknown }[];
     for (const [i, { role, content }] of messages.entries()) {
       if (role !== "assistant" || !Array.isArray(content)) continue;

@@ -1,8 +1,9 @@
 import Anthropic from "@anthropic-ai/sdk";
 import t from "tap";
 import protocol from "../../../../plugins/protocols/anthropic-messages/index.ts";
-import type { Usage } from "../../../../src/core/usage.ts";
+import { type Usage } from "../../../../src/core/usage.ts";
 import { eventsIn, recorded } from "../../../support/recorded.ts";
+import { translation } from "./speaking.ts";
 
 const usage = (told: object) => protocol.usage({ type: "message", usage: told });
 
@@ -113,4 +114,14 @@ t.test("every recorded answer has input and output, and its parts fit into them"
 t.test("a recorded count of tokens is an answer without usage", { skip }, async (t) => {
   for (const { id, body } of recorded("anthropic-count-tokens"))
     t.equal(protocol.usage(JSON.parse(body)), undefined, id);
+});
+
+t.test("a count is read and written", async (t) => {
+  t.equal(translation.count?.decode('{"input_tokens": 14}'), 14);
+  t.equal(translation.count?.encode(14), '{"input_tokens":14}');
+});
+
+t.test("what is no count is invalid", async (t) => {
+  for (const text of ["", "[]", "{}", '{"input_tokens":"14"}'])
+    t.throws(() => translation.count?.decode(text), { code: "upstream_invalid" }, text);
 });

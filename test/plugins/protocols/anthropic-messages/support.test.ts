@@ -1,6 +1,6 @@
 import t from "tap";
-import { heldSchema } from "../../../../plugins/protocols/anthropic-messages/request.schema.ts";
-import type { EncodeContext } from "../../../../src/translation/codec.ts";
+import { heldSchema } from "../../../../plugins/protocols/anthropic-messages/support.ts";
+import { type EncodeContext } from "../../../../src/translation/codec.ts";
 import { RawJson } from "../../../../src/wire/exact.ts";
 import { type JsonObject } from "../../../../src/wire/values.ts";
 

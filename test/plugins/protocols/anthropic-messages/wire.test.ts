@@ -1,7 +1,37 @@
 import t from "tap";
 import protocol from "../../../../plugins/protocols/anthropic-messages/index.ts";
+import { citationFrom, webCitation } from "../../../../plugins/protocols/anthropic-messages/wire.ts";
 import { Frame } from "../../../../src/wire/frame.ts";
 import { eventsIn, recorded } from "../../../support/recorded.ts";
+
+const CITATIONS = [
+  { type: "web_search_result_location", url: "https://a", title: "A", cited_text: "q", encrypted_index: "x" },
+  { type: "search_result_location", source: "https://a", title: null, cited_text: "q", search_result_index: 0 },
+  { type: "char_location", cited_text: "q", document_title: "D", document_index: 0, start_char_index: 1 },
+  { type: "constructor", url: "https://a" },
+  { url: 1, title: ["A"] },
+];
+
+t.test("a citation's address, title and quote are told", async (t) => {
+  const told = [
+    { url: "https://a", title: "A", quote: "q" },
+    { url: "https://a", quote: "q" },
+    { title: "D", quote: "q" },
+    { url: "https://a" },
+    {},
+  ];
+  t.same(CITATIONS.map(citationFrom), told);
+});
+
+t.test("a citation with a URL is written as a web search result, which says the same", async (t) => {
+  for (const citation of CITATIONS.map(citationFrom).filter(({ url }) => url !== undefined))
+    t.match(citationFrom(webCitation(citation)), citation);
+  t.equal(webCitation({ title: "D", quote: "q" }), undefined);
+});
+
+t.test("what is no object says nothing", async (t) => {
+  for (const value of [undefined, null, 1, "x", []]) t.same(citationFrom(value), {});
+});
 
 const event = (text: string) => new Frame("event", Buffer.from(text));
 const endingOf = (text: string) => protocol.ending(event(text));

@@ -1,0 +1,145 @@
+import {
+  asObject,
+  asText,
+  type Citation,
+  defined,
+  type Ending,
+  entryOf,
+  type FinishReason,
+  type Frame,
+  type JsonObject,
+  type Opaque,
+  type Operation,
+  post,
+  type RawJson,
+} from "model-gateway/protocol";
+
+/** The protocol's name, on opaque state and on what only it understands. */
+export const NAME = "anthropic-messages";
+
+/** Asks for a message. */
+export const MESSAGES: Operation = post("messages", "/messages", { task: "generate" });
+
+/** Asks how many tokens a request has. */
+export const COUNT_TOKENS: Operation = post("count_tokens", "/messages/count_tokens", {
+  streams: false,
+  generates: false,
+  task: "count",
+});
+
+/** What the vendor sends after the first event, and in long silences. */
+export const PING = Buffer.from('event: ping\ndata: {"type": "ping"}\n\n');
+
+/** Members of requests whose text is kept as it came: arguments and schemas. */
+export const RAW_MEMBERS: ReadonlySet<string> = new Set(["input", "input_schema", "schema"]);
+
+/** The vendor's word for each way to end. */
+export const STOP_REASONS: Readonly<Record<FinishReason, string>> = {
+  stop: "end_turn",
+  length: "max_tokens",
+  tool_calls: "tool_use",
+  content_filter: "refusal",
+  refusal: "refusal",
+  stop_sequence: "stop_sequence",
+  pause: "pause_turn",
+  context_window: "model_context_window_exceeded",
+  malformed_call: "end_turn",
+  other: "end_turn",
+};
+
+const REASONS: Readonly<Record<string, FinishReason>> = {
+  end_turn: "stop",
+  max_tokens: "length",
+  stop_sequence: "stop_sequence",
+  tool_use: "tool_calls",
+  pause_turn: "pause",
+  refusal: "refusal",
+  model_context_window_exceeded: "context_window",
+};
+
+/** What a `stop_reason` means; `other` for a word that is not known yet. */
+export const reasonOf = (word: string): FinishReason => entryOf(REASONS, word) ?? "other";
+
+/** The kinds of opaque state: on a thinking block, and a block of which nothing can be read. */
+export type OpaqueKind = "signature" | "redacted";
+
+/** State of that kind that this protocol's vendor made: the very string; undefined for all other. */
+export const stateOf = (opaque: Opaque | undefined, kind: OpaqueKind): string | undefined =>
+  opaque?.protocol === NAME && opaque.kind === kind ? opaque.data : undefined;
+
+/** True when the text is a JSON object. */
+export function holdsObject(json: RawJson): boolean {
+  try {
+    return asObject(json.value) !== undefined;
+  } catch {
+    return false;
+  }
+}
+
+/** Which member tells the address: a search result's `source` is whatever the client called it, most often a URL. */
+const ADDRESS: Readonly<Record<string, string>> = {
+  web_search_result_location: "url",
+  search_result_location: "source",
+};
+
+/** Members of citations of all kinds: what is said there, where it is, and keys of the vendor's. [S] */
+export const CITATION_MEMBERS: readonly string[] = [
+  ...["type", "cited_text", "url", "title", "source", "document_title", "document_index", "search_result_index"],
+  ...["start_char_index", "end_char_index", "start_page_number", "end_page_number"],
+  ...["start_block_index", "end_block_index", "encrypted_index", "file_id"],
+];
+
+/** A citation of the vendor's in the words of all protocols. Places in the request's documents call their title differently. */
+export function citationFrom(value: unknown): Citation {
+  const citation = asObject(value) ?? {};
+  const title = "document_title" in citation ? "document_title" : "title";
+  return defined({
+    url: asText(citation[entryOf(ADDRESS, asText(citation["type"])) ?? "url"]),
+    title: asText(citation[title]),
+    quote: asText(citation["cited_text"]),
+  });
+}
+
+/**
+ * A citation as a web search result; undefined without a URL, which is all that this form can name. Its `encrypted_index`
+ * is required by the SDK's types and is only the vendor's to fill.
+ */
+export function webCitation({ url, title, quote }: Citation): JsonObject | undefined {
+  if (url === undefined) return undefined;
+  return {
+    type: "web_search_result_location",
+    cited_text: quote ?? "",
+    url,
+    title: title ?? null,
+    encrypted_index: "",
+  };
+}
+
+const LETTER_E = 0x65;
+/** The first letter of `message_start`, `message_delta` and `message_stop`, and of no other event. */
+export const LETTER_M = 0x6d;
+const COLON = 0x3a;
+const SPACE = 0x20;
+
+const STOP = Buffer.from('"message_stop"');
+const ERROR = Buffer.from('"error"');
+
+const ENDINGS: Readonly<Record<string, Ending>> = { message_stop: "complete", error: "error" };
+
+/** First letter of an event's name; undefined when the event does not begin with its name. */
+export function initialOf({ bytes }: Frame): number | undefined {
+  if (bytes[0] !== LETTER_E || bytes[5] !== COLON) return undefined;
+  return bytes[6] === SPACE ? bytes[7] : bytes[6];
+}
+
+/**
+ * What an event says of the end of the stream. Nearly all events are `content_block_…` or `ping`; their first letter is
+ * enough. Events without a name, which only imitations of this protocol send, are known by their `type`.
+ */
+export function ending(frame: Frame): Ending | undefined {
+  if (frame.kind !== "event") return undefined;
+  const letter = initialOf(frame);
+  if (letter === undefined && !frame.bytes.includes(STOP) && !frame.bytes.includes(ERROR)) return undefined;
+  if (letter !== undefined && letter !== LETTER_M && letter !== LETTER_E) return undefined;
+  return entryOf(ENDINGS, frame.event ?? asText(asObject(frame.json())?.["type"]));
+}
