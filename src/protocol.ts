@@ -59,6 +59,7 @@ export type {
   ToolResult,
   Turn,
 } from "./translation/conversation.ts";
+export { demoAnswer } from "./translation/demo.ts";
 export {
   DEMO_CUT,
   type DemoScript,

@@ -18,6 +18,8 @@ export interface DemoAsk<Tool> {
   result?: string | undefined;
   /** Tokens that the answer's text may have. */
   limit?: number | undefined;
+  /** A picture follows the text. */
+  picture?: boolean;
 }
 
 export interface DemoScript<Tool> {
@@ -67,6 +69,7 @@ function piecesOf(model: string, ask: DemoAsk<unknown>): string[] {
         ask.result === undefined ? "No tool was offered that could be called." : `The tool answered: ${ask.result}`,
       );
     case "image":
+      if (ask.picture) return ["Here is ", "a picture."];
       return words("Pictures come from the image paths: ask there for the model of this name.");
     case "slow":
       return ["Slow ", "and ", "steady: ", "three ", "seconds ", "long."];

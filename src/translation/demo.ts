@@ -49,7 +49,7 @@ function answerTo(protocol: Protocol, request: DemoRequest, id: string, extra: r
   try {
     const conversation = read(protocol, codec, request);
     if (conversation.task === "count") return counted(protocol, conversation);
-    const script = scriptOf(request.model, conversation);
+    const script = scriptOf(request.model, conversation, extra);
     const events = eventsOf(protocol, script, conversation, { id, model: request.model, extra });
     const context = contextOf(request, conversation, id);
     if (request.streaming) return streamed(protocol, codec, script, events, request, context);
@@ -97,7 +97,7 @@ function counted(protocol: Protocol, conversation: Conversation): DemoAnswer {
 }
 
 /** What the last turn of the user asks: a tool's result in it comes before its text. */
-function scriptOf(model: string, conversation: Conversation): DemoScript<CallableTool> {
+function scriptOf(model: string, conversation: Conversation, extra: readonly Event[]): DemoScript<CallableTool> {
   const { turns, maxTokens } = conversation;
   const last = turns.findLast(({ role }) => role === "user");
   const ends = turns.at(-1)?.parts.findLast((part) => part.kind === "tool_result");
@@ -106,6 +106,7 @@ function scriptOf(model: string, conversation: Conversation): DemoScript<Callabl
     tools: callable(conversation),
     result: ends === undefined ? undefined : (ends.json ?? textIn(ends.parts)),
     limit: maxTokens,
+    picture: extra.some(({ type }) => type === "media"),
   });
 }
 
@@ -212,6 +213,9 @@ function contextOf(request: DemoRequest, conversation: Conversation, id: string)
   };
 }
 
+/** Milliseconds before a stream fails, so that what was sent has been read: clients drop what arrives with the failure. */
+const SETTLE = 100;
+
 /** What goes wrong in the stream of `error-stream`. */
 const FAILURE: Fault = faultOf(500, "The demo model failed in mid-stream, as it is made to.");
 
@@ -236,7 +240,10 @@ function streamed(
   }
   if (script.end === "cut") frames.push(DEMO_CUT);
   else if (script.end === "error")
-    frames.push({ bytes: protocol.streamError(asError(FAILURE), `req_${context.id}`, framing.state) });
+    frames.push({
+      after: SETTLE,
+      bytes: protocol.streamError(asError(FAILURE), `req_${context.id}`, framing.state),
+    });
   else for (const { bytes } of framing.close()) frames.push({ bytes });
   return { ...demoStream(frames), headers: { "content-type": framing.type, "cache-control": "no-cache" } };
 }

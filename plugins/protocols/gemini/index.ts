@@ -48,7 +48,7 @@ const gemini: TranslatedProtocol = {
   holdsUsage,
   usage,
   texts,
-  demo,
+  demo: (request) => demo(gemini, request),
   listing,
   translation: {
     request: { decode, encode, opaque, support: SUPPORT, fields: FIELDS },
