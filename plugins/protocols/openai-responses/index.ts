@@ -1,23 +1,69 @@
-import { fixedPaths, post, type TranslatedProtocol, type Translation } from "model-gateway/protocol";
+import {
+  asObject,
+  asText,
+  type Frame,
+  fixedPaths,
+  type KeptAnswers,
+  type Operation,
+  type TranslatedProtocol,
+  type Translation,
+} from "model-gateway/protocol";
+import { failure } from "../openai/errors.ts";
 import { family } from "../openai/family.ts";
-import { count } from "./count.ts";
 import { demo } from "./demo.ts";
 import { streamError } from "./errors.ts";
-import { kept } from "./kept.ts";
 import { decode as decodeRequest } from "./request.decode.ts";
 import { encode as encodeRequest } from "./request.encode.ts";
-import { INPUT_TOKENS, RESPONSE } from "./request.operations.ts";
-import { decode, decoder, failure } from "./response.decode.ts";
+import { decode, decoder, ending } from "./response.decode.ts";
 import { encode, encoder } from "./response.encode.ts";
-import { ending } from "./stream.ts";
 import { fields, support } from "./support.ts";
 import { opaque, texts } from "./texts.ts";
-import { readUsage } from "./usage.ts";
+import { count, readUsage } from "./usage.ts";
+import { COMPACT, INPUT_TOKENS, RESPONSE } from "./wire.ts";
 
 const translation: Translation = {
-  request: { decode: decodeRequest, encode: encodeRequest, opaque, support: support, fields },
+  request: { decode: decodeRequest, encode: encodeRequest, opaque, support, fields },
   response: { decoder, decode, encoder, encode, failure },
   count,
+};
+
+/** A kept response, or something below it. An id goes into a path: nothing but letters, digits, `_` and `-` may. */
+const PATH = /^([\w-]{1,128})(?:\/(input_items|cancel))?$/;
+/** An operation's name and its method, by the method and what stands behind the id. */
+const NAMES: ReadonlyMap<string, readonly [name: string, method: Operation["method"]]> = new Map([
+  ["GET", ["retrieve", "GET"]],
+  ["DELETE", ["delete", "DELETE"]],
+  ["GET input_items", ["input_items", "GET"]],
+  ["POST cancel", ["cancel", "POST"]],
+]);
+/** The id stands first in a whole response. [F] */
+const FIRST = /^\s*\{\s*"id"\s*:\s*"([\w-]{1,128})"/;
+
+/** Responses that the vendor keeps for 30 days unless `store` is false. */
+const kept: KeptAnswers = {
+  continues: "previous_response_id",
+  keep: "store",
+
+  locate(asked, rest) {
+    const [, id, below] = PATH.exec(rest) ?? [];
+    const [name, method] = NAMES.get(below === undefined ? asked : `${asked} ${below}`) ?? [];
+    if (id === undefined || name === undefined || method === undefined) return undefined;
+    return {
+      name,
+      method,
+      body: "none",
+      streams: "asked",
+      framing: "sse",
+      generates: false,
+      kept: id,
+      upstream: () => `/responses/${rest}`,
+    };
+  },
+
+  id(first: Frame) {
+    if (first.kind !== "event") return FIRST.exec(first.bytes.toString("latin1", 0, 200))?.[1];
+    return asText(asObject(asObject(first.json())?.["response"])?.["id"]);
+  },
 };
 
 /** Responses: the protocol of agents. */
@@ -27,7 +73,7 @@ const openaiResponses: TranslatedProtocol = {
   ...fixedPaths({
     "/v1/responses": RESPONSE,
     "/v1/responses/input_tokens": INPUT_TOKENS,
-    "/v1/responses/compact": post("compact", "/responses/compact", { streams: false }),
+    "/v1/responses/compact": COMPACT,
   }),
   // What the vendor's own coding agent says of its session; the vendor's caches and models look at it.
   headers: [...family.headers, "originator", "session-id", "session_id", "thread-id", "x-codex-*", "x-openai-*"],

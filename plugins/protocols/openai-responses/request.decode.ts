@@ -1,130 +1,583 @@
 import {
+  asObject,
+  type CacheMark,
+  type Changed,
+  type Citation,
   type Conversation,
-  type Feature,
+  defined,
+  entryOf,
+  type FeatureUse,
   type Fields,
-  GatewayError,
+  type Foreign,
+  fieldsOf,
   type IncomingRequest,
   invalidField,
-  parseExact,
+  type JsonObject,
+  type Media,
+  type Opaque,
+  type Part,
+  RawJson,
+  type Reasoning,
+  type Refusal,
+  readSettings,
+  requestFields,
+  type Text,
+  type Tool,
+  type ToolCall,
+  type ToolChoice,
+  type ToolResult,
   type Turn,
 } from "model-gateway/protocol";
-import { asksCompaction } from "./request.compaction.ts";
-import { readItems } from "./request.items.ts";
-import type { MessageNative, RequestNative } from "./request.native.ts";
-import { leave, leaveUsual, NAME, peek, Reading, type Usual } from "./request.read.ts";
-import { type Choice, readChoice, ToolList } from "./request.tools.ts";
-import { readMore, readReasoning, readText } from "./request.wishes.ts";
+import { audioType, type Inline, readInline } from "../openai/wire.ts";
+import { settings, UNTRANSLATED } from "./support.ts";
+import { asksCompaction, COMPACTION, NAME, REFERENCE, SUMMARY, SUMMARY_LEAD, TRIGGER } from "./wire.ts";
 
-/** Schemas, which nobody here needs to understand. */
-const RAW: ReadonlySet<string> = new Set(["parameters", "schema"]);
+/** Top-level members with the values that mean the same as none. */
+const USUAL_FIELDS = { background: [false], truncation: ["disabled"], top_logprobs: [0], stream: [true, false] };
+
+/** Thoughts of all turns are what is translated anyway. */
+const USUAL_REASONING = { context: ["auto", "all_turns"], mode: ["standard"] };
 
 /** Reads a request. @throws GatewayError `invalid_field` with the field's path */
-export function decode(asked: IncomingRequest): Conversation {
-  const reading = new Reading(asked);
-  const fields = reading.fields(parse(asked.text), "");
-  fields.any("model");
-  const tools = new ToolList(reading);
-  const list = fields.list("tools");
-  const entries = list && tools.add(list, "tools");
-  const input = readInput(reading, fields, tools);
-  const compacts = !reading.same && asksCompaction(fields.of["input"]);
-  if (compacts) leave(fields, "tool_choice");
-  const choice = compacts ? UNCALLED : readChoice(reading, fields.any("tool_choice"));
-  const sampling = readSampling(fields);
-  const text = readText(reading, fields.object("text"), compacts);
-  const reasoning = readReasoning(reading, fields.object("reasoning"));
-  const more = readMore(reading, fields);
-  leaveUnsaid(fields);
-  return {
+export function decode(request: IncomingRequest): Conversation {
+  const uses: FeatureUse[] = [];
+  const body = requestFields(request, uses);
+  body.any("model");
+  const tools: Tool[] = [];
+  readTools(body, tools);
+  const input = new InputReader(request, tools);
+  const conversation: Conversation = {
     protocol: NAME,
-    task: asked.task,
-    stream: asked.task === "generate" && asked.streaming,
-    turns: input.turns,
-    tools: tools.tools,
-    ...(choice && { toolChoice: choice.toolChoice }),
-    ...sampling,
-    ...text.conversation,
-    ...reasoning.conversation,
-    ...more.conversation,
-    uses: reading.uses,
-    ...(reading.changed.length > 0 && { changed: reading.changed }),
-    ...reading.native<RequestNative>({
-      rest: fields.rest(),
-      input: peek(fields, "input") !== undefined,
-      added: input.added,
-      ...(entries && { entries }),
-      ...choice?.native,
-      ...text.native,
-      ...reasoning.native,
-      ...more.native,
-    }),
+    task: request.task,
+    stream: request.task === "generate" && request.streaming,
+    turns: input.turns(body),
+    tools,
+    uses,
   };
+  const compacts = asksCompaction(body.of["input"]);
+  const choice = compacts ? choiceForCompaction(body) : readChoice(body);
+  if (choice) conversation.toolChoice = choice;
+  readSettings(compacts ? settingsOfCompaction : settings, body, conversation);
+  body.object("reasoning")?.leaveUsual(USUAL_REASONING);
+  body.leaveUsual(USUAL_FIELDS);
+  for (const [name, feature] of Object.entries(UNTRANSLATED)) body.leave(name, feature);
+  body.rest();
+  if (input.changed.length > 0) conversation.changed = input.changed;
+  return conversation;
 }
 
-/** The tools stay offered: calls of them came before, and the prompt that the vendor has cached begins with them. */
-const UNCALLED: Choice = { toolChoice: { mode: "none" } };
+/** What asks for a compaction in words. docs/decisions/0012-a-compaction-is-asked-for-in-words.md */
+const SUM_UP =
+  "Sum up the conversation so far, so that the work can go on from the summary alone: the goal and what was asked for, " +
+  "the decisions made and their reasons, the state of the files and of everything else that was changed, and what is " +
+  "still open. Keep names, paths, commands and values as they are. Answer with the summary and nothing else.";
 
-function parse(text: string): unknown {
-  try {
-    return parseExact(text, RAW);
-  } catch (error) {
-    throw new GatewayError("invalid_json", { cause: error });
+/** A compaction is plain text, whatever the request says of its form. */
+const settingsOfCompaction = settings.filter(({ wire }) => wire !== "text.format");
+
+/** The tools stay offered: calls of them came before, and the prompt that the vendor has cached begins with them. */
+function choiceForCompaction(body: Fields): ToolChoice {
+  body.leave("tool_choice");
+  body.object("text")?.leave("format");
+  return { mode: "none" };
+}
+
+/** Top-level members that name a question, or a part of it, which the vendor keeps. */
+const KEPT_ELSEWHERE = ["previous_response_id", "conversation", "prompt"];
+
+const ROLES = ["user", "assistant", "system", "developer"] as const;
+
+/** Reads the input of one request: each item becomes a turn of its own, except those that only add tools. */
+class InputReader {
+  /** What was put in other words, as no other vendor has the client's. */
+  readonly changed: Changed[] = [];
+
+  /** @param tools where tools go that an item adds */
+  constructor(
+    private readonly request: Pick<IncomingRequest, "open">,
+    private readonly tools: Tool[],
+  ) {}
+
+  /** Instructions stand before the input, as the vendor puts them. @throws GatewayError `invalid_field` */
+  turns(body: Fields): Turn[] {
+    const input = body.any("input");
+    const turns: Turn[] = [];
+    const instructions = body.text("instructions");
+    if (instructions !== undefined) turns.push(textTurn("system", instructions, "instructions"));
+    if (typeof input === "string") return [...turns, textTurn("user", input, "input")];
+    const absent = input === undefined && KEPT_ELSEWHERE.some((name) => body.has(name));
+    if (!absent && !Array.isArray(input)) throw invalidField("input", "input must be a string or a list of items.");
+    const items = (Array.isArray(input) ? input : []).map((value, i) => fieldsOf(value, `input.${i}`, body.uses));
+    const read = items.flatMap((item, i) => this.item(item, i === items.length - 1) ?? []);
+    declarePlaces(read, body.uses);
+    return [...turns, ...read];
+  }
+
+  private opened(sealed: string): Opaque {
+    return this.request.open(sealed, "encrypted");
+  }
+
+  private item(item: Fields, last: boolean): Turn | undefined {
+    const type = item.of["type"] ?? undefined;
+    if (type === "additional_tools") return this.addTools(item);
+    return type === TRIGGER ? this.trigger(item, last) : this.turn(item);
+  }
+
+  private turn(item: Fields): Turn {
+    const untyped = !item.has("type");
+    if (untyped && item.has("role")) return readMessage(item);
+    if (untyped && isReference(item)) return turnOf("assistant", readForeign(item, REFERENCE));
+    const type = item.required("type");
+    switch (type) {
+      case "message":
+        return readMessage(item);
+      case "reasoning":
+        return turnOf("assistant", this.reasoning(item));
+      case "function_call":
+        return turnOf("assistant", readCall(item, "arguments"));
+      case "custom_tool_call":
+        return turnOf("assistant", readCall(item, "input"));
+      case "function_call_output":
+      case "custom_tool_call_output":
+        return turnOf("user", readResult(item, type));
+      case COMPACTION:
+        return this.summary(item) ?? turnOf("assistant", readForeign(item, type));
+      default:
+        return turnOf("assistant", readForeign(item, type));
+    }
+  }
+
+  /** Tools that an agent offers as an item instead of in `tools`; they are offered from the start then. */
+  private addTools(item: Fields): undefined {
+    item.any("type");
+    readTools(item, this.tools);
+    leave(item, "id", "role");
+    item.rest();
+  }
+
+  /** What asks for a compaction, as a text of the user. @throws GatewayError `invalid_field` where more items follow */
+  private trigger(item: Fields, last: boolean): Turn {
+    if (!last) throw invalidField(item.at, `${item.at}: a ${TRIGGER} must be the last item of the input.`);
+    const why = "a compaction is asked for in words, as plain text and without calls of tools";
+    this.changed.push({ path: item.at, why });
+    leave(item, "type", "id");
+    item.rest();
+    return textTurn("user", SUM_UP, item.at);
+  }
+
+  /** A compaction made for a provider of another protocol, as a text of the user; undefined for the vendor's own. */
+  private summary(item: Fields): Turn | undefined {
+    const sealed = item.text("encrypted_content");
+    const opaque = sealed === undefined ? undefined : this.opened(sealed);
+    if (!opaque || (opaque.protocol === NAME && opaque.account === undefined)) return undefined;
+    leave(item, "type", "id", "created_by");
+    item.rest();
+    return textTurn("user", summaryIn(opaque, item.path("encrypted_content")), item.at);
+  }
+
+  /**
+   * An item's id is not read: nothing is stored, and an id of something that is not stored is refused with 404. Its
+   * `content` is null where an agent repeats it. [S, clients seen on the wire]
+   */
+  private reasoning(item: Fields): Reasoning {
+    const sealed = item.text("encrypted_content");
+    const summary = readTexts(item, "summary");
+    const content = readTexts(item, "content");
+    item.declareSelf("reasoning_text");
+    leave(item, "id", "status");
+    item.rest();
+    return {
+      kind: "reasoning",
+      at: item.at,
+      ...(content.length > 0 && { text: content.join("\n") }),
+      ...(summary.length > 0 && { summary }),
+      ...(sealed !== undefined && { opaque: this.opened(sealed) }),
+    };
   }
 }
 
-/** Fields that name a question, or a part of it, which the vendor keeps. */
-const ELSEWHERE = ["previous_response_id", "conversation", "prompt"];
-
-/** Instructions stand before the input, as the vendor puts them. */
-function readInput(reading: Reading, fields: Fields, tools: ToolList) {
-  const input = fields.any("input");
-  const turns: Turn[] = [];
-  const instructions = fields.text("instructions");
-  if (instructions !== undefined) turns.push(textTurn(reading, "system", instructions, "instructions"));
-  if (typeof input === "string") return { turns: [...turns, textTurn(reading, "user", input, "input")], added: [] };
-  const absent = input === undefined && ELSEWHERE.some((name) => peek(fields, name) !== undefined);
-  if (!absent && !Array.isArray(input)) throw invalidField("input", "input must be a string or a list of items.");
-  const items = readItems(reading, Array.isArray(input) ? input : [], tools);
-  return { turns: [...turns, ...items.turns], added: items.added };
+/**
+ * The summary that an envelope holds, in words that any provider reads.
+ * @throws GatewayError `invalid_field` for an envelope that holds something else
+ */
+export function summaryIn({ protocol, kind, data }: Opaque, at: string): string {
+  if (protocol !== SUMMARY.protocol || kind !== SUMMARY.kind) throw invalidField(at, `${at} holds no compaction.`);
+  return SUMMARY_LEAD + data;
 }
 
-function textTurn(reading: Reading, role: Turn["role"], text: string, at: "instructions" | "input"): Turn {
-  const form = at === "input" ? "whole" : "instructions";
-  return { role, at, parts: [{ kind: "text", text, at }], ...reading.native<MessageNative>({ form, rest: {} }) };
+/** Leaves members that only count the vendor's own things, like ids of what it keeps. */
+function leave(fields: Fields, ...names: readonly string[]): void {
+  for (const name of names) fields.leave(name);
 }
 
-function readSampling(fields: Fields) {
-  const temperature = fields.number("temperature");
-  const topP = fields.number("top_p");
-  const maxTokens = fields.number("max_output_tokens");
-  const parallel = fields.flag("parallel_tool_calls");
-  if (temperature !== undefined) fields.declare("temperature", "temperature");
-  if (topP !== undefined) fields.declare("top_p", "top_p");
-  if (maxTokens !== undefined) fields.declare("max_output_tokens", "max_tokens");
-  if (parallel === false) fields.declare("parallel_tool_calls", "parallel_off");
+const turnOf = (role: Turn["role"], part: Part): Turn => ({ role, parts: [part], at: part.at });
+
+const textTurn = (role: Turn["role"], text: string, at: string): Turn => turnOf(role, { kind: "text", text, at });
+
+/** A role stands where it belongs, or its place says something. */
+function declarePlaces(turns: readonly Turn[], uses: FeatureUse[]): void {
+  const first = turns.findIndex(({ role }) => role === "user" || role === "assistant");
+  turns.forEach(({ role, at }, i) => {
+    const instructs = role === "system" || role === "developer";
+    if (instructs && first >= 0 && i > first) uses.push({ feature: "system_in_place", path: at });
+  });
+  const last = turns.at(-1);
+  if (last?.role === "assistant" && last.parts.some(({ kind }) => kind === "text"))
+    uses.push({ feature: "prefill", path: last.at });
+}
+
+/** The short form of the SDK's: an id and nothing else. [S: ItemReference.type is optional] */
+const isReference = ({ of }: Fields): boolean =>
+  typeof of["id"] === "string" && Object.entries(of).every(([name, value]) => name === "id" || value === null);
+
+function readMessage(item: Fields): Turn {
+  const role = item.word("role", ROLES);
+  if (!role) throw invalidField(item.path("role"), `${item.path("role")} must be said.`);
+  const parts = readContent(item, "content");
+  const phase = item.text("phase");
+  const name = item.text("name");
+  if (phase !== undefined) item.declare("phase", "phase");
+  if (name !== undefined) item.declare("name", "name");
+  leave(item, "type", "id", "status");
+  item.rest();
+  return { role, parts, at: item.at, ...defined({ phase, name }) };
+}
+
+/** The texts of a list of text parts. */
+function readTexts(item: Fields, name: string): string[] {
+  return (item.objects(name) ?? []).map((part) => {
+    const text = part.required("text");
+    part.leave("type");
+    part.rest();
+    return text;
+  });
+}
+
+function readCall(item: Fields, input: "arguments" | "input"): ToolCall {
+  const namespace = item.text("namespace");
+  if (namespace !== undefined) item.declare("namespace", "tools_namespace");
+  if (input === "input") item.declareSelf("tools_custom");
+  leave(item, "id", "status");
+  item.leaveUsual({ async: [false] });
+  const call = { id: item.required("call_id"), name: item.required("name"), arguments: item.required(input) };
+  item.rest();
   return {
-    ...(temperature !== undefined && { temperature }),
-    ...(topP !== undefined && { topP }),
-    ...(maxTokens !== undefined && { maxTokens }),
-    ...(parallel !== undefined && { parallel }),
+    kind: "tool_call",
+    ...call,
+    at: item.at,
+    ...(namespace !== undefined && { namespace }),
+    ...(input === "input" && { custom: true }),
   };
 }
 
-/** Fields without a member in the vocabulary, by what they say; any other is `other`. */
-const UNSAID: Readonly<Record<string, Feature>> = {
-  background: "background",
-  previous_response_id: "stored_state",
-  conversation: "stored_state",
-  prompt: "stored_state",
-  context_management: "context_edits",
-  moderation: "moderation",
-  client_metadata: "cosmetic",
-  stream_options: "cosmetic",
-};
-/** What is meant where a field is left out, or is said elsewhere. */
-const USUAL: Usual = { background: [false], truncation: ["disabled"], top_logprobs: [0], stream: [true, false] };
+function readResult(item: Fields, type: string): ToolResult {
+  const callId = item.required("call_id");
+  const parts = readContent(item, "output");
+  for (const part of parts) if (part.kind === "media") item.uses.push({ feature: "tool_result_media", path: part.at });
+  leave(item, "id", "status");
+  item.rest();
+  return {
+    kind: "tool_result",
+    callId,
+    parts,
+    at: item.at,
+    ...(type === "custom_tool_call_output" && { custom: true }),
+  };
+}
 
-function leaveUnsaid(fields: Fields): void {
-  leaveUsual(fields, USUAL);
-  for (const [name, feature] of Object.entries(UNSAID)) fields.leave(name, feature);
+const RESEND = "Send the item itself instead of its id, as SDKs do when told `store: false`.";
+
+/** An item that only the vendor understands: it is declared, and lost, as a whole. */
+function readForeign(item: Fields, name: string): Foreign {
+  // A compaction holds what was said before in a form that only the vendor reads: without it that is lost.
+  if (name === COMPACTION) item.declareSelf("stored_state");
+  else if (name !== REFERENCE) item.declareSelf("foreign_block");
+  // An SDK repeats items by reference although nothing was stored. Reasoning is dispensable, a turn or a call is not.
+  else if (String(item.of["id"]).startsWith("rs_")) item.declareSelf("other");
+  else item.declareSelf("stored_state", RESEND);
+  return { kind: "foreign", protocol: NAME, name, json: item.of, at: item.at };
+}
+
+/** The content of a message or of a tool's output: a string, or a list of parts. @throws GatewayError `invalid_field` */
+function readContent(item: Fields, name: string): Part[] {
+  const content = item.any(name);
+  const at = item.path(name);
+  if (typeof content === "string") return [{ kind: "text", text: content, at }];
+  if (!Array.isArray(content)) throw invalidField(at, `${at} must be a string or a list of parts.`);
+  return content.map((part, i) => readPart(fieldsOf(part, `${at}.${i}`, item.uses)));
+}
+
+function readPart(part: Fields): Part {
+  const type = part.required("type");
+  const read = entryOf(PART_READERS, type);
+  if (!read) {
+    part.declareSelf("foreign_block");
+    return { kind: "foreign", protocol: NAME, name: type, json: part.of, at: part.at };
+  }
+  const known = read(part);
+  part.rest();
+  return known;
+}
+
+const PART_READERS: Readonly<Record<string, (part: Fields) => Part>> = {
+  input_text: readText,
+  output_text: readText,
+  text: readText,
+  refusal: readRefusal,
+  input_image: readImage,
+  input_file: readFile,
+  input_audio: readAudio,
+};
+
+function readText(part: Fields): Text {
+  const text = part.required("text");
+  const cache = readMark(part);
+  const annotations = part.list("annotations") ?? [];
+  const citations = annotations.flatMap((annotation) => citationOf(annotation) ?? []);
+  if (annotations.length > 0) part.declare("annotations", "citations");
+  // Likelihoods of an earlier answer's tokens are not read by anybody.
+  part.leave("logprobs");
+  return { kind: "text", text, at: part.at, ...cache, ...(citations.length > 0 && { citations }) };
+}
+
+function citationOf(annotation: unknown): Citation | undefined {
+  const { type, url, title, start_index: start, end_index: end } = asObject(annotation) ?? {};
+  if (type !== "url_citation" || typeof url !== "string") return undefined;
+  if (typeof start !== "number" || typeof end !== "number") return undefined;
+  return { url, ...(typeof title === "string" && { title }), start, end };
+}
+
+function readRefusal(part: Fields): Refusal {
+  return { kind: "refusal", text: part.required("refusal"), at: part.at };
+}
+
+function readImage(part: Fields): Media {
+  const url = part.text("image_url");
+  const source = url === undefined ? readFileId(part, "image_url") : readUrl(part, url);
+  const detail = readDetail(part);
+  return { kind: "media", media: "image", ...source, at: part.at, ...detail, ...readMark(part) };
+}
+
+function readDetail(part: Fields): { detail?: string } {
+  const detail = part.text("detail");
+  if (detail !== undefined && detail !== "auto") part.declare("detail", "media_detail");
+  return detail === undefined ? {} : { detail };
+}
+
+type Sourced = Pick<Media, "mime" | "source">;
+
+function readUrl(part: Fields, url: string): Sourced {
+  const inline = readInline(url, part.path("image_url"));
+  part.declare("image_url", inline ? "image_base64" : "image_url");
+  return inline ? inlineSource(inline) : { source: { url } };
+}
+
+const inlineSource = ({ mime, base64 }: Inline): Sourced => ({ ...(mime !== "" && { mime }), source: { base64 } });
+
+/** @param other the member that a part without an id must have */
+function readFileId(part: Fields, other: string): Sourced {
+  const id = part.text("file_id");
+  if (id === undefined) throw invalidField(part.path(other), `${part.path(other)} or file_id must be said.`);
+  part.declare("file_id", "file_id");
+  return { source: { id, protocol: NAME } };
+}
+
+function readFile(part: Fields): Media {
+  const filename = part.text("filename");
+  const source = readFileSource(part);
+  const detail = readDetail(part);
+  return {
+    kind: "media",
+    media: "file",
+    ...source,
+    at: part.at,
+    ...(filename !== undefined && { filename }),
+    ...detail,
+    ...readMark(part),
+  };
+}
+
+function readFileSource(part: Fields): Sourced {
+  const content = part.text("file_data");
+  if (content !== undefined) {
+    part.declare("file_data", "file_base64");
+    const inline = readInline(content, part.path("file_data"));
+    return inline ? inlineSource(inline) : { source: { base64: content } };
+  }
+  const url = part.text("file_url");
+  if (url === undefined) return readFileId(part, "file_data");
+  part.declare("file_url", "file_url");
+  return { source: { url } };
+}
+
+function readAudio(part: Fields): Media {
+  const audio = part.object("input_audio");
+  if (!audio) throw invalidField(part.path("input_audio"), `${part.path("input_audio")} must be an object.`);
+  const mime = audioType(audio.required("format"));
+  const base64 = audio.required("data");
+  part.declareSelf("audio");
+  return { kind: "media", media: "audio", mime, source: { base64 }, at: part.at };
+}
+
+const CACHE_TIMES: readonly unknown[] = ["5m", "30m", "1h", "12h"] satisfies CacheMark["ttl"][];
+
+/** A mark for the prompt cache, which a part of a message or of a tool's output carries. */
+function readMark(part: Fields): { cache?: CacheMark } {
+  const mark = part.object("prompt_cache_breakpoint");
+  if (!mark) return {};
+  mark.declareSelf("cache_mark");
+  mark.leave("mode");
+  const ttl = CACHE_TIMES.includes(mark.of["ttl"]) ? (mark.any("ttl") as CacheMark["ttl"]) : undefined;
+  return { cache: { ...(ttl && { ttl }) } };
+}
+
+/** Web search under all its names. */
+const WEB_SEARCH = /^web_search(_preview)?(_\d{4}_\d{2}_\d{2})?$/;
+/** Tools that agents offer to every model: without them the answer is the same but for a capability. */
+const DISPENSABLE: ReadonlySet<string> = new Set(["tool_search"]);
+/** Members of tools with the values that mean the same as none. */
+const USUAL_OF_TOOLS = {
+  defer_loading: [false],
+  async: [false],
+  external_web_access: [true],
+  search_context_size: ["medium"],
+};
+
+/** Reads the member `tools` of a request or of an item. @throws GatewayError `invalid_field` */
+function readTools(fields: Fields, into: Tool[]): void {
+  for (const tool of fields.objects("tools") ?? []) {
+    const type = tool.required("type");
+    if (type === "namespace") readNamespace(tool, into);
+    else into.push(readTool(tool, type));
+  }
+}
+
+function readNamespace(fields: Fields, into: Tool[]): void {
+  const namespace = fields.required("name");
+  fields.declareSelf("tools_namespace");
+  for (const inner of fields.objects("tools") ?? []) {
+    const tool = readTool(inner, inner.required("type"));
+    const named = tool.kind === "function" || tool.kind === "custom";
+    into.push(named ? { ...tool, namespace } : tool);
+  }
+  fields.rest();
+}
+
+function readTool(fields: Fields, type: string): Tool {
+  const known =
+    type === "function"
+      ? readFunction(fields)
+      : type === "custom"
+        ? readCustom(fields)
+        : WEB_SEARCH.test(type)
+          ? readWebSearch(fields)
+          : undefined;
+  if (!known) {
+    fields.declareSelf(DISPENSABLE.has(type) ? "other" : "tools_server");
+    return { kind: "server", protocol: NAME, name: type, json: fields.of, at: fields.at };
+  }
+  fields.leaveUsual(USUAL_OF_TOOLS);
+  fields.rest();
+  return known;
+}
+
+function readFunction(fields: Fields): Tool {
+  const name = fields.required("name");
+  const description = fields.text("description");
+  const parameters = fields.any("parameters");
+  if (parameters !== undefined && !(parameters instanceof RawJson))
+    throw invalidField(fields.path("parameters"), `${fields.path("parameters")} must be a JSON Schema.`);
+  const strict = fields.flag("strict");
+  fields.declareSelf("tools");
+  if (strict) fields.declare("strict", "tools_strict");
+  return { kind: "function", name, at: fields.at, ...defined({ description, parameters, strict }) };
+}
+
+function readCustom(fields: Fields): Tool {
+  const name = fields.required("name");
+  const description = fields.text("description");
+  const format = fields.object("format");
+  const grammar = format && readGrammar(format);
+  fields.declareSelf("tools_custom");
+  return { kind: "custom", name, at: fields.at, ...defined({ description, grammar }) };
+}
+
+/** The members of a grammar; undefined for free text. */
+function readGrammar(format: Fields): JsonObject | undefined {
+  format.leaveUsual({ type: ["text"] });
+  if (format.of["type"] !== "grammar") return undefined;
+  return { type: format.any("type"), syntax: format.text("syntax"), definition: format.text("definition") };
+}
+
+function readWebSearch(fields: Fields): Tool {
+  const filters = fields.object("filters");
+  const allowed = filters && readDomains(filters, "allowed_domains");
+  const blocked = filters && readDomains(filters, "blocked_domains");
+  const place = fields.object("user_location");
+  const location = place && readLocation(place);
+  const size = fields.of["search_context_size"] === "medium" ? undefined : fields.text("search_context_size");
+  fields.declareSelf("web_search");
+  return {
+    kind: "web_search",
+    at: fields.at,
+    paths: defined({
+      allowed: allowed && filters.path("allowed_domains"),
+      blocked: blocked && filters.path("blocked_domains"),
+      size: size && fields.path("search_context_size"),
+      location: place?.at,
+    }),
+    ...defined({ allowed, blocked, size, location }),
+  };
+}
+
+function readDomains(filters: Fields, name: string): string[] | undefined {
+  return filters.list(name)?.map((domain, i) => {
+    if (typeof domain === "string") return domain;
+    throw invalidField(`${filters.path(name)}.${i}`, `${filters.path(name)}.${i} must be a string.`);
+  });
+}
+
+function readLocation(place: Fields): { city?: string; region?: string; country?: string; timezone?: string } {
+  place.leave("type");
+  return defined({
+    city: place.text("city"),
+    region: place.text("region"),
+    country: place.text("country"),
+    timezone: place.text("timezone"),
+  });
+}
+
+/** Which tool to call. @throws GatewayError `invalid_field` */
+function readChoice(body: Fields): ToolChoice | undefined {
+  const choice = body.any("tool_choice");
+  if (choice === undefined) return undefined;
+  body.declare("tool_choice", "tool_choice");
+  if (choice === "auto" || choice === "none" || choice === "required") return { mode: choice };
+  const fields = fieldsOf(choice, "tool_choice", body.uses);
+  const type = fields.required("type");
+  if (type === "allowed_tools") return readAllowed(fields);
+  if (type === "function" || type === "custom") {
+    const name = fields.required("name");
+    fields.rest();
+    return { mode: "named", name, ...(type === "custom" && { custom: true }) };
+  }
+  const searches = WEB_SEARCH.test(type);
+  if (searches) fields.rest();
+  else fields.declareSelf("tools_server");
+  return { mode: "named", name: searches ? "web_search" : type, server: true };
+}
+
+function readAllowed(fields: Fields): ToolChoice {
+  const mode = fields.word("mode", ["auto", "required"]);
+  const tools = fields.objects("tools") ?? [];
+  fields.declareSelf("tool_choice_allowed");
+  const names = tools.map((tool) => {
+    // A tool of the vendor's has no name but its type.
+    const name = tool.text("name") ?? tool.required("type");
+    leave(tool, "type", "server_label");
+    tool.rest();
+    return name;
+  });
+  fields.rest();
+  return { mode: "allowed", required: mode === "required", names };
 }

@@ -1,22 +1,33 @@
 import {
+  asObject,
+  type CacheMark,
   type Conversation,
-  type Effort,
+  defined,
   type EncodeContext,
   type EncodedRequest,
   type Feature,
-  type Format,
+  type Foreign,
   type JsonObject,
+  type Media,
+  type Part,
+  pathOfUse,
+  type Reasoning,
   type ReasoningConfig,
+  type Refusal,
+  safeId,
+  type Text,
+  type Tool,
+  type ToolCall,
+  type ToolChoice,
+  type ToolResult,
   type Turn,
   writeJson,
+  writeSettings,
 } from "model-gateway/protocol";
-import { effortFor, wholeCacheOf } from "../openai/request.encode.ts";
-import { tierOf } from "../openai/wire.ts";
-import { ENCRYPTED, LOGPROBS, type MessageNative, type RequestNative } from "./request.native.ts";
-import { INPUT_TOKENS, RESPONSE } from "./request.operations.ts";
-import { merged, Writing } from "./request.write.ts";
-import { writeItems } from "./request.write-items.ts";
-import { writeChoice, writeEntries, writeTools } from "./request.write-tools.ts";
+import { breakpointOf, failedText, fitName } from "../openai/request.encode.ts";
+import { audioFormat, dataUrl, filenameOf, inlineOf, isDetail, isFetched } from "../openai/wire.ts";
+import { settings } from "./support.ts";
+import { ENCRYPTED, INPUT_TOKENS, LOGPROBS, NAME, REFERENCE, RESPONSE, type ReasoningExtra } from "./wire.ts";
 
 /** Members that may stand in a request to count tokens. [S: InputTokenCountParams] */
 const COUNTED = new Set([
@@ -30,144 +41,51 @@ const COUNTED = new Set([
   "parallel_tool_calls",
 ]);
 
-/** Writes a request for a vendor. @throws GatewayError as `terms.refuse` makes it */
-export function encode(conversation: Conversation, terms: EncodeContext): EncodedRequest {
-  const writing = new Writing(conversation, terms);
-  const native = writing.native<RequestNative>(conversation);
-  checkPrefill(writing);
-  const body = merged(native?.rest, {
-    model: terms.model,
-    ...writeInput(writing, native),
-    ...writeToolbox(writing, native),
-    ...writeSampling(writing),
-    ...writeWishes(writing, native),
-    ...writeLabels(writing, native),
+/** Writes a request for a vendor. @throws GatewayError as `context.refuse` makes it */
+export function encode(conversation: Conversation, context: EncodeContext): EncodedRequest {
+  checkPrefill(conversation, context);
+  if ((conversation.choices ?? 1) > 1)
+    context.refuse(pathOfUse(conversation, "choices"), "there is one answer to a request");
+  const { tools, toolChoice } = conversation;
+  const body = defined({
+    model: context.model,
+    input: writeItems(conversation.turns, context),
+    // Without tools there is nothing to choose from, and to say so is refused by some.
+    ...(tools.length > 0 && {
+      tools: writeTools(tools, context),
+      tool_choice: writeChoice(toolChoice, tools, context),
+    }),
+    ...writeSettings(settings, asModelThinks(conversation, context), context),
+    // Nothing is kept, so reasoning has to come back encrypted.
+    store: false,
+    include: writeInclude(conversation, context),
     ...(conversation.stream && { stream: true }),
   });
   if (conversation.task === "generate") return { operation: RESPONSE, body: writeJson(body) };
-  const counted = Object.entries(body).filter(([name]) => native !== undefined || COUNTED.has(name));
+  const counted = Object.entries(body).filter(([name]) => COUNTED.has(name));
   return { operation: INPUT_TOKENS, body: writeJson(Object.fromEntries(counted)) };
 }
 
 /** A model that is not known to go on from an assistant's turn at the end may answer it with a new message. */
-function checkPrefill({ conversation, terms, same }: Writing): void {
+function checkPrefill(conversation: Conversation, context: EncodeContext): void {
   const prefill = conversation.uses.find(({ feature }) => feature === "prefill");
-  if (!prefill || same || terms.facts.prefill) return;
-  if (terms.facts.prefill === false) terms.refuse(prefill.path, "the model does not go on from an assistant's turn");
-  terms.change(prefill.path, "the model may start a new message instead of going on from this one");
+  if (!prefill || context.facts.prefill) return;
+  if (context.facts.prefill === false)
+    context.refuse(prefill.path, "the model does not go on from an assistant's turn");
+  context.change(prefill.path, "the model may start a new message instead of going on from this one");
 }
 
-function writeInput(writing: Writing, native: RequestNative | undefined): JsonObject {
-  const { turns } = writing.conversation;
-  if (!native) return { input: writeItems(writing, turns) };
-  const form = (turn: (typeof turns)[number]) => writing.native<MessageNative>(turn)?.form;
-  const text = (wanted: MessageNative["form"]) => {
-    const [part] = turns.find((turn) => form(turn) === wanted)?.parts ?? [];
-    return part?.kind === "text" ? part.text : undefined;
-  };
-  const listed = turns.filter((turn) => form(turn) !== "whole" && form(turn) !== "instructions");
-  const input = text("whole") ?? (native.input ? sameItems(writing, listed, native) : undefined);
-  return { instructions: text("instructions"), input };
+/** The same without settings for thinking, where the model does not think. */
+function asModelThinks(conversation: Conversation, context: EncodeContext): Conversation {
+  const { reasoning, ...others } = conversation;
+  if (!reasoning || context.facts.thinking !== "none") return conversation;
+  for (const feature of thoughtsAsked(reasoning))
+    context.drop(pathOfUse(conversation, feature), "the model does not think");
+  return others;
 }
 
-/** Items in the order they had, those that added tools among them; some may have gone meanwhile. */
-function sameItems(writing: Writing, turns: readonly Turn[], native: RequestNative): JsonObject[] {
-  const uses = turns.flatMap((turn) =>
-    writeItems(writing, [turn]).map((item) => ({ at: Number(turn.at.slice("input.".length)), item })),
-  );
-  const tools = writing.conversation.tools.slice(toolsIn(native)).values();
-  const added = native.added.map(({ at, rest, entries }) => ({
-    at,
-    item: merged(rest, { type: "additional_tools", tools: entries && writeEntries(writing, entries, tools) }),
-  }));
-  return [...uses, ...added].sort((one, two) => one.at - two.at).map(({ item }) => item);
-}
-
-/** How many of the conversation's tools came in `tools`. */
-function toolsIn({ entries = [] }: RequestNative): number {
-  return entries.reduce((sum, entry) => sum + (entry === "tool" ? 1 : (entry.count ?? 0)), 0);
-}
-
-/** Without tools there is nothing to choose from, and to say so is refused by some. */
-function writeToolbox(writing: Writing, native: RequestNative | undefined): JsonObject {
-  const { tools, toolChoice, parallel } = writing.conversation;
-  const choice = { tool_choice: writeChoice(writing, toolChoice), parallel_tool_calls: parallel };
-  if (native) return { tools: native.entries && writeEntries(writing, native.entries, tools.values()), ...choice };
-  return tools.length > 0 ? { tools: writeTools(writing, tools), ...choice } : {};
-}
-
-/** The vendor refuses a smaller limit. */
-const LEAST_OUTPUT = 16;
-
-function writeSampling(writing: Writing): JsonObject {
-  const { conversation, terms } = writing;
-  const { temperature, topP, choices, maxTokens } = conversation;
-  if (choices !== undefined && choices > 1) terms.refuse(writing.path("choices"), "there is one answer to a request");
-  if (temperature !== undefined && temperature > 2 && !writing.same)
-    terms.refuse(writing.path("temperature"), "the temperature goes from 0 to 2");
-  return {
-    temperature: sampled(writing, "temperature", temperature),
-    top_p: sampled(writing, "top_p", topP),
-    max_output_tokens: maxTokens === undefined ? undefined : longest(writing, maxTokens),
-  };
-}
-
-function sampled(writing: Writing, feature: "temperature" | "top_p", value: number | undefined): number | undefined {
-  if (value === undefined || writing.same || writing.terms.facts.sampling !== false) return value;
-  writing.terms.drop(writing.path(feature), "the model does not take it");
-  return undefined;
-}
-
-function longest(writing: Writing, tokens: number): number {
-  const { terms } = writing;
-  if (writing.same) return tokens;
-  const path = writing.path("max_tokens");
-  if (tokens < 1) terms.refuse(path, "an answer needs at least one token");
-  const most = terms.facts.output ?? tokens;
-  const sent = Math.max(LEAST_OUTPUT, Math.min(tokens, most));
-  if (sent !== tokens) terms.change(path, `${sent} is sent, the ${sent > tokens ? "least" : "most"} that is taken`);
-  return sent;
-}
-
-function writeWishes(writing: Writing, native: RequestNative | undefined): JsonObject {
-  const { format, verbosity } = writing.conversation;
-  const text = merged(native?.text, { format: format && writeFormat(format, native), verbosity });
-  return {
-    text: native?.text || Object.keys(text).length > 0 ? text : undefined,
-    reasoning: writeReasoning(writing, native),
-  };
-}
-
-function writeFormat(format: Format, native: RequestNative | undefined): JsonObject {
-  switch (format.kind) {
-    case "text":
-      return { ...native?.format, type: "text" };
-    case "json":
-      return { ...native?.format, type: "json_object" };
-    case "schema": {
-      const { schema, description } = format;
-      const name = native ? format.name : (format.name ?? "answer").replace(/[^a-zA-Z0-9_-]/g, "_").slice(0, 64);
-      const strict = format.strict ?? (native ? undefined : false);
-      return merged(native?.format, { type: "json_schema", name, description, schema, strict });
-    }
-  }
-}
-
-function writeReasoning(writing: Writing, native: RequestNative | undefined): JsonObject | undefined {
-  const { conversation, terms } = writing;
-  const context = conversation.reasoning;
-  if (!context) return undefined;
-  if (terms.facts.thinking === "none" && !native) {
-    for (const feature of unthought(context)) terms.drop(writing.path(feature), "the model does not think");
-    return undefined;
-  }
-  const summary = context.summary ?? (context.show ? "auto" : undefined);
-  const reasoning = merged(native?.reasoning, { effort: context.effort ?? budgeted(writing, context.budget), summary });
-  return native?.reasoning || Object.keys(reasoning).length > 0 ? reasoning : undefined;
-}
-
-/** What is lost of a wish where the model does not think: nothing of the wish that it should not. */
-function unthought({ effort, budget, show, summary }: ReasoningConfig): Feature[] {
+/** What settings ask of a model's thoughts; nothing where they ask for none. */
+function thoughtsAsked({ effort, budget, show, summary }: ReasoningConfig): Feature[] {
   if (effort === "none" || budget === 0) return [];
   return [
     ...(effort === undefined ? [] : ["reasoning_effort" as const]),
@@ -176,51 +94,348 @@ function unthought({ effort, budget, show, summary }: ReasoningConfig): Feature[
   ];
 }
 
-function budgeted(writing: Writing, budget: number | undefined): Effort | undefined {
-  const effort = budget === undefined ? undefined : effortFor(budget);
-  if (effort !== undefined)
-    writing.terms.change(writing.path("reasoning_budget"), `an effort is sent instead of tokens: ${effort}`);
-  return effort;
+function writeInclude({ logprobs }: Conversation, { facts }: EncodeContext): string[] | undefined {
+  const include = [...(facts.thinking === "none" ? [] : [ENCRYPTED]), ...(logprobs === undefined ? [] : [LOGPROBS])];
+  return include.length > 0 ? include : undefined;
 }
 
-/** Labels, and what to keep and include: nothing is kept, and reasoning comes back encrypted instead. */
-function writeLabels(writing: Writing, native: RequestNative | undefined): JsonObject {
-  const { conversation, terms } = writing;
-  const { logprobs, cacheKey, user, cache, metadata } = conversation;
-  const include = [
-    ...(terms.facts.thinking === "none" ? [] : [ENCRYPTED]),
-    ...(logprobs === undefined ? [] : [LOGPROBS]),
-  ];
+/** A part that can stand in a message. */
+type MessagePart = Text | Media | Refusal | Foreign;
+
+/** True for what stands in a message, or in a tool's output; all else is an item of its own. */
+const isMessagePart = (part: Part, within: { at: string }): part is MessagePart =>
+  part.kind === "text" ||
+  part.kind === "media" ||
+  part.kind === "refusal" ||
+  (part.kind === "foreign" && part.protocol === NAME && part.at !== within.at);
+
+interface InputItem {
+  item: JsonObject;
+  at: string;
+}
+
+function writeItems(turns: readonly Turn[], context: EncodeContext): JsonObject[] {
+  const items = turns.flatMap((turn) => writeTurn(turn, context));
+  return withoutLoneReasoning(items, context);
+}
+
+function writeTurn(turn: Turn, context: EncodeContext): InputItem[] {
+  const items: InputItem[] = [];
+  let content: MessagePart[] = [];
+  const flush = () => {
+    if (content.length > 0) items.push({ item: writeMessage(turn, content, context), at: turn.at });
+    content = [];
+  };
+  for (const part of turn.parts) {
+    if (isMessagePart(part, turn)) {
+      if (!(turn.role === "assistant" && part.kind === "text" && part.text === "")) content.push(part);
+      continue;
+    }
+    const item = writeItem(part, context);
+    if (!item) continue;
+    flush();
+    items.push({ item, at: part.at });
+  }
+  flush();
+  return items;
+}
+
+/**
+ * The vendor refuses reasoning that no item of the assistant follows ("without its required following item"): where the
+ * history lost that item, the reasoning is left out and declared.
+ */
+function withoutLoneReasoning(items: readonly InputItem[], context: EncodeContext): JsonObject[] {
+  const kept: JsonObject[] = [];
+  let followed = false;
+  for (const { item, at } of items.toReversed()) {
+    const type = String(item["type"]);
+    if (type === "reasoning" && !followed) {
+      context.drop(at, "reasoning that nothing of the assistant follows");
+      continue;
+    }
+    followed = type === "message" ? item["role"] === "assistant" : !type.endsWith("_output");
+    kept.push(item);
+  }
+  return kept.reverse();
+}
+
+function writeMessage(turn: Turn, parts: readonly MessagePart[], context: EncodeContext): JsonObject {
+  const { role, phase } = turn;
+  const [first] = parts;
+  const plain = parts.length === 1 && first?.kind === "text" && !first.cache && !first.citations;
+  const content = plain ? first.text : writeParts(parts, role === "assistant", context);
+  return { type: "message", role, content, ...(phase !== undefined && { phase }) };
+}
+
+function writeItem(part: Reasoning | ToolCall | ToolResult | Foreign, context: EncodeContext): JsonObject | undefined {
+  switch (part.kind) {
+    case "reasoning":
+      return writeReasoning(part, context);
+    case "tool_call":
+      return writeCall(part, context);
+    case "tool_result":
+      return {
+        type: part.custom ? "custom_tool_call_output" : "function_call_output",
+        call_id: safeId(part.callId),
+        output: writeOutput(part, context),
+      };
+    case "foreign":
+      // A reference to something that was not stored cannot be followed.
+      return part.protocol === NAME && part.name !== REFERENCE ? (part.json as JsonObject) : undefined;
+  }
+}
+
+/** Without the encrypted state a reasoning says nothing to the vendor: it knows no reasoning but its own. */
+function writeReasoning(part: Reasoning, context: EncodeContext): JsonObject | undefined {
+  const state = part.opaque?.protocol === NAME ? part.opaque : undefined;
+  if (!state) {
+    context.drop(part.at, "reasoning without the vendor's own encrypted state");
+    return undefined;
+  }
+  const extra = state.extra as ReasoningExtra | undefined;
+  const summary = extra?.summary ?? part.summary ?? (part.text ? [part.text] : []);
   return {
-    store: native ? conversation.store : false,
-    include: native ? native.include : include.length > 0 ? include : undefined,
-    top_logprobs: logprobs || undefined,
-    prompt_cache_key: writing.label(cacheKey, "cache_key"),
-    prompt_cache_options: native
-      ? native.cacheOptions && merged(native.cacheOptions, { ttl: cache?.ttl })
-      : cache && wholeCacheOf(cache),
-    [native?.userField ?? "safety_identifier"]: writing.label(user, "user"),
-    metadata: native ? metadata && { ...native.metadata, ...metadata } : writeMetadata(writing),
-    service_tier: native ? conversation.tier : writeTier(writing),
+    type: "reasoning",
+    summary: summary.map((text) => ({ type: "summary_text", text })),
+    ...(extra?.content && { content: extra.content.map((text) => ({ type: "reasoning_text", text })) }),
+    encrypted_content: state.data,
   };
 }
 
-/** The vendor takes so many labels. [S] */
-const MOST_LABELS = 16;
-
-function writeMetadata(writing: Writing): JsonObject | undefined {
-  const { metadata } = writing.conversation;
-  if (!metadata) return undefined;
-  const labels = Object.entries(metadata);
-  for (const [name] of labels.slice(MOST_LABELS))
-    writing.terms.drop(`${writing.path("metadata")}.${name}`, `there are ${MOST_LABELS} labels at most`);
-  return Object.fromEntries(labels.slice(0, MOST_LABELS));
+function writeCall(part: ToolCall, context: EncodeContext): JsonObject {
+  const { id, name, namespace, custom } = part;
+  dropMark(part, context);
+  return {
+    type: custom ? "custom_tool_call" : "function_call",
+    call_id: safeId(id),
+    ...(namespace !== undefined && { namespace }),
+    name: fitName(name, context.names),
+    ...(custom ? { input: part.arguments } : { arguments: part.arguments || "{}" }),
+  };
 }
 
-function writeTier(writing: Writing): string | undefined {
-  const { tier } = writing.conversation;
-  if (tier === undefined) return undefined;
-  const known = tierOf(tier, "ultrafast");
-  if (known === undefined) writing.terms.drop(writing.path("tier"), `there is no tier ${tier}`);
-  return known;
+/** What a tool answered: text alone as a string; parts where there is more, or a mark for the cache. */
+function writeOutput(result: ToolResult, context: EncodeContext): unknown {
+  const content = outputParts(result).filter((part) => isMessagePart(part, result));
+  const mark = content.at(-1)?.kind === "refusal" ? undefined : result.cache;
+  const [first] = content;
+  if (content.length === 0) return "";
+  if (content.length === 1 && first?.kind === "text" && !first.cache && !mark) return first.text;
+  const parts = writeParts(content, false, context);
+  const last = parts.at(-1);
+  if (last && mark) last["prompt_cache_breakpoint"] ??= breakpointOf(mark);
+  return parts;
+}
+
+/** The parts of a result; where it is an error, their text says so. */
+function outputParts({ parts, json, isError, at }: ToolResult): Part[] {
+  const told: Part[] = json === undefined ? parts : [{ kind: "text", text: json, at }];
+  const texts = told.flatMap((part) => (part.kind === "text" ? [part.text] : []));
+  const error = isError ? failedText(texts) : undefined;
+  if (error === undefined) return told;
+  return [{ kind: "text", text: error, at }, ...told.filter(({ kind }) => kind !== "text")];
+}
+
+/** @param assistant whether the assistant says them: text and refusals are all that it can */
+function writeParts(parts: readonly MessagePart[], assistant: boolean, context: EncodeContext): JsonObject[] {
+  return parts.map((part) => writePart(part, assistant, context)).filter((part) => part !== undefined);
+}
+
+/** Undefined where it cannot be said, which is then declared. */
+function writePart(part: MessagePart, assistant: boolean, context: EncodeContext): JsonObject | undefined {
+  switch (part.kind) {
+    case "text":
+      return writeText(part, assistant, context);
+    case "refusal":
+      return { type: "refusal", refusal: part.text };
+    case "media":
+      if (!assistant) return writeMedia(part, context);
+      context.drop(part.at, "an assistant's message holds text only");
+      return undefined;
+    case "foreign":
+      return part.json as JsonObject;
+  }
+}
+
+function writeText(part: Text, assistant: boolean, context: EncodeContext): JsonObject {
+  if (assistant) dropMark(part, context);
+  return defined({
+    type: assistant ? "output_text" : "input_text",
+    text: part.text,
+    annotations: writeAnnotations(part, context),
+    prompt_cache_breakpoint: assistant ? undefined : markOf(part),
+  });
+}
+
+/** A citation that tells no place backs the whole text. */
+function writeAnnotations({ citations = [], text, at }: Text, context: EncodeContext): JsonObject[] | undefined {
+  const annotations = citations.flatMap(({ url, title, start = 0, end = text.length }) =>
+    url === undefined ? [] : [{ type: "url_citation", url, title: title ?? url, start_index: start, end_index: end }],
+  );
+  if (annotations.length < citations.length) context.drop(at, "a citation without a URL");
+  return annotations.length > 0 ? annotations : undefined;
+}
+
+/** A mark for the prompt cache, as a member of a part. */
+const markOf = ({ cache }: { cache?: CacheMark }): JsonObject | undefined => cache && breakpointOf(cache);
+
+/** Says that a mark has no place on something. */
+function dropMark({ at, cache }: { at: string; cache?: CacheMark }, context: EncodeContext): void {
+  if (cache) context.drop(at, "a mark for the prompt cache has no place here");
+}
+
+function writeMedia(part: Media, context: EncodeContext): JsonObject {
+  const detail = detailOf(part, context);
+  const mark = { prompt_cache_breakpoint: markOf(part) };
+  switch (part.media) {
+    case "image":
+      return defined({ ...mark, type: "input_image", detail, ...imageSource(part, context) });
+    case "file":
+      return defined({ ...mark, type: "input_file", detail, ...fileSource(part, context) });
+    case "audio":
+      return defined({ ...mark, type: "input_audio", input_audio: audioSource(part, context) });
+    case "video":
+      return context.refuse(part.at, "there is no video in this protocol");
+  }
+}
+
+function detailOf({ media, detail, at }: Media, context: EncodeContext): string | undefined {
+  if (detail === undefined || isDetail(detail)) return detail;
+  if (media === "image" || media === "file") context.drop(at, `there is no detail ${detail}`);
+  return undefined;
+}
+
+function imageSource(part: Media, context: EncodeContext): JsonObject {
+  const { source, mime } = part;
+  if ("id" in source) return { file_id: fileId(part, source, context) };
+  if ("url" in source) return { image_url: fetchedUrl(part, source.url, context) };
+  if ("text" in source) return context.refuse(part.at, "an image cannot be a text");
+  if (mime === undefined) return context.refuse(part.at, "its media type must be said");
+  return { image_url: dataUrl(mime, source.base64) };
+}
+
+function fetchedUrl(part: Media, url: string, context: EncodeContext): string {
+  if (isFetched(url) || (part.media === "image" && inlineOf(url))) return url;
+  return context.refuse(part.at, "the vendor fetches http and https only: send the bytes");
+}
+
+function fileSource(part: Media, context: EncodeContext): JsonObject {
+  const { source, filename } = part;
+  if ("id" in source) return { filename, file_id: fileId(part, source, context) };
+  if ("url" in source) return { filename, file_url: fetchedUrl(part, source.url, context) };
+  const text = "text" in source;
+  const base64 = text ? Buffer.from(source.text).toString("base64") : source.base64;
+  const mime = part.mime ?? (text ? "text/plain" : undefined);
+  return {
+    filename: filename ?? filenameOf(mime),
+    file_data: dataUrl(mime ?? "application/octet-stream", base64),
+  };
+}
+
+/** Ids of files are the same in all protocols of this vendor. */
+function fileId(part: Media, source: { id: string; protocol: string }, context: EncodeContext): string {
+  if (source.protocol === NAME || source.protocol === "openai-chat") return source.id;
+  return context.refuse(part.at, "the file lies at another vendor: send it with the request, or its URL");
+}
+
+function audioSource({ source, mime, at }: Media, context: EncodeContext): JsonObject {
+  const format = audioFormat(mime);
+  if (!("base64" in source)) return context.refuse(at, "audio must be sent in base64");
+  if (format === undefined) return context.refuse(at, "audio must be audio/wav or audio/mpeg");
+  return { data: source.base64, format };
+}
+
+/** Tools in their order; neighbours of a namespace stand in it together. */
+function writeTools(tools: readonly Tool[], context: EncodeContext): JsonObject[] {
+  const written: JsonObject[] = [];
+  let group: { namespace: string; tools: JsonObject[] } | undefined;
+  for (const tool of tools) {
+    const json = writeTool(tool, context);
+    if (!json) continue;
+    const namespace = "namespace" in tool ? tool.namespace : undefined;
+    if (namespace === undefined) {
+      group = undefined;
+      written.push(json);
+    } else if (group?.namespace === namespace) group.tools.push(json);
+    else {
+      group = { namespace, tools: [json] };
+      written.push({ type: "namespace", name: namespace, description: namespace, tools: group.tools });
+    }
+  }
+  return written;
+}
+
+/** The schema of a function without arguments: the vendor wants one. */
+const NO_PARAMETERS = { type: "object", properties: {} };
+
+function writeTool(tool: Tool, context: EncodeContext): JsonObject | undefined {
+  dropMark(tool, context);
+  switch (tool.kind) {
+    case "function": {
+      const { description, parameters = NO_PARAMETERS, strict = false } = tool;
+      const name = fitName(tool.name, context.names);
+      return defined({ type: "function", name, description, parameters, strict });
+    }
+    case "custom": {
+      const { description, grammar } = tool;
+      const format = grammar === undefined ? undefined : flatGrammar(grammar);
+      return defined({ type: "custom", name: fitName(tool.name, context.names), description, format });
+    }
+    case "web_search":
+      return writeWebSearch(tool, context);
+    case "server":
+      // One of another protocol is refused by the table of features, or offers nothing that is missed.
+      return tool.protocol === NAME ? (tool.json as JsonObject) : undefined;
+  }
+}
+
+/** A grammar has its members beside its type here, and nested below it in Chat. */
+function flatGrammar(value: unknown): JsonObject {
+  const { grammar, ...beside } = asObject(value) ?? {};
+  return { ...beside, ...asObject(grammar) };
+}
+
+function writeWebSearch(tool: Extract<Tool, { kind: "web_search" }>, context: EncodeContext): JsonObject {
+  const { allowed, blocked, location, size, maxUses, paths } = tool;
+  if (blocked) context.drop(paths?.blocked ?? tool.at, "domains cannot be excluded from web search");
+  if (maxUses !== undefined) context.drop(paths?.maxUses ?? tool.at, "the number of searches cannot be limited");
+  return defined({
+    type: "web_search",
+    filters: allowed && { allowed_domains: allowed },
+    search_context_size: size,
+    user_location: location && { type: "approximate", ...defined(location) },
+  });
+}
+
+/** Which tool to call. */
+function writeChoice(choice: ToolChoice | undefined, tools: readonly Tool[], context: EncodeContext): unknown {
+  switch (choice?.mode) {
+    case "named":
+      return writeNamed(choice, tools, context);
+    case "allowed":
+      return writeAllowed(choice, tools, context);
+    default:
+      return choice?.mode;
+  }
+}
+
+type NamedChoice = Extract<ToolChoice, { mode: "named" }>;
+type AllowedChoice = Extract<ToolChoice, { mode: "allowed" }>;
+
+function writeNamed({ name, custom, server }: NamedChoice, tools: readonly Tool[], context: EncodeContext): unknown {
+  if (!server) return { type: custom ? "custom" : "function", name: fitName(name, context.names) };
+  // The vendor has no choice of web search by itself: it is the only one that may be called. [S: ToolChoiceTypes]
+  if (name !== "web_search") return { type: name };
+  if (tools.length === 1) return "required";
+  return { type: "allowed_tools", mode: "required", tools: [{ type: "web_search" }] };
+}
+
+function writeAllowed({ required, names }: AllowedChoice, tools: readonly Tool[], context: EncodeContext): JsonObject {
+  const allowed = names.map((name) => {
+    const tool = tools.find((each) => "name" in each && each.name === name);
+    // A tool of the vendor's has no name but its type.
+    if (name === "web_search" || tool?.kind === "server") return { type: name };
+    return { type: tool?.kind === "custom" ? "custom" : "function", name: fitName(name, context.names) };
+  });
+  return { type: "allowed_tools", mode: required ? "required" : "auto", tools: allowed };
 }

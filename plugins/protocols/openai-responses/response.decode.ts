@@ -3,23 +3,24 @@ import {
   asList,
   asObject,
   asText,
+  type Citation,
   defined,
+  type Ending,
   type Event,
   type Fault,
   type FinishReason,
   type Frame,
   GatewayError,
   type JsonObject,
+  mayContain,
+  type Opening,
+  RawJson,
   type ResponseDecoder,
   type ResponseSource,
 } from "model-gateway/protocol";
 import { faultIn } from "../openai/errors.ts";
-
-export { failure } from "../openai/errors.ts";
-
-import { Items } from "./response.items.ts";
-import { Keeping, keepBody } from "./response.native.ts";
 import { readUsage } from "./usage.ts";
+import { NAME, type ReasoningExtra } from "./wire.ts";
 
 /** Events that say nothing at all, or nothing that the end of their item does not say. */
 const SILENT =
@@ -34,9 +35,7 @@ const FAILED = /^(?:failed|cancelled|queued|in_progress)$/;
 
 /** Reads a stream of response events. */
 export function decoder(source: ResponseSource): ResponseDecoder {
-  const items = new Items(source);
-  const events = new Events(source, items);
-  return source.native ? new Keeping(events, items) : events;
+  return new ResponsesDecoder(source);
 }
 
 /**
@@ -47,14 +46,13 @@ export function decode(text: string, source: ResponseSource): Event[] {
   const body = parsed(text);
   if (!Array.isArray(body?.["output"])) throw new GatewayError("upstream_invalid");
   const out: Event[] = [];
-  const items = new Items(source);
+  const items = new ItemDecoder(source);
   out.push(startOf(body, source));
   asList(body["output"]).forEach((each, index) => {
     items.done(index, asObject(each) ?? {}, out);
   });
   finish(body, items, out);
   if (out.at(-1)?.type !== "error") out.push({ type: "end" });
-  if (source.native) keepBody(body, items, out);
   return out;
 }
 
@@ -67,15 +65,15 @@ function parsed(text: string): JsonObject | undefined {
 }
 
 /** The state of one stream. */
-class Events implements ResponseDecoder {
+class ResponsesDecoder implements ResponseDecoder {
+  private readonly items: ItemDecoder;
   private started = false;
-  /** A failure has been told, or the end. */
+  /** There was a failure, or the end. */
   private over = false;
 
-  constructor(
-    private readonly source: ResponseSource,
-    private readonly items: Items,
-  ) {}
+  constructor(private readonly source: ResponseSource) {
+    this.items = new ItemDecoder(source);
+  }
 
   frame(frame: Frame, out: Event[]): void {
     if (this.over) return;
@@ -141,7 +139,7 @@ class Events implements ResponseDecoder {
         this.items.text(index, "summary", place, delta, out);
         return true;
       case "response.reasoning_text.delta":
-        this.items.text(index, "thought", place, delta, out);
+        this.items.text(index, "reasoning", place, delta, out);
         return true;
       case "response.refusal.delta":
         this.items.text(index, "refusal", place, delta, out);
@@ -184,8 +182,8 @@ class Events implements ResponseDecoder {
   }
 
   private last(response: JsonObject, type: string, out: Event[]): void {
-    const uses = asText(response["status"]) ?? "";
-    const status = ENDED.test(uses) ? uses : type.slice("response.".length);
+    const named = asText(response["status"]) ?? "";
+    const status = ENDED.test(named) ? named : type.slice("response.".length);
     this.items.rest(asList(response["output"]), out);
     finish({ ...response, status }, this.items, out);
     this.over = true;
@@ -200,7 +198,7 @@ function startOf(response: JsonObject, source: ResponseSource): Event {
 }
 
 /** How the answer ended, as status, details and items tell together, and its usage. */
-function finish(response: JsonObject, items: Items, out: Event[]): void {
+function finish(response: JsonObject, items: ItemDecoder, out: Event[]): void {
   const usage = readUsage(response);
   const status = asText(response["status"]) ?? "completed";
   if (FAILED.test(status)) {
@@ -219,9 +217,302 @@ const CUT: ReadonlyMap<string | undefined, FinishReason> = new Map([
   ["content_filter", "content_filter"],
 ]);
 
-function reasonOf(status: string, why: string | undefined, items: Items): FinishReason {
+function reasonOf(status: string, why: string | undefined, items: ItemDecoder): FinishReason {
   if (status === "incomplete") return CUT.get(why) ?? "other";
   if (status !== "completed") return "other";
   if (items.called) return "tool_calls";
   return items.refused ? "refusal" : "stop";
+}
+
+type ItemTextKind = "text" | "refusal" | "summary" | "reasoning";
+
+/** A block that an item becomes, and how much of it is known. */
+interface ItemBlock {
+  readonly number: number;
+  readonly kind: ItemTextKind | "call" | "server" | "image";
+  /** Parts that have text already. */
+  readonly filled: Set<number>;
+  /** Annotations seen. */
+  cited: number;
+  open: boolean;
+}
+
+/** An output item while it comes. A message has a block for each content part, reasoning for its summary and its text. */
+interface IncomingItem {
+  readonly type: string;
+  readonly index: number;
+  readonly blocks: Map<number, ItemBlock>;
+  done: boolean;
+}
+
+/** Items of an answer; one can be added without anything being told of it. */
+const MOST_ITEMS = 10_000;
+
+/** Keys of a reasoning item's two blocks. */
+const SUMMARY_BLOCK = 0;
+const TEXT_BLOCK = 1;
+
+const OPENINGS: Readonly<Record<ItemTextKind, Opening>> = {
+  text: { kind: "text" },
+  refusal: { kind: "refusal" },
+  summary: { kind: "reasoning", summary: true },
+  reasoning: { kind: "reasoning" },
+};
+
+/** Reads output items, whole or in parts, into blocks. Everything may come twice: what is known is not repeated. */
+class ItemDecoder {
+  /** Whether there was a call that the client has to answer. */
+  called = false;
+  refused = false;
+  private readonly items = new Map<number, IncomingItem>();
+  private opened = 0;
+
+  constructor(private readonly source: ResponseSource) {}
+
+  /** An item begins. */
+  added(index: number, json: JsonObject, out: Event[]): void {
+    if (this.items.has(index)) return;
+    const item = this.make(index, asText(json["type"]) ?? "");
+    if (isCall(item.type)) this.call(item, json, out);
+  }
+
+  /** A text, refusal or reasoning begins, or goes on. `place`: the number of its part in the item. */
+  text(index: number, kind: ItemTextKind, place: number, text: string, out: Event[], logprobs?: unknown): void {
+    const block = this.block(this.items.get(index) ?? this.make(index, typeOf(kind)), kind, place, out);
+    if (block?.open) this.pushText(block, place, text, out, logprobs);
+  }
+
+  /** The whole text, for vendors that sent none of it before. */
+  wholeText(index: number, kind: ItemTextKind, place: number, text: string, out: Event[], logprobs?: unknown): void {
+    const item = this.items.get(index) ?? this.make(index, typeOf(kind));
+    const block = this.block(item, kind, place, out);
+    if (block?.open && !block.filled.has(partOf(kind, place))) this.pushText(block, place, text, out, logprobs);
+  }
+
+  /** A part of a message or of raw reasoning begins or is whole. */
+  part(index: number, place: number, json: JsonObject, whole: boolean, out: Event[]): void {
+    const kind = KINDS.get(asText(json["type"]));
+    if (kind === undefined) {
+      if (whole) out.push({ type: "unsaid", path: `output.${index}.content.${place}` });
+      return;
+    }
+    this.wholeText(index, kind, place, asText(json["text"] ?? json["refusal"]) ?? "", out, json["logprobs"]);
+    if (kind === "reasoning") return;
+    const block = this.items.get(index)?.blocks.get(place);
+    if (block === undefined) return;
+    for (const each of asList(json["annotations"]).slice(block.cited)) this.annotation(index, place, each, out);
+    if (whole) close(block, out);
+  }
+
+  annotation(index: number, place: number, json: unknown, out: Event[]): void {
+    const block = this.items.get(index)?.blocks.get(place);
+    if (block?.kind !== "text") return;
+    const citation = citationOf(asObject(json) ?? {});
+    if (citation && block.open) out.push({ type: "citation", block: block.number, citation });
+    else out.push({ type: "unsaid", path: `output.${index}.content.${place}.annotations.${block.cited}` });
+    block.cited++;
+  }
+
+  /** More of a call's arguments or input. Of a call that was not added they come with its end. */
+  arguments(index: number, text: string, out: Event[]): void {
+    const block = this.items.get(index)?.blocks.get(0);
+    if (block?.kind === "call" && block.open) pushArguments(block, text, out);
+  }
+
+  /** All of a call's arguments or input: nothing follows but the item itself. */
+  wholeArguments(index: number, text: string, out: Event[]): void {
+    const block = this.items.get(index)?.blocks.get(0);
+    if (block?.kind !== "call" || !block.open) return;
+    if (!block.filled.has(0)) pushArguments(block, text, out);
+    close(block, out);
+  }
+
+  /** An item is whole. */
+  done(index: number, json: JsonObject, out: Event[]): void {
+    const item = this.items.get(index) ?? this.make(index, asText(json["type"]) ?? "");
+    if (item.done) return;
+    if (item.type === "message") this.message(item, json, out);
+    else if (item.type === "reasoning") this.reasoning(item, json, out);
+    else if (isCall(item.type)) {
+      this.call(item, json, out);
+      this.wholeArguments(index, argumentsOf(json), out);
+    } else if (!this.image(item, json, out)) {
+      const result = item.type.endsWith("_output");
+      const { number: block } = this.open(item, 0, "server", { kind: "server", name: item.type, result }, out);
+      out.push({ type: "server", block, json: new RawJson(JSON.stringify(json)) });
+    }
+    for (const block of item.blocks.values()) close(block, out);
+    item.done = true;
+  }
+
+  /**
+   * The answer is whole: reads the items that only the last event holds, and ends those whose end is missing. Ids are
+   * no guide, as vendors change them in mid-stream [F: OpenRouter, Copilot]; order and type are.
+   */
+  rest(output: readonly unknown[], out: Event[]): void {
+    const waiting = [...this.items.values()].sort((a, b) => a.index - b.index);
+    let free = (waiting.at(-1)?.index ?? -1) + 1;
+    let at = 0;
+    for (const each of output) {
+      const json = asObject(each) ?? {};
+      const item = waiting[at]?.type === json["type"] ? waiting[at++] : undefined;
+      if (!item?.done) this.done(item?.index ?? free++, json, out);
+    }
+    for (const item of waiting) if (!item.done) this.done(item.index, { type: item.type }, out);
+  }
+
+  /** @throws GatewayError when there are too many */
+  private make(index: number, type: string): IncomingItem {
+    if (this.items.size >= MOST_ITEMS)
+      throw new GatewayError("upstream_invalid", {
+        message: `The provider's answer has more than ${MOST_ITEMS} items.`,
+      });
+    const item: IncomingItem = { type, index, blocks: new Map(), done: false };
+    this.items.set(index, item);
+    return item;
+  }
+
+  private open(item: IncomingItem, key: number, kind: ItemBlock["kind"], opening: Opening, out: Event[]): ItemBlock {
+    const block: ItemBlock = { number: this.opened++, kind, filled: new Set(), cited: 0, open: true };
+    item.blocks.set(key, block);
+    out.push({ type: "open", block: block.number, choice: 0, ...opening });
+    return block;
+  }
+
+  private block(item: IncomingItem, kind: ItemTextKind, place: number, out: Event[]): ItemBlock | undefined {
+    if (item.done || item.type !== typeOf(kind)) return undefined;
+    const key = kind === "summary" ? SUMMARY_BLOCK : kind === "reasoning" ? TEXT_BLOCK : place;
+    const known = item.blocks.get(key);
+    if (known) return known.kind === kind ? known : undefined;
+    if (kind === "refusal") this.refused = true;
+    return this.open(item, key, kind, OPENINGS[kind], out);
+  }
+
+  private pushText(block: ItemBlock, place: number, text: string, out: Event[], logprobs: unknown): void {
+    const likely = asList(logprobs).length > 0;
+    if (text === "" && !likely) return;
+    const part = partOf(block.kind, place);
+    block.filled.add(part);
+    const numbered = block.kind === "summary" || part > 0 ? { part } : undefined;
+    out.push({ type: "text", block: block.number, text, ...numbered, ...(likely ? { logprobs } : undefined) });
+  }
+
+  private message(item: IncomingItem, json: JsonObject, out: Event[]): void {
+    asList(json["content"]).forEach((each, place) => {
+      this.part(item.index, place, asObject(each) ?? {}, true, out);
+    });
+    // An answer goes on as if it were plain text; that a text only comments on the way has no other word.
+    if (json["phase"] === "commentary") out.push({ type: "unsaid", path: `output.${item.index}.phase` });
+  }
+
+  private reasoning(item: IncomingItem, json: JsonObject, out: Event[]): void {
+    const summary = asList(json["summary"]);
+    const content = asList(json["content"]);
+    const texts = (list: readonly unknown[]) => list.map((each) => asText(asObject(each)?.["text"]) ?? "");
+    texts(summary).forEach((text, n) => {
+      this.wholeText(item.index, "summary", n, text, out);
+    });
+    texts(content).forEach((text, n) => {
+      this.wholeText(item.index, "reasoning", n, text, out);
+    });
+    const encrypted = asText(json["encrypted_content"]);
+    if (!encrypted) return;
+    const [first] = [...item.blocks.values()].filter(({ open }) => open);
+    const opening: Opening = { kind: "reasoning", redacted: true };
+    const { number: block } = first ?? this.open(item, SUMMARY_BLOCK, "summary", opening, out);
+    const { account, model } = this.source;
+    const extra: ReasoningExtra = defined({
+      summary: summary.length > 0 ? texts(summary) : undefined,
+      content: content.length > 0 ? texts(content) : undefined,
+    });
+    const whole = Object.keys(extra).length > 0 ? { extra } : undefined;
+    const opaque = { protocol: NAME, account, model, kind: "encrypted", data: encrypted, ...whole };
+    out.push({ type: "opaque", block, opaque });
+  }
+
+  /** An image that the model made is an answer in every protocol that has images. */
+  private image(item: IncomingItem, json: JsonObject, out: Event[]): boolean {
+    const base64 = asText(json["result"]);
+    if (item.type !== "image_generation_call" || !base64) return false;
+    const mime = `image/${asText(json["output_format"]) ?? "png"}`;
+    const { number: block } = this.open(item, 0, "image", { kind: "media", media: "image", mime }, out);
+    out.push({ type: "media", block, base64 });
+    return true;
+  }
+
+  private call(item: IncomingItem, json: JsonObject, out: Event[]): void {
+    if (item.blocks.size > 0) return;
+    this.called = true;
+    const id = asText(json["call_id"]) || asText(json["id"]) || undefined;
+    const namespace = asText(json["namespace"]) || undefined;
+    const custom = item.type === "custom_tool_call" ? true : undefined;
+    const name = asText(json["name"]) ?? "";
+    const block = this.open(item, 0, "call", { kind: "tool_call", name, ...defined({ id, namespace, custom }) }, out);
+    pushArguments(block, argumentsOf(json), out);
+  }
+}
+
+const KINDS: ReadonlyMap<string | undefined, ItemTextKind> = new Map([
+  ["output_text", "text"],
+  ["text", "text"],
+  ["refusal", "refusal"],
+  ["reasoning_text", "reasoning"],
+]);
+
+const isCall = (type: string): boolean => type === "function_call" || type === "custom_tool_call";
+const typeOf = (kind: ItemTextKind): string => (kind === "text" || kind === "refusal" ? "message" : "reasoning");
+const argumentsOf = (json: JsonObject): string => asText(json["arguments"] ?? json["input"]) ?? "";
+/** Parts are counted where one block has several. */
+const partOf = (kind: ItemBlock["kind"], place: number): number =>
+  kind === "summary" || kind === "reasoning" ? place : 0;
+
+function pushArguments(block: ItemBlock, text: string, out: Event[]): void {
+  if (text === "") return;
+  block.filled.add(0);
+  out.push({ type: "arguments", block: block.number, text });
+}
+
+function close(block: ItemBlock, out: Event[]): void {
+  if (!block.open) return;
+  block.open = false;
+  out.push({ type: "close", block: block.number });
+}
+
+/** What an annotation names; undefined for a file that has no name. */
+function citationOf(json: JsonObject): Citation | undefined {
+  const url = asText(json["url"]);
+  const title = asText(json["title"]) ?? asText(json["filename"]);
+  if (url === undefined && title === undefined) return undefined;
+  const start = asCount(json["start_index"] ?? json["index"]);
+  const end = asCount(json["end_index"] ?? json["index"]);
+  return defined({ url, title, start, end });
+}
+
+const ENDINGS: ReadonlyMap<string | undefined, Ending> = new Map<string, Ending>([
+  ["response.completed", "complete"],
+  ["response.incomplete", "complete"],
+  ["response.failed", "error"],
+  ["error", "error"],
+]);
+const ERROR = Buffer.from('"error"');
+/** The longest first line that names an ending: `event: response.incomplete`. */
+const LONGEST_NAME = 27;
+const LF = 10;
+const CR = 13;
+
+/**
+ * Events carry their name twice: in an `event:` line, which stands first, and as `type`. Some vendors leave the line out;
+ * then the type is looked for among the data.
+ */
+export function ending(frame: Frame): Ending | undefined {
+  const { bytes } = frame;
+  // "e" of `event:`; a frame that begins otherwise has no such line, or has it behind a comment or its data.
+  if (bytes[0] === 0x65) {
+    let end = 6;
+    while (end <= LONGEST_NAME && bytes[end] !== LF && bytes[end] !== CR) end++;
+    return end > LONGEST_NAME ? undefined : ENDINGS.get(bytes.toString("latin1", 6, end).trim());
+  }
+  if (!mayContain(bytes, "response") && !bytes.includes(ERROR)) return undefined;
+  const json = asObject(frame.json());
+  return ENDINGS.get(asText(json?.["type"])) ?? (asObject(json?.["error"]) ? "error" : undefined);
 }

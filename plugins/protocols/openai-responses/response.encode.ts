@@ -1,42 +1,43 @@
 import {
+  asList,
+  asObject,
   callIds,
   type EncodedFrame,
   type Event,
   type EventOf,
+  type FinishReason,
   GatewayError,
+  type JsonObject,
   type Opaque,
   type ResponseContext,
   type ResponseEncoder,
   safeId,
   type Usage,
   weightOf,
+  writeJson,
 } from "model-gateway/protocol";
 import { servedTier } from "../openai/wire.ts";
-import { asksCompaction } from "./request.compaction.ts";
-import { Compacting } from "./response.compaction.ts";
-import { Choosing, isKept, retold } from "./response.native.ts";
-import { echoOf, endOf, usageOf } from "./response.words.ts";
-import { Call, Compaction, type Item, Message, Picture, type Place, Reasoning, Tape } from "./response.write.ts";
+import { writeUsage } from "./usage.ts";
+import { asksCompaction, SUMMARY } from "./wire.ts";
 
-/** A stream's last event repeats the whole answer: so much of it is held, by its weight, and no more. */
+/** A stream's last event repeats the whole answer: so much of it is kept, by its weight, and no more. */
 const LONGEST = 8 * 1024 * 1024;
 
 /** Writes a stream of response events. @throws GatewayError when the answer is longer than 8 MiB */
 export const encoder = (context: ResponseContext): ResponseEncoder =>
-  new Choosing(writer(new Answer(context, false), context));
+  encoderFor(new ResponsesEncoder(context, false), context);
 
 /** Writes a whole response: the one that the stream's last event holds. */
 export function encode(events: readonly Event[], context: ResponseContext): string {
-  if (isKept(events.at(-1)?.native)) return retold(events);
-  const answer = new Answer(context, true);
+  const response = new ResponsesEncoder(context, true);
   const out: EncodedFrame[] = [];
-  const writing = writer(answer, context);
-  for (const event of events) if (event.type !== "error") writing.event(event, out);
-  return answer.whole();
+  const encoder = encoderFor(response, context);
+  for (const event of events) if (event.type !== "error") encoder.event(event, out);
+  return response.whole();
 }
 
-const writer = (answer: Answer, context: ResponseContext): ResponseEncoder =>
-  asksCompaction(context.request["input"]) ? new Compacting(answer, context) : answer;
+const encoderFor = (response: ResponsesEncoder, context: ResponseContext): ResponseEncoder =>
+  asksCompaction(context.request["input"]) ? new CompactionEncoder(response, context) : response;
 
 type BlockEvent = Extract<Event, { block: number }>;
 
@@ -45,26 +46,26 @@ type Prefix = "msg" | "rs" | "fc" | "ctc" | "ig" | "cmp";
 
 /**
  * One answer while it is written. Items follow each other: blocks that open while another is open wait for its end,
- * because clients take what comes for the item they saw last. An item's own end is told when the next begins or the
+ * because clients take what comes for the item they saw last. An item's own end is written when the next begins or the
  * answer ends: only then is known whether another part follows, and whether it was cut.
  */
-class Answer implements ResponseEncoder {
-  private readonly tape: Tape;
+class ResponsesEncoder implements ResponseEncoder {
+  private readonly frames: SequenceWriter;
   private readonly output: string[] = [];
   private readonly waiting = new Map<number, BlockEvent[]>();
   private readonly callIds = new Set<string>();
   /** Blocks of other choices than the first. */
-  private readonly others = new Set<number>();
+  private readonly otherChoices = new Set<number>();
   private readonly echo: string;
   private newCallId: () => string;
   private id: string;
   private created: number;
   private block: number | undefined;
-  private item: Item | undefined;
-  private begun = 0;
-  private held = 0;
+  private item: ItemWriter | undefined;
+  private opened = 0;
+  private weight = 0;
   /** The open block is a text of which nothing is written yet. */
-  private late = false;
+  private unwritten = false;
   private refused = false;
   private usage: Usage | undefined;
   private finish: EventOf<"finish"> | undefined;
@@ -74,7 +75,7 @@ class Answer implements ResponseEncoder {
     private readonly context: ResponseContext,
     private readonly silent: boolean,
   ) {
-    this.tape = new Tape(silent);
+    this.frames = new SequenceWriter(silent);
     this.echo = echoOf(context.request);
     this.id = safeId(context.id);
     this.created = context.created;
@@ -108,7 +109,7 @@ class Answer implements ResponseEncoder {
 
   /** A compaction, which is whole from its beginning. */
   compaction(summary: string, out: EncodedFrame[]): void {
-    this.item = new Compaction(this.next("cmp", out), summary, out);
+    this.item = new CompactionWriter(this.next("cmp", out), summary, out);
   }
 
   /** The whole response, once it has ended. */
@@ -122,8 +123,8 @@ class Answer implements ResponseEncoder {
     this.newCallId = callIds(this.id);
     this.created = event.created ?? this.context.created;
     const response = `"response":${this.response("in_progress", "null", "", undefined)}`;
-    this.tape.write("response.created", response, out);
-    this.tape.write("response.in_progress", response, out);
+    this.frames.write("response.created", response, out);
+    this.frames.write("response.in_progress", response, out);
   }
 
   private end(out: EncodedFrame[]): void {
@@ -134,7 +135,7 @@ class Answer implements ResponseEncoder {
     const { status } = endOf(this.finish, this.refused);
     this.settle(status === "incomplete" ? status : "completed", out);
     this.declare();
-    this.tape.write(`response.${status}`, `"response":${this.whole()}`, out);
+    this.frames.write(`response.${status}`, `"response":${this.whole()}`, out);
   }
 
   /** What the end says that this protocol has no word for. */
@@ -150,25 +151,25 @@ class Answer implements ResponseEncoder {
   private response(status: string, details: string, output: string, usage: Usage | undefined): string {
     const head = `"id":"resp_${this.id}","object":"response","created_at":${this.created}`;
     const model = `"model":${JSON.stringify(this.context.model)},"status":"${status}"`;
-    const told = usage ? JSON.stringify(usageOf(usage)) : "null";
+    const counts = usage ? JSON.stringify(writeUsage(usage)) : "null";
     const tier = JSON.stringify(servedTier(usage) ?? "default");
-    return `{${head},${model},"error":null,"incomplete_details":${details},"output":[${output}],"usage":${told},"service_tier":${tier},${this.echo}}`;
+    return `{${head},${model},"error":null,"incomplete_details":${details},"output":[${output}],"usage":${counts},"service_tier":${tier},${this.echo}}`;
   }
 
-  /** Counts what is held until the end. @throws GatewayError `upstream_invalid` when that is too much of a stream */
-  hold(event: Event): void {
-    this.held += weightOf(event);
-    if (this.held > LONGEST && !this.silent)
+  /** Counts what is kept until the end. @throws GatewayError `upstream_invalid` when that is too much of a stream */
+  count(event: Event): void {
+    this.weight += weightOf(event);
+    if (this.weight > LONGEST && !this.silent)
       throw new GatewayError("upstream_invalid", { message: "The provider's answer is longer than 8 MiB." });
   }
 
   private grow(event: BlockEvent, out: EncodedFrame[]): void {
     if (event.type === "open" && event.choice !== 0) {
-      this.others.add(event.block);
+      this.otherChoices.add(event.block);
       this.context.drop(`choices.${event.choice}`, "A response holds one answer.");
     }
-    if (this.others.has(event.block)) return;
-    this.hold(event);
+    if (this.otherChoices.has(event.block)) return;
+    this.count(event);
     if (this.block === undefined || event.block === this.block) this.apply(event, out);
     else if (event.type === "open") this.waiting.set(event.block, [event]);
     else this.waiting.get(event.block)?.push(event);
@@ -188,7 +189,7 @@ class Answer implements ResponseEncoder {
     if (event.type === "open") {
       if (this.open(event, out)) this.block = event.block;
     } else if (event.block === this.block) {
-      if (this.late && (event.type === "text" ? event.text !== "" : event.type === "citation")) this.text(out);
+      if (this.unwritten && (event.type === "text" ? event.text !== "" : event.type === "citation")) this.text(out);
       if (event.type === "close") this.close(out);
       else this.item?.grow(event, out);
     }
@@ -197,7 +198,7 @@ class Answer implements ResponseEncoder {
   private close(out: EncodedFrame[]): void {
     this.item?.close(out);
     this.block = undefined;
-    this.late = false;
+    this.unwritten = false;
   }
 
   /** Answers whether the block has a form here. */
@@ -206,7 +207,7 @@ class Answer implements ResponseEncoder {
       case "text":
         if (event.opaque) this.state({ ...event.opaque, on: "text" }, out);
         // State can sit on a text that never comes; an empty one would be sent back as an answer.
-        if (event.opaque) this.late = true;
+        if (event.opaque) this.unwritten = true;
         else this.text(out);
         return true;
       case "refusal":
@@ -214,13 +215,13 @@ class Answer implements ResponseEncoder {
         this.message(out).open("refusal", out);
         return true;
       case "reasoning":
-        this.item = new Reasoning(this.next("rs", out), out);
+        this.item = new ReasoningWriter(this.next("rs", out), out);
         return true;
       case "tool_call":
         this.call(event, out);
         return true;
       case "media":
-        if (event.media === "image") this.item = new Picture(this.next("ig", out), event.mime, out);
+        if (event.media === "image") this.item = new ImageWriter(this.next("ig", out), event.mime, out);
         else this.context.drop(`output.${event.media}`, `An answer cannot hold ${event.media} in this protocol.`);
         return event.media === "image";
       case "server":
@@ -233,13 +234,13 @@ class Answer implements ResponseEncoder {
   }
 
   private text(out: EncodedFrame[]): void {
-    this.late = false;
+    this.unwritten = false;
     this.message(out).open("text", out);
   }
 
-  private message(out: EncodedFrame[]): Message {
-    if (this.item instanceof Message) return this.item;
-    const message = new Message(this.next("msg", out), out);
+  private message(out: EncodedFrame[]): MessageWriter {
+    if (this.item instanceof MessageWriter) return this.item;
+    const message = new MessageWriter(this.next("msg", out), out);
     this.item = message;
     return message;
   }
@@ -250,24 +251,457 @@ class Answer implements ResponseEncoder {
     for (let n = 2; this.callIds.has(id); n++) id = `${event.id}_${n}`;
     this.callIds.add(id);
     if (event.opaque) this.state({ ...event.opaque, on: { call: id } }, out);
-    this.item = new Call(this.next(event.custom ? "ctc" : "fc", out), event, id, out);
+    this.item = new CallWriter(this.next(event.custom ? "ctc" : "fc", out), event, id, out);
   }
 
   /** State that sits on what follows: an item of its own directly before it. */
   private state(opaque: Opaque, out: EncodedFrame[]): void {
-    this.item = new Reasoning(this.next("rs", out), out);
+    this.item = new ReasoningWriter(this.next("rs", out), out);
     this.item.grow({ type: "opaque", block: 0, opaque }, out);
   }
 
   /** The place of a new item, when the one before has ended. */
-  private next(prefix: Prefix, out: EncodedFrame[]): Place {
+  private next(prefix: Prefix, out: EncodedFrame[]): ItemPlace {
     this.settle("completed", out);
-    const index = this.begun++;
-    return { id: `${prefix}_${this.id.slice(-40)}_${index}`, index, tape: this.tape, context: this.context };
+    const index = this.opened++;
+    return { id: `${prefix}_${this.id.slice(-40)}_${index}`, index, frames: this.frames, context: this.context };
   }
 
   private settle(status: "completed" | "incomplete", out: EncodedFrame[]): void {
     if (this.item) this.output.push(this.item.done(status, out));
     this.item = undefined;
   }
+}
+
+/** Ends of answers whose text is no summary: the model wanted to go on otherwise. */
+const NO_SUMMARY: ReadonlySet<FinishReason> = new Set(["tool_calls", "pause", "malformed_call"]);
+
+/**
+ * Writes the answer to what asked for a compaction in words: its text becomes one item, and nothing else of it is written.
+ * Agents break off where there is any other item, or none. [clients seen on the wire]
+ */
+class CompactionEncoder implements ResponseEncoder {
+  /** By block, in the order of opening. */
+  private readonly texts = new Map<number, string[]>();
+  private finish: EventOf<"finish"> | undefined;
+
+  constructor(
+    private readonly response: ResponsesEncoder,
+    private readonly context: ResponseContext,
+  ) {}
+
+  /** @throws GatewayError `upstream_invalid` for an answer that holds no summary */
+  event(event: Exclude<Event, { type: "error" }>, out: EncodedFrame[]): void {
+    if (event.type === "open") this.open(event);
+    else if (event.type === "text") this.grow(event);
+    else if (!("block" in event)) {
+      if (event.type === "finish" && event.choice === 0) this.finish = event;
+      if (event.type === "end") this.end(out);
+      this.response.event(event, out);
+    }
+  }
+
+  private open(event: EventOf<"open">): void {
+    if (event.kind !== "text" || event.choice !== 0) {
+      this.context.drop(`output.${event.kind}`, "A compaction holds nothing but text.");
+      return;
+    }
+    this.response.count(event);
+    this.texts.set(event.block, []);
+  }
+
+  private grow(event: EventOf<"text">): void {
+    const pieces = this.texts.get(event.block);
+    if (!pieces) return;
+    this.response.count(event);
+    pieces.push(event.text);
+  }
+
+  /**
+   * What was cut says so with its status, whether there is something of a summary or nothing: agents give up at once and
+   * name the reason, while they ask again after an error.
+   */
+  private end(out: EncodedFrame[]): void {
+    const { finish } = this;
+    const texts = [...this.texts.values()].map((pieces) => pieces.join("")).filter((text) => text.trim() !== "");
+    const found = texts.length > 0 && !(finish && NO_SUMMARY.has(finish.reason));
+    if (found) this.response.compaction(texts.join("\n\n"), out);
+    else if (endOf(finish, false).status === "completed")
+      throw new GatewayError("upstream_invalid", {
+        message: "The model was asked to sum up the conversation, and its answer holds no summary.",
+      });
+  }
+}
+
+/** Numbers the events of one stream. */
+class SequenceWriter {
+  private sequence = 0;
+
+  /** @param silent nothing is written: only the items are wanted. */
+  constructor(private readonly silent: boolean) {}
+
+  /** @param members JSON text of the event's members, without braces. */
+  write(type: string, members: string, out: EncodedFrame[]): void {
+    if (this.silent) return;
+    out.push({ name: type, data: `{"type":"${type}","sequence_number":${this.sequence++},${members}}` });
+  }
+}
+
+/** An item while it is written. */
+interface ItemWriter {
+  /** More of it: a text, arguments, a citation, state, or a picture. */
+  grow(event: Event, out: EncodedFrame[]): void;
+  /** The block has ended. The item may go on with another. */
+  close(out: EncodedFrame[]): void;
+  /** The item has ended; answers its JSON text. */
+  done(status: "completed" | "incomplete", out: EncodedFrame[]): string;
+}
+
+/** What every item has. */
+interface ItemPlace {
+  readonly id: string;
+  readonly index: number;
+  readonly frames: SequenceWriter;
+  readonly context: ResponseContext;
+}
+
+const added = ({ frames, index }: ItemPlace, item: string, out: EncodedFrame[]): void =>
+  frames.write("response.output_item.added", `"output_index":${index},"item":${item}`, out);
+
+function done({ frames, index }: ItemPlace, item: string, out: EncodedFrame[]): string {
+  frames.write("response.output_item.done", `"output_index":${index},"item":${item}`, out);
+  return item;
+}
+
+const addressOf = ({ id, index }: ItemPlace): string => `"item_id":"${id}","output_index":${index}`;
+
+/** A message: neighbouring texts and refusals, a part each. */
+class MessageWriter implements ItemWriter {
+  private readonly parts: string[] = [];
+  private part: TextPartWriter | RefusalPartWriter | undefined;
+
+  constructor(
+    private readonly place: ItemPlace,
+    out: EncodedFrame[],
+  ) {
+    added(place, this.json("in_progress"), out);
+  }
+
+  /** The next part begins. */
+  open(kind: "text" | "refusal", out: EncodedFrame[]): void {
+    const at = `${addressOf(this.place)},"content_index":${this.parts.length}`;
+    this.part = kind === "text" ? new TextPartWriter(this.place, at) : new RefusalPartWriter(this.place, at);
+    this.place.frames.write("response.content_part.added", `${at},"part":${this.part.json()}`, out);
+  }
+
+  grow(event: Event, out: EncodedFrame[]): void {
+    this.part?.grow(event, out);
+  }
+
+  close(out: EncodedFrame[]): void {
+    if (!this.part) return;
+    const json = this.part.done(out);
+    this.place.frames.write("response.content_part.done", `${this.part.at},"part":${json}`, out);
+    this.parts.push(json);
+    this.part = undefined;
+  }
+
+  done(status: "completed" | "incomplete", out: EncodedFrame[]): string {
+    return done(this.place, this.json(status), out);
+  }
+
+  private json(status: string): string {
+    const { id } = this.place;
+    return `{"id":"${id}","type":"message","status":"${status}","role":"assistant","content":[${this.parts.join()}]}`;
+  }
+}
+
+class TextPartWriter {
+  private readonly pieces: string[] = [];
+  private readonly logprobs: string[] = [];
+  private readonly annotations: string[] = [];
+  /** Citations whose end is that of the text. */
+  private readonly open: EventOf<"citation">[] = [];
+  private length = 0;
+
+  constructor(
+    private readonly place: ItemPlace,
+    readonly at: string,
+  ) {}
+
+  grow(event: Event, out: EncodedFrame[]): void {
+    if (event.type === "text") {
+      const likely = likelihoods(event.logprobs);
+      if (event.text === "" && likely === "") return;
+      this.pieces.push(event.text);
+      this.length += event.text.length;
+      if (likely !== "") this.logprobs.push(likely);
+      const members = `${this.at},"delta":${JSON.stringify(event.text)},"logprobs":[${likely}]`;
+      this.place.frames.write("response.output_text.delta", members, out);
+    } else if (event.type === "citation") {
+      if (event.citation.end === undefined) this.open.push(event);
+      else this.cite(event, out);
+    }
+  }
+
+  done(out: EncodedFrame[]): string {
+    for (const event of this.open) this.cite(event, out);
+    const text = JSON.stringify(this.pieces.join(""));
+    const members = `${this.at},"text":${text},"logprobs":[${this.logprobs.join()}]`;
+    this.place.frames.write("response.output_text.done", members, out);
+    return this.json(text);
+  }
+
+  json(text = '""'): string {
+    return `{"type":"output_text","annotations":[${this.annotations.join()}],"logprobs":[${this.logprobs.join()}],"text":${text}}`;
+  }
+
+  private cite({ citation }: EventOf<"citation">, out: EncodedFrame[]): void {
+    const path = `output.${this.place.index}.content`;
+    if (citation.url === undefined) {
+      this.place.context.drop(path, "A citation of a source without an address has no form in this protocol.");
+      return;
+    }
+    if (citation.quote !== undefined)
+      this.place.context.drop(path, "A citation does not say the words that it quotes.");
+    const { start = 0, end = this.length, title = "" } = citation;
+    const { url } = citation;
+    const annotation = JSON.stringify({ type: "url_citation", url, title, start_index: start, end_index: end });
+    const members = `${this.at},"annotation_index":${this.annotations.length},"annotation":${annotation}`;
+    this.annotations.push(annotation);
+    this.place.frames.write("response.output_text.annotation.added", members, out);
+  }
+}
+
+class RefusalPartWriter {
+  private readonly pieces: string[] = [];
+
+  constructor(
+    private readonly place: ItemPlace,
+    readonly at: string,
+  ) {}
+
+  grow(event: Event, out: EncodedFrame[]): void {
+    if (event.type !== "text" || event.text === "") return;
+    this.pieces.push(event.text);
+    this.place.frames.write("response.refusal.delta", `${this.at},"delta":${JSON.stringify(event.text)}`, out);
+  }
+
+  done(out: EncodedFrame[]): string {
+    const text = JSON.stringify(this.pieces.join(""));
+    this.place.frames.write("response.refusal.done", `${this.at},"refusal":${text}`, out);
+    return this.json(text);
+  }
+
+  json(text = '""'): string {
+    return `{"type":"refusal","refusal":${text}}`;
+  }
+}
+
+/** Likelihoods of tokens as JSON text without brackets; other protocols wrap the same list in an object. */
+function likelihoods(logprobs: unknown): string {
+  const list = asList(asObject(logprobs)?.["content"] ?? logprobs);
+  return list.length === 0 ? "" : writeJson(list).slice(1, -1);
+}
+
+/** Reasoning: what can be read of it as parts of a summary, and the state that must come back. */
+class ReasoningWriter implements ItemWriter {
+  private readonly parts: string[] = [];
+  private pieces: string[] = [];
+  /** The part that is open, by the number it came with. */
+  private part: number | undefined;
+  private opaque: Opaque | undefined;
+
+  constructor(
+    private readonly place: ItemPlace,
+    out: EncodedFrame[],
+  ) {
+    added(place, `{"id":"${place.id}","type":"reasoning","summary":[]}`, out);
+  }
+
+  grow(event: Event, out: EncodedFrame[]): void {
+    if (event.type === "opaque") this.opaque = event.opaque;
+    if (event.type !== "text" || event.text === "") return;
+    const { part = 0 } = event;
+    if (this.part !== part) {
+      this.close(out);
+      this.part = part;
+      this.write("part.added", '"part":{"type":"summary_text","text":""}', out);
+    }
+    this.pieces.push(event.text);
+    this.write("text.delta", `"delta":${JSON.stringify(event.text)}`, out);
+  }
+
+  close(out: EncodedFrame[]): void {
+    if (this.part === undefined) return;
+    const text = JSON.stringify(this.pieces.join(""));
+    const part = `{"type":"summary_text","text":${text}}`;
+    this.write("text.done", `"text":${text}`, out);
+    this.write("part.done", `"part":${part}`, out);
+    this.parts.push(part);
+    this.pieces = [];
+    this.part = undefined;
+  }
+
+  done(_status: string, out: EncodedFrame[]): string {
+    const { id, context } = this.place;
+    const state = this.opaque ? `,"encrypted_content":${JSON.stringify(context.seal(this.opaque))}` : "";
+    return done(this.place, `{"id":"${id}","type":"reasoning","summary":[${this.parts.join()}]${state}}`, out);
+  }
+
+  private write(type: string, members: string, out: EncodedFrame[]): void {
+    const at = `${addressOf(this.place)},"summary_index":${this.parts.length}`;
+    this.place.frames.write(`response.reasoning_summary_${type}`, `${at},${members}`, out);
+  }
+}
+
+/** A call of a function, or of a tool that takes free text. */
+class CallWriter implements ItemWriter {
+  private readonly pieces: string[] = [];
+  private text = '""';
+
+  /** @param id what the client's result names; unique in the answer. */
+  constructor(
+    private readonly place: ItemPlace,
+    private readonly opening: EventOf<"open"> & { kind: "tool_call" },
+    private readonly id: string,
+    out: EncodedFrame[],
+  ) {
+    added(place, this.json("in_progress"), out);
+  }
+
+  grow(event: Event, out: EncodedFrame[]): void {
+    if (event.type !== "arguments" || event.text === "") return;
+    this.pieces.push(event.text);
+    this.write("delta", `"delta":${JSON.stringify(event.text)}`, out);
+  }
+
+  close(out: EncodedFrame[]): void {
+    // A function without arguments is called with an empty object; clients parse it.
+    if (this.pieces.length === 0 && !this.opening.custom) this.grow({ type: "arguments", block: 0, text: "{}" }, out);
+    this.text = JSON.stringify(this.pieces.join(""));
+    this.write("done", `"${this.opening.custom ? "input" : "arguments"}":${this.text}`, out);
+  }
+
+  done(status: "completed" | "incomplete", out: EncodedFrame[]): string {
+    return done(this.place, this.json(status), out);
+  }
+
+  private write(type: string, members: string, out: EncodedFrame[]): void {
+    const what = this.opening.custom ? "custom_tool_call_input" : "function_call_arguments";
+    this.place.frames.write(`response.${what}.${type}`, `${addressOf(this.place)},${members}`, out);
+  }
+
+  private json(status: string): string {
+    const { name, namespace, custom } = this.opening;
+    const [type, member] = custom ? ["custom_tool_call", "input"] : ["function_call", "arguments"];
+    const call = `"call_id":${JSON.stringify(this.id)},"name":${JSON.stringify(name)}`;
+    const space = namespace === undefined ? "" : `,"namespace":${JSON.stringify(namespace)}`;
+    return `{"id":"${this.place.id}","type":"${type}","status":"${status}",${call}${space},"${member}":${this.text}}`;
+  }
+}
+
+/** A summary in place of what was said, sealed like the vendor's own. */
+class CompactionWriter implements ItemWriter {
+  private readonly json: string;
+
+  constructor(
+    private readonly place: ItemPlace,
+    summary: string,
+    out: EncodedFrame[],
+  ) {
+    const json = (content: string) =>
+      `{"id":"${place.id}","type":"compaction","encrypted_content":${JSON.stringify(content)}}`;
+    added(place, json(""), out);
+    this.json = json(place.context.seal({ ...SUMMARY, data: summary }));
+  }
+
+  grow(): void {}
+
+  close(): void {}
+
+  done(_status: string, out: EncodedFrame[]): string {
+    return done(this.place, this.json, out);
+  }
+}
+
+/** An image the model made. */
+class ImageWriter implements ItemWriter {
+  private readonly pieces: string[] = [];
+
+  constructor(
+    private readonly place: ItemPlace,
+    private readonly mime: string | undefined,
+    out: EncodedFrame[],
+  ) {
+    added(place, this.json("in_progress", "null"), out);
+    place.frames.write("response.image_generation_call.in_progress", addressOf(place), out);
+  }
+
+  grow(event: Event): void {
+    if (event.type !== "media") return;
+    if (event.base64 !== undefined) this.pieces.push(event.base64);
+    if (event.url !== undefined) this.place.context.drop("output.image", "An image cannot be told by its URL.");
+  }
+
+  close(): void {}
+
+  done(_status: string, out: EncodedFrame[]): string {
+    this.place.frames.write("response.image_generation_call.completed", addressOf(this.place), out);
+    return done(this.place, this.json("completed", JSON.stringify(this.pieces.join(""))), out);
+  }
+
+  private json(status: string, result: string): string {
+    const format = this.mime?.startsWith("image/") ? `,"output_format":${JSON.stringify(this.mime.slice(6))}` : "";
+    return `{"id":"${this.place.id}","type":"image_generation_call","status":"${status}","result":${result}${format}}`;
+  }
+}
+
+const INCOMPLETE: Readonly<Record<FinishReason, string | undefined>> = {
+  stop: undefined,
+  length: "max_output_tokens",
+  tool_calls: undefined,
+  content_filter: "content_filter",
+  // The vendor's own refusals are answers like any other, with a part that says so; see `endOf`.
+  refusal: "content_filter",
+  stop_sequence: undefined,
+  pause: undefined,
+  context_window: "max_output_tokens",
+  malformed_call: undefined,
+  other: undefined,
+};
+
+/** `status` and `incomplete_details`. @param refused whether a part of its own says the refusal */
+function endOf(finish: EventOf<"finish"> | undefined, refused: boolean) {
+  const reason = finish && !(refused && finish.reason === "refusal") ? INCOMPLETE[finish.reason] : undefined;
+  return reason === undefined
+    ? { status: "completed", incomplete_details: null }
+    : { status: "incomplete", incomplete_details: { reason } };
+}
+
+/** The members that say again what the request asked, as JSON text without braces; the vendor's defaults where it did not. */
+function echoOf(request: JsonObject): string {
+  const echo: JsonObject = {
+    background: false,
+    instructions: request["instructions"] ?? null,
+    max_output_tokens: request["max_output_tokens"] ?? null,
+    max_tool_calls: request["max_tool_calls"] ?? null,
+    metadata: request["metadata"] ?? {},
+    parallel_tool_calls: request["parallel_tool_calls"] ?? true,
+    previous_response_id: null,
+    prompt_cache_key: request["prompt_cache_key"] ?? null,
+    reasoning: { effort: null, summary: null, ...asObject(request["reasoning"]) },
+    safety_identifier: request["safety_identifier"] ?? null,
+    // Nothing is kept: neither here, nor where the answer was made.
+    store: false,
+    temperature: request["temperature"] ?? 1,
+    text: { format: { type: "text" }, ...asObject(request["text"]) },
+    tool_choice: request["tool_choice"] ?? "auto",
+    tools: request["tools"] ?? [],
+    top_logprobs: request["top_logprobs"] ?? 0,
+    top_p: request["top_p"] ?? 1,
+    truncation: request["truncation"] ?? "disabled",
+    user: request["user"] ?? null,
+  };
+  return writeJson(echo).slice(1, -1);
 }

@@ -1,4 +1,23 @@
-import type { Feature, SupportTable } from "model-gateway/protocol";
+import {
+  type CacheMark,
+  type Conversation,
+  defined,
+  type Effort,
+  type EncodeContext,
+  type Feature,
+  type Fields,
+  type Format,
+  invalidField,
+  type JsonObject,
+  pathOfUse,
+  RawJson,
+  type Setting,
+  type SupportTable,
+  settingFields,
+} from "model-gateway/protocol";
+import { effortFor, label, wholeCacheOf } from "../openai/request.encode.ts";
+import { EFFORTS, tierOf } from "../openai/wire.ts";
+import { ENCRYPTED, LOGPROBS } from "./wire.ts";
 
 /** What becomes of each feature in a request of this protocol. */
 export const support: SupportTable = {
@@ -66,6 +85,220 @@ export const support: SupportTable = {
   cosmetic: "ignored",
 };
 
+/** Fields that no other protocol has a word for, by what they say; any that is not here either says `other`. */
+export const UNTRANSLATED: Readonly<Record<string, Feature>> = {
+  background: "background",
+  previous_response_id: "stored_state",
+  conversation: "stored_state",
+  prompt: "stored_state",
+  context_management: "context_edits",
+  moderation: "moderation",
+  client_metadata: "cosmetic",
+  stream_options: "cosmetic",
+};
+
+const sameWords = (words: readonly string[]): Record<string, string> =>
+  Object.fromEntries(words.map((word) => [word, word]));
+
+/** The settings of a request. */
+export const settings: readonly Setting[] = [
+  { wire: "temperature", field: "temperature", feature: "temperature", type: "number", range: [0, 2], sampling: true },
+  { wire: "top_p", field: "topP", feature: "top_p", type: "number", sampling: true },
+  {
+    wire: "max_output_tokens",
+    field: "maxTokens",
+    feature: "max_tokens",
+    type: "number",
+    write: writeLongest,
+  },
+  {
+    wire: "parallel_tool_calls",
+    field: "parallel",
+    feature: "parallel_off",
+    type: "flag",
+    silent: (parallel) => parallel === true,
+    // Without tools it is refused by some.
+    write: (parallel: boolean, { tools }) => (tools.length > 0 ? parallel : undefined),
+  },
+  {
+    wire: "text.verbosity",
+    field: "verbosity",
+    feature: "verbosity",
+    type: "text",
+    words: sameWords(["low", "medium", "high"]),
+  },
+  { wire: "text.format", field: "format", type: "any", read: readFormat, write: writeFormat },
+  // Tokens for thinking are only written, as an effort, where the client said none itself.
+  { wire: "reasoning.effort", field: "reasoning.budget", type: "any", read: () => undefined, write: writeBudget },
+  {
+    wire: "reasoning.effort",
+    field: "reasoning.effort",
+    feature: "reasoning_effort",
+    type: "text",
+    words: sameWords(EFFORTS),
+  },
+  // A summary of a certain kind is one that is shown.
+  {
+    wire: "reasoning.summary",
+    field: "reasoning.show",
+    type: "any",
+    read: () => true,
+    write: (show: boolean) => (show ? "auto" : undefined),
+  },
+  {
+    wire: "reasoning.summary",
+    field: "reasoning.summary",
+    feature: "reasoning_summary",
+    type: "text",
+    words: sameWords(["auto", "concise", "detailed"]),
+  },
+  { wire: "metadata", field: "metadata", feature: "metadata", type: "any", read: readLabels, write: writeLabels },
+  { wire: "prompt_cache_key", field: "cacheKey", feature: "cache_key", type: "text", write: labelOf("cache_key") },
+  { wire: "safety_identifier", field: "user", feature: "user", type: "text", write: labelOf("user") },
+  { wire: "user", field: "user", feature: "user", type: "text", read: readOlderUser, write: () => undefined },
+  {
+    wire: "service_tier",
+    field: "tier",
+    feature: "tier",
+    type: "text",
+    silent: (tier) => tier === "auto",
+    write: writeTier,
+  },
+  // Nothing is kept at the vendor, whatever other vendors would; see `encode`.
+  { wire: "store", field: "store", feature: "store", type: "flag", silent: (store) => !store, write: () => undefined },
+  { wire: "include", field: "logprobs", type: "any", read: readInclude, write: () => undefined },
+  {
+    wire: "top_logprobs",
+    field: "logprobs",
+    feature: "logprobs",
+    type: "number",
+    read: readTopLogprobs,
+    write: (most: number) => most || undefined,
+  },
+  { wire: "prompt_cache_options", field: "cache", type: "any", read: readCacheOptions, write: wholeCacheOf },
+];
+
+/** The form of the answer. @throws GatewayError `invalid_field` */
+function readFormat(text: Fields, name: string): Format | undefined {
+  const format = text.object(name);
+  const type = format?.word("type", ["text", "json_object", "json_schema"]);
+  if (!format) return undefined;
+  if (type === undefined) throw invalidField(format.path("type"), `${format.path("type")} must be said.`);
+  if (type === "text") return { kind: "text" };
+  if (type === "json_object") {
+    format.declareSelf("json_object");
+    return { kind: "json" };
+  }
+  const schema = format.any("schema");
+  if (!(schema instanceof RawJson))
+    throw invalidField(format.path("schema"), `${format.path("schema")} must be a JSON Schema.`);
+  const named = { name: format.text("name"), description: format.text("description"), strict: format.flag("strict") };
+  format.declareSelf("json_schema");
+  if (named.strict) format.declare("strict", "json_schema_strict");
+  return { kind: "schema", schema, ...defined(named) };
+}
+
+function writeFormat(format: Format): JsonObject {
+  switch (format.kind) {
+    case "text":
+      return { type: "text" };
+    case "json":
+      return { type: "json_object" };
+    case "schema": {
+      const { schema, description, strict = false } = format;
+      const name = (format.name ?? "answer").replace(/[^a-zA-Z0-9_-]/g, "_").slice(0, 64);
+      return defined({ type: "json_schema", name, description, schema, strict });
+    }
+  }
+}
+
+/** The vendor refuses a smaller limit. */
+const LEAST_OUTPUT = 16;
+
+function writeLongest(tokens: number, conversation: Conversation, context: EncodeContext): number {
+  const path = pathOfUse(conversation, "max_tokens");
+  if (tokens < 1) context.refuse(path, "an answer needs at least one token");
+  const most = context.facts.output ?? tokens;
+  const sent = Math.max(LEAST_OUTPUT, Math.min(tokens, most));
+  if (sent !== tokens) context.change(path, `${sent} is sent, the ${sent > tokens ? "least" : "most"} that is taken`);
+  return sent;
+}
+
+function writeBudget(budget: number, conversation: Conversation, context: EncodeContext): Effort | undefined {
+  const effort = conversation.reasoning?.effort === undefined ? effortFor(budget) : undefined;
+  const path = pathOfUse(conversation, "reasoning_budget");
+  if (effort !== undefined) context.change(path, `an effort is sent instead of tokens: ${effort}`);
+  return effort;
+}
+
+function readLabels(body: Fields, name: string): Record<string, string> | undefined {
+  const labels = body.object(name);
+  return labels && Object.fromEntries(Object.keys(labels.of).map((each) => [each, labels.required(each)]));
+}
+
+/** The vendor takes so many labels. [S] */
+const MOST_LABELS = 16;
+
+function writeLabels(metadata: Record<string, string>, conversation: Conversation, context: EncodeContext): JsonObject {
+  const labels = Object.entries(metadata);
+  for (const [name] of labels.slice(MOST_LABELS))
+    context.drop(`${pathOfUse(conversation, "metadata")}.${name}`, `there are ${MOST_LABELS} labels at most`);
+  return Object.fromEntries(labels.slice(0, MOST_LABELS));
+}
+
+/** Writes the name of a user or of a cache, as long as the vendor takes it. */
+function labelOf(feature: Feature) {
+  return (text: string, conversation: Conversation, context: EncodeContext): string =>
+    label(text, pathOfUse(conversation, feature), context);
+}
+
+/** The older name says something else beside the newer one, which the vocabulary has no room for. */
+function readOlderUser(body: Fields, name: string): string | undefined {
+  return body.has("safety_identifier") ? undefined : body.text(name);
+}
+
+function writeTier(tier: string, conversation: Conversation, context: EncodeContext): string | undefined {
+  const known = tierOf(tier, "ultrafast");
+  if (known === undefined) context.drop(pathOfUse(conversation, "tier"), `there is no tier ${tier}`);
+  return known;
+}
+
+/** Likelihoods are asked for in two places: that there are any, and how many tokens beside each. */
+function readInclude(body: Fields, name: string): number | undefined {
+  const include = body.list(name) ?? [];
+  for (const [i, each] of include.entries())
+    if (each !== LOGPROBS && each !== ENCRYPTED) body.uses.push({ feature: "other", path: `include.${i}` });
+  if (!include.includes(LOGPROBS) || asksTopLogprobs(body)) return undefined;
+  body.declare(name, "logprobs");
+  return 0;
+}
+
+function readTopLogprobs(body: Fields, name: string): number | undefined {
+  return asksTopLogprobs(body) ? body.number(name) : undefined;
+}
+
+function asksTopLogprobs({ of }: Fields): boolean {
+  const most = of["top_logprobs"] ?? 0;
+  return typeof most !== "number" || most > 0;
+}
+
+/** How long the whole prompt is kept. In the mode `explicit` only marks count, which is what other vendors do. */
+function readCacheOptions(body: Fields, name: string): CacheMark | undefined {
+  const options = body.object(name);
+  if (!options) return undefined;
+  const implicit = options.of["mode"] !== "explicit";
+  options.declareSelf(implicit ? "cache_mark" : "cosmetic");
+  options.leave("mode");
+  if (!implicit) {
+    options.leave("ttl");
+    return undefined;
+  }
+  const ttl = options.of["ttl"];
+  if (ttl !== "30m" && ttl !== "12h") return {};
+  options.any("ttl");
+  return { ttl };
+}
+
 /** The fields of requests of this protocol, each with what it says. */
 export const fields: readonly (readonly [field: string, feature: Feature])[] = [
   ["a system or developer message between turns", "system_in_place"],
@@ -96,25 +329,14 @@ export const fields: readonly (readonly [field: string, feature: Feature])[] = [
   ["tools: any other; a choice of one", "tools_server"],
   ["tool_choice", "tool_choice"],
   ["tool_choice: allowed_tools", "tool_choice_allowed"],
-  ["parallel_tool_calls: false", "parallel_off"],
-  ["max_output_tokens", "max_tokens"],
-  ["temperature", "temperature"],
-  ["top_p", "top_p"],
-  ["include: message.output_text.logprobs, top_logprobs", "logprobs"],
+  ...settingFields(settings),
+  ["include: message.output_text.logprobs", "logprobs"],
   ["include: any other", "other"],
-  ["reasoning.effort", "reasoning_effort"],
-  ["reasoning.summary", "reasoning_summary"],
   ["reasoning.context: current_turn, reasoning.mode", "other"],
   ["text.format: json_object", "json_object"],
   ["text.format: json_schema", "json_schema"],
   ["text.format.strict", "json_schema_strict"],
-  ["text.verbosity", "verbosity"],
-  ["prompt_cache_key", "cache_key"],
   ["prompt_cache_retention", "other"],
-  ["safety_identifier, user", "user"],
-  ["metadata", "metadata"],
-  ["service_tier", "tier"],
-  ["store: true", "store"],
   ["previous_response_id, conversation, prompt", "stored_state"],
   ["background: true", "background"],
   ["moderation", "moderation"],

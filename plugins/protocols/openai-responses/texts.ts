@@ -11,7 +11,8 @@ import {
   type TextKind,
   type TextPlace,
 } from "model-gateway/protocol";
-import { COMPACTION, summaryIn } from "./request.compaction.ts";
+import { summaryIn } from "./request.decode.ts";
+import { COMPACTION } from "./wire.ts";
 
 /** Where human text stands in requests, responses and events. */
 export const texts: NonNullable<Protocol["texts"]> = { request: requestTexts, response: responseTexts };

@@ -5,6 +5,7 @@ import {
   atMost,
   counts,
   defined,
+  GatewayError,
   type JsonObject,
   type Usage,
 } from "model-gateway/protocol";
@@ -39,3 +40,42 @@ function written(parts: JsonObject): Usage["in"]["write"] {
   const rest = (all ?? 0) - (half ?? 0) - (twelve ?? 0);
   return defined({ "30m": half, "12h": twelve, unsplit: rest > 0 ? rest : undefined });
 }
+
+/** Usage as a response tells it. Both counts are required, and so are their details; what nobody reported is 0 there. [S] */
+export function writeUsage({ in: input, out }: Usage): JsonObject {
+  const { write } = input;
+  const [half, twelve] = [write?.["30m"], write?.["12h"]];
+  const split =
+    half === undefined && twelve === undefined ? undefined : { ttl_30m_tokens: half, ttl_12h_tokens: twelve };
+  return {
+    input_tokens: input.total ?? 0,
+    input_tokens_details: {
+      cached_tokens: input.cached ?? 0,
+      ...(write && { cache_write_tokens: Object.values(write).reduce((sum, tokens) => sum + tokens, 0) }),
+      ...(split && { cache_write_tokens_details: split }),
+    },
+    output_tokens: out.total ?? 0,
+    output_tokens_details: { reasoning_tokens: out.reasoning ?? 0 },
+    total_tokens: (input.total ?? 0) + (out.total ?? 0),
+  };
+}
+
+/** How tokens are counted: an object of its own with a single number. */
+export const count = {
+  /** @throws GatewayError `upstream_invalid` when there is no number in it */
+  decode(text: string): number {
+    let answer: unknown;
+    try {
+      answer = JSON.parse(text);
+    } catch {
+      answer = undefined;
+    }
+    const total = asCount(asObject(answer)?.["input_tokens"]);
+    if (total === undefined) throw new GatewayError("upstream_invalid", { message: "The provider told no count." });
+    return total;
+  },
+
+  encode(total: number): string {
+    return JSON.stringify({ object: "response.input_tokens", input_tokens: total });
+  },
+};

@@ -1,6 +1,7 @@
 import type OpenAI from "openai";
 import t from "tap";
 import protocol from "../../../../plugins/protocols/openai-responses/index.ts";
+import { eventsOf } from "../../../support/openai-recordings.ts";
 import { collect, demoOf, withSdks } from "../../../support/openai-sdks.ts";
 
 type Ask = OpenAI.Responses.ResponseCreateParamsNonStreaming;
@@ -89,7 +90,7 @@ t.test("reasoning has a summary, something sealed, and counts as output", (t) =>
     t.match(output[0], {
       type: "reasoning",
       summary: [{ type: "summary_text", text: /repeat/ }],
-      encrypted_content: /^gAAAA/,
+      encrypted_content: /./,
     });
     t.equal(output[1]?.type, "message");
     t.ok((usage?.output_tokens_details.reasoning_tokens ?? 0) > 0);
@@ -151,3 +152,23 @@ t.test("an input that ends with a compaction trigger is answered by one compacti
     );
   }),
 );
+
+const stream = (model: string) =>
+  eventsOf(
+    demoOf(protocol, PATH, { model, input, stream: true, tools: [weather] })
+      .frames.map(({ bytes }) => String(bytes))
+      .join(""),
+  );
+
+t.test("only the last event ends a stream, and only it holds usage", async (t) => {
+  for (const model of ["echo", "reasoning", "tool"]) {
+    const frames = stream(model);
+    t.same(frames.map(protocol.ending).filter(Boolean), ["complete"]);
+    t.equal(protocol.ending(frames.at(-1) as (typeof frames)[number]), "complete");
+    t.same(
+      frames.flatMap((frame, n) => (protocol.holdsUsage(frame) ? [n] : [])),
+      [frames.length - 1],
+    );
+  }
+  t.same(stream("error-stream").map(protocol.ending).filter(Boolean), ["error", "error"]);
+});

@@ -2,7 +2,7 @@ import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { decode } from "../../../../plugins/protocols/openai-responses/request.decode.ts";
 import { encode } from "../../../../plugins/protocols/openai-responses/request.encode.ts";
-import { RESPONSE } from "../../../../plugins/protocols/openai-responses/request.operations.ts";
+import { RESPONSE } from "../../../../plugins/protocols/openai-responses/wire.ts";
 import { type Facts } from "../../../../src/core/marketplace.ts";
 import type { EncodeContext, IncomingRequest } from "../../../../src/translation/codec.ts";
 import type { Conversation, FeatureUse } from "../../../../src/translation/conversation.ts";

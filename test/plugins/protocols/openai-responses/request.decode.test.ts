@@ -1,5 +1,10 @@
 import t from "tap";
 import { fields } from "../../../../plugins/protocols/openai-responses/support.ts";
+import { SUMMARY } from "../../../../plugins/protocols/openai-responses/wire.ts";
+import type { Part } from "../../../../src/translation/conversation.ts";
+import type { Opaque } from "../../../../src/translation/events.ts";
+import { RawJson } from "../../../../src/wire/exact.ts";
+import { type JsonObject } from "../../../../src/wire/values.ts";
 import { CLIENT_BODIES } from "../../../support/client-bodies.ts";
 import { faultsOf } from "../../../support/vendor-rules.ts";
 import { INPUT, read, recordedRequests, says, written } from "./request.asking.ts";
@@ -7,22 +12,10 @@ import { INPUT, read, recordedRequests, says, written } from "./request.asking.t
 const recordings = recordedRequests();
 const skip = recordings.length === 0 && "recordings are not here";
 
-t.test("every recorded request, read and written again, is the very same", { skip }, async (t) => {
-  for (const [name, body] of recordings) {
-    const conversation = read({ ...body, model: "any" }, { native: true });
-    t.same(written(conversation).body, { ...body, model: "any" }, name);
-  }
-});
-
 t.test("what a recorded request says is in the table of fields", { skip }, async (t) => {
   const known = new Set(fields.map(([, feature]) => feature));
   const unknown = recordings.flatMap(([, body]) => read(body).uses.filter(({ feature }) => !known.has(feature)));
   t.same(unknown, []);
-});
-
-t.test("a coding agent's request is the very same again, big numbers and all", async (t) => {
-  const { body } = CLIENT_BODIES["openai-responses"];
-  t.same(written(read(body, { native: true })).body, { ...JSON.parse(body), model: "any" });
 });
 
 t.test("a coding agent's request loses what only the vendor has, and nothing of it is an error", async (t) => {
@@ -135,89 +128,572 @@ t.test("a request that goes on from something kept may come without input", asyn
   t.same(read({ model: "any", previous_response_id: "resp_1" }).turns, []);
 });
 
-t.test("every form of a request is the very same again", async (t) => {
-  const breakpoint = { mode: "explicit", ttl: "12h" };
-  const forms: object[] = [
-    { input: [], instructions: null, stream: false, store: true, parallel_tool_calls: true, background: false },
-    { input: "", instructions: "", metadata: {}, include: [], reasoning: {}, text: {}, tools: [] },
-    { user: "u", safety_identifier: "s", top_logprobs: 0, service_tier: "never-heard-of", max_output_tokens: 1 },
-    { include: ["message.output_text.logprobs", "unheard.of"], top_logprobs: 2, stream_options: { a: [1.5] } },
-    { prompt_cache_options: { mode: "explicit", ttl: "30m" }, prompt_cache_key: "k".repeat(100) },
-    { prompt_cache_options: { ttl: "30m", more: 1 }, reasoning: { effort: null, summary: "concise", mode: "pro" } },
-    { text: { format: { type: "json_schema", name: "a b", schema: {}, strict: null, x: 1 }, verbosity: null } },
+const items = (...input: object[]) => read({ model: "any", input });
+const partsOf = (...input: object[]): Part[] => items(...input).turns.flatMap((turn) => turn.parts);
+
+t.test("each item is a turn of its own, with the place it stands at", async (t) => {
+  const { turns } = items(
+    { role: "developer", content: "D" },
+    { type: "message", role: "user", content: [{ type: "input_text", text: "U" }] },
+    { type: "reasoning", summary: [], encrypted_content: "gAAAA" },
+    { type: "function_call", call_id: "c1", name: "f", arguments: "{}" },
+    { type: "function_call_output", call_id: "c1", output: "ok" },
+  );
+  t.same(
+    turns.map(({ role, at, parts: [part] }) => [role, at, part?.kind, part?.at]),
+    [
+      ["developer", "input.0", "text", "input.0.content"],
+      ["user", "input.1", "text", "input.1.content.0"],
+      ["assistant", "input.2", "reasoning", "input.2"],
+      ["assistant", "input.3", "tool_call", "input.3"],
+      ["user", "input.4", "tool_result", "input.4"],
+    ],
+  );
+});
+
+t.test("reasoning brings its summary, its text and its state, but no id", async (t) => {
+  const [part] = partsOf({
+    type: "reasoning",
+    id: "rs_1",
+    summary: [
+      { type: "summary_text", text: "One" },
+      { type: "summary_text", text: "Two" },
+    ],
+    content: [{ type: "reasoning_text", text: "Hm." }],
+    encrypted_content: "gAAAA",
+  });
+  t.same(part, {
+    kind: "reasoning",
+    at: "input.0",
+    text: "Hm.",
+    summary: ["One", "Two"],
+    opaque: { protocol: "openai-responses", kind: "encrypted", data: "gAAAA" },
+  });
+});
+
+t.test("reasoning with an envelope brings what the envelope holds, on the call it belongs to", async (t) => {
+  const opaque = { protocol: "gemini", account: "g", kind: "thoughtSignature", data: "c2ln", on: { call: "c1" } };
+  const input = [{ type: "reasoning", summary: [], content: null, encrypted_content: "gw1.x" }];
+  const { turns } = read(
+    { model: "any", input },
+    { open: (text) => (text === "gw1.x" ? opaque : { ...opaque, data: "" }) },
+  );
+  t.same(turns[0]?.parts, [{ kind: "reasoning", at: "input.0", opaque }]);
+});
+
+t.test("arguments and free text are kept as they are written", async (t) => {
+  const text = '{"a": 1.0, "b": 12345678901234567890}';
+  const calls = partsOf(
+    { type: "function_call", id: "fc_1", call_id: "c1", name: "f", arguments: text, status: "completed" },
+    { type: "custom_tool_call", call_id: "c2", name: "exec", namespace: "functions", input: "ls\n" },
+  );
+  t.same(calls, [
+    { kind: "tool_call", id: "c1", name: "f", arguments: text, at: "input.0" },
     {
-      tool_choice: {
-        type: "allowed_tools",
-        mode: "required",
-        tools: [
-          { type: "mcp", server_label: "l" },
-          { type: "custom", name: "c" },
-        ],
-      },
+      kind: "tool_call",
+      id: "c2",
+      name: "exec",
+      namespace: "functions",
+      arguments: "ls\n",
+      custom: true,
+      at: "input.1",
     },
-    { tool_choice: { type: "allowed_tools", mode: "auto", tools: [{ type: "function", name: "f", x: 1 }] } },
-    { tool_choice: { type: "mcp", server_label: "l", name: "n" } },
-    {
-      tools: [
-        { type: "namespace", name: "n", description: "d", tools: [] },
-        { type: "namespace", name: "n", tools: [{ type: "function", name: "f", parameters: null, strict: null }] },
-        {
-          type: "web_search",
-          search_context_size: "medium",
-          filters: null,
-          user_location: { city: null, region: "r" },
-        },
-        { type: "web_search_preview", search_context_size: "low", filters: { blocked_domains: ["b"], more: true } },
-        { type: "custom", name: "c", format: { type: "text" }, defer_loading: true },
-      ],
-      input: [
-        { role: "user", content: [{ type: "input_text", text: "a", prompt_cache_breakpoint: breakpoint }] },
-        { type: "additional_tools", role: "developer", tools: [{ type: "function", name: "g", strict: true }] },
-        { type: "additional_tools", tools: [{ type: "namespace", name: "m", tools: [{ type: "custom", name: "h" }] }] },
-        {
-          role: "assistant",
-          phase: null,
-          content: [{ type: "output_text", text: "", annotations: null, logprobs: [] }],
-        },
-        {
-          role: "assistant",
-          name: "Ada",
-          content: [{ type: "refusal", refusal: "No.", x: 1 }, { type: "unheard_of" }],
-        },
-      ],
-    },
-    {
-      input: [
-        {
-          type: "reasoning",
-          summary: [{ type: "summary_text", text: "a\nb" }],
-          content: [
-            { type: "reasoning_text", text: "c\n" },
-            { type: "reasoning_text", text: "" },
-            { type: "reasoning_text", text: "\nd", x: 1 },
-          ],
-          encrypted_content: null,
-        },
-        { type: "function_call", id: "fc_1", call_id: "a:b", name: "x.y", arguments: "", async: true },
-        { type: "function_call_output", call_id: "a:b", output: [], status: null },
-        {
-          role: "user",
-          content: [{ type: "input_image", image_url: "https://a.example", file_id: "f", detail: "odd" }],
-        },
-        {
-          role: "user",
-          content: [
-            { type: "input_file", file_data: "JVBE" },
-            { type: "input_file", file_id: "f" },
-          ],
-        },
-        { role: "user", content: [{ type: "input_audio", input_audio: { data: "AA", format: "flac", x: 1 } }] },
-        { role: "user", content: [{ type: "input_file", file_data: "data:;base64,JVBE", file_url: null }] },
-      ],
-    },
+  ]);
+});
+
+t.test("a result may be text or parts, with pictures and files", async (t) => {
+  const call = { type: "function_call", call_id: "c1", name: "f", arguments: "" };
+  const output = [
+    { type: "input_text", text: "a" },
+    { type: "input_image", image_url: "data:image/png;base64,iVBO", detail: "original" },
   ];
-  for (const form of forms) {
-    const body = { ...INPUT, ...form };
-    t.same(written(read(body, { native: true }), { sampling: true }).body, body, JSON.stringify(form).slice(0, 80));
+  const conversation = items(call, { type: "function_call_output", call_id: "c1", output });
+  t.same(conversation.turns[1]?.parts, [
+    {
+      kind: "tool_result",
+      callId: "c1",
+      at: "input.1",
+      parts: [
+        { kind: "text", text: "a", at: "input.1.output.0" },
+        {
+          kind: "media",
+          media: "image",
+          mime: "image/png",
+          source: { base64: "iVBO" },
+          detail: "original",
+          at: "input.1.output.1",
+        },
+      ],
+    },
+  ]);
+  t.same(says(conversation), [
+    "image_base64 input.1.output.1.image_url",
+    "media_detail input.1.output.1.detail",
+    "tool_result_media input.1.output.1",
+  ]);
+});
+
+t.test("tools of an item join the others", async (t) => {
+  const conversation = read({
+    model: "any",
+    tools: [{ type: "function", name: "f" }],
+    input: [
+      { type: "additional_tools", id: "at_1", role: "developer", tools: [{ type: "function", name: "g" }] },
+      { role: "user", content: "Hi" },
+    ],
+  });
+  t.same(
+    conversation.tools.map((tool) => [tool.kind === "function" && tool.name, tool.at]),
+    [
+      ["f", "tools.0"],
+      ["g", "input.0.tools.0"],
+    ],
+  );
+  t.equal(conversation.turns.length, 1);
+});
+
+t.test(
+  "a reference to reasoning is let go, one to a turn and a compaction cannot be, and other items of the vendor's are foreign",
+  async (t) => {
+    const conversation = items(
+      { type: "item_reference", id: "rs_1" },
+      { type: "web_search_call", id: "ws_1", status: "completed" },
+      { type: "compaction", encrypted_content: "gAAAA" },
+      { id: "msg_1", type: null },
+      { type: "never_heard_of", deep: { a: 1 } },
+    );
+    t.same(says(conversation), [
+      "other input.0",
+      "foreign_block input.1",
+      "stored_state input.2",
+      "stored_state input.3",
+      "foreign_block input.4",
+    ]);
+    t.same(conversation.turns[4]?.parts, [
+      {
+        kind: "foreign",
+        protocol: "openai-responses",
+        name: "never_heard_of",
+        json: { type: "never_heard_of", deep: { a: 1 } },
+        at: "input.4",
+      },
+    ]);
+  },
+);
+
+t.test("a turn by its id is refused with the way to say it, whatever it is", async (t) => {
+  for (const id of ["msg_1", "fc_1", "", null, undefined, 5]) {
+    const [uses] = items({ type: "item_reference", id }).uses;
+    t.match(uses, { feature: "stored_state", path: "input.0", hint: /store: false/ }, String(id));
   }
+});
+
+t.test("an id with anything else is no reference: an item says its type", async (t) => {
+  for (const item of [{ id: "msg_1", content: "Hi" }, { id: 5 }, {}])
+    t.throws(() => items(item), { code: "invalid_field", param: "input.0.type" });
+});
+
+t.test("a place that says something is said: a system message between turns, an assistant's at the end", async (t) => {
+  const conversation = items(
+    { role: "system", content: "S" },
+    { role: "developer", content: "D" },
+    { role: "user", content: "U" },
+    { role: "system", content: "S" },
+    { role: "assistant", phase: "commentary", content: [{ type: "output_text", text: "Well," }] },
+  );
+  t.same(says(conversation), ["phase input.4.phase", "system_in_place input.3", "prefill input.4"]);
+  t.equal(conversation.turns[4]?.phase, "commentary");
+});
+
+t.test("a name is kept, and what nobody knows is said", async (t) => {
+  const conversation = items({ role: "user", name: "Ada", content: "Hi", mood: "good" });
+  t.equal(conversation.turns[0]?.name, "Ada");
+  t.same(says(conversation), ["name input.0.name", "other input.0.mood"]);
+});
+
+const content = (...parts: object[]) => read({ model: "any", input: [{ role: "user", content: parts }] });
+const contentAt = (n: number) => `input.0.content.${n}`;
+
+t.test("texts and refusals", async (t) => {
+  const spoken = [
+    { type: "output_text", text: "A", annotations: [], logprobs: [] },
+    { type: "refusal", refusal: "No." },
+  ];
+  const conversation = read({
+    model: "any",
+    input: [
+      { role: "assistant", content: spoken },
+      { role: "user", content: [] },
+    ],
+  });
+  t.same(conversation.turns[0]?.parts, [
+    { kind: "text", text: "A", at: contentAt(0) },
+    { kind: "refusal", text: "No.", at: contentAt(1) },
+  ]);
+  t.same(says(conversation), []);
+});
+
+t.test("pictures come as bytes, by URL, or by an id", async (t) => {
+  const conversation = content(
+    { type: "input_image", image_url: "data:image/jpeg;base64,/9j/", detail: "auto" },
+    { type: "input_image", image_url: "https://a.example/b.png", detail: "low" },
+    { type: "input_image", file_id: "file-1", image_url: null },
+  );
+  const image = { kind: "media", media: "image" };
+  t.same(conversation.turns[0]?.parts, [
+    { ...image, mime: "image/jpeg", source: { base64: "/9j/" }, detail: "auto", at: contentAt(0) },
+    { ...image, source: { url: "https://a.example/b.png" }, detail: "low", at: contentAt(1) },
+    { ...image, source: { id: "file-1", protocol: "openai-responses" }, at: contentAt(2) },
+  ]);
+  t.same(says(conversation), [
+    `image_base64 ${contentAt(0)}.image_url`,
+    `image_url ${contentAt(1)}.image_url`,
+    `media_detail ${contentAt(1)}.detail`,
+    `file_id ${contentAt(2)}.file_id`,
+  ]);
+});
+
+t.test("files come with a media type or without, by URL, or by an id", async (t) => {
+  const conversation = content(
+    { type: "input_file", filename: "a.pdf", file_data: "data:application/pdf;base64,JVBE" },
+    { type: "input_file", filename: "b.bin", file_data: "JVBE" },
+    { type: "input_file", file_url: "https://a.example/c.pdf" },
+    { type: "input_file", file_id: "file-2" },
+  );
+  const file = { kind: "media", media: "file" };
+  t.same(conversation.turns[0]?.parts, [
+    { ...file, mime: "application/pdf", source: { base64: "JVBE" }, filename: "a.pdf", at: contentAt(0) },
+    { ...file, source: { base64: "JVBE" }, filename: "b.bin", at: contentAt(1) },
+    { ...file, source: { url: "https://a.example/c.pdf" }, at: contentAt(2) },
+    { ...file, source: { id: "file-2", protocol: "openai-responses" }, at: contentAt(3) },
+  ]);
+});
+
+t.test("a data: URL that is not in base64 is refused", async (t) => {
+  t.throws(() => content({ type: "input_image", image_url: "data:image/svg+xml,<svg/>" }), {
+    code: "invalid_field",
+    param: `${contentAt(0)}.image_url`,
+  });
+});
+
+t.test("audio has a media type by its format", async (t) => {
+  const audio = (format: string) => ({ type: "input_audio", input_audio: { data: "AAAA", format } });
+  const { turns } = content(audio("wav"), audio("mp3"), audio("flac"));
+  t.same(
+    turns[0]?.parts.map((part) => part.kind === "media" && part.mime),
+    ["audio/wav", "audio/mpeg", "audio/flac"],
+  );
+});
+
+t.test("a mark for the cache keeps its time", async (t) => {
+  const text = (breakpoint: object) => ({ type: "input_text", text: "x", prompt_cache_breakpoint: breakpoint });
+  const conversation = content(text({ mode: "explicit" }), text({ mode: "explicit", ttl: "12h" }));
+  t.same(
+    conversation.turns[0]?.parts.map((part) => part.cache),
+    [{}, { ttl: "12h" }],
+  );
+  t.same(says(conversation), [
+    `cache_mark ${contentAt(0)}.prompt_cache_breakpoint`,
+    `cache_mark ${contentAt(1)}.prompt_cache_breakpoint`,
+  ]);
+});
+
+t.test("citations with a URL are kept, and all are said", async (t) => {
+  const annotations = [
+    { type: "url_citation", url: "https://a.example", title: "A", start_index: 1, end_index: 3 },
+    { type: "file_citation", file_id: "file-1", filename: "a.txt", index: 1 },
+  ];
+  const input = [
+    { role: "assistant", content: [{ type: "output_text", text: "text", annotations }] },
+    { role: "user", content: "?" },
+  ];
+  const conversation = read({ model: "any", input });
+  t.same(conversation.turns[0]?.parts, [
+    {
+      kind: "text",
+      text: "text",
+      at: contentAt(0),
+      citations: [{ url: "https://a.example", title: "A", start: 1, end: 3 }],
+    },
+  ]);
+  t.same(says(conversation), [`citations ${contentAt(0)}.annotations`]);
+});
+
+t.test("a part nobody knows stays as it is", async (t) => {
+  const part = { type: "input_hologram", data: "x" };
+  const conversation = content(part);
+  t.match(conversation.turns[0]?.parts, [{ kind: "foreign", name: "input_hologram", json: part }]);
+  t.same(says(conversation), [`foreign_block ${contentAt(0)}`]);
+});
+
+const offering = (...tools: object[]) => read({ ...INPUT, tools });
+
+t.test("a schema is kept as its text", async (t) => {
+  const schema = '{ "type":"object", "properties":{"a":{"type":"integer","maximum":12345678901234567890}} }';
+  const text = `{"model":"any","input":"Hi","tools":[{"type":"function","name":"f","description":"F","parameters":${schema},"strict":true}]}`;
+  const conversation = read(text);
+  t.same(conversation.tools, [
+    { kind: "function", name: "f", description: "F", parameters: new RawJson(schema), strict: true, at: "tools.0" },
+  ]);
+  t.same(says(conversation), ["tools tools.0", "tools_strict tools.0.strict"]);
+});
+
+t.test("tools in a namespace know it, and what only the namespace says is said to be lost", async (t) => {
+  const conversation = offering({
+    type: "namespace",
+    name: "functions",
+    description: "Mine",
+    tools: [
+      { type: "function", name: "f", strict: false },
+      { type: "custom", name: "exec", format: { type: "grammar", syntax: "lark", definition: "start: /.+/" } },
+    ],
+  });
+  t.same(conversation.tools, [
+    { kind: "function", name: "f", strict: false, namespace: "functions", at: "tools.0.tools.0" },
+    {
+      kind: "custom",
+      name: "exec",
+      grammar: { type: "grammar", syntax: "lark", definition: "start: /.+/" },
+      namespace: "functions",
+      at: "tools.0.tools.1",
+    },
+  ]);
+  t.same(says(conversation), [
+    "tools_namespace tools.0",
+    "tools tools.0.tools.0",
+    "tools_custom tools.0.tools.1",
+    "other tools.0.description",
+  ]);
+});
+
+t.test("web search has one meaning under all its names", async (t) => {
+  for (const type of ["web_search", "web_search_2025_08_26", "web_search_preview", "web_search_preview_2025_03_11"]) {
+    const conversation = offering({
+      type,
+      filters: { allowed_domains: ["a.example"] },
+      search_context_size: "low",
+      user_location: { type: "approximate", city: "Oslo", country: "NO", region: null },
+    });
+    t.same(conversation.tools, [
+      {
+        kind: "web_search",
+        allowed: ["a.example"],
+        size: "low",
+        location: { city: "Oslo", country: "NO" },
+        paths: {
+          allowed: "tools.0.filters.allowed_domains",
+          size: "tools.0.search_context_size",
+          location: "tools.0.user_location",
+        },
+        at: "tools.0",
+      },
+    ]);
+    t.same(says(conversation), ["web_search tools.0"]);
+  }
+});
+
+t.test("what agents always offer is no reason for a refusal, and what changes a tool is said", async (t) => {
+  const conversation = offering(
+    { type: "tool_search" },
+    { type: "web_search", external_web_access: true, search_context_size: "medium" },
+    { type: "web_search", external_web_access: false },
+    { type: "function", name: "f", defer_loading: true },
+    { type: "function", name: "g", defer_loading: false, async: false },
+    { type: "code_interpreter", container: { type: "auto" } },
+  );
+  t.same(says(conversation), [
+    "other tools.0",
+    "web_search tools.1",
+    "web_search tools.2",
+    "other tools.2.external_web_access",
+    "tools tools.3",
+    "other tools.3.defer_loading",
+    "tools tools.4",
+    "tools_server tools.5",
+  ]);
+});
+
+t.test("a choice is a word, a tool, or some of them", async (t) => {
+  const choice = (tool_choice: unknown) => {
+    const conversation = read({ ...INPUT, tool_choice });
+    return [conversation.toolChoice, says(conversation)];
+  };
+  const uses = ["tool_choice tool_choice"];
+  for (const mode of ["auto", "none", "required"]) t.same(choice(mode), [{ mode }, uses], mode);
+  t.same(choice({ type: "function", name: "f" }), [{ mode: "named", name: "f" }, uses]);
+  t.same(choice({ type: "custom", name: "c" }), [{ mode: "named", name: "c", custom: true }, uses]);
+  t.same(choice({ type: "web_search_preview" }), [{ mode: "named", name: "web_search", server: true }, uses]);
+  t.same(choice({ type: "tool_search" }), [
+    { mode: "named", name: "tool_search", server: true },
+    [...uses, "tools_server tool_choice"],
+  ]);
+  const allowed = [{ type: "function", name: "f" }, { type: "image_generation" }];
+  t.same(choice({ type: "allowed_tools", mode: "required", tools: allowed }), [
+    { mode: "allowed", required: true, names: ["f", "image_generation"] },
+    [...uses, "tool_choice_allowed tool_choice"],
+  ]);
+});
+
+t.test("free text is no grammar, and what nobody knows of one is said", async (t) => {
+  const tool = (format: object) => read({ ...INPUT, tools: [{ type: "custom", name: "c", format }] });
+  t.same(tool({ type: "text" }).tools, [{ kind: "custom", name: "c", at: "tools.0" }]);
+  t.same(says(tool({ type: "text" })), ["tools_custom tools.0"]);
+  const grammar = { type: "grammar", syntax: "lark", definition: "start: /a/" };
+  const odd = tool({ ...grammar, flags: "i" });
+  t.same(odd.tools, [{ kind: "custom", name: "c", grammar, at: "tools.0" }]);
+  t.same(says(odd), ["tools_custom tools.0", "other tools.0.format.flags"]);
+});
+
+t.test("reasoning: how hard, and whether it shows", async (t) => {
+  const conversation = read({ ...INPUT, reasoning: { effort: "xhigh", summary: "auto" } });
+  t.same(conversation.reasoning, { effort: "xhigh", summary: "auto", show: true });
+  t.same(says(conversation), ["reasoning_effort reasoning.effort", "reasoning_summary reasoning.summary"]);
+  t.same(says(read({ ...INPUT, reasoning: { context: "current_turn", mode: "pro" } })), [
+    "other reasoning.context",
+    "other reasoning.mode",
+  ]);
+});
+
+t.test("the form of the answer", async (t) => {
+  const format = { type: "json_schema", name: "n", description: "d", strict: true, schema: { type: "object" } };
+  const conversation = read({ ...INPUT, text: { verbosity: "low", format } });
+  t.equal(conversation.verbosity, "low");
+  t.same(conversation.format, {
+    kind: "schema",
+    name: "n",
+    description: "d",
+    strict: true,
+    schema: new RawJson('{"type":"object"}'),
+  });
+  t.same(says(conversation), [
+    "verbosity text.verbosity",
+    "json_schema text.format",
+    "json_schema_strict text.format.strict",
+  ]);
+  t.same(read({ ...INPUT, text: { format: { type: "json_object" } } }).format, { kind: "json" });
+});
+
+t.test("likelihoods are asked for in two places", async (t) => {
+  const include = ["message.output_text.logprobs"];
+  t.equal(read({ ...INPUT, include }).logprobs, 0);
+  t.equal(read({ ...INPUT, include, top_logprobs: 5 }).logprobs, 5);
+  t.equal(read({ ...INPUT, top_logprobs: 0 }).logprobs, undefined);
+  t.same(says(read({ ...INPUT, include: ["file_search_call.results"] })), ["other include.0"]);
+});
+
+t.test("labels, caches and tiers", async (t) => {
+  const conversation = read({
+    ...INPUT,
+    prompt_cache_key: "k",
+    safety_identifier: "s",
+    user: "u",
+    metadata: { a: "b" },
+    service_tier: "flex",
+    prompt_cache_options: { ttl: "30m" },
+  });
+  const { cacheKey, user, metadata, tier, cache } = conversation;
+  t.same([cacheKey, user, metadata, tier, cache], ["k", "s", { a: "b" }, "flex", { ttl: "30m" }]);
+  t.same(says(conversation), [
+    "metadata metadata",
+    "cache_key prompt_cache_key",
+    "user safety_identifier",
+    "tier service_tier",
+    "cache_mark prompt_cache_options",
+    "other user",
+  ]);
+});
+
+t.test("where only marks count, nothing is marked as a whole", async (t) => {
+  const conversation = read({ ...INPUT, prompt_cache_options: { mode: "explicit", ttl: "30m" } });
+  t.equal(conversation.cache, undefined);
+  t.same(says(conversation), ["cosmetic prompt_cache_options"]);
+});
+
+const trigger = { type: "compaction_trigger" };
+const hi = { role: "user", content: "Hi" };
+const offered = [{ type: "function", name: "f", parameters: { type: "object" } }];
+const textAt = ({ turns }: ReturnType<typeof read>, turn: number): string => {
+  const [part] = turns.at(turn)?.parts ?? [];
+  return part?.kind === "text" ? part.text : "";
+};
+/** A request with a compaction item whose envelope holds something. */
+const carrying = (opaque: Opaque, item: JsonObject = {}) =>
+  read(
+    { model: "any", input: [{ type: "compaction", encrypted_content: "gw1.x", ...item }, hi] },
+    { open: () => opaque },
+  );
+
+const summary: Opaque = { ...SUMMARY, data: "They said hi." };
+
+t.test("a compaction is asked for in words, at the end of the same prompt, and the change is declared", async (t) => {
+  const body = { model: "any", tools: offered, input: [hi, { ...trigger, id: null }] };
+  const asked = read(body);
+  t.same(
+    asked.turns.map(({ role, at }) => [role, at]),
+    [
+      ["user", "input.0"],
+      ["user", "input.1"],
+    ],
+  );
+  t.match(textAt(asked, 1), /^Sum up the conversation .*goal.*decisions.*files.*still open.*nothing else\.$/s);
+  t.same(asked.changed, [
+    { path: "input.1", why: "a compaction is asked for in words, as plain text and without calls of tools" },
+  ]);
+  t.same(says(asked), ["tools tools.0"]);
+  t.same(asked.tools, read({ ...body, input: [hi] }).tools, "the tools stay: what is cached begins with them");
+  t.same(asked.toolChoice, { mode: "none" });
+});
+
+t.test("neither a choice of tools nor a form of the answer is for a compaction", async (t) => {
+  const schema = { type: "json_schema", name: "n", strict: true, schema: { type: "object" } };
+  const tool_choice = { type: "mcp", server_label: "l" };
+  const asked = read({
+    model: "any",
+    tools: offered,
+    tool_choice,
+    text: { format: schema, mood: "good" },
+    input: [hi, trigger],
+  });
+  t.same(says(asked), ["tools tools.0", "other text.mood"]);
+  t.equal(asked.format, undefined);
+  t.same(asked.toolChoice, { mode: "none" });
+});
+
+t.test("what nobody knows of a trigger is said", async (t) => {
+  t.same(says(read({ model: "any", input: [hi, { ...trigger, id: "ct_1", hurry: true }] })), ["other input.1.hurry"]);
+});
+
+t.test("a trigger that is not the last item is a 400 that names it", async (t) => {
+  t.throws(() => read({ model: "any", input: [trigger, hi] }), {
+    code: "invalid_field",
+    param: "input.0",
+    message: /must be the last item/,
+  });
+});
+
+t.test("a summary in an envelope comes back as a text of the hi, where the item stood", async (t) => {
+  const more = { id: "cmp_1", created_by: "them" };
+  const asked = carrying(summary, more);
+  t.same(asked.turns[0], {
+    role: "user",
+    at: "input.0",
+    parts: [{ kind: "text", text: "Summary of the conversation so far:\n\nThey said hi.", at: "input.0" }],
+  });
+  t.same(says(asked), []);
+  t.equal(asked.changed, undefined);
+  t.same(says(carrying(summary, { mood: "good" })), ["other input.0.mood"]);
+});
+
+t.test("a compaction of the vendor's own can be read by nobody else", async (t) => {
+  for (const encrypted_content of ["gAAAA", undefined]) {
+    const asked = read({ model: "any", input: [{ type: "compaction", encrypted_content }, hi] });
+    t.same(says(asked), ["stored_state input.0"]);
+  }
+});
+
+t.test("an envelope of something else is no compaction", async (t) => {
+  const reasoning = { protocol: "openai-responses", account: "them", kind: "encrypted", data: "gAAAA" };
+  const foreign = { protocol: "gemini", account: "them", kind: "thoughtSignature", data: "c2ln" };
+  for (const opaque of [reasoning, foreign, { ...foreign, protocol: "gateway" }])
+    t.throws(() => carrying(opaque), { code: "invalid_field", param: "input.0.encrypted_content" });
 });

@@ -1,7 +1,17 @@
 import t from "tap";
-import type { Conversation, ReasoningConfig } from "../../../../src/translation/conversation.ts";
+import type {
+  Conversation,
+  Media,
+  Part,
+  ReasoningConfig,
+  Tool,
+  ToolChoice,
+  Turn,
+} from "../../../../src/translation/conversation.ts";
+import type { Opaque } from "../../../../src/translation/events.ts";
 import type { Feature } from "../../../../src/translation/features.ts";
 import { RawJson } from "../../../../src/wire/exact.ts";
+import { type JsonObject } from "../../../../src/wire/values.ts";
 import { plain, read, written } from "./request.asking.ts";
 
 const uses = (feature: Feature, path: string) => ({ uses: [{ feature, path }] });
@@ -191,7 +201,7 @@ t.test("a choice without tools is not written", async (t) => {
   t.notOk("tool_choice" in written(plain({ toolChoice: { mode: "auto" }, parallel: true })).body);
 });
 
-t.test("written without native forms, a request of this protocol still says the same", async (t) => {
+t.test("a request of this protocol says the same when it is written again", async (t) => {
   const body = {
     model: "any",
     instructions: "Be brief.",
@@ -218,4 +228,446 @@ t.test("a mark for the whole prompt only says for how long", async (t) => {
   const options = (cache: Conversation["cache"]) => written(plain(cache ? { cache } : {})).body["prompt_cache_options"];
   t.same(options({ ttl: "1h" }), { mode: "implicit", ttl: "12h" });
   t.same([options({}), options({ ttl: "5m" }), options(undefined)], [undefined, undefined, undefined]);
+});
+
+const turn = (role: Turn["role"], ...parts: Part[]): Turn => ({ role, parts, at: "messages.0" });
+const text = (text: string): Part => ({ kind: "text", text, at: "messages.0.content" });
+const call = (id: string, more: object = {}): Part => ({
+  kind: "tool_call",
+  id,
+  name: "f",
+  arguments: "{}",
+  at: `call ${id}`,
+  ...more,
+});
+const result = (callId: string, parts: Part[], more: object = {}): Part => ({
+  kind: "tool_result",
+  callId,
+  parts,
+  at: `result ${callId}`,
+  ...more,
+});
+const thought = (at: string, more: object = {}): Part => ({ kind: "reasoning", at, ...more });
+const state = (more: Partial<Opaque> = {}): { opaque: Opaque } => ({
+  opaque: { protocol: "openai-responses", kind: "encrypted", data: "gAAAA", ...more },
+});
+const writeTurns = (...turns: Turn[]) => {
+  const { body, losses } = written(plain({ turns }));
+  return { items: body["input"] as JsonObject[], dropped: losses.dropped };
+};
+
+t.test("one turn of an assistant becomes items in its order", async (t) => {
+  const { items } = writeTurns(
+    turn("assistant", thought("t", state()), text("A"), call("c1"), text("B"), call("c2")),
+    turn("user", result("c1", [text("1")]), result("c2", [text("2")]), text("U")),
+  );
+  t.same(items, [
+    { type: "reasoning", summary: [], encrypted_content: "gAAAA" },
+    { type: "message", role: "assistant", content: "A" },
+    { type: "function_call", call_id: "c1", name: "f", arguments: "{}" },
+    { type: "message", role: "assistant", content: "B" },
+    { type: "function_call", call_id: "c2", name: "f", arguments: "{}" },
+    { type: "function_call_output", call_id: "c1", output: "1" },
+    { type: "function_call_output", call_id: "c2", output: "2" },
+    { type: "message", role: "user", content: "U" },
+  ]);
+});
+
+t.test("blocks of a system message stay apart, and every role keeps its place", async (t) => {
+  const { items } = writeTurns(
+    turn("system", text("A"), text("B")),
+    turn("user", text("U")),
+    turn("developer", text("D")),
+  );
+  t.same(items, [
+    {
+      type: "message",
+      role: "system",
+      content: [
+        { type: "input_text", text: "A" },
+        { type: "input_text", text: "B" },
+      ],
+    },
+    { type: "message", role: "user", content: "U" },
+    { type: "message", role: "developer", content: "D" },
+  ]);
+});
+
+t.test("a call beside an empty text is only a call", async (t) => {
+  const { items } = writeTurns(turn("assistant", text(""), call("c1")));
+  t.same(
+    items.map(({ type }) => type),
+    ["function_call"],
+  );
+});
+
+t.test("a phase stays on the message", async (t) => {
+  const { items } = writeTurns({ ...turn("assistant", text("A")), phase: "commentary" });
+  t.equal(items[0]?.["phase"], "commentary");
+});
+
+t.test("reasoning has the summary it was made with, then the one the client kept, then its text", async (t) => {
+  const summaryOf = (more: object) =>
+    writeTurns(turn("assistant", thought("t", more), text("A"))).items[0]?.["summary"];
+  const one = (text: string) => [{ type: "summary_text", text }];
+  t.same(summaryOf({ ...state({ extra: { summary: ["S"] } }), summary: ["kept"], text: "T" }), one("S"));
+  t.same(summaryOf({ ...state(), summary: ["kept"], text: "T" }), one("kept"));
+  t.same(summaryOf({ ...state(), text: "T" }), one("T"));
+  const { items } = writeTurns(turn("assistant", thought("t", state({ extra: { content: ["Hm."] } })), text("A")));
+  t.same(items[0]?.["content"], [{ type: "reasoning_text", text: "Hm." }]);
+});
+
+t.test("reasoning of nobody or of another vendor is left out and declared", async (t) => {
+  const { items, dropped } = writeTurns(
+    turn("assistant", thought("t0", { text: "T" }), thought("t1", state({ protocol: "gemini" })), text("A")),
+  );
+  t.same(items, [{ type: "message", role: "assistant", content: "A" }]);
+  t.same(dropped, ["t0", "t1"]);
+});
+
+t.test("reasoning that lost the item behind it is left out and declared", async (t) => {
+  const { items, dropped } = writeTurns(
+    turn("assistant", thought("t0", state())),
+    turn("user", text("U")),
+    turn("assistant", thought("t1", state()), thought("t2", state()), call("c1")),
+    turn("user", result("c1", [])),
+    turn("assistant", thought("t3", state())),
+  );
+  t.same(
+    items.map(({ type }) => type),
+    ["message", "reasoning", "reasoning", "function_call", "function_call_output"],
+  );
+  t.same(dropped.toSorted(), ["t0", "t3"]);
+});
+
+t.test("ids and names are what the vendor takes, the same on both sides of a pair", async (t) => {
+  const id = "functions.Bash:0";
+  const { items } = writeTurns(turn("assistant", call(id, { name: "a.b" })), turn("user", result(id, [text("ok")])));
+  t.match(items[0], { call_id: /^[\w-]{1,64}$/, name: /^a_b_\w+$/ });
+  t.equal(items[0]?.["call_id"], items[1]?.["call_id"]);
+});
+
+t.test("arguments are the text they came as, none is an empty object, free text is an input", async (t) => {
+  const exact = '{"a": 1.0, "b": 12345678901234567890}';
+  const { items } = writeTurns(
+    turn(
+      "assistant",
+      call("c1", { arguments: exact }),
+      call("c2", { arguments: "" }),
+      call("c3", { arguments: "ls", custom: true, namespace: "functions" }),
+    ),
+  );
+  t.same(items, [
+    { type: "function_call", call_id: "c1", name: "f", arguments: exact },
+    { type: "function_call", call_id: "c2", name: "f", arguments: "{}" },
+    { type: "custom_tool_call", call_id: "c3", name: "f", namespace: "functions", input: "ls" },
+  ]);
+});
+
+t.test("a result with a picture is a list of parts", async (t) => {
+  const image: Part = { kind: "media", media: "image", mime: "image/png", source: { base64: "iVBO" }, at: "i" };
+  const { items } = writeTurns(turn("user", result("c1", [text("a"), image], { custom: true })));
+  t.same(items, [
+    {
+      type: "custom_tool_call_output",
+      call_id: "c1",
+      output: [
+        { type: "input_text", text: "a" },
+        { type: "input_image", image_url: "data:image/png;base64,iVBO" },
+      ],
+    },
+  ]);
+});
+
+t.test("a result is JSON, empty, or several texts", async (t) => {
+  const outputOf = (part: Part) => writeTurns(turn("user", part)).items[0]?.["output"];
+  t.equal(outputOf(result("c1", [], { json: '{"a":1.0}' })), '{"a":1.0}');
+  t.equal(outputOf(result("c1", [])), "");
+  t.same(outputOf(result("c1", [text("a"), text("b")])), [
+    { type: "input_text", text: "a" },
+    { type: "input_text", text: "b" },
+  ]);
+});
+
+t.test("an error is said in the text where the text does not say it", async (t) => {
+  const outputOf = (text_: string) =>
+    writeTurns(turn("user", result("c1", [text(text_)], { isError: true }))).items[0]?.["output"];
+  t.equal(outputOf("no such file"), '{"error":"no such file"}');
+  t.equal(outputOf("Error: no such file"), "Error: no such file");
+  t.equal(outputOf(""), '{"error":"The tool failed."}');
+});
+
+t.test("a mark on a result stands on its last part, one on a call is declared", async (t) => {
+  const { items, dropped } = writeTurns(
+    turn("assistant", call("c1", { cache: {} })),
+    turn("user", result("c1", [text("a")], { cache: { ttl: "1h" } })),
+  );
+  t.same(items[1]?.["output"], [
+    { type: "input_text", text: "a", prompt_cache_breakpoint: { mode: "explicit", ttl: "12h" } },
+  ]);
+  t.same(dropped, ["call c1"]);
+});
+
+t.test(
+  "foreign items and parts of this protocol stay where they were, but no reference to what was not kept",
+  async (t) => {
+    const foreign = (name: string, at: string): Part => ({
+      kind: "foreign",
+      protocol: "openai-responses",
+      name,
+      json: { type: name, id: "x" },
+      at,
+    });
+    const item = (name: string) => foreign(name, "messages.0");
+    t.same(writeTurns(turn("assistant", item("web_search_call"), item("item_reference"))).items, [
+      { type: "web_search_call", id: "x" },
+    ]);
+    const part = foreign("input_hologram", "messages.0.content.1");
+    t.match(writeTurns(turn("user", text("A"), part), turn("user", result("c1", [part]))).items, [
+      { type: "message", content: [{ type: "input_text" }, { type: "input_hologram", id: "x" }] },
+      { type: "function_call_output", output: [{ type: "input_hologram", id: "x" }] },
+    ]);
+    t.same(writeTurns(turn("user", text("A"), { ...part, protocol: "gemini" } as Part)).items, [
+      { type: "message", role: "user", content: "A" },
+    ]);
+  },
+);
+
+const writeContent = (role: Turn["role"], ...parts: Part[]) => {
+  const { body, losses } = written(plain({ turns: [{ role, parts, at: "m" }] }));
+  const [message] = body["input"] as JsonObject[];
+  return { content: message?.["content"] as JsonObject[], dropped: losses.dropped };
+};
+const media = (media: Media["media"], source: Media["source"], more: Partial<Media> = {}): Media => ({
+  kind: "media",
+  media,
+  source,
+  at: media,
+  ...more,
+});
+
+t.test("pictures by all their sources", async (t) => {
+  const { content, dropped } = writeContent(
+    "user",
+    media("image", { base64: "iVBO" }, { mime: "image/png", detail: "high" }),
+    media("image", { url: "https://a.example/b" }, { detail: "ultra" }),
+    media("image", { url: "data:image/gif;base64,R0lG" }),
+    media("image", { id: "file-1", protocol: "openai-chat" }),
+  );
+  t.same(content, [
+    { type: "input_image", detail: "high", image_url: "data:image/png;base64,iVBO" },
+    { type: "input_image", image_url: "https://a.example/b" },
+    { type: "input_image", image_url: "data:image/gif;base64,R0lG" },
+    { type: "input_image", file_id: "file-1" },
+  ]);
+  t.same(dropped, ["image"]);
+});
+
+t.test("files have a name beside their bytes", async (t) => {
+  const { content } = writeContent(
+    "user",
+    media("file", { base64: "JVBE" }, { mime: "application/pdf" }),
+    media("file", { base64: "JVBE" }, { mime: "application/pdf", filename: "a.pdf" }),
+    media("file", { text: "Süß" }),
+    media("file", { url: "https://a.example/c.pdf" }),
+    media("file", { base64: "AAAA" }),
+  );
+  t.same(content, [
+    { type: "input_file", filename: "file.pdf", file_data: "data:application/pdf;base64,JVBE" },
+    { type: "input_file", filename: "a.pdf", file_data: "data:application/pdf;base64,JVBE" },
+    { type: "input_file", filename: "file.txt", file_data: "data:text/plain;base64,U8O8w58=" },
+    { type: "input_file", file_url: "https://a.example/c.pdf" },
+    { type: "input_file", filename: "file.bin", file_data: "data:application/octet-stream;base64,AAAA" },
+  ]);
+});
+
+t.test("audio is wav or mp3", async (t) => {
+  const { content } = writeContent("user", media("audio", { base64: "AAAA" }, { mime: "audio/mpeg" }));
+  t.same(content, [{ type: "input_audio", input_audio: { data: "AAAA", format: "mp3" } }]);
+});
+
+t.test("what the vendor cannot read is refused with its place", async (t) => {
+  const refused: [Media, string][] = [
+    [media("video", { base64: "AAAA" }), "video"],
+    [media("audio", { base64: "AAAA" }, { mime: "audio/flac" }), "audio"],
+    [media("audio", { url: "https://a.example/a.wav" }, { mime: "audio/wav" }), "audio"],
+    [media("image", { base64: "iVBO" }), "image"],
+    [media("image", { text: "x" }), "image"],
+    [media("image", { url: "gs://a/b" }), "image"],
+    [media("image", { url: "file:///a" }), "image"],
+    [media("image", { url: "//a.example/b" }), "image"],
+    [media("file", { url: "ftp://a.example/b.pdf" }), "file"],
+    [media("file", { id: "files/1", protocol: "gemini" }), "file"],
+  ];
+  for (const [part, param] of refused)
+    t.throws(() => writeContent("user", part), { code: "not_translatable", param }, JSON.stringify(part));
+});
+
+t.test("an assistant speaks in texts and refusals; pictures of its own are declared as lost", async (t) => {
+  const { content, dropped } = writeContent(
+    "assistant",
+    { kind: "text", text: "A", at: "a" },
+    { kind: "refusal", text: "No.", at: "r" },
+    media("image", { url: "https://a.example/b" }),
+  );
+  t.same(content, [
+    { type: "output_text", text: "A" },
+    { type: "refusal", refusal: "No." },
+  ]);
+  t.same(dropped, ["image"]);
+});
+
+t.test("citations are written by their URL, and back the whole text where they tell no place", async (t) => {
+  const citations = [
+    { url: "https://a.example", title: "A", start: 0, end: 2 },
+    { url: "https://b.example" },
+    { quote: "q" },
+  ];
+  const { content, dropped } = writeContent("assistant", { kind: "text", text: "text", citations, at: "a" });
+  t.same(content, [
+    {
+      type: "output_text",
+      text: "text",
+      annotations: [
+        { type: "url_citation", url: "https://a.example", title: "A", start_index: 0, end_index: 2 },
+        { type: "url_citation", url: "https://b.example", title: "https://b.example", start_index: 0, end_index: 4 },
+      ],
+    },
+  ]);
+  t.same(dropped, ["a"]);
+});
+
+t.test(
+  "a mark for the cache lasts at least as long as was asked, and has no place on an assistant's text",
+  async (t) => {
+    const marked = (["5m", "30m", "1h", "12h", undefined] as const).map((ttl): Part => {
+      return { kind: "text", text: "x", at: "x", cache: ttl ? { ttl } : {} };
+    });
+    t.same(
+      writeContent("user", ...marked).content.map((part) => part["prompt_cache_breakpoint"]),
+      [
+        { mode: "explicit" },
+        { mode: "explicit", ttl: "30m" },
+        { mode: "explicit", ttl: "12h" },
+        { mode: "explicit", ttl: "12h" },
+        { mode: "explicit" },
+      ],
+    );
+    t.same(writeContent("assistant", { kind: "text", text: "x", at: "x", cache: {} }).dropped, ["x"]);
+  },
+);
+
+const writeTools = (tools: Tool[], toolChoice?: ToolChoice) => {
+  const { body, losses, text } = written(plain({ tools, ...(toolChoice && { toolChoice }) }));
+  return { tools: body["tools"], choice: body["tool_choice"], dropped: losses.dropped, text };
+};
+const named = (name: string, more: object = {}): Tool => ({ kind: "function", name, at: name, ...more });
+const search: Tool = { kind: "web_search", at: "w" };
+
+t.test("tools are flat, always say whether they are strict, and keep the text of their schema", async (t) => {
+  const parameters = new RawJson('{ "type":"object", "maximum":12345678901234567890 }');
+  const { tools, text } = writeTools([named("f", { parameters, description: "F", strict: true }), named("g")]);
+  t.match(text, `"parameters":${parameters.text},"strict":true`);
+  t.match(tools, [
+    { type: "function", name: "f", description: "F", strict: true },
+    { type: "function", name: "g", parameters: { type: "object", properties: {} }, strict: false },
+  ]);
+});
+
+t.test("neighbours of a namespace stand in it together", async (t) => {
+  const custom: Tool = { kind: "custom", name: "exec", namespace: "n", grammar: { type: "text" }, at: "c" };
+  const { tools } = writeTools([named("f", { namespace: "n" }), custom, named("g"), named("h", { namespace: "m" })]);
+  t.match(tools, [
+    {
+      type: "namespace",
+      name: "n",
+      tools: [{ name: "f" }, { type: "custom", name: "exec", format: { type: "text" } }],
+    },
+    { type: "function", name: "g" },
+    { type: "namespace", name: "m", tools: [{ name: "h" }] },
+  ]);
+});
+
+t.test("a grammar stands beside its type, however another protocol has it", async (t) => {
+  const grammar = { syntax: "lark", definition: "start: /a/" };
+  const tool = (grammar: unknown): Tool => ({ kind: "custom", name: "c", grammar, at: "c" });
+  for (const form of [
+    { type: "grammar", ...grammar },
+    { type: "grammar", grammar },
+  ])
+    t.same(writeTools([tool(form)]).tools, [{ type: "custom", name: "c", format: { type: "grammar", ...grammar } }]);
+});
+
+t.test("web search, with what it cannot say declared", async (t) => {
+  const tool: Tool = {
+    ...search,
+    allowed: ["a.example"],
+    blocked: ["b.example"],
+    maxUses: 3,
+    size: "low",
+    location: { country: "NO" },
+  };
+  const { tools, dropped } = writeTools([tool]);
+  t.same(tools, [
+    {
+      type: "web_search",
+      filters: { allowed_domains: ["a.example"] },
+      search_context_size: "low",
+      user_location: { type: "approximate", country: "NO" },
+    },
+  ]);
+  t.same(dropped, ["w"]);
+  t.same(writeTools([{ ...tool, paths: { blocked: "w.blocked", maxUses: "w.uses" } }]).dropped, [
+    "w.blocked",
+    "w.uses",
+  ]);
+  t.same(writeTools([search]).tools, [{ type: "web_search" }]);
+});
+
+t.test("the vendor's own tools are written back, another vendor's are not", async (t) => {
+  const server = (protocol: string): Tool => ({
+    kind: "server",
+    protocol,
+    name: "s",
+    json: { type: "s", x: 1 },
+    at: "s",
+  });
+  t.same(writeTools([server("openai-responses"), server("gemini")]).tools, [{ type: "s", x: 1 }]);
+});
+
+t.test("a mark for the cache has no place on a tool", async (t) => {
+  t.same(writeTools([named("f", { cache: {} })]).dropped, ["f"]);
+});
+
+t.test("choices", async (t) => {
+  const custom: Tool = { kind: "custom", name: "c", at: "c" };
+  const choice = (toolChoice: ToolChoice, tools: Tool[] = [named("f"), custom, search]) =>
+    writeTools(tools, toolChoice).choice;
+  for (const mode of ["auto", "none", "required"] as const) t.equal(choice({ mode }), mode);
+  t.same(choice({ mode: "named", name: "f" }), { type: "function", name: "f" });
+  t.same(choice({ mode: "named", name: "c", custom: true }), { type: "custom", name: "c" });
+  t.same(choice({ mode: "named", name: "file_search", server: true }), { type: "file_search" });
+  t.same(choice({ mode: "allowed", required: true, names: ["f", "c", "web_search"] }), {
+    type: "allowed_tools",
+    mode: "required",
+    tools: [{ type: "function", name: "f" }, { type: "custom", name: "c" }, { type: "web_search" }],
+  });
+});
+
+t.test("web search cannot be chosen by itself: it is the only tool that may be called", async (t) => {
+  const chosen: ToolChoice = { mode: "named", name: "web_search", server: true };
+  t.equal(writeTools([search], chosen).choice, "required");
+  t.same(writeTools([named("f"), search], chosen).choice, {
+    type: "allowed_tools",
+    mode: "required",
+    tools: [{ type: "web_search" }],
+  });
+});
+
+t.test("a name that does not fit is the same in the tool and in the choice", async (t) => {
+  const name = `long.${"x".repeat(80)}`;
+  const { tools, choice } = writeTools([named(name)], { mode: "named", name });
+  const [tool] = tools as { name: string }[];
+  t.match(tool?.name, /^[\w-]{1,64}$/);
+  t.equal((choice as { name: string }).name, tool?.name);
 });

@@ -264,3 +264,234 @@ t.test("a failure in mid-stream carries on from what was written", async (t) => 
   t.match(error, { type: "error", sequence_number: 6 });
   await t.rejects(accumulated(body + failure), { message: /broke off/ }, "the SDK throws what the error says");
 });
+
+t.test("text is told letter by letter and then again as a whole", async (t) => {
+  const frames = written(answer([[{ kind: "text" }, text("Hel"), text("lo")]]));
+  const names = frames.map(({ name }) => name?.replace("response.", ""));
+  t.same(names, [
+    ...["created", "in_progress", "output_item.added", "content_part.added"],
+    ...["output_text.delta", "output_text.delta", "output_text.done", "content_part.done"],
+    ...["output_item.done", "completed"],
+  ]);
+  const at = { item_id: "msg_up-1_0", output_index: 0, content_index: 0 };
+  t.same(valuesOf(frames)[4], {
+    ...{ type: "response.output_text.delta", sequence_number: 4 },
+    ...{ ...at, delta: "Hel", logprobs: [] },
+  });
+});
+
+t.test("a thought comes with an envelope, whether it can be read or not", async (t) => {
+  const opaque = { protocol: "anthropic-messages", kind: "signature", data: "sig" };
+  const frames = written(
+    answer([
+      [{ kind: "reasoning" }, text("Hm."), { type: "opaque", opaque }],
+      [{ kind: "reasoning", summary: true }, text("One", 0), text("Two", 1), text("!", 1)],
+      [
+        { kind: "reasoning", redacted: true },
+        { type: "opaque", opaque: { ...opaque, kind: "redacted", data: "x" } },
+      ],
+    ]),
+  );
+  const part = (text: string) => ({ type: "summary_text", text });
+  t.same(outputOf(frames), [
+    { id: "rs_up-1_0", type: "reasoning", summary: [part("Hm.")], encrypted_content: "gw1.signature.sig." },
+    { id: "rs_up-1_1", type: "reasoning", summary: [part("One"), part("Two!")] },
+    { id: "rs_up-1_2", type: "reasoning", summary: [], encrypted_content: "gw1.redacted.x." },
+  ]);
+});
+
+t.test("texts and refusals that follow each other are one message", async (t) => {
+  const frames = written(
+    answer(
+      [
+        [{ kind: "text" }, text("Well.")],
+        [{ kind: "refusal" }, text("No.")],
+      ],
+      "refusal",
+    ),
+  );
+  const [message, ...more] = outputOf(frames);
+  t.match(message, {
+    content: [
+      { type: "output_text", text: "Well." },
+      { type: "refusal", refusal: "No." },
+    ],
+  });
+  t.same(more, []);
+  t.match(valuesOf(frames).at(-1), { type: "response.completed", response: { status: "completed" } });
+});
+
+t.test("citations are annotations of the text that they back", async (t) => {
+  const cite = (citation: object) => ({ type: "citation", citation }) as const;
+  const context = wishing();
+  const frames = written(
+    answer([
+      [
+        { kind: "text" },
+        cite({ url: "https://a.example", title: "A" }),
+        text("Hello"),
+        cite({ url: "https://b.example", start: 1, end: 3, quote: "ell" }),
+        cite({ title: "A document" }),
+      ],
+    ]),
+    context,
+  );
+  const added = valuesOf(frames).filter(({ type }) => type === "response.output_text.annotation.added");
+  const expected = [
+    { type: "url_citation", url: "https://b.example", title: "", start_index: 1, end_index: 3 },
+    { type: "url_citation", url: "https://a.example", title: "A", start_index: 0, end_index: 5 },
+  ];
+  t.same(
+    added.map(({ annotation }) => annotation),
+    expected,
+  );
+  t.match(outputOf(frames), [{ content: [{ annotations: expected }] }]);
+  t.equal(context.lost.length, 2, "the quote and the document");
+});
+
+t.test("likelihoods of tokens are told with their text", async (t) => {
+  const one = { token: "Hi", logprob: -0.5, bytes: [72, 105], top_logprobs: [] };
+  for (const logprobs of [[one], { content: [one] }]) {
+    const frames = written(answer([[{ kind: "text" }, { type: "text", text: "Hi", logprobs }]]));
+    t.match(valuesOf(frames)[4], { delta: "Hi", logprobs: [one] });
+    t.match(outputOf(frames), [{ content: [{ logprobs: [one] }] }]);
+  }
+});
+
+t.test("an image is the result of an image call; sound has no form", async (t) => {
+  const context = wishing();
+  const frames = written(
+    answer([
+      [
+        { kind: "media", media: "image", mime: "image/webp" },
+        { type: "media", base64: "aGk=" },
+      ],
+      [
+        { kind: "media", media: "audio" },
+        { type: "media", base64: "aGk=" },
+      ],
+    ]),
+    context,
+  );
+  t.match(outputOf(frames), [{ type: "image_generation_call", result: "aGk=", output_format: "webp" }]);
+  t.same(context.lost, ["output.audio"]);
+});
+
+t.test("a response echoes what was asked, and the vendor's defaults where nothing was", async (t) => {
+  const request = {
+    ...{ model: "ours", input: "Hi", instructions: "Be kind.", temperature: 0.5, max_output_tokens: 9 },
+    ...{ reasoning: { effort: "low" }, text: { verbosity: "low" }, tools: [{ type: "function", name: "find" }] },
+    ...{ tool_choice: "required", metadata: { a: "b" }, parallel_tool_calls: false, store: true, top_p: 0.1 },
+  };
+  const { model: _, input: __, ...asked } = request;
+  const echo = (request: JsonObject) => JSON.parse(encode(answer([]), wishing(request).context)) as JsonObject;
+  t.match(echo(request), {
+    ...{ ...asked, store: false, reasoning: { effort: "low", summary: null }, truncation: "disabled" },
+    text: { format: { type: "text" }, verbosity: "low" },
+  });
+  t.notOk("input" in echo(request));
+  t.match(echo({ temperature: null }), { temperature: 1, tools: [], tool_choice: "auto" });
+});
+
+t.test("a refusal is an answer when it has a part of its own, and a cut otherwise", async (t) => {
+  const refused = (kind: "refusal" | "text") => encode(answer([[{ kind }, text("No.")]], "refusal"), wishing().context);
+  t.match(JSON.parse(refused("refusal")), { status: "completed", incomplete_details: null });
+  t.match(JSON.parse(refused("text")), { status: "incomplete", incomplete_details: { reason: "content_filter" } });
+});
+
+const asking = () => wishing({ input: [{ role: "user", content: "Hi" }, { type: "compaction_trigger" }] });
+const summing = (reason?: FinishReason): Event[] =>
+  answer([[{ kind: "text" }, text("They "), text("said hi.")]], reason);
+
+t.test("an answer becomes exactly one item, whose envelope holds its text", async (t) => {
+  const events = answer([
+    [{ kind: "reasoning" }, text("Hm.")],
+    [{ kind: "text" }, text("They "), text("said hi.")],
+    [{ kind: "server", name: "search", result: false }],
+    [{ kind: "text" }, text("")],
+    [{ kind: "text" }, text("And bye.")],
+  ]);
+  const told = asking();
+  const frames = written(events, told);
+  const item = {
+    id: "cmp_up-1_0",
+    type: "compaction",
+    encrypted_content: "gw1.summary.They said hi.\n\nAnd bye..",
+  };
+  t.same(
+    valuesOf(frames).map(({ type, item }) => [type, item]),
+    [
+      ["response.created", undefined],
+      ["response.in_progress", undefined],
+      ["response.output_item.added", { ...item, encrypted_content: "" }],
+      ["response.output_item.done", item],
+      ["response.completed", undefined],
+    ],
+  );
+  t.same(outputOf(frames), [item]);
+  t.same(told.lost, ["output.reasoning", "output.server"]);
+});
+
+t.test("streamed and whole are the same to the vendor's SDK", async (t) => {
+  const whole = JSON.parse(encode(summing(), asking().context)) as JsonObject;
+  t.same(await accumulated(bodyOf(written(summing(), asking()))), whole);
+  t.match(whole, { status: "completed", output: [{ type: "compaction" }], usage: { total_tokens: 16 } });
+});
+
+t.test("a summary that was cut is told as incomplete", async (t) => {
+  const cut = valuesOf(written(summing("length"), asking())).at(-1);
+  t.match(cut, {
+    type: "response.incomplete",
+    response: { incomplete_details: { reason: "max_output_tokens" }, output: [{ type: "compaction" }] },
+  });
+  const reasons = { length: "max_output_tokens", content_filter: "content_filter", refusal: "content_filter" };
+  for (const [reason, told] of Object.entries(reasons)) {
+    const none = answer([[{ kind: "reasoning" }, text("Hm.")]], reason as FinishReason);
+    t.match(
+      valuesOf(written(none, asking())).at(-1),
+      { type: "response.incomplete", response: { incomplete_details: { reason: told }, output: [] } },
+      `${reason}, before there was a word of it`,
+    );
+  }
+});
+
+t.test("an answer without a summary is an error, never an empty compaction", async (t) => {
+  const call = { kind: "tool_call", id: "call_1", name: "find" } as const;
+  const empty: Record<string, Event[]> = {
+    nothing: answer([]),
+    "white space": answer([[{ kind: "text" }, text(" \n")]]),
+    "thoughts alone": answer([[{ kind: "reasoning" }, text("Hm.")]]),
+    "a refusal": answer([[{ kind: "refusal" }, text("No.")]]),
+    "a call": answer([[call, args("{}")]], "tool_calls"),
+    "a call behind a text": answer(
+      [
+        [{ kind: "text" }, text("Let me look.")],
+        [call, args("{}")],
+      ],
+      "tool_calls",
+    ),
+    "a call that cannot be read": summing("malformed_call"),
+    "a pause": summing("pause"),
+  };
+  for (const [what, events] of Object.entries(empty)) {
+    t.throws(() => written(events, asking()), { code: "upstream_invalid" }, what);
+    t.throws(() => encode(events, asking().context), { code: "upstream_invalid" }, `${what}, whole`);
+  }
+});
+
+t.test("of several answers the first is told", async (t) => {
+  const events = summing().flatMap((event): Event[] =>
+    event.type === "open"
+      ? [event, { ...event, block: 1, choice: 1 }, { type: "text", block: 1, text: "Hi." }]
+      : [event],
+  );
+  t.match(outputOf(written(events, asking())), [{ encrypted_content: "gw1.summary.They said hi.." }]);
+});
+
+t.test("a stream's summary is held, and so are empty texts: 8 MiB of them and no more", async (t) => {
+  const piece = text("a".repeat(1 << 20));
+  const long = answer([[{ kind: "text" }, ...Array.from({ length: 9 }, () => piece)]]);
+  t.throws(() => written(long, asking()), { code: "upstream_invalid", message: /8 MiB/ });
+  const many = answer(Array.from({ length: 100_000 }, () => [{ kind: "text" }] as const));
+  t.throws(() => written(many, asking()), { code: "upstream_invalid", message: /8 MiB/ });
+});

@@ -1,6 +1,6 @@
 import t, { type Test } from "tap";
 import protocol from "../../../../plugins/protocols/openai-responses/index.ts";
-import { readUsage } from "../../../../plugins/protocols/openai-responses/usage.ts";
+import { count, readUsage, writeUsage } from "../../../../plugins/protocols/openai-responses/usage.ts";
 import type { Usage } from "../../../../src/core/usage.ts";
 import { asEvent, eventsOf, jsonOf, recordings } from "../../../support/openai-recordings.ts";
 
@@ -51,6 +51,32 @@ t.test("a tool whose schema has a member called usage is no report", async (t) =
   const tools = [{ type: "function", name: "f", parameters: { properties: { usage: { type: "string" } } } }];
   const event = asEvent({ type: "response.created", response: { tools, usage: null } });
   t.equal(readUsage(event.json()), undefined);
+});
+
+t.test("usage is the sum, with its parts; what nobody told is 0 where a count is required", async (t) => {
+  const write = { "5m": 30, "1h": 20 };
+  t.same(writeUsage({ in: { total: 160, cached: 100, write }, out: { total: 5 }, raw: {} }), {
+    input_tokens: 160,
+    input_tokens_details: { cached_tokens: 100, cache_write_tokens: 50 },
+    output_tokens: 5,
+    output_tokens_details: { reasoning_tokens: 0 },
+    total_tokens: 165,
+  });
+  const split = writeUsage({ in: { write: { "30m": 3, "12h": 4, unsplit: 1 } }, out: {}, raw: {} });
+  t.match(split["input_tokens_details"], {
+    ...{ cached_tokens: 0, cache_write_tokens: 8 },
+    cache_write_tokens_details: { ttl_30m_tokens: 3, ttl_12h_tokens: 4 },
+  });
+});
+
+t.test("a count is a number in an object of its own", async (t) => {
+  t.equal(count.decode('{"object":"response.input_tokens","input_tokens":11}'), 11);
+  t.same(JSON.parse(count.encode(11)), { object: "response.input_tokens", input_tokens: 11 });
+});
+
+t.test("an answer without a count is the provider's fault", async (t) => {
+  for (const text of ["", "<html>", "null", "{}", '{"input_tokens":"11"}', '{"input_tokens":-1}'])
+    t.throws(() => count.decode(text), { code: "upstream_invalid", status: 502 }, text);
 });
 
 /** These hold chat completions, whatever their folder says. */

@@ -1,0 +1,15 @@
+import t from "tap";
+import { asksCompaction, INPUT_TOKENS, RESPONSE } from "../../../../plugins/protocols/openai-responses/wire.ts";
+
+t.test("one asks for an answer, one counts", async (t) => {
+  t.same([RESPONSE.task, RESPONSE.upstream("any")], ["generate", "/responses"]);
+  t.same([INPUT_TOKENS.task, INPUT_TOKENS.upstream("any")], ["count", "/responses/input_tokens"]);
+  t.same([INPUT_TOKENS.streams, INPUT_TOKENS.generates], [false, false]);
+});
+
+t.test("the last item can ask for a compaction", async (t) => {
+  const hi = { role: "user", content: "Hi" };
+  const trigger = { type: "compaction_trigger" };
+  t.ok(asksCompaction([hi, trigger]));
+  for (const input of [[trigger, hi], [hi], [], "Hi", undefined]) t.notOk(asksCompaction(input));
+});
