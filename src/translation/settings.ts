@@ -129,13 +129,13 @@ function plainValue({ type }: Setting, fields: Fields, name: string): unknown {
 
 function checked(setting: Setting, value: unknown, conversation: Conversation, context: EncodeContext): unknown {
   const path = setting.feature ? pathOfUse(conversation, setting.feature) : setting.wire;
-  if (setting.sampling && context.facts.sampling === false) {
-    context.drop(path, "The model takes no sampling settings");
-    return undefined;
-  }
   if (setting.range && typeof value === "number") {
     const [min, max] = setting.range;
     if (value < min || value > max) context.refuse(path, `It must be ${bounds(min, max)} there`);
+  }
+  if (setting.sampling && context.facts.sampling === false) {
+    context.drop(path, "The model takes no sampling settings");
+    return undefined;
   }
   if (setting.longest !== undefined && Array.isArray(value) && value.length > setting.longest)
     context.refuse(path, `At most ${setting.longest} are taken there`);
