@@ -1,5 +1,5 @@
 import { type Member, type Scan, Scanner } from "../wire/json.ts";
-import { type Edit, movedSpan, type Span, splice } from "../wire/splice.ts";
+import { type ByteSpan, type Edit, movedSpan, splice } from "../wire/splice.ts";
 import { GatewayError } from "./errors.ts";
 
 /**
@@ -20,7 +20,7 @@ export class Body {
   constructor(
     private buffers: readonly Buffer[],
     private found: Scan | "json" | undefined,
-    readonly modelField?: Span,
+    readonly modelField?: ByteSpan,
   ) {
     let length = 0;
     for (const piece of buffers) length += piece.length;

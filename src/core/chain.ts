@@ -1,7 +1,8 @@
 import { Frame } from "../wire/frame.ts";
 import { GatewayError } from "./errors.ts";
 import type { Attempt, Exchange, Head } from "./exchange.ts";
-import { PHASES, type Phase, type Plugin, type Stage } from "./plugin.ts";
+import { PHASES, type Phase, type Plugin } from "./plugin.ts";
+import type { Stage } from "./stage.ts";
 
 /** A plugin in its chain, under the name gateway.yaml gives it. */
 export interface Link {
@@ -77,6 +78,7 @@ export class Chain {
   /** Stages in the order frames pass them. An answer that a plugin gave passes only those that stand above it. */
   response(exchange: Exchange, head: Head): Later<Stage[]> {
     const { answerer } = exchange;
+    exchange.head = head;
     const steps = answerer ? this.responding.filter(({ at }) => at < answerer.at) : this.responding;
     return gather(steps, 0, exchange, head, []);
   }

@@ -1,13 +1,18 @@
 import type { IncomingMessage } from "node:http";
+import type { Frame } from "../wire/frame.ts";
 import type { HeaderList } from "../wire/headers.ts";
 import type { Query } from "../wire/query.ts";
 import type { Edit } from "../wire/splice.ts";
+import { type AnswerTextMatch, AnswerTexts } from "./answer-texts.ts";
 import type { Body } from "./body.ts";
 import type { GatewayError } from "./errors.ts";
 import type { Caller, Model, Target } from "./marketplace.ts";
 import { readModel, sameModel } from "./model-name.ts";
-import type { Operation, Protocol, StreamState } from "./protocol.ts";
+import type { Operation, Protocol, StreamState, TextKind } from "./protocol.ts";
 import type { Slots } from "./slot.ts";
+import type { Stage } from "./stage.ts";
+import type { Replace } from "./text-replacer.ts";
+import { answerTextsOf, type MapText, mappedTexts, type TextSpan, textsOf } from "./texts.ts";
 import type { Usage } from "./usage.ts";
 
 /** What the engine knows of an attempt before any plugin has seen it. */
@@ -167,6 +172,8 @@ export class Exchange {
   answer: Answer | undefined;
   /** The plugin that has answered, its place in the chain, and what each piece of its answer may take; set by the engine. */
   answerer: { readonly name: string; readonly at: number; readonly deadline: number } | undefined;
+  /** The head of the answer, once it is in. */
+  head: Head | undefined;
   /** What plugins keep for this exchange, each in its slot. */
   readonly slots: Slots = new Map();
   /** True once the answer is known to be a stream. */
@@ -218,6 +225,42 @@ export class Exchange {
     if (edited !== before && this.pathModel === undefined && !sameModel(before, edited))
       this.requestedModel = readModel(edited);
     this.body = edited;
+  }
+
+  /** The human texts of the request, in any protocol; of all kinds unless some are named. A form has none. */
+  texts(kinds?: readonly TextKind[]): TextSpan[] {
+    return textsOf(this.body, this.protocol, kinds);
+  }
+
+  /** Puts other texts in the place of the request's texts of these kinds; all other bytes stay. */
+  mapText(kinds: readonly TextKind[], map: MapText): void {
+    this.edit(mappedTexts(this.body, this.protocol, kinds, map));
+  }
+
+  /** The texts, or pieces of texts, of a frame of the answer: for a stage. */
+  answerTexts(frame: Frame, kinds?: readonly TextKind[]): TextSpan[] {
+    return answerTextsOf(frame.json(), this.answerProtocol, kinds);
+  }
+
+  /**
+   * A stage that replaces what a pattern matches in the texts of the answer, streamed or whole, in any protocol: a match is
+   * found wherever the stream cuts it. Undefined where an answer has no texts. For the response phase.
+   * @throws SyntaxError for a pattern that matches nothing at all
+   */
+  mapAnswerText(match: AnswerTextMatch, replace: Replace): Stage | undefined {
+    const { head } = this;
+    const { texts } = this.answerProtocol;
+    if (!head || !texts || head.status >= 300) return undefined;
+    const answer = new AnswerTexts(texts, match, replace);
+    if (head.framing) return answer.stage;
+    if (!head.headers.get("content-type")?.startsWith("application/json")) return undefined;
+    head.headers.delete("content-length");
+    return answer.wholeStage();
+  }
+
+  /** The protocol of the answer as the plugins so far have left it: the provider's until it is translated. */
+  private get answerProtocol(): Protocol {
+    return this.head?.translated ? this.protocol : (this.attempts.at(-1)?.protocol ?? this.protocol);
   }
 
   /** Milliseconds since arrival. */

@@ -1,4 +1,4 @@
-import type { Span } from "../wire/splice.ts";
+import type { ByteSpan } from "../wire/splice.ts";
 
 const LINE = Buffer.from("\r\n");
 const HEAD_END = Buffer.from("\r\n\r\n");
@@ -9,7 +9,7 @@ const HEAD_END = Buffer.from("\r\n\r\n");
  */
 export class FieldFinder {
   /** Where the field's value stands in the body; set once it has been seen whole. */
-  found: Span | undefined;
+  found: ByteSpan | undefined;
 
   private readonly delimiter: Buffer;
   private readonly wanted: RegExp;

@@ -1,8 +1,8 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { GatewayError } from "../core/errors.ts";
 import type { Exchange } from "../core/exchange.ts";
-import type { Stage } from "../core/plugin.ts";
 import type { Protocol } from "../core/protocol.ts";
+import type { Stage } from "../core/stage.ts";
 import type { UpstreamAnswer } from "../upstream/attempts.ts";
 import { ResponseStream } from "./response-stream.ts";
 import { ResponseWriter } from "./response-writer.ts";

@@ -1,7 +1,7 @@
 import { GatewayError } from "../core/errors.ts";
 import type { Exchange } from "../core/exchange.ts";
-import type { Stage } from "../core/plugin.ts";
 import type { StreamState } from "../core/protocol.ts";
+import type { Stage } from "../core/stage.ts";
 import type { UpstreamAnswer } from "../upstream/attempts.ts";
 import type { BodyReceiver } from "../upstream/response.ts";
 import { ArraySplitter } from "../wire/array.ts";

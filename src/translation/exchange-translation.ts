@@ -2,7 +2,7 @@ import { Body } from "../core/body.ts";
 import { GatewayError } from "../core/errors.ts";
 import type { Attempt, Exchange, Head } from "../core/exchange.ts";
 import type { Target } from "../core/marketplace.ts";
-import type { Stage } from "../core/plugin.ts";
+import type { Stage } from "../core/stage.ts";
 import { Frame } from "../wire/frame.ts";
 import { HeaderList } from "../wire/headers.ts";
 import type { JsonObject } from "../wire/values.ts";

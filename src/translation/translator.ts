@@ -1,6 +1,6 @@
 import { GatewayError } from "../core/errors.ts";
-import type { Stage } from "../core/plugin.ts";
 import type { Operation, Protocol } from "../core/protocol.ts";
+import type { Stage } from "../core/stage.ts";
 import { ArraySplitter } from "../wire/array.ts";
 import { Frame } from "../wire/frame.ts";
 import { SseSplitter } from "../wire/sse.ts";

@@ -1,3 +1,5 @@
+import { type ByteSpan, type Edit, splice } from "./splice.ts";
+
 /**
  * A piece of a response that stages see.
  *
@@ -14,6 +16,7 @@ const COLON = 58;
 const SPACE = 32;
 const EVENT = Buffer.from("event");
 const TEXT = Buffer.from("data");
+const LINE = Buffer.from("\n");
 
 /** Bytes with a parsed view that is made when somebody asks. */
 export class Frame {
@@ -51,6 +54,37 @@ export class Frame {
     return this.parsed.value;
   }
 
+  /** The bytes of `text` as they came; empty when there is none. */
+  get data(): Buffer {
+    const parts = this.spans().flatMap(({ start, end }) => [LINE, this.bytes.subarray(start, end)]);
+    return parts.length === 2 ? (parts[1] as Buffer) : Buffer.concat(parts.slice(1));
+  }
+
+  /** The same frame with edits at offsets in its `data`, which is JSON; all its other fields stay. */
+  edited(edits: readonly Edit[]): Frame {
+    const spans = this.spans();
+    const [first, last] = [spans[0], spans.at(-1)];
+    if (edits.length === 0 || !first || !last) return this;
+    const data = splice([this.data], edits);
+    const parts = [this.bytes.subarray(0, first.start), ...data, this.bytes.subarray(last.end)];
+    // What stood on several lines comes to stand on one: JSON has line breaks between its values only.
+    if (spans.length > 1) {
+      const between = spans.slice(1).map(({ start }, i) => this.bytes.toString("utf8", spans[i]?.end, start));
+      const others = between.flatMap((text) => text.split(/\r\n|\r|\n/).slice(1, -1)).map((line) => `\n${line}`);
+      const line = Buffer.concat(data).toString().replaceAll("\n", " ");
+      parts.splice(1, data.length, Buffer.from(line + others.join("")));
+    }
+    return new Frame(this.kind, Buffer.concat(parts), this.mark);
+  }
+
+  /** Where its data stands in its bytes: a span for each data line. */
+  private spans(): ByteSpan[] {
+    const spans: ByteSpan[] = [];
+    if (this.kind === "event") readEvent(this.bytes, this.mark, spans);
+    else readElement(this.bytes, spans);
+    return spans;
+  }
+
   private read() {
     this.fields ??=
       this.kind === "event" ? readEvent(this.bytes, this.mark) : { event: undefined, text: readElement(this.bytes) };
@@ -61,8 +95,11 @@ export class Frame {
 const SPACES = new Set(Buffer.from(" \t\r\n"));
 const [COMMA, OPEN_ARRAY, CLOSE_ARRAY] = Buffer.from(",[]");
 
-/** An array element without the `[` or `,` before it, the `]` or `,` behind it, and white space. */
-function readElement(bytes: Buffer): string | undefined {
+/**
+ * An array element without the `[` or `,` before it, the `]` or `,` behind it, and white space.
+ * @param spans takes the place where it stands
+ */
+function readElement(bytes: Buffer, spans?: ByteSpan[]): string | undefined {
   let from = 0;
   let to = bytes.length;
   const trim = (): void => {
@@ -77,11 +114,16 @@ function readElement(bytes: Buffer): string | undefined {
   const ownBracket = bytes[from] === OPEN_ARRAY;
   if (from < to && (bytes[to - 1] === COMMA || (bytes[to - 1] === CLOSE_ARRAY && !ownBracket))) to--;
   trim();
+  if (from < to) spans?.push({ start: from, end: to });
   return from === to ? undefined : bytes.toString("utf8", from, to);
 }
 
-/** WHATWG event stream rules for the lines of one event. */
-function readEvent(bytes: Buffer, mark: number): { event: string | undefined; text: string | undefined } {
+/** WHATWG event stream rules for the lines of one event. @param spans takes the places of the data */
+function readEvent(
+  bytes: Buffer,
+  mark: number,
+  spans?: ByteSpan[],
+): { event: string | undefined; text: string | undefined } {
   let event: string | undefined;
   let text: string | undefined;
   let cr = -2;
@@ -93,6 +135,7 @@ function readEvent(bytes: Buffer, mark: number): { event: string | undefined; te
     const value = valueAt(bytes, at, end, TEXT);
     if (value >= 0) {
       const line = bytes.toString("utf8", value, end);
+      spans?.push({ start: value, end });
       text = text === undefined ? line : `${text}\n${line}`;
     } else {
       const name = valueAt(bytes, at, end, EVENT);

@@ -16,7 +16,7 @@ export interface PathChanges {
 
 /**
  * The edits that make these changes; all bytes outside of them stay. Other paths that lead nowhere change nothing.
- * @param text valid JSON; of members named twice the first counts
+ * @param text valid JSON; of members named twice, of which readers take one or the other, all are changed
  */
 export function changesAt(text: Buffer, { remove = [], replace = [] }: PathChanges): Edit[] {
   const root = new PathStep();
@@ -105,7 +105,7 @@ class Walker {
         name = JSON.parse(text.toString("utf8", begin, at)) as string;
         at = skipSpace(text, skipSpace(text, at) + 1);
       }
-      const step = typeof name === "string" && seen.has(name) ? undefined : below.get(name);
+      const step = below.get(name);
       if (typeof name === "string") seen.add(name);
       const gone = step?.gone === true && step.json === undefined;
       at = this.value(at, gone ? undefined : step);

@@ -51,7 +51,7 @@ export function splice(pieces: readonly Buffer[], edits: readonly Edit[]): Buffe
 }
 
 /** Bytes `start` to `end` of a text. */
-export interface Span {
+export interface ByteSpan {
   readonly start: number;
   readonly end: number;
 }
@@ -60,7 +60,7 @@ export interface Span {
  * Where a span of a text stands after edits. One that lies inside it, or at one of its ends, becomes part of it.
  * @throws Error as `splice`, and when an edit takes a part of the span and something beside it.
  */
-export function movedSpan({ start, end }: Span, edits: readonly Edit[]): Span {
+export function movedSpan({ start, end }: ByteSpan, edits: readonly Edit[]): ByteSpan {
   let before = 0;
   let within = 0;
   for (const edit of settle(edits)) {

@@ -1,7 +1,7 @@
 import t from "tap";
 import { Body } from "../../src/core/body.ts";
 import { type Scan, scan } from "../../src/wire/json.ts";
-import { removeMembers, replaceMember, type Span, setMember } from "../../src/wire/splice.ts";
+import { type ByteSpan, removeMembers, replaceMember, setMember } from "../../src/wire/splice.ts";
 
 const CHAT = Buffer.from('{"model":"fast","messages":[{"role":"user","content":"é😀 12345678901234567890"}],"n":1.0}');
 
@@ -65,7 +65,7 @@ t.test("the model's field of a form stays where it is, whatever changes around i
     { start: 4, end: 11, bytes: Buffer.from("vendors-own") },
     { start: 0, end: 0, bytes: Buffer.from("preamble ") },
   ]);
-  const { start, end } = renamed.modelField as Span;
+  const { start, end } = renamed.modelField as ByteSpan;
   t.equal(renamed.slice(start, end).toString(), "vendors-own");
   t.equal(renamed.scan, undefined);
 });

@@ -2,7 +2,7 @@ import { mock } from "node:test";
 import t, { type Test } from "tap";
 import { GatewayError } from "../../src/core/errors.ts";
 import { type Arrival, Exchange, type Head } from "../../src/core/exchange.ts";
-import type { Stage } from "../../src/core/plugin.ts";
+import type { Stage } from "../../src/core/stage.ts";
 import { ResponseStream } from "../../src/downstream/response-stream.ts";
 import { ResponseWriter } from "../../src/downstream/response-writer.ts";
 import type { UpstreamAnswer } from "../../src/upstream/attempts.ts";

@@ -64,3 +64,36 @@ t.test("refuses to hold more than it may", async (t) => {
   rest.add(Buffer.from("12345"));
   t.throws(() => rest.add(Buffer.from("6")), { message: "A thing of the stream is larger than 5 bytes." });
 });
+
+/** The frame with another value put where the first `1` of its data stands. */
+function ones(kind: "event" | "element", text: string, value = "22"): string {
+  const frame = new Frame(kind, Buffer.from(text));
+  const at = frame.data.indexOf("1");
+  return frame.edited([{ start: at, end: at + 1, bytes: Buffer.from(value) }]).bytes.toString();
+}
+
+t.test("edits of the data leave all other bytes as they are", async (t) => {
+  for (const [kind, before, after] of [
+    ["event", 'event: e\ndata: {"ä":1}\nid: 7\n\n', 'event: e\ndata: {"ä":22}\nid: 7\n\n'],
+    ["event", 'data:{"a":1}\r\n\r\n', 'data:{"a":22}\r\n\r\n'],
+    ["event", ': note\ndata: {"a":\nid: 7\ndata: 1}\nretry: 1\n\n', ': note\ndata: {"a": 22}\nid: 7\nretry: 1\n\n'],
+    ["element", '[ {"a":1}', '[ {"a":22}'],
+    ["element", ',\n{"a":1} ]', ',\n{"a":22} ]'],
+  ] as const)
+    t.equal(ones(kind, before), after);
+});
+
+t.test("a frame without edits, or without data, is itself", async (t) => {
+  const frame = new Frame("event", Buffer.from("data: 1\n\n"));
+  t.equal(frame.edited([]), frame);
+  const ping = new Frame("event", Buffer.from(": ping\n\n"));
+  t.equal(ping.data.length, 0);
+  t.equal(ping.edited([{ start: 0, end: 0, bytes: Buffer.from("x") }]), ping);
+});
+
+t.test("an edited frame says what it now holds", async (t) => {
+  const frame = new Frame("event", Buffer.from('\ufeffevent: e\ndata: {"a":1}\n\n'), 3);
+  const { start, end } = { start: 5, end: 6 };
+  const edited = frame.edited([{ start, end, bytes: Buffer.from("[2]") }]);
+  t.same([edited.event, edited.json()], ["e", { a: [2] }]);
+});

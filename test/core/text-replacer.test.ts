@@ -1,0 +1,134 @@
+import t from "tap";
+import {
+  escaped,
+  JsonText,
+  TextPattern,
+  TextReplacer,
+  type TextSink,
+  WholeText,
+} from "../../src/core/text-replacer.ts";
+
+/** The same numbers every time. */
+function random(seed: number): () => number {
+  let state = seed;
+  return () => {
+    state = (state * 1103515245 + 12345) % 2 ** 31;
+    return state / 2 ** 31;
+  };
+}
+
+/** A text in pieces. */
+function cut(text: string, next: () => number): string[] {
+  const pieces: string[] = [];
+  for (let at = 0; at < text.length; ) {
+    const to = at + Math.floor(next() * 6);
+    pieces.push(text.slice(at, to));
+    at = to;
+  }
+  return pieces;
+}
+
+const through = (sink: TextSink, pieces: readonly string[]): string =>
+  pieces.map((piece) => sink.push(piece)).join("") + sink.end();
+
+const PATTERNS: [pattern: RegExp, longest: number, parts: readonly string[]][] = [
+  [/<address-\d+>/, 20, ["<address-1>", "<address-22>", "<addr", "<", ">", "a ", "1"]],
+  [/[\w.+-]+@[\w-]+(?:\.[\w-]+)+/, 60, ["me@home.org", "@", ".", "a", " ", "x@y.z", "-"]],
+  [/\b\d{3}-\d{2}\b/, 6, ["123-45", "1", "-", "23", " ", "x"]],
+  [/(?<!a)b+(?!c)/i, 12, ["b", "B", "a", "c", " "]],
+  [/cat|category|dog(?=s)/, 8, ["cat", "egory", "dog", "s", "do", " "]],
+  [/(['"])\w\1/, 3, ["'a'", '"b"', "'", '"', "a", " "]],
+  [/😀+x?/u, 20, ["😀", "\ud83d", "x", "\ude00", " "]],
+  [/^\w|o$/, 1, ["a", " ", "o"]],
+];
+
+t.test("a text becomes the same in pieces as in whole, however it is cut", async (t) => {
+  const next = random(3);
+  const wrong: string[] = [];
+  for (const [pattern, longest, parts] of PATTERNS) {
+    const prepared = new TextPattern({ pattern, longest });
+    for (let round = 0; round < 400; round++) {
+      const length = 1 + Math.floor(next() * 8);
+      const text = Array.from({ length }, () => parts[Math.floor(next() * parts.length)]).join("");
+      const expected = text.replaceAll(new RegExp(pattern.source, `${pattern.flags}g`), (found) => `[${found}]`);
+      const pieces = cut(text, next);
+      const found = through(new TextReplacer(prepared, (match) => `[${match}]`), pieces);
+      if (found !== expected) wrong.push(`${pattern} in ${JSON.stringify(pieces)}: ${found}, not ${expected}`);
+    }
+  }
+  t.same(wrong, []);
+});
+
+t.test("nothing waits but what could still become a match, and that is bounded", async (t) => {
+  const mask = new TextReplacer(new TextPattern({ pattern: /<address-\d+>/, longest: 20 }), () => "me@home");
+  t.same([mask.push("Write to "), mask.waits], ["Write to ", false]);
+  t.same([mask.push("<addr"), mask.waits], ["", true]);
+  t.same([mask.push("ess-1>"), mask.waits], ["me@home", false]);
+  t.same([mask.push("a < "), mask.waits], ["a < ", false]);
+  t.same([mask.push(`<address-${"1".repeat(50)}`), mask.waits], [`<address-${"1".repeat(50)}`, false]);
+  t.same([mask.push(" <"), mask.end(), mask.waits], [" ", "<", false]);
+});
+
+t.test("each match is given away once", async (t) => {
+  const seen: string[] = [];
+  const note = (match: string) => `#${seen.push(match)}`;
+  const sink = new TextReplacer(new TextPattern({ pattern: /\w+@\w+/, longest: 20 }), note);
+  t.equal(through(sink, [..."to a@b, c@d and a@b"]), "to #1, #2 and #3");
+  t.same(seen, ["a@b", "c@d", "a@b"]);
+});
+
+const quoted = (text: string): string => `<${text.toUpperCase()}"\n>`;
+const json = (pieces: readonly string[], map: (text: string) => string): string =>
+  through(new JsonText(new WholeText(map, escaped)), pieces);
+
+t.test(
+  "in JSON text each string that is a value is a text, escaped again; all else stays as it is written",
+  async (t) => {
+    const text = '{ "a" : "x\\u0041\\n" , "b":[1.0,"",{"c":"\\/y"},null],"d\\"e":true,"f":{}, "g":"z"}';
+    t.equal(
+      json([text], (each) => each),
+      text,
+    );
+    const mapped = json([text], quoted);
+    const expected = {
+      a: quoted("xA\n"),
+      b: [1, quoted(""), { c: quoted("/y") }, null],
+      'd"e': true,
+      f: {},
+      g: quoted("z"),
+    };
+    t.same(JSON.parse(mapped), expected);
+    t.match(mapped, /^\{ "a" : "<XA\\n\\"\\n>" , "b":\[1\.0,/);
+    t.equal(json(['"a"'], quoted), JSON.stringify(quoted("a")));
+    t.equal(
+      json(['{"a": broken "x'], (each) => each),
+      '{"a": broken "x',
+      "what is no JSON passes",
+    );
+  },
+);
+
+t.test("and it becomes the same however it is cut", async (t) => {
+  const next = random(5);
+  const wrong: string[] = [];
+  const prepared = new TextPattern({ pattern: /<\w+>/, longest: 12 });
+  const parts = ["<mask>", "<ma", "\\u003c", "m\\u0061sk>", "\\n", '\\"', "\\\\", "sk>", " ", "😀"];
+  const replacer = (): JsonText => new JsonText(new TextReplacer(prepared, () => 'a"\n', escaped));
+  for (let round = 0; round < 1000; round++) {
+    const string = () => Array.from({ length: 5 }, () => parts[Math.floor(next() * parts.length)]).join("");
+    const text = `{"<mask>":"${string()}","b":["${string()}", 7, {"c" : "${string()}"}]}`;
+    const pieces = cut(text, next);
+    const found = through(replacer(), pieces);
+    const [, b, [c, , d]] = Object.values({ x: 0, ...(JSON.parse(text) as object) }) as [
+      0,
+      string,
+      [string, 7, { c: string }],
+    ];
+    const masked = (each: string): string => each.replaceAll(/<\w+>/g, 'a"\n');
+    const expected = { "<mask>": masked(b), b: [masked(c), 7, { c: masked(d.c) }] };
+    if (JSON.stringify(JSON.parse(found)) !== JSON.stringify(expected))
+      wrong.push(`${JSON.stringify(pieces)}: ${found}`);
+    if (found !== through(replacer(), [text])) wrong.push(`${JSON.stringify(pieces)}: not as in whole`);
+  }
+  t.same(wrong, []);
+});

@@ -1,0 +1,73 @@
+import t from "tap";
+import { Body } from "../../src/core/body.ts";
+import type { Protocol, TextKind } from "../../src/core/protocol.ts";
+import { answerTextsOf, mappedTexts, textsOf } from "../../src/core/texts.ts";
+import { SPEAKS_TEXT } from "../support/speaks-text.ts";
+
+const body = (json: string): Body => new Body([Buffer.from(json)], "json");
+const REQUEST =
+  '{ "t": [ {"k":"system","d":"Be \\u0062rief."} ,{"k":"user","d":"me@home"}, {"k":"tool_call","j":true,"d":"{\\"to\\": \\"me@home\\",\\"n\\":1.0}"}], "n":1.0}';
+
+t.test("a request's texts are told with their kinds, of JSON text the strings in it", async (t) => {
+  t.same(textsOf(body(REQUEST), SPEAKS_TEXT), [
+    { kind: "system", text: "Be brief." },
+    { kind: "user", text: "me@home" },
+    { kind: "tool_call", text: "me@home" },
+  ]);
+  t.same(textsOf(body(REQUEST), SPEAKS_TEXT, ["user"]), [{ kind: "user", text: "me@home" }]);
+});
+
+t.test("texts of some kinds give way to others, and all other bytes stay", async (t) => {
+  const mapped = (kinds: readonly TextKind[], map: (text: string, kind: TextKind) => string): string => {
+    const asked = body(REQUEST);
+    return asked
+      .edited(mappedTexts(asked, SPEAKS_TEXT, kinds, map))
+      .bytes()
+      .toString();
+  };
+  t.equal(
+    mapped(["user"], () => 'a"b'),
+    REQUEST.replace('"me@home"', '"a\\"b"'),
+  );
+  t.equal(
+    mapped(["tool_call"], (text) => `"${text}"`),
+    REQUEST.replace('\\"me@home\\"', '\\"\\\\\\"me@home\\\\\\"\\"'),
+  );
+  t.equal(
+    mapped(["system", "user", "tool_call"], (text) => text),
+    REQUEST,
+    "what is not changed keeps its spelling",
+  );
+  t.match(
+    mapped(["system", "user"], (text, kind) => kind + text),
+    /"systemBe brief\.".*"userme@home"/,
+  );
+});
+
+t.test("a text whose member stands there twice is changed in both", async (t) => {
+  const twice = body('{"t":[{"k":"user","d":"first@home","d":"me@home"}]}');
+  const edits = mappedTexts(twice, SPEAKS_TEXT, ["user"], () => "x");
+  t.equal(twice.edited(edits).bytes().toString(), '{"t":[{"k":"user","d":"x","d":"x"}]}');
+});
+
+t.test("a protocol or a body without texts has none", async (t) => {
+  t.same(textsOf(body(REQUEST), {} as Protocol), []);
+  t.same(
+    mappedTexts(new Body([Buffer.from("--x")], undefined), SPEAKS_TEXT, ["user"], () => ""),
+    [],
+  );
+  t.same(answerTextsOf({ t: [] }, {} as Protocol), []);
+});
+
+t.test("a frame tells pieces of texts", async (t) => {
+  const frame = {
+    t: [
+      { k: "assistant", p: "0", d: "Hel" },
+      { k: "reasoning", d: "Hm." },
+    ],
+  };
+  t.same(answerTextsOf(frame, SPEAKS_TEXT), [
+    { kind: "assistant", text: "Hel", piece: "0" },
+    { kind: "reasoning", text: "Hm." },
+  ]);
+});

@@ -1,0 +1,22 @@
+import type { Protocol, TextKind, TextPlace } from "../../src/core/protocol.ts";
+
+/** A text of the smallest protocol there is. */
+export interface TinyText {
+  k: TextKind;
+  /** The text. */
+  d: string;
+  /** The name of the text that it is a piece of. */
+  p?: string;
+  /** It is JSON text. */
+  j?: true;
+}
+
+function* places(json: unknown): Generator<TextPlace> {
+  const { t = [] } = json as { t?: TinyText[] };
+  for (const [i, { k, p, j }] of t.entries())
+    yield { path: ["t", i, "d"], kind: k, ...(p === undefined ? {} : { piece: p }), ...(j ? { json: j } : {}) };
+}
+
+/** Knows where its texts stand: `{"t":[…]}`, in requests, answers and frames. */
+export const SPEAKS_TEXT = { name: "tiny", texts: { request: places, response: places } } as unknown as Protocol &
+  Required<Pick<Protocol, "texts">>;
