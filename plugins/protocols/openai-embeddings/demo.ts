@@ -1,12 +1,24 @@
 import { hash } from "node:crypto";
-import { asCount, asList, asText, demoScript, demoTokens, demoWhole } from "model-gateway/protocol";
-import { answering } from "../openai/demo.ts";
+import {
+  asCount,
+  asList,
+  asObject,
+  asText,
+  type DemoAnswer,
+  type DemoRequest,
+  demoFault,
+  demoScript,
+  demoTokens,
+  demoWhole,
+} from "model-gateway/protocol";
 
 const DEFAULT_DIMENSIONS = 64;
 const MOST_DIMENSIONS = 4096;
 
 /** The demo provider's embeddings: vectors of length 1 that are the same for the same text. */
-export const demo = answering((request, body) => {
+export function demo(request: DemoRequest): DemoAnswer | undefined {
+  if (demoFault(request.model, request.streaming)) return undefined;
+  const body = asObject(request.body) ?? {};
   const inputs = inputsOf(body["input"]);
   const dimensions = Math.min(MOST_DIMENSIONS, asCount(body["dimensions"]) || DEFAULT_DIMENSIONS);
   const data = inputs.map((input, index) => {
@@ -20,7 +32,7 @@ export const demo = answering((request, body) => {
   const model = asText(body["model"]) ?? request.model;
   const script = demoScript(request.model, { text: "", tools: [] });
   return demoWhole({ object: "list", data, model, usage }, script);
-});
+}
 
 /** A text, a list of texts, a list of tokens, or a list of lists of tokens. */
 function inputsOf(input: unknown): { text: string; tokens: number }[] {

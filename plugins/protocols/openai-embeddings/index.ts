@@ -1,6 +1,7 @@
 import { fixedPaths, type Protocol, post } from "model-gateway/protocol";
 import { family } from "../openai/family.ts";
 import { demo } from "./demo.ts";
+import { texts } from "./texts.ts";
 import { readUsage } from "./usage.ts";
 
 /** Embeddings: texts become vectors. Nothing streams here. */
@@ -18,6 +19,7 @@ const openaiEmbeddings: Protocol = {
   ending: () => undefined,
   holdsUsage: () => false,
   usage: readUsage,
+  texts,
   demo,
 };
 

@@ -1,24 +1,32 @@
+import { crc32, deflateSync } from "node:zlib";
 import {
   asCount,
+  asObject,
   asText,
   DEMO_CUT,
+  type DemoAnswer,
   type DemoFrame,
+  type DemoRequest,
+  demoFault,
   demoId,
   demoScript,
   demoStream,
   demoTokens,
   demoWhole,
   eventBytes,
+  faultOf,
   type JsonObject,
 } from "model-gateway/protocol";
-import { answering, FAILURE } from "../openai/demo.ts";
 import { streamError } from "./errors.ts";
-import { png } from "./png.ts";
 
 const SIZE = 64;
+/** What goes wrong in the stream of `error-stream`. */
+const FAILURE = faultOf(500, "The demo model failed in mid-stream, as it is made to.");
 
 /** The demo provider's pictures: small squares whose colour comes from the request. */
-export const demo = answering((request, body) => {
+export function demo(request: DemoRequest): DemoAnswer | undefined {
+  if (demoFault(request.model, request.streaming)) return undefined;
+  const body = asObject(request.body) ?? {};
   const script = demoScript(request.model, { text: "", tools: [] });
   const created = Math.floor(Date.now() / 1000);
   const colour = Buffer.from(demoId(request), "hex");
@@ -34,7 +42,7 @@ export const demo = answering((request, body) => {
     body["response_format"] === "url" ? { url: `data:image/png;base64,${picture(n)}` } : { b64_json: picture(n) },
   );
   return demoWhole({ created, ...look, data, usage: usageOf(body, count) }, script);
-});
+}
 
 /** As many partial pictures as the request wants, then the whole one. */
 function eventsOf(kind: string, head: JsonObject, picture: (n: number) => string, body: JsonObject): Buffer[] {
@@ -52,9 +60,7 @@ function paced(events: readonly Buffer[], after: number, end: string): DemoFrame
   const frames: DemoFrame[] = events.map((bytes, n) => (n === 0 ? { after, bytes } : { bytes }));
   if (end === "cut") frames.splice(-1, 1, DEMO_CUT);
   if (end === "error") {
-    frames.splice(-1, 1, {
-      bytes: streamError(FAILURE),
-    });
+    frames.splice(-1, 1, { bytes: streamError(FAILURE) });
   }
   return frames;
 }
@@ -69,4 +75,41 @@ function usageOf(body: JsonObject, pictures: number): JsonObject {
     output_tokens_details: { text_tokens: 0, image_tokens: output },
     total_tokens: input + output,
   };
+}
+
+const SIGNATURE = Buffer.from("89504e470d0a1a0a", "hex");
+
+/** A square PNG (RFC 2083): a slope from one colour to its opposite, 8 bits a channel. */
+export function png(size: number, colour: readonly [red: number, green: number, blue: number]): Buffer {
+  const header = Buffer.alloc(13);
+  header.writeUInt32BE(size, 0);
+  header.writeUInt32BE(size, 4);
+  // Bit depth 8, colour type 2 (red, green, blue), the only compression and filter methods, not interlaced.
+  header.set([8, 2, 0, 0, 0], 8);
+  const row = 1 + 3 * size;
+  const pixels = Buffer.alloc(row * size);
+  for (let y = 0; y < size; y++) {
+    for (let x = 0; x < size; x++) {
+      const share = (x + y) / (2 * size);
+      pixels.set(
+        colour.map((part) => Math.round(part + (255 - 2 * part) * share)),
+        y * row + 1 + 3 * x,
+      );
+    }
+  }
+  return Buffer.concat([
+    SIGNATURE,
+    chunk("IHDR", header),
+    chunk("IDAT", deflateSync(pixels)),
+    chunk("IEND", Buffer.alloc(0)),
+  ]);
+}
+
+/** Length, name, content, and the checksum of name and content. */
+function chunk(name: string, content: Buffer): Buffer {
+  const named = Buffer.concat([Buffer.from(name), content]);
+  const ends = Buffer.alloc(8);
+  ends.writeUInt32BE(content.length, 0);
+  ends.writeUInt32BE(crc32(named), 4);
+  return Buffer.concat([ends.subarray(0, 4), named, ends.subarray(4)]);
 }

@@ -1,9 +1,31 @@
-import { fixedPaths, type Protocol, post } from "model-gateway/protocol";
+import {
+  asObject,
+  asText,
+  type Ending,
+  type Frame,
+  fixedPaths,
+  mayContain,
+  type Protocol,
+  post,
+} from "model-gateway/protocol";
 import { family } from "../openai/family.ts";
 import { demo } from "./demo.ts";
 import { streamError } from "./errors.ts";
-import { ending } from "./stream.ts";
+import { texts } from "./texts.ts";
 import { readUsage } from "./usage.ts";
+
+const COMPLETED = ["image_generation.completed", "image_edit.completed"].map((type) => ({
+  type,
+  bytes: Buffer.from(type),
+}));
+
+/** Whole at `image_generation.completed` or `image_edit.completed`. There is no dot in base64, so the search is safe. */
+function ending(frame: Frame): Ending | undefined {
+  if (mayContain(frame.bytes, "error")) return asObject(asObject(frame.json())?.["error"]) ? "error" : undefined;
+  if (!COMPLETED.some((name) => frame.bytes.includes(name.bytes))) return undefined;
+  const type = asText(asObject(frame.json())?.["type"]) ?? frame.event;
+  return COMPLETED.some((name) => name.type === type) ? "complete" : undefined;
+}
 
 /** Images: pictures from words, and from other pictures. */
 const openaiImages: Protocol = {
@@ -20,6 +42,7 @@ const openaiImages: Protocol = {
   streamError,
   ending,
   usage: readUsage,
+  texts,
   demo,
 };
 

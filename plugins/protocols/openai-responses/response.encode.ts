@@ -39,7 +39,7 @@ export function encode(events: readonly Event[], context: ResponseContext): stri
 const encoderFor = (response: ResponsesEncoder, context: ResponseContext): ResponseEncoder =>
   asksCompaction(context.request["input"]) ? new CompactionEncoder(response, context) : response;
 
-type BlockEvent = Extract<Event, { block: number }>;
+type ItemBlockEvent = Extract<Event, { block: number }>;
 
 /** The prefix of an item's id tells its kind. */
 type Prefix = "msg" | "rs" | "fc" | "ctc" | "ig" | "cmp";
@@ -52,7 +52,7 @@ type Prefix = "msg" | "rs" | "fc" | "ctc" | "ig" | "cmp";
 class ResponsesEncoder implements ResponseEncoder {
   private readonly frames: SequenceWriter;
   private readonly output: string[] = [];
-  private readonly waiting = new Map<number, BlockEvent[]>();
+  private readonly waiting = new Map<number, ItemBlockEvent[]>();
   private readonly callIds = new Set<string>();
   /** Blocks of other choices than the first. */
   private readonly otherChoices = new Set<number>();
@@ -163,7 +163,7 @@ class ResponsesEncoder implements ResponseEncoder {
       throw new GatewayError("upstream_invalid", { message: "The provider's answer is longer than 8 MiB." });
   }
 
-  private grow(event: BlockEvent, out: EncodedFrame[]): void {
+  private grow(event: ItemBlockEvent, out: EncodedFrame[]): void {
     if (event.type === "open" && event.choice !== 0) {
       this.otherChoices.add(event.block);
       this.context.drop(`choices.${event.choice}`, "A response holds one answer.");
@@ -185,7 +185,7 @@ class ResponsesEncoder implements ResponseEncoder {
     }
   }
 
-  private apply(event: BlockEvent, out: EncodedFrame[]): void {
+  private apply(event: ItemBlockEvent, out: EncodedFrame[]): void {
     if (event.type === "open") {
       if (this.open(event, out)) this.block = event.block;
     } else if (event.block === this.block) {
@@ -238,9 +238,9 @@ class ResponsesEncoder implements ResponseEncoder {
     this.message(out).open("text", out);
   }
 
-  private message(out: EncodedFrame[]): MessageWriter {
-    if (this.item instanceof MessageWriter) return this.item;
-    const message = new MessageWriter(this.next("msg", out), out);
+  private message(out: EncodedFrame[]): MessageItemWriter {
+    if (this.item instanceof MessageItemWriter) return this.item;
+    const message = new MessageItemWriter(this.next("msg", out), out);
     this.item = message;
     return message;
   }
@@ -376,7 +376,7 @@ function done({ frames, index }: ItemPlace, item: string, out: EncodedFrame[]): 
 const addressOf = ({ id, index }: ItemPlace): string => `"item_id":"${id}","output_index":${index}`;
 
 /** A message: neighbouring texts and refusals, a part each. */
-class MessageWriter implements ItemWriter {
+class MessageItemWriter implements ItemWriter {
   private readonly parts: string[] = [];
   private part: TextPartWriter | RefusalPartWriter | undefined;
 

@@ -1,0 +1,13 @@
+import { asList, asObject, type Protocol, type TextPlace } from "model-gateway/protocol";
+
+/** Where human text stands: what becomes vectors. Lists of tokens are none, and answers have none. */
+export const texts: NonNullable<Protocol["texts"]> = {
+  *request(body): Generator<TextPlace> {
+    const input = asObject(body)?.["input"];
+    if (typeof input === "string") yield { path: ["input"], kind: "user" };
+    for (const [i, text] of asList(input).entries())
+      if (typeof text === "string") yield { path: ["input", i], kind: "user" };
+  },
+
+  response: () => [],
+};

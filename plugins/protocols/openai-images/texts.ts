@@ -1,0 +1,16 @@
+import { asList, asObject, type Protocol, type TextPlace } from "model-gateway/protocol";
+
+/** Where human text stands: the words a picture is made from, and how the vendor understood them. */
+export const texts: NonNullable<Protocol["texts"]> = {
+  *request(body): Generator<TextPlace> {
+    if (typeof asObject(body)?.["prompt"] === "string") yield { path: ["prompt"], kind: "user" };
+  },
+
+  *response(json): Generator<TextPlace> {
+    const { revised_prompt: revised, data } = asObject(json) ?? {};
+    if (typeof revised === "string") yield { path: ["revised_prompt"], kind: "assistant" };
+    for (const [i, picture] of asList(data).entries())
+      if (typeof asObject(picture)?.["revised_prompt"] === "string")
+        yield { path: ["data", i, "revised_prompt"], kind: "assistant" };
+  },
+};
