@@ -6,6 +6,8 @@ import { stringify } from "tap-yaml";
 
 export default class Summary extends Transform {
   count = { passed: 0, failed: 0, skipped: 0, todo: 0 };
+  /** What was counted when the last file ended. */
+  before = 0;
   /** Failures counted when the last file ended: a file that crashed has none of its own. */
   failedBefore = 0;
   parser = new Parser();
@@ -48,7 +50,10 @@ export default class Summary extends Transform {
     if (!result.ok && this.count.failed === this.failedBefore) this.count.failed++;
     this.failedBefore = this.count.failed;
     const time = result.time ? ` (${Math.round(result.time)} ms)` : "";
-    this.push(`${result.ok ? "ok  " : "FAIL"} ${result.name}${time}\n`);
+    const { passed, failed } = this.count;
+    const assertions = passed + failed - this.before;
+    this.before = passed + failed;
+    this.push(`${result.ok ? "ok  " : "FAIL"} ${result.name}, ${assertions} assertions${time}\n`);
   }
 
   /** @param {string | Buffer} chunk @param {unknown} _encoding @param {() => void} next */

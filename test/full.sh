@@ -1,0 +1,26 @@
+#!/usr/bin/env bash
+# npm run full: everything that must hold before a change lands. Ends with the line "N passed, N failed".
+set -uo pipefail
+cd "$(dirname "$0")/.."
+export PATH="$PWD/node_modules/.bin:$PATH"
+
+fail() {
+  echo "$1"
+  echo "0 passed, 1 failed"
+  exit 1
+}
+
+npm run --silent typecheck || fail "type check failed"
+npm run --silent lint || fail "lint failed"
+npm start --silent -- check gateway.yaml || fail "the repository's own gateway.yaml is wrong"
+cmp <(npm start --silent -- schema) gateway.schema.json || fail "gateway.schema.json is out of date: npm run schema"
+
+output=$(mktemp)
+trap 'rm -f "$output"' EXIT
+npm test --silent 2>&1 | tee "$output"
+tests=${PIPESTATUS[0]}
+node --import ./src/loader/register.js test/drivers/run.ts --cli --behind all --jobs 3 2>&1 | tee -a "$output"
+drivers=${PIPESTATUS[0]}
+# One closing line for the tests and the real clients together.
+awk '/^[0-9]+ passed, [0-9]+ failed$/ { passed += $1; failed += $3 } END { print passed + 0 " passed, " failed + 0 " failed" }' "$output"
+[ "$tests" -eq 0 ] && [ "$drivers" -eq 0 ]
