@@ -61,6 +61,8 @@ export class ResponseParser {
   /** The response has no body, whatever it says: to a HEAD, or a CONNECT that succeeded. */
   private bodiless = false;
   private interims = 0;
+  /** An interim response said that nothing follows the final one. */
+  private closes = false;
 
   constructor(private readonly listener: ParserListener) {}
 
@@ -69,6 +71,7 @@ export class ResponseParser {
     this.bodiless = method === "HEAD" || method === "CONNECT";
     this.state = START;
     this.interims = 0;
+    this.closes = false;
   }
 
   /** Whether some of the response has come. */
@@ -174,9 +177,10 @@ export class ResponseParser {
     if (status < 200) {
       // One with a body would make that body a response.
       if (++this.interims > INTERIM_LIMIT || head.chunked || length) throw new Http1Error("RESPONSE_INTERIM");
+      if (!head.reusable) this.closes = true;
       return;
     }
-    this.reusable = head.reusable;
+    this.reusable = head.reusable && !this.closes;
     this.keptFor = head.keptFor;
     this.listener.onHead(head);
     if (this.bodiless || status === 204 || status === 304) {

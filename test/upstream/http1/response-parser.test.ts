@@ -74,6 +74,7 @@ t.test("responses are read alike, wherever their bytes are cut", (t) => {
     ["HTTP/1.0 200 OK\r\nconnection: Keep-Alive\r\ncontent-length: 2\r\n\r\nok", { ends: 1, reusable: true }],
     [`${OK}keep-alive: max=9, timeout=5\r\ncontent-length: 2\r\n\r\nok`, { ends: 1, keptFor: 5000 }],
     ["HTTP/1.1 204 \r\ncontent-length: 3\r\n\r\n", { ends: 1, reusable: false }],
+    [`HTTP/1.1 103 x\r\nconnection: close\r\n\r\n${OK}content-length: 2\r\n\r\nok`, { ends: 1, reusable: false }],
     [`${OK}content-length: 2\r\n\r\nok${OK}`, { body: "ok", ends: 1 }],
   ];
   for (const [text, expected] of responses) {
