@@ -1,4 +1,4 @@
-/** What the demo provider says in this protocol alone: vectors for texts, and a picture behind an answer's text. */
+/** Demo answers that only this protocol has: vectors for texts, and a picture behind an answer's text. */
 import { hash } from "node:crypto";
 import { crc32, deflateSync } from "node:zlib";
 import {
@@ -18,7 +18,7 @@ import {
 } from "model-gateway/protocol";
 import { spellingIn } from "./wire.ts";
 
-/** Undefined: what the engine's script says. */
+/** The demo provider's answer; undefined where the engine's script gives it. */
 export function demo(protocol: Protocol, request: DemoRequest): DemoAnswer | undefined {
   if (demoFault(request.model, request.streaming)) return undefined;
   const body = asObject(request.body) ?? {};

@@ -112,15 +112,15 @@ function errorIn(text: string): unknown {
  * A key that the vendor does not know is a 400 there, with a reason among the details. [F]
  */
 export function faultOf(status: number, error: unknown): Fault {
-  const told = asObject(error);
-  const code = asCount(told?.["code"]);
+  const rpc = asObject(error);
+  const code = asCount(rpc?.["code"]);
   const shown = code !== undefined && code >= 400 && code < 600 ? code : status;
-  const details = asList(told?.["details"]).map(asObject);
+  const details = asList(rpc?.["details"]).map(asObject);
   const badKey = details.some((detail) => detail?.["reason"] === "API_KEY_INVALID");
-  const message = asText(told?.["message"]) ?? asText(error) ?? `The provider answered with status ${status}.`;
+  const message = asText(rpc?.["message"]) ?? asText(error) ?? `The provider answered with status ${status}.`;
   if (badKey) return { status: 401, kind: "authentication", code: "invalid_api_key", message };
   const kind = KINDS_BY_STATUS[shown] ?? (shown < 500 ? "invalid" : "upstream");
-  const word = asText(told?.["status"])?.toLowerCase() ?? kind;
+  const word = asText(rpc?.["status"])?.toLowerCase() ?? kind;
   return { status: shown, kind, code: word, message, ...defined({ retryAfter: delay(details) }) };
 }
 

@@ -58,7 +58,7 @@ function readSearches(holder: ProtoFields): Tool[] {
   });
 }
 
-/** What is left are tools that the vendor runs itself, also those that nobody knows yet. */
+/** All other members are tools that the vendor runs itself, also those that are not known yet. */
 function readServerTools(holder: ProtoFields): Tool[] {
   const left = Object.entries(holder.rest("tools_server")).filter(([, json]) => json !== null);
   return left.map(([name, json]): Tool => ({ kind: "server", at: holder.path(name), protocol: NAME, name, json }));
@@ -102,7 +102,7 @@ function readMode(calling: ProtoFields): ToolChoice | undefined {
 const TYPE_NAMES: readonly string[] = ["", "string", "number", "integer", "boolean", "array", "object", "null"];
 /** Numbers that proto JSON writes as strings, because they are 64 bits wide. */
 const WIDE = ["maxItems", "minItems", "maxLength", "minLength", "maxProperties", "minProperties"];
-/** Members in either spelling that read differently in JSON Schema or hold schemas. */
+/** Members in snake case that are spelled otherwise in JSON Schema, or that hold schemas. */
 const CAMEL: Readonly<Record<string, string>> = {
   property_ordering: "propertyOrdering",
   any_of: "anyOf",
@@ -166,7 +166,7 @@ function translated(schema: unknown): unknown {
   return made;
 }
 
-/** Said in another way: `nullable` by the type, the order by the properties themselves. */
+/** Expressed otherwise: `nullable` by the type, the order by the properties themselves. */
 const DROPPED: ReadonlySet<string> = new Set(["nullable", "propertyOrdering", "example"]);
 
 function member(name: string, value: unknown, schema: JsonObject): unknown {

@@ -22,14 +22,14 @@ import { readTools } from "./request.decode.tools.ts";
 import { SETTINGS } from "./support.ts";
 import { mediaKind, NAME, NO_SIGNATURE, ProtoFields, snake, spelledBoth, wrong } from "./wire.ts";
 
-/** Objects that nobody here needs to understand; they stay the text they came as. */
+/** Objects whose members are not read here; they stay the text they came as. */
 const RAW: ReadonlySet<string> = new Set(
   ["args", "response", "parameters", "parametersJsonSchema", "responseSchema", "responseJsonSchema", "schema"].flatMap(
     (name) => [name, snake(name)],
   ),
 );
 
-/** Thresholds that let everything pass, as the vendor does for those who say nothing. */
+/** Thresholds that let everything pass, as the vendor does by default. */
 const PERMISSIVE: ReadonlySet<unknown> = new Set(["OFF", "BLOCK_NONE", "HARM_BLOCK_THRESHOLD_UNSPECIFIED"]);
 
 /**
@@ -95,7 +95,7 @@ function readSafety(request: ProtoFields): void {
   request.leave("safetySettings", "cosmetic");
 }
 
-/** How closely to look at all media that do not say so themselves. */
+/** Gives the resolution for all media to those without one. */
 function readResolution(config: ProtoFields, turns: readonly Turn[]): void {
   const detail = detailOf(config.enumWord("mediaResolution", "media_detail"));
   config.leave("mediaResolution", "media_detail");
@@ -113,8 +113,8 @@ const detailOf = (level: string | undefined): string | undefined =>
 /** Who speaks. `function` is what results of functions once came from. */
 const ROLES: Readonly<Record<string, Turn["role"]>> = { user: "user", model: "assistant", function: "user" };
 
-/** What a part can hold. [S] */
-const HELD = [
+/** Members of which a part has exactly one. [S] */
+const CONTENT_MEMBERS = [
   "text",
   "inlineData",
   "fileData",
@@ -126,18 +126,18 @@ const HELD = [
   "toolResponse",
 ] as const;
 
-/** What a part can be, for the vocabulary. */
+/** Contents that the vocabulary has words for. */
 const KINDS = ["functionCall", "functionResponse", "inlineData", "fileData", "text"] as const;
 
-/** Members that say something about a part, whatever it is. */
-const BESIDES: ReadonlySet<string> = new Set(
+/** Members that any part may have beside its content. */
+const SHARED_MEMBERS: ReadonlySet<string> = new Set(
   ["thought", "thoughtSignature", "videoMetadata", "mediaResolution", "mediaProcessing", "partMetadata"].flatMap(
     (name) => [name, snake(name)],
   ),
 );
 
-/** Members that are known and have no meaning elsewhere, of a part, a content, or what a part holds. */
-const BESIDE = spelledBoth<Feature>({
+/** Features of known members of a part, a content, a call or a result that were not read. */
+const UNREAD = spelledBoth<Feature>({
   videoMetadata: "video",
   thought: "cosmetic",
   thoughtSignature: "cosmetic",
@@ -183,7 +183,7 @@ class ContentsReader {
   private parts(content: ProtoFields, calls: CallPairs): Part[] {
     const { uses } = content;
     const parts = content.objects("parts") ?? [];
-    content.rest("other", BESIDE);
+    content.rest("other", UNREAD);
     const read: Part[] = [];
     for (const part of parts) {
       const before = uses.length;
@@ -192,11 +192,11 @@ class ContentsReader {
     return read;
   }
 
-  /** Reads one part; opaque state of another vendor that sits on it becomes a part of its own before it. */
+  /** Reads one part. Opaque state of another protocol that sits on it becomes a reasoning part before it. */
   private part(part: ProtoFields, calls: CallPairs): Part[] {
     refuseTwo(part);
     const kind = KINDS.find((name) => part.has(name));
-    const other = kind ?? Object.keys(part.of).find((name) => !BESIDES.has(name) && part.of[name] !== null);
+    const other = kind ?? Object.keys(part.of).find((name) => !SHARED_MEMBERS.has(name) && part.of[name] !== null);
     if (other !== undefined && kind === undefined) return [foreignPart(part, other)];
     const thought = part.flag("thought") === true;
     if (thought && (kind === "inlineData" || kind === "fileData")) return [foreignPart(part, "thought")];
@@ -226,12 +226,12 @@ class ContentsReader {
     part.declareSelf("reasoning_text");
     if (opaque) this.opened.add(opaque.data);
     const text = part.text("text");
-    part.rest("other", BESIDE);
+    part.rest("other", UNREAD);
     return { kind: "reasoning", at: part.at, ...defined({ text, opaque }) };
   }
 }
 
-/** State that is where it belongs. */
+/** State without the mark of its place, once it stands there. */
 const unplaced = ({ on: _, ...opaque }: Opaque): Opaque => opaque;
 
 /**
@@ -247,12 +247,12 @@ function continuesThought(read: Part[], part: Part, uses: FeatureUse[], before: 
   return true;
 }
 
-/** A part holds one thing; which one is meant of two, nobody knows. */
+/** A part has one content; of two it is not known which one is meant. */
 function refuseTwo(part: ProtoFields): void {
   if (Object.keys(part.of).length < 2) return;
-  const held = HELD.filter((name) => part.has(name));
-  if (held.length > 1)
-    wrong(part.at, `holds ${held.join(" and ")}; a part is one of them`, "Send a part for each of them.");
+  const members = CONTENT_MEMBERS.filter((name) => part.has(name));
+  if (members.length > 1)
+    wrong(part.at, `holds ${members.join(" and ")}; a part is one of them`, "Send a part for each of them.");
 }
 
 /** A part that only this protocol understands, like code that the vendor ran. */
@@ -270,7 +270,7 @@ function readKind(kind: (typeof KINDS)[number], part: ProtoFields, opaque: Opaqu
     case "text": {
       // One without any text only bears a signature.
       const text = part.text("text") ?? "";
-      part.rest("other", BESIDE);
+      part.rest("other", UNREAD);
       return { kind: "text", at: part.at, text, ...defined({ opaque }) };
     }
     default:
@@ -285,8 +285,8 @@ function readCall(part: ProtoFields, opaque: Opaque | undefined, calls: CallPair
   const id = calls.call(name, sent);
   if (id !== sent) call.leave("id", "cosmetic");
   const args = call.raw("args")?.text ?? "";
-  call.rest("other", BESIDE);
-  part.rest("other", BESIDE);
+  call.rest("other", UNREAD);
+  part.rest("other", UNREAD);
   return { kind: "tool_call", at: part.at, id, name, arguments: args, ...defined({ opaque }) };
 }
 
@@ -300,7 +300,7 @@ function readResult(part: ProtoFields, calls: CallPairs): ToolResult {
   const id = result.text("id") || undefined;
   const callId = calls.result(name, id) ?? refuseOrphan(result, name);
   if (callId !== id) result.leave("id", "cosmetic");
-  // A signature on a result is nothing that could be told to anyone else.
+  // A signature on a result has no place in other protocols.
   part.leave("thoughtSignature", "cosmetic");
   const { key, value } = unwrapped(result.raw("response"));
   const media = resultMedia(result);
@@ -309,8 +309,8 @@ function readResult(part: ProtoFields, calls: CallPairs): ToolResult {
   const texts: Part[] = text === undefined || json !== undefined ? [] : [{ kind: "text", at: result.at, text }];
   const isError = key === "error" ? true : undefined;
   if (isError) result.declare("response", "tool_result_error");
-  result.rest("other", BESIDE);
-  part.rest("other", BESIDE);
+  result.rest("other", UNREAD);
+  part.rest("other", UNREAD);
   return { kind: "tool_result", at: part.at, callId, name, parts: [...texts, ...media], ...defined({ json, isError }) };
 }
 
@@ -351,10 +351,10 @@ function readMedia(part: ProtoFields): Media {
   const media = mime === undefined && "url" in source && FILMS.test(source.url) ? "video" : mediaKind(mime);
   declareMedia(media, source, part);
   const detail = readDetail(part);
-  // A signature on media is nothing that could be told to anyone else.
+  // A signature on media has no place in other protocols.
   part.leave("thoughtSignature", "cosmetic");
-  blob.rest("other", BESIDE);
-  part.rest("other", BESIDE);
+  blob.rest("other", UNREAD);
+  part.rest("other", UNREAD);
   return { kind: "media", at: part.at, media, source, ...defined({ mime, filename, detail }) };
 }
 
@@ -455,7 +455,7 @@ export class CallPairs {
   /** @param ids all ids that the client sent, none of which is given to another call */
   constructor(private readonly ids: ReadonlySet<string>) {}
 
-  /** Says whose turn begins. */
+  /** A turn of this role begins. */
   turn(role: Turn["role"]): void {
     if (role === "assistant" && this.last !== "assistant") this.step++;
     this.last = role;

@@ -39,7 +39,7 @@ interface RequestScope {
 
 /**
  * Writes a request to generate content or to count tokens.
- * @throws GatewayError for what cannot be said, naming the client's field
+ * @throws GatewayError for what cannot be expressed, naming the client's field
  */
 export function encode(conversation: Conversation, context: EncodeContext): EncodedRequest {
   const calls = callsOf(conversation);
@@ -86,7 +86,7 @@ const RESOLUTIONS: Readonly<Record<string, string>> = {
   original: "HIGH",
 };
 
-/** How closely to look is said once for all media; where they differ it is left to the model. */
+/** The vendor takes one resolution for all media; where they differ it is left to the model. */
 function resolution({ conversation, context }: RequestScope): string | undefined {
   const wanted = new Set(mediaIn(conversation).map(({ detail }) => entryOf(RESOLUTIONS, detail ?? "auto")));
   const [only] = wanted;
@@ -109,13 +109,13 @@ const isSystem = ({ role }: Turn): boolean => role === "system" || role === "dev
 function turnsOf(scope: RequestScope): { systemInstruction?: JsonObject; contents: unknown[] } {
   const { turns } = scope.conversation;
   const begun = turns.findIndex((turn) => !isSystem(turn));
-  // With nothing but system messages there is nobody to answer to: the last one is what is asked.
+  // Where there are only system messages, the last one is the question.
   const first = begun < 0 ? Math.max(0, turns.length - 1) : begun;
   const instruction = partsOf(
     turns
       .slice(0, first)
       .flatMap(({ parts }) => parts)
-      .filter(says),
+      .filter(isWritten),
     scope,
   );
   const contents = contentsOf(turns.slice(first), scope);
@@ -129,13 +129,13 @@ function contentsOf(turns: readonly Turn[], scope: RequestScope): unknown[] {
   if (last?.role === "assistant" && context.facts.prefill === false)
     context.refuse(pathOfUse(conversation, "prefill", last.at), "the model does not go on from a turn of its own");
   const placed = turns.map((turn) => (isSystem(turn) ? reminder(turn, context) : turn));
-  const spoken = placed.map((turn) => ({ ...turn, parts: turn.parts.filter(says) }));
-  return joined(spoken.filter(({ parts }) => parts.length > 0))
+  const written = placed.map((turn) => ({ ...turn, parts: turn.parts.filter(isWritten) }));
+  return joined(written.filter(({ parts }) => parts.length > 0))
     .flatMap((turn) => resultsApart(turn, scope))
     .map(({ role, parts }) => ({ role: role === "assistant" ? "model" : "user", parts: partsOf(parts, scope) }));
 }
 
-/** Without contents there is no request. A user who says nothing is taken as one. [F] */
+/** The vendor wants at least one content; an empty text of the user is enough. [F] */
 function silence({ conversation: { turns }, context }: RequestScope): JsonObject {
   if (!turns.some(({ role }) => role === "user"))
     context.refuse(turns[0]?.at ?? "messages", "a turn of the user is needed besides the system's");
@@ -144,11 +144,11 @@ function silence({ conversation: { turns }, context }: RequestScope): JsonObject
 
 /** The system in the middle of a conversation: here it can only speak through the user. */
 function reminder(turn: Turn, context: EncodeContext): Turn {
-  const spoken = turn.parts.filter((part) => part.kind !== "text" || part.text.trim() !== "");
-  if (spoken.length === 0) return { ...turn, role: "user", parts: [] };
+  const parts = turn.parts.filter((part) => part.kind !== "text" || part.text.trim() !== "");
+  if (parts.length === 0) return { ...turn, role: "user", parts: [] };
   context.change(turn.at, "a system message between turns is sent as a text of the user's, in <system-reminder>");
   const mark = (text: string): Part => ({ kind: "text", at: turn.at, text });
-  return { ...turn, role: "user", parts: linesOf([mark("<system-reminder>"), ...spoken, mark("</system-reminder>")]) };
+  return { ...turn, role: "user", parts: linesOf([mark("<system-reminder>"), ...parts, mark("</system-reminder>")]) };
 }
 
 /** Texts that follow each other as one, a line each; media stay between them. */
@@ -163,8 +163,8 @@ function linesOf(parts: readonly Part[]): Part[] {
 }
 
 /**
- * Results follow their calls at once and in their order: the vendor may pair them by place. What else the user says is a
- * content of its own, as every recorded request has it. [F]
+ * Results follow their calls at once and in their order: the vendor may pair them by place. The user's other parts
+ * are a content of their own, as in every recorded request. [F]
  */
 function resultsApart(turn: Turn, { calls }: RequestScope): Turn[] {
   const results = turn.parts.filter((part) => part.kind === "tool_result");
@@ -183,11 +183,11 @@ function unsignedCalls({ turns }: Conversation, context: EncodeContext): Set<Too
   const { facts } = context;
   if (facts.thinking === "budget" || facts.thinking === "none") return new Set();
   const steps = joined(turns.filter((turn) => !isSystem(turn)));
-  const spoke = steps.findLastIndex(
+  const asked = steps.findLastIndex(
     ({ role, parts }) => role === "user" && !parts.some((part) => part.kind === "tool_result"),
   );
   const first = steps
-    .slice(spoke + 1)
+    .slice(asked + 1)
     .filter(({ role }) => role === "assistant")
     .map(({ parts }) => parts.find((part) => part.kind === "tool_call"))
     .filter((call) => call !== undefined);
@@ -200,8 +200,8 @@ function unsignedCalls({ turns }: Conversation, context: EncodeContext): Set<Too
   return new Set(unsigned);
 }
 
-/** False for a part that comes to nothing here: nothing but an empty text, or another vendor's block. */
-function says(part: Part): boolean {
+/** False for a part that is left out: an empty text, or another vendor's block. */
+function isWritten(part: Part): boolean {
   if (part.kind === "foreign") return part.protocol === NAME;
   if (part.kind === "text") return part.text !== "" || signature(part.opaque) !== undefined;
   return part.kind !== "reasoning" || Boolean(thoughts(part)) || signature(part.opaque) !== undefined;

@@ -19,7 +19,7 @@ const TRY = 64;
 
 /**
  * The sources of one answer, from `groundingMetadata` and `citationMetadata`. The vendor's offsets are bytes of a part's
- * text; ours are UTF-16 characters of the block's. A text that is told beside its offsets decides which block is meant.
+ * text; ours are UTF-16 characters of the block's. Where a segment quotes its text, that decides which block is meant.
  */
 export class CandidateSources {
   private chunks: readonly (JsonObject | undefined)[] = [];
@@ -32,7 +32,7 @@ export class CandidateSources {
   private effort = EFFORT;
 
   /**
-   * Takes what a candidate says of its sources; what a later frame says replaces it.
+   * Reads the sources of a candidate; those of a later frame replace them.
    * @throws GatewayError `upstream_invalid` when it names too many
    */
   learn(candidate: JsonObject): void {

@@ -38,7 +38,7 @@ const MOST = 128;
 export const decoder = (source: ResponseSource): ResponseDecoder => new GenerateContentReader(source);
 
 /**
- * Reads a whole answer. A body that says nothing of how it ended is whole all the same, and finishes as `other`.
+ * Reads a whole answer. A body without a finish reason is whole all the same, and finishes as `other`.
  * @throws GatewayError `upstream_invalid` when it is no answer
  */
 export function decode(text: string, source: ResponseSource): Event[] {
@@ -215,12 +215,12 @@ interface StreamedCall {
   arguments: PartialArguments;
 }
 
-/** What a part is, for the vocabulary; `server` is for its own protocol. */
+/** What a part is; `server` is all that only this protocol understands. */
 type PartKind = "call" | "thought" | "text" | "inlineData" | "fileData" | "server";
 
 /**
  * What a part is. One that holds nothing is a text without words. Media among the thoughts are drafts, which other
- * protocols would take for the answer; media without anything in them are nothing that could be told to anyone else.
+ * protocols would take for the answer; media without data have no place in other protocols.
  */
 function kindOf(part: JsonObject): PartKind {
   if (asObject(part["functionCall"])) return "call";
@@ -242,7 +242,7 @@ function isBare(part: JsonObject): boolean {
 class CandidateReader {
   /** The finish reason so far: a later frame may bring more text and another reason. */
   raw: string | undefined;
-  /** It has a text, a call or media: more than thoughts, and what only its own protocol can say. */
+  /** It has a text, a call or media, not only thoughts or parts of kind `server`. */
   answered = false;
   private message: string | undefined;
   private open: { block: number; kind: "text" | "thought"; closed: boolean } | undefined;
@@ -422,7 +422,7 @@ class CandidateReader {
     if (partial.late) this.late(partial.late, partial.id, out);
   }
 
-  /** A signature that came after its call had opened follows it, and says where it belongs. */
+  /** A signature that came after its call had opened follows as redacted reasoning that names the call. */
   private late(opaque: Opaque, id: string | undefined, out: Event[]): void {
     if (id === undefined) {
       this.unmapped.report("content.parts.thoughtSignature", out);
@@ -511,7 +511,7 @@ const MAPPED = {
   media: new Set(["mimeType", "data", "fileUri"]) as NameSet,
 };
 
-/** The same of a part, by its kind; what is for its own protocol goes on whole. */
+/** The same of a part, by its kind; parts of kind `server` are mapped whole. */
 const MAPPED_OF_PART: Readonly<Record<Exclude<PartKind, "server">, NameSet>> = {
   call: partMembers("functionCall"),
   text: partMembers("text"),
@@ -643,7 +643,7 @@ const unescaped = (_: string, unit: string | undefined, character: string): stri
  */
 export class PartialArguments {
   private readonly open: OpenContainer[] = [];
-  /** The path of the string that goes on; undefined when none is open. */
+  /** The path of the string whose end has not come; undefined when none is open. */
   private string: string | undefined;
 
   /** What one entry adds. @throws Error when it cannot be added at the end, or names no place */

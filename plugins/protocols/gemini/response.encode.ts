@@ -101,7 +101,7 @@ export function encode(events: readonly Event[], context: ResponseContext): stri
 }
 
 /** Events of one block. */
-type BlockEvent = EventOf<"open" | "text" | "arguments" | "opaque" | "citation" | "media" | "server" | "close">;
+type PartEvent = EventOf<"open" | "text" | "arguments" | "opaque" | "citation" | "media" | "server" | "close">;
 
 /** Bytes of events that may wait for the block before to end. */
 const MOST_WAITING = 8 * 1024 * 1024;
@@ -130,7 +130,7 @@ function stateOf(event: EventOf<"open">): Opaque | undefined {
 class CandidateWriter {
   /** The block that is written. Others that are open wait, in their order, because parts come one after the other. */
   private block: number | undefined;
-  private readonly waiting = new Map<number, BlockEvent[]>();
+  private readonly waiting = new Map<number, PartEvent[]>();
   private waitingWeight = 0;
   private opening: EventOf<"open"> | undefined;
   /** A function call's arguments; they are written whole. */
@@ -146,7 +146,7 @@ class CandidateWriter {
   /** How many parts there are as clients join them, and the bytes of the last one's text in blocks that have ended. */
   private parts = 0;
   private bytes = 0;
-  /** The open block's text, as long as citations may point into it, and where it goes on. */
+  /** The open block's text, as long as citations may point into it, and the part and byte at which it begins. */
   private text: string[] = [];
   private blockStart = { part: 0, before: 0 };
   private readonly grounding = new GroundingWriter();
@@ -168,7 +168,7 @@ class CandidateWriter {
   }
 
   /** @throws GatewayError `upstream_invalid` when too much waits */
-  event(event: BlockEvent, out: EncodedFrame[]): void {
+  event(event: PartEvent, out: EncodedFrame[]): void {
     if (event.type === "open" && this.block === undefined) this.block = event.block;
     if (event.block !== this.block) this.wait(event);
     else {
@@ -213,11 +213,11 @@ class CandidateWriter {
   private sources(): string {
     if (this.grounding.empty) return "";
     if (this.grounding.unquoted)
-      this.context.drop(`candidates.${this.index}.citations.quote`, "Gemini does not say what a page says.");
+      this.context.drop(`candidates.${this.index}.citations.quote`, "Gemini's sources have no quotes.");
     return `,"groundingMetadata":${this.grounding.json()}`;
   }
 
-  private wait(event: BlockEvent): void {
+  private wait(event: PartEvent): void {
     if (event.type === "open") this.waiting.set(event.block, []);
     const events = this.waiting.get(event.block);
     if (!events) return;
@@ -242,7 +242,7 @@ class CandidateWriter {
     }
   }
 
-  private take(event: BlockEvent, out: EncodedFrame[]): void {
+  private take(event: PartEvent, out: EncodedFrame[]): void {
     switch (event.type) {
       case "open":
         this.open(event, out);
@@ -416,11 +416,11 @@ const WORDS: Readonly<Record<FinishReason, string>> = {
   other: "OTHER",
 };
 
-/** The vendor's word; `refused`: the model said that it will not answer, whatever the reason is called. */
+/** The vendor's word. @param refused whether the answer holds a refusal, which is no ordinary stop */
 const wordOf = (reason: FinishReason, refused: boolean): string =>
   refused && WORDS[reason] === "STOP" ? "SAFETY" : WORDS[reason];
 
-/** What decides whether a part goes on the one before. */
+/** What decides whether a part continues the one before. */
 export interface PartShape {
   kind: "text" | "thought" | "other";
   signed: boolean;
@@ -428,7 +428,7 @@ export interface PartShape {
 }
 
 /**
- * True when clients that join neighbouring texts join these. A text with a signature begins a part, and goes on without
+ * True when clients that join neighbouring texts join these. A text with a signature begins a part, and continues without
  * one, as in the vendor's streams [F]; a thought's signature ends its part.
  */
 export function joins(last: PartShape | undefined, next: PartShape): boolean {
@@ -528,7 +528,7 @@ export class GroundingWriter {
   private readonly supports: GroundingSupport[] = [];
   private waiting: OpenCitation[] = [];
   private weight = 0;
-  /** A page was told with its own words, for which `web` has no member. */
+  /** A citation quotes a page, for which `web` has no member. */
   unquoted = false;
 
   get empty(): boolean {

@@ -161,7 +161,7 @@ export const SETTINGS: readonly Setting[] = [
     wire: "generationConfig.logprobs",
     field: "logprobs",
     type: "number",
-    // How many alternatives says nothing where none are asked for; the row before reads both.
+    // The row before reads it, where likelihoods are asked for.
     read: () => undefined,
     write: (alternatives: number) => (alternatives > 0 ? alternatives : undefined),
   },
@@ -306,7 +306,7 @@ function readLogprobs(config: ProtoFields, name: string): number | undefined {
 /** Types of an answer that others have words for. */
 const MIME_TYPES: ReadonlySet<string> = new Set(["application/json", "text/plain"]);
 
-/** The format where no schema tells it. */
+/** The format where there is no schema. */
 function readMimeType(config: ProtoFields, name: string): Format | undefined {
   const mime = config.text(name) ?? "";
   const schema = config.has("responseJsonSchema") || config.has("responseSchema");
@@ -337,7 +337,7 @@ function writeFormatSchema(
   return kind === "schema" ? schema : undefined;
 }
 
-/** The list in which newer clients say the same, an entry for each kind of output; what the others say counts. [S] */
+/** The list of newer clients, an entry for each kind of output. It counts where none of the other members is there. [S] */
 function readResponseFormat(config: ProtoFields, name: string): Format | undefined {
   if (["responseMimeType", "responseSchema", "responseJsonSchema"].some((each) => config.has(each))) return undefined;
   let format: Format | undefined;
@@ -428,7 +428,7 @@ const LARGEST = BUDGETS.high;
 
 const CLAMPED: ReadonlySet<Effort> = new Set(["xhigh", "max"]);
 
-/** A budget or a level, not both. An unspecified level says nothing; clients send it beside a budget. [F] */
+/** A budget or a level, not both. An unspecified level means none; clients send it beside a budget. [F] */
 function readThinking(config: ProtoFields, name: string): ReasoningConfig | undefined {
   const thinking = config.object(name);
   if (!thinking) return undefined;
@@ -481,7 +481,7 @@ function amount(config: ReasoningConfig, conversation: Conversation, context: En
   const { thinking } = context.facts;
   const asLevel = thinking === "level" || thinking === "adaptive";
   if (isOff(config)) return asLevel ? least(conversation, context) : { thinkingBudget: 0 };
-  // -1 leaves the number to the model; an effort beside it says more.
+  // -1 leaves the number to the model; an effort beside it is more precise.
   if (budget !== undefined && !asLevel && (budget >= 0 || effort === undefined))
     return { thinkingBudget: tokens(budget, conversation, context) };
   if (effort !== undefined) {

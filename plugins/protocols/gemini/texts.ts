@@ -14,14 +14,14 @@ import {
 } from "model-gateway/protocol";
 import { BYPASS, spellingIn } from "./wire.ts";
 
-/** An object and the way to it. */
+/** An object and its path. */
 interface ObjectPlace {
   at: JsonPath;
   of: JsonObject;
 }
 
 /** A turn, or the instruction, of a request. */
-interface ContentPlace extends ObjectPlace {
+interface TurnPlace extends ObjectPlace {
   role: "system" | "user" | "assistant";
 }
 
@@ -46,7 +46,7 @@ export const texts: NonNullable<Protocol["texts"]> = {
   },
 };
 
-/** A text or a thought goes on in the next frame; sources repeat pieces of the text that they back. */
+/** Texts and thoughts continue in the next frame; the segments of sources repeat pieces of the text. */
 function* candidateTexts(candidate: ObjectPlace, index: string): Iterable<TextPlace> {
   for (const content of membersIn(candidate, "content"))
     for (const part of partsIn(content)) yield* textsOf(part, "assistant", index);
@@ -56,7 +56,7 @@ function* candidateTexts(candidate: ObjectPlace, index: string): Iterable<TextPl
         if (typeof of["text"] === "string") yield { path: [...at, "text"], kind: "assistant" };
 }
 
-/** Members of a part whose strings are words, by the member in which they stand. */
+/** Objects of a part, and their members whose strings are human text. */
 const WORDED: readonly (readonly [holder: string, member: string, kind: TextKind])[] = [
   ["functionCall", "args", "tool_call"],
   ["toolCall", "args", "tool_call"],
@@ -67,7 +67,7 @@ const WORDED: readonly (readonly [holder: string, member: string, kind: TextKind
 ];
 
 /** @param index of the candidate, where the part is one of an answer */
-function* textsOf(part: ObjectPlace, role: ContentPlace["role"], index?: string): Iterable<TextPlace> {
+function* textsOf(part: ObjectPlace, role: TurnPlace["role"], index?: string): Iterable<TextPlace> {
   const { at, of } = part;
   if (typeof of["text"] === "string") {
     const thought = of["thought"] === true;
@@ -76,8 +76,8 @@ function* textsOf(part: ObjectPlace, role: ContentPlace["role"], index?: string)
     yield { path: [...at, "text"], kind, ...piece };
   }
   for (const [holder, name, kind] of WORDED)
-    for (const held of membersIn(part, holder)) {
-      const { at, value } = member(held, name);
+    for (const object of membersIn(part, holder)) {
+      const { at, value } = member(object, name);
       for (const path of stringsIn(at, value)) yield { path, kind };
     }
   for (const call of membersIn(part, "functionCall"))
@@ -180,12 +180,12 @@ function* bypasses(turns: readonly StandingTurn[], removed: ReadonlySet<string>)
     if (last?.role === role) last.parts.push(...parts);
     else steps.push({ role, parts: [...parts] });
   }
-  const spoke = steps.findLastIndex(
-    ({ role, parts }) => role === "user" && !parts.some((part) => holds(part, "functionResponse")),
+  const asked = steps.findLastIndex(
+    ({ role, parts }) => role === "user" && !parts.some((part) => has(part, "functionResponse")),
   );
   let why: string | undefined = "the call bears no thought signature of the model; it is sent with the vendor's bypass";
-  for (const { role, parts } of steps.slice(spoke + 1)) {
-    const call = role === "assistant" ? parts.find((part) => holds(part, "functionCall")) : undefined;
+  for (const { role, parts } of steps.slice(asked + 1)) {
+    const call = role === "assistant" ? parts.find((part) => has(part, "functionCall")) : undefined;
     if (!call) continue;
     const { at, value } = member(call, "thoughtSignature");
     if (typeof value === "string" && value !== "" && !removed.has(JSON.stringify(at))) continue;
@@ -194,7 +194,7 @@ function* bypasses(turns: readonly StandingTurn[], removed: ReadonlySet<string>)
   }
 }
 
-const holds = ({ of }: ObjectPlace, name: string): boolean => asObject(of[spellingIn(of, name)]) !== undefined;
+const has = ({ of }: ObjectPlace, name: string): boolean => asObject(of[spellingIn(of, name)]) !== undefined;
 
 /** The requests in a body: itself, one that is to be counted, several to be embedded. */
 function* requestsIn(body: unknown): Iterable<ObjectPlace> {
@@ -206,7 +206,7 @@ function* requestsIn(body: unknown): Iterable<ObjectPlace> {
 }
 
 /** The instruction and the turns of a request, in any order. */
-function* contentsIn(request: ObjectPlace): Iterable<ContentPlace> {
+function* contentsIn(request: ObjectPlace): Iterable<TurnPlace> {
   for (const content of membersIn(request, "systemInstruction")) yield { ...content, role: "system" };
   for (const name of ["contents", "content"])
     for (const content of membersIn(request, name))

@@ -19,9 +19,9 @@ export const holdsUsage = ({ bytes }: Frame): boolean => mayContain(bytes, "usag
  * before; only a frame without a total (the first ones of some streams name just the tier) adds to it. [F]
  */
 export function usage(json: unknown, before?: Usage): Usage | undefined {
-  const told = asObject(asObject(json)?.["usageMetadata"]);
-  if (!told) return before;
-  return normal(asCount(told["totalTokenCount"]) === undefined ? { ...countsOf(before), ...told } : told);
+  const metadata = asObject(asObject(json)?.["usageMetadata"]);
+  if (!metadata) return before;
+  return normal(asCount(metadata["totalTokenCount"]) === undefined ? { ...countsOf(before), ...metadata } : metadata);
 }
 
 /** All that is read of a frame's usage. */
@@ -39,7 +39,7 @@ const READ: ReadonlySet<string> = new Set([
   "trafficType",
 ]);
 
-/** What was told before, as far as it is read: nothing grows with the names of members that each frame may make up. */
+/** The counts of the frames before, those that are read alone: frames with ever new members must not add up. */
 function countsOf(before: Usage | undefined): JsonObject {
   return Object.fromEntries(Object.entries(asObject(before?.raw) ?? {}).filter(([name]) => READ.has(name)));
 }
@@ -96,7 +96,7 @@ function modality(details: readonly unknown[], name: keyof typeof NUMBERS): numb
   return tokens.length === 0 ? undefined : tokens.reduce((sum, count) => sum + count, 0);
 }
 
-/** Service tiers whose name here differs; of the others only the vendor's own words pass. */
+/** The vendor's names of service tiers; a tier that has none is left out. */
 const TIER_WORDS: ReadonlyMap<string, string> = new Map(
   Object.entries({
     default: "standard",
@@ -130,8 +130,8 @@ export function usageMetadata({ in: input, out, tier }: Usage): JsonObject {
 }
 
 function details(tokens: Readonly<Record<string, number | undefined>>): JsonObject[] | undefined {
-  const told = Object.entries(tokens).filter(([, tokenCount]) => tokenCount !== undefined);
-  return told.length === 0 ? undefined : told.map(([modality, tokenCount]) => ({ modality, tokenCount }));
+  const known = Object.entries(tokens).filter(([, tokenCount]) => tokenCount !== undefined);
+  return known.length === 0 ? undefined : known.map(([modality, tokenCount]) => ({ modality, tokenCount }));
 }
 
 /** Answers of `countTokens`: `{"totalTokens": n, …}`. */

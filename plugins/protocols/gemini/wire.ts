@@ -203,7 +203,7 @@ export function rawReason(value: unknown): string | undefined {
 const ENDS = /"(?:finishReason|blockReason|error)"/;
 
 /**
- * What a frame says of the end of the stream. There is no terminator: a finish reason is the best sign of a whole answer.
+ * Whether a frame ends the stream. There is no terminator: a finish reason is the best sign of a whole answer.
  * It can stand in the first frame and in the last one, so frames that follow it are no fault. [F] Quotes are escaped
  * inside a JSON text, so a frame whose text talks of these members is not parsed.
  */
