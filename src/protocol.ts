@@ -74,7 +74,7 @@ export {
   sampleOf,
 } from "./translation/demo-script.ts";
 export { estimate } from "./translation/estimate.ts";
-export type { Citation, Event, EventOf, FinishReason, Opaque, Opening } from "./translation/events.ts";
+export type { BlockKind, Citation, Event, EventOf, FinishReason, Opaque, Opening } from "./translation/events.ts";
 export type { Feature, SupportTable } from "./translation/features.ts";
 export { Fields, fieldsOf, invalidField, isObject, requestFields } from "./translation/fields.ts";
 export { callIds, safeId, TextKey } from "./translation/ids.ts";

@@ -2,13 +2,13 @@ import { asList, asObject, fixedPaths, type JsonObject, type TranslatedProtocol 
 import { failure } from "../openai/errors.ts";
 import { chunked } from "../openai/family.ts";
 import { demo } from "./demo.ts";
-import { chat } from "./operation.ts";
 import { decodeRequest } from "./request.decode.ts";
 import { encodeRequest } from "./request.encode.ts";
 import { decode, decoder } from "./response.decode.ts";
 import { encode, encoder } from "./response.encode.ts";
 import { fields, support } from "./support.ts";
 import { readUsage } from "./usage.ts";
+import { chat } from "./wire.ts";
 
 /** OpenAI's newer models think beside function tools only in Responses; in Chat they refuse an effort. */
 function wantsResponses(body: JsonObject): boolean {
@@ -32,7 +32,7 @@ const openaiChat: TranslatedProtocol = {
   usage: readUsage,
   demo,
   translation: {
-    request: { decode: decodeRequest, encode: encodeRequest, support: support, fields },
+    request: { decode: decodeRequest, encode: encodeRequest, support, fields },
     response: { decoder, decode, encoder, encode, failure },
   },
   better: { protocol: "openai-responses", wants: wantsResponses },

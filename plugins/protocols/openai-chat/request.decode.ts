@@ -1,202 +1,611 @@
-import { isDeepStrictEqual } from "node:util";
 import {
+  asCount,
+  asList,
   asObject,
+  asText,
   type Conversation,
   type FeatureUse,
   type Fields,
+  fieldsOf,
   type IncomingRequest,
   invalidField,
+  isObject,
+  type JsonObject,
+  type Media,
+  type MediaSource,
+  type Opaque,
+  type Part,
+  type Reasoning,
   type ReasoningConfig,
+  readSettings,
   requestFields,
+  type ToolCall,
+  type Turn,
+  writeJson,
 } from "model-gateway/protocol";
-import { readSampling } from "../openai/support.ts";
-import { effortOf } from "../openai/wire.ts";
-import { sameSettings } from "./request.encode.ts";
-import { turnsOf } from "./request.messages.ts";
-import type { BodyNative } from "./request.native.ts";
-import { type Reading, readable } from "./request.parts.ts";
-import { choiceOf, formatOf, functionsOf, toolsOf, webSearchOf } from "./request.tools.decode.ts";
-
-/** Members that are always written anew. */
-const ESSENTIAL: ReadonlySet<string> = new Set(["model", "messages"]);
+import { audioType, effortOf, readInline } from "../openai/wire.ts";
+import { choiceOf, formatOf, functionsOf, toolsOf, webSearchOf } from "./request.decode.tools.ts";
+import { SETTINGS } from "./support.ts";
+import { BEHIND_TEXT, cacheOf, citationOf, ENVELOPE_FORMAT, LEGACY_CALL, stateOf, textMember } from "./wire.ts";
 
 /** Reads a Chat request. @throws GatewayError `invalid_field` with the client's own path. */
 export function decodeRequest(asked: IncomingRequest): Conversation {
   const uses: FeatureUse[] = [];
   const body = requestFields(asked, uses);
-  const reading: Reading = { uses, native: asked.native === true };
   const messages = body.list("messages");
   if (!messages) throw invalidField("messages", "messages must be a list.");
   body.text("model");
-  if (body.of["stream"] === true) body.any("stream");
-  else body.leave("stream");
+  body.leave("stream");
   body.leave("stream_options", "cosmetic");
-
   const conversation: Conversation = {
     protocol: "openai-chat",
     task: asked.task,
     stream: asked.streaming,
-    turns: turnsOf(messages, asked, reading),
+    turns: turnsOf(messages, asked, uses),
     tools: [],
-    uses: uses,
+    uses,
   };
-  const forms: Record<string, unknown> = {};
-  readable(reading, () => readSampling(body, conversation, forms));
-  readTools(body, conversation, reading, forms);
-  readThinking(body, conversation, forms);
-  readWishes(body, conversation, reading, forms);
-  if (asked.native) conversation.native = nativeOf(body, conversation, forms);
-  else body.rest();
+  readSettings(SETTINGS, body, conversation);
+  readTools(body, conversation);
+  readThinking(body, conversation);
+  const format = body.object("response_format");
+  if (format) conversation.format = formatOf(format);
+  body.leave("audio", "audio_out");
+  body.leave("prediction", "prediction");
+  body.leave("moderation", "moderation");
+  body.rest();
   return conversation;
 }
 
-/** What the vocabulary does not carry; a member of which it carries only a part is kept as it came. */
-function nativeOf(body: Fields, conversation: Conversation, forms: Readonly<Record<string, unknown>>): BodyNative {
-  const written = sameSettings(conversation, { rest: {}, forms });
-  for (const [name, value] of Object.entries(body.of))
-    if (!ESSENTIAL.has(name) && !isDeepStrictEqual(written[name], value)) body.leave(name);
-  return { rest: body.rest(), forms };
-}
-
-function readTools(body: Fields, into: Conversation, reading: Reading, forms: Record<string, unknown>): void {
+function readTools(body: Fields, into: Conversation): void {
   const tools = body.list("tools");
-  if (tools) into.tools.push(...(readable(reading, () => toolsOf(tools, reading)) ?? []));
-  if (tools) forms["tools"] = true;
+  if (tools) into.tools.push(...toolsOf(tools, body.uses));
   const functions = body.list("functions");
-  if (functions) into.tools.push(...(readable(reading, () => functionsOf(functions, reading)) ?? []));
+  if (functions) into.tools.push(...functionsOf(functions, body.uses));
   const search = body.object("web_search_options");
-  if (search) into.tools.push(webSearchOf(search, reading));
-  for (const name of ["tool_choice", "function_call"]) {
-    if (into.toolChoice) break;
-    const value = body.any(name);
-    const choice = value === undefined ? undefined : readable(reading, () => choiceOf(value, name, body.uses));
-    if (choice === undefined) continue;
-    into.toolChoice = choice;
-    forms["tool_choice"] = name;
-  }
-  const parallel = body.flag("parallel_tool_calls");
-  if (parallel === undefined) return;
-  into.parallel = parallel;
-  if (!parallel) body.declare("parallel_tool_calls", "parallel_off");
+  if (search) into.tools.push(webSearchOf(search));
+  const name = ["tool_choice", LEGACY_CALL].find((each) => body.has(each));
+  if (name) into.toolChoice = choiceOf(body.any(name), name, body.uses);
 }
 
 /** `reasoning_effort`, or OpenRouter's `reasoning`. */
-function readThinking(body: Fields, into: Conversation, forms: Record<string, unknown>): void {
-  const context: ReasoningConfig = {};
-  const effort = effortOf(body.of["reasoning_effort"]);
-  if (effort !== undefined) {
-    context.effort = effort;
-    body.any("reasoning_effort");
-    body.declare("reasoning_effort", "reasoning_effort");
-  }
-  const nested = asObject(body.of["reasoning"]) ? body.object("reasoning") : undefined;
-  if (nested) {
-    forms["reasoning"] = true;
-    readNested(nested, context);
-    nested.rest();
-  }
-  if (Object.keys(context).length > 0) into.reasoning = context;
+function readThinking(body: Fields, into: Conversation): void {
+  const config: ReasoningConfig = {};
+  readEffort(body, "reasoning_effort", config);
+  const nested = isObject(body.of["reasoning"]) ? body.object("reasoning") : undefined;
+  if (nested) readNestedThinking(nested, config);
+  if (Object.keys(config).length > 0) into.reasoning = config;
 }
 
-function readNested(nested: Fields, context: ReasoningConfig): void {
-  const effort = effortOf(nested.of["effort"]);
-  if (effort !== undefined) {
-    context.effort = effort;
-    nested.any("effort");
-    nested.declare("effort", "reasoning_effort");
-  }
+/** A word that is no effort is left to be dropped: vendors have their own, like `default`. */
+function readEffort(fields: Fields, name: string, config: ReasoningConfig): void {
+  const effort = effortOf(fields.of[name]);
+  if (effort === undefined) return;
+  config.effort = effort;
+  fields.any(name);
+  fields.declare(name, "reasoning_effort");
+}
+
+function readNestedThinking(nested: Fields, config: ReasoningConfig): void {
+  readEffort(nested, "effort", config);
   const budget = nested.number("max_tokens");
   if (budget !== undefined) {
-    context.budget = budget;
+    config.budget = budget;
     nested.declare("max_tokens", "reasoning_budget");
   }
   if (nested.of["exclude"] === true) {
-    context.show = false;
+    config.show = false;
     nested.leave("exclude", "reasoning_summary");
   }
   const enabled = nested.of["enabled"];
-  if (typeof enabled === "boolean" && context.effort === undefined && budget === undefined) {
+  if (typeof enabled === "boolean" && config.effort === undefined && budget === undefined) {
     // OpenRouter's documents: enabled alone means medium.
-    context.effort = enabled ? "medium" : "none";
+    config.effort = enabled ? "medium" : "none";
     nested.leave("enabled", "reasoning_effort");
   } else nested.leave("enabled");
 }
 
-function readWishes(body: Fields, into: Conversation, reading: Reading, forms: Record<string, unknown>): void {
-  const format = body.object("response_format");
-  const wanted = format && readable(reading, () => formatOf(format));
-  if (wanted) into.format = wanted;
-  const logprobs = body.flag("logprobs");
-  const top = body.number("top_logprobs");
-  if (logprobs) {
-    into.logprobs = top ?? 0;
-    body.declare("logprobs", "logprobs");
-    if (top !== undefined) forms["top_logprobs"] = true;
-  } else {
-    body.leave("logprobs");
-    body.leave("top_logprobs");
-  }
-  const verbosity = body.of["verbosity"];
-  if (verbosity === "low" || verbosity === "medium" || verbosity === "high") {
-    into.verbosity = verbosity;
-    body.any("verbosity");
-    body.declare("verbosity", "verbosity");
-  }
-  const key = body.text("prompt_cache_key");
-  if (key !== undefined) {
-    into.cacheKey = key;
-    body.declare("prompt_cache_key", "cache_key");
-  }
-  readUser(body, into, forms);
-  const metadata = asObject(body.of["metadata"]);
-  if (metadata && Object.values(metadata).every((value) => typeof value === "string")) {
-    into.metadata = metadata as Record<string, string>;
-    body.any("metadata");
-    if (Object.keys(metadata).length > 0) body.declare("metadata", "metadata");
-  } else body.leave("metadata", "metadata");
-  const tier = body.text("service_tier");
-  if (tier !== undefined) {
-    into.tier = tier;
-    if (tier !== "auto") body.declare("service_tier", "tier");
-  }
-  const store = body.flag("store");
-  if (store !== undefined) into.store = store;
-  if (store) body.declare("store", "store");
-  const modalities = readable(reading, () => textsOf(body, "modalities"));
-  if (modalities) {
-    into.modalities = modalities;
-    if (modalities.includes("audio")) body.declare("modalities", "audio_out");
-    if (modalities.includes("image")) body.declare("modalities", "image_out");
-  }
-  body.leave("audio", "audio_out");
-  body.leave("prediction", "prediction");
-  body.leave("moderation", "moderation");
-  readCacheOptions(body, into);
+/** The turns of `messages`, one for each; a tool's result is the user's. @throws GatewayError with the message's path. */
+function turnsOf(list: readonly unknown[], asked: IncomingRequest, uses: FeatureUse[]): Turn[] {
+  const reader = new ChatMessageReader(asked, uses);
+  const turns = list.map((value, n) => reader.turn(fieldsOf(value, `messages.${n}`, uses)));
+  const isSystem = (turn: Turn) => turn.role === "system" || turn.role === "developer";
+  const first = turns.findIndex((turn) => !isSystem(turn));
+  for (const turn of first < 0 ? [] : turns.slice(first))
+    if (isSystem(turn)) uses.push({ feature: "system_in_place", path: turn.at });
+  const last = turns.at(-1);
+  if (last?.role === "assistant" && !last.parts.some((part) => part.kind === "tool_call"))
+    uses.push({ feature: "prefill", path: last.at });
+  return turns;
 }
 
-/** @throws GatewayError when it is no list of texts */
-function textsOf(body: Fields, name: string): string[] | undefined {
-  const list = body.list(name);
-  if (list?.some((each) => typeof each !== "string")) throw invalidField(name, `${name} must be a list of strings.`);
-  return list as string[] | undefined;
-}
+class ChatMessageReader {
+  private readonly calls: ChatCallReader;
 
-/** How long the whole prompt is kept. In the mode `explicit` only marks count, which is what other vendors do. */
-function readCacheOptions(body: Fields, into: Conversation): void {
-  const options = asObject(body.of["prompt_cache_options"]);
-  const implicit = options !== undefined && options["mode"] !== "explicit";
-  body.leave("prompt_cache_options", implicit ? "cache_mark" : "cosmetic");
-  const ttl = options?.["ttl"];
-  if (implicit) into.cache = ttl === "30m" || ttl === "12h" ? { ttl } : {};
-}
-
-function readUser(body: Fields, into: Conversation, forms: Record<string, unknown>): void {
-  for (const name of ["safety_identifier", "user"]) {
-    if (into.user !== undefined) break;
-    const user = body.text(name);
-    if (user === undefined) continue;
-    into.user = user;
-    forms["user"] = name;
-    body.declare(name, "user");
+  constructor(
+    private readonly asked: IncomingRequest,
+    private readonly uses: FeatureUse[],
+  ) {
+    this.calls = new ChatCallReader(asked, uses);
   }
+
+  turn(message: Fields): Turn {
+    const role = message.text("role");
+    switch (role) {
+      case "system":
+      case "developer":
+      case "user":
+        return finished(message, role, contentOf(message), message.text("name"));
+      case "assistant":
+        return finished(message, role, this.assistant(message), message.text("name"));
+      case "tool":
+      case "function":
+        return finished(message, "user", [this.result(message, role)]);
+      default: {
+        const roles = "system, developer, user, assistant, tool or function";
+        throw invalidField(message.path("role"), `${message.path("role")} must be ${roles}.`);
+      }
+    }
+  }
+
+  private result(message: Fields, role: "tool" | "function"): Part {
+    const id = role === "tool" ? message.text("tool_call_id") : undefined;
+    if (role === "tool" && id === undefined)
+      throw invalidField(
+        message.path("tool_call_id"),
+        `${message.path("tool_call_id")} must name the call it answers.`,
+      );
+    const name = message.text("name");
+    const callId = this.calls.answered(id, name, message.at);
+    const parts = contentOf(message);
+    const media = parts.find((part) => part.kind === "media");
+    if (media) this.uses.push({ feature: "tool_result_media", path: media.at });
+    const cache = parts.findLast((part) => part.cache)?.cache;
+    // The result is marked, not its text as well.
+    for (const part of parts) delete part.cache;
+    return {
+      kind: "tool_result",
+      callId,
+      parts,
+      at: message.at,
+      ...(name === undefined ? {} : { name }),
+      ...(this.calls.isCustom(callId) ? { custom: true } : {}),
+      ...(cache ? { cache } : {}),
+    };
+  }
+
+  private assistant(message: Fields): Part[] {
+    const { before, behind } = this.reasonings(message);
+    const parts: Part[] = [...before, ...wordsOf(message), ...behind];
+    const elsewhere = callsWithState([...before, ...behind]);
+    const calls = message.list("tool_calls") ?? [];
+    calls.forEach((value, n) => {
+      parts.push(this.calls.call(value, `${message.path("tool_calls")}.${n}`, elsewhere));
+    });
+    const legacy = message.object(LEGACY_CALL);
+    if (legacy) parts.push(this.calls.legacy(legacy));
+    message.leave("audio", "foreign_block");
+    return parts;
+  }
+
+  /**
+   * Thoughts in any of three dialects: `reasoning_details` (OpenRouter's, and ours) before `reasoning_content` (DeepSeek's)
+   * before `reasoning` (Groq's); the latter two repeat the former's text.
+   */
+  private reasonings(message: Fields): { before: Reasoning[]; behind: Reasoning[] } {
+    const list = asList(message.of["reasoning_details"]);
+    const details = this.details(message, list);
+    const plain = (["reasoning_content", "reasoning"] as const).find((name) => asText(message.of[name]));
+    const text = plain && asText(message.of[plain]);
+    const before = details.filter(({ behind }) => !behind).map(({ reasoning }) => reasoning);
+    if (plain && details.length === 0) before.push({ kind: "reasoning", text: text ?? "", at: message.path(plain) });
+    const first = details[0]?.reasoning ?? before[0];
+    if (first) this.uses.push({ feature: "reasoning_text", path: first.at });
+    const only = details.length === 1 ? details[0]?.reasoning : undefined;
+    // A client that keeps no texts in its entries has the text of the only one beside them.
+    const lent = text && only?.text === undefined && !only?.summary && !only?.opaque?.on && !only?.redacted;
+    const whole = details.map(({ reasoning }) => reasoning.text ?? reasoning.summary?.join("") ?? "").join("");
+    // Beside entries of ours it is the same text, of which a client may have kept less.
+    const ours = list.some((entry) => asObject(entry)?.["format"] === ENVELOPE_FORMAT);
+    if (plain && (details.length === 0 || whole === text || ours)) message.any(plain);
+    else if (plain) message.leave(plain, lent ? undefined : "other");
+    if (lent && only) only.text = text;
+    const state = messageState(message);
+    if (state) before.push({ kind: "reasoning", redacted: true, opaque: state, at: message.at });
+    return { before, behind: details.filter(({ behind }) => behind).map(({ reasoning }) => reasoning) };
+  }
+
+  /** The reasonings in the entries of `reasoning_details`. */
+  private details(message: Fields, list: readonly unknown[]): DetailReasoning[] {
+    const path = message.path("reasoning_details");
+    if (Array.isArray(message.of["reasoning_details"])) message.leave("reasoning_details");
+    declareUnreadDetails(list, path, this.uses);
+    return detailReasonings(list, path, this.asked);
+  }
+}
+
+/** A message as a turn; what nobody has read of it is declared. */
+function finished(message: Fields, role: Turn["role"], parts: Part[], name?: string): Turn {
+  if (name !== undefined) message.declare("name", "name");
+  message.rest();
+  return { role, parts, at: message.at, ...(name === undefined ? {} : { name }) };
+}
+
+function contentOf(message: Fields): Part[] {
+  const parts = partsOf(message.any("content"), message.path("content"), message.uses);
+  // Vendors that took over Anthropic's mark also have it on the message.
+  const { cache } = cacheOf(message);
+  const last = parts.at(-1);
+  if (cache && last) last.cache = cache;
+  return parts;
+}
+
+/** Text and refusal of an assistant, with the sources its text names. */
+function wordsOf(message: Fields): Part[] {
+  const parts = contentOf(message);
+  const refusal = message.text("refusal");
+  if (refusal !== undefined) parts.push({ kind: "refusal", text: refusal, at: message.path("refusal") });
+  const citations = asList(message.of["annotations"]).flatMap((annotation) => citationOf(annotation) ?? []);
+  message.leave("annotations", citations.length > 0 ? "citations" : undefined);
+  const texts = parts.filter((part) => part.kind === "text");
+  if (citations.length > 0 && texts.length === 1) (texts[0] as Part & { kind: "text" }).citations = citations;
+  return parts;
+}
+
+/** Members of an entry of `reasoning_details` that are read; others only go back to the vendor, in its state. */
+const DETAIL_MEMBERS = ["type", "id", "format", "index", "text", "summary", "data", "signature"] as const;
+
+/** Declares what nobody reads of the entries of `reasoning_details`. */
+function declareUnreadDetails(details: readonly unknown[], at: string, uses: FeatureUse[]): void {
+  details.forEach((value, n) => {
+    const path = `${at}.${n}`;
+    if (!isObject(value)) {
+      uses.push({ feature: "other", path });
+      return;
+    }
+    const entry = fieldsOf(value, path, uses);
+    for (const name of DETAIL_MEMBERS) entry.any(name);
+    entry.rest();
+  });
+}
+
+/** A reasoning, and whether its state belongs behind the text of its message. */
+interface DetailReasoning {
+  reasoning: Reasoning;
+  behind: boolean;
+}
+
+/** Entries that make one reasoning: one, or several in a row of one index, as clients keep those that were streamed. */
+interface DetailGroup {
+  index: number | undefined;
+  at: string;
+  entries: JsonObject[];
+}
+
+function detailReasonings(details: readonly unknown[], at: string, asked: IncomingRequest): DetailReasoning[] {
+  const groups: DetailGroup[] = [];
+  details.forEach((entry, n) => {
+    if (!isObject(entry)) return;
+    const index = asCount(entry["index"]);
+    const last = groups.at(-1);
+    if (last && index !== undefined && last.index === index) last.entries.push(entry);
+    else groups.push({ index, at: `${at}.${n}`, entries: [entry] });
+  });
+  return groups.map((group) => detailReasoning(group, asked));
+}
+
+function detailReasoning({ at, entries }: DetailGroup, asked: IncomingRequest): DetailReasoning {
+  const first = entries[0] as JsonObject;
+  const all: JsonObject = Object.fromEntries(entries.flatMap((entry) => Object.entries(entry)));
+  const texts = (name: string) => entries.flatMap((entry) => asText(entry[name]) ?? []);
+  const summary = texts("summary");
+  const text = texts("text").join("");
+  const opaque = detailState(all, asked);
+  const plain = text !== "" && textMember(first) === "text";
+  const silent = summary.length === 0 && text === "";
+  const reasoning: Reasoning = {
+    kind: "reasoning",
+    at,
+    ...(silent ? {} : plain || summary.length === 0 ? { text } : { summary }),
+    ...(silent && asText(all["data"]) !== undefined ? { redacted: true } : {}),
+    ...(opaque ? { opaque } : {}),
+  };
+  return { reasoning, behind: first["format"] === ENVELOPE_FORMAT && first["id"] === BEHIND_TEXT };
+}
+
+function detailState(entry: JsonObject, asked: IncomingRequest): Opaque | undefined {
+  const held = asText(entry["signature"]) ?? asText(entry["data"]);
+  if (held !== undefined && asked.sealed(held)) return asked.open(held, "reasoning_details");
+  // Ours by its format, but no envelope: nothing that could be read.
+  if (entry["format"] === ENVELOPE_FORMAT) return undefined;
+  return asked.open(writeJson(withoutText(entry)), "reasoning_details");
+}
+
+/** An entry without its text, which the reasoning has beside the state. */
+function withoutText(entry: JsonObject): JsonObject {
+  const member = textMember(entry);
+  if (member === undefined || !asText(entry[member])) return entry;
+  const { [member]: _text, ...rest } = entry;
+  return rest;
+}
+
+/** LiteLLM packs Gemini's signature into the id of the call it sits on, behind this. */
+const PACKED_SIGNATURE = "__thought__";
+
+function unpacked(id: string): { id: string; signature?: string } {
+  const at = id.indexOf(PACKED_SIGNATURE);
+  return at < 0 ? { id } : { id: id.slice(0, at), signature: id.slice(at + PACKED_SIGNATURE.length) };
+}
+
+/** Calls without an answer, oldest first; each is taken once, from whichever queue it is in. */
+class UnansweredCalls {
+  private readonly calls: { id: string; answered: boolean }[] = [];
+  private next = 0;
+
+  add(call: { id: string; answered: boolean }): void {
+    this.calls.push(call);
+  }
+
+  /** The id of the first that no queue has given yet. */
+  take(): string | undefined {
+    while (this.calls[this.next]?.answered) this.next++;
+    const call = this.calls[this.next];
+    if (call) call.answered = true;
+    return call?.id;
+  }
+}
+
+/**
+ * The tool calls of a history, with the ids of the results that answer them: results without an id (the older functions,
+ * and vendors that give none) belong to the calls without one, by name and order.
+ */
+class ChatCallReader {
+  /** Calls that the client gave no id: all, and those of each name. */
+  private readonly unanswered = new UnansweredCalls();
+  private readonly byName = new Map<string, UnansweredCalls>();
+  private readonly custom = new Set<string>();
+
+  constructor(
+    private readonly asked: IncomingRequest,
+    private readonly uses: FeatureUse[],
+  ) {}
+
+  /** The id of the call that a result answers. */
+  answered(given: string | undefined, name: string | undefined, at: string): string {
+    if (given) return unpacked(given).id;
+    const id = (name === undefined ? this.unanswered : this.byName.get(name))?.take();
+    if (id === undefined) throw invalidField(at, `${at} is the result of a call that is not there.`);
+    return id;
+  }
+
+  /** Whether the call of this id gave its tool free text. */
+  isCustom(id: string): boolean {
+    return this.custom.has(id);
+  }
+
+  /** An entry of `tool_calls`. @param elsewhere ids of calls whose opaque state came in another place. */
+  call(value: unknown, at: string, elsewhere: ReadonlySet<string>): ToolCall {
+    const entry = fieldsOf(value, at, this.uses);
+    // Some vendors' type is empty, or absent.
+    const custom = entry.text("type") === "custom";
+    const inner = entry.object(custom ? "custom" : "function");
+    if (!inner) throw invalidField(`${at}.function`, `${at}.function must be an object.`);
+    // Recorded: the place of a call in its stream, sent back.
+    entry.leave("index");
+    const given = entry.text("id");
+    const { id, signature } = unpacked(given || `call_${at.replaceAll(".", "_")}`);
+    const name = callName(inner);
+    if (!given) this.await(id, name);
+    if (custom) this.custom.add(id);
+    const opaque = this.stateOn(entry, signature) ?? (elsewhere.has(id) ? undefined : this.asked.recall(id));
+    const text = inner.text(custom ? "input" : "arguments") ?? "";
+    entry.rest();
+    return {
+      kind: "tool_call",
+      id,
+      name,
+      arguments: text,
+      at,
+      ...(custom ? { custom: true } : {}),
+      ...(opaque ? { opaque } : {}),
+    };
+  }
+
+  /** The older `function_call` of a message. */
+  legacy(inner: Fields): ToolCall {
+    const id = `call_${inner.at.replaceAll(".", "_")}`;
+    const name = callName(inner);
+    this.await(id, name);
+    return { kind: "tool_call", id, name, arguments: inner.text("arguments") ?? "", at: inner.at };
+  }
+
+  /** A call without an id of the client's is to be answered. */
+  private await(id: string, name: string): void {
+    const call = { id, answered: false };
+    this.unanswered.add(call);
+    const named = this.byName.get(name) ?? new UnansweredCalls();
+    this.byName.set(name, named);
+    named.add(call);
+  }
+
+  /**
+   * Opaque state on the call itself: Google's compatible API has its signature there, and so do we. What else stands
+   * beside a signature only means something to who wrote it there.
+   */
+  private stateOn(entry: Fields, packed: string | undefined): Opaque | undefined {
+    const { extra_content: whole } = entry.of;
+    const signature = asText(asObject(asObject(whole)?.["google"])?.["thought_signature"]);
+    if (signature === undefined) {
+      if (packed === undefined) return undefined;
+      if (this.asked.sealed(packed)) return this.asked.open(packed, "thoughtSignature");
+      return { protocol: "gemini", kind: "thoughtSignature", data: packed };
+    }
+    entry.object("extra_content")?.object("google")?.any("thought_signature");
+    if (this.asked.sealed(signature)) return this.asked.open(signature, "thoughtSignature");
+    return stateOf("extra_content", writeJson(whole));
+  }
+}
+
+function callName(inner: Fields): string {
+  const name = inner.text("name");
+  if (name === undefined) throw invalidField(inner.path("name"), `${inner.path("name")} must be a string.`);
+  return name;
+}
+
+/** The calls whose opaque state came beside a message's reasoning. */
+const callsWithState = (parts: readonly Reasoning[]): Set<string> =>
+  new Set(parts.flatMap(({ opaque }) => (typeof opaque?.on === "object" ? [opaque.on.call] : [])));
+
+/** Opaque state on a message itself, as Google's compatible API has it. */
+function messageState(message: Fields): Opaque | undefined {
+  const { extra_content, thought_signature } = message.of;
+  if (!asObject(extra_content) && typeof thought_signature !== "string") return undefined;
+  for (const name of ["extra_content", "thought_signature"]) message.any(name);
+  return stateOf("message", writeJson({ extra_content, thought_signature }));
+}
+
+/** The parts of a message's content: a string, a list, or nothing. @throws GatewayError with the part's path. */
+function partsOf(content: unknown, at: string, uses: FeatureUse[]): Part[] {
+  if (content === undefined || content === null) return [];
+  if (typeof content === "string") return [{ kind: "text", text: content, at }];
+  if (!Array.isArray(content)) throw invalidField(at, `${at} must be a string or a list of parts.`);
+  return content.map((value, n) => {
+    if (typeof value === "string") return { kind: "text", text: value, at: `${at}.${n}` };
+    const fields = fieldsOf(value, `${at}.${n}`, uses);
+    const type = fields.text("type");
+    const cache = cacheOf(fields);
+    const part = partOf(fields, type);
+    // A foreign part is declared as a whole.
+    if (part.kind === "foreign") return part;
+    fields.rest();
+    return part.kind === "reasoning" ? part : { ...part, ...cache };
+  });
+}
+
+function partOf(part: Fields, type: string | undefined): Part {
+  const { at } = part;
+  switch (type) {
+    case "text":
+    case "input_text":
+    case "output_text": {
+      const text = part.text("text");
+      if (text === undefined) throw invalidField(`${at}.text`, `${at}.text must be a string.`);
+      return { kind: "text", text, at };
+    }
+    case "refusal":
+      return { kind: "refusal", text: part.text("refusal") ?? "", at };
+    case "image_url":
+      return imageOf(part);
+    case "input_audio":
+      return audioOf(part);
+    case "file":
+      return fileOf(part);
+    case "file_url":
+    case "document_url":
+      return linkOf(part, type);
+    default:
+      return foreignOf(part, type);
+  }
+}
+
+/** A part of a kind that only its vendor understands; Mistral's thinking is one that others can read. */
+function foreignOf(part: Fields, type: string | undefined): Part {
+  const { at, uses } = part;
+  const thinking = type === "thinking" ? part.of["thinking"] : undefined;
+  if (Array.isArray(thinking)) {
+    uses.push({ feature: "reasoning_text", path: at });
+    part.any("thinking");
+    const texts = thinking.map((each, n) => thoughtIn(each, `${at}.thinking.${n}`, uses));
+    return { kind: "reasoning", text: texts.join(""), at };
+  }
+  if (type === undefined) throw invalidField(`${at}.type`, `${at}.type must be a string.`);
+  uses.push({ feature: "foreign_block", path: at });
+  return { kind: "foreign", protocol: "openai-chat", name: type, json: part.of, at };
+}
+
+/** The text of a piece of Mistral's thinking; sources among them are only its vendor's. */
+function thoughtIn(value: unknown, at: string, uses: FeatureUse[]): string {
+  if (typeof value === "string") return value;
+  const text = isObject(value) ? asText(value["text"]) : undefined;
+  if (text === undefined) uses.push({ feature: "other", path: at });
+  else {
+    const piece = fieldsOf(value, at, uses);
+    piece.any("type");
+    piece.any("text");
+    piece.rest();
+  }
+  return text ?? "";
+}
+
+function imageOf(part: Fields): Media {
+  // Recorded from Mistral: the URL itself where others have an object with it.
+  const plain = asText(part.of["image_url"]);
+  const image = plain === undefined ? part.object("image_url") : undefined;
+  if (plain !== undefined) part.any("image_url");
+  const url = plain ?? image?.text("url");
+  if (url === undefined) throw invalidField(`${part.at}.image_url.url`, `${part.at}.image_url.url must be a string.`);
+  const detail = image?.text("detail");
+  if (detail !== undefined && detail !== "auto") image?.declare("detail", "media_detail");
+  const inline = readInline(url, `${part.at}.image_url`);
+  part.uses.push({ feature: inline ? "image_base64" : "image_url", path: part.at });
+  return {
+    kind: "media",
+    media: "image",
+    at: part.at,
+    ...(inline?.mime ? { mime: inline.mime } : {}),
+    source: inline ? { base64: inline.base64 } : { url },
+    ...(detail === undefined ? {} : { detail }),
+  };
+}
+
+function audioOf(part: Fields): Media {
+  const audio = part.object("input_audio");
+  const base64 = audio?.text("data");
+  const format = audio?.text("format");
+  if (base64 === undefined || format === undefined)
+    throw invalidField(`${part.at}.input_audio`, `${part.at}.input_audio must have data and format.`);
+  part.uses.push({ feature: "audio", path: part.at });
+  return { kind: "media", media: "audio", at: part.at, mime: audioType(format), source: { base64 } };
+}
+
+function fileOf(part: Fields): Media {
+  const file = part.object("file");
+  const content = file?.text("file_data");
+  // Beside the bytes themselves an id says nothing.
+  const id = content === undefined ? file?.text("file_id") : undefined;
+  const filename = file?.text("filename");
+  if (!file || (id === undefined && content === undefined))
+    throw invalidField(`${part.at}.file`, `${part.at}.file must have file_data or file_id.`);
+  const inline = content === undefined ? undefined : readInline(content, `${part.at}.file.file_data`);
+  const linked = content !== undefined && !inline && /^https?:/.test(content);
+  const feature = content === undefined ? "file_id" : linked ? "file_url" : "file_base64";
+  part.uses.push({ feature, path: part.at });
+  const source: MediaSource =
+    content === undefined
+      ? { id: id as string, protocol: "openai-chat" }
+      : linked
+        ? { url: content }
+        : { base64: inline?.base64 ?? content };
+  return {
+    kind: "media",
+    media: inline?.mime.startsWith("image/") ? "image" : "file",
+    at: part.at,
+    ...(inline?.mime ? { mime: inline.mime } : {}),
+    source,
+    ...(filename === undefined ? {} : { filename }),
+  };
+}
+
+/** Recorded from Mistral and Perplexity: a document by its URL, or its bytes in place of one. */
+function linkOf(part: Fields, type: string): Media {
+  const object = isObject(part.of[type]) ? part.object(type) : undefined;
+  const url = asText(part.of[type]) ?? object?.text("url");
+  part.any(type);
+  if (url === undefined) throw invalidField(`${part.at}.${type}`, `${part.at}.${type} must be a URL.`);
+  const link = { kind: "media", media: "file", at: part.at } as const;
+  const web = /^https?:/i.test(url);
+  part.uses.push({ feature: web ? "file_url" : "file_base64", path: part.at });
+  if (web) return { ...link, source: { url } };
+  const inline = readInline(url, `${part.at}.${type}`);
+  return { ...link, ...(inline?.mime ? { mime: inline.mime } : {}), source: { base64: inline?.base64 ?? url } };
 }

@@ -1,149 +1,433 @@
 import {
+  asObject,
+  asText,
+  type CacheMark,
   type Conversation,
   defined,
   type EncodeContext,
   type EncodedRequest,
   type Format,
   type JsonObject,
+  joined,
+  type Media,
+  maySearch,
+  type Opaque,
+  type Part,
+  parseExact,
   pathOfUse,
+  type Reasoning,
+  safeId,
+  type Text,
+  type Tool,
+  type ToolCall,
+  type ToolChoice,
+  type ToolResult,
+  type Turn,
   writeJson,
+  writeSettings,
 } from "model-gateway/protocol";
-import { effortFor, label, wholeCacheOf } from "../openai/request.encode.ts";
-import { tierOf } from "../openai/wire.ts";
-import { chat } from "./operation.ts";
-import { messagesOf } from "./request.encode.messages.ts";
-import { toolMembers } from "./request.encode.tools.ts";
-import { type BodyNative, SAME } from "./request.native.ts";
+import { breakpointOf, effortFor, failedText, fitName } from "../openai/request.encode.ts";
+import { audioFormat, dataUrl, filenameOf, inlineOf, isDetail, isFetched } from "../openai/wire.ts";
+import { SETTINGS } from "./support.ts";
+import { chat, textMember } from "./wire.ts";
 
-const MOST_STOPS = 4;
-
-/** Writes a Chat request. @throws GatewayError as `terms.refuse` makes it. */
-export function encodeRequest(conversation: Conversation, terms: EncodeContext): EncodedRequest {
-  const native = conversation.native as BodyNative | undefined;
-  const body = native ? sameBody(conversation, terms.model, native) : newBody(conversation, terms);
+/** Writes a Chat request. @throws GatewayError as `context.refuse` makes it. */
+export function encodeRequest(conversation: Conversation, context: EncodeContext): EncodedRequest {
+  if (context.facts.prefill === false) refusePrefill(conversation, context);
+  const body: JsonObject = {
+    model: context.model,
+    messages: messagesOf(conversation, context),
+    ...toolMembers(conversation, context),
+    ...writeSettings(SETTINGS, conversation, context),
+    ...thinking(conversation, context),
+  };
+  const { format } = conversation;
+  if (format && format.kind !== "text") body["response_format"] = formatOf(format);
+  // A stream without its usage could not be accounted for.
+  if (conversation.stream) Object.assign(body, { stream: true, stream_options: { include_usage: true } });
   return { operation: chat, body: writeJson(body) };
 }
 
-function newBody(conversation: Conversation, terms: EncodeContext): JsonObject {
-  if (terms.facts.prefill === false) refusePrefill(conversation, terms);
-  const messages = messagesOf(conversation, terms);
-  const body = { model: terms.model, messages, ...settings(conversation, terms) };
-  // A stream without its usage could not be accounted for.
-  return conversation.stream ? { ...body, stream: true, stream_options: { include_usage: true } } : body;
-}
-
-/** The body as it was read: what the vocabulary carries, and what else stood there. */
-function sameBody(conversation: Conversation, model: string, native: BodyNative): JsonObject {
-  const messages = messagesOf(conversation, SAME);
-  return { model, messages, ...sameSettings(conversation, native), ...native.rest };
-}
-
-/** All members but the messages as the vocabulary carries them. */
-export const sameSettings = (conversation: Conversation, native: BodyNative): JsonObject => ({
-  ...settings(conversation, SAME, native),
-  ...(conversation.stream ? { stream: true } : {}),
-});
-
-const settings = (conversation: Conversation, terms: EncodeContext, native?: BodyNative): JsonObject => ({
-  ...toolMembers(conversation, terms, native),
-  ...sampling(conversation, terms, native),
-  ...thinking(conversation, terms, native),
-  ...wishes(conversation, terms, native),
-});
-
-function refusePrefill(conversation: Conversation, terms: EncodeContext): void {
+function refusePrefill(conversation: Conversation, context: EncodeContext): void {
   const last = conversation.uses.find(({ feature }) => feature === "prefill");
-  if (last) terms.refuse(last.path, "This model does not continue an assistant's message at the end");
+  if (last) context.refuse(last.path, "This model does not continue an assistant's message at the end");
 }
 
-function sampling(conversation: Conversation, terms: EncodeContext, native?: BodyNative): JsonObject {
-  const { temperature, topP, frequencyPenalty, presencePenalty, seed, choices, logprobs, stop } = conversation;
-  const members: JsonObject = {};
-  const put = (name: string, value: unknown) => {
-    if (value !== undefined) members[name] = value;
-  };
-  if (!native && temperature !== undefined && temperature > 2)
-    terms.refuse(pathOfUse(conversation, "temperature"), "the temperature goes from 0 to 2");
-  const drawn = terms.facts.sampling !== false || native !== undefined;
-  if (drawn) put("temperature", temperature);
-  else if (temperature !== undefined)
-    terms.drop(pathOfUse(conversation, "temperature"), "This model takes no sampling");
-  if (drawn) put("top_p", topP);
-  else if (topP !== undefined) terms.drop(pathOfUse(conversation, "top_p"), "This model takes no sampling");
-  if (native) put("top_k", conversation.topK);
-  if (native) put("logit_bias", conversation.logitBias);
-  put("frequency_penalty", frequencyPenalty);
-  put("presence_penalty", presencePenalty);
-  put("seed", seed);
-  put("n", choices);
-  put(String(native?.forms["max"] ?? "max_completion_tokens"), conversation.maxTokens);
-  if (conversation.maxTokens === 0 && !native)
-    terms.refuse(pathOfUse(conversation, "max_tokens"), "Chat Completions always answers with a token or more");
-  if (stop && stop.length > MOST_STOPS && !native)
-    terms.refuse(pathOfUse(conversation, "stop"), `Chat Completions takes at most ${MOST_STOPS} stop sequences`);
-  if (stop && (stop.length > 0 || native)) put("stop", native?.forms["stop"] === "string" ? stop[0] : stop);
-  if (logprobs !== undefined) put("logprobs", true);
-  if (logprobs !== undefined && (native ? native.forms["top_logprobs"] : logprobs > 0)) put("top_logprobs", logprobs);
-  return members;
-}
-
-function thinking(conversation: Conversation, terms: EncodeContext, native?: BodyNative): JsonObject {
-  const { reasoning } = conversation;
-  if (native) return sameThinking(conversation, native);
-  if (!reasoning) return {};
-  const { effort, budget } = reasoning;
-  if (terms.facts.thinking === "none") {
-    const uses = effort === undefined ? "reasoning_budget" : "reasoning_effort";
-    if (effort !== "none" && budget !== 0) terms.drop(pathOfUse(conversation, uses), "This model does not think");
+function thinking(conversation: Conversation, context: EncodeContext): JsonObject {
+  const { effort, budget } = conversation.reasoning ?? {};
+  if (effort === undefined && budget === undefined) return {};
+  if (context.facts.thinking === "none") {
+    const feature = effort === undefined ? "reasoning_budget" : "reasoning_effort";
+    if (effort !== "none" && budget !== 0) context.drop(pathOfUse(conversation, feature), "This model does not think");
     return {};
   }
   if (effort !== undefined) return { reasoning_effort: effort };
   const nearest = budget === undefined ? undefined : effortFor(budget);
   if (nearest === undefined) return {};
-  terms.change(
+  context.change(
     pathOfUse(conversation, "reasoning_budget"),
     `${budget} tokens of thinking are asked for as the effort ${nearest}`,
   );
   return { reasoning_effort: nearest };
 }
 
-function sameThinking({ reasoning }: Conversation, native: BodyNative): JsonObject {
-  if (!native.forms["reasoning"]) return reasoning?.effort === undefined ? {} : { reasoning_effort: reasoning.effort };
-  return { reasoning: defined({ effort: reasoning?.effort, max_tokens: reasoning?.budget }) };
+function formatOf({ kind, schema, name, description, strict }: Format): JsonObject {
+  if (kind !== "schema") return { type: "json_object" };
+  return { type: "json_schema", json_schema: { name: name ?? "answer", ...defined({ description, schema, strict }) } };
 }
 
-function wishes(conversation: Conversation, terms: EncodeContext, native?: BodyNative): JsonObject {
-  const { format, verbosity, cacheKey, cache, user, metadata, tier, store, modalities } = conversation;
-  const members: JsonObject = {};
-  if (format && (format.kind !== "text" || native)) members["response_format"] = formatOf(format);
-  if (verbosity !== undefined) members["verbosity"] = verbosity;
-  if (cacheKey !== undefined)
-    members["prompt_cache_key"] = native ? cacheKey : label(cacheKey, pathOfUse(conversation, "cache_key"), terms);
-  const whole = cache && !native ? wholeCacheOf(cache) : undefined;
-  if (whole) members["prompt_cache_options"] = whole;
-  if (user !== undefined) {
-    const name = String(native?.forms["user"] ?? "user");
-    members[name] = native ? user : label(user, pathOfUse(conversation, "user"), terms);
+/** The messages for a conversation's turns. */
+function messagesOf(conversation: Conversation, context: EncodeContext): unknown[] {
+  const writer = new ChatMessageWriter(context);
+  for (const run of runsOf(conversation.turns)) writer.run(run);
+  return writer.messages;
+}
+
+/** Turns of an assistant in a row are written together, as are those of a user. */
+function runsOf(turns: readonly Turn[]): Turn[][] {
+  const runs: Turn[][] = [];
+  for (const turn of turns) {
+    const last = runs.at(-1);
+    const merges = turn.role === "user" || turn.role === "assistant";
+    if (merges && last?.[0]?.role === turn.role) last.push(turn);
+    else runs.push([turn]);
   }
-  if (metadata && (native || store)) members["metadata"] = metadata;
-  else if (metadata && Object.keys(metadata).length > 0)
-    terms.drop(pathOfUse(conversation, "metadata"), "Chat Completions takes labels only for answers that it keeps");
-  const word = tier === undefined || native ? tier : tierOf(tier);
-  if (word !== undefined) members["service_tier"] = word;
-  else if (tier !== undefined)
-    terms.drop(pathOfUse(conversation, "tier"), `Chat Completions has no service tier ${tier}`);
-  if (native && store !== undefined) members["store"] = store;
-  if (native && modalities) members["modalities"] = modalities;
+  return runs;
+}
+
+class ChatMessageWriter {
+  readonly messages: unknown[] = [];
+
+  /** Media of results so far. */
+  private attached = 0;
+
+  constructor(private readonly context: EncodeContext) {}
+
+  /**
+   * Turns of an assistant are one message; those of others are one each. Results first: they must follow their call
+   * without anything between.
+   */
+  run(turns: readonly Turn[]): void {
+    if (turns[0]?.role === "assistant") {
+      for (const turn of joined(turns)) this.assistant(turn);
+      return;
+    }
+    const attached: JsonObject[] = [];
+    for (const turn of turns)
+      for (const part of turn.parts) if (part.kind === "tool_result") this.result(part, attached);
+    if (attached.length > 0) this.messages.push({ role: "user", content: attached });
+    for (const turn of turns) {
+      const content = this.content(turn.parts, turn.role !== "user");
+      if (content.length > 0) this.messages.push({ role: turn.role, ...named(turn), ...bare(content) });
+    }
+  }
+
+  /** Content parts. @param textOnly the role takes nothing but text. */
+  private content(parts: readonly Part[], textOnly: boolean): JsonObject[] {
+    return parts.flatMap((part) => {
+      switch (part.kind) {
+        case "text":
+          return [textPart(part)];
+        case "media":
+          if (textOnly) this.context.refuse(part.at, "Chat Completions takes only text here");
+          return [mediaPart(part, this.context)];
+        case "foreign":
+          return [part.json as JsonObject];
+        case "reasoning":
+          return isThinking(part) ? [thinkingPart(part.opaque.data || (part.text ?? ""))] : [];
+        default:
+          return [];
+      }
+    });
+  }
+
+  private assistant(turn: Turn): void {
+    const calls = turn.parts.filter((part) => part.kind === "tool_call");
+    const refusals = turn.parts.filter((part) => part.kind === "refusal");
+    const content = this.content(turn.parts, true);
+    this.declareOrder(turn.parts);
+    const message: JsonObject = { role: "assistant", ...named(turn), ...bare(content) };
+    // Without a content there must be a null, or vendors refuse the message.
+    if (content.length === 0) message["content"] = null;
+    if (refusals.length > 0) message["refusal"] = refusals.map((part) => part.text).join("");
+    Object.assign(message, this.thoughts(turn.parts));
+    if (calls.length > 0) message["tool_calls"] = calls.map((call) => this.call(call));
+    if (content.length > 0 || calls.length > 0 || refusals.length > 0) this.messages.push(message);
+  }
+
+  /** Chat has a place for calls behind the text only, and marks only content for its cache. */
+  private declareOrder(parts: readonly Part[]): void {
+    const firstCall = parts.findIndex((part) => part.kind === "tool_call");
+    const late = firstCall < 0 ? undefined : parts.slice(firstCall).find((part) => part.kind === "text");
+    if (late) this.context.change(late.at, "Text behind a tool call is written before it");
+    for (const part of parts)
+      if (part.cache && part.kind !== "text")
+        this.context.drop(part.at, "Chat Completions marks only content for its cache");
+  }
+
+  /** Thoughts go back to the vendor they came from, in the field they came in; those of others stay away. */
+  private thoughts(parts: readonly Part[]): JsonObject {
+    const members: JsonObject = {};
+    const details: JsonObject[] = [];
+    for (const part of parts) {
+      if (part.kind !== "reasoning") continue;
+      const { opaque } = part;
+      if (!opaque) this.context.drop(part.at, "Earlier thoughts can only go back to the vendor that made them");
+      if (opaque?.protocol !== "openai-chat") continue;
+      const text = part.text ?? part.summary?.join("\n\n");
+      if (opaque.kind === "message") Object.assign(members, asObject(parseExact(opaque.data)));
+      else if (opaque.kind === "reasoning_details") {
+        const entry = asObject(parseExact(opaque.data)) ?? {};
+        const member = textMember(entry);
+        details.push({ ...(text && member ? { [member]: text } : {}), ...entry });
+      } else if (opaque.kind === "reasoning" || opaque.kind === "reasoning_content")
+        members[opaque.kind] = `${asText(members[opaque.kind]) ?? ""}${opaque.data || text || ""}`;
+    }
+    if (details.length > 0) members["reasoning_details"] = details;
+    return members;
+  }
+
+  private call(call: ToolCall): JsonObject {
+    const name = nameOf(call.name, call.namespace, this.context);
+    const kind = call.custom ? "custom" : "function";
+    const input = call.custom ? { input: call.arguments } : { arguments: call.arguments || "{}" };
+    return { id: safeId(call.id), type: kind, [kind]: { name, ...input }, ...stateOn(call) };
+  }
+
+  /** A result as text; its media follow in a message of the user, for Chat has no other place for them. */
+  private result(part: ToolResult, attached: JsonObject[]): void {
+    const texts: string[] = part.json === undefined ? [] : [part.json];
+    for (const each of part.parts) {
+      if (each.kind === "text") texts.push(each.text);
+      else if (each.kind === "media") attached.push(this.attach(each, texts));
+    }
+    const failed = part.isError ? failedText(texts) : undefined;
+    const content: JsonObject[] = (failed === undefined ? texts : [failed]).map((text) => ({ type: "text", text }));
+    const last = content.at(-1);
+    if (last) Object.assign(last, marked(part.cache));
+    const body = content.length > 0 ? bare(content) : { content: "" };
+    this.messages.push({ role: "tool", tool_call_id: safeId(part.callId), ...body });
+  }
+
+  private attach(media: Media, texts: string[]): JsonObject {
+    this.attached++;
+    texts.push(`[${media.media} ${this.attached} attached]`);
+    this.context.change(
+      media.at,
+      "A tool's result is only text in Chat Completions; its media follow in a message of the user",
+    );
+    return mediaPart(media, this.context);
+  }
+}
+
+/** Opaque state that the vendor put on a call. */
+function stateOn({ opaque }: ToolCall): JsonObject {
+  if (opaque?.protocol !== "openai-chat" || opaque.kind !== "extra_content") return {};
+  const extra = asObject(parseExact(opaque.data));
+  return extra && Object.keys(extra).length > 0 ? { extra_content: extra } : {};
+}
+
+/** Whether a reasoning came as a part of the content, as Mistral's does. */
+const isThinking = (part: Reasoning): part is Reasoning & { opaque: Opaque } =>
+  part.opaque?.protocol === "openai-chat" && part.opaque.kind === "thinking";
+
+const thinkingPart = (text: string): JsonObject => ({ type: "thinking", thinking: [{ type: "text", text }] });
+
+const named = ({ name }: Turn): JsonObject => (name === undefined ? {} : { name });
+
+/** Content as a string where it is one text without anything on it, else as a list. */
+function bare(parts: readonly JsonObject[]): JsonObject {
+  if (parts.length === 0) return {};
+  const only = parts.length === 1 ? parts[0] : undefined;
+  const plain = only?.["type"] === "text" && Object.keys(only).length === 2;
+  return { content: plain ? only["text"] : parts };
+}
+
+const textPart = ({ text, cache }: Text): JsonObject => ({ type: "text", text, ...marked(cache) });
+
+/** The mark up to which the prompt shall be cached. */
+const marked = (cache: CacheMark | undefined): JsonObject =>
+  cache ? { prompt_cache_breakpoint: breakpointOf(cache) } : {};
+
+/** A content part for media. @throws GatewayError where Chat cannot take it. */
+const mediaPart = (part: Media, context: EncodeContext): JsonObject => ({
+  ...bodyOf(part, context),
+  ...marked(part.cache),
+});
+
+function bodyOf(part: Media, context: EncodeContext): JsonObject {
+  switch (part.media) {
+    case "image":
+      return imageOf(part, context);
+    case "audio":
+      return audioOf(part, context);
+    case "file":
+      return fileOf(part, context);
+    case "video":
+      return context.refuse(part.at, "Chat Completions takes no video");
+  }
+}
+
+function imageOf({ source, mime, detail, at }: Media, context: EncodeContext): JsonObject {
+  let url: string;
+  if ("url" in source) {
+    if (!isFetched(source.url) && !inlineOf(source.url))
+      context.refuse(at, "The vendor fetches http and https only: send the bytes");
+    url = source.url;
+  } else if ("base64" in source) {
+    if (mime === undefined) return context.refuse(at, "An image as bytes needs its media type");
+    url = dataUrl(mime, source.base64);
+  } else return context.refuse(at, "Chat Completions takes an image by its URL or as bytes, not by an id");
+  const known = detail !== undefined && isDetail(detail);
+  if (detail !== undefined && !known) context.drop(at, `Chat Completions has no detail ${detail}`);
+  return { type: "image_url", image_url: { url, ...(known ? { detail } : {}) } };
+}
+
+function audioOf({ source, mime, at }: Media, context: EncodeContext): JsonObject {
+  if (!("base64" in source)) return context.refuse(at, "Chat Completions takes audio as bytes only");
+  const format = audioFormat(mime);
+  if (format === undefined) return context.refuse(at, `Chat Completions takes audio as wav or mp3, not as ${mime}`);
+  return { type: "input_audio", input_audio: { data: source.base64, format } };
+}
+
+function fileOf({ source, mime, filename, at }: Media, context: EncodeContext): JsonObject {
+  if ("id" in source) {
+    if (!source.protocol.startsWith("openai-"))
+      context.refuse(at, "A file's id is only known to the vendor that gave it");
+    return { type: "file", file: { file_id: source.id, ...defined({ filename }) } };
+  }
+  if ("url" in source) return context.refuse(at, "Chat Completions takes a file as bytes, not by its URL");
+  const type = "text" in source ? (mime ?? "text/plain") : mime;
+  if (type === undefined) return context.refuse(at, "A file as bytes needs its media type");
+  const base64 = "text" in source ? Buffer.from(source.text).toString("base64") : source.base64;
+  return { type: "file", file: { filename: filename ?? filenameOf(type), file_data: dataUrl(type, base64) } };
+}
+
+/** A tool's name as Chat takes it; one in a namespace has that before it. */
+function nameOf(name: string, namespace: string | undefined, context: EncodeContext): string {
+  if (namespace === undefined) return fitName(name, context.names);
+  const fitted = fitName(`${namespace}__${name}`, context.names);
+  context.names.mark(fitted, { name, namespace });
+  return fitted;
+}
+
+/** Everything of a request that says which tools there are and which to call. */
+function toolMembers(conversation: Conversation, context: EncodeContext): JsonObject {
+  const members: JsonObject = {};
+  const tools: JsonObject[] = [];
+  for (const tool of conversation.tools) {
+    if (tool.cache) context.drop(tool.at, "Chat Completions has no cache marks on tools");
+    if (tool.kind !== "web_search") tools.push(toolOf(tool, context));
+    else if (searches(tool, conversation, context)) members["web_search_options"] = webSearchOf(tool, context);
+  }
+  if (tools.length > 0) members["tools"] = tools;
+  // OpenAI refuses the choice where there are no tools.
+  if (conversation.toolChoice && tools.length > 0)
+    members["tool_choice"] = choiceOf(conversation.toolChoice, conversation, context);
+  else declareFreeSearch(conversation, context);
   return members;
 }
 
-function formatOf({ kind, schema, name, description, strict }: Format): JsonObject {
-  if (kind !== "schema") return { type: kind === "json" ? "json_object" : "text" };
-  const inner = {
-    name: name ?? "answer",
-    ...(description === undefined ? {} : { description }),
-    ...(schema === undefined ? {} : { schema }),
-    ...(strict === undefined ? {} : { strict }),
+/** Whether web search is sent: `tool_choice` does not concern it here, so it is left out where it may not be used. */
+function searches(tool: Tool & { kind: "web_search" }, conversation: Conversation, context: EncodeContext): boolean {
+  const may = maySearch(conversation, tool);
+  if (!may && conversation.toolChoice?.mode !== "none") context.change(tool.at, "not among the tools that may be used");
+  return may;
+}
+
+/** A search cannot be forced: where there is nothing else to call, there is no choice at all. */
+function declareFreeSearch(conversation: Conversation, context: EncodeContext): void {
+  const { toolChoice, tools } = conversation;
+  const search = tools.find((tool) => tool.kind === "web_search");
+  if (!search || !maySearch(conversation, search)) return;
+  const why = `web search cannot be forced: ${FREE}`;
+  if (toolChoice?.mode === "required" || toolChoice?.mode === "named")
+    context.change(pathOfUse(conversation, "tool_choice"), why);
+  else if (toolChoice?.mode === "allowed" && toolChoice.required)
+    context.change(pathOfUse(conversation, "tool_choice_allowed"), why);
+}
+
+function toolOf(tool: Exclude<Tool, { kind: "web_search" }>, context: EncodeContext): JsonObject {
+  if (tool.kind === "server") return tool.json as JsonObject;
+  const name = nameOf(tool.name, tool.namespace, context);
+  const { description } = tool;
+  if (tool.kind === "custom") {
+    const format = tool.grammar === undefined ? undefined : formatOfGrammar(tool.grammar);
+    return { type: "custom", custom: { name, ...defined({ description, format }) } };
+  }
+  const { parameters, strict } = tool;
+  return { type: "function", function: { name, ...defined({ description, parameters, strict }) } };
+}
+
+/** A grammar has its members nested here and flat in Responses. */
+function formatOfGrammar(grammar: unknown): unknown {
+  const { type, syntax, definition, grammar: nested } = (grammar ?? {}) as JsonObject;
+  return type === "grammar" && nested === undefined ? { type, grammar: { syntax, definition } } : grammar;
+}
+
+function webSearchOf(tool: Tool & { kind: "web_search" }, context: EncodeContext): JsonObject {
+  const { at, paths } = tool;
+  if (tool.allowed?.length)
+    context.drop(paths?.allowed ?? at, "Chat Completions cannot limit a search to some domains");
+  if (tool.blocked?.length)
+    context.drop(paths?.blocked ?? at, "Chat Completions cannot keep a search from some domains");
+  if (tool.maxUses !== undefined)
+    context.drop(paths?.maxUses ?? at, "Chat Completions cannot limit the number of searches");
+  return {
+    ...(tool.size === undefined ? {} : { search_context_size: tool.size }),
+    ...(tool.location ? { user_location: { type: "approximate", approximate: tool.location } } : {}),
   };
-  return { type: "json_schema", json_schema: inner };
+}
+
+function choiceOf(choice: ToolChoice, conversation: Conversation, context: EncodeContext): unknown {
+  switch (choice.mode) {
+    case "auto":
+    case "none":
+    case "required":
+      return choice.mode;
+    case "named": {
+      if (!choice.server)
+        return reference(choice.name, ownTools(conversation).get(choice.name), context, choice.custom);
+      context.change(
+        pathOfUse(conversation, "tool_choice"),
+        `${choice.name} cannot be called for by its name: ${FREE}`,
+      );
+      return "auto";
+    }
+    case "allowed":
+      return allowedOf(choice, conversation, context);
+  }
+}
+
+const FREE = "whether it is called is left to the model";
+
+/** The client's own tools that may be called; the vendor's have no name in Chat. */
+function allowedOf(
+  choice: ToolChoice & { mode: "allowed" },
+  conversation: Conversation,
+  context: EncodeContext,
+): unknown {
+  const own = ownTools(conversation);
+  const path = pathOfUse(conversation, "tool_choice_allowed");
+  const tools: JsonObject[] = [];
+  for (const name of choice.names) {
+    const tool = own.get(name);
+    if (tool) tools.push(reference(name, tool, context));
+    else context.change(path, `${name} is no tool of the client's: ${FREE}`);
+  }
+  if (tools.length === 0) return "none";
+  return { type: "allowed_tools", allowed_tools: { mode: choice.required ? "required" : "auto", tools } };
+}
+
+/** The client's tools by their names. */
+function ownTools({ tools }: Conversation): Map<string, Tool> {
+  const own = tools.filter((tool) => tool.kind === "function" || tool.kind === "custom");
+  return new Map(own.map((tool) => [tool.name, tool]));
+}
+
+/** How a tool is named in a choice. */
+function reference(name: string, tool: Tool | undefined, context: EncodeContext, custom?: boolean): JsonObject {
+  const kind = custom || tool?.kind === "custom" ? "custom" : "function";
+  const namespace = tool && "namespace" in tool ? tool.namespace : undefined;
+  return { type: kind, [kind]: { name: nameOf(name, namespace, context) } };
 }

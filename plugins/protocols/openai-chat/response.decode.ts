@@ -1,26 +1,35 @@
 import {
+  asCount,
   asList,
   asObject,
+  asText,
   type Event,
+  type EventOf,
+  entryOf,
+  type Fault,
+  type FinishReason,
   type Frame,
   GatewayError,
+  type JsonObject,
   type ResponseDecoder,
   type ResponseSource,
+  type Usage,
 } from "model-gateway/protocol";
 import { faultIn, reported, reportedIn } from "../openai/errors.ts";
-import { Answer } from "./response.answer.ts";
-import { Recording } from "./response.record.ts";
+import { inlineOf } from "../openai/wire.ts";
+import { readUsage } from "./usage.ts";
+import { citationOf, type StateKind, stateOf, textMember } from "./wire.ts";
 
 /** Reads a stream of chunks. */
 export function decoder(source: ResponseSource): ResponseDecoder {
-  return new StreamReader(source);
+  return new ChatStreamReader(source);
 }
 
-class StreamReader implements ResponseDecoder {
-  private readonly answer: Answer;
+class ChatStreamReader implements ResponseDecoder {
+  private readonly answer: CompletionReader;
 
   constructor(source: ResponseSource) {
-    this.answer = new Answer(source, source.native ? new Recording() : undefined);
+    this.answer = new CompletionReader(source);
   }
 
   frame(frame: Frame, out: Event[]): void {
@@ -35,7 +44,6 @@ class StreamReader implements ResponseDecoder {
     if (answer.over) return;
     const error = reportedIn(frame);
     const json = asObject(frame.json());
-    answer.record?.begin(json, text, frame.event, out);
     if (error !== undefined) answer.fail(faultIn(error));
     else if (json) answer.read(json, false);
     else if (text === "[DONE]" && answer.started) answer.end();
@@ -56,12 +64,11 @@ class StreamReader implements ResponseDecoder {
 export function decode(text: string, source: ResponseSource): Event[] {
   const body = asObject(parsed(text));
   const out: Event[] = [];
-  const answer = new Answer(source, source.native ? new Recording() : undefined);
+  const answer = new CompletionReader(source);
   answer.out = out;
   const error = body && reported(body);
   if (!body || (asList(body["choices"]).length === 0 && error === undefined))
     throw new GatewayError("upstream_invalid");
-  answer.record?.begin(body, text, undefined, out);
   if (error !== undefined) answer.fail(faultIn(error));
   else answer.read(body, true);
   if (!answer.over) answer.end();
@@ -73,5 +80,631 @@ function parsed(text: string): unknown {
     return JSON.parse(text);
   } catch (cause) {
     throw new GatewayError("upstream_invalid", { cause });
+  }
+}
+
+/** Members of the whole, some vendors', that hold something of the answer. */
+const OUTER = ["citations", "search_results", "moderation"] as const;
+/** As many choices as can be asked for; the SDKs take no higher number either. [S] */
+const MOST_CHOICES = 128;
+/** Characters of state that may be kept before an event carries it. */
+const MOST_KEPT = 8 * 1024 * 1024;
+
+/**
+ * Reads chunks, or one whole completion, into events. How a choice ended and what was used comes at the end: vendors
+ * write both twice, and the last one counts.
+ */
+class CompletionReader {
+  out: Event[] = [];
+  /** It has ended, well or badly. */
+  over = false;
+  /** Characters of state that were kept before an event carries them. */
+  kept = 0;
+  private start: (Event & { type: "start" }) | undefined;
+  private readonly choices = new Map<number, ChoiceReader>();
+  private used: Usage | undefined;
+  private blocks = 0;
+  private readonly lost = new Set<string>();
+
+  constructor(readonly source: ResponseSource) {}
+
+  /** The number of the next block. */
+  next(): number {
+    return this.blocks++;
+  }
+
+  /** Says once that something is left out. */
+  lose(path: string): void {
+    if (this.lost.has(path)) return;
+    this.lost.add(path);
+    this.out.push({ type: "unsaid", path });
+  }
+
+  get started(): boolean {
+    return this.start !== undefined;
+  }
+
+  /** Whether every choice has said why it ended: then the answer is whole even where no `[DONE]` follows. */
+  get finished(): boolean {
+    for (const choice of this.choices.values()) if (!choice.finished) return false;
+    return this.choices.size > 0;
+  }
+
+  /** A chunk, or a whole completion. */
+  read(json: JsonObject, whole: boolean): void {
+    const choices = asList(json["choices"]);
+    // Azure's first chunk has no choices, no id and no model.
+    if (choices.length > 0) this.begin(json);
+    for (let i = 0; i < choices.length; i++) {
+      const choice = asObject(choices[i]);
+      if (choice) this.choice(choice, i, whole);
+      if (this.kept > MOST_KEPT) this.invalid("The provider's thoughts carry more than 8 MiB of state.");
+      if (this.over) return;
+    }
+    if (json["usage"] || json["x_groq"]) this.usage(json);
+    for (const name of OUTER) if (json[name]) this.lose(name);
+  }
+
+  /** The answer is whole: how each choice ended, what was used, and the end. */
+  end(): void {
+    this.over = true;
+    for (const choice of this.choices.values()) choice.close();
+    if (this.used) this.out.push({ type: "usage", usage: this.used });
+    this.out.push({ type: "end" });
+  }
+
+  /** It ends badly. */
+  fail(fault: Fault): void {
+    this.over = true;
+    this.out.push({ type: "error", fault });
+  }
+
+  private invalid(message: string): void {
+    this.fail(new GatewayError("upstream_invalid", { message }));
+  }
+
+  private begin(json: JsonObject): void {
+    if (!this.start) {
+      const { id, model } = json;
+      const created = asCount(json["created"]);
+      this.start = {
+        type: "start",
+        id: asText(id) ?? "",
+        model: asText(model) ?? this.source.model,
+        ...(created === undefined ? {} : { created }),
+      };
+      this.out.push(this.start);
+    }
+  }
+
+  private choice(json: JsonObject, i: number, whole: boolean): void {
+    const index = asCount(json["index"]) ?? i;
+    if (index >= MOST_CHOICES) {
+      this.invalid(`The provider's answer has more than ${MOST_CHOICES} choices.`);
+      return;
+    }
+    let choice = this.choices.get(index);
+    if (!choice) {
+      choice = new ChoiceReader(this, index);
+      this.choices.set(index, choice);
+    }
+    // Some vendors' chunks hold a message, and some bodies a delta beside the message.
+    const name = asObject(json[whole ? "message" : "delta"])
+      ? whole
+        ? "message"
+        : "delta"
+      : whole
+        ? "delta"
+        : "message";
+    const delta = asObject(json[name]);
+    if (delta) choice.read(delta, asObject(json["logprobs"]));
+    const reason = json["finish_reason"];
+    if (typeof reason !== "string" || reason === "") return;
+    if (reason === "error") this.fail(faultIn(json["error"] ?? "The provider's model failed."));
+    else {
+      const sequence = reason === "stop" ? asText(json["stop_reason"]) : undefined;
+      choice.finish(reason, sequence);
+    }
+  }
+
+  private usage(json: JsonObject): void {
+    this.used = readUsage(json, this.used);
+  }
+}
+
+const isText = (value: unknown) => typeof value === "string";
+const isObject = (value: unknown) => asObject(value) !== undefined;
+const anything = () => true;
+/** Members of a delta or message that are read, in the forms they are read in; what else is there is said to be lost. */
+const FORMS: ReadonlyMap<string, (value: unknown) => boolean> = new Map([
+  ["role", anything],
+  ["content", (value) => isText(value) || Array.isArray(value)],
+  ["refusal", isText],
+  ["tool_calls", Array.isArray],
+  ["function_call", isObject],
+  ["reasoning", isText],
+  ["reasoning_content", isText],
+  ["reasoning_details", Array.isArray],
+  ["annotations", Array.isArray],
+  ["audio", isObject],
+  ["images", Array.isArray],
+  ["extra_content", isObject],
+  ["thought_signature", isText],
+  // Together and Groq: which token, and which channel of the model; nothing of the answer.
+  ["token_id", anything],
+  ["channel", anything],
+]);
+
+/** One choice as far as it is read. */
+class ChoiceReader {
+  private open: { block: number; kind: "text" | "refusal" | "reasoning" } | undefined;
+  private readonly thoughts: ThoughtReader;
+  private readonly calls: CallReader;
+  /** Characters of content so far, and before the open block. */
+  private content = 0;
+  private before = 0;
+  private refused = false;
+  private ended: { raw: string; sequence?: string } | undefined;
+
+  constructor(
+    private readonly answer: CompletionReader,
+    readonly index: number,
+  ) {
+    this.thoughts = new ThoughtReader(answer, this);
+    this.calls = new CallReader(answer, index);
+  }
+
+  /** One of text, refusal and reasoning grows at a time. */
+  get growing(): "text" | "refusal" | "reasoning" | undefined {
+    return this.open?.kind;
+  }
+
+  get finished(): boolean {
+    return this.ended !== undefined;
+  }
+
+  /** A delta, or a whole message. */
+  read(delta: JsonObject, logprobs: JsonObject | undefined): void {
+    this.thoughts.read(delta);
+    const { content, refusal, tool_calls: calls, function_call: legacy } = delta;
+    if (typeof content === "string") {
+      if (content !== "") this.text("text", content, logprobs?.["content"]);
+    } else if (Array.isArray(content)) this.parts(content);
+    if (typeof refusal === "string" && refusal !== "") this.text("refusal", refusal, logprobs?.["refusal"]);
+    if (delta["annotations"]) this.annotations(asList(delta["annotations"]));
+    if (Array.isArray(calls) && calls.length > 0) {
+      this.shut();
+      this.calls.read(calls);
+    }
+    if (legacy) {
+      this.shut();
+      this.calls.legacy(legacy);
+    }
+    if (delta["audio"]) this.audio(asObject(delta["audio"]) ?? {});
+    if (delta["images"]) this.images(asList(delta["images"]));
+    this.unread(delta, logprobs);
+  }
+
+  /**
+   * Why it ended; the event comes when the whole answer has ended.
+   * @param stopped the sequence that ended it, where the vendor has that (vLLM's `stop_reason`, [S])
+   */
+  finish(raw: string, stopped: string | undefined): void {
+    const sequence = stopped || this.ended?.sequence;
+    this.ended = { raw, ...(sequence ? { sequence } : {}) };
+  }
+
+  /** Closes all of it and emits why it ended. */
+  close(): void {
+    this.shut();
+    this.calls.close();
+    const { ended } = this;
+    const reason = reasonOf(ended?.raw, this.calls.any, this.refused);
+    const sequence = reason === "stop" ? ended?.sequence : undefined;
+    this.answer.out.push({
+      type: "finish",
+      choice: this.index,
+      reason: sequence === undefined ? reason : "stop_sequence",
+      ...(ended ? { raw: ended.raw } : {}),
+      ...(sequence === undefined ? {} : { stopSequence: sequence }),
+    });
+  }
+
+  /** The number of the block of that kind that grows; opens one where none does. */
+  block(kind: "text" | "refusal" | "reasoning", opening?: { summary?: boolean; redacted?: boolean }): number {
+    if (this.open?.kind === kind) return this.open.block;
+    this.shut();
+    const block = this.answer.next();
+    this.answer.out.push({ type: "open", block, choice: this.index, kind, ...opening } as Event);
+    this.open = { block, kind };
+    this.before = this.content;
+    return block;
+  }
+
+  /** Closes the block that grows. */
+  shut(): void {
+    if (!this.open) return;
+    const { block, kind } = this.open;
+    if (kind === "reasoning") this.thoughts.close(block);
+    this.answer.out.push({ type: "close", block });
+    this.open = undefined;
+  }
+
+  /** Says what nobody read: members that are not known or of another form, and likelihoods that go with no text. */
+  private unread(delta: JsonObject, logprobs: JsonObject | undefined): void {
+    for (const name in delta) {
+      const value = delta[name];
+      const form = FORMS.get(name);
+      if (form ? value && !form(value) : value !== null) this.answer.lose(name);
+    }
+    for (const name in logprobs) {
+      const read = (name === "content" || name === "refusal") && asText(delta[name]);
+      if (!read && asList(logprobs[name]).length > 0) this.answer.lose("logprobs");
+    }
+  }
+
+  /** Content in parts, as Mistral has it while it thinks or names its sources. */
+  private parts(parts: readonly unknown[]): void {
+    for (const value of parts) {
+      const part = asObject(value);
+      if (part) this.part(part);
+      else if (typeof value === "string") this.text("text", value, undefined);
+      else if (value !== null) this.answer.lose("content");
+    }
+  }
+
+  private part(part: JsonObject): void {
+    const type = asText(part["type"]) ?? "text";
+    // Also the names that Responses has for them.
+    const kind = type === "refusal" ? type : "text";
+    const member = type === "output_text" ? kind : type;
+    const value = part[member];
+    if (member === kind && typeof value === "string") {
+      if (value !== "") this.text(kind, value, undefined);
+    } else if (type === "thinking" && (Array.isArray(value) || typeof value === "string"))
+      this.thoughts.parts(typeof value === "string" ? [value] : value);
+    else if (type === "image_url" && value) this.image(value);
+    else {
+      this.answer.lose(`content.${type}`);
+      return;
+    }
+    for (const name in part)
+      if (name !== "type" && name !== member && part[name] !== null) this.answer.lose(`content.${type}.${name}`);
+  }
+
+  private text(kind: "text" | "refusal", text: string, logprobs: unknown): void {
+    const event: EventOf<"text"> = { type: "text", block: this.block(kind), text };
+    if (Array.isArray(logprobs)) event.logprobs = logprobs;
+    this.answer.out.push(event);
+    if (kind === "text") this.content += text.length;
+    else this.refused = true;
+  }
+
+  private annotations(list: readonly unknown[]): void {
+    for (const annotation of list) {
+      const citation = citationOf(annotation, this.growing === "text" ? this.before : this.content);
+      if (citation) this.answer.out.push({ type: "citation", block: this.block("text"), citation });
+      else this.answer.lose("annotations");
+    }
+  }
+
+  private audio(audio: JsonObject): void {
+    if (audio["transcript"]) this.answer.lose("audio.transcript");
+    const data = asText(audio["data"]);
+    if (data) this.media({ media: "audio" }, { base64: data });
+  }
+
+  /** Pictures as OpenRouter has them. */
+  private images(list: readonly unknown[]): void {
+    for (const value of list) this.image(asObject(value)?.["image_url"]);
+  }
+
+  /** @param value an object with a URL, or the URL itself */
+  private image(value: unknown): void {
+    const url = asText(value) ?? asText(asObject(value)?.["url"]);
+    if (!url) {
+      this.answer.lose("images");
+      return;
+    }
+    const inline = inlineOf(url);
+    this.media(
+      { media: "image", ...(inline?.mime ? { mime: inline.mime } : {}) },
+      inline ? { base64: inline.base64 } : { url },
+    );
+  }
+
+  private media(
+    opening: { media: "image" | "audio"; mime?: string },
+    content: { base64: string } | { url: string },
+  ): void {
+    this.shut();
+    const { out } = this.answer;
+    const block = this.answer.next();
+    out.push(
+      { type: "open", block, choice: this.index, kind: "media", ...opening },
+      { type: "media", block, ...content },
+      { type: "close", block },
+    );
+  }
+}
+
+/** Finish reasons of this protocol, and those that other vendors write in its place. */
+const REASONS: Readonly<Record<string, FinishReason>> = {
+  stop: "stop",
+  length: "length",
+  tool_calls: "tool_calls",
+  function_call: "tool_calls",
+  content_filter: "content_filter",
+  // Mistral, Together, Ollama and gateways before Claude and Gemini.
+  model_length: "context_window",
+  eos: "stop",
+  end_turn: "stop",
+  max_tokens: "length",
+  tool_use: "tool_calls",
+  stop_sequence: "stop_sequence",
+  refusal: "refusal",
+};
+
+/** Why a choice ended; some vendors say `stop` when the model calls tools, and OpenAI when it refuses. */
+function reasonOf(raw: string | undefined, calls: boolean, refused: boolean): FinishReason {
+  const reason = raw === undefined ? "stop" : (entryOf(REASONS, raw.toLowerCase()) ?? "other");
+  if (reason !== "stop") return reason;
+  return calls ? "tool_calls" : refused ? "refusal" : "stop";
+}
+
+/** What a block of thoughts is, by the type of its entries. */
+const OPENINGS: Readonly<Record<string, { summary?: boolean; redacted?: boolean }>> = {
+  "reasoning.summary": { summary: true },
+  "reasoning.encrypted": { redacted: true },
+};
+
+/** The thoughts of one choice, in the dialect of whoever sends them. */
+class ThoughtReader {
+  /** What the open block grows from: a field, or an entry of `reasoning_details` of one type and index. */
+  private from: string | undefined;
+  /** What the open block's entry holds besides its text. */
+  private entry: JsonObject | undefined;
+  /** The text of the open block, in pieces. */
+  private texts: string[] = [];
+
+  constructor(
+    private readonly answer: CompletionReader,
+    private readonly choice: ChoiceReader,
+  ) {}
+
+  /**
+   * Reads OpenRouter's `reasoning_details` (`reasoning` repeats its text), or else DeepSeek's `reasoning_content`, or else
+   * Groq's `reasoning`; and the state that Google's compatible API puts on a message.
+   */
+  read(delta: JsonObject): void {
+    const details = delta["reasoning_details"] ? asList(delta["reasoning_details"]) : [];
+    if (details.length === 0 || !this.details(details))
+      for (const name of ["reasoning_content", "reasoning"] as const) {
+        const text = asText(delta[name]);
+        if (!text) continue;
+        this.turnTo(name);
+        this.add(text);
+        break;
+      }
+    if (delta["extra_content"] || delta["thought_signature"]) this.onMessage(delta);
+  }
+
+  /** Mistral's thinking, a part of the content; among its texts are sources, which nobody else has a place for. */
+  parts(pieces: readonly unknown[]): void {
+    for (const piece of pieces) {
+      const text = asText(piece) ?? asText(asObject(piece)?.["text"]);
+      if (text === undefined) this.answer.lose("content.thinking");
+      if (!text) continue;
+      this.turnTo("thinking");
+      this.add(text);
+    }
+  }
+
+  /**
+   * The open block closes: what must come back with it. Its text is in the state, for not every client is shown thoughts,
+   * and vendors that think between calls of tools want theirs back whole (DeepSeek, Moonshot).
+   */
+  close(block: number): void {
+    const { from, entry } = this;
+    const text = this.texts.join("");
+    this.from = this.entry = undefined;
+    this.texts = [];
+    if (from === undefined) return;
+    const { source, out } = this.answer;
+    const member = entry && textMember(entry);
+    const opaque = entry
+      ? stateOf("reasoning_details", JSON.stringify(member && text ? { ...entry, [member]: text } : entry), source)
+      : stateOf(from as StateKind, text, source);
+    out.push({ type: "opaque", block, opaque });
+  }
+
+  /** The next text is of this field or entry; another one that is open closes. */
+  private turnTo(from: string, opening?: { summary?: boolean; redacted?: boolean }): void {
+    if (this.from !== from && this.choice.growing === "reasoning") this.choice.shut();
+    this.choice.block("reasoning", opening);
+    this.from = from;
+  }
+
+  private add(text: string): void {
+    this.answer.out.push({ type: "text", block: this.choice.block("reasoning"), text });
+    this.texts.push(text);
+  }
+
+  /** Whether the entries hold a text. */
+  private details(details: readonly unknown[]): boolean {
+    let found = false;
+    for (const value of details) {
+      const entry = asObject(value);
+      if (!entry) {
+        this.answer.lose("reasoning_details");
+        continue;
+      }
+      const { text: plain, summary, ...rest } = entry;
+      const { type, index } = entry;
+      this.turnTo(JSON.stringify([type, index]), entryOf(OPENINGS, asText(type)));
+      this.keep(rest);
+      const text = asText(plain) || asText(summary);
+      if (!text) continue;
+      found = true;
+      this.add(text);
+    }
+    return found;
+  }
+
+  /** Later pieces of an entry add to it; a null or an empty text adds nothing. */
+  private keep(rest: JsonObject): void {
+    this.entry ??= {};
+    for (const [name, value] of Object.entries(rest)) {
+      const before = this.entry[name];
+      if (value === before || ((value === null || value === "") && before !== undefined)) continue;
+      this.entry[name] = value;
+      this.answer.kept += name.length + (typeof value === "string" ? value : JSON.stringify(value)).length;
+    }
+  }
+
+  private onMessage(delta: JsonObject): void {
+    const { extra_content, thought_signature } = delta;
+    const google = asObject(asObject(extra_content)?.["google"]);
+    if (!asText(google?.["thought_signature"]) && !asText(thought_signature)) {
+      if (asObject(extra_content)) this.answer.lose("extra_content");
+      return;
+    }
+    this.choice.shut();
+    const { out, source } = this.answer;
+    const block = this.answer.next();
+    const opaque = stateOf("message", JSON.stringify({ extra_content, thought_signature }), source);
+    out.push(
+      { type: "open", block, choice: this.choice.index, kind: "reasoning", redacted: true },
+      { type: "opaque", block, opaque },
+      { type: "close", block },
+    );
+  }
+}
+
+/** Types of calls; some vendors leave the type out, or empty. */
+const KINDS: ReadonlySet<unknown> = new Set(["function", "custom", "", null, undefined]);
+
+interface OpenCall {
+  block: number;
+  id: string;
+  /** Whether it opened with state of its vendor's. */
+  hasState: boolean;
+}
+
+/** An entry of `tool_calls`, or all that there is of the older `function_call`. */
+interface CallEntry {
+  entry: JsonObject;
+  /** Its member `function` or `custom`. */
+  inner: JsonObject;
+  custom: boolean;
+}
+
+/** The tool calls of one choice. They may grow in turn, so all stay open until the choice ends. */
+class CallReader {
+  /** By the vendor's index. */
+  private readonly byIndex = new Map<number, OpenCall>();
+  /** By the vendor's id; of several with one id the first. */
+  private readonly byId = new Map<string, OpenCall>();
+  private readonly all: OpenCall[] = [];
+  private last = -1;
+
+  constructor(
+    private readonly answer: CompletionReader,
+    private readonly choice: number,
+  ) {}
+
+  get any(): boolean {
+    return this.all.length > 0;
+  }
+
+  /** Entries of `tool_calls`, of a delta or of a whole message. */
+  read(list: readonly unknown[]): void {
+    for (const value of list) {
+      const entry = asObject(value);
+      if (!entry) {
+        this.answer.lose("tool_calls");
+        continue;
+      }
+      // Recorded from Snowflake: a function's call with an empty `custom` beside it.
+      const custom =
+        entry["type"] === "custom" || (!asObject(entry["function"]) && asObject(entry["custom"]) !== undefined);
+      const kind = custom ? "custom" : "function";
+      const inner = asObject(entry[kind]) ?? {};
+      if (!KINDS.has(entry["type"]) && !entry[kind]) {
+        const type = asText(entry["type"]);
+        this.answer.lose(type === undefined ? "tool_calls" : `tool_calls.${type}`);
+        continue;
+      }
+      const known = this.known(entry, inner);
+      if (known && !known.hasState && entry["extra_content"]) this.answer.lose("tool_calls.extra_content");
+      const piece: CallEntry = { entry, inner, custom };
+      this.grow(known ?? this.open(piece), piece);
+    }
+  }
+
+  /** The call of the older `function_call`. An empty one is none: Snowflake sends it with every answer. */
+  legacy(value: unknown): void {
+    const inner = asObject(value) ?? {};
+    if (this.all.length === 0 && !asText(inner["name"])) return;
+    const piece: CallEntry = { entry: {}, inner, custom: false };
+    this.grow(this.all[0] ?? this.open(piece), piece);
+  }
+
+  close(): void {
+    for (const { block } of this.all) this.answer.out.push({ type: "close", block });
+  }
+
+  /**
+   * The call that an entry continues. Mistral gives no index; others repeat the id, or send an empty one, with each piece;
+   * Google's compatible API has given every call the index 0.
+   */
+  private known(entry: JsonObject, inner: JsonObject): OpenCall | undefined {
+    const id = asText(entry["id"]) ?? "";
+    const name = asText(inner["name"]) ?? "";
+    const index = entry["index"];
+    if (typeof index === "number") {
+      const call = this.byIndex.get(index);
+      const another = call !== undefined && id !== "" && call.id !== "" && call.id !== id && name !== "";
+      return another ? undefined : call;
+    }
+    if (id !== "") return this.byId.get(id);
+    return name === "" ? this.all.at(-1) : undefined;
+  }
+
+  private open({ entry, inner, custom }: CallEntry): OpenCall {
+    const { out, source } = this.answer;
+    const id = asText(entry["id"]) ?? "";
+    const index = typeof entry["index"] === "number" ? entry["index"] : this.last + 1;
+    this.last = Math.max(this.last, index);
+    const extra = asObject(entry["extra_content"]);
+    const block = this.answer.next();
+    out.push({
+      type: "open",
+      block,
+      choice: this.choice,
+      kind: "tool_call",
+      name: asText(inner["name"]) ?? "",
+      ...(id === "" ? {} : { id }),
+      ...(custom ? { custom: true } : {}),
+      ...(extra ? { opaque: stateOf("extra_content", JSON.stringify(extra), source) } : {}),
+    });
+    const call = { block, id, hasState: extra !== undefined };
+    this.byIndex.set(index, call);
+    if (!this.byId.has(id)) this.byId.set(id, call);
+    this.all.push(call);
+    return call;
+  }
+
+  private grow({ block }: OpenCall, { inner, custom }: CallEntry): void {
+    const member = custom ? "input" : "arguments";
+    const value = inner[member];
+    // Some vendors send the object itself.
+    const json = typeof value === "object" && value !== null;
+    const text = json ? JSON.stringify(value) : value;
+    if (typeof text !== "string") {
+      if (text !== undefined && text !== null) this.answer.lose(`tool_calls.${member}`);
+      return;
+    }
+    if (text !== "") this.answer.out.push({ type: "arguments", block, text });
   }
 }

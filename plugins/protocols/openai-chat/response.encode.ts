@@ -2,26 +2,320 @@ import {
   asList,
   asObject,
   asText,
+  type BlockKind,
+  type Citation,
+  callIds,
   defined,
   type EncodedFrame,
   type Event,
+  type EventOf,
   type JsonObject,
+  type Opaque,
   type ResponseContext,
   type ResponseEncoder,
   type Usage,
 } from "model-gateway/protocol";
+import { declareEnd, FINISH_WORDS } from "../openai/response.encode.ts";
 import { asksUsage, writeUsage } from "../openai/usage.ts";
-import { servedTier } from "../openai/wire.ts";
-import { isSame, SameFrames } from "./response.same.ts";
-import { Telling } from "./response.telling.ts";
+import { dataUrl, servedTier } from "../openai/wire.ts";
+import { annotationOf, BEHIND_TEXT, ENVELOPE_FORMAT } from "./wire.ts";
 
-/** Writes a stream of chunks. Usage is told where the client asked for it, in a last chunk without choices. */
-export function encoder(context: ResponseContext): ResponseEncoder {
-  return new StreamWriter(context);
+/** One block of the answer as far as it is written. */
+interface WrittenBlock {
+  choice: WrittenChoice;
+  kind: BlockKind;
+  /** Characters of the content before it. */
+  before: number;
+  /** Of a call: its place among the choice's calls; undefined where the client can take no further one. */
+  call?: number;
+  custom?: boolean;
+  /** Whether any of a call's arguments came. */
+  grown?: boolean;
+  mime?: string;
+  /** The media's kind. */
+  media?: string;
+  thought?: WrittenThought;
+  /** State that sits on this text. */
+  sitting?: WrittenThought;
+  /** Sources that it names. */
+  cited: Citation[];
 }
 
-class StreamWriter extends Telling implements ResponseEncoder {
-  private same: SameFrames | undefined;
+/** A reasoning, kept until its choice ends: its envelope goes with its text, and in one piece. */
+interface WrittenThought {
+  texts: string[];
+  /** The last part of its summary. */
+  part: number;
+  summary: boolean;
+  redacted: boolean;
+  opaque?: Opaque;
+  /** It sat on an empty text behind another. */
+  behind?: boolean;
+}
+
+interface WrittenChoice {
+  index: number;
+  begun: boolean;
+  calls: number;
+  content: number;
+  refused: boolean;
+  thoughts: WrittenThought[];
+  annotations: JsonObject[];
+}
+
+/**
+ * Writes events as additions to the messages of a completion: each is the inside of a JSON object, and what a reader that
+ * adds them up holds at the end is the whole message. Where a reader may keep only the last value of a member that it
+ * does not know (openai-node does), that member is written once, at the end: `reasoning_details` and `annotations`.
+ */
+abstract class ChatDeltaWriter {
+  /** Those that are open. */
+  private readonly blocks = new Map<number, WrittenBlock>();
+  private readonly choices = new Map<number, WrittenChoice>();
+  private nextId: () => string = callIds("");
+  /** The client speaks of functions in the older way, which knows one call an answer. */
+  private readonly legacy: boolean;
+
+  constructor(protected readonly context: ResponseContext) {
+    this.legacy = Array.isArray(context.request["functions"]) && !Array.isArray(context.request["tools"]);
+  }
+
+  /** Adds members to a choice's message. `finish` and `logprobs` are JSON. */
+  protected abstract addTo(choice: number, members: string, finish: string, logprobs: string): void;
+
+  /** The answer's id as this protocol's clients know it, and when it was made. */
+  protected head({ id, created }: EventOf<"start">): { id: string; created: number } {
+    const own = id === "" ? this.context.id : id;
+    this.nextId = callIds(own);
+    return { id: own.startsWith("chatcmpl-") ? own : `chatcmpl-${own}`, created: created ?? this.context.created };
+  }
+
+  protected write(event: Event): void {
+    switch (event.type) {
+      case "open":
+        this.open(event);
+        break;
+      case "text":
+        this.text(event);
+        break;
+      case "arguments":
+        this.grow(this.blocks.get(event.block), event.text);
+        break;
+      case "opaque": {
+        const thought = this.blocks.get(event.block)?.thought;
+        if (thought) thought.opaque = event.opaque;
+        break;
+      }
+      case "citation":
+        this.blocks.get(event.block)?.cited.push(event.citation);
+        break;
+      case "media":
+        this.media(this.blocks.get(event.block), event);
+        break;
+      case "close":
+        this.close(this.blocks.get(event.block));
+        this.blocks.delete(event.block);
+        break;
+      case "finish":
+        this.finish(event);
+        break;
+    }
+  }
+
+  private choice(index: number): WrittenChoice {
+    let choice = this.choices.get(index);
+    if (!choice) {
+      choice = { index, begun: false, calls: 0, content: 0, refused: false, thoughts: [], annotations: [] };
+      this.choices.set(index, choice);
+    }
+    return choice;
+  }
+
+  /** Adds to a message, whose first addition has the role, and a content that is empty or null. */
+  private add(choice: WrittenChoice, members: string, content = "null", finish = "null", logprobs = "null"): void {
+    if (!choice.begun) {
+      choice.begun = true;
+      this.addTo(choice.index, `"role":"assistant","content":${content},"refusal":null`, "null", "null");
+    }
+    if (members !== "" || finish !== "null") this.addTo(choice.index, members, finish, logprobs);
+  }
+
+  private open(event: EventOf<"open">): void {
+    const choice = this.choice(event.choice);
+    const block: WrittenBlock = { choice, kind: event.kind, before: choice.content, cited: [] };
+    this.blocks.set(event.block, block);
+    switch (event.kind) {
+      case "text":
+        if (!choice.begun) this.add(choice, "", '""');
+        if (event.opaque) block.sitting = keep(choice, { ...event.opaque, on: "text" });
+        break;
+      case "reasoning":
+        block.thought = { texts: [], part: 0, summary: event.summary === true, redacted: event.redacted === true };
+        choice.thoughts.push(block.thought);
+        break;
+      case "tool_call":
+        this.call(block, event);
+        break;
+      case "media":
+        block.media = event.media;
+        if (event.mime !== undefined) block.mime = event.mime;
+        break;
+      case "server":
+        if (!event.result) this.context.drop(event.name, "Chat Completions does not show calls of the vendor's tools");
+        break;
+      case "refusal":
+        choice.refused = true;
+    }
+  }
+
+  private call(block: WrittenBlock, event: EventOf<"open"> & { kind: "tool_call" }): void {
+    const { choice } = block;
+    block.custom = event.custom === true;
+    if (this.legacy && choice.calls > 0) {
+      this.context.drop("function_call", "a client of functions takes one call an answer");
+      return;
+    }
+    block.call = choice.calls++;
+    const name = JSON.stringify(event.name);
+    if (this.legacy) {
+      if (event.opaque) this.context.drop("function_call", "an older call has no place for what its vendor needs back");
+      this.add(choice, `"function_call":{"name":${name},"arguments":""}`);
+      return;
+    }
+    const id = event.id ?? this.nextId();
+    const extra = event.opaque ? this.onCall(choice, id, event.opaque) : "";
+    const inner = block.custom
+      ? `"type":"custom","custom":{"name":${name},"input":""}`
+      : `"type":"function","function":{"name":${name},"arguments":""}`;
+    this.add(choice, `"tool_calls":[{"index":${block.call},"id":${JSON.stringify(id)},${inner}${extra}}]`);
+  }
+
+  private onCall(choice: WrittenChoice, call: string, opaque: Opaque): string {
+    const sitting: Opaque = { ...opaque, on: { call } };
+    keep(choice, sitting);
+    this.context.remember(call, opaque);
+    return `,"extra_content":{"google":{"thought_signature":"${this.context.seal(sitting)}"}}`;
+  }
+
+  private grow(block: WrittenBlock | undefined, text: string): void {
+    if (block?.call === undefined) return;
+    block.grown = true;
+    const json = JSON.stringify(text);
+    const inner = block.custom ? `"custom":{"input":${json}}` : `"function":{"arguments":${json}}`;
+    const call = `"tool_calls":[{"index":${block.call},${inner}}]`;
+    this.add(block.choice, this.legacy ? `"function_call":{"arguments":${json}}` : call);
+  }
+
+  private text(event: EventOf<"text">): void {
+    const block = this.blocks.get(event.block);
+    if (!block) return;
+    const { choice, kind, thought } = block;
+    if (thought) {
+      this.add(choice, `"reasoning_content":${JSON.stringify(thoughtOf(thought, event))}`);
+      return;
+    }
+    const member = kind === "refusal" ? "refusal" : "content";
+    if (kind === "text") choice.content += event.text.length;
+    const logprobs = event.logprobs === undefined ? "null" : likelihoods(member, event.logprobs);
+    this.add(choice, `"${member}":${JSON.stringify(event.text)}`, "null", "null", logprobs);
+  }
+
+  /** Pictures as OpenRouter has them; sound as OpenAI has it. */
+  private media(block: WrittenBlock | undefined, event: EventOf<"media">): void {
+    if (!block) return;
+    const { media, mime, choice } = block;
+    if (media === "audio" && event.base64 !== undefined)
+      this.add(choice, `"audio":{"id":"audio_${this.context.id}","data":${JSON.stringify(event.base64)}}`);
+    else if (media === "image") {
+      const url = event.url ?? dataUrl(mime ?? "image/png", event.base64 ?? "");
+      this.add(choice, `"images":[{"type":"image_url","image_url":{"url":${JSON.stringify(url)}}}]`);
+    } else this.context.drop(media ?? "media", "Chat Completions has no place for it");
+  }
+
+  private close(block: WrittenBlock | undefined): void {
+    if (!block) return;
+    const { choice, before, sitting, kind } = block;
+    // A call without arguments has an empty object of them.
+    if (kind === "tool_call" && !block.grown && !block.custom) this.grow(block, "{}");
+    const length = choice.content - before;
+    if (sitting && before > 0 && length === 0) sitting.behind = true;
+    // A source without a span backs the whole text.
+    if (block.cited.some(({ url }) => url === undefined))
+      this.context.drop("annotations", "a source without an address has no place in Chat Completions");
+    for (const citation of block.cited.filter(({ url }) => url !== undefined))
+      choice.annotations.push(annotationOf({ start: 0, end: length, ...citation }, before));
+  }
+
+  private finish(event: EventOf<"finish">): void {
+    const choice = this.choice(event.choice);
+    const members: string[] = [];
+    const details = choice.thoughts.flatMap((thought, index) => this.detailsOf(thought, index));
+    if (details.length > 0) members.push(`"reasoning_details":${JSON.stringify(details)}`);
+    if (choice.annotations.length > 0) members.push(`"annotations":${JSON.stringify(choice.annotations)}`);
+    if (members.length > 0) this.add(choice, members.join(","));
+    declareEnd(event, choice.refused, this.context);
+    // What was kept for the end is written.
+    this.choices.delete(event.choice);
+    this.add(choice, "", "null", `"${this.wordOf(event, choice)}"`);
+  }
+
+  private wordOf({ reason }: EventOf<"finish">, { refused }: WrittenChoice): string {
+    if (reason === "refusal" && refused) return "stop";
+    return reason === "tool_calls" && this.legacy ? "function_call" : FINISH_WORDS[reason];
+  }
+
+  private detailsOf({ opaque, texts, summary, redacted, behind }: WrittenThought, index: number): JsonObject[] {
+    if (!opaque) return [];
+    const text = texts.join("");
+    const words = redacted || (summary && text === "") ? {} : summary ? { summary: text } : { text };
+    return detailEntries(this.context.seal(opaque), index, { ...words, ...(behind ? { behind } : {}) });
+  }
+}
+
+/** State that sits on a call or text goes beside the thoughts, for clients that keep nothing on those. */
+function keep(choice: WrittenChoice, opaque: Opaque): WrittenThought {
+  const thought: WrittenThought = { texts: [], part: 0, summary: false, redacted: true, opaque };
+  choice.thoughts.push(thought);
+  return thought;
+}
+
+/** More of a thought; parts of a summary are paragraphs. */
+function thoughtOf(thought: WrittenThought, { text, part }: EventOf<"text">): string {
+  const next = part !== undefined && part > thought.part && thought.texts.length > 0;
+  if (part !== undefined) thought.part = part;
+  const more = next ? `\n\n${text}` : text;
+  thought.texts.push(more);
+  return more;
+}
+
+/** Likelihoods of the tokens of content or refusal. */
+function likelihoods(member: "content" | "refusal", tokens: unknown): string {
+  const json = JSON.stringify(tokens);
+  return member === "content" ? `{"content":${json},"refusal":null}` : `{"content":null,"refusal":${json}}`;
+}
+
+/** The entries of `reasoning_details` that carry a reasoning's envelope to the client and back. */
+function detailEntries(
+  envelope: string,
+  index: number,
+  { text, summary, behind }: { text?: string; summary?: string; behind?: boolean },
+): JsonObject[] {
+  const common = { format: ENVELOPE_FORMAT, index, ...(behind ? { id: BEHIND_TEXT } : {}) };
+  if (summary !== undefined)
+    return [
+      { type: "reasoning.summary", summary, ...common },
+      { type: "reasoning.encrypted", data: envelope, ...common },
+    ];
+  if (text === undefined) return [{ type: "reasoning.encrypted", data: envelope, ...common }];
+  return [{ type: "reasoning.text", text, signature: envelope, ...common }];
+}
+
+/** Writes a stream of chunks. Usage comes where the client asked for it, in a last chunk without choices. */
+export function encoder(context: ResponseContext): ResponseEncoder {
+  return new ChatStreamWriter(context);
+}
+
+class ChatStreamWriter extends ChatDeltaWriter implements ResponseEncoder {
   private out: EncodedFrame[] = [];
   /** All that stands before the choices of each chunk, and behind them. */
   private before = "";
@@ -37,11 +331,6 @@ class StreamWriter extends Telling implements ResponseEncoder {
 
   event(event: Exclude<Event, { type: "error" }>, out: EncodedFrame[]): void {
     this.out = out;
-    if (this.same || isSame(event)) this.again(event, out);
-    else this.write(event, out);
-  }
-
-  private write(event: Event, out: EncodedFrame[]): void {
     switch (event.type) {
       case "start": {
         const { id, created } = this.head(event);
@@ -54,64 +343,52 @@ class StreamWriter extends Telling implements ResponseEncoder {
         break;
       case "end":
         if (this.counts && this.used)
-          out.push({ data: `${this.before}],${JSON.stringify(spent(this.used)).slice(1)}` });
+          out.push({ data: `${this.before}],${JSON.stringify(usageMembers(this.used)).slice(1)}` });
         out.push({ data: "[DONE]" });
         break;
       default:
-        this.tell(event);
+        this.write(event);
     }
   }
 
-  protected add(choice: number, members: string, finish: string, logprobs: string): void {
+  protected addTo(choice: number, members: string, finish: string, logprobs: string): void {
     const rest = `"delta":{${members}},"logprobs":${logprobs},"finish_reason":${finish}}]`;
     this.out.push({ data: `${this.before}{"index":${choice},${rest}${this.behind}` });
-  }
-
-  /** The very frames that were read; all at the end. */
-  private again(event: Event, out: EncodedFrame[]): void {
-    this.same ??= new SameFrames();
-    this.same.event(event);
-    if (event.type === "end") out.push(...this.same.written());
   }
 }
 
 /** Writes a whole completion: what a reader of the stream holds at its end, and usage in any case. */
 export function encode(events: readonly Event[], context: ResponseContext): string {
-  if (events.some(isSame)) {
-    const same = new SameFrames();
-    for (const event of events) same.event(event);
-    return same.written()[0]?.data ?? "{}";
-  }
-  const writer = new WholeWriter(context);
+  const writer = new ChatWholeWriter(context);
   for (const event of events) writer.event(event);
   return JSON.stringify(writer.body);
 }
 
-/** What an answer took, and the tier that served it where the provider told one. */
-const spent = (usage: Usage): JsonObject => ({
+/** The usage of an answer, and the tier that served it where the provider named one. */
+const usageMembers = (usage: Usage): JsonObject => ({
   usage: writeUsage(usage),
   ...defined({ service_tier: servedTier(usage) }),
 });
 
-interface Folded {
+interface FoldedChoice {
   index: number;
   message: JsonObject;
   logprobs: JsonObject | null;
   finish_reason: unknown;
 }
 
-class WholeWriter extends Telling {
+class ChatWholeWriter extends ChatDeltaWriter {
   readonly body: JsonObject = { id: "", object: "chat.completion", created: 0, model: this.context.model, choices: [] };
-  private readonly folded = new Map<number, Folded>();
+  private readonly folded = new Map<number, FoldedChoice>();
 
   event(event: Event): void {
     if (event.type === "start") Object.assign(this.body, this.head(event));
-    else if (event.type === "usage") Object.assign(this.body, spent(event.usage));
+    else if (event.type === "usage") Object.assign(this.body, usageMembers(event.usage));
     else if (event.type === "end") this.body["choices"] = [...this.folded.values()].sort((a, b) => a.index - b.index);
-    else this.tell(event);
+    else this.write(event);
   }
 
-  protected add(index: number, members: string, finish: string, logprobs: string): void {
+  protected addTo(index: number, members: string, finish: string, logprobs: string): void {
     let choice = this.folded.get(index);
     if (!choice) {
       choice = { index, message: {}, logprobs: null, finish_reason: null };

@@ -1,5 +1,18 @@
-import type { Feature, SupportTable } from "model-gateway/protocol";
-import { SAMPLED } from "../openai/support.ts";
+import {
+  asObject,
+  type Conversation,
+  type EncodeContext,
+  type Feature,
+  type Fields,
+  isObject,
+  pathOfUse,
+  type Setting,
+  type SupportTable,
+  settingFields,
+} from "model-gateway/protocol";
+import { label, wholeCacheOf } from "../openai/request.encode.ts";
+import { SAMPLING, unwritten } from "../openai/support.ts";
+import { tierOf } from "../openai/wire.ts";
 
 /** What becomes of each feature in a Chat request. */
 export const support: SupportTable = {
@@ -70,7 +83,138 @@ export const support: SupportTable = {
   cosmetic: "ignored",
 };
 
-/** The fields of a Chat request and what they say; of `*` each. */
+const VERBOSITY = ["low", "medium", "high"];
+
+/** The settings of a Chat request. */
+export const SETTINGS: readonly Setting[] = [
+  ...SAMPLING,
+  {
+    wire: "logprobs",
+    field: "logprobs",
+    feature: "logprobs",
+    type: "flag",
+    read: (body) => (body.flag("logprobs") ? (body.number("top_logprobs") ?? 0) : undefined),
+    write: () => true,
+  },
+  {
+    wire: "top_logprobs",
+    field: "logprobs",
+    feature: "logprobs",
+    type: "number",
+    // It counts only beside `logprobs`, which reads it.
+    read: (body, name) => void body.leave(name),
+    write: (count: number) => (count > 0 ? count : undefined),
+  },
+  {
+    wire: "verbosity",
+    field: "verbosity",
+    feature: "verbosity",
+    type: "text",
+    // Another word is left to be dropped.
+    read: (body, name) => (VERBOSITY.includes(body.of[name] as string) ? body.text(name) : undefined),
+  },
+  {
+    wire: "parallel_tool_calls",
+    field: "parallel",
+    feature: "parallel_off",
+    type: "flag",
+    silent: (parallel) => parallel === true,
+    // OpenAI refuses it where there are no tools.
+    write: (parallel: boolean, { tools }) => (tools.some(({ kind }) => kind !== "web_search") ? parallel : undefined),
+  },
+  {
+    wire: "prompt_cache_key",
+    field: "cacheKey",
+    feature: "cache_key",
+    type: "text",
+    write: (key: string, conversation, context) => label(key, pathOfUse(conversation, "cache_key"), context),
+  },
+  {
+    wire: "prompt_cache_options",
+    field: "cache",
+    feature: "cache_mark",
+    type: "any",
+    read: readCacheOptions,
+    write: wholeCacheOf,
+  },
+  { wire: "safety_identifier", field: "user", feature: "user", type: "text", write: unwritten },
+  {
+    wire: "user",
+    field: "user",
+    feature: "user",
+    type: "text",
+    // Beside the newer name it is left to be dropped.
+    read: (body, name) => (body.has("safety_identifier") ? undefined : body.text(name)),
+    write: (user: string, conversation, context) => label(user, pathOfUse(conversation, "user"), context),
+  },
+  {
+    wire: "metadata",
+    field: "metadata",
+    feature: "metadata",
+    type: "any",
+    read: readMetadata,
+    silent: (metadata) => Object.keys(metadata as object).length === 0,
+    write: writeMetadata,
+  },
+  {
+    wire: "service_tier",
+    field: "tier",
+    feature: "tier",
+    type: "text",
+    silent: (tier) => tier === "auto",
+    write: writeTier,
+  },
+  {
+    wire: "store",
+    field: "store",
+    feature: "store",
+    type: "flag",
+    silent: (store) => store === false,
+    write: unwritten,
+  },
+  { wire: "modalities", field: "modalities", type: "texts", read: readModalities, write: unwritten },
+];
+
+/** How long the whole prompt is kept. In the mode `explicit` only marks count, which is what other vendors do. */
+function readCacheOptions(body: Fields, name: string): unknown {
+  const options = asObject(body.of[name]);
+  body.leave(name);
+  if (options === undefined || options["mode"] === "explicit") {
+    body.declare(name, "cosmetic");
+    return undefined;
+  }
+  const { ttl } = options;
+  return ttl === "30m" || ttl === "12h" ? { ttl } : {};
+}
+
+function readMetadata(body: Fields, name: string): unknown {
+  const metadata = body.of[name];
+  if (isObject(metadata) && Object.values(metadata).every((value) => typeof value === "string")) return body.any(name);
+  body.leave(name, "metadata");
+  return undefined;
+}
+
+function writeMetadata(metadata: Record<string, string>, conversation: Conversation, context: EncodeContext): unknown {
+  if (conversation.store) return metadata;
+  if (Object.keys(metadata).length > 0)
+    context.drop(pathOfUse(conversation, "metadata"), "Chat Completions takes labels only for answers that it keeps");
+  return undefined;
+}
+
+function writeTier(tier: string, conversation: Conversation, context: EncodeContext): string | undefined {
+  const word = tierOf(tier);
+  if (word === undefined) context.drop(pathOfUse(conversation, "tier"), `Chat Completions has no service tier ${tier}`);
+  return word;
+}
+
+function readModalities(body: Fields, name: string): unknown {
+  const modalities = body.texts(name);
+  if (modalities?.includes("audio")) body.declare(name, "audio_out");
+  if (modalities?.includes("image")) body.declare(name, "image_out");
+  return modalities;
+}
+
+/** The fields of a Chat request and the features that they ask for; of `*` each. */
 export const fields: readonly (readonly [field: string, feature: Feature])[] = [
   ["messages.*.role: system, developer between turns", "system_in_place"],
   ["messages.*.role: assistant at the end", "prefill"],
@@ -94,7 +238,6 @@ export const fields: readonly (readonly [field: string, feature: Feature])[] = [
   ["tools.* of another type", "tools_server"],
   ["tool_choice, function_call", "tool_choice"],
   ["tool_choice.allowed_tools", "tool_choice_allowed"],
-  ["parallel_tool_calls: false", "parallel_off"],
   ["web_search_options", "web_search"],
   ["reasoning_effort, reasoning.effort", "reasoning_effort"],
   ["reasoning.max_tokens", "reasoning_budget"],
@@ -102,19 +245,8 @@ export const fields: readonly (readonly [field: string, feature: Feature])[] = [
   ["response_format: json_object", "json_object"],
   ["response_format.json_schema", "json_schema"],
   ["response_format.json_schema.strict", "json_schema_strict"],
-  ["max_completion_tokens, max_tokens", "max_tokens"],
-  ...SAMPLED,
-  ["logprobs, top_logprobs", "logprobs"],
-  ["logit_bias", "logit_bias"],
-  ["seed", "seed"],
-  ["verbosity", "verbosity"],
-  ["prompt_cache_key", "cache_key"],
-  ["prompt_cache_options", "cache_mark"],
+  ...settingFields(SETTINGS),
   ["prompt_cache_retention", "other"],
-  ["user, safety_identifier", "user"],
-  ["metadata", "metadata"],
-  ["service_tier", "tier"],
-  ["store: true", "store"],
   ["modalities with audio, audio", "audio_out"],
   ["modalities with image", "image_out"],
   ["prediction", "prediction"],

@@ -1,11 +1,13 @@
-import { type ClientProtocol, fixedPaths } from "model-gateway/protocol";
+import { type ClientProtocol, fixedPaths, post } from "model-gateway/protocol";
 import { chunked } from "../openai/family.ts";
 import { demo } from "./demo.ts";
-import { completion } from "./operation.ts";
 import { decodeRequest } from "./request.decode.ts";
-import { fields } from "./request.fields.ts";
 import { encode, encoder } from "./response.encode.ts";
+import { fields } from "./support.ts";
 import { readUsage } from "./usage.ts";
+
+/** The one thing this protocol is asked for. */
+const completion = post("completion", "/completions", { task: "generate" });
 
 /** The older Completions: a text goes on. */
 const openaiCompletions: ClientProtocol = {

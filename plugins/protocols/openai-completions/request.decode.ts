@@ -1,6 +1,13 @@
-import type { Conversation, FeatureUse, IncomingRequest } from "model-gateway/protocol";
-import { type Fields, invalidField, requestFields } from "model-gateway/protocol";
-import { readSampling } from "../openai/support.ts";
+import {
+  type Conversation,
+  type FeatureUse,
+  type Fields,
+  type IncomingRequest,
+  invalidField,
+  readSettings,
+  requestFields,
+} from "model-gateway/protocol";
+import { SETTINGS } from "./support.ts";
 
 /**
  * Reads a text completion as one message of a user. What a chat model cannot do is refused: prompts as tokens of a
@@ -21,19 +28,9 @@ export function decodeRequest(asked: IncomingRequest): Conversation {
     stream: asked.streaming,
     turns: [{ role: "user", at: "prompt", parts: [{ kind: "text", text: promptOf(body), at: "prompt" }] }],
     tools: [],
-    uses: uses,
+    uses,
   };
-  readSampling(body, conversation, {});
-  const logprobs = body.number("logprobs");
-  if (logprobs !== undefined) {
-    conversation.logprobs = logprobs;
-    body.declare("logprobs", "logprobs");
-  }
-  const user = body.text("user");
-  if (user !== undefined) {
-    conversation.user = user;
-    body.declare("user", "user");
-  }
+  readSettings(SETTINGS, body, conversation);
   refuse(body, conversation.choices ?? 1);
   body.rest();
   return conversation;

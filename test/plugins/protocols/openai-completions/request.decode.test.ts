@@ -1,6 +1,6 @@
 import t from "tap";
 import { decodeRequest } from "../../../../plugins/protocols/openai-completions/request.decode.ts";
-import { fields } from "../../../../plugins/protocols/openai-completions/request.fields.ts";
+import { fields } from "../../../../plugins/protocols/openai-completions/support.ts";
 import { asked, exchanges } from "../openai-chat/fixture.ts";
 
 const read = (body: object) => decodeRequest(asked({ model: "m", prompt: "Once", ...body }));

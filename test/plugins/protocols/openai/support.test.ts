@@ -1,24 +1,27 @@
 import t from "tap";
-import { readSampling } from "../../../../plugins/protocols/openai/support.ts";
-import { type Conversation, type FeatureUse } from "../../../../src/translation/conversation.ts";
+import { SAMPLING } from "../../../../plugins/protocols/openai/support.ts";
+import type { Conversation, FeatureUse } from "../../../../src/translation/conversation.ts";
 import { Fields } from "../../../../src/translation/fields.ts";
+import { readSettings, writeSettings } from "../../../../src/translation/settings.ts";
+import { terms } from "../openai-chat/fixture.ts";
 
 function read(body: Record<string, unknown>) {
   const uses: FeatureUse[] = [];
-  const into: Conversation = { protocol: "any", task: "generate", stream: false, turns: [], tools: [], uses: uses };
-  const forms: Record<string, unknown> = {};
-  readSampling(new Fields(body, "", uses), into, forms);
-  return { into, forms, uses: uses.map(({ feature, path }) => `${feature} ${path}`) };
+  const into: Conversation = { protocol: "any", task: "generate", stream: false, turns: [], tools: [], uses };
+  readSettings(SAMPLING, new Fields(body, "", uses), into);
+  return { into, uses: uses.map(({ feature, path }) => `${feature} ${path}`) };
 }
 
+const written = (body: Record<string, unknown>, context = terms()) => writeSettings(SAMPLING, read(body).into, context);
+
 t.test("the newer name of the limit goes before the older", async (t) => {
-  const { into, forms, uses } = read({ max_tokens: 1, max_completion_tokens: 2 });
+  const { into, uses } = read({ max_tokens: 1, max_completion_tokens: 2 });
   t.equal(into.maxTokens, 2);
-  t.same(forms, { max: "max_completion_tokens" });
   t.same(uses, ["max_tokens max_completion_tokens"]);
+  t.equal(read({ max_tokens: 1, max_completion_tokens: null }).into.maxTokens, 1);
 });
 
-t.test("what is as usual is not said", async (t) => {
+t.test("what is as usual asks for nothing", async (t) => {
   t.same(read({ n: 1, stop: [], frequency_penalty: 0, presence_penalty: 0, logit_bias: {} }).uses, []);
 });
 
@@ -27,4 +30,23 @@ t.test("stop is one text or a list of them", async (t) => {
   t.same(read({ stop: ["x", "y"] }).into.stop, ["x", "y"]);
   t.throws(() => read({ stop: [1] }), { code: "invalid_field", param: "stop" });
   t.throws(() => read({ seed: "x" }), { code: "invalid_field", param: "seed" });
+});
+
+t.test("what was read is written by the newer names, but for what no other vendor could do", async (t) => {
+  const body = { temperature: 1, top_p: 0.5, frequency_penalty: 0, presence_penalty: 1, seed: 7, n: 2 };
+  const rest = { max_tokens: 5, stop: "x", top_k: 3, logit_bias: { 1: 2 } };
+  t.same(written({ ...body, ...rest }), { ...body, max_completion_tokens: 5, stop: ["x"] });
+  t.same(written({ stop: [] }), {});
+});
+
+t.test("what the vendor does not take is refused, or dropped where its model takes no sampling", async (t) => {
+  for (const [body, param] of [
+    [{ temperature: 2.5 }, "temperature"],
+    [{ max_tokens: 0 }, "max_tokens"],
+    [{ stop: ["a", "b", "c", "d", "e"] }, "stop"],
+  ] as const)
+    t.throws(() => written(body), { param });
+  const context = terms({ sampling: false });
+  t.same(written({ temperature: 1, top_p: 0.5, seed: 7 }, context), { seed: 7 });
+  t.same(context.losses.dropped, ["temperature", "top_p"]);
 });

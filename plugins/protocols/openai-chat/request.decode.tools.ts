@@ -1,4 +1,3 @@
-import { isDeepStrictEqual } from "node:util";
 import {
   asObject,
   defined,
@@ -12,43 +11,43 @@ import {
   type Tool,
   type ToolChoice,
 } from "model-gateway/protocol";
-import { cacheOf, piece, type Reading } from "./request.parts.ts";
+import { cacheOf } from "./wire.ts";
 
 /** The tools of `tools`. @throws GatewayError with the tool's path. */
-export function toolsOf(list: readonly unknown[], reading: Reading): Tool[] {
+export function toolsOf(list: readonly unknown[], uses: FeatureUse[]): Tool[] {
   return list.map((value, n) => {
     const at = `tools.${n}`;
-    const entry = fieldsOf(value, at, reading.uses, reading.native);
+    const entry = fieldsOf(value, at, uses);
     const type = entry.text("type");
-    if (type === "custom") return customOf(entry, reading);
+    if (type === "custom") return customOf(entry);
     // Recorded: a tool without its type is a function.
     if (type === "function" || (type === undefined && asObject(entry.of["function"]))) {
-      reading.uses.push({ feature: "tools", path: at });
-      return functionOf(entry, reading, type);
+      uses.push({ feature: "tools", path: at });
+      return functionOf(entry);
     }
     if (type === undefined) throw invalidField(`${at}.type`, `${at}.type must be a string.`);
-    reading.uses.push({ feature: "tools_server", path: at });
+    uses.push({ feature: "tools_server", path: at });
     return { kind: "server", protocol: "openai-chat", name: type, json: value, at };
   });
 }
 
-function functionOf(entry: Fields, reading: Reading, type: string | undefined): Tool {
+function functionOf(entry: Fields): Tool {
   const inner = entry.object("function");
   if (!inner) throw invalidField(`${entry.at}.function`, `${entry.at}.function must be an object.`);
-  const named = namedOf(inner);
-  const cache = cacheOf(entry);
-  const form = type === undefined ? { form: "untyped" } : {};
-  const native = piece(reading, entry.rest(), { inner: inner.rest(), ...form });
-  return { ...named, at: entry.at, ...cache, ...native };
+  const tool = { ...namedOf(inner), at: entry.at, ...cacheOf(entry) };
+  entry.rest();
+  return tool;
 }
 
 /** The older `functions`: what is nested under `function` elsewhere. */
-export function functionsOf(list: readonly unknown[], reading: Reading): Tool[] {
+export function functionsOf(list: readonly unknown[], uses: FeatureUse[]): Tool[] {
   return list.map((value, n) => {
     const at = `functions.${n}`;
-    const inner = fieldsOf(value, at, reading.uses, reading.native);
-    reading.uses.push({ feature: "tools", path: at });
-    return { ...namedOf(inner), at, ...piece(reading, {}, { form: "functions", inner: inner.rest() }) };
+    const inner = fieldsOf(value, at, uses);
+    uses.push({ feature: "tools", path: at });
+    const tool = namedOf(inner);
+    inner.rest();
+    return tool;
   });
 }
 
@@ -70,23 +69,21 @@ function namedOf(inner: Fields): Tool & { kind: "function" } {
   };
 }
 
-function customOf(entry: Fields, reading: Reading): Tool {
+function customOf(entry: Fields): Tool {
   const inner = entry.object("custom");
   if (!inner) throw invalidField(`${entry.at}.custom`, `${entry.at}.custom must be an object.`);
-  reading.uses.push({ feature: "tools_custom", path: entry.at });
+  entry.uses.push({ feature: "tools_custom", path: entry.at });
   const name = nameOf(inner);
   const description = inner.text("description");
   const format = inner.object("format");
   const grammar = format && grammarOf(format);
-  // What the vocabulary does not carry whole is kept as it came.
-  if (format && !isDeepStrictEqual(grammar, format.of)) inner.leave("format");
+  entry.rest();
   return {
     kind: "custom",
     name,
     at: entry.at,
     ...(description === undefined ? {} : { description }),
     ...(grammar === undefined ? {} : { grammar }),
-    ...piece(reading, entry.rest(), { inner: inner.rest() }),
   };
 }
 
@@ -95,14 +92,12 @@ function grammarOf(format: Fields): JsonObject | undefined {
   const type = format.text("type");
   const nested = format.object("grammar");
   const members = nested ?? format;
-  const uses = defined({ syntax: members.text("syntax"), definition: members.text("definition") });
-  nested?.rest();
-  format.rest();
-  if (uses.definition === undefined) {
+  const rules = defined({ syntax: members.text("syntax"), definition: members.text("definition") });
+  if (rules.definition === undefined) {
     if (type !== "text") format.uses.push({ feature: "other", path: format.at });
     return undefined;
   }
-  return nested ? defined({ type, grammar: uses }) : defined({ type, ...uses });
+  return nested ? defined({ type, grammar: rules }) : defined({ type, ...rules });
 }
 
 function nameOf(inner: Fields): string {
@@ -113,8 +108,8 @@ function nameOf(inner: Fields): string {
 }
 
 /** `web_search_options` as a tool. */
-export function webSearchOf(options: Fields, reading: Reading): Tool {
-  reading.uses.push({ feature: "web_search", path: options.at });
+export function webSearchOf(options: Fields): Tool {
+  options.uses.push({ feature: "web_search", path: options.at });
   const size = options.text("search_context_size");
   const where = options.object("user_location");
   where?.text("type");
@@ -124,8 +119,6 @@ export function webSearchOf(options: Fields, reading: Reading): Tool {
     const value = place?.text(name);
     if (value !== undefined) location[name] = value;
   }
-  place?.rest();
-  where?.rest();
   return {
     kind: "web_search",
     at: options.at,
@@ -133,7 +126,6 @@ export function webSearchOf(options: Fields, reading: Reading): Tool {
     paths: defined({ size: size && options.path("search_context_size"), location: where?.at }),
     ...(size === undefined ? {} : { size }),
     ...(place ? { location } : {}),
-    ...piece(reading, options.rest(), { form: "web_search_options" }),
   };
 }
 
@@ -151,9 +143,9 @@ export function choiceOf(value: unknown, at: string, uses: FeatureUse[]): ToolCh
   const custom = choice.object("custom");
   const inner = choice.object("function") ?? custom;
   const name = (inner ?? choice).text("name");
-  inner?.rest();
+  const among = allowed && allowedOf(allowed);
   choice.rest();
-  if (allowed) return allowedOf(allowed);
+  if (among) return among;
   if (name === undefined) throw invalidField(at, `${at} must be auto, none, required or name a tool.`);
   return { mode: "named", name, ...(inner && inner === custom ? { custom: true } : {}) };
 }
@@ -164,7 +156,6 @@ function allowedOf(allowed: Fields): ToolChoice {
     nameIn(tool, `${allowed.path("tools")}.${n}`, allowed.uses),
   );
   const required = allowed.text("mode") === "required";
-  allowed.rest();
   return { mode: "allowed", required, names };
 }
 
@@ -175,7 +166,6 @@ function nameIn(value: unknown, at: string, uses: FeatureUse[]): string {
   const inner = tool.object("function") ?? tool.object("custom");
   const name = inner?.text("name") ?? tool.text("name") ?? type;
   if (name === undefined) throw invalidField(at, `${at} must name a tool.`);
-  inner?.rest();
   tool.rest();
   return name;
 }
@@ -187,7 +177,6 @@ export function formatOf(of: Fields): Format {
   if (type !== "text" && type !== "json_object")
     throw invalidField(`${of.at}.type`, `${of.at}.type must be text, json_object or json_schema.`);
   if (type === "json_object") of.uses.push({ feature: "json_object", path: of.at });
-  of.rest();
   return { kind: type === "text" ? "text" : "json" };
 }
 
@@ -202,8 +191,6 @@ function schemaOf(of: Fields): Format {
   const description = inner.text("description");
   const strict = inner.flag("strict");
   if (strict) inner.declare("strict", "json_schema_strict");
-  inner.rest();
-  of.rest();
   return {
     kind: "schema",
     ...(schema ? { schema } : {}),
