@@ -1,12 +1,12 @@
 import { asList, asObject, fixedPaths, type JsonObject, type TranslatedProtocol } from "model-gateway/protocol";
 import { failure } from "../openai/errors.ts";
 import { chunked } from "../openai/family.ts";
-import { demo } from "./demo.ts";
 import { decodeRequest } from "./request.decode.ts";
 import { encodeRequest } from "./request.encode.ts";
 import { decode, decoder } from "./response.decode.ts";
 import { encode, encoder } from "./response.encode.ts";
 import { fields, support } from "./support.ts";
+import { opaque, texts } from "./texts.ts";
 import { readUsage } from "./usage.ts";
 import { chat } from "./wire.ts";
 
@@ -30,9 +30,9 @@ const openaiChat: TranslatedProtocol = {
 
   recognises: (path) => /\/chat\/completions(\/|$)/.test(path),
   usage: readUsage,
-  demo,
+  texts,
   translation: {
-    request: { decode: decodeRequest, encode: encodeRequest, support, fields },
+    request: { decode: decodeRequest, encode: encodeRequest, opaque, support, fields },
     response: { decoder, decode, encoder, encode, failure },
   },
   better: { protocol: "openai-responses", wants: wantsResponses },

@@ -1,9 +1,9 @@
 import { type ClientProtocol, fixedPaths, post } from "model-gateway/protocol";
 import { chunked } from "../openai/family.ts";
-import { demo } from "./demo.ts";
 import { decodeRequest } from "./request.decode.ts";
 import { encode, encoder } from "./response.encode.ts";
 import { fields } from "./support.ts";
+import { texts } from "./texts.ts";
 import { readUsage } from "./usage.ts";
 
 /** The one thing this protocol is asked for. */
@@ -20,7 +20,7 @@ const openaiCompletions: ClientProtocol = {
 
   recognises: (path) => /(?<!\/chat)\/completions(\/|$)/.test(path),
   usage: readUsage,
-  demo,
+  texts,
   clientTranslation: { request: { decode: decodeRequest, fields }, response: { encoder, encode } },
 };
 

@@ -119,8 +119,7 @@ t.test("a stream is, byte for byte, in the vendor's order", async (t) => {
     stream: true,
   });
   t.match(headers["content-type"], "text/event-stream");
-  const head =
-    '"id":"ID","object":"chat.completion.chunk","created":0,"model":"echo","service_tier":"default","system_fingerprint":"fp_demo"';
+  const head = '"id":"ID","object":"chat.completion.chunk","created":0,"model":"echo"';
   const deltas = ['{"role":"assistant","content":"","refusal":null}', '{"content":"Hi"}', '{"content":" you"}', "{}"];
   const chunks = deltas.map((delta, n) => {
     const finish = n === 3 ? '"stop"' : "null";
@@ -128,7 +127,7 @@ t.test("a stream is, byte for byte, in the vendor's order", async (t) => {
   });
   const written = frames.map((frame) => String(frame.bytes)).join("");
   t.equal(
-    written.replaceAll(/chatcmpl-demo[0-9a-f]{24}/g, "ID").replaceAll(/"created":\d+/g, '"created":0'),
+    written.replaceAll(/chatcmpl-[0-9a-f]{24}/g, "ID").replaceAll(/"created":\d+/g, '"created":0'),
     `${chunks.join("")}data: [DONE]\n\n`,
   );
 });

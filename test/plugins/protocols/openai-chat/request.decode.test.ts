@@ -11,15 +11,6 @@ const read = (body: object, more = {}): Conversation =>
 const parts = (...messages: object[]): Part[] => read({ messages }).turns.flatMap((turn) => turn.parts);
 const uses = (body: object): string[] => read(body).uses.map(({ feature, path }) => `${feature} ${path}`);
 
-t.test("every recorded request is written again as it came", async (t) => {
-  for (const { id, request: body } of exchanges("openai-chat")) {
-    if (!body) continue;
-    const conversation = request.decode(asked(body, { native: true }));
-    const encoded = request.encode(conversation, { ...terms(), model: body["model"] as string });
-    t.same(JSON.parse(encoded.body), body, id);
-  }
-});
-
 t.test("every recorded request says only features that its fields name", async (t) => {
   const known = new Set(request.fields.map(([, feature]) => feature));
   for (const { id, request: body } of exchanges("openai-chat")) {
@@ -240,8 +231,8 @@ t.test("what stands beside a signature on a call, or in its place, is said", asy
   const at = "messages.0.tool_calls.0.extra_content";
   t.same(told({ google: { thought_signature: "s" } }), []);
   t.same(told({ google: { thought_signature: "s", more: 1 }, acme: { more: 1 } }), [
-    `other ${at}.google.more`,
     `other ${at}.acme`,
+    `other ${at}.google.more`,
   ]);
   t.same(told({ acme: { more: 1 } }), [`other ${at}`]);
   t.same(told({ google: {} }), [`other ${at}`]);
@@ -295,19 +286,10 @@ t.test("a custom tool's format is read in both forms, and what else it says is s
   t.same(told({ type: "text" }), []);
   const at = "tools.0.custom.format";
   t.same(told({ type: "grammar", grammar: { ...grammar, mood: 1 }, strict: true }), [
-    `other ${at}.grammar.mood`,
     `other ${at}.strict`,
+    `other ${at}.grammar.mood`,
   ]);
-  t.same(told({ type: "regex", pattern: "a" }), [`other ${at}.pattern`, `other ${at}`]);
-  for (const format of [
-    { type: "text" },
-    { type: "regex", pattern: "a" },
-    { type: "grammar", grammar: { ...grammar, z: 1 } },
-  ]) {
-    const body = { model: "m", ...tool(format) };
-    const again = request.encode(read(body, { native: true }), { ...terms(), model: "m" });
-    t.same(JSON.parse(again.body), body);
-  }
+  t.same(told({ type: "regex", pattern: "a" }), [`other ${at}`, `other ${at}.pattern`]);
 });
 
 t.test("state behind a text stays behind it", async (t) => {
@@ -431,8 +413,8 @@ t.test("what a choice or a format says besides is said to be lost", async (t) =>
   const one = { type: "function", function: { name: "one", x: 1 }, y: 2 };
   t.same(uses({ tool_choice: one }), [
     "tool_choice tool_choice",
-    "other tool_choice.function.x",
     "other tool_choice.y",
+    "other tool_choice.function.x",
   ]);
   t.same(uses({ tool_choice: { type: "function", name: "one", y: 2 } }), [
     "tool_choice tool_choice",
@@ -441,8 +423,8 @@ t.test("what a choice or a format says besides is said to be lost", async (t) =>
   t.same(uses({ tool_choice: { type: "allowed_tools", allowed_tools: { mode: "auto", tools: [one], z: 3 } } }), [
     "tool_choice tool_choice",
     "tool_choice_allowed tool_choice.allowed_tools",
-    "other tool_choice.allowed_tools.tools.0.function.x",
     "other tool_choice.allowed_tools.tools.0.y",
+    "other tool_choice.allowed_tools.tools.0.function.x",
     "other tool_choice.allowed_tools.z",
   ]);
   t.same(uses({ response_format: { type: "json_object", schema: { type: "object" } } }), [
@@ -527,9 +509,7 @@ t.test("OpenRouter's reasoning is read", async (t) => {
 });
 
 t.test("numbers beyond a double keep their digits", async (t) => {
-  const conversation = request.decode(
-    asked('{"model":"m","messages":[],"seed":12345678901234567890}', { native: true }),
-  );
+  const conversation = request.decode(asked('{"model":"m","messages":[],"seed":12345678901234567890}'));
   t.match(request.encode(conversation, terms()).body, '"seed":12345678901234567890');
 });
 

@@ -5,9 +5,8 @@ import type { Translation } from "../../../../src/translation/codec.ts";
 import type { Conversation, Part, Text, ToolCall, Turn } from "../../../../src/translation/conversation.ts";
 import type { Opaque } from "../../../../src/translation/events.ts";
 import { ToolNames } from "../../../../src/translation/names.ts";
-import { place, readable } from "../../../../src/translation/placing.ts";
 import { RawJson } from "../../../../src/wire/exact.ts";
-import { asked, seal, terms } from "./fixture.ts";
+import { terms } from "./fixture.ts";
 
 const { request } = openaiChat.translation as Translation;
 
@@ -477,37 +476,6 @@ t.test("text behind a call is written before it, and that is said", async (t) =>
   const { body, losses } = write({ turns: [turn("assistant", call("x"), text("late"))] });
   t.match(body.messages, [{ content: "late", tool_calls: [{ id: "x" }] }]);
   t.same(losses.changed, ["text"]);
-});
-
-t.test("a request of this protocol's own loses another provider's state and nothing else", async (t) => {
-  const claude: Opaque = { protocol: "anthropic-messages", account: "other", kind: "signature", data: "sig" };
-  const call = { id: "call:1", type: "function", function: { name: "a.b", arguments: "{ }" } };
-  const envelope = { google: { thought_signature: seal({ ...claude, on: { call: "call:1" } }) } };
-  const details = [{ type: "reasoning.text", text: "so", signature: seal(claude), format: "gw1", index: 0 }];
-  const assistant = { role: "assistant", content: null, refusal: null };
-  const body = {
-    model: "m",
-    temperature: 0.5,
-    odd: { kept: 1.5 },
-    messages: [
-      {
-        ...assistant,
-        reasoning_content: "so",
-        reasoning_details: details,
-        tool_calls: [{ ...call, extra_content: envelope }],
-      },
-      { role: "tool", tool_call_id: "call:1", content: "1" },
-    ],
-    tools: [{ type: "function", function: { name: "a.b", parameters: { type: "object" } } }],
-  };
-  const conversation = request.decode(asked(body, { native: true }));
-  place(conversation);
-  const left = readable(conversation, { protocol: "openai-chat", account: "acme" }, () => undefined);
-  t.same(JSON.parse(request.encode(left, { ...terms(), names: new ToolNames() }).body), {
-    ...body,
-    model: "vendor-model",
-    messages: [{ ...assistant, tool_calls: [call] }, body.messages[1]],
-  });
 });
 
 t.test("an answer of no tokens is refused", async (t) => {

@@ -1,0 +1,204 @@
+import {
+  asCount,
+  asList,
+  asObject,
+  asText,
+  type JsonObject,
+  type JsonPath,
+  type OpaqueConsequence,
+  type OpaquePlace,
+  type OpaquePlaces,
+  type Protocol,
+  type TextKind,
+  type TextPlace,
+} from "model-gateway/protocol";
+import { ENVELOPE_FORMAT, LEGACY_CALL } from "./wire.ts";
+
+/** Where human text stands in requests, completions and chunks. */
+export const texts: NonNullable<Protocol["texts"]> = { request: requestTexts, response: responseTexts };
+
+const KINDS: ReadonlyMap<unknown, TextKind> = new Map([
+  ["assistant", "assistant"],
+  ["system", "system"],
+  ["developer", "system"],
+  ["tool", "tool_result"],
+  ["function", "tool_result"],
+]);
+
+function* requestTexts(body: unknown): Generator<TextPlace> {
+  const { messages, prediction } = asObject(body) ?? {};
+  for (const [i, value] of asList(messages).entries()) {
+    const message = asObject(value) ?? {};
+    yield* messageTexts(message, ["messages", i], KINDS.get(message["role"]) ?? "user");
+  }
+  yield* contentTexts(asObject(prediction)?.["content"], ["prediction", "content"], "user");
+}
+
+function* responseTexts(json: unknown): Generator<TextPlace> {
+  const { choices, search_results } = asObject(json) ?? {};
+  for (const [i, value] of asList(choices).entries()) {
+    const { index, message, delta, text } = asObject(value) ?? {};
+    const choice = `${asCount(index) ?? i}`;
+    const at = ["choices", i];
+    yield* messageTexts(asObject(message) ?? {}, [...at, "message"], "assistant");
+    yield* messageTexts(asObject(delta) ?? {}, [...at, "delta"], "assistant", choice);
+    // Together writes each text twice.
+    if (typeof text === "string") yield named({ path: [...at, "text"], kind: "assistant" }, choice, "text");
+  }
+  // Perplexity's sources.
+  for (const [i, source] of asList(search_results).entries())
+    yield* members(source, ["title", "snippet"], ["search_results", i], "tool_result");
+}
+
+/** @param choice of a delta: the number of its choice, which names the pieces of its texts */
+function* messageTexts(message: JsonObject, at: JsonPath, kind: TextKind, choice?: string): Generator<TextPlace> {
+  yield* contentTexts(message["content"], [...at, "content"], kind, choice);
+  for (const name of ["refusal", "reasoning_content", "reasoning"])
+    if (typeof message[name] === "string")
+      yield named({ path: [...at, name], kind: name === "refusal" ? kind : "reasoning" }, choice, name);
+  for (const [n, value] of asList(message["reasoning_details"]).entries()) {
+    const entry = asObject(value) ?? {};
+    for (const name of ["text", "summary"])
+      for (const place of members(entry, [name], [...at, "reasoning_details", n], "reasoning"))
+        yield named(
+          place,
+          choice,
+          `reasoning_details ${asText(entry["type"])} ${asCount(entry["index"]) ?? n} ${name}`,
+        );
+  }
+  for (const [n, annotation] of asList(message["annotations"]).entries()) {
+    const source = asObject(annotation)?.["url_citation"];
+    yield* members(source, ["title", "content"], [...at, "annotations", n, "url_citation"], kind);
+  }
+  for (const place of members(message["audio"], ["transcript"], [...at, "audio"], kind))
+    yield named(place, choice, "transcript");
+  yield* callTexts(message, at, choice);
+}
+
+/** A text, or a list of texts and parts. */
+function* contentTexts(content: unknown, at: JsonPath, kind: TextKind, choice?: string): Generator<TextPlace> {
+  if (typeof content === "string") yield named({ path: at, kind }, choice, "content");
+  for (const [n, part] of asList(content).entries()) {
+    const path = [...at, n];
+    if (typeof part === "string") yield named({ path, kind }, choice, "content");
+    for (const place of members(part, ["text", "refusal"], path, kind))
+      yield named(place, choice, place.path.at(-1) === "text" ? "content" : "refusal");
+    const thinking = asObject(part)?.["thinking"];
+    if (typeof thinking === "string")
+      yield named({ path: [...path, "thinking"], kind: "reasoning" }, choice, "thinking");
+    for (const [m, piece] of asList(thinking).entries()) {
+      const whole = [...path, "thinking", m];
+      if (typeof piece === "string") yield named({ path: whole, kind: "reasoning" }, choice, "thinking");
+      for (const place of members(piece, ["text"], whole, "reasoning")) yield named(place, choice, "thinking");
+    }
+  }
+}
+
+function* callTexts(message: JsonObject, at: JsonPath, choice?: string): Generator<TextPlace> {
+  for (const [n, value] of asList(message["tool_calls"]).entries()) {
+    const call = asObject(value) ?? {};
+    const piece = `tool_calls ${asCount(call["index"]) ?? asText(call["id"]) ?? n}`;
+    const path = [...at, "tool_calls", n];
+    yield* argumentTexts(call["function"], [...path, "function"], choice, piece);
+    for (const place of members(call["custom"], ["input"], [...path, "custom"], "tool_call"))
+      yield named(place, choice, piece);
+  }
+  yield* argumentTexts(message[LEGACY_CALL], [...at, LEGACY_CALL], choice, LEGACY_CALL);
+}
+
+/** Arguments are JSON text; some vendors have the object itself. */
+function* argumentTexts(call: unknown, at: JsonPath, choice: string | undefined, piece: string): Generator<TextPlace> {
+  const { arguments: input, name } = asObject(call) ?? {};
+  const path = [...at, "arguments"];
+  if (typeof input !== "string") yield* leaves(input, path);
+  else {
+    const place: TextPlace = { path, kind: "tool_call", json: true };
+    // Google's compatible API has given every call the index 0, but each of them whole.
+    yield name !== undefined && isJson(input) ? place : named(place, choice, piece);
+  }
+}
+
+function isJson(text: string): boolean {
+  try {
+    JSON.parse(text);
+    return true;
+  } catch {
+    return false;
+  }
+}
+
+/** Every string within a value. */
+function* leaves(value: unknown, path: JsonPath): Generator<TextPlace> {
+  if (typeof value === "string") yield { path, kind: "tool_call" };
+  else if (Array.isArray(value)) for (const [n, each] of value.entries()) yield* leaves(each, [...path, n]);
+  else for (const [name, each] of Object.entries(asObject(value) ?? {})) yield* leaves(each, [...path, name]);
+}
+
+/** The members of an object that are texts. */
+function* members(of: unknown, names: readonly string[], at: JsonPath, kind: TextKind): Generator<TextPlace> {
+  const object = asObject(of);
+  for (const name of names) if (typeof object?.[name] === "string") yield { path: [...at, name], kind };
+}
+
+/** A place in a delta bears the name of the text that it is a piece of. */
+const named = (place: TextPlace, choice: string | undefined, piece: string): TextPlace =>
+  choice === undefined ? place : { ...place, piece: `${choice} ${piece}` };
+
+/** Where requests bear reasoning that only the provider which made it can read. */
+export const opaque: OpaquePlaces = { find: opaquePlaces, consequences: emptied };
+
+function* opaquePlaces(body: JsonObject): Generator<OpaquePlace> {
+  for (const [i, value] of asList(body["messages"]).entries()) {
+    const message = asObject(value);
+    if (!message) continue;
+    for (const [n, entry] of asList(message["reasoning_details"]).entries()) {
+      const span = ["messages", i, "reasoning_details", n];
+      for (const { path } of members(entry, ["signature", "data"], span, "reasoning")) yield { path, span };
+    }
+    for (const [n, call] of asList(message["tool_calls"]).entries())
+      yield* stateOnCall(asObject(call) ?? {}, ["messages", i, "tool_calls", n]);
+  }
+}
+
+/** A signature goes with the objects that hold nothing else; the call stays. */
+function* stateOnCall({ extra_content }: JsonObject, call: JsonPath): Generator<OpaquePlace> {
+  const extra = asObject(extra_content);
+  const google = asObject(extra?.["google"]);
+  if (!extra || typeof google?.["thought_signature"] !== "string") return;
+  const path = [...call, "extra_content", "google", "thought_signature"];
+  const shells = Object.keys(google).length > 1 ? 0 : Object.keys(extra).length > 1 ? 1 : 2;
+  yield { path, span: path.slice(0, path.length - shells) };
+}
+
+/**
+ * What goes with entries of `reasoning_details`: those of ours that held a text for them, the text that is repeated beside
+ * them, the list where nothing is left in it, and a message that has nothing else.
+ */
+function* emptied({ messages }: JsonObject, gone: readonly JsonPath[]): Generator<OpaqueConsequence> {
+  const entries = gone.filter(([, , name]) => name === "reasoning_details");
+  for (const i of new Set(entries.map(([, message]) => message as number))) {
+    const path = ["messages", i];
+    const message = asObject(asList(messages)[i]) ?? {};
+    const lost = new Set(entries.flatMap(([, of, , n]) => (of === i ? [n] : [])));
+    const left = new Set<number>();
+    for (const [n, entry] of asList(message["reasoning_details"]).entries())
+      if (isShell(entry)) yield { path: [...path, "reasoning_details", n] };
+      else if (!lost.has(n)) left.add(n);
+    if (left.size === 0) yield { path: isSilent(message) ? path : [...path, "reasoning_details"] };
+    for (const name of ["reasoning_content", "reasoning"])
+      if (typeof message[name] === "string") yield { path: [...path, name] };
+  }
+}
+
+/** Whether an entry is of ours, and bears only the text for another one's state. */
+function isShell(value: unknown): boolean {
+  const entry = asObject(value);
+  return entry?.["format"] === ENVELOPE_FORMAT && !asText(entry["signature"]) && !asText(entry["data"]);
+}
+
+/** Whether a message has nothing besides its thoughts. */
+function isSilent({ content, tool_calls, ...message }: JsonObject): boolean {
+  const words = typeof content === "string" || Array.isArray(content) ? content.length : 0;
+  const others = ["refusal", LEGACY_CALL, "audio", "extra_content", "thought_signature"];
+  return words === 0 && asList(tool_calls).length === 0 && others.every((name) => !message[name]);
+}
