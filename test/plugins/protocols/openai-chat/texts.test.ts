@@ -1,0 +1,297 @@
+import t from "tap";
+import protocol from "../../../../plugins/protocols/openai-chat/index.ts";
+import { opaque, texts } from "../../../../plugins/protocols/openai-chat/texts.ts";
+import type { TextPlace } from "../../../../src/core/protocol.ts";
+import { Envelopes } from "../../../../src/translation/envelope.ts";
+import type { Opaque } from "../../../../src/translation/events.ts";
+import { withoutUnreadable } from "../../../../src/translation/unreadable.ts";
+import { changesAt, type JsonPath } from "../../../../src/wire/paths.ts";
+import { splice } from "../../../../src/wire/splice.ts";
+import { asList, asObject, type JsonObject } from "../../../../src/wire/values.ts";
+import { eventsOf } from "../../../support/openai-recordings.ts";
+import { exchanges } from "./fixture.ts";
+import { ODD } from "./request.odd.ts";
+
+const valueAt = (json: unknown, path: JsonPath): unknown =>
+  path.reduce<unknown>((value, step) => (value as JsonObject | undefined)?.[step], json);
+const found = (json: unknown, places: Iterable<TextPlace>) =>
+  [...places].map(({ kind, path, json: escaped }) => [kind, valueAt(json, path), ...(escaped ? ["json"] : [])]);
+
+t.test("the texts of a request are told by whose they are", async (t) => {
+  const body = {
+    messages: [
+      { role: "system", content: "S" },
+      { role: "developer", content: [{ type: "text", text: "D" }] },
+      {
+        role: "user",
+        name: "n",
+        content: ["U1", { type: "input_text", text: "U2" }, { type: "image_url", image_url: "u" }],
+      },
+      {
+        role: "assistant",
+        content: [
+          { type: "thinking", thinking: [{ type: "text", text: "T1" }, "T2"] },
+          { type: "output_text", text: "A" },
+          { type: "refusal", refusal: "N1" },
+        ],
+        refusal: "N2",
+        reasoning_content: "R1",
+        reasoning_details: [
+          { type: "reasoning.text", text: "R2", signature: "s" },
+          { type: "reasoning.summary", summary: "R3" },
+          { type: "reasoning.encrypted", data: "d" },
+        ],
+        annotations: [{ type: "url_citation", url_citation: { url: "u", title: "C1", content: "C2" } }],
+        tool_calls: [
+          { id: "a", type: "function", function: { name: "f", arguments: '{"a":"b"}' } },
+          { id: "b", type: "function", function: { name: "f", arguments: { x: ["O1", { y: "O2" }], z: 1 } } },
+          { id: "c", type: "custom", custom: { name: "g", input: "I" } },
+        ],
+      },
+      { role: "tool", tool_call_id: "a", content: "P1" },
+      { role: "function", name: "f", content: [{ type: "text", text: "P2" }] },
+      { role: "assistant", function_call: { name: "f", arguments: "{}" } },
+    ],
+    prediction: { type: "content", content: "E" },
+  };
+  t.same(found(body, texts.request(body)), [
+    ["system", "S"],
+    ["system", "D"],
+    ["user", "U1"],
+    ["user", "U2"],
+    ["reasoning", "T1"],
+    ["reasoning", "T2"],
+    ["assistant", "A"],
+    ["assistant", "N1"],
+    ["assistant", "N2"],
+    ["reasoning", "R1"],
+    ["reasoning", "R2"],
+    ["reasoning", "R3"],
+    ["assistant", "C1"],
+    ["assistant", "C2"],
+    ["tool_call", '{"a":"b"}', "json"],
+    ["tool_call", "O1"],
+    ["tool_call", "O2"],
+    ["tool_call", "I"],
+    ["tool_result", "P1"],
+    ["tool_result", "P2"],
+    ["tool_call", "{}", "json"],
+    ["user", "E"],
+  ]);
+});
+
+t.test("whatever stands anywhere, places are of strings", async (t) => {
+  const wrong: string[] = [];
+  const odd = [null, 1, "x", [], {}, [null], [[]], { content: 1 }, [{ delta: 1 }], [{ message: { tool_calls: [1] } }]];
+  const bodies = [
+    ...ODD,
+    ...odd.flatMap((each) => [each, { messages: each }, { choices: each }, { messages: [each] }]),
+  ];
+  for (const body of bodies) {
+    const places = [...texts.request(body), ...texts.response(body)];
+    const states = asObject(body) ? [...opaque.find(body as JsonObject)] : [];
+    if (![...places, ...states].every(({ path }) => typeof valueAt(body, path) === "string"))
+      wrong.push(JSON.stringify(body));
+  }
+  t.same(wrong, []);
+});
+
+t.test("every text of a recorded request can be changed where it stands, and nothing else changes", async (t) => {
+  const wrong: string[] = [];
+  for (const { id, request } of exchanges("openai-chat")) {
+    if (!request) continue;
+    const text = JSON.stringify(request, null, 1);
+    const paths = [...texts.request(request)].map(({ path }) => path);
+    const change = (from: string, json: (path: JsonPath) => string) =>
+      Buffer.concat(
+        splice(
+          [Buffer.from(from)],
+          changesAt(Buffer.from(from), { replace: paths.map((path) => [path, json(path)] as const) }),
+        ),
+      ).toString();
+    const masked = change(text, () => '"MASKED"');
+    const fine = paths.every((path) => valueAt(JSON.parse(masked), path) === "MASKED");
+    if (!fine || change(masked, (path) => JSON.stringify(valueAt(request, path))) !== text) wrong.push(id);
+  }
+  t.same(wrong, []);
+});
+
+/** Members whose deltas say them again instead of adding to them. */
+const WHOLE = new Set(["role", "id", "type", "name", "format", "signature", "url", "title"]);
+
+/** Adds a delta to what there is: texts grow, elements of lists belong together by their index. */
+function grow(into: JsonObject, delta: JsonObject): JsonObject {
+  for (const [name, given] of Object.entries(delta)) {
+    const before = into[name];
+    // Mistral's content is a text in some chunks and a list in others.
+    const mixed = name === "content" && Array.isArray(before) && typeof given === "string";
+    const value = mixed ? [{ type: "text", text: given }] : given;
+    if (typeof value === "string" && typeof before === "string" && !WHOLE.has(name)) into[name] = before + value;
+    else if (Array.isArray(value)) {
+      const list = (typeof before === "string" ? [{ type: "text", text: before }] : asList(before)) as JsonObject[];
+      for (const each of value as JsonObject[]) {
+        const same = list.findIndex(
+          ({ index, type }) => index !== undefined && index === each["index"] && type === (each["type"] ?? type),
+        );
+        const known = list[same];
+        if (known) grow(known, each);
+        else list.push(structuredClone(each));
+      }
+      into[name] = list;
+    } else if (asObject(value) && asObject(before)) grow(before as JsonObject, value as JsonObject);
+    else if (value !== null && (value !== "" || before === undefined)) into[name] = structuredClone(value);
+  }
+  return into;
+}
+
+/** The texts of each choice by the member that they stand in, each put together. */
+function byMember(places: Iterable<readonly [member: string, text: string]>): Record<string, string> {
+  const members: Record<string, string> = {};
+  for (const [member, text] of places) members[member] = (members[member] ?? "") + text;
+  for (const [member, text] of Object.entries(members)) if (text === "") delete members[member];
+  return members;
+}
+
+const recordedStreams = exchanges("openai-chat").filter(
+  ({ kinds, status }) => status < 300 && kinds.includes("stream"),
+);
+
+t.test(
+  "the pieces of every recorded stream add up to the texts of the whole answer",
+  { skip: recordedStreams.length === 0 && "the recordings are absent" },
+  async (t) => {
+    const different: string[] = [];
+    for (const { id, body } of recordedStreams) {
+      const choices: JsonObject[] = [];
+      const pieces = new Map<string, { member: string; text: string }>();
+      for (const frame of eventsOf(body)) {
+        const json = frame.json() as JsonObject | undefined;
+        for (const choice of asList(json?.["choices"]) as { index: number; delta?: JsonObject; text?: string }[]) {
+          const all = choices[choice.index] ?? { index: choice.index, message: {} };
+          choices[choice.index] = all;
+          grow(all["message"] as JsonObject, choice.delta ?? {});
+          if (choice.text !== undefined) all["text"] = `${all["text"] ?? ""}${choice.text}`;
+        }
+        for (const { path, piece } of texts.response(json)) {
+          const at = asList(json?.["choices"])[Number(path[1])] as { index: number } | undefined;
+          const member = path[0] === "choices" ? `${at?.index} ${path[3] ?? path[2]}` : String(path[0]);
+          const name = piece ?? `${member} ${pieces.size}`;
+          const known = pieces.get(name) ?? { member, text: "" };
+          pieces.set(name, { member, text: known.text + String(valueAt(json, path)) });
+        }
+      }
+      const whole = { choices };
+      const expected = [...texts.response(whole)].map(({ path }) => {
+        const member = `${choices[Number(path[1])]?.["index"]} ${path[3] ?? path[2]}`;
+        return [member, String(valueAt(whole, path))] as const;
+      });
+      const got = [...pieces.values()].filter(({ member }) => member !== "search_results");
+      const one = byMember(got.map(({ member, text }) => [member, text] as const));
+      if (JSON.stringify(Object.entries(one).sort()) !== JSON.stringify(Object.entries(byMember(expected)).sort()))
+        different.push(
+          `${id}: ${JSON.stringify(one).slice(0, 300)} ${JSON.stringify(byMember(expected)).slice(0, 300)}`,
+        );
+    }
+    t.same(different, []);
+  },
+);
+
+const envelopes = new Envelopes("a secret of this test");
+const to = { protocol, account: "them", model: "theirs", facts: {} };
+const foreign = (more: Partial<Opaque> = {}): string =>
+  envelopes.seal({ protocol: "anthropic-messages", account: "other", kind: "signature", data: "c2ln", ...more });
+
+/** A request as it goes to a provider that did not make the state in it. */
+function cleaned(text: string, strict = false): string {
+  const bytes = Buffer.from(text);
+  const { edits } = withoutUnreadable(bytes, JSON.parse(text) as JsonObject, envelopes, to, strict);
+  return Buffer.concat(splice([bytes], edits)).toString();
+}
+
+/** A conversation with such a message of the assistant's. */
+const around = (...messages: string[]) =>
+  `{ "messages" : [{"role":"user","content":"Hi"} , ${messages.join(" , ")}], "seed":9007199254740993, "odd" : 1.50 }`;
+const call = (extra = "") => `{"id":"call:1","type":"function","function":{"name":"f","arguments":"{ }"}${extra}}`;
+const entry = (json: string) => `{${json},"format":"gw1","index":0}`;
+const said = '"role":"assistant" , "content":"So."';
+
+t.test("thoughts go with their state, and nothing beside them changes by a byte", async (t) => {
+  const whole = entry(`"type":"reasoning.text","text":"Hm.","signature":"${foreign()}"`);
+  const summary = entry('"type":"reasoning.summary","summary":"Hm."');
+  const encrypted = entry(`"type":"reasoning.encrypted","data":"${foreign({ on: "text" })}"`);
+  for (const details of [whole, encrypted, `${summary},${encrypted}`, `${whole} , ${encrypted}`]) {
+    const list = `"reasoning_details": [${details}]`;
+    t.equal(cleaned(around(`{${said}, ${list} }`)), around(`{${said} }`));
+    t.equal(cleaned(around(`{ ${list}, ${said}}`)), around(`{ ${said}}`));
+    t.equal(cleaned(around(`{${said},"reasoning_content":"Hm.", ${list} , "x":1}`)), around(`{${said},"x":1}`));
+  }
+});
+
+t.test("thoughts of the provider's own stay beside those that go", async (t) => {
+  const own = '{"type":"reasoning.text","text":"Ho.","signature":"own","index":1}';
+  const lost = entry(`"type":"reasoning.text","text":"Hm.","signature":"${foreign()}"`);
+  for (const details of [`${own},${lost}`, `${lost},${own}`])
+    t.equal(
+      cleaned(around(`{${said},"reasoning_details":[${details}]}`)),
+      around(`{${said},"reasoning_details":[${own}]}`),
+    );
+});
+
+t.test("a signature on a call goes alone, with the objects that hold nothing else", async (t) => {
+  const signature = `"thought_signature":"${foreign({ on: { call: "call:1" } })}"`;
+  const message = (extra = "") => `{"role":"assistant","content":null,"tool_calls":[${call(extra)}]}`;
+  for (const [google, left] of [
+    [`{"google":{${signature}}}`, undefined],
+    [`{"google":{${signature}}, "acme":3}`, '{"acme":3}'],
+    [`{"google":{${signature} , "more":2}, "acme":3}`, '{"google":{"more":2}, "acme":3}'],
+  ])
+    t.equal(
+      cleaned(around(message(`,"extra_content":${google}`))),
+      around(message(left === undefined ? "" : `,"extra_content":${left}`)),
+    );
+  const own = message(',"extra_content":{"google":{"thought_signature":"own"}}');
+  t.equal(cleaned(around(own)), around(own));
+});
+
+t.test("a message that has nothing but such thoughts goes with them", async (t) => {
+  const list = `"reasoning_details":[${entry(`"type":"reasoning.encrypted","data":"${foreign()}"`)}]`;
+  const next = '{"role":"user","content":"So?"}';
+  for (const content of ["", '"content":null,', '"content":"",', '"content":[],', '"content":null,"tool_calls":[],'])
+    t.equal(cleaned(around(`{"role":"assistant",${content}${list}}`, next)), around(next), content);
+  for (const content of [
+    '"content":null,"refusal":"No."',
+    `"content":null,"tool_calls":[${call()}]`,
+    '"audio":{"id":"a"}',
+  ])
+    t.equal(cleaned(around(`{"role":"assistant",${content},${list}}`)), around(`{"role":"assistant",${content}}`));
+  const empty = '{"role":"assistant","content":""}';
+  t.equal(cleaned(around(empty)), around(empty), "which came without thoughts stays");
+});
+
+t.test("what is lost is refused by the client's path with strict", async (t) => {
+  const list = `"reasoning_details":[${entry(`"type":"reasoning.encrypted","data":"${foreign()}"`)}]`;
+  t.throws(() => cleaned(around(`{${said},${list}}`), true), {
+    code: "not_translatable",
+    param: "messages.1.reasoning_details.0",
+  });
+});
+
+t.test("state put into any message of a recorded request goes without a trace", async (t) => {
+  const wrong: string[] = [];
+  let count = 0;
+  for (const { id, request } of exchanges("openai-chat")) {
+    for (const [i, message] of (asList(request?.["messages"]) as JsonObject[]).entries()) {
+      const thoughts = ["reasoning_details", "reasoning_content", "reasoning"].some((name) => message[name]);
+      if (message["role"] !== "assistant" || thoughts || (!message["content"] && !message["tool_calls"])) continue;
+      const body = structuredClone(request) as { messages: JsonObject[] };
+      const bearing = body.messages[i] as JsonObject;
+      bearing["reasoning_details"] = [{ type: "reasoning.encrypted", data: foreign(), format: "gw1", index: 0 }];
+      for (const each of asList(bearing["tool_calls"]) as JsonObject[])
+        each["extra_content"] ??= { google: { thought_signature: foreign() } };
+      if (cleaned(JSON.stringify(body)) !== JSON.stringify(request)) wrong.push(`${id} ${i}`);
+      count++;
+    }
+  }
+  t.same(wrong, []);
+  t.comment(`${count} messages`);
+});
