@@ -172,17 +172,17 @@ t.test(
           grow(all["message"] as JsonObject, choice.delta ?? {});
           if (choice.text !== undefined) all["text"] = `${all["text"] ?? ""}${choice.text}`;
         }
-        for (const { path, piece } of texts.response(json)) {
+        for (const { path, kind, piece } of texts.response(json)) {
           const at = asList(json?.["choices"])[Number(path[1])] as { index: number } | undefined;
-          const member = path[0] === "choices" ? `${at?.index} ${path[3] ?? path[2]}` : String(path[0]);
+          const member = path[0] === "choices" ? `${at?.index} ${path[3] ?? path[2]} ${kind}` : String(path[0]);
           const name = piece ?? `${member} ${pieces.size}`;
           const known = pieces.get(name) ?? { member, text: "" };
           pieces.set(name, { member, text: known.text + String(valueAt(json, path)) });
         }
       }
       const whole = { choices };
-      const expected = [...texts.response(whole)].map(({ path }) => {
-        const member = `${choices[Number(path[1])]?.["index"]} ${path[3] ?? path[2]}`;
+      const expected = [...texts.response(whole)].map(({ path, kind }) => {
+        const member = `${choices[Number(path[1])]?.["index"]} ${path[3] ?? path[2]} ${kind}`;
         return [member, String(valueAt(whole, path))] as const;
       });
       const got = [...pieces.values()].filter(({ member }) => member !== "search_results");
