@@ -89,6 +89,7 @@ t.test("what the vendor does not take is refused or dropped by the client's own 
   t.throws(() => write({ temperature: 3, uses }), /^generation\.temp: It must be between 0 and 2 there/);
   t.throws(() => write({ stop: ["a", "b", "c"] }), /At most 2/);
   t.same(write({ temperature: 1, uses }, { sampling: false }), { body: {}, dropped: ["generation.temp"] });
+  t.throws(() => write({ temperature: 3, uses }, { sampling: false }), /^generation\.temp: It must be/);
   t.same(write({ reasoning: { effort: "max" } }), { body: {}, dropped: ["reasoning_effort"] });
 });
 
