@@ -1,0 +1,24 @@
+import t from "tap";
+import { asking } from "../support/gateway.ts";
+import { startExample } from "./example.ts";
+
+/** How a user says something, protocol by protocol. */
+const SAYING: Record<string, (text: string) => object> = {
+  "/v1/messages": (text) => ({ max_tokens: 9, messages: [{ role: "user", content: [{ type: "text", text }] }] }),
+  "/v1/responses": (input) => ({ input }),
+  "/v1beta/models/echo:generateContent": (text) => ({ contents: [{ role: "user", parts: [{ text }] }] }),
+};
+
+t.test("a denied word is refused in every protocol, and its letters inside another word are not", async (t) => {
+  const { url } = await startExample(t, "deny-words", { words: ["bluebird", "c++"] });
+  for (const [path, body] of Object.entries(SAYING)) {
+    const model = path.startsWith("/v1/") ? { model: "echo" } : {};
+    const say = (text: string) =>
+      fetch(url + path, { method: "POST", headers: asking(), body: JSON.stringify({ ...model, ...body(text) }) });
+    t.equal((await say("our bluebirds sing")).status, 200, path);
+    t.equal((await say("write C++!")).status, 422, path);
+    const refused = await say("Project Bluebird");
+    t.equal(refused.status, 422, path);
+    t.match(await refused.text(), /A word of this text is not allowed here/, path);
+  }
+});
