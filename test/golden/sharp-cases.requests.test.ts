@@ -180,7 +180,7 @@ t.test("48: a temperature above 1 is a 400 for Claude, and none goes where the m
   t.match(refusalOf("openai-chat", { messages: [asks], temperature: 1.5 }, "anthropic-messages"), {
     status: 400,
     param: "temperature",
-    message: /from 0 to 1/,
+    message: /between 0 and 1/,
   });
   const taken = send("openai-chat", { messages: [asks], temperature: 0.7, top_p: 0.9 }, "anthropic-messages");
   t.match(taken.body, { temperature: 0.7, top_p: 0.9 });
