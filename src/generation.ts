@@ -65,9 +65,10 @@ export class Generation {
     const { config, protocols, log } = made;
     const closers: Closer[] = [];
     try {
-      const proxy = new UpstreamProxy(new Pools());
+      const pools = new Pools();
+      const proxy = new UpstreamProxy(pools);
       closers.push({ name: "upstreams", close: () => proxy.close() });
-      const providers = await openProviders(config, protocols, closers);
+      const providers = await openProviders(config, protocols, pools, closers);
       const marketplace = marketplaceOf(config.models, providers);
       const { keys, ledger, envelopes } = made;
       const known = new Protocols(protocols);
@@ -132,6 +133,7 @@ async function closeAll(closers: readonly Closer[], log: Log): Promise<void> {
 async function openProviders(
   config: Config,
   protocols: readonly Protocol[],
+  pools: Pools,
   closers: Closer[],
 ): Promise<Map<string, Provider>> {
   const providers = new Map<string, Provider>();
@@ -143,7 +145,9 @@ async function openProviders(
     }
     const demo = new Demo(protocols);
     closers.push({ name: provider.name, close: () => demo.close() });
-    providers.set(provider.name, { ...provider, url: await demo.start() });
+    const address = await demo.start();
+    pools.exempt(address);
+    providers.set(provider.name, { ...provider, url: address });
   }
   return providers;
 }

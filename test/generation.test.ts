@@ -36,6 +36,22 @@ t.test("a plugin outside the checkout is built with its options and the gateway'
   t.equal(response.status, 200);
 });
 
+t.test(
+  "the demo, which is in this process, is not looked for behind a proxy; a wrong proxy is told at start",
+  async (t) => {
+    t.teardown(() => delete process.env["http_proxy"]);
+    process.env["http_proxy"] = "http://127.0.0.1:1";
+    const { url } = await startGateway(t, YAML);
+    t.equal((await ask(url)).status, 200);
+    process.env["http_proxy"] = "socks5://secret.test:1";
+    const thrown: Error = await startGateway(t, YAML).then(
+      () => t.fail("it started"),
+      (error) => error,
+    );
+    t.match(thrown.message, /^HTTP_PROXY is not the address of a proxy/);
+  },
+);
+
 t.test("what cannot run is refused at start, with file, field and reason", async (t) => {
   const wrong: [string, string, string, RegExp][] = [
     ["a syntax error", "export default class {", "p", /p\.ts/],

@@ -1,17 +1,17 @@
-/** Who is woken. */
+/** Who is told that time is up. */
 export interface DeadlineListener {
   expired(): void;
 }
 
-/** Alarms that nobody has now. Their timers may still run. */
+/** Deadlines that nobody has now. Their timers may still run. */
 const spare: Deadline[] = [];
 /** How many are kept. */
 const SPARE = 256;
 
 /**
- * A time limit that is moved at every piece of an answer. Setting a timer for each would cost more than the rest of what is
+ * A time limit that is moved at every piece of a response. Setting a timer for each would cost more than the rest of what is
  * done for a piece: here one is set only when none runs that fires early enough, and one that fires early sets the next.
- * For the same reason an alarm that is given back keeps its timer, for who takes it next.
+ * For the same reason one that is given back keeps its timer, for who takes it next.
  */
 export class Deadline {
   private listener: DeadlineListener | undefined;
@@ -21,20 +21,20 @@ export class Deadline {
 
   private constructor() {}
 
-  static acquire(sleeper: DeadlineListener): Deadline {
-    const alarm = spare.pop() ?? new Deadline();
-    alarm.listener = sleeper;
-    return alarm;
+  static acquire(listener: DeadlineListener): Deadline {
+    const deadline = spare.pop() ?? new Deadline();
+    deadline.listener = listener;
+    return deadline;
   }
 
-  /** Rings in so many milliseconds, and not before; 0: never. */
+  /** Expires in so many milliseconds, and not before; 0: never. */
   set(ms: number): void {
     if (!this.listener) return;
     this.at = ms > 0 ? performance.now() + ms : Number.POSITIVE_INFINITY;
     if (this.at < this.timerAt) this.arm(ms);
   }
 
-  /** Rings no more. It belongs to somebody else from now on. */
+  /** Expires no more. It belongs to somebody else from now on. */
   release(): void {
     if (!this.listener) return;
     this.listener = undefined;
@@ -60,6 +60,6 @@ export class Deadline {
   }
 }
 
-function look(alarm: Deadline): void {
-  alarm.look();
+function look(deadline: Deadline): void {
+  deadline.look();
 }

@@ -56,7 +56,7 @@ class BodyReader implements Taker {
   private length = 0;
   private readonly scanner: Scanner | undefined;
   private readonly decoder: BodyDecoder | undefined;
-  private readonly alarm = Deadline.acquire(this);
+  private readonly deadline = Deadline.acquire(this);
   private readonly started = performance.now();
   private over = false;
 
@@ -69,7 +69,7 @@ class BodyReader implements Taker {
     private readonly reject: (error: GatewayError) => void,
   ) {
     this.scanner = json ? new Scanner() : undefined;
-    this.alarm.set(limits.idle);
+    this.deadline.set(limits.idle);
     if (coding) this.decoder = this.decode(coding);
     request.on("error", this.leave);
     request.on("close", this.leave);
@@ -87,7 +87,7 @@ class BodyReader implements Taker {
 
   receive(chunk: Buffer): void {
     if (this.over) return;
-    this.alarm.set(this.limits.idle);
+    this.deadline.set(this.limits.idle);
     this.received += chunk.length;
     if (this.received > this.limits.maxBytes) this.fail(tooLarge(this.limits.maxBytes));
     else if (this.crawls())
@@ -164,7 +164,7 @@ class BodyReader implements Taker {
 
   private stop(): void {
     this.over = true;
-    this.alarm.release();
+    this.deadline.release();
     this.decoder?.destroy();
     if (this.request instanceof Incoming) this.request.letGo();
     this.request.off("error", this.leave);

@@ -37,7 +37,7 @@ export function codingOf(encoding: string): string | undefined {
   return coding;
 }
 
-/** An answer that came compressed although identity was asked for, unpacked as it is read. */
+/** A response that came compressed although identity was asked for, unpacked as it is read. */
 export class DecodedResponse implements UpstreamResponse {
   readonly status: number;
   readonly headers: string[];
@@ -54,23 +54,23 @@ export class DecodedResponse implements UpstreamResponse {
     this.headers = without(packed.headers, OF_PACKED);
   }
 
-  read(sink: BodyReceiver): void {
+  read(receiver: BodyReceiver): void {
     this.packed.read({
       chunk: (bytes) => {
-        this.decoder ??= this.open(sink);
+        this.decoder ??= this.open(receiver);
         return this.decoder.write(bytes);
       },
       end: () => {
-        // An answer without a body (204, 304, HEAD) has nothing to unpack.
+        // A response without a body (204, 304, HEAD) has nothing to unpack.
         if (this.decoder) this.decoder.end();
-        else sink.end();
+        else receiver.end();
       },
       fail: (error) => {
         // What arrived before a cut is still unpacked and handed over; after a decision of ours nothing is.
         this.broken = error;
         if (this.decoder && error.code === "upstream_truncated") return void this.decoder.end();
         this.discard();
-        sink.fail(error);
+        receiver.fail(error);
       },
     });
   }
@@ -89,18 +89,18 @@ export class DecodedResponse implements UpstreamResponse {
     this.decoder?.destroy();
   }
 
-  private open(sink: BodyReceiver): Transform {
+  private open(receiver: BodyReceiver): Transform {
     const decoder = (DECODERS[this.coding] as () => Transform)();
     decoder.on("data", (bytes: Buffer) => {
-      if (!sink.chunk(bytes)) decoder.pause();
+      if (!receiver.chunk(bytes)) decoder.pause();
     });
     decoder.on("drain", () => this.packed.resume());
-    decoder.once("end", () => (this.broken ? sink.fail(this.broken) : sink.end()));
+    decoder.once("end", () => (this.broken ? receiver.fail(this.broken) : receiver.end()));
     decoder.once("error", (error: NodeJS.ErrnoException) => {
       this.destroy();
       const code = error.code ?? "ERR_DECODING";
       const kind = code === "Z_BUF_ERROR" ? "upstream_truncated" : "upstream_invalid";
-      sink.fail(this.broken ?? new GatewayError(kind, { cause: new UpstreamFault(code, this.host) }));
+      receiver.fail(this.broken ?? new GatewayError(kind, { cause: new UpstreamFault(code, this.host) }));
     });
     return decoder;
   }

@@ -26,10 +26,17 @@ export class Pools {
   /** The same by the very address that a provider has: to take an address apart costs more than to find it. */
   private readonly byAddress = new WeakMap<URL, { credentialId: string; pool: Pool }[]>();
   private readonly proxies: Proxies;
+  /** Origins that are reached without a proxy, whatever the environment says. */
+  private readonly exempted = new Set<string>();
 
   /** @throws Error for a proxy variable that is no address. */
   constructor(private readonly options: PoolsOptions = {}) {
     this.proxies = new Proxies(options.environment ?? process.env);
+  }
+
+  /** Connects to an origin without a proxy: to a server in this process. */
+  exempt({ origin }: URL): void {
+    this.exempted.add(origin);
   }
 
   /** @param origin scheme, host and port count; a path in it does not. */
@@ -56,7 +63,8 @@ export class Pools {
     let pool = this.pools.get(key);
     if (!pool) {
       const { connections = 4096, keepAlive = 30_000, lookup } = this.options;
-      pool = new Pool(origin.origin, { connections, keepAlive, lookup, proxy: this.proxies.for(origin) });
+      const proxy = this.exempted.has(origin.origin) ? undefined : this.proxies.for(origin);
+      pool = new Pool(origin.origin, { connections, keepAlive, lookup, proxy });
       this.pools.set(key, pool);
     }
     return pool;
