@@ -135,6 +135,8 @@ t.test(
 
 t.test("56: pings before, between and behind are no content, and a client that waits is kept company", async (t) => {
   const gate = await between(t, "plugins: { sse: { ping: 1 } }\n");
+  // Two answers are compared, and each tells the second in which it was made.
+  const { restore } = t.intercept(Date, "now", { value: () => Date.UTC(2026, 10, 22) });
   const message = messageStream([
     [
       { type: "text", text: "" },
@@ -152,6 +154,7 @@ t.test("56: pings before, between and behind are no content, and a client that w
     const bare = (uses: string) => uses.replaceAll(keepAlive, "").replaceAll(/01[a-z0-9]{24}/gi, "");
     t.equal(bare(text), bare(plain.text), client);
   }
+  restore();
   // Silence on the side of the provider, in the middle of its answer.
   const cutAt = 3;
   gate.answer((reply) => {
