@@ -3,12 +3,12 @@ import { errorOf } from "../openai/errors.ts";
 
 /**
  * First `response.failed`, then `error`: agents only act on the one, SDKs and LangChain only throw on the other. The
- * newer SDK demands the id of `response.created` in every later event, so where that is unknown only `error` is said.
+ * newer SDK demands the id of `response.created` in every later event, so where that is unknown only `error` is written.
  * The vendor documents that event flat and sends it nested (a comment in SDK 7); SDK 4 reads the code only there.
  */
 export function streamError(fault: Fault, _id: string, stream: StreamState): Buffer {
-  const told = errorOf(fault);
-  const { code, message, param } = told;
+  const error = errorOf(fault);
+  const { code, message, param } = error;
   let sequence = (asCount(asObject(stream.last?.json())?.["sequence_number"]) ?? stream.frames - 1) + 1;
   const events: Buffer[] = [];
   const begun = begunAs(stream.first);
@@ -23,7 +23,7 @@ export function streamError(fault: Fault, _id: string, stream: StreamState): Buf
     };
     events.push(eventBytes({ type: "response.failed", sequence_number: sequence++, response }, "response.failed"));
   }
-  events.push(eventBytes({ type: "error", sequence_number: sequence, code, message, param, error: told }, "error"));
+  events.push(eventBytes({ type: "error", sequence_number: sequence, code, message, param, error }, "error"));
   return Buffer.concat(events);
 }
 

@@ -289,7 +289,7 @@ const RESEND = "Send the item itself instead of its id, as SDKs do when told `st
 
 /** An item that only the vendor understands: it is declared, and lost, as a whole. */
 function readForeign(item: Fields, name: string): Foreign {
-  // A compaction holds what was said before in a form that only the vendor reads: without it that is lost.
+  // Without a compaction the conversation before it is lost.
   if (name === COMPACTION) item.declareSelf("stored_state");
   else if (name !== REFERENCE) item.declareSelf("foreign_block");
   // An SDK repeats items by reference although nothing was stored. Reasoning is dispensable, a turn or a call is not.
@@ -464,22 +464,21 @@ function readNamespace(fields: Fields, into: Tool[]): void {
 }
 
 function readTool(fields: Fields, type: string): Tool {
-  const known =
-    type === "function"
-      ? readFunction(fields)
-      : type === "custom"
-        ? readCustom(fields)
-        : WEB_SEARCH.test(type)
-          ? readWebSearch(fields)
-          : undefined;
-  if (!known) {
+  const read = WEB_SEARCH.test(type) ? readWebSearch : entryOf(TOOL_READERS, type);
+  if (!read) {
     fields.declareSelf(DISPENSABLE.has(type) ? "other" : "tools_server");
     return { kind: "server", protocol: NAME, name: type, json: fields.of, at: fields.at };
   }
+  const tool = read(fields);
   fields.leaveUsual(USUAL_OF_TOOLS);
   fields.rest();
-  return known;
+  return tool;
 }
+
+const TOOL_READERS: Readonly<Record<string, (fields: Fields) => Tool>> = {
+  function: readFunction,
+  custom: readCustom,
+};
 
 function readFunction(fields: Fields): Tool {
   const name = fields.required("name");

@@ -229,11 +229,11 @@ function writeOutput(result: ToolResult, context: EncodeContext): unknown {
 
 /** The parts of a result; where it is an error, their text says so. */
 function outputParts({ parts, json, isError, at }: ToolResult): Part[] {
-  const told: Part[] = json === undefined ? parts : [{ kind: "text", text: json, at }];
-  const texts = told.flatMap((part) => (part.kind === "text" ? [part.text] : []));
+  const content: Part[] = json === undefined ? parts : [{ kind: "text", text: json, at }];
+  const texts = content.flatMap((part) => (part.kind === "text" ? [part.text] : []));
   const error = isError ? failedText(texts) : undefined;
-  if (error === undefined) return told;
-  return [{ kind: "text", text: error, at }, ...told.filter(({ kind }) => kind !== "text")];
+  if (error === undefined) return content;
+  return [{ kind: "text", text: error, at }, ...content.filter(({ kind }) => kind !== "text")];
 }
 
 /** @param assistant whether the assistant says them: text and refusals are all that it can */
@@ -241,7 +241,7 @@ function writeParts(parts: readonly MessagePart[], assistant: boolean, context: 
   return parts.map((part) => writePart(part, assistant, context)).filter((part) => part !== undefined);
 }
 
-/** Undefined where it cannot be said, which is then declared. */
+/** Undefined where it has no form here, which is then declared. */
 function writePart(part: MessagePart, assistant: boolean, context: EncodeContext): JsonObject | undefined {
   switch (part.kind) {
     case "text":
@@ -267,7 +267,7 @@ function writeText(part: Text, assistant: boolean, context: EncodeContext): Json
   });
 }
 
-/** A citation that tells no place backs the whole text. */
+/** A citation without a place backs the whole text. */
 function writeAnnotations({ citations = [], text, at }: Text, context: EncodeContext): JsonObject[] | undefined {
   const annotations = citations.flatMap(({ url, title, start = 0, end = text.length }) =>
     url === undefined ? [] : [{ type: "url_citation", url, title: title ?? url, start_index: start, end_index: end }],

@@ -197,7 +197,7 @@ function startOf(response: JsonObject, source: ResponseSource): Event {
   return { type: "start", id, model: asText(response["model"]) || source.model, ...defined({ created }) };
 }
 
-/** How the answer ended, as status, details and items tell together, and its usage. */
+/** How the answer ended, by its status, its details and its items together, and its usage. */
 function finish(response: JsonObject, items: ItemDecoder, out: Event[]): void {
   const usage = readUsage(response);
   const status = asText(response["status"]) ?? "completed";
@@ -226,7 +226,7 @@ function reasonOf(status: string, why: string | undefined, items: ItemDecoder): 
 
 type ItemTextKind = "text" | "refusal" | "summary" | "reasoning";
 
-/** A block that an item becomes, and how much of it is known. */
+/** A block that an item becomes, and how much of it has come. */
 interface ItemBlock {
   readonly number: number;
   readonly kind: ItemTextKind | "call" | "server" | "image";
@@ -245,7 +245,7 @@ interface IncomingItem {
   done: boolean;
 }
 
-/** Items of an answer; one can be added without anything being told of it. */
+/** Items of an answer at most: one can be added without an event that would count. */
 const MOST_ITEMS = 10_000;
 
 /** Keys of a reasoning item's two blocks. */

@@ -601,7 +601,7 @@ class CallWriter implements ItemWriter {
   }
 }
 
-/** A summary in place of what was said, sealed like the vendor's own. */
+/** A summary in place of a conversation, sealed like the vendor's own. */
 class CompactionWriter implements ItemWriter {
   private readonly json: string;
 
@@ -641,7 +641,7 @@ class ImageWriter implements ItemWriter {
   grow(event: Event): void {
     if (event.type !== "media") return;
     if (event.base64 !== undefined) this.pieces.push(event.base64);
-    if (event.url !== undefined) this.place.context.drop("output.image", "An image cannot be told by its URL.");
+    if (event.url !== undefined) this.place.context.drop("output.image", "An image cannot be written by its URL.");
   }
 
   close(): void {}
