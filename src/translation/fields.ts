@@ -20,8 +20,9 @@ export const invalidField = (param: string, message: string, hint?: string): Gat
  */
 export class Fields {
   private readonly taken = new Set<string>();
-  private readonly left = new Set<string>();
-  private readonly children = new Map<string, Fields>();
+  /** Most objects have neither. */
+  private left: Set<string> | undefined;
+  private children: Map<string, Fields> | undefined;
   private settled = false;
 
   /**
@@ -111,11 +112,13 @@ export class Fields {
 
   /** A member as an object with members of its own, the same one each time. @throws GatewayError when it is none. */
   object(name: string): Fields | undefined {
-    const known = this.children.get(name);
+    const known = this.children?.get(name);
     if (known) return known;
     const object = this.take(name, isObject, "an object");
     const child = object && this.child(object, this.path(name));
-    if (child) this.children.set(name, child);
+    if (!child) return undefined;
+    this.children ??= new Map();
+    this.children.set(name, child);
     return child;
   }
 
@@ -131,8 +134,9 @@ export class Fields {
   /** A member that only the same protocol understands: it stays with what nobody took, and is declared with a feature. */
   leave(name: string, feature?: Feature): void {
     const spelled = this.spelling(name);
-    if ((this.of[spelled] ?? undefined) === undefined || this.left.has(spelled)) return;
+    if ((this.of[spelled] ?? undefined) === undefined || this.left?.has(spelled)) return;
     if (feature !== undefined) this.declare(name, feature);
+    this.left ??= new Set();
     this.left.add(spelled);
   }
 
@@ -142,18 +146,22 @@ export class Fields {
       if (values.includes(this.of[this.spelling(name)])) this.leave(name);
   }
 
+  /** The members that nobody took, and those that were left. */
+  untaken(): [name: string, value: unknown][] {
+    return Object.entries(this.of).filter(([name]) => !this.taken.has(name) || this.left?.has(name));
+  }
+
   /**
-   * What nobody took; each member that is more than null is declared with this feature, those of objects within too.
+   * Declares each member that nobody took and that is more than null, those of objects within too. Once is enough.
    * @param known features of members that are known by name
    */
-  rest(feature: Feature = "other", known: Readonly<Record<string, Feature>> = NONE): JsonObject {
-    const rest = Object.entries(this.of).filter(([name]) => !this.taken.has(name) || this.left.has(name));
-    if (this.settled) return Object.fromEntries(rest);
+  rest(feature: Feature = "other", known: Readonly<Record<string, Feature>> = NONE): void {
+    if (this.settled) return;
     this.settled = true;
-    for (const [name, value] of rest)
-      if (value !== null && !this.left.has(name)) this.declare(name, entryOf(known, name) ?? feature);
-    for (const child of this.children.values()) child.rest(feature);
-    return Object.fromEntries(rest);
+    for (const name of Object.keys(this.of))
+      if (!this.taken.has(name) && !this.left?.has(name) && this.of[name] !== null)
+        this.declare(name, entryOf(known, name) ?? feature);
+    for (const child of this.children?.values() ?? []) child.rest(feature);
   }
 
   /** How the client spells a name; a protocol that takes several spellings says so here. */

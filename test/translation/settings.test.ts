@@ -28,12 +28,13 @@ const TABLE: readonly Setting[] = [
   { wire: "store", field: "store", type: "flag" },
 ];
 
-function read(body: JsonObject): { conversation: Conversation; uses: FeatureUse[]; rest: JsonObject } {
+function read(body: JsonObject): { conversation: Conversation; uses: FeatureUse[]; untaken: unknown[] } {
   const uses: FeatureUse[] = [];
   const conversation: Conversation = { protocol: "x", task: "generate", stream: false, turns: [], tools: [], uses };
   const fields = new Fields(body, "", uses);
   readSettings(TABLE, fields, conversation);
-  return { conversation, uses, rest: fields.rest() };
+  fields.rest();
+  return { conversation, uses, untaken: fields.untaken() };
 }
 
 function write(conversation: Partial<Conversation>, facts: Facts = {}) {
@@ -55,13 +56,13 @@ function write(conversation: Partial<Conversation>, facts: Facts = {}) {
 
 t.test("what is read from a row is written from it", async (t) => {
   const body = { temperature: 0.5, max_new: 9, config: { stop: ["a"], effort: "MUCH" }, store: false };
-  const { conversation, uses, rest } = read(body);
+  const { conversation, uses, untaken } = read(body);
   t.match(conversation, { temperature: 0.5, maxTokens: 9, stop: ["a"], reasoning: { effort: "high" }, store: false });
   t.same(
     uses.map(({ feature, path }) => `${feature} ${path}`),
     ["temperature temperature", "max_tokens max_new", "stop config.stop", "reasoning_effort config.effort"],
   );
-  t.same(rest, {});
+  t.same(untaken, []);
   t.same(write(conversation).body, body);
 });
 

@@ -60,7 +60,8 @@ function readSearches(holder: ProtoFields): Tool[] {
 
 /** All other members are tools that the vendor runs itself, also those that are not known yet. */
 function readServerTools(holder: ProtoFields): Tool[] {
-  const left = Object.entries(holder.rest("tools_server")).filter(([, json]) => json !== null);
+  holder.rest("tools_server");
+  const left = holder.untaken().filter(([, json]) => json !== null);
   return left.map(([name, json]): Tool => ({ kind: "server", at: holder.path(name), protocol: NAME, name, json }));
 }
 
