@@ -1,6 +1,6 @@
 import { createWriteStream, type WriteStream } from "node:fs";
 import { open } from "node:fs/promises";
-import { type Exchange, Options, type Plugin } from "model-gateway";
+import { type DoneExchange, Options, type Plugin } from "model-gateway";
 import { inject, injectable } from "tsyringe";
 import { z } from "zod";
 
@@ -20,7 +20,7 @@ export default class RequestLog implements Plugin {
     this.lines = createWriteStream("", { fd: file });
   }
 
-  done({ time, caller, model, status, outcome }: Exchange): void {
+  done({ time, caller, model, status, outcome }: DoneExchange): void {
     const line = { time: new Date(time).toISOString(), key: caller?.id, model: model?.id, status, outcome };
     this.lines?.write(`${JSON.stringify(line)}\n`);
   }

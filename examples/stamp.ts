@@ -1,4 +1,4 @@
-import { type Exchange, type Head, Options, type Plugin } from "model-gateway";
+import { type Head, Options, type Plugin, type ResponseExchange } from "model-gateway";
 import { inject, injectable } from "tsyringe";
 import { z } from "zod";
 
@@ -9,7 +9,7 @@ export default class Stamp implements Plugin {
 
   constructor(@inject(Options) private readonly options: z.infer<typeof Stamp.options>) {}
 
-  response(_exchange: Exchange, head: Head): void {
+  response(_exchange: ResponseExchange, head: Head): void {
     head.headers.set(this.options.name, this.options.text);
   }
 }

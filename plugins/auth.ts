@@ -1,4 +1,12 @@
-import { type Caller, type Exchange, GatewayError, type KeyRecord, Keys, Options, type Plugin } from "model-gateway";
+import {
+  type AccessExchange,
+  type Caller,
+  GatewayError,
+  type KeyRecord,
+  Keys,
+  Options,
+  type Plugin,
+} from "model-gateway";
 import { inject, injectable } from "tsyringe";
 import { z } from "zod";
 
@@ -17,7 +25,7 @@ export default class Auth implements Plugin {
     @inject(Options) private readonly options: z.infer<typeof Auth.options>,
   ) {}
 
-  access(exchange: Exchange): void | Promise<void> {
+  access(exchange: AccessExchange): void | Promise<void> {
     const { credentials } = exchange;
     if (credentials.length === 1) {
       const found = this.keys.find(credentials[0] as string);
@@ -32,7 +40,7 @@ export default class Auth implements Plugin {
   }
 
   /** Some clients send two credentials, of which one is ours: that one counts. */
-  private admit(exchange: Exchange, records: readonly KeyRecord[]): void {
+  private admit(exchange: AccessExchange, records: readonly KeyRecord[]): void {
     const [record, second] = records;
     if (record && second && second.id !== record.id) throw new GatewayError("conflicting_api_keys");
     if (record) {

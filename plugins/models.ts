@@ -1,12 +1,14 @@
 import {
+  type AccessExchange,
   type Answer,
-  type Exchange,
   GatewayError,
   type Head,
   type ListedModel,
   Marketplace,
   type Model,
   type Plugin,
+  type ResponseExchange,
+  type RouteExchange,
   type Stage,
   type Target,
 } from "model-gateway";
@@ -21,7 +23,7 @@ export default class Models implements Plugin {
 
   constructor(private readonly marketplace: Marketplace) {}
 
-  route(exchange: Exchange): void {
+  route(exchange: RouteExchange): void {
     const { requestedModel: asked, caller, operation } = exchange;
     if (operation.kept !== undefined) {
       this.back(operation.kept, exchange);
@@ -46,12 +48,12 @@ export default class Models implements Plugin {
       });
   }
 
-  response(exchange: Exchange, head: Head): Stage | undefined {
+  response(exchange: ResponseExchange, head: Head): Stage | undefined {
     return head.status < 300 ? remembering(exchange) : undefined;
   }
 
   /** `GET /v1/models`, `GET /v1/models/{id}` (an id may hold slashes) and the same in a protocol's own shape. */
-  serve(exchange: Exchange): Answer {
+  serve(exchange: AccessExchange): Answer {
     const { caller, path, protocol } = exchange;
     const id = /^\/[^/]+\/models\/(.+)$/.exec(path)?.[1];
     if (id === undefined) {
@@ -66,7 +68,7 @@ export default class Models implements Plugin {
   }
 
   /** A kept answer is where it was made. */
-  private back(id: string, exchange: Exchange): void {
+  private back(id: string, exchange: RouteExchange): void {
     const place = placeOf(id, exchange.caller);
     const model = place && this.marketplace.find(place.model, exchange.caller);
     const target = model?.targets.find(({ provider }) => provider.name === place?.provider);
@@ -76,7 +78,7 @@ export default class Models implements Plugin {
   }
 
   /** Suggests only names that the caller may see. */
-  private unknown(asked: string, { caller }: Exchange): GatewayError {
+  private unknown(asked: string, { caller }: AccessExchange): GatewayError {
     const near = this.marketplace.near(asked, caller);
     const seen = this.marketplace.list(caller).length;
     return new GatewayError("model_not_found", {
@@ -90,7 +92,7 @@ export default class Models implements Plugin {
 const at = ({ provider }: Target, name: string): number => (provider.name === name ? 0 : 1);
 
 /** The first by weighted chance, the same one all through a session; the others behind it, heaviest first. */
-function ordered(targets: readonly Target[], exchange: Exchange): Target[] {
+function ordered(targets: readonly Target[], exchange: RouteExchange): Target[] {
   if (targets.length < 2) return [...targets];
   const point = chanceOf(exchange) * targets.reduce((sum, target) => sum + target.weight, 0);
   let passed = 0;

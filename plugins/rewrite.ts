@@ -2,13 +2,15 @@ import {
   type Attempt,
   type Body,
   type Edit,
-  type Exchange,
   type ExchangeTranslation,
   GatewayError,
   type Head,
   type Plugin,
+  type ResponseExchange,
+  type RouteExchange,
   refused,
   replaceMember,
+  type SendExchange,
   type Stage,
   setMember,
   slot,
@@ -28,12 +30,12 @@ export default class Rewrite implements Plugin {
 
   constructor(private readonly translations: Translations) {}
 
-  route(exchange: Exchange): void {
+  route(exchange: RouteExchange): void {
     const translation = this.translations.plan(exchange);
     if (translation) this.state(exchange).translation = translation;
   }
 
-  send(exchange: Exchange, attempt: Attempt): void {
+  send(exchange: SendExchange, attempt: Attempt): void {
     if (this.state(exchange).translation?.send(attempt)) return;
     const { body } = attempt;
     const { model } = attempt.target;
@@ -48,7 +50,7 @@ export default class Rewrite implements Plugin {
     attempt.edit(edits);
   }
 
-  private askForUsage(exchange: Exchange, body: Body): Edit | undefined {
+  private askForUsage(exchange: SendExchange, body: Body): Edit | undefined {
     const { protocol, operation } = exchange;
     const ask = protocol.includeUsage;
     if (!ask || operation.streams !== "asked" || body.member("stream")?.kind !== "true" || !body.scan) return;
@@ -59,11 +61,11 @@ export default class Rewrite implements Plugin {
     return setMember(body.scan, added.name, added.json);
   }
 
-  response(exchange: Exchange, head: Head): Stage | undefined | Promise<Stage | undefined> {
+  response(exchange: ResponseExchange, head: Head): Stage | undefined | Promise<Stage | undefined> {
     const { translation, askedForUsage } = this.state(exchange);
     translation?.declare();
     const attempt = exchange.attempts.at(-1);
-    if (translation && attempt?.operation) return translation.receive(attempt, head);
+    if (translation && attempt?.operation) return translation.receive(exchange, attempt, head);
     if (head.status >= 500 && this.translations.counts(exchange))
       return this.translations.estimating(exchange).estimated(head);
     if (head.status >= 400 && !head.framing) return refused(exchange, head);

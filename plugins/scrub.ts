@@ -1,11 +1,13 @@
 import {
-  type Exchange,
+  type AccessExchange,
   GatewayError,
   type Head,
   Log,
   Marketplace,
   Options,
   type Plugin,
+  type RequestExchange,
+  type ResponseExchange,
   type Stage,
 } from "model-gateway";
 import { inject, injectable } from "tsyringe";
@@ -79,7 +81,7 @@ export default class Scrub implements Plugin {
     this.takes = (mark) => options.mode === "strip" || (options.mode === "reject" && mark.quiet);
   }
 
-  access(exchange: Exchange): void {
+  access(exchange: AccessExchange): void {
     const { headers, query } = this.table(exchange.protocol.name);
     const found: FoundMark[] = [];
     exchange.headers.deleteWhere((name) => {
@@ -97,7 +99,7 @@ export default class Scrub implements Plugin {
     this.tell(exchange, found);
   }
 
-  request(exchange: Exchange): void {
+  request(exchange: RequestExchange): void {
     const table = this.table(exchange.protocol.name);
     const found = this.inModel(exchange, table);
     const { body } = exchange;
@@ -109,11 +111,11 @@ export default class Scrub implements Plugin {
     this.tell(exchange, found);
   }
 
-  response(exchange: Exchange, head: Head): Stage | undefined {
+  response(exchange: ResponseExchange, head: Head): Stage | undefined {
     if (this.options.responses === "keep" || this.options.mode === "report") return undefined;
     const table = this.table(exchange.protocol.name);
     head.headers.deleteWhere((name) => table.answerHeaders.find(name) !== undefined);
-    const provider = exchange.attempts.at(-1)?.target.provider.name;
+    const provider = exchange.attempt?.target.provider.name;
     const cleans = provider !== undefined && this.aggregators.has(provider);
     if (!cleans) return undefined;
     if (!head.framing) head.headers.delete("content-length");
@@ -134,7 +136,7 @@ export default class Scrub implements Plugin {
    * Routing in the model's name. A name of the marketplace is never a mark, whatever it looks like; another is changed only
    * to one that the caller may use, so that the refusal of an unknown model still names what was asked.
    */
-  private inModel(exchange: Exchange, { model }: Table): FoundMark[] {
+  private inModel(exchange: RequestExchange, { model }: Table): FoundMark[] {
     const { requestedModel: asked } = exchange;
     if (asked === undefined || this.marketplace.find(asked)) return [];
     const found: FoundMark[] = [];
@@ -148,7 +150,7 @@ export default class Scrub implements Plugin {
   }
 
   /** Refuses, or tells client and log; never a value. */
-  private tell(exchange: Exchange, found: readonly FoundMark[]): void {
+  private tell(exchange: AccessExchange, found: readonly FoundMark[]): void {
     if (found.length === 0) return;
     const loud = found.filter(({ mark }) => !mark.quiet);
     const [first] = loud;

@@ -1,10 +1,11 @@
 import {
+  type DoneExchange,
   type Ending,
-  type Exchange,
   GatewayError,
   type Head,
   Options,
   type Plugin,
+  type ResponseExchange,
   type Stage,
   slot,
 } from "model-gateway";
@@ -31,7 +32,7 @@ export default class Sse implements Plugin {
 
   constructor(@inject(Options) private readonly options: z.infer<typeof Sse.options>) {}
 
-  response(exchange: Exchange, head: Head): Stage | undefined {
+  response(exchange: ResponseExchange, head: Head): Stage | undefined {
     if (!head.framing || head.status >= 300) return undefined;
     const { protocol } = exchange;
     const ping = head.framing === "sse" ? protocol.ping : undefined;
@@ -45,11 +46,11 @@ export default class Sse implements Plugin {
     };
   }
 
-  done(exchange: Exchange): void {
+  done(exchange: DoneExchange): void {
     clearTimeout(this.ping(exchange).timer);
   }
 
-  private silent(exchange: Exchange, ping: Buffer): void {
+  private silent(exchange: ResponseExchange, ping: Buffer): void {
     if (!exchange.push) return;
     exchange.push(ping);
     this.ping(exchange).timer?.refresh();

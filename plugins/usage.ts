@@ -1,12 +1,13 @@
 import {
   type Attempt,
   cost,
-  type Exchange,
+  type DoneExchange,
   type Head,
   Ledger,
   type LedgerEntry,
   type Plugin,
   type Protocol,
+  type ResponseExchange,
   Scanner,
   type Stage,
   type Usage,
@@ -23,21 +24,21 @@ export default class UsageOf implements Plugin {
 
   constructor(private readonly ledger: Ledger) {}
 
-  response(exchange: Exchange, head: Head): Stage | undefined {
+  response(exchange: ResponseExchange, head: Head): Stage | undefined {
     if (!exchange.operation.generates || head.status >= 300) return undefined;
     return head.framing ? streamed(exchange) : whole(exchange);
   }
 
-  done(exchange: Exchange): void {
+  done(exchange: DoneExchange): void {
     this.ledger.append(entry(exchange));
   }
 }
 
 /** The protocol of the frames: that of the provider that answers. */
-const spoken = ({ attempts, protocol }: Exchange) => attempts.at(-1)?.protocol ?? protocol;
+const spoken = ({ attempt, protocol }: ResponseExchange) => attempt?.protocol ?? protocol;
 
 /** Parses only frames that hold usage. */
-function streamed(exchange: Exchange): Stage {
+function streamed(exchange: ResponseExchange): Stage {
   const protocol = spoken(exchange);
   return (frame) => {
     if (protocol.holdsUsage(frame)) exchange.usage = protocol.usage(frame.json(), exchange.usage) ?? exchange.usage;
@@ -45,7 +46,7 @@ function streamed(exchange: Exchange): Stage {
 }
 
 /** Parses a small body, scans a larger one as it passes and keeps only the members that hold usage. */
-function whole(exchange: Exchange): Stage {
+function whole(exchange: ResponseExchange): Stage {
   const protocol = spoken(exchange);
   let first: Buffer | undefined;
   let scanner: Scanner | undefined;
@@ -79,7 +80,7 @@ function usageIn(scanner: Scanner, protocol: Protocol): Usage | undefined {
   return found.length === 0 ? undefined : protocol.usage(Object.fromEntries(found));
 }
 
-function entry(exchange: Exchange): LedgerEntry {
+function entry(exchange: DoneExchange): LedgerEntry {
   const { attempts, usage, model, firstByte, outcome, answerer } = exchange;
   const last = attempts.at(-1);
   const free = !attempts.some(({ sent }) => sent);

@@ -3,12 +3,20 @@
 
 export type { Body } from "./core/body.ts";
 export { GatewayError } from "./core/errors.ts";
-export { type Answer, type Attempt, Exchange, type Head } from "./core/exchange.ts";
+export type { Answer, Attempt, Head } from "./core/exchange.ts";
 export { Log } from "./core/log.ts";
 export { type Caller, Marketplace, type Model, type Target } from "./core/marketplace.ts";
+export type {
+  AccessExchange,
+  DoneExchange,
+  RequestExchange,
+  ResponseExchange,
+  RouteExchange,
+  SendExchange,
+} from "./core/phases.ts";
 export { Options, type Plugin } from "./core/plugin.ts";
 export type { Ending, ListedModel, Protocol } from "./core/protocol.ts";
-export { type Slot, slot } from "./core/slot.ts";
+export { slot } from "./core/slot.ts";
 export type { Stage } from "./core/stage.ts";
 export { cost, type Usage } from "./core/usage.ts";
 export { type KeyRecord, Keys } from "./store/keys.ts";

@@ -12,14 +12,14 @@ const ask = (url: string) => fetch(`${url}/v1/chat/completions`, { method: "POST
 const STAMP = `
 import { inject, injectable } from "tsyringe";
 import { z } from "zod";
-import { type Exchange, type Head, Marketplace, Options, type Plugin } from "model-gateway";
+import { type Head, Marketplace, Options, type Plugin, type ResponseExchange } from "model-gateway";
 
 @injectable()
 export default class Stamp implements Plugin {
   static options = z.strictObject({ text: z.string() });
   static after = ["auth"];
   constructor(private readonly market: Marketplace, @inject(Options) private readonly options: { text: string }) {}
-  response(_exchange: Exchange, head: Head) {
+  response(_exchange: ResponseExchange, head: Head) {
     head.headers.set("x-stamp", this.options.text + this.market.models.length);
   }
 }

@@ -6,11 +6,11 @@ import { CHUNKED, type RawRequest, rawUpstream, until } from "./support/upstream
 /** Logs each `done`, then fails if the request asks for it. */
 const WITNESS = `
 import { injectable } from "tsyringe";
-import { type Exchange, Log } from "model-gateway";
+import { type DoneExchange, Log } from "model-gateway";
 @injectable()
 export default class Witness {
   constructor(private readonly log: Log) {}
-  async done(exchange: Exchange) {
+  async done(exchange: DoneExchange) {
     this.log.info({ id: exchange.id, outcome: exchange.outcome, status: exchange.status }, "witness");
     if (exchange.query.has("bad")) throw new Error("no paper left");
   }
@@ -211,10 +211,10 @@ t.test("a client that leaves while its provider thinks is not answered, and its 
 
 const HANGING = `
 import { injectable } from "tsyringe";
-import { type Exchange } from "model-gateway";
+import { type RouteExchange } from "model-gateway";
 @injectable()
 export default class Hanging {
-  route(exchange: Exchange) { if (exchange.query.has("hang")) return new Promise<void>(() => {}); }
+  route(exchange: RouteExchange) { if (exchange.query.has("hang")) return new Promise<void>(() => {}); }
 }`;
 
 t.test("a phase that never settles ends its own request after the deadline of its plugin", async (t) => {

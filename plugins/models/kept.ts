@@ -1,4 +1,4 @@
-import { type Caller, type Exchange, GatewayError, type Stage } from "model-gateway";
+import { type Caller, GatewayError, type ResponseExchange, type RouteExchange, type Stage } from "model-gateway";
 
 /** Where an answer is kept, and for whom. */
 interface KeptPlace {
@@ -24,7 +24,7 @@ export function placeOf(id: string, caller: Caller | undefined): KeptPlace | und
  * The provider that keeps the answer which a request goes on from; undefined where nobody knows.
  * @throws GatewayError `answer_not_found` when that answer is another caller's.
  */
-export function keeper({ protocol: { kept }, body, caller }: Exchange): string | undefined {
+export function keeper({ protocol: { kept }, body, caller }: RouteExchange): string | undefined {
   const id = kept && body.value(kept.continues);
   if (!kept || typeof id !== "string" || !places.has(id)) return undefined;
   const place = placeOf(id, caller);
@@ -33,7 +33,7 @@ export function keeper({ protocol: { kept }, body, caller }: Exchange): string |
 }
 
 /** Remembers where an answer is kept, from the id in its first frame; undefined for answers that are not. */
-export function remembering(exchange: Exchange): Stage | undefined {
+export function remembering(exchange: ResponseExchange): Stage | undefined {
   const { protocol, operation, body, model, caller, attempts } = exchange;
   const { kept } = protocol;
   const last = attempts.at(-1);

@@ -1,5 +1,5 @@
 import { hash } from "node:crypto";
-import type { Exchange } from "model-gateway";
+import type { RouteExchange } from "model-gateway";
 
 /** Headers in which agents name a session or thread of theirs. Seen on the wire. */
 const HEADERS = [
@@ -12,7 +12,7 @@ const HEADERS = [
 ];
 
 /** What a client calls the conversation that a request belongs to; undefined where it says nothing of one. */
-export function sessionOf({ headers, body }: Exchange): string | undefined {
+export function sessionOf({ headers, body }: RouteExchange): string | undefined {
   for (const name of HEADERS) {
     const value = headers.get(name);
     if (value) return value;
@@ -27,7 +27,7 @@ export function sessionOf({ headers, body }: Exchange): string | undefined {
  * A number from 0 to below 1: the same for all requests of one session, so that they meet the same provider's prompt
  * cache, and by chance where there is no session. Sessions are spread as evenly as chance spreads.
  */
-export function chanceOf(exchange: Exchange): number {
+export function chanceOf(exchange: RouteExchange): number {
   const session = sessionOf(exchange);
   if (session === undefined) return Math.random();
   const digest = hash("sha256", `${exchange.caller?.id ?? ""} ${session}`, "buffer");

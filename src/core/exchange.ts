@@ -4,7 +4,7 @@ import type { HeaderList } from "../wire/headers.ts";
 import type { Query } from "../wire/query.ts";
 import type { Edit } from "../wire/splice.ts";
 import { type AnswerTextMatch, AnswerTexts } from "./answer-texts.ts";
-import type { Body } from "./body.ts";
+import { Body } from "./body.ts";
 import type { GatewayError } from "./errors.ts";
 import type { Caller, Model, Target } from "./marketplace.ts";
 import { readModel, sameModel } from "./model-name.ts";
@@ -147,8 +147,8 @@ export class Exchange {
   readonly pathModel: string | undefined;
   readonly strict: boolean;
 
-  /** The request's bytes as the plugins so far have left them; set before the request phase. */
-  declare body: Body;
+  /** The request's bytes as the plugins so far have left them; empty until they are in. */
+  body: Body = Body.empty;
   /** Set for a multipart request; the body then holds only the form's first bytes. */
   form: Form | undefined;
   caller: Caller | undefined;
@@ -258,9 +258,14 @@ export class Exchange {
     return answer.wholeStage();
   }
 
+  /** The last attempt; undefined when no provider has been asked. */
+  get attempt(): Attempt | undefined {
+    return this.attempts.at(-1);
+  }
+
   /** The protocol of the answer as the plugins so far have left it: the provider's until it is translated. */
   private get answerProtocol(): Protocol {
-    return this.head?.translated ? this.protocol : (this.attempts.at(-1)?.protocol ?? this.protocol);
+    return this.head?.translated ? this.protocol : (this.attempt?.protocol ?? this.protocol);
   }
 
   /** Milliseconds since arrival. */

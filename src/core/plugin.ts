@@ -1,5 +1,13 @@
 import type { ZodType } from "zod";
-import type { Answer, Attempt, Exchange, Head } from "./exchange.ts";
+import type { Answer, Attempt, Head } from "./exchange.ts";
+import type {
+  AccessExchange,
+  DoneExchange,
+  RequestExchange,
+  ResponseExchange,
+  RouteExchange,
+  SendExchange,
+} from "./phases.ts";
 import type { Stage } from "./stage.ts";
 
 type MaybePromise<T> = T | Promise<T>;
@@ -9,25 +17,25 @@ type MaybePromise<T> = T | Promise<T>;
  * Within a phase plugins run in the order of the chain, except `response` and stages, which run from its end.
  */
 export interface Plugin {
-  /** The head is in, no body byte is. May refuse by throwing a GatewayError, may change headers. */
-  access?(exchange: Exchange): MaybePromise<void>;
-  /** The body is in, in the client's words. May refuse, may change what is asked. */
-  request?(exchange: Exchange): MaybePromise<void>;
-  /** Names the model, fills `exchange.targets`. */
-  route?(exchange: Exchange): MaybePromise<void>;
+  /** The head is in, no body byte is. May refuse by throwing a GatewayError, may change headers, may answer. */
+  access?: (exchange: AccessExchange) => MaybePromise<void>;
+  /** The body is in, in the client's words. May refuse, change what is asked, answer. */
+  request?: (exchange: RequestExchange) => MaybePromise<void>;
+  /** Names the model, fills `exchange.targets`. May refuse, change what is asked, answer. */
+  route?: (exchange: RouteExchange) => MaybePromise<void>;
   /** Once for each attempt: changes what will be written upstream. */
-  send?(exchange: Exchange, attempt: Attempt): MaybePromise<void>;
-  /** The upstream's head is in. May change it; may return a stage. */
+  send?: (exchange: SendExchange, attempt: Attempt) => MaybePromise<void>;
+  /** The answer's head is in. May change it; may return a stage. */
   // biome-ignore lint/suspicious/noConfusingVoidType: most plugins only look
-  response?(exchange: Exchange, head: Head): MaybePromise<Stage | void>;
+  response?: (exchange: ResponseExchange, head: Head) => MaybePromise<Stage | void>;
   /** Exactly once, however it ended. Records; nothing can be changed any more. */
-  done?(exchange: Exchange): MaybePromise<void>;
+  done?: (exchange: DoneExchange) => MaybePromise<void>;
   /** Answers a path that gateway.yaml says this plugin serves (`serve: models`). */
-  serve?(exchange: Exchange): MaybePromise<Answer>;
+  serve?: (exchange: AccessExchange) => MaybePromise<Answer>;
   /** Before the first request. */
-  start?(how: Start): MaybePromise<void>;
+  start?: (how: Start) => MaybePromise<void>;
   /** The gateway stops, or a new gateway.yaml has replaced this one: frees what it holds. */
-  close?(): MaybePromise<void>;
+  close?: () => MaybePromise<void>;
 }
 
 /** How a plugin is started. */

@@ -13,7 +13,6 @@ export function pluginAnswer(exchange: Exchange, { status = 200, headers: own, b
   const headers = new HeaderList(Object.entries({ "content-type": type, ...own }).flat());
   if (bytes) headers.set("content-length", String(bytes.length));
   const framing = bytes ? undefined : framingOf(status, headers.get("content-type"), operation);
-  exchange.streaming = framing !== undefined;
   const bound = { origin: `${answerer?.name}.answer`, deadline: answerer?.deadline ?? 0 };
   const pieces = new AnswerBody(bytes ? [bytes] : (body as AsyncIterable<Buffer>), bound);
   return new BufferedResponse(pieces, { status, headers, framing });

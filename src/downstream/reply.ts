@@ -36,6 +36,7 @@ export class Reply {
     const { head } = upstream;
     const { exchange } = this;
     exchange.status = head.status;
+    exchange.streaming = head.framing !== undefined;
     const lines = [...head.headers.lines];
     addOwn(lines, exchange);
     if (head.framing) lines.push("x-accel-buffering", "no");

@@ -1,6 +1,6 @@
 import type { Body } from "../core/body.ts";
-import type { Exchange } from "../core/exchange.ts";
 import type { Target } from "../core/marketplace.ts";
+import type { AskedExchange } from "../core/phases.ts";
 import type { Protocols } from "../core/protocols.ts";
 import { betterOf, clientSide, type TranslatedProtocol, translates } from "./codec.ts";
 
@@ -10,7 +10,7 @@ import { betterOf, clientSide, type TranslatedProtocol, translates } from "./cod
  * "own" is the client's, whose bytes pass.
  */
 export function choose(
-  exchange: Exchange,
+  exchange: AskedExchange,
   target: Target,
   protocols: Protocols,
 ): TranslatedProtocol | "own" | undefined {

@@ -1,7 +1,8 @@
 import { Body } from "../core/body.ts";
 import { GatewayError } from "../core/errors.ts";
-import type { Attempt, Exchange, Head } from "../core/exchange.ts";
+import type { Attempt, Head } from "../core/exchange.ts";
 import type { Target } from "../core/marketplace.ts";
+import type { AskedExchange, ResponseExchange } from "../core/phases.ts";
 import type { Stage } from "../core/stage.ts";
 import { Frame } from "../wire/frame.ts";
 import { HeaderList } from "../wire/headers.ts";
@@ -46,7 +47,7 @@ export class ExchangeTranslation {
    * @param bearsState whether the request may bear what providers of other protocols made
    */
   constructor(
-    private readonly exchange: Exchange,
+    private readonly exchange: AskedExchange,
     private readonly targets: ReadonlyMap<Target, TranslatedProtocol>,
     private readonly envelopes: Envelopes,
     private readonly bearsState: boolean,
@@ -143,8 +144,7 @@ export class ExchangeTranslation {
   }
 
   /** Turns the target's answer into the client's. @throws GatewayError what the provider reports, or what is wrong with it. */
-  async receive(attempt: Attempt, head: Head): Promise<Stage> {
-    const { exchange } = this;
+  async receive(exchange: ResponseExchange, attempt: Attempt, head: Head): Promise<Stage> {
     if (head.status >= 300) {
       if (this.conversation.task === "count" && uncounted(head.status)) return this.estimated(head);
       throw await this.failure(attempt, head);
@@ -215,7 +215,6 @@ export class ExchangeTranslation {
     head.headers = own("application/json").set("content-length", String(bytes.length));
     head.framing = undefined;
     head.translated = { framing, state };
-    this.exchange.streaming = false;
     return (frame) => (frame.kind === "end" ? [new Frame("piece", bytes), frame] : []);
   }
 
@@ -224,7 +223,6 @@ export class ExchangeTranslation {
     head.headers = own(type);
     head.framing = this.exchange.operation.framing;
     head.translated = { framing, state };
-    this.exchange.streaming = true;
   }
 
   private async failure(attempt: Attempt, head: Head): Promise<Error> {
@@ -293,7 +291,7 @@ const whole = ({ whole }: Head, limit: number): Promise<Buffer> => whole?.(limit
  * that plugins have added stay.
  */
 function headersOf(
-  { headers, protocol }: Exchange,
+  { headers, protocol }: AskedExchange,
   attempt: Attempt,
   to: TranslatedProtocol,
   encoded: readonly (readonly [name: string, value: string])[],

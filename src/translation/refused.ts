@@ -1,5 +1,6 @@
-import type { Exchange, Head } from "../core/exchange.ts";
+import type { Head } from "../core/exchange.ts";
 import { faultOf } from "../core/fault.ts";
+import type { ResponseExchange } from "../core/phases.ts";
 import { translationOf } from "./codec.ts";
 import { refusal } from "./faults.ts";
 
@@ -13,7 +14,7 @@ const LONGEST = 500;
  * left, which some providers tell with a 429, clients are told not to ask again.
  * @throws GatewayError with the same status where no client reads what came: a page of some proxy, a plain text, nothing
  */
-export async function refused({ protocol }: Exchange, head: Head): Promise<undefined> {
+export async function refused({ protocol }: ResponseExchange, head: Head): Promise<undefined> {
   const { status, headers, whole } = head;
   // An error whose text breaks off is still that error.
   const text = await (whole?.(LARGEST).then(String, () => "") ?? "");

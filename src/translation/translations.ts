@@ -1,6 +1,6 @@
 import { GatewayError } from "../core/errors.ts";
-import type { Exchange } from "../core/exchange.ts";
 import type { Marketplace, Target } from "../core/marketplace.ts";
+import type { AskedExchange, RouteExchange } from "../core/phases.ts";
 import type { Protocols } from "../core/protocols.ts";
 import { choose } from "./choose.ts";
 import { betterOf, clientSide, type TranslatedProtocol, translationOf } from "./codec.ts";
@@ -24,7 +24,7 @@ export class Translations {
    * @returns what translates it; undefined where its bytes pass as they are
    * @throws GatewayError `not_served` where no target can be asked
    */
-  plan(exchange: Exchange): ExchangeTranslation | undefined {
+  plan(exchange: RouteExchange): ExchangeTranslation | undefined {
     const others = new Map<Target, TranslatedProtocol>();
     const { targets } = exchange;
     exchange.targets = targets.filter((target) => {
@@ -39,17 +39,17 @@ export class Translations {
   }
 
   /** Whether an exchange is about a count of tokens that could be estimated. */
-  counts({ protocol, operation }: Exchange): boolean {
+  counts({ protocol, operation }: AskedExchange): boolean {
     return operation.task === "count" && translationOf(protocol)?.count !== undefined;
   }
 
   /** For an exchange that was not planned to be translated: an estimate in place of a count that its provider cannot make. */
-  estimating(exchange: Exchange): ExchangeTranslation {
+  estimating(exchange: AskedExchange): ExchangeTranslation {
     return new ExchangeTranslation(exchange, new Map(), this.envelopes, false);
   }
 
   /** Answers a count of tokens with an estimate, and says that it is one. */
-  private estimate(exchange: Exchange): boolean {
+  private estimate(exchange: RouteExchange): boolean {
     if (!this.counts(exchange)) return false;
     exchange.answer = { status: 200, ...this.estimating(exchange).estimate() };
     return true;
@@ -59,14 +59,14 @@ export class Translations {
    * Whether a request that reaches a provider of its own protocol may bear envelopes: a conversation that was begun with a
    * provider of another protocol brings that one's state along.
    */
-  private bearsState({ protocol, operation, targets, body }: Exchange): boolean {
+  private bearsState({ protocol, operation, targets, body }: AskedExchange): boolean {
     if (operation.task === undefined || !clientSide(protocol)) return false;
     // Also where another protocol is better for the request: that one may not take it.
     if (!targets.some(({ provider }) => provider.speaks.includes(protocol.name))) return false;
     return this.isMixed(protocol) && this.envelopes.among(body.pieces);
   }
 
-  private isMixed(protocol: Exchange["protocol"]): boolean {
+  private isMixed(protocol: AskedExchange["protocol"]): boolean {
     const { name } = protocol;
     const known = this.mixed.get(name);
     if (known !== undefined) return known;
@@ -82,7 +82,7 @@ export class Translations {
   }
 }
 
-function notServed({ model, protocol }: Exchange, targets: readonly Target[]): GatewayError {
+function notServed({ model, protocol }: AskedExchange, targets: readonly Target[]): GatewayError {
   const spoken = [...new Set(targets.flatMap(({ provider }) => provider.speaks))];
   return new GatewayError("not_served", {
     message: `The model "${model?.id}" is not served in the protocol ${protocol.name}.`,

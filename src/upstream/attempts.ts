@@ -126,7 +126,6 @@ export class Upstreams {
     const framing = framingOf(status, headers.get("content-type"), attempt.operation ?? exchange.operation);
     // The length is of the provider's framing, or of a body that these two do not have (RFC 9110 §8.6).
     if (framing || status === 204 || status === 304) headers.delete("content-length");
-    exchange.streaming = framing !== undefined;
     return new BufferedResponse(upstream, { status, headers, framing });
   }
 }

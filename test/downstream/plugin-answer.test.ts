@@ -6,13 +6,13 @@ import { until } from "../support/upstream.ts";
 async function answering(t: Test, body: string, more = "") {
   const plugin = (name: string, text: string) => `
 import { injectable } from "tsyringe";
-import { type Exchange, Frame, type Head, Log } from "model-gateway";
+import { type AccessExchange, Frame, type Head, Log, type RequestExchange, type ResponseExchange } from "model-gateway";
 @injectable()
 export default class ${name} { constructor(private readonly log: Log) {} ${text} }`;
   const witness = (name: string) =>
     plugin(
       name,
-      `response(exchange: Exchange, head: Head) {
+      `response(exchange: ResponseExchange, head: Head) {
         this.log.info({ framing: head.framing, streaming: exchange.streaming, status: head.status }, "${name}");
         head.headers.set("x-seen-by", "${name}");
         return (frame: Frame) => frame.kind === "event" ? new Frame("event", Buffer.from(frame.bytes.toString().toUpperCase())) : undefined;
@@ -35,7 +35,7 @@ const ask = (url: string) =>
 t.test("a whole answer passes the plugins above the one that gave it, and no others", async (t) => {
   const { url, log } = await answering(
     t,
-    'request(exchange: Exchange) { exchange.answer = { status: 203, body: "{}", headers: { "x-own": "1" } }; }',
+    'request(exchange: RequestExchange) { exchange.answer = { status: 203, body: "{}", headers: { "x-own": "1" } }; }',
   );
   const response = await ask(url);
   t.equal(response.status, 203);
@@ -53,7 +53,7 @@ t.test("a streamed answer passes them frame by frame, however it is cut", async 
     t,
     `async *pieces() { for (const piece of ["data: o", "ne\\n\\nda", "ta: two\\n", "\\n"]) yield Buffer.from(piece); }
     route() {}
-    access(exchange: Exchange) { exchange.answer = { body: this.pieces() }; }`,
+    access(exchange: AccessExchange) { exchange.answer = { body: this.pieces() }; }`,
   );
   const response = await ask(url);
   t.equal(response.headers.get("content-type"), "text/event-stream");
@@ -69,7 +69,7 @@ t.test("a stream that fails or stands still is cut with an error, and its plugin
     const { url, log } = await answering(
       t,
       `async *pieces() { yield Buffer.from("data: one\\n\\n"); ${end}; }
-      access(exchange: Exchange) { exchange.answer = { body: this.pieces() }; }`,
+      access(exchange: AccessExchange) { exchange.answer = { body: this.pieces() }; }`,
       ", deadline: 50ms",
     );
     await t.rejects(
@@ -93,7 +93,7 @@ t.test("it is asked for as fast as the client reads, and ends when the client le
         this.log.info({ given }, "over");
       }
     }
-    access(exchange: Exchange) { exchange.answer = { body: this.pieces() }; }`,
+    access(exchange: AccessExchange) { exchange.answer = { body: this.pieces() }; }`,
   );
   const leave = new AbortController();
   const asked = { method: "POST", headers: asking(), body: "{}", signal: leave.signal };

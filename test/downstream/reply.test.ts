@@ -10,9 +10,9 @@ const BODY = '{"model":"echo","max_tokens":9,"messages":[{"role":"user","content
 
 /** Refuses with what the request asks for. */
 const REFUSING = `
-import { type ErrorCode, type Exchange, GatewayError } from "model-gateway";
+import { type AccessExchange, type ErrorCode, GatewayError } from "model-gateway";
 export default class Refusing {
-  access(exchange: Exchange) {
+  access(exchange: AccessExchange) {
     const note = exchange.query.get("note");
     if (note) exchange.notices.push(note);
     const dropped = Number(exchange.query.get("dropped") ?? 0);

@@ -5,27 +5,27 @@ import { httpUpstream } from "../support/upstream.ts";
 /** A plugin of one idea; `body` is that of its class. */
 const plugin = (body: string): string => `
 import { injectable } from "tsyringe";
-import { type Attempt, type Exchange, setMember } from "model-gateway";
-const set = (on: { body: Exchange["body"]; edit: Exchange["edit"] }, name: string, value: unknown) =>
+import { type Attempt, type RequestExchange, type SendExchange, setMember } from "model-gateway";
+const set = (on: { body: RequestExchange["body"]; edit: RequestExchange["edit"] }, name: string, value: unknown) =>
   on.body.scan && on.edit([setMember(on.body.scan, name, JSON.stringify(value))]);
 @injectable()
 export default class Own { ${body} }`;
 
-const MASK = plugin(`request(exchange: Exchange) {
+const MASK = plugin(`request(exchange: RequestExchange) {
   set(exchange, "messages", JSON.parse(JSON.stringify(exchange.body.value("messages")).replace("me@home", "<address>")));
 }`);
-const BRIEF = plugin(`async request(exchange: Exchange) {
+const BRIEF = plugin(`async request(exchange: RequestExchange) {
   set(exchange, "messages", [{ role: "system", content: "Be brief." }, ...exchange.body.value("messages") as []]);
 }`);
-const FIRST = plugin(`send(exchange: Exchange, attempt: Attempt) {
+const FIRST = plugin(`send(exchange: SendExchange, attempt: Attempt) {
   attempt.headers.set("x-seen", "first");
   set(attempt, "user", "first");
 }`);
-const SECOND = plugin(`send(exchange: Exchange, attempt: Attempt) {
+const SECOND = plugin(`send(exchange: SendExchange, attempt: Attempt) {
   attempt.headers.set("x-seen", attempt.headers.get("x-seen") + ", second");
   set(attempt, "user", attempt.body.value("user") + ", second");
 }`);
-const RENAME = plugin(`request(exchange: Exchange) {
+const RENAME = plugin(`request(exchange: RequestExchange) {
   const { modelField } = exchange.body;
   if (modelField) exchange.edit([{ ...modelField, bytes: Buffer.from("painter") }]);
 }`);

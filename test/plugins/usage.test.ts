@@ -90,10 +90,10 @@ t.test(
 
 const ANSWERING = `
 import { injectable } from "tsyringe";
-import { type Exchange } from "model-gateway";
+import { type RouteExchange } from "model-gateway";
 @injectable()
 export default class Answering {
-  route(exchange: Exchange) { exchange.answer = { body: '{"usage":{"prompt_tokens":9}}' }; }
+  route(exchange: RouteExchange) { exchange.answer = { body: '{"usage":{"prompt_tokens":9}}' }; }
 }`;
 
 t.test("an answer of a plugin is in the ledger under its name, at no cost", async (t) => {
