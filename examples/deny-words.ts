@@ -1,4 +1,4 @@
-import { type Exchange, GatewayError, Options, type Plugin } from "model-gateway";
+import { GatewayError, Options, type Plugin, type RequestExchange } from "model-gateway";
 import { inject, injectable } from "tsyringe";
 import { z } from "zod";
 
@@ -14,7 +14,7 @@ export default class DenyWords implements Plugin {
     this.denied = new RegExp(`(?<![\\p{L}\\p{N}])(?:${exact})(?![\\p{L}\\p{N}])`, "iu");
   }
 
-  request(exchange: Exchange): void {
+  request(exchange: RequestExchange): void {
     const denied = exchange.texts(["user"]).some(({ text }) => this.denied.test(text));
     if (denied)
       throw new GatewayError("word_denied", {
