@@ -2,26 +2,26 @@ import type { Exchange } from "./exchange.ts";
 
 // What each phase may see and change of an exchange: what it does not have yet is not in its type.
 
-type Head =
+type HeadFields =
   | ("id" | "time" | "method" | "path" | "query" | "headers" | "credentials" | "protocol" | "operation" | "strict")
   | ("caller" | "notices" | "dropped" | "droppedFromAnswer" | "slots")
   | ("elapsed" | "aborted" | "signal" | "onAbort");
-type Asked = Head | "body" | "form" | "pathModel" | "requestedModel" | "texts" | "model" | "targets";
+type AskedFields = HeadFields | "body" | "form" | "pathModel" | "requestedModel" | "texts" | "model" | "targets";
 
 /** In `access` and `serve`: the head is in, no body byte is. */
-export type AccessExchange = Pick<Exchange, Head | "answer">;
+export type AccessExchange = Pick<Exchange, HeadFields | "answer">;
 
 /** In `request`: the body is in. */
 export type RequestExchange = Pick<
   Exchange,
-  Head | "answer" | "body" | "form" | "pathModel" | "requestedModel" | "edit" | "texts" | "mapText"
+  HeadFields | "answer" | "body" | "form" | "pathModel" | "requestedModel" | "edit" | "texts" | "mapText"
 >;
 
 /** In `route`: `model` and `targets` are to be found. */
 export type RouteExchange = Pick<Exchange, keyof RequestExchange | "model" | "targets">;
 
 /** What every phase from `route` on can read: what is asked, and of whom. */
-export type AskedExchange = Readonly<Pick<Exchange, Asked>>;
+export type AskedExchange = Readonly<Pick<Exchange, AskedFields>>;
 
 /** In `send`: the request is settled; what can still be changed is the attempt. */
 export type SendExchange = AskedExchange & Readonly<Pick<Exchange, "attempts">>;
