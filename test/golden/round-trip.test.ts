@@ -4,14 +4,23 @@
  */
 import { isDeepStrictEqual } from "node:util";
 import t from "tap";
+import type { EncodedRequest } from "../../src/translation/codec.ts";
+import type { Conversation, Part } from "../../src/translation/conversation.ts";
 import type { Event } from "../../src/translation/events.ts";
+import { type Feature, supportOf } from "../../src/translation/features.ts";
+import { safeId } from "../../src/translation/ids.ts";
+import { ToolNames } from "../../src/translation/names.ts";
 import { ArraySplitter } from "../../src/wire/array.ts";
-import { parseExact, writeJson } from "../../src/wire/exact.ts";
+import { parseExact, RawJson, writeJson } from "../../src/wire/exact.ts";
 import { Frame } from "../../src/wire/frame.ts";
+import { HeaderList } from "../../src/wire/headers.ts";
+import { Query } from "../../src/wire/query.ts";
 import { SseSplitter } from "../../src/wire/sse.ts";
+import { asObject } from "../../src/wire/values.ts";
 import { type Recording, recordings } from "../support/recordings.ts";
 import { streamed, translationOf, wishFor } from "../support/translations.ts";
 import { PROTOCOLS, type ProtocolName } from "../support/vendor-sdks.ts";
+import { type RecordedRequest, requests } from "./request-matrix.ts";
 
 const all = recordings();
 const skip = !all && "recordings are absent";
@@ -215,3 +224,148 @@ for (const protocol of PROTOCOLS)
       t.ok(count > 150, `${count} answers`);
     },
   );
+
+/** Recorded requests that cannot be written, with the reason. */
+const NOT_WRITTEN: readonly [recordings: RegExp, reason: string][] = [
+  [/direct-url-document-mistral|openrouter_document_url|perplexity_sonar-pro_understands_docx/, "other vendors' Chat"],
+  [/invalid_temperature|anthropic_completion_error/, "sent to be refused"],
+];
+
+function readRequestOf({ protocol, operation }: RecordedRequest, text: string): Conversation {
+  const { stream } = JSON.parse(text) as { stream?: unknown };
+  return translationOf(protocol).request.decode({
+    operation,
+    task: operation.task ?? "generate",
+    streaming: operation.streams === "asked" ? stream === true : operation.streams,
+    text,
+    headers: new HeaderList([]),
+    query: new Query(""),
+    open: (data, kind) => ({ protocol, kind, data }),
+    sealed: () => false,
+    recall: () => undefined,
+  });
+}
+
+/** A conversation written in its own protocol, and what was declared of it: the paths of what was left out or changed. */
+interface Written {
+  encoded: EncodedRequest;
+  dropped: Set<string>;
+  changed: Set<string>;
+}
+
+function written(protocol: ProtocolName, conversation: Conversation): Written {
+  const dropped = new Set<string>();
+  const changed = new Set<string>();
+  const { budget = -1 } = conversation.reasoning ?? {};
+  const encoded = translationOf(protocol).request.encode(conversation, {
+    client: protocol,
+    model: "any",
+    facts: { system_in_place: true, ...(budget >= 0 ? { thinking: "budget" } : {}) },
+    names: new ToolNames(),
+    drop: (path) => void dropped.add(path),
+    change: (path) => void changed.add(path),
+    refuse: (path, why): never => {
+      throw new Error(`${path}: ${why}`);
+    },
+  });
+  return { encoded, dropped, changed };
+}
+
+/** Members of a conversation that a feature says. */
+const SAID: Partial<Record<Feature, string>> = {
+  ...{ citations: "citations", name: "name", phase: "phase", media_detail: "detail", cache_mark: "cache" },
+  ...{ audio_out: "modalities", image_out: "modalities", store: "store", top_k: "topK", tier: "tier" },
+  ...{ reasoning_effort: "reasoning", reasoning_budget: "reasoning", reasoning_summary: "reasoning" },
+};
+
+/** Members that say where something stands, or that a protocol makes up where it needs one. */
+const MADE_UP = ["at", "paths", "uses", "changed", "native", "apart", "filename"];
+
+/** What is never written: what the protocol's own table does not map, and what was declared to be left out. */
+function unwritten(protocol: ProtocolName, { uses }: Conversation, { dropped, changed }: Written): Set<string> {
+  const { support } = translationOf(protocol).request;
+  const features = Object.keys(SAID) as Feature[];
+  const unmapped = features.filter((feature) => supportOf(support, feature).support !== "mapped");
+  const declared = uses.filter(({ path }) => dropped.has(path) || changed.has(path)).map(({ feature }) => feature);
+  return new Set([...MADE_UP, ...[...unmapped, ...declared].map((feature) => SAID[feature] ?? feature)]);
+}
+
+/**
+ * What a value means, without what goes without saying: false, nothing, the name of a tool in its result, that an effort
+ * asks for thinking. A mark holds for a short time or a long one, an id is what every protocol takes.
+ */
+function meaning(value: unknown, unsaid: ReadonlySet<string>): unknown {
+  if (value instanceof RawJson) return value.text;
+  if (Array.isArray(value)) return value.map((each) => meaning(each, unsaid));
+  const object = asObject(value);
+  if (!object) return value;
+  const usual = (name: string, each: unknown): boolean =>
+    each === undefined ||
+    each === false ||
+    (name === "ttl" && (each === "5m" || each === "30m")) ||
+    (name === "name" && object["kind"] === "tool_result") ||
+    (name === "budget" && each === -1);
+  const members = Object.entries(object).filter(([name, each]) => !unsaid.has(name) && !usual(name, each));
+  return Object.fromEntries(
+    members.map(([name, each]) => {
+      if (name === "ttl") return [name, "long"];
+      return [name, /^(id|callId)$/.test(name) ? safeId(String(each)) : meaning(each, unsaid)];
+    }),
+  );
+}
+
+/**
+ * What a request asks. Neighbours of one role are one turn, whose empty texts are none; tools stand in any order.
+ * @param dropped paths of parts that were left out
+ */
+function asked(conversation: Conversation, unsaid: ReadonlySet<string>, dropped?: ReadonlySet<string>) {
+  const turns: { role: string; parts: unknown[] }[] = [];
+  for (const { role, parts } of conversation.turns) {
+    const left = parts.filter((part) => !dropped?.has(part.at) && !(part.kind === "text" && part.text.trim() === ""));
+    const last = turns.at(-1);
+    const said = left.map((part) => meaning(part, unsaid));
+    if (last?.role === role) last.parts.push(...said);
+    else if (said.length > 0) turns.push({ role, parts: said });
+  }
+  const { turns: _, tools, choices, toolChoice, format, reasoning, ...rest } = conversation;
+  const effort = asObject(meaning(reasoning, unsaid)) ?? {};
+  const settings = {
+    ...rest,
+    choices: choices === 1 ? undefined : choices,
+    toolChoice: toolChoice?.mode === "auto" ? undefined : toolChoice,
+    format: format?.kind === "text" ? undefined : format,
+    reasoning: Object.keys(effort).length === 0 ? undefined : effort,
+  };
+  return {
+    settings: meaning(settings, unsaid),
+    turns,
+    tools: tools.map((tool) => JSON.stringify(meaning(tool, unsaid))).sort(),
+  };
+}
+
+for (const protocol of PROTOCOLS)
+  t.test(`${protocol}: a recorded request says the same when it is written and read again`, { skip }, async (t) => {
+    const faults: string[] = [];
+    let count = 0;
+    for (const request of (requests() ?? []).filter((each) => each.protocol === protocol)) {
+      if (NOT_WRITTEN.some(([pattern]) => pattern.test(request.id))) continue;
+      count++;
+      const first = readRequestOf(request, request.text);
+      const anew = written(protocol, first);
+      const again = readRequestOf({ ...request, operation: anew.encoded.operation }, anew.encoded.body);
+      const unsaid = unwritten(protocol, first, anew);
+      const before = asked(first, unsaid, anew.dropped);
+      const after = asked(again, unsaid);
+      // A part that was declared to be changed is another one.
+      const changed = first.turns.some(({ at, parts }) =>
+        parts.some((part) => [at, part.at, ...within(part)].some((path) => anew.changed.has(path))),
+      );
+      if (changed) after.turns = before.turns;
+      if (!isDeepStrictEqual(before, after)) faults.push(request.id);
+    }
+    t.same(faults, []);
+    t.ok(count > 150, `${count} requests`);
+  });
+
+/** The paths of what stands in a tool's result. */
+const within = (part: Part): string[] => (part.kind === "tool_result" ? part.parts.map(({ at }) => at) : []);
