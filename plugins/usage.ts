@@ -100,6 +100,7 @@ function entry(exchange: DoneExchange): LedgerEntry {
     source: free ? "free" : usage ? (outcome === "completed" ? "reported" : "partial") : "none",
   };
   if (firstByte !== undefined) entry.firstByte = Math.round(firstByte);
+  if (exchange.received !== undefined) entry.bytes = { up: exchange.received, down: exchange.written };
   if (usage) entry.usage = usage;
   if (free) entry.cost = 0;
   else if (usage) entry.cost = cost(usage, model?.price ?? {});

@@ -19,6 +19,7 @@ import { Translations } from "./translation/translations.ts";
 import { Upstreams } from "./upstream/attempts.ts";
 import { Demo } from "./upstream/demo.ts";
 import { Pools } from "./upstream/http1/pools.ts";
+import { PassPath } from "./upstream/pass-path.ts";
 import { UpstreamProxy } from "./upstream/proxy.ts";
 
 /** What a generation is made from. */
@@ -48,6 +49,7 @@ export class Generation {
   private constructor(
     readonly paths: Paths,
     readonly upstreams: Upstreams,
+    readonly proxy: UpstreamProxy,
     readonly limits: BodyLimits,
     readonly marketplace: Marketplace,
     readonly log: Log,
@@ -77,10 +79,10 @@ export class Generation {
       const container = generationContainer(made.process, parts);
       const plugins = await startPlugins(made, container, closers);
       const chains = new Map([...config.chains].map(([name, names]) => [name, link(name, names, plugins, config)]));
-      const paths = new Paths(mount(config, chains, plugins, protocols), protocols);
+      const paths = new Paths(mount(config, chains, plugins, protocols, providers), protocols);
       const limits = { maxBytes: config.body.limit, idle: config.body.idle };
       const common = protocols.find((protocol) => protocol.common) as Protocol;
-      return new Generation(paths, new Upstreams(proxy), limits, marketplace, log, common, closers);
+      return new Generation(paths, new Upstreams(proxy), proxy, limits, marketplace, log, common, closers);
     } catch (thrown) {
       await closeAll(closers, log);
       throw thrown;
@@ -217,14 +219,21 @@ function mount(
   chains: ReadonlyMap<string, Chain>,
   plugins: ReadonlyMap<string, Plugin>,
   protocols: readonly Protocol[],
+  providers: ReadonlyMap<string, Provider>,
 ): Mount[] {
   const given = new Set(config.paths.map(({ path }) => path));
-  return config.paths.flatMap(({ path, protocol: name, serve, use, strict }): Mount[] => {
+  return config.paths.flatMap(({ path, protocol: name, serve, pass, use, strict }): Mount[] => {
     const chain = chains.get(use) as Chain;
     if (serve !== undefined)
       return [
         { pattern: path, chain: new Chain(chain.name, chain.links, linkOf(serve, plugins, config)), serve: true },
       ];
+    if (pass !== undefined) {
+      const speaks = config.providers.find((each) => each.name === pass.provider)?.speaks ?? [];
+      const spoken = speaks.flatMap((each) => protocols.find((protocol) => protocol.name === each) ?? []);
+      const where = new PassPath(path, providers.get(pass.provider), spoken, protocols, pass);
+      return [{ pattern: path, chain, pass: where }];
+    }
     const protocol = protocols.find((each) => each.name === name) as Protocol;
     const usual = protocol.paths.find((each) => each.endsWith("*") === path.endsWith("*")) ?? path;
     if (!protocol.paths.includes(path)) return [{ pattern: path, chain, protocol, as: usual, strict }];

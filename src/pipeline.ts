@@ -6,10 +6,12 @@ import { pluginAnswer } from "./downstream/plugin-answer.ts";
 import type { Receive } from "./downstream/receive.ts";
 import type { Reply } from "./downstream/reply.ts";
 import type { UpstreamAnswer, Upstreams } from "./upstream/attempts.ts";
+import type { UpstreamProxy } from "./upstream/proxy.ts";
 
 /** The parts of a generation that every exchange passes. */
 export interface Parts {
   upstreams: Upstreams;
+  proxy: UpstreamProxy;
   log: Log;
 }
 

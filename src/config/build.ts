@@ -66,9 +66,11 @@ type ConfigEntry = File["models"][string];
 /** The paths of the file, or those that every protocol brings and the lists of models. */
 export function paths(file: File, protocols: Vocabulary["protocols"]): ConfiguredPath[] {
   if (file.paths)
-    return Object.entries(file.paths).map(([path, { protocol, serve, use, strict }]) => {
-      const chain = use ?? (serve === undefined ? "llm" : "read");
-      return { path, use: chain, strict, ...given({ protocol, serve }) } as ConfiguredPath;
+    return Object.entries(file.paths).map(([path, { protocol, serve, pass: provider, use, strict, open, mint }]) => {
+      const pass = provider === undefined ? undefined : { provider, open, mint };
+      const usual = serve === undefined ? (pass === undefined ? "llm" : "pass") : "read";
+      const chain = Array.isArray(use) ? path : (use ?? usual);
+      return { path, use: chain, strict, ...given({ protocol, serve, pass }) } as ConfiguredPath;
     });
   const spoken = [...protocols].flatMap(([protocol, { paths }]) =>
     paths.map((path) => ({ path, protocol, use: "llm", strict: false })),

@@ -3,7 +3,7 @@ import { dirname, relative, resolve } from "node:path";
 import * as build from "./build.ts";
 import { explain } from "./issues.ts";
 import { checkNames } from "./names.ts";
-import { type Chains, checkPlugins, type Vocabulary } from "./plugins.ts";
+import { type Chains, checkPlugins, type ListedPlugins, type Vocabulary } from "./plugins.ts";
 import { YamlSource } from "./positions.ts";
 import { ConfigError, type Finding, inOrder, type Problem } from "./problems.ts";
 import { DEFAULT_CHAINS, File } from "./schema.ts";
@@ -36,9 +36,10 @@ export async function loadConfig(
 
   const shape = File.safeParse(values);
   if (!shape.success) explain(shape.error.issues, File, values).forEach(report);
-  const chains = chainsOf(values);
+  const named = chainsOf(values);
+  const chains: Chains = new Map([...named, ...listsOf(values)]);
   const protocols = [...vocabulary.protocols.keys()];
-  checkNames(values, protocols, [...chains.keys()], report);
+  checkNames(values, protocols, [...named.keys()], report);
   const reading = new ValueReader(values, env, folder, report);
   const served = at(values, "paths") === undefined ? ["models"] : [];
   const plugins = await checkPlugins(values, chains, served, vocabulary, { env, folder, report });
@@ -94,10 +95,18 @@ function withoutExtras(values: Tree): Tree {
 }
 
 /** The default chains and those of the file, which may replace them. */
-function chainsOf(values: Tree): Chains {
-  const chains = new Map<string, { plugins: readonly string[]; path?: string[] }>();
+function chainsOf(values: Tree): Map<string, ListedPlugins> {
+  const chains = new Map<string, ListedPlugins>();
   for (const [name, plugins] of Object.entries(DEFAULT_CHAINS)) chains.set(name, { plugins });
   for (const [name, plugins] of entries(at(values, "chains")))
     chains.set(name, { plugins: Array.isArray(plugins) ? plugins : [], path: ["chains", name] });
   return chains;
+}
+
+/** Lists of plugins that paths have instead of a chain's name, each under its path, which is no name of a chain. */
+function listsOf(values: Tree): [path: string, list: ListedPlugins][] {
+  return entries(at(values, "paths")).flatMap(([path, entry]) => {
+    const use = at(entry, "use");
+    return Array.isArray(use) ? [[path, { plugins: use, path: ["paths", path, "use"] }]] : [];
+  });
 }

@@ -19,7 +19,8 @@ export function checkNames(file: Tree, protocols: readonly string[], chains: rea
     checkKey(key, entry, report);
     checkEach(at(entry, "models"), ["keys", key, "models"], "model", names(file, "models"), report);
   }
-  for (const [path, entry] of entries(at(file, "paths"))) checkPath(path, entry, protocols, chains, report);
+  for (const [path, entry] of entries(at(file, "paths")))
+    checkPath(path, entry, protocols, chains, names(file, "providers"), report);
 }
 
 const names = (file: Tree, section: string): string[] => entries(at(file, section)).map(([name]) => name);
@@ -118,11 +119,15 @@ function checkKey(name: string, entry: Tree, report: Report): void {
     report({ path, key: true, message: '"key" is missing (or "hash": its SHA-256 in hex)' });
 }
 
+/** What can happen on a path. */
+const KINDS = ["protocol", "serve", "pass"];
+
 function checkPath(
   path: string,
   entry: Tree,
   protocols: readonly string[],
   chains: readonly string[],
+  providers: readonly string[],
   report: Report,
 ): void {
   const here = ["paths", path];
@@ -136,8 +141,17 @@ function checkPath(
   if (!isMap(entry)) return;
   checkOne(entry["protocol"], [...here, "protocol"], "protocol", protocols, report);
   checkOne(entry["use"], [...here, "use"], "chain", chains, report);
-  if ("protocol" in entry && "serve" in entry)
-    report({ path: [...here, "serve"], key: true, message: 'a path has "protocol" or "serve", not both' });
-  if (!meant(entry, "protocol", "serve"))
-    wrong(`"protocol" is missing: one of ${protocols.join(", ")} (or "serve": a plugin, like on ${SERVED_PATHS[0]})`);
+  checkOne(entry["pass"], [...here, "pass"], "provider", providers, report);
+  const [, second] = KINDS.filter((kind) => kind in entry);
+  if (second !== undefined)
+    report({ path: [...here, second], key: true, message: 'a path has one of "protocol", "serve" and "pass"' });
+  if (!meant(entry, ...KINDS))
+    wrong(
+      `"protocol" is missing: one of ${protocols.join(", ")} (or "serve": a plugin, like on ${SERVED_PATHS[0]}, or "pass": a provider)`,
+    );
+  for (const option of ["open", "mint"])
+    if (option in entry && !("pass" in entry))
+      report({ path: [...here, option], key: true, message: `"${option}" goes with "pass"` });
+  if ("pass" in entry && !path.endsWith("/*") && !/^\/v\d/.test(path))
+    wrong('a path with "pass" ends in /*, or begins with a version like /v1');
 }

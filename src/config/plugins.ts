@@ -31,8 +31,14 @@ export interface KnownPlugin {
 /** What every plugin's entry may say; the rest are its own options. */
 const COMMON: ReadonlySet<string> = new Set(["from", "deadline"]);
 
-/** Chains by name, each with where it stands in the file; no place for a default one. */
-export type Chains = ReadonlyMap<string, { plugins: readonly string[]; path?: ConfigPath }>;
+/** Plugins in order, and where they stand in the file; no place for a default chain. */
+export interface ListedPlugins {
+  plugins: readonly string[];
+  path?: ConfigPath;
+}
+
+/** Chains by name. */
+export type Chains = ReadonlyMap<string, ListedPlugins>;
 
 /** Finds every plugin that the file names, and checks its options and its place in the chains. */
 export async function checkPlugins(

@@ -193,7 +193,24 @@ const MountedPath = z
   .strictObject({
     protocol: protocol("The protocol spoken on this path.").optional(),
     serve: z.string().describe("The plugin that answers on this path, instead of a protocol.").optional(),
-    use: z.string().describe("The chain; `llm` for a protocol and `read` for a plugin when absent.").optional(),
+    pass: z
+      .string()
+      .describe("The provider to which requests pass unread, bodies streaming both ways, instead of a protocol.")
+      .optional(),
+    use: z
+      .union([z.string(), z.array(z.string())], { error: "expected the name of a chain, or a list of plugins" })
+      .describe(
+        "The name of a chain, or a list of plugins; `llm` for a protocol, `read` for a plugin, `pass` for a provider when absent.",
+      )
+      .optional(),
+    open: z
+      .boolean()
+      .describe("With `pass`: takes keys that are limited to models too, though nobody knows which one is used.")
+      .default(false),
+    mint: z
+      .boolean()
+      .describe("With `pass`: takes calls too that make keys of the vendor's own, which work without this gateway.")
+      .default(false),
     strict: z
       .boolean()
       .describe("Refuse what the provider's protocol cannot say, instead of dropping it.")
@@ -251,6 +268,7 @@ const Body = z.strictObject({
 export const DEFAULT_CHAINS: Readonly<Record<string, readonly string[]>> = {
   llm: ["sse", "auth", "scrub", "models", "rewrite", "usage"],
   read: ["auth"],
+  pass: ["auth", "scrub", "usage"],
 };
 
 /** The paths of lists of models, which belong to no single protocol. */
@@ -272,8 +290,8 @@ export const File = z.strictObject({
   ),
   plugins: z.record(z.string(), Plugin).describe("Options of plugins; a name is a file in plugins/.").default({}),
   chains: z
-    .record(z.string(), z.array(z.string()))
-    .describe("Plugins that a request passes, in order; llm and read are there unless given.")
+    .record(name("chain", /^[A-Za-z0-9][\w.-]*$/), z.array(z.string()))
+    .describe("Plugins that a request passes, in order; llm, read and pass are there unless given.")
     .default({}),
   paths: z
     .record(

@@ -78,14 +78,25 @@ export interface ConfiguredPlugin {
 
 export interface ConfiguredPath {
   readonly path: string;
-  /** Either this or `serve`. */
+  /** Either this, `serve` or `pass`. */
   readonly protocol?: string;
   /** The plugin that answers. */
   readonly serve?: string;
-  /** Name of the chain. */
+  /** Where its requests pass unread. */
+  readonly pass?: ConfiguredPass;
+  /** Name of the chain; the path itself where the file lists plugins. */
   readonly use: string;
   /** Refuses what cannot be said in the provider's protocol, instead of dropping it. */
   readonly strict: boolean;
+}
+
+export interface ConfiguredPass {
+  /** Name of a provider; it may be off. */
+  readonly provider: string;
+  /** Takes keys that are limited to models. */
+  readonly open: boolean;
+  /** Takes calls that make keys of the vendor's own. */
+  readonly mint: boolean;
 }
 
 /** What a caller may use; an absent figure is unlimited. */

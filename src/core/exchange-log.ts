@@ -30,6 +30,7 @@ export function logExchange(exchange: Exchange, log: Log, failed: GatewayError |
     first_byte_ms: exchange.firstByte === undefined ? undefined : Math.round(exchange.firstByte),
     ms: Math.round(exchange.elapsed),
     bytes: exchange.written,
+    bytes_up: exchange.received,
     dropped: exchange.dropped.length > 0 ? exchange.dropped.slice(0, LOGGED) : undefined,
     unsaid: exchange.droppedFromAnswer.length > 0 ? exchange.droppedFromAnswer : undefined,
     error: error && { code: error.code, message: error.message, origin: error.origin, cause: causeOf(error) },

@@ -40,6 +40,11 @@ export interface Protocol {
    * @param query absent where the path is not served: it may not be one that can be read
    */
   recognises(path: string, headers: HeaderList, query?: QueryView): boolean;
+  /**
+   * Whether a call makes a key of the vendor's own, which works without the gateway: `path` is what stands below the
+   * provider's address, decoded, in lower case.
+   */
+  readonly mints?: (method: string, path: string) => boolean;
   /** The header that shows a provider our credential, as name and value. */
   credential(secret: string): readonly [name: string, value: string];
   /** Response headers that carry the exchange's id to clients of this protocol, besides `x-request-id`. */

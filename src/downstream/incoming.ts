@@ -1,15 +1,5 @@
-import { IncomingMessage } from "node:http";
+import { type IncomingHttpHeaders, IncomingMessage } from "node:http";
 import { HeaderList } from "../wire/headers.ts";
-
-/** The headers that node's server or somebody of ours looks at in `headers`. */
-interface Few {
-  host: string | undefined;
-  te: string | undefined;
-  expect: string | undefined;
-  "content-type": string | undefined;
-  "content-encoding": string | undefined;
-  "content-length": string | undefined;
-}
 
 /** Takes a request's body. */
 export interface Taker {
@@ -20,11 +10,11 @@ export interface Taker {
 
 /**
  * A request as node's server hands it over, its header lines read once. node's own `headers` takes all lines apart into an
- * object, for each request, to look at two of them; here it holds only those that anybody looks at.
+ * object, for each request, to look at two of them; here it holds only those that anybody looks at, or what it is set to.
  */
 export class Incoming extends IncomingMessage {
   private list: HeaderList | undefined;
-  private few: Few | undefined;
+  private few: IncomingHttpHeaders | undefined;
   private taker: Taker | undefined;
 
   /**
@@ -64,15 +54,19 @@ export class Incoming extends IncomingMessage {
 
   static {
     Object.defineProperty(Incoming.prototype, "headers", {
-      get(this: Incoming): Few {
+      get(this: Incoming): IncomingHttpHeaders {
         this.few ??= fewOf(this.lines);
         return this.few;
+      },
+      set(this: Incoming, headers: IncomingHttpHeaders) {
+        this.few = headers;
       },
     });
   }
 }
 
-const fewOf = (lines: HeaderList): Few => ({
+/** The headers that node's server or somebody of ours looks at. */
+const fewOf = (lines: HeaderList): IncomingHttpHeaders => ({
   host: lines.get("host"),
   te: lines.get("te"),
   expect: lines.get("expect"),

@@ -1,6 +1,7 @@
 import type { Chain } from "../core/chain.ts";
 import { GatewayError } from "../core/errors.ts";
 import type { Operation, Protocol } from "../core/protocol.ts";
+import type { PassMatch, PassPath } from "../upstream/pass-path.ts";
 import type { HeaderList } from "../wire/headers.ts";
 import type { Query } from "../wire/query.ts";
 
@@ -17,6 +18,8 @@ export interface Mount {
   serve?: true;
   /** Refuses what a translation would drop. */
   strict?: boolean;
+  /** Where its requests pass unread. */
+  pass?: PassPath;
 }
 
 /** Where a request goes. */
@@ -26,6 +29,7 @@ export interface RouteMatch {
   operation: Operation;
   pathModel?: string;
   strict?: boolean;
+  pass?: PassMatch;
   /** The path in the form that is served, and what was changed in it, for a notice. */
   path: string;
   notice?: string;
@@ -42,6 +46,9 @@ const SERVED: Operation = {
   upstream: () => "/",
 };
 
+/** The operation of a path whose requests pass unread. */
+const PASSED: Operation = { ...SERVED, name: "pass", body: "none", generates: true };
+
 /** Finds the mount of a request, forgiving the usual mistakes in a base address; never redirects. */
 export class Paths {
   private readonly exact = new Map<string, Mount[]>();
@@ -49,13 +56,19 @@ export class Paths {
   /** Below these are the answers that a vendor keeps. */
   private readonly keeping: readonly Mount[];
   private readonly segments: readonly string[];
+  /** Longest first. */
+  private readonly passing: readonly Mount[];
   private readonly common: Protocol;
 
   constructor(
     mounts: readonly Mount[],
     private readonly protocols: readonly Protocol[],
   ) {
+    this.passing = mounts
+      .filter((mount) => mount.pass)
+      .sort((a, b) => b.pattern.replace(/\*$/, "").length - a.pattern.replace(/\*$/, "").length);
     for (const mount of mounts) {
+      if (mount.pass) continue;
       if (mount.pattern.endsWith("/*")) this.open.push(mount);
       else this.exact.set(mount.pattern, [...(this.exact.get(mount.pattern) ?? []), mount]);
     }
@@ -80,7 +93,13 @@ export class Paths {
     for (const path of candidates) {
       const found = this.look(method, path, query, headers);
       if (!found) continue;
-      return path === raw ? found : { ...found, notice: `${raw} read as ${path}; correct the base address` };
+      return path === raw ? found : { ...found, notice: notice(raw, path) };
+    }
+    // Last of all: what any other path takes does not pass unread.
+    for (const path of candidates) {
+      const found = this.passed(path);
+      if (!found) continue;
+      return path === raw ? found : { ...found, notice: notice(raw, path) };
     }
     throw this.missing(method, raw, candidates);
   }
@@ -93,7 +112,7 @@ export class Paths {
 
   /** Every path that is served, in the order of gateway.yaml. */
   served(): string[] {
-    return [...this.exact.keys(), ...this.open.map((mount) => mount.pattern)];
+    return [...this.exact.keys(), ...[...this.open, ...this.passing].map((mount) => mount.pattern)];
   }
 
   /** Doubled slashes, a trailing slash and a doubled version segment: `/v1/v1/x`, `/v1beta/v1/x` → the last one. */
@@ -122,6 +141,14 @@ export class Paths {
       if (!protocol || !path.startsWith(`${pattern}/`)) continue;
       const operation = protocol.kept?.locate(method, path.slice(pattern.length + 1));
       if (operation) return { chain, protocol, operation, path };
+    }
+    return undefined;
+  }
+
+  private passed(path: string): RouteMatch | undefined {
+    for (const { pass, chain } of this.passing) {
+      const match = pass?.match(path);
+      if (match) return { chain, protocol: match.path.dialect, operation: PASSED, pass: match, path };
     }
     return undefined;
   }
@@ -164,3 +191,5 @@ export class Paths {
     return `with /${this.segments[0] ?? ""} (most client libraries) or without it (clients that add it themselves)`;
   }
 }
+
+const notice = (raw: string, path: string): string => `${raw} read as ${path}; correct the base address`;

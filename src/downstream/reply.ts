@@ -47,6 +47,13 @@ export class Reply {
     });
   }
 
+  /** Header lines of every response besides its own: name, value, … */
+  ownHeaders(): string[] {
+    const lines: string[] = [];
+    addOwn(lines, this.exchange);
+    return lines;
+  }
+
   /** Ends the exchange with an error, whatever state it is in. Never throws. */
   refuse(thrown: unknown): void {
     const { exchange, outlet } = this;

@@ -4,6 +4,7 @@ import { GatewayError } from "../core/errors.ts";
 import { Exchange } from "../core/exchange.ts";
 import { newId } from "../core/id.ts";
 import type { Generation } from "../generation.ts";
+import { pass } from "../pass.ts";
 import { live } from "../pipeline.ts";
 import { Query } from "../wire/query.ts";
 import { credentials } from "./credentials.ts";
@@ -173,8 +174,12 @@ export class Downstream {
       if (!response.writableFinished) exchange.abort();
     });
     const reply = new Reply(exchange, request, response);
+    const { chain } = destination;
     const receive = receiver(exchange, request, response, generation.limits, waiting);
-    live(exchange, destination.chain, generation, receive, reply).then(() => {
+    const ended = destination.pass
+      ? pass(exchange, chain, generation, destination.pass, reply, waiting)
+      : live(exchange, chain, generation, receive, reply);
+    ended.then(() => {
       this.running--;
       generation.release();
     });

@@ -51,7 +51,7 @@ export function rowOf(entry: LedgerEntry): Row {
       whole(usage?.in.cached),
       whole(usage?.out.total),
       whole(usage?.out.reasoning),
-      usage ? detailOf(usage) : null,
+      detailOf(entry),
     ],
   };
 }
@@ -93,7 +93,9 @@ export function entryOf(row: Record<string, SQLOutputValue>): LedgerEntry {
   const cost = number("cost");
   if (cost !== undefined) entry.cost = cost;
   if (row["detail"] === null) return entry;
-  const detail = JSON.parse(text("detail")) as Partial<Usage>;
+  const { bytes, ...detail } = JSON.parse(text("detail")) as Partial<Usage> & Pick<LedgerEntry, "bytes">;
+  if (bytes) entry.bytes = bytes;
+  if (entry.source === "none") return entry;
   entry.usage = {
     ...detail,
     in: present({ total: number("tokens_in"), cached: number("cached"), ...detail.in }),
@@ -110,9 +112,12 @@ function onlyStart({ attempts, target, status }: LedgerEntry): number | undefine
   return only.target === target && only.status === status ? only.startedAt : undefined;
 }
 
-/** The counts without a column of their own, as JSON. */
-function detailOf({ in: input, out: output, serverTools, tier }: Usage): string {
+/** What has no column of its own, as JSON. */
+function detailOf({ usage, bytes }: LedgerEntry): string | null {
+  if (!usage) return bytes ? JSON.stringify({ bytes }) : null;
+  const { in: input, out: output, serverTools, tier } = usage;
   const rest: Record<string, unknown> = {};
+  if (bytes) rest["bytes"] = bytes;
   const restIn = others(input, "total", "cached");
   if (restIn) rest["in"] = restIn;
   const restOut = others(output, "total", "reasoning");

@@ -28,6 +28,8 @@ export interface LedgerEntry {
   /** Milliseconds in all. */
   duration: number;
   usage?: Usage;
+  /** Bytes of bodies, where they passed unread. */
+  bytes?: { up: number; down: number };
   /**
    * `reported`: the provider told all. `partial`: it told something before the exchange broke off. `none`: unknown. `free`:
    * no provider was asked.

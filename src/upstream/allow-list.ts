@@ -1,3 +1,22 @@
+import type { HeaderList } from "../wire/headers.ts";
+
+/** Request headers of every protocol that go upstream. */
+export const REQUEST_HEADERS = ["content-type", "accept", "accept-language", "user-agent"];
+/** Response headers of every protocol that come back down; a protocol may name more. */
+export const RESPONSE_HEADERS = [
+  "content-type",
+  "content-length",
+  "content-disposition",
+  "content-language",
+  "retry-after",
+  "retry-after-ms",
+  "x-should-retry",
+];
+
+/** Where providers tell their own id of a request. */
+const REQUEST_IDS = ["x-request-id", "request-id"] as const;
+/** Statuses of an answer that will not change by asking again. */
+const FINAL = new Set([401, 402, 403, 404]);
 /** Names that are remembered; a client can make up any number. */
 const REMEMBERED = 500;
 
@@ -15,4 +34,13 @@ export class AllowList {
     if (this.known.size < REMEMBERED) this.known.set(name, passes);
     return passes;
   };
+}
+
+/** The provider's own id of a request, where the head of its response tells it. */
+export const requestIdIn = (headers: HeaderList): string | undefined =>
+  headers.get(REQUEST_IDS[0]) ?? headers.get(REQUEST_IDS[1]);
+
+/** Says of a response that asking again changes nothing, unless the provider has said itself whether it does. */
+export function adviseRetry(status: number, headers: HeaderList): void {
+  if (FINAL.has(status) && !headers.has("x-should-retry")) headers.append("x-should-retry", "false");
 }

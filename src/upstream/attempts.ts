@@ -6,28 +6,11 @@ import { type Provider, type Target } from "../core/marketplace.ts";
 import type { Operation, Protocol } from "../core/protocol.ts";
 import { HeaderList } from "../wire/headers.ts";
 import { authenticate, pathOf } from "./address.ts";
-import { AllowList } from "./allow-list.ts";
+import { AllowList, adviseRetry, REQUEST_HEADERS, RESPONSE_HEADERS, requestIdIn } from "./allow-list.ts";
 import { BufferedResponse } from "./buffered-response.ts";
 import type { ClientSide, UpstreamProxy } from "./proxy.ts";
 import type { OutgoingRequest } from "./request.ts";
 import type { UpstreamResponse } from "./response.ts";
-
-/** Request headers of every protocol that go upstream. */
-const FORWARDED = ["content-type", "accept", "accept-language", "user-agent"];
-/** Response headers of every protocol that come back down; a protocol may name more. */
-const RETURNED = [
-  "content-type",
-  "content-length",
-  "content-disposition",
-  "content-language",
-  "retry-after",
-  "retry-after-ms",
-  "x-should-retry",
-];
-/** Where providers tell their own id of a request. */
-const REQUEST_IDS = ["x-request-id", "request-id"] as const;
-/** Statuses of an answer that will not change by asking again. */
-const FINAL = new Set([401, 402, 403, 404]);
 
 /** An upstream's answer whose head has been read. */
 export interface UpstreamAnswer {
@@ -101,7 +84,7 @@ export class Upstreams {
     const lists = this.up.get(provider) ?? new Map<Protocol, AllowList>();
     let list = lists.get(protocol);
     if (!list) {
-      list = new AllowList([...FORWARDED, ...protocol.headers, ...provider.forward]);
+      list = new AllowList([...REQUEST_HEADERS, ...protocol.headers, ...provider.forward]);
       this.up.set(provider, lists.set(protocol, list));
     }
     return list;
@@ -110,7 +93,7 @@ export class Upstreams {
   private downward(protocol: Protocol): AllowList {
     let list = this.down.get(protocol);
     if (!list) {
-      list = new AllowList([...RETURNED, ...(protocol.answerHeaders ?? [])]);
+      list = new AllowList([...RESPONSE_HEADERS, ...(protocol.answerHeaders ?? [])]);
       this.down.set(protocol, list);
     }
     return list;
@@ -119,10 +102,10 @@ export class Upstreams {
   private reached(upstream: UpstreamResponse, exchange: Exchange, attempt: Attempt): UpstreamAnswer {
     const { status } = upstream;
     const received = new HeaderList(upstream.headers);
-    const requestId = received.get(REQUEST_IDS[0]) ?? received.get(REQUEST_IDS[1]);
+    const requestId = requestIdIn(received);
     if (requestId !== undefined) attempt.requestId = requestId;
     const headers = received.filter(this.downward(attempt.protocol).passes);
-    if (FINAL.has(status) && !headers.has("x-should-retry")) headers.append("x-should-retry", "false");
+    adviseRetry(status, headers);
     const framing = framingOf(status, headers.get("content-type"), attempt.operation ?? exchange.operation);
     // The length is of the provider's framing, or of a body that these two do not have (RFC 9110 §8.6).
     if (framing || status === 204 || status === 304) headers.delete("content-length");

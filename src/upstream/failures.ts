@@ -7,7 +7,7 @@ export type Progress = "connecting" | "waiting" | "answering";
 
 /**
  * What lies behind an upstream error, fit for a log: a code and the provider's host, never a path, a header or a byte of
- * a response. Codes are Node's (`ECONNREFUSED`), those of `http1/errors.ts` (`CONNECTION_CLOSED`, `RESPONSE_…`, `PROXY_…`),
+ * a response. Codes are Node's (`ECONNREFUSED`, and `HPE_…` of its parser on paths that pass), those of `http1/errors.ts` (`CONNECTION_CLOSED`, `RESPONSE_…`, `PROXY_…`),
  * and for our own limits `connect_timeout`, `first_byte_timeout`, `idle_timeout`, `total_timeout`.
  */
 export class UpstreamFault extends Error {
@@ -43,7 +43,7 @@ function refusalOf(code: string, progress: Progress): ErrorCode {
   // A proxy that refuses has sent nothing on.
   if (progress === "connecting" || code.startsWith("PROXY_")) return "upstream_unreachable";
   if (progress === "answering") return "upstream_truncated";
-  return code.startsWith("RESPONSE_") ? "upstream_invalid" : "upstream_failed";
+  return code.startsWith("RESPONSE_") || code.startsWith("HPE_") ? "upstream_invalid" : "upstream_failed";
 }
 
 function codeOf(thrown: unknown): string {

@@ -1,6 +1,8 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { ProxyServer, type ServerOptions } from "http-proxy-3";
+import { Agents } from "./agents.ts";
 import type { Pools } from "./http1/pools.ts";
+import { PassedRequest, type PassObserver, type PassRequest } from "./pass.ts";
 import { type AbortSource, type OutgoingRequest, UpstreamRequest } from "./request.ts";
 import type { UpstreamResponse } from "./response.ts";
 
@@ -12,11 +14,18 @@ export interface ClientSide extends AbortSource {
 
 /** The proxy core: one http-proxy-3 server, which is given the client's own request and response. */
 export class UpstreamProxy {
-  private readonly server = new ProxyServer();
+  // The target is the whole address: the path that was checked is the path that is asked for.
+  private readonly server = new ProxyServer({ ignorePath: true, changeOrigin: true });
+  private readonly agents = new Agents();
 
   constructor(private readonly pools: Pools) {
+    // The library finds its passes by the names of their functions, so none of ours may be called `stream`.
     this.server.before("web", "stream", exchange);
-    // Without a listener the library throws.
+    this.server.before("web", "stream", frame);
+    this.server.on("proxyReq", (upstream, _request, _response, options) => {
+      if (isPass(options)) options.pass.sending(upstream);
+    });
+    // Without a listener the library throws. Whoever asked hears of it in the callback.
     this.server.on("error", () => {});
   }
 
@@ -35,19 +44,42 @@ export class UpstreamProxy {
     });
   }
 
+  /**
+   * Hands a request over to the library's own passes: its body goes up and the response comes down as they are, neither
+   * is kept. Settles when the response is over. Redirects are never followed.
+   *
+   * @throws GatewayError when the response is not whole. Before the head nothing has been written to the client, behind it
+   * the connection is cut.
+   */
+  pass(outgoing: PassRequest, { request, response }: ClientSide, observer: PassObserver): Promise<void> {
+    const { target, headers, account, timeouts } = outgoing;
+    const agent = this.agents.of(target, account);
+    const passed = new PassedRequest(request, response, outgoing, observer, (pass) => {
+      const options: PassOptions = { target, headers, agent, connectTimeout: timeouts.connect, pass };
+      this.server.web(request, response, options, (error) => pass.failed(error));
+    });
+    return passed.run();
+  }
+
   /** Waits for the attempts that run, then closes all connections. */
-  close(): Promise<void> {
-    return this.pools.close();
+  async close(): Promise<void> {
+    await this.pools.close();
+    this.agents.close();
   }
 }
 
-/** What the options of one `web()` call bring to the pass below. */
+/** What the options of one `web()` call bring to the passes below. */
 interface ExchangeOptions extends ServerOptions {
   attempt: UpstreamRequest;
   client: ClientSide;
 }
 
+interface PassOptions extends ServerOptions {
+  pass: PassedRequest;
+}
+
 const isExchange = (options: ServerOptions): options is ExchangeOptions => "attempt" in options;
+const isPass = (options: ServerOptions): options is PassOptions => "pass" in options;
 
 /**
  * A pass in front of the library's own `stream`, which would send the body as it came and write the response down at once.
@@ -58,4 +90,10 @@ function exchange(_request: IncomingMessage, _response: ServerResponse, options:
   if (!isExchange(options)) return false;
   options.attempt.start(options.client);
   return true;
+}
+
+/** A pass behind the library's `deleteLength`, which mends lengths without a look at how the body is framed. */
+function frame(_request: IncomingMessage, _response: ServerResponse, options: ServerOptions): boolean {
+  if (isPass(options)) options.pass.framed(options);
+  return false;
 }

@@ -126,15 +126,23 @@ t.test("without paths every protocol's own are served, and the lists of models",
 });
 
 t.test("with paths exactly those are served", async (t) => {
-  const { paths } = await load(
+  const { paths, chains } = await load(
     t,
-    `${LEAST}chains: { own: [auth] }\npaths:\n  /chat: { protocol: openai-chat, strict: true }\n  /models: { serve: models }\n  /x/*: { protocol: gemini, use: own }\n`,
+    `${LEAST}chains: { own: [auth] }\npaths:\n  /chat: { protocol: openai-chat, strict: true }\n  /models: { serve: models }\n  /x/*: { protocol: gemini, use: own }
+  /v1/audio/*: { pass: demo, use: [auth, usage], open: true }\n  /y/*: { pass: demo }\n`,
   );
   t.same(paths, [
     { path: "/chat", protocol: "openai-chat", use: "llm", strict: true },
     { path: "/models", serve: "models", use: "read", strict: false },
     { path: "/x/*", protocol: "gemini", use: "own", strict: false },
+    {
+      ...{ path: "/v1/audio/*", use: "/v1/audio/*", strict: false },
+      pass: { provider: "demo", open: true, mint: false },
+    },
+    { path: "/y/*", use: "pass", strict: false, pass: { provider: "demo", open: false, mint: false } },
   ]);
+  t.same(chains.get("/v1/audio/*"), ["auth", "usage"]);
+  t.same(chains.get("pass"), ["auth", "scrub", "usage"]);
 });
 
 t.test("keys and limits keep their units, and a key that is off has no hash", async (t) => {

@@ -23,6 +23,9 @@ t.test("a file whose names all exist is right", async (t) => {
         "/": { serve: "pages" },
         "/v1/chat": { protocol: "chat", use: "llm" },
         "/v1/models/*": { serve: "models", use: "read" },
+        "/v1/audio/*": { pass: "one", use: ["auth"], open: true, mint: true },
+        "/v1/moderations": { pass: "one" },
+        "/vendors/one/*": { pass: "one", use: "read" },
       },
     }),
     [],
@@ -101,10 +104,24 @@ t.test("a path is plain and does one thing", async (t) => {
   for (const name of ["/v1/", "/v1//x"])
     t.same(path(name), [`paths.${name}! a path has no empty segments and does not end in /`]);
   t.same(path("/x", { protocol: "chat", serve: "models" }), [
-    'paths./x.serve! a path has "protocol" or "serve", not both',
+    'paths./x.serve! a path has one of "protocol", "serve" and "pass"',
+  ]);
+  t.same(path("/x/*", { serve: "models", pass: "one" }), [
+    'paths./x/*.pass unknown provider "one"; none is known',
+    'paths./x/*.pass! a path has one of "protocol", "serve" and "pass"',
   ]);
   t.same(path("/x", { use: "llm" }), [
-    'paths./x! "protocol" is missing: one of chat, messages (or "serve": a plugin, like on /v1/models)',
+    'paths./x! "protocol" is missing: one of chat, messages (or "serve": a plugin, like on /v1/models, or "pass": a provider)',
+  ]);
+});
+
+t.test("a path that passes names a provider, and can say what stands below it", async (t) => {
+  const path = (name: string, entry: object) => said({ providers: { one: provider }, paths: { [name]: entry } });
+  t.same(path("/x/*", { pass: "oen" }), ['paths./x/*.pass unknown provider "oen", did you mean "one"?']);
+  t.same(path("/x", { pass: "one" }), ['paths./x! a path with "pass" ends in /*, or begins with a version like /v1']);
+  t.same(path("/x", { protocol: "chat", open: true, mint: false }), [
+    'paths./x.open! "open" goes with "pass"',
+    'paths./x.mint! "mint" goes with "pass"',
   ]);
 });
 

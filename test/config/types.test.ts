@@ -18,6 +18,7 @@ t.test("a file with only providers and models becomes a whole configuration", as
     chains: new Map([
       ["llm", ["sse", "auth", "scrub", "models", "rewrite", "usage"]],
       ["read", ["auth"]],
+      ["pass", ["auth", "scrub", "usage"]],
     ]),
     limits: {},
     keys: [],

@@ -1,5 +1,6 @@
 import t from "tap";
-import { AllowList } from "../../src/upstream/allow-list.ts";
+import { AllowList, adviseRetry, requestIdIn } from "../../src/upstream/allow-list.ts";
+import { HeaderList } from "../../src/wire/headers.ts";
 
 t.test("names pass by the letter or by a prefix, and no others, however often they are asked", async (t) => {
   const { passes } = new AllowList(["accept", "x-own-*"]);
@@ -11,4 +12,24 @@ t.test("names beyond those it remembers are judged all the same", async (t) => {
   const { passes } = new AllowList(["kept-*"]);
   const names = Array.from({ length: 2000 }, (_, i) => (i % 2 === 0 ? `kept-${i}` : `other-${i}`));
   t.same(names.filter(passes).length, 1000);
+});
+
+t.test("a provider's id of a request is found under either name", async (t) => {
+  t.equal(requestIdIn(new HeaderList(["Request-Id", "a"])), "a");
+  t.equal(requestIdIn(new HeaderList(["request-id", "a", "X-Request-Id", "b"])), "b");
+  t.equal(requestIdIn(new HeaderList()), undefined);
+});
+
+t.test("clients are told not to ask again where that changes nothing, unless the provider has told them", async (t) => {
+  const advised = (status: number, ...lines: string[]) => {
+    const headers = new HeaderList(lines);
+    adviseRetry(status, headers);
+    return headers.get("x-should-retry");
+  };
+  const statuses = [200, 401, 402, 403, 404, 429, 500];
+  t.same(
+    statuses.filter((status) => advised(status) === "false"),
+    [401, 402, 403, 404],
+  );
+  t.equal(advised(401, "x-should-retry", "true"), "true");
 });

@@ -1,0 +1,68 @@
+import type { IncomingHttpHeaders } from "node:http";
+import type { Attempt, Exchange } from "../core/exchange.ts";
+import { HeaderList } from "../wire/headers.ts";
+import { adviseRetry, requestIdIn } from "./allow-list.ts";
+import { JsonUsage } from "./json-usage.ts";
+import type { PassObserver } from "./pass.ts";
+import type { PassPath } from "./pass-path.ts";
+
+/** Writes down what passes: status, bytes of both directions, times, and tokens where the response is JSON that tells them. */
+export class PassMeter implements PassObserver {
+  private usage: JsonUsage | undefined;
+
+  /** @param own header lines that every response of the gateway carries: name, value, … */
+  constructor(
+    private readonly exchange: Exchange,
+    private readonly attempt: Attempt,
+    private readonly path: PassPath,
+    private readonly own: () => readonly string[],
+  ) {
+    exchange.received = 0;
+  }
+
+  up(bytes: Buffer): void {
+    this.exchange.received = (this.exchange.received ?? 0) + bytes.length;
+  }
+
+  head(status: number, rawHeaders: readonly string[]): IncomingHttpHeaders {
+    const { exchange, attempt, path } = this;
+    const received = new HeaderList([...rawHeaders]);
+    const headers = path.responseHeaders(received);
+    const id = requestIdIn(received);
+    if (id !== undefined) attempt.requestId = id;
+    attempt.status = status;
+    exchange.status = status;
+    exchange.streaming = headers.get("content-type")?.startsWith("text/event-stream") ?? false;
+    adviseRetry(status, headers);
+    // Of a body that these two do not have (RFC 9110 §8.6).
+    if (status === 204 || status === 304) headers.delete("content-length");
+    if (exchange.streaming) headers.append("x-accel-buffering", "no");
+    if (status < 300 && /^application\/(?:[\w.-]+\+)?json\b/.test(headers.get("content-type") ?? ""))
+      this.usage = new JsonUsage(path.spoken);
+    const own = this.own();
+    for (let i = 0; i < own.length; i += 2) headers.append(own[i] as string, own[i + 1] as string);
+    return headerObject(headers);
+  }
+
+  down(bytes: Buffer): void {
+    const { exchange } = this;
+    exchange.firstByte ??= exchange.elapsed;
+    exchange.written += bytes.length;
+    this.usage?.push(bytes);
+  }
+
+  /** The response is whole. */
+  end(): void {
+    this.exchange.usage = this.usage?.end();
+  }
+}
+
+/** Header lines as node's own clients and servers take them. */
+export function headerObject(headers: HeaderList): Record<string, string | string[]> {
+  const object: Record<string, string | string[]> = {};
+  for (const [name, value] of headers.entries()) {
+    const before = object[name];
+    object[name] = before === undefined ? value : [...(Array.isArray(before) ? before : [before]), value];
+  }
+  return object;
+}

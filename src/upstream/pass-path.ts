@@ -1,0 +1,152 @@
+import { Body } from "../core/body.ts";
+import { GatewayError } from "../core/errors.ts";
+import { Attempt, type Exchange } from "../core/exchange.ts";
+import type { Provider } from "../core/marketplace.ts";
+import type { Protocol } from "../core/protocol.ts";
+import type { HeaderList } from "../wire/headers.ts";
+import { authenticate } from "./address.ts";
+import { AllowList, REQUEST_HEADERS, RESPONSE_HEADERS } from "./allow-list.ts";
+
+/** Request headers that go upstream besides those of every protocol, because the body passes as it is. */
+const PASSED_UP = [
+  ...["content-encoding", "content-language", "content-disposition", "content-range", "cache-control"],
+  ...["range", "if-range", "if-match", "if-none-match", "if-modified-since", "if-unmodified-since"],
+];
+/** The same of response headers. */
+const PASSED_DOWN = [
+  ...["content-encoding", "content-range", "accept-ranges", "cache-control", "etag", "expires", "last-modified"],
+];
+
+/** A version segment at the start of a path. */
+const VERSION = /^\/v\d+(?:\.\d+)?(?:(?:alpha|beta|preview)\d*)?(?=\/|$)/;
+
+/** What gateway.yaml says of a path whose requests pass unread. */
+export interface PassOptions {
+  /** Takes requests of keys that are limited to models. */
+  readonly open: boolean;
+  /** Takes requests that make the vendor's own keys. */
+  readonly mint: boolean;
+}
+
+/** A request that passes unread, and where it goes. */
+export interface PassMatch {
+  readonly path: PassPath;
+  /** The part of its path that stands below the provider's address. */
+  readonly below: string;
+}
+
+/** A path of gateway.yaml that leads to one provider, and passes what it takes unread. */
+export class PassPath {
+  readonly dialect: Protocol;
+  private readonly up: AllowList;
+  private readonly down: AllowList;
+
+  /**
+   * @param pattern may end in `/*`
+   * @param provider undefined: it is off
+   * @param spoken the protocols of the provider, best first
+   * @param all the protocols there are: any of them may know a call that makes keys
+   */
+  constructor(
+    readonly pattern: string,
+    private readonly provider: Provider | undefined,
+    readonly spoken: readonly Protocol[],
+    private readonly all: readonly Protocol[],
+    private readonly options: PassOptions,
+  ) {
+    this.dialect = spoken[0] as Protocol;
+    const up = spoken.flatMap(({ headers }) => headers);
+    this.up = new AllowList([...REQUEST_HEADERS, ...PASSED_UP, ...up, ...(provider?.forward ?? [])]);
+    this.down = new AllowList([
+      ...RESPONSE_HEADERS,
+      ...PASSED_DOWN,
+      ...spoken.flatMap(({ answerHeaders = [] }) => answerHeaders),
+    ]);
+  }
+
+  /** Finds out whether a path is one of these. `/v1/files/*` takes `/v1/files` too. */
+  match(path: string): PassMatch | undefined {
+    const { pattern } = this;
+    const stem = pattern.endsWith("/*") ? pattern.slice(0, -2) : undefined;
+    const fits = stem === undefined ? path === pattern : path === stem || path.startsWith(`${stem}/`);
+    if (!fits) return undefined;
+    // A version stands for the provider's own: what follows it is the vendor's path. Any other prefix is only ours.
+    const prefix = VERSION.exec(pattern)?.[0] ?? stem ?? pattern;
+    return { path: this, below: path.slice(prefix.length) };
+  }
+
+  /**
+   * The attempt that a request makes, if it may.
+   * @throws GatewayError key_not_allowed, no_target
+   */
+  attempt(exchange: Exchange, below: string): Attempt {
+    const { provider, dialect, options } = this;
+    const { caller, method } = exchange;
+    if (caller?.models && !options.open)
+      throw new GatewayError("key_not_allowed", {
+        message: `The key "${caller.name}" may use some models only, and requests on this path do not say which one they use.`,
+        hint: "Use another key, or let the operator set open: true on the path.",
+      });
+    if (!options.mint && this.all.some((protocol) => protocol.mints?.(method, plain(below))))
+      throw new GatewayError("key_not_allowed", {
+        message: "This call makes a key of the vendor's own, which would work without this gateway.",
+        hint: "Let the operator set mint: true on the path if that is wanted.",
+      });
+    if (!provider) throw new GatewayError("no_target", { message: "The provider of this path is switched off." });
+    const headers = exchange.headers.filter(this.requestHeaders(exchange.headers));
+    for (const [name, value] of dialect.defaults ?? []) if (!headers.has(name)) headers.append(name, value);
+    // What passes is read beside (usage): unpacking it would cost more than the bytes saved between two data centres.
+    headers.append("accept-encoding", "identity");
+    const attempt = new Attempt({
+      target: { provider, model: "*", weight: 1 },
+      protocol: dialect,
+      method,
+      headers,
+      body: Body.empty,
+      startedAt: exchange.elapsed,
+    });
+    const query = exchange.query.toString();
+    attempt.path = `${pathBelow(provider.url, dialect.segment, below)}${query === "" ? "" : `?${query}`}`;
+    authenticate(attempt);
+    return attempt;
+  }
+
+  /** The headers of a response that come back to the client. */
+  responseHeaders(received: HeaderList): HeaderList {
+    const named = connectionNames(received);
+    return received.filter((name) => this.down.passes(name) && !named?.has(name));
+  }
+
+  private requestHeaders(sent: HeaderList): (name: string) => boolean {
+    const named = connectionNames(sent);
+    return (name) => this.up.passes(name) && !named?.has(name);
+  }
+}
+
+/** A path as the vendor may read it, whatever escapes and capitals it is written with. */
+function plain(path: string): string {
+  return decodeURIComponent(path)
+    .toLowerCase()
+    .replaceAll(/\/{2,}/g, "/")
+    .replace(/(?<=.)\/$/, "");
+}
+
+/** A path below an address that ends with a version segment, of which clients may bring their own. */
+function pathBelow({ pathname }: URL, segment: string, below: string): string {
+  const version = VERSION.exec(below)?.[0];
+  const bare = pathname === "/";
+  if (version === undefined) return `${bare ? segment : pathname}${below}`;
+  if (bare) return below;
+  return `${pathname.endsWith(version) ? pathname.slice(0, -version.length) : pathname}${below}`;
+}
+
+/** The fields that concern this connection only because Connection names them (RFC 9110 §7.6.1). */
+function connectionNames(headers: HeaderList): Set<string> | undefined {
+  let named: Set<string> | undefined;
+  for (const [name, value] of headers.entries()) {
+    if (name !== "connection") continue;
+    named ??= new Set();
+    for (const token of value.split(",")) named.add(token.trim().toLowerCase());
+  }
+  return named;
+}

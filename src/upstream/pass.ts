@@ -1,0 +1,257 @@
+import type { ClientRequest, IncomingHttpHeaders, IncomingMessage, ServerResponse } from "node:http";
+import type { Socket } from "node:net";
+import { TLSSocket } from "node:tls";
+import { GatewayError } from "../core/errors.ts";
+import type { Timeouts } from "../core/marketplace.ts";
+import { failure, overdue, type Progress, UpstreamFault } from "./failures.ts";
+
+/** Milliseconds for which the rest of a request is read away that was answered before all of it had come. */
+const LINGER = 2000;
+/** Milliseconds that a peer which does not read has to take what was written before its connection is closed. */
+const FLUSH = 1000;
+
+/** Where a request goes that passes unread. */
+export interface PassRequest {
+  /** The whole address, path and query included. */
+  readonly target: URL;
+  /** Complete but for framing and host: nothing of the client's own headers is added. */
+  readonly headers: Readonly<Record<string, string | string[]>>;
+  /** Connections are never shared between accounts. */
+  readonly account: string;
+  readonly timeouts: Timeouts;
+}
+
+/** Sees what passes, and says which headers do. */
+export interface PassObserver {
+  /** Some of the request's body. */
+  up(bytes: Buffer): void;
+  /** The head of the response: answers the headers that go to the client. */
+  head(status: number, rawHeaders: readonly string[]): IncomingHttpHeaders;
+  /** Some of the response's body. */
+  down(bytes: Buffer): void;
+}
+
+/**
+ * One request that http-proxy-3's own passes carry, and what they leave open: framing of bodies that they do not expect,
+ * an answer of ours before the head and a cut behind it, limits on silence, and one end, told once.
+ */
+export class PassedRequest {
+  private readonly end = Promise.withResolvers<void>();
+  private upstream: ClientRequest | undefined;
+  private progress: Progress = "connecting";
+  private error: GatewayError | undefined;
+  private repeated = false;
+  private total: NodeJS.Timeout | undefined;
+  /** The options of the running `web()` call. */
+  private options: { selfHandleResponse?: boolean } = {};
+
+  /** @param send gives it to the library; called a second time where a kept connection had been closed unseen. */
+  constructor(
+    private readonly request: IncomingMessage,
+    private readonly response: ServerResponse,
+    private readonly outgoing: PassRequest,
+    private readonly observer: PassObserver,
+    private readonly send: (pass: PassedRequest) => void,
+  ) {}
+
+  /**
+   * Settles when the response is over.
+   * @throws GatewayError when it is not whole. Before the head nothing has been written to the client; behind it the
+   * connection is already cut.
+   */
+  run(): Promise<void> {
+    const { request, response, outgoing } = this;
+    const { total } = outgoing.timeouts;
+    if (total > 0) this.total = setTimeout(() => this.fail(this.overdue("total")), total).unref();
+    response.once("close", () => this.closed());
+    if (hasBody(request)) request.on("data", (bytes: Buffer) => this.observer.up(bytes));
+    if (response.destroyed) this.closed();
+    else this.start();
+    return this.end.promise;
+  }
+
+  private start(): void {
+    try {
+      this.send(this);
+    } catch (thrown) {
+      // Node refuses a header or an address that cannot be written.
+      this.fail(GatewayError.from(thrown));
+    }
+  }
+
+  /** The library has run its own passes but the last: what it will send of the request's headers is only its framing. */
+  framed(options: { selfHandleResponse?: boolean }): void {
+    this.options = options;
+    this.request.headers = framing(this.request);
+  }
+
+  /** The library's request has a connection. */
+  sending(upstream: ClientRequest): void {
+    const { idle, first_byte } = this.outgoing.timeouts;
+    this.upstream = upstream;
+    if (this.error) {
+      upstream.destroy();
+      return;
+    }
+    this.watchConnecting(upstream);
+    // In front of the library's own, which writes what it finds in the head.
+    upstream.prependOnceListener("response", (answer) => this.answered(answer));
+    upstream.once("upgrade", (_answer, socket) => {
+      socket.destroy();
+      this.fail(new GatewayError("upstream_invalid", { cause: this.fault("UPGRADED") }));
+    });
+    upstream.on("timeout", () => this.silent());
+    upstream.setTimeout(idle);
+    upstream.once("finish", () => {
+      if (this.progress !== "answering") upstream.setTimeout(first_byte);
+    });
+  }
+
+  private watchConnecting({ socket, reusedSocket }: ClientRequest): void {
+    const connected = () => {
+      if (this.progress === "connecting") this.progress = "waiting";
+    };
+    if (!socket || reusedSocket || !socket.connecting) connected();
+    else socket.once(socket instanceof TLSSocket ? "secureConnect" : "connect", connected);
+  }
+
+  /** What the library reports, of which there may be several for one request. */
+  failed(thrown: Error): void {
+    // An upload that was cut off behind the answer: that one's end decides.
+    if (this.progress === "answering" || this.error) return;
+    const { request, response, upstream } = this;
+    const mayRepeat = upstream?.reusedSocket === true && !this.repeated && !response.destroyed && !hasBody(request);
+    if (mayRepeat) {
+      this.repeated = true;
+      this.progress = "connecting";
+      this.start();
+    } else if ("code" in thrown && thrown.code === "ECONNECT_TIMEOUT") this.fail(this.overdue("connect"));
+    else this.fail(failure(thrown, this.progress, this.outgoing.target.host));
+  }
+
+  private answered(answer: IncomingMessage): void {
+    const { request, response, observer, upstream } = this;
+    const { statusCode: status = 0 } = answer;
+    this.progress = "answering";
+    upstream?.setTimeout(this.outgoing.timeouts.idle);
+    if (this.error || response.destroyed) {
+      this.withhold(answer);
+      return;
+    }
+    if (status >= 300 && status < 400 && status !== 304) {
+      this.withhold(answer);
+      this.fail(new GatewayError("upstream_redirect", { cause: this.fault(`STATUS_${status}`) }));
+      return;
+    }
+    answer.statusMessage = "";
+    answer.headers = observer.head(status, answer.rawHeaders);
+    // The library would say keep-alive to a client that asked for close.
+    answer.headers.connection = response.shouldKeepAlive ? "keep-alive" : "close";
+    answer.on("data", (bytes: Buffer) => observer.down(bytes));
+    answer.once("close", () => {
+      if (!answer.complete)
+        this.fail(new GatewayError("upstream_truncated", { cause: this.fault("CONNECTION_CLOSED") }));
+    });
+    // Node keeps a head until the first byte of the body; one that comes in the same turn still leaves together with it.
+    setImmediate(() => {
+      if (!response.headersSent && !response.destroyed && !this.error && request.method !== "HEAD")
+        response.flushHeaders();
+    });
+  }
+
+  /** Keeps the library from writing an answer to the client. */
+  private withhold(answer: IncomingMessage): void {
+    this.options.selfHandleResponse = true;
+    answer.destroy();
+  }
+
+  /** Nothing moved on the connection to the provider: because nobody wrote, or because nobody read. */
+  private silent(): void {
+    const { request, response, upstream, outgoing } = this;
+    const { idle } = outgoing.timeouts;
+    if (this.progress === "answering")
+      this.fail(response.writableNeedDrain ? new GatewayError("client_gone") : this.overdue("idle"));
+    else if (upstream?.writableFinished) this.fail(this.overdue("first_byte"));
+    else if (!request.complete && !upstream?.writableNeedDrain) this.fail(new GatewayError("body_timeout"));
+    else {
+      const message = `The provider took nothing of the request for ${idle} ms.`;
+      this.fail(new GatewayError("upstream_timeout", { message, cause: this.fault("idle_timeout") }));
+    }
+  }
+
+  private fail(error: GatewayError): void {
+    if (this.error) return;
+    this.error = error;
+    const { request, response } = this;
+    // The library ends its request only when the client has left.
+    this.upstream?.destroy();
+    request.unpipe();
+    if (response.headersSent) cut(response);
+    // The library had begun to set the provider's.
+    else for (const name of response.getHeaderNames()) response.removeHeader(name);
+    clearTimeout(this.total);
+    this.end.reject(error);
+  }
+
+  /** The client's side is over: all that was told in several ways, or not at all, ends here. */
+  private closed(): void {
+    const { request, response } = this;
+    clearTimeout(this.total);
+    if (!request.complete && !request.destroyed) {
+      this.upstream?.destroy();
+      // Answered early: the library would leave the request paused, and its connection with it.
+      request.unpipe().resume();
+      setTimeout(() => {
+        if (!request.complete) request.destroy();
+      }, LINGER).unref();
+    }
+    if (response.writableFinished) this.end.resolve();
+    else this.end.reject(new GatewayError("client_gone"));
+  }
+
+  private overdue(limit: keyof Timeouts): GatewayError {
+    return overdue(limit, this.outgoing.timeouts[limit], this.outgoing.target.host);
+  }
+
+  private fault(code: string): UpstreamFault {
+    return new UpstreamFault(code, this.outgoing.target.host);
+  }
+}
+
+/** Methods whose requests are expected to have a body, and so say that there is none. */
+const WITH_BODY = /^P(?:OST|UT|ATCH)$/;
+
+/**
+ * How the body was framed when it came; `headers` does not tell it, because the library writes into them. What could be
+ * read in two ways was refused before.
+ */
+function framing({ rawHeaders, method = "" }: IncomingMessage): IncomingHttpHeaders {
+  for (let i = 0; i < rawHeaders.length; i += 2) {
+    const name = rawHeaders[i]?.toLowerCase();
+    if (name === "transfer-encoding") return { "transfer-encoding": "chunked" };
+    if (name === "content-length") return { "content-length": rawHeaders[i + 1] };
+  }
+  return WITH_BODY.test(method) ? { "content-length": "0" } : {};
+}
+
+function hasBody(request: IncomingMessage): boolean {
+  const { "content-length": length, "transfer-encoding": coding } = framing(request);
+  return coding !== undefined || (length !== undefined && length !== "0");
+}
+
+/** The client must see that the response is not whole: fewer bytes than announced, or no last chunk. */
+function cut(response: ServerResponse): void {
+  const { socket } = response;
+  if (!socket) return;
+  // Where only the end of the connection ends a response (HTTP/1.0), a clean one would look like its end.
+  if (response.chunkedEncoding || response.hasHeader("content-length")) closeSoon(socket);
+  else socket.resetAndDestroy();
+}
+
+/** Flushes what was written, then closes. */
+export function closeSoon(socket: Socket): void {
+  if (socket.destroyed) return;
+  socket.destroySoon();
+  const timer = setTimeout(() => socket.destroy(), FLUSH);
+  socket.once("close", () => clearTimeout(timer));
+}

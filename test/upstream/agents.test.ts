@@ -1,0 +1,13 @@
+import { Agent as HttpsAgent } from "node:https";
+import t from "tap";
+import { Agents } from "../../src/upstream/agents.ts";
+
+t.test("an account has an agent for each scheme, and shares it with nobody", async (t) => {
+  const agents = new Agents({});
+  const one = agents.of(new URL("http://a.test/x"), "one");
+  t.equal(agents.of(new URL("http://b.test/"), "one"), one);
+  t.not(agents.of(new URL("http://a.test/x"), "two"), one);
+  t.notOk(one instanceof HttpsAgent);
+  t.ok(agents.of(new URL("https://a.test/"), "one") instanceof HttpsAgent);
+  agents.close();
+});

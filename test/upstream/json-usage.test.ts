@@ -1,0 +1,33 @@
+import t from "tap";
+import openaiChat from "../../plugins/protocols/openai-chat/index.ts";
+import openaiResponses from "../../plugins/protocols/openai-responses/index.ts";
+import { JsonUsage } from "../../src/upstream/json-usage.ts";
+
+function read(...pieces: string[]) {
+  const usage = new JsonUsage([openaiChat, openaiResponses]);
+  for (const piece of pieces) usage.push(Buffer.from(piece));
+  const { in: input, out: output } = usage.end() ?? {};
+  return input && output && [input.total, output.total];
+}
+
+t.test("usage is read in the words of the first protocol that understands it, however the body is cut", async (t) => {
+  const chat = '{"text":"x","usage":{"prompt_tokens":3,"completion_tokens":4,"total_tokens":7}}';
+  const responses = '{"usage":{"type":"tokens","input_tokens":14,"output_tokens":45},"text":"x"}';
+  for (const cut of [1, 12, 30, 50]) {
+    t.same(read(chat.slice(0, cut), chat.slice(cut)), [3, 4]);
+    t.same(read(responses.slice(0, cut), responses.slice(cut)), [14, 45]);
+  }
+});
+
+t.test("what tells none gives none: another shape, half a body, no JSON", async (t) => {
+  for (const body of [
+    '{"usage":{"type":"duration","seconds":9}}',
+    '{"text":"x"}',
+    "[1]",
+    '{"usage":{"prompt_to',
+    "not JSON",
+    "",
+  ])
+    t.equal(read(body), undefined, body);
+  t.equal(read("not", '{"usage":{"prompt_tokens":3}}'), undefined);
+});

@@ -1,0 +1,131 @@
+import t from "tap";
+import gemini from "../../plugins/protocols/gemini/index.ts";
+import openaiChat from "../../plugins/protocols/openai-chat/index.ts";
+import type { GatewayError } from "../../src/core/errors.ts";
+import { Exchange } from "../../src/core/exchange.ts";
+import type { Provider } from "../../src/core/marketplace.ts";
+import type { Protocol } from "../../src/core/protocol.ts";
+import { PassPath } from "../../src/upstream/pass-path.ts";
+import { HeaderList } from "../../src/wire/headers.ts";
+import { Query } from "../../src/wire/query.ts";
+
+const minting: Protocol = {
+  ...openaiChat,
+  name: "minting",
+  mints: (method, path) => method === "POST" && path === "/keys",
+};
+
+interface Case {
+  url?: string;
+  pattern?: string;
+  path: string;
+  method?: string;
+  query?: string;
+  headers?: string[];
+  open?: boolean;
+  mint?: boolean;
+  models?: string[];
+  provider?: Partial<Provider>;
+  spoken?: Protocol;
+}
+
+/** The attempt that a request on a path makes. */
+function attempt({ url = "https://a.test/v1", pattern = "/v1/*", path, spoken = openaiChat, ...more }: Case) {
+  const provider: Provider = {
+    ...{ name: "a", url: new URL(url), credential: "secret", speaks: [spoken.name], forward: ["x-acme-*"] },
+    timeouts: { connect: 0, first_byte: 0, idle: 0, total: 0 },
+    ...more.provider,
+  };
+  const { open = false, mint = false } = more;
+  const pass = new PassPath(pattern, provider, [spoken], [spoken, minting], { open, mint });
+  const match = pass.match(path);
+  if (!match) return undefined;
+  const exchange = new Exchange({
+    ...{ id: "x", time: 0, clock: 0, method: more.method ?? "GET", path, query: new Query(more.query) },
+    ...{ headers: new HeaderList(more.headers), credentials: [], protocol: spoken },
+    operation: {
+      name: "pass",
+      method: "POST",
+      body: "none",
+      streams: false,
+      framing: "sse",
+      generates: true,
+      upstream: () => "",
+    },
+  });
+  if (more.models) exchange.caller = { id: "k", name: "k", models: more.models };
+  return pass.attempt(exchange, match.below);
+}
+
+const leads = (pattern: string, path: string, url?: string) =>
+  attempt({ pattern, path, ...(url ? { url } : {}) })?.path;
+
+t.test("a version at a pattern's start stands for the provider's, any other prefix is the gateway's own", async (t) => {
+  const cases: [pattern: string, path: string, url: string, upstream: string | undefined][] = [
+    ["/v1/audio/*", "/v1/audio/speech", "https://a.test/v1", "/v1/audio/speech"],
+    ["/v1/audio/*", "/v1/audio", "https://a.test/v1", "/v1/audio"],
+    ["/v1/audio/*", "/v1/audios", "https://a.test/v1", undefined],
+    ["/v1/audio/*", "/v1/audio/speech", "https://a.test/openai/v2", "/openai/v2/audio/speech"],
+    ["/v1/audio/*", "/v1/audio/speech", "https://a.test", "/v1/audio/speech"],
+    ["/v1/moderations", "/v1/moderations", "https://a.test/v1", "/v1/moderations"],
+    ["/v1/moderations", "/v1/moderations/x", "https://a.test/v1", undefined],
+    ["/v1beta/files/*", "/v1beta/files/a:b", "https://g.test/v1beta", "/v1beta/files/a:b"],
+    ["/v1/*", "/v1/anything/at/all", "https://a.test/v1", "/v1/anything/at/all"],
+    ["/vendors/a/*", "/vendors/a/audio/speech", "https://a.test/v1", "/v1/audio/speech"],
+    ["/vendors/a/*", "/vendors/a/v1/audio/speech", "https://a.test/v1", "/v1/audio/speech"],
+    ["/vendors/a/*", "/vendors/a/v1/audio/speech", "https://a.test", "/v1/audio/speech"],
+    ["/vendors/a/*", "/vendors/a/v1beta/x", "https://a.test", "/v1beta/x"],
+    ["/vendors/a/*", "/vendors/a", "https://a.test/v1", "/v1"],
+    ["/vendors/*", "/vendors/x%2Fy/%41", "https://a.test/v1", "/v1/x%2Fy/%41"],
+    ["/v1x/*", "/v1x/y", "https://a.test/v1", "/v1/y"],
+  ];
+  t.same(
+    cases.map(([pattern, path, url]) => leads(pattern, path, url)),
+    cases.map(([, , , upstream]) => upstream),
+  );
+  t.equal(attempt({ path: "/v1/x", query: "a=%20b&c" })?.path, "/v1/x?a=%20b&c");
+});
+
+t.test("headers go up by an allow-list, without what Connection names, with our credential", async (t) => {
+  const headers = ["Connection", "x-acme-one, close", "x-acme-one", "1", "x-acme-two", "2", "Range", "bytes=1-"];
+  const sent = attempt({ path: "/v1/x", headers: [...headers, "x-other", "3", "Content-Encoding", "gzip"] })?.headers;
+  t.same(
+    [...(sent?.entries() ?? [])],
+    [
+      ["x-acme-two", "2"],
+      ["range", "bytes=1-"],
+      ["content-encoding", "gzip"],
+      ["accept-encoding", "identity"],
+      ["authorization", "Bearer secret"],
+    ],
+  );
+  t.equal(attempt({ path: "/v1/x", spoken: gemini })?.headers.get("x-goog-api-key"), "secret");
+  t.equal(attempt({ path: "/v1/x", provider: { header: "x-own" } })?.headers.get("x-own"), "secret");
+});
+
+/** What an attempt is refused with. */
+function refused(asked: Case): GatewayError | undefined {
+  try {
+    attempt(asked);
+    return undefined;
+  } catch (thrown) {
+    return thrown as GatewayError;
+  }
+}
+
+t.test("a key that is limited to models needs an open path", async (t) => {
+  const refusal = { code: "key_not_allowed", status: 403, message: /open: true/ };
+  t.match(refused({ path: "/v1/x", models: ["m"] }), refusal);
+  t.match(refused({ path: "/v1/x", models: [] }), refusal);
+  t.ok(attempt({ path: "/v1/x", models: ["m"], open: true }));
+});
+
+t.test("a call that makes a vendor's own key needs a path that says so, however it is written", async (t) => {
+  const refusal = { code: "key_not_allowed", status: 403, message: /mint: true/ };
+  for (const path of ["/v1/keys", "/v1/keys/", "/v1//keys", "/v1/%6Beys", "/v1/KEYS"])
+    t.match(refused({ path, method: "POST", open: true }), refusal, path);
+  t.match(refused({ path: "/all/keys", pattern: "/all/*", method: "POST" }), refusal);
+  t.ok(attempt({ path: "/v1/keys", method: "GET" }));
+  t.ok(attempt({ path: "/v1/keys/x", method: "POST" }));
+  t.ok(attempt({ path: "/v1/keys", method: "POST", mint: true }));
+});

@@ -1,0 +1,368 @@
+import { once } from "node:events";
+import { createServer, request as httpRequest, type IncomingMessage, type RequestOptions } from "node:http";
+import { type AddressInfo, connect, type Socket } from "node:net";
+import t, { type Test } from "tap";
+import { GatewayError } from "../../src/core/errors.ts";
+import type { Timeouts } from "../../src/core/marketplace.ts";
+import { Incoming } from "../../src/downstream/incoming.ts";
+import { Pools } from "../../src/upstream/http1/pools.ts";
+import type { PassObserver } from "../../src/upstream/pass.ts";
+import { UpstreamProxy } from "../../src/upstream/proxy.ts";
+import { send } from "../support/raw.ts";
+import { CHUNKED, OK, rawUpstream, type Script, until } from "../support/upstream.ts";
+
+/** How a request ended for the gateway: undefined for well. */
+type End = string | undefined;
+
+/** What was seen of the bytes. */
+class Count implements PassObserver {
+  static sent = 0;
+  static received = 0;
+  up(bytes: Buffer) {
+    Count.sent += bytes.length;
+  }
+  head(_status: number, rawHeaders: readonly string[]) {
+    const headers: Record<string, string> = {};
+    for (let i = 0; i < rawHeaders.length; i += 2)
+      if (/^(?:content-(?:length|type)|etag)$/i.test(rawHeaders[i] as string))
+        headers[(rawHeaders[i] as string).toLowerCase()] = rawHeaders[i + 1] as string;
+    return headers;
+  }
+  down(bytes: Buffer) {
+    Count.received += bytes.length;
+  }
+}
+
+/** A server that passes all that it is asked on to an upstream. */
+async function passing(t: Test, script: Script, limits: Partial<Timeouts> = {}, headers: Record<string, string> = {}) {
+  const upstream = await rawUpstream(script);
+  const proxy = new UpstreamProxy(new Pools({ environment: {} }));
+  const ends: End[] = [];
+  const requests: IncomingMessage[] = [];
+  const server = createServer({ IncomingMessage: Incoming, requestTimeout: 0 }, (request, response) => {
+    requests.push(request);
+    const timeouts = { connect: 0, first_byte: 0, idle: 0, total: 0, ...limits };
+    const outgoing = { target: new URL(request.url ?? "", upstream.origin), headers, account: "one", timeouts };
+    const client = { request, response, onAbort: () => () => {} };
+    proxy.pass(outgoing, client, new Count()).then(
+      () => ends.push(undefined),
+      (error: GatewayError) => {
+        ends.push(error.code);
+        if (!response.headersSent && !response.destroyed) response.writeHead(error.status).end(error.code);
+      },
+    );
+  });
+  // Without this listener node would answer 100 itself, and never say that it was asked.
+  server.on("checkContinue", (request, response) => {
+    response.writeContinue();
+    server.emit("request", request, response);
+  });
+  server.listen(0, "127.0.0.1");
+  await once(server, "listening");
+  t.teardown(async () => {
+    server.closeAllConnections();
+    server.close();
+    await proxy.close();
+    await upstream.close();
+  });
+  const { port } = server.address() as AddressInfo;
+  return { upstream, port, ends, requests };
+}
+
+/** Asks, and reads the answer to its end. */
+function ask(port: number, options: RequestOptions = {}, body?: string) {
+  return new Promise<{ status: number; headers: IncomingMessage["headers"]; body: string; whole: boolean }>(
+    (resolve, reject) => {
+      const asked = httpRequest({ port, host: "127.0.0.1", ...options }, (answer) => {
+        let text = "";
+        answer.setEncoding("latin1").on("data", (piece: string) => (text += piece));
+        answer.on("error", () => {});
+        answer.on("close", () => {
+          const { statusCode: status = 0, headers, complete: whole } = answer;
+          resolve({ status, headers, body: text, whole });
+        });
+      });
+      asked.on("error", reject).end(body);
+    },
+  );
+}
+
+t.test("DELETE and OPTIONS with chunks leave with chunks, and bring no second request (fix: framed)", async (t) => {
+  const smuggled = "GET /smuggled HTTP/1.1\r\nhost: x\r\n\r\n";
+  for (const method of ["DELETE", "OPTIONS", "POST"]) {
+    const seen: [head: string, body: string][] = [];
+    const { port } = await passing(t, async (socket, request) => {
+      const body = (await request.body).toString();
+      seen.push([request.head, body]);
+      socket.write(OK);
+    });
+    const chunk = `${smuggled.length.toString(16)}\r\n${smuggled}\r\n0\r\n\r\n`;
+    await send(port, `${method} /x HTTP/1.1\r\nhost: x\r\ntransfer-encoding: chunked\r\n\r\n${chunk}`);
+    t.equal(seen.length, 1, method);
+    t.equal(seen[0]?.[1], smuggled, method);
+    t.notMatch(seen[0]?.[0], /content-length/i, method);
+  }
+});
+
+t.test("bodies keep the length they came with, and methods that expect one say that there is none", async (t) => {
+  const heads: string[] = [];
+  const { port } = await passing(t, async (socket, request) => {
+    await request.body;
+    heads.push(request.head);
+    socket.write(OK);
+  });
+  const framing = (head: string) => head.match(/^(?:content-length|transfer-encoding): .*$/gim);
+  for (const [method, length, body] of [
+    ["POST", "3", "abc"],
+    ["DELETE", "3", "abc"],
+    ["POST", "0", ""],
+    ["PUT", undefined, ""],
+    ["DELETE", undefined, ""],
+    ["GET", undefined, ""],
+  ] as const) {
+    const lines = length === undefined ? "" : `content-length: ${length}\r\n`;
+    await send(port, `${method} /x HTTP/1.1\r\nhost: x\r\n${lines}\r\n${body}`);
+    const expected = length ?? (method === "PUT" ? "0" : undefined);
+    t.same(framing(heads.pop() ?? ""), expected === undefined ? null : [`content-length: ${expected}`], method);
+  }
+});
+
+t.test("nothing of a client's headers goes out but the framing, so that Expect hides no request from us", async (t) => {
+  const heads: string[] = [];
+  const { port, ends } = await passing(
+    t,
+    (_socket, request) => heads.push(request.head),
+    { first_byte: 60 },
+    { x: "1" },
+  );
+  const talk = await send(
+    port,
+    "POST /x HTTP/1.1\r\nhost: x\r\nexpect: 100-continue\r\nauthorization: secret\r\nkeep-alive: timeout=1\r\n" +
+      "connection: keep-alive, x-named\r\nx-named: 1\r\nte: trailers\r\nproxy-authorization: secret\r\ncontent-length: 2\r\n\r\nok",
+  );
+  t.match(talk.text, /^HTTP\/1.1 100 Continue/);
+  t.match(
+    heads[0]?.toLowerCase(),
+    /^post \/x http\/1.1\r\ncontent-length: 2\r\nx: 1\r\nhost: 127[^\r]+\r\nconnection: keep-alive\r\n\r\n$/,
+  );
+  // A request with Expect would never have been told of (fix: framed), nor had a limit (fix: sending).
+  t.same([talk.statuses, ends], [[504], ["upstream_timeout"]]);
+});
+
+t.test("a provider's death is a cut, whatever it dies of (fix: close of the answer)", async (t) => {
+  const deaths: Record<string, (socket: Socket) => unknown> = {
+    "end within chunks": (socket) => socket.end(`${CHUNKED}5\r\n12345\r\n`),
+    "reset within chunks": (socket) =>
+      socket.write(`${CHUNKED}5\r\n12345\r\n`, () => setTimeout(() => socket.resetAndDestroy(), 20)),
+    "fewer bytes than announced": (socket) => socket.end("HTTP/1.1 200 OK\r\ncontent-length: 9\r\n\r\n12345"),
+    "broken chunks": (socket) => socket.write(`${CHUNKED}5\r\n12345\r\nzz\r\n`),
+  };
+  for (const [name, script] of Object.entries(deaths)) {
+    const { port, ends } = await passing(t, script);
+    const { body, whole } = await ask(port);
+    t.same([body, whole], ["12345", false], name);
+    t.same(ends, ["upstream_truncated"], name);
+    // HTTP/1.0 has no chunks: only a reset tells that the body is not whole.
+    if (name.includes("chunks")) {
+      const socket = connect(port, "127.0.0.1", () => socket.write("GET / HTTP/1.0\r\n\r\n"));
+      socket.resume();
+      const [error] = await once(socket, "error");
+      t.equal(error.code, "ECONNRESET", `${name}, HTTP/1.0`);
+    }
+  }
+});
+
+t.test("a provider that dies before it answers is a 502, one that never answers a 504", async (t) => {
+  const dead = await passing(t, (socket) => socket.destroy());
+  t.match(await ask(dead.port, { method: "POST" }, "x"), { status: 502, body: "upstream_failed" });
+  const odd = await passing(t, (socket) => socket.write("SSH-2.0-x\r\n\r\n"));
+  t.match(await ask(odd.port), { status: 502, body: "upstream_invalid" });
+  const silent = await passing(t, () => {}, { first_byte: 40 });
+  t.match(await ask(silent.port), { status: 504, body: "upstream_timeout" });
+  await until(() => silent.upstream.open === 0, "its connection to be closed");
+  const { upstream, port } = await passing(t, () => {});
+  await upstream.close();
+  t.match(await ask(port), { status: 502, body: "upstream_unreachable" });
+});
+
+t.test("what a provider said before it died is not told with our own answer (fix: removeHeader)", async (t) => {
+  const { port } = await passing(t, (socket) => socket.end("HTTP/1.1 200 OK\r\netag: x\r\ncontent-length: 9\r\n\r\n"));
+  const { status, headers, whole } = await ask(port);
+  if (status === 502) t.same([headers.etag, whole], [undefined, true]);
+  else t.same([status, headers.etag, whole], [200, "x", false]);
+});
+
+t.test("an upgrade that nobody asked for ends the request (fix: upgrade)", async (t) => {
+  const { port, upstream } = await passing(t, (socket) =>
+    socket.write("HTTP/1.1 101 Switching Protocols\r\nupgrade: x\r\nconnection: upgrade\r\n\r\n"),
+  );
+  t.match(await ask(port), { status: 502, body: "upstream_invalid" });
+  await until(() => upstream.open === 0, "the connection to be closed");
+});
+
+t.test("redirects are refused, and nothing of them is told (fix: withhold)", async (t) => {
+  const { port, upstream } = await passing(t, (socket) =>
+    socket.write("HTTP/1.1 302 Found\r\nlocation: /secret\r\netag: x\r\ncontent-length: 2\r\n\r\nno"),
+  );
+  const { status, body, headers } = await ask(port);
+  t.same([status, body, headers.etag, headers.location], [502, "upstream_redirect", undefined, undefined]);
+  t.equal(upstream.connections, 1);
+});
+
+t.test("a client that leaves takes the provider's request along, before the head and behind it", async (t) => {
+  for (const answer of ["", `${CHUNKED}5\r\n12345\r\n`]) {
+    let asked = false;
+    const { port, upstream, ends } = await passing(t, (socket) => {
+      asked = true;
+      socket.write(answer);
+    });
+    const socket = connect(port, "127.0.0.1", () => socket.write("GET / HTTP/1.1\r\nhost: x\r\n\r\n"));
+    if (answer !== "") await once(socket, "data");
+    await until(() => asked);
+    socket.destroy();
+    await until(() => upstream.open === 0, "the provider to hear of it");
+    await until(() => ends.length === 1);
+    t.same(ends, ["client_gone"]);
+  }
+});
+
+t.test("a client that asked for close is closed, another one is kept (fix: connection)", async (t) => {
+  const { port } = await passing(t, (socket) => socket.write(OK));
+  t.equal((await ask(port, { headers: { connection: "close" } })).headers.connection, "close");
+  t.equal((await ask(port, { headers: { connection: "keep-alive" } })).headers.connection, "keep-alive");
+});
+
+t.test("a head goes down before the first byte of its body (fix: flushHeaders)", async (t) => {
+  let provider: Socket | undefined;
+  const { port } = await passing(t, (socket) => {
+    provider = socket;
+    socket.write(CHUNKED);
+  });
+  const asked = httpRequest({ port, host: "127.0.0.1" }).end();
+  const [answer] = (await once(asked, "response")) as [IncomingMessage];
+  provider?.write("2\r\nok\r\n0\r\n\r\n");
+  const pieces = await Array.fromAsync(answer);
+  t.equal(pieces.join(""), "ok");
+});
+
+t.test("an answer before the end of the upload arrives, and the connection is used again (fix: closed)", async (t) => {
+  const { port, ends, requests } = await passing(t, (socket) => {
+    socket.pause();
+    socket.write("HTTP/1.1 413 x\r\ncontent-length: 2\r\n\r\nno");
+  });
+  const body = Buffer.alloc(12_000_000);
+  const socket = connect(port, "127.0.0.1");
+  let text = "";
+  socket.setEncoding("latin1").on("data", (piece: string) => (text += piece));
+  const answers = () => text.split("HTTP/1.1 413").length - 1;
+  for (const nth of [1, 2]) {
+    socket.write(`POST / HTTP/1.1\r\nhost: x\r\ncontent-length: ${body.length}\r\n\r\n`);
+    socket.write(body.subarray(0, 8_000_000));
+    await until(() => answers() === nth && ends.length === nth, `answer ${nth}`);
+    socket.write(body.subarray(8_000_000));
+  }
+  await until(() => requests.every((request) => request.complete), "the rest to be read away");
+  t.same(ends, [undefined, undefined]);
+  socket.destroy();
+});
+
+t.test("a kept connection that the provider has just closed: no body goes again, a body is a 502", async (t) => {
+  for (const [method, body] of [
+    ["GET", undefined],
+    ["DELETE", undefined],
+    ["POST", "once"],
+  ] as const) {
+    const bodies: string[] = [];
+    const { port, upstream, ends } = await passing(t, async (socket, request) => {
+      if (request.nth > 1) return socket.destroy();
+      bodies.push((await request.body).toString());
+      return socket.write(OK);
+    });
+    t.match(await ask(port, { method }, body), { status: 200, body: "ok" });
+    const { status } = await ask(port, { method }, body);
+    if (body === undefined) t.same([status, ends, upstream.connections], [200, [undefined, undefined], 2], method);
+    else t.same([status, ends, bodies], [502, [undefined, "upstream_failed"], ["once"]], method);
+  }
+});
+
+t.test("a connection that breaks before its first answer is not tried again", async (t) => {
+  const { port, upstream } = await passing(t, (socket) => socket.destroy());
+  t.equal((await ask(port)).status, 502);
+  t.equal(upstream.connections, 1);
+});
+
+t.test("silence has an end, whoever is silent", async (t) => {
+  const half = `${CHUNKED}5\r\n12345\r\n`;
+  const idle = await passing(t, (socket) => socket.write(half), { idle: 40 });
+  t.match(await ask(idle.port), { body: "12345", whole: false });
+  t.same(idle.ends, ["upstream_timeout"]);
+
+  const total = await passing(t, (socket) => socket.write(half), { total: 60 });
+  t.match(await ask(total.port), { body: "12345", whole: false });
+  t.same(total.ends, ["upstream_timeout"]);
+
+  // The provider stops reading: nobody hears whether the client is still there.
+  const stuck = await passing(t, (socket) => socket.pause(), { idle: 100 });
+  const upload = connect(stuck.port, "127.0.0.1");
+  upload.on("error", () => {});
+  upload.write("POST / HTTP/1.1\r\nhost: x\r\ncontent-length: 100000000\r\n\r\n");
+  const piece = Buffer.alloc(1 << 20);
+  const more = () => {
+    while (!upload.destroyed && upload.write(piece));
+  };
+  upload.on("drain", more);
+  more();
+  await until(() => stuck.ends.length === 1, "the idle limit");
+  t.same(stuck.ends, ["upstream_timeout"]);
+  upload.destroy();
+
+  // The client stops sending.
+  const quiet = await passing(t, () => {}, { idle: 60 });
+  const talk = await send(quiet.port, "POST / HTTP/1.1\r\nhost: x\r\ncontent-length: 10\r\n\r\n12345");
+  t.same([talk.statuses, quiet.ends], [[408], ["body_timeout"]]);
+
+  // The client stops reading.
+  const large = await passing(
+    t,
+    (socket) =>
+      socket.write(`HTTP/1.1 200 OK\r\ncontent-length: 200000000\r\n\r\n`, () =>
+        socket.write(Buffer.alloc(200_000_000)),
+      ),
+    { idle: 150 },
+  );
+  const reader = connect(large.port, "127.0.0.1", () => reader.write("GET / HTTP/1.1\r\nhost: x\r\n\r\n"));
+  reader.on("error", () => {}).pause();
+  await until(() => large.ends.length === 1, "the idle limit");
+  t.same(large.ends, ["client_gone"]);
+  reader.destroy();
+});
+
+t.test("a head that cannot be written is ours to answer, and nothing is sent", async (t) => {
+  const { port, upstream } = await passing(t, (socket) => socket.write(OK), {}, { "x-bad": "a\nb" });
+  t.match(await ask(port), { status: 500, body: "internal" });
+  t.equal(upstream.connections, 0);
+});
+
+t.test("answers without a body, interim answers and HEAD", async (t) => {
+  const { port } = await passing(t, (socket, { head }) => {
+    if (head.startsWith("HEAD")) socket.write("HTTP/1.1 200 OK\r\ncontent-length: 99\r\n\r\n");
+    else if (head.startsWith("GET /304")) socket.write("HTTP/1.1 304 x\r\netag: y\r\n\r\n");
+    else socket.write(`HTTP/1.1 103 Early Hints\r\nlink: x\r\n\r\n${OK}`);
+  });
+  t.match(await ask(port, { method: "HEAD" }), { status: 200, headers: { "content-length": "99" }, whole: true });
+  t.match(await ask(port, { path: "/304" }), { status: 304, headers: { etag: "y" }, whole: true });
+  t.match(await ask(port), { status: 200, body: "ok", whole: true });
+});
+
+t.test("what passes is told to the observer, byte for byte", async (t) => {
+  const size = 3_000_000;
+  const { port } = await passing(t, async (socket, request) => {
+    const body = await request.body;
+    socket.write(`HTTP/1.1 200 OK\r\ncontent-length: ${body.length}\r\n\r\n`);
+    socket.write(body);
+  });
+  const before = [Count.sent, Count.received] as const;
+  const { body } = await ask(port, { method: "POST" }, "x".repeat(size));
+  t.equal(body.length, size);
+  t.same([Count.sent - before[0], Count.received - before[1]], [size, size]);
+});
