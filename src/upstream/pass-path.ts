@@ -21,7 +21,7 @@ const PASSED_DOWN = [
 const VERSION = /^\/v\d+(?:\.\d+)?(?:(?:alpha|beta|preview)\d*)?(?=\/|$)/;
 
 /** What gateway.yaml says of a path whose requests pass unread. */
-export interface PassOptions {
+export interface PassPathOptions {
   /** Takes requests of keys that are limited to models. */
   readonly open: boolean;
   /** Takes requests that make the vendor's own keys. */
@@ -52,7 +52,7 @@ export class PassPath {
     private readonly provider: Provider | undefined,
     readonly spoken: readonly Protocol[],
     private readonly all: readonly Protocol[],
-    private readonly options: PassOptions,
+    private readonly options: PassPathOptions,
   ) {
     this.dialect = spoken[0] as Protocol;
     const up = spoken.flatMap(({ headers }) => headers);
