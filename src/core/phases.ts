@@ -37,6 +37,6 @@ export type DoneExchange = SendExchange &
     Pick<
       Exchange,
       | ("attempt" | "answerer" | "head" | "usage")
-      | ("streaming" | "status" | "outcome" | "error" | "written" | "firstByte")
+      | ("streaming" | "status" | "outcome" | "error" | "received" | "written" | "firstByte")
     >
   >;
