@@ -72,7 +72,7 @@ function namedOf(inner: Fields): Tool & { kind: "function" } {
 function customOf(entry: Fields): Tool {
   const inner = entry.object("custom");
   if (!inner) throw invalidField(`${entry.at}.custom`, `${entry.at}.custom must be an object.`);
-  entry.uses.push({ feature: "tools_custom", path: entry.at });
+  entry.declareSelf("tools_custom");
   const name = nameOf(inner);
   const description = inner.text("description");
   const format = inner.object("format");
@@ -94,7 +94,7 @@ function grammarOf(format: Fields): JsonObject | undefined {
   const members = nested ?? format;
   const rules = defined({ syntax: members.text("syntax"), definition: members.text("definition") });
   if (rules.definition === undefined) {
-    if (type !== "text") format.uses.push({ feature: "other", path: format.at });
+    if (type !== "text") format.declareSelf("other");
     return undefined;
   }
   return nested ? defined({ type, grammar: rules }) : defined({ type, ...rules });
@@ -109,7 +109,7 @@ function nameOf(inner: Fields): string {
 
 /** `web_search_options` as a tool. */
 export function webSearchOf(options: Fields): Tool {
-  options.uses.push({ feature: "web_search", path: options.at });
+  options.declareSelf("web_search");
   const size = options.text("search_context_size");
   const where = options.object("user_location");
   where?.text("type");
@@ -137,7 +137,7 @@ export function choiceOf(value: unknown, at: string, uses: FeatureUse[]): ToolCh
   // Mistral's word.
   if (value === "any") return { mode: "required" };
   const choice = new Fields(asObject(value) ?? {}, at, uses);
-  // The object that is there tells what is meant.
+  // What is meant follows from the object that is there.
   choice.any("type");
   const allowed = choice.object("allowed_tools");
   const custom = choice.object("custom");
@@ -151,7 +151,7 @@ export function choiceOf(value: unknown, at: string, uses: FeatureUse[]): ToolCh
 }
 
 function allowedOf(allowed: Fields): ToolChoice {
-  allowed.uses.push({ feature: "tool_choice_allowed", path: allowed.at });
+  allowed.declareSelf("tool_choice_allowed");
   const names = (allowed.list("tools") ?? []).map((tool, n) =>
     nameIn(tool, `${allowed.path("tools")}.${n}`, allowed.uses),
   );
@@ -176,7 +176,7 @@ export function formatOf(of: Fields): Format {
   if (type === "json_schema") return schemaOf(of);
   if (type !== "text" && type !== "json_object")
     throw invalidField(`${of.at}.type`, `${of.at}.type must be text, json_object or json_schema.`);
-  if (type === "json_object") of.uses.push({ feature: "json_object", path: of.at });
+  if (type === "json_object") of.declareSelf("json_object");
   return { kind: type === "text" ? "text" : "json" };
 }
 

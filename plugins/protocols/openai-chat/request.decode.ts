@@ -29,9 +29,9 @@ import { SETTINGS } from "./support.ts";
 import { BEHIND_TEXT, cacheOf, citationOf, ENVELOPE_FORMAT, LEGACY_CALL, stateOf, textMember } from "./wire.ts";
 
 /** Reads a Chat request. @throws GatewayError `invalid_field` with the client's own path. */
-export function decodeRequest(asked: IncomingRequest): Conversation {
+export function decodeRequest(incoming: IncomingRequest): Conversation {
   const uses: FeatureUse[] = [];
-  const body = requestFields(asked, uses);
+  const body = requestFields(incoming, uses);
   const messages = body.list("messages");
   if (!messages) throw invalidField("messages", "messages must be a list.");
   body.text("model");
@@ -39,9 +39,9 @@ export function decodeRequest(asked: IncomingRequest): Conversation {
   body.leave("stream_options", "cosmetic");
   const conversation: Conversation = {
     protocol: "openai-chat",
-    task: asked.task,
-    stream: asked.streaming,
-    turns: turnsOf(messages, asked, uses),
+    task: incoming.task,
+    stream: incoming.streaming,
+    turns: turnsOf(messages, incoming, uses),
     tools: [],
     uses,
   };
@@ -106,8 +106,8 @@ function readNestedThinking(nested: Fields, config: ReasoningConfig): void {
 }
 
 /** The turns of `messages`, one for each; a tool's result is the user's. @throws GatewayError with the message's path. */
-function turnsOf(list: readonly unknown[], asked: IncomingRequest, uses: FeatureUse[]): Turn[] {
-  const reader = new ChatMessageReader(asked, uses);
+function turnsOf(list: readonly unknown[], incoming: IncomingRequest, uses: FeatureUse[]): Turn[] {
+  const reader = new ChatMessageReader(incoming, uses);
   const turns = list.map((value, n) => reader.turn(fieldsOf(value, `messages.${n}`, uses)));
   const isSystem = (turn: Turn) => turn.role === "system" || turn.role === "developer";
   const first = turns.findIndex((turn) => !isSystem(turn));
@@ -123,10 +123,10 @@ class ChatMessageReader {
   private readonly calls: ChatCallReader;
 
   constructor(
-    private readonly asked: IncomingRequest,
+    private readonly incoming: IncomingRequest,
     private readonly uses: FeatureUse[],
   ) {
-    this.calls = new ChatCallReader(asked, uses);
+    this.calls = new ChatCallReader(incoming, uses);
   }
 
   turn(message: Fields): Turn {
@@ -220,7 +220,7 @@ class ChatMessageReader {
     const path = message.path("reasoning_details");
     if (Array.isArray(message.of["reasoning_details"])) message.leave("reasoning_details");
     declareUnreadDetails(list, path, this.uses);
-    return detailReasonings(list, path, this.asked);
+    return detailReasonings(list, path, this.incoming);
   }
 }
 
@@ -282,7 +282,7 @@ interface DetailGroup {
   entries: JsonObject[];
 }
 
-function detailReasonings(details: readonly unknown[], at: string, asked: IncomingRequest): DetailReasoning[] {
+function detailReasonings(details: readonly unknown[], at: string, incoming: IncomingRequest): DetailReasoning[] {
   const groups: DetailGroup[] = [];
   details.forEach((entry, n) => {
     if (!isObject(entry)) return;
@@ -291,16 +291,16 @@ function detailReasonings(details: readonly unknown[], at: string, asked: Incomi
     if (last && index !== undefined && last.index === index) last.entries.push(entry);
     else groups.push({ index, at: `${at}.${n}`, entries: [entry] });
   });
-  return groups.map((group) => detailReasoning(group, asked));
+  return groups.map((group) => detailReasoning(group, incoming));
 }
 
-function detailReasoning({ at, entries }: DetailGroup, asked: IncomingRequest): DetailReasoning {
+function detailReasoning({ at, entries }: DetailGroup, incoming: IncomingRequest): DetailReasoning {
   const first = entries[0] as JsonObject;
   const all: JsonObject = Object.fromEntries(entries.flatMap((entry) => Object.entries(entry)));
   const texts = (name: string) => entries.flatMap((entry) => asText(entry[name]) ?? []);
   const summary = texts("summary");
   const text = texts("text").join("");
-  const opaque = detailState(all, asked);
+  const opaque = detailState(all, incoming);
   const plain = text !== "" && textMember(first) === "text";
   const silent = summary.length === 0 && text === "";
   const reasoning: Reasoning = {
@@ -313,12 +313,12 @@ function detailReasoning({ at, entries }: DetailGroup, asked: IncomingRequest): 
   return { reasoning, behind: first["format"] === ENVELOPE_FORMAT && first["id"] === BEHIND_TEXT };
 }
 
-function detailState(entry: JsonObject, asked: IncomingRequest): Opaque | undefined {
-  const held = asText(entry["signature"]) ?? asText(entry["data"]);
-  if (held !== undefined && asked.sealed(held)) return asked.open(held, "reasoning_details");
+function detailState(entry: JsonObject, incoming: IncomingRequest): Opaque | undefined {
+  const state = asText(entry["signature"]) ?? asText(entry["data"]);
+  if (state !== undefined && incoming.sealed(state)) return incoming.open(state, "reasoning_details");
   // Ours by its format, but no envelope: nothing that could be read.
   if (entry["format"] === ENVELOPE_FORMAT) return undefined;
-  return asked.open(writeJson(withoutText(entry)), "reasoning_details");
+  return incoming.open(writeJson(withoutText(entry)), "reasoning_details");
 }
 
 /** An entry without its text, which the reasoning has beside the state. */
@@ -366,7 +366,7 @@ class ChatCallReader {
   private readonly custom = new Set<string>();
 
   constructor(
-    private readonly asked: IncomingRequest,
+    private readonly incoming: IncomingRequest,
     private readonly uses: FeatureUse[],
   ) {}
 
@@ -394,10 +394,10 @@ class ChatCallReader {
     entry.leave("index");
     const given = entry.text("id");
     const { id, signature } = unpacked(given || `call_${at.replaceAll(".", "_")}`);
-    const name = callName(inner);
+    const name = inner.required("name");
     if (!given) this.await(id, name);
     if (custom) this.custom.add(id);
-    const opaque = this.stateOn(entry, signature) ?? (elsewhere.has(id) ? undefined : this.asked.recall(id));
+    const opaque = this.stateOn(entry, signature) ?? (elsewhere.has(id) ? undefined : this.incoming.recall(id));
     const text = inner.text(custom ? "input" : "arguments") ?? "";
     entry.rest();
     return {
@@ -414,7 +414,7 @@ class ChatCallReader {
   /** The older `function_call` of a message. */
   legacy(inner: Fields): ToolCall {
     const id = `call_${inner.at.replaceAll(".", "_")}`;
-    const name = callName(inner);
+    const name = inner.required("name");
     this.await(id, name);
     return { kind: "tool_call", id, name, arguments: inner.text("arguments") ?? "", at: inner.at };
   }
@@ -437,19 +437,13 @@ class ChatCallReader {
     const signature = asText(asObject(asObject(whole)?.["google"])?.["thought_signature"]);
     if (signature === undefined) {
       if (packed === undefined) return undefined;
-      if (this.asked.sealed(packed)) return this.asked.open(packed, "thoughtSignature");
+      if (this.incoming.sealed(packed)) return this.incoming.open(packed, "thoughtSignature");
       return { protocol: "gemini", kind: "thoughtSignature", data: packed };
     }
     entry.object("extra_content")?.object("google")?.any("thought_signature");
-    if (this.asked.sealed(signature)) return this.asked.open(signature, "thoughtSignature");
+    if (this.incoming.sealed(signature)) return this.incoming.open(signature, "thoughtSignature");
     return stateOf("extra_content", writeJson(whole));
   }
-}
-
-function callName(inner: Fields): string {
-  const name = inner.text("name");
-  if (name === undefined) throw invalidField(inner.path("name"), `${inner.path("name")} must be a string.`);
-  return name;
 }
 
 /** The calls whose opaque state came beside a message's reasoning. */
@@ -487,11 +481,8 @@ function partOf(part: Fields, type: string | undefined): Part {
   switch (type) {
     case "text":
     case "input_text":
-    case "output_text": {
-      const text = part.text("text");
-      if (text === undefined) throw invalidField(`${at}.text`, `${at}.text must be a string.`);
-      return { kind: "text", text, at };
-    }
+    case "output_text":
+      return { kind: "text", text: part.required("text"), at };
     case "refusal":
       return { kind: "refusal", text: part.text("refusal") ?? "", at };
     case "image_url":
@@ -513,13 +504,13 @@ function foreignOf(part: Fields, type: string | undefined): Part {
   const { at, uses } = part;
   const thinking = type === "thinking" ? part.of["thinking"] : undefined;
   if (Array.isArray(thinking)) {
-    uses.push({ feature: "reasoning_text", path: at });
+    part.declareSelf("reasoning_text");
     part.any("thinking");
     const texts = thinking.map((each, n) => thoughtIn(each, `${at}.thinking.${n}`, uses));
     return { kind: "reasoning", text: texts.join(""), at };
   }
   if (type === undefined) throw invalidField(`${at}.type`, `${at}.type must be a string.`);
-  uses.push({ feature: "foreign_block", path: at });
+  part.declareSelf("foreign_block");
   return { kind: "foreign", protocol: "openai-chat", name: type, json: part.of, at };
 }
 
@@ -547,7 +538,7 @@ function imageOf(part: Fields): Media {
   const detail = image?.text("detail");
   if (detail !== undefined && detail !== "auto") image?.declare("detail", "media_detail");
   const inline = readInline(url, `${part.at}.image_url`);
-  part.uses.push({ feature: inline ? "image_base64" : "image_url", path: part.at });
+  part.declareSelf(inline ? "image_base64" : "image_url");
   return {
     kind: "media",
     media: "image",
@@ -564,14 +555,14 @@ function audioOf(part: Fields): Media {
   const format = audio?.text("format");
   if (base64 === undefined || format === undefined)
     throw invalidField(`${part.at}.input_audio`, `${part.at}.input_audio must have data and format.`);
-  part.uses.push({ feature: "audio", path: part.at });
+  part.declareSelf("audio");
   return { kind: "media", media: "audio", at: part.at, mime: audioType(format), source: { base64 } };
 }
 
 function fileOf(part: Fields): Media {
   const file = part.object("file");
   const content = file?.text("file_data");
-  // Beside the bytes themselves an id says nothing.
+  // Beside the bytes themselves an id is left out.
   const id = content === undefined ? file?.text("file_id") : undefined;
   const filename = file?.text("filename");
   if (!file || (id === undefined && content === undefined))
@@ -579,7 +570,7 @@ function fileOf(part: Fields): Media {
   const inline = content === undefined ? undefined : readInline(content, `${part.at}.file.file_data`);
   const linked = content !== undefined && !inline && /^https?:/.test(content);
   const feature = content === undefined ? "file_id" : linked ? "file_url" : "file_base64";
-  part.uses.push({ feature, path: part.at });
+  part.declareSelf(feature);
   const source: MediaSource =
     content === undefined
       ? { id: id as string, protocol: "openai-chat" }
@@ -604,7 +595,7 @@ function linkOf(part: Fields, type: string): Media {
   if (url === undefined) throw invalidField(`${part.at}.${type}`, `${part.at}.${type} must be a URL.`);
   const link = { kind: "media", media: "file", at: part.at } as const;
   const web = /^https?:/i.test(url);
-  part.uses.push({ feature: web ? "file_url" : "file_base64", path: part.at });
+  part.declareSelf(web ? "file_url" : "file_base64");
   if (web) return { ...link, source: { url } };
   const inline = readInline(url, `${part.at}.${type}`);
   return { ...link, ...(inline?.mime ? { mime: inline.mime } : {}), source: { base64: inline?.base64 ?? url } };

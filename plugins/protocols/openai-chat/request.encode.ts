@@ -311,7 +311,7 @@ function nameOf(name: string, namespace: string | undefined, context: EncodeCont
   return fitted;
 }
 
-/** Everything of a request that says which tools there are and which to call. */
+/** The tools of a request, and which of them to call. */
 function toolMembers(conversation: Conversation, context: EncodeContext): JsonObject {
   const members: JsonObject = {};
   const tools: JsonObject[] = [];

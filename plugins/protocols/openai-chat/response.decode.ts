@@ -50,7 +50,7 @@ class ChatStreamReader implements ResponseDecoder {
     else answer.fail(new GatewayError(text === "[DONE]" ? "upstream_truncated" : "upstream_invalid"));
   }
 
-  /** Some vendors send no `[DONE]`; choices that say why they ended are enough. */
+  /** Some vendors send no `[DONE]`; a finish reason of every choice is enough. */
   end(out: Event[]): void {
     const { answer } = this;
     if (answer.over) return;
@@ -124,7 +124,7 @@ class CompletionReader {
     return this.start !== undefined;
   }
 
-  /** Whether every choice has said why it ended: then the answer is whole even where no `[DONE]` follows. */
+  /** Whether every choice has its finish reason: then the answer is whole even where no `[DONE]` follows. */
   get finished(): boolean {
     for (const choice of this.choices.values()) if (!choice.finished) return false;
     return this.choices.size > 0;
@@ -215,7 +215,7 @@ class CompletionReader {
 const isText = (value: unknown) => typeof value === "string";
 const isObject = (value: unknown) => asObject(value) !== undefined;
 const anything = () => true;
-/** Members of a delta or message that are read, in the forms they are read in; what else is there is said to be lost. */
+/** Members of a delta or message that are read, in the forms they are read in; all others are declared to be lost. */
 const FORMS: ReadonlyMap<string, (value: unknown) => boolean> = new Map([
   ["role", anything],
   ["content", (value) => isText(value) || Array.isArray(value)],
@@ -445,7 +445,7 @@ const REASONS: Readonly<Record<string, FinishReason>> = {
   refusal: "refusal",
 };
 
-/** Why a choice ended; some vendors say `stop` when the model calls tools, and OpenAI when it refuses. */
+/** Why a choice ended; some vendors write `stop` when the model calls tools, and OpenAI when it refuses. */
 function reasonOf(raw: string | undefined, calls: boolean, refused: boolean): FinishReason {
   const reason = raw === undefined ? "stop" : (entryOf(REASONS, raw.toLowerCase()) ?? "other");
   if (reason !== "stop") return reason;

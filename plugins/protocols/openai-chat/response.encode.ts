@@ -73,7 +73,7 @@ abstract class ChatDeltaWriter {
   private readonly blocks = new Map<number, WrittenBlock>();
   private readonly choices = new Map<number, WrittenChoice>();
   private nextId: () => string = callIds("");
-  /** The client speaks of functions in the older way, which knows one call an answer. */
+  /** The client uses the older `functions`, which have one call an answer. */
   private readonly legacy: boolean;
 
   constructor(protected readonly context: ResponseContext) {

@@ -2,7 +2,7 @@ import { asCount, asObject, asText, atMost, counts, type JsonObject, type Usage 
 
 /**
  * Usage of a whole completion, or of the chunk that carries it: alone with empty `choices`, or on the last chunk with
- * some (OpenRouter). `usage: null` says nothing. Groq's streams have it under `x_groq`, asked for or not.
+ * some (OpenRouter). `usage: null` is none. Groq's streams have it under `x_groq`, asked for or not.
  */
 export function readUsage(json: unknown, before?: Usage): Usage | undefined {
   const body = asObject(json);

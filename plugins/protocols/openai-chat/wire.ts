@@ -48,7 +48,7 @@ export const textMember = ({ type }: JsonObject): "summary" | "text" | undefined
 
 /**
  * A `url_citation`. Its indices count characters of the whole content; where they are equal (recorded from OpenRouter:
- * always 0) they say nothing.
+ * always 0) they mean nothing.
  * @param before characters of the content before the block that the citation is for
  */
 export function citationOf(annotation: unknown, before = 0): Citation | undefined {

@@ -14,27 +14,27 @@ import { declareEnd, FINISH_WORDS } from "../openai/response.encode.ts";
 import { asksUsage, writeUsage } from "../openai/usage.ts";
 
 /** More of one choice's text, or its end. */
-interface Piece {
+interface CompletionPiece {
   choice: number;
   text: string;
-  logprobs?: Likelihoods;
+  logprobs?: LikelihoodLists;
   finish: string | null;
 }
 
-/** Likelihoods of tokens as text completions have them: lists side by side. */
-interface Likelihoods {
+/** LikelihoodLists of tokens as text completions have them: lists side by side. */
+interface LikelihoodLists {
   tokens: string[];
   token_logprobs: (number | null)[];
   top_logprobs: JsonObject[] | null;
   text_offset: number[];
 }
 
-/** Tells events as pieces of text. Text and refusals are text here; nothing else has a place. */
-class Texts {
+/** Writes events as pieces of text. Text and refusals are text here; nothing else has a place. */
+class CompletionTextWriter {
   used: Usage | undefined;
   id = "";
   created = 0;
-  /** By block: its choice, or undefined where nothing of it is told. */
+  /** By block: its choice, or undefined where nothing of it is written. */
   private readonly blocks: (number | undefined)[] = [];
   /** By choice: characters so far. */
   private readonly lengths = new Map<number, number>();
@@ -48,7 +48,7 @@ class Texts {
   }
 
   /** The pieces an event adds. */
-  tell(event: Event): Piece[] {
+  pieces(event: Event): CompletionPiece[] {
     switch (event.type) {
       case "start":
         this.id = event.id === "" ? this.context.id : event.id;
@@ -78,22 +78,22 @@ class Texts {
     }
   }
 
-  private open(event: EventOf<"open">): Piece[] {
-    const told = event.kind === "text" || event.kind === "refusal";
-    this.blocks[event.block] = told ? event.choice : undefined;
+  private open(event: EventOf<"open">): CompletionPiece[] {
+    const isText = event.kind === "text" || event.kind === "refusal";
+    this.blocks[event.block] = isText ? event.choice : undefined;
     if (event.kind === "refusal") this.refused.add(event.choice);
-    if (!told) this.context.drop(event.kind, "text completions hold text only");
-    return told ? this.begun(event.choice) : [];
+    if (!isText) this.context.drop(event.kind, "text completions hold text only");
+    return isText ? this.begun(event.choice) : [];
   }
 
   /** The prompt, where the client wants it before the answer. */
-  private begun(choice: number): Piece[] {
+  private begun(choice: number): CompletionPiece[] {
     if (this.lengths.has(choice)) return [];
     this.lengths.set(choice, this.echo.length);
     return this.echo === "" ? [] : [{ choice, text: this.echo, finish: null }];
   }
 
-  private text(choice: number, { text, logprobs }: EventOf<"text">): Piece {
+  private text(choice: number, { text, logprobs }: EventOf<"text">): CompletionPiece {
     const offset = this.lengths.get(choice) ?? 0;
     this.lengths.set(choice, offset + text.length);
     if (!Array.isArray(logprobs)) return { choice, text, finish: null };
@@ -106,9 +106,9 @@ class Texts {
   }
 }
 
-function likelihoods(tokens: readonly unknown[], start: number, top: boolean): Likelihoods {
+function likelihoods(tokens: readonly unknown[], start: number, top: boolean): LikelihoodLists {
   let offset = start;
-  const lists: Likelihoods = { tokens: [], token_logprobs: [], top_logprobs: top ? [] : null, text_offset: [] };
+  const lists: LikelihoodLists = { tokens: [], token_logprobs: [], top_logprobs: top ? [] : null, text_offset: [] };
   for (const value of tokens) {
     const token = asObject(value) ?? {};
     const text = asText(token["token"]) ?? "";
@@ -127,43 +127,43 @@ function likelihood(value: unknown): [token: string, logprob: unknown][] {
   return typeof token === "string" ? [[token, logprob]] : [];
 }
 
-/** Writes a stream of text completions. Usage is told where the client asked for it, in a last chunk without choices. */
+/** Writes a stream of text completions. Usage comes where the client asked for it, in a last chunk without choices. */
 export function encoder(context: ResponseContext): ResponseEncoder {
-  const texts = new Texts(context);
+  const writer = new CompletionTextWriter(context);
   const counts = asksUsage(context.request);
   const model = JSON.stringify(context.model);
   const chunk = (choices: string, usage: string): EncodedFrame => {
-    const head = `{"id":${JSON.stringify(texts.id)},"object":"text_completion","created":${texts.created},"model":${model}`;
+    const head = `{"id":${JSON.stringify(writer.id)},"object":"text_completion","created":${writer.created},"model":${model}`;
     return { data: `${head},"choices":[${choices}]${counts ? `,"usage":${usage}` : ""}}` };
   };
   return {
     event(event, out) {
-      for (const { choice, text, logprobs, finish } of texts.tell(event)) {
+      for (const { choice, text, logprobs, finish } of writer.pieces(event)) {
         const likely = logprobs ? JSON.stringify(logprobs) : "null";
         const reason = JSON.stringify(finish);
-        const uses = `{"index":${choice},"text":${JSON.stringify(text)},"logprobs":${likely},"finish_reason":${reason}}`;
-        out.push(chunk(uses, "null"));
+        const json = `{"index":${choice},"text":${JSON.stringify(text)},"logprobs":${likely},"finish_reason":${reason}}`;
+        out.push(chunk(json, "null"));
       }
       if (event.type !== "end") return;
-      if (counts && texts.used) out.push(chunk("", JSON.stringify(writeUsage(texts.used))));
+      if (counts && writer.used) out.push(chunk("", JSON.stringify(writeUsage(writer.used))));
       out.push({ data: "[DONE]" });
     },
   };
 }
 
 /** A choice of a whole text completion. */
-interface Whole {
+interface FoldedCompletionChoice {
   text: string;
   index: number;
-  logprobs: Likelihoods | null;
+  logprobs: LikelihoodLists | null;
   finish_reason: string | null;
 }
 
 /** Writes a whole text completion: its pieces put together. */
 export function encode(events: readonly Event[], context: ResponseContext): string {
-  const texts = new Texts(context);
-  const choices = new Map<number, Whole>();
-  for (const piece of events.flatMap((event) => texts.tell(event))) {
+  const writer = new CompletionTextWriter(context);
+  const choices = new Map<number, FoldedCompletionChoice>();
+  for (const piece of events.flatMap((event) => writer.pieces(event))) {
     const choice = choices.get(piece.choice) ?? { text: "", index: piece.choice, logprobs: null, finish_reason: null };
     choices.set(piece.choice, choice);
     choice.text += piece.text;
@@ -172,7 +172,7 @@ export function encode(events: readonly Event[], context: ResponseContext): stri
     if (choice.logprobs) extend(choice.logprobs, piece.logprobs);
     else choice.logprobs = piece.logprobs;
   }
-  const { id, created, used } = texts;
+  const { id, created, used } = writer;
   return JSON.stringify({
     id,
     object: "text_completion",
@@ -184,7 +184,7 @@ export function encode(events: readonly Event[], context: ResponseContext): stri
 }
 
 /** Adds to the lists in place: an answer has many pieces. */
-function extend(lists: Likelihoods, more: Likelihoods): void {
+function extend(lists: LikelihoodLists, more: LikelihoodLists): void {
   for (const token of more.tokens) lists.tokens.push(token);
   for (const logprob of more.token_logprobs) lists.token_logprobs.push(logprob);
   for (const others of more.top_logprobs ?? []) lists.top_logprobs?.push(others);

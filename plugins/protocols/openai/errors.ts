@@ -49,13 +49,13 @@ export const error = (fault: Fault): string => JSON.stringify({ error: errorOf(f
 /** A chunk with an `error` member makes both SDK generations throw. No `[DONE]` follows: that would be a clean end. */
 export const streamError = (fault: Fault): Buffer => eventBytes({ error: errorOf(fault) });
 
-/** The word for a failure: a member, the name of an event, or what an object says it is. */
+/** The word for a failure: the name of a member or of an event, or the kind of an object. */
 export const ERROR = "error";
 
 /**
  * What a chunk, or a whole completion, reports as its failure; undefined: nothing. It is the member `error`, an object or
- * of some vendors a text; Groq's `x_groq.error`, which says why a stream stopped early [S]; or all of an object that says
- * it is an error, as Mistral's and older ones of vLLM do [D].
+ * of some vendors a text; Groq's `x_groq.error`, why a stream stopped early [S]; or all of an object whose `object` is
+ * `error`, as Mistral's and older ones of vLLM do [D].
  */
 export function reported(json: JsonObject): JsonObject | string | undefined {
   const { error, x_groq: groq, object } = json;
@@ -113,7 +113,7 @@ const STATUSES: Readonly<Record<string, number>> = {
   usage_not_included: 402,
   vector_store_timeout: 504,
 };
-/** Words of errors that say the request itself is at fault. */
+/** Words in the codes of errors where the request itself is at fault. */
 const INVALID = /invalid|unsupported|context_length|policy|image|too_(?:large|small|long)/;
 
 const isStatus = (value: number | undefined): value is number => value !== undefined && value >= 400 && value <= 599;
@@ -130,7 +130,7 @@ function faultWith(status: number, error: JsonObject, message: string): Fault {
 const statusOf = (value: unknown): number | undefined =>
   asCount(typeof value === "string" && /^[45]\d\d$/.test(value) ? Number(value) : value);
 
-/** What an error says: its `message` or its `detail`, a text or the problems of a request. */
+/** The message of an error: its `message` or its `detail`, a text or the problems of a request. */
 function wordsOf({ message, detail }: JsonObject): string | undefined {
   // Mistral has the problems in the message. [D]
   return asText(message) ?? asText(detail) ?? problemsOf(detail ?? asObject(message)?.["detail"]);
@@ -148,16 +148,20 @@ function problemsOf(list: unknown): string | undefined {
 
 /**
  * An error object in the middle of a stream. There is no status then: some vendors write it as `code` or `status_code`
- * (recorded from OpenRouter and Groq), of others the words tell.
+ * (recorded from OpenRouter and Groq), of others the words stand for one.
  */
 export function faultIn(value: unknown): Fault {
   const error = asObject(value) ?? {};
-  const told = [error["status_code"], error["code"], error["status"]].map(statusOf).find(isStatus);
+  const given = [error["status_code"], error["code"], error["status"]].map(statusOf).find(isStatus);
   const words = [error["code"], error["type"]].map(asText);
   const meant = words.map((word) => entryOf(STATUSES, word)).find(isStatus);
   const invalid = INVALID.test(words[0] ?? words[1] ?? "") ? 400 : undefined;
   const message = wordsOf(error) ?? asText(value);
-  return faultWith(told ?? meant ?? invalid ?? 502, error, message || "The provider reported a failure in its stream.");
+  return faultWith(
+    given ?? meant ?? invalid ?? 502,
+    error,
+    message || "The provider reported a failure in its stream.",
+  );
 }
 
 /**

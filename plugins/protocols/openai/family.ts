@@ -12,7 +12,7 @@ import {
 import { ERROR, error, reportedIn, streamError } from "./errors.ts";
 import { holdsUsage, includeUsage } from "./usage.ts";
 
-/** What the protocols of this family have in common. Each spreads it first, and then says what is its own. */
+/** What the protocols of this family have in common. Each spreads it first, and then adds its own. */
 export const family = {
   segment: "/v1",
   headers: ["openai-beta", "idempotency-key", "x-client-request-id", "x-stainless-*"],
@@ -40,7 +40,7 @@ export function ending(frame: Frame): Ending | undefined {
   return bytes.length <= LONGEST_DONE && frame.text === "[DONE]" ? "complete" : undefined;
 }
 
-/** A quick look: most chunks of some vendors say that there is no error, with null. */
+/** A quick look at the bytes: most chunks of some vendors have an `error` that is null. */
 function mayFail(frame: Frame): boolean {
   const { bytes } = frame;
   if (!bytes.includes(ERROR_BYTES)) return false;

@@ -24,20 +24,20 @@ const TTL: Readonly<Record<NonNullable<CacheMark["ttl"]>, "30m" | "12h" | undefi
 };
 
 const ttlOf = ({ ttl }: CacheMark): { ttl?: string } => {
-  const held = ttl && TTL[ttl];
-  return held ? { ttl: held } : {};
+  const known = ttl && TTL[ttl];
+  return known ? { ttl: known } : {};
 };
 
 /** `prompt_cache_breakpoint` of a part for a mark up to which the prompt shall be kept. */
 export const breakpointOf = (cache: CacheMark): JsonObject => ({ mode: "explicit", ...ttlOf(cache) });
 
 /**
- * `prompt_cache_options` for a mark on the whole prompt; undefined where nothing has to be said: the vendor marks it by
+ * `prompt_cache_options` for a mark on the whole prompt; undefined where none are needed: the vendor marks it by
  * itself.
  */
 export function wholeCacheOf(cache: CacheMark): JsonObject | undefined {
-  const held = ttlOf(cache);
-  return held.ttl === undefined ? undefined : { mode: "implicit", ...held };
+  const { ttl } = ttlOf(cache);
+  return ttl === undefined ? undefined : { mode: "implicit", ttl };
 }
 
 /** The longest key or name of a user that every model takes. [S] */
@@ -64,8 +64,8 @@ export const fitName = (name: string, names: ToolNameMap): string => names.fit(n
 const SAYS_ERROR = /error|fail|exception|denied|not found/i;
 
 /**
- * What a failed result of a tool says, all its texts together: there is no mark for an error in these protocols. A text
- * that does not speak of one is put into `{"error": …}`; undefined where the texts say so themselves.
+ * The text of a failed result of a tool: these protocols have no mark for an error. Texts that do not speak of one are put
+ * into `{"error": …}`, all together; undefined where they do.
  */
 export function failedText(texts: readonly string[]): string | undefined {
   if (texts.some((text) => SAYS_ERROR.test(text))) return undefined;

@@ -1,6 +1,6 @@
 import type { EventOf, FinishReason, ResponseContext } from "model-gateway/protocol";
 
-/** The word of Chat for each reason. A refusal that is not told as one is content that was held back. */
+/** The word of Chat for each reason. A refusal that is not written as one is content that was held back. */
 export const FINISH_WORDS: Readonly<Record<FinishReason, string>> = {
   stop: "stop",
   length: "length",
@@ -14,7 +14,10 @@ export const FINISH_WORDS: Readonly<Record<FinishReason, string>> = {
   other: "stop",
 };
 
-/** Declares what the end of an answer says and no finish reason of these protocols does. `refused`: a refusal was told. */
+/**
+ * Declares what is known of the end of an answer and no finish reason of these protocols has a word for.
+ * @param refused whether a refusal was written
+ */
 export function declareEnd(event: EventOf<"finish">, refused: boolean, context: ResponseContext): void {
   const { reason, raw, message, stopSequence } = event;
   if (stopSequence !== undefined) context.drop("stop_sequence", "No finish reason says which one matched.");

@@ -30,7 +30,7 @@ export const includeUsage: IncludeUsage = {
 };
 
 /**
- * Usage as this protocol tells it: parts are included in their totals, and what is not known is left out. The SDKs need
+ * Usage as these protocols write it: parts are included in their totals, and what is not known is left out. The SDKs need
  * the three totals.
  */
 export function writeUsage(usage: Usage): JsonObject {

@@ -35,7 +35,7 @@ export function tierOf(tier: string, ...more: readonly string[]): string | undef
   return entryOf(TIERS, word) ?? more.find((own) => own === word);
 }
 
-/** The tier that served a request, in the vendor's word where it has one; undefined where the provider told none. */
+/** The tier that served a request, in the vendor's word where it has one; undefined where the provider named none. */
 export function servedTier(usage: Usage | undefined): string | undefined {
   return usage?.tier && (tierOf(usage.tier) ?? usage.tier);
 }
@@ -63,7 +63,7 @@ export const isDetail = (detail: string): boolean => DETAILS.includes(detail);
 
 /** A `data:` URL in base64. */
 export interface Inline {
-  /** The type of media without its parameters; empty where none is said. */
+  /** The type of media without its parameters; empty where there is none. */
   mime: string;
   base64: string;
   /** All of the URL before its bytes. */
@@ -101,7 +101,7 @@ const ENDINGS: Readonly<Record<string, string>> = {
   "image/svg+xml": "svg",
 };
 
-/** A name for a file that has none: the vendor wants one beside the bytes, and tells the type by its end. */
+/** A name for a file that has none: the vendor wants one beside the bytes, and takes the type from its ending. */
 export function filenameOf(mime: string | undefined): string {
   const type = mime?.split(";")[0]?.trim().toLowerCase();
   return `file.${entryOf(ENDINGS, type) ?? /^[\w-]+\/([a-z0-9]+)$/.exec(type ?? "")?.[1] ?? "bin"}`;

@@ -1,5 +1,4 @@
 import t from "tap";
-import { halves, tokensOf } from "../../../../plugins/protocols/openai/demo.ts";
 import { eventsOf } from "../../../support/openai-recordings.ts";
 import { collect, demoOf, withSdks } from "../../../support/openai-sdks.ts";
 import { CHUNKED, MEMBERS } from "./members.ts";
@@ -46,14 +45,3 @@ for (const [folder, { protocol, path, body, stream }] of Object.entries(CHUNKED)
     t.equal(asked.at(-1)?.text, "[DONE]");
   });
 }
-
-t.test("reasoning counts as output, and a call in place of a text", async (t) => {
-  const call = { kind: "custom", name: "exec", schema: undefined } as const;
-  t.same(tokensOf("12345678", { pieces: ["1234", "5678"] }), { input: 2, output: 2, reasoning: 0, total: 4 });
-  t.same(tokensOf("", { pieces: ["1234"], reasoning: "1234", call }), { input: 0, output: 3, reasoning: 1, total: 3 });
-});
-
-t.test("two halves are the whole, also of nothing", async (t) => {
-  t.same(halves("12345"), ["12", "345"]);
-  t.same(halves(""), ["", ""]);
-});
