@@ -28,8 +28,17 @@ export const NO_SIGNATURE: ReadonlySet<string> = new Set(
   [BYPASS, "context_engineering_is_the_way_to_go"].flatMap((text) => [text, Buffer.from(text).toString("base64")]),
 );
 
-/** The other spelling of a name: `thinkingLevel` is `thinking_level`. */
-export const snake = (name: string): string => name.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`);
+const SNAKE = new Map<string, string>();
+
+/** The other spelling of a name of the format: `thinkingLevel` is `thinking_level`. */
+export function snake(name: string): string {
+  let other = SNAKE.get(name);
+  if (other === undefined) {
+    other = name.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`);
+    SNAKE.set(name, other);
+  }
+  return other;
+}
 
 /** A table by names in camel case, for both spellings of them. */
 export const spelledBoth = <T>(table: Readonly<Record<string, T>>): Readonly<Record<string, T>> =>
