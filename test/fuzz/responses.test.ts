@@ -149,13 +149,17 @@ const KNOWN: readonly Known[] = [
     kind: "only node takes it",
     section: "RFC 9110 §15.2",
     why: "an interim response has no body, and one that speaks of one may have it all the same",
-    when: (_, us) => us.error === "RESPONSE_INTERIM",
+    when: ({ text }, us) =>
+      us.status === 0 &&
+      /^RESPONSE_(?:INTERIM|CODING_UNKNOWN|LENGTH_INVALID|FRAMED_TWICE)$/.test(us.error ?? "") &&
+      /^HTTP\/1\.[01] 1\d\d/.test(text),
   },
   {
     kind: "only node takes it",
     section: "RFC 9110 §5.4",
     why: "more than a thousand fields are too many",
-    when: ({ text }, us) => us.error === "RESPONSE_HEADER_INVALID" && heads(text).split("\n").length > 1000,
+    when: ({ text }, us) =>
+      /^RESPONSE_(?:HEADER|TRAILER)_INVALID$/.test(us.error ?? "") && text.split("\n").length > 1000,
   },
   {
     kind: "only node takes it",
