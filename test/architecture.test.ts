@@ -74,6 +74,12 @@ t.test("http-proxy-3 is known to proxy.ts alone", async (t) => {
   t.same(users, ["src/upstream/proxy.ts"]);
 });
 
+t.test("the HTTP/1.1 client knows nothing of the gateway but its header names", async (t) => {
+  for (const file of files("src/upstream/http1/*.ts"))
+    for (const specifier of imports(file))
+      t.match(specifier, /^(?:node:|\.\/|\.\.\/\.\.\/wire\/)/, `${file} imports ${specifier}`);
+});
+
 t.test("container resolution stands in container.ts alone", async (t) => {
   const users = SOURCES.filter((file) => /\.resolve(?:All)?\(/.test(text(file)) && imports(file).includes("tsyringe"));
   t.same(users, ["src/container.ts"]);
