@@ -62,7 +62,7 @@ export interface Protocol {
   /** Usage from a parsed frame or whole body; `before` is what earlier frames told, later values win. */
   usage(json: unknown, before?: Usage): Usage | undefined;
   /** Where human text stands, so that a plugin that reads or changes text is one file for all protocols. */
-  readonly texts?: {
+  readonly texts: {
     /** In a request's body, parsed. Anything may stand anywhere. */
     request(body: unknown): Iterable<TextPlace>;
     /** In a whole answer, or in a frame of a stream, parsed. */

@@ -39,7 +39,7 @@ export interface Translation {
     /** Writes a request for a vendor. @throws GatewayError as `terms.refuse` makes it. */
     encode(conversation: Conversation, terms: EncodeContext): EncodedRequest;
     /** Where a request bears opaque state, and what goes with what cannot be read; for requests whose bytes pass. */
-    readonly opaque?: OpaquePlaces;
+    readonly opaque: OpaquePlaces;
     /** What becomes of each feature when it is written. */
     readonly support: SupportTable;
     /**
@@ -115,7 +115,7 @@ export interface IncomingRequest {
   headers: HeaderList;
   query: QueryView;
   /**
-   * Reads an opaque string that the client sent back: what an envelope of ours holds, or, when it is none, a native one
+   * Reads an opaque string that the client sent back: what an envelope of ours holds, or, when it is none, a raw one
    * of the client's own protocol. @throws GatewayError when an envelope is not one that we made.
    */
   open(text: string, kind: string): Opaque;
@@ -123,8 +123,6 @@ export interface IncomingRequest {
   sealed(text: string): boolean;
   /** Envelopes kept where a client has no place for them, by call id or TextKey; a fallback only. */
   recall(key: string): Opaque | undefined;
-  /** Also fill `native`, so that encoding in the same protocol gives the very same request. */
-  native?: boolean;
 }
 
 /** What the writer of a request is given. */
@@ -172,8 +170,6 @@ export interface ResponseSource {
   /** The provider account and the vendor's model, for opaque state. */
   account: string;
   model: string;
-  /** Also fill `native`, so that encoding in the same protocol gives the very same frames. */
-  native?: boolean;
 }
 
 /** Reads the frames of one stream. State lives inside. Never throws: a broken stream becomes an `error` event. */

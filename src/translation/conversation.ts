@@ -1,16 +1,11 @@
 /**
  * What a request asks, in nobody's wire format. Each protocol reads its requests into this and writes its requests from
- * it; what the vocabulary has no word for stays in `native`, which only its own protocol reads.
+ * it. It carries meaning alone: a request whose bytes pass is never written from it.
  */
 import type { Task } from "../core/protocol.ts";
 import type { RawJson } from "../wire/exact.ts";
 import type { Citation, Opaque } from "./events.ts";
 import type { Feature } from "./features.ts";
-
-interface Native {
-  /** What else the source said here, and in which of its forms; only for the same protocol. */
-  native?: unknown;
-}
 
 /** A mark up to which the vendor shall keep the prompt. */
 export interface CacheMark {
@@ -18,7 +13,7 @@ export interface CacheMark {
   ttl?: "5m" | "30m" | "1h" | "12h";
 }
 
-interface Placed extends Native {
+interface Placed {
   /** Where the client wrote it, like `messages.3.content.0`. */
   at: string;
   cache?: CacheMark;
@@ -28,7 +23,7 @@ interface Placed extends Native {
  * Everything one side says at a time. Results of tools stand in turns of the user. Neighbours may have the same role;
  * `joined` merges them for protocols that want turns to alternate.
  */
-export interface Turn extends Native {
+export interface Turn {
   role: "system" | "developer" | "user" | "assistant";
   parts: Part[];
   at: string;
@@ -109,34 +104,34 @@ export interface Foreign extends Placed {
 
 export type Part = Text | Media | Reasoning | Refusal | ToolCall | ToolResult | Foreign;
 
-export type Tool = Native & { at: string; cache?: CacheMark } & (
-    | {
-        kind: "function";
-        name: string;
-        namespace?: string;
-        description?: string;
-        /** JSON Schema (a protocol with a dialect of its own translates); absent: no arguments. */
-        parameters?: RawJson;
-        strict?: boolean;
-      }
-    | { kind: "custom"; name: string; namespace?: string; description?: string; grammar?: unknown }
-    | {
-        kind: "web_search";
-        allowed?: string[];
-        blocked?: string[];
-        /** At most so many searches. */
-        maxUses?: number;
-        /** `low`, `medium`, `high`. */
-        size?: string;
-        location?: { city?: string; region?: string; country?: string; timezone?: string };
-        /** Choices among tools do not concern it: where it was asked for, it stands beside them. */
-        apart?: true;
-        /** The client's own paths of its members; of one that is not here, `at`. */
-        paths?: { allowed?: string; blocked?: string; maxUses?: string; size?: string; location?: string };
-      }
-    /** Any other tool that the vendor runs itself. */
-    | { kind: "server"; protocol: string; name: string; json: unknown }
-  );
+export type Tool = { at: string; cache?: CacheMark } & (
+  | {
+      kind: "function";
+      name: string;
+      namespace?: string;
+      description?: string;
+      /** JSON Schema (a protocol with a dialect of its own translates); absent: no arguments. */
+      parameters?: RawJson;
+      strict?: boolean;
+    }
+  | { kind: "custom"; name: string; namespace?: string; description?: string; grammar?: unknown }
+  | {
+      kind: "web_search";
+      allowed?: string[];
+      blocked?: string[];
+      /** At most so many searches. */
+      maxUses?: number;
+      /** `low`, `medium`, `high`. */
+      size?: string;
+      location?: { city?: string; region?: string; country?: string; timezone?: string };
+      /** Choices among tools do not concern it: where it was asked for, it stands beside them. */
+      apart?: true;
+      /** The client's own paths of its members; of one that is not here, `at`. */
+      paths?: { allowed?: string; blocked?: string; maxUses?: string; size?: string; location?: string };
+    }
+  /** Any other tool that the vendor runs itself. */
+  | { kind: "server"; protocol: string; name: string; json: unknown }
+);
 
 export type ToolChoice =
   | { mode: "auto" | "none" | "required" }
@@ -179,7 +174,7 @@ export interface Changed {
   why: string;
 }
 
-export interface Conversation extends Native {
+export interface Conversation {
   /** The protocol it was read from. */
   protocol: string;
   /** Whether to answer, or only to count the tokens of the question. */

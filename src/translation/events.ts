@@ -86,57 +86,50 @@ export type FinishReason =
   | "malformed_call"
   | "other";
 
-/** One word more than the wire says costs nothing: `native` is only filled when asked for, and read only by its own protocol. */
-interface Native {
-  native?: unknown;
-}
-
-export type Event = Native &
-  (
-    | {
-        type: "start";
-        id: string;
-        /** The vendor's name of the model that answers. */
-        model: string;
-        /** Unix seconds. */
-        created?: number;
-        /** What is known of the input's tokens already. */
-        usage?: Usage;
-      }
-    | ({ type: "open"; block: number; choice: number } & Opening)
-    /** More of a text, reasoning or refusal; `part` counts the parts of a reasoning's summary. */
-    | { type: "text"; block: number; text: string; part?: number; logprobs?: unknown }
-    /** More of a tool call's arguments: JSON text, never repaired; free text for a custom tool. */
-    | { type: "arguments"; block: number; text: string }
-    /** What must come back with this reasoning; a later one of the same block replaces it. */
-    | { type: "opaque"; block: number; opaque: Opaque }
-    | { type: "citation"; block: number; citation: Citation }
-    /** A media block's content, whole: one for each block, for no writer can tell the pieces of a picture from several. */
-    | { type: "media"; block: number; base64?: string; url?: string }
-    /** A server block's content: what the vendor sent for it, whole. */
-    | { type: "server"; block: number; json: RawJson }
-    | { type: "close"; block: number }
-    /** All that is known so far; the last one counts. */
-    | { type: "usage"; usage: Usage }
-    | {
-        type: "finish";
-        choice: number;
-        reason: FinishReason;
-        /** The vendor's own word. */
-        raw?: string;
-        /** The sequence that matched. */
-        stopSequence?: string;
-        /** What the vendor says about it. */
-        message?: string;
-      }
-    /** The vendor reports a failure. Nothing follows. */
-    | { type: "error"; fault: Fault }
-    /** The vendor shows that it is still there. */
-    | { type: "ping" }
-    /** Something of the answer that no other protocol can say. */
-    | { type: "unsaid"; path: string }
-    /** The answer is whole. */
-    | { type: "end" }
-  );
+export type Event =
+  | {
+      type: "start";
+      id: string;
+      /** The vendor's name of the model that answers. */
+      model: string;
+      /** Unix seconds. */
+      created?: number;
+      /** What is known of the input's tokens already. */
+      usage?: Usage;
+    }
+  | ({ type: "open"; block: number; choice: number } & Opening)
+  /** More of a text, reasoning or refusal; `part` counts the parts of a reasoning's summary. */
+  | { type: "text"; block: number; text: string; part?: number; logprobs?: unknown }
+  /** More of a tool call's arguments: JSON text, never repaired; free text for a custom tool. */
+  | { type: "arguments"; block: number; text: string }
+  /** What must come back with this reasoning; a later one of the same block replaces it. */
+  | { type: "opaque"; block: number; opaque: Opaque }
+  | { type: "citation"; block: number; citation: Citation }
+  /** A media block's content, whole: one for each block, for no writer can tell the pieces of a picture from several. */
+  | { type: "media"; block: number; base64?: string; url?: string }
+  /** A server block's content: what the vendor sent for it, whole. */
+  | { type: "server"; block: number; json: RawJson }
+  | { type: "close"; block: number }
+  /** All that is known so far; the last one counts. */
+  | { type: "usage"; usage: Usage }
+  | {
+      type: "finish";
+      choice: number;
+      reason: FinishReason;
+      /** The vendor's own word. */
+      raw?: string;
+      /** The sequence that matched. */
+      stopSequence?: string;
+      /** What the vendor says about it. */
+      message?: string;
+    }
+  /** The vendor reports a failure. Nothing follows. */
+  | { type: "error"; fault: Fault }
+  /** The vendor shows that it is still there. */
+  | { type: "ping" }
+  /** Something of the answer that no other protocol can say. */
+  | { type: "unsaid"; path: string }
+  /** The answer is whole. */
+  | { type: "end" };
 
 export type EventOf<Type extends Event["type"]> = Extract<Event, { type: Type }>;

@@ -28,13 +28,11 @@ export class Fields {
   /**
    * @param at the client's path of the object; "" for the body itself
    * @param uses told what the members say
-   * @param lenient whether a member of a wrong kind counts as absent: where only the vendor that reads it shall judge
    */
   constructor(
     readonly of: JsonObject,
     readonly at: string,
     readonly uses: FeatureUse[],
-    private readonly lenient = false,
   ) {}
 
   /** The client's path of a member. */
@@ -171,7 +169,7 @@ export class Fields {
 
   /** The members of an object within this one. */
   protected child(object: JsonObject, at: string): Fields {
-    return new Fields(object, at, this.uses, this.lenient);
+    return new Fields(object, at, this.uses);
   }
 
   protected take<T>(name: string, is: (value: unknown) => value is T, kind: string): T | undefined {
@@ -182,7 +180,6 @@ export class Fields {
       this.taken.add(spelled);
       return value;
     }
-    if (this.lenient) return undefined;
     throw invalidField(this.path(name), `${this.path(name)} must be ${kind}.`);
   }
 }
@@ -198,11 +195,7 @@ export const isObject = (value: unknown): value is JsonObject =>
  * @param raw names of members whose text is kept as it came
  * @throws GatewayError `invalid_json`
  */
-export function requestFields(
-  { text, native }: IncomingRequest,
-  uses: FeatureUse[],
-  raw: ReadonlySet<string> = RAW,
-): Fields {
+export function requestFields({ text }: IncomingRequest, uses: FeatureUse[], raw: ReadonlySet<string> = RAW): Fields {
   let body: JsonObject | undefined;
   try {
     body = asObject(parseExact(text, raw));
@@ -210,11 +203,11 @@ export function requestFields(
     throw new GatewayError("invalid_json", { cause });
   }
   if (!body) throw new GatewayError("invalid_json");
-  return new Fields(body, "", uses, native);
+  return new Fields(body, "", uses);
 }
 
 /** The members of a value. @throws GatewayError when it is no object. */
-export function fieldsOf(value: unknown, at: string, uses: FeatureUse[], lenient = false): Fields {
+export function fieldsOf(value: unknown, at: string, uses: FeatureUse[]): Fields {
   if (!isObject(value)) throw invalidField(at, `${at} must be an object.`);
-  return new Fields(value, at, uses, lenient);
+  return new Fields(value, at, uses);
 }

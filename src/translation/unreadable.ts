@@ -34,7 +34,7 @@ export function withoutUnreadable(
   const remove: JsonPath[] = [];
   const replace: [JsonPath, string][] = [];
   const gone: JsonPath[] = [];
-  for (const place of opaque?.find(body) ?? []) {
+  for (const place of opaque.find(body)) {
     const state = stateAt(place, body, envelopes);
     if (!state) continue;
     const instead = place.instead?.(state);
@@ -49,7 +49,7 @@ export function withoutUnreadable(
     losses.note(UNREADABLE);
   }
   if (gone.length > 0)
-    for (const { path, json, why } of opaque?.consequences?.(body, gone, to.facts) ?? []) {
+    for (const { path, json, why } of opaque.consequences?.(body, gone, to.facts) ?? []) {
       if (json === undefined) remove.push(path);
       else replace.push([path, json]);
       if (why !== undefined) losses.change(path.join("."), why);

@@ -95,7 +95,7 @@ function answerOf(events: readonly Event[]): Answer {
     answer.last = event.type;
     const block = "block" in event ? blocks.get(event.block) : undefined;
     if (event.type === "open") {
-      const { type: _, block, native: __, choice, ...opening } = event;
+      const { type: _, block, choice, ...opening } = event;
       blocks.set(block, { ...opening, choice, text: "" });
     } else if (event.type === "usage") answer.usage = { in: event.usage.in, out: event.usage.out };
     else if (event.type === "finish")

@@ -67,6 +67,7 @@ const translation: Translation = {
         uses: seed === undefined ? [] : [{ feature: "seed", path: "seed" }],
       };
     },
+    opaque: { find: ({ state }) => (typeof state === "string" ? [{ path: ["state"], span: ["state"] }] : []) },
     encode: (conversation, terms) => {
       if (conversation.turns.length > 9) terms.refuse("say", "too long");
       terms.change("say", "whispered");

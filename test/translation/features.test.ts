@@ -1,10 +1,10 @@
 import t from "tap";
 import { FEATURES, type Feature, type SupportTable, supportOf } from "../../src/translation/features.ts";
 
-t.test("a fate is told with its note, where it has one", async (t) => {
+t.test("a support is told with its note, where it has one", async (t) => {
   const support = { seed: "dropped", stop: ["refused", "it cannot stop"] } as unknown as SupportTable;
-  t.same(supportOf(support, "seed"), { fate: "dropped" });
-  t.same(supportOf(support, "stop"), { fate: "refused", note: "it cannot stop" });
+  t.same(supportOf(support, "seed"), { support: "dropped" });
+  t.same(supportOf(support, "stop"), { support: "refused", note: "it cannot stop" });
 });
 
 t.test("every feature says in words what it is", async (t) => {

@@ -42,15 +42,6 @@ t.test("a member of another kind is refused by its path", async (t) => {
   t.throws(() => fieldsOf([], "x.1", []), refused("x.1"));
 });
 
-t.test("where only the vendor judges, a member of another kind counts as absent and is kept", async (t) => {
-  const value = { a: 1, b: "x", c: { d: 3 }, e: "x", f: 1 };
-  const body = new Fields(value, "", [], true);
-  t.same([body.text("a"), body.number("b"), body.list("e"), body.object("f")], Array(4).fill(undefined));
-  t.equal(body.object("c")?.text("d"), undefined);
-  body.rest();
-  t.same(Object.fromEntries(body.untaken()), { a: 1, b: "x", e: "x", f: 1 });
-});
-
 t.test("a member that must be there, and one of some words", async (t) => {
   const body = new Fields({ a: "x", mode: "loud", none: null }, "x", []);
   t.equal(body.required("a"), "x");
