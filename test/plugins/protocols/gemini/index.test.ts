@@ -2,7 +2,7 @@ import t from "tap";
 import protocol from "../../../../plugins/protocols/gemini/index.ts";
 import { HeaderList } from "../../../../src/wire/headers.ts";
 import { Query } from "../../../../src/wire/query.ts";
-import { read, terms } from "./requests.ts";
+import { givenContext, read } from "./requests.ts";
 
 t.test("recognises its clients by their headers, by the path, or by a key in the query", async (t) => {
   const none = new HeaderList();
@@ -38,7 +38,7 @@ t.test("keeps the client's project and the gateway's model name from the provide
 t.test("its requests can be translated, and counts of tokens", async (t) => {
   const contents = [{ role: "user", parts: [{ text: "Hi" }] }];
   const { request, count } = protocol.translation ?? {};
-  const { terms: given } = terms();
+  const { context: given } = givenContext();
   const { body } = request?.encode(read({ contents }), given) ?? {};
   t.same(JSON.parse(body ?? ""), { contents });
   t.equal(count?.decode(count.encode(3)), 3);

@@ -5,7 +5,7 @@ import { FIELDS, SUPPORT } from "../../../../plugins/protocols/gemini/support.ts
 import { GatewayError } from "../../../../src/core/errors.ts";
 import type { Conversation, Part, ToolCall, ToolResult } from "../../../../src/translation/conversation.ts";
 import { joined } from "../../../../src/translation/turns.ts";
-import { partsOf, read, recordedRequests, refusal, saidOf, terms } from "./requests.ts";
+import { givenContext, partsOf, read, recordedRequests, refusal, usesOf } from "./requests.ts";
 
 const contents = [{ role: "user", parts: [{ text: "Hi" }] }];
 
@@ -35,11 +35,11 @@ t.test("a turn of the model at the end is said, and a thought in pieces is said 
     { text: "see.", thought: true, thoughtSignature: "c2ln" },
   ];
   const body = { contents: [...contents, { role: "model", parts: thoughts }] };
-  t.same(saidOf(body), ["reasoning_text contents.1.parts.0", "prefill contents.1"]);
+  t.same(usesOf(body), ["reasoning_text contents.1.parts.0", "prefill contents.1"]);
   t.match(read(body).turns[1]?.parts, [{ text: "Let me see.", opaque: { data: "c2ln" } }]);
-  t.same(saidOf({ contents }), []);
+  t.same(usesOf({ contents }), []);
   const odd = thoughts.map((thought) => ({ ...thought, novel: 1 }));
-  t.same(saidOf({ contents: [{ role: "model", parts: odd }, ...contents] }), [
+  t.same(usesOf({ contents: [{ role: "model", parts: odd }, ...contents] }), [
     "reasoning_text contents.0.parts.0",
     "other contents.0.parts.0.novel",
     "other contents.0.parts.1.novel",
@@ -196,7 +196,7 @@ t.test("media are told by their type, and base64 is the usual one", async (t) =>
 t.test("an address of a film needs no type", async (t) => {
   for (const fileUri of ["https://www.youtube.com/watch?v=x", "https://youtu.be/x"]) {
     t.match(partsOf({ fileData: { fileUri } }), [{ media: "video", mime: undefined, source: { url: fileUri } }]);
-    t.same(saidOf({ contents: [{ parts: [{ fileData: { fileUri } }] }] }), ["video contents.0.parts.0"]);
+    t.same(usesOf({ contents: [{ parts: [{ fileData: { fileUri } }] }] }), ["video contents.0.parts.0"]);
   }
   t.match(partsOf({ fileData: { fileUri: "https://example.com/youtu.be/x" } }), [{ media: "file" }]);
 });
@@ -239,7 +239,7 @@ t.test("every thing that is not a plain text is said with its path", async (t) =
     { codeExecutionResult: { outcome: "OUTCOME_OK" } },
     { text: "x", partMetadata: { a: 1 } },
   ];
-  t.same(saidOf({ contents: [{ parts }] }), [
+  t.same(usesOf({ contents: [{ parts }] }), [
     "image_base64 contents.0.parts.0",
     "file_url contents.0.parts.1",
     "file_id contents.0.parts.2",
@@ -267,7 +267,7 @@ t.test("the members at top level", async (t) => {
   };
   const { metadata, tier, store } = read(body);
   t.same({ metadata, tier, store }, { metadata: { team: "a" }, tier: "default", store: false });
-  t.same(saidOf(body), [
+  t.same(usesOf(body), [
     "tier serviceTier",
     "store store",
     "metadata labels",
@@ -313,7 +313,7 @@ t.test("a part that is two things is refused by its path", async (t) => {
 t.test("a member that is not known is said by its path, wherever it stands", async (t) => {
   const more = { newThing: 1 };
   const data = { mimeType: "image/png", data: "aGk=" };
-  const others = (body: object) => saidOf(body).filter((uses) => uses.startsWith("other "));
+  const others = (body: object) => usesOf(body).filter((uses) => uses.startsWith("other "));
   const parts = [
     { text: "x", ...more },
     { functionCall: { name: "f", ...more }, ...more },
@@ -467,7 +467,7 @@ t.test("every recorded request, written as another client's, says the same to th
     const first = read(body);
     // The vendor refused that one.
     if ((first.temperature ?? 0) > 2) continue;
-    const again = encode({ ...first, protocol: "some-client" }, terms().terms).body;
+    const again = encode({ ...first, protocol: "some-client" }, givenContext().context).body;
     t.same(meaning(read(again)), meaning(first), id);
   }
 });

@@ -1,7 +1,7 @@
 import t from "tap";
 import { jsonSchema, plainSchema } from "../../../../plugins/protocols/gemini/request.decode.tools.ts";
 import { RawJson } from "../../../../src/wire/exact.ts";
-import { read, recordedRequests, refusal, saidOf } from "./requests.ts";
+import { read, recordedRequests, refusal, usesOf } from "./requests.ts";
 
 const tools = (...list: unknown[]) => read({ contents: [], tools: list }).tools;
 const choice = (functionCallingConfig: unknown) =>
@@ -41,7 +41,7 @@ t.test("Google Search is web search, any other tool is the vendor's own", async 
     { kind: "server", name: "newTool", json: { a: 1 } },
   ]);
   const search = { googleSearch: { timeRangeFilter: {} } };
-  t.same(saidOf({ tools: [search, { urlContext: {} }, { functionDeclarations: [{ name: "f", response: {} }] }] }), [
+  t.same(usesOf({ tools: [search, { urlContext: {} }, { functionDeclarations: [{ name: "f", response: {} }] }] }), [
     "web_search tools.0.googleSearch",
     "other tools.0.googleSearch.timeRangeFilter",
     "tools_server tools.1.urlContext",
@@ -74,7 +74,7 @@ t.test("modes are a choice among tools", async (t) => {
 });
 
 t.test("what a mode means beyond the choice is said", async (t) => {
-  t.same(saidOf({ toolConfig: { functionCallingConfig: { mode: "VALIDATED" }, retrievalConfig: {} } }), [
+  t.same(usesOf({ toolConfig: { functionCallingConfig: { mode: "VALIDATED" }, retrievalConfig: {} } }), [
     "tool_choice toolConfig.functionCallingConfig",
     "other toolConfig.functionCallingConfig.mode",
     "other toolConfig.retrievalConfig",

@@ -3,7 +3,7 @@ import { encode } from "../../../../plugins/protocols/gemini/request.encode.ts";
 import type { Media, Part, Tool, ToolChoice } from "../../../../src/translation/conversation.ts";
 import type { Opaque } from "../../../../src/translation/events.ts";
 import { RawJson } from "../../../../src/wire/exact.ts";
-import { assistant, call, read, refusal, result, system, terms, text, user, written } from "./requests.ts";
+import { assistant, call, givenContext, read, refusal, result, system, text, user, written } from "./requests.ts";
 
 const BYPASS = "skip_thought_signature_validator";
 const signed = (data: string): { opaque: Opaque } => ({
@@ -187,7 +187,7 @@ t.test("a count asked for in this protocol names the model it is sent to", async
   const contents = [{ role: "user", parts: [{ text: "Hi" }] }];
   const body = { generateContentRequest: { model: "models/public-name", systemInstruction: "Be terse.", contents } };
   const conversation = read(body, { task: "count" });
-  t.match(JSON.parse(encode(conversation, terms({}, "vendor-name").terms).body), {
+  t.match(JSON.parse(encode(conversation, givenContext({}, "vendor-name").context).body), {
     generateContentRequest: {
       model: "models/vendor-name",
       systemInstruction: { parts: [{ text: "Be terse." }] },
@@ -487,8 +487,8 @@ t.test("web search is Google Search, without what it does not take", async (t) =
   t.same(body.tools, [{ googleSearch: {} }]);
   t.same(body.toolConfig, undefined);
   t.match(dropped, [/^tools\.0: .*list of domains/, /^tools\.0: .*limit of searches/]);
-  const told = written({ tools: [{ ...search, paths: { allowed: "tools.0.a", maxUses: "tools.0.b" } }] });
-  t.match(told.dropped, [/^tools\.0\.a: .*list of domains/, /^tools\.0\.b: .*limit of searches/]);
+  const losses = written({ tools: [{ ...search, paths: { allowed: "tools.0.a", maxUses: "tools.0.b" } }] });
+  t.match(losses.dropped, [/^tools\.0\.a: .*list of domains/, /^tools\.0\.b: .*limit of searches/]);
 });
 
 t.test("with functions beside it the vendor's own tool must be shown", async (t) => {

@@ -40,8 +40,8 @@ export function partsOf(...parts: unknown[]): Part[] {
   return (read({ contents: [{ role: "user", parts }] }).turns[0] as Turn).parts;
 }
 
-/** What is said of a body: `feature path`. */
-export const saidOf = (body: unknown): string[] =>
+/** What a body declares to use: `feature path`. */
+export const usesOf = (body: unknown): string[] =>
   read({ contents: [], ...(body as object) }).uses.map(({ feature, path }) => `${feature} ${path}`);
 
 /** The path at fault and the message of a refusal; undefined where there was none. */
@@ -55,26 +55,29 @@ export function refusal(run: () => unknown): { param: string | undefined; messag
   return undefined;
 }
 
-/** The losses that were told while a request was written. */
-export interface Told {
+/** What was dropped and changed while a request was written. */
+export interface DeclaredLosses {
   dropped: string[];
   changed: string[];
 }
 
 /** What a writer of requests is given; a refusal is an Error `path: why`. */
-export function terms(facts: Facts = {}, model = "gemini-x"): { terms: EncodeContext; told: Told; names: ToolNames } {
-  const told: Told = { dropped: [], changed: [] };
+export function givenContext(
+  facts: Facts = {},
+  model = "gemini-x",
+): { context: EncodeContext; losses: DeclaredLosses; names: ToolNames } {
+  const losses: DeclaredLosses = { dropped: [], changed: [] };
   const names = new ToolNames();
   return {
-    told,
+    losses,
     names,
-    terms: {
+    context: {
       client: "some-client",
       model,
       facts,
       names,
-      drop: (path, why) => void told.dropped.push(`${path}: ${why}`),
-      change: (path, why) => void told.changed.push(`${path}: ${why}`),
+      drop: (path, why) => void losses.dropped.push(`${path}: ${why}`),
+      change: (path, why) => void losses.changed.push(`${path}: ${why}`),
       refuse: (path, why) => {
         throw new Error(`${path}: ${why}`);
       },
@@ -113,15 +116,15 @@ export const result = (callId: string, value: string, more: object = {}): Part =
   ...more,
 });
 
-/** A conversation written, with what was told of it. */
+/** A conversation written, with what was dropped and changed. */
 export function written(
   more: Partial<Conversation>,
   facts: Facts = {},
-): Told & { body: Body; text: string; encoded: EncodedRequest; names: ToolNames } {
-  const given = terms(facts);
-  const encoded = encode(conversation(more), given.terms);
+): DeclaredLosses & { body: Body; text: string; encoded: EncodedRequest; names: ToolNames } {
+  const given = givenContext(facts);
+  const encoded = encode(conversation(more), given.context);
   return {
-    ...given.told,
+    ...given.losses,
     encoded,
     names: given.names,
     text: encoded.body,

@@ -173,11 +173,13 @@ t.test("what nobody knows of an answer is said to be lost, once", async (t) => {
   const frame = {
     ...text("a", { finishReason: "STOP" }),
     turnToken: "t",
+    constructor: 1,
+    nothing: null,
     promptFeedback: { safetyRatings: [], novel: 1 },
   };
   const paths = (events: readonly Event[]) => events.flatMap((each) => (each.type === "unsaid" ? [each.path] : []));
-  t.strictSame(paths(read([event(frame), event(frame)])), ["turnToken", "promptFeedback.novel"]);
-  t.strictSame(paths(decode(JSON.stringify(frame), SOURCE)), ["turnToken", "promptFeedback.novel"]);
+  t.strictSame(paths(read([event(frame), event(frame)])), ["turnToken", "constructor", "promptFeedback.novel"]);
+  t.strictSame(paths(decode(JSON.stringify(frame), SOURCE)), ["turnToken", "constructor", "promptFeedback.novel"]);
 });
 
 t.test("more candidates than anybody asks for are no answer", async (t) => {
@@ -750,4 +752,32 @@ t.test("what cannot be written at the end is refused", async (t) => {
   );
   for (const path of ["$", "$..a", "$.*", "$[?(@.a)]", undefined])
     t.throws(() => argumentsOf([{ jsonPath: path, ...value }]), /cannot be read/);
+});
+
+t.test("a part is known by its members, and what has no data is for its own protocol", async (t) => {
+  const kinds = (...parts: object[]) => readParts([parts]).flatMap((each) => (each.type === "open" ? [each.kind] : []));
+  t.strictSame(kinds({ text: "x", thought: false }), ["text"]);
+  t.strictSame(kinds({ text: "", thought: true, thoughtSignature: "s" }), ["reasoning"]);
+  t.strictSame(kinds({ thought: true, thoughtSignature: "s" }, { text: "x" }), ["reasoning", "text"]);
+  t.strictSame(kinds({ text: "x" }, {}), ["text"]);
+  t.strictSame(kinds({ text: "x" }, { inlineData: { data: "aGk=" } }), ["text", "media"]);
+  t.strictSame(kinds({ text: "x" }, { fileData: { fileUri: "https://a/b" } }), ["text", "media"]);
+  const server = [
+    { inlineData: {} },
+    { fileData: { data: "" } },
+    { novel: 1 },
+    { inlineData: { data: "" }, thought: true },
+  ];
+  for (const part of server) t.strictSame(kinds({ text: "x" }, part), ["text", "server"], JSON.stringify(part));
+});
+
+const streams = recorded("gemini").filter(
+  ({ status, kinds }) => status === 200 && kinds.includes("stream") && !kinds.includes("json_array_stream"),
+);
+
+t.test("line ends of both kinds give the same events", { skip: streams.length === 0 && "no recordings" }, async (t) => {
+  for (const { id, body } of streams) {
+    const lf = body.replaceAll("\r\n", "\n");
+    t.equal(JSON.stringify(read(eventsIn(lf))), JSON.stringify(read(eventsIn(lf.replaceAll("\n", "\r\n")))), id);
+  }
 });

@@ -16,7 +16,7 @@ import type { EncodedFrame, ResponseContext } from "../../../../src/translation/
 import type { Citation, Event, FinishReason, Opaque, Opening } from "../../../../src/translation/events.ts";
 import { RawJson } from "../../../../src/wire/exact.ts";
 import { eventsIn, recorded } from "../../../support/recorded.ts";
-import { answer, dice, partsOf, read, SOURCE, shown, wished, write } from "./responses.ts";
+import { answer, contextFor, dice, partsOf, read, SOURCE, shown, write } from "./responses.ts";
 
 type Json = Record<string, unknown>;
 const parsed = (out: readonly EncodedFrame[]): Json[] => out.map(({ data }) => JSON.parse(data) as Json);
@@ -38,7 +38,7 @@ t.test("each frame is a whole answer; the last one tells how it ended and what i
       ...about,
     },
   ]);
-  t.strictSame(JSON.parse(encode(events, wished())), {
+  t.strictSame(JSON.parse(encode(events, contextFor())), {
     candidates: [{ content: { parts: [{ text: "Hello" }], role: "model" }, index: 0, finishReason: "STOP" }],
     usageMetadata: { promptTokenCount: 5, candidatesTokenCount: 2, thoughtsTokenCount: 1, totalTokenCount: 8 },
     ...about,
@@ -65,7 +65,7 @@ t.test("choices are candidates", async (t) => {
     { type: "finish", choice: 1, reason: "length" },
   ];
   const events = answer([...hello, ...second]);
-  t.match(JSON.parse(encode(events, wished())), {
+  t.match(JSON.parse(encode(events, contextFor())), {
     candidates: [
       { index: 0, content: { parts: [{ text: "Hello" }] }, finishReason: "STOP" },
       { index: 1, content: { parts: [{ text: "Hi" }] }, finishReason: "MAX_TOKENS" },
@@ -83,7 +83,7 @@ t.test("candidates stand in the order of their numbers, whoever was the first to
     { type: "close", block: 1 },
   ];
   const { candidates } = JSON.parse(
-    encode(answer([...late, ...first], { type: "finish", choice: 1, reason: "stop" }), wished()),
+    encode(answer([...late, ...first], { type: "finish", choice: 1, reason: "stop" }), contextFor()),
   ) as { candidates: { index: number }[] };
   t.strictSame(
     candidates.map(({ index }) => index),
@@ -97,7 +97,7 @@ t.test("what this protocol cannot say of an answer is no frame", async (t) => {
 });
 
 t.test("no events are no answer", async (t) => {
-  t.throws(() => encode([], wished()), { code: "upstream_invalid" });
+  t.throws(() => encode([], contextFor()), { code: "upstream_invalid" });
 });
 
 /** Events that obey the grammar, with blocks of all kinds, several of them open at a time. */
@@ -157,7 +157,7 @@ t.test("a whole answer is what its frames are together", async (t) => {
   const random = dice(42);
   for (let n = 0; n < 300; n++) {
     const events = invented(random);
-    const context = n % 2 ? shown() : wished();
+    const context = n % 2 ? shown() : contextFor();
     const frames = parsed(write(events, context));
     const last = frames.at(-1) as { candidates: Json[] };
     const folded = {
@@ -172,7 +172,7 @@ t.test("every frame is valid: role, index, parts that say what they are, one fin
   const random = dice(4711);
   const names = ["text", "functionCall", "inlineData"];
   for (let n = 0; n < 300; n++) {
-    const frames = parsed(write(invented(random), n % 2 ? shown() : wished())) as {
+    const frames = parsed(write(invented(random), n % 2 ? shown() : contextFor())) as {
       candidates: Json[];
       usageMetadata?: unknown;
     }[];
@@ -341,7 +341,7 @@ t.test("thoughts are shown to clients that asked for them", async (t) => {
   const events = [open(0, { kind: "reasoning" }), text(0, "Hm"), close(0)];
   t.strictSame(parts(events, shown()), [{ text: "Hm", thought: true }, { text: "" }]);
   t.strictSame(parts(events), [{ text: "" }]);
-  t.strictSame(parts(events, wished({ reasoning: { show: false } })), [{ text: "" }]);
+  t.strictSame(parts(events, contextFor({ reasoning: { show: false } })), [{ text: "" }]);
 });
 
 t.test("parts of a summary are paragraphs", async (t) => {
@@ -439,7 +439,7 @@ t.test("a call that the end of the answer cut is left out, and said so", async (
     const cut = [open(0, { kind: "text" }), text(0, "Hi"), close(0), ...call(1, "c1", '{"a":"unfin')];
     const told = answer(cut).map((event): Event => (event.type === "finish" ? { ...event, reason } : event));
     const lost: string[] = [];
-    t.match(last(told, wished({}, lost)), { finishReason: word });
+    t.match(last(told, contextFor({}, lost)), { finishReason: word });
     t.notMatch(JSON.stringify(write(told)), /functionCall/);
     t.same(lost, ["candidates.0.content.functionCall"]);
   }
@@ -483,12 +483,12 @@ t.test("server tools of this protocol are written as they came, those of others 
     { type: "server", block: 0, json: new RawJson(json) },
     close(0),
   ];
-  t.strictSame(parts(server('{"executableCode":{"code":"1"},\n"thoughtSignature":"s"}'), wished({}, lost))[0], {
+  t.strictSame(parts(server('{"executableCode":{"code":"1"},\n"thoughtSignature":"s"}'), contextFor({}, lost))[0], {
     executableCode: { code: "1" },
     thoughtSignature: "s",
   });
   t.strictSame(lost, []);
-  t.strictSame(parts(server('{"type":"server_tool_use"}'), wished({}, lost)), [{ text: "" }]);
+  t.strictSame(parts(server('{"type":"server_tool_use"}'), contextFor({}, lost)), [{ text: "" }]);
   t.strictSame(lost, ["candidates.0.content.search"]);
 });
 
@@ -511,7 +511,9 @@ t.test("an answer that was filtered before its first word has no content", async
 
 t.test("a paused turn is said to be lost", async (t) => {
   const lost: string[] = [];
-  t.match(last(answer([], { type: "finish", choice: 0, reason: "pause" }), wished({}, lost)), { finishReason: "STOP" });
+  t.match(last(answer([], { type: "finish", choice: 0, reason: "pause" }), contextFor({}, lost)), {
+    finishReason: "STOP",
+  });
   t.strictSame(lost, ["finishReason"]);
 });
 
@@ -581,7 +583,7 @@ t.test("what a page says is said to be lost, once", async (t) => {
     { type: "citation", block: 0, citation },
     close(0),
   ];
-  t.match(last(answer(events), wished({}, lost)), {
+  t.match(last(answer(events), contextFor({}, lost)), {
     groundingMetadata: { groundingChunks: [{ web: { uri: "https://a" } }] },
   });
   t.strictSame(lost, ["candidates.0.citations.quote"]);

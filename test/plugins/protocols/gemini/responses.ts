@@ -5,8 +5,8 @@ import type { Conversation } from "../../../../src/translation/conversation.ts";
 import type { Event } from "../../../../src/translation/events.ts";
 import { Frame } from "../../../../src/wire/frame.ts";
 
-/** What a client of this protocol wished for; its envelopes are readable, and what was lost is in `lost`. */
-export function wished(asked: Partial<Conversation> = {}, lost: string[] = []): ResponseContext {
+/** What a client of this protocol contextFor for; its envelopes are readable, and what was lost is in `lost`. */
+export function contextFor(asked: Partial<Conversation> = {}, lost: string[] = []): ResponseContext {
   const conversation: Conversation = {
     protocol: "gemini",
     task: "generate",
@@ -29,7 +29,7 @@ export function wished(asked: Partial<Conversation> = {}, lost: string[] = []): 
 }
 
 /** A client that asked to see thoughts. */
-export const shown = (): ResponseContext => wished({ reasoning: { show: true } });
+export const shown = (): ResponseContext => contextFor({ reasoning: { show: true } });
 
 export const SOURCE: ResponseSource = { account: "google", model: "m" };
 
@@ -66,7 +66,7 @@ export function readParts(frames: readonly unknown[][], finishReason = "STOP", m
 }
 
 /** The frames that events become. */
-export function write(events: readonly Event[], context: ResponseContext = wished()): EncodedFrame[] {
+export function write(events: readonly Event[], context: ResponseContext = contextFor()): EncodedFrame[] {
   const writer = encoder(context);
   const out: EncodedFrame[] = [];
   for (const each of events) if (each.type !== "error") writer.event(each, out);

@@ -2,7 +2,7 @@ import t from "tap";
 import type { Facts } from "../../../../src/core/marketplace.ts";
 import type { Conversation, Media, ReasoningConfig } from "../../../../src/translation/conversation.ts";
 import { RawJson } from "../../../../src/wire/exact.ts";
-import { read, refusal, saidOf, user, written } from "./requests.ts";
+import { read, refusal, user, usesOf, written } from "./requests.ts";
 
 const config = (generationConfig: unknown): Conversation => read({ contents: [], generationConfig });
 const thinking = (thinkingConfig: unknown) => config({ thinkingConfig }).reasoning;
@@ -33,7 +33,7 @@ t.test("numbers mean what they mean", async (t) => {
     stop: ["END"],
     logprobs: 3,
   });
-  t.same(saidOf({ generationConfig: body }), [
+  t.same(usesOf({ generationConfig: body }), [
     "temperature generationConfig.temperature",
     "top_p generationConfig.topP",
     "top_k generationConfig.top_k",
@@ -101,15 +101,15 @@ t.test("a format may be told for each kind of output", async (t) => {
     kind: "schema",
     schema: { text: '{"type":"object","properties":{"a":{"type":"string"}}}' },
   });
-  t.strictSame(saidOf(config(json)), ["json_schema generationConfig.responseFormat.0.text.schema"]);
+  t.strictSame(usesOf(config(json)), ["json_schema generationConfig.responseFormat.0.text.schema"]);
   t.strictSame(read(config({ text: { mime_type: "APPLICATION_JSON" } })).format, { kind: "json" });
   t.strictSame(read(config({ text: {} })).format, { kind: "text" });
-  t.strictSame(saidOf(config({ text: { mimeType: "text/x.enum" } })), [
+  t.strictSame(usesOf(config({ text: { mimeType: "text/x.enum" } })), [
     "other generationConfig.responseFormat.0.text.mimeType",
   ]);
   const at = "generationConfig.responseFormat";
   t.strictSame(
-    saidOf(config({ text: { mimeType: "application/json", novel: 1 } }, { audio: {} }, { image: {} }, { video: {} })),
+    usesOf(config({ text: { mimeType: "application/json", novel: 1 } }, { audio: {} }, { image: {} }, { video: {} })),
     [
       `json_object ${at}.0.text.mimeType`,
       `other ${at}.0.text.novel`,
@@ -119,13 +119,13 @@ t.test("a format may be told for each kind of output", async (t) => {
     ],
   );
   const both = { responseFormat: [json], responseMimeType: "text/plain" };
-  t.strictSame(saidOf({ contents: [], generationConfig: both }), [`other ${at}`]);
+  t.strictSame(usesOf({ contents: [], generationConfig: both }), [`other ${at}`]);
 });
 
 t.test("a bare value of an enum is nothing that others can answer", async (t) => {
   const body = { responseMimeType: "text/x.enum", responseSchema: { type: "STRING", enum: ["a"] } };
   t.equal(config(body).format, undefined);
-  t.same(saidOf({ generationConfig: body }), [
+  t.same(usesOf({ generationConfig: body }), [
     "other generationConfig.responseMimeType",
     "other generationConfig.responseSchema",
   ]);
@@ -134,7 +134,7 @@ t.test("a bare value of an enum is nothing that others can answer", async (t) =>
 t.test("text alone is the usual answer, other kinds are said", async (t) => {
   t.equal(config({ responseModalities: ["TEXT"] }).modalities, undefined);
   t.same(config({ responseModalities: ["TEXT", "IMAGE"] }).modalities, ["text", "image"]);
-  t.same(saidOf({ generationConfig: { responseModalities: ["AUDIO"], speechConfig: {} } }), [
+  t.same(usesOf({ generationConfig: { responseModalities: ["AUDIO"], speechConfig: {} } }), [
     "audio_out generationConfig.responseModalities",
     "audio_out generationConfig.speechConfig",
   ]);
