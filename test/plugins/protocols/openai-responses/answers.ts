@@ -10,7 +10,7 @@ import { receiving } from "../../../support/openai-sdks.ts";
 export const SOURCE: ResponseSource = { account: "them", model: "theirs" };
 
 /** What an encoder is given, with an envelope that can be read, and the paths of what it lost. */
-export function wishing(request: JsonObject = {}): { context: ResponseContext; lost: string[] } {
+export function withLosses(request: JsonObject = {}): { context: ResponseContext; lost: string[] } {
   const lost: string[] = [];
   const context: ResponseContext = {
     model: "ours",
@@ -33,7 +33,7 @@ export function wishing(request: JsonObject = {}): { context: ResponseContext; l
 }
 
 /** The frames that events become. */
-export function written(events: readonly Event[], { context } = wishing()): EncodedFrame[] {
+export function written(events: readonly Event[], { context } = withLosses()): EncodedFrame[] {
   const out: EncodedFrame[] = [];
   const writer = encoder(context);
   for (const event of events) if (event.type !== "error") writer.event(event, out);

@@ -7,7 +7,7 @@ import { RawJson } from "../../../../src/wire/exact.ts";
 import { type JsonObject } from "../../../../src/wire/values.ts";
 import { CLIENT_BODIES } from "../../../support/client-bodies.ts";
 import { faultsOf } from "../../../support/vendor-rules.ts";
-import { INPUT, read, recordedRequests, says, written } from "./request.asking.ts";
+import { INPUT, read, recordedRequests, says, written } from "./requests.ts";
 
 const recordings = recordedRequests();
 const skip = recordings.length === 0 && "recordings are not here";

@@ -12,7 +12,7 @@ import type { Opaque } from "../../../../src/translation/events.ts";
 import type { Feature } from "../../../../src/translation/features.ts";
 import { RawJson } from "../../../../src/wire/exact.ts";
 import { type JsonObject } from "../../../../src/wire/values.ts";
-import { plain, read, written } from "./request.asking.ts";
+import { plain, read, written } from "./requests.ts";
 
 const uses = (feature: Feature, path: string) => ({ uses: [{ feature, path }] });
 const thinking: Pick<Conversation, "uses"> = {
@@ -38,14 +38,14 @@ t.test("nothing is kept, and reasoning comes back encrypted", async (t) => {
 });
 
 t.test("a model that does not think is not asked for its thoughts", async (t) => {
-  const wishes: [ReasoningConfig, string[]][] = [
+  const configs: [ReasoningConfig, string[]][] = [
     [{ effort: "low" }, ["effort"]],
     [{ budget: 2048, show: true }, ["budget", "summary"]],
     [{ budget: -1 }, ["budget"]],
     [{ effort: "high", summary: "auto" }, ["effort", "summary"]],
     [{ show: true }, ["summary"]],
   ];
-  for (const [reasoning, lost] of wishes) {
+  for (const [reasoning, lost] of configs) {
     const { body, losses } = written(plain({ reasoning, ...thinking }), { thinking: "none" });
     t.same([body["include"], body["reasoning"]], [undefined, undefined]);
     t.same(losses.dropped, lost);
@@ -53,14 +53,14 @@ t.test("a model that does not think is not asked for its thoughts", async (t) =>
 });
 
 t.test("nothing is lost where such a model is asked not to think", async (t) => {
-  const wishes: ReasoningConfig[] = [
+  const configs: ReasoningConfig[] = [
     { effort: "none" },
     { effort: "none", show: true },
     { budget: 0 },
     { show: false },
     {},
   ];
-  for (const reasoning of wishes) {
+  for (const reasoning of configs) {
     const { body, losses } = written(plain({ reasoning, ...thinking }), { thinking: "none" });
     t.equal(body["reasoning"], undefined);
     t.same(losses.dropped, [], JSON.stringify(reasoning));

@@ -21,7 +21,7 @@ import {
   SOURCE,
   text,
   valuesOf,
-  wishing,
+  withLosses,
   written,
 } from "./answers.ts";
 
@@ -31,7 +31,7 @@ async function sound(t: Test, events: readonly Event[], name: string): Promise<J
   const values = valuesOf(frames);
   const numbers = values.map((value) => value["sequence_number"]);
   const done = values.filter(({ type }) => type === "response.output_item.done");
-  const whole = JSON.parse(encode(events, wishing().context)) as JsonObject;
+  const whole = JSON.parse(encode(events, withLosses().context)) as JsonObject;
   const wrong = numbers.some((number, i) => number !== i) || frames.some(({ name }, i) => name !== values[i]?.["type"]);
   if (wrong) t.fail(`${name}: numbers and names`);
   t.same(await accumulated(bodyOf(frames)), whole, `${name}: the fold is the whole answer`);
@@ -185,7 +185,7 @@ t.test("how it ended is told in the vendor's own way", async (t) => {
     ...{ content_filter: "content_filter", refusal: "content_filter" },
   };
   for (const [reason, ending] of Object.entries(endings)) {
-    const context = wishing();
+    const context = withLosses();
     const last = valuesOf(written(answer([[{ kind: "text" }, text("Hi")]], reason as FinishReason), context)).at(-1);
     const response = last?.["response"] as JsonObject;
     const incomplete = ending !== "completed";
@@ -219,7 +219,7 @@ t.test("an answer too long to be said again is refused, whatever it consists of"
     ],
   };
   for (const [name, [opening, event]] of Object.entries(uses)) {
-    const writer = encoder(wishing().context);
+    const writer = encoder(withLosses().context);
     writer.event({ type: "start", id: "a", model: "theirs" }, []);
     writer.event({ type: "open", block: 0, choice: 0, ...opening }, []);
     for (let n = 0; n < 7; n++) writer.event(event, []);
@@ -228,7 +228,7 @@ t.test("an answer too long to be said again is refused, whatever it consists of"
 });
 
 t.test("so is one of blocks without end and without content", async (t) => {
-  const writer = encoder(wishing().context);
+  const writer = encoder(withLosses().context);
   writer.event({ type: "start", id: "a", model: "theirs" }, []);
   t.throws(
     () => {
@@ -244,7 +244,7 @@ t.test("so is one of blocks without end and without content", async (t) => {
 t.test("a whole answer may be longer: all of it is at hand", async (t) => {
   const base64 = "aaaa".repeat(3 * 1024 * 1024);
   const picture: Event = { type: "media", block: 0, base64 };
-  const whole = encode(answer([[{ kind: "media", media: "image", mime: "image/png" }, picture]]), wishing().context);
+  const whole = encode(answer([[{ kind: "media", media: "image", mime: "image/png" }, picture]]), withLosses().context);
   t.ok(whole.includes(base64));
 });
 
@@ -323,7 +323,7 @@ t.test("texts and refusals that follow each other are one message", async (t) =>
 
 t.test("citations are annotations of the text that they back", async (t) => {
   const cite = (citation: object) => ({ type: "citation", citation }) as const;
-  const context = wishing();
+  const context = withLosses();
   const frames = written(
     answer([
       [
@@ -359,7 +359,7 @@ t.test("likelihoods of tokens are told with their text", async (t) => {
 });
 
 t.test("an image is the result of an image call; sound has no form", async (t) => {
-  const context = wishing();
+  const context = withLosses();
   const frames = written(
     answer([
       [
@@ -384,7 +384,7 @@ t.test("a response echoes what was asked, and the vendor's defaults where nothin
     ...{ tool_choice: "required", metadata: { a: "b" }, parallel_tool_calls: false, store: true, top_p: 0.1 },
   };
   const { model: _, input: __, ...asked } = request;
-  const echo = (request: JsonObject) => JSON.parse(encode(answer([]), wishing(request).context)) as JsonObject;
+  const echo = (request: JsonObject) => JSON.parse(encode(answer([]), withLosses(request).context)) as JsonObject;
   t.match(echo(request), {
     ...{ ...asked, store: false, reasoning: { effort: "low", summary: null }, truncation: "disabled" },
     text: { format: { type: "text" }, verbosity: "low" },
@@ -394,12 +394,13 @@ t.test("a response echoes what was asked, and the vendor's defaults where nothin
 });
 
 t.test("a refusal is an answer when it has a part of its own, and a cut otherwise", async (t) => {
-  const refused = (kind: "refusal" | "text") => encode(answer([[{ kind }, text("No.")]], "refusal"), wishing().context);
+  const refused = (kind: "refusal" | "text") =>
+    encode(answer([[{ kind }, text("No.")]], "refusal"), withLosses().context);
   t.match(JSON.parse(refused("refusal")), { status: "completed", incomplete_details: null });
   t.match(JSON.parse(refused("text")), { status: "incomplete", incomplete_details: { reason: "content_filter" } });
 });
 
-const asking = () => wishing({ input: [{ role: "user", content: "Hi" }, { type: "compaction_trigger" }] });
+const asking = () => withLosses({ input: [{ role: "user", content: "Hi" }, { type: "compaction_trigger" }] });
 const summing = (reason?: FinishReason): Event[] =>
   answer([[{ kind: "text" }, text("They "), text("said hi.")]], reason);
 
@@ -411,8 +412,8 @@ t.test("an answer becomes exactly one item, whose envelope holds its text", asyn
     [{ kind: "text" }, text("")],
     [{ kind: "text" }, text("And bye.")],
   ]);
-  const told = asking();
-  const frames = written(events, told);
+  const compacting = asking();
+  const frames = written(events, compacting);
   const item = {
     id: "cmp_up-1_0",
     type: "compaction",
@@ -429,7 +430,7 @@ t.test("an answer becomes exactly one item, whose envelope holds its text", asyn
     ],
   );
   t.same(outputOf(frames), [item]);
-  t.same(told.lost, ["output.reasoning", "output.server"]);
+  t.same(compacting.lost, ["output.reasoning", "output.server"]);
 });
 
 t.test("streamed and whole are the same to the vendor's SDK", async (t) => {

@@ -1,7 +1,7 @@
 import t from "tap";
 import { fields, support } from "../../../../plugins/protocols/openai-responses/support.ts";
 import { FEATURES, supportOf } from "../../../../src/translation/features.ts";
-import { INPUT, read, written } from "./request.asking.ts";
+import { INPUT, read, written } from "./requests.ts";
 
 t.test("what would change the answer is refused, not dropped", async (t) => {
   for (const feature of ["stop", "video", "audio_out", "logit_bias", "stored_state", "background", "store"] as const)

@@ -12,7 +12,7 @@ import { CLIENT_BODIES } from "../../../support/client-bodies.ts";
 import { dice } from "../../../support/random-answers.ts";
 import { eventsIn, recorded } from "../../../support/recorded.ts";
 import { wronged } from "../../../support/wrong-values.ts";
-import { recordedRequests } from "./request.asking.ts";
+import { recordedRequests } from "./requests.ts";
 
 const answers = recorded("openai-responses").filter(
   ({ id, status }) => status === 200 && !/azure-deepseek-reasoning/.test(id),
