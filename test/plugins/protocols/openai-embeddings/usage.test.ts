@@ -17,10 +17,11 @@ t.test("an answer without usage leaves what was known", async (t) => {
   t.equal(readUsage({ data: [] }), undefined);
 });
 
-for (const { id, status, body } of recordings("openai-embeddings")) {
-  if (status >= 300) continue;
-  t.test(id, async (t) => {
+t.test("every recorded answer's tokens are read", async (t) => {
+  const wrong = recordings("openai-embeddings").filter(({ status, body }) => {
+    if (status >= 300) return false;
     const json = jsonOf(body) as { usage: { total_tokens: number } };
-    t.equal(readUsage(json)?.in.total, json.usage.total_tokens);
+    return readUsage(json)?.in.total !== json.usage.total_tokens;
   });
-}
+  t.same(wrong, []);
+});

@@ -5,7 +5,7 @@ import { eventBytes, post } from "../../../../src/core/protocol-parts.ts";
 import { Frame } from "../../../../src/wire/frame.ts";
 import { receiving, SDKS } from "../../../support/openai-sdks.ts";
 
-const told = { code: "upstream_truncated", message: "Broken off.", param: null };
+const words = { code: "upstream_truncated", message: "Broken off.", param: null };
 const operation = post("response", "/responses");
 const fault = new GatewayError("upstream_truncated", { message: "Broken off." });
 const response = { id: "resp_1", object: "response", created_at: 7, status: "in_progress", model: "m", output: [] };
@@ -43,7 +43,7 @@ t.test("in a stream it is a failed response with the stream's own id, then an er
         },
       },
     ],
-    ["error", "error", { sequence_number: 43, ...told, error: { type: "server_error", ...told } }],
+    ["error", "error", { sequence_number: 43, ...words, error: { type: "server_error", ...words } }],
   ]);
 });
 
@@ -62,15 +62,17 @@ t.test("the id is found in the first bytes of a long first event, wherever they 
   const whole = { ...response, error: null, ok: true, instructions: 'Say "id": "no" {', tools: [{ id: "tool" }] };
   const bytes = eventBytes({ type: "response.created", response: whole }, "response.created");
   const after = bytes.indexOf('"object"');
+  const wrong: number[] = [];
   for (let length = 0; length <= bytes.length; length++) {
     const [name, , members] = eventsAfter(bytes.subarray(0, length))[0] as [
       string,
       string,
       { response?: { id: string } },
     ];
-    t.equal(name, length < after ? "error" : "response.failed", `${length} bytes`);
-    if (length >= after) t.equal(members.response?.id, "resp_1");
+    const found = name === "response.failed" && members.response?.id === "resp_1";
+    if (length < after ? name !== "error" : !found) wrong.push(length);
   }
+  t.same(wrong, []);
 });
 
 t.test("an id behind a nested member is not guessed at", async (t) => {
