@@ -126,7 +126,8 @@ export class Connector {
         settle(error);
         return;
       }
-      const secured = this.secured({ socket }, this.origin);
+      // The host only says whose certificate it must be.
+      const secured = this.secured({ socket, host: this.origin.host }, this.origin);
       established(secured, this.origin, (failed) => {
         if (failed) secured.destroy();
         else secured.on("data", (bytes: Buffer) => this.options.receive(secured, bytes));

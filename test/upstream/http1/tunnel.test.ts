@@ -98,6 +98,20 @@ t.test("a proxy that gives no way makes the provider unreachable; it is named, w
   t.same(texts, []);
 });
 
+t.test("a provider named by its address is asked for by it, and its certificate must be for it", async (t) => {
+  const { origin, sockets } = await provider(t, (socket) => socket.write(OK));
+  const proxy = await connectProxy(t);
+  const address = new URL(origin.href.replace("provider.test", "127.0.0.1"));
+  const upstream = behind(t, proxy);
+  t.equal((await whole(await upstream.send(outgoing(address), client()))).body.toString(), "ok");
+  t.notOk(sockets[0]?.servername);
+  const other = new URL(origin.href.replace("provider.test", "other.test"));
+  t.match(await failed(upstream.send(outgoing(other), client())), {
+    code: "upstream_unreachable",
+    cause: { code: "ERR_TLS_CERT_ALTNAME_INVALID" },
+  });
+});
+
 t.test("interim responses of a proxy are passed over", async (t) => {
   const { origin } = await provider(t, (socket) => socket.write(OK));
   const proxy = await connectProxy(t, {
