@@ -104,7 +104,7 @@ t.test("a provider named by its address is asked for by it, and its certificate 
   const address = new URL(origin.href.replace("provider.test", "127.0.0.1"));
   const upstream = behind(t, proxy);
   t.equal((await whole(await upstream.send(outgoing(address), client()))).body.toString(), "ok");
-  t.notOk(sockets[0]?.servername);
+  t.notOk((sockets[0] as { servername?: unknown }).servername);
   const other = new URL(origin.href.replace("provider.test", "other.test"));
   t.match(await failed(upstream.send(outgoing(other), client())), {
     code: "upstream_unreachable",
