@@ -2,10 +2,11 @@ import t from "tap";
 import { Body } from "../../src/core/body.ts";
 import { type Scan, scan } from "../../src/wire/json.ts";
 import { type ByteSpan, removeMembers, replaceMember, setMember } from "../../src/wire/splice.ts";
+import { gathered } from "../support/gathered.ts";
 
 const CHAT = Buffer.from('{"model":"fast","messages":[{"role":"user","content":"é😀 12345678901234567890"}],"n":1.0}');
 
-t.test("slices come without a copy where one piece holds them, and right where several do", async (t) => {
+gathered(t, "slices come without a copy where one piece holds them, and right where several do", async (t) => {
   for (let cut = 0; cut <= CHAT.length; cut += 3) {
     const pieces = [CHAT.subarray(0, cut), CHAT.subarray(cut)];
     for (let from = 0; from < CHAT.length; from += 5) {

@@ -1,7 +1,8 @@
 import t from "tap";
 import { newId } from "../../src/core/id.ts";
+import { gathered } from "../support/gathered.ts";
 
-t.test("ids are UUIDs of version 7 that carry their time and never repeat", async (t) => {
+gathered(t, "ids are UUIDs of version 7 that carry their time and never repeat", async (t) => {
   const time = 1_790_000_000_123;
   const ids = Array.from({ length: 5000 }, () => newId(time));
   for (const id of ids.slice(0, 200))

@@ -1,5 +1,6 @@
 import t from "tap";
 import { boundaryOf, FieldFinder } from "../../src/downstream/multipart.ts";
+import { gathered } from "../support/gathered.ts";
 
 const part = (head: string, value: string) => `--xx\r\ncontent-disposition: form-data; ${head}\r\n\r\n${value}\r\n`;
 const find = (body: Buffer, step: number) => {
@@ -8,7 +9,7 @@ const find = (body: Buffer, step: number) => {
   return finder.found;
 };
 
-t.test("a field is found wherever it stands and however the form is cut", async (t) => {
+gathered(t, "a field is found wherever it stands and however the form is cut", async (t) => {
   const file = part(
     'name="image"; filename="model.png"\r\ncontent-type: image/png',
     `\r\n--x\r\n\r\nname="model"\r\n\r\nnot it`,

@@ -3,6 +3,7 @@ import { connect } from "node:net";
 import t, { type Test } from "tap";
 import { REFUSALS } from "../../src/core/errors.ts";
 import { asking, KEY, type Running, startGateway } from "../support/gateway.ts";
+import { gathered } from "../support/gathered.ts";
 import { rawUpstream, until } from "../support/upstream.ts";
 
 const MODELS = 'providers: { demo: { url: "demo:" } }\nmodels: { echo: { targets: [demo:echo] } }\n';
@@ -51,19 +52,23 @@ function talk(t: Test, { port }: Running, bytes: string | Buffer) {
 }
 
 for (const [protocol, { path, shape }] of Object.entries(DIALECTS)) {
-  t.test(`${protocol}: each refusal has its status, the dialect, an id, and says whether to ask again`, async (t) => {
-    const running = await refusing(t);
-    for (const [code, refusal] of Object.entries(REFUSALS)) {
-      if (code === "client_gone") continue;
-      const response = await ask(running, `${path}?code=${code}`);
-      t.equal(response.status, refusal.status, code);
-      t.match(await response.json(), shape, code);
-      t.equal(response.headers.get("content-type"), "application/json", code);
-      t.ok(response.headers.get("x-request-id"), code);
-      t.equal(response.headers.get("x-should-retry"), refusal.retry ? null : "false", code);
-      t.equal(response.headers.get("retry-after"), null, code);
-    }
-  });
+  gathered(
+    t,
+    `${protocol}: each refusal has its status, the dialect, an id, and says whether to ask again`,
+    async (t) => {
+      const running = await refusing(t);
+      for (const [code, refusal] of Object.entries(REFUSALS)) {
+        if (code === "client_gone") continue;
+        const response = await ask(running, `${path}?code=${code}`);
+        t.equal(response.status, refusal.status, code);
+        t.match(await response.json(), shape, code);
+        t.equal(response.headers.get("content-type"), "application/json", code);
+        t.ok(response.headers.get("x-request-id"), code);
+        t.equal(response.headers.get("x-should-retry"), refusal.retry ? null : "false", code);
+        t.equal(response.headers.get("retry-after"), null, code);
+      }
+    },
+  );
 }
 
 t.test("the id is also in the header that the protocol's clients look for, and is the log's", async (t) => {

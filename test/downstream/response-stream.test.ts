@@ -8,6 +8,7 @@ import { ResponseWriter } from "../../src/downstream/response-writer.ts";
 import type { UpstreamAnswer } from "../../src/upstream/attempts.ts";
 import { Frame } from "../../src/wire/frame.ts";
 import { HeaderList } from "../../src/wire/headers.ts";
+import { gathered } from "../support/gathered.ts";
 
 type Framing = Exclude<Head["framing"], undefined> | "none";
 
@@ -221,12 +222,12 @@ const STREAMS: [string, Framing, string][] = [
 for (const [name, framing, text] of STREAMS) {
   const stream = Buffer.from(text, "latin1");
 
-  t.test(`${name}: what nobody touches leaves byte for byte, however it is cut`, async (t) => {
+  gathered(t, `${name}: what nobody touches leaves byte for byte, however it is cut`, async (t) => {
     for (const stages of [() => [], () => [looking, same]])
       for (let step = 1; step <= stream.length; step++) t.equal(passed(stream, step, stages, framing), text);
   });
 
-  t.test(`${name}: what stages make of them does not depend on how they are cut`, async (t) => {
+  gathered(t, `${name}: what stages make of them does not depend on how they are cut`, async (t) => {
     const whole = passed(stream, stream.length, picky, framing);
     t.not(whole, text);
     for (let step = 1; step < stream.length; step++) t.equal(passed(stream, step, picky, framing), whole);

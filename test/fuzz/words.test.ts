@@ -4,6 +4,7 @@ import { type TranslatedProtocol } from "../../src/translation/codec.ts";
 import { Envelopes } from "../../src/translation/envelope.ts";
 import { readRequest, writeRequest } from "../../src/translation/request.ts";
 import { HeaderList } from "../../src/wire/headers.ts";
+import { gathered } from "../support/gathered.ts";
 import { SPOKEN } from "../support/translations.ts";
 import { PROTOCOLS, type ProtocolName } from "../support/vendor-sdks.ts";
 
@@ -80,7 +81,7 @@ function sent(client: ProtocolName, target: ProtocolName, body: object): string 
 }
 
 for (const client of PROTOCOLS)
-  t.test(`${client}: a word that every object has is a word like any other`, async (t) => {
+  gathered(t, `${client}: a word that every object has is a word like any other`, async (t) => {
     for (const target of PROTOCOLS.filter((each) => each !== client))
       for (const word of WORDS)
         for (const change of BODIES[client](word)) {

@@ -3,6 +3,7 @@ import { join } from "node:path";
 import t from "tap";
 import { ArraySplitter } from "../../src/wire/array.ts";
 import type { Frame } from "../../src/wire/frame.ts";
+import { gathered } from "../support/gathered.ts";
 import { shared } from "../support/shared.ts";
 
 function split(chunks: readonly Buffer[]): { frames: Frame[]; rest: Buffer | undefined } {
@@ -47,7 +48,7 @@ t.test("an element is a frame, with what separates it from the one before", asyn
   );
 });
 
-t.test("elements are the same however the stream is cut", async (t) => {
+gathered(t, "elements are the same however the stream is cut", async (t) => {
   for (const [stream, texts, rest = []] of [
     ['[{"a":1}\n,\r\n{"b":[2,{}]}\n]\n', ['{"a":1}', '{"b":[2,{}]}']],
     ['[{"a":"\\\\"},{"b":"\\\\\\"]"}]', ['{"a":"\\\\"}', '{"b":"\\\\\\"]"}']],
@@ -76,7 +77,7 @@ t.test("an element leaves as soon as its bracket has come", async (t) => {
   t.equal(splitter.end(), undefined);
 });
 
-t.test("long strings with escapes anywhere are passed over right", async (t) => {
+gathered(t, "long strings with escapes anywhere are passed over right", async (t) => {
   for (const odd of ['\\"', "\\\\", '\\\\\\"', "]", "}", "\\u0022"])
     for (const at of [0, 126, 127, 128, 129, 4000, 4222, 4223, 4224, 4225, 8000]) {
       const element = `{"a":"${"x".repeat(at)}${odd}${"y".repeat(9000 - at)}"}`;

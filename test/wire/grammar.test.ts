@@ -1,5 +1,6 @@
 import t from "tap";
 import { ESCAPES, findByte, HEX, readName, SPACES, STEPS, skipPlain, WHOLE } from "../../src/wire/grammar.ts";
+import { gathered } from "../support/gathered.ts";
 
 const members = (table: Uint8Array): string =>
   Array.from(table, (value, byte) => (value === 1 ? String.fromCharCode(byte) : "")).join("");
@@ -36,7 +37,7 @@ t.test("the steps of a number accept what JSON.parse accepts", async (t) => {
   t.strictSame(different, []);
 });
 
-t.test("skips what means itself in a string", async (t) => {
+gathered(t, "skips what means itself in a string", async (t) => {
   for (let byte = 0; byte < 256; byte++) {
     const plain = byte >= 32 && byte !== 34 && byte !== 92;
     t.equal(skipPlain(Buffer.from([97, byte, 97]), 0, 3), plain ? 3 : 1);
@@ -44,7 +45,7 @@ t.test("skips what means itself in a string", async (t) => {
   t.equal(findByte(Buffer.from("abc"), 98, 2), 3);
 });
 
-t.test("reads names plain, escaped, long, and beyond ASCII, again and again", async (t) => {
+gathered(t, "reads names plain, escaped, long, and beyond ASCII, again and again", async (t) => {
   for (const name of [
     "model",
     "",

@@ -2,6 +2,7 @@ import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import t from "tap";
 import { JsonError, type Scan, Scanner, type ScannerOptions, scan } from "../../src/wire/json.ts";
+import { gathered } from "../support/gathered.ts";
 import { shared } from "../support/shared.ts";
 
 const read = (text: string | Buffer, options?: ScannerOptions): Scan => scan(Buffer.from(text as string), options);
@@ -95,7 +96,7 @@ t.test("a text is understood the same way wherever it is cut", async (t) => {
   t.ok(sameHoweverCut(Buffer.from([0x22, 0xed, 0xa0, 0x80, 0x22])), "a surrogate as bytes");
 });
 
-t.test("the first 256 bytes of a string are checked, wherever it is cut", async (t) => {
+gathered(t, "the first 256 bytes of a string are checked, wherever it is cut", async (t) => {
   const long = "x".repeat(1500);
   for (const odd of ["", '\\"', "\\\\", '\\\\\\"', "\\n", "\\u00e9", "é", "\u0001", "\\x", "\\u12g4", '","b":"'])
     for (const at of [0, 127, 250, 255, 256, 700, 1499]) {
@@ -117,7 +118,7 @@ t.test("the first 256 bytes of a string are checked, wherever it is cut", async 
     }
 });
 
-t.test("behind them only the end is sought, and found at any number of backslashes and any cut", async (t) => {
+gathered(t, "behind them only the end is sought, and found at any number of backslashes and any cut", async (t) => {
   for (const tail of ["", "\\\\", '\\"', '\\\\\\"', "\u0001", "\\\\\\\\", '\\"\\"x\\\\']) {
     const bytes = Buffer.from(`{"a":"${"x".repeat(400)}${tail}","model":"m"}`);
     const { start, end } = scan(bytes).find("model") ?? { start: 0, end: 0 };
@@ -131,7 +132,7 @@ t.test("behind them only the end is sought, and found at any number of backslash
   }
 });
 
-t.test("random values: what stands at a member's span is that member", async (t) => {
+gathered(t, "random values: what stands at a member's span is that member", async (t) => {
   let seed = 7;
   const random = (n: number): number => {
     seed = (seed * 1103515245 + 12345) & 0x7fffffff;
@@ -222,7 +223,7 @@ t.test("tells what is wrong, where, and what should stand there", async (t) => {
     t.throws(() => read(text), { message });
 });
 
-t.test("keeps the bytes of the members it is asked for, cut anywhere", async (t) => {
+gathered(t, "keeps the bytes of the members it is asked for, cut anywhere", async (t) => {
   const bytes = Buffer.from('{"id":"x","usage":{"in":1,"out":[2]},"n":12,"big":"0123456789"}');
   for (let cut = 0; cut <= bytes.length; cut++) {
     const scanner = new Scanner({ capture: ["usage", "n", "big"], captureLimit: 17 });
@@ -278,7 +279,8 @@ const OPEN: Record<string, unknown> = {
   "i_structure_UTF-8_BOM_empty_object.json": "syntax",
 };
 
-t.test(
+gathered(
+  t,
   "JSONTestSuite: accepts what must be accepted and refuses what must be refused",
   { skip: !suite && "absent" },
   async (t) => {

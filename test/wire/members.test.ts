@@ -1,5 +1,6 @@
 import t from "tap";
 import { MemberList, ScanResult } from "../../src/wire/members.ts";
+import { gathered } from "../support/gathered.ts";
 
 const member = (name: string, start: number) => ({
   name,
@@ -10,7 +11,7 @@ const member = (name: string, start: number) => ({
   kind: "null" as const,
 });
 
-t.test("finds members by name, few or many; the last one of a name", async (t) => {
+gathered(t, "finds members by name, few or many; the last one of a name", async (t) => {
   const list = new MemberList();
   for (let i = 0; i < 60; i++) {
     list.add(member(`n${i}`, i));

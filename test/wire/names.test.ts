@@ -15,7 +15,11 @@ t.test("what is no token is no name", (t) => {
 });
 
 t.test("made-up names are answered rightly, however many there are and however long", (t) => {
-  for (let i = 0; i < 5000; i++) t.equal(known(`X-${i}`).key, `x-${i}`);
+  const numbers = Array.from({ length: 5000 }, (_, i) => i);
+  t.same(
+    numbers.filter((i) => known(`X-${i}`).key !== `x-${i}`),
+    [],
+  );
   t.equal(known("X".repeat(5000)).key, "x".repeat(5000));
   t.ok(known("transfer-encoding").hop);
   t.end();

@@ -1,6 +1,7 @@
 import t from "tap";
 import { scan } from "../../src/wire/json.ts";
 import { type Edit, movedSpan, removeMembers, replaceMember, setMember, splice } from "../../src/wire/splice.ts";
+import { gathered } from "../support/gathered.ts";
 
 const edit = (start: number, end: number, text = ""): Edit => ({ start, end, bytes: Buffer.from(text) });
 
@@ -104,55 +105,62 @@ t.test("changes that were found one by one go together", async (t) => {
   t.equal(apply("{}", [setMember(empty, "n", "0"), setMember(empty, "m", "1")]), '{"n":0,"m":1}');
 });
 
-t.test("random objects: the result is the object with that change, and all other bytes are as they were", async (t) => {
-  let seed = 11;
-  const random = (n: number): number => {
-    seed = (seed * 1103515245 + 12345) & 0x7fffffff;
-    return (seed >> 8) % n;
-  };
-  const odd = [
-    "1.0",
-    "-0",
-    "12345678901234567890",
-    "1e400",
-    '"\\u00e9\\n"',
-    '"é😀"',
-    '[1, {"a":2}]',
-    '{ "x" : [ ] }',
-    "null",
-    "true",
-  ];
-  const space = (): string => ["", " ", "\n  ", "\t"][random(4)] as string;
-  for (let round = 0; round < 400; round++) {
-    const names = Array.from({ length: random(7) }, (_, i) => ["a", '\\"', "é", "\\u0062", "c", "d", "e"][i] as string);
-    const parts = names.map((name) => ({
-      key: `${space()}"${name}"${space()}:${space()}`,
-      json: odd[random(odd.length)] as string,
-    }));
-    const text = `${space()}{${parts.map((part) => part.key + part.json + space()).join(",")}}${space()}`;
-    const bytes = Buffer.from(text);
-    const found = scan(bytes);
-    const unwanted = ["a", '"', "é", "b", "c", "d", "e"].filter(() => random(3) === 0);
-    const expected = JSON.parse(text);
-    const edits = removeMembers(found, unwanted);
-    for (const name of unwanted) delete expected[name];
-    const target = ["a", "é", "new"][random(3)] as string;
-    if (!unwanted.includes(target)) {
-      edits.push(setMember(found, target, "[0.10]"));
-      expected[target] = [0.1];
+gathered(
+  t,
+  "random objects: the result is the object with that change, and all other bytes are as they were",
+  async (t) => {
+    let seed = 11;
+    const random = (n: number): number => {
+      seed = (seed * 1103515245 + 12345) & 0x7fffffff;
+      return (seed >> 8) % n;
+    };
+    const odd = [
+      "1.0",
+      "-0",
+      "12345678901234567890",
+      "1e400",
+      '"\\u00e9\\n"',
+      '"é😀"',
+      '[1, {"a":2}]',
+      '{ "x" : [ ] }',
+      "null",
+      "true",
+    ];
+    const space = (): string => ["", " ", "\n  ", "\t"][random(4)] as string;
+    for (let round = 0; round < 400; round++) {
+      const names = Array.from(
+        { length: random(7) },
+        (_, i) => ["a", '\\"', "é", "\\u0062", "c", "d", "e"][i] as string,
+      );
+      const parts = names.map((name) => ({
+        key: `${space()}"${name}"${space()}:${space()}`,
+        json: odd[random(odd.length)] as string,
+      }));
+      const text = `${space()}{${parts.map((part) => part.key + part.json + space()).join(",")}}${space()}`;
+      const bytes = Buffer.from(text);
+      const found = scan(bytes);
+      const unwanted = ["a", '"', "é", "b", "c", "d", "e"].filter(() => random(3) === 0);
+      const expected = JSON.parse(text);
+      const edits = removeMembers(found, unwanted);
+      for (const name of unwanted) delete expected[name];
+      const target = ["a", "é", "new"][random(3)] as string;
+      if (!unwanted.includes(target)) {
+        edits.push(setMember(found, target, "[0.10]"));
+        expected[target] = [0.1];
+      }
+      const result = apply(text, edits);
+      t.strictSame(JSON.parse(result), expected, result);
+      const again = scan(Buffer.from(result));
+      t.strictSame(removeMembers(again, unwanted), [], "nothing is left to remove");
+      for (const member of again.members) {
+        const before = found.find(member.name);
+        if (!before || member.name === target) continue;
+        const now = Buffer.from(result).toString("utf8", member.keyStart, member.end);
+        t.equal(now, bytes.toString("utf8", before.keyStart, before.end));
+      }
     }
-    const result = apply(text, edits);
-    t.strictSame(JSON.parse(result), expected, result);
-    const again = scan(Buffer.from(result));
-    t.strictSame(removeMembers(again, unwanted), [], "nothing is left to remove");
-    for (const member of again.members) {
-      const before = found.find(member.name);
-      if (!before || member.name === target) continue;
-      const now = Buffer.from(result).toString("utf8", member.keyStart, member.end);
-      t.equal(now, bytes.toString("utf8", before.keyStart, before.end));
-    }
-  }
-});
+  },
+);
 
 t.test("a span moves with what is put in front of it, and grows with what is put into it", async (t) => {
   const text = "0123456789";

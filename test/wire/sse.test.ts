@@ -2,6 +2,7 @@ import { readFileSync } from "node:fs";
 import t from "tap";
 import type { Frame } from "../../src/wire/frame.ts";
 import { comment, SseSplitter } from "../../src/wire/sse.ts";
+import { gathered } from "../support/gathered.ts";
 import { shared } from "../support/shared.ts";
 
 interface Split {
@@ -33,7 +34,8 @@ function ways(bytes: Buffer): Buffer[][] {
 
 const vectors = shared("vectors/own/sse-vectors.json");
 
-t.test(
+gathered(
+  t,
   "reads what the standard says, however it is cut, and loses no byte",
   { skip: !vectors && "absent" },
   async (t) => {
@@ -55,7 +57,7 @@ t.test(
   },
 );
 
-t.test("an event ends with its blank line, whatever the line ends are", async (t) => {
+gathered(t, "an event ends with its blank line, whatever the line ends are", async (t) => {
   const one = (stream: string, ...expected: (string | undefined)[]) => {
     for (const chunks of ways(Buffer.from(stream)))
       t.strictSame(texts(split(chunks)), expected, JSON.stringify(stream));
@@ -116,7 +118,7 @@ t.test("only a mark at the very start of the stream is no part of the first fiel
   );
 });
 
-t.test("long lines and lines of any length around the search are cut right", async (t) => {
+gathered(t, "long lines and lines of any length around the search are cut right", async (t) => {
   for (let length = 0; length < 200; length += 3)
     for (const end of ["\n\n", "\r\n\r\n", "\r\r"]) {
       const stream = `data: ${"x".repeat(length)}${end}`;

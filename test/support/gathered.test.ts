@@ -1,0 +1,46 @@
+import { spawnSync } from "node:child_process";
+import t from "tap";
+import { gathered } from "./gathered.ts";
+
+/** What TAP says of tests with these bodies, each by itself, in a process of their own. */
+function run(bodies: readonly string[]): string[] {
+  const file = (name: string) => new URL(name, import.meta.url).href;
+  const tests = bodies.map((body, i) => `gathered(t, "test ${i}", (t) => { ${body} });`);
+  const script = `import t from "tap"; import { gathered } from ${JSON.stringify(file("gathered.ts"))}; ${tests.join("\n")}`;
+  const node = ["--import", file("../../src/loader/register.js"), "--input-type=module-typescript", "-e", script];
+  return spawnSync(process.execPath, node, { encoding: "utf8" }).stdout.split("# Subtest: ").slice(1);
+}
+
+gathered(t, "checks that hold are one assertion", async (t) => {
+  for (let i = 0; i < 100; i++) {
+    t.ok(true);
+    t.equal(i, i);
+    t.not(i, i + 1);
+    t.same({ i }, { i });
+    t.strictSame({ i }, { i });
+    t.match({ i, more: 1 }, { i: Number });
+    t.notMatch("a", /b/);
+    t.notOk(false);
+  }
+});
+
+const FAILING = {
+  first: "t.ok(0, 'first');",
+  second: "t.notOk(1, 'second');",
+  third: "t.equal('a', 'b', 'third');",
+  fourth: "t.not(1, 1, 'fourth');",
+  fifth: "t.same({ a: 1 }, { a: 2 }, 'fifth');",
+  sixth: "t.strictSame({ a: 1 }, { a: '1' }, 'sixth');",
+  seventh: "t.match({ a: 1 }, { a: String }, 'seventh');",
+  eighth: "t.notMatch('b', /b/, 'eighth');",
+};
+
+t.test("a case that fails is listed with its message, among those that hold; no case at all fails too", async (t) => {
+  const said = run([...Object.values(FAILING).map((check) => `t.ok(true); ${check} t.ok(true);`), ""]);
+  for (const [i, word] of Object.keys(FAILING).entries()) {
+    t.match(said[i], /not ok 1 - 3 checks/, word);
+    t.match(said[i], word);
+    t.match(said[i], "failed: 1", word);
+  }
+  t.match(said.at(-1), /not ok 1 - there is a case to check/);
+});
