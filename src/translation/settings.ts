@@ -59,7 +59,8 @@ export function readSettings(table: readonly Setting[], body: Fields, into: Conv
     assign(into, setting.field, value);
     if (setting.feature && !setting.silent?.(value)) fields.declare(name, setting.feature);
     // An older name says nothing new beside the newer one.
-    for (const other of namesOf(setting)) if (other !== name && !other.includes(".")) fields.leave(other);
+    if (setting.older)
+      for (const other of namesOf(setting)) if (other !== name && !other.includes(".")) fields.leave(other);
   }
 }
 
@@ -85,16 +86,37 @@ export const settingFields = (table: readonly Setting[]): (readonly [field: stri
 
 const namesOf = ({ wire, older = [] }: Setting): readonly string[] => [wire, ...older];
 
-/** The innermost object that holds the setting, and the name it has there. */
-function placeOf(setting: Setting, body: Fields): { fields: Fields; name: string } | undefined {
-  for (const wire of namesOf(setting)) {
-    const names = wire.split(".");
-    const name = names.pop() as string;
-    let fields: Fields | undefined = body;
-    for (const each of names) fields = fields?.object(each);
-    if (fields?.has(name)) return { fields, name };
+/** Paths of the tables by their names: tables are few and fixed, and each is split once. */
+const splitPaths = new Map<string, readonly string[]>();
+
+function namesIn(path: string): readonly string[] {
+  let names = splitPaths.get(path);
+  if (!names) {
+    names = path.split(".");
+    splitPaths.set(path, names);
   }
-  return undefined;
+  return names;
+}
+
+interface SettingPlace {
+  /** The innermost object that holds the setting. */
+  fields: Fields;
+  /** The name it has there. */
+  name: string;
+}
+
+function placeOf({ wire, older = [] }: Setting, body: Fields): SettingPlace | undefined {
+  let place = placeIn(body, wire);
+  for (let i = 0; !place && i < older.length; i++) place = placeIn(body, older[i] as string);
+  return place;
+}
+
+function placeIn(body: Fields, path: string): SettingPlace | undefined {
+  const names = namesIn(path);
+  let fields: Fields | undefined = body;
+  for (let i = 0; i < names.length - 1; i++) fields = fields?.object(names[i] as string);
+  const name = names[names.length - 1] as string;
+  return fields?.has(name) ? { fields, name } : undefined;
 }
 
 function readValue(setting: Setting, fields: Fields, name: string): unknown {
@@ -152,23 +174,22 @@ function bounds(min: number, max: number): string {
 }
 
 function assign(into: Conversation, field: SettingField, value: unknown): void {
-  const [name, member] = field.split(".") as [keyof Conversation, string | undefined];
+  const [name, member] = namesIn(field) as [keyof Conversation, string | undefined];
   if (member === undefined) (into as unknown as JsonObject)[name] = value;
   else into.reasoning = { ...into.reasoning, [member]: value };
 }
 
 function valueIn(conversation: Conversation, field: SettingField): unknown {
-  const [name, member] = field.split(".") as [keyof Conversation, keyof ReasoningConfig | undefined];
+  const [name, member] = namesIn(field) as [keyof Conversation, keyof ReasoningConfig | undefined];
   return member === undefined ? conversation[name] : conversation.reasoning?.[member];
 }
 
 function put(body: JsonObject, wire: string, value: unknown): void {
-  const names = wire.split(".");
-  const name = names.pop() as string;
+  const names = namesIn(wire);
   let object = body;
-  for (const each of names) {
+  for (const each of names.slice(0, -1)) {
     object[each] ??= {};
     object = object[each] as JsonObject;
   }
-  object[name] = value;
+  object[names.at(-1) as string] = value;
 }
