@@ -100,7 +100,7 @@ class CompletionReader {
   over = false;
   /** Characters of state that were kept before an event carries them. */
   kept = 0;
-  private start: (Event & { type: "start" }) | undefined;
+  started = false;
   private readonly choices = new Map<number, ChoiceReader>();
   private used: Usage | undefined;
   private blocks = 0;
@@ -113,15 +113,11 @@ class CompletionReader {
     return this.blocks++;
   }
 
-  /** Says once that something is left out. */
+  /** Emits once that something is left out. */
   lose(path: string): void {
     if (this.lost.has(path)) return;
     this.lost.add(path);
     this.out.push({ type: "unsaid", path });
-  }
-
-  get started(): boolean {
-    return this.start !== undefined;
   }
 
   /** Whether every choice has its finish reason: then the answer is whole even where no `[DONE]` follows. */
@@ -134,14 +130,14 @@ class CompletionReader {
   read(json: JsonObject, whole: boolean): void {
     const choices = asList(json["choices"]);
     // Azure's first chunk has no choices, no id and no model.
-    if (choices.length > 0) this.begin(json);
+    if (choices.length > 0 && !this.started) this.begin(json);
     for (let i = 0; i < choices.length; i++) {
       const choice = asObject(choices[i]);
       if (choice) this.choice(choice, i, whole);
       if (this.kept > MOST_KEPT) this.invalid("The provider's thoughts carry more than 8 MiB of state.");
       if (this.over) return;
     }
-    if (json["usage"] || json["x_groq"]) this.usage(json);
+    if (json["usage"] || json["x_groq"]) this.used = readUsage(json, this.used);
     for (const name of OUTER) if (json[name]) this.lose(name);
   }
 
@@ -164,17 +160,14 @@ class CompletionReader {
   }
 
   private begin(json: JsonObject): void {
-    if (!this.start) {
-      const { id, model } = json;
-      const created = asCount(json["created"]);
-      this.start = {
-        type: "start",
-        id: asText(id) ?? "",
-        model: asText(model) ?? this.source.model,
-        ...(created === undefined ? {} : { created }),
-      };
-      this.out.push(this.start);
-    }
+    this.started = true;
+    const created = asCount(json["created"]);
+    this.out.push({
+      type: "start",
+      id: asText(json["id"]) ?? "",
+      model: asText(json["model"]) ?? this.source.model,
+      ...(created === undefined ? {} : { created }),
+    });
   }
 
   private choice(json: JsonObject, i: number, whole: boolean): void {
@@ -189,26 +182,12 @@ class CompletionReader {
       this.choices.set(index, choice);
     }
     // Some vendors' chunks hold a message, and some bodies a delta beside the message.
-    const name = asObject(json[whole ? "message" : "delta"])
-      ? whole
-        ? "message"
-        : "delta"
-      : whole
-        ? "delta"
-        : "message";
-    const delta = asObject(json[name]);
+    const delta = asObject(json[whole ? "message" : "delta"]) ?? asObject(json[whole ? "delta" : "message"]);
     if (delta) choice.read(delta, asObject(json["logprobs"]));
     const reason = json["finish_reason"];
     if (typeof reason !== "string" || reason === "") return;
     if (reason === "error") this.fail(faultIn(json["error"] ?? "The provider's model failed."));
-    else {
-      const sequence = reason === "stop" ? asText(json["stop_reason"]) : undefined;
-      choice.finish(reason, sequence);
-    }
-  }
-
-  private usage(json: JsonObject): void {
-    this.used = readUsage(json, this.used);
+    else choice.finish(reason, reason === "stop" ? asText(json["stop_reason"]) : undefined);
   }
 }
 
@@ -330,7 +309,7 @@ class ChoiceReader {
     this.open = undefined;
   }
 
-  /** Says what nobody read: members that are not known or of another form, and likelihoods that go with no text. */
+  /** Declares what nobody reads: members that are not known or of another form, and likelihoods that go with no text. */
   private unread(delta: JsonObject, logprobs: JsonObject | undefined): void {
     for (const name in delta) {
       const value = delta[name];
