@@ -102,7 +102,7 @@ export const SETTINGS: readonly Setting[] = [
     feature: "logprobs",
     type: "number",
     // It counts only beside `logprobs`, which reads it.
-    read: (body, name) => void body.leave(name),
+    read: (body, name) => void body.number(name),
     write: (count: number) => (count > 0 ? count : undefined),
   },
   {
