@@ -43,7 +43,7 @@ interface Closer {
 
 /** One loaded gateway.yaml: an exchange keeps the generation it began with, which closes when its last one has ended. */
 export class Generation {
-  private held = 0;
+  private running = 0;
   private idle: (() => void) | undefined;
 
   private constructor(
@@ -91,13 +91,13 @@ export class Generation {
 
   /** An exchange begins. */
   hold(): void {
-    this.held++;
+    this.running++;
   }
 
   /** It has ended. */
   release(): void {
-    this.held--;
-    if (this.held === 0) this.idle?.();
+    this.running--;
+    if (this.running === 0) this.idle?.();
   }
 
   /** What GET / answers, and the preflight of clients that look whether somebody is there. */
@@ -116,7 +116,7 @@ export class Generation {
 
   /** Waits for its last exchange, then closes what it started, in reverse, even when one of them throws. */
   async close(): Promise<void> {
-    if (this.held > 0) await new Promise<void>((idle) => (this.idle = idle));
+    if (this.running > 0) await new Promise<void>((idle) => (this.idle = idle));
     await closeAll(this.closers, this.log);
   }
 }

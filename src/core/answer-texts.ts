@@ -4,8 +4,8 @@ import { splice } from "../wire/splice.ts";
 import { GatewayError } from "./errors.ts";
 import type { Protocol, TextKind, TextPlace } from "./protocol.ts";
 import type { Stage } from "./stage.ts";
-import { type Replace, type TextMatch, TextPattern, TextReplacer, type TextSink } from "./text-replacer.ts";
-import { placesIn, replaced, sinkFor, textAt, textEdits } from "./texts.ts";
+import { type Replace, type TextMatch, type TextOutput, TextPattern, TextReplacer } from "./text-replacer.ts";
+import { outputFor, placesIn, replaced, textAt, textEdits } from "./texts.ts";
 
 /** What is looked for in the texts of an answer. */
 export interface AnswerTextMatch extends TextMatch {
@@ -34,7 +34,7 @@ interface Waiting {
 /** A text that comes in pieces. */
 interface GrowingText {
   readonly kind: TextKind;
-  readonly sink: TextSink;
+  readonly output: TextOutput;
   /** Where its last piece stood: what is still open goes there, unless the text goes on. */
   last: FrameText;
 }
@@ -110,10 +110,10 @@ export class AnswerTexts {
   }
 
   private whole(place: TextPlace, before: string): FrameText {
-    return { place, before, after: replaced(before, place, this.sink) };
+    return { place, before, after: replaced(before, place, this.output) };
   }
 
-  private readonly sink = (encode?: (text: string) => string): TextSink =>
+  private readonly output = (encode?: (text: string) => string): TextOutput =>
     new TextReplacer(this.pattern, this.replace, encode);
 
   private read(frame: Frame, places: readonly TextPlace[]): Waiting {
@@ -129,11 +129,11 @@ export class AnswerTexts {
       this.latest = piece;
       if (growing) growing.last = text;
       else {
-        growing = { kind, sink: sinkFor(place, this.sink), last: text };
+        growing = { kind, output: outputFor(place, this.output), last: text };
         this.growing.set(piece, growing);
         this.forget();
       }
-      text.after = growing.sink.push(before);
+      text.after = growing.output.push(before);
       return text;
     });
     return { frame, texts };
@@ -142,8 +142,8 @@ export class AnswerTexts {
   /** Lets go of the oldest text of too many, unless it waits. */
   private forget(): void {
     if (this.growing.size <= MOST) return;
-    for (const [piece, { sink }] of this.growing) {
-      if (sink.waits) continue;
+    for (const [piece, { output }] of this.growing) {
+      if (output.waits) continue;
       this.growing.delete(piece);
       return;
     }
@@ -163,13 +163,13 @@ export class AnswerTexts {
   /** Decides on open texts as they are. The frames that no longer wait, in order. */
   private settle(over: (piece: string, growing: GrowingText) => boolean): Frame[] {
     for (const [piece, growing] of this.growing)
-      if (growing.sink.waits && over(piece, growing)) growing.last.after += growing.sink.end();
+      if (growing.output.waits && over(piece, growing)) growing.last.after += growing.output.end();
     return this.letGo();
   }
 
   /** Takes the frames away that do not wait, up to the first that does. */
   private letGo(): Frame[] {
-    const open = new Set([...this.growing.values()].flatMap(({ sink, last }) => (sink.waits ? [last] : [])));
+    const open = new Set([...this.growing.values()].flatMap(({ output, last }) => (output.waits ? [last] : [])));
     const first = this.waiting.findIndex(({ texts }) => texts.some((text) => open.has(text)));
     const free = this.waiting.splice(0, first < 0 ? this.waiting.length : first);
     return free.map(({ frame, texts }) => {

@@ -191,7 +191,7 @@ export class Exchange {
 
   private controller: AbortController | undefined;
   private gone = false;
-  private readonly leaving: (() => void)[] = [];
+  private readonly abortListeners: (() => void)[] = [];
 
   constructor(arrival: Arrival) {
     this.id = arrival.id;
@@ -295,10 +295,10 @@ export class Exchange {
       leave();
       return () => {};
     }
-    this.leaving.push(leave);
+    this.abortListeners.push(leave);
     return () => {
-      const at = this.leaving.indexOf(leave);
-      if (at >= 0) this.leaving.splice(at, 1);
+      const at = this.abortListeners.indexOf(leave);
+      if (at >= 0) this.abortListeners.splice(at, 1);
     };
   }
 
@@ -307,7 +307,7 @@ export class Exchange {
     if (this.gone) return;
     this.gone = true;
     this.controller?.abort();
-    for (const leave of this.leaving.splice(0)) leave();
+    for (const leave of this.abortListeners.splice(0)) leave();
   }
 
   /** Writes a whole frame downstream now, between two frames of the answer; set by the engine while a stream is open. */

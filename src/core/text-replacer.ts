@@ -12,7 +12,7 @@ export interface TextMatch {
 export type Replace = (match: string) => string;
 
 /** A text on its way: takes its pieces, and gives what has become of them as soon as that is certain. */
-export interface TextSink {
+export interface TextOutput {
   /** @param raw how each character is written in the source, where that differs from the characters themselves */
   push(text: string, raw?: readonly string[]): string;
   /** The text has ended. */
@@ -39,7 +39,7 @@ export class TextPattern {
  * Replaces what a pattern matches in a text that comes in pieces: the same as in the whole text, however it is cut. What
  * could still become a match waits for the next piece.
  */
-export class TextReplacer implements TextSink {
+export class TextReplacer implements TextOutput {
   /** What has been given away in front of `open`, for patterns that look back. */
   private before = "";
   private open = "";
@@ -93,7 +93,7 @@ export class TextReplacer implements TextSink {
 }
 
 /** Gives a whole text to a function, and what that makes of it in its place. */
-export class WholeText implements TextSink {
+export class WholeText implements TextOutput {
   private text = "";
   private raw: readonly string[] | undefined;
 
@@ -128,7 +128,7 @@ export const escaped = (text: string): string => JSON.stringify(text).slice(1, -
  * JSON text that comes in pieces, cut anywhere: each string in it that is a value is a text of its own; names of members and
  * all else pass as they are written. What is not JSON passes too.
  */
-export class JsonText implements TextSink {
+export class JsonText implements TextOutput {
   /** Of each open container, whether it is an object. */
   private readonly objects: boolean[] = [];
   private named = false;
@@ -139,7 +139,7 @@ export class JsonText implements TextSink {
   private raw: string[] = [];
 
   /** @param leaf takes the strings, one after the other; must escape what it puts in */
-  constructor(private readonly leaf: TextSink) {}
+  constructor(private readonly leaf: TextOutput) {}
 
   get waits(): boolean {
     return this.part !== "" || this.leaf.waits;

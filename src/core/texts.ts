@@ -2,7 +2,7 @@ import { changesAt, type JsonPath } from "../wire/paths.ts";
 import type { Edit } from "../wire/splice.ts";
 import type { Body } from "./body.ts";
 import type { Protocol, TextKind, TextPlace } from "./protocol.ts";
-import { escaped, JsonText, type TextSink, WholeText } from "./text-replacer.ts";
+import { escaped, JsonText, type TextOutput, WholeText } from "./text-replacer.ts";
 
 /** A human text, or a piece of one. */
 export interface TextSpan {
@@ -55,17 +55,17 @@ export const textAt = (json: unknown, path: JsonPath): string =>
   path.reduce<unknown>((value, name) => (value as Record<string | number, unknown>)[name], json) as string;
 
 /** What replaces the texts at a place. @param make is given how to encode what it puts into the source */
-export const sinkFor = (place: TextPlace, make: (encode?: (text: string) => string) => TextSink): TextSink =>
+export const outputFor = (place: TextPlace, make: (encode?: (text: string) => string) => TextOutput): TextOutput =>
   place.json ? new JsonText(make(escaped)) : make();
 
 /** A whole text, replaced. */
 export function replaced(
   text: string,
   place: TextPlace,
-  make: (encode?: (text: string) => string) => TextSink,
+  make: (encode?: (text: string) => string) => TextOutput,
 ): string {
-  const sink = sinkFor(place, make);
-  return sink.push(text) + sink.end();
+  const output = outputFor(place, make);
+  return output.push(text) + output.end();
 }
 
 /** The text at a place; of JSON text that is whole, the strings in it. */

@@ -53,30 +53,30 @@ export interface BodyDecoder {
 const ZSTD = { params: { [constants.ZSTD_d_windowLogMax]: 23 } };
 
 /** Decodes chunk by chunk. */
-export function decoder(coding: Coding, sink: DecoderOutput): BodyDecoder {
-  if (coding === "gzip") return connect(createGunzip(), sink);
-  if (coding === "br") return connect(createBrotliDecompress(), sink);
-  if (coding === "zstd") return connect(createZstdDecompress(ZSTD), sink);
+export function decoder(coding: Coding, output: DecoderOutput): BodyDecoder {
+  if (coding === "gzip") return connect(createGunzip(), output);
+  if (coding === "br") return connect(createBrotliDecompress(), output);
+  if (coding === "zstd") return connect(createZstdDecompress(ZSTD), output);
   let inner: BodyDecoder | undefined;
   return {
     write(chunk) {
       if (chunk.length === 0) return;
       // A zlib frame begins with its method, 8; a bare stream cannot begin so.
-      inner ??= connect(((chunk[0] as number) & 15) === 8 ? createInflate() : createInflateRaw(), sink);
+      inner ??= connect(((chunk[0] as number) & 15) === 8 ? createInflate() : createInflateRaw(), output);
       inner.write(chunk);
     },
-    end: () => (inner ? inner.end() : sink.end()),
+    end: () => (inner ? inner.end() : output.end()),
     destroy: () => inner?.destroy(),
   };
 }
 
 function connect(
   stream: ReturnType<typeof createGunzip | typeof createZstdDecompress>,
-  sink: DecoderOutput,
+  output: DecoderOutput,
 ): BodyDecoder {
-  stream.on("data", (bytes: Buffer) => sink.piece(bytes));
-  stream.on("end", () => sink.end());
-  stream.on("error", (error) => sink.error(error));
+  stream.on("data", (bytes: Buffer) => output.piece(bytes));
+  stream.on("end", () => output.end());
+  stream.on("error", (error) => output.error(error));
   return stream;
 }
 

@@ -15,15 +15,15 @@ const LINGER = { bytes: 64 * 1024 * 1024, time: 30_000 };
 
 /** Answers one exchange, once, in the client's own protocol. */
 export class Reply {
-  private readonly outlet: ResponseWriter;
-  private flow: ResponseStream | undefined;
+  private readonly writer: ResponseWriter;
+  private running: ResponseStream | undefined;
 
   constructor(
     private readonly exchange: Exchange,
     readonly request: IncomingMessage,
     readonly response: ServerResponse,
   ) {
-    this.outlet = new ResponseWriter(response);
+    this.writer = new ResponseWriter(response);
   }
 
   /** Runs `leave` when the client leaves, at once if it has; the answer takes it back. */
@@ -40,10 +40,10 @@ export class Reply {
     const lines = [...head.headers.lines];
     addOwn(lines, exchange);
     if (head.framing) lines.push("x-accel-buffering", "no");
-    this.outlet.head(head.status, lines, head.framing !== undefined);
+    this.writer.head(head.status, lines, head.framing !== undefined);
     return new Promise((done, fail) => {
-      this.flow = new ResponseStream(exchange, upstream, stages, this.outlet, { done, fail });
-      upstream.read(this.flow);
+      this.running = new ResponseStream(exchange, upstream, stages, this.writer, { done, fail });
+      upstream.read(this.running);
     });
   }
 
@@ -56,14 +56,14 @@ export class Reply {
 
   /** Ends the exchange with an error, whatever state it is in. Never throws. */
   refuse(thrown: unknown): void {
-    const { exchange, outlet } = this;
+    const { exchange, writer } = this;
     const error = GatewayError.from(thrown);
     exchange.error = error;
     exchange.outcome = outcomeOf(error, exchange);
-    const { response } = outlet;
+    const { response } = writer;
     if (exchange.aborted || error.code === "client_gone") {
       exchange.status ||= error.status;
-      outlet.drop();
+      writer.drop();
       return;
     }
     if (!response.headersSent) {
@@ -71,9 +71,9 @@ export class Reply {
       refuse(this.request, response, exchange.protocol, error, exchange.id, noticeLines(exchange));
       return;
     }
-    if (this.flow?.state && exchange.streaming)
-      outlet.write([exchange.protocol.streamError(error, exchange.id, this.flow.state)]);
-    outlet.cut();
+    if (this.running?.state && exchange.streaming)
+      writer.write([exchange.protocol.streamError(error, exchange.id, this.running.state)]);
+    writer.cut();
   }
 }
 

@@ -23,13 +23,13 @@ export class ResponseStream implements BodyReceiver {
   private readonly splitter: SseSplitter | ArraySplitter | undefined;
   private stalled: NodeJS.Timeout | undefined;
   private over = false;
-  private stay = (): void => {};
+  private unsubscribe = (): void => {};
 
   constructor(
     private readonly exchange: Exchange,
     private readonly upstream: UpstreamAnswer,
     private readonly stages: readonly Stage[],
-    private readonly outlet: ResponseWriter,
+    private readonly writer: ResponseWriter,
     private readonly settle: { done(): void; fail(error: unknown): void },
   ) {
     const { translated } = upstream.head;
@@ -38,7 +38,7 @@ export class ResponseStream implements BodyReceiver {
     this.kept = translated !== undefined;
     this.state = translated?.state ?? { operation: exchange.operation, frames: 0, first: undefined, last: undefined };
     if (upstream.head.framing) exchange.push = (bytes) => this.write([bytes]);
-    this.stay = exchange.onAbort(() => this.fail(new GatewayError("client_gone")));
+    this.unsubscribe = exchange.onAbort(() => this.fail(new GatewayError("client_gone")));
   }
 
   chunk(bytes: Buffer): boolean {
@@ -63,7 +63,7 @@ export class ResponseStream implements BodyReceiver {
       return;
     }
     this.close();
-    this.outlet.end();
+    this.writer.end();
     this.settle.done();
   }
 
@@ -78,7 +78,7 @@ export class ResponseStream implements BodyReceiver {
     this.over = true;
     this.exchange.push = undefined;
     clearTimeout(this.stalled);
-    this.stay();
+    this.unsubscribe();
   }
 
   private piece(bytes: Buffer): readonly Buffer[] {
@@ -135,7 +135,7 @@ export class ResponseStream implements BodyReceiver {
     const { exchange } = this;
     exchange.firstByte ??= exchange.elapsed;
     for (const piece of pieces) exchange.written += piece.length;
-    if (this.outlet.write(pieces)) return true;
+    if (this.writer.write(pieces)) return true;
     this.wait();
     return false;
   }
@@ -147,7 +147,7 @@ export class ResponseStream implements BodyReceiver {
       () => this.fail(new GatewayError("client_gone", { message: "The client took no byte for a minute." })),
       STALLED,
     );
-    this.outlet.drained(() => {
+    this.writer.drained(() => {
       clearTimeout(this.stalled);
       this.stalled = undefined;
       if (!this.over) this.upstream.resume();

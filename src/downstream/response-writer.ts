@@ -15,7 +15,7 @@ export class ResponseWriter {
   private direct = false;
   private streaming = false;
   /** The piece of a whole answer that leaves with its end, or when another follows: one write for a small answer. */
-  private held: Buffer | undefined;
+  private firstPiece: Buffer | undefined;
 
   constructor(readonly response: ServerResponse) {}
 
@@ -60,12 +60,12 @@ export class ResponseWriter {
   }
 
   private depart(): void {
-    const { response, held } = this;
+    const { response, firstPiece } = this;
     const { socket } = response;
     const waiting = socket !== null && socket.writableLength > 0;
-    if (!waiting && (!held || held.length < COPY_BELOW)) {
+    if (!waiting && (!firstPiece || firstPiece.length < COPY_BELOW)) {
       // node joins a text with the head in front of it, where it would write a buffer as a second vector.
-      if (held) response.end(held.toString("latin1"), "latin1");
+      if (firstPiece) response.end(firstPiece.toString("latin1"), "latin1");
       else response.end();
       return;
     }
@@ -76,14 +76,14 @@ export class ResponseWriter {
       response.end();
     };
     response.setTimeout(STALLED, () => response.destroy());
-    if (held) response.write(held, end);
+    if (firstPiece) response.write(firstPiece, end);
     else socket?.write("", end);
   }
 
   /** Sends what was written, then closes the connection without ending the answer: the client sees that it is not whole. */
   cut(): void {
     const { socket } = this.response;
-    if (this.held) this.response.write(this.held);
+    if (this.firstPiece) this.response.write(this.firstPiece);
     // Node gathers what is written in one tick, and would lose it.
     const close = (socket: Socket) => process.nextTick(() => socket.destroySoon());
     if (socket) close(socket);
@@ -100,8 +100,8 @@ export class ResponseWriter {
   private queue(pieces: readonly Buffer[]): boolean {
     let more = true;
     for (const piece of pieces) {
-      const ready = this.streaming ? piece : this.held;
-      if (!this.streaming) this.held = piece;
+      const ready = this.streaming ? piece : this.firstPiece;
+      if (!this.streaming) this.firstPiece = piece;
       if (ready) more = this.response.write(ready);
     }
     return more;

@@ -99,14 +99,14 @@ export class Downstream {
   private count(socket: Socket, { perAddress, exempt = LOCAL }: ServerLimits): void {
     const address = socket.remoteAddress ?? "";
     if (exempt.test(address)) return;
-    const held = (this.addresses.get(address) ?? 0) + 1;
-    this.addresses.set(address, held);
+    const open = (this.addresses.get(address) ?? 0) + 1;
+    this.addresses.set(address, open);
     socket.once("close", () => {
       const left = (this.addresses.get(address) ?? 1) - 1;
       if (left === 0) this.addresses.delete(address);
       else this.addresses.set(address, left);
     });
-    if (held > perAddress) socket.destroy();
+    if (open > perAddress) socket.destroy();
   }
 
   private take(request: Incoming, response: ServerResponse, waiting = false): void {

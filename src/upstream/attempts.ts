@@ -51,7 +51,7 @@ export class Upstreams {
         const upstream = await this.proxy.send(outgoing(exchange, attempt), client);
         attempt.status = upstream.status;
         if (!last && (upstream.status === 429 || upstream.status >= 500)) upstream.destroy();
-        else return this.reached(upstream, exchange, attempt);
+        else return this.answered(upstream, exchange, attempt);
       } catch (thrown) {
         attempt.error = GatewayError.from(thrown);
         if (attempt.error.code === "upstream_unreachable") attempt.sent = false;
@@ -99,7 +99,7 @@ export class Upstreams {
     return list;
   }
 
-  private reached(upstream: UpstreamResponse, exchange: Exchange, attempt: Attempt): UpstreamAnswer {
+  private answered(upstream: UpstreamResponse, exchange: Exchange, attempt: Attempt): UpstreamAnswer {
     const { status } = upstream;
     const received = new HeaderList(upstream.headers);
     const requestId = requestIdIn(received);

@@ -2,9 +2,9 @@ import t from "tap";
 import {
   escaped,
   JsonText,
+  type TextOutput,
   TextPattern,
   TextReplacer,
-  type TextSink,
   WholeText,
 } from "../../src/core/text-replacer.ts";
 
@@ -28,8 +28,8 @@ function cut(text: string, next: () => number): string[] {
   return pieces;
 }
 
-const through = (sink: TextSink, pieces: readonly string[]): string =>
-  pieces.map((piece) => sink.push(piece)).join("") + sink.end();
+const through = (output: TextOutput, pieces: readonly string[]): string =>
+  pieces.map((piece) => output.push(piece)).join("") + output.end();
 
 const PATTERNS: [pattern: RegExp, longest: number, parts: readonly string[]][] = [
   [/<address-\d+>/, 20, ["<address-1>", "<address-22>", "<addr", "<", ">", "a ", "1"]],
@@ -72,8 +72,8 @@ t.test("nothing waits but what could still become a match, and that is bounded",
 t.test("each match is given away once", async (t) => {
   const seen: string[] = [];
   const note = (match: string) => `#${seen.push(match)}`;
-  const sink = new TextReplacer(new TextPattern({ pattern: /\w+@\w+/, longest: 20 }), note);
-  t.equal(through(sink, [..."to a@b, c@d and a@b"]), "to #1, #2 and #3");
+  const output = new TextReplacer(new TextPattern({ pattern: /\w+@\w+/, longest: 20 }), note);
+  t.equal(through(output, [..."to a@b, c@d and a@b"]), "to #1, #2 and #3");
   t.same(seen, ["a@b", "c@d", "a@b"]);
 });
 
