@@ -41,7 +41,7 @@ export function asked(body: unknown, more: Partial<IncomingRequest> = {}): Incom
   };
 }
 
-/** What an encoder said of a request. */
+/** What an encoder declared of a request. */
 export interface Losses {
   dropped: string[];
   changed: string[];

@@ -11,7 +11,7 @@ const read = (body: object, more = {}): Conversation =>
 const parts = (...messages: object[]): Part[] => read({ messages }).turns.flatMap((turn) => turn.parts);
 const uses = (body: object): string[] => read(body).uses.map(({ feature, path }) => `${feature} ${path}`);
 
-t.test("every recorded request says only features that its fields name", async (t) => {
+t.test("every recorded request asks only for features that its fields name", async (t) => {
   const known = new Set(request.fields.map(([, feature]) => feature));
   for (const { id, request: body } of exchanges("openai-chat")) {
     const features = body ? request.decode(asked(body)).uses.map(({ feature }) => feature) : [];
@@ -23,7 +23,7 @@ t.test("every recorded request says only features that its fields name", async (
   }
 });
 
-t.test("plain turns say nothing besides", async (t) => {
+t.test("plain turns ask for nothing besides", async (t) => {
   const messages = [
     { role: "system", content: "Be brief." },
     { role: "user", content: "Hello" },
@@ -47,7 +47,7 @@ t.test("roles stay what they are, and each message is a turn", async (t) => {
   );
 });
 
-t.test("a system message between turns and an assistant's at the end are said", async (t) => {
+t.test("a system message between turns and an assistant's at the end are declared", async (t) => {
   const messages = [
     { role: "user", content: "a" },
     { role: "system", content: "b" },
@@ -131,7 +131,7 @@ t.test("results without ids belong to the calls by name, else in order, and each
     t.throws(() => answered(named("two"), named(name)), { code: "invalid_field", param: "messages.4" });
 });
 
-t.test("a choice of a tool that is told twice is the newer one, and the other is said", async (t) => {
+t.test("of two choices of a tool the newer one counts, and the other is declared", async (t) => {
   const body = { messages: [], tool_choice: "none", function_call: { name: "one" } };
   t.same(read(body).toolChoice, { mode: "none" });
   t.same(uses(body), ["tool_choice tool_choice", "other function_call"]);
@@ -224,46 +224,46 @@ t.test("state on a call comes back from the call, from beside it, or from memory
   ]);
 });
 
-t.test("what stands beside a signature on a call, or in its place, is said", async (t) => {
+t.test("what stands beside a signature on a call, or in its place, is declared", async (t) => {
   const call = { id: "a", type: "function", function: { name: "one", arguments: "{}" } };
-  const told = (extra_content: unknown) =>
+  const declared = (extra_content: unknown) =>
     uses({ messages: [{ role: "assistant", tool_calls: [{ ...call, extra_content }] }] });
   const at = "messages.0.tool_calls.0.extra_content";
-  t.same(told({ google: { thought_signature: "s" } }), []);
-  t.same(told({ google: { thought_signature: "s", more: 1 }, acme: { more: 1 } }), [
+  t.same(declared({ google: { thought_signature: "s" } }), []);
+  t.same(declared({ google: { thought_signature: "s", more: 1 }, acme: { more: 1 } }), [
     `other ${at}.acme`,
     `other ${at}.google.more`,
   ]);
-  t.same(told({ acme: { more: 1 } }), [`other ${at}`]);
-  t.same(told({ google: {} }), [`other ${at}`]);
-  t.same(told("s"), [`other ${at}`]);
+  t.same(declared({ acme: { more: 1 } }), [`other ${at}`]);
+  t.same(declared({ google: {} }), [`other ${at}`]);
+  t.same(declared("s"), [`other ${at}`]);
   const packed = { ...call, id: "a__thought__sig", extra_content: { acme: 1 } };
   t.match(parts({ role: "assistant", tool_calls: [packed] }), [{ opaque: { protocol: "gemini", data: "sig" } }]);
 });
 
-t.test("thoughts that cannot be read are said", async (t) => {
-  const told = (more: object) =>
+t.test("thoughts that cannot be read are declared", async (t) => {
+  const declared = (more: object) =>
     uses({
       messages: [
         { role: "assistant", content: "a", ...more },
         { role: "user", content: "b" },
       ],
     });
-  t.same(told({ reasoning_details: "so" }), ["other messages.0.reasoning_details"]);
-  t.same(told({ reasoning_details: [{ type: "reasoning.text", text: "so" }, "x"] }), [
+  t.same(declared({ reasoning_details: "so" }), ["other messages.0.reasoning_details"]);
+  t.same(declared({ reasoning_details: [{ type: "reasoning.text", text: "so" }, "x"] }), [
     "other messages.0.reasoning_details.1",
     "reasoning_text messages.0.reasoning_details.0",
   ]);
-  t.same(told({ reasoning: "x", reasoning_details: [{ type: "reasoning.text", text: "so" }] }), [
+  t.same(declared({ reasoning: "x", reasoning_details: [{ type: "reasoning.text", text: "so" }] }), [
     "reasoning_text messages.0.reasoning_details.0",
     "other messages.0.reasoning",
   ]);
-  t.same(told({ reasoning_details: [{ type: "reasoning.text", text: "so", mood: 1 }] }), [
+  t.same(declared({ reasoning_details: [{ type: "reasoning.text", text: "so", mood: 1 }] }), [
     "other messages.0.reasoning_details.0.mood",
     "reasoning_text messages.0.reasoning_details.0",
   ]);
   const thinking = ["so ", { type: "text", text: "it is", mood: 1 }, { type: "reference", reference_ids: [1] }];
-  t.same(told({ content: [{ type: "thinking", thinking }] }), [
+  t.same(declared({ content: [{ type: "thinking", thinking }] }), [
     "reasoning_text messages.0.content.0",
     "other messages.0.content.0.thinking.1.mood",
     "other messages.0.content.0.thinking.2",
@@ -271,25 +271,25 @@ t.test("thoughts that cannot be read are said", async (t) => {
   t.match(parts({ role: "assistant", content: [{ type: "thinking", thinking }] }), [{ text: "so it is" }]);
 });
 
-t.test("a custom tool's format is read in both forms, and what else it says is said", async (t) => {
+t.test("a custom tool's format is read in both forms, and what else it holds is declared", async (t) => {
   const grammar = { syntax: "lark", definition: "start: WORD" };
   const tool = (format: unknown) => ({ tools: [{ type: "custom", custom: { name: "one", format } }], messages: [] });
-  const told = (format: unknown) => uses(tool(format)).slice(1);
+  const declared = (format: unknown) => uses(tool(format)).slice(1);
   for (const format of [
     { type: "grammar", grammar },
     { type: "grammar", ...grammar },
   ]) {
     t.match(read(tool(format)).tools, [{ kind: "custom", grammar: format }]);
-    t.same(told(format), []);
+    t.same(declared(format), []);
   }
   t.notOk("grammar" in (read(tool({ type: "text" })).tools[0] as object));
-  t.same(told({ type: "text" }), []);
+  t.same(declared({ type: "text" }), []);
   const at = "tools.0.custom.format";
-  t.same(told({ type: "grammar", grammar: { ...grammar, mood: 1 }, strict: true }), [
+  t.same(declared({ type: "grammar", grammar: { ...grammar, mood: 1 }, strict: true }), [
     `other ${at}.strict`,
     `other ${at}.grammar.mood`,
   ]);
-  t.same(told({ type: "regex", pattern: "a" }), [`other ${at}`, `other ${at}.pattern`]);
+  t.same(declared({ type: "regex", pattern: "a" }), [`other ${at}`, `other ${at}.pattern`]);
 });
 
 t.test("state behind a text stays behind it", async (t) => {
@@ -301,7 +301,7 @@ t.test("state behind a text stays behind it", async (t) => {
   ]);
 });
 
-t.test("media are read with their types, and said", async (t) => {
+t.test("media are read with their types, and declared", async (t) => {
   const content = [
     { type: "image_url", image_url: { url: "data:image/png;base64,AAAA", detail: "low" } },
     { type: "image_url", image_url: { url: "https://example.com/a.png" } },
@@ -333,15 +333,15 @@ t.test("cache marks are read in both dialects", async (t) => {
   ];
   t.match(parts({ role: "user", content }), [{ cache: { ttl: "12h" } }, { cache: {} }]);
   const at = "messages.0.content.0";
-  const told = (mark: unknown) =>
+  const declared = (mark: unknown) =>
     uses({ messages: [{ role: "user", content: [{ type: "text", text: "a", cache_control: mark }] }] });
-  t.same(told({ type: "ephemeral", ttl: "1h" }), [`cache_mark ${at}.cache_control`]);
-  t.same(told({ type: "ephemeral", ttl: "2h", scope: "all" }), [
+  t.same(declared({ type: "ephemeral", ttl: "1h" }), [`cache_mark ${at}.cache_control`]);
+  t.same(declared({ type: "ephemeral", ttl: "2h", scope: "all" }), [
     `cache_mark ${at}.cache_control`,
     `other ${at}.cache_control.ttl`,
     `other ${at}.cache_control.scope`,
   ]);
-  t.same(told("ephemeral"), [`other ${at}.cache_control`]);
+  t.same(declared("ephemeral"), [`other ${at}.cache_control`]);
 });
 
 t.test("a mark on a result's text is the result's, and a mark for all is the request's", async (t) => {
@@ -409,7 +409,7 @@ t.test("every form of tool_choice is read", async (t) => {
   });
 });
 
-t.test("what a choice or a format says besides is said to be lost", async (t) => {
+t.test("what a choice or a format holds besides is declared to be lost", async (t) => {
   const one = { type: "function", function: { name: "one", x: 1 }, y: 2 };
   t.same(uses({ tool_choice: one }), [
     "tool_choice tool_choice",
@@ -449,7 +449,7 @@ t.test("web_search_options are the tool", async (t) => {
   ]);
 });
 
-t.test("members say what they ask for", async (t) => {
+t.test("members declare what they ask for", async (t) => {
   const body = {
     max_tokens: 5,
     stop: "x",

@@ -93,7 +93,7 @@ t.test("turns of the assistant in a row are one message", async (t) => {
   ]);
 });
 
-t.test("results come first, also those of a later turn, and then what the user says", async (t) => {
+t.test("results come first, also those of a later turn, and then the user's own text", async (t) => {
   const roles = messages(
     turn("assistant", call("x"), call("y")),
     turn("user", text("before"), result("x", [text("1")])),
@@ -108,7 +108,7 @@ t.test("results come first, also those of a later turn, and then what the user s
   ]);
 });
 
-t.test("a picture in a result follows in a message of the user, and that is said", async (t) => {
+t.test("a picture in a result follows in a message of the user, and that is declared", async (t) => {
   const picture: Part = { kind: "media", media: "image", mime: "image/png", source: { base64: "AAAA" }, at: "picture" };
   const { body, losses } = write({
     turns: [
@@ -131,7 +131,7 @@ t.test("a picture in a result follows in a message of the user, and that is said
   t.same(losses.changed, ["picture"]);
 });
 
-t.test("a failed result says so", async (t) => {
+t.test("a failed result speaks of an error", async (t) => {
   const content = (uses: string) =>
     messages(turn("assistant", call("x")), turn("user", result("x", [text(uses)], { isError: true })))[1]?.["content"];
   t.equal(content("Error: no such file"), "Error: no such file");
@@ -225,7 +225,7 @@ t.test("schemas are written as they came", async (t) => {
   t.match(text, '"json_schema":{"name":"answer"');
 });
 
-t.test("every choice among tools is said", async (t) => {
+t.test("every choice among tools is written", async (t) => {
   const tools: Conversation["tools"] = [
     { kind: "function", name: "one", at: "0" },
     { kind: "custom", name: "two", at: "1" },
@@ -247,7 +247,7 @@ t.test("every choice among tools is said", async (t) => {
   t.notOk("tool_choice" in write({ toolChoice: { mode: "auto" }, parallel: false }).body);
 });
 
-t.test("a tool of the vendor's is never named as a function, and that is said", async (t) => {
+t.test("a tool of the vendor's is never named as a function, and that is declared", async (t) => {
   const tools: Conversation["tools"] = [
     { kind: "function", name: "one", at: "tools.0" },
     { kind: "web_search", at: "tools.1" },
@@ -270,7 +270,7 @@ t.test("a tool of the vendor's is never named as a function, and that is said", 
   t.same(chosen({ mode: "named", name: "one" }), [one, ["tools.1"]]);
 });
 
-t.test("a search that may not be used is left out, and what is lost with it is said", async (t) => {
+t.test("a search that may not be used is left out, and what is lost with it is declared", async (t) => {
   const search = { kind: "web_search", at: "tools.1" } as const;
   const chosen = (
     toolChoice: NonNullable<Conversation["toolChoice"]>,
@@ -287,7 +287,7 @@ t.test("a search that may not be used is left out, and what is lost with it is s
   t.same(chosen({ mode: "none" }, { ...search, apart: true }), [true, []], "the client's choice is no matter of it");
 });
 
-t.test("that a search alone cannot be forced is said", async (t) => {
+t.test("that a search alone cannot be forced is declared", async (t) => {
   const search = { kind: "web_search", at: "tools.0" } as const;
   const chosen = (toolChoice: NonNullable<Conversation["toolChoice"]>) => {
     const { body, losses } = write({ tools: [search], toolChoice });
@@ -309,7 +309,7 @@ t.test("an image's URL is one that can be fetched, or holds the image", async (t
     t.throws(() => messages(turn("user", image(url))), { code: "invalid_field", param: "image" });
 });
 
-t.test("a web search is asked for by options; what they cannot say is dropped", async (t) => {
+t.test("a web search is asked for by options; what they have no place for is dropped", async (t) => {
   const search = { kind: "web_search", at: "tools.0" } as const;
   const { body, losses } = write({ tools: [{ ...search, size: "low", location: { city: "Bern" }, maxUses: 3 }] });
   t.same(body["web_search_options"], {
@@ -320,8 +320,8 @@ t.test("a web search is asked for by options; what they cannot say is dropped", 
   for (const domains of [{ allowed: ["a.com"] }, { blocked: ["b.com"] }])
     t.same(write({ tools: [{ ...search, ...domains }] }).losses.dropped, ["tools.0"]);
   const paths = { allowed: "tools.0.a", blocked: "tools.0.b", maxUses: "tools.0.c" };
-  const told = write({ tools: [{ ...search, allowed: ["a.com"], blocked: ["b.com"], maxUses: 3, paths }] });
-  t.same(told.losses.dropped, ["tools.0.a", "tools.0.b", "tools.0.c"]);
+  const searching = write({ tools: [{ ...search, allowed: ["a.com"], blocked: ["b.com"], maxUses: 3, paths }] });
+  t.same(searching.losses.dropped, ["tools.0.a", "tools.0.b", "tools.0.c"]);
 });
 
 t.test("members are written under this protocol's names", async (t) => {
@@ -358,7 +358,7 @@ t.test("members are written under this protocol's names", async (t) => {
   });
 });
 
-t.test("tokens for thinking become the nearest effort, and that is said", async (t) => {
+t.test("tokens for thinking become the nearest effort, and that is declared", async (t) => {
   const uses: Conversation["uses"] = [{ feature: "reasoning_budget", path: "thinking.budget_tokens" }];
   const effort = (budget: number) => write({ reasoning: { budget }, uses: uses });
   for (const [budget, word] of [
@@ -389,7 +389,7 @@ t.test("what depends on the model follows the facts about it", async (t) => {
   t.throws(() => write({ uses: uses }, { prefill: false }), { code: "invalid_field", param: "messages.1" });
 });
 
-t.test("what cannot be said is refused by the client's path", async (t) => {
+t.test("what cannot be written is refused by the client's path", async (t) => {
   const media = (more: object): Partial<Conversation> => ({
     turns: [turn("user", { kind: "media", at: "messages.0.content.0", ...more } as Part)],
   });
@@ -472,7 +472,7 @@ t.test("thoughts that the client was not shown go back whole", async (t) => {
   ]);
 });
 
-t.test("text behind a call is written before it, and that is said", async (t) => {
+t.test("text behind a call is written before it, and that is declared", async (t) => {
   const { body, losses } = write({ turns: [turn("assistant", call("x"), text("late"))] });
   t.match(body.messages, [{ content: "late", tool_calls: [{ id: "x" }] }]);
   t.same(losses.changed, ["text"]);
@@ -482,7 +482,7 @@ t.test("an answer of no tokens is refused", async (t) => {
   t.throws(() => write({ maxTokens: 0 }), { code: "invalid_field", param: "max_tokens" });
 });
 
-t.test("a mark for the whole prompt only says for how long", async (t) => {
+t.test("a mark for the whole prompt only holds for how long", async (t) => {
   t.same(write({ cache: { ttl: "1h" } }).body["prompt_cache_options"], { mode: "implicit", ttl: "12h" });
   t.same(write({ cache: { ttl: "30m" } }).body["prompt_cache_options"], { mode: "implicit", ttl: "30m" });
   t.same(

@@ -11,7 +11,7 @@ const withChoice = (tool_choice: unknown, tools: object[] = [offered, free]) => 
   tool_choice,
 });
 
-const saying = (...messages: unknown[]) => ({ model: "m", messages });
+const withMessages = (...messages: unknown[]) => ({ model: "m", messages });
 
 const choices: Record<string, unknown>[] = [
   "auto",
@@ -106,7 +106,7 @@ const settings: Record<string, unknown>[] = [
   { seed: null, n: null, temperature: null },
   { temperature: "0.7", max_tokens: "100" },
   { store: false, service_tier: "auto", verbosity: "huge" },
-].map((more) => ({ ...saying(user), ...more }));
+].map((more) => ({ ...withMessages(user), ...more }));
 
 const parts = [
   { type: "text", text: "a", cache_control: { type: "ephemeral" } },
@@ -152,8 +152,8 @@ const parts = [
 const contents: Record<string, unknown>[] = ["user", "assistant", "system", "tool"].flatMap((role) =>
   [...parts.map((part) => [part]), parts, [], "", null].map((content) =>
     role === "tool"
-      ? saying(user, { role: "assistant", tool_calls: [call] }, { role, tool_call_id: "a", content })
-      : saying({ role, content }),
+      ? withMessages(user, { role: "assistant", tool_calls: [call] }, { role, tool_call_id: "a", content })
+      : withMessages({ role, content }),
   ),
 );
 
@@ -204,7 +204,7 @@ const assistants: Record<string, unknown>[] = [
   { content: "a" },
   "a",
   null,
-].map((message) => saying(user, message));
+].map((message) => withMessages(user, message));
 
 const results: Record<string, unknown>[] = [
   { role: "tool", tool_call_id: "a", content: "1", name: "one" },
@@ -215,7 +215,7 @@ const results: Record<string, unknown>[] = [
   { role: "tool", tool_call_id: "a__thought__b", content: "1" },
   { role: "function", name: "one", content: "1" },
   { role: "function", name: "one", content: null },
-].map((result) => saying(user, { role: "assistant", content: null, tool_calls: [call] }, result));
+].map((result) => withMessages(user, { role: "assistant", content: null, tool_calls: [call] }, result));
 
 /** Bodies that the very same protocol has to write as they came. */
 export const ODD: readonly Record<string, unknown>[] = [

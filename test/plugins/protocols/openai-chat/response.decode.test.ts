@@ -83,7 +83,7 @@ t.test("recorded streams that fail end in the provider's error", async (t) => {
 
 const read = (...frames: unknown[]): Event[] => streamed(chat, frames.map(frameOf));
 
-t.test("a text is one block, and its end is told last", async (t) => {
+t.test("a text is one block, and its end comes last", async (t) => {
   const events = read(
     chunk({ role: "assistant", content: "", refusal: null }),
     chunk({ content: "He" }),
@@ -208,7 +208,7 @@ t.test("content on the chunk that ends the choice comes before the end", async (
   t.same(types, ["start", "open", "text", "close", "finish", "end"]);
 });
 
-t.test("usage beside a choice, and told twice, is told once: the last", async (t) => {
+t.test("usage beside a choice, and sent twice, is one event: the last", async (t) => {
   const usage = (n: number) => ({ usage: { prompt_tokens: n, completion_tokens: 1, total_tokens: n + 1 } });
   const events = read(chunk({ content: "a" }, null, usage(5)), chunk({}, "stop", usage(7)), DONE);
   t.match(only(events, "usage"), [{ usage: { in: { total: 7 }, out: { total: 1 } } }]);
@@ -231,7 +231,7 @@ t.test("a role in every chunk begins one answer", async (t) => {
   t.equal(only(events, "open").length, 1);
 });
 
-t.test("an end without [DONE] is whole when a choice said why it ended, and broken off otherwise", async (t) => {
+t.test("an end without [DONE] is whole when a choice has its finish reason, and broken off otherwise", async (t) => {
   t.equal(read(chunk({ content: "a" }, "stop")).at(-1)?.type, "end");
   const broken = read(chunk({ content: "a" }));
   t.match(broken.at(-1), { type: "error", fault: { code: "upstream_truncated", status: 502 } });
@@ -288,7 +288,7 @@ t.test("a stream fails for the reader where it ends in an error, and nowhere els
     for (const name of ["error", "message", "Error"]) {
       const frame = new Frame("event", Buffer.from(`event: ${name}\ndata: ${data}\n\n`));
       const last = streamed(chat, [frameOf(chunk({ content: "a" })), frame]).at(-1);
-      // What is no chunk at all is the gateway's to say.
+      // What is no chunk at all is for the gateway to judge.
       const failed = last?.type === "error" && !last.fault.code.startsWith("upstream_");
       t.equal(openaiChat.ending(frame) === "error", failed, `${name} ${data}`);
     }
@@ -353,7 +353,7 @@ t.test("content, thoughts and calls of no known form are named", async (t) => {
   t.same(unsaid({ tool_calls: [{ index: 0, id: "a", function: { name: "one", arguments: "" } }], content: "" }), []);
 });
 
-t.test("choices are told apart by their index", async (t) => {
+t.test("choices are kept apart by their index", async (t) => {
   const one = (index: number, delta: object, finish: string | null = null) => ({
     ...chunk({}),
     choices: [{ index, delta, finish_reason: finish }],
@@ -372,7 +372,7 @@ t.test("choices are told apart by their index", async (t) => {
   ]);
 });
 
-t.test("a refusal is told as one", async (t) => {
+t.test("a refusal is read as one", async (t) => {
   const events = read(
     chunk({ role: "assistant", content: null, refusal: "" }),
     chunk({ refusal: "I can't." }),
@@ -451,7 +451,7 @@ t.test("state on a call goes with the call", async (t) => {
   ]);
 });
 
-t.test("a citation counts from its block; equal indices say nothing", async (t) => {
+t.test("a citation counts from its block; equal indices mean nothing", async (t) => {
   const cite = (start_index: number, end_index: number) => ({
     annotations: [{ type: "url_citation", url_citation: { url: "u", title: "t", start_index, end_index } }],
   });
@@ -477,7 +477,7 @@ t.test("likelihoods go with the text", async (t) => {
   t.same(only(chat.response.decode(JSON.stringify(body), source), "text")[0]?.logprobs, tokens);
 });
 
-t.test("what nobody else can say is named once", async (t) => {
+t.test("what nobody else has a place for is named once", async (t) => {
   const events = read(
     chunk({ content: "a", executed_tools: [1] }),
     chunk({ executed_tools: [2] }, "stop", { citations: ["u"] }),
@@ -572,7 +572,7 @@ t.test("a choice with no number of its own has that of its place", async (t) => 
     ]);
 });
 
-t.test("without [DONE] a stream is whole once every choice has said why it ended", async (t) => {
+t.test("without [DONE] a stream is whole once every choice has its finish reason", async (t) => {
   const one = (index: number, finish: string | null) =>
     completion({ index, delta: { content: "a" }, finish_reason: finish });
   t.equal(readFrames(one(0, "stop"), one(1, "stop")).at(-1)?.type, "end");
@@ -580,7 +580,7 @@ t.test("without [DONE] a stream is whole once every choice has said why it ended
   t.equal(readFrames(one(0, null), one(1, "stop"), DONE).at(-1)?.type, "end");
 });
 
-t.test("the sequence that ended a choice is told, as vLLM has it", async (t) => {
+t.test("the sequence that ended a choice is read, as vLLM has it", async (t) => {
   const ended = (finish: string, stopped: unknown, delta: object = { content: "a" }) =>
     only(readFrames(completion({ index: 0, delta, finish_reason: finish, stop_reason: stopped }), DONE), "finish")[0];
   const plain = { type: "finish", choice: 0 };
@@ -600,7 +600,7 @@ t.test("the sequence that ended a choice is told, as vLLM has it", async (t) => 
   t.match(only(whole, "finish"), [{ reason: "stop_sequence", stopSequence: "\n\nHuman:" }]);
 });
 
-t.test("an end that is told twice keeps its sequence", async (t) => {
+t.test("an end that is sent twice keeps its sequence", async (t) => {
   const end = (more: object) => completion({ index: 0, delta: { content: "" }, finish_reason: "stop", ...more });
   const events = readFrames(chunk({ content: "a" }), end({ stop_reason: "END" }), end({}), DONE);
   t.match(only(events, "finish"), [{ reason: "stop_sequence", stopSequence: "END" }]);
@@ -708,7 +708,7 @@ t.test("likelihoods that go with no text are named", async (t) => {
   t.same(lostIn(likely({ content: "a" }, { tokens: ["a"], token_logprobs: [-1] })), ["logprobs"]);
 });
 
-t.test("media are told whole: each block has one event", async (t) => {
+t.test("media are read whole: each block has one event", async (t) => {
   const images = ["a", "b"].map((name) => ({ image_url: { url: `https://a.example/${name}.png` } }));
   const events = [
     ...readChunks(chunk({ images }), chunk({ images: images.slice(1), audio: { data: "AAAA" } })),
@@ -737,7 +737,7 @@ t.test("entries of any type and index are read, also of none", async (t) => {
     }
 });
 
-t.test("an entry says its summary where its text is empty", async (t) => {
+t.test("an entry gives its summary where its text is empty", async (t) => {
   const events = readDeltas({
     reasoning_details: [{ type: "reasoning.summary", index: 0, text: "", summary: "Looked." }],
   });

@@ -102,7 +102,7 @@ t.test("the tier that served the request stands beside its usage, whole and stre
   t.equal((await accumulated(events))["service_tier"], "default");
 });
 
-t.test("usage is told in a last chunk without choices, only where it was asked for", async (t) => {
+t.test("usage is written in a last chunk without choices, only where it was asked for", async (t) => {
   const usage: Event = {
     type: "usage",
     usage: { in: { total: 160, cached: 100, write: { "5m": 30, "1h": 20 } }, out: { total: 7, reasoning: 2 }, raw: {} },
@@ -140,7 +140,7 @@ t.test("a call without arguments has an empty object of them", async (t) => {
   t.same(await accumulated(events), whole(events));
 });
 
-t.test("calls that grow in turn are told apart by their index", async (t) => {
+t.test("calls that grow in turn are kept apart by their index", async (t) => {
   const open = (block: number, id: string): Event => ({
     type: "open",
     block,
@@ -218,14 +218,14 @@ t.test("a refusal is the message's refusal, not its content", async (t) => {
   t.same(await accumulated(events), whole(events));
 });
 
-t.test("an answer that was held back has no content and says why", async (t) => {
+t.test("an answer that was held back has no content and its reason", async (t) => {
   const events = [start, ...end("content_filter")];
   t.match(whole(events).choices, [{ message: { role: "assistant", content: null }, finish_reason: "content_filter" }]);
   t.same(await accumulated(events), whole(events));
   t.match(whole([start, ...textBlock(0, "No."), ...end("refusal")]).choices, [{ finish_reason: "content_filter" }]);
 });
 
-t.test("every reason has a word, and what the word leaves out is said", async (t) => {
+t.test("every reason has a word, and what the word leaves out is declared", async (t) => {
   const to = context();
   const word = (reason: (Event & { type: "finish" })["reason"]) =>
     whole([start, ...textBlock(0, "a"), ...end(reason)], to).choices[0]?.finish_reason;
@@ -238,7 +238,7 @@ t.test("every reason has a word, and what the word leaves out is said", async (t
   t.same(to.lost, ["finish_reason", "finish_reason", "finish_reason"]);
 });
 
-t.test("what the vendor says about the end is said to be lost, but for a refusal that is told", async (t) => {
+t.test("what the vendor adds about the end is declared to be lost, but for a refusal that is written", async (t) => {
   const why = (reason: (Event & { type: "finish" })["reason"], more: object = {}, blocks: Event[] = []) => {
     const told: string[] = [];
     const finish: Event = { type: "finish", choice: 0, reason, ...more };
@@ -281,7 +281,7 @@ t.test("thoughts come back with their state, from the whole and from what the SD
     ]);
 });
 
-t.test("thoughts are shown as they come; without state nothing else is told of them", async (t) => {
+t.test("thoughts are shown as they come; without state nothing else is written of them", async (t) => {
   const events = [start, ...thought(0, "so", undefined), ...textBlock(1, "a"), ...end()];
   t.same(whole(events).choices[0]?.message, {
     role: "assistant",
@@ -348,7 +348,7 @@ t.test("sources count from the start of the whole content; one without a span ba
   t.same(await accumulated(events), whole(events));
 });
 
-t.test("a source without an address is said to be lost, once", async (t) => {
+t.test("a source without an address is declared to be lost, once", async (t) => {
   const to = context();
   const cite: Event = { type: "citation", block: 0, citation: { title: "t" } };
   const [open, text, close] = textBlock(0, "a") as [Event, Event, Event];
@@ -393,7 +393,7 @@ t.test("likelihoods, pictures and sound have their places", async (t) => {
   ]);
 });
 
-t.test("what has no place is said to be lost", async (t) => {
+t.test("what has no place is declared to be lost", async (t) => {
   const to = context();
   const events: Event[] = [
     start,

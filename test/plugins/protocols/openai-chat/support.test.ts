@@ -2,7 +2,7 @@ import t from "tap";
 import { fields, support } from "../../../../plugins/protocols/openai-chat/support.ts";
 import { FEATURES, supportOf } from "../../../../src/translation/features.ts";
 
-t.test("each field says a feature that there is", async (t) => {
+t.test("each field names a feature that there is", async (t) => {
   for (const [field, feature] of fields) t.ok(Object.hasOwn(FEATURES, feature), field);
 });
 

@@ -17,7 +17,7 @@ const valueAt = (json: unknown, path: JsonPath): unknown =>
 const found = (json: unknown, places: Iterable<TextPlace>) =>
   [...places].map(({ kind, path, json: escaped }) => [kind, valueAt(json, path), ...(escaped ? ["json"] : [])]);
 
-t.test("the texts of a request are told by whose they are", async (t) => {
+t.test("the texts of a request are known by whose they are", async (t) => {
   const body = {
     messages: [
       { role: "system", content: "S" },
@@ -116,7 +116,7 @@ t.test("every text of a recorded request can be changed where it stands, and not
   t.same(wrong, []);
 });
 
-/** Members whose deltas say them again instead of adding to them. */
+/** Members whose deltas repeat them instead of adding to them. */
 const WHOLE = new Set(["role", "id", "type", "name", "format", "signature", "url", "title"]);
 
 /** Adds a delta to what there is: texts grow, elements of lists belong together by their index. */
@@ -213,7 +213,7 @@ const around = (...messages: string[]) =>
   `{ "messages" : [{"role":"user","content":"Hi"} , ${messages.join(" , ")}], "seed":9007199254740993, "odd" : 1.50 }`;
 const call = (extra = "") => `{"id":"call:1","type":"function","function":{"name":"f","arguments":"{ }"}${extra}}`;
 const entry = (json: string) => `{${json},"format":"gw1","index":0}`;
-const said = '"role":"assistant" , "content":"So."';
+const spoken = '"role":"assistant" , "content":"So."';
 
 t.test("thoughts go with their state, and nothing beside them changes by a byte", async (t) => {
   const whole = entry(`"type":"reasoning.text","text":"Hm.","signature":"${foreign()}"`);
@@ -221,9 +221,9 @@ t.test("thoughts go with their state, and nothing beside them changes by a byte"
   const encrypted = entry(`"type":"reasoning.encrypted","data":"${foreign({ on: "text" })}"`);
   for (const details of [whole, encrypted, `${summary},${encrypted}`, `${whole} , ${encrypted}`]) {
     const list = `"reasoning_details": [${details}]`;
-    t.equal(cleaned(around(`{${said}, ${list} }`)), around(`{${said} }`));
-    t.equal(cleaned(around(`{ ${list}, ${said}}`)), around(`{ ${said}}`));
-    t.equal(cleaned(around(`{${said},"reasoning_content":"Hm.", ${list} , "x":1}`)), around(`{${said},"x":1}`));
+    t.equal(cleaned(around(`{${spoken}, ${list} }`)), around(`{${spoken} }`));
+    t.equal(cleaned(around(`{ ${list}, ${spoken}}`)), around(`{ ${spoken}}`));
+    t.equal(cleaned(around(`{${spoken},"reasoning_content":"Hm.", ${list} , "x":1}`)), around(`{${spoken},"x":1}`));
   }
 });
 
@@ -232,8 +232,8 @@ t.test("thoughts of the provider's own stay beside those that go", async (t) => 
   const lost = entry(`"type":"reasoning.text","text":"Hm.","signature":"${foreign()}"`);
   for (const details of [`${own},${lost}`, `${lost},${own}`])
     t.equal(
-      cleaned(around(`{${said},"reasoning_details":[${details}]}`)),
-      around(`{${said},"reasoning_details":[${own}]}`),
+      cleaned(around(`{${spoken},"reasoning_details":[${details}]}`)),
+      around(`{${spoken},"reasoning_details":[${own}]}`),
     );
 });
 
@@ -270,7 +270,7 @@ t.test("a message that has nothing but such thoughts goes with them", async (t) 
 
 t.test("what is lost is refused by the client's path with strict", async (t) => {
   const list = `"reasoning_details":[${entry(`"type":"reasoning.encrypted","data":"${foreign()}"`)}]`;
-  t.throws(() => cleaned(around(`{${said},${list}}`), true), {
+  t.throws(() => cleaned(around(`{${spoken},${list}}`), true), {
     code: "not_translatable",
     param: "messages.1.reasoning_details.0",
   });

@@ -89,7 +89,7 @@ for (const { id, kinds, status, body } of recordings("openai-chat")) {
   });
 }
 
-/** Reading only the frames that may hold usage gives what the last report in the stream says as a whole body. */
+/** Reading only the frames that may hold usage gives what the last report in the stream gives as a whole body. */
 function streamed(t: Test, body: string): void {
   let usage: Usage | undefined;
   let last: unknown;

@@ -5,13 +5,13 @@ import { asked, exchanges } from "../openai-chat/fixture.ts";
 
 const read = (body: object) => decodeRequest(asked({ model: "m", prompt: "Once", ...body }));
 
-t.test("a prompt is what a user says", async (t) => {
+t.test("a prompt is the text of a user", async (t) => {
   const turns = [{ role: "user", at: "prompt", parts: [{ kind: "text", text: "Once", at: "prompt" }] }];
   t.same(read({}).turns, turns);
   t.same(read({ prompt: ["Once"] }).turns, turns);
 });
 
-t.test("members say what they ask for", async (t) => {
+t.test("members declare what they ask for", async (t) => {
   const conversation = read({
     max_tokens: 5,
     stop: ["x"],

@@ -52,7 +52,7 @@ const response: Event[] = [
   { type: "end" },
 ];
 
-t.test("an answer is a text that goes on, and thoughts are said to be lost", async (t) => {
+t.test("an answer is a text that goes on, and thoughts are declared to be lost", async (t) => {
   const to = context();
   t.same(whole(response, to), {
     id: "cmpl-msg_1",
@@ -71,7 +71,7 @@ t.test("a stream put together is what is written whole, and ends with [DONE]", a
   t.equal(frames.at(-1)?.data, "[DONE]");
   t.notOk(
     frames.some(({ data }) => data.includes('"usage"')),
-    "usage is only told where it was asked for",
+    "usage is only written where it was asked for",
   );
 });
 
@@ -109,7 +109,7 @@ t.test("likelihoods are lists side by side", async (t) => {
   });
 });
 
-t.test("sources and what the vendor says about the end are said to be lost", async (t) => {
+t.test("sources and what the vendor adds about the end are declared to be lost", async (t) => {
   const lost = (finish: Omit<Event & { type: "finish" }, "type" | "choice">, more: Event[] = []) => {
     const to = context();
     whole(

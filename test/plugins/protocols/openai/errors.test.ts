@@ -6,7 +6,7 @@ import { receiving, SDKS } from "../../../support/openai-sdks.ts";
 import { exchanges } from "../openai-chat/fixture.ts";
 import { MEMBERS } from "./members.ts";
 
-t.test("an error body says message, type, param and code, whatever is known of them", async (t) => {
+t.test("an error body has message, type, param and code, whatever is known of them", async (t) => {
   const body = (...about: ConstructorParameters<typeof GatewayError>) => JSON.parse(error(new GatewayError(...about)));
   t.same(body("invalid_field", { message: "n must be 1.", param: "n" }), {
     error: { message: "n must be 1.", type: "invalid_request_error", param: "n", code: "invalid_field" },

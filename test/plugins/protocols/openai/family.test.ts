@@ -50,12 +50,12 @@ const FAILED = new Set([
   "openai-chat/pydantic-ai__test_groq.test_tool_use_failed_error_streaming_with_text__0",
 ]);
 
-for (const [folder, { protocol, says, finish }] of Object.entries(CHUNKED)) {
+for (const [folder, { protocol, holding, finish }] of Object.entries(CHUNKED)) {
   const { ending, holdsUsage } = protocol;
 
   t.test(`${folder}: a finish reason or [DONE] makes a stream whole`, async (t) => {
-    t.equal(ending(event(`{"choices":[{"index":0,${says("")},"finish_reason":"stop"}]}`)), "complete");
-    t.equal(ending(event(`{"choices":[{"index":0,${says("")},"finish_reason" : "${finish}"}]}`)), "complete");
+    t.equal(ending(event(`{"choices":[{"index":0,${holding("")},"finish_reason":"stop"}]}`)), "complete");
+    t.equal(ending(event(`{"choices":[{"index":0,${holding("")},"finish_reason" : "${finish}"}]}`)), "complete");
     t.equal(ending(event('{"choices":[{"finish_reason":null},{"finish_reason":"length"}]}')), "complete");
     t.equal(ending(event("[DONE]")), "complete");
     t.equal(ending(new Frame("event", Buffer.from("data:[DONE]\r\n\r\n"))), "complete");
@@ -85,13 +85,13 @@ for (const [folder, { protocol, says, finish }] of Object.entries(CHUNKED)) {
 
   t.test(`${folder}: nothing else ends it`, async (t) => {
     for (const data of [
-      `{"choices":[{"index":0,${says("Hi")},"finish_reason":null}]}`,
-      `{"choices":[{"index":0,${says("Hi")},"finish_reason":""}]}`,
-      `{"choices":[{"index":0,${says("Hi")}}]}`,
+      `{"choices":[{"index":0,${holding("Hi")},"finish_reason":null}]}`,
+      `{"choices":[{"index":0,${holding("Hi")},"finish_reason":""}]}`,
+      `{"choices":[{"index":0,${holding("Hi")}}]}`,
       '{"choices":[],"usage":{"prompt_tokens":1}}',
-      `{"choices":[{${says("data: [DONE]")},"finish_reason":null}],"error":null}`,
-      `{"choices":[{${says("a")},"finish_reason":null}],"error":""}`,
-      `{"object":"chat.completion.chunk","choices":[{${says("error")},"finish_reason":null}],"type":"error"}`,
+      `{"choices":[{${holding("data: [DONE]")},"finish_reason":null}],"error":null}`,
+      `{"choices":[{${holding("a")},"finish_reason":null}],"error":""}`,
+      `{"object":"chat.completion.chunk","choices":[{${holding("error")},"finish_reason":null}],"type":"error"}`,
       '{"choices":[],"x_groq":{"id":"req_1","error":null}}',
       "not json",
     ]) {
@@ -102,7 +102,7 @@ for (const [folder, { protocol, says, finish }] of Object.entries(CHUNKED)) {
 
   t.test(`${folder}: text that looks like an end is text`, async (t) => {
     const text = '"finish_reason":"stop","error":{},"usage":{}';
-    const frame = event(`{"choices":[{"index":0,${says(text)},"finish_reason":null}]}`);
+    const frame = event(`{"choices":[{"index":0,${holding(text)},"finish_reason":null}]}`);
     t.equal(ending(frame), undefined);
     t.equal(holdsUsage(frame), false);
   });
@@ -130,10 +130,10 @@ t.test("in a stream an error is one chunk, and no [DONE]", async (t) => {
   );
 });
 
-for (const [folder, { says, stream }] of Object.entries(CHUNKED)) {
+for (const [folder, { holding, stream }] of Object.entries(CHUNKED)) {
   for (const [name, Sdk] of Object.entries(SDKS)) {
     t.test(`${folder}: ${name} keeps what came before and throws the error`, async (t) => {
-      const chunk = `{"choices":[{"index":0,${says("Hel")},"finish_reason":null}]}`;
+      const chunk = `{"choices":[{"index":0,${holding("Hel")},"finish_reason":null}]}`;
       const fault = streamError(new GatewayError("upstream_truncated", { message: "Broken off." }));
       for (const before of [[], [chunk]]) {
         const client = receiving(Sdk, before.map((data) => `data: ${data}\n\n`).join("") + fault);

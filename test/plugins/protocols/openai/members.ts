@@ -39,8 +39,8 @@ export const MEMBERS: Readonly<Record<string, Member>> = {
 /** A protocol whose streams are made of chunks with `choices`, and what its chunks and requests look like. */
 export interface Chunked {
   protocol: Protocol;
-  /** The member of a choice, as JSON, that says a text; one that says nothing is `delta: {}` or an empty text. */
-  says: (text: string) => string;
+  /** The member of a choice, as JSON, that holds a text; one that holds none is `delta: {}` or an empty text. */
+  holding: (text: string) => string;
   /** A finish reason beside `stop`. */
   finish: string;
   /** The path, and the body of a request without its model. */
@@ -54,7 +54,7 @@ export interface Chunked {
 export const CHUNKED: Readonly<Record<string, Chunked>> = {
   "openai-chat": {
     protocol: chat,
-    says: (text) => (text === "" ? '"delta":{}' : `"delta":${JSON.stringify({ content: text })}`),
+    holding: (text) => (text === "" ? '"delta":{}' : `"delta":${JSON.stringify({ content: text })}`),
     finish: "tool_calls",
     path: "/v1/chat/completions",
     body: { messages: [{ role: "user", content: "Hi" }] },
@@ -63,7 +63,7 @@ export const CHUNKED: Readonly<Record<string, Chunked>> = {
   },
   "openai-completions": {
     protocol: completions,
-    says: (text) => `"text":${JSON.stringify(text)}`,
+    holding: (text) => `"text":${JSON.stringify(text)}`,
     finish: "length",
     path: "/v1/completions",
     body: { prompt: "Hi" },

@@ -29,7 +29,7 @@ t.test("a mark holds as long as was asked, in the two times that the vendor has"
   ]);
 });
 
-t.test("a label that is too long is sent as its hash, and that is said", async (t) => {
+t.test("a label that is too long is sent as its hash, and that is declared", async (t) => {
   const to = terms();
   t.equal(label("x".repeat(64), "user", to), "x".repeat(64));
   t.same(to.losses.changed, []);
@@ -47,7 +47,7 @@ t.test("a tool's name fits the vendor, and leads back to the client's", async (t
   }
 });
 
-t.test("texts that speak of an error say it themselves", async (t) => {
+t.test("texts that speak of an error stay as they are", async (t) => {
   for (const text of ["Error: no such file", "It failed.", "Access denied", '{"exception":1}'])
     t.equal(failedText(["42", text]), undefined, text);
 });

@@ -14,7 +14,7 @@ t.test("every reason has a word of the vendor's", async (t) => {
   for (const word of Object.values(FINISH_WORDS)) t.ok(vendors.includes(word), word);
 });
 
-t.test("what no word says is declared", async (t) => {
+t.test("what no word stands for is declared", async (t) => {
   const silent: FinishReason[] = ["stop", "length", "tool_calls", "content_filter", "refusal", "context_window"];
   for (const reason of silent) {
     t.same(lost({ reason }), [], reason);
