@@ -1,21 +1,28 @@
 import { fileURLToPath } from "node:url";
 import { asking, type Running, startGateway } from "../support/gateway.ts";
 
+/** A gateway with some example plugins, by name with their options. @param yaml providers and models */
+export function startExamples(
+  t: { teardown(act: () => unknown): unknown },
+  yaml: string,
+  chain: string,
+  plugins: Readonly<Record<string, object>>,
+): Promise<Running> {
+  const entries = Object.entries(plugins).map(([name, options]) => {
+    const from = fileURLToPath(new URL(`../../examples/${name}.ts`, import.meta.url));
+    return `${name}: ${JSON.stringify({ from, ...options })}`;
+  });
+  return startGateway(t, `${yaml}plugins: { ${entries.join(", ")} }\nchains: { llm: ${chain} }\n`);
+}
+
 /** A gateway whose `llm` chain holds an example plugin behind `auth`, and one model that repeats what it is told. */
 export function startExample(
   t: { teardown(act: () => unknown): unknown },
   name: string,
   options: object,
 ): Promise<Running> {
-  const from = fileURLToPath(new URL(`../../examples/${name}.ts`, import.meta.url));
-  return startGateway(
-    t,
-    `providers: { demo: { url: "demo:" } }
-models: { echo: { targets: [demo:echo] } }
-plugins: { ${name}: ${JSON.stringify({ from, ...options })} }
-chains: { llm: [sse, auth, ${name}, scrub, models, rewrite, usage] }
-`,
-  );
+  const yaml = `providers: { demo: { url: "demo:" } }\nmodels: { echo: { targets: [demo:echo] } }\n`;
+  return startExamples(t, yaml, `[sse, auth, ${name}, scrub, models, rewrite, usage]`, { [name]: options });
 }
 
 /** Says something to the model, through Chat Completions. */

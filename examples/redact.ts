@@ -1,0 +1,40 @@
+import { Options, type Plugin, type RequestExchange, type ResponseExchange, type Stage, slot } from "model-gateway";
+import { inject, injectable } from "tsyringe";
+import { z } from "zod";
+
+const ADDRESS = /[\w.+-]+@[\w-]+(?:\.[\w-]+)+/g;
+const MASK = { pattern: /<address-\d+>/, longest: 20 };
+const Kind = z.enum(["system", "user", "assistant", "reasoning", "tool_call", "tool_result"]);
+
+/** Masks e-mail addresses on their way to a provider, and puts them back in its answer: in every protocol, streamed or not. */
+@injectable()
+export default class Redact implements Plugin {
+  static options = z.strictObject({
+    kinds: z.array(Kind).default(Kind.options).describe("Whose texts are masked."),
+  });
+  static after = ["auth"];
+
+  /** What stands behind each mask. */
+  private readonly addresses = slot(() => new Map<string, string>());
+
+  constructor(@inject(Options) private readonly options: z.infer<typeof Redact.options>) {}
+
+  request(exchange: RequestExchange): void {
+    const addresses = this.addresses(exchange);
+    const masks = new Map<string, string>();
+    exchange.mapText(this.options.kinds, (text) =>
+      text.replace(ADDRESS, (address) => {
+        const mask = masks.get(address) ?? `<address-${masks.size + 1}>`;
+        masks.set(address, mask);
+        addresses.set(mask, address);
+        return mask;
+      }),
+    );
+  }
+
+  response(exchange: ResponseExchange): Stage | undefined {
+    const addresses = this.addresses(exchange);
+    if (addresses.size === 0) return undefined;
+    return exchange.mapAnswerText(MASK, (mask) => addresses.get(mask) ?? mask);
+  }
+}

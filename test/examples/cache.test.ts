@@ -1,0 +1,36 @@
+import t from "tap";
+import { asking } from "../support/gateway.ts";
+import { repeating } from "../support/repeating.ts";
+import { startExamples } from "./example.ts";
+
+t.test("who asks the same again gets the same answer, streamed or whole, and no provider is asked", async (t) => {
+  const upstream = await repeating(t);
+  const yaml = `providers: { up: { url: "${upstream.origin.origin}/v1", speaks: [openai-chat] } }
+models: { m: { targets: [up:x], price: { input: 1 } } }
+keys: { one: { key: first-key-0123456789abcdef }, two: { key: second-key-0123456789abcdef } }
+`;
+  const chain = "[sse, auth, models, cache, rewrite, usage]";
+  const { url, gateway } = await startExamples(t, yaml, chain, { cache: { seconds: 60, answers: 3 } });
+  const ask = async (content: string, more: object = {}, key = "first-key-0123456789abcdef") => {
+    const body = JSON.stringify({ model: "m", messages: [{ role: "user", content }], ...more });
+    const headers = asking({ authorization: `Bearer ${key}` });
+    const response = await fetch(`${url}/v1/chat/completions`, { method: "POST", headers, body });
+    return { text: await response.text(), type: response.headers.get("content-type") };
+  };
+  for (const more of [{}, { stream: true }]) {
+    const before = upstream.seen.length;
+    const first = await ask("hi", more);
+    t.same(await ask("hi", more), first);
+    t.match(first.text, /You wrote: hi|"You"/);
+    t.equal(upstream.seen.length, before + 1);
+  }
+  await gateway.stores.ledger.flush();
+  const [last] = await gateway.stores.ledger.recent(1);
+  t.match(last, { target: "answered by cache", cost: 0, source: "free", streaming: true, outcome: "completed" });
+  const asked = upstream.seen.length;
+  await ask("ho");
+  await ask("hi", {}, "second-key-0123456789abcdef");
+  t.equal(upstream.seen.length, asked + 2, "other words, or another caller");
+  await ask("hi");
+  t.equal(upstream.seen.length, asked + 3, "the oldest went first");
+});

@@ -1,0 +1,61 @@
+import t, { type Test } from "tap";
+import { CLIENTS, eventsOf } from "../support/four-clients.ts";
+import { asking } from "../support/gateway.ts";
+import { repeating } from "../support/repeating.ts";
+import type { ProtocolName } from "../support/vendor-sdks.ts";
+import { startExamples } from "./example.ts";
+
+const ADDRESS = "jane.doe+news@example-home.co.uk";
+const TOLD = `Write to ${ADDRESS}, "me@home.org" & <address-9>.`;
+const NAMES = Object.keys(CLIENTS) as ProtocolName[];
+
+/** A gateway that redacts, with a model behind each protocol that repeats what the user wrote. */
+async function redacting(t: Test) {
+  const upstream = await repeating(t);
+  const origin = upstream.origin.origin;
+  const providers = NAMES.map(
+    (name) => `${name}: { url: "${origin}/${name === "gemini" ? "v1beta" : "v1"}", speaks: [${name}] }`,
+  );
+  const running = await startExamples(
+    t,
+    `providers: { ${providers.join(", ")} }
+models: { ${NAMES.map((name) => `${name}: { targets: [${name}:x] }`).join(", ")} }
+`,
+    "[sse, auth, redact, scrub, models, rewrite, usage]",
+    { redact: {} },
+  );
+  const ask = async (client: ProtocolName, model: ProtocolName, stream: boolean, body: object) => {
+    const { path } = CLIENTS[client] as (typeof CLIENTS)[string];
+    const text = JSON.stringify(body);
+    const asked = { method: "POST", headers: asking(), body: text };
+    const response = await fetch(`${running.url}${path(model, stream)}`, asked);
+    return { status: response.status, text: await response.text(), sent: upstream.seen.at(-1)?.body.toString() ?? "" };
+  };
+  return ask;
+}
+
+t.test("the provider sees masks, the client what stood behind them", async (t) => {
+  const ask = await redacting(t);
+  for (const client of NAMES)
+    for (const model of NAMES) {
+      const { ask: first, with: inModel, read, streamed } = CLIENTS[client] as (typeof CLIENTS)[string];
+      const about = `${client} → ${model}`;
+      for (const stream of [false, true]) {
+        const { status, text, sent } = await ask(client, model, stream, inModel(first(TOLD, "f"), model, stream));
+        t.equal(status, 200, `${about}: ${text}`);
+        t.notMatch(sent, /jane|home/, `${about}: nothing of it has left`);
+        t.match(sent, /<address-1>.*<address-2>.*<address-9>/s, about);
+        const said = stream ? streamed(eventsOf(text)) : read(JSON.parse(text)).text;
+        t.equal(said, `You wrote: ${TOLD}`, `${about}, ${stream ? "streamed" : "whole"}`);
+        t.notMatch(text, /<address-[12]/, `${about}: in thoughts and calls too`);
+        if (!stream) t.same(read(JSON.parse(text)).calls[0]?.args, { city: TOLD }, about);
+      }
+    }
+});
+
+t.test("a request without an address passes as it came, and so does its answer", async (t) => {
+  const ask = await redacting(t);
+  const { ask: first, with: inModel } = CLIENTS["openai-chat"] as (typeof CLIENTS)[string];
+  const plain = await ask("openai-chat", "openai-chat", true, inModel(first("Hello", "f"), "openai-chat", true));
+  t.match(plain.text, /"content":"ell"/);
+});

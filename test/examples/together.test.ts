@@ -1,0 +1,45 @@
+import t from "tap";
+import { CLIENTS, eventsOf } from "../support/four-clients.ts";
+import { asking } from "../support/gateway.ts";
+import { repeating } from "../support/repeating.ts";
+import { startExamples } from "./example.ts";
+
+t.test("a router, a redactor and a cache in one chain, each on what the one before it left", async (t) => {
+  const upstream = await repeating(t);
+  const origin = upstream.origin.origin;
+  const { url, gateway } = await startExamples(
+    t,
+    `providers:
+  chat: { url: "${origin}/v1", speaks: [openai-chat] }
+  messages: { url: "${origin}/v1", speaks: [anthropic-messages] }
+models: { one: { targets: [chat:x] }, other: { targets: [messages:x] } }
+`,
+    "[sse, auth, route-by-team, redact, scrub, models, cache, rewrite, usage]",
+    { "route-by-team": { teams: { blue: "one", red: "other" } }, redact: {}, cache: {} },
+  );
+  for (const [client, words] of Object.entries(CLIENTS))
+    for (const stream of [true, false]) {
+      const ask = async (team: string, address: string) => {
+        const body = JSON.stringify(words.with(words.ask(`Write to ${address}.`, "f"), "auto", stream));
+        const headers = asking({ "x-team": team });
+        const response = await fetch(`${url}${words.path("auto", stream)}`, { method: "POST", headers, body });
+        const text = await response.text();
+        t.equal(response.status, 200, text);
+        return stream ? words.streamed(eventsOf(text)) : words.read(JSON.parse(text)).text;
+      };
+      const row = async () => {
+        await gateway.stores.ledger.flush();
+        return (await gateway.stores.ledger.recent(1))[0]?.target;
+      };
+      const about = `${client}, ${stream ? "streamed" : "whole"}`;
+      const before = upstream.seen.length;
+      t.equal(await ask("blue", "me@home.org"), "You wrote: Write to me@home.org.", about);
+      t.equal(await row(), "chat:x");
+      t.match(upstream.seen.at(-1)?.body.toString(), "Write to <address-1>.", "what the redactor left");
+      t.equal(await ask("blue", "you@work.org"), "You wrote: Write to you@work.org.", `${about}: with its own address`);
+      t.equal(await row(), "answered by cache", "to the cache, which stands behind the redactor, it was the same");
+      t.equal(upstream.seen.length, before + 1);
+      t.equal(await ask("red", "me@home.org"), "You wrote: Write to me@home.org.", about);
+      t.equal(await row(), "messages:x", "what the router left");
+    }
+});
