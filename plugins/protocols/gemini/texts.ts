@@ -25,6 +25,7 @@ interface TurnPlace extends ObjectPlace {
   role: "system" | "user" | "assistant";
 }
 
+/** Where human text stands, in requests to be answered, counted or embedded, and in whole answers and their frames. */
 export const texts: NonNullable<Protocol["texts"]> = {
   *request(body) {
     for (const { at, of } of requestsIn(body)) {
@@ -86,12 +87,16 @@ function* textsOf(part: ObjectPlace, role: TurnPlace["role"], index?: string): I
         yield { path: [...at, "stringValue"], kind: "tool_call", piece: `${index ?? ""}.call.${of["jsonPath"]}` };
 }
 
-/** The ways to all strings in a value, in their order. */
+/** As deep as JSON is read elsewhere, so that the paths of hostile JSON do not take memory by the square of its depth. */
+const DEEPEST = 512;
+
+/** The paths of all strings in a value, in their order. */
 function* stringsIn(at: JsonPath, value: unknown): Iterable<JsonPath> {
   const left: { at: JsonPath; value: unknown }[] = [{ at, value }];
   for (let next = left.pop(); next; next = left.pop()) {
     const { at, value } = next;
     if (typeof value === "string") yield at;
+    else if (at.length >= DEEPEST) continue;
     else if (Array.isArray(value))
       for (let n = value.length - 1; n >= 0; n--) left.push({ at: [...at, n], value: value[n] });
     else if (typeof value === "object" && value !== null)
@@ -99,6 +104,7 @@ function* stringsIn(at: JsonPath, value: unknown): Iterable<JsonPath> {
   }
 }
 
+/** Where signatures stand, and what goes with those that the provider cannot read. */
 export const opaque: OpaquePlaces = {
   *find(body) {
     for (const request of requestsIn(body))
@@ -143,8 +149,8 @@ const isText = ({ of }: ObjectPlace): boolean => !HOLDERS.some((name) => (of[spe
 function* signatureOf(part: ObjectPlace): Iterable<OpaquePlace> {
   const { at, value } = member(part, "thoughtSignature");
   if (typeof value !== "string") return;
-  const alone = isThought(part) || (isText(part) && (part.of["text"] ?? "") === "");
-  yield { path: at, span: alone ? part.at : at };
+  const goesWhole = isThought(part) || (isText(part) && (part.of["text"] ?? "") === "");
+  yield { path: at, span: goesWhole ? part.at : at };
 }
 
 const isThought = (part: ObjectPlace): boolean => part.of["thought"] === true && isText(part);
@@ -177,8 +183,8 @@ function* bypasses(turns: readonly StandingTurn[], removed: ReadonlySet<string>)
   const steps: StandingTurn[] = [];
   for (const { role, parts } of turns) {
     const last = steps.at(-1);
-    if (last?.role === role) last.parts.push(...parts);
-    else steps.push({ role, parts: [...parts] });
+    if (last?.role !== role) steps.push({ role, parts: [...parts] });
+    else for (const part of parts) last.parts.push(part);
   }
   const asked = steps.findLastIndex(
     ({ role, parts }) => role === "user" && !parts.some((part) => has(part, "functionResponse")),
