@@ -47,6 +47,9 @@ export interface GatewayOptions {
   log: Log;
 }
 
+/** Milliseconds for the last bytes of answers to reach their clients. */
+const LAST_BYTES = 1000;
+
 /** A running gateway: one store, one listener, and the generation that new requests belong to. */
 export class Gateway {
   private constructor(
@@ -54,6 +57,8 @@ export class Gateway {
     readonly address: AddressInfo,
     readonly stores: Stores,
     readonly generation: Generation,
+    /** What it was built with, by name. */
+    readonly plugins: ReadonlyMap<string, LoadedPlugin>,
     private readonly downstream: Downstream,
   ) {}
 
@@ -81,7 +86,7 @@ export class Gateway {
       const current = generation;
       const downstream = new Downstream(() => current);
       const address = await downstream.listen(config.listen.host, config.listen.port);
-      return new Gateway(config, address, stores, generation, downstream);
+      return new Gateway(config, address, stores, generation, vocabulary.classes, downstream);
     } catch (thrown) {
       await generation?.close();
       await stores.close();
@@ -89,7 +94,13 @@ export class Gateway {
     }
   }
 
-  /** Takes no new requests, lets running ones end within `grace` milliseconds, then closes everything. */
+  /** Refuses new requests, lets running ones end within `grace` milliseconds, then closes everything. */
+  async drain(grace = this.config.drain): Promise<void> {
+    await this.downstream.drain(grace);
+    await this.stop(LAST_BYTES);
+  }
+
+  /** Takes no new connections, lets running requests end within `grace` milliseconds, then closes everything. */
   async stop(grace = this.config.drain): Promise<void> {
     await this.downstream.close(grace);
     await this.generation.close();

@@ -3,14 +3,15 @@ import { ConfigError } from "../config/problems.ts";
 import { PinoLog } from "../core/log.ts";
 import { Gateway } from "../gateway.ts";
 import { PluginError } from "../loader/problems.ts";
+import { endAfterCrash } from "./crash.ts";
 import type { Terminal } from "./verb.ts";
 
 export const help = "run [--config FILE]          start the gateway (the default)";
 
-/** Milliseconds that running exchanges get after a failure. */
-const LAST_GRACE = 10_000;
-
-/** Starts, prints what a newcomer needs, and ends the process at a signal. Exit codes: 0 stopped, 1 could not start, 2 usage. */
+/**
+ * Starts, prints what a newcomer needs, and ends the process at a signal. Exit codes: 0 stopped, 1 could not start, 2 usage,
+ * 3 failed while it ran.
+ */
 export async function run(
   args: readonly string[],
   io: Terminal,
@@ -33,7 +34,7 @@ export async function run(
     io.err(reason(thrown));
     return 1;
   }
-  process.once("uncaughtException", (error) => fall(error, gateway, log));
+  endAfterCrash(gateway, log, () => leave(log, 3));
   await greet(gateway, io);
   const signal = await stopped();
   io.out(`${signal}: no new requests, waiting for running ones (again to stop at once)`);
@@ -46,13 +47,6 @@ export async function run(
 async function leave(log: PinoLog, code: number): Promise<never> {
   await log.flush();
   process.exit(code);
-}
-
-/** Something broke that nobody foresaw: say what, let running exchanges end for a while, and leave. */
-async function fall(error: Error, gateway: Gateway, log: PinoLog): Promise<void> {
-  log.error({ cause: error.stack ?? String(error) }, "the gateway failed and stops");
-  await gateway.stop(LAST_GRACE).catch(() => {});
-  await leave(log, 1);
 }
 
 function stopped(): Promise<NodeJS.Signals> {

@@ -77,6 +77,9 @@ export class Reply {
   }
 }
 
+/** Refusals behind which nothing more is read from the connection. */
+const CLOSING: ReadonlySet<string> = new Set(["bad_request", "headers_too_large", "draining"]);
+
 /** Writes an error in a protocol's dialect; also for requests that never became an exchange. */
 export function refuse(
   request: IncomingMessage,
@@ -99,7 +102,7 @@ export function refuse(
   if (error.retryAfter !== undefined) lines.push(...waitLines(error.retryAfter));
   // A second request must not follow framing that is in doubt, nor a body of which nobody knows whether it will come.
   const waiting = request.headers.expect !== undefined && !request.complete;
-  if (waiting || error.code === "bad_request" || error.code === "headers_too_large") lines.push("connection", "close");
+  if (waiting || CLOSING.has(error.code)) lines.push("connection", "close");
   response.writeHead(error.status, lines);
   if (request.complete || request.destroyed) response.end(body);
   else linger(request, response, body);

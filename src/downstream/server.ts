@@ -36,6 +36,8 @@ const LOCAL = /^(?:::1|(?:::ffff:)?127\.\d+\.\d+\.\d+)$/;
 export class Downstream {
   private readonly server: Server<typeof Incoming>;
   private running = 0;
+  private draining = false;
+  private drained: (() => void) | undefined;
   /** Connections by the address they come from. */
   private readonly addresses = new Map<string, number>();
   /** What each connection was last asked. */
@@ -83,6 +85,17 @@ export class Downstream {
     return this.running;
   }
 
+  /** Answers everything new with a refusal, and waits up to `grace` milliseconds until what runs has ended. */
+  async drain(grace: number): Promise<void> {
+    this.draining = true;
+    const { promise, resolve } = Promise.withResolvers<void>();
+    const limit = setTimeout(resolve, grace);
+    this.drained = resolve;
+    if (this.running === 0) resolve();
+    await promise;
+    clearTimeout(limit);
+  }
+
   /** Takes no new connections, waits for open exchanges up to `grace` milliseconds, then breaks them off. */
   async close(grace: number): Promise<void> {
     if (!this.server.listening) return;
@@ -120,6 +133,7 @@ export class Downstream {
     // Whatever followed an upgrade in the same packet is lost in node's parser: nothing more may be read behind it.
     if (upgrade !== undefined) response.shouldKeepAlive = false;
     try {
+      if (this.draining) throw new GatewayError("draining");
       guard(request, headers);
       if (GREETINGS.has(raw) && (request.method === "GET" || request.method === "HEAD")) {
         generation.greet(response, id);
@@ -181,6 +195,7 @@ export class Downstream {
       : live(exchange, chain, generation, receive, reply);
     ended.then(() => {
       this.running--;
+      if (this.running === 0) this.drained?.();
       generation.release();
     });
   }

@@ -1,0 +1,41 @@
+import type { Log } from "../core/log.ts";
+import type { Gateway } from "../gateway.ts";
+import type { LoadedPlugin } from "../loader/instances.ts";
+
+/** Further failures that are logged while the gateway drains: a timer may fail every second. */
+const LOGGED = 20;
+
+/**
+ * Something broke outside of every request, in a timer or in an event's listener: says what and whose it is, refuses what
+ * comes, lets what runs end, and then leaves. What breaks meanwhile ends nothing more.
+ * @param leave ends the process
+ */
+export function endAfterCrash(gateway: Gateway, log: Log, leave: () => Promise<unknown>): void {
+  let crashes = 0;
+  process.on("uncaughtException", (thrown: unknown) => {
+    const cause = thrown instanceof Error ? (thrown.stack ?? thrown.message) : String(thrown);
+    if (++crashes <= LOGGED)
+      log.error(
+        { cause, plugin: culprit(cause, gateway.plugins) },
+        "the gateway failed, and stops when all requests have ended",
+      );
+    if (crashes > 1) return;
+    gateway
+      .drain()
+      .catch((error) => log.error({ cause: String(error) }, "could not be closed"))
+      .finally(leave);
+  });
+}
+
+/** The plugin in whose code a stack stands first; undefined where it stands in none. */
+export function culprit(stack: string, plugins: ReadonlyMap<string, LoadedPlugin>): string | undefined {
+  for (const line of stack.split("\n"))
+    for (const [name, { file }] of plugins) if (line.includes(`${file}:`) || line.includes(folderOf(file))) return name;
+  return undefined;
+}
+
+/** Where the other files of a plugin stand: in its package, or in the folder of its name. */
+function folderOf(file: string): string {
+  const inPackage = /^.*\/node_modules\/(?:@[^/]+\/)?[^/]+\//.exec(file)?.[0];
+  return inPackage ?? `${file.replace(/\.[^./]+$/, "")}/`;
+}

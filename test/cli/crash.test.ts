@@ -1,0 +1,84 @@
+import { spawn } from "node:child_process";
+import { once } from "node:events";
+import { join } from "node:path";
+import { fileURLToPath } from "node:url";
+import t from "tap";
+import { culprit } from "../../src/cli/crash.ts";
+import type { LoadedPlugin } from "../../src/loader/instances.ts";
+import { until } from "../support/upstream.ts";
+
+const ROOT = fileURLToPath(new URL("../..", import.meta.url));
+const KEY = "test-key-0123456789abcdef";
+/** Breaks in a timer, and in a promise that nobody holds, each time it is asked to. */
+const BREAKING = `
+import { type AccessExchange } from "model-gateway";
+export default class Breaking {
+  access(exchange: AccessExchange) {
+    if (exchange.query.get("break") === "timer") setTimeout(() => { throw new Error("no paper left"); }, 1);
+    if (exchange.query.get("break") === "promise") void Promise.reject(new Error("nobody looks"));
+  }
+}`;
+
+t.test(
+  "a throw outside of every request ends no stream: new requests are refused, the process leaves when all have ended",
+  async (t) => {
+    for (const how of ["timer", "promise"]) {
+      const folder = t.testdir({
+        "breaking.ts": BREAKING,
+        "gateway.yaml": `listen: 127.0.0.1:0
+providers: { demo: { url: "demo:" } }
+models: { slow: { targets: [demo:slow] }, echo: { targets: [demo:echo] } }
+keys: { test: { key: ${KEY} } }
+plugins: { breaking: { from: ./breaking.ts } }
+chains: { llm: [sse, auth, breaking, models, rewrite, usage] }
+store: { ledger: "sqlite:./gateway.db" }
+`,
+      });
+      const node = ["--import", `${ROOT}src/loader/register.js`, join(ROOT, "src/main.ts"), "run"];
+      const child = spawn(process.execPath, node, { cwd: folder, env: { PATH: process.env["PATH"] } });
+      t.teardown(() => child.kill("SIGKILL"));
+      const closed = once(child, "close");
+      let text = "";
+      for (const stream of [child.stdout, child.stderr])
+        stream.setEncoding("utf8").on("data", (more: string) => (text += more));
+      await until(() => text.includes('"Hello"'), "the start");
+      const url = /curl -N (\S+)/.exec(text)?.[1] as string;
+      const ask = (model: string, query = "") =>
+        fetch(url + query, {
+          method: "POST",
+          headers: { authorization: `Bearer ${KEY}`, "content-type": "application/json" },
+          body: JSON.stringify({ model, stream: true, messages: [{ role: "user", content: "hi" }] }),
+        });
+      const running = await ask("slow");
+      await (await ask("echo", `?break=${how}`)).text();
+      await until(() => text.includes("the gateway failed"), "the log line");
+      const refused = await ask("echo", `?break=${how}`);
+      t.equal(refused.status, 503, how);
+      t.match(await refused.text(), /shutting down/);
+      t.match(await running.text(), /long\..*data: \[DONE\]/s, "what ran has ended as ever");
+      t.equal((await closed)[0], 3);
+      const line = JSON.parse(text.split("\n").find((each) => each.includes("the gateway failed")) as string);
+      t.match(line, { plugin: "breaking", cause: /no paper left|nobody looks/ });
+    }
+  },
+);
+
+t.test("a stack is of the plugin whose file, folder or package it comes to first", async (t) => {
+  const plugins = new Map(
+    Object.entries({
+      own: "/home/me/plugins/own.ts",
+      other: "/home/me/plugins/other.ts",
+      pack: "/home/me/node_modules/@org/pack/dist/index.js",
+    }).map(([name, file]) => [name, { file } as LoadedPlugin]),
+  );
+  const stack = (...files: string[]): string =>
+    `Error: no\n${files.map((file) => `    at f (${file}:3:7)`).join("\n")}`;
+  t.equal(culprit(stack("node:timers", "file:///home/me/plugins/own.ts"), plugins), "own");
+  t.equal(culprit(stack("/home/me/plugins/other/part.ts", "/home/me/plugins/own.ts"), plugins), "other");
+  t.equal(
+    culprit(stack("/home/me/node_modules/zod/index.js", "/home/me/node_modules/@org/pack/lib/a.js"), plugins),
+    "pack",
+  );
+  t.equal(culprit(stack("/home/me/plugins/owner.ts", "node:net"), plugins), undefined);
+  t.equal(culprit("no stack", plugins), undefined);
+});
