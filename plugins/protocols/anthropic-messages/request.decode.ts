@@ -32,15 +32,15 @@ import { answerSettings, promptSettings, readMark } from "./support.ts";
 import { CITATION_MEMBERS, citationFrom, NAME, RAW_MEMBERS } from "./wire.ts";
 
 /** Top-level members that only this vendor has a use for. What is not listed is `other`. */
-const VENDOR_MEMBERS: readonly (readonly [member: string, feature: Feature])[] = [
-  ["context_management", "context_edits"],
-  ["container", "container"],
-  ["mcp_servers", "tools_server"],
-  ["diagnostics", "cosmetic"],
-  ["betas", "cosmetic"],
-  ["anthropic_beta", "cosmetic"],
-  ["anthropic_version", "cosmetic"],
-];
+const VENDOR_MEMBERS: Readonly<Record<string, Feature>> = {
+  context_management: "context_edits",
+  container: "container",
+  mcp_servers: "tools_server",
+  diagnostics: "cosmetic",
+  betas: "cosmetic",
+  anthropic_beta: "cosmetic",
+  anthropic_version: "cosmetic",
+};
 
 /** Reads a Messages request. @throws GatewayError `invalid_field`, `invalid_json` */
 export function decode(request: IncomingRequest): Conversation {
@@ -61,8 +61,7 @@ export function decode(request: IncomingRequest): Conversation {
   if (request.task === "generate") checkMaxTokens(body, conversation);
   readToolChoice(body, conversation);
   readThinking(body, conversation);
-  for (const [member, feature] of VENDOR_MEMBERS) body.leave(member, feature);
-  body.rest();
+  body.rest("other", VENDOR_MEMBERS);
   return conversation;
 }
 
@@ -84,7 +83,7 @@ function systemTurns(body: Fields, request: IncomingRequest): Turn[] {
   return parts.length === 0 ? [] : [{ role: "system", at, parts }];
 }
 
-/** The line with which Claude Code 2.1 begins its system prompt, a text of its own; it differs between runs. */
+/** A text with which Claude Code 2.1 begins its system prompt; it differs between runs. */
 const BILLING = /^x-anthropic-billing-header:.*$/;
 
 /** True for what means nothing to other vendors, and would keep their caches from knowing the prompt again. */
@@ -328,8 +327,8 @@ function toolResultPart(block: Fields, request: IncomingRequest): ToolResult {
 }
 
 /**
- * The news that a deferred tool can be called from now on. Other vendors get all tools from the start, so that the model
- * only needs to be told.
+ * The news that a deferred tool can be called from now on. Other vendors get all tools from the start, so that a text that
+ * says so is enough.
  */
 function toolNews(block: Fields, name: unknown): Part {
   if (typeof name !== "string") return foreignPart(block);
@@ -348,7 +347,10 @@ const WEB_SEARCH = /^web_search_\d+$/;
 /** Finds tools that the request defers. Other vendors get all tools from the start. */
 const TOOL_SEARCH = /^tool_search_tool_/;
 /** Members of a function that only say when it is shown, or how its arguments are streamed. */
-const COSMETIC = ["defer_loading", "eager_input_streaming"];
+const TOOL_MEMBERS: Readonly<Record<string, Feature>> = {
+  defer_loading: "cosmetic",
+  eager_input_streaming: "cosmetic",
+};
 
 function toolsOf(body: Fields): Tool[] {
   return (body.objects("tools") ?? []).map((tool) => {
@@ -360,8 +362,7 @@ function toolsOf(body: Fields): Tool[] {
       tool.declare("cache_control", "cache_mark");
       read.cache = cache;
     }
-    for (const member of COSMETIC) tool.leave(member, "cosmetic");
-    tool.rest();
+    tool.rest("other", TOOL_MEMBERS);
     return read;
   });
 }

@@ -24,7 +24,7 @@ import {
   writeJson,
   writeSettings,
 } from "model-gateway/protocol";
-import { answerSettings, cacheControl, heldSchema, promptSettings } from "./support.ts";
+import { answerSettings, cacheControl, enforceableSchema, promptSettings } from "./support.ts";
 import { COUNT_TOKENS, holdsObject, MESSAGES, NAME, stateOf } from "./wire.ts";
 
 /**
@@ -160,7 +160,7 @@ function messagesOf(
 
 const isSystem = ({ role }: Turn): boolean => role === "system" || role === "developer";
 
-/** A turn without what cannot or must not be said: empty texts, what other vendors left, unsigned thoughts. */
+/** A turn without what the vendor refuses or cannot read: empty texts, other vendors' blocks, unsigned thoughts. */
 function sayableTurn(turn: Turn, context: EncodeContext): Turn {
   return { ...turn, parts: turn.parts.filter((part) => isSayable(part, context)) };
 }
@@ -236,7 +236,7 @@ function markedOutside(part: Part): Part {
   return { ...part, cache: part.cache ?? cache, parts: part.parts.map(({ cache: _, ...each }): Part => each) };
 }
 
-/** A part as a block; undefined for what this vendor cannot be told. */
+/** A part as a block; undefined for what this protocol has no block for. */
 function blockOf(part: Part, context: EncodeContext): JsonObject | undefined {
   switch (part.kind) {
     // Citations carry a key of the vendor's; without it they are refused.
@@ -408,13 +408,13 @@ function toolOf(tool: Tool, context: EncodeContext): JsonObject | undefined {
 function functionTool(tool: Extract<Tool, { kind: "function" }>, context: EncodeContext): JsonObject {
   const { description, strict, parameters } = tool;
   const schema = schemaOf(parameters);
-  const held = strict === true ? heldSchema(schema, tool.at, context) : schema;
-  return { name: toolName(tool, context), description, input_schema: held, ...(strict ? { strict } : {}) };
+  const input = strict === true ? enforceableSchema(schema, tool.at, context) : schema;
+  return { name: toolName(tool, context), description, input_schema: input, ...(strict ? { strict } : {}) };
 }
 
 const NO_ARGUMENTS = new RawJson('{"type":"object","properties":{}}');
 
-/** A schema as it came. The vendor wants `type: "object"` said, which some clients leave out. */
+/** A schema as it came. The vendor requires `type: "object"`, which some clients leave out. */
 function schemaOf(parameters: RawJson | undefined): RawJson {
   const schema = asObject(parameters?.value);
   if (!parameters || !schema || Object.keys(schema).length === 0) return NO_ARGUMENTS;
@@ -461,7 +461,7 @@ function webSearch(tool: Extract<Tool, { kind: "web_search" }>, context: EncodeC
   };
 }
 
-/** Writes `tool_choice`; undefined when the vendor's own way is meant. */
+/** Writes `tool_choice`; undefined for the vendor's default. */
 function choiceOf(conversation: Conversation, context: EncodeContext): JsonObject | undefined {
   const { toolChoice, parallel } = conversation;
   const alone = parallel === false ? { disable_parallel_tool_use: true } : {};
@@ -497,7 +497,7 @@ const forces = ({ toolChoice }: Conversation): boolean =>
   toolChoice?.mode === "named" ||
   (toolChoice?.mode === "allowed" && toolChoice.required);
 
-/** The client's own path of what it said first of some features, in their order. */
+/** The client's path of the first of some features that it uses; the name of the first one where it uses none. */
 function firstPath(conversation: Conversation, ...features: [Feature, ...Feature[]]): string {
   const used = features.find((feature) => conversation.uses.some((use) => use.feature === feature));
   return pathOfUse(conversation, used ?? features[0]);
@@ -611,7 +611,7 @@ function byTokens(conversation: Conversation, context: EncodeContext, most: numb
   return { thinking: { type: "enabled", budget_tokens: budget, ...display }, thinks: true };
 }
 
-/** What is told where thinking goes with the thoughts that it would need. */
+/** The notice where thinking goes with the thoughts that it would need. */
 export const LOST = "no thinking: the thoughts before the last tool calls are not in the request";
 
 const THOUGHTS: ReadonlySet<unknown> = new Set(["thinking", "redacted_thinking"]);

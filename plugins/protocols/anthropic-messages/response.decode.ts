@@ -53,7 +53,7 @@ class BlockDecoder {
     };
   }
 
-  /** Opens a block and tells what it holds already. Answers its type. */
+  /** Opens a block, with events for what it holds already. Answers its type. */
   protected open(block: number, content: JsonObject, out: Event[]): string {
     const type = asText(content["type"]) ?? "";
     const at = { type: "open", block, choice: 0 } as const;

@@ -167,7 +167,7 @@ class BlockEncoder {
   }
 
   private wait(block: AnswerBlock, event: Event): void {
-    // What cannot be told need not be kept.
+    // What this protocol has no block for need not be kept.
     if (event.type === "media" || event.type === "server") return;
     this.keep(block, event);
     block.waiting.push(event);
@@ -207,7 +207,7 @@ class BlockEncoder {
     if (block.wrapped) this.output.grow(index, "input_json_delta", '{"input":"');
   }
 
-  /** What sits on a call or a text travels in a block of its own before it. */
+  /** State on a call or a text is written as a block before it. */
   private carry(opaque: Opaque): void {
     const index = this.index++;
     this.textKey = undefined;
@@ -291,7 +291,7 @@ class BlockEncoder {
   private cite(block: AnswerBlock, event: EventOf<"citation">): void {
     const citation = webCitation(event.citation);
     if (citation) this.output.cite(this.ensure(block), citation);
-    else this.context.drop("content.citations", "A citation without a URL cannot be told.");
+    else this.context.drop("content.citations", "A citation without a URL cannot be written.");
   }
 
   private drop(opening: EventOf<"open">): void {

@@ -118,7 +118,7 @@ function writeFormat({ kind, schema, description }: Format, conversation: Conver
   if (kind !== "schema" || !schema) return undefined;
   const path = pathOfUse(conversation, "json_schema");
   if (description !== undefined) context.change(path, "without the description of the schema");
-  return { type: "json_schema", schema: heldSchema(schema, path, context) };
+  return { type: "json_schema", schema: enforceableSchema(schema, path, context) };
 }
 
 function writeStop(stop: string[], conversation: Conversation, context: EncodeContext): string[] | undefined {
@@ -228,12 +228,12 @@ export const fields: readonly (readonly [field: string, feature: Feature])[] = [
   ["server_tool_use, mcp_tool_use, their results, compaction, and what is newer", "foreign_block"],
 ];
 
-/** Formats of strings that answers can be held to. [S: the SDK's schema transform] */
+/** Formats of strings that the vendor enforces. [S: the SDK's schema transform] */
 const FORMATS: ReadonlySet<unknown> = new Set(
   "date-time time date duration email hostname uri ipv4 ipv6 uuid".split(" "),
 );
 
-/** Keywords that answers can be held to, besides those looked at below. [S, D: structured outputs] */
+/** Keywords that the vendor enforces, besides those looked at below. [S, D: structured outputs] */
 const KNOWN: ReadonlySet<string> = new Set(
   "type title description enum const default anyOf allOf $ref $defs definitions items properties required pattern".split(
     " ",
@@ -241,16 +241,17 @@ const KNOWN: ReadonlySet<string> = new Set(
 );
 
 /**
- * A schema that an answer is held to. The vendor refuses keywords that it cannot hold an answer to: those are told to the
- * model in the description instead, and the client is told. A schema without them goes on as the text it came as.
+ * A schema that the vendor enforces. It refuses keywords that it cannot enforce: those are put into the description, where
+ * the model reads them, and this is declared. A schema without them goes on as the text it came as.
  */
-export function heldSchema(schema: RawJson, path: string, context: EncodeContext): RawJson {
-  const fitting = new Fitting();
-  const fitted = fitting.schema(parseExact(schema.text), "");
-  if (fitting.closed) context.change(path, "no member but those it names");
-  if (fitting.union) context.change(path, "oneOf as anyOf");
-  if (fitting.unheld.length > 0) context.change(path, `the model is told of ${some(fitting.unheld)}, not held to it`);
-  return fitting.changed ? new RawJson(writeJson(fitted)) : schema;
+export function enforceableSchema(schema: RawJson, path: string, context: EncodeContext): RawJson {
+  const fitter = new SchemaFitter();
+  const fitted = fitter.schema(parseExact(schema.text), "");
+  if (fitter.closed) context.change(path, "no member but those it names");
+  if (fitter.union) context.change(path, "oneOf as anyOf");
+  if (fitter.unenforced.length > 0)
+    context.change(path, `the model is told of ${some(fitter.unenforced)}, not held to it`);
+  return fitter.changed ? new RawJson(writeJson(fitted)) : schema;
 }
 
 /** Places that one notice names. */
@@ -264,31 +265,31 @@ function some(places: readonly string[]): string {
 /** The value as an object; a number of many digits is none. */
 const objectOf = (value: unknown): JsonObject | undefined => (value instanceof RawJson ? undefined : asObject(value));
 
-class Fitting {
+class SchemaFitter {
   changed = false;
   /** An object was open, which none may be. */
   closed = false;
   /** A choice was to have exactly one match. */
   union = false;
-  /** The places of keywords that an answer cannot be held to. */
-  readonly unheld: string[] = [];
+  /** The places of keywords that the vendor does not enforce. */
+  readonly unenforced: string[] = [];
 
   schema(value: unknown, at: string): unknown {
     const schema = objectOf(value);
     if (!schema) return value;
     const out: JsonObject = {};
-    const told: [name: string, member: unknown][] = [];
+    const described: [name: string, member: unknown][] = [];
     for (const name in schema)
-      if (!this.keyword(name, schema, at, out)) told.push([name, this.tell(schema[name], `${at}.${name}`)]);
+      if (!this.keyword(name, schema, at, out)) described.push([name, this.describe(schema[name], `${at}.${name}`)]);
     if (schema["type"] === "object" || schema["properties"] !== undefined) this.close(schema, out);
-    if (told.length > 0) {
-      const described = typeof out["description"] === "string" ? `${out["description"]}\n\n` : "";
-      out["description"] = described + writeJson(Object.fromEntries(told));
+    if (described.length > 0) {
+      const before = typeof out["description"] === "string" ? `${out["description"]}\n\n` : "";
+      out["description"] = before + writeJson(Object.fromEntries(described));
     }
     return out;
   }
 
-  /** False for what an answer cannot be held to. */
+  /** False for what the vendor does not enforce. */
   private keyword(name: string, schema: JsonObject, at: string, out: JsonObject): boolean {
     const here = `${at}.${name}`;
     const member = schema[name];
@@ -317,13 +318,13 @@ class Fitting {
     out["anyOf"] = asList(member).map((each, i) => this.schema(each, `${at}.${i}`));
   }
 
-  private tell(member: unknown, at: string): unknown {
+  private describe(member: unknown, at: string): unknown {
     this.changed = true;
-    this.unheld.push(at.slice(1));
+    this.unenforced.push(at.slice(1));
     return member;
   }
 
-  /** Objects must be closed. One that is open for named kinds of values cannot be said: the vendor judges. */
+  /** Objects must be closed. Of one that is open for values of a schema the vendor judges. */
   private close(schema: JsonObject, out: JsonObject): void {
     const open = schema["additionalProperties"];
     out["additionalProperties"] = objectOf(open) ?? false;

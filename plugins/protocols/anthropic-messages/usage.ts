@@ -29,17 +29,19 @@ export function holdsUsage(frame: Frame): boolean {
  */
 export function usage(json: unknown, before?: Usage): Usage | undefined {
   const body = asObject(json);
-  const told = asObject(asObject(body?.["message"])?.["usage"] ?? body?.["usage"]);
-  return told ? normal(merged(asObject(before?.raw), told)) : before;
+  const counted = asObject(asObject(body?.["message"])?.["usage"] ?? body?.["usage"]);
+  return counted ? normal(merged(asObject(before?.raw), counted)) : before;
 }
 
 /** The most members that are kept of a stream's usage; the vendor has about ten. */
 const MOST_MEMBERS = 100;
 
-function merged(before: JsonObject | undefined, told: JsonObject): JsonObject {
-  if (!before) return told;
+function merged(before: JsonObject | undefined, counted: JsonObject): JsonObject {
+  if (!before) return counted;
   const full = Object.keys(before).length >= MOST_MEMBERS;
-  const news = Object.entries(told).filter(([name, value]) => (Object.hasOwn(before, name) ? value !== null : !full));
+  const news = Object.entries(counted).filter(([name, value]) =>
+    Object.hasOwn(before, name) ? value !== null : !full,
+  );
   return { ...before, ...Object.fromEntries(news) };
 }
 

@@ -180,7 +180,7 @@ t.test("tool choices say whether one call at a time is wanted", async (t) => {
   ]);
 });
 
-t.test("what only the vendor has is said with a fitting feature", async (t) => {
+t.test("what only the vendor has is declared with a fitting feature", async (t) => {
   const asked = read(
     question({
       mcp_servers: [{ type: "url", url: "https://m", name: "m" }],
@@ -306,7 +306,7 @@ t.test("a member of a wrong type is refused by its path, never left out", async 
   for (const [body, path] of cases) t.equal(refusedAt(body), path);
 });
 
-t.test("a member that is not known is said by its path, wherever it stands", async (t) => {
+t.test("a member that is not known is declared by its path, wherever it stands", async (t) => {
   const more = { unheard_of: 1 };
   const others = (body: JsonObject) =>
     read(body)

@@ -94,7 +94,7 @@ t.test("each way to end is told", async (t) => {
   t.match(only(events([start, last("refusal", details), over]), "finish"), [{ reason: "refusal", message: "No." }]);
 });
 
-t.test("blocks that only the vendor understands come whole, what is unknown is said to be unsaid", async (t) => {
+t.test("blocks that only the vendor understands come whole, what is unknown is unsaid", async (t) => {
   const found = events([
     start,
     begin(0, { type: "server_tool_use", id: "s", name: "web_search", input: {} }),
@@ -156,7 +156,7 @@ t.test("imitations may leave out event names, send a call whole, or repeat thems
   t.match(only(found, "arguments"), [{ text: '{"a":1}' }]);
 });
 
-t.test("a stream without its end is an error, whatever it said before", async (t) => {
+t.test("a stream without its end is an error, whatever came before", async (t) => {
   const cut = [
     [],
     [start],
@@ -288,7 +288,7 @@ t.test("what is held until a block is whole is bounded", async (t) => {
   t.match(ended([...closed, last("end_turn"), over]), { type: "end" });
 });
 
-t.test("a delta that does not fit its block adds nothing to it, as in the SDK, and is said to be unsaid", async (t) => {
+t.test("a delta that does not fit its block adds nothing to it, as in the SDK, and is unsaid", async (t) => {
   const blocks = {
     text: { type: "text", text: "" },
     thinking: { type: "thinking", thinking: "", signature: "" },

@@ -65,7 +65,7 @@ export function conversation(
   };
 }
 
-export const text = (uses: string, at = "messages.0.content"): Part => ({ kind: "text", text: uses, at });
+export const text = (content: string, at = "messages.0.content"): Part => ({ kind: "text", text: content, at });
 
 /** A request as it is written for the vendor, with what it cost. */
 export function write(asked: Conversation, facts: Facts = {}, model = "claude", pruned = false) {

@@ -1,5 +1,5 @@
 import t from "tap";
-import { heldSchema } from "../../../../plugins/protocols/anthropic-messages/support.ts";
+import { enforceableSchema } from "../../../../plugins/protocols/anthropic-messages/support.ts";
 import { type EncodeContext } from "../../../../src/translation/codec.ts";
 import { RawJson } from "../../../../src/wire/exact.ts";
 import { type JsonObject } from "../../../../src/wire/values.ts";
@@ -7,9 +7,9 @@ import { type JsonObject } from "../../../../src/wire/values.ts";
 function held(schema: JsonObject | string) {
   const changed: string[] = [];
   const change = (path: string, why: string) => changed.push(`${path}: ${why}`);
-  const terms = { change };
+  const context = { change };
   const before = new RawJson(typeof schema === "string" ? schema : JSON.stringify(schema));
-  const after = heldSchema(before, "format", terms as unknown as EncodeContext);
+  const after = enforceableSchema(before, "format", context as unknown as EncodeContext);
   return { after: after.value, text: after.text, same: after === before, changed };
 }
 
