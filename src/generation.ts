@@ -213,7 +213,7 @@ const linkOf = (name: string, plugins: ReadonlyMap<string, Plugin>, config: Conf
   deadline: config.plugins.get(name)?.deadline,
 });
 
-/** Paths of gateway.yaml; a protocol's paths below a mounted one come with it. */
+/** The paths that are served, with what takes their requests. */
 function mount(
   config: Config,
   chains: ReadonlyMap<string, Chain>,
@@ -221,7 +221,6 @@ function mount(
   protocols: readonly Protocol[],
   providers: ReadonlyMap<string, Provider>,
 ): Mount[] {
-  const given = new Set(config.paths.map(({ path }) => path));
   return config.paths.flatMap(({ path, protocol: name, serve, pass, use, strict }): Mount[] => {
     const chain = chains.get(use) as Chain;
     if (serve !== undefined)
@@ -236,8 +235,7 @@ function mount(
     }
     const protocol = protocols.find((each) => each.name === name) as Protocol;
     const usual = protocol.paths.find((each) => each.endsWith("*") === path.endsWith("*")) ?? path;
-    if (!protocol.paths.includes(path)) return [{ pattern: path, chain, protocol, as: usual, strict }];
-    const below = protocol.paths.filter((each) => each.startsWith(`${path}/`) && !given.has(each));
-    return [path, ...below].map((pattern) => ({ pattern, chain, protocol, strict }));
+    const own = protocol.paths.includes(path);
+    return [{ pattern: path, chain, protocol, strict, ...(own ? {} : { as: usual }) }];
   });
 }

@@ -1,5 +1,5 @@
 import type { Vocabulary } from "./plugins.ts";
-import { type File, SERVED_PATHS } from "./schema.ts";
+import { type File, PATH_KINDS, SERVED_PATHS } from "./schema.ts";
 import type {
   Allowance,
   ConfiguredKey,
@@ -63,19 +63,57 @@ function target(written: ConfigEntry["targets"][number], model: ConfigEntry): Co
 
 type ConfigEntry = File["models"][string];
 
-/** The paths of the file, or those that every protocol brings and the lists of models. */
+/** A path that is served unless the file says otherwise. */
+type UsualPath = { path: string; protocol?: string; serve?: string };
+type PathEntry = File["paths"][string];
+
+/** The paths of every protocol and of the lists of models, with what the file says instead, and its own. */
 export function paths(file: File, protocols: Vocabulary["protocols"]): ConfiguredPath[] {
-  if (file.paths)
-    return Object.entries(file.paths).map(([path, { protocol, serve, pass: provider, use, strict, open, mint }]) => {
-      const pass = provider === undefined ? undefined : { provider, open, mint };
-      const usual = serve === undefined ? (pass === undefined ? "llm" : "pass") : "read";
-      const chain = Array.isArray(use) ? path : (use ?? usual);
-      return { path, use: chain, strict, ...given({ protocol, serve, pass }) } as ConfiguredPath;
-    });
-  const spoken = [...protocols].flatMap(([protocol, { paths }]) =>
-    paths.map((path) => ({ path, protocol, use: "llm", strict: false })),
+  const usual: UsualPath[] = [
+    ...[...protocols].flatMap(([protocol, { paths }]) => paths.map((path) => ({ path, protocol }))),
+    ...SERVED_PATHS.map((path) => ({ path, serve: "models" })),
+  ];
+  const own = Object.entries(file.paths).filter(([path]) => !usual.some((each) => each.path === path));
+  return [
+    ...usual.flatMap((each) => configured(each, governing(each, usual, file.paths))),
+    ...own.flatMap(([path, entry]) => configured({ path }, [path, entry])),
+  ];
+}
+
+/** What the file says of a usual path, or of the one above it that the same protocol brings: /v1/messages/count_tokens goes with /v1/messages. */
+function governing(
+  { path, protocol }: UsualPath,
+  usual: readonly UsualPath[],
+  entries: File["paths"],
+): [path: string, entry: PathEntry] | undefined {
+  const own = entries[path];
+  if (own !== undefined || protocol === undefined) return own && [path, own];
+  const above = usual.find(
+    (each) => each.protocol === protocol && path.startsWith(`${each.path}/`) && entries[each.path],
   );
-  return [...spoken, ...SERVED_PATHS.map((path) => ({ path, serve: "models", use: "read", strict: false }))];
+  const entry = above && entries[above.path];
+  if (!above || entry === undefined) return undefined;
+  const same = entry === "off" || (entry.serve ?? entry.pass ?? entry.protocol ?? protocol) === protocol;
+  return same ? [above.path, entry] : undefined;
+}
+
+/** @param ruling what the file says of the path, and under which path it says so. */
+function configured(usual: UsualPath, ruling: [path: string, entry: PathEntry] | undefined): ConfiguredPath[] {
+  const [from, entry] = ruling ?? [usual.path, undefined];
+  if (entry === "off") return [];
+  const {
+    protocol,
+    serve,
+    pass: provider,
+  } = entry && PATH_KINDS.some((kind) => entry[kind]) ? entry : { ...usual, pass: undefined };
+  const pass =
+    provider === undefined ? undefined : { provider, open: entry?.open ?? false, mint: entry?.mint ?? false };
+  const chain = serve === undefined ? (pass === undefined ? "llm" : "pass") : "read";
+  // A list of plugins is a chain under the name of the path that has it.
+  const use = Array.isArray(entry?.use) ? from : (entry?.use ?? chain);
+  return [
+    { path: usual.path, use, strict: entry?.strict ?? false, ...given({ protocol, serve, pass }) } as ConfiguredPath,
+  ];
 }
 
 /** Keys of a file that was found right; those that are off stay in the list, without a hash. */

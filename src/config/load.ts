@@ -6,7 +6,7 @@ import { checkNames } from "./names.ts";
 import { type Chains, checkPlugins, type ListedPlugins, type Vocabulary } from "./plugins.ts";
 import { YamlSource } from "./positions.ts";
 import { ConfigError, type Finding, inOrder, type Problem } from "./problems.ts";
-import { DEFAULT_CHAINS, File } from "./schema.ts";
+import { DEFAULT_CHAINS, File, PATH_KINDS, SERVED_PATHS } from "./schema.ts";
 import { at, entries, isMap, type Tree } from "./tree.ts";
 import type { Config } from "./types.ts";
 import { ValueReader } from "./values.ts";
@@ -39,9 +39,9 @@ export async function loadConfig(
   const named = chainsOf(values);
   const chains: Chains = new Map([...named, ...listsOf(values)]);
   const protocols = [...vocabulary.protocols.keys()];
-  checkNames(values, protocols, [...named.keys()], report);
+  checkNames(values, vocabulary.protocols, [...named.keys()], report);
   const reading = new ValueReader(values, env, folder, report);
-  const served = at(values, "paths") === undefined ? ["models"] : [];
+  const served = SERVED_PATHS.some((path) => isUsual(at(values, "paths", path))) ? ["models"] : [];
   const plugins = await checkPlugins(values, chains, served, vocabulary, { env, folder, report });
 
   const problems = inOrder([...source.problems, ...findings.map((finding) => source.locate(finding))]);
@@ -102,6 +102,9 @@ function chainsOf(values: Tree): Map<string, ListedPlugins> {
     chains.set(name, { plugins: Array.isArray(plugins) ? plugins : [], path: ["chains", name] });
   return chains;
 }
+
+/** Whether what the file says of a usual path, if anything, leaves it to who answers it usually. */
+const isUsual = (entry: Tree): boolean => entry !== "off" && !PATH_KINDS.some((kind) => at(entry, kind) !== undefined);
 
 /** Lists of plugins that paths have instead of a chain's name, each under its path, which is no name of a chain. */
 function listsOf(values: Tree): [path: string, list: ListedPlugins][] {

@@ -1,5 +1,5 @@
 import type { Report } from "./problems.ts";
-import { SERVED_PATHS } from "./schema.ts";
+import { PATH_KINDS, SERVED_PATHS } from "./schema.ts";
 import { nearest, unknown } from "./suggest.ts";
 import { at, entries, isMap, items, type Tree } from "./tree.ts";
 
@@ -7,9 +7,16 @@ import { at, entries, isMap, items, type Tree } from "./tree.ts";
  * Finds names that stand for nothing, or for two things. Takes values of any shape: what a schema refuses elsewhere in the
  * file must not hide a dangling name here.
  */
-export function checkNames(file: Tree, protocols: readonly string[], chains: readonly string[], report: Report): void {
-  checkProviders(file, protocols, report);
-  checkModels(file, protocols, report);
+export function checkNames(
+  file: Tree,
+  protocols: ReadonlyMap<string, { paths: readonly string[] }>,
+  chains: readonly string[],
+  report: Report,
+): void {
+  const spoken = [...protocols.keys()];
+  const usual = [...[...protocols.values()].flatMap(({ paths }) => paths), ...SERVED_PATHS];
+  checkProviders(file, spoken, report);
+  checkModels(file, spoken, report);
   checkAliases(file, report);
   // The one name that no object can be trusted to keep; validation passes over it.
   for (const section of ["providers", "models", "plugins", "chains", "paths", "keys"])
@@ -20,7 +27,7 @@ export function checkNames(file: Tree, protocols: readonly string[], chains: rea
     checkEach(at(entry, "models"), ["keys", key, "models"], "model", names(file, "models"), report);
   }
   for (const [path, entry] of entries(at(file, "paths")))
-    checkPath(path, entry, protocols, chains, names(file, "providers"), report);
+    checkPath(path, entry, { protocols: spoken, chains, providers: names(file, "providers"), usual }, report);
 }
 
 const names = (file: Tree, section: string): string[] => entries(at(file, section)).map(([name]) => name);
@@ -119,15 +126,13 @@ function checkKey(name: string, entry: Tree, report: Report): void {
     report({ path, key: true, message: '"key" is missing (or "hash": its SHA-256 in hex)' });
 }
 
-/** What can happen on a path. */
-const KINDS = ["protocol", "serve", "pass"];
+/** Names that the entry of a path may use; `usual` are the paths that are served without one. */
+type PathNames = Record<"protocols" | "chains" | "providers" | "usual", readonly string[]>;
 
 function checkPath(
   path: string,
   entry: Tree,
-  protocols: readonly string[],
-  chains: readonly string[],
-  providers: readonly string[],
+  { protocols, chains, providers, usual }: PathNames,
   report: Report,
 ): void {
   const here = ["paths", path];
@@ -138,14 +143,15 @@ function checkPath(
   if (segments.some((segment) => segment === "." || segment === "..")) wrong("a path has no . or .. segments");
   if (path.length > 1 && segments.slice(segments[0] === "" ? 1 : 0).includes(""))
     wrong("a path has no empty segments and does not end in /");
+  if (entry === "off" && !usual.includes(path)) wrong(unknown("path", path, usual));
   if (!isMap(entry)) return;
   checkOne(entry["protocol"], [...here, "protocol"], "protocol", protocols, report);
   checkOne(entry["use"], [...here, "use"], "chain", chains, report);
   checkOne(entry["pass"], [...here, "pass"], "provider", providers, report);
-  const [, second] = KINDS.filter((kind) => kind in entry);
+  const [, second] = PATH_KINDS.filter((kind) => kind in entry);
   if (second !== undefined)
     report({ path: [...here, second], key: true, message: 'a path has one of "protocol", "serve" and "pass"' });
-  if (!meant(entry, ...KINDS))
+  if (!meant(entry, ...PATH_KINDS) && !usual.includes(path))
     wrong(
       `"protocol" is missing: one of ${protocols.join(", ")} (or "serve": a plugin, like on ${SERVED_PATHS[0]}, or "pass": a provider)`,
     );

@@ -271,6 +271,9 @@ export const DEFAULT_CHAINS: Readonly<Record<string, readonly string[]>> = {
   pass: ["auth", "scrub", "usage"],
 };
 
+/** What a path may be of; one of them. */
+export const PATH_KINDS = ["protocol", "serve", "pass"] as const;
+
 /** The paths of lists of models, which belong to no single protocol. */
 export const SERVED_PATHS = ["/v1/models", "/v1beta/models"] as const;
 
@@ -296,10 +299,10 @@ export const File = z.strictObject({
   paths: z
     .record(
       z.string().regex(/^\/(?!\/)[^\s?#%\\]*$/, { error: "a path starts with one / and has no ?, #, %, \\ or space" }),
-      MountedPath,
+      z.union([MountedPath, z.literal("off")]),
     )
-    .describe("When given: exactly the paths that are served.")
-    .optional(),
+    .describe("Added to the usual paths, or said of one of them; `off` takes one away.")
+    .default({}),
   limits: z
     .strictObject({ default: Allowance.describe("For every key.").optional() })
     .default({})

@@ -35,7 +35,10 @@ t.test("fields that name a protocol list those that are there", async (t) => {
   const provider = json["properties"]?.["providers"]?.["additionalProperties"]?.["properties"];
   t.same(provider?.["protocol"]?.enum, names);
   t.same(provider?.["speaks"]?.["items"]?.enum, names);
-  t.same(json["properties"]?.["paths"]?.["additionalProperties"]?.["properties"]?.["protocol"]?.enum, names);
+  t.same(
+    json["properties"]?.["paths"]?.["additionalProperties"]?.["anyOf"]?.[0]?.["properties"]?.["protocol"]?.enum,
+    names,
+  );
 });
 
 t.test("options of the plugins that are there are in it", async (t) => {

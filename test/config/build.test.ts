@@ -125,13 +125,17 @@ t.test("without paths every protocol's own are served, and the lists of models",
   ]);
 });
 
-t.test("with paths exactly those are served", async (t) => {
+/** The usual paths of the fixture's protocols, and the lists of models. */
+const USUAL = 7;
+
+t.test("paths of the file are added to the usual ones", async (t) => {
   const { paths, chains } = await load(
     t,
     `${LEAST}chains: { own: [auth] }\npaths:\n  /chat: { protocol: openai-chat, strict: true }\n  /models: { serve: models }\n  /x/*: { protocol: gemini, use: own }
   /v1/audio/*: { pass: demo, use: [auth, usage], open: true }\n  /y/*: { pass: demo }\n`,
   );
-  t.same(paths, [
+  t.same((await load(t, LEAST)).paths, paths.slice(0, USUAL));
+  t.same(paths.slice(USUAL), [
     { path: "/chat", protocol: "openai-chat", use: "llm", strict: true },
     { path: "/models", serve: "models", use: "read", strict: false },
     { path: "/x/*", protocol: "gemini", use: "own", strict: false },
@@ -143,6 +147,32 @@ t.test("with paths exactly those are served", async (t) => {
   ]);
   t.same(chains.get("/v1/audio/*"), ["auth", "usage"]);
   t.same(chains.get("pass"), ["auth", "scrub", "usage"]);
+});
+
+t.test("what the file says of a usual path holds there and below it, and off takes it away", async (t) => {
+  const { paths, chains } = await load(
+    t,
+    `${LEAST}paths:\n  /v1/messages: { strict: true, use: [auth] }\n  /v1/responses: off\n  /v1beta/models: off\n  /v1/models: { serve: region }\nplugins: { region: { region: eu } }\n`,
+  );
+  t.same(paths, [
+    { path: "/v1/chat/completions", protocol: "openai-chat", use: "llm", strict: false },
+    { path: "/v1/messages", protocol: "anthropic-messages", use: "/v1/messages", strict: true },
+    { path: "/v1/messages/count_tokens", protocol: "anthropic-messages", use: "/v1/messages", strict: true },
+    { path: "/v1beta/models/*", protocol: "gemini", use: "llm", strict: false },
+    { path: "/v1/models", serve: "region", use: "read", strict: false },
+  ]);
+  t.same(chains.get("/v1/messages"), ["auth"]);
+  const off = await load(t, `${LEAST}paths: { /v1/messages: off, /v1/messages/count_tokens: { strict: true } }\n`);
+  t.same(
+    off.paths.filter(({ path }) => path.startsWith("/v1/messages")),
+    [{ path: "/v1/messages/count_tokens", protocol: "anthropic-messages", use: "llm", strict: true }],
+  );
+  const other = await load(t, `${LEAST}paths: { /v1/messages: { pass: demo } }\n`);
+  t.match(
+    other.paths.filter(({ path }) => path.startsWith("/v1/messages")),
+    [{ pass: { provider: "demo" } }, { protocol: "anthropic-messages", use: "llm" }],
+    "another kind of path leaves those below it alone",
+  );
 });
 
 t.test("keys and limits keep their units, and a key that is off has no hash", async (t) => {

@@ -4,7 +4,11 @@ import type { Finding } from "../../src/config/problems.ts";
 
 function said(file: unknown): string[] {
   const findings: Finding[] = [];
-  checkNames(file, ["chat", "messages"], ["llm", "read"], (finding) => findings.push(finding));
+  const protocols = new Map([
+    ["chat", { paths: ["/v1/chat"] }],
+    ["messages", { paths: ["/v1/messages"] }],
+  ]);
+  checkNames(file, protocols, ["llm", "read"], (finding) => findings.push(finding));
   return findings.map(({ path, key, message }) => `${path.join(".")}${key ? "!" : ""} ${message}`);
 }
 
@@ -26,6 +30,8 @@ t.test("a file whose names all exist is right", async (t) => {
         "/v1/audio/*": { pass: "one", use: ["auth"], open: true, mint: true },
         "/v1/moderations": { pass: "one" },
         "/vendors/one/*": { pass: "one", use: "read" },
+        "/v1/messages": "off",
+        "/v1/models": { use: ["auth"] },
       },
     }),
     [],
@@ -133,4 +139,10 @@ t.test("values of any other shape are passed over", async (t) => {
   for (const odd of [null, 5, "x", [], [[]], { a: null }, { a: [] }, { a: "x" }])
     t.same(said({ providers: odd, models: odd, paths: Array.isArray(odd) ? odd : null, keys: odd }), []);
   t.same(said({ models: { a: { targets: [5, null, { to: 5 }, []], fallback: "x", aliases: [1] } } }), []);
+});
+
+t.test("off takes away only what is there", async (t) => {
+  t.same(said({ paths: { "/v1/mesages": "off" } }), [
+    'paths./v1/mesages! unknown path "/v1/mesages", did you mean "/v1/messages"?',
+  ]);
 });

@@ -45,6 +45,7 @@ t.test("only providers and models are needed", async (t) => {
     timeouts: { connect: 5000, first_byte: 600_000, idle: 120_000, total: 0 },
     models: { echo: { aliases: [], can: [], price: {}, targets: ["demo:echo"], fallback: [] } },
     plugins: {},
+    paths: {},
     chains: {},
     limits: {},
     keys: {},
