@@ -1,7 +1,7 @@
 import { Frame, type Stage } from "model-gateway";
 import type { Table } from "./match.ts";
 
-/** Bytes of an answer that are held back to look at it as a whole; a longer one passes as it is. */
+/** Bytes of an answer that are kept back, to look at it as a whole; a longer one passes as it is. */
 const WHOLE_LIMIT = 16 * 1024 * 1024;
 const COLON = 0x3a;
 const LF = 0x0a;
@@ -14,22 +14,22 @@ const DATA = Buffer.from("data:");
  * @param ping what takes the place of a comment that names the service: the client is still told that somebody is there
  */
 export function cleaner(table: Table, ping: Buffer): Stage {
-  let held: Buffer[] | undefined = [];
+  let kept: Buffer[] | undefined = [];
   let size = 0;
   const whole = (frame: Frame): Frame[] | undefined => {
-    if (!held) return undefined;
-    held.push(frame.bytes);
+    if (!kept) return undefined;
+    kept.push(frame.bytes);
     size += frame.bytes.length;
     if (size <= WHOLE_LIMIT) return [];
-    const late = held.map((bytes) => new Frame("piece", bytes));
-    held = undefined;
+    const late = kept.map((bytes) => new Frame("piece", bytes));
+    kept = undefined;
     return late;
   };
   return (frame) => {
     if (frame.kind === "piece") return whole(frame);
     if (frame.kind === "end") {
-      const bytes = held && size > 0 ? Buffer.concat(held) : undefined;
-      held = undefined;
+      const bytes = kept && size > 0 ? Buffer.concat(kept) : undefined;
+      kept = undefined;
       return bytes && [new Frame("piece", cleanSpan(table, bytes, 0, bytes.length)), frame];
     }
     const bytes = frame.kind === "element" ? cleanElement(table, frame.bytes) : cleanEvent(table, frame.bytes, ping);

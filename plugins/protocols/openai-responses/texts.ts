@@ -172,7 +172,8 @@ function* opaquePlaces(body: JsonObject): Generator<OpaquePlace> {
       yield {
         path,
         span,
-        instead: (held) => JSON.stringify({ type: "message", role: "user", content: summaryIn(held, path.join(".")) }),
+        instead: (state) =>
+          JSON.stringify({ type: "message", role: "user", content: summaryIn(state, path.join(".")) }),
       };
   }
 }
