@@ -279,7 +279,7 @@ const SAID: Partial<Record<Feature, string>> = {
 };
 
 /** Members that say where something stands, or that a protocol makes up where it needs one. */
-const MADE_UP = ["at", "paths", "uses", "changed", "native", "apart", "filename"];
+const MADE_UP = ["at", "paths", "uses", "changed", "apart", "filename"];
 
 /** What is never written: what the protocol's own table does not map, and what was declared to be left out. */
 function unwritten(protocol: ProtocolName, { uses }: Conversation, { dropped, changed }: Written): Set<string> {

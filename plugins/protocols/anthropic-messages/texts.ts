@@ -113,12 +113,16 @@ interface StringPlace {
   holder: JsonObject;
 }
 
-/** All strings within a value, however deep it is. */
+/** As deep as JSON is read elsewhere: the paths of hostile JSON would take memory by the square of its depth. */
+const DEEPEST = 512;
+
+/** All strings within a value. */
 function* strings(value: unknown, path: JsonPath): Generator<StringPlace> {
   const rest: { value: unknown; path: JsonPath; holder: JsonObject }[] = [{ value, path, holder: {} }];
   for (let next = rest.pop(); next; next = rest.pop()) {
     const { value, path } = next;
     if (typeof value === "string") yield next;
+    else if (path.length >= DEEPEST) continue;
     else if (Array.isArray(value))
       for (let i = value.length - 1; i >= 0; i--) rest.push({ value: value[i], path: [...path, i], holder: {} });
     else if (typeof value === "object" && value !== null)

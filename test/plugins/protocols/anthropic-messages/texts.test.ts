@@ -84,6 +84,14 @@ t.test("whatever stands where content belongs, reading goes on", async (t) => {
   }
 });
 
+t.test("JSON that is nested without end costs no more than it is long", async (t) => {
+  const deep = (levels: number): unknown =>
+    JSON.parse(`${'{"text":"x","content":['.repeat(levels)}1${"]}".repeat(levels)}`);
+  const body = question({ messages: [{ role: "user", content: [{ type: "tool_result", content: [deep(20_000)] }] }] });
+  const found = [...texts.request(body)].length;
+  t.ok(found > 100 && found < 1000, `${found} texts`);
+});
+
 const answers = recorded("anthropic").filter(({ status }) => status < 300);
 const skip = answers.length === 0 && "the recordings are absent";
 /** Two answers in one file. */
