@@ -29,7 +29,7 @@ export interface KnownPlugin {
 }
 
 /** What every plugin's entry may say; the rest are its own options. */
-const COMMON: ReadonlySet<string> = new Set(["from", "deadline"]);
+export const COMMON: ReadonlySet<string> = new Set(["from", "deadline"]);
 
 /** Plugins in order, and where they stand in the file; no place for a default chain. */
 export interface ListedPlugins {

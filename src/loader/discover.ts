@@ -2,6 +2,7 @@ import { existsSync, readdirSync } from "node:fs";
 import { registerHooks } from "node:module";
 import { join, resolve } from "node:path";
 import { fileURLToPath, pathToFileURL } from "node:url";
+import { COMMON } from "../config/plugins.ts";
 import { PHASES, type PluginClass } from "../core/plugin.ts";
 import type { Protocol } from "../core/protocol.ts";
 import { pluginError } from "./problems.ts";
@@ -71,6 +72,9 @@ export async function loadPlugin(file: string): Promise<PluginClass> {
   const { options, after }: { options?: unknown; after?: unknown } = Class;
   if (options !== undefined && typeof (options as { safeParse?: unknown }).safeParse !== "function")
     throw pluginError(file, "static options must be a zod schema");
+  const taken = Object.keys((options as { shape?: object } | undefined)?.shape ?? {}).find((name) => COMMON.has(name));
+  if (taken !== undefined)
+    throw pluginError(file, `static options cannot hold "${taken}", which every plugin has in gateway.yaml`);
   if (after !== undefined && !(Array.isArray(after) && after.every((name) => typeof name === "string")))
     throw pluginError(file, "static after must be a list of plugin names");
   return Class;

@@ -4,6 +4,7 @@ import { startExample } from "./example.ts";
 
 /** How a user says something, protocol by protocol. */
 const SAYING: Record<string, (text: string) => object> = {
+  "/v1/chat/completions": (content) => ({ messages: [{ role: "user", content }] }),
   "/v1/messages": (text) => ({ max_tokens: 9, messages: [{ role: "user", content: [{ type: "text", text }] }] }),
   "/v1/responses": (input) => ({ input }),
   "/v1beta/models/echo:generateContent": (text) => ({ contents: [{ role: "user", parts: [{ text }] }] }),

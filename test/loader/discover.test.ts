@@ -80,6 +80,12 @@ t.test("an interface that is imported as a value is refused with the way to mend
   await t.rejects(loadPlugin(join(own, "p.ts")), { name: "PluginError", message: /p\.ts.*import type/s });
 });
 
+t.test("an option that every plugin has in gateway.yaml cannot be a plugin's own", async (t) => {
+  const text =
+    'import { z } from "zod";\nexport default class P { static options = z.strictObject({ from: z.string() }); access() {} }';
+  await t.rejects(loadPlugin(join(folder(t, { "p.ts": text }), "p.ts")), { message: /cannot hold "from"/ });
+});
+
 t.test("protocols are found by their folders, one of them the common dialect", async (t) => {
   const protocols = await loadProtocols();
   t.ok(protocols.length >= 7);
