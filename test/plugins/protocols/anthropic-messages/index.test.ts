@@ -226,7 +226,8 @@ function grammar(t: Test, model: string) {
     /^message_start (content_block_start (content_block_delta )+content_block_stop )+message_delta message_stop$/,
     model,
   );
-  for (const frame of frames) t.equal((frame.json() as { type: string }).type, frame.event);
+  const types = frames.map((frame) => (frame.json() as { type: string }).type);
+  t.equal(types.join(" "), names, model);
   const found = frames.reduce<Usage | undefined>((before, frame) => protocol.usage(frame.json(), before), undefined);
   const [whole] = answer(model, false).frames;
   t.same(found, protocol.usage(JSON.parse(String(whole?.bytes))), model);
