@@ -1,15 +1,31 @@
 import t from "tap";
 import openaiChat from "../../../../plugins/protocols/openai-chat/index.ts";
+import { GatewayError } from "../../../../src/core/errors.ts";
 import type { Translation } from "../../../../src/translation/codec.ts";
 import type { Conversation, Part, ToolCall } from "../../../../src/translation/conversation.ts";
 import type { Opaque } from "../../../../src/translation/events.ts";
 import { asked, exchanges, seal, terms } from "./fixture.ts";
+import { ODD } from "./request.odd.ts";
 
 const { request } = openaiChat.translation as Translation;
 const read = (body: object, more = {}): Conversation =>
   request.decode(asked({ model: "m", messages: [], ...body }, more));
 const parts = (...messages: object[]): Part[] => read({ messages }).turns.flatMap((turn) => turn.parts);
 const uses = (body: object): string[] => read(body).uses.map(({ feature, path }) => `${feature} ${path}`);
+
+t.test("odd requests are read, or refused by a path of the client's", async (t) => {
+  const wrong: string[] = [];
+  let count = 0;
+  for (const body of ODD)
+    try {
+      const encoded = request.encode(request.decode(asked(body)), terms()).body;
+      if (request.decode(asked(encoded)).protocol === "openai-chat") count++;
+    } catch (thrown) {
+      if (!(thrown instanceof GatewayError && thrown.param)) wrong.push(`${JSON.stringify(body)}: ${thrown}`);
+    }
+  t.same(wrong, []);
+  t.ok(count > ODD.length / 2, `${count} of ${ODD.length} are read`);
+});
 
 t.test("every recorded request asks only for features that its fields name", async (t) => {
   const known = new Set(request.fields.map(([, feature]) => feature));

@@ -217,7 +217,7 @@ const results: Record<string, unknown>[] = [
   { role: "function", name: "one", content: null },
 ].map((result) => withMessages(user, { role: "assistant", content: null, tool_calls: [call] }, result));
 
-/** Bodies that the very same protocol has to write as they came. */
+/** Bodies in those forms. */
 export const ODD: readonly Record<string, unknown>[] = [
   ...choices,
   ...settings,
