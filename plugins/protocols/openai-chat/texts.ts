@@ -127,9 +127,13 @@ function isJson(text: string): boolean {
   }
 }
 
+/** As deep as JSON is read elsewhere: the paths of hostile JSON would take memory by the square of its depth. */
+const DEEPEST = 512;
+
 /** Every string within a value. */
 function* leaves(value: unknown, path: JsonPath): Generator<TextPlace> {
   if (typeof value === "string") yield { path, kind: "tool_call" };
+  else if (path.length >= DEEPEST) return;
   else if (Array.isArray(value)) for (const [n, each] of value.entries()) yield* leaves(each, [...path, n]);
   else for (const [name, each] of Object.entries(asObject(value) ?? {})) yield* leaves(each, [...path, name]);
 }
@@ -175,16 +179,17 @@ function* stateOnCall({ extra_content }: JsonObject, call: JsonPath): Generator<
  * them, the list where nothing is left in it, and a message that has nothing else.
  */
 function* emptied({ messages }: JsonObject, gone: readonly JsonPath[]): Generator<OpaqueConsequence> {
-  const entries = gone.filter(([, , name]) => name === "reasoning_details");
-  for (const i of new Set(entries.map(([, message]) => message as number))) {
+  const lost = new Map<number, Set<number>>();
+  for (const [, i, name, n] of gone as [string, number, string, number][])
+    if (name === "reasoning_details") lost.set(i, (lost.get(i) ?? new Set()).add(n));
+  for (const [i, entries] of lost) {
     const path = ["messages", i];
     const message = asObject(asList(messages)[i]) ?? {};
-    const lost = new Set(entries.flatMap(([, of, , n]) => (of === i ? [n] : [])));
-    const left = new Set<number>();
+    let left = 0;
     for (const [n, entry] of asList(message["reasoning_details"]).entries())
       if (isShell(entry)) yield { path: [...path, "reasoning_details", n] };
-      else if (!lost.has(n)) left.add(n);
-    if (left.size === 0) yield { path: isSilent(message) ? path : [...path, "reasoning_details"] };
+      else if (!entries.has(n)) left++;
+    if (left === 0) yield { path: isSilent(message) ? path : [...path, "reasoning_details"] };
     for (const name of ["reasoning_content", "reasoning"])
       if (typeof message[name] === "string") yield { path: [...path, name] };
   }

@@ -96,6 +96,17 @@ t.test("whatever stands anywhere, places are of strings", async (t) => {
   t.same(wrong, []);
 });
 
+t.test("hostile JSON costs no more than it is long", async (t) => {
+  let deep: unknown = "x";
+  for (let n = 0; n < 100_000; n++) deep = [deep];
+  const body = { messages: [{ role: "assistant", tool_calls: [{ function: { name: "f", arguments: deep } }] }] };
+  t.same([...texts.request(body)], []);
+  const entries = [{ type: "reasoning.encrypted", data: "gw1.x", format: "gw1" }];
+  const many = { messages: Array.from({ length: 50_000 }, () => ({ role: "assistant", reasoning_details: entries })) };
+  const gone = [...opaque.find(many)].map(({ span }) => span);
+  t.equal([...(opaque.consequences?.(many, gone, {}) ?? [])].length, 50_000);
+});
+
 t.test("every text of a recorded request can be changed where it stands, and nothing else changes", async (t) => {
   const wrong: string[] = [];
   for (const { id, request } of exchanges("openai-chat")) {
