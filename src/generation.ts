@@ -21,6 +21,7 @@ import { Demo } from "./upstream/demo.ts";
 import { Pools } from "./upstream/http1/pools.ts";
 import { PassPath } from "./upstream/pass-path.ts";
 import { UpstreamProxy } from "./upstream/proxy.ts";
+import type { SocketLimits } from "./upstream/websocket.ts";
 
 /** What a generation is made from. */
 export interface Ingredients {
@@ -51,6 +52,7 @@ export class Generation {
     readonly upstreams: Upstreams,
     readonly proxy: UpstreamProxy,
     readonly limits: BodyLimits,
+    readonly sockets: SocketLimits,
     readonly marketplace: Marketplace,
     readonly log: Log,
     /** The dialect used where nothing tells the caller's. */
@@ -82,7 +84,17 @@ export class Generation {
       const paths = new Paths(mount(config, chains, plugins, protocols, providers), protocols);
       const limits = { maxBytes: config.body.limit, idle: config.body.idle };
       const common = protocols.find((protocol) => protocol.common) as Protocol;
-      return new Generation(paths, new Upstreams(proxy), proxy, limits, marketplace, log, common, closers);
+      return new Generation(
+        paths,
+        new Upstreams(proxy),
+        proxy,
+        limits,
+        config.sockets,
+        marketplace,
+        log,
+        common,
+        closers,
+      );
     } catch (thrown) {
       await closeAll(closers, log);
       throw thrown;
@@ -139,8 +151,11 @@ async function openProviders(
   closers: Closer[],
 ): Promise<Map<string, Provider>> {
   const providers = new Map<string, Provider>();
-  for (const { url, off, ...provider } of config.providers) {
+  const overSockets = protocols.flatMap(({ name, socket }) => (socket ? [name] : []));
+  for (const { url, off, websocket, ...configured } of config.providers) {
     if (off !== undefined) continue;
+    const speaks = websocket ? [...new Set([...configured.speaks, ...overSockets])] : configured.speaks;
+    const provider = { ...configured, speaks };
     if (url !== "demo:") {
       providers.set(provider.name, { ...provider, url });
       continue;

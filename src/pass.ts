@@ -5,6 +5,7 @@ import { logExchange } from "./core/exchange-log.ts";
 import { pluginAnswer } from "./downstream/plugin-answer.ts";
 import type { Reply } from "./downstream/reply.ts";
 import type { Parts } from "./pipeline.ts";
+import { addressed, authenticate, pathOf } from "./upstream/address.ts";
 import type { UpstreamAnswer } from "./upstream/attempts.ts";
 import { headerObject, PassMeter } from "./upstream/pass-meter.ts";
 import type { PassMatch } from "./upstream/pass-path.ts";
@@ -55,9 +56,10 @@ async function passOn(
   const written = chain.send(exchange, attempt);
   if (written) await written;
   if (waiting) reply.response.writeContinue();
+  authenticate(attempt);
   const { provider } = attempt.target;
   const { name: account, timeouts } = provider;
-  const target = addressed(provider.url, attempt.path ?? "/");
+  const target = addressed(provider.url, pathOf(exchange, attempt));
   const meter = new PassMeter(exchange, attempt, path, () => reply.ownHeaders());
   attempt.sent = true;
   try {
@@ -68,13 +70,4 @@ async function passOn(
     throw attempt.error;
   }
   meter.end();
-}
-
-/** An address with another path, which can lead to no other host, whatever it is. */
-function addressed(url: URL, path: string): URL {
-  const address = new URL(url);
-  const mark = path.indexOf("?");
-  address.pathname = mark < 0 ? path : path.slice(0, mark);
-  address.search = mark < 0 ? "" : path.slice(mark);
-  return address;
 }

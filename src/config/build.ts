@@ -29,6 +29,7 @@ export function providers(file: File, values: ConfigValues, protocols: readonly 
       name,
       url: url as URL | "demo:",
       speaks: entry.speaks ?? (entry.protocol === undefined ? all : [entry.protocol]),
+      websocket: entry.websocket,
       forward: entry.forward.map((header) => header.toLowerCase()),
       timeouts: { ...file.timeouts, ...given(entry.timeouts ?? {}) },
     };

@@ -64,6 +64,7 @@ export async function loadConfig(
     store: { ledger: ledger as string, limits: "memory" },
     envelopes: envelopes === undefined ? {} : { key: envelopes },
     body: shape.data.body,
+    sockets: shape.data.sockets,
     drain: shape.data.drain,
     log: shape.data.log,
     notices: problems.map((problem) => problem.message),

@@ -79,6 +79,10 @@ const Provider = z
       .describe("Protocols it speaks, best first.")
       .optional(),
     protocol: protocol("Short for `speaks` with one protocol.").optional(),
+    websocket: z
+      .boolean()
+      .describe("It takes the WebSockets of the protocols that have them, besides what it speaks.")
+      .default(false),
     forward: z
       .array(
         header().regex(/[^*]/, { error: "* alone would forward everything; name headers, or a prefix like x-acme-*" }),
@@ -264,6 +268,11 @@ const Body = z.strictObject({
   idle: milliseconds().describe("Between two pieces of a request's body, like 30s.").prefault("30s"),
 });
 
+const Sockets = z.strictObject({
+  idle: milliseconds().describe("Without a byte in either direction, like 10m.").prefault("10m"),
+  message: quantity(size, "64MiB, 1MB or 512KiB").describe("Size of a message at most, like 16MiB.").prefault("16MiB"),
+});
+
 /** Chains that are there unless the file says otherwise. */
 export const DEFAULT_CHAINS: Readonly<Record<string, readonly string[]>> = {
   llm: ["sse", "auth", "scrub", "models", "rewrite", "usage"],
@@ -316,6 +325,7 @@ export const File = z.strictObject({
     "How what only a provider can read is carried by clients of other protocols.",
   ),
   body: Body.prefault({}).describe("What is accepted of a request's body."),
+  sockets: Sockets.prefault({}).describe("What is accepted of WebSockets."),
   drain: milliseconds().describe("What running exchanges get when the gateway stops, like 600s.").prefault("600s"),
   log: z
     .strictObject({

@@ -28,6 +28,12 @@ export interface Config {
     /** Milliseconds between two pieces of it; 0: no end. */
     readonly idle: number;
   };
+  readonly sockets: {
+    /** Milliseconds without a byte in either direction; 0: no end. */
+    readonly idle: number;
+    /** Bytes of a message, at most. */
+    readonly message: number;
+  };
   /** Milliseconds that running exchanges get at a stop. */
   readonly drain: number;
   readonly log: { readonly level: string };
@@ -46,6 +52,8 @@ export interface Address {
 /** The built-in provider's address is the text `demo:`; it speaks every protocol. 0 in timeouts: no end. */
 export interface ConfiguredProvider extends Readonly<Omit<Provider, "url">> {
   readonly url: URL | "demo:";
+  /** It takes the WebSockets of the protocols that have them. */
+  readonly websocket: boolean;
   /** Why it takes no requests, like `NAME is not set`. */
   readonly off?: string;
 }

@@ -49,6 +49,7 @@ export const REFUSALS = {
   method_not_allowed: refuse(405, "invalid", "This path does not answer that method."),
   path_not_found: refuse(404, "not_found", "No such path."),
   upgrade_required: refuse(426, "invalid", "WebSocket is not served here.", "Use a POST request with stream: true."),
+  websocket_only: refuse(426, "invalid", "This path takes WebSockets only."),
   missing_api_key: refuse(
     401,
     "authentication",

@@ -31,6 +31,7 @@ export function logExchange(exchange: Exchange, log: Log, failed: GatewayError |
     ms: Math.round(exchange.elapsed),
     bytes: exchange.written,
     bytes_up: exchange.received,
+    close: exchange.closeCode,
     dropped: exchange.dropped.length > 0 ? exchange.dropped.slice(0, LOGGED) : undefined,
     unsaid: exchange.droppedFromAnswer.length > 0 ? exchange.droppedFromAnswer : undefined,
     error: error && { code: error.code, message: error.message, origin: error.origin, cause: causeOf(error) },

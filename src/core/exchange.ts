@@ -184,6 +184,8 @@ export class Exchange {
   error: GatewayError | undefined;
   /** Bytes of the answer's body written downstream. */
   written = 0;
+  /** Of a WebSocket: the code it was closed with. */
+  closeCode: number | undefined;
   /** Bytes of the request's body, where it passes unread. */
   received: number | undefined;
   /** Milliseconds from arrival to the first byte of the answer's body. */

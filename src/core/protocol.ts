@@ -79,6 +79,8 @@ export interface Protocol {
   readonly listing?: Listing;
   /** The HTTP status that says the service is overloaded; 503. */
   readonly overloaded?: number;
+  /** What is said over a WebSocket, where the protocol has that. */
+  readonly socket?: SocketWords;
   /** Answers that the vendor keeps and gives out again; undefined: it keeps none. */
   readonly kept?: KeptAnswers;
 }
@@ -95,6 +97,20 @@ export interface TextPlace {
   readonly piece?: string;
   /** The string is JSON text itself, like the arguments of a call: what is put into it is escaped once more. */
   readonly json?: true;
+}
+
+/** What only a protocol knows of its WebSockets. */
+export interface SocketWords {
+  /** As `Protocol.locate`, for a handshake; the model is what the query names. */
+  locate(path: string, rest: string, query: QueryView): Located | undefined;
+  /** The parameter of the query that names the model. */
+  readonly model: string;
+  /** How the entry of Sec-WebSocket-Protocol begins in which a browser sends its key, having no other place for it. */
+  readonly key: string;
+  /** How other entries begin that would tell the provider whose account it is, and so never go there. */
+  readonly hidden: readonly string[];
+  /** Usage with what a text message of the provider adds to it. Called for each message: look at bytes before parsing. */
+  usage(message: Buffer, before?: Usage): Usage | undefined;
 }
 
 /** The query of a request, decoded. */

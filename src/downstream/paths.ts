@@ -1,6 +1,6 @@
 import type { Chain } from "../core/chain.ts";
 import { GatewayError } from "../core/errors.ts";
-import type { Operation, Protocol } from "../core/protocol.ts";
+import type { Operation, Protocol, SocketWords } from "../core/protocol.ts";
 import type { PassMatch, PassPath } from "../upstream/pass-path.ts";
 import type { HeaderList } from "../wire/headers.ts";
 import type { Query } from "../wire/query.ts";
@@ -27,7 +27,7 @@ export interface RouteMatch {
   chain: Chain;
   protocol: Protocol;
   operation: Operation;
-  pathModel?: string;
+  pathModel?: string | undefined;
   strict?: boolean;
   pass?: PassMatch;
   /** The path in the form that is served, and what was changed in it, for a notice. */
@@ -56,6 +56,8 @@ export class Paths {
   /** Below these are the answers that a vendor keeps. */
   private readonly keeping: readonly Mount[];
   private readonly segments: readonly string[];
+  /** Of every protocol that has WebSockets. */
+  readonly socketWords: readonly SocketWords[];
   /** Longest first. */
   private readonly passing: readonly Mount[];
   private readonly common: Protocol;
@@ -64,6 +66,7 @@ export class Paths {
     mounts: readonly Mount[],
     private readonly protocols: readonly Protocol[],
   ) {
+    this.socketWords = protocols.flatMap(({ socket }) => socket ?? []);
     this.passing = mounts
       .filter((mount) => mount.pass)
       .sort((a, b) => b.pattern.replace(/\*$/, "").length - a.pattern.replace(/\*$/, "").length);
@@ -88,8 +91,7 @@ export class Paths {
   find(method: string, raw: string, query: Query, headers: HeaderList): RouteMatch {
     const direct = raw.includes("//") ? undefined : this.look(method, raw, query, headers);
     if (direct) return direct;
-    const clean = this.fold(raw);
-    const candidates = [clean, ...this.segments.map((segment) => `/${segment}${clean}`)];
+    const candidates = this.candidates(raw);
     for (const path of candidates) {
       const found = this.look(method, path, query, headers);
       if (!found) continue;
@@ -104,6 +106,23 @@ export class Paths {
     throw this.missing(method, raw, candidates);
   }
 
+  /** Where a WebSocket goes; undefined: no path takes it. @param raw the path as it came, without the query */
+  socket(raw: string, query: Query): RouteMatch | undefined {
+    for (const path of this.candidates(raw)) {
+      const mounts = this.mountsOf(path).filter(({ protocol }) => protocol);
+      for (const { pattern, protocol, chain, as = pattern } of mounts) {
+        const rest = pattern.endsWith("*") ? path.slice(pattern.length - 1) : "";
+        const located = protocol?.socket?.locate(as, rest, query);
+        if (protocol && located)
+          return { chain, protocol, operation: located.operation, path, pathModel: located.model };
+      }
+      if (mounts.length > 0) return undefined;
+      const passed = this.passed(path);
+      if (passed) return passed;
+    }
+    return undefined;
+  }
+
   /** The protocol whose clients send such a request; decides the dialect of refusals, and of what a plugin serves. */
   dialect(path: string, headers: HeaderList, query?: Query): Protocol {
     const theirs = this.protocols.find((each) => !each.common && each.recognises(path, headers, query));
@@ -113,6 +132,12 @@ export class Paths {
   /** Every path that is served, in the order of gateway.yaml. */
   served(): string[] {
     return [...this.exact.keys(), ...[...this.open, ...this.passing].map((mount) => mount.pattern)];
+  }
+
+  /** What a path may have been meant to be. */
+  private candidates(raw: string): string[] {
+    const clean = this.fold(raw);
+    return [clean, ...this.segments.map((segment) => `/${segment}${clean}`)];
   }
 
   /** Doubled slashes, a trailing slash and a doubled version segment: `/v1/v1/x`, `/v1beta/v1/x` → the last one. */
@@ -167,6 +192,8 @@ export class Paths {
   }
 
   private missing(method: string, raw: string, candidates: readonly string[]): GatewayError {
+    if (candidates.some((path) => this.exact.get(path)?.some(({ protocol }) => protocol?.socket)))
+      return new GatewayError("websocket_only");
     const other = candidates
       .map((path) => this.methodOf(path))
       .find((found) => found !== undefined && found !== method);

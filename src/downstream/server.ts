@@ -6,9 +6,11 @@ import { newId } from "../core/id.ts";
 import type { Generation } from "../generation.ts";
 import { pass } from "../pass.ts";
 import { live } from "../pipeline.ts";
+import { websocket } from "../websocket.ts";
 import { Query } from "../wire/query.ts";
 import { credentials } from "./credentials.ts";
 import { guard } from "./guard.ts";
+import { HandshakeResponse, handshakeKey, readOffer } from "./handshake.ts";
 import { Incoming } from "./incoming.ts";
 import type { RouteMatch } from "./paths.ts";
 import { receiver } from "./receive.ts";
@@ -59,6 +61,8 @@ export class Downstream {
         insecureHTTPParser: false,
         requireHostHeader: false,
         IncomingMessage: Incoming,
+        // Any other upgrade is an offer that nobody has to take: the request is answered as if it were not there.
+        shouldUpgradeCallback: (request) => request.method === "GET" && wantsSocket(request),
       },
       (request, response) => this.take(request, response),
     );
@@ -68,6 +72,7 @@ export class Downstream {
       this.take(request, response, true),
     );
     this.server.on("checkExpectation", (request: Incoming, response: ServerResponse) => this.take(request, response));
+    this.server.on("upgrade", (request: Incoming, socket: Socket, head: Buffer) => this.upgrade(request, socket, head));
     this.server.on("connection", (socket: Socket) => this.count(socket, limits));
     this.server.on("clientError", (error: NodeJS.ErrnoException, socket: Socket) => this.malformed(error, socket));
     this.server.on("connect", (_request: Incoming, socket: Socket) => this.malformed(new Error("CONNECT"), socket));
@@ -99,6 +104,7 @@ export class Downstream {
   /** Takes no new connections, waits for open exchanges up to `grace` milliseconds, then breaks them off. */
   async close(grace: number): Promise<void> {
     if (!this.server.listening) return;
+    this.current().proxy.drain();
     const closed = new Promise<void>((done) => this.server.close(() => done()));
     this.server.closeIdleConnections();
     const idle = setInterval(() => this.server.closeIdleConnections(), 50);
@@ -128,10 +134,9 @@ export class Downstream {
     const generation = this.current();
     const [raw = "", text = ""] = split(request.url ?? "");
     const headers = request.lines;
-    const upgrade = headers.get("upgrade");
     this.last.set(request.socket, response);
     // Whatever followed an upgrade in the same packet is lost in node's parser: nothing more may be read behind it.
-    if (upgrade !== undefined) response.shouldKeepAlive = false;
+    if (headers.has("upgrade")) response.shouldKeepAlive = false;
     try {
       if (this.draining) throw new GatewayError("draining");
       guard(request, headers);
@@ -140,60 +145,58 @@ export class Downstream {
         return;
       }
       const query = queryOf(text);
-      if (upgrade?.toLowerCase() === "websocket") throw new GatewayError("upgrade_required");
+      if (wantsSocket(request)) throw new GatewayError("upgrade_required");
       const destination = generation.paths.find(request.method ?? "", raw, query, headers);
-      const repeated = query.repeated();
-      if (repeated !== undefined)
-        throw new GatewayError("bad_target", {
-          message: `The query parameter "${repeated}" occurs twice.`,
-          hint: "Send it once.",
-        });
-      const exchange = new Exchange({
-        id,
-        time,
-        clock: performance.now(),
-        method: request.method ?? "",
-        path: destination.path,
-        query,
-        credentials: credentials(headers, query),
-        headers,
-        protocol: destination.protocol,
-        operation: destination.operation,
-        strict: destination.strict ?? false,
-        pathModel: destination.pathModel,
+      const exchange = begin(request, query, destination, id, time, credentials(headers, query));
+      response.on("close", () => {
+        if (!response.writableFinished) exchange.abort();
       });
-      if (destination.notice) exchange.notices.push(destination.notice);
-      this.run(exchange, request, response, waiting, generation, destination);
-    } catch (thrown) {
-      const error = GatewayError.from(thrown);
-      refuse(request, response, generation.paths.dialect(raw, headers), error, id);
-      generation.log.info(
-        { id, method: request.method, path: raw, status: error.status, error: { code: error.code } },
-        "refused",
+      const reply = new Reply(exchange, request, response);
+      const { chain } = destination;
+      const receive = receiver(exchange, request, response, generation.limits, waiting);
+      this.run(
+        generation,
+        destination.pass
+          ? pass(exchange, chain, generation, destination.pass, reply, waiting)
+          : live(exchange, chain, generation, receive, reply),
       );
+    } catch (thrown) {
+      refuseEarly(request, response, generation, raw, GatewayError.from(thrown), id);
     }
   }
 
-  private run(
-    exchange: Exchange,
-    request: Incoming,
-    response: ServerResponse,
-    waiting: boolean,
-    generation: Generation,
-    destination: RouteMatch,
-  ): void {
+  /** A request to speak WebSocket on this connection, which node has let go. */
+  private upgrade(request: Incoming, socket: Socket, head: Buffer): void {
+    // Node has taken its own listener away; without any an error would end the process.
+    socket.on("error", () => {});
+    const time = Date.now();
+    const id = newId(time);
+    const generation = this.current();
+    const [raw = "", text = ""] = split(request.url ?? "");
+    const headers = request.lines;
+    const response = new HandshakeResponse(request);
+    try {
+      guard(request, headers);
+      const query = queryOf(text);
+      const destination = generation.paths.socket(raw, query);
+      if (!destination) throw new GatewayError("upgrade_required");
+      const key = handshakeKey(headers);
+      const offer = readOffer(headers, generation.paths.socketWords);
+      const keys = [...new Set([...credentials(headers, query), ...offer.keys])];
+      const exchange = begin(request, query, destination, id, time, keys);
+      socket.once("close", () => exchange.abort());
+      const handshake = { request, socket, head, key, protocols: offer.protocols, chosen: offer.chosen };
+      this.run(generation, websocket(exchange, destination, generation, handshake, response));
+    } catch (thrown) {
+      refuseEarly(request, response, generation, raw, GatewayError.from(thrown), id);
+      response.send(socket);
+    }
+  }
+
+  private run(generation: Generation, exchange: Promise<void>): void {
     this.running++;
     generation.hold();
-    response.on("close", () => {
-      if (!response.writableFinished) exchange.abort();
-    });
-    const reply = new Reply(exchange, request, response);
-    const { chain } = destination;
-    const receive = receiver(exchange, request, response, generation.limits, waiting);
-    const ended = destination.pass
-      ? pass(exchange, chain, generation, destination.pass, reply, waiting)
-      : live(exchange, chain, generation, receive, reply);
-    ended.then(() => {
+    exchange.then(() => {
       this.running--;
       if (this.running === 0) this.drained?.();
       generation.release();
@@ -246,6 +249,58 @@ function faultOf({ code }: NodeJS.ErrnoException, last: ServerResponse | undefin
     longer ? { hint: "The body is longer than content-length says: count bytes, not characters." } : {},
   );
 }
+
+/** @throws GatewayError bad_target */
+function begin(
+  request: Incoming,
+  query: Query,
+  { path, protocol, operation, strict = false, pathModel, notice }: RouteMatch,
+  id: string,
+  time: number,
+  keys: readonly string[],
+): Exchange {
+  const repeated = query.repeated();
+  if (repeated !== undefined)
+    throw new GatewayError("bad_target", {
+      message: `The query parameter "${repeated}" occurs twice.`,
+      hint: "Send it once.",
+    });
+  const { method = "", lines: headers } = request;
+  const clock = performance.now();
+  const arrival = {
+    id,
+    time,
+    clock,
+    method,
+    path,
+    query,
+    credentials: keys,
+    headers,
+    protocol,
+    operation,
+    strict,
+    pathModel,
+  };
+  const exchange = new Exchange(arrival);
+  if (notice) exchange.notices.push(notice);
+  return exchange;
+}
+
+/** Answers a request that never became an exchange. */
+function refuseEarly(
+  request: Incoming,
+  response: ServerResponse,
+  { paths, log }: Generation,
+  path: string,
+  error: GatewayError,
+  id: string,
+): void {
+  const extra = error.code === "websocket_only" ? ["upgrade", "websocket"] : [];
+  refuse(request, response, paths.dialect(path, request.lines), error, id, extra);
+  log.info({ id, method: request.method, path, status: error.status, error: { code: error.code } }, "refused");
+}
+
+const wantsSocket = ({ lines }: Incoming): boolean => lines.get("upgrade")?.toLowerCase() === "websocket";
 
 function split(target: string): [string, string] {
   const mark = target.indexOf("?");

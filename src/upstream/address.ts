@@ -22,3 +22,12 @@ export function authenticate({ target: { provider }, protocol, headers }: Attemp
   const [name, value] = header === undefined ? protocol.credential(credential) : [header, credential];
   headers.set(name, value);
 }
+
+/** An address with another path, which can lead to no other host, whatever it is. */
+export function addressed(url: URL, path: string): URL {
+  const address = new URL(url);
+  const mark = path.indexOf("?");
+  address.pathname = mark < 0 ? path : path.slice(0, mark);
+  address.search = mark < 0 ? "" : path.slice(mark);
+  return address;
+}

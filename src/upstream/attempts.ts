@@ -65,7 +65,7 @@ export class Upstreams {
   }
 
   /** An attempt before any plugin has seen it: the same protocol, the client's words, headers that may go on. */
-  private begin(exchange: Exchange, target: Target): Attempt {
+  begin(exchange: Exchange, target: Target): Attempt {
     const { protocol, operation } = exchange;
     const headers = exchange.headers.filter(this.upward(protocol, target.provider).passes);
     if (protocol.defaults)
@@ -78,6 +78,12 @@ export class Upstreams {
       body: exchange.body,
       startedAt: exchange.elapsed,
     });
+  }
+
+  /** Keeps the headers of a response that come back to clients of a protocol. */
+  responseHeaders(protocol: Protocol): (received: HeaderList) => HeaderList {
+    const { passes } = this.downward(protocol);
+    return (received) => received.filter(passes);
   }
 
   private upward(protocol: Protocol, provider: Provider): AllowList {

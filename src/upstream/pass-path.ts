@@ -4,7 +4,6 @@ import { Attempt, type Exchange } from "../core/exchange.ts";
 import type { Provider } from "../core/marketplace.ts";
 import type { Protocol } from "../core/protocol.ts";
 import type { HeaderList } from "../wire/headers.ts";
-import { authenticate } from "./address.ts";
 import { AllowList, REQUEST_HEADERS, RESPONSE_HEADERS } from "./allow-list.ts";
 
 /** Request headers that go upstream besides those of every protocol, because the body passes as it is. */
@@ -107,15 +106,14 @@ export class PassPath {
     });
     const query = exchange.query.toString();
     attempt.path = `${pathBelow(provider.url, dialect.segment, below)}${query === "" ? "" : `?${query}`}`;
-    authenticate(attempt);
     return attempt;
   }
 
   /** The headers of a response that come back to the client. */
-  responseHeaders(received: HeaderList): HeaderList {
+  readonly responseHeaders = (received: HeaderList): HeaderList => {
     const named = connectionNames(received);
     return received.filter((name) => this.down.passes(name) && !named?.has(name));
-  }
+  };
 
   private requestHeaders(sent: HeaderList): (name: string) => boolean {
     const named = connectionNames(sent);

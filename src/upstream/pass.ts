@@ -1,5 +1,6 @@
 import type { ClientRequest, IncomingHttpHeaders, IncomingMessage, ServerResponse } from "node:http";
-import type { Socket } from "node:net";
+import { Socket } from "node:net";
+import type { Duplex } from "node:stream";
 import { TLSSocket } from "node:tls";
 import { GatewayError } from "../core/errors.ts";
 import type { Timeouts } from "../core/marketplace.ts";
@@ -93,7 +94,9 @@ export class PassedRequest {
       upstream.destroy();
       return;
     }
-    this.watchConnecting(upstream);
+    whenConnected(upstream, () => {
+      if (this.progress === "connecting") this.progress = "waiting";
+    });
     // In front of the library's own, which writes what it finds in the head.
     upstream.prependOnceListener("response", (answer) => this.answered(answer));
     upstream.once("upgrade", (_answer, socket) => {
@@ -105,14 +108,6 @@ export class PassedRequest {
     upstream.once("finish", () => {
       if (this.progress !== "answering") upstream.setTimeout(first_byte);
     });
-  }
-
-  private watchConnecting({ socket, reusedSocket }: ClientRequest): void {
-    const connected = () => {
-      if (this.progress === "connecting") this.progress = "waiting";
-    };
-    if (!socket || reusedSocket || !socket.connecting) connected();
-    else socket.once(socket instanceof TLSSocket ? "secureConnect" : "connect", connected);
   }
 
   /** What the library reports, of which there may be several for one request. */
@@ -239,6 +234,14 @@ function hasBody(request: IncomingMessage): boolean {
   return coding !== undefined || (length !== undefined && length !== "0");
 }
 
+/** Runs `then` once a request has a connection that stands, at once if it has. */
+export function whenConnected(request: ClientRequest, then: () => void): void {
+  const { socket, reusedSocket } = request;
+  if (!socket) request.once("socket", () => whenConnected(request, then));
+  else if (reusedSocket || !socket.connecting) then();
+  else socket.once(socket instanceof TLSSocket ? "secureConnect" : "connect", then);
+}
+
 /** The client must see that the response is not whole: fewer bytes than announced, or no last chunk. */
 function cut(response: ServerResponse): void {
   const { socket } = response;
@@ -249,9 +252,10 @@ function cut(response: ServerResponse): void {
 }
 
 /** Flushes what was written, then closes. */
-export function closeSoon(socket: Socket): void {
+export function closeSoon(socket: Duplex): void {
   if (socket.destroyed) return;
-  socket.destroySoon();
+  if (socket instanceof Socket) socket.destroySoon();
+  else socket.end();
   const timer = setTimeout(() => socket.destroy(), FLUSH);
   socket.once("close", () => clearTimeout(timer));
 }

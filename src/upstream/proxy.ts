@@ -1,10 +1,12 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { ProxyServer, type ServerOptions } from "http-proxy-3";
+import { GatewayError } from "../core/errors.ts";
 import { Agents } from "./agents.ts";
 import type { Pools } from "./http1/pools.ts";
 import { PassedRequest, type PassObserver, type PassRequest } from "./pass.ts";
 import { type AbortSource, type OutgoingRequest, UpstreamRequest } from "./request.ts";
 import type { UpstreamResponse } from "./response.ts";
+import { type Handshake, type SocketEnd, type SocketLimits, type SocketObserver, SocketRelay } from "./websocket.ts";
 
 /** Whom an exchange is answered: the request as it came, the response to it, and word of the client's leaving. */
 export interface ClientSide extends AbortSource {
@@ -17,6 +19,8 @@ export class UpstreamProxy {
   // The target is the whole address: the path that was checked is the path that is asked for.
   private readonly server = new ProxyServer({ ignorePath: true, changeOrigin: true });
   private readonly agents = new Agents();
+  private readonly sockets = new Set<SocketRelay>();
+  private draining = false;
 
   constructor(private readonly pools: Pools) {
     // The library finds its passes by the names of their functions, so none of ours may be called `stream`.
@@ -24,6 +28,9 @@ export class UpstreamProxy {
     this.server.before("web", "stream", frame);
     this.server.on("proxyReq", (upstream, _request, _response, options) => {
       if (isPass(options)) options.pass.sending(upstream);
+    });
+    this.server.on("proxyReqWs", (upstream, _request, _socket, options) => {
+      if (isRelay(options)) options.relay.sending(upstream);
     });
     // Without a listener the library throws. Whoever asked hears of it in the callback.
     this.server.on("error", () => {});
@@ -61,6 +68,38 @@ export class UpstreamProxy {
     return passed.run();
   }
 
+  /**
+   * Hands a WebSocket over to the library. Settles when the client's connection is closed; a handshake that fails is told
+   * to the observer, which answers it.
+   * @throws GatewayError draining
+   */
+  async connect(
+    outgoing: PassRequest,
+    handshake: Handshake,
+    limits: SocketLimits,
+    observer: SocketObserver,
+  ): Promise<SocketEnd> {
+    if (this.draining) throw new GatewayError("draining");
+    const { target, headers, account, timeouts } = outgoing;
+    const { request, socket, head } = handshake;
+    const agent = this.agents.of(target, account);
+    const relay = new SocketRelay(handshake, outgoing, limits, observer);
+    this.sockets.add(relay);
+    const ended = relay.run(() => {
+      const options: RelayOptions = { target, headers, agent, connectTimeout: timeouts.connect, relay };
+      this.server.ws(request, socket, head, options, (error) => relay.failed(error));
+    });
+    const end = await ended;
+    this.sockets.delete(relay);
+    return end;
+  }
+
+  /** Closes every WebSocket, now and from now on, with the code that tells clients to connect again. */
+  drain(): void {
+    this.draining = true;
+    for (const relay of this.sockets) relay.close();
+  }
+
   /** Waits for the attempts that run, then closes all connections. */
   async close(): Promise<void> {
     await this.pools.close();
@@ -78,8 +117,13 @@ interface PassOptions extends ServerOptions {
   pass: PassedRequest;
 }
 
+interface RelayOptions extends ServerOptions {
+  relay: SocketRelay;
+}
+
 const isExchange = (options: ServerOptions): options is ExchangeOptions => "attempt" in options;
 const isPass = (options: ServerOptions): options is PassOptions => "pass" in options;
+const isRelay = (options: ServerOptions): options is RelayOptions => "relay" in options;
 
 /**
  * A pass in front of the library's own `stream`, which would send the body as it came and write the response down at once.

@@ -31,6 +31,12 @@ export class Query {
     return names.find((name, i) => names.indexOf(name) !== i);
   }
 
+  /** The text with another value for a name, where it has that. */
+  with(name: string, value: string): string {
+    const pair = `${encodeURIComponent(name)}=${encodeURIComponent(value)}`;
+    return this.pairs.map((each) => (each.name === name ? pair : each.raw)).join("&");
+  }
+
   /** The text, without the question mark. */
   toString(): string {
     return this.pairs.map((pair) => pair.raw).join("&");

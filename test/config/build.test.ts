@@ -15,6 +15,7 @@ models: { m: { targets: [a:x] } }
     credential: "secret",
     header: "api-key",
     speaks: ["gemini"],
+    websocket: false,
     forward: ["x-acme-*"],
     timeouts: { connect: 1000, first_byte: 600_000, idle: 9000, total: 0 },
   });
@@ -22,6 +23,7 @@ models: { m: { targets: [a:x] } }
     name: "demo",
     url: "demo:",
     speaks: ["openai-chat", "openai-responses", "anthropic-messages", "gemini"],
+    websocket: false,
     forward: [],
     timeouts: { connect: 1000, first_byte: 600_000, idle: 0, total: 0 },
   });

@@ -41,7 +41,7 @@ t.test("only providers and models are needed", async (t) => {
   t.same(file, {
     listen: "127.0.0.1:8080",
     admin: "127.0.0.1:9090",
-    providers: { demo: { url: "demo:", forward: [] } },
+    providers: { demo: { url: "demo:", websocket: false, forward: [] } },
     timeouts: { connect: 5000, first_byte: 600_000, idle: 120_000, total: 0 },
     models: { echo: { aliases: [], can: [], price: {}, targets: ["demo:echo"], fallback: [] } },
     plugins: {},
@@ -52,6 +52,7 @@ t.test("only providers and models are needed", async (t) => {
     store: { ledger: "sqlite:./data/gateway.db", limits: "memory" },
     envelopes: {},
     body: { limit: 32 * 2 ** 20, idle: 30_000 },
+    sockets: { idle: 600_000, message: 16 * 2 ** 20 },
     drain: 600_000,
     log: { level: "info" },
   });

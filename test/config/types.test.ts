@@ -24,6 +24,7 @@ t.test("a file with only providers and models becomes a whole configuration", as
     keys: [],
     store: { ledger: `${dirname(file)}/data/gateway.db`, limits: "memory" },
     body: { limit: 33_554_432, idle: 30_000 },
+    sockets: { idle: 600_000, message: 16_777_216 },
     drain: 600_000,
     envelopes: {},
     log: { level: "info" },

@@ -1,0 +1,52 @@
+import type { Operation, Protocol } from "model-gateway/protocol";
+import { family } from "../openai/family.ts";
+import { readUsage, usageIn } from "./usage.ts";
+
+const PATH = "/v1/realtime";
+
+const realtime: Operation = {
+  name: "realtime",
+  method: "GET",
+  body: "none",
+  streams: true,
+  framing: "sse",
+  generates: true,
+  upstream: () => "/realtime",
+};
+
+/** Calls whose answers hold a key that works without this gateway. */
+const MINTING = [
+  /(?:^|\/)realtime\/(?:sessions|transcription_sessions|client_secrets|translations\/client_secrets)$/,
+  /(?:^|\/)chatkit\/sessions$/,
+  /(?:^|\/)organization\/(?:admin_api_keys|projects\/[^/]+\/service_accounts)$/,
+];
+
+/** Realtime: a conversation over a WebSocket, whose messages pass as they are. */
+const openaiRealtime: Protocol = {
+  ...family,
+  name: "openai-realtime",
+  paths: [PATH],
+  usageMembers: ["usage"],
+
+  // There is nothing here but the WebSocket.
+  locate: () => undefined,
+  recognises: (path) => /\/realtime(\/|$)/.test(path),
+  streamError: () => Buffer.alloc(0),
+  ending: () => undefined,
+  holdsUsage: () => false,
+  usage: readUsage,
+  mints: (method, path) => method === "POST" && MINTING.some((call) => call.test(path)),
+  socket: {
+    locate: (path, _rest, query) => {
+      const model = query.get("model");
+      return path === PATH ? { operation: realtime, ...(model === null ? {} : { model }) } : undefined;
+    },
+    model: "model",
+    key: "openai-insecure-api-key.",
+    hidden: ["openai-organization.", "openai-project."],
+    usage: usageIn,
+  },
+  demo: () => ({ status: 404, headers: { "content-type": "application/json" }, frames: [{ bytes: "{}" }] }),
+};
+
+export default openaiRealtime;

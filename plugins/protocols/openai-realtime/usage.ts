@@ -1,0 +1,54 @@
+import { asCount, asObject, defined, type JsonObject, type Usage } from "model-gateway/protocol";
+
+const DONE = Buffer.from('"response.done"');
+
+/** Usage of all responses of a connection: each `response.done` tells its own, which is added to what came before. */
+export function usageIn(message: Buffer, before?: Usage): Usage | undefined {
+  if (!message.includes(DONE)) return before;
+  const event = parsed(message);
+  if (event?.["type"] !== "response.done") return before;
+  const usage = readUsage(event["response"]);
+  return usage && before ? added(before, usage) : (usage ?? before);
+}
+
+/** The member `usage` of a response. */
+export function readUsage(json: unknown, before?: Usage): Usage | undefined {
+  const raw = asObject(asObject(json)?.["usage"]);
+  if (!raw) return before;
+  const input = asObject(raw["input_token_details"]) ?? {};
+  const output = asObject(raw["output_token_details"]) ?? {};
+  return {
+    in: defined({
+      total: asCount(raw["input_tokens"]),
+      cached: asCount(input["cached_tokens"]),
+      audio: asCount(input["audio_tokens"]),
+      image: asCount(input["image_tokens"]),
+    }),
+    out: defined({ total: asCount(raw["output_tokens"]), audio: asCount(output["audio_tokens"]) }),
+    raw,
+  };
+}
+
+/** What neither knows stays unknown. */
+function added(one: Usage, other: Usage): Usage {
+  const sum = (a: number | undefined, b: number | undefined) =>
+    a === undefined && b === undefined ? undefined : (a ?? 0) + (b ?? 0);
+  return {
+    in: defined({
+      total: sum(one.in.total, other.in.total),
+      cached: sum(one.in.cached, other.in.cached),
+      audio: sum(one.in.audio, other.in.audio),
+      image: sum(one.in.image, other.in.image),
+    }),
+    out: defined({ total: sum(one.out.total, other.out.total), audio: sum(one.out.audio, other.out.audio) }),
+    raw: other.raw,
+  };
+}
+
+function parsed(message: Buffer): JsonObject | undefined {
+  try {
+    return asObject(JSON.parse(message.toString()));
+  } catch {
+    return undefined;
+  }
+}

@@ -1,0 +1,56 @@
+import { ServerResponse } from "node:http";
+import type { Socket } from "node:net";
+import { GatewayError } from "../core/errors.ts";
+import type { SocketWords } from "../core/protocol.ts";
+import { closeSoon } from "../upstream/pass.ts";
+import type { HeaderList } from "../wire/headers.ts";
+
+/**
+ * The key of a handshake.
+ * @throws GatewayError bad_request where headers are not those of a handshake (RFC 6455 §4.2.1)
+ */
+export function handshakeKey(headers: HeaderList): string {
+  const key = headers.get("sec-websocket-key");
+  if (headers.get("sec-websocket-version") !== "13" || key === undefined || !/^[A-Za-z0-9+/]{22}==$/.test(key))
+    throw new GatewayError("bad_request", { message: "This is no WebSocket handshake.", hint: "Use version 13." });
+  return key;
+}
+
+/** What a handshake offers in Sec-WebSocket-Protocol. */
+export interface Offer {
+  /** Gateway keys that stood there. */
+  keys: string[];
+  /** What the provider may see. */
+  protocols: string[];
+  /** What is taken up where the provider takes up nothing: a client that offers only its key wants to have that back. */
+  chosen: string | undefined;
+}
+
+/** Takes Sec-WebSocket-Protocol out of the headers, so that no key in it can be passed on or logged. */
+export function readOffer(headers: HeaderList, words: readonly SocketWords[]): Offer {
+  const text = [...headers.entries()].flatMap(([name, value]) => (name === "sec-websocket-protocol" ? [value] : []));
+  headers.delete("sec-websocket-protocol");
+  const all = text.flatMap((value) => value.split(",").map((word) => word.trim())).filter((word) => word !== "");
+  const keys: string[] = [];
+  const protocols: string[] = [];
+  for (const entry of all) {
+    const key = words.find((word) => entry.startsWith(word.key));
+    if (key) keys.push(entry.slice(key.key.length));
+    else if (!words.some(({ hidden }) => hidden.some((start) => entry.startsWith(start)))) protocols.push(entry);
+  }
+  return { keys, protocols, chosen: protocols[0] ?? all[0] };
+}
+
+/** An HTTP answer to a handshake: it is kept until it is sent, on a connection that is closed behind it. */
+export class HandshakeResponse extends ServerResponse {
+  override shouldKeepAlive = false;
+
+  send(socket: Socket): void {
+    if (socket.destroyed) return;
+    this.once("finish", () => {
+      this.detachSocket(socket);
+      closeSoon(socket);
+    });
+    this.assignSocket(socket);
+  }
+}

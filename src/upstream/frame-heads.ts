@@ -1,0 +1,91 @@
+const CLOSE = 8;
+
+/**
+ * Follows the heads of WebSocket frames (RFC 6455 §5.2) in bytes as they pass: where a frame of ours may be put in, how
+ * large messages are, and with which code the other side closes. It keeps no bytes and judges none.
+ */
+export class FrameHeads {
+  /** Code of the close frame that has passed; 1005 when it had none. */
+  closeCode: number | undefined;
+  /** Bytes of the largest message so far, also of one that has only begun. */
+  largest = 0;
+
+  private readonly head = Buffer.alloc(16);
+  private got = 0;
+  /** Bytes of the head; for a close frame with those of its code. */
+  private need = 2;
+  /** Bytes of the payload that are still to come. */
+  private left = 0;
+  private message = 0;
+
+  /** True between two frames. */
+  get between(): boolean {
+    return this.got === 0 && this.left === 0;
+  }
+
+  /**
+   * @param stop behind the end of a frame
+   * @returns how many of the bytes it has taken
+   */
+  push(bytes: Buffer, stop = false): number {
+    let at = 0;
+    while (at < bytes.length) {
+      if (this.left > 0) {
+        const passed = Math.min(this.left, bytes.length - at);
+        this.left -= passed;
+        at += passed;
+      } else {
+        this.head[this.got++] = bytes[at++] as number;
+        if (this.got === 2) this.need = this.headLength();
+        if (this.got >= this.need) this.begin();
+      }
+      if (stop && this.between) break;
+    }
+    return at;
+  }
+
+  private get size(): number {
+    return (this.head[1] as number) & 127;
+  }
+
+  private headLength(): number {
+    const extended = this.size === 126 ? 2 : this.size === 127 ? 8 : 0;
+    const mask = (this.head[1] as number) & 128 ? 4 : 0;
+    const code = this.opcode === CLOSE && this.size >= 2 ? 2 : 0;
+    return 2 + extended + mask + code;
+  }
+
+  private get opcode(): number {
+    return (this.head[0] as number) & 15;
+  }
+
+  private begin(): void {
+    const { head, opcode, need } = this;
+    let payload = this.size;
+    if (payload === 126) payload = head.readUInt16BE(2);
+    else if (payload === 127) payload = Number(head.readBigUInt64BE(2));
+    this.left = payload;
+    if (opcode === CLOSE) {
+      this.closeCode ??= payload < 2 ? 1005 : this.codeIn(head.subarray(0, need));
+      if (payload >= 2) this.left -= 2;
+    } else if (opcode < CLOSE) {
+      this.message += payload;
+      this.largest = Math.max(this.largest, this.message);
+      if ((head[0] as number) & 128) this.message = 0;
+    }
+    this.got = 0;
+    this.need = 2;
+  }
+
+  private codeIn(head: Buffer): number {
+    const code = head.readUInt16BE(head.length - 2);
+    const masked = (head[1] as number) & 128;
+    return masked ? code ^ head.readUInt16BE(head.length - 6) : code;
+  }
+}
+
+/** A close frame; one that a client sends is masked, here with zeros. */
+export function closeFrame(code: number, masked: boolean): Buffer {
+  const mask = masked ? [0, 0, 0, 0] : [];
+  return Buffer.from([0x88, masked ? 0x82 : 0x02, ...mask, code >> 8, code & 255]);
+}

@@ -1,0 +1,66 @@
+import type { IncomingHttpHeaders } from "node:http";
+import type { GatewayError } from "../core/errors.ts";
+import type { Attempt, Exchange } from "../core/exchange.ts";
+import type { SocketWords } from "../core/protocol.ts";
+import { HeaderList } from "../wire/headers.ts";
+import { requestIdIn } from "./allow-list.ts";
+import { headerObject } from "./pass-meter.ts";
+import type { SocketObserver } from "./websocket.ts";
+
+/** What a meter has of the client's side. */
+export interface SocketClient {
+  /** Header lines that every response of the gateway carries: name, value, … */
+  own(): readonly string[];
+  /** Answers the handshake with an error, at once. */
+  refuse(error: GatewayError): void;
+}
+
+/** Writes down what passes on a WebSocket: status, bytes of both directions, and the usage that messages tell. */
+export class SocketMeter implements SocketObserver {
+  readonly text: SocketObserver["text"];
+
+  /**
+   * @param allowed the headers of the provider's answer that go to the client
+   * @param words of the protocol that is spoken; undefined: nobody reads messages
+   */
+  constructor(
+    private readonly exchange: Exchange,
+    private readonly attempt: Attempt,
+    private readonly allowed: (received: HeaderList) => HeaderList,
+    words: SocketWords | undefined,
+    private readonly client: SocketClient,
+  ) {
+    exchange.received = 0;
+    this.text = words && ((message) => (exchange.usage = words.usage(message, exchange.usage)));
+  }
+
+  head(status: number, rawHeaders: readonly string[]): IncomingHttpHeaders {
+    const { exchange, attempt } = this;
+    const received = new HeaderList([...rawHeaders]);
+    const headers = this.allowed(received);
+    const id = requestIdIn(received);
+    if (id !== undefined) attempt.requestId = id;
+    attempt.status = status;
+    exchange.status = status;
+    exchange.streaming = status === 101;
+    if (status === 101) headers.deleteWhere((name) => name.startsWith("content-"));
+    const own = this.client.own();
+    for (let i = 0; i < own.length; i += 2) headers.append(own[i] as string, own[i + 1] as string);
+    return headerObject(headers);
+  }
+
+  up(bytes: Buffer): void {
+    this.exchange.received = (this.exchange.received ?? 0) + bytes.length;
+  }
+
+  down(bytes: Buffer): void {
+    this.exchange.firstByte ??= this.exchange.elapsed;
+    this.exchange.written += bytes.length;
+  }
+
+  refuse(error: GatewayError): void {
+    this.attempt.error = error;
+    if (error.code === "upstream_unreachable") this.attempt.sent = false;
+    this.client.refuse(error);
+  }
+}

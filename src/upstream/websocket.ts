@@ -1,0 +1,282 @@
+import type { ClientRequest, IncomingHttpHeaders, IncomingMessage } from "node:http";
+import type { Socket } from "node:net";
+import type { Duplex } from "node:stream";
+import { Receiver } from "ws";
+import { GatewayError } from "../core/errors.ts";
+import { failure, overdue, type Progress } from "./failures.ts";
+import { closeFrame, FrameHeads } from "./frame-heads.ts";
+import { closeSoon, type PassRequest, whenConnected } from "./pass.ts";
+
+/** Milliseconds for the provider's answer to a handshake, at most. */
+const HANDSHAKE = 30_000;
+/** Milliseconds for a close frame of ours to be answered, and for the end of a frame of theirs before it. */
+const CLOSING = 200;
+const FRAME_END = 2000;
+
+/** Close codes (RFC 6455 §7.4.1). */
+const GOING_AWAY = 1001;
+const ABNORMAL = 1006;
+const TOO_BIG = 1009;
+const RESTART = 1012;
+
+/** A handshake as it came. */
+export interface Handshake {
+  readonly request: IncomingMessage;
+  /** Has an error listener: node has taken its own away. */
+  readonly socket: Socket;
+  /** What came behind the handshake in the same packet. */
+  readonly head: Buffer;
+  /** Its Sec-WebSocket-Key. */
+  readonly key: string;
+  /** What it offers in Sec-WebSocket-Protocol, without what only the gateway may see. */
+  readonly protocols: readonly string[];
+  /** The entry that is taken as chosen when the provider chooses none. */
+  readonly chosen: string | undefined;
+}
+
+/** How large and how silent a WebSocket may be. */
+export interface SocketLimits {
+  /** Milliseconds without a byte in either direction; 0: no end. */
+  readonly idle: number;
+  /** Bytes of a message. */
+  readonly message: number;
+}
+
+/** Hears of what passes. */
+export interface SocketObserver {
+  /** Before the provider's answer goes down: answers its headers that do, besides those of the handshake. */
+  head(status: number, rawHeaders: readonly string[]): IncomingHttpHeaders;
+  up(bytes: Buffer): void;
+  down(bytes: Buffer): void;
+  /** A text message of the provider. Absent: nobody reads them. */
+  text?: ((message: Buffer) => void) | undefined;
+  /** The handshake has failed, and no answer has been written: it must be, in this very call. */
+  refuse(error: GatewayError): void;
+}
+
+/** How a WebSocket ended. */
+export interface SocketEnd {
+  /** Of the first close frame; 1006 where there was none; undefined: it was never open. */
+  readonly code: number | undefined;
+  /** Who was first to go without a close frame. */
+  readonly died: "client" | "provider" | undefined;
+}
+
+/**
+ * One WebSocket that http-proxy-3's `ws()` carries, and what that leaves open: limits, deaths that it does not hear of, a
+ * close frame of our own between two of theirs, and one end, told once. What is done to the provider's answer here is done
+ * in front of the library's own listeners, which write what they find.
+ */
+export class SocketRelay {
+  private readonly end = Promise.withResolvers<SocketEnd>();
+  private readonly up = new FrameHeads();
+  private readonly down = new FrameHeads();
+  private asking: ClientRequest | undefined;
+  private upstream: Duplex | undefined;
+  private progress: Progress = "connecting";
+  private answered = false;
+  /** The code of our own close frame, once there is to be one. */
+  private closing: number | undefined;
+  private closed = false;
+  private died: SocketEnd["died"];
+  private receiver: Receiver | undefined;
+
+  constructor(
+    private readonly handshake: Handshake,
+    private readonly outgoing: PassRequest,
+    private readonly limits: SocketLimits,
+    private readonly observer: SocketObserver,
+  ) {}
+
+  /** Settles when the connection of the client is closed; never rejects. @param send gives it to the library */
+  run(send: (relay: SocketRelay) => void): Promise<SocketEnd> {
+    const { request, socket, key, protocols } = this.handshake;
+    request.headers = {
+      connection: "Upgrade",
+      upgrade: "websocket",
+      "sec-websocket-version": "13",
+      "sec-websocket-key": key,
+      // No extensions: their frames could not be read.
+      ...(protocols.length > 0 ? { "sec-websocket-protocol": protocols.join(", ") } : {}),
+    };
+    socket.once("close", () => {
+      const code = this.upstream && (this.closing ?? this.down.closeCode ?? this.up.closeCode ?? ABNORMAL);
+      this.end.resolve({ code, died: code === ABNORMAL ? (this.died ?? "client") : undefined });
+    });
+    try {
+      send(this);
+    } catch (thrown) {
+      this.refuse(GatewayError.from(thrown));
+    }
+    return this.end.promise;
+  }
+
+  /** The library is about to ask. */
+  sending(upstream: ClientRequest): void {
+    this.asking = upstream;
+    whenConnected(upstream, () => {
+      this.progress = "waiting";
+    });
+    const { socket } = this.handshake;
+    const { first_byte } = this.outgoing.timeouts;
+    const limit = first_byte > 0 ? Math.min(first_byte, HANDSHAKE) : HANDSHAKE;
+    const timer = setTimeout(() => this.refuse(overdue("first_byte", limit, this.outgoing.target.host)), limit);
+    // The library lets an unanswered handshake live on.
+    socket.once("close", () => {
+      clearTimeout(timer);
+      upstream.destroy();
+    });
+    // Nobody reads the client's side until the answer, so that its end would not be heard: looks without taking bytes.
+    const listen = () => {
+      if (socket.readableLength === 0) socket.read();
+    };
+    socket.on("readable", listen).once("end", () => closeSoon(socket));
+    upstream.once("response", (answer) => {
+      clearTimeout(timer);
+      this.declined(answer);
+    });
+    upstream.once("upgrade", (answer, other) => {
+      clearTimeout(timer);
+      // A pipe does not flow beside such a listener.
+      socket.off("readable", listen);
+      this.accepted(answer, other);
+    });
+  }
+
+  /** What the library reports, of which there may be several for one handshake. */
+  failed(thrown: Error): void {
+    const { host } = this.outgoing.target;
+    const timedOut = "code" in thrown && thrown.code === "ECONNECT_TIMEOUT";
+    this.refuse(
+      timedOut ? overdue("connect", this.outgoing.timeouts.connect, host) : failure(thrown, this.progress, host),
+    );
+  }
+
+  /** Ends an open socket with a close frame of ours to both sides, as soon as one may stand there. */
+  close(code = RESTART): void {
+    const { upstream } = this;
+    if (this.closing !== undefined) return;
+    if (!upstream) {
+      this.refuse(new GatewayError("draining"));
+      return;
+    }
+    this.closing = code;
+    const { socket } = this.handshake;
+    // From here on the provider's bytes pass by hand, up to the end of a frame.
+    upstream.unpipe(socket).resume();
+    this.sayClose();
+    const timer = setTimeout(() => {
+      socket.destroy();
+      upstream.destroy();
+    }, FRAME_END);
+    socket.once("close", () => clearTimeout(timer));
+  }
+
+  private refuse(error: GatewayError): void {
+    if (this.answered) return;
+    this.answered = true;
+    this.observer.refuse(error);
+    this.asking?.destroy();
+  }
+
+  /** The provider answers with HTTP, which the library passes on and then closes. */
+  private declined(answer: IncomingMessage): void {
+    const { socket } = this.handshake;
+    if (this.answered) {
+      answer.destroy();
+      return;
+    }
+    this.answered = true;
+    // Only a refusal answers a handshake: anything else would look like one of ours.
+    if ((answer.statusCode ?? 0) < 400) answer.statusCode = 502;
+    answer.statusMessage = "";
+    answer.headers = this.observer.head(answer.statusCode ?? 502, answer.rawHeaders);
+    answer.headers.connection = "close";
+    answer.on("data", (bytes: Buffer) => this.observer.down(bytes));
+    // The library waits for `end` alone.
+    answer.once("close", () => closeSoon(socket));
+  }
+
+  private accepted(answer: IncomingMessage, upstream: Duplex): void {
+    const { socket, chosen } = this.handshake;
+    if (this.answered) {
+      upstream.destroy();
+      return;
+    }
+    this.answered = true;
+    this.upstream = upstream;
+    const { "sec-websocket-accept": accept, "sec-websocket-protocol": protocol = chosen } = answer.headers;
+    answer.headers = { ...this.observer.head(101, answer.rawHeaders), connection: "Upgrade", upgrade: "websocket" };
+    if (accept !== undefined) answer.headers["sec-websocket-accept"] = accept;
+    // Clients end a handshake that takes up nothing they offered.
+    if (protocol !== undefined) answer.headers["sec-websocket-protocol"] = protocol;
+    if (this.observer.text) this.receiver = this.reading(this.observer.text);
+    // Not before the library has its pipes: what came in the provider's first packet would reach these listeners alone.
+    process.nextTick(() => {
+      upstream.on("data", (bytes: Buffer) => this.fromProvider(bytes));
+      socket.on("data", (bytes: Buffer) => this.fromClient(bytes));
+    });
+    // All bytes of both directions pass this socket.
+    socket.setTimeout(this.limits.idle, () => this.close(GOING_AWAY));
+    for (const [side, other, who] of [
+      [socket, upstream, "client"],
+      [upstream, socket, "provider"],
+    ] as const) {
+      const over = () => {
+        this.died ??= who;
+        closeSoon(other);
+      };
+      side.on("error", over).once("end", over).once("close", over);
+    }
+  }
+
+  /** Reads text messages beside the bytes; what it cannot read is for the client to judge. */
+  private reading(text: (message: Buffer) => void): Receiver {
+    const options = { isServer: false, maxPayload: this.limits.message, skipUTF8Validation: true };
+    const receiver = new Receiver(options);
+    receiver.on("message", (message: Buffer, binary: boolean) => {
+      if (!binary) text(message);
+    });
+    const over = () => {
+      this.receiver = undefined;
+    };
+    receiver.on("error", over).on("conclude", over);
+    return receiver;
+  }
+
+  private fromProvider(bytes: Buffer): void {
+    if (this.closed) return;
+    const closing = this.closing !== undefined;
+    const frames = bytes.subarray(0, this.down.push(bytes, closing));
+    this.observer.down(frames);
+    this.receiver?.write(frames);
+    if (closing) {
+      this.handshake.socket.write(frames);
+      this.sayClose();
+    } else if (this.down.largest > this.limits.message) this.close(TOO_BIG);
+  }
+
+  private fromClient(bytes: Buffer): void {
+    this.observer.up(bytes);
+    this.up.push(bytes);
+    if (this.up.largest > this.limits.message) this.close(TOO_BIG);
+  }
+
+  /** Writes our close frame, unless a frame of the provider's is still on its way to the client. */
+  private sayClose(): void {
+    const { upstream, closing = RESTART } = this;
+    const { socket } = this.handshake;
+    if (!upstream || this.closed || !this.down.between) return;
+    this.closed = true;
+    // Behind what the library's pipes write in this very turn.
+    process.nextTick(() => {
+      socket.unpipe(upstream).resume();
+      socket.write(closeFrame(closing, false));
+      if (this.up.between && upstream.writable) upstream.write(closeFrame(closing, true));
+    });
+    setTimeout(() => {
+      closeSoon(socket);
+      closeSoon(upstream);
+    }, CLOSING);
+  }
+}

@@ -1,0 +1,98 @@
+import { Body } from "./core/body.ts";
+import type { Chain } from "./core/chain.ts";
+import { GatewayError } from "./core/errors.ts";
+import type { Attempt, Exchange } from "./core/exchange.ts";
+import { logExchange } from "./core/exchange-log.ts";
+import type { HandshakeResponse } from "./downstream/handshake.ts";
+import type { RouteMatch } from "./downstream/paths.ts";
+import { pluginAnswer } from "./downstream/plugin-answer.ts";
+import { Reply } from "./downstream/reply.ts";
+import type { Parts } from "./pipeline.ts";
+import { addressed, authenticate, pathOf } from "./upstream/address.ts";
+import { headerObject } from "./upstream/pass-meter.ts";
+import { SocketMeter } from "./upstream/socket-meter.ts";
+import type { Handshake, SocketEnd, SocketLimits } from "./upstream/websocket.ts";
+
+export interface SocketParts extends Parts {
+  sockets: SocketLimits;
+}
+
+/**
+ * The life of a WebSocket, from its checked handshake to its ledger entry. Until the handshake is answered it is a request
+ * without a body; of what is said afterwards no plugin sees anything. Never throws.
+ * @param response answers the handshake where that is refused
+ */
+export async function websocket(
+  exchange: Exchange,
+  { chain, pass }: RouteMatch,
+  parts: SocketParts,
+  handshake: Handshake,
+  response: HandshakeResponse,
+): Promise<void> {
+  const reply = new Reply(exchange, handshake.request, response);
+  const refuse = (error: unknown) => {
+    reply.refuse(error);
+    response.send(handshake.socket);
+  };
+  try {
+    const admitted = chain.access(exchange);
+    if (admitted) await admitted;
+    const attempt = pass ? pass.path.attempt(exchange, pass.below) : await aim(exchange, chain, parts);
+    if (attempt) {
+      exchange.attempts.push(attempt);
+      const written = chain.send(exchange, attempt);
+      if (written) await written;
+      authenticate(attempt);
+      attempt.sent = true;
+      const allowed = pass ? pass.path.responseHeaders : parts.upstreams.responseHeaders(exchange.protocol);
+      const words = pass ? undefined : exchange.protocol.socket;
+      const client = { own: () => reply.ownHeaders(), refuse };
+      const meter = new SocketMeter(exchange, attempt, allowed, words, client);
+      const { provider } = attempt.target;
+      const target = addressed(provider.url, pathOf(exchange, attempt));
+      const { name: account, timeouts } = provider;
+      const outgoing = { target, headers: headerObject(attempt.headers), account, timeouts };
+      settle(exchange, attempt, await parts.proxy.connect(outgoing, handshake, parts.sockets, meter));
+    } else if (exchange.answer) {
+      const answer = pluginAnswer(exchange, exchange.answer);
+      response.send(handshake.socket);
+      await reply.stream(answer, await chain.response(exchange, answer.head));
+    }
+  } catch (error) {
+    refuse(error);
+  } finally {
+    const recorded = chain.done(exchange);
+    logExchange(exchange, parts.log, recorded instanceof Promise ? await recorded : recorded);
+  }
+}
+
+/** The attempt at the first target that takes WebSockets; undefined: a plugin answers. There is no second one. */
+async function aim(exchange: Exchange, chain: Chain, { upstreams }: Parts): Promise<Attempt | undefined> {
+  exchange.receive(Body.empty);
+  if (!exchange.answer) await chain.request(exchange);
+  if (!exchange.answer) await chain.route(exchange);
+  if (exchange.answer) return undefined;
+  const { protocol, query, model } = exchange;
+  const target = exchange.targets.find(({ provider }) => provider.speaks.includes(protocol.name));
+  if (!target)
+    throw new GatewayError("not_served", {
+      message: `No provider of the model "${model?.id}" takes WebSockets.`,
+      hint: "Set websocket: true at a provider that does.",
+      param: "model",
+    });
+  const attempt = upstreams.begin(exchange, target);
+  attempt.query = query.with(protocol.socket?.model ?? "model", target.model);
+  return attempt;
+}
+
+function settle(exchange: Exchange, attempt: Attempt, { code, died }: SocketEnd): void {
+  exchange.closeCode = code;
+  if (died === "provider") {
+    exchange.error = new GatewayError("upstream_truncated");
+    attempt.error = exchange.error;
+    exchange.outcome = "upstream_error";
+  } else if (died === "client" || exchange.status === 0) {
+    exchange.outcome = "aborted";
+    exchange.status ||= 499;
+  }
+}

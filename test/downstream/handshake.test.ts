@@ -1,0 +1,42 @@
+import t from "tap";
+import type { SocketWords } from "../../src/core/protocol.ts";
+import { handshakeKey, readOffer } from "../../src/downstream/handshake.ts";
+import { HeaderList } from "../../src/wire/headers.ts";
+
+const words: SocketWords = {
+  locate: () => undefined,
+  model: "model",
+  key: "the-key.",
+  hidden: ["org."],
+  usage: () => undefined,
+};
+
+t.test("a handshake has a version and a key of its own", async (t) => {
+  const key = Buffer.alloc(16, 1).toString("base64");
+  const read = (version: string, value: string) =>
+    handshakeKey(new HeaderList(["Sec-WebSocket-Version", version, "Sec-WebSocket-Key", value]));
+  t.equal(read("13", key), key);
+  for (const [version, value] of [
+    ["8", key],
+    ["13", ""],
+    ["13", "short"],
+    ["13", `${key}x`],
+  ] as const)
+    t.throws(() => read(version, value), /no WebSocket handshake/);
+  t.throws(() => handshakeKey(new HeaderList()), /no WebSocket handshake/);
+});
+
+t.test(
+  "keys are taken out of what is offered, and what tells whose account it is; the headers keep nothing of it",
+  async (t) => {
+    const read = (...values: string[]) => {
+      const headers = new HeaderList(values.flatMap((value) => ["Sec-WebSocket-Protocol", value]));
+      const offer = readOffer(headers, [words]);
+      t.same(headers.lines, []);
+      return offer;
+    };
+    t.same(read(), { keys: [], protocols: [], chosen: undefined });
+    t.same(read("a, the-key.k1,org.x", " b ,"), { keys: ["k1"], protocols: ["a", "b"], chosen: "a" });
+    t.same(read("the-key.k1"), { keys: ["k1"], protocols: [], chosen: "the-key.k1" });
+  },
+);

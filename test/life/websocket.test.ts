@@ -1,0 +1,310 @@
+import { once } from "node:events";
+import { connect } from "node:net";
+import t, { type Test } from "tap";
+import { asking, KEY, type Running, startGateway } from "../support/gateway.ts";
+import { entrance, WAYS } from "../support/nginx.ts";
+import { send } from "../support/raw.ts";
+import { open, type Seen, type SocketUpstream, socketUpstream, type Talk } from "../support/sockets.ts";
+import { httpUpstream, until } from "../support/upstream.ts";
+
+const SECRET = "provider-secret-0123456789";
+const LIMITED = "limited-key-0123456789abcdef";
+const UPGRADE =
+  "proxy_http_version 1.1; proxy_set_header Upgrade $http_upgrade; proxy_set_header Connection $http_connection;";
+
+async function talking(t: Test, talk?: Talk, more = ""): Promise<{ upstream: SocketUpstream; running: Running }> {
+  const upstream = await socketUpstream(t, talk);
+  return { upstream, running: await gateway(t, upstream.port, more) };
+}
+
+const gateway = (t: Test, port: number, more = "") =>
+  startGateway(
+    t,
+    `providers:
+  vendor: { url: "http://127.0.0.1:${port}/v1", credential: ${SECRET}, speaks: [openai-responses], websocket: true }
+  deaf: { url: "http://127.0.0.1:${port}/v1", speaks: [openai-chat] }
+models:
+  voice: { targets: ["vendor:gpt-real time"] }
+  other: { targets: [vendor:other] }
+  text: { targets: [deaf:x] }
+keys:
+  test: { key: ${KEY} }
+  limited: { key: ${LIMITED}, models: [voice] }
+paths:
+  /v1/realtime: { protocol: openai-realtime }
+  /v1/responses: { protocol: openai-responses }
+  /vendors/one/*: { pass: vendor, use: [auth, usage] }
+${more}`,
+  );
+
+const bearer = { authorization: `Bearer ${KEY}` };
+const address = ({ port }: { port: number }, path = "/v1/realtime?model=voice") => `ws://127.0.0.1:${port}${path}`;
+
+async function ledger({ gateway }: Running) {
+  await gateway.stores.ledger.flush();
+  return gateway.stores.ledger.recent(10);
+}
+
+const ended = ({ log }: Running) =>
+  log.lines.filter(({ message }) => message === "exchange").map(({ fields }) => fields);
+
+/** Says something, and waits for it to come back. */
+async function echoed({ socket, messages }: Seen, text: string): Promise<void> {
+  socket.send(text);
+  await until(() => messages.includes(text), text.slice(0, 20));
+}
+
+t.test("a key opens wherever it may stand, and never goes to the provider; the model is renamed", async (t) => {
+  const { upstream, running } = await talking(t);
+  const ways: [headers: Record<string, string>, protocols: string[], query: string][] = [
+    [bearer, [], ""],
+    [{ "x-api-key": KEY }, ["realtime"], ""],
+    [{}, [], `&key=${KEY}`],
+    [{}, ["realtime", `openai-insecure-api-key.${KEY}`, "openai-organization.org-1", "openai-project.p"], ""],
+    [{}, [`openai-insecure-api-key.${KEY}`], "&intent=x%20y"],
+  ];
+  for (const [headers, protocols, query] of ways) {
+    const seen = await open(address(running, `/v1/realtime?model=voice${query}`), protocols, {
+      ...headers,
+      cookie: "a=1",
+      "x-unknown": "1",
+      "openai-beta": "realtime=v1",
+    });
+    await echoed(seen, '{"type":"hello"}');
+    t.equal(seen.socket.protocol, protocols[0] ?? "");
+    t.equal(seen.socket.extensions, "");
+    const { rawHeaders, url, headers: came } = upstream.handshakes.at(-1) as (typeof upstream.handshakes)[number];
+    t.notMatch(rawHeaders.join("\n") + url, new RegExp(`${KEY}|cookie|x-unknown|org-1|permessage`, "i"));
+    t.equal(came.authorization, `Bearer ${SECRET}`);
+    t.equal(came["openai-beta"], "realtime=v1");
+    t.equal(came["sec-websocket-protocol"], protocols.includes("realtime") ? "realtime" : undefined);
+    t.equal(url, `/v1/realtime?model=gpt-real%20time${query.includes("intent") ? "&intent=x%20y" : ""}`);
+    seen.socket.close(1000);
+    t.equal(await seen.closed, 1000);
+  }
+  await until(() => ended(running).length === ways.length);
+  t.notMatch(JSON.stringify(running.log.lines), KEY);
+});
+
+t.test("refusals before the upgrade are plain HTTP in the caller's dialect", async (t) => {
+  const { upstream, running } = await talking(t);
+  const refused = async (path: string, headers: Record<string, string> = bearer) => {
+    const error = await open(address(running, path), [], headers).then(
+      ({ socket }) => {
+        socket.terminate();
+        return { message: "open" };
+      },
+      (error: Error) => error,
+    );
+    return error.message.slice(0, 3) + (/"code":"(\w+)"/.exec(error.message)?.[1] ?? "");
+  };
+  t.same(
+    [
+      await refused("/v1/realtime?model=voice", {}),
+      await refused("/v1/realtime?model=voice", { authorization: "Bearer nobody-0123456789abcdef" }),
+      await refused("/v1/realtime?model=nobody"),
+      await refused("/v1/realtime?model=other", { authorization: `Bearer ${LIMITED}` }),
+      await refused("/v1/realtime"),
+      await refused("/v1/realtime?model=text"),
+      await refused("/v1/realtime?model=voice&model=other"),
+      await refused("/v1/responses"),
+      await refused("/ws/of.Some.Service.BidiGenerateContent"),
+      await refused("/vendors/one/x", { authorization: `Bearer ${LIMITED}` }),
+    ],
+    [
+      ...["401invalid_api_key", "401invalid_api_key", "404model_not_found", "404model_not_found", "400invalid_field"],
+      ...["400not_served", "400bad_target", "426upgrade_required", "426upgrade_required", "403key_not_allowed"],
+    ],
+  );
+  t.equal(upstream.handshakes.length, 0);
+  const plain = await fetch(`${running.url}/v1/realtime?model=voice`, { headers: asking() });
+  t.same([plain.status, plain.headers.get("upgrade")], [426, "websocket"]);
+  t.match(await plain.json(), { error: { code: "websocket_only" } });
+  const odd = await send(
+    running.port,
+    "GET /v1/realtime HTTP/1.1\r\nhost: x\r\nconnection: upgrade\r\nupgrade: websocket\r\n\r\n",
+  );
+  t.match(odd.text, /^HTTP\/1.1 400 .*connection: close/s);
+  const other = await send(running.port, "GET / HTTP/1.1\r\nhost: x\r\nconnection: upgrade\r\nupgrade: h2c\r\n\r\n");
+  t.same(other.statuses, [200]);
+  await until(() => ended(running).length === 7);
+});
+
+t.test("there is one ledger entry for a connection, with the sum of what each response told", async (t) => {
+  const done = (usage: object) => JSON.stringify({ type: "response.done", response: { usage } });
+  const { running } = await talking(t, (message) =>
+    message === "ask" ? done({ input_tokens: 10, output_tokens: 4 }) : message,
+  );
+  const seen = await open(address(running), [], bearer);
+  seen.socket.send("ask");
+  await until(() => seen.messages.length === 1);
+  await echoed(seen, "x".repeat(200_000));
+  seen.socket.send("ask");
+  await until(() => seen.messages.length === 3);
+  t.same(await ledger(running), []);
+  seen.socket.close(4001);
+  await seen.closed;
+  await until(() => ended(running).length === 1);
+  const entries = await ledger(running);
+  t.match(entries, [
+    {
+      ...{ model: "voice", target: "vendor:gpt-real time", protocol: "openai-realtime", operation: "realtime" },
+      ...{ status: 101, outcome: "completed", streaming: true, source: "reported", key: "test" },
+      usage: { in: { total: 20 }, out: { total: 8 } },
+    },
+  ]);
+  t.match(ended(running), [{ status: 101, close: 4001, tokens_in: 20, tokens_out: 8 }]);
+  t.ok((entries[0]?.bytes?.up ?? 0) > 200_000 && (entries[0]?.bytes?.down ?? 0) > 200_000);
+});
+
+for (const way of WAYS) {
+  t.test(`messages of any size pass ${way}, close codes too, and either side's death ends the other`, async (t) => {
+    const { upstream, running } = await talking(t, (message) => (message === "close" ? 4002 : message));
+    const port = await entrance(t, way, running.port, UPGRADE);
+    if (port === undefined) return;
+    const one = await open(address({ port }), [], bearer);
+    for (const size of [0, 1, 125, 126, 65_535, 65_536, 3_000_000]) await echoed(one, "y".repeat(size));
+    one.socket.send("close");
+    t.equal(await one.closed, 4002, "the provider's code reaches the client");
+
+    const two = await open(address({ port }), [], bearer);
+    two.socket.close(4003);
+    await until(() => upstream.codes.includes(4003), "the client's code to reach the provider");
+
+    const three = await open(address({ port }), [], bearer);
+    upstream.sockets.at(-1)?.terminate();
+    t.equal(await three.closed, 1006, "a provider's death is a client's abnormal end");
+
+    const four = await open(address({ port }), [], bearer);
+    four.socket.terminate();
+    await until(() => upstream.codes.at(-1) === 1006, "the provider to hear of the client's death");
+    await until(() => ended(running).length === 4);
+    t.match(
+      ended(running).map(({ close, outcome }) => [close, outcome]),
+      [
+        [4002, "completed"],
+        [4003, "completed"],
+        [1006, "upstream_error"],
+        [1006, "aborted"],
+      ],
+    );
+  });
+}
+
+t.test("a socket below a path that passes leads to its provider, whatever is said on it", async (t) => {
+  const { upstream, running } = await talking(t);
+  const seen = await open(address(running, "/vendors/one/any/thing?a=b"), ["p"], bearer);
+  await echoed(seen, "hello");
+  t.match(upstream.handshakes, [{ url: "/v1/any/thing?a=b", headers: { authorization: `Bearer ${SECRET}` } }]);
+  seen.socket.close();
+  await seen.closed;
+  await until(() => ended(running).length === 1);
+  t.match(await ledger(running), [{ target: "vendor:*", status: 101, source: "none" }]);
+});
+
+t.test("a provider that refuses the handshake is heard, one that cannot be reached is a 502", async (t) => {
+  const refusing = await httpUpstream((_, reply) =>
+    reply
+      .writeHead(429, { "content-type": "application/json", "retry-after": "7", "set-cookie": "a=1" })
+      .end('{"no":1}'),
+  );
+  const upstream = await socketUpstream(t);
+  t.teardown(() => refusing.close());
+  for (const [port, expected] of [
+    [Number(refusing.origin.port), /^429 {"no":1}/],
+    [1, /^502 .*upstream_unreachable/],
+  ] as const) {
+    const running = await gateway(t, port);
+    const error = await open(address(running), [], bearer).catch((error) => error);
+    t.match(error.message, expected);
+    if (port !== 1) t.match(error.headers, { "retry-after": "7", "set-cookie": undefined });
+    await until(() => ended(running).length === 1);
+    t.match(await ledger(running), [{ status: port === 1 ? 502 : 429, model: "voice" }]);
+  }
+  // What answers a handshake with a page is no provider of sockets.
+  upstream.sockets.length = 0;
+  const page = await httpUpstream((_, reply) => reply.end("page"));
+  t.teardown(() => page.close());
+  const running = await gateway(t, Number(page.origin.port));
+  t.match((await open(address(running), [], bearer).catch((error) => error)).message, /^502/);
+});
+
+t.test("silence and messages that are too large end with a code that says so", async (t) => {
+  const { upstream, running } = await talking(
+    t,
+    (message) => (message === "much" ? "z".repeat(3000) : message),
+    "sockets: { idle: 150ms, message: 2KiB }\n",
+  );
+  const idle = await open(address(running), [], bearer);
+  await echoed(idle, "hello");
+  t.equal(await idle.closed, 1001);
+  await until(() => upstream.codes.at(-1) === 1001, "the provider to be told");
+
+  const large = await open(address(running), [], bearer);
+  await echoed(large, "a".repeat(2000));
+  large.socket.send("a".repeat(3000));
+  t.equal(await large.closed, 1009);
+
+  const down = await open(address(running), [], bearer);
+  down.socket.send("much");
+  t.equal(await down.closed, 1009);
+
+  const pieces = await open(address(running), [], bearer);
+  for (let i = 0; i < 5; i++) pieces.socket.send("a".repeat(500), { fin: i === 4 });
+  t.equal(await pieces.closed, 1009, "fragments count together");
+  await until(() => ended(running).length === 4);
+  t.same(
+    ended(running).map(({ close }) => close),
+    [1001, 1009, 1009, 1009],
+  );
+});
+
+t.test("a drain closes every socket with 1012, also in the middle of a stream of messages", async (t) => {
+  let talkative: NodeJS.Timeout | undefined;
+  t.teardown(() => clearInterval(talkative));
+  const { upstream, running } = await talking(t, (message, socket) => {
+    if (message !== "talk") return message;
+    talkative = setInterval(() => {
+      for (let i = 0; i < 20; i++) socket.send("w".repeat(10_000));
+    }, 1);
+    return undefined;
+  });
+  const quiet = await open(address(running), [], bearer);
+  const busy = await open(address(running), [], bearer);
+  busy.socket.send("talk");
+  await until(() => busy.messages.length > 100);
+  const stopped = running.gateway.stop(5000);
+  t.same(await Promise.all([quiet.closed, busy.closed]), [1012, 1012]);
+  clearInterval(talkative);
+  t.ok(
+    busy.messages.every((message) => message.length === 10_000),
+    "no message was cut",
+  );
+  await stopped;
+  await until(() => upstream.codes.length === 2);
+});
+
+t.test("a client that dies during the handshake takes the provider's along", async (t) => {
+  const silent = await import("../support/upstream.ts").then(({ rawUpstream }) => rawUpstream(() => {}));
+  t.teardown(() => silent.close());
+  const running = await gateway(t, Number(silent.origin.port));
+  for (const leave of ["end", "resetAndDestroy"] as const) {
+    const socket = connect(running.port, "127.0.0.1");
+    socket.on("error", () => {});
+    await once(socket, "connect");
+    socket.write(
+      `GET /v1/realtime?model=voice HTTP/1.1\r\nhost: x\r\nx-api-key: ${KEY}\r\nconnection: upgrade\r\nupgrade: websocket\r\nsec-websocket-version: 13\r\nsec-websocket-key: ${Buffer.alloc(16).toString("base64")}\r\n\r\n`,
+    );
+    await until(() => silent.open === 1, "the provider to be asked");
+    socket[leave]();
+    await until(() => silent.open === 0, `the provider to hear of ${leave}`);
+  }
+  await until(() => ended(running).length === 2);
+  t.match(
+    ended(running).map(({ outcome, status }) => [outcome, status]),
+    [
+      ["aborted", 499],
+      ["aborted", 499],
+    ],
+  );
+});

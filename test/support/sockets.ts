@@ -1,0 +1,116 @@
+import { once } from "node:events";
+import { createServer, type IncomingMessage } from "node:http";
+import { type AddressInfo, connect, type Socket } from "node:net";
+import { createServer as createTlsServer } from "node:tls";
+import { WebSocket, WebSocketServer } from "ws";
+import { certificate, key } from "./tls.ts";
+
+interface Teardown {
+  teardown(act: () => unknown): unknown;
+}
+
+/** A provider that speaks WebSocket. */
+export interface SocketUpstream {
+  readonly port: number;
+  /** Handshakes that came, in order. */
+  readonly handshakes: IncomingMessage[];
+  /** The provider's ends of the connections that stand or stood. */
+  readonly sockets: WebSocket[];
+  /** Messages that came, as text. */
+  readonly messages: string[];
+  /** Close codes that came. */
+  readonly codes: number[];
+}
+
+/** What it says to a message; a number closes with that code. Without it every message is answered by itself. */
+export type Talk = (message: string, socket: WebSocket) => string | number | undefined;
+
+export async function socketUpstream(t: Teardown, talk: Talk = (message) => message): Promise<SocketUpstream> {
+  const server = createServer((_request, response) => response.writeHead(200).end("plain HTTP"));
+  const sockets = new WebSocketServer({ server, perMessageDeflate: true, maxPayload: 0 });
+  const upstream = {
+    port: 0,
+    handshakes: [] as IncomingMessage[],
+    sockets: [] as WebSocket[],
+    messages: [] as string[],
+  };
+  const codes: number[] = [];
+  sockets.on("connection", (socket, request) => {
+    upstream.handshakes.push(request);
+    upstream.sockets.push(socket);
+    socket.on("error", () => {});
+    socket.on("close", (code) => codes.push(code));
+    socket.on("message", (bytes) => {
+      const message = String(bytes);
+      upstream.messages.push(message);
+      const said = talk(message, socket);
+      if (typeof said === "number") socket.close(said, "said so");
+      else if (said !== undefined) socket.send(said);
+    });
+  });
+  server.listen(0, "127.0.0.1");
+  await once(server, "listening");
+  t.teardown(() => {
+    for (const socket of sockets.clients) socket.terminate();
+    server.closeAllConnections();
+    server.close();
+  });
+  return Object.assign(upstream, { port: (server.address() as AddressInfo).port, codes });
+}
+
+/** Ends TLS in front of a port, as a load balancer does; answers its own port. */
+export async function overTls(t: Teardown, to: number): Promise<number> {
+  const open = new Set<Socket>();
+  const server = createTlsServer({ key, cert: certificate }, (outside) => {
+    const inside = connect(to, "127.0.0.1");
+    for (const [one, other] of [
+      [outside, inside],
+      [inside, outside],
+    ] as const) {
+      open.add(one);
+      one.on("error", () => {}).on("close", () => other.destroy());
+      one.pipe(other);
+    }
+  });
+  server.listen(0, "127.0.0.1");
+  await once(server, "listening");
+  t.teardown(() => {
+    for (const socket of open) socket.destroy();
+    server.close();
+  });
+  return (server.address() as AddressInfo).port;
+}
+
+/** What a client sees of its WebSocket. */
+export interface Seen {
+  socket: WebSocket;
+  messages: string[];
+  /** Settles with the close code. */
+  closed: Promise<number>;
+}
+
+/** Opens a WebSocket. @throws Error with the status and the body of a refusal */
+export function open(
+  url: string,
+  protocols: readonly string[] = [],
+  headers: Record<string, string> = {},
+): Promise<Seen> {
+  return new Promise((resolve, reject) => {
+    const socket = new WebSocket(url, [...protocols], { headers });
+    const messages: string[] = [];
+    const closed = new Promise<number>((end) => socket.on("close", end));
+    socket.on("message", (bytes) => messages.push(String(bytes)));
+    socket.on("error", reject);
+    socket.on("open", () => resolve({ socket, messages, closed }));
+    socket.on("unexpected-response", (_request, response) => {
+      let body = "";
+      response.on("data", (piece: Buffer) => (body += piece));
+      response.on("end", () => {
+        const refusal = Object.defineProperty(new Error(`${response.statusCode} ${body}`), "headers", {
+          value: response.headers,
+        });
+        reject(refusal);
+      });
+    });
+  });
+}

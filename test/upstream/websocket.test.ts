@@ -1,0 +1,168 @@
+import { once } from "node:events";
+import { createServer } from "node:http";
+import { type AddressInfo, connect, type Socket } from "node:net";
+import t, { type Test } from "tap";
+import { Pools } from "../../src/upstream/http1/pools.ts";
+import { UpstreamProxy } from "../../src/upstream/proxy.ts";
+import type { SocketEnd, SocketObserver } from "../../src/upstream/websocket.ts";
+import { type RawRequest, rawUpstream, until } from "../support/upstream.ts";
+
+const ACCEPTED = "HTTP/1.1 101 Switching Protocols\r\nupgrade: websocket\r\nconnection: upgrade\r\n";
+
+/** A server that hands each handshake over to an upstream, and what a raw client of it sees. */
+async function relaying(t: Test, script: (socket: Socket, request: RawRequest) => unknown, first_byte = 0) {
+  const upstream = await rawUpstream(script);
+  const proxy = new UpstreamProxy(new Pools({ environment: {} }));
+  const ends: SocketEnd[] = [];
+  const refused: string[] = [];
+  const server = createServer();
+  server.on("upgrade", (request, duplex, head) => {
+    const socket = duplex as Socket;
+    socket.on("error", () => {});
+    const observer: SocketObserver = {
+      head: () => ({ "x-ours": "1" }),
+      up: () => {},
+      down: () => {},
+      refuse({ code, status }) {
+        refused.push(code);
+        socket.end(`HTTP/1.1 ${status} x\r\ncontent-length: 0\r\n\r\n`);
+      },
+    };
+    const timeouts = { connect: 0, first_byte, idle: 0, total: 0 };
+    const outgoing = { target: new URL("/x", upstream.origin), headers: { "x-sent": "1" }, account: "one", timeouts };
+    const handshake = { request, socket, head, key: "key", protocols: [], chosen: undefined };
+    proxy.connect(outgoing, handshake, { idle: 0, message: 1000 }, observer).then(
+      (end) => ends.push(end),
+      ({ code, status }) => {
+        refused.push(code);
+        socket.end(`HTTP/1.1 ${status} x\r\n\r\n`);
+      },
+    );
+  });
+  server.listen(0, "127.0.0.1");
+  await once(server, "listening");
+  t.teardown(async () => {
+    server.close();
+    await proxy.close();
+    await upstream.close();
+  });
+  const client = (more = "") => {
+    const socket = connect((server.address() as AddressInfo).port, "127.0.0.1");
+    const seen = { socket, text: "", closed: false };
+    socket.on("error", () => {}).on("close", () => (seen.closed = true));
+    socket.setEncoding("latin1").on("data", (piece: string) => (seen.text += piece));
+    socket.write(
+      "GET /asked HTTP/1.1\r\nhost: x\r\nconnection: upgrade, x-named\r\nx-named: 1\r\nauthorization: secret\r\n" +
+        `upgrade: websocket\r\nsec-websocket-extensions: permessage-deflate\r\n\r\n${more}`,
+      "latin1",
+    );
+    t.teardown(() => socket.destroy());
+    return seen;
+  };
+  return { upstream, proxy, ends, refused, client };
+}
+
+t.test(
+  "nothing of a client's headers goes out but the handshake, and nothing of a provider's comes back but its own",
+  async (t) => {
+    let head = "";
+    const { client } = await relaying(t, (socket, request) => {
+      head = request.head;
+      socket.write(`${ACCEPTED}sec-websocket-accept: yes\r\nsec-websocket-extensions: x\r\nset-cookie: a=1\r\n\r\n`);
+    });
+    const seen = client();
+    await until(() => seen.text.endsWith("\r\n\r\n"));
+    t.same(
+      head
+        .toLowerCase()
+        .replace(/host: [^\r]*/, "host: h")
+        .split("\r\n")
+        .sort(),
+      [
+        ...["", "", "connection: upgrade", "get /x http/1.1", "host: h"],
+        ...["sec-websocket-key: key", "sec-websocket-version: 13", "upgrade: websocket", "x-sent: 1"],
+      ],
+    );
+    t.same(seen.text.toLowerCase().split("\r\n").sort(), [
+      ...["", "", "connection: upgrade", "http/1.1 101 switching protocols", "sec-websocket-accept: yes"],
+      ...["upgrade: websocket", "x-ours: 1"],
+    ]);
+  },
+);
+
+t.test("what comes in one packet with the handshake, or with its answer, is not lost (fix: nextTick)", async (t) => {
+  let early = "";
+  const { client } = await relaying(t, (socket) => {
+    socket.on("data", (piece: Buffer) => (early += piece.toString("latin1")));
+    socket.write(`${ACCEPTED}\r\n\x81\x05first`, "latin1");
+  });
+  const seen = client("\x81\x85\0\0\0\0early");
+  await until(() => seen.text.endsWith("\x81\x05first"), "the provider's first frame");
+  await until(() => early.endsWith("early"), "the client's first frame");
+});
+
+t.test("a handshake that nobody answers has an end, which the provider hears of", async (t) => {
+  const { upstream, client, refused, ends } = await relaying(t, () => {}, 50);
+  const seen = client();
+  await until(() => seen.closed);
+  t.match(seen.text, /^HTTP\/1.1 504/);
+  await until(() => upstream.open === 0);
+  t.same(refused, ["upstream_timeout"]);
+  t.same(ends, [{ code: undefined, died: undefined }]);
+});
+
+t.test("a close frame of ours stands between two frames, and nothing follows it", async (t) => {
+  let provider: Socket | undefined;
+  const { client, proxy, ends } = await relaying(t, (socket) => {
+    provider = socket;
+    socket.write(`${ACCEPTED}\r\n`);
+    socket.write(Buffer.from([0x82, 10, 1, 2, 3]));
+  });
+  const seen = client();
+  await until(() => seen.text.length > 0 && seen.text.endsWith("\x01\x02\x03"));
+  proxy.drain();
+  await new Promise((later) => setTimeout(later, 20));
+  t.ok(seen.text.endsWith("\x01\x02\x03"), "not within a frame");
+  provider?.write(Buffer.from([4, 5, 6, 7, 8, 9, 10, 0x82, 2, 1]));
+  await until(() => seen.closed);
+  t.ok(seen.text.endsWith("\x04\x05\x06\x07\x08\x09\x0a\x88\x02\x03\xf4"), "the rest of the frame, then 1012");
+  await until(() => ends.length === 1);
+  t.same(ends, [{ code: 1012, died: undefined }]);
+});
+
+t.test("while it drains, and when the provider is still asked, a handshake is refused", async (t) => {
+  const { client, proxy, refused, upstream } = await relaying(t, () => {});
+  const asking = client();
+  await until(() => upstream.open === 1);
+  proxy.drain();
+  await until(() => asking.closed);
+  t.match(asking.text, /^HTTP\/1.1 503/);
+  await until(() => upstream.open === 0);
+  const late = client();
+  await until(() => late.closed);
+  t.match(late.text, /^HTTP\/1.1 503/);
+  t.same([refused, upstream.connections], [["draining", "draining"], 1]);
+});
+
+t.test("either side's death is the other's, and who died is told", async (t) => {
+  for (const death of ["end", "resetAndDestroy"] as const) {
+    let provider: Socket | undefined;
+    const { client, ends, upstream } = await relaying(t, (socket) => {
+      provider = socket;
+      socket.write(`${ACCEPTED}\r\n`);
+    });
+    const one = client();
+    await until(() => one.text.endsWith("\r\n\r\n"));
+    provider?.[death]();
+    await until(() => one.closed, "the client to hear of it");
+    const other = client();
+    await until(() => other.text.endsWith("\r\n\r\n"));
+    other.socket[death]();
+    await until(() => upstream.open === 0, "the provider to hear of it");
+    await until(() => ends.length === 2);
+    t.same(ends, [
+      { code: 1006, died: "provider" },
+      { code: 1006, died: "client" },
+    ]);
+  }
+});
