@@ -35,6 +35,8 @@ const openaiRealtime: Protocol = {
   ending: () => undefined,
   holdsUsage: () => false,
   usage: readUsage,
+  // No plugin sees what is said on a WebSocket.
+  texts: { request: () => [], response: () => [] },
   mints: (method, path) => method === "POST" && MINTING.some((call) => call.test(path)),
   socket: {
     locate: (path, _rest, query) => {
