@@ -497,6 +497,15 @@ t.test("a whole answer that is none is the provider's fault", async (t) => {
   ]);
 });
 
+/** What a function gives; undefined where it throws. */
+function tried<T>(run: () => T): T | undefined {
+  try {
+    return run();
+  } catch {
+    return undefined;
+  }
+}
+
 t.test("arbitrary bytes end in one error, and never throw", async (t) => {
   const random = numbers(11);
   const pieces = [
@@ -515,18 +524,14 @@ t.test("arbitrary bytes end in one error, and never throw", async (t) => {
     "\u{1f600}",
     '{"tool_calls":[{"function":3}]}',
   ];
+  const wrong: string[] = [];
   for (let round = 0; round < 300; round++) {
     const body = Array.from({ length: 12 }, () => pieces[Math.floor(random() * pieces.length)]).join("");
-    let events: Event[] = [];
-    t.doesNotThrow(() => {
-      events = streamed(
-        chat,
-        framesOf(body, () => 1 + Math.floor(random() * 9)),
-      );
-    }, body);
-    if (events.filter(({ type }) => type === "error").length !== 1 || events.at(-1)?.type !== "error")
-      t.fail(`no single error for ${JSON.stringify(body)}`);
+    const frames = framesOf(body, () => 1 + Math.floor(random() * 9));
+    const errors = tried(() => streamed(chat, frames).map(({ type }) => type === "error"));
+    if (errors?.filter(Boolean).length !== 1 || !errors.at(-1)) wrong.push(body);
   }
+  t.same(wrong, []);
 });
 
 t.test("odd but well-formed chunks never throw", async (t) => {
@@ -542,12 +547,16 @@ t.test("odd but well-formed chunks never throw", async (t) => {
     "refusal",
     "extra_content",
   ];
-  for (const member of members)
-    for (const value of [...odd, [null], [[]], [{ function: null }], [{ function: { arguments: { a: 1 } } }]])
-      t.doesNotThrow(
-        () => read(chunk({ [member]: value }), { choices: value }, { usage: value, choices: [value] }),
-        `${member} ${JSON.stringify(value)}`,
-      );
+  const values = [...odd, [null], [[]], [{ function: null }], [{ function: { arguments: { a: 1 } } }]];
+  const thrown = members.flatMap((member) =>
+    values
+      .filter(
+        (value) =>
+          !tried(() => read(chunk({ [member]: value }), { choices: value }, { usage: value, choices: [value] })),
+      )
+      .map((value) => `${member} ${JSON.stringify(value)}`),
+  );
+  t.same(thrown, []);
 });
 
 t.test("an answer has as many choices as can be asked for, and one more is the provider's fault", async (t) => {

@@ -1,3 +1,4 @@
+import { isDeepStrictEqual } from "node:util";
 import OpenAI from "openai";
 import t from "tap";
 import openaiChat from "../../../../plugins/protocols/openai-chat/index.ts";
@@ -74,12 +75,15 @@ const thought = (block: number, text: string, opaque: Opaque | undefined, more: 
 ];
 
 t.test("of every recorded answer the SDK puts together from the stream what is written whole", async (t) => {
+  const different: string[] = [];
   for (const { id, kinds, status, body } of exchanges("openai-chat")) {
     if (status >= 300 || id.includes("test_invalid_response")) continue;
     const events = kinds.includes("stream") ? streamed(chat, eventsOf(body)) : chat.response.decode(body, source);
     if (events.at(-1)?.type === "error") continue;
-    t.same(withoutThoughts(await accumulated(events)), withoutThoughts(whole(events)), id);
+    const same = isDeepStrictEqual(withoutThoughts(await accumulated(events)), withoutThoughts(whole(events)));
+    if (!same) different.push(id);
   }
+  t.same(different, []);
 });
 
 t.test("a stream has one role, an id of this protocol, the model as asked, and ends with [DONE]", async (t) => {
@@ -474,8 +478,11 @@ function randomAnswer(random: (below: number) => number): Event[] {
 
 t.test("of any answer the SDK puts together from the stream what is written whole", async (t) => {
   const random = numbers(3);
+  const different: string[] = [];
   for (let round = 0; round < 200; round++) {
     const events = randomAnswer(random);
-    t.same(withoutThoughts(await accumulated(events)), withoutThoughts(whole(events)), JSON.stringify(events));
+    const same = isDeepStrictEqual(withoutThoughts(await accumulated(events)), withoutThoughts(whole(events)));
+    if (!same) different.push(JSON.stringify(events));
   }
+  t.same(different, []);
 });

@@ -147,15 +147,13 @@ t.test("the likelihoods of many pieces stand in their order", async (t) => {
 });
 
 t.test("every recorded chat answer reaches a client of text completions", async (t) => {
+  const different: string[] = [];
   for (const { id, kinds, status, body } of exchanges("openai-chat")) {
     if (status >= 300 || id.includes("test_invalid_response")) continue;
     const events = kinds.includes("stream") ? streamed(chat, eventsOf(body)) : chat.response.decode(body, source);
     if (events.at(-1)?.type === "error") continue;
-    const held = await accumulated(events);
-    t.same(
-      held.choices.map(({ text }) => text),
-      whole(events).choices.map(({ text }) => text),
-      id,
-    );
+    const textsOf = ({ choices }: { choices: { text: string }[] }) => choices.map(({ text }) => text).join("\0");
+    if (textsOf(await accumulated(events)) !== textsOf(whole(events))) different.push(id);
   }
+  t.same(different, []);
 });
