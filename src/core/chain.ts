@@ -3,6 +3,7 @@ import { GatewayError } from "./errors.ts";
 import type { Attempt, Exchange, Head } from "./exchange.ts";
 import { PHASES, type Phase, type Plugin } from "./plugin.ts";
 import type { Stage } from "./stage.ts";
+import { wholeBehind } from "./whole-answer.ts";
 
 /** A plugin in its chain, under the name gateway.yaml gives it. */
 export interface Link {
@@ -147,12 +148,17 @@ function gather(
     }
     if (made instanceof Promise)
       return settled(made, step, head).then((stage) => {
-        if (stage) stages.push(guarded(stage, step.origin));
+        if (stage) add(stages, stage, step, head);
         return gather(steps, i + 1, exchange, head, stages);
       });
-    if (made) stages.push(guarded(made, step.origin));
+    if (made) add(stages, made, step, head);
   }
   return stages;
+}
+
+function add(stages: Stage[], stage: Stage, { origin }: Step<Respond>, head: Head): void {
+  if (stages.length === 0) wholeBehind(head, stages);
+  stages.push(guarded(stage, origin));
 }
 
 function conclude(

@@ -1,7 +1,7 @@
 import { GatewayError } from "../core/errors.ts";
 import type { Exchange } from "../core/exchange.ts";
 import type { StreamState } from "../core/protocol.ts";
-import type { Stage } from "../core/stage.ts";
+import { passStages, type Stage } from "../core/stage.ts";
 import type { UpstreamAnswer } from "../upstream/attempts.ts";
 import type { BodyReceiver } from "../upstream/response.ts";
 import { ArraySplitter } from "../wire/array.ts";
@@ -10,6 +10,13 @@ import { SseSplitter } from "../wire/sse.ts";
 import { type ResponseWriter, STALLED } from "./response-writer.ts";
 
 const END = new Frame("end", Buffer.alloc(0));
+
+/** What of some frames goes to the client. */
+function bytesOf(frames: readonly Frame[]): Buffer[] {
+  const bytes: Buffer[] = [];
+  for (const frame of frames) if (frame.kind !== "end") bytes.push(frame.bytes);
+  return bytes;
+}
 
 /**
  * An answer on its way: pieces of the upstream become frames, pass the stages and leave at once. A chunk whose frames
@@ -102,32 +109,17 @@ export class ResponseStream implements BodyReceiver {
     return whole && first?.buffer === chunk.buffer && first.byteOffset === chunk.byteOffset ? [chunk] : out;
   }
 
-  /** What is left of some frames behind the last stage. */
+  /** The bytes that are left of some frames behind the last stage. */
   private pass(frames: readonly Frame[]): Buffer[] {
-    const out: Buffer[] = [];
+    const out: Frame[] = [];
     try {
-      for (const frame of frames) this.climb(frame, 0, out);
+      for (const frame of frames) passStages(this.stages, frame, out);
     } catch (thrown) {
       // What stands before the failure is whole, and of use.
-      this.write(out);
+      this.write(bytesOf(out));
       throw thrown;
     }
-    return out;
-  }
-
-  private climb(frame: Frame, from: number, out: Buffer[]): void {
-    let current = frame;
-    for (let i = from; i < this.stages.length; i++) {
-      const result = (this.stages[i] as Stage)(current);
-      if (result === undefined || result === current) continue;
-      if (result instanceof Frame) {
-        current = result;
-        continue;
-      }
-      for (const each of result) this.climb(each, i + 1, out);
-      return;
-    }
-    if (current.kind !== "end") out.push(current.bytes);
+    return bytesOf(out);
   }
 
   private write(pieces: readonly Buffer[]): boolean {

@@ -174,3 +174,18 @@ t.test("a stage gives frames at once: a promise, or anything else, is its plugin
     t.throws(() => guarded?.(frame), { code: "plugin_failed", origin: "mine.response", cause: /gives frames/ });
   }
 });
+
+t.test("a plugin that reads the answer whole reads what those below it left", async (t) => {
+  const replace: Plugin = {
+    response: () => (frame) => (frame.kind === "end" ? frame : new Frame("piece", Buffer.from("masked"))),
+  };
+  let read = "";
+  const judge: Plugin = {
+    response: async (_exchange, head) => {
+      read = String(await head.whole?.(100));
+    },
+  };
+  const plain = { status: 200, whole: async () => Buffer.from("me@home") } as unknown as Head;
+  await chainOf({ judge, replace }).response(started(), plain);
+  t.equal(read, "masked");
+});

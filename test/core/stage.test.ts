@@ -1,0 +1,29 @@
+import t from "tap";
+import { passStages, type Stage } from "../../src/core/stage.ts";
+import { Frame } from "../../src/wire/frame.ts";
+
+const event = (text: string): Frame => new Frame("event", Buffer.from(text));
+const shout: Stage = (frame) => event(frame.bytes.toString().toUpperCase());
+const twice: Stage = (frame) => [frame, frame];
+const none: Stage = () => [];
+const look: Stage = () => {};
+
+t.test("a frame passes stage after stage; several take its place, none drops it", async (t) => {
+  const behind = (stages: Stage[], from = 0): string[] => {
+    const out: Frame[] = [];
+    passStages(stages, event("a"), out, from);
+    return out.map(({ bytes }) => bytes.toString());
+  };
+  t.same(behind([]), ["a"]);
+  t.same(behind([look, shout]), ["A"]);
+  t.same(behind([twice, shout, twice]), ["A", "A", "A", "A"]);
+  t.same(behind([twice, none, shout]), []);
+  t.same(behind([none, shout], 1), ["A"]);
+});
+
+t.test("an untouched frame is the very same", async (t) => {
+  const out: Frame[] = [];
+  const frame = event("a");
+  passStages([look, (each) => each], frame, out);
+  t.equal(out[0], frame);
+});
