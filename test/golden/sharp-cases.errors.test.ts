@@ -2,6 +2,7 @@
 
 import t from "tap";
 import { type JsonObject } from "../../src/wire/values.ts";
+import { gathered } from "../support/gathered.ts";
 import { ASK, PROTOCOLS, type ProtocolName } from "../support/vendor-sdks.ts";
 import { at, candidate, chunk, messageStream, plainly, responseOf, streamOf, type Told } from "./sharp-cases.ts";
 import { answering, type Between, between, events, type Got, streaming } from "./sharp-http.ts";
@@ -80,7 +81,7 @@ const wordOf = (client: ProtocolName, { text }: Got): unknown =>
   at(JSON.parse(text), client === "gemini" ? "error.status" : "error.type");
 const messageOf = ({ text }: Got): unknown => at(JSON.parse(text), "error.message");
 
-t.test("429, 5xx and 529 keep their kind and their words in every direction, whole and streamed", async (t) => {
+gathered(t, "429, 5xx and 529 keep their kind and their words in every direction, whole and streamed", async (t) => {
   const gate = await between(t);
   for (const [vendor, client] of PAIRS)
     for (const status of [429, 500, 502, 503, 504, 529]) {
@@ -110,7 +111,7 @@ t.test("the official SDKs raise their own errors for them", async (t) => {
     }
 });
 
-t.test("when to come back is kept, however the vendor says it", async (t) => {
+gathered(t, "when to come back is kept, however the vendor says it", async (t) => {
   const gate = await between(t);
   const retry = async (client: ProtocolName, vendor: ProtocolName, headers: Record<string, string>, more = {}) => {
     const { error, ...rest } = BODIES[vendor](429);
@@ -234,20 +235,24 @@ async function failing(gate: Between, client: ProtocolName, vendor: ProtocolName
   return { ...got, message: error[client]() };
 }
 
-t.test("a stream that its provider breaks off is an error in the client's form, and its SDK raises it", async (t) => {
-  const gate = await between(t);
-  for (const [vendor, client] of PAIRS)
-    for (const end of ["cut", undefined] as const) {
-      const part = streamOf(vendor, WHOLE[vendor].slice(0, ENOUGH[vendor] - 1));
-      const { status, text, cut, message } = await failing(gate, client, vendor, part, end);
-      const path = `${vendor} to ${client}, ${end ?? "ended"}`;
-      t.same([status, cut], [200, true], path);
-      t.match(message, /broke off in the middle/, path);
-      t.match(text, /Hi|"H"/, "what came before is there");
-      t.notMatch(text, END[client], path);
-      await t.rejects(ASK[client]({ url: gate.running.url, model: `of-${vendor}`, stream: true }), path);
-    }
-});
+gathered(
+  t,
+  "a stream that its provider breaks off is an error in the client's form, and its SDK raises it",
+  async (t) => {
+    const gate = await between(t);
+    for (const [vendor, client] of PAIRS)
+      for (const end of ["cut", undefined] as const) {
+        const part = streamOf(vendor, WHOLE[vendor].slice(0, ENOUGH[vendor] - 1));
+        const { status, text, cut, message } = await failing(gate, client, vendor, part, end);
+        const path = `${vendor} to ${client}, ${end ?? "ended"}`;
+        t.same([status, cut], [200, true], path);
+        t.match(message, /broke off in the middle/, path);
+        t.match(text, /Hi|"H"/, "what came before is there");
+        t.notMatch(text, END[client], path);
+        await t.rejects(ASK[client]({ url: gate.running.url, model: `of-${vendor}`, stream: true }), path);
+      }
+  },
+);
 
 /** How each vendor reports a failure in the middle of a stream. */
 const LATE: Record<ProtocolName, JsonObject> = {
@@ -260,27 +265,31 @@ const LATE: Record<ProtocolName, JsonObject> = {
   gemini: { error: { code: 500, message: SORRY, status: "INTERNAL" } },
 };
 
-t.test("an error after a 200, first or in the middle, is told in every direction, and nothing after it", async (t) => {
-  const gate = await between(t);
-  for (const [vendor, client] of PAIRS)
-    for (const before of [0, ENOUGH[vendor] - 1]) {
-      const frames = [...WHOLE[vendor].slice(0, before), LATE[vendor], ...WHOLE[vendor].slice(before)];
-      const { text, cut, message } = await failing(gate, client, vendor, streamOf(vendor, frames));
-      const path = `${vendor} to ${client}, after ${before} events`;
-      t.equal(message, SORRY, path);
-      t.ok(cut, path);
-      t.notMatch(text, END[client], path);
-      await t.rejects(ASK[client]({ url: gate.running.url, model: `of-${vendor}`, stream: true }), SORRY_IN, path);
-      // The client that asked for a whole answer gets an error with its status.
-      gate.answer(streaming(streamOf(vendor, frames)));
-      const whole = await gate.ask(client, vendor, { stream: false });
-      t.same([whole.status, messageOf(whole)], [500, SORRY], path);
-    }
-});
+gathered(
+  t,
+  "an error after a 200, first or in the middle, is told in every direction, and nothing after it",
+  async (t) => {
+    const gate = await between(t);
+    for (const [vendor, client] of PAIRS)
+      for (const before of [0, ENOUGH[vendor] - 1]) {
+        const frames = [...WHOLE[vendor].slice(0, before), LATE[vendor], ...WHOLE[vendor].slice(before)];
+        const { text, cut, message } = await failing(gate, client, vendor, streamOf(vendor, frames));
+        const path = `${vendor} to ${client}, after ${before} events`;
+        t.equal(message, SORRY, path);
+        t.ok(cut, path);
+        t.notMatch(text, END[client], path);
+        await t.rejects(ASK[client]({ url: gate.running.url, model: `of-${vendor}`, stream: true }), SORRY_IN, path);
+        // The client that asked for a whole answer gets an error with its status.
+        gate.answer(streaming(streamOf(vendor, frames)));
+        const whole = await gate.ask(client, vendor, { stream: false });
+        t.same([whole.status, messageOf(whole)], [500, SORRY], path);
+      }
+  },
+);
 
 const SORRY_IN = { message: new RegExp(SORRY) };
 
-t.test("a whole answer that is cut, empty or no answer at all is a 502", async (t) => {
+gathered(t, "a whole answer that is cut, empty or no answer at all is a 502", async (t) => {
   const gate = await between(t);
   const bodies = ["", "{", "null", "[]", "{}", '"Hi"', "<html>", '{"unheard":"of"}', "\0\u0001"];
   for (const [vendor, client] of PAIRS)

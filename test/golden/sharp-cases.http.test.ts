@@ -5,6 +5,7 @@ import t from "tap";
 import { type JsonObject } from "../../src/wire/values.ts";
 import { digest } from "../support/digest.ts";
 import { asking } from "../support/gateway.ts";
+import { gathered } from "../support/gathered.ts";
 import { until } from "../support/upstream.ts";
 import { ASK, accumulated, PROTOCOLS, type ProtocolName } from "../support/vendor-sdks.ts";
 import {
@@ -262,7 +263,8 @@ t.test("59: a client that leaves ends the request upstream, and what it used so 
   }
 });
 
-t.test(
+gathered(
+  t,
   "60: whatever a failing provider sends, the client gets its protocol's error, the status and when to come back",
   async (t) => {
     const gate = await between(t);

@@ -3,6 +3,7 @@
 import t from "tap";
 import { type JsonObject } from "../../src/wire/values.ts";
 import { CLIENTS } from "../support/four-clients.ts";
+import { gathered } from "../support/gathered.ts";
 import { faultsOf } from "../support/vendor-rules.ts";
 import { accumulated, PROTOCOLS, type ProtocolName } from "../support/vendor-sdks.ts";
 import {
@@ -171,32 +172,36 @@ t.test("30: a thought without text keeps its signature", async (t) => {
       t.same(at(body, "messages.1.content.0"), silent, client);
 });
 
-t.test("31: what one vendor signed is left out for another, with a notice, and the request is valid", async (t) => {
-  const answers = [
-    claude([thinking, { type: "redacted_thinking", data: REDACTED }, text, call]),
-    gemini([
-      { text: "Where is it?", thought: true },
-      { functionCall: { id: "g1", name: "get_weather", args: {} }, thoughtSignature: THOUGHT },
-    ]),
-    openai([
-      { type: "reasoning", id: "rs_1", summary: [], encrypted_content: ENCRYPTED },
-      { type: "function_call", id: "fc_1", call_id: "c1", name: "get_weather", arguments: "{}" },
-    ]),
-  ];
-  for (const uses of answers)
-    for (const client of PROTOCOLS)
-      for (const to of PROTOCOLS) {
-        if (client === uses.vendor || client === to) continue;
-        const way = { account: "elsewhere", facts: { thinking: "budget" } } as const;
-        for (const { text: json, notices } of await seconds(client, uses, way, to)) {
-          const path = `${uses.vendor} by ${client} to ${to}`;
-          t.notMatch(json, /gw1\.|Where is it/, path);
-          for (const state of [SIGNATURE, REDACTED, ENCRYPTED, THOUGHT]) t.notOk(json.includes(state), path);
-          t.match(notices.join("\n"), /Reasoning that another provider made was left out/, path);
-          t.same(faultsOf(to, json), [], path);
+gathered(
+  t,
+  "31: what one vendor signed is left out for another, with a notice, and the request is valid",
+  async (t) => {
+    const answers = [
+      claude([thinking, { type: "redacted_thinking", data: REDACTED }, text, call]),
+      gemini([
+        { text: "Where is it?", thought: true },
+        { functionCall: { id: "g1", name: "get_weather", args: {} }, thoughtSignature: THOUGHT },
+      ]),
+      openai([
+        { type: "reasoning", id: "rs_1", summary: [], encrypted_content: ENCRYPTED },
+        { type: "function_call", id: "fc_1", call_id: "c1", name: "get_weather", arguments: "{}" },
+      ]),
+    ];
+    for (const uses of answers)
+      for (const client of PROTOCOLS)
+        for (const to of PROTOCOLS) {
+          if (client === uses.vendor || client === to) continue;
+          const way = { account: "elsewhere", facts: { thinking: "budget" } } as const;
+          for (const { text: json, notices } of await seconds(client, uses, way, to)) {
+            const path = `${uses.vendor} by ${client} to ${to}`;
+            t.notMatch(json, /gw1\.|Where is it/, path);
+            for (const state of [SIGNATURE, REDACTED, ENCRYPTED, THOUGHT]) t.notOk(json.includes(state), path);
+            t.match(notices.join("\n"), /Reasoning that another provider made was left out/, path);
+            t.same(faultsOf(to, json), [], path);
+          }
         }
-      }
-});
+  },
+);
 
 t.test("32: a reasoning item goes back without its id, with its content, directly before its own item", async (t) => {
   const uses = openai([

@@ -12,6 +12,7 @@ import t, { type Test } from "tap";
 import { type JsonObject } from "../../src/wire/values.ts";
 import { PAIRS, pathFor, speaking } from "../support/checklist.ts";
 import { asking, KEY, startGateway } from "../support/gateway.ts";
+import { gathered } from "../support/gathered.ts";
 import { collect } from "../support/openai-sdks.ts";
 import { send } from "../support/raw.ts";
 import { TEXT } from "../support/scripted.ts";
@@ -42,38 +43,44 @@ ${PROTOCOLS.map((name) => `  of-${name}: { aliases: [acme/of-${name}], targets: 
   return { ...(await startGateway(t, yaml)), upstream };
 }
 
-t.test("take the key from Bearer, x-api-key, x-goog-api-key, ?key=; of two the one that is ours counts", async (t) => {
-  const { url, upstream } = await guarded(t);
-  const places: Record<string, [headers: Record<string, string>, query: string]> = {
-    bearer: [{ authorization: `Bearer ${KEY}` }, ""],
-    "x-api-key": [{ "x-api-key": KEY }, ""],
-    "x-goog-api-key": [{ "x-goog-api-key": KEY }, ""],
-    "?key=": [{}, `?key=${KEY}`],
-    "ours as a key, a vendor's as a token": [{ authorization: "Bearer sk-ant-vendor", "x-api-key": KEY }, ""],
-    "ours as a token, a vendor's as a key": [{ authorization: `Bearer ${KEY}`, "x-goog-api-key": "AIza-vendor" }, ""],
-  };
-  for (const [client, vendor] of PAIRS)
-    for (const [place, [headers, query]] of Object.entries(places)) {
-      const response = await fetch(url + pathFor(client, `of-${vendor}`) + query, {
-        method: "POST",
-        headers: { "content-type": "application/json", ...headers },
-        body: JSON.stringify(bodyFor(client, `of-${vendor}`)),
-      });
-      t.equal(response.status, 200, `${client} → ${vendor}, ${place}: ${await response.text()}`);
-      const { rawHeaders, url: asked } = upstream.seen.at(-1) as (typeof upstream.seen)[number];
-      t.notMatch(`${rawHeaders} ${asked}`, /test-key|vendor/, "no client's key goes on");
-      t.match(rawHeaders.join(" "), /the-providers-own/);
-    }
-  const ask = { model: "of-gemini", max_tokens: 9, messages: [{ role: "user" as const, content: "Hi" }] };
-  for (const keys of [
-    { apiKey: KEY, authToken: null },
-    { apiKey: null, authToken: KEY },
-  ])
-    t.match(await new Anthropic({ baseURL: url, ...keys }).messages.create(ask), { content: [{ text: TEXT }] });
-  t.match(await new OpenAI({ baseURL: `${url}/v1`, apiKey: KEY }).chat.completions.create(ask), { model: "of-gemini" });
-  const google = new GoogleGenAI({ apiKey: KEY, httpOptions: { baseUrl: url } });
-  t.equal((await google.models.generateContent({ model: "of-openai-chat", contents: "Hi" })).text, TEXT);
-});
+gathered(
+  t,
+  "take the key from Bearer, x-api-key, x-goog-api-key, ?key=; of two the one that is ours counts",
+  async (t) => {
+    const { url, upstream } = await guarded(t);
+    const places: Record<string, [headers: Record<string, string>, query: string]> = {
+      bearer: [{ authorization: `Bearer ${KEY}` }, ""],
+      "x-api-key": [{ "x-api-key": KEY }, ""],
+      "x-goog-api-key": [{ "x-goog-api-key": KEY }, ""],
+      "?key=": [{}, `?key=${KEY}`],
+      "ours as a key, a vendor's as a token": [{ authorization: "Bearer sk-ant-vendor", "x-api-key": KEY }, ""],
+      "ours as a token, a vendor's as a key": [{ authorization: `Bearer ${KEY}`, "x-goog-api-key": "AIza-vendor" }, ""],
+    };
+    for (const [client, vendor] of PAIRS)
+      for (const [place, [headers, query]] of Object.entries(places)) {
+        const response = await fetch(url + pathFor(client, `of-${vendor}`) + query, {
+          method: "POST",
+          headers: { "content-type": "application/json", ...headers },
+          body: JSON.stringify(bodyFor(client, `of-${vendor}`)),
+        });
+        t.equal(response.status, 200, `${client} → ${vendor}, ${place}: ${await response.text()}`);
+        const { rawHeaders, url: asked } = upstream.seen.at(-1) as (typeof upstream.seen)[number];
+        t.notMatch(`${rawHeaders} ${asked}`, /test-key|vendor/, "no client's key goes on");
+        t.match(rawHeaders.join(" "), /the-providers-own/);
+      }
+    const ask = { model: "of-gemini", max_tokens: 9, messages: [{ role: "user" as const, content: "Hi" }] };
+    for (const keys of [
+      { apiKey: KEY, authToken: null },
+      { apiKey: null, authToken: KEY },
+    ])
+      t.match(await new Anthropic({ baseURL: url, ...keys }).messages.create(ask), { content: [{ text: TEXT }] });
+    t.match(await new OpenAI({ baseURL: `${url}/v1`, apiKey: KEY }).chat.completions.create(ask), {
+      model: "of-gemini",
+    });
+    const google = new GoogleGenAI({ apiKey: KEY, httpOptions: { baseUrl: url } });
+    t.equal((await google.models.generateContent({ model: "of-openai-chat", contents: "Hi" })).text, TEXT);
+  },
+);
 
 t.test("GET /v1/models in the shape of whoever asks; limit, pageSize and client_version are accepted", async (t) => {
   const { url } = await guarded(t);
@@ -104,7 +111,7 @@ t.test("GET /v1/models in the shape of whoever asks; limit, pageSize and client_
     t.match(await (await fetch(`${url}/v1/models`, { headers })).json(), { models: [{ name: `models/${ids[0]}` }] });
 });
 
-t.test("Gemini methods under /v1beta, /v1, /v1alpha and Vertex's; ids with slashes, %3A, %2F", async (t) => {
+gathered(t, "Gemini methods under /v1beta, /v1, /v1alpha and Vertex's; ids with slashes, %3A, %2F", async (t) => {
   const { url, upstream } = await guarded(t);
   const google = (path: string, body: object = CONTENTS) =>
     fetch(url + path, { method: "POST", headers: { "x-goog-api-key": KEY }, body: JSON.stringify(body) });
@@ -131,7 +138,7 @@ t.test("Gemini methods under /v1beta, /v1, /v1alpha and Vertex's; ids with slash
   }
 });
 
-t.test("fold doubled versions, serve the root forms; ignore ?beta=true and a slash at the end", async (t) => {
+gathered(t, "fold doubled versions, serve the root forms; ignore ?beta=true and a slash at the end", async (t) => {
   const { url } = await guarded(t);
   const folded: Record<ProtocolName, string[]> = {
     "openai-chat": ["/v1/v1/chat/completions", "/chat/completions", "/v1/chat/completions/"],

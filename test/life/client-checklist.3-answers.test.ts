@@ -6,6 +6,7 @@ import { at, candidate, PLAIN } from "../golden/sharp-cases.ts";
 import { answering, events, type Got } from "../golden/sharp-http.ts";
 import { gateway, PAIRS, pathFor, speaking } from "../support/checklist.ts";
 import { digest } from "../support/digest.ts";
+import { gathered } from "../support/gathered.ts";
 import { type Line, REFUSAL, TEXT, TOKENS } from "../support/scripted.ts";
 import { accumulated, PROTOCOLS, type ProtocolName } from "../support/vendor-sdks.ts";
 
@@ -19,7 +20,7 @@ const framesOf = (text: string) =>
 const understood = async (client: ProtocolName, stream: boolean, { text }: Got) =>
   digest(client, await accumulated(client, stream, text));
 
-t.test("the right event grammar per protocol; [DONE] only in chat/completions", async (t) => {
+gathered(t, "the right event grammar per protocol; [DONE] only in chat/completions", async (t) => {
   const gate = await gateway(t);
   const named: readonly ProtocolName[] = ["anthropic-messages", "openai-responses"];
   const ends: Record<ProtocolName, [first: RegExp, last: RegExp]> = {
@@ -85,7 +86,7 @@ const SHAPES: Record<ProtocolName, object> = {
   gemini: { error: { code: Number, message: /./, status: String } },
 };
 
-t.test("an id on every answer, the caller's own error shape for every error", async (t) => {
+gathered(t, "an id on every answer, the caller's own error shape for every error", async (t) => {
   const gate = await gateway(t, "body: { limit: 64KiB }\n");
   const isError = async (client: ProtocolName, status: number, response: Response, way: string) => {
     t.equal(response.status, status, way);
@@ -132,47 +133,53 @@ const REFUSED: Record<ProtocolName, (type: string, code: string, status: string)
   gemini: (_, __, status) => ({ error: { code: 1, message: "Refused.", status } }),
 };
 
-t.test("errors before the first byte as a status, retry-after (-ms); x-should-retry: false where it is", async (t) => {
-  const gate = await gateway(t);
-  const final: [status: number, type: string, code: string, grpc: string][] = [
-    [401, "authentication_error", "invalid_api_key", "UNAUTHENTICATED"],
-    [402, "billing_error", "insufficient_quota", "FAILED_PRECONDITION"],
-    [403, "permission_error", "permission_denied", "PERMISSION_DENIED"],
-    [404, "not_found_error", "model_not_found", "NOT_FOUND"],
-  ];
-  for (const [client, vendor] of PAIRS)
-    for (const stream of [true, false]) {
-      const way = `${client} ← ${vendor}, ${stream ? "streamed" : "whole"}`;
-      const json = { "content-type": "application/json" };
-      for (const [status, ...words] of final) {
-        gate.answer(answering(status, JSON.stringify(REFUSED[vendor](...words)), json));
-        const { headers, status: told } = await gate.ask(client, vendor, { stream });
-        t.equal(told, status, way);
-        t.equal(headers.get("x-should-retry"), "false", `${way}, ${status}`);
+gathered(
+  t,
+  "errors before the first byte as a status, retry-after (-ms); x-should-retry: false where it is",
+  async (t) => {
+    const gate = await gateway(t);
+    const final: [status: number, type: string, code: string, grpc: string][] = [
+      [401, "authentication_error", "invalid_api_key", "UNAUTHENTICATED"],
+      [402, "billing_error", "insufficient_quota", "FAILED_PRECONDITION"],
+      [403, "permission_error", "permission_denied", "PERMISSION_DENIED"],
+      [404, "not_found_error", "model_not_found", "NOT_FOUND"],
+    ];
+    for (const [client, vendor] of PAIRS)
+      for (const stream of [true, false]) {
+        const way = `${client} ← ${vendor}, ${stream ? "streamed" : "whole"}`;
+        const json = { "content-type": "application/json" };
+        for (const [status, ...words] of final) {
+          gate.answer(answering(status, JSON.stringify(REFUSED[vendor](...words)), json));
+          const { headers, status: told } = await gate.ask(client, vendor, { stream });
+          t.equal(told, status, way);
+          t.equal(headers.get("x-should-retry"), "false", `${way}, ${status}`);
+        }
+        const limited = JSON.stringify(
+          REFUSED[vendor]("rate_limit_error", "rate_limit_exceeded", "RESOURCE_EXHAUSTED"),
+        );
+        gate.answer(answering(429, limited, { ...json, "retry-after": "3", "retry-after-ms": "2500" }));
+        const { headers, status } = await gate.ask(client, vendor, { stream });
+        t.equal(status, 429, way);
+        t.equal(headers.get("retry-after"), "3", way);
+        t.equal(headers.get("retry-after-ms"), "2500", way);
+        t.not(headers.get("x-should-retry"), "false", way);
+        if (!vendor.startsWith("openai")) continue;
+        const spent = JSON.stringify(REFUSED[vendor]("insufficient_quota", "insufficient_quota", ""));
+        gate.answer(answering(429, spent, json));
+        const told = await gate.ask(client, vendor, { stream });
+        t.equal(told.headers.get("x-should-retry"), "false", `${way}: no credit, as a 429`);
+        if (client === vendor) t.equal(told.text, spent, "in the provider's own words");
       }
-      const limited = JSON.stringify(REFUSED[vendor]("rate_limit_error", "rate_limit_exceeded", "RESOURCE_EXHAUSTED"));
-      gate.answer(answering(429, limited, { ...json, "retry-after": "3", "retry-after-ms": "2500" }));
-      const { headers, status } = await gate.ask(client, vendor, { stream });
-      t.equal(status, 429, way);
-      t.equal(headers.get("retry-after"), "3", way);
-      t.equal(headers.get("retry-after-ms"), "2500", way);
-      t.not(headers.get("x-should-retry"), "false", way);
-      if (!vendor.startsWith("openai")) continue;
-      const spent = JSON.stringify(REFUSED[vendor]("insufficient_quota", "insufficient_quota", ""));
-      gate.answer(answering(429, spent, json));
-      const told = await gate.ask(client, vendor, { stream });
-      t.equal(told.headers.get("x-should-retry"), "false", `${way}: no credit, as a 429`);
-      if (client === vendor) t.equal(told.text, spent, "in the provider's own words");
+    for (const client of PROTOCOLS) {
+      const unknown = await gate.post(pathFor(client, "none"), { ...PLAIN[client], model: "none" });
+      t.same([unknown.status, unknown.headers.get("x-should-retry")], [404, "false"], client);
+      const wrong = await gate.post(pathFor(client, "none"), {}, { authorization: "Bearer wrong-key-0123456789" });
+      t.same([wrong.status, wrong.headers.get("x-should-retry")], [401, "false"], client);
     }
-  for (const client of PROTOCOLS) {
-    const unknown = await gate.post(pathFor(client, "none"), { ...PLAIN[client], model: "none" });
-    t.same([unknown.status, unknown.headers.get("x-should-retry")], [404, "false"], client);
-    const wrong = await gate.post(pathFor(client, "none"), {}, { authorization: "Bearer wrong-key-0123456789" });
-    t.same([wrong.status, wrong.headers.get("x-should-retry")], [401, "false"], client);
-  }
-});
+  },
+);
 
-t.test("context overflow: in each client's own words, translated between protocols", async (t) => {
+gathered(t, "context overflow: in each client's own words, translated between protocols", async (t) => {
   const gate = await gateway(t);
   const said: Record<ProtocolName, JsonObject> = {
     "openai-chat": {

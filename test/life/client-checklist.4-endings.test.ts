@@ -6,6 +6,7 @@ import t, { type Test } from "tap";
 import { requestOf } from "../golden/sharp-http.ts";
 import { type Gate, gateway, PAIRS, speaking } from "../support/checklist.ts";
 import { asking, KEY, startGateway } from "../support/gateway.ts";
+import { gathered } from "../support/gathered.ts";
 import { PIECES, SCRIPTS } from "../support/scripted.ts";
 import { httpUpstream, until } from "../support/upstream.ts";
 import { ASK, PROTOCOLS, type ProtocolName } from "../support/vendor-sdks.ts";
@@ -38,7 +39,7 @@ function raw({ running: { port } }: Gate, client: ProtocolName, vendor: Protocol
 }
 
 t.test("never an upstream's cut as a clean end; cancel upstream when the client leaves; keep-alive", async (t) => {
-  await t.test("a cut is told in the form that clients believe, and is no clean end", cuts);
+  await gathered(t, "a cut is told in the form that clients believe, and is no clean end", cuts);
   await t.test("who leaves takes the request upstream along", leaves);
   await t.test("silence is filled with frames that are no content", silence);
 });
@@ -143,7 +144,7 @@ async function silence(t: Test) {
   );
 }
 
-t.test("flush every event, also under compression; keep connections after a finished stream", async (t) => {
+gathered(t, "flush every event, also under compression; keep connections after a finished stream", async (t) => {
   const gate = await gateway(t);
   for (const [client, vendor] of PAIRS)
     for (const coding of ["identity", "gzip"]) {
@@ -186,7 +187,7 @@ t.test("flush every event, also under compression; keep connections after a fini
     }
 });
 
-t.test("whole answers to requests of the same size; 34 counts at once; a count is never a 500", async (t) => {
+gathered(t, "whole answers to requests of the same size; 34 counts at once; a count is never a 500", async (t) => {
   const gate = await gateway(t);
   const system = "You are an agent. ".repeat(7000);
   const tools = [{ name: "f", input_schema: { type: "object", properties: {} } }];
@@ -219,7 +220,7 @@ t.test("whole answers to requests of the same size; 34 counts at once; a count i
   }
 });
 
-t.test("sticky routing keys: session and thread headers, prompt_cache_key, metadata.user_id", async (t) => {
+gathered(t, "sticky routing keys: session and thread headers, prompt_cache_key, metadata.user_id", async (t) => {
   const places = ["one", "two", "three"];
   const seen: string[] = [];
   const upstream = await httpUpstream((request, reply) => {

@@ -3,6 +3,7 @@ import { gzipSync, zstdCompressSync } from "node:zlib";
 import t, { type Test } from "tap";
 import { CLIENT_BODIES } from "../support/client-bodies.ts";
 import { asking, KEY, type Running, startGateway } from "../support/gateway.ts";
+import { gathered } from "../support/gathered.ts";
 import { send } from "../support/raw.ts";
 import { httpUpstream } from "../support/upstream.ts";
 
@@ -94,7 +95,8 @@ const DIALECTS = {
   "/v1beta/models/no-such:generateContent": (code: number) => ({ error: { code, message: String, status: String } }),
 } as const;
 
-t.test(
+gathered(
+  t,
   "every refusal of the gateway's own is in the caller's dialect, with an id, and says whether to retry",
   async (t) => {
     const closed = await httpUpstream();
@@ -126,7 +128,7 @@ t.test(
   },
 );
 
-t.test("a provider's refusal keeps its status and its words, and when to come back", async (t) => {
+gathered(t, "a provider's refusal keeps its status and its words, and when to come back", async (t) => {
   const words = '{"type":"error","error":{"type":"invalid_request_error","message":"prompt is too long: 9 > 8"}}';
   const upstream = await httpUpstream(({ body }, reply) => {
     const status = Number(/"status-(\d+)"/.exec(body.toString())?.[1]);

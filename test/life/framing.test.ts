@@ -1,5 +1,6 @@
 import t, { type Test } from "tap";
 import { KEY, startGateway } from "../support/gateway.ts";
+import { gathered } from "../support/gathered.ts";
 import { entrance, WAYS } from "../support/nginx.ts";
 import { each, send, type Talk, vectors } from "../support/raw.ts";
 import { httpUpstream, type SeenRequest } from "../support/upstream.ts";
@@ -134,7 +135,7 @@ const nameIn = (body: Buffer): string => /"user":"([^"]*)/.exec(body.toString())
 const LIST = "GET /v1/models HTTP/1.1\r\nHost: gw.test\r\n\r\n";
 
 for (const way of WAYS) {
-  t.test(`framing that could be read in two ways, ${way}`, { skip: !all && "vectors are absent" }, async (t) => {
+  gathered(t, `framing that could be read in two ways, ${way}`, { skip: !all && "vectors are absent" }, async (t) => {
     const upstream = await httpUpstream();
     t.teardown(() => upstream.close());
     const running = await startGateway(

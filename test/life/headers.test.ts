@@ -3,6 +3,7 @@ import { connect } from "node:net";
 import { gzipSync } from "node:zlib";
 import t, { type Test } from "tap";
 import { KEY, type Running, startGateway } from "../support/gateway.ts";
+import { gathered } from "../support/gathered.ts";
 import { entrance, WAYS } from "../support/nginx.ts";
 import { each, send, vectors } from "../support/raw.ts";
 import { type RawRequest, rawUpstream, until } from "../support/upstream.ts";
@@ -157,7 +158,8 @@ function unheard(count: number, seed: number): string[] {
 }
 
 for (const way of WAYS) {
-  t.test(
+  gathered(
+    t,
     `${way}, no header of a client that must stay here goes upstream`,
     { skip: !lists && "vectors are absent" },
     async (t) => {
@@ -193,7 +195,8 @@ for (const way of WAYS) {
     },
   );
 
-  t.test(
+  gathered(
+    t,
     `${way}, no header of a provider that must stay here reaches a client`,
     { skip: !lists && "vectors are absent" },
     async (t) => {

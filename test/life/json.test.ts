@@ -3,6 +3,7 @@ import { join } from "node:path";
 import { gzipSync } from "node:zlib";
 import t, { type Test } from "tap";
 import { startGateway } from "../support/gateway.ts";
+import { gathered } from "../support/gathered.ts";
 import { entrance, WAYS } from "../support/nginx.ts";
 import { type Answered, each, post, vectors } from "../support/raw.ts";
 import { shared } from "../support/shared.ts";
@@ -101,7 +102,7 @@ function judge(t: Test, letters: readonly Letter[], answers: readonly Answered[]
 }
 
 for (const way of WAYS) {
-  t.test(`JSON that parsers read differently, ${way}`, { skip: !suite && "vectors are absent" }, async (t) => {
+  gathered(t, `JSON that parsers read differently, ${way}`, { skip: !suite && "vectors are absent" }, async (t) => {
     const upstream = await httpUpstream();
     t.teardown(() => upstream.close());
     const models = Object.entries(MODELS).map(([name, vendor]) => `${name}: { targets: [up:${vendor}] }`);

@@ -9,6 +9,7 @@ import type { Keys } from "../../src/store/keys.ts";
 import type { Ledger } from "../../src/store/ledger.ts";
 import { Envelopes } from "../../src/translation/envelope.ts";
 import type { Translations } from "../../src/translation/translations.ts";
+import { gathered } from "../support/gathered.ts";
 import { shared } from "../support/shared.ts";
 import { type Asked, bodyOf, exchange, Kept, model, pass, recorded, scrub } from "./scrub/support.ts";
 
@@ -88,7 +89,7 @@ const untouched = ({ headers = [], query = "", asked, body = "{}" }: Asked) => (
 });
 const lets = scrub({ mode: "report" });
 
-t.test("every mark of the catalogue", async (t) => {
+gathered(t, "every mark of the catalogue", async (t) => {
   for (const entry of catalogue)
     for (const pattern of entry.match) {
       const given = example(entry, pattern);

@@ -4,6 +4,7 @@ import type { Head } from "../../../src/core/exchange.ts";
 import type { Stage } from "../../../src/core/stage.ts";
 import { Frame, type FrameKind } from "../../../src/wire/frame.ts";
 import { HeaderList } from "../../../src/wire/headers.ts";
+import { gathered } from "../../support/gathered.ts";
 import { shared } from "../../support/shared.ts";
 import { answeredBy, exchange, PING, recorded, scrub } from "./support.ts";
 
@@ -151,7 +152,8 @@ t.test("each protocol's envelope is looked into", async (t) => {
   );
 });
 
-t.test(
+gathered(
+  t,
   "recorded answers of an aggregator lose its marks and nothing else",
   { skip: !shared("recordings") },
   async (t) => {

@@ -1,5 +1,6 @@
 import t from "tap";
 import { catalogue, marksIn } from "../../../plugins/scrub/catalogue.ts";
+import { gathered } from "../../support/gathered.ts";
 
 const PROTOCOLS = [
   "openai-chat",
@@ -11,7 +12,7 @@ const PROTOCOLS = [
   "gemini",
 ];
 
-t.test("a pattern stands once in its place, in a form that can match", async (t) => {
+gathered(t, "a pattern stands once in its place, in a form that can match", async (t) => {
   const seen = new Set<string>();
   for (const { where, match, owner, native = [], only = [] } of catalogue) {
     for (const name of [...native, ...only]) t.ok(PROTOCOLS.includes(name), `${owner}: ${name} is a protocol`);

@@ -5,6 +5,7 @@ import { FIELDS, SUPPORT } from "../../../../plugins/protocols/gemini/support.ts
 import { GatewayError } from "../../../../src/core/errors.ts";
 import type { Conversation, Part, ToolCall, ToolResult } from "../../../../src/translation/conversation.ts";
 import { joined } from "../../../../src/translation/turns.ts";
+import { gathered } from "../../../support/gathered.ts";
 import { givenContext, partsOf, read, recordedRequests, refusal, usesOf } from "./requests.ts";
 
 const contents = [{ role: "user", parts: [{ text: "Hi" }] }];
@@ -423,7 +424,7 @@ const flat = (conversation: Conversation): unknown =>
     (name === "at" || name === "path" || name === "name") && typeof value === "string" ? SNAKE(value) : value,
   );
 
-t.test("every recorded request says the same in snake case", { skip }, async (t) => {
+gathered(t, "every recorded request says the same in snake case", { skip }, async (t) => {
   for (const { id, task, body } of recorded)
     t.same(flat(without(read(snaked(body), { task }))), flat(without(read(body, { task }))), id);
 });
@@ -434,7 +435,7 @@ function without(conversation: Conversation): Conversation {
   return { ...conversation, turns, tools: conversation.tools.filter((tool) => tool.kind !== "server") };
 }
 
-t.test("everything said of a recorded request stands in the table of fields", { skip }, async (t) => {
+gathered(t, "everything said of a recorded request stands in the table of fields", { skip }, async (t) => {
   const known = new Set(FIELDS.map(([, feature]) => feature));
   const uses = new Set(recorded.flatMap(({ body, task }) => read(body, { task }).uses.map(({ feature }) => feature)));
   for (const feature of uses) t.ok(known.has(feature), feature);
@@ -462,7 +463,7 @@ function meaning(conversation: Conversation): unknown {
 
 const says = (part: Part): boolean => part.kind !== "text" || part.text !== "" || part.opaque !== undefined;
 
-t.test("every recorded request, written as another client's, says the same to the vendor", { skip }, async (t) => {
+gathered(t, "every recorded request, written as another client's, says the same to the vendor", { skip }, async (t) => {
   for (const { id, body } of recorded.filter(({ task, body }) => task === "generate" && !hasOtherForms(body))) {
     const first = read(body);
     // The vendor refused that one.

@@ -1,6 +1,7 @@
 import t from "tap";
 import { jsonSchema, plainSchema } from "../../../../plugins/protocols/gemini/request.decode.tools.ts";
 import { RawJson } from "../../../../src/wire/exact.ts";
+import { gathered } from "../../../support/gathered.ts";
 import { read, recordedRequests, refusal, usesOf } from "./requests.ts";
 
 const tools = (...list: unknown[]) => read({ contents: [], tools: list }).tools;
@@ -165,7 +166,8 @@ t.test("types in upper case are no JSON Schema, wherever they stand", async (t) 
 
 const recorded = recordedRequests();
 
-t.test(
+gathered(
+  t,
   "every recorded schema becomes one of JSON Schema",
   { skip: recorded.length === 0 && "no recordings" },
   async (t) => {

@@ -2,6 +2,7 @@ import t from "tap";
 import { decode, decoder, PartialArguments } from "../../../../plugins/protocols/gemini/response.decode.ts";
 import type { Event, FinishReason } from "../../../../src/translation/events.ts";
 import { Frame } from "../../../../src/wire/frame.ts";
+import { gathered } from "../../../support/gathered.ts";
 import { eventsIn, recorded } from "../../../support/recorded.ts";
 import { dice, event, read, readParts, SOURCE } from "./responses.ts";
 
@@ -94,7 +95,7 @@ t.test("a blocked prompt is an answer that the filter ended", async (t) => {
   ]);
 });
 
-t.test("an answer that failed before it said anything is an error, which may be asked again", async (t) => {
+gathered(t, "an answer that failed before it said anything is an error, which may be asked again", async (t) => {
   const failed = (parts: readonly object[], finishReason: string, more: object = {}) => ({
     candidates: [{ content: { role: "model", parts }, index: 0, finishReason, ...more }],
     ...about,
@@ -211,7 +212,7 @@ t.test("signs of life and another protocol's terminator say nothing", async (t) 
   t.strictSame(read([...quiet, whole, ...quiet]), read([whole]));
 });
 
-t.test("whatever else arrives ends in one error", async (t) => {
+gathered(t, "whatever else arrives ends in one error", async (t) => {
   const random = dice(7);
   const good = JSON.stringify({
     candidates: [{ content: { parts: [{ functionCall: { name: "f", args: { a: [1] } } }] }, finishReason: "STOP" }],
@@ -288,7 +289,8 @@ const answers = recorded("gemini").filter(
   ({ status, kinds, body }) => status === 200 && kinds.includes("stream") && body.length < 20_000,
 );
 
-t.test(
+gathered(
+  t,
   "however a stream is mangled, its events keep the grammar",
   { skip: answers.length === 0 && "no recordings" },
   async (t) => {
@@ -775,9 +777,14 @@ const streams = recorded("gemini").filter(
   ({ status, kinds }) => status === 200 && kinds.includes("stream") && !kinds.includes("json_array_stream"),
 );
 
-t.test("line ends of both kinds give the same events", { skip: streams.length === 0 && "no recordings" }, async (t) => {
-  for (const { id, body } of streams) {
-    const lf = body.replaceAll("\r\n", "\n");
-    t.equal(JSON.stringify(read(eventsIn(lf))), JSON.stringify(read(eventsIn(lf.replaceAll("\n", "\r\n")))), id);
-  }
-});
+gathered(
+  t,
+  "line ends of both kinds give the same events",
+  { skip: streams.length === 0 && "no recordings" },
+  async (t) => {
+    for (const { id, body } of streams) {
+      const lf = body.replaceAll("\r\n", "\n");
+      t.equal(JSON.stringify(read(eventsIn(lf))), JSON.stringify(read(eventsIn(lf.replaceAll("\n", "\r\n")))), id);
+    }
+  },
+);

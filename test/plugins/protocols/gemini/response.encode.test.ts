@@ -15,6 +15,7 @@ import {
 import type { EncodedFrame, ResponseContext } from "../../../../src/translation/codec.ts";
 import type { Citation, Event, FinishReason, Opaque, Opening } from "../../../../src/translation/events.ts";
 import { RawJson } from "../../../../src/wire/exact.ts";
+import { gathered } from "../../../support/gathered.ts";
 import { eventsIn, recorded } from "../../../support/recorded.ts";
 import { answer, contextFor, dice, partsOf, read, SOURCE, shown, write } from "./responses.ts";
 
@@ -153,7 +154,7 @@ function invented(random: (below: number) => number): Event[] {
   ];
 }
 
-t.test("a whole answer is what its frames are together", async (t) => {
+gathered(t, "a whole answer is what its frames are together", async (t) => {
   const random = dice(42);
   for (let n = 0; n < 300; n++) {
     const events = invented(random);
@@ -168,7 +169,7 @@ t.test("a whole answer is what its frames are together", async (t) => {
   }
 });
 
-t.test("every frame is valid: role, index, parts that say what they are, one finish at the end", async (t) => {
+gathered(t, "every frame is valid: role, index, parts that say what they are, one finish at the end", async (t) => {
   const random = dice(4711);
   const names = ["text", "functionCall", "inlineData"];
   for (let n = 0; n < 300; n++) {
@@ -201,7 +202,7 @@ function saidBy(events: readonly Event[], choice: number) {
   return uses;
 }
 
-t.test("nothing of a text, a call or a picture is lost, whatever is open at a time", async (t) => {
+gathered(t, "nothing of a text, a call or a picture is lost, whatever is open at a time", async (t) => {
   const random = dice(99);
   for (let n = 0; n < 300; n++) {
     const events = invented(random);
@@ -284,7 +285,8 @@ const answers = recorded("gemini").filter(
   ({ status, kinds }) => status === 200 && !kinds.includes("json_array_stream"),
 );
 
-t.test(
+gathered(
+  t,
   "every recorded answer, told again, reads the same in the vendor's SDK",
   { skip: answers.length === 0 && "no recordings" },
   async (t) => {

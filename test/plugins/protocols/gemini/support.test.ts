@@ -2,6 +2,7 @@ import t from "tap";
 import type { Facts } from "../../../../src/core/marketplace.ts";
 import type { Conversation, Media, ReasoningConfig } from "../../../../src/translation/conversation.ts";
 import { RawJson } from "../../../../src/wire/exact.ts";
+import { gathered } from "../../../support/gathered.ts";
 import { read, refusal, user, usesOf, written } from "./requests.ts";
 
 const config = (generationConfig: unknown): Conversation => read({ contents: [], generationConfig });
@@ -219,7 +220,7 @@ t.test("an effort is a level, or tokens where the model takes tokens", async (t)
   t.equal(thinking({ show: false }), undefined);
 });
 
-t.test("never both a level and tokens, whatever is asked for", async (t) => {
+gathered(t, "never both a level and tokens, whatever is asked for", async (t) => {
   for (const thinking of ["budget", "level", "adaptive", undefined] as const)
     for (const effort of ["none", "minimal", "low", "medium", "high", "xhigh", "max", undefined] as const)
       for (const budget of [-1, 0, 500, 5000, 50000, undefined]) {

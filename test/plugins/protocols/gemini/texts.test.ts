@@ -8,6 +8,7 @@ import { withoutUnreadable } from "../../../../src/translation/unreadable.ts";
 import { locate } from "../../../../src/wire/paths.ts";
 import { splice } from "../../../../src/wire/splice.ts";
 import type { JsonObject } from "../../../../src/wire/values.ts";
+import { gathered } from "../../../support/gathered.ts";
 import { eventsIn, recorded } from "../../../support/recorded.ts";
 import { recordedRequests } from "./requests.ts";
 
@@ -84,7 +85,7 @@ function valueAt(json: unknown, path: readonly (string | number)[]): unknown {
   return path.reduce<unknown>((value, name) => (value as JsonObject | undefined)?.[name], json);
 }
 
-t.test("the pieces of every recorded stream are the texts of its blocks", { skip }, async (t) => {
+gathered(t, "the pieces of every recorded stream are the texts of its blocks", { skip }, async (t) => {
   let compared = 0;
   for (const { id, kinds, body } of answers) {
     if (!kinds.includes("stream") && !kinds.includes("json_array_stream")) continue;
@@ -116,7 +117,7 @@ t.test("the pieces of every recorded stream are the texts of its blocks", { skip
   t.ok(compared > 50, `${compared} texts`);
 });
 
-t.test("every place of a recorded request is a string in its bytes", { skip }, async (t) => {
+gathered(t, "every place of a recorded request is a string in its bytes", { skip }, async (t) => {
   for (const { id, body } of recordedRequests()) {
     const found = [...texts.request(body)].map(({ path }) => path);
     const bytes = Buffer.from(JSON.stringify(body));
@@ -218,7 +219,7 @@ t.test("the first call of each step since the user spoke gets the bypass where t
   t.equal(cleaned(none, { thinking: "level" }).json, none, "where nothing goes nothing is added");
 });
 
-t.test("outside of the places of an envelope every recorded request stays to the byte", { skip }, async (t) => {
+gathered(t, "outside of the places of an envelope every recorded request stays to the byte", { skip }, async (t) => {
   let count = 0;
   for (const { id, body } of recordedRequests()) {
     const text = JSON.stringify(body);

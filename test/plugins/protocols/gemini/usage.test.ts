@@ -2,6 +2,7 @@ import t from "tap";
 import protocol from "../../../../plugins/protocols/gemini/index.ts";
 import { count, usageMetadata } from "../../../../plugins/protocols/gemini/usage.ts";
 import type { Usage } from "../../../../src/core/usage.ts";
+import { gathered } from "../../../support/gathered.ts";
 import { eventsIn, recorded } from "../../../support/recorded.ts";
 
 const usage = (told: object, before?: Usage) => protocol.usage({ usageMetadata: told }, before);
@@ -80,7 +81,7 @@ function frames({ kinds, body }: { kinds: readonly string[]; body: string }): un
     : eventsIn(body).map((frame) => frame.json());
 }
 
-t.test("input and output of every recorded answer are the vendor's total", { skip }, async (t) => {
+gathered(t, "input and output of every recorded answer are the vendor's total", { skip }, async (t) => {
   let compared = 0;
   for (const answer of answers) {
     const all = frames(answer);
@@ -134,7 +135,7 @@ t.test("what is not known is left out, and nothing is negative", async (t) => {
 
 const wholeAnswers = recorded("gemini").filter(({ status, kinds }) => status === 200 && !kinds.includes("stream"));
 
-t.test("recorded counts survive", { skip: wholeAnswers.length === 0 && "no recordings" }, async (t) => {
+gathered(t, "recorded counts survive", { skip: wholeAnswers.length === 0 && "no recordings" }, async (t) => {
   for (const { id, body } of wholeAnswers.filter(({ kinds }) => !kinds.includes("json_array_stream"))) {
     const json = JSON.parse(body) as { usageMetadata: Record<string, unknown> };
     const read = protocol.usage(json);

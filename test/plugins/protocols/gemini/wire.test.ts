@@ -7,6 +7,7 @@ import type { FeatureUse } from "../../../../src/translation/conversation.ts";
 import { RawJson } from "../../../../src/wire/exact.ts";
 import { Frame } from "../../../../src/wire/frame.ts";
 import type { JsonObject } from "../../../../src/wire/values.ts";
+import { gathered } from "../../../support/gathered.ts";
 import { eventsIn, recorded } from "../../../support/recorded.ts";
 import { shared } from "../../../support/shared.ts";
 import { refusal } from "./requests.ts";
@@ -182,7 +183,7 @@ t.test("usage is where usageMetadata is", async (t) => {
 const answers = recorded("gemini").filter(({ status }) => status < 300);
 const skip = answers.length === 0 && "no recordings";
 
-t.test("the last event of every recorded stream says that it is complete", { skip }, async (t) => {
+gathered(t, "the last event of every recorded stream says that it is complete", { skip }, async (t) => {
   for (const { id, kinds, body } of answers) {
     if (!kinds.includes("stream") || kinds.includes("json_array_stream")) continue;
     t.equal(protocol.ending(eventsIn(body).at(-1) as Frame), "complete", id);

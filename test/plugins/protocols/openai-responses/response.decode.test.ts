@@ -4,6 +4,7 @@ import type { Event } from "../../../../src/translation/events.ts";
 import { Frame } from "../../../../src/wire/frame.ts";
 import { SseSplitter } from "../../../../src/wire/sse.ts";
 import { type JsonObject } from "../../../../src/wire/values.ts";
+import { gathered } from "../../../support/gathered.ts";
 import { asEvent, eventsOf, recordings } from "../../../support/openai-recordings.ts";
 import { dice } from "../../../support/random-answers.ts";
 import { decoded, frame, SOURCE } from "./answers.ts";
@@ -217,7 +218,7 @@ t.test("whatever comes, the events obey their order and end once", async (t) => 
   t.pass("all were");
 });
 
-t.test("bytes of any kind end in one error", async (t) => {
+gathered(t, "bytes of any kind end in one error", async (t) => {
   for (let seed = 0; seed < 300; seed++) {
     const cast = dice(seed);
     const bytes = Buffer.from(Array.from({ length: 1 + cast(200) }, () => cast(256)));
