@@ -1,6 +1,7 @@
 import t from "tap";
 import { Envelopes } from "../../src/translation/envelope.ts";
 import type { Opaque } from "../../src/translation/events.ts";
+import { gathered } from "../support/gathered.ts";
 
 const envelopes = new Envelopes("a secret of the tests, long enough");
 const opaque = (data: string, more: Partial<Opaque> = {}): Opaque => ({
@@ -42,22 +43,27 @@ t.test("nothing can be read in an envelope", async (t) => {
   t.notMatch(Buffer.from(envelope.slice(4), "base64url").toString("latin1"), /secret-account/);
 });
 
-t.test("what is not of ours is refused: cut, changed anywhere, of another key, or no envelope at all", async (t) => {
-  const envelope = envelopes.seal(opaque("some data", { account: "one" }));
-  const refused = (text: string, what: string) =>
-    t.throws(
-      () => envelopes.open(text),
-      { code: "invalid_field", status: 400, message: /opaque reasoning state/ },
-      what,
-    );
-  for (let i = 0; i < envelope.length; i++) {
-    refused(envelope.slice(0, i), `cut at ${i}`);
-    refused(`${envelope.slice(0, i)}${envelope[i] === "A" ? "B" : "A"}${envelope.slice(i + 1)}`, `changed at ${i}`);
-  }
-  refused(`${envelope}A`, "with more behind");
-  refused(new Envelopes("another secret, as long as that").seal(opaque("some data")), "of another key");
-  for (const text of ["gw1.", "gw1.é", "gw1.a b", "", `gw1.${"A".repeat(20_000_000)}`]) refused(text, text.slice(0, 9));
-});
+gathered(
+  t,
+  "what is not of ours is refused: cut, changed anywhere, of another key, or no envelope at all",
+  async (t) => {
+    const envelope = envelopes.seal(opaque("some data", { account: "one" }));
+    const refused = (text: string, what: string) =>
+      t.throws(
+        () => envelopes.open(text),
+        { code: "invalid_field", status: 400, message: /opaque reasoning state/ },
+        what,
+      );
+    for (let i = 0; i < envelope.length; i++) {
+      refused(envelope.slice(0, i), `cut at ${i}`);
+      refused(`${envelope.slice(0, i)}${envelope[i] === "A" ? "B" : "A"}${envelope.slice(i + 1)}`, `changed at ${i}`);
+    }
+    refused(`${envelope}A`, "with more behind");
+    refused(new Envelopes("another secret, as long as that").seal(opaque("some data")), "of another key");
+    for (const text of ["gw1.", "gw1.é", "gw1.a b", "", `gw1.${"A".repeat(20_000_000)}`])
+      refused(text, text.slice(0, 9));
+  },
+);
 
 t.test("the same secret opens what an earlier process sealed, and no secret is a new one each time", async (t) => {
   const [one, other] = [new Envelopes("the very same secret"), new Envelopes("the very same secret")];
@@ -107,7 +113,7 @@ t.test("of too many the oldest is forgotten first", async (t) => {
   t.same(keeping.recall("a", "call_20000"), opaque("x"));
 });
 
-t.test("an envelope among pieces of JSON is seen, wherever they are cut", async (t) => {
+gathered(t, "an envelope among pieces of JSON is seen, wherever they are cut", async (t) => {
   const json = Buffer.from(JSON.stringify({ a: "x", signature: envelopes.seal(opaque("data")), b: [1] }));
   t.ok(envelopes.among([json]));
   for (let i = 0; i <= json.length; i++) t.ok(envelopes.among([json.subarray(0, i), json.subarray(i)]), `cut at ${i}`);

@@ -1,5 +1,6 @@
 import t, { type Test } from "tap";
 import { asking, startGateway } from "../support/gateway.ts";
+import { gathered } from "../support/gathered.ts";
 import { httpUpstream } from "../support/upstream.ts";
 
 interface Refusal {
@@ -38,7 +39,7 @@ t.test("a provider's own words pass to the byte, whatever type they are said to 
     }
 });
 
-t.test("what no client reads is an error of the client's protocol, with the status it came with", async (t) => {
+gathered(t, "what no client reads is an error of the client's protocol, with the status it came with", async (t) => {
   const refuse = await refusing(t);
   for (const status of [400, 403, 404, 413, 429, 502])
     for (const [text, type] of [

@@ -1,5 +1,6 @@
 import t from "tap";
 import { Unwrapping } from "../../src/translation/unwrap.ts";
+import { gathered } from "../support/gathered.ts";
 
 const TEXTS = [
   "",
@@ -18,7 +19,7 @@ function unwrapped(pieces: readonly string[]): { text: string; pieces: string[] 
   return { text: out.join(""), pieces: out };
 }
 
-t.test("the free text comes out as it was, wherever its JSON is cut", async (t) => {
+gathered(t, "the free text comes out as it was, wherever its JSON is cut", async (t) => {
   for (const text of TEXTS)
     for (const json of [
       `{"input":${JSON.stringify(text)}}`,

@@ -4,9 +4,10 @@ import { type AddressInfo, type Socket } from "node:net";
 import { Readable } from "node:stream";
 import t from "tap";
 import { GatewayError } from "../../src/core/errors.ts";
+import { gathered } from "../support/gathered.ts";
 import { client, failed, outgoing, proxied, until, whole } from "../support/upstream.ts";
 
-t.test("a reader that does not keep up stops the provider, and loses nothing", async (t) => {
+gathered(t, "a reader that does not keep up stops the provider, and loses nothing", async (t) => {
   const size = 48 << 20;
   let written = 0;
   const { upstream, proxy } = await proxied(t, async (socket) => {
