@@ -21,6 +21,10 @@ gathered(t, "checks that hold are one assertion", async (t) => {
     t.match({ i, more: 1 }, { i: Number });
     t.notMatch("a", /b/);
     t.notOk(false);
+    t.throws(() => JSON.parse("{"));
+    t.throws(() => JSON.parse("{"), { name: "SyntaxError" });
+    t.throws(() => JSON.parse("{"), /JSON/);
+    t.doesNotThrow(() => i);
   }
 });
 
@@ -33,6 +37,9 @@ const FAILING = {
   sixth: "t.strictSame({ a: 1 }, { a: '1' }, 'sixth');",
   seventh: "t.match({ a: 1 }, { a: String }, 'seventh');",
   eighth: "t.notMatch('b', /b/, 'eighth');",
+  ninth: "t.throws(() => 5, 'ninth');",
+  tenth: "t.throws(() => { throw new Error('a'); }, /b/, 'tenth');",
+  eleventh: "t.doesNotThrow(() => { throw new Error('a'); }, 'eleventh');",
 };
 
 t.test("a case that fails is listed with its message, among those that hold; no case at all fails too", async (t) => {

@@ -41,6 +41,11 @@ class Gatherer {
     match: (found: unknown, wanted: unknown, message?: unknown) => this.compare(match(found, wanted), true, message),
     notMatch: (found: unknown, wanted: unknown, message?: unknown) =>
       this.compare(match(found, wanted), false, message),
+    throws: (run: () => unknown, ...rest: unknown[]) => this.thrown(run, rest),
+    doesNotThrow: (run: () => unknown, message?: unknown) => {
+      const thrown = caught(run);
+      return this.check(!thrown, message, () => `it throws ${String(thrown?.error)}`);
+    },
   };
 
   of(t: Test): Test {
@@ -54,6 +59,16 @@ class Gatherer {
     });
   }
 
+  private thrown(run: () => unknown, rest: readonly unknown[]): boolean {
+    const [wanted, message] = typeof rest[0] === "string" ? [undefined, rest[0]] : rest;
+    const thrown = caught(run);
+    if (!thrown) return this.check(false, message, "it throws nothing");
+    if (wanted === undefined) return this.check(true, message, "");
+    const { error } = thrown;
+    const found = wanted instanceof RegExp && error instanceof Error ? error.message : error;
+    return this.compare(match(found, wanted), true, message);
+  }
+
   private compare(result: { match: boolean; diff: string }, wanted: boolean, message: unknown): boolean {
     return this.check(result.match === wanted, message, () => (wanted ? result.diff : "it matches"));
   }
@@ -62,6 +77,16 @@ class Gatherer {
     this.checks++;
     if (!fine) this.failures.push(`${place()} ${String(message ?? "")}\n${typeof why === "string" ? why : why()}`);
     return fine;
+  }
+}
+
+/** What a function throws. */
+function caught(run: () => unknown): { error: unknown } | undefined {
+  try {
+    run();
+    return undefined;
+  } catch (error) {
+    return { error };
   }
 }
 

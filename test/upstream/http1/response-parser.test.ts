@@ -1,7 +1,6 @@
 import t from "tap";
 import type { Http1Error } from "../../../src/upstream/http1/errors.ts";
 import { ResponseParser } from "../../../src/upstream/http1/response-parser.ts";
-import { gathered } from "../../support/gathered.ts";
 
 interface Seen {
   heads: { status: number; headers: string[]; encoding: string | undefined }[];
@@ -46,7 +45,7 @@ function read(text: string, size = Number.POSITIVE_INFINITY, method = "POST"): S
 
 const OK = "HTTP/1.1 200 OK\r\n";
 
-gathered(t, "responses are read alike, wherever their bytes are cut", (t) => {
+t.test("responses are read alike, wherever their bytes are cut", (t) => {
   const long = "x".repeat(9000);
   const responses: [text: string, expected: Partial<Omit<Seen, "heads">> & { heads?: { status: number }[] }][] = [
     [`${OK}content-length: 5\r\n\r\nhello`, { body: "hello", ends: 1, reusable: true }],
@@ -110,7 +109,7 @@ t.test("values come without the spaces and tabs around them, names as they were 
   t.end();
 });
 
-gathered(t, "what could be read in two ways, or not at all, is refused", (t) => {
+t.test("what could be read in two ways, or not at all, is refused", (t) => {
   const bad: [text: string, code: string][] = [
     ["SSH-2.0-OpenSSH\r\n\r\n", "NOT_HTTP"],
     ["HTTP/2.0 200 OK\r\n\r\n", "NOT_HTTP"],
