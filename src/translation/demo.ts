@@ -20,27 +20,35 @@ import {
   demoWhole,
   sampleOf,
 } from "./demo-script.ts";
-import type { Event } from "./events.ts";
+import type { Event, Opaque } from "./events.ts";
 import { Framing } from "./framing.ts";
 
 /** A tool that the demo model can call: the client runs it. */
 type CallableTool = Tool & { kind: "function" | "custom" };
+/** What only one protocol can show of the script. */
+export interface DemoExtra {
+  /** Events of one more block, numbered 1. */
+  readonly events?: readonly Event[];
+  /** Opaque state that sits on a call. */
+  readonly callState?: string;
+}
+
 /** An event, and the milliseconds to wait before it. */
 type TimedEvent = Event & { after?: number };
 
 /**
  * The demo provider's answer to a request; the same one however often it is sent.
- * @param extra events of one more block, numbered 1, for what only one protocol can show
+ * @param extra what only this protocol can show
  */
-export function demoAnswer(protocol: Protocol, request: DemoRequest, extra: readonly Event[] = []): DemoAnswer {
+export function demoAnswer(protocol: Protocol, request: DemoRequest, extra: DemoExtra = {}): DemoAnswer {
   const id = demoId(request);
   const answer = answerTo(protocol, request, id, extra);
   const ids = (protocol.idHeaders ?? []).map((name) => [name, `req_${id}`] as const);
   return { ...answer, headers: { ...answer.headers, ...Object.fromEntries(ids) } };
 }
 
-function answerTo(protocol: Protocol, request: DemoRequest, id: string, extra: readonly Event[]): DemoAnswer {
-  const own = extra.length === 0 ? protocol.demo?.(request) : undefined;
+function answerTo(protocol: Protocol, request: DemoRequest, id: string, extra: DemoExtra): DemoAnswer {
+  const own = extra.events || extra.callState ? undefined : protocol.demo?.(request);
   if (own) return own;
   const fault = demoFault(request.model, request.streaming);
   if (fault) return refusal(protocol, fault, id);
@@ -97,7 +105,7 @@ function counted(protocol: Protocol, conversation: Conversation): DemoAnswer {
 }
 
 /** What the last turn of the user asks: a tool's result in it comes before its text. */
-function scriptOf(model: string, conversation: Conversation, extra: readonly Event[]): DemoScript<CallableTool> {
+function scriptOf(model: string, conversation: Conversation, extra: DemoExtra): DemoScript<CallableTool> {
   const { turns, maxTokens } = conversation;
   const last = turns.findLast(({ role }) => role === "user");
   const ends = turns.at(-1)?.parts.findLast((part) => part.kind === "tool_result");
@@ -106,7 +114,7 @@ function scriptOf(model: string, conversation: Conversation, extra: readonly Eve
     tools: callable(conversation),
     result: ends === undefined ? undefined : (ends.json ?? textIn(ends.parts)),
     limit: maxTokens,
-    picture: extra.some(({ type }) => type === "media"),
+    picture: extra.events?.some(({ type }) => type === "media") ?? false,
   });
 }
 
@@ -122,7 +130,7 @@ function eventsOf(
   protocol: Protocol,
   script: DemoScript<CallableTool>,
   conversation: Conversation,
-  { id, model, extra }: { id: string; model: string; extra: readonly Event[] },
+  { id, model, extra }: { id: string; model: string; extra: DemoExtra },
 ): TimedEvent[] {
   const usage = usageOf(script, conversation);
   const { total } = usage.in;
@@ -130,28 +138,43 @@ function eventsOf(
   const events: TimedEvent[] = [{ ...start, usage: { in: { total: total ?? 0 }, out: {}, raw: undefined } }];
   if (script.reasoning !== undefined) events.push(...thoughtEvents(protocol, script.reasoning, id, model));
   const block = script.reasoning === undefined ? 0 : 1;
-  if (script.call) events.push(...callEvents(script.call, id, block));
+  const state = extra.callState === undefined ? undefined : stateOf(protocol, model, extra.callState);
+  if (script.call) events.push(...callEvents(script.call, id, block, state));
   else if (script.pieces.length > 0) events.push(...textEvents(script, block));
   if (script.end === "cut" || script.end === "error") return withoutLastClose(events);
   const reason = script.call ? "tool_calls" : script.end === "length" ? "length" : "stop";
-  return [...events, ...extra, { type: "finish", choice: 0, reason }, { type: "usage", usage }, { type: "end" }];
+  return [
+    ...events,
+    ...(extra.events ?? []),
+    { type: "finish", choice: 0, reason },
+    { type: "usage", usage },
+    { type: "end" },
+  ];
 }
 
 /** What breaks off is still open. */
 const withoutLastClose = (events: TimedEvent[]): TimedEvent[] =>
   events.at(-1)?.type === "close" ? events.slice(0, -1) : events;
 
-function thoughtEvents({ name }: Protocol, thoughts: string, id: string, model: string): Event[] {
+const stateOf = ({ name }: Protocol, model: string, data: string): Opaque => ({
+  protocol: name,
+  account: "demo",
+  model,
+  kind: "signature",
+  data,
+});
+
+function thoughtEvents(protocol: Protocol, thoughts: string, id: string, model: string): Event[] {
   const data = Buffer.from(`State of the demo, worth nothing elsewhere: ${id}`).toString("base64");
   return [
     { type: "open", block: 0, choice: 0, kind: "reasoning" },
     ...thoughts.split(/(?<= )/).map((text): Event => ({ type: "text", block: 0, text })),
-    { type: "opaque", block: 0, opaque: { protocol: name, account: "demo", model, kind: "signature", data } },
+    { type: "opaque", block: 0, opaque: stateOf(protocol, model, data) },
     { type: "close", block: 0 },
   ];
 }
 
-function callEvents(tool: CallableTool, id: string, block: number): Event[] {
+function callEvents(tool: CallableTool, id: string, block: number, opaque: Opaque | undefined): Event[] {
   const input = inputOf(tool);
   const half = input.length >> 1;
   const custom = tool.kind === "custom";
@@ -165,6 +188,7 @@ function callEvents(tool: CallableTool, id: string, block: number): Event[] {
       name: tool.name,
       ...(custom ? { custom } : {}),
       ...(tool.namespace === undefined ? {} : { namespace: tool.namespace }),
+      ...(opaque ? { opaque } : {}),
     },
     { type: "arguments", block, text: input.slice(0, half) },
     { type: "arguments", block, text: input.slice(half) },

@@ -110,7 +110,7 @@ t.test("what only one protocol can show is a block more", async (t) => {
   const answer = demoAnswer(
     protocol,
     { operation, model: "echo", body: BODY, streaming: false, query: new Query() },
-    extra,
+    { events: extra },
   );
   t.equal(gist(protocol.translation.response.decode(bytesOf(answer).toString(), SOURCE)).texts["text"], "Hello there!");
 });

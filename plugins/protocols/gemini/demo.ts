@@ -1,4 +1,4 @@
-/** Demo answers that only this protocol has: vectors for texts, and a picture behind an answer's text. */
+/** Demo answers that only this protocol has: vectors for texts, a signature on a call, and a picture behind an answer's text. */
 import { hash } from "node:crypto";
 import { crc32, deflateSync } from "node:zlib";
 import {
@@ -25,8 +25,13 @@ export function demo(protocol: Protocol, request: DemoRequest): DemoAnswer | und
   const { name, task } = request.operation;
   if (name === "embedContent") return demoWhole(embedded(body));
   if (name === "batchEmbedContents") return demoWhole(embeddedAll(body));
-  return task === "generate" && request.model === "image" ? demoAnswer(protocol, request, pictureEvents()) : undefined;
+  if (task !== "generate") return undefined;
+  if (request.model === "image") return demoAnswer(protocol, request, { events: pictureEvents() });
+  return request.model === "tool" ? demoAnswer(protocol, request, { callState: SIGNATURE }) : undefined;
 }
+
+/** The vendor signs calls, too. */
+const SIGNATURE = Buffer.from("A signature of the demo, worth nothing elsewhere.").toString("base64");
 
 function pictureEvents(): Event[] {
   return [
