@@ -156,7 +156,7 @@ t.test("what cannot start says so in a line and exits 1", async (t) => {
   t.match(busy.text(), /is taken: stop what listens there, or change listen/);
 });
 
-t.test("a failure that nobody foresaw is logged, and ends the process with 1 after running exchanges", async (t) => {
+t.test("a failure that nobody foresaw is logged, and ends the process with 3 after running exchanges", async (t) => {
   const late =
     'export default class P { access() {} start() { setTimeout(() => { throw new Error("late"); }, 200); } }';
   const { child, text } = start(
@@ -165,8 +165,8 @@ t.test("a failure that nobody foresaw is logged, and ends the process with 1 aft
     ["run"],
     { "p.ts": late },
   );
-  t.same(await once(child, "close"), [1, null]);
-  t.match(text(), /"msg":"the gateway failed and stops"/);
+  t.same(await once(child, "close"), [3, null]);
+  t.match(text(), /"msg":"the gateway failed, and stops when all requests have ended"/);
   t.match(text(), /Error: late/);
 });
 
