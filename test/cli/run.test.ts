@@ -116,7 +116,7 @@ t.test("a process ends although nobody reads its standard output, and says how m
 t.test("nor does a failure wait for a reader", async (t) => {
   const late = 'setTimeout(() => { throw new Error("late"); }, 200);';
   const { child, errors } = startPiped(t, TALKING, { "p.ts": TALKER.replace("WHAT", late) });
-  t.same(await once(child, "close"), [1, null]);
+  t.same(await once(child, "close"), [3, null]);
   t.match(errors(), /"msg":"log lines were lost","lost":\d+/);
 });
 
