@@ -5,6 +5,7 @@ import { TLSSocket } from "node:tls";
 import { GatewayError } from "../core/errors.ts";
 import type { Timeouts } from "../core/marketplace.ts";
 import { failure, overdue, type Progress, UpstreamFault } from "./failures.ts";
+import { closedUnseen } from "./http1/connection.ts";
 
 /** Milliseconds for which the rest of a request is read away that was answered before all of it had come. */
 const LINGER = 2000;
@@ -42,6 +43,7 @@ export class PassedRequest {
   private progress: Progress = "connecting";
   private error: GatewayError | undefined;
   private repeated = false;
+  private sentAt = 0;
   private total: NodeJS.Timeout | undefined;
   /** The options of the running `web()` call. */
   private options: { selfHandleResponse?: boolean } = {};
@@ -90,6 +92,7 @@ export class PassedRequest {
   sending(upstream: ClientRequest): void {
     const { idle, first_byte } = this.outgoing.timeouts;
     this.upstream = upstream;
+    this.sentAt = performance.now();
     if (this.error) {
       upstream.destroy();
       return;
@@ -115,8 +118,9 @@ export class PassedRequest {
     // An upload that was cut off behind the answer: that one's end decides.
     if (this.progress === "answering" || this.error) return;
     const { request, response, upstream } = this;
-    const mayRepeat = upstream?.reusedSocket === true && !this.repeated && !response.destroyed && !hasBody(request);
-    if (mayRepeat) {
+    // Whether the provider has seen the request is a matter of time (decision 8); node does not tell a round trip.
+    const unseen = upstream?.reusedSocket === true && closedUnseen(thrown, this.sentAt, Infinity);
+    if (unseen && mayRepeat(request) && !this.repeated && !response.destroyed) {
       this.repeated = true;
       this.progress = "connecting";
       this.start();
@@ -233,6 +237,10 @@ function hasBody(request: IncomingMessage): boolean {
   const { "content-length": length, "transfer-encoding": coding } = framing(request);
   return coding !== undefined || (length !== undefined && length !== "0");
 }
+
+/** A body has been piped away; what is not idempotent (RFC 9110 §9.2.2) may have had its effect. */
+const mayRepeat = (request: IncomingMessage): boolean =>
+  !hasBody(request) && request.method !== "POST" && request.method !== "PATCH";
 
 /** Runs `then` once a request has a connection that stands, at once if it has. */
 export function whenConnected(request: ClientRequest, then: () => void): void {

@@ -298,3 +298,20 @@ for (const way of WAYS) {
     },
   );
 }
+
+t.test(
+  "calls that make a vendor's own keys are refused, however they are written, unless the path says mint",
+  async (t) => {
+    const { upstream, running } = await http(
+      t,
+      undefined,
+      "  /v1/realtime/*: { pass: vendor, open: true }\n  /minting/*: { pass: vendor, mint: true }\n",
+    );
+    const ask = async (path: string) => (await post(running.port, path, "{}")).status;
+    const refused = ["/v1/realtime/client_secrets", "/v1/realtime/%63lient_secrets", "/vendors/one/realtime/sessions"];
+    refused.push("/vendors/one/v1/realtime//sessions/", "/vendors/one/chatkit/sessions", "/vendors/one/auth_tokens");
+    for (const path of refused) t.equal(await ask(path), 403, path);
+    t.equal(upstream.seen.length, 0);
+    for (const path of ["/minting/realtime/client_secrets", "/v1/realtime/calls"]) t.equal(await ask(path), 200, path);
+  },
+);

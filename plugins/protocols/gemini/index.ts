@@ -41,6 +41,8 @@ const gemini: TranslatedProtocol = {
     Boolean(query?.get("key")) ||
     /^\/v1(beta|alpha)/.test(path) ||
     ACTION_PATH.test(path),
+  // Ephemeral tokens.
+  mints: (method, path) => method === "POST" && /(?:^|\/)auth_tokens$/.test(path),
   credential: (secret) => ["x-goog-api-key", secret],
   error: errorBody,
   streamError,
