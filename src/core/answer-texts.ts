@@ -41,8 +41,8 @@ interface GrowingText {
 
 /**
  * Replaces what a pattern matches in the texts of an answer: the same in a stream as in the whole, however it is cut. No
- * frame is added or lost. One whose text ends in what could still become a match waits for the next piece of that text,
- * which that end then moves to.
+ * frame is added or lost. One whose text ends in what could still become a match waits for the next piece of that text; what
+ * becomes of a match that is cut stands in its last frame.
  */
 export class AnswerTexts {
   private readonly pattern: TextPattern;
@@ -127,13 +127,17 @@ export class AnswerTexts {
       if (growing && this.latest !== piece && this.growing.get(this.latest ?? "")?.kind === kind)
         this.sideBySide = true;
       this.latest = piece;
-      if (growing) growing.last = text;
-      else {
+      if (!growing) {
         growing = { kind, output: outputFor(place, this.output), last: text };
         this.growing.set(piece, growing);
         this.forget();
       }
-      text.after = growing.output.push(before);
+      const out = growing.output.push(before);
+      const { back } = growing.output;
+      // What had waited and is no match stays where it stood.
+      if (back > 0) growing.last.after += out.slice(0, back);
+      text.after = out.slice(back);
+      growing.last = text;
       return text;
     });
     return { frame, texts };

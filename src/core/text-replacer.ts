@@ -19,6 +19,8 @@ export interface TextOutput {
   end(): string;
   /** True while something of it waits for what follows. */
   readonly waits: boolean;
+  /** How much of the last answer, from its beginning, is what had waited and stays as it is written. */
+  readonly back: number;
 }
 
 /** A pattern made ready for texts that come in pieces. */
@@ -44,6 +46,7 @@ export class TextReplacer implements TextOutput {
   private before = "";
   private open = "";
   private rawOpen: readonly string[] | undefined;
+  back = 0;
 
   constructor(
     private readonly pattern: TextPattern,
@@ -71,12 +74,16 @@ export class TextReplacer implements TextOutput {
     const all = this.before + text;
     const plain = (from: number, to: number): string =>
       raw ? raw.slice(from - start, to - start).join("") : all.slice(from, to);
+    const waited = this.open.length;
     let out = "";
     let at = start;
+    this.back = 0;
     for (;;) {
       const open = more ? partial.openAt(all, Math.max(at, all.length - longest)) : all.length;
       expression.lastIndex = at;
       const found = expression.exec(all);
+      const until = found ? Math.min(found.index, open) : open;
+      if (at === start) this.back = plain(start, Math.min(until, start + waited)).length;
       if (!found || found.index >= open) {
         out += plain(at, open);
         at = open;
@@ -94,6 +101,7 @@ export class TextReplacer implements TextOutput {
 
 /** Gives a whole text to a function, and what that makes of it in its place. */
 export class WholeText implements TextOutput {
+  readonly back = 0;
   private text = "";
   private raw: readonly string[] | undefined;
 
@@ -137,6 +145,9 @@ export class JsonText implements TextOutput {
   private part = "";
   private text = "";
   private raw: string[] = [];
+  /** What waits has not been heard of since. */
+  private waiting = false;
+  back = 0;
 
   /** @param leaf takes the strings, one after the other; must escape what it puts in */
   constructor(private readonly leaf: TextOutput) {}
@@ -147,6 +158,8 @@ export class JsonText implements TextOutput {
 
   push(text: string): string {
     let out = "";
+    this.waiting = this.leaf.waits;
+    this.back = 0;
     for (let i = 0; i < text.length; i++)
       out += this.inside ? this.within(text[i] as string) : this.between(text[i] as string);
     return out + this.given();
@@ -155,7 +168,7 @@ export class JsonText implements TextOutput {
   end(): string {
     const { part } = this;
     this.part = "";
-    return (this.inside === "value" ? this.given() + this.leaf.end() : "") + part;
+    return (this.inside === "value" ? this.given() + this.ended() : "") + part;
   }
 
   private between(char: string): string {
@@ -172,7 +185,7 @@ export class JsonText implements TextOutput {
     if (char === "\\") this.part = char;
     else if (char !== '"') return this.take(char, char);
     else {
-      const out = this.inside === "value" ? this.given() + this.leaf.end() : "";
+      const out = this.inside === "value" ? this.given() + this.ended() : "";
       this.inside = undefined;
       return out + char;
     }
@@ -202,7 +215,17 @@ export class JsonText implements TextOutput {
     const { text, raw } = this;
     this.text = "";
     this.raw = [];
-    return this.leaf.push(text, raw);
+    return this.heard(this.leaf.push(text, raw));
+  }
+
+  private ended(): string {
+    return this.heard(this.leaf.end());
+  }
+
+  private heard(out: string): string {
+    if (this.waiting) this.back = this.leaf.back;
+    this.waiting = false;
+    return out;
   }
 }
 
