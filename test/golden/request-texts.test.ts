@@ -1,0 +1,31 @@
+import t from "tap";
+import { Body } from "../../src/core/body.ts";
+import type { Protocol, TextKind } from "../../src/core/protocol.ts";
+import { mappedTexts, textsOf } from "../../src/core/texts.ts";
+import { loadProtocols } from "../../src/loader/discover.ts";
+import { requests } from "./request-matrix.ts";
+
+const KINDS: readonly TextKind[] = ["system", "user", "assistant", "reasoning", "tool_call", "tool_result"];
+const protocols = new Map((await loadProtocols()).map((protocol) => [protocol.name, protocol]));
+const skip = !requests() && "recordings are absent";
+
+t.test("every text of every recorded request gives way to another, and nothing else does", { skip }, async (t) => {
+  const wrong: string[] = [];
+  let changed = 0;
+  for (const { id, protocol: name, text } of requests() ?? []) {
+    const protocol = protocols.get(name) as Protocol;
+    const body = new Body([Buffer.from(text)], "json");
+    const same = mappedTexts(body, protocol, KINDS, (text) => text);
+    if (same.length > 0) wrong.push(`${id}: ${same.length} edits of nothing`);
+    const before = textsOf(body, protocol);
+    const after = body.edited(mappedTexts(body, protocol, KINDS, (text) => (text === "" ? "" : `${text}"é\n`)));
+    const expected = before.map(({ kind, text }) => ({ kind, text: `${text}"é\n` }));
+    if (JSON.stringify(textsOf(after, protocol)) !== JSON.stringify(expected)) wrong.push(`${id}: other texts`);
+    // Taking what was put in out again gives the same request.
+    const back = after.edited(mappedTexts(after, protocol, KINDS, (text) => text.replace(/"é\n$/, "")));
+    if (JSON.stringify(back.json()) !== JSON.stringify(body.json())) wrong.push(`${id}: something else has changed`);
+    changed += before.length;
+  }
+  t.same(wrong.slice(0, 10), [], `${wrong.length} of ${changed}`);
+  t.ok(changed > 1000, `${changed} texts`);
+});
