@@ -93,6 +93,7 @@ export class Downstream {
   /** Answers everything new with a refusal, and waits up to `grace` milliseconds until what runs has ended. */
   async drain(grace: number): Promise<void> {
     this.draining = true;
+    this.current().proxy.drain();
     const { promise, resolve } = Promise.withResolvers<void>();
     const limit = setTimeout(resolve, grace);
     this.drained = resolve;
@@ -176,6 +177,7 @@ export class Downstream {
     const headers = request.lines;
     const response = new HandshakeResponse(request);
     try {
+      if (this.draining) throw new GatewayError("draining");
       guard(request, headers);
       const query = queryOf(text);
       const destination = generation.paths.socket(raw, query);
