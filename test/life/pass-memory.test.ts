@@ -1,0 +1,165 @@
+import { type ChildProcess, spawn } from "node:child_process";
+import { once } from "node:events";
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { createServer, request } from "node:http";
+import type { AddressInfo } from "node:net";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { Readable, Writable } from "node:stream";
+import { pipeline } from "node:stream/promises";
+import { fileURLToPath } from "node:url";
+import t, { type Test } from "tap";
+import { KEY } from "../support/gateway.ts";
+import { open, type Seen, socketUpstream } from "../support/sockets.ts";
+
+/** With GATEWAY_TEST_HEAVY=1 more of it, and against stricter bounds; needs a machine that has nothing else to do. */
+const HEAVY = process.env["GATEWAY_TEST_HEAVY"] === "1";
+const MIB = 2 ** 20;
+/** So much that a body which is kept would show. */
+const SIZE = (HEAVY ? 100 : 200) * MIB;
+const ROUNDS = HEAVY ? 10 : 1;
+/** MiB by which the gateway's memory may grow more than that of a bare proxy. */
+const MORE = HEAVY ? 10 : 100;
+const SOCKETS = HEAVY ? 500 : 50;
+
+const ROOT = fileURLToPath(new URL("../..", import.meta.url));
+
+/** The least that can be called a proxy. */
+const BARE = `
+import { Agent, createServer, request } from "node:http";
+const agent = new Agent({ keepAlive: true });
+createServer((req, res) => {
+  const out = request({ host: "127.0.0.1", port: process.argv[1], method: req.method, path: req.url, headers: req.headers, agent });
+  out.on("response", (answer) => { res.writeHead(answer.statusCode, answer.headers); answer.pipe(res); });
+  req.pipe(out);
+}).listen(0, "127.0.0.1", function () { console.log("listening on 127.0.0.1:" + this.address().port); });
+`;
+
+interface Proxy {
+  port: number;
+  /** MiB now, and at most since the last call of \`forget\`. */
+  memory(): { now: number; peak: number };
+  forget(): void;
+}
+
+/** A program with its own memory, once it has said where it listens. */
+async function started(t: Test, args: readonly string[], cwd: string): Promise<Proxy> {
+  const child: ChildProcess = spawn(process.execPath, args, { cwd, env: { PATH: process.env["PATH"] } });
+  t.teardown(async () => {
+    if (child.exitCode !== null) return;
+    child.kill("SIGKILL");
+    await once(child, "close");
+  });
+  let text = "";
+  const port = await new Promise<number>((listening, failed) => {
+    child.on("exit", () => failed(new Error(text)));
+    for (const stream of [child.stdout, child.stderr])
+      stream?.setEncoding("utf8").on("data", (piece: string) => {
+        text += piece;
+        const found = /127\.0\.0\.1:(\d+)\D/.exec(text);
+        if (found) listening(Number(found[1]));
+      });
+  });
+  const status = (name: string) =>
+    Number(new RegExp(`${name}:\\s+(\\d+) kB`).exec(readFileSync(`/proc/${child.pid}/status`, "utf8"))?.[1]) / 1024;
+  return {
+    port,
+    memory: () => ({ now: status("VmRSS"), peak: status("VmHWM") }),
+    forget: () => writeFileSync(`/proc/${child.pid}/clear_refs`, "5"),
+  };
+}
+
+async function gateway(t: Test, providers: string, more: string): Promise<Proxy> {
+  const folder = mkdtempSync(join(tmpdir(), "gateway-memory-"));
+  t.teardown(() => rmSync(folder, { recursive: true }));
+  const yaml = `listen: 127.0.0.1:0
+admin: 127.0.0.1:0
+providers: { a: { url: "${providers}", speaks: [openai-chat], websocket: true } }
+models: { m: { targets: [a:m] } }
+keys: { test: { key: ${KEY} } }
+store: { ledger: "sqlite:./gateway.db" }
+${more}`;
+  writeFileSync(join(folder, "gateway.yaml"), yaml);
+  const { scripts } = JSON.parse(readFileSync(join(ROOT, "package.json"), "utf8")) as { scripts: { start: string } };
+  const flags = scripts.start.split(" ").filter((word) => /^--(?!import)/.test(word));
+  return started(t, [...flags, "--import", `${ROOT}src/loader/register.js`, `${ROOT}src/main.ts`, "run"], folder);
+}
+
+const PIECE = Buffer.alloc(64 * 1024, "x");
+
+function* pieces(): Generator<Buffer> {
+  for (let sent = 0; sent < SIZE; sent += PIECE.length) yield PIECE;
+}
+
+const nothing = (): Writable => new Writable({ write: (_piece, _encoding, done) => done() });
+
+/** Sends as much through a proxy as it gets back. */
+async function round(port: number): Promise<void> {
+  for (const method of ["POST", "GET"]) {
+    const headers = { "x-api-key": KEY, ...(method === "POST" ? { "content-length": SIZE } : {}) };
+    const asked = request({ port, host: "127.0.0.1", method, path: "/v1/files", headers });
+    const answered = once(asked, "response") as Promise<[Readable]>;
+    if (method === "POST") await pipeline(Readable.from(pieces(), { objectMode: false }), asked);
+    else asked.end();
+    const [answer] = await answered;
+    let size = 0;
+    answer.on("data", (piece: Buffer) => (size += piece.length));
+    await pipeline(answer, nothing());
+    if (method === "GET" && size !== SIZE) throw new Error(`${size} bytes came`);
+  }
+}
+
+const skipped = process.platform === "linux" ? {} : { skip: "memory is read from /proc" };
+
+t.test(`${SIZE / MIB} MiB up and down ${ROUNDS} times cost no more memory than in a bare proxy`, skipped, async (t) => {
+  const upstream = createServer((asked, response) => {
+    if (asked.method === "GET") {
+      response.setHeader("content-length", SIZE);
+      pipeline(Readable.from(pieces(), { objectMode: false }), response).catch(() => {});
+    } else {
+      pipeline(asked, nothing()).then(
+        () => response.end("{}"),
+        () => {},
+      );
+    }
+  });
+  upstream.listen(0, "127.0.0.1");
+  await once(upstream, "listening");
+  t.teardown(() => {
+    upstream.closeAllConnections();
+    upstream.close();
+  });
+  const to = (upstream.address() as AddressInfo).port;
+  const proxies = {
+    bare: await started(t, ["--input-type=module", "-e", BARE, String(to)], ROOT),
+    ours: await gateway(t, `http://127.0.0.1:${to}/v1`, "paths: { /v1/files/*: { pass: a } }\n"),
+  };
+  const grown = { bare: [] as number[], ours: [] as number[] };
+  const idle = { bare: proxies.bare.memory().now, ours: proxies.ours.memory().now };
+  for (let i = 0; i < ROUNDS; i++)
+    for (const name of ["bare", "ours"] as const) {
+      proxies[name].forget();
+      await round(proxies[name].port);
+      grown[name].push(Math.round(proxies[name].memory().peak - idle[name]));
+    }
+  const told = `peaks over idle in MiB: bare ${grown.bare.join(" ")}, ours ${grown.ours.join(" ")}; idle ${Math.round(idle.bare)} and ${Math.round(idle.ours)}`;
+  t.comment(told);
+  t.ok(Math.max(...grown.ours) <= Math.max(...grown.bare) + MORE, told);
+  if (HEAVY) t.ok((grown.ours.at(-1) ?? 0) <= (grown.ours[1] ?? 0) + 10, `flat: ${told}`);
+});
+
+t.test(`${SOCKETS} open WebSockets cost little memory`, skipped, async (t) => {
+  const upstream = await socketUpstream(t);
+  const proxy = await gateway(t, `http://127.0.0.1:${upstream.port}/v1`, "");
+  const address = `ws://127.0.0.1:${proxy.port}/v1/realtime?model=m`;
+  const seen: Seen[] = [];
+  const idle = proxy.memory().now;
+  for (let i = 0; i < SOCKETS; i++) seen.push(await open(address, [], { "x-api-key": KEY }));
+  const heard = seen.map(({ socket }) => once(socket, "message"));
+  for (const { socket } of seen) socket.send("z".repeat(1000));
+  await Promise.all(heard);
+  const grown = Math.round(proxy.memory().now - idle);
+  t.comment(`${SOCKETS} sockets: ${grown} MiB`);
+  t.ok(grown <= 100, `${grown} MiB for ${SOCKETS} sockets`);
+  for (const { socket } of seen) socket.terminate();
+});
