@@ -68,6 +68,9 @@ export class Reply {
     }
     if (!response.headersSent) {
       exchange.status = error.status;
+      // What there was of a whole answer has not left.
+      exchange.written = 0;
+      exchange.firstByte = undefined;
       refuse(this.request, response, exchange.protocol, error, exchange.id, noticeLines(exchange));
       return;
     }

@@ -65,12 +65,12 @@ export class ResponseStream implements BodyReceiver {
         ? this.pass([new Frame(this.splitter instanceof ArraySplitter ? "element" : "event", rest)])
         : [];
       this.write([...last, ...this.pass([END])]);
+      this.writer.end();
     } catch (thrown) {
       this.fail(thrown);
       return;
     }
     this.close();
-    this.writer.end();
     this.settle.done();
   }
 

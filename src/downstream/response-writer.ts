@@ -14,6 +14,8 @@ const CRLF = Buffer.from("\r\n");
 export class ResponseWriter {
   private direct = false;
   private streaming = false;
+  /** The head of a whole answer, which leaves with the first byte behind it: until then another answer can be given. */
+  private waitingHead: { status: number; lines: string[] } | undefined;
   /** The piece of a whole answer that leaves with its end, or when another follows: one write for a small answer. */
   private firstPiece: Buffer | undefined;
 
@@ -21,9 +23,12 @@ export class ResponseWriter {
 
   /** @param lines name, value, name, value, … @param streaming send the head at once. */
   head(status: number, lines: string[], streaming: boolean): void {
-    this.response.writeHead(status, lines);
     this.streaming = streaming;
-    if (!streaming) return;
+    if (!streaming) {
+      this.waitingHead = { status, lines };
+      return;
+    }
+    this.response.writeHead(status, lines);
     this.response.flushHeaders();
     // Without a socket (an answer queued behind a pipelined one) node keeps what is written until its turn comes.
     this.direct = this.response.socket !== null && this.response.chunkedEncoding;
@@ -56,7 +61,15 @@ export class ResponseWriter {
    * wakes the process that waits for it, which costs more than all else about it, and costs it once for a turn's answers.
    */
   end(): void {
+    this.letHeadGo();
     setImmediate(() => this.depart());
+  }
+
+  private letHeadGo(): void {
+    const { waitingHead } = this;
+    if (!waitingHead) return;
+    this.waitingHead = undefined;
+    this.response.writeHead(waitingHead.status, waitingHead.lines);
   }
 
   private depart(): void {
@@ -102,7 +115,9 @@ export class ResponseWriter {
     for (const piece of pieces) {
       const ready = this.streaming ? piece : this.firstPiece;
       if (!this.streaming) this.firstPiece = piece;
-      if (ready) more = this.response.write(ready);
+      if (!ready) continue;
+      this.letHeadGo();
+      more = this.response.write(ready);
     }
     return more;
   }

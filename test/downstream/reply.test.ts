@@ -4,7 +4,7 @@ import t, { type Test } from "tap";
 import { REFUSALS } from "../../src/core/errors.ts";
 import { asking, KEY, type Running, startGateway } from "../support/gateway.ts";
 import { gathered } from "../support/gathered.ts";
-import { rawUpstream, until } from "../support/upstream.ts";
+import { rawUpstream, type Script, until } from "../support/upstream.ts";
 
 const MODELS = 'providers: { demo: { url: "demo:" } }\nmodels: { echo: { targets: [demo:echo] } }\n';
 const BODY = '{"model":"echo","max_tokens":9,"messages":[{"role":"user","content":"hi"}]}';
@@ -158,33 +158,85 @@ t.test("framing in doubt closes the connection: what follows is no request", asy
   }
 });
 
-t.test("an error behind the head of an answer that is no stream just cuts it", async (t) => {
-  for (const [framing, body] of [
-    ["content-length: 100", '{"half":'],
-    ["transfer-encoding: chunked", '8\r\n{"half":\r\n'],
+/** Asks Chat for a whole answer of a provider that does what `script` says, through one more plugin. */
+async function askedOf(t: Test, script: Script, plugin: string, path = "/v1/chat/completions") {
+  const upstream = await rawUpstream(script);
+  t.teardown(() => upstream.close());
+  const running = await startGateway(
+    t,
+    `providers: { up: { url: "${upstream.origin.origin}/v1", speaks: [openai-chat] } }
+models: { any: { targets: [up:any] } }
+plugins: { own: { from: ./own.ts } }
+chains: { llm: [sse, auth, own, models, rewrite, usage], read: [auth] }
+`,
+    {
+      "own.ts": `import { type Frame, type ResponseExchange } from "model-gateway";\nexport default class Own { ${plugin} }`,
+    },
+  );
+  const text = '{"model":"any","max_tokens":9,"messages":[]}';
+  const client = talk(
+    t,
+    running,
+    `POST ${path} HTTP/1.1\r\nhost: a\r\nauthorization: Bearer ${KEY}\r\ncontent-type: application/json\r\ncontent-length: ${text.length}\r\n\r\n${text}`,
+  );
+  await until(() => running.log.lines.length > 0, "the log line");
+  return { client, line: running.log.lines.at(-1)?.fields };
+}
+
+const HEAD = "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\n";
+const NOTHING = "access() {}";
+
+t.test("a whole answer of which nothing has left when it fails is an error in the client's protocol", async (t) => {
+  const answer =
+    '{"id":"c","choices":[{"index":0,"message":{"role":"assistant","content":"a"},"finish_reason":"stop"}]}';
+  const cut: Script = (socket) => void socket.write(`${HEAD}content-length: 100\r\n\r\n`, () => socket.destroy());
+  const half: Script = (socket) =>
+    void socket.write(`${HEAD}content-length: 100\r\n\r\n{"half":`, () => setTimeout(() => socket.destroy(), 20));
+  const whole: Script = (socket) => socket.write(`${HEAD}content-length: ${answer.length}\r\n\r\n${answer}`);
+  const holding =
+    'response(exchange: ResponseExchange) { return exchange.mapAnswerText({ pattern: /a/, longest: 1 }, () => "b"); }';
+  const throwing = (kind: string) =>
+    `response() { return (frame: Frame) => { if (frame.kind === "${kind}") throw new Error("no more"); }; }`;
+  const broken = [502, { outcome: "upstream_error", error: { code: "upstream_truncated" } }] as const;
+  const failed = [500, { outcome: "failed", error: { code: "plugin_failed", origin: "own.response" } }] as const;
+  for (const [script, plugin, status, fields] of [
+    [cut, NOTHING, ...broken],
+    [half, NOTHING, ...broken],
+    [half, holding, ...broken],
+    [whole, throwing("piece"), ...failed],
+    [whole, throwing("end"), ...failed],
   ] as const) {
-    const upstream = await rawUpstream((socket) =>
-      socket.write(`HTTP/1.1 200 OK\r\ncontent-type: application/json\r\n${framing}\r\n\r\n${body}`, () =>
-        setTimeout(() => socket.destroy(), 20),
-      ),
-    );
-    t.teardown(() => upstream.close());
-    const running = await startGateway(
+    const { client, line } = await askedOf(t, script, plugin);
+    await until(() => client.text.endsWith("}"), "the answer");
+    const [head = "", body = ""] = client.text.split("\r\n\r\n");
+    t.equal(head.split(" ")[1], String(status));
+    t.match(JSON.parse(body), { error: { code: fields.error.code } });
+    t.match(line, { ...fields, status, bytes: 0, first_byte_ms: undefined });
+    t.notOk(client.closed, "the connection goes on");
+  }
+  const translated = await askedOf(t, half, NOTHING, "/v1/messages");
+  await until(() => translated.client.text.endsWith("}"), "the answer");
+  t.match(translated.client.text, /^HTTP\/1\.1 502 [\s\S]*\{"type":"error"/);
+});
+
+t.test("an error behind what has left of an answer that is no stream just cuts it", async (t) => {
+  for (const [framing, first, second] of [
+    ["content-length: 100", '{"half":', '"no'],
+    ["transfer-encoding: chunked", '8\r\n{"half":\r\n', '3\r\n"no\r\n'],
+  ] as const) {
+    const { client, line } = await askedOf(
       t,
-      `providers: { up: { url: "${upstream.origin.origin}/v1", speaks: [openai-chat] } }\nmodels: { any: { targets: [up:any] } }\n`,
-    );
-    const text = '{"model":"any"}';
-    const client = talk(
-      t,
-      running,
-      `POST /v1/chat/completions HTTP/1.1\r\nhost: a\r\nauthorization: Bearer ${KEY}\r\ncontent-type: application/json\r\ncontent-length: ${text.length}\r\n\r\n${text}`,
+      (socket) => {
+        socket.write(`${HEAD}${framing}\r\n\r\n${first}`);
+        setTimeout(() => socket.write(second, () => setTimeout(() => socket.destroy(), 20)), 20);
+      },
+      NOTHING,
     );
     await until(() => client.closed, "the connection to close");
     t.match(client.text, /^HTTP\/1\.1 200 /);
     const sent = client.text.slice(client.text.indexOf("\r\n\r\n") + 4);
-    t.equal(sent, body, "what had come, and nothing else");
-    await until(() => running.log.lines.length > 0, "the log line");
-    t.match(running.log.lines.at(-1)?.fields, { status: 200, outcome: "upstream_error" });
+    t.equal(sent, first + second, "what had come, and nothing else");
+    t.match(line, { status: 200, outcome: "upstream_error" });
   }
 });
 
