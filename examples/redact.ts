@@ -2,7 +2,8 @@ import { Options, type Plugin, type RequestExchange, type ResponseExchange, type
 import { inject, injectable } from "tsyringe";
 import { z } from "zod";
 
-const ADDRESS = /[\w.+-]+@[\w-]+(?:\.[\w-]+)+/g;
+// Looked for at the beginning of a word only, so that a megabyte of one letter costs no more than its length.
+const ADDRESS = /(?<![\w.+-])[\w.+-]{1,64}@[\w-]+(?:\.[\w-]+)+/g;
 const MASK = { pattern: /<address-\d+>/, longest: 20 };
 const Kind = z.enum(["system", "user", "assistant", "reasoning", "tool_call", "tool_result"]);
 

@@ -78,8 +78,8 @@ export class TextReplacer implements TextOutput {
     let out = "";
     let at = start;
     this.back = 0;
+    let open = more ? partial.openAt(all, Math.max(at, all.length - longest)) : all.length;
     for (;;) {
-      const open = more ? partial.openAt(all, Math.max(at, all.length - longest)) : all.length;
       expression.lastIndex = at;
       const found = expression.exec(all);
       const until = found ? Math.min(found.index, open) : open;
@@ -91,6 +91,8 @@ export class TextReplacer implements TextOutput {
       }
       out += plain(at, found.index) + this.encode(this.replace(found[0]));
       at = found.index + found[0].length;
+      // A match in front of where another could begin changes nothing there.
+      if (at > open) open = partial.openAt(all, at);
     }
     this.before = all.slice(Math.max(0, at - longest), at);
     this.open = all.slice(at);

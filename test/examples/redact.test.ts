@@ -59,3 +59,11 @@ t.test("a request without an address passes as it came, and so does its answer",
   const plain = await ask("openai-chat", "openai-chat", true, inModel(first("Hello", "f"), "openai-chat", true));
   t.match(plain.text, /"content":"ell"/);
 });
+
+t.test("a long word costs no more than its length", async (t) => {
+  const ask = await redacting(t);
+  const { ask: first, with: inModel } = CLIENTS["openai-chat"] as (typeof CLIENTS)[string];
+  const long = `${"a".repeat(300_000)} me@home.org`;
+  const { sent } = await ask("openai-chat", "openai-chat", false, inModel(first(long, "f"), "openai-chat", false));
+  t.match(sent, /a <address-1>/);
+});
