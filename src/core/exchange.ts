@@ -108,6 +108,15 @@ export interface TranslatedHead {
   state: StreamState;
 }
 
+/**
+ * How an exchange ended.
+ *
+ * - `completed`: all of the answer was given to the client's connection. Its status may be any, a provider's 429 too.
+ * - `aborted`: the client left before that.
+ * - `upstream_error`: the provider's fault: it could not be reached, was too slow, broke off, or its stream told of an error.
+ * - `rejected`: refused by the gateway or a plugin, with a status below 500.
+ * - `failed`: the gateway's or a plugin's own fault.
+ */
 export type Outcome = "completed" | "aborted" | "upstream_error" | "rejected" | "failed";
 
 /** What the engine knows of a request before any plugin has seen it. */
@@ -181,6 +190,10 @@ export class Exchange {
   /** Status sent downstream; 0 before. */
   status = 0;
   outcome: Outcome = "completed";
+  /**
+   * What went wrong. A stage sets it where the answer itself tells of a failure and shall pass all the same: the client gets
+   * what came, and the outcome is that of the error.
+   */
   error: GatewayError | undefined;
   /** Bytes of the answer's body written downstream. */
   written = 0;

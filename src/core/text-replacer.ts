@@ -2,7 +2,7 @@ import { PartialMatch } from "../wire/partial-match.ts";
 
 /** What is looked for in a text. */
 export interface TextMatch {
-  /** Must not match where nothing is. */
+  /** Must not match where nothing is. Every match counts, with or without the flag `g`; `y` has no effect. */
   pattern: RegExp;
   /** Characters of the longest match, with what it looks ahead at; of a longer one nothing is promised. */
   longest: number;
