@@ -1,6 +1,7 @@
 import {
   type DoneExchange,
   type Ending,
+  type Frame,
   GatewayError,
   type Head,
   Options,
@@ -12,9 +13,20 @@ import {
 import { inject, injectable } from "tsyringe";
 import { z } from "zod";
 
+/** Characters of a provider's error that the log keeps. */
+const LOGGED = 500;
+
+/** An error in a stream, which the client reads in the provider's own words. */
+const reported = ({ text }: Frame): GatewayError =>
+  new GatewayError("upstream_refused", {
+    message: "The provider reported an error in its stream.",
+    cause: text?.slice(0, LOGGED),
+  });
+
 /**
  * Guards streams: keep-alive frames while the model thinks, and the terminal rule of each protocol. A stream that ends
- * without its terminal event is broken off with an error, never passed on as if it were whole.
+ * without its terminal event is broken off with an error, never passed on as if it were whole. One in which the provider reports an
+ * error passes, and is recorded as the failure it is.
  */
 @injectable()
 export default class Sse implements Plugin {
@@ -41,8 +53,12 @@ export default class Sse implements Plugin {
     let ending: Ending | undefined;
     return (frame) => {
       timer?.refresh();
-      if (frame.kind !== "end") ending = protocol.ending(frame) ?? ending;
-      else if (!ending) throw new GatewayError("upstream_truncated");
+      if (frame.kind === "end") {
+        if (!ending) throw new GatewayError("upstream_truncated");
+      } else if (ending !== "error") {
+        ending = protocol.ending(frame) ?? ending;
+        if (ending === "error") exchange.error = reported(frame);
+      }
     };
   }
 

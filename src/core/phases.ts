@@ -29,7 +29,7 @@ export type SendExchange = AskedExchange & Readonly<Pick<Exchange, "attempts">>;
 /** In `response`: an answer's head is in. */
 export type ResponseExchange = SendExchange &
   Readonly<Pick<Exchange, "attempt" | "answerer" | "head" | "answerTexts" | "mapAnswerText" | "push">> &
-  Pick<Exchange, "usage">;
+  Pick<Exchange, "usage" | "error">;
 
 /** In `done`: it has ended, however that was. What it never came to is undefined or empty. */
 export type DoneExchange = SendExchange &

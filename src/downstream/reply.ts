@@ -42,7 +42,11 @@ export class Reply {
     if (head.framing) lines.push("x-accel-buffering", "no");
     this.writer.head(head.status, lines, head.framing !== undefined);
     return new Promise((done, fail) => {
-      this.running = new ResponseStream(exchange, upstream, stages, this.writer, { done, fail });
+      const ended = (): void => {
+        if (exchange.error) exchange.outcome = outcomeOf(exchange.error, exchange);
+        done();
+      };
+      this.running = new ResponseStream(exchange, upstream, stages, this.writer, { done: ended, fail });
       upstream.read(this.running);
     });
   }

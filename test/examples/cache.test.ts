@@ -1,6 +1,7 @@
 import t from "tap";
 import { asking } from "../support/gateway.ts";
 import { repeating } from "../support/repeating.ts";
+import { httpUpstream } from "../support/upstream.ts";
 import { startExamples } from "./example.ts";
 
 t.test("who asks the same again gets the same answer, streamed or whole, and no provider is asked", async (t) => {
@@ -33,4 +34,20 @@ keys: { one: { key: first-key-0123456789abcdef }, two: { key: second-key-0123456
   t.equal(upstream.seen.length, asked + 2, "other words, or another caller");
   await ask("hi");
   t.equal(upstream.seen.length, asked + 3, "the oldest went first");
+});
+
+t.test("a provider's error is not given again", async (t) => {
+  const upstream = await httpUpstream((_, reply) =>
+    reply.writeHead(200, { "content-type": "text/event-stream" }).end('data: {"error":{"message":"overloaded"}}\n\n'),
+  );
+  t.teardown(() => upstream.close());
+  const yaml = `providers: { up: { url: "${upstream.origin.origin}/v1", speaks: [openai-chat] } }
+models: { m: { targets: [up:x] } }
+`;
+  const { url } = await startExamples(t, yaml, "[sse, auth, models, cache, rewrite, usage]", { cache: {} });
+  for (let i = 0; i < 2; i++) {
+    const asked = { method: "POST", headers: asking(), body: '{"model":"m","messages":[],"stream":true}' };
+    t.match(await (await fetch(`${url}/v1/chat/completions`, asked)).text(), /overloaded/);
+  }
+  t.equal(upstream.seen.length, 2);
 });

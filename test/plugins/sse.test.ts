@@ -1,6 +1,6 @@
 import t, { type Test } from "tap";
 import { asking, startGateway } from "../support/gateway.ts";
-import { httpUpstream } from "../support/upstream.ts";
+import { httpUpstream, until } from "../support/upstream.ts";
 
 const DELTA =
   'data: {"id":"c","object":"chat.completion.chunk","choices":[{"index":0,"delta":{"content":"Hi"},"finish_reason":null}]}\n\n';
@@ -12,7 +12,7 @@ async function through(t: Test, stream: string, status = 200) {
     reply.writeHead(status, { "content-type": "text/event-stream" }).end(stream),
   );
   t.teardown(() => upstream.close());
-  const { url } = await startGateway(
+  const { url, gateway, log } = await startGateway(
     t,
     `providers: { up: { url: "${upstream.origin.origin}/v1", speaks: [openai-chat] } }\nmodels: { m: { targets: [up:x] } }\n`,
   );
@@ -23,15 +23,18 @@ async function through(t: Test, stream: string, status = 200) {
   });
   const reader = (response.body as ReadableStream<Uint8Array>).getReader();
   let text = "";
+  let whole = true;
   try {
-    for (;;) {
-      const { done, value } = await reader.read();
-      if (done) return { text, whole: true, headers: response.headers };
-      text += Buffer.from(value).toString();
-    }
+    for (let read = await reader.read(); !read.done; read = await reader.read())
+      text += Buffer.from(read.value).toString();
   } catch {
-    return { text, whole: false, headers: response.headers };
+    whole = false;
   }
+  const { ledger } = gateway.stores;
+  await until(() => log.lines.some(({ message }) => message === "exchange"), "the log line");
+  await ledger.flush();
+  const line = log.lines.find(({ message }) => message === "exchange");
+  return { text, whole, headers: response.headers, line, row: (await ledger.recent(1))[0] };
 }
 
 t.test("a stream with its terminal event passes, whatever the vendor leaves out behind it", async (t) => {
@@ -56,10 +59,20 @@ t.test("a stream that ends without one is broken off with the protocol's error",
   }
 });
 
-t.test("a provider's own error in the stream is an ending of its own", async (t) => {
-  const stream = `${DELTA}data: {"error":{"message":"overloaded","type":"server_error"}}\n\n`;
-  t.match(await through(t, stream), { text: stream, whole: true });
-});
+t.test(
+  "a provider's own error in the stream passes as it came, and is recorded as the provider's failure",
+  async (t) => {
+    const error = 'data: {"error":{"message":"overloaded","type":"server_error"}}\n\n';
+    for (const stream of [`${DELTA}${error}`, `${DELTA}${error}${END}data: [DONE]\n\n`]) {
+      const { line, row, ...answer } = await through(t, stream);
+      t.match(answer, { text: stream, whole: true });
+      const told = { code: "upstream_refused", cause: /overloaded/ };
+      t.match(line, { level: "warn", fields: { status: 200, outcome: "upstream_error", error: told } });
+      t.match(row, { status: 200, outcome: "upstream_error" });
+    }
+    t.match(await through(t, DELTA + END), { row: { outcome: "completed" }, line: { fields: { error: undefined } } });
+  },
+);
 
 t.test("streams tell proxies in front not to hold them", async (t) => {
   const { headers } = await through(t, DELTA + END);
