@@ -3,10 +3,8 @@ import { container, type DependencyContainer, type InjectionToken } from "tsyrin
 import { Log } from "./core/log.ts";
 import { Marketplace } from "./core/marketplace.ts";
 import { Options, type Plugin, type PluginClass } from "./core/plugin.ts";
-import { Protocols } from "./core/protocols.ts";
 import { Keys } from "./store/keys.ts";
 import { Ledger } from "./store/ledger.ts";
-import { Envelopes } from "./translation/envelope.ts";
 import { Translations } from "./translation/translations.ts";
 
 /**
@@ -21,8 +19,6 @@ export interface GenerationParts {
   keys: Keys;
   ledger: Ledger;
   marketplace: Marketplace;
-  protocols: Protocols;
-  envelopes: Envelopes;
   translations: Translations;
 }
 
@@ -40,15 +36,11 @@ export function generationContainer(parent: DependencyContainer, parts: Generati
     .register(token(Keys), { useValue: parts.keys })
     .register(token(Ledger), { useValue: parts.ledger })
     .register(token(Marketplace), { useValue: parts.marketplace })
-    .register(token(Protocols), { useValue: parts.protocols })
-    .register(token(Envelopes), { useValue: parts.envelopes })
     .register(token(Translations), { useValue: parts.translations });
 }
 
 /** Names of what a plugin's constructor may ask for by its type. */
-export const INJECTABLE: readonly string[] = [Keys, Ledger, Log, Marketplace, Protocols, Envelopes, Translations].map(
-  ({ name }) => name,
-);
+export const INJECTABLE: readonly string[] = [Keys, Ledger, Log, Marketplace, Translations].map(({ name }) => name);
 
 /** The type of each parameter of a class's constructor, or its token where it has one of its own (`@inject(…)`). */
 export function injected(Class: PluginClass): readonly unknown[] {

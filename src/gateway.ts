@@ -9,6 +9,7 @@ import { Downstream } from "./downstream/server.ts";
 import { Generation } from "./generation.ts";
 import { loadPlugin, loadProtocols, pluginFile, pluginNames } from "./loader/discover.ts";
 import type { LoadedPlugin } from "./loader/instances.ts";
+import { methodsOf, misspelt } from "./loader/methods.ts";
 import { openStores, type Stores } from "./store/open.ts";
 import { Envelopes } from "./translation/envelope.ts";
 import { keptSecret } from "./translation/secret.ts";
@@ -33,7 +34,8 @@ export async function words(folder: string): Promise<Words> {
       if (found === undefined) return undefined;
       const Class = await loadPlugin(found);
       classes.set(name, { file: found, Class });
-      return { options: Class.options, ...(Class.after && { after: Class.after }) };
+      const doubts = misspelt(methodsOf(Class.prototype));
+      return { options: Class.options, doubts, ...(Class.after && { after: Class.after }) };
     },
   };
 }

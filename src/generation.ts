@@ -1,6 +1,6 @@
 import type { ServerResponse } from "node:http";
 import type { DependencyContainer } from "tsyringe";
-import type { Config, ConfiguredPath } from "./config/types.ts";
+import type { Config, ConfiguredPath, ConfiguredPlugin } from "./config/types.ts";
 import { generationContainer } from "./container.ts";
 import { Chain, type Link } from "./core/chain.ts";
 import type { Log } from "./core/log.ts";
@@ -75,10 +75,8 @@ export class Generation {
       const providers = await openProviders(config, protocols, pools, closers);
       const marketplace = marketplaceOf(config.models, providers);
       const { keys, ledger, envelopes } = made;
-      const known = new Protocols(protocols);
-      const translations = new Translations(known, envelopes, marketplace);
-      const parts = { keys, ledger, marketplace, protocols: known, envelopes, translations };
-      const container = generationContainer(made.process, parts);
+      const translations = new Translations(new Protocols(protocols), envelopes, marketplace);
+      const container = generationContainer(made.process, { keys, ledger, marketplace, translations });
       const plugins = await startPlugins(made, container, closers);
       const chains = new Map([...config.chains].map(([name, names]) => [name, link(name, names, plugins, config)]));
       const paths = new Paths(mount(config, chains, plugins, protocols, providers), protocols);
@@ -186,10 +184,11 @@ function resolved(model: Config["models"][number], providers: ReadonlyMap<string
 export function servingProblems(
   paths: readonly ConfiguredPath[],
   classes: ReadonlyMap<string, LoadedPlugin>,
+  plugins: ReadonlyMap<string, Plugin>,
 ): PluginProblem[] {
-  return paths.flatMap(({ path, serve }) => {
-    const served = serve === undefined ? undefined : classes.get(serve);
-    if (!served || served.Class.prototype.serve) return [];
+  return paths.flatMap(({ path, serve = "" }) => {
+    const [served, plugin] = [classes.get(serve), plugins.get(serve)];
+    if (!served || !plugin || plugin.serve) return [];
     return [{ file: served.file, message: `cannot serve ${path}: class ${served.Class.name} has no method serve()` }];
   });
 }
@@ -204,13 +203,14 @@ async function startPlugins(
   const served = config.paths.flatMap(({ serve }) => serve ?? []);
   const plugins = new Map<string, Plugin>();
   for (const name of new Set([...[...config.chains.values()].flat(), ...served])) {
-    const loaded = classes.get(name) as LoadedPlugin;
-    const plugin = makePlugin(container, loaded, config.plugins.get(name)?.options);
+    const { options, place } = config.plugins.get(name) as ConfiguredPlugin;
+    const loaded = { ...(classes.get(name) as LoadedPlugin), place };
+    const plugin = makePlugin(container, loaded, options);
     await startPlugin(plugin, loaded, false);
     if (plugin.close) closers.push({ name, close: () => plugin.close?.() });
     plugins.set(name, plugin);
   }
-  const problems = servingProblems(config.paths, classes);
+  const problems = servingProblems(config.paths, classes, plugins);
   if (problems.length > 0) throw new PluginError(problems);
   return plugins;
 }

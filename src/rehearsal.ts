@@ -40,28 +40,29 @@ export async function rehearse(
     off === undefined ? [[provider.name, { ...provider, url: url === "demo:" ? DEMO : url }]] : [],
   );
   const marketplace = marketplaceOf(config.models, new Map(providers));
-  const protocols = new Protocols(protocolList);
   const envelopes = new Envelopes(config.envelopes.key);
   const container = generationContainer(processContainer({ log: new NoLog() }), {
     keys: stores.keys,
     ledger: stores.ledger,
     marketplace,
-    protocols,
-    envelopes,
-    translations: new Translations(protocols, envelopes, marketplace),
+    translations: new Translations(new Protocols(protocolList), envelopes, marketplace),
   });
   const problems: PluginProblem[] = [];
-  for (const [name, { options }] of config.plugins) {
-    const loaded = classes.get(name);
-    if (!loaded) continue;
+  const plugins = new Map<string, Plugin>();
+  for (const [name, { options, place }] of config.plugins) {
+    const known = classes.get(name);
+    if (!known) continue;
+    const loaded = { ...known, place };
     try {
-      await tryOut(makePlugin(container, loaded, options), loaded);
+      const plugin = makePlugin(container, loaded, options);
+      plugins.set(name, plugin);
+      await tryOut(plugin, loaded);
     } catch (thrown) {
       problems.push(...(thrown as PluginError).problems);
     }
   }
   await stores.close();
-  return [...problems, ...servingProblems(config.paths, classes)];
+  return [...problems, ...servingProblems(config.paths, classes, plugins)];
 }
 
 /** @throws PluginError, also when it takes too long. */

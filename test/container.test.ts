@@ -4,10 +4,8 @@ import { buildPlugin, generationContainer, processContainer } from "../src/conta
 import { Log } from "../src/core/log.ts";
 import { Marketplace } from "../src/core/marketplace.ts";
 import { Options, type Plugin, type PluginClass } from "../src/core/plugin.ts";
-import { Protocols } from "../src/core/protocols.ts";
 import type { Keys } from "../src/store/keys.ts";
 import type { Ledger } from "../src/store/ledger.ts";
-import { Envelopes } from "../src/translation/envelope.ts";
 import type { Translations } from "../src/translation/translations.ts";
 import { MemoryLog } from "./support/gateway.ts";
 
@@ -28,9 +26,7 @@ const generation = (marketplace: Marketplace) =>
     keys: {} as Keys,
     ledger: {} as Ledger,
     marketplace,
-    protocols: new Protocols([]),
     translations: {} as Translations,
-    envelopes: new Envelopes(),
   });
 
 t.test("an abstract class is its own token, and options are each instance's own", async (t) => {

@@ -56,7 +56,12 @@ t.test("what cannot run is refused at start, with file, field and reason", async
   const wrong: [string, string, string, RegExp][] = [
     ["a syntax error", "export default class {", "p", /p\.ts/],
     ["no class", "export default 5;", "p", /p\.ts.*default export must be a class/s],
-    ["no phase", "export default class P { acces() {} }", "p", /p\.ts.*fills no phase; it has acces/s],
+    [
+      "no phase",
+      "export default class P { acces() {} }",
+      "p",
+      /p\.ts.*fills no phase: acces is no phase, did you mean access\?/s,
+    ],
     [
       "options that are no schema",
       "export default class P { static options = {}; access() {} }",

@@ -2,6 +2,7 @@ import { existsSync } from "node:fs";
 import { relative, resolve } from "node:path";
 import { parseArgs } from "node:util";
 import { ConfigError, loadConfig, type Problem, type Vocabulary } from "../config/load.ts";
+import { format, offNotice } from "../config/problems.ts";
 import type { Config } from "../config/types.ts";
 import type { PluginProblem } from "../loader/problems.ts";
 import type { Terminal } from "./verb.ts";
@@ -28,7 +29,11 @@ export async function run(
     const config = await loadConfig(file, vocabulary, io.env);
     const found = await rehearse(config);
     if (found.length > 0) throw new ConfigError(found.map(problem));
-    io.out(asked.json ? JSON.stringify({ ok: true, problems: config.warnings }) : `${name}: ok, ${summary(config)}`);
+    if (asked.json) io.out(JSON.stringify({ ok: true, problems: config.warnings }));
+    else {
+      for (const warning of config.warnings) if (!offIn(config).has(warning.message)) io.err(`${format(warning)}\n`);
+      io.out(`${name}: ok, ${summary(config)}`);
+    }
     return 0;
   } catch (thrown) {
     if (!(thrown instanceof ConfigError)) throw thrown;
@@ -68,6 +73,13 @@ function parse(args: readonly string[]): { file: string; json: boolean } | strin
 function usage(io: Terminal, wrong: string): number {
   io.err(`${wrong}\nusage: ${help}`);
   return 2;
+}
+
+/** Notices of what is off, which the summary tells. */
+function offIn({ providers, keys }: Config): Set<string> {
+  const noticed = (kind: "provider" | "key") => (part: { name: string; off?: string }) =>
+    part.off === undefined ? [] : offNotice(kind, part.name, part.off);
+  return new Set([...providers.flatMap(noticed("provider")), ...keys.flatMap(noticed("key"))]);
 }
 
 function summary({ providers, models, keys, paths }: Config): string {

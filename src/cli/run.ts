@@ -1,5 +1,5 @@
 import { parseArgs } from "node:util";
-import { ConfigError } from "../config/problems.ts";
+import { ConfigError, offNotice } from "../config/problems.ts";
 import { PinoLog } from "../core/log.ts";
 import { Gateway } from "../gateway.ts";
 import { PluginError } from "../loader/problems.ts";
@@ -80,7 +80,8 @@ async function greet(gateway: Gateway, io: Terminal): Promise<void> {
   io.out(`  models     ${usable.join(", ") || "none"}`);
   if (idle.length > 0) io.out(`             off with their providers: ${idle.join(", ")}`);
   for (const notice of config.notices)
-    if (!off.some(({ name }) => notice.includes(name))) io.out(`  note       ${notice}`);
+    if (!off.some(({ name, off = "" }) => notice === offNotice("provider", name, off)))
+      io.out(`  note       ${notice}`);
   const key = await stores.keys.ensureFirstKey();
   if (key) io.out(`  key        ${key}   (shown once; more with: npm start -- keys create NAME)`);
   else io.out("  key        one of yours (npm start -- keys list)");

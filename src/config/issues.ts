@@ -129,8 +129,8 @@ function remedy(expected: string, value: Tree, path: ConfigPath): string {
   return "";
 }
 
-/** The names a schema allows at a path. */
-function namesAt(schema: z.ZodType, path: ConfigPath): string[] {
+/** The names a schema allows at a path, in any of its branches. */
+export function namesAt(schema: z.ZodType, path: ConfigPath = []): string[] {
   let here: z.core.$ZodType[] = [schema];
   for (const step of path) here = here.flatMap(open).flatMap((type) => below(type, step));
   return [

@@ -42,7 +42,12 @@ export async function loadConfig(
   checkNames(values, vocabulary.protocols, [...named.keys()], report);
   const reading = new ValueReader(values, env, folder, report);
   const served = SERVED_PATHS.some((path) => isUsual(at(values, "paths", path))) ? ["models"] : [];
-  const plugins = await checkPlugins(values, chains, served, vocabulary, { env, folder, report });
+  const plugins = await checkPlugins(values, chains, served, vocabulary, {
+    env,
+    folder,
+    report,
+    place: (path) => placed(source.locate({ path, key: true, message: "" })),
+  });
 
   const problems = inOrder([...source.problems, ...findings.map((finding) => source.locate(finding))]);
   const errors = problems.filter((problem) => problem.severity === "error");
@@ -71,6 +76,8 @@ export async function loadConfig(
     warnings: problems,
   };
 }
+
+const placed = ({ file, line, column }: Problem): string => `${file}:${line}:${column}`;
 
 function read(file: string): string {
   try {

@@ -26,6 +26,8 @@ export interface KnownPlugin {
   options: ZodType | undefined;
   /** Plugins that must stand before it in every chain that has both. */
   after?: readonly string[];
+  /** What is probably a mistake in it. */
+  doubts?: readonly string[];
 }
 
 /** What every plugin's entry may say; the rest are its own options. */
@@ -40,13 +42,21 @@ export interface ListedPlugins {
 /** Chains by name. */
 export type Chains = ReadonlyMap<string, ListedPlugins>;
 
+interface PluginContext {
+  env: NodeJS.ProcessEnv;
+  folder: string;
+  report: Report;
+  /** A place in the file, in words. */
+  place(path: ConfigPath): string;
+}
+
 /** Finds every plugin that the file names, and checks its options and its place in the chains. */
 export async function checkPlugins(
   file: Tree,
   chains: Chains,
   served: readonly string[],
   vocabulary: Vocabulary,
-  context: { env: NodeJS.ProcessEnv; folder: string; report: Report },
+  context: PluginContext,
 ): Promise<Map<string, ConfiguredPlugin>> {
   const { folder, report } = context;
   const mentions = mentionsIn(file, chains, served);
@@ -69,7 +79,11 @@ export async function checkPlugins(
       after.set(name, found.after ?? []);
       const options = await checkOptions(name, at(file, "plugins", name), found.options, paths[0] ?? [], context);
       const deadline = deadlineOf(at(file, "plugins", name, "deadline"));
-      plugins.set(name, { options, ...(from === undefined ? {} : { from }), ...deadline });
+      const entry = paths.find((path) => path[0] === "plugins");
+      const configured = entry && { place: context.place(entry) };
+      plugins.set(name, { options, ...(from === undefined ? {} : { from }), ...deadline, ...configured });
+      for (const message of doubtsOf(name, found, paths, known))
+        report({ path: paths[0] ?? [], key: entry !== undefined, message, severity: "warning" });
     } catch (thrown) {
       report({
         path: place,
@@ -81,6 +95,24 @@ export async function checkPlugins(
   await Promise.all([...mentions].map(([name, paths]) => check(name, paths)));
   for (const { plugins: chain, path = [] } of chains.values()) checkOrder(chain, path, after, report);
   return plugins;
+}
+
+/** What is no mistake for sure, and should be told. */
+function doubtsOf(
+  name: string,
+  { after = [], doubts = [] }: KnownPlugin,
+  paths: readonly ConfigPath[],
+  known: readonly string[],
+): string[] {
+  const plugin = `plugin ${JSON.stringify(name)}`;
+  const idle = paths.every((path) => path[0] === "plugins" && path.length > 0);
+  return [
+    ...(idle ? [`${plugin} stands in no chain, so it never runs; add it to one under chains:`] : []),
+    ...after
+      .filter((other) => !known.includes(other))
+      .map((other) => `${plugin} must stand after an ${unknown("plugin", other, known)}`),
+    ...doubts.map((doubt) => `${plugin}: ${doubt}`),
+  ];
 }
 
 /** Every plugin's name with the places that name it. */

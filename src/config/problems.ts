@@ -25,6 +25,10 @@ export interface Finding {
   severity?: Problem["severity"];
 }
 
+/** What is said of a provider or key that is not used. @param why like `NAME is not set` */
+export const offNotice = (kind: "provider" | "key", name: string, why: string): string =>
+  `${kind} ${JSON.stringify(name)} is off: ${why}`;
+
 export type Report = (finding: Finding) => void;
 
 /** gateway.yaml cannot be used; the message tells everything that is wrong with it. */

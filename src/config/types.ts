@@ -82,6 +82,8 @@ export interface ConfiguredPlugin {
   readonly deadline?: number;
   /** What the plugin's own schema made of its options, defaults filled in. */
   readonly options: unknown;
+  /** Where the file configures it, like `gateway.yaml:4:3`; absent where only chains name it. */
+  readonly place?: string;
 }
 
 export interface ConfiguredPath {

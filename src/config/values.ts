@@ -1,6 +1,6 @@
 import { createHash } from "node:crypto";
 import { resolve } from "node:path";
-import type { ConfigPath, Report } from "./problems.ts";
+import { type ConfigPath, offNotice, type Report } from "./problems.ts";
 import { reveal, whyNot } from "./secrets.ts";
 import { at, entries, type Tree } from "./tree.ts";
 import type { Address } from "./types.ts";
@@ -92,7 +92,7 @@ export class ValueReader {
     const path = ["providers", name, "credential"];
     const secret = this.secret(path);
     if (secret?.off !== undefined) {
-      this.report({ path, message: `provider ${JSON.stringify(name)} is off: ${secret.off}`, severity: "warning" });
+      this.report({ path, message: offNotice("provider", name, secret.off), severity: "warning" });
       return { ...found, off: secret.off };
     }
     if (secret?.value === undefined) return found;
@@ -121,7 +121,7 @@ export class ValueReader {
     const path = ["keys", name, "key"];
     const secret = this.secret(path);
     if (secret?.off !== undefined) {
-      this.report({ path, message: `key ${JSON.stringify(name)} is off: ${secret.off}`, severity: "warning" });
+      this.report({ path, message: offNotice("key", name, secret.off), severity: "warning" });
       return { off: secret.off };
     }
     if (secret?.value === undefined) return {};

@@ -2,16 +2,18 @@ import { existsSync, readdirSync } from "node:fs";
 import { registerHooks } from "node:module";
 import { join, resolve } from "node:path";
 import { fileURLToPath, pathToFileURL } from "node:url";
+import type { ZodType } from "zod";
+import { namesAt } from "../config/issues.ts";
 import { COMMON } from "../config/plugins.ts";
-import { PHASES, type PluginClass } from "../core/plugin.ts";
+import type { PluginClass } from "../core/plugin.ts";
 import type { Protocol } from "../core/protocol.ts";
 import { pluginError } from "./problems.ts";
 
 /** The folder of the built-in plugins. */
 export const BUILT_IN = fileURLToPath(new URL("../../plugins", import.meta.url));
 
-/** Methods of a plugin that are not phases of an exchange. */
-const OTHERS = ["serve", "start", "close"];
+/** Milliseconds until a file must have run: a top-level `await` may never end. */
+const PATIENCE = 10_000;
 
 /** What a plugin's file may end in; the first of a name counts. */
 const ENDINGS = [".ts", ".mts", ".js", ".mjs"];
@@ -55,24 +57,18 @@ function packageFile(name: string, folder: string): string | undefined {
 }
 
 /**
- * Loads a plugin's class and checks that it can run at all.
+ * Loads a plugin's class and checks what it declares.
+ * @param patience milliseconds
  * @throws PluginError with file, field and reason.
  */
-export async function loadPlugin(file: string): Promise<PluginClass> {
-  const Class = (await load(file)) as PluginClass | undefined;
+export async function loadPlugin(file: string, patience = PATIENCE): Promise<PluginClass> {
+  const Class = (await load(file, patience)) as PluginClass | undefined;
   if (typeof Class !== "function" || Class.prototype === undefined)
     throw pluginError(file, "the default export must be a class: export default class … implements Plugin");
-  const methods = Object.getOwnPropertyNames(Class.prototype).filter((name) => name !== "constructor");
-  const known: readonly string[] = [...PHASES, ...OTHERS];
-  if (!methods.some((name) => known.includes(name)))
-    throw pluginError(
-      file,
-      `the class fills no phase; it has ${methods.join(", ") || "no methods"}, phases are ${known.join(", ")}`,
-    );
   const { options, after }: { options?: unknown; after?: unknown } = Class;
   if (options !== undefined && typeof (options as { safeParse?: unknown }).safeParse !== "function")
     throw pluginError(file, "static options must be a zod schema");
-  const taken = Object.keys((options as { shape?: object } | undefined)?.shape ?? {}).find((name) => COMMON.has(name));
+  const taken = options === undefined ? undefined : namesAt(options as ZodType).find((name) => COMMON.has(name));
   if (taken !== undefined)
     throw pluginError(file, `static options cannot hold "${taken}", which every plugin has in gateway.yaml`);
   if (after !== undefined && !(Array.isArray(after) && after.every((name) => typeof name === "string")))
@@ -98,10 +94,13 @@ export async function loadProtocols(folder = join(BUILT_IN, "protocols")): Promi
   return protocols;
 }
 
-async function load(file: string): Promise<unknown> {
+async function load(file: string, patience = PATIENCE): Promise<unknown> {
+  const late = Promise.withResolvers<never>();
+  const waited = () => late.reject(new Error(`has not run to its end after ${patience / 1000} s: a top-level await?`));
+  const timer = setTimeout(waited, patience);
   try {
-    const module = (await import(pathToFileURL(file).href)) as { default?: unknown };
-    return module.default;
+    const loading = import(pathToFileURL(file).href) as Promise<{ default?: unknown }>;
+    return (await Promise.race([loading, late.promise])).default;
   } catch (thrown) {
     const error = thrown as Error;
     // A TypeScript interface leaves nothing behind at run time, so a plain import of one fails here.
@@ -109,5 +108,7 @@ async function load(file: string): Promise<unknown> {
       ? " (an interface must be imported with `import type`)"
       : "";
     throw pluginError(file, `${error.message}${hint}`, thrown);
+  } finally {
+    clearTimeout(timer);
   }
 }

@@ -3,26 +3,36 @@ import { pathToFileURL } from "node:url";
 import type { DependencyContainer } from "tsyringe";
 import { buildPlugin, INJECTABLE, injected } from "../container.ts";
 import type { Plugin, PluginClass } from "../core/plugin.ts";
+import { METHODS, methodsOf, misspelt } from "./methods.ts";
 import { PluginError, type PluginProblem } from "./problems.ts";
 
 /** A plugin's class and where it stands. */
 export interface LoadedPlugin {
   file: string;
   Class: PluginClass;
+  /** Where its entry stands, like `gateway.yaml:4:3`, once that is known and where there is one. */
+  place?: string | undefined;
 }
 
 /**
  * Builds one plugin with its options.
  * @throws PluginError that names each parameter which cannot be injected, or tells what the constructor threw.
  */
-export function makePlugin(container: DependencyContainer, { file, Class }: LoadedPlugin, options: unknown): Plugin {
+export function makePlugin(container: DependencyContainer, loaded: LoadedPlugin, options: unknown): Plugin {
+  const { file, Class } = loaded;
   const problems = parameterProblems(file, Class);
   if (problems.length > 0) throw new PluginError(problems);
+  let plugin: Plugin;
   try {
-    return buildPlugin(container, Class, options);
+    plugin = buildPlugin(container, Class, options);
   } catch (thrown) {
-    throw new PluginError([buildProblem(file, Class, thrown)], thrown);
+    throw new PluginError([buildProblem(loaded, thrown)], thrown);
   }
+  const methods = methodsOf(plugin);
+  if (methods.some((name) => METHODS.includes(name))) return plugin;
+  const found = misspelt(methods).join(", ") || `it has ${methods.join(", ") || "no methods"}`;
+  const says = `class ${nameOf(Class)} fills no phase: ${found}; phases are ${METHODS.join(", ")}`;
+  throw new PluginError([problemAt(file, Class, says)]);
 }
 
 /**
@@ -30,20 +40,20 @@ export function makePlugin(container: DependencyContainer, { file, Class }: Load
  * @param dry what the plugin is told: true where nothing is to be opened, as nothing will be served.
  * @throws PluginError
  */
-export async function startPlugin(plugin: Plugin, { file, Class }: LoadedPlugin, dry: boolean): Promise<void> {
+export async function startPlugin(plugin: Plugin, loaded: LoadedPlugin, dry: boolean): Promise<void> {
   try {
     await plugin.start?.({ dry });
   } catch (thrown) {
-    throw new PluginError([thrownBy(file, `start() of class ${nameOf(Class)}`, thrown)], thrown);
+    throw new PluginError([thrownBy(loaded, "start() of", thrown)], thrown);
   }
 }
 
 /** @throws PluginError */
-export async function closePlugin(plugin: Plugin, { file, Class }: LoadedPlugin): Promise<void> {
+export async function closePlugin(plugin: Plugin, loaded: LoadedPlugin): Promise<void> {
   try {
     await plugin.close?.();
   } catch (thrown) {
-    throw new PluginError([thrownBy(file, `close() of class ${nameOf(Class)}`, thrown)], thrown);
+    throw new PluginError([thrownBy(loaded, "close() of", thrown)], thrown);
   }
 }
 
@@ -75,7 +85,8 @@ function parameterProblems(file: string, Class: PluginClass): PluginProblem[] {
 }
 
 /** tsyringe's own words, where it could not find a part; else what the constructor threw. */
-function buildProblem(file: string, Class: PluginClass, thrown: unknown): PluginProblem {
+function buildProblem(loaded: LoadedPlugin, thrown: unknown): PluginProblem {
+  const { file, Class } = loaded;
   const message = thrown instanceof Error ? thrown.message : String(thrown);
   const part = /^Cannot inject the dependency "?(\w+)"? at position #(\d+)/.exec(message);
   if (message.startsWith(`TypeInfo not known for "${Class.name}"`))
@@ -84,7 +95,7 @@ function buildProblem(file: string, Class: PluginClass, thrown: unknown): Plugin
       Class,
       `class ${nameOf(Class)} is not @injectable(): write that above it, imported from "tsyringe"`,
     );
-  if (!part) return thrownBy(file, `the constructor of class ${nameOf(Class)}`, thrown);
+  if (!part) return thrownBy(loaded, "the constructor of", thrown);
   const [, name = "", number] = part;
   const says =
     `class ${nameOf(Class)} cannot be built: parameter ${Number(number) + 1} (${name}) of its constructor asks for what is not there; ` +
@@ -92,9 +103,11 @@ function buildProblem(file: string, Class: PluginClass, thrown: unknown): Plugin
   return problemAt(file, Class, says, name);
 }
 
-function thrownBy(file: string, who: string, thrown: unknown): PluginProblem {
+/** The mistake may be the plugin's or its options': both places are told. */
+function thrownBy({ file, Class, place }: LoadedPlugin, what: string, thrown: unknown): PluginProblem {
   const error = thrown instanceof Error ? thrown : undefined;
-  const message = `${who} threw: ${error?.message ?? String(thrown)}`;
+  const configured = place === undefined ? "" : ` (its options: ${place})`;
+  const message = `${what} class ${nameOf(Class)} threw: ${error?.message ?? String(thrown)}${configured}`;
   // The first line of the plugin's own in the stack.
   for (const line of error?.stack?.split("\n") ?? []) {
     const place = /\(?([^()\s]+):(\d+):(\d+)\)?$/.exec(line);

@@ -47,6 +47,14 @@ t.test("what is off is named with the reason", async (t) => {
   t.equal(code, 0);
 });
 
+t.test("what is probably a mistake is told, and does not fail", async (t) => {
+  const { code, out, err } = await check(t, { "gateway.yaml": `${FULL}plugins: { region: { region: eu } }\n` }, []);
+  t.equal(code, 0);
+  t.match(out, /^gateway\.yaml: ok, /);
+  t.match(err, /gateway\.yaml:7:12 warning: plugin "region" stands in no chain.*> 7 \| plugins: /s);
+  t.notMatch(err, /is off/, "the summary has that");
+});
+
 t.test("a wrong file is answered with its problems and their number", async (t) => {
   const { code, out, err } = await check(t, { "gateway.yaml": `${LEAST}drain: 5\nbodi: {}\n` }, []);
   t.equal(code, 1);

@@ -5,13 +5,14 @@ import { type Config, ConfigError, loadConfig, type Vocabulary } from "../../src
 
 type Place = { testdir(): string };
 
-const PLUGINS: Record<string, { options?: z.ZodType; after?: string[] }> = {
+const PLUGINS: Record<string, { options?: z.ZodType; after?: string[]; doubts?: string[] }> = {
   sse: { options: z.strictObject({ ping: z.number().int().min(1).default(15) }) },
   auth: { options: z.strictObject({ anonymous: z.boolean().default(false) }) },
   scrub: { options: z.strictObject({ mode: z.enum(["strip", "reject", "report"]).default("strip") }) },
   models: { after: ["auth"] },
   rewrite: {},
   usage: { after: ["models"] },
+  doubtful: { after: ["models", "modles"], doubts: ["respone is no phase, did you mean response?"] },
   region: { options: z.strictObject({ region: z.string() }) },
 };
 
@@ -27,7 +28,7 @@ export const vocabulary: Vocabulary = {
   async plugin(name, from) {
     if (name === "broken") throw new Error("line 3: unexpected token");
     const found = from === undefined ? PLUGINS[name] : from === "./plugins/region.ts" ? PLUGINS["region"] : undefined;
-    return found && { options: found.options, ...(found.after && { after: found.after }) };
+    return found && { ...found, options: found.options };
   },
 };
 

@@ -1,11 +1,13 @@
+import { relative } from "node:path";
 import t from "tap";
 import { complaints, LEAST, load } from "./fixture.ts";
 
 t.test("every plugin that is named anywhere gets options, defaults filled in", async (t) => {
   const config = await load(t, `${LEAST}plugins: { scrub: { mode: report }, sse: }\n`);
+  const file = relative(process.cwd(), config.file);
   t.same(Object.fromEntries(config.plugins), {
-    scrub: { options: { mode: "report" } },
-    sse: { options: { ping: 15 } },
+    scrub: { options: { mode: "report" }, place: `${file}:3:12` },
+    sse: { options: { ping: 15 }, place: `${file}:3:37` },
     auth: { options: { anonymous: false } },
     models: { options: {} },
     rewrite: { options: {} },
@@ -26,7 +28,7 @@ t.test("a plugin may come from a file of its own", async (t) => {
     t,
     `${LEAST}plugins: { eu-only: { from: ./plugins/region.ts, region: eu } }\nchains: { eu: [eu-only] }\n`,
   );
-  t.same(config.plugins.get("eu-only"), { from: "./plugins/region.ts", options: { region: "eu" } });
+  t.match(config.plugins.get("eu-only"), { from: "./plugins/region.ts", options: { region: "eu" } });
 });
 
 t.test("wrong options are told at their place", async (t) => {
@@ -68,6 +70,31 @@ t.test("the file of a plugin that is not there, and a plugin that cannot be load
     ["4:17 there is no plugin ./gone.ts", '6:13 plugin "broken" cannot be loaded: line 3: unexpected token'],
   );
 });
+
+/** What is told of a file that can be used: `line:column message` each. */
+const warnings = async (...[t, yaml]: Parameters<typeof load>) =>
+  (await load(t, yaml)).warnings.map(({ line, column, message }) => `${line}:${column} ${message}`);
+
+t.test("options of a plugin that stands in no chain are told: it would never run", async (t) => {
+  const idle = '3:12 plugin "region" stands in no chain, so it never runs; add it to one under chains:';
+  t.same(await warnings(t, `${LEAST}plugins: { region: { region: eu } }\n`), [idle]);
+  for (const use of [
+    "chains: { eu: [region] }",
+    "paths: { /v1/messages: { use: [region] } }",
+    "paths: { /x: { serve: region } }",
+  ])
+    t.same(await warnings(t, `${LEAST}plugins: { region: { region: eu } }\n${use}\n`), [], use);
+});
+
+t.test(
+  "a plugin that must stand after one that does not exist, and what seems wrong in its class, are told",
+  async (t) => {
+    t.same(await warnings(t, `${LEAST}plugins: { doubtful: {} }\nchains: { a: [doubtful] }\n`), [
+      '3:12 plugin "doubtful" must stand after an unknown plugin "modles", did you mean "models"?',
+      '3:12 plugin "doubtful": respone is no phase, did you mean response?',
+    ]);
+  },
+);
 
 t.test("a plugin stands once in a chain, after those it needs", async (t) => {
   t.same(await complaints(t, `${LEAST}chains:\n  a: [models, auth, sse, sse]\n  b: [models]\n`), [

@@ -84,6 +84,19 @@ t.test("an option that every plugin has in gateway.yaml cannot be a plugin's own
   const text =
     'import { z } from "zod";\nexport default class P { static options = z.strictObject({ from: z.string() }); access() {} }';
   await t.rejects(loadPlugin(join(folder(t, { "p.ts": text }), "p.ts")), { message: /cannot hold "from"/ });
+  const piped = text.replace("from:", "deadline:").replace("});", "}).transform((options) => options);");
+  await t.rejects(loadPlugin(join(folder(t, { "p.ts": piped }), "p.ts")), { message: /cannot hold "deadline"/ });
+});
+
+t.test("a file that never runs to its end is named after a while", async (t) => {
+  const file = join(
+    folder(t, { "p.ts": "await new Promise(() => {});\nexport default class P { access() {} }" }),
+    "p.ts",
+  );
+  await t.rejects(loadPlugin(file, 20), {
+    name: "PluginError",
+    message: `${file}: has not run to its end after 0.02 s: a top-level await?`,
+  });
 });
 
 t.test("protocols are found by their folders, one of them the common dialect", async (t) => {

@@ -13,14 +13,12 @@ import { Translations } from "../../src/translation/translations.ts";
 import { MemoryLog } from "../support/gateway.ts";
 import { folder } from "./folder.ts";
 
-const [marketplace, protocols, envelopes] = [new Marketplace([]), new Protocols([]), new Envelopes()];
+const marketplace = new Marketplace([]);
 const container = generationContainer(processContainer({ log: new MemoryLog() }), {
   keys: {} as Keys,
   ledger: {} as Ledger,
   marketplace,
-  protocols,
-  envelopes,
-  translations: new Translations(protocols, envelopes, marketplace),
+  translations: new Translations(new Protocols([]), new Envelopes(), marketplace),
 });
 
 const IMPORTS =
@@ -92,8 +90,36 @@ t.test("a class that the gateway does not have is named with those that it has",
       t,
       "class Clock { constructor(readonly zone: string) {} }\n@injectable()\nexport default class P {\n  constructor(readonly clock: Clock) {}\n  access() {}\n}",
     ),
-    [{ line: 4, column: 24, message: /parameter 1 \(clock\).*there are Keys, Ledger, Log, Marketplace/ }],
+    [{ line: 4, column: 24, message: /parameter 1 \(clock\).*there are Keys, Ledger, Log, Marketplace, Translations, and @inject/ }],
   );
+});
+
+const BASE = "class Base { request() {} }\n";
+
+t.test("a phase may be inherited, or a function in a field", async (t) => {
+  t.same(await problemsOf(t, `${BASE}export default class P extends Base {}`), []);
+  t.same(await problemsOf(t, "export default class P { request = () => {}; }"), []);
+});
+
+t.test("a class that fills no phase is refused, with the phase that was probably meant", async (t) => {
+  t.match(await problemsOf(t, "\nexport default class P { respone() {} }"), [
+    { line: 2, message: /^class P fills no phase: respone is no phase, did you mean response\?; phases are access, / },
+  ]);
+  t.match(await problemsOf(t, "export default class P { reqest = () => {}; }"), [
+    { message: /did you mean request\?/ },
+  ]);
+  t.match(await problemsOf(t, "export default class P {}"), [{ message: /fills no phase: it has no methods;/ }]);
+});
+
+t.test("where the options stand that a constructor or start could not use is told beside the line", async (t) => {
+  const file = join(
+    folder(t, { "p.ts": 'export default class P {\n  start() { throw new Error("no such zone"); }\n}' }),
+    "p.ts",
+  );
+  const loaded = { file, Class: await loadPlugin(file), place: "gateway.yaml:4:3" };
+  await t.rejects(startPlugin(makePlugin(container, loaded, {}), loaded, true), {
+    message: `${file}:2:19: start() of class P threw: no such zone (its options: gateway.yaml:4:3)`,
+  });
 });
 
 t.test("what a constructor, start or close throws is told with its line", async (t) => {

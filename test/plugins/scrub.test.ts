@@ -4,10 +4,8 @@ import Scrub from "../../plugins/scrub.ts";
 import { buildPlugin, generationContainer, processContainer } from "../../src/container.ts";
 import { GatewayError } from "../../src/core/errors.ts";
 import { Marketplace } from "../../src/core/marketplace.ts";
-import { Protocols } from "../../src/core/protocols.ts";
 import type { Keys } from "../../src/store/keys.ts";
 import type { Ledger } from "../../src/store/ledger.ts";
-import { Envelopes } from "../../src/translation/envelope.ts";
 import type { Translations } from "../../src/translation/translations.ts";
 import { gathered } from "../support/gathered.ts";
 import { shared } from "../support/shared.ts";
@@ -310,9 +308,7 @@ t.test("the container builds it with its parts", async (t) => {
     keys: {} as Keys,
     ledger: {} as Ledger,
     marketplace: new Marketplace([model("fast")]),
-    protocols: new Protocols([]),
     translations: {} as Translations,
-    envelopes: new Envelopes(),
   });
   const plugin = buildPlugin(parent, Scrub, Scrub.options.parse({})) as Scrub;
   const passed = pass(plugin, exchange({ asked: "openrouter/fast", body: '{"route":"x"}' }));

@@ -1,0 +1,24 @@
+import t from "tap";
+import { METHODS, methodsOf, misspelt } from "../../src/loader/methods.ts";
+
+t.test("methods are found in a class, in those it extends and in fields; nothing else is one", async (t) => {
+  class Base {
+    request() {}
+    get done() {
+      return 1;
+    }
+  }
+  class Own extends Base {
+    count = 1;
+    readonly send = () => {};
+    start() {}
+  }
+  t.same(methodsOf(Own.prototype), ["start", "request"]);
+  t.same(methodsOf(new Own()), ["send", "start", "request"]);
+});
+
+t.test("a name that is nearly a phase's is told, unless the class has that phase too", async (t) => {
+  t.same(misspelt(["respone", "remember"]), ["respone is no phase, did you mean response?"]);
+  t.same(misspelt(["respone", "response"]), []);
+  t.same(misspelt(METHODS), []);
+});
