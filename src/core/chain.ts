@@ -218,13 +218,19 @@ const guarded =
   (frame) => {
     try {
       const made = stage(frame);
-      if (made === undefined || made instanceof Frame || Array.isArray(made)) return made;
+      if (made === undefined || made instanceof Frame || areFrames(made)) return made;
       if ((made as unknown) instanceof Promise) (made as unknown as Promise<unknown>).catch(() => {});
       throw new TypeError("A stage gives frames or nothing, and gives them at once.");
     } catch (thrown) {
       throw blame(thrown, origin);
     }
   };
+
+function areFrames(made: unknown): made is readonly Frame[] {
+  if (!Array.isArray(made)) return false;
+  for (const each of made) if (!(each instanceof Frame)) return false;
+  return true;
+}
 
 /** Any throw as a GatewayError that names plugin and phase. */
 export function blame(thrown: unknown, origin: string): GatewayError {

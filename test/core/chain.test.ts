@@ -168,7 +168,8 @@ t.test("a deadline of 0 is none, and one that is kept leaves nothing behind", as
 
 t.test("a stage gives frames at once: a promise, or anything else, is its plugin's failure", async (t) => {
   const frame = new Frame("event", Buffer.from("data: {}\n\n"));
-  const wrong = [async () => frame, () => Promise.reject(new Error("late")), () => "text", () => frame.bytes];
+  const lists = [() => [frame.bytes], () => [frame, undefined], () => new Array(1), () => [[frame]]];
+  const wrong = [async () => frame, () => Promise.reject(new Error("late")), () => "text", () => frame.bytes, ...lists];
   for (const stage of wrong) {
     const [guarded] = await chainOf({ mine: { response: () => stage as never } }).response(started(), head);
     t.throws(() => guarded?.(frame), { code: "plugin_failed", origin: "mine.response", cause: /gives frames/ });
