@@ -308,3 +308,25 @@ t.test("a client that dies during the handshake takes the provider's along", asy
     ],
   );
 });
+
+t.test(
+  "a client that resets its connection at a refusal ends nothing but itself (fix: our own error listener)",
+  async (t) => {
+    const { running } = await talking(t);
+    for (let i = 0; i < 20; i++) {
+      const socket = connect(running.port, "127.0.0.1");
+      socket.on("error", () => {});
+      await once(socket, "connect");
+      const head = `GET /v1/realtime?model=voice HTTP/1.1\r\nhost: x\r\nx-api-key: nobody-0123456789abcdef\r\nconnection: upgrade\r\n`;
+      const key = Buffer.alloc(16).toString("base64");
+      socket.write(`${head}upgrade: websocket\r\nsec-websocket-version: 13\r\nsec-websocket-key: ${key}\r\n\r\n`);
+      await new Promise((later) => setImmediate(later));
+      socket.resetAndDestroy();
+      await once(socket, "close");
+    }
+    await until(() => ended(running).length === 20);
+    const { socket } = await open(address(running), [], bearer);
+    t.same([...new Set(ended(running).map(({ status }) => status))], [401], "all refused, and the next is let in");
+    socket.terminate();
+  },
+);
