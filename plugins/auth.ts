@@ -64,6 +64,6 @@ function unknown(presented: string): GatewayError {
   if (!foreign || presented.startsWith("gw_")) return new GatewayError("invalid_api_key");
   return new GatewayError("invalid_api_key", {
     message: `This is not a key of this gateway: it looks like a vendor's (${foreign}…).`,
-    hint: "Gateway keys start with gw_; ask the operator, or make one with: npm start -- keys create.",
+    hint: "Gateway keys start with gw_; ask the operator, who makes one with: keys create NAME.",
   });
 }

@@ -6,14 +6,14 @@ import * as keys from "./cli/keys.ts";
 import * as run from "./cli/run.ts";
 import * as schema from "./cli/schema.ts";
 import * as usage from "./cli/usage.ts";
-import type { Terminal } from "./cli/verb.ts";
+import { COMMAND, type Terminal } from "./cli/verb.ts";
 import { loadConfig } from "./config/load.ts";
 import { ConfigError } from "./config/problems.ts";
 import { words } from "./gateway.ts";
 import { rehearse } from "./rehearsal.ts";
 import { openStores } from "./store/open.ts";
 
-const HELP = `usage: npm start -- VERB …        (installed: model-gateway VERB …)
+const HELP = `usage: ${COMMAND} VERB …
 
   ${[run, check, schema, keys, usage].map((verb) => verb.help).join("\n  ")}
   help                         this text

@@ -82,4 +82,5 @@ plugins: { stamp: { from: ./examples/stamp.ts, text: here }, hours: { from: ./ex
     readFileSync(join(folder, "gateway.yaml"), "utf8").replace("24:00", "23:59"),
   );
   t.match(run(folder, bin, "check"), { status: 0, said: /gateway\.yaml: ok/ });
+  t.match(run(folder, bin, "keys", "list"), { said: /make one with: npx model-gateway keys create/i });
 });

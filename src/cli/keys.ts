@@ -2,7 +2,7 @@ import { parseArgs } from "node:util";
 import type { KeyRecord, Keys, NewKey } from "../store/keys.ts";
 import type { Ledger } from "../store/ledger.ts";
 import { table, utc } from "./table.ts";
-import type { Terminal } from "./verb.ts";
+import { COMMAND, type Terminal } from "./verb.ts";
 import { WHEN, when } from "./when.ts";
 
 /** The lines of the overall help. */
@@ -11,9 +11,9 @@ export const help = `keys create NAME [--models a,b] [--expires 90d]
   keys list                    show all keys, never a key itself
   keys revoke ID|NAME          end a key at once`;
 
-const USAGE = `usage: npm start -- keys create NAME [--models a,b] [--expires WHEN] [--json]
-       npm start -- keys list [--json]
-       npm start -- keys revoke ID|NAME [--json]
+const USAGE = `usage: ${COMMAND} keys create NAME [--models a,b] [--expires WHEN] [--json]
+       ${COMMAND} keys list [--json]
+       ${COMMAND} keys revoke ID|NAME [--json]
 
   create   makes a key and prints it, this once
   list     shows all keys, those of gateway.yaml included, but never a key itself
@@ -120,7 +120,7 @@ async function list(json: boolean, io: Terminal, keys: Keys): Promise<number> {
     return 0;
   }
   if (records.length === 0) {
-    io.out("No keys yet. Make one with: npm start -- keys create NAME");
+    io.out(`No keys yet. Make one with: ${COMMAND} keys create NAME`);
     return 0;
   }
   const titles = ["ID", "NAME", "MODELS", "SOURCE", "CREATED", "EXPIRES", "REVOKED"];
@@ -152,7 +152,7 @@ async function revoke(idOrName: string, json: boolean, io: Terminal, keys: Keys)
   throw new Error(
     inFile
       ? `The key ${idOrName} stands in gateway.yaml: remove it there.`
-      : `There is no key ${idOrName} that could be revoked. See: npm start -- keys list`,
+      : `There is no key ${idOrName} that could be revoked. See: ${COMMAND} keys list`,
   );
 }
 

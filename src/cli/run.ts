@@ -4,7 +4,7 @@ import { PinoLog } from "../core/log.ts";
 import { Gateway } from "../gateway.ts";
 import { PluginError } from "../loader/problems.ts";
 import { endAfterCrash } from "./crash.ts";
-import type { Terminal } from "./verb.ts";
+import { COMMAND, type Terminal } from "./verb.ts";
 
 export const help = "run [--config FILE]          start the gateway (the default)";
 
@@ -83,11 +83,11 @@ async function greet(gateway: Gateway, io: Terminal): Promise<void> {
     if (!off.some(({ name, off = "" }) => notice === offNotice("provider", name, off)))
       io.out(`  note       ${notice}`);
   const key = await stores.keys.ensureFirstKey();
-  if (key) io.out(`  key        ${key}   (shown once; more with: npm start -- keys create NAME)`);
-  else io.out("  key        one of yours (npm start -- keys list)");
+  if (key) io.out(`  key        ${key}   (shown once; more with: ${COMMAND} keys create NAME)`);
+  else io.out(`  key        one of yours (${COMMAND} keys list)`);
   if (usable[0]) {
     io.out("\nTry it:\n");
-    io.out(`  curl -N ${base}/v1/chat/completions -H 'authorization: Bearer ${key ?? "$GATEWAY_KEY"}' \\`);
+    io.out(`  curl -N ${base}/v1/chat/completions -H "authorization: Bearer ${key ?? "$GATEWAY_KEY"}" \\`);
     io.out("    -H 'content-type: application/json' \\");
     io.out(`    -d '{"model":"${usable[0]}","stream":true,"messages":[{"role":"user","content":"Hello"}]}'\n`);
   }

@@ -2,7 +2,7 @@ import { parseArgs } from "node:util";
 import type { Keys } from "../store/keys.ts";
 import type { Ledger, LedgerEntry, LedgerGroup, LedgerQuery, LedgerSum } from "../store/ledger.ts";
 import { dollars, type TableColumn, table, thousands, utc } from "./table.ts";
-import type { Terminal } from "./verb.ts";
+import { COMMAND, type Terminal } from "./verb.ts";
 import { WHEN, when } from "./when.ts";
 
 const GROUPS: readonly LedgerGroup[] = ["key", "model", "target", "day"];
@@ -12,8 +12,8 @@ const MOST = 1_000;
 export const help = `usage [--by key,model,target,day] [--since 24h] [--until 2026-11-01] [--last N]
                                show requests, tokens and money`;
 
-const USAGE = `usage: npm start -- usage [--by key,model,target,day] [--since WHEN] [--until WHEN] [--json]
-       npm start -- usage --last N [--json]
+const USAGE = `usage: ${COMMAND} usage [--by key,model,target,day] [--since WHEN] [--until WHEN] [--json]
+       ${COMMAND} usage --last N [--json]
 
 Shows requests, tokens and money.
 

@@ -60,7 +60,7 @@ export const REFUSALS = {
     401,
     "authentication",
     "This gateway key is not known.",
-    "Keys look like gw_<10 characters>_<43 characters>_<6 characters>; make one with: npm start -- keys create.",
+    "Keys look like gw_<10 characters>_<43 characters>_<6 characters>; ask the operator, who makes one with: keys create NAME.",
   ),
   revoked_api_key: refuse(
     401,

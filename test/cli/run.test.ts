@@ -39,6 +39,16 @@ function start(
   return { child, text: () => text, folder };
 }
 
+/** What the `curl` that a start prints is answered, pasted into a shell. */
+async function pasted(text: string, env: NodeJS.ProcessEnv = {}): Promise<string> {
+  const command = /curl -N (?:.*\\\n)*.*/.exec(text)?.[0] ?? "";
+  // In place of curl: each word that the shell makes of it, with a zero byte behind.
+  const words = execFileSync("sh", ["-c", `curl() { printf '%s\\0' "$@"; }\n${command}`], { encoding: "utf8", env });
+  const [, url = "", , first = "", , second = "", , body = ""] = words.split("\0");
+  const headers = [first, second].map((line) => line.split(": ") as [string, string]);
+  return (await fetch(url, { method: "POST", headers, body })).text();
+}
+
 async function until(condition: () => boolean): Promise<void> {
   for (let i = 0; i < 1500 && !condition(); i++) await new Promise((more) => setTimeout(more, 10));
 }
@@ -50,15 +60,7 @@ t.test("a start prints what listens, what is on and off, the models, a key once,
   t.match(text(), /providers +demo\n +vendor is off: VENDOR_KEY is not set/);
   t.match(text(), /models +echo\n/);
   t.match(text(), /key +gw_/);
-  const [, url] = /curl -N (\S+)/.exec(text()) as unknown as [string, string];
-  const [, authorization] = /'authorization: (Bearer \S+)'/.exec(text()) as unknown as [string, string];
-  const [, body] = /-d '(.*)'/.exec(text()) as unknown as [string, string];
-  const response = await fetch(url, {
-    method: "POST",
-    headers: { authorization, "content-type": "application/json" },
-    body,
-  });
-  t.match(await response.text(), /Hello.*data: \[DONE\]/s);
+  t.match(await pasted(text()), /Hello.*data: \[DONE\]/s);
   child.kill("SIGTERM");
   const [code] = (await once(child, "close")) as [number];
   t.equal(code, 0);
@@ -128,16 +130,18 @@ t.test("a reader that has left does not make a stop a failure", async (t) => {
   t.same(await once(child, "close"), [0, null]);
 });
 
-t.test("a second start shows no key again", async (t) => {
+t.test("a second start shows no key again, and its curl takes one of the environment", async (t) => {
   const first = start(t, YAML);
-  await until(() => first.text().includes("gw_"));
+  await until(() => first.text().includes('"Hello"'));
+  const [key = ""] = /gw_\S+/.exec(first.text()) ?? [];
   first.child.kill("SIGTERM");
   await once(first.child, "close");
   const node = ["--import", `${ROOT}src/loader/register.js`, `${ROOT}src/main.ts`];
   const again = spawn(process.execPath, node, { cwd: first.folder, env: { PATH: process.env["PATH"] } });
   let text = "";
   again.stdout.setEncoding("utf8").on("data", (more: string) => (text += more));
-  await until(() => text.includes("Try it"));
+  await until(() => text.includes('"Hello"'));
+  t.match(await pasted(text, { GATEWAY_KEY: key }), /Hello.*data: \[DONE\]/s);
   again.kill("SIGTERM");
   await once(again, "close");
   t.match(text, /key +one of yours/);
