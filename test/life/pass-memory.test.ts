@@ -10,6 +10,7 @@ import { pipeline } from "node:stream/promises";
 import { fileURLToPath } from "node:url";
 import t, { type Test } from "tap";
 import { KEY } from "../support/gateway.ts";
+import { KEPT, startNginx } from "../support/nginx.ts";
 import { open, type Seen, socketUpstream } from "../support/sockets.ts";
 
 /** With GATEWAY_TEST_HEAVY=1 more of it, and against stricter bounds; needs a machine that has nothing else to do. */
@@ -145,6 +146,14 @@ t.test(`${SIZE / MIB} MiB up and down ${ROUNDS} times cost no more memory than i
   const told = `peaks over idle in MiB: bare ${grown.bare.join(" ")}, ours ${grown.ours.join(" ")}; idle ${Math.round(idle.bare)} and ${Math.round(idle.ours)}`;
   t.comment(told);
   t.ok(Math.max(...grown.ours) <= Math.max(...grown.bare) + MORE, told);
+  const directives = `${KEPT} client_max_body_size 0; proxy_request_buffering off; proxy_buffering off;`;
+  const nginx = HEAVY ? await startNginx(t, proxies.ours.port, directives) : undefined;
+  if (nginx) {
+    proxies.ours.forget();
+    await round(nginx.port);
+    const behind = Math.round(proxies.ours.memory().peak - idle.ours);
+    t.ok(behind <= Math.max(...grown.bare) + MORE, `behind nginx ${behind} MiB, ${told}`);
+  }
   if (HEAVY) t.ok((grown.ours.at(-1) ?? 0) <= (grown.ours[1] ?? 0) + 10, `flat: ${told}`);
 });
 
