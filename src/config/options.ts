@@ -1,12 +1,15 @@
+import type { ZodSafeParseResult, ZodType } from "zod";
 import type { ConfigPath, Report } from "./problems.ts";
 import { reveal, whyNot } from "./secrets.ts";
-import { entries, isMap, items, type Tree } from "./tree.ts";
+import { at, entries, isMap, items, type Tree } from "./tree.ts";
 
 /** A plugin's options with what their references stand for. */
 export interface RevealedOptions {
   values: Tree;
   /** What was put in, with the text that stands for it in the file: no message may repeat a secret. */
   secrets: Map<string, string>;
+  /** Places of references that were put in, as texts. */
+  references: ConfigPath[];
   /** Places of references that stand for nothing; that is reported. */
   broken: ConfigPath[];
 }
@@ -24,6 +27,7 @@ export function revealOptions(
   { env, folder, report }: { env: NodeJS.ProcessEnv; folder: string; report: Report },
 ): RevealedOptions {
   const secrets = new Map<string, string>();
+  const references: ConfigPath[] = [];
   const broken: ConfigPath[] = [];
   const revealed = (value: Tree, path: ConfigPath): Tree => {
     if (Array.isArray(value)) return items(value).map(([i, item]) => revealed(item, [...path, i]));
@@ -32,12 +36,45 @@ export function revealOptions(
     if (typeof value !== "string" || !value.includes("$") || MONEY.test(value)) return value;
     const found = reveal(value, env, folder);
     if ("value" in found) {
-      if (found.value !== value) secrets.set(found.value, value);
+      if (found.value !== value) {
+        secrets.set(found.value, value);
+        references.push(path);
+      }
       return found.value;
     }
     broken.push(path);
     report({ path: [...base, ...path], message: whyNot(found) });
     return value;
   };
-  return { values: revealed(options, []), secrets, broken };
+  return { values: revealed(options, []), secrets, references, broken };
+}
+
+/**
+ * Checks options against their schema. What a reference stands for is text, until the schema wants a number, or true or
+ * false, and the text is one.
+ */
+export async function parseOptions(
+  schema: ZodType,
+  { values, references }: Pick<RevealedOptions, "values" | "references">,
+): Promise<ZodSafeParseResult<unknown>> {
+  const read = await schema.safeParseAsync(values);
+  const texts = new Set(references.map((path) => path.join("\0")));
+  let changed = false;
+  for (const issue of read.error?.issues ?? []) {
+    if (issue.code !== "invalid_type" || !texts.has(issue.path.join("\0"))) continue;
+    const path = issue.path as ConfigPath;
+    const above = at(values, ...path.slice(0, -1)) as Record<string | number, Tree>;
+    const name = path.at(-1) as string | number;
+    const typed = typedAs(issue.expected, String(above[name]));
+    if (typed === undefined) continue;
+    above[name] = typed;
+    changed = true;
+  }
+  return changed ? schema.safeParseAsync(values) : read;
+}
+
+function typedAs(expected: string, text: string): number | boolean | undefined {
+  if (expected === "boolean") return text === "true" ? true : text === "false" ? false : undefined;
+  const isNumber = (expected === "number" || expected === "int") && /^-?\d+(?:\.\d+)?$/.test(text);
+  return isNumber ? Number(text) : undefined;
 }

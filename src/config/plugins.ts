@@ -1,6 +1,6 @@
 import type { ZodType } from "zod";
 import { explain } from "./issues.ts";
-import { revealOptions } from "./options.ts";
+import { parseOptions, revealOptions } from "./options.ts";
 import type { ConfigPath, Report } from "./problems.ts";
 import { unknown } from "./suggest.ts";
 import { at, entries, items, type Tree } from "./tree.ts";
@@ -154,8 +154,8 @@ async function checkOptions(
       report({ path: [...path, key], key: true, message: `plugin ${JSON.stringify(name)} takes no options` });
     return {};
   }
-  const { values, secrets, broken } = revealOptions(given, path, context);
-  const read = await schema.safeParseAsync(values);
+  const { secrets, broken, ...revealed } = revealOptions(given, path, context);
+  const read = await parseOptions(schema, revealed);
   if (read.success) return read.data;
   const told = new Set(broken.map((place) => place.join("\0")));
   const issues = read.error.issues.filter((issue) => !told.has(issue.path.join("\0")));

@@ -49,3 +49,15 @@ t.test("a refused value is shown as the file has it, never as what it stands for
   t.match(said, /4:18 .*found the text "\$REGION"|4:18 .*"\$REGION"/);
   t.notMatch(said, /eu-secret-7/);
 });
+
+t.test("what a reference stands for is the number, or the true or false, that the schema wants", async (t) => {
+  const yaml = `${LEAST}plugins: { sse: { ping: "\${PING:-12}" }, auth: { anonymous: $OPEN } }\n`;
+  const { plugins } = await load(t, yaml, { OPEN: "false" });
+  t.same(plugins.get("sse")?.options, { ping: 12 });
+  t.same(plugins.get("auth")?.options, { anonymous: false });
+  t.match(await complaints(t, yaml, { OPEN: "no", PING: "0" }), [
+    /^3:25 .*>=1/,
+    '3:61 expected true or false, found the text "$OPEN"',
+  ]);
+  t.match(await complaints(t, `${LEAST}plugins: { sse: { ping: "12" } }\n`), [/write it without quotes/]);
+});
