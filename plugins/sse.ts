@@ -16,12 +16,20 @@ import { z } from "zod";
 /** Characters of a provider's error that the log keeps. */
 const LOGGED = 500;
 
-/** An error in a stream, which the client reads in the provider's own words. */
+/** An error in a stream, which the client reads in the words in which it came. */
 const reported = ({ text }: Frame): GatewayError =>
   new GatewayError("upstream_refused", {
     message: "The provider reported an error in its stream.",
     cause: text?.slice(0, LOGGED),
   });
+
+/** The same as the fault of the one who made the stream: the provider, or a plugin that answers itself. */
+function faultOf({ answerer }: ResponseExchange, error: GatewayError): GatewayError {
+  if (!answerer) return error;
+  const own = new GatewayError("plugin_failed", { cause: error.cause ?? "The stream has no terminal event." });
+  own.origin = answerer.origin;
+  return own;
+}
 
 /**
  * Guards streams: keep-alive frames while the model thinks, and the terminal rule of each protocol. A stream that ends
@@ -54,10 +62,10 @@ export default class Sse implements Plugin {
     return (frame) => {
       timer?.refresh();
       if (frame.kind === "end") {
-        if (!ending) throw new GatewayError("upstream_truncated");
+        if (!ending) throw faultOf(exchange, new GatewayError("upstream_truncated"));
       } else if (ending !== "error") {
         ending = protocol.ending(frame) ?? ending;
-        if (ending === "error") exchange.error = reported(frame);
+        if (ending === "error") exchange.error = faultOf(exchange, reported(frame));
       }
     };
   }

@@ -1,6 +1,6 @@
 import { Frame } from "../wire/frame.ts";
 import { GatewayError } from "./errors.ts";
-import type { Attempt, Exchange, Head } from "./exchange.ts";
+import { type Attempt, type Exchange, type Head, isFinal } from "./exchange.ts";
 import { PHASES, type Phase, type Plugin } from "./plugin.ts";
 import type { Stage } from "./stage.ts";
 import { wholeBehind } from "./whole-answer.ts";
@@ -125,9 +125,9 @@ function onward(steps: readonly Step<Run>[], from: number, exchange: Exchange, a
 }
 
 /** Whether a plugin has answered; nothing behind it sees the request then. */
-function answered(exchange: Exchange, step: Step<Run>): boolean {
+function answered(exchange: Exchange, { name, at, deadline }: Step<Run>): boolean {
   if (exchange.answer === undefined) return false;
-  exchange.answerer = step;
+  exchange.answerer = { name, at, deadline, origin: `${name}.answer` };
   return true;
 }
 
@@ -148,12 +148,19 @@ function gather(
     }
     if (made instanceof Promise)
       return settled(made, step, head).then((stage) => {
+        judge(head, step);
         if (stage) add(stages, stage, step, head);
         return gather(steps, i + 1, exchange, head, stages);
       });
+    judge(head, step);
     if (made) add(stages, made, step, head);
   }
   return stages;
+}
+
+/** Finds a status that cannot be sent while it is known who has set it. */
+function judge({ status }: Head, { origin }: Bound): void {
+  if (!isFinal(status)) throw blame(new RangeError(`An answer cannot have the status ${status}.`), origin);
 }
 
 function add(stages: Stage[], stage: Stage, { origin }: Step<Respond>, head: Head): void {

@@ -183,7 +183,7 @@ export class GatewayError extends Error {
   readonly param: string | undefined;
   readonly retryAfter: number | undefined;
   readonly ownCode: string | undefined;
-  /** Which plugin and phase threw it, like `models.route`; set once, centrally, by the chain. */
+  /** Which plugin and phase is to blame, like `models.route`; the chain sets it where nobody has. */
   origin: string | undefined;
 
   /** A code of the plugin's own, like `budget_of_team_spent`. */

@@ -83,6 +83,20 @@ export interface Answer {
   body: string | Buffer | Iterable<Buffer> | AsyncIterable<Buffer>;
 }
 
+/** Whether a status can stand at the head of an answer. Vendors may send what no RFC knows. */
+export const isFinal = (status: number): boolean => Number.isInteger(status) && status >= 200 && status <= 999;
+
+/** The plugin that has answered. */
+export interface Answerer {
+  readonly name: string;
+  /** Its place in the chain. */
+  readonly at: number;
+  /** How its answer is named where that fails, like `cache.answer`. */
+  readonly origin: string;
+  /** Milliseconds that each piece of its answer may take; 0: no end. */
+  readonly deadline: number;
+}
+
 /** The head of an upstream's answer; stages and plugins of the response phase may change it. */
 export interface Head {
   status: number;
@@ -179,8 +193,8 @@ export class Exchange {
    * the response phase of the plugins in front of it.
    */
   answer: Answer | undefined;
-  /** The plugin that has answered, its place in the chain, and what each piece of its answer may take; set by the engine. */
-  answerer: { readonly name: string; readonly at: number; readonly deadline: number } | undefined;
+  /** Set by the engine together with `answer`. */
+  answerer: Answerer | undefined;
   /** The head of the answer, once it is in. */
   head: Head | undefined;
   /** What plugins keep for this exchange, each in its slot. */

@@ -1,34 +1,54 @@
 import { type Bound, blame, settled } from "../core/chain.ts";
-import type { Answer, Exchange } from "../core/exchange.ts";
+import { type Answer, type Answerer, type Exchange, isFinal } from "../core/exchange.ts";
+import type { Operation } from "../core/protocol.ts";
 import { framingOf, type UpstreamAnswer } from "../upstream/attempts.ts";
 import { BufferedResponse } from "../upstream/buffered-response.ts";
 import type { BodyReceiver, UpstreamResponse } from "../upstream/response.ts";
 import { HeaderList } from "../wire/headers.ts";
 
-/** What a plugin answers, as if a provider had. */
-export function pluginAnswer(exchange: Exchange, { status = 200, headers: own, body }: Answer): UpstreamAnswer {
-  const { operation, answerer } = exchange;
+/** What a plugin answers, as if a provider had. @throws GatewayError that names the plugin whose answer is none */
+export function pluginAnswer(exchange: Exchange, answer: Answer): UpstreamAnswer {
+  const answerer = exchange.answerer as Answerer;
+  try {
+    return responseOf(answer, exchange.operation, answerer);
+  } catch (thrown) {
+    throw blame(thrown, answerer.origin);
+  }
+}
+
+function responseOf(
+  { status = 200, headers: own = {}, body }: Answer,
+  operation: Operation,
+  bound: Bound,
+): UpstreamAnswer {
+  if (!isFinal(status)) throw new RangeError(`An answer cannot have the status ${status}.`);
   const bytes = typeof body === "string" ? Buffer.from(body) : Buffer.isBuffer(body) ? body : undefined;
   const type = bytes || operation.framing === "array" ? "application/json" : "text/event-stream";
-  const headers = new HeaderList(Object.entries({ "content-type": type, ...own }).flat());
+  const headers = new HeaderList(["content-type", type]);
+  for (const [name, value] of Object.entries(own)) headers.set(name, value);
   if (bytes) headers.set("content-length", String(bytes.length));
   const framing = bytes ? undefined : framingOf(status, headers.get("content-type"), operation);
-  const bound = { origin: `${answerer?.name}.answer`, deadline: answerer?.deadline ?? 0 };
-  const pieces = new AnswerBody(bytes ? [bytes] : (body as AsyncIterable<Buffer>), bound);
-  return new BufferedResponse(pieces, { status, headers, framing });
+  const pieces = bytes ? [bytes].values() : piecesOf(body);
+  return new BufferedResponse(new AnswerBody(pieces, bound), { status, headers, framing });
+}
+
+type AnswerPieces = Iterator<Buffer> | AsyncIterator<Buffer>;
+
+function piecesOf(body: unknown): AnswerPieces {
+  const given = Object(body) as Partial<AsyncIterable<Buffer> & Iterable<Buffer>>;
+  const pieces = given[Symbol.asyncIterator]?.() ?? given[Symbol.iterator]?.();
+  if (!pieces) throw new TypeError("An answer's body is a text, a buffer, or something that gives buffers.");
+  return pieces;
 }
 
 /** The body of a plugin's answer, asked for piece by piece as fast as the client reads. */
 class AnswerBody implements Pick<UpstreamResponse, "read" | "resume" | "destroy"> {
-  private readonly pieces: Iterator<Buffer> | AsyncIterator<Buffer>;
   private receiver: BodyReceiver | undefined;
 
   constructor(
-    body: Iterable<Buffer> | AsyncIterable<Buffer>,
+    private readonly pieces: AnswerPieces,
     private readonly bound: Bound,
-  ) {
-    this.pieces = Symbol.asyncIterator in body ? body[Symbol.asyncIterator]() : body[Symbol.iterator]();
-  }
+  ) {}
 
   read(receiver: BodyReceiver): void {
     this.receiver = receiver;
@@ -66,10 +86,23 @@ class AnswerBody implements Pick<UpstreamResponse, "read" | "resume" | "destroy"
   private take({ done, value }: IteratorResult<Buffer>): boolean {
     const { receiver } = this;
     if (!receiver) return false;
-    if (!done) return receiver.chunk(Buffer.from(value));
+    if (!done) {
+      const piece = this.copied(value);
+      return piece !== undefined && receiver.chunk(piece);
+    }
     this.receiver = undefined;
     receiver.end();
     return false;
+  }
+
+  /** A plugin may write into its buffer again. Undefined: it is none, which has been told. */
+  private copied(piece: Buffer): Buffer | undefined {
+    try {
+      return Buffer.from(piece);
+    } catch (thrown) {
+      this.fail(thrown);
+      return undefined;
+    }
   }
 
   private fail(thrown: unknown): void {

@@ -1,3 +1,4 @@
+import { blame } from "../core/chain.ts";
 import { GatewayError } from "../core/errors.ts";
 import type { Exchange } from "../core/exchange.ts";
 import type { StreamState } from "../core/protocol.ts";
@@ -53,7 +54,8 @@ export class ResponseStream implements BodyReceiver {
       return this.write(this.splitter ? this.split(bytes, this.splitter) : this.piece(bytes));
     } catch (thrown) {
       // A stage's throw names its plugin already; what is left is a frame that no stage has seen, too large to be held.
-      this.fail(GatewayError.from(thrown, "upstream_invalid"));
+      const { answerer } = this.exchange;
+      this.fail(answerer ? blame(thrown, answerer.origin) : GatewayError.from(thrown, "upstream_invalid"));
       return false;
     }
   }

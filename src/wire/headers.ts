@@ -1,4 +1,4 @@
-import { known } from "./names.ts";
+import { type KnownName, known } from "./names.ts";
 
 /**
  * Header lines in the order and spelling they came in. Names are matched without regard to case; a line can occur more
@@ -23,9 +23,12 @@ export class HeaderList {
     return this.keys.includes(known(name).key);
   }
 
-  /** Replaces every line of that name by one; adds it at the end where there was none. */
+  /**
+   * Replaces every line of that name by one; adds it at the end where there was none.
+   * @throws TypeError for what cannot be sent
+   */
   set(name: string, value: string): this {
-    const { key } = known(name);
+    const { key } = checked(name, value);
     const at = this.keys.indexOf(key);
     if (at < 0) return this.append(name, value);
     this.lines[2 * at + 1] = value;
@@ -33,9 +36,11 @@ export class HeaderList {
     return this;
   }
 
+  /** @throws TypeError for what cannot be sent */
   append(name: string, value: string): this {
+    const { key } = checked(name, value);
     this.lines.push(name, value);
-    this.keys.push(known(name).key);
+    this.keys.push(key);
     return this;
   }
 
@@ -91,6 +96,17 @@ export class HeaderList {
     this.keys.splice(i, 1);
     this.lines.splice(2 * i, 2);
   }
+}
+
+const VALUE = /^[\t\x20-\x7e\x80-\xff]*$/;
+
+/** A name that may be written to a socket together with this value. The value may be a secret, and is not told. */
+function checked(name: string, value: string): KnownName {
+  const found = known(name);
+  if (!found.valid) throw new TypeError(`${JSON.stringify(name)} cannot be the name of a header.`);
+  if (typeof value !== "string" || !VALUE.test(value))
+    throw new TypeError(`The header ${name} has a value that cannot be sent.`);
+  return found;
 }
 
 /** A copy of flat name, value lines without those whose lower-case name is in the set. */

@@ -4,9 +4,10 @@ import { GatewayError } from "../../src/core/errors.ts";
 import { type Arrival, type Attempt, Exchange, type Head } from "../../src/core/exchange.ts";
 import type { Plugin } from "../../src/core/plugin.ts";
 import { Frame } from "../../src/wire/frame.ts";
+import { HeaderList } from "../../src/wire/headers.ts";
 
 const exchange = {} as Exchange;
-const head = {} as Head;
+const head = { status: 200 } as Head;
 const chainOf = (plugins: Record<string, Plugin>) =>
   new Chain(
     "test",
@@ -147,7 +148,7 @@ t.test("a phase that does not settle ends with plugin_timeout, which names it", 
 });
 
 t.test("the time for which an answer is read whole is the provider's", async (t) => {
-  const reading = { reading: true } as Head;
+  const reading = { status: 200, reading: true } as Head;
   const { promise, resolve } = Promise.withResolvers<void>();
   const chain = new Chain("test", [{ name: "slow", plugin: { response: () => promise }, deadline: 5 }]);
   const stages = Promise.resolve(chain.response(started(), reading));
@@ -189,4 +190,24 @@ t.test("a plugin that reads the answer whole reads what those below it left", as
   const plain = { status: 200, whole: async () => Buffer.from("me@home") } as unknown as Head;
   await chainOf({ judge, replace }).response(started(), plain);
   t.equal(read, "masked");
+});
+
+t.test("a head that cannot be sent is the failure of the plugin that has made it", async (t) => {
+  for (const make of [
+    (head: Head) => head.headers.set("bad header", "x"),
+    (head: Head) => head.headers.append("x-own", "secret\r\nx: y"),
+    (head: Head) => Object.assign(head, { status: 99 }),
+    (head: Head) => Object.assign(head, { status: Number.NaN }),
+  ]) {
+    for (const response of [
+      (_: unknown, head: Head) => void make(head),
+      async (_: unknown, head: Head) => void make(head),
+    ]) {
+      const head = { status: 200, headers: new HeaderList() } as unknown as Head;
+      const run = async () => chainOf({ mine: { response } }).response(started(), head);
+      const error = await run().catch((thrown) => thrown);
+      t.match(error, { code: "plugin_failed", origin: "mine.response" });
+      t.notMatch(String(error.cause), /secret/);
+    }
+  }
 });

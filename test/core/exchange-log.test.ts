@@ -50,6 +50,6 @@ t.test("a plugin that failed to record is told beside it", async (t) => {
 
 t.test("one that a plugin answered names it", async (t) => {
   const one = exchange();
-  one.answerer = { name: "cache", at: 3, deadline: 0 };
+  one.answerer = { name: "cache", at: 3, origin: "cache.answer", deadline: 0 };
   t.match(logged(one), [{ fields: { answered_by: "cache", target: undefined, attempts: 0 } }]);
 });

@@ -6,7 +6,7 @@ import { until } from "../support/upstream.ts";
 async function answering(t: Test, body: string, more = "") {
   const plugin = (name: string, text: string) => `
 import { injectable } from "tsyringe";
-import { type AccessExchange, Frame, type Head, Log, type RequestExchange, type ResponseExchange } from "model-gateway";
+import { type AccessExchange, type Answer, Frame, type Head, Log, type RequestExchange, type ResponseExchange } from "model-gateway";
 @injectable()
 export default class ${name} { constructor(private readonly log: Log) {} ${text} }`;
   const witness = (name: string) =>
@@ -104,4 +104,28 @@ t.test("it is asked for as fast as the client reads, and ends when the client le
   await until(() => log.lines.some(({ message }) => message === "over"), "the generator's end");
   const { given } = log.lines.find(({ message }) => message === "over")?.fields as { given: number };
   t.ok(given < 2000, `${given} pieces were asked for`);
+});
+
+t.test("an answer that is none is its plugin's failure, whole or streamed", async (t) => {
+  for (const [answer, cause] of [
+    ["{ body: { a: 1 } }", /body is a text, a buffer/],
+    ["{ body: null }", /body is a text, a buffer/],
+    ['{ body: "", status: 999.5 }', /status 999\.5/],
+    ['{ body: "", status: 103 }', /status 103/],
+    ['{ body: "", headers: { "bad header": "x" } }', /"bad header" cannot be the name/],
+    ['{ body: "", headers: { "x-own": "x\\ny" } }', /header x-own has a value/],
+    ["{ body: (function* () { yield 5; })() }", /type number/],
+    ["{ body: (async function* () { yield 5; })() }", /type number/],
+  ] as const) {
+    const { url, log } = await answering(
+      t,
+      `access(exchange: AccessExchange) { exchange.answer = ${answer} as unknown as Answer; }`,
+    );
+    const response = await ask(url);
+    if (response.status !== 200) t.match(await response.json(), { error: { code: "plugin_failed" } }, answer);
+    else await t.rejects(response.text(), answer);
+    await until(() => log.lines.some(({ message }) => message === "exchange"), "the log line");
+    const error = { code: "plugin_failed", origin: "own.answer", cause };
+    t.match(log.lines.find(({ message }) => message === "exchange")?.fields, { outcome: "failed", error }, answer);
+  }
 });

@@ -271,6 +271,11 @@ t.test("a frame that is too large fails the flow", async (t) => {
   const { flow, seen } = flowing();
   t.notOk(flow.chunk(Buffer.alloc((16 << 20) + 1, "x")));
   t.match(seen, { destroyed: 1, settled: [{ code: "upstream_invalid", cause: { message: /larger than/ } }] });
+  const exchange = newExchange();
+  exchange.answerer = { name: "cache", at: 0, origin: "cache.answer", deadline: 0 };
+  const own = flowing([], "sse", exchange);
+  t.notOk(own.flow.chunk(Buffer.alloc((16 << 20) + 1, "x")));
+  t.match(own.seen.settled, [{ code: "plugin_failed", origin: "cache.answer" }], "or the plugin that gave it");
 });
 
 t.test("what the upstream fails with is what the flow fails with", async (t) => {

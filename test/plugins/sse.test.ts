@@ -79,3 +79,34 @@ t.test("streams tell proxies in front not to hold them", async (t) => {
   t.equal(headers.get("x-accel-buffering"), "no");
   t.equal(headers.get("content-length"), null);
 });
+
+t.test(
+  "a stream that a plugin gives without its terminal event, or with an error, is that plugin's failure",
+  async (t) => {
+    for (const [stream, cause, left] of [
+      [DELTA, /no terminal event/, true],
+      [`${DELTA}data: {"error":{"message":"no paper"}}\n\n`, /no paper/, false],
+    ] as const) {
+      const { url, log } = await startGateway(
+        t,
+        `providers: { demo: { url: "demo:" } }
+models: { m: { targets: [demo:echo] } }
+plugins: { own: { from: ./own.ts } }
+chains: { llm: [sse, auth, own, models, rewrite, usage], read: [auth] }
+`,
+        {
+          "own.ts": `import { type RequestExchange } from "model-gateway";
+export default class Own {
+  request(exchange: RequestExchange) { exchange.answer = { body: [Buffer.from(${JSON.stringify(stream)})] }; }
+}`,
+        },
+      );
+      const asked = { method: "POST", headers: asking(), body: '{"model":"m","stream":true}' };
+      const text = await (await fetch(`${url}/v1/chat/completions`, asked)).text().catch(() => "cut");
+      t.equal(text === "cut", left);
+      await until(() => log.lines.some(({ message }) => message === "exchange"), "the log line");
+      const error = { code: "plugin_failed", origin: "own.answer", cause };
+      t.match(log.lines.find(({ message }) => message === "exchange")?.fields, { outcome: "failed", error });
+    }
+  },
+);

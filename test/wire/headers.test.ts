@@ -62,3 +62,19 @@ t.test("filtered lines make another list, in the same order and spelling", async
   t.equal(headers.get("x-key"), "1");
   t.ok(headers.has("accept"));
 });
+
+t.test("what could not be sent is refused, and a value is not told", async (t) => {
+  const headers = list();
+  const before = [...headers.lines];
+  for (const [name, value] of [
+    ["bad name", "x"],
+    ["", "x"],
+    ["x-new", "secret\r\nx: y"],
+    ["x-key", "secret\u0100"],
+    ["x-key", 5 as unknown as string],
+  ] as const) {
+    t.throws(() => headers.set(name, value), { name: "TypeError", message: /^(?!.*secret)/ }, `${name}: ${value}`);
+    t.throws(() => headers.append(name, value), TypeError);
+  }
+  t.strictSame(headers.lines, before);
+});
