@@ -1,6 +1,7 @@
 /// <reference types="node" preserve="true" />
 /** What a policy may import: `import { … } from "model-gateway"`. */
 
+export type { AnswerTextMatch } from "./core/answer-texts.ts";
 export type { Body } from "./core/body.ts";
 export { GatewayError } from "./core/errors.ts";
 export type { Answer, Attempt, Head } from "./core/exchange.ts";
@@ -14,10 +15,11 @@ export type {
   RouteExchange,
   SendExchange,
 } from "./core/phases.ts";
-export { Options, type Plugin } from "./core/plugin.ts";
-export type { Ending, ListedModel, Protocol } from "./core/protocol.ts";
-export { slot } from "./core/slot.ts";
+export { Options, type Plugin, type Start } from "./core/plugin.ts";
+export type { Ending, ListedModel, Protocol, TextKind } from "./core/protocol.ts";
+export { type Slot, slot } from "./core/slot.ts";
 export type { Stage } from "./core/stage.ts";
+export type { TextSpan } from "./core/texts.ts";
 export { cost, type Usage } from "./core/usage.ts";
 export { type KeyRecord, Keys } from "./store/keys.ts";
 export { Ledger, type LedgerEntry } from "./store/ledger.ts";
@@ -25,5 +27,6 @@ export type { ExchangeTranslation } from "./translation/exchange-translation.ts"
 export { refused } from "./translation/refused.ts";
 export { Translations } from "./translation/translations.ts";
 export { Frame } from "./wire/frame.ts";
+export type { HeaderList } from "./wire/headers.ts";
 export { type Scan, Scanner, scan } from "./wire/json.ts";
 export { type Edit, removeMembers, replaceMember, setMember, splice } from "./wire/splice.ts";

@@ -1,9 +1,20 @@
 import { spawnSync } from "node:child_process";
-import { cpSync, mkdirSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
+import {
+  cpSync,
+  existsSync,
+  globSync,
+  mkdirSync,
+  mkdtempSync,
+  readFileSync,
+  rmSync,
+  symlinkSync,
+  writeFileSync,
+} from "node:fs";
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
 import t from "tap";
+import { linksIn } from "./support/links.ts";
 
 const ROOT = fileURLToPath(new URL("..", import.meta.url));
 /** With GATEWAY_TEST_INSTALL set npm installs the packed gateway; else the checkout's packages are linked beside it. */
@@ -44,9 +55,40 @@ function installed(t: { teardown(act: () => unknown): unknown }): string {
   return folder;
 }
 
+/** The TypeScript of a page, block by block. */
+const codeIn = (page: string): string[] =>
+  [...readFileSync(join(ROOT, page), "utf8").matchAll(/^```ts\n([\s\S]*?)^```/gm)].map(([, code = ""]) => code);
+
+/** Whole files as they stand; parts of a class in one, with every name that the gateway exports. */
+function snippet(code: string): string {
+  if (/^import /m.test(code)) return code;
+  const door = readFileSync(join(ROOT, "src/index.ts"), "utf8");
+  const names = [...door.matchAll(/^export (?:type )?\{([^}]*)\}/gm)].map(([, list = ""]) =>
+    list.trim().replace(/,$/, ""),
+  );
+  return `import { ${names.join(", ").replaceAll("type ", "")} } from "model-gateway";\nexport default class {\n${code}}\n`;
+}
+
+const folder = installed(t);
+
+t.test("every link of a packed page leads to a packed file", async (t) => {
+  const place = join(folder, "node_modules/model-gateway");
+  const pages = globSync(["*.md", "{docs,examples,plugins,deploy}/**/*.md"], { cwd: place });
+  t.ok(pages.includes("README.md") && pages.includes("docs/plugins.md"));
+  const dead = pages.flatMap((page) =>
+    linksIn(page, readFileSync(join(place, page), "utf8"))
+      .filter((target) => !existsSync(join(place, target)))
+      .map((target) => `${page}: ${target}`),
+  );
+  t.same(dead, []);
+});
+
 t.test("plugins outside the checkout compile against the packed gateway, and run in it", async (t) => {
-  const folder = installed(t);
   for (const name of ["examples", "plugins"]) cpSync(join(ROOT, name), join(folder, name), { recursive: true });
+  const pages = ["README.md", "docs/plugins.md"].flatMap(codeIn);
+  t.ok(pages.length >= 3, "the pages' code is found");
+  mkdirSync(join(folder, "pages"));
+  for (const [i, code] of pages.entries()) writeFileSync(join(folder, `pages/${i}.ts`), snippet(code));
   writeFileSync(
     join(folder, "tsconfig.json"),
     JSON.stringify({
@@ -59,7 +101,7 @@ t.test("plugins outside the checkout compile against the packed gateway, and run
         emitDecoratorMetadata: true,
         allowImportingTsExtensions: true,
       },
-      include: ["examples", "plugins"],
+      include: ["examples", "plugins", "pages"],
     }),
   );
   const compiled = run(folder, join(ROOT, "node_modules/.bin/tsc"), "-p", ".");

@@ -6,7 +6,9 @@ import { type ByteSpan, type Edit, splice } from "./splice.ts";
  * - `event`: one whole server-sent event, blank line included
  * - `element`: one whole element of a JSON array stream, with the separators around it
  * - `piece`: some bytes of a body that is not a stream, cut anywhere
- * - `end`: no bytes; the upstream has ended its answer properly. Stages may still add frames here.
+ * - `end`: no bytes, once: all of the answer has come, and its transfer ended as HTTP wants. Whether that was the protocol's own
+ *   ending is another matter: it also follows an error event, and a stream that stops without its terminal event, until `sse`, which
+ *   stands first in a chain, breaks that off. Stages may still add frames here.
  */
 export type FrameKind = "event" | "element" | "piece" | "end";
 
