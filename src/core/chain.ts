@@ -84,9 +84,10 @@ export class Chain {
     return gather(steps, 0, exchange, head, []);
   }
 
-  /** Every plugin's, whatever another one throws; the first throw is answered, for the log. */
+  /** The exchange has ended: every plugin's, whatever another one throws; one throw is answered, for the log. */
   done(exchange: Exchange): Later<GatewayError | undefined> {
-    return conclude(this.steps.done, 0, exchange, undefined);
+    exchange.end();
+    return conclude(this.steps.done, exchange);
   }
 }
 
@@ -168,27 +169,26 @@ function add(stages: Stage[], stage: Stage, { origin }: Step<Respond>, head: Hea
   stages.push(guarded(stage, origin));
 }
 
-function conclude(
-  steps: readonly Step<Run>[],
-  from: number,
-  exchange: Exchange,
-  before: GatewayError | undefined,
-): Later<GatewayError | undefined> {
-  let first = before;
-  for (let i = from; i < steps.length; i++) {
-    const step = steps[i] as Step<Run>;
+/** No plugin waits for another one: what one takes long to record is none of the others' business. */
+function conclude(steps: readonly Step<Run>[], exchange: Exchange): Later<GatewayError | undefined> {
+  let first: GatewayError | undefined;
+  const waiting: Promise<GatewayError | undefined>[] = [];
+  for (const step of steps) {
     try {
       const later = step.run(exchange);
       if (later instanceof Promise)
-        return settled(later, step).then(
-          () => conclude(steps, i + 1, exchange, first),
-          (error: GatewayError) => conclude(steps, i + 1, exchange, first ?? error),
+        waiting.push(
+          settled(later, step).then(
+            () => undefined,
+            (error: GatewayError) => error,
+          ),
         );
     } catch (thrown) {
       first ??= blame(thrown, step.origin);
     }
   }
-  return first;
+  if (waiting.length === 0) return first;
+  return Promise.all(waiting).then((failures) => first ?? failures.find((failure) => failure !== undefined));
 }
 
 /**

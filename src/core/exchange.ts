@@ -220,6 +220,8 @@ export class Exchange {
 
   private controller: AbortController | undefined;
   private gone = false;
+  /** `performance.now()` at its end. */
+  private ended: number | undefined;
   private readonly abortListeners: (() => void)[] = [];
 
   constructor(arrival: Arrival) {
@@ -299,9 +301,14 @@ export class Exchange {
     return this.head?.translated ? this.protocol : (this.attempt?.protocol ?? this.protocol);
   }
 
-  /** Milliseconds since arrival. */
+  /** Milliseconds since arrival; once it has ended, those it took. */
   get elapsed(): number {
-    return performance.now() - this.clock;
+    return (this.ended ?? performance.now()) - this.clock;
+  }
+
+  /** It has ended. Called by the engine, before anybody records it: that may take time of its own. */
+  end(): void {
+    this.ended ??= performance.now();
   }
 
   /** True once the client has left. */

@@ -6,7 +6,8 @@ import type { Plugin } from "../../src/core/plugin.ts";
 import { Frame } from "../../src/wire/frame.ts";
 import { HeaderList } from "../../src/wire/headers.ts";
 
-const exchange = {} as Exchange;
+const started = (): Exchange => new Exchange({ clock: performance.now() } as Arrival);
+const exchange = started();
 const head = { status: 200 } as Head;
 const chainOf = (plugins: Record<string, Plugin>) =>
   new Chain(
@@ -81,7 +82,6 @@ t.test("done runs for every plugin, whatever another one throws", async (t) => {
   t.same(seen, ["b"]);
 });
 
-const started = (): Exchange => new Exchange({ clock: performance.now() } as Arrival);
 const NEVER = new Promise<never>(() => {});
 
 t.test("a plugin that answers ends its phase, and only those in front of it see the answer", async (t) => {
@@ -145,6 +145,25 @@ t.test("a phase that does not settle ends with plugin_timeout, which names it", 
     await t.rejects(Promise.resolve(run(hanging(phase))), { code: "plugin_timeout", status: 504, origin, message });
   }
   t.match(await hanging("done").done(started()), { code: "plugin_timeout", origin: "slow.done" });
+});
+
+t.test("what takes long to record delays no other plugin, and counts for nobody's time", async (t) => {
+  const times: number[] = [];
+  const note: Plugin = { done: ({ elapsed }) => void times.push(elapsed) };
+  const { promise, resolve } = Promise.withResolvers<void>();
+  const slow: Plugin = {
+    done: async ({ elapsed }) => {
+      times.push(elapsed);
+      await promise;
+    },
+  };
+  const one = started();
+  const over = chainOf({ note, slow, last: note }).done(one);
+  t.equal(times.length, 3, "all have been called at once");
+  await new Promise((later) => setTimeout(later, 5));
+  resolve();
+  t.equal(await over, undefined);
+  t.same(new Set([...times, one.elapsed]).size, 1);
 });
 
 t.test("the time for which an answer is read whole is the provider's", async (t) => {
