@@ -24,6 +24,10 @@ export default class Cache implements Plugin {
   static options = z.strictObject({
     seconds: z.number().positive().default(300).describe("How long an answer is kept."),
     answers: z.number().int().min(1).default(1000).describe("How many are kept; the oldest go first."),
+    headers: z
+      .array(z.string())
+      .default(["gateway-strict", "anthropic-beta", "anthropic-version", "openai-beta"])
+      .describe("Headers of a request that change its answer."),
   });
   // What a caller may use has been judged when an answer is found.
   static after = ["models"];
@@ -34,9 +38,11 @@ export default class Cache implements Plugin {
   constructor(@inject(Options) private readonly options: z.infer<typeof Cache.options>) {}
 
   route(exchange: RouteExchange): void {
-    const { caller, path, model, body, operation } = exchange;
+    const { caller, path, query, headers, model, body, operation } = exchange;
     if (!operation.generates || !body.scan) return;
-    const key = hash("sha256", JSON.stringify([caller?.id, path, model?.id, body.bytes().toString()]));
+    // All that an answer depends on: `?alt=sse` is another framing, `gateway-strict` refuses what is dropped without it.
+    const asked = [caller?.id, path, query.toString(), this.options.headers.map((name) => headers.get(name))];
+    const key = hash("sha256", JSON.stringify([...asked, model?.id, body.bytes().toString()]));
     const known = this.answers.get(key);
     if (known && known.until > exchange.time) {
       const { type, streamed, pieces } = known;

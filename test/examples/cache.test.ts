@@ -36,6 +36,26 @@ keys: { one: { key: first-key-0123456789abcdef }, two: { key: second-key-0123456
   t.equal(upstream.seen.length, asked + 3, "the oldest went first");
 });
 
+t.test("another framing, or another strictness, is another question", async (t) => {
+  const upstream = await repeating(t);
+  const yaml = `providers: { up: { url: "${upstream.origin.origin}/v1", speaks: [openai-chat] } }
+models: { m: { targets: [up:x] } }
+`;
+  const { url } = await startExamples(t, yaml, "[sse, auth, models, cache, rewrite, usage]", { cache: {} });
+  const body = JSON.stringify({ contents: [{ role: "user", parts: [{ text: "hi" }] }], generationConfig: { topK: 5 } });
+  const ask = async (place: string, headers: Record<string, string> = {}) => {
+    const response = await fetch(url + place, { method: "POST", headers: asking(headers), body });
+    return `${response.status} ${response.headers.get("content-type")} ${(await response.text()).slice(0, 6)}`;
+  };
+  const path = "/v1beta/models/m:streamGenerateContent";
+  for (const round of ["asked", "kept"]) {
+    t.match(await ask(path), /^200 application\/json.* \[\{/, round);
+    t.match(await ask(`${path}?alt=sse`), /^200 text\/event-stream.* data: /, round);
+    t.match(await ask(path, { "gateway-strict": "1" }), /^400 /, round);
+    t.equal(upstream.seen.length, 2, round);
+  }
+});
+
 t.test("a provider's error is not given again", async (t) => {
   const upstream = await httpUpstream((_, reply) =>
     reply.writeHead(200, { "content-type": "text/event-stream" }).end('data: {"error":{"message":"overloaded"}}\n\n'),
