@@ -4,7 +4,10 @@ import { PartialMatch } from "../wire/partial-match.ts";
 export interface TextMatch {
   /** Must not match where nothing is. Every match counts, with or without the flag `g`; `y` has no effect. */
   pattern: RegExp;
-  /** Characters of the longest match, with what it looks ahead at; of a longer one nothing is promised. */
+  /**
+   * Characters of the longest match, with what it looks ahead at; of a longer one nothing is promised. It may look back at as
+   * many, and at 256 in any case.
+   */
   longest: number;
 }
 
@@ -23,17 +26,23 @@ export interface TextOutput {
   readonly back: number;
 }
 
+/** Characters in front of what is open that are kept for patterns that look back. */
+const LOOK_BACK = 256;
+
 /** A pattern made ready for texts that come in pieces. */
 export class TextPattern {
   readonly expression: RegExp;
   readonly partial: PartialMatch;
   readonly longest: number;
+  /** Characters that it may look back at, and one that tells whether the text begins there. */
+  readonly behind: number;
 
   /** @throws SyntaxError for a pattern that matches nothing at all */
   constructor({ pattern, longest }: TextMatch) {
     this.expression = new RegExp(pattern.source, `${pattern.flags.replace(/[gy]/g, "")}g`);
     this.partial = new PartialMatch(pattern);
     this.longest = longest;
+    this.behind = Math.max(longest, LOOK_BACK) + 1;
   }
 }
 
@@ -69,7 +78,7 @@ export class TextReplacer implements TextOutput {
   }
 
   private read(text: string, raw: readonly string[] | undefined, more: boolean): string {
-    const { expression, partial, longest } = this.pattern;
+    const { expression, partial, longest, behind } = this.pattern;
     const start = this.before.length;
     const all = this.before + text;
     const plain = (from: number, to: number): string =>
@@ -94,7 +103,7 @@ export class TextReplacer implements TextOutput {
       // A match in front of where another could begin changes nothing there.
       if (at > open) open = partial.openAt(all, at);
     }
-    this.before = all.slice(Math.max(0, at - longest), at);
+    this.before = all.slice(Math.max(0, at - behind), at);
     this.open = all.slice(at);
     this.rawOpen = raw?.slice(at - start);
     return out;

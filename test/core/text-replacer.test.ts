@@ -40,6 +40,8 @@ const PATTERNS: [pattern: RegExp, longest: number, parts: readonly string[]][] =
   [/(['"])\w\1/, 3, ["'a'", '"b"', "'", '"', "a", " "]],
   [/😀+x?/u, 20, ["😀", "\ud83d", "x", "\ude00", " "]],
   [/^\w|o$/, 1, ["a", " ", "o"]],
+  [/(?<=brown )fox/, 4, ["brown ", "fox", "bro", "wn ", "f"]],
+  [/(?<!not right )now\b/, 4, ["not right ", "now", " ", "n"]],
 ];
 
 t.test("a text becomes the same in pieces as in whole, however it is cut", async (t) => {
@@ -57,6 +59,18 @@ t.test("a text becomes the same in pieces as in whole, however it is cut", async
     }
   }
   t.same(wrong, []);
+});
+
+t.test("a pattern may look back at 256 characters, or at as many as its longest match has", async (t) => {
+  for (const [longest, behind] of [
+    [4, 256],
+    [300, 300],
+  ] as const) {
+    const pattern = new RegExp(`(?<=^.{${behind}})fox`, "s");
+    const output = new TextReplacer(new TextPattern({ pattern, longest }), () => "cat");
+    const text = `${"x".repeat(behind)}fox fox`;
+    t.equal(through(output, [...text]), `${"x".repeat(behind)}cat fox`);
+  }
 });
 
 t.test("nothing waits but what could still become a match, and that is bounded", async (t) => {
