@@ -105,3 +105,49 @@ t.test("a body that nobody changes leaves as the very bytes that came", async (t
   const body = ASKED.replace('"m"', '"painter"');
   t.equal((await ask("/v1/chat/completions", body)).sent, body.replace('"painter"', '"vendors-painter"'));
 });
+
+t.test("a stage behind rewrite changes what is translated, whole and streamed", async (t) => {
+  const message = { id: "msg_1", type: "message", role: "assistant", model: "x", stop_reason: "end_turn" };
+  const usage = { input_tokens: 1, output_tokens: 1 };
+  const events = [
+    { type: "message_start", message: { ...message, stop_reason: null, content: [], usage } },
+    { type: "content_block_start", index: 0, content_block: { type: "text", text: "" } },
+    { type: "content_block_delta", index: 0, delta: { type: "text_delta", text: "Write to me@" } },
+    { type: "content_block_delta", index: 0, delta: { type: "text_delta", text: "home." } },
+    { type: "content_block_stop", index: 0 },
+    { type: "message_delta", delta: { stop_reason: "end_turn" }, usage },
+    { type: "message_stop" },
+  ];
+  const stream = events.map((event) => `event: ${event.type}\ndata: ${JSON.stringify(event)}\n\n`).join("");
+  const whole = JSON.stringify({ ...message, content: [{ type: "text", text: "Write to me@home." }], usage });
+  const upstream = await httpUpstream(({ body }, reply) =>
+    JSON.parse(body.toString()).stream
+      ? reply.setHeader("content-type", "text/event-stream").end(stream)
+      : reply.setHeader("content-type", "application/json").end(whole),
+  );
+  t.teardown(() => upstream.close());
+  const { url } = await startGateway(
+    t,
+    `providers: { up: { url: "${upstream.origin.origin}/v1", speaks: [anthropic-messages] } }
+models: { m: { targets: [up:x] } }
+plugins: { mask: { from: ./mask.ts } }
+chains: { llm: [sse, auth, models, rewrite, mask, usage], read: [auth] }
+`,
+    {
+      "mask.ts": `import { type ResponseExchange } from "model-gateway";
+export default class Mask {
+  response(exchange: ResponseExchange) { return exchange.mapAnswerText({ pattern: /me@home/, longest: 7 }, () => "<address>"); }
+}`,
+    },
+  );
+  for (const streamed of [false, true]) {
+    const body = JSON.stringify({ model: "m", messages: [{ role: "user", content: "hi" }], stream: streamed });
+    const asked = { method: "POST", headers: asking(), body };
+    const text = await (await fetch(`${url}/v1/chat/completions`, asked)).text();
+    t.match(
+      text,
+      streamed ? /chat\.completion\.chunk[\s\S]*<address>/ : /"chat\.completion"[\s\S]*Write to <address>\./,
+    );
+    t.notMatch(text, /me@/);
+  }
+});
