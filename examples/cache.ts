@@ -31,6 +31,8 @@ export default class Cache implements Plugin {
   });
   // What a caller may use has been judged when an answer is found.
   static after = ["models"];
+  // What it keeps and gives again is in the client's protocol.
+  static before = ["rewrite"];
 
   private readonly answers = new Map<string, Recorded & { until: number }>();
   private readonly state = slot((): { key?: string; recorded?: Recorded } => ({}));

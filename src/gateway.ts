@@ -35,7 +35,8 @@ export async function words(folder: string): Promise<Words> {
       const Class = await loadPlugin(found);
       classes.set(name, { file: found, Class });
       const doubts = misspelt(methodsOf(Class.prototype));
-      return { options: Class.options, doubts, ...(Class.after && { after: Class.after }) };
+      const { options, after, before } = Class;
+      return { options, doubts, ...(after && { after }), ...(before && { before }) };
     },
   };
 }

@@ -75,6 +75,18 @@ t.test("what cannot run is refused at start, with file, field and reason", async
       /gateway\.yaml:7:28 .*"p" must stand after "rewrite"/,
     ],
     [
+      "an order that is not kept the other way round",
+      'export default class P { static before = ["auth"]; access() {} }',
+      "p",
+      /gateway\.yaml:7:28 .*"p" must stand before "auth"/,
+    ],
+    [
+      "an order that is no list",
+      'export default class P { static before = "auth"; access() {} }',
+      "p",
+      /p\.ts.*static before must be a list of plugin names/s,
+    ],
+    [
       "a part that does not exist",
       'import { injectable } from "tsyringe";\nclass Nothing { constructor(readonly x: string) {} }\n@injectable() export default class P { constructor(readonly nothing: Nothing) {} access() {} }',
       "p",

@@ -26,6 +26,8 @@ export interface KnownPlugin {
   options: ZodType | undefined;
   /** Plugins that must stand before it in every chain that has both. */
   after?: readonly string[];
+  /** Plugins that must stand behind it in every chain that has both. */
+  before?: readonly string[];
   /** What is probably a mistake in it. */
   doubts?: readonly string[];
 }
@@ -65,7 +67,7 @@ export async function checkPlugins(
     ...entries(at(file, "plugins")).flatMap(([name, entry]) => (at(entry, "from") ? [name] : [])),
   ];
   const plugins = new Map<string, ConfiguredPlugin>();
-  const after = new Map<string, readonly string[]>();
+  const loaded = new Map<string, KnownPlugin>();
   const check = async (name: string, paths: readonly ConfigPath[]) => {
     const written = at(file, "plugins", name, "from");
     const from = typeof written === "string" ? written : undefined;
@@ -76,7 +78,7 @@ export async function checkPlugins(
       else if (!found)
         for (const path of paths) report({ path, key: path[0] === "plugins", message: unknown("plugin", name, known) });
       if (!found) return;
-      after.set(name, found.after ?? []);
+      loaded.set(name, found);
       const options = await checkOptions(name, at(file, "plugins", name), found.options, paths[0] ?? [], context);
       const deadline = deadlineOf(at(file, "plugins", name, "deadline"));
       const entry = paths.find((path) => path[0] === "plugins");
@@ -93,14 +95,14 @@ export async function checkPlugins(
     }
   };
   await Promise.all([...mentions].map(([name, paths]) => check(name, paths)));
-  for (const { plugins: chain, path = [] } of chains.values()) checkOrder(chain, path, after, report);
+  for (const { plugins: chain, path = [] } of chains.values()) checkOrder(chain, path, loaded, report);
   return plugins;
 }
 
 /** What is no mistake for sure, and should be told. */
 function doubtsOf(
   name: string,
-  { after = [], doubts = [] }: KnownPlugin,
+  { after = [], before = [], doubts = [] }: KnownPlugin,
   paths: readonly ConfigPath[],
   known: readonly string[],
 ): string[] {
@@ -108,9 +110,11 @@ function doubtsOf(
   const idle = paths.every((path) => path[0] === "plugins" && path.length > 0);
   return [
     ...(idle ? [`${plugin} stands in no chain, so it never runs; add it to one under chains:`] : []),
-    ...after
-      .filter((other) => !known.includes(other))
-      .map((other) => `${plugin} must stand after an ${unknown("plugin", other, known)}`),
+    ...Object.entries({ after, before }).flatMap(([side, others]) =>
+      others
+        .filter((other) => !known.includes(other))
+        .map((other) => `${plugin} must stand ${side} an ${unknown("plugin", other, known)}`),
+    ),
     ...doubts.map((doubt) => `${plugin}: ${doubt}`),
   ];
 }
@@ -184,17 +188,19 @@ function withoutSecrets(message: string, secrets: ReadonlyMap<string, string>): 
 function checkOrder(
   chain: readonly string[],
   path: ConfigPath,
-  after: ReadonlyMap<string, readonly string[]>,
+  loaded: ReadonlyMap<string, KnownPlugin>,
   report: Report,
 ): void {
   for (const [i, name] of items(chain)) {
     if (chain.indexOf(name as string) < i)
       report({ path: [...path, i], message: `${JSON.stringify(name)} stands twice in this chain` });
-    for (const earlier of after.get(name as string) ?? [])
-      if (chain.indexOf(earlier) > i)
-        report({
-          path: [...path, i],
-          message: `plugin ${JSON.stringify(name)} must stand after ${JSON.stringify(earlier)} in a chain`,
-        });
+    const { after = [], before = [] } = loaded.get(name as string) ?? {};
+    const misplaced = (side: string, other: string) =>
+      report({
+        path: [...path, i],
+        message: `plugin ${JSON.stringify(name)} must stand ${side} ${JSON.stringify(other)} in a chain`,
+      });
+    for (const other of after) if (chain.indexOf(other) > i) misplaced("after", other);
+    for (const other of before) if (chain.includes(other) && chain.indexOf(other) < i) misplaced("before", other);
   }
 }

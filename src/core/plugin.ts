@@ -55,6 +55,8 @@ export interface PluginClass {
   options?: ZodType;
   /** Plugins that must stand before it in every chain that has both. */
   after?: readonly string[];
+  /** Plugins that must stand behind it in every chain that has both. */
+  before?: readonly string[];
 }
 
 /** The phases that an exchange passes, in order. */

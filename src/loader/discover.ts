@@ -65,14 +65,15 @@ export async function loadPlugin(file: string, patience = PATIENCE): Promise<Plu
   const Class = (await load(file, patience)) as PluginClass | undefined;
   if (typeof Class !== "function" || Class.prototype === undefined)
     throw pluginError(file, "the default export must be a class: export default class … implements Plugin");
-  const { options, after }: { options?: unknown; after?: unknown } = Class;
+  const { options, after, before }: { options?: unknown; after?: unknown; before?: unknown } = Class;
   if (options !== undefined && typeof (options as { safeParse?: unknown }).safeParse !== "function")
     throw pluginError(file, "static options must be a zod schema");
   const taken = options === undefined ? undefined : namesAt(options as ZodType).find((name) => COMMON.has(name));
   if (taken !== undefined)
     throw pluginError(file, `static options cannot hold "${taken}", which every plugin has in gateway.yaml`);
-  if (after !== undefined && !(Array.isArray(after) && after.every((name) => typeof name === "string")))
-    throw pluginError(file, "static after must be a list of plugin names");
+  for (const [member, names] of Object.entries({ after, before }))
+    if (names !== undefined && !(Array.isArray(names) && names.every((name) => typeof name === "string")))
+      throw pluginError(file, `static ${member} must be a list of plugin names`);
   return Class;
 }
 

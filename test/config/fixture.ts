@@ -5,14 +5,19 @@ import { type Config, ConfigError, loadConfig, type Vocabulary } from "../../src
 
 type Place = { testdir(): string };
 
-const PLUGINS: Record<string, { options?: z.ZodType; after?: string[]; doubts?: string[] }> = {
+const PLUGINS: Record<string, { options?: z.ZodType; after?: string[]; before?: string[]; doubts?: string[] }> = {
   sse: { options: z.strictObject({ ping: z.number().int().min(1).default(15) }) },
   auth: { options: z.strictObject({ anonymous: z.boolean().default(false) }) },
   scrub: { options: z.strictObject({ mode: z.enum(["strip", "reject", "report"]).default("strip") }) },
   models: { after: ["auth"] },
   rewrite: {},
   usage: { after: ["models"] },
-  doubtful: { after: ["models", "modles"], doubts: ["respone is no phase, did you mean response?"] },
+  cache: { after: ["models"], before: ["rewrite"] },
+  doubtful: {
+    after: ["models", "modles"],
+    before: ["rewrit", "rewrite"],
+    doubts: ["respone is no phase, did you mean response?"],
+  },
   region: { options: z.strictObject({ region: z.string() }) },
 };
 

@@ -91,14 +91,19 @@ t.test(
   async (t) => {
     t.same(await warnings(t, `${LEAST}plugins: { doubtful: {} }\nchains: { a: [doubtful] }\n`), [
       '3:12 plugin "doubtful" must stand after an unknown plugin "modles", did you mean "models"?',
+      '3:12 plugin "doubtful" must stand before an unknown plugin "rewrit", did you mean "rewrite"?',
       '3:12 plugin "doubtful": respone is no phase, did you mean response?',
     ]);
   },
 );
 
-t.test("a plugin stands once in a chain, after those it needs", async (t) => {
+t.test("a plugin stands once in a chain, after those it needs and before those that need it", async (t) => {
   t.same(await complaints(t, `${LEAST}chains:\n  a: [models, auth, sse, sse]\n  b: [models]\n`), [
     '4:7 plugin "models" must stand after "auth" in a chain',
     '4:26 "sse" stands twice in this chain',
   ]);
+  t.same(await complaints(t, `${LEAST}chains:\n  a: [auth, models, rewrite, cache]\n  b: [auth, models, cache]\n`), [
+    '4:30 plugin "cache" must stand before "rewrite" in a chain',
+  ]);
+  t.same(await complaints(t, `${LEAST}chains:\n  a: [auth, models, cache, rewrite]\n`), []);
 });
