@@ -9,10 +9,9 @@ const PLUGINS: Record<string, { options?: z.ZodType; after?: string[]; before?: 
   sse: { options: z.strictObject({ ping: z.number().int().min(1).default(15) }) },
   auth: { options: z.strictObject({ anonymous: z.boolean().default(false) }) },
   scrub: { options: z.strictObject({ mode: z.enum(["strip", "reject", "report"]).default("strip") }) },
-  models: { after: ["auth"] },
+  models: { after: ["auth"], before: ["rewrite"] },
   rewrite: {},
   usage: { after: ["models"] },
-  cache: { after: ["models"], before: ["rewrite"] },
   doubtful: {
     after: ["models", "modles"],
     before: ["rewrit", "rewrite"],
