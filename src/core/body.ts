@@ -1,4 +1,5 @@
 import { type Member, type Scan, Scanner } from "../wire/json.ts";
+import { countMembers } from "../wire/paths.ts";
 import { type ByteSpan, type Edit, movedSpan, splice } from "../wire/splice.ts";
 import { GatewayError } from "./errors.ts";
 
@@ -12,6 +13,7 @@ export class Body {
   readonly length: number;
   private joined: Buffer | undefined;
   private parsed: { value: unknown } | undefined;
+  private unique: boolean | undefined;
 
   /**
    * @param found where its members stand; `json`: it is JSON, and scanned when somebody asks; undefined: it is not JSON
@@ -87,6 +89,21 @@ export class Body {
     return this.parsed.value;
   }
 
+  /**
+   * The same for who must see all of it: of members named twice a parser keeps one, and another parser the other.
+   * @throws GatewayError `invalid_json` where a member of any object is named twice
+   */
+  uniqueJson(): unknown {
+    const value = this.json();
+    this.unique ??= countMembers(this.bytes()) === membersOf(value);
+    if (!this.unique)
+      throw new GatewayError("invalid_json", {
+        message: "An object of the request body names a member twice.",
+        hint: "Name each member once: readers differ in which one they take.",
+      });
+    return value;
+  }
+
   /** The whole body in one buffer, joined once. */
   bytes(): Buffer {
     if (!this.joined) {
@@ -95,6 +112,13 @@ export class Body {
     }
     return this.joined;
   }
+}
+
+/** How many members the objects of a parsed value have together. The scanner bounds its depth. */
+function membersOf(value: unknown): number {
+  if (typeof value !== "object" || value === null) return 0;
+  const inner: unknown[] = Array.isArray(value) ? value : Object.values(value);
+  return inner.reduce((sum: number, each) => sum + membersOf(each), Array.isArray(value) ? 0 : inner.length);
 }
 
 function scanned(pieces: readonly Buffer[]): Scan {

@@ -18,7 +18,7 @@ export type MapText = (text: string, kind: TextKind) => string;
 /** The texts of a request, in their order. */
 export function textsOf(body: Body, { texts }: Protocol, kinds?: readonly TextKind[]): TextSpan[] {
   if (!texts || !body.scan) return [];
-  const json = body.json();
+  const json = body.uniqueJson();
   return placesIn(texts.request(json), kinds).flatMap((place) => spansAt(json, place));
 }
 
@@ -30,7 +30,7 @@ export function answerTextsOf(json: unknown, { texts }: Protocol, kinds?: readon
 /** The edits that put other texts in the place of a request's. */
 export function mappedTexts(body: Body, { texts }: Protocol, kinds: readonly TextKind[], map: MapText): Edit[] {
   if (!texts || !body.scan) return [];
-  const json = body.json();
+  const json = body.uniqueJson();
   const changes: [path: JsonPath, text: string][] = [];
   for (const place of placesIn(texts.request(json), kinds)) {
     const before = textAt(json, place.path);
@@ -58,14 +58,23 @@ export const textAt = (json: unknown, path: JsonPath): string =>
 export const outputFor = (place: TextPlace, make: (encode?: (text: string) => string) => TextOutput): TextOutput =>
   place.json ? new JsonText(make(escaped)) : make();
 
-/** A whole text, replaced. */
+/** A whole text, replaced. What should be JSON text and is none is a plain text. */
 export function replaced(
   text: string,
   place: TextPlace,
   make: (encode?: (text: string) => string) => TextOutput,
 ): string {
-  const output = outputFor(place, make);
+  const output = place.json && !isJson(text) ? make() : outputFor(place, make);
   return output.push(text) + output.end();
+}
+
+function isJson(text: string): boolean {
+  try {
+    JSON.parse(text);
+    return true;
+  } catch {
+    return false;
+  }
 }
 
 /** The text at a place; of JSON text that is whole, the strings in it. */

@@ -70,3 +70,10 @@ t.test("the model's field of a form stays where it is, whatever changes around i
   t.equal(renamed.slice(start, end).toString(), "vendors-own");
   t.equal(renamed.scan, undefined);
 });
+
+t.test("who must see all of a body is told of members that are named twice, at any depth", async (t) => {
+  const body = (text: string) => new Body([Buffer.from(text)], "json");
+  t.same(body('{"a":[{"b":1},{"b":2}],"c":{"a":":"}}').uniqueJson(), { a: [{ b: 1 }, { b: 2 }], c: { a: ":" } });
+  const faults = ['{"a":[{"b":1,"b":2}]}', '{"a":{"b":1,"\\u0062":2}}', '{"a":{"__proto__":1,"__proto__":2}}'];
+  for (const text of faults) t.throws(() => body(text).uniqueJson(), { code: "invalid_json" }, text);
+});

@@ -44,10 +44,23 @@ t.test("texts of some kinds give way to others, and all other bytes stay", async
   );
 });
 
-t.test("a text whose member stands there twice is changed in both", async (t) => {
-  const twice = body('{"t":[{"k":"user","d":"first@home","d":"me@home"}]}');
-  const edits = mappedTexts(twice, SPEAKS_TEXT, ["user"], () => "x");
-  t.equal(twice.edited(edits).bytes().toString(), '{"t":[{"k":"user","d":"x","d":"x"}]}');
+t.test("a text whose member stands there twice is refused, as another reader could take the other one", async (t) => {
+  for (const texts of ['"d":"first@home","d":"x"', '"d":"x","d":"first@home"', '"d":"x","\\u0064":"first@home"']) {
+    const twice = body(`{"t":[{"k":"user",${texts}}]}`);
+    t.throws(() => mappedTexts(twice, SPEAKS_TEXT, ["user"], () => "x"), { code: "invalid_json" });
+    t.throws(() => textsOf(twice, SPEAKS_TEXT), { code: "invalid_json" });
+  }
+});
+
+t.test("what should be JSON text and is none is a plain text", async (t) => {
+  const speaks = {
+    texts: { request: () => [{ path: ["d"], kind: "tool_call", json: true }], response: () => [] },
+  } as unknown as Protocol;
+  for (const text of ["me@home", '{"a":"me@home']) {
+    const broken = body(JSON.stringify({ d: text }));
+    const edits = mappedTexts(broken, speaks, ["tool_call"], (each) => each.replace("me@home", "<1>"));
+    t.same(JSON.parse(broken.edited(edits).bytes().toString()), { d: text.replace("me@home", "<1>") });
+  }
 });
 
 t.test("a protocol or a body without texts has none", async (t) => {

@@ -90,7 +90,13 @@ t.test("a class that the gateway does not have is named with those that it has",
       t,
       "class Clock { constructor(readonly zone: string) {} }\n@injectable()\nexport default class P {\n  constructor(readonly clock: Clock) {}\n  access() {}\n}",
     ),
-    [{ line: 4, column: 24, message: /parameter 1 \(clock\).*there are Keys, Ledger, Log, Marketplace, Translations, and @inject/ }],
+    [
+      {
+        line: 4,
+        column: 24,
+        message: /parameter 1 \(clock\).*there are Keys, Ledger, Log, Marketplace, Translations, and @inject/,
+      },
+    ],
   );
 });
 

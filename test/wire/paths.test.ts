@@ -1,5 +1,5 @@
 import t from "tap";
-import { changesAt, type JsonPath, locate } from "../../src/wire/paths.ts";
+import { changesAt, countMembers, type JsonPath, locate } from "../../src/wire/paths.ts";
 import { splice } from "../../src/wire/splice.ts";
 
 const changed = (json: string, changes: Parameters<typeof changesAt>[1]): string => {
@@ -115,4 +115,9 @@ t.test("every value of a random text is found, and removing it is what removing 
     if (actual !== JSON.stringify(expected)) wrong.push(`${text} without ${JSON.stringify(remove)}: ${actual}`);
   }
   t.same(wrong, []);
+});
+
+t.test("members are counted in all objects, each time they are named", async (t) => {
+  const counted = (json: string): number => countMembers(Buffer.from(json));
+  t.same([counted("{}"), counted('[":", {"a": ":"}]'), counted('{"a":{"b":1,"b":[{"c":"\\":"}]}}')], [0, 1, 4]);
 });
