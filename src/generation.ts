@@ -79,7 +79,7 @@ export class Generation {
       const container = generationContainer(made.process, { keys, ledger, marketplace, translations });
       const plugins = await startPlugins(made, container, closers);
       const chains = new Map([...config.chains].map(([name, names]) => [name, link(name, names, plugins, config)]));
-      const paths = new Paths(mount(config, chains, plugins, protocols, providers), protocols);
+      const paths = new Paths(mount(config, chains, plugins, protocols, providers), protocols, config.pathsOff);
       const limits = { maxBytes: config.body.limit, idle: config.body.idle };
       const common = protocols.find((protocol) => protocol.common) as Protocol;
       return new Generation(
@@ -152,7 +152,8 @@ async function openProviders(
   const overSockets = protocols.flatMap(({ name, socket }) => (socket ? [name] : []));
   for (const { url, off, websocket, ...configured } of config.providers) {
     if (off !== undefined) continue;
-    const speaks = websocket ? [...new Set([...configured.speaks, ...overSockets])] : configured.speaks;
+    const plain = configured.speaks.filter((name) => !overSockets.includes(name));
+    const speaks = websocket ? [...plain, ...overSockets] : url === "demo:" ? plain : configured.speaks;
     const provider = { ...configured, speaks };
     if (url !== "demo:") {
       providers.set(provider.name, { ...provider, url });

@@ -70,20 +70,27 @@ export async function websocket(
 async function aim(exchange: Exchange, chain: Chain, { upstreams }: Parts): Promise<Attempt | undefined> {
   exchange.receive(Body.empty);
   if (!exchange.answer) await chain.request(exchange);
-  if (!exchange.answer) await chain.route(exchange);
+  try {
+    if (!exchange.answer) await chain.route(exchange);
+  } catch (thrown) {
+    throw thrown instanceof GatewayError && thrown.code === "not_served" ? withoutSocket(exchange) : thrown;
+  }
   if (exchange.answer) return undefined;
-  const { protocol, query, model } = exchange;
+  const { protocol, query } = exchange;
   const target = exchange.targets.find(({ provider }) => provider.speaks.includes(protocol.name));
-  if (!target)
-    throw new GatewayError("not_served", {
-      message: `No provider of the model "${model?.id}" takes WebSockets.`,
-      hint: "Set websocket: true at a provider that does.",
-      param: "model",
-    });
+  if (!target) throw withoutSocket(exchange);
   const attempt = upstreams.begin(exchange, target);
   attempt.query = query.with(protocol.socket?.model ?? "model", target.model);
   return attempt;
 }
+
+/** What tells clients to go on by HTTP. */
+const withoutSocket = ({ model }: Exchange): GatewayError =>
+  new GatewayError("upgrade_required", {
+    message: `No provider of the model "${model?.id}" takes WebSockets.`,
+    hint: "Use a POST request; the operator sets websocket: true at a provider that takes them.",
+    param: "model",
+  });
 
 function settle(exchange: Exchange, attempt: Attempt, { code, died }: SocketEnd): void {
   exchange.closeCode = code;

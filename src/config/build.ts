@@ -70,16 +70,24 @@ type PathEntry = File["paths"][string];
 
 /** The paths of every protocol and of the lists of models, with what the file says instead, and its own. */
 export function paths(file: File, protocols: Vocabulary["protocols"]): ConfiguredPath[] {
-  const usual: UsualPath[] = [
-    ...[...protocols].flatMap(([protocol, { paths }]) => paths.map((path) => ({ path, protocol }))),
-    ...SERVED_PATHS.map((path) => ({ path, serve: "models" })),
-  ];
+  const usual = usualPaths(protocols);
   const own = Object.entries(file.paths).filter(([path]) => !usual.some((each) => each.path === path));
   return [
     ...usual.flatMap((each) => configured(each, governing(each, usual, file.paths))),
     ...own.flatMap(([path, entry]) => configured({ path }, [path, entry])),
   ];
 }
+
+/** The usual paths that the file has taken away. */
+export function pathsOff(file: File, protocols: Vocabulary["protocols"]): string[] {
+  const usual = usualPaths(protocols);
+  return usual.filter((each) => governing(each, usual, file.paths)?.[1] === "off").map(({ path }) => path);
+}
+
+const usualPaths = (protocols: Vocabulary["protocols"]): UsualPath[] => [
+  ...[...protocols].flatMap(([protocol, { paths }]) => paths.map((path) => ({ path, protocol }))),
+  ...SERVED_PATHS.map((path) => ({ path, serve: "models" })),
+];
 
 /** What the file says of a usual path, or of the one above it that the same protocol brings: /v1/messages/count_tokens goes with /v1/messages. */
 function governing(

@@ -64,6 +64,7 @@ export async function loadConfig(
     plugins,
     chains: new Map([...chains].map(([name, chain]) => [name, chain.plugins])),
     paths: build.paths(shape.data, vocabulary.protocols),
+    pathsOff: build.pathsOff(shape.data, vocabulary.protocols),
     limits: build.limits(shape.data),
     keys: build.keys(shape.data, reading.values),
     store: { ledger: ledger as string, limits: "memory" },

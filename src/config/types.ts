@@ -17,6 +17,8 @@ export interface Config {
   /** Plugins by the name of the chain, in order. */
   readonly chains: ReadonlyMap<string, readonly string[]>;
   readonly paths: readonly ConfiguredPath[];
+  /** Usual paths that the file has taken away. */
+  readonly pathsOff: readonly string[];
   readonly limits: { readonly default?: Allowance };
   readonly keys: readonly ConfiguredKey[];
   readonly store: Store;

@@ -19,7 +19,9 @@ export type MapText = (text: string, kind: TextKind) => string;
 export function textsOf(body: Body, { texts }: Protocol, kinds?: readonly TextKind[]): TextSpan[] {
   if (!texts || !body.scan) return [];
   const json = body.uniqueJson();
-  return placesIn(texts.request(json), kinds).flatMap((place) => spansAt(json, place));
+  return placesIn(texts.request(json), kinds).flatMap((place) =>
+    spansAt(json, asWritten(place, textAt(json, place.path))),
+  );
 }
 
 /** The texts of a whole answer, or the pieces of texts in a frame. */
@@ -34,7 +36,11 @@ export function mappedTexts(body: Body, { texts }: Protocol, kinds: readonly Tex
   const changes: [path: JsonPath, text: string][] = [];
   for (const place of placesIn(texts.request(json), kinds)) {
     const before = textAt(json, place.path);
-    const after = replaced(before, place, (encode) => new WholeText((text) => map(text, place.kind), encode));
+    const after = replaced(
+      before,
+      asWritten(place, before),
+      (encode) => new WholeText((text) => map(text, place.kind), encode),
+    );
     if (after !== before) changes.push([place.path, after]);
   }
   return textEdits(body.bytes(), changes);
@@ -58,15 +64,19 @@ export const textAt = (json: unknown, path: JsonPath): string =>
 export const outputFor = (place: TextPlace, make: (encode?: (text: string) => string) => TextOutput): TextOutput =>
   place.json ? new JsonText(make(escaped)) : make();
 
-/** A whole text, replaced. What should be JSON text and is none is a plain text. */
+/** A whole text, replaced. */
 export function replaced(
   text: string,
   place: TextPlace,
   make: (encode?: (text: string) => string) => TextOutput,
 ): string {
-  const output = place.json && !isJson(text) ? make() : outputFor(place, make);
+  const output = outputFor(place, make);
   return output.push(text) + output.end();
 }
+
+/** What a client says is JSON text and is none is a plain text, all of which is seen. */
+const asWritten = (place: TextPlace, text: string): TextPlace =>
+  place.json && !isJson(text) ? { path: place.path, kind: place.kind } : place;
 
 function isJson(text: string): boolean {
   try {

@@ -62,10 +62,15 @@ export class Paths {
   private readonly passing: readonly Mount[];
   private readonly common: Protocol;
 
+  private readonly off: ReadonlySet<string>;
+
+  /** @param off usual paths that the operator has taken away: none that passes takes them in */
   constructor(
     mounts: readonly Mount[],
     private readonly protocols: readonly Protocol[],
+    off: readonly string[] = [],
   ) {
+    this.off = new Set(off);
     this.socketWords = protocols.flatMap(({ socket }) => socket ?? []);
     this.passing = mounts
       .filter((mount) => mount.pass)
@@ -99,7 +104,7 @@ export class Paths {
     }
     // Last of all: what any other path takes does not pass unread.
     for (const path of candidates) {
-      const found = this.passed(path);
+      const found = this.passed(path, path !== candidates[0]);
       if (!found) continue;
       return path === raw ? found : { ...found, notice: notice(raw, path) };
     }
@@ -108,7 +113,8 @@ export class Paths {
 
   /** Where a WebSocket goes; undefined: no path takes it. @param raw the path as it came, without the query */
   socket(raw: string, query: Query): RouteMatch | undefined {
-    for (const path of this.candidates(raw)) {
+    const candidates = this.candidates(raw);
+    for (const path of candidates) {
       const mounts = this.mountsOf(path).filter(({ protocol }) => protocol);
       for (const { pattern, protocol, chain, as = pattern } of mounts) {
         const rest = pattern.endsWith("*") ? path.slice(pattern.length - 1) : "";
@@ -117,7 +123,7 @@ export class Paths {
           return { chain, protocol, operation: located.operation, path, pathModel: located.model };
       }
       if (mounts.length > 0) return undefined;
-      const passed = this.passed(path);
+      const passed = this.passed(path, path !== candidates[0]);
       if (passed) return passed;
     }
     return undefined;
@@ -170,8 +176,14 @@ export class Paths {
     return undefined;
   }
 
-  private passed(path: string): RouteMatch | undefined {
-    for (const { pass, chain } of this.passing) {
+  /**
+   * @param guessed a version was put in front of what came: below a version as a whole (`/v1/*`) that would take every path
+   * there is
+   */
+  private passed(path: string, guessed: boolean): RouteMatch | undefined {
+    if (this.off.has(path)) return undefined;
+    for (const { pass, chain, pattern } of this.passing) {
+      if (guessed && pattern.split("/").length < 4) continue;
       const match = pass?.match(path);
       if (match) return { chain, protocol: match.path.dialect, operation: PASSED, pass: match, path };
     }

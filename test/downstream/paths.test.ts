@@ -1,7 +1,9 @@
 import t from "tap";
 import { Chain } from "../../src/core/chain.ts";
+import type { Provider } from "../../src/core/marketplace.ts";
 import type { Operation, Protocol } from "../../src/core/protocol.ts";
 import { type Mount, Paths } from "../../src/downstream/paths.ts";
+import { PassPath } from "../../src/upstream/pass-path.ts";
 import { HeaderList } from "../../src/wire/headers.ts";
 import { Query } from "../../src/wire/query.ts";
 
@@ -86,4 +88,22 @@ t.test("the dialect is the one whose clients send such a request", async (t) => 
   t.equal(paths.dialect("/x:go", new HeaderList()).name, "open");
   t.equal(paths.dialect("/x", new HeaderList()).name, "plain");
   t.equal(paths.dialect("/x", new HeaderList(), new Query("open=1")).name, "open");
+});
+
+t.test("a path that passes all below a version takes neither guessed paths nor those that are off", async (t) => {
+  const provider = { name: "up", url: new URL("http://up/v1"), speaks: ["plain"], forward: [] } as unknown as Provider;
+  const passes = (pattern: string): Mount => ({
+    pattern,
+    chain,
+    pass: new PassPath(pattern, provider, [plain], [plain, open], { open: false, mint: false }),
+  });
+  const all = new Paths([...mounts, passes("/v1/*"), passes("/v1/audio/*")], [open, plain], ["/v1/off"]);
+  const at = (path: string) => all.find("GET", path, new Query(""), new HeaderList());
+  t.match(at("/v1/other"), { pass: { below: "/other" } });
+  t.match(at("/v1//other/"), { notice: /read as/ });
+  t.match(at("/audio/speech"), { notice: /read as \/v1\/audio\/speech/ }, "a narrow path is found without its version");
+  for (const path of ["/favicon.ico", "/v2/other", "/v1/off"]) {
+    t.throws(() => at(path), { code: "path_not_found" }, path);
+    t.equal(all.socket(path, new Query("")), undefined, path);
+  }
 });

@@ -113,7 +113,7 @@ t.test("refusals before the upgrade are plain HTTP in the caller's dialect", asy
     ],
     [
       ...["401invalid_api_key", "401invalid_api_key", "404model_not_found", "404model_not_found", "400invalid_field"],
-      ...["400not_served", "400bad_target", "426upgrade_required", "426upgrade_required", "403key_not_allowed"],
+      ...["426upgrade_required", "400bad_target", "426upgrade_required", "426upgrade_required", "403key_not_allowed"],
     ],
   );
   t.equal(upstream.handshakes.length, 0);
