@@ -1,24 +1,35 @@
-import { existsSync } from "node:fs";
+import { existsSync, readFileSync } from "node:fs";
 import { dirname, join, resolve } from "node:path";
 import { fileURLToPath } from "node:url";
 import * as check from "./cli/check.ts";
 import * as keys from "./cli/keys.ts";
+import { reason } from "./cli/reason.ts";
 import * as run from "./cli/run.ts";
 import * as schema from "./cli/schema.ts";
 import * as usage from "./cli/usage.ts";
 import { COMMAND, type Terminal } from "./cli/verb.ts";
 import { loadConfig } from "./config/load.ts";
-import { ConfigError } from "./config/problems.ts";
 import { words } from "./gateway.ts";
 import { rehearse } from "./rehearsal.ts";
 import { openStores } from "./store/open.ts";
 
+const VERBS = { run, check, schema, keys, usage };
+
 const HELP = `usage: ${COMMAND} VERB …
 
-  ${[run, check, schema, keys, usage].map((verb) => verb.help).join("\n  ")}
-  help                         this text
+  ${Object.values(VERBS)
+    .map((verb) => verb.help)
+    .join("\n  ")}
+  help                         this text; VERB --help: what one verb takes
+  --version                    the version of this program
 
 Every verb takes --config FILE; without it, gateway.yaml of this folder or the one that came along.`;
+
+/** The help of one verb. */
+const helpOf = (verb: { help: string; USAGE?: string }): string => verb.USAGE ?? `usage: ${COMMAND} ${verb.help}`;
+
+/** What the command line says is wrong with it. */
+class Misuse extends Error {}
 
 interface VerbPlace {
   file: string;
@@ -29,6 +40,7 @@ interface VerbPlace {
 /**
  * The file named by --config, the folder's own, or the one that came along, whose paths then start in the working folder:
  * an installed package is no place for a ledger. `--config` is taken out of the arguments.
+ * @throws Misuse where it names no file: the default would be another one than was meant.
  */
 function placeOf(args: string[], folder: string): VerbPlace {
   const at = args.findIndex((arg) => arg === "--config" || arg.startsWith("--config="));
@@ -37,7 +49,9 @@ function placeOf(args: string[], folder: string): VerbPlace {
     const inline = flag.includes("=");
     const value = inline ? flag.slice("--config=".length) : args[at + 1];
     args.splice(at, inline ? 1 : 2);
-    if (value) return { file: resolve(folder, value), folder: dirname(resolve(folder, value)) };
+    if (!value || (!inline && value.startsWith("-")))
+      throw new Misuse("--config needs a file, like --config gateway.yaml; an unset variable leaves it empty.");
+    return { file: resolve(folder, value), folder: dirname(resolve(folder, value)) };
   }
   const own = join(folder, "gateway.yaml");
   return { file: existsSync(own) ? own : fileURLToPath(new URL("../gateway.yaml", import.meta.url)), folder };
@@ -47,22 +61,29 @@ function placeOf(args: string[], folder: string): VerbPlace {
 async function withStores(
   { file, folder }: VerbPlace,
   io: Terminal,
-  act: (stores: ReturnType<typeof openStores>) => Promise<number>,
+  act: (stores: ReturnType<typeof openStores>, models: readonly string[]) => Promise<number>,
 ): Promise<number> {
   const config = await loadConfig(file, await words(folder), io.env, folder);
   const stores = openStores(config.store.ledger, config.keys, io.err);
   try {
-    return await act(stores);
+    const models = config.models.map(({ id }) => id);
+    return await act(stores, models);
   } finally {
     await stores.close();
   }
 }
 
 /** Ends the process itself: a plugin that was only tried may leave a timer or a connection behind. */
-async function checked(args: string[], io: Terminal, folder: string): Promise<never> {
-  const vocabulary = await words(folder);
-  process.exit(await check.run(args, io, vocabulary, (config) => rehearse(config, vocabulary)));
+async function checked(args: readonly string[], io: Terminal, place: VerbPlace): Promise<never> {
+  const named = args.find((arg) => !arg.startsWith("-"));
+  const file = named === undefined ? place.file : resolve(io.folder, named);
+  const vocabulary = await words(dirname(file));
+  const all = named === undefined ? [...args, file] : args;
+  process.exit(await check.run(all, io, vocabulary, (config) => rehearse(config, vocabulary)));
 }
+
+const version = (): string =>
+  (JSON.parse(readFileSync(new URL("../package.json", import.meta.url), "utf8")) as { version: string }).version;
 
 async function main(argv: readonly string[]): Promise<number> {
   const io: Terminal = {
@@ -72,21 +93,27 @@ async function main(argv: readonly string[]): Promise<number> {
     folder: process.cwd(),
   };
   const args = [...argv];
-  const place = placeOf(args, io.folder);
-  const verb = args[0] === undefined || args[0].startsWith("--") ? "run" : (args.shift() as string);
-  if (verb === "help" || args.includes("--help") || args.includes("-h")) {
-    io.out(HELP);
+  if (args[0] === "--version") {
+    io.out(version());
     return 0;
   }
+  const place = placeOf(args, io.folder);
+  const word = args[0]?.startsWith("-") ? undefined : args.shift();
+  if (word === "help" || args.includes("--help") || args.includes("-h")) {
+    const named = Object.entries(VERBS).find(([name]) => name === word)?.[1];
+    io.out(named ? helpOf(named) : HELP);
+    return 0;
+  }
+  const verb = word ?? "run";
   switch (verb) {
     case "run":
       return run.run(args, io, place);
     case "check":
-      return checked(args.some((arg) => !arg.startsWith("-")) ? args : [...args, place.file], io, place.folder);
+      return checked(args, io, place);
     case "schema":
       return schema.run(args, io, await words(place.folder));
     case "keys":
-      return withStores(place, io, (stores) => keys.run(args, io, stores));
+      return withStores(place, io, (stores, models) => keys.run(args, io, stores, models));
     case "usage":
       return withStores(place, io, (stores) => usage.run(args, io, stores));
     default:
@@ -98,7 +125,7 @@ async function main(argv: readonly string[]): Promise<number> {
 try {
   process.exitCode = await main(process.argv.slice(2).filter((arg) => arg !== "--"));
 } catch (thrown) {
-  const error = thrown as Error;
-  process.stderr.write(`${thrown instanceof ConfigError ? error.message : (error.stack ?? String(thrown))}\n`);
-  process.exitCode = 1;
+  const misused = thrown instanceof Misuse;
+  process.stderr.write(misused ? `${thrown.message}\n\n${HELP}\n` : `${reason(thrown)}\n`);
+  process.exitCode = misused ? 2 : 1;
 }

@@ -53,6 +53,52 @@ t.test("--config takes another file for every verb", async (t) => {
   t.match(run(["keys", "list", "--config=gateway.yaml"]), { status: 0 });
 });
 
+t.test("--config that names no file is a usage error, for the default would be another file", async (t) => {
+  for (const args of [
+    ["run", "--config", ""],
+    ["run", "--config="],
+    ["check", "--config"],
+    ["--config", "--json"],
+  ])
+    t.match(run(args), { status: 2, out: "", err: /^--config needs a file/ }, args.join(" "));
+});
+
+t.test("--help behind a verb prints that verb's help, and --version the version", async (t) => {
+  t.match(run(["keys", "create", "--help"]), {
+    status: 0,
+    out: /^usage: npm start -- keys create NAME .*--expires WHEN/s,
+  });
+  t.match(run(["check", "-h"]), { status: 0, out: /^usage: npm start -- check \[FILE\]/ });
+  t.match(run(["--help"]), { status: 0, out: /VERB …/ });
+  t.match(run(["--version"]), { status: 0, out: /^\d+\.\d+\.\d+\n$/ });
+});
+
+t.test("a store that cannot be used is told in a sentence, for every verb", async (t) => {
+  writeFileSync(join(folder, "no.db"), "this is no database, but a text that is long enough for a header".repeat(20));
+  writeFileSync(join(folder, "text.yaml"), YAML.replace("gateway.db", "no.db").replace(/^/, "listen: 127.0.0.1:0\n"));
+  writeFileSync(join(folder, "below.yaml"), YAML.replace("gateway.db", "no.db/below.db"));
+  for (const args of [["run"], ["keys", "list"], ["usage"]])
+    for (const file of ["text.yaml", "below.yaml"])
+      t.match(
+        run([...args, "--config", file]),
+        { status: 1, out: "", err: /^The store \S+ cannot be used: [^\n]+\n$/ },
+        `${args.join(" ")} ${file}`,
+      );
+});
+
+t.test("check suggests the plugins beside the file, wherever it is called from", async (t) => {
+  const other = join(folder, "other");
+  mkdirSync(join(other, "plugins"), { recursive: true });
+  mkdirSync(join(folder, "plugins"));
+  writeFileSync(join(other, "plugins/theirs.ts"), "export default class Theirs {}\n");
+  writeFileSync(join(folder, "plugins/own.ts"), "export default class Own {}\n");
+  const chained = (name: string) => `${YAML}chains: { llm: [sse, auth, ${name}, models, rewrite] }\n`;
+  writeFileSync(join(other, "gateway.yaml"), chained("thiers"));
+  t.match(run(["check", "other/gateway.yaml"]), { status: 1, err: /unknown plugin "thiers", did you mean "theirs"/ });
+  writeFileSync(join(other, "gateway.yaml"), chained("own"));
+  t.match(run(["check", "other/gateway.yaml"]), { status: 1, err: /unknown plugin "own"; known: theirs, / });
+});
+
 t.test("the installed command starts the same program, also through a link and from elsewhere", async (t) => {
   const link = join(folder, "model-gateway");
   symlinkSync(join(ROOT, "bin/model-gateway"), link);

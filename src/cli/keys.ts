@@ -1,4 +1,5 @@
 import { parseArgs } from "node:util";
+import { unknown } from "../config/suggest.ts";
 import type { KeyRecord, Keys, NewKey } from "../store/keys.ts";
 import type { Ledger } from "../store/ledger.ts";
 import { table, utc } from "./table.ts";
@@ -11,7 +12,8 @@ export const help = `keys create NAME [--models a,b] [--expires 90d]
   keys list                    show all keys, never a key itself
   keys revoke ID|NAME          end a key at once`;
 
-const USAGE = `usage: ${COMMAND} keys create NAME [--models a,b] [--expires WHEN] [--json]
+/** What `--help` behind the verb prints. */
+export const USAGE = `usage: ${COMMAND} keys create NAME [--models a,b] [--expires WHEN] [--json]
        ${COMMAND} keys list [--json]
        ${COMMAND} keys revoke ID|NAME [--json]
 
@@ -26,18 +28,18 @@ const USAGE = `usage: ${COMMAND} keys create NAME [--models a,b] [--expires WHEN
 /** What the command line says is wrong with it, as opposed to what went wrong. */
 class KeysMisuse extends Error {}
 
-/** The verb `keys`. Answers the exit code: 0 done, 1 could not be done, 2 not understood. */
+/**
+ * The verb `keys`. Answers the exit code: 0 done, 1 could not be done, 2 not understood.
+ * @param models those of gateway.yaml by their ids, which keys may be limited to
+ */
 export async function run(
   args: readonly string[],
   io: Terminal,
   stores: { keys: Keys; ledger: Ledger },
+  models: readonly string[],
 ): Promise<number> {
   try {
     const { values, positionals } = read(args);
-    if (values.help) {
-      io.out(USAGE);
-      return 0;
-    }
     const [verb, name] = positionals;
     if (verb !== "create" && (values.models !== undefined || values.expires !== undefined)) {
       throw new KeysMisuse("--models and --expires belong to keys create.");
@@ -45,7 +47,7 @@ export async function run(
     if (verb === "list" && positionals.length === 1) return await list(values.json, io, stores.keys);
     if (positionals.length === 2 && name !== undefined) {
       if (verb === "revoke") return await revoke(name, values.json, io, stores.keys);
-      if (verb === "create") return await create(wanted(name, values), values.json, io, stores.keys);
+      if (verb === "create") return await create(wanted(name, values, models), values.json, io, stores.keys);
     }
     throw new KeysMisuse(wrongWords(verb));
   } catch (error) {
@@ -65,7 +67,6 @@ function read(args: readonly string[]) {
         models: { type: "string" },
         expires: { type: "string" },
         json: { type: "boolean", default: false },
-        help: { type: "boolean", default: false, short: "h" },
       },
     });
   } catch (error) {
@@ -82,12 +83,19 @@ function wrongWords(verb: string | undefined): string {
     : `keys has no word ${JSON.stringify(verb)}.`;
 }
 
-function wanted(name: string, { models, expires }: { models?: string; expires?: string }): NewKey {
+function wanted(
+  name: string,
+  { models, expires }: { models?: string; expires?: string },
+  known: readonly string[],
+): NewKey {
   const key: NewKey = { name };
   if (models !== undefined) {
     key.models = models.split(",").map((model) => model.trim());
     if (key.models.includes(""))
       throw new KeysMisuse("--models takes names with commas between them, like fast,smart.");
+    // Keys open models by id alone: with any other name, an alias included, this one would open nothing.
+    for (const model of key.models)
+      if (!known.includes(model)) throw new Error(`--models: ${unknown("model", model, known)}`);
   }
   if (expires !== undefined) {
     const now = Date.now();

@@ -1,9 +1,9 @@
 import { parseArgs } from "node:util";
-import { ConfigError, offNotice } from "../config/problems.ts";
+import { offNotice } from "../config/problems.ts";
 import { PinoLog } from "../core/log.ts";
 import { Gateway } from "../gateway.ts";
-import { PluginError } from "../loader/problems.ts";
 import { endAfterCrash } from "./crash.ts";
+import { reason } from "./reason.ts";
 import { COMMAND, type Terminal } from "./verb.ts";
 
 export const help = "run [--config FILE]          start the gateway (the default)";
@@ -53,17 +53,6 @@ function stopped(): Promise<NodeJS.Signals> {
   return new Promise((resolve) => {
     for (const signal of ["SIGINT", "SIGTERM"] as const) process.once(signal, resolve);
   });
-}
-
-/** What went wrong, in a line or a list of lines; a stack only for what nobody foresaw. */
-function reason(thrown: unknown): string {
-  const error = thrown as NodeJS.ErrnoException & { address?: string; port?: number };
-  if (error.code === "EADDRINUSE")
-    return `${error.address}:${error.port} is taken: stop what listens there, or change listen: in gateway.yaml`;
-  if (error.code === "EACCES" && error.syscall === "listen")
-    return `not allowed to listen on ${error.address}:${error.port}`;
-  if (thrown instanceof ConfigError || thrown instanceof PluginError) return error.message;
-  return error.stack ?? String(thrown);
 }
 
 async function greet(gateway: Gateway, io: Terminal): Promise<void> {

@@ -10,7 +10,7 @@ export const help = "schema [FILE]                print gateway.yaml's JSON Sche
 
 type Json = z.core.JSONSchema.BaseSchema;
 
-/** Prints the JSON Schema of gateway.yaml with the options of the plugins that are there. Exit codes: 0, 2 usage. */
+/** Prints the JSON Schema of gateway.yaml with the options of the plugins that are there. Exit codes: 0, 1 cannot be written, 2 usage. */
 export async function run(args: readonly string[], io: Terminal, vocabulary: Vocabulary): Promise<number> {
   let file: string | undefined;
   try {
@@ -24,8 +24,19 @@ export async function run(args: readonly string[], io: Terminal, vocabulary: Voc
   const text = JSON.stringify(await editorSchema(vocabulary, io), null, 2);
   // npm prints lines of its own before ours; a file named here has none of them.
   if (file === undefined) io.out(text);
-  else writeFileSync(resolve(io.folder, file), `${text}\n`);
+  else return written(resolve(io.folder, file), `${text}\n`, io);
   return 0;
+}
+
+function written(file: string, text: string, io: Terminal): number {
+  try {
+    writeFileSync(file, text);
+    return 0;
+  } catch (thrown) {
+    const { code, message } = thrown as NodeJS.ErrnoException;
+    io.err(`cannot write ${file}: ${code === "ENOENT" ? "there is no such folder" : message}`);
+    return 1;
+  }
 }
 
 async function editorSchema(vocabulary: Vocabulary, io: Terminal): Promise<Json> {

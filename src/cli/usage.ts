@@ -12,7 +12,8 @@ const MOST = 1_000;
 export const help = `usage [--by key,model,target,day] [--since 24h] [--until 2026-11-01] [--last N]
                                show requests, tokens and money`;
 
-const USAGE = `usage: ${COMMAND} usage [--by key,model,target,day] [--since WHEN] [--until WHEN] [--json]
+/** What `--help` behind the verb prints. */
+export const USAGE = `usage: ${COMMAND} usage [--by key,model,target,day] [--since WHEN] [--until WHEN] [--json]
        ${COMMAND} usage --last N [--json]
 
 Shows requests, tokens and money.
@@ -36,10 +37,6 @@ export async function run(
 ): Promise<number> {
   try {
     const values = read(args);
-    if (values.help) {
-      io.out(USAGE);
-      return 0;
-    }
     const names = new Map((await stores.keys.list()).map(({ id, name }) => [id, name]));
     const lines =
       values.last === undefined
@@ -72,7 +69,6 @@ function read(args: readonly string[]) {
         until: { type: "string" },
         last: { type: "string" },
         json: { type: "boolean", default: false },
-        help: { type: "boolean", default: false, short: "h" },
       },
     }).values;
   } catch (error) {

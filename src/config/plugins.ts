@@ -62,10 +62,8 @@ export async function checkPlugins(
 ): Promise<Map<string, ConfiguredPlugin>> {
   const { folder, report } = context;
   const mentions = mentionsIn(file, chains, served);
-  const known = [
-    ...vocabulary.plugins,
-    ...entries(at(file, "plugins")).flatMap(([name, entry]) => (at(entry, "from") ? [name] : [])),
-  ];
+  const withFile = entries(at(file, "plugins")).flatMap(([name, entry]) => (at(entry, "from") ? [name] : []));
+  const known = [...new Set([...vocabulary.plugins, ...withFile])];
   const plugins = new Map<string, ConfiguredPlugin>();
   const loaded = new Map<string, KnownPlugin>();
   const check = async (name: string, paths: readonly ConfigPath[]) => {

@@ -214,3 +214,8 @@ export class GatewayError extends Error {
     return thrown instanceof GatewayError ? thrown : new GatewayError(code, { cause: thrown });
   }
 }
+
+/** A file that the gateway keeps cannot be used: the message names it and says why. */
+export class FileError extends Error {
+  override readonly name = "FileError";
+}

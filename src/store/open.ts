@@ -15,7 +15,7 @@ export interface Stores {
  * Opens the embedded stores and makes folder and file, for their owner only, where they do not exist.
  * @param path the SQLite file, or `:memory:`
  * @param warn told what an operator should know: a file that others can read, a ledger that cannot be written
- * @throws Error that names the file when it cannot be used.
+ * @throws FileError when the file cannot be used.
  */
 export function openStores(path: string, fileKeys: readonly FileKey[], warn: (message: string) => void): Stores {
   const database = new Database(path);

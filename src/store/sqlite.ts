@@ -2,6 +2,7 @@ import { closeSync, mkdirSync, openSync, readdirSync, readFileSync } from "node:
 import { dirname } from "node:path";
 import { DatabaseSync, type StatementSync } from "node:sqlite";
 import { setTimeout as sleep } from "node:timers/promises";
+import { FileError } from "../core/errors.ts";
 
 const MIGRATIONS = new URL("./migrations/", import.meta.url);
 /** Milliseconds that opening may wait for other processes. */
@@ -37,7 +38,7 @@ export class Database {
   /**
    * Opens the file, makes it (readable by its owner only) where it does not exist, and brings its schema up to date.
    * @param path a file, or `:memory:`
-   * @throws Error that names the file, when it cannot be opened, is not ours, or is newer than this program.
+   * @throws FileError when it cannot be opened, is not ours, or is newer than this program.
    */
   constructor(readonly path: string) {
     try {
@@ -123,7 +124,7 @@ export class Database {
   }
 }
 
-function unusable(path: string, error: unknown): Error {
+function unusable(path: string, error: unknown): FileError {
   const reason = error instanceof Error ? error.message : String(error);
-  return new Error(`The store ${path} cannot be used: ${reason}.`, { cause: error });
+  return new FileError(`The store ${path} cannot be used: ${reason}.`, { cause: error });
 }

@@ -1,13 +1,14 @@
 import { randomBytes } from "node:crypto";
 import { mkdirSync, readFileSync, statSync, writeFileSync } from "node:fs";
 import { dirname } from "node:path";
+import { FileError } from "../core/errors.ts";
 
 /**
  * The secret that envelopes are sealed with where gateway.yaml gives none: made once and kept beside the ledger, readable
  * by its owner only, so that conversations go on after a restart.
  * @param ledger the ledger's SQLite file, or `:memory:`, which keeps no secret either
  * @param warn told when other users can read the file
- * @throws Error that names the file when it can neither be read nor made.
+ * @throws FileError when it can neither be read nor made.
  */
 export function keptSecret(ledger: string, warn: (message: string) => void): Buffer {
   if (ledger === ":memory:") return randomBytes(32);
@@ -18,12 +19,20 @@ export function keptSecret(ledger: string, warn: (message: string) => void): Buf
     writeFileSync(file, `${randomBytes(32).toString("hex")}\n`, { flag: "wx", mode: 0o600 });
   } catch (thrown) {
     if ((thrown as NodeJS.ErrnoException).code !== "EEXIST")
-      throw new Error(`The secret for envelopes cannot be kept in ${file}: ${(thrown as Error).message}`);
+      throw new FileError(`The secret for envelopes cannot be kept in ${file}: ${(thrown as Error).message}`);
   }
-  const secret = Buffer.from(readFileSync(file, "utf8").trim(), "hex");
+  const secret = Buffer.from(read(file).trim(), "hex");
   if (secret.length !== 32)
-    throw new Error(`${file} holds no secret: 64 hexadecimal digits. Remove it to have one made.`);
+    throw new FileError(`${file} holds no secret: 64 hexadecimal digits. Remove it to have one made.`);
   if (process.platform !== "win32" && (statSync(file).mode & 0o077) !== 0)
     warn(`Other users of this machine can read the secret ${file}: chmod 600 ${file}`);
   return secret;
+}
+
+function read(file: string): string {
+  try {
+    return readFileSync(file, "utf8");
+  } catch (thrown) {
+    throw new FileError(`The secret for envelopes cannot be read: ${(thrown as Error).message}`);
+  }
 }

@@ -1,6 +1,6 @@
 import { join } from "node:path";
 import t, { type Test } from "tap";
-import { help, run } from "../../src/cli/keys.ts";
+import { help, run, USAGE } from "../../src/cli/keys.ts";
 import { validKey } from "../../src/store/key-format.ts";
 import { openStores } from "../../src/store/open.ts";
 
@@ -14,7 +14,7 @@ function terminal(t: Test) {
     const out: string[] = [];
     const err: string[] = [];
     const io = { out: (line: string) => out.push(line), err: (line: string) => err.push(line), env: {}, folder: "." };
-    const code = await run(args, io, stores);
+    const code = await run(args, io, stores, ["fast", "smart"]);
     return { code, out: out.join("\n"), err: err.join("\n") };
   };
   return { keys, stores };
@@ -73,6 +73,17 @@ t.test("keys revoke ends a key, by id or name", async (t) => {
   t.match(await keys("revoke", "ci"), { code: 1, err: "The key ci stands in gateway.yaml: remove it there." });
 });
 
+t.test("a key is limited to models that there are", async (t) => {
+  const { keys, stores } = terminal(t);
+  t.match(await keys("create", "x", "--models", "smart,fats"), {
+    code: 1,
+    out: "",
+    err: '--models: unknown model "fats", did you mean "fast"?',
+  });
+  t.match(await keys("create", "x", "--models", "gpt"), { code: 1, err: /"gpt"; known: fast, smart$/ });
+  t.equal((await stores.keys.list()).length, 1, "and nothing is made");
+});
+
 t.test("a key that cannot be made is told why", async (t) => {
   const { keys } = terminal(t);
   await keys("create", "one");
@@ -105,8 +116,7 @@ t.test("a command line that is not understood exits with 2 and tells what is acc
   t.equal((await stores.keys.list()).length, 1, "and makes nothing");
 });
 
-t.test("--help is an answer, not an error", async (t) => {
-  const { keys } = terminal(t);
-  t.match(await keys("--help"), { code: 0, out: /^usage: npm start -- keys create/, err: "" });
-  t.match(help, /^keys create NAME/, "and the overall help has its lines");
+t.test("the overall help has its lines, and its own help begins with how it is called", async (t) => {
+  t.match(help, /^keys create NAME/);
+  t.match(USAGE, /^usage: npm start -- keys create/);
 });

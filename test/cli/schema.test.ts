@@ -79,3 +79,13 @@ t.test("a wrong command line is answered with the usage", async (t) => {
     t.ok(err.endsWith(`usage: ${help}`));
   }
 });
+
+t.test("a file that cannot be written is told in a sentence", async (t) => {
+  const folder = t.testdir({ file: "" });
+  t.same(await schema(folder, ["gone/x.json"]), {
+    code: 1,
+    out: "",
+    err: `cannot write ${join(folder, "gone/x.json")}: there is no such folder`,
+  });
+  t.match(await schema(folder, ["file/x.json"]), { code: 1, err: /^cannot write .*ENOTDIR/ });
+});

@@ -1,0 +1,14 @@
+import { ConfigError } from "../config/problems.ts";
+import { FileError } from "../core/errors.ts";
+import { PluginError } from "../loader/problems.ts";
+
+/** Why the program cannot go on, in a line or a list of lines; a stack only for what nobody foresaw. */
+export function reason(thrown: unknown): string {
+  const error = thrown as NodeJS.ErrnoException & { address?: string; port?: number };
+  if (error.code === "EADDRINUSE")
+    return `${error.address}:${error.port} is taken: stop what listens there, or change listen: in gateway.yaml`;
+  if (error.code === "EACCES" && error.syscall === "listen")
+    return `not allowed to listen on ${error.address}:${error.port}`;
+  const foreseen = [ConfigError, PluginError, FileError].some((kind) => thrown instanceof kind);
+  return foreseen ? error.message : (error.stack ?? String(thrown));
+}
