@@ -1,5 +1,6 @@
 import { Agent as HttpAgent } from "node:http";
 import { Agent as HttpsAgent } from "node:https";
+import { type HttpProxy, Proxies } from "./http1/proxies.ts";
 
 /** Milliseconds an unused connection is kept: less than the 60 to 75 s after which load balancers drop one unasked. */
 const KEEP_ALIVE = 30_000;
@@ -10,9 +11,12 @@ const KEEP_ALIVE = 30_000;
  */
 export class Agents {
   private readonly agents = new Map<string, HttpAgent>();
+  private readonly proxies: Proxies;
 
   /** @param environment where the proxy variables are looked up */
-  constructor(private readonly environment: NodeJS.ProcessEnv = process.env) {}
+  constructor(private readonly environment: NodeJS.ProcessEnv) {
+    this.proxies = new Proxies(environment);
+  }
 
   /** @param account whose credential goes over its connections */
   of({ protocol }: URL, account: string): HttpAgent {
@@ -24,6 +28,11 @@ export class Agents {
       this.agents.set(name, agent);
     }
     return agent;
+  }
+
+  /** The proxy that takes requests for an address itself, where one does: for https it only opens a tunnel. */
+  forwarder(target: URL): HttpProxy | undefined {
+    return target.protocol === "http:" ? this.proxies.for(target) : undefined;
   }
 
   /** Closes every connection, also those in use. */

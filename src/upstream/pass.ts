@@ -4,8 +4,11 @@ import type { Duplex } from "node:stream";
 import { TLSSocket } from "node:tls";
 import { GatewayError } from "../core/errors.ts";
 import type { Timeouts } from "../core/marketplace.ts";
+import { HeaderList } from "../wire/headers.ts";
 import { failure, overdue, type Progress, UpstreamFault } from "./failures.ts";
 import { closedUnseen } from "./http1/connection.ts";
+import type { HttpProxy } from "./http1/proxies.ts";
+import { forwarderRefusal } from "./http1/tunnel.ts";
 
 /** Milliseconds for which the rest of a request is read away that was answered before all of it had come. */
 const LINGER = 2000;
@@ -21,6 +24,8 @@ export interface PassRequest {
   /** Connections are never shared between accounts. */
   readonly account: string;
   readonly timeouts: Timeouts;
+  /** A proxy that is asked for the whole address, and so may answer in the provider's place. */
+  readonly proxy?: HttpProxy | undefined;
 }
 
 /** Sees what passes, and says which headers do. */
@@ -45,6 +50,10 @@ export class PassedRequest {
   private repeated = false;
   private sentAt = 0;
   private total: NodeJS.Timeout | undefined;
+  /** Until there is a connection, then from the end of the request to the head of the response. */
+  private deadline: NodeJS.Timeout | undefined;
+  /** The response, where only the end of the connection ends it. */
+  private unframed: IncomingMessage | undefined;
   /** The options of the running `web()` call. */
   private options: { selfHandleResponse?: boolean } = {};
 
@@ -74,6 +83,7 @@ export class PassedRequest {
   }
 
   private start(): void {
+    this.within("connect");
     try {
       this.send(this);
     } catch (thrown) {
@@ -82,15 +92,21 @@ export class PassedRequest {
     }
   }
 
+  private within(limit: "connect" | "first_byte"): void {
+    const ms = this.outgoing.timeouts[limit];
+    clearTimeout(this.deadline);
+    if (ms > 0) this.deadline = setTimeout(() => this.fail(this.overdue(limit)), ms).unref();
+  }
+
   /** The library has run its own passes but the last: what it will send of the request's headers is only its framing. */
   framed(options: { selfHandleResponse?: boolean }): void {
     this.options = options;
     this.request.headers = framing(this.request);
   }
 
-  /** The library's request has a connection. */
+  /** The library's request has a socket, which may not be connected yet. */
   sending(upstream: ClientRequest): void {
-    const { idle, first_byte } = this.outgoing.timeouts;
+    const { idle } = this.outgoing.timeouts;
     this.upstream = upstream;
     this.sentAt = performance.now();
     if (this.error) {
@@ -98,8 +114,15 @@ export class PassedRequest {
       return;
     }
     whenConnected(upstream, () => {
-      if (this.progress === "connecting") this.progress = "waiting";
+      if (this.progress !== "connecting") return;
+      this.progress = "waiting";
+      clearTimeout(this.deadline);
     });
+    // Node keeps a head back until the first byte of the body; one that comes in the same turn leaves together with it.
+    if (hasBody(this.request))
+      setImmediate(() => {
+        if (!upstream.headersSent && !upstream.destroyed) upstream.flushHeaders();
+      });
     // In front of the library's own, which writes what it finds in the head.
     upstream.prependOnceListener("response", (answer) => this.answered(answer));
     upstream.once("upgrade", (_answer, socket) => {
@@ -109,39 +132,51 @@ export class PassedRequest {
     upstream.on("timeout", () => this.silent());
     upstream.setTimeout(idle);
     upstream.once("finish", () => {
-      if (this.progress !== "answering") upstream.setTimeout(first_byte);
+      if (this.progress === "answering" || this.error) return;
+      // Not a limit on silence: interim responses and single header lines would put it off for ever.
+      upstream.setTimeout(0);
+      this.within("first_byte");
     });
   }
 
   /** What the library reports, of which there may be several for one request. */
   failed(thrown: Error): void {
-    // An upload that was cut off behind the answer: that one's end decides.
-    if (this.progress === "answering" || this.error) return;
-    const { request, response, upstream } = this;
+    if (this.error) return;
+    const { request, response, upstream, unframed, outgoing } = this;
+    const { host } = outgoing.target;
+    if (this.progress === "answering") {
+      // For Node such a response is whole even where its connection was reset. The end of any other tells by itself
+      // whether it is, also where only the upload was cut off.
+      if (unframed && !unframed.complete) this.fail(failure(thrown, this.progress, host));
+      return;
+    }
     // Whether the provider has seen the request is a matter of time (decision 8); node does not tell a round trip.
     const unseen = upstream?.reusedSocket === true && closedUnseen(thrown, this.sentAt, Infinity);
     if (unseen && mayRepeat(request) && !this.repeated && !response.destroyed) {
       this.repeated = true;
       this.progress = "connecting";
       this.start();
-    } else if ("code" in thrown && thrown.code === "ECONNECT_TIMEOUT") this.fail(this.overdue("connect"));
-    else this.fail(failure(thrown, this.progress, this.outgoing.target.host));
+    } else this.fail(failure(thrown, this.progress, host));
   }
 
   private answered(answer: IncomingMessage): void {
     const { request, response, observer, upstream } = this;
     const { statusCode: status = 0 } = answer;
     this.progress = "answering";
+    clearTimeout(this.deadline);
     upstream?.setTimeout(this.outgoing.timeouts.idle);
     if (this.error || response.destroyed) {
       this.withhold(answer);
       return;
     }
-    if (status >= 300 && status < 400 && status !== 304) {
+    const headers = new HeaderList(answer.rawHeaders);
+    const refusal = this.refusal(status, headers);
+    if (refusal) {
       this.withhold(answer);
-      this.fail(new GatewayError("upstream_redirect", { cause: this.fault(`STATUS_${status}`) }));
+      this.fail(refusal);
       return;
     }
+    if (!headers.has("content-length") && !headers.has("transfer-encoding")) this.unframed = answer;
     answer.statusMessage = "";
     answer.headers = observer.head(status, answer.rawHeaders);
     // The library would say keep-alive to a client that asked for close.
@@ -158,6 +193,17 @@ export class PassedRequest {
     });
   }
 
+  /** Why a response is not one that can be passed on, if it is none. */
+  private refusal(status: number, headers: HeaderList): GatewayError | undefined {
+    const { proxy, target } = this.outgoing;
+    const refused = forwarderRefusal(proxy, status);
+    if (refused) return failure(refused, this.progress, target.host);
+    if (status >= 300 && status < 400 && status !== 304)
+      return new GatewayError("upstream_redirect", { cause: this.fault(`STATUS_${status}`) });
+    const wrong = status < 200 || status > 599 ? `STATUS_${status}` : ambiguity(headers);
+    return wrong === undefined ? undefined : new GatewayError("upstream_invalid", { cause: this.fault(wrong) });
+  }
+
   /** Keeps the library from writing an answer to the client. */
   private withhold(answer: IncomingMessage): void {
     this.options.selfHandleResponse = true;
@@ -170,7 +216,6 @@ export class PassedRequest {
     const { idle } = outgoing.timeouts;
     if (this.progress === "answering")
       this.fail(response.writableNeedDrain ? new GatewayError("client_gone") : this.overdue("idle"));
-    else if (upstream?.writableFinished) this.fail(this.overdue("first_byte"));
     else if (!request.complete && !upstream?.writableNeedDrain) this.fail(new GatewayError("body_timeout"));
     else {
       const message = `The provider took nothing of the request for ${idle} ms.`;
@@ -188,14 +233,14 @@ export class PassedRequest {
     if (response.headersSent) cut(response);
     // The library had begun to set the provider's.
     else for (const name of response.getHeaderNames()) response.removeHeader(name);
-    clearTimeout(this.total);
+    this.stopTimers();
     this.end.reject(error);
   }
 
   /** The client's side is over: all that was told in several ways, or not at all, ends here. */
   private closed(): void {
     const { request, response } = this;
-    clearTimeout(this.total);
+    this.stopTimers();
     if (!request.complete && !request.destroyed) {
       this.upstream?.destroy();
       // Answered early: the library would leave the request paused, and its connection with it.
@@ -208,6 +253,11 @@ export class PassedRequest {
     else this.end.reject(new GatewayError("client_gone"));
   }
 
+  private stopTimers(): void {
+    clearTimeout(this.total);
+    clearTimeout(this.deadline);
+  }
+
   private overdue(limit: keyof Timeouts): GatewayError {
     return overdue(limit, this.outgoing.timeouts[limit], this.outgoing.target.host);
   }
@@ -215,6 +265,18 @@ export class PassedRequest {
   private fault(code: string): UpstreamFault {
     return new UpstreamFault(code, this.outgoing.target.host);
   }
+}
+
+/** Response headers of which a second line is read differently by different clients. */
+const ONCE = new Set(["content-type", "content-length", "content-encoding", "transfer-encoding"]);
+
+/** What in the head of a response two readers could read in two ways, as our own client refuses it. */
+function ambiguity(headers: HeaderList): string | undefined {
+  const coding = headers.get("transfer-encoding");
+  if (headers.repeated(ONCE) !== undefined) return "RESPONSE_HEADER_INVALID";
+  if (coding === undefined) return undefined;
+  if (coding.toLowerCase() !== "chunked") return "RESPONSE_CODING_UNKNOWN";
+  return headers.has("content-length") ? "RESPONSE_FRAMED_TWICE" : undefined;
 }
 
 /** Methods whose requests are expected to have a body, and so say that there is none. */
@@ -242,12 +304,16 @@ function hasBody(request: IncomingMessage): boolean {
 const mayRepeat = (request: IncomingMessage): boolean =>
   !hasBody(request) && request.method !== "POST" && request.method !== "PATCH";
 
-/** Runs `then` once a request has a connection that stands, at once if it has. */
+/** Runs `then` once a request has a connection that stands, TLS included; at once if it has. */
 export function whenConnected(request: ClientRequest, then: () => void): void {
-  const { socket, reusedSocket } = request;
+  const { socket } = request;
   if (!socket) request.once("socket", () => whenConnected(request, then));
-  else if (reusedSocket || !socket.connecting) then();
-  else socket.once(socket instanceof TLSSocket ? "secureConnect" : "connect", then);
+  else if (socket instanceof TLSSocket) {
+    // Null before the handshake is over.
+    if (socket.alpnProtocol === null) socket.once("secureConnect", then);
+    else then();
+  } else if (socket.connecting) socket.once("connect", then);
+  else then();
 }
 
 /** The client must see that the response is not whole: fewer bytes than announced, or no last chunk. */

@@ -18,11 +18,16 @@ export interface ClientSide extends AbortSource {
 export class UpstreamProxy {
   // The target is the whole address: the path that was checked is the path that is asked for.
   private readonly server = new ProxyServer({ ignorePath: true, changeOrigin: true });
-  private readonly agents = new Agents();
+  private readonly agents: Agents;
   private readonly sockets = new Set<SocketRelay>();
   private draining = false;
 
-  constructor(private readonly pools: Pools) {
+  /** @param environment where the proxy variables of what passes unread are looked up; the pools have their own */
+  constructor(
+    private readonly pools: Pools,
+    environment: NodeJS.ProcessEnv = process.env,
+  ) {
+    this.agents = new Agents(environment);
     // The library finds its passes by the names of their functions, so none of ours may be called `stream`.
     this.server.before("web", "stream", exchange);
     this.server.before("web", "stream", frame);
@@ -59,10 +64,11 @@ export class UpstreamProxy {
    * the connection is cut.
    */
   pass(outgoing: PassRequest, { request, response }: ClientSide, observer: PassObserver): Promise<void> {
-    const { target, headers, account, timeouts } = outgoing;
+    const { target, headers, account } = outgoing;
     const agent = this.agents.of(target, account);
-    const passed = new PassedRequest(request, response, outgoing, observer, (pass) => {
-      const options: PassOptions = { target, headers, agent, connectTimeout: timeouts.connect, pass };
+    const asked = { ...outgoing, proxy: this.agents.forwarder(target) };
+    const passed = new PassedRequest(request, response, asked, observer, (pass) => {
+      const options: PassOptions = { target, headers, agent, pass };
       this.server.web(request, response, options, (error) => pass.failed(error));
     });
     return passed.run();
@@ -80,13 +86,14 @@ export class UpstreamProxy {
     observer: SocketObserver,
   ): Promise<SocketEnd> {
     if (this.draining) throw new GatewayError("draining");
-    const { target, headers, account, timeouts } = outgoing;
+    const { target, headers, account } = outgoing;
     const { request, socket, head } = handshake;
     const agent = this.agents.of(target, account);
-    const relay = new SocketRelay(handshake, outgoing, limits, observer);
+    const asked = { ...outgoing, proxy: this.agents.forwarder(target) };
+    const relay = new SocketRelay(handshake, asked, limits, observer);
     this.sockets.add(relay);
     const ended = relay.run(() => {
-      const options: RelayOptions = { target, headers, agent, connectTimeout: timeouts.connect, relay };
+      const options: RelayOptions = { target, headers, agent, relay };
       this.server.ws(request, socket, head, options, (error) => relay.failed(error));
     });
     const end = await ended;

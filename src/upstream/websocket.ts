@@ -5,6 +5,7 @@ import { Receiver } from "ws";
 import { GatewayError } from "../core/errors.ts";
 import { failure, overdue, type Progress } from "./failures.ts";
 import { closeFrame, FrameHeads } from "./frame-heads.ts";
+import { forwarderRefusal } from "./http1/tunnel.ts";
 import { closeSoon, type PassRequest, whenConnected } from "./pass.ts";
 
 /** Milliseconds for the provider's answer to a handshake, at most. */
@@ -114,15 +115,20 @@ export class SocketRelay {
   /** The library is about to ask. */
   sending(upstream: ClientRequest): void {
     this.asking = upstream;
+    const { socket } = this.handshake;
+    const { timeouts, target } = this.outgoing;
+    const { connect, first_byte } = timeouts;
+    const connecting =
+      connect > 0 ? setTimeout(() => this.refuse(overdue("connect", connect, target.host)), connect) : 0;
+    const limit = first_byte > 0 ? Math.min(first_byte, HANDSHAKE) : HANDSHAKE;
+    const timer = setTimeout(() => this.refuse(overdue("first_byte", limit, target.host)), limit);
     whenConnected(upstream, () => {
       this.progress = "waiting";
+      clearTimeout(connecting);
     });
-    const { socket } = this.handshake;
-    const { first_byte } = this.outgoing.timeouts;
-    const limit = first_byte > 0 ? Math.min(first_byte, HANDSHAKE) : HANDSHAKE;
-    const timer = setTimeout(() => this.refuse(overdue("first_byte", limit, this.outgoing.target.host)), limit);
     // The library lets an unanswered handshake live on.
     socket.once("close", () => {
+      clearTimeout(connecting);
       clearTimeout(timer);
       upstream.destroy();
     });
@@ -131,9 +137,13 @@ export class SocketRelay {
       if (socket.readableLength === 0) socket.read();
     };
     socket.on("readable", listen).once("end", () => closeSoon(socket));
-    upstream.once("response", (answer) => {
-      clearTimeout(timer);
-      this.declined(answer);
+    // Behind the library's listener, which would pass on whatever comes: it is called here, for what may be.
+    process.nextTick(() => {
+      const library = upstream.listeners("response");
+      upstream.removeAllListeners("response").once("response", (answer: IncomingMessage) => {
+        clearTimeout(timer);
+        if (this.declined(answer)) for (const listener of library) listener(answer);
+      });
     });
     upstream.once("upgrade", (answer, other) => {
       clearTimeout(timer);
@@ -145,11 +155,7 @@ export class SocketRelay {
 
   /** What the library reports, of which there may be several for one handshake. */
   failed(thrown: Error): void {
-    const { host } = this.outgoing.target;
-    const timedOut = "code" in thrown && thrown.code === "ECONNECT_TIMEOUT";
-    this.refuse(
-      timedOut ? overdue("connect", this.outgoing.timeouts.connect, host) : failure(thrown, this.progress, host),
-    );
+    this.refuse(failure(thrown, this.progress, this.outgoing.target.host));
   }
 
   /** Ends an open socket with a close frame of ours to both sides, as soon as one may stand there. */
@@ -179,22 +185,27 @@ export class SocketRelay {
     this.asking?.destroy();
   }
 
-  /** The provider answers with HTTP, which the library passes on and then closes. */
-  private declined(answer: IncomingMessage): void {
+  /** The provider answers with HTTP: true where the library is to pass it on, and then to close. */
+  private declined(answer: IncomingMessage): boolean {
     const { socket } = this.handshake;
+    const { proxy, target } = this.outgoing;
+    const { statusCode: status = 0 } = answer;
+    const refused = forwarderRefusal(proxy, status);
+    if (refused) this.refuse(failure(refused, this.progress, target.host));
     if (this.answered) {
       answer.destroy();
-      return;
+      return false;
     }
     this.answered = true;
     // Only a refusal answers a handshake: anything else would look like one of ours.
-    if ((answer.statusCode ?? 0) < 400) answer.statusCode = 502;
+    answer.statusCode = status < 400 || status > 599 ? 502 : status;
     answer.statusMessage = "";
-    answer.headers = this.observer.head(answer.statusCode ?? 502, answer.rawHeaders);
+    answer.headers = this.observer.head(answer.statusCode, answer.rawHeaders);
     answer.headers.connection = "close";
     answer.on("data", (bytes: Buffer) => this.observer.down(bytes));
     // The library waits for `end` alone.
     answer.once("close", () => closeSoon(socket));
+    return true;
   }
 
   private accepted(answer: IncomingMessage, upstream: Duplex): void {

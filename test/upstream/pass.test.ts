@@ -2,12 +2,13 @@ import { once } from "node:events";
 import { createServer, request as httpRequest, type IncomingMessage, type RequestOptions } from "node:http";
 import { type AddressInfo, connect, type Socket } from "node:net";
 import t, { type Test } from "tap";
-import { GatewayError } from "../../src/core/errors.ts";
+import type { GatewayError } from "../../src/core/errors.ts";
 import type { Timeouts } from "../../src/core/marketplace.ts";
 import { Incoming } from "../../src/downstream/incoming.ts";
 import { Pools } from "../../src/upstream/http1/pools.ts";
 import type { PassObserver } from "../../src/upstream/pass.ts";
 import { UpstreamProxy } from "../../src/upstream/proxy.ts";
+import { connectProxy } from "../support/connect-proxy.ts";
 import { send } from "../support/raw.ts";
 import { CHUNKED, OK, rawUpstream, type Script, until } from "../support/upstream.ts";
 
@@ -34,20 +35,33 @@ class Count implements PassObserver {
 }
 
 /** A server that passes all that it is asked on to an upstream. */
-async function passing(t: Test, script: Script, limits: Partial<Timeouts> = {}, headers: Record<string, string> = {}) {
+async function passing(
+  t: Test,
+  script: Script,
+  limits: Partial<Timeouts> = {},
+  headers: Record<string, string> = {},
+  { environment = {}, origin }: { environment?: Record<string, string>; origin?: string } = {},
+) {
   const upstream = await rawUpstream(script);
-  const proxy = new UpstreamProxy(new Pools({ environment: {} }));
+  const proxy = new UpstreamProxy(new Pools({ environment: {} }), environment);
   const ends: End[] = [];
+  const errors: GatewayError[] = [];
   const requests: IncomingMessage[] = [];
   const server = createServer({ IncomingMessage: Incoming, requestTimeout: 0 }, (request, response) => {
     requests.push(request);
     const timeouts = { connect: 0, first_byte: 0, idle: 0, total: 0, ...limits };
-    const outgoing = { target: new URL(request.url ?? "", upstream.origin), headers, account: "one", timeouts };
+    const outgoing = {
+      target: new URL(request.url ?? "", origin ?? upstream.origin),
+      headers,
+      account: "one",
+      timeouts,
+    };
     const client = { request, response, onAbort: () => () => {} };
     proxy.pass(outgoing, client, new Count()).then(
       () => ends.push(undefined),
       (error: GatewayError) => {
         ends.push(error.code);
+        errors.push(error);
         if (!response.headersSent && !response.destroyed) response.writeHead(error.status).end(error.code);
       },
     );
@@ -66,7 +80,7 @@ async function passing(t: Test, script: Script, limits: Partial<Timeouts> = {}, 
     await upstream.close();
   });
   const { port } = server.address() as AddressInfo;
-  return { upstream, port, ends, requests };
+  return { upstream, port, ends, errors, requests };
 }
 
 /** Asks, and reads the answer to its end. */
@@ -155,6 +169,10 @@ t.test("a provider's death is a cut, whatever it dies of (fix: close of the answ
     "reset within chunks": (socket) =>
       socket.write(`${CHUNKED}5\r\n12345\r\n`, () => setTimeout(() => socket.resetAndDestroy(), 20)),
     "fewer bytes than announced": (socket) => socket.end("HTTP/1.1 200 OK\r\ncontent-length: 9\r\n\r\n12345"),
+    "reset without a length": (socket) =>
+      socket.write("HTTP/1.1 200 OK\r\n\r\n12345", () => setTimeout(() => socket.resetAndDestroy(), 20)),
+    "reset in HTTP/1.0": (socket) =>
+      socket.write("HTTP/1.0 200 OK\r\n\r\n12345", () => setTimeout(() => socket.resetAndDestroy(), 20)),
     "broken chunks": (socket) => socket.write(`${CHUNKED}5\r\n12345\r\nzz\r\n`),
   };
   for (const [name, script] of Object.entries(deaths)) {
@@ -198,6 +216,87 @@ t.test("an upgrade that nobody asked for ends the request (fix: upgrade)", async
   );
   t.match(await ask(port), { status: 502, body: "upstream_invalid" });
   await until(() => upstream.open === 0, "the connection to be closed");
+});
+
+t.test("an answer without a length whose connection is closed in order is whole", async (t) => {
+  const { port, ends } = await passing(t, (socket) => socket.end("HTTP/1.0 200 OK\r\n\r\n12345"));
+  t.match(await ask(port), { status: 200, body: "12345", whole: true });
+  t.same(ends, [undefined]);
+});
+
+t.test("a head that is no final response, or that can be read in two ways, is refused (fix: refusal)", async (t) => {
+  const heads = [
+    ...["101 Switching Protocols\r\n", "101 X\r\nconnection: upgrade\r\n", "600 x\r\ncontent-length: 2\r\n"],
+    ...["200 OK\r\ntransfer-encoding: gzip, chunked\r\n", "200 OK\r\ntransfer-encoding: identity\r\n"],
+    "200 OK\r\ntransfer-encoding: chunked\r\ntransfer-encoding: chunked\r\n",
+    "200 OK\r\ncontent-type: a\r\ncontent-type: a\r\ncontent-length: 2\r\n",
+    "200 OK\r\ncontent-encoding: gzip\r\ncontent-encoding: br\r\ncontent-length: 2\r\n",
+    "200 OK\r\ncontent-length: 2\r\ncontent-length: 2\r\n",
+  ];
+  for (const head of heads) {
+    const { port, upstream } = await passing(t, (socket) => socket.write(`HTTP/1.1 ${head}\r\nok`));
+    t.match(await ask(port), { status: 502, body: "upstream_invalid", whole: true }, head);
+    await until(() => upstream.open === 0, "the connection to be closed");
+  }
+});
+
+t.test("what a provider says before its head does not put the limit off (fix: within)", async (t) => {
+  for (const piece of ["HTTP/1.1 102 Processing\r\n\r\n", "x: 1\r\n"]) {
+    const { port } = await passing(
+      t,
+      (socket) => {
+        if (piece.startsWith("x")) socket.write("HTTP/1.1 200 OK\r\n");
+        const timer = setInterval(() => socket.write(piece), 10);
+        socket.on("close", () => clearInterval(timer));
+      },
+      { first_byte: 100 },
+    );
+    t.match(await ask(port), { status: 504, body: "upstream_timeout" }, piece);
+  }
+});
+
+t.test("a proxy or a TLS handshake that does not answer is no connection (fix: within)", async (t) => {
+  const proxy = await connectProxy(t, { answer: () => true });
+  const environment = { https_proxy: proxy.address };
+  const silent = await passing(t, () => {}, { connect: 100 }, {}, { environment, origin: "https://provider.test" });
+  t.match(await ask(silent.port), { status: 502, body: "upstream_unreachable" });
+  const mute = await rawUpstream(() => {});
+  t.teardown(() => mute.close());
+  const origin = `https://127.0.0.1:${mute.origin.port}`;
+  for (const [method, body] of [
+    ["GET", undefined],
+    ["POST", "x"],
+  ] as const) {
+    const plain = await passing(t, () => {}, { connect: 100 }, {}, { origin });
+    t.match(await ask(plain.port, { method }, body), { status: 502, body: "upstream_unreachable" }, method);
+  }
+  await until(() => mute.open === 0, "its connections to be closed");
+});
+
+t.test("a proxy's own refusal is not passed on as the provider's, and names it without its credentials", async (t) => {
+  const proxy = await connectProxy(t, {
+    answer: (socket) => socket.write("HTTP/1.1 407 x\r\nproxy-authenticate: Basic\r\ncontent-length: 6\r\n\r\nsecret"),
+  });
+  const environment = { http_proxy: proxy.address.replace("//", "//user:password@") };
+  const { port, errors } = await passing(t, () => {}, {}, {}, { environment, origin: "http://provider.test" });
+  t.match(await ask(port), { status: 502, body: "upstream_unreachable" });
+  t.match(errors[0]?.message, `The proxy ${proxy.address} answered 407`);
+  t.match(proxy.heads[0], /^GET http:\/\/provider\.test\//);
+  // Without a proxy it is the provider's.
+  const direct = await passing(t, (socket) => socket.write("HTTP/1.1 407 x\r\ncontent-length: 2\r\n\r\nno"));
+  t.match(await ask(direct.port), { status: 407, body: "no" });
+});
+
+t.test("a head goes up before the first byte of its body, so that it can be refused (fix: flushHeaders)", async (t) => {
+  const { port } = await passing(t, (socket) => socket.write("HTTP/1.1 403 x\r\ncontent-length: 2\r\n\r\nno"));
+  for (const framing of ["content-length: 100", "transfer-encoding: chunked"]) {
+    const socket = connect(port, "127.0.0.1", () => socket.write(`POST / HTTP/1.1\r\nhost: x\r\n${framing}\r\n\r\n`));
+    let text = "";
+    socket.setEncoding("latin1").on("data", (piece: string) => (text += piece));
+    await until(() => text.endsWith("no"), framing);
+    t.match(text, /^HTTP\/1.1 403 /, framing);
+    socket.destroy();
+  }
 });
 
 t.test("redirects are refused, and nothing of them is told (fix: withhold)", async (t) => {

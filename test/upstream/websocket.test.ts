@@ -5,16 +5,23 @@ import t, { type Test } from "tap";
 import { Pools } from "../../src/upstream/http1/pools.ts";
 import { UpstreamProxy } from "../../src/upstream/proxy.ts";
 import type { SocketEnd, SocketObserver } from "../../src/upstream/websocket.ts";
+import { connectProxy } from "../support/connect-proxy.ts";
 import { type RawRequest, rawUpstream, until } from "../support/upstream.ts";
 
 const ACCEPTED = "HTTP/1.1 101 Switching Protocols\r\nupgrade: websocket\r\nconnection: upgrade\r\n";
 
 /** A server that hands each handshake over to an upstream, and what a raw client of it sees. */
-async function relaying(t: Test, script: (socket: Socket, request: RawRequest) => unknown, first_byte = 0) {
+async function relaying(
+  t: Test,
+  script: (socket: Socket, request: RawRequest) => unknown,
+  { connect: connectLimit = 0, first_byte = 0 } = {},
+  { environment = {}, origin }: { environment?: Record<string, string>; origin?: string } = {},
+) {
   const upstream = await rawUpstream(script);
-  const proxy = new UpstreamProxy(new Pools({ environment: {} }));
+  const proxy = new UpstreamProxy(new Pools({ environment: {} }), environment);
   const ends: SocketEnd[] = [];
   const refused: string[] = [];
+  const messages: string[] = [];
   const server = createServer();
   server.on("upgrade", (request, duplex, head) => {
     const socket = duplex as Socket;
@@ -23,13 +30,15 @@ async function relaying(t: Test, script: (socket: Socket, request: RawRequest) =
       head: () => ({ "x-ours": "1" }),
       up: () => {},
       down: () => {},
-      refuse({ code, status }) {
+      refuse({ code, status, message }) {
         refused.push(code);
+        messages.push(message);
         socket.end(`HTTP/1.1 ${status} x\r\ncontent-length: 0\r\n\r\n`);
       },
     };
-    const timeouts = { connect: 0, first_byte, idle: 0, total: 0 };
-    const outgoing = { target: new URL("/x", upstream.origin), headers: { "x-sent": "1" }, account: "one", timeouts };
+    const timeouts = { connect: connectLimit, first_byte, idle: 0, total: 0 };
+    const target = new URL("/x", origin ?? upstream.origin);
+    const outgoing = { target, headers: { "x-sent": "1" }, account: "one", timeouts };
     const handshake = { request, socket, head, key: "key", protocols: [], chosen: undefined };
     proxy.connect(outgoing, handshake, { idle: 0, message: 1000 }, observer).then(
       (end) => ends.push(end),
@@ -59,7 +68,7 @@ async function relaying(t: Test, script: (socket: Socket, request: RawRequest) =
     t.teardown(() => socket.destroy());
     return seen;
   };
-  return { upstream, proxy, ends, refused, client };
+  return { upstream, proxy, ends, refused, messages, client };
 }
 
 t.test(
@@ -102,13 +111,45 @@ t.test("what comes in one packet with the handshake, or with its answer, is not 
 });
 
 t.test("a handshake that nobody answers has an end, which the provider hears of", async (t) => {
-  const { upstream, client, refused, ends } = await relaying(t, () => {}, 50);
+  const { upstream, client, refused, ends } = await relaying(t, () => {}, { first_byte: 50 });
   const seen = client();
   await until(() => seen.closed);
   t.match(seen.text, /^HTTP\/1.1 504/);
   await until(() => upstream.open === 0);
   t.same(refused, ["upstream_timeout"]);
   t.same(ends, [{ code: undefined, died: undefined }]);
+});
+
+t.test("a proxy or a TLS handshake that does not answer is no connection", async (t) => {
+  const tunnel = await connectProxy(t, { answer: () => true });
+  const through = { environment: { https_proxy: tunnel.address }, origin: "https://provider.test" };
+  const mute = await rawUpstream(() => {});
+  t.teardown(() => mute.close());
+  for (const where of [through, { origin: `https://127.0.0.1:${mute.origin.port}` }]) {
+    const { client, refused } = await relaying(t, () => {}, { connect: 100 }, where);
+    const seen = client();
+    await until(() => seen.closed);
+    t.match(seen.text, /^HTTP\/1.1 502/, where.origin);
+    t.same(refused, ["upstream_unreachable"], where.origin);
+  }
+});
+
+t.test("a proxy's own refusal is not passed on as the provider's (fix: declined)", async (t) => {
+  const asked = await connectProxy(t, {
+    answer: (socket) => socket.write("HTTP/1.1 407 x\r\nproxy-authenticate: x\r\ncontent-length: 6\r\n\r\nsecret"),
+  });
+  const environment = { http_proxy: asked.address.replace("//", "//user:password@") };
+  const { client, refused, messages } = await relaying(
+    t,
+    () => {},
+    {},
+    { environment, origin: "http://provider.test" },
+  );
+  const seen = client();
+  await until(() => seen.closed);
+  t.equal(seen.text, "HTTP/1.1 502 x\r\ncontent-length: 0\r\n\r\n");
+  t.same(refused, ["upstream_unreachable"]);
+  t.match(messages[0], `The proxy ${asked.address} answered 407`);
 });
 
 t.test("a close frame of ours stands between two frames, and nothing follows it", async (t) => {

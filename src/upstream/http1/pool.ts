@@ -5,7 +5,7 @@ import { Http1Error } from "./errors.ts";
 import type { HttpRequest } from "./http-request.ts";
 import type { HttpProxy } from "./proxies.ts";
 import { type Addressing, checkRequest } from "./request-head.ts";
-import { proxyRefusal } from "./tunnel.ts";
+import { forwarderRefusal } from "./tunnel.ts";
 
 export interface PoolOptions {
   /** Connections at most; more requests wait for one. */
@@ -20,8 +20,6 @@ export interface PoolOptions {
 
 /** Milliseconds before the time at which the provider says it closes a connection, from which on it is not used. */
 const MARGIN = 2000;
-/** A proxy wants to know who asks (RFC 9110 §15.5.8). */
-const PROXY_AUTHENTICATION_REQUIRED = 407;
 
 type PooledSocket = Socket & { connection?: Connection };
 
@@ -129,8 +127,7 @@ export class Pool implements ConnectionOwner {
   }
 
   refusal(status: number): Error | undefined {
-    const refused = this.forwarder && status === PROXY_AUTHENTICATION_REQUIRED;
-    return refused ? proxyRefusal(this.forwarder as HttpProxy, status) : undefined;
+    return forwarderRefusal(this.forwarder, status);
   }
 
   private schedule(): void {

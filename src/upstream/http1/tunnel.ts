@@ -40,8 +40,19 @@ export function openTunnel(socket: Socket, proxy: HttpProxy, authority: string, 
   socket.write(`CONNECT ${authority} HTTP/1.1\r\nhost: ${authority}\r\n${proxy.authorization}\r\n`, "latin1");
 }
 
+/** A proxy wants to know who asks (RFC 9110 §15.5.8). */
+const AUTHENTICATION_REQUIRED = 407;
+
+/**
+ * Why a response is the proxy's own and not the provider's, if it is.
+ * @param forwarder the proxy that took the request itself; undefined: none did
+ */
+export function forwarderRefusal(forwarder: HttpProxy | undefined, status: number): Http1Error | undefined {
+  return forwarder && status === AUTHENTICATION_REQUIRED ? proxyRefusal(forwarder, status) : undefined;
+}
+
 /** The proxy answered, and not with what was asked for. */
-export function proxyRefusal({ origin }: HttpProxy, status: number): Http1Error {
+function proxyRefusal({ origin }: HttpProxy, status: number): Http1Error {
   return new Http1Error(
     `PROXY_STATUS_${status}`,
     `The proxy ${origin} answered ${status}: it gives no way to the provider.`,
