@@ -68,6 +68,7 @@ export async function websocket(
 
 /** The attempt at the first target that takes WebSockets; undefined: a plugin answers. There is no second one. */
 async function aim(exchange: Exchange, chain: Chain, { upstreams }: Parts): Promise<Attempt | undefined> {
+  checkNames(exchange);
   exchange.receive(Body.empty);
   if (!exchange.answer) await chain.request(exchange);
   try {
@@ -91,6 +92,24 @@ const withoutSocket = ({ model }: Exchange): GatewayError =>
     hint: "Use a POST request; the operator sets websocket: true at a provider that takes them.",
     param: "model",
   });
+
+/**
+ * A key that is limited to models may send no parameter that the vendor could take for the name of another one.
+ * @throws GatewayError key_not_allowed
+ */
+function checkNames({ caller, query, protocol: { socket } }: Exchange): void {
+  if (!caller?.models || !socket) return;
+  const { model, elsewhere } = socket;
+  const other = query.names().find((name) => {
+    const [word = ""] = /\w+/.exec(name.toLowerCase()) ?? [];
+    return name !== model && (word === model || elsewhere.includes(word));
+  });
+  if (other !== undefined)
+    throw new GatewayError("key_not_allowed", {
+      message: `The key "${caller.name}" may use some models only, and the query parameter "${other}" could name another one.`,
+      hint: `Name the model in "${model}" alone, or use another key.`,
+    });
+}
 
 function settle(exchange: Exchange, attempt: Attempt, { code, died }: SocketEnd): void {
   exchange.closeCode = code;

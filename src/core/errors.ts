@@ -44,6 +44,12 @@ export const REFUSALS = {
     "The request target is not acceptable.",
     "Use a plain path without dot segments, backslashes, control characters or encoded delimiters.",
   ),
+  misplaced_key: refuse(
+    400,
+    "invalid",
+    "A key of this gateway stands in the path.",
+    "Send it as Authorization: Bearer gw_…, x-api-key, x-goog-api-key or ?key=, and nowhere else.",
+  ),
   headers_too_large: refuse(431, "too_large", "The request head is too large.", "At most 100 header lines and 16 KiB."),
   target_too_long: refuse(414, "too_large", "The request target is too long.", "At most 8 KiB."),
   method_not_allowed: refuse(405, "invalid", "This path does not answer that method."),

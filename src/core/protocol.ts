@@ -42,7 +42,8 @@ export interface Protocol {
   recognises(path: string, headers: HeaderList, query?: QueryView): boolean;
   /**
    * Whether a call makes a key of the vendor's own, which works without the gateway: `path` is what stands below the
-   * provider's address, decoded, in lower case.
+   * provider's address, decoded, in lower case, without matrix parameters and white space. What only begins like such a
+   * call (`keys.json`, `keys:`) is one: vendors' servers forgive more than they write down.
    */
   readonly mints?: (method: string, path: string) => boolean;
   /** The header that shows a provider our credential, as name and value. */
@@ -105,6 +106,8 @@ export interface SocketWords {
   locate(path: string, rest: string, query: QueryView): Located | undefined;
   /** The parameter of the query that names the model. */
   readonly model: string;
+  /** Other parameters of the query that may name what is used, in lower case. */
+  readonly elsewhere: readonly string[];
   /** How the entry of Sec-WebSocket-Protocol begins in which a browser sends its key, having no other place for it. */
   readonly key: string;
   /** How other entries begin that would tell the provider whose account it is, and so never go there. */

@@ -9,7 +9,7 @@ import { live } from "../pipeline.ts";
 import { websocket } from "../websocket.ts";
 import { Query } from "../wire/query.ts";
 import { credentials } from "./credentials.ts";
-import { guard } from "./guard.ts";
+import { guard, holdsKey } from "./guard.ts";
 import { HandshakeResponse, handshakeKey, readOffer } from "./handshake.ts";
 import { Incoming } from "./incoming.ts";
 import type { RouteMatch } from "./paths.ts";
@@ -148,6 +148,8 @@ export class Downstream {
       const query = queryOf(text);
       if (wantsSocket(request)) throw new GatewayError("upgrade_required");
       const destination = generation.paths.find(request.method ?? "", raw, query, headers);
+      const { pass: passes } = destination;
+      once(query, passes ? ["key"] : undefined);
       const exchange = begin(request, query, destination, id, time, credentials(headers, query));
       response.on("close", () => {
         if (!response.writableFinished) exchange.abort();
@@ -182,6 +184,8 @@ export class Downstream {
       const query = queryOf(text);
       const destination = generation.paths.socket(raw, query);
       if (!destination) throw new GatewayError("upgrade_required");
+      const { protocol, pass: passes } = destination;
+      once(query, passes ? ["key"] : ["key", protocol.socket?.model ?? "model"]);
       const key = handshakeKey(headers);
       const offer = readOffer(headers, generation.paths.socketWords);
       const keys = [...new Set([...credentials(headers, query), ...offer.keys])];
@@ -252,7 +256,17 @@ function faultOf({ code }: NodeJS.ErrnoException, last: ServerResponse | undefin
   );
 }
 
-/** @throws GatewayError bad_target */
+/** @param names those that the gateway reads; undefined: all @throws GatewayError bad_target where one occurs twice */
+function once(query: Query, names: readonly string[] | undefined): void {
+  const repeated = query.repeated(names);
+  if (repeated === undefined) return;
+  throw new GatewayError("bad_target", {
+    message: `The query parameter "${repeated}" occurs twice.`,
+    hint: "Send it once.",
+  });
+}
+
+/** @throws GatewayError misplaced_key */
 function begin(
   request: Incoming,
   query: Query,
@@ -261,12 +275,7 @@ function begin(
   time: number,
   keys: readonly string[],
 ): Exchange {
-  const repeated = query.repeated();
-  if (repeated !== undefined)
-    throw new GatewayError("bad_target", {
-      message: `The query parameter "${repeated}" occurs twice.`,
-      hint: "Send it once.",
-    });
+  if (holdsKey(path, keys)) throw new GatewayError("misplaced_key");
   const { method = "", lines: headers } = request;
   const clock = performance.now();
   const arrival = {
@@ -299,7 +308,9 @@ function refuseEarly(
 ): void {
   const extra = error.code === "websocket_only" ? ["upgrade", "websocket"] : [];
   refuse(request, response, paths.dialect(path, request.lines), error, id, extra);
-  log.info({ id, method: request.method, path, status: error.status, error: { code: error.code } }, "refused");
+  const fields = { id, method: request.method, status: error.status, error: { code: error.code } };
+  const secret = error.code === "misplaced_key" || holdsKey(path, credentials(request.lines, new Query()));
+  log.info(secret ? fields : { ...fields, path }, "refused");
 }
 
 const wantsSocket = ({ lines }: Incoming): boolean => lines.get("upgrade")?.toLowerCase() === "websocket";

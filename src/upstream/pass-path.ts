@@ -88,7 +88,7 @@ export class PassPath {
       });
     if (!options.mint && this.all.some((protocol) => protocol.mints?.(method, plain(below))))
       throw new GatewayError("key_not_allowed", {
-        message: "This call makes a key of the vendor's own, which would work without this gateway.",
+        message: "This call makes a key of the vendor's own, or begins a conversation, that works without this gateway.",
         hint: "Let the operator set mint: true on the path if that is wanted.",
       });
     if (!provider) throw new GatewayError("no_target", { message: "The provider of this path is switched off." });
@@ -121,10 +121,11 @@ export class PassPath {
   }
 }
 
-/** A path as the vendor may read it, whatever escapes and capitals it is written with. */
+/** A path as the vendor may read it, whatever escapes, capitals, white space and matrix parameters it is written with. */
 function plain(path: string): string {
   return decodeURIComponent(path)
     .toLowerCase()
+    .replaceAll(/;[^/]*|\s+/g, "")
     .replaceAll(/\/{2,}/g, "/")
     .replace(/(?<=.)\/$/, "");
 }

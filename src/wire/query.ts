@@ -24,11 +24,11 @@ export class Query {
     return this.pairs.map((pair) => pair.name);
   }
 
-  /** The first name that occurs twice, if any. */
-  repeated(): string | undefined {
+  /** The first name that occurs twice, if any. @param among looks at no other names */
+  repeated(among?: readonly string[]): string | undefined {
     if (this.pairs.length < 2) return undefined;
     const names = this.names();
-    return names.find((name, i) => names.indexOf(name) !== i);
+    return names.find((name, i) => names.indexOf(name) !== i && (among?.includes(name) ?? true));
   }
 
   /** The text with another value for a name, where it has that. */

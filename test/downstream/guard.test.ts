@@ -1,6 +1,6 @@
 import type { IncomingMessage } from "node:http";
 import t from "tap";
-import { guard as check } from "../../src/downstream/guard.ts";
+import { guard as check, holdsKey } from "../../src/downstream/guard.ts";
 import { HeaderList } from "../../src/wire/headers.ts";
 
 /** A request as node's parser hands it over. */
@@ -56,6 +56,9 @@ t.test("targets that could lead elsewhere are refused, not normalised", async (t
     "/v1/%2e%2e/admin",
     "/v1/.%2E/admin",
     "/v1/./models",
+    "/v1/audio/..;/x",
+    "/v1/audio/%2e%2e%3bx=1/x",
+    "/v1/audio/.;x",
     "/v1/files/%2e%2e%2fmodels",
     "/a\\..\\b",
     "/v1/%5cadmin",
@@ -69,6 +72,16 @@ t.test("targets that could lead elsewhere are refused, not normalised", async (t
   ];
   for (const target of targets) t.throws(() => guard(request(target)), { code: "bad_target", status: 400 }, target);
   t.throws(() => guard(request(`/${"a".repeat(8192)}`)), { code: "target_too_long" });
+});
+
+t.test("a key in a path is refused, however it is written; words are no keys", async (t) => {
+  const key = `gw_${"a1".repeat(20)}`;
+  for (const path of [`/v1/x;key=${key}`, `/v1/${key}/x`, `/v1/%67w_${"a".repeat(40)}`])
+    t.throws(() => guard(request(path)), { code: "misplaced_key", status: 400 }, path);
+  guard(request(`/v1/x?key=${key}`));
+  guard(request("/v1/gw_models/x"));
+  t.ok(holdsKey("/v1/my%2Dkey-0123456789", ["my-key-0123456789"]));
+  t.notOk(holdsKey("/v1/models", ["v1", "another-key-0123456789"]));
 });
 
 t.test("methods that reach through a proxy are refused", async (t) => {

@@ -7,6 +7,7 @@ const words: SocketWords = {
   locate: () => undefined,
   model: "model",
   key: "the-key.",
+  elsewhere: [],
   hidden: ["org."],
   usage: () => undefined,
 };

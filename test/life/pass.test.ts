@@ -226,6 +226,29 @@ t.test(
   },
 );
 
+t.test("query parameters may occur twice, but for the one that the gateway reads", async (t) => {
+  const { upstream, running } = await http(t);
+  const ask = (query: string) => fetch(`${running.url}/v1/files?${query}`, { headers: asking() });
+  t.equal((await ask("include[]=a&include[]=b&x=1&x=1")).status, 200);
+  t.equal(upstream.seen.at(-1)?.url, "/v1/files?include[]=a&include[]=b&x=1&x=1");
+  const refused = await ask("key=a&x=1&key=b");
+  t.equal(refused.status, 400);
+  t.match(await refused.json(), { error: { code: "bad_target", message: /"key" occurs twice/ } });
+  t.equal(upstream.seen.length, 1);
+});
+
+t.test("a key in the path is refused, and stands in no log", async (t) => {
+  const { upstream, running } = await http(t);
+  for (const path of [`/v1/files/${KEY}`, `/v1/files/x;key=${KEY}/x`, `/v1/audio/x;gw_${"a".repeat(40)}`]) {
+    const { status, body } = await post(running.port, path, "{}");
+    t.equal(status, 400, path);
+    t.match(JSON.parse(body.toString()), { error: { code: "misplaced_key" } }, path);
+  }
+  t.equal((await post(running.port, `/nowhere/${KEY}`, "{}")).status, 404);
+  t.equal(upstream.seen.length, 0);
+  t.notOk(new RegExp(`${KEY}|gw_a`).test(JSON.stringify(running.log.lines)));
+});
+
 t.test("a provider that is switched off is a 503 that says so", async (t) => {
   const upstream = await httpUpstream();
   const running = await passing(t, upstream, "", ", header: x-own");
@@ -312,6 +335,7 @@ t.test(
     refused.push("/vendors/one/v1/realtime//sessions/", "/vendors/one/chatkit/sessions", "/vendors/one/auth_tokens");
     for (const path of refused) t.equal(await ask(path), 403, path);
     t.equal(upstream.seen.length, 0);
-    for (const path of ["/minting/realtime/client_secrets", "/v1/realtime/calls"]) t.equal(await ask(path), 200, path);
+    for (const path of ["/minting/realtime/client_secrets", "/v1/realtime/calls/c_1/accept"])
+      t.equal(await ask(path), 200, path);
   },
 );

@@ -54,6 +54,27 @@ async function echoed({ socket, messages }: Seen, text: string): Promise<void> {
   await until(() => messages.includes(text), text.slice(0, 20));
 }
 
+t.test("a key that is limited to models may send nothing that could name another one; other keys may", async (t) => {
+  const { upstream, running } = await talking(t);
+  for (const query of ["deployment=other", "call_id=rtc_1", "Model=other", "model[]=other", "Call_ID=1"]) {
+    const path = `/v1/realtime?model=voice&${query}`;
+    await t.rejects(
+      open(address(running, path), [], { authorization: `Bearer ${LIMITED}` }),
+      /^403.*could name/,
+      query,
+    );
+    const { socket, closed } = await open(address(running, path), [], bearer);
+    socket.close();
+    await closed;
+    t.match(upstream.handshakes.at(-1)?.url, query);
+  }
+  const path = "/v1/realtime?model=voice&include[]=a&include[]=b";
+  const { socket, closed } = await open(address(running, path), [], { authorization: `Bearer ${LIMITED}` });
+  socket.close();
+  await closed;
+  t.equal(upstream.handshakes.length, 6);
+});
+
 t.test("a key opens wherever it may stand, and never goes to the provider; the model is renamed", async (t) => {
   const { upstream, running } = await talking(t);
   const ways: [headers: Record<string, string>, protocols: string[], query: string][] = [
@@ -107,13 +128,21 @@ t.test("refusals before the upgrade are plain HTTP in the caller's dialect", asy
       await refused("/v1/realtime"),
       await refused("/v1/realtime?model=text"),
       await refused("/v1/realtime?model=voice&model=other"),
+      await refused("/v1/realtime?key=one&model=voice&key=two"),
       await refused("/v1/responses"),
       await refused("/ws/of.Some.Service.BidiGenerateContent"),
       await refused("/vendors/one/x", { authorization: `Bearer ${LIMITED}` }),
     ],
     [
       ...["401invalid_api_key", "401invalid_api_key", "404model_not_found", "404model_not_found", "400invalid_field"],
-      ...["426upgrade_required", "400bad_target", "426upgrade_required", "426upgrade_required", "403key_not_allowed"],
+      ...[
+        "426upgrade_required",
+        "400bad_target",
+        "400bad_target",
+        "426upgrade_required",
+        "426upgrade_required",
+        "403key_not_allowed",
+      ],
     ],
   );
   t.equal(upstream.handshakes.length, 0);

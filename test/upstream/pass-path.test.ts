@@ -118,7 +118,17 @@ t.test("a key that is limited to models needs an open path", async (t) => {
 
 t.test("a call that makes a vendor's own key needs a path that says so, however it is written", async (t) => {
   const refusal = { code: "key_not_allowed", status: 403, message: /mint: true/ };
-  for (const path of ["/v1/keys", "/v1/keys/", "/v1//keys", "/v1/%6Beys", "/v1/KEYS"])
+  for (const path of [
+    "/v1/keys",
+    "/v1/keys/",
+    "/v1//keys",
+    "/v1/%6Beys",
+    "/v1/KEYS",
+    "/v1/keys;x=1",
+    "/v1/keys%3bx",
+    "/v1/keys%20",
+    "/v1/;x/keys",
+  ])
     t.match(refused({ path, method: "POST", open: true }), refusal, path);
   t.match(refused({ path: "/all/keys", pattern: "/all/*", method: "POST" }), refusal);
   t.ok(attempt({ path: "/v1/keys", method: "GET" }));

@@ -11,6 +11,8 @@ t.test("names and values are read decoded, and removed to the last", async (t) =
   t.equal(query.get("key"), "a b c");
   t.equal(query.get("none"), null);
   t.equal(query.repeated(), "key");
+  t.equal(query.repeated(["alt"]), undefined);
+  t.equal(query.repeated(["alt", "key"]), "key");
   query.delete("key");
   t.equal(query.toString(), "alt=sse");
   t.notOk(query.has("key"));

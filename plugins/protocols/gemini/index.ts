@@ -42,7 +42,7 @@ const gemini: TranslatedProtocol = {
     /^\/v1(beta|alpha)/.test(path) ||
     ACTION_PATH.test(path),
   // Ephemeral tokens.
-  mints: (method, path) => method === "POST" && /(?:^|\/)auth_tokens$/.test(path),
+  mints: (method, path) => method === "POST" && /(?:^|\/)auth_tokens[^/]*$/.test(path),
   credential: (secret) => ["x-goog-api-key", secret],
   error: errorBody,
   streamError,

@@ -14,11 +14,11 @@ const realtime: Operation = {
   upstream: () => "/realtime",
 };
 
-/** Calls whose answers hold a key that works without this gateway. */
+/** Calls whose answers hold a key, or open a conversation (WebRTC), that works without this gateway. */
 const MINTING = [
-  /(?:^|\/)realtime\/(?:sessions|transcription_sessions|client_secrets|translations\/client_secrets)$/,
-  /(?:^|\/)chatkit\/sessions$/,
-  /(?:^|\/)organization\/(?:admin_api_keys|projects\/[^/]+\/service_accounts)$/,
+  /(?:^|\/)realtime(?:api)?\/(?:sessions|transcription_sessions|client_secrets|translations\/client_secrets|calls)[^/]*$/,
+  /(?:^|\/)chatkit\/sessions[^/]*$/,
+  /(?:^|\/)organization\/(?:.+\/)?(?:admin_api_keys|api_keys|service_accounts)[^/]*$/,
 ];
 
 /** Realtime: a conversation over a WebSocket, whose messages pass as they are. */
@@ -44,6 +44,8 @@ const openaiRealtime: Protocol = {
       return path === PATH ? { operation: realtime, ...(model === null ? {} : { model }) } : undefined;
     },
     model: "model",
+    // Azure's deployments, and calls that were begun by other means.
+    elsewhere: ["deployment", "call_id"],
     key: "openai-insecure-api-key.",
     hidden: ["openai-organization.", "openai-project."],
     usage: usageIn,

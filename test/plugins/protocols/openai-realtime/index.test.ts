@@ -19,10 +19,18 @@ t.test("calls that make keys are known", async (t) => {
   for (const path of [
     ...["/realtime/sessions", "/realtime/client_secrets", "/realtime/transcription_sessions"],
     ...["/realtime/translations/client_secrets", "/chatkit/sessions", "/v1/realtime/sessions"],
-    ...["/organization/admin_api_keys", "/organization/projects/p_1/service_accounts"],
+    ...["/organization/admin_api_keys", "/organization/projects/p_1/service_accounts", "/organization/api_keys"],
+    ...["/organization/projects/p_1/api_keys", "/realtime/calls", "/openai/realtimeapi/sessions"],
+    ...["/realtime/client_secrets:", "/realtime/client_secrets.json"],
   ])
     t.ok(mints("POST", path), path);
-  for (const path of ["/realtime/calls", "/realtime", "/my-realtime/sessions", "/chatkit/sessions/x/cancel", "/files"])
+  for (const path of [
+    "/realtime/calls/c_1/accept",
+    "/realtime",
+    "/my-realtime/sessions",
+    "/chatkit/sessions/x/cancel",
+    "/files",
+  ])
     t.notOk(mints("POST", path), path);
   t.notOk(mints("GET", "/realtime/sessions"));
 });
