@@ -7,9 +7,9 @@ import type { Log } from "./core/log.ts";
 import type { Protocol } from "./core/protocol.ts";
 import { Downstream } from "./downstream/server.ts";
 import { Generation } from "./generation.ts";
-import { loadPlugin, loadProtocols, pluginFile, pluginNames } from "./loader/discover.ts";
+import { isBuiltIn, loadPlugin, loadProtocols, pluginFile, pluginNames } from "./loader/discover.ts";
 import type { LoadedPlugin } from "./loader/instances.ts";
-import { methodsOf, misspelt } from "./loader/methods.ts";
+import { methodsOf, misspelt, phasesOf } from "./loader/methods.ts";
 import { openStores, type Stores } from "./store/open.ts";
 import { Envelopes } from "./translation/envelope.ts";
 import { keptSecret } from "./translation/secret.ts";
@@ -36,7 +36,8 @@ export async function words(folder: string): Promise<Words> {
       classes.set(name, { file: found, Class });
       const doubts = misspelt(methodsOf(Class.prototype));
       const { options, after, before } = Class;
-      return { options, doubts, ...(after && { after }), ...(before && { before }) };
+      const placed = { ...(after && { after }), ...(before && { before }) };
+      return { options, doubts, phases: phasesOf(Class), builtIn: isBuiltIn(found), ...placed };
     },
   };
 }

@@ -9,6 +9,7 @@ import { ConfigError, type Finding, inOrder, type Problem } from "./problems.ts"
 import { DEFAULT_CHAINS, File, PATH_KINDS, SERVED_PATHS } from "./schema.ts";
 import { at, entries, isMap, type Tree } from "./tree.ts";
 import type { Config } from "./types.ts";
+import { checkUses } from "./uses.ts";
 import { ValueReader } from "./values.ts";
 
 export type { KnownPlugin, Vocabulary } from "./plugins.ts";
@@ -42,12 +43,16 @@ export async function loadConfig(
   checkNames(values, vocabulary.protocols, [...named.keys()], report);
   const reading = new ValueReader(values, env, folder, report);
   const served = SERVED_PATHS.some((path) => isUsual(at(values, "paths", path))) ? ["models"] : [];
-  const plugins = await checkPlugins(values, chains, served, vocabulary, {
+  const { plugins, loaded } = await checkPlugins(values, chains, served, vocabulary, {
     env,
     folder,
     report,
     place: (path) => placed(source.locate({ path, key: true, message: "" })),
   });
+
+  const paths = shape.success ? build.paths(shape.data, vocabulary.protocols) : [];
+  if (shape.success && findings.every(({ severity }) => severity === "warning"))
+    checkUses(paths, chains, loaded, report);
 
   const problems = inOrder([...source.problems, ...findings.map((finding) => source.locate(finding))]);
   const errors = problems.filter((problem) => problem.severity === "error");
@@ -63,7 +68,7 @@ export async function loadConfig(
     models: build.models(shape.data),
     plugins,
     chains: new Map([...chains].map(([name, chain]) => [name, chain.plugins])),
-    paths: build.paths(shape.data, vocabulary.protocols),
+    paths,
     pathsOff: build.pathsOff(shape.data, vocabulary.protocols),
     limits: build.limits(shape.data),
     keys: build.keys(shape.data, reading.values),

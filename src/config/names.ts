@@ -1,4 +1,5 @@
-import type { Report } from "./problems.ts";
+import { CREDENTIAL_HEADERS } from "../wire/headers.ts";
+import type { ConfigPath, Report } from "./problems.ts";
 import { PATH_KINDS, SERVED_PATHS } from "./schema.ts";
 import { nearest, unknown } from "./suggest.ts";
 import { at, entries, isMap, items, type Tree } from "./tree.ts";
@@ -26,8 +27,9 @@ export function checkNames(
     checkKey(key, entry, report);
     checkEach(at(entry, "models"), ["keys", key, "models"], "model", names(file, "models"), report);
   }
+  const providers = new Map(entries(at(file, "providers")));
   for (const [path, entry] of entries(at(file, "paths")))
-    checkPath(path, entry, { protocols: spoken, chains, providers: names(file, "providers"), usual }, report);
+    checkPath(path, entry, { protocols: spoken, chains, providers, usual }, report);
 }
 
 const names = (file: Tree, section: string): string[] => entries(at(file, section)).map(([name]) => name);
@@ -57,6 +59,18 @@ function checkProviders(file: Tree, protocols: readonly string[], report: Report
     const reported = ["speaks", "protocol"].filter((key) => key in entry);
     if (reported.length === 2)
       report({ path: [...path, "protocol"], key: true, message: '"protocol" is short for "speaks"; keep one' });
+    if (entry["url"] === "demo:" && entry["websocket"] === true)
+      report({
+        path: [...path, "websocket"],
+        key: true,
+        message: 'the built-in provider takes no WebSockets; "websocket" goes with an http address',
+      });
+    for (const [i, header] of items(entry["forward"]))
+      if (typeof header === "string" && CREDENTIAL_HEADERS.has(header.toLowerCase()))
+        report({
+          path: [...path, "forward", i],
+          message: `${header} is not forwarded: it holds what the client shows this gateway; the provider gets its "credential"`,
+        });
     if (!meant(entry, "speaks", "protocol") && typeof entry["url"] === "string" && entry["url"] !== "demo:")
       report({ path, key: true, message: `"speaks" is missing: a list of ${protocols.join(", ")}` });
   }
@@ -85,7 +99,31 @@ function checkModels(file: Tree, protocols: readonly string[], report: Report): 
     for (const [i, other] of items(at(entry, "fallback")))
       if (other === id) report({ path: [...path, "fallback", i], message: "a model cannot fall back to itself" });
     checkOne(at(entry, "via"), [...path, "via"], "protocol", protocols, report);
+    checkVia(file, entry, path, protocols, report);
   }
+}
+
+/** A protocol to speak is one that is spoken there: otherwise it would be passed over without a word. */
+function checkVia(file: Tree, model: Tree, path: ConfigPath, protocols: readonly string[], report: Report): void {
+  const spoken: string[][] = [];
+  const check = (via: Tree, spoken: readonly string[][], place: ConfigPath, who: string) => {
+    if (typeof via !== "string" || !protocols.includes(via) || spoken.length === 0) return;
+    const all = [...new Set(spoken.flat())];
+    if (!all.includes(via)) report({ path: place, message: `${who} not speak ${via}; write one of ${all.join(", ")}` });
+  };
+  for (const [i, target] of items(at(model, "targets"))) {
+    const to = typeof target === "string" ? target : at(target, "to");
+    const [provider = ""] = typeof to === "string" ? to.split(":") : [];
+    const entry = at(file, "providers", provider);
+    const words = at(entry, "speaks") ?? [at(entry, "protocol")];
+    const speaks = items(at(entry, "url") === "demo:" ? protocols : words).flatMap(([, word]) => String(word));
+    // What is wrong with the provider is told there.
+    if (!speaks.every((word) => protocols.includes(word))) return;
+    const own = at(target, "via");
+    if (own === undefined) spoken.push(speaks);
+    else check(own, [speaks], [...path, "targets", i, "via"], `provider ${JSON.stringify(provider)} does`);
+  }
+  check(at(model, "via"), spoken, [...path, "via"], "the providers of its targets do");
 }
 
 function checkTarget(target: Tree, path: (string | number)[], providers: readonly string[], report: Report): void {
@@ -127,7 +165,9 @@ function checkKey(name: string, entry: Tree, report: Report): void {
 }
 
 /** Names that the entry of a path may use; `usual` are the paths that are served without one. */
-type PathNames = Record<"protocols" | "chains" | "providers" | "usual", readonly string[]>;
+interface PathNames extends Record<"protocols" | "chains" | "usual", readonly string[]> {
+  providers: ReadonlyMap<string, Tree>;
+}
 
 function checkPath(
   path: string,
@@ -147,7 +187,12 @@ function checkPath(
   if (!isMap(entry)) return;
   checkOne(entry["protocol"], [...here, "protocol"], "protocol", protocols, report);
   checkOne(entry["use"], [...here, "use"], "chain", chains, report);
-  checkOne(entry["pass"], [...here, "pass"], "provider", providers, report);
+  checkOne(entry["pass"], [...here, "pass"], "provider", [...providers.keys()], report);
+  if (typeof entry["pass"] === "string" && at(providers.get(entry["pass"]), "url") === "demo:")
+    report({
+      path: [...here, "pass"],
+      message: 'the built-in provider answers only protocols; "pass" needs a provider with an http address',
+    });
   const [, second] = PATH_KINDS.filter((kind) => kind in entry);
   if (second !== undefined)
     report({ path: [...here, second], key: true, message: 'a path has one of "protocol", "serve" and "pass"' });
@@ -158,6 +203,9 @@ function checkPath(
   for (const option of ["open", "mint"])
     if (option in entry && !("pass" in entry))
       report({ path: [...here, option], key: true, message: `"${option}" goes with "pass"` });
+  for (const kind of ["pass", "serve"])
+    if ("strict" in entry && kind in entry)
+      report({ path: [...here, "strict"], key: true, message: `"strict" goes with a protocol, not with "${kind}"` });
   if ("pass" in entry && !path.endsWith("/*") && !/^\/v\d/.test(path))
     wrong('a path with "pass" ends in /*, or begins with a version like /v1');
 }

@@ -30,6 +30,10 @@ export interface KnownPlugin {
   before?: readonly string[];
   /** What is probably a mistake in it. */
   doubts?: readonly string[];
+  /** The phases that it takes part in; absent: it is not known which. */
+  phases?: readonly string[];
+  /** It comes with the gateway. */
+  builtIn?: boolean;
 }
 
 /** What every plugin's entry may say; the rest are its own options. */
@@ -59,7 +63,7 @@ export async function checkPlugins(
   served: readonly string[],
   vocabulary: Vocabulary,
   context: PluginContext,
-): Promise<Map<string, ConfiguredPlugin>> {
+): Promise<{ plugins: Map<string, ConfiguredPlugin>; loaded: Map<string, KnownPlugin> }> {
   const { folder, report } = context;
   const mentions = mentionsIn(file, chains, served);
   const withFile = entries(at(file, "plugins")).flatMap(([name, entry]) => (at(entry, "from") ? [name] : []));
@@ -94,7 +98,7 @@ export async function checkPlugins(
   };
   await Promise.all([...mentions].map(([name, paths]) => check(name, paths)));
   for (const { plugins: chain, path = [] } of chains.values()) checkOrder(chain, path, loaded, report);
-  return plugins;
+  return { plugins, loaded };
 }
 
 /** What is no mistake for sure, and should be told. */

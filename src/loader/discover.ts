@@ -1,6 +1,6 @@
 import { existsSync, readdirSync } from "node:fs";
 import { registerHooks } from "node:module";
-import { join, resolve } from "node:path";
+import { join, resolve, sep } from "node:path";
 import { fileURLToPath, pathToFileURL } from "node:url";
 import type { ZodType } from "zod";
 import { namesAt } from "../config/issues.ts";
@@ -17,6 +17,8 @@ const PATIENCE = 10_000;
 
 /** What a plugin's file may end in; the first of a name counts. */
 const ENDINGS = [".ts", ".mts", ".js", ".mjs"];
+
+export const isBuiltIn = (file: string): boolean => file.startsWith(BUILT_IN + sep);
 
 /** Names of the plugins that can be used without `from`: the operator's own first, then the built-in ones. */
 export function pluginNames(folder: string): string[] {

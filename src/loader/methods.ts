@@ -1,5 +1,5 @@
 import { nearest } from "../config/suggest.ts";
-import { PHASES } from "../core/plugin.ts";
+import { PHASES, type PluginClass } from "../core/plugin.ts";
 
 /** What the engine calls of a plugin: its phases, and what is no phase of an exchange. */
 export const METHODS: readonly string[] = [...PHASES, "serve", "start", "close"];
@@ -11,6 +11,17 @@ export function methodsOf(object: object): string[] {
     for (const [name, { value }] of Object.entries(Object.getOwnPropertyDescriptors(each)))
       if (typeof value === "function" && name !== "constructor") names.add(name);
   return [...names];
+}
+
+/**
+ * Phases of a plugin by its class alone. Those in fields exist only once it is built, so what its source sets counts too:
+ * rather one too many than one too few.
+ */
+export function phasesOf(Class: PluginClass): string[] {
+  const methods = methodsOf(Class.prototype);
+  let source = "";
+  for (let each: object = Class; each !== Function.prototype; each = Object.getPrototypeOf(each)) source += each;
+  return PHASES.filter((phase) => methods.includes(phase) || new RegExp(`\\b${phase}\\s*=`).test(source));
 }
 
 /** Methods that nobody calls and whose names are nearly those of phases, in words. */

@@ -1,5 +1,16 @@
 import { type KnownName, known } from "./names.ts";
 
+/** Request headers in which clients send nothing but a key. */
+export const KEY_HEADERS = ["x-api-key", "x-goog-api-key", "api-key"];
+
+/** Request headers of a client's own credentials, which no provider is to see. */
+export const CREDENTIAL_HEADERS: ReadonlySet<string> = new Set([
+  ...KEY_HEADERS,
+  "authorization",
+  "cookie",
+  "proxy-authorization",
+]);
+
 /**
  * Header lines in the order and spelling they came in. Names are matched without regard to case; a line can occur more
  * than once. Never holds framing: content-length, transfer-encoding and connection are the engine's business.

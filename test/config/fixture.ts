@@ -1,22 +1,31 @@
 import { mkdirSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { z } from "zod";
-import { type Config, ConfigError, loadConfig, type Vocabulary } from "../../src/config/load.ts";
+import { type Config, ConfigError, type KnownPlugin, loadConfig, type Vocabulary } from "../../src/config/load.ts";
 
 type Place = { testdir(): string };
 
-const PLUGINS: Record<string, { options?: z.ZodType; after?: string[]; before?: string[]; doubts?: string[] }> = {
-  sse: { options: z.strictObject({ ping: z.number().int().min(1).default(15) }) },
-  auth: { options: z.strictObject({ anonymous: z.boolean().default(false) }) },
-  scrub: { options: z.strictObject({ mode: z.enum(["strip", "reject", "report"]).default("strip") }) },
-  models: { after: ["auth"], before: ["rewrite"] },
-  rewrite: {},
-  usage: { after: ["models"] },
+const PLUGINS: Record<string, Partial<KnownPlugin>> = {
+  sse: {
+    builtIn: true,
+    phases: ["response", "done"],
+    options: z.strictObject({ ping: z.number().int().min(1).default(15) }),
+  },
+  auth: { builtIn: true, phases: ["access"], options: z.strictObject({ anonymous: z.boolean().default(false) }) },
+  scrub: {
+    builtIn: true,
+    phases: ["access", "request", "response"],
+    options: z.strictObject({ mode: z.enum(["strip", "reject", "report"]).default("strip") }),
+  },
+  models: { builtIn: true, phases: ["route", "response"], after: ["auth"], before: ["rewrite"] },
+  rewrite: { builtIn: true, phases: ["route", "send", "response"] },
+  usage: { builtIn: true, phases: ["response", "done"], after: ["models"] },
   doubtful: {
     after: ["models", "modles"],
     before: ["rewrit", "rewrite"],
     doubts: ["respone is no phase, did you mean response?"],
   },
+  gate: { phases: ["access", "route"] },
   region: { options: z.strictObject({ region: z.string() }) },
 };
 

@@ -131,6 +131,47 @@ t.test("a path that passes names a provider, and can say what stands below it", 
   ]);
 });
 
+t.test("what is said of a path or a provider goes with what it is", async (t) => {
+  const demo = { url: "demo:" };
+  const path = (entry: object) => said({ providers: { one: provider, demo }, paths: { "/x/*": entry } });
+  t.same(path({ pass: "one", strict: true }), ['paths./x/*.strict! "strict" goes with a protocol, not with "pass"']);
+  t.same(path({ serve: "own", strict: true }), ['paths./x/*.strict! "strict" goes with a protocol, not with "serve"']);
+  t.same(path({ protocol: "chat", strict: true }), []);
+  t.same(path({ pass: "demo" }), [
+    'paths./x/*.pass the built-in provider answers only protocols; "pass" needs a provider with an http address',
+  ]);
+  t.same(said({ providers: { demo: { ...demo, websocket: true } } }), [
+    'providers.demo.websocket! the built-in provider takes no WebSockets; "websocket" goes with an http address',
+  ]);
+});
+
+t.test("credentials of clients cannot be forwarded", async (t) => {
+  const forward = (...headers: string[]) => said({ providers: { one: { ...provider, forward: headers } } });
+  const why = 'is not forwarded: it holds what the client shows this gateway; the provider gets its "credential"';
+  t.same(forward("Authorization", "x-acme-*", "cookie"), [
+    `providers.one.forward.0 Authorization ${why}`,
+    `providers.one.forward.2 cookie ${why}`,
+  ]);
+});
+
+t.test("a protocol to speak is one that a target's provider speaks", async (t) => {
+  const providers = { one: provider, two: { url: "https://x", protocol: "messages" }, demo: { url: "demo:" } };
+  const model = (entry: object) => said({ providers, models: { a: entry } });
+  t.same(model({ via: "messages", targets: ["one:x", "one:y"] }), [
+    "models.a.via the providers of its targets do not speak messages; write one of chat",
+  ]);
+  t.same(model({ via: "messages", targets: ["one:x", "two:y"] }), [], "one is enough");
+  t.same(model({ via: "messages", targets: ["demo:x"] }), [], "the built-in one speaks all");
+  t.same(model({ targets: [{ to: "one:x", via: "messages" }, "two:y"] }), [
+    'models.a.targets.0.via provider "one" does not speak messages; write one of chat',
+  ]);
+  t.same(
+    model({ via: "messages", targets: [{ to: "one:x", via: "chat" }] }),
+    [],
+    "targets that say their own do not count",
+  );
+});
+
 t.test("__proto__ is not a name", async (t) => {
   t.same(said(JSON.parse('{"models":{"__proto__":{}}}')), ["models.__proto__! not a name"]);
 });

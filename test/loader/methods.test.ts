@@ -1,5 +1,5 @@
 import t from "tap";
-import { METHODS, methodsOf, misspelt } from "../../src/loader/methods.ts";
+import { METHODS, methodsOf, misspelt, phasesOf } from "../../src/loader/methods.ts";
 
 t.test("methods are found in a class, in those it extends and in fields; nothing else is one", async (t) => {
   class Base {
@@ -21,4 +21,17 @@ t.test("a name that is nearly a phase's is told, unless the class has that phase
   t.same(misspelt(["respone", "remember"]), ["respone is no phase, did you mean response?"]);
   t.same(misspelt(["respone", "response"]), []);
   t.same(misspelt(METHODS), []);
+});
+
+t.test("a class tells its phases before it is built: inherited ones, and functions in fields", async (t) => {
+  class Base {
+    access() {}
+    readonly route = () => {};
+  }
+  class Own extends Base {
+    done() {}
+    other() {}
+  }
+  t.same(phasesOf(Own), ["access", "route", "done"]);
+  t.same(phasesOf(class {}), []);
 });

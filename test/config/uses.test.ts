@@ -1,0 +1,59 @@
+import t from "tap";
+import { LEAST, load } from "./fixture.ts";
+
+const PROVIDERS = LEAST.replace("demo:", "up: { url: https://a/v1, protocol: gemini }, demo:");
+
+/** What is told of a file that can be used: `line:column message` each. */
+const warnings = async (...[t, yaml]: Parameters<typeof load>) =>
+  (await load(t, PROVIDERS + yaml)).warnings.map(({ line, column, message }) => `${line}:${column} ${message}`);
+
+const OPEN = 'no plugin of the chain checks keys, so anybody may use the providers\' accounts; put "auth" into it';
+
+t.test("the default chains give no cause", async (t) => {
+  t.same(await warnings(t, "paths: { /x/*: { pass: up }, /y: { protocol: gemini, use: llm } }\n"), []);
+});
+
+t.test("paths whose chain lets anybody in are named, once for each chain", async (t) => {
+  t.same(await warnings(t, "chains: { open: [sse, models, rewrite] }\npaths:\n  /v1/messages: { use: open }\n"), [
+    `3:11 /v1/messages, /v1/messages/count_tokens: ${OPEN}`,
+  ]);
+  t.same(await warnings(t, "paths: { /x/*: { pass: up, use: [usage] } }\n"), [`3:33 /x/*: ${OPEN}`]);
+  t.same(await warnings(t, "paths: { /v1/models: { use: [] } }\n"), [
+    '3:29 /v1/models: no plugin of the chain checks keys, so anybody may read it; put "auth" into it',
+  ]);
+  const served = "plugins: { region: { region: eu } }\npaths: { /x: { serve: region, use: [] } }\n";
+  t.same(await warnings(t, served), [], "an operator's own page may be for everybody");
+});
+
+t.test("an operator's own plugin may check keys and name models", async (t) => {
+  t.same(await warnings(t, "paths: { /x: { protocol: gemini, use: [gate, rewrite] } }\n"), []);
+  t.same(await warnings(t, "paths: { /x: { protocol: gemini, use: [scrub, models, rewrite] } }\n"), [
+    `3:39 /x: ${OPEN}`,
+  ]);
+});
+
+t.test("a chain of a protocol that names no model is told", async (t) => {
+  t.same(await warnings(t, "paths: { /x: { protocol: gemini, use: [auth, rewrite] } }\n"), [
+    '3:39 /x: no plugin of the chain names a model, so every request that no plugin answers is refused; put "models" into it',
+  ]);
+});
+
+t.test("a plugin that does nothing where bodies pass unread is told where it stands", async (t) => {
+  const idle = 'plugin "models" does nothing on /x/*: a path with "pass" runs only access, send and done';
+  t.same(
+    await warnings(
+      t,
+      "paths: { /x/*: { pass: up, use: [auth, models, rewrite, region, usage] } }\nplugins: { region: { region: eu } }\n",
+    ),
+    [`3:40 ${idle}`],
+  );
+  t.same(await warnings(t, "chains:\n  pass: [auth, models]\npaths: { /x/*: { pass: up } }\n"), [`4:16 ${idle}`]);
+});
+
+t.test("a chain that no path uses is told, with the one that was meant", async (t) => {
+  t.same(await warnings(t, "chains: { lmm: [auth], mine: [auth], pass: [auth] }\n"), [
+    '3:11 no path uses chain "lmm", did you mean "llm"?',
+    '3:24 no path uses chain "mine"; there are llm, read, pass',
+  ]);
+  t.same(await warnings(t, "chains: { mine: [auth] }\npaths: { /v1/models: { use: mine } }\n"), []);
+});
