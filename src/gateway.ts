@@ -7,7 +7,7 @@ import type { Log } from "./core/log.ts";
 import type { Protocol } from "./core/protocol.ts";
 import { Downstream } from "./downstream/server.ts";
 import { Generation } from "./generation.ts";
-import { isBuiltIn, loadPlugin, loadProtocols, pluginFile, pluginNames } from "./loader/discover.ts";
+import { isBuiltIn, loadPlugin, loadProtocols, nothingAt, pluginFile, pluginNames } from "./loader/discover.ts";
 import type { LoadedPlugin } from "./loader/instances.ts";
 import { methodsOf, misspelt, phasesOf } from "./loader/methods.ts";
 import { openStores, type Stores } from "./store/open.ts";
@@ -31,6 +31,7 @@ export async function words(folder: string): Promise<Words> {
     plugins: pluginNames(folder),
     async plugin(name, from, folder) {
       const found = pluginFile(name, from, folder);
+      if (found === undefined && from !== undefined) throw new Error(nothingAt(from, folder));
       if (found === undefined) return undefined;
       const Class = await loadPlugin(found);
       classes.set(name, { file: found, Class });

@@ -97,6 +97,9 @@ t.test("check suggests the plugins beside the file, wherever it is called from",
   t.match(run(["check", "other/gateway.yaml"]), { status: 1, err: /unknown plugin "thiers", did you mean "theirs"/ });
   writeFileSync(join(other, "gateway.yaml"), chained("own"));
   t.match(run(["check", "other/gateway.yaml"]), { status: 1, err: /unknown plugin "own"; known: theirs, / });
+  writeFileSync(join(other, "gateway.yaml"), `${chained("np")}plugins: { np: { from: npm-plug } }\n`);
+  const err = `there is no package npm-plug in node_modules of ${other} or of a folder above it`;
+  t.match(run(["check", "other/gateway.yaml"]), { status: 1, err });
 });
 
 t.test("the installed command starts the same program, also through a link and from elsewhere", async (t) => {

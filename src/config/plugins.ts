@@ -12,9 +12,9 @@ export interface Vocabulary {
   /** Protocols by name, with the paths each is served on unless the file says otherwise. */
   protocols: ReadonlyMap<string, { paths: readonly string[] }>;
   /**
-   * A plugin by its name, or by its file where `from` is given; undefined when there is none.
+   * A plugin by its name, or by its file where `from` is given; undefined when there is none of that name.
    * @param folder where a relative `from` starts.
-   * @throws Error with the reason when it is there but cannot be loaded.
+   * @throws Error with the reason when `from` leads to nothing, or it cannot be loaded.
    */
   plugin(name: string, from: string | undefined, folder: string): Promise<KnownPlugin | undefined>;
   /** Names of all plugins, for suggestions. */
@@ -76,8 +76,7 @@ export async function checkPlugins(
     const place: ConfigPath = from === undefined ? (paths[0] ?? []) : ["plugins", name, "from"];
     try {
       const found = await vocabulary.plugin(name, from, folder);
-      if (!found && from !== undefined) report({ path: place, message: `there is no plugin ${from}` });
-      else if (!found)
+      if (!found)
         for (const path of paths) report({ path, key: path[0] === "plugins", message: unknown("plugin", name, known) });
       if (!found) return;
       loaded.set(name, found);

@@ -3,8 +3,8 @@ import { resolve } from "node:path";
 import type { ConfigPath } from "./problems.ts";
 import { nearest } from "./suggest.ts";
 
-/** A text with its references put in; or the variable that is not set; or what is wrong with it. */
-export type Revealed = { value: string } | { unset: string } | { wrong: string };
+/** A text with its references put in; or the variable that has no value, and why; or what is wrong with the text. */
+export type Revealed = { value: string } | { unset: string; why: string } | { wrong: string };
 
 const FORMS = `write $NAME, "$\{NAME}", "$\{NAME:-default}" or $file:/path`;
 const INSIDE = /\$\{([A-Za-z_]\w*)(?::-([^}]*))?\}/g;
@@ -17,22 +17,27 @@ const INSIDE = /\$\{([A-Za-z_]\w*)(?::-([^}]*))?\}/g;
 export function reveal(text: string, env: NodeJS.ProcessEnv, folder: string): Revealed {
   if (text.startsWith("$file:")) return fromFile(text.slice("$file:".length), folder);
   const name = /^\$([A-Za-z_]\w*)$/.exec(text)?.[1];
-  if (name !== undefined) return env[name] ? { value: env[name] } : { unset: name };
-  let unset: string | undefined;
+  if (name !== undefined) return env[name] ? { value: env[name] } : unset(name, env);
+  let missing: string | undefined;
   const value = text.replaceAll(INSIDE, (_, name: string, otherwise?: string) => {
     const found = env[name] || otherwise;
-    if (found === undefined || (found === "" && otherwise === undefined)) unset ??= name;
+    if (found === undefined || (found === "" && otherwise === undefined)) missing ??= name;
     return found ?? "";
   });
-  if (unset !== undefined) return { unset };
+  if (missing !== undefined) return unset(missing, env);
   if (text.startsWith("$") && value === text) return { wrong: `not a reference to a secret; ${FORMS}` };
   if (text.replaceAll(INSIDE, "").includes("${")) return { wrong: `not a reference to a secret; ${FORMS}` };
   return { value };
 }
 
+const unset = (name: string, env: NodeJS.ProcessEnv): Revealed => ({
+  unset: name,
+  why: `${name} is ${env[name] === undefined ? "not set" : "empty"}`,
+});
+
 /** Why a text has no value, and what to write. */
 export function whyNot(found: Exclude<Revealed, { value: string }>): string {
-  return "wrong" in found ? found.wrong : `${found.unset} is not set; set it, or write "\${${found.unset}:-default}"`;
+  return "wrong" in found ? found.wrong : `${found.why}; set it, or write "\${${found.unset}:-default}"`;
 }
 
 function fromFile(path: string, folder: string): Revealed {

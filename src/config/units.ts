@@ -22,7 +22,7 @@ export function duration(written: string | number): number {
   if (written === "off") return 0;
   const milliseconds = Math.round(scaled(written, MILLISECONDS, "duration", forms));
   if (milliseconds > LONGEST) throw new RangeError(`${written} is too long: at most 596h, or off`);
-  if (milliseconds === 0) throw refusal(written, "duration", forms);
+  if (milliseconds === 0) throw new RangeError(`${written} is too short: more than 0, or off`);
   return milliseconds;
 }
 

@@ -135,7 +135,7 @@ export class ValueReader {
     const written = at(this.file, ...path);
     if (typeof written !== "string") return undefined;
     const found = reveal(written, this.env, this.folder);
-    if ("unset" in found) return { off: `${found.unset} is not set` };
+    if ("unset" in found) return { off: found.why };
     if ("value" in found) return found.value === "" ? { off: `its ${path.at(-1)} is empty` } : found;
     this.report({ path, message: found.wrong });
     return undefined;

@@ -40,6 +40,12 @@ export function pluginFile(name: string, from: string | undefined, folder: strin
     .find(existsSync);
 }
 
+/** Says where a plugin was looked for in vain, as `pluginFile` does. */
+export const nothingAt = (from: string, folder: string): string =>
+  isPath(from)
+    ? `there is no file ${resolve(folder, from)}`
+    : `there is no package ${from} in node_modules of ${resolve(folder)} or of a folder above it`;
+
 /** `@scope/name`, `name` and `name/part` are packages; what starts with a dot or a slash, or ends as a file does, is not. */
 const isPath = (from: string): boolean => /^[./]/.test(from) || ENDINGS.some((ending) => from.endsWith(ending));
 

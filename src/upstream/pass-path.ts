@@ -88,7 +88,8 @@ export class PassPath {
       });
     if (!options.mint && this.all.some((protocol) => protocol.mints?.(method, plain(below))))
       throw new GatewayError("key_not_allowed", {
-        message: "This call makes a key of the vendor's own, or begins a conversation, that works without this gateway.",
+        message:
+          "This call makes a key of the vendor's own, or begins a conversation, that works without this gateway.",
         hint: "Let the operator set mint: true on the path if that is wanted.",
       });
     if (!provider) throw new GatewayError("no_target", { message: "The provider of this path is switched off." });

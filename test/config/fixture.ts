@@ -40,6 +40,7 @@ export const vocabulary: Vocabulary = {
   plugins: Object.keys(PLUGINS),
   async plugin(name, from) {
     if (name === "broken") throw new Error("line 3: unexpected token");
+    if (from === "./gone.ts") throw new Error("there is no file /x/gone.ts");
     const found = from === undefined ? PLUGINS[name] : from === "./plugins/region.ts" ? PLUGINS["region"] : undefined;
     return found && { ...found, options: found.options };
   },

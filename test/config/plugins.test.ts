@@ -64,10 +64,18 @@ t.test("an unknown plugin is told wherever it is named", async (t) => {
   );
 });
 
+t.test("known plugins are named once, those with a file of their own too", async (t) => {
+  const own = "plugins: { region: { from: ./plugins/region.ts, region: eu } }\nchains: { read: [something] }\n";
+  t.match(await complaints(t, LEAST + own), [/unknown plugin "something"; known: (?!.*region.*region).*region/]);
+});
+
 t.test("the file of a plugin that is not there, and a plugin that cannot be loaded, are told once", async (t) => {
   t.same(
     await complaints(t, `${LEAST}plugins:\n  mine: { from: ./gone.ts }\nchains:\n  a: [mine, broken]\n  b: [broken]\n`),
-    ["4:17 there is no plugin ./gone.ts", '6:13 plugin "broken" cannot be loaded: line 3: unexpected token'],
+    [
+      '4:17 plugin "mine" cannot be loaded: there is no file /x/gone.ts',
+      '6:13 plugin "broken" cannot be loaded: line 3: unexpected token',
+    ],
   );
 });
 

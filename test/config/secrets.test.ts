@@ -29,9 +29,9 @@ t.test("a value is never read as a reference or as YAML again", async (t) => {
 });
 
 t.test("a variable that is not set, or set to nothing, is named", async (t) => {
-  t.same(reveal("$GONE", env, "/"), { unset: "GONE" });
-  t.same(reveal("$EMPTY", env, "/"), { unset: "EMPTY" });
-  t.same(reveal("https://${GONE}/v1", env, "/"), { unset: "GONE" });
+  t.same(reveal("$GONE", env, "/"), { unset: "GONE", why: "GONE is not set" });
+  t.same(reveal("$EMPTY", env, "/"), { unset: "EMPTY", why: "EMPTY is empty" });
+  t.same(reveal("https://${GONE}/v1", env, "/"), { unset: "GONE", why: "GONE is not set" });
 });
 
 t.test("a malformed reference is refused with the accepted forms, without repeating it", async (t) => {

@@ -1,6 +1,14 @@
 import { join } from "node:path";
 import t from "tap";
-import { BUILT_IN, loadPlugin, loadProtocols, pluginFile, pluginNames } from "../../src/loader/discover.ts";
+import {
+  BUILT_IN,
+  isBuiltIn,
+  loadPlugin,
+  loadProtocols,
+  nothingAt,
+  pluginFile,
+  pluginNames,
+} from "../../src/loader/discover.ts";
 import { folder } from "./folder.ts";
 
 t.test("a name is the operator's own file first, then a built-in one", async (t) => {
@@ -59,6 +67,19 @@ t.test("a plugin may be an npm package, by name, with its own dependencies", asy
   t.equal(pluginFile("any", "no-such-package", own), undefined);
   t.equal(pluginFile("any", "fs", own), undefined, "no part of Node is a plugin");
   t.throws(() => pluginFile("any", "@team/plugin/hidden", own), { code: "ERR_PACKAGE_PATH_NOT_EXPORTED" });
+});
+
+t.test("what leads to no plugin is told with the place that was searched", async (t) => {
+  const own = folder(t, {});
+  t.equal(nothingAt("./gone.ts", own), `there is no file ${join(own, "gone.ts")}`);
+  t.equal(
+    nothingAt("@team/gone", own),
+    `there is no package @team/gone in node_modules of ${own} or of a folder above it`,
+  );
+});
+
+t.test("built-in plugins are told from an operator's own", async (t) => {
+  t.same([isBuiltIn(join(BUILT_IN, "auth.ts")), isBuiltIn("/own/plugins/auth.ts")], [true, false]);
 });
 
 t.test("a dependency that is nowhere is named with the file that asks for it", async (t) => {
