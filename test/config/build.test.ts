@@ -35,8 +35,8 @@ t.test("a target is split at its first colon and weighs 1", async (t) => {
     'providers: { demo: { url: "demo:" } }\nmodels: { m: { targets: ["demo:a:free", { to: demo:b/c, weight: 9 }] } }\n',
   );
   t.same(models[0]?.targets, [
-    { provider: "vendor", model: "a:free", weight: 1 },
-    { provider: "vendor", model: "b/c", weight: 9 },
+    { provider: "demo", model: "a:free", weight: 1 },
+    { provider: "demo", model: "b/c", weight: 9 },
   ]);
 });
 
@@ -53,14 +53,14 @@ models:
   );
   t.same(models[0]?.targets, [
     {
-      provider: "vendor",
+      provider: "demo",
       model: "a",
       weight: 1,
       via: "gemini",
       facts: { sampling: false, thinking: "adaptive", prefill: false },
     },
     {
-      provider: "vendor",
+      provider: "demo",
       model: "b",
       weight: 1,
       via: "openai-chat",
@@ -98,7 +98,7 @@ models:
       output: 128_000,
       can: ["tools", "vision"],
       price: { input: 0.25, cached: 0.025, cache_write: 0.3, output: 2, request: 0.01, image: 0.04 },
-      targets: [{ provider: "vendor", model: "echo", weight: 1, via: "gemini", facts: { output: 128_000 } }],
+      targets: [{ provider: "demo", model: "echo", weight: 1, via: "gemini", facts: { output: 128_000 } }],
       fallback: ["least"],
     },
     {
@@ -108,7 +108,7 @@ models:
       created: Date.UTC(2026, 0, 1) / 1000,
       can: [],
       price: {},
-      targets: [{ provider: "vendor", model: "echo", weight: 1 }],
+      targets: [{ provider: "demo", model: "echo", weight: 1 }],
       fallback: [],
     },
   ]);
@@ -130,10 +130,13 @@ t.test("without paths every protocol's own are served, and the lists of models",
 /** The usual paths of the fixture's protocols, and the lists of models. */
 const USUAL = 7;
 
+/** With a provider to which requests can pass. */
+const PASSING = LEAST.replace("demo:", "vendor: { url: https://a/v1, protocol: gemini }, demo:");
+
 t.test("paths of the file are added to the usual ones", async (t) => {
   const { paths, chains } = await load(
     t,
-    `${LEAST.replace("demo:", "vendor: { url: https://a/v1, protocol: gemini }, demo:")}chains: { own: [auth] }\npaths:\n  /chat: { protocol: openai-chat, strict: true }\n  /models: { serve: models }\n  /x/*: { protocol: gemini, use: own }
+    `${PASSING}chains: { own: [auth] }\npaths:\n  /chat: { protocol: openai-chat, strict: true }\n  /models: { serve: models }\n  /x/*: { protocol: gemini, use: own }
   /v1/audio/*: { pass: vendor, use: [auth, usage], open: true }\n  /y/*: { pass: vendor }\n`,
   );
   t.same((await load(t, LEAST)).paths, paths.slice(0, USUAL));
@@ -169,7 +172,7 @@ t.test("what the file says of a usual path holds there and below it, and off tak
     off.paths.filter(({ path }) => path.startsWith("/v1/messages")),
     [{ path: "/v1/messages/count_tokens", protocol: "anthropic-messages", use: "llm", strict: true }],
   );
-  const other = await load(t, `${LEAST}paths: { /v1/messages: { pass: vendor } }\n`);
+  const other = await load(t, `${PASSING}paths: { /v1/messages: { pass: vendor } }\n`);
   t.match(
     other.paths.filter(({ path }) => path.startsWith("/v1/messages")),
     [{ pass: { provider: "vendor" } }, { protocol: "anthropic-messages", use: "llm" }],

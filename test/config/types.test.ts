@@ -20,6 +20,7 @@ t.test("a file with only providers and models becomes a whole configuration", as
       ["read", ["auth"]],
       ["pass", ["auth", "scrub", "usage"]],
     ]),
+    pathsOff: [],
     limits: {},
     keys: [],
     store: { ledger: `${dirname(file)}/data/gateway.db`, limits: "memory" },
