@@ -1,9 +1,30 @@
 import { Agent as HttpAgent } from "node:http";
-import { Agent as HttpsAgent } from "node:https";
+import { type AgentOptions, Agent as HttpsAgent } from "node:https";
+import type { Duplex } from "node:stream";
 import { type HttpProxy, Proxies } from "./http1/proxies.ts";
 
 /** Milliseconds an unused connection is kept: less than the 60 to 75 s after which load balancers drop one unasked. */
 const KEEP_ALIVE = 30_000;
+
+/** Closes a connection on which a proxy, or TLS through it, takes too long: Node does not when the request is given up. */
+class TunnelAgent extends HttpsAgent {
+  constructor(
+    options: AgentOptions,
+    private readonly limit: number,
+  ) {
+    super(options);
+  }
+
+  override createConnection(...[options, done]: Parameters<HttpsAgent["createConnection"]>): Duplex | null | undefined {
+    let timer: NodeJS.Timeout | undefined;
+    const socket = super.createConnection(options, (error, stream) => {
+      clearTimeout(timer);
+      done?.(error, stream);
+    });
+    if (this.limit > 0) timer = setTimeout(() => socket?.destroy(), this.limit).unref();
+    return socket;
+  }
+}
 
 /**
  * Node's own keep-alive agents, for what passes unread. One for each account, so that no two credentials ever share a
@@ -18,13 +39,18 @@ export class Agents {
     this.proxies = new Proxies(environment);
   }
 
-  /** @param account whose credential goes over its connections */
-  of({ protocol }: URL, account: string): HttpAgent {
+  /**
+   * @param account whose credential goes over its connections, all to one provider
+   * @param connect milliseconds for a proxy to open a tunnel; 0: no limit
+   */
+  of(target: URL, account: string, connect = 0): HttpAgent {
+    const { protocol } = target;
     const name = `${protocol} ${account}`;
     let agent = this.agents.get(name);
     if (!agent) {
       const options = { keepAlive: true, timeout: KEEP_ALIVE, proxyEnv: this.environment };
-      agent = protocol === "https:" ? new HttpsAgent(options) : new HttpAgent(options);
+      if (protocol === "http:") agent = new HttpAgent(options);
+      else agent = this.proxies.for(target) ? new TunnelAgent(options, connect) : new HttpsAgent(options);
       this.agents.set(name, agent);
     }
     return agent;

@@ -64,8 +64,8 @@ export class UpstreamProxy {
    * the connection is cut.
    */
   pass(outgoing: PassRequest, { request, response }: ClientSide, observer: PassObserver): Promise<void> {
-    const { target, headers, account } = outgoing;
-    const agent = this.agents.of(target, account);
+    const { target, headers, account, timeouts } = outgoing;
+    const agent = this.agents.of(target, account, timeouts.connect);
     const asked = { ...outgoing, proxy: this.agents.forwarder(target) };
     const passed = new PassedRequest(request, response, asked, observer, (pass) => {
       const options: PassOptions = { target, headers, agent, pass };
@@ -86,9 +86,9 @@ export class UpstreamProxy {
     observer: SocketObserver,
   ): Promise<SocketEnd> {
     if (this.draining) throw new GatewayError("draining");
-    const { target, headers, account } = outgoing;
+    const { target, headers, account, timeouts } = outgoing;
     const { request, socket, head } = handshake;
-    const agent = this.agents.of(target, account);
+    const agent = this.agents.of(target, account, timeouts.connect);
     const asked = { ...outgoing, proxy: this.agents.forwarder(target) };
     const relay = new SocketRelay(handshake, asked, limits, observer);
     this.sockets.add(relay);

@@ -1,6 +1,7 @@
 import { once } from "node:events";
 import { createServer, request as httpRequest, type IncomingMessage, type RequestOptions } from "node:http";
 import { type AddressInfo, connect, type Socket } from "node:net";
+import { createServer as createTlsServer, setDefaultCACertificates } from "node:tls";
 import t, { type Test } from "tap";
 import type { GatewayError } from "../../src/core/errors.ts";
 import type { Timeouts } from "../../src/core/marketplace.ts";
@@ -10,6 +11,7 @@ import type { PassObserver } from "../../src/upstream/pass.ts";
 import { UpstreamProxy } from "../../src/upstream/proxy.ts";
 import { connectProxy } from "../support/connect-proxy.ts";
 import { send } from "../support/raw.ts";
+import { certificate, key } from "../support/tls.ts";
 import { CHUNKED, OK, rawUpstream, type Script, until } from "../support/upstream.ts";
 
 /** How a request ended for the gateway: undefined for well. */
@@ -260,8 +262,18 @@ t.test("a proxy or a TLS handshake that does not answer is no connection (fix: w
   const environment = { https_proxy: proxy.address };
   const silent = await passing(t, () => {}, { connect: 100 }, {}, { environment, origin: "https://provider.test" });
   t.match(await ask(silent.port), { status: 502, body: "upstream_unreachable" });
+  await until(() => proxy.sockets.size === 0, "the tunnel to be given up");
   const mute = await rawUpstream(() => {});
   t.teardown(() => mute.close());
+  // The proxy opens its tunnel, and nobody speaks TLS at its end.
+  const opening = await connectProxy(t);
+  const through = {
+    environment: { https_proxy: opening.address },
+    origin: `https://provider.test:${mute.origin.port}`,
+  };
+  const tunnelled = await passing(t, () => {}, { connect: 100 }, {}, through);
+  t.match(await ask(tunnelled.port), { status: 502, body: "upstream_unreachable" });
+  await until(() => opening.sockets.size === 0, "the tunnel to be closed");
   const origin = `https://127.0.0.1:${mute.origin.port}`;
   for (const [method, body] of [
     ["GET", undefined],
@@ -271,6 +283,24 @@ t.test("a proxy or a TLS handshake that does not answer is no connection (fix: w
     t.match(await ask(plain.port, { method }, body), { status: 502, body: "upstream_unreachable" }, method);
   }
   await until(() => mute.open === 0, "its connections to be closed");
+});
+
+t.test("a tunnel that stands outlives the limit for it", async (t) => {
+  setDefaultCACertificates([certificate]);
+  t.teardown(() => setDefaultCACertificates([]));
+  const limit = 400;
+  const provider = createTlsServer({ cert: certificate, key }, (socket) => {
+    socket.once("data", () => setTimeout(() => socket.write(OK), 1.5 * limit)).on("error", () => {});
+  });
+  provider.listen(0, "127.0.0.1");
+  await once(provider, "listening");
+  t.teardown(() => void provider.close());
+  const proxy = await connectProxy(t);
+  const origin = `https://provider.test:${(provider.address() as AddressInfo).port}`;
+  const through = { environment: { https_proxy: proxy.address }, origin };
+  const { port } = await passing(t, () => {}, { connect: limit }, {}, through);
+  t.match(await ask(port), { status: 200, body: "ok" });
+  t.match(proxy.heads[0], /^CONNECT /);
 });
 
 t.test("a proxy's own refusal is not passed on as the provider's, and names it without its credentials", async (t) => {
