@@ -56,7 +56,12 @@ export default class Auth implements Plugin {
   }
 }
 
-const caller = ({ id, name, models }: KeyRecord): Caller => (models ? { id, name, models } : { id, name });
+const caller = ({ id, name, models, budgeted }: KeyRecord): Caller => ({
+  id,
+  name,
+  ...(models ? { models } : {}),
+  ...(budgeted ? { budgeted } : {}),
+});
 
 /** Says how keys look; a vendor's own key is the usual mistake, and is recognised by its first characters only. */
 function unknown(presented: string): GatewayError {

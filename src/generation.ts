@@ -246,7 +246,10 @@ function mount(
     if (pass !== undefined) {
       const speaks = config.providers.find((each) => each.name === pass.provider)?.speaks ?? [];
       const spoken = speaks.flatMap((each) => protocols.find((protocol) => protocol.name === each) ?? []);
-      const where = new PassPath(path, providers.get(pass.provider), spoken, protocols, pass);
+      const where = new PassPath(path, providers.get(pass.provider), spoken, protocols, {
+        ...pass,
+        budgeted: config.limits.default?.budget !== undefined,
+      });
       return [{ pattern: path, chain, pass: where }];
     }
     const protocol = protocols.find((each) => each.name === name) as Protocol;

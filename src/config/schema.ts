@@ -209,7 +209,9 @@ const MountedPath = z
       .optional(),
     open: z
       .boolean()
-      .describe("With `pass`: takes keys that are limited to models too, though nobody knows which one is used.")
+      .describe(
+        "With `pass`: takes keys too that are limited to models or have a budget, though nobody knows which model is used and what it costs.",
+      )
       .default(false),
     mint: z
       .boolean()

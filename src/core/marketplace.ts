@@ -8,6 +8,8 @@ export interface Caller {
   name: string;
   /** Model names it may use; undefined: all. */
   models?: readonly string[];
+  /** True: it may spend up to a limit only. */
+  budgeted?: true;
 }
 
 /** An account at a vendor's address, as gateway.yaml tells. */

@@ -11,6 +11,8 @@ export interface FileKey {
   key?: string;
   hash?: string;
   models?: readonly string[];
+  /** What it may spend. */
+  budget?: object;
   /** Unix milliseconds. */
   expires?: number;
 }
@@ -200,6 +202,7 @@ function fileRecord(entry: FileKey): [string, KeyRecord][] {
   if (!hex) return [];
   const record: KeyRecord = { id: entry.name, name: entry.name, hash: hex, source: "file", created: 0 };
   if (entry.models) record.models = entry.models;
+  if (entry.budget) record.budgeted = true;
   if (entry.expires !== undefined) record.expires = entry.expires;
   return [[hex, record]];
 }

@@ -21,8 +21,10 @@ const VERSION = /^\/v\d+(?:\.\d+)?(?:(?:alpha|beta|preview)\d*)?(?=\/|$)/;
 
 /** What gateway.yaml says of a path whose requests pass unread. */
 export interface PassPathOptions {
-  /** Takes requests of keys that are limited to models. */
+  /** Takes requests of keys that are limited to models or in what they may spend. */
   readonly open: boolean;
+  /** Every key may spend up to a limit only. */
+  readonly budgeted?: boolean;
   /** Takes requests that make the vendor's own keys. */
   readonly mint: boolean;
 }
@@ -84,6 +86,11 @@ export class PassPath {
     if (caller?.models && !options.open)
       throw new GatewayError("key_not_allowed", {
         message: `The key "${caller.name}" may use some models only, and requests on this path do not say which one they use.`,
+        hint: "Use another key, or let the operator set open: true on the path.",
+      });
+    if ((caller?.budgeted || options.budgeted) && !options.open)
+      throw new GatewayError("key_not_allowed", {
+        message: "What this key may spend is limited, and what requests on this path cost is not known.",
         hint: "Use another key, or let the operator set open: true on the path.",
       });
     if (!options.mint && this.all.some((protocol) => protocol.mints?.(method, plain(below))))

@@ -339,3 +339,19 @@ t.test(
       t.equal(await ask(path), 200, path);
   },
 );
+
+t.test("a key with a budget may not use a path on which nobody knows what is spent", async (t) => {
+  const upstream = await httpUpstream((_, reply) => reply.writeHead(200).end("{}"));
+  t.teardown(() => upstream.close());
+  const { url } = await startGateway(
+    t,
+    `providers: { up: { url: "${upstream.origin.origin}/v1", speaks: [openai-chat] } }
+models: { m: { targets: [up:x] } }
+keys: { spender: { key: "a-key-with-a-budget-of-its-own", budget: $1/month } }
+paths: { /v1/files/*: { pass: up }, /v1/audio/*: { pass: up, open: true } }
+`,
+  );
+  const ask = (path: string) =>
+    fetch(url + path, { headers: { authorization: "Bearer a-key-with-a-budget-of-its-own" } });
+  t.same([(await ask("/v1/files/x")).status, (await ask("/v1/audio/x")).status], [403, 200]);
+});

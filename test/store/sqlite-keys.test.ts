@@ -63,13 +63,21 @@ t.test("a key of gateway.yaml", async (t) => {
   const hashed = "another-key-that-only-its-owner-knows";
   const upper = hash("sha256", hashed).toUpperCase();
   const { keys } = open(t, [
-    { name: "ci", key: CI, models: ["fast"], expires: 5 },
+    { name: "ci", key: CI, models: ["fast"], budget: { cost: 1 }, expires: 5 },
     { name: "by-hash", hash: upper },
     { name: "variable-not-set" },
     { name: "empty", key: "" },
   ]);
   const created = { source: "file", created: 0 } as const;
-  t.same(keys.find(CI), { id: "ci", name: "ci", models: ["fast"], expires: 5, hash: hash("sha256", CI), ...created });
+  t.same(keys.find(CI), {
+    id: "ci",
+    name: "ci",
+    models: ["fast"],
+    budgeted: true,
+    expires: 5,
+    hash: hash("sha256", CI),
+    ...created,
+  });
   t.equal((await keys.list()).length, 2, "one without a value lets nobody in");
   t.equal(keys.find(""), undefined);
   t.match(keys.find(hashed), { id: "by-hash", hash: upper.toLowerCase() }, "may be given by its hash");

@@ -24,6 +24,8 @@ interface Case {
   open?: boolean;
   mint?: boolean;
   models?: string[];
+  budgeted?: true;
+  allBudgeted?: boolean;
   provider?: Partial<Provider>;
   spoken?: Protocol;
 }
@@ -36,7 +38,11 @@ function attempt({ url = "https://a.test/v1", pattern = "/v1/*", path, spoken = 
     ...more.provider,
   };
   const { open = false, mint = false } = more;
-  const pass = new PassPath(pattern, provider, [spoken], [spoken, minting], { open, mint });
+  const pass = new PassPath(pattern, provider, [spoken], [spoken, minting], {
+    open,
+    mint,
+    budgeted: more.allBudgeted ?? false,
+  });
   const match = pass.match(path);
   if (!match) return undefined;
   const exchange = new Exchange({
@@ -53,6 +59,7 @@ function attempt({ url = "https://a.test/v1", pattern = "/v1/*", path, spoken = 
     },
   });
   if (more.models) exchange.caller = { id: "k", name: "k", models: more.models };
+  if (more.budgeted) exchange.caller = { id: "k", name: "k", budgeted: true };
   return pass.attempt(exchange, match.below);
 }
 
@@ -114,6 +121,13 @@ t.test("a key that is limited to models needs an open path", async (t) => {
   t.match(refused({ path: "/v1/x", models: ["m"] }), refusal);
   t.match(refused({ path: "/v1/x", models: [] }), refusal);
   t.ok(attempt({ path: "/v1/x", models: ["m"], open: true }));
+});
+
+t.test("a key that may spend up to a limit only needs an open path", async (t) => {
+  const refusal = { code: "key_not_allowed", status: 403, message: /spend is limited.*open: true/s };
+  t.match(refused({ path: "/v1/x", budgeted: true }), refusal);
+  t.match(refused({ path: "/v1/x", allBudgeted: true }), refusal);
+  t.ok(attempt({ path: "/v1/x", budgeted: true, allBudgeted: true, open: true }));
 });
 
 t.test("a call that makes a vendor's own key needs a path that says so, however it is written", async (t) => {
