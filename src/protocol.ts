@@ -1,7 +1,7 @@
 /// <reference types="node" preserve="true" />
 /** What a protocol may import: `import { … } from "model-gateway/protocol"`. */
 
-export { type ErrorKind, GatewayError } from "./core/errors.ts";
+export { type ErrorKind, GatewayError, kindOf } from "./core/errors.ts";
 export { type ErrorWords, errorObject, type Fault, faultOf } from "./core/fault.ts";
 export type {
   DemoAnswer,

@@ -6,6 +6,7 @@ import {
   eventBytes,
   type Fault,
   type HeaderList,
+  kindOf,
 } from "model-gateway/protocol";
 
 /** The vendor's type for each kind of error; its statuses are those of the gateway's own table. [S, D: errors page] */
@@ -51,23 +52,6 @@ const FAULTS: Readonly<Record<string, readonly [kind: ErrorKind, status: number]
   timeout_error: ["timeout", 504],
   overloaded_error: ["overloaded", 529],
 };
-
-const KINDS: Readonly<Record<number, ErrorKind>> = {
-  401: "authentication",
-  402: "billing",
-  403: "permission",
-  404: "not_found",
-  408: "timeout",
-  409: "conflict",
-  413: "too_large",
-  429: "rate_limit",
-  502: "upstream",
-  503: "overloaded",
-  504: "timeout",
-  529: "overloaded",
-};
-
-const kindOf = (status: number): ErrorKind => KINDS[status] ?? (status < 500 ? "invalid" : "internal");
 
 /**
  * The error in an `{type: "error", error: {type, message}}`, as a body or an event, or in what imitations send: `{"error":

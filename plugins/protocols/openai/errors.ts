@@ -3,7 +3,6 @@ import {
   asList,
   asObject,
   asText,
-  type ErrorKind,
   type ErrorWords,
   entryOf,
   errorObject,
@@ -12,6 +11,7 @@ import {
   type Frame,
   type HeaderList,
   type JsonObject,
+  kindOf,
 } from "model-gateway/protocol";
 
 /**
@@ -71,21 +71,6 @@ export function reportedIn(frame: Frame): JsonObject | string | undefined {
   return found ?? (frame.event === ERROR ? (chunk ?? frame.text) : undefined);
 }
 
-const KINDS: Readonly<Record<number, ErrorKind>> = {
-  401: "authentication",
-  402: "billing",
-  403: "permission",
-  404: "not_found",
-  408: "timeout",
-  409: "conflict",
-  413: "too_large",
-  429: "rate_limit",
-  502: "upstream",
-  503: "overloaded",
-  504: "timeout",
-  529: "overloaded",
-};
-
 /**
  * Statuses that error objects in a stream stand for; vendors write them as `type` or as `code`. [S: ResponseError; D: the
  * codes that the vendor's own agent looks for]
@@ -122,7 +107,7 @@ const isStatus = (value: number | undefined): value is number => value !== undef
 function faultWith(status: number, error: JsonObject, message: string): Fault {
   const words = [error["code"], error["type"]].map(asText);
   const quota = error["code"] === "insufficient_quota" || error["type"] === "insufficient_quota";
-  const kind = quota ? "billing" : (KINDS[status] ?? (status < 500 ? "invalid" : "internal"));
+  const kind = quota ? "billing" : kindOf(status);
   return { status, kind, code: words.find((word) => word) ?? kind, message, param: asText(error["param"]) };
 }
 
