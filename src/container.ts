@@ -1,11 +1,15 @@
 import "reflect-metadata";
 import { container, type DependencyContainer, type InjectionToken } from "tsyringe";
+import { Levels } from "./core/limits.ts";
 import { Log } from "./core/log.ts";
 import { Marketplace } from "./core/marketplace.ts";
 import { Options, type Plugin, type PluginClass } from "./core/plugin.ts";
+import { Objects } from "./objects/objects.ts";
 import { Keys } from "./store/keys.ts";
 import { Ledger } from "./store/ledger.ts";
+import { Limiter } from "./store/limiter.ts";
 import { Translations } from "./translation/translations.ts";
+import { Health } from "./upstream/health.ts";
 
 /**
  * The parts list: what a plugin's constructor may ask for. Three nested containers: process, generation, and one for each
@@ -18,7 +22,11 @@ export interface ProcessParts {
 export interface GenerationParts {
   keys: Keys;
   ledger: Ledger;
+  levels: Levels;
+  limiter: Limiter;
   marketplace: Marketplace;
+  objects: Objects;
+  health: Health;
   translations: Translations;
 }
 
@@ -35,12 +43,26 @@ export function generationContainer(parent: DependencyContainer, parts: Generati
     .createChildContainer()
     .register(token(Keys), { useValue: parts.keys })
     .register(token(Ledger), { useValue: parts.ledger })
+    .register(token(Levels), { useValue: parts.levels })
+    .register(token(Limiter), { useValue: parts.limiter })
     .register(token(Marketplace), { useValue: parts.marketplace })
+    .register(token(Objects), { useValue: parts.objects })
+    .register(token(Health), { useValue: parts.health })
     .register(token(Translations), { useValue: parts.translations });
 }
 
 /** Names of what a plugin's constructor may ask for by its type. */
-export const INJECTABLE: readonly string[] = [Keys, Ledger, Log, Marketplace, Translations].map(({ name }) => name);
+export const INJECTABLE: readonly string[] = [
+  Health,
+  Keys,
+  Ledger,
+  Levels,
+  Limiter,
+  Log,
+  Marketplace,
+  Objects,
+  Translations,
+].map(({ name }) => name);
 
 /** The type of each parameter of a class's constructor, or its token where it has one of its own (`@inject(…)`). */
 export function injected(Class: PluginClass): readonly unknown[] {

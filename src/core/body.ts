@@ -1,7 +1,12 @@
-import { type Member, type Scan, Scanner } from "../wire/json.ts";
-import { countMembers } from "../wire/paths.ts";
+import { JsonError, type Member, type Scan, Scanner } from "../wire/json.ts";
+import { countMembers, firstElements } from "../wire/paths.ts";
 import { type ByteSpan, type Edit, movedSpan, splice } from "../wire/splice.ts";
 import { GatewayError } from "./errors.ts";
+
+/** Bytes of a string that every scan has checked. */
+const CHECKED = 256;
+/** Characters of a member's name that a refusal repeats. */
+const LONGEST_NAME = 64;
 
 /**
  * A request's body: its bytes, and where its top-level members stand. Parsed when somebody asks. It never changes: an edit
@@ -71,22 +76,57 @@ export class Body {
     return parts.length === 1 ? (parts[0] as Buffer) : Buffer.concat(parts);
   }
 
-  /** The value of a top-level member, parsed; undefined when there is no such member. */
+  /** The value of a top-level member, parsed; undefined when there is no such member. @throws GatewayError `invalid_json` */
   value(name: string): unknown {
     const member = this.member(name);
-    return member && JSON.parse(this.slice(member.start, member.end).toString());
+    return member && this.reading(() => JSON.parse(this.slice(member.start, member.end).toString()));
+  }
+
+  /** Checks all of a top-level member: of long strings the scan has seen the start only. @throws GatewayError `invalid_json` */
+  check(name: string): void {
+    if (this.length <= CHECKED) return;
+    const member = this.member(name);
+    if (member && member.end - member.start > CHECKED) this.value(name);
+  }
+
+  /** The first elements of a top-level member that is an array, parsed; none where it is none. @throws GatewayError `invalid_json` */
+  elements(name: string, count: number): unknown[] {
+    const member = this.member(name);
+    if (member?.kind !== "array") return [];
+    const elements = firstElements(this.slice(member.start, member.end), count);
+    return this.reading(() => elements.map((element) => JSON.parse(element.toString()) as unknown));
   }
 
   /** The whole body, parsed once; what it answers is shared. @throws GatewayError `invalid_json` */
   json(): unknown {
-    if (!this.parsed) {
-      try {
-        this.parsed = { value: JSON.parse(this.bytes().toString()) };
-      } catch (cause) {
-        throw new GatewayError("invalid_json", { cause });
-      }
-    }
+    this.parsed ??= { value: this.reading(() => JSON.parse(this.bytes().toString())) };
     return this.parsed.value;
+  }
+
+  /**
+   * What somebody reads from the text. The scan looks at long strings at their start only: what a parser finds behind it is
+   * told as the scan would have told it.
+   * @throws GatewayError `invalid_json` with member and byte for a SyntaxError
+   */
+  reading<Result>(read: () => Result): Result {
+    try {
+      return read();
+    } catch (thrown) {
+      if (thrown instanceof SyntaxError || (thrown instanceof GatewayError && thrown.code === "invalid_json"))
+        throw this.fault() ?? GatewayError.from(thrown, "invalid_json");
+      throw thrown;
+    }
+  }
+
+  private fault(): GatewayError | undefined {
+    const scanner = new Scanner({ strings: "whole" });
+    try {
+      for (const piece of this.buffers) scanner.push(piece);
+      scanner.end();
+      return undefined;
+    } catch (error) {
+      return notJson(error as JsonError);
+    }
   }
 
   /**
@@ -112,6 +152,17 @@ export class Body {
     }
     return this.joined;
   }
+}
+
+/** What the scanner says, in words for the one who sent the body. */
+export function notJson(error: JsonError): GatewayError {
+  const { member } = error;
+  const where = member === undefined ? "" : `, in its member ${JSON.stringify(member.slice(0, LONGEST_NAME))}`;
+  return new GatewayError("invalid_json", {
+    message: `The request body is not valid JSON${where}. ${error.message}`,
+    cause: error,
+    ...(member === undefined ? {} : { param: member.slice(0, LONGEST_NAME) }),
+  });
 }
 
 /** How many members the objects of a parsed value have together. The scanner bounds its depth. */

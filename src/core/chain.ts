@@ -118,7 +118,7 @@ function onward(steps: readonly Step<Run>[], from: number, exchange: Exchange, a
       throw blame(thrown, step.origin);
     }
     if (later instanceof Promise)
-      return settled(later, step).then(() =>
+      return settled(later, step, { exchange }).then(() =>
         answered(exchange, step) ? undefined : onward(steps, i + 1, exchange, attempt),
       );
     if (exchange.answer !== undefined && answered(exchange, step)) return;
@@ -148,7 +148,7 @@ function gather(
       throw blame(thrown, step.origin);
     }
     if (made instanceof Promise)
-      return settled(made, step, head).then((stage) => {
+      return settled(made, step, { head, exchange }).then((stage) => {
         judge(head, step);
         if (stage) add(stages, stage, step, head);
         return gather(steps, i + 1, exchange, head, stages);
@@ -178,7 +178,7 @@ function conclude(steps: readonly Step<Run>[], exchange: Exchange): Later<Gatewa
       const later = step.run(exchange);
       if (later instanceof Promise)
         waiting.push(
-          settled(later, step).then(
+          recorded(later, step, exchange).then(
             () => undefined,
             (error: GatewayError) => error,
           ),
@@ -191,25 +191,56 @@ function conclude(steps: readonly Step<Run>[], exchange: Exchange): Later<Gatewa
   return Promise.all(waiting).then((failures) => first ?? failures.find((failure) => failure !== undefined));
 }
 
+/** Milliseconds that a plugin still has to record once the gateway can wait no longer. */
+const LAST_RECORD = 500;
+
+/** The end of what a plugin records. A stop does not wait for it as long as its deadline allows, which may be for ever. */
+function recorded(later: Promise<void>, step: Bound, exchange: Exchange): Promise<void> {
+  const { promise, reject } = Promise.withResolvers<never>();
+  let timer: NodeJS.Timeout | undefined;
+  const unsubscribe = exchange.onInterrupt(() => {
+    timer = setTimeout(() => reject(blame(overdue({ ...step, deadline: LAST_RECORD }), step.origin)), LAST_RECORD);
+  });
+  return Promise.race([settled(later, step), promise]).finally(() => {
+    clearTimeout(timer);
+    unsubscribe();
+  });
+}
+
+/** What a plugin works on. */
+interface Work {
+  /** The answer's: the time for which the plugin reads that whole is the provider's. */
+  head?: Head;
+  /** When that is interrupted, nobody waits for the plugin any more. */
+  exchange?: Exchange;
+}
+
 /**
  * What a plugin promised.
- * @param head of the answer it works on: the time for which it reads that whole is the provider's
- * @throws GatewayError what it threw, or `plugin_timeout`; each names plugin and phase
+ * @throws GatewayError what it threw, `plugin_timeout` or `interrupted`; each names plugin and phase
  */
-export function settled<T>(later: Promise<T>, { origin, deadline }: Bound, head?: Head): Promise<T> {
+export function settled<T>(later: Promise<T>, { origin, deadline }: Bound, { head, exchange }: Work = {}): Promise<T> {
   return new Promise((resolve, reject) => {
     const expired = () => {
       if (head?.reading) timer = setTimeout(expired, deadline);
       else reject(blame(overdue({ origin, deadline }), origin));
     };
     let timer = deadline > 0 ? setTimeout(expired, deadline) : undefined;
+    const unsubscribe = exchange?.onInterrupt(() => {
+      clearTimeout(timer);
+      reject(blame(exchange.interruption, origin));
+    });
+    const settle = () => {
+      clearTimeout(timer);
+      unsubscribe?.();
+    };
     later.then(
       (value) => {
-        clearTimeout(timer);
+        settle();
         resolve(value);
       },
       (thrown) => {
-        clearTimeout(timer);
+        settle();
         reject(blame(thrown, origin));
       },
     );

@@ -74,6 +74,20 @@ export const REFUSALS = {
     "This gateway key was revoked or has expired.",
     "Ask the operator for a new one.",
   ),
+  disabled_api_key: refuse(
+    401,
+    "authentication",
+    "This gateway key is switched off at the moment.",
+    "Ask the operator, who can switch it on again.",
+  ),
+  too_many_wrong_keys: refuse(
+    429,
+    "rate_limit",
+    "Too many wrong keys came from this address.",
+    "Correct the key: with a right one no waiting is needed.",
+  ),
+  rate_limit_exceeded: refuse(429, "rate_limit", "A limit is reached.", undefined, true),
+  insufficient_quota: refuse(429, "billing", "A budget is spent."),
   conflicting_api_keys: refuse(400, "invalid", "Two different gateway keys were sent.", "Send one."),
   key_not_allowed: refuse(403, "permission", "This key may not do that."),
   body_too_large: refuse(413, "too_large", "The request body is too large."),
@@ -91,14 +105,15 @@ export const REFUSALS = {
     "Use application/json in UTF-8.",
   ),
   invalid_json: refuse(400, "invalid", "The request body is not valid JSON."),
+  invalid_form: refuse(400, "invalid", "The request body is not well-formed multipart/form-data."),
   invalid_field: refuse(400, "invalid", "A field of the request has a wrong value."),
   foreign_field: refuse(400, "invalid", "The request carries a field of another aggregation service.", "Remove it."),
   model_not_found: refuse(404, "not_found", "No such model.", "GET /v1/models lists the models this key may use."),
-  answer_not_found: refuse(
+  object_not_found: refuse(
     404,
     "not_found",
-    "No answer of this id is kept for this key.",
-    "It can be asked for with the key it was made with, as long as the gateway runs; do not send store: false.",
+    "No object of this id is kept for this key.",
+    "An id works with the key it was made with; the operator can share objects with `share` in gateway.yaml.",
   ),
   not_served: refuse(400, "invalid", "No provider of this model speaks the protocol of this path."),
   not_translatable: refuse(400, "invalid", "The provider's protocol cannot say what the request asks."),
@@ -120,6 +135,14 @@ export const REFUSALS = {
   plugin_failed: refuse(500, "internal", "A plugin of the gateway failed.", undefined, true),
   plugin_timeout: refuse(504, "timeout", "A plugin of the gateway took too long.", undefined, true),
   internal: refuse(500, "internal", "The gateway failed.", undefined, true),
+  interrupted: refuse(
+    503,
+    "overloaded",
+    "The gateway is restarting and could not wait for the end of this answer.",
+    "Send the request again.",
+    true,
+  ),
+  overloaded: refuse(503, "overloaded", "The gateway has more to do than it can.", undefined, true),
   draining: refuse(503, "overloaded", "The gateway is shutting down.", undefined, true),
 } satisfies Record<string, RefusalEntry>;
 
@@ -142,6 +165,8 @@ export interface ErrorDetails {
   retry?: boolean;
   /** The provider's own code for it, told where the client's protocol has no word for the kind. */
   ownCode?: string;
+  /** What it tells programs, in the words of the client's own protocol; said where that has a place for it. */
+  details?: Readonly<Record<string, unknown>>;
   cause?: unknown;
 }
 
@@ -185,10 +210,12 @@ export class GatewayError extends Error {
   override readonly name = "GatewayError";
   readonly status: number;
   readonly kind: ErrorKind;
-  readonly retry: boolean;
+  /** Whether asking again can help; the engine takes that back where it has tried again itself. */
+  retry: boolean;
   readonly param: string | undefined;
   readonly retryAfter: number | undefined;
   readonly ownCode: string | undefined;
+  readonly details: ErrorDetails["details"];
   /** Which plugin and phase is to blame, like `models.route`; the chain sets it where nobody has. */
   origin: string | undefined;
 
@@ -213,6 +240,7 @@ export class GatewayError extends Error {
     this.param = details.param;
     this.retryAfter = details.retryAfter;
     this.ownCode = details.ownCode;
+    this.details = details.details;
   }
 
   /** Any thrown value as a GatewayError; a foreign one becomes `code`, with the original as its cause. */

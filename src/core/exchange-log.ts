@@ -1,6 +1,10 @@
 import type { GatewayError } from "./errors.ts";
 import type { Exchange } from "./exchange.ts";
 import type { Log } from "./log.ts";
+import type { Redactor } from "./redactor.ts";
+
+/** Answers since the start whose usage could not be read. */
+let unread = 0;
 
 /** Entries of a list in a log line. */
 const LOGGED = 20;
@@ -9,16 +13,23 @@ const LOGGED = 20;
  * One log line for each exchange, however it ended; a warning when the fault was not the client's.
  * @param failed what a plugin's `done` threw
  */
-export function logExchange(exchange: Exchange, log: Log, failed: GatewayError | undefined): void {
+export function logExchange(
+  exchange: Exchange,
+  { log, redactor }: { log: Log; redactor: Redactor },
+  failed: GatewayError | undefined,
+): void {
   const { error, caller, model, attempts, usage, answerer } = exchange;
   const last = attempts.at(-1);
   const fields = {
     id: exchange.id,
+    address: exchange.address === "" ? undefined : exchange.address,
     key: caller?.id,
     method: exchange.method,
     path: exchange.path,
-    model: model?.id ?? exchange.requestedModel,
+    model: last?.target.serves ?? model?.id ?? exchange.requestedModel,
+    asked: model && last?.target.serves !== undefined && last.target.serves !== model.id ? model.id : undefined,
     target: last && `${last.target.provider.name}:${last.target.model}`,
+    credential: last && last.target.provider.credentials.length > 1 ? last.credential?.label : undefined,
     answered_by: answerer?.name,
     via: last && last.protocol !== exchange.protocol ? last.protocol.name : undefined,
     attempts: attempts.length,
@@ -34,15 +45,24 @@ export function logExchange(exchange: Exchange, log: Log, failed: GatewayError |
     close: exchange.closeCode,
     dropped: exchange.dropped.length > 0 ? exchange.dropped.slice(0, LOGGED) : undefined,
     unsaid: exchange.droppedFromAnswer.length > 0 ? exchange.droppedFromAnswer : undefined,
-    error: error && { code: error.code, message: error.message, origin: error.origin, cause: causeOf(error) },
+    error: error && told(error, redactor),
   };
+  if (exchange.unread !== undefined)
+    log.warn({ id: exchange.id, cause: exchange.unread, count: ++unread }, "the usage of an answer could not be read");
   if (failed)
     log.error(
-      { id: exchange.id, origin: failed.origin, cause: causeOf(failed) ?? failed.message },
+      { id: exchange.id, origin: failed.origin, cause: redactor.text(causeOf(failed) ?? failed.message) },
       "a plugin failed to record",
     );
   if (error && error.status >= 500) log.warn(fields, "exchange");
   else log.info(fields, "exchange");
+}
+
+/** An error as it may be logged: it may hold a provider's words, or what a plugin could not send. */
+function told(error: GatewayError, redactor: Redactor) {
+  const { code, message, origin } = error;
+  const cause = causeOf(error);
+  return { code, message: redactor.text(message), origin, cause: cause && redactor.text(cause) };
 }
 
 /** What lies under an error, for the log only: the client never sees it. */

@@ -1,13 +1,13 @@
-import type { IncomingMessage } from "node:http";
 import type { Frame } from "../wire/frame.ts";
 import type { HeaderList } from "../wire/headers.ts";
 import type { Query } from "../wire/query.ts";
 import type { Edit } from "../wire/splice.ts";
 import { type AnswerTextMatch, AnswerTexts } from "./answer-texts.ts";
 import { Body } from "./body.ts";
-import type { GatewayError } from "./errors.ts";
-import type { Caller, Model, Target } from "./marketplace.ts";
-import { readModel, sameModel } from "./model-name.ts";
+import { GatewayError } from "./errors.ts";
+import type { Caller, Credential, Model, Target } from "./marketplace.ts";
+import { checkModel, readModel, sameModel } from "./model-name.ts";
+import { limitedBy } from "./networks.ts";
 import type { Operation, Protocol, StreamState, TextKind } from "./protocol.ts";
 import type { Slots } from "./slot.ts";
 import type { Stage } from "./stage.ts";
@@ -41,6 +41,8 @@ export class Attempt {
   headers: HeaderList;
   /** What goes upstream, as the plugins so far have left it; at first the exchange's own. */
   body: Body;
+  /** What is shown to the provider; undefined: it has none. */
+  credential: Credential | undefined;
   /** Milliseconds since the exchange began. */
   readonly startedAt: number;
   status: number | undefined;
@@ -65,12 +67,16 @@ export class Attempt {
   }
 }
 
-/** What follows the part of a form that has been read to find its model: its files stream through to the provider. */
+/** What stands around the part of a form that the body holds: in front of it what waits, behind it what streams through. */
 export interface Form {
-  /** Undefined when all of it has been read. */
-  rest: IncomingMessage | undefined;
-  /** Bytes of the rest; undefined when the client did not say. */
-  restLength: number | undefined;
+  /** False: what stands behind the body has not come yet, and can be sent once. */
+  readonly replayable: boolean;
+  /** The whole form, with this in the place of the body; an error on the way ends the request. */
+  around(body: readonly Buffer[]): readonly Buffer[] | AsyncIterable<Buffer>;
+  /** Bytes of the whole form with so many in the place of the body; undefined when the client did not say. */
+  lengthAround(body: number): number | undefined;
+  /** Frees what waits. */
+  close(): void;
 }
 
 /** An answer that a plugin gives itself, in the client's protocol; no provider is asked then. */
@@ -125,13 +131,16 @@ export interface TranslatedHead {
 /**
  * How an exchange ended.
  *
- * - `completed`: all of the answer was given to the client's connection. Its status may be any, a provider's 429 too.
+ * - `completed`: all of the answer was given to the client's connection: a provider's below 400, or a plugin's of any status.
  * - `aborted`: the client left before that.
- * - `upstream_error`: the provider's fault: it could not be reached, was too slow, broke off, or its stream told of an error.
- * - `rejected`: refused by the gateway or a plugin, with a status below 500.
+ * - `upstream_error`: the provider answered with a status from 400 on, whether its words passed or were told in another
+ *   protocol; could not be reached, was too slow, broke off; or its stream told of an error. The status tells which.
+ * - `rejected`: refused by the gateway or a plugin, with a status below 500; also one that ran when its key was revoked, was
+ *   disabled or expired.
  * - `failed`: the gateway's or a plugin's own fault.
+ * - `interrupted`: the gateway stopped and could not wait for its end.
  */
-export type Outcome = "completed" | "aborted" | "upstream_error" | "rejected" | "failed";
+export type Outcome = "completed" | "aborted" | "upstream_error" | "rejected" | "failed" | "interrupted";
 
 /** What the engine knows of a request before any plugin has seen it. */
 export interface Arrival {
@@ -140,6 +149,8 @@ export interface Arrival {
   time: number;
   /** `performance.now()` at arrival. */
   clock: number;
+  /** Of the client, as far as proxies that are trusted tell; empty when it is not known. */
+  address?: string;
   method: string;
   /** Path without query, in its canonical form. */
   path: string;
@@ -160,6 +171,8 @@ export class Exchange {
   readonly id: string;
   readonly time: number;
   readonly clock: number;
+  /** The client's, in full; empty when it is not known. */
+  readonly address: string;
   readonly method: string;
   readonly path: string;
   readonly query: Query;
@@ -172,7 +185,7 @@ export class Exchange {
 
   /** The request's bytes as the plugins so far have left them; empty until they are in. */
   body: Body = Body.empty;
-  /** Set for a multipart request; the body then holds only the form's first bytes. */
+  /** Set for a multipart request; the body then holds only the bytes around the form's `model`. */
   form: Form | undefined;
   caller: Caller | undefined;
   /** The name the client asked for. */
@@ -180,13 +193,32 @@ export class Exchange {
   model: Model | undefined;
   /** Best first. */
   targets: Target[] = [];
+  /**
+   * Set where other targets were left out, because only these keep something that the client can do without: what it is told
+   * when these cannot answer.
+   */
+  unkept: GatewayError | undefined;
+  /**
+   * What all requests of its conversation have in common, and those of no other, so that they keep to one credential too;
+   * undefined: nobody knows. It holds no words of it.
+   */
+  conversation: string | undefined;
   readonly attempts: Attempt[] = [];
   usage: Usage | undefined;
+  /** Why the provider's usage could not be read, where that failed; nothing of what was read. */
+  unread: string | undefined;
+  /** What it comes to, as the ledger has it; known when it has ended. Set by who writes that. */
+  charge: { tokens: number; cost: number; once?: string } | undefined;
+  /** Header lines of any answer to it, refusals too: name, value, … */
+  readonly replyHeaders: string[] = [];
   /** Things the client should know, sent as `gateway-notice` headers. */
   readonly notices: string[] = [];
   /** The client's own paths of what a translation left out, sent as the `gateway-dropped` header. */
   readonly dropped: string[] = [];
-  /** What of the answer could not be told in the client's protocol, for the log. */
+  /**
+   * What of the answer could not be told in the client's protocol, for the log; what is known of it before the head is
+   * written is sent in the `gateway-dropped` header, too.
+   */
   readonly droppedFromAnswer: string[] = [];
   /**
    * Set by a plugin that answers itself, before a provider is asked. Nothing behind it sees the request; the answer passes
@@ -209,6 +241,10 @@ export class Exchange {
    * what came, and the outcome is that of the error.
    */
   error: GatewayError | undefined;
+  /** Set by a plugin that wants the rest of an answer read, for its usage, once the client has left in the middle of it. */
+  drains = false;
+  /** Called when that is so; set by the engine while an answer is on its way. */
+  readOn: (() => void) | undefined;
   /** Bytes of the answer's body written downstream. */
   written = 0;
   /** Of a WebSocket: the code it was closed with. */
@@ -220,14 +256,20 @@ export class Exchange {
 
   private controller: AbortController | undefined;
   private gone = false;
+  /** Why the gateway itself breaks it off; undefined: it does not. */
+  private broken: GatewayError | undefined;
   /** `performance.now()` at its end. */
   private ended: number | undefined;
   private readonly abortListeners: (() => void)[] = [];
+  /** Set while it has a place among those that run at a time. */
+  admitted = false;
+  private interruptListeners: Set<() => void> | undefined;
 
   constructor(arrival: Arrival) {
     this.id = arrival.id;
     this.time = arrival.time;
     this.clock = arrival.clock;
+    this.address = arrival.address ?? "";
     this.method = arrival.method;
     this.path = arrival.path;
     this.query = arrival.query;
@@ -239,10 +281,12 @@ export class Exchange {
     this.strict = arrival.strict ?? false;
   }
 
-  /** The client's request has come. @throws GatewayError `invalid_field` for a model's name that is none */
+  /** The client's request has come. @throws GatewayError `invalid_field` for a model's name that is none, `invalid_json` */
   receive(body: Body): void {
     this.body = body;
-    if (this.operation.kept === undefined) this.requestedModel = this.pathModel ?? readModel(body);
+    if (this.operation.kept !== undefined) return;
+    for (const name of this.protocol.checked ?? []) body.check(name);
+    this.requestedModel = this.pathModel === undefined ? readModel(body) : checkModel(this.pathModel);
   }
 
   /**
@@ -301,6 +345,11 @@ export class Exchange {
     return this.head?.translated ? this.protocol : (this.attempt?.protocol ?? this.protocol);
   }
 
+  /** What limits per address go by: the client's address, of IPv6 the /64. */
+  get network(): string {
+    return limitedBy(this.address);
+  }
+
   /** Milliseconds since arrival; once it has ended, those it took. */
   get elapsed(): number {
     return (this.ended ?? performance.now()) - this.clock;
@@ -316,18 +365,23 @@ export class Exchange {
     return this.gone;
   }
 
-  /** Fires when the client leaves. Made on demand: most exchanges never need one. */
+  /** Set once the gateway breaks it off, as when it stops and can wait no longer: what the client is told. */
+  get interruption(): GatewayError | undefined {
+    return this.broken;
+  }
+
+  /** Fires when the client leaves, or the gateway breaks it off. Made on demand: most exchanges never need one. */
   get signal(): AbortSignal {
     if (!this.controller) {
       this.controller = new AbortController();
-      if (this.gone) this.controller.abort();
+      if (this.gone || this.broken) this.controller.abort();
     }
     return this.controller.signal;
   }
 
-  /** Runs `leave` when the client leaves, at once if it has; the answer takes it back. */
+  /** Runs `leave` when `signal` fires, at once if it has; the answer takes it back. */
   onAbort(leave: () => void): () => void {
-    if (this.gone) {
+    if (this.gone || this.broken) {
       leave();
       return () => {};
     }
@@ -340,8 +394,29 @@ export class Exchange {
 
   /** The client has left. Called by the engine, once. */
   abort(): void {
-    if (this.gone) return;
+    if (this.gone || this.broken) return;
     this.gone = true;
+    if (this.drains && this.readOn) this.readOn();
+    else this.leave();
+  }
+
+  /** The gateway breaks it off: because it stops and can wait no longer, unless it says another reason. Called by the engine, once. */
+  interrupt(why = new GatewayError("interrupted")): void {
+    if (this.broken) return;
+    this.broken = why;
+    this.leave();
+    for (const act of this.interruptListeners ?? []) act();
+  }
+
+  /** Runs `act` when the gateway breaks it off, at once if it has; the answer takes it back. */
+  onInterrupt(act: () => void): () => void {
+    if (this.broken) act();
+    this.interruptListeners ??= new Set();
+    this.interruptListeners.add(act);
+    return () => void this.interruptListeners?.delete(act);
+  }
+
+  private leave(): void {
     this.controller?.abort();
     for (const leave of this.abortListeners.splice(0)) leave();
   }

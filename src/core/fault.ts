@@ -11,6 +11,8 @@ export interface Fault {
   readonly retryAfter?: number | undefined;
   /** The provider's own code, where the fault passes from one protocol to another. */
   readonly ownCode?: string | undefined;
+  /** What the gateway itself tells programs, in the words of the client's protocol. */
+  readonly details?: Readonly<Record<string, unknown>> | undefined;
 }
 
 /** The words one protocol has for kinds of faults; a code that is not listed stays the gateway's own. */

@@ -55,8 +55,18 @@ export class PinoLog extends Log {
     this.logger.error(fields, message);
   }
 
+  /** Writes lines that another process has made. */
+  relay(lines: Buffer): void {
+    this.lines.write(lines);
+  }
+
   flush(): Promise<void> {
     return this.lines.flush();
+  }
+
+  /** Flushes, and closes the file descriptor. Nothing can be logged behind it. */
+  close(): Promise<void> {
+    return this.lines.close();
   }
 
   private now(): string {
@@ -69,6 +79,8 @@ export class PinoLog extends Log {
     return `${this.time}${String(1000 + (now % 1000)).slice(1)}Z`;
   }
 }
+
+const NEWLINE = 10;
 
 /** Bytes that are worth a write of their own, and milliseconds that a line waits for others at most. */
 const ENOUGH = 8 * 1024;
@@ -115,13 +127,18 @@ class Lines {
     process.once("exit", () => this.rescue());
   }
 
-  write(line: string): void {
-    const bytes = Buffer.from(line);
+  /** @param lines one or more, each with its end */
+  write(lines: string | Buffer): void {
+    const bytes = typeof lines === "string" ? Buffer.from(lines) : lines;
     const lost = this.lost;
     this.file.write(bytes);
-    if (this.lost > lost) return;
-    this.accepted += bytes.length;
-    this.ends.push(this.accepted);
+    const found = this.lost === lost;
+    // sonic-boom tells of a loss once, however many lines it was.
+    if (!found) this.lost--;
+    for (let end = bytes.indexOf(NEWLINE); end >= 0; end = bytes.indexOf(NEWLINE, end + 1))
+      if (found) this.ends.push(this.accepted + end + 1);
+      else this.lost++;
+    if (found) this.accepted += bytes.length;
   }
 
   /** Settles when all is written, or when a reader has had its time; what it has not taken by then is given up. */
@@ -132,6 +149,14 @@ class Lines {
     await Promise.race([this.flushed().then(() => this.flushed()), limit.promise]);
     clearTimeout(timer);
     this.giveUp();
+  }
+
+  async close(): Promise<void> {
+    await this.flush();
+    this.patient = false;
+    const closed = new Promise((done) => this.file.once("close", done));
+    this.file.end();
+    await closed;
   }
 
   private flushed(): Promise<void> {

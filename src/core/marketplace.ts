@@ -1,4 +1,7 @@
-import type { Price } from "./usage.ts";
+import type { GatewayError } from "./errors.ts";
+import { globOf, matchesAny } from "./glob.ts";
+import { modelNotAllowed } from "./key-scope.ts";
+import type { PriceList } from "./price-list.ts";
 
 /** Who holds a gateway key. */
 export interface Caller {
@@ -6,10 +9,29 @@ export interface Caller {
   id: string;
   /** The name the operator gave it. */
   name: string;
-  /** Model names it may use; undefined: all. */
+  /** Ids of models it may use, in which * stands for any text; undefined: all. */
   models?: readonly string[];
-  /** True: it may spend up to a limit only. */
-  budgeted?: true;
+  /** Paths it may use, in the same way; undefined: all. */
+  paths?: readonly string[];
+  /** Addresses and ranges that it may be used from; undefined: all. */
+  addresses?: readonly string[];
+  /** The group it belongs to, like `acme/research`. */
+  group?: string;
+  /** Whose it is, in the operator's words. */
+  owner?: string;
+  /** What the operator sums up by; they stand in the ledger as they were at the time. */
+  tags?: Readonly<Record<string, string>>;
+  /** Unix milliseconds from which on it opens nothing, and what runs for it ends. */
+  expires?: number;
+}
+
+/** What is shown to a provider. */
+export interface Credential {
+  /** Names it in the log and the ledger: the variable or the file it comes from, never a part of it. */
+  readonly label: string;
+  readonly secret: string;
+  /** Names its connections, which are never shared: the provider's name and the label. */
+  readonly account: string;
 }
 
 /** An account at a vendor's address, as gateway.yaml tells. */
@@ -17,16 +39,62 @@ export interface Provider {
   name: string;
   /** Address that ends with the version segment, without a trailing slash. */
   url: URL;
-  /** What we show the provider; undefined: nothing is sent. */
-  credential?: string;
+  /** What we show the provider, in turn; none: nothing is sent. */
+  credentials: readonly Credential[];
   /** Header for the credential, where it is not the protocol's usual one. */
   header?: string;
   /** Protocol names, best first. */
   speaks: readonly string[];
   /** Client headers that go upstream besides the protocol's own. */
   forward: readonly string[];
+  /** Whether it keeps conversations, so that clients send only what is new; undefined: the protocol knows who does. */
+  threads?: boolean;
+  /** Ids of objects there that every caller may name, though none has made them. */
+  shared?: readonly string[];
+  /** Requests at a time; 0 or undefined: any number. */
+  concurrency?: number;
   timeouts: Timeouts;
+  /** Whose prices hold there, as `Catalogue` names vendors; undefined: the address tells. */
+  vendor?: string;
+  /** Header whose value makes it do once what it is sent twice. */
+  idempotency?: string;
+  /** Milliseconds after the last request for which a connection is kept ready; 0: not at all. */
+  warm: number;
+  health: HealthLimits;
 }
+
+/** When a target is left alone, and for how long. Times in milliseconds, shares from 0 to 1. */
+export interface HealthLimits {
+  /** Failures in a row. */
+  failures: number;
+  /** The share of failures among so many requests or more within a window; 0: none. */
+  errors: number;
+  requests: number;
+  window: number;
+  /** A first byte that comes later counts as a failure in that share; 0: none does. */
+  slow: number;
+  /** How long it is left alone at first; twice as long each time it fails again, up to `longest`. */
+  open: number;
+  longest: number;
+}
+
+/** When a request is tried again. Times in milliseconds, shares from 0 to 1; 0: off. */
+export interface RetryLimits {
+  /** Tries besides the first that a provider may have worked on. */
+  attempts: number;
+  /** Such tries of all requests of ten seconds, and a number per second that is always granted. */
+  budget: number;
+  least: number;
+  /** For how long a request waits for its next try at most. */
+  wait: number;
+  /** Whether another target is tried behind one that did not begin to answer in time. */
+  after_timeout: boolean;
+  /** For how long the head of a stream waits for its first frame, which may be an error. */
+  first_frame: number;
+}
+
+/** How the targets of a model share its requests. */
+export type Balance = "weighted" | "latency" | "cheapest";
 
 /** Milliseconds. */
 export interface Timeouts {
@@ -44,6 +112,10 @@ export interface Target {
   provider: Provider;
   model: string;
   weight: number;
+  /** Id of the marketplace's model that it serves. */
+  serves?: string;
+  /** What it costs there; undefined: nobody knows, which is not 0. */
+  prices?: PriceList;
   /** The protocol to speak there, whatever the client speaks. */
   via?: string;
   /** What a translation must know of the model there. */
@@ -63,7 +135,7 @@ export interface Model {
   /** Tokens that come out at most. */
   output?: number;
   can: readonly string[];
-  price: Price;
+  balance: Balance;
   targets: readonly Target[];
   fallback: readonly string[];
 }
@@ -92,7 +164,7 @@ export class Marketplace {
     for (const model of models) {
       this.byName.set(model.id, model);
       for (const alias of model.aliases) {
-        if (alias.includes("*")) this.byPattern.push({ pattern: patternOf(alias), length: alias.length, model });
+        if (alias.includes("*")) this.byPattern.push({ pattern: globOf(alias), length: alias.length, model });
         else this.byName.set(alias, model);
       }
     }
@@ -103,6 +175,11 @@ export class Marketplace {
   find(name: string, caller?: Caller): Model | undefined {
     const model = this.byName.get(name) ?? this.byPattern.find(({ pattern }) => pattern.test(name))?.model;
     return model && allowed(model, caller) ? model : undefined;
+  }
+
+  /** What a caller is told who may not use a model that there is; undefined: there is none of that name, or it may. */
+  keptFrom(name: string, caller: Caller | undefined): GatewayError | undefined {
+    return caller && this.find(name) && !this.find(name, caller) ? modelNotAllowed(caller, name) : undefined;
   }
 
   /** What the caller may use, in the order of gateway.yaml. */
@@ -124,17 +201,8 @@ export class Marketplace {
   }
 }
 
-const patternOf = (alias: string): RegExp =>
-  new RegExp(
-    `^${alias
-      .split("*")
-      .map((text) => text.replace(/[.+?^${}()|[\]\\]/g, "\\$&"))
-      .join(".*")}$`,
-    "s",
-  );
-
 const allowed = (model: Model, caller: Caller | undefined): boolean =>
-  !caller?.models || caller.models.includes(model.id);
+  !caller?.models || matchesAny(caller.models, model.id);
 
 const related = (wanted: string, id: string): boolean =>
   wanted.length >= 4 && (id.includes(wanted) || wanted.includes(id));

@@ -3,29 +3,38 @@ import type { Body } from "./body.ts";
 import { GatewayError } from "./errors.ts";
 
 /** Longest name of a model, in bytes. */
-const MAX_MODEL = 256;
+export const MAX_MODEL = 256;
 
 /**
  * The name of the model that a body asks for, taken literally: nothing is trimmed or folded.
- * @throws GatewayError `invalid_field`
+ * @throws GatewayError `invalid_field`, `invalid_json`
  */
 export function readModel(body: Body): string {
   const { modelField } = body;
-  if (modelField) return body.slice(modelField.start, modelField.end).toString();
+  if (modelField) return checkModel(body.slice(modelField.start, modelField.end).toString());
   const member = body.member("model");
   if (!member) throw badModel("The request names no model.", 'Send "model" with a name that GET /v1/models lists.');
   if (member.kind !== "string") throw badModel(`model must be a string, not ${kindInWords(member.kind)}.`);
   // An escape has six bytes for at least one: a longer value need not be parsed to be too long.
   if (member.end - member.start > 6 * MAX_MODEL + 2) throw longModel();
   const text = body.slice(member.start, member.end).toString();
-  if (PROPER.has(text)) return text.slice(1, -1);
-  const model = JSON.parse(text) as string;
+  return PROPER.has(text.slice(1, -1)) ? text.slice(1, -1) : checkModel(body.value("model") as string);
+}
+
+/**
+ * A name that a client gives for a model, wherever it stands.
+ * @returns the same
+ * @throws GatewayError `invalid_field`
+ */
+export function checkModel(model: string): string {
+  if (PROPER.has(model)) return model;
   if (model === "") throw badModel("model is empty.", "Send a name that GET /v1/models lists.");
   if (Buffer.byteLength(model) > MAX_MODEL) throw longModel();
   if (!model.isWellFormed()) throw badModel("model holds half of a surrogate pair.", "Write the character whole.");
   if (/\p{Cc}/u.test(model)) throw badModel("model holds a control character.", "Remove it.");
   if (model !== model.trim()) throw badModel("model begins or ends with white space.", "Remove it.");
-  if (PROPER.size < MANY && text.length === model.length + 2) PROPER.add(text);
+  // What JSON would write in another way is looked at anew each time.
+  if (PROPER.size < MANY && !/["\\]/.test(model)) PROPER.add(model);
   return model;
 }
 
@@ -40,7 +49,7 @@ function writtenModel(body: Body): Buffer | undefined {
   return span && body.slice(span.start, span.end);
 }
 
-/** Names without escapes that were found proper, in their quotes: nearly all requests name one of a few. */
+/** Names that were found proper: nearly all requests name one of a few. */
 const PROPER = new Set<string>();
 const MANY = 500;
 

@@ -3,8 +3,18 @@ import type { Exchange } from "./exchange.ts";
 // What each phase may see and change of an exchange: what it does not have yet is not in its type.
 
 type HeadFields =
-  | ("id" | "time" | "method" | "path" | "query" | "headers" | "credentials" | "protocol" | "operation" | "strict")
-  | ("caller" | "notices" | "dropped" | "droppedFromAnswer" | "slots")
+  | ("id" | "time" | "address" | "network" | "method" | "path" | "query" | "headers" | "credentials")
+  | (
+      | "protocol"
+      | "operation"
+      | "strict"
+      | "caller"
+      | "notices"
+      | "replyHeaders"
+      | "dropped"
+      | "droppedFromAnswer"
+      | "slots"
+    )
   | ("elapsed" | "aborted" | "signal" | "onAbort");
 type AskedFields = HeadFields | "body" | "form" | "pathModel" | "requestedModel" | "texts" | "model" | "targets";
 
@@ -18,7 +28,7 @@ export type RequestExchange = Pick<
 >;
 
 /** In `route`: `model` and `targets` are to be found. */
-export type RouteExchange = Pick<Exchange, keyof RequestExchange | "model" | "targets">;
+export type RouteExchange = Pick<Exchange, keyof RequestExchange | "model" | "targets" | "conversation">;
 
 /** What every phase from `route` on can read: what is asked, and of whom. */
 export type AskedExchange = Readonly<Pick<Exchange, AskedFields>>;
@@ -29,7 +39,7 @@ export type SendExchange = AskedExchange & Readonly<Pick<Exchange, "attempts">>;
 /** In `response`: an answer's head is in. */
 export type ResponseExchange = SendExchange &
   Readonly<Pick<Exchange, "attempt" | "answerer" | "head" | "answerTexts" | "mapAnswerText" | "push">> &
-  Pick<Exchange, "usage" | "error">;
+  Pick<Exchange, "usage" | "unread" | "error" | "drains">;
 
 /** In `done`: it has ended, however that was. What it never came to is undefined or empty. */
 export type DoneExchange = SendExchange &
@@ -39,4 +49,5 @@ export type DoneExchange = SendExchange &
       | ("attempt" | "answerer" | "head" | "usage")
       | ("streaming" | "status" | "outcome" | "error" | "received" | "written" | "firstByte")
     >
-  >;
+  > &
+  Pick<Exchange, "charge">;

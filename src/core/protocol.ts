@@ -1,8 +1,12 @@
 import type { Frame } from "../wire/frame.ts";
 import type { HeaderList } from "../wire/headers.ts";
 import type { JsonPath } from "../wire/paths.ts";
-import type { GatewayError } from "./errors.ts";
-import type { Price, Usage } from "./usage.ts";
+import type { JsonObject } from "../wire/values.ts";
+import type { Body } from "./body.ts";
+import type { ErrorDetails, GatewayError } from "./errors.ts";
+import type { Provider } from "./marketplace.ts";
+import type { Price } from "./price.ts";
+import type { Usage } from "./usage.ts";
 
 /**
  * A wire format: everything that only its vendor's documents tell. One folder under `plugins/protocols/` exports one as
@@ -27,6 +31,8 @@ export interface Protocol {
   readonly defaults?: readonly (readonly [name: string, value: string])[];
   /** Top-level body members that hold usage in a whole answer, like `usage`. */
   readonly usageMembers: readonly string[];
+  /** Bytes of text for each token that its models write, about; 4 where nothing is said. */
+  readonly tokenBytes?: number;
   /** A frame written while a stream is silent; nothing may take it for content. */
   readonly ping: Buffer;
 
@@ -46,6 +52,11 @@ export interface Protocol {
    * call (`keys.json`, `keys:`) is one: vendors' servers forgive more than they write down.
    */
   readonly mints?: (method: string, path: string) => boolean;
+  /**
+   * Why a provider that speaks it must not be sent this request, though its bytes could pass; undefined: it may. Some
+   * members only the vendor itself knows; others answer as if they were not there.
+   */
+  readonly beyond?: (provider: Provider, body: Body) => GatewayError | undefined;
   /** The header that shows a provider our credential, as name and value. */
   credential(secret: string): readonly [name: string, value: string];
   /** Response headers that carry the exchange's id to clients of this protocol, besides `x-request-id`. */
@@ -58,10 +69,22 @@ export interface Protocol {
   streamError(error: GatewayError, id: string, stream: StreamState): Buffer;
   /** What a frame says of the end of the stream. Called for each frame: look at bytes before parsing. */
   ending(frame: Frame): Ending | undefined;
+  /**
+   * True for a stream's terminal event, behind which nothing of the answer follows: it is whole, however the connection ends
+   * then. Not given where there is no such event.
+   */
+  terminal?(frame: Frame): boolean;
   /** True when a frame may hold usage, as its bytes look without parsing. */
   holdsUsage(frame: Frame): boolean;
   /** Usage from a parsed frame or whole body; `before` is what earlier frames told, later values win. */
   usage(json: unknown, before?: Usage): Usage | undefined;
+  /** How a request limits what comes out; undefined: no tokens come out. */
+  readonly output?: OutputWords;
+  /**
+   * Header lines that tell clients how far off their limits are: name, value, …; undefined: the vendor has none.
+   * @param now Unix milliseconds
+   */
+  rateHeaders?(distances: RateDistances, now: number): string[];
   /** Where human text stands, so that a plugin that reads or changes text is one file for all protocols. */
   readonly texts: {
     /** In a request's body, parsed. Anything may stand anywhere. */
@@ -84,6 +107,36 @@ export interface Protocol {
   readonly socket?: SocketWords;
   /** Answers that the vendor keeps and gives out again; undefined: it keeps none. */
   readonly kept?: KeptAnswers;
+  /** How its vendor's other calls name objects; undefined: nothing is known of them. */
+  readonly vendor?: VendorObjects;
+  /** What makes requests one conversation; undefined: there are none. */
+  readonly conversation?: ConversationWords;
+  /** Top-level members that are short and read by many: their strings are checked to their end. */
+  readonly checked?: readonly string[];
+  /** Objects that the vendor keeps; undefined: requests of this protocol name none. */
+  readonly objects?: ObjectWords;
+}
+
+/** Where a request says how much may come out. */
+export interface OutputWords {
+  /** The ways to the number of tokens at most; where several are given, the largest counts. */
+  readonly tokens: readonly JsonPath[];
+  /** The ways to what that is multiplied by: a number, or a list whose elements are each answered. */
+  readonly times: readonly JsonPath[];
+}
+
+/** How far off the nearest limits are. */
+export interface RateDistances {
+  readonly requests?: RateDistance;
+  readonly tokens?: RateDistance;
+}
+
+/** How far off a limit of a minute is. */
+export interface RateDistance {
+  readonly limit: number;
+  readonly left: number;
+  /** Milliseconds until all of it is there again. */
+  readonly reset: number;
 }
 
 /** Whose words a text is, or what it is for. */
@@ -112,6 +165,8 @@ export interface SocketWords {
   readonly key: string;
   /** How other entries begin that would tell the provider whose account it is, and so never go there. */
   readonly hidden: readonly string[];
+  /** The message that tells of an error on an open socket. */
+  error(error: GatewayError, id: string): string;
   /** Usage with what a text message of the provider adds to it. Called for each message: look at bytes before parsing. */
   usage(message: Buffer, before?: Usage): Usage | undefined;
 }
@@ -191,12 +246,66 @@ export interface ListedModel {
 export interface KeptAnswers {
   /** What a request wants of a kept answer: `rest` is the path behind the first of the protocol's paths. */
   locate(method: string, rest: string): Operation | undefined;
-  /** The id in the first frame, or the first piece, of an answer. */
-  id(first: Frame): string | undefined;
-  /** The top-level request member that names the kept answer a new one goes on from. */
-  readonly continues: string;
-  /** The top-level request member that is false when the answer shall not be kept. */
-  readonly keep: string;
+  /** Answers that are made after the request for them has ended: their usage is told to whoever asks, as often as that is. */
+  readonly late: {
+    /** Top-level members of a whole answer that `id` looks at. */
+    readonly members: readonly string[];
+    /** The id of such an answer, whole or in a frame; undefined for any other. */
+    id(json: unknown): string | undefined;
+  };
+}
+
+/** How a vendor's whole interface names objects: for paths whose requests pass unread. */
+export interface VendorObjects {
+  /** Parts of paths behind which an id stands, in lower case: `files`, `fine_tuning/jobs`. */
+  readonly collections: readonly string[];
+  /** What may stand in an id's place without being one. */
+  readonly actions: readonly string[];
+  /** Collections that anybody may read, like `models`. */
+  readonly anybodys: readonly string[];
+  /** Where bodies name objects (`anywhere`), and the members of answers in which ids of what was made stand. */
+  readonly words: ObjectWords;
+  /** Members of any answer about an object in which ids of others stand that came of it. */
+  readonly derived: readonly string[];
+}
+
+/** Where a request says which conversation it belongs to. */
+export interface ConversationWords {
+  /** The ways to names of it in the body, surest first. */
+  readonly members: readonly JsonPath[];
+  /** Headers in which agents name a session or thread of theirs. Seen on the wire. */
+  readonly headers: readonly string[];
+  /** The top-level member that holds its turns, the first one first. */
+  readonly turns: string;
+}
+
+/** A request's body, as far as its top level tells what it asks. */
+export type AskedBody = Pick<Body, "member" | "slice">;
+
+/** How a vendor names the objects that it keeps: files, stores, containers, answers and their items. */
+export interface ObjectWords {
+  /** Top-level members of a request that name one. */
+  readonly top: readonly string[];
+  /** Members that name one wherever they stand. Their value is an id, a list of ids, or an object with its `id`. */
+  readonly anywhere: readonly string[];
+  /** The `type` of objects whose own `id` names another one. */
+  readonly references?: readonly string[];
+  /** Whether an element of a list that says nothing but its `id` names another one too, without a `type`. */
+  readonly untyped?: true;
+  /** Members in which the vendor looks for none: arguments, schemas, labels. */
+  readonly unread: readonly string[];
+  /** The id in a text that stands in such a member; undefined: it names nothing that the vendor keeps. */
+  readonly id?: (text: string) => string | undefined;
+  /** What is told where an object named there is not known, if clients need other words to go on. */
+  readonly unknown?: (param: string) => ErrorDetails | undefined;
+  /** False where the answer to a request makes nothing that can be named. Called for each answer: looks at bytes. */
+  makes?(request: AskedBody): boolean;
+  /** Top-level members of an answer in which ids of what it made stand. */
+  readonly members: readonly string[];
+  /** The ids in these members, or in an event of a stream. */
+  made(json: JsonObject, request: AskedBody): Iterable<string>;
+  /** False for a frame that tells no id. Called for each frame: looks at bytes. */
+  tells(frame: Frame): boolean;
 }
 
 export interface Listing {

@@ -13,6 +13,9 @@ export interface Usage {
     image?: number;
     video?: number;
     document?: number;
+    /** Audio and images among what was read from the cache. */
+    cachedAudio?: number;
+    cachedImage?: number;
     toolUse?: number;
   };
   out: {
@@ -29,38 +32,4 @@ export interface Usage {
   tier?: string;
   /** The vendor's own usage object. */
   raw: unknown;
-}
-
-/** Prices in USD per million tokens. */
-export interface Price {
-  input?: number;
-  cached?: number;
-  cache_write?: number;
-  output?: number;
-  /** USD per request. */
-  request?: number;
-  /** USD per image. */
-  image?: number;
-}
-
-function written({ in: { write } }: Usage): number {
-  return write === undefined ? 0 : Object.values(write).reduce((sum, tokens) => sum + tokens, 0);
-}
-
-/**
- * What an exchange costs at a price, in integer nano-dollars. Cached and written tokens are taken out of the input first;
- * where no price of their own is given they cost what input costs.
- */
-export function cost(usage: Usage, price: Price): number {
-  const write = written(usage);
-  const cached = Math.min(usage.in.cached ?? 0, Math.max(0, (usage.in.total ?? 0) - write));
-  const plain = Math.max(0, (usage.in.total ?? 0) - cached - write);
-  const input = price.input ?? 0;
-  // USD per million tokens times tokens is micro-dollars; a thousand nano-dollars make one.
-  const micro =
-    plain * input +
-    cached * (price.cached ?? input) +
-    write * (price.cache_write ?? input) +
-    (usage.out.total ?? 0) * (price.output ?? 0);
-  return Math.round(micro * 1000 + (price.request ?? 0) * 1e9);
 }

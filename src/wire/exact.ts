@@ -21,7 +21,6 @@ export class RawJson {
   }
 }
 
-const SPACE = /[ \t\n\r]*/y;
 const NUMBER = /-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][+-]?\d+)?/y;
 const NONE: ReadonlySet<string> = new Set();
 /** Deeper JSON is refused: the reader calls itself for each level. */
@@ -165,9 +164,10 @@ class ExactReader {
   }
 
   private space(): void {
-    SPACE.lastIndex = this.at;
-    SPACE.test(this.text);
-    this.at = SPACE.lastIndex;
+    for (; ; this.at++) {
+      const code = this.text.charCodeAt(this.at);
+      if (code !== 32 && code !== 10 && code !== 13 && code !== 9) return;
+    }
   }
 
   private fail(): never {

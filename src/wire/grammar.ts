@@ -117,11 +117,13 @@ export const CLASSES = new Uint8Array(256);
 for (const [i, bytes] of [" \t\n\r", '"', ",", ":", "{[", "}]", "-0123456789", "tfn"].entries())
   for (const byte of Buffer.from(bytes)) CLASSES[byte] = i + 1;
 
-export type JsonFault = "syntax" | "utf8" | "depth" | "keys" | "duplicate" | "empty";
+export type JsonFault = "syntax" | "utf8" | "depth" | "keys" | "values" | "duplicate" | "empty";
 
 /** What is wrong with a JSON text, and at which byte. */
 export class JsonError extends Error {
   override readonly name = "JsonError";
+  /** The top-level member in whose value it stands, where it does. */
+  member: string | undefined;
   constructor(
     readonly fault: JsonFault,
     readonly offset: number,

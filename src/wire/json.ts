@@ -40,12 +40,18 @@ export interface ScannerOptions {
   maxDepth?: number;
   /** Member names at all levels together; 50,000. */
   maxKeys?: number;
+  /** Members of the top-level object; no limit. */
+  maxMembers?: number;
+  /** Values at all levels together, judged where a piece ends; no limit. */
+  maxValues?: number;
   /** Whether a top-level name may occur twice; `refuse`. */
   duplicates?: "refuse" | "allow";
   /** Top-level members whose value bytes are kept while the text streams by. */
   capture?: readonly string[];
   /** Bytes of one captured value; a longer one is not kept; 1 MiB. */
   captureLimit?: number;
+  /** Whether strings are checked to their end, or at their start only; `start`. */
+  strings?: "start" | "whole";
 }
 
 /**
@@ -53,6 +59,8 @@ export interface ScannerOptions {
  * the machine's own search: a member's span stays right whatever stands in a long text, and the provider judges the text.
  */
 const CHECKED = 256;
+/** More than a string can have. */
+const ALL = 1 << 30;
 
 const NOTHING = new Window(Buffer.alloc(0));
 
@@ -74,6 +82,7 @@ export class Scanner implements Nesting {
   depth = 0;
   inObject = false;
   keys = 0;
+  values = 0;
   readonly outer: boolean[] = [];
   readonly maxDepth: number;
   readonly maxKeys: number;
@@ -81,8 +90,11 @@ export class Scanner implements Nesting {
   private readonly utf8 = new Utf8();
   private readonly capture: readonly string[] | undefined;
   private readonly captureLimit: number;
+  private readonly checked: number;
   private readonly members = new MemberList();
   private readonly unique: boolean;
+  private readonly maxMembers: number;
+  private readonly maxValues: number;
   private window = NOTHING;
   /** Bytes before the current piece. */
   private base = 0;
@@ -96,6 +108,7 @@ export class Scanner implements Nesting {
   /** The top-level member that is being read. */
   private name = "";
   private stringStart = 0;
+  private numberStart = 0;
   /** The current string is so long that only its end is sought. */
   private far = false;
   private keyStart = 0;
@@ -111,9 +124,12 @@ export class Scanner implements Nesting {
   constructor(options: ScannerOptions = {}) {
     this.maxDepth = options.maxDepth ?? 128;
     this.maxKeys = options.maxKeys ?? 50_000;
+    this.maxMembers = options.maxMembers ?? Infinity;
+    this.maxValues = options.maxValues ?? Infinity;
     this.unique = options.duplicates !== "allow";
     this.capture = options.capture;
     this.captureLimit = options.captureLimit ?? 1 << 20;
+    this.checked = options.strings === "whole" ? ALL : CHECKED;
   }
 
   /** Takes the next piece. @throws JsonError; the scanner is of no use afterwards. */
@@ -121,8 +137,14 @@ export class Scanner implements Nesting {
     if (piece.length === 0) return;
     const wrong = this.utf8.push(piece);
     if (wrong >= 0) throw new JsonError("utf8", wrong, "The text is not UTF-8");
-    for (let at = 0; at < piece.length; at += LONGEST)
-      this.read(piece.length <= LONGEST ? piece : piece.subarray(at, at + LONGEST));
+    try {
+      for (let at = 0; at < piece.length; at += LONGEST)
+        this.read(piece.length <= LONGEST ? piece : piece.subarray(at, at + LONGEST));
+    } catch (error) {
+      if (error instanceof JsonError && (this.depth > 1 || (this.depth === 1 && this.expect <= VALUE)))
+        error.member = this.name;
+      throw error;
+    }
   }
 
   /** The next bytes, at most LONGEST. */
@@ -133,7 +155,7 @@ export class Scanner implements Nesting {
     const n = piece.length;
     while (i < n) {
       if (this.depth > 1) {
-        i = window.passInside(i, this, CHECKED);
+        i = window.passInside(i, this, this.checked);
         if (i === n) break;
       }
       const byte = piece[i] as number;
@@ -144,6 +166,7 @@ export class Scanner implements Nesting {
     if (this.nameParts) this.nameParts.push(piece.subarray(Math.max(0, this.keyStart - this.base)));
     if (this.kept) this.keep(piece, n);
     this.base += n;
+    if (this.values > this.maxValues) throw new JsonError("values", this.base, `More than ${this.maxValues} values`);
     this.window = NOTHING;
   }
 
@@ -175,6 +198,7 @@ export class Scanner implements Nesting {
     this.progress = 0;
     if (STEPS[byte] !== 0) {
       this.openValue(i, "number");
+      this.numberStart = this.base + i;
       return this.number(piece, i);
     }
     const word = byte === 116 ? "true" : byte === 102 ? "false" : byte === 110 ? "null" : undefined;
@@ -188,8 +212,10 @@ export class Scanner implements Nesting {
   private between(piece: Buffer, i: number, byte: number): number {
     const expect = this.expect;
     if (expect === AFTER) {
-      if (byte === COMMA) this.expect = this.inObject ? KEY : VALUE;
-      else if (byte === (this.inObject ? CLOSE_OBJECT : CLOSE_ARRAY)) return this.close(piece, i);
+      if (byte === COMMA) {
+        this.expect = this.inObject ? KEY : VALUE;
+        this.values++;
+      } else if (byte === (this.inObject ? CLOSE_OBJECT : CLOSE_ARRAY)) return this.close(piece, i);
       else throw this.unexpected(piece, i);
     } else if (expect === COLON && byte === COLON_BYTE) this.expect = VALUE;
     else if (expect <= KEY && byte === QUOTE) return this.key(piece, i);
@@ -200,7 +226,11 @@ export class Scanner implements Nesting {
 
   private key(piece: Buffer, i: number): number {
     if (++this.keys > this.maxKeys) throw new JsonError("keys", this.base + i, `More than ${this.maxKeys} names`);
-    if (this.depth === 1) this.keyStart = this.base + i;
+    if (this.depth === 1) {
+      this.keyStart = this.base + i;
+      if (this.members.all.length === this.maxMembers)
+        throw new JsonError("keys", this.keyStart, `More than ${this.maxMembers} members of the whole`);
+    }
     const next = this.string(piece, i + 1);
     if (this.token === STRING && this.depth === 1) this.nameParts = [];
     return next;
@@ -210,6 +240,7 @@ export class Scanner implements Nesting {
     this.openValue(i, isObject ? "object" : "array");
     if (this.depth === this.maxDepth)
       throw new JsonError("depth", this.base + i, `Nested deeper than ${this.maxDepth} levels`);
+    this.values++;
     this.outer[this.depth++] = this.inObject;
     this.inObject = isObject;
     this.expect = isObject ? FIRST_KEY : FIRST_VALUE;
@@ -267,7 +298,7 @@ export class Scanner implements Nesting {
     }
     if (this.far) return this.seekEnd(piece, from);
     let i = this.progress > 0 ? this.escape(piece, from) : from;
-    const last = this.expect <= VALUE ? Math.min(this.stringStart + CHECKED - this.base, n) : n;
+    const last = this.expect <= VALUE ? Math.min(this.stringStart + this.checked - this.base, n) : n;
     while (i < last) {
       i = skipPlain(piece, i, last);
       if (i >= last) break;
@@ -352,6 +383,8 @@ export class Scanner implements Nesting {
       }
       at = next;
     }
+    if (this.base + piece.length - this.numberStart > LONGEST)
+      throw new JsonError("values", this.numberStart, `A number of more than ${LONGEST} digits`);
     this.token = NUMBER;
     this.progress = at;
     return piece.length;

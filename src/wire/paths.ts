@@ -36,6 +36,19 @@ export function locate(text: Buffer, paths: Iterable<JsonPath>): { path: JsonPat
   return found;
 }
 
+/** The first elements of an array, each as its bytes. @param text valid JSON that is an array */
+export function firstElements(text: Buffer, count: number): Buffer[] {
+  const found: Buffer[] = [];
+  let at = skipSpace(text, skipSpace(text, 0) + 1);
+  while (found.length < count && at < text.length && text[at] !== CLOSE_ARRAY) {
+    const end = skipValue(text, at);
+    found.push(text.subarray(at, end));
+    at = skipSpace(text, end);
+    if (text[at] === COMMA) at = skipSpace(text, at + 1);
+  }
+  return found;
+}
+
 /** How many members all objects of a JSON text have together, those named twice counted twice. @param text valid JSON */
 export function countMembers(text: Buffer): number {
   let count = 0;

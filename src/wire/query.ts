@@ -1,6 +1,6 @@
 /** The query of a request target, pair by pair as it was written, so that what nobody touched goes upstream unchanged. */
 export class Query {
-  private readonly pairs: { name: string; value: string; raw: string }[];
+  private pairs: { name: string; value: string; raw: string }[];
 
   /** @throws URIError on a broken escape. */
   constructor(text = "") {
@@ -17,7 +17,7 @@ export class Query {
 
   /** Removes every pair of that name. */
   delete(name: string): void {
-    for (let i = this.pairs.length - 1; i >= 0; i--) if (this.pairs[i]?.name === name) this.pairs.splice(i, 1);
+    if (this.has(name)) this.pairs = this.pairs.filter((pair) => pair.name !== name);
   }
 
   names(): string[] {
@@ -27,8 +27,12 @@ export class Query {
   /** The first name that occurs twice, if any. @param among looks at no other names */
   repeated(among?: readonly string[]): string | undefined {
     if (this.pairs.length < 2) return undefined;
-    const names = this.names();
-    return names.find((name, i) => names.indexOf(name) !== i && (among?.includes(name) ?? true));
+    const seen = new Set<string>();
+    for (const { name } of this.pairs) {
+      if (seen.has(name) && (among?.includes(name) ?? true)) return name;
+      seen.add(name);
+    }
+    return undefined;
   }
 
   /** The text with another value for a name, where it has that. */

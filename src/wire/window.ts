@@ -12,6 +12,8 @@ export interface Nesting {
   readonly outer: boolean[];
   /** Names so far. */
   keys: number;
+  /** Containers and commas so far: there are no more values than these together, and one. */
+  values: number;
   readonly maxDepth: number;
   readonly maxKeys: number;
 }
@@ -43,8 +45,8 @@ const machine = new WebAssembly.Instance(
   end(from: number, checked: number): number;
 };
 const memory = new Uint8Array(machine.memory.buffer);
-const [EXPECT, DEPTH, IN_OBJECT, KEYS] = [0, 1, 2, 3] as const;
-const state = new Int32Array(memory.buffer, 0, 4);
+const [EXPECT, DEPTH, IN_OBJECT, KEYS, VALUES] = [0, 1, 2, 3, 4] as const;
+const state = new Int32Array(memory.buffer, 0, 5);
 memory.set(CLASSES, 512);
 memory.set(ESCAPES, 768);
 memory.set(HEX, 1024);
@@ -81,6 +83,7 @@ export class Window {
     state[DEPTH] = nesting.depth;
     state[IN_OBJECT] = nesting.inObject ? 1 : 0;
     state[KEYS] = nesting.keys;
+    state[VALUES] = nesting.values;
     for (let i = 0; i < nesting.depth; i++) memory[OUTER + i] = outer[i] ? 1 : 0;
     const maxDepth = Math.min(nesting.maxDepth, DEEPEST);
     const to = machine.pass(PIECE + from, PIECE + this.length, maxDepth, nesting.maxKeys, checked) - PIECE;
@@ -90,6 +93,7 @@ export class Window {
     nesting.depth = depth;
     nesting.inObject = state[IN_OBJECT] === 1;
     nesting.keys = state[KEYS] as number;
+    nesting.values = state[VALUES] as number;
     return to;
   }
 

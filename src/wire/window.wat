@@ -1,5 +1,5 @@
 ;; Passes over tokens of a JSON text (RFC 8259), and over strings 32 bytes at a time. The memory, which window.ts fills:
-;;    0  expect, depth, in an object, keys: four words, read by pass at its start and written at its end
+;;    0  expect, depth, in an object, keys, values: five words, read by pass at its start and written at its end
 ;;   64  a byte for each open container around the current one: 1 for an object
 ;;  512  CLASSES, 768 ESCAPES and 1024 HEX of grammar.ts: a byte for each byte
 ;; 1280  STEPS and 3584 WHOLE of grammar.ts: numbers
@@ -111,11 +111,12 @@
   ;; 5 comma or end.
   (func (export "pass") (param $i i32) (param $to i32) (param $maxDepth i32) (param $maxKeys i32) (param $span i32) (result i32)
     (local $expect i32) (local $depth i32) (local $object i32) (local $keys i32)
-    (local $next i32) (local $state i32) (local $step i32)
+    (local $values i32) (local $next i32) (local $state i32) (local $step i32)
     (local.set $expect (i32.load (i32.const 0)))
     (local.set $depth (i32.load (i32.const 4)))
     (local.set $object (i32.load (i32.const 8)))
     (local.set $keys (i32.load (i32.const 12)))
+    (local.set $values (i32.load (i32.const 16)))
     (block $stop
       (loop $token
         (br_if $stop (i32.ge_u (local.get $i) (local.get $to)))
@@ -146,6 +147,7 @@
           ;; comma
           (br_if $stop (i32.ne (local.get $expect) (i32.const 5)))
           (local.set $expect (select (i32.const 3) (i32.const 1) (local.get $object)))
+          (local.set $values (i32.add (local.get $values) (i32.const 1)))
           (local.set $i (i32.add (local.get $i) (i32.const 1)))
           (br $token))
           ;; colon
@@ -159,6 +161,7 @@
           (i32.store8 offset=64 (local.get $depth) (local.get $object))
           (local.set $depth (i32.add (local.get $depth) (i32.const 1)))
           (local.set $object (i32.eq (i32.load8_u (local.get $i)) (i32.const 123)))
+          (local.set $values (i32.add (local.get $values) (i32.const 1)))
           (local.set $expect (select (i32.const 2) (i32.const 0) (local.get $object)))
           (local.set $i (i32.add (local.get $i) (i32.const 1)))
           (br $token))
@@ -208,4 +211,5 @@
     (i32.store (i32.const 4) (local.get $depth))
     (i32.store (i32.const 8) (local.get $object))
     (i32.store (i32.const 12) (local.get $keys))
+    (i32.store (i32.const 16) (local.get $values))
     (local.get $i)))

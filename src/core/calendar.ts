@@ -1,0 +1,49 @@
+/** What a sum of money is for. `total`: once, for as long as the thing lives. */
+export type Period = "hour" | "day" | "week" | "month" | "total";
+
+/** Unix milliseconds: the first of a period, and the first behind it. */
+export interface PeriodSpan {
+  readonly start: number;
+  readonly end: number;
+}
+
+const ALWAYS: PeriodSpan = { start: 0, end: Number.POSITIVE_INFINITY };
+
+/** When hours, days, weeks (from Monday on) and months begin and end where the clocks of a time zone hang. */
+export class Calendar {
+  private readonly spans = new Map<Period, PeriodSpan>();
+
+  /** @param zone of IANA's names, like `Europe/Berlin`. @throws RangeError where there is none of that name */
+  constructor(readonly zone = "UTC") {
+    try {
+      Temporal.Instant.fromEpochMilliseconds(0).toZonedDateTimeISO(zone);
+    } catch {
+      throw new RangeError(`${JSON.stringify(zone)} is not a time zone; write one like Europe/Berlin or UTC`);
+    }
+  }
+
+  /** The period of that length in which a moment lies. @param now Unix milliseconds */
+  span(per: Period, now: number): PeriodSpan {
+    if (per === "total") return ALWAYS;
+    const known = this.spans.get(per);
+    if (known && now >= known.start && now < known.end) return known;
+    const span = this.around(per, now);
+    this.spans.set(per, span);
+    return span;
+  }
+
+  private around(per: Exclude<Period, "total">, now: number): PeriodSpan {
+    const time = Temporal.Instant.fromEpochMilliseconds(Math.floor(now)).toZonedDateTimeISO(this.zone);
+    if (per === "hour") {
+      const start = time.round({ smallestUnit: "hour", roundingMode: "floor" });
+      return { start: start.epochMilliseconds, end: start.add({ hours: 1 }).epochMilliseconds };
+    }
+    const date = time.toPlainDate();
+    const first =
+      per === "day" ? date : per === "week" ? date.subtract({ days: date.dayOfWeek - 1 }) : date.with({ day: 1 });
+    const next = first.add(per === "day" ? { days: 1 } : per === "week" ? { weeks: 1 } : { months: 1 });
+    // The first moment there is: in some zones clocks jump over midnight.
+    const moment = (day: Temporal.PlainDate) => day.toZonedDateTime(this.zone).startOfDay().epochMilliseconds;
+    return { start: moment(first), end: moment(next) };
+  }
+}

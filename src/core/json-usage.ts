@@ -1,0 +1,92 @@
+import { JsonError, Scanner } from "../wire/json.ts";
+import type { Protocol } from "./protocol.ts";
+import type { Usage } from "./usage.ts";
+
+/** Bytes of an answer up to which parsing it costs less than scanning it. */
+const SMALL = 4096;
+/** A vendor's answer may have any number of names: one for each token and its neighbours, where their chances are asked for. */
+const LIMITS = { maxKeys: 2 ** 31 - 1, maxDepth: 10_000 } as const;
+
+/** Looks for usage in a JSON body as it passes, in the words of any of some protocols; keeps nothing else of it. */
+export class JsonUsage {
+  /** Why usage could not be read: the body is no JSON, or what a protocol makes of it fails. Holds nothing of the body. */
+  fault: string | undefined;
+  /** What the usage belongs to, where it may be told again; see `KeptAnswers.late`. */
+  late: string | undefined;
+
+  private readonly members: readonly string[];
+  private first: Buffer | undefined;
+  private scanner: Scanner | undefined;
+
+  constructor(private readonly protocols: readonly Protocol[]) {
+    this.members = [
+      ...new Set(protocols.flatMap(({ usageMembers, kept }) => [...usageMembers, ...(kept?.late.members ?? [])])),
+    ];
+  }
+
+  /** The next bytes, cut anywhere. Never throws. */
+  push(bytes: Buffer): void {
+    if (this.fault !== undefined) return;
+    if (!this.first && bytes.length < SMALL) {
+      this.first = bytes;
+      return;
+    }
+    this.guarded(() => {
+      this.scanner ??= this.begun();
+      this.scanner.push(bytes);
+      this.first ??= bytes;
+    });
+  }
+
+  /** What the whole body told. Never throws. */
+  end(): Usage | undefined {
+    const { first, scanner } = this;
+    if (!first || this.fault !== undefined) return undefined;
+    return this.guarded(() => this.read(scanner ? this.captured(scanner) : (JSON.parse(first.toString()) as unknown)));
+  }
+
+  /** What may be told of a failure to read: others' messages may quote what they read. */
+  static faultOf(thrown: unknown): string {
+    return thrown instanceof JsonError ? thrown.message : thrown instanceof Error ? thrown.name : "unknown";
+  }
+
+  private begun(): Scanner {
+    const scanner = new Scanner({ capture: this.members, duplicates: "allow", ...LIMITS });
+    if (this.first) scanner.push(this.first);
+    return scanner;
+  }
+
+  private captured(scanner: Scanner): Record<string, unknown> {
+    scanner.end();
+    const members: Record<string, unknown> = {};
+    for (const name of this.members) {
+      const bytes = scanner.captured(name);
+      if (bytes) members[name] = JSON.parse(bytes.toString());
+    }
+    return members;
+  }
+
+  /** In the words of the first protocol that finds a total; where none does, what a vendor told is kept as it is. */
+  private read(json: unknown): Usage | undefined {
+    let other: Usage | undefined;
+    for (const protocol of this.protocols) {
+      const usage = protocol.usage(json);
+      if (!usage || (usage.in.total === undefined && usage.out.total === undefined)) {
+        other ??= usage;
+        continue;
+      }
+      this.late = protocol.kept?.late.id(json);
+      return usage;
+    }
+    return other;
+  }
+
+  private guarded<T>(act: () => T): T | undefined {
+    try {
+      return act();
+    } catch (thrown) {
+      this.fault = JsonUsage.faultOf(thrown);
+      return undefined;
+    }
+  }
+}

@@ -1,0 +1,17 @@
+import type { LimitLevel } from "./limits.ts";
+
+/** Nano-dollars as people write them; small sums with as many digits as tell something. */
+export function dollars(nano: number): string {
+  const sum = nano / 1e9;
+  if (sum === 0 || sum >= 1) return `$${sum.toFixed(2)}`;
+  return `$${sum
+    .toFixed(9)
+    .replace(/0+$/, "")
+    .replace(/\.(\d?)$/, (_, digit: string) => `.${digit.padEnd(2, "0")}`)}`;
+}
+
+/** Whose a limit is, at the beginning of a sentence. */
+export function whose({ kind, name }: Pick<LimitLevel, "kind" | "name">): string {
+  if (kind === "all") return "The gateway";
+  return name === "" ? "All that is asked without a key" : `The ${kind} ${JSON.stringify(name)}`;
+}

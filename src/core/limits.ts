@@ -1,0 +1,128 @@
+import type { Period } from "./calendar.ts";
+import type { Caller } from "./marketplace.ts";
+
+/** What may be spent. */
+export interface Budget {
+  /** Integer nano-dollars. */
+  readonly nano: number;
+  readonly per: Period;
+  /** Only told when it is nearly spent or spent; it refuses nothing. */
+  readonly soft: boolean;
+}
+
+/** What may be used. What is absent, empty or 0 is not limited. */
+export interface Limits {
+  /** Requests in a minute. */
+  readonly rpm?: number;
+  /** Tokens in a minute, those that go in and those that come out. */
+  readonly tpm?: number;
+  /** Requests at the same time. */
+  readonly concurrency?: number;
+  readonly budgets?: readonly Budget[];
+}
+
+/** All limits of a gateway.yaml. */
+export interface LimitTable {
+  /** A key's own, where it says nothing. */
+  readonly default?: Limits;
+  readonly all?: Limits;
+  readonly groups?: ReadonlyMap<string, Limits>;
+  readonly models?: ReadonlyMap<string, Limits>;
+  readonly providers?: ReadonlyMap<string, Limits>;
+  /** Of keys by their ids. */
+  readonly keys?: ReadonlyMap<string, Limits>;
+}
+
+/** Whose limits they are. */
+export interface LimitLevel {
+  readonly kind: "key" | "group" | "model" | "provider" | "all";
+  /** Empty for `all`, and for all callers without a key. */
+  readonly name: string;
+  /** Names its counts. */
+  readonly scope: string;
+  readonly limits: Limits;
+}
+
+/** What counts are kept under. */
+export const scopeOf = (kind: LimitLevel["kind"], name: string): string => (kind === "all" ? kind : `${kind}:${name}`);
+
+/** A group and those above it: `acme/research`, `acme`. */
+export function groupsOf(group: string): string[] {
+  const found = [group];
+  for (let at = group.lastIndexOf("/"); at > 0; at = group.lastIndexOf("/", at - 1)) found.push(group.slice(0, at));
+  return found;
+}
+
+/** The levels of one caller, by the model that it asks for. */
+interface CallerLevels {
+  readonly group: string | undefined;
+  readonly own: readonly LimitLevel[];
+  readonly byModel: Map<string, readonly LimitLevel[]>;
+}
+
+/** Which limits apply to whom. */
+export class Levels {
+  private readonly callers = new Map<string, CallerLevels>();
+  private readonly providers: ReadonlyMap<string, LimitLevel>;
+  private readonly models: ReadonlyMap<string, LimitLevel>;
+
+  constructor(private readonly table: LimitTable = {}) {
+    const levels = (kind: LimitLevel["kind"], of: ReadonlyMap<string, Limits> = new Map()) =>
+      new Map([...of].flatMap(([name, limits]) => levelOf(kind, name, limits).map((level) => [name, level])));
+    this.providers = levels("provider", table.providers);
+    this.models = levels("model", table.models);
+  }
+
+  /**
+   * Of a caller, its key first, then its groups from the innermost on, the model and all.
+   * @param model its id; undefined: not known
+   */
+  of(caller: Caller | undefined, model?: string): readonly LimitLevel[] {
+    const known = this.caller(caller);
+    if (model === undefined) return known.own;
+    const found = known.byModel.get(model);
+    if (found) return found;
+    const level = this.models.get(model);
+    const levels = level ? [...known.own, level] : known.own;
+    known.byModel.set(model, levels);
+    return levels;
+  }
+
+  model(id: string): LimitLevel | undefined {
+    return this.models.get(id);
+  }
+
+  provider(name: string): LimitLevel | undefined {
+    return this.providers.get(name);
+  }
+
+  /** A level at which tokens or money count, which nobody knows of a request that passes unread. */
+  unmeasured(caller: Caller | undefined, provider: string): LimitLevel | undefined {
+    const levels = [...this.of(caller), this.provider(provider)];
+    return levels.find((level) => level && (level.limits.tpm || level.limits.budgets?.some(({ soft }) => !soft)));
+  }
+
+  private caller(caller: Caller | undefined): CallerLevels {
+    const id = caller?.id ?? "";
+    const group = caller?.group;
+    const known = this.callers.get(id);
+    if (known && known.group === group) return known;
+    const { keys, groups, all = {}, default: usual } = this.table;
+    const key = { ...usual, ...keys?.get(id) };
+    const own = [
+      ...levelOf("key", id, key),
+      ...(group === undefined ? [] : groupsOf(group).flatMap((name) => levelOf("group", name, groups?.get(name)))),
+      ...levelOf("all", "", all),
+    ];
+    const made = { group, own, byModel: new Map() };
+    this.callers.set(id, made);
+    return made;
+  }
+}
+
+/** A level that limits nothing is none. */
+function levelOf(kind: LimitLevel["kind"], name: string, limits: Limits = {}): LimitLevel[] {
+  const { rpm = 0, tpm = 0, concurrency = 0, budgets = [] } = limits;
+  if (rpm + tpm + concurrency + budgets.length === 0) return [];
+  return [{ kind, name, scope: scopeOf(kind, name), limits: { rpm, tpm, concurrency, budgets } }];
+}

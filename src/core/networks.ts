@@ -1,0 +1,50 @@
+import { BlockList, isIP } from "node:net";
+
+const MAPPED = /^::ffff:(\d+\.\d+\.\d+\.\d+)$/i;
+
+/** An address alone, an IPv4 address within IPv6 as what it is; undefined for what is none. */
+export function plainAddress(text: string): string | undefined {
+  const address = MAPPED.exec(text)?.[1] ?? text;
+  return isIP(address) === 0 ? undefined : address;
+}
+
+/** What limits for an address go by: of IPv6 the /64, all of which one customer has. */
+export function limitedBy(address: string): string {
+  if (!address.includes(":")) return address;
+  const [left = [], right = []] = address.split("::").map((half) => (half === "" ? [] : half.split(":")));
+  const zeros = address.includes("::") ? 8 - left.length - right.length : 0;
+  const groups = [...left, ...Array<string>(Math.max(0, zeros)).fill("0"), ...right].slice(0, 4);
+  return `${groups.map((group) => Number.parseInt(group, 16).toString(16)).join(":")}::/64`;
+}
+
+/** Addresses and ranges of addresses, like 127.0.0.1, 10.0.0.0/8 and fd00::/8. */
+export class Networks {
+  private readonly list = new BlockList();
+  /** Whether nobody is in it. */
+  readonly empty: boolean;
+
+  /** @throws RangeError that shows the accepted forms */
+  constructor(texts: readonly string[] = []) {
+    this.empty = texts.length === 0;
+    for (const text of texts) this.add(text);
+  }
+
+  /** @param address as `plainAddress` gives it */
+  has(address: string): boolean {
+    if (this.empty) return false;
+    return this.list.check(address, address.includes(":") ? "ipv6" : "ipv4");
+  }
+
+  private add(text: string): void {
+    const [written = "", bits, more] = text.split("/");
+    const address = plainAddress(written);
+    const family = address?.includes(":") ? "ipv6" : "ipv4";
+    const most = family === "ipv6" ? 128 : 32;
+    const prefix = bits === undefined ? most : /^\d{1,3}$/.test(bits) ? Number(bits) : Number.NaN;
+    if (address === undefined || more !== undefined || !(prefix <= most))
+      throw new RangeError(
+        `${JSON.stringify(text)} is no address or range; write it like 127.0.0.1, 10.0.0.0/8 or fd00::/8`,
+      );
+    this.list.addSubnet(address, prefix, family);
+  }
+}

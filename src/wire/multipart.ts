@@ -1,0 +1,252 @@
+import type { ByteSpan } from "./splice.ts";
+
+/** Bytes of a part's head. */
+const MAX_HEAD = 8192;
+const MAX_PARTS = 1000;
+
+const TOKEN = "[!#$%&'*+.^_`|~0-9A-Za-z-]+";
+const PARAMETER = String.raw`[ \t]*;[ \t]*(${TOKEN})=(${TOKEN}|"[^"\\\x00-\x1f\x7f-\uffff]*")`;
+const CONTENT_TYPE = new RegExp(String.raw`^multipart/form-data((?:${PARAMETER})+)[ \t]*$`, "i");
+const PARAMETERS = new RegExp(PARAMETER, "g");
+const BOUNDARY = /^[0-9A-Za-z'()+_,./:=?-]{1,70}$/;
+/** Character sets in which the letters of a name are the same bytes. */
+const CHARSET = /^(?:utf-?8|us-ascii|iso-8859-1)$/i;
+
+/** In a part's head: a control character, or half of a line break. */
+const CONTROL = /(?![\t\r\n\x80-\x9f])\p{Cc}|\r(?!\n)|(?<!\r)\n/u;
+const LINE = /^([A-Za-z-]+):[ \t]*((?:[^ \t].*)?)$/s;
+const DISPOSITION = /^form-data;[ \t]*name=(?:"([^"\\%]*)"|([\w.\-[\]]+))[ \t]*(;.*)?$/i;
+const FILE = new RegExp(
+  String.raw`^(?:;[ \t]*filename=(?:"(?:[^"\\]|\\[^"\\])*"|${TOKEN}))?(?:;[ \t]*filename\*=utf-8''[!#$&+.^_|~0-9A-Za-z%-]*)?$`,
+  "i",
+);
+const TEXT_TYPE = /^text\/plain(?:[ \t]*;[ \t]*charset=(?:"([^"]*)"|([^\s"]*)))?[ \t]*$/i;
+const CARRIAGE_RETURN = 13;
+const LINE_FEED = 10;
+
+/** A form that is not well-formed, or that two readers could read differently. */
+export class FormError extends Error {
+  override readonly name = "FormError";
+
+  /**
+   * @param at the byte of the form
+   * @param field the field that is at fault, where it is one
+   */
+  constructor(
+    message: string,
+    readonly at: number,
+    readonly field?: string,
+  ) {
+    super(message);
+  }
+}
+
+/**
+ * The boundary that a content-type names; undefined where it is none of a form, or where readers could take another: one
+ * named twice, a quoted pair, a parameter that is not known.
+ */
+export function boundaryOf(contentType: string): string | undefined {
+  const [, parameters] = CONTENT_TYPE.exec(contentType) ?? [];
+  if (parameters === undefined) return undefined;
+  const seen = new Map<string, string>();
+  for (const [, name = "", value = ""] of parameters.matchAll(PARAMETERS)) {
+    const key = name.toLowerCase();
+    if (seen.has(key) || (key !== "boundary" && key !== "charset")) return undefined;
+    seen.set(key, value.replaceAll('"', ""));
+  }
+  const boundary = seen.get("boundary") ?? "";
+  return BOUNDARY.test(boundary) && CHARSET.test(seen.get("charset") ?? "utf-8") ? boundary : undefined;
+}
+
+type State = "start" | "delimiter" | "head" | "value" | "closed";
+
+/**
+ * Reads a multipart/form-data body while its pieces arrive, cut anywhere, and finds the value of one short text field. Refuses
+ * whatever readers of forms are known to take differently, instead of choosing a reading: what it lets through has one.
+ */
+export class FormScanner {
+  /** Where the field's value stands in the form; set once it has been seen whole. */
+  found: ByteSpan | undefined;
+  /**
+   * Up to here the form has been judged: the field's value stays in front of it until it is whole, the delimiter of a part
+   * until the part's head is known, and the last delimiter until the form has ended.
+   */
+  judged = 0;
+
+  private readonly delimiter: Buffer;
+  private state: State = "start";
+  /** Bytes not yet decided on, and where they start in the form. */
+  private rest: Buffer = Buffer.alloc(0);
+  private at = 0;
+  private parts = 0;
+  /** Of the current part: where its value starts, how long it says it is, and whether it is the field. */
+  private start = 0;
+  private announced: number | undefined;
+  private wanted = false;
+
+  /**
+   * @param field the name of the field that is sought
+   * @param longest bytes of its value, all of them printable ASCII
+   */
+  constructor(
+    boundary: string,
+    private readonly field: string,
+    private readonly longest: number,
+  ) {
+    this.delimiter = Buffer.from(`--${boundary}`, "latin1");
+  }
+
+  /** @throws FormError; the scanner is of no use afterwards. */
+  push(piece: Buffer): void {
+    this.rest = this.rest.length === 0 ? piece : Buffer.concat([this.rest, piece]);
+    while (this.step());
+  }
+
+  /** The form has ended. @throws FormError when it is not whole. */
+  end(): void {
+    if (this.state !== "closed" || this.rest.length % 2 !== 0) this.fail("It ends before its last delimiter");
+    this.judged = this.at + this.rest.length;
+  }
+
+  /** One part of the grammar further; false: more bytes are needed. */
+  private step(): boolean {
+    switch (this.state) {
+      case "start":
+        return this.begin();
+      case "delimiter":
+        return this.delimited();
+      case "head":
+        return this.head();
+      case "value":
+        return this.value();
+      case "closed":
+        // One more line break is what some clients send.
+        if (!"\r\n\r\n".startsWith(this.rest.toString("latin1", 0, 5)))
+          this.fail("Something follows its last delimiter");
+        return false;
+    }
+  }
+
+  private begin(): boolean {
+    const { rest, delimiter } = this;
+    const lead = rest[0] === CARRIAGE_RETURN ? 2 : 0;
+    if (rest.length < lead + delimiter.length) return false;
+    if (lead > 0 && rest[1] !== LINE_FEED) this.fail("It does not begin with its boundary");
+    if (rest.compare(delimiter, 0, delimiter.length, lead, lead + delimiter.length) !== 0)
+      this.fail("It does not begin with its boundary");
+    this.pass(lead + delimiter.length);
+    this.state = "delimiter";
+    return true;
+  }
+
+  private delimited(): boolean {
+    if (this.rest.length < 2) return false;
+    const next = this.rest.toString("latin1", 0, 2);
+    if (next === "\r\n") this.state = "head";
+    else if (next === "--" && this.parts > 0) this.state = "closed";
+    else this.fail("Its boundary is followed by something else than a line break");
+    this.pass(2);
+    if (this.state === "head" && ++this.parts > MAX_PARTS) this.fail(`It has more than ${MAX_PARTS} parts`);
+    return true;
+  }
+
+  private head(): boolean {
+    const end = this.rest.indexOf("\r\n\r\n");
+    if (end > MAX_HEAD || (end < 0 && this.rest.length > MAX_HEAD + 3))
+      this.fail(`A part's head is longer than ${MAX_HEAD} bytes`);
+    if (end < 0) return false;
+    this.readHead(this.rest.toString("latin1", 0, end));
+    this.pass(end + 4);
+    this.start = this.at;
+    this.state = "value";
+    return true;
+  }
+
+  private value(): boolean {
+    const { rest, delimiter } = this;
+    const at = rest.indexOf(delimiter);
+    if (at < 0) {
+      // The line break and all but one byte of the delimiter may be here already.
+      const whole = rest.length - delimiter.length - 1;
+      if (this.wanted && this.at + whole - this.start > this.longest) this.tooLong();
+      if (!this.wanted && whole > 0) {
+        this.pass(whole);
+        this.judged = this.at;
+      }
+      return false;
+    }
+    if (at < 2 || rest[at - 2] !== CARRIAGE_RETURN || rest[at - 1] !== LINE_FEED)
+      this.fail("Its boundary stands within a part's value", this.at + at);
+    const end = this.at + at - 2;
+    if (this.announced !== undefined && this.announced !== end - this.start)
+      this.fail("A part is not as long as its content-length says", this.start);
+    if (this.wanted) this.find(rest.toString("latin1", 0, at - 2), end);
+    this.judged = end;
+    this.pass(at + delimiter.length);
+    this.state = "delimiter";
+    return true;
+  }
+
+  private find(value: string, end: number): void {
+    const { field, start } = this;
+    if (value.length > this.longest) this.tooLong();
+    if (value === "") throw new FormError(`${field} is empty.`, start, field);
+    if (!/^[\x21-\x7e]+$/.test(value))
+      throw new FormError(`${field} holds something else than printable ASCII.`, start, field);
+    this.found = { start, end };
+    this.wanted = false;
+  }
+
+  private readHead(head: string): void {
+    if (CONTROL.test(head)) this.fail("A part's head holds a control character");
+    const fields = new Map<string, string>();
+    for (const line of head.split("\r\n")) {
+      const [, name = "", value = ""] = LINE.exec(line) ?? this.fail("A line of a part's head is malformed");
+      const key = name.toLowerCase();
+      if (fields.has(key)) this.fail("A part's head names a field twice");
+      fields.set(key, value);
+    }
+    const match = DISPOSITION.exec(fields.get("content-disposition") ?? "");
+    if (!match || !FILE.test(match[3] ?? ""))
+      this.fail(
+        'A part does not begin its content-disposition with form-data; name="…", or goes on with more than filename',
+      );
+    if (!/^(?:7bit|8bit|binary)$/i.test(fields.get("content-transfer-encoding") ?? "binary"))
+      this.fail("A part has a content-transfer-encoding");
+    const type = fields.get("content-type") ?? "text/plain";
+    // Some readers look for more parts in such a part.
+    if (/^(?:multipart|message)\//i.test(type)) this.fail("A part is made of parts");
+    const length = fields.get("content-length");
+    if (length !== undefined && !/^\d{1,15}$/.test(length)) this.fail("A part has a malformed content-length");
+    this.announced = length === undefined ? undefined : Number(length);
+    this.meet(match[1] ?? match[2] ?? "", match[3] !== undefined, type);
+  }
+
+  /** A part of that name begins. */
+  private meet(name: string, file: boolean, type: string): void {
+    const { field, at } = this;
+    // A reader that knows this name takes it for the character set of all others.
+    if (name === "_charset_") this.fail("It has a field _charset_");
+    const plain = name.trim().replace(/\[.*$/, "").toLowerCase();
+    if (plain !== field) return;
+    if (name !== field) throw new FormError(`The field ${JSON.stringify(name)} looks like ${field}.`, at, field);
+    if (this.found) throw new FormError(`The field ${field} occurs twice.`, at, field);
+    const [text, quoted, bare] = TEXT_TYPE.exec(type) ?? [];
+    if (file || text === undefined || !CHARSET.test(quoted ?? bare ?? "utf-8"))
+      throw new FormError(`The field ${field} is not plain text.`, at, field);
+    this.wanted = true;
+  }
+
+  private pass(bytes: number): void {
+    this.rest = this.rest.subarray(bytes);
+    this.at += bytes;
+  }
+
+  private tooLong(): never {
+    throw new FormError(`${this.field} is longer than ${this.longest} bytes.`, this.start, this.field);
+  }
+
+  private fail(message: string, at = this.at): never {
+    throw new FormError(`${message}.`, at);
+  }
+}
