@@ -35,9 +35,11 @@ function checksum(text: string): string {
   return digits;
 }
 
-/** A new key and its public id, which is part of it. */
-export function newKey(): { key: string; id: string } {
-  const id = random(10, 36);
+/**
+ * A new key and its public id, which is part of it.
+ * @param id that of the key in whose place it comes
+ */
+export function newKey(id: string = random(10, 36)): { key: string; id: string } {
   const body = `gw_${id}_${random(43, 62)}_`;
   return { key: body + checksum(body), id };
 }
@@ -46,6 +48,9 @@ export function newKey(): { key: string; id: string } {
 export function looksLikeKey(text: string): boolean {
   return text.length === LENGTH && SHAPE.test(text);
 }
+
+/** The public id in text that looks like a key; undefined in any other. */
+export const idIn = (text: string): string | undefined => (looksLikeKey(text) ? text.slice(3, 13) : undefined);
 
 /** True for text that this gateway may have issued: shape and checksum are right. Asks nobody. */
 export function validKey(text: string): boolean {

@@ -5,7 +5,7 @@ import type { Database } from "./sqlite.ts";
 /** Numbers kept in memory. */
 const MOST = 10_000;
 
-/** The numbers of kinds, from memory when they are known. */
+/** What many rows have in common is written once, and has a number, from memory when it is known. */
 export class Kinds {
   private readonly numbers = new Map<string, number>();
   private readonly ensure: StatementSync;
@@ -13,12 +13,13 @@ export class Kinds {
   private last: Row["kind"] = [];
   private lastNumber = 0;
 
-  constructor(database: Database) {
-    const columns = KIND.join(", ");
+  /** @param names columns of the table besides its `number` */
+  constructor(database: Database, table = "usage_kind", names: readonly string[] = KIND) {
+    const columns = names.join(", ");
     // The update changes nothing, but makes SQLite tell the number of a kind that is there already.
     this.ensure = database.prepare(
-      `insert into usage_kind (${columns}) values (${KIND.map(() => "?").join(", ")})
-       on conflict (${columns}) do update set key = key returning number`,
+      `insert into ${table} (${columns}) values (${names.map(() => "?").join(", ")})
+       on conflict (${columns}) do update set ${names[0]} = ${names[0]} returning number`,
     );
   }
 

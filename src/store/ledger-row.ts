@@ -6,6 +6,7 @@ import type { LedgerEntry } from "./ledger.ts";
 /** Columns of the table `usage_kind` that tell what many exchanges have in common. */
 export const KIND = [
   ...["key", "model", "target", "protocol", "operation", "status", "outcome", "streaming", "source"],
+  "price",
 ] as const;
 
 /** Columns of the table `usage` besides `kind`. */
@@ -14,12 +15,19 @@ export const COLUMNS = [
   "detail",
 ] as const;
 
-type Column = (typeof KIND)[number] | (typeof COLUMNS)[number];
+/** Columns of the table `usage_holder`. */
+export const HOLDER = ["group_path", "tags"] as const;
+
+type Column = (typeof KIND)[number] | (typeof COLUMNS)[number] | (typeof HOLDER)[number];
 
 /** What is bound to inserts, in the order of `KIND` and of `COLUMNS`. */
 export interface Row {
   kind: readonly SQLInputValue[];
   values: readonly SQLInputValue[];
+  /** In the order of `HOLDER`; absent: neither. */
+  holder?: readonly [group: string, tags: string];
+  /** What the usage belongs to that counts once, and the row for when it has been counted. */
+  once?: { readonly name: string; readonly counted: Row };
 }
 
 /**
@@ -27,8 +35,8 @@ export interface Row {
  * once for each exchange while others wait: a usual entry makes no text.
  */
 export function rowOf(entry: LedgerEntry): Row {
-  const { usage } = entry;
-  return {
+  const { usage, once } = entry;
+  const row: Row = {
     kind: [
       entry.key,
       entry.model,
@@ -39,6 +47,7 @@ export function rowOf(entry: LedgerEntry): Row {
       entry.outcome,
       entry.streaming ? 1 : 0,
       entry.source,
+      entry.price ?? "",
     ],
     values: [
       entry.id,
@@ -54,6 +63,26 @@ export function rowOf(entry: LedgerEntry): Row {
       detailOf(entry),
     ],
   };
+  if (entry.group !== undefined || entry.tags) row.holder = [entry.group ?? "", tagsText(entry.tags)];
+  if (once !== undefined) {
+    const { once: _, ...again } = { ...entry, usage: { in: {}, out: {}, raw: undefined }, cost: 0 };
+    row.once = { name: once, counted: rowOf(again) };
+  }
+  return row;
+}
+
+const texts = new WeakMap<object, string>();
+
+/** Tags as they are kept: in the order of their names, so that equal ones are the same text. */
+function tagsText(tags: LedgerEntry["tags"]): string {
+  if (!tags) return "";
+  let text = texts.get(tags);
+  if (text === undefined) {
+    const names = Object.keys(tags).sort();
+    text = names.length === 0 ? "" : JSON.stringify(Object.fromEntries(names.map((name) => [name, tags[name]])));
+    texts.set(tags, text);
+  }
+  return text;
 }
 
 const ATTEMPTS = COLUMNS.indexOf("attempts");
@@ -64,7 +93,15 @@ export function size({ values }: Row): number {
   return 500 + length(values[ATTEMPTS]) + length(values[DETAIL]);
 }
 
-/** The entry that a row and its kind were made of, except for the vendor's own usage object. */
+/** The entry of a row that is not in the store yet. */
+export function entryIn({ kind, values, holder = ["", ""] }: Row): LedgerEntry {
+  const columns = (names: readonly string[], bound: readonly SQLInputValue[]) =>
+    names.map((name, at) => [name, bound[at] ?? null] as const);
+  const row = [...columns(KIND, kind), ...columns(COLUMNS, values), ...columns(HOLDER, holder)];
+  return entryOf(Object.fromEntries(row) as Record<string, SQLOutputValue>);
+}
+
+/** The entry that a row, its kind and its holder were made of, except for the vendor's own usage object. */
 export function entryOf(row: Record<string, SQLOutputValue>): LedgerEntry {
   const text = (column: Column) => String(row[column]);
   const number = (column: Column) => (row[column] === null ? undefined : Number(row[column]));
@@ -83,6 +120,8 @@ export function entryOf(row: Record<string, SQLOutputValue>): LedgerEntry {
     duration: Number(row["duration"]),
     source: text("source") as LedgerEntry["source"],
   };
+  if (row["group_path"]) entry.group = text("group_path");
+  if (row["tags"]) entry.tags = JSON.parse(text("tags")) as Record<string, string>;
   const attempts: unknown = JSON.parse(text("attempts"));
   entry.attempts =
     typeof attempts === "number"
@@ -92,6 +131,7 @@ export function entryOf(row: Record<string, SQLOutputValue>): LedgerEntry {
   if (firstByte !== undefined) entry.firstByte = firstByte;
   const cost = number("cost");
   if (cost !== undefined) entry.cost = cost;
+  if (row["price"]) entry.price = text("price");
   if (row["detail"] === null) return entry;
   const { bytes, ...detail } = JSON.parse(text("detail")) as Partial<Usage> & Pick<LedgerEntry, "bytes">;
   if (bytes) entry.bytes = bytes;
@@ -108,7 +148,14 @@ export function entryOf(row: Record<string, SQLOutputValue>): LedgerEntry {
 /** When the only attempt started that the row itself tells of: most exchanges have one attempt, and it succeeds. */
 function onlyStart({ attempts, target, status }: LedgerEntry): number | undefined {
   const [only] = attempts;
-  if (only === undefined || attempts.length > 1 || only.error !== undefined || !Number.isFinite(only.startedAt)) return;
+  if (
+    only === undefined ||
+    attempts.length > 1 ||
+    only.error !== undefined ||
+    only.credential !== undefined ||
+    !Number.isFinite(only.startedAt)
+  )
+    return;
   return only.target === target && only.status === status ? only.startedAt : undefined;
 }
 

@@ -9,7 +9,10 @@ export interface LedgerEntry {
   time: number;
   /** Id of the caller's key; empty when there was no caller. */
   key: string;
-  /** The marketplace's model; empty when none was found. */
+  /** What group and tags that key had then. */
+  group?: string;
+  tags?: Readonly<Record<string, string>>;
+  /** The marketplace's model that served it, or was asked last: a fallback's own; empty when none was found. */
   model: string;
   /**
    * Provider and vendor model that answered, `provider:model`; `answered by NAME` when a plugin did itself; empty when
@@ -22,7 +25,8 @@ export interface LedgerEntry {
   status: number;
   outcome: Outcome;
   streaming: boolean;
-  attempts: { target: string; status?: number; error?: string; startedAt: number }[];
+  /** `credential` is the label of the one that was shown, where the provider has several. */
+  attempts: { target: string; credential?: string; status?: number; error?: string; startedAt: number }[];
   /** Milliseconds to the first byte of the answer. */
   firstByte?: number;
   /** Milliseconds in all. */
@@ -31,21 +35,37 @@ export interface LedgerEntry {
   /** Bytes of bodies, where they passed unread. */
   bytes?: { up: number; down: number };
   /**
-   * `reported`: the provider told all. `partial`: it told something before the exchange broke off. `none`: unknown. `free`:
-   * no provider was asked.
+   * `reported`: the provider told all. `partial`: it told something before the exchange broke off; tokens of what came out
+   * are an estimate where that is more. `estimated`: it told nothing, and the tokens are those of the request and of what came
+   * of the answer, about. `observed`: it broke off, and only what the provider told by then counts. `absorbed`: it broke off,
+   * and costs nothing. `none`: unknown. `free`: no provider was asked.
    */
-  source: "reported" | "partial" | "none" | "free";
-  /** Integer nano-dollars at the model's price, 0 when no provider was asked; absent when usage is unknown. */
+  source: "reported" | "partial" | "estimated" | "observed" | "absorbed" | "none" | "free";
+  /**
+   * What the usage belongs to, where it may be told more than once, as that of an answer that is fetched later: it counts for
+   * the first entry that names it, whichever process that is written by; others are told to have none, at no cost.
+   */
+  once?: string;
+  /**
+   * Integer nano-dollars at the price of the target that served, 0 when no provider was asked; absent when usage or price is
+   * unknown.
+   */
   cost?: number;
+  /** Names the price, as `PriceVersion` does; absent where there is none. */
+  price?: string;
 }
 
-export type LedgerGroup = "key" | "model" | "target" | "day";
+/** By `tag` what has several tags counts for each, as `name=value`. */
+export type LedgerGroup = "key" | "group" | "model" | "target" | "tag" | "day";
 
-export interface LedgerQuery {
+export interface LedgerSpan {
   /** Unix milliseconds, inclusive. */
   since?: number;
   /** Unix milliseconds, exclusive. */
   until?: number;
+}
+
+export interface LedgerQuery extends LedgerSpan {
   by: readonly LedgerGroup[];
 }
 
@@ -61,17 +81,34 @@ export interface LedgerSum {
   reasoning: number;
   /** Nano-dollars. */
   cost: number;
-  /** Exchanges whose usage is partial or unknown. */
+  /** Exchanges whose usage is partial or unknown, or that have no price. */
   unsettled: number;
 }
 
-/** The record of usage. Entries are queued and written in batches; `flush` waits until they are on disk. */
+/** The record of usage. */
 export abstract class Ledger {
-  /** Never throws and never waits: a store that is down must not stop traffic. */
+  /**
+   * An exchange asks a provider: the entry it shall have if nothing more is heard of it. Never throws and never waits, as
+   * `append`: a store that is down must not stop traffic.
+   */
+  abstract begin(entry: LedgerEntry): void;
+  /** An exchange has ended. */
   abstract append(entry: LedgerEntry): void;
+  /** Makes what was told so far survive the death of this process. To be called before bytes leave that follow from it. */
+  abstract persist(): void;
+  /** Until all that was told so far is in the store. */
   abstract flush(): Promise<void>;
+  /** Until what processes left that have died is in the store, as far as anybody can tell. */
+  abstract recovered(): Promise<void>;
   abstract sums(query: LedgerQuery): Promise<LedgerSum[]>;
   /** Newest first. */
   abstract recent(limit: number): Promise<LedgerEntry[]>;
+  /**
+   * One entry for each exchange that has ended, oldest first, as many as there are: also those that a process of this machine
+   * has written down and that are not in the store yet.
+   */
+  abstract entries(span: LedgerSpan): AsyncIterable<LedgerEntry>;
   abstract close(): Promise<void>;
+  /** Whether entries get to the disk. */
+  abstract get state(): "ok" | "waiting";
 }

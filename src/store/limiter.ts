@@ -1,36 +1,86 @@
-/** What a caller may use. */
-export interface Limits {
-  /** Requests in a minute. */
-  rpm?: number;
-  /** Tokens in a minute. */
-  tpm?: number;
-  /** Exchanges at the same time. */
-  concurrency?: number;
-  /** Nano-dollars in a calendar hour, day or month, UTC. */
-  budget?: { cost: number; per: "hour" | "day" | "month" };
-}
+import type { Period } from "../core/calendar.ts";
+import type { LimitLevel } from "../core/limits.ts";
+import type { RateDistances } from "../core/protocol.ts";
 
-/** What an exchange used, or at most will. */
+/** What an exchange has used, or at most will. */
 export interface Spending {
-  tokens: number;
+  readonly tokens: number;
   /** Nano-dollars. */
-  cost: number;
+  readonly cost: number;
 }
 
-/** The limit that stands in the way, and the seconds after which asking again makes sense. */
+/** What it comes to in the end. */
+export interface Charge extends Spending {
+  /** What it belongs to, where that may be told more than once: it counts for the first one. */
+  readonly once?: string;
+}
+
+export interface Reservation {
+  /** Ends it again. */
+  readonly id: string;
+  /** None of them is without limits. */
+  readonly levels: readonly LimitLevel[];
+  readonly most: Spending;
+  /** What it comes to where its process dies. */
+  readonly least: Spending;
+}
+
+/** The limit that stands in the way. */
 export interface Excess {
-  limit: keyof Limits;
-  retryAfter: number;
+  readonly limit: "rpm" | "tpm" | "concurrency" | "budget";
+  readonly of: Pick<LimitLevel, "kind" | "name">;
+  /** How much it is; nano-dollars of a budget. */
+  readonly most: number;
+  readonly left: number;
+  /** What was asked for at most. */
+  readonly asked: number;
+  /** Of a budget. */
+  readonly per?: Period;
+  /** Unix milliseconds at which a budget begins anew. */
+  readonly resets?: number;
+  /** Seconds after which asking again makes sense; absent: it never does. */
+  readonly retryAfter?: number;
 }
 
-/** Counts what callers use against what they may use. */
+/** A reservation that was made, with the limits that are nearest. */
+export interface Grant extends RateDistances {
+  /** Soft budgets of which not much is left, in words. */
+  readonly warnings?: readonly string[];
+}
+
+export type Reserved = { readonly excess: Excess } | { readonly grant: Grant };
+
+/** Where a budget stands. Sums in nano-dollars. */
+export interface BudgetStanding {
+  readonly limit: number;
+  readonly per: Period;
+  readonly soft: boolean;
+  readonly spent: number;
+  /** What running exchanges may still cost. */
+  readonly reserved: number;
+  readonly left: number;
+  /** Unix milliseconds at which it begins anew; absent: never. */
+  readonly resets?: number;
+}
+
+/** Where all limits of a level stand; an absent one is not limited. */
+export interface Standing extends Pick<LimitLevel, "kind" | "name">, RateDistances {
+  readonly concurrency?: { readonly limit: number; readonly left: number };
+  readonly budgets: readonly BudgetStanding[];
+}
+
+/** Counts what is used against what may be. */
 export abstract class Limiter {
   /**
-   * Holds the worst case of an exchange in one atomic step: of any number of callers at once, only those pass for whom
-   * there is room. A hold whose owner died ends by itself.
-   * @returns undefined when there is room, and otherwise what is exceeded; nothing is held then.
+   * Reserves the worst case of an exchange at all levels in one step: of any number at once, only those pass for which there
+   * is room everywhere. The first level without room refuses, and nothing is reserved then.
+   * @throws GatewayError where nobody can say what has been spent
    */
-  abstract reserve(exchange: string, key: string, atMost: Spending, limits: Limits): Promise<Excess | undefined>;
-  /** Puts what was used in the place of the hold. Settling again, or what was never reserved, changes nothing. */
-  abstract settle(exchange: string, actual: Spending): Promise<void>;
+  abstract reserve(reservation: Reservation): Reserved | Promise<Reserved>;
+  /**
+   * Puts what was used in the place of a reservation. Settling again, or what was never reserved, changes nothing.
+   * @param unused the scope of a level of it at which nothing was used
+   */
+  abstract settle(id: string, used: Charge, unused?: string): void;
+  abstract standings(levels: readonly LimitLevel[]): Promise<Standing[]>;
 }

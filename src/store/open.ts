@@ -1,14 +1,33 @@
 import { statSync } from "node:fs";
+import { JournaledLedger } from "./journaled-ledger.ts";
+import type { FileKey } from "./key-rows.ts";
+import type { Ledger } from "./ledger.ts";
+import type { Maintenance } from "./maintenance.ts";
 import { Database } from "./sqlite.ts";
-import { type FileKey, SqliteKeys } from "./sqlite-keys.ts";
+import { SqliteKeys } from "./sqlite-keys.ts";
 import { SqliteLedger } from "./sqlite-ledger.ts";
+import { SqliteMaintenance } from "./sqlite-maintenance.ts";
+import { SqliteOwners } from "./sqlite-owners.ts";
+import { SqlitePrices } from "./sqlite-prices.ts";
 
 /** The embedded stores, in one file. */
 export interface Stores {
   keys: SqliteKeys;
-  ledger: SqliteLedger;
+  ledger: Ledger;
+  owners: SqliteOwners;
+  prices: SqlitePrices;
   /** Writes what waits and closes the file. */
   close(): Promise<void>;
+}
+
+/**
+ * Opens a store for what is done besides serving from it.
+ * @throws FileError when the file cannot be used, Error for a store in memory
+ */
+export function openMaintenance(path: string): Maintenance {
+  if (path === ":memory:")
+    throw new Error("The store is in memory, and ends with its gateway: there is nothing to care for.");
+  return new SqliteMaintenance(path);
 }
 
 /**
@@ -23,11 +42,13 @@ export function openStores(path: string, fileKeys: readonly FileKey[], warn: (me
     warn(`Other users of this machine can read the store ${path}: chmod 600 ${path}`);
   }
   const keys = new SqliteKeys(database, fileKeys);
-  const ledger = new SqliteLedger(database, warn);
+  const ledger = path === ":memory:" ? new SqliteLedger(database, warn) : new JournaledLedger(path, warn);
+  const owners = new SqliteOwners(database, warn);
   const close = async () => {
     await ledger.close();
+    await owners.close();
     keys.close();
     database.close();
   };
-  return { keys, ledger, close };
+  return { keys, ledger, owners, prices: new SqlitePrices(database), close };
 }

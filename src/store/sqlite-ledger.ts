@@ -1,8 +1,16 @@
 import type { StatementSync } from "node:sqlite";
-import { Ledger, type LedgerEntry, type LedgerGroup, type LedgerQuery, type LedgerSum } from "./ledger.ts";
+import {
+  Ledger,
+  type LedgerEntry,
+  type LedgerGroup,
+  type LedgerQuery,
+  type LedgerSpan,
+  type LedgerSum,
+} from "./ledger.ts";
 import { Kinds } from "./ledger-kinds.ts";
-import { COLUMNS, entryOf, type Row, rowOf, size } from "./ledger-row.ts";
-import { HOUR, HourSums, SUMMED } from "./ledger-sums.ts";
+import { PAGE_ROWS, paged, type RowPlace } from "./ledger-pages.ts";
+import { COLUMNS, entryOf, HOLDER, type Row, rowOf, size } from "./ledger-row.ts";
+import { DAY, HOUR, HourSums, SUMMED } from "./ledger-sums.ts";
 import { type Database, sqliteCode } from "./sqlite.ts";
 
 /** Rows in one transaction: about a millisecond in which nothing else happens. */
@@ -19,17 +27,23 @@ const BYTES = 64 * 1024 * 1024;
 const BAD_ROW = new Set([18, 19, 20]);
 
 const GROUPS: Record<LedgerGroup, string> = {
-  key: "key",
+  key: "part.key",
   model: "model",
   target: "target",
+  group: "group_path",
+  tag: "ifnull(tag.key || '=' || tag.value, '')",
   day: "strftime('%Y-%m-%d', time / 1000, 'unixepoch')",
 };
 
 /** The ledger in SQLite. Entries wait in memory for a quarter of a second at most, or for a store that is down. */
 export class SqliteLedger extends Ledger {
   private readonly kinds: Kinds;
+  private readonly holders: Kinds;
   private readonly insert: StatementSync;
   private readonly sumUp: StatementSync;
+  private readonly sumUpDay: StatementSync;
+  private readonly countOnce: StatementSync;
+  private readonly pruned: StatementSync;
   private readonly rows: Row[] = [];
   private bytes = 0;
   private lost = 0;
@@ -44,12 +58,16 @@ export class SqliteLedger extends Ledger {
   ) {
     super();
     this.kinds = new Kinds(database);
+    this.holders = new Kinds(database, "usage_holder", HOLDER);
+    this.pruned = database.prepare("select ifnull(max(before), 0) as before from usage_pruned");
     const places = COLUMNS.map(() => "?").join(", ");
     // Not `or ignore`, which would hide rows that are wrong besides those that are there already.
     this.insert = database.prepare(
-      `insert into usage (kind, ${COLUMNS.join(", ")}) values (?, ${places}) on conflict (time, id) do nothing`,
+      `insert into usage (kind, holder, ${COLUMNS.join(", ")}) values (?, ?, ${places}) on conflict (time, id) do nothing`,
     );
-    this.sumUp = database.prepare(SUM_UP);
+    this.sumUp = database.prepare(sumUp("usage_hour", "hour"));
+    this.sumUpDay = database.prepare(sumUp("usage_day", "day"));
+    this.countOnce = database.prepare("insert into usage_once (name) values (?) on conflict do nothing");
   }
 
   /** Entries lost since the start, because the store was down for too long or refused them. */
@@ -62,16 +80,32 @@ export class SqliteLedger extends Ledger {
     return this.rows.length;
   }
 
+  /** Whether entries get to the disk. */
+  override get state(): "ok" | "waiting" {
+    return this.outage ? "waiting" : "ok";
+  }
+
+  /** Nothing of a store in memory survives the process. */
+  override begin(): void {}
+  override persist(): void {}
+  override async recovered(): Promise<void> {}
+
   override append(entry: LedgerEntry): void {
+    let row: Row;
     try {
-      const row = rowOf(entry);
-      this.rows.push(row);
-      this.bytes += size(row);
+      row = rowOf(entry);
     } catch (error) {
       this.lost++;
       this.warn(`A ledger entry is lost: ${message(error)}.`);
       return;
     }
+    this.appendRow(row);
+  }
+
+  /** As `append`, of an entry that is a row already. */
+  appendRow(row: Row): void {
+    this.rows.push(row);
+    this.bytes += size(row);
     while (this.rows.length > ROWS || this.bytes > BYTES) this.dropOldest();
     // A whole batch does not wait: what dies young costs the collector nothing.
     if (this.rows.length === BATCH && !this.outage) clearTimeout(this.timer);
@@ -91,13 +125,13 @@ export class SqliteLedger extends Ledger {
     const groups = query.by.map((_, at) => `g${at}`);
     const day = query.by.indexOf("day");
     const statement = this.database.prepare(
-      `select ${[...columns, SUMS].join(", ")} from (${PARTS})
+      `select ${[...columns, SUMS].join(", ")} from (${PARTS}) as part ${holderJoin(query.by)}
        ${groups.length > 0 ? `group by ${groups.join(", ")}` : ""}
        order by ${day < 0 ? "" : `g${day}, `} cost desc, requests desc`,
     );
     // A sum of nano-dollars passes 2^53 at nine million dollars; from there on it is rounded instead of refused.
     statement.setReadBigInts(true);
-    return statement.all(...ranges(query)).map((row) => ({
+    return statement.all(...ranges(this.inWholeHours(query))).map((row) => ({
       group: groups.map((name) => String(row[name])),
       requests: Number(row["requests"]),
       failed: Number(row["failed"]),
@@ -108,6 +142,17 @@ export class SqliteLedger extends Ledger {
       cost: Number(row["cost"]),
       unsettled: Number(row["unsettled"]),
     }));
+  }
+
+  override async *entries(span: LedgerSpan): AsyncGenerator<LedgerEntry> {
+    await this.flush().catch(() => {});
+    yield* paged((after) => this.page(span, after));
+  }
+
+  /** The oldest rows of a span, so many as make a page, or those behind one. Without what waits. */
+  page({ since = 0, until = Number.MAX_SAFE_INTEGER }: LedgerSpan, after?: RowPlace): LedgerEntry[] {
+    const from = after ?? { time: since, id: "" };
+    return this.database.prepare(PAGE).all(from.time, from.id, until).map(entryOf);
   }
 
   /** Without the vendors' own usage objects, which are not kept. */
@@ -126,6 +171,16 @@ export class SqliteLedger extends Ledger {
     clearTimeout(this.timer);
   }
 
+  /** Of hours whose rows have been taken away only the whole is known. */
+  private inWholeHours({ since = 0, until = Number.MAX_SAFE_INTEGER, by }: LedgerQuery): LedgerQuery {
+    const before = Number(this.pruned.get()?.["before"]);
+    return {
+      by,
+      since: since < before ? Math.floor(since / HOUR) * HOUR : since,
+      until: until < before ? Math.ceil(until / HOUR) * HOUR : until,
+    };
+  }
+
   private schedule(delay: number): NodeJS.Timeout {
     return setTimeout(() => this.writeSome(), delay).unref();
   }
@@ -134,7 +189,7 @@ export class SqliteLedger extends Ledger {
     try {
       if (this.rows.length > 0) this.write();
     } catch (error) {
-      this.outage ??= this.begin(error);
+      this.outage ??= this.beginOutage(error);
       this.outage.delay = Math.min(this.outage.delay * 2, LONGEST_DELAY);
     }
     // One batch at a time: other work goes between them. A remnant waits for others.
@@ -150,15 +205,21 @@ export class SqliteLedger extends Ledger {
       this.database.transaction(() => {
         const sums = new HourSums();
         for (at = 0; at < batch.length; at++) {
-          const row = batch[at] as Row;
+          const row = this.counting(batch[at] as Row);
           const kind = this.kinds.number(row.kind);
+          const holder = row.holder ? this.holders.number(row.holder) : 0;
           // A row that was there already changes nothing, and so counts once.
-          if (this.insert.run(kind, ...row.values).changes === 1) sums.add(row, kind);
+          if (this.insert.run(kind, holder, ...row.values).changes === 1) sums.add(row, kind, holder);
         }
-        for (const sum of sums.rows()) this.sumUp.run(...sum);
+        for (const sum of sums.rows()) {
+          this.sumUp.run(...sum);
+          const [hour, ...rest] = sum;
+          this.sumUpDay.run(Number(hour) - (Number(hour) % DAY), ...rest);
+        }
       });
     } catch (error) {
       this.kinds.forget();
+      this.holders.forget();
       const code = sqliteCode(error);
       const bad = at >= 0 && at < batch.length && (code === undefined || BAD_ROW.has(code));
       if (!bad) throw error;
@@ -168,8 +229,14 @@ export class SqliteLedger extends Ledger {
       return 1;
     }
     this.forget(0, batch.length);
-    if (this.outage) this.end(this.outage);
+    if (this.outage) this.endOutage(this.outage);
     return batch.length;
+  }
+
+  /** The row to write in this transaction: usage that counts once may have been counted. */
+  private counting(row: Row): Row {
+    const { once } = row;
+    return once && this.countOnce.run(once.name).changes === 0 ? once.counted : row;
   }
 
   private forget(at: number, count: number): void {
@@ -186,12 +253,12 @@ export class SqliteLedger extends Ledger {
     this.lost += count;
   }
 
-  private begin(error: unknown): { delay: number; lostBefore: number } {
+  private beginOutage(error: unknown): { delay: number; lostBefore: number } {
     this.warn(`The ledger cannot be written: ${message(error)}. Its entries wait in memory.`);
     return { delay: DELAY, lostBefore: this.lost };
   }
 
-  private end(outage: { lostBefore: number }): void {
+  private endOutage(outage: { lostBefore: number }): void {
     this.outage = undefined;
     this.warn(`The ledger is being written again; ${this.lost - outage.lostBefore} entries were lost.`);
   }
@@ -199,28 +266,62 @@ export class SqliteLedger extends Ledger {
 
 const SUMS = SUMMED.map((column) => `ifnull(sum(${column}), 0) as ${column}`).join(", ");
 
-/** Adds to the sums of an hour. */
-const SUM_UP = `insert into usage_hour (hour, key, model, target, ${SUMMED.join(", ")})
-  values (?, ?, ?, ?, ${SUMMED.map(() => "?").join(", ")})
-  on conflict (hour, key, model, target) do update set ${SUMMED.map((name) => `${name} = ${name} + excluded.${name}`).join(", ")}`;
+/** Adds to the sums of an hour or a day. */
+const sumUp = (
+  table: string,
+  time: string,
+): string => `insert into ${table} (${time}, key, model, target, holder, ${SUMMED.join(", ")})
+  values (?, ?, ?, ?, ?, ${SUMMED.map(() => "?").join(", ")})
+  on conflict (${time}, key, model, target, holder) do update set ${SUMMED.map((name) => `${name} = ${name} + excluded.${name}`).join(", ")}`;
 
-const SINGLE = `key, model, target, 1 as requests, outcome <> 'completed' as failed, source not in ('reported', 'free') as unsettled,
+const SINGLE = `key, model, target, holder, 1 as requests, outcome <> 'completed' as failed, source not in ('reported', 'free') or cost is null as unsettled,
   tokens_in, cached, tokens_out, reasoning, cost from usage join usage_kind on number = kind`;
+/** In this order of tables: the small ones are looked up for each row. */
+const WHOLE_ROW = `select * from usage cross join usage_kind as k on k.number = kind
+  cross join usage_holder as h on h.number = holder`;
 /** The bound, which all rows pass, leads SQLite to the index of times; without it, it would sort all rows. */
-const NEWEST = `select * from usage join usage_kind on number = kind where time >= 0
+const NEWEST = `${WHOLE_ROW} where time >= 0
   order by time desc, usage.rowid desc limit ?`;
 
-const ONE_ROW = `select time, ${SINGLE} where time >= ? and time < ?`;
-const ONE_HOUR = `select hour as time, key, model, target, ${SUMMED.join(", ")} from usage_hour where hour >= ? and hour < ?`;
-/** Whole hours from their sums; what stands out at both ends row by row. */
-const PARTS = `${ONE_HOUR} union all ${ONE_ROW} union all ${ONE_ROW}`;
+const PAGE = `${WHOLE_ROW} where (time, id) > (?, ?) and time < ? order by time, id limit ${PAGE_ROWS}`;
 
-/** The six bounds of `PARTS`. */
-function ranges({ since = 0, until = Number.MAX_SAFE_INTEGER }: LedgerQuery): number[] {
-  const first = Math.ceil(since / HOUR) * HOUR;
-  const last = Math.floor(until / HOUR) * HOUR;
-  if (first >= last) return [0, 0, since, until, 0, 0];
-  return [first, last, since, first, last, until];
+/** Who held the keys, where that is asked. */
+function holderJoin(by: LedgerQuery["by"]): string {
+  if (!by.includes("group") && !by.includes("tag")) return "";
+  const tags = by.includes("tag") ? "left join json_each(nullif(h.tags, '')) as tag" : "";
+  return `join usage_holder as h on h.number = holder ${tags}`;
+}
+
+export const ONE_ROW = `select time, ${SINGLE} where time >= ? and time < ?`;
+export const ONE_HOUR = `select hour as time, key, model, target, holder, ${SUMMED.join(", ")} from usage_hour where hour >= ? and hour < ?`;
+const ONE_DAY = `select day as time, key, model, target, holder, ${SUMMED.join(", ")} from usage_day where day >= ? and day < ?`;
+/** Whole days from their sums, then whole hours at both ends; what stands out of these row by row. */
+const PARTS = [ONE_DAY, ONE_HOUR, ONE_HOUR, ONE_ROW, ONE_ROW].join(" union all ");
+
+/** The bounds of `PARTS`. */
+function ranges({ since = 0, until = Number.MAX_SAFE_INTEGER }: LedgerSpan): number[] {
+  const [hours, ...rows] = wholeParts(since, until, HOUR);
+  const [days, ...ends] = wholeParts(...hours, DAY);
+  return [days, ...ends, ...rows].flat();
+}
+
+type Bounds = [from: number, to: number];
+
+/** The whole parts of a span of time, and what is left before and behind them. */
+function wholeParts(from: number, to: number, part: number): [whole: Bounds, before: Bounds, behind: Bounds] {
+  const first = Math.ceil(from / part) * part;
+  const last = Math.floor(to / part) * part;
+  if (first >= last)
+    return [
+      [0, 0],
+      [from, to],
+      [0, 0],
+    ];
+  return [
+    [first, last],
+    [from, first],
+    [last, to],
+  ];
 }
 
 const message = (error: unknown): string => (error instanceof Error ? error.message : String(error));

@@ -1,0 +1,115 @@
+import type { Provider } from "../core/marketplace.ts";
+import { type Price, SERVICE_TIERS } from "../core/price.ts";
+import { type DatedPrice, PriceList } from "../core/price-list.ts";
+import type { CutModel } from "./cut.ts";
+import type { KnownPrices } from "./genai.ts";
+import { vendorAt } from "./vendors.ts";
+
+/** What public tables know of a model, and which of them. */
+export interface ModelFacts {
+  prices?: PriceList;
+  /** Tokens. */
+  context?: SourcedFact<number>;
+  output?: SourcedFact<number>;
+  can?: SourcedFact<readonly string[]>;
+}
+
+export interface SourcedFact<T> {
+  readonly value: T;
+  readonly source: string;
+}
+
+/** The tables. They are large, and read only where a provider's vendor is known. */
+interface Tables {
+  genai: (vendor: string, model: string) => KnownPrices | undefined;
+  genaiSource: string;
+  litellm: (vendor: string, model: string) => CutModel | undefined;
+  litellmSource: string;
+}
+
+type Seller = Pick<Provider, "vendor" | "url"> | { vendor?: string; url: URL | "demo:" };
+
+/** What the built-in provider asks for its answers. */
+const FREE = new PriceList([{ price: { input: 0, output: 0 } }], "demo");
+
+const NOTHING: ModelFacts = {};
+
+/**
+ * Names of which genai-prices keeps what the vendor pointed them at once: Mistral's and DeepSeek's that move to newer
+ * models.
+ */
+const MOVING: Readonly<Record<string, RegExp>> = { mistral: /-latest$/, deepseek: /^deepseek-(?:chat|reasoner)$/ };
+
+/**
+ * What public tables know of models: prices and contexts from genai-prices, and from a cut of LiteLLM's table what that does
+ * not have. Nothing is fetched.
+ */
+export class Catalogue {
+  private readonly known = new Map<string, ModelFacts>();
+
+  private constructor(private readonly tables: Tables | undefined) {}
+
+  /** Reads the tables if one of these providers is of a vendor in them. */
+  static async for(sellers: Iterable<Seller>): Promise<Catalogue> {
+    const wanted = [...sellers].some((seller) => !["demo", undefined].includes(vendorOf(seller)));
+    if (!wanted) return new Catalogue(undefined);
+    const [genai, litellm] = await Promise.all([import("./genai.ts"), import("./litellm.ts")]);
+    return new Catalogue({
+      genai: genai.genaiPrices,
+      genaiSource: `genai-prices ${genai.GENAI_VERSION}`,
+      litellm: litellm.litellmModel,
+      litellmSource: `litellm ${litellm.litellmVersion()}`,
+    });
+  }
+
+  /** What is known of a provider's model. */
+  find(seller: Seller, model: string): ModelFacts {
+    const vendor = vendorOf(seller);
+    if (vendor === "demo") return { prices: FREE };
+    if (vendor === undefined || !this.tables) return NOTHING;
+    const name = `${vendor}:${model}`;
+    let facts = this.known.get(name);
+    if (!facts) {
+      facts = factsOf(this.tables, vendor, model.replace(/^models\//, ""));
+      this.known.set(name, facts);
+    }
+    return facts;
+  }
+}
+
+const vendorOf = ({ vendor, url }: Seller): string | undefined => vendor ?? (url === "demo:" ? "demo" : vendorAt(url));
+
+function factsOf(tables: Tables, vendor: string, model: string): ModelFacts {
+  const { genaiSource, litellmSource } = tables;
+  const priced = tables.genai(vendor, model);
+  const row = tables.litellm(vendor, model);
+  const facts: ModelFacts = {};
+  const doubted = priced?.guessed || MOVING[vendor]?.test(model);
+  if (priced && !(doubted && row?.price)) {
+    const prices = priced.prices.map((each) => completed(each, row?.price));
+    const more = prices.some(({ price }, n) => price !== priced.prices[n]?.price);
+    const source = more ? `${genaiSource} with ${litellmSource}` : genaiSource;
+    facts.prices = new PriceList(prices, source, priced.guessed);
+  } else if (row?.price) facts.prices = new PriceList([{ price: row.price }], litellmSource);
+  if (priced?.context !== undefined && !priced.guessed) facts.context = { value: priced.context, source: genaiSource };
+  else if (row?.context !== undefined) facts.context = { value: row.context, source: litellmSource };
+  if (row?.output !== undefined) facts.output = { value: row.output, source: litellmSource };
+  if (row?.can !== undefined) facts.can = { value: row.can, source: litellmSource };
+  return facts;
+}
+
+/** Rates of service tiers and of long caching, of which genai-prices has no or few, where both say the same of the usual ones. */
+function completed(dated: DatedPrice, other: Price | undefined): DatedPrice {
+  const { price } = dated;
+  if (!other || price.input !== other.input || price.output !== other.output) return dated;
+  const more: Price = {};
+  for (const tier of SERVICE_TIERS)
+    if (price[tier] === undefined && other[tier] !== undefined) more[tier] = other[tier];
+  if (
+    price.cache_write_1h === undefined &&
+    price.cache_write === other.cache_write &&
+    other.cache_write_1h !== undefined
+  )
+    more.cache_write_1h = other.cache_write_1h;
+  return Object.keys(more).length === 0 ? dated : { ...dated, price: { ...price, ...more } };
+}

@@ -1,0 +1,158 @@
+import type { Price, Rates, TieredRates } from "../core/price.ts";
+
+/** A row of LiteLLM's table, of which only some members are read. */
+export type LiteLlmRow = { litellm_provider?: string; mode?: string } & Record<string, unknown>;
+
+/** What is kept of a row. */
+export interface CutModel {
+  context?: number;
+  output?: number;
+  can?: string[];
+  price?: Price;
+}
+
+/** What is kept of the table: models as `vendor:model`. */
+export interface LiteLlmCut {
+  version: string;
+  models: Record<string, CutModel>;
+}
+
+/** Vendors by LiteLLM's names of them, with what stands before a model's name in its table. */
+const VENDORS: Readonly<Record<string, { vendor: string; prefix: string }>> = {
+  openai: { vendor: "openai", prefix: "" },
+  "text-completion-openai": { vendor: "openai", prefix: "" },
+  anthropic: { vendor: "anthropic", prefix: "" },
+  gemini: { vendor: "google", prefix: "gemini/" },
+  xai: { vendor: "x-ai", prefix: "xai/" },
+  mistral: { vendor: "mistral", prefix: "mistral/" },
+  groq: { vendor: "groq", prefix: "groq/" },
+  deepseek: { vendor: "deepseek", prefix: "deepseek/" },
+  together_ai: { vendor: "together", prefix: "together_ai/" },
+  perplexity: { vendor: "perplexity", prefix: "perplexity/" },
+  cerebras: { vendor: "cerebras", prefix: "cerebras/" },
+  azure: { vendor: "azure", prefix: "azure/" },
+  azure_ai: { vendor: "azure", prefix: "azure_ai/" },
+  bedrock: { vendor: "aws", prefix: "" },
+  bedrock_converse: { vendor: "aws", prefix: "" },
+  openrouter: { vendor: "openrouter", prefix: "openrouter/" },
+  cohere: { vendor: "cohere", prefix: "" },
+  cohere_chat: { vendor: "cohere", prefix: "" },
+  moonshot: { vendor: "moonshotai", prefix: "moonshot/" },
+  zai: { vendor: "zai", prefix: "zai/" },
+  voyage: { vendor: "voyageai", prefix: "voyage/" },
+};
+
+/** What is served on the gateway's paths. */
+const MODES = new Set(["chat", "responses", "completion", "embedding", "image_generation", "realtime"]);
+
+/** LiteLLM's names of rates, in dollars for each token. Those with a suffix hold for a tier. */
+const RATES: Readonly<Record<keyof Rates, string>> = {
+  input: "input_cost_per_token",
+  cached: "cache_read_input_token_cost",
+  cache_write: "cache_creation_input_token_cost",
+  cache_write_1h: "cache_creation_input_token_cost_above_1hr",
+  output: "output_cost_per_token",
+  reasoning: "output_cost_per_reasoning_token",
+  input_audio: "input_cost_per_audio_token",
+  cached_audio: "cache_read_input_audio_token_cost",
+  output_audio: "output_cost_per_audio_token",
+  input_image: "input_cost_per_image_token",
+  cached_image: "cache_read_input_image_token_cost",
+  output_image: "output_cost_per_image_token",
+  input_video: "input_cost_per_video_token",
+};
+
+/** No vendor has both. */
+const LONGER = "cache_creation_input_token_cost_above_12hr";
+
+const SUFFIXES = { batch: "_batches", flex: "_flex", priority: "_priority" } as const;
+
+/** Abilities by LiteLLM's names of them. */
+const ABLE: Readonly<Record<string, string>> = {
+  supports_function_calling: "tools",
+  supports_vision: "vision",
+  supports_audio_input: "audio",
+  supports_video_input: "video",
+  supports_pdf_input: "files",
+  supports_response_schema: "json_schema",
+  supports_reasoning: "reasoning",
+  supports_prompt_caching: "caching",
+  supports_web_search: "web_search",
+};
+
+const count = (value: unknown): number | undefined =>
+  typeof value === "number" && Number.isInteger(value) && value > 0 ? value : undefined;
+
+/** USD per million, with six decimals: the table has 1.0000000000000001e-07. */
+function perMillion(value: unknown): number | undefined {
+  if (typeof value !== "number" || !(value >= 0)) return undefined;
+  return Math.round(value * 1e12) / 1e6;
+}
+
+function rates(row: LiteLlmRow, suffix: string): Rates {
+  const found: Rates = {};
+  for (const [name, theirs] of Object.entries(RATES)) {
+    const usd =
+      perMillion(row[theirs + suffix]) ?? (name === "cache_write_1h" ? perMillion(row[LONGER + suffix]) : undefined);
+    if (usd !== undefined) found[name as keyof Rates] = usd;
+  }
+  return found;
+}
+
+/** Rates of a row with those for many tokens. @param suffix of a service tier */
+function tiered(row: LiteLlmRow, suffix: string): TieredRates {
+  const base = rates(row, suffix);
+  const sizes = Object.keys(row).flatMap((name) => /^input_cost_per_token_above_(\d+)k_tokens$/.exec(name)?.[1] ?? []);
+  const above = [...new Set(sizes)].flatMap((size) => {
+    const own = rates(row, `_above_${size}k_tokens${suffix}`);
+    return own.input === undefined ? [] : [{ tokens: Number(size) * 1000, ...own }];
+  });
+  return above.length > 0 ? { ...base, above } : base;
+}
+
+function priceOf(row: LiteLlmRow): Price | undefined {
+  const usual = tiered(row, "");
+  if (usual.input === undefined || (usual.output === undefined && row.mode !== "embedding")) return undefined;
+  const price: Price = { ...usual };
+  for (const [tier, suffix] of Object.entries(SUFFIXES)) {
+    const own = tiered(row, suffix);
+    if (own.input !== undefined) price[tier as keyof typeof SUFFIXES] = own;
+  }
+  const search = row["search_context_cost_per_query"] as Record<string, unknown> | undefined;
+  const usd = search?.["search_context_size_medium"];
+  if (typeof usd === "number" && row["search_free_requests"] === undefined) price.web_search = usd;
+  const request = row["input_cost_per_request"];
+  if (typeof request === "number" && request > 0) price.request = request;
+  return price;
+}
+
+function abilities(row: LiteLlmRow): string[] {
+  const can = Object.entries(ABLE).flatMap(([theirs, ours]) => (row[theirs] === true ? [ours] : []));
+  if (row.mode === "embedding") can.push("embeddings");
+  if (row.mode === "image_generation") can.push("images");
+  return can;
+}
+
+/** What the gateway reads of LiteLLM's table: models of the vendors it knows, with context, output, abilities and price. */
+export function cutOf(rows: Readonly<Record<string, LiteLlmRow>>, version: string): LiteLlmCut {
+  const models: [string, CutModel][] = [];
+  for (const [key, row] of Object.entries(rows)) {
+    const known = VENDORS[row.litellm_provider ?? ""];
+    if (!known || !MODES.has(row.mode ?? "") || !key.startsWith(known.prefix)) continue;
+    const model: CutModel = {};
+    const [context, output, can, price] = [
+      count(row["max_input_tokens"]),
+      count(row["max_output_tokens"]),
+      abilities(row),
+      priceOf(row),
+    ];
+    if (context !== undefined) model.context = context;
+    if (output !== undefined) model.output = output;
+    if (can.length > 0) model.can = can;
+    if (price !== undefined) model.price = price;
+    if (Object.keys(model).length > 0) models.push([`${known.vendor}:${key.slice(known.prefix.length)}`, model]);
+  }
+  // Sorted, so that a new version differs where the table does.
+  models.sort(([a], [b]) => (a < b ? -1 : a > b ? 1 : 0));
+  return { version, models: Object.fromEntries(models) };
+}

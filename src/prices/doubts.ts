@@ -1,0 +1,26 @@
+import type { Problem } from "../config/problems.ts";
+import type { Config, ConfiguredModel } from "../config/types.ts";
+import { Catalogue } from "./catalogue.ts";
+
+/** Targets of a file of which nobody knows the price, or only that of one with a name like it. */
+export async function priceDoubts({ models, providers }: Config): Promise<Problem[]> {
+  const catalogue = await Catalogue.for(providers);
+  const byName = new Map(providers.map((provider) => [provider.name, provider]));
+  return models.flatMap((model) => model.targets.flatMap((target) => doubtsOf(model, target, catalogue, byName)));
+}
+
+function doubtsOf(
+  { id, place }: ConfiguredModel,
+  { provider: name, model, price }: ConfiguredModel["targets"][number],
+  catalogue: Catalogue,
+  providers: ReadonlyMap<string, Config["providers"][number]>,
+): Problem[] {
+  const provider = providers.get(name);
+  if (price || !provider) return [];
+  const { prices } = catalogue.find(provider, model);
+  if (prices && !prices.guessed) return [];
+  const message = prices
+    ? `the price of ${name}:${model} is guessed from a model with a name like it; write a price to "${id}" if it differs`
+    : `no price is known of ${name}:${model}, so what it costs is not counted; write a price to "${id}"`;
+  return [{ ...place, message, frame: "", severity: "warning" }];
+}

@@ -1,0 +1,60 @@
+import type { ConfiguredModel, ConfiguredTarget } from "../config/types.ts";
+import { Marketplace, type Model, type Provider, type Target } from "../core/marketplace.ts";
+import { PriceList } from "../core/price-list.ts";
+import type { Catalogue, ModelFacts } from "./catalogue.ts";
+
+/** Where a price comes from that the operator wrote. */
+export const OWN = "gateway.yaml";
+
+/** The models of a file with the providers that are on; what the file does not tell of them is what the catalogue says. */
+export function marketplaceOf(
+  models: readonly ConfiguredModel[],
+  providers: ReadonlyMap<string, Provider>,
+  catalogue: Catalogue,
+): Marketplace {
+  return new Marketplace(models.map((model) => resolved(model, providers, catalogue)));
+}
+
+function resolved(
+  { place: _, ...model }: ConfiguredModel,
+  providers: ReadonlyMap<string, Provider>,
+  catalogue: Catalogue,
+): Model {
+  const found: ModelFacts[] = [];
+  const targets = model.targets.flatMap((configured) => {
+    const provider = providers.get(configured.provider);
+    if (!provider) return [];
+    const facts = catalogue.find(provider, configured.model);
+    found.push(facts);
+    return [target(configured, provider, facts, model.id)];
+  });
+  return { ...model, ...common(model, found), targets };
+}
+
+function target(configured: ConfiguredTarget, provider: Provider, facts: ModelFacts, serves: string): Target {
+  const { price, ...rest } = configured;
+  const prices = price ? new PriceList([{ price }], OWN) : facts.prices;
+  const output = rest.facts?.output ?? facts.output?.value;
+  return {
+    ...rest,
+    ...(output === undefined ? {} : { facts: { ...rest.facts, output } }),
+    provider,
+    serves,
+    ...(prices && { prices }),
+  };
+}
+
+/** What holds whichever target serves: the least of what they take, and what all of them can. */
+function common(
+  { context, output, can }: Pick<ConfiguredModel, "context" | "output" | "can">,
+  found: readonly ModelFacts[],
+): Pick<Model, "context" | "output" | "can"> {
+  const least = (told: number | undefined, name: "context" | "output") => {
+    const known = found.flatMap((facts) => facts[name]?.value ?? []);
+    const number = told ?? (known.length === found.length && known.length > 0 ? Math.min(...known) : undefined);
+    return number === undefined ? {} : { [name]: number };
+  };
+  const [first, ...others] = found.map((facts) => facts.can?.value ?? []);
+  const shared = first?.filter((ability) => others.every((abilities) => abilities.includes(ability))) ?? [];
+  return { ...least(context, "context"), ...least(output, "output"), can: can ?? shared };
+}

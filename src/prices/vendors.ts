@@ -1,0 +1,30 @@
+/** Vendors whose prices are known, by the ids that genai-prices has for them, and the hosts they are reached at. */
+const HOSTS = {
+  openai: /(^|\.)api\.openai\.com$/,
+  anthropic: /^api\.anthropic\.com$/,
+  google: /(^|\.)(generativelanguage|[a-z0-9-]*aiplatform)\.googleapis\.com$/,
+  azure: /\.(openai\.azure\.com|azure-api\.net|cognitiveservices\.azure\.com|services\.ai\.azure\.com)$/,
+  aws: /^bedrock-(runtime|mantle)\.[a-z0-9-]+\.(amazonaws\.com|api\.aws)$/,
+  openrouter: /(^|\.)openrouter\.ai$/,
+  groq: /^api\.groq\.com$/,
+  "x-ai": /(^|\.)api\.x\.ai$/,
+  deepseek: /^api\.deepseek\.com$/,
+  mistral: /^api\.mistral\.ai$/,
+  together: /^api\.together\.(xyz|ai)$/,
+  perplexity: /^api\.perplexity\.ai$/,
+  cerebras: /^api\.cerebras\.ai$/,
+  fireworks: /^api\.fireworks\.ai$/,
+  cohere: /^api\.cohere\.(ai|com)$/,
+  moonshotai: /^api\.moonshot\.(ai|cn)$/,
+  minimax: /^api\.minimaxi?\.(com|io)$/,
+  zai: /^api\.z\.ai$/,
+  voyageai: /^api\.voyageai\.com$/,
+} as const;
+
+/** What `vendor` of a provider may say. */
+export const VENDORS = Object.keys(HOSTS) as (keyof typeof HOSTS)[];
+
+/** The vendor at an address, as far as its host tells. */
+export function vendorAt({ hostname }: URL): string | undefined {
+  return VENDORS.find((vendor) => HOSTS[vendor].test(hostname));
+}

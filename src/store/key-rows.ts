@@ -1,0 +1,91 @@
+import { hash, timingSafeEqual } from "node:crypto";
+import type { SQLInputValue, SQLOutputValue } from "node:sqlite";
+import type { KeyEdit, KeyFields, KeyRecord } from "./keys.ts";
+
+/** A key that gateway.yaml names, by itself or by its SHA-256 in hex. */
+export interface FileKey extends KeyFields {
+  name: string;
+  key?: string;
+  hash?: string;
+}
+
+/** Columns of the table `key` that an operator fills, and how each field is written. */
+const FIELDS = {
+  name: plain,
+  models: json,
+  paths: json,
+  addresses: json,
+  group: plain,
+  owner: plain,
+  tags: json,
+  expires: plain,
+} as const satisfies Record<keyof KeyEdit, (value: never) => SQLInputValue>;
+
+const SCOPE = ["models", "paths", "addresses", "group", "owner", "tags", "expires"] as const;
+
+/** What an edit sets: columns, quoted, and their values. */
+export function columnsOf(edit: KeyEdit): { columns: string[]; values: SQLInputValue[] } {
+  const given = Object.keys(FIELDS).filter((field) => edit[field as keyof KeyEdit] !== undefined);
+  const write = (field: string) => {
+    const value = edit[field as keyof KeyEdit];
+    return value === null ? null : (FIELDS[field as keyof KeyEdit] as (value: unknown) => SQLInputValue)(value);
+  };
+  return { columns: given.map((field) => `"${field}"`), values: given.map(write) };
+}
+
+/** A key of the store as it is remembered. */
+export class StoredKey {
+  readonly record: KeyRecord;
+  private readonly digest: Buffer;
+  private readonly old: { digest: Buffer; record: KeyRecord } | undefined;
+
+  constructor(row: Record<string, SQLOutputValue>) {
+    this.record = storedRecord(row);
+    this.digest = Buffer.from(this.record.hash, "hex");
+    const { old_hash: before, old_until: until } = row;
+    if (before === null || before === undefined) return;
+    const expires = Math.min(Number(until), this.record.expires ?? Number.POSITIVE_INFINITY);
+    this.old = { digest: Buffer.from(String(before), "hex"), record: { ...this.record, expires } };
+  }
+
+  /** The record for who shows this key; undefined: it is another one with the same id. @param digest its SHA-256 */
+  opened(digest: Buffer): KeyRecord | undefined {
+    if (timingSafeEqual(digest, this.digest)) return this.record;
+    return this.old && timingSafeEqual(digest, this.old.digest) ? this.old.record : undefined;
+  }
+}
+
+/** A key of gateway.yaml goes by its name; one without key and hash, as when its variable is not set, lets nobody in. */
+export function fileRecord(entry: FileKey): [string, KeyRecord][] {
+  const hex = entry.hash?.toLowerCase() ?? (entry.key ? hash("sha256", entry.key) : undefined);
+  if (!hex) return [];
+  const record: KeyRecord = { id: entry.name, name: entry.name, hash: hex, source: "file", created: 0 };
+  for (const field of SCOPE) if (entry[field] !== undefined) Object.assign(record, { [field]: entry[field] });
+  return [[hex, record]];
+}
+
+export function storedRecord(row: Record<string, SQLOutputValue>): KeyRecord {
+  const record: KeyRecord = {
+    id: String(row["id"]),
+    name: String(row["name"]),
+    hash: String(row["hash"]),
+    source: "store",
+    created: Number(row["created"]),
+  };
+  for (const list of ["models", "paths", "addresses"] as const)
+    if (row[list] !== null) record[list] = JSON.parse(String(row[list])) as string[];
+  for (const text of ["group", "owner"] as const) if (row[text] !== null) record[text] = String(row[text]);
+  if (row["tags"] !== null) record.tags = JSON.parse(String(row["tags"])) as Record<string, string>;
+  for (const time of ["expires", "disabled", "revoked"] as const)
+    if (row[time] !== null) record[time] = Number(row[time]);
+  if (row["old_until"] !== null) record.rotating = Number(row["old_until"]);
+  return record;
+}
+
+function plain(value: string | number): SQLInputValue {
+  return value;
+}
+
+function json(value: object): SQLInputValue {
+  return JSON.stringify(value);
+}

@@ -1,0 +1,22 @@
+import type { JournalPlace } from "./journal-feeder.ts";
+import type { LedgerQuery, LedgerSpan } from "./ledger.ts";
+import type { RowPlace } from "./ledger-pages.ts";
+
+/** What the thread that feeds ledgers is asked. */
+export type LedgerAsk =
+  | { type: "open"; store: string; folder: string; owner: string }
+  /** The journal has grown. */
+  | ({ type: "feed" } & JournalPlace)
+  | { type: "sums"; query: LedgerQuery }
+  | { type: "recent"; limit: number }
+  | { type: "page"; span: LedgerSpan; after: RowPlace | undefined }
+  /** Closes it. What is not in the ledger by then stays in the journal, which the next start reads. */
+  | { type: "close"; wait: number };
+
+/** `call` pairs a question with its answer; 0 wants none. */
+export type ToLedgerThread = { ledger: number; call: number } & LedgerAsk;
+
+export type FromLedgerThread =
+  | { type: "answer"; call: number; value?: unknown; error?: string }
+  | { type: "warning"; ledger: number; message: string }
+  | { type: "state"; ledger: number; state: "ok" | "waiting" };

@@ -1,0 +1,42 @@
+import type { LedgerEntry } from "./ledger.ts";
+
+/** Rows of a page. */
+export const PAGE_ROWS = 1000;
+
+/** A row's place in the order of all. */
+export interface RowPlace {
+  readonly time: number;
+  readonly id: string;
+}
+
+/** All entries of pages that are asked for one after the other, so that no more than one is held. */
+export async function* paged(
+  page: (after: RowPlace | undefined) => LedgerEntry[] | Promise<LedgerEntry[]>,
+): AsyncGenerator<LedgerEntry> {
+  let after: RowPlace | undefined;
+  for (;;) {
+    const entries = await page(after);
+    yield* entries;
+    const last = entries.at(-1);
+    if (!last || entries.length < PAGE_ROWS) return;
+    after = { time: last.time, id: last.id };
+  }
+}
+
+/** Entries in their order with others among them, in any; what stands in both comes once. */
+export async function* merged(
+  stored: AsyncIterable<LedgerEntry>,
+  others: readonly LedgerEntry[],
+): AsyncGenerator<LedgerEntry> {
+  const waiting = [...others].sort(inOrder);
+  let at = 0;
+  for await (const entry of stored) {
+    for (let other = waiting[at]; other && inOrder(other, entry) <= 0; other = waiting[++at])
+      if (inOrder(other, entry) < 0) yield other;
+    yield entry;
+  }
+  yield* waiting.slice(at);
+}
+
+/** By time; of one millisecond by id, as SQLite compares texts. */
+const inOrder = (a: RowPlace, b: RowPlace): number => a.time - b.time || (a.id < b.id ? -1 : a.id > b.id ? 1 : 0);

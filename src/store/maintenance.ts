@@ -1,0 +1,25 @@
+/** Told how far something that takes long has come. */
+export type ProgressListener = (message: string) => void;
+
+/** What is done to a store besides serving from it; also while gateways run. */
+export abstract class Maintenance {
+  /** Numbers of migrations: how many there were in the store when it was opened, and how many there are now. */
+  abstract readonly migrated: { readonly from: number; readonly to: number };
+  /**
+   * Writes a copy of all that the store holds now, with what journals hold beside it: as a start would find it if this
+   * machine died at this moment.
+   * @param file must not exist
+   * @returns bytes and rows of the copy
+   * @throws Error when it cannot be written, or is not in order
+   */
+  abstract backup(file: string, progress: ProgressListener): Promise<{ bytes: number; rows: number }>;
+  /** What is wrong with the store: nothing, in a list that is empty. */
+  abstract verify(progress: ProgressListener): Promise<string[]>;
+  /**
+   * Takes the rows of exchanges away that began earlier; the sums of their hours stay.
+   * @param before Unix milliseconds, the first of a day in UTC
+   * @returns how many
+   */
+  abstract prune(before: number, progress: ProgressListener): Promise<number>;
+  abstract close(): void;
+}

@@ -1,0 +1,28 @@
+/** An object that a provider keeps: a file, a store, a container, an answer or an item of one. */
+export interface OwnedObject {
+  /** The vendor's name of it. */
+  readonly id: string;
+  /** The provider that keeps it. */
+  readonly provider: string;
+  /** Id of the key that made it. */
+  readonly key: string;
+  /** The group of that key, then. */
+  readonly group?: string;
+  /** Of an answer: the marketplace's model that made it. */
+  readonly model?: string;
+}
+
+/** Knows which key made which object. */
+export abstract class Owners {
+  /**
+   * The objects of that id, of one provider each; what was added is found from then on.
+   * @throws GatewayError `internal` (503 to the client) when the store cannot answer.
+   */
+  abstract find(id: string): readonly OwnedObject[] | Promise<readonly OwnedObject[]>;
+  /**
+   * Notes who made objects; of an id that a provider has already, nothing changes. Never throws and never waits: they are
+   * on disk at the end of this turn of the event loop.
+   */
+  abstract add(objects: readonly OwnedObject[]): void;
+  abstract close(): Promise<void>;
+}

@@ -1,0 +1,68 @@
+/** Seconds of a minute, and the one that is running: no minute, wherever it begins, has more than is let in. */
+const SECONDS = 61;
+
+/** Sums what happened within the last minute, to the second. No timer runs. */
+export class RateWindow {
+  private readonly seconds = new Float64Array(SECONDS);
+  /** The second that is being filled, since 1970. */
+  private current = 0;
+  /** The last one in which anything was added. */
+  private last = 0;
+  private total = 0;
+
+  /** @param now Unix milliseconds */
+  add(now: number, amount: number): void {
+    this.advance(now);
+    const at = this.current % SECONDS;
+    this.seconds[at] = (this.seconds[at] as number) + amount;
+    this.total += amount;
+    this.last = this.current;
+  }
+
+  /** What was added at a time was another amount: counts for as long as that one would have. @param more may be negative */
+  correct(now: number, time: number, more: number): void {
+    this.advance(now);
+    const second = Math.floor(time / 1000);
+    if (this.current - second >= SECONDS) return;
+    const at = second % SECONDS;
+    this.seconds[at] = (this.seconds[at] as number) + more;
+    this.total += more;
+  }
+
+  sum(now: number): number {
+    this.advance(now);
+    return this.total;
+  }
+
+  /** Milliseconds until so much has left that another amount fits below a limit; undefined: it never does. */
+  wait(now: number, amount: number, limit: number): number | undefined {
+    this.advance(now);
+    if (amount > limit) return undefined;
+    let left = this.total;
+    for (let second = this.current - SECONDS + 1; second <= this.current && left + amount > limit; second++) {
+      left -= this.seconds[second % SECONDS] as number;
+      if (left + amount <= limit) return (second + SECONDS) * 1000 - now;
+    }
+    return 0;
+  }
+
+  /** Milliseconds until nothing counts any more. */
+  reset(now: number): number {
+    this.advance(now);
+    return this.total > 0 ? (this.last + SECONDS) * 1000 - now : 0;
+  }
+
+  private advance(now: number): void {
+    const second = Math.floor(now / 1000);
+    // A clock that was put back stands still until it is where it was.
+    if (second <= this.current) return;
+    const behind = Math.min(second - this.current, SECONDS);
+    for (let i = 0; i < behind; i++) {
+      const at = (second - i) % SECONDS;
+      this.total -= this.seconds[at] as number;
+      this.seconds[at] = 0;
+    }
+    if (behind === SECONDS) this.total = 0;
+    this.current = second;
+  }
+}
