@@ -16,10 +16,10 @@ function base(url: URL, protocol: Protocol): string {
 }
 
 /** Shows the provider our credential, in the protocol's own way or in the header that gateway.yaml names. */
-export function authenticate({ target: { provider }, protocol, headers }: Attempt): void {
-  const { credential, header } = provider;
+export function authenticate({ target: { provider }, credential, protocol, headers }: Attempt): void {
+  const { header } = provider;
   if (credential === undefined) return;
-  const [name, value] = header === undefined ? protocol.credential(credential) : [header, credential];
+  const [name, value] = header === undefined ? protocol.credential(credential.secret) : [header, credential.secret];
   headers.set(name, value);
 }
 

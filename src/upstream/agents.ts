@@ -42,13 +42,14 @@ export class Agents {
   /**
    * @param account whose credential goes over its connections, all to one provider
    * @param connect milliseconds for a proxy to open a tunnel; 0: no limit
+   * @param keepAlive false: a connection of its own, as a handshake needs that cannot be sent again
    */
-  of(target: URL, account: string, connect = 0): HttpAgent {
+  of(target: URL, account: string, connect = 0, keepAlive = true): HttpAgent {
     const { protocol } = target;
-    const name = `${protocol} ${account}`;
+    const name = `${protocol} ${keepAlive} ${account}`;
     let agent = this.agents.get(name);
     if (!agent) {
-      const options = { keepAlive: true, timeout: KEEP_ALIVE, proxyEnv: this.environment };
+      const options = { keepAlive, timeout: KEEP_ALIVE, proxyEnv: this.environment };
       if (protocol === "http:") agent = new HttpAgent(options);
       else agent = this.proxies.for(target) ? new TunnelAgent(options, connect) : new HttpsAgent(options);
       this.agents.set(name, agent);
@@ -56,9 +57,9 @@ export class Agents {
     return agent;
   }
 
-  /** The proxy that takes requests for an address itself, where one does: for https it only opens a tunnel. */
-  forwarder(target: URL): HttpProxy | undefined {
-    return target.protocol === "http:" ? this.proxies.for(target) : undefined;
+  /** The proxy in front of an address: it takes requests for http itself, and opens a tunnel for https. */
+  proxy(target: URL): HttpProxy | undefined {
+    return this.proxies.for(target);
   }
 
   /** Closes every connection, also those in use. */

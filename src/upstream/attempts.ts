@@ -1,16 +1,34 @@
 import type { Chain } from "../core/chain.ts";
-import { type ErrorCode, GatewayError } from "../core/errors.ts";
+import { GatewayError } from "../core/errors.ts";
 import { Attempt, type Exchange, type Head } from "../core/exchange.ts";
 import { faultOf } from "../core/fault.ts";
-import { type Provider, type Target } from "../core/marketplace.ts";
+import type { Provider, Target, Timeouts } from "../core/marketplace.ts";
 import type { Operation, Protocol } from "../core/protocol.ts";
+import type { Redactor } from "../core/redactor.ts";
+import { Frame } from "../wire/frame.ts";
 import { HeaderList } from "../wire/headers.ts";
+import { retryAfter } from "../wire/retry-after.ts";
 import { authenticate, pathOf } from "./address.ts";
 import { AllowList, adviseRetry, REQUEST_HEADERS, RESPONSE_HEADERS, requestIdIn } from "./allow-list.ts";
 import { BufferedResponse } from "./buffered-response.ts";
+import { ErrorBody } from "./error-body.ts";
+import { firstFrame, reportedIn } from "./first-frame.ts";
+import type { Health } from "./health.ts";
+import type { Place, Places } from "./places.ts";
 import type { ClientSide, UpstreamProxy } from "./proxy.ts";
 import type { OutgoingRequest } from "./request.ts";
 import type { UpstreamResponse } from "./response.ts";
+import {
+  isRepeatable,
+  pause,
+  type RetryBudget,
+  sinceFirst,
+  Tries,
+  type Verdict,
+  verdictOf,
+  verdictOn,
+} from "./retry.ts";
+import type { TargetHealth } from "./target-health.ts";
 
 /** An upstream's answer whose head has been read. */
 export interface UpstreamAnswer {
@@ -18,46 +36,140 @@ export interface UpstreamAnswer {
   read: UpstreamResponse["read"];
   resume(): void;
   destroy(): void;
+  /** The terminal event of the provider's protocol. */
+  terminal?(frame: Frame): boolean;
+  /** A frame in which the provider reports an error, without the secrets in it; any other frame as it is. */
+  clean?(frame: Frame): Frame;
 }
 
-/** Errors of an attempt in which no provider has done anything for the request. */
-const NEXT: ReadonlySet<string> = new Set<ErrorCode>(["upstream_unreachable", "not_translatable"]);
+/** What came of one attempt. */
+interface AttemptResult {
+  readonly attempt: Attempt;
+  readonly verdict: Verdict;
+  /** The response, where there is one. */
+  readonly upstream?: UpstreamResponse;
+  /** What is thrown where it is the last; absent: the response is what the client gets. */
+  readonly error?: GatewayError;
+  /** Milliseconds for which the provider wants to be left alone; infinite: it wants no second try. */
+  readonly wait?: number | undefined;
+}
 
 /** Tries an exchange's targets, best first, until one answers. */
 export class Upstreams {
   private readonly up = new Map<Provider, Map<Protocol, AllowList>>();
   private readonly down = new Map<Protocol, AllowList>();
 
-  constructor(private readonly proxy: UpstreamProxy) {}
+  constructor(
+    private readonly proxy: UpstreamProxy,
+    private readonly redactor: Redactor,
+    readonly health: Health,
+    private readonly budget: RetryBudget,
+    readonly places: Places,
+    /** Writes down what must outlive this process, before bytes leave that follow from it. */
+    readonly persist: () => void = () => {},
+  ) {}
 
   /**
-   * The first answer that is not a reason to try the next target; the last target's answer whatever it is. A target is
-   * passed over when it cannot be reached or its protocol cannot say what is asked, or when it says 429 or 5xx, as long as
-   * no byte has gone to the client.
+   * The first answer that is no reason to try again, or the last one whatever it is; docs/decisions/0002 says what is tried
+   * again, and where, as long as no byte has gone to the client.
    * @throws GatewayError of the last attempt.
    */
   async reach(exchange: Exchange, chain: Chain, client: ClientSide): Promise<UpstreamAnswer> {
-    const { targets } = exchange;
-    if (targets.length === 0) throw new GatewayError("no_target");
-    for (let i = 0; ; i++) {
-      const last = i === targets.length - 1 || exchange.form?.rest !== undefined;
-      const attempt = this.begin(exchange, targets[i] as Target);
-      exchange.attempts.push(attempt);
-      try {
-        const written = chain.send(exchange, attempt);
-        if (written) await written;
-        authenticate(attempt);
-        attempt.sent = true;
-        const upstream = await this.proxy.send(outgoing(exchange, attempt), client);
-        attempt.status = upstream.status;
-        if (!last && (upstream.status === 429 || upstream.status >= 500)) upstream.destroy();
-        else return this.answered(upstream, exchange, attempt);
-      } catch (thrown) {
-        attempt.error = GatewayError.from(thrown);
-        if (attempt.error.code === "upstream_unreachable") attempt.sent = false;
-        if (last || !NEXT.has(attempt.error.code)) throw unserved(exchange) ?? attempt.error;
+    const targets = this.health.ordered(exchange.targets);
+    let target = this.first(targets);
+    if (!target) throw new GatewayError("no_target");
+    this.budget.arrived();
+    // Asked before the first try: what streams through of a form goes to its provider.
+    const once = exchange.form?.replayable === false;
+    let tries: Tries | undefined;
+    for (;;) {
+      const result = await this.attempt(exchange, target, chain, client);
+      const { attempt, verdict, upstream, error, wait } = result;
+      if (verdict !== "final" && !once) tries ??= new Tries(exchange, targets, this.budget, this.health, this.places);
+      const next = tries?.after(attempt, verdict, wait);
+      if (next) {
+        upstream?.destroy();
+        if (next.wait > 0) await pause(next.wait, exchange);
+        target = next.target;
+        continue;
+      }
+      const spent = tries?.spent === true;
+      if (exchange.unkept && verdict !== "final" && verdict !== "broken") {
+        upstream?.destroy();
+        throw exchange.unkept;
+      }
+      if (upstream && !error) return this.answered(upstream, exchange, attempt, spent);
+      upstream?.destroy();
+      const thrown = unserved(exchange) ?? (error as GatewayError);
+      if (spent) thrown.retry = false;
+      throw thrown;
+    }
+  }
+
+  /** The best of some targets, but that one whose provider has room goes before one that has not. */
+  first(targets: readonly Target[]): Target | undefined {
+    const [best] = targets;
+    if (!best || this.places.free(best.provider)) return best;
+    return targets.find((target) => this.places.free(target.provider) && this.health.usable(target)) ?? best;
+  }
+
+  /** @throws GatewayError where its provider has no room, and has none in time */
+  private async attempt(exchange: Exchange, target: Target, chain: Chain, client: ClientSide): Promise<AttemptResult> {
+    const taken = this.places.take(target.provider, exchange);
+    const place = taken instanceof Promise ? await taken : taken;
+    const attempt = this.begin(exchange, target);
+    exchange.attempts.push(attempt);
+    try {
+      const written = chain.send(exchange, attempt);
+      if (written) await written;
+      authenticate(attempt);
+      attempt.sent = true;
+      const upstream = await this.proxy.send(
+        outgoing(exchange, attempt, { over: ending(this.health.begin(attempt), place), sending: this.persist }),
+        client,
+      );
+      return await this.judged(upstream, exchange, attempt);
+    } catch (thrown) {
+      place.leave();
+      const error = GatewayError.from(thrown);
+      const { code } = error;
+      attempt.error = error;
+      if (attempt.sent) this.health.unanswered(attempt, code.startsWith("upstream_"));
+      if (code === "upstream_unreachable") attempt.sent = false;
+      return { attempt, verdict: verdictOn(code), error };
+    }
+  }
+
+  /** What a response comes to: of a stream the first frame counts, as long as it comes soon. */
+  private async judged(upstream: UpstreamResponse, exchange: Exchange, attempt: Attempt): Promise<AttemptResult> {
+    let { status } = upstream;
+    let error: GatewayError | undefined;
+    const headers = new HeaderList(upstream.headers);
+    const requestId = requestIdIn(headers);
+    if (requestId !== undefined) attempt.requestId = this.redactor.text(requestId);
+    const framing = framingOf(status, headers.get("content-type"), attempt.operation ?? exchange.operation);
+    const { first_frame: limit } = this.budget.limits;
+    if (framing && status < 300 && limit > 0) {
+      const frame = await firstFrame(upstream, framing, limit);
+      const clean = frame && redacted(frame, attempt.protocol, this.redactor);
+      error = clean && reportedIn(clean, attempt, exchange.protocol.overloaded);
+      if (error) {
+        attempt.error = error;
+        status = error.status;
       }
     }
+    attempt.status = status;
+    const seconds = status === 429 || status >= 500 ? (retryAfter(headers) ?? error?.retryAfter) : undefined;
+    const wait = seconds === undefined ? undefined : seconds * 1000;
+    this.health.answered(attempt, status, wait, exchange.elapsed - attempt.startedAt);
+    const once = headers.get("x-should-retry") === "false";
+    return {
+      attempt,
+      verdict: verdictOf(status),
+      upstream,
+      wait: once ? Number.POSITIVE_INFINITY : wait,
+      ...(error ? { error } : {}),
+    };
   }
 
   close(): Promise<void> {
@@ -70,7 +182,7 @@ export class Upstreams {
     const headers = exchange.headers.filter(this.upward(protocol, target.provider).passes);
     if (protocol.defaults)
       for (const [name, value] of protocol.defaults) if (!headers.has(name)) headers.append(name, value);
-    return new Attempt({
+    const attempt = new Attempt({
       target,
       protocol,
       method: operation.method,
@@ -78,19 +190,23 @@ export class Upstreams {
       body: exchange.body,
       startedAt: exchange.elapsed,
     });
+    attempt.credential = this.health.credential(target, exchange.conversation);
+    return attempt;
   }
 
   /** Keeps the headers of a response that come back to clients of a protocol. */
   responseHeaders(protocol: Protocol): (received: HeaderList) => HeaderList {
     const { passes } = this.downward(protocol);
-    return (received) => received.filter(passes);
+    return (received) => this.redactor.headers(received.filter(passes));
   }
 
   private upward(protocol: Protocol, provider: Provider): AllowList {
     const lists = this.up.get(provider) ?? new Map<Protocol, AllowList>();
     let list = lists.get(protocol);
     if (!list) {
-      list = new AllowList([...REQUEST_HEADERS, ...protocol.headers, ...provider.forward]);
+      const { forward, idempotency } = provider;
+      const more = idempotency === undefined ? forward : [...forward, idempotency];
+      list = new AllowList([...REQUEST_HEADERS, ...protocol.headers, ...more]);
       this.up.set(provider, lists.set(protocol, list));
     }
     return list;
@@ -105,50 +221,102 @@ export class Upstreams {
     return list;
   }
 
-  private answered(upstream: UpstreamResponse, exchange: Exchange, attempt: Attempt): UpstreamAnswer {
+  /** @param spent what we try again is spent: clients shall not begin anew */
+  private answered(
+    upstream: UpstreamResponse,
+    exchange: Exchange,
+    attempt: Attempt,
+    spent: boolean,
+  ): UpstreamAnswer | Promise<UpstreamAnswer> {
     const { status } = upstream;
+    const { redactor } = this;
+    const { protocol } = attempt;
     const received = new HeaderList(upstream.headers);
-    const requestId = requestIdIn(received);
-    if (requestId !== undefined) attempt.requestId = requestId;
-    const headers = received.filter(this.downward(attempt.protocol).passes);
+    const headers = redactor.headers(received.filter(this.downward(protocol).passes));
     adviseRetry(status, headers);
+    if (spent && status >= 400) headers.set("x-should-retry", "false");
     const framing = framingOf(status, headers.get("content-type"), attempt.operation ?? exchange.operation);
     // The length is of the provider's framing, or of a body that these two do not have (RFC 9110 §8.6).
     if (framing || status === 204 || status === 304) headers.delete("content-length");
-    return new BufferedResponse(upstream, { status, headers, framing });
+    if (status >= 400)
+      return ErrorBody.of(upstream, redactor).then(
+        (body) => {
+          if (headers.has("content-length")) headers.set("content-length", String(body.bytes.length));
+          return new BufferedResponse(body, { status, headers, framing });
+        },
+        (thrown) => {
+          attempt.error = GatewayError.from(thrown);
+          throw attempt.error;
+        },
+      );
+    const answer: UpstreamAnswer = new BufferedResponse(upstream, { status, headers, framing });
+    if (framing) {
+      answer.clean = (frame) => redacted(frame, protocol, redactor);
+      answer.terminal = (frame) => protocol.terminal?.(frame) === true;
+    }
+    return answer;
   }
 }
 
-/** A refusal of the last target tells nothing of the first one, whose failure is why it was asked. */
+/** What is told of an attempt's end. */
+const ending = (health: TargetHealth, place: Place): OutgoingRequest["over"] & object => ({
+  end: (broken) => {
+    health.end(broken);
+    place.leave();
+  },
+});
+
+/** Only what tells of an error is touched: all else passes to the byte. */
+function redacted(frame: Frame, protocol: Protocol, redactor: Redactor): Frame {
+  if (protocol.ending(frame) !== "error") return frame;
+  const bytes = redactor.bytes(frame.bytes);
+  return bytes === frame.bytes ? frame : new Frame(frame.kind, bytes);
+}
+
+/**
+ * A refusal of the last target tells nothing of the first one, whose failure is why it was asked; but one with details
+ * tells the client how to ask so that both can answer.
+ */
 function unserved({ attempts }: Exchange): GatewayError | undefined {
   const last = attempts.at(-1)?.error;
   const { status } = attempts.findLast((attempt) => attempt.status !== undefined) ?? {};
-  if (last?.code !== "not_translatable" || status === undefined) return undefined;
+  if (last?.code !== "not_translatable" || last.details || status === undefined) return undefined;
   const { kind } = faultOf(status, "");
   const message = `The provider answered ${status}, and another one cannot take the request: ${last.message}`;
   return new GatewayError("upstream_failed", { status, kind, message });
 }
 
-function outgoing(exchange: Exchange, attempt: Attempt): OutgoingRequest {
-  const { provider } = attempt.target;
-  const { body } = attempt;
+function outgoing(
+  exchange: Exchange,
+  attempt: Attempt,
+  { over, sending }: Required<Pick<OutgoingRequest, "over" | "sending">>,
+): OutgoingRequest {
+  const { target, credential, headers, body } = attempt;
+  const { provider } = target;
   const { form } = exchange;
-  const rest = form?.rest;
+  const { idempotency } = provider;
+  if (idempotency !== undefined && !headers.has(idempotency))
+    headers.append(idempotency, `${exchange.id}-${exchange.targets.indexOf(target)}`);
   return {
     origin: provider.url,
     method: attempt.method,
     path: pathOf(exchange, attempt),
-    headers: attempt.headers.lines,
-    body: rest ? followed(body.pieces, rest) : body.pieces,
-    length: rest && form.restLength !== undefined ? body.length + form.restLength : undefined,
-    credentialId: provider.name,
-    timeouts: provider.timeouts,
+    headers: headers.lines,
+    body: form ? form.around(body.pieces) : body.pieces,
+    length: form?.lengthAround(body.length),
+    credentialId: credential?.account ?? provider.name,
+    warm: provider.warm,
+    repeatable: idempotency !== undefined || isRepeatable(exchange),
+    timeouts: exchange.attempts.length > 1 ? left(provider.timeouts, exchange) : provider.timeouts,
+    over,
+    sending,
   };
 }
 
-async function* followed(pieces: readonly Buffer[], rest: AsyncIterable<Buffer>): AsyncGenerator<Buffer> {
-  yield* pieces;
-  yield* rest;
+/** What is left of a request's time for another try. */
+function left(timeouts: Timeouts, exchange: Exchange): Timeouts {
+  const { total } = timeouts;
+  return total === 0 ? timeouts : { ...timeouts, total: Math.max(1, total - sinceFirst(exchange)) };
 }
 
 /** How the body of an answer is framed. */

@@ -3,7 +3,7 @@ import { createBrotliDecompress, createGunzip, createInflate, createZstdDecompre
 import { GatewayError } from "../core/errors.ts";
 import { without } from "../wire/headers.ts";
 import { UpstreamFault } from "./failures.ts";
-import type { BodyReceiver, UpstreamResponse } from "./response.ts";
+import type { BodyReceiver, ResponseLook, UpstreamResponse } from "./response.ts";
 
 const DECODERS: Record<string, () => Transform> = {
   gzip: createGunzip,
@@ -36,6 +36,9 @@ export function codingOf(encoding: string): string | undefined {
   }
   return coding;
 }
+
+/** Unpacks what is written to it. @param coding one that {@link codingOf} answered */
+export const decoderOf = (coding: string): Transform => (DECODERS[coding] as () => Transform)();
 
 /** A response that came compressed although identity was asked for, unpacked as it is read. */
 export class DecodedResponse implements UpstreamResponse {
@@ -75,6 +78,11 @@ export class DecodedResponse implements UpstreamResponse {
     });
   }
 
+  /** What is packed cannot be looked at. */
+  peek(look: ResponseLook): void {
+    look([], true);
+  }
+
   resume(): void {
     this.decoder?.resume();
   }
@@ -90,7 +98,7 @@ export class DecodedResponse implements UpstreamResponse {
   }
 
   private open(receiver: BodyReceiver): Transform {
-    const decoder = (DECODERS[this.coding] as () => Transform)();
+    const decoder = decoderOf(this.coding);
     decoder.on("data", (bytes: Buffer) => {
       if (!receiver.chunk(bytes)) decoder.pause();
     });

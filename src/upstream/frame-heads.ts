@@ -1,3 +1,5 @@
+import type { Redactor } from "../core/redactor.ts";
+
 const CLOSE = 8;
 
 /**
@@ -25,11 +27,13 @@ export class FrameHeads {
 
   /**
    * @param stop behind the end of a frame
+   * @param close false: stops before a close frame
    * @returns how many of the bytes it has taken
    */
-  push(bytes: Buffer, stop = false): number {
+  push(bytes: Buffer, stop = false, close = true): number {
     let at = 0;
     while (at < bytes.length) {
+      if (!close && this.between && ((bytes[at] as number) & 15) === CLOSE) break;
       if (this.left > 0) {
         const passed = Math.min(this.left, bytes.length - at);
         this.left -= passed;
@@ -84,8 +88,27 @@ export class FrameHeads {
   }
 }
 
-/** A close frame; one that a client sends is masked, here with zeros. */
-export function closeFrame(code: number, masked: boolean): Buffer {
+/** A server's close frame without the secrets in its reason; one that is not as it must be keeps only its code. */
+export function cleanClose(frame: Buffer, redactor: Redactor): Buffer {
+  const size = frame[1] as number;
+  if (size < 2) return frame.subarray(0, 2);
+  const code = frame.readUInt16BE(2);
+  if (size > 125) return closeFrame(code, false);
+  const reason = redactor.bytes(frame.subarray(4, 2 + size));
+  return Buffer.concat([Buffer.from([frame[0] as number, 2 + reason.length]), frame.subarray(2, 4), reason]);
+}
+
+/** A close frame; one that a client sends is masked, here with zeros. @param reason ASCII, 100 characters at most */
+export function closeFrame(code: number, masked: boolean, reason = ""): Buffer {
   const mask = masked ? [0, 0, 0, 0] : [];
-  return Buffer.from([0x88, masked ? 0x82 : 0x02, ...mask, code >> 8, code & 255]);
+  const length = 2 + reason.length;
+  const head = Buffer.from([0x88, masked ? 0x80 | length : length, ...mask, code >> 8, code & 255]);
+  return Buffer.concat([head, Buffer.from(reason, "latin1")]);
+}
+
+/** A text message that a server sends, of less than 64 KiB. */
+export function textFrame(message: string): Buffer {
+  const text = Buffer.from(message);
+  const length = text.length < 126 ? [text.length] : [126, text.length >> 8, text.length & 255];
+  return Buffer.concat([Buffer.from([0x81, ...length]), text]);
 }

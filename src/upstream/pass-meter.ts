@@ -1,14 +1,17 @@
 import type { IncomingHttpHeaders } from "node:http";
 import type { Attempt, Exchange } from "../core/exchange.ts";
+import { JsonUsage } from "../core/json-usage.ts";
+import type { Redactor } from "../core/redactor.ts";
+import type { PassingObjects } from "../objects/passing.ts";
 import { HeaderList } from "../wire/headers.ts";
 import { adviseRetry, requestIdIn } from "./allow-list.ts";
-import { JsonUsage } from "./json-usage.ts";
 import type { PassObserver } from "./pass.ts";
 import type { PassPath } from "./pass-path.ts";
 
 /** Writes down what passes: status, bytes of both directions, times, and tokens where the response is JSON that tells them. */
 export class PassMeter implements PassObserver {
   private usage: JsonUsage | undefined;
+  private makes = false;
 
   /** @param own header lines that every response of the gateway carries: name, value, … */
   constructor(
@@ -16,20 +19,27 @@ export class PassMeter implements PassObserver {
     private readonly attempt: Attempt,
     private readonly path: PassPath,
     private readonly own: () => readonly string[],
+    readonly redactor: Redactor,
+    private readonly objects?: PassingObjects,
   ) {
     exchange.received = 0;
   }
 
   up(bytes: Buffer): void {
     this.exchange.received = (this.exchange.received ?? 0) + bytes.length;
+    this.objects?.up(bytes);
+  }
+
+  whole(): void {
+    this.objects?.whole();
   }
 
   head(status: number, rawHeaders: readonly string[]): IncomingHttpHeaders {
     const { exchange, attempt, path } = this;
     const received = new HeaderList([...rawHeaders]);
-    const headers = path.responseHeaders(received);
+    const headers = this.redactor.headers(path.responseHeaders(received));
     const id = requestIdIn(received);
-    if (id !== undefined) attempt.requestId = id;
+    if (id !== undefined) attempt.requestId = this.redactor.text(id);
     attempt.status = status;
     exchange.status = status;
     exchange.streaming = headers.get("content-type")?.startsWith("text/event-stream") ?? false;
@@ -37,8 +47,10 @@ export class PassMeter implements PassObserver {
     // Of a body that these two do not have (RFC 9110 §8.6).
     if (status === 204 || status === 304) headers.delete("content-length");
     if (exchange.streaming) headers.append("x-accel-buffering", "no");
-    if (status < 300 && /^application\/(?:[\w.-]+\+)?json\b/.test(headers.get("content-type") ?? ""))
+    if (status < 300 && /^application\/(?:[\w.-]+\+)?json\b/.test(headers.get("content-type") ?? "")) {
       this.usage = new JsonUsage(path.spoken);
+      this.makes = true;
+    }
     const own = this.own();
     for (let i = 0; i < own.length; i += 2) headers.append(own[i] as string, own[i + 1] as string);
     return headerObject(headers);
@@ -48,12 +60,14 @@ export class PassMeter implements PassObserver {
     const { exchange } = this;
     exchange.firstByte ??= exchange.elapsed;
     exchange.written += bytes.length;
+    if (this.makes) this.objects?.down(bytes);
     this.usage?.push(bytes);
   }
 
   /** The response is whole. */
   end(): void {
     this.exchange.usage = this.usage?.end();
+    this.exchange.unread = this.usage?.fault;
   }
 }
 

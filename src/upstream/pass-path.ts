@@ -1,8 +1,12 @@
 import { Body } from "../core/body.ts";
 import { GatewayError } from "../core/errors.ts";
 import { Attempt, type Exchange } from "../core/exchange.ts";
-import type { Provider } from "../core/marketplace.ts";
+import type { LimitLevel } from "../core/limits.ts";
+import { whose } from "../core/limits-words.ts";
+import type { Caller, Provider } from "../core/marketplace.ts";
 import type { Protocol } from "../core/protocol.ts";
+import type { Objects } from "../objects/objects.ts";
+import { PassingObjects } from "../objects/passing.ts";
 import type { HeaderList } from "../wire/headers.ts";
 import { AllowList, REQUEST_HEADERS, RESPONSE_HEADERS } from "./allow-list.ts";
 
@@ -23,8 +27,8 @@ const VERSION = /^\/v\d+(?:\.\d+)?(?:(?:alpha|beta|preview)\d*)?(?=\/|$)/;
 export interface PassPathOptions {
   /** Takes requests of keys that are limited to models or in what they may spend. */
   readonly open: boolean;
-  /** Every key may spend up to a limit only. */
-  readonly budgeted?: boolean;
+  /** A level at which tokens or money of that caller count; undefined: at none. */
+  readonly unmeasured?: (caller: Caller | undefined) => LimitLevel | undefined;
   /** Takes requests that make the vendor's own keys. */
   readonly mint: boolean;
 }
@@ -88,9 +92,10 @@ export class PassPath {
         message: `The key "${caller.name}" may use some models only, and requests on this path do not say which one they use.`,
         hint: "Use another key, or let the operator set open: true on the path.",
       });
-    if ((caller?.budgeted || options.budgeted) && !options.open)
+    const level = options.open ? undefined : options.unmeasured?.(caller);
+    if (level)
       throw new GatewayError("key_not_allowed", {
-        message: "What this key may spend is limited, and what requests on this path cost is not known.",
+        message: `${whose(level)} may use so many tokens or so much money only, and what requests on this path use is not known before.`,
         hint: "Use another key, or let the operator set open: true on the path.",
       });
     if (!options.mint && this.all.some((protocol) => protocol.mints?.(method, plain(below))))
@@ -115,6 +120,16 @@ export class PassPath {
     const query = exchange.query.toString();
     attempt.path = `${pathBelow(provider.url, dialect.segment, below)}${query === "" ? "" : `?${query}`}`;
     return attempt;
+  }
+
+  /** What the request is about, and names. @throws GatewayError unsupported_encoding */
+  objects(exchange: Exchange, below: string, objects: Objects, limit: number): PassingObjects {
+    return new PassingObjects(objects, exchange, this.provider?.name ?? "", below, this.spoken, limit);
+  }
+
+  /** Whether it takes what may show one key what another one made. */
+  get open(): boolean {
+    return this.options.open;
   }
 
   /** The headers of a response that come back to the client. */

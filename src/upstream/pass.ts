@@ -4,11 +4,14 @@ import type { Duplex } from "node:stream";
 import { TLSSocket } from "node:tls";
 import { GatewayError } from "../core/errors.ts";
 import type { Timeouts } from "../core/marketplace.ts";
+import { Pace, type PaceLimits } from "../core/pace.ts";
+import type { Redactor } from "../core/redactor.ts";
 import { HeaderList } from "../wire/headers.ts";
 import { failure, overdue, type Progress, UpstreamFault } from "./failures.ts";
-import { closedUnseen } from "./http1/connection.ts";
+import { isClosed } from "./http1/connection.ts";
 import type { HttpProxy } from "./http1/proxies.ts";
-import { forwarderRefusal } from "./http1/tunnel.ts";
+import { forwarderRefusal, tunnelFailure } from "./http1/tunnel.ts";
+import { errorBody, forwarderOf } from "./passed-error.ts";
 
 /** Milliseconds for which the rest of a request is read away that was answered before all of it had come. */
 const LINGER = 2000;
@@ -24,18 +27,24 @@ export interface PassRequest {
   /** Connections are never shared between accounts. */
   readonly account: string;
   readonly timeouts: Timeouts;
-  /** A proxy that is asked for the whole address, and so may answer in the provider's place. */
+  /** How slowly the client's body may come. */
+  readonly pace?: PaceLimits;
+  /** In front of the provider: one that is asked for the whole address may answer in the provider's place. */
   readonly proxy?: HttpProxy | undefined;
 }
 
 /** Sees what passes, and says which headers do. */
 export interface PassObserver {
-  /** Some of the request's body. */
+  /** Some of the request's body, before it goes on. @throws GatewayError where it may not */
   up(bytes: Buffer): void;
+  /** All of it has come. @throws GatewayError the same, before its end is passed on */
+  whole(): void;
   /** The head of the response: answers the headers that go to the client. */
   head(status: number, rawHeaders: readonly string[]): IncomingHttpHeaders;
-  /** Some of the response's body. */
+  /** Some of the response's body, as it goes to the client. */
   down(bytes: Buffer): void;
+  /** What cleans errors. */
+  readonly redactor: Redactor;
 }
 
 /**
@@ -48,7 +57,6 @@ export class PassedRequest {
   private progress: Progress = "connecting";
   private error: GatewayError | undefined;
   private repeated = false;
-  private sentAt = 0;
   private total: NodeJS.Timeout | undefined;
   /** Until there is a connection, then from the end of the request to the head of the response. */
   private deadline: NodeJS.Timeout | undefined;
@@ -57,7 +65,7 @@ export class PassedRequest {
   /** The options of the running `web()` call. */
   private options: { selfHandleResponse?: boolean } = {};
 
-  /** @param send gives it to the library; called a second time where a kept connection had been closed unseen. */
+  /** @param send gives it to the library; called a second time for what may be sent again, where a kept connection was closed. */
   constructor(
     private readonly request: IncomingMessage,
     private readonly response: ServerResponse,
@@ -76,10 +84,28 @@ export class PassedRequest {
     const { total } = outgoing.timeouts;
     if (total > 0) this.total = setTimeout(() => this.fail(this.overdue("total")), total).unref();
     response.once("close", () => this.closed());
-    if (hasBody(request)) request.on("data", (bytes: Buffer) => this.observer.up(bytes));
+    if (hasBody(request)) {
+      request.on("data", (bytes: Buffer) => this.judge(() => this.observer.up(bytes)));
+      request.once("end", () => this.judge(() => this.observer.whole()));
+      if (outgoing.pace) Pace.watch(request, outgoing.pace, (error) => this.fail(error));
+    }
     if (response.destroyed) this.closed();
     else this.start();
     return this.end.promise;
+  }
+
+  /** In front of the library's own listeners: what is refused here does not reach the provider. */
+  private judge(look: () => void): void {
+    try {
+      look();
+    } catch (thrown) {
+      this.fail(GatewayError.from(thrown));
+    }
+  }
+
+  /** The client has left, or the gateway stops and can wait no longer. */
+  abort(): void {
+    this.fail(new GatewayError("client_gone"));
   }
 
   private start(): void {
@@ -108,7 +134,6 @@ export class PassedRequest {
   sending(upstream: ClientRequest): void {
     const { idle } = this.outgoing.timeouts;
     this.upstream = upstream;
-    this.sentAt = performance.now();
     if (this.error) {
       upstream.destroy();
       return;
@@ -140,19 +165,19 @@ export class PassedRequest {
   }
 
   /** What the library reports, of which there may be several for one request. */
-  failed(thrown: Error): void {
+  failed(reported: Error): void {
     if (this.error) return;
     const { request, response, upstream, unframed, outgoing } = this;
     const { host } = outgoing.target;
+    const thrown = tunnelFailure(outgoing.proxy, reported);
     if (this.progress === "answering") {
       // For Node such a response is whole even where its connection was reset. The end of any other tells by itself
       // whether it is, also where only the upload was cut off.
       if (unframed && !unframed.complete) this.fail(failure(thrown, this.progress, host));
       return;
     }
-    // Whether the provider has seen the request is a matter of time (decision 8); node does not tell a round trip.
-    const unseen = upstream?.reusedSocket === true && closedUnseen(thrown, this.sentAt, Infinity);
-    if (unseen && mayRepeat(request) && !this.repeated && !response.destroyed) {
+    const stale = upstream?.reusedSocket === true && isClosed(thrown);
+    if (stale && mayRepeat(request) && !this.repeated && !response.destroyed) {
       this.repeated = true;
       this.progress = "connecting";
       this.start();
@@ -176,27 +201,45 @@ export class PassedRequest {
       this.fail(refusal);
       return;
     }
+    const isError = status >= 400 && request.method !== "HEAD";
     if (!headers.has("content-length") && !headers.has("transfer-encoding")) this.unframed = answer;
     answer.statusMessage = "";
     answer.headers = observer.head(status, answer.rawHeaders);
     // The library would say keep-alive to a client that asked for close.
     answer.headers.connection = response.shouldKeepAlive ? "keep-alive" : "close";
-    answer.on("data", (bytes: Buffer) => observer.down(bytes));
+    if (isError) this.tell(answer, status);
+    else answer.on("data", (bytes: Buffer) => observer.down(bytes));
     answer.once("close", () => {
       if (!answer.complete)
         this.fail(new GatewayError("upstream_truncated", { cause: this.fault("CONNECTION_CLOSED") }));
     });
     // Node keeps a head until the first byte of the body; one that comes in the same turn still leaves together with it.
     setImmediate(() => {
-      if (!response.headersSent && !response.destroyed && !this.error && request.method !== "HEAD")
+      if (!response.headersSent && !response.destroyed && !this.error && request.method !== "HEAD" && !isError)
         response.flushHeaders();
     });
   }
 
+  /** Writes an error in place of the library: its words are only known to hold no secret once all of them have come. */
+  private tell(answer: IncomingMessage, status: number): void {
+    const { response, observer, outgoing } = this;
+    this.options.selfHandleResponse = true;
+    errorBody(answer, status, outgoing, observer.redactor).then(
+      (body) => {
+        if (this.error || response.destroyed) return;
+        const { "content-encoding": _, ...headers } = answer.headers;
+        response.writeHead(status, { ...headers, "content-length": body.length });
+        observer.down(body);
+        response.end(body);
+      },
+      (thrown) => this.fail(GatewayError.from(thrown, "upstream_invalid")),
+    );
+  }
+
   /** Why a response is not one that can be passed on, if it is none. */
   private refusal(status: number, headers: HeaderList): GatewayError | undefined {
-    const { proxy, target } = this.outgoing;
-    const refused = forwarderRefusal(proxy, status);
+    const { target } = this.outgoing;
+    const refused = forwarderRefusal(forwarderOf(this.outgoing), status);
     if (refused) return failure(refused, this.progress, target.host);
     if (status >= 300 && status < 400 && status !== 304)
       return new GatewayError("upstream_redirect", { cause: this.fault(`STATUS_${status}`) });
@@ -300,9 +343,11 @@ function hasBody(request: IncomingMessage): boolean {
   return coding !== undefined || (length !== undefined && length !== "0");
 }
 
-/** A body has been piped away; what is not idempotent (RFC 9110 §9.2.2) may have had its effect. */
-const mayRepeat = (request: IncomingMessage): boolean =>
-  !hasBody(request) && request.method !== "POST" && request.method !== "PATCH";
+/** Methods that change nothing (RFC 9110 §9.2.1). What was deleted once is not found a second time. */
+const SAFE = /^(?:GET|HEAD|OPTIONS)$/;
+
+/** A body has been piped away, and anything but a safe method may have had its effect. */
+const mayRepeat = (request: IncomingMessage): boolean => !hasBody(request) && SAFE.test(request.method ?? "");
 
 /** Runs `then` once a request has a connection that stands, TLS included; at once if it has. */
 export function whenConnected(request: ClientRequest, then: () => void): void {

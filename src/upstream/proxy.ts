@@ -63,15 +63,17 @@ export class UpstreamProxy {
    * @throws GatewayError when the response is not whole. Before the head nothing has been written to the client, behind it
    * the connection is cut.
    */
-  pass(outgoing: PassRequest, { request, response }: ClientSide, observer: PassObserver): Promise<void> {
+  pass(outgoing: PassRequest, client: ClientSide, observer: PassObserver): Promise<void> {
+    const { request, response } = client;
     const { target, headers, account, timeouts } = outgoing;
     const agent = this.agents.of(target, account, timeouts.connect);
-    const asked = { ...outgoing, proxy: this.agents.forwarder(target) };
+    const asked = { ...outgoing, proxy: this.agents.proxy(target) };
     const passed = new PassedRequest(request, response, asked, observer, (pass) => {
       const options: PassOptions = { target, headers, agent, pass };
       this.server.web(request, response, options, (error) => pass.failed(error));
     });
-    return passed.run();
+    const unsubscribe = client.onAbort(() => passed.abort());
+    return passed.run().finally(unsubscribe);
   }
 
   /**
@@ -88,8 +90,8 @@ export class UpstreamProxy {
     if (this.draining) throw new GatewayError("draining");
     const { target, headers, account, timeouts } = outgoing;
     const { request, socket, head } = handshake;
-    const agent = this.agents.of(target, account, timeouts.connect);
-    const asked = { ...outgoing, proxy: this.agents.forwarder(target) };
+    const agent = this.agents.of(target, account, timeouts.connect, false);
+    const asked = { ...outgoing, proxy: this.agents.proxy(target) };
     const relay = new SocketRelay(handshake, asked, limits, observer);
     this.sockets.add(relay);
     const ended = relay.run(() => {

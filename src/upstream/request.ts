@@ -9,7 +9,7 @@ import type { HttpRequest, RequestController } from "./http1/http-request.ts";
 import type { Pool } from "./http1/pool.ts";
 import type { Pools } from "./http1/pools.ts";
 import type { ResponseHead } from "./http1/response-head.ts";
-import type { BodyReceiver, UpstreamResponse } from "./response.ts";
+import type { BodyReceiver, ResponseLook, UpstreamResponse } from "./response.ts";
 
 /** What goes upstream in one attempt, complete: nothing is added from anywhere else but `host` and framing. */
 export interface OutgoingRequest {
@@ -29,7 +29,15 @@ export interface OutgoingRequest {
   length: number | undefined;
   /** Connections are never shared between credentials. */
   credentialId: string;
+  /** Milliseconds after the last request for which a connection is kept ready, where there is TLS; 0: not at all. */
+  warm?: number;
+  /** It does nothing that must not be done twice: it may be sent again although a provider may have worked on it. */
+  repeatable?: boolean;
   timeouts: Timeouts;
+  /** Called when a connection takes it, before any of it is written. */
+  sending?: () => void;
+  /** Told once that the attempt is over, and whether its answer broke off, as the provider's fault. */
+  over?: { end(broken: boolean): void };
 }
 
 /** Tells when the client leaves. An Exchange is one. */
@@ -73,6 +81,8 @@ export class UpstreamRequest implements UpstreamResponse, HttpRequest {
   private blocked = false;
   private readonly waiting: Buffer[] = [];
   private waitingBytes = 0;
+  /** Who looks at what waits. */
+  private look: ResponseLook | undefined;
   /** Nothing more will come from upstream. */
   private over = false;
   private error: GatewayError | undefined;
@@ -87,7 +97,7 @@ export class UpstreamRequest implements UpstreamResponse, HttpRequest {
     this.path = outgoing.path;
     this.fields = outgoing.headers;
     this.length = outgoing.length;
-    this.pool = pools.pool(outgoing.origin, outgoing.credentialId);
+    this.pool = pools.pool(outgoing.origin, outgoing.credentialId, outgoing.warm);
     this.body = writable(outgoing.body);
     if (this.body instanceof Readable)
       this.body.on("error", (error) => this.fail(GatewayError.from(error, "client_gone")));
@@ -103,7 +113,12 @@ export class UpstreamRequest implements UpstreamResponse, HttpRequest {
     this.pool.send(this);
   }
 
+  peek(look: ResponseLook): void {
+    if (!look(this.waiting, this.over)) this.look = look;
+  }
+
   read(receiver: BodyReceiver): void {
+    this.look = undefined;
     this.receiver = receiver;
     this.flush();
   }
@@ -124,6 +139,7 @@ export class UpstreamRequest implements UpstreamResponse, HttpRequest {
 
   onStart(controller: RequestController): boolean {
     if (this.over) return false;
+    this.outgoing.sending?.();
     this.controller = controller;
     this.progress = "waiting";
     this.watch("first_byte");
@@ -158,6 +174,7 @@ export class UpstreamRequest implements UpstreamResponse, HttpRequest {
     this.waiting.push(bytes);
     this.waitingBytes += bytes.length;
     if (this.blocked || this.waitingBytes > WAITING_LIMIT) this.controller?.pause();
+    this.show();
   }
 
   onEnd(): void {
@@ -166,9 +183,10 @@ export class UpstreamRequest implements UpstreamResponse, HttpRequest {
     this.flush();
   }
 
-  onError(thrown: Error, unseen = false): void {
+  onError(thrown: Error, stale = false): void {
     if (this.over) return;
-    if (unseen && !this.repeated && !(this.body instanceof Readable)) this.repeat();
+    const repeatable = this.outgoing.repeatable && !(this.body instanceof Readable);
+    if (stale && repeatable && !this.repeated) this.repeat();
     else this.fail(failure(thrown, this.progress, this.outgoing.origin.host));
   }
 
@@ -179,6 +197,10 @@ export class UpstreamRequest implements UpstreamResponse, HttpRequest {
     this.progress = "connecting";
     this.watch("connect");
     this.pool.send(this, true);
+  }
+
+  private show(): void {
+    if (this.look?.(this.waiting, this.over)) this.look = undefined;
   }
 
   /** Hands over what waits, then the end; goes on upstream once nothing waits. */
@@ -232,6 +254,9 @@ export class UpstreamRequest implements UpstreamResponse, HttpRequest {
     if (this.progress === "connecting") this.pool.cancel(this);
     else if (error) this.controller?.abort();
     if (this.body instanceof Readable) this.body.destroy();
+    const broken = this.progress === "answering" && error?.code.startsWith("upstream_") === true;
+    this.outgoing.over?.end(broken);
+    this.show();
   }
 
   /** Replaces the limit that is being watched; total runs beside. */

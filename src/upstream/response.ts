@@ -9,6 +9,13 @@ export interface BodyReceiver {
   fail(error: GatewayError): void;
 }
 
+/**
+ * Looks at what has come of a body and waits to be read.
+ * @param over nothing more will come
+ * @returns true when it has seen enough
+ */
+export type ResponseLook = (pieces: readonly Buffer[], over: boolean) => boolean;
+
 /** A response whose head is in. Either read it or destroy it. */
 export interface UpstreamResponse {
   readonly status: number;
@@ -20,6 +27,8 @@ export interface UpstreamResponse {
    */
   read(receiver: BodyReceiver): void;
   resume(): void;
+  /** Calls `look` now, and again when more has come, until it has seen enough or somebody reads. */
+  peek(look: ResponseLook): void;
   /** Ends the attempt; its connection is closed unless the response was complete. Safe at any time, any number of times. */
   destroy(): void;
 }

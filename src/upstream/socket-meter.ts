@@ -1,7 +1,9 @@
 import type { IncomingHttpHeaders } from "node:http";
 import type { GatewayError } from "../core/errors.ts";
 import type { Attempt, Exchange } from "../core/exchange.ts";
+import { JsonUsage } from "../core/json-usage.ts";
 import type { SocketWords } from "../core/protocol.ts";
+import type { Redactor } from "../core/redactor.ts";
 import { HeaderList } from "../wire/headers.ts";
 import { requestIdIn } from "./allow-list.ts";
 import { headerObject } from "./pass-meter.ts";
@@ -27,19 +29,28 @@ export class SocketMeter implements SocketObserver {
     private readonly exchange: Exchange,
     private readonly attempt: Attempt,
     private readonly allowed: (received: HeaderList) => HeaderList,
-    words: SocketWords | undefined,
+    private readonly words: SocketWords | undefined,
     private readonly client: SocketClient,
+    readonly redactor: Redactor,
   ) {
     exchange.received = 0;
-    this.text = words && ((message) => (exchange.usage = words.usage(message, exchange.usage)));
+    this.text =
+      words &&
+      ((message) => {
+        try {
+          exchange.usage = words.usage(message, exchange.usage);
+        } catch (thrown) {
+          exchange.unread ??= JsonUsage.faultOf(thrown);
+        }
+      });
   }
 
   head(status: number, rawHeaders: readonly string[]): IncomingHttpHeaders {
     const { exchange, attempt } = this;
     const received = new HeaderList([...rawHeaders]);
-    const headers = this.allowed(received);
+    const headers = this.redactor.headers(this.allowed(received));
     const id = requestIdIn(received);
-    if (id !== undefined) attempt.requestId = id;
+    if (id !== undefined) attempt.requestId = this.redactor.text(id);
     attempt.status = status;
     exchange.status = status;
     exchange.streaming = status === 101;
@@ -56,6 +67,14 @@ export class SocketMeter implements SocketObserver {
   down(bytes: Buffer): void {
     this.exchange.firstByte ??= this.exchange.elapsed;
     this.exchange.written += bytes.length;
+  }
+
+  onInterrupt(act: (error: GatewayError, message: string | undefined) => void): () => void {
+    const { exchange, words } = this;
+    return exchange.onInterrupt(() => {
+      const { interruption, id } = exchange;
+      if (interruption) act(interruption, words?.error(interruption, id));
+    });
   }
 
   refuse(error: GatewayError): void {

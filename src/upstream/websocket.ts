@@ -1,12 +1,14 @@
 import type { ClientRequest, IncomingHttpHeaders, IncomingMessage } from "node:http";
 import type { Socket } from "node:net";
-import type { Duplex } from "node:stream";
+import { type Duplex, Readable } from "node:stream";
 import { Receiver } from "ws";
 import { GatewayError } from "../core/errors.ts";
+import type { Redactor } from "../core/redactor.ts";
 import { failure, overdue, type Progress } from "./failures.ts";
-import { closeFrame, FrameHeads } from "./frame-heads.ts";
-import { forwarderRefusal } from "./http1/tunnel.ts";
+import { cleanClose, closeFrame, FrameHeads, textFrame } from "./frame-heads.ts";
+import { forwarderRefusal, tunnelFailure } from "./http1/tunnel.ts";
 import { closeSoon, type PassRequest, whenConnected } from "./pass.ts";
+import { errorBody, forwarderOf } from "./passed-error.ts";
 
 /** Milliseconds for the provider's answer to a handshake, at most. */
 const HANDSHAKE = 30_000;
@@ -17,6 +19,7 @@ const FRAME_END = 2000;
 /** Close codes (RFC 6455 §7.4.1). */
 const GOING_AWAY = 1001;
 const ABNORMAL = 1006;
+const POLICY = 1008;
 const TOO_BIG = 1009;
 const RESTART = 1012;
 
@@ -51,16 +54,23 @@ export interface SocketObserver {
   down(bytes: Buffer): void;
   /** A text message of the provider. Absent: nobody reads them. */
   text?: ((message: Buffer) => void) | undefined;
+  /** What cleans errors, and the reasons of close frames. */
+  readonly redactor: Redactor;
   /** The handshake has failed, and no answer has been written: it must be, in this very call. */
   refuse(error: GatewayError): void;
+  /**
+   * Runs `act` when the gateway breaks it off; the answer takes it back. `message` is what the client is told on an open
+   * socket, in its protocol's words; undefined: there are none.
+   */
+  onInterrupt(act: (error: GatewayError, message: string | undefined) => void): () => void;
 }
 
 /** How a WebSocket ended. */
 export interface SocketEnd {
   /** Of the first close frame; 1006 where there was none; undefined: it was never open. */
   readonly code: number | undefined;
-  /** Who was first to go without a close frame. */
-  readonly died: "client" | "provider" | undefined;
+  /** Who was first to go without a close frame; `gateway`: it stops, and has sent one itself. */
+  readonly died: "client" | "provider" | "gateway" | undefined;
 }
 
 /**
@@ -78,9 +88,13 @@ export class SocketRelay {
   private answered = false;
   /** The code of our own close frame, once there is to be one. */
   private closing: number | undefined;
+  /** What stands in front of it, and in it. */
+  private lastWords: { message: string | undefined; reason: string } | undefined;
   private closed = false;
   private died: SocketEnd["died"];
   private receiver: Receiver | undefined;
+  /** What has come of the provider's close frame. */
+  private farewell: Buffer | undefined;
 
   constructor(
     private readonly handshake: Handshake,
@@ -102,8 +116,11 @@ export class SocketRelay {
     };
     socket.once("close", () => {
       const code = this.upstream && (this.closing ?? this.down.closeCode ?? this.up.closeCode ?? ABNORMAL);
-      this.end.resolve({ code, died: code === ABNORMAL ? (this.died ?? "client") : undefined });
+      const gone = code === ABNORMAL ? (this.died ?? "client") : undefined;
+      unsubscribe();
+      this.end.resolve({ code, died: this.closing === RESTART ? "gateway" : gone });
     });
+    const unsubscribe = this.observer.onInterrupt((error, message) => this.interrupt(error, message));
     try {
       send(this);
     } catch (thrown) {
@@ -141,8 +158,10 @@ export class SocketRelay {
     process.nextTick(() => {
       const library = upstream.listeners("response");
       upstream.removeAllListeners("response").once("response", (answer: IncomingMessage) => {
-        clearTimeout(timer);
-        if (this.declined(answer)) for (const listener of library) listener(answer);
+        this.declined(answer, (told) => {
+          clearTimeout(timer);
+          for (const listener of library) listener(told);
+        });
       });
     });
     upstream.once("upgrade", (answer, other) => {
@@ -155,7 +174,8 @@ export class SocketRelay {
 
   /** What the library reports, of which there may be several for one handshake. */
   failed(thrown: Error): void {
-    this.refuse(failure(thrown, this.progress, this.outgoing.target.host));
+    const { target, proxy } = this.outgoing;
+    this.refuse(failure(tunnelFailure(proxy, thrown), this.progress, target.host));
   }
 
   /** Ends an open socket with a close frame of ours to both sides, as soon as one may stand there. */
@@ -178,6 +198,14 @@ export class SocketRelay {
     socket.once("close", () => clearTimeout(timer));
   }
 
+  /** Ends it for a reason that is told. */
+  private interrupt(error: GatewayError, message: string | undefined): void {
+    if (this.closing !== undefined) return;
+    this.lastWords = { message, reason: error.code };
+    if (this.upstream) this.close(POLICY);
+    else this.refuse(error);
+  }
+
   private refuse(error: GatewayError): void {
     if (this.answered) return;
     this.answered = true;
@@ -185,27 +213,37 @@ export class SocketRelay {
     this.asking?.destroy();
   }
 
-  /** The provider answers with HTTP: true where the library is to pass it on, and then to close. */
-  private declined(answer: IncomingMessage): boolean {
-    const { socket } = this.handshake;
-    const { proxy, target } = this.outgoing;
-    const { statusCode: status = 0 } = answer;
-    const refused = forwarderRefusal(proxy, status);
+  /** The provider answers with HTTP. @param pass hands all of it to the library once it has come, to pass it on and to close */
+  private declined(answer: IncomingMessage, pass: (told: Readable) => void): void {
+    const { observer } = this;
+    const { target } = this.outgoing;
+    const { statusCode: came = 0 } = answer;
+    const refused = forwarderRefusal(forwarderOf(this.outgoing), came);
     if (refused) this.refuse(failure(refused, this.progress, target.host));
     if (this.answered) {
       answer.destroy();
-      return false;
+      return;
     }
-    this.answered = true;
     // Only a refusal answers a handshake: anything else would look like one of ours.
-    answer.statusCode = status < 400 || status > 599 ? 502 : status;
-    answer.statusMessage = "";
-    answer.headers = this.observer.head(answer.statusCode, answer.rawHeaders);
-    answer.headers.connection = "close";
-    answer.on("data", (bytes: Buffer) => this.observer.down(bytes));
-    // The library waits for `end` alone.
-    answer.once("close", () => closeSoon(socket));
-    return true;
+    const status = came < 400 || came > 599 ? 502 : came;
+    this.progress = "answering";
+    errorBody(answer, status, this.outgoing, observer.redactor).then(
+      (body) => {
+        if (this.answered) return;
+        this.answered = true;
+        const { "content-encoding": _, ...headers } = observer.head(status, answer.rawHeaders);
+        observer.down(body);
+        const length = { "content-length": String(body.length), connection: "close" };
+        pass(
+          Object.assign(Readable.from([body]), {
+            statusCode: status,
+            statusMessage: "",
+            headers: { ...headers, ...length },
+          }),
+        );
+      },
+      (error) => this.refuse(GatewayError.from(error, "upstream_invalid")),
+    );
   }
 
   private accepted(answer: IncomingMessage, upstream: Duplex): void {
@@ -224,7 +262,10 @@ export class SocketRelay {
     if (this.observer.text) this.receiver = this.reading(this.observer.text);
     // Not before the library has its pipes: what came in the provider's first packet would reach these listeners alone.
     process.nextTick(() => {
-      upstream.on("data", (bytes: Buffer) => this.fromProvider(bytes));
+      // By hand: the words of a close frame are the provider's, and may have to be changed.
+      upstream.unpipe(socket).on("data", (bytes: Buffer) => this.fromProvider(bytes));
+      upstream.resume();
+      socket.on("drain", () => upstream.resume());
       socket.on("data", (bytes: Buffer) => this.fromClient(bytes));
     });
     // All bytes of both directions pass this socket.
@@ -257,14 +298,31 @@ export class SocketRelay {
 
   private fromProvider(bytes: Buffer): void {
     if (this.closed) return;
+    if (this.farewell) {
+      this.passClose(bytes);
+      return;
+    }
     const closing = this.closing !== undefined;
-    const frames = bytes.subarray(0, this.down.push(bytes, closing));
+    const taken = this.down.push(bytes, closing, false);
+    const frames = bytes.subarray(0, taken);
     this.observer.down(frames);
     this.receiver?.write(frames);
-    if (closing) {
-      this.handshake.socket.write(frames);
-      this.sayClose();
-    } else if (this.down.largest > this.limits.message) this.close(TOO_BIG);
+    if (!this.handshake.socket.write(frames) && !closing) this.upstream?.pause();
+    if (closing) this.sayClose();
+    else if (this.down.largest > this.limits.message) this.close(TOO_BIG);
+    else if (taken < bytes.length) this.passClose(bytes.subarray(taken));
+  }
+
+  /** The provider's close frame, once all of it has come; nothing follows it (RFC 6455 §5.5.1). */
+  private passClose(bytes: Buffer): void {
+    const frame = Buffer.concat([this.farewell ?? Buffer.alloc(0), bytes]);
+    this.farewell = frame;
+    if (frame.length < 2 || frame.length < 2 + ((frame[1] as number) & 127)) return;
+    this.down.push(frame);
+    const clean = cleanClose(frame, this.observer.redactor);
+    this.observer.down(clean);
+    this.handshake.socket.write(clean);
+    this.farewell = Buffer.alloc(0);
   }
 
   private fromClient(bytes: Buffer): void {
@@ -282,7 +340,9 @@ export class SocketRelay {
     // Behind what the library's pipes write in this very turn.
     process.nextTick(() => {
       socket.unpipe(upstream).resume();
-      socket.write(closeFrame(closing, false));
+      const { message, reason = "" } = this.lastWords ?? {};
+      if (message !== undefined) socket.write(textFrame(message));
+      socket.write(closeFrame(closing, false, reason));
       if (this.up.between && upstream.writable) upstream.write(closeFrame(closing, true));
     });
     setTimeout(() => {

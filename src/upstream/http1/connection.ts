@@ -25,15 +25,12 @@ export class Connection implements ParserListener, RequestController {
   private readonly parser = new ResponseParser(this);
   private readonly writer: RequestWriter;
   private request: HttpRequest | undefined;
-  /** Requests that it took, and when the last one was written. */
+  /** Requests that it took. */
   private requests = 0;
-  private writtenAt = 0;
   private destroyed = false;
 
-  /** @param roundTrip milliseconds that a packet to the provider and its answer take. */
   constructor(
     private readonly socket: Socket,
-    private readonly roundTrip: number,
     private readonly owner: ConnectionOwner,
   ) {
     this.writer = new RequestWriter(socket, owner.addressing, {
@@ -48,11 +45,15 @@ export class Connection implements ParserListener, RequestController {
     socket.unref();
   }
 
+  /** Whether it has never carried a request. */
+  get unused(): boolean {
+    return this.requests === 0;
+  }
+
   /** Sends a request; false when nobody wants it any more. */
   send(request: HttpRequest): boolean {
     if (!request.onStart(this)) return false;
     this.requests++;
-    this.writtenAt = performance.now();
     this.request = request;
     this.parser.expect(request.method);
     this.writer.write(request);
@@ -81,7 +82,7 @@ export class Connection implements ParserListener, RequestController {
     const { request } = this;
     this.request = undefined;
     this.destroy();
-    request?.onError(error, this.unseen(error));
+    request?.onError(error, this.stale(error));
   }
 
   /** Bytes from the provider, which change once this has returned. */
@@ -120,10 +121,9 @@ export class Connection implements ParserListener, RequestController {
     request.onEnd();
   }
 
-  /** True when the provider closed a kept connection just as a request was written to it. */
-  private unseen(error: Error): boolean {
-    const { parser, writer, writtenAt, roundTrip } = this;
-    return this.requests > 1 && !parser.begun && !writer.progressed && closedUnseen(error, writtenAt, roundTrip);
+  /** Whether a kept connection was closed without a byte of an answer to the request that it had taken. */
+  private stale(error: Error): boolean {
+    return this.requests > 1 && !this.parser.begun && isClosed(error);
   }
 
   private ended(): void {
@@ -151,22 +151,7 @@ export class Connection implements ParserListener, RequestController {
   }
 }
 
-/**
- * A close that a provider decided on before a request reached it is heard of within a round trip after the request was
- * written. Milliseconds allowed beyond that, because this side may be late to look, and in all, because a measured round
- * trip may be too long.
- */
-const SLACK = 50;
-const UNSEEN_WITHIN = 300;
-
 const CLOSED = new Set(["CONNECTION_CLOSED", "ECONNRESET", "EPIPE"]);
 
-/**
- * True when a kept connection broke so soon after a request was written to it that the provider cannot have worked on it.
- * @param writtenAt on the clock of `performance`
- * @param roundTrip milliseconds of a round trip to who closed
- */
-export function closedUnseen(error: Error, writtenAt: number, roundTrip: number): boolean {
-  const { code = "" } = error as NodeJS.ErrnoException;
-  return CLOSED.has(code) && performance.now() - writtenAt < Math.min(roundTrip + SLACK, UNSEEN_WITHIN);
-}
+/** Whether an error is that the other side closed the connection. */
+export const isClosed = (error: Error): boolean => CLOSED.has((error as NodeJS.ErrnoException).code ?? "");

@@ -13,12 +13,8 @@ export interface ConnectorOptions {
   receive(socket: Socket, bytes: Buffer): void;
 }
 
-/**
- * Told how an attempt to connect went.
- * @param roundTrip milliseconds from the first packet to the answer to it: a round trip to the provider. 0 through a proxy,
- * whose own answers tell nothing of what lies behind it
- */
-export type Connected = (error: Error | undefined, socket: Socket | undefined, roundTrip: number) => void;
+/** Told how an attempt to connect went. */
+export type Connected = (error: Error | undefined, socket?: Socket) => void;
 
 interface Endpoint {
   /** A name or an address, without brackets. */
@@ -62,11 +58,11 @@ export class Connector {
     const { proxy } = this.options;
     const socket = this.dial(proxy ?? this.origin, !(proxy && this.origin.secure));
     let over = false;
-    const settle = (error: Error | undefined, ready?: Socket, roundTrip = 0): void => {
+    const settle: Connected = (error, ready) => {
       if (over) return;
       over = true;
       if (error) socket.destroy();
-      done(error, error ? undefined : ready, roundTrip);
+      done(error, error ? undefined : ready);
     };
     if (!proxy) established(socket, this.origin, settle);
     else
@@ -120,7 +116,7 @@ export class Connector {
   }
 
   /** Through the proxy to the origin. */
-  private tunnel(socket: Socket, proxy: HttpProxy, settle: (error: Error | undefined, ready?: Socket) => void): void {
+  private tunnel(socket: Socket, proxy: HttpProxy, settle: Connected): void {
     openTunnel(socket, proxy, this.authority, (error) => {
       if (error) {
         settle(error);
@@ -138,26 +134,13 @@ export class Connector {
 }
 
 /** Calls back once: when the connection is ready for the first request, or why it never will be. */
-function established(
-  socket: Socket,
-  { secure }: Endpoint,
-  done: (error: Error | undefined, socket: Socket, roundTrip: number) => void,
-): void {
+function established(socket: Socket, { secure }: Endpoint, done: Connected): void {
   let over = false;
-  let began = 0;
-  let roundTrip = 0;
   const once = (error?: Error): void => {
     if (over) return;
     over = true;
-    done(error, socket, roundTrip);
+    done(error, socket);
   };
-  // Of several addresses the last one tried is taken to be the one that answered: never too long a time.
-  socket.on("connectionAttempt", () => {
-    began = performance.now();
-  });
-  socket.once("connect", () => {
-    roundTrip = performance.now() - began;
-  });
   socket.once(secure ? "secureConnect" : "connect", () => once());
   // Later errors are told to whoever listens then; without a listener they would end the process.
   socket.on("error", once);

@@ -27,9 +27,10 @@ export interface HttpRequest {
   onEnd(): void;
   /**
    * Nothing follows.
-   * @param unseen the connection was closed before the provider can have worked on the request: it may be sent again
+   * @param stale a kept connection was closed without a byte of an answer: by who had closed it already, or by who had begun to
+   * work on the request
    */
-  onError(error: Error, unseen?: boolean): void;
+  onError(error: Error, stale?: boolean): void;
 }
 
 /** What a request can ask of the connection that carries it. */

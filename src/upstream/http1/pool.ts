@@ -12,6 +12,8 @@ export interface PoolOptions {
   connections: number;
   /** Milliseconds an unused connection is kept. */
   keepAlive: number;
+  /** Milliseconds after the last request for which one connection is kept ready, where there is TLS; 0: not at all. */
+  warm?: number | undefined;
   /** What stands in between; undefined: nothing. */
   proxy?: HttpProxy | undefined;
   /** How names become addresses; Node's own otherwise. */
@@ -44,6 +46,11 @@ export class Pool implements ConnectionOwner {
   private sweepTimer: NodeJS.Timeout | undefined;
   private sweepAt = Number.POSITIVE_INFINITY;
   private closing: PromiseWithResolvers<void> | undefined;
+  /** When the last request came; 0: nothing is kept ready. */
+  private usedAt = 0;
+  /** Gives up the connection that is being made to be kept ready. */
+  private warming: (() => void) | undefined;
+  private warmedAt = 0;
   /** A proxy that takes the requests themselves. */
   private readonly forwarder: HttpProxy | undefined;
 
@@ -70,6 +77,7 @@ export class Pool implements ConnectionOwner {
     if (wrong) request.onError(wrong);
     else if (alone) this.open(request);
     else {
+      this.usedAt = performance.now();
       this.queue.push(request);
       this.schedule();
     }
@@ -87,6 +95,7 @@ export class Pool implements ConnectionOwner {
   /** Lets running requests end, takes no new ones. */
   close(): Promise<void> {
     this.closing ??= Promise.withResolvers<void>();
+    this.warming?.();
     for (const connection of this.idle.splice(0)) connection.abort();
     this.settle();
     return this.closing.promise;
@@ -123,6 +132,7 @@ export class Pool implements ConnectionOwner {
     const at = this.idle.lastIndexOf(connection);
     if (at >= 0) this.idle.splice(at, 1);
     if (this.queue.length > 0) this.schedule();
+    this.keepWarm(connection.unused);
     this.settle();
   }
 
@@ -163,9 +173,9 @@ export class Pool implements ConnectionOwner {
   }
 
   private open(request: HttpRequest): void {
-    const giveUp = this.connector.open((error, socket, roundTrip) => {
+    const giveUp = this.connector.open((error, socket) => {
       this.connecting.delete(request);
-      if (socket) this.join(socket, roundTrip, request);
+      if (socket) this.join(socket, request);
       else request.onError(error ?? new Http1Error("CONNECTION_CLOSED"));
       if (this.queue.length > 0) this.schedule();
       this.settle();
@@ -173,12 +183,31 @@ export class Pool implements ConnectionOwner {
     this.connecting.set(request, giveUp);
   }
 
-  private join(socket: PooledSocket, roundTrip: number, request: HttpRequest): void {
+  private join(socket: PooledSocket, request?: HttpRequest): void {
     this.made++;
-    const connection = new Connection(socket, roundTrip, this);
+    const connection = new Connection(socket, this);
     socket.connection = connection;
     this.connections.add(connection);
-    if (!connection.send(request)) connection.abort();
+    if (!request) this.released(connection, undefined);
+    else if (!connection.send(request)) connection.abort();
+  }
+
+  /**
+   * Makes a connection ready where none is left, as long as the provider is in use. It sends nothing.
+   * @param unused the one before was closed without a request: by who keeps none, unless it was its time
+   */
+  private keepWarm(unused: boolean): void {
+    const { warm = 0, keepAlive } = this.options;
+    const now = performance.now();
+    if (unused && now - this.warmedAt < keepAlive / 2) this.usedAt = 0;
+    const wanted = this.usedAt > 0 && now - this.usedAt < warm && this.origin.startsWith("https:");
+    if (!wanted || this.closing || this.warming || this.idle.length + this.connecting.size > 0) return;
+    this.warmedAt = now;
+    this.warming = this.connector.open((error, socket) => {
+      this.warming = undefined;
+      if (error || !socket) this.usedAt = 0;
+      else this.join(socket);
+    });
   }
 
   /** Closes connections that have been idle for too long. */

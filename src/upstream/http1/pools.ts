@@ -39,11 +39,14 @@ export class Pools {
     this.exempted.add(origin);
   }
 
-  /** @param origin scheme, host and port count; a path in it does not. */
-  pool(origin: URL, credentialId: string): Pool {
+  /**
+   * @param origin scheme, host and port count; a path in it does not.
+   * @param warm milliseconds after the last request for which a connection over TLS is kept ready; the first caller's counts
+   */
+  pool(origin: URL, credentialId: string, warm = 0): Pool {
     const known = this.byAddress.get(origin) ?? [];
     for (const each of known) if (each.credentialId === credentialId) return each.pool;
-    const pool = this.find(origin, credentialId);
+    const pool = this.find(origin, credentialId, warm);
     this.byAddress.set(origin, [...known, { credentialId, pool }]);
     return pool;
   }
@@ -58,13 +61,13 @@ export class Pools {
     await Promise.all([...this.pools.values()].map((pool) => pool.destroy()));
   }
 
-  private find(origin: URL, credentialId: string): Pool {
+  private find(origin: URL, credentialId: string, warm: number): Pool {
     const key = `${origin.origin} ${credentialId}`;
     let pool = this.pools.get(key);
     if (!pool) {
       const { connections = 4096, keepAlive = 30_000, lookup } = this.options;
       const proxy = this.exempted.has(origin.origin) ? undefined : this.proxies.for(origin);
-      pool = new Pool(origin.origin, { connections, keepAlive, lookup, proxy });
+      pool = new Pool(origin.origin, { connections, keepAlive, warm, lookup, proxy });
       this.pools.set(key, pool);
     }
     return pool;

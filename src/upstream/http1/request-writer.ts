@@ -11,9 +11,6 @@ const WINDOW = 2 * 1024 * 1024;
 
 /** Writes requests to a connection, one after another, no faster than the other side takes them. */
 export class RequestWriter {
-  /** The other side took bytes of this request after others had left: the connection was alive. */
-  progressed = false;
-
   private stream: BodyWriter | undefined;
   /** Pieces of a body that do not fit in the window. */
   private rest: readonly Buffer[] | undefined;
@@ -26,7 +23,6 @@ export class RequestWriter {
 
   /** Begins a request. */
   write(request: HttpRequest): void {
-    this.progressed = false;
     const { body, length } = request;
     if (body instanceof Readable) this.writeStream(request, body, length);
     else this.writePieces(request, body);
@@ -40,7 +36,6 @@ export class RequestWriter {
   /** The socket takes more. */
   drained(): void {
     if (this.rest) {
-      this.progressed = true;
       this.socket.cork();
       this.fillWindow(this.rest);
       this.socket.uncork();

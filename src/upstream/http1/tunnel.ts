@@ -51,6 +51,15 @@ export function forwarderRefusal(forwarder: HttpProxy | undefined, status: numbe
   return forwarder && status === AUTHENTICATION_REQUIRED ? proxyRefusal(forwarder, status) : undefined;
 }
 
+/** What node's own client threw: a tunnel that was not opened is its proxy's fault, whose address node tells in full. */
+export function tunnelFailure(proxy: HttpProxy | undefined, thrown: Error & { statusCode?: unknown }): Error {
+  if (!proxy || !("code" in thrown) || thrown.code !== "ERR_PROXY_TUNNEL") return thrown;
+  const { statusCode: status } = thrown;
+  return typeof status === "number"
+    ? proxyRefusal(proxy, status)
+    : proxyFailure(proxy, new Http1Error("CONNECTION_CLOSED"));
+}
+
 /** The proxy answered, and not with what was asked for. */
 function proxyRefusal({ origin }: HttpProxy, status: number): Http1Error {
   return new Http1Error(

@@ -1,0 +1,33 @@
+import { createHmac, timingSafeEqual } from "node:crypto";
+
+/** Hexadecimal digits of a mark. */
+const DIGITS = 16;
+const MARKED = new RegExp(`^(.+)_([0-9a-f]{${DIGITS}})$`);
+
+/**
+ * Ids that the gateway makes itself, for items of answers which no provider keeps. Each bears a mark of its owner, so that a
+ * client's reference to one is known for what it is, after a restart and at any instance that has the secret.
+ */
+export class IssuedIds {
+  private readonly key: Buffer;
+
+  constructor(secret: string | Buffer) {
+    this.key = createHmac("sha256", secret).update("model-gateway ids").digest();
+  }
+
+  /** The id with its owner's mark, 17 characters longer. */
+  mark(id: string, owner: string): string {
+    return `${id}_${this.of(id, owner)}`;
+  }
+
+  /** Whether the gateway has made an id for one of these owners. */
+  isOf(id: string, owners: readonly string[]): boolean {
+    const [, bare, mark] = MARKED.exec(id) ?? [];
+    if (bare === undefined || mark === undefined) return false;
+    return owners.some((owner) => timingSafeEqual(Buffer.from(this.of(bare, owner)), Buffer.from(mark)));
+  }
+
+  private of(id: string, owner: string): string {
+    return createHmac("sha256", this.key).update(`${owner.length} ${owner}${id}`).digest("hex").slice(0, DIGITS);
+  }
+}

@@ -1,0 +1,142 @@
+import type { Body } from "../core/body.ts";
+import { type ErrorDetails, GatewayError } from "../core/errors.ts";
+import type { ObjectWords } from "../core/protocol.ts";
+import { AnyOf } from "../wire/any-of.ts";
+import type { JsonPath } from "../wire/paths.ts";
+import { asObject, asText, type JsonObject } from "../wire/values.ts";
+
+/** An object that a request names. */
+export interface NamedObject {
+  readonly id: string;
+  /** Where it is named, in the client's own words: `input.0.content.1.file_id`; undefined: in the path. */
+  readonly param: string | undefined;
+  /** What is told where it is not known, besides the usual words or instead of them. */
+  readonly unknown?: ErrorDetails | undefined;
+}
+
+/** What a vendor's id may be: nothing that means something in a path, a query or a header. */
+const ID = /^[A-Za-z0-9._-]{1,128}$/;
+/** A letter or `_` written as an escape: nobody does that but to hide a name. */
+const HIDDEN = /\\u00(?:5f|[46][1-9a-f]|[57][0-9a])/i;
+const ESCAPE = Buffer.from("\\u00");
+/** What may follow `"id"` in an object that says nothing else: its value, and the end or a null. Ids and names are short. */
+const BARE = /^\s*:\s*"(?:[^"\\]|\\.)*"\s*(?:\}|,\s*"(?:[^"\\]|\\.)*"\s*:\s*null)/;
+/** What follows it in any other object, mostly. */
+const OTHER = /^\s*:\s*(?:[^"\s]|"(?:[^"\\]|\\.)*"\s*,\s*"(?:[^"\\]|\\.)*"\s*:\s*[^n\s])/;
+/** Bytes in which that can be seen: more are looked at only if these tell nothing. */
+const [NEAR, FAR] = [96, 2000] as const;
+const ID_NAME = Buffer.from('"id"');
+
+/** Finds the objects that requests in the words of a protocol name. */
+export class NamedObjects {
+  private readonly marks: AnyOf;
+  private readonly anywhere: ReadonlySet<string>;
+  private readonly unread: ReadonlySet<string>;
+  private readonly references: ReadonlySet<unknown>;
+
+  constructor(private readonly words: ObjectWords) {
+    const { anywhere, references = [] } = words;
+    this.marks = new AnyOf([...anywhere, ...references].map((word) => `"${word}"`));
+    this.anywhere = new Set(anywhere);
+    this.unread = new Set(words.unread);
+    this.references = new Set(references);
+  }
+
+  /**
+   * All that a body names; parsed only where it may name one below its top level.
+   * @throws GatewayError `invalid_field` for an id that cannot be one; `invalid_json` where two readers could read two ids
+   */
+  of(body: Body): NamedObject[] {
+    if (!body.scan) return [];
+    const { top } = this.words;
+    const found: NamedObject[] = [];
+    let whole = this.mayHold(body.pieces);
+    for (const name of top) {
+      const member = body.member(name);
+      if (!member || whole) continue;
+      if (member.kind === "string") this.take(body.value(name), [name], found);
+      else whole = member.kind === "object";
+    }
+    if (!whole) return found;
+    const json = asObject(body.uniqueJson()) ?? {};
+    const all: NamedObject[] = [];
+    for (const name of top) this.take(json[name], [name], all);
+    this.walk(json, [], all);
+    return all;
+  }
+
+  /** The same of a value that is parsed already. */
+  in(json: unknown): NamedObject[] {
+    const found: NamedObject[] = [];
+    this.walk(json, [], found);
+    return found;
+  }
+
+  private mayHold(pieces: readonly Buffer[]): boolean {
+    if (this.marks.among(pieces)) return true;
+    if (this.words.untyped && holdsBare(pieces)) return true;
+    return (
+      pieces.some((piece) => piece.includes(ESCAPE) || piece.subarray(-5).includes(0x5c)) &&
+      HIDDEN.test(Buffer.concat(pieces).toString("latin1"))
+    );
+  }
+
+  private walk(value: unknown, path: JsonPath, found: NamedObject[]): void {
+    if (typeof value !== "object" || value === null) return;
+    if (Array.isArray(value)) {
+      for (const [i, each] of value.entries()) {
+        if (this.words.untyped && isBare(each)) this.take(each.id, [...path, i, "id"], found);
+        else if (typeof each === "object") this.walk(each, [...path, i], found);
+      }
+      return;
+    }
+    const object = value as JsonObject;
+    if (this.references.has(object["type"])) this.take(object["id"], [...path, "id"], found);
+    for (const name in object) {
+      if (this.unread.has(name)) continue;
+      const inner = object[name];
+      if (typeof inner !== "object" && typeof inner !== "string") continue;
+      const at = [...path, name];
+      if (this.anywhere.has(name)) this.take(inner, at, found);
+      if (typeof inner === "object") this.walk(inner, at, found);
+    }
+  }
+
+  /** Ids in a value that is an id, a list of ids, or an object with its id. */
+  private take(value: unknown, path: JsonPath, found: NamedObject[]): void {
+    if (Array.isArray(value)) {
+      for (const [i, each] of value.entries()) if (typeof each === "string") this.take(each, [...path, i], found);
+      return;
+    }
+    const text = asText(value) ?? asText(asObject(value)?.["id"]);
+    const id = text === undefined || text === "" ? undefined : this.words.id ? this.words.id(text) : text;
+    if (id === undefined) return;
+    const param = [...path, ...(typeof value === "string" ? [] : ["id"])].join(".");
+    if (!ID.test(id))
+      throw new GatewayError("invalid_field", {
+        message: `${param} is no id: 1 to 128 letters, digits, dots, dashes and underscores.`,
+        param,
+      });
+    found.push({ id, param, unknown: this.words.unknown?.(param) });
+  }
+}
+
+/** Whether bytes may hold an object that says nothing but its id; true too where it cannot be told. */
+function holdsBare(pieces: readonly Buffer[]): boolean {
+  return pieces.some((piece, i) => {
+    const next = pieces[i + 1];
+    if (next && Buffer.concat([piece.subarray(-3), next.subarray(0, 3)]).includes(ID_NAME)) return true;
+    for (let at = piece.indexOf(ID_NAME); at >= 0; at = piece.indexOf(ID_NAME, at)) {
+      at += ID_NAME.length;
+      const near = piece.toString("latin1", at, at + NEAR);
+      if (OTHER.test(near)) continue;
+      if (BARE.test(near) || !OTHER.test(piece.toString("latin1", at, at + FAR))) return true;
+    }
+    return false;
+  });
+}
+
+/** An object whose only member that is not null is its id. */
+const isBare = (value: unknown): value is { id: string } =>
+  typeof asObject(value)?.["id"] === "string" &&
+  Object.entries(value as object).every(([name, each]) => name === "id" || each === null);

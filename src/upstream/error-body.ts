@@ -1,0 +1,69 @@
+import { GatewayError, kindOf } from "../core/errors.ts";
+import type { Redactor } from "../core/redactor.ts";
+import type { BodyReceiver, UpstreamResponse } from "./response.ts";
+
+/** Bytes of an error that are read; what a vendor says of one in words is a few hundred. */
+export const LARGEST_ERROR = 256 * 1024;
+
+/** The body of a provider's error, read to its end before anybody sees it, without what is secret in it. */
+export class ErrorBody implements Pick<UpstreamResponse, "read" | "resume" | "destroy"> {
+  private waiting: BodyReceiver | undefined;
+
+  /** @param broken why it is not whole */
+  private constructor(
+    readonly bytes: Buffer,
+    private readonly broken: GatewayError | undefined,
+  ) {}
+
+  /**
+   * Settles when all of it has come, or when the provider has broken it off: what came is still an error.
+   * @throws GatewayError with its status when it is too large, or what ended it otherwise
+   */
+  static of(upstream: UpstreamResponse, redactor: Redactor): Promise<ErrorBody> {
+    return new Promise((accept, refuse) => {
+      const pieces: Buffer[] = [];
+      let length = 0;
+      const settle = (broken?: GatewayError): void =>
+        accept(new ErrorBody(redactor.bytes(Buffer.concat(pieces)), broken));
+      upstream.read({
+        chunk(bytes) {
+          length += bytes.length;
+          if (length <= LARGEST_ERROR) return pieces.push(bytes) > 0;
+          upstream.destroy();
+          refuse(tooLarge(upstream.status));
+          return false;
+        },
+        end: settle,
+        fail: (error) => (error.code === "upstream_truncated" ? settle(error) : refuse(error)),
+      });
+    });
+  }
+
+  read(receiver: BodyReceiver): void {
+    if (this.bytes.length === 0 || receiver.chunk(this.bytes)) this.end(receiver);
+    else this.waiting = receiver;
+  }
+
+  resume(): void {
+    const { waiting } = this;
+    this.waiting = undefined;
+    if (waiting) this.end(waiting);
+  }
+
+  destroy(): void {
+    this.waiting = undefined;
+  }
+
+  private end(receiver: BodyReceiver): void {
+    if (this.broken) receiver.fail(this.broken);
+    else receiver.end();
+  }
+}
+
+/** An error of a provider whose words are not passed on. */
+export const tooLarge = (status: number): GatewayError =>
+  new GatewayError("upstream_refused", {
+    status,
+    kind: kindOf(status),
+    message: `The provider answered ${status}, in more than ${LARGEST_ERROR} bytes.`,
+  });

@@ -1,0 +1,74 @@
+import { GatewayError } from "../core/errors.ts";
+import type { Attempt, Head } from "../core/exchange.ts";
+import { translationOf } from "../translation/codec.ts";
+import type { Event } from "../translation/events.ts";
+import { refusal } from "../translation/faults.ts";
+import { ArraySplitter } from "../wire/array.ts";
+import type { Frame } from "../wire/frame.ts";
+import { SseSplitter } from "../wire/sse.ts";
+import type { UpstreamResponse } from "./response.ts";
+
+/** Bytes of a first frame that are waited for. An error is short. */
+const LARGEST = 32 * 1024;
+
+/**
+ * The first frame of a stream that is more than a comment, while all of it stays to be read; undefined where none came within
+ * so many milliseconds, or the stream broke off.
+ */
+export function firstFrame(
+  response: UpstreamResponse,
+  framing: NonNullable<Head["framing"]>,
+  limit: number,
+): Promise<Frame | undefined> {
+  return new Promise((resolve) => {
+    const splitter = framing === "sse" ? new SseSplitter(LARGEST) : new ArraySplitter(LARGEST);
+    let timer: NodeJS.Timeout | undefined;
+    let seen = 0;
+    const settle = (frame?: Frame): true => {
+      clearTimeout(timer);
+      resolve(frame);
+      return true;
+    };
+    let over = false;
+    response.peek((pieces, last) => {
+      if (over) return true;
+      const frame = next(splitter, pieces.slice(seen));
+      seen = pieces.length;
+      over = last || frame !== undefined;
+      return over && settle(frame === "none" ? undefined : frame);
+    });
+    if (!over)
+      timer = setTimeout(() => {
+        over = true;
+        settle();
+      }, limit).unref();
+  });
+}
+
+/** The first frame with a text in it; `none` when there will be none that is waited for. */
+function next(splitter: SseSplitter | ArraySplitter, pieces: readonly Buffer[]): Frame | "none" | undefined {
+  try {
+    for (const piece of pieces) for (const frame of splitter.push(piece)) if (frame.text !== undefined) return frame;
+    return undefined;
+  } catch {
+    return "none";
+  }
+}
+
+/**
+ * What a provider reports where the first frame of its stream is an error; undefined: it is none.
+ * @param overloaded the status that the client's protocol has for an overloaded service
+ */
+export function reportedIn(frame: Frame, { protocol, target }: Attempt, overloaded?: number): GatewayError | undefined {
+  if (protocol.ending(frame) !== "error") return undefined;
+  const events: Event[] = [];
+  const source = { account: target.provider.name, model: target.model };
+  try {
+    translationOf(protocol)?.response.decoder(source).frame(frame, events);
+  } catch {
+    // What cannot be read is an error all the same.
+  }
+  const told = events.find((event) => event.type === "error");
+  if (told) return refusal(told.fault, undefined, overloaded);
+  return new GatewayError("upstream_refused", { message: "The provider reported an error in its stream." });
+}

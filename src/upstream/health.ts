@@ -1,0 +1,247 @@
+import { hash } from "node:crypto";
+import type { Attempt } from "../core/exchange.ts";
+import type { Log } from "../core/log.ts";
+import type { Credential, Target } from "../core/marketplace.ts";
+import { CredentialRests } from "./credential-rests.ts";
+import { TargetHealth } from "./target-health.ts";
+
+/** Milliseconds for which a credential rests after a 429 that says no time, at least, and at most. */
+const COOLING = 1000;
+const LEAST_COOLING = 100;
+const LONGEST_COOLING = 3_600_000;
+
+/** What one process has found out, as it tells the others: plain JSON. */
+export interface HealthNews {
+  /** `provider:model`, or the name of a provider alone. */
+  readonly about: string;
+  /** The label of a credential there; absent: the target itself. */
+  readonly credential?: string;
+  /** Until when it is left alone, in Unix milliseconds, as clocks of processes begin at other times; 0: it is not. */
+  readonly until: number;
+  /** Milliseconds: how long it is left alone this time, for a credential the next time. */
+  readonly time: number;
+}
+
+interface ProviderState {
+  /** Credentials that the provider does not know, whatever is asked. */
+  readonly rests: CredentialRests;
+  /** Whose turn it is. */
+  turn: number;
+  readonly credentials: readonly Credential[];
+}
+
+interface TargetState {
+  readonly health: TargetHealth;
+  /** Credentials that may not use this model, or not now. */
+  readonly rests: CredentialRests;
+  readonly provider: ProviderState;
+}
+
+/**
+ * How targets and credentials do, and which of them are left alone for a time. Targets of the same name share it, whichever
+ * models of the marketplace they serve. A plugin's constructor may ask for it.
+ */
+export class Health {
+  private readonly targets = new WeakMap<Target, TargetState>();
+  private readonly byName = new Map<string, TargetState>();
+  private readonly providers = new Map<string, ProviderState>();
+  private tell: (news: HealthNews) => void = () => {};
+
+  /**
+   * @param keep the share of a request's targets that is never left alone
+   * @param clock milliseconds that only go forward
+   */
+  constructor(
+    private readonly keep: number,
+    private readonly log: Log,
+    private readonly clock: () => number = () => performance.now(),
+  ) {}
+
+  /** From now on others hear of what is found out here. @param targets of which they may tell, besides those that were asked */
+  share(targets: Iterable<Target>, tell: (news: HealthNews) => void): void {
+    for (const target of targets) this.of(target);
+    this.tell = tell;
+  }
+
+  /** Another process has found out something. */
+  learn({ about, credential: label, until, time }: HealthNews): void {
+    const left = Math.max(0, until - Date.now());
+    const { provider, ...target } = this.byName.get(about) ?? { provider: this.providers.get(about) };
+    if (label === undefined) {
+      if ("health" in target) target.health.learn({ time: until === 0 ? 0 : time, left });
+      return;
+    }
+    const credential = provider?.credentials.find((each) => each.label === label);
+    if (!credential) return;
+    const rests = "rests" in target ? target.rests : provider?.rests;
+    rests?.learn(credential, until === 0 ? undefined : { until: this.clock() + left, next: time });
+  }
+
+  /** Whether a target may be asked: it is not left alone, and a credential of its provider may be shown there. */
+  usable(target: Target): boolean {
+    const { health, rests, provider } = this.of(target);
+    const { credentials } = target.provider;
+    if (!health.usable) return false;
+    if (credentials.length === 0) return true;
+    const now = this.clock();
+    return credentials.some((each) => provider.rests.until(each) <= now && rests.until(each) <= now);
+  }
+
+  /**
+   * The targets that requests are shared among, in the given order: those that may be asked, and where these are too few of
+   * all, the others that may be asked soonest.
+   */
+  among(targets: readonly Target[]): readonly Target[] {
+    const usable = targets.filter((target) => this.usable(target));
+    const missing = Math.ceil(targets.length * this.keep) - usable.length;
+    if (missing <= 0 || usable.length === targets.length) return usable;
+    const others = targets.filter((target) => !usable.includes(target));
+    const kept = others.sort((a, b) => this.usableAt(a) - this.usableAt(b)).slice(0, missing);
+    return targets.filter((target) => usable.includes(target) || kept.includes(target));
+  }
+
+  /** All of them, best first as given, but those that are left alone behind the others. */
+  ordered(targets: readonly Target[]): readonly Target[] {
+    if (targets.length < 2 || targets.every((target) => this.usable(target))) return targets;
+    const among = this.among(targets);
+    return [...among, ...targets.filter((target) => !among.includes(target))];
+  }
+
+  /** Milliseconds to a target's first byte as of late, times what runs there; 0 where nobody knows. */
+  load(target: Target): number {
+    return this.of(target).health.load;
+  }
+
+  /**
+   * The credential of a conversation that may be shown at a target: the same one as long as it may, or else the same second
+   * one. Without a conversation the next in turn; where none may be shown, the one that may be soonest.
+   */
+  credential(target: Target, conversation?: string): Credential | undefined {
+    const { provider, rests } = this.of(target);
+    const { credentials } = target.provider;
+    if (credentials.length < 2) return credentials[0];
+    const now = this.clock();
+    let best: Credential | undefined;
+    let soonest = Number.POSITIVE_INFINITY;
+    for (const credential of inTurn(credentials, conversation ?? provider.turn++)) {
+      const until = Math.max(provider.rests.until(credential), rests.until(credential), now);
+      if (until < soonest) [best, soonest] = [credential, until];
+    }
+    return best;
+  }
+
+  /** An attempt is about to be sent. */
+  begin({ target, credential }: Attempt): TargetHealth {
+    const { health, rests, provider } = this.of(target);
+    health.begin();
+    if (credential) {
+      const now = this.clock();
+      rests.show(credential, now);
+      provider.rests.show(credential, now);
+    }
+    return health;
+  }
+
+  /** What the answer to a request that passed unread tells of the credential; of targets it tells nothing. */
+  shown(attempt: Attempt): void {
+    const { target, credential, status } = attempt;
+    if (!credential || status !== 401) return;
+    this.refused(attempt, this.of(target).provider.rests.refuse(credential, this.clock()), "everywhere");
+  }
+
+  /**
+   * A provider has answered.
+   * @param wait milliseconds for which it wants to be left alone
+   * @param firstByte milliseconds that the answer took
+   */
+  answered(attempt: Attempt, status: number, wait = COOLING, firstByte = 0): void {
+    const { target, credential } = attempt;
+    const { health, rests, provider } = this.of(target);
+    const now = this.clock();
+    if (status >= 500) health.fail();
+    else health.succeed(firstByte);
+    if (!credential) return;
+    if (status === 401) this.refused(attempt, provider.rests.refuse(credential, now), "everywhere");
+    else if (status === 403) this.refused(attempt, rests.refuse(credential, now), "at this target");
+    else if (status === 429) rests.cool(credential, now + Math.min(Math.max(wait, LEAST_COOLING), LONGEST_COOLING));
+    else if (status < 300) {
+      const known = provider.rests.accept(credential, now);
+      if (rests.accept(credential, now) || known)
+        this.log.info(named(attempt), "the provider accepts the credential again");
+    }
+  }
+
+  /** An attempt ended without an answer. @param fault whether that was the provider's */
+  unanswered({ target }: Attempt, fault: boolean): void {
+    const { health } = this.of(target);
+    if (fault) health.fail();
+    else health.pass();
+  }
+
+  private refused(attempt: Attempt, news: boolean, where: string): void {
+    if (!news) return;
+    const fields = { ...named(attempt), status: attempt.status };
+    this.log.error(
+      fields,
+      `the provider does not accept the credential: switched off ${where}, tried again now and then`,
+    );
+  }
+
+  private usableAt(target: Target): number {
+    const { health, rests, provider } = this.of(target);
+    const { credentials } = target.provider;
+    const free = credentials.map((each) => Math.max(provider.rests.until(each), rests.until(each)));
+    return Math.max(health.usableAt, credentials.length === 0 ? 0 : Math.min(...free));
+  }
+
+  private of(target: Target): TargetState {
+    const known = this.targets.get(target);
+    if (known) return known;
+    const { name } = target.provider;
+    const full = `${name}:${target.model}`;
+    let state = this.byName.get(full);
+    if (!state) {
+      const { credentials, health: limits } = target.provider;
+      const provider = this.providers.get(name) ?? { rests: this.rests(name), turn: 0, credentials };
+      this.providers.set(name, provider);
+      const log = (ms: number) => this.changed(full, ms);
+      const health = new TargetHealth(limits, this.clock, log, () => {
+        const { time, left } = health.opening;
+        this.tell({ about: full, until: time === 0 ? 0 : Date.now() + left, time });
+      });
+      state = { health, rests: this.rests(full), provider };
+      this.byName.set(full, state);
+    }
+    this.targets.set(target, state);
+    return state;
+  }
+
+  private rests(about: string): CredentialRests {
+    const rests: CredentialRests = new CredentialRests((credential) => {
+      const { until = 0, next: time = 0 } = rests.of(credential) ?? {};
+      const moment = until === 0 ? 0 : Date.now() + until - this.clock();
+      this.tell({ about, credential: credential.label, until: moment, time });
+    });
+    return rests;
+  }
+
+  private changed(target: string, openFor: number): void {
+    if (openFor === 0) this.log.info({ target }, "target is well again");
+    else this.log.warn({ target, seconds: openFor / 1000 }, "target is left alone: it fails too often");
+  }
+}
+
+/** Credentials as a conversation keeps to them (rendezvous hashing), or beginning with the one whose turn it is. */
+function inTurn(credentials: readonly Credential[], by: string | number): readonly Credential[] {
+  if (typeof by === "string") {
+    const scores = new Map(credentials.map((each) => [each, hash("sha256", `${by} ${each.label}`)]));
+    return credentials.toSorted((a, b) => ((scores.get(a) as string) < (scores.get(b) as string) ? -1 : 1));
+  }
+  const first = by % credentials.length;
+  return [...credentials.slice(first), ...credentials.slice(0, first)];
+}
+
+const named = ({ target: { provider, model }, credential }: Attempt) => ({
+  target: `${provider.name}:${model}`,
+  credential: credential?.label,
+});

@@ -1,0 +1,78 @@
+import type { IncomingMessage } from "node:http";
+import type { Readable } from "node:stream";
+import { GatewayError, kindOf } from "../core/errors.ts";
+import type { Redactor } from "../core/redactor.ts";
+import { codingOf, decoderOf } from "./decoding.ts";
+import { LARGEST_ERROR, tooLarge } from "./error-body.ts";
+import type { HttpProxy } from "./http1/proxies.ts";
+
+/** Where a request went that passes. */
+interface Asked {
+  readonly target: URL;
+  /** In front of the provider: one that is asked for the whole address may answer in the provider's place. */
+  readonly proxy?: HttpProxy | undefined;
+}
+
+/** The proxy that takes a request itself, where one does: for https it only opens a tunnel. */
+export const forwarderOf = ({ target, proxy }: Asked): HttpProxy | undefined =>
+  target.protocol === "http:" ? proxy : undefined;
+
+/**
+ * The body of an error that passes: all of it, unpacked, without what is secret in it.
+ * @throws GatewayError where it is not whole, is too large or cannot be unpacked, and where a proxy speaks in the provider's
+ * place: whatever that says is not the provider's
+ */
+export async function errorBody(
+  answer: IncomingMessage,
+  status: number,
+  asked: Asked,
+  redactor: Redactor,
+): Promise<Buffer> {
+  const body = redactor.bytes(await whole(answer, status));
+  const forwarder = forwarderOf(asked);
+  if (forwarder && !isJson(body)) throw unreadable(forwarder, status);
+  return body;
+}
+
+async function whole(answer: IncomingMessage, status: number): Promise<Buffer> {
+  const coding = codingOf(answer.headers["content-encoding"] ?? "");
+  const pieces: Buffer[] = [];
+  let length = 0;
+  try {
+    for await (const piece of coding === undefined ? answer : unpacked(answer, coding)) {
+      length += piece.length;
+      if (length > LARGEST_ERROR) throw tooLarge(status);
+      pieces.push(piece);
+    }
+  } catch (thrown) {
+    throw GatewayError.from(thrown, answer.complete ? "upstream_invalid" : "upstream_truncated");
+  }
+  if (!answer.complete) throw new GatewayError("upstream_truncated");
+  return Buffer.concat(pieces);
+}
+
+function unpacked(answer: IncomingMessage, coding: string): Readable {
+  const decoder = decoderOf(coding);
+  answer.once("close", () => {
+    if (!answer.complete) decoder.destroy(new GatewayError("upstream_truncated"));
+  });
+  return answer.pipe(decoder);
+}
+
+/** What came through a proxy and that no vendor writes. */
+const unreadable = ({ origin }: HttpProxy, status: number): GatewayError =>
+  new GatewayError("upstream_refused", {
+    status,
+    kind: kindOf(status),
+    message: `The provider, or the proxy ${origin} in front of it, answered ${status} without a readable error.`,
+    retry: status >= 500 || status === 429,
+  });
+
+function isJson(body: Buffer): boolean {
+  try {
+    const value: unknown = JSON.parse(body.toString());
+    return typeof value === "object" && value !== null;
+  } catch {
+    return false;
+  }
+}

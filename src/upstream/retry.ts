@@ -1,0 +1,180 @@
+import { type ErrorCode, GatewayError } from "../core/errors.ts";
+import type { Attempt, Exchange } from "../core/exchange.ts";
+import type { RetryLimits, Target } from "../core/marketplace.ts";
+import type { Health } from "./health.ts";
+import type { Places } from "./places.ts";
+import { SlidingWindow } from "./sliding-window.ts";
+
+/**
+ * What became of a try.
+ *
+ * - `final`: an answer, or an error that another try does not mend.
+ * - `unsent`: no provider has heard of the request.
+ * - `refused`: a provider has done nothing for it, because of our credential: 401, 403, 429.
+ * - `failed`: a provider answered that it has failed: 5xx, or a stream that begins with an error.
+ * - `late`: a provider did not begin to answer in time. It may still work, and bill that.
+ * - `broken`: a provider broke off, or answered nothing that can be read. It may have worked.
+ */
+export type Verdict = "final" | "unsent" | "refused" | "failed" | "late" | "broken";
+
+const BY_CODE: Readonly<Partial<Record<ErrorCode, Verdict>>> = {
+  upstream_unreachable: "unsent",
+  not_translatable: "unsent",
+  // A limit of the provider or of the model: others have their own.
+  rate_limit_exceeded: "unsent",
+  insufficient_quota: "unsent",
+  upstream_failed: "broken",
+  upstream_invalid: "broken",
+  upstream_timeout: "late",
+};
+
+/** What an error of an attempt without an answer comes to. */
+export const verdictOn = (code: string): Verdict => BY_CODE[code as ErrorCode] ?? "final";
+
+/** What a status comes to, of an answer or of an error that a stream begins with. */
+export function verdictOf(status: number): Verdict {
+  if (status === 401 || status === 403 || status === 429) return "refused";
+  if (status === 504) return "late";
+  return status >= 500 ? "failed" : "final";
+}
+
+/** Whether doing it twice is the same as once: what only reads, and a count of tokens. */
+export const isRepeatable = ({ operation: { method, task } }: Exchange): boolean =>
+  method === "GET" || task === "count";
+
+/** Milliseconds over which tries are counted. */
+const WINDOW = 10_000;
+/** Milliseconds before a target is asked again that does not say how long: at least so many, and up to as many more. */
+const BACKOFF = 150;
+/** Tries of one exchange that cost nobody anything; no chain of targets is that long. */
+const MOST = 16;
+
+/** What all exchanges together may try again. */
+export class RetryBudget {
+  private readonly window = new SlidingWindow(WINDOW);
+
+  /** @param clock milliseconds that only go forward */
+  constructor(
+    readonly limits: RetryLimits,
+    private readonly clock: () => number = () => performance.now(),
+  ) {}
+
+  /** A request has come. */
+  arrived(): void {
+    this.window.add(this.clock());
+  }
+
+  /** Takes one try out of the budget. @returns false when none is left */
+  spend(): boolean {
+    const { budget, least } = this.limits;
+    const now = this.clock();
+    const { all, some } = this.window.counts(now);
+    if (some >= Math.max(budget * all, (least * WINDOW) / 1000)) return false;
+    this.window.mark(now);
+    return true;
+  }
+}
+
+interface NextTry {
+  readonly target: Target;
+  /** Milliseconds to wait before it. */
+  readonly wait: number;
+}
+
+/** The tries of one exchange: which target is asked next, if any. */
+export class Tries {
+  /** No more than this is tried again by us, whoever asks. */
+  spent = false;
+
+  private readonly tried = new Set<Target>();
+  private count = 0;
+  /** Tries that a provider may have worked on, besides the first. */
+  private counted = 0;
+
+  /** @param targets best first */
+  constructor(
+    private readonly exchange: Exchange,
+    private readonly targets: readonly Target[],
+    private readonly budget: RetryBudget,
+    private readonly health: Health,
+    private readonly places: Places,
+  ) {}
+
+  /**
+   * Where to try next behind an attempt; undefined: nowhere.
+   * @param wait milliseconds that the provider wants to be left alone for; undefined: it does not say
+   */
+  after(attempt: Attempt, verdict: Verdict, wait: number | undefined): NextTry | undefined {
+    const { exchange, health } = this;
+    const { target } = attempt;
+    this.tried.add(target);
+    if (verdict === "final" || exchange.aborted || ++this.count >= MOST) return;
+    switch (verdict) {
+      case "unsent":
+        return this.another(() => true);
+      case "refused":
+        if (target.provider.credentials.length > 1 && health.usable(target)) return { target, wait: 0 };
+        // One that asks to wait without saying how long: clients know better, and their own waits grow.
+        return (
+          this.another((each) => health.usable(each)) ??
+          (attempt.status === 429 && wait !== undefined ? this.again(target, wait) : undefined)
+        );
+      case "failed":
+        return this.granted(this.another((each) => health.usable(each))) ?? this.again(target, wait, true);
+      case "late":
+        if (!this.budget.limits.after_timeout && !isRepeatable(exchange)) return;
+        return this.granted(this.another((each) => health.usable(each)));
+      case "broken":
+        if (isRepeatable(exchange))
+          return this.granted(this.another((each) => health.usable(each))) ?? this.again(target, wait, true);
+        return target.provider.idempotency === undefined ? undefined : this.again(target, wait, true);
+    }
+  }
+
+  /** The best target that has not been tried, where there is room if there is one. */
+  private another(may: (target: Target) => boolean): NextTry | undefined {
+    const left = this.targets.filter((each) => !this.tried.has(each) && may(each));
+    const target = left.find(({ provider }) => this.places.free(provider)) ?? left[0];
+    return target && { target, wait: 0 };
+  }
+
+  /** The same target once more, after what it asks for or a little while. */
+  private again(target: Target, asked: number | undefined, well = false): NextTry | undefined {
+    const { wait: longest } = this.budget.limits;
+    const wait = asked ?? BACKOFF * (1 + Math.random());
+    const { total } = target.provider.timeouts;
+    const inTime = total === 0 || sinceFirst(this.exchange) + wait < total;
+    if (wait > longest || !inTime || (well && !this.health.usable(target))) return undefined;
+    return this.granted({ target, wait });
+  }
+
+  /** A try that a provider may work on, if there may be one more. */
+  private granted(next: NextTry | undefined): NextTry | undefined {
+    if (!next) return undefined;
+    const { attempts } = this.budget.limits;
+    // Where we try nothing again, clients may.
+    if (attempts === 0) return undefined;
+    this.spent = true;
+    if (this.counted >= attempts || !this.budget.spend()) return undefined;
+    this.counted++;
+    return next;
+  }
+}
+
+/** Milliseconds since the exchange's first attempt. */
+export const sinceFirst = ({ elapsed, attempts }: Exchange): number => elapsed - (attempts[0]?.startedAt ?? elapsed);
+
+/** Waits, unless the client leaves. @throws GatewayError client_gone */
+export function pause(ms: number, exchange: Exchange): Promise<void> {
+  return new Promise((resolve, reject) => {
+    let timer: NodeJS.Timeout | undefined;
+    const stay = exchange.onAbort(() => {
+      clearTimeout(timer);
+      reject(new GatewayError("client_gone"));
+    });
+    timer = setTimeout(() => {
+      stay();
+      resolve();
+    }, ms);
+  });
+}
