@@ -1,25 +1,30 @@
 import type { IncomingMessage } from "node:http";
-import { Body } from "../core/body.ts";
-import { Deadline } from "../core/deadline.ts";
+import { Body, notJson } from "../core/body.ts";
 import { GatewayError } from "../core/errors.ts";
+import { Pace, type PaceLimits, type PaceListener } from "../core/pace.ts";
 import type { HeaderList } from "../wire/headers.ts";
 import { JsonError, kindInWords, Scanner } from "../wire/json.ts";
 import { type BodyDecoder, type Coding, checkMediaType, decoder, readCoding } from "./coding.ts";
 import { Incoming, type Taker } from "./incoming.ts";
 
-/** How many times its size a compressed body may have once decoded, and from what decoded size on that counts. */
+/** How many times the size of what was decoded may come of it, and from what decoded size on that counts. */
 const MAX_RATIO = 100;
-const RATIO_FROM = 1 << 20;
+const RATIO_FROM = 4 << 20;
 
-export interface BodyLimits {
+/**
+ * What no request needs, and what makes a parser slow: members of the body itself, values in all. Token arrays for embeddings
+ * are the longest there are.
+ */
+const REQUEST = { maxMembers: 1000, maxValues: 400_000 } as const;
+
+/** Small pieces behind the first few are copied together: a piece takes more memory than a hundred bytes. */
+const FEW = 16;
+const SMALL = 1024;
+const BLOCK = 16 * 1024;
+
+export interface BodyLimits extends PaceLimits {
   /** Bytes of a body, as it comes and as it is once decoded. */
-  maxBytes: number;
-  /** Milliseconds without a byte; 0: no end. */
-  idle: number;
-  /** Bytes a second, on average, below which a body is given up; 1 KiB. */
-  slowest?: number;
-  /** Milliseconds before that counts; 10 s. */
-  patience?: number;
+  readonly maxBytes: number;
 }
 
 /**
@@ -50,14 +55,16 @@ export function readBody(
 }
 
 /** One body on its way in. */
-class BodyReader implements Taker {
+class BodyReader implements Taker, PaceListener {
   private readonly pieces: Buffer[] = [];
+  /** Where small pieces are put together, and how many bytes of it are taken. */
+  private block: Buffer | undefined;
+  private filled = 0;
   private received = 0;
   private length = 0;
   private readonly scanner: Scanner | undefined;
   private readonly decoder: BodyDecoder | undefined;
-  private readonly deadline = Deadline.acquire(this);
-  private readonly started = performance.now();
+  private readonly pace: Pace;
   private over = false;
 
   constructor(
@@ -68,8 +75,8 @@ class BodyReader implements Taker {
     private readonly resolve: (body: Body) => void,
     private readonly reject: (error: GatewayError) => void,
   ) {
-    this.scanner = json ? new Scanner() : undefined;
-    this.deadline.set(limits.idle);
+    this.scanner = json ? new Scanner(REQUEST) : undefined;
+    this.pace = new Pace(limits, this);
     if (coding) this.decoder = this.decode(coding);
     request.on("error", this.leave);
     request.on("close", this.leave);
@@ -80,26 +87,18 @@ class BodyReader implements Taker {
     if (request.destroyed) this.fail(new GatewayError("client_gone"));
   }
 
-  /** No byte has come for too long. */
-  expired(): void {
-    this.fail(new GatewayError("body_timeout"));
+  late(error: GatewayError): void {
+    this.fail(error);
   }
 
   receive(chunk: Buffer): void {
     if (this.over) return;
-    this.deadline.set(this.limits.idle);
+    this.pace.came(chunk.length);
+    if (this.over) return;
     this.received += chunk.length;
     if (this.received > this.limits.maxBytes) this.fail(tooLarge(this.limits.maxBytes));
-    else if (this.crawls())
-      this.fail(new GatewayError("body_timeout", { message: "The request body comes too slowly." }));
     else if (this.decoder) this.decoder.write(chunk);
     else this.take(chunk);
-  }
-
-  private crawls(): boolean {
-    const { slowest = 1024, patience = 10_000 } = this.limits;
-    const ms = performance.now() - this.started;
-    return ms > patience && this.received < (slowest * ms) / 1000;
   }
 
   finish(): void {
@@ -115,7 +114,7 @@ class BodyReader implements Taker {
   private take(piece: Buffer): void {
     if (this.over) return;
     this.length += piece.length;
-    this.pieces.push(piece);
+    this.keep(piece);
     try {
       this.scanner?.push(piece);
     } catch (error) {
@@ -123,8 +122,26 @@ class BodyReader implements Taker {
     }
   }
 
+  private keep(piece: Buffer): void {
+    if (piece.length >= SMALL || this.pieces.length < FEW) {
+      this.flush();
+      this.pieces.push(piece);
+      return;
+    }
+    if (this.filled + piece.length > BLOCK) this.flush();
+    this.block ??= Buffer.allocUnsafe(BLOCK);
+    this.filled += piece.copy(this.block, this.filled);
+  }
+
+  private flush(): void {
+    if (this.block) this.pieces.push(this.block.subarray(0, this.filled));
+    this.block = undefined;
+    this.filled = 0;
+  }
+
   private complete(): void {
     if (this.over) return;
+    this.flush();
     try {
       const scan = this.scanner?.end();
       if (scan && scan.kind !== "object")
@@ -146,7 +163,7 @@ class BodyReader implements Taker {
         const maxBytes = this.limits.maxBytes;
         const length = this.length + piece.length;
         if (length > maxBytes) this.fail(tooLarge(maxBytes, "decoded "));
-        else if (length > RATIO_FROM && length > MAX_RATIO * this.received) this.fail(bomb());
+        else if (length > RATIO_FROM && length > MAX_RATIO * (this.decoder?.taken ?? 0)) this.fail(bomb());
         else this.take(piece);
       },
       end: () => this.complete(),
@@ -164,7 +181,7 @@ class BodyReader implements Taker {
 
   private stop(): void {
     this.over = true;
-    this.deadline.release();
+    this.pace.stop();
     this.decoder?.destroy();
     if (this.request instanceof Incoming) this.request.letGo();
     this.request.off("error", this.leave);
@@ -177,9 +194,11 @@ const ignore = (): void => {};
 const empty = (): GatewayError =>
   new GatewayError("invalid_json", { message: "The request body is empty.", hint: "Send a JSON object." });
 
-function tooLarge(maxBytes: number, what = ""): GatewayError {
+/** @param what part of the body is meant */
+export function tooLarge(maxBytes: number, what = "", hint?: string): GatewayError {
   const limit = Number((maxBytes / 2 ** 20).toFixed(2));
-  return new GatewayError("body_too_large", { message: `The ${what}request body is larger than ${limit} MiB.` });
+  const message = `The ${what}request body is larger than ${limit} MiB.`;
+  return new GatewayError("body_too_large", { message, ...(hint === undefined ? {} : { hint }) });
 }
 
 const bomb = (): GatewayError =>
@@ -195,12 +214,7 @@ const broken = (coding: Coding, cause: Error): GatewayError =>
     cause,
   });
 
-/** What the scanner says, in words for the one who sent the body. */
 function refusal(error: unknown): GatewayError {
   if (!(error instanceof JsonError)) return GatewayError.from(error);
-  if (error.fault === "empty") return empty();
-  return new GatewayError("invalid_json", {
-    message: `The request body is not valid JSON. ${error.message}`,
-    cause: error,
-  });
+  return error.fault === "empty" ? empty() : notJson(error);
 }

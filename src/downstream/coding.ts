@@ -45,6 +45,8 @@ export interface DecoderOutput {
 export interface BodyDecoder {
   write(chunk: Buffer): void;
   end(): void;
+  /** Compressed bytes that have been decoded; others may wait. */
+  readonly taken: number;
   /** Nothing goes to the sink any more. */
   destroy(): void;
 }
@@ -66,6 +68,9 @@ export function decoder(coding: Coding, output: DecoderOutput): BodyDecoder {
       inner.write(chunk);
     },
     end: () => (inner ? inner.end() : output.end()),
+    get taken() {
+      return inner?.taken ?? 0;
+    },
     destroy: () => inner?.destroy(),
   };
 }
@@ -77,7 +82,14 @@ function connect(
   stream.on("data", (bytes: Buffer) => output.piece(bytes));
   stream.on("end", () => output.end());
   stream.on("error", (error) => output.error(error));
-  return stream;
+  return {
+    write: (chunk) => void stream.write(chunk),
+    end: () => void stream.end(),
+    get taken() {
+      return stream.bytesWritten;
+    },
+    destroy: () => void stream.destroy(),
+  };
 }
 
 /**

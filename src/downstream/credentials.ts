@@ -1,9 +1,15 @@
 import { CREDENTIAL_HEADERS, type HeaderList, KEY_HEADERS } from "../wire/headers.ts";
 import type { Query } from "../wire/query.ts";
 
+/** Query parameters in which some clients send a key, in lower case without separators; only `key` is read. */
+const KEY_PARAMETERS: ReadonlySet<string> = new Set([
+  ...["key", "$key", "apikey", "xapikey", "xgoogapikey", "subscriptionkey", "clientsecret", "secretkey", "secret"],
+  ...["accesstoken", "authtoken", "oauthtoken", "bearertoken", "token", "authorization", "password"],
+]);
+
 /**
  * Takes everything that may be a gateway key out of a request's headers and query, so that nothing behind can forward or
- * log it. In the order of its places, without repetitions.
+ * log it; and with them what a client sends as a key to somebody else. In the order of its places, without repetitions.
  */
 export function credentials(headers: HeaderList, query: Query): string[] {
   const found: string[] = [];
@@ -12,7 +18,8 @@ export function credentials(headers: HeaderList, query: Query): string[] {
   for (const name of KEY_HEADERS) add(found, headers.get(name)?.trim());
   add(found, query.get("key"));
   headers.deleteWhere(isTaken);
-  query.delete("key");
+  for (const name of query.names())
+    if (KEY_PARAMETERS.has(name.toLowerCase().replaceAll(/[-_.\s]/g, ""))) query.delete(name);
   return found;
 }
 

@@ -34,7 +34,6 @@ export function guard(request: IncomingMessage, headers: HeaderList): void {
   if (headers.lines.length > 2 * MAX_LINES) throw new GatewayError("headers_too_large");
   const twice = headers.repeated(ONCE);
   if (twice !== undefined) throw bad(`The header ${twice} occurs twice.`);
-  if (!METHODS.has(method)) throw new GatewayError("method_not_allowed");
   if (httpVersion !== "1.1" && httpVersion !== "1.0") throw bad("Use HTTP/1.1.");
   checkFraming(httpVersion, headers.get("transfer-encoding"), headers.get("content-length"));
   const expect = headers.get("expect");
@@ -43,6 +42,8 @@ export function guard(request: IncomingMessage, headers: HeaderList): void {
   const host = headers.get("host");
   if (host === undefined ? httpVersion === "1.1" : !HOST.test(host))
     throw bad("Host must be a name or address with an optional port.");
+  // After this refusal the connection goes on: it must be beyond doubt where the next request begins.
+  if (!METHODS.has(method)) throw new GatewayError("method_not_allowed");
   if (PASSED.has(url)) return;
   checkTarget(url);
   if (PASSED.size < MANY && url.length <= SHORT && !url.includes("?")) PASSED.add(url);

@@ -13,6 +13,8 @@ export interface Taker {
  * object, for each request, to look at two of them; here it holds only those that anybody looks at, or what it is set to.
  */
 export class Incoming extends IncomingMessage {
+  /** Pieces in which the body has come so far. */
+  pieces = 0;
   private list: HeaderList | undefined;
   private few: IncomingHttpHeaders | undefined;
   private taker: Taker | undefined;
@@ -36,6 +38,7 @@ export class Incoming extends IncomingMessage {
   /** Called by node's parser: a piece, or null for the end. */
   override push(piece: Buffer | null): boolean {
     const { taker } = this;
+    if (piece !== null) this.pieces++;
     if (!taker) return super.push(piece);
     if (piece !== null) {
       taker.receive(piece);

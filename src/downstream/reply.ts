@@ -1,29 +1,32 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { GatewayError } from "../core/errors.ts";
 import type { Exchange } from "../core/exchange.ts";
+import { Pace } from "../core/pace.ts";
 import type { Protocol } from "../core/protocol.ts";
 import type { Stage } from "../core/stage.ts";
 import type { UpstreamAnswer } from "../upstream/attempts.ts";
 import { ResponseStream } from "./response-stream.ts";
-import { ResponseWriter } from "./response-writer.ts";
+import { ResponseWriter, STALLED } from "./response-writer.ts";
 
 /**
  * How much of an unread request body is read and thrown away, in bytes and milliseconds: a connection that is closed while
  * its client still sends is reset, and the refusal is lost on its way (RFC 9112 §9.6).
  */
-const LINGER = { bytes: 64 * 1024 * 1024, time: 30_000 };
+const LINGER = { bytes: 64 * 1024 * 1024, time: 30_000, idle: 5000 };
 
 /** Answers one exchange, once, in the client's own protocol. */
 export class Reply {
   private readonly writer: ResponseWriter;
   private running: ResponseStream | undefined;
 
+  /** @param persist called before the last bytes of an answer leave */
   constructor(
     private readonly exchange: Exchange,
     readonly request: IncomingMessage,
     readonly response: ServerResponse,
+    persist: () => void,
   ) {
-    this.writer = new ResponseWriter(response);
+    this.writer = new ResponseWriter(response, persist);
   }
 
   /** Runs `leave` when the client leaves, at once if it has; the answer takes it back. */
@@ -44,6 +47,7 @@ export class Reply {
     return new Promise((done, fail) => {
       const ended = (): void => {
         if (exchange.error) exchange.outcome = outcomeOf(exchange.error, exchange);
+        else if (head.status >= 400 && !exchange.answerer) exchange.outcome = "upstream_error";
         done();
       };
       this.running = new ResponseStream(exchange, upstream, stages, this.writer, { done: ended, fail });
@@ -61,7 +65,8 @@ export class Reply {
   /** Ends the exchange with an error, whatever state it is in. Never throws. */
   refuse(thrown: unknown): void {
     const { exchange, writer } = this;
-    const error = GatewayError.from(thrown);
+    // What breaks behind an interruption breaks because of it.
+    const error = exchange.interruption ?? GatewayError.from(thrown);
     exchange.error = error;
     exchange.outcome = outcomeOf(error, exchange);
     const { response } = writer;
@@ -75,17 +80,22 @@ export class Reply {
       // What there was of a whole answer has not left.
       exchange.written = 0;
       exchange.firstByte = undefined;
-      refuse(this.request, response, exchange.protocol, error, exchange.id, noticeLines(exchange));
+      refuse(this.request, response, exchange.protocol, error, exchange.id, noticeLines(exchange, exchange.dropped));
       return;
     }
-    if (this.running?.state && exchange.streaming)
+    if (this.running?.state && exchange.streaming) {
+      // A chunk of its own: One vendor's SDK looks for an error in what one read brings, and only if that is all of it.
+      writer.flush();
       writer.write([exchange.protocol.streamError(error, exchange.id, this.running.state)]);
+    }
     writer.cut();
   }
 }
 
 /** Refusals behind which nothing more is read from the connection. */
-const CLOSING: ReadonlySet<string> = new Set(["bad_request", "headers_too_large", "draining"]);
+const CLOSING: ReadonlySet<string> = new Set(
+  "bad_request headers_too_large body_timeout draining interrupted".split(" "),
+);
 
 /** Writes an error in a protocol's dialect; also for requests that never became an exchange. */
 export function refuse(
@@ -111,8 +121,21 @@ export function refuse(
   const waiting = request.headers.expect !== undefined && !request.complete;
   if (waiting || CLOSING.has(error.code)) lines.push("connection", "close");
   response.writeHead(error.status, lines);
-  if (request.complete || request.destroyed) response.end(body);
+  // Whoever was too slow to be heard is not waited for again.
+  if (request.complete || request.destroyed || error.code === "body_timeout") finish(response, body);
   else linger(request, response, body);
+}
+
+/**
+ * Ends an answer of the gateway's own; a client that does not take it is given up.
+ * @param stalled milliseconds
+ */
+export function finish(response: ServerResponse, body: Buffer | string, stalled = STALLED): void {
+  response.end(body);
+  if (!response.socket || response.socket.writableLength === 0) return;
+  response.setTimeout(stalled, () => response.destroy());
+  // In front of node's own listener, which limits how long the connection is kept unused.
+  response.prependOnceListener("finish", () => response.setTimeout(0));
 }
 
 /** Answers at once, and ends the answer, which may close the connection, when the client has sent all of its request. */
@@ -120,6 +143,7 @@ function linger(request: IncomingMessage, response: ServerResponse, body: Buffer
   response.write(body);
   let left = LINGER.bytes;
   const limit = setTimeout(() => request.destroy(), LINGER.time);
+  Pace.watch(request, LINGER, () => request.destroy());
   request.on("data", (piece: Buffer) => {
     left -= piece.length;
     if (left < 0) request.destroy();
@@ -142,8 +166,13 @@ const waitLines = (seconds: number): string[] => [
 
 function outcomeOf(error: GatewayError, exchange: Exchange): Exchange["outcome"] {
   if (error.code === "client_gone" || exchange.aborted) return "aborted";
+  if (error.code === "interrupted") return "interrupted";
   if (error.code.startsWith("upstream_")) return "upstream_error";
-  return error.status < 500 ? "rejected" : "failed";
+  if (error.status >= 500) return "failed";
+  // What a provider refused is its refusal in whatever words it is told, also where those are the gateway's own.
+  const { status } = exchange.attempt ?? {};
+  const refused = status !== undefined && (status >= 400 || error.code === "context_length_exceeded");
+  return refused ? "upstream_error" : "rejected";
 }
 
 const idLines = (protocol: Protocol, id: string): string[] => [
@@ -152,8 +181,9 @@ const idLines = (protocol: Protocol, id: string): string[] => [
   ...(protocol.idHeaders ?? []).flatMap((name) => [name, id]),
 ];
 
-function noticeLines({ notices, dropped }: Exchange): string[] {
-  const lines = notices.flatMap((notice) => ["gateway-notice", headerSafe(notice)]);
+function noticeLines({ notices, replyHeaders }: Exchange, dropped: readonly string[]): string[] {
+  const lines = [...replyHeaders];
+  for (const notice of notices) lines.push("gateway-notice", headerSafe(notice));
   if (dropped.length > 0) lines.push("gateway-dropped", headerSafe(listed(dropped)));
   return lines;
 }
@@ -172,10 +202,13 @@ function listed(paths: readonly string[]): string {
 
 /** What every answer carries besides its own head. */
 function addOwn(lines: string[], exchange: Exchange): void {
-  const { id, protocol, notices, dropped } = exchange;
+  const { id, protocol, notices, replyHeaders, dropped, droppedFromAnswer, attempt } = exchange;
   lines.push("x-request-id", id);
+  const serves = attempt?.target.serves;
+  if (serves !== undefined) lines.push("gateway-model", serves);
   if (protocol.idHeaders) for (const name of protocol.idHeaders) lines.push(name, id);
-  if (notices.length > 0 || dropped.length > 0) lines.push(...noticeLines(exchange));
+  if (replyHeaders.length > 0 || notices.length > 0 || dropped.length > 0 || droppedFromAnswer.length > 0)
+    lines.push(...noticeLines(exchange, [...dropped, ...droppedFromAnswer]));
 }
 
 /** Header values are one line of printable ASCII. */

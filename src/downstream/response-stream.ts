@@ -11,6 +11,8 @@ import { SseSplitter } from "../wire/sse.ts";
 import { type ResponseWriter, STALLED } from "./response-writer.ts";
 
 const END = new Frame("end", Buffer.alloc(0));
+/** Stands in every frame that tells of an error, in any protocol. */
+const ERROR = Buffer.from("error");
 
 /** What of some frames goes to the client. */
 function bytesOf(frames: readonly Frame[]): Buffer[] {
@@ -31,6 +33,8 @@ export class ResponseStream implements BodyReceiver {
   private readonly splitter: SseSplitter | ArraySplitter | undefined;
   private stalled: NodeJS.Timeout | undefined;
   private over = false;
+  /** The upstream's last frame. */
+  private last: Frame | undefined;
   private unsubscribe = (): void => {};
 
   constructor(
@@ -46,7 +50,8 @@ export class ResponseStream implements BodyReceiver {
     this.kept = translated !== undefined;
     this.state = translated?.state ?? { operation: exchange.operation, frames: 0, first: undefined, last: undefined };
     if (upstream.head.framing) exchange.push = (bytes) => this.write([bytes]);
-    this.unsubscribe = exchange.onAbort(() => this.fail(new GatewayError("client_gone")));
+    this.unsubscribe = exchange.onAbort(() => this.breakOff(new GatewayError("client_gone")));
+    exchange.readOn = () => this.readOn();
   }
 
   chunk(bytes: Buffer): boolean {
@@ -55,28 +60,38 @@ export class ResponseStream implements BodyReceiver {
     } catch (thrown) {
       // A stage's throw names its plugin already; what is left is a frame that no stage has seen, too large to be held.
       const { answerer } = this.exchange;
-      this.fail(answerer ? blame(thrown, answerer.origin) : GatewayError.from(thrown, "upstream_invalid"));
+      this.breakOff(answerer ? blame(thrown, answerer.origin) : GatewayError.from(thrown, "upstream_invalid"));
       return false;
     }
   }
 
   end(): void {
+    const rest = this.splitter?.end();
+    const kind = this.splitter instanceof ArraySplitter ? "element" : "event";
+    this.finish(rest ? this.cleaned([new Frame(kind, rest)], rest) : []);
+  }
+
+  /** The upstream broke off. Behind the terminal event that takes nothing of the answer. */
+  fail(error: unknown): void {
+    if (!this.over && this.last && this.upstream.terminal?.(this.last)) this.finish([]);
+    else this.breakOff(error);
+  }
+
+  private finish(rest: readonly Frame[]): void {
     try {
-      const rest = this.splitter?.end();
-      const last = rest
-        ? this.pass([new Frame(this.splitter instanceof ArraySplitter ? "element" : "event", rest)])
-        : [];
+      const last = rest.length > 0 ? this.pass(rest) : [];
       this.write([...last, ...this.pass([END])]);
+      if (this.exchange.aborted) throw new GatewayError("client_gone");
       this.writer.end();
     } catch (thrown) {
-      this.fail(thrown);
+      this.breakOff(thrown);
       return;
     }
     this.close();
     this.settle.done();
   }
 
-  fail(error: unknown): void {
+  private breakOff(error: unknown): void {
     if (this.over) return;
     this.close();
     this.upstream.destroy();
@@ -86,6 +101,7 @@ export class ResponseStream implements BodyReceiver {
   private close(): void {
     this.over = true;
     this.exchange.push = undefined;
+    this.exchange.readOn = undefined;
     clearTimeout(this.stalled);
     this.unsubscribe();
   }
@@ -95,11 +111,12 @@ export class ResponseStream implements BodyReceiver {
   }
 
   private split(chunk: Buffer, splitter: SseSplitter | ArraySplitter): readonly Buffer[] {
-    const frames = splitter.push(chunk);
+    const frames = this.cleaned(splitter.push(chunk), chunk);
     if (frames.length === 0) return [];
+    this.last = frames.at(-1);
     if (!this.kept) {
       this.state.first ??= frames[0]?.bytes;
-      this.state.last = frames.at(-1);
+      this.state.last = this.last;
       this.state.frames += frames.length;
     }
     const out = this.pass(frames);
@@ -109,6 +126,16 @@ export class ResponseStream implements BodyReceiver {
     const whole = untouched && frames.reduce((sum, frame) => sum + frame.bytes.length, 0) === chunk.length;
     const first = frames[0]?.bytes;
     return whole && first?.buffer === chunk.buffer && first.byteOffset === chunk.byteOffset ? [chunk] : out;
+  }
+
+  /** Frames without secrets in those that tell of an error. One look at the chunk spares nearly all of them a closer one. */
+  private cleaned(frames: Frame[], chunk: Buffer): readonly Frame[] {
+    const { upstream } = this;
+    const [first] = frames;
+    if (!upstream.clean || !first) return frames;
+    const begunBefore = first.bytes.buffer !== chunk.buffer;
+    if (!chunk.includes(ERROR) && !(begunBefore && first.bytes.includes(ERROR))) return frames;
+    return frames.map((frame) => upstream.clean?.(frame) ?? frame);
   }
 
   /** The bytes that are left of some frames behind the last stage. */
@@ -127,6 +154,7 @@ export class ResponseStream implements BodyReceiver {
   private write(pieces: readonly Buffer[]): boolean {
     if (pieces.length === 0) return true;
     const { exchange } = this;
+    if (exchange.aborted) return true;
     exchange.firstByte ??= exchange.elapsed;
     for (const piece of pieces) exchange.written += piece.length;
     if (this.writer.write(pieces)) return true;
@@ -134,11 +162,18 @@ export class ResponseStream implements BodyReceiver {
     return false;
   }
 
+  /** The client has left, and somebody wants to know the rest: nothing holds the upstream any more. */
+  private readOn(): void {
+    clearTimeout(this.stalled);
+    this.stalled = undefined;
+    this.upstream.resume();
+  }
+
   /** The client is slower than the upstream: hold the upstream until the client has caught up, or give up. */
   private wait(): void {
     if (this.stalled || this.over) return;
     this.stalled = setTimeout(
-      () => this.fail(new GatewayError("client_gone", { message: "The client took no byte for a minute." })),
+      () => this.breakOff(new GatewayError("client_gone", { message: "The client took no byte for a minute." })),
       STALLED,
     );
     this.writer.drained(() => {

@@ -1,17 +1,22 @@
 import { createServer, type Server, type ServerResponse, STATUS_CODES } from "node:http";
 import type { AddressInfo, Socket } from "node:net";
+import { setTimeout as sleep } from "node:timers/promises";
 import { GatewayError } from "../core/errors.ts";
 import { Exchange } from "../core/exchange.ts";
 import { newId } from "../core/id.ts";
+import { Networks } from "../core/networks.ts";
 import type { Generation } from "../generation.ts";
 import { pass } from "../pass.ts";
 import { live } from "../pipeline.ts";
 import { websocket } from "../websocket.ts";
 import { Query } from "../wire/query.ts";
+import { type ClientConnection, type ConnectionLimits, Connections, isForwarded } from "./connections.ts";
 import { credentials } from "./credentials.ts";
 import { guard, holdsKey } from "./guard.ts";
 import { HandshakeResponse, handshakeKey, readOffer } from "./handshake.ts";
 import { Incoming } from "./incoming.ts";
+import { Listener, type ListenPlace } from "./listener.ts";
+import { Overload, type OverloadLimits } from "./overload.ts";
 import type { RouteMatch } from "./paths.ts";
 import { receiver } from "./receive.ts";
 import { Reply, refuse } from "./reply.ts";
@@ -19,37 +24,53 @@ import { Reply, refuse } from "./reply.ts";
 /** What GET / and the preflights of some clients ask for; answered without a key. */
 const GREETINGS = new Set(["/", "/api/hello"]);
 
-export interface ServerLimits {
-  /** Milliseconds an idle connection is kept; above nginx's 60 s, or nginx meets a closed one. */
-  keepAlive: number;
-  /** Milliseconds for a request's head. */
-  head: number;
-  /** Connections that one address may hold. */
-  perAddress: number;
-  /** Addresses that this does not concern; those of this machine. */
-  exempt?: RegExp;
+export interface ServerLimits extends ConnectionLimits {
+  /** Milliseconds an idle connection is kept; above nginx's 60 s, or nginx meets a closed one. 0: no end. */
+  readonly keepAlive: number;
+  /** Milliseconds for a request's head; 0: no end. */
+  readonly head: number;
+  readonly overload?: OverloadLimits | undefined;
 }
 
-const LIMITS: ServerLimits = { keepAlive: 75_000, head: 10_000, perAddress: 256 };
-/** A reverse proxy on this machine, which speaks for all of its clients. */
-const LOCAL = /^(?:::1|(?:::ffff:)?127\.\d+\.\d+\.\d+)$/;
+const LIMITS: ServerLimits = { keepAlive: 75_000, head: 10_000, perAddress: 256, trust: new Networks() };
+
+/** How long a stop waits, in milliseconds. */
+export interface Patience {
+  /** For new connections and for requests on idle ones, where nobody else takes them. */
+  linger?: number | undefined;
+  /** For all that runs. */
+  drain: number;
+  /** Ends the waiting sooner. */
+  hurry?: AbortSignal | undefined;
+}
+
+/** Milliseconds for the last bytes of answers to reach their clients, and for clients to close. */
+const LAST_BYTES = 1000;
+/** Milliseconds between two looks at what a stop waits for. */
+const LOOK = 10;
 
 /** The public side: takes connections, checks heads, makes exchanges of them. */
 export class Downstream {
   private readonly server: Server<typeof Incoming>;
-  private running = 0;
+  private listener: Listener | undefined;
+  /** Exchanges that have not ended, with what answers them; a WebSocket answers for itself. */
+  private readonly running = new Map<Exchange, Reply | undefined>();
+  /** The gateway stops: connections end with their next answer. */
+  private leaving = false;
   private draining = false;
-  private drained: (() => void) | undefined;
-  /** Connections by the address they come from. */
-  private readonly addresses = new Map<string, number>();
-  /** What each connection was last asked. */
-  private readonly last = new WeakMap<Socket, ServerResponse>();
+  /** `performance.now()` when a stop last had something to wait for. */
+  private busyAt = 0;
+  private readonly connections: Connections;
+  private readonly overload: Overload | undefined;
 
   /** @param current the generation that new requests belong to. */
   constructor(
     private readonly current: () => Generation,
-    limits: ServerLimits = LIMITS,
+    own: Partial<ServerLimits> = {},
   ) {
+    const limits = { ...LIMITS, ...own };
+    this.connections = new Connections(limits);
+    this.overload = limits.overload && new Overload(limits.overload, () => current().log);
     this.server = createServer(
       {
         noDelay: true,
@@ -62,7 +83,7 @@ export class Downstream {
         requireHostHeader: false,
         IncomingMessage: Incoming,
         // Any other upgrade is an offer that nobody has to take: the request is answered as if it were not there.
-        shouldUpgradeCallback: (request) => request.method === "GET" && wantsSocket(request),
+        shouldUpgradeCallback: (request) => this.mayUpgrade(request),
       },
       (request, response) => this.take(request, response),
     );
@@ -73,69 +94,152 @@ export class Downstream {
     );
     this.server.on("checkExpectation", (request: Incoming, response: ServerResponse) => this.take(request, response));
     this.server.on("upgrade", (request: Incoming, socket: Socket, head: Buffer) => this.upgrade(request, socket, head));
-    this.server.on("connection", (socket: Socket) => this.count(socket, limits));
+    this.server.on("connection", (socket: Socket) => this.connections.accept(socket));
     this.server.on("clientError", (error: NodeJS.ErrnoException, socket: Socket) => this.malformed(error, socket));
     this.server.on("connect", (_request: Incoming, socket: Socket) => this.malformed(new Error("CONNECT"), socket));
+    // Node's server is given its connections and never listens itself; what looks for slow heads it sets up then.
+    this.server.emit("listening");
   }
 
-  async listen(host: string, port: number): Promise<AddressInfo> {
-    await new Promise<void>((ready, failed) =>
-      this.server.once("error", failed).listen({ host, port, backlog: 4096 }, ready),
-    );
-    return this.server.address() as AddressInfo;
+  /** @throws what the system says of the address */
+  async listen(place: ListenPlace): Promise<AddressInfo> {
+    this.listener = new Listener(place, (socket) => {
+      if (!this.overload?.sent(socket)) this.accept(socket);
+    });
+    const address = await this.listener.listen();
+    this.overload?.listens(address);
+    return address;
+  }
+
+  /** Serves a connection. */
+  accept(socket: Socket): void {
+    this.server.emit("connection", socket);
   }
 
   /** Exchanges that have not ended. */
   get active(): number {
-    return this.running;
+    return this.running.size;
   }
 
-  /** Answers everything new with a refusal, and waits up to `grace` milliseconds until what runs has ended. */
-  async drain(grace: number): Promise<void> {
+  /** Whether a stop has begun. */
+  get stopping(): boolean {
+    return this.leaving;
+  }
+
+  /** A stop is near: from now on answers end their connections. */
+  leave(): void {
+    this.leaving = true;
+    this.connections.endWithAnswers();
+  }
+
+  /** From now on everything new is refused: nobody knows what still works. */
+  refuseAll(): void {
     this.draining = true;
-    this.current().proxy.drain();
-    const { promise, resolve } = Promise.withResolvers<void>();
-    const limit = setTimeout(resolve, grace);
-    this.drained = resolve;
-    if (this.running === 0) resolve();
-    await promise;
-    clearTimeout(limit);
   }
 
-  /** Takes no new connections, waits for open exchanges up to `grace` milliseconds, then breaks them off. */
-  async close(grace: number): Promise<void> {
-    if (!this.server.listening) return;
-    this.current().proxy.drain();
-    const closed = new Promise<void>((done) => this.server.close(() => done()));
-    this.server.closeIdleConnections();
-    const idle = setInterval(() => this.server.closeIdleConnections(), 50);
-    const limit = setTimeout(() => this.server.closeAllConnections(), grace);
-    await closed;
-    clearInterval(idle);
-    clearTimeout(limit);
-  }
-
-  /** Closes a connection of an address that has too many; one on this machine is a proxy, and may. */
-  private count(socket: Socket, { perAddress, exempt = LOCAL }: ServerLimits): void {
-    const address = socket.remoteAddress ?? "";
-    if (exempt.test(address)) return;
-    const open = (this.addresses.get(address) ?? 0) + 1;
-    this.addresses.set(address, open);
-    socket.once("close", () => {
-      const left = (this.addresses.get(address) ?? 1) - 1;
-      if (left === 0) this.addresses.delete(address);
-      else this.addresses.set(address, left);
+  /**
+   * Breaks exchanges off that run; their clients are told why, each in its own protocol.
+   * @param why undefined: that one goes on
+   */
+  end(why: (exchange: Exchange) => GatewayError | undefined): void {
+    for (const exchange of this.running.keys()) {
+      const error = why(exchange);
+      if (error) exchange.interrupt(error);
+    }
+    // Those whose turn to be told does not come by itself: their client has not sent all of its request.
+    setImmediate(() => {
+      for (const [{ interruption }, reply] of this.running)
+        if (interruption && reply && !reply.response.headersSent) reply.refuse(interruption);
     });
-    if (open > perAddress) socket.destroy();
   }
 
+  /**
+   * Stops without hurting anybody who can be waited for. For a while all goes on, but each answer ends its connection.
+   * Then no connections are taken and WebSockets are told to come again; what runs goes on, and requests on idle
+   * connections are served, until nothing has come for that while. At the limit what runs is interrupted, each in its own
+   * protocol. Idle connections are closed last, from this side first, so that none is reset. Never throws, never hangs.
+   * @returns exchanges that nothing could end
+   */
+  async close({ linger = 0, drain, hurry }: Patience): Promise<Exchange[]> {
+    const { connections, listener } = this;
+    const limit = performance.now() + drain;
+    const late = () => performance.now() >= limit || hurry?.aborted === true;
+    this.leave();
+    this.busyAt = performance.now();
+    const began = this.busyAt;
+    if (listener && !listener.kept) await until(() => late() || performance.now() - began >= linger);
+    // Where everything is refused, that is a better answer than none.
+    if (!this.draining || listener?.kept) listener?.close();
+    this.current().proxy.drain();
+    await until(() => late() || this.quiet(linger));
+    listener?.close();
+    if (this.running.size > 0) await this.interrupt();
+    connections.end();
+    await until(() => connections.size === 0, LAST_BYTES);
+    connections.destroy();
+    await until(() => this.running.size === 0, LAST_BYTES);
+    this.server.close();
+    this.overload?.close();
+    return [...this.running.keys()];
+  }
+
+  /** Whether nothing runs, nothing is on its way to a client, and nothing is likely to come on the connections there are. */
+  private quiet(linger: number): boolean {
+    if (this.running.size > 0 || this.connections.sending) {
+      this.busyAt = performance.now();
+      return false;
+    }
+    if (this.connections.size === 0) return true;
+    // Who has only just come has something to say.
+    const wait = this.connections.fresh ? Math.max(linger, LAST_BYTES) : linger;
+    return performance.now() - this.busyAt >= wait;
+  }
+
+  /** Tells everybody who still waits that it was in vain. */
+  private async interrupt(): Promise<void> {
+    this.end(() => new GatewayError("interrupted"));
+    await until(() => this.running.size === 0 && !this.connections.sending, LAST_BYTES);
+  }
+
+  /** Whether a request may have the connection: nothing before it is still to be answered, and nothing of its own comes. */
+  private mayUpgrade(request: Incoming): boolean {
+    if (request.method !== "GET" || !wantsSocket(request) || !request.socket.writable) return false;
+    const { last } = this.connections.of(request.socket);
+    const { lines } = request;
+    return (
+      (last === undefined || last.writableFinished) && !lines.has("content-length") && !lines.has("transfer-encoding")
+    );
+  }
+
+  /** Requests of a connection are served one after the other, however many come at once. */
   private take(request: Incoming, response: ServerResponse, waiting = false): void {
+    const { socket } = request;
+    const connection = this.connections.of(socket);
+    // What comes behind an answer that closes the connection is no request, though node still reads it as one.
+    if (!socket.writable) return;
+    if (response.socket) {
+      connection.last = response;
+      this.serve(request, response, connection, waiting);
+    } else if (
+      !connection.wait(response, () => this.serve(request, response, connection, waiting)) &&
+      !socket.destroyed
+    ) {
+      this.current().log.info({ address: connection.address, error: { code: "too_many_pipelined" } }, "refused");
+      socket.destroy();
+    }
+  }
+
+  private serve(request: Incoming, response: ServerResponse, connection: ClientConnection, waiting: boolean): void {
     const time = Date.now();
     const id = newId(time);
     const generation = this.current();
     const [raw = "", text = ""] = split(request.url ?? "");
     const headers = request.lines;
-    this.last.set(request.socket, response);
+    const address = this.connections.client(connection, headers);
+    if (this.leaving) {
+      this.busyAt = performance.now();
+      response.shouldKeepAlive = false;
+    }
     // Whatever followed an upgrade in the same packet is lost in node's parser: nothing more may be read behind it.
     if (headers.has("upgrade")) response.shouldKeepAlive = false;
     try {
@@ -150,33 +254,36 @@ export class Downstream {
       const destination = generation.paths.find(request.method ?? "", raw, query, headers);
       const { pass: passes } = destination;
       once(query, passes ? ["key"] : undefined);
-      const exchange = begin(request, query, destination, id, time, credentials(headers, query));
+      const keys = credentials(headers, query);
+      this.overload?.check(keys[0] ?? address);
+      const exchange = begin(request, query, destination, id, time, keys, address);
       response.on("close", () => {
         if (!response.writableFinished) exchange.abort();
       });
-      const reply = new Reply(exchange, request, response);
+      const reply = new Reply(exchange, request, response, generation.upstreams.persist);
       const { chain } = destination;
       const receive = receiver(exchange, request, response, generation.limits, waiting);
       this.run(
         generation,
+        exchange,
+        reply,
         destination.pass
           ? pass(exchange, chain, generation, destination.pass, reply, waiting)
           : live(exchange, chain, generation, receive, reply),
       );
     } catch (thrown) {
-      refuseEarly(request, response, generation, raw, GatewayError.from(thrown), id);
+      refuseEarly(request, response, generation, raw, GatewayError.from(thrown), id, address);
     }
   }
 
   /** A request to speak WebSocket on this connection, which node has let go. */
   private upgrade(request: Incoming, socket: Socket, head: Buffer): void {
-    // Node has taken its own listener away; without any an error would end the process.
-    socket.on("error", () => {});
     const time = Date.now();
     const id = newId(time);
     const generation = this.current();
     const [raw = "", text = ""] = split(request.url ?? "");
     const headers = request.lines;
+    const address = this.connections.client(this.connections.of(request.socket), headers);
     const response = new HandshakeResponse(request);
     try {
       if (this.draining) throw new GatewayError("draining");
@@ -189,29 +296,35 @@ export class Downstream {
       const key = handshakeKey(headers);
       const offer = readOffer(headers, generation.paths.socketWords);
       const keys = [...new Set([...credentials(headers, query), ...offer.keys])];
-      const exchange = begin(request, query, destination, id, time, keys);
+      this.overload?.check(keys[0] ?? address);
+      const exchange = begin(request, query, destination, id, time, keys, address);
       socket.once("close", () => exchange.abort());
       const handshake = { request, socket, head, key, protocols: offer.protocols, chosen: offer.chosen };
-      this.run(generation, websocket(exchange, destination, generation, handshake, response));
+      this.run(generation, exchange, undefined, websocket(exchange, destination, generation, handshake, response));
     } catch (thrown) {
-      refuseEarly(request, response, generation, raw, GatewayError.from(thrown), id);
+      refuseEarly(request, response, generation, raw, GatewayError.from(thrown), id, address);
       response.send(socket);
     }
   }
 
-  private run(generation: Generation, exchange: Promise<void>): void {
-    this.running++;
+  private run(generation: Generation, exchange: Exchange, reply: Reply | undefined, life: Promise<void>): void {
+    this.running.set(exchange, reply);
     generation.hold();
-    exchange.then(() => {
-      this.running--;
-      if (this.running === 0) this.drained?.();
+    life.then(() => {
+      this.running.delete(exchange);
       generation.release();
     });
   }
 
   /** What node's parser refused; nobody can say in which dialect, so plain JSON that all of them have in common. */
   private malformed(error: NodeJS.ErrnoException, socket: Socket): void {
-    const last = this.last.get(socket);
+    const connection = this.connections.of(socket);
+    const { last, address } = connection;
+    if (connection.busy && error.code === TIMEOUT) {
+      // The rest of a head that nobody reads: node will not ask for it again, so the connection ends with what waits.
+      if (last) last.shouldKeepAlive = false;
+      return;
+    }
     if (error.code === "ECONNRESET" || !socket.writable) {
       socket.destroy();
       return;
@@ -234,8 +347,16 @@ export class Downstream {
     ];
     socket.end(`${lines.join("\r\n")}\r\n\r\n${body}`);
     socket.destroySoon();
-    log.info({ id, status: refusal.status, error: { code: refusal.code, cause: error.code } }, "refused");
+    log.info({ id, address, status: refusal.status, error: { code: refusal.code, cause: error.code } }, "refused");
   }
+}
+
+/** Node's word for a head that has not come in time. */
+const TIMEOUT = "ERR_HTTP_REQUEST_TIMEOUT";
+/** Looks again and again, for so many milliseconds at most. */
+async function until(enough: () => boolean, most = Number.POSITIVE_INFINITY): Promise<void> {
+  const limit = performance.now() + most;
+  while (!enough() && performance.now() < limit) await sleep(LOOK);
 }
 
 /**
@@ -248,7 +369,8 @@ const mayRefuse = (last: ServerResponse): boolean =>
 /** @param last what the connection was asked before. */
 function faultOf({ code }: NodeJS.ErrnoException, last: ServerResponse | undefined): GatewayError {
   if (code === "HPE_HEADER_OVERFLOW") return new GatewayError("headers_too_large");
-  if (code === "ERR_HTTP_REQUEST_TIMEOUT") return new GatewayError("body_timeout");
+  if (code === TIMEOUT)
+    return new GatewayError("body_timeout", { message: "The head of the request did not arrive in time." });
   const longer = last?.req.complete && !last.headersSent;
   return new GatewayError(
     "bad_request",
@@ -274,14 +396,17 @@ function begin(
   id: string,
   time: number,
   keys: readonly string[],
+  address: string,
 ): Exchange {
   if (holdsKey(path, keys)) throw new GatewayError("misplaced_key");
   const { method = "", lines: headers } = request;
+  headers.deleteWhere(isForwarded);
   const clock = performance.now();
   const arrival = {
     id,
     time,
     clock,
+    address,
     method,
     path,
     query,
@@ -305,13 +430,18 @@ function refuseEarly(
   path: string,
   error: GatewayError,
   id: string,
+  address: string,
 ): void {
   const extra = error.code === "websocket_only" ? ["upgrade", "websocket"] : [];
   refuse(request, response, paths.dialect(path, request.lines), error, id, extra);
-  const fields = { id, method: request.method, status: error.status, error: { code: error.code } };
+  const fields = { id, address, method: request.method, status: error.status, error: { code: error.code } };
   const secret = error.code === "misplaced_key" || holdsKey(path, credentials(request.lines, new Query()));
-  log.info(secret ? fields : { ...fields, path }, "refused");
+  // Whoever sheds load tells of it in sum: a line for each would be load again.
+  if (error.code !== "overloaded") log.info(secret ? fields : { ...fields, path: nameless(path) }, "refused");
 }
+
+/** A request's address without a user's name and password. */
+const nameless = (path: string): string => path.replace(/^([a-z][a-z0-9+.-]*:\/\/)[^/]*@/i, "$1");
 
 const wantsSocket = ({ lines }: Incoming): boolean => lines.get("upgrade")?.toLowerCase() === "websocket";
 

@@ -1,0 +1,30 @@
+import type { Config } from "./config/types.ts";
+import type { Marketplace, Target } from "./core/marketplace.ts";
+import type { PluginProblem } from "./loader/problems.ts";
+
+/** Budgets that could not be kept, because nobody knows what a request costs, or how long its answer may be. */
+export function budgetProblems(
+  { budgets, providers }: Pick<Config, "budgets" | "providers">,
+  marketplace: Marketplace,
+): PluginProblem[] {
+  const free = new Set(providers.filter(({ url }) => url === "demo:").map(({ name }) => name));
+  return budgets.flatMap(({ place, hard, models, provider }) => {
+    const targets = marketplace.list(models && { id: "", name: "", models }).flatMap((model) => model.targets);
+    for (const target of targets) {
+      const { name } = target.provider;
+      if (free.has(name) || (provider !== undefined && provider !== name)) continue;
+      const message = unknownOf(target, hard);
+      if (message !== undefined) return [{ ...place, message }];
+    }
+    return [];
+  });
+}
+
+/** What a budget needs to know of a target, and nobody does. */
+function unknownOf({ prices, facts, provider, model, serves }: Target, hard: boolean): string | undefined {
+  if (!prices)
+    return `a budget needs prices, and what ${provider.name}:${model} of the model ${JSON.stringify(serves)} costs is not known; give the model a price, like price: { input: 1.25, output: 10 }, or 0 where it costs nothing`;
+  if (hard && prices.all.some(({ price }) => (price.output ?? 0) > 0) && facts?.output === undefined)
+    return `a budget needs to know how long answers are at most, and the model ${JSON.stringify(serves)} does not say it; give it output: 64k, or make the budget soft`;
+  return undefined;
+}

@@ -1,0 +1,97 @@
+import type { Socket } from "node:net";
+import { endAfterCrash } from "../cli/crash.ts";
+import { reason } from "../cli/reason.ts";
+import { PinoLog } from "../core/log.ts";
+import { Gateway, load } from "../gateway.ts";
+import { WarmUp } from "../warm-up.ts";
+import type { ToPrimary, ToWorker } from "./messages.ts";
+import { WorkerPeers } from "./peers.ts";
+
+// One worker: serves the connections that its primary hands over. Arguments: the file, the folder in which its relative
+// paths start, and how many workers there are.
+
+const [, , file = "", folder = "", workers = "1"] = process.argv;
+
+// The primary decides what a signal means, also where a terminal or a service manager sends it to all processes.
+for (const signal of ["SIGINT", "SIGTERM", "SIGHUP", "SIGUSR2"] as const) process.on(signal, () => {});
+for (const stream of [process.stdout, process.stderr]) stream.on("error", () => {});
+
+const log = new PinoLog();
+const tell = (message: ToPrimary): void => {
+  if (process.connected) process.send?.(message, undefined, {}, () => {});
+};
+
+async function leave(code: number): Promise<never> {
+  await log.flush();
+  process.exit(code);
+}
+
+/** Tells the primary of connections that are closed, all of a turn at once. */
+const closings = {
+  count: 0,
+  add(): void {
+    if (this.count++ > 0) return;
+    setImmediate(() => {
+      tell({ type: "closed", count: this.count });
+      this.count = 0;
+    });
+  },
+};
+
+function take(gateway: Gateway, id: number, socket: Socket | undefined): void {
+  tell({ type: "taken", id });
+  if (!socket) {
+    closings.add();
+    return;
+  }
+  socket.once("close", () => closings.add());
+  // As node's server makes those that it accepts itself.
+  socket.allowHalfOpen = true;
+  socket.setNoDelay(true);
+  gateway.accept(socket);
+}
+
+function obey(gateway: Gateway, peers: WorkerPeers): void {
+  const hurry = new AbortController();
+  let stopping = false;
+  const stop = async (patience: { linger: number; drain: number }) => {
+    if (stopping) return;
+    stopping = true;
+    await gateway.stop({ ...patience, hurry: hurry.signal });
+    await leave(0);
+  };
+  process.on("message", (message: ToWorker, socket: Socket | undefined) => {
+    if (message.type === "connection") take(gateway, message.id, socket);
+    else if (message.type === "look") tell({ type: "alive", parts: gateway.readiness().parts });
+    else if (message.type === "leave") gateway.leave();
+    else if (message.type === "stop") void stop(message);
+    else if (message.type === "hurry") hurry.abort();
+    else if (message.type === "fact") peers.receive(message);
+    else if (message.type === "answer") peers.receiveAnswer(message);
+  });
+  const orphaned = () => {
+    log.error({}, "the primary is gone: this worker stops when running requests have ended");
+    void stop({ linger: 0, drain: gateway.config.drain || Number.POSITIVE_INFINITY });
+  };
+  if (process.connected) process.once("disconnect", orphaned);
+  else orphaned();
+}
+
+try {
+  const loaded = await load({ file, folder, env: process.env });
+  log.level = loaded.config.log.level;
+  const warmUp = await WarmUp.begin(loaded.config.warm_up, log);
+  const peers = new WorkerPeers(tell);
+  const gateway = await Gateway.open(loaded, log, Number(workers), peers);
+  const fail = () => {
+    tell({ type: "failed" });
+    return gateway.fail();
+  };
+  endAfterCrash({ plugins: gateway.plugins, fail }, log, () => leave(1));
+  obey(gateway, peers);
+  tell({ type: "ready" });
+  void warmUp?.continue(() => gateway.begun);
+} catch (thrown) {
+  process.stderr.write(`${reason(thrown)}\n`);
+  await leave(1);
+}

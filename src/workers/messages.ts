@@ -1,0 +1,46 @@
+import type { Readiness } from "../admin/admin.ts";
+
+/** What the primary tells a worker. A connection comes along with its message. */
+export type ToWorker =
+  | { readonly type: "connection"; readonly id: number }
+  | { readonly type: "look" }
+  | { readonly type: "leave" }
+  | { readonly type: "stop"; readonly linger: number; readonly drain: number }
+  | { readonly type: "hurry" }
+  | ({ readonly type: "fact" } & SharedFact)
+  | ({ readonly type: "answer" } & PrimaryAnswer);
+
+/** What a worker tells the primary. */
+export type ToPrimary =
+  | { readonly type: "ready" }
+  /** Given connections that it has now, and how many it had that are closed. */
+  | { readonly type: "taken"; readonly id: number }
+  | { readonly type: "closed"; readonly count: number }
+  | { readonly type: "alive"; readonly parts: Readiness["parts"] }
+  /** Something broke outside of every request: it gets no more connections, and ends. */
+  | { readonly type: "failed" }
+  | ({ readonly type: "fact" } & SharedFact)
+  | WorkerQuestion;
+
+/** A question that one process answers for all. */
+export interface WorkerQuestion {
+  readonly type: "question";
+  readonly id: number;
+  readonly name: string;
+  readonly question: unknown;
+}
+
+/** The answer to a question, or why there is none. */
+export interface PrimaryAnswer {
+  readonly id: number;
+  readonly answer?: unknown;
+  readonly failure?: string;
+}
+
+/** What one worker has found out and all shall know. */
+export interface SharedFact {
+  readonly topic: string;
+  /** What it is about: a newer fact of the same key takes its place. */
+  readonly key: string;
+  readonly fact: unknown;
+}

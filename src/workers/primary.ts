@@ -1,0 +1,260 @@
+import type { AddressInfo, Socket } from "node:net";
+import { setTimeout as sleep } from "node:timers/promises";
+import type { Readiness } from "../admin/admin.ts";
+import type { Config } from "../config/types.ts";
+import { Calendar } from "../core/calendar.ts";
+import type { PinoLog } from "../core/log.ts";
+import { Listener, type ListenPlace } from "../downstream/listener.ts";
+import type { Patience } from "../downstream/server.ts";
+import { AFTER_FAILURE } from "../gateway.ts";
+import type { LoadedPlugin } from "../loader/instances.ts";
+import { MemoryLimiter } from "../store/memory-limiter.ts";
+import { openStores } from "../store/open.ts";
+import { spendSince } from "../store/spend.ts";
+import type { PrimaryAnswer, SharedFact, ToPrimary, WorkerQuestion } from "./messages.ts";
+import { Answers } from "./peers.ts";
+import { answerLimits } from "./shared-limiter.ts";
+import { WorkerProcess } from "./worker-process.ts";
+
+/** Milliseconds between two looks at the workers, and without a word after which one is given up: its event loop stands still. */
+const LOOK = 1000;
+const UNRESPONSIVE = 15_000;
+/** A worker that lives for less than this many milliseconds has died at once: the next one waits, twice as long each time. */
+const SHORT_LIFE = 10_000;
+const BACKOFF = 250;
+const LONGEST_BACKOFF = 30_000;
+/** Milliseconds for a new worker to be ready. */
+const STARTING = 60_000;
+/** Milliseconds beyond what they have for running exchanges after which workers that stop are killed. */
+const STOPPING = 20_000;
+
+/** A place among the workers. */
+interface WorkerSlot {
+  worker: WorkerProcess;
+  /** Workers of this place that died at once, in a row. */
+  failures: number;
+}
+
+/**
+ * Listens, and hands each connection to the worker that has the fewest. It reads no byte of them. What it keeps open
+ * stays open whatever its workers do: one that dies is replaced, and all can be replaced while connections come.
+ */
+export class Primary {
+  /** Answers what any worker asks. */
+  readonly answers = new Answers();
+  address!: AddressInfo;
+  /** None runs here. */
+  readonly plugins: ReadonlyMap<string, LoadedPlugin> = new Map();
+  private readonly limiter: MemoryLimiter;
+  private readonly listener: Listener;
+  private readonly slots: WorkerSlot[] = [];
+  private readonly workers = new Set<WorkerProcess>();
+  /** Connections for which there is no worker at the moment. */
+  private readonly waiting: Socket[] = [];
+  /** The last fact of each key of each topic, for workers that start later. */
+  private readonly facts = new Map<string, SharedFact>();
+  private readonly looking: NodeJS.Timeout;
+  private stopping = false;
+  private replacing = false;
+
+  private constructor(
+    private readonly config: Config,
+    private readonly log: PinoLog,
+    place: ListenPlace,
+  ) {
+    const warn = (message: string) => log.warn({}, message);
+    // What has been spent before is asked once for each kind of period: the store is open for that long.
+    const spent = async (since: number) => {
+      const stores = openStores(config.store.ledger, config.keys, warn);
+      try {
+        return await spendSince(stores.ledger)(since);
+      } finally {
+        await stores.close();
+      }
+    };
+    this.limiter = new MemoryLimiter(spent, new Calendar(config.timezone), warn);
+    answerLimits(this.answers, this.limiter);
+    this.listener = new Listener(place, (socket) => this.give(socket), true);
+    this.looking = setInterval(() => this.look(), LOOK);
+  }
+
+  /** @throws what the system says of the address, or Error where a worker does not start */
+  static async start(config: Config, log: PinoLog, place: ListenPlace): Promise<Primary> {
+    const primary = new Primary(config, log, place);
+    try {
+      primary.address = await primary.listener.listen();
+      for (let i = 0; i < config.workers; i++) primary.slots.push({ worker: primary.fork(), failures: 0 });
+      await Promise.all(primary.slots.map(({ worker }) => worker.ready));
+      return primary;
+    } catch (thrown) {
+      for (const worker of primary.workers) worker.kill();
+      await primary.stop({ drain: 0 });
+      throw thrown;
+    }
+  }
+
+  /** Ready once all workers are. */
+  readiness(): Readiness {
+    const serving = this.slots.filter(({ worker }) => worker.serving).length;
+    const stores = this.slots.map(({ worker }) => worker.parts["store"] ?? "ok");
+    const parts = {
+      gateway: this.stopping ? "stopping" : "ok",
+      workers: `${serving} of ${this.slots.length}`,
+      store: stores.find((state) => state !== "ok") ?? "ok",
+    };
+    return { ready: !this.stopping && serving === this.slots.length, parts };
+  }
+
+  /**
+   * Replaces the workers one by one: each gets no more connections as soon as its successor is ready, and ends when what it
+   * serves has ended. Where a successor does not start, the rest stay. Never throws.
+   */
+  async replace(): Promise<void> {
+    if (this.replacing || this.stopping) return;
+    this.replacing = true;
+    this.log.info({ workers: this.slots.length }, "workers are being replaced");
+    try {
+      for (const slot of this.slots) await this.succeed(slot);
+      this.log.info({ workers: this.slots.length }, "workers are replaced");
+    } catch (thrown) {
+      this.log.error({ cause: (thrown as Error).message }, "a new worker did not start: those that run stay");
+    }
+    this.replacing = false;
+  }
+
+  /** Stops as `Downstream.close` does, all workers at once. Never throws, never hangs. */
+  async stop({ linger = 0, drain = this.config.drain || Number.POSITIVE_INFINITY, hurry }: Patience): Promise<void> {
+    const began = performance.now();
+    this.stopping = true;
+    for (const worker of this.workers) worker.send({ type: "leave" });
+    if (!this.listener.kept) await until(() => performance.now() - began >= linger || hurry?.aborted === true);
+    this.listener.close();
+    for (const socket of this.waiting) socket.destroy();
+    const left = drain - (performance.now() - began);
+    for (const worker of this.workers) {
+      worker.leaving = true;
+      worker.send({ type: "stop", linger, drain: Math.min(left, LONGEST) });
+    }
+    const urge = () => {
+      for (const worker of this.workers) worker.send({ type: "hurry" });
+    };
+    if (hurry?.aborted) urge();
+    else hurry?.addEventListener("abort", urge);
+    let limit = performance.now() + left + STOPPING;
+    await until(() => {
+      if (hurry?.aborted) limit = Math.min(limit, performance.now() + STOPPING);
+      return this.workers.size === 0 || performance.now() >= limit;
+    });
+    for (const worker of this.workers) {
+      this.log.error({ worker: worker.pid }, "a worker did not end, and is killed");
+      worker.kill();
+    }
+    await until(() => this.workers.size === 0);
+    clearInterval(this.looking);
+  }
+
+  /** Something broke here: the workers end with what they serve, in a short time. */
+  fail(): Promise<void> {
+    return this.stop({ drain: Math.min(AFTER_FAILURE, this.config.drain || AFTER_FAILURE) });
+  }
+
+  private fork(): WorkerProcess {
+    const { file, folder, workers } = this.config;
+    const worker = new WorkerProcess([file, folder, String(workers)], {
+      lines: (bytes, from) => (from === "stdout" ? this.log.relay(bytes) : process.stderr.write(bytes)),
+      message: (message, from) => this.hear(message, from),
+      ended: (ended, untaken) => this.ended(ended, untaken),
+    });
+    this.workers.add(worker);
+    return worker;
+  }
+
+  private hear(message: ToPrimary, from: WorkerProcess): void {
+    if (!this.workers.has(from)) return;
+    if (message.type === "ready") {
+      for (const fact of this.facts.values()) from.send({ type: "fact", ...fact });
+      for (const socket of this.waiting.splice(0)) this.give(socket);
+    } else if (message.type === "fact") {
+      const { topic, key, fact } = message;
+      this.facts.set(`${topic} ${key}`, { topic, key, fact });
+      for (const worker of this.workers) if (worker !== from) worker.send({ type: "fact", topic, key, fact });
+    } else if (message.type === "question") {
+      void this.answer(message, from);
+    } else if (message.type === "failed") {
+      from.leaving = true;
+      const slot = this.slots.find(({ worker }) => worker === from);
+      if (slot) void this.again(slot);
+    }
+  }
+
+  private async answer({ id, name, question }: WorkerQuestion, from: WorkerProcess): Promise<void> {
+    let told: Omit<PrimaryAnswer, "id">;
+    try {
+      told = { answer: await this.answers.answer(name, question) };
+    } catch (thrown) {
+      told = { failure: (thrown as Error).message };
+    }
+    from.send({ type: "answer", id, ...told });
+    // It was asked by one that has died since.
+    if (!this.workers.has(from)) this.limiter.release(String(from.pid));
+  }
+
+  private give(socket: Socket): void {
+    let best: WorkerProcess | undefined;
+    for (const { worker } of this.slots)
+      if (worker.serving && !worker.leaving && (!best || lighter(worker, best))) best = worker;
+    if (best) best.give(socket);
+    else this.waiting.push(socket);
+  }
+
+  private look(): void {
+    for (const worker of this.workers) {
+      if (worker.serving && performance.now() - worker.heardAt > UNRESPONSIVE) {
+        this.log.error({ worker: worker.pid }, "a worker's event loop stands still: it is killed");
+        worker.kill();
+      } else worker.send({ type: "look" });
+    }
+  }
+
+  private ended(worker: WorkerProcess, untaken: readonly Socket[]): void {
+    this.workers.delete(worker);
+    this.limiter.release(String(worker.pid));
+    const slot = this.slots.find((each) => each.worker === worker);
+    if (slot && !this.stopping) {
+      this.log.error({ worker: worker.pid, end: worker.end }, "a worker has died, and is replaced");
+      void this.again(slot);
+    }
+    for (const socket of untaken) this.give(socket);
+  }
+
+  /** Puts another worker in the place of one that failed; later, where those before died at once. */
+  private async again(slot: WorkerSlot): Promise<void> {
+    const { worker } = slot;
+    slot.failures = performance.now() - worker.startedAt < SHORT_LIFE ? slot.failures + 1 : 0;
+    if (slot.failures > 1) await sleep(Math.min(BACKOFF * 2 ** slot.failures, LONGEST_BACKOFF));
+    if (!this.stopping && slot.worker === worker) slot.worker = this.fork();
+  }
+
+  /** @throws Error where the successor does not start; the place stays as it was */
+  private async succeed(slot: WorkerSlot): Promise<void> {
+    const next = this.fork();
+    const timer = setTimeout(() => next.kill(), STARTING);
+    await next.ready.finally(() => clearTimeout(timer));
+    const { worker: last } = slot;
+    slot.worker = next;
+    last.leaving = true;
+    const { linger, drain } = this.config;
+    last.send({ type: "stop", linger, drain: drain || LONGEST });
+  }
+}
+
+/** A time that JSON can tell, where there is no end. */
+const LONGEST = 2 ** 31 - 1;
+
+/** One with a connection waiting is passed over where it can be; then the one with the fewest connections comes first. */
+const lighter = (one: WorkerProcess, other: WorkerProcess): boolean =>
+  one.busy === other.busy ? one.connections < other.connections : other.busy;
+
+async function until(enough: () => boolean): Promise<void> {
+  while (!enough()) await sleep(10);
+}

@@ -1,0 +1,52 @@
+import { GatewayError } from "../core/errors.ts";
+import type { LimitLevel } from "../core/limits.ts";
+import { type Charge, Limiter, type Reservation, type Reserved, type Standing } from "../store/limiter.ts";
+import type { MemoryLimiter } from "../store/memory-limiter.ts";
+import { type Answers, type Peers, question } from "./peers.ts";
+
+const RESERVE = question<{ reservation: Reservation; owner: string }, Reserved>("limits reserve");
+const SETTLE = question<{ id: string; used: Charge; unused?: string }, true>("limits settle");
+const STANDINGS = question<readonly LimitLevel[], Standing[]>("limits standings");
+
+/** The counts of all workers, which their primary keeps. */
+export class SharedLimiter extends Limiter {
+  /** @param owner names this process: what it has reserved ends with it */
+  constructor(
+    private readonly peers: Peers,
+    private readonly owner = String(process.pid),
+  ) {
+    super();
+  }
+
+  override reserve(reservation: Reservation): Promise<Reserved> {
+    return this.peers.ask(RESERVE, { reservation, owner: this.owner }).catch(unknown);
+  }
+
+  override settle(id: string, used: Charge, unused?: string): void {
+    // A primary that is gone counts nothing any more.
+    this.peers.ask(SETTLE, { id, used, ...(unused === undefined ? {} : { unused }) }).catch(() => {});
+  }
+
+  override standings(levels: readonly LimitLevel[]): Promise<Standing[]> {
+    return this.peers.ask(STANDINGS, levels).catch(unknown);
+  }
+}
+
+/** Answers for all workers. */
+export function answerLimits(answers: Answers, limiter: MemoryLimiter): void {
+  answers.set(RESERVE, ({ reservation, owner }) => limiter.reserve(reservation, owner));
+  answers.set(SETTLE, ({ id, used, unused }) => {
+    limiter.settle(id, used, unused);
+    return true;
+  });
+  answers.set(STANDINGS, (levels) => limiter.standings(levels));
+}
+
+function unknown(cause: unknown): never {
+  throw new GatewayError("internal", {
+    status: 503,
+    message: "What has been used so far is not known at the moment.",
+    retryAfter: 5,
+    cause,
+  });
+}

@@ -1,0 +1,132 @@
+import { type ChildProcess, fork } from "node:child_process";
+import type { Socket } from "node:net";
+import type { Readable } from "node:stream";
+import { fileURLToPath } from "node:url";
+import type { Readiness } from "../admin/admin.ts";
+import type { ToPrimary, ToWorker } from "./messages.ts";
+
+const ENTRY = fileURLToPath(new URL("./main.ts", import.meta.url));
+/** Milliseconds after which a connection that was not taken says that its worker is busy. */
+const BUSY = 1000;
+
+/** Who hears of a worker. */
+export interface WorkerListener {
+  /** Whole lines that it has written. */
+  lines(bytes: Buffer, from: "stdout" | "stderr"): void;
+  message(message: ToPrimary, from: WorkerProcess): void;
+  /** It has ended; these connections it never took. */
+  ended(worker: WorkerProcess, untaken: readonly Socket[]): void;
+}
+
+/** One worker, as the primary sees it. */
+export class WorkerProcess {
+  /** Settles when it serves; rejects when it ends before. */
+  readonly ready: Promise<void>;
+  /** It serves. */
+  serving = false;
+  /** It gets no more connections. */
+  leaving = false;
+  /** What it said of its parts when it was last looked at. */
+  parts: Readiness["parts"] = {};
+  /** `performance.now()` when it last said anything. */
+  heardAt = performance.now();
+  readonly startedAt = performance.now();
+  private readonly child: ChildProcess;
+  /** Connections it has, taken or not. */
+  private open = 0;
+  private given = 0;
+  /** Connections it has not taken yet, with the time of each. */
+  private readonly untaken = new Map<number, { socket: Socket; at: number }>();
+
+  /** @param args what `main.ts` of this folder takes */
+  constructor(
+    args: readonly string[],
+    private readonly listener: WorkerListener,
+  ) {
+    const { LISTEN_PID: _, LISTEN_FDS: __, LISTEN_FDNAMES: ___, ...env } = process.env;
+    this.child = fork(ENTRY, args, { env, stdio: ["ignore", "pipe", "pipe", "ipc"] });
+    const ready = Promise.withResolvers<void>();
+    this.ready = ready.promise;
+    this.ready.catch(() => {});
+    this.child.on("message", (message: ToPrimary) => {
+      this.heardAt = performance.now();
+      if (message.type === "ready") {
+        this.serving = true;
+        ready.resolve();
+      } else if (message.type === "alive") this.parts = message.parts;
+      else if (message.type === "taken") this.taken(message.id);
+      else if (message.type === "closed") this.open -= message.count;
+      listener.message(message, this);
+    });
+    // A channel that is gone is told by the end of the process.
+    this.child.on("error", () => {});
+    this.child.once("exit", (code, signal) => {
+      this.serving = false;
+      ready.reject(new Error(`a worker has ended before it was ready: ${signal ?? `exit code ${code}`}`));
+      this.listener.ended(
+        this,
+        [...this.untaken.values()].map(({ socket }) => socket),
+      );
+    });
+    for (const from of ["stdout", "stderr"] as const)
+      byLines(this.child[from] as Readable, (bytes) => listener.lines(bytes, from));
+  }
+
+  get pid(): number | undefined {
+    return this.child.pid;
+  }
+
+  /** How it ended, for the log; undefined while it runs. */
+  get end(): string | undefined {
+    const { exitCode, signalCode } = this.child;
+    return signalCode ?? (exitCode === null ? undefined : `exit code ${exitCode}`);
+  }
+
+  /** Connections it has. */
+  get connections(): number {
+    return this.open;
+  }
+
+  /** Whether it leaves a connection waiting: its event loop is busy. */
+  get busy(): boolean {
+    const [oldest] = this.untaken.values();
+    return oldest !== undefined && performance.now() - oldest.at > BUSY;
+  }
+
+  /** Hands a connection over. This process keeps it open until the worker has it, and can so give it to another. */
+  give(socket: Socket): void {
+    const id = ++this.given;
+    this.open++;
+    this.untaken.set(id, { socket, at: performance.now() });
+    this.child.send({ type: "connection", id } satisfies ToWorker, socket, { keepOpen: true }, () => {});
+  }
+
+  send(message: ToWorker): void {
+    if (this.child.connected) this.child.send(message, () => {});
+  }
+
+  kill(): void {
+    this.child.kill("SIGKILL");
+  }
+
+  private taken(id: number): void {
+    const { socket } = this.untaken.get(id) ?? {};
+    this.untaken.delete(id);
+    socket?.destroy();
+  }
+}
+
+const NEWLINE = 10;
+
+/** Hands over what comes in whole lines, so that those of several workers never stand within each other. */
+function byLines(stream: Readable, take: (bytes: Buffer) => void): void {
+  let rest: Buffer = Buffer.alloc(0);
+  stream.on("data", (bytes: Buffer) => {
+    const end = bytes.lastIndexOf(NEWLINE) + 1;
+    if (end > 0) take(rest.length > 0 ? Buffer.concat([rest, bytes.subarray(0, end)]) : bytes.subarray(0, end));
+    const left = bytes.subarray(end);
+    rest = end > 0 || rest.length === 0 ? Buffer.from(left) : Buffer.concat([rest, left]);
+  });
+  // One that was killed leaves half a line behind.
+  stream.once("end", () => rest.length > 0 && take(Buffer.concat([rest, Buffer.from("\n")])));
+}
