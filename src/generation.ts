@@ -1,27 +1,42 @@
 import type { ServerResponse } from "node:http";
 import type { DependencyContainer } from "tsyringe";
+import { budgetProblems } from "./budgets.ts";
+import { secretsOf } from "./config/secrets.ts";
 import type { Config, ConfiguredPath, ConfiguredPlugin } from "./config/types.ts";
 import { generationContainer } from "./container.ts";
+import { Admission, type AdmissionLimits } from "./core/admission.ts";
 import { Chain, type Link } from "./core/chain.ts";
+import { Levels } from "./core/limits.ts";
 import type { Log } from "./core/log.ts";
-import { Marketplace, type Model, type Provider } from "./core/marketplace.ts";
+import type { Marketplace, Provider, RetryLimits } from "./core/marketplace.ts";
 import type { Plugin } from "./core/plugin.ts";
 import type { Protocol } from "./core/protocol.ts";
 import { Protocols } from "./core/protocols.ts";
+import { Redactor } from "./core/redactor.ts";
 import type { BodyLimits } from "./downstream/body.ts";
 import { type Mount, Paths } from "./downstream/paths.ts";
+import { finish } from "./downstream/reply.ts";
 import { type LoadedPlugin, makePlugin, startPlugin } from "./loader/instances.ts";
 import { PluginError, type PluginProblem } from "./loader/problems.ts";
+import { Objects } from "./objects/objects.ts";
+import { Catalogue } from "./prices/catalogue.ts";
+import { marketplaceOf } from "./prices/marketplace-of.ts";
 import type { Keys } from "./store/keys.ts";
 import type { Ledger } from "./store/ledger.ts";
+import type { Limiter } from "./store/limiter.ts";
+import type { Owners } from "./store/owners.ts";
 import type { Envelopes } from "./translation/envelope.ts";
 import { Translations } from "./translation/translations.ts";
 import { Upstreams } from "./upstream/attempts.ts";
 import { Demo } from "./upstream/demo.ts";
+import { Health, type HealthNews } from "./upstream/health.ts";
 import { Pools } from "./upstream/http1/pools.ts";
 import { PassPath } from "./upstream/pass-path.ts";
+import { Places } from "./upstream/places.ts";
 import { UpstreamProxy } from "./upstream/proxy.ts";
+import { RetryBudget } from "./upstream/retry.ts";
 import type { SocketLimits } from "./upstream/websocket.ts";
+import { type Peers, topic } from "./workers/peers.ts";
 
 /** What a generation is made from. */
 export interface Ingredients {
@@ -32,9 +47,36 @@ export interface Ingredients {
   process: DependencyContainer;
   keys: Keys;
   ledger: Ledger;
+  limiter: Limiter;
+  owners: Owners;
   /** Shared by all generations, so that a reload breaks no conversation. */
   envelopes: Envelopes;
   log: Log;
+  /** Processes among which connections are spread. */
+  processes?: number;
+  /** The others of them. */
+  peers?: Peers;
+}
+
+const HEALTH = topic<HealthNews>("health");
+
+/** What one of several processes takes on. */
+const shareOf = ({ concurrency, perKey, queue, wait }: AdmissionLimits, processes = 1): AdmissionLimits => ({
+  concurrency: Math.ceil(concurrency / processes),
+  perKey: Math.ceil(perKey / processes),
+  queue: Math.ceil(queue / processes),
+  wait,
+});
+
+/** Of the tries that are always granted. */
+const share = (limits: RetryLimits, processes = 1): RetryLimits => ({ ...limits, least: limits.least / processes });
+
+/** What one process learns of targets and credentials all know. */
+function shareHealth(health: Health, { models }: Marketplace, peers?: Peers): void {
+  if (!peers) return;
+  const targets = models.flatMap((model) => model.targets);
+  health.share(targets, (news) => peers.tell(HEALTH, `${news.about} ${news.credential ?? ""}`, news));
+  peers.hear(HEALTH, (_key, news) => health.learn(news));
 }
 
 interface Closer {
@@ -45,14 +87,19 @@ interface Closer {
 /** One loaded gateway.yaml: an exchange keeps the generation it began with, which closes when its last one has ended. */
 export class Generation {
   private running = 0;
+  private count = 0;
   private idle: (() => void) | undefined;
 
   private constructor(
     readonly paths: Paths,
     readonly upstreams: Upstreams,
     readonly proxy: UpstreamProxy,
+    readonly redactor: Redactor,
+    readonly objects: Objects,
     readonly limits: BodyLimits,
     readonly sockets: SocketLimits,
+    readonly admission: Admission,
+    readonly limiter: Limiter,
     readonly marketplace: Marketplace,
     readonly log: Log,
     /** The dialect used where nothing tells the caller's. */
@@ -69,25 +116,45 @@ export class Generation {
     const { config, protocols, log } = made;
     const closers: Closer[] = [];
     try {
+      const redactor = new Redactor(secretsOf(config, process.env));
       const pools = new Pools();
       const proxy = new UpstreamProxy(pools);
       closers.push({ name: "upstreams", close: () => proxy.close() });
       const providers = await openProviders(config, protocols, pools, closers);
-      const marketplace = marketplaceOf(config.models, providers);
-      const { keys, ledger, envelopes } = made;
-      const translations = new Translations(new Protocols(protocols), envelopes, marketplace);
-      const container = generationContainer(made.process, { keys, ledger, marketplace, translations });
+      const marketplace = marketplaceOf(config.models, providers, await Catalogue.for(providers.values()));
+      const unkept = budgetProblems(config, marketplace);
+      if (unkept.length > 0) throw new PluginError(unkept);
+      const health = new Health(config.keep, log);
+      shareHealth(health, marketplace, made.peers);
+      const { keys, ledger, limiter, envelopes } = made;
+      const levels = new Levels(config.limits);
+      const translations = new Translations(new Protocols(protocols), envelopes, marketplace, config.share);
+      const objects = new Objects(made.owners, config.share, providers.values(), envelopes.ids);
+      const parts = { keys, ledger, levels, limiter, marketplace, health, objects, translations };
+      const container = generationContainer(made.process, parts);
       const plugins = await startPlugins(made, container, closers);
       const chains = new Map([...config.chains].map(([name, names]) => [name, link(name, names, plugins, config)]));
-      const paths = new Paths(mount(config, chains, plugins, protocols, providers), protocols, config.pathsOff);
-      const limits = { maxBytes: config.body.limit, idle: config.body.idle };
+      const paths = new Paths(mount(config, chains, plugins, protocols, providers, levels), protocols, config.pathsOff);
+      const { limit: maxBytes, ...pace } = config.body;
+      const limits = { maxBytes, ...pace };
       const common = protocols.find((protocol) => protocol.common) as Protocol;
       return new Generation(
         paths,
-        new Upstreams(proxy),
+        new Upstreams(
+          proxy,
+          redactor,
+          health,
+          new RetryBudget(share(config.retry, made.processes)),
+          new Places(config.overload, made.processes),
+          () => ledger.persist(),
+        ),
         proxy,
+        redactor,
+        objects,
         limits,
         config.sockets,
+        new Admission(shareOf(config.overload, made.processes), "The gateway"),
+        limiter,
         marketplace,
         log,
         common,
@@ -99,9 +166,15 @@ export class Generation {
     }
   }
 
+  /** How many exchanges have begun. */
+  get begun(): number {
+    return this.count;
+  }
+
   /** An exchange begins. */
   hold(): void {
     this.running++;
+    this.count++;
   }
 
   /** It has ended. */
@@ -121,23 +194,32 @@ export class Generation {
       "x-request-id",
       id,
     ];
-    response.writeHead(200, lines).end(body);
+    finish(response.writeHead(200, lines), body);
   }
 
-  /** Waits for its last exchange, then closes what it started, in reverse, even when one of them throws. */
-  async close(): Promise<void> {
-    if (this.running > 0) await new Promise<void>((idle) => (this.idle = idle));
+  /**
+   * Waits for its last exchange, then closes what it started, in reverse, even when one of them throws or never ends.
+   * @param waiting false: what still runs is given up, because nothing can end it
+   */
+  async close(waiting = true): Promise<void> {
+    if (waiting && this.running > 0) await new Promise<void>((idle) => (this.idle = idle));
     await closeAll(this.closers, this.log);
   }
 }
 
+/** Milliseconds that a part has to close. */
+const CLOSING = 5000;
+
 async function closeAll(closers: readonly Closer[], log: Log): Promise<void> {
   for (const { name, close } of closers.toReversed()) {
+    const limit = Promise.withResolvers<never>();
+    const timer = setTimeout(() => limit.reject(new Error(`not closed after ${CLOSING / 1000} s`)), CLOSING);
     try {
-      await close();
+      await Promise.race([close(), limit.promise]);
     } catch (thrown) {
       log.error({ part: name, cause: String(thrown) }, "could not be closed");
     }
+    clearTimeout(timer);
   }
 }
 
@@ -166,19 +248,6 @@ async function openProviders(
     providers.set(provider.name, { ...provider, url: address });
   }
   return providers;
-}
-
-/** The models of a file with the providers that are on. */
-export function marketplaceOf(models: Config["models"], providers: ReadonlyMap<string, Provider>): Marketplace {
-  return new Marketplace(models.map((model) => resolved(model, providers)));
-}
-
-function resolved(model: Config["models"][number], providers: ReadonlyMap<string, Provider>): Model {
-  const targets = model.targets.flatMap(({ provider: name, ...target }) => {
-    const provider = providers.get(name);
-    return provider ? [{ ...target, provider }] : [];
-  });
-  return { ...model, targets };
 }
 
 /** Plugins that a path says answer it, and that cannot. */
@@ -236,6 +305,7 @@ function mount(
   plugins: ReadonlyMap<string, Plugin>,
   protocols: readonly Protocol[],
   providers: ReadonlyMap<string, Provider>,
+  levels: Levels,
 ): Mount[] {
   return config.paths.flatMap(({ path, protocol: name, serve, pass, use, strict }): Mount[] => {
     const chain = chains.get(use) as Chain;
@@ -248,7 +318,7 @@ function mount(
       const spoken = speaks.flatMap((each) => protocols.find((protocol) => protocol.name === each) ?? []);
       const where = new PassPath(path, providers.get(pass.provider), spoken, protocols, {
         ...pass,
-        budgeted: config.limits.default?.budget !== undefined,
+        unmeasured: (caller) => levels.unmeasured(caller, pass.provider),
       });
       return [{ pattern: path, chain, pass: where }];
     }

@@ -2,18 +2,22 @@ import { existsSync, readFileSync } from "node:fs";
 import { dirname, join, resolve } from "node:path";
 import { fileURLToPath } from "node:url";
 import * as check from "./cli/check.ts";
+import * as groups from "./cli/groups.ts";
 import * as keys from "./cli/keys.ts";
+import * as models from "./cli/models.ts";
 import { reason } from "./cli/reason.ts";
 import * as run from "./cli/run.ts";
 import * as schema from "./cli/schema.ts";
+import * as store from "./cli/store.ts";
 import * as usage from "./cli/usage.ts";
 import { COMMAND, type Terminal } from "./cli/verb.ts";
 import { loadConfig } from "./config/load.ts";
 import { words } from "./gateway.ts";
+import { priceDoubts } from "./prices/doubts.ts";
 import { rehearse } from "./rehearsal.ts";
-import { openStores } from "./store/open.ts";
+import { openMaintenance, openStores } from "./store/open.ts";
 
-const VERBS = { run, check, schema, keys, usage };
+const VERBS = { run, check, schema, models, keys, groups, usage, store };
 
 const HELP = `usage: ${COMMAND} VERB …
 
@@ -73,13 +77,21 @@ async function withStores(
   }
 }
 
+/** Who reads what is printed may leave before its end, as `head` does. */
+function endWithReader(): void {
+  process.stdout.on("error", (error: NodeJS.ErrnoException) => {
+    if (error.code === "EPIPE") process.exit(0);
+    throw error;
+  });
+}
+
 /** Ends the process itself: a plugin that was only tried may leave a timer or a connection behind. */
 async function checked(args: readonly string[], io: Terminal, place: VerbPlace): Promise<never> {
   const named = args.find((arg) => !arg.startsWith("-"));
   const file = named === undefined ? place.file : resolve(io.folder, named);
   const vocabulary = await words(dirname(file));
   const all = named === undefined ? [...args, file] : args;
-  process.exit(await check.run(all, io, vocabulary, (config) => rehearse(config, vocabulary)));
+  process.exit(await check.run(all, io, vocabulary, (config) => rehearse(config, vocabulary), priceDoubts));
 }
 
 const version = (): string =>
@@ -112,9 +124,18 @@ async function main(argv: readonly string[]): Promise<number> {
       return checked(args, io, place);
     case "schema":
       return schema.run(args, io, await words(place.folder));
+    case "models":
+      return models.run(args, io, await loadConfig(place.file, await words(place.folder), io.env, place.folder));
     case "keys":
       return withStores(place, io, (stores, models) => keys.run(args, io, stores, models));
+    case "groups":
+      return withStores(place, io, (stores) => groups.run(args, io, stores));
+    case "store": {
+      const { store: written } = await loadConfig(place.file, await words(place.folder), io.env, place.folder);
+      return store.run(args, io, () => openMaintenance(written.ledger));
+    }
     case "usage":
+      endWithReader();
       return withStores(place, io, (stores) => usage.run(args, io, stores));
     default:
       io.err(`unknown verb "${verb}"\n\n${HELP}`);

@@ -2,6 +2,7 @@ import type { Chain } from "./core/chain.ts";
 import { GatewayError } from "./core/errors.ts";
 import type { Exchange } from "./core/exchange.ts";
 import { logExchange } from "./core/exchange-log.ts";
+import type { BodyLimits } from "./downstream/body.ts";
 import { pluginAnswer } from "./downstream/plugin-answer.ts";
 import type { Reply } from "./downstream/reply.ts";
 import type { Parts } from "./pipeline.ts";
@@ -9,6 +10,11 @@ import { addressed, authenticate, pathOf } from "./upstream/address.ts";
 import type { UpstreamAnswer } from "./upstream/attempts.ts";
 import { headerObject, PassMeter } from "./upstream/pass-meter.ts";
 import type { PassMatch } from "./upstream/pass-path.ts";
+
+export interface PassParts extends Parts {
+  /** How slowly a body may come, and how large JSON may be. */
+  limits: BodyLimits;
+}
 
 /**
  * The life of a request on a path that passes what it takes: nobody reads its bodies, so of the phases only access, send
@@ -18,7 +24,7 @@ import type { PassMatch } from "./upstream/pass-path.ts";
 export async function pass(
   exchange: Exchange,
   chain: Chain,
-  parts: Parts,
+  parts: PassParts,
   match: PassMatch,
   reply: Reply,
   waiting: boolean,
@@ -31,14 +37,16 @@ export async function pass(
       answer = pluginAnswer(exchange, exchange.answer);
       await reply.stream(answer, await chain.response(exchange, answer.head));
     } else {
+      await parts.admission.enter(exchange);
       await passOn(exchange, chain, parts, match, reply, waiting);
     }
   } catch (error) {
     answer?.destroy();
-    await reply.refuse(error);
+    await reply.refuse(parts.redactor.error(error));
   } finally {
+    parts.admission.leave(exchange);
     const recorded = chain.done(exchange);
-    logExchange(exchange, parts.log, recorded instanceof Promise ? await recorded : recorded);
+    logExchange(exchange, parts, recorded instanceof Promise ? await recorded : recorded);
   }
 }
 
@@ -46,28 +54,39 @@ export async function pass(
 async function passOn(
   exchange: Exchange,
   chain: Chain,
-  { proxy }: Parts,
+  { proxy, redactor, objects, limits: pace, upstreams }: PassParts,
   { path, below }: PassMatch,
   reply: Reply,
   waiting: boolean,
 ): Promise<void> {
   const attempt = path.attempt(exchange, below);
+  const passing = path.objects(exchange, below, objects, pace.maxBytes);
+  const owned = passing.admit(path.open);
+  if (owned) await owned;
   exchange.attempts.push(attempt);
+  attempt.credential = upstreams.health.credential(attempt.target);
   const written = chain.send(exchange, attempt);
   if (written) await written;
-  if (waiting) reply.response.writeContinue();
-  authenticate(attempt);
   const { provider } = attempt.target;
-  const { name: account, timeouts } = provider;
+  const { name, timeouts } = provider;
+  authenticate(attempt);
+  const account = attempt.credential?.account ?? name;
   const target = addressed(provider.url, pathOf(exchange, attempt));
-  const meter = new PassMeter(exchange, attempt, path, () => reply.ownHeaders());
+  const meter = new PassMeter(exchange, attempt, path, () => reply.ownHeaders(), redactor, passing);
+  const place = await upstreams.places.take(provider, exchange);
   attempt.sent = true;
+  upstreams.persist();
   try {
-    await proxy.pass({ target, headers: headerObject(attempt.headers), account, timeouts }, reply, meter);
+    if (waiting) reply.response.writeContinue();
+    await proxy.pass({ target, headers: headerObject(attempt.headers), account, timeouts, pace }, reply, meter);
   } catch (thrown) {
     attempt.error = GatewayError.from(thrown);
     if (attempt.error.code === "upstream_unreachable") attempt.sent = false;
     throw attempt.error;
+  } finally {
+    place.leave();
   }
   meter.end();
+  if (exchange.status >= 400) exchange.outcome = "upstream_error";
+  upstreams.health.shown(attempt);
 }

@@ -1,25 +1,31 @@
+import type { Admission } from "./core/admission.ts";
 import type { Chain } from "./core/chain.ts";
 import type { Exchange } from "./core/exchange.ts";
 import { logExchange } from "./core/exchange-log.ts";
 import type { Log } from "./core/log.ts";
+import type { Redactor } from "./core/redactor.ts";
 import { pluginAnswer } from "./downstream/plugin-answer.ts";
 import type { Receive } from "./downstream/receive.ts";
 import type { Reply } from "./downstream/reply.ts";
+import type { Objects } from "./objects/objects.ts";
 import type { UpstreamAnswer, Upstreams } from "./upstream/attempts.ts";
 import type { UpstreamProxy } from "./upstream/proxy.ts";
 
 /** The parts of a generation that every exchange passes. */
 export interface Parts {
+  admission: Admission;
   upstreams: Upstreams;
   proxy: UpstreamProxy;
+  objects: Objects;
   log: Log;
+  redactor: Redactor;
 }
 
 /** The life of a request, from its checked head to its ledger entry. Never throws. */
 export async function live(
   exchange: Exchange,
   chain: Chain,
-  { upstreams, log }: Parts,
+  parts: Parts,
   receive: Receive,
   reply: Reply,
 ): Promise<void> {
@@ -29,6 +35,8 @@ export async function live(
     const admitted = chain.access(exchange);
     if (admitted) await admitted;
     if (!exchange.answer) {
+      const entered = parts.admission.enter(exchange);
+      if (entered) await entered;
       exchange.receive(await receive());
       const asked = chain.request(exchange);
       if (asked) await asked;
@@ -37,14 +45,24 @@ export async function live(
       const routed = chain.route(exchange);
       if (routed) await routed;
     }
-    answer = exchange.answer ? pluginAnswer(exchange, exchange.answer) : await upstreams.reach(exchange, chain, reply);
+    if (!exchange.answer) {
+      const owned = parts.objects.admit(exchange);
+      if (owned) await owned;
+    }
+    answer = exchange.answer
+      ? pluginAnswer(exchange, exchange.answer)
+      : await parts.upstreams.reach(exchange, chain, reply);
     const made = chain.response(exchange, answer.head);
-    await reply.stream(answer, made instanceof Promise ? await made : made);
+    const stages = made instanceof Promise ? await made : made;
+    const noting = exchange.answer ? undefined : parts.objects.stage(exchange, answer.head);
+    await reply.stream(answer, noting ? [noting, ...stages] : stages);
   } catch (error) {
     answer?.destroy();
-    await reply.refuse(error);
+    await reply.refuse(parts.redactor.error(error));
   } finally {
+    exchange.form?.close();
+    parts.admission.leave(exchange);
     const recorded = chain.done(exchange);
-    logExchange(exchange, log, recorded instanceof Promise ? await recorded : recorded);
+    logExchange(exchange, parts, recorded instanceof Promise ? await recorded : recorded);
   }
 }

@@ -4,6 +4,8 @@
 export { type ErrorKind, GatewayError, kindOf } from "./core/errors.ts";
 export { type ErrorWords, errorObject, type Fault, faultOf } from "./core/fault.ts";
 export type {
+  AskedBody,
+  ConversationWords,
   DemoAnswer,
   DemoFrame,
   DemoRequest,
@@ -13,14 +15,20 @@ export type {
   ListedModel,
   Listing,
   Located,
+  ObjectWords,
   Operation,
+  OutputWords,
   Protocol,
+  RateDistance,
+  RateDistances,
   StreamState,
   TextKind,
   TextPlace,
+  VendorObjects,
 } from "./core/protocol.ts";
 export { bearer, eventBytes, fixedPaths, PING, post } from "./core/protocol-parts.ts";
 export type { Usage } from "./core/usage.ts";
+export { saysNothing } from "./translation/arguments.ts";
 export type {
   ClientProtocol,
   EncodeContext,
@@ -77,7 +85,7 @@ export { estimate } from "./translation/estimate.ts";
 export type { BlockKind, Citation, Event, EventOf, FinishReason, Opaque, Opening } from "./translation/events.ts";
 export type { Feature, SupportTable } from "./translation/features.ts";
 export { Fields, fieldsOf, invalidField, isObject, requestFields } from "./translation/fields.ts";
-export { callIds, safeId, TextKey } from "./translation/ids.ts";
+export { callIds, PrefixKey, safeId, TextKey } from "./translation/ids.ts";
 export {
   pathOfUse,
   readSettings,

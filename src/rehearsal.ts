@@ -1,16 +1,25 @@
+import { budgetProblems } from "./budgets.ts";
 import type { Config } from "./config/types.ts";
 import { generationContainer, processContainer } from "./container.ts";
+import { Calendar } from "./core/calendar.ts";
+import { Levels } from "./core/limits.ts";
 import { Log } from "./core/log.ts";
 import type { Provider } from "./core/marketplace.ts";
 import type { Plugin } from "./core/plugin.ts";
 import type { Protocol } from "./core/protocol.ts";
 import { Protocols } from "./core/protocols.ts";
-import { marketplaceOf, servingProblems } from "./generation.ts";
+import { servingProblems } from "./generation.ts";
 import { closePlugin, type LoadedPlugin, makePlugin, startPlugin } from "./loader/instances.ts";
 import { type PluginError, type PluginProblem, pluginError } from "./loader/problems.ts";
+import { Objects } from "./objects/objects.ts";
+import { Catalogue } from "./prices/catalogue.ts";
+import { marketplaceOf } from "./prices/marketplace-of.ts";
+import { MemoryLimiter } from "./store/memory-limiter.ts";
 import { openStores } from "./store/open.ts";
+import { spendSince } from "./store/spend.ts";
 import { Envelopes } from "./translation/envelope.ts";
 import { Translations } from "./translation/translations.ts";
+import { Health } from "./upstream/health.ts";
 
 /** Milliseconds that a plugin gets to start and to close. */
 const PATIENCE = 10_000;
@@ -39,13 +48,18 @@ export async function rehearse(
   const providers = config.providers.flatMap(({ url, off, ...provider }): [string, Provider][] =>
     off === undefined ? [[provider.name, { ...provider, url: url === "demo:" ? DEMO : url }]] : [],
   );
-  const marketplace = marketplaceOf(config.models, new Map(providers));
+  const catalogue = await Catalogue.for(providers.map(([, provider]) => provider));
+  const marketplace = marketplaceOf(config.models, new Map(providers), catalogue);
   const envelopes = new Envelopes(config.envelopes.key);
   const container = generationContainer(processContainer({ log: new NoLog() }), {
     keys: stores.keys,
     ledger: stores.ledger,
+    levels: new Levels(config.limits),
+    limiter: new MemoryLimiter(spendSince(stores.ledger), new Calendar(config.timezone), () => {}),
     marketplace,
-    translations: new Translations(new Protocols(protocolList), envelopes, marketplace),
+    health: new Health(config.keep, new NoLog()),
+    objects: new Objects(stores.owners, config.share, new Map(providers).values(), envelopes.ids),
+    translations: new Translations(new Protocols(protocolList), envelopes, marketplace, config.share),
   });
   const problems: PluginProblem[] = [];
   const plugins = new Map<string, Plugin>();
@@ -62,7 +76,7 @@ export async function rehearse(
     }
   }
   await stores.close();
-  return [...problems, ...servingProblems(config.paths, classes, plugins)];
+  return [...problems, ...servingProblems(config.paths, classes, plugins), ...budgetProblems(config, marketplace)];
 }
 
 /** @throws PluginError, also when it takes too long. */

@@ -10,6 +10,8 @@ import { Reply } from "./downstream/reply.ts";
 import type { Parts } from "./pipeline.ts";
 import { addressed, authenticate, pathOf } from "./upstream/address.ts";
 import { headerObject } from "./upstream/pass-meter.ts";
+import type { PassMatch } from "./upstream/pass-path.ts";
+import type { Place } from "./upstream/places.ts";
 import { SocketMeter } from "./upstream/socket-meter.ts";
 import type { Handshake, SocketEnd, SocketLimits } from "./upstream/websocket.ts";
 
@@ -29,30 +31,37 @@ export async function websocket(
   handshake: Handshake,
   response: HandshakeResponse,
 ): Promise<void> {
-  const reply = new Reply(exchange, handshake.request, response);
+  const reply = new Reply(exchange, handshake.request, response, parts.upstreams.persist);
   const refuse = (error: unknown) => {
-    reply.refuse(error);
+    reply.refuse(parts.redactor.error(error));
     response.send(handshake.socket);
   };
+  const { health, places } = parts.upstreams;
+  let place: Place | undefined;
   try {
     const admitted = chain.access(exchange);
     if (admitted) await admitted;
-    const attempt = pass ? pass.path.attempt(exchange, pass.below) : await aim(exchange, chain, parts);
+    if (!exchange.answer) await parts.admission.enter(exchange);
+    const attempt = pass ? await passing(exchange, pass, parts) : await aim(exchange, chain, parts);
     if (attempt) {
       exchange.attempts.push(attempt);
       const written = chain.send(exchange, attempt);
       if (written) await written;
       authenticate(attempt);
+      place = await places.take(attempt.target.provider, exchange);
       attempt.sent = true;
+      parts.upstreams.persist();
       const allowed = pass ? pass.path.responseHeaders : parts.upstreams.responseHeaders(exchange.protocol);
       const words = pass ? undefined : exchange.protocol.socket;
       const client = { own: () => reply.ownHeaders(), refuse };
-      const meter = new SocketMeter(exchange, attempt, allowed, words, client);
+      const meter = new SocketMeter(exchange, attempt, allowed, words, client, parts.redactor);
       const { provider } = attempt.target;
       const target = addressed(provider.url, pathOf(exchange, attempt));
-      const { name: account, timeouts } = provider;
+      const { name, timeouts } = provider;
+      const account = attempt.credential?.account ?? name;
       const outgoing = { target, headers: headerObject(attempt.headers), account, timeouts };
       settle(exchange, attempt, await parts.proxy.connect(outgoing, handshake, parts.sockets, meter));
+      health.shown(attempt);
     } else if (exchange.answer) {
       const answer = pluginAnswer(exchange, exchange.answer);
       response.send(handshake.socket);
@@ -61,9 +70,23 @@ export async function websocket(
   } catch (error) {
     refuse(error);
   } finally {
+    place?.leave();
+    parts.admission.leave(exchange);
     const recorded = chain.done(exchange);
-    logExchange(exchange, parts.log, recorded instanceof Promise ? await recorded : recorded);
+    logExchange(exchange, parts, recorded instanceof Promise ? await recorded : recorded);
   }
+}
+
+/**
+ * The attempt below a path that passes. What is said on its socket may name any object, and nobody reads it.
+ * @throws GatewayError what the path refuses
+ */
+async function passing(exchange: Exchange, { path, below }: PassMatch, parts: SocketParts): Promise<Attempt> {
+  const attempt = path.attempt(exchange, below);
+  const owned = path.objects(exchange, below, parts.objects, 0).admit(path.open);
+  if (owned) await owned;
+  attempt.credential = parts.upstreams.health.credential(attempt.target);
+  return attempt;
 }
 
 /** The attempt at the first target that takes WebSockets; undefined: a plugin answers. There is no second one. */
@@ -78,7 +101,7 @@ async function aim(exchange: Exchange, chain: Chain, { upstreams }: Parts): Prom
   }
   if (exchange.answer) return undefined;
   const { protocol, query } = exchange;
-  const target = exchange.targets.find(({ provider }) => provider.speaks.includes(protocol.name));
+  const target = upstreams.first(exchange.targets.filter(({ provider }) => provider.speaks.includes(protocol.name)));
   if (!target) throw withoutSocket(exchange);
   const attempt = upstreams.begin(exchange, target);
   attempt.query = query.with(protocol.socket?.model ?? "model", target.model);
@@ -113,12 +136,19 @@ function checkNames({ caller, query, protocol: { socket } }: Exchange): void {
 
 function settle(exchange: Exchange, attempt: Attempt, { code, died }: SocketEnd): void {
   exchange.closeCode = code;
-  if (died === "provider") {
+  const { interruption } = exchange;
+  if (interruption && interruption.code !== "interrupted") {
+    exchange.error = interruption;
+    exchange.outcome = "rejected";
+  } else if (died === "provider") {
     exchange.error = new GatewayError("upstream_truncated");
     attempt.error = exchange.error;
     exchange.outcome = "upstream_error";
+  } else if (died === "gateway") {
+    exchange.error = new GatewayError("interrupted");
+    exchange.outcome = "interrupted";
   } else if (died === "client" || exchange.status === 0) {
     exchange.outcome = "aborted";
     exchange.status ||= 499;
-  }
+  } else if (exchange.status >= 400 && !exchange.error) exchange.outcome = "upstream_error";
 }

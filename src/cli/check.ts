@@ -12,12 +12,14 @@ export const help = "check [FILE] [--json]        say everything that is wrong w
 /**
  * Checks a file, then builds its plugins without serving anything. Exit codes: 0 right, 1 problems, 2 usage or no such file.
  * @param rehearse builds and starts every plugin of a file that was found right, and says what is wrong with each.
+ * @param doubts says what is not wrong, but worth a look
  */
 export async function run(
   args: readonly string[],
   io: Terminal,
   vocabulary: Vocabulary,
   rehearse: (config: Config) => Promise<PluginProblem[]>,
+  doubts: (config: Config) => Promise<Problem[]>,
 ): Promise<number> {
   const asked = parse(args);
   if (typeof asked === "string") return usage(io, asked);
@@ -29,9 +31,10 @@ export async function run(
     const config = await loadConfig(file, vocabulary, io.env);
     const found = await rehearse(config);
     if (found.length > 0) throw new ConfigError(found.map(problem));
-    if (asked.json) io.out(JSON.stringify({ ok: true, problems: config.warnings }));
+    const warnings = [...config.warnings, ...(await doubts(config))];
+    if (asked.json) io.out(JSON.stringify({ ok: true, problems: warnings }));
     else {
-      for (const warning of config.warnings) if (!offIn(config).has(warning.message)) io.err(`${format(warning)}\n`);
+      for (const warning of warnings) if (!offIn(config).has(warning.message)) io.err(`${format(warning)}\n`);
       io.out(`${name}: ok, ${summary(config)}`);
     }
     return 0;

@@ -1,32 +1,66 @@
 import { parseArgs } from "node:util";
-import { unknown } from "../config/suggest.ts";
-import type { KeyRecord, Keys, NewKey } from "../store/keys.ts";
-import type { Ledger } from "../store/ledger.ts";
+import type { IssuedKey, KeyRecord, Keys, NewKey } from "../store/keys.ts";
+import { FIELD_OPTIONS, FIELDS_HELP, type FieldOptions, fieldsOf, KeysMisuse, spanOf } from "./key-fields.ts";
 import { table, utc } from "./table.ts";
 import { COMMAND, type Terminal } from "./verb.ts";
-import { WHEN, when } from "./when.ts";
 
 /** The lines of the overall help. */
-export const help = `keys create NAME [--models a,b] [--expires 90d]
+export const help = `keys create NAME [--group …] [--models …] [--expires 90d] …
                                make a key; it is printed once
-  keys list                    show all keys, never a key itself
-  keys revoke ID|NAME          end a key at once`;
+  keys list | show KEY         show all keys, or all of one; never a key itself
+  keys set KEY [--models …] …  change what a key may do, whose it is, when it expires
+  keys rotate KEY [--overlap 24h]
+                               another key in its place; both work for a while
+  keys disable | enable | revoke KEY
+                               switch a key off and on again, or end it for good`;
 
 /** What `--help` behind the verb prints. */
-export const USAGE = `usage: ${COMMAND} keys create NAME [--models a,b] [--expires WHEN] [--json]
+export const USAGE = `usage: ${COMMAND} keys create NAME [FIELDS] [--json]
        ${COMMAND} keys list [--json]
-       ${COMMAND} keys revoke ID|NAME [--json]
+       ${COMMAND} keys show KEY [--json]
+       ${COMMAND} keys set KEY [--name NAME] [FIELDS] [--json]
+       ${COMMAND} keys rotate KEY [--overlap 24h] [--json]
+       ${COMMAND} keys disable|enable|revoke KEY [--json]
 
   create   makes a key and prints it, this once
   list     shows all keys, those of gateway.yaml included, but never a key itself
-  revoke   ends a key at once, also in a gateway that is running
+  show     shows all that is known of one
+  set      changes what its options name; an empty text takes a field away: --models "", --expires never, --tag team=
+  rotate   prints another key with the same id and scope; the old one works for --overlap: 24h, or 0s for not at all
+  disable  switches a key off until it is enabled; what runs for it ends
+  revoke   ends a key for good; what runs for it ends, also in a gateway that is running
 
-  --models a,b     names of models the key may use; without it: all
-  --expires WHEN   when it stops working: ${WHEN}
-  --json           prints JSON`;
+KEY is a name or an id.
 
-/** What the command line says is wrong with it, as opposed to what went wrong. */
-class KeysMisuse extends Error {}
+${FIELDS_HELP}
+  --json             prints JSON`;
+
+const OVERLAP = "24h";
+
+type KeyOptions = FieldOptions & { overlap?: string; json?: boolean };
+
+/** What a word of the verb needs. */
+interface KeyWord {
+  keys: Keys;
+  io: Terminal;
+  options: KeyOptions;
+  models: readonly string[];
+}
+
+/** How each word is done, what it takes, and whether the key is named. */
+const WORDS: Record<
+  string,
+  { act(name: string, word: KeyWord): Promise<void>; takes: readonly string[]; named: boolean }
+> = {
+  create: { act: create, takes: Object.keys(FIELD_OPTIONS).filter((field) => field !== "name"), named: true },
+  list: { act: list, takes: [], named: false },
+  show: { act: show, takes: [], named: true },
+  set: { act: set, takes: Object.keys(FIELD_OPTIONS), named: true },
+  rotate: { act: rotate, takes: ["overlap"], named: true },
+  disable: { act: disable, takes: [], named: true },
+  enable: { act: enable, takes: [], named: true },
+  revoke: { act: revoke, takes: [], named: true },
+};
 
 /**
  * The verb `keys`. Answers the exit code: 0 done, 1 could not be done, 2 not understood.
@@ -35,21 +69,20 @@ class KeysMisuse extends Error {}
 export async function run(
   args: readonly string[],
   io: Terminal,
-  stores: { keys: Keys; ledger: Ledger },
+  { keys }: { keys: Keys },
   models: readonly string[],
 ): Promise<number> {
   try {
     const { values, positionals } = read(args);
-    const [verb, name] = positionals;
-    if (verb !== "create" && (values.models !== undefined || values.expires !== undefined)) {
-      throw new KeysMisuse("--models and --expires belong to keys create.");
-    }
-    if (verb === "list" && positionals.length === 1) return await list(values.json, io, stores.keys);
-    if (positionals.length === 2 && name !== undefined) {
-      if (verb === "revoke") return await revoke(name, values.json, io, stores.keys);
-      if (verb === "create") return await create(wanted(name, values, models), values.json, io, stores.keys);
-    }
-    throw new KeysMisuse(wrongWords(verb));
+    const [verb = "", name = "", ...more] = positionals;
+    const word = Object.hasOwn(WORDS, verb) ? WORDS[verb] : undefined;
+    if (!word) throw new KeysMisuse(verb === "" ? `keys needs a word: ${words()}.` : `keys has no word "${verb}".`);
+    if (word.named !== (name !== "") || more.length > 0) throw new KeysMisuse(wrongWords(verb, word.named));
+    for (const option of Object.keys(values))
+      if (option !== "json" && !word.takes.includes(option))
+        throw new KeysMisuse(`--${option} does not belong to keys ${verb}.`);
+    await word.act(name, { keys, io, options: values, models });
+    return 0;
   } catch (error) {
     io.err(error instanceof Error ? error.message : String(error));
     if (!(error instanceof KeysMisuse)) return 1;
@@ -58,122 +91,176 @@ export async function run(
   }
 }
 
-function read(args: readonly string[]) {
+function read(args: readonly string[]): { values: KeyOptions; positionals: string[] } {
   try {
-    return parseArgs({
-      args: [...args],
-      allowPositionals: true,
-      options: {
-        models: { type: "string" },
-        expires: { type: "string" },
-        json: { type: "boolean", default: false },
-      },
-    });
+    const options = { ...FIELD_OPTIONS, overlap: { type: "string" }, json: { type: "boolean" } } as const;
+    return parseArgs({ args: [...args], allowPositionals: true, options });
   } catch (error) {
     throw new KeysMisuse(error instanceof Error ? error.message : String(error));
   }
 }
 
-function wrongWords(verb: string | undefined): string {
+const words = (): string => Object.keys(WORDS).join(", ");
+
+function wrongWords(verb: string, named: boolean): string {
+  if (!named) return `keys ${verb} takes no names.`;
   if (verb === "create") return "keys create takes one name; put it in quotes when it has spaces.";
-  if (verb === "revoke") return "keys revoke takes one id or name.";
-  if (verb === "list") return "keys list takes no names.";
-  return verb === undefined
-    ? "keys needs a word: create, list or revoke."
-    : `keys has no word ${JSON.stringify(verb)}.`;
+  return `keys ${verb} takes one id or name; put a name in quotes when it has spaces.`;
 }
 
-function wanted(
-  name: string,
-  { models, expires }: { models?: string; expires?: string },
-  known: readonly string[],
-): NewKey {
-  const key: NewKey = { name };
-  if (models !== undefined) {
-    key.models = models.split(",").map((model) => model.trim());
-    if (key.models.includes(""))
-      throw new KeysMisuse("--models takes names with commas between them, like fast,smart.");
-    // Keys open models by id alone: with any other name, an alias included, this one would open nothing.
-    for (const model of key.models)
-      if (!known.includes(model)) throw new Error(`--models: ${unknown("model", model, known)}`);
-  }
-  if (expires !== undefined) {
-    const now = Date.now();
-    try {
-      key.expires = when(expires, 1, now);
-    } catch (error) {
-      throw new KeysMisuse(`--expires: ${(error as Error).message}`);
-    }
-    if (key.expires <= now) throw new KeysMisuse(`--expires: ${utc(key.expires)} has passed.`);
-  }
-  return key;
+async function create(name: string, { keys, io, options, models }: KeyWord): Promise<void> {
+  const fields = Object.entries(fieldsOf(options, models)).filter(([, value]) => value !== null);
+  issued(await keys.create({ ...Object.fromEntries(fields), name } as NewKey), options, io);
 }
 
-async function create(key: NewKey, json: boolean, io: Terminal, keys: Keys): Promise<number> {
-  const made = await keys.create(key);
+async function rotate(name: string, { keys, io, options }: KeyWord): Promise<void> {
+  const overlap = spanOf(options.overlap ?? OVERLAP, "--overlap");
+  const made = (await keys.rotate(name, overlap)) ?? (await missing(name, keys, "rotated"));
+  issued(made, options, io);
+  const until = made.record.rotating;
+  if (!options.json)
+    io.err(until === undefined ? "The old one works no more." : `The old one works until ${utc(until)}.`);
+}
+
+function issued({ key, record }: IssuedKey, { json }: KeyOptions, io: Terminal): void {
   if (json) {
-    io.out(JSON.stringify({ key: made.key, ...shown(made.record) }, undefined, 2));
-    return 0;
+    io.out(JSON.stringify({ key, ...shown(record) }, undefined, 2));
+    return;
   }
   // Alone on standard output, so that KEY=$(… keys create ci) works.
-  io.out(made.key);
+  io.out(key);
   io.err("Keep it now: only its hash is stored. Clients send it as their API key: Authorization: Bearer gw_…");
-  return 0;
 }
 
-async function list(json: boolean, io: Terminal, keys: Keys): Promise<number> {
+async function list(_name: string, { keys, io, options }: KeyWord): Promise<void> {
   const records = await keys.list();
-  if (json) {
-    io.out(JSON.stringify(records.map(shown), undefined, 2));
-    return 0;
+  if (options.json) io.out(JSON.stringify(records.map(shown), undefined, 2));
+  else if (records.length === 0) io.out(`No keys yet. Make one with: ${COMMAND} keys create NAME`);
+  else {
+    const titles = ["ID", "NAME", "GROUP", "OWNER", "MODELS", "SOURCE", "CREATED", "EXPIRES", "STATE"];
+    const rows = records.map((record) => [
+      record.id,
+      record.name,
+      record.group ?? "-",
+      record.owner ?? "-",
+      record.models?.join(",") ?? "all",
+      sourceOf(record),
+      record.source === "file" ? "-" : utc(record.created),
+      record.expires === undefined ? "never" : utc(record.expires),
+      stateOf(record),
+    ]);
+    for (const line of table(
+      titles.map((title) => ({ title })),
+      rows,
+    ))
+      io.out(line);
   }
-  if (records.length === 0) {
-    io.out(`No keys yet. Make one with: ${COMMAND} keys create NAME`);
-    return 0;
-  }
-  const titles = ["ID", "NAME", "MODELS", "SOURCE", "CREATED", "EXPIRES", "REVOKED"];
-  const rows = records.map((record) => [
-    record.id,
-    record.name,
-    record.models?.join(",") ?? "all",
-    record.source === "file" ? "gateway.yaml" : "store",
-    record.source === "file" ? "-" : utc(record.created),
-    record.expires === undefined ? "never" : utc(record.expires),
-    record.revoked === undefined ? "-" : utc(record.revoked),
-  ]);
-  for (const line of table(
-    titles.map((title) => ({ title })),
-    rows,
-  )) {
-    io.out(line);
-  }
-  return 0;
 }
 
-async function revoke(idOrName: string, json: boolean, io: Terminal, keys: Keys): Promise<number> {
-  const revoked = await keys.revoke(idOrName);
-  if (revoked) {
-    io.out(json ? JSON.stringify({ revoked: idOrName }) : `Revoked ${idOrName}.`);
-    return 0;
+async function show(name: string, { keys, io, options }: KeyWord): Promise<void> {
+  const record = await keys.show(name);
+  if (!record) throw none(name);
+  told(record, options, io);
+}
+
+async function set(name: string, { keys, io, options, models }: KeyWord): Promise<void> {
+  const before = await keys.show(name);
+  const edit = fieldsOf(options, models, before?.tags);
+  if (Object.keys(edit).length === 0) throw new KeysMisuse("keys set needs an option that says what to change.");
+  told((await keys.edit(name, edit)) ?? (await missing(name, keys, "changed")), options, io);
+}
+
+async function disable(name: string, { keys, io, options }: KeyWord): Promise<void> {
+  done((await keys.disable(name)) ?? (await missing(name, keys, "disabled")), "Disabled", name, options, io);
+}
+
+async function enable(name: string, { keys, io, options }: KeyWord): Promise<void> {
+  done((await keys.enable(name)) ?? (await missing(name, keys, "enabled")), "Enabled", name, options, io);
+}
+
+async function revoke(name: string, { keys, io, options }: KeyWord): Promise<void> {
+  if (!(await keys.revoke(name))) await missing(name, keys, "revoked");
+  io.out(options.json ? JSON.stringify({ revoked: name }) : `Revoked ${name}.`);
+}
+
+function done(record: KeyRecord, what: string, name: string, { json }: KeyOptions, io: Terminal): void {
+  io.out(json ? JSON.stringify(shown(record), undefined, 2) : `${what} ${name}.`);
+}
+
+/** All of one key: as JSON, or a field a line. */
+function told(record: KeyRecord, { json }: KeyOptions, io: Terminal): void {
+  if (json) {
+    io.out(JSON.stringify(shown(record), undefined, 2));
+    return;
   }
-  const inFile = (await keys.list()).some(({ id, source }) => source === "file" && id === idOrName);
+  const list = (values: readonly string[] | undefined) => values?.join(", ") ?? "all";
+  const time = (at: number | undefined, otherwise: string) => (at === undefined ? otherwise : utc(at));
+  const { tags = {}, rotating } = record;
+  const fields: [string, string][] = [
+    ["id", record.id],
+    ["name", record.name],
+    ["state", stateOf(record)],
+    ["source", sourceOf(record)],
+    ["group", record.group ?? "-"],
+    ["owner", record.owner ?? "-"],
+    [
+      "tags",
+      Object.entries(tags)
+        .map((tag) => tag.join("="))
+        .join(", ") || "-",
+    ],
+    ["models", list(record.models)],
+    ["paths", list(record.paths)],
+    ["addresses", list(record.addresses)],
+    ["created", record.source === "file" ? "-" : utc(record.created)],
+    ["expires", time(record.expires, "never")],
+    ...(rotating !== undefined && rotating > Date.now()
+      ? [["old key", `works until ${utc(rotating)}`] as [string, string]]
+      : []),
+  ];
+  for (const line of table([{ title: "FIELD" }, { title: "VALUE" }], fields).slice(1)) io.out(line);
+}
+
+const sourceOf = ({ source }: KeyRecord): string => (source === "file" ? "gateway.yaml" : "store");
+
+function stateOf({ revoked, disabled, expires }: KeyRecord): string {
+  if (revoked !== undefined) return `revoked ${utc(revoked)}`;
+  if (expires !== undefined && expires <= Date.now()) return "expired";
+  return disabled === undefined ? "on" : `disabled ${utc(disabled)}`;
+}
+
+const none = (name: string): Error => new Error(`There is no key ${name}. See: ${COMMAND} keys list`);
+
+/** @throws Error why nothing was done */
+async function missing(name: string, keys: Keys, what: string): Promise<never> {
+  const found = await keys.show(name);
+  if (found?.source === "file")
+    throw new Error(`The key ${name} stands in gateway.yaml: ${what === "revoked" ? "remove" : "change"} it there.`);
   throw new Error(
-    inFile
-      ? `The key ${idOrName} stands in gateway.yaml: remove it there.`
-      : `There is no key ${idOrName} that could be revoked. See: ${COMMAND} keys list`,
+    found
+      ? `The key ${name} is revoked, so that it cannot be ${what}.`
+      : `There is no key ${name} that could be ${what}. See: ${COMMAND} keys list`,
   );
 }
 
 /** A record without its hash, in fixed order. */
-function shown({ id, name, models, source, created, expires, revoked }: KeyRecord) {
+function shown(record: KeyRecord) {
+  const { id, name, source, group, owner, tags, models, paths, addresses } = record;
   const time = (at: number | undefined) => (at === undefined ? null : new Date(at).toISOString());
   return {
     id,
     name,
+    group: group ?? null,
+    owner: owner ?? null,
+    tags: tags ?? {},
     models: models ?? null,
+    paths: paths ?? null,
+    addresses: addresses ?? null,
     source,
-    created: source === "file" ? null : time(created),
-    expires: time(expires),
-    revoked: time(revoked),
+    created: source === "file" ? null : time(record.created),
+    expires: time(record.expires),
+    old_key_until: time(record.rotating),
+    disabled: time(record.disabled),
+    revoked: time(record.revoked),
   };
 }

@@ -1,16 +1,26 @@
+import type { AddressInfo } from "node:net";
 import { parseArgs } from "node:util";
+import { Admin, type AdminPlace } from "../admin/admin.ts";
 import { offNotice } from "../config/problems.ts";
-import { PinoLog } from "../core/log.ts";
-import { Gateway } from "../gateway.ts";
+import type { Config } from "../config/types.ts";
+import { type Log, PinoLog } from "../core/log.ts";
+import { keptSocket } from "../downstream/listener.ts";
+import { Gateway, type Loaded, load } from "../gateway.ts";
+import { priceDoubts } from "../prices/doubts.ts";
+import { openStores } from "../store/open.ts";
+import { keptSecret } from "../translation/secret.ts";
+import { WarmUp } from "../warm-up.ts";
+import { Primary } from "../workers/primary.ts";
 import { endAfterCrash } from "./crash.ts";
 import { reason } from "./reason.ts";
+import { untilStopped } from "./signals.ts";
 import { COMMAND, type Terminal } from "./verb.ts";
 
 export const help = "run [--config FILE]          start the gateway (the default)";
 
 /**
- * Starts, prints what a newcomer needs, and ends the process at a signal. Exit codes: 0 stopped, 1 could not start, 2 usage,
- * 3 failed while it ran.
+ * Starts, prints what a newcomer needs, and ends the process at a signal. Exit codes: 0 stopped, 1 could not start or failed
+ * while it ran, 2 usage.
  */
 export async function run(
   args: readonly string[],
@@ -26,21 +36,72 @@ export async function run(
   // A reader that has left is no failure of the gateway.
   for (const stream of [process.stdout, process.stderr]) stream.on("error", () => {});
   const log = new PinoLog();
-  let gateway: Gateway;
   try {
-    gateway = await Gateway.start({ ...place, env: io.env, log });
-    log.level = gateway.config.log.level;
+    const loaded = await load({ ...place, env: io.env });
+    const { config } = loaded;
+    log.level = config.log.level;
+    const gateway = await start(loaded, log, io.env);
+    const admin = await listenAdmin(new Admin(() => gateway.readiness()), config, log, io.env);
+    await sayDoubts(config, log);
+    endAfterCrash(gateway, log, () => leave(log, 1));
+    await greet(config, { base: urlOf(gateway.address), admin, key: await firstKey(gateway, config) }, io);
+    await untilStopped(gateway, config.linger, log, io.out);
   } catch (thrown) {
     io.err(reason(thrown));
-    return 1;
+    return leave(log, 1);
   }
-  endAfterCrash(gateway, log, () => leave(log, 3));
-  await greet(gateway, io);
-  const signal = await stopped();
-  io.out(`${signal}: no new requests, waiting for running ones (again to stop at once)`);
-  process.once(signal, () => process.exit(1));
-  await gateway.stop();
   return leave(log, 0);
+}
+
+/** @throws what keeps a gateway from starting; nothing is left open then. */
+async function start(loaded: Loaded, log: PinoLog, env: NodeJS.ProcessEnv): Promise<Gateway | Primary> {
+  const { config } = loaded;
+  const place = keptSocket("listen", env) ?? config.listen;
+  if (config.workers > 1) {
+    // Made before there are several who would.
+    if (config.envelopes.key === undefined) keptSecret(config.store.ledger, (message) => log.warn({}, message));
+    return Primary.start(config, log, place);
+  }
+  const warmUp = await WarmUp.begin(config.warm_up, log);
+  const gateway = await Gateway.open(loaded, log);
+  try {
+    await gateway.listen(place);
+  } catch (thrown) {
+    await gateway.stop({ drain: 0 });
+    await warmUp?.close();
+    throw thrown;
+  }
+  void warmUp?.continue(() => gateway.begun);
+  return gateway;
+}
+
+/**
+ * Where it listens, for people; undefined where it does not.
+ * @throws what the system says of an address that the file names
+ */
+async function listenAdmin(
+  admin: Admin,
+  config: Config,
+  log: Log,
+  env: NodeJS.ProcessEnv,
+): Promise<string | undefined> {
+  const { usual, ...written } = config.admin ?? {};
+  const place = keptSocket("admin", env) ?? (config.admin && (written as AdminPlace));
+  if (!place) return undefined;
+  try {
+    return await admin.listen(place);
+  } catch (thrown) {
+    if (!usual || (thrown as NodeJS.ErrnoException).code !== "EADDRINUSE") throw thrown;
+    log.warn({}, "127.0.0.1:9090 is taken, so there is no /livez and no /readyz: set admin: in gateway.yaml");
+    return undefined;
+  }
+}
+
+/** Tells once of models in use that have no price, or a guessed one. */
+async function sayDoubts({ providers, ...config }: Config, log: Log): Promise<void> {
+  const doubts = await priceDoubts({ ...config, providers: providers.filter(({ off }) => off === undefined) });
+  const messages = new Set(doubts.map(({ message }) => message));
+  if (messages.size > 0) log.warn({ doubts: [...messages] }, `prices are missing: see ${COMMAND} models --prices`);
 }
 
 /** Ends the process: left to itself it would wait for whoever does not read what it prints. */
@@ -49,29 +110,29 @@ async function leave(log: PinoLog, code: number): Promise<never> {
   process.exit(code);
 }
 
-function stopped(): Promise<NodeJS.Signals> {
-  return new Promise((resolve) => {
-    for (const signal of ["SIGINT", "SIGTERM"] as const) process.once(signal, resolve);
-  });
+interface Greeting {
+  base: string;
+  admin: string | undefined;
+  /** A key that was made for the first run. */
+  key: string | undefined;
 }
 
-async function greet(gateway: Gateway, io: Terminal): Promise<void> {
-  const { config, address, generation, stores } = gateway;
-  const host = address.family === "IPv6" ? `[${address.address}]` : address.address;
-  const base = `http://${host}:${address.port}`;
+async function greet(config: Config, { base, admin, key }: Greeting, io: Terminal): Promise<void> {
   const off = config.providers.filter((provider) => provider.off !== undefined);
-  const on = config.providers.filter((provider) => provider.off === undefined);
-  const usable = generation.marketplace.models.filter((model) => model.targets.length > 0).map((model) => model.id);
-  const idle = generation.marketplace.models.filter((model) => model.targets.length === 0).map((model) => model.id);
+  const on = config.providers.filter((provider) => provider.off === undefined).map(({ name }) => name);
+  const served = (model: Config["models"][number]) => model.targets.some(({ provider }) => on.includes(provider));
+  const usable = config.models.filter(served).map((model) => model.id);
+  const idle = config.models.filter((model) => !served(model)).map((model) => model.id);
   io.out(`model-gateway listens on ${base}`);
-  io.out(`  providers  ${on.map((provider) => provider.name).join(", ") || "none"}`);
+  if (admin) io.out(`  admin      ${admin}   (/livez, /readyz)`);
+  if (config.workers > 1) io.out(`  workers    ${config.workers}   (SIGUSR2 replaces them one by one)`);
+  io.out(`  providers  ${on.join(", ") || "none"}`);
   for (const { name, off: why } of off) io.out(`             ${name} is off: ${why}`);
   io.out(`  models     ${usable.join(", ") || "none"}`);
   if (idle.length > 0) io.out(`             off with their providers: ${idle.join(", ")}`);
   for (const notice of config.notices)
     if (!off.some(({ name, off = "" }) => notice === offNotice("provider", name, off)))
       io.out(`  note       ${notice}`);
-  const key = await stores.keys.ensureFirstKey();
   if (key) io.out(`  key        ${key}   (shown once; more with: ${COMMAND} keys create NAME)`);
   else io.out(`  key        one of yours (${COMMAND} keys list)`);
   if (usable[0]) {
@@ -81,3 +142,17 @@ async function greet(gateway: Gateway, io: Terminal): Promise<void> {
     io.out(`    -d '{"model":"${usable[0]}","stream":true,"messages":[{"role":"user","content":"Hello"}]}'\n`);
   }
 }
+
+/** A key for the first run; undefined where there are keys. */
+async function firstKey(gateway: Gateway | Primary, { store, keys }: Config): Promise<string | undefined> {
+  if (gateway instanceof Gateway) return gateway.stores.keys.ensureFirstKey();
+  const stores = openStores(store.ledger, keys, () => {});
+  try {
+    return await stores.keys.ensureFirstKey();
+  } finally {
+    await stores.close();
+  }
+}
+
+const urlOf = ({ family, address, port }: AddressInfo): string =>
+  `http://${family === "IPv6" ? `[${address}]` : address}:${port}`;

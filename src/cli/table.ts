@@ -33,6 +33,19 @@ export function dollars(nano: number): string {
   return `${amount < 0 ? "-" : ""}$${text}`;
 }
 
+/** Nano-dollars as dollars, to the last digit and without a sign: `1204.500000001`. */
+export function exactDollars(nano: number): string {
+  const digits = Math.abs(nano).toString().padStart(10, "0");
+  const fraction = digits.slice(-9).replace(/0+$/, "");
+  return `${nano < 0 ? "-" : ""}${digits.slice(0, -9)}${fraction === "" ? "" : `.${fraction}`}`;
+}
+
+/** Rows as lines of CSV (RFC 4180). */
+export function csv(rows: readonly (readonly string[])[]): string[] {
+  const cell = (text: string) => (/[",\r\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text);
+  return rows.map((row) => row.map(cell).join(","));
+}
+
 /** Unix milliseconds as `2026-11-21 12:54:03Z`. */
 export function utc(time: number): string {
   return `${new Date(time).toISOString().slice(0, 19).replace("T", " ")}Z`;

@@ -1,28 +1,33 @@
 import { parseArgs } from "node:util";
 import type { Keys } from "../store/keys.ts";
-import type { Ledger, LedgerEntry, LedgerGroup, LedgerQuery, LedgerSum } from "../store/ledger.ts";
-import { dollars, type TableColumn, table, thousands, utc } from "./table.ts";
+import type { Ledger, LedgerEntry, LedgerGroup, LedgerQuery, LedgerSpan, LedgerSum } from "../store/ledger.ts";
+import { csv, dollars, exactDollars, type TableColumn, table, thousands, utc } from "./table.ts";
 import { COMMAND, type Terminal } from "./verb.ts";
 import { WHEN, when } from "./when.ts";
 
-const GROUPS: readonly LedgerGroup[] = ["key", "model", "target", "day"];
+const GROUPS: readonly LedgerGroup[] = ["key", "group", "model", "target", "tag", "day"];
 const MOST = 1_000;
 
 /** The lines of the overall help. */
-export const help = `usage [--by key,model,target,day] [--since 24h] [--until 2026-11-01] [--last N]
-                               show requests, tokens and money`;
+export const help = `usage [--by key,group,model,target,tag,day] [--since 24h] [--until 2026-11-01]
+                               show requests, tokens and money (--last N, --rows: one by one)`;
 
 /** What `--help` behind the verb prints. */
-export const USAGE = `usage: ${COMMAND} usage [--by key,model,target,day] [--since WHEN] [--until WHEN] [--json]
+export const USAGE = `usage: ${COMMAND} usage [--by LIST] [--since WHEN] [--until WHEN] [--json|--csv]
+       ${COMMAND} usage --rows --json [--since WHEN] [--until WHEN]
        ${COMMAND} usage --last N [--json]
 
 Shows requests, tokens and money.
 
-  --by LIST       what to sum by, one or more of ${GROUPS.join(", ")}; without it: model. Days are days in UTC
+  --by LIST       what to sum by, one or more of ${GROUPS.join(", ")}; without it: model. Days are days in UTC;
+                  group and tags are those that the key had then; what has several tags counts for each
   --since WHEN    from when on; without it: from the first request
   --until WHEN    up to when, exclusive; without it: now
   --last N        the newest N requests one by one, at most ${thousands(MOST)}
+  --rows          every request that has ended, a JSON object a line, newest last: also those that a running gateway has
+                  not put into the store yet
   --json          prints JSON; money in nano-dollars, times in Unix milliseconds
+  --csv           prints CSV; money in dollars
 
 WHEN is ${WHEN}.`;
 
@@ -37,10 +42,14 @@ export async function run(
 ): Promise<number> {
   try {
     const values = read(args);
+    if (values.rows) {
+      for await (const entry of stores.ledger.entries(allRows(values))) io.out(JSON.stringify(entry));
+      return 0;
+    }
     const names = new Map((await stores.keys.list()).map(({ id, name }) => [id, name]));
     const lines =
       values.last === undefined
-        ? await sums(query(values), values.json, names, stores.ledger)
+        ? await sums(query(values), formOf(values), names, stores.ledger)
         : await newest(count(values), values.json, names, stores.ledger);
     for (const line of lines) io.out(line);
     return 0;
@@ -57,7 +66,13 @@ interface UsageOptions {
   since?: string;
   until?: string;
   last?: string;
+  rows?: boolean;
+  json?: boolean;
+  csv?: boolean;
 }
+
+/** How sums are written. */
+type UsageForm = "table" | "json" | "csv";
 
 function read(args: readonly string[]) {
   try {
@@ -68,7 +83,9 @@ function read(args: readonly string[]) {
         since: { type: "string" },
         until: { type: "string" },
         last: { type: "string" },
+        rows: { type: "boolean", default: false },
         json: { type: "boolean", default: false },
+        csv: { type: "boolean", default: false },
       },
     }).values;
   } catch (error) {
@@ -83,8 +100,24 @@ function query(values: UsageOptions): LedgerQuery {
     return group;
   });
   if (new Set(by).size < by.length) throw new UsageMisuse("--by names a group twice.");
+  return { by, ...span(values) };
+}
+
+function formOf({ json, csv }: UsageOptions): UsageForm {
+  if (json && csv) throw new UsageMisuse("--json and --csv are two forms; choose one.");
+  return json ? "json" : csv ? "csv" : "table";
+}
+
+/** The span of `--rows`. */
+function allRows(values: UsageOptions): LedgerSpan {
+  if (!values.json || values.csv || values.by !== undefined || values.last !== undefined)
+    throw new UsageMisuse("--rows goes with --json, --since and --until: it prints a JSON object a line.");
+  return span(values);
+}
+
+function span(values: UsageOptions): LedgerSpan {
   const now = Date.now();
-  const query: LedgerQuery = { by };
+  const query: LedgerSpan = {};
   for (const bound of ["since", "until"] as const) {
     const text = values[bound];
     if (text === undefined) continue;
@@ -99,9 +132,9 @@ function query(values: UsageOptions): LedgerQuery {
   return query;
 }
 
-function count({ last, by, since, until }: UsageOptions): number {
-  if (by !== undefined || since !== undefined || until !== undefined) {
-    throw new UsageMisuse("--last stands alone, without --by, --since and --until.");
+function count({ last, by, since, until, csv }: UsageOptions): number {
+  if (by !== undefined || since !== undefined || until !== undefined || csv) {
+    throw new UsageMisuse("--last stands alone, without --by, --since, --until and --csv.");
   }
   const number = /^\d{1,6}$/.test(last ?? "") ? Number(last) : 0;
   if (number < 1 || number > MOST) throw new UsageMisuse(`--last takes a number from 1 to ${thousands(MOST)}.`);
@@ -110,11 +143,10 @@ function count({ last, by, since, until }: UsageOptions): number {
 
 type UsageNames = ReadonlyMap<string, string>;
 
-const SUMMED = ["requests", "failed", "unsettled", "tokensIn", "cached", "tokensOut", "reasoning", "cost"] as const;
-
-async function sums(query: LedgerQuery, json: boolean, names: UsageNames, ledger: Ledger): Promise<string[]> {
+async function sums(query: LedgerQuery, form: UsageForm, names: UsageNames, ledger: Ledger): Promise<string[]> {
   const found = await ledger.sums(query);
-  if (json) {
+  if (form === "csv") return csv([csvTitles(query), ...found.map((sum) => csvCells(query, sum, names))]);
+  if (form === "json") {
     const groups = found.map(({ group, ...sum }) => ({
       ...Object.fromEntries(query.by.map((name, at) => [name, group[at]])),
       ...sum,
@@ -131,13 +163,29 @@ async function sums(query: LedgerQuery, json: boolean, names: UsageNames, ledger
     })),
     { title: "UNSETTLED", right },
   ];
-  const total: LedgerSum = { ...(found[0] as LedgerSum), group: query.by.map((_, at) => (at === 0 ? "total" : "")) };
-  for (const part of SUMMED) total[part] = found.reduce((sum, row) => sum + row[part], 0);
+  // Not their sum: what has two tags stands there twice.
+  const [all] = await ledger.sums({ ...query, by: [] });
+  const total = { ...(all as LedgerSum), group: query.by.map((_, at) => (at === 0 ? "total" : "")) };
   const named = found.map((sum) => ({ ...sum, group: sum.group.map((id, at) => label(query.by[at], id, names)) }));
   const lines = table(columns, [...named, total].map(cells));
   if (total.unsettled > 0)
     lines.push("", `Unsettled: the provider told no or not all tokens, so these may have cost more.`);
   return lines;
+}
+
+function csvTitles({ by }: LedgerQuery): string[] {
+  const groups = by.flatMap((name) => (name === "key" ? ["key", "key_name"] : [name]));
+  return [
+    ...groups,
+    ...["requests", "failed", "tokens_in", "cached", "tokens_out", "reasoning", "cost_usd", "unsettled"],
+  ];
+}
+
+function csvCells({ by }: LedgerQuery, sum: LedgerSum, names: UsageNames): string[] {
+  const groups = sum.group.flatMap((value, at) => (by[at] === "key" ? [value, names.get(value) ?? ""] : [value]));
+  const { requests, failed, tokensIn, cached, tokensOut, reasoning, cost, unsettled } = sum;
+  const counts = [requests, failed, tokensIn, cached, tokensOut, reasoning].map(String);
+  return [...groups, ...counts, exactDollars(cost), String(unsettled)];
 }
 
 function cells(sum: LedgerSum): string[] {

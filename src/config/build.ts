@@ -1,12 +1,14 @@
+import type { Limits, LimitTable } from "../core/limits.ts";
+import type { Price } from "../core/price.ts";
 import type { Vocabulary } from "./plugins.ts";
 import { type File, PATH_KINDS, SERVED_PATHS } from "./schema.ts";
 import type {
-  Allowance,
   ConfiguredKey,
   ConfiguredModel,
   ConfiguredPath,
   ConfiguredProvider,
   ConfiguredTarget,
+  Load,
 } from "./types.ts";
 import type { ConfigValues } from "./values.ts";
 
@@ -23,44 +25,65 @@ function given<T extends object>(members: T): { [K in keyof T]: Exclude<T[K], un
 /** Providers of a file that was found right. */
 export function providers(file: File, values: ConfigValues, protocols: readonly string[]): ConfiguredProvider[] {
   return Object.entries(file.providers).map(([name, entry]) => {
-    const { url, credential, off } = values.providers.get(name) ?? {};
+    const { url, credentials = [], off } = values.providers.get(name) ?? {};
+    const { keep: _, ...health } = file.health;
     const all = url === "demo:" ? protocols : [];
     const provider = {
       name,
       url: url as URL | "demo:",
       speaks: entry.speaks ?? (entry.protocol === undefined ? all : [entry.protocol]),
       websocket: entry.websocket,
+      concurrency: entry.concurrency,
       forward: entry.forward.map((header) => header.toLowerCase()),
+      shared: entry.shared,
+      credentials,
       timeouts: { ...file.timeouts, ...given(entry.timeouts ?? {}) },
+      health: { ...health, ...given(entry.health ?? {}) },
+      warm: entry.warm,
     };
-    return { ...provider, ...given({ credential, header: entry.header?.toLowerCase(), off }) } as ConfiguredProvider;
+    return {
+      ...provider,
+      ...given({
+        header: entry.header?.toLowerCase(),
+        idempotency: entry.idempotency?.toLowerCase(),
+        vendor: url === "demo:" ? "demo" : entry.vendor,
+        threads: entry.threads,
+        off,
+      }),
+    } as ConfiguredProvider;
   });
 }
 
-/** Models of a file that was found right. */
-export function models(file: File): ConfiguredModel[] {
+/**
+ * Models of a file that was found right.
+ * @param placeOf where the file tells of a model
+ */
+export function models(file: File, placeOf: (id: string) => ConfiguredModel["place"]): ConfiguredModel[] {
   return Object.entries(file.models).map(([id, entry]) => {
-    const { name = id, created, aliases, can, price, fallback, description, context, output } = entry;
+    const { name = id, created, aliases, can, balance, fallback, description, context, output } = entry;
     const seconds = created === undefined ? CREATED : Math.floor(created / 1000);
     const targets = entry.targets.map((written) => target(written, entry));
-    const model = { id, name, aliases, created: seconds, can, price: given(price), targets, fallback };
-    return { ...model, ...given({ description, context, output }) } as ConfiguredModel;
+    const model = { id, place: placeOf(id), name, aliases, created: seconds, balance, targets, fallback };
+    return { ...model, ...given({ can, description, context, output }) } as ConfiguredModel;
   });
 }
 
 /** Splits at the first colon: vendors' names may hold others. What a target does not say its model says. */
 function target(written: ConfigEntry["targets"][number], model: ConfigEntry): ConfiguredTarget {
   const own = typeof written === "string" ? { to: written, weight: 1 } : written;
-  const { to, weight, via = model.via, facts } = { via: undefined, facts: undefined, ...own };
+  const { to, weight, price, via = model.via, facts } = { price: undefined, via: undefined, facts: undefined, ...own };
   const colon = to.indexOf(":");
   const known = given({ output: model.output, ...model.facts, ...facts });
   return {
     provider: to.slice(0, colon),
     model: to.slice(colon + 1),
     weight,
-    ...given({ via, facts: Object.keys(known).length > 0 ? known : undefined }),
-  };
+    ...given({ price: terms(price ?? model.price), via, facts: Object.keys(known).length > 0 ? known : undefined }),
+  } as ConfiguredTarget;
 }
+
+const terms = (price: ConfigEntry["price"]): Price | undefined =>
+  price && Object.keys(price).length > 0 ? (given(price) as Price) : undefined;
 
 type ConfigEntry = File["models"][string];
 
@@ -86,7 +109,7 @@ export function pathsOff(file: File, protocols: Vocabulary["protocols"]): string
 
 const usualPaths = (protocols: Vocabulary["protocols"]): UsualPath[] => [
   ...[...protocols].flatMap(([protocol, { paths }]) => paths.map((path) => ({ path, protocol }))),
-  ...SERVED_PATHS.map((path) => ({ path, serve: "models" })),
+  ...Object.entries(SERVED_PATHS).map(([path, serve]) => ({ path, serve })),
 ];
 
 /** What the file says of a usual path, or of the one above it that the same protocol brings: /v1/messages/count_tokens goes with /v1/messages. */
@@ -127,13 +150,37 @@ function configured(usual: UsualPath, ruling: [path: string, entry: PathEntry] |
 
 /** Keys of a file that was found right; those that are off stay in the list, without a hash. */
 export function keys(file: File, values: ConfigValues): ConfiguredKey[] {
-  return Object.entries(file.keys).map(([name, { models, budget, expires }]) => {
-    const { hash, off } = values.keys.get(name) ?? {};
-    return { name, ...given({ hash, models, budget, expires, off }) } as ConfiguredKey;
-  });
+  return Object.entries(file.keys).map(
+    ([name, { key: _, rpm: __, tpm: ___, concurrency: ____, budget: _____, ...fields }]) => {
+      const { hash, off } = values.keys.get(name) ?? {};
+      return { name, ...given({ ...fields, hash, off }) } as ConfiguredKey;
+    },
+  );
 }
 
-/** What a caller may use unless its key says otherwise. */
-export function limits(file: File): { default?: Allowance } {
-  return file.limits.default ? { default: given(file.limits.default) as Allowance } : {};
+/** What is taken on at a time. */
+export function overload({ overload: { per_key: perKey, ...rest } }: File): Load {
+  return { ...rest, perKey };
+}
+
+/** What may be used, at every level. A key goes by its name. */
+export function limits({ limits: { default: usual, all, ...rest }, keys }: File): LimitTable {
+  const each = (entries: Readonly<Record<string, LimitsEntry>>) =>
+    new Map(Object.entries(entries).map(([name, entry]) => [name, limitsOf(entry)]));
+  return {
+    ...(usual && { default: limitsOf(usual) }),
+    ...(all && { all: limitsOf(all) }),
+    groups: each(rest.groups),
+    models: each(rest.models),
+    providers: each(rest.providers),
+    keys: each(keys),
+  };
+}
+
+type LimitsEntry = Pick<File["keys"][string], "rpm" | "tpm" | "concurrency" | "budget">;
+
+function limitsOf({ rpm, tpm, concurrency, budget }: LimitsEntry): Limits {
+  const sums = budget === undefined ? undefined : [budget].flat();
+  const budgets = sums?.map((sum) => ("amount" in sum ? { ...sum.amount, soft: sum.soft } : { ...sum, soft: false }));
+  return given({ rpm, tpm, concurrency, budgets }) as Limits;
 }

@@ -1,7 +1,9 @@
 import { readFileSync } from "node:fs";
+import { availableParallelism } from "node:os";
 import { dirname, relative, resolve } from "node:path";
 import * as build from "./build.ts";
 import { explain } from "./issues.ts";
+import { budgetsOf, checkLimits } from "./limits.ts";
 import { checkNames } from "./names.ts";
 import { type Chains, checkPlugins, type ListedPlugins, type Vocabulary } from "./plugins.ts";
 import { YamlSource } from "./positions.ts";
@@ -42,7 +44,9 @@ export async function loadConfig(
   const protocols = [...vocabulary.protocols.keys()];
   checkNames(values, vocabulary.protocols, [...named.keys()], report);
   const reading = new ValueReader(values, env, folder, report);
-  const served = SERVED_PATHS.some((path) => isUsual(at(values, "paths", path))) ? ["models"] : [];
+  const served = Object.entries(SERVED_PATHS).flatMap(([path, plugin]) =>
+    isUsual(at(values, "paths", path)) ? plugin : [],
+  );
   const { plugins, loaded } = await checkPlugins(values, chains, served, vocabulary, {
     env,
     folder,
@@ -53,6 +57,7 @@ export async function loadConfig(
   const paths = shape.success ? build.paths(shape.data, vocabulary.protocols) : [];
   if (shape.success && findings.every(({ severity }) => severity === "warning"))
     checkUses(paths, chains, loaded, report);
+  if (shape.success) checkLimits(shape.data, paths, chains, report);
 
   const problems = inOrder([...source.problems, ...findings.map((finding) => source.locate(finding))]);
   const errors = problems.filter((problem) => problem.severity === "error");
@@ -63,20 +68,37 @@ export async function loadConfig(
     folder,
     // Each is there, or the reading would have reported why not.
     listen: listen as Config["listen"],
-    admin: admin as Config["admin"],
+    ...(admin && { admin }),
+    workers: shape.data.workers === "auto" ? availableParallelism() : shape.data.workers,
     providers: build.providers(shape.data, reading.values, protocols),
-    models: build.models(shape.data),
+    retry: shape.data.retry,
+    keep: shape.data.health.keep,
+    models: build.models(shape.data, (id) => {
+      const { file, line, column } = source.locate({ path: ["models", id], key: true, message: "" });
+      return { file, line, column };
+    }),
     plugins,
     chains: new Map([...chains].map(([name, chain]) => [name, chain.plugins])),
     paths,
     pathsOff: build.pathsOff(shape.data, vocabulary.protocols),
     limits: build.limits(shape.data),
+    timezone: shape.data.timezone,
+    budgets: budgetsOf(shape.data, (path) => {
+      const { file, line, column } = source.locate({ path, key: true, message: "" });
+      return { file, line, column };
+    }),
     keys: build.keys(shape.data, reading.values),
+    share: shape.data.share,
     store: { ledger: ledger as string, limits: "memory" },
     envelopes: envelopes === undefined ? {} : { key: envelopes },
+    trust: shape.data.trust,
+    connections: shape.data.connections,
     body: shape.data.body,
     sockets: shape.data.sockets,
+    overload: build.overload(shape.data),
     drain: shape.data.drain,
+    linger: shape.data.linger,
+    warm_up: shape.data.warm_up,
     log: shape.data.log,
     notices: problems.map((problem) => problem.message),
     warnings: problems,

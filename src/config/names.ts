@@ -1,3 +1,4 @@
+import { matchesAny } from "../core/glob.ts";
 import { CREDENTIAL_HEADERS } from "../wire/headers.ts";
 import type { ConfigPath, Report } from "./problems.ts";
 import { PATH_KINDS, SERVED_PATHS } from "./schema.ts";
@@ -15,7 +16,7 @@ export function checkNames(
   report: Report,
 ): void {
   const spoken = [...protocols.keys()];
-  const usual = [...[...protocols.values()].flatMap(({ paths }) => paths), ...SERVED_PATHS];
+  const usual = [...[...protocols.values()].flatMap(({ paths }) => paths), ...Object.keys(SERVED_PATHS)];
   checkProviders(file, spoken, report);
   checkModels(file, spoken, report);
   checkAliases(file, report);
@@ -25,8 +26,16 @@ export function checkNames(
       report({ path: [section, "__proto__"], key: true, message: "not a name" });
   for (const [key, entry] of entries(at(file, "keys"))) {
     checkKey(key, entry, report);
-    checkEach(at(entry, "models"), ["keys", key, "models"], "model", names(file, "models"), report);
+    checkScope(at(entry, "models"), ["keys", key, "models"], names(file, "models"), report);
   }
+  for (const section of ["models", "providers"])
+    for (const name of Object.keys(Object.fromEntries(entries(at(file, "limits", section)))))
+      if (!names(file, section).includes(name))
+        report({
+          path: ["limits", section, name],
+          key: true,
+          message: unknown(section.slice(0, -1), name, names(file, section)),
+        });
   const providers = new Map(entries(at(file, "providers")));
   for (const [path, entry] of entries(at(file, "paths")))
     checkPath(path, entry, { protocols: spoken, chains, providers, usual }, report);
@@ -38,6 +47,16 @@ function checkEach(list: Tree, path: readonly string[], kind: string, known: rea
   for (const [i, word] of items(list))
     if (typeof word === "string" && !known.includes(word))
       report({ path: [...path, i], message: unknown(kind, word, known) });
+}
+
+/** Models of a key: a pattern may be meant for models that are still to come. */
+function checkScope(list: Tree, path: readonly string[], models: readonly string[], report: Report): void {
+  for (const [i, word] of items(list)) {
+    if (typeof word !== "string" || models.some((model) => matchesAny([word], model))) continue;
+    if (word.includes("*"))
+      report({ path: [...path, i], message: `no model is called like ${JSON.stringify(word)}`, severity: "warning" });
+    else report({ path: [...path, i], message: unknown("model", word, models) });
+  }
 }
 
 function checkOne(
@@ -198,7 +217,7 @@ function checkPath(
     report({ path: [...here, second], key: true, message: 'a path has one of "protocol", "serve" and "pass"' });
   if (!meant(entry, ...PATH_KINDS) && !usual.includes(path))
     wrong(
-      `"protocol" is missing: one of ${protocols.join(", ")} (or "serve": a plugin, like on ${SERVED_PATHS[0]}, or "pass": a provider)`,
+      `"protocol" is missing: one of ${protocols.join(", ")} (or "serve": a plugin, like on ${Object.keys(SERVED_PATHS)[0]}, or "pass": a provider)`,
     );
   for (const option of ["open", "mint"])
     if (option in entry && !("pass" in entry))

@@ -1,5 +1,8 @@
 import { z } from "zod";
-import { count, duration, moment, money, size } from "./units.ts";
+import { Calendar } from "../core/calendar.ts";
+import { Networks } from "../core/networks.ts";
+import { VENDORS } from "../prices/vendors.ts";
+import { count, duration, limit, moment, money, part, size } from "./units.ts";
 
 /**
  * The shape of gateway.yaml. Descriptions are what an editor shows; `vocabulary` marks fields whose words only the running
@@ -23,13 +26,36 @@ function readOr<T>(read: () => T, input: unknown, reading: z.core.ParsePayload):
 }
 
 const milliseconds = () => quantity(duration, "90s, 500ms, 5m, 1h or off");
+const period = () => milliseconds().refine((ms) => ms > 0, { error: "it has no end that way; write a time like 30s" });
+const percent = () => quantity(part, "20% or off");
+const number = () => z.number().int({ error: "expected a whole number" }).min(1, { error: "must be 1 or more" });
 const tokens = () => quantity(count, "300, 400_000, 128k or 1M");
-const budget = () => quantity(money, "$50/month, $10/day, $1/hour or $100 (in total)");
+const SUMS = "$50/month, $15/week, $10/day, $1/hour or $100 (in total)";
+const sum = () => quantity(money, SUMS);
+const budget = () => {
+  const soft = z
+    .strictObject({
+      amount: sum(),
+      soft: z.boolean().default(false).describe("It refuses nothing, and is only told when it is nearly spent."),
+    })
+    .describe("A sum, and whether it is only told.");
+  const some = quantity((written) => (written === "off" ? [] : [money(written)]), `${SUMS}, or off`);
+  return z
+    .union([z.array(z.union([soft, sum()])), soft, some], { error: `expected a sum like $50/month, or a list of them` })
+    .describe("What may be spent: a sum, { amount: $50/month, soft: true } for one that is only told, a list, or off.");
+};
+const most = () => quantity(limit, "300, 128k or off");
 const date = () =>
   z
     .string()
     .transform((written, reading) => readOr(() => moment(written), written, reading))
     .describe("A date or a moment: 2026-12-31 or 2026-12-31T18:00:00Z.");
+
+const network = () =>
+  z
+    .string()
+    .transform((written, reading) => readOr(() => new Networks([written]) && written, written, reading))
+    .describe("An address or a range: 127.0.0.1, 10.0.0.0/8 or fd00::/8.");
 
 const name = (what: string, pattern: RegExp) =>
   z.string().regex(pattern, {
@@ -58,6 +84,55 @@ const Timeouts = z.strictObject({
   total: TimeoutFields.total.prefault("off"),
 });
 
+const HealthFields = {
+  failures: number().describe("Failures in a row after which a target is left alone, like 5."),
+  errors: percent().describe("The share of failures in the window after which it is, like 50%; off: no share."),
+  requests: number().describe("Requests in the window from which on that share counts, like 20."),
+  window: period().describe("The time that is looked at, like 30s."),
+  slow: milliseconds().describe("A first byte that comes later counts as a failure in that share, like 20s or off."),
+  open: period().describe("How long it is left alone at first, like 30s; twice as long each time its one probe fails."),
+  longest: period().describe("How long at most, like 5m; like `open`: it does not grow."),
+};
+
+const Health = z.strictObject({
+  failures: HealthFields.failures.default(5),
+  errors: HealthFields.errors.prefault("50%"),
+  requests: HealthFields.requests.default(20),
+  window: HealthFields.window.prefault("30s"),
+  slow: HealthFields.slow.prefault("off"),
+  open: HealthFields.open.prefault("30s"),
+  longest: HealthFields.longest.prefault("30s"),
+  keep: percent()
+    .describe("The share of a request's targets that is never left alone, like 50%; with 100% none ever is.")
+    .prefault("50%"),
+});
+
+const Retry = z.strictObject({
+  attempts: z
+    .number()
+    .int({ error: "expected a whole number" })
+    .min(0, { error: "must not be less than 0" })
+    .max(9, { error: "must not be more than 9" })
+    .default(1)
+    .describe("Tries besides the first that a provider may have worked on."),
+  budget: percent().describe("Such tries at most, as a share of the requests of the last ten seconds.").prefault("20%"),
+  least: z
+    .number()
+    .min(0, { error: "must not be less than 0" })
+    .default(2)
+    .describe("Such tries per second that are granted however few requests there are."),
+  wait: milliseconds()
+    .describe("How long a request waits for its next try at most, like 2s; off: it does not.")
+    .prefault("2s"),
+  after_timeout: z
+    .boolean()
+    .default(true)
+    .describe("Try another target behind one that did not begin to answer in time, though it may bill its work."),
+  first_frame: milliseconds()
+    .describe("How long the head of a stream waits for its first frame, which may be an error; off: it does not.")
+    .prefault("10s"),
+});
+
 const HEADER = /^[!#$%&'*+.^_`|~0-9A-Za-z-]+$/;
 const header = () => z.string().regex(HEADER, { error: "not a header name" });
 
@@ -67,9 +142,11 @@ const Provider = z
       .string()
       .describe('Address that ends with the version segment, like https://host/v1, or "demo:" for the built-in one.'),
     credential: z
-      .string()
+      .union([z.string(), z.array(z.string()).min(1, { error: "at least one credential is needed" })], {
+        error: "expected a text like $NAME, or a list of them",
+      })
       .describe(
-        `What is shown to the provider: $NAME, "$\{NAME:-default}" or $file:/path. Where the variable is not set the provider is off.`,
+        `What is shown to the provider: $NAME, "$\{NAME:-default}" or $file:/path; a list: in turn, all of one account. Where no variable is set the provider is off.`,
       )
       .optional(),
     header: header().describe("Header for the credential, where it is not the protocol's usual one.").optional(),
@@ -89,19 +166,89 @@ const Provider = z
       )
       .describe("Request headers of clients that go upstream besides the protocol's own; a prefix may end in *.")
       .default([]),
+    threads: z
+      .boolean()
+      .describe(
+        "It keeps message threads, so that clients send only what is new; when absent, where its address is the vendor's own.",
+      )
+      .optional(),
+    shared: z
+      .array(z.string())
+      .describe(
+        "Ids of objects there that every key may name, like prompts and vector stores of the vendor's dashboard.",
+      )
+      .default([]),
+    concurrency: quantity(limit, "300, 128k or off")
+      .describe("Requests at a time; further ones go to another target of the model, or wait as `overload` says.")
+      .prefault("off"),
     timeouts: z.strictObject(TimeoutFields).partial().describe("Where they differ from the common ones.").optional(),
+    health: z.strictObject(HealthFields).partial().describe("Where it differs from the common one.").optional(),
+    idempotency: header()
+      .describe(
+        "Header whose value makes the provider do once what it is sent twice, like idempotency-key; the gateway adds it where the client has not. Only for providers that promise that.",
+      )
+      .optional(),
+    vendor: z
+      .enum(VENDORS)
+      .describe("The vendor whose list prices hold there; when absent, whose address it is.")
+      .optional(),
+    warm: milliseconds()
+      .describe("How long after the last request one TLS connection is kept ready, like 5m or off.")
+      .prefault("5m"),
   })
   .describe("An account at a vendor's address.");
 
 const usd = (what: string) => z.number().min(0, { error: "must not be less than 0" }).describe(what).optional();
 
+/** Prices are reckoned with in millionths of these. */
+const DECIMALS = 6;
+const rate = (what: string) =>
+  usd(what).refine((price) => price === undefined || Number(price.toFixed(DECIMALS)) === price, {
+    error: `has more than ${DECIMALS} decimals; prices are in USD per million tokens`,
+  });
+
+const RateFields = {
+  input: rate("USD per million tokens that go in."),
+  cached: rate("USD per million tokens read from the vendor's prompt cache; like `input` when absent."),
+  cache_write: rate("USD per million tokens written to it; like `input` when absent."),
+  cache_write_1h: rate("USD per million tokens written to it for an hour or longer; like `cache_write` when absent."),
+  output: rate("USD per million tokens that come out."),
+  reasoning: rate("USD per million tokens of reasoning; like `output` when absent."),
+  input_audio: rate("USD per million tokens of audio that go in; like `input` when absent."),
+  cached_audio: rate("USD per million of those read from the cache; like `cached` when absent."),
+  output_audio: rate("USD per million tokens of audio that come out; like `output` when absent."),
+  input_image: rate("USD per million tokens of images that go in; like `input` when absent."),
+  cached_image: rate("USD per million of those read from the cache; like `cached` when absent."),
+  output_image: rate("USD per million tokens of images that come out; like `output` when absent."),
+  input_video: rate("USD per million tokens of video that go in; like `input` when absent."),
+};
+
+const TieredFields = {
+  ...RateFields,
+  above: z
+    .array(
+      z.strictObject({
+        tokens: tokens().describe("More tokens in than these, like 200k."),
+        ...RateFields,
+      }),
+    )
+    .describe("What the whole of a request costs that has more tokens in; what is left out costs the same.")
+    .optional(),
+};
+
+const serviceTier = (name: string) =>
+  z
+    .strictObject(TieredFields)
+    .describe(`What differs where the provider says that it served in its ${name} tier.`)
+    .optional();
+
 const Price = z.strictObject({
-  input: usd("USD per million tokens that go in."),
-  cached: usd("USD per million tokens read from the vendor's prompt cache; like `input` when absent."),
-  cache_write: usd("USD per million tokens written to it; like `input` when absent."),
-  output: usd("USD per million tokens that come out, reasoning included."),
+  ...TieredFields,
+  batch: serviceTier("batch"),
+  flex: serviceTier("flex"),
+  priority: serviceTier("priority"),
   request: usd("USD per request."),
-  image: usd("USD per image."),
+  web_search: usd("USD per search of the web by the vendor's tool."),
 });
 
 const THINKING = ["budget", "adaptive", "level", "none"] as const;
@@ -135,6 +282,7 @@ const Target = z.union([
       .positive({ error: "must be more than 0" })
       .default(1)
       .describe("Its share, relative to the other targets."),
+    price: Price.describe("What it costs there, where that is not the model's price.").optional(),
     via: via().optional(),
     facts: Facts.optional(),
   }),
@@ -164,10 +312,18 @@ const Model = z
       .describe("Other names that clients may use; in one, * stands for any text.")
       .default([]),
     created: date().describe("Date that lists of models show, like 2026-01-31.").optional(),
-    context: tokens().describe("Tokens that fit in, like 128k.").optional(),
-    output: tokens().describe("Tokens that come out at most, like 64k.").optional(),
-    can: z.array(z.enum(ABILITIES)).describe("What it can do.").default([]),
-    price: Price.default({}).describe("What it costs, in plain numbers."),
+    context: tokens().describe("Tokens that fit in, like 128k; when absent, what public tables say.").optional(),
+    output: tokens()
+      .describe("Tokens that come out at most, like 64k; when absent, what public tables say.")
+      .optional(),
+    can: z.array(z.enum(ABILITIES)).describe("What it can do; when absent, what public tables say.").optional(),
+    price: Price.describe("What it costs; when absent, the vendors' list prices: see models --prices.").optional(),
+    balance: z
+      .enum(["weighted", "latency", "cheapest"])
+      .default("weighted")
+      .describe(
+        "How its targets share the requests: by weight; by the time to the first byte and what runs there; or the cheapest first.",
+      ),
     targets: z.array(Target).min(1, { error: "at least one target is needed" }).describe("Who serves it."),
     fallback: z
       .array(z.string())
@@ -224,11 +380,34 @@ const MountedPath = z
   })
   .describe("What happens on a path; its last segment may be *.");
 
-const Allowance = z.strictObject({
-  rpm: tokens().describe("Requests per minute.").optional(),
-  tpm: tokens().describe("Tokens per minute, like 1M.").optional(),
-  concurrency: tokens().describe("Requests at the same time.").optional(),
-  budget: budget().describe("What may be spent, like $50/month.").optional(),
+/** A path of a key's scope, in which * stands for any text. */
+export const KEY_PATH = /^[/*][^\s?#%\\]*$/;
+/** The name of a tag. */
+export const TAG = /^[A-Za-z0-9][\w.-]{0,62}$/;
+/** An owner's name, and the value of a tag. */
+export const LABEL = /^[^\p{C}]{1,100}$/u;
+const LABEL_ERROR = "1 to 100 characters, no control characters";
+
+/** The name of a group: a path, from the whole to its part. */
+export const GROUP = /^[A-Za-z0-9][\w.-]*(?:\/[A-Za-z0-9][\w.-]*)*$/;
+
+const LimitFields = {
+  rpm: most().describe("Requests per minute, like 300 or off.").optional(),
+  tpm: most().describe("Tokens per minute, in and out, like 1M or off.").optional(),
+  concurrency: most().describe("Requests at the same time, like 20 or off.").optional(),
+  budget: budget().optional(),
+};
+const Limits = z.strictObject(LimitFields);
+
+const AllLimits = z.strictObject({
+  default: Limits.describe("A key's own, where it says nothing.").optional(),
+  all: Limits.describe("Of all requests together.").optional(),
+  groups: z
+    .record(name("group", GROUP), Limits)
+    .describe("Of all keys of a group and of the groups below it together, like acme or acme/research.")
+    .default({}),
+  models: z.record(z.string(), Limits).describe("Of all requests together that a model serves.").default({}),
+  providers: z.record(z.string(), Limits).describe("Of all requests together that go to a provider.").default({}),
 });
 
 const Key = z
@@ -243,8 +422,28 @@ const Key = z
       .transform((hash) => hash.toLowerCase())
       .describe("Instead of the key: its SHA-256 in hex.")
       .optional(),
-    models: z.array(z.string()).describe("Models it may use; all when absent.").optional(),
-    budget: budget().describe("What may be spent, like $50/month.").optional(),
+    models: z
+      .array(z.string())
+      .describe("Models it may use, by id; * stands for any text, like fast-*. All when absent.")
+      .optional(),
+    paths: z
+      .array(z.string().regex(KEY_PATH, { error: "a path starts with /, and * in it stands for any text" }))
+      .describe("Paths it may use, like /v1/chat/completions or /v1/*. All when absent.")
+      .optional(),
+    addresses: z
+      .array(network())
+      .describe("Addresses and ranges it may be used from, as `trust` tells them. All when absent.")
+      .optional(),
+    group: name("group", GROUP).describe("The group it belongs to, like acme/research.").optional(),
+    owner: z.string().regex(LABEL, { error: LABEL_ERROR }).describe("Whose it is, for people.").optional(),
+    tags: z
+      .record(
+        z.string().regex(TAG, { error: "not a name for a tag: letters, digits and . _ - only" }),
+        z.string().regex(LABEL, { error: LABEL_ERROR }),
+      )
+      .describe("What usage can be summed up by, like { team: search }; the ledger keeps them as they were.")
+      .optional(),
+    ...LimitFields,
     expires: date().describe("When it stops opening, like 2026-12-31 (its first moment in UTC).").optional(),
   })
   .describe("A gateway key.");
@@ -268,6 +467,47 @@ const Body = z.strictObject({
     .describe("Size of a request's body at most, like 32MiB.")
     .prefault("32MiB"),
   idle: milliseconds().describe("Between two pieces of a request's body, like 30s.").prefault("30s"),
+  slowest: quantity(size, "64MiB, 1MB or 512KiB")
+    .describe("Bytes a second, on average, below which a body is given up, like 1KiB; 0B: never.")
+    .prefault("1KiB"),
+  patience: milliseconds()
+    .refine((time) => time > 0, { error: "must be more than 0; slowest: 0B lets bodies come as slowly as they like" })
+    .describe("Before `slowest` counts, like 10s.")
+    .prefault("10s"),
+});
+
+const Connections = z.strictObject({
+  per_address: tokens()
+    .refine((most) => most > 0, { error: "must be more than 0" })
+    .describe(
+      "How many one address may hold, of IPv6 one /64. Not counted: proxies that `trust` names, and where it names none, this machine.",
+    )
+    .prefault(256),
+  head: milliseconds().describe("For the head of a request, like 10s.").prefault("10s"),
+  idle: milliseconds()
+    .describe("Without a request, like 75s; longer than the proxy in front keeps an unused connection.")
+    .prefault("75s"),
+});
+
+const Overload = z.strictObject({
+  concurrency: quantity(limit, "300, 128k or off")
+    .describe("Requests at a time, of all keys, like 4000 or off.")
+    .prefault(4000),
+  per_key: quantity(limit, "300, 128k or off")
+    .describe("Requests at a time of one key, like 2000 or off.")
+    .prefault(2000),
+  queue: quantity(count, "300, 400_000, 128k or 1M")
+    .describe("Requests that may wait for others to end; beyond, a 503 says when to come again.")
+    .prefault(1000),
+  wait: milliseconds().describe("How long one may wait, like 2s; off: none waits.").prefault("2s"),
+  delay: milliseconds()
+    .describe(
+      "How late an event loop that never rests may be, for a second, before new requests are refused, like 200ms or off.",
+    )
+    .prefault("200ms"),
+  heap: quantity(part, "85% or off")
+    .describe("The part of the memory that V8 may use at which new requests are refused, like 85% or off.")
+    .prefault("85%"),
 });
 
 const Sockets = z.strictObject({
@@ -277,16 +517,20 @@ const Sockets = z.strictObject({
 
 /** Chains that are there unless the file says otherwise. */
 export const DEFAULT_CHAINS: Readonly<Record<string, readonly string[]>> = {
-  llm: ["sse", "auth", "scrub", "models", "rewrite", "usage"],
+  llm: ["sse", "auth", "scrub", "models", "limits", "rewrite", "usage"],
   read: ["auth"],
-  pass: ["auth", "scrub", "usage"],
+  pass: ["auth", "scrub", "limits", "usage"],
 };
 
 /** What a path may be of; one of them. */
 export const PATH_KINDS = ["protocol", "serve", "pass"] as const;
 
-/** The paths of lists of models, which belong to no single protocol. */
-export const SERVED_PATHS = ["/v1/models", "/v1beta/models"] as const;
+/** The paths that belong to no single protocol, and the plugin that answers each. */
+export const SERVED_PATHS: Readonly<Record<string, string>> = {
+  "/v1/models": "models",
+  "/v1beta/models": "models",
+  "/v1/key": "limits",
+};
 
 const some = <Value extends z.ZodType>(names: z.ZodString, value: Value, what: string) =>
   z
@@ -296,9 +540,19 @@ const some = <Value extends z.ZodType>(names: z.ZodString, value: Value, what: s
 /** The whole file, without its `x-…` sections. */
 export const File = z.strictObject({
   listen: address("The public side.").prefault("127.0.0.1:8080"),
-  admin: address("Console, metrics, health and admin API; never public.").prefault("127.0.0.1:9090"),
+  admin: address("For those who run the gateway, never public: /livez and /readyz. Also unix:FILE, or off.").prefault(
+    "127.0.0.1:9090",
+  ),
+  workers: z
+    .union([z.literal("auto"), z.int().min(1, { error: "at least one" })], { error: "expected a number, or auto" })
+    .describe(
+      "Processes that serve requests; auto: one for each core. From 2 on another process hands them connections.",
+    )
+    .default(1),
   providers: some(name("provider", /^[A-Za-z0-9][\w.-]*$/), Provider, "provider").describe("Who we call."),
   timeouts: Timeouts.prefault({}).describe("How long to wait for providers."),
+  retry: Retry.prefault({}).describe("When a request is tried again, before its first byte."),
+  health: Health.prefault({}).describe("When a target is left alone, and for how long."),
   models: some(name("model", /^[A-Za-z0-9@][\w.\-/:@+]*$/), Model, "model").describe(
     "The marketplace: what clients may name.",
   ),
@@ -314,21 +568,49 @@ export const File = z.strictObject({
     )
     .describe("Added to the usual paths, or said of one of them; `off` takes one away.")
     .default({}),
-  limits: z
-    .strictObject({ default: Allowance.describe("For every key.").optional() })
-    .default({})
-    .describe("What callers may use."),
+  limits: AllLimits.prefault({}).describe("What may be used; every level that applies must agree."),
+  timezone: z
+    .string()
+    .transform((zone, reading) => readOr(() => new Calendar(zone).zone, zone, reading))
+    .describe("Where days, weeks and months of budgets begin at midnight, like Europe/Berlin.")
+    .prefault("UTC"),
   keys: z
     .record(name("key", /^[A-Za-z0-9][\w.-]*$/), Key)
     .describe("Keys that are always there; others are made at run time.")
     .default({}),
+  share: z
+    .enum(["key", "group", "all"])
+    .describe(
+      "Who may name an object that a key made at a provider (a file, a store, a container, an answer): that key, the keys of its group, or all.",
+    )
+    .default("key"),
   store: Store.prefault({}).describe("Where state is kept."),
   envelopes: Envelopes.prefault({}).describe(
     "How what only a provider can read is carried by clients of other protocols.",
   ),
+  trust: z
+    .array(network())
+    .describe(
+      "Proxies whose X-Forwarded-For says who the client is: addresses and ranges, like 127.0.0.1 or 10.0.0.0/8. Nobody else's is believed.",
+    )
+    .default([]),
+  connections: Connections.prefault({}).describe("What is accepted of clients' connections."),
   body: Body.prefault({}).describe("What is accepted of a request's body."),
   sockets: Sockets.prefault({}).describe("What is accepted of WebSockets."),
-  drain: milliseconds().describe("What running exchanges get when the gateway stops, like 600s.").prefault("600s"),
+  overload: Overload.prefault({}).describe("What the gateway takes on at a time; what runs is never touched."),
+  drain: milliseconds()
+    .describe("What running exchanges get when the gateway stops, like 600s; off: as long as they take.")
+    .prefault("600s"),
+  linger: milliseconds()
+    .describe(
+      "How long a gateway that stops still takes connections, and serves idle ones after the last request: until balancers have noticed. Like 5s or off.",
+    )
+    .prefault("5s"),
+  warm_up: milliseconds()
+    .describe(
+      "How long the gateway rehearses with requests of its own before it takes the first one, which is slow otherwise: 1s or off.",
+    )
+    .prefault("1s"),
   log: z
     .strictObject({
       level: z

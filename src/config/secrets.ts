@@ -2,6 +2,7 @@ import { readFileSync } from "node:fs";
 import { resolve } from "node:path";
 import type { ConfigPath } from "./problems.ts";
 import { nearest } from "./suggest.ts";
+import type { Config } from "./types.ts";
 
 /** A text with its references put in; or the variable that has no value, and why; or what is wrong with the text. */
 export type Revealed = { value: string } | { unset: string; why: string } | { wrong: string };
@@ -51,12 +52,57 @@ function fromFile(path: string, folder: string): Revealed {
   }
 }
 
+/**
+ * Every secret that the gateway shows to somebody, or keeps: nobody's words that reach a client or the log may hold one.
+ * @param env where the addresses of proxies stand, which may hold a password
+ */
+export function secretsOf({ providers, envelopes }: Config, env: NodeJS.ProcessEnv): string[] {
+  const secrets = [envelopes.key, ...providers.flatMap(({ credentials }) => credentials.map(({ secret }) => secret))];
+  for (const name of ["http_proxy", "https_proxy", "HTTP_PROXY", "HTTPS_PROXY"]) {
+    const { username = "", password = "" } = URL.parse(addressOf(env[name] ?? "")) ?? {};
+    if (password === "") continue;
+    const plain = unescaped(password);
+    secrets.push(password, plain, Buffer.from(`${unescaped(username)}:${plain}`).toString("base64"));
+  }
+  return secrets.filter((secret) => secret !== undefined);
+}
+
+/** The scheme of a proxy may be left out. */
+const addressOf = (text: string): string => (text.includes("://") ? text : `http://${text}`);
+
+function unescaped(text: string): string {
+  try {
+    return decodeURIComponent(text);
+  } catch {
+    return text;
+  }
+}
+
+/** Fewer different characters are a pattern, and no secret. */
+const VARIETY = 5;
+/** What stands in examples where a secret is to be put in, and what people type before they have one. */
+const PLACEHOLDER =
+  /^[^A-Za-z]*(?:(?:test|change|me|secret|pass|word|admin|token|api|key|default|example|sample|dummy|none|null|undefined|todo|qwerty|letmein)[\W_]*\d{0,4})+$|\.{3}|…|\*{3}|x{6}|^<.*>$|change-?me|placeholder|(?:your|my|insert|replace)[-_ ]?(?:own|api|key|secret|token|credential)|_here$/i;
+/** Digits or letters in their order, and nothing else. */
+const SEQUENCE = /^(?:0?1234567890?)+$|^(?:abcdefghijklmnopqrstuvwxyz)+$/i;
+
+/** Why anybody could guess a secret; undefined where nobody can. @param shortest characters that it must have */
+export function weakness(secret: string, shortest: number): string | undefined {
+  if (secret.length < shortest) return `shorter than ${shortest} characters`;
+  if (PLACEHOLDER.test(secret) || SEQUENCE.test(secret)) return "a placeholder";
+  return new Set(secret).size < VARIETY ? `made of fewer than ${VARIETY} different characters` : undefined;
+}
+
 const SECRET_NAME = /^key$|credential|secret|passw|token$|api_?key/i;
 /** Sections that hold no secret in a field with an innocent name. */
-const OPEN = new Set("listen admin timeouts models plugins chains paths limits body drain log".split(" "));
+const OPEN = new Set(
+  "listen admin timeouts models plugins chains paths limits body overload drain linger warm_up workers log retry health timezone".split(
+    " ",
+  ),
+);
 /** Fields of the other sections that hold none either. Everything else there is masked: it may be a misspelt credential. */
 const HARMLESS = new Set(
-  "url header speaks protocol forward timeouts connect first_byte idle total hash models budget expires ledger limits".split(
+  "url header speaks protocol forward idempotency health warm concurrency timeouts connect first_byte idle total hash models paths addresses group owner rpm tpm budget amount soft expires ledger limits".split(
     " ",
   ),
 );
@@ -90,6 +136,7 @@ const LOOKS = [
   /(?<=:\/\/[^\s?#"']*[?#])[^\s"',}\]]+/g, // query of an address
   /(?<=\$\{\w+:-)(?!default\})[^}\s"']+/g, // default of a reference, but for the word in our own advice
   /(?<=(?:\bkey|credential|secret|password|token|api_?key)["']?[ \t]*:[ \t]*["']?)[^\s"'$*&{}[\],][^\s"',}\]]*(?:\r?\n[ \t]*[\w.+/=-]{8,}(?![\w.+/=-]*["']?[ \t]*:))?/gi, // name and colon; perhaps wrapped
+  /(?<=credentials?["']?[ \t]*:[ \t]*\[[^\]\n]*?)(?<![\w$.+/=-])[\w.+/=-]{8,}/gi, // any of a list
   /(?<=(?:\bkey|credential|secret|password|token|api_?key)[^\w$]{0,3})[\w.+/=-]{12,}/gi, // the same with a slip before it
 ];
 

@@ -1,6 +1,8 @@
-import { type Facts, type Model, type Provider } from "../core/marketplace.ts";
+import type { LimitTable } from "../core/limits.ts";
+import type { Facts, Model, Provider, RetryLimits } from "../core/marketplace.ts";
+import type { Price } from "../core/price.ts";
+import type { Share } from "../objects/share.ts";
 import type { Problem } from "./problems.ts";
-import type { Money } from "./units.ts";
 
 /** gateway.yaml with every default filled in, every name checked, every secret put in. */
 export interface Config {
@@ -9,8 +11,14 @@ export interface Config {
   /** Where relative paths in it start, absolute. */
   readonly folder: string;
   readonly listen: Address;
-  readonly admin: Address;
+  /** Absent: off. */
+  readonly admin?: AdminAddress;
+  /** Processes that serve requests; 1: this one, without a primary. */
+  readonly workers: number;
   readonly providers: readonly ConfiguredProvider[];
+  readonly retry: RetryLimits;
+  /** The share of a request's targets that is never left alone. */
+  readonly keep: number;
   readonly models: readonly ConfiguredModel[];
   /** Every plugin that the file names anywhere, in no order. */
   readonly plugins: ReadonlyMap<string, ConfiguredPlugin>;
@@ -19,8 +27,14 @@ export interface Config {
   readonly paths: readonly ConfiguredPath[];
   /** Usual paths that the file has taken away. */
   readonly pathsOff: readonly string[];
-  readonly limits: { readonly default?: Allowance };
+  readonly limits: LimitTable;
+  /** Where it tells of money, and whose. */
+  readonly budgets: readonly ConfiguredBudget[];
+  /** In which days, weeks and months of budgets begin. */
+  readonly timezone: string;
   readonly keys: readonly ConfiguredKey[];
+  /** Who may name what a key made at a provider. */
+  readonly share: Share;
   readonly store: Store;
   /** What envelopes are sealed with; absent: a secret that is kept beside the ledger. */
   readonly envelopes: { readonly key?: string };
@@ -29,15 +43,34 @@ export interface Config {
     readonly limit: number;
     /** Milliseconds between two pieces of it; 0: no end. */
     readonly idle: number;
+    /** Bytes a second below which it is given up; 0: never. */
+    readonly slowest: number;
+    /** Milliseconds before that counts. */
+    readonly patience: number;
   };
+  /** Addresses and ranges of proxies whose X-Forwarded-For counts. */
+  readonly trust: readonly string[];
+  readonly connections: {
+    /** How many one address may hold. */
+    readonly per_address: number;
+    /** Milliseconds for the head of a request; 0: no end. */
+    readonly head: number;
+    /** Milliseconds without a request; 0: no end. */
+    readonly idle: number;
+  };
+  readonly overload: Load;
   readonly sockets: {
     /** Milliseconds without a byte in either direction; 0: no end. */
     readonly idle: number;
     /** Bytes of a message, at most. */
     readonly message: number;
   };
-  /** Milliseconds that running exchanges get at a stop. */
+  /** Milliseconds that running exchanges get at a stop; 0: as long as they take. */
   readonly drain: number;
+  /** Milliseconds for which a stopping gateway still takes connections, and serves idle ones after the last request. */
+  readonly linger: number;
+  /** Milliseconds of rehearsal before the first request; 0: none. */
+  readonly warm_up: number;
   readonly log: { readonly level: string };
   /** Worth saying once at start, one line each: what is off, and why. */
   readonly notices: readonly string[];
@@ -51,6 +84,12 @@ export interface Address {
   readonly port: number;
 }
 
+/** Where the admin side listens. */
+export type AdminAddress = (Address | { readonly path: string }) & {
+  /** The file does not name it: where it is taken, the gateway does without. */
+  readonly usual?: true;
+};
+
 /** The built-in provider's address is the text `demo:`; it speaks every protocol. 0 in timeouts: no end. */
 export interface ConfiguredProvider extends Readonly<Omit<Provider, "url">> {
   readonly url: URL | "demo:";
@@ -61,7 +100,11 @@ export interface ConfiguredProvider extends Readonly<Omit<Provider, "url">> {
 }
 
 /** An entry of the marketplace whose targets name their providers. */
-export interface ConfiguredModel extends Readonly<Omit<Model, "targets">> {
+export interface ConfiguredModel extends Readonly<Omit<Model, "targets" | "can">> {
+  /** Where the file tells of it. */
+  readonly place: Pick<Problem, "file" | "line" | "column">;
+  /** Absent: what public tables say of its targets. */
+  readonly can?: readonly string[];
   readonly targets: readonly ConfiguredTarget[];
 }
 
@@ -71,6 +114,8 @@ export interface ConfiguredTarget {
   /** The vendor's name of the model. */
   readonly model: string;
   readonly weight: number;
+  /** The model's, unless the target says its own; absent: what public tables say. */
+  readonly price?: Price;
   /** The protocol to speak there, whatever the caller speaks. */
   readonly via?: string;
   /** The model's, with what the target says instead. */
@@ -111,24 +156,43 @@ export interface ConfiguredPass {
   readonly mint: boolean;
 }
 
-/** What a caller may use; an absent figure is unlimited. */
-export interface Allowance {
-  /** Requests per minute. */
-  readonly rpm?: number;
-  /** Tokens per minute. */
-  readonly tpm?: number;
-  /** Requests at the same time. */
-  readonly concurrency?: number;
-  readonly budget?: Money;
+/** What is taken on at a time; 0: whatever comes. */
+export interface Load {
+  /** Exchanges, in all and of one key. */
+  readonly concurrency: number;
+  readonly perKey: number;
+  /** Exchanges that may wait, and for how many milliseconds. */
+  readonly queue: number;
+  readonly wait: number;
+  /** Milliseconds by which the event loop may be late. */
+  readonly delay: number;
+  /** The part of V8's memory that may be in use. */
+  readonly heap: number;
+}
+
+/** Where the file sets a budget, and what that concerns. */
+export interface ConfiguredBudget {
+  readonly place: Pick<Problem, "file" | "line" | "column">;
+  /** It refuses. */
+  readonly hard: boolean;
+  /** Ids of models, in which * stands for any text; absent: all. */
+  readonly models?: readonly string[];
+  readonly provider?: string;
 }
 
 export interface ConfiguredKey {
   readonly name: string;
   /** SHA-256 of the key in hex; absent when the key is off. */
   readonly hash?: string;
-  /** Names of models it may use; absent: all. */
+  /** Ids of models it may use, in which * stands for any text; absent: all. */
   readonly models?: readonly string[];
-  readonly budget?: Money;
+  /** Paths it may use, in the same way; absent: all. */
+  readonly paths?: readonly string[];
+  /** Addresses and ranges it may be used from; absent: all. */
+  readonly addresses?: readonly string[];
+  readonly group?: string;
+  readonly owner?: string;
+  readonly tags?: Readonly<Record<string, string>>;
   /** Unix milliseconds. */
   readonly expires?: number;
   /** Why it opens nothing, like `NAME is not set`. */

@@ -1,3 +1,5 @@
+import type { Period } from "../core/calendar.ts";
+
 /** Quantities as people write them in gateway.yaml. Each reader throws a RangeError that shows the accepted forms. */
 
 /** An amount of money and the time it is for. */
@@ -6,9 +8,6 @@ export interface Money {
   nano: number;
   per: Period;
 }
-
-/** `total`: once, for as long as the thing lives. */
-export type Period = "hour" | "day" | "month" | "total";
 
 const MILLISECONDS = { ms: 1, s: 1000, m: 60_000, h: 3_600_000 };
 /** A longer timer overflows in Node and fires at once. */
@@ -31,15 +30,31 @@ export function size(written: string | number): number {
   return whole(scaled(written, BYTES, "size", "64MiB, 1MB or 512KiB"), written, "size in bytes");
 }
 
+/** A part of a whole, from 0 to 1: `85%`; 0 for `off`. */
+export function part(written: string | number): number {
+  if (written === "off") return 0;
+  const percent = Number(/^(\d{1,2}(?:\.\d+)?|100)%$/.exec(String(written))?.[1]);
+  if (!(percent > 0)) throw refusal(written, "part of a whole", "85% or off");
+  return percent / 100;
+}
+
 /** A number of things: `128k` is 128000. */
 export function count(written: string | number): number {
   return whole(scaled(written, COUNTS, "count", "300, 400_000, 128k or 1M"), written, "count");
 }
 
-/** `$50/month`, `$10/day`, `$1/hour`, or `$100` in total. */
+/** As `count`; 0 for `off`. */
+export function limit(written: string | number): number {
+  if (written === "off") return 0;
+  const most = count(written);
+  if (most === 0) throw new RangeError("0 would let nothing in: 1 or more, or off");
+  return most;
+}
+
+/** `$50/month`, `$15/week`, `$10/day`, `$1/hour`, or `$100` in total. */
 export function money(written: string | number): Money {
-  const found = /^\$(\d[\d_]*)(?:\.(\d{1,9}))?(?:\/(hour|day|month))?$/.exec(String(written));
-  if (!found) throw refusal(written, "sum of money", "$50/month, $10/day, $1/hour or $100 (in total)");
+  const found = /^\$(\d[\d_]*)(?:\.(\d{1,9}))?(?:\/(hour|day|week|month))?$/.exec(String(written));
+  if (!found) throw refusal(written, "sum of money", "$50/month, $15/week, $10/day, $1/hour or $100 (in total)");
   const [, dollars = "", fraction = "", per = "total"] = found;
   // Digits are put together as text: 0.1 has no exact binary form, nano-dollars are exact.
   const nano = Number(dollars.replaceAll("_", "") + fraction.padEnd(9, "0"));

@@ -1,14 +1,16 @@
 import { createHash } from "node:crypto";
-import { resolve } from "node:path";
+import { basename, resolve } from "node:path";
+import type { Credential } from "../core/marketplace.ts";
 import { type ConfigPath, offNotice, type Report } from "./problems.ts";
-import { reveal, whyNot } from "./secrets.ts";
-import { at, entries, type Tree } from "./tree.ts";
-import type { Address } from "./types.ts";
+import { reveal, weakness, whyNot } from "./secrets.ts";
+import { at, entries, items, type Tree } from "./tree.ts";
+import type { Address, AdminAddress } from "./types.ts";
 
 /** What secrets and addresses of the file come to; where something was reported, its value is missing. */
 export interface ConfigValues {
   listen?: Address;
-  admin?: Address;
+  /** Absent: off. */
+  admin?: AdminAddress;
   /** Absolute SQLite file, or `:memory:`. */
   ledger?: string;
   /** What envelopes are sealed with, where the file says. */
@@ -19,13 +21,16 @@ export interface ConfigValues {
 
 interface ProviderValues {
   url?: URL | "demo:";
-  credential?: string;
+  credentials?: readonly Credential[];
   /** Why it is off. */
   off?: string;
 }
 
 /** A gateway key shorter than this can be guessed. */
 const SHORTEST_KEY = 20;
+/** No vendor's is as short; a shorter one could not be told from other words of an error. */
+const SHORTEST_CREDENTIAL = 8;
+const MAKE_ONE = `a key has ${SHORTEST_KEY} characters or more that nobody can guess: openssl rand -hex 32`;
 
 /** Puts in the secrets and reads the addresses of a file of any shape. No message repeats a secret. */
 export class ValueReader {
@@ -46,17 +51,39 @@ export class ValueReader {
   }
 
   private listeners(): void {
-    for (const side of ["listen", "admin"] as const) {
-      const text = this.text(side) ?? { listen: "127.0.0.1:8080", admin: "127.0.0.1:9090" }[side];
-      const address = listenAddress(text);
-      if (typeof address === "object") this.values[side] = address;
-      else this.report({ path: [side], message: address });
-    }
+    const address = listenAddress(this.text("listen") ?? "127.0.0.1:8080");
+    if (typeof address === "object") this.values.listen = address;
+    else this.report({ path: ["listen"], message: address });
+    this.admin();
     const { listen, admin } = this.values;
-    if (listen && admin && listen.port !== 0 && listen.port === admin.port && listen.host === admin.host)
+    if (
+      listen &&
+      admin &&
+      "port" in admin &&
+      listen.port !== 0 &&
+      listen.port === admin.port &&
+      listen.host === admin.host
+    )
       this.report({
         path: [at(this.file, "admin") === undefined ? "listen" : "admin"],
         message: "listen and admin have the same address",
+      });
+  }
+
+  private admin(): void {
+    const path = ["admin"];
+    const text = this.text("admin");
+    if (text === "off") return;
+    const address = adminAddress(text ?? "127.0.0.1:9090", this.folder);
+    if (typeof address === "string") this.report({ path, message: address });
+    else if (text === undefined && at(this.file, "admin") === undefined)
+      this.values.admin = { ...address, usual: true };
+    else this.values.admin = address;
+    if (typeof address === "object" && "host" in address && !LOOPBACK.test(address.host))
+      this.report({
+        path,
+        message: "the admin side asks for no key, and others can reach this address; best is 127.0.0.1 or unix:FILE",
+        severity: "warning",
       });
   }
 
@@ -73,13 +100,16 @@ export class ValueReader {
     else if (/^postgres(ql)?:/.test(ledger))
       wrong("postgres is not available yet in this version; use sqlite:./data/gateway.db");
     else wrong("not a store for the ledger; write sqlite:FILE");
+    if (file === ":memory:" && ![undefined, 1].includes(at(this.file, "workers") as number | undefined))
+      wrong("workers share a ledger in a file; write sqlite:FILE, or workers: 1");
   }
 
   private envelopes(): void {
     const path = ["envelopes", "key"];
     const key = this.text(...path);
     if (key === undefined) return;
-    if (key.length < SHORTEST_KEY) this.report({ path, message: `a key has ${SHORTEST_KEY} characters or more` });
+    const weak = weakness(key, SHORTEST_KEY);
+    if (weak) this.report({ path, message: `the key is ${weak}; ${MAKE_ONE}` });
     this.values.envelopes = key;
   }
 
@@ -88,18 +118,52 @@ export class ValueReader {
     const url = text === undefined ? undefined : providerUrl(text);
     if (typeof url === "string" && url !== "demo:") this.report({ path: ["providers", name, "url"], message: url });
     const found: ProviderValues = url instanceof URL || url === "demo:" ? { url } : {};
-    if (typeof at(entry, "credential") !== "string") return found;
+    const written = at(entry, "credential");
     const path = ["providers", name, "credential"];
-    const secret = this.secret(path);
-    if (secret?.off !== undefined) {
-      this.report({ path, message: offNotice("provider", name, secret.off), severity: "warning" });
-      return { ...found, off: secret.off };
+    if (typeof written === "string") {
+      const { credential, off } = this.credential(name, path, written, 0);
+      if (off === undefined) return credential ? { ...found, credentials: [credential] } : found;
+      this.report({ path, message: offNotice("provider", name, off), severity: "warning" });
+      return { ...found, off };
     }
-    if (secret?.value === undefined) return found;
+    const list = items(written).map(([i, text]) => ({ i, ...this.credential(name, [...path, i], text, Number(i)) }));
+    const credentials = list.flatMap(({ credential }) => credential ?? []);
+    const unset = list.filter(({ off }) => off !== undefined);
+    if (list.length === 0 || unset.length < list.length) {
+      for (const { i, off } of unset)
+        this.report({
+          path: [...path, i],
+          message: `provider ${JSON.stringify(name)} has a credential less: ${off}`,
+          severity: "warning",
+        });
+      return { ...found, credentials };
+    }
+    const off = unset.map((each) => each.off).join(", ");
+    this.report({ path, message: offNotice("provider", name, off), severity: "warning" });
+    return { ...found, off };
+  }
+
+  /** One of a provider's credentials, under a name that is no part of it; or why it is off. */
+  private credential(
+    provider: string,
+    path: ConfigPath,
+    written: Tree,
+    at: number,
+  ): { credential?: Credential; off?: string } {
+    const secret = this.secret(path);
+    if (secret?.off !== undefined) return { off: secret.off };
+    if (secret?.value === undefined) return {};
     // What may stand in a header's value; anything else is a slip of the clipboard.
     if (!/^[\x21-\x7e]([\x20-\x7e]*[\x21-\x7e])?$/.test(secret.value))
       this.report({ path, message: "the credential holds a line break, an outer space or a character outside ASCII" });
-    return { ...found, credential: secret.value };
+    else {
+      const weak = weakness(secret.value, SHORTEST_CREDENTIAL);
+      const mend = "put in the vendor's own, or leave the field out where the provider wants none";
+      if (weak) this.report({ path, message: `the credential is ${weak}; ${mend}` });
+    }
+    const [, variable, file] = /^(?:\$(\w+)|\$file:(.+))$/.exec(String(written)) ?? [];
+    const label = variable ?? (file === undefined ? `#${at + 1}` : basename(file));
+    return { credential: { label, secret: secret.value, account: `${provider}/${at}` } };
   }
 
   private keys(): void {
@@ -125,8 +189,8 @@ export class ValueReader {
       return { off: secret.off };
     }
     if (secret?.value === undefined) return {};
-    if (secret.value.length < SHORTEST_KEY || /\s/.test(secret.value))
-      this.report({ path, message: `a key has ${SHORTEST_KEY} characters or more, and no spaces or line breaks` });
+    const weak = /\s/.test(secret.value) ? "one with spaces or line breaks" : weakness(secret.value, SHORTEST_KEY);
+    if (weak) this.report({ path, message: `the key is ${weak}; ${MAKE_ONE}` });
     return { hash: createHash("sha256").update(secret.value).digest("hex") };
   }
 
@@ -136,7 +200,10 @@ export class ValueReader {
     if (typeof written !== "string") return undefined;
     const found = reveal(written, this.env, this.folder);
     if ("unset" in found) return { off: found.why };
-    if ("value" in found) return found.value === "" ? { off: `its ${path.at(-1)} is empty` } : found;
+    if ("value" in found)
+      return found.value === ""
+        ? { off: `its ${path.includes("credential") ? "credential" : path.at(-1)} is empty` }
+        : found;
     this.report({ path, message: found.wrong });
     return undefined;
   }
@@ -160,6 +227,22 @@ export function listenAddress(text: string): Address | string {
   if (!found || port > 65535) return 'not an address to listen on; write it like 127.0.0.1:8080, :8080 or "[::1]:8080"';
   const host = found[1]?.replaceAll(/[[\]]/g, "");
   return { host: found[2] === undefined ? "127.0.0.1" : host || "0.0.0.0", port };
+}
+
+const LOOPBACK = /^(?:localhost|::1|127\.\d+\.\d+\.\d+)$/;
+
+/** Bytes of a socket's address in the kernel. */
+const LONGEST_SOCKET = 107;
+
+/** @param folder where a relative file starts */
+function adminAddress(text: string, folder: string): AdminAddress | string {
+  const file = /^unix:(.+)$/.exec(text)?.[1];
+  if (file) {
+    const path = resolve(folder, file);
+    return Buffer.byteLength(path) <= LONGEST_SOCKET ? { path } : `a socket's file has ${LONGEST_SOCKET} bytes at most`;
+  }
+  const address = listenAddress(text);
+  return typeof address === "object" ? address : `${address}, unix:/run/model-gateway/admin.sock or off`;
 }
 
 /** A provider's address without a trailing slash, or what is wrong with it. */

@@ -14,7 +14,8 @@ if (typeof nodeModule.registerHooks !== "function") {
 }
 const { transformSync } = await import("oxc-transform");
 await import("reflect-metadata");
-nodeModule.enableCompileCache?.();
+// Beside the packages, so that nobody else can put code into it; where this folder cannot be written, there is none.
+nodeModule.enableCompileCache?.(fileURLToPath(new URL("../../node_modules/.cache/compile", import.meta.url)));
 process.setSourceMapsEnabled(true);
 
 // oxc's decorator helpers, as globals (helpers.mode External), so that no import lines are added to a module.
@@ -80,7 +81,8 @@ nodeModule.registerHooks({
       error.stack = `SyntaxError in ${path}\n${error.message}`;
       throw error;
     }
-    const map = Buffer.from(JSON.stringify(result.map)).toString("base64");
+    // Without the sources themselves: Node would keep a copy of each, 10 MiB in all, and can read the file.
+    const map = Buffer.from(JSON.stringify({ ...result.map, sourcesContent: undefined })).toString("base64");
     return {
       format: "module",
       shortCircuit: true,

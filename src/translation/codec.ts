@@ -38,6 +38,8 @@ export interface Translation {
     decode(request: IncomingRequest): Conversation;
     /** Writes a request for a vendor. @throws GatewayError as `terms.refuse` makes it. */
     encode(conversation: Conversation, terms: EncodeContext): EncodedRequest;
+    /** True where a schema of answers must have an object at its root; the engine wraps others, and unwraps the answer. */
+    readonly objectSchemas?: true;
     /** Where a request bears opaque state, and what goes with what cannot be read; for requests whose bytes pass. */
     readonly opaque: OpaquePlaces;
     /** What becomes of each feature when it is written. */
@@ -121,8 +123,11 @@ export interface IncomingRequest {
   open(text: string, kind: string): Opaque;
   /** True for strings that look like our envelopes. */
   sealed(text: string): boolean;
-  /** Envelopes kept where a client has no place for them, by call id or TextKey; a fallback only. */
-  recall(key: string): Opaque | undefined;
+  /**
+   * Envelopes kept where a client has no place for them, by call id, or by what was said before and the TextKey; a fallback
+   * only. The key is not asked for its text where nothing is kept.
+   */
+  recall(key: { toString(): string }): Opaque | undefined;
 }
 
 /** What the writer of a request is given. */
@@ -202,9 +207,11 @@ export interface ResponseContext {
   conversation: Conversation;
   /** The client's parsed body, for what the protocol echoes. */
   request: Record<string, unknown>;
-  /** An envelope for opaque state: a string of `A-Z a-z 0-9 . _ -` that starts with `gw1.`. */
+  /** An envelope for opaque state: standard base64 that starts with `gw1state`. */
   seal(opaque: Opaque): string;
-  /** Keeps an envelope that the client has no place for, or may strip, by call id or TextKey. */
+  /** An id that the gateway makes for a part of the answer, with its owner's mark: 17 characters longer. */
+  mark(id: string): string;
+  /** Keeps an envelope that the client has no place for, or may strip, by the key that recalls it. */
   remember(key: string, opaque: Opaque): void;
   /** Says that something of the answer could not be told. */
   drop(path: string, why: string): void;

@@ -11,6 +11,8 @@ import type { Feature } from "./features.ts";
 export interface CacheMark {
   /** How long, in the words of all protocols. Absent: the vendor's usual time. */
   ttl?: "5m" | "30m" | "1h" | "12h";
+  /** The client's own path of the mark. */
+  at?: string;
 }
 
 interface Placed {
@@ -55,6 +57,8 @@ export interface Media extends Placed {
   filename?: string;
   /** `low`, `high`, `auto`, … */
   detail?: string;
+  /** The client's own path of it. */
+  detailAt?: string;
 }
 
 export interface Reasoning extends Placed {
@@ -99,6 +103,8 @@ export interface Foreign extends Placed {
   protocol: string;
   /** What it is called there, for messages. */
   name: string;
+  /** Where a tool that the vendor runs made it: the names or paths that such a tool can have among the request's tools. */
+  tools?: readonly string[];
   json: unknown;
 }
 
@@ -114,7 +120,7 @@ export type Tool = { at: string; cache?: CacheMark } & (
       parameters?: RawJson;
       strict?: boolean;
     }
-  | { kind: "custom"; name: string; namespace?: string; description?: string; grammar?: unknown }
+  | { kind: "custom"; name: string; namespace?: string; description?: string; grammar?: unknown; grammarAt?: string }
   | {
       kind: "web_search";
       allowed?: string[];
@@ -156,6 +162,8 @@ export interface Format {
   name?: string;
   description?: string;
   strict?: boolean;
+  /** The schema is of a string, and the answer its very text instead of JSON. */
+  plain?: true;
 }
 
 /** One thing that the client said, so that nothing is lost without a word. */
@@ -165,6 +173,8 @@ export interface FeatureUse {
   path: string;
   /** What to do where it is refused; undefined: to remove it, or to ask another model. */
   hint?: string;
+  /** What programs are told where it is refused, in the words of the client's protocol. */
+  details?: Readonly<Record<string, unknown>>;
 }
 
 /** One thing that no other protocol has, put in other words when the request was read. */

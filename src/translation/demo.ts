@@ -232,6 +232,7 @@ function contextOf(request: DemoRequest, conversation: Conversation, id: string)
     conversation,
     request: body,
     seal: ({ data }) => data,
+    mark: (id) => id,
     remember: () => {},
     drop: () => {},
   };

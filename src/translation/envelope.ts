@@ -1,12 +1,18 @@
 import { createCipheriv, createDecipheriv, createHmac, randomBytes } from "node:crypto";
 import { GatewayError } from "../core/errors.ts";
+import { IssuedIds } from "../objects/issued.ts";
 import { asObject, asText } from "../wire/values.ts";
 import type { Opaque } from "./events.ts";
 
-/** What every envelope starts with. */
-const MARK = "gw1.";
+/**
+ * What every envelope starts with. Whole bytes in base64, of characters that both of its alphabets have: clients decode an
+ * envelope and write it again as they like.
+ */
+const MARK = "gw1state";
+const MARK_BYTES = Buffer.from(MARK, "base64");
 /** The mark as it stands in JSON. */
 const QUOTED = Buffer.from(`"${MARK}`);
+const QUOTE = QUOTED[0] as number;
 /** Bytes that are searched in one way. */
 const WINDOW = 32 * 1024;
 /** Bytes that tell what sort of text a window holds. */
@@ -28,9 +34,12 @@ interface KeptEnvelope {
 
 /**
  * What only one provider can read, in a form that any client's protocol carries: sealed, so that a client can neither read
- * which account it comes from nor send anything that we did not make. The same content gives the same envelope.
+ * which account it comes from nor send anything that we did not make; and its owner's, so that it opens for no other caller.
+ * The same content gives the same owner the same envelope.
  */
 export class Envelopes {
+  /** Ids of what the gateway makes up beside them. */
+  readonly ids: IssuedIds;
   private readonly sealing: Buffer;
   private readonly naming: Buffer;
   /** By caller and call id; the oldest first. */
@@ -42,18 +51,20 @@ export class Envelopes {
     secret: string | Buffer = randomBytes(32),
     private readonly now: () => number = Date.now,
   ) {
+    this.ids = new IssuedIds(secret);
     this.sealing = createHmac("sha256", secret).update("model-gateway envelope").digest();
     this.naming = createHmac("sha256", secret).update("model-gateway nonce").digest();
   }
 
-  /** A string of `A-Z a-z 0-9 . _ -`. @throws GatewayError `upstream_invalid` for content of many megabytes. */
-  seal(opaque: Opaque): string {
+  /** Standard base64 with padding, the only form that all clients take. @throws GatewayError `upstream_invalid` for content of many megabytes. */
+  seal(opaque: Opaque, owner = ""): string {
     const plain = packed(opaque);
-    // A nonce made of the content can only occur twice for the same content.
-    const nonce = createHmac("sha256", this.naming).update(plain).digest().subarray(0, NONCE);
-    const cipher = createCipheriv("aes-256-gcm", this.sealing, nonce);
-    const sealed = Buffer.concat([nonce, cipher.update(plain), cipher.final(), cipher.getAuthTag()]);
-    const envelope = MARK + sealed.toString("base64url");
+    // A nonce made of the content can only occur twice for the same content of the same owner.
+    const naming = createHmac("sha256", this.naming).update(`${owner.length} ${owner}`);
+    const nonce = naming.update(plain).digest().subarray(0, NONCE);
+    const cipher = createCipheriv("aes-256-gcm", this.sealing, nonce).setAAD(Buffer.from(owner));
+    const sealed = [MARK_BYTES, nonce, cipher.update(plain), cipher.final(), cipher.getAuthTag()];
+    const envelope = Buffer.concat(sealed).toString("base64");
     if (envelope.length > LONGEST)
       throw new GatewayError("upstream_invalid", {
         message: "The provider's opaque state is too large to be carried.",
@@ -66,24 +77,52 @@ export class Envelopes {
     return pieces.some((piece, i) => holds(piece) || cut(piece, pieces[i + 1]));
   }
 
+  /** What the last envelope in a JSON text, in pieces, holds; undefined where none does, or it is not the owner's. */
+  last(pieces: readonly Buffer[], owners?: readonly string[]): Opaque | undefined {
+    if (!this.among(pieces)) return undefined;
+    const text = Buffer.concat(pieces);
+    const start = text.lastIndexOf(QUOTED);
+    const end = text.indexOf(QUOTE, start + 1);
+    if (start < 0 || end < 0 || end - start > LONGEST) return undefined;
+    try {
+      return this.open(JSON.parse(text.toString("latin1", start, end + 1)) as string, owners);
+    } catch {
+      // Whoever reads the request says what is wrong with it.
+      return undefined;
+    }
+  }
+
   /** True for strings that look like envelopes. */
   sealed(text: string): boolean {
     return text.startsWith(MARK);
   }
 
-  /** @throws GatewayError `invalid_field` for what we did not make: forged, cut, or made with another secret. */
-  open(envelope: string): Opaque {
-    const text = envelope.slice(MARK.length);
-    if (!this.sealed(envelope) || envelope.length > LONGEST || !/^[\w-]+$/.test(text)) throw notOurs();
-    const bytes = Buffer.from(text, "base64url");
-    // Of the last character some bits may not count; only one spelling of an envelope is ours.
-    if (bytes.length <= NONCE + TAG || bytes.toString("base64url") !== text) throw notOurs();
+  /**
+   * @param envelope in either alphabet of base64, padded or not
+   * @param owners whom it may belong to
+   * @throws GatewayError `invalid_field` for what we did not make: forged, cut, or made with another secret; and for what
+   * belongs to somebody else.
+   */
+  open(envelope: string, owners: readonly string[] = [""]): Opaque {
+    if (!this.sealed(envelope) || envelope.length > LONGEST) throw notOurs();
+    const all = Buffer.from(envelope, "base64");
+    const bytes = all.subarray(MARK_BYTES.length);
+    // What is no base64 was passed over, and of the last character some bits may not count.
+    if (bytes.length <= NONCE + TAG || spelled(all.toString("base64")) !== spelled(envelope)) throw notOurs();
+    for (const owner of owners) {
+      const plain = this.opened(bytes, owner);
+      if (plain) return unpacked(plain);
+    }
+    throw notOurs();
+  }
+
+  private opened(bytes: Buffer, owner: string): Buffer | undefined {
+    const decipher = createDecipheriv("aes-256-gcm", this.sealing, bytes.subarray(0, NONCE));
+    decipher.setAAD(Buffer.from(owner)).setAuthTag(bytes.subarray(-TAG));
     try {
-      const decipher = createDecipheriv("aes-256-gcm", this.sealing, bytes.subarray(0, NONCE));
-      decipher.setAuthTag(bytes.subarray(-TAG));
-      return unpacked(Buffer.concat([decipher.update(bytes.subarray(NONCE, -TAG)), decipher.final()]));
+      return Buffer.concat([decipher.update(bytes.subarray(NONCE, -TAG)), decipher.final()]);
     } catch {
-      throw notOurs();
+      return undefined;
     }
   }
 
@@ -91,7 +130,7 @@ export class Envelopes {
   remember(caller: string, callId: string, opaque: Opaque): void {
     const key = keyOf(caller, callId);
     this.forget(key);
-    const envelope = this.seal(opaque);
+    const envelope = this.seal(opaque, caller);
     if (envelope.length > KEPT.size / 64) return;
     this.kept.set(key, { envelope, since: this.now() });
     this.size += envelope.length;
@@ -102,10 +141,10 @@ export class Envelopes {
     }
   }
 
-  /** What was kept for a call of that caller. */
-  recall(caller: string, callId: string): Opaque | undefined {
-    const kept = this.kept.get(keyOf(caller, callId));
-    return kept && kept.since > this.now() - KEPT.age ? this.open(kept.envelope) : undefined;
+  /** What was kept for a call of that caller. @param key not asked for its text where nothing is kept */
+  recall(caller: string, key: { toString(): string }): Opaque | undefined {
+    const kept = this.kept.size === 0 ? undefined : this.kept.get(keyOf(caller, `${key}`));
+    return kept && kept.since > this.now() - KEPT.age ? this.open(kept.envelope, [caller]) : undefined;
   }
 
   private forget(key: string): void {
@@ -134,12 +173,20 @@ function cut(piece: Buffer, next: Buffer | undefined): boolean {
   return next !== undefined && Buffer.concat([piece.subarray(-side), next.subarray(0, side)]).includes(QUOTED);
 }
 
+/** A text in base64 in its one spelling. */
+const spelled = (text: string): string =>
+  text
+    .replaceAll("+", "-")
+    .replaceAll("/", "_")
+    .replace(/={1,2}$/, "");
+
 const keyOf = (caller: string, callId: string): string => `${caller} ${callId}`;
 
 const notOurs = (): GatewayError =>
   new GatewayError("invalid_field", {
-    message: "The request carries opaque reasoning state that this gateway did not make, or that was changed.",
-    hint: "Send reasoning back as it came, or leave it out; the state of another gateway, or from before its key was changed, is of no use here.",
+    message:
+      "The request carries opaque reasoning state that this gateway did not make for this key, or that was changed.",
+    hint: "Send reasoning back as it came, or leave it out; the state of another gateway, of another key, or from before its secret was changed, is of no use here.",
   });
 
 /** The length of the head, the head as JSON, the data as bytes. */

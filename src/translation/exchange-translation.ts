@@ -12,8 +12,9 @@ import type { Conversation } from "./conversation.ts";
 import type { Envelopes } from "./envelope.ts";
 import { estimate } from "./estimate.ts";
 import { refusal } from "./faults.ts";
+import { FEATURES, type Feature } from "./features.ts";
 import { Framing } from "./framing.ts";
-import type { Losses } from "./losses.ts";
+import { Losses } from "./losses.ts";
 import {
   type ClientRequest,
   type RequestDestination,
@@ -31,6 +32,8 @@ const LARGEST_ERROR = 1024 * 1024;
 const uncounted = (status: number): boolean => status === 404 || status === 405 || status >= 500;
 /** Client headers that say nothing of a protocol. */
 const NEUTRAL = new Set(["accept-language", "user-agent"]);
+/** What a request holds no more than a name of. */
+const KEPT: ReadonlySet<Feature> = new Set(["stored_state", "cache_handle"]);
 /** Kinds of things left unsaid that the log tells. */
 const UNSAID = 20;
 
@@ -45,12 +48,14 @@ export class ExchangeTranslation {
   /**
    * @param targets those that are asked in another protocol than the client's
    * @param bearsState whether the request may bear what providers of other protocols made
+   * @param owners whom its state belongs to, and may belong to
    */
   constructor(
     private readonly exchange: AskedExchange,
     private readonly targets: ReadonlyMap<Target, TranslatedProtocol>,
     private readonly envelopes: Envelopes,
     private readonly bearsState: boolean,
+    private readonly owners: readonly string[] = [""],
   ) {
     this.source = exchange.body;
   }
@@ -67,9 +72,9 @@ export class ExchangeTranslation {
     this.decoded = undefined;
   }
 
-  /** What the client asks. @throws GatewayError `invalid_field` */
+  /** What the client asks. @throws GatewayError `invalid_field`, `invalid_json` */
   get conversation(): Conversation {
-    this.decoded ??= readRequest(this.received, this.envelopes);
+    this.decoded ??= this.source.reading(() => readRequest(this.received, this.envelopes));
     return this.decoded;
   }
 
@@ -107,6 +112,7 @@ export class ExchangeTranslation {
       this.envelopes,
       to,
       this.strict,
+      this.owners,
     );
     this.losses = losses;
     attempt.edit(edits);
@@ -120,7 +126,7 @@ export class ExchangeTranslation {
   private get received(): ClientRequest {
     const { protocol, operation, headers, query, caller } = this.exchange;
     const { streaming, text } = this;
-    return { protocol, operation, streaming, text, headers, query, caller: caller?.id ?? "" };
+    return { protocol, operation, streaming, text, headers, query, caller: caller?.id ?? "", owners: this.owners };
   }
 
   private translate(attempt: Attempt, to: TranslatedProtocol): void {
@@ -197,8 +203,19 @@ export class ExchangeTranslation {
     return stage;
   }
 
-  /** A count of the request's tokens that says it is an estimate. */
+  /**
+   * A count of the request's tokens that says it is an estimate.
+   * @throws GatewayError `not_translatable` where most of what is to be counted may be kept by a vendor
+   */
   estimate(): { body: string; headers: Record<string, string> } {
+    for (const { feature, path, hint, details } of this.conversation.uses)
+      if (KEPT.has(feature))
+        new Losses("", this.strict).refuse(
+          path,
+          `${FEATURES[feature]} can be counted by that vendor only`,
+          hint,
+          details,
+        );
     const total = estimate(this.conversation, this.text);
     return { body: this.counting(total), headers: { "gateway-estimate": "input_tokens" } };
   }
@@ -250,12 +267,13 @@ export class ExchangeTranslation {
       operation: exchange.operation,
       source: { account: target.provider.name, model: target.model },
       names: (this.written as WrittenRequest).names,
+      wrapped: this.written?.wrapped,
       context: this.context(),
     };
   }
 
   private context(): ResponseContext {
-    const { exchange, envelopes, conversation } = this;
+    const { exchange, envelopes, conversation, owners } = this;
     const caller = exchange.caller?.id ?? "";
     return {
       model: exchange.requestedModel ?? "",
@@ -265,7 +283,8 @@ export class ExchangeTranslation {
       get request() {
         return exchange.body.json() as Record<string, unknown>;
       },
-      seal: (opaque) => envelopes.seal(opaque),
+      seal: (opaque) => envelopes.seal(opaque, owners[0]),
+      mark: (id) => envelopes.ids.mark(id, owners[0] ?? ""),
       remember: (callId, opaque) => envelopes.remember(caller, callId, opaque),
       drop: (path) => {
         if (exchange.droppedFromAnswer.length < UNSAID && !exchange.droppedFromAnswer.includes(path))

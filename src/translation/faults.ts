@@ -1,6 +1,7 @@
 import { type ErrorCode, GatewayError, REFUSALS } from "../core/errors.ts";
 import { type Fault } from "../core/fault.ts";
 import type { HeaderList } from "../wire/headers.ts";
+import { retryAfter as retryAfterOf } from "../wire/retry-after.ts";
 
 /** How providers say that a prompt does not fit. Clients shorten it and ask again when they recognise that. */
 const TOO_LONG =
@@ -22,7 +23,7 @@ export function refusal(fault: Fault, headers?: HeaderList, overloaded = 503): G
   const hint = headers?.get("x-should-retry");
   const passing = kind !== "billing" && (status >= 500 || PASSING.has(status));
   const retry = hint === undefined ? passing : hint === "true";
-  const retryAfter = headers === undefined ? fault.retryAfter : (waitOf(headers) ?? fault.retryAfter);
+  const retryAfter = headers === undefined ? fault.retryAfter : (retryAfterOf(headers) ?? fault.retryAfter);
   const gatewayCode = OURS.has(code);
   return new GatewayError(gatewayCode ? (code as ErrorCode) : "upstream_refused", {
     status,
@@ -54,13 +55,3 @@ const ofOurCredential = (message: string): GatewayError =>
     // It may show a part of the credential, or whose it is.
     cause: message,
   });
-
-/** Seconds, from `retry-after-ms` or `retry-after` as a number or a date. */
-function waitOf(headers: HeaderList): number | undefined {
-  const ms = Number.parseFloat(headers.get("retry-after-ms") ?? "");
-  if (ms >= 0) return ms / 1000;
-  const after = headers.get("retry-after") ?? "";
-  if (/^\d+(?:\.\d+)?$/.test(after)) return Number(after);
-  const date = Date.parse(after);
-  return Number.isNaN(date) ? undefined : Math.max(0, (date - Date.now()) / 1000);
-}

@@ -24,6 +24,7 @@ export const FEATURES = {
   tools_namespace: "tools in a namespace",
   web_search: "web search by the vendor",
   tools_server: "another tool that the vendor runs",
+  tools_server_needed: "a tool that the vendor runs, forced or used before",
   tool_choice: "whether and which tool to call",
   tool_choice_allowed: "a choice among some of the tools",
   parallel_off: "at most one tool call",

@@ -28,10 +28,10 @@ export class Losses {
 
   /** Looks up everything that the client asks for. @throws GatewayError `not_translatable` for what would change the answer. */
   judge(uses: readonly FeatureUse[], table: SupportTable): void {
-    for (const { feature, path, hint } of uses) {
+    for (const { feature, path, hint, details } of uses) {
       const { support, note } = supportOf(table, feature);
       const why = `${FEATURES[feature]} cannot be said in ${this.target}${note === undefined ? "" : ` (${note})`}`;
-      if (support === "refused") this.refuse(path, why, hint);
+      if (support === "refused") this.refuse(path, why, hint, details);
       else if (support === "dropped") this.drop(path, why);
     }
   }
@@ -61,7 +61,7 @@ export class Losses {
   }
 
   /** @param hint what to do about it, where removing the field is not the way */
-  refuse(path: string, why: string, hint?: string): never {
+  refuse(path: string, why: string, hint?: string, details?: FeatureUse["details"]): never {
     throw new GatewayError("not_translatable", {
       message: `${path}: ${why}.`,
       hint:
@@ -70,6 +70,7 @@ export class Losses {
           ? `Remove the field, or ask without gateway-strict.`
           : `Remove the field, or ask for a model whose provider takes it.`),
       param: path,
+      ...(details === undefined ? {} : { details }),
     });
   }
 }

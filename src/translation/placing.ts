@@ -1,5 +1,6 @@
 import type { Conversation, Part, Reasoning, ToolCall, Turn } from "./conversation.ts";
 import type { Opaque } from "./events.ts";
+import { withTools } from "./vendor-tools.ts";
 
 /** What an envelope holds for reasoning that came without opaque state: only whose it is. */
 export const UNSIGNED = "unsigned";
@@ -85,5 +86,5 @@ export function readable(
     return parts.length === 0 && turn.parts.length > 0 ? [] : [{ ...turn, parts }];
   });
   const tools = conversation.tools.filter((tool) => tool.kind !== "server" || tool.protocol === reader.protocol);
-  return { ...conversation, turns, tools };
+  return { ...withTools(conversation, tools), turns };
 }

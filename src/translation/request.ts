@@ -18,6 +18,8 @@ import { Losses } from "./losses.ts";
 import { ToolNames } from "./names.ts";
 import { dropUnknownNamespaces } from "./namespaces.ts";
 import { place, readable, UNREADABLE } from "./placing.ts";
+import { declareNeeded } from "./vendor-tools.ts";
+import { type Wrapped, wrap } from "./wrap.ts";
 
 /** A client's request, as far as reading it needs. */
 export interface ClientRequest {
@@ -32,6 +34,8 @@ export interface ClientRequest {
   query: QueryView;
   /** The key's id; empty for callers without one. */
   caller: string;
+  /** Whom the envelopes that it brings may belong to. */
+  owners?: readonly string[];
 }
 
 /**
@@ -45,11 +49,22 @@ export function readRequest(received: ClientRequest, envelopes: Envelopes): Conv
     conversation.task === "generate" && !conversation.uses.some(({ feature }) => feature === "stored_state");
   if (whole) checkPairs(conversation);
   dropUnknownNamespaces(conversation);
+  declareNeeded(conversation);
   return conversation;
 }
 
 function decoded(received: ClientRequest, envelopes: Envelopes): Conversation {
-  const { protocol, side = clientHalf(protocol), operation, streaming, text, headers, query, caller } = received;
+  const {
+    protocol,
+    side = clientHalf(protocol),
+    operation,
+    streaming,
+    text,
+    headers,
+    query,
+    caller,
+    owners,
+  } = received;
   const incoming: IncomingRequest = {
     operation,
     task: operation.task ?? "generate",
@@ -57,10 +72,11 @@ function decoded(received: ClientRequest, envelopes: Envelopes): Conversation {
     text,
     headers,
     query,
-    open: (data, kind) => (envelopes.sealed(data) ? envelopes.open(data) : { protocol: protocol.name, kind, data }),
+    open: (data, kind) =>
+      envelopes.sealed(data) ? envelopes.open(data, owners) : { protocol: protocol.name, kind, data },
     sealed: (data) => envelopes.sealed(data),
-    recall: (callId) => {
-      const opaque = envelopes.recall(caller, callId);
+    recall: (key) => {
+      const opaque = envelopes.recall(caller, key);
       return opaque && { ...opaque, recalled: true };
     },
   };
@@ -104,6 +120,8 @@ export interface WrittenRequest {
   encoded: EncodedRequest;
   names: ToolNames;
   losses: Losses;
+  /** The answer stands in an object that the client did not ask for. */
+  wrapped?: Wrapped;
 }
 
 /**
@@ -145,7 +163,11 @@ function written(conversation: Conversation, to: RequestDestination, losses: Los
     change: (path, why) => losses.change(path, why),
     refuse: (path, why) => losses.refuse(path, why),
   };
-  return { encoded: protocol.translation.request.encode(readers, terms), names, losses };
+  const { request } = protocol.translation;
+  const wrapping = wrap(readers.format, request.objectSchemas === true);
+  const asked = wrapping ? { ...readers, format: wrapping.format } : readers;
+  const encoded = request.encode(asked, terms);
+  return { encoded, names, losses, ...(wrapping ? { wrapped: wrapping.wrapped } : {}) };
 }
 
 /** What the body's scan has not looked at, like the far end of a long string, may still be no JSON. */

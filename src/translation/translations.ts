@@ -2,9 +2,11 @@ import { GatewayError } from "../core/errors.ts";
 import type { Marketplace, Target } from "../core/marketplace.ts";
 import type { AskedExchange, RouteExchange } from "../core/phases.ts";
 import type { Protocols } from "../core/protocols.ts";
+import { ownersOf, type Share } from "../objects/share.ts";
 import { choose } from "./choose.ts";
 import { betterOf, clientSide, type TranslatedProtocol, translationOf } from "./codec.ts";
 import type { Envelopes } from "./envelope.ts";
+import { estimate } from "./estimate.ts";
 import { ExchangeTranslation } from "./exchange-translation.ts";
 
 /** Decides for each exchange of a generation whether and how it is translated. A plugin's constructor may ask for it. */
@@ -16,6 +18,7 @@ export class Translations {
     private readonly protocols: Protocols,
     private readonly envelopes: Envelopes,
     private readonly marketplace: Marketplace,
+    private readonly share: Share = "key",
   ) {}
 
   /**
@@ -35,7 +38,13 @@ export class Translations {
     if (exchange.targets.length === 0 && !this.estimate(exchange)) throw notServed(exchange, targets);
     const bearsState = this.bearsState(exchange);
     if (others.size === 0 && !bearsState) return undefined;
-    return new ExchangeTranslation(exchange, others, this.envelopes, bearsState);
+    return new ExchangeTranslation(exchange, others, this.envelopes, bearsState, ownersOf(this.share, exchange.caller));
+  }
+
+  /** Whose state a request brings along: the account that made the last of it. */
+  keeper({ protocol, body, caller }: AskedExchange): { account?: string; model?: string } | undefined {
+    if (!clientSide(protocol) || !this.isMixed(protocol)) return undefined;
+    return this.envelopes.last(body.pieces, ownersOf(this.share, caller));
   }
 
   /** Whether an exchange is about a count of tokens that could be estimated. */
@@ -45,7 +54,19 @@ export class Translations {
 
   /** For an exchange that was not planned to be translated: an estimate in place of a count that its provider cannot make. */
   estimating(exchange: AskedExchange): ExchangeTranslation {
-    return new ExchangeTranslation(exchange, new Map(), this.envelopes, false);
+    return new ExchangeTranslation(exchange, new Map(), this.envelopes, false, ownersOf(this.share, exchange.caller));
+  }
+
+  /** About how many tokens a request has that nobody has counted; undefined where it is none of a conversation. */
+  tokensIn(exchange: AskedExchange): number | undefined {
+    if (exchange.operation.task !== "generate" || !clientSide(exchange.protocol)) return undefined;
+    try {
+      const { conversation, text } = this.estimating(exchange);
+      return estimate(conversation, text);
+    } catch {
+      // A provider has taken what a translation would refuse.
+      return undefined;
+    }
   }
 
   /** Answers a count of tokens with an estimate, and says that it is one. */

@@ -19,6 +19,7 @@ import { refusal } from "./faults.ts";
 import { Framing } from "./framing.ts";
 import { NameRestorer } from "./restore-names.ts";
 import { weightOf } from "./weight.ts";
+import { AnswerUnwrapper, type Wrapped } from "./wrap.ts";
 
 /** Milliseconds between two of the upstream's signs of life that are passed on. */
 const PINGS = 5_000;
@@ -40,6 +41,8 @@ export interface ResponseTranslation {
   operation: Operation;
   source: ResponseSource;
   names: ToolNameMap;
+  /** How the answer comes out of an object that the client did not ask for; undefined: it stands in none. */
+  wrapped?: Wrapped | undefined;
   context: ResponseContext;
 }
 
@@ -51,6 +54,7 @@ export class StreamTranslator {
   private readonly decoder: ResponseDecoder;
   private readonly encoder: ResponseEncoder;
   private readonly restorer: NameRestorer;
+  private readonly unwrapper: AnswerUnwrapper | undefined;
   private over = false;
   private pinged: number;
   private ping = false;
@@ -64,12 +68,13 @@ export class StreamTranslator {
     private readonly translation: ResponseTranslation,
     private readonly now: () => number = () => performance.now(),
   ) {
-    const { from, operation, source, names, context } = translation;
+    const { from, operation, source, names, wrapped, context } = translation;
     this.framing = new Framing(operation);
     this.pinged = now();
     this.decoder = from.translation.response.decoder(source);
     this.encoder = writing(translation).encoder(context);
     this.restorer = new NameRestorer(names, from.name, source, context.id);
+    this.unwrapper = wrapped && new AnswerUnwrapper(wrapped);
   }
 
   readonly stage: Stage = (frame) => {
@@ -101,7 +106,8 @@ export class StreamTranslator {
       this.restorer.restore(event, restored);
     }
     decoded.length = 0;
-    for (const event of restored) {
+    const { unwrapper } = this;
+    for (const event of unwrapper ? restored.flatMap((each) => unwrapper.unwrap(each)) : restored) {
       if (this.over) return;
       if (event.type === "error") throw refusal(event.fault, undefined, translation.to.overloaded);
       if (event.type === "ping") this.alive();
@@ -138,7 +144,7 @@ export function wholeEvents(
   bytes: Buffer,
   framing: "sse" | "array" | undefined,
 ): Event[] {
-  const { from, source, names, context, to } = translation;
+  const { from, source, names, wrapped, context, to } = translation;
   const { response: answer } = from.translation;
   const decoded = framing
     ? streamed(answer.decoder(source), framesOf(bytes, framing))
@@ -151,7 +157,8 @@ export function wholeEvents(
     else if (event.type !== "ping") restorer.restore(event, restored);
   }
   if (restored.at(-1)?.type !== "end") throw new GatewayError("upstream_truncated");
-  return restored;
+  const unwrapper = wrapped && new AnswerUnwrapper(wrapped);
+  return unwrapper ? restored.flatMap((event) => unwrapper.unwrap(event)) : restored;
 }
 
 /** A whole answer as the client's JSON text. @throws GatewayError `upstream_invalid` */

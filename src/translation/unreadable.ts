@@ -20,6 +20,7 @@ export interface Unreadable {
  * @param text the request, valid JSON
  * @param body the same, parsed
  * @param strict whether a loss is a refusal
+ * @param owners whom the state may belong to
  * @throws GatewayError `invalid_field`, `not_translatable` with the client's own path
  */
 export function withoutUnreadable(
@@ -28,6 +29,7 @@ export function withoutUnreadable(
   envelopes: Envelopes,
   to: RequestDestination,
   strict: boolean,
+  owners?: readonly string[],
 ): Unreadable {
   const losses = lossesAt(to, strict);
   const { opaque } = to.protocol.translation.request;
@@ -35,7 +37,7 @@ export function withoutUnreadable(
   const replace: [JsonPath, string][] = [];
   const gone: JsonPath[] = [];
   for (const place of opaque.find(body)) {
-    const state = stateAt(place, body, envelopes);
+    const state = stateAt(place, body, envelopes, owners);
     if (!state) continue;
     const instead = place.instead?.(state);
     if (instead !== undefined) replace.push([place.span, instead]);
@@ -58,9 +60,9 @@ export function withoutUnreadable(
 }
 
 /** What an envelope holds; undefined for a string that is none, which the provider judges. */
-function stateAt({ path }: OpaquePlace, body: JsonObject, envelopes: Envelopes) {
+function stateAt({ path }: OpaquePlace, body: JsonObject, envelopes: Envelopes, owners?: readonly string[]) {
   let value: unknown = body;
   for (const name of path) value = (value as JsonObject | undefined)?.[name];
   if (typeof value !== "string" || !envelopes.sealed(value)) return undefined;
-  return envelopes.open(value);
+  return envelopes.open(value, owners);
 }

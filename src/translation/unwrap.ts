@@ -1,7 +1,10 @@
+/** How an object begins whose first member is a text. */
+const openingOf = (member: string): RegExp => new RegExp(`^\\s*\\{\\s*"${member}"\\s*:\\s*"`);
+/** As much of an opening as may still become one: `{ "i`, `{ "in`, … */
+const beginningOf = (member: string): RegExp =>
+  new RegExp(`^\\s*(\\{\\s*("${[...member].reduceRight((rest, char) => `(${char}${rest})?`, '("\\s*(:\\s*)?)?')})?)?$`);
 /** The member that holds the free text of a custom tool where it is offered as a function. */
-const OPENING = /^\s*\{\s*"input"\s*:\s*"/;
-/** As much of an opening as may still become one. */
-const BEGINNING = /^\s*(\{\s*("(i(n(p(u(t("\s*(:\s*)?)?)?)?)?)?)?)?)?$/;
+const INPUT = { member: "input", opening: openingOf("input"), beginning: beginningOf("input") };
 /** Characters before the text; a client that needs more writes no arguments of this form. */
 const LONGEST_OPENING = 256;
 const ESCAPES: Readonly<Record<string, string>> = { b: "\b", f: "\f", n: "\n", r: "\r", t: "\t" };
@@ -9,8 +12,8 @@ const PLAIN = /[^"\\]+/y;
 const HIGH = /[\ud800-\udbff]$/;
 
 /**
- * The free text in the arguments of a custom tool that was offered as a function, `{"input": "…"}`, while they arrive cut
- * anywhere. Arguments of another form are kept until their end, and are then the text themselves unless they hold one.
+ * The text in an object of one member, like the arguments of a custom tool that was offered as a function, `{"input":
+ * "…"}`, while they arrive cut anywhere. Arguments of another form are kept until their end, and are then the text themselves unless they hold one.
  */
 export class Unwrapping {
   private state: "opening" | "text" | "over" | "other" = "opening";
@@ -18,6 +21,13 @@ export class Unwrapping {
   private pending = "";
   /** Half of a surrogate pair, which waits for the other one. */
   private half = "";
+
+  private readonly form: typeof INPUT;
+
+  constructor(member = INPUT.member) {
+    const known = member === INPUT.member;
+    this.form = known ? INPUT : { member, opening: openingOf(member), beginning: beginningOf(member) };
+  }
 
   /** The text that this piece completes; may be empty. */
   push(piece: string): string {
@@ -33,15 +43,15 @@ export class Unwrapping {
     this.half = this.pending = "";
     if (this.state === "text") return half + pending;
     if (this.state === "over") return "";
-    return inputOf(pending) ?? pending;
+    return textIn(pending, this.form.member) ?? pending;
   }
 
   private open(): void {
-    const opening = OPENING.exec(this.pending)?.[0];
+    const opening = this.form.opening.exec(this.pending)?.[0];
     if (opening !== undefined) {
       this.state = "text";
       this.pending = this.pending.slice(opening.length);
-    } else if (this.pending.length > LONGEST_OPENING || !BEGINNING.test(this.pending)) this.state = "other";
+    } else if (this.pending.length > LONGEST_OPENING || !this.form.beginning.test(this.pending)) this.state = "other";
   }
 
   private read(): string {
@@ -73,10 +83,10 @@ export class Unwrapping {
 
 const unescaped = ([, letter = ""]: string): string => ESCAPES[letter] ?? letter;
 
-function inputOf(json: string): string | undefined {
+function textIn(json: string, member: string): string | undefined {
   try {
-    const { input } = JSON.parse(json) as { input?: unknown };
-    return typeof input === "string" ? input : undefined;
+    const text = (JSON.parse(json) as Record<string, unknown>)[member];
+    return typeof text === "string" ? text : undefined;
   } catch {
     return undefined;
   }

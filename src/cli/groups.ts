@@ -1,0 +1,94 @@
+import { parseArgs } from "node:util";
+import type { Keys } from "../store/keys.ts";
+import type { Ledger, LedgerQuery } from "../store/ledger.ts";
+import { dollars, table, thousands } from "./table.ts";
+import { COMMAND, type Terminal } from "./verb.ts";
+import { WHEN, when } from "./when.ts";
+
+/** The lines of the overall help. */
+export const help = `groups [--since 24h] [--json]
+                               show groups, their keys and what they have spent`;
+
+/** What `--help` behind the verb prints. */
+export const USAGE = `usage: ${COMMAND} groups [--since WHEN] [--json]
+
+Shows the groups that keys belong to, or have belonged to while they were used. What stands behind a group is of all groups
+below it too: acme counts what acme/research does.
+
+  --since WHEN    from when on; without it: from the first request
+  --json          prints JSON; money in nano-dollars
+
+WHEN is ${WHEN}.`;
+
+/** A group with all below it. */
+interface GroupLine {
+  group: string;
+  /** Names of keys that are not revoked. */
+  keys: string[];
+  requests: number;
+  /** Nano-dollars. */
+  cost: number;
+}
+
+/** The verb `groups`. Answers the exit code: 0 done, 1 could not be done, 2 not understood. */
+export async function run(
+  args: readonly string[],
+  io: Terminal,
+  { keys, ledger }: { keys: Keys; ledger: Ledger },
+): Promise<number> {
+  let asked: { query: LedgerQuery; json: boolean };
+  try {
+    asked = read(args);
+  } catch (thrown) {
+    io.err(`${(thrown as Error).message}\n\n${USAGE}`);
+    return 2;
+  }
+  const lines = await groupLines(keys, ledger, asked.query);
+  if (asked.json) io.out(JSON.stringify(lines, undefined, 2));
+  else if (lines.length === 0) io.out(`No groups yet. Put a key into one with: ${COMMAND} keys set KEY --group acme`);
+  else {
+    const columns = [
+      ...[{ title: "GROUP" }, { title: "KEYS", right: true }, { title: "REQUESTS", right: true }],
+      { title: "COST", right: true },
+    ];
+    const rows = lines.map(({ group, keys, requests, cost }) => [
+      group,
+      thousands(keys.length),
+      thousands(requests),
+      dollars(cost),
+    ]);
+    for (const line of table(columns, rows)) io.out(line);
+  }
+  return 0;
+}
+
+/** @throws Error what is wrong with the command line */
+function read(args: readonly string[]): { query: LedgerQuery; json: boolean } {
+  const { values } = parseArgs({
+    args: [...args],
+    options: { since: { type: "string" }, json: { type: "boolean", default: false } },
+  });
+  const { since, json } = values;
+  return { query: { by: ["group"], ...(since !== undefined && { since: when(since, -1, Date.now()) }) }, json };
+}
+
+async function groupLines(keys: Keys, ledger: Ledger, query: LedgerQuery): Promise<GroupLine[]> {
+  const groups = new Map<string, GroupLine>();
+  /** The group and those above it. */
+  const lines = (path: string): GroupLine[] =>
+    path.split("/").map((_, at, parts) => {
+      const group = parts.slice(0, at + 1).join("/");
+      const line = groups.get(group) ?? { group, keys: [], requests: 0, cost: 0 };
+      groups.set(group, line);
+      return line;
+    });
+  for (const { group, name, revoked } of await keys.list())
+    if (group !== undefined && revoked === undefined) for (const line of lines(group)) line.keys.push(name);
+  for (const { group, requests, cost } of await ledger.sums(query))
+    if (group[0])
+      for (const line of lines(group[0])) {
+        line.requests += requests;
+        line.cost += cost;
+      }
+  return [...groups.values()].sort((a, b) => (a.group < b.group ? -1 : 1));
+}

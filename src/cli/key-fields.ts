@@ -1,0 +1,119 @@
+import { GROUP, KEY_PATH, LABEL, TAG } from "../config/schema.ts";
+import { unknown } from "../config/suggest.ts";
+import { matchesAny } from "../core/glob.ts";
+import { Networks } from "../core/networks.ts";
+import type { KeyEdit, KeyRecord } from "../store/keys.ts";
+import { utc } from "./table.ts";
+import { WHEN, when } from "./when.ts";
+
+/** Options of the command line that say what a key is. */
+export const FIELD_OPTIONS = {
+  name: { type: "string" },
+  group: { type: "string" },
+  models: { type: "string" },
+  paths: { type: "string" },
+  addresses: { type: "string" },
+  owner: { type: "string" },
+  tag: { type: "string", multiple: true },
+  expires: { type: "string" },
+} as const;
+
+/** What the command line gives for them. */
+export type FieldOptions = { [Name in Exclude<keyof typeof FIELD_OPTIONS, "tag">]?: string } & { tag?: string[] };
+
+/** The lines of a verb's help. */
+export const FIELDS_HELP = `  --group PATH       the group it belongs to, like acme/research
+  --models a,b       ids of models it may use, also with *, like fast,smart-*
+  --paths a,b        paths it may use, like /v1/chat/*
+  --addresses a,b    addresses and ranges it may be used from, like 10.0.0.0/8
+  --owner NAME       whose it is
+  --tag NAME=VALUE   what usage can be summed up by; may come several times
+  --expires WHEN     when it stops working: ${WHEN}`;
+
+/** What the command line says is wrong with it, as opposed to what went wrong. */
+export class KeysMisuse extends Error {}
+
+/**
+ * What options say. An empty text takes a field away, as `never` does for the time at which it expires.
+ * @param known ids of gateway.yaml's models
+ * @param before the key's own tags, to which further ones come
+ * @throws KeysMisuse, or Error for a model that there is not
+ */
+export function fieldsOf(options: FieldOptions, known: readonly string[], before: KeyRecord["tags"] = {}): KeyEdit {
+  const { name, group, models, paths, addresses, owner, tag, expires } = options;
+  const edit: KeyEdit = {};
+  if (name !== undefined) edit.name = name;
+  if (group !== undefined) edit.group = matching(group, GROUP, "--group", "a path like acme/research");
+  if (owner !== undefined) edit.owner = matching(owner, LABEL, "--owner", "1 to 100 characters");
+  if (models !== undefined) edit.models = listed(models, "--models", (model) => checkModel(model, known));
+  if (paths !== undefined) edit.paths = listed(paths, "--paths", checkPath);
+  if (addresses !== undefined) edit.addresses = listed(addresses, "--addresses", checkAddress);
+  if (tag !== undefined) edit.tags = tagged(tag, before);
+  if (expires !== undefined) edit.expires = expires === "" || expires === "never" ? null : moment(expires);
+  return edit;
+}
+
+/** A span like 24h or 0s, in milliseconds. @throws KeysMisuse */
+export function spanOf(text: string, option: string): number {
+  if (!/^\d{1,6}[smhdw]$/.test(text)) throw new KeysMisuse(`${option} takes a span like 24h, 7d or 0s.`);
+  return when(text, 1, 0);
+}
+
+function matching(text: string, pattern: RegExp, option: string, form: string): string | null {
+  if (text === "") return null;
+  if (!pattern.test(text)) throw new KeysMisuse(`${option} takes ${form}.`);
+  return text;
+}
+
+function listed(text: string, option: string, check: (word: string) => void): string[] | null {
+  if (text === "") return null;
+  const words = text.split(",").map((word) => word.trim());
+  if (words.includes("")) throw new KeysMisuse(`${option} takes texts with commas between them.`);
+  for (const word of words) check(word);
+  return words;
+}
+
+/** Keys open models by id alone: with any other name, an alias included, this one would open nothing. */
+function checkModel(model: string, known: readonly string[]): void {
+  if (known.some((id) => matchesAny([model], id))) return;
+  throw new Error(
+    model.includes("*") ? `--models: no model is called like ${model}.` : `--models: ${unknown("model", model, known)}`,
+  );
+}
+
+function checkPath(path: string): void {
+  if (!KEY_PATH.test(path)) throw new KeysMisuse(`--paths: ${path} is no path; write one like /v1/chat/*.`);
+}
+
+function checkAddress(address: string): void {
+  try {
+    new Networks([address]);
+  } catch (thrown) {
+    throw new KeysMisuse(`--addresses: ${(thrown as Error).message}.`);
+  }
+}
+
+function tagged(written: readonly string[], before: Readonly<Record<string, string>>): Record<string, string> | null {
+  const tags = new Map(Object.entries(before));
+  for (const text of written) {
+    const at = text.indexOf("=");
+    const [name, value] = at < 0 ? [text, undefined] : [text.slice(0, at), text.slice(at + 1)];
+    if (value === undefined || !TAG.test(name) || (value !== "" && !LABEL.test(value)))
+      throw new KeysMisuse(`--tag takes NAME=VALUE, like team=search; ${JSON.stringify(text)} is none.`);
+    if (value === "") tags.delete(name);
+    else tags.set(name, value);
+  }
+  return tags.size === 0 ? null : Object.fromEntries(tags);
+}
+
+function moment(text: string): number {
+  const now = Date.now();
+  let at: number;
+  try {
+    at = when(text, 1, now);
+  } catch (thrown) {
+    throw new KeysMisuse(`--expires: ${(thrown as Error).message}`);
+  }
+  if (at <= now) throw new KeysMisuse(`--expires: ${utc(at)} has passed.`);
+  return at;
+}

@@ -1,0 +1,42 @@
+import type { Log } from "../core/log.ts";
+import type { Patience } from "../downstream/server.ts";
+
+/** What signals are about. */
+export interface Stoppable {
+  stop(patience: Partial<Patience>): Promise<void>;
+  /** Replaces the workers; absent where there are none. */
+  replace?(): Promise<void>;
+}
+
+/**
+ * Obeys signals until one has ended the gateway. SIGTERM stops it so that nobody is hurt; SIGINT, which a person sends,
+ * without waiting for those who might still come; a second one of either interrupts what runs, and still loses nothing of
+ * log and ledger. SIGUSR2 replaces the workers. SIGHUP does not end it.
+ * @param linger milliseconds, as gateway.yaml says
+ */
+export async function untilStopped(gateway: Stoppable, linger: number, log: Log, out: (line: string) => void) {
+  const hurry = new AbortController();
+  const first = Promise.withResolvers<NodeJS.Signals>();
+  let signals = 0;
+  for (const signal of ["SIGINT", "SIGTERM"] as const)
+    process.on(signal, () => {
+      if (++signals === 1) first.resolve(signal);
+      else if (signals === 2) {
+        out(`${signal}: running requests are interrupted`);
+        hurry.abort();
+      }
+    });
+  process.on("SIGHUP", () =>
+    log.warn(
+      {},
+      `SIGHUP: gateway.yaml is read at a start only${gateway.replace ? "; SIGUSR2 replaces the workers" : ""}`,
+    ),
+  );
+  process.on("SIGUSR2", () => {
+    if (gateway.replace) void gateway.replace();
+    else log.warn({}, "SIGUSR2 replaces workers, and there are none: set workers: 2 or more");
+  });
+  const signal = await first.promise;
+  out(`${signal}: stopping when running requests have ended (again to interrupt them)`);
+  await gateway.stop({ linger: signal === "SIGTERM" ? linger : 0, hurry: hurry.signal });
+}

@@ -1,0 +1,132 @@
+import { resolve } from "node:path";
+import { parseArgs } from "node:util";
+import type { Maintenance, ProgressListener } from "../store/maintenance.ts";
+import { thousands } from "./table.ts";
+import { COMMAND, type Terminal } from "./verb.ts";
+import { WHEN, when } from "./when.ts";
+
+/** The lines of the overall help. */
+export const help = `store backup FILE | verify | prune --before DATE | migrate
+                               copy the store, check it, take old rows away, bring it up to date`;
+
+/** What `--help` behind the verb prints. */
+export const USAGE = `usage: ${COMMAND} store backup FILE [--json]
+       ${COMMAND} store verify [--json]
+       ${COMMAND} store prune --before WHEN [--json]
+       ${COMMAND} store migrate [--json]
+
+All of it can be done while gateways run.
+
+  backup   writes a copy of all that the store holds, what is only in its journal included, to a file that must not exist;
+           beside it, as FILE.secret, what envelopes are sealed with. To restore: stop the gateway, remove the store with its
+           -wal, -shm and .journal, and put both in its place
+  verify   checks the file, and that the sums of hours are those of their rows: 1 where they are not
+  prune    takes the rows of requests away that came before a day; what they sum up to, hour by hour, stays. The
+           file keeps its size: new rows fill the room
+  migrate  brings the store up to date, as every start does
+
+  --before WHEN   the first day that stays, a day ago or earlier; days begin in UTC: ${WHEN}
+  --json          prints JSON`;
+
+const DAY = 86_400_000;
+
+/** What the command line says is wrong with it, as opposed to what went wrong. */
+class StoreMisuse extends Error {}
+
+type StoreWord =
+  | { verb: "backup"; file: string; json: boolean }
+  | { verb: "prune"; before: number; json: boolean }
+  | { verb: "verify" | "migrate"; json: boolean };
+
+/**
+ * The verb `store`. Answers the exit code: 0 done, 1 could not be done or something is wrong, 2 not understood.
+ * @param open the store's care; it is closed here
+ */
+export async function run(args: readonly string[], io: Terminal, open: () => Maintenance): Promise<number> {
+  let care: Maintenance | undefined;
+  try {
+    const word = read(args, io.folder);
+    care = open();
+    return await act(word, care, io);
+  } catch (error) {
+    io.err(error instanceof Error ? error.message : String(error));
+    if (!(error instanceof StoreMisuse)) return 1;
+    io.err(`\n${USAGE}`);
+    return 2;
+  } finally {
+    care?.close();
+  }
+}
+
+async function act(word: StoreWord, care: Maintenance, io: Terminal): Promise<number> {
+  const progress: ProgressListener = (message) => io.err(`${word.verb}: ${message}`);
+  const say = (told: object, text: string) => io.out(word.json ? JSON.stringify(told) : text);
+  if (word.verb === "backup") {
+    const { bytes, rows } = await care.backup(word.file, progress);
+    say(
+      { file: word.file, bytes, rows },
+      `${word.file}: ${thousands(rows)} rows, ${thousands(bytes)} bytes, in order.`,
+    );
+  } else if (word.verb === "prune") {
+    const removed = await care.prune(word.before, progress);
+    const day = new Date(word.before).toISOString().slice(0, 10);
+    say(
+      { removed, before: day },
+      `${thousands(removed)} rows from before ${day} taken away; the sums of their hours stay.`,
+    );
+  } else if (word.verb === "migrate") {
+    const { from, to } = care.migrated;
+    say(
+      care.migrated,
+      from === to ? `The store is up to date (${to}).` : `The store was at ${from}, and is at ${to} now.`,
+    );
+  } else {
+    const problems = await care.verify(progress);
+    if (word.json) io.out(JSON.stringify({ ok: problems.length === 0, problems }));
+    else if (problems.length === 0) io.out("The store is in order.");
+    else for (const problem of problems) io.err(problem);
+    return problems.length === 0 ? 0 : 1;
+  }
+  return 0;
+}
+
+function read(args: readonly string[], folder: string): StoreWord {
+  const { values, positionals } = parsed(args);
+  const [verb, file, ...more] = positionals;
+  const { json, before } = values;
+  if (verb === undefined) throw new StoreMisuse("store needs a word: backup, verify, prune or migrate.");
+  if (before !== undefined && verb !== "prune") throw new StoreMisuse("--before belongs to store prune.");
+  if (verb === "backup" && file !== undefined && more.length === 0) return { verb, file: resolve(folder, file), json };
+  if (verb === "backup") throw new StoreMisuse("store backup takes one file.");
+  if (file !== undefined) throw new StoreMisuse(`store ${verb} takes no names.`);
+  if (verb === "prune") return { verb, before: dayOf(before), json };
+  if (verb === "verify" || verb === "migrate") return { verb, json };
+  throw new StoreMisuse(`store has no word ${JSON.stringify(verb)}.`);
+}
+
+function parsed(args: readonly string[]) {
+  try {
+    return parseArgs({
+      args: [...args],
+      allowPositionals: true,
+      options: { before: { type: "string" }, json: { type: "boolean", default: false } },
+    });
+  } catch (error) {
+    throw new StoreMisuse((error as Error).message);
+  }
+}
+
+/** The first millisecond of a day that stays. What may still be under way is not taken away. */
+function dayOf(text: string | undefined): number {
+  if (text === undefined) throw new StoreMisuse("store prune needs --before: the first day that stays.");
+  const now = Date.now();
+  let at: number;
+  try {
+    at = when(text, -1, now);
+  } catch (error) {
+    throw new StoreMisuse(`--before: ${(error as Error).message}`);
+  }
+  const day = Math.floor(at / DAY) * DAY;
+  if (day > now - DAY) throw new StoreMisuse("--before: the last day's rows stay; name a day before that.");
+  return day;
+}

@@ -1,0 +1,62 @@
+import type { Limits } from "../core/limits.ts";
+import * as build from "./build.ts";
+import type { Chains } from "./plugins.ts";
+import type { ConfigPath, Report } from "./problems.ts";
+import type { File } from "./schema.ts";
+import type { ConfiguredBudget, ConfiguredPath } from "./types.ts";
+
+/** Limits, and where in the file they stand. */
+interface LimitsPlace extends Pick<ConfiguredBudget, "models" | "provider"> {
+  readonly path: ConfigPath;
+  readonly limits: Limits;
+}
+
+/** Finds limits that nothing would keep: an operator trusts a stranger with them. */
+export function checkLimits(file: File, paths: readonly ConfiguredPath[], chains: Chains, report: Report): void {
+  const place = placesIn(file).find(({ limits }) => limitsAny(limits));
+  if (!place) return;
+  const told = new Set<string>();
+  for (const { path, use, serve } of paths) {
+    if (serve !== undefined || told.has(use)) continue;
+    told.add(use);
+    const chain = chains.get(use);
+    const missing = ["limits", "usage"].filter((name) => !chain?.plugins.includes(name));
+    if (missing.length === 0) continue;
+    const words = missing.map((name) => JSON.stringify(name)).join(" and ");
+    const where = missing.includes("limits") ? ', "limits" behind "auth" and "models"' : ", at its end";
+    report({
+      path: chain?.path ?? place.path,
+      key: chain?.path?.[0] === "chains",
+      message: `limits are set, and nothing would keep them on ${path}: put ${words} into its chain${where}`,
+    });
+  }
+}
+
+/** Every place at which money is limited. @param placeOf where a path stands in the file */
+export function budgetsOf(file: File, placeOf: (path: ConfigPath) => ConfiguredBudget["place"]): ConfiguredBudget[] {
+  return placesIn(file).flatMap(({ path, limits: { budgets = [] }, ...of }) =>
+    budgets.length === 0
+      ? []
+      : [{ ...of, place: placeOf([...path, "budget"]), hard: budgets.some(({ soft }) => !soft) }],
+  );
+}
+
+function placesIn(file: File): LimitsPlace[] {
+  const { default: usual, all, groups, models, providers, keys } = build.limits(file);
+  const each = (section: readonly string[], of: ReadonlyMap<string, Limits> = new Map()) =>
+    [...of].map(([name, limits]) => ({ name, place: { limits, path: [...section, name] } }));
+  return [
+    ...(usual ? [{ path: ["limits", "default"], limits: usual }] : []),
+    ...(all ? [{ path: ["limits", "all"], limits: all }] : []),
+    ...each(["limits", "groups"], groups).map(({ place }) => place),
+    ...each(["limits", "models"], models).map(({ name, place }) => ({ ...place, models: [name] })),
+    ...each(["limits", "providers"], providers).map(({ name, place }) => ({ ...place, provider: name })),
+    ...each(["keys"], keys).map(({ name, place }) => {
+      const only = file.keys[name]?.models;
+      return only ? { ...place, models: only } : place;
+    }),
+  ];
+}
+
+const limitsAny = ({ rpm = 0, tpm = 0, concurrency = 0, budgets = [] }: Limits): boolean =>
+  rpm + tpm + concurrency + budgets.length > 0;

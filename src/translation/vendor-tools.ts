@@ -1,0 +1,54 @@
+import type { Conversation, Tool, ToolChoice } from "./conversation.ts";
+import type { Feature } from "./features.ts";
+import { pathOfUse } from "./settings.ts";
+
+/**
+ * Declares the tools a vendor runs that the request cannot do without: one that must be called, or that the conversation
+ * has used already. All others are only offered: without them the answer means the same.
+ */
+export function declareNeeded(conversation: Conversation): void {
+  const { tools, toolChoice, turns, uses } = conversation;
+  const listed = new Set(uses.flatMap(({ feature, path }) => (feature === "tools_server" ? path : [])));
+  const isListed = (tool: Tool): boolean => tool.kind === "server" && listed.has(tool.at);
+  const names = new Set(tools.flatMap((tool) => (tool.kind === "server" && isListed(tool) ? tool.name : [])));
+  if (isForced(toolChoice, names, tools.every(isListed))) {
+    const place: Feature = toolChoice?.mode === "allowed" ? "tool_choice_allowed" : "tool_choice";
+    uses.push({ feature: "tools_server_needed", path: pathOfUse(conversation, place) });
+  }
+  if (listed.size === 0) return;
+  for (const { parts } of turns)
+    for (const part of parts) {
+      const made = part.kind === "tool_call" ? [part.name] : part.kind === "foreign" ? (part.tools ?? []) : [];
+      // A tool that the client runs although the vendor describes it is called like a function.
+      if (made.some((name) => names.has(name) || listed.has(name)))
+        uses.push({ feature: "tools_server_needed", path: part.at });
+    }
+}
+
+/** @param names of the vendor's tools @param only whether there are no others */
+function isForced(choice: ToolChoice | undefined, names: ReadonlySet<string>, only: boolean): boolean {
+  switch (choice?.mode) {
+    case "required":
+      return only && names.size > 0;
+    case "named":
+      return names.has(choice.name) || (choice.server === true && choice.name !== "web_search");
+    case "allowed":
+      return choice.required && choice.names.length > 0 && choice.names.every((name) => names.has(name));
+    default:
+      return false;
+  }
+}
+
+/** The conversation with no other tools than these, and a choice among them only. */
+export function withTools(conversation: Conversation, tools: Tool[]): Conversation {
+  if (tools.length === conversation.tools.length) return conversation;
+  // Vendors refuse a choice among no tools.
+  const { toolChoice, parallel, ...rest } = conversation;
+  if (tools.length === 0) return { ...rest, tools };
+  if (toolChoice?.mode !== "allowed") return { ...conversation, tools };
+  const gone = new Set(conversation.tools.filter((tool) => !tools.includes(tool)).map(nameOf));
+  const names = toolChoice.names.filter((name) => !gone.has(name));
+  return { ...conversation, tools, toolChoice: names.length > 0 ? { ...toolChoice, names } : { mode: "none" } };
+}
+
+const nameOf = (tool: Tool): string => (tool.kind === "web_search" ? tool.kind : tool.name);

@@ -1,0 +1,123 @@
+import { parseExact, RawJson, writeJson } from "../wire/exact.ts";
+import { asObject, type JsonObject } from "../wire/values.ts";
+import type { Format } from "./conversation.ts";
+import type { Event } from "./events.ts";
+import { Unwrapping } from "./unwrap.ts";
+
+/** The only member of an object that stands around an answer. */
+const MEMBER = "value";
+
+/** How an answer comes out of its object: as the JSON that it is, or as the text of a string. */
+export type Wrapped = "json" | "text";
+
+/**
+ * A format whose schema has an object at its root, for vendors that want that, and how the answer comes out of it.
+ * Undefined where it goes as it is.
+ */
+export function wrap(
+  format: Format | undefined,
+  objectsOnly: boolean,
+): { format: Format; wrapped: Wrapped } | undefined {
+  const { schema, plain, ...rest } = format ?? {};
+  if (!schema || !(plain || objectsOnly)) return undefined;
+  const root = asObject(parseExact(schema.text));
+  if (!root || root instanceof RawJson) return undefined;
+  if (!plain && isObjectSchema(root)) return undefined;
+  const { $defs, definitions, ...inner } = root;
+  const json = writeJson({
+    type: "object",
+    properties: { [MEMBER]: moved(inner) },
+    required: [MEMBER],
+    additionalProperties: false,
+    ...($defs === undefined ? {} : { $defs: moved($defs) }),
+    ...(definitions === undefined ? {} : { definitions: moved(definitions) }),
+  });
+  return { format: { ...rest, kind: "schema", schema: new RawJson(json) }, wrapped: plain ? "text" : "json" };
+}
+
+/** A root that only refers to a schema of its own is what that is. */
+function isObjectSchema(root: JsonObject): boolean {
+  const [, place = "", name = ""] = /^#\/(\$defs|definitions)\/([^/]+)$/.exec(String(root["$ref"])) ?? [];
+  const schema = asObject(asObject(root[place])?.[name]) ?? root;
+  return schema["type"] === "object" || schema["properties"] !== undefined;
+}
+
+/** References lead to the schema's root, which is one step deeper now; what it defines for them stays at the root. */
+function moved(schema: unknown): unknown {
+  if (Array.isArray(schema)) return schema.map(moved);
+  if (schema instanceof RawJson || !asObject(schema)) return schema;
+  return Object.fromEntries(
+    Object.entries(schema as JsonObject).map(([name, value]) => [
+      name,
+      name === "$ref" && typeof value === "string"
+        ? value.replace(/^#(?!\/(?:\$defs|definitions)\/)(?=\/|$)/, `#/properties/${MEMBER}`)
+        : moved(value),
+    ]),
+  );
+}
+
+/** Takes the texts of an answer out of their objects while they arrive. What is no such object stays as it is. */
+export class AnswerUnwrapper {
+  /** By block. */
+  private readonly texts = new Map<number, { push(piece: string): string; end(): string }>();
+
+  constructor(private readonly wrapped: Wrapped) {}
+
+  /** What an event becomes. */
+  unwrap(event: Event): Event[] {
+    if (event.type === "open" && event.kind === "text")
+      this.texts.set(event.block, this.wrapped === "text" ? new Unwrapping(MEMBER) : new JsonUnwrapping());
+    if (event.type !== "text" && event.type !== "close") return [event];
+    const { block } = event;
+    const texts = this.texts.get(block);
+    if (!texts) return [event];
+    if (event.type === "text") {
+      const text = texts.push(event.text);
+      return text === "" ? [] : [{ type: "text", block, text }];
+    }
+    const rest = texts.end();
+    this.texts.delete(block);
+    return rest === "" ? [event] : [{ type: "text", block, text: rest }, event];
+  }
+}
+
+const OPENING = new RegExp(`^\\s*\\{\\s*"${MEMBER}"\\s*:\\s*`);
+/** Characters before the value; more are no opening. */
+const LONGEST_OPENING = 256;
+
+/** The JSON of the only member, as it was written: all but the opening, and the last brace. */
+class JsonUnwrapping {
+  private state: "opening" | "inside" | "other" = "opening";
+  /** An opening that is not whole, or braces that may be the last. */
+  private pending = "";
+
+  push(piece: string): string {
+    this.pending += piece;
+    if (this.state === "opening") this.open();
+    if (this.state === "opening") return "";
+    const kept = this.state === "inside" ? trailing(this.pending) : 0;
+    const text = this.pending.slice(0, this.pending.length - kept);
+    this.pending = this.pending.slice(text.length);
+    return text;
+  }
+
+  end(): string {
+    return this.state === "inside" ? this.pending.replace(/\s*\}\s*$/, "") : this.pending;
+  }
+
+  private open(): void {
+    const opening = OPENING.exec(this.pending)?.[0];
+    // White space behind the colon may go on.
+    if (opening !== undefined && opening.length < this.pending.length) {
+      this.state = "inside";
+      this.pending = this.pending.slice(opening.length);
+    } else if (this.pending.length > LONGEST_OPENING || /^\s*[^\s{]/.test(this.pending)) this.state = "other";
+  }
+}
+
+/** How many braces and white space stand at the end. */
+function trailing(text: string): number {
+  let at = text.length;
+  while (at > 0 && " \t\r\n}".includes(text[at - 1] as string)) at--;
+  return text.length - at;
+}
