@@ -1,14 +1,7 @@
-import {
-  type AccessExchange,
-  type Caller,
-  GatewayError,
-  type KeyRecord,
-  Keys,
-  Options,
-  type Plugin,
-} from "model-gateway";
+import { type AccessExchange, GatewayError, type KeyRecord, Keys, Options, type Plugin } from "model-gateway";
 import { inject, injectable } from "tsyringe";
 import { z } from "zod";
+import { Failures } from "./auth/failures.ts";
 
 /**
  * Lets a request in only with a key that this gateway knows. The engine has already taken everything that may be a key
@@ -18,12 +11,24 @@ import { z } from "zod";
 export default class Auth implements Plugin {
   static options = z.strictObject({
     anonymous: z.boolean().default(false).describe("Let requests without a key in, as a caller with no name."),
+    failures: z
+      .number()
+      .int({ error: "must be a whole number" })
+      .min(0, { error: "must not be less than 0" })
+      .default(20)
+      .describe(
+        "Wrong keys that an address may send in a minute; more are answered 429. A right key is let in all the same. 0: no limit.",
+      ),
   });
+
+  private readonly failures: Failures;
 
   constructor(
     private readonly keys: Keys,
     @inject(Options) private readonly options: z.infer<typeof Auth.options>,
-  ) {}
+  ) {
+    this.failures = new Failures(options.failures);
+  }
 
   access(exchange: AccessExchange): void | Promise<void> {
     const { credentials } = exchange;
@@ -46,22 +51,19 @@ export default class Auth implements Plugin {
     if (record) {
       if (record.revoked !== undefined || (record.expires ?? Infinity) <= exchange.time)
         throw new GatewayError("revoked_api_key");
-      exchange.caller = caller(record);
+      if (record.disabled !== undefined) throw new GatewayError("disabled_api_key");
+      const caller = this.keys.callerOf(record);
+      exchange.caller = caller;
+      this.keys.check(caller, exchange);
       return;
     }
     if (exchange.credentials.length === 0 && this.options.anonymous) return;
-    throw exchange.credentials.length === 0
-      ? new GatewayError("missing_api_key")
-      : unknown(exchange.credentials[0] as string);
+    const [presented] = exchange.credentials;
+    if (presented === undefined) throw new GatewayError("missing_api_key");
+    const retryAfter = this.failures.add(exchange.network);
+    throw retryAfter === undefined ? unknown(presented) : new GatewayError("too_many_wrong_keys", { retryAfter });
   }
 }
-
-const caller = ({ id, name, models, budgeted }: KeyRecord): Caller => ({
-  id,
-  name,
-  ...(models ? { models } : {}),
-  ...(budgeted ? { budgeted } : {}),
-});
 
 /** Says how keys look; a vendor's own key is the usual mistake, and is recognised by its first characters only. */
 function unknown(presented: string): GatewayError {

@@ -1,55 +1,62 @@
 import {
   type AccessExchange,
   type Answer,
+  checkModel,
   GatewayError,
-  type Head,
+  Health,
   type ListedModel,
   Marketplace,
   type Model,
+  Objects,
+  Options,
   type Plugin,
-  type ResponseExchange,
   type RouteExchange,
-  type Stage,
   type Target,
+  Translations,
 } from "model-gateway";
-import { injectable } from "tsyringe";
-import { keeper, placeOf, remembering } from "./models/kept.ts";
-import { chanceOf } from "./models/session.ts";
+import { inject, injectable } from "tsyringe";
+import { z } from "zod";
+import { balanced } from "./models/balance.ts";
+import { pinOf, toFront } from "./models/continuity.ts";
 
 /** Turns the name a client asks for into targets, and lists the names it may ask for. */
 @injectable()
 export default class Models implements Plugin {
   static after = ["auth", "scrub"];
+  static options = z.strictObject({
+    continuity: z
+      .enum(["on", "off"])
+      .default("on")
+      .describe("Keep a conversation with the target that it began with, as long as that is there."),
+  });
 
-  constructor(private readonly marketplace: Marketplace) {}
+  constructor(
+    private readonly marketplace: Marketplace,
+    private readonly objects: Objects,
+    private readonly translations: Translations,
+    private readonly health: Health,
+    @inject(Options) private readonly options: z.infer<typeof Models.options>,
+  ) {}
 
-  route(exchange: RouteExchange): void {
+  route(exchange: RouteExchange): void | Promise<void> {
     const { requestedModel: asked, caller, operation } = exchange;
-    if (operation.kept !== undefined) {
-      this.back(operation.kept, exchange);
-      return;
-    }
+    if (operation.kept !== undefined) return this.back(operation.kept, exchange);
     if (asked === undefined)
       throw new GatewayError("invalid_field", { message: "The request names no model.", param: "model" });
     const model = this.marketplace.find(asked, caller);
     if (!model) throw this.unknown(asked, exchange);
     exchange.model = model;
-    const targets = ordered(model.targets, exchange);
-    for (const name of model.fallback) {
-      const other = this.marketplace.find(name, caller);
-      if (other) targets.push(...ordered(other.targets, exchange));
-    }
-    const keeps = keeper(exchange);
-    exchange.targets = keeps === undefined ? targets : targets.toSorted((a, b) => at(a, keeps) - at(b, keeps));
+    const others = model.fallback.flatMap((name) => this.marketplace.find(name, caller) ?? []);
+    const choice = [model, ...others].some(hasChoice);
+    const pin = choice && this.options.continuity === "on" ? pinOf(exchange) : undefined;
+    exchange.conversation = pin;
+    const targets = this.asLast(balanced(model, pin, this.health), exchange);
+    exchange.targets = [...targets, ...others.flatMap((other) => balanced(other, pin, this.health))];
     if (exchange.targets.length === 0)
       throw new GatewayError("no_target", {
         message: `No provider of the model "${model.id}" is switched on.`,
         hint: "Its providers want credentials: see the gateway's start-up message.",
       });
-  }
-
-  response(exchange: ResponseExchange, head: Head): Stage | undefined {
-    return head.status < 300 ? remembering(exchange) : undefined;
   }
 
   /** `GET /v1/models`, `GET /v1/models/{id}` (an id may hold slashes) and the same in a protocol's own shape. */
@@ -60,25 +67,37 @@ export default class Models implements Plugin {
       const models = this.marketplace.list(caller).map(listed);
       return { status: 200, body: JSON.stringify(protocol.listing ? protocol.listing.list(models) : list(models)) };
     }
-    const asked = decodeURIComponent(id);
+    const asked = checkModel(decodeURIComponent(id));
     const model = this.marketplace.find(asked, caller);
     if (!model) throw this.unknown(asked, exchange);
     const one = listed(model);
     return { status: 200, body: JSON.stringify(protocol.listing ? protocol.listing.one(one) : entry(one)) };
   }
 
+  /** A conversation that has moved stays where its newest state comes from. */
+  private asLast(order: Target[], exchange: RouteExchange): Target[] {
+    if (order.length < 2 || this.options.continuity === "off") return order;
+    const { account, model } = this.translations.keeper(exchange) ?? {};
+    const last =
+      order.find((target) => target.provider.name === account && target.model === model) ??
+      order.find((target) => target.provider.name === account);
+    return last ? toFront(order, last) : order;
+  }
+
   /** A kept answer is where it was made. */
-  private back(id: string, exchange: RouteExchange): void {
-    const place = placeOf(id, exchange.caller);
-    const model = place && this.marketplace.find(place.model, exchange.caller);
-    const target = model?.targets.find(({ provider }) => provider.name === place?.provider);
-    if (!model || !target) throw new GatewayError("answer_not_found");
+  private async back(id: string, exchange: RouteExchange): Promise<void> {
+    const made = await this.objects.answer(id, exchange.caller);
+    const model = made?.model === undefined ? undefined : this.marketplace.find(made.model, exchange.caller);
+    const target = model?.targets.find(({ provider }) => provider.name === made?.provider);
+    if (!model || !target) throw new GatewayError("object_not_found");
     exchange.model = model;
     exchange.targets = [target];
   }
 
   /** Suggests only names that the caller may see. */
   private unknown(asked: string, { caller }: AccessExchange): GatewayError {
+    const kept = this.marketplace.keptFrom(asked, caller);
+    if (kept) return kept;
     const near = this.marketplace.near(asked, caller);
     const seen = this.marketplace.list(caller).length;
     return new GatewayError("model_not_found", {
@@ -89,27 +108,16 @@ export default class Models implements Plugin {
   }
 }
 
-const at = ({ provider }: Target, name: string): number => (provider.name === name ? 0 : 1);
-
-/** The first by weighted chance, the same one all through a session; the others behind it, heaviest first. */
-function ordered(targets: readonly Target[], exchange: RouteExchange): Target[] {
-  if (targets.length < 2) return [...targets];
-  const point = chanceOf(exchange) * targets.reduce((sum, target) => sum + target.weight, 0);
-  let passed = 0;
-  const first = targets.find((target) => {
-    passed += target.weight;
-    return passed > point;
-  });
-  if (!first) return [...targets];
-  return [first, ...targets.filter((target) => target !== first).sort((a, b) => b.weight - a.weight)];
-}
+/** Whether one request could be served in another way than the next. */
+const hasChoice = ({ targets }: Model): boolean =>
+  targets.length > 1 || targets.some(({ provider }) => provider.credentials.length > 1);
 
 const listed = (model: Model): ListedModel => ({
   id: model.id,
   name: model.name,
   created: model.created,
   can: model.can,
-  price: model.price,
+  price: model.targets[0]?.prices?.at(Date.now())?.price ?? {},
   ...(model.description === undefined ? {} : { description: model.description }),
   ...(model.context === undefined ? {} : { context: model.context }),
   ...(model.output === undefined ? {} : { output: model.output }),
@@ -155,12 +163,12 @@ function entry(model: ListedModel) {
     pricing: {
       prompt: perToken(price.input),
       completion: perToken(price.output),
-      input_cache_read: perToken(price.cached),
-      input_cache_write: perToken(price.cache_write),
+      input_cache_read: perToken(price.cached ?? price.input),
+      input_cache_write: perToken(price.cache_write ?? price.input),
     },
   };
 }
 
-/** USD per token as decimal text, from USD per million. */
-const perToken = (million: number | undefined): string =>
-  million === undefined ? "0" : (million / 1e6).toFixed(12).replace(/\.?0+$/, "");
+/** USD per token as decimal text, from USD per million. What nobody knows is left out: 0 would say that it is free. */
+const perToken = (million: number | undefined): string | undefined =>
+  million === undefined ? undefined : (million / 1e6).toFixed(12).replace(/\.?0+$/, "");

@@ -9,6 +9,7 @@ import {
   type ResponseExchange,
   type RouteExchange,
   refused,
+  removeMembers,
   replaceMember,
   type SendExchange,
   type Stage,
@@ -38,6 +39,8 @@ export default class Rewrite implements Plugin {
   send(exchange: SendExchange, attempt: Attempt): void {
     if (this.state(exchange).translation?.send(attempt)) return;
     const { body } = attempt;
+    const refusal = exchange.protocol.beyond?.(attempt.target.provider, body);
+    if (refusal) throw refusal;
     const { model } = attempt.target;
     const edits: Edit[] = [];
     if (body.modelField) edits.push({ ...body.modelField, bytes: Buffer.from(model) });
@@ -47,6 +50,11 @@ export default class Rewrite implements Plugin {
     if (member && body.slice(member.start, member.end).toString() !== name) edits.push(replaceMember(member, name));
     const usage = this.askForUsage(exchange, body);
     if (usage) edits.push(usage);
+    const others = alike(body);
+    if (body.scan && others.length > 0) {
+      edits.push(...removeMembers(body.scan, others));
+      exchange.dropped.push(...others.filter((other) => !exchange.dropped.includes(other)));
+    }
     attempt.edit(edits);
   }
 
@@ -79,6 +87,14 @@ export default class Rewrite implements Plugin {
     // The client did not ask for what only carries usage.
     return (frame) => (includeUsage.extra(frame) ? [] : frame);
   }
+}
+
+/** Members that servers which read names in any case (written in Go, most of them) take for the model, of which we judged one. */
+function alike({ scan }: Body): string[] {
+  const found: string[] = [];
+  for (const { name } of scan?.members ?? [])
+    if (name.length === 5 && name !== "model" && name.toLowerCase() === "model") found.push(name);
+  return found;
 }
 
 const isPage = ({ status, headers, framing }: Head): boolean =>

@@ -1,94 +1,214 @@
 import {
   type Attempt,
+  type Caller,
   cost,
   type DoneExchange,
   type Head,
+  JsonUsage,
   Ledger,
   type LedgerEntry,
+  Options,
   type Plugin,
-  type Protocol,
   type ResponseExchange,
-  Scanner,
+  type SendExchange,
   type Stage,
+  slot,
+  Translations,
   type Usage,
 } from "model-gateway";
-import { injectable } from "tsyringe";
+import { inject, injectable } from "tsyringe";
+import { z } from "zod";
+import { Delivered } from "./usage/delivered.ts";
 
-/** Bytes of an answer up to which parsing it costs less than scanning it. */
-const SMALL = 4096;
+/** What is known of an answer besides the usage that its provider tells. */
+interface Reading {
+  /** The ledger knows that it runs. */
+  begun?: true;
+  delivered?: Delivered;
+  /** The answer's id, where its usage may be told again. */
+  late?: string | undefined;
+  /** All of it has come, though nobody took it. */
+  ended?: true;
+}
+
+/** What counts of a stream that breaks off before its provider has told its usage. */
+const CUT = ["estimate", "observed", "absorb", "drain"] as const;
+type Cut = (typeof CUT)[number];
 
 /** Reads what an answer says of its tokens, without touching it, and writes one ledger entry for each exchange. */
 @injectable()
 export default class UsageOf implements Plugin {
   static after = ["models"];
+  static options = z.strictObject({
+    cut: z
+      .enum(CUT)
+      .default("estimate")
+      .describe(
+        "What counts of a stream that breaks off before its provider has told its usage: `estimate`, what came, about; `observed`, what the provider told by then; `absorb`, nothing; `drain`, all of it: once a client has left the rest is read for its usage.",
+      ),
+  });
 
-  constructor(private readonly ledger: Ledger) {}
+  private readonly reading = slot((): Reading => ({}));
+
+  constructor(
+    private readonly ledger: Ledger,
+    private readonly translations: Translations,
+    @inject(Options) private readonly options: z.infer<typeof UsageOf.options>,
+  ) {}
+
+  send(exchange: SendExchange, attempt: Attempt): void {
+    const reading = this.reading(exchange);
+    // Not the first attempt for sure: plugins in front may have refused that one.
+    if (!reading.begun) this.ledger.begin(begun(exchange, attempt, this.options.cut));
+    reading.begun = true;
+  }
 
   response(exchange: ResponseExchange, head: Head): Stage | undefined {
-    if (!exchange.operation.generates || head.status >= 300) return undefined;
-    return head.framing ? streamed(exchange) : whole(exchange);
+    const { generates, kept } = exchange.operation;
+    if ((!generates && kept === undefined) || head.status >= 300) return undefined;
+    const reading = this.reading(exchange);
+    if (head.framing && this.options.cut === "drain") exchange.drains = true;
+    return head.framing ? streamed(exchange, reading) : whole(exchange, reading);
   }
 
   done(exchange: DoneExchange): void {
-    this.ledger.append(entry(exchange));
+    const reading = this.reading(exchange);
+    const settled = settlement(exchange, reading, this.options.cut, () => this.translations.tokensIn(exchange));
+    const written = entry(exchange, settled, reading.late);
+    exchange.charge = chargeOf(written);
+    this.ledger.append(written);
   }
+}
+
+/** The usage that counts, and how it is known. */
+interface Settlement {
+  usage: Usage | undefined;
+  source: LedgerEntry["source"];
+}
+
+/** @param tokensIn about how many tokens the request has */
+function settlement(
+  exchange: DoneExchange,
+  { delivered, ended }: Reading,
+  cut: Cut,
+  tokensIn: () => number | undefined,
+): Settlement {
+  const { usage: reported, operation, outcome } = exchange;
+  const isWhole = (outcome === "completed" || ended === true) && reported?.out.total !== undefined;
+  if (isWhole || !delivered || operation.task !== "generate") {
+    if (!reported || !counts(reported)) return { usage: reported, source: "none" };
+    return { usage: reported, source: isWhole || outcome === "completed" ? "reported" : "partial" };
+  }
+  if (outcome !== "completed" && (cut === "observed" || cut === "absorb"))
+    return { usage: reported ?? NOTHING, source: cut === "absorb" ? "absorbed" : "observed" };
+  return {
+    usage: estimated(reported, delivered, tokensIn),
+    source: reported && counts(reported) ? "partial" : "estimated",
+  };
+}
+
+const NOTHING: Usage = { in: { total: 0 }, out: { total: 0 }, raw: undefined };
+
+/** What a stream that tells too little has cost, about. */
+function estimated(reported: Usage | undefined, delivered: Delivered, tokensIn: () => number | undefined): Usage {
+  const input = reported?.in.total ?? tokensIn();
+  return {
+    ...reported,
+    in: { ...reported?.in, ...(input === undefined ? {} : { total: input }) },
+    out: { ...reported?.out, total: Math.max(reported?.out.total ?? 0, delivered.tokens) },
+    raw: reported?.raw,
+  };
 }
 
 /** The protocol of the frames: that of the provider that answers. */
 const spoken = ({ attempt, protocol }: ResponseExchange) => attempt?.protocol ?? protocol;
 
-/** Parses only frames that hold usage. */
-function streamed(exchange: ResponseExchange): Stage {
+/** Parses only frames that hold usage. What cannot be read is told in the log, and the client's stream goes on. */
+function streamed(exchange: ResponseExchange, reading: Reading): Stage {
   const protocol = spoken(exchange);
+  const { generates } = exchange.operation;
+  const delivered = generates ? new Delivered(protocol) : undefined;
+  if (delivered) reading.delivered = delivered;
   return (frame) => {
-    if (protocol.holdsUsage(frame)) exchange.usage = protocol.usage(frame.json(), exchange.usage) ?? exchange.usage;
-  };
-}
-
-/** Parses a small body, scans a larger one as it passes and keeps only the members that hold usage. */
-function whole(exchange: ResponseExchange): Stage {
-  const protocol = spoken(exchange);
-  let first: Buffer | undefined;
-  let scanner: Scanner | undefined;
-  return ({ kind, bytes }) => {
     try {
-      if (kind === "end") {
-        exchange.usage = scanner ? usageIn(scanner, protocol) : first && protocol.usage(JSON.parse(first.toString()));
-      } else if (!first && bytes.length < SMALL) {
-        first = bytes;
-      } else {
-        scanner ??= begun(first, protocol.usageMembers);
-        scanner.push(bytes);
-        first ??= bytes;
-      }
-    } catch {
-      // Not JSON: no usage to be had, and nothing of ours to judge.
+      if (exchange.aborted && protocol.ending(frame) === "complete") reading.ended = true;
+      delivered?.see(frame);
+      if (!protocol.holdsUsage(frame)) return;
+      const json = frame.json();
+      const late = protocol.kept?.late.id(json);
+      if (!generates && late === undefined) return;
+      const usage = protocol.usage(json, exchange.usage);
+      if (!usage) return;
+      exchange.usage = usage;
+      reading.late = late;
+    } catch (thrown) {
+      exchange.unread ??= JsonUsage.faultOf(thrown);
     }
   };
 }
 
-function begun(first: Buffer | undefined, capture: readonly string[]): Scanner {
-  const scanner = new Scanner({ capture, duplicates: "allow" });
-  if (first) scanner.push(first);
-  return scanner;
+function whole(exchange: ResponseExchange, reading: Reading): Stage {
+  const usage = new JsonUsage([spoken(exchange)]);
+  return ({ kind, bytes }) => {
+    if (kind !== "end") {
+      usage.push(bytes);
+      return;
+    }
+    const found = usage.end();
+    exchange.unread = usage.fault;
+    // What is kept has told its usage when it was made, unless it was made later.
+    if (!exchange.operation.generates && usage.late === undefined) return;
+    exchange.usage = found;
+    reading.late = usage.late;
+  };
 }
 
-function usageIn(scanner: Scanner, protocol: Protocol): Usage | undefined {
-  scanner.end();
-  const members = protocol.usageMembers.map((name) => [name, scanner.captured(name)] as const);
-  const found = members.flatMap(([name, bytes]) => (bytes ? [[name, JSON.parse(bytes.toString())] as const] : []));
-  return found.length === 0 ? undefined : protocol.usage(Object.fromEntries(found));
+/** Bytes of a request for each of its tokens, about. */
+const BYTES_PER_TOKEN = 4;
+
+/** The entry of an exchange of which nothing more is heard: as if nothing had been answered. */
+function begun(exchange: SendExchange, attempt: Attempt, cut: Cut): LedgerEntry {
+  const { target, body } = attempt;
+  const estimates = cut === "estimate" || cut === "drain";
+  const usage = estimates
+    ? { in: { total: Math.ceil(body.length / BYTES_PER_TOKEN) }, out: {}, raw: undefined }
+    : NOTHING;
+  const known = exchange.operation.generates && body.length > 0;
+  const entry: LedgerEntry = {
+    id: exchange.id,
+    time: exchange.time,
+    ...holder(exchange),
+    model: target.serves ?? exchange.model?.id ?? "",
+    target: nameOf(attempt),
+    protocol: exchange.protocol.name,
+    operation: exchange.operation.name,
+    status: 0,
+    outcome: "interrupted",
+    streaming: false,
+    attempts: [{ target: nameOf(attempt), startedAt: Math.round(attempt.startedAt) }],
+    duration: 0,
+    source: !known ? "none" : estimates ? "estimated" : cut === "absorb" ? "absorbed" : "observed",
+  };
+  if (known) Object.assign(entry, { usage }, priced(attempt, exchange.time, usage));
+  return entry;
 }
 
-function entry(exchange: DoneExchange): LedgerEntry {
-  const { attempts, usage, model, firstByte, outcome, answerer } = exchange;
+/** Who asks: the key, and what group and tags it has now. */
+function holder({ caller }: { readonly caller?: Caller | undefined }): Pick<LedgerEntry, "key" | "group" | "tags"> {
+  if (!caller) return { key: "" };
+  const { id: key, group, tags } = caller;
+  return { key, ...(group !== undefined && { group }), ...(tags && { tags }) };
+}
+
+function entry(exchange: DoneExchange, { usage, source }: Settlement, late: string | undefined): LedgerEntry {
+  const { attempts, model, firstByte, outcome, answerer } = exchange;
   const last = attempts.at(-1);
   const free = !attempts.some(({ sent }) => sent);
   const entry: LedgerEntry = {
     id: exchange.id,
     time: exchange.time,
-    key: exchange.caller?.id ?? "",
-    model: model?.id ?? "",
+    ...holder(exchange),
+    model: last?.target.serves ?? model?.id ?? "",
     target: last ? nameOf(last) : answerer ? `answered by ${answerer.name}` : "",
     protocol: exchange.protocol.name,
     operation: exchange.operation.name,
@@ -97,20 +217,40 @@ function entry(exchange: DoneExchange): LedgerEntry {
     streaming: exchange.streaming,
     attempts: attempts.map(tried),
     duration: Math.round(exchange.elapsed),
-    source: free ? "free" : usage ? (outcome === "completed" ? "reported" : "partial") : "none",
+    source: free ? "free" : source,
   };
   if (firstByte !== undefined) entry.firstByte = Math.round(firstByte);
   if (exchange.received !== undefined) entry.bytes = { up: exchange.received, down: exchange.written };
   if (usage) entry.usage = usage;
-  if (free) entry.cost = 0;
-  else if (usage) entry.cost = cost(usage, model?.price ?? {});
+  if (usage && late !== undefined) entry.once = `${last?.target.provider.name} ${late}`;
+  if (free || source === "absorbed") entry.cost = 0;
+  else if (usage && last) Object.assign(entry, priced(last, exchange.time, usage));
   return entry;
 }
+
+/** What usage costs at the terms that were in force; nothing where nobody knows them, or how much it was. */
+function priced({ target }: Attempt, time: number, usage: Usage): Pick<LedgerEntry, "cost" | "price"> {
+  const terms = target.prices?.at(time);
+  if (!terms || (!counts(usage) && terms.price.request === undefined)) return {};
+  return { cost: cost(usage, terms.price), price: terms.version };
+}
+
+/** Some vendors tell what an answer cost in a measure of their own, and no tokens. */
+const counts = ({ in: input, out }: Usage): boolean => input.total !== undefined || out.total !== undefined;
+
+/** What limits count of an entry. */
+const chargeOf = ({ usage, cost = 0, once }: LedgerEntry): NonNullable<DoneExchange["charge"]> => ({
+  tokens: (usage?.in.total ?? 0) + (usage?.out.total ?? 0),
+  cost,
+  ...(once === undefined ? {} : { once }),
+});
 
 function tried(attempt: Attempt): LedgerEntry["attempts"][number] {
   const one: LedgerEntry["attempts"][number] = { target: nameOf(attempt), startedAt: Math.round(attempt.startedAt) };
   if (attempt.status !== undefined) one.status = attempt.status;
   if (attempt.error) one.error = attempt.error.code;
+  const { credential, target } = attempt;
+  if (credential && target.provider.credentials.length > 1) one.credential = credential.label;
   return one;
 }
 

@@ -25,11 +25,12 @@ const TYPES: Readonly<Record<ErrorKind, string>> = {
   overloaded: "overloaded_error",
 };
 
-/** `{type: "error", error: {type, message}, request_id}`. There is no member for a field's path: the message begins with it. */
-function errorJson({ kind, message, param }: Fault, id: string): object {
+/** `{type: "error", error: {type, message, details?}, request_id}`. There is no member for a field's path: the message begins with it. */
+function errorJson({ kind, message, param, details }: Fault, id: string): object {
   const named = param === undefined || [" ", ":"].some((mark) => message.startsWith(param + mark));
   const text = named ? message : `${param}: ${message}`;
-  return { type: "error", error: { type: TYPES[kind], message: text }, request_id: id };
+  const error = { type: TYPES[kind], message: text, ...(details && { details }) };
+  return { type: "error", error, request_id: id };
 }
 
 /** An error as a whole body. */

@@ -15,6 +15,7 @@ import {
   type Media,
   type MediaSource,
   type Part,
+  PrefixKey,
   RawJson,
   type Reasoning,
   type ReasoningConfig,
@@ -29,7 +30,7 @@ import {
   type Turn,
 } from "model-gateway/protocol";
 import { answerSettings, promptSettings, readMark } from "./support.ts";
-import { CITATION_MEMBERS, citationFrom, NAME, RAW_MEMBERS } from "./wire.ts";
+import { CITATION_MEMBERS, citationFrom, NAME, RAW_MEMBERS, UNTHREADED } from "./wire.ts";
 
 /** Top-level members that only this vendor has a use for. What is not listed is `other`. */
 const VENDOR_MEMBERS: Readonly<Record<string, Feature>> = {
@@ -52,7 +53,7 @@ export function decode(request: IncomingRequest): Conversation {
     protocol: NAME,
     task: request.task,
     stream: request.streaming,
-    turns: [...systemTurns(body, request), ...messageTurns(body, request)],
+    turns: turnsOf(body, request),
     tools: toolsOf(body),
     uses,
   };
@@ -61,6 +62,8 @@ export function decode(request: IncomingRequest): Conversation {
   if (request.task === "generate") checkMaxTokens(body, conversation);
   readToolChoice(body, conversation);
   readThinking(body, conversation);
+  // Of a thread that goes on the request holds only what is new.
+  if (body.any("thread") !== undefined) uses.push({ feature: "stored_state", path: "thread", ...UNTHREADED });
   body.rest("other", VENDOR_MEMBERS);
   return conversation;
 }
@@ -94,9 +97,15 @@ function isBilling(part: Part, uses: FeatureUse[]): boolean {
   return true;
 }
 
-function messageTurns(body: Fields, request: IncomingRequest): Turn[] {
+function turnsOf(body: Fields, request: IncomingRequest): Turn[] {
+  const turns = systemTurns(body, request);
   const messages = body.list("messages") ?? wrong("messages", "must be a list.");
-  const turns = messages.map((message, i) => turnOf(fieldsOf(message, `messages.${i}`, body.uses), request));
+  const prefix = new PrefixKey(turns);
+  for (const [i, message] of messages.entries()) {
+    const turn = turnOf(fieldsOf(message, `messages.${i}`, body.uses), request);
+    if (turn.role === "assistant") turn.parts.push(...stateBehind(turn.parts, prefix, turns.length, request));
+    turns.push(turn);
+  }
   const last = turns.at(-1);
   if (last?.role === "assistant") body.uses.push({ feature: "prefill", path: last.at });
   return turns;
@@ -109,15 +118,18 @@ function turnOf(message: Fields, request: IncomingRequest): Turn {
   const role = message.word("role", ROLES) ?? wrong(message.path("role"), "must be user, assistant or system.");
   if (role === "system") message.declareSelf("system_in_place");
   const parts = partsOf(message.any("content"), message.path("content"), role, uses, request);
-  if (role === "assistant") parts.push(...stateBehind(parts.at(-1), request));
   message.rest();
   return { role, at, parts };
 }
 
 /** State that stood behind the last text of an answer, where this protocol has no place for it. */
-function stateBehind(last: Part | undefined, request: IncomingRequest): Part[] {
-  const opaque = last?.kind === "text" ? request.recall(`${new TextKey().add(last.text)}`) : undefined;
-  if (!last || !opaque) return [];
+function stateBehind(parts: readonly Part[], prefix: PrefixKey, turn: number, request: IncomingRequest): Part[] {
+  const last = parts.at(-1);
+  if (last?.kind !== "text") return [];
+  const before = parts.at(-2);
+  const signed = before?.kind === "reasoning" && before.opaque?.on === "text";
+  const opaque = request.recall({ toString: () => `${prefix.turn(turn)} ${new TextKey(signed).add(last.text)}` });
+  if (!opaque) return [];
   const { on: _, ...state } = opaque;
   return [{ kind: "text", at: last.at, text: "", opaque: state }];
 }
@@ -340,7 +352,15 @@ function toolNews(block: Fields, name: unknown): Part {
 function foreignPart(block: Fields): Foreign {
   const name = block.required("type");
   block.declareSelf(name === "container_upload" ? "container" : "foreign_block");
-  return { kind: "foreign", at: block.at, protocol: NAME, name, json: block.of };
+  const tools = toolsBehind(name, asText(block.of["name"]));
+  return { kind: "foreign", at: block.at, protocol: NAME, name, json: block.of, ...defined({ tools }) };
+}
+
+/** Of a call or a result of a tool that the vendor runs: how the tool may be called. Code has several ways to run. [S] */
+function toolsBehind(type: string, name: string | undefined): readonly string[] | undefined {
+  if (type.startsWith("mcp_tool_")) return ["mcp_servers"];
+  const tool = type === "server_tool_use" ? name : /^(.+)_tool_result$/.exec(type)?.[1];
+  return tool === undefined ? undefined : [tool, tool.replace(/^(?:bash|text_editor)_(?=code_execution$)/, "")];
 }
 
 const WEB_SEARCH = /^web_search_\d+$/;

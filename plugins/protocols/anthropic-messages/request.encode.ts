@@ -16,6 +16,7 @@ import {
   type Reasoning,
   type ReasoningConfig,
   safeId,
+  saysNothing,
   type Tool,
   type ToolCall,
   type ToolChoice,
@@ -110,25 +111,17 @@ class CacheMarks {
   mark(block: JsonObject, { at, cache }: Pick<Part | Tool, "at" | "cache">): void {
     if (!cache) return;
     block["cache_control"] = cacheControl(cache, at, this.context);
-    this.marked.push({ block, at });
+    this.marked.push({ block, at: cache.at ?? at });
   }
 
   /** Takes the first marks out when there are too many. */
   limit(): void {
     const most = MOST_MARKS - (this.conversation.cache ? 1 : 0);
     const more = this.marked.slice(0, Math.max(0, this.marked.length - most));
-    if (more.length === 0) return;
-    const paths = this.paths();
     for (const { block, at } of more) {
       delete block["cache_control"];
-      this.context.drop(paths.get(at) ?? at, `This model takes ${MOST_MARKS} cache marks; the later ones are kept`);
+      this.context.drop(at, `This model takes ${MOST_MARKS} cache marks; the later ones are kept`);
     }
-  }
-
-  /** The client's own paths of the marks, by what they stand on. */
-  private paths(): Map<string, string> {
-    const marks = this.conversation.uses.filter(({ feature }) => feature === "cache_mark");
-    return new Map(marks.map(({ path }) => [path.slice(0, path.lastIndexOf(".")), path]));
   }
 }
 
@@ -261,14 +254,14 @@ function blockOf(part: Part, context: EncodeContext): JsonObject | undefined {
   }
 }
 
-/** Only what the vendor signed comes back to it; an empty text with a signature does, too. */
+/** Only what the vendor signed comes back to it, word for word; an empty text with a signature does, too. */
 function thinkingBlock({ text, summary, opaque }: Reasoning): JsonObject | undefined {
   const redacted = stateOf(opaque, "redacted");
   if (redacted !== undefined) return { type: "redacted_thinking", data: redacted };
   const signature = stateOf(opaque, "signature");
   return signature === undefined
     ? undefined
-    : { type: "thinking", thinking: text ?? summary?.join("\n\n") ?? "", signature };
+    : { type: "thinking", thinking: asText(opaque?.extra) ?? text ?? summary?.join("\n\n") ?? "", signature };
 }
 
 const NO_INPUT = new RawJson("{}");
@@ -276,7 +269,7 @@ const NO_INPUT = new RawJson("{}");
 /** A call's arguments as the object that the vendor wants, as the text they came in. */
 function inputOf(call: ToolCall, context: EncodeContext): RawJson | JsonObject {
   if (call.custom) return { input: call.arguments };
-  if (call.arguments === "") return NO_INPUT;
+  if (saysNothing(call.arguments)) return NO_INPUT;
   const input = new RawJson(call.arguments);
   if (!holdsObject(input)) context.refuse(call.at, "The arguments of this call are not a JSON object");
   return input;
@@ -449,8 +442,7 @@ const WEB_SEARCH = "web_search_20250305";
 
 function webSearch(tool: Extract<Tool, { kind: "web_search" }>, context: EncodeContext): JsonObject {
   const { allowed, blocked, maxUses, size, location } = tool;
-  if (size !== undefined)
-    context.drop(`${tool.at}.search_context_size`, "This model's search has no amount of results");
+  if (size !== undefined) context.drop(tool.paths?.size ?? tool.at, "This model's search has no amount of results");
   return {
     type: WEB_SEARCH,
     name: "web_search",

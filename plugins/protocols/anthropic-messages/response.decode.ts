@@ -66,7 +66,7 @@ class BlockDecoder {
       case "thinking":
         out.push({ ...at, kind: "reasoning" });
         this.text(block, content["thinking"], out);
-        this.signature(block, content["signature"], out);
+        this.signature(block, content["signature"], asText(content["thinking"]) ?? "", out);
         break;
       case "redacted_thinking":
         out.push({ ...at, kind: "reasoning", redacted: true });
@@ -87,10 +87,14 @@ class BlockDecoder {
     if (typeof text === "string" && text !== "") out.push({ type: "text", block, text });
   }
 
-  /** A signature without a letter is none. */
-  protected signature(block: number, signature: unknown, out: Event[]): void {
-    if (typeof signature === "string" && signature !== "")
-      out.push({ type: "opaque", block, opaque: this.opaque("signature", signature) });
+  /**
+   * A signature without a letter is none. The thoughts that it signs go with it: the vendor takes them back unchanged, and
+   * not every client is shown them, or sends them back as they came.
+   */
+  protected signature(block: number, signature: unknown, thinking: string, out: Event[]): void {
+    if (typeof signature !== "string" || signature === "") return;
+    const opaque = this.opaque("signature", signature);
+    out.push({ type: "opaque", block, opaque: thinking === "" ? opaque : { ...opaque, extra: thinking } });
   }
 
   protected citation(block: number, citation: unknown, out: Event[]): void {
@@ -149,6 +153,8 @@ interface OpenBlock {
   content: JsonObject | undefined;
   /** The input so far of such a block; of a call, what it began with and no delta has replaced. */
   input: string;
+  /** The thoughts so far, which their signature is to go with. */
+  thinking: string;
   /** Characters that all of that counts for. */
   size: number;
 }
@@ -227,8 +233,9 @@ class MessageStreamDecoder extends BlockDecoder implements ResponseDecoder {
     const block = this.blocks++;
     const type = this.open(block, content, out);
     const input = type === "tool_use" ? inputText(content["input"]) : "";
+    const thinking = type === "thinking" ? (asText(content["thinking"]) ?? "") : "";
     const size = isServer(type) ? text.length : input.length;
-    this.unclosed.set(index, { block, type, content: isServer(type) ? content : undefined, input, size });
+    this.unclosed.set(index, { block, type, content: isServer(type) ? content : undefined, input, thinking, size });
     this.keep(size, out);
   }
 
@@ -256,8 +263,11 @@ class MessageStreamDecoder extends BlockDecoder implements ResponseDecoder {
       // As the vendor's clients have it, the deltas take the place of what the call began with.
       open.input = "";
       out.push({ type: "arguments", block, text });
-    } else if (type === "thinking_delta" && kind === "thinking") this.text(block, delta["thinking"], out);
-    else if (type === "signature_delta" && kind === "thinking") this.signature(block, delta["signature"], out);
+    } else if (type === "thinking_delta" && kind === "thinking") {
+      open.thinking += asText(delta["thinking"]) ?? "";
+      this.text(block, delta["thinking"], out);
+    } else if (type === "signature_delta" && kind === "thinking")
+      this.signature(block, delta["signature"], open.thinking, out);
     else if (type === "citations_delta" && kind === "text") this.citation(block, delta["citation"], out);
     else out.push({ type: "unsaid", path: type });
   }

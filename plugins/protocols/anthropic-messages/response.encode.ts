@@ -7,10 +7,12 @@ import {
   GatewayError,
   type JsonObject,
   type Opaque,
+  PrefixKey,
   RawJson,
   type ResponseContext,
   type ResponseEncoder,
   safeId,
+  saysNothing,
   TextKey,
   type Usage,
   weightOf,
@@ -44,6 +46,9 @@ export function encode(events: readonly Event[], context: ResponseContext): stri
   return message.whole();
 }
 
+/** Characters of arguments that may still turn out to be none. */
+const LONGEST_NONE = 16;
+
 /** A block of the answer. Only one can be open in this protocol: the others wait until it is closed. */
 interface AnswerBlock {
   opening: EventOf<"open">;
@@ -57,6 +62,8 @@ interface AnswerBlock {
   part?: number;
   /** Free text of a call became an object with one string. */
   wrapped?: boolean;
+  /** A call's arguments as long as they may still turn out to be none; absent once some are written. */
+  unwritten?: string;
   /** What stands for a reasoning of which nothing can be read. */
   redacted?: string;
 }
@@ -204,7 +211,8 @@ class BlockEncoder {
     const index = this.openAs(block, { type: "tool_use", id, name: opening.name, input: {} });
     this.output.grow(index, "input_json_delta", "");
     block.wrapped = opening.custom === true;
-    if (block.wrapped) this.output.grow(index, "input_json_delta", '{"input":"');
+    if (!block.wrapped) block.unwritten = "";
+    else this.output.grow(index, "input_json_delta", '{"input":"');
   }
 
   /** State on a call or a text is written as a block before it. */
@@ -226,8 +234,9 @@ class BlockEncoder {
   }
 
   private openAs(block: AnswerBlock, content: JsonObject): number {
+    const signed = this.behind !== undefined;
     this.flush();
-    this.textKey = content["type"] === "text" ? new TextKey() : undefined;
+    this.textKey = content["type"] === "text" ? new TextKey(signed) : undefined;
     const index = this.index++;
     block.index = index;
     this.output.open(index, content);
@@ -275,9 +284,15 @@ class BlockEncoder {
     this.output.grow(index, "thinking_delta", apart ? `\n\n${text}` : text);
   }
 
-  private arguments({ index, wrapped }: AnswerBlock, { text }: EventOf<"arguments">): void {
+  private arguments(block: AnswerBlock, { text }: EventOf<"arguments">): void {
+    const { index, wrapped, unwritten } = block;
     if (index === undefined || text === "") return;
-    this.output.grow(index, "input_json_delta", wrapped ? JSON.stringify(text).slice(1, -1) : text);
+    const json = wrapped ? JSON.stringify(text).slice(1, -1) : (unwritten ?? "") + text;
+    if (unwritten !== undefined && json.length <= LONGEST_NONE && !/^\s*\{/.test(json)) block.unwritten = json;
+    else {
+      delete block.unwritten;
+      this.output.grow(index, "input_json_delta", json);
+    }
   }
 
   private opaque(block: AnswerBlock, { opaque }: EventOf<"opaque">): void {
@@ -301,8 +316,11 @@ class BlockEncoder {
 
   private close(block: AnswerBlock): void {
     if (block.redacted !== undefined) this.openAs(block, { type: "redacted_thinking", data: block.redacted });
-    if (block.index !== undefined && block.wrapped) this.output.grow(block.index, "input_json_delta", '"}');
-    if (block.index !== undefined) this.output.close(block.index);
+    const { index, unwritten } = block;
+    if (index !== undefined && block.wrapped) this.output.grow(index, "input_json_delta", '"}');
+    if (index !== undefined && unwritten)
+      this.output.grow(index, "input_json_delta", saysNothing(unwritten) ? "{}" : unwritten);
+    if (index !== undefined) this.output.close(index);
     this.blocks.delete(block.opening.block);
     this.current = undefined;
   }
@@ -312,8 +330,10 @@ class BlockEncoder {
       if (this.current) this.close(this.current);
       else this.next();
     }
-    if (this.behind && this.textKey) this.context.remember(`${this.textKey}`, this.behind);
-    else this.flush();
+    if (this.behind && this.textKey) {
+      const { turns } = this.context.conversation;
+      this.context.remember(`${new PrefixKey(turns).turn(turns.length)} ${this.textKey}`, this.behind);
+    } else this.flush();
     this.output.finish(this.ending(), lastUsage(this.usage));
     this.output.frame("message_stop", { type: "message_stop" });
   }

@@ -41,7 +41,8 @@ export const support: SupportTable = {
   tools_custom: ["mapped", "as a function with one string, undone in the answer; a grammar is told, not enforced"],
   tools_namespace: ["mapped", "in the name, undone in the answer"],
   web_search: ["mapped", "a context size is dropped"],
-  tools_server: "refused",
+  tools_server: "dropped",
+  tools_server_needed: "refused",
   tool_choice: ["mapped", "a forced call is refused beside thinking by tokens"],
   tool_choice_allowed: ["mapped", "only the allowed tools are sent"],
   parallel_off: "mapped",
@@ -93,9 +94,10 @@ export function readMark(fields: Fields, name = "cache_control"): CacheMark | un
   if (!control) return undefined;
   control.leaveUsual({ type: ["ephemeral"] });
   const ttl = control.text("ttl");
-  if (TTLS.has(ttl)) return { ttl: ttl as "5m" | "1h" };
+  const { at } = control;
+  if (TTLS.has(ttl)) return { ttl: ttl as "5m" | "1h", at };
   if (ttl !== undefined) control.declare("ttl", "other");
-  return {};
+  return { at };
 }
 
 /** Writes a cache mark. The vendor keeps a prompt for five minutes or an hour. */
@@ -195,6 +197,7 @@ export const fields: readonly (readonly [field: string, feature: Feature])[] = [
   ...settingFields(promptSettings),
   ["cache_control, on blocks and tools", "cache_mark"],
   ["system: the line x-anthropic-billing-header: …", "cosmetic"],
+  ["thread", "stored_state"],
   ["context_management", "context_edits"],
   ["container, container_upload", "container"],
   ["mcp_servers", "tools_server"],
@@ -210,6 +213,7 @@ export const fields: readonly (readonly [field: string, feature: Feature])[] = [
   ["tools: web_search_…", "web_search"],
   ["tools: tool_search_tool_…", "other"],
   ["tools: all others of the vendor", "tools_server"],
+  ["a choice of one of them; blocks of one that is offered", "tools_server_needed"],
   ["tool_choice", "tool_choice"],
   ["tool_choice.disable_parallel_tool_use", "parallel_off"],
   ["messages: role system", "system_in_place"],

@@ -77,9 +77,12 @@ function writes(raw: JsonObject): Usage["in"]["write"] {
 
 const sum = (parts: Usage["in"]["write"] = {}): number => Object.values(parts).reduce((all, tokens) => all + tokens, 0);
 
-/** Tokens written to the cache, with those read from it at most the whole input: some vendors count a token twice. */
+/**
+ * Tokens written to the cache, with those read from it at most the whole input: some vendors count a token twice. A vendor
+ * that tells only what was read does not count writing, and clients add the two.
+ */
 function written({ in: { total, cached, write } }: Usage): number | undefined {
-  if (!write) return undefined;
+  if (!write) return cached === undefined ? undefined : 0;
   return total === undefined ? sum(write) : Math.min(sum(write), Math.max(0, total - (cached ?? 0)));
 }
 

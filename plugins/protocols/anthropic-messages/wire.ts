@@ -11,6 +11,7 @@ import {
   type Opaque,
   type Operation,
   post,
+  type RateDistances,
   type RawJson,
 } from "model-gateway/protocol";
 
@@ -26,6 +27,15 @@ export const COUNT_TOKENS: Operation = post("count_tokens", "/messages/count_tok
   generates: false,
   task: "count",
 });
+
+/**
+ * What clients are told that ask for a thread, a conversation kept by the provider, where there is none: they go on with
+ * the whole conversation in each request. [S]
+ */
+export const UNTHREADED = {
+  hint: "Send the whole conversation without it.",
+  details: { error_code: "thread_unsupported_request", unsupported: ["thread"] },
+} as const;
 
 /** What the vendor sends after the first event, and in long silences. */
 export const PING = Buffer.from('event: ping\ndata: {"type": "ping"}\n\n');
@@ -141,5 +151,23 @@ export function ending(frame: Frame): Ending | undefined {
   const letter = initialOf(frame);
   if (letter === undefined && !frame.bytes.includes(STOP) && !frame.bytes.includes(ERROR)) return undefined;
   if (letter !== undefined && letter !== LETTER_M && letter !== LETTER_E) return undefined;
-  return entryOf(ENDINGS, frame.event ?? asText(asObject(frame.json())?.["type"]));
+  if (frame.event !== undefined) return entryOf(ENDINGS, frame.event);
+  const { type, error } = asObject(frame.json()) ?? {};
+  // What stands in front of an imitation may tell of its failures in a form of its own.
+  return type === undefined && asObject(error) ? "error" : entryOf(ENDINGS, asText(type));
 }
+
+/** `anthropic-ratelimit-{requests,tokens}-{limit,remaining,reset}`; the reset as RFC 3339. [D: rate limits page] */
+export const rateHeaders = ({ requests, tokens }: RateDistances, now: number): string[] =>
+  Object.entries({ requests, tokens }).flatMap(([what, distance]) =>
+    distance
+      ? [
+          ...[`anthropic-ratelimit-${what}-limit`, String(distance.limit)],
+          ...[`anthropic-ratelimit-${what}-remaining`, String(distance.left)],
+          ...[`anthropic-ratelimit-${what}-reset`, moment(now + distance.reset)],
+        ]
+      : [],
+  );
+
+/** To the second, as the vendor writes it. */
+const moment = (time: number): string => new Date(Math.ceil(time / 1000) * 1000).toISOString().replace(".000Z", "Z");

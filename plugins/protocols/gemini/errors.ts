@@ -30,6 +30,9 @@ const STATUSES: Readonly<Record<ErrorKind, string>> = {
   overloaded: "UNAVAILABLE",
 };
 
+/** Statuses that have a name of their own, whatever the kind of fault. */
+const NAMES: Readonly<Record<number, string>> = { 429: "RESOURCE_EXHAUSTED", 499: "CANCELLED" };
+
 /** The vendor's own reason for a key it does not know; clients look for it. [F] */
 const REASONS: Readonly<Record<string, string>> = { invalid_api_key: "API_KEY_INVALID" };
 
@@ -49,7 +52,7 @@ function errorObject(fault: Fault, id: string) {
   if (param !== undefined)
     details.push(detail("BadRequest", { fieldViolations: [{ field: param, description: message }] }));
   if (retryAfter !== undefined) details.push(detail("RetryInfo", { retryDelay: `${retryAfter}s` }));
-  return { error: { code: status, message, status: status === 499 ? "CANCELLED" : STATUSES[kind], details } };
+  return { error: { code: status, message, status: NAMES[status] ?? STATUSES[kind], details } };
 }
 
 /** An error as a whole body. */

@@ -1,6 +1,7 @@
 import { defined, type ListedModel, type Listing, type TranslatedProtocol } from "model-gateway/protocol";
 import { demo } from "./demo.ts";
 import { errorBody, failure, streamError } from "./errors.ts";
+import { objects, vendor } from "./objects.ts";
 import { decode } from "./request.decode.ts";
 import { encode } from "./request.encode.ts";
 import { decode as decodeResponse, decoder } from "./response.decode.ts";
@@ -30,6 +31,16 @@ const gemini: TranslatedProtocol = {
   // Left behind: x-goog-user-project names a project of the client's, x-goog-request-params the gateway's model name.
   headers: ["x-goog-api-client", "x-gemini-*", "x-server-timeout"],
   usageMembers: ["usageMetadata"],
+  tokenBytes: 4.7,
+  // The vendor takes both spellings.
+  output: {
+    tokens: ["generationConfig", "generation_config"].flatMap((config) =>
+      ["maxOutputTokens", "max_output_tokens"].map((name) => [config, name]),
+    ),
+    times: ["generationConfig", "generation_config"].flatMap((config) =>
+      ["candidateCount", "candidate_count"].map((name) => [config, name]),
+    ),
+  },
   // White space, not a comment: the Python and Go clients and the JavaScript client before 1.32 choke on comments. [S]
   ping: Buffer.from("\r\n\r\n"),
 
@@ -50,6 +61,10 @@ const gemini: TranslatedProtocol = {
   holdsUsage,
   usage,
   texts,
+  checked: ["cachedContent", "cached_content", "labels"],
+  conversation: { members: [], headers: ["x-session-affinity", "x-session-id", "session_id"], turns: "contents" },
+  objects,
+  vendor,
   demo: (request) => demo(gemini, request),
   listing,
   translation: {

@@ -1,5 +1,6 @@
 import {
   asObject,
+  asText,
   type Conversation,
   defined,
   entryOf,
@@ -20,7 +21,7 @@ import {
 } from "model-gateway/protocol";
 import { readTools } from "./request.decode.tools.ts";
 import { SETTINGS } from "./support.ts";
-import { mediaKind, NAME, NO_SIGNATURE, ProtoFields, snake, spelledBoth, wrong } from "./wire.ts";
+import { mediaKind, NAME, NO_SIGNATURE, ProtoFields, snake, spelledBoth, spellingIn, wrong } from "./wire.ts";
 
 /** Objects whose members are not read here; they stay the text they came as. */
 const RAW: ReadonlySet<string> = new Set(
@@ -100,9 +101,10 @@ function readResolution(config: ProtoFields, turns: readonly Turn[]): void {
   const detail = detailOf(config.enumWord("mediaResolution", "media_detail"));
   config.leave("mediaResolution", "media_detail");
   if (detail === undefined) return;
+  const detailAt = config.path("mediaResolution");
   const look = (part: Part): void => {
     if (part.kind === "tool_result") part.parts.forEach(look);
-    else if (part.kind === "media") part.detail ??= detail;
+    else if (part.kind === "media" && part.detail === undefined) Object.assign(part, { detail, detailAt });
   };
   for (const { parts } of turns) parts.forEach(look);
 }
@@ -167,24 +169,28 @@ class ContentsReader {
     const contents =
       request.objects("contents") ?? wrong(request.path("contents"), "is missing", "It is a list of {role, parts}.");
     const calls = new CallPairs(callIdsIn(contents));
-    const turns = contents.map((content) => {
+    const turns: Turn[] = [];
+    for (const content of contents) {
       const name = content.text("role");
       const role = entryOf(ROLES, name || "user") ?? wrong(content.path("role"), "must be user or model");
       // Left out or empty is the same (proto JSON).
       if (name === "function" || name === "") content.leave("role", "cosmetic");
       calls.turn(role);
-      return { role, at: content.at, parts: this.parts(content, calls) };
-    });
-    const last = turns.at(-1);
-    if (last?.role === "assistant") request.uses.push({ feature: "prefill", path: last.at });
+      const last = turns.at(-1);
+      // Chats of the vendor's SDK keep each piece of a stream as a content: thoughts and their signature belong together.
+      if (role === "assistant" && last?.role === role) this.parts(content, calls, last.parts);
+      else turns.push({ role, at: content.at, parts: this.parts(content, calls) });
+    }
+    const last = contents.at(-1);
+    if (last && turns.at(-1)?.role === "assistant") request.uses.push({ feature: "prefill", path: last.at });
     return turns;
   }
 
-  private parts(content: ProtoFields, calls: CallPairs): Part[] {
+  /** @param read the parts before, of the same turn */
+  private parts(content: ProtoFields, calls: CallPairs, read: Part[] = []): Part[] {
     const { uses } = content;
     const parts = content.objects("parts") ?? [];
     content.rest("other", UNREAD);
-    const read: Part[] = [];
     for (const part of parts) {
       const before = uses.length;
       for (const each of this.part(part, calls)) if (!continuesThought(read, each, uses, before)) read.push(each);
@@ -258,7 +264,18 @@ function refuseTwo(part: ProtoFields): void {
 /** A part that only this protocol understands, like code that the vendor ran. */
 function foreignPart(part: ProtoFields, name: string): Part {
   part.declareSelf("foreign_block");
-  return { kind: "foreign", at: part.at, protocol: NAME, name, json: part.of };
+  const tools = toolsBehind(part, name);
+  return { kind: "foreign", at: part.at, protocol: NAME, name, json: part.of, ...defined({ tools }) };
+}
+
+/** The members of a tool that ran the code, or that a server's call is of, in both spellings. [S: ToolType] */
+function toolsBehind(part: ProtoFields, name: string): readonly string[] | undefined {
+  if (/^(?:executable|code)/.test(name)) return Object.keys(spelledBoth({ codeExecution: 0 }));
+  const call = asObject(part.of[name]) ?? {};
+  const type = asText(call[spellingIn(call, "toolType")])?.toLowerCase();
+  return type === undefined
+    ? undefined
+    : Object.keys(spelledBoth({ [type.replaceAll(/_./g, (pair) => pair.slice(1).toUpperCase())]: 0 }));
 }
 
 function readKind(kind: (typeof KINDS)[number], part: ProtoFields, opaque: Opaque | undefined, calls: CallPairs): Part {
@@ -355,7 +372,7 @@ function readMedia(part: ProtoFields): Media {
   part.leave("thoughtSignature", "cosmetic");
   blob.rest("other", UNREAD);
   part.rest("other", UNREAD);
-  return { kind: "media", at: part.at, media, source, ...defined({ mime, filename, detail }) };
+  return { kind: "media", at: part.at, media, source, ...defined({ mime, filename }), ...detail };
 }
 
 function readBytes(blob: ProtoFields): MediaSource {
@@ -386,13 +403,13 @@ function declareMedia(media: Media["media"], source: MediaSource, part: ProtoFie
   else if (!("id" in source)) part.declareSelf(`${media}_${"url" in source ? "url" : "base64"}`);
 }
 
-function readDetail(part: ProtoFields): string | undefined {
+function readDetail(part: ProtoFields): Pick<Media, "detail" | "detailAt"> {
   const resolution = part.object("mediaResolution");
-  if (!resolution) return undefined;
+  if (!resolution) return {};
   resolution.declareSelf("media_detail");
   const detail = detailOf(resolution.enumWord("level", "cosmetic"));
   resolution.rest();
-  return detail;
+  return detail === undefined ? {} : { detail, detailAt: resolution.at };
 }
 
 /** Ids that the client gave to calls, so that none is given twice. */

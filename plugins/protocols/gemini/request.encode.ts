@@ -16,6 +16,7 @@ import {
   RawJson,
   type Reasoning,
   safeId,
+  saysNothing,
   type Tool,
   type ToolCall,
   type ToolChoice,
@@ -25,7 +26,7 @@ import {
   writeSettings,
 } from "model-gateway/protocol";
 import { SETTINGS } from "./support.ts";
-import { BYPASS, NAME, OPERATIONS } from "./wire.ts";
+import { BYPASS, NAME, OPERATIONS, partIn } from "./wire.ts";
 
 /** What the writers of one request need to know of the whole of it. */
 interface RequestScope {
@@ -217,7 +218,10 @@ function partOf(part: Part, scope: RequestScope): unknown {
     case "refusal":
       return { text: part.text };
     case "reasoning":
-      return defined({ text: thoughts(part), thought: true, thoughtSignature: signature(part.opaque) });
+      return (
+        partIn(part.opaque) ??
+        defined({ text: thoughts(part), thought: true, thoughtSignature: signature(part.opaque) })
+      );
     case "tool_call":
       return callPart(part, scope);
     case "tool_result":
@@ -244,7 +248,7 @@ function callPart(call: ToolCall, scope: RequestScope): JsonObject {
 /** Arguments as an object, whose text stays as it is. */
 function argumentsOf(call: ToolCall, { context }: RequestScope): unknown {
   if (call.custom === true) return { input: call.arguments };
-  if (call.arguments.trim() === "") return {};
+  if (saysNothing(call.arguments)) return {};
   return isObjectText(call.arguments)
     ? new RawJson(call.arguments)
     : context.refuse(call.at, "the call's arguments must be a JSON object there");
@@ -374,7 +378,8 @@ function declaration(tool: DeclaredTool, scope: RequestScope): JsonObject {
   const { description } = tool;
   if (tool.kind === "function")
     return defined({ name: fittedName(scope, tool), description, parametersJsonSchema: tool.parameters });
-  if (tool.grammar !== undefined) scope.context.drop(tool.at, "a grammar for a tool's text cannot be told there");
+  if (tool.grammar !== undefined)
+    scope.context.drop(tool.grammarAt ?? tool.at, "a grammar for a tool's text cannot be told there");
   const name = fittedName(scope, { ...tool, custom: true });
   return defined({ name, description, parametersJsonSchema: FREE_TEXT });
 }

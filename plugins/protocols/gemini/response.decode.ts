@@ -25,7 +25,7 @@ import {
 import { faultOf } from "./errors.ts";
 import { CandidateSources } from "./response.decode.sources.ts";
 import { usage } from "./usage.ts";
-import { mediaKind, NAME, rawReason } from "./wire.ts";
+import { mediaKind, NAME, PART, rawReason } from "./wire.ts";
 
 /** Only frames with such parts hold JSON whose text must stay as it is; the others take the engine's own parser. */
 const EXACT = /"(?:functionCall|toolCall|toolResponse|functionResponse)"/;
@@ -277,7 +277,8 @@ class CandidateReader {
     const grounding = asObject(candidate["groundingMetadata"]);
     if (grounding) this.unmapped.others(grounding, MAPPED.grounding, "groundingMetadata.", out);
     this.raw = rawReason(candidate["finishReason"]) ?? this.raw;
-    this.message = asText(candidate["finishMessage"]) ?? this.message;
+    // Of an end that is as it should be it only says so: "Model generated function call(s)." [F]
+    if (this.raw !== "STOP") this.message = asText(candidate["finishMessage"]) ?? this.message;
   }
 
   /** The answer ends: what is open is closed. Arguments that broke off stay as they came. */
@@ -428,8 +429,7 @@ class CandidateReader {
       this.unmapped.report("content.parts.thoughtSignature", out);
       return;
     }
-    const block = this.whole({ kind: "reasoning", redacted: true }, out);
-    out.push({ type: "opaque", block, opaque: { ...opaque, on: { call: id } } }, { type: "close", block });
+    this.state({ ...opaque, on: { call: id } }, out);
   }
 
   private media(sent: JsonObject, name: string, out: Event[]): void {
@@ -447,7 +447,15 @@ class CandidateReader {
     const name = names[0] ?? "part";
     const result = /Result$|Response$/.test(name);
     const block = this.whole({ kind: "server", name, result }, out);
-    out.push({ type: "server", block, json: new RawJson(writeJson(part)) }, { type: "close", block });
+    const json = new RawJson(writeJson(part));
+    out.push({ type: "server", block, json }, { type: "close", block });
+    if (COMING_BACK.has(name)) this.state({ ...this.opaque(json.text), kind: PART }, out);
+  }
+
+  /** State that no part of the client's can bear follows as redacted reasoning. */
+  private state(opaque: Opaque, out: Event[]): void {
+    const block = this.whole({ kind: "reasoning", redacted: true }, out);
+    out.push({ type: "opaque", block, opaque }, { type: "close", block });
   }
 
   /** Opens a block that arrives in one piece. */
@@ -472,6 +480,12 @@ class CandidateReader {
     out.push({ type: "close", block });
   }
 }
+
+/**
+ * What the vendor ran itself and wants back in the next request, with its signature: the part travels as state. [D: thought
+ * signatures, code execution]
+ */
+const COMING_BACK: ReadonlySet<string> = new Set(["executableCode", "codeExecutionResult", "toolCall", "toolResponse"]);
 
 type NameSet = ReadonlySet<string>;
 
@@ -574,10 +588,13 @@ const REASON_NUMBERS = [
   "SPII",
 ];
 
-/** What a finish reason means; `called`: the answer holds a call of a client's function. */
+/**
+ * What a finish reason means; `called`: the answer holds a call of a client's function. A call that the vendor did not
+ * expect is one all the same: it can be answered.
+ */
 function reasonOf(raw: string, called: boolean): FinishReason {
   const meaning = MEANINGS.get(/^\d+$/.test(raw) ? (REASON_NUMBERS[Number(raw)] ?? "OTHER") : raw) ?? "other";
-  return meaning === "stop" && called ? "tool_calls" : meaning;
+  return called && (meaning === "stop" || raw === "UNEXPECTED_TOOL_CALL") ? "tool_calls" : meaning;
 }
 
 /**

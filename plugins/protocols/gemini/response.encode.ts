@@ -1,6 +1,7 @@
 import {
   asList,
   asObject,
+  type BlockKind,
   type Citation,
   defined,
   type EncodedFrame,
@@ -13,12 +14,13 @@ import {
   parseExact,
   type ResponseContext,
   type ResponseEncoder,
+  saysNothing,
   type Usage,
   weightOf,
   writeJson,
 } from "model-gateway/protocol";
 import { usageMetadata } from "./usage.ts";
-import { TextOffsets } from "./wire.ts";
+import { NAME, partIn, TextOffsets } from "./wire.ts";
 
 /** Writes a stream: each frame is one whole answer with what is new; the last one tells how it ended and what it cost. */
 export const encoder = (context: ResponseContext): ResponseEncoder => new GenerateContentWriter(context);
@@ -90,7 +92,7 @@ export function encode(events: readonly Event[], context: ResponseContext): stri
   const writer = encoder(context);
   const out: EncodedFrame[] = [];
   for (const event of events) if (event.type !== "error") writer.event(event, out);
-  const frames = out.map(({ data }) => parseExact(data, new Set(["args"])) as JsonObject);
+  const frames = out.map(({ data }) => parseExact(data, RAW) as JsonObject);
   const last = frames.at(-1);
   if (!last) throw new GatewayError("upstream_invalid");
   if (frames.length === 1) return out[0]?.data ?? "";
@@ -99,6 +101,9 @@ export function encode(events: readonly Event[], context: ResponseContext): stri
     candidates: asList(last["candidates"]).map((each) => joinedCandidate(asObject(each) ?? {}, frames)),
   });
 }
+
+/** Members whose text stays as it is. */
+const RAW: ReadonlySet<string> = new Set(["args", "response"]);
 
 /** Events of one block. */
 type PartEvent = EventOf<"open" | "text" | "arguments" | "opaque" | "citation" | "media" | "server" | "close">;
@@ -255,7 +260,8 @@ class CandidateWriter {
         this.arguments.push(event.text);
         break;
       case "opaque":
-        this.thoughtState = event.opaque;
+        // The part itself is written.
+        if (partIn(event.opaque) === undefined) this.thoughtState = event.opaque;
         break;
       case "citation":
         this.grounding.cite(event.citation);
@@ -279,15 +285,24 @@ class CandidateWriter {
     const state = stateOf(event);
     this.signature = state && this.context.seal(state);
     if (event.kind === "refusal") this.refused = true;
-    // Some clients send no thoughts back, but what sits on a call, which is where the vendor has it. [S: gemini-cli]
-    if (event.kind === "tool_call" && !state && this.thoughtState && this.thoughtState.on === undefined) {
-      this.signature = this.context.seal(this.thoughtState);
-      if (!this.show) this.thoughtState = undefined;
+    if (!state && this.takesThought(event.kind)) {
+      this.signature = this.context.seal(this.thoughtState as Opaque);
+      this.thoughtState = undefined;
     }
     if (this.thoughtState) this.write(this.thoughtSignature(), { kind: "thought", signed: true, empty: true }, out);
     const continues = joins(this.last, { kind: "text", signed: this.signature !== undefined, empty: false });
     const part = continues ? (this.last?.part ?? 0) : this.parts;
     this.blockStart = { part, before: continues ? this.bytes : 0 };
+  }
+
+  /**
+   * Whether a thought's state goes on the part that follows it, as the vendor has it [F]. Some clients send no thoughts back,
+   * but what sits on other parts. [S: gemini-cli] State that the vendor itself put on a thought stays there.
+   */
+  private takesThought(kind: BlockKind): boolean {
+    const { protocol, on } = this.thoughtState ?? {};
+    if (protocol === undefined || on !== undefined) return false;
+    return kind === "tool_call" || (kind === "text" && protocol !== NAME);
   }
 
   private writeText({ text, logprobs }: EventOf<"text">, out: EncodedFrame[]): void {
@@ -395,7 +410,7 @@ const oneLine = (json: string): string => json.replace(/[\r\n]+/g, " ");
 
 /** Arguments as the text of a JSON object; undefined where they are none. */
 function objectText(text: string): string | undefined {
-  if (text.trim() === "") return "{}";
+  if (saysNothing(text)) return "{}";
   try {
     return asObject(JSON.parse(text)) && oneLine(text.trim());
   } catch {

@@ -45,7 +45,8 @@ export const SUPPORT: SupportTable = {
     "mapped",
     "Google Search, left out where the choice of tools excludes it; domains, limits and location are dropped",
   ],
-  tools_server: "refused",
+  tools_server: "dropped",
+  tools_server_needed: "refused",
   tool_choice: ["mapped", "a tool that the vendor runs cannot be chosen by name: left to the model, declared"],
   tool_choice_allowed: ["mapped", "web search cannot be among them: left to the model, declared"],
   parallel_off: "dropped",
@@ -170,7 +171,7 @@ export const SETTINGS: readonly Setting[] = [
     field: "format",
     type: "text",
     read: proto(readMimeType),
-    write: ({ kind }: Format) => (kind === "text" ? undefined : "application/json"),
+    write: ({ kind, plain }: Format) => (kind === "text" ? undefined : plain ? ENUM : "application/json"),
   },
   {
     wire: "generationConfig.responseJsonSchema",
@@ -247,6 +248,7 @@ export const FIELDS: readonly (readonly [field: string, feature: Feature])[] = [
   ["tools[].functionDeclarations[].response, behavior", "other"],
   ["tools[].googleSearch", "web_search"],
   ["tools[].codeExecution, urlContext, googleMaps, fileSearch, computerUse, mcpServers, …", "tools_server"],
+  ["a choice among such tools only; parts of one that is offered", "tools_server_needed"],
   ["toolConfig.functionCallingConfig.mode", "tool_choice"],
   ["toolConfig.functionCallingConfig.mode VALIDATED", "other"],
   ["toolConfig.functionCallingConfig.allowedFunctionNames", "tool_choice_allowed"],
@@ -303,8 +305,10 @@ function readLogprobs(config: ProtoFields, name: string): number | undefined {
   return undefined;
 }
 
+/** One of some words, and nothing but the word. */
+const ENUM = "text/x.enum";
 /** Types of an answer that others have words for. */
-const MIME_TYPES: ReadonlySet<string> = new Set(["application/json", "text/plain"]);
+const MIME_TYPES: ReadonlySet<string> = new Set(["application/json", "text/plain", ENUM]);
 
 /** The format where there is no schema. */
 function readMimeType(config: ProtoFields, name: string): Format | undefined {
@@ -316,6 +320,7 @@ function readMimeType(config: ProtoFields, name: string): Format | undefined {
   }
   if (schema && mime === "text/plain") config.leave(name, "other");
   if (schema) return undefined;
+  if (mime === ENUM) config.leave(name, "other");
   if (mime === "application/json") config.declare(name, "json_object");
   return { kind: mime === "application/json" ? "json" : "text" };
 }
@@ -324,7 +329,7 @@ function readFormatSchema(config: ProtoFields): Format | undefined {
   const mime = config.text("responseMimeType");
   if (mime !== undefined && !MIME_TYPES.has(mime)) return undefined;
   const schema = readSchema(config, "responseSchema", "responseJsonSchema");
-  return schema && { kind: "schema", schema };
+  return schema && { kind: "schema", schema, ...(mime === ENUM ? { plain: true as const } : {}) };
 }
 
 function writeFormatSchema(
@@ -355,12 +360,12 @@ function readTextFormat(entry: ProtoFields): Format | undefined {
   if (!text) return undefined;
   const schema = text.raw("schema");
   const mime = text.text("mimeType")?.toLowerCase().replace("_", "/") ?? "text/plain";
-  if (!MIME_TYPES.has(mime)) text.leave("mimeType", "other");
+  if (!MIME_TYPES.has(mime) || (mime === ENUM && !schema)) text.leave("mimeType", "other");
   const json = mime === "application/json";
   if (schema) text.declare("schema", "json_schema");
   else if (json) text.declare("mimeType", "json_object");
   text.rest();
-  if (schema) return { kind: "schema", schema: plainSchema(schema) };
+  if (schema) return { kind: "schema", schema: plainSchema(schema), ...(mime === ENUM ? { plain: true } : {}) };
   return { kind: json ? "json" : "text" };
 }
 

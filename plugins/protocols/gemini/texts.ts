@@ -114,11 +114,15 @@ export const opaque: OpaquePlaces = {
     const removed = new Set(gone.map((path) => JSON.stringify(path)));
     for (const request of requestsIn(body)) {
       const turns: StandingTurn[] = [];
-      for (const content of contentsIn(request)) {
-        const { standing, pieces } = withoutParts([...partsIn(content)], removed);
+      let behind = false;
+      // From the end: a thought goes with what stands behind it, which may be in the next content.
+      for (const content of [...contentsIn(request)].reverse()) {
+        const parts = [...partsIn(content)];
+        const { standing, pieces, begins } = withoutParts(parts, removed, behind && content.role === "assistant");
+        behind = begins;
         if (standing) for (const { at } of pieces) yield { path: at };
         else yield { path: content.at };
-        if (standing && content.role !== "system") turns.push({ role: content.role, parts: standing });
+        if (standing && content.role !== "system") turns.unshift({ role: content.role, parts: standing });
       }
       if (facts.thinking !== "budget" && facts.thinking !== "none") yield* bypasses(turns, removed);
     }
@@ -157,22 +161,25 @@ const isThought = (part: ObjectPlace): boolean => part.of["thought"] === true &&
 
 /**
  * What is left of the parts of a turn; undefined where all of them go.
- * @returns also the pieces of thoughts whose last piece goes: that one bears the signature
+ * @param behind whether a signature of thoughts goes that stands behind these parts
+ * @returns also the pieces of thoughts whose signature goes, and whether the first part is such a thought or its signature's
  */
-function withoutParts(parts: readonly ObjectPlace[], removed: ReadonlySet<string>) {
+function withoutParts(parts: readonly ObjectPlace[], removed: ReadonlySet<string>, behind: boolean) {
   const standing: ObjectPlace[] = [];
   const pieces: ObjectPlace[] = [];
-  let thoughtGoes = false;
+  let thoughtGoes = behind;
   for (const part of parts.toReversed()) {
     const thought = isThought(part);
     if (removed.has(JSON.stringify(part.at))) thoughtGoes = thought;
     else if (thoughtGoes && thought && member(part, "thoughtSignature").value === undefined) pieces.push(part);
     else {
-      thoughtGoes = false;
+      // What signed the thought stood on the part behind it.
+      thoughtGoes = removed.has(JSON.stringify(member(part, "thoughtSignature").at));
       standing.push(part);
     }
   }
-  return { standing: parts.length > 0 && standing.length === 0 ? undefined : standing.reverse(), pieces };
+  const left = parts.length > 0 && standing.length === 0 ? undefined : standing.reverse();
+  return { standing: left, pieces, begins: thoughtGoes };
 }
 
 /**

@@ -32,6 +32,7 @@ const READ: ReadonlySet<string> = new Set([
   "thoughtsTokenCount",
   "candidatesTokenCount",
   "promptTokensDetails",
+  "cacheTokensDetails",
   "promptTokenDetails",
   "toolUsePromptTokensDetails",
   "candidatesTokensDetails",
@@ -65,6 +66,8 @@ function normal(raw: JsonObject): Usage {
       image: modality(asked, "IMAGE"),
       video: modality(asked, "VIDEO"),
       document: modality(asked, "DOCUMENT"),
+      cachedAudio: modality(asList(raw["cacheTokensDetails"]), "AUDIO"),
+      cachedImage: modality(asList(raw["cacheTokensDetails"]), "IMAGE"),
       toolUse,
     }),
     out: defined({
@@ -124,6 +127,7 @@ export function usageMetadata({ in: input, out, tier }: Usage): JsonObject {
       AUDIO: input.audio,
       DOCUMENT: input.document,
     }),
+    cacheTokensDetails: details({ IMAGE: input.cachedImage, AUDIO: input.cachedAudio }),
     candidatesTokensDetails: details({ IMAGE: out.image, AUDIO: out.audio }),
     serviceTier: TIER_WORDS.get(tier ?? ""),
   });

@@ -12,6 +12,7 @@ import {
   type JsonObject,
   type Located,
   type Media,
+  type Opaque,
   type Operation,
   post,
   RawJson,
@@ -19,6 +20,13 @@ import {
 
 /** The name of this protocol, as opaque state and foreign blocks bear it. */
 export const NAME = "gemini";
+
+/** The kind of opaque state that is a whole part, as JSON text: what the vendor ran itself has no place elsewhere. */
+export const PART = "part";
+
+/** The part that opaque state is; undefined for all other state. */
+export const partIn = (opaque: Opaque | undefined): RawJson | undefined =>
+  opaque?.protocol === NAME && opaque.kind === PART ? new RawJson(opaque.data) : undefined;
 
 /** Sent by clients that have no signature; it means none. [D: thought signatures] */
 export const BYPASS = "skip_thought_signature_validator";
@@ -150,9 +158,11 @@ export const ACTION_PATH = new RegExp(`(?::|%3a)(?:${[...ACTIONS.keys()].join("|
 const UNSAFE = /[\p{Cc}%#?\\]/u;
 /** How the vendor names actions; `qwen:7b` is a name with a colon in it and asks for no action. */
 const ACTION_LIKE = /^[a-z]+(?:[A-Z][a-z]+)+$/;
+/** A name with an action in it could be read in two ways. */
+const ACTS_TWICE = /:(?:[a-z]+(?:[A-Z][a-z]+)+)?(?:$|[:/])/;
 
 /**
- * Reads `{model}:{action}` behind the path it is mounted on, decoding escapes once.
+ * Reads `{model}:{action}`, split at the last colon, behind the path it is mounted on, decoding escapes once.
  * @throws GatewayError `bad_target` for a name that cannot be one, `path_not_found` for an action that is not served.
  */
 export function locate(mount: string, rest: string, query: { get(name: string): string | null }): Located | undefined {
@@ -165,7 +175,7 @@ export function locate(mount: string, rest: string, query: { get(name: string): 
   if (colon < 0) return undefined;
   const operation = operationOf(text.slice(colon + 1), query);
   const model = operation && modelOf(mount, name);
-  if (model?.includes(":")) refuseName("it holds a colon besides the one before the action");
+  if (model !== undefined && ACTS_TWICE.test(model)) refuseName("it ends with an action or a colon of its own");
   return model === undefined ? undefined : { operation: operation as Operation, model };
 }
 
@@ -186,11 +196,40 @@ function refuseName(why: string): never {
 
 function operationOf(name: string, query: { get(name: string): string | null }): Operation | undefined {
   const operation = ACTIONS.get(name);
-  if (operation === STREAM) return query.get("alt") === "sse" ? STREAM : STREAM_ARRAY;
+  if (operation?.generates) checkShape(query);
+  if (operation === STREAM) return FORMS.some((name) => formOf(query.get(name)) === "sse") ? STREAM : STREAM_ARRAY;
   if (operation || !ACTION_LIKE.test(name)) return operation;
   throw new GatewayError("path_not_found", {
     message: `The action ${name} is not served.`,
     hint: `Served are: ${[...ACTIONS.keys()].join(", ")}.`,
+  });
+}
+
+/** System parameters of the vendor that change the form of an answer, by both of their names. [D] */
+const FORMS = ["alt", "$alt"] as const;
+const PARTS = ["fields", "callback"].flatMap((name) => [name, `$${name}`]);
+const JSON_FORMS: ReadonlySet<string> = new Set(["sse", "json", ""]);
+
+/** Clients ask for enums as numbers with `$alt=json;enum-encoding=int`: options of a form are none of another. [F] */
+const formOf = (value: string | null): string => (value ?? "").replace(/;.*/s, "").trim().toLowerCase();
+
+/**
+ * An answer that is a part of one, JavaScript or bytes tells neither its tokens nor its end.
+ * @throws GatewayError `bad_target`
+ */
+function checkShape(query: { get(name: string): string | null }): void {
+  for (const name of FORMS)
+    if (!JSON_FORMS.has(formOf(query.get(name)))) refuseShape(name, "Leave it out, or send alt=sse or alt=json.");
+  for (const name of PARTS)
+    if (query.get(name) !== null && !(name.endsWith("fields") && query.get(name) === "*"))
+      refuseShape(name, "Leave it out.");
+}
+
+function refuseShape(param: string, hint: string): never {
+  throw new GatewayError("bad_target", {
+    message: `The query parameter "${param}" asks for a form of answer in which neither its tokens nor its end can be read.`,
+    hint,
+    param,
   });
 }
 

@@ -1,6 +1,7 @@
 import { asList, asObject, fixedPaths, type JsonObject, type TranslatedProtocol } from "model-gateway/protocol";
 import { failure } from "../openai/errors.ts";
 import { chunked } from "../openai/family.ts";
+import { objects } from "./objects.ts";
 import { decodeRequest } from "./request.decode.ts";
 import { encodeRequest } from "./request.encode.ts";
 import { decode, decoder } from "./response.decode.ts";
@@ -27,12 +28,14 @@ const openaiChat: TranslatedProtocol = {
     "/v1/chat/completions": chat,
   }),
   usageMembers: ["usage", "service_tier"],
+  output: { tokens: [["max_completion_tokens"], ["max_tokens"]], times: [["n"]] },
 
   recognises: (path) => /\/chat\/completions(\/|$)/.test(path),
   usage: readUsage,
   texts,
+  objects,
   translation: {
-    request: { decode: decodeRequest, encode: encodeRequest, opaque, support, fields },
+    request: { decode: decodeRequest, encode: encodeRequest, opaque, support, fields, objectSchemas: true },
     response: { decoder, decode, encoder, encode, failure },
   },
   better: { protocol: "openai-responses", wants: wantsResponses },

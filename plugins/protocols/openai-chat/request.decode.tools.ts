@@ -83,7 +83,7 @@ function customOf(entry: Fields): Tool {
     name,
     at: entry.at,
     ...(description === undefined ? {} : { description }),
-    ...(grammar === undefined ? {} : { grammar }),
+    ...(grammar === undefined ? {} : { grammar, grammarAt: `${inner.at}.format` }),
   };
 }
 

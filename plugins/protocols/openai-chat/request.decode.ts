@@ -545,7 +545,7 @@ function imageOf(part: Fields): Media {
     at: part.at,
     ...(inline?.mime ? { mime: inline.mime } : {}),
     source: inline ? { base64: inline.base64 } : { url },
-    ...(detail === undefined ? {} : { detail }),
+    ...(detail === undefined ? {} : { detail, detailAt: `${part.at}.image_url.detail` }),
   };
 }
 

@@ -1,3 +1,4 @@
+import { isUtf8 } from "node:buffer";
 import {
   asObject,
   asText,
@@ -162,7 +163,7 @@ class ChatMessageWriter {
     if (late) this.context.change(late.at, "Text behind a tool call is written before it");
     for (const part of parts)
       if (part.cache && part.kind !== "text")
-        this.context.drop(part.at, "Chat Completions marks only content for its cache");
+        this.context.drop(part.cache.at ?? part.at, "Chat Completions marks only content for its cache");
   }
 
   /** Thoughts go back to the vendor they came from, in the field they came in; those of others stay away. */
@@ -199,12 +200,16 @@ class ChatMessageWriter {
     const texts: string[] = part.json === undefined ? [] : [part.json];
     for (const each of part.parts) {
       if (each.kind === "text") texts.push(each.text);
-      else if (each.kind === "media") attached.push(this.attach(each, texts));
+      else if (each.kind === "media") {
+        const text = textIn(each);
+        if (text === undefined) attached.push(this.attach(each, texts));
+        else texts.push(text);
+      }
     }
     const failed = part.isError ? failedText(texts) : undefined;
     const content: JsonObject[] = (failed === undefined ? texts : [failed]).map((text) => ({ type: "text", text }));
     const last = content.at(-1);
-    if (last) Object.assign(last, marked(part.cache));
+    if (last) Object.assign(last, marked(part.cache ?? part.parts.findLast(({ cache }) => cache)?.cache));
     const body = content.length > 0 ? bare(content) : { content: "" };
     this.messages.push({ role: "tool", tool_call_id: safeId(part.callId), ...body });
   }
@@ -250,10 +255,21 @@ const marked = (cache: CacheMark | undefined): JsonObject =>
   cache ? { prompt_cache_breakpoint: breakpointOf(cache) } : {};
 
 /** A content part for media. @throws GatewayError where Chat cannot take it. */
-const mediaPart = (part: Media, context: EncodeContext): JsonObject => ({
-  ...bodyOf(part, context),
-  ...marked(part.cache),
-});
+function mediaPart(part: Media, context: EncodeContext): JsonObject {
+  const text = textIn(part);
+  return { ...(text === undefined ? bodyOf(part, context) : { type: "text", text }), ...marked(part.cache) };
+}
+
+/**
+ * The text of a file that is one, below its name: as a file the vendor takes PDF only. Undefined for other files, and for
+ * bytes that are no UTF-8.
+ */
+function textIn({ media, source, mime, filename }: Media): string | undefined {
+  if (media !== "file") return undefined;
+  const bytes = "base64" in source && mime?.startsWith("text/") ? Buffer.from(source.base64, "base64") : undefined;
+  const text = "text" in source ? source.text : bytes && isUtf8(bytes) ? bytes.toString() : undefined;
+  return text === undefined || filename === undefined ? text : `${filename}\n\n${text}`;
+}
 
 function bodyOf(part: Media, context: EncodeContext): JsonObject {
   switch (part.media) {
@@ -268,7 +284,7 @@ function bodyOf(part: Media, context: EncodeContext): JsonObject {
   }
 }
 
-function imageOf({ source, mime, detail, at }: Media, context: EncodeContext): JsonObject {
+function imageOf({ source, mime, detail, detailAt, at }: Media, context: EncodeContext): JsonObject {
   let url: string;
   if ("url" in source) {
     if (!isFetched(source.url) && !inlineOf(source.url))
@@ -279,7 +295,7 @@ function imageOf({ source, mime, detail, at }: Media, context: EncodeContext): J
     url = dataUrl(mime, source.base64);
   } else return context.refuse(at, "Chat Completions takes an image by its URL or as bytes, not by an id");
   const known = detail !== undefined && isDetail(detail);
-  if (detail !== undefined && !known) context.drop(at, `Chat Completions has no detail ${detail}`);
+  if (detail !== undefined && !known) context.drop(detailAt ?? at, `Chat Completions has no detail ${detail}`);
   return { type: "image_url", image_url: { url, ...(known ? { detail } : {}) } };
 }
 
@@ -297,10 +313,8 @@ function fileOf({ source, mime, filename, at }: Media, context: EncodeContext): 
     return { type: "file", file: { file_id: source.id, ...defined({ filename }) } };
   }
   if ("url" in source) return context.refuse(at, "Chat Completions takes a file as bytes, not by its URL");
-  const type = "text" in source ? (mime ?? "text/plain") : mime;
-  if (type === undefined) return context.refuse(at, "A file as bytes needs its media type");
-  const base64 = "text" in source ? Buffer.from(source.text).toString("base64") : source.base64;
-  return { type: "file", file: { filename: filename ?? filenameOf(type), file_data: dataUrl(type, base64) } };
+  if (mime === undefined || !("base64" in source)) return context.refuse(at, "A file as bytes needs its media type");
+  return { type: "file", file: { filename: filename ?? filenameOf(mime), file_data: dataUrl(mime, source.base64) } };
 }
 
 /** A tool's name as Chat takes it; one in a namespace has that before it. */
@@ -316,7 +330,7 @@ function toolMembers(conversation: Conversation, context: EncodeContext): JsonOb
   const members: JsonObject = {};
   const tools: JsonObject[] = [];
   for (const tool of conversation.tools) {
-    if (tool.cache) context.drop(tool.at, "Chat Completions has no cache marks on tools");
+    if (tool.cache) context.drop(tool.cache.at ?? tool.at, "Chat Completions has no cache marks on tools");
     if (tool.kind !== "web_search") tools.push(toolOf(tool, context));
     else if (searches(tool, conversation, context)) members["web_search_options"] = webSearchOf(tool, context);
   }

@@ -161,7 +161,7 @@ abstract class ChatDeltaWriter {
         if (event.mime !== undefined) block.mime = event.mime;
         break;
       case "server":
-        if (!event.result) this.context.drop(event.name, "Chat Completions does not show calls of the vendor's tools");
+        this.context.drop(event.name, "Chat Completions shows nothing of the vendor's tools");
         break;
       case "refusal":
         choice.refused = true;

@@ -22,7 +22,9 @@ export function readUsage(json: unknown, before?: Usage): Usage | undefined {
 function input(raw: JsonObject): Usage["in"] {
   const parts = asObject(raw["prompt_tokens_details"]) ?? NOTHING;
   const found: Usage["in"] = {};
-  const total = asCount(raw["prompt_tokens"]);
+  const sound = soundTokens(raw);
+  const prompt = asCount(raw["prompt_tokens"]);
+  const total = prompt === undefined ? undefined : prompt + (sound ?? 0);
   if (total !== undefined) found.total = total;
   // DeepSeek, Moonshot and Mistral have their own words beside or instead of the common one.
   const cached =
@@ -34,7 +36,7 @@ function input(raw: JsonObject): Usage["in"] {
   if (cached !== undefined) found.cached = atMost(cached, total) as number;
   const written = asCount(parts["cache_write_tokens"]);
   if (written !== undefined) found.write = { unsplit: written };
-  const audio = asCount(parts["audio_tokens"]);
+  const audio = asCount(parts["audio_tokens"]) ?? sound;
   if (audio !== undefined) found.audio = audio;
   const image = asCount(parts["image_tokens"]);
   if (image !== undefined) found.image = image;
@@ -63,9 +65,23 @@ function output(raw: JsonObject): Usage["out"] {
 
 const NOTHING: JsonObject = {};
 
+/**
+ * Mistral tells how long the sound was that it heard, and its tokens in the total alone: `prompt_tokens` are those of the
+ * text. [D: audio and transcription] Undefined where there was none.
+ */
+function soundTokens(raw: JsonObject): number | undefined {
+  if (!asCount(raw["prompt_audio_seconds"])) return undefined;
+  const [total, prompt, completion] = ["total_tokens", "prompt_tokens", "completion_tokens"].map((name) =>
+    asCount(raw[name]),
+  );
+  if (total === undefined) return undefined;
+  return Math.max(0, total - (prompt ?? 0) - (completion ?? 0));
+}
+
 /** Recorded from xAI and Google: `completion_tokens` leaves the reasoning out, only `total_tokens` has it. */
 function totalOut(raw: JsonObject): number | undefined {
   const completion = asCount(raw["completion_tokens"]);
+  if (soundTokens(raw) !== undefined) return completion;
   const rest = (asCount(raw["total_tokens"]) ?? 0) - (asCount(raw["prompt_tokens"]) ?? 0);
   return completion === undefined ? undefined : Math.max(completion, rest);
 }

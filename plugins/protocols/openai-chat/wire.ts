@@ -91,7 +91,7 @@ export function cacheOf(part: Fields): { cache?: CacheMark } {
     const known = ttl === "5m" || ttl === "30m" || ttl === "1h" || ttl === "12h";
     if (known) mark.any("ttl");
     mark.rest();
-    return { cache: known ? { ttl } : {} };
+    return { cache: { ...(known && { ttl }), at: mark.at } };
   }
   return {};
 }

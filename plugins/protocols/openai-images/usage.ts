@@ -10,13 +10,15 @@ export function readUsage(json: unknown, before?: Usage): Usage | undefined {
   const inParts = asObject(raw["input_tokens_details"]) ?? {};
   const outParts = asObject(raw["output_tokens_details"]) ?? {};
   const input = asCount(raw["input_tokens"]);
+  const output = asCount(raw["output_tokens"]);
   return {
     in: defined({
       total: input,
       cached: atMost(asCount(inParts["cached_tokens"]), input),
       image: asCount(inParts["image_tokens"]),
     }),
-    out: defined({ total: asCount(raw["output_tokens"]), image: asCount(outParts["image_tokens"]) }),
+    // All that comes out is an image, where the vendor does not split it.
+    out: defined({ total: output, image: raw["output_tokens_details"] ? asCount(outParts["image_tokens"]) : output }),
     raw,
   };
 }

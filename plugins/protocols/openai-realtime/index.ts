@@ -48,6 +48,7 @@ const openaiRealtime: Protocol = {
     elsewhere: ["deployment", "call_id"],
     key: "openai-insecure-api-key.",
     hidden: ["openai-organization.", "openai-project."],
+    error: (error, id) => JSON.stringify({ type: "error", event_id: id, ...JSON.parse(family.error(error)) }),
     usage: usageIn,
   },
   demo: () => ({ status: 404, headers: { "content-type": "application/json" }, frames: [{ bytes: "{}" }] }),

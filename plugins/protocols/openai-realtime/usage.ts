@@ -16,6 +16,7 @@ export function readUsage(json: unknown, before?: Usage): Usage | undefined {
   const raw = asObject(asObject(json)?.["usage"]);
   if (!raw) return before;
   const input = asObject(raw["input_token_details"]) ?? {};
+  const cached = asObject(input["cached_tokens_details"]) ?? {};
   const output = asObject(raw["output_token_details"]) ?? {};
   return {
     in: defined({
@@ -23,6 +24,8 @@ export function readUsage(json: unknown, before?: Usage): Usage | undefined {
       cached: asCount(input["cached_tokens"]),
       audio: asCount(input["audio_tokens"]),
       image: asCount(input["image_tokens"]),
+      cachedAudio: asCount(cached["audio_tokens"]),
+      cachedImage: asCount(cached["image_tokens"]),
     }),
     out: defined({ total: asCount(raw["output_tokens"]), audio: asCount(output["audio_tokens"]) }),
     raw,
@@ -39,6 +42,8 @@ function added(one: Usage, other: Usage): Usage {
       cached: sum(one.in.cached, other.in.cached),
       audio: sum(one.in.audio, other.in.audio),
       image: sum(one.in.image, other.in.image),
+      cachedAudio: sum(one.in.cachedAudio, other.in.cachedAudio),
+      cachedImage: sum(one.in.cachedImage, other.in.cachedImage),
     }),
     out: defined({ total: sum(one.out.total, other.out.total), audio: sum(one.out.audio, other.out.audio) }),
     raw: other.raw,

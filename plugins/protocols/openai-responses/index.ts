@@ -1,7 +1,6 @@
 import {
   asObject,
   asText,
-  type Frame,
   fixedPaths,
   type KeptAnswers,
   type Operation,
@@ -12,6 +11,7 @@ import { failure } from "../openai/errors.ts";
 import { family } from "../openai/family.ts";
 import { demo } from "./demo.ts";
 import { streamError } from "./errors.ts";
+import { objects } from "./objects.ts";
 import { decode as decodeRequest } from "./request.decode.ts";
 import { encode as encodeRequest } from "./request.encode.ts";
 import { decode, decoder, ending } from "./response.decode.ts";
@@ -22,7 +22,7 @@ import { count, readUsage } from "./usage.ts";
 import { COMPACT, INPUT_TOKENS, RESPONSE } from "./wire.ts";
 
 const translation: Translation = {
-  request: { decode: decodeRequest, encode: encodeRequest, opaque, support, fields },
+  request: { decode: decodeRequest, encode: encodeRequest, opaque, support, fields, objectSchemas: true },
   response: { decoder, decode, encoder, encode, failure },
   count,
 };
@@ -36,13 +36,15 @@ const NAMES: ReadonlyMap<string, readonly [name: string, method: Operation["meth
   ["GET input_items", ["input_items", "GET"]],
   ["POST cancel", ["cancel", "POST"]],
 ]);
-/** The id stands first in a whole response. [F] */
-const FIRST = /^\s*\{\s*"id"\s*:\s*"([\w-]{1,128})"/;
-
 /** Responses that the vendor keeps for 30 days unless `store` is false. */
 const kept: KeptAnswers = {
-  continues: "previous_response_id",
-  keep: "store",
+  late: {
+    members: ["id", "background"],
+    id(json) {
+      const body = asObject(asObject(json)?.["response"]) ?? asObject(json);
+      return body?.["background"] === true ? asText(body["id"]) : undefined;
+    },
+  },
 
   locate(asked, rest) {
     const [, id, below] = PATH.exec(rest) ?? [];
@@ -59,11 +61,6 @@ const kept: KeptAnswers = {
       upstream: () => `/responses/${rest}`,
     };
   },
-
-  id(first: Frame) {
-    if (first.kind !== "event") return FIRST.exec(first.bytes.toString("latin1", 0, 200))?.[1];
-    return asText(asObject(asObject(first.json())?.["response"])?.["id"]);
-  },
 };
 
 /** Responses: the protocol of agents. */
@@ -77,14 +74,21 @@ const openaiResponses: TranslatedProtocol = {
   }),
   // What the vendor's own coding agent says of its session; the vendor's caches and models look at it.
   headers: [...family.headers, "originator", "session-id", "session_id", "thread-id", "x-codex-*", "x-openai-*"],
-  usageMembers: ["usage", "service_tier"],
+  usageMembers: ["usage", "service_tier", "tool_usage"],
+  // Measured over recorded streams, without thoughts, of which nothing is told.
+  tokenBytes: 4.35,
+  output: { tokens: [["max_output_tokens"]], times: [] },
 
   recognises: (path) => /\/responses(\/|$)/.test(path),
   streamError,
   ending,
+  terminal: (frame) => ending(frame) === "complete",
   usage: readUsage,
   texts,
   kept,
+  checked: [...family.checked, ...objects.top],
+  conversation: { ...family.conversation, turns: "input" },
+  objects,
   demo,
   translation,
 };

@@ -91,6 +91,8 @@ const ROLES = ["user", "assistant", "system", "developer"] as const;
 class InputReader {
   /** What was put in other words, as no other vendor has the client's. */
   readonly changed: Changed[] = [];
+  /** Where each tool stands, once an item adds some. */
+  private places: Map<unknown, number> | undefined;
 
   /** @param tools where tools go that an item adds */
   constructor(
@@ -147,10 +149,20 @@ class InputReader {
     }
   }
 
-  /** Tools that an agent offers as an item instead of in `tools`; they are offered from the start then. */
+  /**
+   * Tools that an agent offers as an item instead of in `tools`; they are offered from the start then. One that was
+   * offered before, deferred or by another item, is offered once, as it was told last.
+   */
   private addTools(item: Fields): undefined {
     item.any("type");
-    readTools(item, this.tools);
+    const added: Tool[] = [];
+    readTools(item, added);
+    this.places ??= new Map(this.tools.map((tool, place) => [calledAs(tool), place]));
+    for (const tool of added) {
+      const before = this.places.get(calledAs(tool));
+      if (before !== undefined) this.tools[before] = tool;
+      else this.places.set(calledAs(tool), this.tools.push(tool) - 1);
+    }
     leave(item, "id", "role");
     item.rest();
   }
@@ -287,6 +299,9 @@ function readResult(item: Fields, type: string): ToolResult {
 
 const RESEND = "Send the item itself instead of its id, as SDKs do when told `store: false`.";
 
+/** Items that a tool of the vendor's made; they are called like the tool. */
+const ITEM_OF_TOOL = /^(.+)_(?:call|call_output|list_tools|approval_request|approval_response)$/;
+
 /** An item that only the vendor understands: it is declared, and lost, as a whole. */
 function readForeign(item: Fields, name: string): Foreign {
   // Without a compaction the conversation before it is lost.
@@ -295,7 +310,9 @@ function readForeign(item: Fields, name: string): Foreign {
   // An SDK repeats items by reference although nothing was stored. Reasoning is dispensable, a turn or a call is not.
   else if (String(item.of["id"]).startsWith("rs_")) item.declareSelf("other");
   else item.declareSelf("stored_state", RESEND);
-  return { kind: "foreign", protocol: NAME, name, json: item.of, at: item.at };
+  const tool = ITEM_OF_TOOL.exec(name)?.[1];
+  const tools = tool === undefined ? undefined : [tool, `${tool}_use_preview`];
+  return { kind: "foreign", protocol: NAME, name, json: item.of, at: item.at, ...defined({ tools }) };
 }
 
 /** The content of a message or of a tool's output: a string, or a list of parts. @throws GatewayError `invalid_field` */
@@ -358,10 +375,10 @@ function readImage(part: Fields): Media {
   return { kind: "media", media: "image", ...source, at: part.at, ...detail, ...readMark(part) };
 }
 
-function readDetail(part: Fields): { detail?: string } {
+function readDetail(part: Fields): Pick<Media, "detail" | "detailAt"> {
   const detail = part.text("detail");
   if (detail !== undefined && detail !== "auto") part.declare("detail", "media_detail");
-  return detail === undefined ? {} : { detail };
+  return detail === undefined ? {} : { detail, detailAt: part.path("detail") };
 }
 
 type Sourced = Pick<Media, "mime" | "source">;
@@ -428,7 +445,7 @@ function readMark(part: Fields): { cache?: CacheMark } {
   mark.declareSelf("cache_mark");
   mark.leave("mode");
   const ttl = CACHE_TIMES.includes(mark.of["ttl"]) ? (mark.any("ttl") as CacheMark["ttl"]) : undefined;
-  return { cache: { ...(ttl && { ttl }) } };
+  return { cache: { ...(ttl && { ttl }), at: mark.at } };
 }
 
 /** Web search under all its names. */
@@ -442,6 +459,10 @@ const USUAL_OF_TOOLS = {
   external_web_access: [true],
   search_context_size: ["medium"],
 };
+
+/** What a tool is known by: the client's own by their names; each of the vendor's is one of its own. */
+const calledAs = (tool: Tool): unknown =>
+  tool.kind === "function" || tool.kind === "custom" ? JSON.stringify([tool.namespace, tool.name]) : tool;
 
 /** Reads the member `tools` of a request or of an item. @throws GatewayError `invalid_field` */
 function readTools(fields: Fields, into: Tool[]): void {
@@ -498,7 +519,8 @@ function readCustom(fields: Fields): Tool {
   const format = fields.object("format");
   const grammar = format && readGrammar(format);
   fields.declareSelf("tools_custom");
-  return { kind: "custom", name, at: fields.at, ...defined({ description, grammar }) };
+  const grammarAt = grammar && format?.at;
+  return { kind: "custom", name, at: fields.at, ...defined({ description, grammar, grammarAt }) };
 }
 
 /** The members of a grammar; undefined for free text. */
@@ -562,7 +584,6 @@ function readChoice(body: Fields): ToolChoice | undefined {
   }
   const searches = WEB_SEARCH.test(type);
   if (searches) fields.rest();
-  else fields.declareSelf("tools_server");
   return { mode: "named", name: searches ? "web_search" : type, server: true };
 }
 

@@ -272,7 +272,7 @@ function writeAnnotations({ citations = [], text, at }: Text, context: EncodeCon
   const annotations = citations.flatMap(({ url, title, start = 0, end = text.length }) =>
     url === undefined ? [] : [{ type: "url_citation", url, title: title ?? url, start_index: start, end_index: end }],
   );
-  if (annotations.length < citations.length) context.drop(at, "a citation without a URL");
+  if (annotations.length < citations.length) context.drop(`${at}.citations`, "a citation without a URL");
   return annotations.length > 0 ? annotations : undefined;
 }
 
@@ -281,7 +281,7 @@ const markOf = ({ cache }: { cache?: CacheMark }): JsonObject | undefined => cac
 
 /** Says that a mark has no place on something. */
 function dropMark({ at, cache }: { at: string; cache?: CacheMark }, context: EncodeContext): void {
-  if (cache) context.drop(at, "a mark for the prompt cache has no place here");
+  if (cache) context.drop(cache.at ?? at, "a mark for the prompt cache has no place here");
 }
 
 function writeMedia(part: Media, context: EncodeContext): JsonObject {
@@ -299,9 +299,9 @@ function writeMedia(part: Media, context: EncodeContext): JsonObject {
   }
 }
 
-function detailOf({ media, detail, at }: Media, context: EncodeContext): string | undefined {
+function detailOf({ media, detail, detailAt, at }: Media, context: EncodeContext): string | undefined {
   if (detail === undefined || isDetail(detail)) return detail;
-  if (media === "image" || media === "file") context.drop(at, `there is no detail ${detail}`);
+  if (media === "image" || media === "file") context.drop(detailAt ?? at, `there is no detail ${detail}`);
   return undefined;
 }
 

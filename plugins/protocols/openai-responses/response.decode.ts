@@ -207,6 +207,7 @@ function finish(response: JsonObject, items: ItemDecoder, out: Event[]): void {
     out.push({ type: "error", fault: faultIn(error) });
     return;
   }
+  if (asObject(response["moderation"])) out.push({ type: "unsaid", path: "moderation" });
   const why = asText(asObject(response["incomplete_details"])?.["reason"]);
   out.push({ type: "finish", choice: 0, reason: reasonOf(status, why, items), raw: why ?? status });
   if (usage) out.push({ type: "usage", usage });

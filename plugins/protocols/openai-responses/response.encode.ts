@@ -22,6 +22,8 @@ import { asksCompaction, SUMMARY } from "./wire.ts";
 
 /** A stream's last event repeats the whole answer: so much of it is kept, by its weight, and no more. */
 const LONGEST = 8 * 1024 * 1024;
+/** Characters of the answer's id in those of its items. */
+const ID_STEM = 36;
 
 /** Writes a stream of response events. @throws GatewayError when the answer is longer than 8 MiB */
 export const encoder = (context: ResponseContext): ResponseEncoder =>
@@ -145,7 +147,8 @@ class ResponsesEncoder implements ResponseEncoder {
     if (reason === "malformed_call")
       this.context.drop("status", message ?? "The model wrote a call that cannot be read.");
     if (reason === "other") this.context.drop("status", `The vendor ended the answer with "${raw ?? "no reason"}".`);
-    if (reason === "refusal" && message && !this.refused) this.context.drop("incomplete_details", message);
+    const filtered = reason === "content_filter" || (reason === "refusal" && !this.refused);
+    if (filtered && message) this.context.drop("incomplete_details", message);
   }
 
   private response(status: string, details: string, output: string, usage: Usage | undefined): string {
@@ -264,7 +267,9 @@ class ResponsesEncoder implements ResponseEncoder {
   private next(prefix: Prefix, out: EncodedFrame[]): ItemPlace {
     this.settle("completed", out);
     const index = this.opened++;
-    return { id: `${prefix}_${this.id.slice(-40)}_${index}`, index, frames: this.frames, context: this.context };
+    // Clients repeat items by their ids alone. The vendor's own have at most 64 characters.
+    const id = this.context.mark(`${prefix}_${this.id.slice(-ID_STEM)}_${index}`);
+    return { id, index, frames: this.frames, context: this.context };
   }
 
   private settle(status: "completed" | "incomplete", out: EncodedFrame[]): void {
@@ -457,13 +462,13 @@ class TextPartWriter {
   }
 
   private cite({ citation }: EventOf<"citation">, out: EncodedFrame[]): void {
-    const path = `output.${this.place.index}.content`;
+    const path = `output.${this.place.index}.content.annotations`;
     if (citation.url === undefined) {
       this.place.context.drop(path, "A citation of a source without an address has no form in this protocol.");
       return;
     }
     if (citation.quote !== undefined)
-      this.place.context.drop(path, "A citation does not say the words that it quotes.");
+      this.place.context.drop(`${path}.quote`, "A citation does not say the words that it quotes.");
     const { start = 0, end = this.length, title = "" } = citation;
     const { url } = citation;
     const annotation = JSON.stringify({ type: "url_citation", url, title, start_index: start, end_index: end });

@@ -21,13 +21,19 @@ export function readUsage(json: unknown, before?: Usage): Usage | undefined {
   const input = asCount(raw["input_tokens"]);
   const output = asCount(raw["output_tokens"]);
   const tier = asText(body?.["service_tier"]) ?? before?.tier;
-  const serverTools = counts(raw["server_side_tool_usage_details"]);
+  const serverTools = counts(raw["server_side_tool_usage_details"]) ?? searches(body);
   return {
     in: defined({ total: input, cached: atMost(asCount(inParts["cached_tokens"]), input), write: written(inParts) }),
     out: defined({ total: output, reasoning: atMost(asCount(outParts["reasoning_tokens"]), output) }),
     ...defined({ serverTools, tier }),
     raw,
   };
+}
+
+/** Searches of the web, which stand beside `usage`; a response that made none says 0. */
+function searches(body: JsonObject | undefined): Usage["serverTools"] {
+  const found = asCount(asObject(asObject(body?.["tool_usage"])?.["web_search"])?.["num_requests"]);
+  return found ? { web_search_requests: found } : undefined;
 }
 
 /** Tokens written to the cache. Where the split by time to live covers only some of them, the rest stays unsplit. */

@@ -10,7 +10,12 @@ import {
   type Protocol,
 } from "model-gateway/protocol";
 import { ERROR, error, reportedIn, streamError } from "./errors.ts";
+import { vendor } from "./objects.ts";
 import { holdsUsage, includeUsage } from "./usage.ts";
+import { rateHeaders } from "./wire.ts";
+
+/** Headers by which agents name their session. Seen on the wire. */
+const SESSION_HEADERS = ["session-id", "session_id", "thread-id", "x-session-affinity", "x-session-id"];
 
 /** What the protocols of this family have in common. Each spreads it first, and then adds its own. */
 export const family = {
@@ -21,6 +26,10 @@ export const family = {
   credential: bearer,
   error,
   holdsUsage,
+  vendor,
+  checked: ["metadata", "prompt_cache_key", "stream_options", "user", "safety_identifier"],
+  rateHeaders,
+  conversation: { members: [["prompt_cache_key"]], headers: SESSION_HEADERS, turns: "messages" },
 } satisfies Partial<Protocol>;
 
 const QUOTE = 34;
@@ -37,7 +46,7 @@ const LONGEST_DONE = 20;
 export function ending(frame: Frame): Ending | undefined {
   const { bytes } = frame;
   if (mayContain(bytes, "finish_reason", QUOTE) || mayFail(frame)) return read(frame);
-  return bytes.length <= LONGEST_DONE && frame.text === "[DONE]" ? "complete" : undefined;
+  return isDone(frame) ? "complete" : undefined;
 }
 
 /** A quick look at the bytes: most chunks of some vendors have an `error` that is null. */
@@ -60,5 +69,7 @@ function read(frame: Frame): Ending | undefined {
   return reasons.some((reason) => reason) ? "complete" : undefined;
 }
 
+const isDone = (frame: Frame): boolean => frame.bytes.length <= LONGEST_DONE && frame.text === "[DONE]";
+
 /** What chat and text completions have in common besides: their streams are made of chunks with `choices`. */
-export const chunked = { ...family, streamError, ending, includeUsage } satisfies Partial<Protocol>;
+export const chunked = { ...family, streamError, ending, terminal: isDone, includeUsage } satisfies Partial<Protocol>;

@@ -1,4 +1,4 @@
-import { type Effort, entryOf, invalidField, type Usage } from "model-gateway/protocol";
+import { type Effort, entryOf, invalidField, type RateDistances, type Usage } from "model-gateway/protocol";
 
 /** All efforts that the vendor knows, as the vocabulary names them. [S: ReasoningEffort] */
 export const EFFORTS = [
@@ -106,3 +106,21 @@ export function filenameOf(mime: string | undefined): string {
   const type = mime?.split(";")[0]?.trim().toLowerCase();
   return `file.${entryOf(ENDINGS, type) ?? /^[\w-]+\/([a-z0-9]+)$/.exec(type ?? "")?.[1] ?? "bin"}`;
 }
+
+/** Seconds as the vendor writes them: `1s`, `6m0s`, `150ms`. [D: rate limits guide] */
+function untilReset(ms: number): string {
+  const seconds = Math.ceil(ms / 1000);
+  return seconds < 60 ? `${seconds}s` : `${Math.floor(seconds / 60)}m${seconds % 60}s`;
+}
+
+/** `x-ratelimit-{limit,remaining,reset}-{requests,tokens}`. [S, D: rate limits guide] */
+export const rateHeaders = ({ requests, tokens }: RateDistances): string[] =>
+  Object.entries({ requests, tokens }).flatMap(([what, distance]) =>
+    distance
+      ? [
+          ...[`x-ratelimit-limit-${what}`, String(distance.limit)],
+          ...[`x-ratelimit-remaining-${what}`, String(distance.left)],
+          ...[`x-ratelimit-reset-${what}`, untilReset(distance.reset)],
+        ]
+      : [],
+  );

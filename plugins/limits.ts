@@ -1,0 +1,158 @@
+import {
+  type AccessExchange,
+  type Answer,
+  type Attempt,
+  type DoneExchange,
+  GatewayError,
+  Ledger,
+  Levels,
+  Limiter,
+  type LimitLevel,
+  type Plugin,
+  type Reserved,
+  type RouteExchange,
+  type SendExchange,
+  slot,
+  Translations,
+  whose,
+} from "model-gateway";
+import { injectable } from "tsyringe";
+import { KeyPage } from "./limits/key-page.ts";
+import { refusal } from "./limits/refusal.ts";
+import { NOTHING, type Worst, worstOf } from "./limits/worst.ts";
+
+/** What an exchange has reserved. */
+interface Reserving {
+  /** It has been routed: what it may come to is known. */
+  worst?: Worst;
+  /** What it has reserved in all, and for its last attempt. */
+  main?: string;
+  attempt?: string;
+  ended?: true;
+}
+
+/**
+ * Lets in only what its key, the groups above that, its model, its provider and the gateway may still use: reserves the worst
+ * case before a provider is asked, and settles to the truth when the exchange has ended.
+ */
+@injectable()
+export default class LimitsOf implements Plugin {
+  static after = ["auth", "models"];
+  static before = ["rewrite", "usage"];
+
+  private readonly reserving = slot((): Reserving => ({}));
+  private readonly page: KeyPage;
+
+  constructor(
+    private readonly limiter: Limiter,
+    private readonly levels: Levels,
+    private readonly translations: Translations,
+    ledger: Ledger,
+  ) {
+    this.page = new KeyPage(limiter, levels, ledger);
+  }
+
+  route(exchange: RouteExchange): void | Promise<void> {
+    const { caller, model, protocol } = exchange;
+    if (protocol.socket) this.measured(exchange);
+    return this.reserve(exchange, "main", this.levels.of(caller, model?.id));
+  }
+
+  /** The provider's own limits, and those of the model that a fallback goes to, apply to each attempt. */
+  send(exchange: SendExchange, attempt: Attempt): void | Promise<void> {
+    const { provider, serves } = attempt.target;
+    const reserving = this.reserving(exchange);
+    if (reserving.attempt !== undefined) {
+      this.limiter.settle(reserving.attempt, NOTHING);
+      delete reserving.attempt;
+    }
+    const another = serves === undefined || serves === exchange.model?.id ? undefined : this.levels.model(serves);
+    const own = this.levels.provider(provider.name);
+    const levels = [own, another].filter((level) => level !== undefined);
+    // On a path that passes nothing is routed.
+    if (reserving.main !== undefined || exchange.model) return this.reserve(exchange, "attempt", levels);
+    const all = this.reserve(exchange, "main", this.levels.of(exchange.caller));
+    return all ? all.then(() => this.reserve(exchange, "attempt", levels)) : this.reserve(exchange, "attempt", levels);
+  }
+
+  done(exchange: DoneExchange): void {
+    const reserving = this.reserving(exchange);
+    reserving.ended = true;
+    // Once the plugins behind it have said what it comes to.
+    if (reserving.main !== undefined || reserving.attempt !== undefined)
+      queueMicrotask(() => this.settle(exchange, reserving));
+  }
+
+  /** `GET /v1/key`: what the caller's own key may use, and has. */
+  serve({ caller }: AccessExchange): Promise<Answer> {
+    if (!caller) throw new GatewayError("missing_api_key");
+    return this.page.of(caller);
+  }
+
+  private settle({ charge = NOTHING, model, attempt: last }: DoneExchange, { main, attempt }: Reserving): void {
+    const serves = last?.target.serves;
+    const unused = model && serves !== undefined && serves !== model.id ? this.levels.model(model.id) : undefined;
+    // Usage that counts once is told to the first that asks: of the two, the attempt's has a name of its own.
+    const { once } = charge;
+    const own = once === undefined ? charge : { ...charge, once: `attempt ${once}` };
+    if (attempt !== undefined) this.limiter.settle(attempt, own);
+    if (main !== undefined) this.limiter.settle(main, charge, unused?.scope);
+  }
+
+  private reserve(
+    exchange: RouteExchange | SendExchange,
+    part: "main" | "attempt",
+    levels: readonly LimitLevel[],
+  ): void | Promise<void> {
+    if (levels.length === 0) return;
+    const reserving = this.reserving(exchange);
+    reserving.worst ??= worstOf(exchange, this.translations);
+    const id =
+      "attempts" in exchange && part === "attempt" ? `${exchange.id}/${exchange.attempts.length}` : exchange.id;
+    const reserved = this.limiter.reserve({ id, levels, ...reserving.worst });
+    if (!(reserved instanceof Promise)) return this.take(reserved, id, part, exchange, reserving);
+    return reserved.then((later) => {
+      // It was given up while it waited.
+      if (reserving.ended && "grant" in later) this.limiter.settle(id, NOTHING);
+      this.take(later, id, part, exchange, reserving);
+    });
+  }
+
+  /** @throws GatewayError rate_limit_exceeded, insufficient_quota */
+  private take(
+    reserved: Reserved,
+    id: string,
+    part: "main" | "attempt",
+    { protocol, replyHeaders, notices }: RouteExchange | SendExchange,
+    reserving: Reserving,
+  ): void {
+    const { rateHeaders } = protocol;
+    if ("excess" in reserved) {
+      const { limit, most, left, retryAfter = 0 } = reserved.excess;
+      const distance = { limit: most, left, reset: retryAfter * 1000 };
+      if (limit === "rpm") replyHeaders.push(...(rateHeaders?.({ requests: distance }, Date.now()) ?? []));
+      if (limit === "tpm") replyHeaders.push(...(rateHeaders?.({ tokens: distance }, Date.now()) ?? []));
+      throw refusal(reserved.excess);
+    }
+    reserving[part] = id;
+    const { grant } = reserved;
+    if (grant.warnings) notices.push(...grant.warnings);
+    // What a provider leaves concerns all callers, and tells one nothing about itself.
+    if (part === "main" && rateHeaders && (grant.requests || grant.tokens))
+      replyHeaders.push(...rateHeaders(grant, Date.now()));
+  }
+
+  /** @throws GatewayError key_not_allowed for a WebSocket, of which nobody knows before what it will use */
+  private measured({ caller, model, targets }: RouteExchange): void {
+    const limits = (level: LimitLevel | undefined) =>
+      level && (level.limits.tpm || level.limits.budgets?.some(({ soft }) => !soft)) ? level : undefined;
+    const found =
+      limits(model && this.levels.model(model.id)) ??
+      targets.map(({ provider }) => this.levels.unmeasured(caller, provider.name)).find((level) => level);
+    if (found)
+      throw new GatewayError("key_not_allowed", {
+        message: `${whose(found)} may use so many tokens or so much money only, and what is said on a WebSocket is not known before.`,
+        hint: "Use a POST request, or another key.",
+      });
+  }
+}

@@ -1,0 +1,79 @@
+import type { Answer, Caller, Ledger, Levels, Limiter, Standing } from "model-gateway";
+
+/** Milliseconds for which sums of the ledger are told again. */
+const FRESH = 5000;
+
+/** What `GET /v1/key` tells a caller of its own key. */
+export class KeyPage {
+  private asked: { at: number; spent: Promise<ReadonlyMap<string, number>> } | undefined;
+
+  constructor(
+    private readonly limiter: Limiter,
+    private readonly levels: Levels,
+    private readonly ledger: Ledger,
+  ) {}
+
+  async of(caller: Caller): Promise<Answer> {
+    const { id, name, group, models, expires } = caller;
+    const standings = await this.limiter.standings(this.levels.of(caller));
+    const spent = (await this.spent()).get(id) ?? 0;
+    const nearest = standings
+      .flatMap(({ budgets }) => budgets.filter(({ soft }) => !soft))
+      .sort((one, other) => one.left - other.left)[0];
+    const data = {
+      id,
+      label: name,
+      group: group ?? null,
+      models: models ?? null,
+      expires_at: momentOf(expires),
+      usage: usd(spent),
+      limit: nearest ? usd(nearest.limit) : null,
+      limit_remaining: nearest ? usd(nearest.left) : null,
+      limit_reset: momentOf(nearest?.resets),
+      limits: standings.map(told),
+    };
+    return { body: `${JSON.stringify({ data })}\n` };
+  }
+
+  /** Nano-dollars by key, since the ledger began: asked at most every few seconds, whoever wants to know. */
+  private spent(): Promise<ReadonlyMap<string, number>> {
+    const now = performance.now();
+    if (this.asked && now - this.asked.at < FRESH) return this.asked.spent;
+    const spent = this.ledger
+      .sums({ by: ["key"] })
+      .then((sums) => new Map(sums.map(({ group: [key = ""], cost }) => [key, cost])));
+    spent.catch(() => (this.asked = undefined));
+    this.asked = { at: now, spent };
+    return spent;
+  }
+}
+
+/** USD, from nano-dollars. */
+const usd = (nano: number): number => nano / 1e9;
+
+const momentOf = (time: number | undefined): string | null =>
+  time === undefined ? null : new Date(time).toISOString();
+
+const rate = (of: Standing["requests"]) =>
+  of && { limit: of.limit, remaining: of.left, reset_seconds: Math.ceil(of.reset / 1000) };
+
+function told({ kind, name, requests, tokens, concurrency, budgets }: Standing) {
+  return {
+    of: kind,
+    ...(name !== "" && { name }),
+    ...(requests && { requests_per_minute: rate(requests) }),
+    ...(tokens && { tokens_per_minute: rate(tokens) }),
+    ...(concurrency && { concurrency: { limit: concurrency.limit, remaining: concurrency.left } }),
+    ...(budgets.length > 0 && {
+      budgets: budgets.map(({ limit, per, soft, spent, reserved, left, resets }) => ({
+        limit: usd(limit),
+        per,
+        soft,
+        spent: usd(spent),
+        reserved: usd(reserved),
+        remaining: usd(left),
+        resets_at: momentOf(resets),
+      })),
+    }),
+  };
+}

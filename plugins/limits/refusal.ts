@@ -1,0 +1,39 @@
+import { dollars, type Excess, GatewayError, whose } from "model-gateway";
+
+/** Seconds above which a client shall not wait by itself. */
+const LONG_WAIT = 120;
+
+/** The limit that stands in the way, in words: whose, how much it is, how much is left, and when there is more. */
+export function refusal(excess: Excess): GatewayError {
+  const { limit, retryAfter } = excess;
+  const retry = retryAfter !== undefined && retryAfter <= LONG_WAIT;
+  const details = {
+    message: `${what(excess)} ${when(excess)}`,
+    retry,
+    ...(retryAfter === undefined ? {} : { retryAfter }),
+  };
+  return new GatewayError(limit === "budget" ? "insufficient_quota" : "rate_limit_exceeded", details);
+}
+
+function what({ limit, of, most, left, asked, per }: Excess): string {
+  const who = whose(of);
+  switch (limit) {
+    case "rpm":
+      return `${who} may make ${most} requests a minute, and has made them: none is left.`;
+    case "tpm":
+      return `${who} may use ${most} tokens a minute: ${left} are left, and this request may take up to ${asked}.`;
+    case "concurrency":
+      return `${who} may have ${most} requests run at the same time, and they do: none is left.`;
+    case "budget":
+      return `${who} may spend ${dollars(most)}${per === "total" ? " in total" : ` a ${per}`}: ${dollars(left)} is left, and this request may cost up to ${dollars(asked)}.`;
+  }
+}
+
+function when({ limit, asked, most, retryAfter, resets }: Excess): string {
+  if (limit === "concurrency") return "Try again when one has ended.";
+  if (limit !== "budget") return `Try again in ${Math.ceil(retryAfter ?? 0)} s.`;
+  const fewer = "Ask for a shorter answer (max_tokens or the like)";
+  if (retryAfter !== undefined && retryAfter <= 1) return `${fewer}, or try again when others have ended.`;
+  if (asked > most || resets === undefined) return `${fewer}, or ask the operator.`;
+  return `${fewer}, or try again after ${new Date(resets).toISOString()}.`;
+}

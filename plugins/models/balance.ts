@@ -1,0 +1,70 @@
+import type { Health, Model, Target } from "model-gateway";
+import { asBefore, byPin } from "./continuity.ts";
+
+/** How many tokens go in for each that comes out, where the cheapest is looked for. */
+const IN_PER_OUT = 3;
+
+/** What is asked of targets to balance them. `Health` answers it. */
+export type TargetLoads = Pick<Health, "among" | "load">;
+
+/**
+ * A model's targets, best first as its `balance` says; those that are left alone come last.
+ * @param pin of the conversation, if it is one
+ * @param chance answers numbers from 0 to below 1
+ */
+export function balanced(
+  { targets, balance }: Pick<Model, "targets" | "balance">,
+  pin: string | undefined,
+  health: TargetLoads,
+  chance: () => number = Math.random,
+): Target[] {
+  if (targets.length < 2) return [...targets];
+  const among = health.among(targets);
+  const best = BALANCE[balance](among, pin, health, chance);
+  return among.length === targets.length ? best : [...best, ...targets.filter((target) => !among.includes(target))];
+}
+
+type Order = (
+  targets: readonly Target[],
+  pin: string | undefined,
+  health: TargetLoads,
+  chance: () => number,
+) => Target[];
+
+const BALANCE: Readonly<Record<Model["balance"], Order>> = {
+  weighted: (targets, pin, _, chance) => (pin === undefined ? byWeight(targets, chance()) : byPin(targets, pin)),
+  latency: (targets, pin, health, chance) => {
+    const order = byLatency(targets, health, chance);
+    return pin === undefined ? order : asBefore(order, pin);
+  },
+  cheapest: (targets) => targets.toSorted((a, b) => priceOf(a) - priceOf(b)),
+};
+
+/** The first by weighted chance, the others behind it, heaviest first. */
+function byWeight(targets: readonly Target[], chance: number): Target[] {
+  const point = chance * targets.reduce((sum, target) => sum + target.weight, 0);
+  let passed = 0;
+  const first = targets.find((target) => {
+    passed += target.weight;
+    return passed > point;
+  });
+  if (!first) return [...targets];
+  return [first, ...targets.filter((target) => target !== first).sort((a, b) => b.weight - a.weight)];
+}
+
+/** Of two by chance the one with less load first: all of them by load would send everybody to the same one. */
+function byLatency(targets: readonly Target[], health: TargetLoads, chance: () => number): Target[] {
+  if (targets.length < 2) return [...targets];
+  const rest = targets.toSorted((a, b) => health.load(a) - health.load(b));
+  const one = Math.floor(chance() * rest.length);
+  const other = Math.floor(chance() * (rest.length - 1));
+  const [first] = rest.splice(Math.min(one, other < one ? other : other + 1), 1) as [Target];
+  return [first, ...rest];
+}
+
+/** What a token costs there now, of all that go in and out. What nobody knows may be dear. */
+function priceOf({ prices }: Target): number {
+  const price = prices?.at(Date.now())?.price;
+  if (!price) return Number.MAX_VALUE;
+  return (IN_PER_OUT * (price.input ?? 0) + (price.output ?? 0)) / (IN_PER_OUT + 1) + (price.request ?? 0);
+}

@@ -1,0 +1,76 @@
+import {
+  type AskedBody,
+  asList,
+  asObject,
+  asText,
+  type JsonObject,
+  mayContain,
+  type ObjectWords,
+  type VendorObjects,
+} from "model-gateway/protocol";
+import { UNTHREADED } from "./wire.ts";
+
+/** Events in which containers and their files are told. */
+const NAMING = /^event: (?:message_|content_block_start)/;
+const QUOTE = '"'.charCodeAt(0);
+
+/** Whether a request may run code: nothing else makes what can be named. */
+function makes(request: AskedBody): boolean {
+  if (request.member("container") ?? request.member("thread")) return true;
+  const tools = request.member("tools");
+  return tools !== undefined && request.slice(tools.start, tools.end).includes("code_execution");
+}
+
+/** The container that an answer ran in, the files that its tools made, and the answer itself where a thread goes on from it. */
+function* made(json: JsonObject, request: AskedBody): Generator<string> {
+  const answer = asObject(json["message"]) ?? asObject(json["delta"]) ?? json;
+  const ids = [asObject(answer["container"])?.["id"], request.member("thread") && answer["id"]];
+  for (const id of ids) if (typeof id === "string") yield id;
+  for (const block of [...asList(answer["content"]), json["content_block"]]) yield* files(block);
+}
+
+/** The files of a tool's result: `content.content[].file_id`. */
+function* files(block: unknown): Generator<string> {
+  const content = asObject(block)?.["content"];
+  for (const output of asList(asObject(content)?.["content"] ?? content)) {
+    const id = asText(asObject(output)?.["file_id"]);
+    if (id !== undefined) yield id;
+  }
+}
+
+/** Clients go on without a thread that is not there. */
+const unknown = (param: string) =>
+  param.startsWith("thread")
+    ? {
+        status: 400,
+        kind: "invalid" as const,
+        message: "thread: no such message is known for this key.",
+        param: "thread",
+        ...UNTHREADED,
+      }
+    : undefined;
+
+/** Files, containers, threads and skills of the Messages protocol. [S: BetaMessage] */
+export const objects: ObjectWords = {
+  top: ["container"],
+  anywhere: ["file_id", "previous_message_id", "skill_id"],
+  unread: ["metadata", "input", "input_schema", "citations", "schema"],
+  // The vendor's own skills go by a plain word.
+  id: (text) => (/^[a-z]+$/.test(text) ? undefined : text),
+  unknown,
+  makes,
+  members: ["id", "container", "content"],
+  made,
+  tells: ({ bytes }) =>
+    NAMING.test(bytes.toString("latin1", 0, 32)) &&
+    (bytes.includes("message_start") || mayContain(bytes, "container") || mayContain(bytes, "file_id", QUOTE)),
+};
+
+/** What the vendor keeps besides: batches of messages, and what is uploaded. */
+export const vendor: VendorObjects = {
+  collections: ["files", "messages/batches", "skills", "containers", "threads"],
+  actions: [],
+  anybodys: ["models"],
+  words: { ...objects, top: [], anywhere: [...objects.anywhere, "container"], members: ["id"] },
+  derived: [],
+};

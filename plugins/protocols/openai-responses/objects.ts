@@ -1,0 +1,46 @@
+import {
+  type AskedBody,
+  asList,
+  asObject,
+  asText,
+  type Frame,
+  type JsonObject,
+  type ObjectWords,
+} from "model-gateway/protocol";
+import { UNREAD } from "../openai/objects.ts";
+import { REFERENCE } from "./wire.ts";
+
+/** Events that tell ids; of all others only the start is looked at. */
+const NAMING = /response\.(?:created|output_item\.)/;
+
+/** What a kept answer goes by, and the containers that it ran in. */
+function* made(json: JsonObject, request: AskedBody): Generator<string> {
+  const { response, item, output } = json;
+  const answer = asObject(response) ?? json;
+  const kept = request.member("store")?.kind !== "false";
+  const conversation = asText(asObject(answer["conversation"])?.["id"]);
+  if (conversation !== undefined) yield conversation;
+  const id = kept ? asText(answer["id"]) : undefined;
+  if (id !== undefined) yield id;
+  for (const each of [item, ...asList(output)]) {
+    const { id, container_id: container } = asObject(each) ?? {};
+    if (kept && typeof id === "string") yield id;
+    if (typeof container === "string") yield container;
+  }
+}
+
+/** Answers, their items, conversations, and what the vendor's tools work on. [S: ResponseCreateParams] */
+export const objects: ObjectWords = {
+  top: ["previous_response_id", "conversation", "prompt"],
+  anywhere: ["file_id", "file_ids", "vector_store_ids", "container", "container_id", "skill_id"],
+  references: [REFERENCE],
+  untyped: true,
+  unread: UNREAD,
+  makes: () => true,
+  members: ["id", "conversation", "output"],
+  made,
+  tells: ({ bytes }: Frame) => NAMING.test(bytes.toString("latin1", 0, bytes[0] === EVENT ? 40 : 120)),
+};
+
+/** The first letter of an event's name line. */
+const EVENT = "e".charCodeAt(0);

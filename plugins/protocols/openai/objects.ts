@@ -1,0 +1,41 @@
+import type { VendorObjects } from "model-gateway/protocol";
+
+/** Members in which the vendor looks for no ids: labels, schemas, and what it told itself before. */
+export const UNREAD = [
+  ...["metadata", "client_metadata", "attributes", "filters", "schema", "json_schema", "parameters", "arguments"],
+  ...["annotations", "results", "logprobs"],
+];
+
+/** What the vendor keeps besides answers. A prompt is a text in some calls and an object in others, which are not passed. */
+export const vendor: VendorObjects = {
+  collections: [
+    ...["files", "uploads", "vector_stores", "batches", "conversations", "responses", "containers", "chat/completions"],
+    ...[
+      "assistants",
+      "threads",
+      "fine_tuning/jobs",
+      "evals",
+      "videos",
+      "skills",
+      "audio/voices",
+      "audio/voice_consents",
+    ],
+  ],
+  actions: ["input_tokens", "compact", "runs"],
+  anybodys: ["models"],
+  words: {
+    top: [],
+    anywhere: [
+      ...["file_id", "file_ids", "input_file_id", "training_file", "validation_file", "image_file"],
+      ...["vector_store_id", "vector_store_ids", "container", "container_id", "skill_id", "assistant_id", "thread_id"],
+      ...["previous_response_id", "conversation", "eval_id", "upload_id", "response_id", "conversation_id"],
+    ],
+    references: ["item_reference"],
+    untyped: true,
+    unread: UNREAD,
+    members: ["id"],
+    made: () => [],
+    tells: () => false,
+  },
+  derived: ["output_file_id", "error_file_id", "result_files"],
+};
