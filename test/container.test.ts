@@ -1,12 +1,16 @@
 import t from "tap";
 import { inject, injectable } from "tsyringe";
 import { buildPlugin, generationContainer, processContainer } from "../src/container.ts";
+import type { Levels } from "../src/core/limits.ts";
 import { Log } from "../src/core/log.ts";
 import { Marketplace } from "../src/core/marketplace.ts";
 import { Options, type Plugin, type PluginClass } from "../src/core/plugin.ts";
+import type { Objects } from "../src/objects/objects.ts";
 import type { Keys } from "../src/store/keys.ts";
 import type { Ledger } from "../src/store/ledger.ts";
+import type { Limiter } from "../src/store/limiter.ts";
 import type { Translations } from "../src/translation/translations.ts";
+import type { Health } from "../src/upstream/health.ts";
 import { MemoryLog } from "./support/gateway.ts";
 
 @injectable()
@@ -25,6 +29,10 @@ const generation = (marketplace: Marketplace) =>
   generationContainer(processContainer({ log }), {
     keys: {} as Keys,
     ledger: {} as Ledger,
+    levels: {} as Levels,
+    limiter: {} as Limiter,
+    objects: {} as Objects,
+    health: {} as Health,
     marketplace,
     translations: {} as Translations,
   });

@@ -88,7 +88,7 @@ t.test("a stop lets a running exchange end, and takes no new ones", async (t) =>
   );
   const running = fetch(`${url}/v1/chat/completions`, { method: "POST", headers: asking(), body: BODY });
   while (upstream.seen.length === 0) await new Promise(setImmediate);
-  const stopped = gateway.stop(60_000);
+  const stopped = gateway.stop({ drain: 60_000 });
   await t.rejects(fetch(`${url}/v1/models`, { headers: asking() }));
   answer();
   t.same(await (await running).json(), { done: true });

@@ -27,7 +27,8 @@ function run(args: string[], command = process.execPath, cwd = folder) {
 t.test("every verb is reached, and help lists them all", async (t) => {
   const help = run(["help"]);
   t.equal(help.status, 0);
-  for (const verb of ["run", "check", "schema", "keys create", "usage"]) t.match(help.out, verb);
+  for (const verb of ["run", "check", "schema", "keys create", "groups", "usage", "store backup"])
+    t.match(help.out, verb);
   t.match(run(["check"]), { status: 0, out: /ok, 1 provider/ });
   t.match(run(["check", "wrong.yaml"]), { status: 1 });
   t.equal((JSON.parse(run(["schema"]).out) as { type: string }).type, "object");
@@ -35,6 +36,8 @@ t.test("every verb is reached, and help lists them all", async (t) => {
   t.match(created, { status: 0, out: /^gw_\S+\n/ });
   t.match(run(["keys", "list"]), { status: 0, out: /ci/ });
   t.match(run(["usage"]), { status: 0, out: /No requests/ });
+  t.match(run(["groups"]), { status: 0, out: /No groups/ });
+  t.match(run(["store", "verify"]), { status: 0, out: /in order/ });
 });
 
 t.test("without a gateway.yaml of its own a folder gets the one that came along, and keeps its own data", async (t) => {

@@ -1,6 +1,7 @@
 import type { CandidateName } from "./candidates.ts";
 import type { Sample, Samples } from "./measure.ts";
 import { median, table } from "./report.ts";
+import type { StartSample } from "./start.ts";
 
 interface Goal {
   title: string;
@@ -21,34 +22,88 @@ const goals: Goal[] = [
   { title: "CPU per request, 30 KB", scenario: "json30k", value: cpu, against: "bare", bound: { atMost: 0.85 } },
   { title: "CPU per request, 1.5 MB", scenario: "json1m5", value: cpu, against: "bare", bound: { atMost: 1.15 } },
   { title: "CPU per paced SSE chunk", scenario: "ssepaced", value: chunk, against: "bare", bound: { atMost: 1 } },
+  {
+    title: "CPU per SSE chunk in a burst",
+    scenario: "sseburst",
+    value: chunk,
+    against: "bare",
+    bound: { atMost: 1.2 },
+  },
+  { title: "latency p99, 1 KB", scenario: "lat1k", value: (s) => s.latency.p99, against: "bare", bound: { atMost: 1 } },
+  {
+    title: "latency p99, 30 KB",
+    scenario: "lat30k",
+    value: (s) => s.latency.p99,
+    against: "bare",
+    bound: { atMost: 1 },
+  },
+  { title: "first byte p99", scenario: "latsse", value: (s) => s.firstByte.p99, against: "bare", bound: { atMost: 1 } },
+  { title: "chunk p99", scenario: "latsse", value: (s) => s.chunk.p99, against: "bare", bound: { atMost: 1 } },
+  {
+    title: "RSS, 1,000 streams",
+    scenario: "sse1000",
+    value: (s) => s.rssMaxKb,
+    against: "bare",
+    bound: { atMost: 1.1 },
+  },
   { title: "throughput, 1 KB", scenario: "json1k", value: throughput, against: "portkey", bound: { atLeast: 7 } },
   { title: "throughput, 1.5 MB", scenario: "json1m5", value: throughput, against: "portkey", bound: { atLeast: 10 } },
+];
+
+interface StartGoal {
+  title: string;
+  value(start: StartSample): number;
+  unit: string;
+  atMost: number;
+}
+
+/** What the gateway is to reach when it has just started, whoever else is measured. */
+const startGoals: StartGoal[] = [
+  { title: "first request after the start", value: (start) => start.firstMs, unit: " ms", atMost: 5 },
+  {
+    title: "CPU of requests 100 to 500 beside later ones",
+    value: ({ next400, warm }) => next400 / warm,
+    unit: " ×",
+    atMost: 1.5,
+  },
 ];
 
 /** How one goal came out. */
 export interface Outcome {
   title: string;
   goal: string;
-  /** NaN where one of the two was not measured. */
-  ratio: number;
+  /** With its unit. */
+  measured: string;
   state: "met" | "missed" | "not measured";
 }
 
-/** Judges every goal. */
-export function judge(samples: Samples): Outcome[] {
+/** Judges every goal. @param start what the gateway's start was like, where that was measured */
+export function judge(samples: Samples, start?: StartSample): Outcome[] {
+  return [...judgeRatios(samples), ...judgeStart(start)];
+}
+
+function judgeStart(start: StartSample | undefined): Outcome[] {
+  return startGoals.map(({ title, value, unit, atMost }) => {
+    const goal = `≤ ${atMost}${unit}`;
+    if (!start) return { title, goal, measured: "–", state: "not measured" };
+    const measured = value(start);
+    return { title, goal, measured: `${measured.toFixed(1)}${unit}`, state: measured <= atMost ? "met" : "missed" };
+  });
+}
+
+function judgeRatios(samples: Samples): Outcome[] {
   return goals.map(({ title, scenario, value, against, bound }) => {
     const ratio = median(samples, scenario, "gateway", value) / median(samples, scenario, against, value);
     const met = "atMost" in bound ? ratio <= bound.atMost : ratio >= bound.atLeast;
     const limit = "atMost" in bound ? `≤ ${bound.atMost} ×` : `≥ ${bound.atLeast} ×`;
     const state = Number.isNaN(ratio) ? "not measured" : met ? "met" : "missed";
-    return { title, goal: `${limit} ${against}`, ratio, state };
+    const measured = Number.isNaN(ratio) ? "–" : `${ratio.toFixed(2)} ×`;
+    return { title, goal: `${limit} ${against}`, measured, state };
   });
 }
 
 /** The outcomes as a table. */
 export function goalsTable(outcomes: Outcome[]): string {
-  const lines = outcomes.map(({ title, goal, ratio, state }) => {
-    return [title, goal, Number.isNaN(ratio) ? "–" : `${ratio.toFixed(2)} ×`, state];
-  });
+  const lines = outcomes.map(({ title, goal, measured, state }) => [title, goal, measured, state]);
   return table(["gateway", "goal", "measured", ""], lines);
 }

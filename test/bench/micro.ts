@@ -2,6 +2,9 @@
 // node_modules/.bin/node --import ./src/loader/register.js test/bench/micro.ts
 import { isUtf8 } from "node:buffer";
 import { readFileSync } from "node:fs";
+import { Calendar } from "../../src/core/calendar.ts";
+import type { LimitLevel } from "../../src/core/limits.ts";
+import { MemoryLimiter } from "../../src/store/memory-limiter.ts";
 import { Scanner, scan } from "../../src/wire/json.ts";
 import { SseSplitter } from "../../src/wire/sse.ts";
 import { bodyFile, build } from "./build.ts";
@@ -102,8 +105,38 @@ function streams(): void {
   }
 }
 
+/** A key with all four limits, alone and below two groups and the gateway. */
+function limits(): void {
+  const budgets = [{ nano: 1e15, per: "month" as const, soft: false }];
+  const level = (kind: LimitLevel["kind"], name: string): LimitLevel => ({
+    ...{ kind, name, scope: `${kind}:${name}` },
+    limits: { rpm: 1e9, tpm: 1e12, concurrency: 1e6, budgets },
+  });
+  const limiter = new MemoryLimiter(
+    async () => new Map(),
+    new Calendar(),
+    () => {},
+  );
+  const levels = [level("key", "k"), level("group", "a/b"), level("group", "a"), level("all", "")];
+  const least = { tokens: 300, cost: 300_000 };
+  const most = { tokens: 5000, cost: 5_000_000 };
+  const used = { tokens: 900, cost: 900_000 };
+  let id = 0;
+  const both = (some: readonly LimitLevel[]) => () => {
+    const name = `exchange-${id++}`;
+    const reserved = limiter.reserve({ id: name, levels: some, most, least });
+    limiter.settle(name, used);
+    return reserved;
+  };
+  compare("limits of one exchange", {
+    "reserve and settle, one level": both(levels.slice(0, 1)),
+    "four levels": both(levels),
+  });
+}
+
 build();
 console.log(`Node ${process.version}`);
 bodies();
 streams();
+limits();
 if (sink === undefined) console.log("nothing was measured");

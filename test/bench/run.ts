@@ -15,16 +15,18 @@ import { calibrate, output, pinned, stopAll } from "./machine.ts";
 import { measure, type Plan } from "./measure.ts";
 import { doubts, ratioTable } from "./report.ts";
 import { quick, type Scenario, scenarios } from "./scenarios.ts";
+import { measureStart, type StartSample } from "./start.ts";
 import { behaviourTable, wrongAnswers } from "./verify.ts";
 
 const USAGE = `node_modules/.bin/node test/bench/run.ts [options]
-  --quick            what has a goal, 3 rounds, under 3 minutes (the default)
+  --quick            what has a goal, 3 rounds, about 12 minutes (the default)
   --full             every scenario, 5 rounds, about 20 minutes
   --only A,B         of ${candidateNames.join(", ")}
   --scenario A,B     of ${[...scenarios.keys()].join(", ")}
   --rounds N         instead of 3 or 5
   --scale X          measures X times as long; 0.5 is enough to see that it works
   --check            exit code 1 when a goal is missed or was not measured
+  --start            only what the gateway costs when it has just started, half a minute
   --verify           measure nothing, show how the candidates behave
   --json FILE        also write every sample`;
 
@@ -37,6 +39,7 @@ const { values: options } = parseArgs({
     rounds: { type: "string" },
     scale: { type: "string", default: "1" },
     check: { type: "boolean" },
+    start: { type: "boolean" },
     verify: { type: "boolean" },
     json: { type: "string" },
     help: { type: "boolean" },
@@ -86,6 +89,10 @@ async function line(names: CandidateName[], upstream: Running): Promise<Running[
   return running;
 }
 
+const startLine = ({ upMs, firstMs, first100, next400, warm }: StartSample): string =>
+  `just started: up after ${upMs.toFixed(0)} ms, first request ${firstMs.toFixed(1)} ms, CPU of 1 to 100 ${first100.toFixed(0)} µs, ` +
+  `100 to 500 ${next400.toFixed(0)} µs, after 30,000 ${warm.toFixed(0)} µs`;
+
 async function main(): Promise<number> {
   if (options.help) {
     console.log(USAGE);
@@ -95,6 +102,10 @@ async function main(): Promise<number> {
   const names = makeCandidates(plan);
   build();
   const upstream = await startUpstream();
+  if (options.start) {
+    console.log(startLine(await measureStart("gateway", upstream)));
+    return 0;
+  }
   const running = await line(names, upstream);
   const complete = running.length === names.length;
   if (options.verify) {
@@ -103,12 +114,14 @@ async function main(): Promise<number> {
   }
   const version = (await output(node(), ["--version"])).trim();
   const before = calibrate();
+  const start = names.includes("gateway") && !options.scenario ? await measureStart("gateway", upstream) : undefined;
   const samples = await measure({ upstream, running }, plan);
-  const outcomes = judge(samples);
+  const outcomes = judge(samples, start);
   const cores = pinned ? "proxies on core 0, load and upstream on core 1" : "not pinned to cores: taskset is missing";
   const slower = `calibration ${before} µs before, ${calibrate()} µs after`;
   console.log(`${new Date().toISOString()}, Node ${version}, medians of ${plan.rounds} rounds, ${cores}, ${slower}\n`);
   console.log(`${ratioTable(samples)}\n\n× is against bare; added is against direct (in brackets: direct itself)\n`);
+  if (start) console.log(`${startLine(start)}\n`);
   for (const doubt of doubts(samples)) console.log(`- doubtful: ${doubt}`);
   console.log(`\n${goalsTable(outcomes)}`);
   if (options.json) {

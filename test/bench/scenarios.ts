@@ -47,7 +47,7 @@ const list: Scenario[] = [
 export const scenarios: ReadonlyMap<string, Scenario> = new Map(list.map((scenario) => [scenario.name, scenario]));
 
 /** What --quick measures: everything that has a goal. */
-export const quick = ["json1k", "json30k", "json1m5", "ssepaced"];
+export const quick = ["json1k", "json30k", "json1m5", "ssepaced", "sseburst", "lat1k", "lat30k", "latsse", "sse1000"];
 
 /** Models of the behaviour checks. */
 export const behaviours = {

@@ -1,5 +1,6 @@
 import t from "tap";
 import { help, run } from "../../src/cli/check.ts";
+import type { Problem } from "../../src/config/load.ts";
 import type { PluginProblem } from "../../src/loader/problems.ts";
 import { LEAST, vocabulary } from "../config/fixture.ts";
 
@@ -10,6 +11,7 @@ async function check(
   args: string[],
   env: NodeJS.ProcessEnv = {},
   wrong: PluginProblem[] = [],
+  doubts: Problem[] = [],
 ) {
   const folder = t.testdir(files);
   const out: string[] = [];
@@ -19,6 +21,7 @@ async function check(
     { out: (line) => out.push(line), err: (line) => err.push(line), env, folder },
     vocabulary,
     async () => wrong,
+    async () => doubts,
   );
   return { code, out: out.join("\n"), err: err.join("\n") };
 }
@@ -33,7 +36,7 @@ keys: { ci: { key: $CI_KEY }, two: { hash: ${"ab".repeat(32)} } }
 
 t.test("a right file is summed up in one line", async (t) => {
   const { code, out, err } = await check(t, { "gateway.yaml": LEAST }, []);
-  t.equal(out, "gateway.yaml: ok, 1 provider, 1 model, 0 keys, 7 paths");
+  t.equal(out, "gateway.yaml: ok, 1 provider, 1 model, 0 keys, 8 paths");
   t.equal(err, "");
   t.equal(code, 0);
 });
@@ -42,7 +45,7 @@ t.test("what is off is named with the reason", async (t) => {
   const { code, out } = await check(t, { "other.yaml": FULL }, ["other.yaml"]);
   t.equal(
     out,
-    "other.yaml: ok, 3 providers (2 off: a, A_KEY is not set; b, B_KEY is not set), 1 model, 2 keys (1 off: ci, CI_KEY is not set), 7 paths",
+    "other.yaml: ok, 3 providers (2 off: a, A_KEY is not set; b, B_KEY is not set), 1 model, 2 keys (1 off: ci, CI_KEY is not set), 8 paths",
   );
   t.equal(code, 0);
 });
@@ -53,6 +56,16 @@ t.test("what is probably a mistake is told, and does not fail", async (t) => {
   t.match(out, /^gateway\.yaml: ok, /);
   t.match(err, /gateway\.yaml:7:12 warning: plugin "region" stands in no chain.*> 7 \| plugins: /s);
   t.notMatch(err, /is off/, "the summary has that");
+});
+
+t.test("what is worth a look is told with its place, and does not fail", async (t) => {
+  const doubt: Problem = {
+    ...{ file: "gateway.yaml", line: 2, column: 3, message: "no price is known", frame: "", severity: "warning" },
+  };
+  const told = await check(t, { "gateway.yaml": LEAST }, [], {}, [], [doubt]);
+  t.match(told, { code: 0, out: /: ok, /, err: /^gateway\.yaml:2:3 warning: no price is known/ });
+  const { out } = await check(t, { "gateway.yaml": LEAST }, ["--json"], {}, [], [doubt]);
+  t.match(JSON.parse(out), { ok: true, problems: [{ message: "no price is known" }] });
 });
 
 t.test("a wrong file is answered with its problems and their number", async (t) => {
@@ -82,7 +95,10 @@ t.test("with --json programs get the same", async (t) => {
     ok: false,
     problems: [{ line: 3, column: 8, severity: "error", message: /not a duration/, frame: /> 3 \| drain: 5/ }],
   });
-  const right = await check(t, { "gateway.yaml": FULL }, ["--json"], { A_KEY: "a", B_KEY: "b" });
+  const right = await check(t, { "gateway.yaml": FULL }, ["--json"], {
+    A_KEY: "one-0123456789",
+    B_KEY: "two-0123456789",
+  });
   t.equal(right.code, 0);
   t.match(JSON.parse(right.out), {
     ok: true,

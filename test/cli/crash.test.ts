@@ -5,7 +5,7 @@ import { fileURLToPath } from "node:url";
 import t from "tap";
 import { culprit } from "../../src/cli/crash.ts";
 import type { LoadedPlugin } from "../../src/loader/instances.ts";
-import { until } from "../support/upstream.ts";
+import { eventually as until } from "../support/process.ts";
 
 const ROOT = fileURLToPath(new URL("../..", import.meta.url));
 const KEY = "test-key-0123456789abcdef";
@@ -32,6 +32,8 @@ keys: { test: { key: ${KEY} } }
 plugins: { breaking: { from: ./breaking.ts } }
 chains: { llm: [sse, auth, breaking, models, rewrite, usage] }
 store: { ledger: "sqlite:./gateway.db" }
+admin: off
+warm_up: off
 `,
       });
       const node = ["--import", `${ROOT}src/loader/register.js`, join(ROOT, "src/main.ts"), "run"];
@@ -56,7 +58,7 @@ store: { ledger: "sqlite:./gateway.db" }
       t.equal(refused.status, 503, how);
       t.match(await refused.text(), /shutting down/);
       t.match(await running.text(), /long\..*data: \[DONE\]/s, "what ran has ended as ever");
-      t.equal((await closed)[0], 3);
+      t.equal((await closed)[0], 1);
       const line = JSON.parse(text.split("\n").find((each) => each.includes("the gateway failed")) as string);
       t.match(line, { plugin: "breaking", cause: /no paper left|nobody looks/ });
     }

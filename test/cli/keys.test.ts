@@ -48,10 +48,10 @@ t.test("keys list shows all keys, but never a key or its hash", async (t) => {
   const { code, out } = await keys("list");
   t.equal(code, 0);
   const [titles, file, made, gone] = out.split("\n");
-  t.match(titles, /^ID +NAME +MODELS +SOURCE +CREATED +EXPIRES +REVOKED$/);
-  t.match(file, /^ci +ci +fast +gateway\.yaml +- +never +-$/);
-  t.match(made, new RegExp(`^${record.id} +reports +all +store +20\\d\\d-.* +2099-01-01 00:00:00Z +-$`));
-  t.match(gone, /gone .* never +20\d\d-/);
+  t.match(titles, /^ID +NAME +GROUP +OWNER +MODELS +SOURCE +CREATED +EXPIRES +STATE$/);
+  t.match(file, /^ci +ci +- +- +fast +gateway\.yaml +- +never +on$/);
+  t.match(made, new RegExp(`^${record.id} +reports +- +- +all +store +20\\d\\d-.* +2099-01-01 00:00:00Z +on$`));
+  t.match(gone, /gone .* never +revoked 20\d\d-/);
   const json = (await keys("list", "--json")).out;
   t.match(JSON.parse(json), [
     { id: "ci", source: "file", models: ["fast"], created: null },
@@ -73,12 +73,100 @@ t.test("keys revoke ends a key, by id or name", async (t) => {
   t.match(await keys("revoke", "ci"), { code: 1, err: "The key ci stands in gateway.yaml: remove it there." });
 });
 
+t.test("keys create takes all that is said of a key, show tells it, and set changes it", async (t) => {
+  const { keys, stores } = terminal(t);
+  const fields = ["--group", "acme/research", "--models", "fa*", "--paths", "/v1/*", "--addresses", "10.0.0.0/8,::1"];
+  const made = await keys("create", "one", ...fields, "--owner", "Ada", "--tag", "team=search", "--tag", "env=test");
+  t.equal(made.code, 0, made.err);
+  const scope = { models: ["fa*"], paths: ["/v1/*"], addresses: ["10.0.0.0/8", "::1"] };
+  const tags = { team: "search", env: "test" };
+  t.match(stores.keys.find(made.out), { ...scope, group: "acme/research", owner: "Ada", tags });
+  const { code, out } = await keys("show", "one");
+  t.equal(code, 0);
+  t.same(
+    out
+      .split("\n")
+      .map((line) => line.split(/ {2,}/))
+      .filter(([field]) => !/^(?:id|created)$/.test(field ?? "")),
+    [
+      ...[
+        ["name", "one"],
+        ["state", "on"],
+        ["source", "store"],
+        ["group", "acme/research"],
+        ["owner", "Ada"],
+      ],
+      ...[
+        ["tags", "team=search, env=test"],
+        ["models", "fa*"],
+        ["paths", "/v1/*"],
+      ],
+      ...[
+        ["addresses", "10.0.0.0/8, ::1"],
+        ["expires", "never"],
+      ],
+    ],
+  );
+  t.equal((await keys("set", "one", "--models", "", "--tag", "env=", "--tag", "cost=7", "--name", "two")).code, 0);
+  const changed = JSON.parse((await keys("show", "two", "--json")).out);
+  t.match(changed, {
+    name: "two",
+    models: null,
+    tags: { team: "search", cost: "7" },
+    paths: ["/v1/*"],
+    group: "acme/research",
+  });
+  t.notOk("env" in changed.tags);
+  t.match(await keys("set", "two", "--expires", "never", "--json"), { code: 0, out: /"expires": null/ });
+  t.match(await keys("show", "nobody"), { code: 1, out: "", err: /no key nobody/ });
+  t.match(await keys("set", "nobody", "--owner", "x"), { code: 1, err: /no key nobody that could be changed/ });
+  t.match(await keys("set", "ci", "--owner", "x"), {
+    code: 1,
+    err: "The key ci stands in gateway.yaml: change it there.",
+  });
+  t.match(await keys("show", "ci"), { code: 0, out: /gateway\.yaml/ });
+});
+
+t.test("keys rotate prints another key; the old one works for a while, or not at all", async (t) => {
+  const { keys, stores } = terminal(t);
+  const first = (await keys("create", "one")).out;
+  const second = await keys("rotate", "one");
+  t.match(second, { code: 0, err: /The old one works until 20/ });
+  t.ok(validKey(second.out));
+  t.ok((stores.keys.find(first)?.expires ?? 0) > Date.now() + 86_000_000, "for a day, unless that is said");
+  t.match((await keys("show", "one")).out, /old key +works until 20/);
+  const third = await keys("rotate", "one", "--overlap", "0s", "--json");
+  t.match(JSON.parse(third.out), { name: "one", old_key_until: null });
+  t.equal(stores.keys.find(second.out), undefined);
+  t.match(await keys("rotate", "ci"), { code: 1, err: /change it there/ });
+  await keys("revoke", "one");
+  t.match(await keys("rotate", stores.keys.find(JSON.parse(third.out).key)?.id ?? ""), {
+    code: 1,
+    err: /is revoked, so that/,
+  });
+});
+
+t.test("keys disable switches a key off, and enable on again", async (t) => {
+  const { keys, stores } = terminal(t);
+  const key = (await keys("create", "one")).out;
+  t.same(await keys("disable", "one"), { code: 0, out: "Disabled one.", err: "" });
+  t.ok(stores.keys.find(key)?.disabled);
+  t.match((await keys("list")).out, /one .*disabled 20/);
+  t.match(JSON.parse((await keys("enable", "one", "--json")).out), { name: "one", disabled: null });
+  t.equal(stores.keys.find(key)?.disabled, undefined);
+  t.match(await keys("disable", "nobody"), { code: 1, err: /no key nobody that could be disabled/ });
+});
+
 t.test("a key is limited to models that there are", async (t) => {
   const { keys, stores } = terminal(t);
   t.match(await keys("create", "x", "--models", "smart,fats"), {
     code: 1,
     out: "",
     err: '--models: unknown model "fats", did you mean "fast"?',
+  });
+  t.match(await keys("create", "x", "--models", "other-*"), {
+    code: 1,
+    err: "--models: no model is called like other-*.",
   });
   t.match(await keys("create", "x", "--models", "gpt"), { code: 1, err: /"gpt"; known: fast, smart$/ });
   t.equal((await stores.keys.list()).length, 1, "and nothing is made");
@@ -94,16 +182,25 @@ t.test("a key that cannot be made is told why", async (t) => {
 t.test("a command line that is not understood exits with 2 and tells what is accepted", async (t) => {
   const { keys, stores } = terminal(t);
   const cases: [string[], RegExp][] = [
-    [[], /create, list or revoke/],
+    [[], /keys needs a word: create, list, show, set, rotate, disable, enable, revoke/],
     [["delete", "x"], /no word "delete"/],
     [["create"], /takes one name/],
     [["create", "two", "words"], /takes one name/],
     [["revoke"], /one id or name/],
     [["list", "x"], /takes no names/],
-    [["list", "--models", "a"], /belong to keys create/],
+    [["list", "--models", "a"], /--models does not belong to keys list/],
     [["create", "x", "--model", "a"], /Unknown option '--model'/],
     [["create", "x", "--models"], /argument missing/],
     [["create", "x", "--models", "a,,b"], /commas between/],
+    [["create", "x", "--overlap", "1h"], /--overlap does not belong to keys create/],
+    [["create", "x", "--name", "y"], /--name does not belong to keys create/],
+    [["create", "x", "--tag", "team"], /NAME=VALUE/],
+    [["create", "x", "--group", "/acme"], /--group takes a path/],
+    [["create", "x", "--addresses", "10.0.0.0/99"], /no address or range/],
+    [["create", "x", "--paths", "v1"], /v1 is no path/],
+    [["rotate", "x", "--overlap", "soon"], /--overlap takes a span/],
+    [["set", "x"], /needs an option/],
+    [["show"], /one id or name/],
     [["create", "x", "--expires", "soon"], /--expires: "soon" is no moment/],
     [["create", "x", "--expires", "2020-01-01"], /2020-01-01 00:00:00Z has passed/],
   ];
@@ -111,7 +208,7 @@ t.test("a command line that is not understood exits with 2 and tells what is acc
     const { code, out, err } = await keys(...args);
     t.same([code, out], [2, ""], args.join(" "));
     t.match(err, why);
-    t.match(err, "usage: npm start -- keys create NAME [--models a,b]");
+    t.match(err, "usage: npm start -- keys create NAME [FIELDS]");
   }
   t.equal((await stores.keys.list()).length, 1, "and makes nothing");
 });

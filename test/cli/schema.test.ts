@@ -43,7 +43,18 @@ t.test("fields that name a protocol list those that are there", async (t) => {
 
 t.test("options of the plugins that are there are in it", async (t) => {
   const plugins = JSON.parse((await schema(t.testdir())).out).properties.plugins.properties;
-  t.same(Object.keys(plugins), ["auth", "doubtful", "gate", "models", "region", "rewrite", "scrub", "sse", "usage"]);
+  t.same(Object.keys(plugins), [
+    "auth",
+    "doubtful",
+    "gate",
+    "limits",
+    "models",
+    "region",
+    "rewrite",
+    "scrub",
+    "sse",
+    "usage",
+  ]);
   t.same(plugins.scrub.properties.mode.enum, ["strip", "reject", "report"]);
   t.equal(plugins.scrub.additionalProperties, false);
   t.ok(plugins.scrub.properties.from);

@@ -133,18 +133,83 @@ t.test("usage --json gives exact numbers", async (t) => {
   ]);
 });
 
+t.test("usage by the group and the tags that keys had then", async (t) => {
+  const { usage, append } = terminal(t);
+  append({ group: "acme/research", tags: { team: "search", env: "test" } });
+  append({ group: "acme", tags: { team: "search" } });
+  append({});
+  const first = async (by: string) => words((await usage("--by", by)).out).map((row) => row.slice(0, 2));
+  t.same((await first("group")).sort(), [
+    ["-", "1"],
+    ["GROUP", "REQUESTS"],
+    ["acme", "1"],
+    ["acme/research", "1"],
+    ["total", "3"],
+  ]);
+  t.same(
+    (await first("tag")).sort(),
+    [
+      ["TAG", "REQUESTS"],
+      ["team=search", "2"],
+      ["-", "1"],
+      ["env=test", "1"],
+      ["total", "3"],
+    ].sort(),
+    "what has two tags counts for each, and once in all",
+  );
+  t.equal((await usage("--by", "key,tag,group,day")).code, 0);
+});
+
+t.test("usage --csv", async (t) => {
+  const { usage, append, stores } = terminal(t);
+  const { record } = await stores.keys.create({ name: 'a "good", key' });
+  append({ key: record.id, cost: 254_000_001 });
+  t.same((await usage("--by", "key,model", "--csv")).out.split("\n"), [
+    "key,key_name,model,requests,failed,tokens_in,cached,tokens_out,reasoning,cost_usd,unsettled",
+    `${record.id},"a ""good"", key",fast,1,0,1000000,250000,2000,500,0.254000001,0`,
+  ]);
+  t.equal((await usage("--until", "2020-01-01", "--csv")).out.split("\n").length, 1, "titles alone");
+});
+
+t.test("usage --rows prints a line for each request, the newest last", async (t) => {
+  const { usage, append } = terminal(t);
+  for (let i = 0; i < 2500; i++)
+    append({ id: `row-${i}`, time: Date.UTC(2026, 10, 20) + (i % 1250), tags: { n: "1" } });
+  const rows = async (...args: string[]) =>
+    (await usage("--rows", "--json", ...args)).out
+      .split("\n")
+      .filter((line) => line !== "")
+      .map((line) => JSON.parse(line) as LedgerEntry);
+  const all = await rows();
+  t.equal(new Set(all.map(({ id }) => id)).size, 2500);
+  t.equal(all.length, 2500);
+  t.ok(all.every(({ time }, i) => i === 0 || time >= (all[i - 1]?.time ?? 0)));
+  t.match(all[0], {
+    time: Date.UTC(2026, 10, 20),
+    tags: { n: "1" },
+    outcome: "completed",
+    usage: { in: { total: 1_000_000 } },
+  });
+  t.same(await rows("--since", "2026-11-21"), []);
+});
+
 t.test("a command line that is not understood exits with 2 and tells what is accepted", async (t) => {
   const { usage } = terminal(t);
   const cases: [string[], RegExp][] = [
     [["today"], /Unexpected argument 'today'/],
     [["--group", "key"], /Unknown option '--group'/],
-    [["--by", "colour"], /"colour": choose from key, model, target, day/],
+    [["--by", "colour"], /"colour": choose from key, group, model, target, tag, day/],
     [["--by", "key,key"], /twice/],
     [["--since", "yesterday"], /--since: "yesterday" is no moment/],
     [["--since", "2026-11-02", "--until", "2026-11-01"], /not before/],
     [["--last", "0"], /from 1 to 1,000/],
     [["--last", "many"], /from 1 to 1,000/],
     [["--last", "5", "--by", "key"], /stands alone/],
+    [["--last", "5", "--csv"], /stands alone/],
+    [["--json", "--csv"], /two forms/],
+    [["--rows"], /--rows goes with --json/],
+    [["--rows", "--json", "--by", "key"], /--rows goes with/],
+    [["--rows", "--json", "--since", "2026-11-02", "--until", "2026-11-01"], /not before/],
   ];
   for (const [args, why] of cases) {
     const { code, out, err } = await usage(...args);

@@ -1,4 +1,5 @@
 import t from "tap";
+import { HEALTH } from "../support/provider.ts";
 import { LEAST, load } from "./fixture.ts";
 
 t.test("a provider takes the common timeouts where it has none of its own", async (t) => {
@@ -8,24 +9,34 @@ providers:
   demo: { url: "demo:" }
 models: { m: { targets: [a:x] } }
 `;
-  const { providers } = await load(t, yaml, { A: "secret" });
+  const { providers } = await load(t, yaml, { A: "secret-0123456789" });
   t.same(providers[0], {
     name: "a",
     url: new URL("https://a/v1"),
-    credential: "secret",
+    credentials: [{ label: "A", secret: "secret-0123456789", account: "a/0" }],
     header: "api-key",
     speaks: ["gemini"],
     websocket: false,
+    concurrency: 0,
     forward: ["x-acme-*"],
+    shared: [],
     timeouts: { connect: 1000, first_byte: 600_000, idle: 9000, total: 0 },
+    health: HEALTH,
+    warm: 300_000,
   });
   t.same(providers[1], {
     name: "demo",
     url: "demo:",
     speaks: ["openai-chat", "openai-responses", "anthropic-messages", "gemini"],
     websocket: false,
+    concurrency: 0,
     forward: [],
+    shared: [],
+    credentials: [],
     timeouts: { connect: 1000, first_byte: 600_000, idle: 0, total: 0 },
+    health: HEALTH,
+    warm: 300_000,
+    vendor: "demo",
   });
 });
 
@@ -69,6 +80,8 @@ models:
   ]);
 });
 
+const PRICE = { input: 0.25, cached: 0.025, cache_write: 0.3, output: 2, request: 0.01 };
+
 t.test("a model keeps what is said of it, and its id is its name otherwise", async (t) => {
   const yaml = `providers: { demo: { url: "demo:" } }
 models:
@@ -80,14 +93,16 @@ models:
     context: 400k
     output: 128k
     can: [tools, vision]
-    price: { input: 0.25, cached: 0.025, cache_write: 0.3, output: 2.00, request: 0.01, image: 0.04 }
-    targets: [demo:echo]
+    price: { input: 0.25, cached: 0.025, cache_write: 0.3, output: 2.00, request: 0.01 }
+    targets: [demo:echo, { to: demo:b, price: { input: 1 } }]
     fallback: [least]
     via: gemini
-  least: { targets: [demo:echo] }
+  least: { targets: [demo:echo], balance: cheapest }
 `;
   const { models } = await load(t, yaml);
-  t.same(models, [
+  t.match(models[0]?.place, { line: 3, column: 3 });
+  const told = models.map(({ place: _, ...model }) => model);
+  t.same(told, [
     {
       id: "full",
       name: "Full",
@@ -97,8 +112,11 @@ models:
       context: 400_000,
       output: 128_000,
       can: ["tools", "vision"],
-      price: { input: 0.25, cached: 0.025, cache_write: 0.3, output: 2, request: 0.01, image: 0.04 },
-      targets: [{ provider: "demo", model: "echo", weight: 1, via: "gemini", facts: { output: 128_000 } }],
+      balance: "weighted",
+      targets: [
+        { provider: "demo", model: "echo", weight: 1, price: PRICE, via: "gemini", facts: { output: 128_000 } },
+        { provider: "demo", model: "b", weight: 1, price: { input: 1 }, via: "gemini", facts: { output: 128_000 } },
+      ],
       fallback: ["least"],
     },
     {
@@ -106,8 +124,7 @@ models:
       name: "least",
       aliases: [],
       created: Date.UTC(2026, 0, 1) / 1000,
-      can: [],
-      price: {},
+      balance: "cheapest",
       targets: [{ provider: "demo", model: "echo", weight: 1 }],
       fallback: [],
     },
@@ -124,11 +141,12 @@ t.test("without paths every protocol's own are served, and the lists of models",
     { path: "/v1beta/models/*", protocol: "gemini", use: "llm", strict: false },
     { path: "/v1/models", serve: "models", use: "read", strict: false },
     { path: "/v1beta/models", serve: "models", use: "read", strict: false },
+    { path: "/v1/key", serve: "limits", use: "read", strict: false },
   ]);
 });
 
 /** The usual paths of the fixture's protocols, and the lists of models. */
-const USUAL = 7;
+const USUAL = 8;
 
 /** With a provider to which requests can pass. */
 const PASSING = LEAST.replace("demo:", "vendor: { url: https://a/v1, protocol: gemini }, demo:");
@@ -151,7 +169,7 @@ t.test("paths of the file are added to the usual ones", async (t) => {
     { path: "/y/*", use: "pass", strict: false, pass: { provider: "vendor", open: false, mint: false } },
   ]);
   t.same(chains.get("/v1/audio/*"), ["auth", "usage"]);
-  t.same(chains.get("pass"), ["auth", "scrub", "usage"]);
+  t.same(chains.get("pass"), ["auth", "scrub", "limits", "usage"]);
 });
 
 t.test("what the file says of a usual path holds there and below it, and off takes it away", async (t) => {
@@ -165,6 +183,7 @@ t.test("what the file says of a usual path holds there and below it, and off tak
     { path: "/v1/messages/count_tokens", protocol: "anthropic-messages", use: "/v1/messages", strict: true },
     { path: "/v1beta/models/*", protocol: "gemini", use: "llm", strict: false },
     { path: "/v1/models", serve: "region", use: "read", strict: false },
+    { path: "/v1/key", serve: "limits", use: "read", strict: false },
   ]);
   t.same(chains.get("/v1/messages"), ["auth"]);
   const off = await load(t, `${LEAST}paths: { /v1/messages: off, /v1/messages/count_tokens: { strict: true } }\n`);
@@ -182,20 +201,42 @@ t.test("what the file says of a usual path holds there and below it, and off tak
 
 t.test("keys and limits keep their units, and a key that is off has no hash", async (t) => {
   const yaml = `${LEAST}limits: { default: { rpm: 300, tpm: 1M, concurrency: 20, budget: $50/month } }
+timezone: Europe/Berlin
 keys:
-  ci: { hash: ${"ab".repeat(32)}, models: [echo], budget: $10/day, expires: 2027-01-31 }
+  ci: { hash: ${"ab".repeat(32)}, models: [echo], rpm: off, budget: [$10/day, { amount: $5/week, soft: true }], expires: 2027-01-31 }
   off: { key: $GONE }
 `;
-  const { keys, limits } = await load(t, yaml);
+  const { keys, limits, timezone } = await load(t, yaml);
   t.same(limits, {
-    default: { rpm: 300, tpm: 1_000_000, concurrency: 20, budget: { nano: 50_000_000_000, per: "month" } },
+    default: {
+      rpm: 300,
+      tpm: 1_000_000,
+      concurrency: 20,
+      budgets: [{ nano: 50_000_000_000, per: "month", soft: false }],
+    },
+    groups: new Map(),
+    models: new Map(),
+    providers: new Map(),
+    keys: new Map([
+      [
+        "ci",
+        {
+          rpm: 0,
+          budgets: [
+            { nano: 10_000_000_000, per: "day", soft: false },
+            { nano: 5_000_000_000, per: "week", soft: true },
+          ],
+        },
+      ],
+      ["off", {}],
+    ]),
   });
+  t.equal(timezone, "Europe/Berlin");
   t.same(keys, [
     {
       name: "ci",
       hash: "ab".repeat(32),
       models: ["echo"],
-      budget: { nano: 10_000_000_000, per: "day" },
       expires: Date.UTC(2027, 0, 31),
     },
     { name: "off", off: "GONE is not set" },

@@ -18,6 +18,7 @@ const PLUGINS: Record<string, Partial<KnownPlugin>> = {
     options: z.strictObject({ mode: z.enum(["strip", "reject", "report"]).default("strip") }),
   },
   models: { builtIn: true, phases: ["route", "response"], after: ["auth"], before: ["rewrite"] },
+  limits: { builtIn: true, phases: ["route", "send", "done"], after: ["models"], before: ["rewrite", "usage"] },
   rewrite: { builtIn: true, phases: ["route", "send", "response"] },
   usage: { builtIn: true, phases: ["response", "done"], after: ["models"] },
   doubtful: {

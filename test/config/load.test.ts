@@ -23,7 +23,7 @@ t.test("the repository's own file is right, and its demo models need no account"
   const on = await loadConfig(
     file,
     { ...vocabulary, protocols },
-    { OPENAI_API_KEY: "a", ANTHROPIC_API_KEY: "b", GEMINI_API_KEY: "c" },
+    { OPENAI_API_KEY: "one-0123456789", ANTHROPIC_API_KEY: "two-0123456789", GEMINI_API_KEY: "three-0123456789" },
   );
   t.same(on.notices, []);
 });
@@ -125,6 +125,10 @@ t.test("wrong files and what is said of each", async (t) => {
       "2:57 must not be less than 0",
     ],
     [
+      `${providers}\nmodels: { echo: { targets: [demo:echo], price: { input: 0.0000005 } } }\n`,
+      "2:57 has more than 6 decimals; prices are in USD per million tokens",
+    ],
+    [
       `${providers}\nmodels: { echo: { targets: [demo:echo], price: { inptu: 1 } } }\n`,
       '2:50 unknown key "inptu", did you mean "input"?',
     ],
@@ -145,7 +149,7 @@ t.test("wrong files and what is said of each", async (t) => {
     [`${LEAST}log: { level: inof }\n`, '3:15 unknown value "inof", did you mean "info"?'],
     [
       `${LEAST}limits: { default: { budget: 50/month } }\n`,
-      '3:30 "50/month" is not a sum of money; write it like $50/month, $10/day, $1/hour or $100 (in total)',
+      '3:30 "50/month" is not a sum of money; write it like $50/month, $15/week, $10/day, $1/hour or $100 (in total)',
     ],
     [`${LEAST}limits: { defualt: {} }\n`, '3:11 unknown key "defualt", did you mean "default"?'],
     [`${LEAST}keys: { ci: { hash: abc } }\n`, "3:21 not a SHA-256 in hex (64 digits)"],

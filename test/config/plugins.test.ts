@@ -10,6 +10,7 @@ t.test("every plugin that is named anywhere gets options, defaults filled in", a
     sse: { options: { ping: 15 }, place: `${file}:3:37` },
     auth: { options: { anonymous: false } },
     models: { options: {} },
+    limits: { options: {} },
     rewrite: { options: {} },
     usage: { options: {} },
   });

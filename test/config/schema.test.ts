@@ -1,6 +1,7 @@
 import t from "tap";
 import { z } from "zod";
 import { DEFAULT_CHAINS, File } from "../../src/config/schema.ts";
+import { HEALTH } from "../support/provider.ts";
 
 type Json = {
   description?: string;
@@ -41,21 +42,44 @@ t.test("only providers and models are needed", async (t) => {
   t.same(file, {
     listen: "127.0.0.1:8080",
     admin: "127.0.0.1:9090",
-    providers: { demo: { url: "demo:", websocket: false, forward: [] } },
+    workers: 1,
+    providers: { demo: { url: "demo:", websocket: false, forward: [], shared: [], concurrency: 0, warm: 300_000 } },
     timeouts: { connect: 5000, first_byte: 600_000, idle: 120_000, total: 0 },
-    models: { echo: { aliases: [], can: [], price: {}, targets: ["demo:echo"], fallback: [] } },
+    retry: { attempts: 1, budget: 0.2, least: 2, wait: 2000, after_timeout: true, first_frame: 10_000 },
+    health: { ...HEALTH, keep: 0.5 },
+    models: { echo: { aliases: [], balance: "weighted", targets: ["demo:echo"], fallback: [] } },
     plugins: {},
     paths: {},
     chains: {},
-    limits: {},
+    limits: { groups: {}, models: {}, providers: {} },
+    timezone: "UTC",
     keys: {},
+    share: "key",
     store: { ledger: "sqlite:./data/gateway.db", limits: "memory" },
     envelopes: {},
-    body: { limit: 32 * 2 ** 20, idle: 30_000 },
+    trust: [],
+    connections: { per_address: 256, head: 10_000, idle: 75_000 },
+    body: { limit: 32 * 2 ** 20, idle: 30_000, slowest: 1024, patience: 10_000 },
     sockets: { idle: 600_000, message: 16 * 2 ** 20 },
+    overload: { concurrency: 4000, per_key: 2000, queue: 1000, wait: 2000, delay: 200, heap: 0.85 },
     drain: 600_000,
+    linger: 5000,
+    warm_up: 1000,
     log: { level: "info" },
   });
+});
+
+t.test("proxies are addresses and ranges; nothing that cannot be enforced is taken", async (t) => {
+  const some = { providers: { demo: { url: "demo:" } }, models: { echo: { targets: ["demo:echo"] } } };
+  const trust = ["127.0.0.1", "10.0.0.0/8", "fd00::/8", "::1"];
+  t.same(File.parse({ ...some, trust }).trust, trust);
+  for (const wrong of [
+    { trust: ["nginx"] },
+    { trust: ["10.0.0.0/33"] },
+    { connections: { per_address: 0 } },
+    { body: { patience: "off" } },
+  ])
+    t.throws(() => File.parse({ ...some, ...wrong }), /write it like 127\.0\.0\.1|more than 0/, JSON.stringify(wrong));
 });
 
 t.test("the default chains name each plugin once", async (t) => {

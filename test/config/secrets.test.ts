@@ -2,7 +2,8 @@
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import t from "tap";
-import { hide, isSecret, reveal, secretIn, secretsByLook } from "../../src/config/secrets.ts";
+import { hide, isSecret, reveal, secretIn, secretsByLook, secretsOf, weakness } from "../../src/config/secrets.ts";
+import type { Config } from "../../src/config/types.ts";
 
 const env = { NAME: "value", EMPTY: "", HOST: "example.org" };
 const FORMS = `write $NAME, "$\{NAME}", "$\{NAME:-default}" or $file:/path`;
@@ -107,4 +108,62 @@ t.test("hiding keeps every character's place", async (t) => {
   t.equal(hide("a: abcdefgh, b: abcdefghij", ["abcdefgh", "abcdefghij"]), "a: ********, b: **********");
   t.equal(hide("a: short", ["short"]), "a: short");
   t.equal(hide("credential: x y", []), "credential: * y");
+  t.equal(hide("credential: [sk-first-one, $NAME, sk-second]", []), "credential: [************, $NAME, *********]");
+});
+
+t.test("what is shown to providers and proxies, and what seals envelopes, is secret", async (t) => {
+  const config = {
+    providers: [{ credentials: [{ secret: "one" }, { secret: "two" }] }, { credentials: [] }],
+    envelopes: { key: "three" },
+  };
+  const env = {
+    http_proxy: "me:pass%40word@proxy.test:1",
+    HTTPS_PROXY: "https://u:p%E0@proxy.test",
+    https_proxy: "http://proxy.test",
+  };
+  const found = secretsOf(config as unknown as Config, env);
+  const pair = Buffer.from("me:pass@word").toString("base64");
+  t.same(
+    found.toSorted(),
+    [
+      "one",
+      "two",
+      "three",
+      "pass%40word",
+      "pass@word",
+      pair,
+      "p%E0",
+      "p%E0",
+      Buffer.from("u:p%E0").toString("base64"),
+    ].toSorted(),
+  );
+  t.same(secretsOf({ providers: [], envelopes: {} } as unknown as Config, {}), []);
+});
+
+t.test("a secret that anybody could guess is told as what it is; one that nobody can is none", async (t) => {
+  const placeholders = [
+    "changeme-changeme-changeme",
+    "test-test-test-test-test-test",
+    "sk-........................",
+    "sk-xxxxxxxxxxxxxxxxxxxxxxxx",
+    "<your key goes here, please>",
+    "your-api-key-your-api-key",
+    "YOUR_OWN_SECRET_GOES_HERE",
+    "my-secret-key-my-secret-key",
+    "secret_secret_secret_secret_1",
+    "12345678901234567890",
+    "abcdefghijklmnopqrstuvwxyz",
+    "sk-proj-****************abcd",
+    "put-the-real-key-in-here_here",
+  ];
+  for (const secret of placeholders) t.equal(weakness(secret, 20), "a placeholder", secret);
+  t.match(weakness("test", 8), "shorter than 8");
+  t.match(weakness("aaaaaaaaaaaaaaaaaaaab", 20), "fewer than 5");
+  for (const secret of [
+    "test-key-0123456789abcdef",
+    "provider-secret-0123456789",
+    "sk-proj-aB3dE5gH7jK9mN1pQ3sT5vW7",
+    "correct horse battery staple",
+  ])
+    t.equal(weakness(secret, 20), undefined, secret);
 });

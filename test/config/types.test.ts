@@ -8,25 +8,36 @@ t.test("a file with only providers and models becomes a whole configuration", as
   const { providers, models, plugins, paths, ...rest } = await loadConfig(file, vocabulary, {});
   t.equal(providers.length, 1);
   t.equal(models.length, 1);
-  t.equal(plugins.size, 6);
-  t.equal(paths.length, 7);
+  t.equal(plugins.size, 7);
+  t.equal(paths.length, 8);
   t.same(rest, {
     file,
     folder: dirname(file),
     listen: { host: "127.0.0.1", port: 8080 },
-    admin: { host: "127.0.0.1", port: 9090 },
+    admin: { host: "127.0.0.1", port: 9090, usual: true },
+    workers: 1,
     chains: new Map([
-      ["llm", ["sse", "auth", "scrub", "models", "rewrite", "usage"]],
+      ["llm", ["sse", "auth", "scrub", "models", "limits", "rewrite", "usage"]],
       ["read", ["auth"]],
-      ["pass", ["auth", "scrub", "usage"]],
+      ["pass", ["auth", "scrub", "limits", "usage"]],
     ]),
     pathsOff: [],
-    limits: {},
+    retry: { attempts: 1, budget: 0.2, least: 2, wait: 2000, after_timeout: true, first_frame: 10_000 },
+    keep: 0.5,
+    limits: { groups: new Map(), models: new Map(), providers: new Map(), keys: new Map() },
+    budgets: [],
+    timezone: "UTC",
     keys: [],
+    share: "key",
     store: { ledger: `${dirname(file)}/data/gateway.db`, limits: "memory" },
-    body: { limit: 33_554_432, idle: 30_000 },
+    trust: [],
+    connections: { per_address: 256, head: 10_000, idle: 75_000 },
+    body: { limit: 33_554_432, idle: 30_000, slowest: 1024, patience: 10_000 },
     sockets: { idle: 600_000, message: 16_777_216 },
+    overload: { concurrency: 4000, perKey: 2000, queue: 1000, wait: 2000, delay: 200, heap: 0.85 },
     drain: 600_000,
+    linger: 5000,
+    warm_up: 1000,
     envelopes: {},
     log: { level: "info" },
     notices: [],

@@ -56,7 +56,7 @@ t.test("what is no provider's address is refused", async (t) => {
 t.test("defaults stand where nothing is said", async (t) => {
   const { values, said } = read({});
   t.same(values.listen, { host: "127.0.0.1", port: 8080 });
-  t.same(values.admin, { host: "127.0.0.1", port: 9090 });
+  t.same(values.admin, { host: "127.0.0.1", port: 9090, usual: true });
   t.equal(values.ledger, "/etc/gateway/data/gateway.db");
   t.same(said, []);
 });
@@ -80,6 +80,25 @@ t.test("the two sides cannot share an address", async (t) => {
     "error admin listen and admin have the same address",
   ]);
   t.same(read({ listen: "127.0.0.1:0", admin: "127.0.0.1:0" }).said, []);
+});
+
+t.test("the admin side may be a socket file or off, and should be out of others' reach", async (t) => {
+  t.same(read({ admin: "unix:run/admin.sock" }).values.admin, { path: "/etc/gateway/run/admin.sock" });
+  const off = read({ admin: "off" });
+  t.same([off.values.admin, off.said], [undefined, []]);
+  t.match(read({ admin: ":9090" }).said, [/^warning admin the admin side asks for no key/]);
+  t.match(read({ admin: "unix:" }).said, [
+    /^error admin not an address .*unix:\/run\/model-gateway\/admin\.sock or off$/,
+  ]);
+});
+
+t.test("workers cannot share a ledger in memory", async (t) => {
+  const store = { ledger: "sqlite::memory:" };
+  t.match(read({ store, workers: 2 }).said, [
+    "error store.ledger workers share a ledger in a file; write sqlite:FILE, or workers: 1",
+  ]);
+  t.same(read({ store, workers: 1 }).said, []);
+  t.same(read({ store: { ledger: "sqlite:a.db" }, workers: "auto" }).said, []);
 });
 
 t.test("the ledger's file is absolute, or in memory", async (t) => {
@@ -121,9 +140,33 @@ t.test("a credential that no header can carry is a mistake", async (t) => {
     );
   }
   t.same(
-    read({ providers: { a: { url: "https://x", credential: "Basic abc" } } }).values.providers.get("a")?.credential,
-    "Basic abc",
+    read({ providers: { a: { url: "https://x", credential: "Basic abc" } } }).values.providers.get("a")?.credentials,
+    [{ label: "#1", secret: "Basic abc", account: "a/0" }],
   );
+});
+
+t.test("a credential that anybody could guess is a mistake, and is not repeated", async (t) => {
+  for (const value of ["test", "changeme", "sk-...", "<YOUR_API_KEY>", "your-api-key-here", "xxxxxxxxxxxx"]) {
+    const { said } = read({ providers: { a: { url: "https://x", credential: "$A" } } }, { A: value });
+    t.equal(said.length, 1, value);
+    t.match(said[0], /^error providers.a.credential the credential is .*leave the field out/, value);
+    t.notOk(said[0]?.includes(value), "without its text");
+  }
+});
+
+t.test("credentials in a list are named by where they come from; those that are not set are left out", async (t) => {
+  const credential = ["$ONE", "$TWO", "literal-of-the-operator", "$THREE"];
+  const providers = { a: { url: "https://x", credential } };
+  const { values, said } = read({ providers }, { ONE: "a1-first-of-all", THREE: "a3-third-of-all" });
+  t.same(values.providers.get("a")?.credentials, [
+    { label: "ONE", secret: "a1-first-of-all", account: "a/0" },
+    { label: "#3", secret: "literal-of-the-operator", account: "a/2" },
+    { label: "THREE", secret: "a3-third-of-all", account: "a/3" },
+  ]);
+  t.same(said, ['warning providers.a.credential.1 provider "a" has a credential less: TWO is not set']);
+  const none = read({ providers: { a: { url: "https://x", credential: ["$ONE", "$TWO"] } } }, { ONE: "" });
+  t.equal(none.values.providers.get("a")?.off, "ONE is empty, TWO is not set");
+  t.same(none.said, ['warning providers.a.credential provider "a" is off: ONE is empty, TWO is not set']);
 });
 
 t.test("a key is kept as its SHA-256 only", async (t) => {
@@ -134,6 +177,8 @@ t.test("a key is kept as its SHA-256 only", async (t) => {
   t.same(values.keys.get("b"), { hash: "ab".repeat(32) });
   t.same(said, []);
 });
+
+const MAKE_ONE = "; a key has 20 characters or more that nobody can guess: openssl rand -hex 32";
 
 t.test("a key that is not set is off; one that can be guessed, or stands twice, is a mistake", async (t) => {
   const twenty = "abcdefghij0123456789";
@@ -149,9 +194,9 @@ t.test("a key that is not set is off; one that can be guessed, or stands twice, 
   t.same(values.keys.get("a"), { off: "GONE is not set" });
   t.same(said, [
     'warning keys.a.key key "a" is off: GONE is not set',
-    "error keys.b.key a key has 20 characters or more, and no spaces or line breaks",
+    `error keys.b.key the key is shorter than 20 characters${MAKE_ONE}`,
     'error keys.d the same key as "c"',
-    "error keys.e.key a key has 20 characters or more, and no spaces or line breaks",
+    `error keys.e.key the key is one with spaces or line breaks${MAKE_ONE}`,
   ]);
 });
 
@@ -167,7 +212,7 @@ t.test("the key of envelopes is put in, and is none that can be guessed", async 
   );
   t.equal(read({}).values.envelopes, undefined);
   t.same(read({ envelopes: { key: "$SEAL" } }, { SEAL: "short" }).said, [
-    "error envelopes.key a key has 20 characters or more",
+    `error envelopes.key the key is shorter than 20 characters${MAKE_ONE}`,
   ]);
   t.match(read({ envelopes: { key: "$SEAL" } }).said, [/^error envelopes.key SEAL is not set/]);
 });

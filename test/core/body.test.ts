@@ -77,3 +77,28 @@ t.test("who must see all of a body is told of members that are named twice, at a
   const faults = ['{"a":[{"b":1,"b":2}]}', '{"a":{"b":1,"\\u0062":2}}', '{"a":{"__proto__":1,"__proto__":2}}'];
   for (const text of faults) t.throws(() => body(text).uniqueJson(), { code: "invalid_json" }, text);
 });
+
+t.test("a fault behind the start of a long string is told with its member and byte, whoever finds it", async (t) => {
+  for (const [bad, said] of [
+    ["\u0001", /byte 0x01 at byte 332/],
+    ["\\x", /"x" at byte 333/],
+    ["\\u12g4", /"g" at byte 336/],
+  ] as const) {
+    const text = `{"model":"m","metadata":{"user":"${"a".repeat(299)}${bad}"},"n":1}`;
+    const pieces = [Buffer.from(text.slice(0, 100)), Buffer.from(text.slice(100))];
+    const body = new Body(pieces, scan(Buffer.from(text)));
+    t.equal(body.value("n"), 1, "what stands elsewhere can be read");
+    const error = { code: "invalid_json", status: 400, param: "metadata", message: said };
+    for (const read of [
+      () => body.value("metadata"),
+      () => body.json(),
+      () => body.reading(() => JSON.parse(text)),
+      () => body.edited([]).uniqueJson(),
+    ])
+      t.throws(read, error);
+  }
+  const ours = () => {
+    throw new TypeError("ours");
+  };
+  t.throws(() => new Body([Buffer.from("{}")], undefined).reading(ours), new TypeError("ours"));
+});

@@ -4,28 +4,50 @@ import { type Arrival, Attempt, type AttemptStart, Exchange } from "../../src/co
 import { logExchange } from "../../src/core/exchange-log.ts";
 import type { Target } from "../../src/core/marketplace.ts";
 import type { Protocol } from "../../src/core/protocol.ts";
+import { Redactor } from "../../src/core/redactor.ts";
 import { MemoryLog } from "../support/gateway.ts";
+import { credentialsOf } from "../support/provider.ts";
 
+const SECRET = "a-credential-0123456789";
 const chat = { name: "chat" } as Protocol;
 const exchange = (): Exchange =>
   new Exchange({ id: "one", clock: performance.now(), method: "POST", path: "/v1/x", protocol: chat } as Arrival);
 
 function logged(one: Exchange, failed?: GatewayError) {
   const log = new MemoryLog();
-  logExchange(one, log, failed);
+  logExchange(one, { log, redactor: new Redactor([SECRET]) }, failed);
   return log.lines;
 }
 
 t.test("an exchange is one line, of its last attempt and what it came to", async (t) => {
   const one = exchange();
-  const target = { provider: { name: "up" }, model: "x" } as Target;
+  const provider = { name: "up", credentials: credentialsOf("one", "two") };
+  const target = { provider, model: "x", serves: "spare" } as unknown as Target;
   for (const name of ["chat", "other"]) one.attempts.push(new Attempt({ target, protocol: { name } } as AttemptStart));
-  Object.assign(one, { caller: { id: "k" }, requestedModel: "m", status: 200, firstByte: 1.6, written: 9 });
+  Object.assign(one.attempts[1] ?? {}, { credential: provider.credentials[1] });
+  Object.assign(one, {
+    model: { id: "m" },
+    caller: { id: "k" },
+    requestedModel: "m",
+    status: 200,
+    firstByte: 1.6,
+    written: 9,
+  });
   one.usage = { in: { total: 3 }, out: { total: 2 }, raw: undefined };
   one.dropped.push(...Array.from({ length: 30 }, (_, i) => `a.${i}`));
   const [line, ...more] = logged(one);
   t.same(more, []);
-  const fields = { id: "one", key: "k", model: "m", target: "up:x", via: "other", attempts: 2, tokens_in: 3 };
+  const fields = {
+    id: "one",
+    key: "k",
+    model: "spare",
+    asked: "m",
+    target: "up:x",
+    credential: "two",
+    via: "other",
+    attempts: 2,
+    tokens_in: 3,
+  };
   t.match(line, { level: "info", message: "exchange", fields: { ...fields, first_byte_ms: 2, bytes: 9 } });
   t.equal((line?.fields["dropped"] as unknown[]).length, 20);
 });

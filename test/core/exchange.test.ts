@@ -1,6 +1,7 @@
 import t from "tap";
 import { Body } from "../../src/core/body.ts";
 import { type Arrival, Attempt, type AttemptStart, Exchange } from "../../src/core/exchange.ts";
+import type { Protocol } from "../../src/core/protocol.ts";
 import type { Member, Scan } from "../../src/wire/json.ts";
 import { setMember } from "../../src/wire/splice.ts";
 
@@ -85,12 +86,19 @@ t.test("elapsed counts from arrival", async (t) => {
 });
 
 const asked = (body: string, arrival: Partial<Arrival> = {}): Exchange => {
-  const made = new Exchange({ operation: {}, ...arrival } as Arrival);
+  const made = new Exchange({ operation: {}, protocol: {}, ...arrival } as Arrival);
   made.receive(new Body([Buffer.from(body)], "json"));
   return made;
 };
 const put = (name: string, json: string) => (exchange: Exchange) =>
   exchange.edit([setMember(exchange.body.scan as Scan, name, json)]);
+
+t.test("what its protocol has checked is checked to its end", async (t) => {
+  const protocol = { checked: ["label"] } as unknown as Protocol;
+  const body = (name: string) => `{"model":"m","${name}":"${"x".repeat(300)}\n"}`;
+  t.throws(() => asked(body("label"), { protocol }), { code: "invalid_json", param: "label" });
+  t.equal(asked(body("other"), { protocol }).requestedModel, "m");
+});
 
 t.test("each edit is made to what the one before it left", async (t) => {
   const one = asked('{"messages":["me@home"],"model":"a"}');
@@ -123,4 +131,28 @@ t.test("an attempt's body is its own", async (t) => {
   attempt.edit([setMember(attempt.body.scan as Scan, "m", "2")]);
   t.same(attempt.body.json(), { m: 2, n: 1, model: "a" });
   t.same(one.body.json(), { model: "a" });
+});
+
+t.test(
+  "where a plugin wants the rest of an answer, a client that leaves does not end it, but an interruption does",
+  async (t) => {
+    const one = exchange();
+    const heard: string[] = [];
+    one.drains = true;
+    one.onAbort(() => heard.push("abort"));
+    one.readOn = () => heard.push("read on");
+    one.abort();
+    t.same([one.aborted, heard], [true, ["read on"]]);
+    one.interrupt();
+    t.same(heard, ["read on", "abort"]);
+  },
+);
+
+t.test("before an answer is on its way there is no rest of it", async (t) => {
+  const one = exchange();
+  const heard: string[] = [];
+  one.drains = true;
+  one.onAbort(() => heard.push("abort"));
+  one.abort();
+  t.same(heard, ["abort"]);
 });

@@ -7,8 +7,8 @@ const model = (id: string, ...aliases: string[]): Model => ({
   aliases,
   created: 0,
   can: [],
-  price: {},
   targets: [],
+  balance: "weighted",
   fallback: [],
 });
 const market = new Marketplace([

@@ -1,6 +1,6 @@
 import t from "tap";
 import { Body } from "../../src/core/body.ts";
-import { readModel, sameModel } from "../../src/core/model-name.ts";
+import { checkModel, readModel, sameModel } from "../../src/core/model-name.ts";
 import { scan } from "../../src/wire/json.ts";
 
 const bodyOf = (text: string): Body => new Body([Buffer.from(text)], scan(Buffer.from(text)));
@@ -42,6 +42,12 @@ t.test("refuses a model that is none, saying how to mend it", async (t) => {
     [model(JSON.stringify("x".repeat(100_000))), /longer than 256 bytes/],
   ] as const)
     t.throws(() => readModel(body), { code: "invalid_field", status: 400, param: "model", message });
+});
+
+t.test("a name that stands elsewhere is judged alike", async (t) => {
+  t.equal(checkModel("vendor/any:thing 1"), "vendor/any:thing 1");
+  for (const name of ["", " a", "a\n", "a\0b", "\ud800", "x".repeat(257)])
+    t.throws(() => checkModel(name), { code: "invalid_field", param: "model" });
 });
 
 t.test("of a form, it is the value of the field", async (t) => {

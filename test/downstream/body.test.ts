@@ -53,11 +53,13 @@ interface Sending {
   /** How the body is cut into writes; a pause between them. */
   cuts?: number[];
   chunked?: boolean;
+  /** Bytes of each chunk, all written at once. */
+  pieces?: number;
 }
 
 /** Sends one request over a real socket; what `readBody` made of it, and the status that came back. */
 async function send(bytes: Buffer, sending: Sending = {}): Promise<{ outcome: Outcome; status: number }> {
-  const { headers = [], limits = LIMITS, json = true, cuts = [], chunked = false } = sending;
+  const { headers = [], limits = LIMITS, json = true, cuts = [], chunked = false, pieces } = sending;
   const server = await listening(limits, json);
   const socket = connect(server.port, "127.0.0.1").setNoDelay(true);
   let reply = "";
@@ -67,7 +69,10 @@ async function send(bytes: Buffer, sending: Sending = {}): Promise<{ outcome: Ou
   });
   const framing = chunked ? "transfer-encoding: chunked" : `content-length: ${bytes.length}`;
   socket.write(["POST / HTTP/1.1", "host: x", framing, ...headers, "", ""].join("\r\n"));
-  let from = 0;
+  let from = pieces ? bytes.length : 0;
+  if (pieces)
+    for (const [piece] of bytes.toString("latin1").matchAll(new RegExp(`.{1,${pieces}}`, "gs")))
+      socket.write(`${piece.length.toString(16)}\r\n${piece}\r\n`, "latin1");
   for (const cut of [...cuts, bytes.length]) {
     const part = bytes.subarray(from, cut);
     if (part.length > 0) {
@@ -161,6 +166,9 @@ t.test("a bomb is refused before it is unpacked", async (t) => {
   const ratio = await refused(bomb, { headers: ["content-encoding: gzip"], limits });
   t.equal(ratio.code, "body_too_large");
   t.match(ratio.message, /more than 100 times its size/);
+  const tail = Buffer.from(Array.from({ length: 1 << 20 }, (_, i) => Math.imul(i, 2654435761) >>> 24));
+  const behind = await refused(Buffer.concat([bomb, tail]), { headers: ["content-encoding: gzip"], limits });
+  t.match(behind.message, /more than 100 times its size/, "whatever follows it and has come already");
   const random = Buffer.from(
     `"${Buffer.from(Array.from({ length: 1 << 20 }, (_, i) => (i * 2654435761) >>> 24)).toString("hex")}"`,
   );
@@ -293,4 +301,17 @@ t.test("bodies made to be read in two ways", { skip: !vectors && "absent" }, asy
     }
     t.equal(found, literal ? JSON.parse(body).model : undefined, id);
   }
+});
+
+t.test("a body in very many small pieces is kept in few", async (t) => {
+  const text = Buffer.from(`{"model":"m","x":"${"0123456789".repeat(4000)}","y":"${"z".repeat(5000)}"}`);
+  const body = await accepted(text, { chunked: true, pieces: 40 });
+  t.ok(body.pieces.length < 30, `${body.pieces.length} pieces`);
+  t.same(Buffer.concat(body.pieces), text);
+  t.equal(body.value("y"), "z".repeat(5000));
+});
+
+t.test("a body in very many tiny pieces is refused", async (t) => {
+  const error = await refused(Buffer.from(`{"model":"${"m".repeat(12_000)}"}`), { chunked: true, pieces: 1 });
+  t.match(error, { code: "bad_request", message: /pieces/ });
 });

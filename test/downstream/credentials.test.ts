@@ -27,3 +27,25 @@ t.test("cookies and credentials of another kind go too, and are no keys", async 
   t.same(credentials(headers, new Query("")), []);
   t.same(headers.lines, []);
 });
+
+t.test("keys under other names leave the query too, however they are spelled; all else stays", async (t) => {
+  const names = [
+    "key",
+    "$key",
+    "api_key",
+    "apiKey",
+    "api-key",
+    "API_KEY",
+    "x-api-key",
+    "access_token",
+    "Auth-Token",
+    "oauth_token",
+    "token",
+    "authorization",
+  ];
+  const query = new Query(
+    `a=1&${names.map((name, i) => `${encodeURIComponent(name)}=secret${i}`).join("&")}&page_token=2&keys=3&tokenize=4`,
+  );
+  t.same(credentials(new HeaderList(), query), ["secret0"]);
+  t.equal(query.toString(), "a=1&page_token=2&keys=3&tokenize=4");
+});

@@ -47,6 +47,12 @@ t.test("headers that two servers would read in two ways are refused", async (t) 
   });
 });
 
+t.test("a method that nobody answers comes behind framing that is in doubt, which ends the connection", async (t) => {
+  const doubtful = ["Host", "a", "Transfer-Encoding", "gzip, chunked"];
+  t.throws(() => guard(request("/v1/x", doubtful, "TRACE")), { code: "bad_request" });
+  t.throws(() => guard(request("/v1/x", ["Host", "a"], "TRACE")), { code: "method_not_allowed" });
+});
+
 t.test("targets that could lead elsewhere are refused, not normalised", async (t) => {
   const targets = [
     "http://169.254.0.1/latest",

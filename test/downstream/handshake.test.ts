@@ -9,6 +9,7 @@ const words: SocketWords = {
   key: "the-key.",
   elsewhere: [],
   hidden: ["org."],
+  error: () => "",
   usage: () => undefined,
 };
 

@@ -1,7 +1,9 @@
 import { once } from "node:events";
-import { connect } from "node:net";
+import { createServer } from "node:http";
+import { type AddressInfo, connect } from "node:net";
 import t, { type Test } from "tap";
 import { REFUSALS } from "../../src/core/errors.ts";
+import { finish } from "../../src/downstream/reply.ts";
 import { asking, KEY, type Running, startGateway } from "../support/gateway.ts";
 import { gathered } from "../support/gathered.ts";
 import { rawUpstream, type Script, until } from "../support/upstream.ts";
@@ -258,4 +260,35 @@ t.test("an answer that a plugin gives itself has its status, headers and length"
   t.equal(await response.text(), '{"tea":"ä"}');
   await until(() => running.log.lines.length > 0, "the log line");
   t.match(running.log.lines.at(-1)?.fields, { status: 418, outcome: "completed", bytes: 12 });
+});
+
+t.test("a client that does not take an answer of ours is given up, one that does keeps its connection", async (t) => {
+  const large = Buffer.alloc(32 << 20, "x");
+  const server = createServer((request, response) => finish(response, request.url === "/" ? large : "small", 100));
+  server.listen(0, "127.0.0.1");
+  await once(server, "listening");
+  t.teardown(() => server.close());
+  const { port } = server.address() as AddressInfo;
+  let open = 0;
+  server.on("connection", (socket) => {
+    open++;
+    socket.on("close", () => open--);
+  });
+  const ask = (path: string) => `GET ${path} HTTP/1.1\r\nhost: a\r\n\r\n`;
+  const deaf = connect(port, "127.0.0.1", () => deaf.write(ask("/")));
+  deaf.pause().on("error", () => {});
+  t.teardown(() => deaf.destroy());
+  await until(() => open === 1, "a connection");
+  await until(() => open === 0, "it to be given up");
+  t.equal(open, 0);
+  let bytes = 0;
+  const reader = connect(port, "127.0.0.1", () => reader.write(ask("/")));
+  reader.on("data", (piece) => (bytes += piece.length)).on("error", () => {});
+  t.teardown(() => reader.destroy());
+  await until(() => bytes > large.length, "all of it");
+  await new Promise((resolve) => setTimeout(resolve, 300));
+  reader.write(ask("/small"));
+  const before = bytes;
+  await until(() => bytes > before, "another answer on the same connection");
+  t.equal(open, 1);
 });

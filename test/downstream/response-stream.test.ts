@@ -47,6 +47,7 @@ function flowing(stages: readonly Stage[] = [], framing: Framing = "sse", exchan
     read() {},
     resume: () => void seen.resumed++,
     destroy: () => void seen.destroyed++,
+    terminal: ({ text }) => text === "[DONE]",
   };
   const flow = new ResponseStream(exchange, upstream, stages, outlet, {
     done: () => void seen.settled.push("done"),
@@ -387,3 +388,23 @@ t.test("the state tells of the stream what an error in its midst needs", async (
   t.equal(flow.state.first?.toString(), "data: 1\n\n");
   t.equal(flow.state.last?.text, "3");
 });
+
+t.test(
+  "behind the terminal event an answer is whole, however the upstream ends; what of another event has come is left",
+  async (t) => {
+    const { flow, outlet, seen } = flowing();
+    flow.chunk(event("a"));
+    flow.chunk(Buffer.concat([event("[DONE]"), Buffer.from("data: [DO")]));
+    flow.fail(new GatewayError("upstream_truncated"));
+    t.equal(outlet.text, `${event("a")}${event("[DONE]")}`);
+    t.same([outlet.ended, seen.settled], [1, ["done"]]);
+    flow.fail(new GatewayError("upstream_truncated"));
+    t.same(seen.settled, ["done"], "once");
+
+    const other = flowing();
+    other.flow.chunk(Buffer.concat([event("[DONE]"), event("more")]));
+    other.flow.fail(new GatewayError("upstream_truncated"));
+    t.same([other.outlet.ended, other.seen.settled.length], [0, 1]);
+    t.match(other.seen.settled[0], { code: "upstream_truncated" });
+  },
+);

@@ -66,7 +66,7 @@ export function configuration(stub: string, models: readonly string[], key: stri
   );
   const providers = BEHIND.map(
     ({ prefix, protocol, segment }) =>
-      `  ${prefix}: { url: "${stub}${segment}", credential: stub, speaks: [${protocol}] }`,
+      `  ${prefix}: { url: "${stub}${segment}", credential: stub-credential, speaks: [${protocol}] }`,
   );
   return `listen: 127.0.0.1:0
 admin: 127.0.0.1:0
@@ -75,7 +75,7 @@ keys: { driver: { key: ${key} } }
 providers:
   any:
     url: ${stub}
-    credential: stub
+    credential: stub-credential
     speaks: [openai-chat, openai-responses, openai-completions, openai-images, openai-embeddings, anthropic-messages, gemini]
 ${providers.join("\n")}
 models:

@@ -63,6 +63,7 @@ t.test("a provider's error is not given again", async (t) => {
   t.teardown(() => upstream.close());
   const yaml = `providers: { up: { url: "${upstream.origin.origin}/v1", speaks: [openai-chat] } }
 models: { m: { targets: [up:x] } }
+retry: { attempts: 0 }
 `;
   const { url } = await startExamples(t, yaml, "[sse, auth, models, cache, rewrite, usage]", { cache: {} });
   for (let i = 0; i < 2; i++) {

@@ -8,7 +8,7 @@ t.test("a line is written for each request", async (t) => {
   const file = join(t.testdir(), "requests.log");
   const gateway = await startExample(t, "request-log", { file });
   await (await say(gateway, "hi")).text();
-  await gateway.gateway.stop(0);
+  await gateway.gateway.stop({ drain: 0 });
   t.match(
     readFileSync(file, "utf8")
       .trim()

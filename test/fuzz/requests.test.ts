@@ -3,16 +3,15 @@ import { GatewayError } from "../../src/core/errors.ts";
 import { type Facts } from "../../src/core/marketplace.ts";
 import { type TranslatedProtocol } from "../../src/translation/codec.ts";
 import { Envelopes } from "../../src/translation/envelope.ts";
-import { type ClientRequest, readRequest, writeRequest } from "../../src/translation/request.ts";
+import { readRequest, writeRequest } from "../../src/translation/request.ts";
 import { withoutUnreadable } from "../../src/translation/unreadable.ts";
-import { HeaderList } from "../../src/wire/headers.ts";
 import { splice } from "../../src/wire/splice.ts";
 import type { JsonObject } from "../../src/wire/values.ts";
 import { RICH_REQUESTS } from "../golden/rich-requests.ts";
 import { CLIENT_BODIES } from "../support/client-bodies.ts";
 import { dice } from "../support/random-answers.ts";
-import { SPOKEN } from "../support/translations.ts";
-import { PROTOCOLS, type ProtocolName } from "../support/vendor-sdks.ts";
+import { received, SPOKEN } from "../support/translations.ts";
+import { PROTOCOLS } from "../support/vendor-sdks.ts";
 import { wronged } from "../support/wrong-values.ts";
 
 /** Wrong requests for each protocol. */
@@ -27,14 +26,6 @@ const FACTS: readonly Facts[] = [
 ];
 
 const envelopes = new Envelopes("secret");
-
-function received(protocol: ProtocolName, text: string): ClientRequest {
-  const spoken = SPOKEN[protocol];
-  const query = new URLSearchParams();
-  const { operation } = spoken.locate(spoken.paths[0] as string, "any:generateContent", query) ?? {};
-  if (!operation) throw new Error(`${protocol} has no operation`);
-  return { protocol: spoken, operation, streaming: false, text, headers: new HeaderList(), query, caller: "" };
-}
 
 /** What is wrong with how a request was taken; undefined: nothing. */
 function fault(write: () => string): string | undefined {

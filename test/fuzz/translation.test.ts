@@ -1,19 +1,12 @@
 import t from "tap";
 import { GatewayError } from "../../src/core/errors.ts";
-import { type TranslatedProtocol } from "../../src/translation/codec.ts";
 import type { Event } from "../../src/translation/events.ts";
-import { ToolNames } from "../../src/translation/names.ts";
-import {
-  type ResponseTranslation,
-  StreamTranslator,
-  wholeEvents,
-  wholeText,
-} from "../../src/translation/translator.ts";
+import { StreamTranslator, wholeEvents, wholeText } from "../../src/translation/translator.ts";
 import { Frame } from "../../src/wire/frame.ts";
 import { SseSplitter } from "../../src/wire/sse.ts";
 import { type Digest, digest } from "../support/digest.ts";
 import { dice, randomAnswer } from "../support/random-answers.ts";
-import { SPOKEN, sse, streamed, translationOf, wishFor } from "../support/translations.ts";
+import { crossing, sse, streamed, translationOf, wishFor } from "../support/translations.ts";
 import { accumulated, PROTOCOLS, type ProtocolName } from "../support/vendor-sdks.ts";
 import { wronged } from "../support/wrong-values.ts";
 
@@ -93,23 +86,6 @@ for (const protocol of PROTOCOLS) {
 }
 
 const END = new Frame("end", Buffer.alloc(0));
-
-/** An answer's way from one protocol's vendor to another one's client. */
-function crossing(from: ProtocolName, to: ProtocolName): ResponseTranslation {
-  const protocol = SPOKEN[to];
-  const { operation } =
-    protocol.locate(protocol.paths[0] as string, "any:streamGenerateContent", new URLSearchParams("alt=sse")) ?? {};
-  if (!operation) throw new Error(`${to} has no operation`);
-  const source = { account: "them", model: "theirs" };
-  return {
-    from: SPOKEN[from] as TranslatedProtocol,
-    to: protocol,
-    operation,
-    source,
-    names: new ToolNames(),
-    context: wishFor(to),
-  };
-}
 
 /** What is thrown that is no error of the gateway's own, or is but hides a slip of ours; undefined: nothing is. */
 function thrown(act: () => void): string | undefined {

@@ -9,6 +9,7 @@ import { ResponseStream } from "../../src/downstream/response-stream.ts";
 import type { ResponseWriter } from "../../src/downstream/response-writer.ts";
 import { loadProtocols } from "../../src/loader/discover.ts";
 import type { Ledger } from "../../src/store/ledger.ts";
+import type { Translations } from "../../src/translation/translations.ts";
 import type { UpstreamAnswer } from "../../src/upstream/attempts.ts";
 import { HeaderList } from "../../src/wire/headers.ts";
 import { Query } from "../../src/wire/query.ts";
@@ -52,9 +53,10 @@ function through(recording: Recording, step: number): { body: Buffer; usage: Usa
       : undefined;
   const head: Head = { status: 200, headers, framing };
   const sse = new Sse({ ping: 15 });
-  const stages = [new UsageOf({} as Ledger).response(exchange, head), sse.response(exchange, head)].filter(
-    (stage): stage is Stage => stage !== undefined,
-  );
+  const stages = [
+    new UsageOf({} as Ledger, {} as Translations, { cut: "estimate" }).response(exchange, head),
+    sse.response(exchange, head),
+  ].filter((stage): stage is Stage => stage !== undefined);
   const out: Buffer[] = [];
   const outlet = {
     write: (pieces: readonly Buffer[]) => out.push(...pieces) > 0,

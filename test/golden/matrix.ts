@@ -61,7 +61,7 @@ const isAnswer = ({ path, body }: Recording): boolean =>
   !/"object": ?"response\.(?:input_tokens|compaction)"/.test(body.toString("utf8", 0, 2000));
 
 /** A stream recorded as one JSON array, in the form the gateway asks for. */
-function asEvents(recording: Recording): Recording {
+export function asEvents(recording: Recording): Recording {
   if (!recording.kinds.includes("json_array_stream")) return recording;
   const elements = JSON.parse(recording.body.toString()) as unknown[];
   const body = Buffer.from(elements.map((each) => `data: ${JSON.stringify(each)}\n\n`).join(""));

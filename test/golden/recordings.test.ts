@@ -67,6 +67,10 @@ const MISFILED = "openai-responses/vercel-ai__azure.azure-deepseek-reasoning.1.s
 /** Streams that the provider or the recorder broke off; the gateway must say so behind the recorded bytes. */
 const isCut = ({ id, kinds }: Recording): boolean => kinds.includes("truncated") || id === MISFILED;
 
+/** A provider's error loses ids of accounts on its way, whether they are ours or another client's; one recording has one. */
+const withoutAccounts = ({ status, body }: Recording): Buffer =>
+  status < 300 ? body : Buffer.from(body.toString("latin1").replace(/(?<=\\?")user_2wT5\w+(?=\\?")/, "***"), "latin1");
+
 t.test(
   "every recorded 2xx and 4xx answer reaches the client byte for byte, however it is cut",
   { skip: !all && "recordings are absent" },
@@ -85,7 +89,7 @@ t.test(
       for (let index = next++; index < found.length; index = next++) {
         const recording = found[index] as Recording;
         const { status, body, whole } = await ask(port, recording, index);
-        const same = body.equals(recording.body) && whole;
+        const same = body.equals(withoutAccounts(recording)) && whole;
         const fine =
           status === recording.status &&
           (isCut(recording) ? body.subarray(0, recording.body.length).equals(recording.body) : same);

@@ -27,17 +27,22 @@ export const REFUSALS: readonly Refusal[] = [
     reason: "state that one vendor keeps",
   },
   {
-    requests: /: (tools\.\*\.(codeExecution|code_execution|fileSearch|mcpServers|url_context)|mcp_servers)$/,
-    reason: "a tool that one vendor runs",
+    requests: /^anthropic.*(web_fetch|in_flight_mcp)\S* → \S+: messages\.\*\.content\.\*$/,
+    reason: "a tool that one vendor runs, and the conversation has used",
   },
   {
-    requests: /^anthropic.*(memory_tool|advisor_tool|code_execution|web_fetch|previous_web_tools)\S* → \S+: tools\.\*$/,
-    reason: "a tool that one vendor runs",
+    requests: /^gemini.*(file_search|code_execution)\S* → \S+: contents\.\*\.parts\.\*$/,
+    reason: "a tool that one vendor runs, and the conversation has used",
   },
   {
-    requests: /^openai.*(openrouter|file_search|code_execution|image_generation|image_or_text)\S* → \S+: tools\.\*$/,
-    reason: "a tool that one vendor runs",
+    requests: /^openai-responses.*(file_search|image_generation)\S* → \S+: input\.\*$/,
+    reason: "a tool that one vendor runs, and the conversation has used",
   },
+  {
+    requests: /^openai-responses.*image_generation\S* → \S+: tool_choice$/,
+    reason: "a tool that one vendor runs, and has to",
+  },
+  { requests: /→ \S+: container$/, reason: "a file in a container of the vendor's" },
   {
     requests: /^anthropic.*code_execution_files\S* → \S+: messages\.\*\.content\.\*$/,
     reason: "a file in a container of the vendor's",

@@ -1,7 +1,8 @@
 /** Whether a request that was written for another vendor says all that its client said, or the loss is declared. */
 
+import { isUtf8 } from "node:buffer";
 import { type TranslatedProtocol } from "../../src/translation/codec.ts";
-import type { Conversation } from "../../src/translation/conversation.ts";
+import type { Conversation, Part } from "../../src/translation/conversation.ts";
 import { type Feature, supportOf } from "../../src/translation/features.ts";
 import type { Losses } from "../../src/translation/losses.ts";
 import type { ToolNames } from "../../src/translation/names.ts";
@@ -92,7 +93,8 @@ const THINKING = /^setting reasoning_/;
  * and nobody said.
  */
 export function undeclared(asked: Conversation, back: Conversation, written: Written): string[] {
-  const { lost, added, moved } = difference(gist(asked), gist(back, written.names));
+  const said = written.target === "openai-chat" ? withTextFilesAsText(asked) : asked;
+  const { lost, added, moved } = difference(gist(said), gist(back, written.names));
   const declared = new Declared(asked, written.losses);
   const silent = lost.filter(
     (point) => !isForm(SAID_OTHERWISE, point, written) && !declared.covers(point, added, asked, written.target),
@@ -110,6 +112,21 @@ export function undeclared(asked: Conversation, back: Conversation, written: Wri
     ...moved.map((sort) => `puts ${sort} in another order`),
     ...declared.unsaid(back, written.target),
   ];
+}
+
+/** The same with files that are text as texts below their names: Chat takes no other files than PDF. */
+function withTextFilesAsText(asked: Conversation): Conversation {
+  const partOf = (part: Part): Part => {
+    if (part.kind === "tool_result") return { ...part, parts: part.parts.map(partOf) };
+    if (part.kind !== "media" || part.media !== "file") return part;
+    const { source, mime = "", filename, at, cache } = part;
+    const bytes = "base64" in source && mime.startsWith("text/") ? Buffer.from(source.base64, "base64") : undefined;
+    const text = "text" in source ? source.text : bytes && isUtf8(bytes) ? `${bytes}` : undefined;
+    if (text === undefined) return part;
+    const named = filename === undefined ? text : `${filename}\n\n${text}`;
+    return { kind: "text", at, text: named, ...(cache ? { cache } : {}) };
+  };
+  return { ...asked, turns: asked.turns.map((turn) => ({ ...turn, parts: turn.parts.map(partOf) })) };
 }
 
 /** What was declared of one request. */

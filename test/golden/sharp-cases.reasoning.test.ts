@@ -124,6 +124,107 @@ t.test("19: a signature on Gemini's last, empty text makes no empty text and com
   );
 });
 
+t.test("a signature that is remembered by the last text comes back in its own conversation only", async (t) => {
+  const asking = (...messages: JsonObject[]): JsonObject => ({ max_tokens: 9, system: "Be brief.", messages });
+  const [oslo, rome] = ["Is it cold in Oslo?", "Is it cold in Rome?"].map((content) => ({ role: "user", content }));
+  const marked = [{ type: "text", text: "Is it cold in Oslo?", cache_control: { type: "ephemeral" } }];
+  const signed = (signature: string) => gemini([{ text: "Yes." }, { text: "", thoughtSignature: signature }]).whole;
+  const [first, second] = ["Zmlyc3Q=", "c2Vjb25k"] as const;
+  send("anthropic-messages", asking(oslo as JsonObject), "gemini").whole(signed(first));
+  send("anthropic-messages", asking(rome as JsonObject), "gemini").whole(signed(second));
+  const back = (question: unknown, caller = "") => {
+    const messages = [{ role: "user", content: question }, { role: "assistant", content: "Yes." }, rome as JsonObject];
+    return at(send("anthropic-messages", asking(...messages), "gemini", { caller }).body, "contents.1.parts");
+  };
+  t.same(back("Is it cold in Oslo?"), [{ text: "Yes." }, { text: "", thoughtSignature: first }]);
+  t.same(back(marked), [{ text: "Yes." }, { text: "", thoughtSignature: first }], "a mark changes nothing");
+  t.same(back("Is it cold in Rome?"), [{ text: "Yes." }, { text: "", thoughtSignature: second }]);
+  t.same(back("Is it cold in Bern?"), [{ text: "Yes." }], "the same words in another conversation");
+  t.same(back("Is it cold in Oslo?", "another"), [{ text: "Yes." }], "another caller's");
+  const asked = asking(oslo as JsonObject);
+  const { content } = send("anthropic-messages", asked, "gemini").whole(
+    gemini([{ text: "Yes.", thoughtSignature: second }]).whole,
+  );
+  const sent = send(
+    "anthropic-messages",
+    asking(oslo as JsonObject, { role: "assistant", content }, rome as JsonObject),
+    "gemini",
+  );
+  t.same(at(sent.body, "contents.1.parts"), [{ text: "Yes.", thoughtSignature: second }], "a text with its own");
+});
+
+t.test(
+  "Claude's thoughts reach Gemini clients as Gemini's do, and come back whole, whatever the client keeps",
+  async (t) => {
+    const question = { role: "user", parts: [{ text: "How is the weather?" }] };
+    const answers = [
+      [thinking, text],
+      [thinking, text, call],
+      [thinking, call],
+      [thinking, { type: "redacted_thinking", data: REDACTED }, text],
+    ];
+    for (const blocks of answers)
+      for (const includeThoughts of [true, false]) {
+        const ask = {
+          contents: [question],
+          generationConfig: { thinkingConfig: { includeThoughts, thinkingLevel: "HIGH" } },
+        };
+        const uses = claude(blocks.map((block) => ("id" in block ? { ...block, input: {} } : block)));
+        const { values } = send("gemini", ask, uses.vendor).streamed(uses.stream);
+        const streamed = values.flatMap((value) => listAt(value, "candidates.0.content.parts"));
+        const thoughts = streamed.filter(({ thought, text }) => thought && text !== "");
+        t.equal(thoughts.map((part) => part["text"]).join(""), includeThoughts ? "Where is it?" : "");
+        for (const part of thoughts)
+          t.same(Object.keys(part).sort(), ["text", "thought"], "no thought bears a signature");
+        const whole = listAt(send("gemini", ask, uses.vendor).whole(uses.whole), "candidates.0.content.parts");
+        const histories: Record<string, JsonObject[]> = {
+          "all parts in one content": [{ role: "model", parts: streamed }],
+          "each chunk as a content": values.map((value) => at(value, "candidates.0.content") as JsonObject),
+          "no thoughts": [{ role: "model", parts: streamed.filter(({ thought, text }) => !thought || text === "") }],
+          "the whole answer": [{ role: "model", parts: whole }],
+        };
+        for (const [name, contents] of Object.entries(histories)) {
+          const results = contents.flatMap((content) =>
+            listAt(content, "parts").flatMap((part) =>
+              part["functionCall"]
+                ? [
+                    {
+                      functionResponse: {
+                        name: "get_weather",
+                        id: at(part, "functionCall.id"),
+                        response: { output: "ok" },
+                      },
+                    },
+                  ]
+                : [],
+            ),
+          );
+          const next = { role: "user", parts: results.length > 0 ? results : [{ text: "Thanks." }] };
+          const sent = send("gemini", { ...ask, contents: [question, ...contents, next] }, uses.vendor, {
+            strict: true,
+          });
+          const back = listAt(sent.body, "messages.1.content");
+          const said = back.map((block) => (block["type"] === "tool_use" ? { ...call, input: {} } : block));
+          const wanted = blocks.map((block) => ("id" in block ? { ...call, input: {} } : block));
+          t.same(said, wanted, `${name}, thoughts ${includeThoughts ? "shown" : "hidden"}, ${blocks.length} blocks`);
+          t.same(sent.dropped, []);
+        }
+      }
+  },
+);
+
+t.test("what Gemini ran itself comes back to it with its signature", async (t) => {
+  const parts = [
+    { executableCode: { language: "PYTHON", code: "print(1.0)" }, thoughtSignature: THOUGHT },
+    { codeExecutionResult: { outcome: "OUTCOME_OK", output: "1.0" } },
+    { toolCall: { toolType: "GOOGLE_SEARCH_WEB", args: { queries: ["snow"] }, id: "t1" }, thoughtSignature: THOUGHT },
+    { toolResponse: { toolType: "GOOGLE_SEARCH_WEB", response: {}, id: "t1" }, thoughtSignature: THOUGHT },
+    { text: "It is one.", thoughtSignature: THOUGHT },
+  ];
+  for (const client of others("gemini"))
+    for (const { body } of await seconds(client, gemini(parts))) t.same(at(body, "contents.1.parts"), parts, client);
+});
+
 t.test("20: a signature on the first of parallel calls comes back on the first only, in order", async (t) => {
   const calls = ["Oslo", "Rome", "Bern"].map(
     (city, n): JsonObject => ({
@@ -143,7 +244,11 @@ t.test(
     const ask = { ...CLIENTS[client]?.ask("Hi", "get_weather"), ...WANTED[client] };
     for (const answer of await heard(client, send(client, ask, uses.vendor), uses)) {
       const [item] = listAt(answer, "output");
-      t.match(item, { type: "reasoning", summary: [{ text: "Where is it?" }], encrypted_content: /^gw1\.[\w-]+$/ });
+      t.match(item, {
+        type: "reasoning",
+        summary: [{ text: "Where is it?" }],
+        encrypted_content: /^gw1state[\w+/]+={0,2}$/,
+      });
       t.notMatch(item?.["encrypted_content"], SIGNATURE);
     }
     for (const { body, text: json } of await seconds(client, uses)) {
@@ -194,7 +299,7 @@ gathered(
           const way = { account: "elsewhere", facts: { thinking: "budget" } } as const;
           for (const { text: json, notices } of await seconds(client, uses, way, to)) {
             const path = `${uses.vendor} by ${client} to ${to}`;
-            t.notMatch(json, /gw1\.|Where is it/, path);
+            t.notMatch(json, /gw1state|Where is it/, path);
             for (const state of [SIGNATURE, REDACTED, ENCRYPTED, THOUGHT]) t.notOk(json.includes(state), path);
             t.match(notices.join("\n"), /Reasoning that another provider made was left out/, path);
             t.same(faultsOf(to, json), [], path);

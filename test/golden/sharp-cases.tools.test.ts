@@ -4,7 +4,7 @@ import t from "tap";
 import { type JsonObject } from "../../src/wire/values.ts";
 import { faultsOf } from "../support/vendor-rules.ts";
 import { PROTOCOLS, type ProtocolName } from "../support/vendor-sdks.ts";
-import { at, chatStream, chunk, listAt, refusalOf, type Sent, send } from "./sharp-cases.ts";
+import { at, chatStream, chunk, listAt, PLAIN, refusalOf, type Sent, send } from "./sharp-cases.ts";
 
 const SCHEMA = { type: "object", properties: { city: { type: "string" } } };
 const functionTool = (name: string) => ({ type: "function", function: { name, parameters: SCHEMA } });
@@ -356,4 +356,72 @@ t.test("45: names with dots or of 80 characters are fitted for OpenAI and mapped
     ],
   });
   t.equal(at(whole, "content.0.name"), long);
+});
+
+const SERVER_TOOLS: Readonly<
+  Partial<Record<ProtocolName, { own: unknown; theirs: unknown[]; used: JsonObject; where: string }>>
+> = {
+  "openai-responses": {
+    own: { type: "function", name: "f", parameters: SCHEMA },
+    theirs: [
+      { type: "image_generation" },
+      { type: "code_interpreter", container: { type: "auto" } },
+      { type: "mcp", server_label: "m", server_url: "https://m.test" },
+    ],
+    used: { input: [{ type: "image_generation_call", id: "ig_1", status: "completed", result: "QQ==" }, asks] },
+    where: "input.0",
+  },
+  "anthropic-messages": {
+    own: { name: "f", input_schema: SCHEMA },
+    theirs: [
+      { type: "bash_20250124", name: "bash" },
+      { type: "code_execution_20250825", name: "code_execution" },
+    ],
+    used: {
+      messages: [
+        asks,
+        { role: "assistant", content: [{ type: "tool_use", id: "toolu_1", name: "bash", input: { command: "ls" } }] },
+        { role: "user", content: [{ type: "tool_result", tool_use_id: "toolu_1", content: "x" }] },
+      ],
+    },
+    where: "messages.1.content.0",
+  },
+  gemini: {
+    own: { functionDeclarations: [{ name: "f" }] },
+    theirs: [{ codeExecution: {} }, { url_context: {} }],
+    used: {
+      contents: [
+        { role: "user", parts: [{ text: "Run it" }] },
+        { role: "model", parts: [{ executableCode: { language: "PYTHON", code: "1" } }, { text: "1" }] },
+        { role: "user", parts: [{ text: "And?" }] },
+      ],
+    },
+    where: "contents.1.parts.0",
+  },
+};
+
+for (const [client, { own, theirs, used, where }] of Object.entries(SERVER_TOOLS))
+  t.test(`tools that the vendor of ${client} runs are dropped where they are offered, refused where needed`, (t) => {
+    const from = client as ProtocolName;
+    for (const to of PROTOCOLS.filter((name) => name !== client)) {
+      const offered = send(from, { ...PLAIN[from], tools: [own, ...theirs] }, to);
+      t.equal(offered.dropped.filter((path) => path.startsWith("tools")).length, theirs.length, to);
+      t.same(faultsOf(to, offered.text), [], to);
+      const only = send(from, { ...PLAIN[from], tools: theirs }, to);
+      t.notOk(only.body["tools"] ?? only.body["tool_choice"] ?? only.body["toolConfig"], to);
+      t.match(refusalOf(from, { ...PLAIN[from], ...used, tools: [own, ...theirs] }, to), { param: where, status: 400 });
+      t.ok(send(from, { ...PLAIN[from], ...used, tools: [own] }, to), "what is not offered any more was used before");
+      t.match(refusalOf(from, { ...PLAIN[from], tools: [own, ...theirs] }, to, { strict: true }), { status: 400 });
+    }
+    t.end();
+  });
+
+t.test("a vendor's tool that must be called is a 400 at the choice", async (t) => {
+  for (const tool_choice of [{ type: "image_generation" }, "required"]) {
+    const asked = { ...PLAIN["openai-responses"], tools: [{ type: "image_generation" }], tool_choice };
+    t.match(refusalOf("openai-responses", asked, "gemini"), { param: "tool_choice", message: /^tool_choice: / });
+  }
+  const bash = { type: "bash_20250124", name: "bash" };
+  const named = { ...PLAIN["anthropic-messages"], tools: [bash], tool_choice: { type: "tool", name: "bash" } };
+  t.match(refusalOf("anthropic-messages", named, "openai-chat"), { param: "tool_choice" });
 });

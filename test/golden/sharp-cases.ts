@@ -91,7 +91,7 @@ export class Sent {
     };
     const conversation = readRequest(received, ENVELOPES);
     const target = { protocol: from, account, model: "vendor-model", facts };
-    const { encoded, names, losses } = writeRequest(conversation, target, strict);
+    const { encoded, names, losses, wrapped } = writeRequest(conversation, target, strict);
     this.text = encoded.body;
     this.body = JSON.parse(encoded.body) as JsonObject;
     this.headers = Object.fromEntries(encoded.headers ?? []);
@@ -104,6 +104,7 @@ export class Sent {
       operation,
       source: { account, model: "vendor-model" },
       names,
+      wrapped,
       context: {
         model: "any",
         id: "01exchange",
@@ -111,6 +112,7 @@ export class Sent {
         conversation: conversation,
         request: JSON.parse(text) as JsonObject,
         seal: (opaque) => ENVELOPES.seal(opaque),
+        mark: (id) => id,
         remember: (callId, opaque) => ENVELOPES.remember(caller, callId, opaque),
         drop: (path) => this.lost.push(path),
       },

@@ -59,7 +59,7 @@ export function requestOf(
   return [PATHS[client](`of-${vendor}`, asking), JSON.stringify({ ...whole, ...options })];
 }
 
-/** A gateway with a provider for each protocol, whose models are called `of-<protocol>`. */
+/** A gateway with a provider for each protocol, whose models are called `of-<protocol>`. It tries nothing again. */
 export async function between(t: Test, more = ""): Promise<Between> {
   let act: Answer = (reply) => reply.end();
   const upstream = await httpUpstream((request, reply) => act(reply, request));
@@ -67,7 +67,7 @@ export async function between(t: Test, more = ""): Promise<Between> {
   const url = `${upstream.origin.origin}/v1`;
   const running = await startGateway(
     t,
-    `providers:\n${PROTOCOLS.map((name) => `  ${name}: { url: "${url}", speaks: [${name}] }\n`).join("")}models:\n${PROTOCOLS.map((name) => `  of-${name}: { targets: [${name}:any] }\n`).join("")}${more}`,
+    `providers:\n${PROTOCOLS.map((name) => `  ${name}: { url: "${url}", speaks: [${name}] }\n`).join("")}models:\n${PROTOCOLS.map((name) => `  of-${name}: { targets: [${name}:any] }\n`).join("")}retry: { attempts: 0 }\n${more}`,
   );
   return {
     running,

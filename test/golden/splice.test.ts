@@ -49,6 +49,8 @@ const PLACES: Readonly<Record<ProtocolName, (body: JsonObject) => Insertion[]>> 
         },
         ...asList(parts).flatMap((part, j): Insertion[] => {
           const { thoughtSignature, thought_signature, functionCall, text, thought } = asObject(part) ?? {};
+          // It would sign the thought before it, which then goes too.
+          if (isUnsignedThought(asList(parts)[j - 1])) return [];
           if ((thoughtSignature ?? thought_signature) !== undefined || (functionCall ?? text) === undefined) return [];
           // A thought goes with its state, as does a text without a word.
           if (thought === true || text === "") return [];
@@ -93,6 +95,11 @@ const PLACES: Readonly<Record<ProtocolName, (body: JsonObject) => Insertion[]>> 
       return [...details, ...calls];
     }),
 };
+
+function isUnsignedThought(part: unknown): boolean {
+  const { thought, thoughtSignature, thought_signature } = asObject(part) ?? {};
+  return thought === true && (thoughtSignature ?? thought_signature) === undefined;
+}
 
 function inserted(text: Buffer, { at, as, json }: Insertion): Buffer {
   const [found] = locate(text, [at]);

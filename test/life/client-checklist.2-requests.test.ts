@@ -123,7 +123,7 @@ t.test(
 );
 
 t.test("Responses: developer messages, added tools, namespaces, grammars, pictures, encrypted reasoning", async (t) => {
-  const gate = await gateway(t);
+  const gate = await gateway(t, "share: all\n");
   await unchanged(t, gate, "openai-responses");
   const { input } = JSON.parse(CLIENT_BODIES["openai-responses"].body) as { input: JsonObject[] };
   const compactions: unknown[] = [];

@@ -152,7 +152,7 @@ gathered(t, "a provider's refusal keeps its status and its words, and when to co
       t.equal(answer.headers.get("retry-after-ms"), status === 429 ? "2500" : null);
       t.equal(
         answer.headers.get("x-should-retry"),
-        [401, 402, 403, 404].includes(status) ? "false" : null,
+        [401, 402, 403, 404, 500, 529].includes(status) ? "false" : null,
         `${status}`,
       );
       t.match(answer.headers.get("request-id"), /./);
@@ -166,7 +166,7 @@ t.test("what agents send that no specification knows reaches the provider to the
   t.teardown(() => upstream.close());
   const { url } = await startGateway(
     t,
-    `providers: { up: { url: "${upstream.origin.origin}", speaks: ${SPEAKS} } }\nmodels: { asked: { targets: [up:served] } }\n`,
+    `providers: { up: { url: "${upstream.origin.origin}", speaks: ${SPEAKS}, shared: [rs_0] } }\nmodels: { asked: { targets: [up:served] } }\n`,
   );
   for (const { path, headers, body } of Object.values(CLIENT_BODIES)) {
     const answer = await post(url + path, asking(headers), body);

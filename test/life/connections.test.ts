@@ -1,3 +1,4 @@
+import { subscribe, unsubscribe } from "node:diagnostics_channel";
 import { connect, type Socket } from "node:net";
 import t, { type Test } from "tap";
 import { KEY, type Running, startGateway } from "../support/gateway.ts";
@@ -57,8 +58,9 @@ t.test("a request that has been answered gets no second answer when the rest of 
 });
 
 t.test("what is malformed behind two requests is not taken for the first one's answer", async (t) => {
-  const { running, asked } = await behind(t, "");
-  const text = await inTurn(running.port, question() + question(), () => asked() === 2, "GARBAGE\r\n\r\n");
+  const { running } = await behind(t, "");
+  // In one packet: behind a request that waits for its turn nothing more is read.
+  const text = await inTurn(running.port, `${question()}${question()}GARBAGE\r\n\r\n`, () => true, "");
   t.equal(text, "");
 });
 
@@ -112,4 +114,27 @@ t.test("a connection is not used again behind an upgrade: node's parser loses wh
   const { statuses, text } = await send(running.port, upgrade + LIST);
   t.same(statuses, [200]);
   t.match(text, /\r\nconnection: close\r\n/i);
+});
+
+t.test("what comes behind an answer that closes the connection is no request any more", async (t) => {
+  const { running, asked } = await behind(t, "");
+  // Puts off the moment between the answer and the end of its connection, in which node still reads.
+  const slowEnd = (message: unknown) => {
+    const { socket } = message as { socket: Socket };
+    const { _final } = socket;
+    socket._final = (done) => void setTimeout(() => _final.call(socket, done), 300);
+  };
+  subscribe("net.server.socket", slowEnd);
+  t.teardown(() => unsubscribe("net.server.socket", slowEnd));
+  const doubtful = `${head("Transfer-Encoding: gzip, chunked\r\n")}0\r\n\r\n`;
+  const upgrade = LIST.replace("\r\n\r\n", "\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n");
+  for (const next of [question(), upgrade, LIST]) {
+    const text = await inTurn(running.port, doubtful, (got) => got.includes("bad_request"), next);
+    t.equal(answers(text), 1);
+  }
+  t.equal(asked(), 0, "no provider hears of it");
+  t.same(
+    running.log.lines.filter(({ message }) => message === "exchange"),
+    [],
+  );
 });

@@ -85,9 +85,12 @@ function fromVector({ id, body, expect }: Vector): Letter {
   };
 }
 
-/** The body as a provider must get it: another name for the model, and else not a byte changed. */
+/** The body as a provider must get it: another name for the model, no other spelling of it, and else not a byte changed. */
 function sentOf(body: Buffer): string {
-  return body.toString("latin1").replace(/(?<="model":")(?:m|cheap)(?=")/, (model) => MODELS[model] as string);
+  return body
+    .toString("latin1")
+    .replace('"Model":"dear",', "")
+    .replace(/(?<="model":")(?:m|cheap)(?=")/, (model) => MODELS[model] as string);
 }
 
 function judge(t: Test, letters: readonly Letter[], answers: readonly Answered[], seen: readonly SeenRequest[]): void {
@@ -135,3 +138,47 @@ for (const way of WAYS) {
     t.notOk("x" in Object.prototype, "no prototype was changed");
   });
 }
+
+t.test(
+  "a fault far behind in a member that is read by some is a 400 with member and byte, whoever reads it",
+  async (t) => {
+    const upstream = await httpUpstream();
+    t.teardown(() => upstream.close());
+    const { port } = await startGateway(
+      t,
+      `providers: { up: { url: "${upstream.origin.origin}", speaks: [openai-chat, openai-responses, anthropic-messages, gemini] } }
+models: { one: { targets: [up:x] }, two: { targets: [up:x, up:y] } }
+`,
+    );
+    const at = (model: string) => ({
+      "/v1/chat/completions": [
+        `"model":"${model}","messages":[]`,
+        "metadata",
+        "prompt_cache_key",
+        "stream_options",
+        "user",
+      ],
+      "/v1/responses": [
+        `"model":"${model}","input":"x"`,
+        "metadata",
+        "prompt_cache_key",
+        "previous_response_id",
+        "prompt",
+      ],
+      "/v1/messages": [`"model":"${model}","max_tokens":9,"messages":[]`, "metadata", "container"],
+      [`/v1beta/models/${model}:generateContent`]: ['"contents":[]', "cachedContent", "labels"],
+    });
+    for (const [path, [rest = "", ...names]] of ["one", "two"].flatMap((model) => Object.entries(at(model))))
+      for (const name of names)
+        for (const fault of ["\u0001", "\n", "\\q", "\\u12g4"]) {
+          const long = `"${"x".repeat(300)}${fault}"`;
+          const value = /^(?:metadata|labels|stream_options)$/.test(name) ? `{"user_id":${long}}` : long;
+          const body = `{${rest},"${name}":${value}}`;
+          const { status, body: text } = await post(port, path, body);
+          t.equal(status, 400, `${path} ${name}`);
+          const place = body.indexOf(fault) + { "\\q": 1, "\\u12g4": 4 }[fault as "\\q"] || body.indexOf(fault);
+          t.match(text.toString(), new RegExp(`member \\\\"${name}\\\\".* at byte ${place}\\b`), `${path} ${name}`);
+        }
+    t.equal(upstream.seen.length, 0);
+  },
+);

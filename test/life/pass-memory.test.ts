@@ -1,16 +1,12 @@
-import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { createServer, request } from "node:http";
 import type { AddressInfo } from "node:net";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
 import { Readable, Writable } from "node:stream";
 import { pipeline } from "node:stream/promises";
-import { fileURLToPath } from "node:url";
-import t, { type Test } from "tap";
+import t from "tap";
 import { KEY } from "../support/gateway.ts";
 import { KEPT, startNginx } from "../support/nginx.ts";
+import { ownGateway, ROOT, started } from "../support/processes.ts";
 import { open, type Seen, socketUpstream } from "../support/sockets.ts";
 
 /** With GATEWAY_TEST_HEAVY=1 more of it, and against stricter bounds; needs a machine that has nothing else to do. */
@@ -23,8 +19,6 @@ const ROUNDS = HEAVY ? 10 : 1;
 const MORE = HEAVY ? 10 : 100;
 const SOCKETS = HEAVY ? 500 : 50;
 
-const ROOT = fileURLToPath(new URL("../..", import.meta.url));
-
 /** The least that can be called a proxy. */
 const BARE = `
 import { Agent, createServer, request } from "node:http";
@@ -35,56 +29,6 @@ createServer((req, res) => {
   req.pipe(out);
 }).listen(0, "127.0.0.1", function () { console.log("listening on 127.0.0.1:" + this.address().port); });
 `;
-
-interface Proxy {
-  port: number;
-  /** MiB now, and at most since the last call of \`forget\`. */
-  memory(): { now: number; peak: number };
-  forget(): void;
-}
-
-/** A program with its own memory, once it has said where it listens. */
-async function started(t: Test, args: readonly string[], cwd: string): Promise<Proxy> {
-  const child: ChildProcess = spawn(process.execPath, args, { cwd, env: { PATH: process.env["PATH"] } });
-  t.teardown(async () => {
-    if (child.exitCode !== null) return;
-    child.kill("SIGKILL");
-    await once(child, "close");
-  });
-  let text = "";
-  const port = await new Promise<number>((listening, failed) => {
-    child.on("exit", () => failed(new Error(text)));
-    for (const stream of [child.stdout, child.stderr])
-      stream?.setEncoding("utf8").on("data", (piece: string) => {
-        text += piece;
-        const found = /127\.0\.0\.1:(\d+)\D/.exec(text);
-        if (found) listening(Number(found[1]));
-      });
-  });
-  const status = (name: string) =>
-    Number(new RegExp(`${name}:\\s+(\\d+) kB`).exec(readFileSync(`/proc/${child.pid}/status`, "utf8"))?.[1]) / 1024;
-  return {
-    port,
-    memory: () => ({ now: status("VmRSS"), peak: status("VmHWM") }),
-    forget: () => writeFileSync(`/proc/${child.pid}/clear_refs`, "5"),
-  };
-}
-
-async function gateway(t: Test, providers: string, more: string): Promise<Proxy> {
-  const folder = mkdtempSync(join(tmpdir(), "gateway-memory-"));
-  t.teardown(() => rmSync(folder, { recursive: true }));
-  const yaml = `listen: 127.0.0.1:0
-admin: 127.0.0.1:0
-providers: { a: { url: "${providers}", speaks: [openai-chat], websocket: true } }
-models: { m: { targets: [a:m] } }
-keys: { test: { key: ${KEY} } }
-store: { ledger: "sqlite:./gateway.db" }
-${more}`;
-  writeFileSync(join(folder, "gateway.yaml"), yaml);
-  const { scripts } = JSON.parse(readFileSync(join(ROOT, "package.json"), "utf8")) as { scripts: { start: string } };
-  const flags = scripts.start.split(" ").filter((word) => /^--(?!import)/.test(word));
-  return started(t, [...flags, "--import", `${ROOT}src/loader/register.js`, `${ROOT}src/main.ts`, "run"], folder);
-}
 
 const PIECE = Buffer.alloc(64 * 1024, "x");
 
@@ -133,7 +77,7 @@ t.test(`${SIZE / MIB} MiB up and down ${ROUNDS} times cost no more memory than i
   const to = (upstream.address() as AddressInfo).port;
   const proxies = {
     bare: await started(t, ["--input-type=module", "-e", BARE, String(to)], ROOT),
-    ours: await gateway(t, `http://127.0.0.1:${to}/v1`, "paths: { /v1/files/*: { pass: a } }\n"),
+    ours: await ownGateway(t, `http://127.0.0.1:${to}/v1`, "paths: { /v1/files/*: { pass: a, open: true } }\n"),
   };
   const grown = { bare: [] as number[], ours: [] as number[] };
   const idle = { bare: proxies.bare.memory().now, ours: proxies.ours.memory().now };
@@ -159,7 +103,7 @@ t.test(`${SIZE / MIB} MiB up and down ${ROUNDS} times cost no more memory than i
 
 t.test(`${SOCKETS} open WebSockets cost little memory`, skipped, async (t) => {
   const upstream = await socketUpstream(t);
-  const proxy = await gateway(t, `http://127.0.0.1:${upstream.port}/v1`, "");
+  const proxy = await ownGateway(t, `http://127.0.0.1:${upstream.port}/v1`, "");
   const address = `ws://127.0.0.1:${proxy.port}/v1/realtime?model=m`;
   const seen: Seen[] = [];
   const idle = proxy.memory().now;

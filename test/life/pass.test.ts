@@ -24,6 +24,7 @@ async function passing(t: Test, upstream: FakeUpstream, more = "", provider = ""
     t,
     `providers:
   vendor: { url: "${upstream.origin.origin}/v1", credential: ${SECRET}, speaks: [openai-chat, openai-responses]${provider} }
+share: all                           # whose an object is, is a matter of test/objects/passing.test.ts
 models:
   m: { targets: [vendor:m] }
 keys:
@@ -256,7 +257,7 @@ t.test("a provider that is switched off is a 503 that says so", async (t) => {
   t.ok(upstream.seen[0]?.rawHeaders.includes(SECRET), "the credential stands in the provider's own header");
   const off = await startGateway(
     t,
-    'providers: { vendor: { url: "http://127.0.0.1:1/v1", credential: $NOT_SET, speaks: [openai-chat] }, d: { url: "demo:" } }\n' +
+    'share: all\nproviders: { vendor: { url: "http://127.0.0.1:1/v1", credential: $NOT_SET, speaks: [openai-chat] }, d: { url: "demo:" } }\n' +
       "models: { m: { targets: [d:echo] } }\npaths: { /v1/files/*: { pass: vendor } }\n",
   );
   const response = await fetch(`${off.url}/v1/files`, { headers: asking() });
@@ -346,7 +347,7 @@ t.test("a key with a budget may not use a path on which nobody knows what is spe
   const { url } = await startGateway(
     t,
     `providers: { up: { url: "${upstream.origin.origin}/v1", speaks: [openai-chat] } }
-models: { m: { targets: [up:x] } }
+models: { m: { targets: [up:x], output: 1k, price: { input: 1, output: 1 } } }
 keys: { spender: { key: "a-key-with-a-budget-of-its-own", budget: $1/month } }
 paths: { /v1/files/*: { pass: up }, /v1/audio/*: { pass: up, open: true } }
 `,

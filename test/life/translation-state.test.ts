@@ -121,9 +121,29 @@ for (const [provider, { wanted }] of Object.entries(ANSWERS))
     t.test(`what ${provider} wants back comes back to it through a client of ${name}, in its place`, async (t) => {
       const { sent, notice } = await twice(t, name, provider);
       for (const place of wanted) t.match(sent, place);
-      t.notMatch(sent, /gw1\./);
+      t.notMatch(sent, /gw1state/);
       t.equal(notice, null);
     });
+
+for (const provider of Object.keys(ANSWERS).filter((each) => each !== "gemini"))
+  t.test(
+    `state of ${provider} passes a Gemini client that reads it as bytes and writes them as base64url`,
+    async (t) => {
+      let signatures = 0;
+      const { sent, notice } = await twice(t, "gemini", provider, (body) => {
+        const json = JSON.stringify(body).replaceAll(/"thoughtSignature":"([^"]*)"/g, (_, text: string) => {
+          signatures++;
+          const bytes = Buffer.from(text, "base64");
+          t.equal(bytes.toString("base64"), text, "what strict readers of base64 take");
+          return `"thought_signature":"${bytes.toString("base64url")}"`;
+        });
+        return JSON.parse(json) as JsonObject;
+      });
+      t.ok(signatures > 0);
+      for (const place of ANSWERS[provider]?.wanted ?? []) t.match(sent, place);
+      t.equal(notice, null);
+    },
+  );
 
 t.test("a Chat client that strips what it does not know loses no state of calls", async (t) => {
   const { sent, next } = await twice(t, "openai-chat", "gemini", (body) => {
@@ -135,14 +155,14 @@ t.test("a Chat client that strips what it does not know loses no state of calls"
     );
     return { ...body, messages };
   });
-  t.notMatch(JSON.stringify(next), /gw1/);
+  t.notMatch(JSON.stringify(next), /gw1state/);
   t.match(sent, /CiQBcallSignature/);
 });
 
 t.test("state that was tampered with is a 400 in the client's words", async (t) => {
   const change = (body: JsonObject) =>
     JSON.parse(
-      JSON.stringify(body).replaceAll(/gw1\.(.)/g, (_, first: string) => `gw1.${first === "A" ? "B" : "A"}`),
+      JSON.stringify(body).replaceAll(/gw1state(.)/g, (_, first: string) => `gw1state${first === "A" ? "B" : "A"}`),
     ) as JsonObject;
   await t.rejects(twice(t, "anthropic-messages", "gemini", change), {
     message: /"invalid_request_error".*opaque reasoning state/,
@@ -170,7 +190,7 @@ t.test("a conversation goes on at another instance with the same key, and at non
   ];
   const body = client.ask("Think.", "f");
   const next = client.next(body, (await (await one(body)).json()) as JsonObject, "Again.");
-  t.match(JSON.stringify(next), /"gw1\./);
+  t.match(JSON.stringify(next), /"gw1state/);
   t.equal((await same(next)).status, 200);
   t.equal((await other(next)).status, 400);
 });

@@ -23,6 +23,7 @@ const gateway = (t: Test, port: number, more = "") =>
     `providers:
   vendor: { url: "http://127.0.0.1:${port}/v1", credential: ${SECRET}, speaks: [openai-responses], websocket: true }
   deaf: { url: "http://127.0.0.1:${port}/v1", speaks: [openai-chat] }
+share: all
 models:
   voice: { targets: ["vendor:gpt-real time"] }
   other: { targets: [vendor:other] }
@@ -134,7 +135,7 @@ t.test("refusals before the upgrade are plain HTTP in the caller's dialect", asy
       await refused("/vendors/one/x", { authorization: `Bearer ${LIMITED}` }),
     ],
     [
-      ...["401invalid_api_key", "401invalid_api_key", "404model_not_found", "404model_not_found", "400invalid_field"],
+      ...["401invalid_api_key", "401invalid_api_key", "404model_not_found", "403key_not_allowed", "400invalid_field"],
       ...[
         "426upgrade_required",
         "400bad_target",
@@ -302,7 +303,7 @@ t.test("a drain closes every socket with 1012, also in the middle of a stream of
   const busy = await open(address(running), [], bearer);
   busy.socket.send("talk");
   await until(() => busy.messages.length > 100);
-  const stopped = running.gateway.stop(5000);
+  const stopped = running.gateway.stop({ drain: 5000 });
   t.same(await Promise.all([quiet.closed, busy.closed]), [1012, 1012]);
   clearInterval(talkative);
   t.ok(

@@ -1,15 +1,19 @@
 import { join } from "node:path";
 import t, { type Test } from "tap";
 import { generationContainer, processContainer } from "../../src/container.ts";
+import type { Levels } from "../../src/core/limits.ts";
 import { Marketplace } from "../../src/core/marketplace.ts";
 import { Protocols } from "../../src/core/protocols.ts";
 import { loadPlugin } from "../../src/loader/discover.ts";
 import { closePlugin, makePlugin, startPlugin } from "../../src/loader/instances.ts";
 import type { PluginError, PluginProblem } from "../../src/loader/problems.ts";
+import type { Objects } from "../../src/objects/objects.ts";
 import type { Keys } from "../../src/store/keys.ts";
 import type { Ledger } from "../../src/store/ledger.ts";
+import type { Limiter } from "../../src/store/limiter.ts";
 import { Envelopes } from "../../src/translation/envelope.ts";
 import { Translations } from "../../src/translation/translations.ts";
+import type { Health } from "../../src/upstream/health.ts";
 import { MemoryLog } from "../support/gateway.ts";
 import { folder } from "./folder.ts";
 
@@ -17,6 +21,10 @@ const marketplace = new Marketplace([]);
 const container = generationContainer(processContainer({ log: new MemoryLog() }), {
   keys: {} as Keys,
   ledger: {} as Ledger,
+  levels: {} as Levels,
+  limiter: {} as Limiter,
+  objects: {} as Objects,
+  health: {} as Health,
   marketplace,
   translations: new Translations(new Protocols([]), new Envelopes(), marketplace),
 });
@@ -94,7 +102,8 @@ t.test("a class that the gateway does not have is named with those that it has",
       {
         line: 4,
         column: 24,
-        message: /parameter 1 \(clock\).*there are Keys, Ledger, Log, Marketplace, Translations, and @inject/,
+        message:
+          /parameter 1 \(clock\).*there are Health, Keys, Ledger, Levels, Limiter, Log, Marketplace, Objects, Translations, and @inject/,
       },
     ],
   );

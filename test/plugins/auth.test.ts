@@ -36,16 +36,43 @@ t.test("no key and an unknown key are a 401 that says how keys look and that ask
   t.match(await gemini.json(), { error: { code: 401, status: "UNAUTHENTICATED" } });
 });
 
+/** A request of each protocol, by its path. */
+const QUESTIONS: Record<string, string> = {
+  "/v1/messages": BODY,
+  "/v1/messages/count_tokens": BODY,
+  "/v1/chat/completions": '{"model":"echo","messages":[{"role":"user","content":"hi"}]}',
+  "/v1/responses": '{"model":"echo","input":"hi"}',
+  "/v1beta/models/echo:generateContent": '{"contents":[{"role":"user","parts":[{"text":"hi"}]}]}',
+};
+
+t.test("on every path a right key is let in beside what somebody else's Authorization says", async (t) => {
+  const running = await startGateway(t, `${YAML}plugins: { auth: { failures: 0 } }\n`);
+  const theirs = `gw_${"a".repeat(10)}_${"b".repeat(43)}_${"c".repeat(6)}`;
+  for (const [path, body] of Object.entries(QUESTIONS))
+    for (const authorization of [
+      "Bearer sk-ant-oat01-theirs",
+      `Bearer ${theirs}`,
+      "Basic dTpw",
+      "Bearer a b",
+      "Bearer",
+    ])
+      for (const name of ["x-api-key", "x-goog-api-key"]) {
+        const { status } = await ask(running, { authorization, [name]: KEY }, path, body);
+        t.equal(status, 200, `${path} ${name} ${authorization}`);
+        t.equal((await ask(running, { authorization, [name]: "sk-theirs-too" }, path, body)).status, 401);
+      }
+});
+
 t.test("two different keys of ours are refused", async (t) => {
   const running = await startGateway(
     t,
     `${YAML}keys: { a: { key: "key-a-0123456789abcdef" }, b: { key: "key-b-0123456789abcdef" } }\n`,
   );
-  const both = await ask(running, {
-    authorization: "Bearer key-a-0123456789abcdef",
-    "x-api-key": "key-b-0123456789abcdef",
-  });
-  t.equal(both.status, 400);
+  for (const [path, body] of Object.entries(QUESTIONS))
+    for (const name of ["x-api-key", "x-goog-api-key"]) {
+      const keys = { authorization: "Bearer key-a-0123456789abcdef", [name]: "key-b-0123456789abcdef" };
+      t.equal((await ask(running, keys, path, body)).status, 400, `${path} ${name}`);
+    }
 });
 
 t.test("a key made at run time opens, until it is revoked or expires", async (t) => {
@@ -66,8 +93,96 @@ t.test("a key with models sees and uses only these", async (t) => {
     t,
     `${YAML.replace("models: {", "models: { other: { targets: [demo:echo] },")}keys: { ci: { key: ${KEY}, models: [other] } }\n`,
   );
-  t.equal((await ask(running, { "x-api-key": KEY })).status, 404);
+  const refused = await ask(running, { "x-api-key": KEY });
+  t.equal(refused.status, 403);
+  t.match(await refused.json(), {
+    type: "error",
+    error: { type: "permission_error", message: /"ci" may not use the model "echo": its models are other\./ },
+  });
+  const unknown = await ask(running, { "x-api-key": KEY }, undefined, BODY.replace("echo", "nobody"));
+  t.equal(unknown.status, 404, "a name that is none is not one that is kept from it");
   t.equal((await ask(running, { "x-api-key": KEY }, undefined, BODY.replace("echo", "other"))).status, 200);
+});
+
+t.test(
+  "a key is used on its paths, from its addresses, with models of its patterns; else a 403 says what it allows",
+  async (t) => {
+    const running = await startGateway(
+      t,
+      `trust: [127.0.0.1]
+providers: { demo: { url: "demo:" } }
+models: { echo: { targets: [demo:echo] }, echo-2: { targets: [demo:echo] }, other: { targets: [demo:echo] } }
+keys:
+  ci:
+    key: ${KEY}
+    models: [echo*]
+    paths: [/v1/chat/*, /v1/models, /v1beta/models/echo:generateContent]
+    addresses: [10.0.0.0/8, "2001:db8::/32"]
+`,
+    );
+    const from = (address: string, path: string, body?: string) =>
+      fetch(running.url + path, {
+        method: body === undefined ? "GET" : "POST",
+        headers: { "x-forwarded-for": address, "x-api-key": KEY, "content-type": "application/json" },
+        ...(body === undefined ? {} : { body }),
+      });
+    const chat = (model: string) => BODY.replace("echo", model);
+    for (const address of ["10.1.2.3", "2001:db8::7", "::ffff:10.9.9.9"])
+      t.equal((await from(address, "/v1/chat/completions", chat("echo-2"))).status, 200, address);
+    const listed = (await (await from("10.1.2.3", "/v1/models")).json()) as { data: { id: string }[] };
+    t.same(
+      listed.data.map(({ id }) => id),
+      ["echo", "echo-2"],
+      "lists hold what it may use",
+    );
+    const cases: [string, string, string, object][] = [
+      [
+        "11.0.0.1",
+        "/v1/chat/completions",
+        chat("echo"),
+        { error: { message: /from 11\.0\.0\.1: its addresses are 10\.0/ } },
+      ],
+      [
+        "10.1.2.3",
+        "/v1/messages",
+        chat("echo"),
+        {
+          type: "error",
+          error: { type: "permission_error", message: /path \/v1\/messages: its paths are \/v1\/chat/ },
+        },
+      ],
+      [
+        "10.1.2.3",
+        "/v1/chat/completions",
+        chat("other"),
+        { error: { param: "model", code: "key_not_allowed", message: /"other": its models are echo\*/ } },
+      ],
+      [
+        "10.1.2.3",
+        "/v1beta/models/echo-2:generateContent",
+        "{}",
+        { error: { code: 403, status: "PERMISSION_DENIED" } },
+      ],
+    ];
+    for (const [address, path, body, told] of cases) {
+      const refused = await from(address, path, body);
+      t.equal(refused.status, 403, path);
+      t.equal(refused.headers.get("x-should-retry"), "false");
+      t.match(await refused.json(), told);
+    }
+  },
+);
+
+t.test("a disabled key is refused as that, and works again once it is enabled", async (t) => {
+  const running = await startGateway(t, YAML);
+  const { keys } = running.gateway.stores;
+  const { key } = await keys.create({ name: "ci" });
+  await keys.disable("ci");
+  const refused = await ask(running, { "x-api-key": key });
+  t.equal(refused.status, 401);
+  t.match(await refused.json(), { error: { message: /switched off/ } });
+  await keys.enable("ci");
+  t.equal((await ask(running, { "x-api-key": key })).status, 200);
 });
 
 t.test("with `anonymous: true` a request without a key passes, one with a wrong key does not", async (t) => {
@@ -90,4 +205,24 @@ t.test("a key never reaches a log line or an error", async (t) => {
     t.ok(answer.status >= 400);
   }
   t.notMatch(JSON.stringify(running.log.lines), /canary/);
+});
+
+t.test("an address that tries keys is told to wait; a right key is let in, and none at all is no try", async (t) => {
+  const running = await startGateway(t, `trust: [127.0.0.1]\n${YAML}plugins: { auth: { failures: 20 } }\n`);
+  const from = (address: string, headers: Record<string, string>) =>
+    ask(running, { "x-forwarded-for": address, ...headers });
+  for (let i = 0; i < 40; i++) t.equal((await from("2001:db8::1", {})).status, 401);
+  const statuses: number[] = [];
+  // Another address of the same customer's each time.
+  for (let i = 0; i < 22; i++)
+    statuses.push((await from(`2001:db8::${i}`, { "x-api-key": `guess-${i}-0123456789` })).status);
+  t.same(statuses, [...Array<number>(20).fill(401), 429, 429]);
+  const refused = await from("2001:db8::1", { "x-api-key": "guess-0123456789abcdef" });
+  t.match(await refused.json(), { type: "error", error: { type: "rate_limit_error", message: /wrong keys/ } });
+  const wait = Number(refused.headers.get("retry-after"));
+  t.ok(wait > 0 && wait <= 60, `${wait} s`);
+  t.equal(refused.headers.get("x-should-retry"), "false");
+  t.equal((await from("2001:db8::1", { "x-api-key": KEY })).status, 200, "a right key");
+  t.equal((await from("2001:db8::1", {})).status, 401, "none");
+  t.equal((await from("2001:db8:0:1::1", { "x-api-key": "guess-0123456789abcdef" })).status, 401, "another network");
 });

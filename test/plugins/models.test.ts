@@ -83,6 +83,8 @@ t.test("weights share the requests out, and a fallback model's targets come last
 models:
   m: { targets: [{ to: up:a, weight: 3 }, { to: up:b, weight: 1 }], fallback: [spare] }
   spare: { targets: [up:c] }
+retry: { attempts: 2, least: 100 }
+health: { failures: 1000, requests: 1000 }
 `,
   );
   const firsts: string[] = [];

@@ -142,3 +142,19 @@ paths: { /v1/embeddings: { protocol: openai-embeddings, use: bare } }
   t.notMatch(lines, asking()["authorization"] as string);
   t.equal(seen?.body.toString(), body);
 });
+
+t.test(
+  "another spelling of model, which some servers read as the model, does not reach a provider, and that is told",
+  async (t) => {
+    const upstream = await httpUpstream();
+    t.teardown(() => upstream.close());
+    const { url } = await startGateway(
+      t,
+      `providers: { up: { url: "${upstream.origin.origin}/v1", speaks: [openai-chat] } }\nmodels: { m: { targets: [up:x] } }\n`,
+    );
+    const body = '{"Model":"dear", "model":"m","n":1,"MODEL":"dear","models_":1}';
+    const response = await fetch(`${url}/v1/chat/completions`, { method: "POST", headers: asking(), body });
+    t.equal(response.headers.get("gateway-dropped"), "Model, MODEL");
+    t.equal(upstream.seen[0]?.body.toString(), '{"model":"x","n":1,"models_":1}');
+  },
+);

@@ -3,10 +3,14 @@ import { type CatalogueEntry, catalogue } from "../../plugins/scrub/catalogue.ts
 import Scrub from "../../plugins/scrub.ts";
 import { buildPlugin, generationContainer, processContainer } from "../../src/container.ts";
 import { GatewayError } from "../../src/core/errors.ts";
+import type { Levels } from "../../src/core/limits.ts";
 import { Marketplace } from "../../src/core/marketplace.ts";
+import type { Objects } from "../../src/objects/objects.ts";
 import type { Keys } from "../../src/store/keys.ts";
 import type { Ledger } from "../../src/store/ledger.ts";
+import type { Limiter } from "../../src/store/limiter.ts";
 import type { Translations } from "../../src/translation/translations.ts";
+import type { Health } from "../../src/upstream/health.ts";
 import { gathered } from "../support/gathered.ts";
 import { shared } from "../support/shared.ts";
 import { type Asked, bodyOf, exchange, Kept, model, pass, recorded, scrub } from "./scrub/support.ts";
@@ -307,6 +311,10 @@ t.test("the container builds it with its parts", async (t) => {
   const parent = generationContainer(processContainer({ log: new Kept() }), {
     keys: {} as Keys,
     ledger: {} as Ledger,
+    levels: {} as Levels,
+    limiter: {} as Limiter,
+    objects: {} as Objects,
+    health: {} as Health,
     marketplace: new Marketplace([model("fast")]),
     translations: {} as Translations,
   });

@@ -1,6 +1,6 @@
 import t, { type Test } from "tap";
 import { asking, startGateway } from "../support/gateway.ts";
-import { httpUpstream } from "../support/upstream.ts";
+import { httpUpstream, until } from "../support/upstream.ts";
 
 const USAGE = {
   prompt_tokens: 1000,
@@ -62,6 +62,30 @@ t.test("usage is found wherever it stands in a large answer, and a nested one is
   t.notOk(without?.usage);
 });
 
+t.test("usage without tokens is unknown, and costs what each request costs where that has a price", async (t) => {
+  const upstream = await httpUpstream((_, reply) =>
+    reply.setHeader("content-type", "application/json").end('{"data":[],"usage":{"cost_in_usd_ticks":200000000}}'),
+  );
+  t.teardown(() => upstream.close());
+  const { url, gateway } = await startGateway(
+    t,
+    `providers: { up: { url: "${upstream.origin.origin}/v1", speaks: [openai-images] } }
+models: { tokens: { price: { input: 3 }, targets: [up:x] }, requests: { price: { request: 0.02 }, targets: [up:x] } }
+`,
+  );
+  for (const [model, cost] of [
+    ["tokens", undefined],
+    ["requests", 20_000_000],
+  ] as const) {
+    const body = JSON.stringify({ model, prompt: "x" });
+    await (await fetch(`${url}/v1/images/generations`, { method: "POST", headers: asking(), body })).text();
+    await gateway.stores.ledger.flush();
+    const [entry] = await gateway.stores.ledger.recent(1);
+    t.equal(entry?.source, "none");
+    t.equal(entry?.cost, cost);
+  }
+});
+
 t.test("an answer that is no JSON, or an error, has no usage and still a row", async (t) => {
   t.match(await row(t, "plain", "text/plain"), { source: "none", status: 200 });
   t.match(await row(t, '{"error":{"message":"no"},"usage":{"prompt_tokens":5}}', "application/json", 400), {
@@ -109,3 +133,251 @@ chains: { llm: [auth, models, hello, rewrite, usage], read: [auth] }\n`;
   t.notOk(row?.usage);
   t.match(log.lines.find(({ message }) => message === "exchange")?.fields, { answered_by: "hello", attempts: 0 });
 });
+
+const LOGPROBS = {
+  content: Array.from({ length: 6000 }, (_, i) => ({
+    token: `t${i}`,
+    logprob: -1,
+    bytes: [1],
+    top_logprobs: [
+      { token: "a", logprob: -1, bytes: null },
+      { token: "b", logprob: -2, bytes: null },
+    ],
+  })),
+};
+
+t.test("an answer with any number of names tells its usage", async (t) => {
+  const entry = await row(
+    t,
+    JSON.stringify({ choices: [{ logprobs: LOGPROBS, message: { content: "x" } }], usage: USAGE }),
+  );
+  t.match(entry, { source: "reported", usage: { in: { total: 1000 }, out: { total: 200 } } });
+});
+
+/** A gateway before a provider that answers as told. */
+async function behind(t: Test, speaks: string, answer: Parameters<typeof httpUpstream>[0]) {
+  const upstream = await httpUpstream(answer);
+  t.teardown(() => upstream.close());
+  const yaml = `providers: { up: { url: "${upstream.origin.origin}/v1", speaks: [${speaks}] } }
+models: { m: { price: { input: 3, output: 15 }, targets: [up:x] } }\n`;
+  const running = await startGateway(t, yaml);
+  const { ledger } = running.gateway.stores;
+  const rows = async (count: number) => {
+    await until(() => running.log.lines.filter(({ message }) => message === "exchange").length >= count, "the end");
+    await ledger.flush();
+    return (await ledger.recent(count)).reverse();
+  };
+  const ask = (path: string, body?: object) =>
+    fetch(running.url + path, {
+      method: body ? "POST" : "GET",
+      headers: asking(),
+      ...(body ? { body: JSON.stringify({ model: "m", ...body }) } : {}),
+    });
+  return { running, rows, ask, ledger };
+}
+
+t.test("usage that cannot be read is told in the log and counted, and the answer passes", async (t) => {
+  const bodies = ['{"usage":{"prompt_tokens":1', `${" ".repeat(5000)}{"a":[1,}`];
+  let at = 0;
+  const { running, ask, rows } = await behind(t, "openai-chat", (_, reply) =>
+    reply.writeHead(200, { "content-type": "application/json" }).end(bodies[at++]),
+  );
+  for (const body of bodies) t.equal(await (await ask("/v1/chat/completions", { messages: [] })).text(), body);
+  t.match(await rows(2), [{ source: "none" }, { source: "none" }]);
+  const told = running.log.lines.filter(({ message }) => message === "the usage of an answer could not be read");
+  t.equal(told.length, 2);
+  t.equal(Number(told[1]?.fields["count"]) - Number(told[0]?.fields["count"]), 1);
+  t.notMatch(JSON.stringify(told), /prompt_tokens/, "without a word of it");
+});
+
+const PIECES = Array.from({ length: 200 }, (_, i) => ` word${i % 10}`);
+const chunk = (delta: object, more: object = {}) =>
+  `data: ${JSON.stringify({ id: "c1", object: "chat.completion.chunk", created: 1, model: "v", choices: [{ index: 0, delta, finish_reason: null, ...more }] })}\n\n`;
+
+t.test("a client that leaves before the usage costs what came until then, about", async (t) => {
+  const { ask, rows } = await behind(t, "openai-chat", (_, reply) => {
+    reply.writeHead(200, { "content-type": "text/event-stream" });
+    for (const piece of PIECES) reply.write(chunk({ content: piece }));
+  });
+  const question = "Tell me everything that you know about it. ".repeat(40);
+  const response = await ask("/v1/chat/completions", { stream: true, messages: [{ role: "user", content: question }] });
+  let seen = "";
+  for await (const piece of response.body ?? []) {
+    seen += Buffer.from(piece).toString();
+    if (!seen.includes(PIECES.at(-1) as string) || seen.split("data:").length <= PIECES.length) continue;
+    break;
+  }
+  const [entry] = await rows(1);
+  t.match(entry, { source: "estimated", outcome: "aborted" });
+  const { in: input, out } = entry?.usage ?? { in: {}, out: {} };
+  const bytes = PIECES.join("").length;
+  t.ok((out.total ?? 0) > bytes / 6 && (out.total ?? 0) < bytes / 3, `${out.total} tokens out of ${bytes} bytes`);
+  t.ok((input.total ?? 0) > question.length / 6 && (input.total ?? 0) < question.length / 2, `${input.total} in`);
+  t.ok((entry?.cost ?? 0) > 0);
+});
+
+t.test("what the provider has told stays, and what came is added to it; error texts are no output", async (t) => {
+  const start = {
+    type: "message_start",
+    message: {
+      id: "m",
+      type: "message",
+      role: "assistant",
+      content: [],
+      usage: { input_tokens: 77, output_tokens: 1 },
+    },
+  };
+  const delta = (text: string) => ({ type: "content_block_delta", index: 0, delta: { type: "text_delta", text } });
+  const error = { type: "error", error: { type: "overloaded_error", message: "x".repeat(4000) } };
+  const event = (json: { type: string }) => `event: ${json.type}\ndata: ${JSON.stringify(json)}\n\n`;
+  const { ask, rows } = await behind(t, "anthropic-messages", (_, reply) => {
+    reply.writeHead(200, { "content-type": "text/event-stream" });
+    reply.end([start, ...PIECES.map(delta), error].map(event).join(""));
+  });
+  await (await ask("/v1/messages", { stream: true, max_tokens: 9, messages: [] })).text().catch(() => {});
+  const [entry] = await rows(1);
+  t.match(entry, { source: "partial", outcome: "upstream_error", usage: { in: { total: 77 } } });
+  const total = entry?.usage?.out.total ?? 0;
+  t.ok(total > 200 && total < 500, `${total} tokens`);
+});
+
+t.test(
+  "an answer made in the background is counted once, however often it is fetched, after a restart too",
+  async (t) => {
+    const usage = { input_tokens: 50, output_tokens: 20, total_tokens: 70 };
+    const made = (status: string) => ({
+      id: "resp_1",
+      object: "response",
+      background: true,
+      status,
+      output: [],
+      usage: status === "completed" ? usage : null,
+    });
+    let status = "queued";
+    const upstream = await httpUpstream(({ url }, reply) => {
+      const streams = url.includes("stream=true");
+      reply.writeHead(200, { "content-type": streams ? "text/event-stream" : "application/json" });
+      const event = { type: "response.completed", sequence_number: 1, response: made(status) };
+      reply.end(
+        streams ? `event: response.completed\ndata: ${JSON.stringify(event)}\n\n` : JSON.stringify(made(status)),
+      );
+    });
+    t.teardown(() => upstream.close());
+    const folder = t.testdir();
+    const yaml = `providers: { up: { url: "${upstream.origin.origin}/v1", speaks: [openai-responses] } }
+models: { m: { price: { input: 3, output: 15 }, targets: [up:x] } }
+store: { ledger: "sqlite:${folder}/kept.db" }\n`;
+    const cost = (50 * 3 + 20 * 15) * 1000;
+    const fetched = async (url: string, query = "") =>
+      (await fetch(`${url}/v1/responses/resp_1${query}`, { headers: asking() })).text();
+    const first = await startGateway(t, yaml);
+    const created = { method: "POST", headers: asking(), body: '{"model":"m","input":"x","background":true}' };
+    await (await fetch(`${first.url}/v1/responses`, created)).text();
+    for (let i = 0; i < 3; i++) await fetched(first.url);
+    t.match(
+      await first.gateway.stores.ledger.sums({ by: [] }),
+      [{ requests: 4, tokensIn: 0, cost: 0 }],
+      "nothing told yet",
+    );
+    status = "completed";
+    await Promise.all(Array.from({ length: 5 }, (_, i) => fetched(first.url, i % 2 ? "?stream=true" : "")));
+    const counted = [{ requests: 9, tokensIn: 50, tokensOut: 20, cost }];
+    t.match(await first.gateway.stores.ledger.sums({ by: [] }), counted);
+    t.match(await first.gateway.stores.ledger.sums({ by: ["key"] }), [{ group: ["test"], cost }]);
+    await first.gateway.stop({ drain: 0 });
+    const second = await startGateway(t, yaml);
+    for (let i = 0; i < 3; i++) t.match(await fetched(second.url), "completed");
+    t.match(await second.gateway.stores.ledger.sums({ by: [] }), [{ requests: 12, tokensIn: 50, tokensOut: 20, cost }]);
+  },
+);
+
+t.test("an answer that was not made in the background was counted when it was made", async (t) => {
+  const body = JSON.stringify({
+    id: "resp_2",
+    object: "response",
+    background: false,
+    status: "completed",
+    output: [],
+    usage: { input_tokens: 5, output_tokens: 2 },
+  });
+  const { ask, rows, ledger } = await behind(t, "openai-responses", (_, reply) =>
+    reply.writeHead(200, { "content-type": "application/json" }).end(body),
+  );
+  await (await ask("/v1/responses", { input: "x" })).text();
+  await (await ask("/v1/responses/resp_2")).text();
+  t.match(await rows(2), [{ source: "reported" }, { source: "none", operation: "retrieve" }]);
+  t.match(await ledger.sums({ by: [] }), [{ tokensIn: 5, tokensOut: 2 }]);
+});
+
+/** What the plugin below sees. */
+const watched = globalThis as { exchange?: { aborted: boolean } };
+const WATCHING = `
+import { injectable } from "tsyringe";
+import { type RouteExchange } from "model-gateway";
+@injectable()
+export default class Watching {
+  route(exchange: RouteExchange) { (globalThis as { exchange?: RouteExchange }).exchange = exchange; }
+}`;
+
+/** A stream of which the client takes the first half, by policy; then the provider goes on, or not. */
+async function leftHalfway(t: Test, cut: string, rest: "goes on" | "stops") {
+  const told = `data: ${JSON.stringify({ id: "c1", choices: [], usage: { prompt_tokens: 40, completion_tokens: 555 } })}\n\n`;
+  const left = Promise.withResolvers<void>();
+  let closed = false;
+  const upstream = await httpUpstream(async (_, reply) => {
+    reply.writeHead(200, { "content-type": "text/event-stream" });
+    for (const piece of PIECES) reply.write(chunk({ content: piece }));
+    reply.on("close", () => {
+      closed = !reply.writableEnded;
+    });
+    await left.promise;
+    if (rest === "stops") return void reply.destroy();
+    for (const piece of PIECES) reply.write(chunk({ content: piece }));
+    reply.end(`${chunk({}, { finish_reason: "stop" })}${told}data: [DONE]\n\n`);
+  });
+  t.teardown(() => upstream.close());
+  const yaml = `providers: { up: { url: "${upstream.origin.origin}/v1", speaks: [openai-chat] } }
+models: { m: { price: { input: 3, output: 15 }, targets: [up:x] } }
+plugins: { usage: { cut: ${cut} }, watch: { from: ./watch.ts } }
+chains: { llm: [sse, auth, scrub, models, watch, rewrite, usage] }\n`;
+  const { url, gateway, log } = await startGateway(t, yaml, { "watch.ts": WATCHING });
+  const body = JSON.stringify({ model: "m", stream: true, messages: [{ role: "user", content: "x" }] });
+  const response = await fetch(`${url}/v1/chat/completions`, { method: "POST", headers: asking(), body });
+  let seen = "";
+  for await (const piece of response.body ?? []) {
+    seen += Buffer.from(piece).toString();
+    if (seen.split("data:").length > PIECES.length) break;
+  }
+  const over = () => log.lines.some(({ message }) => message === "exchange");
+  // With `drain` the exchange ends with its provider's answer; otherwise the provider is left at once.
+  if (cut === "drain") await until(() => watched.exchange?.aborted === true, "the client has left");
+  else await until(() => over() && closed, "the provider is left");
+  const closedBefore = closed;
+  left.resolve();
+  await until(over, "the end");
+  await gateway.stores.ledger.flush();
+  const [entry] = await gateway.stores.ledger.recent(1);
+  return { entry, closedBefore };
+}
+
+t.test("by `drain` a stream is read on to the provider's own count once its client has left", async (t) => {
+  const { entry, closedBefore } = await leftHalfway(t, "drain", "goes on");
+  t.notOk(closedBefore);
+  const cost = (40 * 3 + 555 * 15) * 1000;
+  t.match(entry, { outcome: "aborted", source: "reported", cost, usage: { in: { total: 40 }, out: { total: 555 } } });
+});
+
+t.test("by `drain` what breaks off while it is read on is estimated", async (t) => {
+  const { entry } = await leftHalfway(t, "drain", "stops");
+  t.match(entry, { outcome: "aborted", source: "estimated" });
+  t.ok((entry?.cost ?? 0) > 0);
+});
+
+t.test(
+  "by `observed` what the provider has told counts, by `absorb` nothing; both are labelled and never null",
+  async (t) => {
+    t.match((await leftHalfway(t, "observed", "goes on")).entry, { outcome: "aborted", source: "observed", cost: 0 });
+    t.match((await leftHalfway(t, "absorb", "goes on")).entry, { outcome: "aborted", source: "absorbed", cost: 0 });
+    t.match((await leftHalfway(t, "estimate", "goes on")).entry, { outcome: "aborted", source: "estimated" });
+  },
+);

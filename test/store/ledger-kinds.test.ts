@@ -4,7 +4,7 @@ import { Kinds } from "../../src/store/ledger-kinds.ts";
 import { KIND } from "../../src/store/ledger-row.ts";
 import { Database } from "../../src/store/sqlite.ts";
 
-const kind = (model: string) => ["k", model, "p:m", "wire", "generate", 200, "completed", 0, "reported"];
+const kind = (model: string) => ["k", model, "p:m", "wire", "generate", 200, "completed", 0, "reported", "p1"];
 
 function open(t: Test, path = join(t.testdir(), "gateway.db")) {
   const database = new Database(path);
@@ -57,7 +57,16 @@ t.test("more kinds than memory is kept for", async (t) => {
   t.equal(count(database), 10_500);
 });
 
+t.test("what stands in another table has numbers of its own", async (t) => {
+  const { database } = open(t);
+  const holders = new Kinds(database, "usage_holder", ["group_path", "tags"]);
+  t.equal(holders.number(["", ""]), 0, "those that were there");
+  const acme = holders.number(["acme", ""]);
+  t.not(acme, holders.number(["acme", '{"a":"b"}']));
+  t.equal(new Kinds(database, "usage_holder", ["group_path", "tags"]).number(["acme", ""]), acme);
+});
+
 t.test("a kind that lacks something is refused", async (t) => {
   const { kinds } = open(t);
-  t.throws(() => kinds.number([...kind("fast").slice(0, 8), null]), /NOT NULL/);
+  t.throws(() => kinds.number([...kind("fast").slice(0, 9), null]), /NOT NULL/);
 });

@@ -1,6 +1,6 @@
 import t from "tap";
 import type { LedgerEntry } from "../../src/store/ledger.ts";
-import { COLUMNS, entryOf, KIND, type Row, rowOf, size } from "../../src/store/ledger-row.ts";
+import { COLUMNS, entryIn, entryOf, HOLDER, KIND, type Row, rowOf, size } from "../../src/store/ledger-row.ts";
 
 const entry: LedgerEntry = {
   id: "0198",
@@ -21,12 +21,27 @@ const entry: LedgerEntry = {
   duration: 456.7,
   source: "reported",
   cost: 123_456_789,
+  price: "0123456789ab",
 };
-const back = ({ kind, values }: Row) =>
+const back = ({ kind, values, holder = ["", ""] }: Row) =>
   entryOf({
     ...Object.fromEntries(KIND.map((name, at) => [name, kind[at] as string])),
     ...Object.fromEntries(COLUMNS.map((name, at) => [name, values[at] as string])),
+    ...Object.fromEntries(HOLDER.map((name, at) => [name, holder[at] as string])),
   });
+
+t.test("group and tags come back too, and equal tags are the same text in any order", async (t) => {
+  const held = { ...entry, group: "acme/research", tags: { team: "search", env: "test" } };
+  t.same(back(rowOf(held)), held);
+  t.same(entryIn(rowOf(held)), held, "from a row that is not in the store yet");
+  t.same(entryIn(rowOf(entry)), entry);
+  t.same(rowOf(held).holder, ["acme/research", '{"env":"test","team":"search"}']);
+  t.same(rowOf({ ...held, tags: { env: "test", team: "search" } }).holder, rowOf(held).holder);
+  t.same(rowOf({ ...entry, tags: {} }).holder, ["", ""]);
+  t.equal(rowOf(entry).holder, undefined);
+  const once = rowOf({ ...held, once: "x" }).once?.counted;
+  t.same(once?.holder, rowOf(held).holder);
+});
 
 t.test("an entry comes back as it went in", async (t) => {
   t.same(back(rowOf(entry)), entry, "without usage");

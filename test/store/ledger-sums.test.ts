@@ -1,4 +1,5 @@
 import t from "tap";
+import type { Usage } from "../../src/core/usage.ts";
 import type { LedgerEntry } from "../../src/store/ledger.ts";
 import { rowOf } from "../../src/store/ledger-row.ts";
 import { HOUR, HourSums, SUMMED } from "../../src/store/ledger-sums.ts";
@@ -9,17 +10,19 @@ const entry: LedgerEntry = {
   usage: { in: { total: 100, cached: 40 }, out: { total: 10, reasoning: 3 }, raw: undefined },
 };
 
-t.test("rows of an hour and a kind are summed, and of others apart", async (t) => {
+t.test("rows of an hour, a kind and a holder are summed, and of others apart", async (t) => {
   const sums = new HourSums();
-  sums.add(rowOf(entry), 1);
-  sums.add(rowOf({ ...entry, time: 11 * HOUR - 1 }), 1);
-  sums.add(rowOf({ ...entry, time: 11 * HOUR }), 1);
-  sums.add(rowOf({ ...entry, model: "smart" }), 2);
+  sums.add(rowOf(entry), 1, 0);
+  sums.add(rowOf({ ...entry, time: 11 * HOUR - 1 }), 1, 0);
+  sums.add(rowOf({ ...entry, time: 11 * HOUR }), 1, 0);
+  sums.add(rowOf({ ...entry, model: "smart" }), 2, 0);
+  sums.add(rowOf(entry), 1, 7);
   t.same(SUMMED, ["requests", "failed", "unsettled", "tokens_in", "cached", "tokens_out", "reasoning", "cost"]);
   t.same(sums.rows(), [
-    [10 * HOUR, "k", "fast", "p:m", 2, 0, 0, 200, 80, 20, 6, 14],
-    [11 * HOUR, "k", "fast", "p:m", 1, 0, 0, 100, 40, 10, 3, 7],
-    [10 * HOUR, "k", "smart", "p:m", 1, 0, 0, 100, 40, 10, 3, 7],
+    [10 * HOUR, "k", "fast", "p:m", 0, 2, 0, 0, 200, 80, 20, 6, 14],
+    [11 * HOUR, "k", "fast", "p:m", 0, 1, 0, 0, 100, 40, 10, 3, 7],
+    [10 * HOUR, "k", "smart", "p:m", 0, 1, 0, 0, 100, 40, 10, 3, 7],
+    [10 * HOUR, "k", "fast", "p:m", 7, 1, 0, 0, 100, 40, 10, 3, 7],
   ]);
 });
 
@@ -27,13 +30,16 @@ t.test(
   "what did not complete has failed, what is not known in full is unsettled, and what nobody counted adds 0",
   async (t) => {
     const sums = new HourSums();
-    const { usage: _, cost: __, ...unknown } = entry;
-    sums.add(rowOf({ ...unknown, outcome: "aborted", source: "none" }), 1);
-    sums.add(rowOf({ ...unknown, outcome: "aborted", source: "none" }), 1);
-    sums.add(rowOf({ ...entry, source: "partial" }), 2);
+    const { usage, cost: _, ...unknown } = entry;
+    sums.add(rowOf({ ...unknown, outcome: "aborted", source: "none" }), 1, 0);
+    sums.add(rowOf({ ...unknown, outcome: "aborted", source: "none" }), 1, 0);
+    sums.add(rowOf({ ...entry, source: "partial" }), 2, 0);
+    sums.add(rowOf({ ...unknown, usage: usage as Usage }), 3, 0);
     t.same(sums.rows(), [
-      [10 * HOUR, "k", "fast", "p:m", 2, 2, 2, 0, 0, 0, 0, 0],
-      [10 * HOUR, "k", "fast", "p:m", 1, 0, 1, 100, 40, 10, 3, 7],
+      [10 * HOUR, "k", "fast", "p:m", 0, 2, 2, 2, 0, 0, 0, 0, 0],
+      [10 * HOUR, "k", "fast", "p:m", 0, 1, 0, 1, 100, 40, 10, 3, 7],
+      // Reported, and no price.
+      [10 * HOUR, "k", "fast", "p:m", 0, 1, 0, 1, 100, 40, 10, 3, 0],
     ]);
   },
 );

@@ -1,7 +1,7 @@
 import { chmodSync } from "node:fs";
 import { join } from "node:path";
 import t from "tap";
-import { openStores } from "../../src/store/open.ts";
+import { openMaintenance, openStores } from "../../src/store/open.ts";
 
 t.test("keys and ledger share one file, and closing writes what waits", async (t) => {
   const path = join(t.testdir(), "data", "gateway.db");
@@ -14,7 +14,6 @@ t.test("keys and ledger share one file, and closing writes what waits", async (t
     ...{ id: "1", time: 1, key: "ci", model: "fast", target: "p:m", protocol: "x", operation: "y", status: 200 },
     ...{ outcome: "completed", streaming: false, attempts: [], duration: 1, source: "none" },
   });
-  t.equal(first.ledger.waiting, 1);
   await first.close();
   t.throws(() => first.keys.find(key), { code: "internal", status: 503 }, "nothing answers any more");
 
@@ -32,4 +31,11 @@ t.test("a store that others can read is told of", { skip: process.platform === "
   const warnings: string[] = [];
   await openStores(path, [], (text) => warnings.push(text)).close();
   t.same(warnings, [`Other users of this machine can read the store ${path}: chmod 600 ${path}`]);
+});
+
+t.test("there is nothing to care for in memory", async (t) => {
+  t.throws(() => openMaintenance(":memory:"), { message: /in memory/ });
+  const care = openMaintenance(join(t.testdir(), "gateway.db"));
+  t.equal(care.migrated.from, 0);
+  care.close();
 });

@@ -11,6 +11,8 @@ import { Database } from "../../src/store/sqlite.ts";
 import { SqliteLedger } from "../../src/store/sqlite-ledger.ts";
 
 const HOUR = 3_600_000;
+/** Rows of the test with many. */
+const MANY = Number(process.env["GATEWAY_TEST_LEDGER_ROWS"] ?? 10_000);
 const DAY = Date.UTC(2026, 10, 20);
 
 function open(t: Test) {
@@ -101,6 +103,92 @@ t.test("sums ask for what waits too, and are grouped as asked", async (t) => {
   );
 });
 
+t.test("rows keep group and tags as they were, and sums go by them", async (t) => {
+  const { ledger } = open(t);
+  const search = { group: "acme/research", tags: { team: "search", env: "test" } };
+  ledger.append(entry(search));
+  ledger.append(entry({ ...search, time: DAY + 1, tags: { team: "ads" } }));
+  ledger.append(entry({ time: DAY + HOUR }));
+  const by = async (...by: LedgerGroup[]) =>
+    (await ledger.sums({ by, since: DAY, until: DAY + HOUR + 1 }))
+      .map(({ group, requests }) => [...group, requests])
+      .sort();
+  t.same(await by("group"), [
+    ["", 1],
+    ["acme/research", 2],
+  ]);
+  t.same(await by("tag"), [
+    ["", 1],
+    ["env=test", 1],
+    ["team=ads", 1],
+    ["team=search", 1],
+  ]);
+  t.same(await by("key", "tag", "group"), [
+    ["k1", "", "", 1],
+    ["k1", "env=test", "acme/research", 1],
+    ["k1", "team=ads", "acme/research", 1],
+    ["k1", "team=search", "acme/research", 1],
+  ]);
+  t.match(await ledger.recent(3), [{ time: DAY + HOUR }, { group: "acme/research", tags: { team: "ads" } }, search]);
+});
+
+t.test("all rows of a span come oldest first, page by page", async (t) => {
+  const { ledger } = open(t);
+  const all = Array.from({ length: 2100 }, (_, at) => entry({ id: `id-${at}`, time: DAY + (at % 3) }));
+  for (const one of all) ledger.append(one);
+  const ids = async (span: object) => {
+    const found: string[] = [];
+    for await (const { id, time } of ledger.entries(span)) found.push(`${time} ${id}`);
+    return found;
+  };
+  const places = all.map(({ id, time }) => `${time} ${id}`).sort();
+  t.same(await ids({}), places);
+  t.same(
+    await ids({ since: DAY + 1, until: DAY + 2 }),
+    places.filter((place) => place.startsWith(`${DAY + 1} `)),
+  );
+});
+
+t.test("sums over many rows are those of the rows, by all that they can go by", async (t) => {
+  const path = join(t.testdir(), "gateway.db");
+  const database = new Database(path);
+  t.teardown(() => database.close());
+  const ledger = new SqliteLedger(database);
+  const [keys, models, hours] = [50, 4, 24 * 30];
+  const holder = (key: number) => ({ group: `acme/team-${key % 10}`, tags: { team: `t${key % 10}`, env: "live" } });
+  const holders = Array.from({ length: keys }, (_, key) => holder(key));
+  for (let at = 0; at < MANY; at++) {
+    const key = at % keys;
+    const time = DAY + (Math.floor(at / keys) % hours) * HOUR + (at % 1000);
+    const model = `m${Math.floor(at / keys / hours) % models}`;
+    ledger.append(entry({ id: `${at}`, time, key: `k${key}`, model, cost: 1 + (at % 7), ...holders[key] }));
+    if (at % 5000 === 4999) await ledger.flush();
+  }
+  await ledger.flush();
+  let cost = 0;
+  for (let at = 0; at < MANY; at++) cost += 1 + (at % 7);
+  for (const by of [["key"], ["group"], ["model", "day"], ["tag"]] as const) {
+    const took: number[] = [];
+    let sums: LedgerSum[] = [];
+    for (let round = 0; round < 5; round++) {
+      const began = performance.now();
+      sums = await ledger.sums({ by, since: DAY + 1800_000 });
+      took.push(performance.now() - began);
+    }
+    const [all] = await ledger.sums({ by: [], since: DAY + 1800_000 });
+    const twice = by[0] === "tag" ? 2 : 1;
+    t.equal(
+      sums.reduce((sum, one) => sum + one.requests, 0),
+      twice * (all?.requests ?? 0),
+      by.join(),
+    );
+    t.comment(
+      `${MANY} rows, by ${by}: ${Math.min(...took).toFixed(1)} ms at best, ${Math.max(...took).toFixed(1)} at worst`,
+    );
+  }
+  t.match(await ledger.sums({ by: [] }), [{ requests: MANY, cost }]);
+});
+
 t.test("nothing yet is zero, not nothing", async (t) => {
   const { ledger } = open(t);
   t.match(await ledger.sums({ by: [] }), [{ group: [], requests: 0, cost: 0, tokensIn: 0 }]);
@@ -116,7 +204,7 @@ t.test("sums of any span of time are those of its rows", async (t) => {
     seed = (seed * 1_103_515_245 + 12_345) % 2_147_483_648;
     return seed % below;
   };
-  const all = Array.from({ length: 400 }, () => entry({ time: DAY + random(6 * HOUR), cost: random(1_000_000) }));
+  const all = Array.from({ length: 400 }, () => entry({ time: DAY + random(80 * HOUR), cost: random(1_000_000) }));
   for (const one of all) ledger.append(one);
   const spans: { since?: number; until?: number }[] = [
     {},
@@ -125,8 +213,8 @@ t.test("sums of any span of time are those of its rows", async (t) => {
     { since: DAY + 1 },
   ];
   for (let round = 0; round < 60; round++) {
-    const since = DAY + random(6 * HOUR);
-    spans.push({ since, until: since + random(3 * HOUR) }, { since, until: since - 1 });
+    const since = DAY + random(80 * HOUR);
+    spans.push({ since, until: since + random((round % 2 === 0 ? 3 : 60) * HOUR) }, { since, until: since - 1 });
   }
   for (const span of spans) {
     const expected = all.filter(({ time }) => time >= (span.since ?? 0) && time < (span.until ?? Infinity));

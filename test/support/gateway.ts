@@ -52,21 +52,28 @@ interface Teardown {
  * A real gateway on a free port, in this process, stopped with the test. `yaml` holds providers and models, and whatever
  * else the test is about; listener, store and key are given unless it brings its own.
  */
-export async function startGateway(t: Teardown, yaml: string, files: Record<string, string> = {}): Promise<Running> {
+export async function startGateway(
+  t: Teardown,
+  yaml: string,
+  files: Record<string, string> = {},
+  env: Record<string, string> = {},
+): Promise<Running> {
   const folder = mkdtempSync(join(tmpdir(), "gateway-"));
   const file = join(folder, "gateway.yaml");
   const own = [
     /^listen:/m.test(yaml) ? "" : "listen: 127.0.0.1:0\n",
     /^store:/m.test(yaml) ? "" : "store: { ledger: 'sqlite:./gateway.db' }\n",
+    // Tests share a process, and a busy machine, with the gateway.
+    /^overload:/m.test(yaml) ? "" : "overload: { delay: off }\n",
     /^keys:/m.test(yaml) ? "" : `keys: { test: { key: ${KEY} } }\n`,
   ];
   writeFileSync(file, own.join("") + yaml);
   for (const [name, text] of Object.entries(files)) writeFileSync(join(folder, name), text);
   const log = new MemoryLog();
   try {
-    const gateway = await Gateway.start({ file, env: {}, log });
+    const gateway = await Gateway.start({ file, env, log });
     t.teardown(async () => {
-      await gateway.stop(0);
+      await gateway.stop({ drain: 0 });
       rmSync(folder, { recursive: true, force: true });
     });
     const { port } = gateway.address;

@@ -1,6 +1,6 @@
 import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
-import { existsSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { type AddressInfo, connect, createServer } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -39,7 +39,32 @@ export interface Nginx {
  * installed, after skipping the test; with `GATEWAY_TEST_NGINX=required` that fails instead.
  * @param directives what stands beside `proxy_pass` in the location.
  */
-export async function startNginx(t: Test, to: number, directives: string = BARE): Promise<Nginx | undefined> {
+export function startNginx(t: Test, to: number, directives: string = BARE): Promise<Nginx | undefined> {
+  const server = (port: number) => `
+  access_log off;
+  upstream gateway { server 127.0.0.1:${to}; keepalive 4; }
+  server {
+    listen 127.0.0.1:${port};
+    location / { proxy_pass http://gateway; ${directives} }
+  }`;
+  return launch(t, server);
+}
+
+/** The same with the block that is deployed, which writes its logs into the folder. */
+export async function startDeployedNginx(t: Test, to: number): Promise<(Nginx & { folder: string }) | undefined> {
+  const block = readFileSync(new URL("../../deploy/nginx/gateway.conf", import.meta.url), "utf8");
+  return launch(t, (port, folder) =>
+    block
+      .replace("127.0.0.1:8080", `127.0.0.1:${to}`)
+      .replace("listen 80;", `listen 127.0.0.1:${port};`)
+      .replaceAll("/var/log/nginx", folder),
+  );
+}
+
+async function launch(
+  t: Test,
+  server: (port: number, folder: string) => string,
+): Promise<(Nginx & { folder: string }) | undefined> {
   if (!existsSync(BINARY)) {
     if (process.env["GATEWAY_TEST_NGINX"] === "required") t.fail(`${BINARY} is missing: apt-get install nginx-light`);
     else t.pass(`skipped: ${BINARY} is not installed`);
@@ -50,9 +75,9 @@ export async function startNginx(t: Test, to: number, directives: string = BARE)
   for (let tries = 1; ; tries++) {
     const port = await freePort();
     const file = join(folder, "nginx.conf");
-    writeFileSync(file, configuration(folder, port, to, directives));
+    writeFileSync(file, configuration(folder, server(port, folder)));
     const child = spawn(BINARY, ["-p", folder, "-c", file, "-e", "stderr"], { stdio: ["ignore", "ignore", "pipe"] });
-    const nginx = { port, uses: "" };
+    const nginx = { port, folder, uses: "" };
     child.stderr.setEncoding("utf8").on("data", (text: string) => (nginx.uses += text));
     if (await listens(child, port)) {
       t.teardown(() => stop(child));
@@ -63,24 +88,19 @@ export async function startNginx(t: Test, to: number, directives: string = BARE)
 }
 
 /** One process without privileges, everything it writes in one folder. */
-const configuration = (folder: string, port: number, to: number, directives: string): string => `
+const configuration = (folder: string, server: string): string => `
 daemon off;
 master_process off;
 pid ${folder}/pid;
 error_log stderr warn;
-events { worker_connections 512; }
+events { worker_connections 16384; }
 http {
-  access_log off;
   client_body_temp_path ${folder}/body;
   proxy_temp_path ${folder}/proxy;
   fastcgi_temp_path ${folder}/fastcgi;
   uwsgi_temp_path ${folder}/uwsgi;
   scgi_temp_path ${folder}/scgi;
-  upstream gateway { server 127.0.0.1:${to}; keepalive 4; }
-  server {
-    listen 127.0.0.1:${port};
-    location / { proxy_pass http://gateway; ${directives} }
-  }
+  ${server}
 }
 `;
 

@@ -98,6 +98,7 @@ function contextOf(
     conversation,
     request,
     seal: ({ data }) => data,
+    mark: (id) => id,
     remember: () => {},
     drop: () => {},
   };

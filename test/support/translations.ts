@@ -2,10 +2,14 @@ import anthropic from "../../plugins/protocols/anthropic-messages/index.ts";
 import gemini from "../../plugins/protocols/gemini/index.ts";
 import chat from "../../plugins/protocols/openai-chat/index.ts";
 import responses from "../../plugins/protocols/openai-responses/index.ts";
-import type { Protocol } from "../../src/core/protocol.ts";
+import type { Operation, Protocol } from "../../src/core/protocol.ts";
 import type { EncodedFrame, ResponseContext, TranslatedProtocol, Translation } from "../../src/translation/codec.ts";
 import type { Conversation } from "../../src/translation/conversation.ts";
 import type { Event } from "../../src/translation/events.ts";
+import { ToolNames } from "../../src/translation/names.ts";
+import type { ClientRequest } from "../../src/translation/request.ts";
+import type { ResponseTranslation } from "../../src/translation/translator.ts";
+import { HeaderList } from "../../src/wire/headers.ts";
 import type { ProtocolName } from "./vendor-sdks.ts";
 
 export const SPOKEN: Record<ProtocolName, Protocol> = {
@@ -43,6 +47,7 @@ export function wishFor(protocol: ProtocolName, more: Partial<ResponseContext> =
       ...(protocol === "gemini" ? { generationConfig: { thinkingConfig: { includeThoughts: true } } } : {}),
     },
     seal: ({ data }) => `gw1.${Buffer.from(data).toString("base64url")}`,
+    mark: (id) => id,
     remember: () => {},
     drop: () => {},
     ...more,
@@ -64,3 +69,30 @@ export function streamed(
 /** Frames as server-sent events. */
 export const sse = (frames: readonly EncodedFrame[]): string =>
   frames.map(({ name, data }) => `${name ? `event: ${name}\n` : ""}data: ${data}\n\n`).join("");
+
+/** What a client of a protocol asks for on its first path. */
+function operationOf(name: ProtocolName, rest: string, query: URLSearchParams): Operation {
+  const protocol = SPOKEN[name];
+  const { operation } = protocol.locate(protocol.paths[0] as string, rest, query) ?? {};
+  if (!operation) throw new Error(`${name} has no operation`);
+  return operation;
+}
+
+/** A request of a protocol's client, as it is read. @param text its body */
+export function received(name: ProtocolName, text: string): ClientRequest {
+  const query = new URLSearchParams();
+  const operation = operationOf(name, "any:generateContent", query);
+  return { protocol: SPOKEN[name], operation, streaming: false, text, headers: new HeaderList(), query, caller: "" };
+}
+
+/** An answer's way from one protocol's vendor to another one's client. */
+export function crossing(from: ProtocolName, to: ProtocolName): ResponseTranslation {
+  return {
+    from: SPOKEN[from] as TranslatedProtocol,
+    to: SPOKEN[to],
+    operation: operationOf(to, "any:streamGenerateContent", new URLSearchParams("alt=sse")),
+    source: { account: "them", model: "theirs" },
+    names: new ToolNames(),
+    context: wishFor(to),
+  };
+}

@@ -15,7 +15,9 @@ export interface FakeUpstream {
   readonly connections: number;
   /** Connections that are open now. */
   readonly open: number;
-  /** Cuts all connections, stops listening. */
+  /** Cuts all connections. */
+  cut(): void;
+  /** The same, and stops listening. */
   close(): Promise<void>;
 }
 
@@ -173,7 +175,7 @@ export async function whole(
 
 /** Resolves once the condition holds; fails after five seconds. */
 export async function until(condition: () => boolean, what = "the condition"): Promise<void> {
-  const deadline = performance.now() + 5000;
+  const deadline = performance.now() + 30_000;
   while (!condition()) {
     if (performance.now() > deadline) throw new Error(`waited in vain for ${what}`);
     await new Promise((resolve) => setTimeout(resolve, 2));
@@ -199,7 +201,7 @@ async function listening<T extends { connections: number; open: number }>(
     cut();
     await closed;
   };
-  return Object.assign(fake as T & FakeUpstream, { origin: new URL(`http://127.0.0.1:${port}`), close });
+  return Object.assign(fake as T & FakeUpstream, { origin: new URL(`http://127.0.0.1:${port}`), cut, close });
 }
 
 /** Cuts what a connection brings into requests; knows content-length and chunked. */

@@ -2,7 +2,7 @@ import type { dice } from "./random-answers.ts";
 
 /** Values that may stand where others should. */
 const VALUES: readonly unknown[] = [
-  ...[null, true, 0, -1, 1.5, 1e21, "", "x", "none", "gw1.forged", "data:,x", "data:image/png;base64,", [], {}],
+  ...[null, true, 0, -1, 1.5, 1e21, "", "x", "none", "gw1stateforged", "data:,x", "data:image/png;base64,", [], {}],
   ...[[null], [[]], [{}], ["x"], { type: "x" }, { type: null }, { role: "x" }, { text: 1 }, { "": 1 }],
   JSON.parse('{"__proto__":1,"constructor":{"name":1}}'),
 ];

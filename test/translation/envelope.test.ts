@@ -23,11 +23,28 @@ t.test("what is sealed comes back as it was", async (t) => {
   ];
   for (const one of all) {
     const envelope = envelopes.seal(one);
-    t.match(envelope, /^gw1\.[A-Za-z0-9._-]+$/);
+    t.match(envelope, /^gw1state(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?$/);
     t.ok(envelopes.sealed(envelope));
     t.same(envelopes.open(envelope), one);
   }
 });
+
+t.test(
+  "an envelope comes back in either alphabet, padded or not, as clients write the bytes that they read",
+  async (t) => {
+    for (let length = 0; length < 40; length++) {
+      const one = opaque("\u00ff".repeat(length), { account: "one" });
+      const bytes = Buffer.from(envelopes.seal(one), "base64");
+      const url = bytes.toString("base64url");
+      const padded = url.padEnd(Math.ceil(url.length / 4) * 4, "=");
+      for (const text of [bytes.toString("base64"), bytes.toString("base64").replace(/=+$/, ""), url, padded]) {
+        t.ok(envelopes.sealed(text));
+        t.ok(envelopes.among([Buffer.from(JSON.stringify({ state: text }))]));
+        t.same(envelopes.open(text), one);
+      }
+    }
+  },
+);
 
 t.test("an envelope is hardly longer than base64 that it holds", async (t) => {
   t.ok(envelopes.seal(opaque(BASE64, { account: "one", model: "m" })).length < BASE64.length + 200);
@@ -40,14 +57,14 @@ t.test("the same content gives the same envelope, other content another", async 
 
 t.test("nothing can be read in an envelope", async (t) => {
   const envelope = envelopes.seal(opaque("data", { account: "secret-account" }));
-  t.notMatch(Buffer.from(envelope.slice(4), "base64url").toString("latin1"), /secret-account/);
+  t.notMatch(Buffer.from(envelope, "base64").toString("latin1"), /secret-account/);
 });
 
 gathered(
   t,
   "what is not of ours is refused: cut, changed anywhere, of another key, or no envelope at all",
   async (t) => {
-    const envelope = envelopes.seal(opaque("some data", { account: "one" }));
+    const envelope = envelopes.seal(opaque("some data", { account: "one" })).replace(/=+$/, "");
     const refused = (text: string, what: string) =>
       t.throws(
         () => envelopes.open(text),
@@ -60,8 +77,15 @@ gathered(
     }
     refused(`${envelope}A`, "with more behind");
     refused(new Envelopes("another secret, as long as that").seal(opaque("some data")), "of another key");
-    for (const text of ["gw1.", "gw1.é", "gw1.a b", "", `gw1.${"A".repeat(20_000_000)}`])
-      refused(text, text.slice(0, 9));
+    for (const text of [
+      "gw1state",
+      "gw1stateé",
+      "gw1statea b",
+      "",
+      `gw1state${"A".repeat(20_000_000)}`,
+      `${envelope}${"=".repeat(3)}`,
+    ])
+      refused(text, text.slice(0, 12));
   },
 );
 
@@ -126,8 +150,23 @@ t.test("an envelope is seen in a long body, be it of text or of a picture, where
     for (const before of [0, 32_700, 32_764, 32_766, 32_768, 65_536, 99_990]) {
       const body = Buffer.from(filling.repeat(100_000 / filling.length));
       t.notOk(envelopes.among([body]));
-      body.write('"gw1.abc"', Math.min(before, body.length - 10));
+      body.write('"gw1stateabc"', Math.min(before, body.length - 13));
       t.ok(envelopes.among([body]), `${filling} ${before}`);
     }
   }
+});
+
+t.test("an envelope opens for its owner alone, and is not the same for two", async (t) => {
+  const mine = envelopes.seal(opaque("x"), "key one");
+  t.same(envelopes.open(mine, ["key one"]), opaque("x"));
+  t.same(envelopes.open(mine, ["all", "group g", "key one"]), opaque("x"));
+  for (const owners of [["key two"], ["all", "key two"], [""], [], undefined])
+    t.throws(() => envelopes.open(mine, owners), { code: "invalid_field" }, `${owners}`);
+  t.equal(mine, envelopes.seal(opaque("x"), "key one"), "the same each time");
+  const nonce = (envelope: string) => Buffer.from(envelope, "base64").subarray(6, 18).toString("hex");
+  t.not(
+    nonce(mine),
+    nonce(envelopes.seal(opaque("x"), "key two")),
+    "one nonce for two owners would give the secret away",
+  );
 });

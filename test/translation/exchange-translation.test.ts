@@ -58,3 +58,21 @@ t.test("a stream is told as a stream, and a whole answer as a whole one, whateve
   t.match(streamed.type, /^text\/event-stream/);
   t.match(streamed.text, /event: message_stop/);
 });
+
+t.test("what a vendor keeps is not counted by its name: a count that nobody can make is refused", async (t) => {
+  const { url } = await startGateway(
+    t,
+    `providers: { chat: { url: "demo:", speaks: [openai-chat] } }\nmodels: { m: { targets: [chat:echo] } }\n`,
+  );
+  const count = async (path: string, body: object) => {
+    const response = await fetch(url + path, { method: "POST", headers: asking(), body: JSON.stringify(body) });
+    return { status: response.status, text: await response.text() };
+  };
+  const contents = [{ role: "user", parts: [{ text: "Hi" }] }];
+  const cached = { generateContentRequest: { model: "models/m", contents, cachedContent: "cachedContents/1" } };
+  const refused = await count("/v1beta/models/m:countTokens", cached);
+  t.equal(refused.status, 400);
+  t.match(refused.text, /cachedContent: a cached prompt by a vendor's id can be counted by that vendor only\. Remove/);
+  t.equal((await count("/v1beta/models/m:countTokens", { contents })).status, 200);
+  t.equal((await count("/v1/responses/input_tokens", { model: "m", input: "Hi" })).status, 200);
+});

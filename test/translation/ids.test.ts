@@ -1,5 +1,6 @@
 import t from "tap";
-import { callIds, safeId, TextKey } from "../../src/translation/ids.ts";
+import type { Part, Turn } from "../../src/translation/conversation.ts";
+import { callIds, PrefixKey, safeId, TextKey } from "../../src/translation/ids.ts";
 
 t.test("an id that every protocol takes stays as it is", async (t) => {
   for (const id of ["call_1", "toolu_01-x", "a".repeat(64)]) t.equal(safeId(id), id);
@@ -35,4 +36,36 @@ t.test("a text is known by its length and its end, however it came", async (t) =
   }
   t.not(`${new TextKey().add(`x${text}`)}`, whole);
   t.not(`${new TextKey().add(`${text}x`)}`, whole);
+});
+
+t.test("a conversation is known by all that was said in it, whatever stands beside the words", async (t) => {
+  const text = (text: string): Part => ({ kind: "text", text, at: "x" });
+  const turn = (role: Turn["role"], ...parts: Part[]): Turn => ({ role, parts, at: "x" });
+  const call = (args: string): Part => ({ kind: "tool_call", id: "a", name: "f", arguments: args, at: "x" });
+  const result = (said: string): Part => ({ kind: "tool_result", callId: "a", parts: [text(said)], at: "x" });
+  const turns = [
+    turn("system", text("Be brief.")),
+    turn("user", text("Hi")),
+    turn("assistant", text("Well."), call("{}")),
+    turn("user", result("ok")),
+  ];
+  const key = (turns: readonly Turn[]) => new PrefixKey(turns).turn(turns.length);
+  const grown = new PrefixKey(turns);
+  for (let n = 0; n <= turns.length; n++) t.equal(grown.turn(n), key(turns.slice(0, n)), "turn by turn");
+  const same = turns.map((each) => ({
+    ...each,
+    at: "y",
+    parts: [...each.parts.map((part): Part => ({ ...part, at: "y", cache: {} })), text("")],
+  }));
+  const thinking: Part = { kind: "reasoning", text: "Hm", at: "z" };
+  t.equal(key([...same, turn("assistant", thinking)]), key(turns), "marks, places, thoughts and nothing");
+  const others = [
+    turns.slice(1),
+    [turn("user", text("Be brief.")), ...turns.slice(1)],
+    turns.with(1, turn("user", text("Ho"))),
+    turns.with(2, turn("assistant", text("Well."), call("[]"))),
+    turns.with(3, turn("user", result("no"))),
+    [...turns, turn("user", text("Hi"))],
+  ];
+  t.equal(new Set([...others, turns].map(key)).size, others.length + 1);
 });

@@ -89,7 +89,7 @@ t.test("an opaque string that is no envelope is the client's own protocol's", as
 });
 
 t.test("a forged envelope is a 400", async (t) => {
-  t.throws(() => readRequest(received({ say: "hi", state: "gw1.forged" }), envelopes), {
+  t.throws(() => readRequest(received({ say: "hi", state: "gw1stateforged" }), envelopes), {
     code: "invalid_field",
     status: 400,
   });

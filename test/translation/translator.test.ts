@@ -32,6 +32,7 @@ function crossing(operation = SAY): ResponseTranslation & { lost: string[] } {
       conversation: {} as Conversation,
       request: {},
       seal: () => "",
+      mark: (id) => id,
       remember: () => {},
       drop: (path) => lost.push(path),
     },

@@ -5,13 +5,14 @@ import type { Provider } from "../../src/core/marketplace.ts";
 import { authenticate, pathOf } from "../../src/upstream/address.ts";
 import { HeaderList } from "../../src/wire/headers.ts";
 import { Query } from "../../src/wire/query.ts";
+import { credentialsOf, providerOf } from "../support/provider.ts";
 import { COUNT, other, SAY, tiny } from "../support/tiny.ts";
 
 const exchange = { operation: SAY, query: new Query("a=1") } as unknown as Exchange;
 
 function attempt(url: string, provider: Partial<Provider> = {}): Attempt {
-  const account = { name: "up", url: new URL(url), speaks: [], forward: [], ...provider } as unknown as Provider;
-  return new Attempt({
+  const account = providerOf({ name: "up", url: new URL(url), ...provider });
+  const made = new Attempt({
     target: { provider: account, model: "m", weight: 1 },
     protocol: { ...tiny, segment: "/v9", credential: (secret) => ["x-key", secret] },
     method: "POST",
@@ -19,6 +20,8 @@ function attempt(url: string, provider: Partial<Provider> = {}): Attempt {
     body: Body.empty,
     startedAt: 0,
   });
+  made.credential = account.credentials[0];
+  return made;
 }
 
 t.test("a bare origin gets the protocol's segment, an address with a path keeps its own", async (t) => {
@@ -34,20 +37,20 @@ t.test("what a translation asks, and what a plugin has set, come first", async (
 });
 
 t.test("our credential takes the place of whatever stands there, in the header that is wanted", async (t) => {
-  const own = attempt("http://up", { credential: "ours" });
+  const own = attempt("http://up", { credentials: credentialsOf("ours") });
   authenticate(own);
-  t.same(own.headers.lines, ["x-key", "ours"]);
-  const named = attempt("http://up", { credential: "ours", header: "x-other" });
+  t.same(own.headers.lines, ["x-key", "secret of ours"]);
+  const named = attempt("http://up", { credentials: credentialsOf("ours"), header: "x-other" });
   authenticate(named);
-  t.equal(named.headers.get("x-other"), "ours");
+  t.equal(named.headers.get("x-other"), "secret of ours");
   const open = attempt("http://up");
   authenticate(open);
   t.same(open.headers.lines, ["x-key", "the client's"]);
 });
 
 t.test("the credential is shown as the protocol spoken upstream wants it", async (t) => {
-  const translated = attempt("http://up", { credential: "ours" });
+  const translated = attempt("http://up", { credentials: credentialsOf("ours") });
   translated.protocol = { ...other, credential: (secret) => ["authorization", secret] };
   authenticate(translated);
-  t.equal(translated.headers.get("authorization"), "ours");
+  t.equal(translated.headers.get("authorization"), "secret of ours");
 });

@@ -11,3 +11,11 @@ t.test("an account has an agent for each scheme, and shares it with nobody", asy
   t.ok(agents.of(new URL("https://a.test/"), "one") instanceof HttpsAgent);
   agents.close();
 });
+
+t.test("what cannot be sent again has a connection of its own", async (t) => {
+  const agents = new Agents({});
+  const target = new URL("http://a.test/");
+  t.equal(Reflect.get(agents.of(target, "one"), "keepAlive"), true);
+  t.equal(Reflect.get(agents.of(target, "one", 0, false), "keepAlive"), false);
+  agents.close();
+});

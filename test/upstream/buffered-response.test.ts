@@ -14,6 +14,7 @@ function upstream() {
     read(given: BodyReceiver) {
       receiver = given;
     },
+    peek: () => {},
     resume: () => void seen.resumed++,
     destroy: () => void seen.destroyed++,
   } as UpstreamResponse;

@@ -1,5 +1,6 @@
 import t from "tap";
-import { closeFrame, FrameHeads } from "../../src/upstream/frame-heads.ts";
+import { Redactor } from "../../src/core/redactor.ts";
+import { cleanClose, closeFrame, FrameHeads, textFrame } from "../../src/upstream/frame-heads.ts";
 
 const MASK = Buffer.from([0x12, 0x34, 0x56, 0x78]);
 
@@ -79,4 +80,42 @@ t.test("a close frame's code is read, masked or not, in one piece or in many", a
   ours.push(closeFrame(1012, true));
   t.equal(ours.closeCode, 1012);
   t.same(closeFrame(1001, false), Buffer.from([0x88, 2, 3, 233]));
+  t.same(closeFrame(1008, false, "why"), Buffer.from([0x88, 5, 3, 240, 0x77, 0x68, 0x79]));
+});
+
+t.test("a text message of any length below 64 KiB is one frame", async (t) => {
+  for (const length of [0, 1, 125, 126, 127, 65_535]) {
+    const heads = new FrameHeads();
+    const bytes = textFrame("x".repeat(length));
+    t.equal(heads.push(bytes), bytes.length);
+    t.same([heads.between, heads.largest], [true, length], `${length}`);
+  }
+});
+
+t.test("reading can stop before a close frame, wherever the bytes are cut", async (t) => {
+  const text = Buffer.from([0x81, 2, 0x61, 0x88]);
+  const all = Buffer.concat([text, Buffer.from([0x89, 0]), closeFrame(4001, false)]);
+  const before = text.length + 2;
+  for (let cut = 0; cut <= before; cut++) {
+    const heads = new FrameHeads();
+    t.equal(heads.push(all.subarray(0, cut), false, false), cut);
+    t.equal(heads.push(all.subarray(cut), false, false), before - cut);
+    t.equal(heads.closeCode, undefined);
+    heads.push(all.subarray(before));
+    t.equal(heads.closeCode, 4001);
+  }
+});
+
+t.test("a close frame loses the secrets in its reason, and nothing else", async (t) => {
+  const redactor = new Redactor(["a-credential-0123456789"]);
+  const frame = (reason: string) => {
+    const payload = Buffer.concat([Buffer.from([0x0f, 0xa1]), Buffer.from(reason)]);
+    return Buffer.concat([Buffer.from([0x88, payload.length]), payload]);
+  };
+  t.same(cleanClose(frame("no: a-credential-0123456789!"), redactor), frame("no: ***!"));
+  for (const reason of ["", "fare well, ü", "x".repeat(123)])
+    t.same(cleanClose(frame(reason), redactor), frame(reason));
+  t.same(cleanClose(Buffer.from([0x88, 0]), redactor), Buffer.from([0x88, 0]));
+  const masked = Buffer.concat([Buffer.from([0x88, 0x84, 0x0f, 0xa1, 0, 0]), Buffer.alloc(4)]);
+  t.same(cleanClose(masked, redactor), closeFrame(0x0fa1, false), "no server masks");
 });

@@ -7,6 +7,7 @@ import type { Protocol } from "../../src/core/protocol.ts";
 import { PassPath } from "../../src/upstream/pass-path.ts";
 import { HeaderList } from "../../src/wire/headers.ts";
 import { Query } from "../../src/wire/query.ts";
+import { credentialsOf, providerOf } from "../support/provider.ts";
 
 const minting: Protocol = {
   ...openaiChat,
@@ -24,24 +25,21 @@ interface Case {
   open?: boolean;
   mint?: boolean;
   models?: string[];
-  budgeted?: true;
-  allBudgeted?: boolean;
+  /** Its tokens or its money are limited. */
+  measured?: true;
   provider?: Partial<Provider>;
   spoken?: Protocol;
 }
 
 /** The attempt that a request on a path makes. */
 function attempt({ url = "https://a.test/v1", pattern = "/v1/*", path, spoken = openaiChat, ...more }: Case) {
-  const provider: Provider = {
-    ...{ name: "a", url: new URL(url), credential: "secret", speaks: [spoken.name], forward: ["x-acme-*"] },
-    timeouts: { connect: 0, first_byte: 0, idle: 0, total: 0 },
-    ...more.provider,
-  };
+  const own = { name: "a", url: new URL(url), credentials: credentialsOf("a") };
+  const provider = providerOf({ ...own, speaks: [spoken.name], forward: ["x-acme-*"], ...more.provider });
   const { open = false, mint = false } = more;
   const pass = new PassPath(pattern, provider, [spoken], [spoken, minting], {
     open,
     mint,
-    budgeted: more.allBudgeted ?? false,
+    unmeasured: () => (more.measured ? { kind: "key", name: "k", scope: "key:k", limits: { tpm: 1 } } : undefined),
   });
   const match = pass.match(path);
   if (!match) return undefined;
@@ -59,7 +57,6 @@ function attempt({ url = "https://a.test/v1", pattern = "/v1/*", path, spoken = 
     },
   });
   if (more.models) exchange.caller = { id: "k", name: "k", models: more.models };
-  if (more.budgeted) exchange.caller = { id: "k", name: "k", budgeted: true };
   return pass.attempt(exchange, match.below);
 }
 
@@ -123,11 +120,10 @@ t.test("a key that is limited to models needs an open path", async (t) => {
   t.ok(attempt({ path: "/v1/x", models: ["m"], open: true }));
 });
 
-t.test("a key that may spend up to a limit only needs an open path", async (t) => {
-  const refusal = { code: "key_not_allowed", status: 403, message: /spend is limited.*open: true/s };
-  t.match(refused({ path: "/v1/x", budgeted: true }), refusal);
-  t.match(refused({ path: "/v1/x", allBudgeted: true }), refusal);
-  t.ok(attempt({ path: "/v1/x", budgeted: true, allBudgeted: true, open: true }));
+t.test("whoever may use so many tokens or so much money only needs an open path", async (t) => {
+  const refusal = { code: "key_not_allowed", status: 403, message: /The key "k" may use so many tokens.*open: true/s };
+  t.match(refused({ path: "/v1/x", measured: true }), refusal);
+  t.ok(attempt({ path: "/v1/x", measured: true, open: true }));
 });
 
 t.test("a call that makes a vendor's own key needs a path that says so, however it is written", async (t) => {

@@ -4,9 +4,11 @@ import { Body } from "../../src/core/body.ts";
 import { GatewayError } from "../../src/core/errors.ts";
 import { Attempt, Exchange } from "../../src/core/exchange.ts";
 import type { Operation } from "../../src/core/protocol.ts";
+import { Redactor } from "../../src/core/redactor.ts";
 import { SocketMeter } from "../../src/upstream/socket-meter.ts";
 import { HeaderList } from "../../src/wire/headers.ts";
 import { Query } from "../../src/wire/query.ts";
+import { providerOf } from "../support/provider.ts";
 
 function metered() {
   const operation: Operation = {
@@ -17,9 +19,7 @@ function metered() {
     ...{ id: "x", time: 0, clock: 0, method: "GET", path: "/", query: new Query(), headers: new HeaderList() },
     ...{ credentials: [], protocol: openaiRealtime, operation },
   });
-  const timeouts = { connect: 0, first_byte: 0, idle: 0, total: 0 };
-  const provider = { name: "p", url: new URL("http://p.test/v1"), speaks: [], forward: [], timeouts };
-  const target = { provider, model: "m", weight: 1 };
+  const target = { provider: providerOf(), model: "m", weight: 1 };
   const start = {
     target,
     protocol: openaiRealtime,
@@ -37,7 +37,7 @@ function metered() {
     exchange,
     attempt,
     refused,
-    meter: new SocketMeter(exchange, attempt, allowed, openaiRealtime.socket, client),
+    meter: new SocketMeter(exchange, attempt, allowed, openaiRealtime.socket, client, new Redactor([])),
   };
 }
 

@@ -2,6 +2,7 @@ import { once } from "node:events";
 import { createServer } from "node:http";
 import { type AddressInfo, connect, type Socket } from "node:net";
 import t, { type Test } from "tap";
+import { Redactor } from "../../src/core/redactor.ts";
 import { Pools } from "../../src/upstream/http1/pools.ts";
 import { UpstreamProxy } from "../../src/upstream/proxy.ts";
 import type { SocketEnd, SocketObserver } from "../../src/upstream/websocket.ts";
@@ -28,8 +29,10 @@ async function relaying(
     socket.on("error", () => {});
     const observer: SocketObserver = {
       head: () => ({ "x-ours": "1" }),
+      redactor: new Redactor(["a-credential-0123456789"]),
       up: () => {},
       down: () => {},
+      onInterrupt: () => () => {},
       refuse({ code, status, message }) {
         refused.push(code);
         messages.push(message);
@@ -168,7 +171,7 @@ t.test("a close frame of ours stands between two frames, and nothing follows it"
   await until(() => seen.closed);
   t.ok(seen.text.endsWith("\x04\x05\x06\x07\x08\x09\x0a\x88\x02\x03\xf4"), "the rest of the frame, then 1012");
   await until(() => ends.length === 1);
-  t.same(ends, [{ code: 1012, died: undefined }]);
+  t.same(ends, [{ code: 1012, died: "gateway" }]);
 });
 
 t.test("while it drains, and when the provider is still asked, a handshake is refused", async (t) => {

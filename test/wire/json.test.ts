@@ -355,3 +355,34 @@ t.test("texts made to be read in two ways", { skip: !ambiguous && "absent" }, as
     "keys-1e5": "keys",
   });
 });
+
+t.test("members of the whole and values in all may be limited, however the text is cut", async (t) => {
+  const text = `{"a":[1,[2,{"b":[]}],"3"],"c":{},"d":${"[".repeat(20)}${"]".repeat(20)}}`;
+  // Containers and commas.
+  const values = 1 + 4 + 3 + 1 + 1 + 20 + 1;
+  const limited = (limits: { maxMembers?: number; maxValues?: number }, step: number): string => {
+    const scanner = new Scanner(limits);
+    try {
+      for (let at = 0; at < text.length; at += step) scanner.push(Buffer.from(text.slice(at, at + step)));
+      scanner.end();
+      return "taken";
+    } catch (error) {
+      return error instanceof JsonError ? error.fault : String(error);
+    }
+  };
+  for (const step of [1, 2, 3, 7, 20, 1000]) {
+    t.equal(limited({ maxValues: values }, step), "taken");
+    t.equal(limited({ maxValues: values - 1 }, step), "values");
+    t.equal(limited({ maxMembers: 3 }, step), "taken");
+    t.equal(limited({ maxMembers: 2 }, step), "keys");
+  }
+});
+
+t.test("a number that goes on and on is given up, wherever it stands", async (t) => {
+  for (const text of [`{"a":${"1".repeat(200_000)}}`, `{"a":[0.${"1".repeat(200_000)}]}`])
+    t.equal(
+      outcome(() => read(text)),
+      "values",
+    );
+  t.equal(read(`{"a":${"1".repeat(60_000)}}`).find("a")?.kind, "number");
+});

@@ -2,7 +2,8 @@
  *   closed loop (no --rate)  every connection sends its next request when the last one is answered
  *   open loop (--rate R)     requests are due at start + k/R; latency counts from then (no coordinated omission)
  * Prints one line of JSON about the window that begins after --warm (and --ramp) and lasts --dur seconds: what was
- * answered, latencies, and the CPU time and memory of the --pid processes over exactly that window.
+ * answered, latencies, and the CPU time and memory of the --pid processes over exactly that window; what was refused with a
+ * 503 counts apart, its latency from when it was sent, and for each half second stands how many were served, were refused, and failed.
  */
 #define _GNU_SOURCE
 #include "processes.h"
@@ -17,7 +18,7 @@
 typedef struct {
   int fd, connected, waiting; /* waiting: a request is out */
   size_t written;
-  int64_t due, last_mark;
+  int64_t due, fired, last_mark;
   reply reply;
 } connection;
 
@@ -36,7 +37,7 @@ typedef struct {
   size_t count, capacity;
 } samples;
 
-static samples latency, first_byte, chunk_latency, chunk_gap;
+static samples latency, first_byte, chunk_latency, chunk_gap, refusal;
 
 static void add(samples *s, int64_t ns) {
   if (s->count == s->capacity) {
@@ -70,6 +71,17 @@ static size_t request_length;
 static struct sockaddr_in address;
 static int epoll, measuring;
 static long answered, failed, not_200, chunks, late, refused_connections;
+
+static struct {
+  int64_t start, busy, ours, cpu, rss_next;
+  long user, system, rss_max;
+} window;
+
+/* What became of requests in each half second of the window. */
+enum { SLICES = 2400 };
+static struct {
+  int served, refused, failed;
+} slices[SLICES];
 static connection *connections;
 static int *idle, idle_first, idle_last, idle_count; /* a ring; open loop only */
 
@@ -103,6 +115,7 @@ static void write_some(connection *c) {
 static void fire(connection *c, int64_t due) {
   c->waiting = 1;
   c->due = due;
+  c->fired = monotonic_ns();
   c->last_mark = 0;
   c->written = 0;
   reply_reset(&c->reply);
@@ -122,12 +135,19 @@ static void release(connection *c) {
 }
 
 static void settle(connection *c, int ok) {
-  if (measuring && ok) {
+  int64_t now = monotonic_ns(), slice = (now - window.start) / 500000000;
+  int refused = ok && c->reply.status == 503, kept = measuring && slice < SLICES;
+  if (measuring && refused) {
+    add(&refusal, now - c->fired);
+    if (kept) slices[slice].refused++;
+  } else if (measuring && ok) {
     answered++;
-    add(&latency, monotonic_ns() - c->due);
+    add(&latency, now - c->due);
     if (c->reply.status != 200) not_200++;
+    if (kept) slices[slice].served++;
   } else if (measuring) {
     failed++;
+    if (kept) slices[slice].failed++;
   }
   if (!ok || c->reply.close_after) reopen(c);
   release(c);
@@ -197,11 +217,6 @@ static void writable(connection *c) {
 
 /* ---- the measured window */
 
-static struct {
-  int64_t start, busy, ours, cpu, rss_next;
-  long user, system, rss_max;
-} window;
-
 static int64_t our_cpu(void) {
   return cpu_ns_of(getpid()) + cpu_ns(&options.measured) + cpu_ns(&options.others);
 }
@@ -233,6 +248,11 @@ static void report(int64_t now) {
          seconds, answered, failed, not_200, late, answered / seconds, chunks, chunks / seconds, cpu / 1e4 / seconds,
          answered ? cpu / answered : 0, chunks ? cpu / chunks : 0, (user - window.user) * 10,
          (system - window.system) * 10, window.rss_max, foreign / 1e7 / seconds);
+  printf(",\"refused\":%zu,\"slices\":[", refusal.count);
+  for (int i = 0; i < SLICES && i < seconds * 2; i++)
+    printf("%s[%d,%d,%d]", i ? "," : "", slices[i].served, slices[i].refused, slices[i].failed);
+  printf("]");
+  print_samples("refusal", &refusal);
   print_samples("latency", &latency);
   print_samples("firstByte", &first_byte);
   print_samples("chunk", &chunk_latency);

@@ -31,8 +31,8 @@ export const model = (id: string, aliases: string[] = []): Model => ({
   aliases,
   created: 0,
   can: [],
-  price: {},
   targets: [],
+  balance: "weighted",
   fallback: [],
 });
 

@@ -1,5 +1,5 @@
 import { once } from "node:events";
-import { type AddressInfo, createServer as createTcpServer, type LookupFunction, type Socket } from "node:net";
+import { type AddressInfo, createServer as createTcpServer, type Socket } from "node:net";
 import { createServer, setDefaultCACertificates, type TLSSocket } from "node:tls";
 import t, { type Test } from "tap";
 import { Connector, type ConnectorOptions } from "../../../src/upstream/http1/connector.ts";
@@ -43,22 +43,6 @@ t.test("an attempt that is given up is told of no more", async (t) => {
   go();
   await new Promise((resolve) => setTimeout(resolve, 60));
   t.same(told, []);
-});
-
-t.test("how long a round trip takes is measured, without the time that the name takes", async (t) => {
-  const server = createTcpServer().listen(0, "127.0.0.1");
-  await once(server, "listening");
-  t.teardown(() => void server.close());
-  const slow: LookupFunction = (_name, _options, done) =>
-    void setTimeout(() => done(null, [{ address: "127.0.0.1", family: 4 }]), 300);
-  const { port } = server.address() as AddressInfo;
-  const trip = await new Promise<number>((resolve) =>
-    connector(`http://provider.test:${port}`, { lookup: slow }).open((_error, socket, roundTrip) => {
-      socket?.destroy();
-      resolve(roundTrip);
-    }),
-  );
-  t.ok(trip > 0 && trip < 300, `${trip} ms`);
 });
 
 t.test("over TLS: the name is asked for, no other protocol offered, and the last session resumed", async (t) => {

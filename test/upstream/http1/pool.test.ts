@@ -280,22 +280,70 @@ t.test("bodies of every kind go through a proxy, whole", async (t) => {
   }
 });
 
-t.test("of a kept connection to a proxy no round trip is granted", async (t) => {
-  let now = 1000;
-  t.intercept(performance, "now", { value: () => now });
-  for (const [late, connections] of [
-    [49, 2],
-    [51, 1],
-  ] as const) {
-    const { proxy, upstream, origin } = await forwarded(t, (socket, { nth }) => {
-      if (nth === 1) return socket.write(OK);
-      now += late;
-      return socket.resetAndDestroy();
+t.test(
+  "a connection over TLS is kept ready for a while after the last request, and nothing is sent on it",
+  async (t) => {
+    setDefaultCACertificates([certificate]);
+    const open = new Set<TLSSocket>();
+    let made = 0;
+    let requests = 0;
+    const { origin } = await secured(t, (socket) => {
+      made++;
+      open.add(socket);
+      socket.on("error", () => {}).once("close", () => open.delete(socket));
+      socket.on("data", () => {
+        requests++;
+        socket.write(OK);
+      });
     });
-    const send = () => upstream.send(outgoing(origin, { body: [Buffer.from("x")] }), client());
-    await whole(await send());
-    const again = send().then(whole, (error) => error);
-    t.match(await again, late < 50 ? { body: Buffer.from("ok") } : { code: "upstream_failed" });
-    t.equal(proxy.connections, connections);
-  }
+    const pools = new Pools({ environment: {}, keepAlive: 100 });
+    t.teardown(() => pools.destroy());
+    const proxy = new UpstreamProxy(pools);
+    const ask = async (warm: number, credentialId: string) =>
+      whole(await proxy.send(outgoing(origin, { warm, credentialId }), client()));
+    await ask(0, "cold");
+    await until(() => open.size === 0, "the end of an idle connection");
+    t.equal(made, 1);
+    await ask(60_000, "warm");
+    await until(() => made >= 4, "two more behind the first");
+    t.equal(requests, 2);
+    await until(() => open.size === 1);
+    await ask(60_000, "warm");
+    t.equal(requests, 3);
+    await pools.close();
+    await until(() => open.size === 0, "no connection behind the end");
+    const after = made;
+    await new Promise((resolve) => setTimeout(resolve, 250));
+    t.equal(made, after);
+  },
+);
+
+t.test("nothing is kept ready once its time is over, for a provider that keeps none, or without TLS", async (t) => {
+  setDefaultCACertificates([certificate]);
+  let made = 0;
+  let open = 0;
+  const { origin } = await secured(t, (socket) => {
+    made++;
+    open++;
+    socket.on("error", () => {}).once("close", () => open--);
+    socket.on("data", () => socket.write(OK));
+    if (made > 3) socket.end();
+  });
+  const pools = new Pools({ environment: {}, keepAlive: 100 });
+  t.teardown(() => pools.destroy());
+  const proxy = new UpstreamProxy(pools);
+  const ask = async (warm: number, to = origin) =>
+    whole(await proxy.send(outgoing(to, { warm, credentialId: String(warm) }), client()));
+  await ask(60);
+  await until(() => open === 0);
+  t.equal(made, 1);
+  await ask(60_000);
+  await until(() => made === 4 && open === 0, "one that is closed at once");
+  await new Promise((resolve) => setTimeout(resolve, 300));
+  t.equal(made, 4);
+  const { upstream } = await proxied(t, (socket) => socket.write(OK));
+  await ask(60_000, upstream.origin);
+  await until(() => upstream.open === 0);
+  await new Promise((resolve) => setTimeout(resolve, 200));
+  t.equal(upstream.connections, 1);
 });

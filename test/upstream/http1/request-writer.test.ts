@@ -40,11 +40,10 @@ t.test("head and small body leave as one buffer; a large body is not copied", (t
   t.end();
 });
 
-t.test("a body larger than the window waits for what went before, and its progress is seen", async (t) => {
+t.test("a body larger than the window waits for what went before", async (t) => {
   const { socket, writer, write } = writing(new PassThrough());
   write(Array.from({ length: 5 }, () => Buffer.alloc(1 << 20)));
   t.ok(writer.unfinished);
-  t.notOk(writer.progressed);
   t.ok(socket.writableLength < 3 << 20, `${socket.writableLength} bytes wait`);
   let received = 0;
   socket.on("data", (bytes: Buffer) => {
@@ -52,10 +51,7 @@ t.test("a body larger than the window waits for what went before, and its progre
   });
   socket.on("drain", () => writer.drained());
   await until(() => received > 5 << 20);
-  t.ok(writer.progressed);
   t.notOk(writer.unfinished);
-  write([]);
-  t.notOk(writer.progressed, "of the next request nothing is known");
 });
 
 t.test("a streamed body is unfinished until its end, and its failure is told", async (t) => {

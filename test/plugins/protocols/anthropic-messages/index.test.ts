@@ -1,6 +1,8 @@
 import Anthropic from "@anthropic-ai/sdk";
 import t, { type Test } from "tap";
 import protocol from "../../../../plugins/protocols/anthropic-messages/index.ts";
+import { Body } from "../../../../src/core/body.ts";
+import { type Provider } from "../../../../src/core/marketplace.ts";
 import { type DemoRequest, type Operation } from "../../../../src/core/protocol.ts";
 import { type Usage } from "../../../../src/core/usage.ts";
 import { demoAnswer } from "../../../../src/translation/demo.ts";
@@ -39,6 +41,22 @@ t.test("recognises its clients by their version header or by the path", async (t
 
 t.test("shows the provider the key where its documents want it", async (t) => {
   t.same(protocol.credential("secret"), ["x-api-key", "secret"]);
+});
+
+t.test("only the vendor itself keeps threads, unless the operator says otherwise", async (t) => {
+  const asked = (url: string, json: string, threads?: boolean) =>
+    protocol.beyond?.(
+      { name: "p", url: new URL(url), ...(threads === undefined ? {} : { threads }) } as Provider,
+      new Body([Buffer.from(json)], "json"),
+    );
+  const create = '{"thread":{"type":"create"}}';
+  t.equal(asked("https://api.anthropic.com/v1", create), undefined);
+  t.equal(asked("https://elsewhere.test/v1", create, true), undefined);
+  for (const url of ["https://elsewhere.test/v1", "https://notanthropic.com/v1", "https://anthropic.com.test/v1"])
+    t.match(asked(url, create), { code: "not_translatable", param: "thread", details: { unsupported: ["thread"] } });
+  t.match(asked("https://api.anthropic.com/v1", create, false), { param: "thread" });
+  for (const json of ['{"thread":null}', "{}", '{"metadata":{"thread":1}}'])
+    t.equal(asked("https://elsewhere.test/v1", json), undefined);
 });
 
 t.test("sends a version upstream for clients that name none", async (t) => {

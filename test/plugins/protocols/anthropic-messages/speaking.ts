@@ -108,6 +108,7 @@ export function context(more: Partial<ResponseContext> = {}): ResponseContext & 
     created: 1_790_000_000,
     conversation: conversation([["user", text("Hi")]]),
     request: question(),
+    mark: (id) => id,
     seal: ({ kind, data, on }: Opaque) =>
       `gw1.${kind}.${data}${on === undefined ? "" : `.on-${typeof on === "string" ? on : on.call}`}`,
     remember: () => {},

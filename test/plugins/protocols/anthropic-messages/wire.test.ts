@@ -148,3 +148,12 @@ t.test(
     );
   },
 );
+
+t.test("an error without a name, as proxies of imitations tell it, ends a stream as one", async (t) => {
+  const end = (text: string) => protocol.ending(new Frame("event", Buffer.from(text)));
+  t.equal(end('data: {"error":{"message":"Incorrect API key"}}\n\n'), "error");
+  t.equal(end('data: {"type":"error","error":{"message":"x"}}\n\n'), "error");
+  t.equal(end('event: error\ndata: {"error":{}}\n\n'), "error");
+  t.equal(end('data: {"type":"content_block_delta","delta":{"text":"an \\"error\\""},"error":{}}\n\n'), undefined);
+  t.equal(end('data: {"error":null}\n\n'), undefined);
+});

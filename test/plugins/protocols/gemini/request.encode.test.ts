@@ -237,7 +237,7 @@ t.test("arguments keep their text (3)", async (t) => {
 });
 
 t.test("arguments that are no object are refused with the call's path", async (t) => {
-  for (const args of ["[1]", "{", '"x"', "null", '{"a":1} trailing'])
+  for (const args of ["[1]", "{", '"x"', "nul", '{"a":1} trailing'])
     t.match(
       refusal(() => written({ turns: [assistant(call("a", "f", args))] })),
       { message: /^call a: / },

@@ -492,7 +492,7 @@ t.test("server tools and parts that are not known yet are whole, under their own
   ];
   const events = told([parts]);
   t.match(
-    events.filter(({ type }) => type === "open"),
+    events.filter((each) => each.type === "open" && each.kind === "server"),
     [
       { name: "executableCode", result: false },
       { name: "codeExecutionResult", result: true },
@@ -504,6 +504,12 @@ t.test("server tools and parts that are not known yet are whole, under their own
   t.strictSame(
     events.flatMap((each) => (each.type === "server" ? [each.json.value] : [])),
     parts,
+  );
+  const states = events.flatMap((each) => (each.type === "opaque" ? [each.opaque] : []));
+  t.strictSame(
+    states.map(({ kind, data }) => [kind, JSON.parse(data)]),
+    parts.slice(0, 4).map((part) => ["part", part]),
+    "those that the vendor wants back travel as state",
   );
 });
 

@@ -360,7 +360,7 @@ t.test("parts of a summary are paragraphs", async (t) => {
   );
 });
 
-t.test("state of a thought travels on an empty thought, shown or not", async (t) => {
+t.test("state of a thought stands on the part that follows, shown or not", async (t) => {
   const events: Event[] = [
     open(0, { kind: "reasoning" }),
     text(0, "Hm"),
@@ -372,12 +372,26 @@ t.test("state of a thought travels on an empty thought, shown or not", async (t)
     close(1),
   ];
   const signed = { text: "", thought: true, thoughtSignature: SEALED };
-  t.strictSame(parts(events), [signed, { text: "A" }, { text: "" }]);
-  t.strictSame(parts(events, shown()), [{ text: "Hm", thought: true }, signed, { text: "A" }, { text: "" }]);
-  t.strictSame(parts(events.slice(0, 5)), [signed]);
+  const answered = { text: "A", thoughtSignature: SEALED };
+  t.strictSame(parts(events), [answered, { text: "" }]);
+  t.strictSame(parts(events, shown()), [{ text: "Hm", thought: true }, answered, { text: "" }]);
+  t.strictSame(parts(events.slice(0, 5)), [signed], "where none follows, on an empty thought");
+  const again = [0, 2].flatMap((block): Event[] => [
+    open(block, { kind: "reasoning", redacted: true }),
+    { type: "opaque", block, opaque: state },
+    close(block),
+  ]);
+  t.strictSame(parts([...again, ...events.slice(5)]), [signed, answered, { text: "" }], "one state on each part");
+  const own = { ...state, protocol: "gemini", kind: "thoughtSignature" };
+  const vendors = events.map((event) => (event.type === "opaque" ? { ...event, opaque: own } : event));
+  t.strictSame(parts(vendors), [
+    { ...signed, thoughtSignature: "gw1.gemini.thoughtSignature.abc" },
+    { text: "A" },
+    { text: "" },
+  ]);
 });
 
-t.test("state before a call sits on the call too, for clients that send no thoughts back", async (t) => {
+t.test("state before a call sits on the call, also for clients that send no thoughts back", async (t) => {
   const events: Event[] = [
     open(0, { kind: "reasoning", redacted: true }),
     { type: "opaque", block: 0, opaque: state },
@@ -388,7 +402,7 @@ t.test("state before a call sits on the call too, for clients that send no thoug
   const signed = { functionCall: { id: "one", name: "f", args: {} }, thoughtSignature: SEALED };
   const plain = { functionCall: { id: "two", name: "f", args: {} } };
   t.strictSame(parts(events), [signed, plain]);
-  t.strictSame(parts(events, shown()), [{ text: "", thought: true, thoughtSignature: SEALED }, signed, plain]);
+  t.strictSame(parts(events, shown()), [signed, plain]);
 });
 
 t.test("a call's own state stays on the call, and a thought's before it on the thought", async (t) => {
@@ -429,7 +443,7 @@ t.test("a call before a text leaves before it", async (t) => {
 });
 
 t.test("arguments that are no object are the provider's fault", async (t) => {
-  for (const wrong of ["[1]", '"x"', "1", "null", '{"a":', "{} {}"])
+  for (const wrong of ["[1]", '"x"', "1", "nul", '{"a":', "{} {}"])
     t.throws(() => write(answer(call(0, "c1", wrong))), { code: "upstream_invalid" }, wrong);
 });
 

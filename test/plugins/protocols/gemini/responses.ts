@@ -22,6 +22,7 @@ export function contextFor(asked: Partial<Conversation> = {}, lost: string[] = [
     created: 1,
     conversation: conversation,
     request: {},
+    mark: (id) => id,
     seal: ({ protocol, kind, data }) => `gw1.${protocol}.${kind}.${data}`,
     remember: () => undefined,
     drop: (path) => lost.push(path),

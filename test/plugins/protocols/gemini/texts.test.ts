@@ -152,7 +152,16 @@ t.test("a thought goes with its state, a call and a text keep standing, and all 
   t.equal(cleaned(request(`${media}${state}}`)).json, request(`${media}}`));
   const pieces = '{"text":"Let me ","thought":true} , {"text":"see.","thought":true}';
   t.equal(cleaned(request(pieces, thought, text())).json, request(text()), "a thought in pieces goes whole");
-  t.equal(cleaned(request(pieces, text(state))).json, request(pieces, text()), "a thought without state stays");
+  t.equal(cleaned(request(pieces, text(state))).json, request(text()), "its signature may stand on what follows it");
+  t.equal(cleaned(request(pieces, call(state))).json, request(call()));
+  t.equal(cleaned(request(call(state), pieces, text())).json, request(call(), pieces, text()), "one of its own stays");
+  const streamed = (...contents: string[]) =>
+    `{"contents":[{"role":"user","parts":[{"text":"Hi"}]}${contents.map((parts) => `,{"role":"model","parts":[${parts}]}`).join("")}]}`;
+  t.equal(
+    cleaned(streamed('{"text":"Let me ","thought":true}', '{"text":"see.","thought":true}', text(state))).json,
+    streamed(text()),
+    "also where a client kept each piece as a content",
+  );
 });
 
 t.test("a turn that is left without a part goes, and so does an instruction", async (t) => {

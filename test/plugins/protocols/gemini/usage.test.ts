@@ -32,6 +32,20 @@ t.test("tool results belong to the input and thoughts to the output", async (t) 
   });
 });
 
+t.test("of what was cached the kinds are known where they are told", async (t) => {
+  const told = {
+    promptTokenCount: 100,
+    cachedContentTokenCount: 60,
+    cacheTokensDetails: [
+      { modality: "TEXT", tokenCount: 10 },
+      { modality: "AUDIO", tokenCount: 30 },
+      { modality: "IMAGE", tokenCount: 20 },
+    ],
+    totalTokenCount: 100,
+  };
+  t.match(usage(told), { in: { total: 100, cached: 60, cachedAudio: 30, cachedImage: 20 } });
+});
+
 t.test("a count of 0 is left out on the wire; what nobody told is absent", async (t) => {
   t.equal(usage({ promptTokenCount: 9, totalTokenCount: 9 })?.out.total, 0);
   t.equal(usage({ promptTokenCount: 9, thoughtsTokenCount: 4, totalTokenCount: 13 })?.out.total, 4);

@@ -43,6 +43,8 @@ t.test("a stream is framed as the query asks", async (t) => {
   const framing = (query: string) =>
     protocol.locate("/v1beta/models/*", "m:streamGenerateContent", new URLSearchParams(query))?.operation;
   t.match(framing("alt=sse"), { name: "streamGenerateContent", framing: "sse", streams: true });
+  t.match(framing("$alt=sse"), { name: "streamGenerateContent", framing: "sse", streams: true });
+  t.match(framing("alt=sse&$alt=json;enum-encoding=int"), { name: "streamGenerateContent", framing: "sse" });
   t.match(framing("alt=json"), { name: "streamGenerateContentArray", framing: "array", streams: true });
   t.match(framing(""), { name: "streamGenerateContentArray", framing: "array", streams: true });
 });
@@ -69,11 +71,23 @@ t.test("escapes are decoded once, and a model may hold slashes", async (t) => {
   t.equal(read("/v1beta/models/a;b=c:generateContent"), "generateContent a;b=c");
 });
 
+t.test("a model's name may hold colons: the last one stands before the action", async (t) => {
+  for (const [path, found] of [
+    ["/v1beta/models/llama3:8b:generateContent", "generateContent llama3:8b"],
+    ["/v1beta/models/llama3%3A8b%3agenerateContent", "generateContent llama3:8b"],
+    ["/v1/models/ollama/qwen3:30b-a3b:q4:streamGenerateContent", "streamGenerateContentArray ollama/qwen3:30b-a3b:q4"],
+    ["/v1beta/models/llama3:8b:countTokens", "countTokens llama3:8b"],
+  ] as const)
+    t.equal(read(path), found);
+});
+
 t.test("a name that cannot be one is refused with 400", async (t) => {
   const names = [
     "",
     "a:",
     "a:generateContent",
+    "a:generateContent:b",
+    "a::b",
     "..",
     ".",
     "a/../b",
@@ -108,6 +122,7 @@ t.test("the provider is asked with the vendor's name, escaped but for its slashe
   const upstream = (action: string, model: string) =>
     protocol.locate("/v1beta/models/*", `m:${action}`, new URLSearchParams())?.operation.upstream(model);
   t.equal(upstream("generateContent", "gemini-x"), "/models/gemini-x:generateContent");
+  t.equal(upstream("generateContent", "llama3:8b"), "/models/llama3%3A8b:generateContent");
   t.equal(upstream("streamGenerateContent", "acme/a b?c"), "/models/acme/a%20b%3Fc:streamGenerateContent");
 });
 
@@ -298,4 +313,27 @@ t.test("a reason that is unspecified, 0 or missing is none", async (t) => {
     t.equal(rawReason(nothing), undefined);
   t.equal(rawReason("STOP"), "STOP");
   t.equal(rawReason(2), "2");
+});
+
+t.test("forms of answers that tell no tokens are refused where something is generated", async (t) => {
+  const at = (action: string, query: string) => read(`/v1beta/models/m:${action}?${query}`);
+  for (const action of ["generateContent", "streamGenerateContent", "embedContent"])
+    for (const query of [
+      "fields=candidates.content",
+      "$fields=candidates",
+      "alt=proto",
+      "$alt=proto",
+      "$alt=proto;enum-encoding=int",
+      "alt=media",
+      "callback=f",
+    ])
+      t.equal(at(action, query), "400", `${action} ${query}`);
+  for (const query of [
+    ...["alt=sse", "alt=json", "$alt=json", "fields=*", "prettyPrint=false"],
+    // As the vendor's own clients generated for REST send it.
+    "$alt=json;enum-encoding=int",
+    "%24alt=json%3Benum-encoding%3Dint",
+  ])
+    t.equal(at("generateContent", query), "generateContent m", query);
+  t.equal(at("countTokens", "fields=totalTokens"), "countTokens m");
 });

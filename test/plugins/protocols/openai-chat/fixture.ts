@@ -88,6 +88,7 @@ export function context(
     conversation: plain,
     request,
     seal,
+    mark: (id) => id,
     remember: (id, opaque) => void kept.set(id, opaque),
     drop: (path) => void lost.push(path),
     lost,

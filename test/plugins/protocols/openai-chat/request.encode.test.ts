@@ -408,13 +408,11 @@ t.test("what cannot be written is refused by the client's path", async (t) => {
   });
 });
 
-t.test("a text file goes as bytes, and a long name of a user as its hash", async (t) => {
+t.test("a text file goes as text, and a long name of a user as its hash", async (t) => {
   const { body } = write({
     turns: [turn("user", { kind: "media", media: "file", source: { text: "hi" }, filename: "a.txt", at: "at" })],
   });
-  t.same(body.messages[0]?.["content"], [
-    { type: "file", file: { filename: "a.txt", file_data: "data:text/plain;base64,aGk=" } },
-  ]);
+  t.equal(body.messages[0]?.["content"], "a.txt\n\nhi");
   const key = write({ cacheKey: "k".repeat(65), uses: [{ feature: "cache_key", path: "prompt_cache_key" }] });
   t.match(key.body["prompt_cache_key"], /^[0-9a-f]{64}$/);
   t.same(key.losses.changed, ["prompt_cache_key"]);

@@ -118,3 +118,13 @@ function isSound(usage: Usage | undefined): boolean {
     (output.reasoning ?? 0) <= (output.total ?? 0)
   );
 }
+
+t.test("tokens of sound that stand in the total alone are tokens in, not out", async (t) => {
+  const usage = { prompt_audio_seconds: 203, prompt_tokens: 4, total_tokens: 3264, completion_tokens: 635 };
+  t.match(readUsage({ usage }), { in: { total: 2629, audio: 2625 }, out: { total: 635 } });
+  t.match(readUsage({ usage: { ...usage, prompt_audio_seconds: null } }), { in: { total: 4 }, out: { total: 3260 } });
+  t.match(readUsage({ usage: { prompt_audio_seconds: 2, prompt_tokens: 5, completion_tokens: 6 } }), {
+    in: { total: 5 },
+    out: { total: 6 },
+  });
+});

@@ -18,6 +18,11 @@ t.test("every part of a full report has its place, in a whole answer as in an ev
   t.strictSame(readUsage(event.json()), normal);
 });
 
+t.test("what comes out is an image where the vendor does not split it", async (t) => {
+  const usage = { input_tokens: 50, output_tokens: 1056, input_tokens_details: { image_tokens: 40 } };
+  t.strictSame(readUsage({ usage })?.out, { total: 1056, image: 1056 });
+});
+
 t.test("an answer without usage leaves what was known", async (t) => {
   const first = readUsage({ usage: { input_tokens: 3 } });
   t.equal(readUsage({ data: [] }, first), first);

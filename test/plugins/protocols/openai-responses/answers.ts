@@ -25,6 +25,7 @@ export function withLosses(request: JsonObject = {}): { context: ResponseContext
       uses: [],
     },
     request,
+    mark: (id) => id,
     seal: ({ kind, data, on }) => `gw1.${kind}.${data}.${typeof on === "object" ? on.call : (on ?? "")}`,
     remember: () => {},
     drop: (path) => lost.push(path),

@@ -1,6 +1,5 @@
 import t from "tap";
 import protocol from "../../../../plugins/protocols/openai-responses/index.ts";
-import { Frame } from "../../../../src/wire/frame.ts";
 import { HeaderList } from "../../../../src/wire/headers.ts";
 
 const { kept } = protocol;
@@ -78,12 +77,4 @@ t.test("nothing else is, and no id that could be another path", async (t) => {
     ["constructor", "resp_1"],
   ] as const)
     t.equal(kept?.locate(method, rest), undefined, `${method} ${rest}`);
-});
-
-t.test("the id is in the first event, or at the start of a whole response", async (t) => {
-  const event = 'event: response.created\ndata: {"type":"response.created","response":{"id":"resp_1"}}\n\n';
-  t.equal(kept?.id(new Frame("event", Buffer.from(event))), "resp_1");
-  t.equal(kept?.id(new Frame("piece", Buffer.from('{\n  "id": "resp_2",\n  "object"'))), "resp_2");
-  t.equal(kept?.id(new Frame("piece", Buffer.from('{"object":"response"'))), undefined);
-  t.equal(kept?.id(new Frame("event", Buffer.from("data: [DONE]\n\n"))), undefined);
 });

@@ -221,6 +221,7 @@ t.test("a result may be text or parts, with pictures and files", async (t) => {
           mime: "image/png",
           source: { base64: "iVBO" },
           detail: "original",
+          detailAt: "input.1.output.1.detail",
           at: "input.1.output.1",
         },
       ],
@@ -341,8 +342,21 @@ t.test("pictures come as bytes, by URL, or by an id", async (t) => {
   );
   const image = { kind: "media", media: "image" };
   t.same(conversation.turns[0]?.parts, [
-    { ...image, mime: "image/jpeg", source: { base64: "/9j/" }, detail: "auto", at: contentAt(0) },
-    { ...image, source: { url: "https://a.example/b.png" }, detail: "low", at: contentAt(1) },
+    {
+      ...image,
+      mime: "image/jpeg",
+      source: { base64: "/9j/" },
+      detail: "auto",
+      detailAt: `${contentAt(0)}.detail`,
+      at: contentAt(0),
+    },
+    {
+      ...image,
+      source: { url: "https://a.example/b.png" },
+      detail: "low",
+      detailAt: `${contentAt(1)}.detail`,
+      at: contentAt(1),
+    },
     { ...image, source: { id: "file-1", protocol: "openai-responses" }, at: contentAt(2) },
   ]);
   t.same(says(conversation), [
@@ -390,7 +404,7 @@ t.test("a mark for the cache keeps its time", async (t) => {
   const conversation = content(text({ mode: "explicit" }), text({ mode: "explicit", ttl: "12h" }));
   t.same(
     conversation.turns[0]?.parts.map((part) => part.cache),
-    [{}, { ttl: "12h" }],
+    [{ at: `${contentAt(0)}.prompt_cache_breakpoint` }, { ttl: "12h", at: `${contentAt(1)}.prompt_cache_breakpoint` }],
   );
   t.same(says(conversation), [
     `cache_mark ${contentAt(0)}.prompt_cache_breakpoint`,
@@ -454,6 +468,7 @@ t.test("tools in a namespace know it, and what only the namespace says is said t
       kind: "custom",
       name: "exec",
       grammar: { type: "grammar", syntax: "lark", definition: "start: /.+/" },
+      grammarAt: "tools.0.tools.1.format",
       namespace: "functions",
       at: "tools.0.tools.1",
     },
@@ -523,10 +538,7 @@ t.test("a choice is a word, a tool, or some of them", async (t) => {
   t.same(choice({ type: "function", name: "f" }), [{ mode: "named", name: "f" }, uses]);
   t.same(choice({ type: "custom", name: "c" }), [{ mode: "named", name: "c", custom: true }, uses]);
   t.same(choice({ type: "web_search_preview" }), [{ mode: "named", name: "web_search", server: true }, uses]);
-  t.same(choice({ type: "tool_search" }), [
-    { mode: "named", name: "tool_search", server: true },
-    [...uses, "tools_server tool_choice"],
-  ]);
+  t.same(choice({ type: "tool_search" }), [{ mode: "named", name: "tool_search", server: true }, uses]);
   const allowed = [{ type: "function", name: "f" }, { type: "image_generation" }];
   t.same(choice({ type: "allowed_tools", mode: "required", tools: allowed }), [
     { mode: "allowed", required: true, names: ["f", "image_generation"] },
@@ -540,7 +552,7 @@ t.test("free text is no grammar, and what nobody knows of one is said", async (t
   t.same(says(tool({ type: "text" })), ["tools_custom tools.0"]);
   const grammar = { type: "grammar", syntax: "lark", definition: "start: /a/" };
   const odd = tool({ ...grammar, flags: "i" });
-  t.same(odd.tools, [{ kind: "custom", name: "c", grammar, at: "tools.0" }]);
+  t.same(odd.tools, [{ kind: "custom", name: "c", grammar, grammarAt: "tools.0.format", at: "tools.0" }]);
   t.same(says(odd), ["tools_custom tools.0", "other tools.0.format.flags"]);
 });
 

@@ -38,6 +38,13 @@ t.test("tokens written to the cache without a split stay unsplit", async (t) => 
   t.strictSame(parts({ cached_tokens: 0 }), undefined);
 });
 
+t.test("searches of the web stand beside the usage; none are not told", async (t) => {
+  const of = (num_requests: number) =>
+    readUsage({ usage: { input_tokens: 1 }, tool_usage: { image_gen: {}, web_search: { num_requests } } })?.serverTools;
+  t.strictSame(of(3), { web_search_requests: 3 });
+  t.equal(of(0), undefined);
+});
+
 t.test("cached tokens are never more than those there were", async (t) => {
   t.equal(readUsage({ usage: { input_tokens: 3, input_tokens_details: { cached_tokens: 9 } } })?.in.cached, 3);
 });

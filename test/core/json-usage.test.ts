@@ -1,7 +1,7 @@
 import t from "tap";
 import openaiChat from "../../plugins/protocols/openai-chat/index.ts";
 import openaiResponses from "../../plugins/protocols/openai-responses/index.ts";
-import { JsonUsage } from "../../src/upstream/json-usage.ts";
+import { JsonUsage } from "../../src/core/json-usage.ts";
 
 function read(...pieces: string[]) {
   const usage = new JsonUsage([openaiChat, openaiResponses]);
@@ -19,15 +19,17 @@ t.test("usage is read in the words of the first protocol that understands it, ho
   }
 });
 
-t.test("what tells none gives none: another shape, half a body, no JSON", async (t) => {
-  for (const body of [
-    '{"usage":{"type":"duration","seconds":9}}',
-    '{"text":"x"}',
-    "[1]",
-    '{"usage":{"prompt_to',
-    "not JSON",
-    "",
-  ])
+t.test("usage in which nobody finds a total is kept in its vendor's words", async (t) => {
+  for (const told of [{ type: "duration", seconds: 9 }, { cost_in_usd_ticks: 200_000_000 }]) {
+    const usage = new JsonUsage([openaiChat, openaiResponses]);
+    usage.push(Buffer.from(JSON.stringify({ text: "x", usage: told })));
+    t.match(usage.end(), { in: { total: undefined }, out: { total: undefined }, raw: told });
+    t.equal(usage.late, undefined);
+  }
+});
+
+t.test("what tells none gives none: half a body, no JSON", async (t) => {
+  for (const body of ['{"text":"x"}', "[1]", '{"usage":{"prompt_to', "not JSON", ""])
     t.equal(read(body), undefined, body);
   t.equal(read("not", '{"usage":{"prompt_tokens":3}}'), undefined);
 });

@@ -1,0 +1,62 @@
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import t, { type Test } from "tap";
+import { load } from "../src/gateway.ts";
+import { rehearse } from "../src/rehearsal.ts";
+import { startGateway } from "./support/gateway.ts";
+
+/** What a check says of a file. */
+async function problems(t: Test, yaml: string, env: Record<string, string> = {}): Promise<string[]> {
+  const folder = mkdtempSync(join(tmpdir(), "gateway-budgets-"));
+  t.teardown(() => rmSync(folder, { recursive: true, force: true }));
+  const file = join(folder, "gateway.yaml");
+  writeFileSync(file, yaml);
+  const { config, vocabulary } = await load({ file, env });
+  return (await rehearse(config, vocabulary)).map(({ line, message }) => `${line} ${message}`);
+}
+
+const PARTS = `providers:
+  demo: { url: "demo:" }
+  p: { url: "http://127.0.0.1:9/v1", speaks: [openai-chat] }
+models:
+  echo: { targets: [demo:echo] }
+  priced: { targets: [p:x], price: { input: 1, output: 2 }, output: 1k }
+  endless: { targets: [p:y], price: { input: 1, output: 2 } }
+  vectors: { targets: [p:v], price: { input: 1 } }
+  free: { targets: [p:f], price: { input: 0 } }
+  secret: { targets: [p:zzz-nobody-knows] }
+`;
+
+t.test("a budget over a model without a price, or without an end, is wrong at its place", async (t) => {
+  const key = (models: string) => `keys: { ci: { key: 0123456789-0123456789, budget: $1/day, models: [${models}] } }\n`;
+  t.match(await problems(t, PARTS + key("priced, secret")), [
+    /^11 a budget needs prices, and what p:zzz-nobody-knows of the model "secret" costs is not known; give .* price:/,
+  ]);
+  t.match(await problems(t, PARTS + key("endless")), [/^11 a budget needs to know how long answers are .*output: 64k/]);
+  t.same(await problems(t, PARTS + key("echo, priced, vectors, free")), [], "what is priced, and what costs nothing");
+  t.same(await problems(t, PARTS), [], "where nothing is limited, nothing need be known");
+});
+
+t.test("only what a limit can reach need have a price, and a soft budget no end", async (t) => {
+  const limits = (text: string) => `limits: { ${text} }\n`;
+  t.equal((await problems(t, PARTS + limits("default: { budget: $1 }"))).length, 1);
+  t.equal((await problems(t, PARTS + limits("groups: { acme: { budget: $1 } }"))).length, 1);
+  t.equal((await problems(t, PARTS + limits("providers: { p: { budget: $1 } }"))).length, 1);
+  t.same(await problems(t, PARTS + limits("providers: { demo: { budget: $1 } }")), []);
+  t.same(await problems(t, PARTS + limits("models: { priced: { budget: $1 } }")), []);
+  t.same(await problems(t, PARTS + limits("models: { endless: { budget: { amount: $1, soft: true } } }")), []);
+  t.same(await problems(t, PARTS + limits("all: { rpm: 5, tpm: 100, concurrency: 2 }")), [], "rates need no price");
+});
+
+t.test("the gateway.yaml that comes along takes a budget, with all its providers", async (t) => {
+  const yaml = readFileSync(new URL("../gateway.yaml", import.meta.url), "utf8");
+  const names = ["OPENAI_API_KEY", "ANTHROPIC_API_KEY", "GEMINI_API_KEY"];
+  const env = Object.fromEntries(names.map((name) => [name, `made-up-${name.toLowerCase()}-0123456789`]));
+  t.same(await problems(t, `${yaml}\nlimits: { default: { budget: $50/month } }\n`, env), []);
+});
+
+t.test("a gateway does not start with a budget that it could not keep", async (t) => {
+  const yaml = `${PARTS}limits: { all: { budget: $1 } }\n`;
+  await t.rejects(startGateway(t, yaml), { message: /a budget needs/ });
+});

@@ -1,0 +1,76 @@
+import { join } from "node:path";
+import t, { type Test } from "tap";
+import { help, run, USAGE } from "../../src/cli/groups.ts";
+import { newId } from "../../src/core/id.ts";
+import { openStores } from "../../src/store/open.ts";
+
+/** A command line over stores in a new file. */
+function terminal(t: Test) {
+  const stores = openStores(join(t.testdir(), "gateway.db"), [], () => {});
+  t.teardown(() => stores.close());
+  const groups = async (...args: string[]) => {
+    const out: string[] = [];
+    const err: string[] = [];
+    const io = { out: (line: string) => out.push(line), err: (line: string) => err.push(line), env: {}, folder: "." };
+    const code = await run(args, io, stores);
+    return { code, out: out.join("\n"), err: err.join("\n") };
+  };
+  const spend = (group: string | undefined, cost: number, time = Date.now() - 1000) =>
+    stores.ledger.append({
+      ...{
+        id: newId(time),
+        time,
+        key: "k",
+        model: "m",
+        target: "p:m",
+        protocol: "w",
+        operation: "o",
+        status: 200,
+        cost,
+      },
+      ...{ outcome: "completed", streaming: false, attempts: [], duration: 1, source: "reported" },
+      ...(group === undefined ? {} : { group }),
+    });
+  return { groups, spend, stores };
+}
+
+t.test("groups count their keys and what they spent, with all that is below them", async (t) => {
+  const { groups, spend, stores } = terminal(t);
+  t.match(await groups(), { code: 0, out: /No groups yet.*keys set/ });
+  await stores.keys.create({ name: "a", group: "acme/research" });
+  await stores.keys.create({ name: "b", group: "acme" });
+  await stores.keys.create({ name: "gone", group: "acme" });
+  await stores.keys.revoke("gone");
+  await stores.keys.create({ name: "none" });
+  spend("acme/research", 1_000_000_000);
+  spend("acme/ads/x", 500_000_000);
+  spend("other", 250_000_000, Date.UTC(2026, 0, 1));
+  spend(undefined, 9);
+  const { out } = await groups();
+  t.same(
+    out.split("\n").map((line) => line.split(/ {2,}/)),
+    [
+      ["GROUP", "KEYS", "REQUESTS", "COST"],
+      ["acme", "2", "2", "$1.5000"],
+      ["acme/ads", "0", "1", "$0.5000"],
+      ["acme/ads/x", "0", "1", "$0.5000"],
+      ["acme/research", "1", "1", "$1.0000"],
+      ["other", "0", "1", "$0.2500"],
+    ],
+  );
+  t.same(JSON.parse((await groups("--since", "24h", "--json")).out)[0], {
+    group: "acme",
+    keys: ["a", "b"],
+    requests: 2,
+    cost: 1_500_000_000,
+  });
+  t.notMatch((await groups("--since", "24h")).out, /other/);
+});
+
+t.test("a command line that is not understood exits with 2 and tells what is accepted", async (t) => {
+  const { groups } = terminal(t);
+  for (const args of [["acme"], ["--by", "key"], ["--since", "soon"]])
+    t.match(await groups(...args), { code: 2, out: "", err: /usage: npm start -- groups/ });
+  t.match(help, /^groups/);
+  t.match(USAGE, /^usage: npm start -- groups/);
+});

@@ -1,0 +1,49 @@
+import t from "tap";
+import { fieldsOf, spanOf } from "../../src/cli/key-fields.ts";
+
+const MODELS = ["fast", "smart"];
+
+t.test("what is not said is not there, and an empty text is null", async (t) => {
+  t.same(fieldsOf({}, MODELS), {});
+  t.same(fieldsOf({ group: "", models: "", paths: "", addresses: "", owner: "", expires: "" }, MODELS), {
+    group: null,
+    models: null,
+    paths: null,
+    addresses: null,
+    owner: null,
+    expires: null,
+  });
+  t.same(fieldsOf({ expires: "never" }, MODELS), { expires: null });
+});
+
+t.test("lists have commas, and tags come to those there are", async (t) => {
+  t.same(fieldsOf({ models: "fast, s*", paths: "/v1/*,/x", addresses: "10.0.0.0/8 , ::1" }, MODELS), {
+    models: ["fast", "s*"],
+    paths: ["/v1/*", "/x"],
+    addresses: ["10.0.0.0/8", "::1"],
+  });
+  t.same(fieldsOf({ tag: ["a=1", "b=x=y", "c="] }, [], { c: "3", d: "4" }), { tags: { d: "4", a: "1", b: "x=y" } });
+  t.same(fieldsOf({ tag: ["c="] }, [], { c: "3" }), { tags: null });
+});
+
+t.test("what cannot be is refused with what can", async (t) => {
+  const cases: [object, RegExp][] = [
+    [{ group: "a//b" }, /--group takes a path like acme\/research/],
+    [{ owner: "a\nb" }, /--owner takes 1 to 100/],
+    [{ paths: "/a b" }, /--paths: \/a b is no path/],
+    [{ addresses: "x" }, /--addresses: "x" is no address/],
+    [{ tag: ["=x"] }, /--tag takes NAME=VALUE/],
+    [{ tag: ["a=\u0007"] }, /--tag takes NAME=VALUE/],
+    [{ models: ",fast" }, /--models takes texts with commas/],
+    [{ expires: "2001-01-01" }, /has passed/],
+  ];
+  for (const [options, why] of cases) t.throws(() => fieldsOf(options, MODELS), why, JSON.stringify(options));
+  t.throws(() => fieldsOf({ models: "fsat" }, MODELS), /did you mean "fast"/);
+  t.throws(() => fieldsOf({ models: "x*" }, MODELS), /no model is called like x\*/);
+});
+
+t.test("a span has a number and a unit", async (t) => {
+  t.equal(spanOf("24h", "--overlap"), 86_400_000);
+  t.equal(spanOf("0s", "--overlap"), 0);
+  for (const text of ["", "24", "2026-01-01"]) t.throws(() => spanOf(text, "--overlap"), /takes a span like 24h/);
+});

@@ -1,0 +1,104 @@
+import { join } from "node:path";
+import t, { type Test } from "tap";
+import { help, run, USAGE } from "../../src/cli/store.ts";
+import { newId } from "../../src/core/id.ts";
+import { openMaintenance, openStores } from "../../src/store/open.ts";
+import { Database } from "../../src/store/sqlite.ts";
+
+const DAY = 86_400_000;
+
+/** A command line over a store in a new file, with rows of the last three days. */
+async function terminal(t: Test) {
+  const folder = t.testdir();
+  const path = join(folder, "gateway.db");
+  const stores = openStores(path, [], () => {});
+  for (let i = 0; i < 30; i++) {
+    const time = Math.floor(Date.now() / DAY) * DAY - (i % 3) * DAY;
+    stores.ledger.append({
+      ...{
+        id: newId(time),
+        time,
+        key: "k",
+        model: "m",
+        target: "p:m",
+        protocol: "w",
+        operation: "o",
+        status: 200,
+        cost: 5,
+      },
+      ...{ outcome: "completed", streaming: false, attempts: [], duration: 1, source: "reported" },
+    });
+  }
+  await stores.close();
+  const store = async (...args: string[]) => {
+    const out: string[] = [];
+    const err: string[] = [];
+    const io = { out: (line: string) => out.push(line), err: (line: string) => err.push(line), env: {}, folder };
+    const code = await run(args, io, () => openMaintenance(path));
+    return { code, out: out.join("\n"), err: err.join("\n") };
+  };
+  return { folder, path, store };
+}
+
+t.test("store backup writes a copy that is a store, and overwrites nothing", async (t) => {
+  const { folder, store } = await terminal(t);
+  t.match(await store("backup", "copy.db"), { code: 0, out: /copy\.db: 30 rows, [\d,]+ bytes, in order\./ });
+  const copy = openStores(join(folder, "copy.db"), [], () => {});
+  t.match(await copy.ledger.sums({ by: [] }), [{ requests: 30 }]);
+  await copy.close();
+  t.match(await store("backup", "copy.db"), { code: 1, out: "", err: /already: a backup overwrites nothing/ });
+  t.match(JSON.parse((await store("backup", "other.db", "--json")).out), { file: join(folder, "other.db"), rows: 30 });
+});
+
+t.test("store verify says what is wrong", async (t) => {
+  const { path, store } = await terminal(t);
+  t.match(await store("verify"), { code: 0, out: "The store is in order.", err: /checking/ });
+  const database = new Database(path);
+  database.prepare("update usage_hour set cost = cost + 1 where hour = (select max(hour) from usage_hour)").run();
+  database.close();
+  t.match(await store("verify"), { code: 1, out: "", err: /the sums of 20.*key k, model m, target p:m are not those/ });
+  t.match(JSON.parse((await store("verify", "--json")).out), { ok: false, problems: [/sums/, /day/] });
+});
+
+t.test("store prune takes rows away and keeps sums", async (t) => {
+  const { path, store } = await terminal(t);
+  const day = new Date(Date.now() - DAY).toISOString().slice(0, 10);
+  t.match(await store("prune", "--before", day), { code: 0, out: `10 rows from before ${day} taken away; the sums` });
+  const stores = openStores(path, [], () => {});
+  t.match(await stores.ledger.sums({ by: [] }), [{ requests: 30, cost: 150 }]);
+  t.equal((await stores.ledger.recent(100)).length, 20);
+  await stores.close();
+  t.match(await store("verify"), { code: 0 });
+  t.match(JSON.parse((await store("prune", "--before", day, "--json")).out), { removed: 0, before: day });
+});
+
+t.test("store migrate tells how old a store was", async (t) => {
+  const { store } = await terminal(t);
+  t.match(await store("migrate"), { code: 0, out: /^The store is up to date \(\d+\)\.$/ });
+  const { from, to } = JSON.parse((await store("migrate", "--json")).out);
+  t.equal(from, to);
+});
+
+t.test("a command line that is not understood exits with 2, and does nothing", async (t) => {
+  const { store } = await terminal(t);
+  const cases: [string[], RegExp][] = [
+    [[], /needs a word/],
+    [["eat"], /no word "eat"/],
+    [["backup"], /takes one file/],
+    [["backup", "a", "b"], /takes one file/],
+    [["verify", "x"], /takes no names/],
+    [["prune"], /needs --before/],
+    [["prune", "--before", "soon"], /no moment/],
+    [["prune", "--before", "1h"], /last day's rows stay/],
+    [["verify", "--before", "2w"], /belongs to store prune/],
+    [["verify", "--what"], /Unknown option/],
+  ];
+  for (const [args, why] of cases) {
+    const { code, err } = await store(...args);
+    t.equal(code, 2, args.join(" "));
+    t.match(err, why);
+    t.match(err, /usage: npm start -- store backup/);
+  }
+  t.match(help, /^store backup/);
+  t.match(USAGE, /^usage: npm start -- store/);
+});

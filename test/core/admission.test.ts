@@ -1,0 +1,168 @@
+import t from "tap";
+import { Admission, type AdmissionLimits, type Applicant } from "../../src/core/admission.ts";
+import type { GatewayError } from "../../src/core/errors.ts";
+
+const LIMITS: AdmissionLimits = { concurrency: 2, perKey: 0, queue: 100, wait: 60_000 };
+
+interface Guest extends Applicant {
+  /** What waiting for it came to. */
+  state: "waiting" | "in" | string;
+  go(): void;
+}
+
+/** Someone of a caller at the door. */
+function knock(admission: Admission, id: string): Guest {
+  const leaving: (() => void)[] = [];
+  const guest: Guest = {
+    caller: { id },
+    address: "",
+    state: "waiting",
+    onAbort: (leave) => {
+      leaving.push(leave);
+      return () => {};
+    },
+    go: () => {
+      for (const leave of leaving) leave();
+    },
+  };
+  try {
+    const entered = admission.enter(guest);
+    if (!entered) guest.state = "in";
+    entered?.then(
+      () => (guest.state = "in"),
+      (error: GatewayError) => (guest.state = error.code),
+    );
+  } catch (thrown) {
+    guest.state = (thrown as GatewayError).code;
+  }
+  return guest;
+}
+
+const settled = () => new Promise((resolve) => setImmediate(resolve));
+const states = async (guests: readonly Guest[]) => {
+  await settled();
+  return guests.map(({ state }) => state);
+};
+
+t.test("as many are inside as the limit says, and the next comes in when one leaves", async (t) => {
+  const admission = new Admission(LIMITS, "It");
+  const guests = ["a", "a", "a", "b"].map((id) => knock(admission, id));
+  t.same(await states(guests), ["in", "in", "waiting", "waiting"]);
+  admission.leave(guests[0] as Guest);
+  t.same(await states(guests), ["in", "in", "waiting", "in"], "who has nothing inside goes first");
+  admission.leave(guests[1] as Guest);
+  t.same(await states(guests), ["in", "in", "in", "in"]);
+});
+
+t.test("who leaves twice, or never came in, makes no room", async (t) => {
+  const admission = new Admission(LIMITS, "It");
+  const guests = ["a", "b", "c", "d"].map((id) => knock(admission, id));
+  admission.leave(guests[3] as Guest);
+  t.same(await states(guests), ["in", "in", "waiting", "waiting"]);
+  admission.leave(guests[0] as Guest);
+  admission.leave(guests[0] as Guest);
+  t.same(await states(guests), ["in", "in", "in", "waiting"]);
+});
+
+t.test("callers that wait take turns, however many one of them sends", async (t) => {
+  const admission = new Admission({ ...LIMITS, concurrency: 1 }, "It");
+  const first = knock(admission, "noisy");
+  const noisy = Array.from({ length: 50 }, () => knock(admission, "noisy"));
+  const quiet = ["x", "y", "z"].map((id) => knock(admission, id));
+  const order: string[] = [];
+  for (let inside: Guest | undefined = first; inside; ) {
+    admission.leave(inside);
+    inside.state = "gone";
+    await settled();
+    inside = [...noisy, ...quiet].find(({ state }) => state === "in");
+    if (inside) order.push(inside.caller?.id ?? "");
+  }
+  t.equal(order.length, 53);
+  t.same(order.slice(0, 4).sort(), ["noisy", "x", "y", "z"], "each comes in once before the noisy one comes again");
+});
+
+t.test("one caller has at most its share inside, and the rest of the room is for others", async (t) => {
+  const admission = new Admission({ ...LIMITS, concurrency: 4, perKey: 2 }, "It");
+  const guests = ["a", "a", "a", "b", "c"].map((id) => knock(admission, id));
+  t.same(await states(guests), ["in", "in", "waiting", "in", "in"]);
+  admission.leave(guests[3] as Guest);
+  t.same(await states(guests), ["in", "in", "waiting", "in", "in"]);
+  admission.leave(guests[0] as Guest);
+  t.same(await states(guests), ["in", "in", "in", "in", "in"]);
+});
+
+t.test("callers without a key are told apart by their address", async (t) => {
+  const admission = new Admission({ ...LIMITS, perKey: 1 }, "It");
+  const anonymous = (address: string): Applicant => ({ address, onAbort: () => () => {} });
+  t.equal(admission.enter(anonymous("192.0.2.1")), undefined);
+  t.equal(admission.enter(anonymous("192.0.2.2")), undefined);
+});
+
+t.test("no more wait than the queue takes, none longer than it may, and none that has left", async (t) => {
+  const admission = new Admission({ concurrency: 1, perKey: 0, queue: 2, wait: 20 }, "It");
+  const guests = ["a", "b", "c", "d"].map((id) => knock(admission, id));
+  t.same(await states(guests), ["in", "waiting", "waiting", "overloaded"]);
+  guests[1]?.go();
+  t.same(await states(guests), ["in", "client_gone", "waiting", "overloaded"]);
+  while (guests[2]?.state === "waiting") await new Promise((resolve) => setTimeout(resolve, 5));
+  t.same(await states(guests), ["in", "client_gone", "overloaded", "overloaded"]);
+  admission.leave(guests[0] as Guest);
+  t.equal(knock(admission, "e").state, "in", "the room of those who gave up is not lost");
+});
+
+t.test("whoever is refused is told when to come again, and not all at once", async (t) => {
+  const admission = new Admission({ concurrency: 1, perKey: 0, queue: 0, wait: 0 }, "The provider p");
+  knock(admission, "a");
+  const waits = Array.from({ length: 20 }, () => {
+    try {
+      admission.enter({ address: "192.0.2.1", onAbort: () => () => {} });
+    } catch (thrown) {
+      const { message, status, retryAfter = 0 } = thrown as GatewayError;
+      t.match(message, /^The provider p has as many requests/);
+      t.equal(status, 503);
+      return retryAfter;
+    }
+    return 0;
+  });
+  t.ok(waits.every((wait) => wait >= 1 && wait <= 3));
+  t.ok(new Set(waits).size > 1);
+});
+
+t.test("whatever comes, goes and waits, as many are inside as the limits allow and nobody is forgotten", async (t) => {
+  let seed = 7;
+  const random = (below: number) => {
+    seed = (seed * 1103515245 + 12345) & 0x7fffffff;
+    return seed % below;
+  };
+  const admission = new Admission({ concurrency: 5, perKey: 2, queue: 1000, wait: 60_000 }, "It");
+  const guests: Guest[] = [];
+  const wrong: string[] = [];
+  for (let i = 0; i < 3000; i++) {
+    const inside = guests.filter(({ state }) => state === "in");
+    if (random(3) > 0 || inside.length === 0) guests.push(knock(admission, `k${random(6)}`));
+    else {
+      const one = inside[random(inside.length)] as Guest;
+      admission.leave(one);
+      one.state = "gone";
+    }
+    await settled();
+    const now = guests.filter(({ state }) => state === "in");
+    const of = (id?: string) => now.filter(({ caller }) => caller?.id === id).length;
+    if (now.length > 5) wrong.push(`${now.length} inside`);
+    if (now.some(({ caller }) => of(caller?.id) > 2)) wrong.push("more than its share");
+    const waits = guests.filter(({ state }) => state === "waiting");
+    if (now.length < 5 && waits.some(({ caller }) => of(caller?.id) < 2)) wrong.push("somebody waits at an open door");
+    if (waits.length > 300) for (const one of waits) one.go();
+  }
+  t.same(wrong, []);
+});
+
+t.test("where the queue is full, who has most in it makes room for who has less, and nobody for its own", async (t) => {
+  const admission = new Admission({ ...LIMITS, queue: 3 }, "It");
+  const noisy = ["a", "a", "a", "a", "a"].map((id) => knock(admission, id));
+  const quiet = knock(admission, "b");
+  t.same(await states([...noisy, quiet]), ["in", "in", "waiting", "waiting", "overloaded", "waiting"]);
+  t.same(await states([knock(admission, "a"), knock(admission, "b")]), ["overloaded", "overloaded"]);
+  admission.leave(noisy[0] as Guest);
+  t.same(await states([quiet]), ["in"]);
+});

@@ -1,0 +1,43 @@
+import t from "tap";
+import { checkKeyScope, modelNotAllowed } from "../../src/core/key-scope.ts";
+
+const key = { id: "k", name: "ci" };
+const from = (address: string, path = "/v1/messages") => ({ address, path });
+
+t.test("a key without a scope is used anywhere, for anything", async (t) => {
+  t.doesNotThrow(() => checkKeyScope(key, from("")));
+});
+
+t.test("a key is used from its addresses", async (t) => {
+  const scoped = { ...key, addresses: ["10.0.0.0/8", "fd00::/8"] };
+  for (const address of ["10.0.0.1", "10.255.1.1", "fd12::1"])
+    t.doesNotThrow(() => checkKeyScope(scoped, from(address)), address);
+  for (const address of ["11.0.0.1", "::1", ""])
+    t.throws(
+      () => checkKeyScope(scoped, from(address)),
+      { code: "key_not_allowed", status: 403, message: /"ci".*its addresses are 10\.0\.0\.0\/8, fd00::\/8\./ },
+      address,
+    );
+  t.throws(() => checkKeyScope({ ...key, addresses: [] }, from("10.0.0.1")), { message: /its addresses are none/ });
+});
+
+t.test("a key is used on its paths", async (t) => {
+  const scoped = { ...key, paths: ["/v1/chat/*", "/v1/models"] };
+  for (const path of ["/v1/chat/completions", "/v1/models"])
+    t.doesNotThrow(() => checkKeyScope(scoped, from("", path)), path);
+  for (const path of ["/v1/messages", "/v1/models/x", "/v1/chat"])
+    t.throws(
+      () => checkKeyScope(scoped, from("", path)),
+      { status: 403, message: /its paths are \/v1\/chat\/\*/ },
+      path,
+    );
+});
+
+t.test("a refusal names what is allowed, of a long list the first", async (t) => {
+  const models = Array.from({ length: 11 }, (_, i) => `m${i}`);
+  t.match(modelNotAllowed({ ...key, models }, "x"), {
+    status: 403,
+    param: "model",
+    message: 'The key "ci" may not use the model "x": its models are m0, m1, m2, m3, m4, m5, m6, m7 and 3 more.',
+  });
+});

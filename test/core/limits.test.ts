@@ -1,0 +1,64 @@
+import t from "tap";
+import { groupsOf, Levels, type Limits, scopeOf } from "../../src/core/limits.ts";
+
+const of = (entries: Record<string, Limits>) => new Map(Object.entries(entries));
+const caller = (id: string, group?: string) => ({ id, name: id, ...(group === undefined ? {} : { group }) });
+const scopes = (levels: readonly { scope: string }[]) => levels.map(({ scope }) => scope);
+
+t.test("a group has those above it", async (t) => {
+  t.same(groupsOf("acme/research/alice"), ["acme/research/alice", "acme/research", "acme"]);
+  t.same(groupsOf("acme"), ["acme"]);
+  t.equal(scopeOf("group", "acme"), "group:acme");
+  t.equal(scopeOf("all", ""), "all");
+});
+
+t.test("the levels of a caller are its key, its groups from the innermost on, all and the model", async (t) => {
+  const levels = new Levels({
+    all: { rpm: 9 },
+    groups: of({ acme: { rpm: 3 }, "acme/research": { tpm: 4 }, other: { rpm: 1 } }),
+    models: of({ m: { rpm: 5 } }),
+    providers: of({ p: { concurrency: 6 } }),
+    keys: of({ ci: { rpm: 1 } }),
+  });
+  const own = ["key:ci", "group:acme/research", "group:acme", "all"];
+  t.same(scopes(levels.of(caller("ci", "acme/research"))), own);
+  t.same(scopes(levels.of(caller("ci", "acme/research"), "m")), [...own, "model:m"]);
+  t.equal(levels.of(caller("ci", "acme/research"), "m"), levels.of(caller("ci", "acme/research"), "m"), "made once");
+  t.same(scopes(levels.of(caller("ci", "other"), "n")), ["key:ci", "group:other", "all"], "it has moved");
+  t.same(scopes(levels.of(caller("x"))), ["all"]);
+  t.equal(levels.model("m")?.scope, "model:m");
+  t.equal(levels.provider("p")?.limits.concurrency, 6);
+  t.equal(levels.provider("q"), undefined);
+});
+
+t.test("a key has the usual limits where it says nothing, and off lifts one", async (t) => {
+  const budgets = [{ nano: 1, per: "day" as const, soft: false }];
+  const levels = new Levels({
+    default: { rpm: 5, tpm: 6, budgets },
+    keys: of({ ci: { rpm: 0, budgets: [] }, none: { rpm: 0, tpm: 0, budgets: [] } }),
+  });
+  t.match(levels.of(caller("x")), [{ kind: "key", name: "x", limits: { rpm: 5, tpm: 6, concurrency: 0, budgets } }]);
+  t.match(levels.of(caller("ci")), [{ limits: { rpm: 0, tpm: 6, budgets: [] } }]);
+  t.same(levels.of(caller("none")), [], "nothing is left to count");
+  t.match(levels.of(undefined), [{ kind: "key", name: "", limits: { rpm: 5 } }], "so have all without a key, together");
+});
+
+t.test("where nothing is limited there are no levels", async (t) => {
+  t.same(new Levels().of(caller("x", "acme"), "m"), []);
+});
+
+t.test(
+  "tokens and hard budgets cannot be measured of what passes unread; rates and soft budgets are no matter",
+  async (t) => {
+    const budget = (soft: boolean): Limits => ({ budgets: [{ nano: 1, per: "day", soft }] });
+    const levels = new Levels({
+      groups: of({ rates: { rpm: 1, concurrency: 1 }, soft: budget(true), hard: budget(false), tokens: { tpm: 1 } }),
+      providers: of({ p: budget(false) }),
+    });
+    t.equal(levels.unmeasured(caller("a", "rates"), "q"), undefined);
+    t.equal(levels.unmeasured(caller("b", "soft"), "q"), undefined);
+    t.equal(levels.unmeasured(caller("c", "hard/part"), "q")?.scope, "group:hard");
+    t.equal(levels.unmeasured(caller("d", "tokens"), "q")?.scope, "group:tokens");
+    t.equal(levels.unmeasured(undefined, "p")?.scope, "provider:p");
+  },
+);

@@ -1,0 +1,52 @@
+import t from "tap";
+import { PriceList, versionOf } from "../../src/core/price-list.ts";
+
+const at = (text: string) => Date.parse(text);
+
+t.test("the same terms have the same name, in whatever order they are told, and others another", async (t) => {
+  const name = versionOf({ input: 1, output: 2, above: [{ tokens: 5, input: 3 }] });
+  t.match(name, /^[0-9a-f]{12}$/);
+  t.equal(versionOf({ above: [{ input: 3, tokens: 5 }], output: 2, input: 1 }), name);
+  t.not(versionOf({ input: 1, output: 2, above: [{ tokens: 5, input: 4 }] }), name);
+});
+
+t.test("of dated terms those hold that began last", async (t) => {
+  const list = new PriceList(
+    [{ price: { input: 1 } }, { price: { input: 2 }, from: at("2027-01-01T00:00:00Z") }],
+    "table 1",
+  );
+  t.equal(list.at(at("2026-12-31T23:59:59.999Z"))?.price.input, 1);
+  t.equal(list.at(at("2027-01-01T00:00:00Z"))?.price.input, 2);
+  t.same(
+    list.all.map(({ price, source }) => [price, source]),
+    [
+      [{ input: 1 }, "table 1"],
+      [{ input: 2 }, "table 1"],
+    ],
+  );
+});
+
+t.test("before its first date nothing has a price, which is not 0", async (t) => {
+  const list = new PriceList([{ price: { input: 2 }, from: at("2027-01-01T00:00:00Z") }], "table 1");
+  t.equal(list.at(at("2026-12-31T00:00:00Z")), undefined);
+});
+
+t.test("terms of a time of day hold within it, in UTC, on every day and past midnight too", async (t) => {
+  const hour = 3_600_000;
+  const day = new PriceList(
+    [{ price: { input: 1 } }, { price: { input: 3 }, daily: { start: hour, end: 4 * hour } }],
+    "x",
+  );
+  const inputs = ["00:59:59.999", "01:00:00", "03:59:59.999", "04:00:00"].map(
+    (time) => day.at(at(`2031-05-06T${time}Z`))?.price.input,
+  );
+  t.same(inputs, [1, 3, 3, 1]);
+  const night = new PriceList(
+    [{ price: { input: 1 } }, { price: { input: 3 }, daily: { start: 22 * hour, end: 2 * hour } }],
+    "x",
+  );
+  const nightly = ["21:59:59", "22:00:00", "01:59:59", "02:00:00"].map(
+    (time) => night.at(at(`2031-05-06T${time}Z`))?.price.input,
+  );
+  t.same(nightly, [1, 3, 3, 1]);
+});

@@ -1,0 +1,117 @@
+import t from "tap";
+import { cost, type Price, type Rates } from "../../src/core/price.ts";
+import type { Usage } from "../../src/core/usage.ts";
+
+const usage = (input: Usage["in"], out: Usage["out"] = {}, more: Partial<Usage> = {}): Usage => ({
+  in: input,
+  out,
+  raw: undefined,
+  ...more,
+});
+
+t.test("cached and written tokens are taken out of the input before it is priced", async (t) => {
+  const counted = usage({ total: 1000, cached: 600, write: { "5m": 100, "1h": 50 } }, { total: 200 });
+  const price = { input: 3, cached: 0.3, cache_write: 3.75, output: 15 };
+  t.equal(cost(counted, price), 250 * 3000 + 600 * 300 + 150 * 3750 + 200 * 15_000);
+});
+
+t.test("what was written for an hour has a price of its own", async (t) => {
+  const counted = usage({ total: 100, write: { "5m": 30, "1h": 20, unsplit: 10 } });
+  const price = { input: 1, cache_write: 2, cache_write_1h: 4 };
+  t.equal(cost(counted, price), 40 * 1000 + 40 * 2000 + 20 * 4000);
+  t.equal(cost(usage({ total: 9, write: { "30m": 4, "12h": 5 } }), price), 4 * 2000 + 5 * 4000, "and for longer");
+});
+
+t.test("what has no price of its own costs what the kind costs that it is a part of", async (t) => {
+  t.equal(cost(usage({ total: 10, cached: 4, audio: 3, image: 2, video: 1 }), { input: 2 }), 20_000);
+  t.equal(cost(usage({}, { total: 10, reasoning: 5, audio: 2, image: 1 }), { output: 7 }), 70_000);
+  t.equal(cost(usage({ total: 10, write: { "1h": 10 } }), { input: 2, cache_write: 3 }), 30_000);
+});
+
+t.test("a provider that reports more parts than there are in all is not paid twice", async (t) => {
+  t.equal(cost(usage({ total: 10, cached: 50 }), { input: 2, cached: 1 }), 10_000);
+  t.equal(cost(usage({ total: 10, cached: 8, audio: 8 }), { input: 2, cached: 1, input_audio: 9 }), 8000 + 2 * 9000);
+  t.equal(cost(usage({}, { total: 3, reasoning: 5 }), { output: 2, reasoning: 1 }), 3000);
+  const seen = usage({ total: 10, cached: 8, cachedImage: 7 });
+  t.equal(
+    cost(seen, { input: 2, cached: 1, cached_image: 1, input_image: 9 }),
+    8 * 1000 + 2 * 2000,
+    "nor less than nothing, where a whole is not told",
+  );
+});
+
+t.test("sound and pictures have their prices, and other ones where they were read from the cache", async (t) => {
+  const price = { input: 4, cached: 0.4, output: 16, input_audio: 32, cached_audio: 0.5, output_audio: 64 };
+  const counted = usage({ total: 100, audio: 60, cached: 30, cachedAudio: 20 }, { total: 50, audio: 40 });
+  t.equal(cost(counted, price), 30 * 4000 + 10 * 400 + 40 * 32_000 + 20 * 500 + 10 * 16_000 + 40 * 64_000);
+  const drawn = { input: 5, input_image: 8, output: 10, output_image: 32, input_video: 12 };
+  t.equal(
+    cost(usage({ total: 30, image: 10, video: 5 }, { total: 9, image: 7 }), drawn),
+    15 * 5000 + 10 * 8000 + 5 * 12_000 + 2 * 10_000 + 7 * 32_000,
+  );
+});
+
+t.test("more tokens in than a step has make the whole request dearer, what comes out too", async (t) => {
+  const price = {
+    input: 2,
+    cached: 0.2,
+    output: 12,
+    above: [
+      { tokens: 200, input: 4, output: 18 },
+      { tokens: 500, input: 5 },
+    ],
+  };
+  t.equal(cost(usage({ total: 200, cached: 100 }, { total: 1 }), price), 100 * 2000 + 100 * 200 + 12_000);
+  t.equal(cost(usage({ total: 201 }, { total: 1 }), price), 201 * 4000 + 18_000);
+  t.equal(cost(usage({ total: 501, cached: 1 }, { total: 1 }), price), 500 * 5000 + 200 + 12_000);
+});
+
+t.test("the tier that the provider says it served in has its prices; any other is the usual one", async (t) => {
+  const price = {
+    ...{ input: 2, output: 10, cached: 1, priority: { input: 4, output: 20, above: [{ tokens: 10, input: 8 }] } },
+    flex: { input: 1 },
+  };
+  const of = (tier: string, total = 10) => cost(usage({ total }, { total: 1 }, { tier }), price);
+  t.same([of("default"), of("priority"), of("PRIORITY"), of("flex")], [30_000, 60_000, 60_000, 20_000]);
+  t.equal(of("priority", 11), 11 * 8000 + 20_000, "with steps of its own");
+});
+
+t.test("requests and searches of the web are added", async (t) => {
+  t.equal(cost(usage({}), { request: 0.01 }), 10_000_000);
+  const searched = usage({ total: 1 }, {}, { serverTools: { web_search_requests: 3, web_fetch_requests: 9 } });
+  t.equal(cost(searched, { input: 1, web_search: 0.01 }), 30_001_000);
+  t.equal(cost(usage({ total: 5 }, { total: 5 }), { input: 0, output: 0 }), 0);
+});
+
+/** Reckons in whole numbers of any size, from the price as it is written. */
+function exact(counts: [tokens: number, usdPerMillion: number][]): bigint {
+  const pico = counts.reduce(
+    (sum, [tokens, usd]) => sum + BigInt(tokens) * BigInt(usd.toFixed(6).replace(".", "")),
+    0n,
+  );
+  return (pico + 500n) / 1000n;
+}
+
+t.test("no sum drifts: a reckoning in whole numbers of any size finds the same", async (t) => {
+  let state = 42;
+  const random = (below: number) => {
+    state = (state * 1103515245 + 12345) & 0x7fffffff;
+    return state % below;
+  };
+  for (let n = 0; n < 5000; n++) {
+    const rate = () => random(200_000_000) / 1e6;
+    const price = { input: rate(), cached: rate(), cache_write: rate(), output: rate() } satisfies Rates & Price;
+    const size = [100, 1_000_000, 100_000_000][n % 3] as number;
+    const [plain, cached, written, out] = [random(size), random(size), random(size), random(size)];
+    const counted = usage({ total: plain + cached + written, cached, write: { "5m": written } }, { total: out });
+    const wanted = exact([
+      [plain, price.input],
+      [cached, price.cached],
+      [written, price.cache_write],
+      [out, price.output],
+    ]);
+    if (BigInt(cost(counted, price)) !== wanted) t.fail(`${JSON.stringify({ price, counted })} costs ${wanted}`);
+  }
+  t.equal(cost(usage({ total: 1 }), { input: 0.0005 }), 1, "halves are rounded up");
+  t.equal(cost(usage({ total: 3 }), { input: 0.0001 }), 0);
+});

@@ -1,0 +1,71 @@
+import { once } from "node:events";
+import { createServer, type IncomingMessage } from "node:http";
+import { type AddressInfo, connect } from "node:net";
+import t, { type Test } from "tap";
+import type { BodyLimits } from "../../src/downstream/body.ts";
+import { BodyPieces } from "../../src/downstream/body-pieces.ts";
+
+/** The pieces of a request of 100 bytes, and the connection that brings them. */
+async function asked(t: Test, limits: Partial<BodyLimits> = {}) {
+  const server = createServer().listen(0, "127.0.0.1");
+  await once(server, "listening");
+  const socket = connect((server.address() as AddressInfo).port, "127.0.0.1").on("error", () => {});
+  t.teardown(() => {
+    socket.destroy();
+    server.closeAllConnections();
+    server.close();
+  });
+  socket.write("POST / HTTP/1.1\r\nhost: a\r\ncontent-length: 100\r\n\r\n");
+  const [request] = (await once(server, "request")) as [IncomingMessage];
+  return { socket, request, pieces: new BodyPieces(request, { maxBytes: 1000, idle: 0, ...limits }) };
+}
+
+t.test("pieces come as they are asked for, then the end, as often as one asks", async (t) => {
+  const { socket, pieces } = await asked(t);
+  const first = pieces.next();
+  socket.write("a".repeat(60));
+  t.equal((await first)?.toString(), "a".repeat(60));
+  t.notOk(pieces.complete);
+  socket.write("b".repeat(40));
+  t.equal((await pieces.next())?.toString(), "b".repeat(40));
+  t.equal(await pieces.next(), undefined);
+  t.equal(await pieces.next(), undefined);
+  t.ok(pieces.complete);
+});
+
+t.test("pieces that have come meanwhile come together", async (t) => {
+  const { socket, request, pieces } = await asked(t);
+  socket.write("a");
+  t.equal((await pieces.next())?.toString(), "a");
+  for (let i = 1; i < 100; i++) {
+    socket.write("b");
+    while (request.readableLength < i) await new Promise((resolve) => setTimeout(resolve, 1));
+  }
+  t.equal((await pieces.next())?.toString(), "b".repeat(99));
+  t.equal(await pieces.next(), undefined);
+});
+
+t.test("a client that leaves, before it is asked or while it is waited for, is gone", async (t) => {
+  const { socket, pieces } = await asked(t);
+  const waiting = pieces.next();
+  socket.destroy();
+  await t.rejects(waiting, { code: "client_gone" });
+  await t.rejects(pieces.next(), { code: "client_gone" });
+});
+
+t.test("silence, and a trickle, are given up", async (t) => {
+  const silent = await asked(t, { idle: 30 });
+  await t.rejects(silent.pieces.next(), { code: "body_timeout" });
+  const slow = await asked(t, { slowest: 1e6, patience: 30 });
+  slow.socket.write("a");
+  t.equal((await slow.pieces.next())?.length, 1);
+  await t.rejects(slow.pieces.next(), { code: "body_timeout", message: /too slowly/ });
+});
+
+t.test("time in which nobody asks is not the client's", async (t) => {
+  const { socket, request, pieces } = await asked(t, { slowest: 1e6, patience: 500 });
+  socket.write("a");
+  while (request.readableLength === 0) await new Promise((resolve) => setTimeout(resolve, 5));
+  await new Promise((resolve) => setTimeout(resolve, 600));
+  t.equal((await pieces.next())?.toString(), "a");
+});

@@ -1,0 +1,278 @@
+import { once } from "node:events";
+import { createServer, type ServerResponse } from "node:http";
+import { type AddressInfo, connect, type Socket } from "node:net";
+import t, { type Test } from "tap";
+import { Networks } from "../../src/core/networks.ts";
+import { ClientConnection, Connections, isForwarded } from "../../src/downstream/connections.ts";
+import { Downstream } from "../../src/downstream/server.ts";
+import { HeaderList } from "../../src/wire/headers.ts";
+import { asking, KEY, startGateway } from "../support/gateway.ts";
+import { OK, rawUpstream, until } from "../support/upstream.ts";
+
+const MODELS = 'providers: { demo: { url: "demo:" } }\nmodels: { echo: { targets: [demo:echo] } }\n';
+const BODY = '{"model":"any","messages":[{"role":"user","content":"hi"}]}';
+
+t.test("the client is the rightmost address that no trusted proxy has", async (t) => {
+  const connections = new Connections({ perAddress: 9, trust: new Networks(["127.0.0.1", "10.0.0.0/8", "fd00::/8"]) });
+  const client = (peer: string, proxy: boolean, ...told: string[]) => {
+    const headers = new HeaderList(told.flatMap((value) => ["X-Forwarded-For", value]));
+    const connection = Object.assign(Object.create(ClientConnection.prototype), {
+      address: peer,
+      proxy,
+    }) as ClientConnection;
+    return connections.client(connection, headers);
+  };
+  for (const [told, address] of [
+    [[], "127.0.0.1"],
+    [["1.1.1.1"], "1.1.1.1"],
+    [["9.9.9.9, 1.1.1.1"], "1.1.1.1"],
+    [["9.9.9.9", "1.1.1.1, 10.1.1.1"], "1.1.1.1"],
+    [["1.1.1.1, fd00::1,  ::ffff:10.0.0.9"], "1.1.1.1"],
+    [["1.1.1.1:5060"], "1.1.1.1"],
+    [["[2001:db8::1]:443"], "2001:db8::1"],
+    [["2001:db8::1"], "2001:db8::1"],
+    [["9.9.9.9, unknown"], "127.0.0.1"],
+    [["9.9.9.9, , 10.0.0.1"], "10.0.0.1"],
+    [["10.0.0.2, 10.0.0.1"], "10.0.0.2"],
+    [[""], "127.0.0.1"],
+  ] as const)
+    t.equal(client("127.0.0.1", true, ...told), address, told.join(" | "));
+  t.equal(client("8.8.8.8", false, "1.1.1.1"), "8.8.8.8", "nobody else is believed");
+});
+
+t.test("what proxies say of the client is taken out", async (t) => {
+  for (const name of ["x-forwarded-for", "x-forwarded-host", "forwarded", "x-real-ip"]) t.ok(isForwarded(name));
+  for (const name of ["x-forward", "host", "x-api-key"]) t.notOk(isForwarded(name));
+});
+
+t.test("the address is in the log and for plugins, and nothing of what was said goes upstream", async (t) => {
+  const heads: string[] = [];
+  const upstream = await rawUpstream((socket, { head }) => {
+    heads.push(head);
+    socket.write(OK);
+  });
+  t.teardown(() => upstream.close());
+  const plugin =
+    "export default class Where { access(exchange) { exchange.notices.push(`address ${exchange.address}`); } }";
+  const yaml = (trust: string) =>
+    `${trust}providers: { up: { url: "${upstream.origin.origin}/v1", speaks: [openai-chat], forward: ["x-*", forwarded] } }
+models: { any: { targets: [up:vendor] } }
+plugins: { where: { from: ./where.ts } }
+chains: { llm: [sse, auth, where, models, rewrite, usage] }
+`;
+  for (const [trust, address] of [
+    ["", "127.0.0.1"],
+    ["trust: [127.0.0.0/8]\n", "203.0.113.9"],
+  ] as const) {
+    const running = await startGateway(t, yaml(trust), { "where.ts": plugin });
+    const said = { "x-forwarded-for": "canary, 203.0.113.9", "x-real-ip": "canary", forwarded: "for=canary" };
+    const answer = await fetch(`${running.url}/v1/chat/completions`, {
+      method: "POST",
+      headers: asking({ ...said, "x-forwarded-host": "canary", "x-other": "passes" }),
+      body: BODY,
+    });
+    t.equal(answer.headers.get("gateway-notice"), `address ${address}`);
+    await answer.text();
+    await fetch(`${running.url}/nowhere`, { headers: said });
+    for (const message of ["exchange", "refused"])
+      t.equal(running.log.lines.find((line) => line.message === message)?.fields["address"], address, message);
+  }
+  t.equal(heads.length, 2);
+  t.match(heads.join(""), /x-other: passes/i);
+  t.notMatch(heads.join(""), /canary|forwarded|203\.0\.113/i);
+});
+
+/** A connection that keeps all that comes back. */
+function talk(t: Test, port: number, bytes: string, from = "127.0.0.1") {
+  const socket = connect({ port, host: "127.0.0.1", localAddress: from }, () => socket.write(bytes, "latin1"));
+  const got = { text: "", closed: false, count: 0 };
+  socket.setEncoding("latin1").on("data", (text: string) => {
+    got.count += `${got.text.slice(-11)}${text}`.split("HTTP/1.1 200").length - 1;
+    got.text += text;
+  });
+  socket.on("error", () => {}).on("close", () => (got.closed = true));
+  t.teardown(() => socket.destroy());
+  return Object.assign(got, { socket, answers: () => got.count });
+}
+
+t.test("an address may hold so many connections, a trusted proxy any number", async (t) => {
+  const running = await startGateway(t, MODELS);
+  const trust = new Networks(["127.0.0.2"]);
+  const downstream = new Downstream(() => running.gateway.generation, { keepAlive: 0, head: 0, perAddress: 2, trust });
+  t.teardown(() => downstream.close({ drain: 0 }));
+  const { port } = await downstream.listen({ host: "127.0.0.1", port: 0 });
+  const greet = "GET / HTTP/1.1\r\nhost: a\r\n\r\n";
+  const proxied = Array.from({ length: 20 }, () => talk(t, port, greet, "127.0.0.2"));
+  await until(() => proxied.every((client) => client.answers() === 1), "answers to the proxy");
+  const direct = [talk(t, port, greet), talk(t, port, greet)];
+  await until(() => direct.every((client) => client.answers() === 1), "both answers");
+  const third = talk(t, port, greet);
+  await until(() => third.closed, "the third connection to close");
+  t.equal(third.text, "");
+  const other = talk(t, port, greet, "127.0.0.3");
+  await until(() => other.answers() === 1, "another address");
+});
+
+/** A gateway whose provider answers each request with its number, and when it is let. */
+async function counting(t: Test, answer: () => Promise<unknown> = async () => {}) {
+  const upstream = await rawUpstream(async (socket, request) => {
+    running++;
+    most = Math.max(most, running);
+    asked.push((await request.body).toString());
+    await answer();
+    running--;
+    socket.write(OK);
+  });
+  let running = 0;
+  let most = 0;
+  const asked: string[] = [];
+  t.teardown(() => upstream.close());
+  const gateway = await startGateway(
+    t,
+    `providers: { up: { url: "${upstream.origin.origin}/v1", speaks: [openai-chat] } }\nmodels: { any: { targets: [up:any] } }\n`,
+  );
+  return { gateway, upstream, asked, most: () => most };
+}
+
+const question = (n: number, more = ""): string => {
+  const body = BODY.replace("hi", String(n));
+  return `POST /v1/chat/completions HTTP/1.1\r\nhost: a\r\nx-api-key: ${KEY}\r\n${more}content-length: ${body.length}\r\n\r\n${body}`;
+};
+
+/** Requests that are sent at once, in several packets. */
+const PIPELINED = Number(process.env["GATEWAY_TEST_PIPELINED"] ?? 600);
+
+t.test("requests sent at once are served one after the other, all of them", async (t) => {
+  const { gateway, upstream, asked, most } = await counting(t);
+  const all = Array.from({ length: PIPELINED }, (_, n) => n);
+  const client = talk(t, gateway.port, all.map((n) => question(n)).join(""));
+  for (let before = -1; client.answers() < PIPELINED && client.answers() > before; ) {
+    before = client.answers();
+    await until(() => client.answers() >= Math.min(before + 50, PIPELINED), `more than ${before} answers`);
+  }
+  t.equal(client.answers(), PIPELINED);
+  t.same(
+    asked.map((body) => Number(/"content":"(\d+)"/.exec(body)?.[1])),
+    all,
+    "in their order",
+  );
+  t.equal(most(), 1, "never two at a time");
+  t.equal(upstream.connections, 1);
+});
+
+t.test(
+  "a request that waits for its turn is no request once the connection is gone, or has ended before it",
+  async (t) => {
+    const { promise: open, resolve: go } = Promise.withResolvers<void>();
+    const { gateway, asked } = await counting(t, () => open);
+    const gone = talk(t, gateway.port, question(1) + question(2));
+    await until(() => asked.length === 1, "the first question");
+    gone.socket.resetAndDestroy();
+    const last = talk(t, gateway.port, question(3, "connection: upgrade\r\nupgrade: h2c\r\n") + question(4));
+    await until(() => asked.length === 2, "the third question");
+    go();
+    await until(() => last.closed, "its connection to close");
+    t.equal(last.answers(), 1);
+    t.same(asked.length, 2, "neither the second nor the fourth was asked");
+  },
+);
+
+t.test("more requests in a packet than may wait end their connection, and no other", async (t) => {
+  const { gateway, asked } = await counting(t, () => new Promise(() => {}));
+  const flood = talk(t, gateway.port, question(0) + "GET / HTTP/1.1\r\nhost: a\r\n\r\n".repeat(1500));
+  await until(() => flood.closed, "the connection to close");
+  t.equal(flood.text, "");
+  t.ok(asked.length <= 1);
+  t.match(
+    gateway.log.lines.find(({ message }) => message === "refused"),
+    { fields: { address: "127.0.0.1", error: { code: "too_many_pipelined" } } },
+  );
+  const other = talk(t, gateway.port, "GET / HTTP/1.1\r\nhost: a\r\n\r\n");
+  await until(() => other.answers() === 1, "the greeting");
+});
+
+t.test("a head that comes in part behind a request that waits is not held against its client", async (t) => {
+  const { promise: open, resolve: go } = Promise.withResolvers<void>();
+  const { gateway, asked } = await counting(t, () => open);
+  const trust = new Networks();
+  const limits = { keepAlive: 75_000, head: 500, perAddress: 9, trust };
+  const downstream = new Downstream(() => gateway.gateway.generation, limits);
+  t.teardown(() => downstream.close({ drain: 0 }));
+  const { port } = await downstream.listen({ host: "127.0.0.1", port: 0 });
+  const client = talk(t, port, `${question(1)}${question(2)}GET / HT`);
+  await until(() => asked.length === 1, "the first question");
+  // Node looks once a second.
+  await new Promise((resolve) => setTimeout(resolve, 2500));
+  t.notOk(client.closed, "the first is still being answered");
+  go();
+  await until(() => client.closed, "the connection to end");
+  t.equal(client.answers(), 2, "with both answers");
+});
+
+/** A server whose requests wait, and a client connected to it. */
+async function pair(t: Test) {
+  const connections = new Connections({ perAddress: 9, trust: new Networks() });
+  const responses: ServerResponse[] = [];
+  const server = createServer((request, response) => {
+    connections.of(request.socket).last = response;
+    responses.push(response);
+  });
+  server.on("connection", (socket: Socket) => connections.accept(socket));
+  server.listen(0, "127.0.0.1");
+  await once(server, "listening");
+  const client = connect((server.address() as AddressInfo).port, "127.0.0.1");
+  const got = { text: "", ended: false };
+  client.on("data", (bytes) => (got.text += bytes)).on("end", () => (got.ended = true));
+  t.teardown(() => {
+    client.destroy();
+    server.close();
+    server.closeAllConnections();
+  });
+  await until(() => connections.size === 1);
+  return { connections, responses, client, got };
+}
+
+t.test("an answer is on its way until all of it has left", async (t) => {
+  const { connections, responses, client } = await pair(t);
+  t.notOk(connections.sending, "nothing was asked");
+  client.write("GET / HTTP/1.1\r\nhost: a\r\n\r\n");
+  await until(() => responses.length === 1);
+  t.ok(connections.sending);
+  client.pause();
+  responses[0]?.end(Buffer.alloc(20_000_000));
+  await new Promise((later) => setTimeout(later, 50));
+  t.ok(connections.sending, "the client has not read it");
+  client.resume();
+  await until(() => !connections.sending);
+});
+
+t.test("connections end with the answers that are not on their way yet", async (t) => {
+  const { connections, responses, client, got } = await pair(t);
+  client.write("GET / HTTP/1.1\r\nhost: a\r\n\r\n");
+  await until(() => responses.length === 1);
+  connections.endWithAnswers();
+  responses[0]?.end("ok");
+  await until(() => got.ended);
+  t.match(got.text, /connection: close/i);
+  await until(() => connections.size === 0);
+});
+
+t.test("ended, a connection still gives what was written, and is gone when the client goes", async (t) => {
+  const { connections, responses, client, got } = await pair(t);
+  client.write("GET / HTTP/1.1\r\nhost: a\r\n\r\n");
+  await until(() => responses.length === 1);
+  responses[0]?.end("all of it");
+  connections.end();
+  await until(() => got.ended);
+  t.match(got.text, /all of it$/);
+  await until(() => connections.size === 0);
+  t.notOk(connections.sending);
+});
+
+t.test("destroyed, it is gone at once", async (t) => {
+  const { connections, client } = await pair(t);
+  const closed = once(client, "close");
+  connections.destroy();
+  await closed;
+  await until(() => connections.size === 0);
+});

@@ -1,0 +1,43 @@
+import { setTimeout as after } from "node:timers/promises";
+import t from "tap";
+import type { GatewayError } from "../../src/core/errors.ts";
+import type { Exchange } from "../../src/core/exchange.ts";
+import { KeyWatch } from "../../src/downstream/key-watch.ts";
+import { Database } from "../../src/store/sqlite.ts";
+import { SqliteKeys } from "../../src/store/sqlite-keys.ts";
+
+/** Exchanges of callers, and why each was ended. */
+function running(callers: { id: string; name: string; expires?: number }[]) {
+  const ended: (string | undefined)[] = callers.map(() => undefined);
+  const end = (why: (exchange: Exchange) => GatewayError | undefined) => {
+    for (const [i, caller] of callers.entries()) ended[i] ??= why({ caller } as Exchange)?.code;
+  };
+  return { ended, end };
+}
+
+t.test("what runs for a key that is revoked or disabled is ended, and nothing else", async (t) => {
+  const database = new Database(":memory:");
+  t.teardown(() => database.close());
+  const keys = new SqliteKeys(database);
+  const made = [await keys.create({ name: "a" }), await keys.create({ name: "b" }), await keys.create({ name: "c" })];
+  const { ended, end } = running(made.map(({ record }) => record));
+  const watch = new KeyWatch(keys, { end });
+  await keys.revoke("a");
+  await keys.disable("b");
+  await keys.edit("c", { owner: "x" });
+  t.same(ended, ["revoked_api_key", "disabled_api_key", undefined]);
+  watch.close();
+  await keys.revoke("c");
+  t.equal(ended[2], undefined, "nobody watches any more");
+});
+
+t.test("what runs for a key that expires is ended", async (t) => {
+  const database = new Database(":memory:");
+  t.teardown(() => database.close());
+  const key = { id: "k", name: "k" };
+  const { ended, end } = running([{ ...key, expires: Date.now() }, { ...key, expires: Date.now() + 60_000 }, key]);
+  const watch = new KeyWatch(new SqliteKeys(database), { end });
+  t.teardown(() => watch.close());
+  while (ended[0] === undefined) await after(20);
+  t.same(ended, ["revoked_api_key", undefined, undefined]);
+});

@@ -1,0 +1,68 @@
+import t from "tap";
+import { Coverage } from "../support/coverage.ts";
+import { guided, type Target } from "../support/guided.ts";
+import { readCorpus } from "./corpus.ts";
+
+/**
+ * Inputs for each target, without a look at where they lead; or seconds with it, which `npm run fuzz` does for one target as
+ * long as one likes.
+ */
+const INPUTS = Number(process.env["GATEWAY_TEST_FUZZ_INPUTS"] ?? 512);
+const SECONDS = Number(process.env["GATEWAY_TEST_FUZZ"] ?? 0);
+
+// Before what it counts in is imported.
+const coverage = new Coverage();
+t.teardown(() => coverage.close());
+
+t.test("inputs that reach what none has reached are kept and changed again, until one is taken wrongly", async (t) => {
+  const WRONG = '{"a":[';
+  let [reached, before] = [0, 0];
+  const target: Target = {
+    seeds: () => [Buffer.from("0")],
+    words: ["[", "]", "{", "}", '"', ":", "a"],
+    take(bytes) {
+      const wrong = [...WRONG].findIndex((letter, i) => bytes[i] !== letter.charCodeAt(0));
+      reached = Math.max(reached, wrong);
+      if (wrong < 0) throw new Error(WRONG);
+    },
+  };
+  const fresh = (keep: boolean) => {
+    const more = reached - before;
+    if (keep) before = reached;
+    reached = before;
+    return more;
+  };
+  const { crash, corpus, runs } = guided(target, { until: (runs) => runs > 500_000, coverage: { fresh } });
+  t.equal(crash?.bytes.toString(), WRONG, "without a byte that it needs not");
+  t.same(corpus.length, WRONG.length - 1);
+  t.ok(runs < 100_000, "by chance alone it would take hundreds of millions");
+});
+
+t.test("what runs for the first time is told once", async (t) => {
+  const { retryAfter } = await import("../../src/wire/retry-after.ts");
+  const { HeaderList } = await import("../../src/wire/headers.ts");
+  const asked = (name: string) => retryAfter(new HeaderList([name, "5"]));
+  coverage.fresh(true);
+  asked("x");
+  t.ok(coverage.fresh(false) > 0, "is told");
+  asked("x");
+  t.ok(coverage.fresh(true) > 0, "and again until it is kept");
+  asked("x");
+  t.equal(coverage.fresh(true), 0);
+  asked("retry-after");
+  t.ok(coverage.fresh(true) > 0, "another branch");
+});
+
+const { TARGETS } = await import("./targets.ts");
+
+for (const [name, target] of Object.entries(TARGETS))
+  t.test(`${name}: whatever bytes come, they are taken rightly or refused`, { timeout: 3_600_000 }, async (t) => {
+    const began = performance.now();
+    const end = performance.now() + SECONDS * 1000;
+    const until = (runs: number) => (SECONDS > 0 ? performance.now() > end : runs >= INPUTS);
+    const corpus = readCorpus(name);
+    const led = SECONDS > 0 ? { coverage, seed: Math.trunc(end) } : {};
+    const { runs, crash } = guided(target, { until, corpus, ...led });
+    t.equal(crash && `${crash.error.stack}\n${JSON.stringify(crash.bytes.toString("latin1"))}`, undefined);
+    t.comment(`${runs} inputs in ${Math.round(performance.now() - began)} ms`);
+  });

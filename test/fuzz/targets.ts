@@ -1,0 +1,304 @@
+/** What is given random bytes by `npm run fuzz`, and by guided.test.ts. */
+import { createParser } from "eventsource-parser";
+import { Body } from "../../src/core/body.ts";
+import { GatewayError } from "../../src/core/errors.ts";
+import { textsOf } from "../../src/core/texts.ts";
+import { NamedObjects } from "../../src/objects/named.ts";
+import type { TranslatedProtocol } from "../../src/translation/codec.ts";
+import { Envelopes } from "../../src/translation/envelope.ts";
+import { readRequest, writeRequest } from "../../src/translation/request.ts";
+import { StreamTranslator, wholeEvents, wholeText } from "../../src/translation/translator.ts";
+import { withoutUnreadable } from "../../src/translation/unreadable.ts";
+import { ArraySplitter } from "../../src/wire/array.ts";
+import { Frame } from "../../src/wire/frame.ts";
+import { JsonError, Scanner } from "../../src/wire/json.ts";
+import { splice } from "../../src/wire/splice.ts";
+import { SseSplitter } from "../../src/wire/sse.ts";
+import type { JsonObject } from "../../src/wire/values.ts";
+import { RICH_REQUESTS } from "../golden/rich-requests.ts";
+import { CLIENT_BODIES } from "../support/client-bodies.ts";
+import { cut, holds, type Target } from "../support/guided.ts";
+import { dice, randomAnswer } from "../support/random-answers.ts";
+import { crossing, received, SPOKEN, sse, streamed, translationOf, wishFor } from "../support/translations.ts";
+import type { ProtocolName } from "../support/vendor-sdks.ts";
+import { wronged } from "../support/wrong-values.ts";
+import { HTTP_TARGETS } from "./targets.http.ts";
+
+type Cast = ReturnType<typeof dice>;
+const PROTOCOLS = Object.keys(SPOKEN) as ProtocolName[];
+
+const latin = (texts: readonly string[]): Buffer[] => texts.map((text) => Buffer.from(text, "latin1"));
+
+const JSON_WORDS = [
+  ...[
+    "{}",
+    "[]",
+    "null",
+    "true",
+    '""',
+    "-0",
+    "1e5",
+    ",",
+    ":",
+    '{"a":',
+    '["',
+    '"]',
+    "\\u0000",
+    "\\ud800",
+    "\\",
+    '\\"',
+    "\\n",
+  ],
+  ...[
+    '"model":"a",',
+    '"\\u006dodel":',
+    "[[[[[[[[",
+    "\xef\xbb\xbf",
+    "\xc0\x80",
+    "\xed\xa0\x80",
+    "\xf0\x9f\x98\x80",
+    " ",
+    "0123",
+  ],
+];
+
+/** What a scanner makes of pieces: the places of the members, or the fault. */
+function scanned(pieces: readonly Buffer[]): string[] | JsonError {
+  const scanner = new Scanner({ strings: "whole" });
+  try {
+    for (const piece of pieces) scanner.push(piece);
+    const { members } = scanner.end();
+    return [...members].map(({ name, start, end }) => `${name}\n${start}-${end}`);
+  } catch (error) {
+    if (error instanceof JsonError) return error;
+    throw error;
+  }
+}
+
+const parsed = (bytes: Buffer): { json: unknown } | undefined => {
+  try {
+    return { json: JSON.parse(new TextDecoder("utf-8", { fatal: true, ignoreBOM: true }).decode(bytes)) as unknown };
+  } catch {
+    return undefined;
+  }
+};
+
+const json: Target = {
+  seeds: () =>
+    latin([
+      ...Object.values(CLIENT_BODIES).map(({ body }) => body),
+      '{"a":[1,-0.5e+3,true,null,"\\ud83d\\ude00"]}',
+      "1",
+      '"x"',
+    ]),
+  words: JSON_WORDS,
+  take(bytes) {
+    const whole = scanned([bytes]);
+    const pieces = scanned(cut(bytes));
+    // Of two faults, either may be met first.
+    const [one, other] = [whole, pieces].map((each) => (each instanceof Error ? "refused" : each.join()));
+    holds(one === other, () => `whole: ${whole}; in pieces: ${pieces}`);
+    const judged = parsed(bytes);
+    if (whole instanceof Error) {
+      const own = ["depth", "keys", "duplicate"].includes(whole.fault) || /surrogate/.test(whole.message);
+      return holds(!judged || own, () => `JSON.parse takes what is refused: ${whole.message}`);
+    }
+    holds(judged !== undefined, () => "JSON.parse refuses what is taken");
+    const names = whole.map((each) => each.split("\n", 1)[0]);
+    const isObject = typeof judged.json === "object" && judged.json !== null && !Array.isArray(judged.json);
+    if (isObject) holds(names.length === Object.keys(judged.json as object).length, () => `names: ${names}`);
+  },
+};
+
+const SSE_WORDS = [
+  "data: ",
+  "data:",
+  "event: ",
+  "id: 1",
+  "retry: 5",
+  ": ",
+  "\n\n",
+  "\r\n\r\n",
+  "\r\r",
+  "\r",
+  "\n",
+  "\xef\xbb\xbf",
+  "[DONE]",
+  "{}",
+  "\0",
+];
+
+/** What a splitter reads; no byte may be lost. */
+function frames(splitter: SseSplitter | ArraySplitter, pieces: readonly Buffer[]): Frame[] {
+  const read = pieces.flatMap((piece) => splitter.push(piece));
+  const rest = splitter.end();
+  const kept = Buffer.concat([...read.map(({ bytes }) => bytes), ...(rest instanceof Buffer ? [rest] : [])]);
+  holds(kept.equals(Buffer.concat(pieces)), () => "bytes are lost");
+  return read;
+}
+
+const told = (read: readonly Frame[]): string =>
+  JSON.stringify(read.flatMap(({ event, text }) => (text === undefined ? [] : [[event || "message", text]])));
+
+const eventStream: Target = {
+  seeds: () =>
+    latin([
+      "data: a\n\ndata: b\ndata\n\n",
+      "event: x\r\nid: 1\r\ndata:{}\r\n\r\n: c\r\rdata: [DONE]\r\r",
+      "\xef\xbb\xbfdata: 1\n\n",
+    ]),
+  words: SSE_WORDS,
+  take(bytes) {
+    // Behind it nothing is in doubt: whether a CR is all of a line end, and whether an event has ended.
+    const stream = Buffer.concat([bytes, Buffer.from("\n\n\ndata: end\n\n")]);
+    const whole = told(frames(new SseSplitter(), [stream]));
+    const pieces = told(frames(new SseSplitter(), cut(stream)));
+    holds(whole === pieces, () => `whole: ${whole}; in pieces: ${pieces}`);
+    const text = new TextDecoder("utf-8", { ignoreBOM: true }).decode(stream);
+    const events: string[][] = [];
+    createParser({ onEvent: ({ event, data }) => events.push([event || "message", data]) }).feed(text);
+    holds(whole === JSON.stringify(events), () => `read: ${whole}; by the standard: ${JSON.stringify(events)}`);
+  },
+};
+
+const arrayStream: Target = {
+  seeds: () => latin(['[{"a":1},\r\n{"b":"]"}]', '[1,"\\"",[2]] ', '{"error":{}}', "[]"]),
+  words: JSON_WORDS,
+  take(bytes) {
+    const whole = frames(new ArraySplitter(), [bytes]);
+    const pieces = frames(new ArraySplitter(), cut(bytes));
+    const judged = parsed(bytes)?.json;
+    if (!Array.isArray(judged)) return;
+    const texts = (read: readonly Frame[]) => JSON.stringify(read.flatMap(({ text }) => text ?? []));
+    holds(texts(whole) === texts(pieces), () => `whole: ${texts(whole)}; in pieces: ${texts(pieces)}`);
+    const read = whole.flatMap(({ text }) => (text === undefined ? [] : [JSON.parse(text) as unknown]));
+    holds(JSON.stringify(read) === JSON.stringify(judged), () => `${JSON.stringify(read)}`);
+  },
+};
+
+/** JSON with one value changed; undefined for what is no JSON. */
+function changedJson(bytes: Buffer, cast: Cast): Buffer | undefined {
+  const judged = parsed(bytes);
+  return judged && Buffer.from(JSON.stringify(wronged(judged.json, cast)) ?? "null");
+}
+
+/** The same with one event of a stream. */
+function changedEvent(bytes: Buffer, cast: Cast): Buffer | undefined {
+  const events = bytes.toString().split("\n\n");
+  const at = cast(events.length);
+  const [, head = "", data = ""] = /^([^{]*)(\{.*)$/s.exec(events[at] ?? "") ?? [];
+  const changed = changedJson(Buffer.from(data), cast);
+  return changed && Buffer.from(events.with(at, head + changed.toString()).join("\n\n"));
+}
+
+/** Nothing but a GatewayError may be thrown, and none that hides a slip of ours. */
+function orRefused<T>(act: () => T, status?: number): T | undefined {
+  try {
+    return act();
+  } catch (error) {
+    if (!(error instanceof GatewayError)) throw error;
+    if (error.cause instanceof TypeError || error.cause instanceof RangeError) throw error.cause;
+    holds(status === undefined || error.status === status, () => `${error.status} ${error.code}: ${error.message}`);
+    return undefined;
+  }
+}
+
+const envelopes = new Envelopes("secret");
+const sealed = envelopes.seal({
+  protocol: "gemini",
+  kind: "signature",
+  data: "c2ln",
+  account: "them",
+  model: "theirs",
+});
+
+const request = (protocol: ProtocolName): Target => ({
+  seeds: () =>
+    [...RICH_REQUESTS[protocol].map((each) => JSON.stringify(each)), CLIENT_BODIES[protocol].body].map((text) =>
+      Buffer.from(text),
+    ),
+  words: [
+    ...JSON_WORDS,
+    sealed,
+    `"${sealed}"`,
+    ...PROTOCOLS.flatMap((name) => `${JSON.stringify(RICH_REQUESTS[name])}`.match(/"\w+":?/g) ?? []),
+  ],
+  change: changedJson,
+  take(bytes) {
+    const judged = parsed(bytes)?.json;
+    if (typeof judged !== "object" || judged === null || Array.isArray(judged)) return;
+    // The server lets nothing else in.
+    const scanner = new Scanner();
+    if (scanned([bytes]) instanceof Error) return;
+    scanner.push(bytes);
+    const body = new Body([bytes], scanner.end());
+    const spoken = SPOKEN[protocol] as TranslatedProtocol;
+    orRefused(() => textsOf(body, spoken), 400);
+    const { objects } = spoken;
+    if (objects) orRefused(() => new NamedObjects(objects).of(body), 400);
+    const to = { protocol: spoken, account: "them", model: "theirs", facts: {} };
+    orRefused(() => {
+      const { edits } = withoutUnreadable(bytes, judged as JsonObject, envelopes, to, false);
+      JSON.parse(Buffer.concat(splice([bytes], edits)).toString());
+    }, 400);
+    for (const target of PROTOCOLS.filter((each) => each !== protocol))
+      orRefused(() => {
+        const asked = readRequest(received(protocol, bytes.toString()), envelopes);
+        const written = writeRequest(asked, { ...to, protocol: SPOKEN[target] as TranslatedProtocol }, false).encoded
+          .body;
+        JSON.parse(written);
+        holds(
+          !/\[object \w+\]|\bundefined\b|\bNaN\b/.test(written) || /\[object|undefined|NaN/.test(bytes.toString()),
+          () => written,
+        );
+      }, 400);
+  },
+});
+
+const END = new Frame("end", Buffer.alloc(0));
+
+/** A whole answer where it begins as one, else a stream. */
+const answer = (protocol: ProtocolName): Target => ({
+  seeds: () =>
+    [1, 2, 3, 4, 5, 6].flatMap((seed) => {
+      const events = randomAnswer(seed);
+      return [sse(streamed(protocol, events)), translationOf(protocol).response.encode(events, wishFor(protocol))].map(
+        (text) => Buffer.from(text),
+      );
+    }),
+  words: [...JSON_WORDS, ...SSE_WORDS, ...(sse(streamed(protocol, randomAnswer(3))).match(/"\w+":?/g) ?? [])],
+  change: (bytes, cast) => (bytes[0] === 123 ? changedJson(bytes, cast) : changedEvent(bytes, cast)),
+  take(bytes) {
+    const spoken = SPOKEN[protocol];
+    const usage = (json: unknown) => [spoken.usage(json), [...spoken.texts.response(json)].length];
+    if (bytes[0] === 123) usage(parsed(bytes)?.json);
+    for (const target of PROTOCOLS.filter((each) => each !== protocol)) {
+      const way = crossing(protocol, target);
+      if (bytes[0] === 123) orRefused(() => JSON.parse(wholeText(way, wholeEvents(way, bytes, undefined))));
+      else orRefused(() => through(new StreamTranslator(way), bytes));
+    }
+    if (bytes[0] === 123) return;
+    for (const frame of new SseSplitter().push(bytes)) {
+      spoken.ending(frame);
+      spoken.objects?.tells(frame);
+      const text = parsed(Buffer.from(frame.text ?? ""));
+      if (text) usage(text.json);
+    }
+  },
+});
+
+function through(translator: StreamTranslator, bytes: Buffer): void {
+  const out = frames(new SseSplitter(), cut(bytes)).flatMap((frame) => translator.stage(frame) ?? frame);
+  for (const { text } of [...out, ...((translator.stage(END) as Frame[] | undefined) ?? [])])
+    if (text !== undefined && text !== "[DONE]") JSON.parse(text);
+}
+
+/** By name. */
+export const TARGETS: Readonly<Record<string, Target>> = {
+  json,
+  sse: eventStream,
+  array: arrayStream,
+  ...HTTP_TARGETS,
+  ...Object.fromEntries(PROTOCOLS.map((name) => [`request-${name}`, request(name)])),
+  ...Object.fromEntries(PROTOCOLS.map((name) => [`answer-${name}`, answer(name)])),
+};

@@ -1,0 +1,171 @@
+import { createServer } from "node:http";
+import type { AddressInfo } from "node:net";
+import t, { type Test } from "tap";
+import { cost as reckoned } from "../../src/core/price.ts";
+import type { Usage } from "../../src/core/usage.ts";
+import { asking, startGateway } from "../support/gateway.ts";
+import { type Recording, recordings } from "../support/recordings.ts";
+import { costOf, PRICE } from "./cost-of.ts";
+import { asEvents } from "./matrix.ts";
+
+/** Of the recorded conversations, one in so many is asked for in the other protocols too. */
+const STRIDE = Number(process.env["GATEWAY_TEST_COSTS_STRIDE"] ?? 8);
+const AT_ONCE = 16;
+/** Milliseconds for all of them on a busy machine. */
+const LIMIT = 240_000;
+t.setTimeout(LIMIT);
+
+const TALKING = ["openai-chat", "openai-responses", "anthropic-messages", "gemini"];
+const all = recordings()?.filter(({ status }) => status < 300);
+
+/** A gateway before a provider for each protocol that answers with the recording that a header names. */
+async function between(t: Test, found: readonly Recording[]) {
+  const upstream = createServer((incoming, response) => {
+    incoming.resume();
+    const { status, contentType, body } = found[Number(incoming.headers["x-recording"])] as Recording;
+    response.writeHead(status, { "content-type": contentType }).end(body);
+  });
+  await new Promise<void>((ready) => upstream.listen(0, "127.0.0.1", ready));
+  t.teardown(() => upstream.close());
+  const url = `http://127.0.0.1:${(upstream.address() as AddressInfo).port}/v1`;
+  const protocols = [...new Set(found.map(({ protocol }) => protocol))];
+  const lines = protocols.map((name) => `  ${name}: { url: "${url}", protocol: ${name}, forward: [x-recording] }`);
+  const models = protocols.map((name) => `  ${name}: { price: ${JSON.stringify(PRICE)}, targets: ["${name}:m"] }`);
+  return startGateway(t, `providers:\n${lines.join("\n")}\nmodels:\n${models.join("\n")}\n`);
+}
+
+/** How a client of each protocol asks for a model. */
+const ASKING: Record<string, (model: string, stream: boolean) => [path: string, body: object]> = {
+  "openai-chat": (model, stream) => [
+    "/v1/chat/completions",
+    {
+      model,
+      messages: [{ role: "user", content: "x" }],
+      stream,
+      ...(stream ? { stream_options: { include_usage: true } } : {}),
+    },
+  ],
+  "openai-responses": (model, stream) => ["/v1/responses", { model, input: "x", stream }],
+  "anthropic-messages": (model, stream) => [
+    "/v1/messages",
+    { model, max_tokens: 9, messages: [{ role: "user", content: "x" }], stream },
+  ],
+  gemini: (model, stream) => [
+    `/v1beta/models/${model}:${stream ? "streamGenerateContent?alt=sse" : "generateContent"}`,
+    { contents: [{ role: "user", parts: [{ text: "x" }] }] },
+  ],
+};
+
+interface Wanted {
+  recording: Recording;
+  index: number;
+  path: string;
+  body: object;
+}
+
+/** The end of an answer that was made in the background and is told by several recordings: it counts once. */
+const isTold = ({ id }: Recording, usage: Usage | undefined): boolean =>
+  id.includes("background_mode") && usage?.in.total === undefined;
+
+/** Asks for all of them and tells what differs from what the raw bodies say. */
+async function differing(t: Test, found: readonly Recording[], wanted: readonly Wanted[]) {
+  const { url, gateway } = await between(t, found);
+  const asked = new Map<string, Wanted>();
+  let next = 0;
+  const worker = async () => {
+    for (let at = next++; at < wanted.length; at = next++) {
+      const one = wanted[at] as Wanted;
+      const headers = asking({ "x-recording": String(one.index) });
+      const response = await fetch(url + one.path, { method: "POST", headers, body: JSON.stringify(one.body) });
+      await response.arrayBuffer().catch(() => undefined);
+      asked.set(response.headers.get("x-request-id") as string, one);
+    }
+  };
+  await Promise.all(Array.from({ length: AT_ONCE }, worker));
+  const { ledger } = gateway.stores;
+  await ledger.flush();
+  const odd: string[] = [];
+  let equal = 0;
+  for (const { id, cost, source, outcome, usage, price } of await ledger.recent(wanted.length)) {
+    const terms = price === undefined ? undefined : gateway.stores.prices.find(price)?.price;
+    if (cost !== undefined && usage && (!terms || reckoned(usage, terms) !== cost))
+      odd.push(`${id} cannot be reckoned again`);
+    const { recording, path } = asked.get(id) as Wanted;
+    const expected = costOf(recording.protocol, recording.body.toString());
+    if (outcome !== "completed" || source !== "reported" || expected === undefined) {
+      // What tells no usage is no cost of 0.
+      if (source === "none" && cost !== undefined) odd.push(`${recording.id} costs ${cost} of nothing known`);
+      if (source === "reported" && expected === undefined) odd.push(`${recording.id} has usage that nobody sees`);
+    } else if (BigInt(cost ?? -1) === expected || isTold(recording, usage)) equal++;
+    else odd.push(`${recording.id} by ${path}: ${cost}, not ${expected}: ${JSON.stringify(usage)}`);
+  }
+  return { odd, equal };
+}
+
+t.test(
+  "every recorded answer costs what its raw body says",
+  { skip: !all && "recordings are absent", timeout: LIMIT },
+  async (t) => {
+    const found = all ?? [];
+    const wanted = found.map((recording, index) => ({
+      ...{ recording, index, path: recording.path.replace("/any:", `/${recording.protocol}:`) },
+      body: { model: recording.protocol, stream: recording.streaming, stream_options: { include_usage: true } },
+    }));
+    const { odd, equal } = await differing(t, found, wanted);
+    t.same(odd.slice(0, 10), [], `${odd.length} differ`);
+    t.ok(equal > 1500, `${equal} of ${found.length} tell usage, and cost the same`);
+  },
+);
+
+t.test(
+  "an answer costs the same whoever asked, in whatever protocol",
+  { skip: !all && "recordings are absent", timeout: LIMIT },
+  async (t) => {
+    const talk = (all ?? []).filter(({ protocol, path }) => TALKING.includes(protocol) && !/count/i.test(path));
+    const found = talk.filter((_, n) => n % STRIDE === 0).map(asEvents);
+    const wanted = found.flatMap((recording, index) =>
+      TALKING.filter((client) => client !== recording.protocol).map((client) => {
+        const [path, body] = (ASKING[client] as (typeof ASKING)[string])(recording.protocol, recording.streaming);
+        return { recording, index, path, body };
+      }),
+    );
+    const { odd, equal } = await differing(t, found, wanted);
+    t.same(odd.slice(0, 10), [], `${odd.length} differ`);
+    t.ok(equal > wanted.length * 0.85, `${equal} of ${wanted.length} cost the same`);
+  },
+);
+
+t.test("after a fallback the price is that of who served", async (t) => {
+  const usage = { prompt_tokens: 100, completion_tokens: 10, total_tokens: 110 };
+  const body = JSON.stringify({ id: "c", object: "chat.completion", choices: [], usage });
+  const served = createServer((incoming, response) => {
+    incoming.resume();
+    const fails = incoming.url?.startsWith("/down");
+    response.writeHead(fails ? 503 : 200, { "content-type": "application/json" }).end(fails ? "{}" : body);
+  });
+  await new Promise<void>((ready) => served.listen(0, "127.0.0.1", ready));
+  t.teardown(() => served.close());
+  const origin = `http://127.0.0.1:${(served.address() as AddressInfo).port}`;
+  const { url, gateway } = await startGateway(
+    t,
+    `providers:
+  down: { url: "${origin}/down/v1", protocol: openai-chat }
+  up: { url: "${origin}/up/v1", protocol: openai-chat }
+models:
+  dear: { price: { input: 100, output: 1000 }, targets: [down:x], fallback: [cheap] }
+  cheap: { price: { input: 1, output: 10 }, targets: [up:x] }
+`,
+  );
+  await (
+    await fetch(`${url}/v1/chat/completions`, {
+      method: "POST",
+      headers: asking(),
+      body: '{"model":"dear","messages":[]}',
+    })
+  ).text();
+  await gateway.stores.ledger.flush();
+  const [row] = await gateway.stores.ledger.recent(1);
+  t.match(row, { model: "cheap", target: "up:x", cost: 100 * 1000 + 10 * 10_000 });
+  const terms = gateway.stores.prices.find(row?.price ?? "");
+  t.same(terms?.price, { input: 1, output: 10 }, "the row's price can be looked up");
+});

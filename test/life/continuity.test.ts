@@ -1,0 +1,216 @@
+import t, { type Test } from "tap";
+import type { JsonObject } from "../../src/wire/values.ts";
+import { CLIENTS, type Client } from "../support/four-clients.ts";
+import { asking, type Running, startGateway } from "../support/gateway.ts";
+import { httpUpstream } from "../support/upstream.ts";
+
+/** Conversations of each kind, and the turns of one. */
+const CONVERSATIONS = Number(process.env["GATEWAY_TEST_CONVERSATIONS"] ?? 12);
+const TURNS = 4;
+
+/** A provider that can be shut: another gateway with its demo. */
+async function vendor(t: Test): Promise<Running> {
+  return startGateway(
+    t,
+    'providers: { demo: { url: "demo:" } }\nmodels: { echo: { targets: [demo:echo] }, reasoning: { targets: [demo:reasoning] } }\nplugins: { auth: { anonymous: true } }\nshare: all\n',
+  );
+}
+
+/** A model with two targets, and which of them served the last request. */
+async function pair(t: Test, speaks: string, model = "echo", more = "") {
+  const vendors = [await vendor(t), await vendor(t)] as const;
+  const [a, b] = vendors;
+  const running = await startGateway(
+    t,
+    `providers:
+  a: { url: "${a.url}", speaks: [${speaks}] }
+  b: { url: "${b.url}", speaks: [${speaks}] }
+models: { m: { targets: [a:${model}, b:${model}] } }
+${more}`,
+  );
+  const served = () => vendors.map(({ log }) => log.lines.filter(({ message }) => message === "exchange").length);
+  /** One turn: the answer, and which provider gave it. */
+  const ask = async (client: Client, body: JsonObject, headers: Record<string, string> = {}) => {
+    const before = served();
+    const response = await fetch(running.url + client.path("m", false), {
+      method: "POST",
+      headers: asking(headers),
+      body: JSON.stringify(client.with(body, "m", false)),
+    });
+    const text = await response.text();
+    const after = served();
+    return {
+      status: response.status,
+      answer: JSON.parse(text) as JsonObject,
+      by: after.findIndex((count, i) => count > (before[i] ?? 0)),
+    };
+  };
+  return { ask, vendors, running };
+}
+
+const NAMES = ["openai-chat", "openai-responses", "anthropic-messages", "gemini"] as const;
+const CONVERSATION = NAMES.map((name) => [name, CLIENTS[name] as Client] as const);
+
+/** What agents do to the words of a conversation between two turns: parts become a string, marks of caches move on. */
+function rewritten(body: JsonObject, turn: number): JsonObject {
+  const messages = body["messages"] as JsonObject[] | undefined;
+  if (!messages) return body;
+  return {
+    ...body,
+    messages: messages.map((message, i) => {
+      const { content, role } = message;
+      if (role !== "user" || typeof content !== "string" || turn % 2 === 0) return message;
+      const marked = i === messages.length - 1 ? { cache_control: { type: "ephemeral" } } : {};
+      return { ...message, content: [{ type: "text", text: content, ...marked }] };
+    }),
+  };
+}
+
+for (const speaks of [NAMES.join(", "), "anthropic-messages", "openai-chat"])
+  t.test(`conversations stay without configuration where the providers speak ${speaks}`, async (t) => {
+    const { ask } = await pair(t, speaks);
+    const counts = [0, 0];
+    let [turns, stayed] = [0, 0];
+    for (const [name, client] of CONVERSATION)
+      for (let i = 0; i < CONVERSATIONS; i++) {
+        let body = client.ask(`${name} asks number ${i} ${Math.random()}`, "look");
+        let first = -1;
+        for (let turn = 0; turn < TURNS; turn++) {
+          const marks = name === "anthropic-messages" && speaks.includes(name);
+          const { status, answer, by } = await ask(client, marks ? rewritten(body, turn) : body);
+          if (status !== 200) t.fail(`${name} ${status} ${JSON.stringify(answer)}`);
+          if (turn === 0) {
+            first = by;
+            counts[by] = (counts[by] ?? 0) + 1;
+          } else {
+            turns++;
+            if (by === first) stayed++;
+          }
+          body = client.next(body, answer, `and ${turn}`);
+        }
+      }
+    t.equal(stayed, turns);
+    t.ok(
+      counts.every((count) => count > 0),
+      `both have some: ${counts}`,
+    );
+  });
+
+t.test("when a provider is gone all its conversations go on at the other one, and stay there", async (t) => {
+  const { ask, vendors } = await pair(t, NAMES.join(", "));
+  const running: { client: Client; body: JsonObject; by: number }[] = [];
+  for (const [name, client] of CONVERSATION)
+    for (let i = 0; i < CONVERSATIONS; i++) {
+      const body = client.ask(`${name} asks number ${i} ${Math.random()}`, "look");
+      const { answer, by } = await ask(client, body);
+      running.push({ client, body: client.next(body, answer, "and"), by });
+    }
+  t.ok(running.some(({ by }) => by === 0));
+  await vendors[0].gateway.stop({ drain: 0 });
+  let moved = 0;
+  for (const { client, body } of running) {
+    const first = await ask(client, body);
+    const second = await ask(client, client.next(body, first.answer, "then"));
+    if (first.status === 200 && second.status === 200 && first.by === 1 && second.by === 1) moved++;
+  }
+  t.equal(moved, running.length);
+});
+
+t.test("a conversation that has moved stays where its newest state comes from", async (t) => {
+  const { ask, vendors, running } = await pair(t, "anthropic-messages", "reasoning");
+  const client = CLIENTS["openai-responses"] as Client;
+  const headers = {};
+  let conversation: { body: JsonObject; by: number } | undefined;
+  while (!conversation || conversation.by !== 0) {
+    const body = { ...client.ask(`${Math.random()}`, "look"), include: ["reasoning.encrypted_content"], store: false };
+    const { answer, by } = await ask(client, body, headers);
+    conversation = { body: client.next(body, answer, "and"), by };
+  }
+  t.ok(JSON.stringify(conversation.body).includes("gw1state"));
+  const port = vendors[0].port;
+  await vendors[0].gateway.stop({ drain: 0 });
+  const moved = await ask(client, conversation.body);
+  t.equal(moved.by, 1);
+  const next = client.next(conversation.body, moved.answer, "then");
+  await startGateway(
+    t,
+    `listen: 127.0.0.1:${port}\nproviders: { demo: { url: "demo:" } }\nmodels: { reasoning: { targets: [demo:reasoning] } }\nplugins: { auth: { anonymous: true } }\n`,
+  );
+  t.equal((await ask(client, next)).by, 1, "its state is there");
+  t.equal(running.log.lines.filter(({ message }) => message === "exchange").at(-1)?.fields["attempts"], 1);
+});
+
+t.test("continuity: off leaves each request to chance", async (t) => {
+  const { ask } = await pair(t, "openai-chat", "echo", "plugins: { models: { continuity: off } }\n");
+  const client = CLIENTS["openai-chat"] as Client;
+  const body = client.ask("always the same", "look");
+  const by = new Set<number>();
+  for (let i = 0; i < 40 && by.size < 2; i++) by.add((await ask(client, body, { "x-session-id": "s" })).by);
+  t.equal(by.size, 2);
+});
+
+/** Two providers with three credentials each, and what the last request showed to which of them. */
+async function accounts(t: Test) {
+  const limited = new Set<string>();
+  let shown = "";
+  const env: Record<string, string> = {};
+  const vendor = async (name: string) => {
+    const upstream = await httpUpstream(({ rawHeaders }, reply) => {
+      const secret = rawHeaders.find((value) => value.startsWith("Bearer ")) ?? "";
+      if (limited.has(secret)) return reply.writeHead(429, { "retry-after": "60" }).end("{}");
+      shown = `${name} ${secret}`;
+      const message = { role: "assistant", content: "I see." };
+      const answer = { object: "chat.completion", choices: [{ index: 0, message, finish_reason: "stop" }] };
+      return reply.writeHead(200, { "content-type": "application/json" }).end(JSON.stringify(answer));
+    });
+    t.teardown(() => upstream.close());
+    for (const one of ["A", "B", "C"]) env[name + one] = `credential-${name}${one}-0123456789`;
+    const credentials = ["A", "B", "C"].map((one) => `$${name}${one}`).join(", ");
+    return `  ${name}: { url: "${upstream.origin.origin}/v1", speaks: [openai-chat], credential: [${credentials}] }`;
+  };
+  const providers = [await vendor("one"), await vendor("two")].join("\n");
+  const yaml = `providers:\n${providers}\nmodels: { m: { targets: [one:x, two:x] } }\n`;
+  const running = await startGateway(t, yaml, {}, env);
+  const ask = async (client: Client, body: JsonObject) => {
+    const asked = JSON.stringify(client.with(body, "m", false));
+    const init = { method: "POST", headers: asking(), body: asked };
+    const answer = await fetch(running.url + client.path("m", false), init);
+    return { status: answer.status, answer: (await answer.json()) as JsonObject, shown };
+  };
+  return { ask, limited };
+}
+
+t.test("a conversation keeps to its credential too, and leaves it only while that may not be shown", async (t) => {
+  const { ask, limited } = await accounts(t);
+  const running: { client: Client; body: JsonObject; first: string }[] = [];
+  let [turns, stayed] = [0, 0];
+  for (const [name, client] of CONVERSATION)
+    for (let i = 0; i < CONVERSATIONS; i++) {
+      let body = client.ask(`${name} asks number ${i}`, "look");
+      let first: string | undefined;
+      for (let turn = 0; turn < TURNS; turn++) {
+        const { status, answer, shown } = await ask(client, body);
+        if (status !== 200) t.fail(`${name} ${status} ${JSON.stringify(answer)}`);
+        body = client.next(body, answer, `and ${turn}`);
+        if (first !== undefined) turns++;
+        if (first === shown) stayed++;
+        first ??= shown;
+      }
+      running.push({ client, body, first: first as string });
+    }
+  t.equal(stayed, turns);
+  t.equal(new Set(running.map(({ first }) => first)).size, 6, "every credential has some");
+  const gone = running[0]?.first.split(" ", 1)[0] as string;
+  const secret = running[0]?.first.slice(gone.length + 1) as string;
+  limited.add(secret);
+  let [all, moved, others] = [0, 0, 0];
+  for (const { client, body, first } of running) {
+    const { status, shown } = await ask(client, body);
+    if (first === `${gone} ${secret}`) {
+      all++;
+      if (status === 200 && shown !== first && shown.startsWith(`${gone} `)) moved++;
+    } else if (shown !== first) others++;
+  }
+  t.equal(moved, all, "to another credential of the same provider");
+  t.equal(others, 0, "nobody else moves");
+});

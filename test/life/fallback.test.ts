@@ -1,0 +1,55 @@
+import t from "tap";
+import { run } from "../../src/cli/usage.ts";
+import { asking, startGateway } from "../support/gateway.ts";
+import { httpUpstream } from "../support/upstream.ts";
+
+t.test("behind a fallback, name and money are those of the model that served, everywhere", async (t) => {
+  const upstream = await httpUpstream(({ body }, reply) => {
+    const { model } = JSON.parse(body.toString()) as { model: string };
+    if (model === "down") return reply.writeHead(503).end("{}");
+    const usage = { prompt_tokens: 1_000_000, completion_tokens: 1_000_000, total_tokens: 2_000_000 };
+    return reply.writeHead(200, { "content-type": "application/json" }).end(JSON.stringify({ model, usage }));
+  });
+  t.teardown(() => upstream.close());
+  const running = await startGateway(
+    t,
+    `providers: { up: { url: "${upstream.origin.origin}/v1", speaks: [openai-chat] } }
+models:
+  dear: { price: { input: 100, output: 100 }, targets: [up:down], fallback: [cheap] }
+  cheap: { price: { input: 1, output: 1 }, targets: [{ to: up:fine, price: { input: 2, output: 3 } }] }
+`,
+  );
+  const answer = await fetch(`${running.url}/v1/chat/completions`, {
+    method: "POST",
+    headers: asking(),
+    body: '{"model":"dear"}',
+  });
+  t.same([answer.status, answer.headers.get("gateway-model")], [200, "cheap"]);
+  await answer.text();
+  const { stores } = running.gateway;
+  await stores.ledger.flush();
+  const [entry] = await stores.ledger.recent(1);
+  t.match(entry, { model: "cheap", target: "up:fine", cost: 5e9, attempts: [{ target: "up:down" }, {}] });
+  const line = running.log.lines.find(({ message }) => message === "exchange");
+  t.match(line?.fields, { model: "cheap", asked: "dear", target: "up:fine" });
+  let printed = "";
+  const io = { out: (text: string) => (printed += `${text}\n`), err: () => {} };
+  t.equal(await run([], io as never, stores), 0);
+  t.match(printed, /^cheap +1 .*\$5/m);
+  t.notMatch(printed, /dear/);
+});
+
+t.test("a model that serves itself is named too; refusals of ours name none", async (t) => {
+  const running = await startGateway(
+    t,
+    'providers: { demo: { url: "demo:" } }\nmodels: { echo: { targets: [demo:echo] } }\n',
+  );
+  const ask = (model: string) =>
+    fetch(`${running.url}/v1/chat/completions`, {
+      method: "POST",
+      headers: asking(),
+      body: JSON.stringify({ model, messages: [{ role: "user", content: "x" }] }),
+    });
+  t.equal((await ask("echo")).headers.get("gateway-model"), "echo");
+  t.equal((await ask("nobody")).headers.get("gateway-model"), null);
+});

@@ -1,0 +1,277 @@
+import { once } from "node:events";
+import { readdirSync } from "node:fs";
+import type { AddressInfo } from "node:net";
+import { connect, createServer, type Socket } from "node:net";
+import { monitorEventLoopDelay } from "node:perf_hooks";
+import { setTimeout as after } from "node:timers/promises";
+import t, { type Test } from "tap";
+import { deafPort } from "../support/deaf-port.ts";
+import { eventually, startProcess } from "../support/process.ts";
+import { type RawRequest, rawUpstream } from "../support/upstream.ts";
+
+/** How often a client leaves in each state; the plan's own number is 1,000. */
+const COUNT = Number(process.env["GATEWAY_TEST_LEAVES"] ?? 6);
+/** The goal in milliseconds, judged where the count is the plan's. */
+const GOAL = 50;
+const RESOLUTION = 5;
+/** Clients of most states at a time. */
+const LANES = 4;
+/** Milliseconds for which its provider can write nothing until a client counts as stalled. */
+const STALLED = 40;
+
+const HEAD = "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n";
+const event = (text: string) =>
+  `data: {"id":"c","object":"chat.completion.chunk","choices":[{"index":0,"delta":{"content":"${text}"},"finish_reason":null}]}\n\n`;
+const chunk = (text: string) => `${Buffer.byteLength(text).toString(16)}\r\n${text}\r\n`;
+
+interface Place {
+  /** The key, model and provider of the state. */
+  name: string;
+  /** Which of its clients it is. */
+  lane: number;
+}
+
+/** Where an exchange is when its client leaves. */
+interface State {
+  /** What the client sends. */
+  asks(place: Place): string;
+  /** What the provider does; absent: it is never asked. */
+  script?: (socket: Socket, request: RawRequest) => unknown;
+  /** Settles once it is there, on the client's side. */
+  there?: (client: Client) => unknown;
+  /** Rows of each client that has left; 1. */
+  rows?: number;
+  /** What is asked first. */
+  behind?: string;
+  /** Clients at a time; `LANES`. */
+  lanes?: number;
+}
+
+interface Client {
+  socket: Socket;
+  readonly text: string;
+}
+
+const keyOf = (name: string) => `key-of-${name}-0123456789`;
+const request = (path: string, name: string, body: string, length = Buffer.byteLength(body)) =>
+  `POST ${path} HTTP/1.1\r\nhost: a\r\nx-api-key: ${keyOf(name)}\r\ncontent-type: application/json\r\ncontent-length: ${length}\r\n\r\n${body}`;
+const body = ({ name, lane }: Place, more = "") =>
+  `{"model":"${name}","max_tokens":9,"stream":true,"messages":[{"role":"user","content":"lane-${lane} "}]${more}}`;
+const chat = (place: Place) => request("/v1/chat/completions", place.name, body(place));
+const messages = (place: Place) => request("/v1/messages", place.name, body(place));
+const got = (text: string) => (client: Client) => eventually(() => client.text.includes(text), text);
+/** `performance.now()` when a provider could last write. */
+let flowed = 0;
+/** Events as long as somebody takes them. */
+function flow(socket: Socket, pause: number, text: string): void {
+  socket.write(HEAD);
+  const piece = chunk(event(text));
+  const more = () => {
+    if (socket.destroyed) return;
+    flowed = performance.now();
+    if (socket.write(piece)) setTimeout(more, pause);
+    else socket.once("drain", more);
+  };
+  more();
+}
+
+const STATES: Record<string, State> = {
+  "half-a-head": {
+    asks: () => "POST /v1/chat/completions HTTP/1.1\r\nhost: a\r\nx-api",
+    there: () => after(5),
+    rows: 0,
+  },
+  "half-a-body": { asks: (place) => chat(place).slice(0, -9), there: () => after(5) },
+  queued: { asks: chat, there: () => after(5) },
+  "waiting-for-headers": { asks: chat, script: () => {} },
+  "headers-out": { asks: chat, script: (socket) => socket.write(HEAD), there: got("200 OK") },
+  streaming: { asks: chat, script: (socket) => flow(socket, 2, "x"), there: got("data: ") },
+  stalled: {
+    asks: chat,
+    script: (socket) => flow(socket, 0, "x".repeat(200_000)),
+    there: async ({ socket }) => {
+      socket.pause();
+      while (performance.now() - flowed < STALLED) await after(5);
+    },
+    lanes: 1,
+  },
+  "retry-sleep": {
+    asks: chat,
+    script: (socket) => socket.write(`HTTP/1.1 503 No\r\nretry-after: 20\r\ncontent-length: 0\r\n\r\n`),
+    there: () => after(10),
+  },
+  "behind-a-fallback": { asks: chat, script: () => {}, behind: "failing" },
+  "translated-stream": {
+    asks: messages,
+    script: (socket) => flow(socket, 2, "x"),
+    there: got("content_block_delta"),
+  },
+  "passed-upload": {
+    asks: ({ name, lane }) => request(`/pass/${name}/lane-${lane}`, name, "x".repeat(1000), 1_000_000),
+    script: () => {},
+  },
+  websocket: {
+    asks: ({ name, lane }) =>
+      `GET /v1/realtime?model=${name}&intent=lane-${lane} HTTP/1.1\r\nhost: a\r\nx-api-key: ${keyOf(name)}\r\nconnection: upgrade\r\nupgrade: websocket\r\nsec-websocket-version: 13\r\nsec-websocket-key: AAAAAAAAAAAAAAAAAAAAAA==\r\n\r\n`,
+    script: (socket) =>
+      socket.write(
+        "HTTP/1.1 101 Switching Protocols\r\nconnection: upgrade\r\nupgrade: websocket\r\nsec-websocket-accept: ICX+Yqv66kxgM0FcWaLWlFLwTAI=\r\n\r\n",
+      ),
+    there: got("101 "),
+  },
+};
+
+/** The provider of a state: tells of each request that has come, by its lane. */
+async function provider(t: Test, { script }: State) {
+  const arrivals = new Map<number, (socket: Socket) => void>();
+  let asked = 0;
+  const upstream = await rawUpstream(async (socket, request) => {
+    asked++;
+    const lane = /lane-(\d+)/;
+    const [, number] = lane.exec(request.head) ?? lane.exec(String(await request.body)) ?? [];
+    arrivals.get(Number(number))?.(socket);
+    script?.(socket, request);
+  });
+  t.teardown(() => upstream.close());
+  const arrival = (lane: number) => new Promise<Socket>((resolve) => arrivals.set(lane, resolve));
+  return { upstream, arrival, asked: () => asked };
+}
+
+function dial(port: number): Client {
+  const socket = connect(port, "127.0.0.1").setNoDelay(true);
+  const client = { socket, text: "" };
+  socket.on("error", () => {}).on("data", (bytes) => (client.text += bytes.toString("latin1").slice(0, 2000)));
+  return client;
+}
+
+const closing = (socket: Socket) => new Promise<unknown>((closed) => socket.once("close", closed));
+
+/** Every other one resets its connection. */
+const leave = ({ socket }: Client, nth: number) => (nth % 2 ? socket.resetAndDestroy() : socket.destroy());
+const p = (times: readonly number[], part: number) =>
+  times.toSorted((a, b) => a - b)[Math.min(times.length - 1, Math.floor(times.length * part))] ?? 0;
+
+t.test(
+  "a client that leaves is gone for the provider at once, whatever the state, and has one row",
+  { timeout: 900_000 },
+  async (t) => {
+    const states = await Promise.all(
+      Object.entries(STATES).map(async ([name, state]) => ({ name, state, ...(await provider(t, state)) })),
+    );
+    const failing = await rawUpstream((socket) => socket.write("HTTP/1.1 500 No\r\ncontent-length: 0\r\n\r\n"));
+    t.teardown(() => failing.close());
+    const deaf = await deafPort(t);
+    const silent = createServer().listen(0, "127.0.0.1");
+    await once(silent, "listening");
+    t.teardown(() => silent.close());
+    const all = [...states.map(({ name }) => name), "connecting", "tls"];
+    const gateway = await startProcess(
+      t,
+      `log: { level: warn }
+overload: { per_key: ${LANES + 1}, wait: 60s, delay: off }
+health: { failures: 1000000, errors: "off" }
+retry: { budget: 100%, least: 100000, wait: 60s, first_frame: off }
+providers:
+${states
+  .map(
+    ({ name, upstream }) =>
+      `  ${name}: { url: "${upstream.origin.origin}/v1", speaks: [openai-chat], websocket: true }`,
+  )
+  .join("\n")}
+  connecting: { url: "http://127.0.0.1:${deaf}/v1", speaks: [openai-chat], timeouts: { connect: 60s } }
+  tls: { url: "https://127.0.0.1:${(silent.address() as AddressInfo).port}/v1", speaks: [openai-chat], timeouts: { connect: 60s } }
+  failing: { url: "${failing.origin.origin}/v1", speaks: [openai-chat] }
+models:
+${all.map((name) => `  ${name}: { targets: ["${STATES[name]?.behind ?? name}:m"${STATES[name]?.behind ? `, "${name}:m"` : ""}] }`).join("\n")}
+keys: { ${all.map((name) => `${name}: { key: ${keyOf(name)} }`).join(", ")} }
+paths: { "/pass/passed-upload/*": { pass: passed-upload } }
+`,
+    );
+    const { port } = gateway;
+    const times: Record<string, number[]> = Object.fromEntries(all.map((name) => [name, []]));
+    // They hold all that their key may have, so that its others wait.
+    const holding = Array.from({ length: LANES + 1 }, (_, lane) => {
+      const client = dial(port);
+      client.socket.write(chat({ name: "queued", lane }));
+      return client;
+    });
+    const queued = states.find(({ name }) => name === "queued");
+    await eventually(() => queued?.asked() === LANES + 1, "those in front");
+
+    // Nobody on the other side hears of these: what tells is the gateway's own list of what it has open.
+    const open = () => readdirSync(`/proc/${gateway.child.pid}/fd`).length;
+    // The thread of the ledger starts with the first row.
+    let before = open();
+    for (let steady = 0; steady < 20; steady++) {
+      await after(50);
+      if (open() !== before) [before, steady] = [open(), 0];
+    }
+    for (let nth = 0; nth < COUNT; nth++) {
+      const client = dial(port);
+      client.socket.write(chat({ name: "connecting", lane: 0 }));
+      await eventually(() => open() === before + 2, "an attempt to connect");
+      const began = performance.now();
+      leave(client, nth);
+      while (open() > before) await after(1);
+      times["connecting"]?.push(performance.now() - began);
+    }
+
+    const lateness = monitorEventLoopDelay({ resolution: RESOLUTION });
+    lateness.enable();
+    for (const { name, state, arrival } of states) {
+      const { lanes: count = LANES } = state;
+      const lanes = Array.from({ length: count }, async (_, lane) => {
+        const own = times[name] as number[];
+        for (let nth = lane; nth < COUNT; nth += count) {
+          const asked = state.script && arrival(lane);
+          const client = dial(port);
+          client.socket.write(state.asks({ name, lane }));
+          const socket = await asked;
+          await state.there?.(client);
+          const closed = socket && name !== "retry-sleep" ? closing(socket) : undefined;
+          const began = performance.now();
+          leave(client, nth);
+          await closed;
+          if (closed) own.push(performance.now() - began);
+        }
+      });
+      await Promise.all(lanes);
+    }
+    for (let nth = 0; nth < COUNT; nth++) {
+      const client = dial(port);
+      const came = once(silent, "connection");
+      client.socket.write(chat({ name: "tls", lane: 0 }));
+      const [socket] = (await came) as [Socket];
+      socket.on("error", () => {});
+      await once(socket, "data");
+      const closed = closing(socket);
+      const began = performance.now();
+      leave(client, nth);
+      await closed;
+      times["tls"]?.push(performance.now() - began);
+    }
+    await after(100);
+    const asked = (name: string) => states.find((each) => each.name === name)?.asked();
+    t.equal(asked("half-a-body"), 0, "nobody is asked half a question");
+    t.equal(asked("queued"), LANES + 1, "who leaves while it waits asks nobody");
+    t.equal(asked("retry-sleep"), COUNT, "nobody is asked again for one that has left");
+    for (const client of holding) client.socket.destroy();
+    t.equal(await gateway.end(), 0);
+    const expected = all
+      .filter((name) => STATES[name]?.rows !== 0)
+      .map((name) => [name, { aborted: COUNT + (name === "queued" ? LANES + 1 : 0) }]);
+    const { "": nobody, ...rows } = gateway.outcomes();
+    t.equal(nobody, undefined);
+    t.same(rows, Object.fromEntries(expected), "one row each");
+    t.equal(gateway.ledger().twice, 0);
+    // What comes while this process does not get its turn is seen late.
+    lateness.disable();
+    const late = Math.max(0, lateness.percentile(99) / 1e6 - RESOLUTION);
+    t.comment(`this process itself was late: p99 ${late.toFixed(1)} ms`);
+    for (const [name, own] of Object.entries(times)) {
+      if (own.length === 0) continue;
+      t.comment(`${name}: ${own.length}, p50 ${p(own, 0.5).toFixed(1)} ms, p99 ${p(own, 0.99).toFixed(1)} ms`);
+      if (COUNT >= 1000) t.ok(p(own, 0.99) <= GOAL + late, `${name}: within ${GOAL} ms`);
+    }
+  },
+);

@@ -1,0 +1,48 @@
+import t from "tap";
+import { asking } from "../support/gateway.ts";
+import { ask, BODY, page, passed, provider, yaml } from "../support/limited.ts";
+import { eventually, startProcess } from "../support/process.ts";
+
+t.test("workers share one budget, and one that dies leaves nothing reserved", async (t) => {
+  const upstream = await provider(t);
+  const gateway = await startProcess(t, yaml(upstream.origin, "$0.20", "workers: 2\nlinger: off"));
+  const statuses = await Promise.all(Array.from({ length: 100 }, () => ask(gateway.url)));
+  t.equal(passed(statuses), 20);
+  t.equal(statuses.filter((status) => status === 429).length, 80);
+  t.equal(upstream.seen.length, 20);
+  t.match(await page(gateway), [
+    { concurrency: { remaining: 900 }, budgets: [{ spent: 0.2, reserved: 0 }] },
+    { budgets: [{ spent: 0.2, reserved: 0 }] },
+  ]);
+  t.equal(await gateway.end(), 0);
+});
+
+t.test("a worker that is killed gives back what it had reserved", async (t) => {
+  const upstream = await provider(t);
+  const WHERE = "export default class Where { access(exchange) { exchange.notices.push(String(process.pid)); } }";
+  const file = yaml(
+    upstream.origin,
+    "$0.20",
+    "workers: 2\nlinger: off\nplugins: { where: { from: ./where.ts } }\nchains: { llm: [sse, auth, where, models, limits, rewrite, usage] }",
+  );
+  const gateway = await startProcess(t, file, { files: { "where.ts": WHERE } });
+  const answer = await fetch(`${gateway.url}/v1/chat/completions`, {
+    method: "POST",
+    headers: asking({ connection: "close" }),
+    body: BODY,
+  });
+  await answer.text();
+  const pid = Number(answer.headers.get("gateway-notice"));
+  const hanging = Array.from({ length: 8 }, () => ask(gateway.url, BODY.replace("{", '{"user":"hang",')));
+  await eventually(() => upstream.seen.length === 9, "the requests that hang");
+  t.match(await page(gateway), [{ concurrency: { remaining: 892 }, budgets: [{ spent: 0.01, reserved: 0.08 }] }, {}]);
+  process.kill(pid, "SIGKILL");
+  await eventually(async () => ((await page(gateway))[0]?.concurrency?.remaining ?? 0) > 892, "what it gives back");
+  const [own] = await page(gateway);
+  const left = 900 - (own?.concurrency?.remaining ?? 0);
+  t.ok(left < 8, `${left} still run with the other worker`);
+  t.equal(own?.budgets[0]?.reserved, Number((left * 0.01).toFixed(2)));
+  upstream.cut();
+  await Promise.all(hanging);
+  t.equal(await gateway.end(), 0);
+});

@@ -1,0 +1,93 @@
+import t from "tap";
+import { startGateway } from "../support/gateway.ts";
+import { each, post } from "../support/raw.ts";
+
+/** Requests for each fault, in each state; beside each of them a good one. */
+const TIMES = Number(process.env["GATEWAY_TEST_FAULTS"] ?? 1);
+
+const HOOKS = ["access", "request", "route", "send", "response", "stage", "done"] as const;
+const WAYS = ["throw", "reject", "hang", "spin", "leak"] as const;
+type Hook = (typeof HOOKS)[number];
+type Way = (typeof WAYS)[number];
+
+/** Does wrong in the hook and way that the query names; a stage may not give a promise, whatever becomes of that. */
+const BAD = `
+const kept = [];
+const WAYS = {
+  throw(hook) { throw new Error("bad " + hook); },
+  reject: async (hook) => { throw new Error("bad " + hook); },
+  hang: () => new Promise(() => {}),
+  spin() { const end = performance.now() + 30; while (performance.now() < end); },
+  leak(hook, exchange) {
+    kept.push(Buffer.alloc(100_000, 1), exchange);
+    exchange.onAbort?.(() => kept.length);
+    exchange.signal?.addEventListener("abort", () => kept.length);
+  },
+};
+const bad = (exchange, hook) => exchange.query.get("at") === hook ? WAYS[exchange.query.get("way")](hook, exchange) : undefined;
+export default class Bad {
+  access(exchange) { return bad(exchange, "access"); }
+  request(exchange) { return bad(exchange, "request"); }
+  route(exchange) { return bad(exchange, "route"); }
+  send(exchange) { return bad(exchange, "send"); }
+  response(exchange) { return bad(exchange, "response") ?? ((frame) => bad(exchange, "stage")); }
+  done(exchange) { return bad(exchange, "done"); }
+}`;
+
+/** What is asked: whole and streamed, as it comes and translated. */
+const STATES: Record<string, { path: string; body: object; over: RegExp }> = {
+  whole: { path: "/v1/chat/completions", body: {}, over: /"finish_reason":"stop"/ },
+  streamed: { path: "/v1/chat/completions", body: { stream: true }, over: /\[DONE\]/ },
+  "another protocol's": { path: "/v1/messages", body: { max_tokens: 9 }, over: /"stop_reason":"end_turn"/ },
+  "another protocol's, streamed": { path: "/v1/messages", body: { max_tokens: 9, stream: true }, over: /message_stop/ },
+};
+
+/** Whether a client hears of it: what spins or leaks only takes its time, what is behind the answer is not the client's. */
+const harmless = (hook: Hook, way: Way): boolean => way === "spin" || way === "leak" || hook === "done";
+
+t.test(
+  "a plugin that does wrong, wherever and however, ends its own requests only, and the log names it",
+  async (t) => {
+    const running = await startGateway(
+      t,
+      `providers: { demo: { url: "demo:" } }
+models: { echo: { targets: [demo:echo] } }
+plugins: { bad: { from: ./bad.ts, deadline: 200ms } }
+chains: { llm: [sse, auth, bad, models, rewrite, usage] }
+`,
+      { "bad.ts": BAD },
+    );
+    const asked = HOOKS.flatMap((hook) =>
+      WAYS.flatMap((way) =>
+        Object.entries(STATES).flatMap(([state, asks]) =>
+          Array.from({ length: TIMES }, () => ({ hook, way, state, ...asks })),
+        ),
+      ),
+    );
+    const ask = (path: string, body: object) =>
+      post(running.port, path, JSON.stringify({ model: "echo", messages: [{ role: "user", content: "hi" }], ...body }));
+    await each(
+      asked,
+      async ({ hook, way, state, path, body, over }) => {
+        const [wrong, good] = await Promise.all([
+          ask(`${path}?at=${hook}&way=${way}`, body).catch(() => undefined),
+          ask(path, body),
+        ]);
+        const what = `${way} in ${hook}, ${state}`;
+        t.equal(good.status, 200, `beside ${what}`);
+        t.match(good.body.toString(), over, `beside ${what}`);
+        if (harmless(hook, way)) t.match(wrong?.body.toString(), over, what);
+        else {
+          t.notMatch(wrong?.body.toString() ?? "", over, what);
+          if (wrong && wrong.status !== 200)
+            t.ok(wrong.status === 500 || wrong.status === 504, `${what}: ${wrong.status}`);
+        }
+      },
+      8,
+    );
+    const told = JSON.stringify(running.log.lines.filter(({ level }) => level === "error" || level === "warn"));
+    for (const hook of HOOKS) t.match(told, `bad.${hook === "stage" ? "response" : hook}`, `${hook} is named`);
+    await running.gateway.stores.ledger.flush();
+    t.equal((await running.gateway.stores.ledger.recent(10_000)).length, 2 * asked.length, "a row for each");
+  },
+);

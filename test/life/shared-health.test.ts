@@ -1,0 +1,79 @@
+import { once } from "node:events";
+import { Agent, request } from "node:http";
+import t from "tap";
+import { asking } from "../support/gateway.ts";
+import { eventually, startProcess } from "../support/process.ts";
+import { httpUpstream } from "../support/upstream.ts";
+
+/** Says by which process it is served. */
+const WHERE = "export default class Where { access(exchange) { exchange.notices.push(String(process.pid)); } }";
+
+t.test("what one worker finds out of a target and a credential the other one knows", async (t) => {
+  let well = false;
+  const bad = await httpUpstream((_, reply) =>
+    reply.writeHead(well ? 200 : 503, { "content-type": "application/json" }).end("{}"),
+  );
+  const fine = await httpUpstream(({ rawHeaders }, reply) => {
+    const known = !rawHeaders.includes("Bearer revoked-0123456789");
+    return reply.writeHead(known ? 200 : 401, { "content-type": "application/json" }).end("{}");
+  });
+  t.teardown(() => Promise.all([bad.close(), fine.close()]));
+  const gateway = await startProcess(
+    t,
+    `workers: 2
+linger: 50ms
+providers:
+  bad: { url: "${bad.origin.origin}/v1", speaks: [openai-chat], health: { open: 3s } }
+  fine: { url: "${fine.origin.origin}/v1", speaks: [openai-chat], credential: [revoked-0123456789, valid-0123456789] }
+models: { m: { targets: [{ to: "bad:x", weight: 1000000000 }, "fine:x"] } }
+retry: { least: 1000 }
+plugins: { where: { from: ./where.ts }, models: { continuity: off } }
+chains: { llm: [sse, auth, where, models, rewrite, usage] }
+`,
+    { files: { "where.ts": WHERE } },
+  );
+  const ask = async (agent: Agent): Promise<{ pid: string; status: number | undefined }> => {
+    const asked = request(`${gateway.url}/v1/chat/completions`, { method: "POST", headers: asking(), agent });
+    asked.end('{"model":"m","messages":[]}');
+    const [answer] = await once(asked, "response");
+    answer.resume();
+    await once(answer, "end");
+    return { pid: String(answer.headers["gateway-notice"]), status: answer.statusCode };
+  };
+  // One connection to each worker.
+  const agents = new Map<string, Agent>();
+  const all: Agent[] = [];
+  t.teardown(() => {
+    for (const agent of all) agent.destroy();
+  });
+  while (agents.size < 2) {
+    const agent = new Agent({ keepAlive: true, maxSockets: 1 });
+    all.push(agent);
+    agents.set((await ask(agent)).pid, agent);
+  }
+  const [one, other] = [...agents.values()] as [Agent, Agent];
+  for (let i = 0; i < 5; i++) t.equal((await ask(one)).status, 200);
+  await eventually(
+    () => gateway.lines().some(({ msg }) => /left alone/.test(String(msg))),
+    "the target to be left alone",
+  );
+  const [asked, refusals] = [
+    bad.seen.length,
+    () => fine.seen.filter(({ rawHeaders }) => rawHeaders.includes("Bearer revoked-0123456789")).length,
+  ];
+  t.equal(refusals(), 1, "the credential was shown once, by whichever worker");
+  for (let i = 0; i < 6; i++) t.equal((await ask(other)).status, 200);
+  t.equal(bad.seen.length, asked, "the other worker leaves it alone at once");
+  t.equal(refusals(), 1);
+  well = true;
+  await eventually(async () => (await ask(other)).status === 200 && bad.seen.length > asked, "the probe");
+  const probed = bad.seen.length;
+  await eventually(async () => (await ask(one)).status === 200 && bad.seen.length > probed, "the first one's return");
+  await eventually(() => gateway.text.includes("well again"), "the log");
+  const said = gateway.lines().map(({ msg }) => String(msg));
+  t.equal(said.filter((line) => /left alone/.test(line)).length, 1, "said once");
+  t.equal(said.filter((line) => /well again/.test(line)).length, 1);
+  t.equal(said.filter((line) => /does not accept the credential/.test(line)).length, 1);
+  for (const agent of all) agent.destroy();
+  t.equal(await gateway.end(), 0);
+});

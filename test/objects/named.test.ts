@@ -1,0 +1,149 @@
+import t from "tap";
+import anthropic from "../../plugins/protocols/anthropic-messages/index.ts";
+import gemini from "../../plugins/protocols/gemini/index.ts";
+import chat from "../../plugins/protocols/openai-chat/index.ts";
+import responses from "../../plugins/protocols/openai-responses/index.ts";
+import { Body } from "../../src/core/body.ts";
+import type { Protocol } from "../../src/core/protocol.ts";
+import { NamedObjects } from "../../src/objects/named.ts";
+
+const bodyOf = (text: string) => new Body([Buffer.from(text)], "json");
+
+function named({ objects }: Protocol, body: object | string): string[] {
+  const text = typeof body === "string" ? body : JSON.stringify(body);
+  return objects ? new NamedObjects(objects).of(bodyOf(text)).map(({ id, param }) => `${param}=${id}`) : [];
+}
+
+const CASES: readonly (readonly [Protocol, object, ...string[]])[] = [
+  [responses, { previous_response_id: "resp_1" }, "previous_response_id=resp_1"],
+  [responses, { previous_response_id: null, conversation: null, prompt: null }],
+  [responses, { conversation: "conv_1" }, "conversation=conv_1"],
+  [responses, { conversation: { id: "conv_1" } }, "conversation.id=conv_1"],
+  [responses, { prompt: { id: "pmpt_1", version: "2" } }, "prompt.id=pmpt_1"],
+  [responses, { input: [{ type: "item_reference", id: "rs_1" }] }, "input.0.id=rs_1"],
+  [responses, { input: [{ id: "rs_1", type: "reasoning", summary: [] }] }],
+  [responses, { input: [{ id: "rs_1" }, { type: null, id: "msg_2" }] }, "input.0.id=rs_1", "input.1.id=msg_2"],
+  [responses, { input: [{ id: "rs_1", type: null }] }, "input.0.id=rs_1"],
+  [responses, { input: [{ id: "rs_1", ["x".repeat(80)]: null }] }, "input.0.id=rs_1"],
+  [
+    responses,
+    {
+      input: [
+        { id: "msg_1", role: "user", content: "x" },
+        { type: "reasoning", id: "rs_1" },
+      ],
+    },
+  ],
+  [
+    responses,
+    { input: [{ role: "user", content: [{ type: "input_file", file_id: "file-1" }] }] },
+    "input.0.content.0.file_id=file-1",
+  ],
+  [
+    responses,
+    { tools: [{ type: "file_search", vector_store_ids: ["vs_1", "vs_2"] }] },
+    "tools.0.vector_store_ids.0=vs_1",
+    "tools.0.vector_store_ids.1=vs_2",
+  ],
+  [responses, { tools: [{ type: "code_interpreter", container: "cntr_1" }] }, "tools.0.container=cntr_1"],
+  [
+    responses,
+    { tools: [{ type: "code_interpreter", container: { type: "auto", file_ids: ["file-1"] } }] },
+    "tools.0.container.file_ids.0=file-1",
+  ],
+  [responses, { input: [{ type: "function_call", arguments: '{"file_id":"x"}' }], metadata: { file_id: "mine" } }],
+  [responses, { tools: [{ type: "function", parameters: { properties: { file_id: { type: "string" } } } }] }],
+  [
+    chat,
+    { messages: [{ content: [{ type: "file", file: { file_id: "file-1" } }] }] },
+    "messages.0.content.0.file.file_id=file-1",
+  ],
+  [
+    chat,
+    { messages: [{ role: "assistant", audio: { id: "audio_1" } }], audio: { voice: "alloy" } },
+    "messages.0.audio.id=audio_1",
+  ],
+  [anthropic, { container: "container_1" }, "container=container_1"],
+  [
+    anthropic,
+    { container: { id: "container_1", skills: [{ type: "anthropic", skill_id: "pptx" }, { skill_id: "skill_1" }] } },
+    "container.id=container_1",
+    "container.skills.1.skill_id=skill_1",
+  ],
+  [
+    anthropic,
+    { messages: [{ content: [{ type: "document", source: { type: "file", file_id: "file_1" } }] }] },
+    "messages.0.content.0.source.file_id=file_1",
+  ],
+  [anthropic, { messages: [{ content: [{ type: "tool_use", input: { file_id: "any thing" } }] }] }],
+  [gemini, { cachedContent: "cachedContents/abc" }, "cachedContent=abc"],
+  [gemini, { cached_content: "projects/p/locations/l/cachedContents/12" }, "cached_content=12"],
+  [
+    gemini,
+    {
+      contents: [
+        { parts: [{ fileData: { fileUri: "https://generativelanguage.googleapis.com/v1beta/files/abc-1" } }] },
+      ],
+    },
+    "contents.0.parts.0.fileData.fileUri=abc-1",
+  ],
+  [
+    gemini,
+    {
+      contents: [
+        {
+          parts: [
+            { fileData: { fileUri: "https://www.youtube.com/watch?v=x" } },
+            { functionCall: { args: { fileUri: "files/x" } } },
+          ],
+        },
+      ],
+    },
+  ],
+  [
+    gemini,
+    { tools: [{ fileSearch: { fileSearchStoreNames: ["fileSearchStores/s-1"] } }] },
+    "tools.0.fileSearch.fileSearchStoreNames.0=s-1",
+  ],
+];
+
+for (const [protocol, body, ...expected] of CASES)
+  t.test(`${protocol.name} ${JSON.stringify(body).slice(0, 90)}`, async (t) => {
+    t.same(named(protocol, body), expected);
+  });
+
+t.test("a name that is hidden behind escapes names it all the same, wherever the body is cut", async (t) => {
+  const text = '{"input":[{"content":[{"type":"input_file","fi\\u006Ce\\u005fid":"file-1"}]}]}';
+  const naming = new NamedObjects(responses.objects as NonNullable<Protocol["objects"]>);
+  for (let cut = 0; cut <= text.length; cut++) {
+    const pieces = [Buffer.from(text.slice(0, cut)), Buffer.from(text.slice(cut))];
+    if (naming.of(new Body(pieces, "json"))[0]?.id !== "file-1") t.fail(`cut at ${cut}`);
+  }
+  t.same(named(responses, '{"\\u0070revious_response_id":"resp_1"}'), ["previous_response_id=resp_1"]);
+});
+
+t.test("an object that names two ids is refused, for readers differ in which they take", async (t) => {
+  const text = '{"input":[{"file_id":"file-theirs","file_id":"file-mine"}]}';
+  t.throws(() => named(responses, text), { code: "invalid_json" });
+});
+
+t.test("what cannot be an id is a fault of the request, and names its place", async (t) => {
+  for (const id of ["../files", "a b", "x?y", "ä", "x".repeat(129)])
+    t.throws(() => named(responses, { previous_response_id: id }), { code: "invalid_field" });
+});
+
+t.test("a reference without a type is found however it is written, and wherever its bytes are cut", async (t) => {
+  const { objects } = responses as Required<Protocol>;
+  const found = (pieces: Buffer[]) => new NamedObjects(objects).of(new Body(pieces, "json")).map(({ id }) => id);
+  const written = [
+    '{"input":[{"id" : "rs_1"}]}',
+    `{"input":[{"id"${" ".repeat(3000)}:"rs_1"}]}`,
+    `{"input":[{"id":"rs_1"${"\n".repeat(20)}}]}`,
+    '{"input":[{"id":"x","type":"reasoning"},{"\\u0069d":"rs_1"}]}',
+    '{"input":[{"type":null,"id":"rs_1" , "role" : null }]}',
+  ];
+  for (const text of written) t.ok(found([Buffer.from(text)]).includes("rs_1"), text.slice(0, 60));
+  const bytes = Buffer.from('{"input":[{"id":"x","type":"reasoning"},{"id":"rs_1","type":null}]}');
+  for (let at = 1; at < bytes.length; at++)
+    t.same(found([bytes.subarray(0, at), bytes.subarray(at)]), ["rs_1"], `cut at ${at}`);
+});

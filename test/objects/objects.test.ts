@@ -1,0 +1,350 @@
+import { mkdtempSync, rmSync } from "node:fs";
+import type { ServerResponse } from "node:http";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import t, { type Test } from "tap";
+import { startGateway } from "../support/gateway.ts";
+import { httpUpstream, type SeenRequest } from "../support/upstream.ts";
+
+const KEYS = {
+  mine: "the-key-that-makes-it-01",
+  theirs: "the-key-of-others-012345",
+  friend: "a-key-of-the-same-group-1",
+  few: "a-key-of-one-model-01234",
+} as const;
+type KeyName = keyof typeof KEYS;
+const FILE_KEYS = `keys:
+  mine: { key: ${KEYS.mine}, group: acme/research }
+  theirs: { key: ${KEYS.theirs}, group: other }
+  friend: { key: ${KEYS.friend}, group: acme/research }
+  few: { key: ${KEYS.few}, models: [both], group: acme/research }
+`;
+const PATHS = { responses: "/v1/responses", chat: "/v1/chat/completions", messages: "/v1/messages" } as const;
+
+/** A provider that makes objects, and takes whatever it is asked to use. */
+async function provider(t: Test, name: string) {
+  let made = 0;
+  const upstream = await httpUpstream(({ method, url, body }: SeenRequest, reply: ServerResponse) => {
+    const json = { "content-type": "application/json" };
+    const nth = `${name}${made + 1}`;
+    if (method !== "POST" || url.includes("/cancel")) {
+      reply.writeHead(200, json).end(`{"method":"${method}","url":"${url}","by":"${name}"}`);
+      return;
+    }
+    made++;
+    const text = body.toString();
+    if (url.endsWith("/messages")) {
+      const container = '"container":{"id":"container_XY","expires_at":"2099-01-01T00:00:00Z"}';
+      const message = `"type":"message","role":"assistant","model":"m","stop_reason":"end_turn","usage":{"input_tokens":1,"output_tokens":1}`;
+      const result = `{"type":"bash_code_execution_tool_result","tool_use_id":"srvtoolu_1","content":{"type":"bash_code_execution_result","content":[{"type":"bash_code_execution_output","file_id":"file_XY"}]}}`;
+      reply
+        .writeHead(200, json)
+        .end(`{"id":"msg_XY",${message},"content":[${result}],${container}}`.replaceAll("XY", nth));
+    } else if (url.endsWith("/chat/completions")) {
+      const message =
+        '{"role":"assistant","content":null,"audio":{"id":"audio_XY","data":"","transcript":"hi","expires_at":1}}';
+      const choices = `[{"index":0,"finish_reason":"stop","message":${message}}]`;
+      reply
+        .writeHead(200, json)
+        .end(`{"id":"chatcmpl-XY","object":"chat.completion","choices":${choices}}`.replaceAll("XY", nth));
+    } else if (text.includes('"stream":true')) {
+      const events = responseEvents(nth);
+      reply.writeHead(200, { "content-type": "text/event-stream" }).write(`: hello\n\n${events[0]}`);
+      setTimeout(() => reply.end(events.slice(1).join("")), 5);
+    } else reply.writeHead(200, json).end(responseOf(nth, "completed"));
+  });
+  t.teardown(() => upstream.close());
+  return upstream;
+}
+
+const items = (nth: string) =>
+  `[{"id":"rs_${nth}","type":"reasoning","summary":[]},{"id":"ci_${nth}","type":"code_interpreter_call","status":"completed","code":"1","container_id":"cntr_${nth}","outputs":null}]`;
+const responseOf = (nth: string, status: string) =>
+  `{"id":"resp_${nth}","object":"response","status":"${status}","conversation":{"id":"conv_${nth}"},"output":${status === "completed" ? items(nth) : "[]"}}`;
+const responseEvents = (nth: string) => [
+  `event: response.created\ndata: {"type":"response.created","response":${responseOf(nth, "in_progress")}}\n\n`,
+  ...(JSON.parse(items(nth)) as object[]).map(
+    (item, i) =>
+      `event: response.output_item.done\ndata: ${JSON.stringify({ type: "response.output_item.done", output_index: i, item })}\n\n`,
+  ),
+  `event: response.completed\ndata: {"type":"response.completed","response":${responseOf(nth, "completed")}}\n\n`,
+];
+
+/** Two providers of one model, of which the second is asked only where an object is there. */
+async function pair(t: Test, share = "") {
+  const [a, b] = [await provider(t, "a"), await provider(t, "b")];
+  const folder = mkdtempSync(join(tmpdir(), "owners-"));
+  t.teardown(() => rmSync(folder, { recursive: true, force: true }));
+  const speaks = "speaks: [openai-responses, openai-chat, anthropic-messages]";
+  const yaml = `providers:
+  a: { url: "${a.origin.origin}", ${speaks} }
+  b: { url: "${b.origin.origin}", ${speaks}, shared: [pmpt_ours, vs_ours] }
+models:
+  only-b: { targets: [b:m] }
+  both: { targets: [{ to: a:m, weight: 1000000 }, { to: b:m, weight: 1 }] }
+store: { ledger: 'sqlite:${join(folder, "gateway.db")}' }
+${FILE_KEYS}${share}`;
+  let running = await startGateway(t, yaml);
+  const ask = async (key: KeyName, path: string, body?: object, method = body ? "POST" : "GET") => {
+    const headers = { authorization: `Bearer ${KEYS[key]}`, "content-type": "application/json" };
+    const answer = await fetch(running.url + path, { method, headers, body: body ? JSON.stringify(body) : null });
+    return { status: answer.status, text: await answer.text() };
+  };
+  return {
+    a,
+    b,
+    ask,
+    url: () => running.url,
+    restart: async () => {
+      await running.gateway.stop({ drain: 0 });
+      running = await startGateway(t, yaml);
+    },
+  };
+}
+type Pair = Awaited<ReturnType<typeof pair>>;
+
+interface ObjectKind {
+  /** How it is made, with the id that comes of it: at provider b. */
+  path: string;
+  make: object;
+  id: RegExp;
+  /** A request that names it. */
+  use(id: string): object;
+}
+
+const made = { path: PATHS.responses, make: { model: "only-b", input: "x" } };
+const chat = {
+  path: PATHS.chat,
+  make: { model: "only-b", messages: [], audio: { voice: "x" }, modalities: ["audio"] },
+};
+const messages = { path: PATHS.messages, make: { model: "only-b", max_tokens: 9, messages: [], container: null } };
+const KINDS: Readonly<Record<string, ObjectKind>> = {
+  "a response": { ...made, id: /resp_\w+/, use: (id) => ({ previous_response_id: id, input: "y" }) },
+  "a response, streamed": {
+    ...made,
+    make: { ...made.make, stream: true },
+    id: /resp_\w+/,
+    use: (id) => ({ previous_response_id: id, input: "y" }),
+  },
+  "an item": { ...made, id: /rs_\w+/, use: (id) => ({ input: [{ type: "item_reference", id }] }) },
+  "an item, streamed": {
+    ...made,
+    make: { ...made.make, stream: true },
+    id: /rs_\w+/,
+    use: (id) => ({ input: [{ type: "item_reference", id }] }),
+  },
+  "a conversation": { ...made, id: /conv_\w+/, use: (id) => ({ conversation: { id }, input: "y" }) },
+  "a container": {
+    ...made,
+    id: /cntr_\w+/,
+    use: (id) => ({ input: "y", tools: [{ type: "code_interpreter", container: id }] }),
+  },
+  "a spoken answer": { ...chat, id: /audio_\w+/, use: (id) => ({ messages: [{ role: "assistant", audio: { id } }] }) },
+  "a container of messages": {
+    ...messages,
+    id: /container_\w+/,
+    use: (id) => ({ messages: [], max_tokens: 9, container: id }),
+  },
+  "a file of messages": {
+    ...messages,
+    id: /file_b\w+/,
+    use: (id) => ({
+      max_tokens: 9,
+      messages: [{ role: "user", content: [{ type: "container_upload", file_id: id }] }],
+    }),
+  },
+};
+
+/** Makes an object with the key `mine`; answers how it is then named. */
+async function make({ ask }: Pair, { path, make: body, id }: ObjectKind): Promise<string> {
+  const answer = await ask("mine", path, body);
+  const found = id.exec(answer.text)?.[0];
+  if (answer.status !== 200 || found === undefined) throw new Error(`not made: ${answer.status} ${answer.text}`);
+  return found;
+}
+
+/** Asks with a key for what names the object, of the model that both providers serve. */
+const use = ({ ask }: Pair, key: KeyName, { path, use }: ObjectKind, id: string) =>
+  ask(key, path, { model: "both", ...use(id) });
+
+for (const [name, kind] of Object.entries(KINDS)) {
+  t.test(`${name} is its key's own, where it was made, and stays that after a restart`, async (t) => {
+    const two = await pair(t);
+    const id = await make(two, kind);
+    for (const after of ["at once", "after a restart"]) {
+      const [a, b] = [two.a.seen.length, two.b.seen.length];
+      t.equal((await use(two, "mine", kind, id)).status, 200, after);
+      t.same([two.a.seen.length, two.b.seen.length], [a, b + 1], "it goes where the object is");
+      const never = (await use(two, "mine", kind, "never-1")).text;
+      for (const key of ["theirs", "friend"] as const) {
+        const refused = await use(two, key, kind, id);
+        t.equal(refused.status, 404, `${key}, ${after}`);
+        t.equal(blank(refused.text), blank(never), "in the words for what does not exist");
+      }
+      t.same([two.a.seen.length, two.b.seen.length], [a, b + 1], "no provider is asked");
+      await two.restart();
+    }
+  });
+
+  t.test(`${name} is its group's with share: group, and anybody's with share: all`, async (t) => {
+    const group = await pair(t, "share: group\n");
+    const id = await make(group, kind);
+    for (const after of ["at once", "after a restart"]) {
+      const seen = group.b.seen.length;
+      t.equal((await use(group, "friend", kind, id)).status, 200, after);
+      t.equal(group.b.seen.length, seen + 1);
+      t.equal((await use(group, "theirs", kind, id)).status, 404, after);
+      await group.restart();
+    }
+    const all = await pair(t, "share: all\n");
+    const shared = await make(all, kind);
+    t.equal((await use(all, "theirs", kind, shared)).status, 200);
+    t.equal(all.b.seen.length, 2, "it goes where the object is");
+    t.equal(
+      (await use(all, "theirs", kind, "of-the-dashboard")).status,
+      200,
+      "what nobody knows is the vendor's to judge",
+    );
+  });
+}
+
+/** Without what differs in each answer. */
+const blank = (text: string): string => text.replaceAll(/"request_id":"[^"]*"/g, "");
+
+t.test("a kept answer is asked for, and what is below it, where it was made, by who may", async (t) => {
+  const two = await pair(t, "share: group\n");
+  const id = await make(two, KINDS["a response"] as ObjectKind);
+  for (const [method, path] of [
+    ["GET", `/v1/responses/${id}`],
+    ["GET", `/v1/responses/${id}?stream=true`],
+    ["GET", `/v1/responses/${id}/input_items`],
+    ["POST", `/v1/responses/${id}/cancel`],
+    ["DELETE", `/v1/responses/${id}`],
+  ] as const) {
+    for (const key of ["mine", "friend"] as const) {
+      const { status, text } = await two.ask(key, path, undefined, method);
+      t.match({ status, ...JSON.parse(text) }, { status: 200, method, url: path, by: "b" });
+    }
+    for (const key of ["theirs", "few"] as const)
+      t.equal((await two.ask(key, path, undefined, method)).status, 404, key);
+    t.equal((await two.ask("mine", path.replace(id, `${id}z`), undefined, method)).status, 404);
+  }
+  await two.restart();
+  t.equal((await two.ask("mine", `/v1/responses/${id}`)).status, 200);
+});
+
+t.test("an answer that shall not be kept is not found", async (t) => {
+  const two = await pair(t);
+  const kind = KINDS["a response"] as ObjectKind;
+  const id = await make(two, { ...kind, make: { ...kind.make, store: false } });
+  t.equal((await use(two, "mine", kind, id)).status, 404);
+});
+
+t.test("what gateway.yaml names as shared is every key's, at its provider", async (t) => {
+  const two = await pair(t);
+  t.equal((await two.ask("theirs", PATHS.responses, { model: "both", prompt: { id: "pmpt_ours" } })).status, 200);
+  const tools = [{ type: "file_search", vector_store_ids: ["vs_ours"] }];
+  t.equal((await two.ask("mine", PATHS.responses, { model: "both", input: "x", tools })).status, 200);
+  t.equal(two.b.seen.length, 2);
+  t.match(await two.ask("mine", PATHS.responses, { model: "both", prompt: { id: "pmpt_theirs" } }), {
+    status: 404,
+    text: /"param":"prompt.id"/,
+  });
+});
+
+t.test("a model that is not served where an object is kept is a fault of the request", async (t) => {
+  const two = await pair(t);
+  const at = async (model: string) => {
+    const answer = await two.ask("mine", PATHS.responses, { model, input: "x" });
+    return /resp_\w+/.exec(answer.text)?.[0] as string;
+  };
+  const [first, second] = [await at("both"), await at("only-b")];
+  t.match(await two.ask("mine", PATHS.responses, { model: "only-b", previous_response_id: first, input: "y" }), {
+    status: 400,
+    text: /does not serve this model/,
+  });
+  const conversation = second.replace("resp", "conv");
+  t.match(
+    await two.ask("mine", PATHS.responses, { model: "both", previous_response_id: first, conversation, input: "y" }),
+    { status: 400, text: /does not serve this model/ },
+  );
+});
+
+t.test("callers without a key own nothing in common", async (t) => {
+  const two = await pair(t, "plugins: { auth: { anonymous: true } }\n");
+  const body = { model: "both", input: "x" };
+  const post = async (more: object) => {
+    const headers = { "content-type": "application/json" };
+    const answer = await fetch(`${two.url()}/v1/responses`, {
+      method: "POST",
+      headers,
+      body: JSON.stringify({ ...body, ...more }),
+    });
+    return { status: answer.status, text: await answer.text() };
+  };
+  const id = /resp_\w+/.exec((await post({})).text)?.[0];
+  t.equal((await post({ previous_response_id: id })).status, 404);
+});
+
+t.test(
+  "reasoning state that the gateway seals opens for the key it was made for, its group where that shares",
+  async (t) => {
+    for (const share of ["key", "group"] as const) {
+      const { url } = await startGateway(
+        t,
+        `providers: { demo: { url: "demo:", speaks: [anthropic-messages] } }\nmodels: { both: { targets: [demo:reasoning] } }\nshare: ${share}\n${FILE_KEYS}`,
+      );
+      const ask = async (key: KeyName, input: unknown) => {
+        const headers = { authorization: `Bearer ${KEYS[key]}`, "content-type": "application/json" };
+        const body = JSON.stringify({ model: "both", input, include: ["reasoning.encrypted_content"], store: false });
+        const answer = await fetch(`${url}/v1/responses`, { method: "POST", headers, body });
+        return { status: answer.status, json: (await answer.json()) as { output: { encrypted_content?: string }[] } };
+      };
+      const { output } = (await ask("mine", "Hi")).json;
+      t.ok(output.some(({ encrypted_content: sealed }) => sealed?.startsWith("gw1state")));
+      const again = [{ role: "user", content: "Hi" }, ...output, { role: "user", content: "And?" }];
+      t.equal((await ask("mine", again)).status, 200);
+      t.equal((await ask("friend", again)).status, share === "group" ? 200 : 400);
+      t.equal((await ask("theirs", again)).status, 400);
+    }
+  },
+);
+
+t.test("an item of an answer that the gateway wrote itself is known to its key, and to nobody else", async (t) => {
+  const folder = mkdtempSync(join(tmpdir(), "issued-"));
+  t.teardown(() => rmSync(folder, { recursive: true, force: true }));
+  for (const share of ["key", "group"] as const) {
+    const yaml = `providers: { demo: { url: "demo:", speaks: [anthropic-messages] } }
+models: { both: { targets: [demo:reasoning] } }
+store: { ledger: 'sqlite:${join(folder, `${share}.db`)}' }
+share: ${share}
+${FILE_KEYS}`;
+    let running = await startGateway(t, yaml);
+    const ask = async (key: KeyName, input: unknown) => {
+      const headers = { authorization: `Bearer ${KEYS[key]}`, "content-type": "application/json" };
+      const body = JSON.stringify({ model: "both", input });
+      const answer = await fetch(`${running.url}/v1/responses`, { method: "POST", headers, body });
+      const dropped = answer.headers.get("gateway-dropped");
+      const json = (await answer.json()) as { output?: { id: string; type: string }[]; error?: { message: string } };
+      return { ...json, status: answer.status, dropped };
+    };
+    const { output = [] } = await ask("mine", "Hi");
+    const idOf = (kind: string) => output.find(({ type }) => type === kind)?.id ?? "";
+    const turns = (id: string) => [
+      { role: "user", content: "Hi" },
+      { type: "item_reference", id },
+      { role: "user", content: "And?" },
+    ];
+    for (const after of ["at once", "after a restart"]) {
+      const thought = turns(idOf("reasoning"));
+      t.match(await ask("mine", thought), { status: 200, dropped: /input\.1/ }, after);
+      t.equal((await ask("friend", thought)).status, share === "group" ? 200 : 404, after);
+      t.equal((await ask("theirs", thought)).status, 404, after);
+      t.equal((await ask("mine", turns("rs_0123"))).status, 404, "what nobody made");
+      const said = await ask("mine", turns(idOf("message")));
+      t.match(said, { status: 400, error: { message: /store: false/ } }, "a turn that is kept nowhere");
+      await running.gateway.stop({ drain: 0 });
+      running = await startGateway(t, yaml);
+    }
+  }
+});

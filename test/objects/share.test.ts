@@ -1,0 +1,15 @@
+import t from "tap";
+import { ownersOf } from "../../src/objects/share.ts";
+
+const caller = { id: "k1", name: "ci", group: "acme/research" };
+
+t.test(
+  "what a key makes is its own, its group's or everybody's, and it loses nothing when more is shared",
+  async (t) => {
+    t.same(ownersOf("key", caller), ["key k1"]);
+    t.same(ownersOf("group", caller), ["group acme/research", "key k1"]);
+    t.same(ownersOf("group", { id: "k1", name: "ci" }), ["key k1"]);
+    t.same(ownersOf("all", caller), ["all", "group acme/research", "key k1"]);
+    t.same(ownersOf("key", undefined), [""]);
+  },
+);

@@ -1,0 +1,278 @@
+import t, { type Test } from "tap";
+import { asking, KEY, startGateway } from "../support/gateway.ts";
+import { eventually } from "../support/process.ts";
+import { open, socketUpstream } from "../support/sockets.ts";
+import { httpUpstream } from "../support/upstream.ts";
+
+const ALL = "[openai-chat, openai-completions, openai-responses, openai-embeddings, anthropic-messages, gemini]";
+/** A thousandth of a dollar for a token that comes out, a hundredth for a thousand that go in. */
+const MODEL = `m: { targets: [p:x], price: { input: 10, cache_write: 20, output: 1000 }, output: 100 }`;
+
+/** A provider that answers when it is let. */
+async function holding(t: Test) {
+  const waiting: (() => void)[] = [];
+  const upstream = await httpUpstream((_, reply) => {
+    waiting.push(() => reply.setHeader("content-type", "application/json").end("{}"));
+  });
+  t.teardown(() => upstream.close());
+  return { upstream, waiting, address: `${upstream.origin.origin}` };
+}
+
+const gateway = (t: Test, address: string, more: string) =>
+  startGateway(
+    t,
+    `providers: { p: { url: "${address}/v1", speaks: ${ALL} } }\nmodels: { ${MODEL} }\nkeys: { test: { key: ${KEY}, group: acme/research } }\n${more}`,
+  );
+
+interface KeyPage {
+  data: {
+    [name: string]: unknown;
+    limits: { of: string; name?: string; budgets?: { [name: string]: unknown; reserved: number }[] }[];
+  };
+}
+
+const page = async (url: string): Promise<KeyPage["data"]> =>
+  ((await (await fetch(`${url}/v1/key`, { headers: asking() })).json()) as KeyPage).data;
+
+const ask = (url: string, path: string, body: object, headers: Record<string, string> = {}) =>
+  fetch(`${url}${path}`, { method: "POST", headers: asking(headers), body: JSON.stringify(body) });
+
+t.test("what an answer may come to is reserved as its protocol says it, and settled when it has ended", async (t) => {
+  const { waiting, address } = await holding(t);
+  const { url } = await gateway(t, address, "limits: { default: { budget: $1000 } }\n");
+  const reserved = async () => (await page(url)).limits[0]?.budgets?.[0]?.reserved ?? -1;
+  const chat = { model: "m", messages: [] };
+  for (const [path, body, tokens] of [
+    ["/v1/chat/completions", { ...chat, max_tokens: 7 }, 7],
+    ["/v1/chat/completions", { ...chat, max_tokens: 3, max_completion_tokens: 9, n: 2 }, 18],
+    ["/v1/chat/completions", chat, 100],
+    ["/v1/chat/completions", { ...chat, max_tokens: 5000 }, 100],
+    ["/v1/completions", { model: "m", prompt: ["a", "b"], max_tokens: 5, best_of: 3 }, 30],
+    ["/v1/completions", { model: "m", prompt: [1, 2, 3], max_tokens: 5 }, 5],
+    ["/v1/responses", { model: "m", input: "a", max_output_tokens: 8 }, 8],
+    ["/v1/messages", { ...chat, max_tokens: 6 }, 6],
+    [
+      "/v1beta/models/m:generateContent",
+      { contents: [], generationConfig: { maxOutputTokens: 4, candidateCount: 2 } },
+      8,
+    ],
+    ["/v1beta/models/m:generateContent", { contents: [], generation_config: { max_output_tokens: 4 } }, 4],
+    ["/v1/embeddings", { model: "m", input: "a" }, 0],
+    ["/v1/messages/count_tokens", chat, 0],
+  ] as const) {
+    const answer = ask(url, path, body);
+    await eventually(() => waiting.length > 0, "the provider");
+    const counted = path.endsWith("count_tokens") ? 0 : Math.ceil(JSON.stringify(body).length / 3) * 20e-6;
+    t.ok(Math.abs((await reserved()) - tokens * 1e-3 - counted) < 1e-9, `${path} ${JSON.stringify(body)}`);
+    waiting.shift()?.();
+    await (await answer).text();
+    await eventually(async () => (await reserved()) === 0, "the settlement");
+  }
+});
+
+t.test("the dearest that tokens may turn out to be is reserved: kept for an hour, drawn, served first", async (t) => {
+  const { waiting, address } = await holding(t);
+  const price =
+    "{ input: 10, cache_write: 20, cache_write_1h: 40, output: 1000, output_image: 3000, priority: { input: 10, output_image: 6000 } }";
+  const { url } = await startGateway(
+    t,
+    `providers: { p: { url: "${address}/v1", speaks: ${ALL} } }
+models: { m: { targets: [p:x], price: ${price}, output: 100 } }
+limits: { default: { budget: $1000 } }\n`,
+  );
+  for (const [more, each] of [
+    [{}, 3e-3],
+    [{ service_tier: "flex" }, 3e-3],
+    [{ service_tier: "priority" }, 6e-3],
+  ] as const) {
+    const body = { model: "m", messages: [], max_tokens: 10, ...more };
+    const answer = ask(url, "/v1/chat/completions", body);
+    await eventually(() => waiting.length > 0, "the provider");
+    const expected = 10 * each + Math.ceil(JSON.stringify(body).length / 3) * 40e-6;
+    const reserved = (await page(url)).limits[0]?.budgets?.[0]?.reserved ?? -1;
+    t.ok(Math.abs(reserved - expected) < 1e-9, `${reserved} for ${expected}`);
+    waiting.shift()?.();
+    await (await answer).text();
+  }
+});
+
+t.test("pictures in a request count as what they are, not as their letters", async (t) => {
+  const { waiting, address } = await holding(t);
+  const { url } = await gateway(t, address, "limits: { default: { budget: $1000 } }\n");
+  const picture = `data:image/png;base64,${"A".repeat(300_000)}`;
+  const content = [{ type: "image_url", image_url: { url: picture } }];
+  const answer = ask(url, "/v1/chat/completions", { model: "m", max_tokens: 1, messages: [{ role: "user", content }] });
+  await eventually(() => waiting.length > 0, "the provider");
+  const [level] = (await page(url)).limits;
+  const reserved = level?.budgets?.[0]?.reserved ?? 0;
+  t.ok(reserved > 1e-3 + 1600 * 20e-6 && reserved < 1e-3 + 2000 * 20e-6, `${reserved}`);
+  waiting.shift()?.();
+  await (await answer).text();
+});
+
+t.test("the nearest limits stand in the headers of each protocol, refusals included", async (t) => {
+  const { waiting, address } = await holding(t);
+  const { url } = await gateway(
+    t,
+    address,
+    "limits: { default: { rpm: 5, tpm: 100k }, groups: { acme: { rpm: 3 } }, all: { tpm: 1k } }\n",
+  );
+  const chat = { model: "m", max_tokens: 10, messages: [] };
+  const answered = async (path: string) => {
+    const answer = ask(url, path, chat);
+    await eventually(() => waiting.length > 0, "the provider");
+    waiting.shift()?.();
+    const { headers, status } = await answer;
+    return { headers: Object.fromEntries(headers), status };
+  };
+  t.match(await answered("/v1/chat/completions"), {
+    status: 200,
+    headers: {
+      "x-ratelimit-limit-requests": "3",
+      "x-ratelimit-remaining-requests": "2",
+      "x-ratelimit-reset-requests": /^1m[01]s$/,
+      "x-ratelimit-limit-tokens": "1000",
+      "x-ratelimit-remaining-tokens": /^97\d$/,
+    },
+  });
+  t.match(await answered("/v1/messages"), {
+    headers: {
+      "anthropic-ratelimit-requests-limit": "3",
+      "anthropic-ratelimit-requests-remaining": "1",
+      "anthropic-ratelimit-requests-reset": /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ$/,
+      "anthropic-ratelimit-tokens-limit": "1000",
+    },
+  });
+  t.equal((await answered("/v1/chat/completions")).status, 200);
+  const refused = await ask(url, "/v1/messages", chat);
+  t.equal(refused.status, 429);
+  t.equal(refused.headers.get("anthropic-ratelimit-requests-remaining"), "0");
+  t.ok(Number(refused.headers.get("retry-after")) > 50);
+  t.match(await refused.json(), {
+    type: "error",
+    error: {
+      type: "rate_limit_error",
+      message: /^The group "acme" may make 3 requests a minute, .* Try again in \d+ s\.$/,
+    },
+  });
+});
+
+t.test("a spent budget is told in each dialect: whose, how much, what is left, and when there is more", async (t) => {
+  const { address } = await holding(t);
+  const { url } = await gateway(t, address, "limits: { groups: { acme/research: { budget: $0.05/month } } }\n");
+  const chat = { model: "m", messages: [] };
+  const openai = await ask(url, "/v1/chat/completions", chat);
+  t.equal(openai.status, 429);
+  t.equal(openai.headers.get("x-should-retry"), "false", "waiting by itself helps no client");
+  t.match(await openai.json(), {
+    error: {
+      type: "insufficient_quota",
+      code: "insufficient_quota",
+      message:
+        /^The group "acme\/research" may spend \$0\.05 a month: \$0\.05 is left, and this request may cost up to \$0\.1.*shorter answer/,
+    },
+  });
+  t.match(await (await ask(url, "/v1/messages", chat)).json(), { error: { type: "billing_error" } });
+  const gemini = await ask(url, "/v1beta/models/m:generateContent", { contents: [] });
+  t.match(await gemini.json(), {
+    error: { code: 429, status: "RESOURCE_EXHAUSTED", details: [{ reason: "INSUFFICIENT_QUOTA" }] },
+  });
+  t.equal((await ask(url, "/v1/responses", { model: "m", input: "a" })).status, 429);
+});
+
+t.test("a key is told of itself, its groups, its limits, and what is left", async (t) => {
+  const { address } = await holding(t);
+  const { url } = await gateway(
+    t,
+    address,
+    `limits:
+  default: { rpm: 5, tpm: 1k, concurrency: 2, budget: [$5/day, { amount: $1, soft: true }] }
+  groups: { acme: { budget: $9/week } }
+`,
+  );
+  t.match(await page(url), {
+    id: "test",
+    label: "test",
+    group: "acme/research",
+    models: null,
+    usage: 0,
+    limit: 5,
+    limit_remaining: 5,
+    limit_reset: /^\d{4}-\d\d-\d\dT00:00:00.000Z$/,
+    limits: [
+      {
+        of: "key",
+        name: "test",
+        requests_per_minute: { limit: 5, remaining: 5, reset_seconds: 0 },
+        tokens_per_minute: { limit: 1000, remaining: 1000 },
+        concurrency: { limit: 2, remaining: 2 },
+        budgets: [
+          { limit: 5, per: "day", soft: false, spent: 0, reserved: 0, remaining: 5, resets_at: String },
+          { limit: 1, per: "total", soft: true, remaining: 1, resets_at: null },
+        ],
+      },
+      { of: "group", name: "acme", budgets: [{ limit: 9, per: "week" }] },
+    ],
+  });
+  const without = await fetch(`${url}/v1/key`);
+  t.equal(without.status, 401);
+  await without.text();
+});
+
+t.test("on a path that passes, rates count, and tokens and money keep it shut unless it is open", async (t) => {
+  const { upstream, waiting, address } = await holding(t);
+  const paths = (open: boolean) => `paths: { /v1/audio/*: { pass: p, open: ${open} } }\n`;
+  const limited = await gateway(t, address, `${paths(false)}limits: { default: { concurrency: 1, rpm: 2 } }\n`);
+  const get = (url: string) => fetch(`${url}/v1/audio/speech`, { method: "POST", headers: asking(), body: "{}" });
+  const first = get(limited.url);
+  await eventually(() => waiting.length > 0, "the provider");
+  t.match(await (await get(limited.url)).json(), {
+    error: { code: "rate_limit_exceeded", message: /at the same time/ },
+  });
+  waiting.shift()?.();
+  t.equal((await first).status, 200);
+  const second = get(limited.url);
+  await eventually(() => waiting.length > 0, "the provider");
+  waiting.shift()?.();
+  t.equal((await second).status, 200);
+  t.match(await (await get(limited.url)).json(), { error: { message: /2 requests a minute/ } });
+  t.equal(upstream.seen.length, 2);
+  const shut = await gateway(t, address, `${paths(false)}limits: { providers: { p: { tpm: 5 } } }\n`);
+  const refused = await get(shut.url);
+  t.equal(refused.status, 403);
+  t.match(await refused.json(), { error: { message: /The provider "p" may use so many tokens.*open: true/ } });
+  const opened = await gateway(t, address, `${paths(true)}limits: { all: { budget: $1 } }\n`);
+  const passed = get(opened.url);
+  await eventually(() => waiting.length > 0, "the provider");
+  waiting.shift()?.();
+  t.equal((await passed).status, 200);
+});
+
+t.test("WebSockets count among what runs at a time; tokens and money are not known of them", async (t) => {
+  const upstream = await socketUpstream(t);
+  const running = (limits: string) =>
+    startGateway(
+      t,
+      `providers: { a: { url: "http://127.0.0.1:${upstream.port}/v1", speaks: [openai-chat], websocket: true } }
+models: { m: { targets: [a:x], price: { input: 1 } } }
+limits: { ${limits} }
+`,
+    );
+  const ask = ({ port }: { port: number }) =>
+    open(`ws://127.0.0.1:${port}/v1/realtime?model=m`, [], { "x-api-key": KEY });
+  const rates = await running("default: { concurrency: 1 }");
+  const { socket, closed } = await ask(rates);
+  await t.rejects(ask(rates), /^429 .*at the same time/s);
+  socket.close();
+  await closed;
+  await eventually(
+    () =>
+      ask(rates).then(
+        (again) => (again.socket.close(), true),
+        () => false,
+      ),
+    "room",
+  );
+  await t.rejects(ask(await running("models: { m: { tpm: 5 } }")), /^403 .*The model \\?"m\\?".*WebSocket/s);
+  await t.rejects(ask(await running("providers: { a: { budget: $5 } }")), /^403 .*The provider/s);
+});

@@ -1,0 +1,111 @@
+import t, { type Test } from "tap";
+import { asBefore, byPin } from "../../../plugins/models/continuity.ts";
+import type { Target } from "../../../src/core/marketplace.ts";
+import { asking, startGateway } from "../../support/gateway.ts";
+import { httpUpstream } from "../../support/upstream.ts";
+
+const target = (name: string, weight = 1): Target => ({ provider: { name } as Target["provider"], model: "m", weight });
+const names = (targets: readonly Target[]) => targets.map(({ provider }) => provider.name).join("");
+
+t.test("pins spread over targets by their weights", async (t) => {
+  const targets = [target("a", 3), target("b", 1)];
+  let first = 0;
+  for (let i = 0; i < 4000; i++) if (names(byPin(targets, `pin ${i}`)).startsWith("a")) first++;
+  // Five standard deviations.
+  t.ok(Math.abs(first - 3000) < 140, `${first} of 4000 at three quarters`);
+});
+
+t.test("the order of targets in the file is nothing to a pin, and one less moves its own pins only", async (t) => {
+  const all = [target("a"), target("b", 2), target("c")];
+  for (let i = 0; i < 500; i++) {
+    const order = names(byPin(all, `${i}`));
+    t.equal(names(byPin(all.toReversed(), `${i}`)), order);
+    const left = all.filter(({ provider }) => provider.name !== "a");
+    t.equal(names(byPin(left, `${i}`)), order.replace("a", ""));
+  }
+});
+
+t.test("a choice made by load is kept, until its target is gone", async (t) => {
+  const [a, b] = [target("a"), target("b")];
+  t.equal(names(asBefore([a, b], "one")), "ab");
+  t.equal(names(asBefore([b, a], "one")), "ab");
+  t.equal(names(asBefore([b, a], "two")), "ba");
+  t.equal(names(asBefore([b], "one")), "b");
+  t.equal(names(asBefore([a, b], "one")), "ba", "and where it went it stays");
+});
+
+async function twoTargets(t: Test) {
+  const upstream = await httpUpstream();
+  t.teardown(() => upstream.close());
+  const { url } = await startGateway(
+    t,
+    `providers: { up: { url: "${upstream.origin.origin}", speaks: [openai-responses, anthropic-messages, openai-chat, gemini] } }
+models: { m: { targets: [{ to: up:a, weight: 1 }, { to: up:b, weight: 1 }] } }
+`,
+  );
+  /** Which of the two served a request. */
+  return async (path: string, headers: Record<string, string>, more = "") => {
+    const answer = await fetch(url + path, { method: "POST", headers: asking(headers), body: `{"model":"m"${more}}` });
+    await answer.text();
+    const { url: asked = "", body } = upstream.seen.at(-1) ?? {};
+    return /models\/(\w)/.exec(asked)?.[1] ?? (JSON.parse(String(body)) as { model: string }).model;
+  };
+}
+
+/** Two requests of one conversation that have nothing but this in common. */
+const PINS: Record<
+  string,
+  (name: string, turn: number) => [path: string, headers: Record<string, string>, body?: string]
+> = {
+  "a header of Claude Code": (name) => ["/v1/messages", { "x-claude-code-session-id": name }],
+  "metadata.user_id": (name) => ["/v1/messages", {}, `,"metadata":{"user_id":"{\\"session_id\\":\\"${name}\\"}"}`],
+  "a header of Codex": (name) => ["/v1/responses", { session_id: name }],
+  "an affinity header": (name) => ["/v1/responses", { "x-session-affinity": name }],
+  "a session header beside contents": (name) => ["/v1beta/models/m:generateContent", { "x-session-id": name }],
+  prompt_cache_key: (name, turn) => ["/v1/responses", {}, `,"prompt_cache_key":"${name}","input":"${turn}"`],
+  "first words as a string, and as parts": (name, turn) => [
+    "/v1/messages",
+    {},
+    `,"messages":[{"role":"user","content":${turn === 0 ? `"${name}"` : `[{"type":"text","text":"${name}","cache_control":{"type":"ephemeral"}}]},{"role":"assistant","content":"x"`}}]`,
+  ],
+  "first words behind other instructions": (name, turn) => [
+    "/v1/chat/completions",
+    {},
+    `,"messages":[{"role":"system","content":"It is ${turn} o'clock."},{"role":"user","content":"${name}"}]`,
+  ],
+  "an input that is a text": (name, turn) => [
+    "/v1/responses",
+    {},
+    `,"instructions":"${turn}","input":${turn === 0 ? `"${name}"` : `[{"role":"developer","content":"x"},{"role":"user","content":"${name}"}]`}`,
+  ],
+};
+
+for (const [way, pin] of Object.entries(PINS)) {
+  t.test(`requests of one conversation by ${way} go to one target, other conversations to others`, async (t) => {
+    const ask = await twoTargets(t);
+    const served = new Set<string>();
+    for (let i = 0; i < 24; i++) {
+      const first = await ask(...pin(`conversation ${i}`, 0));
+      served.add(first);
+      t.equal(await ask(...pin(`conversation ${i}`, 1)), first);
+    }
+    t.same([...served].sort(), ["a", "b"]);
+  });
+}
+
+t.test("what is nothing to go by is no conversation and no error", async (t) => {
+  const ask = await twoTargets(t);
+  for (const metadata of ["null", "7", '"text"', "[]", '{"user_id":7}', '{"user_id":""}'])
+    t.match(await ask("/v1/messages", {}, `,"metadata":${metadata}`), /^[ab]$/, metadata);
+  for (const messages of [
+    "null",
+    "7",
+    '""',
+    "[]",
+    "[7]",
+    "[[]]",
+    '[{"role":"user"}]',
+    '[{"role":"user","content":[{}]}]',
+  ])
+    t.match(await ask("/v1/messages", {}, `,"messages":${messages}`), /^[ab]$/, messages);
+});

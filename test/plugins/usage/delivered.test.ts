@@ -1,0 +1,71 @@
+import t from "tap";
+import anthropicMessages from "../../../plugins/protocols/anthropic-messages/index.ts";
+import openaiChat from "../../../plugins/protocols/openai-chat/index.ts";
+import openaiResponses from "../../../plugins/protocols/openai-responses/index.ts";
+import { Delivered } from "../../../plugins/usage/delivered.ts";
+import type { Protocol } from "../../../src/core/protocol.ts";
+import { Frame } from "../../../src/wire/frame.ts";
+
+const event = (json: object) => new Frame("event", Buffer.from(`data: ${JSON.stringify(json)}\n\n`));
+const chat = (content: string) =>
+  event({
+    id: "chatcmpl-1",
+    object: "chat.completion.chunk",
+    created: 1,
+    model: "m",
+    choices: [{ index: 0, delta: { content } }],
+  });
+
+function tokens(protocol: Protocol, frames: readonly Frame[]): number {
+  const delivered = new Delivered(protocol);
+  for (const frame of frames) delivered.see(frame);
+  return delivered.tokens;
+}
+
+t.test("a quarter of the text's bytes, within a tenth, though most frames are only measured", async (t) => {
+  for (const count of [1, 5, 40, 400, 4000]) {
+    const words = Array.from({ length: count }, (_, i) => " " + "abcdefghij".slice(0, 1 + ((i * 7) % 10)));
+    const expected = words.join("").length / 4;
+    const found = tokens(openaiChat, words.map(chat));
+    t.ok(Math.abs(found - expected) <= 1 + expected / 10, `${count}: ${found} for ${expected}`);
+  }
+});
+
+t.test("what says no new text adds nothing: comments, heads, and texts said once more as a whole", async (t) => {
+  const quiet = [
+    new Frame("event", Buffer.from(`: ${"x".repeat(100)}\n\n`)),
+    event({ type: "ping", filler: "x".repeat(60) }),
+  ];
+  t.equal(tokens(anthropicMessages, Array.from({ length: 50 }, () => quiet).flat()), 0);
+  const pieces = Array.from({ length: 100 }, (_, i) =>
+    event({
+      type: "response.output_text.delta",
+      item_id: "m",
+      output_index: 0,
+      content_index: 0,
+      delta: ` word ${i % 10}`,
+      sequence_number: i,
+    }),
+  );
+  const text = " word 0".repeat(100);
+  const whole = event({ type: "response.output_text.done", item_id: "m", output_index: 0, content_index: 0, text });
+  const found = tokens(openaiResponses, [...pieces, whole, whole, whole]);
+  const expected = text.length / 4.35;
+  t.ok(Math.abs(found - expected) <= expected / 5, `${found} for ${expected}`);
+});
+
+t.test("what frames say twice, and what fills them up, is not taken for text", async (t) => {
+  const words = Array.from({ length: 600 }, (_, i) => " " + "abcdefghijklmno".slice(0, 1 + ((i * 5) % 13)));
+  const expected = words.join("").length / 4;
+  const near = (found: number) => Math.abs(found - expected) <= expected / 10;
+  const twice = words.map((word) =>
+    event({ id: "c", choices: [{ index: 0, delta: { content: word }, again: word }], model: "some/model-of-somebody" }),
+  );
+  const doubled = tokens(openaiChat, twice);
+  t.ok(near(doubled), `${doubled} for ${expected}`);
+  const filled = words.map((word) =>
+    event({ id: "c", choices: [{ index: 0, delta: { content: word } }], fill: "x".repeat(40 - word.length) }),
+  );
+  const even = tokens(openaiChat, filled);
+  t.ok(near(even), `${even} for ${expected}`);
+});

@@ -1,0 +1,47 @@
+import t from "tap";
+import { Catalogue } from "../../src/prices/catalogue.ts";
+
+const OPENAI = { url: new URL("https://api.openai.com/v1") };
+const ANTHROPIC = { url: new URL("https://api.anthropic.com/v1") };
+const NOBODY = { url: new URL("http://127.0.0.1:1/v1") };
+const now = Date.UTC(2026, 10, 22, 12);
+
+t.test("a model has the first table's price, with tiers of the second where both agree on the usual one", async (t) => {
+  const catalogue = await Catalogue.for([OPENAI]);
+  const { prices, context, output, can } = catalogue.find(OPENAI, "gpt-5.6");
+  t.match(prices?.at(now)?.price, { input: 4, cached: 0.4, output: 20, flex: { input: 2 }, priority: { output: 40 } });
+  t.match(prices?.source, /^genai-prices \d\S+ with litellm \d/);
+  t.match(context, { value: 1_050_000, source: /^genai-prices / });
+  t.match(output, { value: 128_000, source: /^litellm / });
+  t.ok(can?.value.includes("tools"));
+  const before = prices?.at(Date.UTC(2026, 7, 1))?.price;
+  t.match(before, { input: 5 });
+  t.equal(before?.flex, undefined, "the second table knows nothing of earlier prices");
+});
+
+t.test("what the first table has not, or only guesses, the second one tells", async (t) => {
+  const catalogue = await Catalogue.for([ANTHROPIC]);
+  t.match(catalogue.find(ANTHROPIC, "claude-haiku-5-5").prices?.source, /^litellm /);
+  const guessed = catalogue.find(ANTHROPIC, "claude-sonnet-4-5-foo");
+  t.equal(guessed.prices?.guessed, true);
+  t.equal(guessed.context, undefined, "a guess is no fact");
+});
+
+t.test("names that move to newer models have the price that the newer table tells", async (t) => {
+  const mistral = { url: new URL("https://api.mistral.ai/v1") };
+  const { prices } = (await Catalogue.for([mistral])).find(mistral, "mistral-large-latest");
+  t.match(prices?.source, /^litellm /);
+});
+
+t.test("what nobody knows is unpriced, and the built-in provider is free", async (t) => {
+  const catalogue = await Catalogue.for([OPENAI, NOBODY]);
+  t.same(catalogue.find(OPENAI, "gpt-9-none"), {});
+  t.same(catalogue.find(NOBODY, "gpt-5.6"), {});
+  t.same((await Catalogue.for([])).find({ url: "demo:" }, "echo").prices?.at(now)?.price, { input: 0, output: 0 });
+});
+
+t.test("a provider that names its vendor has the vendor's prices at any address", async (t) => {
+  const proxy = { ...NOBODY, vendor: "openai" };
+  const catalogue = await Catalogue.for([proxy]);
+  t.equal(catalogue.find(proxy, "gpt-5.4-mini").prices?.at(now)?.price.input, 0.75);
+});

@@ -1,0 +1,53 @@
+import t from "tap";
+import type { ConfiguredModel } from "../../src/config/types.ts";
+import { Catalogue } from "../../src/prices/catalogue.ts";
+import { marketplaceOf } from "../../src/prices/marketplace-of.ts";
+import { providerOf } from "../support/provider.ts";
+
+const providers = new Map(
+  [
+    providerOf({ name: "openai", url: new URL("https://api.openai.com/v1") }),
+    providerOf({ name: "google", url: new URL("https://generativelanguage.googleapis.com/v1beta") }),
+    providerOf({ name: "own" }),
+  ].map((provider) => [provider.name, provider]),
+);
+const catalogue = await Catalogue.for(providers.values());
+
+const only = (targets: ConfiguredModel["targets"], more: Partial<ConfiguredModel> = {}) => {
+  const model: ConfiguredModel = {
+    ...{ id: "m", name: "m", aliases: [], created: 0, balance: "weighted", fallback: [], targets, ...more },
+    place: { file: "gateway.yaml", line: 1, column: 1 },
+  };
+  return marketplaceOf([model], providers, catalogue).models[0];
+};
+const target = (provider: string, model: string, more = {}) => ({ provider, model, weight: 1, ...more });
+
+t.test("what the file says of price, context, output and abilities counts before the tables", async (t) => {
+  const own = { context: 5, output: 4, can: ["vision"] };
+  const model = only([target("openai", "gpt-5.4-mini", { price: { input: 9 }, facts: { output: 4 } })], own);
+  t.match(model, own);
+  t.same(model?.targets[0]?.prices?.at(0)?.price, { input: 9 });
+  t.equal(model?.targets[0]?.prices?.source, "gateway.yaml");
+  t.equal(model?.targets[0]?.facts?.output, 4);
+});
+
+t.test("where it says nothing, the tables do, each target for itself", async (t) => {
+  const model = only([target("openai", "gpt-5.4-mini"), target("google", "gemini-3.6-flash")]);
+  t.same(
+    model?.targets.map(({ prices, facts }) => [prices?.at(Date.UTC(2026, 10, 22))?.price.output, facts?.output]),
+    [
+      [4.5, 128_000],
+      [3.75, 65_536],
+    ],
+  );
+  t.match(model, { context: 400_000, output: 65_536 }, "what fits into all of them");
+  t.notOk(model?.can.includes("audio"), "what all of them can");
+  t.ok(model?.can.includes("tools"));
+});
+
+t.test("a target that nobody knows has no price, and leaves the model's facts unknown", async (t) => {
+  const model = only([target("openai", "gpt-5.4-mini"), target("own", "x")]);
+  t.equal(model?.targets[1]?.prices, undefined);
+  t.equal(model?.context, undefined);
+  t.same(model?.can, []);
+});

@@ -1,0 +1,63 @@
+import t from "tap";
+import { RateWindow } from "../../src/store/rate-window.ts";
+
+/** Unix milliseconds, at the beginning of a second. */
+const START = 1_790_000_000_000;
+
+t.test("no minute, wherever it begins, has more than what is summed up", async (t) => {
+  const window = new RateWindow();
+  const times: number[] = [];
+  let random = 7;
+  for (let now = START; now < START + 400_000; now += 1 + (random % 700)) {
+    random = (random * 48_271) % 2_147_483_647;
+    if (window.sum(now) < 50) {
+      window.add(now, 1);
+      times.push(now);
+    }
+  }
+  t.ok(times.length > 250, `${times.length} passed`);
+  for (const [i, time] of times.entries())
+    if (times[i + 50] !== undefined) t.ok((times[i + 50] as number) - time > 60_000, "the 51st comes a minute later");
+});
+
+t.test("an amount leaves a minute after it came, to the second", async (t) => {
+  const window = new RateWindow();
+  window.add(START + 999, 5);
+  window.add(START + 30_000, 7);
+  t.equal(window.sum(START + 60_999), 12);
+  t.equal(window.sum(START + 61_000), 7);
+  t.equal(window.sum(START + 91_000), 0);
+  t.equal(window.sum(START + 9_000_000), 0);
+});
+
+t.test("an amount is corrected in the second it came in, and one that has left is not", async (t) => {
+  const window = new RateWindow();
+  window.add(START, 100);
+  window.add(START + 10_000, 10);
+  window.correct(START + 20_000, START, -70);
+  t.equal(window.sum(START + 20_000), 40);
+  t.equal(window.sum(START + 61_000), 10, "what was corrected leaves with it");
+  window.correct(START + 65_000, START, -30);
+  t.equal(window.sum(START + 65_000), 10);
+});
+
+t.test("the wait is until enough has left", async (t) => {
+  const window = new RateWindow();
+  window.add(START, 4);
+  window.add(START + 10_000, 4);
+  const now = START + 20_500;
+  t.equal(window.wait(now, 2, 10), 0);
+  t.equal(window.wait(now, 3, 10), 40_500);
+  t.equal(window.wait(now, 7, 10), 50_500);
+  t.equal(window.wait(now, 11, 10), undefined, "it never fits");
+  t.equal(window.reset(now), 50_500);
+  t.equal(new RateWindow().reset(now), 0);
+});
+
+t.test("a clock that is put back loses nothing", async (t) => {
+  const window = new RateWindow();
+  window.add(START, 4);
+  window.add(START - 5000, 4);
+  t.equal(window.sum(START - 5000), 8);
+  t.equal(window.sum(START + 61_000), 0);
+});

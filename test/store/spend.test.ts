@@ -1,0 +1,38 @@
+import t from "tap";
+import type { LedgerQuery, LedgerSum } from "../../src/store/ledger.ts";
+import { spendSince } from "../../src/store/spend.ts";
+
+t.test("what the ledger has counts for keys, groups and those above them, models, providers and all", async (t) => {
+  const order: unknown[] = [];
+  const sum = (group: string[], cost: number): LedgerSum => ({
+    group,
+    ...{ requests: 1, failed: 0, tokensIn: 0, cached: 0, tokensOut: 0, reasoning: 0, cost, unsettled: 0 },
+  });
+  const ledger = {
+    recovered: async () => void order.push("recovered"),
+    sums: async (query: LedgerQuery) => {
+      order.push(query);
+      return [
+        sum(["ci", "acme/research", "m", "p:x:y"], 1),
+        sum(["ci", "acme/research", "n", "q:x"], 10),
+        sum(["alice", "acme", "m", "p:x"], 100),
+        sum(["gone", "", "m", ""], 1000),
+      ];
+    },
+  };
+  const spent = await spendSince(ledger)(5);
+  t.same(order, ["recovered", { since: 5, by: ["key", "group", "model", "target"] }], "the journals of the dead first");
+  t.same(Object.fromEntries(spent), {
+    "key:ci": 11,
+    "key:alice": 100,
+    "key:gone": 1000,
+    "group:acme/research": 11,
+    "group:acme": 111,
+    "model:m": 1101,
+    "model:n": 10,
+    "provider:p": 101,
+    "provider:q": 10,
+    "provider:": 1000,
+    all: 1111,
+  });
+});

@@ -1,0 +1,171 @@
+import { type ChildProcess, spawn } from "node:child_process";
+import { once } from "node:events";
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { DatabaseSync } from "node:sqlite";
+import { setTimeout as after } from "node:timers/promises";
+import { fileURLToPath } from "node:url";
+import type { Test } from "tap";
+import { KEY } from "./gateway.ts";
+
+const ROOT = fileURLToPath(new URL("../..", import.meta.url));
+
+/** A gateway in processes of its own. */
+export interface GatewayProcess {
+  child: ChildProcess;
+  folder: string;
+  /** All that it has printed. */
+  readonly text: string;
+  /** Its log lines. */
+  lines(): Record<string, unknown>[];
+  /** Without a trailing slash. */
+  url: string;
+  port: number;
+  /** What the admin side answers; undefined where nobody listens. */
+  ready(): Promise<{ status: number; body: Record<string, unknown> } | undefined>;
+  /** Sends a signal and waits for the end: exit code, or the signal that killed it. */
+  end(signal?: NodeJS.Signals): Promise<number | string | null>;
+  /** Settles with its end. */
+  ended: Promise<number | string | null>;
+  /** The ledger's outcomes, and how many ids stand there twice. */
+  ledger(): { outcomes: Record<string, number>; twice: number };
+  /** Seconds of CPU that its processes have used; the kernel counts in hundredths. */
+  cpu(): number;
+  /** The outcome of each exchange in it, by id. */
+  rows(): Record<string, string>;
+  /** How many rows each key has, by outcome. */
+  outcomes(): Record<string, Record<string, number>>;
+}
+
+export interface ProcessOptions {
+  files?: Record<string, string>;
+  /** A listening socket that it finds as its file descriptor 3, as systemd hands it over. */
+  fd?: number;
+  /** Further variables of its environment. */
+  env?: Record<string, string>;
+  /** A folder that is there already, of a gateway before it. */
+  folder?: string;
+  /** Options of node. */
+  node?: readonly string[];
+  /** Limits of a shell, like `-n 256`. */
+  ulimit?: string;
+  /** The only core that it may use; undefined: any. */
+  core?: number | undefined;
+}
+
+/** Looks until it holds, for half a minute: these machines may be busy. */
+export async function eventually(condition: () => boolean | Promise<boolean>, what: string): Promise<void> {
+  const deadline = performance.now() + 30_000;
+  while (!(await condition())) {
+    if (performance.now() > deadline) throw new Error(`waited in vain for ${what}`);
+    await after(10);
+  }
+}
+
+/** @param yaml providers, models and what else the test is about; listener, admin side, store and key are given */
+export async function startProcess(
+  t: Test,
+  yaml: string,
+  {
+    files = {},
+    env = {},
+    fd,
+    folder = mkdtempSync(join(tmpdir(), "gateway-")),
+    node = [],
+    ulimit,
+    core,
+  }: ProcessOptions = {},
+): Promise<GatewayProcess> {
+  const own = [
+    /^listen:/m.test(yaml) ? "" : "listen: 127.0.0.1:0\n",
+    "admin: 127.0.0.1:0\nstore: { ledger: 'sqlite:./gateway.db' }\n",
+    // Tests share a busy machine with it.
+    /^overload:/m.test(yaml) ? "" : "overload: { delay: off }\n",
+    /^keys:/m.test(yaml) ? "" : `keys: { test: { key: ${KEY} } }\n`,
+    /^warm_up:/m.test(yaml) ? "" : "warm_up: off\n",
+  ];
+  writeFileSync(join(folder, "gateway.yaml"), own.join("") + yaml);
+  for (const [name, text] of Object.entries(files)) writeFileSync(join(folder, name), text);
+  const pinned = core === undefined ? [] : ["taskset", "-c", String(core)];
+  const program = [
+    ...[...pinned, process.execPath, ...node, "--import", `${ROOT}src/loader/register.js`],
+    ...[`${ROOT}src/main.ts`, "run"],
+  ];
+  const shell = `${ulimit === undefined ? "" : `ulimit ${ulimit}; `}${fd === undefined ? "" : "LISTEN_PID=$$ "}exec "$0" "$@"`;
+  const child = spawn("/bin/bash", ["-c", shell, ...program], {
+    cwd: folder,
+    env: { PATH: process.env["PATH"], ...env, ...(fd === undefined ? {} : { LISTEN_FDS: "1" }) },
+    stdio: ["ignore", "pipe", "pipe", ...(fd === undefined ? [] : [fd])],
+  });
+  let text = "";
+  for (const stream of [child.stdout, child.stderr])
+    stream?.setEncoding("utf8").on("data", (more: string) => (text += more));
+  const ended = once(child, "close").then(([code, signal]) => (code ?? signal) as number | string | null);
+  t.teardown(async () => {
+    if (child.exitCode === null && child.signalCode === null) child.kill("SIGKILL");
+    await ended;
+    rmSync(folder, { recursive: true, force: true });
+  });
+  await eventually(() => text.includes('"Hello"') || child.exitCode !== null, "a gateway's start");
+  if (child.exitCode !== null) throw new Error(`no gateway: ${text}`);
+  const url = /listens on (\S+)/.exec(text)?.[1] ?? "";
+  const admin = /admin +(\S+)/.exec(text)?.[1] ?? "";
+  return {
+    child,
+    folder,
+    get text() {
+      return text;
+    },
+    lines: () => text.split("\n").flatMap((line) => (line.startsWith("{") ? [JSON.parse(line)] : [])),
+    url,
+    port: Number(new URL(url).port),
+    ready: () =>
+      fetch(`${admin}/readyz`).then(
+        async (response) => ({ status: response.status, body: (await response.json()) as Record<string, unknown> }),
+        () => undefined,
+      ),
+    ended,
+    end(signal = "SIGTERM") {
+      child.kill(signal);
+      return ended;
+    },
+    ledger() {
+      const rows = rowsOf(folder);
+      return {
+        outcomes: counted(rows.map(({ outcome }) => outcome)),
+        twice: rows.length - new Set(rows.map(({ id }) => id)).size,
+      };
+    },
+    cpu: () => cpuOf(child.pid as number) / 100,
+    rows: () => Object.fromEntries(rowsOf(folder).map(({ id, outcome }) => [id, outcome])),
+    outcomes() {
+      const byKey = Object.groupBy(rowsOf(folder), ({ key }) => key);
+      return Object.fromEntries(
+        Object.entries(byKey).map(([key, rows = []]) => [key, counted(rows.map(({ outcome }) => outcome))]),
+      );
+    },
+  };
+}
+
+/** Of a process and those below it. */
+function cpuOf(pid: number): number {
+  const fields = readFileSync(`/proc/${pid}/stat`, "utf8")
+    .replace(/^.*\) /s, "")
+    .split(" ");
+  const children = readFileSync(`/proc/${pid}/task/${pid}/children`, "utf8").split(" ").filter(Boolean);
+  return children.reduce((sum, child) => sum + cpuOf(Number(child)), Number(fields[11]) + Number(fields[12]));
+}
+
+function rowsOf(folder: string): { id: string; outcome: string; key: string }[] {
+  const database = new DatabaseSync(join(folder, "gateway.db"), { readOnly: true, timeout: 5000 });
+  const rows = database.prepare("select id, outcome, key from usage join usage_kind on number = kind").all();
+  database.close();
+  return rows.map(({ id, outcome, key }) => ({ id: String(id), outcome: String(outcome), key: String(key) }));
+}
+
+function counted(words: readonly string[]): Record<string, number> {
+  const counts: Record<string, number> = {};
+  for (const word of words) counts[word] = (counts[word] ?? 0) + 1;
+  return counts;
+}

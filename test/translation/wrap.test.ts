@@ -1,0 +1,120 @@
+import t from "tap";
+import type { Event } from "../../src/translation/events.ts";
+import { AnswerUnwrapper, type Wrapped, wrap } from "../../src/translation/wrap.ts";
+import { RawJson } from "../../src/wire/exact.ts";
+import { at, candidate, chatStream, chunk, type Sent, send } from "../golden/sharp-cases.ts";
+import { gathered } from "../support/gathered.ts";
+
+const schemaOf = (schema: object, more = {}, objectsOnly = true) => {
+  const wrapping = wrap({ kind: "schema", schema: new RawJson(JSON.stringify(schema)), ...more }, objectsOnly);
+  return wrapping && { schema: JSON.parse(wrapping.format.schema?.text ?? ""), wrapped: wrapping.wrapped };
+};
+
+t.test("an object goes as it is, and all where the vendor takes any", async (t) => {
+  for (const schema of [
+    { type: "object" },
+    { properties: { a: {} } },
+    { $ref: "#/$defs/a", $defs: { a: { type: "object" } } },
+  ])
+    t.equal(schemaOf(schema), undefined);
+  t.match(schemaOf({ $ref: "#/$defs/a", $defs: { a: { type: "array" } } }), { wrapped: "json" });
+  t.equal(schemaOf({ type: "array" }, {}, false), undefined);
+  t.equal(wrap({ kind: "json" }, true), undefined);
+  t.equal(wrap(undefined, true), undefined);
+});
+
+t.test("any other schema is the only member of an object, and its references lead where they led", async (t) => {
+  const schema = {
+    type: "array",
+    items: { anyOf: [{ $ref: "#/$defs/a" }, { $ref: "#" }, { $ref: "#/items" }, { const: { $ref: 1 } }] },
+    $defs: { a: { items: { $ref: "#" } } },
+  };
+  t.same(schemaOf(schema, { strict: true }), {
+    wrapped: "json",
+    schema: {
+      type: "object",
+      properties: {
+        value: {
+          type: "array",
+          items: {
+            anyOf: [
+              { $ref: "#/$defs/a" },
+              { $ref: "#/properties/value" },
+              { $ref: "#/properties/value/items" },
+              { const: { $ref: 1 } },
+            ],
+          },
+        },
+      },
+      required: ["value"],
+      additionalProperties: false,
+      $defs: { a: { items: { $ref: "#/properties/value" } } },
+    },
+  });
+  t.match(schemaOf({ type: "string", enum: ["a"] }, { plain: true }, false), { wrapped: "text" });
+});
+
+function unwrapped(wrapped: Wrapped, pieces: readonly string[]): string {
+  const unwrapper = new AnswerUnwrapper(wrapped);
+  const events: Event[] = [
+    { type: "open", block: 0, choice: 0, kind: "text" },
+    ...pieces.map((text): Event => ({ type: "text", block: 0, text })),
+    { type: "close", block: 0 },
+  ];
+  const out = events.flatMap((event) => unwrapper.unwrap(event));
+  t.equal(out.at(-1)?.type, "close");
+  return out.map((event) => (event.type === "text" ? event.text : "")).join("");
+}
+
+gathered(t, "the answer comes out as it was written, wherever it is cut", async (t) => {
+  const values = ["[]", '[1, {"a":{"b":"}"}}, "} "]', '"x"', "12.50", "null", '{"deep":{"er":{}}}', '"\\u00e9 }\\""'];
+  for (const value of values)
+    for (const json of [`{"value":${value}}`, ` {\n  "value" : ${value}\n}\n`])
+      for (let i = 0; i <= json.length; i++) {
+        t.equal(unwrapped("json", [json.slice(0, i), json.slice(i)]), value, `${json} ${i}`);
+        t.equal(unwrapped("json", [...json]), value);
+      }
+  for (const other of ["I cannot.", "[1]", "", '{"other":1}'.padEnd(300), '{"input":"x"}'])
+    for (let i = 0; i <= other.length; i++)
+      t.equal(unwrapped("json", [other.slice(0, i), other.slice(i)]), other, "what is none stays");
+  for (const json of ['{"value":"yes \\u00e9"}', '{ "value" : "yes é" }'])
+    t.equal(unwrapped("text", [...json]), "yes é");
+});
+
+const LIST = { type: "ARRAY", items: { type: "STRING" } };
+const asked = (responseMimeType: string, responseSchema: object) => ({
+  contents: [{ role: "user", parts: [{ text: "Name some." }] }],
+  generationConfig: { responseMimeType, responseSchema },
+});
+/** The text that a Gemini client gets of an answer, streamed in pieces and whole. */
+const told = (sent: Sent, text: string) => {
+  const chunks = [chunk({ role: "assistant", content: "" }), ...[...text].map((content) => chunk({ content }))];
+  const values = sent.streamed(chatStream([...chunks, chunk({}, "stop")])).values;
+  const choice = { index: 0, message: { role: "assistant", content: text }, finish_reason: "stop" };
+  const whole = sent.whole({ id: "c", object: "chat.completion", created: 1, model: "m", choices: [choice] });
+  return [values.map((value) => at(value, "candidates.0.content.parts.0.text") ?? "").join(""), textIn(whole)];
+};
+const textIn = (answer: object) => at(answer as never, "candidates.0.content.parts.0.text");
+
+t.test("a Gemini client gets a list and a bare word of a vendor that only answers objects", async (t) => {
+  const list = send("gemini", asked("application/json", LIST), "openai-chat");
+  t.match(at(list.body, "response_format.json_schema.schema"), { properties: { value: { type: "array" } } });
+  const schema = at(send("gemini", asked("application/json", LIST), "openai-responses").body, "text.format.schema");
+  t.match(schema, { type: "object", properties: { value: { type: "array" } } });
+  t.same(told(list, '{"value": ["a", "b"]}'), ['["a", "b"]', '["a", "b"]']);
+  const word = asked("text/x.enum", { type: "STRING", enum: ["red", "green"] });
+  const wrapped = { type: "object", properties: { value: { type: "string", enum: ["red", "green"] } } };
+  t.match(at(send("gemini", word, "openai-responses").body, "text.format.schema"), wrapped);
+  t.match(at(send("gemini", word, "anthropic-messages").body, "output_config.format.schema"), wrapped);
+  t.same(told(send("gemini", word, "openai-chat"), '{"value":"green"}'), ["green", "green"]);
+  t.same([list.dropped, list.notices], [[], []]);
+});
+
+t.test("a vendor that takes any schema gets it as it is", async (t) => {
+  const schema = { type: "array", items: { type: "string" } };
+  const format = { type: "json_schema", json_schema: { name: "list", schema } };
+  const sent = send("openai-chat", { messages: [{ role: "user", content: "x" }], response_format: format }, "gemini");
+  t.same(at(sent.body, "generationConfig.responseJsonSchema"), schema);
+  const answer = candidate([{ text: '["a"]' }], "STOP");
+  t.equal(at(sent.whole(answer), "choices.0.message.content"), '["a"]');
+});

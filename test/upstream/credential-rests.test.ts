@@ -1,0 +1,52 @@
+import t from "tap";
+import { CredentialRests } from "../../src/upstream/credential-rests.ts";
+import { credentialsOf } from "../support/provider.ts";
+
+const [one, other] = credentialsOf("one", "other") as [never, never];
+
+t.test("one that is asked to wait waits, and no other", async (t) => {
+  const rests = new CredentialRests();
+  t.equal(rests.until(one), 0);
+  rests.cool(one, 5000);
+  rests.cool(one, 4000);
+  t.equal(rests.until(one), 5000);
+  t.equal(rests.until(other), 0);
+  t.notOk(rests.accept(one, 4500), "an answer to an earlier request");
+  t.equal(rests.until(one), 5000);
+  t.notOk(rests.accept(one, 5001));
+  t.equal(rests.until(one), 0);
+});
+
+t.test("one that is refused rests ever longer, tried by one request each time, until it is accepted", async (t) => {
+  const rests = new CredentialRests();
+  let now = 1000;
+  t.ok(rests.refuse(one, now), "that is news");
+  for (const seconds of [30, 60, 120, 240, 300, 300]) {
+    t.equal(rests.until(one), now + seconds * 1000);
+    now = rests.until(one);
+    rests.show(one, now);
+    t.ok(rests.until(one) > now, "nobody else shows it meanwhile");
+    t.notOk(rests.refuse(one, now), "that is no news");
+  }
+  t.ok(rests.accept(one, now), "that is news");
+  t.equal(rests.until(one), 0);
+  t.ok(rests.refuse(one, now));
+  t.equal(rests.until(one), now + 30_000);
+});
+
+t.test("others are told of what changes, but not of every few milliseconds", async (t) => {
+  const told: (number | undefined)[] = [];
+  const rests: CredentialRests = new CredentialRests((credential) => told.push(rests.of(credential)?.until));
+  for (let until = 5000; until < 5250; until++) rests.cool(one, until);
+  t.same(told, [5000, 5100, 5200]);
+  t.equal(rests.until(one), 5249);
+  rests.refuse(one, 6000);
+  rests.show(one, 36_000);
+  rests.accept(one, 36_001);
+  t.same(told.slice(3), [36_000, 66_000, undefined]);
+  rests.learn(one, { until: 70_000, next: 0 });
+  t.equal(rests.until(one), 70_000);
+  rests.learn(one, undefined);
+  t.equal(rests.until(one), 0);
+  t.equal(told.length, 6, "what was heard is not told on");
+});

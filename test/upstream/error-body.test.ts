@@ -1,0 +1,71 @@
+import t from "tap";
+import { GatewayError } from "../../src/core/errors.ts";
+import { Redactor } from "../../src/core/redactor.ts";
+import { ErrorBody, LARGEST_ERROR } from "../../src/upstream/error-body.ts";
+import type { BodyReceiver, UpstreamResponse } from "../../src/upstream/response.ts";
+
+const SECRET = "a-credential-0123456789";
+const redactor = new Redactor([SECRET]);
+
+/** A response whose pieces are handed over at once, and then its end. */
+const response = (pieces: readonly string[], error?: GatewayError): UpstreamResponse & { ended: boolean } => ({
+  status: 418,
+  headers: [],
+  ended: false,
+  read(receiver) {
+    for (const piece of pieces) if (!receiver.chunk(Buffer.from(piece))) return;
+    if (error) receiver.fail(error);
+    else receiver.end();
+  },
+  resume() {},
+  peek() {},
+  destroy() {
+    this.ended = true;
+  },
+});
+
+/** What is handed over of a body, to somebody who takes a piece at a time. */
+function taken(body: ErrorBody, blocks = false): string[] {
+  const told: string[] = [];
+  const receiver: BodyReceiver = {
+    chunk: (bytes) => {
+      told.push(bytes.toString());
+      return !blocks;
+    },
+    end: () => void told.push("end"),
+    fail: ({ code }) => void told.push(code),
+  };
+  body.read(receiver);
+  return told;
+}
+
+t.test("a secret is found also where the pieces cut it, and all of it is handed over once", async (t) => {
+  for (let cut = 1; cut < SECRET.length; cut++) {
+    const body = await ErrorBody.of(response([`x ${SECRET.slice(0, cut)}`, `${SECRET.slice(cut)} y`]), redactor);
+    t.same(taken(body), ["x *** y", "end"]);
+  }
+  t.same(taken(await ErrorBody.of(response([]), redactor)), ["end"]);
+});
+
+t.test("whoever takes no more is told the end when it goes on", async (t) => {
+  const body = await ErrorBody.of(response(["x"]), redactor);
+  const told = taken(body, true);
+  t.same(told, ["x"]);
+  body.resume();
+  body.resume();
+  t.same(told, ["x", "end"]);
+  const left = await ErrorBody.of(response(["x"]), redactor);
+  const before = taken(left, true);
+  left.destroy();
+  left.resume();
+  t.same(before, ["x"]);
+});
+
+t.test("what was broken off is what came, and the break; anything else that ends it is thrown", async (t) => {
+  const broken = await ErrorBody.of(response([`x ${SECRET}`], new GatewayError("upstream_truncated")), redactor);
+  t.same(taken(broken), ["x ***", "upstream_truncated"]);
+  await t.rejects(ErrorBody.of(response(["x"], new GatewayError("client_gone")), redactor), { code: "client_gone" });
+  const large = response(["x".repeat(LARGEST_ERROR), "x", "x"]);
+  await t.rejects(ErrorBody.of(large, redactor), { code: "upstream_refused", status: 418 });
+  t.ok(large.ended, "and no more of it is read");
+});

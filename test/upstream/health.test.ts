@@ -1,0 +1,193 @@
+import t from "tap";
+import { Body } from "../../src/core/body.ts";
+import { Attempt } from "../../src/core/exchange.ts";
+import type { Provider, Target } from "../../src/core/marketplace.ts";
+import { Health } from "../../src/upstream/health.ts";
+import { HeaderList } from "../../src/wire/headers.ts";
+import { MemoryLog } from "../support/gateway.ts";
+import { credentialsOf, providerOf } from "../support/provider.ts";
+import { tiny } from "../support/tiny.ts";
+
+function watched(keep = 0.5) {
+  const log = new MemoryLog();
+  const watch = { now: 1000 };
+  const health = new Health(keep, log, () => watch.now);
+  /** An attempt that is answered so. */
+  const ask = (target: Target, status: number, wait?: number) => {
+    const start = { protocol: tiny, method: "POST", headers: new HeaderList(), body: Body.empty, startedAt: 0 };
+    const attempt = new Attempt({ target, ...start });
+    attempt.credential = health.credential(target);
+    attempt.status = status;
+    const run = health.begin(attempt);
+    if (status === 0) health.unanswered(attempt, true);
+    else health.answered(attempt, status, wait, 10);
+    run.end(false);
+    return attempt.credential?.label;
+  };
+  const fail = (target: Target) => {
+    for (let i = 0; i < 5; i++) ask(target, i % 2 === 0 ? 503 : 0);
+  };
+  return { health, ask, fail, watch, log };
+}
+
+const targetOf = (name: string, provider: Partial<Provider> = {}, model = "m"): Target => ({
+  provider: providerOf({ name, ...provider }),
+  model,
+  weight: 1,
+});
+
+t.test("targets that fail come last, but never more than half of them are left alone", async (t) => {
+  const { health, fail, watch } = watched();
+  const targets = ["a", "b", "c", "d"].map((name) => targetOf(name));
+  const [a, b, c, d] = targets as [Target, Target, Target, Target];
+  t.equal(health.ordered(targets), targets);
+  fail(a);
+  t.same(health.ordered(targets), [b, c, d, a]);
+  watch.now += 1000;
+  fail(b);
+  t.same(health.among(targets), [c, d]);
+  watch.now += 1000;
+  fail(c);
+  t.same(health.among(targets), [a, d], "the one that is back soonest is kept");
+  t.same(health.ordered(targets), [a, d, b, c]);
+  fail(d);
+  t.same(health.among(targets), [a, b]);
+  t.same(health.ordered([a]), [a], "the only one is always asked");
+});
+
+t.test("targets of one name share how they do, whatever model they serve", async (t) => {
+  const { health, fail, log } = watched();
+  fail(targetOf("a"));
+  t.notOk(health.usable({ ...targetOf("a"), serves: "another" }));
+  t.ok(health.usable(targetOf("a", {}, "n")));
+  t.match(log.lines, [{ level: "warn", fields: { target: "a:m", seconds: 30 } }]);
+});
+
+t.test("credentials take turns; a 429 lets one rest for the time it says, at that model", async (t) => {
+  const { health, ask, watch } = watched();
+  const target = targetOf("p", { credentials: credentialsOf("one", "two", "three") });
+  t.same(
+    [1, 2, 3, 4].map(() => ask(target, 200)),
+    ["one", "two", "three", "one"],
+  );
+  t.equal(ask(target, 429, 7000), "two");
+  t.same(new Set([1, 2, 3, 4].map(() => ask(target, 200))), new Set(["three", "one"]));
+  const elsewhere = { ...target, model: "n" };
+  t.ok([1, 2, 3].map(() => ask(elsewhere, 200)).includes("two"));
+  watch.now += 7000;
+  t.ok([1, 2, 3].map(() => ask(target, 200)).includes("two"));
+  for (let i = 0; i < 3; i++) ask(target, 429, 60_000 - 10_000 * i);
+  t.notOk(health.usable(target));
+  const [soonest] = [health.credential(target)?.label];
+  watch.now += 40_000;
+  t.ok(health.usable(target));
+  t.equal(ask(target, 200), soonest, "where all rest, the one that is back soonest");
+});
+
+t.test("a 401 switches a credential off at all models, a 403 at one, told once; both are tried again", async (t) => {
+  for (const [status, elsewhere] of [
+    [401, false],
+    [403, true],
+  ] as const) {
+    const { health, ask, watch, log } = watched();
+    const target = targetOf("p", { credentials: credentialsOf("bad") });
+    ask(target, status);
+    t.notOk(health.usable(target));
+    t.equal(health.usable({ ...target, model: "n" }), elsewhere);
+    t.equal(health.credential(target)?.label, "bad", "the last one is shown all the same");
+    ask(target, status);
+    watch.now += 300_000;
+    t.ok(health.usable(target));
+    ask(target, status);
+    const errors = () => log.lines.filter(({ level }) => level === "error");
+    t.match(errors(), [{ fields: { target: "p:m", credential: "bad", status } }]);
+    t.equal(errors().length, 1);
+    t.notMatch(JSON.stringify(log.lines), /secret of/);
+    watch.now += 300_000;
+    ask(target, 200);
+    t.ok(health.usable(target));
+    t.match(log.lines.at(-1), { level: "info", fields: { credential: "bad" } });
+  }
+});
+
+t.test("what passes unread tells of a credential only, and of that only a 401", async (t) => {
+  const { health } = watched();
+  const target = targetOf("p", { credentials: credentialsOf("one") });
+  const start = { protocol: tiny, method: "GET", headers: new HeaderList(), body: Body.empty, startedAt: 0 };
+  for (const status of [403, 429, 500, 401]) {
+    t.ok(health.usable(target));
+    const attempt = new Attempt({ target, ...start });
+    attempt.credential = health.credential(target);
+    attempt.status = status;
+    for (let i = 0; i < 9; i++) health.shown(attempt);
+  }
+  t.notOk(health.usable(target));
+});
+
+t.test("a conversation keeps to one credential, to the same second one while that rests, and comes back", async (t) => {
+  const { health, watch } = watched();
+  const target = targetOf("a", { credentials: credentialsOf("A", "B", "C") });
+  const shown = (conversation: string) => health.credential(target, conversation)?.label;
+  const conversations = Array.from({ length: 60 }, (_, i) => `conversation ${i}`);
+  const first = conversations.map(shown);
+  t.same([...new Set(first)].sort(), ["A", "B", "C"]);
+  for (let i = 0; i < 5; i++) t.same(conversations.map(shown), first);
+  const start = { protocol: tiny, method: "POST", headers: new HeaderList(), body: Body.empty, startedAt: 0 };
+  const limited = new Attempt({ target, ...start });
+  limited.credential = target.provider.credentials[0];
+  health.begin(limited);
+  health.answered(limited, 429, 5000);
+  const second = conversations.map(shown);
+  t.notOk(second.includes("A"));
+  t.same(conversations.map(shown), second);
+  for (const [i, label] of first.entries()) if (label !== "A") t.equal(second[i], label, "others stay");
+  watch.now += 5001;
+  t.same(conversations.map(shown), first);
+});
+
+t.test("of those left alone the soonest back is kept, with credentials and without", async (t) => {
+  for (const credentials of [[], credentialsOf("A")]) {
+    const { health, fail, watch } = watched();
+    const [a, b] = ["a", "b"].map((name) => targetOf(name, { credentials })) as [Target, Target];
+    fail(b);
+    watch.now += 1000;
+    fail(a);
+    t.same(health.ordered([a, b]), [b, a]);
+  }
+});
+
+t.test(
+  "what one process finds out of targets and credentials another one learns, and what they are well again",
+  async (t) => {
+    const [one, other] = [watched(), watched()];
+    const target = () => targetOf("a", { credentials: credentialsOf("A", "B") });
+    const [here, there] = [target(), target()];
+    one.health.share([here], (news) => other.health.learn(JSON.parse(JSON.stringify(news))));
+    other.health.share([there], (news) => one.health.learn(JSON.parse(JSON.stringify(news))));
+    one.fail(here);
+    t.notOk(other.health.usable(there));
+    t.same([one.log.lines.length, other.log.lines.length], [1, 0], "it is said once");
+    for (const { watch } of [one, other]) watch.now += 30_100;
+    t.ok(other.health.usable(there));
+    const start = { protocol: tiny, method: "POST", headers: new HeaderList(), body: Body.empty, startedAt: 0 };
+    const probe = new Attempt({ target: there, ...start });
+    probe.credential = other.health.credential(there);
+    other.health.begin(probe);
+    t.notOk(one.health.usable(here), "one probe of all");
+    other.health.answered(probe, 200);
+    t.ok(one.health.usable(here), "both know that it is well");
+
+    const good = one.ask(here, 401) === "A" ? "B" : "A";
+    for (let i = 0; i < 4; i++) t.equal(other.ask(there, 200), good);
+    t.equal(other.ask(there, 429, 5000), good);
+    t.same([one.health.usable(here), other.health.usable(there)], [false, false]);
+    for (const { watch } of [one, other]) watch.now += 5100;
+    for (let i = 0; i < 3; i++) t.equal(one.ask(here, 200), good);
+    for (const { watch } of [one, other]) watch.now += 25_000;
+    for (let i = 0; i < 2; i++) other.ask(there, 200);
+    t.same(["A", "B"], [one.ask(here, 200), one.ask(here, 200)].sort(), "the one that was refused is accepted again");
+    one.health.learn({ about: "nobody", until: Date.now() + 1000, time: 1000 });
+    one.health.learn({ about: "a:m", credential: "nobody", until: Date.now() + 1000, time: 1000 });
+    t.ok(one.health.usable(here), "what is not known here changes nothing");
+  },
+);

@@ -1,0 +1,262 @@
+import t, { type Test } from "tap";
+import { RetryBudget, verdictOf, verdictOn } from "../../src/upstream/retry.ts";
+import { asking, type Running, startGateway } from "../support/gateway.ts";
+import { OK, type RawRequest, rawUpstream, type Script, until } from "../support/upstream.ts";
+
+const ok = "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: 2\r\n\r\n{}";
+const failing = (status: number, ...lines: string[]) =>
+  `HTTP/1.1 ${status} x\r\ncontent-type: application/json\r\n${lines.map((line) => `${line}\r\n`).join("")}content-length: 2\r\n\r\n{}`;
+
+/** A provider that answers its requests with these, one after another, the last one ever after; nothing: never. */
+async function provider(t: Test, ...answers: (string | Script)[]) {
+  const seen: RawRequest[] = [];
+  const upstream = await rawUpstream(async (socket, request) => {
+    seen.push(request);
+    await request.body;
+    const answer = answers[Math.min(seen.length, answers.length) - 1];
+    if (typeof answer === "string") socket.write(answer);
+    else answer?.(socket, request);
+  });
+  t.teardown(() => upstream.close());
+  return { upstream, seen };
+}
+
+/** A gateway with one model whose targets are these providers, in this order. */
+function gateway(
+  t: Test,
+  providers: readonly { upstream: { origin: URL } }[],
+  { more = "", provider = "", env = {} }: { more?: string; provider?: string; env?: Record<string, string> } = {},
+): Promise<Running> {
+  const lines = providers.map(
+    ({ upstream }, i) => `  p${i}: { url: "${upstream.origin.origin}/v1", speaks: [openai-chat]${provider} }`,
+  );
+  const targets = providers.map((_, i) => `{ to: "p${i}:m${i}", weight: ${10 ** (12 - 4 * i)} }`);
+  return startGateway(
+    t,
+    `providers:\n${lines.join("\n")}\nmodels:\n  m: { targets: [${targets.join(", ")}] }\n${more}`,
+    {},
+    env,
+  );
+}
+
+const chat = (running: Running, signal?: AbortSignal) =>
+  fetch(`${running.url}/v1/chat/completions`, {
+    method: "POST",
+    headers: asking(),
+    body: '{"model":"m"}',
+    ...(signal ? { signal } : {}),
+  });
+
+async function attempts(running: Running) {
+  await running.gateway.stores.ledger.flush();
+  return (await running.gateway.stores.ledger.recent(1))[0]?.attempts;
+}
+
+t.test("a provider that fails is tried again once, then clients are told not to", async (t) => {
+  const one = await provider(t, failing(503), ok);
+  const first = await gateway(t, [one]);
+  const answer = await chat(first);
+  t.same([answer.status, one.seen.length, answer.headers.get("x-should-retry")], [200, 2, null]);
+  t.match(await attempts(first), [{ status: 503 }, { status: 200 }]);
+  const [two, three, four] = [await provider(t, failing(500)), await provider(t, failing(503)), await provider(t, ok)];
+  const spent = await chat(await gateway(t, [two, three, four]));
+  t.same([spent.status, spent.headers.get("x-should-retry"), four.seen.length], [503, "false", 0]);
+  const more = await gateway(t, [two, three, four], { more: "retry: { attempts: 2 }\n" });
+  t.equal((await chat(more)).status, 200);
+  const none = await chat(await gateway(t, [two, four], { more: "retry: { attempts: 0 }\n" }));
+  t.same([none.status, none.headers.get("x-should-retry")], [500, null], "then clients may");
+});
+
+t.test("a wait that the provider asks for is waited, and passed on where it is too long", async (t) => {
+  for (const [line, status, times] of [
+    ["retry-after-ms: 120", 200, 2],
+    [`date: ${new Date(0).toUTCString()}\r\nretry-after: ${new Date(0).toUTCString()}`, 200, 2],
+    ["retry-after: 1", 200, 2],
+    ["retry-after: 60", 503, 1],
+    [`retry-after: ${new Date(Date.now() + 90_000).toUTCString()}`, 503, 1],
+  ] as const) {
+    const one = await provider(t, failing(503, line), ok);
+    const running = await gateway(t, [one]);
+    const asked = performance.now();
+    const answer = await chat(running);
+    t.same([answer.status, one.seen.length], [status, times], line);
+    if (line.startsWith("retry-after-ms")) t.ok(performance.now() - asked >= 119, "not before it is over");
+    if (status === 503) t.ok(answer.headers.get("retry-after"));
+  }
+});
+
+t.test("a provider that wants no second try gets none, but another one is asked", async (t) => {
+  const one = await provider(t, failing(503, "x-should-retry: false"), ok);
+  const alone = await chat(await gateway(t, [one]));
+  t.same([alone.status, alone.headers.get("x-should-retry"), one.seen.length], [503, "false", 1]);
+  const two = await provider(t, failing(503, "x-should-retry: false"), ok);
+  const other = await provider(t, ok);
+  t.equal((await chat(await gateway(t, [two, other]))).status, 200);
+  t.same([two.seen.length, other.seen.length], [1, 1]);
+});
+
+t.test("a 429 that says no time is the client's, whose own waits grow", async (t) => {
+  const one = await provider(t, failing(429), ok);
+  const answer = await chat(await gateway(t, [one]));
+  t.same([answer.status, answer.headers.get("x-should-retry"), one.seen.length], [429, null, 1]);
+  const two = await provider(t, failing(429, "retry-after-ms: 100"), ok);
+  t.equal((await chat(await gateway(t, [two]))).status, 200);
+});
+
+t.test("no try begins behind the end of a request's time, and the last one gets what is left of it", async (t) => {
+  const late = await provider(t, failing(503, "retry-after: 1"), ok);
+  const running = await gateway(t, [late], { provider: ", timeouts: { total: 900ms }" });
+  t.equal((await chat(running)).status, 503);
+  t.equal(late.seen.length, 1);
+  const hanging = await provider(t, failing(503, "retry-after-ms: 200"), () => {});
+  const other = await gateway(t, [hanging], { provider: ", timeouts: { total: 600ms }" });
+  const asked = performance.now();
+  t.equal((await chat(other)).status, 504);
+  t.ok(performance.now() - asked < 790, "not 800 ms");
+});
+
+t.test("a client that leaves during the wait takes the second try along", async (t) => {
+  const one = await provider(t, failing(503, "retry-after-ms: 300"), ok);
+  const running = await gateway(t, [one]);
+  const leaving = new AbortController();
+  const asked = chat(running, leaving.signal).catch(() => "gone");
+  await until(() => one.seen.length === 1);
+  setTimeout(() => leaving.abort(), 60);
+  t.equal(await asked, "gone");
+  await new Promise((resolve) => setTimeout(resolve, 400));
+  t.equal(one.seen.length, 1);
+  t.match(running.log.lines.at(-1)?.fields, { outcome: "aborted" });
+});
+
+t.test(
+  "a first byte that does not come in time is waited for elsewhere once, never at the same provider",
+  async (t) => {
+    const [silent, deaf, fine] = [await provider(t), await provider(t), await provider(t, ok)];
+    const limit = ", timeouts: { first_byte: 150ms }";
+    const saved = await gateway(t, [silent, fine], { provider: limit });
+    t.equal((await chat(saved)).status, 200);
+    t.match(await attempts(saved), [{ error: "upstream_timeout" }, { status: 200 }]);
+    const lost = await chat(await gateway(t, [silent, deaf, fine], { provider: limit }));
+    t.same([lost.status, lost.headers.get("x-should-retry"), fine.seen.length], [504, "false", 1]);
+    silent.seen.length = 0;
+    t.equal((await chat(await gateway(t, [silent], { provider: limit }))).status, 504);
+    const never = await gateway(t, [silent, fine], { provider: limit, more: "retry: { after_timeout: false }\n" });
+    t.equal((await chat(never)).status, 504);
+    t.same([silent.seen.length, fine.seen.length], [2, 1]);
+  },
+);
+
+t.test(
+  "credentials: a 401 goes on to the next, a 429 to whoever is free, each on connections of its own",
+  async (t) => {
+    const shown = ({ head }: RawRequest) => /bearer (\S+)/i.exec(head)?.[1] ?? "";
+    const answering = new Map<string, string>([
+      ["first-credential", failing(401)],
+      ["second-credential", failing(429, "retry-after: 30")],
+      ["third-credential", ok],
+    ]);
+    const one = await provider(t, (socket, request) => socket.write(answering.get(shown(request)) as string));
+    const env = { FIRST: "first-credential", SECOND: "second-credential", THIRD: "third-credential" };
+    const credentials = ", credential: [$FIRST, $MISSING, $SECOND, $THIRD]";
+    const running = await gateway(t, [one], { provider: credentials, env });
+    for (let i = 0; i < 6; i++) t.equal((await chat(running)).status, 200);
+    t.same(one.seen.map(shown).sort(), ["first-credential", "second-credential", ...Array(6).fill("third-credential")]);
+    await running.gateway.stores.ledger.flush();
+    const entries = await running.gateway.stores.ledger.recent(6);
+    t.same(entries.flatMap(({ attempts }) => attempts.map(({ credential }) => credential)).sort(), [
+      "FIRST",
+      "SECOND",
+      ...Array(6).fill("THIRD"),
+    ]);
+    const errors = running.log.lines.filter(({ level }) => level === "error");
+    t.equal(errors.length, 1);
+    t.match(errors[0]?.fields, { credential: "FIRST", status: 401 });
+    t.notMatch(JSON.stringify(running.log.lines), /-credential"/);
+    const connections = new Map<number, Set<string>>();
+    for (const request of one.seen)
+      connections.set(request.connection, (connections.get(request.connection) ?? new Set()).add(shown(request)));
+    t.ok([...connections.values()].every(({ size }) => size === 1));
+  },
+);
+
+t.test("a provider that honours a key gets a broken request again, with the same one", async (t) => {
+  const dying: Script = (socket) => socket.destroy();
+  const one = await provider(t, dying, ok);
+  const unused = await provider(t, ok);
+  const running = await gateway(t, [one, unused], { provider: ", idempotency: Idempotency-Key" });
+  t.equal((await chat(running)).status, 200);
+  const keys = one.seen.map(({ head }) => /\r\nidempotency-key: (\S+)/i.exec(head)?.[1]);
+  t.same([keys.length, new Set(keys).size, unused.seen.length], [2, 1, 0]);
+  t.ok((keys[0]?.length ?? 0) > 20);
+  await chat(running);
+  t.equal(new Set(one.seen.map(({ head }) => /idempotency-key: (\S+)/i.exec(head)?.[1])).size, 2);
+});
+
+t.test("a form whose files stream to the first provider is not tried again", async (t) => {
+  const [one, unused] = [await provider(t, failing(503)), await provider(t, ok)];
+  const running = await startGateway(
+    t,
+    `providers:
+  p0: { url: "${one.upstream.origin.origin}/v1", speaks: [openai-images] }
+  p1: { url: "${unused.upstream.origin.origin}/v1", speaks: [openai-images] }
+models: { m: { targets: [{ to: "p0:m0", weight: 1000000 }, "p1:m1"] } }
+`,
+  );
+  const form = new FormData();
+  form.append("model", "m");
+  form.append("prompt", "x");
+  form.append("image", new Blob([Buffer.alloc(3 << 20)]), "a.png");
+  const { "content-type": _, ...headers } = asking();
+  const answer = await fetch(`${running.url}/v1/images/edits`, { method: "POST", headers, body: form });
+  t.same([answer.status, unused.seen.length], [503, 0]);
+});
+
+t.test("the budget: a share of the requests of ten seconds, and a few however few they are", async (t) => {
+  let now = 50_000;
+  const limits = { attempts: 1, budget: 0.2, least: 2, wait: 0, after_timeout: true, first_frame: 0 };
+  const budget = new RetryBudget(limits, () => now);
+  const granted = () => {
+    let count = 0;
+    while (budget.spend()) count++;
+    return count;
+  };
+  t.equal(granted(), 20);
+  now += 10_000;
+  for (let i = 0; i < 500; i++) budget.arrived();
+  t.equal(granted(), 100);
+  t.equal(granted(), 0);
+  now += 5000;
+  t.equal(granted(), 0);
+  now += 5000;
+  t.equal(granted(), 20);
+});
+
+t.test("what statuses and errors come to", async (t) => {
+  const of = (...statuses: number[]) => statuses.map(verdictOf);
+  t.same(of(200, 400, 404, 409, 422), Array(5).fill("final"));
+  t.same(of(401, 403, 429), Array(3).fill("refused"));
+  t.same(of(500, 502, 503, 529), Array(4).fill("failed"));
+  t.equal(verdictOf(504), "late");
+  t.same(
+    ["upstream_unreachable", "not_translatable", "upstream_failed", "upstream_timeout", "client_gone"].map(verdictOn),
+    ["unsent", "unsent", "broken", "late", "final"],
+  );
+});
+
+t.test("what only reads is tried again where the provider broke off", async (t) => {
+  const one = await provider(
+    t,
+    'HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: 31\r\n\r\n{"id":"resp_twice","output":[]}',
+    (socket) => socket.destroy(),
+    OK,
+  );
+  const running = await startGateway(
+    t,
+    `providers: { up: { url: "${one.upstream.origin.origin}/v1", speaks: [openai-responses] } }\nmodels: { m: { targets: [up:m] } }\n`,
+  );
+  const ask = (method: string, path: string, body?: string) =>
+    fetch(`${running.url}/v1/responses${path}`, { method, headers: asking(), ...(body ? { body } : {}) });
+  await (await ask("POST", "", '{"model":"m","input":"x"}')).text();
+  t.equal((await ask("GET", "/resp_twice")).status, 200);
+  t.equal(one.seen.length, 3);
+});

@@ -1,0 +1,35 @@
+import t from "tap";
+import { SlidingWindow } from "../../src/upstream/sliding-window.ts";
+
+t.test("what happened counts for as long as the window, and leaves it part by part", async (t) => {
+  const window = new SlidingWindow(1000);
+  window.add(5000);
+  window.add(5450);
+  window.mark(5450);
+  t.same(window.counts(5999), { all: 2, some: 1 });
+  t.same(window.counts(6050), { all: 1, some: 1 });
+  t.same(window.counts(6500), { all: 0, some: 0 });
+  window.add(90_000);
+  t.same(window.counts(90_000), { all: 1, some: 0 });
+  window.clear();
+  t.same(window.counts(90_000), { all: 0, some: 0 });
+});
+
+t.test(
+  "whatever the times, it counts what is no older than a window, and nothing older than that and a part",
+  async (t) => {
+    for (let round = 0; round < 50; round++) {
+      const window = new SlidingWindow(1000);
+      const times: number[] = [];
+      let now = Math.random() * 1e6;
+      for (let i = 0; i < 60; i++) {
+        now += Math.random() ** 3 * 700;
+        times.push(now);
+        window.add(now);
+        const { all } = window.counts(now);
+        const younger = (ms: number) => times.filter((time) => time > now - ms).length;
+        t.ok(all >= younger(900) && all <= younger(1000), `${younger(900)} <= ${all} <= ${younger(1000)}`);
+      }
+    }
+  },
+);

@@ -1,0 +1,117 @@
+import t from "tap";
+import { TargetHealth } from "../../src/upstream/target-health.ts";
+import { HEALTH } from "../support/provider.ts";
+
+/** A target with a clock of its own, and what was told of it. */
+function watched(limits = {}) {
+  const told: number[] = [];
+  const watch = { now: 1000, told };
+  const health = new TargetHealth(
+    { ...HEALTH, ...limits },
+    () => watch.now,
+    (openFor) => told.push(openFor),
+  );
+  /** Requests that end so, one after another. */
+  const ask = (count: number, well: boolean, firstByte = 10) => {
+    for (let i = 0; i < count; i++) {
+      health.begin();
+      if (well) health.succeed(firstByte);
+      else health.fail();
+      health.end(false);
+    }
+  };
+  return { health, ask, watch, told };
+}
+
+t.test("five failures in a row open it for 30 s; then one probe is let through, and closes it", async (t) => {
+  const { health, ask, watch, told } = watched();
+  ask(4, false);
+  ask(1, true);
+  ask(4, false);
+  t.ok(health.usable);
+  ask(1, false);
+  t.notOk(health.usable);
+  watch.now += 29_999;
+  t.notOk(health.usable);
+  watch.now += 1;
+  t.ok(health.usable);
+  health.begin();
+  t.notOk(health.usable, "only one probe");
+  health.succeed(5);
+  t.ok(health.usable);
+  t.same(told, [30_000, 0]);
+  ask(4, false);
+  t.ok(health.usable, "what was before is forgotten");
+});
+
+t.test(
+  "a probe that fails opens it for twice as long, up to five minutes; one that tells nothing makes way",
+  async (t) => {
+    const { health, ask, watch, told } = watched({ longest: 300_000 });
+    ask(5, false);
+    for (const openFor of [30, 60, 120, 240, 300, 300]) {
+      t.equal(told.at(-1), openFor * 1000);
+      watch.now += openFor * 1000;
+      health.begin();
+      health.pass();
+      health.end(false);
+      t.ok(health.usable);
+      ask(1, false);
+    }
+  },
+);
+
+t.test("more than half of twenty within 30 s open it, though never five in a row", async (t) => {
+  const { ask, watch, told } = watched();
+  const mixed = () => {
+    ask(2, false);
+    ask(1, true);
+  };
+  for (let i = 0; i < 6; i++) mixed();
+  t.same(told, []);
+  mixed();
+  t.same(told, [30_000]);
+  const slowly = watched();
+  for (let i = 0; i < 20; i++) {
+    slowly.ask(2, false);
+    slowly.ask(1, true);
+    slowly.watch.now += 5000;
+  }
+  t.same(slowly.told, [], "these are too few at a time");
+  t.ok(watch.now > 0);
+});
+
+t.test("answers that break off, and first bytes that are too slow, count as failures in the share", async (t) => {
+  for (const broken of [true, false]) {
+    const { health, told } = watched({ slow: 1000 });
+    for (let i = 0; i < 20; i++) {
+      health.begin();
+      health.succeed(broken ? 10 : 1001);
+      health.end(broken);
+    }
+    t.same(told, [30_000]);
+  }
+});
+
+t.test("what ends late, from before it opened, changes nothing", async (t) => {
+  const { ask, told } = watched();
+  ask(9, false);
+  ask(1, true);
+  t.same(told, [30_000]);
+});
+
+t.test("its load is its time to the first byte, times what runs there, and is forgotten", async (t) => {
+  const { health, ask, watch } = watched();
+  t.equal(health.load, 0);
+  ask(1, true, 100);
+  t.equal(health.load, 100);
+  ask(20, true, 200);
+  t.ok(health.load > 190 && health.load < 200);
+  health.begin();
+  t.ok(health.load > 390 && health.load < 400);
+  health.end(false);
+  watch.now += 30_000;
+  t.ok(health.load < 80);
+  ask(1, true, 50);
+  t.ok(health.load > 50);
+});

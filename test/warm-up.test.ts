@@ -1,0 +1,74 @@
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { setTimeout as after } from "node:timers/promises";
+import { pathToFileURL } from "node:url";
+import t from "tap";
+import { WarmUp } from "../src/warm-up.ts";
+import { asking, MemoryLog } from "./support/gateway.ts";
+import { eventually, startProcess } from "./support/process.ts";
+
+const sockets = (): number => process.getActiveResourcesInfo().filter((name) => /TCP/.test(name)).length;
+
+t.test("a warm-up has requests of every kind answered, and leaves nothing open", async (t) => {
+  const before = sockets();
+  const log = new MemoryLog();
+  const warmUp = await WarmUp.begin(200, log);
+  t.ok(warmUp && warmUp.sent >= 8);
+  await warmUp?.close();
+  await eventually(() => sockets() <= before, "its sockets to close");
+  t.same(log.lines, []);
+});
+
+t.test("a time of 0 rehearses nothing", async (t) => {
+  t.equal(await WarmUp.begin(0, new MemoryLog()), undefined);
+});
+
+t.test("it goes on while nothing else is to be done, and closes itself when told to", async (t) => {
+  const warmUp = (await WarmUp.begin(1, new MemoryLog())) as WarmUp;
+  let begun = 0;
+  const requests = setInterval(() => begun++, 50);
+  const { sent } = warmUp;
+  const done = warmUp.continue(() => begun);
+  await after(1500);
+  t.equal(warmUp.sent, sent, "nothing is sent while there are real requests");
+  clearInterval(requests);
+  await eventually(() => warmUp.sent > sent + 20, "it to go on");
+  await warmUp.close();
+  await done;
+});
+
+t.test("a gateway that cannot be warmed up starts all the same, and says so", async (t) => {
+  const folder = mkdtempSync(join(tmpdir(), "gateway-"));
+  t.teardown(() => rmSync(folder, { recursive: true }));
+  const log = new MemoryLog();
+  const place = pathToFileURL(`${folder}/`);
+  t.equal(await WarmUp.begin(100, log, place), undefined);
+  writeFileSync(join(folder, "requests.json"), JSON.stringify([{ times: 1, path: "/v1/none", body: {} }]));
+  const file =
+    "listen: 127.0.0.1:0\nproviders: { demo: { url: 'demo:' } }\nmodels: { echo: { targets: [demo:echo] } }\n";
+  writeFileSync(join(folder, "gateway.yaml"), `${file}store: { ledger: "sqlite::memory:" }\n`);
+  t.equal(await WarmUp.begin(100, log, place), undefined);
+  t.match(
+    log.lines.map(({ level, fields }) => `${level} ${fields["cause"]}`),
+    [/^warn .*ENOENT/, /^warn .*The warm-up got HTTP\/1.1 404/],
+  );
+});
+
+t.test(
+  "of a warm-up nothing stands in the log and the ledger, before and while real requests are served",
+  async (t) => {
+    const yaml = "warm_up: 100ms\nproviders: { demo: { url: 'demo:' } }\nmodels: { echo: { targets: [demo:echo] } }\n";
+    const running = await startProcess(t, yaml);
+    const body = JSON.stringify({ model: "echo", messages: [{ role: "user", content: "Hi" }] });
+    for (let i = 0; i < 3; i++) {
+      const answer = await fetch(`${running.url}/v1/chat/completions`, { method: "POST", headers: asking(), body });
+      t.equal(answer.status, 200);
+      await answer.text();
+      await after(100);
+    }
+    t.equal(await running.end("SIGINT"), 0);
+    t.equal(running.lines().length, 3);
+    t.same(running.ledger(), { outcomes: { completed: 3 }, twice: 0 });
+  },
+);

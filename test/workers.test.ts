@@ -1,0 +1,228 @@
+import { once } from "node:events";
+import { Agent, request } from "node:http";
+import { setTimeout as after } from "node:timers/promises";
+import t, { type Test } from "tap";
+import { asking } from "./support/gateway.ts";
+import { eventually, type GatewayProcess, startProcess } from "./support/process.ts";
+
+const YAML = `workers: 2
+linger: 50ms
+providers: { demo: { url: "demo:" } }
+models: { echo: { targets: [demo:echo] }, slow: { targets: [demo:slow] } }
+`;
+const REQUESTS = Number(process.env["GATEWAY_TEST_WORKERS_REQUESTS"] ?? 200);
+
+/** One request over a connection of its own, or over an agent's. */
+function ask(gateway: GatewayProcess, model: string, { stream = false, agent = new Agent(), query = "" } = {}) {
+  const asked = request(`${gateway.url}/v1/chat/completions${query}`, { method: "POST", headers: asking(), agent });
+  asked.end(JSON.stringify({ model, stream, messages: [{ role: "user", content: "hi" }] }));
+  return new Promise<{ status: number; text: string; whole: boolean }>((resolve, reject) => {
+    asked.once("error", reject).once("response", (answer) => {
+      let text = "";
+      answer.setEncoding("utf8").on("data", (more) => (text += more));
+      answer.once("close", () => resolve({ status: answer.statusCode ?? 0, text, whole: answer.complete }));
+      answer.on("error", () => {});
+    });
+  });
+}
+
+/** Says by which process it is served, and breaks when it is asked to. */
+const WHERE = `
+export default class Where {
+  access(exchange) {
+    exchange.notices.push(String(process.pid));
+    const how = exchange.query.get("break");
+    if (how === "spin") for (;;);
+    if (how === "throw") setTimeout(() => { throw new Error("no paper left"); });
+  }
+}`;
+const WITH_WHERE = `${YAML}plugins: { where: { from: ./where.ts } }
+chains: { llm: [sse, auth, where, models, rewrite, usage] }
+`;
+const files = { "where.ts": WHERE };
+
+/** Which process serves a connection. */
+async function served(gateway: GatewayProcess, agent: Agent): Promise<{ pid: number; socket: unknown }> {
+  const asked = request(`${gateway.url}/v1/chat/completions`, { method: "POST", headers: asking(), agent });
+  asked.end('{"model":"echo","messages":[{"role":"user","content":"hi"}]}');
+  const [answer] = await once(asked, "response");
+  answer.resume();
+  await once(answer, "end");
+  return { pid: Number(answer.headers["gateway-notice"]), socket: answer.socket };
+}
+
+const withWorkers = (t: Test): Promise<GatewayProcess> => startProcess(t, WITH_WHERE, { files });
+
+t.test("connections are spread evenly, each request has one row and one whole log line", async (t) => {
+  const gateway = await withWorkers(t);
+  t.match(gateway.text, /workers +2/);
+  t.match(await gateway.ready(), { status: 200, body: { workers: "2 of 2" } });
+  const agents = Array.from({ length: 20 }, () => new Agent({ keepAlive: true, maxSockets: 1 }));
+  const pids = await Promise.all(agents.map(async (agent) => (await served(gateway, agent)).pid));
+  const [first] = pids;
+  t.equal(pids.filter((pid) => pid === first).length, 10, "half of them");
+  t.notOk(pids.includes(gateway.child.pid as number), "the primary serves none");
+  // Those of one worker leave, and new ones come to it.
+  for (const [i, agent] of agents.entries()) if (pids[i] === first) agent.destroy();
+  await after(100);
+  const again = await Promise.all(
+    Array.from({ length: 10 }, async () => (await served(gateway, new Agent({ keepAlive: true, maxSockets: 1 }))).pid),
+  );
+  t.ok(again.filter((pid) => pid === first).length >= 9, "the one with fewer gets them");
+  let left = REQUESTS;
+  await Promise.all(
+    agents.map(async (agent) => {
+      while (left-- > 0) t.equal((await ask(gateway, "echo", { agent })).status, 200);
+    }),
+  );
+  for (const agent of agents) agent.destroy();
+  t.equal(await gateway.end(), 0);
+  const count = REQUESTS + 30;
+  t.same(gateway.ledger(), { outcomes: { completed: count }, twice: 0 });
+  t.equal(new Set(gateway.lines().flatMap(({ msg, id }) => (msg === "exchange" ? [id] : []))).size, count);
+  t.equal(gateway.lines().filter(({ msg }) => msg !== "exchange").length, 0, "nothing to complain about");
+});
+
+/** Seconds of CPU that a gateway's processes have used together, for each of so many requests, and who served how many. */
+async function cost(t: Test, workers: number) {
+  const gateway = await startProcess(
+    t,
+    `log: { level: warn }\n${WITH_WHERE.replace("workers: 2", `workers: ${workers}`)}`,
+    { files },
+  );
+  const agents = Array.from({ length: 32 }, () => new Agent({ keepAlive: true, maxSockets: 1 }));
+  const counts: Record<number, number> = {};
+  const round = async (requests: number) => {
+    let left = requests;
+    await Promise.all(
+      agents.map(async (agent) => {
+        while (left-- > 0) {
+          const { pid } = await served(gateway, agent);
+          counts[pid] = (counts[pid] ?? 0) + 1;
+        }
+      }),
+    );
+  };
+  // What is new to V8 costs several times as much, in each of them.
+  await round((workers * REQUESTS) / 4);
+  const before = gateway.cpu();
+  await round(REQUESTS);
+  const used = (gateway.cpu() - before) / REQUESTS;
+  for (const agent of agents) agent.destroy();
+  t.equal(await gateway.end(), 0);
+  t.same(gateway.ledger(), {
+    outcomes: { completed: Object.values(counts).reduce((sum, count) => sum + count) },
+    twice: 0,
+  });
+  return { used, counts: Object.values(counts) };
+}
+
+t.test("two workers share the load, and cost together what one costs", { timeout: 600_000 }, async (t) => {
+  const [one, two] = [await cost(t, 1), await cost(t, 2)];
+  t.equal(one.counts.length, 1);
+  t.equal(two.counts.length, 2);
+  const [least = 0, most = 0] = two.counts.toSorted((a, b) => a - b);
+  t.comment(
+    `${REQUESTS} requests: CPU for each ${(one.used * 1e6).toFixed(0)} µs with one, ${(two.used * 1e6).toFixed(0)} µs with two; ${least} and ${most} of them`,
+  );
+  if (REQUESTS < 20_000) return;
+  t.ok(two.used <= one.used * 1.05, "CPU");
+  t.ok(most <= least * 1.1, "spread");
+});
+
+t.test("a worker that is killed costs its own streams, and is replaced", async (t) => {
+  const gateway = await withWorkers(t);
+  const agents = Array.from({ length: 8 }, () => new Agent({ keepAlive: true, maxSockets: 1 }));
+  const pids = await Promise.all(agents.map(async (agent) => (await served(gateway, agent)).pid));
+  const victim = pids[0] as number;
+  const streams = agents.map((agent) => ask(gateway, "slow", { stream: true, agent }));
+  await eventually(async () => (await Promise.race([...streams, after(300)])) === undefined, "streams");
+  process.kill(victim, "SIGKILL");
+  const answers = await Promise.all(
+    streams.map((stream) => stream.catch(() => ({ status: 0, text: "", whole: false }))),
+  );
+  for (const [i, answer] of answers.entries())
+    t.equal(answer.whole && answer.text.includes("[DONE]"), pids[i] !== victim, `stream ${i}`);
+  await eventually(async () => (await gateway.ready())?.status === 200, "the replacement");
+  t.equal((await ask(gateway, "echo")).status, 200);
+  t.match(
+    gateway.lines().find(({ msg }) => String(msg).startsWith("a worker has died")),
+    { worker: victim, end: "SIGKILL" },
+  );
+  t.equal(await gateway.end(), 0);
+});
+
+t.test("SIGUSR2 replaces all workers, one by one; no request fails, and no stream is cut", async (t) => {
+  const gateway = await withWorkers(t);
+  const agent = () => new Agent({ keepAlive: true, maxSockets: 1 });
+  const before = new Set(await Promise.all([agent(), agent()].map(async (each) => (await served(gateway, each)).pid)));
+  t.equal(before.size, 2);
+  const streams = Array.from({ length: 6 }, () => ask(gateway, "slow", { stream: true }));
+  let going = true;
+  const failed: unknown[] = [];
+  let done = 0;
+  // Over kept connections, and over a new one for each.
+  const clients = [agent(), agent(), undefined, undefined].map(async (kept) => {
+    while (going) {
+      const answer = await ask(gateway, "echo", kept ? { agent: kept } : {}).catch((error: unknown) => error);
+      if ((answer as { status?: number }).status === 200) done++;
+      else failed.push(answer);
+    }
+  });
+  gateway.child.kill("SIGUSR2");
+  await eventually(() => gateway.text.includes("workers are replaced"), "the replacement");
+  going = false;
+  await Promise.all(clients);
+  t.same(failed, []);
+  t.ok(done > 0);
+  for (const answer of await Promise.all(streams)) t.ok(answer.whole && answer.text.includes("[DONE]"));
+  const now = await Promise.all([agent(), agent()].map(async (each) => (await served(gateway, each)).pid));
+  t.notOk(
+    now.some((pid) => before.has(pid)),
+    "others serve",
+  );
+  t.equal(await gateway.end(), 0);
+  t.same(gateway.ledger(), { outcomes: { completed: done + 10 }, twice: 0 });
+});
+
+t.test("one that throws outside of requests ends with what it serves; the primary goes on", async (t) => {
+  const gateway = await withWorkers(t);
+  const stream = ask(gateway, "slow", { stream: true });
+  await ask(gateway, "echo", { query: "?break=throw" });
+  await eventually(() => gateway.text.includes("no paper left"), "the failure");
+  t.equal((await ask(gateway, "echo")).status, 200, "others serve");
+  t.match((await stream).text, /\[DONE\]/);
+  await eventually(async () => (await gateway.ready())?.status === 200, "the replacement");
+  t.equal(await gateway.end(), 0);
+});
+
+t.test("workers whose primary was killed end what they serve, and then themselves", async (t) => {
+  const gateway = await withWorkers(t);
+  const { pid } = await served(gateway, new Agent());
+  const stream = ask(gateway, "slow", { stream: true });
+  await after(500);
+  gateway.child.kill("SIGKILL");
+  t.match((await stream).text, /\[DONE\]/);
+  const alive = () => {
+    try {
+      return process.kill(pid, 0);
+    } catch {
+      return false;
+    }
+  };
+  await eventually(() => !alive(), "the worker's end");
+  await gateway.ended;
+  await eventually(() => gateway.ledger().outcomes["completed"] === 2, "both rows");
+});
+
+t.test("new code or a new file that does not start leaves the old workers in place", async (t) => {
+  const { writeFileSync } = await import("node:fs");
+  const gateway = await withWorkers(t);
+  writeFileSync(`${gateway.folder}/where.ts`, 'throw new Error("half written");');
+  gateway.child.kill("SIGUSR2");
+  await eventually(() => gateway.text.includes("a new worker did not start"), "word of it");
+  t.match(gateway.text, /half written/);
+  t.equal((await ask(gateway, "echo")).status, 200);
+  t.match(await gateway.ready(), { status: 200 });
+  t.equal(await gateway.end(), 0);
+});

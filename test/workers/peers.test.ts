@@ -1,0 +1,48 @@
+import t from "tap";
+import type { ToPrimary } from "../../src/workers/messages.ts";
+import { Answers, Peers, question, topic, WorkerPeers } from "../../src/workers/peers.ts";
+
+const WEATHER = topic<{ rain: boolean }>("weather");
+const SUM = question<number[], number>("sum");
+
+t.test("alone, nobody hears, and this process answers", async (t) => {
+  const answers = new Answers();
+  answers.set(SUM, (numbers) => numbers.reduce((sum, each) => sum + each, 0));
+  const peers = new Peers(answers);
+  peers.hear(WEATHER, () => t.fail("nobody told"));
+  peers.tell(WEATHER, "here", { rain: true });
+  t.equal(await peers.ask(SUM, [1, 2, 3]), 6);
+  await t.rejects(new Peers().ask(SUM, []), /nobody answers the question sum/);
+});
+
+t.test("a worker tells its primary, and hears what others tell", async (t) => {
+  const sent: ToPrimary[] = [];
+  const peers = new WorkerPeers((message) => void sent.push(message));
+  const heard: unknown[] = [];
+  peers.hear(WEATHER, (key, fact) => heard.push([key, fact.rain]));
+  peers.hear(WEATHER, (key) => heard.push(key));
+  peers.tell(WEATHER, "here", { rain: true });
+  t.same(sent, [{ type: "fact", topic: "weather", key: "here", fact: { rain: true } }]);
+  peers.receive({ topic: "weather", key: "there", fact: { rain: false } });
+  peers.receive({ topic: "other", key: "there", fact: 1 });
+  t.same(heard, [["there", false], "there"]);
+});
+
+t.test("each question gets its own answer, in any order; one that nobody can answer fails", async (t) => {
+  const sent: ToPrimary[] = [];
+  const peers = new WorkerPeers((message) => void sent.push(message));
+  const [first, second, third] = [peers.ask(SUM, [1]), peers.ask(SUM, [2]), peers.ask(SUM, [3])];
+  t.same(
+    sent.map((message) => message.type === "question" && [message.id, message.question]),
+    [
+      [1, [1]],
+      [2, [2]],
+      [3, [3]],
+    ],
+  );
+  peers.receiveAnswer({ id: 2, answer: 20 });
+  peers.receiveAnswer({ id: 1, answer: 10 });
+  peers.receiveAnswer({ id: 3, failure: "no" });
+  t.same([await first, await second], [10, 20]);
+  await t.rejects(third, /no/);
+});

@@ -1,0 +1,43 @@
+import t from "tap";
+import { Calendar } from "../../src/core/calendar.ts";
+import type { LimitLevel } from "../../src/core/limits.ts";
+import { MemoryLimiter } from "../../src/store/memory-limiter.ts";
+import { Answers, Peers } from "../../src/workers/peers.ts";
+import { answerLimits, SharedLimiter } from "../../src/workers/shared-limiter.ts";
+
+const LEVELS: LimitLevel[] = [
+  {
+    ...{ kind: "key", name: "ci", scope: "key:ci" },
+    limits: { concurrency: 2, budgets: [{ nano: 100, per: "day", soft: false }] },
+  },
+];
+const asked = (id: string) => ({ id, levels: LEVELS, most: { tokens: 0, cost: 40 }, least: { tokens: 0, cost: 4 } });
+
+t.test("two processes share what the one that answers counts, and what one had reserved ends with it", async (t) => {
+  const answers = new Answers();
+  const counts = new MemoryLimiter(
+    async () => new Map(),
+    new Calendar(),
+    () => {},
+  );
+  answerLimits(answers, counts);
+  const [one, other] = ["1", "2"].map((owner) => new SharedLimiter(new Peers(answers), owner)) as [
+    SharedLimiter,
+    SharedLimiter,
+  ];
+  t.match(await one.reserve(asked("a")), { grant: {} });
+  t.match(await other.reserve(asked("b")), { grant: {} });
+  t.match(await one.reserve(asked("c")), { excess: { limit: "concurrency", of: { name: "ci" } } });
+  one.settle("a", { tokens: 0, cost: 30 });
+  t.match(await other.standings(LEVELS), [{ concurrency: { left: 1 }, budgets: [{ spent: 30, reserved: 40 }] }]);
+  counts.release("2");
+  t.match(await one.standings(LEVELS), [{ concurrency: { left: 2 }, budgets: [{ spent: 34, reserved: 0 }] }]);
+  t.equal(counts.pending, 0);
+});
+
+t.test("where nobody answers, nothing is let in", async (t) => {
+  const alone = new SharedLimiter(new Peers(), "1");
+  await t.rejects(alone.reserve(asked("a")), { message: /not known/ });
+  await t.rejects(alone.standings(LEVELS), { message: /not known/ });
+  alone.settle("a", { tokens: 0, cost: 0 });
+});
