@@ -38,7 +38,7 @@ admin: 127.0.0.1:${admin}
 providers:
   stub: { url: "http://127.0.0.1:${upstream}/v1", credential: sk-upstream-0123456789abcdef0123456789, speaks: [openai-chat] }
 models:
-${models.map((model) => `  ${model}: { targets: ["stub:${model}"], ${price} }`).join("\n")}
+${models.map((model) => `  ${model}: { targets: ["stub:${model}"], output: 64k, ${price} }`).join("\n")}
 limits: { default: { rpm: 100M, tpm: 1000000M, concurrency: 100000, budget: $5_000_000/month } }
 keys:
   bench: { key: ${GATEWAY_KEY} }
