@@ -1,0 +1,60 @@
+import { readdirSync, readFileSync } from "node:fs";
+import { join } from "node:path";
+import { parse } from "yaml";
+import { z } from "zod";
+import { BUILT_IN } from "./discover.ts";
+import { pluginError } from "./problems.ts";
+
+const Text = z.string().min(1);
+
+/** What a file of `plugins/clients/` may hold; its README tells what each member is for. */
+const ClientFile = z.strictObject({
+  name: Text,
+  kind: z.enum(["agent", "app", "sdk", "command"]),
+  protocol: Text,
+  order: z.number().default(100),
+  command: Text.optional(),
+  arguments: z.array(z.string()).default([]),
+  env: z.record(z.string(), z.string()).default({}),
+  unset: z.array(Text).default([]),
+  files: z.array(z.strictObject({ path: Text, language: Text, text: Text })).default([]),
+  snippets: z.array(z.strictObject({ language: Text, install: Text.optional(), text: Text })).default([]),
+  notes: z.array(Text).default([]),
+});
+
+/** What a client must be told to speak with a gateway; in its texts `filled` puts address, key and model. */
+export type Client = z.output<typeof ClientFile> & {
+  /** Its file's name without the ending: what `connect` is given. */
+  readonly id: string;
+};
+
+/** What stands in a client's texts. */
+export interface ClientValues {
+  /** The gateway's, without a slash at its end. */
+  readonly address: string;
+  readonly key: string;
+  /** The id of a model. */
+  readonly model: string;
+}
+
+/**
+ * The clients that the gateway knows, by their order and name.
+ * @throws PluginError with file and reason.
+ */
+export function loadClients(folder = join(BUILT_IN, "clients")): Client[] {
+  const names = readdirSync(folder).flatMap((file) => /^(.+)\.yaml$/.exec(file)?.[1] ?? []);
+  const clients = names.map((id): Client => {
+    const file = join(folder, `${id}.yaml`);
+    try {
+      return { id, ...ClientFile.parse(parse(readFileSync(file, "utf8"))) };
+    } catch (thrown) {
+      const reason = thrown instanceof z.ZodError ? z.prettifyError(thrown) : (thrown as Error).message;
+      throw pluginError(file, reason, thrown);
+    }
+  });
+  return clients.sort((a, b) => a.order - b.order || (a.id < b.id ? -1 : 1));
+}
+
+/** A text of a client with these values in their places. */
+export const filled = (text: string, values: ClientValues): string =>
+  text.replaceAll(/\{\{(address|key|model)\}\}/g, (_, name: keyof ClientValues) => values[name]);

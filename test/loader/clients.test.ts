@@ -1,0 +1,56 @@
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import t from "tap";
+import { filled, loadClients } from "../../src/loader/clients.ts";
+import { loadProtocols } from "../../src/loader/discover.ts";
+import { PluginError } from "../../src/loader/problems.ts";
+
+const VALUES = { address: "https://gateway.example", key: "gw_key", model: "acme/sage" };
+
+/** Every text of a client. */
+const textsOf = (client: ReturnType<typeof loadClients>[number]): string[] => [
+  ...client.arguments,
+  ...Object.values(client.env),
+  ...client.files.map(({ text }) => text),
+  ...client.snippets.map(({ text }) => text),
+];
+
+t.test("every client speaks a protocol that there is, and is told address, key and model", async (t) => {
+  const protocols = new Set((await loadProtocols()).map(({ name }) => name));
+  const clients = loadClients();
+  t.ok(clients.length > 10);
+  for (const client of clients) {
+    t.ok(protocols.has(client.protocol), `${client.id} speaks ${client.protocol}`);
+    const all = textsOf(client).join("\n");
+    for (const name of ["address", "key"]) t.ok(all.includes(`{{${name}}}`), `${client.id} is told the ${name}`);
+    const whole = filled(all, VALUES);
+    t.notMatch(whole, /\{\{(?!\s)[a-z]+\}\}/, `${client.id}: nothing is left open`);
+    t.ok(whole.includes(VALUES.address) && whole.includes(VALUES.key));
+    t.equal(client.command !== undefined, client.kind === "agent", `${client.id}: agents have a command`);
+  }
+});
+
+t.test("settings that are JSON stay JSON with any model's name in them", async (t) => {
+  for (const client of loadClients()) {
+    for (const { language, text } of client.files)
+      if (language === "json") t.doesNotThrow(() => JSON.parse(filled(text, VALUES)), client.id);
+    for (const value of Object.values(client.env))
+      if (value.startsWith('{"')) t.doesNotThrow(() => JSON.parse(filled(value, VALUES)), client.id);
+  }
+});
+
+t.test("they stand in their order", async (t) => {
+  const orders = loadClients().map(({ order }) => order);
+  t.same(
+    orders,
+    orders.toSorted((a, b) => a - b),
+  );
+});
+
+t.test("a file that is wrong is named with what is wrong", async (t) => {
+  const folder = mkdtempSync(join(tmpdir(), "clients-"));
+  t.teardown(() => rmSync(folder, { recursive: true }));
+  writeFileSync(join(folder, "odd.yaml"), "name: Odd\nkind: toy\nprotocol: acme\n");
+  t.throws(() => loadClients(folder), { constructor: PluginError, message: /odd\.yaml.*kind/s });
+});
