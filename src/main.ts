@@ -6,6 +6,7 @@ import * as groups from "./cli/groups.ts";
 import * as keys from "./cli/keys.ts";
 import * as models from "./cli/models.ts";
 import { reason } from "./cli/reason.ts";
+import * as reconcile from "./cli/reconcile.ts";
 import * as run from "./cli/run.ts";
 import * as schema from "./cli/schema.ts";
 import * as store from "./cli/store.ts";
@@ -17,7 +18,7 @@ import { priceDoubts } from "./prices/doubts.ts";
 import { rehearse } from "./rehearsal.ts";
 import { openMaintenance, openStores } from "./store/open.ts";
 
-const VERBS = { run, check, schema, models, keys, groups, usage, store };
+const VERBS = { run, check, schema, models, keys, groups, usage, reconcile, store };
 
 const HELP = `usage: ${COMMAND} VERB …
 
@@ -137,6 +138,9 @@ async function main(argv: readonly string[]): Promise<number> {
     case "usage":
       endWithReader();
       return withStores(place, io, (stores) => usage.run(args, io, stores));
+    case "reconcile":
+      endWithReader();
+      return withStores(place, io, (stores) => reconcile.run(args, io, stores));
     default:
       io.err(`unknown verb "${verb}"\n\n${HELP}`);
       return 2;

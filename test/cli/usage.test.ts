@@ -1,14 +1,11 @@
-import { join } from "node:path";
 import t, { type Test } from "tap";
 import { help, run, USAGE } from "../../src/cli/usage.ts";
-import { newId } from "../../src/core/id.ts";
 import type { LedgerEntry } from "../../src/store/ledger.ts";
-import { openStores } from "../../src/store/open.ts";
+import { keptLedger } from "../support/kept-ledger.ts";
 
 /** A command line over stores in a new file. */
 function terminal(t: Test) {
-  const stores = openStores(join(t.testdir(), "gateway.db"), [], () => {});
-  t.teardown(() => stores.close());
+  const { stores, append } = keptLedger(t);
   const usage = async (...args: string[]) => {
     const out: string[] = [];
     const err: string[] = [];
@@ -16,26 +13,6 @@ function terminal(t: Test) {
     const code = await run(args, io, stores);
     return { code, out: out.join("\n"), err: err.join("\n") };
   };
-  const append = (change: Partial<LedgerEntry>) =>
-    stores.ledger.append({
-      id: newId(Date.now()),
-      time: Date.UTC(2026, 10, 20, 12),
-      key: "",
-      model: "fast",
-      target: "p:m",
-      protocol: "wire",
-      operation: "generate",
-      status: 200,
-      outcome: "completed",
-      streaming: true,
-      attempts: [{ target: "p:m", status: 200, startedAt: 1 }],
-      firstByte: 80,
-      duration: 1_234,
-      usage: { in: { total: 1_000_000, cached: 250_000 }, out: { total: 2_000, reasoning: 500 }, raw: undefined },
-      source: "reported",
-      cost: 254_000_000,
-      ...change,
-    });
   return { usage, append, stores };
 }
 

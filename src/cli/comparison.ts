@@ -1,0 +1,202 @@
+import { Calendar } from "../core/calendar.ts";
+import type { Ledger, LedgerSpan } from "../store/ledger.ts";
+import { FIGURES, type Figures, type Invoice, type InvoiceLine } from "./invoice.ts";
+import { InvoiceModels, undated } from "./invoice-models.ts";
+
+/** What the ledger has of a provider's model on a day. */
+export interface LedgerDay {
+  readonly day: string;
+  readonly provider: string;
+  readonly model: string;
+  readonly figures: Required<Figures>;
+  /** Exchanges of which the provider did not tell all, or that have no price. */
+  readonly unsettled: number;
+}
+
+/** A model's day, on both sides. */
+export interface ComparedDay {
+  readonly day: string;
+  /** Without the date of a version. */
+  readonly model: string;
+  /** What the invoice calls it; empty: it says nothing of it. */
+  readonly names: readonly string[];
+  readonly invoice: Figures;
+  readonly ledger: Required<Figures>;
+  readonly unsettled: number;
+  /** The figures that differ. */
+  readonly differ: readonly (keyof Figures)[];
+}
+
+/** What of an invoice the ledger knows nothing of. */
+export interface Unmatched {
+  readonly name: string;
+  readonly lines: number;
+  readonly figures: Figures;
+}
+
+export interface Comparison {
+  readonly providers: readonly string[];
+  readonly days: readonly ComparedDay[];
+  readonly unmatched: readonly Unmatched[];
+  /** Of all days and all models, unmatched ones too. */
+  readonly totals: { readonly invoice: Figures; readonly ledger: Figures };
+}
+
+/** Days that are asked of the ledger at most. */
+const MOST_DAYS = 800;
+
+/** The first day of an invoice, and the last. @throws Error where there is none, or there are too many */
+export function daysOf({ lines }: Invoice, zone: string): string[] {
+  const sorted = lines.map(({ day }) => day).sort();
+  const [first, last] = [sorted[0], sorted.at(-1)];
+  if (first === undefined || last === undefined) throw new Error("The file has no line that could be compared.");
+  const days: string[] = [];
+  for (let day = Temporal.PlainDate.from(first); day.toString() <= last; day = day.add({ days: 1 })) {
+    days.push(day.toString());
+    if (days.length > MOST_DAYS)
+      throw new Error(`The file is of more than ${MOST_DAYS} days (${zone}): take a part of it.`);
+  }
+  return days;
+}
+
+/** What providers have answered on these days. */
+export async function ledgerDays(ledger: Ledger, days: readonly string[], zone: string): Promise<LedgerDay[]> {
+  const found: LedgerDay[] = [];
+  for (const day of days)
+    for (const { group, tokensIn, cached, tokensOut, cost, unsettled } of await ledger.sums({
+      by: ["target"],
+      ...spanOf(day, zone),
+    })) {
+      const [target = ""] = group;
+      const at = target.indexOf(":");
+      // What a plugin answered, or nobody, is on no invoice.
+      if (at < 0) continue;
+      const figures = { tokensIn, cached, tokensOut, tokens: tokensIn + tokensOut, cost };
+      found.push({ day, provider: target.slice(0, at), model: target.slice(at + 1), figures, unsettled });
+    }
+  return found;
+}
+
+function spanOf(day: string, zone: string): Required<LedgerSpan> {
+  const noon = Temporal.PlainDate.from(day).toZonedDateTime({ timeZone: zone, plainTime: "12:00" }).epochMilliseconds;
+  const { start, end } = new Calendar(zone).span("day", noon);
+  return { since: start, until: end };
+}
+
+/**
+ * The providers that an invoice is of: those whose models it names.
+ * @throws Error where several could be meant, or none is
+ */
+export function providersOf(
+  { lines }: Invoice,
+  ledger: readonly LedgerDay[],
+  told: ReadonlyMap<string, string>,
+): string[] {
+  const names = new Set(lines.map(({ name }) => name));
+  const all = [...new Set(ledger.map(({ provider }) => provider))].sort();
+  const meant = all.filter((provider) => {
+    const models = new InvoiceModels(modelsOf(ledger, [provider]), told);
+    return [...names].some((name) => models.knows(name));
+  });
+  if (meant.length === 1) return meant;
+  const hint = "Say whose it is with --provider NAME";
+  if (meant.length > 1) throw new Error(`Models of this file were served by ${meant.join(" and ")}. ${hint}.`);
+  const there = all.length === 0 ? "nobody has answered on these days" : `on these days answered ${all.join(", ")}`;
+  throw new Error(
+    `The ledger knows none of the models of this file: ${there}. ${hint}, and what models are called with --match.`,
+  );
+}
+
+const modelsOf = (ledger: readonly LedgerDay[], providers: readonly string[]): string[] =>
+  ledger.filter(({ provider }) => providers.includes(provider)).map(({ model }) => model);
+
+/**
+ * Puts an invoice and the ledger side by side.
+ * @param providers whose invoice it is
+ * @param told what the invoice calls a model, and what the ledger does
+ * @param tolerance the part of the larger figure by which two may differ
+ */
+export function compared(
+  invoice: Invoice,
+  ledger: readonly LedgerDay[],
+  {
+    providers,
+    told,
+    tolerance,
+  }: { providers: readonly string[]; told: ReadonlyMap<string, string>; tolerance: number },
+): Comparison {
+  const own = ledger.filter(({ provider }) => providers.includes(provider));
+  const models = new InvoiceModels(modelsOf(own, providers), told);
+  const places = new Map<string, MutableDay>();
+  const place = (day: string, model: string): MutableDay => {
+    const key = `${day} ${model}`;
+    let found = places.get(key);
+    if (!found) {
+      found = { day, model, names: new Set(), lines: 0, invoice: {}, ledger: { ...NONE }, unsettled: 0 };
+      places.set(key, found);
+    }
+    return found;
+  };
+  const unmatched = new Map<string, { name: string; lines: number; figures: Figures }>();
+  for (const line of invoice.lines) {
+    const model = models.find(line.name);
+    if (model === undefined) {
+      const found = unmatched.get(line.name) ?? { name: line.name, lines: 0, figures: {} };
+      unmatched.set(line.name, { ...found, lines: found.lines + 1, figures: sum(found.figures, line.figures) });
+    } else takeLine(place(line.day, model), line);
+  }
+  for (const { day, model, figures, unsettled } of own) {
+    const found = place(day, undated(model));
+    found.ledger = { ...NONE, ...sum(found.ledger, figures) };
+    found.unsettled += unsettled;
+  }
+  const days = [...places.values()]
+    .sort((one, other) => (one.day === other.day ? (one.model < other.model ? -1 : 1) : one.day < other.day ? -1 : 1))
+    .map(({ names, lines, ...day }) => {
+      const differ = FIGURES.filter(
+        (name) => invoice.tells.has(name) && isOff(name, day, tolerance, lines * invoice.rounding),
+      );
+      return { ...day, names: [...names], differ };
+    });
+  const totals = {
+    invoice: invoice.lines.map(({ figures }) => figures).reduce(sum, {}),
+    ledger: own.map(({ figures }) => figures as Figures).reduce(sum, {}),
+  };
+  return { providers, days, unmatched: [...unmatched.values()], totals };
+}
+
+interface MutableDay {
+  readonly day: string;
+  readonly model: string;
+  readonly names: Set<string>;
+  lines: number;
+  invoice: Figures;
+  ledger: Required<Figures>;
+  unsettled: number;
+}
+
+const NONE: Required<Figures> = { tokensIn: 0, cached: 0, tokensOut: 0, tokens: 0, cost: 0 };
+
+function takeLine(day: MutableDay, { name, figures }: InvoiceLine): void {
+  day.names.add(name);
+  day.lines++;
+  day.invoice = sum(day.invoice, figures);
+}
+
+function sum(one: Figures, other: Figures): Figures {
+  const all: Figures = { ...one };
+  for (const name of FIGURES) if (other[name] !== undefined) all[name] = (all[name] ?? 0) + other[name];
+  return all;
+}
+
+/** @param rounding by how much money may be off because lines are rounded */
+function isOff(
+  name: keyof Figures,
+  { invoice, ledger }: Pick<ComparedDay, "invoice" | "ledger">,
+  tolerance: number,
+  rounding: number,
+): boolean {
+  const [charged, counted] = [invoice[name] ?? 0, ledger[name]];
+  const most = tolerance * Math.max(Math.abs(charged), Math.abs(counted)) + (name === "cost" ? rounding : 0);
+  return Math.abs(charged - counted) > most;
+}

@@ -1,0 +1,168 @@
+import { type DelimitedRow, rowsOf } from "./delimited.ts";
+import { columnsIn, type InvoiceColumns, type InvoiceField } from "./invoice-columns.ts";
+
+/** What is compared. Tokens, and nano-dollars for `cost`; a figure that an invoice does not tell is absent. */
+export interface Figures {
+  tokensIn?: number;
+  cached?: number;
+  tokensOut?: number;
+  tokens?: number;
+  cost?: number;
+}
+
+export const FIGURES = ["tokensIn", "cached", "tokensOut", "tokens", "cost"] as const satisfies (keyof Figures)[];
+
+/** What a vendor charges for a model on a day. */
+export interface InvoiceLine {
+  /** Where in the file, from 1 on. */
+  readonly line: number;
+  /** Like `2026-11-20`. */
+  readonly day: string;
+  /** The model as the vendor calls it there. */
+  readonly name: string;
+  readonly figures: Figures;
+}
+
+export interface Invoice {
+  readonly lines: readonly InvoiceLine[];
+  /** Lines that could not be read, and why. */
+  readonly unread: readonly { readonly line: number; readonly reason: string; readonly text: string }[];
+  /** What it tells at all. */
+  readonly tells: ReadonlySet<keyof Figures>;
+  /** Nano-dollars that a line may be off by, because its money is rounded. */
+  readonly rounding: number;
+  /** Set where money is not in dollars, and therefore not compared. */
+  readonly currency?: string;
+}
+
+const DAY = 86_400_000;
+const DOLLARS = new Set(["$", "usd", "us$", ""]);
+
+/**
+ * Reads what a vendor charges: days, models, tokens and money, from columns that are found by their names.
+ * @param written CSV
+ * @param zone in which the vendor's days begin; a moment is taken to the day that it lies in
+ * @param named columns that are called otherwise
+ * @throws Error that says what is missing
+ */
+export function invoiceIn(written: string, zone: string, named?: ReadonlyMap<InvoiceField, string>): Invoice {
+  const rows = rowsOf(written);
+  const columns = columnsIn(rows, named);
+  const reader = new InvoiceReader(columns, zone);
+  for (const row of rows.slice(columns.row + 1)) reader.read(row);
+  return reader.invoice();
+}
+
+class InvoiceReader {
+  private readonly lines: InvoiceLine[] = [];
+  private readonly unread: Invoice["unread"][number][] = [];
+  private readonly tells = new Set<keyof Figures>();
+  private decimals = 0;
+  private foreign: string | undefined;
+
+  constructor(
+    private readonly columns: InvoiceColumns,
+    private readonly zone: string,
+  ) {
+    const { currency = "" } = columns;
+    if (!DOLLARS.has(currency.toLowerCase())) this.foreign = currency;
+  }
+
+  read({ line, cells }: DelimitedRow): void {
+    const of = (field: InvoiceField) => cells[this.columns.at.get(field) ?? -1] ?? "";
+    const fail = (reason: string) => this.unread.push({ line, reason, text: cells.join(",") });
+    // What sums up the others.
+    if (cells.some((cell) => /^(?:grand )?total:?$/i.test(cell)) && of("model") === "") return;
+    let figures: Figures;
+    try {
+      figures = this.figures(cells, of);
+    } catch (thrown) {
+      fail((thrown as Error).message);
+      return;
+    }
+    const given = FIGURES.filter((name) => figures[name] !== undefined);
+    for (const name of given) this.tells.add(name);
+    // A day on which nothing was used.
+    if (given.every((name) => figures[name] === 0) && (given.length === 0 || of("model") === "")) return;
+    const day = dayOf(of("date"), this.zone);
+    const last = dayOf(of("until"), this.zone);
+    if (day === undefined) fail(`${JSON.stringify(of("date"))} is no day like 2026-11-20`);
+    else if (last !== undefined && Date.parse(last) - Date.parse(day) > DAY)
+      fail(`it is of more than a day (${day} to ${last}): export it by day`);
+    else if (of("model") === "") fail("it names no model");
+    else this.lines.push({ line, day, name: of("model"), figures });
+  }
+
+  invoice(): Invoice {
+    const { lines, unread, tells, decimals, foreign } = this;
+    // Half of the last digit's worth; digits beyond these are worth nothing.
+    const rounding = decimals > 6 ? 0 : 0.5 * 10 ** (9 - decimals);
+    if (foreign === undefined) return { lines, unread, tells, rounding };
+    tells.delete("cost");
+    return { lines, unread, tells, rounding, currency: foreign };
+  }
+
+  /** @throws Error for what is no number */
+  private figures(cells: readonly string[], of: (field: InvoiceField) => string): Figures {
+    const { at, writes, apart } = this.columns;
+    const figures: Figures = {};
+    const cost = of("cost");
+    if (cost !== "") {
+      figures.cost = Math.round(numberOf(cost) * 1e9);
+      this.decimals = Math.max(this.decimals, /\.(\d+)/.exec(cost)?.[1]?.length ?? 0);
+      const currency = of("currency");
+      if (!DOLLARS.has(currency.toLowerCase())) this.foreign ??= currency;
+    }
+    const count = (field: InvoiceField) => (of(field) === "" ? undefined : numberOf(of(field)));
+    const cached = count("cached");
+    const read = at.has("input") ? count("input") : count("uncached");
+    if (read !== undefined) {
+      const written = writes.reduce((sum, place) => sum + (cells[place] ? numberOf(cells[place]) : 0), 0);
+      figures.tokensIn = apart ? read + (cached ?? 0) + written : read;
+    }
+    if (cached !== undefined) figures.cached = cached;
+    const output = count("output");
+    if (output !== undefined) figures.tokensOut = output;
+    const all = count("tokens");
+    if (all !== undefined && read === undefined && output === undefined) figures.tokens = all;
+    return { ...this.kindOf(of), ...figures };
+  }
+
+  /** Of a row that counts one kind of token. */
+  private kindOf(of: (field: InvoiceField) => string): Figures {
+    if (of("amount") === "") return {};
+    const words = `${of("kind")} ${of("model")}`.toLowerCase().replaceAll(/[^a-z]+/g, " ");
+    const unit = of("unit").toLowerCase();
+    // Stored caches are counted in tokens and hours, searches and pictures one by one.
+    const isTokens = of("kind") !== "" || (/\btokens?\b/.test(words) && /^(?:count|tokens?|)$/.test(unit));
+    const direction = /\b(?:input|output)\b/.exec(words)?.[0];
+    if (!isTokens || direction === undefined || /\bstorage\b/.test(words)) return {};
+    const amount = numberOf(of("amount"));
+    if (direction === "output") return { tokensOut: amount };
+    return /\b(?:cached|caching|cache read)\b/.test(words)
+      ? { tokensIn: amount, cached: amount }
+      : { tokensIn: amount };
+  }
+}
+
+/** `1,234.50`, `$1.2`, `(3.00)`, `1.2e-05`. @throws Error for what is no number */
+function numberOf(text: string): number {
+  const bare = text.replaceAll(/[$\s_]|^US\$|(?<=\d),(?=\d{3}(?:\D|$))/g, "");
+  const number = /^\(.+\)$/.test(bare) ? -Number(bare.slice(1, -1)) : Number(bare);
+  if (!Number.isFinite(number)) throw new Error(`${JSON.stringify(text)} is no number like 1234.5`);
+  return number;
+}
+
+/** The day of a date, or of a moment; undefined where it is neither. */
+function dayOf(text: string, zone: string): string | undefined {
+  if (/^\d{10}(?:\.\d+)?$/.test(text)) return zoned(Number(text) * 1000, zone);
+  if (/^\d{13}$/.test(text)) return zoned(Number(text), zone);
+  const found = /^(\d{4}-\d\d-\d\d)(?:$|[T ]\d\d:\d\d.*?(Z|UTC|[+-]\d\d:?\d\d)?$)/.exec(text);
+  if (!found) return undefined;
+  const time = Date.parse(found[2] ? text.replace(/ ?UTC$/, "Z") : `${found[1]}T00:00Z`);
+  if (Number.isNaN(time)) return undefined;
+  return found[2] ? zoned(time, zone) : found[1];
+}
+
+const zoned = (time: number, zone: string): string =>
+  Temporal.Instant.fromEpochMilliseconds(Math.floor(time)).toZonedDateTimeISO(zone).toPlainDate().toString();

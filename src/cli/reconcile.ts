@@ -1,0 +1,209 @@
+import { readFileSync } from "node:fs";
+import { resolve } from "node:path";
+import { parseArgs } from "node:util";
+import { Calendar } from "../core/calendar.ts";
+import type { Ledger } from "../store/ledger.ts";
+import { type ComparedDay, type Comparison, compared, daysOf, ledgerDays, providersOf } from "./comparison.ts";
+import { FIGURES, type Figures, type Invoice, invoiceIn } from "./invoice.ts";
+import { INVOICE_FIELDS, type InvoiceField } from "./invoice-columns.ts";
+import { dollars, table, thousands } from "./table.ts";
+import { COMMAND, type Terminal } from "./verb.ts";
+
+/** The lines of the overall help. */
+export const help = `reconcile INVOICE.csv [--provider NAME] [--tolerance 1%]
+                               show where a vendor's invoice and the ledger differ`;
+
+/** What `--help` behind the verb prints. */
+export const USAGE = `usage: ${COMMAND} reconcile INVOICE.csv [--provider LIST] [--tolerance 1%] [--timezone ZONE]
+                 [--columns LIST] [--match NAME=MODEL]… [--all] [--json]
+
+Shows where what a vendor charges and what the ledger counted differ, day by day and model by model, in tokens and in money,
+and what of the file could not be matched. Ends with 0 where both agree, 1 where they differ, 2 where they cannot be compared.
+
+INVOICE.csv is what a vendor's page of usage or of costs exports by day, or any table with a day, a model, and tokens or
+dollars. Columns are found by their names; versions' dates behind the names of models do not count.
+
+  --provider LIST    whose it is: names of gateway.yaml's providers; without it: the one that served its models
+  --tolerance PART   by how much two figures may differ: 1%. What the cents of its lines are rounded by is let pass too
+  --timezone ZONE    where the vendor's days begin: UTC, or another of IANA's, like America/Los_Angeles
+  --columns LIST     columns that are called otherwise, as FIELD=NAME with commas between them; FIELD is one of
+                     ${Object.keys(INVOICE_FIELDS).join(", ")}
+  --match NAME=MODEL what the file calls NAME is the provider's MODEL in the ledger; may come several times
+  --all              shows what agrees too
+  --json             prints JSON; money in nano-dollars`;
+
+/** What the command line says is wrong with it, as opposed to what went wrong. */
+class ReconcileMisuse extends Error {}
+
+interface ReconcileOptions {
+  readonly file: string;
+  readonly providers: readonly string[] | undefined;
+  readonly tolerance: number;
+  readonly zone: string;
+  readonly columns: ReadonlyMap<InvoiceField, string>;
+  readonly told: ReadonlyMap<string, string>;
+  readonly all: boolean;
+  readonly json: boolean;
+}
+
+/** The verb `reconcile`. Answers the exit code: 0 both agree, 1 they differ, 2 they cannot be compared. */
+export async function run(args: readonly string[], io: Terminal, { ledger }: { ledger: Ledger }): Promise<number> {
+  try {
+    const options = read(args);
+    const invoice = invoiceIn(textOf(resolve(io.folder, options.file)), options.zone, options.columns);
+    const days = await ledgerDays(ledger, daysOf(invoice, options.zone), options.zone);
+    const providers = options.providers ?? providersOf(invoice, days, options.told);
+    const comparison = compared(invoice, days, { ...options, providers });
+    for (const line of options.json ? [json(comparison, invoice, options)] : lines(comparison, invoice, options))
+      io.out(line);
+    return agrees(comparison, invoice) ? 0 : 1;
+  } catch (error) {
+    io.err(error instanceof Error ? error.message : String(error));
+    if (error instanceof ReconcileMisuse) io.err(`\n${USAGE}`);
+    return 2;
+  }
+}
+
+const agrees = ({ days, unmatched }: Comparison, { unread }: Invoice): boolean =>
+  unmatched.length + unread.length === 0 && days.every(({ differ }) => differ.length === 0);
+
+function textOf(file: string): string {
+  try {
+    return readFileSync(file, "utf8");
+  } catch (thrown) {
+    throw new Error(`${file} cannot be read: ${(thrown as Error).message}.`);
+  }
+}
+
+function read(args: readonly string[]): ReconcileOptions {
+  const { values, positionals } = parsed(args);
+  const [file, ...more] = positionals;
+  if (file === undefined || more.length > 0) throw new ReconcileMisuse("reconcile takes one file.");
+  const { provider, tolerance, timezone, columns = "", match = [], all, json } = values;
+  const part = Number(/^(\d{1,2}(?:\.\d+)?)%$/.exec(tolerance)?.[1]) / 100;
+  if (Number.isNaN(part)) throw new ReconcileMisuse("--tolerance takes a part like 1% or 0.5%.");
+  try {
+    new Calendar(timezone);
+  } catch (thrown) {
+    throw new ReconcileMisuse(`--timezone: ${(thrown as Error).message}.`);
+  }
+  return {
+    file,
+    providers: provider?.split(",").map((name) => name.trim()),
+    tolerance: part,
+    zone: timezone,
+    columns: new Map(columns === "" ? [] : columns.split(",").map(columnOf)),
+    told: new Map(match.map((text) => pairOf(text, "--match"))),
+    all,
+    json,
+  };
+}
+
+function parsed(args: readonly string[]) {
+  try {
+    return parseArgs({
+      args: [...args],
+      allowPositionals: true,
+      options: {
+        provider: { type: "string" },
+        tolerance: { type: "string", default: "1%" },
+        timezone: { type: "string", default: "UTC" },
+        columns: { type: "string" },
+        match: { type: "string", multiple: true },
+        all: { type: "boolean", default: false },
+        json: { type: "boolean", default: false },
+      },
+    });
+  } catch (error) {
+    throw new ReconcileMisuse((error as Error).message);
+  }
+}
+
+function columnOf(text: string): [InvoiceField, string] {
+  const [field, name] = pairOf(text, "--columns");
+  if (!Object.hasOwn(INVOICE_FIELDS, field))
+    throw new ReconcileMisuse(`--columns: ${field} is none of ${Object.keys(INVOICE_FIELDS).join(", ")}.`);
+  return [field as InvoiceField, name];
+}
+
+function pairOf(text: string, option: string): [string, string] {
+  const at = text.indexOf("=");
+  if (at < 1 || at === text.length - 1)
+    throw new ReconcileMisuse(`${option} takes NAME=VALUE; ${JSON.stringify(text)} is none.`);
+  return [text.slice(0, at).trim(), text.slice(at + 1).trim()];
+}
+
+const WORDS: Record<keyof Figures, string> = {
+  tokensIn: "tokens in",
+  cached: "cached",
+  tokensOut: "tokens out",
+  tokens: "tokens",
+  cost: "money",
+};
+
+const written = (name: keyof Figures, figure = 0): string => (name === "cost" ? dollars(figure) : thousands(figure));
+
+function lines(comparison: Comparison, invoice: Invoice, { tolerance, all }: ReconcileOptions): string[] {
+  const { days, unmatched, totals, providers } = comparison;
+  const told = FIGURES.filter((name) => invoice.tells.has(name));
+  const right = true;
+  const columns = [
+    ...[{ title: "DAY" }, { title: "MODEL" }, { title: "OF" }],
+    ...["INVOICE", "LEDGER", "DIFFERENCE"].map((title) => ({ title, right })),
+    { title: "NOTE" },
+  ];
+  const row = (first: string[], name: keyof Figures, charged = 0, counted = 0, note = "") => [
+    ...[...first, WORDS[name], written(name, charged), written(name, counted)],
+    ...[`${charged > counted ? "+" : ""}${written(name, charged - counted)}`, note],
+  ];
+  const rows = days.flatMap((day) =>
+    told
+      .filter((name) => all || day.differ.includes(name))
+      .map((name) => row([day.day, day.model], name, day.invoice[name], day.ledger[name], noteOf(day))),
+  );
+  const sums = told.map((name) => row(["total", ""], name, totals.invoice[name], totals.ledger[name]));
+  const off = days.filter(({ differ }) => differ.length > 0).length;
+  return [
+    ...table(columns, [...rows, ...sums]),
+    "",
+    `By day and model, ${thousands(off)} of ${thousands(days.length)} differ by more than ${tolerance * 100} % from what ${providers.join(" and ")} answered.`,
+    ...unmatchedLines(unmatched, told),
+    ...invoice.unread.slice(0, 20).map(({ line, reason }) => `Line ${line} could not be read: ${reason}.`),
+    ...(invoice.unread.length > 20 ? [`… and ${thousands(invoice.unread.length - 20)} lines more.`] : []),
+    ...(invoice.currency === undefined
+      ? []
+      : [`Money is in ${invoice.currency} there, and in dollars in the ledger: it was not compared.`]),
+  ];
+}
+
+function unmatchedLines(unmatched: Comparison["unmatched"], told: readonly (keyof Figures)[]): string[] {
+  return unmatched.map(({ name, lines, figures }) => {
+    const sums = told
+      .filter((each) => figures[each])
+      .map((each) => `${written(each, figures[each])}${each === "cost" ? "" : ` ${WORDS[each]}`}`);
+    return `Not in the ledger: ${JSON.stringify(name)}, ${lines} ${lines === 1 ? "line" : "lines"}, ${sums.join(", ") || "nothing charged"}. If it is one of its models: --match ${JSON.stringify(`${name}=MODEL`)}`;
+  });
+}
+
+function noteOf({ names, unsettled, ledger }: ComparedDay): string {
+  const notes = [
+    ...(names.length === 0 ? ["not on the invoice"] : []),
+    ...(unsettled > 0 ? [`${thousands(unsettled)} unsettled`] : []),
+    ...(names.length > 0 && FIGURES.every((name) => ledger[name] === 0) ? ["not in the ledger"] : []),
+  ];
+  return notes.join(", ");
+}
+
+function json(comparison: Comparison, invoice: Invoice, { tolerance, zone, all }: ReconcileOptions): string {
+  const { days, ...rest } = comparison;
+  const { unread, currency = "usd", tells } = invoice;
+  const shown = days.filter(({ differ }) => all || differ.length > 0);
+  const told = {
+    agrees: agrees(comparison, invoice),
+    tolerance,
+    timezone: zone,
+    compared: [...tells],
+    days: days.length,
+  };
+  return JSON.stringify({ ...told, currency, ...rest, differences: shown, unread }, undefined, 2);
+}

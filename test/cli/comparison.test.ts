@@ -1,0 +1,94 @@
+import t from "tap";
+import { compared, daysOf, type LedgerDay, ledgerDays, providersOf } from "../../src/cli/comparison.ts";
+import { invoiceIn } from "../../src/cli/invoice.ts";
+import { keptLedger } from "../support/kept-ledger.ts";
+
+const invoice = (...rows: string[]) =>
+  invoiceIn(["date,model,input_tokens,output_tokens,cost_usd", ...rows].join("\n"), "UTC");
+const day = (model: string, tokensIn: number, tokensOut: number, cost: number, change: Partial<LedgerDay> = {}) => ({
+  day: "2026-11-01",
+  provider: "p",
+  model,
+  figures: { tokensIn, tokensOut, cached: 0, tokens: tokensIn + tokensOut, cost },
+  unsettled: 0,
+  ...change,
+});
+const told = new Map<string, string>();
+const options = { providers: ["p"], told, tolerance: 0.01 };
+
+t.test("what is within the tolerance agrees, and what is beyond it differs", async (t) => {
+  const one = invoice("2026-11-01,m-2026-01-01,1000,100,1.000000");
+  const differ = (ledger: LedgerDay) => compared(one, [ledger], options).days.map((each) => each.differ);
+  t.same(differ(day("m", 1000, 100, 1e9)), [[]]);
+  t.same(differ(day("m", 1010, 99, 0.991e9)), [[]]);
+  t.same(differ(day("m", 1011, 98, 0.98e9)), [["tokensIn", "tokensOut", "cost"]]);
+});
+
+t.test("what stands on one side alone differs", async (t) => {
+  const { days, unmatched, totals } = compared(
+    invoice("2026-11-02,m,10,1,0.5", "2026-11-02,other,7,1,0.25", "2026-11-02,other,7,1,0.25"),
+    [day("m", 10, 1, 5e8), day("m", 3, 0, 1, { provider: "elsewhere" })],
+    options,
+  );
+  t.same(
+    days.map(({ day, names, differ, ledger }) => [day, names, differ, ledger.tokensIn]),
+    [
+      ["2026-11-01", [], ["tokensIn", "tokensOut", "cost"], 10],
+      ["2026-11-02", ["m"], ["tokensIn", "tokensOut", "cost"], 0],
+    ],
+  );
+  t.same(unmatched, [{ name: "other", lines: 2, figures: { tokensIn: 14, tokensOut: 2, cost: 5e8 } }]);
+  t.same([totals.invoice.cost, totals.ledger.cost], [1e9, 5e8]);
+});
+
+t.test("versions of a model are summed up on both sides", async (t) => {
+  const { days } = compared(
+    invoice("2026-11-01,m-2026-01-01,10,1,0.5", "2026-11-01,m-2026-02-02,20,2,0.5"),
+    [day("m", 10, 2, 5e8), day("m-2026-02-02", 20, 1, 5e8, { unsettled: 2 })],
+    options,
+  );
+  t.match(days, [{ model: "m", names: ["m-2026-01-01", "m-2026-02-02"], unsettled: 2, differ: [] }]);
+});
+
+t.test("what cents are rounded by is let pass", async (t) => {
+  const differ = (...costs: string[]) =>
+    compared(invoice(...costs.map((cost) => `2026-11-01,m,,,${cost}`)), [day("m", 0, 0, 9e6)], options).days[0]?.differ;
+  t.same(differ("0.01"), []);
+  t.same(differ("0.00", "0.00"), [], "two lines may hide a cent");
+  t.same(differ("0.02"), ["cost"]);
+  t.same(differ("0.0100"), ["cost"]);
+});
+
+t.test("an invoice is of the provider whose models it names", async (t) => {
+  const one = invoice("2026-11-01,m,1,1,1");
+  const ledger = [day("m", 1, 1, 1), day("n", 1, 1, 1, { provider: "q" })];
+  t.same(providersOf(one, ledger, told), ["p"]);
+  t.same(providersOf(one, ledger, new Map([["m", "n"]])), ["q"]);
+  t.throws(() => providersOf(one, [...ledger, day("m", 1, 1, 1, { provider: "r" })], told), {
+    message: "Models of this file were served by p and r. Say whose it is with --provider NAME.",
+  });
+  t.throws(() => providersOf(one, [], told), { message: /nobody has answered on these days/ });
+});
+
+t.test("the days of an invoice are all from its first to its last", async (t) => {
+  t.same(daysOf(invoice("2026-11-03,m,1,1,1", "2026-11-01,m,1,1,1"), "UTC"), [
+    "2026-11-01",
+    "2026-11-02",
+    "2026-11-03",
+  ]);
+  t.throws(() => daysOf(invoice(), "UTC"), { message: "The file has no line that could be compared." });
+  t.throws(() => daysOf(invoice("1990-01-01,m,1,1,1", "2026-11-01,m,1,1,1"), "UTC"), { message: /more than 800 days/ });
+});
+
+t.test("the ledger's days begin where the vendor's do", async (t) => {
+  const { stores, append } = keptLedger(t);
+  append({ time: Date.UTC(2026, 10, 20, 7, 30) });
+  append({ time: Date.UTC(2026, 10, 20, 8, 30) });
+  append({ target: "answered by cache" });
+  const days = (zone: string) => ledgerDays(stores.ledger, ["2026-11-19", "2026-11-20"], zone);
+  t.match(await days("UTC"), [{ day: "2026-11-20", provider: "p", model: "m", figures: { tokensIn: 2_000_000 } }]);
+  t.match(await days("America/Los_Angeles"), [
+    { day: "2026-11-19", figures: { tokensIn: 1_000_000, tokens: 1_002_000, cost: 254_000_000 } },
+    { day: "2026-11-20", figures: { tokensIn: 1_000_000 } },
+  ]);
+});

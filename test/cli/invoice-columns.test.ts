@@ -1,0 +1,41 @@
+import t from "tap";
+import { rowsOf } from "../../src/cli/delimited.ts";
+import { columnsIn, titleOf } from "../../src/cli/invoice-columns.ts";
+
+const at = (text: string, named?: Parameters<typeof columnsIn>[1]) => columnsIn(rowsOf(text), named);
+
+t.test("titles are compared by their words alone", async (t) => {
+  t.same(["Unrounded Cost ($)", " Usage-Date UTC", "model"].map(titleOf), [
+    "unrounded_cost",
+    "usage_date_utc",
+    "model",
+  ]);
+});
+
+t.test("columns are found by their names, the least rounded money first", async (t) => {
+  const { at: places } = at("Date,SKU description,Cost ($),Unrounded subtotal ($),Subtotal ($)\n");
+  t.same([places.get("date"), places.get("model"), places.get("cost")], [0, 1, 3]);
+});
+
+t.test("titles may stand below what an invoice begins with, which may name a currency", async (t) => {
+  const { row, currency } = at("Invoice number,7\nCurrency,AUD\n\nDate,Model,Cost\n2026-11-01,m,1\n");
+  t.same([row, currency], [2, "AUD"]);
+  t.equal(at("Date,Model,Cost (€)\n").currency, "€");
+});
+
+t.test("what caches hold is apart where it has columns for what was written, or is called read", async (t) => {
+  t.equal(at("date,model,input_tokens,input_cached_tokens,output_tokens").apart, false);
+  t.equal(at("date,model,input_tokens,cache_read_input_tokens,cache_creation_input_tokens,output_tokens").apart, true);
+  t.equal(at("usage_date_utc,model_version,usage_input_tokens_no_cache,usage_input_tokens_cache_read").apart, true);
+});
+
+t.test("columns can be named, and what is missing is told with what there is", async (t) => {
+  const named = new Map([["cost", "Net"] as const]);
+  t.equal(at("date,model,cost,net", named).at.get("cost"), 3);
+  t.throws(() => at("date,model,cost", named), {
+    message:
+      'The file has no column "Net". Name columns with --columns date=…,model=…,cost=…; it has: date, model, cost',
+  });
+  t.throws(() => at("when,model,cost"), { message: /^The file has no column for date\./ });
+  t.throws(() => at("date,model,colour"), { message: /^The file has no column for cost or tokens\./ });
+});

@@ -1,0 +1,50 @@
+import t from "tap";
+import { InvoiceModels, undated } from "../../src/cli/invoice-models.ts";
+
+t.test("the date of a version is no part of a name", async (t) => {
+  t.same(
+    ["gpt-4o-2024-08-06", "claude-sonnet-4-5-20250929", "Claude 3.5 Sonnet 2024-10-22", "gemini-flash-latest"].map(
+      undated,
+    ),
+    ["gpt-4o", "claude-sonnet-4-5", "claude-3-5-sonnet", "gemini-flash"],
+  );
+});
+
+t.test("a bill's model is found with and without its version's date, and by its name for people", async (t) => {
+  const models = new InvoiceModels(["gpt-5-mini", "claude-sonnet-4-5-20250929", "anthropic/claude-opus-4.7"]);
+  t.equal(models.find("gpt-5-mini-2025-08-07"), "gpt-5-mini");
+  t.equal(models.find("Claude Sonnet 4.5"), "claude-sonnet-4-5");
+  t.equal(models.find("anthropic/claude-opus-4.7"), "anthropic-claude-opus-4-7");
+  t.equal(models.find("gpt-5"), undefined);
+});
+
+t.test("a line's words are a model's and what bills say, the longest name first", async (t) => {
+  const models = new InvoiceModels(["gpt-4o", "gpt-4o-mini", "gemini-2.5-flash", "gemini-3-pro-preview"]);
+  t.equal(models.find("gpt-4o-mini-2024-07-18, cached input"), "gpt-4o-mini");
+  t.equal(models.find("gpt-4o-2024-08-06, output"), "gpt-4o");
+  t.equal(models.find("Generate content output token count gemini 2.5 flash short input text"), "gemini-2-5-flash");
+  t.equal(models.find("Generate_content_cached_input_token_count_gemini_3_pro_short_image"), "gemini-3-pro-preview");
+});
+
+t.test("a name with other words in it is another model", async (t) => {
+  const models = new InvoiceModels(["gpt-5", "gemini-2.5-flash"]);
+  t.equal(models.find("gpt-5-nano, input"), undefined);
+  t.equal(models.find("Generate content input token count gemini 2.5 flash lite text"), undefined);
+  t.equal(
+    models.find("Generate_content image output token count for Gemini 2.5 Flash Native Image Generation"),
+    undefined,
+  );
+});
+
+t.test("an operator may say what a bill means", async (t) => {
+  const models = new InvoiceModels(
+    ["gemini-2.5-flash-image"],
+    new Map([
+      ["Flash Native Image", "gemini-2.5-flash-image"],
+      ["old", "gone"],
+    ]),
+  );
+  t.equal(models.find("flash native image"), "gemini-2-5-flash-image");
+  t.equal(models.knows("flash native image"), true);
+  t.same([models.find("old"), models.knows("old")], ["gone", false]);
+});

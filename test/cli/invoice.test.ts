@@ -1,0 +1,105 @@
+import t from "tap";
+import { invoiceIn } from "../../src/cli/invoice.ts";
+
+const read = (text: string, zone = "UTC") => invoiceIn(text, zone);
+const plain = (text: string, zone?: string) =>
+  read(text, zone).lines.map(({ day, name, figures }) => [day, name, figures]);
+
+t.test("an export of tokens by day and model is read, days without any left out", async (t) => {
+  const text = [
+    "start_time,end_time,start_time_iso,end_time_iso,project_id,num_model_requests,model,batch,input_tokens,output_tokens,input_cached_tokens,input_uncached_tokens",
+    "1759622400,1759708800,2025-10-05T00:00:00+00:00,2025-10-06T00:00:00+00:00,proj,10.0,gpt-4o-2024-08-06,FALSE,59200.0,10646.0,5760.0,53440.0",
+    "1759881600,1759968000,2025-10-08T00:00:00+00:00,2025-10-09T00:00:00+00:00,,,,,,,,",
+  ].join("\n");
+  t.same(plain(text), [["2025-10-05", "gpt-4o-2024-08-06", { tokensIn: 59200, cached: 5760, tokensOut: 10646 }]]);
+  t.same(read(text).unread, []);
+});
+
+t.test("an export of money by line is read, to the last digit", async (t) => {
+  const text = [
+    "start_time\tend_time\tstart_time_iso\tend_time_iso\tamount_value\tamount_currency\tline_item",
+    '1759622400\t1759708800\t2025-10-05T00:00:00+00:00\t2025-10-06T00:00:00+00:00\t0.8958740000000000\tusd\t"gpt-5, input"',
+    "1759622400\t1759708800\t2025-10-05T00:00:00+00:00\t2025-10-06T00:00:00+00:00\t1.2e-05\tusd\tgpt-5, output",
+  ].join("\n");
+  t.same(plain(text), [
+    ["2025-10-05", "gpt-5, input", { cost: 895_874_000 }],
+    ["2025-10-05", "gpt-5, output", { cost: 12_000 }],
+  ]);
+  t.equal(read(text).rounding, 0);
+});
+
+t.test("tokens of caches that stand apart are part of what went in", async (t) => {
+  const text = [
+    "usage_date_utc,model_version,api_key,usage_input_tokens_no_cache,usage_input_tokens_cache_write_5m,usage_input_tokens_cache_write_1h,usage_input_tokens_cache_read,usage_output_tokens,web_search_count",
+    "2026-03-22,claude-sonnet-4-20250514,key,100,20,3,4000,50,0",
+  ].join("\n");
+  t.same(plain(text), [["2026-03-22", "claude-sonnet-4-20250514", { tokensIn: 4123, cached: 4000, tokensOut: 50 }]]);
+});
+
+t.test("money that is rounded to cents may be off by half of one a line", async (t) => {
+  const text = [
+    "usage_date_utc,model,workspace,api_key,usage_type,context_window,token_type,cost_usd,list_price_usd",
+    "2026-08-04,Claude Haiku 4.5,Default,k,message,≤ 200k,input_no_cache,0.05,0.05",
+    "2026-08-04,Claude Haiku 4.5,Default,k,message,≤ 200k,output,0.02,0.02",
+  ].join("\n");
+  const { lines, rounding, tells } = read(text);
+  t.same([lines.length, rounding, [...tells]], [2, 5_000_000, ["cost"]]);
+});
+
+t.test("a bill that counts each kind of token in a row of its own is read", async (t) => {
+  const titles =
+    "Date,Service description,SKU description,SKU ID,Usage amount,Usage unit,List cost ($),Unrounded subtotal ($),Subtotal ($)";
+  const row = (words: string, amount: string, cost: string, unit = "count") =>
+    `2026-08-15,API,${words},X,"${amount}",${unit},${cost},${cost}00,${cost}`;
+  const text = [
+    titles,
+    row("Generate content output token count gemini 2.5 flash short input text", "622,403", "1.55"),
+    row("Generate content input token count gemini 2.5 flash short text", "1,000", "0.30"),
+    row("Generate content input token count gemini 2.5 flash text caching", "500", "0.01"),
+    row("Cached content storage token count gemini 2.5 flash", "9", "0.02", "count hour"),
+    "Total,,,,,,,,1.88",
+  ].join("\n");
+  t.same(
+    plain(text).map(([, , figures]) => figures),
+    [
+      { tokensOut: 622_403, cost: 1_550_000_000 },
+      { tokensIn: 1000, cost: 300_000_000 },
+      { tokensIn: 500, cached: 500, cost: 10_000_000 },
+      { cost: 20_000_000 },
+    ],
+  );
+  t.same(read(text).unread, [], "the sum at the end counts nothing twice");
+});
+
+t.test("moments are of the day that they lie in where the vendor is", async (t) => {
+  const text = "timestamp,model,cost\n2026-11-20T03:00:00Z,m,1\n1795143600,m,2\n2026-11-20 03:00:00,m,3\n";
+  t.same(
+    plain(text).map(([day]) => day),
+    ["2026-11-20", "2026-11-20", "2026-11-20"],
+  );
+  t.same(
+    plain(text, "America/Los_Angeles").map(([day]) => day),
+    ["2026-11-19", "2026-11-19", "2026-11-20"],
+  );
+});
+
+t.test("lines that cannot be read are told", async (t) => {
+  const text =
+    "date,until,model,cost,end_time\n05/10/2026,,m,1,\n2026-11-01,,m,x,\n2026-11-01,,,5,\n2026-11-01,,m,5,2026-11-30\n";
+  const { lines, unread } = read(text);
+  t.same(lines, []);
+  t.same(
+    unread.map(({ line, reason }) => [line, reason]),
+    [
+      [2, '"05/10/2026" is no day like 2026-11-20'],
+      [3, '"x" is no number like 1234.5'],
+      [4, "it names no model"],
+      [5, "it is of more than a day (2026-11-01 to 2026-11-30): export it by day"],
+    ],
+  );
+});
+
+t.test("money of another currency is not compared", async (t) => {
+  const { tells, currency } = read("date,model,cost,currency,output_tokens\n2026-11-01,m,1,eur,5\n");
+  t.same([[...tells], currency], [["tokensOut"], "eur"]);
+});

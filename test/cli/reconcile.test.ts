@@ -1,0 +1,120 @@
+import { writeFileSync } from "node:fs";
+import { join } from "node:path";
+import t, { type Test } from "tap";
+import { help, run, USAGE } from "../../src/cli/reconcile.ts";
+import { keptLedger } from "../support/kept-ledger.ts";
+
+/** A command line over stores in a new file, and an invoice beside them. */
+function terminal(t: Test, invoice: string) {
+  const { stores, append } = keptLedger(t);
+  const folder = t.testdirName;
+  writeFileSync(join(folder, "invoice.csv"), invoice);
+  const reconcile = async (...args: string[]) => {
+    const out: string[] = [];
+    const err: string[] = [];
+    const io = { out: (line: string) => out.push(line), err: (line: string) => err.push(line), env: {}, folder };
+    const code = await run(args, io, stores);
+    return { code, out: out.join("\n"), err: err.join("\n") };
+  };
+  return { reconcile, append };
+}
+
+const words = (text: string) => text.split("\n").map((line) => line.split(/ {2,}/));
+const USAGE_EXPORT = "start_time_iso,model,input_tokens,output_tokens,input_cached_tokens\n";
+
+t.test("an invoice that agrees with the ledger ends with 0, and shows the sums", async (t) => {
+  const { reconcile, append } = terminal(
+    t,
+    `${USAGE_EXPORT}2026-11-20T00:00:00+00:00,m-2026-01-01,2000000,4000,500000\n`,
+  );
+  append({});
+  append({});
+  const { code, out, err } = await reconcile("invoice.csv");
+  t.same([code, err], [0, ""]);
+  t.same(words(out), [
+    ["DAY", "MODEL", "OF", "INVOICE", "LEDGER", "DIFFERENCE", "NOTE"],
+    ["total", "tokens in", "2,000,000", "2,000,000", "0"],
+    ["total", "cached", "500,000", "500,000", "0"],
+    ["total", "tokens out", "4,000", "4,000", "0"],
+    [""],
+    ["By day and model, 0 of 1 differ by more than 1 % from what p answered."],
+  ]);
+});
+
+t.test("where they differ it ends with 1, and tells day, model and by how much", async (t) => {
+  const { reconcile, append } = terminal(
+    t,
+    "Date,Model,Cost ($)\n2026-11-20,m,0.300000\n2026-11-20,other,7.000000\n2026-11-21,m,0.000001\nsoon,m,3.000000\n",
+  );
+  append({ source: "estimated" });
+  append({ model: "x", target: "p:unbilled" });
+  const { code, out } = await reconcile("invoice.csv");
+  t.equal(code, 1);
+  t.same(words(out).slice(1), [
+    ["2026-11-20", "m", "money", "$0.3000", "$0.2540", "+$0.0460", "1 unsettled"],
+    ["2026-11-20", "unbilled", "money", "$0.0000", "$0.2540", "-$0.2540", "not on the invoice"],
+    ["2026-11-21", "m", "money", "$0.000001", "$0.0000", "+$0.000001", "not in the ledger"],
+    ["total", "money", "$7.3000", "$0.5080", "+$6.7920"],
+    [""],
+    ["By day and model, 3 of 3 differ by more than 1 % from what p answered."],
+    ['Not in the ledger: "other", 1 line, $7.0000. If it is one of its models: --match "other=MODEL"'],
+    ['Line 5 could not be read: "soon" is no day like 2026-11-20.'],
+  ]);
+  const matched = await reconcile("invoice.csv", "--match", "other=unbilled", "--tolerance", "50%", "--json");
+  t.equal(matched.code, 1);
+  t.match(JSON.parse(matched.out), {
+    agrees: false,
+    compared: ["cost"],
+    providers: ["p"],
+    unmatched: [],
+    unread: [{ line: 5 }],
+    differences: [
+      { day: "2026-11-20", model: "unbilled", names: ["other"], invoice: { cost: 7e9 }, ledger: { cost: 254_000_000 } },
+      { day: "2026-11-21", model: "m" },
+    ],
+  });
+});
+
+t.test("with --all what agrees is shown too", async (t) => {
+  const { reconcile, append } = terminal(t, "day,product,net\n2026-11-20,m,0.254\n");
+  append({});
+  t.match(await reconcile("invoice.csv"), { code: 2, err: /^The file has no column for model\./ });
+  const { code, out } = await reconcile("invoice.csv", "--all", "--columns", "model=Product,cost=Net");
+  t.equal(code, 0);
+  t.same(words(out)[1], ["2026-11-20", "m", "money", "$0.2540", "$0.2540", "$0.0000"]);
+});
+
+t.test("whose invoice it is must be said where several providers could be meant", async (t) => {
+  const { reconcile, append } = terminal(t, "date,model,cost\n2026-11-20,m,0.254\n");
+  append({});
+  append({ target: "q:m" });
+  t.match(await reconcile("invoice.csv"), {
+    code: 2,
+    out: "",
+    err: "Models of this file were served by p and q. Say whose it is with --provider NAME.",
+  });
+  t.match(await reconcile("invoice.csv", "--provider", "q"), { code: 0 });
+  t.match(await reconcile("invoice.csv", "--provider", "p,q"), { code: 1 });
+});
+
+t.test("what is not understood is told with the usage", async (t) => {
+  const { reconcile } = terminal(t, "date,model,cost\n2026-11-20,m,1\n");
+  for (const [args, message] of [
+    [[], "reconcile takes one file."],
+    [["a", "b"], "reconcile takes one file."],
+    [["invoice.csv", "--tolerance", "1"], "--tolerance takes a part like 1% or 0.5%."],
+    [
+      ["invoice.csv", "--timezone", "Mars"],
+      '--timezone: "Mars" is not a time zone; write one like Europe/Berlin or UTC.',
+    ],
+    [["invoice.csv", "--columns", "x=y"], "--columns: x is none of date, until,"],
+    [["invoice.csv", "--match", "x"], '--match takes NAME=VALUE; "x" is none.'],
+  ] as const) {
+    const { code, err } = await reconcile(...args);
+    t.equal(code, 2);
+    t.ok(err.startsWith(message), err);
+    t.ok(err.endsWith(USAGE));
+  }
+  t.match(await reconcile("none.csv"), { code: 2, err: /none\.csv cannot be read: ENOENT/ });
+  t.match(help, "reconcile INVOICE.csv");
+});
