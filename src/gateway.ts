@@ -107,7 +107,7 @@ export class Gateway {
    * @throws PluginError, or what the system says of files; nothing is left open then.
    */
   static async open({ config, vocabulary }: Loaded, log: Log, processes = 1, peers?: Peers): Promise<Gateway> {
-    const stores = openStores(config.store.ledger, config.keys, (message) => log.error({}, message));
+    const stores = openStores(config.store.ledger, config.keys, (message) => log.error({}, message), config.store);
     let generation: Generation | undefined;
     try {
       const { keys, ledger, owners } = stores;

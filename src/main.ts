@@ -16,7 +16,7 @@ import { loadConfig } from "./config/load.ts";
 import { words } from "./gateway.ts";
 import { priceDoubts } from "./prices/doubts.ts";
 import { rehearse } from "./rehearsal.ts";
-import { openMaintenance, openStores } from "./store/open.ts";
+import { openMaintenance, openStores, restoreStore } from "./store/open.ts";
 
 const VERBS = { run, check, schema, models, keys, groups, usage, reconcile, store };
 
@@ -69,7 +69,7 @@ async function withStores(
   act: (stores: ReturnType<typeof openStores>, models: readonly string[]) => Promise<number>,
 ): Promise<number> {
   const config = await loadConfig(file, await words(folder), io.env, folder);
-  const stores = openStores(config.store.ledger, config.keys, io.err);
+  const stores = openStores(config.store.ledger, config.keys, io.err, config.store);
   try {
     const models = config.models.map(({ id }) => id);
     return await act(stores, models);
@@ -133,7 +133,10 @@ async function main(argv: readonly string[]): Promise<number> {
       return withStores(place, io, (stores) => groups.run(args, io, stores));
     case "store": {
       const { store: written } = await loadConfig(place.file, await words(place.folder), io.env, place.folder);
-      return store.run(args, io, () => openMaintenance(written.ledger));
+      return store.run(args, io, {
+        open: () => openMaintenance(written.ledger),
+        restore: (from, terms) => restoreStore(written.ledger, from, terms),
+      });
     }
     case "usage":
       endWithReader();

@@ -31,7 +31,9 @@ export function rowsOf(written: string): DelimitedRow[] {
     const [whole, quoted, plain = "", end = ""] = found;
     cells.push((quoted?.replaceAll('""', '"') ?? plain).trim());
     line += whole.split("\n").length - 1;
-    if (end !== delimiter || at + whole.length === text.length) {
+    const last = at + whole.length === text.length;
+    if (last && end === delimiter) cells.push("");
+    if (end !== delimiter || last) {
       if (cells.some((text) => text !== "")) rows.push({ line: began, cells });
       cells = [];
       began = line;

@@ -7,7 +7,7 @@ const BILLING = new Set(
   ].flatMap((words) => words.split(" ")),
 );
 
-/** A name's words with hyphens between them: `Claude 3.5 Sonnet` and `claude_3.5-sonnet` are the same. */
+/** A name's words with hyphens between them: `Fable 3.5 Large` and `fable_3.5-large` are the same. */
 const hyphened = (name: string): string =>
   name
     .toLowerCase()

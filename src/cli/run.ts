@@ -146,7 +146,7 @@ async function greet(config: Config, { base, admin, key }: Greeting, io: Termina
 /** A key for the first run; undefined where there are keys. */
 async function firstKey(gateway: Gateway | Primary, { store, keys }: Config): Promise<string | undefined> {
   if (gateway instanceof Gateway) return gateway.stores.keys.ensureFirstKey();
-  const stores = openStores(store.ledger, keys, () => {});
+  const stores = openStores(store.ledger, keys, () => {}, store);
   try {
     return await stores.keys.ensureFirstKey();
   } finally {

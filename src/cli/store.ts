@@ -1,30 +1,34 @@
 import { resolve } from "node:path";
 import { parseArgs } from "node:util";
-import type { Maintenance, ProgressListener } from "../store/maintenance.ts";
+import type { Maintenance, ProgressListener, Restored, RestoreTerms } from "../store/maintenance.ts";
 import { thousands } from "./table.ts";
 import { COMMAND, type Terminal } from "./verb.ts";
 import { WHEN, when } from "./when.ts";
 
 /** The lines of the overall help. */
-export const help = `store backup FILE | verify | prune --before DATE | migrate
-                               copy the store, check it, take old rows away, bring it up to date`;
+export const help = `store backup FILE | restore FILE | verify | prune --before DATE | migrate
+                               copy the store, put a copy in its place, check it, take old rows away, bring it up to date`;
 
 /** What `--help` behind the verb prints. */
 export const USAGE = `usage: ${COMMAND} store backup FILE [--json]
+       ${COMMAND} store restore FILE [--force] [--json]
        ${COMMAND} store verify [--json]
        ${COMMAND} store prune --before WHEN [--json]
        ${COMMAND} store migrate [--json]
 
-All of it can be done while gateways run.
+All of it but restore can be done while gateways run.
 
   backup   writes a copy of all that the store holds, what is only in its journal included, to a file that must not exist;
-           beside it, as FILE.secret, what envelopes are sealed with. To restore: stop the gateway, remove the store with its
-           -wal, -shm and .journal, and put both in its place
+           beside it, as FILE.secret, what envelopes are sealed with
+  restore  checks a backup and puts it, and its secret, in the store's place, once all gateways have stopped. What was there
+           stays beside it as gateway.db.until-TIME, its journals' rows included. Where that has exchanges later than
+           the backup's last, they would be gone: then it takes --force
   verify   checks the file, and that the sums of hours are those of their rows: 1 where they are not
   prune    takes the rows of requests away that came before a day; what they sum up to, hour by hour, stays. The
            file keeps its size: new rows fill the room
   migrate  brings the store up to date, as every start does
 
+  --force         restores also over a store with later exchanges
   --before WHEN   the first day that stays, a day ago or earlier; days begin in UTC: ${WHEN}
   --json          prints JSON`;
 
@@ -35,17 +39,23 @@ class StoreMisuse extends Error {}
 
 type StoreWord =
   | { verb: "backup"; file: string; json: boolean }
+  | { verb: "restore"; file: string; force: boolean; json: boolean }
   | { verb: "prune"; before: number; json: boolean }
   | { verb: "verify" | "migrate"; json: boolean };
 
-/**
- * The verb `store`. Answers the exit code: 0 done, 1 could not be done or something is wrong, 2 not understood.
- * @param open the store's care; it is closed here
- */
-export async function run(args: readonly string[], io: Terminal, open: () => Maintenance): Promise<number> {
+/** What is done to the store that gateway.yaml names. */
+export interface StoreCare {
+  /** It is closed here. */
+  open(): Maintenance;
+  restore(file: string, terms: RestoreTerms): Promise<Restored>;
+}
+
+/** The verb `store`. Answers the exit code: 0 done, 1 could not be done or something is wrong, 2 not understood. */
+export async function run(args: readonly string[], io: Terminal, { open, restore }: StoreCare): Promise<number> {
   let care: Maintenance | undefined;
   try {
     const word = read(args, io.folder);
+    if (word.verb === "restore") return await restored(word, restore, io);
     care = open();
     return await act(word, care, io);
   } catch (error) {
@@ -58,7 +68,22 @@ export async function run(args: readonly string[], io: Terminal, open: () => Mai
   }
 }
 
-async function act(word: StoreWord, care: Maintenance, io: Terminal): Promise<number> {
+async function restored(
+  { file, force, json }: Extract<StoreWord, { verb: "restore" }>,
+  restore: StoreCare["restore"],
+  io: Terminal,
+): Promise<number> {
+  const { rows, kept } = await restore(file, { force, progress: (message) => io.err(`restore: ${message}`) });
+  const before = kept === undefined ? "" : ` What was there before is ${kept}.`;
+  io.out(
+    json
+      ? JSON.stringify({ file, rows, kept })
+      : `The store is ${file} now: ${thousands(rows)} rows, in order.${before}`,
+  );
+  return 0;
+}
+
+async function act(word: Exclude<StoreWord, { verb: "restore" }>, care: Maintenance, io: Terminal): Promise<number> {
   const progress: ProgressListener = (message) => io.err(`${word.verb}: ${message}`);
   const say = (told: object, text: string) => io.out(word.json ? JSON.stringify(told) : text);
   if (word.verb === "backup") {
@@ -93,11 +118,14 @@ async function act(word: StoreWord, care: Maintenance, io: Terminal): Promise<nu
 function read(args: readonly string[], folder: string): StoreWord {
   const { values, positionals } = parsed(args);
   const [verb, file, ...more] = positionals;
-  const { json, before } = values;
-  if (verb === undefined) throw new StoreMisuse("store needs a word: backup, verify, prune or migrate.");
+  const { json, before, force } = values;
+  if (verb === undefined) throw new StoreMisuse("store needs a word: backup, restore, verify, prune or migrate.");
+  if (force && verb !== "restore") throw new StoreMisuse("--force belongs to store restore.");
   if (before !== undefined && verb !== "prune") throw new StoreMisuse("--before belongs to store prune.");
-  if (verb === "backup" && file !== undefined && more.length === 0) return { verb, file: resolve(folder, file), json };
-  if (verb === "backup") throw new StoreMisuse("store backup takes one file.");
+  const named = file === undefined || more.length > 0 ? undefined : resolve(folder, file);
+  if (verb === "backup" && named !== undefined) return { verb, file: named, json };
+  if (verb === "restore" && named !== undefined) return { verb, file: named, force, json };
+  if (verb === "backup" || verb === "restore") throw new StoreMisuse(`store ${verb} takes one file.`);
   if (file !== undefined) throw new StoreMisuse(`store ${verb} takes no names.`);
   if (verb === "prune") return { verb, before: dayOf(before), json };
   if (verb === "verify" || verb === "migrate") return { verb, json };
@@ -109,7 +137,11 @@ function parsed(args: readonly string[]) {
     return parseArgs({
       args: [...args],
       allowPositionals: true,
-      options: { before: { type: "string" }, json: { type: "boolean", default: false } },
+      options: {
+        before: { type: "string" },
+        force: { type: "boolean", default: false },
+        json: { type: "boolean", default: false },
+      },
     });
   } catch (error) {
     throw new StoreMisuse((error as Error).message);

@@ -89,7 +89,7 @@ export async function loadConfig(
     }),
     keys: build.keys(shape.data, reading.values),
     share: shape.data.share,
-    store: { ledger: ledger as string, limits: "memory" },
+    store: { ...shape.data.store, ledger: ledger as string, limits: "memory" },
     envelopes: envelopes === undefined ? {} : { key: envelopes },
     trust: shape.data.trust,
     connections: shape.data.connections,

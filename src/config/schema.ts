@@ -2,7 +2,7 @@ import { z } from "zod";
 import { Calendar } from "../core/calendar.ts";
 import { Networks } from "../core/networks.ts";
 import { VENDORS } from "../prices/vendors.ts";
-import { count, duration, limit, moment, money, part, size } from "./units.ts";
+import { age, count, duration, limit, moment, money, part, size } from "./units.ts";
 
 /**
  * The shape of gateway.yaml. Descriptions are what an editor shows; `vocabulary` marks fields whose words only the running
@@ -451,6 +451,17 @@ const Key = z
 const Store = z.strictObject({
   ledger: z.string().describe("Where usage is kept: sqlite:FILE.").prefault("sqlite:./data/gateway.db"),
   limits: z.string().describe("Where running counts are kept: memory.").prefault("memory"),
+  durability: z
+    .enum(["process", "power"], { error: 'expected "process" or "power"' })
+    .describe(
+      "What an exchange's row survives from the moment on at which its answer's last byte has left: process, the death of the gateway; power, a power cut too, for a disk's flush in each turn in which exchanges begin or end.",
+    )
+    .default("process"),
+  keep: quantity(age, "400d, 52w or off")
+    .describe(
+      "How long rows of single exchanges are kept, like 400d; sums by the hour and the day stay for good. Off: for good too.",
+    )
+    .prefault("off"),
 });
 
 const Envelopes = z.strictObject({

@@ -203,4 +203,8 @@ export interface Store {
   /** SQLite file, absolute, or `:memory:`. */
   readonly ledger: string;
   readonly limits: "memory";
+  /** What rows survive once an answer's last byte has left. */
+  readonly durability: "process" | "power";
+  /** Milliseconds that rows are kept, whole days; 0: for good. */
+  readonly keep: number;
 }

@@ -25,6 +25,16 @@ export function duration(written: string | number): number {
   return milliseconds;
 }
 
+/** Milliseconds that something is kept, in whole days: `400d`, `52w`; 0 for `off`. */
+export function age(written: string | number): number {
+  if (written === "off") return 0;
+  const found = /^(\d{1,5})([dw])$/.exec(String(written));
+  if (!found) throw refusal(written, "number of days", "400d, 52w or off");
+  const days = Number(found[1]) * (found[2] === "w" ? 7 : 1);
+  if (days < 2) throw new RangeError(`${written} is too short: 2d or more, or off`);
+  return days * 24 * MILLISECONDS.h;
+}
+
 /** Bytes. */
 export function size(written: string | number): number {
   return whole(scaled(written, BYTES, "size", "64MiB, 1MB or 512KiB"), written, "size in bytes");

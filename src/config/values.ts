@@ -102,6 +102,17 @@ export class ValueReader {
     else wrong("not a store for the ledger; write sqlite:FILE");
     if (file === ":memory:" && ![undefined, 1].includes(at(this.file, "workers") as number | undefined))
       wrong("workers share a ledger in a file; write sqlite:FILE, or workers: 1");
+    if (file === ":memory:" && at(this.file, "store", "durability") === "power")
+      this.report({
+        path: ["store", "durability"],
+        message:
+          "nothing of a ledger in memory survives a power cut; write ledger: sqlite:FILE, or durability: process",
+      });
+    if (file === ":memory:" && ![undefined, "off"].includes(at(this.file, "store", "keep") as string | undefined))
+      this.report({
+        path: ["store", "keep"],
+        message: "a ledger in memory ends with its gateway; write ledger: sqlite:FILE, or leave keep out",
+      });
   }
 
   private envelopes(): void {

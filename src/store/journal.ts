@@ -1,4 +1,4 @@
-import { closeSync, ftruncateSync, mkdirSync, openSync, writeSync } from "node:fs";
+import { closeSync, fdatasyncSync, fsyncSync, ftruncateSync, mkdirSync, openSync, writeSync } from "node:fs";
 import { journalFile, journalFolder, processName, remove } from "./journal-files.ts";
 import { KIND, type Row } from "./ledger-row.ts";
 
@@ -42,11 +42,13 @@ export class Journal {
    * @param store the ledger's file
    * @param warn told when the journal cannot be written, when lines are lost, and when all is well again
    * @param limits bytes of a file, and bytes that wait in memory
+   * @param durable whether what was written survives a power cut too: each write then waits for the disk
    */
   constructor(
     store: string,
     private readonly warn: (message: string) => void,
     private readonly limits: { full: number; memory: number } = { full: FULL, memory: MEMORY },
+    private readonly durable = false,
   ) {
     this.folder = journalFolder(store);
   }
@@ -117,6 +119,7 @@ export class Journal {
     let written = 0;
     try {
       while (written < bytes.length) written += writeSync(fd, bytes, written);
+      if (this.durable) fdatasyncSync(fd);
     } catch (thrown) {
       ftruncateSync(fd, this.size);
       throw thrown;
@@ -130,6 +133,7 @@ export class Journal {
     this.fd = fd;
     this.number++;
     this.size = 0;
+    if (this.durable) syncFolder(this.folder);
     return fd;
   }
 
@@ -170,6 +174,16 @@ export class Journal {
     if (!this.failed) return;
     if (this.failed.lost === 0) this.warn("Memory for the ledger's journal is full: its oldest lines are being lost.");
     this.failed.lost += dropped.length;
+  }
+}
+
+/** Makes the names in a folder survive a power cut; what is in the files is their own concern. */
+function syncFolder(folder: string): void {
+  const fd = openSync(folder, "r");
+  try {
+    fsyncSync(fd);
+  } finally {
+    closeSync(fd);
   }
 }
 

@@ -15,6 +15,14 @@ const CLOSING = 3000;
 const RECOVERY = 6000;
 const LOOK = 50;
 
+/** What is asked of a store besides where it is. */
+export interface StoreTerms {
+  /** What rows survive once an answer's last byte has left; `process` where it is not told. */
+  readonly durability?: "process" | "power";
+  /** Milliseconds that rows are kept, whole days; 0, or not told: for good. */
+  readonly keep?: number;
+}
+
 /**
  * A ledger whose entries are in a journal before the world hears of them, and get from there into the store in a thread of
  * its own. Nothing is lost with the process, and nothing about the store keeps requests waiting.
@@ -34,9 +42,10 @@ export class JournaledLedger extends Ledger {
   constructor(
     private readonly file: string,
     private readonly warn: (message: string) => void = () => {},
+    private readonly terms: StoreTerms = {},
   ) {
     super();
-    this.journal = new Journal(file, warn);
+    this.journal = new Journal(file, warn, undefined, this.durable);
     if (journals(this.journal.folder).length > 0) this.opened();
   }
 
@@ -122,15 +131,23 @@ export class JournaledLedger extends Ledger {
     LedgerThread.shared().tell(this.opened(), { type: "feed", ...this.place() });
   };
 
+  private get durable(): boolean {
+    return this.terms.durability === "power";
+  }
+
   private opened(): number {
     const { folder, owner } = this.journal;
+    const { keep = 0 } = this.terms;
     const listener: LedgerListener = {
       warn: this.warn,
       state: (state) => {
         this.store = state;
       },
     };
-    this.number ??= LedgerThread.shared().open({ store: this.file, folder, owner }, listener);
+    this.number ??= LedgerThread.shared().open(
+      { store: this.file, folder, owner, durable: this.durable, keep },
+      listener,
+    );
     return this.number;
   }
 }

@@ -4,7 +4,7 @@ import type { RowPlace } from "./ledger-pages.ts";
 
 /** What the thread that feeds ledgers is asked. */
 export type LedgerAsk =
-  | { type: "open"; store: string; folder: string; owner: string }
+  | { type: "open"; store: string; folder: string; owner: string; durable: boolean; keep: number }
   /** The journal has grown. */
   | ({ type: "feed" } & JournalPlace)
   | { type: "sums"; query: LedgerQuery }

@@ -6,6 +6,7 @@ import { JournalFeeder } from "./journal-feeder.ts";
 import type { FromLedgerThread, LedgerAsk, ToLedgerThread } from "./ledger-messages.ts";
 import { Database } from "./sqlite.ts";
 import { SqliteLedger } from "./sqlite-ledger.ts";
+import { Retention } from "./sqlite-pruning.ts";
 
 // The thread that feeds the ledgers of a process from their journals and answers questions about them: nothing of it keeps
 // the thread waiting that serves requests.
@@ -33,6 +34,7 @@ class FedLedger {
   private readonly ledger: SqliteLedger;
   private readonly feeder: JournalFeeder;
   private readonly timer: NodeJS.Timeout;
+  private readonly retention: Retention;
   private state: "ok" | "waiting" = "ok";
   private adopting = false;
   /** Journals were seen that may be nobody's in a moment. */
@@ -40,10 +42,13 @@ class FedLedger {
 
   constructor(
     private readonly number: number,
-    { store, folder, owner }: Extract<LedgerAsk, { type: "open" }>,
+    { store, folder, owner, durable, keep }: Extract<LedgerAsk, { type: "open" }>,
   ) {
-    this.database = new Database(store);
-    this.ledger = new SqliteLedger(this.database, (message) => tell({ type: "warning", ledger: number, message }));
+    const warn = (message: string) => tell({ type: "warning", ledger: number, message });
+    // Journals end once their rows are here: these survive what those did.
+    this.database = new Database(store, durable);
+    this.ledger = new SqliteLedger(this.database, warn);
+    this.retention = new Retention(this.database, keep, warn);
     this.feeder = new JournalFeeder(folder, owner, this.ledger);
     this.timer = setInterval(() => this.look(), LOOK);
     this.look();
@@ -88,6 +93,7 @@ class FedLedger {
   /** @param wait milliseconds for a store that is down */
   private async close(wait: number): Promise<void> {
     clearInterval(this.timer);
+    await this.retention.stop();
     const late = setTimeout(() => this.feeder.stop(), wait);
     const done = await this.feeder.rest();
     clearTimeout(late);

@@ -1,6 +1,21 @@
 /** Told how far something that takes long has come. */
 export type ProgressListener = (message: string) => void;
 
+/** How a backup is put in a store's place. */
+export interface RestoreTerms {
+  /** Also over a store in which exchanges are later than the backup's last. */
+  readonly force: boolean;
+  readonly progress: ProgressListener;
+}
+
+/** What came of a restore. */
+export interface Restored {
+  /** Rows of the store as it is now. */
+  readonly rows: number;
+  /** Where what was there before stands; absent where nothing was. */
+  readonly kept?: string;
+}
+
 /** What is done to a store besides serving from it; also while gateways run. */
 export abstract class Maintenance {
   /** Numbers of migrations: how many there were in the store when it was opened, and how many there are now. */

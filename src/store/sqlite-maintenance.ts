@@ -1,19 +1,19 @@
 import { chmodSync, copyFileSync, existsSync, renameSync, rmSync, statSync } from "node:fs";
 import { backup as copy, DatabaseSync } from "node:sqlite";
-import { setTimeout as sleep } from "node:timers/promises";
 import { journalFolder } from "./journal-files.ts";
 import { journaledRows } from "./journal-lines.ts";
 import { DAY, HOUR, SUMMED } from "./ledger-sums.ts";
 import { Maintenance, type ProgressListener } from "./maintenance.ts";
 import { Database } from "./sqlite.ts";
 import { ONE_ROW, SqliteLedger } from "./sqlite-ledger.ts";
+import { pruned, prunedBefore } from "./sqlite-pruning.ts";
 
 /** All pages at once: a copy in parts begins anew with each row that another process writes meanwhile. */
 const ALL = 2 ** 31 - 1;
 /** Milliseconds between two words about how far a copy has come. */
 const WORD = 1000;
-/** Rows taken away in one transaction: some milliseconds for which other writers wait. */
-const BATCH = 2000;
+/** Rows taken away in one transaction, some milliseconds for which other writers wait, and then as long for them. */
+const STEP = { rows: 2000, pause: 1 };
 /** Rows between two words. */
 const ROWS = 100_000;
 /** Problems that are told one by one. */
@@ -70,7 +70,7 @@ export class SqliteMaintenance extends Maintenance {
     const faults = integrity(this.database, "integrity_check");
     if (faults.length > 0) return faults.slice(0, TOLD);
     progress("comparing the sums of hours with their rows");
-    const from = Math.ceil(this.pruned() / HOUR) * HOUR;
+    const from = Math.ceil(prunedBefore(this.database) / HOUR) * HOUR;
     const differing = this.database.prepare(DIFFERING).all(from, Number.MAX_SAFE_INTEGER, from, TOLD + 1);
     const told = differing.slice(0, TOLD).map(({ hour, key, model, target }) => {
       const at = new Date(Number(hour)).toISOString().slice(0, 13).replace("T", " ");
@@ -86,24 +86,12 @@ export class SqliteMaintenance extends Maintenance {
   }
 
   override async prune(before: number, progress: ProgressListener): Promise<number> {
-    // Told first: sums that are asked for in between are those of whole hours.
-    await this.database.durably(() => {
-      if (before <= this.pruned()) return;
-      this.database.prepare("delete from usage_pruned").run();
-      this.database.prepare("insert into usage_pruned (before) values (?)").run(before);
-    });
-    const remove = this.database.prepare(
-      `delete from usage where rowid in (select rowid from usage where time < ? order by time limit ${BATCH})`,
-    );
     let removed = 0;
-    for (;;) {
-      const changes = await this.database.patiently(() => this.database.transaction(() => remove.run(before).changes));
-      removed += Number(changes);
-      if (Number(changes) < BATCH) return removed;
+    for await (const rows of pruned(this.database, before, STEP)) {
+      removed += rows;
       if (removed % ROWS === 0) progress(`${removed.toLocaleString("en-US")} rows`);
-      // Other writers take their turn.
-      await sleep(1);
     }
+    return removed;
   }
 
   override close(): void {
@@ -131,10 +119,6 @@ export class SqliteMaintenance extends Maintenance {
     if (!existsSync(secret)) return;
     copyFileSync(secret, `${file}.secret`);
     chmodSync(`${file}.secret`, 0o600);
-  }
-
-  private pruned(): number {
-    return Number(this.database.prepare("select ifnull(max(before), 0) as before from usage_pruned").get()?.["before"]);
   }
 }
 

@@ -27,20 +27,27 @@ export function sqliteCode(error: unknown): number | undefined {
 }
 
 /**
- * One SQLite file, shared by keys and ledger. WAL with `synchronous=normal`: what was committed survives the death of the
- * process, and a power cut costs at most the last commits, never the file.
+ * One SQLite file, shared by keys and ledger. WAL with `synchronous=normal`, unless it is asked for more: what was committed
+ * survives the death of the process, and a power cut costs at most the last commits, never the file.
  */
 export class Database {
   /** Grows with every change of keys made through this connection, which SQLite's own data_version leaves out. */
   keyChanges = 0;
   private readonly sqlite: DatabaseSync;
+  /** What usual commits wait for: `normal`, nothing; `full`, the disk. */
+  private readonly synchronous: "normal" | "full";
 
   /**
    * Opens the file, makes it (readable by its owner only) where it does not exist, and brings its schema up to date.
    * @param path a file, or `:memory:`
+   * @param durable whether every commit survives a power cut
    * @throws FileError when it cannot be opened, is not ours, or is newer than this program.
    */
-  constructor(readonly path: string) {
+  constructor(
+    readonly path: string,
+    durable = false,
+  ) {
+    this.synchronous = durable ? "full" : "normal";
     try {
       if (path !== ":memory:") {
         mkdirSync(dirname(path), { recursive: true, mode: 0o700 });
@@ -52,7 +59,8 @@ export class Database {
       throw unusable(path, error);
     }
     try {
-      this.sqlite.exec("pragma journal_mode = wal; pragma synchronous = normal; pragma journal_size_limit = 67108864");
+      this.sqlite.exec(`pragma journal_mode = wal; pragma synchronous = ${this.synchronous}`);
+      this.sqlite.exec("pragma journal_size_limit = 67108864");
       this.sqlite.exec(`pragma wal_autocheckpoint = ${CHECKPOINT}`);
       this.migrate();
       this.sqlite.exec(`pragma busy_timeout = ${BLOCKING}`);
@@ -87,7 +95,7 @@ export class Database {
       try {
         return this.transaction(work);
       } finally {
-        this.sqlite.exec("pragma synchronous = normal");
+        this.sqlite.exec(`pragma synchronous = ${this.synchronous}`);
       }
     });
   }

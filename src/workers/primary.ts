@@ -65,7 +65,7 @@ export class Primary {
     const warn = (message: string) => log.warn({}, message);
     // What has been spent before is asked once for each kind of period: the store is open for that long.
     const spent = async (since: number) => {
-      const stores = openStores(config.store.ledger, config.keys, warn);
+      const stores = openStores(config.store.ledger, config.keys, warn, config.store);
       try {
         return await spendSince(stores.ledger)(since);
       } finally {

@@ -44,7 +44,7 @@ t.test("an invoice that agrees with the ledger ends with 0, and shows the sums",
 t.test("where they differ it ends with 1, and tells day, model and by how much", async (t) => {
   const { reconcile, append } = terminal(
     t,
-    "Date,Model,Cost ($)\n2026-11-20,m,0.300000\n2026-11-20,other,7.000000\n2026-11-21,m,0.000001\nsoon,m,3.000000\n",
+    "Date,Model,Cost ($)\n2026-11-20,m,0.300000\n2026-11-20,other,7.000000\n2026-11-21,m,0.000002\nsoon,m,3.000000\n",
   );
   append({ source: "estimated" });
   append({ model: "x", target: "p:unbilled" });
@@ -53,7 +53,7 @@ t.test("where they differ it ends with 1, and tells day, model and by how much",
   t.same(words(out).slice(1), [
     ["2026-11-20", "m", "money", "$0.3000", "$0.2540", "+$0.0460", "1 unsettled"],
     ["2026-11-20", "unbilled", "money", "$0.0000", "$0.2540", "-$0.2540", "not on the invoice"],
-    ["2026-11-21", "m", "money", "$0.000001", "$0.0000", "+$0.000001", "not in the ledger"],
+    ["2026-11-21", "m", "money", "$0.000002", "$0.0000", "+$0.000002", "not in the ledger"],
     ["total", "money", "$7.3000", "$0.5080", "+$6.7920"],
     [""],
     ["By day and model, 3 of 3 differ by more than 1 % from what p answered."],

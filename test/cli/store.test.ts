@@ -1,8 +1,9 @@
+import { existsSync } from "node:fs";
 import { join } from "node:path";
 import t, { type Test } from "tap";
 import { help, run, USAGE } from "../../src/cli/store.ts";
 import { newId } from "../../src/core/id.ts";
-import { openMaintenance, openStores } from "../../src/store/open.ts";
+import { openMaintenance, openStores, restoreStore } from "../../src/store/open.ts";
 import { Database } from "../../src/store/sqlite.ts";
 
 const DAY = 86_400_000;
@@ -34,7 +35,10 @@ async function terminal(t: Test) {
     const out: string[] = [];
     const err: string[] = [];
     const io = { out: (line: string) => out.push(line), err: (line: string) => err.push(line), env: {}, folder };
-    const code = await run(args, io, () => openMaintenance(path));
+    const code = await run(args, io, {
+      open: () => openMaintenance(path),
+      restore: (file, terms) => restoreStore(path, file, terms),
+    });
     return { code, out: out.join("\n"), err: err.join("\n") };
   };
   return { folder, path, store };
@@ -48,6 +52,24 @@ t.test("store backup writes a copy that is a store, and overwrites nothing", asy
   await copy.close();
   t.match(await store("backup", "copy.db"), { code: 1, out: "", err: /already: a backup overwrites nothing/ });
   t.match(JSON.parse((await store("backup", "other.db", "--json")).out), { file: join(folder, "other.db"), rows: 30 });
+});
+
+t.test("store restore puts a backup in the store's place, and says where the old one is", async (t) => {
+  const { path, store } = await terminal(t);
+  await store("backup", "copy.db");
+  const stores = openStores(path, [], () => {});
+  t.match(await store("restore", "copy.db"), { code: 1, out: "", err: /has the store open: stop it first/ });
+  await stores.close();
+  const { code, out } = await store("restore", "copy.db");
+  t.match(
+    { code, out },
+    { code: 0, out: /^The store is .*copy\.db now: 30 rows, in order\. What was there before is .*until-/ },
+  );
+  const [, kept = ""] = /before is (\S+)\.$/.exec(out) ?? [];
+  t.ok(existsSync(kept));
+  t.match(JSON.parse((await store("restore", "copy.db", "--force", "--json")).out), { rows: 30, kept: /until-/ });
+  t.match(await store("restore"), { code: 2, err: /^store restore takes one file\./ });
+  t.match(await store("verify", "--force"), { code: 2, err: /^--force belongs to store restore\./ });
 });
 
 t.test("store verify says what is wrong", async (t) => {

@@ -55,7 +55,7 @@ t.test("only providers and models are needed", async (t) => {
     timezone: "UTC",
     keys: {},
     share: "key",
-    store: { ledger: "sqlite:./data/gateway.db", limits: "memory" },
+    store: { ledger: "sqlite:./data/gateway.db", limits: "memory", durability: "process", keep: 0 },
     envelopes: {},
     trust: [],
     connections: { per_address: 256, head: 10_000, idle: 75_000 },

@@ -1,5 +1,5 @@
 import t from "tap";
-import { count, duration, moment, money, size } from "../../src/config/units.ts";
+import { age, count, duration, moment, money, size } from "../../src/config/units.ts";
 
 t.test("a duration becomes milliseconds", async (t) => {
   for (const [written, milliseconds] of Object.entries({
@@ -26,6 +26,19 @@ t.test("a duration that overflows a timer is refused", async (t) => {
   for (const short of ["0s", "0.1ms"])
     t.throws(() => duration(short), { message: `${short} is too short: more than 0, or off` });
   t.throws(() => duration("597h"), { message: "597h is too long: at most 596h, or off" });
+});
+
+t.test("how long something is kept is a number of days", async (t) => {
+  t.same(
+    ["2d", "400d", "52w", "off"].map(age),
+    [2, 400, 364, 0].map((days) => days * 86_400_000),
+  );
+  for (const written of ["400", 400, "24h", "1.5d", "-3d", ""])
+    t.throws(() => age(written), {
+      name: "RangeError",
+      message: `${JSON.stringify(written)} is not a number of days; write it like 400d, 52w or off`,
+    });
+  t.throws(() => age("1d"), { message: "1d is too short: 2d or more, or off" });
 });
 
 t.test("a size becomes bytes, in thousands or in 1024s as its unit says", async (t) => {

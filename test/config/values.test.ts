@@ -98,6 +98,11 @@ t.test("workers cannot share a ledger in memory", async (t) => {
     "error store.ledger workers share a ledger in a file; write sqlite:FILE, or workers: 1",
   ]);
   t.same(read({ store, workers: 1 }).said, []);
+  t.same(read({ store: { ...store, durability: "power", keep: "400d" } }).said, [
+    "error store.durability nothing of a ledger in memory survives a power cut; write ledger: sqlite:FILE, or durability: process",
+    "error store.keep a ledger in memory ends with its gateway; write ledger: sqlite:FILE, or leave keep out",
+  ]);
+  t.same(read({ store: { ...store, durability: "process", keep: "off" } }).said, []);
   t.same(read({ store: { ledger: "sqlite:a.db" }, workers: "auto" }).said, []);
 });
 

@@ -1,5 +1,6 @@
 import { spawnSync } from "node:child_process";
-import { copyFileSync, existsSync, mkdirSync, readdirSync, utimesSync } from "node:fs";
+import fs, { copyFileSync, existsSync, mkdirSync, readdirSync, utimesSync } from "node:fs";
+import { syncBuiltinESMExports } from "node:module";
 import { join } from "node:path";
 import t, { type Test } from "tap";
 import { Journal } from "../../src/store/journal.ts";
@@ -116,4 +117,73 @@ t.test("a question that the store cannot answer says why", async (t) => {
   ledger.append(entry("1"));
   await t.rejects(ledger.sums({ by: ["nothing" as "key"] }), /no such column|undefined/);
   await ledger.close();
+});
+
+t.test(
+  "with durability: power, what is told is on the disk when persist returns, once for all of a turn",
+  async (t) => {
+    const synced = new Map<number, number>();
+    let syncs = 0;
+    const real = fs.fdatasyncSync;
+    fs.fdatasyncSync = (fd) => {
+      real(fd);
+      syncs++;
+      synced.set(fd, fs.fstatSync(fd).size);
+    };
+    syncBuiltinESMExports();
+    t.teardown(() => {
+      fs.fdatasyncSync = real;
+      syncBuiltinESMExports();
+    });
+    const { file } = open(t);
+    const ledger = new JournaledLedger(file, t.fail, { durability: "power" });
+    t.teardown(() => ledger.close());
+    for (let turn = 1; turn <= 3; turn++) {
+      for (let i = 0; i < 20; i++) {
+        ledger.begin(entry(`${turn} ${i}`, { outcome: "interrupted" }));
+        ledger.append(entry(`${turn} ${i}`));
+      }
+      ledger.persist();
+      ledger.persist();
+      t.equal(syncs, turn);
+    }
+    const journal = readdirSync(`${file}.journal`).map((name) => join(`${file}.journal`, name));
+    t.same(
+      journal.map((name) => fs.statSync(name).size),
+      [...synced.values()],
+      "nothing of it is left to the system",
+    );
+    const usual = new JournaledLedger(file, t.fail);
+    usual.append(entry("usual"));
+    usual.persist();
+    t.equal(syncs, 3, "by default nothing waits for the disk");
+    await usual.close();
+  },
+);
+
+t.test("what the disk did not take is written again", async (t) => {
+  const { file, ledger: other } = open(t);
+  await other.close();
+  const real = fs.fdatasyncSync;
+  t.teardown(() => {
+    fs.fdatasyncSync = real;
+    syncBuiltinESMExports();
+  });
+  fs.fdatasyncSync = () => {
+    throw new Error("EIO: i/o error, fdatasync");
+  };
+  syncBuiltinESMExports();
+  const warnings: string[] = [];
+  const ledger = new JournaledLedger(file, (text) => warnings.push(text), { durability: "power" });
+  ledger.append(entry("1"));
+  ledger.persist();
+  t.match(warnings, [/journal cannot be written: EIO.*waits in memory/]);
+  const [name = ""] = readdirSync(`${file}.journal`);
+  t.equal(fs.statSync(join(`${file}.journal`, name)).size, 0, "nothing stands there that may not be there");
+  fs.fdatasyncSync = real;
+  syncBuiltinESMExports();
+  await ledger.close();
+  const next = new JournaledLedger(file);
+  t.match(await next.sums({ by: [] }), [{ requests: 1 }]);
+  await next.close();
 });

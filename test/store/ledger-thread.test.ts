@@ -13,7 +13,7 @@ t.test("a store that cannot be opened is told of, and so is every question to it
   const warned = Promise.withResolvers<string>();
   const listener = { warn: warned.resolve, state: () => {} };
   const thread = LedgerThread.shared();
-  const ledger = thread.open({ store, folder: `${store}.journal`, owner: "1-1-1" }, listener);
+  const ledger = thread.open({ store, folder: `${store}.journal`, owner: "1-1-1", durable: false, keep: 0 }, listener);
   t.match(await warned.promise, /cannot be used/);
   await t.rejects(thread.ask(ledger, { type: "recent", limit: 1 }), /not open/);
 });

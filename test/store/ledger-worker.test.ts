@@ -26,7 +26,7 @@ t.test("the thread feeds a ledger from its journal, answers about it, and closes
   const store = join(t.testdir({ "gateway.db.journal": {} }), "gateway.db");
   const folder = journalFolder(store);
   t.match(await ask({ type: "recent", limit: 1 }), { error: "this ledger is not open" });
-  t.notOk((await ask({ type: "open", store, folder, owner: "1-1-1" })).error);
+  t.notOk((await ask({ type: "open", store, folder, owner: "1-1-1", durable: false, keep: 0 })).error);
   const entry: LedgerEntry = {
     ...{ id: "1", time: 5, key: "k", model: "m", target: "p:m", protocol: "wire", operation: "generate", status: 200 },
     ...{ outcome: "completed", streaming: false, attempts: [], duration: 1, source: "none" },
