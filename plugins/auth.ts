@@ -1,4 +1,5 @@
-import { type AccessExchange, GatewayError, type KeyRecord, Keys, Options, type Plugin } from "model-gateway";
+import { type AccessExchange, GatewayError, Options, type Plugin } from "model-gateway";
+import { type KeyRecord, Keys } from "model-gateway/store";
 import { inject, injectable } from "tsyringe";
 import { z } from "zod";
 import { Failures } from "./auth/failures.ts";

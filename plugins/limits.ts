@@ -4,18 +4,13 @@ import {
   type Attempt,
   type DoneExchange,
   GatewayError,
-  Ledger,
-  Levels,
-  Limiter,
-  type LimitLevel,
   type Plugin,
-  type Reserved,
   type RouteExchange,
   type SendExchange,
   slot,
   Translations,
-  whose,
 } from "model-gateway";
+import { Ledger, Levels, Limiter, type LimitLevel, type Reserved, whose } from "model-gateway/store";
 import { injectable } from "tsyringe";
 import { KeyPage } from "./limits/key-page.ts";
 import { refusal } from "./limits/refusal.ts";

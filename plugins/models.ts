@@ -7,13 +7,13 @@ import {
   type ListedModel,
   Marketplace,
   type Model,
-  Objects,
   Options,
   type Plugin,
   type RouteExchange,
   type Target,
   Translations,
 } from "model-gateway";
+import { Objects } from "model-gateway/store";
 import { inject, injectable } from "tsyringe";
 import { z } from "zod";
 import { balanced } from "./models/balance.ts";

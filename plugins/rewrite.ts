@@ -2,13 +2,11 @@ import {
   type Attempt,
   type Body,
   type Edit,
-  type ExchangeTranslation,
   GatewayError,
   type Head,
   type Plugin,
   type ResponseExchange,
   type RouteExchange,
-  refused,
   removeMembers,
   replaceMember,
   type SendExchange,
@@ -27,7 +25,7 @@ import { injectable } from "tsyringe";
 export default class Rewrite implements Plugin {
   static after = ["models"];
 
-  private readonly state = slot((): { translation?: ExchangeTranslation | undefined; askedForUsage?: true } => ({}));
+  private readonly state = slot((): { translation?: ReturnType<Translations["plan"]>; askedForUsage?: true } => ({}));
 
   constructor(private readonly translations: Translations) {}
 
@@ -76,7 +74,7 @@ export default class Rewrite implements Plugin {
     if (translation && attempt?.operation) return translation.receive(exchange, attempt, head);
     if (head.status >= 500 && this.translations.counts(exchange))
       return this.translations.estimating(exchange).estimated(head);
-    if (head.status >= 400 && !head.framing) return refused(exchange, head);
+    if (head.status >= 400 && !head.framing) return this.translations.refused(exchange, head);
     if (isPage(head))
       throw new GatewayError("upstream_invalid", {
         message: "The provider answered with a web page.",

@@ -1,6 +1,5 @@
 import {
   type DoneExchange,
-  type Ending,
   type Frame,
   GatewayError,
   type Head,
@@ -58,7 +57,7 @@ export default class Sse implements Plugin {
     const ping = head.framing === "sse" ? protocol.ping : undefined;
     const timer = ping && setTimeout(() => this.silent(exchange, ping), this.options.ping * 1000);
     if (timer) this.ping(exchange).timer = timer;
-    let ending: Ending | undefined;
+    let ending: "complete" | "error" | undefined;
     return (frame) => {
       timer?.refresh();
       if (frame.kind === "end") {

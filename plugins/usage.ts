@@ -1,12 +1,8 @@
 import {
   type Attempt,
   type Caller,
-  cost,
   type DoneExchange,
   type Head,
-  JsonUsage,
-  Ledger,
-  type LedgerEntry,
   Options,
   type Plugin,
   type ResponseExchange,
@@ -14,8 +10,8 @@ import {
   type Stage,
   slot,
   Translations,
-  type Usage,
 } from "model-gateway";
+import { cost, JsonUsage, Ledger, type LedgerEntry, type Usage } from "model-gateway/store";
 import { inject, injectable } from "tsyringe";
 import { z } from "zod";
 import { Delivered } from "./usage/delivered.ts";

@@ -1,13 +1,9 @@
 /// <reference types="node" preserve="true" />
 /** What a policy may import: `import { … } from "model-gateway"`. */
 
-export type { AnswerTextMatch } from "./core/answer-texts.ts";
 export type { Body } from "./core/body.ts";
 export { GatewayError } from "./core/errors.ts";
 export type { Answer, Attempt, Head } from "./core/exchange.ts";
-export { JsonUsage } from "./core/json-usage.ts";
-export { Levels, type LimitLevel } from "./core/limits.ts";
-export { dollars, whose } from "./core/limits-words.ts";
 export { Log } from "./core/log.ts";
 export { type Caller, Marketplace, type Model, type Target } from "./core/marketplace.ts";
 export { checkModel } from "./core/model-name.ts";
@@ -20,18 +16,9 @@ export type {
   SendExchange,
 } from "./core/phases.ts";
 export { Options, type Plugin, type Start } from "./core/plugin.ts";
-export { cost } from "./core/price.ts";
-export type { ConversationWords, Ending, ListedModel, Protocol, TextKind } from "./core/protocol.ts";
+export type { ListedModel, Protocol, TextKind } from "./core/protocol.ts";
 export { type Slot, slot } from "./core/slot.ts";
 export type { Stage } from "./core/stage.ts";
-export type { TextSpan } from "./core/texts.ts";
-export type { Usage } from "./core/usage.ts";
-export { Objects } from "./objects/objects.ts";
-export { type KeyRecord, Keys } from "./store/keys.ts";
-export { Ledger, type LedgerEntry } from "./store/ledger.ts";
-export { type Excess, Limiter, type Reserved, type Spending, type Standing } from "./store/limiter.ts";
-export type { ExchangeTranslation } from "./translation/exchange-translation.ts";
-export { refused } from "./translation/refused.ts";
 export { Translations } from "./translation/translations.ts";
 export { Health } from "./upstream/health.ts";
 export { Frame } from "./wire/frame.ts";

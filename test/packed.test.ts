@@ -59,14 +59,19 @@ function installed(t: { teardown(act: () => unknown): unknown }): string {
 const codeIn = (page: string): string[] =>
   [...readFileSync(join(ROOT, page), "utf8").matchAll(/^```ts\n([\s\S]*?)^```/gm)].map(([, code = ""]) => code);
 
+/** An import of every name that a policy may import from a door. */
+function everything(door: string, specifier: string): string {
+  const names = [...readFileSync(join(ROOT, door), "utf8").matchAll(/^export (?:type )?\{([^}]*)\}/gm)].map(
+    ([, list = ""]) => list.trim().replace(/,$/, ""),
+  );
+  return `import { ${names.join(", ").replaceAll("type ", "")} } from "${specifier}";\n`;
+}
+
 /** Whole files as they stand; parts of a class in one, with every name that the gateway exports. */
 function snippet(code: string): string {
   if (/^import /m.test(code)) return code;
-  const door = readFileSync(join(ROOT, "src/index.ts"), "utf8");
-  const names = [...door.matchAll(/^export (?:type )?\{([^}]*)\}/gm)].map(([, list = ""]) =>
-    list.trim().replace(/,$/, ""),
-  );
-  return `import { ${names.join(", ").replaceAll("type ", "")} } from "model-gateway";\nexport default class {\n${code}}\n`;
+  const names = everything("src/index.ts", "model-gateway") + everything("src/store.ts", "model-gateway/store");
+  return `${names}export default class {\n${code}}\n`;
 }
 
 const folder = installed(t);

@@ -29,7 +29,7 @@ t.test("every plugin is built and started dry: all that is wrong is told at once
     "gateway.yaml": `${YAML}plugins: { a: { from: ./a.ts }, b: { from: ./b.ts }, c: { from: ./c.ts }, d: { from: ./d.ts } }\npaths: { /mine: { serve: d } }\n`,
     "a.ts": 'export default class A { constructor() { throw new Error("no a"); } access() {} }',
     "b.ts":
-      'import type { Keys } from "model-gateway";\nexport default class B { constructor(keys: Keys) {} access() {} }',
+      'import type { Keys } from "model-gateway/store";\nexport default class B { constructor(keys: Keys) {} access() {} }',
     "c.ts": 'export default class C { start({ dry }: { dry: boolean }) { if (dry) throw new Error("no c"); } }',
     "d.ts": "export default class D { access() {} }",
   });

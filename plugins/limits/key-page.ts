@@ -1,4 +1,5 @@
-import type { Answer, Caller, Ledger, Levels, Limiter, Standing } from "model-gateway";
+import type { Answer, Caller } from "model-gateway";
+import type { Ledger, Levels, Limiter, Standing } from "model-gateway/store";
 
 /** Milliseconds for which sums of the ledger are told again. */
 const FRESH = 5000;

@@ -1,4 +1,5 @@
-import { dollars, type Excess, GatewayError, whose } from "model-gateway";
+import { GatewayError } from "model-gateway";
+import { dollars, type Excess, whose } from "model-gateway/store";
 
 /** Seconds above which a client shall not wait by itself. */
 const LONG_WAIT = 120;

@@ -1,13 +1,5 @@
-import {
-  type Body,
-  cost,
-  type Protocol,
-  type RouteExchange,
-  type SendExchange,
-  type Spending,
-  type Translations,
-  type Usage,
-} from "model-gateway";
+import type { Body, Protocol, RouteExchange, SendExchange, Translations } from "model-gateway";
+import { cost, type Spending, type Usage } from "model-gateway/store";
 
 /** What an exchange may come to, and what it comes to at least once a provider has it. */
 export interface Worst {

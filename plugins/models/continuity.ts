@@ -1,5 +1,8 @@
 import { hash } from "node:crypto";
-import type { ConversationWords, RouteExchange, Target } from "model-gateway";
+import type { Protocol, RouteExchange, Target } from "model-gateway";
+
+/** How the protocol tells one conversation from another. */
+type ConversationNames = NonNullable<Protocol["conversation"]>;
 
 /** Elements of a conversation among which its first words are looked for. */
 const FIRST = 8;
@@ -18,7 +21,7 @@ export function pinOf(exchange: RouteExchange): string | undefined {
 }
 
 /** What the client calls the conversation. */
-function nameOf({ headers, body }: RouteExchange, { members, headers: names }: ConversationWords): string | undefined {
+function nameOf({ headers, body }: RouteExchange, { members, headers: names }: ConversationNames): string | undefined {
   for (const [name = "", ...below] of members) {
     const value = body.member(`${name}`) && at(body.value(`${name}`), below);
     if (typeof value === "string" && value !== "") return value;
@@ -31,7 +34,7 @@ function nameOf({ headers, body }: RouteExchange, { members, headers: names }: C
 }
 
 /** The user's first words, in whatever form they come: clients write the same text as a string and in parts. */
-function openingOf({ protocol, body }: RouteExchange, { turns }: ConversationWords): string | undefined {
+function openingOf({ protocol, body }: RouteExchange, { turns }: ConversationNames): string | undefined {
   const member = body.member(turns);
   if (member?.kind === "string") return String(body.value(turns));
   if (member?.kind !== "array") return undefined;

@@ -9,11 +9,7 @@ const LARGEST = 1024 * 1024;
 /** Characters of a plain text that become the error's message. */
 const LONGEST = 500;
 
-/**
- * Looks at a refusal in the client's own protocol. A provider's words pass to the byte; where they say that no credit is
- * left, which some providers tell with a 429, clients are told not to ask again.
- * @throws GatewayError with the same status where no client reads what came: a page of some proxy, a plain text, nothing
- */
+/** See `Translations.refused`. */
 export async function refused({ protocol }: ResponseExchange, head: Head): Promise<undefined> {
   const { status, headers, whole } = head;
   // An error whose text breaks off is still that error.

@@ -1,6 +1,7 @@
 import { GatewayError } from "../core/errors.ts";
+import type { Head } from "../core/exchange.ts";
 import type { Marketplace, Target } from "../core/marketplace.ts";
-import type { AskedExchange, RouteExchange } from "../core/phases.ts";
+import type { AskedExchange, ResponseExchange, RouteExchange } from "../core/phases.ts";
 import type { Protocols } from "../core/protocols.ts";
 import { ownersOf, type Share } from "../objects/share.ts";
 import { choose } from "./choose.ts";
@@ -8,6 +9,7 @@ import { betterOf, clientSide, type TranslatedProtocol, translationOf } from "./
 import type { Envelopes } from "./envelope.ts";
 import { estimate } from "./estimate.ts";
 import { ExchangeTranslation } from "./exchange-translation.ts";
+import { refused } from "./refused.ts";
 
 /** Decides for each exchange of a generation whether and how it is translated. A plugin's constructor may ask for it. */
 export class Translations {
@@ -45,6 +47,15 @@ export class Translations {
   keeper({ protocol, body, caller }: AskedExchange): { account?: string; model?: string } | undefined {
     if (!clientSide(protocol) || !this.isMixed(protocol)) return undefined;
     return this.envelopes.last(body.pieces, ownersOf(this.share, caller));
+  }
+
+  /**
+   * Looks at a refusal in the client's own protocol. A provider's words pass to the byte; where they say that no credit is
+   * left, which some providers tell with a 429, clients are told not to ask again.
+   * @throws GatewayError with the same status where no client reads what came: a page of some proxy, a plain text, nothing
+   */
+  refused(exchange: ResponseExchange, head: Head): Promise<undefined> {
+    return refused(exchange, head);
   }
 
   /** Whether an exchange is about a count of tokens that could be estimated. */

@@ -1,0 +1,12 @@
+/// <reference types="node" preserve="true" />
+/** What a policy about keys, limits, usage or money may import besides: `import { … } from "model-gateway/store"`. */
+
+export { JsonUsage } from "./core/json-usage.ts";
+export { Levels, type LimitLevel } from "./core/limits.ts";
+export { dollars, whose } from "./core/limits-words.ts";
+export { cost } from "./core/price.ts";
+export type { Usage } from "./core/usage.ts";
+export { Objects } from "./objects/objects.ts";
+export { type KeyRecord, Keys } from "./store/keys.ts";
+export { Ledger, type LedgerEntry } from "./store/ledger.ts";
+export { type Excess, Limiter, type Reserved, type Spending, type Standing } from "./store/limiter.ts";
