@@ -4,6 +4,7 @@ import {
   type Edit,
   GatewayError,
   type Head,
+  Marketplace,
   type Plugin,
   type ResponseExchange,
   type RouteExchange,
@@ -18,7 +19,7 @@ import {
 import { injectable } from "tsyringe";
 
 /**
- * Writes an attempt in the target's words: the vendor's model name, and a request for usage where the vendor sends none
+ * Writes an attempt in the target's words: the vendor's names of models, and a request for usage where the vendor sends none
  * unasked. Between equal protocols nothing else changes; between others request and answer are translated.
  */
 @injectable()
@@ -27,7 +28,10 @@ export default class Rewrite implements Plugin {
 
   private readonly state = slot((): { translation?: ReturnType<Translations["plan"]>; askedForUsage?: true } => ({}));
 
-  constructor(private readonly translations: Translations) {}
+  constructor(
+    private readonly translations: Translations,
+    private readonly marketplace: Marketplace,
+  ) {}
 
   route(exchange: RouteExchange): void {
     const translation = this.translations.plan(exchange);
@@ -39,7 +43,7 @@ export default class Rewrite implements Plugin {
     const { body } = attempt;
     const refusal = exchange.protocol.beyond?.(attempt.target.provider, body);
     if (refusal) throw refusal;
-    const { model } = attempt.target;
+    const { model, provider } = attempt.target;
     const edits: Edit[] = [];
     if (body.modelField) edits.push({ ...body.modelField, bytes: Buffer.from(model) });
     const member = body.member("model");
@@ -54,6 +58,10 @@ export default class Rewrite implements Plugin {
       exchange.dropped.push(...others.filter((other) => !exchange.dropped.includes(other)));
     }
     attempt.edit(edits);
+    if (exchange.otherModels().length > 0)
+      attempt.mapOtherModels(({ name, path }) =>
+        this.marketplace.other(name, path.join("."), provider, exchange.caller),
+      );
   }
 
   private askForUsage(exchange: SendExchange, body: Body): Edit | undefined {

@@ -3,10 +3,13 @@ import type { Chain } from "./core/chain.ts";
 import { GatewayError } from "./core/errors.ts";
 import type { Attempt, Exchange } from "./core/exchange.ts";
 import { logExchange } from "./core/exchange-log.ts";
+import type { Marketplace, Provider } from "./core/marketplace.ts";
+import type { SocketWords } from "./core/protocol.ts";
 import type { HandshakeResponse } from "./downstream/handshake.ts";
 import type { RouteMatch } from "./downstream/paths.ts";
 import { pluginAnswer } from "./downstream/plugin-answer.ts";
 import { Reply } from "./downstream/reply.ts";
+import { SocketNames } from "./objects/socket-names.ts";
 import type { Parts } from "./pipeline.ts";
 import { addressed, authenticate, pathOf } from "./upstream/address.ts";
 import { headerObject } from "./upstream/pass-meter.ts";
@@ -17,6 +20,7 @@ import type { Handshake, SocketEnd, SocketLimits } from "./upstream/websocket.ts
 
 export interface SocketParts extends Parts {
   sockets: SocketLimits;
+  marketplace: Marketplace;
 }
 
 /**
@@ -54,8 +58,9 @@ export async function websocket(
       const allowed = pass ? pass.path.responseHeaders : parts.upstreams.responseHeaders(exchange.protocol);
       const words = pass ? undefined : exchange.protocol.socket;
       const client = { own: () => reply.ownHeaders(), refuse };
-      const meter = new SocketMeter(exchange, attempt, allowed, words, client, parts.redactor);
       const { provider } = attempt.target;
+      const names = words && judge(exchange, words, provider, parts);
+      const meter = new SocketMeter(exchange, attempt, allowed, words, client, parts.redactor, names);
       const target = addressed(provider.url, pathOf(exchange, attempt));
       const { name, timeouts } = provider;
       const account = attempt.credential?.account ?? name;
@@ -107,6 +112,10 @@ async function aim(exchange: Exchange, chain: Chain, { upstreams }: Parts): Prom
   attempt.query = query.with(protocol.socket?.model ?? "model", target.model);
   return attempt;
 }
+
+/** What judges the client's messages, where there is anything to judge. */
+const judge = (exchange: Exchange, words: SocketWords, provider: Provider, { objects, marketplace }: SocketParts) =>
+  SocketNames.needed(exchange, objects) ? new SocketNames(words, exchange, provider, objects, marketplace) : undefined;
 
 /** What tells clients to go on by HTTP. */
 const withoutSocket = ({ model }: Exchange): GatewayError =>

@@ -136,11 +136,16 @@ export class Body {
   uniqueJson(): unknown {
     const value = this.json();
     this.unique ??= countMembers(this.bytes()) === membersOf(value);
-    if (!this.unique)
-      throw new GatewayError("invalid_json", {
-        message: "An object of the request body names a member twice.",
-        hint: "Name each member once: readers differ in which one they take.",
-      });
+    if (!this.unique) throw namedTwice();
+    return value;
+  }
+
+  /** The same of one top-level member. @throws GatewayError `invalid_json` */
+  uniqueValue(name: string): unknown {
+    const member = this.member(name);
+    if (!member) return undefined;
+    const value = this.value(name);
+    if (countMembers(this.slice(member.start, member.end)) !== membersOf(value)) throw namedTwice();
     return value;
   }
 
@@ -152,6 +157,26 @@ export class Body {
     }
     return this.joined;
   }
+}
+
+const namedTwice = (): GatewayError =>
+  new GatewayError("invalid_json", {
+    message: "An object of the request body names a member twice.",
+    hint: "Name each member once: readers differ in which one they take.",
+  });
+
+/**
+ * The value of a JSON text that all readers read alike.
+ * @throws GatewayError `invalid_json` for what is no JSON, and where a member of any object is named twice
+ */
+export function uniquely(json: Buffer): unknown {
+  try {
+    const value: unknown = JSON.parse(json.toString());
+    if (countMembers(json) === membersOf(value)) return value;
+  } catch (cause) {
+    throw new GatewayError("invalid_json", { cause });
+  }
+  throw namedTwice();
 }
 
 /** What the scanner says, in words for the one who sent the body. */

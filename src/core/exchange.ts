@@ -8,6 +8,7 @@ import { GatewayError } from "./errors.ts";
 import type { Caller, Credential, Model, Target } from "./marketplace.ts";
 import { checkModel, readModel, sameModel } from "./model-name.ts";
 import { limitedBy } from "./networks.ts";
+import { type OtherModel, otherModelEdits, otherModels } from "./other-models.ts";
 import type { Operation, Protocol, StreamState, TextKind } from "./protocol.ts";
 import type { Slots } from "./slot.ts";
 import type { Stage } from "./stage.ts";
@@ -64,6 +65,12 @@ export class Attempt {
   /** Changes the body of this attempt only. @param edits offsets in `body` as it is now */
   edit(edits: readonly Edit[]): void {
     this.body = this.body.edited(edits);
+  }
+
+  /** Puts other names in the place of models that the body names besides the one that is asked for. */
+  mapOtherModels(map: (model: OtherModel) => string): void {
+    const { body, protocol } = this;
+    this.edit(otherModelEdits(body, otherModels(body, protocol), map));
   }
 }
 
@@ -302,6 +309,11 @@ export class Exchange {
     if (edited !== before && this.pathModel === undefined && !sameModel(before, edited))
       this.requestedModel = readModel(edited);
     this.body = edited;
+  }
+
+  /** The models that the body names besides the one that is asked for. */
+  otherModels(): OtherModel[] {
+    return otherModels(this.body, this.protocol);
   }
 
   /** The human texts of the request, in any protocol; of all kinds unless some are named. A form has none. */

@@ -43,6 +43,25 @@ export function modelNotAllowed({ name, models = [] }: KeyScope, asked: string):
   });
 }
 
+/**
+ * The same of a model that a request names besides the one that it asks for.
+ * @param elsewhere it may use that model, and the provider that is asked does not have it
+ */
+export function otherNotAllowed(
+  { name, models = [] }: KeyScope,
+  asked: string,
+  param: string,
+  elsewhere = false,
+): GatewayError {
+  return new GatewayError("key_not_allowed", {
+    message: elsewhere
+      ? `${param} names the model "${asked}", which the provider of this request does not have for the key "${name}".`
+      : `${param} names the model "${asked}", which the key "${name}" may not use: its models are ${listed(models)}.`,
+    hint: `Leave ${param} out, or name there a model of GET /v1/models at the same provider.`,
+    param,
+  });
+}
+
 function listed(entries: readonly string[]): string {
   const rest = entries.length - NAMED;
   const named = entries.slice(0, NAMED).join(", ");

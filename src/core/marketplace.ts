@@ -1,6 +1,6 @@
 import type { GatewayError } from "./errors.ts";
 import { globOf, matchesAny } from "./glob.ts";
-import { modelNotAllowed } from "./key-scope.ts";
+import { modelNotAllowed, otherNotAllowed } from "./key-scope.ts";
 import type { PriceList } from "./price-list.ts";
 
 /** Who holds a gateway key. */
@@ -175,6 +175,30 @@ export class Marketplace {
   find(name: string, caller?: Caller): Model | undefined {
     const model = this.byName.get(name) ?? this.byPattern.find(({ pattern }) => pattern.test(name))?.model;
     return model && allowed(model, caller) ? model : undefined;
+  }
+
+  /**
+   * The model that a caller may use by the name of it at a provider, of which some clients name a second one by the vendor's
+   * own name.
+   */
+  at(provider: Provider, model: string, caller?: Caller): Model | undefined {
+    return this.list(caller).find(({ targets }) =>
+      targets.some((target) => target.provider.name === provider.name && target.model === model),
+    );
+  }
+
+  /**
+   * What a provider calls a model that a request names besides the one that it asks for. Names that are none of ours are the
+   * vendor's own, for callers that may use any model.
+   * @param param where it stands
+   * @throws GatewayError `key_not_allowed` where the caller may use some models only, and this is none of them there
+   */
+  other(name: string, param: string, provider: Provider, caller?: Caller): string {
+    const model = this.find(name, caller);
+    const target = model?.targets.find((each) => each.provider.name === provider.name);
+    if (target) return target.model;
+    if (!caller?.models) return name;
+    throw otherNotAllowed(caller, name, param, model !== undefined);
   }
 
   /** What a caller is told who may not use a model that there is; undefined: there is none of that name, or it may. */

@@ -16,7 +16,16 @@ type HeadFields =
       | "slots"
     )
   | ("elapsed" | "aborted" | "signal" | "onAbort");
-type AskedFields = HeadFields | "body" | "form" | "pathModel" | "requestedModel" | "texts" | "model" | "targets";
+type AskedFields =
+  | HeadFields
+  | "body"
+  | "form"
+  | "pathModel"
+  | "requestedModel"
+  | "texts"
+  | "otherModels"
+  | "model"
+  | "targets";
 
 /** In `access` and `serve`: the head is in, no body byte is. */
 export type AccessExchange = Pick<Exchange, HeadFields | "answer">;
@@ -24,7 +33,16 @@ export type AccessExchange = Pick<Exchange, HeadFields | "answer">;
 /** In `request`: the body is in. */
 export type RequestExchange = Pick<
   Exchange,
-  HeadFields | "answer" | "body" | "form" | "pathModel" | "requestedModel" | "edit" | "texts" | "mapText"
+  | HeadFields
+  | "answer"
+  | "body"
+  | "form"
+  | "pathModel"
+  | "requestedModel"
+  | "edit"
+  | "texts"
+  | "mapText"
+  | "otherModels"
 >;
 
 /** In `route`: `model` and `targets` are to be found. */

@@ -111,6 +111,8 @@ export interface Protocol {
   readonly vendor?: VendorObjects;
   /** What makes requests one conversation; undefined: there are none. */
   readonly conversation?: ConversationWords;
+  /** Where a request may name models besides its own, as vendors' tools do; undefined: nowhere. */
+  readonly otherModels?: OtherModelWords;
   /** Top-level members that are short and read by many: their strings are checked to their end. */
   readonly checked?: readonly string[];
   /** Objects that the vendor keeps; undefined: requests of this protocol name none. */
@@ -165,10 +167,22 @@ export interface SocketWords {
   readonly key: string;
   /** How other entries begin that would tell the provider whose account it is, and so never go there. */
   readonly hidden: readonly string[];
+  /** Texts of which one stands in each message of a client that names something; others are not parsed. */
+  readonly marks: readonly string[];
+  /** What such a message, parsed, names besides what the handshake did. */
+  names(message: unknown): Iterable<SocketName>;
   /** The message that tells of an error on an open socket. */
   error(error: GatewayError, id: string): string;
   /** Usage with what a text message of the provider adds to it. Called for each message: look at bytes before parsing. */
   usage(message: Buffer, before?: Usage): Usage | undefined;
+}
+
+/** A model or an object that a message on a WebSocket names. */
+export interface SocketName {
+  readonly kind: "model" | "object";
+  readonly name: string;
+  /** Where it stands, in the client's own words. */
+  readonly param: string;
 }
 
 /** The query of a request, decoded. */
@@ -281,6 +295,16 @@ export interface ConversationWords {
 
 /** A request's body, as far as its top level tells what it asks. */
 export type AskedBody = Pick<Body, "member" | "slice">;
+
+/** Where a request names models besides the one that it asks for. */
+export interface OtherModelWords {
+  /** Top-level members below which a text in a member `model` names one, however deep it stands. */
+  readonly below: readonly string[];
+  /** Top-level members in which such members stand again, however deep, like tools that an item brings along. */
+  readonly around?: readonly string[];
+  /** Members in which the vendor looks for none: schemas, examples, labels. */
+  readonly unread: readonly string[];
+}
 
 /** How a vendor names the objects that it keeps: files, stores, containers, answers and their items. */
 export interface ObjectWords {

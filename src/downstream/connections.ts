@@ -24,6 +24,8 @@ const ignore = (): void => {};
 export class ClientConnection {
   /** What it was last asked. */
   last: ServerResponse | undefined;
+  /** How many heads of requests have come on it. */
+  heads = 0;
   private waiting = 0;
 
   /** @param address of who has connected; empty when it has gone already */

@@ -217,6 +217,7 @@ export class Downstream {
     const connection = this.connections.of(socket);
     // What comes behind an answer that closes the connection is no request, though node still reads it as one.
     if (!socket.writable) return;
+    connection.heads++;
     if (response.socket) {
       connection.last = response;
       this.serve(request, response, connection, waiting);
@@ -255,8 +256,10 @@ export class Downstream {
       const { pass: passes } = destination;
       once(query, passes ? ["key"] : undefined);
       const keys = credentials(headers, query);
+      const dropped = passes ? [] : query.take(namesModel).map((name) => `?${name}`);
       this.overload?.check(keys[0] ?? address);
       const exchange = begin(request, query, destination, id, time, keys, address);
+      exchange.dropped.push(...dropped);
       response.on("close", () => {
         if (!response.writableFinished) exchange.abort();
       });
@@ -283,7 +286,9 @@ export class Downstream {
     const generation = this.current();
     const [raw = "", text = ""] = split(request.url ?? "");
     const headers = request.lines;
-    const address = this.connections.client(this.connections.of(request.socket), headers);
+    const connection = this.connections.of(request.socket);
+    connection.heads++;
+    const address = this.connections.client(connection, headers);
     const response = new HandshakeResponse(request);
     try {
       if (this.draining) throw new GatewayError("draining");
@@ -316,15 +321,28 @@ export class Downstream {
     });
   }
 
-  /** What node's parser refused; nobody can say in which dialect, so plain JSON that all of them have in common. */
+  /** What node's parser refused, or has not got in time. */
   private malformed(error: NodeJS.ErrnoException, socket: Socket): void {
-    const connection = this.connections.of(socket);
-    const { last, address } = connection;
-    if (connection.busy && error.code === TIMEOUT) {
-      // The rest of a head that nobody reads: node will not ask for it again, so the connection ends with what waits.
-      if (last) last.shouldKeepAlive = false;
+    if (error.code !== TIMEOUT) {
+      this.refuseHead(error, socket);
       return;
     }
+    const connection = this.connections.of(socket);
+    const { heads } = connection;
+    if (connection.busy) {
+      // The rest of a head that nobody reads: node will not ask for it again, so the connection ends with what waits.
+      if (connection.last) connection.last.shouldKeepAlive = false;
+      return;
+    }
+    // Node looks at the clock before it reads: where we were busy ourselves, the head may be here already.
+    setImmediate(() => {
+      if (connection.heads === heads) this.refuseHead(error, socket);
+    });
+  }
+
+  /** Nobody can say in which dialect, so plain JSON that all of them have in common. */
+  private refuseHead(error: NodeJS.ErrnoException, socket: Socket): void {
+    const { last, address } = this.connections.of(socket);
     if (error.code === "ECONNRESET" || !socket.writable) {
       socket.destroy();
       return;
@@ -387,6 +405,10 @@ function once(query: Query, names: readonly string[] | undefined): void {
     hint: "Send it once.",
   });
 }
+
+/** Parameters in which some servers look for a model, though path or body name one: what was judged is not among them. */
+const MODEL = /^\W*(?:models?|deployments?|engines?)(?:[-_.]?(?:id|name))?(?:\W|$)/i;
+const namesModel = (name: string): boolean => MODEL.test(name);
 
 /** @throws GatewayError misplaced_key */
 function begin(

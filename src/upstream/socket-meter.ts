@@ -4,6 +4,7 @@ import type { Attempt, Exchange } from "../core/exchange.ts";
 import { JsonUsage } from "../core/json-usage.ts";
 import type { SocketWords } from "../core/protocol.ts";
 import type { Redactor } from "../core/redactor.ts";
+import type { SocketNames } from "../objects/socket-names.ts";
 import { HeaderList } from "../wire/headers.ts";
 import { requestIdIn } from "./allow-list.ts";
 import { headerObject } from "./pass-meter.ts";
@@ -20,10 +21,12 @@ export interface SocketClient {
 /** Writes down what passes on a WebSocket: status, bytes of both directions, and the usage that messages tell. */
 export class SocketMeter implements SocketObserver {
   readonly text: SocketObserver["text"];
+  readonly judge: SocketObserver["judge"];
 
   /**
    * @param allowed the headers of the provider's answer that go to the client
    * @param words of the protocol that is spoken; undefined: nobody reads messages
+   * @param names judges what clients say; undefined: nobody does
    */
   constructor(
     private readonly exchange: Exchange,
@@ -32,7 +35,9 @@ export class SocketMeter implements SocketObserver {
     private readonly words: SocketWords | undefined,
     private readonly client: SocketClient,
     readonly redactor: Redactor,
+    names?: SocketNames,
   ) {
+    this.judge = names && ((message) => names.fault(message));
     exchange.received = 0;
     this.text =
       words &&
@@ -75,6 +80,10 @@ export class SocketMeter implements SocketObserver {
       const { interruption, id } = exchange;
       if (interruption) act(interruption, words?.error(interruption, id));
     });
+  }
+
+  interrupt(error: GatewayError): void {
+    this.exchange.interrupt(error);
   }
 
   refuse(error: GatewayError): void {

@@ -52,10 +52,14 @@ export interface SocketObserver {
   head(status: number, rawHeaders: readonly string[]): IncomingHttpHeaders;
   up(bytes: Buffer): void;
   down(bytes: Buffer): void;
+  /** A message of the client, before the provider has its last bytes; the answer is why it goes no further. Absent: all do. */
+  judge?: ((message: Buffer) => GatewayError | undefined) | undefined;
   /** A text message of the provider. Absent: nobody reads them. */
   text?: ((message: Buffer) => void) | undefined;
   /** What cleans errors, and the reasons of close frames. */
   readonly redactor: Redactor;
+  /** The gateway breaks it off itself: `onInterrupt` tells. */
+  interrupt(error: GatewayError): void;
   /** The handshake has failed, and no answer has been written: it must be, in this very call. */
   refuse(error: GatewayError): void;
   /**
@@ -93,6 +97,10 @@ export class SocketRelay {
   private closed = false;
   private died: SocketEnd["died"];
   private receiver: Receiver | undefined;
+  /** Reads the client's messages, where somebody judges them, until one is refused or is the last. */
+  private judging: Receiver | undefined;
+  private refusal: GatewayError | undefined;
+  private concluded = false;
   /** What has come of the provider's close frame. */
   private farewell: Buffer | undefined;
 
@@ -260,12 +268,17 @@ export class SocketRelay {
     // Clients end a handshake that takes up nothing they offered.
     if (protocol !== undefined) answer.headers["sec-websocket-protocol"] = protocol;
     if (this.observer.text) this.receiver = this.reading(this.observer.text);
+    if (this.observer.judge) this.judging = this.judged(this.observer.judge);
     // Not before the library has its pipes: what came in the provider's first packet would reach these listeners alone.
     process.nextTick(() => {
       // By hand: the words of a close frame are the provider's, and may have to be changed.
       upstream.unpipe(socket).on("data", (bytes: Buffer) => this.fromProvider(bytes));
       upstream.resume();
       socket.on("drain", () => upstream.resume());
+      if (this.judging) {
+        socket.unpipe(upstream).resume();
+        upstream.on("drain", () => socket.resume());
+      }
       socket.on("data", (bytes: Buffer) => this.fromClient(bytes));
     });
     // All bytes of both directions pass this socket.
@@ -294,6 +307,27 @@ export class SocketRelay {
     };
     receiver.on("error", over).on("conclude", over);
     return receiver;
+  }
+
+  /** Reads the client's messages in front of the provider: what cannot be read, cannot be judged, and goes no further. */
+  private judged(judge: (message: Buffer) => GatewayError | undefined): Receiver {
+    const receiver = new Receiver({ isServer: true, maxPayload: this.limits.message, skipUTF8Validation: true });
+    receiver.on("message", (message: Buffer) => (this.refusal ??= judge(message)));
+    receiver.on("conclude", () => (this.concluded = true));
+    // `admits` has seen it.
+    receiver.on("error", () => {});
+    return receiver;
+  }
+
+  /** Whether bytes of the client may go on: the provider acts on whole messages only, and one that is refused never ends. */
+  private admits(bytes: Buffer, judging: Receiver): boolean {
+    if (this.refusal || this.concluded) return false;
+    // Messages and faults are told in this very call. It takes the mask off in place: the provider wants it on.
+    judging.write(Buffer.from(bytes));
+    if (judging.errored) this.refusal ??= new GatewayError("bad_request", { message: judging.errored.message });
+    if (!this.refusal) return true;
+    this.observer.interrupt(this.refusal);
+    return false;
   }
 
   private fromProvider(bytes: Buffer): void {
@@ -327,6 +361,10 @@ export class SocketRelay {
 
   private fromClient(bytes: Buffer): void {
     this.observer.up(bytes);
+    if (this.judging) {
+      if (!this.admits(bytes, this.judging)) return;
+      if (!this.closed && !this.upstream?.write(bytes)) this.handshake.socket.pause();
+    }
     this.up.push(bytes);
     if (this.up.largest > this.limits.message) this.close(TOO_BIG);
   }

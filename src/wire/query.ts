@@ -20,6 +20,14 @@ export class Query {
     if (this.has(name)) this.pairs = this.pairs.filter((pair) => pair.name !== name);
   }
 
+  /** Removes every pair whose name is wanted; their names. */
+  take(wanted: (name: string) => boolean): string[] {
+    if (this.pairs.length === 0) return [];
+    const taken = this.pairs.filter(({ name }) => wanted(name));
+    if (taken.length > 0) this.pairs = this.pairs.filter((pair) => !taken.includes(pair));
+    return taken.map(({ name }) => name);
+  }
+
   names(): string[] {
     return this.pairs.map((pair) => pair.name);
   }

@@ -1,5 +1,5 @@
 import t from "tap";
-import { Body } from "../../src/core/body.ts";
+import { Body, uniquely } from "../../src/core/body.ts";
 import { type Scan, scan } from "../../src/wire/json.ts";
 import { type ByteSpan, removeMembers, replaceMember, setMember } from "../../src/wire/splice.ts";
 import { gathered } from "../support/gathered.ts";
@@ -101,4 +101,14 @@ t.test("a fault behind the start of a long string is told with its member and by
     throw new TypeError("ours");
   };
   t.throws(() => new Body([Buffer.from("{}")], undefined).reading(ours), new TypeError("ours"));
+});
+
+t.test("a member's value, and a text, are read only where all readers read the same", async (t) => {
+  const body = new Body([Buffer.from('{"a":[{"x":1}],"b":{"x":1,"x":2}}')], "json");
+  t.same(body.uniqueValue("a"), [{ x: 1 }]);
+  t.equal(body.uniqueValue("none"), undefined);
+  t.throws(() => body.uniqueValue("b"), { code: "invalid_json" });
+  t.same(uniquely(Buffer.from('{"a":{"b":[1]}}')), { a: { b: [1] } });
+  for (const text of ["{", '{"a":1,"a":1}', '[{"a":{"b":1,"\\u0062":2}}]'])
+    t.throws(() => uniquely(Buffer.from(text)), { code: "invalid_json" }, text);
 });

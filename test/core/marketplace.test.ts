@@ -1,5 +1,5 @@
 import t from "tap";
-import { distance, Marketplace, type Model } from "../../src/core/marketplace.ts";
+import { distance, Marketplace, type Model, type Provider } from "../../src/core/marketplace.ts";
 
 const model = (id: string, ...aliases: string[]): Model => ({
   id,
@@ -50,4 +50,25 @@ t.test("distance counts insertions, deletions, replacements and swaps", async (t
   t.equal(distance("abc", "abcd"), 1);
   t.equal(distance("kitten", "sitting"), 3);
   t.equal(distance("", "abc"), 3);
+});
+
+t.test("a second model has the name of the asked provider for it, and is one that the caller may use", async (t) => {
+  const [here, there] = [{ name: "here" }, { name: "there" }] as unknown as [Provider, Provider];
+  const at = (provider: Provider, name: string) => ({ provider, model: name, weight: 1 });
+  const market = new Marketplace([
+    { ...model("m"), targets: [at(there, "m-there"), at(here, "m-here")] },
+    { ...model("dear"), targets: [at(here, "dear-here")] },
+  ]);
+  t.equal(market.other("m", "x", here), "m-here");
+  t.equal(market.other("dear", "x", there), "dear", "a name that nobody has there is the vendor's own");
+  t.equal(market.other("m", "x", here, only("m")), "m-here");
+  for (const name of ["dear", "m-here", "none"])
+    t.throws(() => market.other(name, "tools.0.model", here, only("m")), {
+      code: "key_not_allowed",
+      param: "tools.0.model",
+    });
+  t.throws(() => market.other("dear", "x", there, only("dear")), { code: "key_not_allowed" });
+  t.equal(market.at(here, "dear-here")?.id, "dear");
+  t.equal(market.at(there, "dear-here"), undefined);
+  t.equal(market.at(here, "dear-here", only("m")), undefined);
 });

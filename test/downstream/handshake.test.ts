@@ -9,6 +9,8 @@ const words: SocketWords = {
   key: "the-key.",
   elsewhere: [],
   hidden: ["org."],
+  marks: [],
+  names: () => [],
   error: () => "",
   usage: () => undefined,
 };

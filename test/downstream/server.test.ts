@@ -4,7 +4,7 @@ import t, { type Test } from "tap";
 import { Networks } from "../../src/core/networks.ts";
 import { Downstream } from "../../src/downstream/server.ts";
 import { asking, KEY, startGateway } from "../support/gateway.ts";
-import { CHUNKED, rawUpstream, until } from "../support/upstream.ts";
+import { CHUNKED, httpUpstream, rawUpstream, until } from "../support/upstream.ts";
 
 const MODELS = 'providers: { demo: { url: "demo:" } }\nmodels: { echo: { targets: [demo:echo] } }\n';
 const BODY = '{"model":"echo","max_tokens":9,"messages":[{"role":"user","content":"hi"}]}';
@@ -248,4 +248,66 @@ t.test("one address may hold so many connections; one more is closed, and one th
     open.every((answer) => answer.includes("200 OK")),
     "where no proxy is named, connections of this machine are not counted",
   );
+});
+
+t.test("a head that has come while the gateway was busy is no slow one", async (t) => {
+  const { gateway } = await startGateway(t, MODELS);
+  const head = 200;
+  const downstream = new Downstream(() => gateway.generation, { head });
+  t.teardown(() => downstream.close({ drain: 0 }));
+  const { port } = await downstream.listen({ host: "127.0.0.1", port: 0 });
+  const whole = talk(t, port, "");
+  const half = talk(t, port, "GET / HTTP/1.1\r\n");
+  const { promise: parsing, resolve: begun } = Promise.withResolvers<void>();
+  half.socket.once("connect", () => setTimeout(begun, 20));
+  await parsing;
+  // The system takes the bytes at once; nobody reads them until the clock has been looked at.
+  await new Promise<void>((resolve) =>
+    setImmediate(() => {
+      whole.socket.write(request("GET /v1/models", ["connection: close"]));
+      Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 1000 + 2 * head);
+      resolve();
+    }),
+  );
+  await until(() => whole.closed && half.closed, "both connections to close");
+  t.match(whole.text, /^HTTP\/1\.1 401 /, "it is judged as it is");
+  t.match(half.text, /^HTTP\/1\.1 408 /, "one of which a part is missing is refused");
+});
+
+t.test("a query names no model: path and body do, and were judged", async (t) => {
+  const upstream = await httpUpstream();
+  t.teardown(() => upstream.close());
+  const { url } = await startGateway(
+    t,
+    `providers: { up: { url: "${upstream.origin.origin}/v1", speaks: [openai-chat, gemini] } }\nmodels: { echo: { targets: [up:vendor-echo] } }\n`,
+  );
+  const ask = async (path: string, body: object) => {
+    const response = await fetch(url + path, { method: "POST", headers: asking(), body: JSON.stringify(body) });
+    await response.text();
+    return { asked: upstream.seen.at(-1)?.url, dropped: response.headers.get("gateway-dropped") };
+  };
+  const chat = JSON.parse(BODY);
+  const names = [
+    "model",
+    "Model",
+    "mod%65l",
+    "model[]",
+    "models",
+    "model_id",
+    "modelId",
+    "deployment",
+    "deployment-id",
+  ];
+  for (const name of [...names, "engine", "%20model"]) {
+    const { asked, dropped } = await ask(`/v1/chat/completions?a=1&${name}=dear&include=a%20b`, chat);
+    t.equal(asked, "/v1/chat/completions?a=1&include=a%20b", name);
+    t.equal(dropped, `?${decodeURIComponent(name)}`, name);
+  }
+  const contents = [{ parts: [{ text: "hi" }] }];
+  t.same(await ask("/v1beta/models/echo:generateContent?model=dear&x=1", { contents }), {
+    asked: "/v1/models/vendor-echo:generateContent?x=1",
+    dropped: "?model",
+  });
+  const others = "modelled=1&remodel=2&module=3&engineering=4";
+  t.equal((await ask(`/v1/chat/completions?${others}`, chat)).asked, `/v1/chat/completions?${others}`);
 });

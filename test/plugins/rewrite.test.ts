@@ -158,3 +158,49 @@ t.test(
     t.equal(upstream.seen[0]?.body.toString(), '{"model":"x","n":1,"models_":1}');
   },
 );
+
+const FEW = "a-key-of-two-models-01234";
+/** Tools and the like that name a model, by the path they are asked on. */
+const OTHERS: [path: string, where: (model: string) => object][] = [
+  ["responses", (model) => ({ input: "Hi", tools: [{ type: "image_generation", model }] })],
+  ["responses", (model) => ({ input: "Hi", tools: [{ type: "image_generation", svg: { model } }] })],
+  ["responses", (model) => ({ input: [{ type: "additional_tools", tools: [{ type: "image_generation", model }] }] })],
+  ["responses", (model) => ({ input: "Hi", moderation: { model } })],
+  ["chat/completions", (model) => ({ messages: [], moderation: { model } })],
+  ["messages", (model) => ({ max_tokens: 1, messages: [], fallbacks: [{ model }] })],
+  ["messages", (model) => ({ max_tokens: 1, messages: [], tools: [{ type: "advisor_1", name: "advisor", model }] })],
+];
+
+t.test("a second model in a request is judged as the first one is, and renamed", async (t) => {
+  const upstream = await httpUpstream();
+  t.teardown(() => upstream.close());
+  const { url } = await startGateway(
+    t,
+    `providers:
+  up: { url: "${upstream.origin.origin}/v1", speaks: [openai-chat, openai-responses, anthropic-messages] }
+  off: { url: "http://127.0.0.1:9/v1", speaks: [openai-chat] }
+models: { m: { targets: [up:vendor-m] }, draw: { targets: [off:vendor-else, up:vendor-draw] }, dear: { targets: [up:vendor-dear] }, far: { targets: [off:far] } }
+keys: { all: { key: test-key-0123456789abcdef }, few: { key: ${FEW}, models: [m, draw, far] } }
+`,
+  );
+  const ask = async (path: string, body: object, key?: string) => {
+    const before = upstream.seen.length;
+    const headers = asking(key === undefined ? {} : { authorization: `Bearer ${key}` });
+    const response = await fetch(`${url}/v1/${path}`, { method: "POST", headers, body: JSON.stringify(body) });
+    const told = (await response.json()) as { error?: { type?: string; code?: string; message?: string } };
+    return { status: response.status, told, sent: upstream.seen[before]?.body.toString() };
+  };
+  for (const [path, where] of OTHERS) {
+    const request = (model: string) => ({ model: "m", ...where(model) });
+    const name = JSON.stringify(where("…"));
+    const sent = (model: string) => JSON.stringify({ ...request(model), model: "vendor-m" });
+    for (const key of [FEW, undefined])
+      t.equal((await ask(path, request("draw"), key)).sent, sent("vendor-draw"), `${name} is renamed`);
+    for (const other of ["dear", "vendor-dear", "vendor-draw", "far", "none of ours"]) {
+      const { status, told, sent } = await ask(path, request(other), FEW);
+      t.same([status, sent], [403, undefined], `${name} ${other} is refused`);
+      t.match(told.error?.message, other);
+    }
+    t.equal((await ask(path, request("vendor-x"))).sent, sent("vendor-x"), `${name}: a vendor's own name passes`);
+  }
+});

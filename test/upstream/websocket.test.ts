@@ -32,6 +32,7 @@ async function relaying(
       redactor: new Redactor(["a-credential-0123456789"]),
       up: () => {},
       down: () => {},
+      interrupt: () => {},
       onInterrupt: () => () => {},
       refuse({ code, status, message }) {
         refused.push(code);

@@ -18,6 +18,19 @@ t.test("names and values are read decoded, and removed to the last", async (t) =
   t.notOk(query.has("key"));
 });
 
+t.test("pairs are taken by their decoded names, all others stay as they were", async (t) => {
+  const query = new Query("a=%20&mod%65l=x&b&model=y");
+  t.same(
+    query.take((name) => name === "model"),
+    ["model", "model"],
+  );
+  t.equal(query.toString(), "a=%20&b");
+  t.same(
+    new Query().take(() => true),
+    [],
+  );
+});
+
 t.test("a broken escape throws", async (t) => {
   t.throws(() => new Query("a=%zz"));
 });

@@ -1,6 +1,6 @@
 import { GatewayError, type Operation, type TranslatedProtocol } from "model-gateway/protocol";
 import { errorBody, errorEvent, failure } from "./errors.ts";
-import { objects, vendor } from "./objects.ts";
+import { objects, otherModels, vendor } from "./objects.ts";
 import { decode as decodeRequest } from "./request.decode.ts";
 import { encode as encodeRequest } from "./request.encode.ts";
 import { decode as decodeAnswer, decoder } from "./response.decode.ts";
@@ -81,6 +81,7 @@ const anthropicMessages: TranslatedProtocol = {
     turns: "messages",
   },
   objects,
+  otherModels,
   vendor,
   translation: {
     request: { decode: decodeRequest, encode: encodeRequest, opaque, support, fields },

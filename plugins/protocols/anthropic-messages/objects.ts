@@ -6,6 +6,7 @@ import {
   type JsonObject,
   mayContain,
   type ObjectWords,
+  type OtherModelWords,
   type VendorObjects,
 } from "model-gateway/protocol";
 import { UNTHREADED } from "./wire.ts";
@@ -64,6 +65,12 @@ export const objects: ObjectWords = {
   tells: ({ bytes }) =>
     NAMING.test(bytes.toString("latin1", 0, 32)) &&
     (bytes.includes("message_start") || mayContain(bytes, "container") || mayContain(bytes, "file_id", QUOTE)),
+};
+
+/** Models that go on where the first one declines, and that of the advisor. [S: BetaFallbackParam, BetaAdvisorTool20260301] */
+export const otherModels: OtherModelWords = {
+  below: ["fallbacks", "tools"],
+  unread: ["input_schema", "input_examples", "schema", "cache_control"],
 };
 
 /** What the vendor keeps besides: batches of messages, and what is uploaded. */

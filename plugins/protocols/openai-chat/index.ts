@@ -1,6 +1,7 @@
 import { asList, asObject, fixedPaths, type JsonObject, type TranslatedProtocol } from "model-gateway/protocol";
 import { failure } from "../openai/errors.ts";
 import { chunked } from "../openai/family.ts";
+import { otherModels } from "../openai/objects.ts";
 import { objects } from "./objects.ts";
 import { decodeRequest } from "./request.decode.ts";
 import { encodeRequest } from "./request.encode.ts";
@@ -34,6 +35,7 @@ const openaiChat: TranslatedProtocol = {
   usage: readUsage,
   texts,
   objects,
+  otherModels,
   translation: {
     request: { decode: decodeRequest, encode: encodeRequest, opaque, support, fields, objectSchemas: true },
     response: { decoder, decode, encoder, encode, failure },

@@ -1,5 +1,6 @@
 import type { Operation, Protocol } from "model-gateway/protocol";
 import { family } from "../openai/family.ts";
+import { names } from "./objects.ts";
 import { readUsage, usageIn } from "./usage.ts";
 
 const PATH = "/v1/realtime";
@@ -48,6 +49,8 @@ const openaiRealtime: Protocol = {
     elsewhere: ["deployment", "call_id"],
     key: "openai-insecure-api-key.",
     hidden: ["openai-organization.", "openai-project."],
+    marks: ["model", "prompt"],
+    names,
     error: (error, id) => JSON.stringify({ type: "error", event_id: id, ...JSON.parse(family.error(error)) }),
     usage: usageIn,
   },

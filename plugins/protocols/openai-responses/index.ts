@@ -11,7 +11,7 @@ import { failure } from "../openai/errors.ts";
 import { family } from "../openai/family.ts";
 import { demo } from "./demo.ts";
 import { streamError } from "./errors.ts";
-import { objects } from "./objects.ts";
+import { objects, otherModels } from "./objects.ts";
 import { decode as decodeRequest } from "./request.decode.ts";
 import { encode as encodeRequest } from "./request.encode.ts";
 import { decode, decoder, ending } from "./response.decode.ts";
@@ -89,6 +89,7 @@ const openaiResponses: TranslatedProtocol = {
   checked: [...family.checked, ...objects.top],
   conversation: { ...family.conversation, turns: "input" },
   objects,
+  otherModels,
   demo,
   translation,
 };

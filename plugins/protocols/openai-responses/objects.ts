@@ -6,8 +6,9 @@ import {
   type Frame,
   type JsonObject,
   type ObjectWords,
+  type OtherModelWords,
 } from "model-gateway/protocol";
-import { UNREAD } from "../openai/objects.ts";
+import { SCHEMAS, UNREAD } from "../openai/objects.ts";
 import { REFERENCE } from "./wire.ts";
 
 /** Events that tell ids; of all others only the start is looked at. */
@@ -28,6 +29,9 @@ function* made(json: JsonObject, request: AskedBody): Generator<string> {
     if (typeof container === "string") yield container;
   }
 }
+
+/** The vendor's tool that draws has a model of its own, and one more for drawings in SVG; items may bring tools along. */
+export const otherModels: OtherModelWords = { below: ["tools", "moderation"], around: ["input"], unread: SCHEMAS };
 
 /** Answers, their items, conversations, and what the vendor's tools work on. [S: ResponseCreateParams] */
 export const objects: ObjectWords = {

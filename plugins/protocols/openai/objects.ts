@@ -1,10 +1,24 @@
-import type { VendorObjects } from "model-gateway/protocol";
+import type { OtherModelWords, VendorObjects } from "model-gateway/protocol";
 
 /** Members in which the vendor looks for no ids: labels, schemas, and what it told itself before. */
 export const UNREAD = [
   ...["metadata", "client_metadata", "attributes", "filters", "schema", "json_schema", "parameters", "arguments"],
   ...["annotations", "results", "logprobs"],
 ];
+
+/** Members of tools that hold schemas and examples, in which `model` is a name like any other. */
+export const SCHEMAS = [
+  ...UNREAD,
+  "properties",
+  "input_schema",
+  "input_examples",
+  "output_schema",
+  "format",
+  "headers",
+];
+
+/** A moderation beside an answer names its own model. [S: Moderation of ChatCompletionCreateParams] */
+export const otherModels: OtherModelWords = { below: ["moderation"], unread: SCHEMAS };
 
 /** What the vendor keeps besides answers. A prompt is a text in some calls and an object in others, which are not passed. */
 export const vendor: VendorObjects = {

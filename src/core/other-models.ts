@@ -1,0 +1,73 @@
+import { changesAt, type JsonPath } from "../wire/paths.ts";
+import type { Edit } from "../wire/splice.ts";
+import type { Body } from "./body.ts";
+import type { OtherModelWords, Protocol } from "./protocol.ts";
+
+/** A model that a request names besides the one that it asks for. */
+export interface OtherModel {
+  readonly name: string;
+  /** Where: `["tools", 0, "model"]`. */
+  readonly path: JsonPath;
+}
+
+const MEMBER = "model";
+const NAME = Buffer.from(`"${MEMBER}"`);
+const ESCAPE = Buffer.from("\\u00");
+/** A letter of that name written as an escape: nobody does that but to hide it. */
+const HIDDEN = /\\u00[46][0-9a-f]/i;
+const [COLON, QUOTE, SPACE] = [0x3a, 0x22, 0x20];
+
+/**
+ * The models that a body names besides its own, where the protocol says that there may be any.
+ * @throws GatewayError `invalid_json` where two readers could read two names
+ */
+export function otherModels(body: Body, { otherModels: words }: Protocol): OtherModel[] {
+  const found: OtherModel[] = [];
+  if (!words || !body.scan) return found;
+  const { below, around = [] } = words;
+  for (const name of [...below, ...around]) {
+    const member = body.member(name);
+    if (member?.kind !== "array" && member?.kind !== "object") continue;
+    if (!mayName(body.slice(member.start, member.end))) continue;
+    walk(body.uniqueValue(name), [name], below.includes(name), words, found);
+  }
+  return found;
+}
+
+/** The edits that put other names in the place of such models; a name that stays changes nothing. */
+export function otherModelEdits(body: Body, models: readonly OtherModel[], map: (model: OtherModel) => string): Edit[] {
+  const changes = models.flatMap((model) => {
+    const name = map(model);
+    return name === model.name ? [] : [[model.path, JSON.stringify(name)] as const];
+  });
+  return changes.length === 0 ? [] : changesAt(body.bytes(), { replace: changes });
+}
+
+/** Whether a text may hold a member of that name whose value is a text: most that have one hold a schema there. */
+function mayName(json: Buffer): boolean {
+  for (let at = json.indexOf(NAME); at >= 0; at = json.indexOf(NAME, at)) {
+    at = behindSpace(json, at + NAME.length);
+    if (json[at] === COLON && json[behindSpace(json, at + 1)] === QUOTE) return true;
+  }
+  return json.includes(ESCAPE) && HIDDEN.test(json.toString("latin1"));
+}
+
+function behindSpace(json: Buffer, from: number): number {
+  let at = from;
+  while ((json[at] as number) <= SPACE) at++;
+  return at;
+}
+
+/** @param counts whether a model that stands here is one that will be used */
+function walk(value: unknown, path: JsonPath, counts: boolean, words: OtherModelWords, found: OtherModel[]): void {
+  if (typeof value !== "object" || value === null) return;
+  if (Array.isArray(value)) {
+    for (const [i, each] of value.entries()) walk(each, [...path, i], counts, words, found);
+    return;
+  }
+  for (const [name, inner] of Object.entries(value)) {
+    if (counts && name === MEMBER && typeof inner === "string") found.push({ name: inner, path: [...path, name] });
+    else if (!words.unread.includes(name))
+      walk(inner, [...path, name], counts || words.below.includes(name), words, found);
+  }
+}

@@ -1,0 +1,59 @@
+import { uniquely } from "../core/body.ts";
+import { GatewayError } from "../core/errors.ts";
+import type { Exchange } from "../core/exchange.ts";
+import { otherNotAllowed } from "../core/key-scope.ts";
+import type { Marketplace, Provider } from "../core/marketplace.ts";
+import type { SocketWords } from "../core/protocol.ts";
+import { AnyOf } from "../wire/any-of.ts";
+import type { Objects } from "./objects.ts";
+
+/**
+ * Judges what a client says on a WebSocket, message by message: the objects that it names must be its key's own or shared with
+ * it, and models those that its key may use at that provider.
+ */
+export class SocketNames {
+  private readonly marks: AnyOf;
+
+  constructor(
+    private readonly words: SocketWords,
+    private readonly exchange: Pick<Exchange, "caller">,
+    private readonly provider: Provider,
+    private readonly objects: Objects,
+    private readonly marketplace: Marketplace,
+  ) {
+    // A letter may be written as an escape.
+    this.marks = new AnyOf([...words.marks.map((mark) => `"${mark}"`), "\\u00"]);
+  }
+
+  /** Whether there is anything to judge: not where all keys may use all. */
+  static needed({ caller }: Pick<Exchange, "caller">, { share }: Objects): boolean {
+    return share !== "all" || caller?.models !== undefined;
+  }
+
+  /** Why a message of the client may not go on: `key_not_allowed`, `object_not_found`, `invalid_json`; undefined: it may. */
+  fault(message: Buffer): GatewayError | undefined {
+    try {
+      this.check(message);
+      return undefined;
+    } catch (thrown) {
+      return GatewayError.from(thrown);
+    }
+  }
+
+  private check(message: Buffer): void {
+    if (!this.marks.among([message])) return;
+    const { exchange, provider, objects } = this;
+    for (const { kind, name, param } of this.words.names(uniquely(message)))
+      if (kind === "model") this.checkModel(name, param);
+      else if (objects.admitAt(provider.name, [{ id: name, param }], exchange.caller))
+        // What cannot be judged at once cannot be kept back here.
+        throw new GatewayError("internal", { status: 503, retry: true });
+  }
+
+  /** Here clients use the vendor's own names: frames pass as they are, so that none could be put in their place. */
+  private checkModel(name: string, param: string): void {
+    const { caller } = this.exchange;
+    if (!caller?.models || this.marketplace.at(this.provider, name, caller)) return;
+    throw otherNotAllowed(caller, name, param);
+  }
+}

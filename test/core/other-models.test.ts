@@ -1,0 +1,50 @@
+import t from "tap";
+import { Body } from "../../src/core/body.ts";
+import { otherModelEdits, otherModels } from "../../src/core/other-models.ts";
+import type { Protocol } from "../../src/core/protocol.ts";
+
+const protocol = { otherModels: { below: ["tools"], around: ["input"], unread: ["schema"] } } as unknown as Protocol;
+const body = (text: string, cut = text.length): Body =>
+  new Body([Buffer.from(text.slice(0, cut)), Buffer.from(text.slice(cut))], "json");
+const named = (text: string) => otherModels(body(text), protocol).map(({ name, path }) => `${path.join(".")}=${name}`);
+
+t.test("a model is found however deep it stands in a tool, also in one that an item brings along", async (t) => {
+  t.same(named('{"model":"m","tools":[{"type":"draw","model":"a","svg":{"model" : "b"}}]}'), [
+    "tools.0.model=a",
+    "tools.0.svg.model=b",
+  ]);
+  t.same(named('{"input":[{"model":"x","tools":[{"tools":[{"model":"c"}]}]}]}'), ["input.0.tools.0.tools.0.model=c"]);
+  t.same(named('{"tools":[{"mod\\u0065l":"a"}]}'), ["tools.0.model=a"]);
+  t.same(named('{"tools":{"model":"a"}}'), ["tools.model=a"]);
+});
+
+t.test("a schema, a text and what is said elsewhere name none", async (t) => {
+  for (const text of [
+    '{"model":"m","tools":"default"}',
+    '{"tools":[{"schema":{"model":"a"},"properties":{"model":{"type":"string"}}}]}',
+    '{"tools":[{"description":"\\"model\\": \\"a\\""}],"input":[{"model":"a"}],"more":[{"model":"a"}]}',
+    '{"tools":[{"required":["model"]},{"model":1}]}',
+    "{}",
+  ])
+    t.same(named(text), [], text);
+  t.same(otherModels(body('{"tools":[{"model":"a"}]}'), {} as Protocol), []);
+  t.same(otherModels(Body.empty, protocol), []);
+});
+
+t.test("a tool that names a member twice is refused: readers differ in which one they take", async (t) => {
+  t.throws(() => named('{"tools":[{"model":"a","model":"b"}]}'), { code: "invalid_json" });
+  t.same(named('{"other":[{"a":1,"a":2}],"tools":[{"model":"a"}]}'), ["tools.0.model=a"]);
+});
+
+t.test("other names are put in their place; all other bytes stay, wherever the body is cut", async (t) => {
+  const text = '{ "model" : "m", "tools" : [ {"model":"a", "n":1.0}, {"model" :"b"} ] }';
+  for (let cut = 0; cut < text.length; cut += 7) {
+    const asked = body(text, cut);
+    const edits = otherModelEdits(asked, otherModels(asked, protocol), ({ name }) => (name === "a" ? 'q"' : name));
+    t.equal(asked.edited(edits).bytes().toString(), text.replace('"a"', '"q\\""'));
+  }
+  t.same(
+    otherModelEdits(body(text), otherModels(body(text), protocol), ({ name }) => name),
+    [],
+  );
+});

@@ -1,0 +1,26 @@
+import t from "tap";
+import { names } from "../../../../plugins/protocols/openai-realtime/objects.ts";
+
+t.test("a prompt and models are named in the session and in a response", async (t) => {
+  const session = {
+    type: "realtime",
+    model: "a",
+    prompt: { id: "pmpt_1", variables: { model: "no" } },
+    audio: { input: { transcription: { model: "b", prompt: "a text" } } },
+    tools: [{ type: "mcp", model: "no" }],
+  };
+  t.same(
+    [...names({ type: "session.update", session, response: { prompt: { id: "pmpt_2" }, metadata: { model: "no" } } })],
+    [
+      { kind: "object", name: "pmpt_1", param: "session.prompt.id" },
+      { kind: "model", name: "a", param: "session.model" },
+      { kind: "model", name: "b", param: "session.audio.input.transcription.model" },
+      { kind: "object", name: "pmpt_2", param: "response.prompt.id" },
+    ],
+  );
+});
+
+t.test("whatever else is said names nothing", async (t) => {
+  for (const message of [null, 1, "x", [], {}, { session: 1 }, { session: { prompt: "x" } }, { item: { model: "x" } }])
+    t.same([...names(message)], []);
+});
