@@ -30,7 +30,7 @@ const container = generationContainer(processContainer({ log: new MemoryLog() })
 });
 
 const IMPORTS =
-  'import { inject, injectable } from "tsyringe";\nimport { Log, Options } from "model-gateway";\nimport { Keys, type Ledger } from "model-gateway/store";\n';
+  'import { inject, injectable } from "tsyringe";\nimport { Log, Options } from "model-gateway"; import { Keys, type Ledger } from "model-gateway/store";\n';
 
 /** What is said of a plugin of that text, without the imports' two lines, after building, starting and closing it. */
 async function problemsOf(t: Test, text: string, name = "p.ts"): Promise<PluginProblem[]> {
