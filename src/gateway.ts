@@ -1,6 +1,9 @@
 import type { AddressInfo, Socket } from "node:net";
 import { dirname } from "node:path";
+import type { DependencyContainer } from "tsyringe";
 import type { Readiness } from "./admin/admin.ts";
+import { Carried } from "./carried.ts";
+import { type Change, changesOf, needRestart } from "./config/changes.ts";
 import { loadConfig, type Vocabulary } from "./config/load.ts";
 import type { Config } from "./config/types.ts";
 import { processContainer } from "./container.ts";
@@ -10,11 +13,15 @@ import { Networks } from "./core/networks.ts";
 import type { Protocol } from "./core/protocol.ts";
 import { KeyWatch } from "./downstream/key-watch.ts";
 import type { ListenPlace } from "./downstream/listener.ts";
-import { Downstream, type Patience } from "./downstream/server.ts";
-import { Generation } from "./generation.ts";
+import { Downstream, type Patience, type ServerLimits } from "./downstream/server.ts";
+import { Generation, HEALTH } from "./generation.ts";
 import { isBuiltIn, loadPlugin, loadProtocols, nothingAt, pluginFile, pluginNames } from "./loader/discover.ts";
-import type { LoadedPlugin } from "./loader/instances.ts";
+import { type LoadedPlugin, versionsOf } from "./loader/instances.ts";
 import { methodsOf, misspelt, phasesOf } from "./loader/methods.ts";
+import { pluginError } from "./loader/problems.ts";
+import { versionOf } from "./loader/versions.ts";
+import { type Reloaded, Reloads } from "./reloads.ts";
+import type { Limiter } from "./store/limiter.ts";
 import { MemoryLimiter } from "./store/memory-limiter.ts";
 import { openStores, type Stores } from "./store/open.ts";
 import { spendSince } from "./store/spend.ts";
@@ -43,7 +50,7 @@ export async function words(folder: string): Promise<Words> {
       if (found === undefined && from !== undefined) throw new Error(nothingAt(from, folder));
       if (found === undefined) return undefined;
       const Class = await loadPlugin(found);
-      classes.set(name, { file: found, Class });
+      classes.set(name, { file: found, Class, version: versionOf(found) });
       const doubts = misspelt(methodsOf(Class.prototype));
       const { options, after, before } = Class;
       const placed = { ...(after && { after }), ...(before && { before }) };
@@ -59,34 +66,69 @@ export interface GatewayOptions {
   folder?: string;
   env: NodeJS.ProcessEnv;
   log: Log;
+  /** What the file says, where that was read before. */
+  text?: string | undefined;
 }
 
 /** A gateway.yaml that was found right, and what its names stand for. */
 export interface Loaded {
   config: Config;
   vocabulary: Words;
+  env: NodeJS.ProcessEnv;
 }
 
 /** @throws ConfigError */
-export async function load({ file, folder = dirname(file), env }: Omit<GatewayOptions, "log">): Promise<Loaded> {
+export async function load({ file, folder = dirname(file), env, text }: Omit<GatewayOptions, "log">): Promise<Loaded> {
   const vocabulary = await words(folder);
-  return { config: await loadConfig(file, vocabulary, env, folder), vocabulary };
+  return { config: await loadConfig(file, vocabulary, env, folder, text), vocabulary, env };
+}
+
+/** A generation that is ready to serve. */
+export interface Prepared {
+  readonly loaded: Loaded;
+  readonly changes: readonly Change[];
+  /** Absent: nothing has changed. */
+  readonly generation?: Generation;
+}
+
+/** What all generations of a gateway have in common. */
+interface Lasting {
+  readonly stores: Stores;
+  readonly carried: Carried;
+  readonly limiter: Limiter;
+  readonly process: DependencyContainer;
+  readonly log: Log;
+  readonly processes: number;
+  readonly peers: Peers | undefined;
 }
 
 /** A running gateway: one store, and the generation that new requests belong to. */
 export class Gateway {
   private place: AddressInfo | undefined;
+  private readonly downstream: Downstream;
+  private readonly keyWatch: KeyWatch;
+  /** Those before that exchanges still keep alive. */
+  private readonly retired = new Set<Generation>();
+  /** Exchanges that began with those. */
+  private past = 0;
+  private number = 1;
+  readonly reloads: Reloads;
+  private stopping = false;
+  private readonly started: Config;
 
   private constructor(
-    readonly config: Config,
-    readonly stores: Stores,
-    readonly generation: Generation,
-    /** What it was built with, by name. */
-    readonly plugins: ReadonlyMap<string, LoadedPlugin>,
-    private readonly downstream: Downstream,
-    private readonly keyWatch: KeyWatch,
-    private readonly log: Log,
-  ) {}
+    private loaded: Loaded,
+    private serving: Generation,
+    private envelopes: Envelopes,
+    private readonly lasting: Lasting,
+  ) {
+    const { config } = loaded;
+    this.started = config;
+    this.downstream = new Downstream(() => this.serving, serverLimits(config, lasting.processes));
+    this.keyWatch = new KeyWatch(lasting.stores.keys, this.downstream);
+    this.reloads = new Reloads(lasting.log, async () => this.adopt(await this.soon(this.prepare())));
+    lasting.peers?.hear(HEALTH, (_key, news) => this.serving.upstreams.health.learn(news));
+  }
 
   /** @throws ConfigError, PluginError, or what the system says of files and ports; nothing is left open then. */
   static async start(options: GatewayOptions): Promise<Gateway> {
@@ -106,45 +148,103 @@ export class Gateway {
    * @param peers the others of them
    * @throws PluginError, or what the system says of files; nothing is left open then.
    */
-  static async open({ config, vocabulary }: Loaded, log: Log, processes = 1, peers?: Peers): Promise<Gateway> {
+  static async open(loaded: Loaded, log: Log, processes = 1, peers?: Peers): Promise<Gateway> {
+    const { config, vocabulary } = loaded;
     const stores = openStores(config.store.ledger, config.keys, (message) => log.error({}, message), config.store);
-    let generation: Generation | undefined;
     try {
-      const { keys, ledger, owners } = stores;
       const warn = (message: string) => log.warn({}, message);
       const limiter = peers
         ? new SharedLimiter(peers)
-        : new MemoryLimiter(spendSince(ledger), new Calendar(config.timezone), warn);
+        : new MemoryLimiter(spendSince(stores.ledger), new Calendar(config.timezone), warn);
       const envelopes = new Envelopes(config.envelopes.key ?? keptSecret(config.store.ledger, warn));
-      const made = {
-        config,
-        protocols: vocabulary.protocolList,
-        classes: vocabulary.classes,
-        process: processContainer({ log }),
-        keys,
-        ledger,
-        limiter,
-        owners,
-        envelopes,
-        log,
-        processes,
-        ...(peers && { peers }),
-      };
-      generation = await Generation.build(made);
-      const current = generation;
-      await keepPrices(stores, generation);
-      const { per_address: most, head, idle: keepAlive } = config.connections;
-      const trust = new Networks(config.trust);
-      // Connections of one address are spread over the processes.
-      const limits = { perAddress: Math.ceil(most / processes), head, keepAlive, trust, overload: config.overload };
-      const downstream = new Downstream(() => current, limits);
-      const keyWatch = new KeyWatch(keys, downstream);
-      return new Gateway(config, stores, generation, vocabulary.classes, downstream, keyWatch, log);
+      const carried = new Carried(vocabulary.protocolList);
+      const lasting = { stores, carried, limiter, process: processContainer({ log }), log, processes, peers };
+      const generation = await build(loaded, envelopes, lasting);
+      return new Gateway(loaded, generation, envelopes, lasting);
     } catch (thrown) {
-      await generation?.close();
       await stores.close();
       throw thrown;
     }
+  }
+
+  /** What the generation that serves was made of. */
+  get config(): Config {
+    return this.loaded.config;
+  }
+
+  get stores(): Stores {
+    return this.lasting.stores;
+  }
+
+  /** The generation that new requests belong to. */
+  get generation(): Generation {
+    return this.serving;
+  }
+
+  /** What it was built with, by name. */
+  get plugins(): ReadonlyMap<string, LoadedPlugin> {
+    return this.serving.plugins;
+  }
+
+  /** The exchanges that have not ended. */
+  get exchanges(): Downstream["exchanges"] {
+    return this.downstream.exchanges;
+  }
+
+  /** All generations that live, the one that serves first, each with its number. */
+  get generations(): readonly Generation[] {
+    return [this.serving, ...this.retired];
+  }
+
+  /**
+   * Serves what gateway.yaml says now, from the next request on: settings, plugins' code and secrets at once, or nothing of
+   * it. What runs goes on as it began. One at a time.
+   * @throws ConfigError, PluginError, or what a plugin's start throws: nothing has changed then
+   */
+  reload(): Promise<Reloaded> {
+    return this.reloads.run();
+  }
+
+  /** What a reload would change. @throws ConfigError */
+  async compare(): Promise<Pick<Reloaded, "changes" | "restart">> {
+    const { file, folder } = this.config;
+    const next = await load({ file, folder, env: this.loaded.env });
+    return { changes: this.changes(next), restart: this.restart(next.config) };
+  }
+
+  /** The first half of a reload: builds a generation beside the one that serves. @throws as `reload` */
+  async prepare(text?: string): Promise<Prepared> {
+    const { file, folder } = this.config;
+    const loaded = await load({ file, folder, env: this.loaded.env, text });
+    const changes = this.changes(loaded);
+    if (changes.length === 0) return { loaded, changes };
+    const envelopes = this.envelopesOf(loaded.config);
+    const generation = await build(loaded, envelopes, this.lasting, this.serving);
+    return { loaded, changes, generation };
+  }
+
+  /** The second half: one reference is changed, and nothing of this can fail. */
+  adopt({ loaded, changes, generation }: Prepared): Reloaded {
+    const restart = this.restart(loaded.config);
+    if (generation && this.stopping) void generation.close(false);
+    else if (generation) {
+      const former = this.serving;
+      this.envelopes = this.envelopesOf(loaded.config);
+      generation.number = ++this.number;
+      this.past += former.begun;
+      this.serving = generation;
+      this.loaded = loaded;
+      this.stores.keys.adopt(loaded.config.keys);
+      this.downstream.configure(serverLimits(loaded.config, this.lasting.processes));
+      this.lasting.log.level = loaded.config.log.level;
+      this.retire(former);
+    }
+    return { changes, restart, generation: this.number };
+  }
+
+  /** A generation that was prepared is not wanted. */
+  async discard({ generation }: Prepared): Promise<void> {
+    await generation?.close(false);
   }
 
   /** @throws what the system says of the address */
@@ -171,7 +271,7 @@ export class Gateway {
 
   /** How many exchanges have begun; `Infinity` once it stops. */
   get begun(): number {
-    return this.downstream.stopping ? Number.POSITIVE_INFINITY : this.generation.begun;
+    return this.downstream.stopping ? Number.POSITIVE_INFINITY : this.past + this.serving.begun;
   }
 
   /** A stop is near: answers end their connections from now on. */
@@ -188,10 +288,13 @@ export class Gateway {
     drain = this.config.drain || Number.POSITIVE_INFINITY,
     hurry,
   }: Partial<Patience> = {}): Promise<void> {
+    this.stopping = true;
     const left = await this.downstream.close({ linger, drain, hurry });
     this.keyWatch.close();
-    for (const { id, path } of left) this.log.error({ id, path }, "an exchange could not be ended, and is given up");
-    await this.generation.close(left.length === 0);
+    const { log } = this.lasting;
+    for (const { id, path } of left) log.error({ id, path }, "an exchange could not be ended, and is given up");
+    await this.reloads.settled();
+    await Promise.all(this.generations.map((generation) => generation.close(left.length === 0)));
     await this.stores.close();
   }
 
@@ -200,6 +303,83 @@ export class Gateway {
     this.downstream.refuseAll();
     await this.stop({ drain: Math.min(AFTER_FAILURE, this.config.drain || AFTER_FAILURE) });
   }
+
+  /** A plugin's start may never end: what is late is not wanted any more. */
+  private async soon(preparing: Promise<Prepared>): Promise<Prepared> {
+    const late = Promise.withResolvers<never>();
+    const timer = setTimeout(() => late.reject(pluginError(this.config.file, LATE)), PREPARING);
+    try {
+      return await Promise.race([preparing, late.promise]);
+    } catch (thrown) {
+      preparing.then((prepared) => this.discard(prepared)).catch(() => {});
+      throw thrown;
+    } finally {
+      clearTimeout(timer);
+    }
+  }
+
+  /** What keeps it alive is given its time, and then broken off. */
+  private retire(former: Generation): void {
+    const { drain } = former.config;
+    this.retired.add(former);
+    const late = () => {
+      this.lasting.log.warn(
+        { generation: former.number, exchanges: former.active },
+        "a generation is ended: drain is over",
+      );
+      this.downstream.retire(former);
+    };
+    const timer = drain > 0 ? setTimeout(late, drain).unref() : undefined;
+    void former.close().then(() => {
+      clearTimeout(timer);
+      this.retired.delete(former);
+    });
+  }
+
+  private changes(next: Loaded): Change[] {
+    const code = { before: versionsOf(this.plugins), after: versionsOf(next.vocabulary.classes) };
+    return changesOf(this.config, next.config, code);
+  }
+
+  private restart(config: Config): string[] {
+    return needRestart(changesOf(this.started, config));
+  }
+
+  private envelopesOf({ envelopes: { key } }: Config): Envelopes {
+    if (key === this.config.envelopes.key) return this.envelopes;
+    const { ledger } = this.started.store;
+    return new Envelopes(key ?? keptSecret(ledger, (message) => this.lasting.log.warn({}, message)));
+  }
+}
+
+/** Milliseconds that all plugins of a reload have to start. */
+const PREPARING = 60_000;
+const LATE = `the new configuration was not ready after ${PREPARING / 1000} s: the start() of a plugin has not ended`;
+
+async function build(
+  { config, vocabulary }: Loaded,
+  envelopes: Envelopes,
+  { stores, peers, ...lasting }: Lasting,
+  former?: Generation,
+): Promise<Generation> {
+  const { keys, ledger, owners } = stores;
+  const { protocolList: protocols, classes } = vocabulary;
+  const parts = { config, protocols, classes, keys, ledger, owners, envelopes, former, ...lasting };
+  const generation = await Generation.build({ ...parts, ...(peers && { peers }) });
+  try {
+    await keepPrices(stores, generation);
+    return generation;
+  } catch (thrown) {
+    await generation.close(false);
+    throw thrown;
+  }
+}
+
+/** What is accepted of clients. */
+function serverLimits({ connections, trust, overload }: Config, processes: number): Partial<ServerLimits> {
+  const { per_address: most, head, idle: keepAlive } = connections;
+  // Connections of one address are spread over the processes.
+  return { perAddress: Math.ceil(most / processes), head, keepAlive, trust: new Networks(trust), overload };
 }
 
 /** Keeps the terms of all prices, for the ledger names them. */

@@ -1,6 +1,8 @@
 import type { ServerResponse } from "node:http";
+import { isDeepStrictEqual } from "node:util";
 import type { DependencyContainer } from "tsyringe";
 import { budgetProblems } from "./budgets.ts";
+import type { Carried, Providers } from "./carried.ts";
 import { secretsOf } from "./config/secrets.ts";
 import type { Config, ConfiguredPath, ConfiguredPlugin } from "./config/types.ts";
 import { generationContainer } from "./container.ts";
@@ -28,9 +30,7 @@ import type { Owners } from "./store/owners.ts";
 import type { Envelopes } from "./translation/envelope.ts";
 import { Translations } from "./translation/translations.ts";
 import { Upstreams } from "./upstream/attempts.ts";
-import { Demo } from "./upstream/demo.ts";
 import { Health, type HealthNews } from "./upstream/health.ts";
-import { Pools } from "./upstream/http1/pools.ts";
 import { PassPath } from "./upstream/pass-path.ts";
 import { Places } from "./upstream/places.ts";
 import { UpstreamProxy } from "./upstream/proxy.ts";
@@ -51,6 +51,9 @@ export interface Ingredients {
   owners: Owners;
   /** Shared by all generations, so that a reload breaks no conversation. */
   envelopes: Envelopes;
+  carried: Carried;
+  /** The one before, whose counts go on where nothing was changed. */
+  former?: Generation | undefined;
   log: Log;
   /** Processes among which connections are spread. */
   processes?: number;
@@ -58,7 +61,8 @@ export interface Ingredients {
   peers?: Peers;
 }
 
-const HEALTH = topic<HealthNews>("health");
+/** What workers tell each other of targets and credentials. */
+export const HEALTH = topic<HealthNews>("health");
 
 /** What one of several processes takes on. */
 const shareOf = ({ concurrency, perKey, queue, wait }: AdmissionLimits, processes = 1): AdmissionLimits => ({
@@ -71,12 +75,24 @@ const shareOf = ({ concurrency, perKey, queue, wait }: AdmissionLimits, processe
 /** Of the tries that are always granted. */
 const share = (limits: RetryLimits, processes = 1): RetryLimits => ({ ...limits, least: limits.least / processes });
 
-/** What one process learns of targets and credentials all know. */
-function shareHealth(health: Health, { models }: Marketplace, peers?: Peers): void {
-  if (!peers) return;
+/** How targets and credentials do, as far as it was known before. What one process learns of them all know. */
+function healthOf({ config, log, former, peers }: Ingredients, providers: Providers, { models }: Marketplace): Health {
+  const same = (name: string) => providers.get(name) === former?.providers.get(name);
+  const health = new Health(config.keep, log, undefined, former?.upstreams.health, same);
   const targets = models.flatMap((model) => model.targets);
-  health.share(targets, (news) => peers.tell(HEALTH, `${news.about} ${news.credential ?? ""}`, news));
-  peers.hear(HEALTH, (_key, news) => health.learn(news));
+  if (peers) health.share(targets, (news) => peers.tell(HEALTH, `${news.about} ${news.credential ?? ""}`, news));
+  return health;
+}
+
+/** What admits exchanges, and what tries them again: that of the generation before where it is configured the same. */
+function countsOf({ config, former, processes }: Ingredients) {
+  const unchanged = former && isDeepStrictEqual(former.config.overload, config.overload) ? former : undefined;
+  const retry = share(config.retry, processes);
+  return {
+    admission: unchanged?.admission ?? new Admission(shareOf(config.overload, processes), "The gateway"),
+    places: new Places(config.overload, processes, former?.upstreams.places),
+    budget: former && isDeepStrictEqual(former.budget.limits, retry) ? former.budget : new RetryBudget(retry),
+  };
 }
 
 interface Closer {
@@ -89,44 +105,55 @@ export class Generation {
   private running = 0;
   private count = 0;
   private idle: (() => void) | undefined;
+  private closed: Promise<void> | undefined;
+  readonly limits: BodyLimits;
+  /** Unix milliseconds. */
+  readonly since = Date.now();
+  /** From 1, of those that have served. */
+  number = 1;
 
   private constructor(
+    readonly config: Config,
+    readonly providers: Providers,
     readonly paths: Paths,
     readonly upstreams: Upstreams,
     readonly proxy: UpstreamProxy,
     readonly redactor: Redactor,
     readonly objects: Objects,
-    readonly limits: BodyLimits,
-    readonly sockets: SocketLimits,
     readonly admission: Admission,
+    readonly budget: RetryBudget,
     readonly limiter: Limiter,
+    readonly levels: Levels,
     readonly marketplace: Marketplace,
+    /** What it was built with, by name. */
+    readonly plugins: ReadonlyMap<string, LoadedPlugin>,
     readonly log: Log,
     /** The dialect used where nothing tells the caller's. */
     readonly common: Protocol,
     /** In the order they were started. */
     private readonly closers: readonly Closer[],
-  ) {}
+  ) {
+    const { limit: maxBytes, ...pace } = config.body;
+    this.limits = { maxBytes, ...pace };
+  }
 
   /**
    * Builds and starts everything, in order; what was started is closed again when a later part fails.
    * @throws PluginError, or what a part's start throws.
    */
   static async build(made: Ingredients): Promise<Generation> {
-    const { config, protocols, log } = made;
+    const { config, protocols, log, carried, classes, keys, ledger, limiter, envelopes } = made;
     const closers: Closer[] = [];
     try {
       const redactor = new Redactor(secretsOf(config, process.env));
-      const pools = new Pools();
-      const proxy = new UpstreamProxy(pools);
-      closers.push({ name: "upstreams", close: () => proxy.close() });
-      const providers = await openProviders(config, protocols, pools, closers);
+      const proxy = new UpstreamProxy(carried.pools, carried.agents);
+      const providers = await openProviders(made);
+      carried.hold(providers);
+      closers.push({ name: "upstreams", close: () => carried.release(providers) });
       const marketplace = marketplaceOf(config.models, providers, await Catalogue.for(providers.values()));
       const unkept = budgetProblems(config, marketplace);
       if (unkept.length > 0) throw new PluginError(unkept);
-      const health = new Health(config.keep, log);
-      shareHealth(health, marketplace, made.peers);
-      const { keys, ledger, limiter, envelopes } = made;
+      const health = healthOf(made, providers, marketplace);
       const levels = new Levels(config.limits);
       const translations = new Translations(new Protocols(protocols), envelopes, marketplace, config.share);
       const objects = new Objects(made.owners, config.share, providers.values(), envelopes.ids);
@@ -135,30 +162,12 @@ export class Generation {
       const plugins = await startPlugins(made, container, closers);
       const chains = new Map([...config.chains].map(([name, names]) => [name, link(name, names, plugins, config)]));
       const paths = new Paths(mount(config, chains, plugins, protocols, providers, levels), protocols, config.pathsOff);
-      const { limit: maxBytes, ...pace } = config.body;
-      const limits = { maxBytes, ...pace };
       const common = protocols.find((protocol) => protocol.common) as Protocol;
+      const { admission, places, budget } = countsOf(made);
+      const upstreams = new Upstreams(proxy, redactor, health, budget, places, () => ledger.persist());
       return new Generation(
-        paths,
-        new Upstreams(
-          proxy,
-          redactor,
-          health,
-          new RetryBudget(share(config.retry, made.processes)),
-          new Places(config.overload, made.processes),
-          () => ledger.persist(),
-        ),
-        proxy,
-        redactor,
-        objects,
-        limits,
-        config.sockets,
-        new Admission(shareOf(config.overload, made.processes), "The gateway"),
-        limiter,
-        marketplace,
-        log,
-        common,
-        closers,
+        ...([config, providers, paths, upstreams, proxy, redactor, objects, admission, budget] as const),
+        ...([limiter, levels, marketplace, classes, log, common, closers] as const),
       );
     } catch (thrown) {
       await closeAll(closers, log);
@@ -166,9 +175,18 @@ export class Generation {
     }
   }
 
+  get sockets(): SocketLimits {
+    return this.config.sockets;
+  }
+
   /** How many exchanges have begun. */
   get begun(): number {
     return this.count;
+  }
+
+  /** How many exchanges have not ended. */
+  get active(): number {
+    return this.running;
   }
 
   /** An exchange begins. */
@@ -201,7 +219,13 @@ export class Generation {
    * Waits for its last exchange, then closes what it started, in reverse, even when one of them throws or never ends.
    * @param waiting false: what still runs is given up, because nothing can end it
    */
-  async close(waiting = true): Promise<void> {
+  close(waiting = true): Promise<void> {
+    if (!waiting) this.idle?.();
+    this.closed ??= this.end(waiting);
+    return this.closed;
+  }
+
+  private async end(waiting: boolean): Promise<void> {
     if (waiting && this.running > 0) await new Promise<void>((idle) => (this.idle = idle));
     await closeAll(this.closers, this.log);
   }
@@ -223,29 +247,21 @@ async function closeAll(closers: readonly Closer[], log: Log): Promise<void> {
   }
 }
 
-/** Providers that are on, by name; `demo:` becomes the address of a server in this process. */
-async function openProviders(
-  config: Config,
-  protocols: readonly Protocol[],
-  pools: Pools,
-  closers: Closer[],
-): Promise<Map<string, Provider>> {
+/**
+ * Providers that are on, by name; `demo:` becomes the address of a server in this process. One that was not changed is the
+ * very same as before.
+ */
+async function openProviders({ config, protocols, carried, former }: Ingredients): Promise<Map<string, Provider>> {
   const providers = new Map<string, Provider>();
   const overSockets = protocols.flatMap(({ name, socket }) => (socket ? [name] : []));
   for (const { url, off, websocket, ...configured } of config.providers) {
     if (off !== undefined) continue;
-    const plain = configured.speaks.filter((name) => !overSockets.includes(name));
+    const { name } = configured;
+    const plain = configured.speaks.filter((each) => !overSockets.includes(each));
     const speaks = websocket ? [...plain, ...overSockets] : url === "demo:" ? plain : configured.speaks;
-    const provider = { ...configured, speaks };
-    if (url !== "demo:") {
-      providers.set(provider.name, { ...provider, url });
-      continue;
-    }
-    const demo = new Demo(protocols);
-    closers.push({ name: provider.name, close: () => demo.close() });
-    const address = await demo.start();
-    pools.exempt(address);
-    providers.set(provider.name, { ...provider, url: address });
+    const provider = { ...configured, speaks, url: url === "demo:" ? await carried.demo(name) : url };
+    const before = former?.providers.get(name);
+    providers.set(name, before && JSON.stringify(before) === JSON.stringify(provider) ? before : provider);
   }
   return providers;
 }

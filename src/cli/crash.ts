@@ -36,7 +36,8 @@ export function endAfterCrash(gateway: Breakable, log: Log, leave: () => Promise
 /** The plugin in whose code a stack stands first; undefined where it stands in none. */
 export function culprit(stack: string, plugins: ReadonlyMap<string, LoadedPlugin>): string | undefined {
   for (const line of stack.split("\n"))
-    for (const [name, { file }] of plugins) if (line.includes(`${file}:`) || line.includes(folderOf(file))) return name;
+    for (const [name, { file }] of plugins)
+      if ([`${file}:`, `${file}?`, folderOf(file)].some((part) => line.includes(part))) return name;
   return undefined;
 }
 

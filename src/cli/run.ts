@@ -7,6 +7,7 @@ import { type Log, PinoLog } from "../core/log.ts";
 import { keptSocket } from "../downstream/listener.ts";
 import { Gateway, type Loaded, load } from "../gateway.ts";
 import { priceDoubts } from "../prices/doubts.ts";
+import { FileWatch, sourcesOf } from "../reloads.ts";
 import { openStores } from "../store/open.ts";
 import { keptSecret } from "../translation/secret.ts";
 import { WarmUp } from "../warm-up.ts";
@@ -16,7 +17,8 @@ import { reason } from "./reason.ts";
 import { untilStopped } from "./signals.ts";
 import { COMMAND, type Terminal } from "./verb.ts";
 
-export const help = "run [--config FILE]          start the gateway (the default)";
+export const help =
+  "run [--config FILE] [--watch]\n                               start the gateway (the default); --watch: reload when its files change";
 
 /**
  * Starts, prints what a newcomer needs, and ends the process at a signal. Exit codes: 0 stopped, 1 could not start or failed
@@ -27,8 +29,9 @@ export async function run(
   io: Terminal,
   place: { file: string; folder: string },
 ): Promise<number> {
+  let watched = false;
   try {
-    parseArgs({ args: [...args], options: {} });
+    watched = parseArgs({ args: [...args], options: { watch: { type: "boolean", default: false } } }).values.watch;
   } catch (thrown) {
     io.err(`${(thrown as Error).message}\nusage: ${help}`);
     return 2;
@@ -45,12 +48,21 @@ export async function run(
     await sayDoubts(config, log);
     endAfterCrash(gateway, log, () => leave(log, 1));
     await greet(config, { base: urlOf(gateway.address), admin, key: await firstKey(gateway, config) }, io);
+    if (watched) watch(gateway);
     await untilStopped(gateway, config.linger, log, io.out);
   } catch (thrown) {
     io.err(reason(thrown));
     return leave(log, 1);
   }
   return leave(log, 0);
+}
+
+/** Reloads when gateway.yaml, a secret's file or a plugin's code changes; what comes of it is in the log. */
+function watch(gateway: Gateway | Primary): void {
+  new FileWatch(
+    () => sourcesOf(gateway.config, gateway.plugins),
+    () => void gateway.reload().catch(() => {}),
+  );
 }
 
 /** @throws what keeps a gateway from starting; nothing is left open then. */
@@ -60,7 +72,7 @@ async function start(loaded: Loaded, log: PinoLog, env: NodeJS.ProcessEnv): Prom
   if (config.workers > 1) {
     // Made before there are several who would.
     if (config.envelopes.key === undefined) keptSecret(config.store.ledger, (message) => log.warn({}, message));
-    return Primary.start(config, log, place);
+    return Primary.start(loaded, log, place);
   }
   const warmUp = await WarmUp.begin(config.warm_up, log);
   const gateway = await Gateway.open(loaded, log);

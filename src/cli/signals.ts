@@ -6,12 +6,14 @@ export interface Stoppable {
   stop(patience: Partial<Patience>): Promise<void>;
   /** Replaces the workers; absent where there are none. */
   replace?(): Promise<void>;
+  /** Serves what gateway.yaml says now. Rejects with what is wrong with it, which is in the log then. */
+  reload(): Promise<unknown>;
 }
 
 /**
  * Obeys signals until one has ended the gateway. SIGTERM stops it so that nobody is hurt; SIGINT, which a person sends,
  * without waiting for those who might still come; a second one of either interrupts what runs, and still loses nothing of
- * log and ledger. SIGUSR2 replaces the workers. SIGHUP does not end it.
+ * log and ledger. SIGHUP reloads gateway.yaml, SIGUSR2 replaces the workers.
  * @param linger milliseconds, as gateway.yaml says
  */
 export async function untilStopped(gateway: Stoppable, linger: number, log: Log, out: (line: string) => void) {
@@ -26,12 +28,7 @@ export async function untilStopped(gateway: Stoppable, linger: number, log: Log,
         hurry.abort();
       }
     });
-  process.on("SIGHUP", () =>
-    log.warn(
-      {},
-      `SIGHUP: gateway.yaml is read at a start only${gateway.replace ? "; SIGUSR2 replaces the workers" : ""}`,
-    ),
-  );
+  process.on("SIGHUP", () => void gateway.reload().catch(() => {}));
   process.on("SIGUSR2", () => {
     if (gateway.replace) void gateway.replace();
     else log.warn({}, "SIGUSR2 replaces workers, and there are none: set workers: 2 or more");

@@ -21,6 +21,7 @@ export type * from "./types.ts";
 /**
  * Reads gateway.yaml: shape, names, plugins' options, secrets and addresses, then defaults.
  * @param folder where relative paths in it start
+ * @param written what it says, where that was read before
  * @throws ConfigError with everything that is wrong, in the order of the file; of YAML syntax only the first mistake.
  */
 export async function loadConfig(
@@ -28,9 +29,11 @@ export async function loadConfig(
   vocabulary: Vocabulary,
   env: NodeJS.ProcessEnv = process.env,
   folder = dirname(resolve(file)),
+  written?: string,
 ): Promise<Config> {
   const full = resolve(file);
-  const source = new YamlSource(shownName(full), read(full));
+  const text = written ?? read(full);
+  const source = new YamlSource(shownName(full), text);
   const values = withoutExtras(source.values);
   const findings: Finding[] = [];
   const report = (finding: Finding) => void findings.push(finding);
@@ -66,6 +69,7 @@ export async function loadConfig(
   return {
     file: full,
     folder,
+    text,
     // Each is there, or the reading would have reported why not.
     listen: listen as Config["listen"],
     ...(admin && { admin }),

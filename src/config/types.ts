@@ -10,6 +10,8 @@ export interface Config {
   readonly file: string;
   /** Where relative paths in it start, absolute. */
   readonly folder: string;
+  /** The file as it was read, whatever secrets stand in it. */
+  readonly text: string;
   readonly listen: Address;
   /** Absent: off. */
   readonly admin?: AdminAddress;

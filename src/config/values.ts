@@ -174,7 +174,9 @@ export class ValueReader {
     }
     const [, variable, file] = /^(?:\$(\w+)|\$file:(.+))$/.exec(String(written)) ?? [];
     const label = variable ?? (file === undefined ? `#${at + 1}` : basename(file));
-    return { credential: { label, secret: secret.value, account: `${provider}/${at}` } };
+    // Another secret is another account, as far as anybody knows.
+    const account = `${provider}/${at}/${createHash("sha256").update(secret.value).digest("hex").slice(0, 12)}`;
+    return { credential: { label, secret: secret.value, account } };
   }
 
   private keys(): void {

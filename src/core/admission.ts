@@ -54,6 +54,11 @@ export class Admission {
     return concurrency === 0 || this.inside < concurrency;
   }
 
+  /** Whether nobody is inside, and nobody waits. */
+  get empty(): boolean {
+    return this.inside + this.waiting === 0;
+  }
+
   /**
    * Lets an exchange in: now, or when the promise settles.
    * @throws GatewayError `overloaded` when too many wait, or it has waited too long; `client_gone`

@@ -9,6 +9,8 @@ export abstract class Log {
   abstract error(fields: object, message: string): void;
   /** Waits until what was logged is written: not for ever, as nobody may be reading it. */
   abstract flush(): Promise<void>;
+  /** The least serious lines that are written. */
+  set level(_level: string) {}
 }
 
 /** JSON lines on a file descriptor, written in the background. */
@@ -30,8 +32,7 @@ export class PinoLog extends Log {
     this.logger = pino({ base: null, timestamp: pino.stdTimeFunctions.isoTime }, this.lines);
   }
 
-  /** The least serious lines that are written. */
-  set level(level: string) {
+  override set level(level: string) {
     this.logger.level = level;
   }
 

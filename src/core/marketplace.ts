@@ -30,7 +30,7 @@ export interface Credential {
   /** Names it in the log and the ledger: the variable or the file it comes from, never a part of it. */
   readonly label: string;
   readonly secret: string;
-  /** Names its connections, which are never shared: the provider's name and the label. */
+  /** Names its connections, which are never shared: the provider's name, its place there and a digest of the secret. */
   readonly account: string;
 }
 

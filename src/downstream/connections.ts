@@ -77,7 +77,7 @@ export class Connections {
   /** How many there are, by what limits go by. */
   private readonly counts = new Map<string, number>();
 
-  constructor(private readonly limits: ConnectionLimits) {}
+  constructor(public limits: ConnectionLimits) {}
 
   /** A connection was made; it is closed again where its address has too many. */
   accept(socket: Socket): void {

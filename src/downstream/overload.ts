@@ -66,7 +66,7 @@ export class Overload {
   private told = true;
 
   constructor(
-    private readonly limits: OverloadLimits,
+    public limits: OverloadLimits,
     private readonly log: () => Log,
   ) {
     this.timer = setInterval(() => this.sample(), RESOLUTION).unref();

@@ -49,12 +49,18 @@ const LAST_BYTES = 1000;
 /** Milliseconds between two looks at what a stop waits for. */
 const LOOK = 10;
 
+/** An exchange that has not ended. */
+export interface RunningExchange {
+  readonly generation: Generation;
+  /** Answers it; a WebSocket answers for itself. */
+  readonly reply: Reply | undefined;
+}
+
 /** The public side: takes connections, checks heads, makes exchanges of them. */
 export class Downstream {
   private readonly server: Server<typeof Incoming>;
   private listener: Listener | undefined;
-  /** Exchanges that have not ended, with what answers them; a WebSocket answers for itself. */
-  private readonly running = new Map<Exchange, Reply | undefined>();
+  private readonly running = new Map<Exchange, RunningExchange>();
   /** The gateway stops: connections end with their next answer. */
   private leaving = false;
   private draining = false;
@@ -121,6 +127,27 @@ export class Downstream {
     return this.running.size;
   }
 
+  /** The same one by one, each with the generation it began with. */
+  get exchanges(): ReadonlyMap<Exchange, RunningExchange> {
+    return this.running;
+  }
+
+  /** What is accepted from now on. */
+  configure(own: Partial<ServerLimits>): void {
+    const limits = { ...LIMITS, ...own };
+    this.connections.limits = limits;
+    this.server.keepAliveTimeout = limits.keepAlive;
+    this.server.headersTimeout = limits.head;
+    if (limits.overload && this.overload) this.overload.limits = limits.overload;
+  }
+
+  /** Breaks off what still runs with a generation; WebSockets are told to come again. */
+  retire(generation: Generation): void {
+    generation.proxy.drain();
+    const why = () => new GatewayError("interrupted", { message: "The gateway's configuration has been replaced." });
+    this.end((exchange) => (this.running.get(exchange)?.generation === generation ? why() : undefined));
+  }
+
   /** Whether a stop has begun. */
   get stopping(): boolean {
     return this.leaving;
@@ -148,7 +175,7 @@ export class Downstream {
     }
     // Those whose turn to be told does not come by itself: their client has not sent all of its request.
     setImmediate(() => {
-      for (const [{ interruption }, reply] of this.running)
+      for (const [{ interruption }, { reply }] of this.running)
         if (interruption && reply && !reply.response.headersSent) reply.refuse(interruption);
     });
   }
@@ -170,7 +197,7 @@ export class Downstream {
     if (listener && !listener.kept) await until(() => late() || performance.now() - began >= linger);
     // Where everything is refused, that is a better answer than none.
     if (!this.draining || listener?.kept) listener?.close();
-    this.current().proxy.drain();
+    for (const { proxy } of new Set([this.current(), ...this.generations])) proxy.drain();
     await until(() => late() || this.quiet(linger));
     listener?.close();
     if (this.running.size > 0) await this.interrupt();
@@ -181,6 +208,10 @@ export class Downstream {
     this.server.close();
     this.overload?.close();
     return [...this.running.keys()];
+  }
+
+  private get generations(): Generation[] {
+    return [...this.running.values()].map(({ generation }) => generation);
   }
 
   /** Whether nothing runs, nothing is on its way to a client, and nothing is likely to come on the connections there are. */
@@ -313,7 +344,7 @@ export class Downstream {
   }
 
   private run(generation: Generation, exchange: Exchange, reply: Reply | undefined, life: Promise<void>): void {
-    this.running.set(exchange, reply);
+    this.running.set(exchange, { generation, reply });
     generation.hold();
     life.then(() => {
       this.running.delete(exchange);

@@ -8,6 +8,7 @@ import { COMMON } from "../config/plugins.ts";
 import type { PluginClass } from "../core/plugin.ts";
 import type { Protocol } from "../core/protocol.ts";
 import { pluginError } from "./problems.ts";
+import { importCode } from "./versions.ts";
 
 /** The folder of the built-in plugins. */
 export const BUILT_IN = fileURLToPath(new URL("../../plugins", import.meta.url));
@@ -91,7 +92,7 @@ export async function loadProtocols(folder = join(BUILT_IN, "protocols")): Promi
     (entry) => entry.isDirectory() && existsSync(join(folder, entry.name, "index.ts")),
   );
   const protocols = await Promise.all(
-    names.map(({ name }) => load(join(folder, name, "index.ts")) as Promise<Protocol>),
+    names.map(({ name }) => load(join(folder, name, "index.ts"), PATIENCE, imported) as Promise<Protocol>),
   );
   for (const [i, protocol] of protocols.entries()) {
     const expected = names[i]?.name as string;
@@ -103,12 +104,15 @@ export async function loadProtocols(folder = join(BUILT_IN, "protocols")): Promi
   return protocols;
 }
 
-async function load(file: string, patience = PATIENCE): Promise<unknown> {
+/** Of the gateway's own code there is one version. */
+const imported = (file: string): Promise<unknown> => import(pathToFileURL(file).href);
+
+async function load(file: string, patience: number, importing = importCode): Promise<unknown> {
   const late = Promise.withResolvers<never>();
   const waited = () => late.reject(new Error(`has not run to its end after ${patience / 1000} s: a top-level await?`));
   const timer = setTimeout(waited, patience);
   try {
-    const loading = import(pathToFileURL(file).href) as Promise<{ default?: unknown }>;
+    const loading = importing(file) as Promise<{ default?: unknown }>;
     return (await Promise.race([loading, late.promise])).default;
   } catch (thrown) {
     const error = thrown as Error;

@@ -10,9 +10,15 @@ import { PluginError, type PluginProblem } from "./problems.ts";
 export interface LoadedPlugin {
   file: string;
   Class: PluginClass;
+  /** The digest of its code. */
+  version?: string;
   /** Where its entry stands, like `gateway.yaml:4:3`, once that is known and where there is one. */
   place?: string | undefined;
 }
+
+/** The digests of plugins' code, by their names. */
+export const versionsOf = (plugins: ReadonlyMap<string, LoadedPlugin>): Map<string, string> =>
+  new Map([...plugins].map(([name, { version = "" }]) => [name, version]));
 
 /**
  * Builds one plugin with its options.
@@ -111,7 +117,8 @@ function thrownBy({ file, Class, place }: LoadedPlugin, what: string, thrown: un
   // The first line of the plugin's own in the stack.
   for (const line of error?.stack?.split("\n") ?? []) {
     const place = /\(?([^()\s]+):(\d+):(\d+)\)?$/.exec(line);
-    if (place && (place[1] === file || place[1] === pathToFileURL(file).href))
+    const where = place?.[1]?.split("?", 1)[0];
+    if (place && (where === file || where === pathToFileURL(file).href))
       return { file, line: Number(place[2]), column: Number(place[3]), message };
   }
   return { file, message };

@@ -46,7 +46,7 @@ export class Agents {
    */
   of(target: URL, account: string, connect = 0, keepAlive = true): HttpAgent {
     const { protocol } = target;
-    const name = `${protocol} ${keepAlive} ${account}`;
+    const name = `${protocol} ${keepAlive} ${connect} ${account}`;
     let agent = this.agents.get(name);
     if (!agent) {
       const options = { keepAlive, timeout: KEEP_ALIVE, proxyEnv: this.environment };
@@ -60,6 +60,15 @@ export class Agents {
   /** The proxy in front of an address: it takes requests for http itself, and opens a tunnel for https. */
   proxy(target: URL): HttpProxy | undefined {
     return this.proxies.for(target);
+  }
+
+  /** Closes the connections of accounts that nobody uses any more. @param used the others' names */
+  retain(used: ReadonlySet<string>): void {
+    for (const [name, agent] of this.agents) {
+      if (used.has(name.split(" ").slice(3).join(" "))) continue;
+      this.agents.delete(name);
+      agent.destroy();
+    }
   }
 
   /** Closes every connection, also those in use. */

@@ -23,6 +23,7 @@ export interface HealthNews {
 }
 
 interface ProviderState {
+  readonly name: string;
   /** Credentials that the provider does not know, whatever is asked. */
   readonly rests: CredentialRests;
   /** Whose turn it is. */
@@ -45,22 +46,32 @@ export class Health {
   private readonly targets = new WeakMap<Target, TargetState>();
   private readonly byName = new Map<string, TargetState>();
   private readonly providers = new Map<string, ProviderState>();
-  private tell: (news: HealthNews) => void = () => {};
+  /** Shared with those before and behind it: their targets are. */
+  private readonly others: { tell(news: HealthNews): void };
 
   /**
    * @param keep the share of a request's targets that is never left alone
    * @param clock milliseconds that only go forward
+   * @param former that of the generation before
+   * @param same whether a provider is what it was then: what was found out of it counts on
    */
   constructor(
     private readonly keep: number,
     private readonly log: Log,
     private readonly clock: () => number = () => performance.now(),
-  ) {}
+    former?: Health,
+    same: (provider: string) => boolean = () => false,
+  ) {
+    this.others = former?.others ?? { tell: () => {} };
+    for (const [name, state] of former?.providers ?? []) if (same(name)) this.providers.set(name, state);
+    for (const [name, state] of former?.byName ?? [])
+      if (this.providers.has(state.provider.name)) this.byName.set(name, state);
+  }
 
   /** From now on others hear of what is found out here. @param targets of which they may tell, besides those that were asked */
   share(targets: Iterable<Target>, tell: (news: HealthNews) => void): void {
     for (const target of targets) this.of(target);
-    this.tell = tell;
+    this.others.tell = tell;
   }
 
   /** Another process has found out something. */
@@ -202,12 +213,12 @@ export class Health {
     let state = this.byName.get(full);
     if (!state) {
       const { credentials, health: limits } = target.provider;
-      const provider = this.providers.get(name) ?? { rests: this.rests(name), turn: 0, credentials };
+      const provider = this.providers.get(name) ?? { name, rests: this.rests(name), turn: 0, credentials };
       this.providers.set(name, provider);
-      const log = (ms: number) => this.changed(full, ms);
-      const health = new TargetHealth(limits, this.clock, log, () => {
+      const { log, others } = this;
+      const health = new TargetHealth(limits, this.clock, changed(full, log), () => {
         const { time, left } = health.opening;
-        this.tell({ about: full, until: time === 0 ? 0 : Date.now() + left, time });
+        others.tell({ about: full, until: time === 0 ? 0 : Date.now() + left, time });
       });
       state = { health, rests: this.rests(full), provider };
       this.byName.set(full, state);
@@ -217,19 +228,22 @@ export class Health {
   }
 
   private rests(about: string): CredentialRests {
+    const { clock, others } = this;
     const rests: CredentialRests = new CredentialRests((credential) => {
       const { until = 0, next: time = 0 } = rests.of(credential) ?? {};
-      const moment = until === 0 ? 0 : Date.now() + until - this.clock();
-      this.tell({ about, credential: credential.label, until: moment, time });
+      const moment = until === 0 ? 0 : Date.now() + until - clock();
+      others.tell({ about, credential: credential.label, until: moment, time });
     });
     return rests;
   }
-
-  private changed(target: string, openFor: number): void {
-    if (openFor === 0) this.log.info({ target }, "target is well again");
-    else this.log.warn({ target, seconds: openFor / 1000 }, "target is left alone: it fails too often");
-  }
 }
+
+const changed =
+  (target: string, log: Log) =>
+  (openFor: number): void => {
+    if (openFor === 0) log.info({ target }, "target is well again");
+    else log.warn({ target, seconds: openFor / 1000 }, "target is left alone: it fails too often");
+  };
 
 /** Credentials as a conversation keeps to them (rendezvous hashing), or beginning with the one whose turn it is. */
 function inTurn(credentials: readonly Credential[], by: string | number): readonly Credential[] {

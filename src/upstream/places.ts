@@ -23,11 +23,15 @@ export class Places {
   /**
    * @param limits how many may wait, and for how long
    * @param processes among which connections are spread: each has its share of a provider
+   * @param former those of the generation before: what has places there has them here, where the limits are the same
    */
   constructor(
     private readonly limits: Pick<AdmissionLimits, "queue" | "wait">,
     private readonly processes = 1,
-  ) {}
+    former?: Places,
+  ) {
+    for (const [key, admission] of former?.admissions ?? []) if (!admission.empty) this.admissions.set(key, admission);
+  }
 
   /** Whether a provider takes one more at once. */
   free(provider: Provider): boolean {
@@ -49,9 +53,10 @@ export class Places {
 
   private of({ name, concurrency = 0, timeouts: { total } }: Provider): Admission | undefined {
     if (concurrency === 0) return undefined;
-    let admission = this.admissions.get(name);
+    const { queue, wait } = this.limits;
+    const key = `${name} ${concurrency} ${queue} ${wait} ${total}`;
+    let admission = this.admissions.get(key);
     if (!admission) {
-      const { queue, wait } = this.limits;
       const limits = {
         concurrency: Math.ceil(concurrency / this.processes),
         perKey: 0,
@@ -59,7 +64,7 @@ export class Places {
         wait: total > 0 ? Math.min(wait, total) : wait,
       };
       admission = new Admission(limits, `The provider ${name}`);
-      this.admissions.set(name, admission);
+      this.admissions.set(key, admission);
     }
     return admission;
   }

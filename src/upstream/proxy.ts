@@ -18,16 +18,14 @@ export interface ClientSide extends AbortSource {
 export class UpstreamProxy {
   // The target is the whole address: the path that was checked is the path that is asked for.
   private readonly server = new ProxyServer({ ignorePath: true, changeOrigin: true });
-  private readonly agents: Agents;
   private readonly sockets = new Set<SocketRelay>();
   private draining = false;
 
-  /** @param environment where the proxy variables of what passes unread are looked up; the pools have their own */
+  /** @param agents for what passes unread; the others' connections are the pools' */
   constructor(
     private readonly pools: Pools,
-    environment: NodeJS.ProcessEnv = process.env,
+    private readonly agents = new Agents(process.env),
   ) {
-    this.agents = new Agents(environment);
     // The library finds its passes by the names of their functions, so none of ours may be called `stream`.
     this.server.before("web", "stream", exchange);
     this.server.before("web", "stream", frame);
@@ -107,6 +105,11 @@ export class UpstreamProxy {
   drain(): void {
     this.draining = true;
     for (const relay of this.sockets) relay.close();
+  }
+
+  /** WebSockets that are open. */
+  get relays(): number {
+    return this.sockets.size;
   }
 
   /** Waits for the attempts that run, then closes all connections. */

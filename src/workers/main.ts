@@ -5,7 +5,8 @@ import { PinoLog } from "../core/log.ts";
 import { Gateway, load } from "../gateway.ts";
 import { WarmUp } from "../warm-up.ts";
 import type { ToPrimary, ToWorker } from "./messages.ts";
-import { WorkerPeers } from "./peers.ts";
+import { Answers, WorkerPeers } from "./peers.ts";
+import { answerReloads } from "./reloading.ts";
 
 // One worker: serves the connections that its primary hands over. Arguments: the file, the folder in which its relative
 // paths start, and how many workers there are.
@@ -51,7 +52,17 @@ function take(gateway: Gateway, id: number, socket: Socket | undefined): void {
   gateway.accept(socket);
 }
 
+async function answerPrimary(answers: Answers, id: number, name: string, asked: unknown): Promise<void> {
+  try {
+    tell({ type: "told", id, answer: await answers.answer(name, asked) });
+  } catch (thrown) {
+    tell({ type: "told", id, failure: reason(thrown) });
+  }
+}
+
 function obey(gateway: Gateway, peers: WorkerPeers): void {
+  const answers = new Answers();
+  answerReloads(answers, gateway);
   const hurry = new AbortController();
   let stopping = false;
   const stop = async (patience: { linger: number; drain: number }) => {
@@ -67,6 +78,7 @@ function obey(gateway: Gateway, peers: WorkerPeers): void {
     else if (message.type === "stop") void stop(message);
     else if (message.type === "hurry") hurry.abort();
     else if (message.type === "fact") peers.receive(message);
+    else if (message.type === "ask") void answerPrimary(answers, message.id, message.name, message.question);
     else if (message.type === "answer") peers.receiveAnswer(message);
   });
   const orphaned = () => {
@@ -77,8 +89,16 @@ function obey(gateway: Gateway, peers: WorkerPeers): void {
   else orphaned();
 }
 
+/** What gateway.yaml says, as the primary has read it. */
+function textFromPrimary(): Promise<string | undefined> {
+  return new Promise((resolve) => {
+    process.once("message", (message: ToWorker) => resolve(message.type === "start" ? message.text : undefined));
+    process.once("disconnect", () => resolve(undefined));
+  });
+}
+
 try {
-  const loaded = await load({ file, folder, env: process.env });
+  const loaded = await load({ file, folder, env: process.env, text: await textFromPrimary() });
   log.level = loaded.config.log.level;
   const warmUp = await WarmUp.begin(loaded.config.warm_up, log);
   const peers = new WorkerPeers(tell);
@@ -87,7 +107,13 @@ try {
     tell({ type: "failed" });
     return gateway.fail();
   };
-  endAfterCrash({ plugins: gateway.plugins, fail }, log, () => leave(1));
+  const breakable = {
+    get plugins() {
+      return gateway.plugins;
+    },
+    fail,
+  };
+  endAfterCrash(breakable, log, () => leave(1));
   obey(gateway, peers);
   tell({ type: "ready" });
   void warmUp?.continue(() => gateway.begun);

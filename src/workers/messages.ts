@@ -2,6 +2,10 @@ import type { Readiness } from "../admin/admin.ts";
 
 /** What the primary tells a worker. A connection comes along with its message. */
 export type ToWorker =
+  /** What gateway.yaml says. The first message. */
+  | { readonly type: "start"; readonly text: string }
+  /** To be answered by a `told` with its id. */
+  | { readonly type: "ask"; readonly id: number; readonly name: string; readonly question: unknown }
   | { readonly type: "connection"; readonly id: number }
   | { readonly type: "look" }
   | { readonly type: "leave" }
@@ -19,6 +23,7 @@ export type ToPrimary =
   | { readonly type: "alive"; readonly parts: Readiness["parts"] }
   /** Something broke outside of every request: it gets no more connections, and ends. */
   | { readonly type: "failed" }
+  | ({ readonly type: "told" } & PrimaryAnswer)
   | ({ readonly type: "fact" } & SharedFact)
   | WorkerQuestion;
 
@@ -30,7 +35,7 @@ export interface WorkerQuestion {
   readonly question: unknown;
 }
 
-/** The answer to a question, or why there is none. */
+/** The answer to a question of either side, or why there is none. */
 export interface PrimaryAnswer {
   readonly id: number;
   readonly answer?: unknown;

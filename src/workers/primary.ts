@@ -1,18 +1,21 @@
 import type { AddressInfo, Socket } from "node:net";
 import { setTimeout as sleep } from "node:timers/promises";
 import type { Readiness } from "../admin/admin.ts";
+import { changesOf, needRestart } from "../config/changes.ts";
 import type { Config } from "../config/types.ts";
 import { Calendar } from "../core/calendar.ts";
 import type { PinoLog } from "../core/log.ts";
 import { Listener, type ListenPlace } from "../downstream/listener.ts";
 import type { Patience } from "../downstream/server.ts";
-import { AFTER_FAILURE } from "../gateway.ts";
-import type { LoadedPlugin } from "../loader/instances.ts";
+import { AFTER_FAILURE, type Loaded, load } from "../gateway.ts";
+import { type LoadedPlugin, versionsOf } from "../loader/instances.ts";
+import { type Reloaded, Reloads } from "../reloads.ts";
 import { MemoryLimiter } from "../store/memory-limiter.ts";
 import { openStores } from "../store/open.ts";
 import { spendSince } from "../store/spend.ts";
 import type { PrimaryAnswer, SharedFact, ToPrimary, WorkerQuestion } from "./messages.ts";
 import { Answers } from "./peers.ts";
+import { reloadAll } from "./reloading.ts";
 import { answerLimits } from "./shared-limiter.ts";
 import { WorkerProcess } from "./worker-process.ts";
 
@@ -43,8 +46,9 @@ export class Primary {
   /** Answers what any worker asks. */
   readonly answers = new Answers();
   address!: AddressInfo;
-  /** None runs here. */
-  readonly plugins: ReadonlyMap<string, LoadedPlugin> = new Map();
+  readonly reloads: Reloads;
+  private readonly started: Config;
+  private number = 1;
   private readonly limiter: MemoryLimiter;
   private readonly listener: Listener;
   private readonly slots: WorkerSlot[] = [];
@@ -58,10 +62,13 @@ export class Primary {
   private replacing = false;
 
   private constructor(
-    private readonly config: Config,
+    private loaded: Loaded,
     private readonly log: PinoLog,
     place: ListenPlace,
   ) {
+    const { config } = loaded;
+    this.started = config;
+    this.reloads = new Reloads(log, () => this.reloadNow());
     const warn = (message: string) => log.warn({}, message);
     // What has been spent before is asked once for each kind of period: the store is open for that long.
     const spent = async (since: number) => {
@@ -79,11 +86,11 @@ export class Primary {
   }
 
   /** @throws what the system says of the address, or Error where a worker does not start */
-  static async start(config: Config, log: PinoLog, place: ListenPlace): Promise<Primary> {
-    const primary = new Primary(config, log, place);
+  static async start(loaded: Loaded, log: PinoLog, place: ListenPlace): Promise<Primary> {
+    const primary = new Primary(loaded, log, place);
     try {
       primary.address = await primary.listener.listen();
-      for (let i = 0; i < config.workers; i++) primary.slots.push({ worker: primary.fork(), failures: 0 });
+      for (let i = 0; i < loaded.config.workers; i++) primary.slots.push({ worker: primary.fork(), failures: 0 });
       await Promise.all(primary.slots.map(({ worker }) => worker.ready));
       return primary;
     } catch (thrown) {
@@ -91,6 +98,26 @@ export class Primary {
       await primary.stop({ drain: 0 });
       throw thrown;
     }
+  }
+
+  get config(): Config {
+    return this.loaded.config;
+  }
+
+  /** What the workers run; nothing of it runs here. */
+  get plugins(): ReadonlyMap<string, LoadedPlugin> {
+    return this.loaded.vocabulary.classes;
+  }
+
+  /** As `Gateway.reload`, in all workers together: all of them serve the new configuration, or none. */
+  reload(): Promise<Reloaded> {
+    return this.reloads.run();
+  }
+
+  /** What a reload would change. @throws ConfigError */
+  async compare(): Promise<Pick<Reloaded, "changes" | "restart">> {
+    const { changes, restart } = this.comparison(await this.readAgain());
+    return { changes, restart };
   }
 
   /** Ready once all workers are. */
@@ -107,13 +134,15 @@ export class Primary {
 
   /**
    * Replaces the workers one by one: each gets no more connections as soon as its successor is ready, and ends when what it
-   * serves has ended. Where a successor does not start, the rest stay. Never throws.
+   * serves has ended. They serve what gateway.yaml says now. Where that is wrong, or a successor does not start, the rest
+   * stay. Never throws.
    */
   async replace(): Promise<void> {
     if (this.replacing || this.stopping) return;
     this.replacing = true;
     this.log.info({ workers: this.slots.length }, "workers are being replaced");
     try {
+      await this.reload();
       for (const slot of this.slots) await this.succeed(slot);
       this.log.info({ workers: this.slots.length }, "workers are replaced");
     } catch (thrown) {
@@ -158,9 +187,51 @@ export class Primary {
     return this.stop({ drain: Math.min(AFTER_FAILURE, this.config.drain || AFTER_FAILURE) });
   }
 
+  private readAgain(): Promise<Loaded> {
+    const { config, env } = this.loaded;
+    return load({ file: config.file, folder: config.folder, env });
+  }
+
+  private comparison({ config, vocabulary }: Loaded): Pick<Reloaded, "changes" | "restart"> {
+    const code = { before: versionsOf(this.plugins), after: versionsOf(vocabulary.classes) };
+    return { changes: changesOf(this.config, config, code), restart: needRestart(changesOf(this.started, config)) };
+  }
+
+  private async reloadNow(): Promise<Reloaded> {
+    const next = await this.readAgain();
+    const { changes, restart } = this.comparison(next);
+    if (changes.length > 0) {
+      const { text } = next.config;
+      const serving = [...this.workers].filter((worker) => worker.serving && !worker.leaving);
+      await reloadAll(serving, text);
+      for (const worker of serving) worker.text = text;
+      this.loaded = next;
+      this.number++;
+      this.log.level = next.config.log.level;
+      // Of a provider that was changed nothing is known; the others tell again.
+      this.facts.clear();
+      // Those that started meanwhile.
+      for (const worker of this.workers) if (worker.serving && !worker.leaving) void this.catchUp(worker);
+    }
+    return { changes, restart, generation: this.number };
+  }
+
+  /** Has a worker serve what is in force, where it has begun with what was before. */
+  private async catchUp(worker: WorkerProcess): Promise<void> {
+    const { text } = this.config;
+    if (worker.text === text) return;
+    try {
+      await reloadAll([worker], text);
+      worker.text = text;
+    } catch (thrown) {
+      this.log.error({ worker: worker.pid, cause: (thrown as Error).message }, "a worker serves what was before");
+      worker.kill();
+    }
+  }
+
   private fork(): WorkerProcess {
-    const { file, folder, workers } = this.config;
-    const worker = new WorkerProcess([file, folder, String(workers)], {
+    const { file, folder, text } = this.config;
+    const worker = new WorkerProcess([file, folder, String(this.started.workers)], text, {
       lines: (bytes, from) => (from === "stdout" ? this.log.relay(bytes) : process.stderr.write(bytes)),
       message: (message, from) => this.hear(message, from),
       ended: (ended, untaken) => this.ended(ended, untaken),
@@ -174,6 +245,7 @@ export class Primary {
     if (message.type === "ready") {
       for (const fact of this.facts.values()) from.send({ type: "fact", ...fact });
       for (const socket of this.waiting.splice(0)) this.give(socket);
+      void this.catchUp(from);
     } else if (message.type === "fact") {
       const { topic, key, fact } = message;
       this.facts.set(`${topic} ${key}`, { topic, key, fact });

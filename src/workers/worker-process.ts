@@ -3,7 +3,8 @@ import type { Socket } from "node:net";
 import type { Readable } from "node:stream";
 import { fileURLToPath } from "node:url";
 import type { Readiness } from "../admin/admin.ts";
-import type { ToPrimary, ToWorker } from "./messages.ts";
+import type { PrimaryAnswer, ToPrimary, ToWorker } from "./messages.ts";
+import type { Question } from "./peers.ts";
 
 const ENTRY = fileURLToPath(new URL("./main.ts", import.meta.url));
 /** Milliseconds after which a connection that was not taken says that its worker is busy. */
@@ -38,9 +39,17 @@ export class WorkerProcess {
   /** Connections it has not taken yet, with the time of each. */
   private readonly untaken = new Map<number, { socket: Socket; at: number }>();
 
-  /** @param args what `main.ts` of this folder takes */
+  private asked = 0;
+  /** Questions that it has not answered yet. */
+  private readonly asking = new Map<number, PromiseWithResolvers<unknown>>();
+
+  /**
+   * @param args what `main.ts` of this folder takes
+   * @param text the gateway.yaml that it serves
+   */
   constructor(
     args: readonly string[],
+    public text: string,
     private readonly listener: WorkerListener,
   ) {
     const { LISTEN_PID: _, LISTEN_FDS: __, LISTEN_FDNAMES: ___, ...env } = process.env;
@@ -56,12 +65,15 @@ export class WorkerProcess {
       } else if (message.type === "alive") this.parts = message.parts;
       else if (message.type === "taken") this.taken(message.id);
       else if (message.type === "closed") this.open -= message.count;
+      else if (message.type === "told") this.told(message);
       listener.message(message, this);
     });
     // A channel that is gone is told by the end of the process.
     this.child.on("error", () => {});
     this.child.once("exit", (code, signal) => {
       this.serving = false;
+      for (const { reject } of this.asking.values()) reject(new Error("the worker has ended"));
+      this.asking.clear();
       ready.reject(new Error(`a worker has ended before it was ready: ${signal ?? `exit code ${code}`}`));
       this.listener.ended(
         this,
@@ -70,6 +82,7 @@ export class WorkerProcess {
     });
     for (const from of ["stdout", "stderr"] as const)
       byLines(this.child[from] as Readable, (bytes) => listener.lines(bytes, from));
+    this.send({ type: "start", text });
   }
 
   get pid(): number | undefined {
@@ -105,8 +118,33 @@ export class WorkerProcess {
     if (this.child.connected) this.child.send(message, () => {});
   }
 
+  /**
+   * Asks it something. Rejects with why there is no answer.
+   * @param patience milliseconds
+   */
+  async ask<Ask, Answer>({ name }: Question<Ask, Answer>, question: Ask, patience: number): Promise<Answer> {
+    const id = ++this.asked;
+    const waiting = Promise.withResolvers<unknown>();
+    this.asking.set(id, waiting);
+    const late = () => waiting.reject(new Error(`a worker has not answered in ${patience / 1000} s`));
+    const timer = setTimeout(late, patience);
+    try {
+      if (this.end !== undefined) late();
+      this.send({ type: "ask", id, name, question });
+      return (await waiting.promise) as Answer;
+    } finally {
+      clearTimeout(timer);
+      this.asking.delete(id);
+    }
+  }
+
   kill(): void {
     this.child.kill("SIGKILL");
+  }
+
+  private told({ id, answer, failure }: PrimaryAnswer): void {
+    if (failure === undefined) this.asking.get(id)?.resolve(answer);
+    else this.asking.get(id)?.reject(new Error(failure));
   }
 
   private taken(id: number): void {

@@ -7,6 +7,7 @@ import type { GatewayError } from "../../src/core/errors.ts";
 import type { Timeouts } from "../../src/core/marketplace.ts";
 import { Redactor } from "../../src/core/redactor.ts";
 import { Incoming } from "../../src/downstream/incoming.ts";
+import { Agents } from "../../src/upstream/agents.ts";
 import { Pools } from "../../src/upstream/http1/pools.ts";
 import type { PassObserver } from "../../src/upstream/pass.ts";
 import { UpstreamProxy } from "../../src/upstream/proxy.ts";
@@ -51,7 +52,7 @@ async function passing(
   { environment = {}, origin }: { environment?: Record<string, string>; origin?: string } = {},
 ) {
   const upstream = await rawUpstream(script);
-  const proxy = new UpstreamProxy(new Pools({ environment: {} }), environment);
+  const proxy = new UpstreamProxy(new Pools({ environment: {} }), new Agents(environment));
   const ends: End[] = [];
   const errors: GatewayError[] = [];
   const requests: IncomingMessage[] = [];

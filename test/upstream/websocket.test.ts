@@ -3,6 +3,7 @@ import { createServer } from "node:http";
 import { type AddressInfo, connect, type Socket } from "node:net";
 import t, { type Test } from "tap";
 import { Redactor } from "../../src/core/redactor.ts";
+import { Agents } from "../../src/upstream/agents.ts";
 import { Pools } from "../../src/upstream/http1/pools.ts";
 import { UpstreamProxy } from "../../src/upstream/proxy.ts";
 import type { SocketEnd, SocketObserver } from "../../src/upstream/websocket.ts";
@@ -19,7 +20,7 @@ async function relaying(
   { environment = {}, origin }: { environment?: Record<string, string>; origin?: string } = {},
 ) {
   const upstream = await rawUpstream(script);
-  const proxy = new UpstreamProxy(new Pools({ environment: {} }), environment);
+  const proxy = new UpstreamProxy(new Pools({ environment: {} }), new Agents(environment));
   const ends: SocketEnd[] = [];
   const refused: string[] = [];
   const messages: string[] = [];

@@ -41,7 +41,7 @@ export class Pools {
 
   /**
    * @param origin scheme, host and port count; a path in it does not.
-   * @param warm milliseconds after the last request for which a connection over TLS is kept ready; the first caller's counts
+   * @param warm milliseconds after the last request for which a connection over TLS is kept ready
    */
   pool(origin: URL, credentialId: string, warm = 0): Pool {
     const known = this.byAddress.get(origin) ?? [];
@@ -49,6 +49,13 @@ export class Pools {
     const pool = this.find(origin, credentialId, warm);
     this.byAddress.set(origin, [...known, { credentialId, pool }]);
     return pool;
+  }
+
+  /** Closes the pools of accounts that nobody uses any more, as soon as their requests have ended. @param used `ORIGIN ACCOUNT` of the others */
+  async retain(used: ReadonlySet<string>): Promise<void> {
+    const unused = [...this.pools].filter(([key]) => !used.has(key.slice(0, key.lastIndexOf(" "))));
+    for (const [key] of unused) this.pools.delete(key);
+    await Promise.all(unused.map(([, pool]) => pool.close()));
   }
 
   /** Lets running requests end, takes no new ones. */
@@ -62,7 +69,7 @@ export class Pools {
   }
 
   private find(origin: URL, credentialId: string, warm: number): Pool {
-    const key = `${origin.origin} ${credentialId}`;
+    const key = `${origin.origin} ${credentialId} ${warm}`;
     let pool = this.pools.get(key);
     if (!pool) {
       const { connections = 4096, keepAlive = 30_000, lookup } = this.options;

@@ -1,0 +1,90 @@
+import type { Credential } from "../core/marketplace.ts";
+import type { Config } from "./types.ts";
+
+/** One thing that another gateway.yaml says, as people may see it: no secret stands in it. */
+export interface Change {
+  /** Like `models.fast.context`. */
+  readonly path: string;
+  /** Absent: it was not there. */
+  readonly before?: string;
+  /** Absent: it is gone. */
+  readonly after?: string;
+}
+
+/** What takes effect at the next start only. */
+const AT_START = ["listen", "admin", "workers", "store", "timezone", "warm_up"] as const;
+/** What tells of the file and not of the gateway, or is read from the rest. */
+const ASIDE = new Set(["file", "folder", "text", "notices", "warnings", "budgets"]);
+const SECRET = new Set(["hash", "key"]);
+
+/** What is compared, and what is shown of it. */
+interface Leaf {
+  readonly value: string;
+  readonly shown: string;
+}
+
+/**
+ * What differs between two gateway.yaml with their defaults, in the order of the first one's sections.
+ * @param code digests of the plugins' code, by their names
+ */
+export function changesOf(before: Config, after: Config, code: CodeVersions = NO_CODE): Change[] {
+  const [one, other] = [leavesOf(before, code.before), leavesOf(after, code.after)];
+  const paths = new Set([...one.keys(), ...other.keys()]);
+  return [...paths].flatMap((path) => {
+    const [was, is] = [one.get(path), other.get(path)];
+    if (was?.value === is?.value) return [];
+    return [{ path, ...(was && { before: was.shown }), ...(is && { after: is.shown }) }];
+  });
+}
+
+export interface CodeVersions {
+  readonly before: ReadonlyMap<string, string>;
+  readonly after: ReadonlyMap<string, string>;
+}
+
+const NO_CODE: CodeVersions = { before: new Map(), after: new Map() };
+
+/** The sections among some changes that need a restart. */
+export function needRestart(changes: readonly Change[]): string[] {
+  return AT_START.filter((name) => changes.some(({ path }) => path === name || path.startsWith(`${name}.`)));
+}
+
+/** What a gateway.yaml comes to, without its secrets: a text by its path. */
+export function shownConfig(config: Config): Record<string, string> {
+  return Object.fromEntries([...leavesOf(config, new Map())].map(([path, { shown }]) => [path, shown]));
+}
+
+function leavesOf(config: Config, code: ReadonlyMap<string, string>): Map<string, Leaf> {
+  const leaves = new Map<string, Leaf>();
+  for (const [name, value] of Object.entries(config)) if (!ASIDE.has(name)) add(leaves, name, value, name);
+  for (const [name, version] of code) leaves.set(`plugins.${name} (code)`, { value: version, shown: version });
+  return leaves;
+}
+
+function add(leaves: Map<string, Leaf>, path: string, value: unknown, name: string): void {
+  if (value === undefined || name === "place") return;
+  if (name === "credentials") {
+    const all = value as readonly Credential[];
+    const shown = all.map(({ label }) => label).join(", ");
+    if (all.length > 0) leaves.set(path, { value: all.map(({ account }) => account).join(), shown });
+  } else if (SECRET.has(name)) leaves.set(path, { value: String(value), shown: "a secret" });
+  else if (value instanceof URL || typeof value !== "object" || value === null) {
+    // What an option of a plugin holds may be a secret.
+    const hidden = path.startsWith("plugins.") && path.includes(".options") && typeof value === "string";
+    leaves.set(path, { value: String(value), shown: hidden ? "a text" : String(value) });
+  } else if (value instanceof Map) for (const [key, each] of value) add(leaves, `${path}.${key}`, each, "");
+  else if (Array.isArray(value)) addList(leaves, path, value, name);
+  else for (const [key, each] of Object.entries(value)) add(leaves, `${path}.${key}`, each, key);
+}
+
+/** Lists whose order counts are one value; what has a name goes by that. */
+function addList(leaves: Map<string, Leaf>, path: string, list: readonly unknown[], name: string): void {
+  if (list.every((each) => typeof each !== "object")) {
+    leaves.set(path, { value: JSON.stringify(list), shown: list.join(", ") || "nothing" });
+    return;
+  }
+  for (const [i, each] of list.entries()) {
+    const own = each as { name?: string; id?: string; path?: string };
+    add(leaves, `${path}.${own.id ?? own.path ?? own.name ?? i}`, each, name);
+  }
+}

@@ -1,0 +1,55 @@
+import { join } from "node:path";
+import t, { type Test } from "tap";
+import { changesOf, needRestart, shownConfig } from "../../src/config/changes.ts";
+import { loadConfig } from "../../src/config/load.ts";
+import { words } from "../../src/gateway.ts";
+import { folder } from "../loader/folder.ts";
+
+const YAML = `listen: 127.0.0.1:8080
+providers: { p: { url: "http://127.0.0.1:1/v1", protocol: openai-chat, credential: $SECRET } }
+models: { m: { targets: [p:v], context: 1k }, file: { targets: [p:w] } }
+keys: { ci: { key: $KEY } }
+`;
+const ENV = { SECRET: "one-secret-of-the-provider", KEY: "a-key-of-the-gateway-0123" };
+
+async function config(t: Test, yaml: string, env: NodeJS.ProcessEnv = ENV) {
+  const own = folder(t, { "gateway.yaml": yaml });
+  return loadConfig(join(own, "gateway.yaml"), await words(own), env, "/folder");
+}
+
+t.test("equal files differ in nothing, wherever things stand in them", async (t) => {
+  t.same(changesOf(await config(t, YAML), await config(t, `# a comment\n\n${YAML}`)), []);
+});
+
+t.test("each change has its path, and what was there before", async (t) => {
+  const after = YAML.replace("1k", "2k").replace(", file: { targets: [p:w] }", "").replace("8080", "8081");
+  const changes = changesOf(await config(t, YAML), await config(t, after));
+  t.same(
+    changes.filter(({ path }) => !path.startsWith("models.file.")),
+    [
+      { path: "listen.port", before: "8080", after: "8081" },
+      { path: "models.m.context", before: "1000", after: "2000" },
+    ],
+  );
+  t.ok(changes.some(({ path, after }) => path === "models.file.id" && after === undefined));
+  t.same(needRestart(changes), ["listen"]);
+});
+
+t.test("another secret is a change, and stands nowhere", async (t) => {
+  const env = { SECRET: "two-secret-of-the-provider", KEY: "b-key-of-the-gateway-0123" };
+  const before = await config(t, YAML);
+  const changes = changesOf(before, await config(t, YAML, env));
+  t.same(changes, [
+    { path: "providers.p.credentials", before: "SECRET", after: "SECRET" },
+    { path: "keys.ci.hash", before: "a secret", after: "a secret" },
+  ]);
+  const shown = shownConfig(before);
+  t.equal(shown["models.m.context"], "1000");
+  t.notMatch(JSON.stringify(shown), /secret-of|key-of|[0-9a-f]{64}/);
+});
+
+t.test("other code of a plugin is a change, though the file says the same", async (t) => {
+  const same = await config(t, YAML);
+  const code = { before: new Map([["auth", "1"]]), after: new Map([["auth", "2"]]) };
+  t.same(changesOf(same, same, code), [{ path: "plugins.auth (code)", before: "1", after: "2" }]);
+});

@@ -1,0 +1,62 @@
+import { writeFileSync } from "node:fs";
+import { join } from "node:path";
+import t from "tap";
+import { filesOf, importCode, versionOf } from "../../src/loader/versions.ts";
+import { folder } from "./folder.ts";
+
+const numbered = async (file: string) => ((await importCode(file)) as { default: number }).default;
+
+t.test("code is imported again when it, or what it imports from beside it, has changed, and only then", async (t) => {
+  const counting = "globalThis.loads = (globalThis.loads ?? 0) + 1;\n";
+  const own = folder(t, {
+    "a.ts": `${counting}import { n } from "./below/b.ts";\nexport default n + 1;`,
+    "below/b.ts": "import { m } from './c.ts';\nexport const n = m * 10;",
+    "below/c.ts": "export const m = 1;",
+  });
+  const file = join(own, "a.ts");
+  const loads = () => (globalThis as { loads?: number }).loads;
+  t.equal(await numbered(file), 11);
+  const before = versionOf(file);
+  t.same(
+    filesOf(file).map((each) => each.slice(own.length + 1)),
+    ["a.ts", "below/b.ts", "below/c.ts"],
+  );
+  t.equal(await numbered(file), 11);
+  t.equal(loads(), 1);
+  writeFileSync(join(own, "below/c.ts"), "export const m = 2;");
+  t.not(versionOf(file), before);
+  t.equal(await numbered(file), 21);
+  t.equal(await numbered(file), 21);
+  t.equal(loads(), 2);
+  writeFileSync(join(own, "below/c.ts"), "export const m = 1;");
+  t.equal(await numbered(file), 11, "what was there before is taken as it is");
+  t.equal(loads(), 2);
+});
+
+t.test("what two plugins import is one module, and one of each version", async (t) => {
+  const own = folder(t, {
+    "one.ts": "import { shared } from './shared.ts';\nexport default shared;",
+    "two.ts": "import { shared } from './shared.ts';\nexport default shared;",
+    "shared.ts": "export const shared = { n: 1 };",
+  });
+  const both = () => Promise.all(["one.ts", "two.ts"].map((name) => importCode(join(own, name))));
+  const [one, two] = (await both()) as { default: object }[];
+  t.equal(one?.default, two?.default);
+  writeFileSync(join(own, "shared.ts"), "export const shared = { n: 2 };");
+  const [third, fourth] = (await both()) as { default: object }[];
+  t.same(third?.default, { n: 2 });
+  t.equal(third?.default, fourth?.default);
+});
+
+t.test("what could not be loaded is tried again, also where nothing but its surroundings has changed", async (t) => {
+  const own = folder(t, { "a.ts": "import './missing.ts';\nexport default 1;" });
+  const file = join(own, "a.ts");
+  await t.rejects(importCode(file));
+  await t.rejects(importCode(file));
+  writeFileSync(join(own, "missing.ts"), "");
+  t.equal(await numbered(file), 1);
+  writeFileSync(file, "export default {");
+  await t.rejects(importCode(file));
+  writeFileSync(file, "export default 2;");
+  t.equal(await numbered(file), 2);
+});

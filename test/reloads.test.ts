@@ -1,0 +1,78 @@
+import { renameSync, symlinkSync, unlinkSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { setTimeout as after } from "node:timers/promises";
+import t from "tap";
+import type { Config } from "../src/config/types.ts";
+import { FileWatch, Reloads, sourcesOf } from "../src/reloads.ts";
+import { folder } from "./loader/folder.ts";
+import { MemoryLog } from "./support/gateway.ts";
+import { eventually } from "./support/process.ts";
+
+t.test("reloads come one after the other, and each is told of", async (t) => {
+  const log = new MemoryLog();
+  let running = 0;
+  let number = 0;
+  const reloads = new Reloads(log, async () => {
+    t.equal(++running, 1);
+    await after(5);
+    running--;
+    number++;
+    if (number === 2) throw new Error("it is broken");
+    if (number === 3) return { changes: [], restart: [], generation: 2 };
+    return { changes: [{ path: "models.m.context", before: "1", after: "2" }], restart: ["listen"], generation: 2 };
+  });
+  const problems: string[] = [];
+  reloads.onFailure = (problem) => problems.push(problem);
+  const ends = await Promise.allSettled([reloads.run(), reloads.run(), reloads.run()]);
+  await reloads.settled();
+  t.same(
+    ends.map(({ status }) => status),
+    ["fulfilled", "rejected", "fulfilled"],
+  );
+  t.same([reloads.succeeded, reloads.failed], [2, 1]);
+  t.match(problems, [/it is broken/]);
+  t.equal(reloads.last?.problem, undefined);
+  t.same(
+    log.lines.map(({ level, message }) => [level, message]),
+    [
+      ["info", "the configuration was reloaded"],
+      ["warn", "reload: this takes effect at the next start"],
+      ["error", "the configuration was not reloaded, and nothing has changed"],
+      ["info", "reload: nothing has changed"],
+    ],
+  );
+});
+
+t.test("files are watched by their names: written, replaced, or links that lead elsewhere", async (t) => {
+  const own = folder(t, { a: "1", "one/b": "1", "two/b": "2 " });
+  symlinkSync(join(own, "one"), join(own, "now"));
+  const files = [join(own, "a"), join(own, "now/b"), join(own, "not-there")];
+  let changed = 0;
+  const watch = new FileWatch(
+    () => files,
+    () => changed++,
+    10,
+  );
+  t.teardown(() => watch.close());
+  await after(60);
+  t.equal(changed, 0);
+  const noticed = async (count: number, what: string) => eventually(() => changed === count, what);
+  writeFileSync(join(own, "a"), "22");
+  await noticed(1, "a change");
+  writeFileSync(join(own, "new"), "22");
+  renameSync(join(own, "new"), join(own, "a"));
+  await noticed(2, "another file of that name");
+  unlinkSync(join(own, "now"));
+  symlinkSync(join(own, "two"), join(own, "now"));
+  await noticed(3, "another link");
+  writeFileSync(join(own, "not-there"), "");
+  await noticed(4, "one that was not there");
+});
+
+t.test("a configuration's sources are its file, its secrets' files and its plugins' code", async (t) => {
+  const own = folder(t, { "p.ts": "" });
+  const text = 'providers: { p: { credential: $file:./key, x: "$file:/run/b" } }';
+  const config = { file: "/etc/gateway.yaml", folder: own, text } as Config;
+  const plugins = new Map([["p", { file: join(own, "p.ts"), Class: class {} as never }]]);
+  t.same(sourcesOf(config, plugins), ["/etc/gateway.yaml", join(own, "key"), "/run/b", join(own, "p.ts")]);
+});
