@@ -11,10 +11,14 @@ export const NOTHING: Spending = { tokens: 0, cost: 0 };
 
 /** Bytes of JSON for a token, at most in all but rare texts. */
 const BYTES = 3;
-/** Bytes of a request that is no longer than what pictures are. */
+/** Bytes of a request of which nobody asks whether it holds pictures or sounds. */
 const SHORT = 4096;
-/** What stands beside pictures and sounds in a body. */
-const MEDIA = ["base64", "inlineData", "inline_data", "input_audio"];
+/** Bytes from one look into a body to the next, and those looked at: base64 longer than both together is always met. */
+const [STEP, RUN] = [1024, 48];
+/** Letters, digits and what else stands in base64, by their codes; a slash may be escaped. */
+const BASE64 = Uint8Array.from({ length: 256 }, (_, code) =>
+  /[A-Za-z0-9+/=_-]/.test(String.fromCharCode(code)) ? 1 : 0,
+);
 /** Tokens of a form, which is pictures and a few words. */
 const FORM = 8192;
 /** Tokens of an answer where neither the request nor the model says how many there may be. */
@@ -68,7 +72,7 @@ function tierOf(body: Body): string | undefined {
 function tokensIn(exchange: RouteExchange | SendExchange, translations: Translations): number {
   const { body, form } = exchange;
   if (form) return FORM;
-  const media = body.length > SHORT && body.pieces.some((piece) => MEDIA.some((word) => piece.includes(word)));
+  const media = body.length > SHORT && body.pieces.some(holdsMedia);
   return (media ? translations.tokensIn(exchange) : undefined) ?? Math.ceil(body.length / BYTES);
 }
 
@@ -98,3 +102,13 @@ function valueAt(body: Body, [name, ...below]: readonly (string | number)[]): un
 }
 
 const isCount = (value: unknown): value is number => typeof value === "number" && value > 0;
+
+/** Whether bytes may hold base64, looked at here and there: pictures are few tokens for their length, and no words. */
+function holdsMedia(bytes: Buffer): boolean {
+  for (let at = 0; at + RUN <= bytes.length; at += STEP) {
+    let i = at;
+    while (i < at + RUN && BASE64[bytes[i] as number] === 1) i++;
+    if (i === at + RUN) return true;
+  }
+  return false;
+}

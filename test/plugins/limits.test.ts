@@ -99,15 +99,21 @@ limits: { default: { budget: $1000 } }\n`,
 t.test("pictures in a request count as what they are, not as their letters", async (t) => {
   const { waiting, address } = await holding(t);
   const { url } = await gateway(t, address, "limits: { default: { budget: $1000 } }\n");
-  const picture = `data:image/png;base64,${"A".repeat(300_000)}`;
-  const content = [{ type: "image_url", image_url: { url: picture } }];
-  const answer = ask(url, "/v1/chat/completions", { model: "m", max_tokens: 1, messages: [{ role: "user", content }] });
-  await eventually(() => waiting.length > 0, "the provider");
-  const [level] = (await page(url)).limits;
-  const reserved = level?.budgets?.[0]?.reserved ?? 0;
-  t.ok(reserved > 1e-3 + 1600 * 20e-6 && reserved < 1e-3 + 2000 * 20e-6, `${reserved}`);
-  waiting.shift()?.();
-  await (await answer).text();
+  const lines = (letters: string) => letters.replaceAll(/.{76}/g, "$&\n");
+  for (const letters of ["A".repeat(300_000), lines("Qm9iIGJ1aWxk".repeat(20_000)), "Zz9/".repeat(1100)]) {
+    const content = [{ type: "image_url", image_url: { url: `data:image/png;base64,${letters}` } }];
+    const answer = ask(url, "/v1/chat/completions", {
+      model: "m",
+      max_tokens: 1,
+      messages: [{ role: "user", content }],
+    });
+    await eventually(() => waiting.length > 0, "the provider");
+    const [level] = (await page(url)).limits;
+    const reserved = level?.budgets?.[0]?.reserved ?? 0;
+    t.ok(reserved > 1e-3 + 1600 * 20e-6 && reserved < 1e-3 + 2000 * 20e-6, `${letters.length}: ${reserved}`);
+    waiting.shift()?.();
+    await (await answer).text();
+  }
 });
 
 t.test("the nearest limits stand in the headers of each protocol, refusals included", async (t) => {
