@@ -99,8 +99,7 @@ limits: { default: { budget: $1000 } }\n`,
 t.test("pictures in a request count as what they are, not as their letters", async (t) => {
   const { waiting, address } = await holding(t);
   const { url } = await gateway(t, address, "limits: { default: { budget: $1000 } }\n");
-  const lines = (letters: string) => letters.replaceAll(/.{76}/g, "$&\n");
-  for (const letters of ["A".repeat(300_000), lines("Qm9iIGJ1aWxk".repeat(20_000)), "Zz9/".repeat(1100)]) {
+  for (const letters of ["A".repeat(300_000), "Zz9/".repeat(1100)]) {
     const content = [{ type: "image_url", image_url: { url: `data:image/png;base64,${letters}` } }];
     const answer = ask(url, "/v1/chat/completions", {
       model: "m",
