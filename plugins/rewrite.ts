@@ -58,10 +58,13 @@ export default class Rewrite implements Plugin {
       exchange.dropped.push(...others.filter((other) => !exchange.dropped.includes(other)));
     }
     attempt.edit(edits);
-    if (exchange.otherModels().length > 0)
-      attempt.mapOtherModels(({ name, path }) =>
-        this.marketplace.other(name, path.join("."), provider, exchange.caller),
-      );
+    if (exchange.otherModels().length === 0) return;
+    const { requestedModel, pathModel, caller } = exchange;
+    attempt.mapOtherModels(({ name, path }) =>
+      name === requestedModel || name === pathModel
+        ? model
+        : this.marketplace.other(name, path.join("."), provider, caller),
+    );
   }
 
   private askForUsage(exchange: SendExchange, body: Body): Edit | undefined {

@@ -81,10 +81,10 @@ function askedFor(
   body: Body,
   { tokens, times }: NonNullable<Protocol["output"]>,
 ): { tokens: number | undefined; times: number } {
-  const limits = tokens.map((path) => valueAt(body, path)).filter(isCount);
+  const limits = tokens.map((path) => numberOf(valueAt(body, path))).filter(isCount);
   let [most, lists] = [1, 1];
   for (const path of times) {
-    const value = valueAt(body, path);
+    const value = numberOf(valueAt(body, path));
     if (isCount(value)) most = Math.max(most, value);
     // A list of numbers is one text, as tokens.
     if (Array.isArray(value) && typeof value[0] !== "number") lists *= Math.max(1, value.length);
@@ -93,13 +93,19 @@ function askedFor(
 }
 
 function valueAt(body: Body, [name, ...below]: readonly (string | number)[]): unknown {
-  // Texts may be long, and limit nothing.
   const member = body.member(String(name));
-  if (!member || member.kind === "string") return undefined;
+  // A long text limits nothing.
+  if (!member || (member.kind === "string" && member.end - member.start > DIGITS)) return undefined;
   let value = body.value(String(name));
   for (const step of below) value = (value as Record<string | number, unknown> | null | undefined)?.[step];
   return value;
 }
+
+/** Bytes of a number that is written as a text. */
+const DIGITS = 24;
+
+/** Some servers take a text for the number that stands in it. */
+const numberOf = (value: unknown): unknown => (typeof value === "string" && value !== "" ? Number(value) : value);
 
 const isCount = (value: unknown): value is number => typeof value === "number" && value > 0;
 

@@ -6,6 +6,8 @@ import type { OtherModelWords, Protocol } from "./protocol.ts";
 /** A model that a request names besides the one that it asks for. */
 export interface OtherModel {
   readonly name: string;
+  /** What stands in front of it. */
+  readonly prefix: string;
   /** Where: `["tools", 0, "model"]`. */
   readonly path: JsonPath;
 }
@@ -38,7 +40,7 @@ export function otherModels(body: Body, { otherModels: words }: Protocol): Other
 export function otherModelEdits(body: Body, models: readonly OtherModel[], map: (model: OtherModel) => string): Edit[] {
   const changes = models.flatMap((model) => {
     const name = map(model);
-    return name === model.name ? [] : [[model.path, JSON.stringify(name)] as const];
+    return name === model.name ? [] : [[model.path, JSON.stringify(model.prefix + name)] as const];
   });
   return changes.length === 0 ? [] : changesAt(body.bytes(), { replace: changes });
 }
@@ -66,8 +68,10 @@ function walk(value: unknown, path: JsonPath, counts: boolean, words: OtherModel
     return;
   }
   for (const [name, inner] of Object.entries(value)) {
-    if (counts && name === MEMBER && typeof inner === "string") found.push({ name: inner, path: [...path, name] });
-    else if (!words.unread.includes(name))
+    if (counts && name === MEMBER && typeof inner === "string") {
+      const prefix = words.prefix !== undefined && inner.startsWith(words.prefix) ? words.prefix : "";
+      found.push({ name: inner.slice(prefix.length), prefix, path: [...path, name] });
+    } else if (!words.unread.includes(name))
       walk(inner, [...path, name], counts || words.below.includes(name), words, found);
   }
 }

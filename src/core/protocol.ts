@@ -304,6 +304,8 @@ export interface OtherModelWords {
   readonly around?: readonly string[];
   /** Members in which the vendor looks for none: schemas, examples, labels. */
   readonly unread: readonly string[];
+  /** What stands in front of a name, or is left out. */
+  readonly prefix?: string;
 }
 
 /** How a vendor names the objects that it keeps: files, stores, containers, answers and their items. */

@@ -7,9 +7,16 @@ const KEY_PARAMETERS: ReadonlySet<string> = new Set([
   ...["accesstoken", "authtoken", "oauthtoken", "bearertoken", "token", "authorization", "password"],
 ]);
 
+/** Parameters that some servers obey in place of a method, or as headers. */
+const OVERRIDES: ReadonlySet<string> = new Set([
+  ...["method", "$httpmethod", "httpmethod", "xhttpmethod", "xhttpmethodoverride", "xmethodoverride"],
+  ...["$httpheaders", "httpheaders"],
+]);
+
 /**
  * Takes everything that may be a gateway key out of a request's headers and query, so that nothing behind can forward or
- * log it; and with them what a client sends as a key to somebody else. In the order of its places, without repetitions.
+ * log it; and with them what a client sends as a key to somebody else, or to give a provider another method or headers than those
+ * that were judged. In the order of its places, without repetitions.
  */
 export function credentials(headers: HeaderList, query: Query): string[] {
   const found: string[] = [];
@@ -18,8 +25,10 @@ export function credentials(headers: HeaderList, query: Query): string[] {
   for (const name of KEY_HEADERS) add(found, headers.get(name)?.trim());
   add(found, query.get("key"));
   headers.deleteWhere(isTaken);
-  for (const name of query.names())
-    if (KEY_PARAMETERS.has(name.toLowerCase().replaceAll(/[-_.\s]/g, ""))) query.delete(name);
+  query.take((name) => {
+    const plain = name.toLowerCase().replaceAll(/[-_.\s]/g, "");
+    return KEY_PARAMETERS.has(plain) || OVERRIDES.has(plain);
+  });
   return found;
 }
 

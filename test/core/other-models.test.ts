@@ -36,6 +36,18 @@ t.test("a tool that names a member twice is refused: readers differ in which one
   t.same(named('{"other":[{"a":1,"a":2}],"tools":[{"model":"a"}]}'), ["tools.0.model=a"]);
 });
 
+t.test("what stands in front of names stays there", async (t) => {
+  const named = { otherModels: { below: ["requests"], unread: [], prefix: "models/" } } as unknown as Protocol;
+  const asked = body('{"requests":[{"model":"models/a/b"},{"model":"c"}]}');
+  const found = otherModels(asked, named);
+  t.match(found, [
+    { name: "a/b", prefix: "models/" },
+    { name: "c", prefix: "" },
+  ]);
+  const edits = otherModelEdits(asked, found, ({ name }) => name.toUpperCase());
+  t.equal(asked.edited(edits).bytes().toString(), '{"requests":[{"model":"models/A/B"},{"model":"C"}]}');
+});
+
 t.test("other names are put in their place; all other bytes stay, wherever the body is cut", async (t) => {
   const text = '{ "model" : "m", "tools" : [ {"model":"a", "n":1.0}, {"model" :"b"} ] }';
   for (let cut = 0; cut < text.length; cut += 7) {

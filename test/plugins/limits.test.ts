@@ -45,6 +45,10 @@ t.test("what an answer may come to is reserved as its protocol says it, and sett
   for (const [path, body, tokens] of [
     ["/v1/chat/completions", { ...chat, max_tokens: 7 }, 7],
     ["/v1/chat/completions", { ...chat, max_tokens: 3, max_completion_tokens: 9, n: 2 }, 18],
+    ["/v1/chat/completions", { ...chat, max_tokens: "3", n: " 20 " }, 60],
+    ["/v1/chat/completions", { ...chat, max_tokens: 7, n: -5 }, 7],
+    ["/v1/chat/completions", { ...chat, max_tokens: -1, n: 1000 }, 100_000],
+    ["/v1/chat/completions", { ...chat, max_tokens: "", n: "many" }, 100],
     ["/v1/chat/completions", chat, 100],
     ["/v1/chat/completions", { ...chat, max_tokens: 5000 }, 100],
     ["/v1/completions", { model: "m", prompt: ["a", "b"], max_tokens: 5, best_of: 3 }, 30],

@@ -177,8 +177,8 @@ t.test("a second model in a request is judged as the first one is, and renamed",
   const { url } = await startGateway(
     t,
     `providers:
-  up: { url: "${upstream.origin.origin}/v1", speaks: [openai-chat, openai-responses, anthropic-messages] }
-  off: { url: "http://127.0.0.1:9/v1", speaks: [openai-chat] }
+  up: { url: "${upstream.origin.origin}/v1", speaks: [openai-chat, openai-responses, anthropic-messages, gemini] }
+  off: { url: "http://127.0.0.1:9/v1", speaks: [openai-chat, gemini] }
 models: { m: { targets: [up:vendor-m] }, draw: { targets: [off:vendor-else, up:vendor-draw] }, dear: { targets: [up:vendor-dear] }, far: { targets: [off:far] } }
 keys: { all: { key: test-key-0123456789abcdef }, few: { key: ${FEW}, models: [m, draw, far] } }
 `,
@@ -190,6 +190,11 @@ keys: { all: { key: test-key-0123456789abcdef }, few: { key: ${FEW}, models: [m,
     const told = (await response.json()) as { error?: { type?: string; code?: string; message?: string } };
     return { status: response.status, told, sent: upstream.seen[before]?.body.toString() };
   };
+  const batch = (model: string) => ({ requests: [{ model, content: { parts: [{ text: "Hi" }] } }] });
+  const path = "models/draw:batchEmbedContents";
+  t.equal((await ask(path, batch("models/draw"), FEW)).sent, JSON.stringify(batch("models/vendor-draw")));
+  t.equal((await ask(path, batch("models/m"), FEW)).sent, JSON.stringify(batch("models/vendor-m")));
+  t.equal((await ask(path, batch("models/dear"), FEW)).status, 403);
   for (const [path, where] of OTHERS) {
     const request = (model: string) => ({ model: "m", ...where(model) });
     const name = JSON.stringify(where("…"));

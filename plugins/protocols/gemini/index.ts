@@ -1,7 +1,7 @@
 import { defined, type ListedModel, type Listing, type TranslatedProtocol } from "model-gateway/protocol";
 import { demo } from "./demo.ts";
 import { errorBody, failure, streamError } from "./errors.ts";
-import { objects, vendor } from "./objects.ts";
+import { objects, otherModels, vendor } from "./objects.ts";
 import { decode } from "./request.decode.ts";
 import { encode } from "./request.encode.ts";
 import { decode as decodeResponse, decoder } from "./response.decode.ts";
@@ -64,6 +64,7 @@ const gemini: TranslatedProtocol = {
   checked: ["cachedContent", "cached_content", "labels"],
   conversation: { members: [], headers: ["x-session-affinity", "x-session-id", "session_id"], turns: "contents" },
   objects,
+  otherModels,
   vendor,
   demo: (request) => demo(gemini, request),
   listing,

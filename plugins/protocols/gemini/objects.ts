@@ -1,4 +1,4 @@
-import type { ObjectWords, VendorObjects } from "model-gateway/protocol";
+import type { ObjectWords, OtherModelWords, VendorObjects } from "model-gateway/protocol";
 
 /** A file's address at the vendor; others lead to files that are anybody's. */
 const OWN_ADDRESS = /^https?:\/\/[^/?#]*\.googleapis\.com\/[^?#]*?([^/?#]*)(?:[?#].*)?$/i;
@@ -22,6 +22,16 @@ export const objects: ObjectWords = {
   members: [],
   made: () => [],
   tells: () => false,
+};
+
+/** Requests within a request say once more which model they are for. [S: BatchEmbedContentsRequest, CountTokensRequest] */
+export const otherModels: OtherModelWords = {
+  below: ["requests", "generateContentRequest", "generate_content_request"],
+  prefix: "models/",
+  unread: [
+    ...["contents", "content", "tools", "toolConfig", "tool_config", "systemInstruction", "system_instruction"],
+    ...["generationConfig", "generation_config", "labels"],
+  ],
 };
 
 /** What the vendor keeps, each under a name like `files/abc`. [S] */
