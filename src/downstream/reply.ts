@@ -42,6 +42,7 @@ export class Reply {
     exchange.streaming = head.framing !== undefined;
     const lines = [...head.headers.lines];
     addOwn(lines, exchange);
+    if (isKept(this.request) && !head.headers.has("cache-control")) lines.push(...UNCACHED);
     if (head.framing) lines.push("x-accel-buffering", "no");
     this.writer.head(head.status, lines, head.framing !== undefined);
     return new Promise((done, fail) => {
@@ -92,6 +93,12 @@ export class Reply {
   }
 }
 
+/** Caches in front know nothing of most places in which a key stands: to them the answers for all keys are one. */
+const UNCACHED = ["cache-control", "no-store"];
+
+/** Whether a cache could keep the answer (RFC 9111 §3). */
+const isKept = ({ method }: IncomingMessage): boolean => method === "GET" || method === "HEAD";
+
 /** Refusals behind which nothing more is read from the connection. */
 const CLOSING: ReadonlySet<string> = new Set(
   "bad_request headers_too_large body_timeout draining interrupted".split(" "),
@@ -116,6 +123,7 @@ export function refuse(
     ...extra,
   ];
   if (!error.retry) lines.push("x-should-retry", "false");
+  if (isKept(request)) lines.push(...UNCACHED);
   if (error.retryAfter !== undefined) lines.push(...waitLines(error.retryAfter));
   // A second request must not follow framing that is in doubt, nor a body of which nobody knows whether it will come.
   const waiting = request.headers.expect !== undefined && !request.complete;

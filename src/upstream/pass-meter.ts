@@ -51,6 +51,8 @@ export class PassMeter implements PassObserver {
       this.usage = new JsonUsage(path.spoken);
       this.makes = true;
     }
+    if (exchange.method === "GET" || exchange.method === "HEAD")
+      headers.set("cache-control", forOneKey(headers.get("cache-control")));
     const own = this.own();
     for (let i = 0; i < own.length; i += 2) headers.append(own[i] as string, own[i + 1] as string);
     return headerObject(headers);
@@ -69,6 +71,16 @@ export class PassMeter implements PassObserver {
     this.exchange.usage = this.usage?.end();
     this.exchange.unread = this.usage?.fault;
   }
+}
+
+/**
+ * What a provider says of caching, for the one key alone: caches in front do not know most places in which a key stands, and to
+ * them the answers for all keys are one.
+ */
+export function forOneKey(said = ""): string {
+  const rules = said.split(",").map((rule) => rule.trim());
+  const own = rules.filter((rule) => rule !== "" && !/^(?:public|private|s-maxage|proxy-revalidate)\b/i.test(rule));
+  return ["private", ...own].join(", ");
 }
 
 /** Header lines as node's own clients and servers take them. */

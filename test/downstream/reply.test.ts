@@ -292,3 +292,39 @@ t.test("a client that does not take an answer of ours is given up, one that does
   await until(() => bytes > before, "another answer on the same connection");
   t.equal(open, 1);
 });
+
+t.test("no cache in front may keep what one key was told: it knows nothing of keys", async (t) => {
+  const upstream = await rawUpstream((socket) =>
+    socket.write(
+      "HTTP/1.1 200 OK\r\ncache-control: public, s-maxage=60\r\ncontent-type: application/json\r\ncontent-length: 13\r\n\r\n" +
+        '{"id":"f_1"} ',
+    ),
+  );
+  t.teardown(() => upstream.close());
+  const { url } = await startGateway(
+    t,
+    `providers: { up: { url: "${upstream.origin.origin}/v1", speaks: [openai-responses] } }
+models: { m: { targets: [up:x] } }
+paths: { /v1/files/*: { pass: up, open: true } }
+plugins: { own: { from: ./own.ts } }
+chains: { llm: [sse, auth, models, rewrite, usage], read: [auth, own, models] }
+`,
+    {
+      "own.ts":
+        'export default class Own { access(e) { if (e.path === "/v1/models/own") e.answer = { body: "{}", headers: { "cache-control": "max-age=5" } }; } }',
+    },
+  );
+  const caching = async (path: string, init: RequestInit = { headers: asking() }) => {
+    const response = await fetch(url + path, init);
+    await response.text();
+    return `${response.status} ${response.headers.get("cache-control")}`;
+  };
+  t.equal(await caching("/v1/responses", { method: "POST", headers: asking(), body: '{"model":"m"}' }), "200 null");
+  t.equal(await caching("/v1/models"), "200 no-store");
+  t.equal(await caching("/v1/models", { headers: {} }), "401 no-store");
+  t.equal(await caching("/v1/models", { method: "HEAD", headers: asking() }), "200 no-store");
+  t.equal(await caching("/nowhere"), "404 no-store");
+  t.equal(await caching("/v1/responses/f_1"), "200 no-store", "what a provider keeps");
+  t.equal(await caching("/v1/files"), "200 private", "what passes");
+  t.equal(await caching("/v1/models/own"), "200 max-age=5", "a plugin says it itself");
+});
