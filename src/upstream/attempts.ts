@@ -14,6 +14,7 @@ import { BufferedResponse } from "./buffered-response.ts";
 import { ErrorBody } from "./error-body.ts";
 import { firstFrame, reportedIn } from "./first-frame.ts";
 import type { Health } from "./health.ts";
+import { scopeIdempotency } from "./idempotency.ts";
 import type { Place, Places } from "./places.ts";
 import type { ClientSide, UpstreamProxy } from "./proxy.ts";
 import type { OutgoingRequest } from "./request.ts";
@@ -180,6 +181,7 @@ export class Upstreams {
   begin(exchange: Exchange, target: Target): Attempt {
     const { protocol, operation } = exchange;
     const headers = exchange.headers.filter(this.upward(protocol, target.provider).passes);
+    scopeIdempotency(headers, exchange, target);
     if (protocol.defaults)
       for (const [name, value] of protocol.defaults) if (!headers.has(name)) headers.append(name, value);
     const attempt = new Attempt({

@@ -9,6 +9,7 @@ import type { Objects } from "../objects/objects.ts";
 import { PassingObjects } from "../objects/passing.ts";
 import type { HeaderList } from "../wire/headers.ts";
 import { AllowList, REQUEST_HEADERS, RESPONSE_HEADERS } from "./allow-list.ts";
+import { scopeIdempotency } from "./idempotency.ts";
 
 /** Request headers that go upstream besides those of every protocol, because the body passes as it is. */
 const PASSED_UP = [
@@ -109,8 +110,10 @@ export class PassPath {
     for (const [name, value] of dialect.defaults ?? []) if (!headers.has(name)) headers.append(name, value);
     // What passes is read beside (usage): unpacking it would cost more than the bytes saved between two data centres.
     headers.append("accept-encoding", "identity");
+    const target = { provider, model: "*", weight: 1 };
+    scopeIdempotency(headers, exchange, target);
     const attempt = new Attempt({
-      target: { provider, model: "*", weight: 1 },
+      target,
       protocol: dialect,
       method,
       headers,
