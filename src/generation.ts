@@ -5,6 +5,8 @@ import { budgetProblems } from "./budgets.ts";
 import type { Carried, Providers } from "./carried.ts";
 import { secretsOf } from "./config/secrets.ts";
 import type { Config, ConfiguredPath, ConfiguredPlugin } from "./config/types.ts";
+import { PageFiles } from "./console/page-files.ts";
+import { PublicPages } from "./console/public-pages.ts";
 import { generationContainer } from "./container.ts";
 import { Admission, type AdmissionLimits } from "./core/admission.ts";
 import { Chain, type Link } from "./core/chain.ts";
@@ -18,6 +20,7 @@ import { Redactor } from "./core/redactor.ts";
 import type { BodyLimits } from "./downstream/body.ts";
 import { type Mount, Paths } from "./downstream/paths.ts";
 import { finish } from "./downstream/reply.ts";
+import { loadClients } from "./loader/clients.ts";
 import { type LoadedPlugin, makePlugin, startPlugin } from "./loader/instances.ts";
 import { PluginError, type PluginProblem } from "./loader/problems.ts";
 import { Objects } from "./objects/objects.ts";
@@ -127,6 +130,9 @@ export class Generation {
     readonly marketplace: Marketplace,
     /** What it was built with, by name. */
     readonly plugins: ReadonlyMap<string, LoadedPlugin>,
+    readonly health: Health,
+    /** For browsers; undefined: off. */
+    readonly pages: PublicPages | undefined,
     readonly log: Log,
     /** The dialect used where nothing tells the caller's. */
     readonly common: Protocol,
@@ -165,9 +171,10 @@ export class Generation {
       const common = protocols.find((protocol) => protocol.common) as Protocol;
       const { admission, places, budget } = countsOf(made);
       const upstreams = new Upstreams(proxy, redactor, health, budget, places, () => ledger.persist());
+      const pages = await openPages(config, protocols, marketplace, health);
       return new Generation(
         ...([config, providers, paths, upstreams, proxy, redactor, objects, admission, budget] as const),
-        ...([limiter, levels, marketplace, classes, log, common, closers] as const),
+        ...([limiter, levels, marketplace, classes, health, pages, log, common, closers] as const),
       );
     } catch (thrown) {
       await closeAll(closers, log);
@@ -245,6 +252,21 @@ async function closeAll(closers: readonly Closer[], log: Log): Promise<void> {
     }
     clearTimeout(timer);
   }
+}
+
+/** The pages of the public side; undefined where they are off. */
+async function openPages(
+  { pages, paths }: Config,
+  protocols: readonly Protocol[],
+  marketplace: Marketplace,
+  health: Health,
+): Promise<PublicPages | undefined> {
+  if (!pages) return undefined;
+  // Of several paths of a protocol the first one counts.
+  const first = new Map(paths.toReversed().flatMap(({ path, protocol }) => (protocol ? [[protocol, path]] : [])));
+  const serves = paths.flatMap(({ path, serve }) => (serve ? [path] : []));
+  const facts = { marketplace, health, protocols, paths: first, serves, clients: loadClients() };
+  return new PublicPages(await PageFiles.load(), facts);
 }
 
 /**

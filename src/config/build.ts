@@ -61,10 +61,11 @@ export function providers(file: File, values: ConfigValues, protocols: readonly 
 export function models(file: File, placeOf: (id: string) => ConfiguredModel["place"]): ConfiguredModel[] {
   return Object.entries(file.models).map(([id, entry]) => {
     const { name = id, created, aliases, can, balance, fallback, description, context, output } = entry;
+    const hidden = entry.public ? {} : { public: false };
     const seconds = created === undefined ? CREATED : Math.floor(created / 1000);
     const targets = entry.targets.map((written) => target(written, entry));
     const model = { id, place: placeOf(id), name, aliases, created: seconds, balance, targets, fallback };
-    return { ...model, ...given({ can, description, context, output }) } as ConfiguredModel;
+    return { ...model, ...given({ can, description, context, output }), ...hidden } as ConfiguredModel;
   });
 }
 

@@ -73,6 +73,7 @@ export async function loadConfig(
     // Each is there, or the reading would have reported why not.
     listen: listen as Config["listen"],
     ...(admin && { admin }),
+    pages: shape.data.pages === "on",
     workers: shape.data.workers === "auto" ? availableParallelism() : shape.data.workers,
     providers: build.providers(shape.data, reading.values, protocols),
     retry: shape.data.retry,

@@ -331,6 +331,10 @@ const Model = z
       .default([]),
     via: via().optional(),
     facts: Facts.optional(),
+    public: z
+      .boolean()
+      .describe("False: the marketplace's pages do not show it; keys that may use it still do.")
+      .default(true),
   })
   .describe("What clients may name.");
 
@@ -554,6 +558,12 @@ export const File = z.strictObject({
   admin: address("For those who run the gateway, never public: /livez and /readyz. Also unix:FILE, or off.").prefault(
     "127.0.0.1:9090",
   ),
+  pages: z
+    .enum(["on", "off"])
+    .describe(
+      "The marketplace for browsers on the public side: at / and /models, with a playground; off: as for other clients.",
+    )
+    .default("on"),
   workers: z
     .union([z.literal("auto"), z.int().min(1, { error: "at least one" })], { error: "expected a number, or auto" })
     .describe(

@@ -15,6 +15,8 @@ export interface Config {
   readonly listen: Address;
   /** Absent: off. */
   readonly admin?: AdminAddress;
+  /** Whether the public side has pages for browsers. */
+  readonly pages: boolean;
   /** Processes that serve requests; 1: this one, without a primary. */
   readonly workers: number;
   readonly providers: readonly ConfiguredProvider[];

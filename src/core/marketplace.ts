@@ -138,6 +138,8 @@ export interface Model {
   balance: Balance;
   targets: readonly Target[];
   fallback: readonly string[];
+  /** False: the marketplace's pages do not show it; whoever has a key for it sees and uses it as any other. */
+  public?: boolean;
 }
 
 /** Facts about a target that the mapping needs; from gateway.yaml, with defaults that let the vendor judge. */

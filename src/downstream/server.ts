@@ -277,7 +277,8 @@ export class Downstream {
     try {
       if (this.draining) throw new GatewayError("draining");
       guard(request, headers);
-      if (GREETINGS.has(raw) && (request.method === "GET" || request.method === "HEAD")) {
+      if (isGet(request) && generation.pages?.answer(raw, request, response, id)) return;
+      if (GREETINGS.has(raw) && isGet(request)) {
         generation.greet(response, id);
         return;
       }
@@ -495,6 +496,8 @@ function refuseEarly(
 
 /** A request's address without a user's name and password. */
 const nameless = (path: string): string => path.replace(/^([a-z][a-z0-9+.-]*:\/\/)[^/]*@/i, "$1");
+
+const isGet = ({ method }: Incoming): boolean => method === "GET" || method === "HEAD";
 
 const wantsSocket = ({ lines }: Incoming): boolean => lines.get("upgrade")?.toLowerCase() === "websocket";
 

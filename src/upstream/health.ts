@@ -3,7 +3,7 @@ import type { Attempt } from "../core/exchange.ts";
 import type { Log } from "../core/log.ts";
 import type { Credential, Target } from "../core/marketplace.ts";
 import { CredentialRests } from "./credential-rests.ts";
-import { TargetHealth } from "./target-health.ts";
+import { type TargetCondition, TargetHealth } from "./target-health.ts";
 
 /** Milliseconds for which a credential rests after a 429 that says no time, at least, and at most. */
 const COOLING = 1000;
@@ -20,6 +20,20 @@ export interface HealthNews {
   readonly until: number;
   /** Milliseconds: how long it is left alone this time, for a credential the next time. */
   readonly time: number;
+}
+
+/** How a target and the credentials that may be shown there do, for people. */
+export interface TargetReport extends TargetCondition {
+  readonly credentials: readonly CredentialReport[];
+}
+
+/** How a credential does at a target. */
+export interface CredentialReport {
+  readonly label: string;
+  /** `waiting`: the provider wants it to wait, after a 429. `refused`: the provider does not accept it. */
+  readonly state: "ok" | "waiting" | "refused";
+  /** Milliseconds until it may be shown again. */
+  readonly left: number;
 }
 
 interface ProviderState {
@@ -116,6 +130,19 @@ export class Health {
     if (targets.length < 2 || targets.every((target) => this.usable(target))) return targets;
     const among = this.among(targets);
     return [...among, ...targets.filter((target) => !among.includes(target))];
+  }
+
+  /** How a target does, for people to look at. */
+  report(target: Target): TargetReport {
+    const { health, rests, provider } = this.of(target);
+    const now = this.clock();
+    const credentials = target.provider.credentials.map((credential): CredentialReport => {
+      const found = [provider.rests.of(credential), rests.of(credential)];
+      const left = Math.max(0, ...found.map((rest) => (rest?.until ?? 0) - now));
+      const refused = found.some((rest) => rest !== undefined && rest.next > 0);
+      return { label: credential.label, state: refused ? "refused" : left > 0 ? "waiting" : "ok", left };
+    });
+    return { ...health.condition, credentials };
   }
 
   /** Milliseconds to a target's first byte as of late, times what runs there; 0 where nobody knows. */

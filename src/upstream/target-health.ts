@@ -14,6 +14,20 @@ export interface OpenTime {
   readonly left: number;
 }
 
+/** How a target does, for people. */
+export interface TargetCondition {
+  /** `closed`: it is asked as usual. `open`: it is left alone. `half-open`: one request finds out whether it is well again. */
+  readonly state: "closed" | "open" | "half-open";
+  /** Milliseconds until it may be asked again. */
+  readonly left: number;
+  /** Requests that run there now. */
+  readonly inFlight: number;
+  /** Milliseconds to its first byte as of late; absent: nobody has asked it. */
+  readonly firstByte?: number;
+  /** What it answered within the window of its health limits, and how much of that failed. */
+  readonly recent: { readonly requests: number; readonly failed: number };
+}
+
 /**
  * How one target does: closed (asked as usual), open (left alone), and then half-open (asked once, to see). Its clock
  * only goes forward.
@@ -63,6 +77,20 @@ export class TargetHealth {
   /** Milliseconds to its first byte as of late, times what runs there; 0 where nobody knows. */
   get load(): number {
     return this.latency * Math.exp((this.measuredAt - this.clock()) / FORGOTTEN) * (this.inFlight + 1);
+  }
+
+  /** For people to look at. */
+  get condition(): TargetCondition {
+    const now = this.clock();
+    const left = this.closed ? 0 : Math.max(0, this.openUntil - now);
+    const { all: requests, some: failed } = this.window.counts(now);
+    return {
+      state: this.closed ? "closed" : left > 0 ? "open" : "half-open",
+      left,
+      inFlight: this.inFlight,
+      ...(this.measuredAt === 0 ? {} : { firstByte: this.latency }),
+      recent: { requests, failed },
+    };
   }
 
   /** For how long others leave it alone: while a probe runs here, until it should have told something. */

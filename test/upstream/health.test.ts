@@ -191,3 +191,23 @@ t.test(
     t.ok(one.health.usable(here), "what is not known here changes nothing");
   },
 );
+
+t.test("people are told how a target and its credentials do", async (t) => {
+  const { health, ask, fail, watch } = watched();
+  const target = targetOf("acme", { credentials: credentialsOf("ONE", "TWO") });
+  t.match(health.report(target), { state: "closed", left: 0, inFlight: 0, recent: { requests: 0, failed: 0 } });
+  t.equal(health.report(target).firstByte, undefined);
+  ask(target, 200);
+  t.match(health.report(target), { firstByte: 10, recent: { requests: 1, failed: 0 } });
+  const refused = ask(target, 401);
+  const waiting = ask(target, 429, 5000);
+  t.not(refused, waiting);
+  t.same(
+    new Set(health.report(target).credentials.map(({ label, state, left }) => `${label} ${state} ${left}`)),
+    new Set([`${refused} refused 30000`, `${waiting} waiting 5000`]),
+  );
+  fail(target);
+  t.match(health.report(target), { state: "open", left: 30_000, recent: { failed: 5 } });
+  watch.now += 30_000;
+  t.equal(health.report(target).state, "half-open");
+});

@@ -1,0 +1,245 @@
+/** Parts that all pages have in common. */
+
+import { html, useEffect, useRef, useState } from "../lib/preact.js";
+import { moment, utc } from "./format.js";
+
+export { html, render, useCallback, useEffect, useMemo, useRef, useState } from "../lib/preact.js";
+
+/** The query of the address as an object: the address holds the whole view, so that a link shows the same. */
+export const view = () => Object.fromEntries(new URLSearchParams(location.search));
+
+const listeners = new Set();
+const announce = () => {
+  for (const listener of listeners) listener();
+};
+addEventListener("popstate", announce);
+
+/** Goes to another address of these pages without loading them anew. */
+export function go(address, { replace = false } = {}) {
+  if (address === location.pathname + location.search) return;
+  history[replace ? "replaceState" : "pushState"](null, "", address);
+  announce();
+  if (!replace) scrollTo(0, 0);
+}
+
+/** Changes some of what the address holds; empty values leave it. */
+export function look(changes, options = { replace: true }) {
+  const query = new URLSearchParams(location.search);
+  for (const [name, value] of Object.entries(changes))
+    if (value === undefined || value === null || value === "" || value === false) query.delete(name);
+    else query.set(name, String(value));
+  const text = query.toString();
+  go(location.pathname + (text === "" ? "" : `?${text}`), options);
+}
+
+/** The path and the view, followed. */
+export function useAddress() {
+  const [, again] = useState(0);
+  useEffect(() => {
+    const listener = () => again((n) => n + 1);
+    listeners.add(listener);
+    return () => listeners.delete(listener);
+  }, []);
+  return { path: location.pathname, view: view() };
+}
+
+/** Links of these pages are followed in place. */
+document.addEventListener("click", (event) => {
+  const link = event.target instanceof Element ? event.target.closest("a[href]") : null;
+  if (!link || event.defaultPrevented || event.button !== 0) return;
+  if (event.metaKey || event.ctrlKey || event.shiftKey || event.altKey) return;
+  if (link.target || link.origin !== location.origin || link.hasAttribute("download")) return;
+  if (!link.dataset.page) return;
+  event.preventDefault();
+  go(link.pathname + link.search);
+  document.querySelector("main")?.focus({ preventScroll: true });
+});
+
+/** A link to another of these pages. */
+export const Link = ({ to, children, ...rest }) => html`<a href=${to} data-page="1" ...${rest}>${children}</a>`;
+
+/** JSON from an address; `state` is loading, ready or failed. */
+export function useJson(address, { every = 0, load = fetchJson } = {}) {
+  const [found, set] = useState({ state: "loading" });
+  const [turn, again] = useState(0);
+  useEffect(() => {
+    if (address === undefined) return undefined;
+    let gone = false;
+    let timer;
+    const read = async () => {
+      try {
+        const value = await load(address);
+        if (!gone) set({ state: "ready", value, at: Date.now(), address });
+      } catch (error) {
+        if (!gone) set((before) => ({ ...before, state: before.value ? "stale" : "failed", error }));
+      }
+      if (!gone && every > 0) timer = setTimeout(read, every);
+    };
+    read();
+    return () => {
+      gone = true;
+      clearTimeout(timer);
+    };
+  }, [address, every, turn]);
+  return { ...found, again: () => again((n) => n + 1) };
+}
+
+/** @throws Error with the server's own words */
+export async function fetchJson(address, options) {
+  const response = await fetch(address, options);
+  const text = await response.text();
+  let json;
+  try {
+    json = JSON.parse(text);
+  } catch {
+    json = undefined;
+  }
+  if (!response.ok || json === undefined) {
+    const told = json?.error?.message ?? (typeof json?.error === "string" ? json.error : undefined);
+    throw Object.assign(new Error(told ?? `The gateway answered ${response.status}.`), {
+      status: response.status,
+      json,
+    });
+  }
+  return json;
+}
+
+/** A button that copies a text, and says so. */
+export function Copy({ text, label = "Copy", what = "" }) {
+  const [done, set] = useState(false);
+  const copy = async () => {
+    await navigator.clipboard.writeText(text).catch(() => copyByHand(text));
+    set(true);
+    setTimeout(() => set(false), 1500);
+  };
+  return html`<button type="button" class="small" onClick=${copy} aria-label=${`${label} ${what}`.trim()}>
+    <span aria-live="polite">${done ? "Copied" : label}</span>
+  </button>`;
+}
+
+/** Where the clipboard is closed, as it is on plain http: by a selection. */
+function copyByHand(text) {
+  const area = document.body.appendChild(document.createElement("textarea"));
+  area.value = text;
+  area.select();
+  document.execCommand("copy");
+  area.remove();
+}
+
+/** A block of code with a button to copy it. */
+export const Code = ({ text, label }) => html`<div class="code">
+  <${Copy} text=${text} what=${label} />
+  <pre tabindex="0" role="region" aria-label=${label}><code>${text}</code></pre>
+</div>`;
+
+/** A coloured dot with its meaning in words. */
+export const Dot = ({ state, children }) => html`<span class=${`dot ${state}`}>${children}</span>`;
+
+/** A moment in the reader's zone, in UTC on hover. */
+export const When = ({ ms }) => html`<time datetime=${utc(ms)} title=${utc(ms)}>${moment(ms)}</time>`;
+
+/** What failed, and what to do. */
+export const Failure = ({ error, again }) => html`<div class="failure" role="alert">
+  <strong>${error?.message ?? "Something went wrong."}</strong>
+  ${error?.json?.hint && html`<p>${error.json.hint}</p>`}
+  ${again && html`<button type="button" onClick=${again}>Try again</button>`}
+</div>`;
+
+/** Shows what was found, or that it is loading, or that it failed. */
+export function Ready({ found, children }) {
+  if (found.state === "failed") return html`<${Failure} error=${found.error} again=${found.again} />`;
+  if (found.value === undefined)
+    return html`<div class="skeleton" aria-busy="true"><p class="quiet">Loading…</p></div>`;
+  return html`${
+    found.state === "stale" &&
+    html`<p class="stale" role="status">
+      Not refreshed: ${found.error.message} Shown is what was there ${moment(found.at)}.
+    </p>`
+  }
+    ${children(found.value)}`;
+}
+
+/** Light, dark or as the system says. */
+export function Theme() {
+  const [theme, set] = useState(localStorage.getItem("theme") ?? "system");
+  const choose = (event) => {
+    const { value } = event.currentTarget;
+    set(value);
+    if (value === "system") {
+      localStorage.removeItem("theme");
+      delete document.documentElement.dataset.theme;
+    } else {
+      localStorage.setItem("theme", value);
+      document.documentElement.dataset.theme = value;
+    }
+    dispatchEvent(new Event("theme"));
+  };
+  return html`<select class="small" aria-label="Theme" value=${theme} onChange=${choose}>
+    <option value="system">System</option>
+    <option value="light">Light</option>
+    <option value="dark">Dark</option>
+  </select>`;
+}
+
+/** The head of every page. @param pages address, name and key of each */
+export function Head({ title, home, pages, path, children }) {
+  return html`<a class="skip" href="#main">To the content</a>
+    <header class="top">
+      <${Link} to=${home} class="brand">${title}<//>
+      <nav aria-label="Pages">
+        ${pages.map(
+          ({ to, name, exact }) =>
+            html`<${Link}
+              to=${to}
+              aria-current=${(exact ? path === to : path === to || path.startsWith(`${to}/`)) ? "page" : undefined}
+              >${name}<//
+            >`,
+        )}
+      </nav>
+      <div class="right">${children}<${Theme} /></div>
+    </header>`;
+}
+
+/** The keys that every page has; `?` shows them. @param keys `[key, what, act]`; a key of two letters is pressed one after the other */
+export function useKeys(keys) {
+  const now = useRef(keys);
+  now.current = keys;
+  useEffect(() => {
+    let first = "";
+    const press = (event) => {
+      if (event.ctrlKey || event.metaKey || event.altKey) return;
+      if (/^(?:INPUT|TEXTAREA|SELECT)$/.test(event.target.tagName)) return;
+      const typed = first + event.key;
+      const found = now.current.find(([key]) => key === typed) ?? now.current.find(([key]) => key === event.key);
+      first = now.current.some(([key]) => key.length === 2 && key[0] === event.key) ? event.key : "";
+      if (!found) return;
+      event.preventDefault();
+      found[2]();
+    };
+    document.addEventListener("keydown", press);
+    return () => document.removeEventListener("keydown", press);
+  }, []);
+}
+
+/** Lists the keys in a dialog. */
+export function Keys({ keys, open, close }) {
+  const dialog = useRef();
+  useEffect(() => {
+    if (open) dialog.current?.showModal();
+    else dialog.current?.close();
+  }, [open]);
+  return html`<dialog ref=${dialog} onClose=${close} aria-label="Keys">
+    <h2>Keys</h2>
+    <dl class="keys">
+      ${keys.map(([key, what]) => html`<dt><kbd>${[...key].join(" ")}</kbd></dt><dd>${what}</dd>`)}
+    </dl>
+    <form method="dialog"><button>Close</button></form>
+  </dialog>`;
+}
+
+/** Rows that `j` and `k` walk through: links or buttons of a list. */
+export function walk(selector, step) {
+  const rows = [...document.querySelectorAll(selector)];
+  const at = rows.indexOf(document.activeElement);
+  rows[Math.min(rows.length - 1, Math.max(0, at + step))]?.focus();
+}

@@ -1,0 +1,5 @@
+/** The type and the base64 of a `data:` address. */
+export function partsOf(url) {
+  const [, type = "", base64 = ""] = /^data:([^;,]+);base64,(.*)$/s.exec(url) ?? [];
+  return { type, base64 };
+}

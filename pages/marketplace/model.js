@@ -1,0 +1,209 @@
+/** One model: what it can do and costs, who serves it, what is lost on the way to it, and how clients reach it. */
+
+import { duration, percent, price, tokens } from "../common/format.js";
+import { Code, Copy, Dot, html, Link, look, useState } from "../common/ui.js";
+import { Abilities, Health, Protocols } from "./catalogue.js";
+import { KeyField } from "./key.js";
+
+const TARGET_STATES = {
+  closed: "well",
+  open: "left alone",
+  "half-open": "being tried",
+  waiting: "rate limited",
+  refused: "credential refused",
+};
+
+export function ModelPage({ facts, id, view, apiKey, setKey }) {
+  const model = facts.models.find((each) => each.id === id) ?? facts.models.find((each) => each.aliases.includes(id));
+  if (!model)
+    return html`<h1>No model "${id}"</h1>
+      <p>It is not listed, or only for some keys. <${Link} to="/">All models<//></p>`;
+  return html`<p class="small"><${Link} to="/">Models<//> / <span class="mono">${model.id}</span></p>
+    <h1>${model.name}</h1>
+    <p class="quiet">
+      <code>${model.id}</code> <${Copy} text=${model.id} what="the id" /> ${model.description && html`· ${model.description}`}
+    </p>
+    <p><${Link} to=${`/play?a=${encodeURIComponent(model.id)}`}>Try it in the playground<//></p>
+    <div class="cards">
+      <${Fact} title="Context" value=${tokens(model.context)} under="tokens that fit in" />
+      <${Fact} title="Longest answer" value=${tokens(model.output)} under="tokens" />
+      <${Fact} title="Price in" value=${price(model.price?.input)} under=${`cached ${price(model.price?.cached ?? model.price?.input)}, per million tokens`} />
+      <${Fact} title="Price out" value=${price(model.price?.output)} under="per million tokens" />
+    </div>
+    <div class="split">
+      <section aria-labelledby="facts">
+        <h2 id="facts">Facts</h2>
+        <dl class="facts">
+          <dt>Can</dt><dd><${Abilities} can=${model.can} /></dd>
+          <dt>Protocols</dt><dd><${Protocols} protocols=${model.protocols} /></dd>
+          <dt>Health</dt><dd><${Health} model=${model} /></dd>
+          ${model.aliases.length > 0 && html`<dt>Other names</dt><dd>${model.aliases.map((alias) => html`<code>${alias}</code> `)}</dd>`}
+          ${model.fallback.length > 0 && html`<dt>Falls back to</dt><dd>${model.fallback.map((name) => html`<${Link} to=${`/models/${name}`}>${name}<//> `)}</dd>`}
+        </dl>
+      </section>
+      <section aria-labelledby="clients">
+        <h2 id="clients">Use it</h2>
+        <${Snippets} clients=${facts.clients} model=${model} view=${view} apiKey=${apiKey} setKey=${setKey} />
+      </section>
+    </div>
+    <${Served} targets=${model.targets} />
+    <${PriceTable} model=${model} />
+    <${Losses} model=${model} protocols=${facts.protocols} />`;
+}
+
+const Fact = ({ title, value, under }) => html`<div class="card">
+  <p class="title">${title}</p>
+  <p class="value">${value}</p>
+  <p class="under">${under}</p>
+</div>`;
+
+const Served = ({ targets }) => html`<section aria-labelledby="served">
+  <h2 id="served">Served by</h2>
+  <table class="stack">
+    <thead><tr><th scope="col">Provider</th><th scope="col">Its name there</th><th scope="col" class="number">Share</th><th scope="col">Health</th><th scope="col" class="number">First byte</th></tr></thead>
+    <tbody>
+      ${targets.map(
+        (target) => html`<tr>
+          <th scope="row">${target.provider}</th>
+          <td data-title="Its name there"><code>${target.model}</code></td>
+          <td class="number" data-title="Share">${target.share === undefined ? "by the moment" : percent(target.share)}</td>
+          <td data-title="Health"><${Dot} state=${target.state}>${TARGET_STATES[target.state]}<//></td>
+          <td class="number" data-title="First byte">${duration(target.firstByte)}</td>
+        </tr>`,
+      )}
+    </tbody>
+  </table>
+</section>`;
+
+const KINDS = {
+  input: "in",
+  cached: "in, cached",
+  cache_write: "in, written to the cache",
+  cache_write_1h: "in, written to the cache for an hour",
+  output: "out",
+  reasoning: "out, reasoning",
+  input_audio: "in, audio",
+  cached_audio: "in, audio, cached",
+  output_audio: "out, audio",
+  input_image: "in, images",
+  cached_image: "in, images, cached",
+  output_image: "out, images",
+  input_video: "in, video",
+};
+
+/** Rates, those above some number of tokens, and those of service tiers, as rows. */
+function priceRows(own, prefix = "") {
+  const rows = Object.entries(KINDS).flatMap(([name, what]) =>
+    own[name] === undefined ? [] : [[`${prefix}${what}`, price(own[name])]],
+  );
+  for (const step of own.above ?? []) rows.push(...priceRows(step, `${prefix}above ${tokens(step.tokens)} in: `));
+  for (const tier of ["batch", "flex", "priority"]) if (own[tier]) rows.push(...priceRows(own[tier], `${tier}: `));
+  if (own.request) rows.push(["each request", price(own.request)]);
+  if (own.web_search) rows.push(["each search of the web", price(own.web_search)]);
+  return rows;
+}
+
+function PriceTable({ model }) {
+  const priced = model.targets.filter((target) => target.price);
+  const same = priced.every((target) => JSON.stringify(target.price) === JSON.stringify(priced[0].price));
+  const lists = same ? priced.slice(0, 1) : priced;
+  return html`<section aria-labelledby="prices">
+    <h2 id="prices">Prices</h2>
+    ${lists.length === 0 && html`<p class="quiet">Nobody knows what it costs.</p>`}
+    ${lists.map(
+      (target) => html`<div>
+        ${!same && html`<h3>${target.provider}</h3>`}
+        <table>
+          <thead><tr><th scope="col">Tokens</th><th scope="col" class="number">USD per million</th></tr></thead>
+          <tbody>${priceRows(target.price).map(([what, usd]) => html`<tr><td>${what}</td><td class="number">${usd}</td></tr>`)}</tbody>
+        </table>
+        <p class="quiet small">From ${target.priceSource}.</p>
+      </div>`,
+    )}
+  </section>`;
+}
+
+/** What requests of other protocols lose on their way to a provider of this model. */
+function Losses({ model, protocols }) {
+  const translated = Object.values(model.protocols).some((reach) => reach !== "native");
+  const spoken = new Set(model.targets.flatMap(({ speaks }) => speaks));
+  const written = protocols.filter(({ name, losses }) => losses && spoken.has(name));
+  if (!translated || written.length === 0) return null;
+  return html`<section aria-labelledby="losses">
+    <h2 id="losses">What translation leaves out</h2>
+    <p class="quiet">
+      Requests in a protocol that the provider does not speak are translated. What it cannot say is named in the header
+      <code>gateway-dropped</code>, or refused with a 400 where leaving it out would change the answer.
+    </p>
+    ${written.map(
+      ({ name, losses }) => html`<details>
+        <summary>Into <code>${name}</code>: ${losses.filter((loss) => loss.support === "dropped").length} dropped, ${losses.filter((loss) => loss.support === "refused").length} refused</summary>
+        <table>
+          <thead><tr><th scope="col">Asked for</th><th scope="col">What becomes of it</th></tr></thead>
+          <tbody>
+            ${losses.map((loss) => html`<tr><td>${loss.what}</td><td>${loss.support}${loss.note && html` <span class="quiet">(${loss.note})</span>`}</td></tr>`)}
+          </tbody>
+        </table>
+      </details>`,
+    )}
+  </section>`;
+}
+
+const fill = (text, values) => text.replaceAll(/\{\{(address|key|model)\}\}/g, (_, name) => values[name]);
+
+/** A shell's own words: nothing in them is read as more than a text. */
+const quoted = (text) => (/^[\w@%+=:,./-]+$/.test(text) ? text : `'${text.replaceAll("'", "'\\''")}'`);
+
+/** Lines of a shell that start a program. */
+function started(client, values) {
+  const lines = [
+    ...client.unset.map((name) => `unset ${name}`),
+    ...Object.entries(client.env).map(([name, value]) => `export ${name}=${quoted(fill(value, values))}`),
+  ];
+  if (client.command)
+    lines.push([client.command, ...client.arguments.map((each) => quoted(fill(each, values)))].join(" "));
+  return lines.join("\n");
+}
+
+/** What each client is told, filled with this address, the model and, if it was typed, the key. */
+function Snippets({ clients, model, view, apiKey, setKey }) {
+  const fitting = clients.filter(({ protocol }) => model.protocols[protocol] !== undefined);
+  const names = [...new Set(fitting.map(({ name }) => name))];
+  const name = names.includes(view.client) ? view.client : names[0];
+  const variants = fitting.filter((each) => each.name === name);
+  const [chosen, choose] = useState("");
+  if (fitting.length === 0) return html`<p class="quiet">No client is known that speaks its protocols.</p>`;
+  const client =
+    variants.find(({ protocol }) => protocol === chosen) ??
+    variants.find(({ protocol }) => model.protocols[protocol] === "native") ??
+    variants[0];
+  const values = { address: location.origin, key: apiKey || "YOUR_KEY", model: model.id };
+  const shell = started(client, values);
+  return html`<div class="bar">
+      <label class="field">Client
+        <select value=${name} onChange=${(event) => look({ client: event.currentTarget.value })}>
+          ${names.map((each) => html`<option value=${each}>${each}</option>`)}
+        </select>
+      </label>
+      ${
+        variants.length > 1 &&
+        html`<label class="field">Protocol
+          <select value=${client.protocol} onChange=${(event) => choose(event.currentTarget.value)}>
+            ${variants.map(({ protocol }) => html`<option value=${protocol}>${protocol}${model.protocols[protocol] === "native" ? " (native)" : ""}</option>`)}
+          </select>
+        </label>`
+      }
+      <${KeyField} apiKey=${apiKey} setKey=${setKey} />
+    </div>
+    ${shell !== "" && html`<${Code} text=${shell} label=${`${client.name} in a shell`} />`}
+    ${client.snippets.map(
+      ({ language, install, text }) => html`${client.snippets.length > 1 && html`<h3>${language}</h3>`}
+        ${install && html`<${Code} text=${install} label=${`install for ${language}`} />`}
+        <${Code} text=${fill(text, values).trimEnd()} label=${`${client.name}, ${language}`} />`,
+    )}
+    ${client.files.map(
+      ({ path, text }) => html`<h3>${client.command ? "Or in" : "In"} <code>${path}</code></h3>
+        <${Code} text=${fill(text, values).trimEnd()} label=${path} />`,
+    )}
+    ${client.notes.map((note) => html`<p class="quiet small">${note}</p>`)}`;
+}

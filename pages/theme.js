@@ -1,0 +1,5 @@
+// Runs before the first paint, so that a reader's choice does not flash.
+{
+  const chosen = localStorage.getItem("theme");
+  if (chosen === "dark" || chosen === "light") document.documentElement.dataset.theme = chosen;
+}

@@ -1,0 +1,161 @@
+import type { Model, Target } from "../core/marketplace.ts";
+import type { PriceVersion } from "../core/price-list.ts";
+import type { Protocol } from "../core/protocol.ts";
+import { clientSide, translates } from "../translation/codec.ts";
+import { FEATURES, type Feature, type Support, supportOf } from "../translation/features.ts";
+import type { Health } from "../upstream/health.ts";
+
+/** How many of a model's targets may be asked. */
+export type ModelState = "ok" | "degraded" | "down";
+
+/** What a path does for a model: its provider's own protocol, a translation, or either, as the target is. */
+export type Reach = "native" | "translated" | "mixed";
+
+/** A model as the marketplace shows it. */
+export interface ModelCard {
+  id: string;
+  name: string;
+  description?: string;
+  aliases: readonly string[];
+  /** Unix seconds. */
+  created: number;
+  context?: number;
+  output?: number;
+  can: readonly string[];
+  state: ModelState;
+  /** Milliseconds to the first byte as of late, of its quickest target; absent: nobody has asked. */
+  firstByte?: number;
+  /** USD per million tokens at the first target; absent: nobody knows. */
+  price?: PriceVersion["price"];
+  priceSource?: string;
+  /** By a protocol's name. */
+  protocols: Readonly<Record<string, Reach>>;
+  targets: readonly TargetCard[];
+  fallback: readonly string[];
+}
+
+/** One who serves it. */
+export interface TargetCard {
+  provider: string;
+  model: string;
+  /** The part of the model's requests that it gets, from 0 to 1; absent where that depends on the moment. */
+  share?: number;
+  state: "closed" | "open" | "half-open" | "waiting" | "refused";
+  firstByte?: number;
+  speaks: readonly string[];
+  price?: PriceVersion["price"];
+  priceSource?: string;
+}
+
+/** A protocol as the marketplace shows it. */
+export interface ProtocolCard {
+  name: string;
+  /** The first path on which it is served. */
+  path: string;
+  /** Where it is translated: what becomes of what others can ask for, and it cannot say. */
+  losses?: readonly { feature: Feature; what: string; support: Support; note?: string }[];
+}
+
+/** What a model's card is made from. */
+export interface Surroundings {
+  health: Health;
+  protocols: readonly Protocol[];
+  /** Unix milliseconds. */
+  now: number;
+}
+
+/** A model's card. @param served names of the protocols that have a path */
+export function modelCard(
+  model: Model,
+  served: readonly string[],
+  { health, protocols, now }: Surroundings,
+): ModelCard {
+  const all = model.targets.reduce((sum, { weight }) => sum + weight, 0);
+  const targets = model.targets.map((target) =>
+    targetCard(target, health, now, model.balance === "weighted" ? all : 0),
+  );
+  const usable = model.targets.filter((target) => health.usable(target)).length;
+  const quickest = Math.min(...targets.flatMap(({ firstByte }) => firstByte ?? []));
+  const [first] = targets;
+  return {
+    id: model.id,
+    name: model.name,
+    ...(model.description === undefined ? {} : { description: model.description }),
+    aliases: model.aliases,
+    created: model.created,
+    ...(model.context === undefined ? {} : { context: model.context }),
+    ...(model.output === undefined ? {} : { output: model.output }),
+    can: model.can,
+    state: usable === targets.length ? "ok" : usable > 0 ? "degraded" : "down",
+    ...(Number.isFinite(quickest) ? { firstByte: quickest } : {}),
+    ...(first?.price && { price: first.price, priceSource: first.priceSource as string }),
+    protocols: Object.fromEntries(
+      protocols.flatMap((protocol) => {
+        const reach = served.includes(protocol.name) ? reachOf(protocol, model, protocols) : undefined;
+        return reach ? [[protocol.name, reach]] : [];
+      }),
+    ),
+    targets,
+    fallback: model.fallback,
+  };
+}
+
+function targetCard(target: Target, health: Health, now: number, all: number): TargetCard {
+  const { state, firstByte, credentials } = health.report(target);
+  const known = target.prices?.at(now);
+  const resting = credentials.length > 0 && credentials.every((each) => each.state !== "ok");
+  return {
+    provider: target.provider.name,
+    model: target.model,
+    ...(all > 0 ? { share: target.weight / all } : {}),
+    state:
+      state === "closed" && resting
+        ? credentials.some((each) => each.state === "waiting")
+          ? "waiting"
+          : "refused"
+        : state,
+    ...(firstByte === undefined ? {} : { firstByte: Math.round(firstByte) }),
+    speaks: target.provider.speaks,
+    ...(known && { price: known.price, priceSource: known.source }),
+  };
+}
+
+/** What a model does that has a protocol of its own for it: one that can, where its provider speaks that, does nothing else. */
+const ALONE = ["embeddings", "images"];
+
+const isFor = (protocol: string, ability: string): boolean => protocol.endsWith(`-${ability}`);
+
+function reachOf(protocol: Protocol, { targets, can }: Model, protocols: readonly Protocol[]): Reach | undefined {
+  const { name } = protocol;
+  const special = ALONE.find((ability) => isFor(name, ability));
+  // What is said over a WebSocket is not asked here.
+  if (protocol.socket || (special !== undefined && !can.includes(special))) return undefined;
+  const found = targets.map(({ provider: { speaks } }): Reach | undefined => {
+    const alone = ALONE.some((ability) => can.includes(ability) && speaks.some((each) => isFor(each, ability)));
+    if (special === undefined && alone) return undefined;
+    if (speaks.includes(name)) return "native";
+    if (!clientSide(protocol)) return undefined;
+    return protocols.some((each) => speaks.includes(each.name) && translates(each)) ? "translated" : undefined;
+  });
+  const reached = new Set(found.flatMap((reach) => reach ?? []));
+  const [only] = reached;
+  return reached.size > 1 ? "mixed" : only;
+}
+
+/** Protocols that have a path, with what a translation into each loses. */
+export function protocolCards(protocols: readonly Protocol[], paths: ReadonlyMap<string, string>): ProtocolCard[] {
+  return protocols.flatMap((protocol) => {
+    const path = paths.get(protocol.name);
+    if (path === undefined) return [];
+    const card: ProtocolCard = { name: protocol.name, path };
+    if (!translates(protocol)) return [card];
+    const table = protocol.translation.request.support;
+    const losses = (Object.keys(FEATURES) as Feature[]).flatMap((feature) => {
+      const found = supportOf(table, feature);
+      return found.support === "dropped" || found.support === "refused"
+        ? [{ feature, what: FEATURES[feature], ...found }]
+        : [];
+    });
+    return [{ ...card, losses }];
+  });
+}

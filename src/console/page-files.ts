@@ -1,0 +1,138 @@
+import { createHash } from "node:crypto";
+import { globSync } from "node:fs";
+import { readFile } from "node:fs/promises";
+import type { IncomingMessage, ServerResponse } from "node:http";
+import { extname, join } from "node:path";
+import { fileURLToPath } from "node:url";
+import { promisify } from "node:util";
+import { constants, gzip } from "node:zlib";
+
+/** The folder of what browsers get. */
+const PAGES = fileURLToPath(new URL("../../pages", import.meta.url));
+
+/** Files of packages, by the name that pages import them by. */
+const PACKAGES: Readonly<Record<string, string>> = {
+  "lib/preact.js": "htm/preact/standalone",
+  "lib/uplot.js": "uplot/dist/uPlot.esm.js",
+  "lib/uplot.css": "uplot/dist/uPlot.min.css",
+};
+
+/** Where all files but the pages themselves are: a version and a name follow. */
+const FOLDER = "/pages/";
+
+const TYPES: Readonly<Record<string, string>> = {
+  ".html": "text/html; charset=utf-8",
+  ".js": "text/javascript; charset=utf-8",
+  ".css": "text/css; charset=utf-8",
+  ".svg": "image/svg+xml",
+};
+
+/** Nothing comes from elsewhere, nothing stands in the page itself, and nobody frames it. */
+const POLICY = [
+  "default-src 'none'",
+  "script-src 'self'",
+  "style-src 'self'",
+  "img-src 'self' data: blob:",
+  "connect-src 'self'",
+  ...["base-uri 'none'", "form-action 'none'", "frame-ancestors 'none'"],
+].join("; ");
+
+/** Header lines of everything that a browser gets: name, value, … */
+export const PAGE_HEADERS: readonly string[] = [
+  ...["content-security-policy", POLICY],
+  ...["x-content-type-options", "nosniff"],
+  ...["referrer-policy", "no-referrer"],
+  ...["cross-origin-opener-policy", "same-origin"],
+  ...["cross-origin-resource-policy", "same-origin"],
+];
+
+const NOT_MODIFIED = 304;
+const YEAR = 31_536_000;
+/** Bytes from which on a file is worth compressing. */
+const WORTH = 512;
+
+const compressed = promisify(gzip);
+
+/** A file as browsers get it. */
+export class PageFile {
+  private readonly etag: string;
+  private small: Promise<Buffer> | undefined;
+
+  /** @param lasting its address is never that of another content */
+  constructor(
+    readonly body: Buffer,
+    private readonly type: string,
+    private readonly lasting = false,
+  ) {
+    this.etag = `"${createHash("sha256").update(body).digest("base64url").slice(0, 22)}"`;
+  }
+
+  /**
+   * Answers a request for it. Never throws.
+   * @param more header lines: name, value, …
+   */
+  async send(
+    { rawHeaders }: IncomingMessage,
+    response: ServerResponse,
+    { status = 200, more = [] }: { status?: number; more?: readonly string[] } = {},
+  ): Promise<void> {
+    const asked = (name: string) =>
+      rawHeaders[rawHeaders.findIndex((each, n) => n % 2 === 0 && each.toLowerCase() === name) + 1];
+    const lines = [...PAGE_HEADERS, "etag", this.etag, "vary", "accept, accept-encoding", ...more];
+    lines.push("cache-control", this.lasting ? `public, max-age=${YEAR}, immutable` : "no-cache");
+    if (asked("if-none-match") === this.etag && status === 200) {
+      response.writeHead(NOT_MODIFIED, lines).end();
+      return;
+    }
+    const small = this.body.length >= WORTH && /\bgzip\b/.test(asked("accept-encoding") ?? "");
+    if (small) lines.push("content-encoding", "gzip");
+    this.small ??= small ? compressed(this.body, { level: constants.Z_BEST_COMPRESSION }) : undefined;
+    const body = small ? await (this.small as Promise<Buffer>) : this.body;
+    lines.push("content-type", this.type, "content-length", String(body.length));
+    response.writeHead(status, lines).end(body);
+  }
+}
+
+/** What browsers get, read once: pages, scripts and styles as they are written, and those of packages. */
+export class PageFiles {
+  private constructor(
+    /** Names all of them together: scripts import each other by relative addresses, so one that changes moves them all. */
+    readonly version: string,
+    private readonly files: ReadonlyMap<string, PageFile>,
+  ) {}
+
+  /** @throws what the system says of files */
+  static async load(folder = PAGES): Promise<PageFiles> {
+    const own = globSync("**/*.{html,js,css,svg}", { cwd: folder }).map((name) => [
+      name.replaceAll("\\", "/"),
+      join(folder, name),
+    ]);
+    const others = Object.entries(PACKAGES).map(([name, from]) => [name, fileURLToPath(import.meta.resolve(from))]);
+    const names = [...own, ...others].sort(([a = ""], [b = ""]) => (a < b ? -1 : 1)) as [string, string][];
+    const read = await Promise.all(names.map(async ([name, place]) => [name, await readFile(place)] as const));
+    const hash = createHash("sha256");
+    for (const [name, body] of read) hash.update(`${name}\0`).update(body);
+    const version = hash.digest("hex").slice(0, 12);
+    const files = read.map(([name, body]) => {
+      const type = TYPES[extname(name)] as string;
+      const page = extname(name) === ".html";
+      const whole = page ? Buffer.from(body.toString().replaceAll("{{version}}", version)) : body;
+      return [name, new PageFile(whole, type, !page)] as const;
+    });
+    return new PageFiles(version, new Map(files));
+  }
+
+  /** The page of that name. @throws Error where there is none */
+  page(name: string): PageFile {
+    const found = this.files.get(`${name}.html`);
+    if (!found) throw new Error(`There is no page ${name}.`);
+    return found;
+  }
+
+  /** The script or style at that path; undefined: none. */
+  find(path: string): PageFile | undefined {
+    if (!path.startsWith(FOLDER)) return undefined;
+    const [version = "", ...name] = path.slice(FOLDER.length).split("/");
+    return version === this.version ? this.files.get(name.join("/")) : undefined;
+  }
+}

@@ -1,0 +1,80 @@
+import t from "tap";
+import { modelCard, protocolCards } from "../../src/console/model-card.ts";
+import type { Model, Target } from "../../src/core/marketplace.ts";
+import { PriceList } from "../../src/core/price-list.ts";
+import { loadProtocols } from "../../src/loader/discover.ts";
+import { Health } from "../../src/upstream/health.ts";
+import { MemoryLog } from "../support/gateway.ts";
+import { credentialsOf, providerOf } from "../support/provider.ts";
+
+const protocols = await loadProtocols();
+const served = protocols.map(({ name }) => name);
+const health = new Health(0.5, new MemoryLog());
+const surroundings = { health, protocols, now: 0 };
+
+const target = (speaks: string[], more: Partial<Target> = {}): Target => ({
+  provider: providerOf({ name: speaks.join("+"), speaks }),
+  ...{ model: "m", weight: 1 },
+  ...more,
+});
+const model = (targets: Target[], more: Partial<Model> = {}): Model => ({
+  ...{ id: "m", name: "M", aliases: [], created: 0, can: [], balance: "weighted", fallback: [], targets },
+  ...more,
+});
+
+t.test("a protocol is native, translated, or both where targets differ", async (t) => {
+  const { protocols: one } = modelCard(model([target(["anthropic-messages"])]), served, surroundings);
+  t.match(one, { "anthropic-messages": "native", "openai-chat": "translated", gemini: "translated" });
+  t.notOk(Object.hasOwn(one, "openai-embeddings"));
+  t.notOk(Object.hasOwn(one, "openai-realtime"), "what is said over WebSockets is not shown");
+  const { protocols: two } = modelCard(
+    model([target(["anthropic-messages"]), target(["gemini"])]),
+    served,
+    surroundings,
+  );
+  t.match(two, { "anthropic-messages": "mixed", gemini: "mixed", "openai-chat": "translated" });
+  const { protocols: few } = modelCard(model([target(["gemini"])]), ["gemini"], surroundings);
+  t.same(few, { gemini: "native" }, "only what has a path");
+});
+
+t.test("a model for embeddings or pictures is reached by nothing else", async (t) => {
+  const all = ["openai-chat", "openai-embeddings", "openai-images"];
+  const of = (can: string[], speaks = all) =>
+    modelCard(model([target(speaks)], { can }), served, surroundings).protocols;
+  t.same(of(["embeddings"]), { "openai-embeddings": "native" });
+  t.same(of(["images", "vision"]), { "openai-images": "native" });
+  t.match(of(["images"], ["gemini"]), { gemini: "native" }, "where pictures come in a conversation");
+  t.notOk(Object.hasOwn(of(["tools"]), "openai-images"));
+});
+
+t.test("shares, prices and health are those of the targets", async (t) => {
+  const prices = new PriceList([{ price: { input: 3 } }], "gateway.yaml");
+  const provider = providerOf({ name: "a", speaks: ["gemini"], credentials: credentialsOf("ONE") });
+  const first: Target = { provider, model: "x", weight: 3, prices };
+  const second = target(["gemini"], { weight: 1 });
+  const card = modelCard(model([first, second]), served, surroundings);
+  t.same(
+    card.targets.map(({ share }) => share),
+    [0.75, 0.25],
+  );
+  t.match(card, { state: "ok", price: { input: 3 }, priceSource: "gateway.yaml" });
+  const latency = modelCard(model([first, second], { balance: "latency" }), served, surroundings);
+  t.equal(latency.targets[0]?.share, undefined, "who gets what depends on the moment");
+});
+
+t.test("a protocol's losses are those that its table declares", async (t) => {
+  const cards = protocolCards(
+    protocols,
+    new Map([
+      ["gemini", "/v1beta/models/*"],
+      ["openai-embeddings", "/v1/embeddings"],
+    ]),
+  );
+  t.same(cards.map(({ name, path }) => `${name} ${path}`).sort(), [
+    "gemini /v1beta/models/*",
+    "openai-embeddings /v1/embeddings",
+  ]);
+  const losses = cards.find(({ name }) => name === "gemini")?.losses ?? [];
+  t.ok(losses.some(({ feature, support }) => feature === "logit_bias" && support === "refused"));
+  t.ok(losses.every(({ support }) => support === "dropped" || support === "refused"));
+});

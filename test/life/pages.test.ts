@@ -1,0 +1,139 @@
+import type { Browser, Page } from "playwright-core";
+import t, { type Test } from "tap";
+import { faultsOf, LOOKS, noBrowser, openBrowser, overflowOf } from "../support/browser.ts";
+import { KEY, type Running, startGateway } from "../support/gateway.ts";
+
+const YAML = `
+providers:
+  demo: { url: "demo:" }
+  claude: { url: "http://127.0.0.1:9/v1", protocol: anthropic-messages }
+models:
+  echo: { name: Echo, description: Says what you said, context: 128k, price: { input: 1, output: 2 }, targets: [demo:echo] }
+  thinker: { can: [reasoning], targets: [demo:reasoning] }
+  caller: { can: [tools], price: { input: 3, output: 15 }, targets: [demo:tool] }
+  slow: { targets: [demo:slow] }
+  acme/sage: { name: Acme Sage, context: 1M, targets: [claude:claude-opus-5], fallback: [echo] }
+`;
+
+let browser: Browser | undefined;
+if (!noBrowser) browser = await openBrowser();
+t.teardown(() => browser?.close());
+
+/** A page at a gateway; what the browser complains of fails the test. */
+async function at(
+  t: Test,
+  { url }: Running,
+  path: string,
+  look: (typeof LOOKS)[number] = { width: 1280, colorScheme: "light" },
+): Promise<Page> {
+  const context = await (browser as Browser).newContext({
+    viewport: { width: look.width, height: 800 },
+    colorScheme: look.colorScheme,
+  });
+  t.teardown(() => context.close());
+  const page = await context.newPage();
+  page.on("console", (line) => line.type() === "error" && t.fail(`the browser says: ${line.text()}`));
+  page.on("pageerror", (error) => t.fail(error.message));
+  await page.goto(url + path, { waitUntil: "networkidle" });
+  return page;
+}
+
+const options = { skip: noBrowser };
+
+t.test("every page of the marketplace is in order, wide and narrow, light and dark", options, async (t) => {
+  const gateway = await startGateway(t, YAML);
+  for (const look of LOOKS)
+    for (const path of ["/", "/models/acme/sage", "/models/nothing", "/play?a=echo&b=thinker"]) {
+      // Where there is no such model the page itself is a 404, which the browser tells.
+      if (path === "/models/nothing") continue;
+      const page = await at(t, gateway, path, look);
+      const where = `${path} at ${look.width}, ${look.colorScheme}`;
+      t.same(await faultsOf(page), [], `${where}: axe finds nothing serious`);
+      t.ok((await overflowOf(page)) <= 0, `${where}: nothing is wider than the window`);
+      await page.context().close();
+    }
+});
+
+t.test("a search and filters stand in the address, so that a link shows the same", options, async (t) => {
+  const gateway = await startGateway(t, YAML);
+  const page = await at(t, gateway, "/");
+  await page.getByRole("table").waitFor();
+  t.equal(await page.locator("tbody tr").count(), 5);
+  await page.keyboard.press("/");
+  await page.keyboard.type("claude-opus");
+  await page.locator("tbody tr").nth(1).waitFor({ state: "detached" });
+  t.same(await page.locator("tbody .slug code").allInnerTexts(), ["acme/sage"], "also by the vendor's name");
+  t.equal(new URL(page.url()).search, "?q=claude-opus");
+  await page.getByLabel("Search").fill("");
+  await page.getByRole("button", { name: "tools" }).click();
+  await page.getByLabel("Price in at most").selectOption("3");
+  const other = await at(t, gateway, new URL(page.url()).pathname + new URL(page.url()).search);
+  t.same(await other.locator("tbody .slug code").allInnerTexts(), ["caller"]);
+  await other.getByRole("link", { name: "all of them" }).click();
+  t.equal(await other.locator("tbody tr").count(), 5);
+});
+
+t.test("a model's page tells clients what to do, with this address and the key that was typed", options, async (t) => {
+  const gateway = await startGateway(t, YAML);
+  const page = await at(t, gateway, "/models/echo?client=Claude+Code");
+  const shell = page.getByRole("region", { name: "Claude Code in a shell" });
+  t.match(await shell.innerText(), new RegExp(`ANTHROPIC_BASE_URL=${gateway.url}\n.*AUTH_TOKEN=YOUR_KEY`));
+  await page.getByLabel("Key", { exact: true }).fill(KEY);
+  t.match(await shell.innerText(), `ANTHROPIC_AUTH_TOKEN=${KEY}`);
+  t.notMatch(page.url(), KEY);
+  t.equal(await page.evaluate("JSON.stringify({ ...localStorage, ...sessionStorage })"), "{}", "it is in memory alone");
+  await page.getByLabel("keep in this tab").check();
+  t.match(await page.evaluate("JSON.stringify({ ...sessionStorage })"), KEY);
+  t.equal(await page.evaluate("JSON.stringify({ ...localStorage })"), "{}");
+});
+
+for (const protocol of ["openai-chat", "openai-responses", "anthropic-messages", "gemini"])
+  t.test(`the playground streams ${protocol} of two models side by side`, options, async (t) => {
+    const gateway = await startGateway(t, YAML);
+    const page = await at(t, gateway, `/play?a=caller&b=echo&protocol=${protocol}`);
+    await page.getByLabel("Key", { exact: true }).fill(KEY);
+    await page.getByText("System, tools, longest answer").click();
+    await page.getByRole("button", { name: "An example of a tool" }).click();
+    await page.getByLabel(/^Message/).fill("Hello from the page");
+    await page.keyboard.press("Control+Enter");
+    const [caller, echo] = [
+      page.getByRole("region", { name: "caller", exact: true }),
+      page.getByRole("region", { name: "echo", exact: true }),
+    ];
+    await echo.getByText(/^whole/).waitFor();
+    await caller.getByText(/^whole/).waitFor();
+    t.match(await echo.locator(".said").innerText(), "Hello from the page");
+    t.match(await caller.locator(".card").innerText(), "weather");
+    t.match(await echo.getByRole("status").innerText(), /first \d+ ms.* [1-9]\d* in, [1-9]\d* out · (?:about )?\$0\.0/);
+    await echo.getByText(/^Events \(/).click();
+    t.ok((await echo.locator(".events div").count()) > 1, "the events are there as they came");
+    await echo.getByText("As curl").click();
+    const curl = await echo.locator("pre").innerText();
+    t.match(curl, gateway.url);
+    t.notMatch(curl, KEY);
+  });
+
+t.test("Stop in the playground ends the request at the gateway", options, async (t) => {
+  const gateway = await startGateway(t, YAML);
+  const page = await at(t, gateway, "/play?a=slow");
+  await page.getByLabel("Key", { exact: true }).fill(KEY);
+  await page.getByLabel(/^Message/).fill("one two three four five six seven eight");
+  await page.getByRole("button", { name: "Send" }).click();
+  await page.getByRole("button", { name: "Stop" }).click();
+  await page.getByText(/^stopped/).waitFor();
+  const ended = () => gateway.log.lines.find(({ message }) => message === "exchange");
+  while (!ended()) await new Promise((again) => setTimeout(again, 20));
+  t.equal(ended()?.fields["outcome"], "aborted");
+});
+
+t.test("a wrong key is told in the gateway's own words", options, async (t) => {
+  const gateway = await startGateway(t, YAML);
+  const context = await (browser as Browser).newContext();
+  t.teardown(() => context.close());
+  const page = await context.newPage();
+  await page.goto(`${gateway.url}/play?a=echo`);
+  await page.getByLabel("Key", { exact: true }).fill("gw_wrong");
+  await page.getByLabel(/^Message/).fill("Hello");
+  await page.getByRole("button", { name: "Send" }).click();
+  t.match(await page.getByRole("alert").innerText(), /key/i);
+});
