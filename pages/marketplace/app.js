@@ -31,7 +31,7 @@ function App() {
   const found = useJson("/pages/models.json", { every: REFRESH });
   const [help, setHelp] = useState(false);
   // The key stays in memory, unless the reader wants it kept for this tab.
-  const [key, setKey] = useState(sessionStorage.getItem("key") ?? "");
+  const [key, setKey] = useState(sessionStorage.getItem("gateway-key") ?? "");
   const id = modelOf(path);
   const keys = [
     ["/", "search", () => document.querySelector("input[type=search]")?.focus()],

@@ -3,10 +3,10 @@
 import { html, useState } from "../common/ui.js";
 
 export function KeyField({ apiKey, setKey }) {
-  const [kept, keep] = useState(sessionStorage.getItem("key") !== null);
+  const [kept, keep] = useState(sessionStorage.getItem("gateway-key") !== null);
   const store = (key, wanted) => {
-    if (wanted && key) sessionStorage.setItem("key", key);
-    else sessionStorage.removeItem("key");
+    if (wanted && key) sessionStorage.setItem("gateway-key", key);
+    else sessionStorage.removeItem("gateway-key");
   };
   const type = (event) => {
     const key = event.currentTarget.value.trim();

@@ -137,9 +137,9 @@ function reachOf(protocol: Protocol, { targets, can }: Model, protocols: readonl
     if (!clientSide(protocol)) return undefined;
     return protocols.some((each) => speaks.includes(each.name) && translates(each)) ? "translated" : undefined;
   });
-  const reached = new Set(found.flatMap((reach) => reach ?? []));
-  const [only] = reached;
-  return reached.size > 1 ? "mixed" : only;
+  const ways = new Set(found.flatMap((reach) => reach ?? []));
+  const [only] = ways;
+  return ways.size > 1 ? "mixed" : only;
 }
 
 /** Protocols that have a path, with what a translation into each loses. */

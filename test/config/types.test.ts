@@ -13,6 +13,7 @@ t.test("a file with only providers and models becomes a whole configuration", as
   t.same(rest, {
     file,
     folder: dirname(file),
+    pages: true,
     listen: { host: "127.0.0.1", port: 8080 },
     admin: { host: "127.0.0.1", port: 9090, usual: true },
     workers: 1,
