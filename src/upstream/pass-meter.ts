@@ -77,8 +77,8 @@ export class PassMeter implements PassObserver {
  * What a provider says of caching, for the one key alone: caches in front do not know most places in which a key stands, and to
  * them the answers for all keys are one.
  */
-export function forOneKey(said = ""): string {
-  const rules = said.split(",").map((rule) => rule.trim());
+export function forOneKey(caching = ""): string {
+  const rules = caching.split(",").map((rule) => rule.trim());
   const own = rules.filter((rule) => rule !== "" && !/^(?:public|private|s-maxage|proxy-revalidate)\b/i.test(rule));
   return ["private", ...own].join(", ");
 }
