@@ -48,7 +48,8 @@ export default class LimitsOf implements Plugin {
   }
 
   route(exchange: RouteExchange): void | Promise<void> {
-    const { caller, model, protocol } = exchange;
+    const { caller, model, protocol, dryRun } = exchange;
+    if (dryRun) dryRun.most = worstOf(exchange, this.translations).most;
     if (protocol.socket) this.measured(exchange);
     return this.reserve(exchange, "main", this.levels.of(caller, model?.id));
   }
@@ -105,11 +106,11 @@ export default class LimitsOf implements Plugin {
     const id =
       "attempts" in exchange && part === "attempt" ? `${exchange.id}/${exchange.attempts.length}` : exchange.id;
     const reserved = this.limiter.reserve({ id, levels, ...reserving.worst });
-    if (!(reserved instanceof Promise)) return this.take(reserved, id, part, exchange, reserving);
+    if (!(reserved instanceof Promise)) return this.take(reserved, id, part, exchange, levels, reserving);
     return reserved.then((later) => {
       // It was given up while it waited.
       if (reserving.ended && "grant" in later) this.limiter.settle(id, NOTHING);
-      this.take(later, id, part, exchange, reserving);
+      this.take(later, id, part, exchange, levels, reserving);
     });
   }
 
@@ -118,7 +119,8 @@ export default class LimitsOf implements Plugin {
     reserved: Reserved,
     id: string,
     part: "main" | "attempt",
-    { protocol, replyHeaders, notices }: RouteExchange | SendExchange,
+    { protocol, replyHeaders, notices, dryRun }: RouteExchange | SendExchange,
+    levels: readonly LimitLevel[],
     reserving: Reserving,
   ): void {
     const { rateHeaders } = protocol;
@@ -130,6 +132,7 @@ export default class LimitsOf implements Plugin {
       throw refusal(reserved.excess);
     }
     reserving[part] = id;
+    dryRun?.notes.push(`finds room: ${levels.map((level) => whose(level)).join(", ")}`);
     const { grant } = reserved;
     if (grant.warnings) notices.push(...grant.warnings);
     // What a provider leaves concerns all callers, and tells one nothing about itself.

@@ -53,6 +53,8 @@ export default class UsageOf implements Plugin {
   ) {}
 
   send(exchange: SendExchange, attempt: Attempt): void {
+    exchange.dryRun?.notes.push("would write a row of the ledger");
+    if (exchange.dryRun) return;
     const reading = this.reading(exchange);
     // Not the first attempt for sure: plugins in front may have refused that one.
     if (!reading.begun) this.ledger.begin(begun(exchange, attempt, this.options.cut));
@@ -68,6 +70,7 @@ export default class UsageOf implements Plugin {
   }
 
   done(exchange: DoneExchange): void {
+    if (exchange.dryRun) return;
     const reading = this.reading(exchange);
     const settled = settlement(exchange, reading, this.options.cut, () => this.translations.tokensIn(exchange));
     const written = entry(exchange, settled, reading.late);

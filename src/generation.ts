@@ -62,6 +62,8 @@ export interface Ingredients {
   processes?: number;
   /** The others of them. */
   peers?: Peers;
+  /** Only requests to explain will come: plugins are started dry. */
+  dry?: boolean;
 }
 
 /** What workers tell each other of targets and credentials. */
@@ -314,7 +316,7 @@ async function startPlugins(
     const { options, place } = config.plugins.get(name) as ConfiguredPlugin;
     const loaded = { ...(classes.get(name) as LoadedPlugin), place };
     const plugin = makePlugin(container, loaded, options);
-    await startPlugin(plugin, loaded, false);
+    await startPlugin(plugin, loaded, made.dry === true);
     if (plugin.close) closers.push({ name, close: () => plugin.close?.() });
     plugins.set(name, plugin);
   }

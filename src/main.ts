@@ -2,45 +2,97 @@ import { existsSync, readFileSync } from "node:fs";
 import { dirname, join, resolve } from "node:path";
 import { fileURLToPath } from "node:url";
 import * as check from "./cli/check.ts";
+import * as connect from "./cli/connect.ts";
+import * as explain from "./cli/explain.ts";
 import * as groups from "./cli/groups.ts";
 import * as keys from "./cli/keys.ts";
 import * as models from "./cli/models.ts";
 import { reason } from "./cli/reason.ts";
 import * as reconcile from "./cli/reconcile.ts";
+import * as routes from "./cli/routes.ts";
 import * as run from "./cli/run.ts";
 import * as schema from "./cli/schema.ts";
 import * as store from "./cli/store.ts";
 import * as usage from "./cli/usage.ts";
-import { COMMAND, type Terminal } from "./cli/verb.ts";
+import { COMMAND, Misuse, type Terminal, type VerbPlace, type VerbText } from "./cli/verb.ts";
 import { loadConfig } from "./config/load.ts";
-import { words } from "./gateway.ts";
+import { nearest } from "./config/suggest.ts";
+import type { Config } from "./config/types.ts";
+import { load, words } from "./gateway.ts";
 import { priceDoubts } from "./prices/doubts.ts";
 import { rehearse } from "./rehearsal.ts";
 import { openMaintenance, openStores, restoreStore } from "./store/open.ts";
 
-const VERBS = { run, check, schema, models, keys, groups, usage, reconcile, store };
+/** A verb: what its help says, and what it does. */
+interface Verb extends VerbText {
+  /** Answers the exit code: 0 done, 1 could not be done or found something wrong, 2 not understood. @throws Misuse */
+  act(args: string[], io: Terminal, place: VerbPlace): Promise<number>;
+}
+
+const configOf = async ({ file, folder }: VerbPlace, io: Terminal) =>
+  loadConfig(file, await words(folder), io.env, folder);
+
+const VERBS: Readonly<Record<string, Verb>> = {
+  run: { ...run, act: run.run },
+  check: { ...check, act: checked },
+  routes: { ...routes, act: async (args, io, place) => routes.run(args, io, await configOf(place, io)) },
+  explain: {
+    ...explain,
+    async act(args, io, place) {
+      process.exit(await explain.run(args, io, await load({ ...place, env: io.env })));
+    },
+  },
+  connect: {
+    ...connect,
+    act: (args, io, place) => connect.run(args, io, async () => placeOfClients(await configOf(place, io))),
+  },
+  models: { ...models, act: async (args, io, place) => models.run(args, io, await configOf(place, io)) },
+  keys: {
+    ...keys,
+    act: (args, io, place) => withStores(place, io, (stores, models) => keys.run(args, io, stores, models)),
+  },
+  groups: { ...groups, act: (args, io, place) => withStores(place, io, (stores) => groups.run(args, io, stores)) },
+  usage: {
+    ...usage,
+    act(args, io, place) {
+      return withStores(place, io, (stores) => usage.run(args, io, stores));
+    },
+  },
+  reconcile: {
+    ...reconcile,
+    act: (args, io, place) => withStores(place, io, (stores) => reconcile.run(args, io, stores)),
+  },
+  store: {
+    ...store,
+    async act(args, io, place) {
+      const { store: written } = await configOf(place, io);
+      return store.run(args, io, {
+        open: () => openMaintenance(written.ledger),
+        restore: (from, terms) => restoreStore(written.ledger, from, terms),
+      });
+    },
+  },
+  schema: { ...schema, act: async (args, io, place) => schema.run(args, io, await words(place.folder)) },
+};
+
+/** Where clients reach the gateway, and what they may ask for there. */
+function placeOfClients({ listen, models, providers }: Config): connect.ConnectPlace {
+  const on = new Set(providers.flatMap(({ name, off }) => (off === undefined ? [name] : [])));
+  const usable = models.filter(({ targets }) => targets.some(({ provider }) => on.has(provider)));
+  const names = [...usable, ...models].flatMap(({ id, aliases }) => [id, ...aliases]);
+  return { listen, models: [...new Set(names)] };
+}
 
 const HELP = `usage: ${COMMAND} VERB …
 
   ${Object.values(VERBS)
     .map((verb) => verb.help)
     .join("\n  ")}
-  help                         this text; VERB --help: what one verb takes
+  help [VERB]                  this text; VERB --help: what one verb takes
   --version                    the version of this program
 
-Every verb takes --config FILE; without it, gateway.yaml of this folder or the one that came along.`;
-
-/** The help of one verb. */
-const helpOf = (verb: { help: string; USAGE?: string }): string => verb.USAGE ?? `usage: ${COMMAND} ${verb.help}`;
-
-/** What the command line says is wrong with it. */
-class Misuse extends Error {}
-
-interface VerbPlace {
-  file: string;
-  /** Where relative paths in the file start. */
-  folder: string;
-}
+Every verb takes --config FILE; without it, gateway.yaml of this folder or the one that came along.
+Exit codes: 0 done, 1 could not be done or something is wrong, 2 not understood.`;
 
 /**
  * The file named by --config, the folder's own, or the one that came along, whose paths then start in the working folder:
@@ -48,7 +100,8 @@ interface VerbPlace {
  * @throws Misuse where it names no file: the default would be another one than was meant.
  */
 function placeOf(args: string[], folder: string): VerbPlace {
-  const at = args.findIndex((arg) => arg === "--config" || arg.startsWith("--config="));
+  const end = args.indexOf("--");
+  const at = args.findIndex((arg, i) => (end < 0 || i < end) && (arg === "--config" || arg.startsWith("--config=")));
   const flag = at < 0 ? undefined : args[at];
   if (flag !== undefined) {
     const inline = flag.includes("=");
@@ -87,7 +140,7 @@ function endWithReader(): void {
 }
 
 /** Ends the process itself: a plugin that was only tried may leave a timer or a connection behind. */
-async function checked(args: readonly string[], io: Terminal, place: VerbPlace): Promise<never> {
+async function checked(args: string[], io: Terminal, place: VerbPlace): Promise<never> {
   const named = args.find((arg) => !arg.startsWith("-"));
   const file = named === undefined ? place.file : resolve(io.folder, named);
   const vocabulary = await words(dirname(file));
@@ -98,6 +151,17 @@ async function checked(args: readonly string[], io: Terminal, place: VerbPlace):
 const version = (): string =>
   (JSON.parse(readFileSync(new URL("../package.json", import.meta.url), "utf8")) as { version: string }).version;
 
+/** The verb of that name. @throws Misuse that names the nearest one */
+function verbOf(word: string): Verb {
+  const verb = Object.hasOwn(VERBS, word) ? VERBS[word] : undefined;
+  if (verb) return verb;
+  const near = nearest(word, Object.keys(VERBS));
+  const verbs = Object.keys(VERBS).join(" ");
+  throw new Misuse(
+    `unknown verb "${word}"${near === undefined ? "" : `, did you mean "${near}"?`}\nverbs: ${verbs}\n${COMMAND} help says what each does`,
+  );
+}
+
 async function main(argv: readonly string[]): Promise<number> {
   const io: Terminal = {
     out: (line) => void process.stdout.write(`${line}\n`),
@@ -105,55 +169,34 @@ async function main(argv: readonly string[]): Promise<number> {
     env: process.env,
     folder: process.cwd(),
   };
-  const args = [...argv];
+  // What stands behind -- is not ours, for verbs that start another program; npm start takes its own away.
+  const args = argv[0] === "--" ? argv.slice(1) : [...argv];
   if (args[0] === "--version") {
     io.out(version());
     return 0;
   }
   const place = placeOf(args, io.folder);
   const word = args[0]?.startsWith("-") ? undefined : args.shift();
-  if (word === "help" || args.includes("--help") || args.includes("-h")) {
-    const named = Object.entries(VERBS).find(([name]) => name === word)?.[1];
-    io.out(named ? helpOf(named) : HELP);
+  const ours = args.includes("--") ? args.slice(0, args.indexOf("--")) : args;
+  if (word === "help" || ours.includes("--help") || ours.includes("-h")) {
+    const named = word === "help" ? ours.find((arg) => !arg.startsWith("-")) : word;
+    io.out(named === undefined ? HELP : verbOf(named).USAGE);
     return 0;
   }
-  const verb = word ?? "run";
-  switch (verb) {
-    case "run":
-      return run.run(args, io, place);
-    case "check":
-      return checked(args, io, place);
-    case "schema":
-      return schema.run(args, io, await words(place.folder));
-    case "models":
-      return models.run(args, io, await loadConfig(place.file, await words(place.folder), io.env, place.folder));
-    case "keys":
-      return withStores(place, io, (stores, models) => keys.run(args, io, stores, models));
-    case "groups":
-      return withStores(place, io, (stores) => groups.run(args, io, stores));
-    case "store": {
-      const { store: written } = await loadConfig(place.file, await words(place.folder), io.env, place.folder);
-      return store.run(args, io, {
-        open: () => openMaintenance(written.ledger),
-        restore: (from, terms) => restoreStore(written.ledger, from, terms),
-      });
-    }
-    case "usage":
-      endWithReader();
-      return withStores(place, io, (stores) => usage.run(args, io, stores));
-    case "reconcile":
-      endWithReader();
-      return withStores(place, io, (stores) => reconcile.run(args, io, stores));
-    default:
-      io.err(`unknown verb "${verb}"\n\n${HELP}`);
-      return 2;
+  const verb = verbOf(word ?? "run");
+  if (verb !== VERBS["run"]) endWithReader();
+  try {
+    return await verb.act(args, io, place);
+  } catch (thrown) {
+    if (!(thrown instanceof Misuse)) throw thrown;
+    io.err(`${thrown.message}\n\n${verb.USAGE}`);
+    return 2;
   }
 }
 
 try {
-  process.exitCode = await main(process.argv.slice(2).filter((arg) => arg !== "--"));
+  process.exitCode = await main(process.argv.slice(2));
 } catch (thrown) {
-  const misused = thrown instanceof Misuse;
-  process.stderr.write(misused ? `${thrown.message}\n\n${HELP}\n` : `${reason(thrown)}\n`);
-  process.exitCode = misused ? 2 : 1;
+  process.stderr.write(`${thrown instanceof Misuse ? thrown.message : reason(thrown)}\n`);
+  process.exitCode = thrown instanceof Misuse ? 2 : 1;
 }

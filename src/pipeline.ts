@@ -9,7 +9,7 @@ import type { Receive } from "./downstream/receive.ts";
 import type { Reply } from "./downstream/reply.ts";
 import type { Objects } from "./objects/objects.ts";
 import type { UpstreamAnswer, Upstreams } from "./upstream/attempts.ts";
-import type { UpstreamProxy } from "./upstream/proxy.ts";
+import type { ClientSide, UpstreamProxy } from "./upstream/proxy.ts";
 
 /** The parts of a generation that every exchange passes. */
 export interface Parts {
@@ -21,13 +21,19 @@ export interface Parts {
   redactor: Redactor;
 }
 
+/** What a request's life needs of them. */
+export type LifeParts = Omit<Parts, "upstreams" | "proxy"> & { upstreams: Pick<Upstreams, "reach"> };
+
+/** What the client is told. */
+export type Answering = ClientSide & Pick<Reply, "stream" | "refuse">;
+
 /** The life of a request, from its checked head to its ledger entry. Never throws. */
 export async function live(
   exchange: Exchange,
   chain: Chain,
-  parts: Parts,
+  parts: LifeParts,
   receive: Receive,
-  reply: Reply,
+  reply: Answering,
 ): Promise<void> {
   let answer: UpstreamAnswer | undefined;
   try {

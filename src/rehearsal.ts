@@ -28,7 +28,7 @@ const PATIENCE = 10_000;
 const DEMO = new URL("http://demo.invalid");
 
 /** A log that keeps nothing. */
-class NoLog extends Log {
+export class NoLog extends Log {
   debug(): void {}
   info(): void {}
   warn(): void {}

@@ -48,7 +48,8 @@ t.test("without a gateway.yaml of its own a folder gets the one that came along,
 });
 
 t.test("an unknown verb is a usage error that lists the verbs", async (t) => {
-  t.match(run(["serve"]), { status: 2, err: /unknown verb "serve".*check/s });
+  t.match(run(["serve"]), { status: 2, err: /unknown verb "serve"\nverbs: run .*check/ });
+  t.match(run(["chekc"]), { status: 2, out: "", err: /unknown verb "chekc", did you mean "check"\?/ });
 });
 
 t.test("--config takes another file for every verb", async (t) => {
@@ -64,6 +65,15 @@ t.test("--config that names no file is a usage error, for the default would be a
     ["--config", "--json"],
   ])
     t.match(run(args), { status: 2, out: "", err: /^--config needs a file/ }, args.join(" "));
+});
+
+t.test("every verb has a help of its own, and what it does not understand is exit code 2 with that help", async (t) => {
+  const verbs = /^verbs: (.*)$/m.exec(run(["none"]).err)?.[1]?.split(" ") ?? [];
+  t.ok(verbs.length > 10);
+  for (const verb of verbs) {
+    t.match(run([verb, "--help"]), { status: 0, err: "", out: new RegExp(`^usage: npm start -- ${verb}\\b`) }, verb);
+    t.match(run([verb, "--no-such-option"]), { status: 2, out: "", err: new RegExp(`usage: .*${verb}`, "s") }, verb);
+  }
 });
 
 t.test("--help behind a verb prints that verb's help, and --version the version", async (t) => {

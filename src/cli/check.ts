@@ -5,9 +5,20 @@ import { ConfigError, loadConfig, type Problem, type Vocabulary } from "../confi
 import { format, offNotice } from "../config/problems.ts";
 import type { Config } from "../config/types.ts";
 import type { PluginProblem } from "../loader/problems.ts";
-import type { Terminal } from "./verb.ts";
+import { COMMAND, type Terminal } from "./verb.ts";
 
+/** The line of the overall help. */
 export const help = "check [FILE] [--json]        say everything that is wrong with gateway.yaml";
+
+/** What `--help` behind the verb prints. */
+export const USAGE = `usage: ${COMMAND} check [FILE] [--json]
+
+Says everything that is wrong with gateway.yaml, each with line, column and the fix, then builds its plugins and tries their
+start, without serving, opening or asking anything.
+
+  --json   prints { ok, problems: [{ file, line, column, severity, message, frame }] }
+
+Exit codes: 0 right, though there may be warnings; 1 problems; 2 no such file.`;
 
 /**
  * Checks a file, then builds its plugins without serving anything. Exit codes: 0 right, 1 problems, 2 usage or no such file.

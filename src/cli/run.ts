@@ -17,6 +17,17 @@ import { reason } from "./reason.ts";
 import { untilStopped } from "./signals.ts";
 import { COMMAND, type Terminal } from "./verb.ts";
 
+/** What `--help` behind the verb prints. */
+export const USAGE = `usage: ${COMMAND} run [--config FILE] [--watch]
+
+Starts the gateway, prints what a newcomer needs, and serves until SIGTERM or SIGINT: then what runs is ended in peace, for as
+long as drain: in gateway.yaml says. SIGHUP reads gateway.yaml, secrets and plugins anew; a file with mistakes changes nothing.
+
+  --watch   does that by itself when one of these files changes
+
+Exit codes: 0 stopped, 1 could not start or failed while it ran, 2 not understood.`;
+
+/** The lines of the overall help. */
 export const help =
   "run [--config FILE] [--watch]\n                               start the gateway (the default); --watch: reload when its files change";
 

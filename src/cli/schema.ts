@@ -4,8 +4,15 @@ import { parseArgs } from "node:util";
 import { z } from "zod";
 import type { Vocabulary } from "../config/load.ts";
 import { File } from "../config/schema.ts";
-import type { Terminal } from "./verb.ts";
+import { COMMAND, type Terminal } from "./verb.ts";
 
+/** What `--help` behind the verb prints. */
+export const USAGE = `usage: ${COMMAND} schema [FILE]
+
+Prints the JSON Schema of gateway.yaml, with the options of all plugins that are there, or writes it to FILE. Editors that
+know YAML Language Server read it from the first line of gateway.yaml: # yaml-language-server: $schema=./gateway.schema.json`;
+
+/** The line of the overall help. */
 export const help = "schema [FILE]                print gateway.yaml's JSON Schema for editors, or write it to FILE";
 
 type Json = z.core.JSONSchema.BaseSchema;

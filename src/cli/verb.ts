@@ -1,3 +1,5 @@
+import { type ParseArgsConfig, parseArgs } from "node:util";
+
 /** Where a verb writes, and what it may know of the process. */
 export interface Terminal {
   out(line: string): void;
@@ -5,6 +7,46 @@ export interface Terminal {
   env: NodeJS.ProcessEnv;
   /** The folder that relative paths start in. */
   folder: string;
+}
+
+/** What a verb says of itself. */
+export interface VerbText {
+  /** The lines of the overall help. */
+  readonly help: string;
+  /** What `--help` behind the verb prints. */
+  readonly USAGE: string;
+}
+
+/** The gateway.yaml that a verb is about. */
+export interface VerbPlace {
+  /** Absolute; it need not exist. */
+  file: string;
+  /** Where relative paths in the file start. */
+  folder: string;
+}
+
+/** What the command line says is wrong with it: told with the verb's usage, exit code 2. */
+export class Misuse extends Error {}
+
+/**
+ * The options and other words behind a verb.
+ * @param most words besides options
+ * @throws Misuse
+ */
+export function argumentsOf<const T extends NonNullable<ParseArgsConfig["options"]>>(
+  args: readonly string[],
+  options: T,
+  most = 0,
+) {
+  try {
+    const parsed = parseArgs({ args: [...args], options, allowPositionals: true });
+    const { positionals } = parsed;
+    if (positionals.length > most)
+      throw new Error(`"${positionals[most]}" is one word too many; options begin with --.`);
+    return parsed;
+  } catch (thrown) {
+    throw new Misuse((thrown as Error).message);
+  }
 }
 
 /** What starts the gateway that this file is of: npm in a checkout, the installed command in a package. */

@@ -47,7 +47,7 @@ export class Chain {
   constructor(
     readonly name: string,
     readonly links: readonly Link[],
-    serving?: Link,
+    readonly serving?: Link,
   ) {
     const of = (phase: Phase) =>
       links.flatMap((link, at) => {

@@ -36,6 +36,7 @@ export function logExchange(
     upstream_id: last?.requestId,
     status: exchange.status,
     outcome: exchange.outcome,
+    dry_run: exchange.dryRun ? true : undefined,
     tokens_in: usage?.in.total,
     tokens_out: usage?.out.total,
     first_byte_ms: exchange.firstByte === undefined ? undefined : Math.round(exchange.firstByte),

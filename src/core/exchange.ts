@@ -4,6 +4,7 @@ import type { Query } from "../wire/query.ts";
 import type { Edit } from "../wire/splice.ts";
 import { type AnswerTextMatch, AnswerTexts } from "./answer-texts.ts";
 import { Body } from "./body.ts";
+import type { DryRun } from "./dry-run.ts";
 import { GatewayError } from "./errors.ts";
 import type { Caller, Credential, Model, Target } from "./marketplace.ts";
 import { checkModel, readModel, sameModel } from "./model-name.ts";
@@ -42,6 +43,8 @@ export class Attempt {
   headers: HeaderList;
   /** What goes upstream, as the plugins so far have left it; at first the exchange's own. */
   body: Body;
+  /** What a translation of the request leaves out, and changes within its meaning; undefined: nothing was translated. */
+  losses: { readonly dropped: readonly string[]; readonly notices: readonly string[] } | undefined;
   /** What is shown to the provider; undefined: it has none. */
   credential: Credential | undefined;
   /** Milliseconds since the exchange began. */
@@ -248,6 +251,8 @@ export class Exchange {
    * what came, and the outcome is that of the error.
    */
   error: GatewayError | undefined;
+  /** Set where the request is only explained: nothing that a plugin does for it may last. */
+  dryRun: DryRun | undefined;
   /** Set by a plugin that wants the rest of an answer read, for its usage, once the client has left in the middle of it. */
   drains = false;
   /** Called when that is so; set by the engine while an answer is on its way. */

@@ -14,6 +14,7 @@ type HeadFields =
       | "dropped"
       | "droppedFromAnswer"
       | "slots"
+      | "dryRun"
     )
   | ("elapsed" | "aborted" | "signal" | "onAbort");
 type AskedFields =

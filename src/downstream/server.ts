@@ -12,6 +12,7 @@ import { websocket } from "../websocket.ts";
 import { Query } from "../wire/query.ts";
 import { type ClientConnection, type ConnectionLimits, Connections, isForwarded } from "./connections.ts";
 import { credentials } from "./credentials.ts";
+import { asksToExplain, explained } from "./explained.ts";
 import { guard, holdsKey } from "./guard.ts";
 import { HandshakeResponse, handshakeKey, readOffer } from "./handshake.ts";
 import { Incoming } from "./incoming.ts";
@@ -304,7 +305,9 @@ export class Downstream {
         reply,
         destination.pass
           ? pass(exchange, chain, generation, destination.pass, reply, waiting)
-          : live(exchange, chain, generation, receive, reply),
+          : asksToExplain(headers)
+            ? explained(exchange, chain, generation, receive, reply)
+            : live(exchange, chain, generation, receive, reply),
       );
     } catch (thrown) {
       refuseEarly(request, response, generation, raw, GatewayError.from(thrown), id, address);

@@ -17,6 +17,8 @@ const ClientFile = z.strictObject({
   arguments: z.array(z.string()).default([]),
   env: z.record(z.string(), z.string()).default({}),
   unset: z.array(Text).default([]),
+  temporary: z.record(z.string(), z.string()).default({}),
+  home: Text.optional(),
   files: z.array(z.strictObject({ path: Text, language: Text, text: Text })).default([]),
   snippets: z.array(z.strictObject({ language: Text, install: Text.optional(), text: Text })).default([]),
   notes: z.array(Text).default([]),

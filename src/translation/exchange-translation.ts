@@ -114,7 +114,7 @@ export class ExchangeTranslation {
       this.strict,
       this.owners,
     );
-    this.losses = losses;
+    this.losses = attempt.losses = losses;
     attempt.edit(edits);
   }
 
@@ -133,7 +133,7 @@ export class ExchangeTranslation {
     const { exchange } = this;
     this.written = writeRequest(this.conversation, destination(attempt.target, to), this.strict);
     const { encoded, losses } = this.written;
-    this.losses = losses;
+    this.losses = attempt.losses = losses;
     attempt.protocol = to;
     attempt.operation = encoded.operation;
     attempt.method = encoded.operation.method;

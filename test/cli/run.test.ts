@@ -178,7 +178,7 @@ t.test("a failure that nobody foresaw is logged, and ends the process with 1 aft
 });
 
 t.test("a flag that does not exist is a usage error", async (t) => {
-  const { child, text } = start(t, YAML, ["run", "--watch"]);
+  const { child, text } = start(t, YAML, ["run", "--wathc"]);
   t.same(await once(child, "close"), [2, null]);
-  t.match(text(), /--watch.*usage/s);
+  t.match(text(), /--wathc.*usage/s);
 });

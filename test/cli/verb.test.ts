@@ -1,8 +1,20 @@
 import t from "tap";
-import { COMMAND, commandAt } from "../../src/cli/verb.ts";
+import { argumentsOf, COMMAND, commandAt, Misuse } from "../../src/cli/verb.ts";
 
 t.test("hints name the command that works where the gateway stands", async (t) => {
   t.equal(commandAt("file:///srv/app/node_modules/model-gateway/src/cli/verb.ts"), "npx model-gateway");
   t.equal(commandAt("file:///home/me/model-gateway/src/cli/verb.ts"), "npm start --");
   t.equal(COMMAND, "npm start --");
+});
+
+t.test("options and words behind a verb are read, and what is not understood is a misuse that names it", async (t) => {
+  const options = { json: { type: "boolean" }, by: { type: "string" } } as const;
+  const read = argumentsOf(["one", "--json", "--by", "day"], options, 1);
+  t.same([read.values.json, read.values.by, read.positionals], [true, "day", ["one"]]);
+  for (const [args, says] of [
+    [["--jsno"], /--jsno/],
+    [["one", "two"], /"two" is one word too many/],
+    [["--by"], /--by/],
+  ] as const)
+    t.throws(() => argumentsOf(args, options, 1), { constructor: Misuse, message: says });
 });

@@ -1,0 +1,206 @@
+import { type ChildProcess, spawn } from "node:child_process";
+import { existsSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { homedir, tmpdir } from "node:os";
+import { delimiter, join } from "node:path";
+import { nearest } from "../config/suggest.ts";
+import { globOf } from "../core/glob.ts";
+import { type Client, type ClientValues, filled, loadClients } from "../loader/clients.ts";
+import { table } from "./table.ts";
+import { argumentsOf, COMMAND, Misuse, type Terminal } from "./verb.ts";
+
+/** The lines of the overall help. */
+export const help = `connect [CLIENT] [--key …] [--model …] [-- …]
+                               print what a client must be told, or start it with that`;
+
+/** What `--help` behind the verb prints. */
+export const USAGE = `usage: ${COMMAND} connect [--json]
+       ${COMMAND} connect CLIENT [--url URL] [--key KEY] [--model MODEL] [--json]
+       ${COMMAND} connect CLIENT [--url URL] [--key KEY] [--model MODEL] -- [ARGUMENTS …]
+
+Without a client: which there are, and which of them are on this machine. With one: the settings that it needs, to copy. With
+-- behind it: starts it with these settings and the arguments that follow. No file of yours is touched; what the client must
+read from a file is written to a temporary one, and removed with its end. The exit code is then the client's.
+
+  --url URL       the gateway's address, as the client reaches it; absent: where gateway.yaml listens
+  --key KEY       a gateway key; absent: the variable GATEWAY_KEY
+  --model MODEL   a model of the gateway; absent: the first one of gateway.yaml whose provider is on
+  --json          prints JSON`;
+
+const OPTIONS = {
+  url: { type: "string" },
+  key: { type: "string" },
+  model: { type: "string" },
+  json: { type: "boolean" },
+} as const;
+
+/** Printed where no key is known. */
+const NO_KEY = "$GATEWAY_KEY";
+
+/** What the verb must know of gateway.yaml. */
+export interface ConnectPlace {
+  listen: { host: string; port: number };
+  /** Ids and aliases; of what is on the first one first. */
+  models: readonly string[];
+}
+
+/** The verb `connect`. Answers 0, 1 where the client cannot be started, or the started client's own code. @throws Misuse */
+export async function run(args: readonly string[], io: Terminal, place: () => Promise<ConnectPlace>): Promise<number> {
+  const end = args.indexOf("--");
+  const { values, positionals } = argumentsOf(end < 0 ? args : args.slice(0, end), OPTIONS, 1);
+  const clients = loadClients();
+  const [name] = positionals;
+  if (name === undefined) {
+    if (end >= 0) throw new Misuse("-- needs a client in front of it.");
+    return list(clients, io, values.json === true);
+  }
+  const client = clients.find(({ id }) => id === name);
+  if (!client) throw new Misuse(unknownClient(name, clients));
+  const { listen, models } = await place();
+  const settings: ClientValues = {
+    address: baseOf(values.url ?? addressOf(listen)),
+    key: values.key ?? io.env["GATEWAY_KEY"] ?? NO_KEY,
+    model: modelOf(values.model, models),
+  };
+  if (end >= 0) return start(client, settings, args.slice(end + 1), io);
+  if (values.json) io.out(JSON.stringify(settingsOf(client, settings), undefined, 2));
+  else for (const line of told(client, settings)) io.out(line);
+  return 0;
+}
+
+function unknownClient(name: string, clients: readonly Client[]): string {
+  const ids = clients.map(({ id }) => id);
+  const near = nearest(name, ids);
+  return `unknown client "${name}"${near === undefined ? "" : `, did you mean "${near}"?`} Known: ${ids.join(" ")}`;
+}
+
+/** @throws Misuse for a model that the gateway does not have: the client would fail with it in its own words */
+function modelOf(asked: string | undefined, models: readonly string[]): string {
+  if (asked === undefined) return models[0] ?? "MODEL";
+  if (models.some((each) => each === asked || globOf(each).test(asked))) return asked;
+  const near = nearest(asked, models);
+  throw new Misuse(`no model "${asked}" in gateway.yaml${near === undefined ? "." : `, did you mean "${near}"?`}`);
+}
+
+/** Where clients of this machine reach what listens there. */
+export const addressOf = ({ host, port }: ConnectPlace["listen"]): string => {
+  const near = host === "0.0.0.0" ? "127.0.0.1" : host === "::" ? "::1" : host;
+  return `http://${near.includes(":") ? `[${near}]` : near}:${port}`;
+};
+
+/** @throws Misuse for what is no address */
+function baseOf(text: string): string {
+  const url = URL.parse(text);
+  if (!url || !/^https?:$/.test(url.protocol))
+    throw new Misuse(`--url "${text}" is no address, like https://gateway.example.com`);
+  return text.replace(/\/+$/, "").replace(/\/v1(?:beta)?$/, "");
+}
+
+/** Clients of which this machine has the program or the settings. */
+export function clientsHere(clients: readonly Client[], { env }: Pick<Terminal, "env">, home = homedir()): Client[] {
+  const folders = (env["PATH"] ?? "").split(delimiter).filter(Boolean);
+  return clients.filter(
+    ({ command, home: own }) =>
+      (command !== undefined && folders.some((folder) => existsSync(join(folder, command)))) ||
+      (own !== undefined && existsSync(join(home, own))),
+  );
+}
+
+function list(clients: readonly Client[], io: Terminal, json: boolean): number {
+  const here = new Set(clientsHere(clients, io, io.env["HOME"]));
+  if (json) {
+    const rows = clients.map((client) => ({
+      id: client.id,
+      name: client.name,
+      kind: client.kind,
+      protocol: client.protocol,
+      here: here.has(client),
+    }));
+    io.out(JSON.stringify(rows, undefined, 2));
+    return 0;
+  }
+  const columns = ["CLIENT", "NAME", "KIND", "PROTOCOL", "HERE"].map((title) => ({ title }));
+  const rows = clients.map((client) => [
+    client.id,
+    client.name,
+    client.kind,
+    client.protocol,
+    here.has(client) ? "yes" : "-",
+  ]);
+  for (const line of table(columns, rows)) io.out(line);
+  return 0;
+}
+
+const settingsOf = (client: Client, settings: ClientValues) => ({
+  client: client.id,
+  name: client.name,
+  protocol: client.protocol,
+  ...settings,
+  env: environmentOf(client, settings),
+  unset: client.unset,
+  arguments: client.arguments.map((argument) => filled(argument, settings)),
+  files: client.files.map(({ text, ...rest }) => ({ ...rest, text: filled(text, settings) })),
+  snippets: client.snippets.map(({ text, ...rest }) => ({ ...rest, text: filled(text, settings) })),
+  notes: client.notes.map((note) => filled(note, settings)),
+});
+
+const environmentOf = ({ env }: Client, settings: ClientValues): Record<string, string> =>
+  Object.fromEntries(Object.entries(env).map(([name, text]) => [name, filled(text, settings)]));
+
+/** The settings for people: what can be pasted stands at the line's start. */
+function told(client: Client, settings: ClientValues): string[] {
+  const { env, unset, files, snippets, notes } = settingsOf(client, settings);
+  const lines = [`# ${client.name}, at ${settings.address}`];
+  if (Object.keys(env).length > 0) {
+    lines.push("", "# in a shell:");
+    for (const [name, value] of Object.entries(env)) lines.push(`export ${name}=${quoted(value)}`);
+    if (unset.length > 0) lines.push(`unset ${unset.join(" ")}`);
+  }
+  for (const { path, text } of files)
+    lines.push("", `# ${Object.keys(env).length > 0 ? "or for good, in " : ""}${path}:`, text.trimEnd());
+  for (const { language, install, text } of snippets)
+    lines.push("", `# ${language}${install === undefined ? "" : ` (${install})`}:`, text.trimEnd());
+  for (const note of notes) lines.push("", `# ${note}`);
+  if (client.command !== undefined) lines.push("", `# or start it with that, once: ${COMMAND} connect ${client.id} --`);
+  if (settings.key === NO_KEY) lines.push("", `# a key is made with: ${COMMAND} keys create NAME`);
+  return lines;
+}
+
+/** A text as one word of a POSIX shell; a variable stays one. */
+export const quoted = (text: string): string =>
+  text === NO_KEY ? `"${text}"` : /^[\w@%+=:,./-]+$/.test(text) ? text : `'${text.replaceAll("'", "'\\''")}'`;
+
+async function start(client: Client, settings: ClientValues, args: readonly string[], io: Terminal): Promise<number> {
+  const { command, unset, temporary } = client;
+  if (command === undefined) throw new Misuse(`${client.name} is no program that could be started.`);
+  if (settings.key === NO_KEY) throw new Misuse("--key or the variable GATEWAY_KEY must hold a key of the gateway.");
+  const folder = mkdtempSync(join(tmpdir(), "gateway-connect-"));
+  try {
+    const env: NodeJS.ProcessEnv = { ...io.env, ...environmentOf(client, settings) };
+    for (const name of unset) delete env[name];
+    for (const [name, text] of Object.entries(temporary)) {
+      env[name] = join(folder, name.toLowerCase());
+      writeFileSync(env[name], filled(text, settings), { mode: 0o600 });
+    }
+    const all = [...settingsOf(client, settings).arguments, ...args];
+    return await ended(spawn(command, all, { cwd: io.folder, env, stdio: "inherit" }), command, io);
+  } finally {
+    rmSync(folder, { recursive: true, force: true });
+  }
+}
+
+/** The program's exit code, or 128 and the signal's number as shells tell it. A Ctrl-C is the program's own to take. */
+async function ended(child: ChildProcess, command: string, io: Terminal): Promise<number> {
+  const ignore = () => {};
+  process.on("SIGINT", ignore);
+  try {
+    return await new Promise<number>((done) => {
+      child.once("error", (error: NodeJS.ErrnoException) => {
+        io.err(error.code === "ENOENT" ? `${command} is not on PATH: install it first.` : error.message);
+        done(1);
+      });
+      child.once("exit", (code, signal) => done(code ?? (signal === "SIGINT" ? 130 : 143)));
+    });
+  } finally {
+    process.off("SIGINT", ignore);
+  }
+}

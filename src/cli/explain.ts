@@ -1,0 +1,311 @@
+import { readFileSync } from "node:fs";
+import { resolve } from "node:path";
+import { Carried } from "../carried.ts";
+import type { Config } from "../config/types.ts";
+import { processContainer } from "../container.ts";
+import { Body } from "../core/body.ts";
+import { Calendar } from "../core/calendar.ts";
+import { GatewayError } from "../core/errors.ts";
+import { Exchange } from "../core/exchange.ts";
+import { newId } from "../core/id.ts";
+import { credentials } from "../downstream/credentials.ts";
+import type { RouteMatch } from "../downstream/paths.ts";
+import type { ExplainedStep, ExplainedTarget, Explanation } from "../explain.ts";
+import { explain } from "../explain.ts";
+import type { Loaded } from "../gateway.ts";
+import { Generation } from "../generation.ts";
+import { NoLog } from "../rehearsal.ts";
+import type { KeyRecord, Keys } from "../store/keys.ts";
+import { MemoryLimiter } from "../store/memory-limiter.ts";
+import { openStores, type Stores } from "../store/open.ts";
+import { spendSince } from "../store/spend.ts";
+import { Envelopes } from "../translation/envelope.ts";
+import { HeaderList } from "../wire/headers.ts";
+import { scan } from "../wire/json.ts";
+import { Query } from "../wire/query.ts";
+import { dollars, thousands } from "./table.ts";
+import { argumentsOf, COMMAND, Misuse, type Terminal } from "./verb.ts";
+
+/** The lines of the overall help. */
+export const help = `explain [PATH] [--model …] [--key …] [--body …]
+                               say what would become of a request, without asking a provider`;
+
+/** What `--help` behind the verb prints. */
+export const USAGE = `usage: ${COMMAND} explain [PATH] [--model MODEL] [--key KEY] [--body JSON|@FILE] [--header 'NAME: VALUE'] …
+
+Sends a request through the very chain that would serve it, but for the provider: says which chain takes it, what each plugin
+does, which targets would be asked in which order and why, what would be sent to each, what would be left out in its protocol,
+and what it would cost at most. Nothing is written to the ledger, and no provider is asked.
+
+  PATH               like /v1/messages, or GET:/v1/models; absent: /v1/chat/completions
+  --model MODEL      the model asked for; absent: the body's, or the first one of gateway.yaml
+  --key KEY          name or id of a key, or a key itself; absent: one that may do everything
+  --body JSON|@FILE  the request's body; absent: a short one of the path's protocol
+  --header 'N: V'    a header of the request; may be said more than once
+  --address IP       where the request comes from; absent: 127.0.0.1
+  --json             prints JSON
+
+How targets do at the moment only the running gateway knows: callers ask it with the header gateway-explain: dry-run.
+Exit codes: 0 a provider would be asked or a plugin answers, 1 it would be refused, 2 not understood.`;
+
+const OPTIONS = {
+  model: { type: "string" },
+  key: { type: "string" },
+  body: { type: "string" },
+  header: { type: "string", multiple: true },
+  address: { type: "string" },
+  json: { type: "boolean" },
+} as const;
+
+/** A request as it would come. */
+interface AskedRequest {
+  method: string;
+  path: string;
+  query: string;
+  body: string | undefined;
+  model: string | undefined;
+  headers: HeaderList;
+  address: string;
+}
+
+/** What a request is explained with. */
+interface DryGateway {
+  generation: Generation;
+  keys: Keys;
+  close(): Promise<void>;
+}
+
+/** Stands for the key in the request, where only its name is known. */
+const PRESENTED = "the-key-that-is-named";
+/** A key without limits of its own. */
+const ANY: KeyRecord = { id: "explain", name: "any key", hash: "", source: "file", created: 0 };
+/** Short requests of each path. */
+const SAMPLES = new URL("../../plugins/warm-up/requests.json", import.meta.url);
+
+/** The verb `explain`. Answers the exit code. @throws Misuse */
+export async function run(args: readonly string[], io: Terminal, loaded: Loaded): Promise<number> {
+  const { values, positionals } = argumentsOf(args, OPTIONS, 1);
+  const [method, path, query] = targetOf(positionals[0] ?? "/v1/chat/completions");
+  const body = bodyOf(values.body, io);
+  const headers = headersOf(values.header ?? []);
+  const request = { method, path, query, body, model: values.model, headers, address: values.address ?? "127.0.0.1" };
+  const stores = openStores(loaded.config.store.ledger, loaded.config.keys, io.err, loaded.config.store);
+  const record = await recordOf(values.key, stores);
+  const dry = await openDry(loaded, stores, record);
+  try {
+    const explanation = await explainRequest(request, loaded, dry);
+    if (values.json) io.out(JSON.stringify({ ...explanation, off: offOf(explanation, loaded.config) }, undefined, 2));
+    else for (const line of told(explanation, loaded.config)) io.out(line);
+    return explanation.refused ? 1 : 0;
+  } catch (thrown) {
+    if (!(thrown instanceof GatewayError)) throw thrown;
+    const { status, code, message } = thrown;
+    if (values.json) io.out(JSON.stringify({ refused: { status, code, message, by: null } }, undefined, 2));
+    else io.out(`refused   ${status} ${code}, before any plugin: ${message}`);
+    return 1;
+  } finally {
+    await dry.close();
+  }
+}
+
+/** @throws Misuse */
+function targetOf(text: string): [method: string, path: string, query: string] {
+  const found = /^(?:([A-Za-z]+)[: ])?(\/[^?]*)(?:\?(.*))?$/.exec(text);
+  if (!found) throw new Misuse(`"${text}" is no path, like /v1/messages or GET:/v1/models`);
+  return [found[1]?.toUpperCase() ?? "", found[2] as string, found[3] ?? ""];
+}
+
+/** @throws Misuse */
+function bodyOf(text: string | undefined, io: Terminal): string | undefined {
+  if (!text?.startsWith("@")) return text;
+  try {
+    return readFileSync(resolve(io.folder, text.slice(1)), "utf8");
+  } catch (thrown) {
+    throw new Misuse(`--body ${text}: ${(thrown as Error).message}`);
+  }
+}
+
+/** @throws Misuse */
+function headersOf(lines: readonly string[]): HeaderList {
+  const headers = new HeaderList(["content-type", "application/json"]);
+  for (const line of lines) {
+    const [, name, value] = /^([\w-]+):\s*(.*)$/.exec(line) ?? [];
+    if (name === undefined || value === undefined) throw new Misuse(`--header "${line}" is none, like 'name: value'`);
+    headers.set(name, value);
+  }
+  return headers;
+}
+
+/** @throws Misuse for a key that there is not */
+async function recordOf(named: string | undefined, { keys }: Stores): Promise<KeyRecord> {
+  if (named === undefined) return ANY;
+  const record = (await keys.show(named)) ?? (await keys.find(named));
+  if (!record) throw new Misuse(`there is no key "${named}": ${COMMAND} keys list`);
+  return record;
+}
+
+/** All that serves requests, but for a listener. */
+async function openDry({ config, vocabulary }: Loaded, stores: Stores, record: KeyRecord): Promise<DryGateway> {
+  const log = new NoLog();
+  const { ledger, owners } = stores;
+  const find = (presented: string) => (presented === PRESENTED ? record : stores.keys.find(presented));
+  const keys = Object.assign(Object.create(stores.keys) as Keys, { find });
+  const carried = new Carried(vocabulary.protocolList);
+  try {
+    const generation = await Generation.build({
+      config,
+      protocols: vocabulary.protocolList,
+      classes: vocabulary.classes,
+      process: processContainer({ log }),
+      keys,
+      ledger,
+      limiter: new MemoryLimiter(spendSince(ledger), new Calendar(config.timezone), () => {}),
+      owners,
+      envelopes: new Envelopes(config.envelopes.key),
+      carried,
+      log,
+      dry: true,
+    });
+    const close = async () => {
+      await generation.close();
+      await stores.close();
+    };
+    return { generation, keys, close };
+  } catch (thrown) {
+    await stores.close();
+    throw thrown;
+  }
+}
+
+/** @throws GatewayError for what no path takes, Misuse for what cannot be explained */
+async function explainRequest(request: AskedRequest, loaded: Loaded, { generation }: DryGateway): Promise<Explanation> {
+  const { path, address } = request;
+  const query = new Query(request.query);
+  const headers = request.headers;
+  if (credentials(headers, query).length === 0) headers.delete("authorization");
+  const found = routeOf(request, query, generation);
+  if (found.pass) throw new Misuse(`${path} passes unread to its provider: there is nothing to explain.`);
+  if (found.operation.body === "multipart")
+    throw new Misuse(`${path} takes a form, which streams through: explain takes JSON only.`);
+  const time = Date.now();
+  const arrival = { id: newId(time), time, clock: performance.now(), address, query, headers };
+  const { method } = found.operation;
+  const exchange = new Exchange({ ...found, ...arrival, method, credentials: [PRESENTED] });
+  if (found.notice) exchange.notices.push(found.notice);
+  const asks = found.operation.method === "POST" && found.operation.body === "json";
+  const bytes = asks && Buffer.from(textOf(request, found, loaded, generation));
+  return explain(exchange, found.chain, generation, () => (bytes ? read(bytes) : Body.empty));
+}
+
+/** @throws GatewayError `invalid_json` */
+function read(bytes: Buffer): Body {
+  try {
+    return new Body([bytes], scan(bytes));
+  } catch (thrown) {
+    throw new GatewayError("invalid_json", { message: `The body is not valid JSON: ${(thrown as Error).message}.` });
+  }
+}
+
+/** Where a request goes; without a method as a POST, or else as a GET. @throws GatewayError for what no path takes */
+function routeOf({ method, path, headers }: AskedRequest, query: Query, { paths }: Generation): RouteMatch {
+  if (method !== "") return paths.find(method, path, query, headers);
+  try {
+    return paths.find("POST", path, query, headers);
+  } catch (thrown) {
+    try {
+      return paths.find("GET", path, query, headers);
+    } catch {
+      throw thrown;
+    }
+  }
+}
+
+/** The body: the caller's, or a short one of the operation; with the model that is asked for. */
+function textOf(request: AskedRequest, found: RouteMatch, { config }: Loaded, { paths }: Generation): string {
+  const text = request.body ?? sampleOf(found, paths);
+  const model = request.model ?? (request.body === undefined ? config.models[0]?.id : undefined);
+  if (model === undefined || found.pathModel !== undefined) return text;
+  try {
+    return JSON.stringify({ ...(JSON.parse(text) as object), model });
+  } catch {
+    return text;
+  }
+}
+
+/** @throws Misuse where there is none */
+function sampleOf({ protocol, operation }: RouteMatch, paths: Generation["paths"]): string {
+  const samples = JSON.parse(readFileSync(SAMPLES, "utf8")) as { path: string; body: unknown }[];
+  for (const { path, body } of samples) {
+    const [clean = "", query = ""] = path.split("?");
+    try {
+      const found = paths.find("POST", clean, new Query(query), new HeaderList());
+      if (
+        found.protocol === protocol &&
+        (found.operation.task ?? found.operation.name) === (operation.task ?? operation.name)
+      )
+        return JSON.stringify(body);
+    } catch {
+      // This gateway does not serve that path.
+    }
+  }
+  throw new Misuse("this path needs a body: --body '{…}' or --body @FILE");
+}
+
+/** Targets of the model that are not asked because their provider is off. */
+function offOf({ model }: Explanation, { models, providers }: Config): { target: string; off: string }[] {
+  const targets = models.find(({ id }) => id === model.id)?.targets ?? [];
+  return targets.flatMap(({ provider, model }) => {
+    const off = providers.find(({ name }) => name === provider)?.off;
+    return off === undefined ? [] : [{ target: `${provider}:${model}`, off }];
+  });
+}
+
+function told(explanation: Explanation, config: Config): string[] {
+  const { method, path, protocol, operation, chain, caller, model, refused, targets, most } = explanation;
+  const lines = [
+    `request   ${method} ${path}   ${protocol}, ${operation}`,
+    `chain     ${chain.name === path ? "" : `${chain.name}: `}${chain.plugins.join(" → ")}`,
+    `key       ${caller ? `${caller.name}${caller.group === null ? "" : ` of ${caller.group}`}` : "none"}`,
+    `model     ${model.id === null ? `${model.asked ?? "none"}` : `${model.id}${model.asked === model.id ? "" : `, asked as ${model.asked}`}`}`,
+    "",
+    ...stepLines(explanation.steps, ""),
+  ];
+  if (targets.length > 0) lines.push("", "targets, in the order in which they would be asked:");
+  for (const [at, target] of targets.entries()) lines.push(...targetLines(target, at + 1));
+  for (const { target, off } of offOf(explanation, config)) lines.push(`  -  ${target}   off: ${off}`);
+  lines.push("");
+  if (!refused && explanation.answered_by === null)
+    lines.push(`answer    passes ${explanation.answer.join(" → ") || "no plugin"}`);
+  if (explanation.answered_by !== null) lines.push(`answer    comes from ${explanation.answered_by}`);
+  if (most && !refused)
+    lines.push(
+      `at most   ${thousands(most.tokens)} tokens, ${most.usd === null ? "unpriced" : dollars(most.usd * 1e9)}`,
+    );
+  if (refused)
+    lines.push(
+      `refused   ${refused.status} ${refused.code}${refused.by === null ? "" : ` by ${refused.by}`}: ${refused.message}`,
+    );
+  return lines;
+}
+
+const stepLines = (steps: readonly ExplainedStep[], indent: string): string[] =>
+  steps.flatMap(({ plugin, phase, did }) => {
+    const title = `${indent}${phase.padEnd(8)}  ${plugin.padEnd(10)}  `;
+    const [first = "-", ...more] = did;
+    return [`${title}${first}`, ...more.map((line) => `${" ".repeat(title.length)}${line}`)];
+  });
+
+function targetLines(
+  { target, why, protocol, request, steps, notices, refused }: ExplainedTarget,
+  at: number,
+): string[] {
+  const lines = [`  ${at}  ${target}   ${why.join("; ")}`];
+  if (request) {
+    lines.push(`     ${request.method} ${request.url}   ${protocol}, credential ${request.credential ?? "none"}`);
+    for (const [name, value] of request.headers) lines.push(`       ${name}: ${value}`);
+  }
+  lines.push(...stepLines(steps, "     "));
+  for (const notice of notices) lines.push(`     notice    ${notice}`);
+  if (refused) lines.push(`     refused   ${refused.status} ${refused.code}: ${refused.message}`);
+  return lines;
+}

@@ -1,0 +1,372 @@
+import type { IncomingMessage, ServerResponse } from "node:http";
+import { Chain, type Link } from "./core/chain.ts";
+import { DryRun } from "./core/dry-run.ts";
+import { GatewayError } from "./core/errors.ts";
+import type { Attempt, Exchange } from "./core/exchange.ts";
+import type { Target } from "./core/marketplace.ts";
+import { PHASES, type Phase, type Plugin } from "./core/plugin.ts";
+import type { Receive } from "./downstream/receive.ts";
+import { type Answering, type LifeParts, live, type Parts } from "./pipeline.ts";
+import { authenticate, pathOf } from "./upstream/address.ts";
+import type { UpstreamAnswer, Upstreams } from "./upstream/attempts.ts";
+import { HeaderList } from "./wire/headers.ts";
+import { asObject } from "./wire/values.ts";
+
+/** What one plugin did in one phase. */
+export interface ExplainedStep {
+  plugin: string;
+  phase: Phase | "serve";
+  /** In words; none: it left everything as it was. Never a header's value, never text of the request. */
+  did: string[];
+}
+
+/** A refusal or failure. */
+export interface ExplainedRefusal {
+  status: number;
+  code: string;
+  message: string;
+  /** Plugin and phase, like `auth.access`. */
+  by: string | null;
+}
+
+/** A target in the order in which it would be asked. */
+export interface ExplainedTarget {
+  /** `provider:model`. */
+  target: string;
+  /** Why it stands there. */
+  why: string[];
+  protocol: string;
+  /** What would be asked of the provider, its credential hidden. */
+  request: { method: string; url: string; headers: [name: string, value: string][]; credential: string | null } | null;
+  /** What plugins do for this attempt alone. */
+  steps: ExplainedStep[];
+  /** Paths in the client's request that the provider's protocol cannot say. */
+  dropped: readonly string[];
+  notices: readonly string[];
+  /** Why it would not be asked after all. */
+  refused: ExplainedRefusal | null;
+}
+
+/** What would become of a request. */
+export interface Explanation {
+  method: string;
+  path: string;
+  protocol: string;
+  operation: string;
+  chain: { name: string; plugins: string[] };
+  caller: { id: string; name: string; group: string | null } | null;
+  model: { asked: string | null; id: string | null; balance: string | null };
+  steps: ExplainedStep[];
+  /** Plugins that would see the answer, in its order. */
+  answer: string[];
+  /** The plugin that answers itself. */
+  answered_by: string | null;
+  refused: ExplainedRefusal | null;
+  targets: ExplainedTarget[];
+  /** At most, as `limits` reserves it; null where no plugin reckons it. */
+  most: { tokens: number; usd: number | null } | null;
+  notices: readonly string[];
+}
+
+/**
+ * Lets a request live its life, but for the provider: the chain's own code decides, each target's request is written, and
+ * nothing is sent. A plugin's refusal is a part of the explanation.
+ */
+export async function explain(
+  exchange: Exchange,
+  chain: Chain,
+  parts: LifeParts & Pick<Parts, "upstreams">,
+  receive: Receive,
+): Promise<Explanation> {
+  const dryRun = new DryRun();
+  exchange.dryRun = dryRun;
+  const steps: ExplainedStep[] = [];
+  const dry = new DryUpstreams(parts.upstreams, steps);
+  const outcome = new DryReply(exchange);
+  await live(exchange, new DryChain(chain, steps), { ...parts, upstreams: dry }, receive, outcome);
+  // None of them was made: answer's headers shall name none.
+  exchange.attempts.length = 0;
+  const { model, caller, answerer } = exchange;
+  const most = dryRun.most && {
+    tokens: dryRun.most.tokens,
+    usd: exchange.targets.some(({ prices }) => prices) ? dryRun.most.cost / 1e9 : null,
+  };
+  return {
+    method: exchange.method,
+    path: exchange.path,
+    protocol: exchange.protocol.name,
+    operation: exchange.operation.name,
+    chain: { name: chain.name, plugins: chain.links.map(({ name }) => name) },
+    caller: caller ? { id: caller.id, name: caller.name, group: caller.group ?? null } : null,
+    model: { asked: exchange.requestedModel ?? null, id: model?.id ?? null, balance: model?.balance ?? null },
+    steps,
+    answer: chain.links.flatMap(({ name, plugin }) => (plugin.response ? [name] : [])).reverse(),
+    answered_by: answerer?.name ?? null,
+    refused: outcome.refused ?? null,
+    targets: dry.targets,
+    most: most ?? null,
+    notices: exchange.notices,
+  };
+}
+
+/** An explanation for the caller itself: without what only the operator knows of providers. */
+export const forCaller = (explanation: Explanation): Explanation => ({
+  ...explanation,
+  targets: explanation.targets.map((target) => ({ ...target, request: null })),
+});
+
+/** A chain whose plugins are watched, and whose answers pass none of them. */
+class DryChain extends Chain {
+  constructor({ name, links, serving }: Chain, steps: ExplainedStep[]) {
+    const watched = (link: Link): Link => ({ ...link, plugin: watchedPlugin(link, steps) });
+    super(name, links.map(watched), serving && watched(serving));
+  }
+
+  override response(): [] {
+    return [];
+  }
+}
+
+function watchedPlugin({ name, plugin }: Link, steps: ExplainedStep[]): Plugin {
+  const watched: Record<string, unknown> = {};
+  for (const phase of [...PHASES, "serve"] as const) {
+    const run = plugin[phase]?.bind(plugin) as ((exchange: Exchange, attempt?: Attempt) => unknown) | undefined;
+    if (!run) continue;
+    watched[phase] = phase === "done" || phase === "response" ? run : watchedPhase(name, phase, run, steps);
+  }
+  return watched as Plugin;
+}
+
+function watchedPhase(
+  plugin: string,
+  phase: ExplainedStep["phase"],
+  run: (exchange: Exchange, attempt?: Attempt) => unknown,
+  steps: ExplainedStep[],
+) {
+  return (exchange: Exchange, attempt?: Attempt): unknown => {
+    const before = stateOf(exchange, attempt);
+    const note = () => steps.push({ plugin, phase, did: changes(before, stateOf(exchange, attempt)) });
+    let made: unknown;
+    try {
+      made = run(exchange, attempt);
+    } catch (thrown) {
+      refused(thrown);
+      throw thrown;
+    }
+    if (!(made instanceof Promise)) {
+      note();
+      return made;
+    }
+    return made.then(
+      (value) => {
+        note();
+        return value;
+      },
+      (thrown) => {
+        refused(thrown);
+        throw thrown;
+      },
+    );
+  };
+  function refused(thrown: unknown): void {
+    const { status, code } = GatewayError.from(thrown, "plugin_failed");
+    steps.push({ plugin, phase, did: [`refuses it: ${status} ${code}`] });
+  }
+}
+
+/** In the place of providers: each target's request is written, and nobody is asked. */
+class DryUpstreams {
+  readonly targets: ExplainedTarget[] = [];
+
+  constructor(
+    private readonly upstreams: Upstreams,
+    private readonly steps: ExplainedStep[],
+  ) {}
+
+  async reach(exchange: Exchange, chain: Chain): Promise<UpstreamAnswer> {
+    const ordered = this.upstreams.health.ordered(exchange.targets);
+    if (ordered.length === 0) throw new GatewayError("no_target");
+    const best = this.upstreams.first(ordered);
+    const order = best && best !== ordered[0] ? [best, ...ordered.filter((each) => each !== best)] : ordered;
+    for (const target of order) this.targets.push(await this.attempt(exchange, chain, target));
+    const [first] = this.targets;
+    if (first?.refused && this.targets.every(({ refused }) => refused))
+      throw new GatewayError("no_target", { message: "No target could be asked.", status: first.refused.status });
+    return { head: { status: 200, headers: new HeaderList() }, read() {}, resume() {}, destroy() {} };
+  }
+
+  private async attempt(exchange: Exchange, chain: Chain, target: Target): Promise<ExplainedTarget> {
+    const { health, places } = this.upstreams;
+    const attempt = this.upstreams.begin(exchange, target);
+    exchange.attempts.push(attempt);
+    const from = this.steps.length;
+    let refusal: ExplainedRefusal | null = null;
+    try {
+      await chain.send(exchange, attempt);
+      authenticate(attempt);
+    } catch (thrown) {
+      refusal = refusalOf(thrown);
+    }
+    return {
+      target: `${target.provider.name}:${target.model}`,
+      why: whyThere(exchange, target, health.usable(target), places.free(target.provider)),
+      protocol: attempt.protocol.name,
+      request: refusal ? null : requestOf(exchange, attempt),
+      steps: this.steps.splice(from),
+      dropped: attempt.losses?.dropped ?? [],
+      notices: attempt.losses?.notices ?? [],
+      refused: refusal,
+    };
+  }
+}
+
+/** What a plugin that answers itself, or an end, comes to; nobody is written to. */
+class DryReply implements Answering {
+  /** Asked by nobody: no provider gets this request. */
+  declare readonly request: IncomingMessage;
+  declare readonly response: ServerResponse;
+  refused: ExplainedRefusal | undefined;
+
+  constructor(private readonly exchange: Exchange) {}
+
+  onAbort(leave: () => void): () => void {
+    return this.exchange.onAbort(leave);
+  }
+
+  async stream(answer: UpstreamAnswer): Promise<void> {
+    this.exchange.status = answer.head.status;
+    answer.destroy();
+  }
+
+  refuse(thrown: unknown): void {
+    const error = GatewayError.from(thrown);
+    this.exchange.status = error.status;
+    this.exchange.error = error;
+    this.exchange.outcome = error.status < 500 ? "rejected" : "failed";
+    this.refused = refusalOf(error);
+  }
+}
+
+function refusalOf(thrown: unknown): ExplainedRefusal {
+  const { status, code, message, origin } = GatewayError.from(thrown, "plugin_failed");
+  return { status, code, message, by: origin ?? null };
+}
+
+function requestOf(exchange: Exchange, attempt: Attempt): NonNullable<ExplainedTarget["request"]> {
+  const { target, credential, headers } = attempt;
+  const shown: [string, string][] = [];
+  for (let i = 0; i < headers.lines.length; i += 2) {
+    const [name = "", value = ""] = headers.lines.slice(i, i + 2);
+    const secret = credential !== undefined && value.includes(credential.secret);
+    shown.push([name, secret ? value.replace(credential.secret, "…") : value]);
+  }
+  const url = `${target.provider.url.origin}${pathOf(exchange, attempt)}`;
+  return { method: attempt.method, url, headers: shown, credential: credential?.label ?? null };
+}
+
+function whyThere(exchange: Exchange, target: Target, usable: boolean, free: boolean): string[] {
+  const { model, targets, protocol } = exchange;
+  const why: string[] = [];
+  if (target.serves !== undefined && target.serves !== model?.id)
+    why.push(`fallback: the model ${target.serves}, asked only before the first byte`);
+  else if (model && model.targets.length > 1) why.push(shareOf(target, model.targets, model.balance));
+  if (exchange.conversation !== undefined && targets.length > 1) why.push("a conversation keeps to its target");
+  if (!usable) why.push("left alone at the moment: it failed, or its credentials rest");
+  if (!free) why.push("its provider has no room at the moment");
+  const { speaks } = target.provider;
+  if (target.via !== undefined) why.push(`via ${target.via} by gateway.yaml`);
+  else if (speaks.includes(protocol.name)) why.push(`speaks ${protocol.name} as the client does`);
+  else why.push(`does not speak ${protocol.name}: translated`);
+  if (target.provider.credentials.length > 1) why.push(`${target.provider.credentials.length} credentials in turn`);
+  return why;
+}
+
+function shareOf(target: Target, targets: readonly Target[], balance: string): string {
+  if (balance !== "weighted") return `balance: ${balance}`;
+  const all = targets.reduce((sum, { weight }) => sum + weight, 0);
+  return `weight ${target.weight} of ${all}: ${Math.round((target.weight / all) * 100)} % of new conversations begin here`;
+}
+
+/** What a plugin may change. */
+interface RequestState {
+  caller: string | undefined;
+  headers: ReadonlyMap<string, string>;
+  query: string;
+  asked: string | undefined;
+  model: string | undefined;
+  targets: readonly string[];
+  notices: readonly string[];
+  dropped: readonly string[];
+  reply: readonly string[];
+  answer: string | undefined;
+  protocol: string;
+  members: ReadonlyMap<string, string> | undefined;
+  bytes: number;
+  notes: readonly string[];
+}
+
+function stateOf(exchange: Exchange, attempt: Attempt | undefined): RequestState {
+  const { caller, answer } = exchange;
+  const { lines } = attempt?.headers ?? exchange.headers;
+  const headers = new Map<string, string>();
+  for (let i = 0; i < lines.length; i += 2) headers.set((lines[i] as string).toLowerCase(), lines[i + 1] as string);
+  const body = attempt?.body ?? exchange.body;
+  return {
+    caller: caller && `${caller.name} (${[caller.id, caller.group].filter(Boolean).join(", ")})`,
+    headers,
+    query: attempt?.query ?? exchange.query.toString(),
+    asked: exchange.requestedModel,
+    model: exchange.model?.id,
+    targets: exchange.targets.map(({ provider, model }) => `${provider.name}:${model}`),
+    notices: [...exchange.notices],
+    dropped: [...exchange.dropped, ...(attempt?.losses?.dropped ?? [])],
+    reply: [...exchange.replyHeaders],
+    answer: answer && `${answer.status ?? 200}`,
+    protocol: (attempt?.protocol ?? exchange.protocol).name,
+    members: body.scan && membersOf(body.json()),
+    bytes: body.length,
+    notes: [...(exchange.dryRun?.notes ?? [])],
+  };
+}
+
+const membersOf = (json: unknown): Map<string, string> =>
+  new Map(Object.entries(asObject(json) ?? {}).map(([name, value]) => [name, JSON.stringify(value)]));
+
+function changes(before: RequestState, after: RequestState): string[] {
+  const did: string[] = [];
+  const added = <T>(old: readonly T[], now: readonly T[]) => now.slice(old.length);
+  if (after.caller !== before.caller) did.push(`lets it in as ${after.caller}`);
+  did.push(...differences("header", before.headers, after.headers));
+  if (after.query !== before.query) did.push(`query: ${before.query || "none"} → ${after.query || "none"}`);
+  if (after.asked !== before.asked) did.push(`model asked: ${before.asked} → ${after.asked}`);
+  if (after.model !== before.model) did.push(`model: ${after.model}`);
+  if (after.targets.join() !== before.targets.join()) did.push(`targets: ${after.targets.join(", ") || "none"}`);
+  if (after.protocol !== before.protocol)
+    did.push(`translates ${before.protocol} to ${after.protocol}: ${before.bytes} → ${after.bytes} bytes`);
+  else if (before.bytes === 0 && after.bytes > 0) did.push(`reads the body: ${after.bytes} bytes`);
+  else if (before.members && after.members) did.push(...memberChanges(before, after));
+  for (const path of added(before.dropped, after.dropped)) did.push(`leaves out ${path}`);
+  for (const notice of added(before.notices, after.notices)) did.push(`tells the client: ${notice}`);
+  const reply = added(before.reply, after.reply);
+  for (let i = 0; i < reply.length; i += 2) did.push(`answer's header ${reply[i]}: ${reply[i + 1]}`);
+  did.push(...added(before.notes, after.notes));
+  if (after.answer !== before.answer) did.push(`answers itself: ${after.answer}`);
+  return did;
+}
+
+/** Of the top level; the model's name is told, for that is what is usually looked for. */
+function memberChanges({ members: old }: RequestState, { members: now }: RequestState): string[] {
+  if (!old || !now) return [];
+  const did = differences("member", old, now);
+  const name = now.get("model");
+  return did.map((line) => (line === "changes member model" ? `member model: ${old.get("model")} → ${name}` : line));
+}
+
+function differences(what: string, old: ReadonlyMap<string, string>, now: ReadonlyMap<string, string>): string[] {
+  const names = new Set([...old.keys(), ...now.keys()]);
+  return [...names].flatMap((name) => {
+    if (!now.has(name)) return [`removes ${what} ${name}`];
+    if (!old.has(name)) return [`adds ${what} ${name}`];
+    return old.get(name) === now.get(name) ? [] : [`changes ${what} ${name}`];
+  });
+}

@@ -1,0 +1,112 @@
+import { chmodSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import t, { type Test } from "tap";
+import { addressOf, clientsHere, help, quoted, run, USAGE } from "../../src/cli/connect.ts";
+import { Misuse } from "../../src/cli/verb.ts";
+import { loadClients } from "../../src/loader/clients.ts";
+
+const PLACE = { listen: { host: "0.0.0.0", port: 8080 }, models: ["fast", "gpt-*-mini*"] };
+
+async function connect(_t: Test, args: string[], env: Record<string, string> = {}) {
+  const folder = tmpdir();
+  const out: string[] = [];
+  const err: string[] = [];
+  const io = { out: (line: string) => out.push(line), err: (line: string) => err.push(line), env, folder };
+  const code = await run(args, io, async () => PLACE);
+  return { code, text: out.join("\n"), err: err.join("\n"), folder };
+}
+
+t.test("every client's settings are printed with address, key and model in their places", async (t) => {
+  for (const { id } of loadClients()) {
+    const { code, text } = await connect(t, [
+      id,
+      "--key",
+      "gw_k",
+      "--model",
+      "fast",
+      "--url",
+      "https://gw.example.com/",
+    ]);
+    t.equal(code, 0);
+    t.match(text, /gw\.example\.com/, id);
+    t.notMatch(text, /\{\{|gw\.example\.com\/[/"']?\/|\/v1\/v1/, `${id} has all put in`);
+  }
+  const { text } = await connect(t, ["claude", "--key", "gw_k"]);
+  t.match(text, /^export ANTHROPIC_BASE_URL=http:\/\/127\.0\.0\.1:8080$/m);
+  t.match(text, /^export ANTHROPIC_AUTH_TOKEN=gw_k$/m);
+  t.match(text, /^unset ANTHROPIC_API_KEY$/m);
+  const { text: plain } = await connect(t, ["claude"]);
+  t.match(plain, /^export ANTHROPIC_AUTH_TOKEN="\$GATEWAY_KEY"$/m);
+  const told = JSON.parse((await connect(t, ["codex", "--json", "--key", "gw_k"])).text) as object;
+  t.match(told, { client: "codex", env: { GATEWAY_KEY: "gw_k" }, files: [{ path: "~/.codex/config.toml" }] });
+});
+
+t.test("an address is taken with or without its version, and local ones where clients reach them", async (t) => {
+  t.match((await connect(t, ["claude", "--url", "http://h:1/v1/"])).text, /^export ANTHROPIC_BASE_URL=http:\/\/h:1$/m);
+  t.equal(addressOf({ host: "::", port: 1 }), "http://[::1]:1");
+  t.equal(addressOf({ host: "10.1.2.3", port: 1 }), "http://10.1.2.3:1");
+});
+
+t.test("what is not known is a misuse that names the near one", async (t) => {
+  for (const [args, why] of [
+    [["clade"], /did you mean "claude"/],
+    [["claude", "--model", "fats"], /no model "fats".*did you mean "fast"/],
+    [["claude", "--url", "gw"], /no address/],
+    [["--", "x"], /needs a client/],
+    [["curl-chat", "--key", "k", "--"], /no program/],
+    [["claude", "--"], /--key/],
+  ] as const)
+    await t.rejects(connect(t, [...args]), { constructor: Misuse, message: why });
+  t.equal((await connect(t, ["claude", "--model", "gpt-9-mini"])).code, 0, "an alias's pattern stands for it");
+});
+
+t.test(
+  "behind -- the client is started with its settings and the caller's arguments, and its code is ours",
+  async (t) => {
+    const folder = t.testdir({});
+    const bin = join(folder, "bin");
+    mkdirSync(bin);
+    const told = join(folder, "told");
+    for (const name of ["claude", "gemini", "codex"]) {
+      const script = `#!/bin/sh\n{ env | sort; for each in "$@"; do echo "arg $each"; done; [ -n "$GEMINI_CLI_SYSTEM_SETTINGS_PATH" ] && cat "$GEMINI_CLI_SYSTEM_SETTINGS_PATH"; } > ${told}\nexit 7\n`;
+      writeFileSync(join(bin, name), script);
+      chmodSync(join(bin, name), 0o755);
+    }
+    const env = { PATH: `${bin}:${process.env["PATH"]}`, ANTHROPIC_API_KEY: "sk-ant-own", GATEWAY_KEY: "gw_env" };
+    t.equal((await connect(t, ["claude", "--", "-p", "Say 'hi'"], env)).code, 7);
+    const claude = readFileSync(told, "utf8");
+    t.match(claude, /^ANTHROPIC_AUTH_TOKEN=gw_env$/m);
+    t.notMatch(claude, "sk-ant-own");
+    t.match(claude, /^arg -p\narg Say 'hi'$/m);
+    t.equal((await connect(t, ["gemini", "--"], env)).code, 7);
+    t.match(readFileSync(told, "utf8"), /"selectedType": "gemini-api-key"/, "a settings file for one run");
+    t.equal((await connect(t, ["codex", "--model", "fast", "--", "exec", "x"], env)).code, 7);
+    t.match(
+      readFileSync(told, "utf8"),
+      /arg model_provider=gateway\n[\s\S]*base_url="http:\/\/127\.0\.0\.1:8080\/v1"[\s\S]*arg -m\narg fast\narg exec\narg x/,
+    );
+    const missing = await connect(t, ["opencode", "--"], { ...env, PATH: bin });
+    t.match(missing, { code: 1, err: /opencode is not on PATH/ });
+  },
+);
+
+t.test("clients on this machine are found by program or settings", async (t) => {
+  const folder = t.testdir({ bin: { claude: "" }, home: { ".codex": {} } });
+  const here = clientsHere(loadClients(), { env: { PATH: join(folder, "bin") } }, join(folder, "home"));
+  t.same(
+    here.map(({ id }) => id),
+    ["claude", "codex"],
+  );
+  const { text } = await connect(t, [], { PATH: join(folder, "bin"), HOME: join(folder, "home") });
+  t.match(text, /^claude +Claude Code +agent +anthropic-messages +yes$/m);
+  t.match(text, /^gemini .* -$/m);
+  t.match(JSON.parse((await connect(t, ["--json"])).text), [{ id: String, here: false }]);
+});
+
+t.test("texts become one word of a shell", async (t) => {
+  t.equal(quoted("a b'c"), "'a b'\\''c'");
+  t.equal(quoted("http://h:1/v1"), "http://h:1/v1");
+  t.match(USAGE, /connect CLIENT/);
+  t.match(help, /^connect /);
+});

@@ -1,0 +1,97 @@
+import { writeFileSync } from "node:fs";
+import { join } from "node:path";
+import t, { type Test } from "tap";
+import { help, run, USAGE } from "../../src/cli/explain.ts";
+import { Misuse } from "../../src/cli/verb.ts";
+import type { Explanation } from "../../src/explain.ts";
+import { load } from "../../src/gateway.ts";
+import { json, startVendor } from "../support/vendor.ts";
+
+async function folderOf(t: Test) {
+  const vendor = await startVendor(t, json({}, 500));
+  const folder = t.testdir({
+    "gateway.yaml": `listen: 127.0.0.1:0
+providers:
+  one: { url: ${vendor.url}/v1, credential: $ONE, protocol: openai-chat }
+  two: { url: ${vendor.url}/v1, credential: $TWO, protocol: openai-chat }
+  demo: { url: "demo:" }
+models:
+  fast: { price: { input: 1, output: 10 }, output: 1k, targets: [{ to: one:small, weight: 3 }, two:small], fallback: [echo] }
+  echo: { targets: [demo:echo] }
+keys: { ci: { key: $CI, models: [echo], paths: [/v1/chat/*] } }
+paths: { /open/v1/*: { pass: one } }
+store: { ledger: 'sqlite:./gateway.db' }
+`,
+    "body.json": '{"model":"echo","messages":[]}',
+  });
+  const env = { ONE: "secret-one-1234", CI: "ci-key-0123456789abcdef" };
+  const explained = async (...args: string[]) => {
+    const out: string[] = [];
+    const io = { out: (line: string) => out.push(line), err: (line: string) => out.push(line), env, folder };
+    const code = await run(args, io, await load({ file: join(folder, "gateway.yaml"), env }));
+    return { code, text: out.join("\n") };
+  };
+  return { explained, vendor, folder };
+}
+
+t.test("says chain, order and reason, the request upstream without its secret, and the most it costs", async (t) => {
+  const { explained, vendor } = await folderOf(t);
+  const { code, text } = await explained("--model", "fast");
+  t.equal(code, 0);
+  t.match(text, /^request +POST \/v1\/chat\/completions +openai-chat, chat$/m);
+  t.match(text, /^chain +llm: sse → auth → scrub → models → limits → rewrite → usage$/m);
+  t.match(text, /^key +any key$/m);
+  t.match(text, /^ {2}1 {2}one:small .*speaks openai-chat as the client does$/m);
+  t.match(text, new RegExp(`POST ${vendor.url}/v1/chat/completions .*credential ONE`));
+  t.match(text, /authorization: Bearer …/);
+  t.notMatch(text, "secret-one-1234");
+  t.match(text, /^ {2}2 {2}demo:echo .*fallback/m);
+  t.match(text, /^ {2}- {2}two:small +off: TWO is not set$/m);
+  t.match(text, /^at most +[\d,]+ tokens, \$0\.0\d+$/m);
+  t.equal(vendor.requests.length, 0);
+});
+
+t.test("a key is named, and what it may not do is said with exit code 1", async (t) => {
+  const { explained } = await folderOf(t);
+  t.match(await explained("--key", "ci", "--model", "echo"), { code: 0, text: /^key +ci$/m });
+  t.match(await explained("--key", "ci", "--model", "fast"), {
+    code: 1,
+    text: /refused +403 key_not_allowed by models/,
+  });
+  t.match(await explained("/v1/messages", "--key", "ci"), { code: 1, text: /refused +403 key_not_allowed by auth/ });
+  t.match(await explained("--key", "ci-key-0123456789abcdef", "--model", "echo"), { code: 0, text: /^key +ci$/m });
+  await t.rejects(explained("--key", "nobody"), /there is no key "nobody"/);
+});
+
+t.test("a body comes from the command line, a file, or is a short one of the path's protocol", async (t) => {
+  const { explained, folder } = await folderOf(t);
+  t.match((await explained("--body", "@body.json")).text, /^model +echo$/m);
+  for (const path of ["/v1/messages", "/v1/responses", "/v1beta/models/echo:generateContent"])
+    t.match(await explained(path, "--model", "echo"), { code: 0, text: /demo:echo/ }, path);
+  t.match(await explained("--body", "{"), { code: 1, text: /refused +400 invalid_json/ });
+  t.match(await explained("GET:/v1/models"), { code: 0, text: /answer +comes from models/ });
+  t.match(await explained("/v1/chat/completionz"), { code: 1, text: /404 path_not_found/ });
+  writeFileSync(join(folder, "wrong.json"), "[]");
+  t.match(await explained("--body", "@wrong.json"), { code: 1 });
+  for (const [args, why] of [
+    [["--body", "@none.json"], /none\.json/],
+    [["--header", "wrong"], /--header "wrong"/],
+    [["nothing"], /"nothing" is no path/],
+    [["/open/v1/x"], /passes unread/],
+    [["/v1/embeddings"], /needs a body/],
+  ] as const)
+    await t.rejects(explained(...args), { constructor: Misuse, message: why }, args.join(" "));
+});
+
+t.test("JSON has all of it, and what is off", async (t) => {
+  const { explained } = await folderOf(t);
+  const { text } = await explained("--json");
+  const told = JSON.parse(text) as Explanation;
+  t.match(told, {
+    model: { id: "fast", balance: "weighted" },
+    targets: [{ target: "one:small", request: { method: "POST", credential: "ONE" } }, { target: "demo:echo" }],
+    off: [{ target: "two:small", off: "TWO is not set" }],
+  });
+  t.match(USAGE, /gateway-explain/);
+  t.match(help, /^explain /);
+});

@@ -1,0 +1,42 @@
+import t from "tap";
+import { help, run, USAGE } from "../../src/cli/routes.ts";
+import { Misuse } from "../../src/cli/verb.ts";
+import { loadConfig } from "../../src/config/load.ts";
+import { words } from "../../src/gateway.ts";
+
+const YAML = `providers: { demo: { url: "demo:" }, own: { url: "http://127.0.0.1:1/v1", protocol: openai-chat } }
+models: { echo: { targets: [demo:echo] } }
+paths:
+  /v1/messages: { strict: true }
+  /acme/chat: { protocol: openai-chat, use: [sse, auth, models, limits, rewrite, usage] }
+  /acme/v1/*: { pass: own }
+  /v1beta/models: off
+`;
+
+t.test("each path is a line with what answers there, its chain and its plugins in order", async (t) => {
+  const folder = t.testdir({ "gateway.yaml": YAML });
+  const config = await loadConfig(`${folder}/gateway.yaml`, await words(folder), {});
+  const out: string[] = [];
+  const io = { out: (line: string) => out.push(line), err: t.fail, env: {}, folder };
+  t.equal(await run([], io, config), 0);
+  const text = out.join("\n");
+  t.match(
+    text,
+    /^\/v1\/messages +models, as anthropic-messages \(strict\) +llm +sse auth scrub models limits rewrite usage$/m,
+  );
+  t.match(text, /^\/acme\/chat +models, as openai-chat +- +sse auth models limits rewrite usage$/m);
+  t.match(text, /^\/acme\/v1\/\* +provider own, unread +pass +\S/m);
+  t.match(text, /^\/v1\/models +plugin models +read +auth$/m);
+  t.match(text, /\noff: \/v1beta\/models$/);
+
+  out.length = 0;
+  t.equal(await run(["--json"], io, config), 0);
+  const routes = JSON.parse(out.join("\n")) as { path: string }[];
+  t.match(
+    routes.find(({ path }) => path === "/acme/chat"),
+    { protocol: "openai-chat", plugins: ["sse", "auth", "models", "limits", "rewrite", "usage"], strict: false },
+  );
+  await t.rejects(run(["--prices"], io, config), { constructor: Misuse, message: /--prices/ });
+  t.match(USAGE, /^usage: .* routes \[--json\]/);
+  t.match(help, /^routes /);
+});

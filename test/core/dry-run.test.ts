@@ -1,0 +1,8 @@
+import t from "tap";
+import { DryRun } from "../../src/core/dry-run.ts";
+
+t.test("a dry run begins with nothing said and nothing reckoned", async (t) => {
+  const dryRun = new DryRun();
+  t.same(dryRun.notes, []);
+  t.equal(dryRun.most, undefined);
+});

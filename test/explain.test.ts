@@ -1,0 +1,117 @@
+import t, { type Test } from "tap";
+import type { Explanation } from "../src/explain.ts";
+import { asking, KEY, startGateway } from "./support/gateway.ts";
+import { json, startVendor } from "./support/vendor.ts";
+
+const DRY = { "gateway-explain": "dry-run" };
+const CHAT = { model: "fast", messages: [{ role: "user", content: "Hello" }] };
+
+/** A gateway in front of a provider that counts what it is asked. */
+async function gateway(t: Test, more = "") {
+  const provider = await startVendor(t, json({}, 500));
+  const running = await startGateway(
+    t,
+    `providers:
+  own: { url: ${provider.url}/v1, credential: provider-secret-1234, protocol: openai-chat }
+  demo: { url: "demo:" }
+models:
+  fast: { price: { input: 1, output: 10 }, output: 1k, targets: [own:small], fallback: [echo] }
+  claude: { targets: [demo:echo] }
+  echo: { targets: [demo:echo] }
+keys: { test: { key: ${KEY}, group: acme }, few: { key: few-key-0123456789abcdef, budget: $0.001/day } }
+${more}`,
+  );
+  const explained = async (body: object, headers: Record<string, string> = {}, path = "/v1/chat/completions") => {
+    const response = await fetch(`${running.url}${path}`, {
+      method: "POST",
+      headers: asking({ ...DRY, ...headers }),
+      body: JSON.stringify(body),
+    });
+    return { status: response.status, headers: response.headers, json: (await response.json()) as Explanation };
+  };
+  return { ...running, provider, explained };
+}
+
+t.test("a dry run tells chain, caller, targets in order and the most it can cost, and asks nobody", async (t) => {
+  const { explained, provider, gateway: running } = await gateway(t);
+  const { status, json, headers } = await explained(CHAT, { "x-portkey-provider": "x" });
+  t.equal(status, 200);
+  t.equal(headers.get("gateway-model"), null, "no model served");
+  t.match(json, {
+    path: "/v1/chat/completions",
+    protocol: "openai-chat",
+    chain: { name: "llm", plugins: ["sse", "auth", "scrub", "models", "limits", "rewrite", "usage"] },
+    caller: { name: "test", group: "acme" },
+    model: { asked: "fast", id: "fast" },
+    answer: ["usage", "rewrite", "scrub", "sse"],
+    refused: null,
+  });
+  t.same(
+    json.targets.map(({ target }) => target),
+    ["own:small", "demo:echo"],
+  );
+  t.match(json.targets[1]?.why, [/fallback: the model echo/]);
+  const step = (plugin: string, phase: string) =>
+    [...json.steps, ...(json.targets[0]?.steps ?? [])].find((each) => each.plugin === plugin && each.phase === phase);
+  t.match(step("auth", "access")?.did, [/lets it in as test/]);
+  t.match(step("scrub", "access")?.did, ["removes header x-portkey-provider"]);
+  t.match(step("rewrite", "send")?.did, ['member model: "fast" → "small"']);
+  t.equal(json.most?.usd, (Math.ceil(JSON.stringify(CHAT).length / 3) * 1 + 1000 * 10) / 1e6);
+  t.equal(json.targets[0]?.request, null, "callers are not told of addresses and headers");
+  t.equal(provider.requests.length, 0);
+  const rows = await running.stores.ledger.sums({ by: ["key"] });
+  t.same(rows, [], "nothing stands in the ledger");
+});
+
+t.test("what would be refused is a part of the explanation, with who refuses it", async (t) => {
+  const { explained } = await gateway(t);
+  t.match((await explained({ ...CHAT, model: "fats" })).json.refused, {
+    status: 404,
+    code: "model_not_found",
+    by: "models.route",
+  });
+  const poor = await explained(CHAT, { authorization: "Bearer few-key-0123456789abcdef" });
+  t.match(poor.json.refused, { status: 429, code: "insufficient_quota", by: "limits.route" });
+  t.match((await explained({ ...CHAT, logit_bias: { 1: 2 } }, {}, "/v1/messages")).status, 200);
+});
+
+t.test("who may not come in is refused as ever, and another wish than dry-run is a mistake", async (t) => {
+  const { explained } = await gateway(t);
+  const stranger = await explained(CHAT, { authorization: "Bearer nobody" });
+  t.equal(stranger.status, 401);
+  t.match(stranger.json, { error: { code: "invalid_api_key" } });
+  const other = await explained(CHAT, { "gateway-explain": "yes" });
+  t.equal(other.status, 400);
+  t.match(other.json, { error: { message: /gateway-explain.*dry-run/ } });
+});
+
+t.test("a translation's losses are told for each target", async (t) => {
+  const { explained } = await gateway(
+    t,
+    "plugins: { rewrite: {} }\npaths: { /acme: { protocol: anthropic-messages } }\n",
+  );
+  const { json } = await explained(
+    { model: "fast", max_tokens: 100, top_k: 3, messages: [{ role: "user", content: "Hello" }] },
+    {},
+    "/v1/messages",
+  );
+  t.match(json.targets[0], { target: "own:small", protocol: "openai-chat", dropped: ["top_k"], refused: null });
+  t.match(json.targets[1], { target: "demo:echo", protocol: "anthropic-messages", dropped: [] });
+});
+
+t.test("reserved room is free again after a dry run", async (t) => {
+  const { explained } = await gateway(t, "limits: { groups: { acme: { concurrency: 1 } } }\n");
+  for (let i = 0; i < 3; i++) t.equal((await explained(CHAT)).json.refused, null);
+});
+
+t.test("a plugin that answers itself is named", async (t) => {
+  const { explained } = await gateway(
+    t,
+    "chains: { llm: [sse, auth, models, limits, hello, rewrite, usage] }\nplugins: { hello: { from: ./hello.mjs } }\n".replace(
+      "./hello.mjs",
+      new URL("./support/answers-itself.mjs", import.meta.url).pathname,
+    ),
+  );
+  const { json } = await explained(CHAT);
+  t.match(json, { answered_by: "hello", targets: [], refused: null });
+});

@@ -1,0 +1,41 @@
+import { once } from "node:events";
+import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
+import type { AddressInfo } from "node:net";
+
+/** A vendor on a port of this machine that answers as a test says. */
+export interface ScriptedVendor {
+  /** Without a trailing slash. */
+  url: string;
+  /** What it was asked, in order. */
+  requests: { method: string; url: string; headers: IncomingMessage["headers"] }[];
+}
+
+interface Teardown {
+  teardown(act: () => unknown): unknown;
+}
+
+/** Starts one; it ends with the test. */
+export async function startVendor(
+  t: Teardown,
+  answer: (request: IncomingMessage, response: ServerResponse) => void,
+): Promise<ScriptedVendor> {
+  const requests: ScriptedVendor["requests"] = [];
+  const server = createServer((request, response) => {
+    requests.push({ method: request.method ?? "", url: request.url ?? "", headers: request.headers });
+    request.resume();
+    answer(request, response);
+  });
+  await once(server.listen(0, "127.0.0.1"), "listening");
+  t.teardown(() => {
+    server.closeAllConnections();
+    server.close();
+  });
+  return { url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`, requests };
+}
+
+/** Answers every request with this JSON. */
+export const json =
+  (body: unknown, status = 200) =>
+  (_request: IncomingMessage, response: ServerResponse): void => {
+    response.writeHead(status, { "content-type": "application/json" }).end(JSON.stringify(body));
+  };
