@@ -69,6 +69,9 @@ export interface Standing extends Pick<LimitLevel, "kind" | "name">, RateDistanc
   readonly budgets: readonly BudgetStanding[];
 }
 
+/** `apart`: counts cannot be shared at the moment, and this process keeps to its part. */
+export type LimiterState = "ok" | "apart";
+
 /** Counts what is used against what may be. */
 export abstract class Limiter {
   /**
@@ -83,4 +86,11 @@ export abstract class Limiter {
    */
   abstract settle(id: string, used: Charge, unused?: string): void;
   abstract standings(levels: readonly LimitLevel[]): Promise<Standing[]>;
+
+  get state(): LimiterState {
+    return "ok";
+  }
+
+  /** Frees what it has open. */
+  async close(): Promise<void> {}
 }

@@ -1,10 +1,21 @@
 import type { Calendar, Period } from "../core/calendar.ts";
-import { GatewayError } from "../core/errors.ts";
 import type { Budget, LimitLevel } from "../core/limits.ts";
-import { dollars, whose } from "../core/limits-words.ts";
 import type { RateDistance } from "../core/protocol.ts";
 import {
-  type BudgetStanding,
+  counting,
+  crossings,
+  crowded,
+  distanceOf,
+  isRepeated,
+  nearer,
+  nearlySpent,
+  overspent,
+  spendUnknown,
+  standingOf,
+  tooFast,
+  tooMany,
+} from "./limit-answers.ts";
+import {
   type Charge,
   type Excess,
   type Grant,
@@ -14,18 +25,22 @@ import {
   type Spending,
   type Standing,
 } from "./limiter.ts";
+import { NOTHING, OnceNames } from "./once-names.ts";
 import { RateWindow } from "./rate-window.ts";
 
 /** Nano-dollars by scope that were spent since a moment (Unix milliseconds). */
 export type SpendSince = (since: number) => Promise<ReadonlyMap<string, number>>;
 
-/** The share of a soft budget from which on it is told, and all of it. */
-const NEARLY = 0.8;
+/** What of all limits is this process's, where several keep to their parts because they cannot count together. */
+export interface LimitPart {
+  /** Processes among which what is left is divided. */
+  readonly instances: number;
+  /** Nano-dollars that exchanges of other processes may still come to, of a sum that began then. */
+  pendingElsewhere(scope: string, per: Period, start: number): number;
+}
+
 /** Milliseconds for which what was spent before is not asked again: later a new scope may be of a newer gateway.yaml. */
 const FRESH = 60_000;
-/** Names of usage that counts once, remembered. */
-const REMEMBERED = 10_000;
-const NOTHING: Spending = { tokens: 0, cost: 0 };
 
 /** Money of one scope in one kind of period. */
 interface SpentSum {
@@ -34,6 +49,9 @@ interface SpentSum {
   spent: number;
   /** The worst of what runs. */
   pending: number;
+  /** What was spent or pending here when this process began to count it, and what was pending elsewhere. */
+  known: number;
+  elsewhere: number;
 }
 
 /** All counts of one scope. */
@@ -79,17 +97,19 @@ export class MemoryLimiter extends Limiter {
   private readonly reservations = new Map<string, MadeReservation>();
   private readonly before = new Map<Period, SpentBefore>();
   private readonly loading = new Map<Period, Promise<void>>();
-  private readonly counted = new Set<string>();
+  private readonly names = new OnceNames();
 
   /**
    * @param warn told when a soft budget is nearly spent, and when it is
    * @param clock Unix milliseconds; a test may bring its own
+   * @param part undefined: all is this process's
    */
   constructor(
     private readonly spentSince: SpendSince,
     private readonly calendar: Calendar,
     private readonly warn: (message: string) => void,
     private readonly clock: () => number = Date.now,
+    private readonly part?: LimitPart,
   ) {
     super();
   }
@@ -119,12 +139,27 @@ export class MemoryLimiter extends Limiter {
     return { grant };
   }
 
+  /** Takes over what was reserved elsewhere and still runs, whether there is room or not. @param time when that was */
+  adopt(reservation: Reservation, time: number): void {
+    const now = this.clock();
+    const { levels, most } = reservation;
+    const counts = levels.map(({ scope }) => this.countsOf(scope));
+    for (let i = 0; i < levels.length; i++) {
+      const { rpm = 0, tpm = 0 } = (levels[i] as LimitLevel).limits;
+      const count = counts[i] as ScopeCounts;
+      count.inside++;
+      if (rpm > 0) count.requests.correct(now, time, 1);
+      if (tpm > 0) count.tokens.correct(now, time, counting(most, this.partOf(tpm)));
+    }
+    this.reservations.set(reservation.id, { reservation, counts, time, owner: undefined });
+  }
+
   override settle(id: string, charge: Charge, unused?: string): void {
     const made = this.reservations.get(id);
     if (!made) return;
     this.reservations.delete(id);
     const now = this.clock();
-    const used = this.first(charge) ? charge : NOTHING;
+    const used = this.names.count(charge);
     const { levels, most } = made.reservation;
     for (let i = 0; i < levels.length; i++) {
       const level = levels[i] as LimitLevel;
@@ -132,7 +167,7 @@ export class MemoryLimiter extends Limiter {
       const count = made.counts[i] as ScopeCounts;
       count.inside--;
       const { tpm = 0 } = level.limits;
-      if (tpm > 0) count.tokens.correct(now, made.time, tokens - counting(most, tpm));
+      if (tpm > 0) count.tokens.correct(now, made.time, tokens - counting(most, this.partOf(tpm)));
       const { budgets = [] } = level.limits;
       for (let at = 0; at < budgets.length; at++) {
         const { per } = budgets[at] as Budget;
@@ -143,7 +178,7 @@ export class MemoryLimiter extends Limiter {
         if (made.time < sum.start) continue;
         sum.pending -= most.cost;
         sum.spent += cost;
-        this.tell(level, per, sum, cost);
+        for (const message of crossings(level, per, sum.spent, cost)) this.warn(message);
       }
     }
   }
@@ -169,16 +204,14 @@ export class MemoryLimiter extends Limiter {
     return {
       kind,
       name,
-      ...(rpm > 0 && { requests: distance(counts.requests, rpm, now) }),
-      ...(tpm > 0 && { tokens: distance(counts.tokens, tpm, now) }),
+      ...(rpm > 0 && { requests: this.distance(counts.requests, rpm, now) }),
+      ...(tpm > 0 && { tokens: this.distance(counts.tokens, tpm, now) }),
       ...(concurrency > 0 && {
-        concurrency: { limit: concurrency, left: Math.max(0, concurrency - counts.inside) },
+        concurrency: { limit: concurrency, left: Math.max(0, this.partOf(concurrency) - counts.inside) },
       }),
-      budgets: budgets.map(({ nano, per, soft }): BudgetStanding => {
-        const { spent, pending, end } = this.sumOf(counts, per, now);
-        const left = Math.max(0, nano - spent - pending);
-        const resets = Number.isFinite(end) ? { resets: end } : {};
-        return { limit: nano, per, soft, spent, reserved: pending, left, ...resets };
+      budgets: budgets.map((budget) => {
+        const sum = this.sumOf(counts, budget.per, now);
+        return standingOf(budget, sum, this.allowed(budget.nano, sum));
       }),
     };
   }
@@ -186,91 +219,66 @@ export class MemoryLimiter extends Limiter {
   /** What is exceeded at a level; undefined: there is room. */
   private excess(level: LimitLevel, counts: ScopeCounts, most: Spending, now: number): Excess | undefined {
     const { rpm = 0, tpm = 0, concurrency = 0, budgets = [] } = level.limits;
-    const of = level;
-    if (concurrency > 0 && counts.inside >= concurrency)
-      return { limit: "concurrency", of, most: concurrency, left: 0, asked: 1, retryAfter: 1 };
-    if (rpm > 0 && counts.requests.sum(now) >= rpm)
-      return { limit: "rpm", of, most: rpm, left: 0, asked: 1, ...waiting(counts.requests.wait(now, 1, rpm)) };
+    if (concurrency > 0 && counts.inside >= this.partOf(concurrency)) return crowded(level, concurrency);
+    const requests = this.partOf(rpm);
+    if (rpm > 0 && counts.requests.sum(now) >= requests)
+      return tooFast(level, rpm, counts.requests.wait(now, 1, requests));
     if (tpm > 0 && most.tokens > 0) {
-      const asked = counting(most, tpm);
+      const room = this.partOf(tpm);
+      const asked = counting(most, room);
       const { tokens } = counts;
       const sum = tokens.sum(now);
-      if (sum + asked > tpm)
-        return {
-          limit: "tpm",
-          of,
-          most: tpm,
-          left: Math.max(0, tpm - sum),
-          asked,
-          ...waiting(tokens.wait(now, asked, tpm)),
-        };
+      if (sum + asked > room) return tooMany(level, tpm, room - sum, asked, tokens.wait(now, asked, room));
     }
     if (most.cost > 0)
       for (const budget of budgets) {
-        const excess = budget.soft ? undefined : this.overspent(budget, counts, most.cost, now);
-        if (excess) return { limit: "budget", of, ...excess };
+        if (budget.soft) continue;
+        const sum = this.sumOf(counts, budget.per, now);
+        const allowed = this.allowed(budget.nano, sum);
+        if (sum.spent + sum.pending + most.cost > allowed)
+          return overspent(level, budget, sum, most.cost, now, allowed);
       }
     return undefined;
   }
 
-  private overspent(
-    { nano, per }: Budget,
-    counts: ScopeCounts,
-    asked: number,
-    now: number,
-  ): Omit<Excess, "limit" | "of"> | undefined {
-    const { spent, pending, end } = this.sumOf(counts, per, now);
-    if (spent + pending + asked <= nano) return undefined;
-    const left = Math.max(0, nano - spent - pending);
-    const resets = Number.isFinite(end) ? { resets: end } : {};
-    // What runs will cost less than the worst, or it ends: then there is room again.
-    const soon = spent + asked <= nano ? 1 : undefined;
-    const later = asked <= nano && Number.isFinite(end) ? (end - now) / 1000 : undefined;
-    const retryAfter = soon ?? later;
-    return { most: nano, left, asked, per, ...resets, ...(retryAfter === undefined ? {} : { retryAfter }) };
+  /** This process's part of a number of requests or tokens, rounded up. */
+  private partOf(number: number): number {
+    return this.part ? Math.ceil(number / this.part.instances) : number;
+  }
+
+  /** What may be spent of a budget here: what was when it began to be counted here, and a part of what was left. */
+  private allowed(nano: number, { known, elsewhere }: SpentSum): number {
+    return this.part ? known + Math.floor(Math.max(0, nano - known - elsewhere) / this.part.instances) : nano;
+  }
+
+  private distance(window: RateWindow, limit: number, now: number): RateDistance {
+    return distanceOf({ sum: window.sum(now), reset: window.reset(now) }, limit, this.partOf(limit));
   }
 
   private take(
-    { limits, kind, name }: LimitLevel,
+    level: LimitLevel,
     counts: ScopeCounts,
     most: Spending,
     now: number,
     grant: { -readonly [Name in keyof Grant]: Grant[Name] },
   ): void {
-    const { rpm = 0, tpm = 0, budgets = [] } = limits;
+    const { rpm = 0, tpm = 0, budgets = [] } = level.limits;
     counts.inside++;
     if (rpm > 0) {
       counts.requests.add(now, 1);
-      grant.requests = nearer(grant.requests, counts.requests, rpm, now);
+      grant.requests = nearer(grant.requests, this.distance(counts.requests, rpm, now));
     }
     if (tpm > 0) {
-      counts.tokens.add(now, counting(most, tpm));
-      grant.tokens = nearer(grant.tokens, counts.tokens, tpm, now);
+      counts.tokens.add(now, counting(most, this.partOf(tpm)));
+      grant.tokens = nearer(grant.tokens, this.distance(counts.tokens, tpm, now));
     }
     for (let i = 0; i < budgets.length; i++) {
-      const { nano, per, soft } = budgets[i] as Budget;
-      const sum = this.sumOf(counts, per, now);
-      if (soft && sum.spent >= nano * NEARLY)
-        grant.warnings = [...(grant.warnings ?? []), spentOf({ kind, name }, nano, per, sum.spent)];
+      const budget = budgets[i] as Budget;
+      const sum = this.sumOf(counts, budget.per, now);
+      const warning = nearlySpent(level, budget, sum.spent);
+      if (warning !== undefined) grant.warnings = [...(grant.warnings ?? []), warning];
       if (!isRepeated(budgets, i)) sum.pending += most.cost;
     }
-  }
-
-  /** Tells once in a period that a soft budget is nearly spent, and once that it is. */
-  private tell({ limits: { budgets = [] }, kind, name }: LimitLevel, per: Period, sum: SpentSum, cost: number): void {
-    for (const { nano, soft, per: of } of budgets) {
-      if (!soft || of !== per) continue;
-      const crossed = [nano, nano * NEARLY].some((mark) => sum.spent >= mark && sum.spent - cost < mark);
-      if (crossed) this.warn(spentOf({ kind, name }, nano, per, sum.spent));
-    }
-  }
-
-  private first({ once }: Charge): boolean {
-    if (once === undefined) return true;
-    if (this.counted.has(once)) return false;
-    if (this.counted.size >= REMEMBERED) this.counted.delete(this.counted.values().next().value as string);
-    this.counted.add(once);
-    return true;
   }
 
   private countsOf(scope: string): ScopeCounts {
@@ -291,7 +299,17 @@ export class MemoryLimiter extends Limiter {
   /** Begins a sum anew when its period is over. */
   private begin(sum: SpentSum, per: Period, now: number): void {
     if (now < sum.end) return;
-    Object.assign(sum, this.calendar.span(per, now), { spent: 0, pending: 0 });
+    Object.assign(sum, this.calendar.span(per, now), { spent: 0, pending: 0, known: 0, elsewhere: 0 });
+  }
+
+  /** What may still be spent by reservations that were taken over before their sum was known. */
+  private pendingOf(scope: string, per: Period, start: number): number {
+    let pending = 0;
+    for (const { reservation, time } of this.reservations.values())
+      for (const level of reservation.levels)
+        if (level.scope === scope && time >= start && level.limits.budgets?.some((budget) => budget.per === per))
+          pending += reservation.most.cost;
+    return pending;
   }
 
   /** A kind of period for which nobody knows yet what was spent before; undefined: all is known. */
@@ -306,7 +324,9 @@ export class MemoryLimiter extends Limiter {
         if (!before || now - before.asked > FRESH) return per;
         const span = this.calendar.span(per, now);
         const spent = before.start === span.start ? (before.sums.get(scope) ?? 0) : 0;
-        sums.set(per, { ...span, spent, pending: 0 });
+        const pending = this.pendingOf(scope, per, span.start);
+        const elsewhere = this.part?.pendingElsewhere(scope, per, span.start) ?? 0;
+        sums.set(per, { ...span, spent, pending, known: spent + pending, elsewhere });
       }
     }
     return undefined;
@@ -321,8 +341,7 @@ export class MemoryLimiter extends Limiter {
       .then(
         (sums) => void this.before.set(per, { asked: now, start, sums }),
         (cause: unknown) => {
-          const message = "What has been spent so far is not known at the moment.";
-          throw new GatewayError("internal", { status: 503, message, retryAfter: 5, cause });
+          throw spendUnknown(cause);
         },
       )
       .finally(() => this.loading.delete(per));
@@ -330,32 +349,3 @@ export class MemoryLimiter extends Limiter {
     return loading;
   }
 }
-
-/** Tokens that count for a limit: an answer is never expected to be longer than the limit leaves room for. */
-function counting({ tokens }: Spending, tpm: number): number {
-  return Math.min(tokens, tpm);
-}
-
-/** Two budgets of one kind of period are two limits on one sum. */
-function isRepeated(budgets: readonly Budget[], at: number): boolean {
-  for (let i = 0; i < at; i++) if (budgets[i]?.per === budgets[at]?.per) return true;
-  return false;
-}
-
-const distance = (window: RateWindow, limit: number, now: number): RateDistance => ({
-  limit,
-  left: Math.max(0, limit - window.sum(now)),
-  reset: window.reset(now),
-});
-
-/** Of two limits the one that leaves less. */
-function nearer(known: RateDistance | undefined, window: RateWindow, limit: number, now: number): RateDistance {
-  return known && known.left <= limit - window.sum(now) ? known : distance(window, limit, now);
-}
-
-/** Seconds, from milliseconds. */
-const waiting = (ms: number | undefined): { retryAfter?: number } =>
-  ms === undefined ? {} : { retryAfter: ms / 1000 };
-
-const spentOf = (of: Pick<LimitLevel, "kind" | "name">, nano: number, per: Period, spent: number): string =>
-  `${whose(of)} has spent ${dollars(spent)} of ${dollars(nano)}${per === "total" ? "" : ` a ${per}`} (${Math.floor((spent / nano) * 100)} %).`;

@@ -27,6 +27,7 @@ export class RateWindow {
     const at = second % SECONDS;
     this.seconds[at] = (this.seconds[at] as number) + more;
     this.total += more;
+    this.last = Math.max(this.last, second);
   }
 
   sum(now: number): number {

@@ -1,247 +1,49 @@
 import t from "tap";
 import { Calendar } from "../../src/core/calendar.ts";
-import type { LimitLevel, Limits } from "../../src/core/limits.ts";
-import type { Grant, Reserved, Spending } from "../../src/store/limiter.ts";
+import type { LimitLevel } from "../../src/core/limits.ts";
 import { MemoryLimiter } from "../../src/store/memory-limiter.ts";
+import { level, limiterContract, type MakeLimiter, START, setUp, USD } from "../support/limiter-contract.ts";
 
-const USD = 1e9;
-const START = Date.UTC(2026, 10, 18, 12);
+const make: MakeLimiter = async (_, spent, { clock, calendar, warn }) =>
+  new MemoryLimiter(spent, calendar, warn, clock);
 
-const level = (kind: LimitLevel["kind"], name: string, limits: Limits): LimitLevel => ({
-  kind,
-  name,
-  scope: `${kind}:${name}`,
-  limits,
-});
-
-function make(spent: Record<string, number> = {}) {
-  const clock = { now: START };
-  const warnings: string[] = [];
-  const asked: number[] = [];
-  const since = async (time: number) => {
-    asked.push(time);
-    return new Map(Object.entries(spent));
-  };
-  const limiter = new MemoryLimiter(
-    since,
-    new Calendar("UTC"),
-    (message) => warnings.push(message),
-    () => clock.now,
-  );
-  let id = 0;
-  const reserve = async (levels: readonly LimitLevel[], most: Partial<Spending> = {}, owner?: string) => {
-    const name = String(++id);
-    const whole = { tokens: 0, cost: 0, ...most };
-    return {
-      id: name,
-      ...(await limiter.reserve({ id: name, levels, most: whole, least: { tokens: 0, cost: 1 } }, owner)),
-    };
-  };
-  return { limiter, clock, warnings, asked, reserve };
-}
-
-const granted = (reserved: Reserved): Grant => {
-  if ("excess" in reserved) throw new Error(`refused: ${JSON.stringify(reserved.excess)}`);
-  return reserved.grant;
-};
-const refused = (reserved: Reserved) => ("excess" in reserved ? reserved.excess : undefined);
-
-t.test("so many requests pass in any minute, and the next one when the first is a minute old", async (t) => {
-  const { clock, reserve, limiter } = make();
-  const key = [level("key", "ci", { rpm: 3 })];
-  for (const seconds of [0, 10, 20]) {
-    clock.now = START + seconds * 1000;
-    limiter.settle((await reserve(key)).id, { tokens: 0, cost: 0 });
-  }
-  clock.now = START + 59_999;
-  t.match(refused(await reserve(key)), { limit: "rpm", of: { kind: "key", name: "ci" }, most: 3, left: 0 });
-  clock.now = START + 61_000;
-  t.match(granted(await reserve(key)).requests, { limit: 3, left: 0 });
-  const excess = refused(await reserve(key));
-  t.equal(excess?.retryAfter, 10, "until the second is out of it");
-});
-
-t.test("tokens are reserved at their most and counted as they were", async (t) => {
-  const { clock, reserve, limiter } = make();
-  const key = [level("key", "ci", { tpm: 1000 })];
-  const first = await reserve(key, { tokens: 800 });
-  t.match(refused(await reserve(key, { tokens: 300 })), { limit: "tpm", left: 200, asked: 300 });
-  limiter.settle(first.id, { tokens: 100, cost: 0 });
-  t.match(granted(await reserve(key, { tokens: 300 })).tokens, { limit: 1000, left: 600 });
-  clock.now += 61_000;
-  t.match(granted(await reserve(key, { tokens: 1000 })).tokens, { left: 0 });
-});
-
-t.test("a request that may take more than a minute's tokens waits for a minute without any", async (t) => {
-  const { clock, reserve } = make();
-  const key = [level("key", "ci", { tpm: 1000 })];
-  granted(await reserve(key, { tokens: 1 }));
-  t.ok(refused(await reserve(key, { tokens: 5000 })));
-  clock.now += 61_000;
-  t.ok(granted(await reserve(key, { tokens: 5000 })));
-});
-
-t.test("at a time so many run, and settling twice makes no more room", async (t) => {
-  const { reserve, limiter } = make();
-  const key = [level("key", "ci", { concurrency: 2 })];
-  const first = await reserve(key);
-  await reserve(key);
-  t.match(refused(await reserve(key)), { limit: "concurrency", most: 2, left: 0 });
-  limiter.settle(first.id, { tokens: 0, cost: 0 });
-  limiter.settle(first.id, { tokens: 0, cost: 0 });
-  granted(await reserve(key));
-  t.ok(refused(await reserve(key)));
-});
-
-t.test("a level without room refuses, and nothing is reserved at the others", async (t) => {
-  const { reserve, limiter } = make();
-  const key = level("key", "ci", { rpm: 10, concurrency: 10, budgets: [{ nano: USD, per: "day", soft: false }] });
-  const group = level("group", "acme", { concurrency: 1 });
-  await reserve([key, group], { cost: 100 });
-  t.match(refused(await reserve([key, group], { cost: 100 })), {
-    limit: "concurrency",
-    of: { kind: "group", name: "acme" },
-  });
-  const [standing] = await limiter.standings([key]);
-  t.match(standing, { requests: { left: 9 }, concurrency: { left: 9 }, budgets: [{ reserved: 100 }] });
-});
-
-t.test("a thousand at once on a budget for ten: ten pass, and what is spent never passes it", async (t) => {
-  const { reserve, limiter } = make();
-  const levels = [
-    level("key", "ci", { budgets: [{ nano: 10 * USD, per: "day", soft: false }] }),
-    level("group", "acme", { budgets: [{ nano: 20 * USD, per: "month", soft: false }] }),
-    level("all", "", { budgets: [{ nano: 30 * USD, per: "total", soft: false }] }),
-  ];
-  const all = await Promise.all(Array.from({ length: 1000 }, () => reserve(levels, { cost: USD })));
-  const passed = all.filter((each) => !refused(each));
-  t.equal(passed.length, 10);
-  for (const { id } of passed) limiter.settle(id, { tokens: 0, cost: 0.7 * USD });
-  t.equal(limiter.pending, 0);
-  for (const { budgets } of await limiter.standings(levels)) {
-    t.equal(budgets[0]?.spent, 7 * USD);
-    t.equal(budgets[0]?.reserved, 0);
-  }
-  const more = await Promise.all(Array.from({ length: 1000 }, () => reserve(levels, { cost: USD })));
-  t.equal(more.filter((each) => !refused(each)).length, 3, "what was not spent is there for others");
-});
-
-t.test("a budget begins anew with its period, and what began before counts to the one before", async (t) => {
-  const { clock, reserve, limiter } = make();
-  const key = [level("key", "ci", { budgets: [{ nano: 2 * USD, per: "day", soft: false }] })];
-  const late = await reserve(key, { cost: USD });
-  limiter.settle((await reserve(key, { cost: USD })).id, { tokens: 0, cost: USD });
-  const excess = refused(await reserve(key, { cost: USD }));
-  t.match(excess, {
-    limit: "budget",
-    most: 2 * USD,
-    left: 0,
-    per: "day",
-    resets: Date.UTC(2026, 10, 19),
-    retryAfter: 1,
-  });
-  clock.now = Date.UTC(2026, 10, 19);
-  granted(await reserve(key, { cost: 2 * USD }));
-  limiter.settle(late.id, { tokens: 0, cost: USD });
-  const [standing] = await limiter.standings(key);
-  t.match(standing?.budgets, [{ spent: 0, reserved: 2 * USD, left: 0 }]);
-});
-
-t.test(
-  "what costs nothing passes a budget that is spent, and what costs more than all of it never passes",
-  async (t) => {
-    const { reserve } = make({ "key:ci": 3 * USD });
-    const key = [level("key", "ci", { budgets: [{ nano: 2 * USD, per: "total", soft: false }] })];
-    granted(await reserve(key, { cost: 0 }));
-    t.equal(refused(await reserve(key, { cost: 1 }))?.retryAfter, undefined);
-  },
-);
-
-t.test("what was spent before the start counts, asked once for each kind of period", async (t) => {
-  const { reserve, limiter, asked } = make({ "key:ci": 1.5 * USD });
-  const budgets = [
-    { nano: 2 * USD, per: "month" as const, soft: false },
-    { nano: 5 * USD, per: "day" as const, soft: false },
-  ];
-  const key = [level("key", "ci", { budgets })];
-  const some = await Promise.all([reserve(key, { cost: 0.5 * USD }), reserve(key, { cost: 0.5 * USD })]);
-  t.equal(some.filter((each) => refused(each)).length, 1);
-  t.same(asked, [Date.UTC(2026, 10, 1), Date.UTC(2026, 10, 18)]);
-  const [standing] = await limiter.standings([level("key", "other", { budgets })]);
-  t.match(standing?.budgets[0], { spent: 0 });
-});
-
-t.test("where nobody knows what was spent, nothing is let in, and asked again", async (t) => {
-  let down = true;
-  const spent = async () => {
-    if (down) throw new Error("no store");
-    return new Map<string, number>();
-  };
-  const limiter = new MemoryLimiter(spent, new Calendar("UTC"), () => {});
-  const key = [level("key", "ci", { budgets: [{ nano: USD, per: "day", soft: false }] })];
-  const one = { id: "1", levels: key, most: { tokens: 0, cost: 1 }, least: { tokens: 0, cost: 0 } };
-  await t.rejects(async () => limiter.reserve(one), { message: /not known/ });
-  down = false;
-  granted(await limiter.reserve(one));
-});
-
-t.test("a soft budget refuses nothing, and is told at 80 % and at 100 %, once each", async (t) => {
-  const { reserve, limiter, warnings } = make();
-  const key = [level("key", "ci", { budgets: [{ nano: 10 * USD, per: "month", soft: true }] })];
-  const notices: unknown[] = [];
-  for (let i = 0; i < 12; i++) {
-    const made = await reserve(key, { cost: USD });
-    notices.push(granted(made).warnings);
-    limiter.settle(made.id, { tokens: 0, cost: USD });
-  }
-  t.same(warnings, [
-    'The key "ci" has spent $8.00 of $10.00 a month (80 %).',
-    'The key "ci" has spent $10.00 of $10.00 a month (100 %).',
-  ]);
-  t.equal(notices[7], undefined);
-  t.same(notices[8], ['The key "ci" has spent $8.00 of $10.00 a month (80 %).']);
-});
-
-t.test("two budgets of one kind of period are two limits on one sum", async (t) => {
-  const { reserve, limiter } = make();
-  const budgets = [
-    { nano: USD, per: "day" as const, soft: true },
-    { nano: 2 * USD, per: "day" as const, soft: false },
-  ];
-  const key = [level("key", "ci", { budgets })];
-  const made = await reserve(key, { cost: USD });
-  limiter.settle(made.id, { tokens: 0, cost: USD });
-  const [standing] = await limiter.standings(key);
-  t.match(standing?.budgets, [
-    { spent: USD, reserved: 0 },
-    { spent: USD, reserved: 0 },
-  ]);
-});
+limiterContract(t, make);
 
 t.test("what a process had reserved that died ends with the least that it came to", async (t) => {
-  const { reserve, limiter } = make();
+  const { limiter } = await setUp(t, make);
+  if (!(limiter instanceof MemoryLimiter)) return;
+  const reserve = (levels: readonly LimitLevel[], cost: number, owner: string) =>
+    limiter.reserve({ id: owner, levels, most: { tokens: 0, cost }, least: { tokens: 0, cost: 1 } }, owner);
   const key = [level("key", "ci", { concurrency: 9, budgets: [{ nano: USD, per: "day", soft: false }] })];
-  await reserve(key, { cost: 100 }, "a");
-  await reserve(key, { cost: 100 }, "b");
+  await reserve(key, 100, "a");
+  await reserve(key, 100, "b");
   limiter.release("a");
   const [standing] = await limiter.standings(key);
   t.match(standing, { concurrency: { left: 8 }, budgets: [{ spent: 1, reserved: 100 }] });
 });
 
-t.test("usage that is told again counts once", async (t) => {
-  const { reserve, limiter } = make();
-  const key = [level("key", "ci", { budgets: [{ nano: USD, per: "day", soft: false }] })];
-  for (let i = 0; i < 3; i++) limiter.settle((await reserve(key)).id, { tokens: 1, cost: 10, once: "p resp_1" });
-  const [standing] = await limiter.standings(key);
-  t.match(standing?.budgets, [{ spent: 10 }]);
-});
-
-t.test("a level at which nothing was used gets its reservation back", async (t) => {
-  const { reserve, limiter } = make();
-  const of = (name: string) => level("model", name, { budgets: [{ nano: USD, per: "day", soft: false }] });
-  const made = await reserve([of("a"), of("b")], { cost: 100 });
-  limiter.settle(made.id, { tokens: 0, cost: 10 }, "model:a");
-  const [a, b] = await limiter.standings([of("a"), of("b")]);
-  t.match(a?.budgets, [{ spent: 0, reserved: 0 }]);
-  t.match(b?.budgets, [{ spent: 10, reserved: 0 }]);
+t.test("one of three processes that count apart keeps to its part of what was left", async (t) => {
+  const part = { instances: 3, pendingElsewhere: () => 10 };
+  const limiter = new MemoryLimiter(
+    async () => new Map([["key:ci", 70]]),
+    new Calendar(),
+    () => {},
+    () => START,
+    part,
+  );
+  const key = [level("key", "ci", { rpm: 10, concurrency: 4, budgets: [{ nano: 200, per: "day", soft: false }] })];
+  const asked = (id: string, cost: number) => ({
+    id,
+    levels: key,
+    most: { tokens: 0, cost },
+    least: { tokens: 0, cost: 0 },
+  });
+  limiter.adopt(asked("runs", 30), START - 1000);
+  // 200 − 70 − 30 − 10 = 90 are left, of which 30 are its own.
+  t.match(await limiter.reserve(asked("a", 31)), { excess: { limit: "budget", left: 30, most: 200 } });
+  t.match(await limiter.reserve(asked("b", 30)), { grant: { requests: { limit: 10, left: 2 } } });
+  t.match(await limiter.reserve(asked("c", 0)), { excess: { limit: "concurrency" } });
+  limiter.settle("runs", { tokens: 0, cost: 10 });
+  t.match(await limiter.reserve(asked("d", 20)), { grant: {} }, "what it did not need is its own");
+  t.match(await limiter.standings(key), [{ budgets: [{ spent: 80, reserved: 50, left: 0 }] }]);
 });

@@ -1,11 +1,12 @@
 import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
 import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
-import { type AddressInfo, connect, createServer } from "node:net";
+import { connect } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { setTimeout as after } from "node:timers/promises";
 import type { Test } from "tap";
+import { freePort } from "./free-port.ts";
 
 /** Where Debian's package puts it. */
 const BINARY = "/usr/sbin/nginx";
@@ -103,16 +104,6 @@ http {
   ${server}
 }
 `;
-
-/** A port that was free a moment ago. */
-async function freePort(): Promise<number> {
-  const server = createServer().listen(0, "127.0.0.1");
-  await once(server, "listening");
-  const { port } = server.address() as AddressInfo;
-  server.close();
-  await once(server, "close");
-  return port;
-}
 
 /** True once connections are taken, false when the process has ended before. */
 async function listens(child: ChildProcess, port: number): Promise<boolean> {

@@ -1,0 +1,136 @@
+import type { Period } from "../core/calendar.ts";
+import { GatewayError } from "../core/errors.ts";
+import type { Budget, LimitLevel } from "../core/limits.ts";
+import { dollars, whose } from "../core/limits-words.ts";
+import type { RateDistance } from "../core/protocol.ts";
+import type { BudgetStanding, Excess, Spending } from "./limiter.ts";
+
+// What limiters answer, wherever they count.
+
+/** The share of a soft budget from which on it is told, and all of it. */
+const NEARLY = 0.8;
+
+/** Money of one scope in the period that runs. Nano-dollars. */
+export interface SpentState {
+  readonly spent: number;
+  /** The worst of what runs. */
+  readonly pending: number;
+  /** Unix milliseconds; `Infinity`: it never ends. */
+  readonly end: number;
+}
+
+/** Sums of a minute. */
+export interface RateState {
+  readonly sum: number;
+  /** Milliseconds until nothing counts any more. */
+  readonly reset: number;
+}
+
+/** Tokens that count for a limit: an answer is never expected to be longer than the limit leaves room for. */
+export function counting({ tokens }: Spending, tpm: number): number {
+  return Math.min(tokens, tpm);
+}
+
+/** Two budgets of one kind of period are two limits on one sum. */
+export function isRepeated(budgets: readonly Budget[], at: number): boolean {
+  for (let i = 0; i < at; i++) if (budgets[i]?.per === budgets[at]?.per) return true;
+  return false;
+}
+
+/**
+ * A budget that has no room.
+ * @param asked nano-dollars
+ * @param now Unix milliseconds
+ * @param allowed what may be spent of it here
+ */
+export function overspent(
+  of: LimitLevel,
+  { nano, per }: Budget,
+  { spent, pending, end }: SpentState,
+  asked: number,
+  now: number,
+  allowed = nano,
+): Excess {
+  const left = Math.max(0, allowed - spent - pending);
+  // What runs will cost less than the worst, or it ends: then there is room again.
+  const soon = spent + asked <= allowed ? 1 : undefined;
+  const later = asked <= nano && Number.isFinite(end) ? (end - now) / 1000 : undefined;
+  return { limit: "budget", of, most: nano, left, asked, per, ...resetting(end), ...waiting(soon ?? later) };
+}
+
+export const crowded = (of: LimitLevel, most: number): Excess => ({
+  ...{ limit: "concurrency", of, most, left: 0, asked: 1 },
+  retryAfter: 1,
+});
+
+/** @param wait milliseconds until there is room; undefined: there never is */
+export const tooFast = (of: LimitLevel, most: number, wait: number | undefined): Excess => ({
+  ...{ limit: "rpm", of, most, left: 0, asked: 1 },
+  ...waiting(wait === undefined ? undefined : wait / 1000),
+});
+
+export const tooMany = (
+  of: LimitLevel,
+  most: number,
+  left: number,
+  asked: number,
+  wait: number | undefined,
+): Excess => ({
+  ...{ limit: "tpm", of, most, left: Math.max(0, left), asked },
+  ...waiting(wait === undefined ? undefined : wait / 1000),
+});
+
+export function standingOf(
+  { nano, per, soft }: Budget,
+  { spent, pending, end }: SpentState,
+  allowed = nano,
+): BudgetStanding {
+  const left = Math.max(0, allowed - spent - pending);
+  return { limit: nano, per, soft, spent, reserved: pending, left, ...resetting(end) };
+}
+
+/** @param allowed how many of them may be used here */
+export const distanceOf = ({ sum, reset }: RateState, limit: number, allowed = limit): RateDistance => ({
+  limit,
+  left: Math.max(0, allowed - sum),
+  reset,
+});
+
+/** Of two limits the one that leaves less. */
+export const nearer = (known: RateDistance | undefined, other: RateDistance): RateDistance =>
+  known && known.left <= other.left ? known : other;
+
+/** What is told of a soft budget of which not much is left. */
+export function nearlySpent(
+  { kind, name }: LimitLevel,
+  { nano, per, soft }: Budget,
+  spent: number,
+): string | undefined {
+  return soft && spent >= nano * NEARLY ? spentOf({ kind, name }, nano, per, spent) : undefined;
+}
+
+/** What is told once of soft budgets when they become nearly spent, and once when they are. @param cost the last that was spent */
+export function crossings({ kind, name, limits }: LimitLevel, per: Period, spent: number, cost: number): string[] {
+  return (limits.budgets ?? []).flatMap(({ nano, soft, per: of }) => {
+    if (!soft || of !== per) return [];
+    const crossed = [nano, nano * NEARLY].some((mark) => spent >= mark && spent - cost < mark);
+    return crossed ? [spentOf({ kind, name }, nano, per, spent)] : [];
+  });
+}
+
+/** Nobody can say what has been spent: nobody spends what may be spent already. */
+export const spendUnknown = (cause?: unknown): GatewayError =>
+  new GatewayError("internal", {
+    status: 503,
+    message: "What has been spent so far is not known at the moment.",
+    retryAfter: 5,
+    cause,
+  });
+
+const resetting = (end: number): { resets?: number } => (Number.isFinite(end) ? { resets: end } : {});
+
+const waiting = (seconds: number | undefined): { retryAfter?: number } =>
+  seconds === undefined ? {} : { retryAfter: seconds };
+
+const spentOf = (of: Pick<LimitLevel, "kind" | "name">, nano: number, per: Period, spent: number): string =>
+  `${whose(of)} has spent ${dollars(spent)} of ${dollars(nano)}${per === "total" ? "" : ` a ${per}`} (${Math.floor((spent / nano) * 100)} %).`;

@@ -1,0 +1,34 @@
+-- ARGV[3]: owner, [4]: milliseconds for which it lives without another beat, 0: it leaves, [5]: holds to be ended at most.
+-- Keys are those of this life of the server: one that was started anew, or that took another's place, begins with nothing,
+-- whatever it has kept, and is told by the gateways what runs and by the ledger what is spent.
+local owner, life, most = ARGV[3], tonumber(ARGV[4]), tonumber(ARGV[5])
+local about = redis.pcall('INFO', 'server')
+local run = type(about) == 'string' and string.match(about, 'run_id:(%w+)') or '0'
+local epoch = string.sub(run, 1, 12)
+P = P .. epoch .. ':'
+local owners = P .. 'owners'
+local known = redis.call('ZSCORE', owners, owner)
+redis.call('ZADD', owners, now + life, owner)
+redis.call('PEXPIRE', owners, DAY)
+redis.call('PEXPIRE', P .. 'holds:' .. owner, DAY)
+
+-- What the dead had reserved ends with the least that it may have come to.
+local ended = 0
+for _, dead in ipairs(redis.call('ZRANGEBYSCORE', owners, '-inf', now)) do
+  local holds, marks = P .. 'holds:' .. dead, P .. 'ended:' .. dead
+  while ended < most and redis.call('EXISTS', holds) == 1 do
+    local some = redis.call('HSCAN', holds, 0, 'COUNT', 100)[2]
+    for i = 1, #some, 2 do
+      local _, hold = unpacked(some[i + 1])
+      finish(some[i + 1], hold.least[1], hold.least[2], '')
+      redis.call('HDEL', holds, some[i])
+      -- It may have been only away: then it comes back and says what it came to.
+      redis.call('HSET', marks, some[i], 1)
+      ended = ended + 1
+    end
+    redis.call('PEXPIRE', marks, DAY)
+  end
+  if redis.call('EXISTS', holds) == 0 then redis.call('ZREM', owners, dead) end
+end
+local alive = redis.call('ZCOUNT', owners, '(' .. whole(now), '+inf')
+return { epoch, known and 1 or 0, alive, ended }

@@ -1,0 +1,139 @@
+-- What all scripts begin with. ARGV[1]: what names of keys begin with; ARGV[2]: Unix milliseconds, or empty for the server's clock.
+local P = ARGV[1]
+local now = tonumber(ARGV[2])
+if not now then
+  local time = redis.call('TIME')
+  now = tonumber(time[1]) * 1000 + math.floor(tonumber(time[2]) / 1000)
+end
+local second = math.floor(now / 1000)
+-- A minute, and the second that is being filled.
+local SECONDS = 61
+local DAY = 86400000
+
+local function whole(number) return string.format('%.0f', number) end
+
+-- Windows: a hash with a field for each second, modulo SECONDS. No timer runs, and Redis forgets those that are not used.
+local function advance(key)
+  local state = redis.call('HMGET', key, 'current', 'total', 'last')
+  local current, total, last = tonumber(state[1] or 0), tonumber(state[2] or 0), tonumber(state[3] or 0)
+  local behind = second - current
+  -- A clock that was put back stands still until it is where it was.
+  if behind <= 0 then return total, current, last end
+  if behind >= SECONDS then
+    redis.call('DEL', key)
+    total = 0
+  else
+    local fields = {}
+    for i = 0, behind - 1 do fields[i + 1] = (second - i) % SECONDS end
+    for _, amount in ipairs(redis.call('HMGET', key, unpack(fields))) do total = total - tonumber(amount or 0) end
+    redis.call('HDEL', key, unpack(fields))
+  end
+  redis.call('HSET', key, 'current', second, 'total', whole(total))
+  redis.call('PEXPIRE', key, 2 * SECONDS * 1000)
+  return total, second, last
+end
+
+-- What happened at a time was more, or less. Returns the sum and the milliseconds until nothing counts any more.
+local function correct(key, time, more)
+  local total, current, last = advance(key)
+  local at = math.min(math.floor(time / 1000), current)
+  if current - at < SECONDS then
+    redis.call('HINCRBY', key, at % SECONDS, whole(more))
+    total = total + more
+    last = math.max(last, at)
+    redis.call('HSET', key, 'total', whole(total), 'last', last)
+  end
+  return total, (last + SECONDS) * 1000 - now
+end
+
+-- Milliseconds until another amount fits below a limit.
+local function wait(key, amount, limit)
+  local total, current = advance(key)
+  local fields = {}
+  for i = 0, SECONDS - 1 do fields[i + 1] = i end
+  local seconds = redis.call('HMGET', key, unpack(fields))
+  for at = current - SECONDS + 1, current do
+    total = total - tonumber(seconds[at % SECONDS + 1] or 0)
+    if total + amount <= limit then return (at + SECONDS) * 1000 - now end
+  end
+  return 0
+end
+
+-- Money: integers as strings. Lua's numbers are doubles, exact to 2^53 nano-dollars only, which is nine million dollars; so sums
+-- are made by Redis, in 64 bits, and compared in two parts of nine digits and the rest.
+local function parts(text)
+  local sign = 1
+  if string.sub(text, 1, 1) == '-' then sign, text = -1, string.sub(text, 2) end
+  return sign * tonumber('0' .. string.sub(text, 1, -10)), sign * tonumber(string.sub(text, -9))
+end
+
+-- Whether amounts come to more than a limit.
+local function exceeds(limit, ...)
+  local high, low = parts(limit)
+  for _, amount in ipairs({...}) do
+    local h, l = parts(amount)
+    high, low = high - h, low - l
+  end
+  return high + math.floor(low / 1e9) < 0
+end
+
+local function increase(key, field, amount)
+  if amount ~= '0' then redis.call('HINCRBY', key, field, amount) end
+end
+
+local function decrease(key, field, amount)
+  if amount == '0' then return end
+  local minus = string.sub(amount, 1, 1) == '-' and string.sub(amount, 2) or '-' .. amount
+  redis.call('HINCRBY', key, field, minus)
+end
+
+-- A hold as it is kept: its time, and { most = { tokens, money }, least = { … }, levels = { { scope, rpm, tpm, tokens reserved,
+-- concurrency, { { name of a sum, hard limit or '' }, … } }, … } }.
+local function unpacked(text)
+  local at = string.find(text, '|', 1, true)
+  return tonumber(string.sub(text, 1, at - 1)), cjson.decode(string.sub(text, at + 1))
+end
+
+-- The sums of a level; two budgets of one kind of period are two limits on one sum.
+local function sums(level)
+  local names, seen = {}, {}
+  for _, budget in ipairs(level[6]) do
+    if not seen[budget[1]] then names[#names + 1] = budget[1] end
+    seen[budget[1]] = true
+  end
+  return names
+end
+
+local function enter(scope)
+  redis.call('INCR', P .. 'inside:' .. scope)
+  redis.call('PEXPIRE', P .. 'inside:' .. scope, DAY)
+end
+
+-- Puts what was used in the place of a hold that is not kept any more. Returns what is spent now of each sum.
+local function finish(text, tokens, cost, unused)
+  local time, hold = unpacked(text)
+  local spent = {}
+  for _, level in ipairs(hold.levels) do
+    local scope, t, c = level[1], tokens, cost
+    if scope == unused then t, c = 0, '0' end
+    if redis.call('DECR', P .. 'inside:' .. scope) <= 0 then redis.call('DEL', P .. 'inside:' .. scope) end
+    if level[3] > 0 then correct(P .. 'tpm:' .. scope, time, t - level[4]) end
+    for _, name in ipairs(sums(level)) do
+      local key = P .. 'spent:' .. name
+      local known = redis.call('HMGET', key, 'spent', 'pending')
+      if known[2] then
+        decrease(key, 'pending', hold.most[2])
+        if string.sub(redis.call('HGET', key, 'pending'), 1, 1) == '-' then redis.call('HSET', key, 'pending', '0') end
+      end
+      -- A sum that nobody has asked the ledger for will have it from there.
+      if known[1] then increase(key, 'spent', c) end
+      spent[#spent + 1] = redis.call('HGET', key, 'spent') or ''
+    end
+  end
+  return spent
+end
+
+-- Whether usage is told for the first time, where it may be told more than once.
+local function first(once)
+  return once == '' or redis.call('SET', P .. 'once:' .. once, 1, 'NX', 'PX', 3600000) ~= false
+end

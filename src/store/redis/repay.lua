@@ -1,0 +1,31 @@
+-- What was settled while its owner was away. ARGV[3]: owner, [4]: names these, so that they count once however often they are
+-- told, then of each: id, time, JSON, tokens, money, the scope that is not used, when it was settled, what it counts once for,
+-- and 1 where it counts though it is not known here.
+local holds, marks = P .. 'holds:' .. ARGV[3], P .. 'ended:' .. ARGV[3]
+if not first('repay ' .. ARGV[4]) then return {} end
+for i = 5, #ARGV, 9 do
+  local id, time, json, tokens, cost, unused, at, once, counts = unpack(ARGV, i, i + 8)
+  tokens = tonumber(tokens)
+  if not first(once) then tokens, cost = 0, '0' end
+  local text = redis.call('HGET', holds, id)
+  local ended = redis.call('HDEL', marks, id) == 1
+  if text then
+    redis.call('HDEL', holds, id)
+    finish(text, tokens, cost, unused)
+  elseif ended or counts == '1' then
+    local hold = cjson.decode(json)
+    for _, level in ipairs(hold.levels) do
+      local scope, t, c = level[1], tokens, cost
+      if scope == unused then t, c = 0, '0' end
+      if level[3] > 0 then correct(P .. 'tpm:' .. scope, tonumber(time), ended and t - hold.least[1] or t) end
+      for _, name in ipairs(sums(level)) do
+        local key = P .. 'spent:' .. name
+        local seeded = redis.call('HGET', key, 'seeded')
+        -- The ledger has told what was settled before it was asked.
+        if seeded and (ended or tonumber(at) > tonumber(seeded)) then increase(key, 'spent', c) end
+        if seeded and ended then decrease(key, 'spent', hold.least[2]) end
+      end
+    end
+  end
+end
+return {}

@@ -1,0 +1,61 @@
+-- ARGV[3]: owner, [4]: id, [5]: the hold as JSON. All is tested before anything is written.
+local owner, id = ARGV[3], ARGV[4]
+if not redis.call('ZSCORE', P .. 'owners', owner) then return { 'owner' } end
+local hold = cjson.decode(ARGV[5])
+local tokens, cost = hold.most[1], hold.most[2]
+local state, missing = {}, { 'missing' }
+for _, level in ipairs(hold.levels) do
+  for _, name in ipairs(sums(level)) do
+    local known = redis.call('HMGET', P .. 'spent:' .. name, 'spent', 'pending')
+    state[name] = { known[1], known[2] or '0' }
+    if not known[1] then missing[#missing + 1] = name end
+  end
+end
+if #missing > 1 then return missing end
+
+for i, level in ipairs(hold.levels) do
+  local scope, rpm, tpm, asked, concurrency, budgets = unpack(level)
+  if concurrency > 0 and tonumber(redis.call('GET', P .. 'inside:' .. scope) or 0) >= concurrency then
+    return { 'excess', i - 1, 'concurrency' }
+  end
+  if rpm > 0 and advance(P .. 'rpm:' .. scope) >= rpm then
+    return { 'excess', i - 1, 'rpm', wait(P .. 'rpm:' .. scope, 1, rpm) }
+  end
+  if tpm > 0 and tokens > 0 then
+    local sum = advance(P .. 'tpm:' .. scope)
+    if sum + asked > tpm then return { 'excess', i - 1, 'tpm', sum, wait(P .. 'tpm:' .. scope, asked, tpm) } end
+  end
+  if cost ~= '0' then
+    for b, budget in ipairs(budgets) do
+      local spent, pending = unpack(state[budget[1]])
+      if budget[2] ~= '' and exceeds(budget[2], spent, pending, cost) then
+        return { 'excess', i - 1, 'budget', b - 1, spent, pending }
+      end
+    end
+  end
+end
+
+local reply = { 'ok', now }
+local function say(value) reply[#reply + 1] = value end
+for _, level in ipairs(hold.levels) do
+  local scope, rpm, tpm, asked = unpack(level)
+  enter(scope)
+  local sum, reset = 0, 0
+  if rpm > 0 then sum, reset = correct(P .. 'rpm:' .. scope, now, 1) end
+  say(sum)
+  say(reset)
+  sum, reset = 0, 0
+  if tpm > 0 then sum, reset = correct(P .. 'tpm:' .. scope, now, asked) end
+  say(sum)
+  say(reset)
+  for _, name in ipairs(sums(level)) do
+    local key = P .. 'spent:' .. name
+    increase(key, 'pending', cost)
+    -- What is for ever has no end at which it could be forgotten.
+    if string.sub(name, 1, 6) == 'total:' then redis.call('PEXPIRE', key, 7 * DAY) end
+    say(state[name][1])
+    say(state[name][2])
+  end
+end
+redis.call('HSET', P .. 'holds:' .. owner, id, whole(now) .. '|' .. ARGV[5])
+return reply

@@ -1,0 +1,262 @@
+import type { Test } from "tap";
+import { Calendar } from "../../src/core/calendar.ts";
+import type { LimitLevel, Limits } from "../../src/core/limits.ts";
+import type { Grant, Limiter, Reserved, Spending } from "../../src/store/limiter.ts";
+import type { SpendSince } from "../../src/store/memory-limiter.ts";
+
+export const USD = 1e9;
+export const START = Date.UTC(2026, 10, 18, 12);
+
+export const level = (kind: LimitLevel["kind"], name: string, limits: Limits): LimitLevel => ({
+  kind,
+  name,
+  scope: `${kind}:${name}`,
+  limits,
+});
+
+export const granted = (reserved: Reserved): Grant => {
+  if ("excess" in reserved) throw new Error(`refused: ${JSON.stringify(reserved.excess)}`);
+  return reserved.grant;
+};
+export const refused = (reserved: Reserved) => ("excess" in reserved ? reserved.excess : undefined);
+
+/** What a ledger knows. */
+export const spentOf =
+  (spent: Record<string, number> = {}): SpendSince =>
+  async () =>
+    new Map(Object.entries(spent));
+
+/** A limiter under a clock of its own. */
+export interface LimiterSetup {
+  limiter: Limiter & { readonly pending: number };
+  clock: { now: number };
+  warnings: string[];
+  /** Since when its ledger was asked. */
+  asked: number[];
+}
+
+/** Makes one. */
+export type MakeLimiter = (
+  t: Test,
+  spentSince: SpendSince,
+  told: { clock: () => number; calendar: Calendar; warn: (message: string) => void },
+) => Promise<LimiterSetup["limiter"]>;
+
+export async function setUp(t: Test, makeLimiter: MakeLimiter, spent: SpendSince = spentOf()) {
+  const clock = { now: START };
+  const warnings: string[] = [];
+  const asked: number[] = [];
+  const since = (time: number) => {
+    asked.push(time);
+    return spent(time);
+  };
+  const limiter = await makeLimiter(t, since, {
+    clock: () => clock.now,
+    calendar: new Calendar("UTC"),
+    warn: (message) => warnings.push(message),
+  });
+  let id = 0;
+  const reserve = async (levels: readonly LimitLevel[], most: Partial<Spending> = {}) => {
+    const name = String(++id);
+    const whole = { tokens: 0, cost: 0, ...most };
+    const reserved = await limiter.reserve({ id: name, levels, most: whole, least: { tokens: 0, cost: 1 } });
+    return { id: name, ...reserved };
+  };
+  return { limiter, clock, warnings, asked, reserve, pending: () => limiter.pending };
+}
+
+/** What every limiter does, wherever it counts. */
+export function limiterContract(t: Test, makeLimiter: MakeLimiter): void {
+  const make = (t: Test, spent?: SpendSince) => setUp(t, makeLimiter, spent);
+
+  t.test("so many requests pass in any minute, and the next one when the first is a minute old", async (t) => {
+    const { clock, reserve, limiter } = await make(t);
+    const key = [level("key", "ci", { rpm: 3 })];
+    for (const seconds of [0, 10, 20]) {
+      clock.now = START + seconds * 1000;
+      limiter.settle((await reserve(key)).id, { tokens: 0, cost: 0 });
+    }
+    clock.now = START + 59_999;
+    t.match(refused(await reserve(key)), { limit: "rpm", of: { kind: "key", name: "ci" }, most: 3, left: 0 });
+    clock.now = START + 61_000;
+    t.match(granted(await reserve(key)).requests, { limit: 3, left: 0 });
+    const excess = refused(await reserve(key));
+    t.equal(excess?.retryAfter, 10, "until the second is out of it");
+  });
+
+  t.test("tokens are reserved at their most and counted as they were", async (t) => {
+    const { clock, reserve, limiter } = await make(t);
+    const key = [level("key", "ci", { tpm: 1000 })];
+    const first = await reserve(key, { tokens: 800 });
+    t.match(refused(await reserve(key, { tokens: 300 })), { limit: "tpm", left: 200, asked: 300 });
+    limiter.settle(first.id, { tokens: 100, cost: 0 });
+    t.match(granted(await reserve(key, { tokens: 300 })).tokens, { limit: 1000, left: 600 });
+    clock.now += 61_000;
+    t.match(granted(await reserve(key, { tokens: 1000 })).tokens, { left: 0 });
+  });
+
+  t.test("a request that may take more than a minute's tokens waits for a minute without any", async (t) => {
+    const { clock, reserve } = await make(t);
+    const key = [level("key", "ci", { tpm: 1000 })];
+    granted(await reserve(key, { tokens: 1 }));
+    t.ok(refused(await reserve(key, { tokens: 5000 })));
+    clock.now += 61_000;
+    t.ok(granted(await reserve(key, { tokens: 5000 })));
+  });
+
+  t.test("at a time so many run, and settling twice makes no more room", async (t) => {
+    const { reserve, limiter } = await make(t);
+    const key = [level("key", "ci", { concurrency: 2 })];
+    const first = await reserve(key);
+    await reserve(key);
+    t.match(refused(await reserve(key)), { limit: "concurrency", most: 2, left: 0 });
+    limiter.settle(first.id, { tokens: 0, cost: 0 });
+    limiter.settle(first.id, { tokens: 0, cost: 0 });
+    granted(await reserve(key));
+    t.ok(refused(await reserve(key)));
+  });
+
+  t.test("a level without room refuses, and nothing is reserved at the others", async (t) => {
+    const { reserve, limiter } = await make(t);
+    const key = level("key", "ci", { rpm: 10, concurrency: 10, budgets: [{ nano: USD, per: "day", soft: false }] });
+    const group = level("group", "acme", { concurrency: 1 });
+    await reserve([key, group], { cost: 100 });
+    t.match(refused(await reserve([key, group], { cost: 100 })), {
+      limit: "concurrency",
+      of: { kind: "group", name: "acme" },
+    });
+    const [standing] = await limiter.standings([key]);
+    t.match(standing, { requests: { left: 9 }, concurrency: { left: 9 }, budgets: [{ reserved: 100 }] });
+  });
+
+  t.test("a thousand at once on a budget for ten: ten pass, and what is spent never passes it", async (t) => {
+    const { reserve, limiter, pending } = await make(t);
+    const levels = [
+      level("key", "ci", { budgets: [{ nano: 10 * USD, per: "day", soft: false }] }),
+      level("group", "acme", { budgets: [{ nano: 20 * USD, per: "month", soft: false }] }),
+      level("all", "", { budgets: [{ nano: 30 * USD, per: "total", soft: false }] }),
+    ];
+    const all = await Promise.all(Array.from({ length: 1000 }, () => reserve(levels, { cost: USD })));
+    const passed = all.filter((each) => !refused(each));
+    t.equal(passed.length, 10);
+    for (const { id } of passed) limiter.settle(id, { tokens: 0, cost: 0.7 * USD });
+    t.equal(pending(), 0);
+    for (const { budgets } of await limiter.standings(levels)) {
+      t.equal(budgets[0]?.spent, 7 * USD);
+      t.equal(budgets[0]?.reserved, 0);
+    }
+    const more = await Promise.all(Array.from({ length: 1000 }, () => reserve(levels, { cost: USD })));
+    t.equal(more.filter((each) => !refused(each)).length, 3, "what was not spent is there for others");
+  });
+
+  t.test("a budget begins anew with its period, and what began before counts to the one before", async (t) => {
+    const { clock, reserve, limiter } = await make(t);
+    const key = [level("key", "ci", { budgets: [{ nano: 2 * USD, per: "day", soft: false }] })];
+    const late = await reserve(key, { cost: USD });
+    limiter.settle((await reserve(key, { cost: USD })).id, { tokens: 0, cost: USD });
+    const excess = refused(await reserve(key, { cost: USD }));
+    t.match(excess, {
+      limit: "budget",
+      most: 2 * USD,
+      left: 0,
+      per: "day",
+      resets: Date.UTC(2026, 10, 19),
+      retryAfter: 1,
+    });
+    clock.now = Date.UTC(2026, 10, 19);
+    granted(await reserve(key, { cost: 2 * USD }));
+    limiter.settle(late.id, { tokens: 0, cost: USD });
+    const [standing] = await limiter.standings(key);
+    t.match(standing?.budgets, [{ spent: 0, reserved: 2 * USD, left: 0 }]);
+  });
+
+  t.test(
+    "what costs nothing passes a budget that is spent, and what costs more than all of it never passes",
+    async (t) => {
+      const { reserve } = await make(t, spentOf({ "key:ci": 3 * USD }));
+      const key = [level("key", "ci", { budgets: [{ nano: 2 * USD, per: "total", soft: false }] })];
+      granted(await reserve(key, { cost: 0 }));
+      t.equal(refused(await reserve(key, { cost: 1 }))?.retryAfter, undefined);
+    },
+  );
+
+  t.test("what was spent before the start counts, asked once for each kind of period", async (t) => {
+    const { reserve, limiter, asked } = await make(t, spentOf({ "key:ci": 1.5 * USD }));
+    const budgets = [
+      { nano: 2 * USD, per: "month" as const, soft: false },
+      { nano: 5 * USD, per: "day" as const, soft: false },
+    ];
+    const key = [level("key", "ci", { budgets })];
+    const some = await Promise.all([reserve(key, { cost: 0.5 * USD }), reserve(key, { cost: 0.5 * USD })]);
+    t.equal(some.filter((each) => refused(each)).length, 1);
+    t.same(asked, [Date.UTC(2026, 10, 1), Date.UTC(2026, 10, 18)]);
+    const [standing] = await limiter.standings([level("key", "other", { budgets })]);
+    t.match(standing?.budgets[0], { spent: 0 });
+  });
+
+  t.test("where nobody knows what was spent, nothing is let in, and asked again", async (t) => {
+    let down = true;
+    const spent = async () => {
+      if (down) throw new Error("no store");
+      return new Map<string, number>();
+    };
+    const { limiter, reserve } = await make(t, spent);
+    const key = [level("key", "ci", { budgets: [{ nano: USD, per: "day", soft: false }] })];
+    await t.rejects(reserve(key, { cost: 1 }), { message: /not known/ });
+    await t.rejects(limiter.standings(key), { message: /not known/ });
+    down = false;
+    granted(await reserve(key, { cost: 1 }));
+  });
+
+  t.test("a soft budget refuses nothing, and is told at 80 % and at 100 %, once each", async (t) => {
+    const { reserve, limiter, warnings } = await make(t);
+    const key = [level("key", "ci", { budgets: [{ nano: 10 * USD, per: "month", soft: true }] })];
+    const notices: unknown[] = [];
+    for (let i = 0; i < 12; i++) {
+      const made = await reserve(key, { cost: USD });
+      notices.push(granted(made).warnings);
+      limiter.settle(made.id, { tokens: 0, cost: USD });
+    }
+    await limiter.standings(key);
+    t.same(warnings, [
+      'The key "ci" has spent $8.00 of $10.00 a month (80 %).',
+      'The key "ci" has spent $10.00 of $10.00 a month (100 %).',
+    ]);
+    t.equal(notices[7], undefined);
+    t.same(notices[8], ['The key "ci" has spent $8.00 of $10.00 a month (80 %).']);
+  });
+
+  t.test("two budgets of one kind of period are two limits on one sum", async (t) => {
+    const { reserve, limiter } = await make(t);
+    const budgets = [
+      { nano: USD, per: "day" as const, soft: true },
+      { nano: 2 * USD, per: "day" as const, soft: false },
+    ];
+    const key = [level("key", "ci", { budgets })];
+    const made = await reserve(key, { cost: USD });
+    limiter.settle(made.id, { tokens: 0, cost: USD });
+    const [standing] = await limiter.standings(key);
+    t.match(standing?.budgets, [
+      { spent: USD, reserved: 0 },
+      { spent: USD, reserved: 0 },
+    ]);
+  });
+
+  t.test("usage that is told again counts once", async (t) => {
+    const { reserve, limiter } = await make(t);
+    const key = [level("key", "ci", { budgets: [{ nano: USD, per: "day", soft: false }] })];
+    for (let i = 0; i < 3; i++) limiter.settle((await reserve(key)).id, { tokens: 1, cost: 10, once: "p resp_1" });
+    const [standing] = await limiter.standings(key);
+    t.match(standing?.budgets, [{ spent: 10 }]);
+  });
+
+  t.test("a level at which nothing was used gets its reservation back", async (t) => {
+    const { reserve, limiter } = await make(t);
+    const of = (name: string) => level("model", name, { budgets: [{ nano: USD, per: "day", soft: false }] });
+    const made = await reserve([of("a"), of("b")], { cost: 100 });
+    limiter.settle(made.id, { tokens: 0, cost: 10 }, "model:a");
+    const [a, b] = await limiter.standings([of("a"), of("b")]);
+    t.match(a?.budgets, [{ spent: 0, reserved: 0 }]);
+    t.match(b?.budgets, [{ spent: 10, reserved: 0 }]);
+  });
+}

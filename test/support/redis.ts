@@ -1,0 +1,84 @@
+import { type ChildProcess, spawn } from "node:child_process";
+import { once } from "node:events";
+import { existsSync, mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { setTimeout as sleep } from "node:timers/promises";
+import { createClient } from "redis";
+import type { Test } from "tap";
+import { freePort } from "./free-port.ts";
+
+/** Where Debian's package puts it. */
+const BINARY = "/usr/bin/redis-server";
+
+/** A server of its own, which keeps nothing on the disk. */
+export interface RedisProcess {
+  readonly port: number;
+  readonly url: string;
+  /** Kills it: what it knew is gone. */
+  kill(): Promise<void>;
+  /** Starts it again at its port, empty. */
+  start(): Promise<void>;
+  /** It does not answer any more, and keeps its connections. */
+  pause(): void;
+  resume(): void;
+  /** What a command answers. */
+  ask(...command: string[]): Promise<unknown>;
+}
+
+/**
+ * A real redis-server on a free port, stopped with the test. Undefined where it is not installed, after skipping the test; with
+ * `GATEWAY_TEST_REDIS=required` that fails instead.
+ * @param options of its command line
+ */
+export async function startRedis(t: Test, options: readonly string[] = []): Promise<RedisProcess | undefined> {
+  if (!existsSync(BINARY)) {
+    if (process.env["GATEWAY_TEST_REDIS"] === "required") t.fail(`${BINARY} is missing: apt-get install redis-server`);
+    else t.pass(`skipped: ${BINARY} is not installed`);
+    return undefined;
+  }
+  const folder = mkdtempSync(join(tmpdir(), "gateway-redis-"));
+  const port = await freePort();
+  let child: ChildProcess | undefined;
+  const kill = async () => {
+    if (!child || child.exitCode !== null || child.signalCode !== null) return;
+    child.kill("SIGKILL");
+    await once(child, "exit");
+  };
+  const start = async () => {
+    const place = ["--port", String(port), "--bind", "127.0.0.1", "--dir", folder];
+    child = spawn(BINARY, [...place, "--save", "", "--appendonly", "no", ...options], {
+      stdio: ["ignore", "pipe", "pipe"],
+    });
+    let said = "";
+    child.stdout?.setEncoding("utf8").on("data", (text: string) => (said += text));
+    for (let i = 0; i < 600 && !/Ready to accept connections/.test(said); i++) {
+      if (child.exitCode !== null) throw new Error(`no redis-server: ${said}`);
+      await sleep(20);
+    }
+  };
+  await start();
+  t.teardown(async () => {
+    await kill();
+    rmSync(folder, { recursive: true, force: true });
+  });
+  const url = `redis://127.0.0.1:${port}`;
+  return {
+    port,
+    url,
+    kill,
+    start,
+    pause: () => child?.kill("SIGSTOP"),
+    resume: () => child?.kill("SIGCONT"),
+    async ask(...command) {
+      const client = createClient({ url, RESP: 2 });
+      client.on("error", () => {});
+      await client.connect();
+      try {
+        return await client.sendCommand(command);
+      } finally {
+        client.destroy();
+      }
+    },
+  };
+}
