@@ -21,9 +21,11 @@ import { methodsOf, misspelt, phasesOf } from "./loader/methods.ts";
 import { pluginError } from "./loader/problems.ts";
 import { versionOf } from "./loader/versions.ts";
 import { type Reloaded, Reloads } from "./reloads.ts";
+import type { Ledger } from "./store/ledger.ts";
 import type { Limiter } from "./store/limiter.ts";
 import { MemoryLimiter } from "./store/memory-limiter.ts";
 import { openStores, type Stores } from "./store/open.ts";
+import { openRedisLimiter } from "./store/redis-limiter.ts";
 import { spendSince } from "./store/spend.ts";
 import { Envelopes } from "./translation/envelope.ts";
 import { keptSecret } from "./translation/secret.ts";
@@ -151,17 +153,17 @@ export class Gateway {
   static async open(loaded: Loaded, log: Log, processes = 1, peers?: Peers): Promise<Gateway> {
     const { config, vocabulary } = loaded;
     const stores = openStores(config.store.ledger, config.keys, (message) => log.error({}, message), config.store);
+    let limiter: Limiter | undefined;
     try {
       const warn = (message: string) => log.warn({}, message);
-      const limiter = peers
-        ? new SharedLimiter(peers)
-        : new MemoryLimiter(spendSince(stores.ledger), new Calendar(config.timezone), warn);
+      limiter = await openLimiter(config, stores.ledger, log, processes, peers);
       const envelopes = new Envelopes(config.envelopes.key ?? keptSecret(config.store.ledger, warn));
       const carried = new Carried(vocabulary.protocolList);
       const lasting = { stores, carried, limiter, process: processContainer({ log }), log, processes, peers };
       const generation = await build(loaded, envelopes, lasting);
       return new Gateway(loaded, generation, envelopes, lasting);
     } catch (thrown) {
+      await limiter?.close();
       await stores.close();
       throw thrown;
     }
@@ -266,7 +268,8 @@ export class Gateway {
   /** What the parts that serve requests say of themselves. */
   readiness(): Readiness {
     const { stopping } = this.downstream;
-    return { ready: !stopping, parts: { gateway: stopping ? "stopping" : "ok", store: this.stores.ledger.state } };
+    const [{ state: store }, { state: limits }] = [this.stores.ledger, this.generation.limiter];
+    return { ready: !stopping, parts: { gateway: stopping ? "stopping" : "ok", store, limits } };
   }
 
   /** How many exchanges have begun; `Infinity` once it stops. */
@@ -291,10 +294,11 @@ export class Gateway {
     this.stopping = true;
     const left = await this.downstream.close({ linger, drain, hurry });
     this.keyWatch.close();
-    const { log } = this.lasting;
+    const { log, limiter } = this.lasting;
     for (const { id, path } of left) log.error({ id, path }, "an exchange could not be ended, and is given up");
     await this.reloads.settled();
     await Promise.all(this.generations.map((generation) => generation.close(left.length === 0)));
+    await limiter.close();
     await this.stores.close();
   }
 
@@ -380,6 +384,26 @@ function serverLimits({ connections, trust, overload }: Config, processes: numbe
   const { per_address: most, head, idle: keepAlive } = connections;
   // Connections of one address are spread over the processes.
   return { perAddress: Math.ceil(most / processes), head, keepAlive, trust: new Networks(trust), overload };
+}
+
+/**
+ * What counts for this process.
+ * @throws Error where limits are counted in a server that does not answer
+ */
+async function openLimiter(
+  { store: { limits: url }, timezone, instances }: Config,
+  ledger: Ledger,
+  log: Log,
+  processes: number,
+  peers?: Peers,
+): Promise<Limiter> {
+  const warn = (message: string) => log.warn({}, message);
+  const [spentSince, calendar] = [spendSince(ledger), new Calendar(timezone)];
+  if (url === "memory") return peers ? new SharedLimiter(peers) : new MemoryLimiter(spentSince, calendar, warn);
+  const info = (message: string) => log.info({}, message);
+  // Each worker of each gateway counts there by itself.
+  const most = instances === undefined ? {} : { instances: instances * processes };
+  return openRedisLimiter(url, { spentSince, calendar, warn, info, ...most });
 }
 
 /** Keeps the terms of all prices, for the ledger names them. */

@@ -4,6 +4,7 @@ import type { Chains } from "./plugins.ts";
 import type { ConfigPath, Report } from "./problems.ts";
 import type { File } from "./schema.ts";
 import type { ConfiguredBudget, ConfiguredPath } from "./types.ts";
+import type { ConfigValues } from "./values.ts";
 
 /** Limits, and where in the file they stand. */
 interface LimitsPlace extends Pick<ConfiguredBudget, "models" | "provider"> {
@@ -30,6 +31,31 @@ export function checkLimits(file: File, paths: readonly ConfiguredPath[], chains
       message: `limits are set, and nothing would keep them on ${path}: put ${words} into its chain${where}`,
     });
   }
+}
+
+/** Finds limits that would be counted by each of several gateways for itself. */
+export function checkCounting(
+  file: File,
+  { ledger = "", limits }: Pick<ConfigValues, "ledger" | "limits">,
+  report: Report,
+): void {
+  if (!placesIn(file).some(({ limits }) => limitsAny(limits))) return;
+  const { instances } = file;
+  const isShared = /^postgres(?:ql)?:/.test(ledger);
+  if (limits === "memory" && (instances === undefined ? isShared : instances > 1)) {
+    const why =
+      instances === undefined ? "a ledger in PostgreSQL is for several gateways" : `there are ${instances} gateways`;
+    report({
+      path: ["store"],
+      message: `${why}, and each would count limits in its own memory, so that they could be passed so many times over: set store: limits: redis://HOST, or instances: 1 where there is only one`,
+    });
+  }
+  if (limits !== "memory" && limits !== undefined && !isShared && (instances ?? 1) > 1)
+    report({
+      path: ["store"],
+      message: `budgets begin with what the ledger knows: all ${instances} gateways must use one, which a file is on one machine only; else set store: ledger: postgres://HOST`,
+      severity: "warning",
+    });
 }
 
 /** Every place at which money is limited. @param placeOf where a path stands in the file */

@@ -3,7 +3,7 @@ import { availableParallelism } from "node:os";
 import { dirname, relative, resolve } from "node:path";
 import * as build from "./build.ts";
 import { explain } from "./issues.ts";
-import { budgetsOf, checkLimits } from "./limits.ts";
+import { budgetsOf, checkCounting, checkLimits } from "./limits.ts";
 import { checkNames } from "./names.ts";
 import { type Chains, checkPlugins, type ListedPlugins, type Vocabulary } from "./plugins.ts";
 import { YamlSource } from "./positions.ts";
@@ -61,11 +61,12 @@ export async function loadConfig(
   if (shape.success && findings.every(({ severity }) => severity === "warning"))
     checkUses(paths, chains, loaded, report);
   if (shape.success) checkLimits(shape.data, paths, chains, report);
+  if (shape.success) checkCounting(shape.data, reading.values, report);
 
   const problems = inOrder([...source.problems, ...findings.map((finding) => source.locate(finding))]);
   const errors = problems.filter((problem) => problem.severity === "error");
   if (!shape.success || errors.length > 0) throw new ConfigError(errors);
-  const { listen, admin, ledger, envelopes } = reading.values;
+  const { listen, admin, ledger, limits, envelopes } = reading.values;
   return {
     file: full,
     folder,
@@ -94,7 +95,8 @@ export async function loadConfig(
     }),
     keys: build.keys(shape.data, reading.values),
     share: shape.data.share,
-    store: { ...shape.data.store, ledger: ledger as string, limits: "memory" },
+    store: { ...shape.data.store, ledger: ledger as string, limits: limits as string },
+    ...(shape.data.instances !== undefined && { instances: shape.data.instances }),
     envelopes: envelopes === undefined ? {} : { key: envelopes },
     trust: shape.data.trust,
     connections: shape.data.connections,

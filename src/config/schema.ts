@@ -454,7 +454,12 @@ const Key = z
 
 const Store = z.strictObject({
   ledger: z.string().describe("Where usage is kept: sqlite:FILE.").prefault("sqlite:./data/gateway.db"),
-  limits: z.string().describe("Where running counts are kept: memory.").prefault("memory"),
+  limits: z
+    .string()
+    .describe(
+      "Where running counts are kept: memory, which counts for one gateway, or redis://HOST:6379 (rediss:// with TLS), Redis or Valkey, for all that use it.",
+    )
+    .prefault("memory"),
   durability: z
     .enum(["process", "power"], { error: 'expected "process" or "power"' })
     .describe(
@@ -606,6 +611,14 @@ export const File = z.strictObject({
     )
     .default("key"),
   store: Store.prefault({}).describe("Where state is kept."),
+  instances: z
+    .int()
+    .min(1)
+    .max(1000)
+    .describe(
+      "Gateways that serve together, behind one balancer. With redis:// for limits each keeps to its part of them while Redis is away.",
+    )
+    .optional(),
   envelopes: Envelopes.prefault({}).describe(
     "How what only a provider can read is carried by clients of other protocols.",
   ),

@@ -56,8 +56,10 @@ function fromFile(path: string, folder: string): Revealed {
  * Every secret that the gateway shows to somebody, or keeps: nobody's words that reach a client or the log may hold one.
  * @param env where the addresses of proxies stand, which may hold a password
  */
-export function secretsOf({ providers, envelopes }: Config, env: NodeJS.ProcessEnv): string[] {
+export function secretsOf({ providers, envelopes, store }: Config, env: NodeJS.ProcessEnv): string[] {
   const secrets = [envelopes.key, ...providers.flatMap(({ credentials }) => credentials.map(({ secret }) => secret))];
+  const { password = "" } = URL.parse(store.limits) ?? {};
+  if (password !== "") secrets.push(password, unescaped(password));
   for (const name of ["http_proxy", "https_proxy", "HTTP_PROXY", "HTTPS_PROXY"]) {
     const { username = "", password = "" } = URL.parse(addressOf(env[name] ?? "")) ?? {};
     if (password === "") continue;

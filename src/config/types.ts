@@ -40,6 +40,8 @@ export interface Config {
   /** Who may name what a key made at a provider. */
   readonly share: Share;
   readonly store: Store;
+  /** Gateways that serve together; absent: nobody has said. */
+  readonly instances?: number;
   /** What envelopes are sealed with; absent: a secret that is kept beside the ledger. */
   readonly envelopes: { readonly key?: string };
   readonly body: {
@@ -206,7 +208,8 @@ export interface ConfiguredKey {
 export interface Store {
   /** SQLite file, absolute, or `:memory:`. */
   readonly ledger: string;
-  readonly limits: "memory";
+  /** `memory`, or the address of a server of Redis or Valkey. */
+  readonly limits: string;
   /** What rows survive once an answer's last byte has left. */
   readonly durability: "process" | "power";
   /** Milliseconds that rows are kept, whole days; 0: for good. */

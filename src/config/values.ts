@@ -2,6 +2,7 @@ import { createHash } from "node:crypto";
 import { basename, resolve } from "node:path";
 import type { Credential } from "../core/marketplace.ts";
 import { type ConfigPath, offNotice, type Report } from "./problems.ts";
+import { redisProblem } from "./redis-address.ts";
 import { reveal, weakness, whyNot } from "./secrets.ts";
 import { at, entries, items, type Tree } from "./tree.ts";
 import type { Address, AdminAddress } from "./types.ts";
@@ -13,6 +14,8 @@ export interface ConfigValues {
   admin?: AdminAddress;
   /** Absolute SQLite file, or `:memory:`. */
   ledger?: string;
+  /** `memory`, or the address of a server of Redis. */
+  limits?: string;
   /** What envelopes are sealed with, where the file says. */
   envelopes?: string;
   providers: Map<string, ProviderValues>;
@@ -89,10 +92,9 @@ export class ValueReader {
 
   private store(): void {
     const limits = this.text("store", "limits") ?? "memory";
-    if (/^rediss?:/.test(limits))
-      this.report({ path: ["store", "limits"], message: "redis is not available yet in this version; use memory" });
-    else if (limits !== "memory")
-      this.report({ path: ["store", "limits"], message: "not a store for limits; write memory" });
+    const unusable = limits === "memory" ? undefined : redisProblem(limits);
+    if (unusable === undefined) this.values.limits = limits;
+    else this.report({ path: ["store", "limits"], message: unusable });
     const ledger = this.text("store", "ledger") ?? "sqlite:./data/gateway.db";
     const file = /^sqlite:(.+)$/.exec(ledger)?.[1];
     const wrong = (message: string) => this.report({ path: ["store", "ledger"], message });

@@ -110,7 +110,7 @@ export function nearlySpent(
 }
 
 /** What is told once of soft budgets when they become nearly spent, and once when they are. @param cost the last that was spent */
-export function crossings({ kind, name, limits }: LimitLevel, per: Period, spent: number, cost: number): string[] {
+export function newlySpent({ kind, name, limits }: LimitLevel, per: Period, spent: number, cost: number): string[] {
   return (limits.budgets ?? []).flatMap(({ nano, soft, per: of }) => {
     if (!soft || of !== per) return [];
     const crossed = [nano, nano * NEARLY].some((mark) => spent >= mark && spent - cost < mark);

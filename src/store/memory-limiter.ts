@@ -3,12 +3,12 @@ import type { Budget, LimitLevel } from "../core/limits.ts";
 import type { RateDistance } from "../core/protocol.ts";
 import {
   counting,
-  crossings,
   crowded,
   distanceOf,
   isRepeated,
   nearer,
   nearlySpent,
+  newlySpent,
   overspent,
   spendUnknown,
   standingOf,
@@ -178,7 +178,7 @@ export class MemoryLimiter extends Limiter {
         if (made.time < sum.start) continue;
         sum.pending -= most.cost;
         sum.spent += cost;
-        for (const message of crossings(level, per, sum.spent, cost)) this.warn(message);
+        for (const message of newlySpent(level, per, sum.spent, cost)) this.warn(message);
       }
     }
   }

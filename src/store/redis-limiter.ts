@@ -1,15 +1,15 @@
 import { randomUUID } from "node:crypto";
 import type { Calendar, Period } from "../core/calendar.ts";
-import { GatewayError } from "../core/errors.ts";
+import { FileError, GatewayError } from "../core/errors.ts";
 import type { LimitLevel } from "../core/limits.ts";
-import { crossings, spendUnknown } from "./limit-answers.ts";
+import { newlySpent, spendUnknown } from "./limit-answers.ts";
 import { type Charge, Limiter, type LimiterState, type Reservation, type Reserved, type Standing } from "./limiter.ts";
 import { type LimitPart, MemoryLimiter, type SpendSince } from "./memory-limiter.ts";
 import { NOTHING, OnceNames } from "./once-names.ts";
 import { Arrears } from "./redis-arrears.ts";
 import { digits, keeping, packed, packedLevel, type SumName, sumNamed, sumOf, sumsOf } from "./redis-holds.ts";
 import { excessIn, grantIn, ReplyReader, standingsIn } from "./redis-replies.ts";
-import { DEADLINE, RedisRefusal, type RedisScript, type RedisServer } from "./redis-server.ts";
+import { DEADLINE, RedisRefusal, type RedisScript, RedisServer } from "./redis-server.ts";
 
 /** What names of keys begin with: in braces, so that all are in one slot. */
 const PREFIX = "{gateway}:";
@@ -26,10 +26,12 @@ const ENDING = 500;
 const ADOPTING = 50;
 /** Milliseconds for which what the ledger said is not asked again. */
 const FRESH = 5000;
+/** Sums of which it is remembered how they stood, those of them that are looked at with each sign of life, and for how long. */
+const REMEMBERED = 20_000;
+const LOOKING = 500;
+const USED = 600_000;
 /** Milliseconds for which it is believed that what was pending elsewhere still is. */
 const PENDING = 60_000;
-/** Sums of which it is remembered how they stood. */
-const REMEMBERED = 20_000;
 /** Times that a reservation is tried again once what it needs has been told. */
 const TRIES = 5;
 
@@ -47,9 +49,11 @@ interface RedisHold {
 
 interface KnownSum {
   readonly sum: SumName;
-  readonly spent: number;
-  readonly pending: number;
-  readonly at: number;
+  spent: number;
+  pending: number;
+  /** When it stood so, and when it was last used here; Unix milliseconds. */
+  at: number;
+  readonly used: number;
 }
 
 export interface RedisLimiterParts {
@@ -86,7 +90,7 @@ export class RedisLimiter extends Limiter {
   private joining: Promise<void> | undefined;
   private timer: NodeJS.Timeout | undefined;
   private closed = false;
-  private saidAway = false;
+  private announced = false;
 
   private constructor(private readonly parts: RedisLimiterParts) {
     super();
@@ -184,6 +188,7 @@ export class RedisLimiter extends Limiter {
     if (kind === "ok") {
       const reader = new ReplyReader(rest);
       const time = reader.number();
+      this.seen = reader.number();
       this.keep({ reservation, time, json, epoch, granted: true });
       return { grant: grantIn(reader, reservation, calendar, now, (...told) => this.remember(now, ...told)) };
     }
@@ -243,7 +248,7 @@ export class RedisLimiter extends Limiter {
       for (const { per } of sumsOf(level, this.parts.calendar, time)) {
         const sum = reader.number();
         if (level.scope === unused) continue;
-        for (const message of crossings(level, per, sum, charge.cost)) this.parts.warn(message);
+        for (const message of newlySpent(level, per, sum, charge.cost)) this.parts.warn(message);
       }
   }
 
@@ -312,9 +317,9 @@ export class RedisLimiter extends Limiter {
 
   private sayAway({ message }: Error): void {
     const { server, warn } = this.parts;
-    this.saidAway = true;
-    const of = this.instances === 1 ? "this process counts alone" : `this process keeps to a part of ${this.instances}`;
-    warn(`limits: ${server.place} is away (${message}): ${of} of what was left, until it is back`);
+    this.announced = true;
+    const until = this.instances === 1 ? "counts alone" : `keeps to one part in ${this.instances} of what was left`;
+    warn(`limits: ${server.place} is away (${message}): this process ${until}, until it is back`);
   }
 
   private get instances(): number {
@@ -356,7 +361,7 @@ export class RedisLimiter extends Limiter {
   ) {
     const sum = sumOf(scope, per, this.parts.calendar, at);
     this.known.delete(sum.name);
-    this.known.set(sum.name, { sum, spent: state.spent, pending: state.pending, at });
+    this.known.set(sum.name, { sum, spent: state.spent, pending: state.pending, at, used: at });
     if (this.known.size > REMEMBERED) this.known.delete(this.known.keys().next().value as string);
   }
 
@@ -397,6 +402,21 @@ export class RedisLimiter extends Limiter {
 
   private async beat(): Promise<void> {
     if (!(await this.alive())) await this.join();
+    await this.look();
+  }
+
+  /** How the sums stand that are used here: what is left of them is divided when the server goes away. */
+  private async look(): Promise<void> {
+    const at = this.clock();
+    const known = [...this.known.values()].slice(-LOOKING).filter(({ used }) => at - used < USED);
+    if (known.length === 0) return;
+    const reader = new ReplyReader(
+      await this.run(
+        "look",
+        known.map(({ sum }) => sum.name),
+      ),
+    );
+    for (const each of known) Object.assign(each, { spent: reader.number(), pending: reader.number(), at });
   }
 
   /** A sign of life. @returns whether the server knows this process still */
@@ -424,7 +444,23 @@ export class RedisLimiter extends Limiter {
     // Sent in this turn of the event loop, before anything else is counted there: commands keep their order.
     this.alone = undefined;
     await Promise.all([this.adopt([...this.open.values()]), this.pay()]);
-    if (this.saidAway) this.parts.info(`limits: ${server.place} is back, and all count together again`);
-    this.saidAway = false;
+    if (this.announced) this.parts.info(`limits: ${server.place} is back, and all count together again`);
+    this.announced = false;
+  }
+}
+
+/**
+ * Counts in the server at an address.
+ * @throws FileError with what to do, where it does not answer, does not let this process in or its package is missing
+ */
+export async function openRedisLimiter(url: string, parts: Omit<RedisLimiterParts, "server">): Promise<RedisLimiter> {
+  const server = await RedisServer.of(url);
+  try {
+    return await RedisLimiter.open({ ...parts, server });
+  } catch (cause) {
+    const { message } = cause as Error;
+    if (cause instanceof RedisRefusal) throw new FileError(`store: limits: ${message}`, { cause });
+    const hint = "start it, or set instances: N in gateway.yaml, and a start without it keeps to one part of N";
+    throw new FileError(`store: limits: ${server.place} does not answer (${message}): ${hint}`, { cause });
   }
 }

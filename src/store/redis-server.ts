@@ -4,11 +4,13 @@ import { optionalPackage } from "./optional-package.ts";
 
 /** Milliseconds to wait for a connection that is ready. */
 const CONNECTING = 3000;
-/** Milliseconds to wait for a reply, at most: longer than a server rests now and then. */
-export const DEADLINE = 1000;
+/** Milliseconds after which a server is away that says nothing: longer than one rests now and then. */
+const SILENCE = 1000;
+/** Milliseconds to wait for a reply at most, while others come. */
+export const DEADLINE = 3000;
 
 /** Lua that runs on the server in one step. */
-const SCRIPTS = ["reserve", "settle", "beat", "adopt", "repay", "pay", "seed", "standings"] as const;
+const SCRIPTS = ["reserve", "settle", "beat", "adopt", "repay", "pay", "seed", "standings", "look"] as const;
 export type RedisScript = (typeof SCRIPTS)[number];
 
 interface ScriptText {
@@ -31,16 +33,22 @@ interface RedisPackage {
 }
 
 /** The server answers, and with what is no passing fault: its password, its rights, its kind. */
-export class RedisRefusal extends Error {}
+export class RedisRefusal extends Error {
+  override readonly name = "RedisRefusal";
+}
 
 /** The server does not answer, or not in time. */
-export class RedisAway extends Error {}
+export class RedisAway extends Error {
+  override readonly name = "RedisAway";
+}
 
 const scripts = new Map<RedisScript, ScriptText>();
 
 /** A server of Redis or Valkey, over one connection, which is not made anew by itself. */
 export class RedisServer {
   private connection: RedisConnection | undefined;
+  /** When it last said something. */
+  private heardAt = 0;
   /** Where it is, for people: without its password. */
   readonly place: string;
 
@@ -116,19 +124,29 @@ export class RedisServer {
     const { sha, text } = scriptOf(name);
     const rest = ["1", `${args[0]}owners`, ...args];
     try {
-      return await within(connection.sendCommand(["EVALSHA", sha, ...rest]), deadline);
+      return await this.reply(connection.sendCommand(["EVALSHA", sha, ...rest]), deadline);
     } catch (thrown) {
       if (!(thrown as Error).message.startsWith("NOSCRIPT")) throw failure(thrown, this.place);
     }
     try {
-      return await within(connection.sendCommand(["EVAL", text, ...rest]), deadline);
+      return await this.reply(connection.sendCommand(["EVAL", text, ...rest]), deadline);
     } catch (thrown) {
       throw failure(thrown, this.place);
     }
   }
+
+  /** @throws RedisAway where none comes in time */
+  private async reply(reply: Promise<unknown>, deadline: number): Promise<unknown> {
+    const asked = performance.now();
+    const patience = () => Math.min(Math.max(asked, this.heardAt) + SILENCE, asked + deadline) - performance.now();
+    const value = await within(reply, Math.min(SILENCE, deadline), patience);
+    this.heardAt = performance.now();
+    return value;
+  }
 }
 
-function scriptOf(name: RedisScript): ScriptText {
+/** A script with what all begin with. */
+export function scriptOf(name: RedisScript): ScriptText {
   const known = scripts.get(name);
   if (known) return known;
   const read = (file: string) => readFileSync(new URL(`./redis/${file}.lua`, import.meta.url), "utf8");
@@ -138,22 +156,25 @@ function scriptOf(name: RedisScript): ScriptText {
   return made;
 }
 
-/** @throws RedisAway when there is no reply in time */
-function within<T>(reply: Promise<T>, deadline: number): Promise<T> {
+/**
+ * @param patience milliseconds to wait on, asked when the first are over
+ * @throws RedisAway when there is no reply in time
+ */
+function within<T>(reply: Promise<T>, first: number, patience: () => number = () => 0): Promise<T> {
   return new Promise((resolve, reject) => {
-    const late = () => reject(new RedisAway(`no reply within ${deadline} ms`));
+    const began = performance.now();
+    let timer: NodeJS.Timeout;
+    const late = () => {
+      const more = patience();
+      if (more > 0) wait(more);
+      else reject(new RedisAway(`no reply within ${Math.round(performance.now() - began)} ms`));
+    };
     // Where this process itself was late, what has come meanwhile is read first.
-    const timer = setTimeout(() => setImmediate(() => setImmediate(late)), deadline);
-    reply.then(
-      (value) => {
-        clearTimeout(timer);
-        resolve(value);
-      },
-      (thrown: unknown) => {
-        clearTimeout(timer);
-        reject(thrown as Error);
-      },
-    );
+    const wait = (time: number) => {
+      timer = setTimeout(() => setImmediate(() => setImmediate(late)), time);
+    };
+    wait(first);
+    reply.then(resolve, reject).finally(() => clearTimeout(timer));
   });
 }
 
@@ -175,8 +196,8 @@ const REFUSALS: readonly [RegExp, string][] = [
 function failure(thrown: unknown, place: string): Error {
   if (thrown instanceof RedisRefusal || thrown instanceof RedisAway) return thrown;
   const { message, code, errors } = thrown as NodeJS.ErrnoException & { errors?: Error[] };
-  const said = message || errors?.[0]?.message || code || String(thrown);
-  const hint = REFUSALS.find(([pattern]) => pattern.test(said))?.[1];
-  if (hint) return new RedisRefusal(`${place} says ${JSON.stringify(said)}: ${hint}`, { cause: thrown });
-  return new RedisAway(said, { cause: thrown });
+  const reason = message || errors?.[0]?.message || code || String(thrown);
+  const hint = REFUSALS.find(([pattern]) => pattern.test(reason))?.[1];
+  if (hint) return new RedisRefusal(`${place} says ${JSON.stringify(reason)}: ${hint}`, { cause: thrown });
+  return new RedisAway(reason, { cause: thrown });
 }

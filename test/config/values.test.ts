@@ -114,12 +114,19 @@ t.test("the ledger's file is absolute, or in memory", async (t) => {
 
 t.test("stores of other versions are refused by name", async (t) => {
   t.same(read({ store: { ledger: "postgres://u:pw@h/db", limits: "redis://h" } }).said, [
-    "error store.limits redis is not available yet in this version; use memory",
     "error store.ledger postgres is not available yet in this version; use sqlite:./data/gateway.db",
   ]);
   t.same(read({ store: { ledger: "mysql://x", limits: "disk" } }).said, [
-    "error store.limits not a store for limits; write memory",
+    "error store.limits not a store for limits; write memory, or redis://HOST:6379 (rediss:// with TLS)",
     "error store.ledger not a store for the ledger; write sqlite:FILE",
+  ]);
+});
+
+t.test("where limits are counted is memory, or an address that may be a secret", async (t) => {
+  t.equal(read({}).values.limits, "memory");
+  t.equal(read({ store: { limits: "rediss://u:pw@h/2" } }).values.limits, "rediss://u:pw@h/2");
+  t.same(read({ store: { limits: "redis://u:pw@h?x=1" } }).said, [
+    "error store.limits addresses of Redis take no options: what stands behind ? or # would change nothing",
   ]);
 });
 

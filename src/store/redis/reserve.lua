@@ -35,7 +35,7 @@ for i, level in ipairs(hold.levels) do
   end
 end
 
-local reply = { 'ok', now }
+local reply = { 'ok', now, redis.call('ZCARD', P .. 'owners') }
 local function say(value) reply[#reply + 1] = value end
 for _, level in ipairs(hold.levels) do
   local scope, rpm, tpm, asked = unpack(level)

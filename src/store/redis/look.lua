@@ -1,0 +1,8 @@
+-- ARGV[3…]: names of sums. How they stand.
+local reply = {}
+for i = 3, #ARGV do
+  local known = redis.call('HMGET', P .. 'spent:' .. ARGV[i], 'spent', 'pending')
+  reply[#reply + 1] = known[1] or '0'
+  reply[#reply + 1] = known[2] or '0'
+end
+return reply

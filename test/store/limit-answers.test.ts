@@ -1,0 +1,60 @@
+import t from "tap";
+import type { Budget, LimitLevel } from "../../src/core/limits.ts";
+import { isRepeated, nearer, nearlySpent, newlySpent, overspent, standingOf } from "../../src/store/limit-answers.ts";
+
+const budget = (nano: number, per: Budget["per"], soft = false): Budget => ({ nano, per, soft });
+const level: LimitLevel = {
+  ...{ kind: "key", name: "ci", scope: "key:ci" },
+  limits: { budgets: [budget(100, "day", true), budget(200, "day"), budget(1000, "month", true)] },
+};
+const NOON = Date.UTC(2026, 10, 18, 12);
+
+t.test("what is over a budget says how much is left, and whether asking again makes sense", async (t) => {
+  const state = { spent: 30, pending: 60, end: NOON + 60_000 };
+  t.match(
+    overspent(level, budget(100, "day"), state, 20, NOON),
+    { left: 10, asked: 20, retryAfter: 1 },
+    "others may end",
+  );
+  t.match(overspent(level, budget(100, "day"), { ...state, spent: 90 }, 20, NOON), { left: 0, retryAfter: 60 });
+  const never = overspent(
+    level,
+    budget(100, "total"),
+    { spent: 100, pending: 0, end: Number.POSITIVE_INFINITY },
+    1,
+    NOON,
+  );
+  t.equal(never.retryAfter, undefined);
+  t.equal(never.resets, undefined);
+  t.equal(overspent(level, budget(100, "day"), state, 101, NOON).retryAfter, undefined, "it is more than all of it");
+});
+
+t.test("where a budget is shared out, what is left is this process's part", async (t) => {
+  const state = { spent: 30, pending: 10, end: NOON };
+  t.match(standingOf(budget(100, "day"), state, 60), { limit: 100, spent: 30, reserved: 10, left: 20 });
+  t.match(standingOf(budget(100, "day"), state, 20), { left: 0 });
+});
+
+t.test("a soft budget is told of from 80 % on, and when it gets there and to its end", async (t) => {
+  t.equal(nearlySpent(level, budget(100, "day", true), 79), undefined);
+  t.match(nearlySpent(level, budget(100, "day", true), 80), /80 %/);
+  t.equal(nearlySpent(level, budget(100, "day"), 99), undefined, "one that refuses says so then");
+  t.same(newlySpent(level, "day", 79, 10), []);
+  t.equal(newlySpent(level, "day", 85, 10).length, 1);
+  t.equal(newlySpent(level, "day", 95, 10).length, 0);
+  t.equal(newlySpent(level, "day", 105, 10).length, 1);
+  t.equal(newlySpent(level, "month", 105, 10).length, 0);
+});
+
+t.test(
+  "two budgets of one kind of period are one sum, and of two limits the one that leaves less is told",
+  async (t) => {
+    t.same(
+      [0, 1, 2].map((at) => isRepeated(level.limits.budgets ?? [], at)),
+      [false, true, false],
+    );
+    const [much, little] = [10, 3].map((left) => ({ limit: 10, left, reset: 0 }));
+    t.equal(nearer(much, little as NonNullable<typeof little>), little);
+    t.equal(nearer(little, much as NonNullable<typeof much>), little);
+  },
+);
