@@ -12,7 +12,7 @@ export interface Change {
 }
 
 /** What takes effect at the next start only. */
-const AT_START = ["listen", "admin", "workers", "store", "timezone", "warm_up"] as const;
+const AT_START = ["listen", "admin", "workers", "instances", "store", "timezone", "warm_up"] as const;
 /** What tells of the file and not of the gateway, or is read from the rest. */
 const ASIDE = new Set(["file", "folder", "text", "notices", "warnings", "budgets"]);
 const SECRET = new Set(["hash", "key"]);
@@ -71,7 +71,8 @@ function add(leaves: Map<string, Leaf>, path: string, value: unknown, name: stri
   else if (value instanceof URL || typeof value !== "object" || value === null) {
     // What an option of a plugin holds may be a secret.
     const hidden = path.startsWith("plugins.") && path.includes(".options") && typeof value === "string";
-    leaves.set(path, { value: String(value), shown: hidden ? "a text" : String(value) });
+    const shown = path.startsWith("store.") ? String(value).replace(/:\/\/[^/?#]*@/, "://") : String(value);
+    leaves.set(path, { value: String(value), shown: hidden ? "a text" : shown });
   } else if (value instanceof Map) for (const [key, each] of value) add(leaves, `${path}.${key}`, each, "");
   else if (Array.isArray(value)) addList(leaves, path, value, name);
   else for (const [key, each] of Object.entries(value)) add(leaves, `${path}.${key}`, each, key);

@@ -48,6 +48,13 @@ t.test("another secret is a change, and stands nowhere", async (t) => {
   t.notMatch(JSON.stringify(shown), /secret-of|key-of|[0-9a-f]{64}/);
 });
 
+t.test("an address with a password is shown without it", async (t) => {
+  const at = (limits: string) => config(t, `${YAML}store: { limits: "${limits}" }\n`);
+  const changes = changesOf(await at("redis://u:one-pass@h/1"), await at("redis://u:other-pass@h/1"));
+  t.same(changes, [{ path: "store.limits", before: "redis://h/1", after: "redis://h/1" }]);
+  t.same(needRestart(changes), ["store"]);
+});
+
 t.test("other code of a plugin is a change, though the file says the same", async (t) => {
   const same = await config(t, YAML);
   const code = { before: new Map([["auth", "1"]]), after: new Map([["auth", "2"]]) };

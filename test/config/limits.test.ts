@@ -1,4 +1,5 @@
 import t from "tap";
+import { checkCounting } from "../../src/config/limits.ts";
 import { complaints, LEAST, load } from "./fixture.ts";
 
 t.test("limits of models and providers that are not there, and forms that are none, are told", async (t) => {
@@ -58,4 +59,36 @@ keys:
     { hard: true, models: ["echo"], place: { line: 9 } },
   ]);
   t.equal(budgets.length, 4);
+});
+
+t.test("limits that each of several gateways would count for itself are wrong", async (t) => {
+  const limits = "limits: { all: { rpm: 5 } }\n";
+  const store = (text: string) => `${LEAST}${limits}store: { ${text} }\n`;
+  t.same(await complaints(t, `${LEAST}${limits}instances: 3\n`), [
+    "1:1 there are 3 gateways, and each would count limits in its own memory, so that they could be passed so many times over: set store: limits: redis://HOST, or instances: 1 where there is only one",
+  ]);
+  t.match(await complaints(t, `${store("limits: memory")}instances: 2\n`), [/^4:1 there are 2 gateways/]);
+  await load(t, `${LEAST}instances: 3\n`);
+  await load(t, `${LEAST}${limits}instances: 1\n`);
+  const shared = await load(t, store("limits: redis://h:1/2"));
+  t.same([shared.store.limits, shared.instances, shared.warnings.length], ["redis://h:1/2", undefined, 0]);
+  const three = await load(t, `${store("limits: redis://h")}instances: 3\n`);
+  t.equal(three.instances, 3);
+  t.match(three.warnings, [{ message: /all 3 gateways must use one, which a file is on one machine only/ }]);
+  t.match(await complaints(t, `${LEAST}instances: 0\n`), [/3:12 Too small/]);
+});
+
+t.test("a ledger in PostgreSQL is for several gateways, unless the file says that there is one", async (t) => {
+  const told: string[] = [];
+  const check = (more: object, ledger = "postgres://h/d", where = "memory", limited: object = {}) => {
+    told.length = 0;
+    const limits = { groups: {}, models: {}, providers: {}, all: { rpm: 5 }, ...limited };
+    const file = { limits, keys: {}, ...more } as unknown as Parameters<typeof checkCounting>[0];
+    checkCounting(file, { ledger, limits: where }, ({ message }) => told.push(message));
+    return [...told];
+  };
+  t.match(check({}), [/a ledger in PostgreSQL is for several gateways.*instances: 1/]);
+  t.same(check({ instances: 1 }), []);
+  t.same(check({}, "postgres://h/d", "redis://h"), []);
+  t.same(check({}, undefined, undefined, { all: {} }), [], "nothing is limited");
 });

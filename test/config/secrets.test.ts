@@ -115,6 +115,7 @@ t.test("what is shown to providers and proxies, and what seals envelopes, is sec
   const config = {
     providers: [{ credentials: [{ secret: "one" }, { secret: "two" }] }, { credentials: [] }],
     envelopes: { key: "three" },
+    store: { limits: "memory" },
   };
   const env = {
     http_proxy: "me:pass%40word@proxy.test:1",
@@ -137,7 +138,10 @@ t.test("what is shown to providers and proxies, and what seals envelopes, is sec
       Buffer.from("u:p%E0").toString("base64"),
     ].toSorted(),
   );
-  t.same(secretsOf({ providers: [], envelopes: {} } as unknown as Config, {}), []);
+  const none = { providers: [], envelopes: {}, store: { limits: "memory" } };
+  t.same(secretsOf(none as unknown as Config, {}), []);
+  const redis = { ...none, store: { limits: "redis://u:pass%40word@h" } };
+  t.same(secretsOf(redis as unknown as Config, {}), ["pass%40word", "pass@word"]);
 });
 
 t.test("a secret that anybody could guess is told as what it is; one that nobody can is none", async (t) => {
