@@ -2,6 +2,7 @@ import {
   type AccessExchange,
   type Answer,
   type Attempt,
+  type Caller,
   type DoneExchange,
   GatewayError,
   type Plugin,
@@ -51,6 +52,7 @@ export default class LimitsOf implements Plugin {
     const { caller, model, protocol, dryRun } = exchange;
     if (dryRun) dryRun.most = worstOf(exchange, this.translations).most;
     if (protocol.socket) this.measured(exchange);
+    if (caller?.limits) for (const target of exchange.targets) priced(caller, target);
     return this.reserve(exchange, "main", this.levels.of(caller, model?.id));
   }
 
@@ -65,6 +67,7 @@ export default class LimitsOf implements Plugin {
     const another = serves === undefined || serves === exchange.model?.id ? undefined : this.levels.model(serves);
     const own = this.levels.provider(provider.name);
     const levels = [own, another].filter((level) => level !== undefined);
+    if (exchange.caller?.limits) priced(exchange.caller, attempt.target);
     // On a path that passes nothing is routed.
     if (reserving.main !== undefined || exchange.model) return this.reserve(exchange, "attempt", levels);
     const all = this.reserve(exchange, "main", this.levels.of(exchange.caller));
@@ -153,4 +156,16 @@ export default class LimitsOf implements Plugin {
         hint: "Use a POST request, or another key.",
       });
   }
+}
+
+/**
+ * What gateway.yaml limits it has prices for, or it would not start; keys are made without it.
+ * @throws GatewayError key_not_allowed for a budget over what nobody knows the price of
+ */
+function priced({ limits }: Caller, { prices, serves }: Attempt["target"]): void {
+  if (prices || !limits?.budgets?.some(({ soft }) => !soft)) return;
+  throw new GatewayError("key_not_allowed", {
+    message: `The key may spend so much money only, and what the model ${JSON.stringify(serves ?? "")} costs is not known.`,
+    hint: "Use another model, or ask the operator for its price.",
+  });
 }

@@ -1,6 +1,29 @@
+import { openPaths } from "./config/limits.ts";
 import type { Config } from "./config/types.ts";
+import type { Limits } from "./core/limit-kinds.ts";
 import type { Marketplace, Target } from "./core/marketplace.ts";
 import type { PluginProblem } from "./loader/problems.ts";
+import { Catalogue } from "./prices/catalogue.ts";
+import { marketplaceOf, providersOn } from "./prices/marketplace-of.ts";
+
+/**
+ * Why the limits of a key that is made at run time could not be kept; undefined: they can.
+ * @param models that the key may use; undefined: all
+ */
+export async function unkeptLimits(
+  { paths, chains, providers, models: all }: Pick<Config, "paths" | "chains" | "providers" | "models">,
+  { budgets = [] }: Limits,
+  models?: readonly string[],
+): Promise<string | undefined> {
+  const [open] = openPaths(paths, (use) => chains.get(use) ?? []);
+  if (open) return open.message;
+  if (budgets.length === 0) return undefined;
+  const on = providersOn(providers);
+  const marketplace = marketplaceOf(all, on, await Catalogue.for(on.values()));
+  const place = { file: "", line: 0, column: 0 };
+  const hard = budgets.some(({ soft }) => !soft);
+  return budgetProblems({ budgets: [{ place, hard, ...(models && { models }) }], providers }, marketplace)[0]?.message;
+}
 
 /** Budgets that could not be kept, because nobody knows what a request costs, or how long its answer may be. */
 export function budgetProblems(

@@ -4,6 +4,7 @@ import type { DependencyContainer } from "tsyringe";
 import type { Readiness } from "./admin/admin.ts";
 import { Carried } from "./carried.ts";
 import { type Change, changesOf, needRestart } from "./config/changes.ts";
+import { openPaths } from "./config/limits.ts";
 import { loadConfig, type Vocabulary } from "./config/load.ts";
 import type { Config } from "./config/types.ts";
 import { processContainer } from "./container.ts";
@@ -372,6 +373,7 @@ async function build(
   const generation = await Generation.build({ ...parts, ...(peers && { peers }) });
   try {
     await keepPrices(stores, generation);
+    await tellUnkept(config, stores, lasting.log);
     return generation;
   } catch (thrown) {
     await generation.close(false);
@@ -404,6 +406,15 @@ async function openLimiter(
   // Each worker of each gateway counts there by itself.
   const most = instances === undefined ? {} : { instances: instances * processes };
   return openRedisLimiter(url, { spentSince, calendar, warn, info, ...most });
+}
+
+/** Limits of keys stand in the store, and what keeps them in gateway.yaml: told where that is not there. */
+async function tellUnkept({ paths, chains }: Config, { keys }: Stores, log: Log): Promise<void> {
+  const [open] = openPaths(paths, (use) => chains.get(use) ?? []);
+  if (!open) return;
+  const limited = (await keys.list()).filter(({ limits, revoked }) => limits && revoked === undefined);
+  if (limited.length === 0) return;
+  log.error({ keys: limited.map(({ name }) => name) }, `keys have limits, and ${open.message}`);
 }
 
 /** Keeps the terms of all prices, for the ledger names them. */

@@ -1,6 +1,7 @@
 import { existsSync, readFileSync } from "node:fs";
 import { dirname, join, resolve } from "node:path";
 import { fileURLToPath } from "node:url";
+import { unkeptLimits } from "./budgets.ts";
 import * as check from "./cli/check.ts";
 import * as connect from "./cli/connect.ts";
 import * as explain from "./cli/explain.ts";
@@ -49,7 +50,14 @@ const VERBS: Readonly<Record<string, Verb>> = {
   models: { ...models, act: async (args, io, place) => models.run(args, io, await configOf(place, io)) },
   keys: {
     ...keys,
-    act: (args, io, place) => withStores(place, io, (stores, models) => keys.run(args, io, stores, models)),
+    act: (args, io, place) =>
+      withStores(place, io, (stores, config) =>
+        keys.run(args, io, stores, {
+          models: config.models.map(({ id }) => id),
+          limits: config.limits,
+          unkept: (limits, models) => unkeptLimits(config, limits, models),
+        }),
+      ),
   },
   groups: { ...groups, act: (args, io, place) => withStores(place, io, (stores) => groups.run(args, io, stores)) },
   usage: {
@@ -119,13 +127,12 @@ function placeOf(args: string[], folder: string): VerbPlace {
 async function withStores(
   { file, folder }: VerbPlace,
   io: Terminal,
-  act: (stores: ReturnType<typeof openStores>, models: readonly string[]) => Promise<number>,
+  act: (stores: ReturnType<typeof openStores>, config: Config) => Promise<number>,
 ): Promise<number> {
   const config = await loadConfig(file, await words(folder), io.env, folder);
   const stores = openStores(config.store.ledger, config.keys, io.err, config.store);
   try {
-    const models = config.models.map(({ id }) => id);
-    return await act(stores, models);
+    return await act(stores, config);
   } finally {
     await stores.close();
   }

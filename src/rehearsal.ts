@@ -4,7 +4,6 @@ import { generationContainer, processContainer } from "./container.ts";
 import { Calendar } from "./core/calendar.ts";
 import { Levels } from "./core/limits.ts";
 import { Log } from "./core/log.ts";
-import type { Provider } from "./core/marketplace.ts";
 import type { Plugin } from "./core/plugin.ts";
 import type { Protocol } from "./core/protocol.ts";
 import { Protocols } from "./core/protocols.ts";
@@ -13,7 +12,7 @@ import { closePlugin, type LoadedPlugin, makePlugin, startPlugin } from "./loade
 import { type PluginError, type PluginProblem, pluginError } from "./loader/problems.ts";
 import { Objects } from "./objects/objects.ts";
 import { Catalogue } from "./prices/catalogue.ts";
-import { marketplaceOf } from "./prices/marketplace-of.ts";
+import { marketplaceOf, providersOn } from "./prices/marketplace-of.ts";
 import { MemoryLimiter } from "./store/memory-limiter.ts";
 import { openStores } from "./store/open.ts";
 import { spendSince } from "./store/spend.ts";
@@ -23,9 +22,6 @@ import { Health } from "./upstream/health.ts";
 
 /** Milliseconds that a plugin gets to start and to close. */
 const PATIENCE = 10_000;
-
-/** Where the built-in provider would be: nothing listens there. */
-const DEMO = new URL("http://demo.invalid");
 
 /** A log that keeps nothing. */
 export class NoLog extends Log {
@@ -45,11 +41,8 @@ export async function rehearse(
   { protocolList, classes }: { protocolList: readonly Protocol[]; classes: ReadonlyMap<string, LoadedPlugin> },
 ): Promise<PluginProblem[]> {
   const stores = openStores(":memory:", config.keys, () => {});
-  const providers = config.providers.flatMap(({ url, off, ...provider }): [string, Provider][] =>
-    off === undefined ? [[provider.name, { ...provider, url: url === "demo:" ? DEMO : url }]] : [],
-  );
-  const catalogue = await Catalogue.for(providers.map(([, provider]) => provider));
-  const marketplace = marketplaceOf(config.models, new Map(providers), catalogue);
+  const providers = providersOn(config.providers);
+  const marketplace = marketplaceOf(config.models, providers, await Catalogue.for(providers.values()));
   const envelopes = new Envelopes(config.envelopes.key);
   const container = generationContainer(processContainer({ log: new NoLog() }), {
     keys: stores.keys,
@@ -58,7 +51,7 @@ export async function rehearse(
     limiter: new MemoryLimiter(spendSince(stores.ledger), new Calendar(config.timezone), () => {}),
     marketplace,
     health: new Health(config.keep, new NoLog()),
-    objects: new Objects(stores.owners, config.share, new Map(providers).values(), envelopes.ids),
+    objects: new Objects(stores.owners, config.share, providers.values(), envelopes.ids),
     translations: new Translations(new Protocols(protocolList), envelopes, marketplace, config.share),
   });
   const problems: PluginProblem[] = [];

@@ -2,6 +2,8 @@ import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import t, { type Test } from "tap";
+import { unkeptLimits } from "../src/budgets.ts";
+import type { Limits } from "../src/core/limit-kinds.ts";
 import { load } from "../src/gateway.ts";
 import { rehearse } from "../src/rehearsal.ts";
 import { startGateway } from "./support/gateway.ts";
@@ -59,4 +61,23 @@ t.test("the gateway.yaml that comes along takes a budget, with all its providers
 t.test("a gateway does not start with a budget that it could not keep", async (t) => {
   const yaml = `${PARTS}limits: { all: { budget: $1 } }\n`;
   await t.rejects(startGateway(t, yaml), { message: /a budget needs/ });
+});
+
+t.test("limits of a key that is made at run time are kept, or it is said why not", async (t) => {
+  const folder = mkdtempSync(join(tmpdir(), "gateway-budgets-"));
+  t.teardown(() => rmSync(folder, { recursive: true, force: true }));
+  const unkept = async (yaml: string, limits: Limits, models?: readonly string[]) => {
+    const file = join(folder, "gateway.yaml");
+    writeFileSync(file, PARTS + yaml);
+    return unkeptLimits((await load({ file, env: {} })).config, limits, models);
+  };
+  const budget = { budgets: [{ nano: 1e9, per: "day", soft: false }] } as const;
+  t.match(await unkept("", budget, ["secret"]), /what p:zzz-nobody-knows of the model "secret" costs is not known/);
+  t.match(await unkept("", budget, ["endless"]), /how long answers are at most/);
+  t.equal(await unkept("", budget, ["priced", "echo"]), undefined);
+  t.equal(await unkept("", { rpm: 5 }), undefined);
+  t.match(
+    await unkept("chains: { llm: [auth, models, usage] }\n", { rpm: 5 }),
+    /^nothing would keep them on .*: put "limits" into/,
+  );
 });

@@ -3,6 +3,7 @@ import { unknown } from "../config/suggest.ts";
 import { matchesAny } from "../core/glob.ts";
 import { Networks } from "../core/networks.ts";
 import type { KeyEdit, KeyRecord } from "../store/keys.ts";
+import { LIMIT_OPTIONS, LIMITS_HELP, type LimitOptions, limitsOf } from "./key-limits.ts";
 import { utc } from "./table.ts";
 import { WHEN, when } from "./when.ts";
 
@@ -16,10 +17,13 @@ export const FIELD_OPTIONS = {
   owner: { type: "string" },
   tag: { type: "string", multiple: true },
   expires: { type: "string" },
+  ...LIMIT_OPTIONS,
 } as const;
 
 /** What the command line gives for them. */
-export type FieldOptions = { [Name in Exclude<keyof typeof FIELD_OPTIONS, "tag">]?: string } & { tag?: string[] };
+export type FieldOptions = {
+  [Name in Exclude<keyof typeof FIELD_OPTIONS, "tag" | keyof LimitOptions>]?: string;
+} & { tag?: string[] } & LimitOptions;
 
 /** The lines of a verb's help. */
 export const FIELDS_HELP = `  --group PATH       the group it belongs to, like acme/research
@@ -28,7 +32,8 @@ export const FIELDS_HELP = `  --group PATH       the group it belongs to, like a
   --addresses a,b    addresses and ranges it may be used from, like 10.0.0.0/8
   --owner NAME       whose it is
   --tag NAME=VALUE   what usage can be summed up by; may come several times
-  --expires WHEN     when it stops working: ${WHEN}`;
+  --expires WHEN     when it stops working: ${WHEN}
+${LIMITS_HELP}`;
 
 /** What the command line says is wrong with it, as opposed to what went wrong. */
 export class KeysMisuse extends Error {}
@@ -36,10 +41,14 @@ export class KeysMisuse extends Error {}
 /**
  * What options say. An empty text takes a field away, as `never` does for the time at which it expires.
  * @param known ids of gateway.yaml's models
- * @param before the key's own tags, to which further ones come
+ * @param before the key's own tags and limits, to which further ones come
  * @throws KeysMisuse, or Error for a model that there is not
  */
-export function fieldsOf(options: FieldOptions, known: readonly string[], before: KeyRecord["tags"] = {}): KeyEdit {
+export function fieldsOf(
+  options: FieldOptions,
+  known: readonly string[],
+  before: Pick<KeyRecord, "tags" | "limits"> = {},
+): KeyEdit {
   const { name, group, models, paths, addresses, owner, tag, expires } = options;
   const edit: KeyEdit = {};
   if (name !== undefined) edit.name = name;
@@ -48,8 +57,14 @@ export function fieldsOf(options: FieldOptions, known: readonly string[], before
   if (models !== undefined) edit.models = listed(models, "--models", (model) => checkModel(model, known));
   if (paths !== undefined) edit.paths = listed(paths, "--paths", checkPath);
   if (addresses !== undefined) edit.addresses = listed(addresses, "--addresses", checkAddress);
-  if (tag !== undefined) edit.tags = tagged(tag, before);
+  if (tag !== undefined) edit.tags = tagged(tag, before.tags);
   if (expires !== undefined) edit.expires = expires === "" || expires === "never" ? null : moment(expires);
+  try {
+    const limits = limitsOf(options, before.limits);
+    if (limits !== undefined) edit.limits = limits;
+  } catch (thrown) {
+    throw new KeysMisuse((thrown as Error).message);
+  }
   return edit;
 }
 
@@ -93,7 +108,10 @@ function checkAddress(address: string): void {
   }
 }
 
-function tagged(written: readonly string[], before: Readonly<Record<string, string>>): Record<string, string> | null {
+function tagged(
+  written: readonly string[],
+  before: Readonly<Record<string, string>> = {},
+): Record<string, string> | null {
   const tags = new Map(Object.entries(before));
   for (const text of written) {
     const at = text.indexOf("=");

@@ -1,7 +1,10 @@
 import { parseArgs } from "node:util";
-import type { IssuedKey, KeyRecord, Keys, NewKey } from "../store/keys.ts";
+import type { Limits } from "../core/limit-kinds.ts";
+import { keyLimits, type LimitTable } from "../core/limits.ts";
+import type { IssuedKey, KeyEdit, KeyRecord, Keys, NewKey } from "../store/keys.ts";
 import { FIELD_OPTIONS, FIELDS_HELP, type FieldOptions, fieldsOf, KeysMisuse, spanOf } from "./key-fields.ts";
-import { table, utc } from "./table.ts";
+import { limitWords } from "./key-limits.ts";
+import { table, thousands, utc } from "./table.ts";
 import { COMMAND, type Terminal } from "./verb.ts";
 
 /** The lines of the overall help. */
@@ -39,12 +42,21 @@ const OVERLAP = "24h";
 
 type KeyOptions = FieldOptions & { overlap?: string; json?: boolean };
 
+/** What gateway.yaml says that keys are limited to, or by. */
+export interface KeyWorld {
+  /** Ids of models. */
+  readonly models: readonly string[];
+  readonly limits: LimitTable;
+  /** Why such limits could not be kept; undefined: they can. */
+  unkept(limits: Limits, models?: readonly string[]): Promise<string | undefined>;
+}
+
 /** What a word of the verb needs. */
 interface KeyWord {
   keys: Keys;
   io: Terminal;
   options: KeyOptions;
-  models: readonly string[];
+  world: KeyWorld;
 }
 
 /** How each word is done, what it takes, and whether the key is named. */
@@ -64,13 +76,12 @@ const WORDS: Record<
 
 /**
  * The verb `keys`. Answers the exit code: 0 done, 1 could not be done, 2 not understood.
- * @param models those of gateway.yaml by their ids, which keys may be limited to
  */
 export async function run(
   args: readonly string[],
   io: Terminal,
   { keys }: { keys: Keys },
-  models: readonly string[],
+  world: KeyWorld,
 ): Promise<number> {
   try {
     const { values, positionals } = read(args);
@@ -81,7 +92,7 @@ export async function run(
     for (const option of Object.keys(values))
       if (option !== "json" && !word.takes.includes(option))
         throw new KeysMisuse(`--${option} does not belong to keys ${verb}.`);
-    await word.act(name, { keys, io, options: values, models });
+    await word.act(name, { keys, io, options: values, world });
     return 0;
   } catch (error) {
     io.err(error instanceof Error ? error.message : String(error));
@@ -108,8 +119,10 @@ function wrongWords(verb: string, named: boolean): string {
   return `keys ${verb} takes one id or name; put a name in quotes when it has spaces.`;
 }
 
-async function create(name: string, { keys, io, options, models }: KeyWord): Promise<void> {
-  const fields = Object.entries(fieldsOf(options, models)).filter(([, value]) => value !== null);
+async function create(name: string, { keys, io, options, world }: KeyWord): Promise<void> {
+  const edit = fieldsOf(options, world.models);
+  await checkLimits(edit, world);
+  const fields = Object.entries(edit).filter(([, value]) => value !== null);
   issued(await keys.create({ ...Object.fromEntries(fields), name } as NewKey), options, io);
 }
 
@@ -157,17 +170,18 @@ async function list(_name: string, { keys, io, options }: KeyWord): Promise<void
   }
 }
 
-async function show(name: string, { keys, io, options }: KeyWord): Promise<void> {
+async function show(name: string, { keys, io, options, world }: KeyWord): Promise<void> {
   const record = await keys.show(name);
   if (!record) throw none(name);
-  told(record, options, io);
+  told(record, options, io, world);
 }
 
-async function set(name: string, { keys, io, options, models }: KeyWord): Promise<void> {
+async function set(name: string, { keys, io, options, world }: KeyWord): Promise<void> {
   const before = await keys.show(name);
-  const edit = fieldsOf(options, models, before?.tags);
+  const edit = fieldsOf(options, world.models, before);
   if (Object.keys(edit).length === 0) throw new KeysMisuse("keys set needs an option that says what to change.");
-  told((await keys.edit(name, edit)) ?? (await missing(name, keys, "changed")), options, io);
+  await checkLimits({ ...before, ...edit }, world);
+  told((await keys.edit(name, edit)) ?? (await missing(name, keys, "changed")), options, io, world);
 }
 
 async function disable(name: string, { keys, io, options }: KeyWord): Promise<void> {
@@ -188,9 +202,10 @@ function done(record: KeyRecord, what: string, name: string, { json }: KeyOption
 }
 
 /** All of one key: as JSON, or a field a line. */
-function told(record: KeyRecord, { json }: KeyOptions, io: Terminal): void {
+function told(record: KeyRecord, { json }: KeyOptions, io: Terminal, { limits: all }: KeyWorld): void {
+  const limits = limitWords(keyLimits(all, record.id, record.limits));
   if (json) {
-    io.out(JSON.stringify(shown(record), undefined, 2));
+    io.out(JSON.stringify({ ...shown(record), limits }, undefined, 2));
     return;
   }
   const list = (values: readonly string[] | undefined) => values?.join(", ") ?? "all";
@@ -212,6 +227,10 @@ function told(record: KeyRecord, { json }: KeyOptions, io: Terminal): void {
     ["models", list(record.models)],
     ["paths", list(record.paths)],
     ["addresses", list(record.addresses)],
+    ["rpm", limits.rpm === undefined ? "off" : thousands(limits.rpm)],
+    ["tpm", limits.tpm === undefined ? "off" : thousands(limits.tpm)],
+    ["concurrency", limits.concurrency === undefined ? "off" : thousands(limits.concurrency)],
+    ["budget", limits.budget?.join(", ") ?? "off"],
     ["created", record.source === "file" ? "-" : utc(record.created)],
     ["expires", time(record.expires, "never")],
     ...(rotating !== undefined && rotating > Date.now()
@@ -219,6 +238,12 @@ function told(record: KeyRecord, { json }: KeyOptions, io: Terminal): void {
       : []),
   ];
   for (const line of table([{ title: "FIELD" }, { title: "VALUE" }], fields).slice(1)) io.out(line);
+}
+
+/** @throws Error for limits that could not be kept */
+async function checkLimits({ limits, models }: KeyEdit, { unkept }: KeyWorld): Promise<void> {
+  const why = limits ? await unkept(limits, models ?? undefined) : undefined;
+  if (why !== undefined) throw new Error(`The key's limits could not be kept: ${why}.`);
 }
 
 const sourceOf = ({ source }: KeyRecord): string => (source === "file" ? "gateway.yaml" : "store");

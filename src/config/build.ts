@@ -1,4 +1,5 @@
-import type { Limits, LimitTable } from "../core/limits.ts";
+import type { Limits } from "../core/limit-kinds.ts";
+import type { LimitTable } from "../core/limits.ts";
 import type { Price } from "../core/price.ts";
 import type { Vocabulary } from "./plugins.ts";
 import { type File, PATH_KINDS, SERVED_PATHS } from "./schema.ts";

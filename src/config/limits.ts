@@ -1,4 +1,4 @@
-import type { Limits } from "../core/limits.ts";
+import type { Limits } from "../core/limit-kinds.ts";
 import * as build from "./build.ts";
 import type { Chains } from "./plugins.ts";
 import type { ConfigPath, Report } from "./problems.ts";
@@ -16,19 +16,12 @@ interface LimitsPlace extends Pick<ConfiguredBudget, "models" | "provider"> {
 export function checkLimits(file: File, paths: readonly ConfiguredPath[], chains: Chains, report: Report): void {
   const place = placesIn(file).find(({ limits }) => limitsAny(limits));
   if (!place) return;
-  const told = new Set<string>();
-  for (const { path, use, serve } of paths) {
-    if (serve !== undefined || told.has(use)) continue;
-    told.add(use);
+  for (const { use, message } of openPaths(paths, (use) => chains.get(use)?.plugins ?? [])) {
     const chain = chains.get(use);
-    const missing = ["limits", "usage"].filter((name) => !chain?.plugins.includes(name));
-    if (missing.length === 0) continue;
-    const words = missing.map((name) => JSON.stringify(name)).join(" and ");
-    const where = missing.includes("limits") ? ', "limits" behind "auth" and "models"' : ", at its end";
     report({
       path: chain?.path ?? place.path,
       key: chain?.path?.[0] === "chains",
-      message: `limits are set, and nothing would keep them on ${path}: put ${words} into its chain${where}`,
+      message: `limits are set, and ${message}`,
     });
   }
 }
@@ -56,6 +49,23 @@ export function checkCounting(
       message: `budgets begin with what the ledger knows: all ${instances} gateways must use one, which a file is on one machine only; else set store: ledger: postgres://HOST`,
       severity: "warning",
     });
+}
+
+/** Paths on which nothing keeps limits, the first of each chain. */
+export function openPaths(
+  paths: readonly ConfiguredPath[],
+  pluginsOf: (use: string) => readonly string[],
+): { use: string; message: string }[] {
+  const seen = new Set<string>();
+  return paths.flatMap(({ path, use, serve }) => {
+    if (serve !== undefined || seen.has(use)) return [];
+    seen.add(use);
+    const missing = ["limits", "usage"].filter((name) => !pluginsOf(use).includes(name));
+    if (missing.length === 0) return [];
+    const words = missing.map((name) => JSON.stringify(name)).join(" and ");
+    const where = missing.includes("limits") ? ', "limits" behind "auth" and "models"' : ", at its end";
+    return [{ use, message: `nothing would keep them on ${path}: put ${words} into its chain${where}` }];
+  });
 }
 
 /** Every place at which money is limited. @param placeOf where a path stands in the file */

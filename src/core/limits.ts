@@ -1,25 +1,7 @@
-import type { Period } from "./calendar.ts";
+import type { Limits } from "./limit-kinds.ts";
 import type { Caller } from "./marketplace.ts";
 
-/** What may be spent. */
-export interface Budget {
-  /** Integer nano-dollars. */
-  readonly nano: number;
-  readonly per: Period;
-  /** Only told when it is nearly spent or spent; it refuses nothing. */
-  readonly soft: boolean;
-}
-
-/** What may be used. What is absent, empty or 0 is not limited. */
-export interface Limits {
-  /** Requests in a minute. */
-  readonly rpm?: number;
-  /** Tokens in a minute, those that go in and those that come out. */
-  readonly tpm?: number;
-  /** Requests at the same time. */
-  readonly concurrency?: number;
-  readonly budgets?: readonly Budget[];
-}
+export type { Budget, Limits } from "./limit-kinds.ts";
 
 /** All limits of a gateway.yaml. */
 export interface LimitTable {
@@ -56,6 +38,8 @@ export function groupsOf(group: string): string[] {
 /** The levels of one caller, by the model that it asks for. */
 interface CallerLevels {
   readonly group: string | undefined;
+  /** Those that the key was given when it was made. */
+  readonly limits: Limits | undefined;
   readonly own: readonly LimitLevel[];
   readonly byModel: Map<string, readonly LimitLevel[]>;
 }
@@ -106,19 +90,30 @@ export class Levels {
     const id = caller?.id ?? "";
     const group = caller?.group;
     const known = this.callers.get(id);
-    if (known && known.group === group) return known;
-    const { keys, groups, all = {}, default: usual } = this.table;
-    const key = { ...usual, ...keys?.get(id) };
+    const limits = caller?.limits;
+    if (known && known.group === group && known.limits === limits) return known;
+    const { groups, all = {} } = this.table;
+    const key = keyLimits(this.table, id, limits);
     const own = [
       ...levelOf("key", id, key),
       ...(group === undefined ? [] : groupsOf(group).flatMap((name) => levelOf("group", name, groups?.get(name)))),
       ...levelOf("all", "", all),
     ];
-    const made = { group, own, byModel: new Map() };
+    const made = { group, limits, own, byModel: new Map() };
     this.callers.set(id, made);
     return made;
   }
 }
+
+/**
+ * What a key may use: what it was given, what gateway.yaml says of it, and what it says of all keys.
+ * @param own those that it was given when it was made
+ */
+export const keyLimits = ({ keys, default: usual }: LimitTable, id: string, own?: Limits): Limits => ({
+  ...usual,
+  ...keys?.get(id),
+  ...own,
+});
 
 /** A level that limits nothing is none. */
 function levelOf(kind: LimitLevel["kind"], name: string, limits: Limits = {}): LimitLevel[] {

@@ -1,6 +1,7 @@
 import type { GatewayError } from "./errors.ts";
 import { globOf, matchesAny } from "./glob.ts";
 import { modelNotAllowed, otherNotAllowed } from "./key-scope.ts";
+import type { Limits } from "./limit-kinds.ts";
 import type { PriceList } from "./price-list.ts";
 
 /** Who holds a gateway key. */
@@ -21,6 +22,8 @@ export interface Caller {
   owner?: string;
   /** What the operator sums up by; they stand in the ledger as they were at the time. */
   tags?: Readonly<Record<string, string>>;
+  /** What it may use, where that was told when the key was made; what is absent is what gateway.yaml says of all keys. */
+  limits?: Limits;
   /** Unix milliseconds from which on it opens nothing, and what runs for it ends. */
   expires?: number;
 }

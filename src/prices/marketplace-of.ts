@@ -1,10 +1,21 @@
-import type { ConfiguredModel, ConfiguredTarget } from "../config/types.ts";
+import type { Config, ConfiguredModel, ConfiguredTarget } from "../config/types.ts";
 import { Marketplace, type Model, type Provider, type Target } from "../core/marketplace.ts";
 import { PriceList } from "../core/price-list.ts";
 import type { Catalogue, ModelFacts } from "./catalogue.ts";
 
 /** Where a price comes from that the operator wrote. */
 export const OWN = "gateway.yaml";
+
+/** Where the built-in provider would be: nothing listens there. */
+const DEMO = new URL("http://demo.invalid");
+
+/** Providers that are on, by name, to be asked about and not to be called. */
+export const providersOn = (providers: Config["providers"]): Map<string, Provider> =>
+  new Map(
+    providers.flatMap(({ url, off, ...provider }): [string, Provider][] =>
+      off === undefined ? [[provider.name, { ...provider, url: url === "demo:" ? DEMO : url }]] : [],
+    ),
+  );
 
 /** The models of a file with the providers that are on; what the file does not tell of them is what the catalogue says. */
 export function marketplaceOf(

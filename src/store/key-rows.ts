@@ -1,5 +1,6 @@
 import { hash, timingSafeEqual } from "node:crypto";
 import type { SQLInputValue, SQLOutputValue } from "node:sqlite";
+import type { Limits } from "../core/limit-kinds.ts";
 import type { KeyEdit, KeyFields, KeyRecord } from "./keys.ts";
 
 /** A key that gateway.yaml names, by itself or by its SHA-256 in hex. */
@@ -18,6 +19,7 @@ const FIELDS = {
   group: plain,
   owner: plain,
   tags: json,
+  limits: json,
   expires: plain,
 } as const satisfies Record<keyof KeyEdit, (value: never) => SQLInputValue>;
 
@@ -75,6 +77,7 @@ export function storedRecord(row: Record<string, SQLOutputValue>): KeyRecord {
   for (const list of ["models", "paths", "addresses"] as const)
     if (row[list] !== null) record[list] = JSON.parse(String(row[list])) as string[];
   for (const text of ["group", "owner"] as const) if (row[text] !== null) record[text] = String(row[text]);
+  if (typeof row["limits"] === "string") record.limits = JSON.parse(row["limits"]) as Limits;
   if (row["tags"] !== null) record.tags = JSON.parse(String(row["tags"])) as Record<string, string>;
   for (const time of ["expires", "disabled", "revoked"] as const)
     if (row[time] !== null) record[time] = Number(row[time]);

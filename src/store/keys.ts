@@ -1,4 +1,5 @@
 import { checkKeyScope } from "../core/key-scope.ts";
+import type { Limits } from "../core/limit-kinds.ts";
 import type { Caller } from "../core/marketplace.ts";
 
 /** A gateway key as it is kept: never the key itself, only its SHA-256. Times are Unix milliseconds. */
@@ -23,6 +24,8 @@ export interface KeyFields {
   group?: string;
   owner?: string;
   tags?: Readonly<Record<string, string>>;
+  /** What it may use, of a key that is made at run time. */
+  limits?: Limits;
   /** Unix milliseconds. */
   expires?: number;
 }

@@ -1,5 +1,6 @@
 import type { Calendar, Period } from "../core/calendar.ts";
-import type { Budget, LimitLevel } from "../core/limits.ts";
+import type { Budget } from "../core/limit-kinds.ts";
+import type { LimitLevel } from "../core/limits.ts";
 import type { RateDistance } from "../core/protocol.ts";
 import {
   counting,
@@ -59,6 +60,8 @@ class ScopeCounts {
   private requestWindow: RateWindow | undefined;
   private tokenWindow: RateWindow | undefined;
   inside = 0;
+  /** When something was settled here last. */
+  settled = 0;
   readonly sums = new Map<Period, SpentSum>();
 
   // Made where they are needed: there may be many keys, of which most have budgets only.
@@ -124,7 +127,7 @@ export class MemoryLimiter extends Limiter {
     const now = this.clock();
     const { levels, most } = reservation;
     const missing = this.missing(levels, now);
-    if (missing) return this.load(missing, now).then(() => this.reserve(reservation, owner));
+    if (missing) return this.load(missing, levels, now).then(() => this.reserve(reservation, owner));
     const counts: ScopeCounts[] = [];
     for (const level of levels) {
       const count = this.countsOf(level.scope);
@@ -166,6 +169,7 @@ export class MemoryLimiter extends Limiter {
       const { tokens, cost } = level.scope === unused ? NOTHING : used;
       const count = made.counts[i] as ScopeCounts;
       count.inside--;
+      count.settled = now;
       const { tpm = 0 } = level.limits;
       if (tpm > 0) count.tokens.correct(now, made.time, tokens - counting(most, this.partOf(tpm)));
       const { budgets = [] } = level.limits;
@@ -180,7 +184,14 @@ export class MemoryLimiter extends Limiter {
         sum.spent += cost;
         for (const message of newlySpent(level, per, sum.spent, cost)) this.warn(message);
       }
+      this.spendUnreserved(count, budgets, made.time, cost);
     }
+  }
+
+  /** What began before its level had a budget for such a period, as a key may get one while it is used. */
+  private spendUnreserved(count: ScopeCounts, budgets: readonly Budget[], began: number, cost: number): void {
+    for (const [per, sum] of count.sums)
+      if (began >= sum.start && !budgets.some((budget) => budget.per === per)) sum.spent += cost;
   }
 
   /** A process has died: what it had reserved ends with the least that it may have come to. */
@@ -192,7 +203,7 @@ export class MemoryLimiter extends Limiter {
     const now = this.clock();
     const missing = this.missing(levels, now);
     if (missing) {
-      await this.load(missing, now);
+      await this.load(missing, levels, now);
       return this.standings(levels);
     }
     return levels.map((level) => this.standing(level, now));
@@ -317,23 +328,39 @@ export class MemoryLimiter extends Limiter {
     for (const { scope, limits } of levels) {
       const { budgets = [] } = limits;
       if (budgets.length === 0) continue;
-      const { sums } = this.countsOf(scope);
+      const counts = this.countsOf(scope);
       for (const { per } of budgets) {
-        if (sums.has(per)) continue;
+        if (counts.sums.has(per)) continue;
         const before = this.before.get(per);
-        if (!before || now - before.asked > FRESH) return per;
-        const span = this.calendar.span(per, now);
-        const spent = before.start === span.start ? (before.sums.get(scope) ?? 0) : 0;
-        const pending = this.pendingOf(scope, per, span.start);
-        const elsewhere = this.part?.pendingElsewhere(scope, per, span.start) ?? 0;
-        sums.set(per, { ...span, spent, pending, known: spent + pending, elsewhere });
+        // What has been settled here since is in the ledger, and not in what it said then.
+        if (!before || now - before.asked > FRESH || counts.settled >= before.asked) return per;
+        this.beginAt(counts, scope, per, before, now);
       }
     }
     return undefined;
   }
 
+  private beginAt(counts: ScopeCounts, scope: string, per: Period, { start, sums }: SpentBefore, now: number): void {
+    const span = this.calendar.span(per, now);
+    const spent = start === span.start ? (sums.get(scope) ?? 0) : 0;
+    const pending = this.pendingOf(scope, per, span.start);
+    const elsewhere = this.part?.pendingElsewhere(scope, per, span.start) ?? 0;
+    counts.sums.set(per, { ...span, spent, pending, known: spent + pending, elsewhere });
+  }
+
   /** @throws GatewayError where the ledger cannot answer: nobody spends what may be spent already */
-  private load(per: Period, now: number): Promise<void> {
+  private async load(per: Period, levels: readonly LimitLevel[], now: number): Promise<void> {
+    await this.ask(per, now);
+    const before = this.before.get(per) as SpentBefore;
+    for (const { scope, limits } of levels) {
+      const counts = this.countsOf(scope);
+      const lacks = limits.budgets?.some((budget) => budget.per === per) && !counts.sums.has(per);
+      if (lacks) this.beginAt(counts, scope, per, before, this.clock());
+    }
+  }
+
+  /** @throws GatewayError as `load` */
+  private ask(per: Period, now: number): Promise<void> {
     const known = this.loading.get(per);
     if (known) return known;
     const { start } = this.calendar.span(per, now);

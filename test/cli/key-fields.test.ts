@@ -22,8 +22,10 @@ t.test("lists have commas, and tags come to those there are", async (t) => {
     paths: ["/v1/*", "/x"],
     addresses: ["10.0.0.0/8", "::1"],
   });
-  t.same(fieldsOf({ tag: ["a=1", "b=x=y", "c="] }, [], { c: "3", d: "4" }), { tags: { d: "4", a: "1", b: "x=y" } });
-  t.same(fieldsOf({ tag: ["c="] }, [], { c: "3" }), { tags: null });
+  t.same(fieldsOf({ tag: ["a=1", "b=x=y", "c="] }, [], { tags: { c: "3", d: "4" } }), {
+    tags: { d: "4", a: "1", b: "x=y" },
+  });
+  t.same(fieldsOf({ tag: ["c="] }, [], { tags: { c: "3" } }), { tags: null });
 });
 
 t.test("what cannot be is refused with what can", async (t) => {
@@ -46,4 +48,16 @@ t.test("a span has a number and a unit", async (t) => {
   t.equal(spanOf("24h", "--overlap"), 86_400_000);
   t.equal(spanOf("0s", "--overlap"), 0);
   for (const text of ["", "24", "2026-01-01"]) t.throws(() => spanOf(text, "--overlap"), /takes a span like 24h/);
+});
+
+t.test("limits come to those there are, and take nothing that they do not keep", async (t) => {
+  const month = { nano: 10e9, per: "month", soft: false };
+  t.same(fieldsOf({ rpm: "300", tpm: "400k", concurrency: "off", budget: ["$10/month", "$8/month soft"] }, []), {
+    limits: { rpm: 300, tpm: 400_000, concurrency: 0, budgets: [month, { ...month, nano: 8e9, soft: true }] },
+  });
+  t.same(fieldsOf({ rpm: "5" }, [], { limits: { rpm: 1, tpm: 7 } }), { limits: { rpm: 5, tpm: 7 } });
+  t.throws(() => fieldsOf({ rpm: "0" }, []), {
+    name: "Error",
+    message: "--rpm: 0 would let nothing in: 1 or more, or off.",
+  });
 });

@@ -1,20 +1,26 @@
 import { join } from "node:path";
 import t, { type Test } from "tap";
-import { help, run, USAGE } from "../../src/cli/keys.ts";
+import { help, type KeyWorld, run, USAGE } from "../../src/cli/keys.ts";
 import { validKey } from "../../src/store/key-format.ts";
 import { openStores } from "../../src/store/open.ts";
 
 const CI = "a-key-of-the-operators-own-choice";
 
+const WORLD: KeyWorld = {
+  models: ["fast", "smart"],
+  limits: { default: { rpm: 300 }, keys: new Map([["ci", { tpm: 5 }]]) },
+  unkept: async () => undefined,
+};
+
 /** A command line over stores in a new file. */
-function terminal(t: Test) {
+function terminal(t: Test, world = WORLD) {
   const stores = openStores(join(t.testdir(), "gateway.db"), [{ name: "ci", key: CI, models: ["fast"] }], () => {});
   t.teardown(() => stores.close());
   const keys = async (...args: string[]) => {
     const out: string[] = [];
     const err: string[] = [];
     const io = { out: (line: string) => out.push(line), err: (line: string) => err.push(line), env: {}, folder: "." };
-    const code = await run(args, io, stores, ["fast", "smart"]);
+    const code = await run(args, io, stores, world);
     return { code, out: out.join("\n"), err: err.join("\n") };
   };
   return { keys, stores };
@@ -103,6 +109,10 @@ t.test("keys create takes all that is said of a key, show tells it, and set chan
       ],
       ...[
         ["addresses", "10.0.0.0/8, ::1"],
+        ["rpm", "300"],
+        ["tpm", "off"],
+        ["concurrency", "off"],
+        ["budget", "off"],
         ["expires", "never"],
       ],
     ],
@@ -125,6 +135,58 @@ t.test("keys create takes all that is said of a key, show tells it, and set chan
     err: "The key ci stands in gateway.yaml: change it there.",
   });
   t.match(await keys("show", "ci"), { code: 0, out: /gateway\.yaml/ });
+});
+
+t.test("limits of a key are told with it, changed and taken away", async (t) => {
+  const { keys, stores } = terminal(t);
+  const limits = [
+    "--rpm",
+    "20",
+    "--tpm",
+    "100k",
+    "--concurrency",
+    "2",
+    "--budget",
+    "$10/month",
+    "--budget",
+    "$0.5/day soft",
+  ];
+  const { out } = await keys("create", "one", ...limits);
+  const budgets = [
+    { nano: 10e9, per: "month", soft: false },
+    { nano: 5e8, per: "day", soft: true },
+  ];
+  t.same(stores.keys.find(out)?.limits, { rpm: 20, tpm: 100_000, concurrency: 2, budgets });
+  const shown = (await keys("show", "one")).out;
+  for (const line of [/^rpm +20$/m, /^tpm +100,000$/m, /^concurrency +2$/m, /^budget +\$10\/month, \$0\.5\/day soft$/m])
+    t.match(shown, line);
+  const told = async (...args: string[]) => JSON.parse((await keys("set", "one", ...args, "--json")).out).limits;
+  t.same(await told("--rpm", "off", "--budget", "$100"), { tpm: 100_000, concurrency: 2, budget: ["$100"] });
+  t.same(await told("--rpm", "", "--tpm", "", "--concurrency", "", "--budget", ""), { rpm: 300 }, "what all keys have");
+  t.equal((await stores.keys.show("one"))?.limits, undefined);
+  t.match(JSON.parse((await keys("show", "ci", "--json")).out).limits, { rpm: 300, tpm: 5 });
+  t.match(await keys("set", "one", "--budget", "much"), {
+    code: 2,
+    err: /^--budget: "much" is not a sum of money; write it like \$50\/month/,
+  });
+});
+
+t.test("limits that could not be kept are refused", async (t) => {
+  const asked: unknown[] = [];
+  const unkept = async (...given: unknown[]) => {
+    asked.push(given);
+    return "a budget needs prices";
+  };
+  const { keys, stores } = terminal(t, { ...WORLD, unkept });
+  const message = "The key's limits could not be kept: a budget needs prices.";
+  t.match(await keys("create", "one", "--rpm", "1", "--models", "fast"), { code: 1, out: "", err: message });
+  t.equal(await stores.keys.show("one"), undefined);
+  t.match(await keys("create", "one"), { code: 0 });
+  t.match(await keys("set", "one", "--tpm", "5"), { code: 1, err: message });
+  t.same(asked, [
+    [{ rpm: 1 }, ["fast"]],
+    [{ tpm: 5 }, undefined],
+  ]);
 });
 
 t.test("keys rotate prints another key; the old one works for a while, or not at all", async (t) => {

@@ -1,5 +1,6 @@
 import t from "tap";
-import { groupsOf, Levels, type Limits, scopeOf } from "../../src/core/limits.ts";
+import type { Limits } from "../../src/core/limit-kinds.ts";
+import { groupsOf, Levels, scopeOf } from "../../src/core/limits.ts";
 
 const of = (entries: Record<string, Limits>) => new Map(Object.entries(entries));
 const caller = (id: string, group?: string) => ({ id, name: id, ...(group === undefined ? {} : { group }) });
@@ -41,6 +42,17 @@ t.test("a key has the usual limits where it says nothing, and off lifts one", as
   t.match(levels.of(caller("ci")), [{ limits: { rpm: 0, tpm: 6, budgets: [] } }]);
   t.same(levels.of(caller("none")), [], "nothing is left to count");
   t.match(levels.of(undefined), [{ kind: "key", name: "", limits: { rpm: 5 } }], "so have all without a key, together");
+});
+
+t.test("what a key was given itself goes before what gateway.yaml says, and holds once it changes", async (t) => {
+  const levels = new Levels({ default: { rpm: 5, tpm: 6 } });
+  const given = (limits: Limits) => ({ ...caller("x"), limits });
+  const first = given({ rpm: 7, concurrency: 1 });
+  t.match(levels.of(first), [{ kind: "key", scope: "key:x", limits: { rpm: 7, tpm: 6, concurrency: 1 } }]);
+  t.equal(levels.of(first), levels.of(first), "known for each request");
+  t.match(levels.of(given({ tpm: 0 })), [{ limits: { rpm: 5, tpm: 0, concurrency: 0 } }]);
+  t.same(levels.of(given({ rpm: 0, tpm: 0 })), []);
+  t.match(levels.of(caller("x")), [{ limits: { rpm: 5, tpm: 6 } }]);
 });
 
 t.test("where nothing is limited there are no levels", async (t) => {

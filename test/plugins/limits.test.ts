@@ -285,3 +285,56 @@ limits: { ${limits} }
   await t.rejects(ask(await running("models: { m: { tpm: 5 } }")), /^403 .*The model \\?"m\\?".*WebSocket/s);
   await t.rejects(ask(await running("providers: { a: { budget: $5 } }")), /^403 .*The provider/s);
 });
+
+t.test("limits of a key that was made at run time are kept, shown, and changed while it is used", async (t) => {
+  const { upstream, waiting, address } = await holding(t);
+  const { url, gateway: running } = await gateway(t, address, "limits: { default: { tpm: 1M } }\n");
+  const { keys } = running.stores;
+  const { key } = await keys.create({ name: "guest", limits: { rpm: 2, concurrency: 1 } });
+  const headers = { authorization: `Bearer ${key}` };
+  const chat = { model: "m", max_tokens: 10, messages: [] };
+  const guest = () => ask(url, "/v1/chat/completions", chat, headers);
+  const limits = async () =>
+    ((await (await fetch(`${url}/v1/key`, { headers })).json()) as KeyPage).data.limits[0] as unknown as object;
+  const first = guest();
+  await eventually(() => waiting.length > 0, "the provider");
+  t.match(await limits(), {
+    of: "key",
+    requests_per_minute: { limit: 2, remaining: 1 },
+    tokens_per_minute: { limit: 1_000_000 },
+    concurrency: { limit: 1, remaining: 0 },
+  });
+  t.match(await (await guest()).json(), { error: { message: /may have 1 requests run at the same time/ } });
+  waiting.shift()?.();
+  t.equal((await first).status, 200);
+  await keys.edit("guest", { limits: { rpm: 1, budgets: [{ nano: 1e9, per: "month", soft: false }] } });
+  await eventually(async () => !("concurrency" in (await limits())), "the change");
+  t.match(await limits(), { requests_per_minute: { limit: 1 }, budgets: [{ limit: 1, per: "month", remaining: 1 }] });
+  const refused = await guest();
+  t.equal(refused.status, 429);
+  t.match(await refused.json(), { error: { message: /may make 1 requests a minute/ } });
+  t.equal(upstream.seen.length, 1);
+  await keys.edit("guest", { limits: { rpm: 0, budgets: [{ nano: 1e6, per: "month", soft: false }] } });
+  await eventually(async () => !("requests_per_minute" in (await limits())), "the change");
+  t.match(await (await guest()).json(), {
+    error: { code: "insufficient_quota", message: /may spend \$0\.001 a month/ },
+  });
+});
+
+t.test("a key with a budget of its own opens no model that nobody knows the price of", async (t) => {
+  const { address } = await holding(t);
+  const { url, gateway: running } = await startGateway(
+    t,
+    `providers: { p: { url: "${address}/v1", speaks: ${ALL} } }\nmodels: { free: { targets: [p:zzz] } }\n`,
+  );
+  const budgets = [{ nano: 1e9, per: "month", soft: false }] as const;
+  const { key } = await running.stores.keys.create({ name: "guest", limits: { budgets } });
+  const answer = await ask(
+    url,
+    "/v1/chat/completions",
+    { model: "free", messages: [] },
+    { authorization: `Bearer ${key}` },
+  );
+  t.equal(answer.status, 403);
+  t.match(await answer.json(), { error: { message: /what the model "free" costs is not known/ } });
+});

@@ -5,6 +5,7 @@ import { columnsOf, fileRecord, StoredKey } from "../../src/store/key-rows.ts";
 const row = {
   ...{ id: "0123456789", name: "one", hash: hash("sha256", "new"), created: 1, models: '["a*"]', paths: null },
   ...{ addresses: '["10.0.0.0/8"]', group: "g", owner: null, tags: '{"team":"x"}', expires: 50, disabled: null },
+  limits: '{"rpm":5}',
   ...{ revoked: null, old_hash: hash("sha256", "old"), old_until: 40, changed: 3 },
 };
 const digest = (text: string) => hash("sha256", text, "buffer");
@@ -13,7 +14,7 @@ t.test("a row is the record of who shows its key, or the one before while that s
   const key = new StoredKey(row);
   t.same(key.opened(digest("new")), {
     ...{ id: "0123456789", name: "one", hash: hash("sha256", "new"), source: "store", created: 1, models: ["a*"] },
-    ...{ addresses: ["10.0.0.0/8"], group: "g", tags: { team: "x" }, expires: 50, rotating: 40 },
+    ...{ addresses: ["10.0.0.0/8"], group: "g", tags: { team: "x" }, limits: { rpm: 5 }, expires: 50, rotating: 40 },
   });
   t.match(key.opened(digest("old")), { id: "0123456789", expires: 40 });
   t.equal(key.opened(digest("other")), undefined);

@@ -1,0 +1,79 @@
+import { limit, money } from "../config/units.ts";
+import type { Budget, Limits } from "../core/limit-kinds.ts";
+import { exactDollars } from "./table.ts";
+
+/** Options of the command line that say what a key may use. */
+export const LIMIT_OPTIONS = {
+  rpm: { type: "string" },
+  tpm: { type: "string" },
+  concurrency: { type: "string" },
+  budget: { type: "string", multiple: true },
+} as const;
+
+/** What the command line gives for them. */
+export type LimitOptions = { [Name in "rpm" | "tpm" | "concurrency"]?: string } & { budget?: string[] };
+
+/** The lines of a verb's help. */
+export const LIMITS_HELP = `  --rpm N            requests a minute, like 300; off lifts what gateway.yaml says of all keys
+  --tpm N            tokens a minute, in and out, like 400k
+  --concurrency N    requests at the same time
+  --budget SUM       what may be spent: $10/month, $2/day, $1/hour, $5/week, or $100 in total; "$8/month soft" is only told; may
+                     come several times; off lifts what gateway.yaml says`;
+
+/**
+ * What options say, and what was there where they say nothing. An empty text takes a limit away, so that what gateway.yaml
+ * says of all keys holds.
+ * @returns undefined: they say nothing; null: there is no limit left
+ * @throws Error that names the option and what it takes
+ */
+export function limitsOf(options: LimitOptions, before: Limits = {}): Limits | null | undefined {
+  const { budget } = options;
+  const counts = (["rpm", "tpm", "concurrency"] as const).filter((name) => options[name] !== undefined);
+  if (counts.length === 0 && budget === undefined) return undefined;
+  const limits: { -readonly [Name in keyof Limits]: Limits[Name] } = { ...before };
+  for (const name of counts) {
+    const text = options[name] ?? "";
+    if (text === "") delete limits[name];
+    else limits[name] = told(name, () => limit(text));
+  }
+  if (budget?.every((text) => text === "")) delete limits.budgets;
+  else if (budget) limits.budgets = told("budget", () => budgetsOf(budget));
+  return Object.keys(limits).length === 0 ? null : limits;
+}
+
+function told<T>(option: string, read: () => T): T {
+  try {
+    return read();
+  } catch (thrown) {
+    throw new Error(`--${option}: ${(thrown as Error).message}.`);
+  }
+}
+
+function budgetsOf(texts: readonly string[]): Budget[] {
+  if (texts.includes("off")) {
+    if (texts.length > 1) throw new RangeError("off stands alone");
+    return [];
+  }
+  return texts.map((text) => {
+    const [, sum = "", soft] = /^(\S*)( +soft)?$/.exec(text.trim()) ?? [text, text];
+    return { ...money(sum), soft: soft !== undefined };
+  });
+}
+
+/** Limits in the words that options take; what is not limited is absent. */
+export function limitWords({ rpm = 0, tpm = 0, concurrency = 0, budgets = [] }: Limits): {
+  rpm?: number;
+  tpm?: number;
+  concurrency?: number;
+  budget?: string[];
+} {
+  return {
+    ...(rpm > 0 && { rpm }),
+    ...(tpm > 0 && { tpm }),
+    ...(concurrency > 0 && { concurrency }),
+    ...(budgets.length > 0 && { budget: budgets.map(budgetWords) }),
+  };
+}
+
+const budgetWords = ({ nano, per, soft }: Budget): string =>
+  `$${exactDollars(nano)}${per === "total" ? "" : `/${per}`}${soft ? " soft" : ""}`;

@@ -1,0 +1,41 @@
+import t from "tap";
+import { limitsOf, limitWords } from "../../src/cli/key-limits.ts";
+
+t.test("what is not said leaves limits as they are", async (t) => {
+  t.equal(limitsOf({}), undefined);
+  t.equal(limitsOf({}, { rpm: 5 }), undefined);
+});
+
+t.test("off is no limit, and an empty text leaves it to gateway.yaml", async (t) => {
+  t.same(limitsOf({ rpm: "off", budget: ["off"] }), { rpm: 0, budgets: [] });
+  t.same(limitsOf({ rpm: "", tpm: "" }, { rpm: 5, tpm: 6, concurrency: 7 }), { concurrency: 7 });
+  t.equal(limitsOf({ rpm: "", budget: [""] }, { rpm: 5, budgets: [] }), null);
+});
+
+t.test("budgets take the place of those there were", async (t) => {
+  const before = { budgets: [{ nano: 1, per: "day", soft: false }] } as const;
+  t.same(limitsOf({ budget: ["$1/hour", " $2 soft "] }, before), {
+    budgets: [
+      { nano: 1e9, per: "hour", soft: false },
+      { nano: 2e9, per: "total", soft: true },
+    ],
+  });
+});
+
+t.test("what is no limit is refused with what is", async (t) => {
+  for (const [options, message] of [
+    [{ rpm: "0" }, /^--rpm: 0 would let nothing in: 1 or more, or off\.$/],
+    [{ tpm: "many" }, /^--tpm: "many" is not a count; write it like 300/],
+    [{ concurrency: "1.5" }, /^--concurrency: 1\.5 is not a whole count/],
+    [{ budget: ["$1/year"] }, /^--budget: "\$1\/year" is not a sum of money/],
+    [{ budget: ["off", "$1"] }, /^--budget: off stands alone\.$/],
+    [{ budget: ["$1/day hard"] }, /^--budget: "\$1\/day hard" is not a sum of money/],
+  ] as const)
+    t.throws(() => limitsOf(options as Parameters<typeof limitsOf>[0]), { message });
+});
+
+t.test("limits are told in the words that they are set with", async (t) => {
+  const written = { rpm: "300", tpm: "400000", concurrency: "2", budget: ["$10/month", "$0.25/day soft", "$100"] };
+  t.same(limitWords(limitsOf(written) ?? {}), { rpm: 300, tpm: 400_000, concurrency: 2, budget: written.budget });
+  t.same(limitWords({ rpm: 0, budgets: [] }), {});
+});
