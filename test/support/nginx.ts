@@ -52,13 +52,21 @@ export function startNginx(t: Test, to: number, directives: string = BARE): Prom
 }
 
 /** The same with the block that is deployed, which writes its logs into the folder. */
-export async function startDeployedNginx(t: Test, to: number): Promise<(Nginx & { folder: string }) | undefined> {
-  const block = readFileSync(new URL("../../deploy/nginx/gateway.conf", import.meta.url), "utf8");
+export function startDeployedNginx(t: Test, to: number): Promise<(Nginx & { folder: string }) | undefined> {
+  return startBlock(t, "nginx/gateway.conf", (block) => block.replace("127.0.0.1:8080", `127.0.0.1:${to}`));
+}
+
+/** The same with the block for several gateways, which are named `gateway-1`, `gateway-2` … there. */
+export function startBalancer(t: Test, to: readonly number[]): Promise<(Nginx & { folder: string }) | undefined> {
+  return startBlock(t, "compose/nginx.conf", (block) =>
+    to.reduce((text, port, i) => text.replace(`gateway-${i + 1}:8080`, `127.0.0.1:${port}`), block),
+  );
+}
+
+function startBlock(t: Test, file: string, placed: (block: string) => string) {
+  const block = placed(readFileSync(new URL(`../../deploy/${file}`, import.meta.url), "utf8"));
   return launch(t, (port, folder) =>
-    block
-      .replace("127.0.0.1:8080", `127.0.0.1:${to}`)
-      .replace("listen 80;", `listen 127.0.0.1:${port};`)
-      .replaceAll("/var/log/nginx", folder),
+    block.replace("listen 80;", `listen 127.0.0.1:${port};`).replaceAll("/var/log/nginx", folder),
   );
 }
 
