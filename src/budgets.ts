@@ -1,4 +1,4 @@
-import { openPaths } from "./config/limits.ts";
+import { countedApart, openPaths } from "./config/limits.ts";
 import type { Config } from "./config/types.ts";
 import type { Limits } from "./core/limit-kinds.ts";
 import type { Marketplace, Target } from "./core/marketplace.ts";
@@ -11,12 +11,21 @@ import { marketplaceOf, providersOn } from "./prices/marketplace-of.ts";
  * @param models that the key may use; undefined: all
  */
 export async function unkeptLimits(
-  { paths, chains, providers, models: all }: Pick<Config, "paths" | "chains" | "providers" | "models">,
+  {
+    paths,
+    chains,
+    providers,
+    models: all,
+    store,
+    instances,
+  }: Pick<Config, "paths" | "chains" | "providers" | "models" | "store" | "instances">,
   { budgets = [] }: Limits,
   models?: readonly string[],
 ): Promise<string | undefined> {
   const [open] = openPaths(paths, (use) => chains.get(use) ?? []);
   if (open) return open.message;
+  const apart = countedApart(store, instances);
+  if (apart !== undefined) return apart;
   if (budgets.length === 0) return undefined;
   const on = providersOn(providers);
   const marketplace = marketplaceOf(all, on, await Catalogue.for(on.values()));

@@ -4,7 +4,7 @@ import type { DependencyContainer } from "tsyringe";
 import type { Readiness } from "./admin/admin.ts";
 import { Carried } from "./carried.ts";
 import { type Change, changesOf, needRestart } from "./config/changes.ts";
-import { openPaths } from "./config/limits.ts";
+import { countedApart, openPaths } from "./config/limits.ts";
 import { loadConfig, type Vocabulary } from "./config/load.ts";
 import type { Config } from "./config/types.ts";
 import { processContainer } from "./container.ts";
@@ -409,12 +409,13 @@ async function openLimiter(
 }
 
 /** Limits of keys stand in the store, and what keeps them in gateway.yaml: told where that is not there. */
-async function tellUnkept({ paths, chains }: Config, { keys }: Stores, log: Log): Promise<void> {
+async function tellUnkept({ paths, chains, store, instances }: Config, { keys }: Stores, log: Log): Promise<void> {
   const [open] = openPaths(paths, (use) => chains.get(use) ?? []);
-  if (!open) return;
+  const why = open?.message ?? countedApart(store, instances);
+  if (why === undefined) return;
   const limited = (await keys.list()).filter(({ limits, revoked }) => limits && revoked === undefined);
   if (limited.length === 0) return;
-  log.error({ keys: limited.map(({ name }) => name) }, `keys have limits, and ${open.message}`);
+  log.error({ keys: limited.map(({ name }) => name) }, `keys have limits, and ${why}`);
 }
 
 /** Keeps the terms of all prices, for the ledger names them. */

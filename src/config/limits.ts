@@ -3,7 +3,7 @@ import * as build from "./build.ts";
 import type { Chains } from "./plugins.ts";
 import type { ConfigPath, Report } from "./problems.ts";
 import type { File } from "./schema.ts";
-import type { ConfiguredBudget, ConfiguredPath } from "./types.ts";
+import type { ConfiguredBudget, ConfiguredPath, Store } from "./types.ts";
 import type { ConfigValues } from "./values.ts";
 
 /** Limits, and where in the file they stand. */
@@ -26,24 +26,30 @@ export function checkLimits(file: File, paths: readonly ConfiguredPath[], chains
   }
 }
 
+const isServer = (ledger: string): boolean => /^postgres(?:ql)?:/.test(ledger);
+
+/** Why limits would be counted by each of several gateways for itself; undefined: they would not. */
+export function countedApart(
+  { ledger, limits }: Pick<Store, "ledger" | "limits">,
+  instances: number | undefined,
+): string | undefined {
+  if (limits !== "memory" || (instances === undefined ? !isServer(ledger) : instances === 1)) return undefined;
+  const why =
+    instances === undefined ? "a ledger in PostgreSQL is for several gateways" : `there are ${instances} gateways`;
+  return `${why}, and each would count limits in its own memory, so that they could be passed so many times over: set store: limits: redis://HOST, or instances: 1 where there is only one`;
+}
+
 /** Finds limits that would be counted by each of several gateways for itself. */
 export function checkCounting(
   file: File,
   { ledger = "", limits }: Pick<ConfigValues, "ledger" | "limits">,
   report: Report,
 ): void {
-  if (!placesIn(file).some(({ limits }) => limitsAny(limits))) return;
+  if (limits === undefined || !placesIn(file).some(({ limits }) => limitsAny(limits))) return;
   const { instances } = file;
-  const isShared = /^postgres(?:ql)?:/.test(ledger);
-  if (limits === "memory" && (instances === undefined ? isShared : instances > 1)) {
-    const why =
-      instances === undefined ? "a ledger in PostgreSQL is for several gateways" : `there are ${instances} gateways`;
-    report({
-      path: ["store"],
-      message: `${why}, and each would count limits in its own memory, so that they could be passed so many times over: set store: limits: redis://HOST, or instances: 1 where there is only one`,
-    });
-  }
-  if (limits !== "memory" && limits !== undefined && !isShared && (instances ?? 1) > 1)
+  const message = countedApart({ ledger, limits }, instances);
+  if (message !== undefined) report({ path: ["store"], message });
+  if (limits !== "memory" && !isServer(ledger) && (instances ?? 1) > 1)
     report({
       path: ["store"],
       message: `budgets begin with what the ledger knows: all ${instances} gateways must use one, which a file is on one machine only; else set store: ledger: postgres://HOST`,

@@ -25,7 +25,7 @@ const ENDING = 500;
 /** Holds that are taken over in one step. */
 const ADOPTING = 50;
 /** Milliseconds for which what the ledger said is not asked again. */
-const FRESH = 5000;
+const FRESH = 1000;
 /** Sums of which it is remembered how they stood, those of them that are looked at with each sign of life, and for how long. */
 const REMEMBERED = 20_000;
 const LOOKING = 500;

@@ -2,16 +2,7 @@ import t from "tap";
 import { Calendar } from "../../src/core/calendar.ts";
 import type { LimitLevel } from "../../src/core/limits.ts";
 import { MemoryLimiter } from "../../src/store/memory-limiter.ts";
-import {
-  granted,
-  level,
-  limiterContract,
-  type MakeLimiter,
-  refused,
-  START,
-  setUp,
-  USD,
-} from "../support/limiter-contract.ts";
+import { level, limiterContract, type MakeLimiter, START, setUp, USD } from "../support/limiter-contract.ts";
 
 const make: MakeLimiter = async (_, spent, { clock, calendar, warn }) =>
   new MemoryLimiter(spent, calendar, warn, clock);
@@ -55,25 +46,4 @@ t.test("one of three processes that count apart keeps to its part of what was le
   limiter.settle("runs", { tokens: 0, cost: 10 });
   t.match(await limiter.reserve(asked("d", 20)), { grant: {} }, "what it did not need is its own");
   t.match(await limiter.standings(key), [{ budgets: [{ spent: 80, reserved: 50, left: 0 }] }]);
-});
-
-t.test("a budget that comes while its key is used counts what ran then, and what was settled before", async (t) => {
-  const spent: Record<string, number> = {};
-  const { reserve, limiter, clock, asked } = await setUp(t, make, async () => new Map(Object.entries(spent)));
-  const budget = (name: string) => level("key", name, { budgets: [{ nano: 10 * USD, per: "day", soft: false }] });
-  granted(await reserve([budget("other")], { cost: 1 }));
-  const free = [level("key", "ci", { rpm: 100 })];
-  const [settled, running] = [await reserve(free, { cost: 4 * USD }), await reserve(free, { cost: 4 * USD })];
-  clock.now += 1000;
-  limiter.settle(settled.id, { tokens: 1, cost: 3 * USD });
-  spent["key:ci"] = 3 * USD;
-  const key = [budget("ci")];
-  const [before] = await limiter.standings(key);
-  t.match(before?.budgets[0], { spent: 3 * USD, reserved: 0 });
-  t.equal(asked.length, 2, "asked anew, for it was used since");
-  limiter.settle(running.id, { tokens: 1, cost: 2 * USD });
-  const [after] = await limiter.standings(key);
-  t.match(after?.budgets[0], { spent: 5 * USD, reserved: 0 });
-  t.ok(refused(await reserve(key, { cost: 5 * USD + 1 })));
-  granted(await reserve(key, { cost: 5 * USD }));
 });

@@ -259,4 +259,25 @@ export function limiterContract(t: Test, makeLimiter: MakeLimiter): void {
     t.match(a?.budgets, [{ spent: 0, reserved: 0 }]);
     t.match(b?.budgets, [{ spent: 10, reserved: 0 }]);
   });
+
+  t.test("a budget that comes while its key is used counts what ran then, and what was settled before", async (t) => {
+    const spent: Record<string, number> = {};
+    const { reserve, limiter, clock, asked } = await make(t, async () => new Map(Object.entries(spent)));
+    const budget = (name: string) => level("key", name, { budgets: [{ nano: 10 * USD, per: "day", soft: false }] });
+    granted(await reserve([budget("other")], { cost: 1 }));
+    const free = [level("key", "ci", { rpm: 100 })];
+    const [settled, running] = [await reserve(free, { cost: 4 * USD }), await reserve(free, { cost: 4 * USD })];
+    clock.now += 1000;
+    limiter.settle(settled.id, { tokens: 1, cost: 3 * USD });
+    spent["key:ci"] = 3 * USD;
+    const key = [budget("ci")];
+    const [before] = await limiter.standings(key);
+    t.match(before?.budgets[0], { spent: 3 * USD, reserved: 0 });
+    t.equal(asked.length, 2, "asked anew, for it was used since");
+    limiter.settle(running.id, { tokens: 1, cost: 2 * USD });
+    const [after] = await limiter.standings(key);
+    t.match(after?.budgets[0], { spent: 5 * USD, reserved: 0 });
+    t.ok(refused(await reserve(key, { cost: 5 * USD + 1 })));
+    granted(await reserve(key, { cost: 5 * USD }));
+  });
 }

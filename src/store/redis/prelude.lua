@@ -109,6 +109,20 @@ local function enter(scope)
   redis.call('PEXPIRE', P .. 'inside:' .. scope, DAY)
 end
 
+-- What began before its level had a budget for such a period, as a key may get one while it is used.
+local function unreserved(level, time, cost)
+  local own = {}
+  for _, name in ipairs(sums(level)) do own[name] = true end
+  local all = redis.call('HGETALL', P .. 'sums:' .. level[1])
+  for i = 1, #all, 2 do
+    local name = all[i] .. ':' .. all[i + 1] .. ':' .. level[1]
+    local key = P .. 'spent:' .. name
+    if not own[name] and time >= tonumber(all[i + 1]) and redis.call('HEXISTS', key, 'spent') == 1 then
+      increase(key, 'spent', cost)
+    end
+  end
+end
+
 -- Puts what was used in the place of a hold that is not kept any more. Returns what is spent now of each sum.
 local function finish(text, tokens, cost, unused)
   local time, hold = unpacked(text)
@@ -129,6 +143,7 @@ local function finish(text, tokens, cost, unused)
       if known[1] then increase(key, 'spent', c) end
       spent[#spent + 1] = redis.call('HGET', key, 'spent') or ''
     end
+    unreserved(level, time, c)
   end
   return spent
 end

@@ -4,6 +4,10 @@ for i = 3, #ARGV, 4 do
   if redis.call('HSETNX', key, 'spent', ARGV[i + 1]) == 1 then
     redis.call('HSET', key, 'seeded', ARGV[i + 2])
     redis.call('PEXPIRE', key, ARGV[i + 3])
+    -- The sums of a scope, one for each kind of period.
+    local per, start, scope = string.match(ARGV[i], '^(%a+):(%d+):(.*)$')
+    redis.call('HSET', P .. 'sums:' .. scope, per, start)
+    redis.call('PEXPIRE', P .. 'sums:' .. scope, 35 * DAY)
   end
 end
 return {}
