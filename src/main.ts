@@ -6,6 +6,7 @@ import * as check from "./cli/check.ts";
 import * as connect from "./cli/connect.ts";
 import * as explain from "./cli/explain.ts";
 import * as groups from "./cli/groups.ts";
+import * as init from "./cli/init.ts";
 import * as keys from "./cli/keys.ts";
 import * as models from "./cli/models.ts";
 import { reason } from "./cli/reason.ts";
@@ -24,6 +25,9 @@ import { priceDoubts } from "./prices/doubts.ts";
 import { rehearse } from "./rehearsal.ts";
 import { openMaintenance, openStores, restoreStore } from "./store/open.ts";
 
+/** The gateway.yaml that came along. */
+const BUNDLED = fileURLToPath(new URL("../gateway.yaml", import.meta.url));
+
 /** A verb: what its help says, and what it does. */
 interface Verb extends VerbText {
   /** Answers the exit code: 0 done, 1 could not be done or found something wrong, 2 not understood. @throws Misuse */
@@ -33,8 +37,21 @@ interface Verb extends VerbText {
 const configOf = async ({ file, folder }: VerbPlace, io: Terminal) =>
   loadConfig(file, await words(folder), io.env, folder);
 
+/** Who starts the gateway by hand where there is no gateway.yaml is asked for one; anybody else gets the one that came along. */
+async function firstRun(place: VerbPlace, io: Terminal): Promise<VerbPlace> {
+  const ask = init.asker();
+  if (place.file !== BUNDLED || !ask || dirname(BUNDLED) === io.folder) return place;
+  const answer = await ask(
+    "There is no gateway.yaml in this folder. Write one of the vendors' keys in the environment? [Y/n] ",
+  );
+  if (/^n/i.test(answer.trim())) return place;
+  await init.run([], io, ask);
+  return { file: join(io.folder, "gateway.yaml"), folder: io.folder };
+}
+
 const VERBS: Readonly<Record<string, Verb>> = {
-  run: { ...run, act: run.run },
+  run: { ...run, act: async (args, io, place) => run.run(args, io, await firstRun(place, io)) },
+  init: { ...init, act: (args, io) => init.run(args, io) },
   check: { ...check, act: checked },
   routes: { ...routes, act: async (args, io, place) => routes.run(args, io, await configOf(place, io)) },
   explain: {
@@ -120,7 +137,7 @@ function placeOf(args: string[], folder: string): VerbPlace {
     return { file: resolve(folder, value), folder: dirname(resolve(folder, value)) };
   }
   const own = join(folder, "gateway.yaml");
-  return { file: existsSync(own) ? own : fileURLToPath(new URL("../gateway.yaml", import.meta.url)), folder };
+  return { file: existsSync(own) ? own : BUNDLED, folder };
 }
 
 /** Keys and usage need the file's store, whatever else is wrong in it. */

@@ -1,0 +1,215 @@
+/** A gateway.yaml that grows while another gateway's file is read. */
+
+/** Any value of a parsed file. */
+export type ForeignFields = Readonly<Record<string, unknown>>;
+
+/** A vendor as plugins/vendors/ describes it. */
+export interface KnownVendor {
+  readonly id: string;
+  readonly variables: readonly string[];
+  readonly provider: ForeignFields & { readonly url: string };
+  readonly also: readonly string[];
+}
+
+/** An account as the other file tells of it. */
+export interface ForeignAccount {
+  /** Its vendor's name there. */
+  vendor: string;
+  /** The key as it stands there: a text, or what names a variable. */
+  credential?: string | undefined;
+  url?: string | undefined;
+  /** Where it stands, for what is said of it. */
+  path: string;
+  /** Further members of the provider. */
+  more?: ForeignFields;
+  /** Members that it gets only where all its entries want the same. */
+  wanted?: ForeignFields;
+}
+
+interface DraftModel {
+  targets: ForeignFields[];
+  aliases: string[];
+  fallback: string[];
+  more: Record<string, unknown>;
+}
+
+export const isFields = (value: unknown): value is ForeignFields =>
+  typeof value === "object" && value !== null && !Array.isArray(value);
+
+export const fieldsOf = (value: unknown): ForeignFields => (isFields(value) ? value : {});
+
+export const listOf = (value: unknown): readonly unknown[] => (Array.isArray(value) ? value : []);
+
+export const textOf = (value: unknown): string | undefined =>
+  typeof value === "string" && value !== "" ? value : undefined;
+
+export class Draft {
+  readonly sections: Record<string, unknown> = {};
+  readonly lost: { path: string; why: string }[] = [];
+  private readonly accounts = new Map<string, string>();
+  private readonly providers = new Map<string, Record<string, unknown>>();
+  private readonly models = new Map<string, DraftModel>();
+  private readonly wanted: { provider: string; path: string; wanted: ForeignFields }[] = [];
+  /** Variables for keys that stand in the file, by the key. */
+  private readonly written = new Map<string, string>();
+
+  /** @param variable the name of the variable that a text stands for; undefined: it is the secret itself */
+  constructor(
+    private readonly vendors: readonly KnownVendor[],
+    private readonly variable: (text: string) => string | undefined,
+  ) {}
+
+  /** Says that something has no counterpart. */
+  lose(path: string, why: string): void {
+    if (!this.lost.some((each) => each.path === path)) this.lost.push({ path, why });
+  }
+
+  /** Says of each member that is not among these that it has none. */
+  loseOthers(
+    fields: ForeignFields,
+    known: readonly string[],
+    path: string,
+    why = "there is nothing like it here",
+  ): void {
+    for (const name of Object.keys(fields)) if (!known.includes(name)) this.lose(`${path}${name}`, why);
+  }
+
+  vendor(name: string): KnownVendor | undefined {
+    return this.vendors.find(({ id, also }) => id === name || also.includes(name));
+  }
+
+  /** The provider of an account: the same for the same vendor, address and key; undefined where nobody knows its address. */
+  provider({ vendor: name, credential, url, path, more = {}, wanted = {} }: ForeignAccount): string | undefined {
+    const vendor = this.vendor(name);
+    const address = url ?? vendor?.provider.url;
+    if (address === undefined) {
+      this.lose(path, `the vendor "${name}" is not known here, and the file tells no address of it`);
+      return undefined;
+    }
+    const secret = this.credential(credential, vendor, name, path);
+    const account = JSON.stringify([vendor?.id ?? name, address, secret]);
+    const known = this.accounts.get(account);
+    if (known !== undefined) {
+      this.wanted.push({ provider: known, path, wanted });
+      return known;
+    }
+    const elsewhere = vendor && address !== vendor.provider.url && URL.canParse(address);
+    const called = elsewhere ? new URL(address).hostname : (vendor?.id ?? name);
+    const id = this.free(called.replace(/[^\w.-]/g, "-"));
+    this.wanted.push({ provider: id, path, wanted });
+    const { url: _, ...rest } = vendor?.provider ?? {};
+    const speaks = vendor && address === vendor.provider.url ? rest : spoken(rest);
+    this.accounts.set(account, id);
+    this.providers.set(id, { url: address, ...(secret !== undefined && { credential: secret }), ...speaks, ...more });
+    return id;
+  }
+
+  /** Gives a provider what all its entries want of it, and names what only some do. */
+  private grant(id: string, provider: Record<string, unknown>): void {
+    const own = this.wanted.filter((each) => each.provider === id);
+    const names = new Set(own.flatMap(({ wanted }) => Object.keys(wanted)));
+    for (const name of names) {
+      const value = JSON.stringify(own[0]?.wanted[name]);
+      if (own.every(({ wanted }) => JSON.stringify(wanted[name]) === value)) provider[name] = own[0]?.wanted[name];
+      else
+        for (const { path, wanted } of own)
+          if (wanted[name] !== undefined)
+            this.lose(
+              `${path} (${name})`,
+              `it is a setting of the whole provider ${id} here, and its other models want another`,
+            );
+    }
+  }
+
+  private credential(
+    text: string | undefined,
+    vendor: KnownVendor | undefined,
+    name: string,
+    path: string,
+  ): string | undefined {
+    const [usual] = vendor?.variables ?? [];
+    if (text === undefined) return usual === undefined ? undefined : `$${usual}`;
+    const variable = this.variable(text);
+    if (variable !== undefined) return `$${variable}`;
+    if (usual === undefined && /^(?:none|dummy|empty|fake|sk-1234|not?-?needed|ollama)$/i.test(text)) return undefined;
+    const own = this.variableFor(text, usual ?? `${name.toUpperCase().replace(/\W/g, "_")}_API_KEY`);
+    this.lose(`${path} (key)`, `it stands in the file: put it into the variable ${own}`);
+    return `$${own}`;
+  }
+
+  /** A name of its own for each key that stands in the file: it may be of another account than the usual variable's. */
+  private variableFor(secret: string, usual: string): string {
+    const taken = new Set(this.written.values());
+    let name = this.written.get(secret);
+    for (let n = 1; name === undefined; n++) {
+      const each = `${usual}_FROM_FILE${n === 1 ? "" : `_${n}`}`;
+      if (!taken.has(each)) name = each;
+    }
+    this.written.set(secret, name);
+    return name;
+  }
+
+  private free(name: string): string {
+    for (let n = 1; ; n++) {
+      const each = n === 1 ? name : `${name}-${n}`;
+      if (!this.providers.has(each)) return each;
+    }
+  }
+
+  /** A model, made at its first mention. */
+  model(name: string): DraftModel {
+    const known = this.models.get(name);
+    if (known) return known;
+    const model: DraftModel = { targets: [], aliases: [], fallback: [], more: {} };
+    this.models.set(name, model);
+    return model;
+  }
+
+  /** Names of all models so far. */
+  get names(): string[] {
+    return [...this.models.keys()].filter((name) => this.has(name));
+  }
+
+  has(name: string): boolean {
+    return (this.models.get(name)?.targets.length ?? 0) > 0;
+  }
+
+  /** All of it, entries of no use left out and named. */
+  result() {
+    const models = [...this.models].flatMap(([name, { targets, aliases, fallback, more }]) => {
+      if (targets.length === 0) return [];
+      const known = fallback.filter((each) => each !== name && this.has(each));
+      const entry = {
+        ...more,
+        ...(aliases.length > 0 && { aliases: [...new Set(aliases)] }),
+        targets: targets.map(({ to, ...rest }) => (Object.keys(rest).length === 0 ? to : { to, ...rest })),
+        ...(known.length > 0 && { fallback: [...new Set(known)] }),
+      };
+      return [{ name, entry }];
+    });
+    const used = new Set(models.flatMap(({ entry }) => entry.targets.map(providerOf)));
+    for (const [name, provider] of this.providers) if (used.has(name)) this.grant(name, provider);
+    const providers = [...this.providers]
+      .filter(([name]) => used.has(name))
+      .map(([name, entry]) => ({ name, entry: entry as ForeignFields }));
+    return { providers, models, sections: this.sections, lost: this.lost };
+  }
+}
+
+const providerOf = (target: unknown): string => {
+  const to = isFields(target) ? target["to"] : target;
+  return String(to).split(":", 1)[0] as string;
+};
+
+/** What another address of a vendor's protocol speaks: surely the first one only. */
+function spoken(provider: ForeignFields): ForeignFields {
+  const [first] = listOf(provider["speaks"]);
+  return { protocol: provider["protocol"] ?? first ?? "openai-chat" };
+}
+
+/** An address with the path that a protocol's calls begin with, where it has none. */
+export function withVersion(url: string, version = "/v1"): string {
+  if (!URL.canParse(url)) return url;
+  const clean = url.replace(/\/+$/, "").replace(/\/(?:chat\/completions|messages|responses)$/, "");
+  return new URL(clean).pathname === "/" ? `${clean}${version}` : clean;
+}

@@ -1,0 +1,251 @@
+import { Draft, type ForeignFields, fieldsOf, type KnownVendor, listOf, textOf, withVersion } from "./draft.ts";
+
+/** Vendors whose requests are signed or whose addresses are made of more than a key. */
+const SIGNED = /^(?:bedrock|bedrock_converse|sagemaker|sagemaker_chat|vertex_ai|vertex_ai_beta|watsonx|oci|snowflake)$/;
+/** Names of models that stand without their vendor. */
+const BARE: readonly [RegExp, string][] = [
+  [/^(?:gpt|o\d|chatgpt|text-embedding|dall-e|whisper|tts|ft:gpt)/, "openai"],
+  [/^claude/, "anthropic"],
+  [/^gemini/, "gemini"],
+  [/^(?:mistral|codestral|ministral)/, "mistral"],
+  [/^deepseek/, "deepseek"],
+];
+const PARAMS = [
+  ...["model", "api_key", "api_base", "base_url", "custom_llm_provider", "weight", "drop_params", "max_retries"],
+  ...[
+    "input_cost_per_token",
+    "output_cost_per_token",
+    "cache_read_input_token_cost",
+    "cache_creation_input_token_cost",
+  ],
+  ...["timeout", "request_timeout", "max_parallel_requests", "api_version", "additional_drop_params"],
+];
+/** Facts that public tables tell here, too. */
+const INFO = [
+  ...["id", "mode", "base_model", "max_tokens", "max_input_tokens", "max_output_tokens", "litellm_provider"],
+  ...[
+    "input_cost_per_token",
+    "output_cost_per_token",
+    "cache_read_input_token_cost",
+    "cache_creation_input_token_cost",
+  ],
+];
+const BALANCES: Readonly<Record<string, string>> = {
+  "simple-shuffle": "weighted",
+  "least-busy": "latency",
+  "latency-based-routing": "latency",
+  "cost-based-routing": "cheapest",
+};
+
+/** Turns a config.yaml of LiteLLM's proxy into the parts of ours. */
+export default function litellm(file: unknown, vendors: readonly KnownVendor[]) {
+  const draft = new Draft(vendors, (text) => /^os\.environ\/(\w+)$/.exec(text)?.[1]);
+  const { model_list, router_settings, litellm_settings, general_settings, ...others } = fieldsOf(file);
+  for (const [at, entry] of listOf(model_list).entries()) deployment(fieldsOf(entry), `model_list.${at}`, draft);
+  router(fieldsOf(router_settings), draft);
+  const special = listOf(model_list)
+    .map(fieldsOf)
+    .filter(({ model_info }) => !["chat", "undefined"].includes(String(fieldsOf(model_info)["mode"])));
+  settings(fieldsOf(litellm_settings), new Set(special.map(({ model_name }) => String(model_name))), draft);
+  general(fieldsOf(general_settings), draft);
+  for (const name of Object.keys(others))
+    draft.lose(
+      name,
+      name === "environment_variables" ? "set the variables themselves" : "there is nothing like it in gateway.yaml",
+    );
+  return draft.result();
+}
+
+function deployment(
+  { model_name, litellm_params, model_info, ...others }: ForeignFields,
+  path: string,
+  draft: Draft,
+): void {
+  const params = fieldsOf(litellm_params);
+  const info = fieldsOf(model_info);
+  const name = textOf(model_name) ?? textOf(params["model"]);
+  const full = textOf(params["model"]);
+  if (name === undefined || full === undefined) {
+    draft.lose(path, "it names no model");
+    return;
+  }
+  if (name.includes("*") || full.includes("*")) {
+    draft.lose(`${path} (${name})`, "a target is one model: name those that you use");
+    return;
+  }
+  const [vendor, model] = vendorOf(full, textOf(params["custom_llm_provider"]), draft);
+  if (SIGNED.test(vendor)) {
+    draft.lose(`${path} (${name})`, `${vendor} takes signed requests only, which nothing here makes yet`);
+    return;
+  }
+  const provider = providerOf(vendor, params, `${path}.litellm_params`, draft);
+  if (provider === undefined) return;
+  const entry = draft.model(name);
+  const weight = params["weight"];
+  entry.targets.push({
+    to: `${provider}:${model}`,
+    ...(typeof weight === "number" && weight > 0 && { weight }),
+    ...priceOf({ ...info, ...params }),
+  });
+  const context = info["max_input_tokens"];
+  const output = info["max_output_tokens"] ?? info["max_tokens"];
+  if (typeof context === "number") entry.more["context"] ??= context;
+  if (typeof output === "number") entry.more["output"] ??= output;
+  draft.loseOthers(others, [], `${path}.`);
+  draft.loseOthers(
+    params,
+    PARAMS,
+    `${path}.litellm_params.`,
+    "a target has nothing like it: clients say it themselves, or limits",
+  );
+  const told = Object.fromEntries(Object.entries(info).filter(([field]) => !field.startsWith("supports_")));
+  draft.loseOthers(told, INFO, `${path}.model_info.`);
+}
+
+function vendorOf(full: string, custom: string | undefined, draft: Draft): [vendor: string, model: string] {
+  const slash = full.indexOf("/");
+  if (custom !== undefined) return [custom, full.startsWith(`${custom}/`) ? full.slice(slash + 1) : full];
+  const first = slash < 0 ? "" : full.slice(0, slash);
+  const bare = BARE.find(([pattern]) => pattern.test(full))?.[1];
+  if (slash < 0 || (!draft.vendor(first) && bare !== undefined)) return [bare ?? "openai", full];
+  return [first, full.slice(slash + 1)];
+}
+
+function providerOf(vendor: string, params: ForeignFields, path: string, draft: Draft): string | undefined {
+  const base = textOf(params["api_base"]) ?? textOf(params["base_url"]);
+  const credential = textOf(params["api_key"]);
+  const timeout = params["timeout"] ?? params["request_timeout"];
+  const most = params["max_parallel_requests"];
+  const wanted = {
+    ...(typeof timeout === "number" && { timeouts: { total: `${timeout}s` } }),
+    ...(typeof most === "number" && { concurrency: most }),
+  };
+  if (base?.startsWith("os.environ/")) {
+    const variable = base.slice("os.environ/".length);
+    draft.lose(`${path}.api_base`, `the variable must hold the whole address, with its version segment: ${variable}`);
+    return draft.provider({ vendor, credential, url: `$${variable}`, path, wanted });
+  }
+  if (/^azure(?:_ai|_text)?$/.test(vendor)) {
+    if (base === undefined || !URL.canParse(base)) {
+      draft.lose(path, "an account at Azure needs its api_base");
+      return undefined;
+    }
+    const url = `${new URL(base).origin}/openai/v1`;
+    return draft.provider({
+      ...{ vendor: "azure", credential: credential ?? "os.environ/AZURE_API_KEY", url, path, wanted },
+      more: { header: "api-key" },
+    });
+  }
+  const native = draft.vendor(vendor)?.provider.url;
+  const version = native === undefined ? "/v1" : new URL(native).pathname;
+  const compatible = native === undefined && base !== undefined;
+  return draft.provider({
+    ...{
+      vendor,
+      credential,
+      url: base === undefined ? undefined : withVersion(base, version),
+      path,
+      wanted,
+    },
+    more: compatible ? { protocol: "openai-chat" } : {},
+  });
+}
+
+/** USD per million tokens; to six decimals, as gateway.yaml has them. */
+function priceOf(fields: ForeignFields): ForeignFields {
+  const names = {
+    input: "input_cost_per_token",
+    output: "output_cost_per_token",
+    cached: "cache_read_input_token_cost",
+    cache_write: "cache_creation_input_token_cost",
+  };
+  const price = Object.entries(names).flatMap(([ours, theirs]) => {
+    const each = Number(fields[theirs] ?? Number.NaN);
+    return Number.isNaN(each) ? [] : [[ours, Number((each * 1e6).toFixed(6))]];
+  });
+  return price.length === 0 ? {} : { price: Object.fromEntries(price) };
+}
+
+/** `[{ a: [b, c] }]` as fallbacks of models. */
+function fallbacks(value: unknown, path: string, draft: Draft): void {
+  for (const each of listOf(value))
+    for (const [name, others] of Object.entries(fieldsOf(each))) {
+      const known = listOf(others).flatMap((other) => textOf(other) ?? []);
+      if (!draft.has(name)) draft.lose(`${path} (${name})`, "there is no such model in the file");
+      else draft.model(name).fallback.push(...known);
+      for (const other of known)
+        if (!draft.has(other)) draft.lose(`${path} (${name} → ${other})`, "there is no such model in the file");
+    }
+}
+
+function router(fields: ForeignFields, draft: Draft): void {
+  const { routing_strategy, num_retries, timeout, model_group_alias, allowed_fails, cooldown_time } = fields;
+  const strategy = textOf(routing_strategy);
+  const balance = strategy === undefined ? undefined : BALANCES[strategy];
+  if (strategy !== undefined && balance === undefined)
+    draft.lose("router_settings.routing_strategy", `balance: has weighted, latency and cheapest, not ${strategy}`);
+  if (balance !== undefined && balance !== "weighted")
+    for (const name of draft.names)
+      if (draft.model(name).targets.length > 1) draft.model(name).more["balance"] = balance;
+  for (const [alias, to] of Object.entries(fieldsOf(model_group_alias))) {
+    const name = textOf(to) ?? textOf(fieldsOf(to)["model"]);
+    if (name !== undefined && draft.has(name)) draft.model(name).aliases.push(alias);
+    else draft.lose(`router_settings.model_group_alias.${alias}`, "there is no such model in the file");
+  }
+  fallbacks(fields["fallbacks"], "router_settings.fallbacks", draft);
+  if (typeof num_retries === "number") draft.sections["retry"] = { attempts: Math.min(9, num_retries) };
+  if (typeof timeout === "number") draft.sections["timeouts"] = { total: `${timeout}s` };
+  const health = {
+    ...(typeof allowed_fails === "number" && allowed_fails > 0 && { failures: allowed_fails }),
+    ...(typeof cooldown_time === "number" &&
+      cooldown_time > 0 && { open: `${cooldown_time}s`, longest: `${Math.max(cooldown_time, 30)}s` }),
+  };
+  if (Object.keys(health).length > 0) draft.sections["health"] = health;
+  const known = [
+    "routing_strategy",
+    "num_retries",
+    "timeout",
+    "model_group_alias",
+    "allowed_fails",
+    "cooldown_time",
+    "fallbacks",
+  ];
+  draft.loseOthers(fields, known, "router_settings.");
+}
+
+/** @param special models that do something else than to answer in words, which no other one does for them */
+function settings(fields: ForeignFields, special: ReadonlySet<string>, draft: Draft): void {
+  fallbacks(fields["fallbacks"], "litellm_settings.fallbacks", draft);
+  const others = listOf(fields["default_fallbacks"]).flatMap((each) => textOf(each) ?? []);
+  for (const name of draft.names) if (!special.has(name)) draft.model(name).fallback.push(...others);
+  const { num_retries, request_timeout } = fields;
+  if (typeof num_retries === "number") draft.sections["retry"] ??= { attempts: Math.min(9, num_retries) };
+  if (typeof request_timeout === "number") draft.sections["timeouts"] ??= { total: `${request_timeout}s` };
+  // What cannot be said is always left out here, and named in the answer.
+  const known = [
+    "fallbacks",
+    "default_fallbacks",
+    "num_retries",
+    "request_timeout",
+    "drop_params",
+    "set_verbose",
+    "json_logs",
+  ];
+  draft.loseOthers(fields, known, "litellm_settings.");
+}
+
+function general(fields: ForeignFields, draft: Draft): void {
+  const master = textOf(fields["master_key"]);
+  if (master !== undefined) {
+    const variable = /^os\.environ\/(\w+)$/.exec(master)?.[1];
+    if (variable === undefined)
+      draft.lose("general_settings.master_key", "it stands in the file: put it into the variable LITELLM_MASTER_KEY");
+    draft.sections["keys"] = { master: { key: `$${variable ?? "LITELLM_MASTER_KEY"}` } };
+  }
+  draft.loseOthers(
+    fields,
+    ["master_key"],
+    "general_settings.",
+    "keys, spend and logs are in the store: see keys and usage",
+  );
+}

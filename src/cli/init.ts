@@ -1,0 +1,261 @@
+import { existsSync, readFileSync, writeFileSync } from "node:fs";
+import { basename, dirname, relative, resolve } from "node:path";
+import { createInterface } from "node:readline/promises";
+import { loadConfig } from "../config/load.ts";
+import { ConfigError } from "../config/problems.ts";
+import type { Config } from "../config/types.ts";
+import { globOf } from "../core/glob.ts";
+import { words } from "../gateway.ts";
+import { loadClients } from "../loader/clients.ts";
+import { loadVendors } from "../loader/vendors.ts";
+import { Catalogue } from "../prices/catalogue.ts";
+import { fileOf, type NewFile, textOf } from "../setup/gateway-file.ts";
+import { importNames, readImport } from "../setup/imports.ts";
+import { type ModelOffer, offersOf, type VendorOffer } from "../setup/offers.ts";
+import { openStores } from "../store/open.ts";
+import { addressOf, clientsHere } from "./connect.ts";
+import { table, thousands } from "./table.ts";
+import { argumentsOf, COMMAND, Misuse, type Terminal } from "./verb.ts";
+
+/** The lines of the overall help. */
+export const help = `init [--from KIND FILE] …    write a gateway.yaml: of the vendors' keys in the environment, or of a file
+                               of another gateway`;
+
+/** What `--help` behind the verb prints. */
+export const USAGE = `usage: ${COMMAND} init [--models NAMES] [--out FILE] [--force] [--yes] [--json]
+       ${COMMAND} init --from KIND FILE [--out FILE] [--force] [--json]
+
+Looks for vendors' keys in the environment, and for model servers on this machine, asks each which models it has, and writes a
+short gateway.yaml with those you choose. Then prints a key, a curl that works as soon as the gateway runs, and the clients
+found here. Secrets stay where they are: the file names their variables.
+
+  --from KIND FILE  turns the file of another gateway into ours, and lists what has no counterpart. KIND is one of
+                    ${importNames().join(", ")}
+  --models NAMES    takes models by name instead of those that are marked, separated by commas; * stands for any text
+  --out FILE        where to write; absent: gateway.yaml; - prints it instead
+  --force           writes over a file that exists
+  --yes             takes the marked models without asking
+  --json            prints what was found and written as JSON
+
+Exit codes: 0 written, 1 it could not be, 2 not understood.`;
+
+const OPTIONS = {
+  from: { type: "string" },
+  models: { type: "string" },
+  out: { type: "string", default: "gateway.yaml" },
+  force: { type: "boolean" },
+  yes: { type: "boolean" },
+  json: { type: "boolean" },
+} as const;
+
+/** A way to ask who sits there; undefined: nobody does. */
+export type Ask = ((question: string) => Promise<string>) | undefined;
+
+/** Asks in the terminal, where there is one. */
+export function asker(): Ask {
+  if (!process.stdin.isTTY || !process.stdout.isTTY) return undefined;
+  return async (question) => {
+    const lines = createInterface({ input: process.stdin, output: process.stdout });
+    try {
+      return await lines.question(question);
+    } finally {
+      lines.close();
+    }
+  };
+}
+
+/** The verb `init`. Answers the exit code. @throws Misuse */
+export async function run(args: readonly string[], io: Terminal, ask: Ask = asker()): Promise<number> {
+  const { values, positionals } = argumentsOf(args, OPTIONS, 1);
+  const { from, out, json = false } = values;
+  const [named] = positionals;
+  if ((from === undefined) !== (named === undefined))
+    throw new Misuse(
+      from === undefined ? `"${named}" is one word too many.` : `--from ${from} needs a file behind it.`,
+    );
+  const place = out === "-" ? undefined : resolve(io.folder, out);
+  if (place !== undefined && existsSync(place) && !values.force) {
+    io.err(`${out} exists: --force writes over it, --out FILE writes another one.`);
+    return 1;
+  }
+  const quiet = json || out === "-";
+  const say = (line: string) => (quiet ? undefined : io.out(line));
+  const made =
+    from === undefined
+      ? await ofEnvironment(values, io, say, quiet ? undefined : ask)
+      : await imported(from, named as string, io);
+  const text = textOf(made.file);
+  if (place === undefined) {
+    io.out(text.trimEnd());
+    for (const { path, why } of made.lost) io.err(`no counterpart: ${path}: ${why}`);
+    return 0;
+  }
+  writeFileSync(place, text);
+  const { config, problems } = await checked(place, io);
+  const key = config && (await firstKey(config, io));
+  if (json) {
+    io.out(
+      JSON.stringify({ file: place, found: made.found, lost: made.lost, problems, key: key ?? null }, undefined, 2),
+    );
+    return problems.length > 0 ? 1 : 0;
+  }
+  io.out(`wrote ${relative(io.folder, place) || basename(place)}: ${text.split("\n").length - 1} lines`);
+  for (const { path, why } of made.lost) io.out(`  no counterpart  ${path}: ${why}`);
+  for (const problem of problems) io.err(problem);
+  if (config) for (const line of farewell(config, key, io)) io.out(line);
+  return problems.length > 0 ? 1 : 0;
+}
+
+/** What a gateway.yaml is made of. */
+interface Made {
+  file: NewFile;
+  /** What of another gateway's file has no counterpart here. */
+  lost: readonly { path: string; why: string }[];
+  found: unknown;
+}
+
+async function ofEnvironment(
+  values: { models?: string | undefined; yes?: boolean | undefined },
+  io: Terminal,
+  say: (line: string) => void,
+  ask: Ask,
+): Promise<Made> {
+  const { protocolList } = await words(io.folder);
+  const vendors = loadVendors();
+  const offers = await offersOf(vendors, protocolList, io.env, (sellers) => Catalogue.for(sellers));
+  if (offers.length === 0) {
+    const variables = vendors.flatMap(({ variables }) => variables.slice(0, 1)).slice(0, 6);
+    say(
+      `No vendor's key is in the environment (${variables.join(", ")}, …): the built-in provider demo answers alone.\n`,
+    );
+  }
+  const all = offers.flatMap(({ models }) => models);
+  for (const offer of offers) for (const line of shown(offer, all)) say(line);
+  const chosen = await chosenOf(all, values, ask);
+  const found = offers.map(({ vendor, variable, url, listing, models }) => ({
+    vendor: vendor.id,
+    variable: variable ?? null,
+    url,
+    problem: listing.problem ?? null,
+    models: models.map(({ id, price, context }) => ({ id, price: price ?? null, context: context ?? null })),
+    taken: models.filter((model) => chosen.has(model)).map(({ id }) => id),
+  }));
+  return { file: fileOf(offers, chosen, COMMAND), lost: [], found };
+}
+
+/** Models that are shown of one vendor, besides those that are marked. */
+const SHOWN = 20;
+
+function shown({ vendor, variable, listing, models }: VendorOffer, all: readonly ModelOffer[]): string[] {
+  const where = variable === undefined ? "on this machine" : variable;
+  if (!listing.models) return [`${vendor.name} (${where}): ${listing.problem}`, ""];
+  const priced = models.filter(({ price, marked }) => price || marked);
+  const some = (priced.length > 0 ? priced : models).slice(0, SHOWN);
+  const columns = [{ title: "" }, { title: "#", right: true }, { title: "MODEL" }];
+  const numbers = ["CONTEXT", "INPUT", "OUTPUT"].map((title) => ({ title, right: true }));
+  const rows = some.map((model) => [
+    model.marked ? "*" : "",
+    String(all.indexOf(model) + 1),
+    model.id,
+    model.context === undefined ? "-" : thousands(model.context),
+    model.price?.input === undefined ? "-" : `$${model.price.input}`,
+    model.price?.output === undefined ? "-" : `$${model.price.output}`,
+  ]);
+  const more = models.length > some.length ? [`     and ${models.length - some.length} more, by name`] : [];
+  const title = `${vendor.name} (${where}): ${models.length} ${models.length === 1 ? "model" : "models"}`;
+  return [title, ...table([...columns, ...numbers], rows), ...more, ""];
+}
+
+/** @throws Misuse for a name that no vendor lists */
+async function chosenOf(
+  all: readonly ModelOffer[],
+  { models, yes }: { models?: string | undefined; yes?: boolean | undefined },
+  ask: Ask,
+): Promise<Set<ModelOffer>> {
+  const marked = new Set(all.filter((model) => model.marked));
+  if (models !== undefined) return picked(all, models);
+  if (yes || !ask || all.length === 0) return marked;
+  for (;;) {
+    const answer = await ask("Which models? Numbers or names, separated by commas; Enter takes those with *: ");
+    if (answer.trim() === "") return marked;
+    try {
+      return picked(all, answer);
+    } catch (thrown) {
+      if (!(thrown instanceof Misuse)) throw thrown;
+    }
+  }
+}
+
+/** @throws Misuse */
+function picked(all: readonly ModelOffer[], text: string): Set<ModelOffer> {
+  const chosen = new Set<ModelOffer>();
+  for (const name of text.split(/[\s,]+/).filter(Boolean)) {
+    const pattern = globOf(name);
+    const found = all.filter((model, at) => String(at + 1) === name || pattern.test(model.id));
+    if (found.length === 0) throw new Misuse(`no vendor whose key is here lists a model "${name}".`);
+    for (const model of found) chosen.add(model);
+  }
+  return chosen;
+}
+
+/** @throws Misuse for an unknown kind, or a file that is not of it */
+async function imported(kind: string, named: string, io: Terminal): Promise<Made> {
+  let text: string;
+  try {
+    text = readFileSync(resolve(io.folder, named), "utf8");
+  } catch (thrown) {
+    throw new Misuse(`${named}: ${(thrown as Error).message}`);
+  }
+  const { file, lost } = await readImport(
+    kind,
+    text,
+    `Made by init --from ${kind} ${basename(named)}. Check changes with: ${COMMAND} check`,
+  );
+  const found = { providers: file.providers.length, models: file.models.length };
+  return { file, lost, found };
+}
+
+/** What check would say of the file that was written. */
+async function checked(file: string, io: Terminal): Promise<{ config?: Config; problems: string[] }> {
+  const folder = dirname(file);
+  try {
+    return { config: await loadConfig(file, await words(folder), io.env, folder), problems: [] };
+  } catch (thrown) {
+    if (!(thrown instanceof ConfigError)) throw thrown;
+    return { problems: [thrown.message] };
+  }
+}
+
+/** A key for the first run; undefined where there are keys. */
+async function firstKey({ store, keys }: Config, io: Terminal): Promise<string | undefined> {
+  const stores = openStores(store.ledger, keys, io.err, store);
+  try {
+    return await stores.keys.ensureFirstKey();
+  } finally {
+    await stores.close();
+  }
+}
+
+/** What to do next, to be pasted. */
+function farewell({ listen, models, providers }: Config, key: string | undefined, io: Terminal): string[] {
+  const off = new Set(providers.flatMap(({ name, off }) => (off === undefined ? [] : [name])));
+  const model = models.find(({ targets }) => targets.some(({ provider }) => !off.has(provider)))?.id;
+  const lines = ["", "start it:", "", `  ${COMMAND} run`];
+  if (key !== undefined) lines.push("", `key, shown once: ${key}   (more with: ${COMMAND} keys create NAME)`);
+  if (model !== undefined)
+    lines.push("", "then try it:", "", ...curlOf(addressOf(listen), key ?? "$GATEWAY_KEY", model));
+  const here = clientsHere(loadClients(), io, io.env["HOME"]);
+  if (here.length > 0) lines.push("", "clients on this machine:", "");
+  for (const { id, name } of here) lines.push(`  ${`${COMMAND} connect ${id}`.padEnd(36)}  ${name}`);
+  return lines;
+}
+
+/** A request that can be pasted into a shell. */
+export function curlOf(base: string, key: string, model: string): string[] {
+  const body = JSON.stringify({ model, stream: true, messages: [{ role: "user", content: "Hello" }] });
+  return [
+    `  curl -N ${base}/v1/chat/completions -H "authorization: Bearer ${key}" \\`,
+    "    -H 'content-type: application/json' \\",
+    `    -d '${body.replaceAll("'", "'\\''")}'`,
+  ];
+}

@@ -1,0 +1,47 @@
+import { readdirSync, readFileSync } from "node:fs";
+import { join } from "node:path";
+import { parse } from "yaml";
+import { z } from "zod";
+import { BUILT_IN } from "./discover.ts";
+import { pluginError } from "./problems.ts";
+
+const Text = z.string().min(1);
+
+/** What a file of `plugins/vendors/` may hold; its README tells what each member is for. */
+const VendorFile = z.strictObject({
+  name: Text,
+  order: z.number().default(100),
+  variables: z.array(Text),
+  base: z.array(Text).default([]),
+  provider: z.looseObject({ url: Text, speaks: z.array(Text).optional(), protocol: Text.optional() }),
+  suggest: z.array(z.looseObject({ id: Text })).default([]),
+  also: z.array(Text).default([]),
+});
+
+/** A vendor that `init` and `doctor` know. */
+export type Vendor = z.output<typeof VendorFile> & {
+  /** Its file's name without the ending: what its provider is called in gateway.yaml. */
+  readonly id: string;
+};
+
+/**
+ * The vendors that are known, by their order and name.
+ * @throws PluginError with file and reason.
+ */
+export function loadVendors(folder = join(BUILT_IN, "vendors")): Vendor[] {
+  const names = readdirSync(folder).flatMap((file) => /^(.+)\.yaml$/.exec(file)?.[1] ?? []);
+  const vendors = names.map((id): Vendor => {
+    const file = join(folder, `${id}.yaml`);
+    try {
+      return { id, ...VendorFile.parse(parse(readFileSync(file, "utf8"))) };
+    } catch (thrown) {
+      const reason = thrown instanceof z.ZodError ? z.prettifyError(thrown) : (thrown as Error).message;
+      throw pluginError(file, reason, thrown);
+    }
+  });
+  return vendors.sort((a, b) => a.order - b.order || (a.id < b.id ? -1 : 1));
+}
+
+/** The protocols that a vendor speaks, best first. */
+export const spokenBy = ({ provider: { speaks, protocol } }: Vendor): readonly string[] =>
+  speaks ?? (protocol === undefined ? [] : [protocol]);

@@ -1,0 +1,99 @@
+import { stringify } from "yaml";
+import { thousands } from "../cli/table.ts";
+import type { ModelOffer, VendorOffer } from "./offers.ts";
+
+/** A gateway.yaml in parts: entries in order, with a word about each. */
+export interface NewFile {
+  /** Lines at the top, without `#`. */
+  about: readonly string[];
+  /** Sections besides these two, as they are to stand. */
+  sections?: Readonly<Record<string, unknown>>;
+  providers: readonly NewEntry[];
+  models: readonly NewEntry[];
+}
+
+export interface NewEntry {
+  name: string;
+  entry: Readonly<Record<string, unknown>>;
+  /** Stands behind it. */
+  comment?: string;
+}
+
+/** A value in one line of YAML. */
+function oneLine(value: unknown): string {
+  if (Array.isArray(value)) return `[${value.map(oneLine).join(", ")}]`;
+  if (typeof value === "object" && value !== null)
+    return `{ ${Object.entries(value)
+      .map(([name, each]) => `${oneLine(name)}: ${oneLine(each)}`)
+      .join(", ")} }`;
+  // As it must stand in a list: a comma would end it there.
+  return stringify([value], { collectionStyle: "flow", lineWidth: 0 }).trim().slice(1, -1).trim();
+}
+
+/** The text of a gateway.yaml: short, an entry a line. */
+export function textOf({ about, sections = {}, providers, models }: NewFile): string {
+  const entry = ({ name, entry: value, comment }: NewEntry) =>
+    `  ${oneLine(name)}: ${oneLine(value)}${comment === undefined ? "" : `   # ${comment}`}`;
+  const section = ([name, value]: [string, unknown]): string[] =>
+    typeof value === "object" && value !== null && !Array.isArray(value)
+      ? ["", `${name}:`, ...Object.entries(value).map(([key, each]) => `  ${oneLine(key)}: ${oneLine(each)}`)]
+      : [`${name}: ${oneLine(value)}`];
+  const lines = [
+    ...about.map((line) => `# ${line}`),
+    ...Object.entries(sections)
+      .filter(([, value]) => typeof value !== "object")
+      .flatMap(section),
+    "",
+    "providers:",
+    ...providers.map(entry),
+    "",
+    "models:",
+    ...models.map(entry),
+    ...Object.entries(sections)
+      .filter(([, value]) => typeof value === "object")
+      .flatMap(section),
+  ];
+  return `${lines.join("\n")}\n`;
+}
+
+/** A gateway.yaml of what vendors offer, with the built-in provider beside it. */
+export function fileOf(offers: readonly VendorOffer[], chosen: ReadonlySet<ModelOffer>, command: string): NewFile {
+  const taken = new Set<string>();
+  const models = offers.flatMap(({ vendor, models }): NewEntry[] =>
+    models
+      .filter((model) => chosen.has(model))
+      .map((model) => {
+        const name = taken.has(model.id) ? `${vendor.id}/${model.id}` : model.id;
+        taken.add(name);
+        const comment = termsOf(model);
+        return {
+          name,
+          entry: { ...model.entry, targets: [`${vendor.id}:${model.id}`] },
+          ...(comment !== "" && { comment }),
+        };
+      }),
+  );
+  return {
+    about: [
+      `Made by init. Check changes with: ${command} check`,
+      "USD per million tokens in and out, and what fits in.",
+    ],
+    sections: { listen: "127.0.0.1:8080" },
+    providers: [
+      ...offers.map(({ vendor, variable, url, listing }): NewEntry => {
+        const { url: _, ...rest } = vendor.provider;
+        const credential = variable === undefined ? {} : { credential: `$${variable}` };
+        const comment = listing.models ? {} : { comment: listing.problem ?? "it could not be asked for its models" };
+        return { name: vendor.id, entry: { url, ...credential, ...rest }, ...comment };
+      }),
+      { name: "demo", entry: { url: "demo:" }, comment: "built in: answers on every path, costs nothing" },
+    ],
+    models: [...models, { name: "echo", entry: { targets: ["demo:echo"] } }],
+  };
+}
+
+/** Price and context of a model in a few words; empty where nobody knows. */
+export function termsOf({ price, context }: ModelOffer): string {
+  const cost = price?.input === undefined ? "" : `$${price.input} / $${price.output ?? 0}`;
+  return [cost, context === undefined ? "" : `${thousands(context)} tokens`].filter(Boolean).join(", ");
+}

@@ -1,0 +1,60 @@
+import { readdirSync } from "node:fs";
+import { join } from "node:path";
+import { pathToFileURL } from "node:url";
+import { parse } from "yaml";
+import { Misuse } from "../cli/verb.ts";
+import { nearest } from "../config/suggest.ts";
+import { BUILT_IN } from "../loader/discover.ts";
+import { loadVendors, type Vendor } from "../loader/vendors.ts";
+import type { NewEntry, NewFile } from "./gateway-file.ts";
+
+const PLACE = join(BUILT_IN, "imports");
+
+/** What a module of `plugins/imports/` makes of another gateway's file. */
+interface Imported {
+  providers: NewEntry[];
+  models: NewEntry[];
+  sections: Record<string, unknown>;
+  lost: { path: string; why: string }[];
+}
+
+/** What files can be read: each module there but the one that they share. */
+export const importNames = (): string[] =>
+  readdirSync(PLACE)
+    .flatMap((file) => /^(.+)\.ts$/.exec(file)?.[1] ?? [])
+    .filter((name) => name !== "draft")
+    .sort();
+
+/**
+ * Turns another gateway's file into ours.
+ * @param about the first line of the new file
+ * @throws Misuse for a kind that is not known, a file that is neither YAML nor JSON, or one that has nothing of that kind
+ */
+export async function readImport(
+  kind: string,
+  text: string,
+  about: string,
+): Promise<{ file: NewFile; lost: Imported["lost"] }> {
+  const names = importNames();
+  if (!names.includes(kind)) {
+    const near = nearest(kind, names);
+    throw new Misuse(`--from ${kind}: ${near === undefined ? "" : `did you mean ${near}? `}known: ${names.join(", ")}`);
+  }
+  let parsed: unknown;
+  try {
+    parsed = parse(text);
+  } catch (thrown) {
+    throw new Misuse(`the file is neither YAML nor JSON: ${(thrown as Error).message.split("\n", 1)[0]}`);
+  }
+  const module = (await import(pathToFileURL(join(PLACE, `${kind}.ts`)).href)) as {
+    default(file: unknown, vendors: readonly Vendor[]): Imported;
+  };
+  const { providers, models, sections, lost } = module.default(parsed, loadVendors());
+  if (models.length === 0)
+    throw new Misuse(
+      [`there is no model in it that could be served here.`, ...lost.map(({ path, why }) => `  ${path}: ${why}`)].join(
+        "\n",
+      ),
+    );
+  return { file: { about: [about], sections: { listen: "127.0.0.1:8080", ...sections }, providers, models }, lost };
+}

@@ -1,0 +1,131 @@
+import type { Protocol } from "../core/protocol.ts";
+import { asObject } from "../wire/values.ts";
+
+/** A model as a provider lists it. */
+export interface VendorModel {
+  id: string;
+  name?: string;
+  /** Unix seconds. */
+  created?: number;
+  /** Tokens that fit in. */
+  context?: number;
+}
+
+/** Whom to ask, and with what. */
+export interface ListedAt {
+  /** Address that ends with the version segment. */
+  url: string;
+  protocol: Protocol;
+  /** What is shown to the provider, if it wants that. */
+  secret?: string | undefined;
+  /** Header for it, where it is not the protocol's usual one. */
+  header?: string | undefined;
+}
+
+/** What came of asking a provider for its models. */
+export interface VendorListing {
+  /** Absent: it did not list any. */
+  models?: VendorModel[];
+  /** HTTP status; absent: it could not be reached. */
+  status?: number;
+  /** What was wrong, in words without secrets. */
+  problem?: string;
+  /** Milliseconds that it took. */
+  time: number;
+  /** Unix milliseconds by the provider's clock, as far as it told. */
+  date?: number;
+}
+
+/** How long a provider may take, in milliseconds. */
+const PATIENCE = 10_000;
+
+/** Asks a provider for its models, which costs nothing and shows whether it takes the credential. Never throws. */
+export async function listModels(
+  { url, protocol, secret, header }: ListedAt,
+  patience = PATIENCE,
+): Promise<VendorListing> {
+  const headers = new Headers({ accept: "application/json" });
+  for (const [name, value] of protocol.defaults ?? []) headers.set(name, value);
+  if (secret !== undefined)
+    headers.set(...(header === undefined ? own(protocol, secret) : ([header, secret] as const)));
+  const began = performance.now();
+  const took = () => Math.round(performance.now() - began);
+  try {
+    const address = `${url.replace(/\/$/, "")}/models`;
+    const response = await fetch(address, { headers, redirect: "manual", signal: AbortSignal.timeout(patience) });
+    const told = Date.parse(response.headers.get("date") ?? "");
+    const date = Number.isNaN(told) ? {} : { date: told };
+    const text = await response.text();
+    const { status } = response;
+    if (status !== 200) return { status, problem: refusal(status), time: took(), ...date };
+    const models = read(text);
+    if (!models) return { status, problem: "it did not answer with a list of models", time: took(), ...date };
+    return { status, models, time: took(), ...date };
+  } catch (thrown) {
+    return { problem: unreachable(thrown, patience), time: took() };
+  }
+}
+
+const own = (protocol: Protocol, secret: string): [name: string, value: string] => {
+  const [name, value] = protocol.credential(secret);
+  return [name, value];
+};
+
+const refusal = (status: number): string =>
+  status === 401 || status === 403
+    ? `it does not accept the credential (${status})`
+    : status >= 300 && status < 400
+      ? `it answers with a redirect (${status}): the address is another one`
+      : status === 404
+        ? "it has no list of models there (404): does the address end with the version segment?"
+        : status === 429
+          ? "it has enough requests for now (429), though it knows the credential"
+          : `it answers ${status}`;
+
+function unreachable(thrown: unknown, patience: number): string {
+  const error = thrown as Error & { cause?: NodeJS.ErrnoException };
+  if (error.name === "TimeoutError") return `it did not answer within ${patience / 1000} s`;
+  const { code, message } = error.cause ?? (error as NodeJS.ErrnoException);
+  const words: Record<string, string> = {
+    ECONNREFUSED: "nobody listens there",
+    ENOTFOUND: "there is no such host: is the name right, does DNS work?",
+    EAI_AGAIN: "DNS does not answer",
+    ECONNRESET: "the connection was cut",
+    DEPTH_ZERO_SELF_SIGNED_CERT: "its certificate is self-signed: NODE_EXTRA_CA_CERTS names a file of more authorities",
+    CERT_HAS_EXPIRED: "its certificate has expired, or this machine's clock is wrong",
+  };
+  return words[code ?? ""] ?? `it could not be reached: ${message}`;
+}
+
+/** The forms in which vendors list models: `data` with ids, or `models` with names. */
+function read(text: string): VendorModel[] | undefined {
+  let json: Record<string, unknown> | undefined;
+  try {
+    json = asObject(JSON.parse(text));
+  } catch {
+    return undefined;
+  }
+  const list = Array.isArray(json?.["data"]) ? json["data"] : json?.["models"];
+  if (!Array.isArray(list)) return undefined;
+  return list.flatMap((each): VendorModel[] => {
+    const entry = asObject(each) ?? {};
+    const id = entry["id"] ?? entry["name"];
+    if (typeof id !== "string") return [];
+    const name = entry["display_name"] ?? entry["displayName"];
+    const created = entry["created"] ?? seconds(entry["created_at"]);
+    const context = entry["inputTokenLimit"] ?? entry["max_input_tokens"] ?? entry["context_length"];
+    return [
+      {
+        id: id.replace(/^models\//, ""),
+        ...(typeof name === "string" && { name }),
+        ...(typeof created === "number" && { created }),
+        ...(typeof context === "number" && { context }),
+      },
+    ];
+  });
+}
+
+const seconds = (text: unknown): number | undefined => {
+  const moment = typeof text === "string" ? Date.parse(text) : Number.NaN;
+  return Number.isNaN(moment) ? undefined : moment / 1000;
+};

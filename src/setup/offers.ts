@@ -1,0 +1,99 @@
+import { globOf } from "../core/glob.ts";
+import type { Price } from "../core/price.ts";
+import type { Protocol } from "../core/protocol.ts";
+import { spokenBy, type Vendor } from "../loader/vendors.ts";
+import type { Catalogue } from "../prices/catalogue.ts";
+import { listModels, type VendorListing, type VendorModel } from "./listing.ts";
+
+/** A model that may go into a new gateway.yaml. */
+export interface ModelOffer {
+  id: string;
+  /** What goes into its entry besides the target: aliases, facts. */
+  entry: Readonly<Record<string, unknown>>;
+  context?: number;
+  price?: Price;
+  /** Unix seconds. */
+  created: number;
+  /** It is taken unless somebody chooses. */
+  marked: boolean;
+}
+
+/** A vendor whose key is there, or that runs on this machine. */
+export interface VendorOffer {
+  vendor: Vendor;
+  /** The variable that holds its key. */
+  variable?: string;
+  url: string;
+  listing: VendorListing;
+  models: ModelOffer[];
+}
+
+/** Marked of a vendor that suggests none: those whose price is known, the newest first. */
+const UNSUGGESTED = 3;
+/** Milliseconds for a server on this machine. */
+const NEAR = 500;
+
+/** Asks all vendors at once whose key is in the environment; and those that may run on this machine. */
+export async function offersOf(
+  vendors: readonly Vendor[],
+  protocols: readonly Protocol[],
+  env: NodeJS.ProcessEnv,
+  catalogueFor: (sellers: { url: URL }[]) => Promise<Catalogue>,
+): Promise<VendorOffer[]> {
+  const asked = vendors.flatMap((vendor) => {
+    const variable = vendor.variables.find((name) => env[name]);
+    if (variable === undefined && vendor.variables.length > 0) return [];
+    const url = vendor.base.map((name) => env[name]).find(Boolean) ?? vendor.provider.url;
+    return URL.canParse(url) ? [{ vendor, variable, url: versioned(url, vendor) }] : [];
+  });
+  const catalogue = await catalogueFor(asked.map(({ url }) => ({ url: new URL(url) })));
+  const offers = await Promise.all(
+    asked.map(async ({ vendor, variable, url }): Promise<VendorOffer[]> => {
+      const protocol = protocols.find(({ name }) => name === spokenBy(vendor)[0]);
+      if (!protocol) return [];
+      const secret = variable === undefined ? undefined : env[variable];
+      const listing = await listModels({ url, protocol, secret }, variable === undefined ? NEAR : undefined);
+      if (variable === undefined && !listing.models?.length) return [];
+      const models = modelsOf(vendor, url, listing, catalogue);
+      return [{ vendor, ...(variable !== undefined && { variable }), url, listing, models }];
+    }),
+  );
+  return offers.flat();
+}
+
+/** Some variables hold the address without its version segment. */
+function versioned(url: string, { provider }: Vendor): string {
+  const { pathname } = new URL(url);
+  return pathname === "/" ? `${url.replace(/\/$/, "")}${new URL(provider.url).pathname}` : url.replace(/\/$/, "");
+}
+
+function modelsOf(vendor: Vendor, url: string, { models: listed }: VendorListing, catalogue: Catalogue): ModelOffer[] {
+  const suggested = vendor.suggest.filter(({ id }) => !id.includes("*"));
+  const available: readonly VendorModel[] = listed ?? suggested.map(({ id }) => ({ id }));
+  const now = Date.now();
+  const known = available.map((model): ModelOffer => {
+    const facts = catalogue.find({ url: new URL(url) }, model.id);
+    const price = facts.prices?.guessed ? undefined : facts.prices?.at(now)?.price;
+    const context = facts.context?.value ?? model.context;
+    return {
+      id: model.id,
+      entry: {},
+      ...(context !== undefined && { context }),
+      ...(price && { price }),
+      created: model.created ?? 0,
+      marked: false,
+    };
+  });
+  const newest = known.toSorted((a, b) => b.created - a.created || natural(b.id, a.id));
+  for (const { id, ...entry } of vendor.suggest) {
+    const pattern = globOf(id);
+    const best = newest.find((model) => pattern.test(model.id));
+    if (best) Object.assign(best, { marked: true, entry });
+  }
+  if (!newest.some(({ marked }) => marked))
+    for (const model of newest.filter(({ price }) => price || vendor.variables.length === 0).slice(0, UNSUGGESTED))
+      model.marked = true;
+  return newest;
+}
+
+const natural = (a: string, b: string): number => a.localeCompare(b, "en", { numeric: true });

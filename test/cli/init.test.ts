@@ -1,0 +1,110 @@
+import { existsSync, readFileSync } from "node:fs";
+import { join } from "node:path";
+import t, { type Test } from "tap";
+import { curlOf, help, run, USAGE } from "../../src/cli/init.ts";
+import { json, startVendor } from "../support/vendor.ts";
+
+const MODELS = { data: [{ id: "gpt-5.6" }, { id: "gpt-5.4-mini" }, { id: "whisper-9" }] };
+
+async function folderOf(t: Test) {
+  const vendor = await startVendor(t, json(MODELS));
+  const folder = t.testdir({});
+  const env = { OPENAI_API_KEY: "sk-0123456789abcdef", OPENAI_BASE_URL: `${vendor.url}/v1`, PATH: "", HOME: folder };
+  const init = async (
+    args: string[],
+    ask?: (question: string) => Promise<string>,
+    own: Record<string, string> = env,
+  ) => {
+    const out: string[] = [];
+    const err: string[] = [];
+    const io = { out: (line: string) => out.push(line), err: (line: string) => err.push(line), env: own, folder };
+    const code = await run(args, io, ask);
+    return { code, out: out.join("\n"), err: err.join("\n") };
+  };
+  const text = () => readFileSync(join(folder, "gateway.yaml"), "utf8");
+  return { vendor, folder, init, text };
+}
+
+t.test("asks the vendor whose key is there, writes a short file, prints a key and a curl to paste", async (t) => {
+  const { init, text, vendor } = await folderOf(t);
+  const { code, out } = await init([]);
+  t.equal(code, 0, out);
+  t.match(out, /^OpenAI \(OPENAI_API_KEY\): 3 models$/m);
+  t.match(out, /^\* +\d +gpt-5\.6 +/m);
+  t.match(vendor.requests, [{ url: "/v1/models", headers: { authorization: "Bearer sk-0123456789abcdef" } }]);
+  t.match(text(), /^ {2}gpt-5\.6: \{ facts: .*targets: \[openai:gpt-5\.6\] \}/m);
+  t.notMatch(text(), /whisper|sk-0123/);
+  t.ok(text().split("\n").length < 20);
+  const key = /^key, shown once: (gw_\S+)/m.exec(out)?.[1] ?? "";
+  t.match(out, `  curl -N http://127.0.0.1:8080/v1/chat/completions -H "authorization: Bearer ${key}" \\`);
+  t.match(out, /-d '\{"model":"gpt-5\.6","stream":true,/);
+});
+
+t.test("who sits there chooses by number and name, and is asked again after a mistake", async (t) => {
+  const { init, text } = await folderOf(t);
+  const answers = ["nothing-like-it", "whisper-9, gpt-5.4*"];
+  const asked: string[] = [];
+  const ask = async (question: string) => {
+    asked.push(question);
+    return answers.shift() ?? "";
+  };
+  t.equal((await init([], ask)).code, 0);
+  t.equal(asked.length, 2);
+  t.match(text(), /whisper-9: /);
+  t.match(text(), /gpt-5\.4-mini: /);
+  t.notMatch(text(), /gpt-5\.6/);
+});
+
+t.test("a file that is there is not written over, unless that is said", async (t) => {
+  const { init, text } = await folderOf(t);
+  await init(["--models", "whisper*"]);
+  t.match(await init([]), { code: 1, err: /gateway\.yaml exists: --force/ });
+  t.match(text(), /whisper-9/);
+  t.equal((await init(["--force", "--yes"])).code, 0);
+  t.notMatch(text(), /whisper-9/);
+});
+
+t.test("without any key the built-in provider answers alone", async (t) => {
+  const { init, text } = await folderOf(t);
+  const { code, out } = await init([], undefined, { PATH: "", HOME: "/nowhere" });
+  t.equal(code, 0);
+  t.match(out, /No vendor's key is in the environment \(OPENAI_API_KEY, /);
+  t.match(text(), /demo: \{ url: "demo:" \}/);
+});
+
+t.test("--out - prints the file and makes nothing; --json tells what was found", async (t) => {
+  const { init, folder } = await folderOf(t);
+  const printed = await init(["--out", "-"]);
+  t.match(printed.out, /^# Made by init/);
+  t.notOk(existsSync(join(folder, "gateway.yaml")));
+  const { out } = await init(["--json"]);
+  t.match(JSON.parse(out), {
+    found: [{ vendor: "openai", variable: "OPENAI_API_KEY", taken: ["gpt-5.6", "gpt-5.4-mini"] }],
+    lost: [],
+    problems: [],
+    key: /^gw_/,
+  });
+});
+
+t.test("another gateway's file becomes ours, and what has no counterpart is listed", async (t) => {
+  const { init, text } = await folderOf(t);
+  const file = new URL("../support/foreign/litellm.yaml", import.meta.url).pathname;
+  const { code, out } = await init(["--from", "litellm", file]);
+  t.equal(code, 0);
+  t.match(out, /no counterpart {2}litellm_settings\.cache: /);
+  t.match(text(), /^# Made by init --from litellm litellm\.yaml/);
+  for (const [args, why] of [
+    [["--from", "litelm", file], /did you mean litellm/],
+    [["--from", "litellm"], /needs a file/],
+    [["--from", "litellm", "none.yaml"], /none\.yaml/],
+    [["some.yaml"], /one word too many/],
+    [["--models", "nothing", "--force"], /no vendor/],
+  ] as const)
+    await t.rejects(init([...args, "--out", "other.yaml"]), { message: why });
+});
+
+t.test("a curl runs as it is pasted, whatever the model is called", async (t) => {
+  t.match(curlOf("http://h", "k", "it's").join("\n"), `'{"model":"it'\\''s",`);
+  t.match(USAGE, /--from KIND FILE/);
+  t.match(help, /^init /);
+});

@@ -1,0 +1,145 @@
+import { readFileSync } from "node:fs";
+import t, { type Test } from "tap";
+import { loadConfig } from "../../src/config/load.ts";
+import type { Config } from "../../src/config/types.ts";
+import { words } from "../../src/gateway.ts";
+import { textOf } from "../../src/setup/gateway-file.ts";
+import { importNames, readImport } from "../../src/setup/imports.ts";
+
+/** A file of another gateway as ours, and what has no counterpart; what check would refuse fails the test. */
+async function imported(t: Test, kind: string, text: string, env: Record<string, string> = {}) {
+  const { file, lost } = await readImport(kind, text, "of a test");
+  const folder = t.testdir({ "gateway.yaml": textOf(file) });
+  const config: Config = await loadConfig(`${folder}/gateway.yaml`, await words(folder), env, folder);
+  const model = (id: string) => config.models.find((each) => each.id === id);
+  const provider = (name: string) => config.providers.find((each) => each.name === name);
+  const lostAt = (path: string) => lost.find((each) => each.path.startsWith(path))?.why ?? "";
+  return { config, model, provider, lost, lostAt, text: textOf(file) };
+}
+
+const foreign = (name: string): string => readFileSync(new URL(`../support/foreign/${name}`, import.meta.url), "utf8");
+
+t.test("a LiteLLM file of 40 models becomes a gateway.yaml that check finds right", async (t) => {
+  const env = { OPENAI_API_KEY: "sk-0123456789abcdef", AZURE_API_KEY: "azure-0123456789abcdef" };
+  const { config, model, provider, lostAt, lost, text } = await imported(t, "litellm", foreign("litellm.yaml"), env);
+  t.equal(config.models.length, 32, "35 names, of which 3 cannot be served");
+  t.match(model("gpt-5.6")?.targets, [
+    { provider: "openai", model: "gpt-5.6", weight: 3 },
+    { provider: "azure", model: "gpt-56-eu", weight: 1 },
+  ]);
+  t.match(model("gpt-5.6"), { balance: "latency" });
+  t.equal(String(provider("azure")?.url), "https://acme-eu.openai.azure.com/openai/v1");
+  t.equal(provider("azure")?.header, "api-key");
+  t.match(model("claude-haiku-4-5")?.targets, [{ provider: "anthropic" }], "a bare name has its vendor");
+  t.match(model("claude-sonnet-5"), { context: 200_000, output: 64_000, fallback: ["gpt-5.6", "gpt-5.4-mini"] });
+  t.match(model("smart"), { aliases: ["best"], fallback: ["gpt-5.6", "gemini-pro", "gpt-5.4-mini"] });
+  t.match(model("qwen-coder")?.targets, [{ provider: "openrouter", model: "qwen/qwen3-coder" }]);
+  t.match(model("local-qwen")?.targets[0]?.price, { input: 0.2, output: 0.6 });
+  t.equal(model("local-qwen")?.targets.length, 2, "the same model at two addresses");
+  t.equal(String(provider("ollama")?.url), "http://127.0.0.1:11434/v1");
+  t.same(model("embed-small")?.fallback, [], "a model of words is no fallback for embeddings");
+  t.match(config.keys, [{ name: "master" }]);
+  t.match(config.retry, { attempts: 2 });
+  for (const [path, why] of [
+    ["model_list.11", /signed/],
+    ["model_list.12", /signed/],
+    ["model_list.2.litellm_params.rpm", /limits/],
+    ["model_list.34.litellm_params.temperature", /clients/],
+    ["model_list.5.litellm_params (timeouts)", /whole provider openai/],
+    ["model_list.28.litellm_params (concurrency)", /whole provider llm\.acme\.example/],
+    ["model_list.38", /name those/],
+    ["model_list.39", /"acme_cloud" is not known/],
+    ["litellm_settings.fallbacks (nobody)", /no such model/],
+    ["litellm_settings.cache", /nothing like it/],
+    ["router_settings.redis_host", /nothing like it/],
+    ["general_settings.database_url", /store/],
+  ] as const)
+    t.match(lostAt(path), why, path);
+  t.equal(lost.length, 15);
+  t.notMatch(text + JSON.stringify(lost), "sk-written-in-the-file");
+  t.match(provider("openai-3")?.off, /OPENAI_API_KEY_FROM_FILE is not set/, "it may be of another account");
+});
+
+t.test(
+  "what LiteLLM's file may hold besides: addresses in variables, providers by a member, conflicting settings",
+  async (t) => {
+    const { model, provider, lostAt } = await imported(
+      t,
+      "litellm",
+      `model_list:
+  - { model_name: a, litellm_params: { model: my-model, custom_llm_provider: openai, api_base: "http://10.0.0.1:9000", api_key: os.environ/A } }
+  - { model_name: b, litellm_params: { model: openai/x, api_base: os.environ/B_BASE } }
+  - { model_name: c, litellm_params: { model: azure/x } }
+  - { model_name: d, litellm_params: { api_key: none } }
+router_settings: { routing_strategy: usage-based-routing-v2, model_group_alias: { z: nobody } }
+surprise: true
+`,
+      { B_BASE: "http://10.0.0.2/v1" },
+    );
+    t.equal(String(provider("10.0.0.1")?.url), "http://10.0.0.1:9000/v1");
+    t.match(model("a")?.targets, [{ provider: "10.0.0.1", model: "my-model" }]);
+    t.match(lostAt("model_list.1.litellm_params.api_base"), /B_BASE/);
+    t.match(lostAt("model_list.2"), /api_base/);
+    t.match(lostAt("router_settings.routing_strategy"), /usage-based/);
+    t.match(lostAt("router_settings.model_group_alias.z"), /no such model/);
+    t.match(lostAt("surprise"), /nothing like it/);
+  },
+);
+
+t.test("a Portkey config becomes one model with its weights and fallbacks", async (t) => {
+  const { model, lostAt, text } = await imported(t, "portkey", foreign("portkey.json"), {
+    OPENAI_API_KEY: "sk-0123456789abcdef",
+  });
+  t.match(model("default")?.targets, [
+    { provider: "openai", model: "gpt-5.6", weight: 0.7 },
+    { provider: "anthropic", model: "claude-opus-5", weight: 0.3 },
+  ]);
+  t.same(model("default")?.fallback, ["default-3"]);
+  t.match(model("default-3")?.targets, [{ provider: "llm.acme.example", model: "acme-1" }]);
+  t.match(lostAt("targets.1"), /virtual key/);
+  t.match(lostAt("cache"), /nothing like it/);
+  t.match(lostAt("targets.0.targets.1.override_params.max_tokens"), /clients/);
+  t.notMatch(text, "sk-ant-written-here");
+  const one = await imported(
+    t,
+    "portkey",
+    '{"provider":"anthropic","api_key":"{{ANTHROPIC_API_KEY}}","override_params":{"model":"claude-opus-5"}}',
+  );
+  t.match(one.model("default")?.targets, [{ provider: "anthropic", model: "claude-opus-5" }]);
+});
+
+t.test("Bifrost's providers and keys become models by the names that its clients use", async (t) => {
+  const { model, provider, lostAt } = await imported(t, "bifrost", foreign("bifrost.json"));
+  t.match(model("openai/gpt-5.6"), {
+    aliases: ["gpt-5.6"],
+    targets: [{ provider: "openai" }, { provider: "openai-2", weight: 0.5 }],
+  });
+  t.match(provider("openai"), { concurrency: 8, timeouts: { total: 30_000 }, off: "OPENAI_API_KEY is not set" });
+  t.match(model("ollama/llama3.2")?.targets, [{ provider: "10.0.0.9" }]);
+  t.match(lostAt("providers.anthropic.keys.0.models"), /name those/);
+  t.match(lostAt("governance"), /limits/);
+});
+
+t.test("claude-code-router's routes become aliases of what its client asks for", async (t) => {
+  const { config, model, provider, lostAt, text } = await imported(
+    t,
+    "claude-code-router",
+    foreign("claude-code-router.json"),
+  );
+  t.equal(config.listen.port, 3456);
+  t.same(model("qwen/qwen3-coder")?.aliases, ["claude-*"]);
+  t.same(model("qwen3:32b")?.aliases, ["claude-haiku-*"]);
+  t.match(provider("gemini"), { speaks: ["gemini"] });
+  t.equal(String(provider("gemini")?.url), "https://generativelanguage.googleapis.com/v1beta");
+  t.match(lostAt("Router.longContext"), /by its name/);
+  t.match(lostAt("Providers.0.transformer"), /plugin/);
+  t.notMatch(text, "own-secret-of-the-router");
+});
+
+t.test("an unknown kind, a file that is none and one with nothing in it are told as such", async (t) => {
+  t.same(importNames(), ["bifrost", "claude-code-router", "litellm", "portkey"]);
+  await t.rejects(readImport("litelm", "{}", ""), { message: /did you mean litellm/ });
+  await t.rejects(readImport("litellm", "{ [", ""), { message: /neither YAML nor JSON/ });
+  for (const kind of importNames())
+    await t.rejects(readImport(kind, "hello: 1", ""), { message: /no model in it/ }, kind);
+});

@@ -1,0 +1,182 @@
+import { once } from "node:events";
+import { type AddressInfo, createServer } from "node:net";
+import t from "tap";
+import { parse } from "yaml";
+import { words } from "../src/gateway.ts";
+import { loadVendors, type Vendor } from "../src/loader/vendors.ts";
+import { Catalogue } from "../src/prices/catalogue.ts";
+import { fileOf, termsOf, textOf } from "../src/setup/gateway-file.ts";
+import { listModels } from "../src/setup/listing.ts";
+import { offersOf } from "../src/setup/offers.ts";
+import { json, startVendor } from "./support/vendor.ts";
+
+const { protocolList, protocols } = await words(".");
+const [chat, messages, gemini] = ["openai-chat", "anthropic-messages", "gemini"].map((name) => {
+  const protocol = protocolList.find((each) => each.name === name);
+  if (!protocol) throw new Error(name);
+  return protocol;
+}) as [(typeof protocolList)[0], (typeof protocolList)[0], (typeof protocolList)[0]];
+t.ok(protocols.size > 0);
+
+/** Knows no price. */
+const EMPTY = await Catalogue.for([]);
+
+const OPENAI = {
+  object: "list",
+  data: [{ id: "gpt-5.6", created: 1_780_000_000 }, { id: "gpt-5.4-mini", created: 1 }, {}],
+};
+const ANTHROPIC = {
+  data: [{ id: "claude-opus-5", display_name: "Claude Opus 5", created_at: "2026-05-01T00:00:00Z" }],
+  has_more: false,
+};
+const GEMINI = {
+  models: [{ name: "models/gemini-3.6-flash", displayName: "Gemini 3.6 Flash", inputTokenLimit: 1_048_576 }],
+};
+
+t.test("a provider is asked for its models in its protocol's words, and each form of list is read", async (t) => {
+  const openai = await startVendor(t, json(OPENAI));
+  const listed = await listModels({ url: `${openai.url}/v1/`, protocol: chat, secret: "sk-1" });
+  t.match(listed, {
+    status: 200,
+    models: [{ id: "gpt-5.6", created: 1_780_000_000 }, { id: "gpt-5.4-mini" }],
+    problem: undefined,
+  });
+  t.match(openai.requests, [{ method: "GET", url: "/v1/models", headers: { authorization: "Bearer sk-1" } }]);
+  t.type(listed.date, "number");
+  const anthropic = await startVendor(t, json(ANTHROPIC));
+  t.match(await listModels({ url: `${anthropic.url}/v1`, protocol: messages, secret: "sk-2" }), {
+    models: [{ id: "claude-opus-5", name: "Claude Opus 5", created: Date.UTC(2026, 4, 1) / 1000 }],
+  });
+  t.match(anthropic.requests[0]?.headers, { "x-api-key": "sk-2", "anthropic-version": /^\d{4}-/ });
+  const google = await startVendor(t, json(GEMINI));
+  t.match(await listModels({ url: `${google.url}/v1beta`, protocol: gemini, secret: "AIza" }), {
+    models: [{ id: "gemini-3.6-flash", context: 1_048_576 }],
+  });
+  t.match(google.requests[0]?.headers, { "x-goog-api-key": "AIza" });
+  const own = await startVendor(t, json(OPENAI));
+  await listModels({ url: `${own.url}/v1`, protocol: chat, secret: "s", header: "api-key" });
+  t.match(own.requests[0]?.headers, { "api-key": "s", authorization: undefined });
+});
+
+t.test("what keeps a provider from listing is told in words, never with the secret", async (t) => {
+  for (const [status, says] of [
+    [401, /does not accept the credential/],
+    [403, /does not accept the credential/],
+    [302, /redirect/],
+    [404, /version segment/],
+    [429, /enough requests/],
+    [500, /answers 500/],
+  ] as const) {
+    const vendor = await startVendor(t, json({ error: "sk-secret" }, status));
+    const { problem = "", models } = await listModels({ url: `${vendor.url}/v1`, protocol: chat, secret: "sk-secret" });
+    t.match(problem, says);
+    t.notMatch(problem, "sk-secret");
+    t.equal(models, undefined);
+  }
+  const page = await startVendor(t, (_request, response) => void response.end("<html>"));
+  t.match(await listModels({ url: page.url, protocol: chat }), { problem: /list of models/ });
+  const silent = await startVendor(t, () => {});
+  t.match(await listModels({ url: silent.url, protocol: chat }, 50), { problem: /within 0.05 s/, status: undefined });
+  const dead = await startVendor(t, (request) => void request.socket.destroy());
+  t.match(await listModels({ url: dead.url, protocol: chat }), { problem: /cut|could not be reached/ });
+  const gone = createServer().listen(0, "127.0.0.1");
+  await once(gone, "listening");
+  const { port } = gone.address() as AddressInfo;
+  gone.close();
+  t.match(await listModels({ url: `http://127.0.0.1:${port}/v1`, protocol: chat }), { problem: /nobody listens/ });
+});
+
+const vendorsAt = (urls: Record<string, string>): Vendor[] =>
+  loadVendors()
+    .filter(({ id }) => urls[id] !== undefined)
+    .map((vendor) => ({ ...vendor, base: [], provider: { ...vendor.provider, url: urls[vendor.id] as string } }));
+
+t.test("vendors whose key is there offer their models, those they suggest marked", async (t) => {
+  const openai = await startVendor(t, json(OPENAI));
+  const anthropic = await startVendor(t, json({}, 401));
+  const vendors = vendorsAt({
+    openai: `${openai.url}/v1`,
+    anthropic: `${anthropic.url}/v1`,
+    gemini: "http://127.0.0.1:1/v1beta",
+  });
+  const env = { OPENAI_API_KEY: "sk-1", ANTHROPIC_API_KEY: "sk-2" };
+  const offers = await offersOf(vendors, protocolList, env, async () => EMPTY);
+  t.match(offers, [
+    {
+      vendor: { id: "openai" },
+      variable: "OPENAI_API_KEY",
+      models: [
+        { id: "gpt-5.6", marked: true },
+        { id: "gpt-5.4-mini", marked: true },
+      ],
+    },
+    { vendor: { id: "anthropic" }, listing: { problem: /401/ }, models: [] },
+  ]);
+  t.equal(offers.length, 2, "none is asked without its key");
+  const all = new Set(offers.flatMap(({ models }) => models));
+  const text = textOf(fileOf(offers, all, "gw"));
+  t.match(parse(text), {
+    providers: {
+      openai: { url: `${openai.url}/v1`, credential: "$OPENAI_API_KEY" },
+      anthropic: {},
+      demo: { url: "demo:" },
+    },
+    models: {
+      "gpt-5.6": { targets: ["openai:gpt-5.6"] },
+      "gpt-5.4-mini": { aliases: ["gpt-*-mini*", "gpt-*-nano*"] },
+      echo: {},
+    },
+  });
+  t.match(text, /anthropic: .*# it does not accept the credential/);
+});
+
+t.test(
+  "the newest of several that a suggestion means is marked; without suggestions the newest with a price",
+  async (t) => {
+    const many = {
+      data: ["claude-opus-4", "claude-opus-5", "claude-haiku-4-5"].map((id, i) => ({ id, created: i === 1 ? 9 : 1 })),
+    };
+    const anthropic = await startVendor(t, json(many));
+    const groq = await startVendor(
+      t,
+      json({ data: ["a", "b", "c", "d", "e"].map((id, created) => ({ id, created })) }),
+    );
+    const vendors = vendorsAt({ anthropic: `${anthropic.url}/v1`, groq: `${groq.url}/v1` });
+    const price = { input: 1, output: 2 };
+    const priced = Object.assign(Object.create(EMPTY) as Catalogue, {
+      find: (_seller: unknown, model: string) =>
+        model === "e" ? {} : { prices: { at: () => ({ price }) }, context: { value: 8000 } },
+    });
+    const offers = await offersOf(
+      vendors,
+      protocolList,
+      { ANTHROPIC_API_KEY: "a", GROQ_API_KEY: "b" },
+      async () => priced,
+    );
+    const marked = offers.map(({ models }) => models.filter((model) => model.marked).map(({ id }) => id));
+    t.same(marked, [
+      ["claude-opus-5", "claude-haiku-4-5"],
+      ["d", "c", "b"],
+    ]);
+    t.equal(termsOf(offers[1]?.models.find(({ id }) => id === "d") as never), "$1 / $2, 8,000 tokens");
+  },
+);
+
+t.test("an address in a variable counts, and gets its version where that is left out", async (t) => {
+  const openai = await startVendor(t, json(OPENAI));
+  const [vendor] = loadVendors().filter(({ id }) => id === "openai");
+  const env = { OPENAI_API_KEY: "sk-1", OPENAI_BASE_URL: openai.url };
+  const [offer] = await offersOf([vendor as Vendor], protocolList, env, async () => EMPTY);
+  t.equal(offer?.url, `${openai.url}/v1`);
+});
+
+t.test("texts are one line of YAML each, whatever they hold", async (t) => {
+  const entry = { url: "demo:", names: ["a, b", "# c", "d: e", "gpt-*", "- f"], yes: true, deep: { n: 1 } };
+  const text = textOf({
+    about: ["x"],
+    sections: { listen: "1", keys: { k: entry } },
+    providers: [{ name: "p: q", entry }],
+    models: [],
+  });
+  t.match(parse(text), { listen: "1", providers: { "p: q": entry }, keys: { k: entry } });
+});
