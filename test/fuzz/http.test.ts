@@ -5,6 +5,7 @@ import { KEY, startGateway } from "../support/gateway.ts";
 import { gathered } from "../support/gathered.ts";
 import { dechunked, type MadeUp, madeUp, strictly } from "../support/http-grammar.ts";
 import { entrance, KEPT, WAYS } from "../support/nginx.ts";
+import { afterHearing } from "../support/patience.ts";
 import { dice } from "../support/random-answers.ts";
 import { each, send } from "../support/raw.ts";
 
@@ -124,15 +125,19 @@ function ask(port: number, bytes: string, cast: (limit: number) => number): Prom
       socket.write(piece, "latin1");
       setImmediate(write);
     };
-    socket.setTimeout(PATIENCE, () => socket.destroy());
+    let forget = afterHearing(PATIENCE, () => socket.destroy());
     socket.setEncoding("latin1").on("data", (piece: string) => {
       text += piece;
-      socket.setTimeout(QUIET);
+      forget();
+      forget = afterHearing(QUIET, () => socket.destroy());
     });
     socket
       .on("connect", write)
       .on("error", () => {})
-      .on("close", () => done(text));
+      .on("close", () => {
+        forget();
+        done(text);
+      });
   });
 }
 

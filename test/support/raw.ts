@@ -2,6 +2,7 @@ import { readFileSync } from "node:fs";
 import { request } from "node:http";
 import { connect } from "node:net";
 import { asking } from "./gateway.ts";
+import { afterHearing } from "./patience.ts";
 import { shared } from "./shared.ts";
 
 /** What a connection brought until it was closed. */
@@ -25,17 +26,17 @@ export function send(port: number, bytes: string): Promise<Talk> {
   return new Promise((resolve) => {
     const talk: Talk = { statuses: [], text: "" };
     const socket = connect(port, "127.0.0.1", () => socket.write(bytes, "latin1"));
-    let leave = setTimeout(() => socket.destroy(), PATIENCE);
+    let stay = afterHearing(PATIENCE, () => socket.destroy());
     socket.setEncoding("latin1").on("data", (text: string) => {
       talk.text += text;
       talk.statuses = [...talk.text.matchAll(/HTTP\/1\.[01] ([2-9]\d\d) /g)].map(([, status]) => Number(status));
       if (talk.statuses.length === 0) return;
-      clearTimeout(leave);
-      leave = setTimeout(() => socket.destroy(), QUIET);
+      stay();
+      stay = afterHearing(QUIET, () => socket.destroy());
     });
     socket.on("error", () => {});
     socket.on("close", () => {
-      clearTimeout(leave);
+      stay();
       resolve(talk);
     });
   });
