@@ -147,16 +147,21 @@ export const Failure = ({ error, again }) => html`<div class="failure" role="ale
 
 /** Shows what was found, or that it is loading, or that it failed. */
 export function Ready({ found, children }) {
+  return html`<div class="ready">${readied(found, children)}</div>`;
+}
+
+function readied(found, children) {
   if (found.state === "failed") return html`<${Failure} error=${found.error} again=${found.again} />`;
   if (found.value === undefined)
     return html`<div class="skeleton" aria-busy="true"><p class="quiet">Loading…</p></div>`;
-  return html`${
-    found.state === "stale" &&
-    html`<p class="stale" role="status">
-      Not refreshed: ${found.error.message} Shown is what was there ${moment(found.at)}.
-    </p>`
-  }
-    ${children(found.value)}`;
+  const stale =
+    found.state === "stale"
+      ? html`<p class="stale" role="status">
+          Not refreshed: ${found.error.message} Shown is what was there ${moment(found.at)}.
+        </p>`
+      : null;
+  return html`<div class="ready">${stale}</div>
+    <div class="ready">${children(found.value)}</div>`;
 }
 
 /** Light, dark or as the system says. */

@@ -1,0 +1,31 @@
+/** Who changed what, when and from where. */
+
+import { html, look, Ready, When } from "../common/ui.js";
+import { api } from "./api.js";
+import { Table, useApi } from "./parts.js";
+
+export function Audit({ view }) {
+  const found = useApi(api("/api/audit", { limit: 100, before: view.before }));
+  const columns = [
+    { title: "Time", head: true, of: ({ time }) => html`<${When} ms=${time} />` },
+    { title: "Who", of: ({ who, address }) => html`${who}<span class="sub">${address}</span>` },
+    { title: "Did", of: ({ action }) => html`<span class="mono">${action}</span>` },
+    { title: "To", of: ({ subject }) => subject ?? "–" },
+    {
+      title: "Detail",
+      of: ({ detail }) => (detail ? html`<span class="mono small">${JSON.stringify(detail)}</span>` : "–"),
+    },
+  ];
+  return html`<h1>Audit</h1>
+    <p class="quiet">Every change that was made here or by the admin API.</p>
+    <${Ready} found=${found}>
+      ${({
+        entries,
+        next,
+      }) => html`<${Table} caption="Changes" columns=${columns} rows=${entries} keyOf=${({ id }) => id} empty="Nothing was changed yet." />
+        <p class="bar">
+          ${view.before && html`<button type="button" onClick=${() => look({ before: "" }, {})}>Newest</button>`}
+          ${next && html`<button type="button" onClick=${() => look({ before: next }, {})}>Older</button>`}
+        </p>`}
+    <//>`;
+}

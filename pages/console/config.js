@@ -1,0 +1,118 @@
+/** gateway.yaml as it was loaded, what a reload would change, and what would happen to a request. */
+
+import { count } from "../common/format.js";
+import { html, Link, look, Ready, useState, When } from "../common/ui.js";
+import { change } from "./api.js";
+import { Explain } from "./explain.js";
+import { Act, Table, useApi } from "./parts.js";
+
+export function Config({ view, may }) {
+  const found = useApi("/api/config");
+  const generations = useApi("/api/generations", 5000);
+  return html`<h1>Config</h1>
+    <${Ready} found=${found}>
+      ${(config) => html`<p>
+          <span class="mono">${config.file}</span>, loaded <${When} ms=${config.loaded} />, generation ${config.generation}.
+        </p>
+        ${config.reload?.problem && html`<div class="failure" role="alert"><strong>The last reload changed nothing:</strong><pre>${config.reload.problem}</pre></div>`}
+        ${config.restart?.length > 0 && html`<p class="banner">Waits for a restart: ${config.restart.join(", ")}</p>`}
+        ${config.warnings?.length > 0 && html`<div class="banner"><ul>${config.warnings.map((line) => html`<li>${line}</li>`)}</ul></div>`}
+        <${Difference} may=${may} again=${found.again} />
+        <h2>Explain</h2>
+        <${Explain} paths=${config.paths} view=${view} />
+        <h2>Paths and their chains</h2>
+        <${Paths} config=${config} />
+        <h2>The file</h2>
+        <${Text} text=${config.text} line=${Number(view.line)} />`}
+    <//>
+    <h2>Generations</h2>
+    <${Ready} found=${generations}>${({ generations: all }) => html`<${Generations} all=${all} />`}<//>`;
+}
+
+function Difference({ may, again }) {
+  const [shown, show] = useState();
+  const [error, fail] = useState();
+  const compare = async () => {
+    fail(undefined);
+    try {
+      show(await change("GET", "/api/config/diff"));
+    } catch (thrown) {
+      show(undefined);
+      fail(thrown);
+    }
+  };
+  return html`<p class="bar">
+      <button type="button" onClick=${compare}>Compare with the file on disk</button>
+      ${
+        may &&
+        html`<${Act} label="Reload" act=${() => ["POST", "/api/reload"]} done=${(answer) => {
+          show(answer);
+          again();
+        }} />`
+      }
+    </p>
+    ${error && html`<div class="failure" role="alert"><strong>The file on disk cannot be loaded:</strong><pre>${error.message}</pre></div>`}
+    ${shown && html`<${Changes} changes=${shown.changes} restart=${shown.restart ?? []} />`}`;
+}
+
+function Changes({ changes, restart }) {
+  const columns = [
+    { title: "What", head: true, of: ({ path }) => html`<span class="mono">${path}</span>` },
+    { title: "Before", of: ({ before }) => html`<span class="mono">${text(before)}</span>` },
+    { title: "After", of: ({ after }) => html`<span class="mono">${text(after)}</span>` },
+  ];
+  return html`<${Table} caption="Changes" columns=${columns} rows=${changes} empty="Nothing differs." />
+    ${restart.length > 0 && html`<p class="fair">Only a restart changes ${restart.join(", ")}.</p>`}`;
+}
+
+const text = (value) => (value === undefined ? "–" : typeof value === "string" ? value : JSON.stringify(value));
+
+/** Each path with the plugins that its requests pass, in order. */
+function Paths({ config: { paths, chains } }) {
+  const chainOf = ({ use }) => chains[use] ?? [];
+  const columns = [
+    { title: "Path", head: true, of: ({ path }) => html`<span class="mono">${path}</span>` },
+    {
+      title: "Is",
+      of: ({ protocol, serve, pass, strict }) =>
+        html`${protocol ?? (serve ? `answered by ${serve}` : `passes to ${typeof pass === "string" ? pass : pass?.provider}`)}${strict && html` <span class="chip">strict</span>`}`,
+    },
+    {
+      title: "Chain",
+      of: (path) =>
+        html`<ol class="chips" aria-label="Plugins in order">${chainOf(path).map((name, at) => html`<li class="chip">${at > 0 && html`<span aria-hidden="true">→ </span>`}${name}</li>`)}</ol>`,
+    },
+  ];
+  return html`<${Table} caption="Paths" columns=${columns} rows=${paths} keyOf=${({ path }) => path} />`;
+}
+
+/** The file with numbers; `?line=12` marks one. */
+const Text = ({ text: whole, line }) => html`<div class="code">
+  <pre class="numbered" tabindex="0" role="region" aria-label="gateway.yaml, secrets starred"><code>${whole
+    .trimEnd()
+    .split("\n")
+    .map(
+      (each, at) =>
+        html`<span key=${at} class=${at + 1 === line ? "marked" : ""} onClick=${() => look({ line: at + 1 })}>${each}${"\n"}</span>`,
+    )}</code></pre>
+</div>`;
+
+function Generations({ all }) {
+  const columns = [
+    {
+      title: "Generation",
+      head: true,
+      of: ({ number, serving }) => html`${number}${serving && html` <span class="chip">serves</span>`}`,
+    },
+    { title: "Since", of: ({ since }) => html`<${When} ms=${since} />` },
+    {
+      title: "Kept alive by",
+      of: ({ serving, exchanges = [] }) =>
+        serving
+          ? "new requests"
+          : html`${count(exchanges.length)}: ${exchanges.slice(0, 5).map(({ id, model, kind }) => html`<${Link} to=${`/requests/${id}`}>${kind} of ${model ?? "no model"}<//> `)}`,
+    },
+    { title: "Broken off", of: ({ ends }) => (ends ? html`<${When} ms=${ends} />` : "–") },
+  ];
+  return html`<${Table} caption="Generations" columns=${columns} rows=${all} keyOf=${({ number, worker }) => `${worker}/${number}`} />`;
+}

@@ -1,0 +1,116 @@
+/** One exchange, by its id: what was tried when, what it took and cost. */
+
+import { count, duration, money } from "../common/format.js";
+import { Code, Copy, Dot, html, Link, Ready, When } from "../common/ui.js";
+import { Act, Table, useApi } from "./parts.js";
+import { useKeyNames } from "./requests.js";
+
+const REFRESH = 2000;
+
+export function Exchange({ id, may }) {
+  const found = useApi(`/api/requests/${id}`);
+  const live = useApi(found.value?.live ? `/api/requests/${id}` : undefined, REFRESH);
+  const nameOf = useKeyNames();
+  const shown = live.value ? live : found;
+  return html`<p class="small"><${Link} to="/requests">Requests<//> / <span class="mono">${id}</span> <${Copy} text=${id} what="the id" /></p>
+    <h1>Request</h1>
+    <${Ready} found=${shown}>
+      ${({
+        request,
+        live: running,
+      }) => html`${running && html`<${Running} live=${running} may=${may} again=${found.again} />`}
+        ${request && html`<${Ended} request=${request} nameOf=${nameOf} />`}`}
+    <//>`;
+}
+
+const Running = ({ live, may, again }) => html`<div class="banner">
+  Runs since ${duration(live.age)}: ${live.model ?? "no model yet"}${live.target && html` → <span class="mono">${live.target}</span>`},
+  ${" "}${live.state}, ${count(live.tokens)} tokens so far.
+  ${may && html` <${Act} label="Cancel" danger act=${() => ["POST", `/api/live/${live.id}/cancel`]} done=${again} />`}
+</div>`;
+
+function Ended({ request, nameOf }) {
+  const { usage = { in: {}, out: {} } } = request;
+  const facts = [
+    ["Time", html`<${When} ms=${request.time} />`],
+    ["Outcome", html`<${Dot} state=${request.outcome}>${request.status} ${request.outcome.replaceAll("_", " ")}<//>`],
+    [
+      "Key",
+      request.key
+        ? html`<${Link} to=${`/requests?key=${encodeURIComponent(request.key)}`}>${nameOf(request.key)}<//>`
+        : "none",
+    ],
+    ["Group", request.group],
+    [
+      "Tags",
+      request.tags &&
+        Object.entries(request.tags)
+          .map((tag) => tag.join("="))
+          .join(", "),
+    ],
+    ["Model", request.model || "none was found"],
+    ["Served by", html`<span class="mono">${request.target || "nobody was asked"}</span>`],
+    ["Protocol", `${request.protocol}, ${request.operation}${request.streaming ? ", streamed" : ""}`],
+    ["First byte", duration(request.firstByte)],
+    ["Time taken", duration(request.duration)],
+    ["Tokens in", tokensOf(usage.in)],
+    ["Tokens out", tokensOf(usage.out)],
+    ["Tokens are", request.source],
+    ["Cost", `${money(request.cost)}${request.price ? ` at price ${request.price}` : ""}`],
+  ];
+  return html`<${TimeLine} request=${request} />
+    <h2>Facts</h2>
+    <dl class="facts">${facts.filter(([, value]) => value).map(([name, value]) => html`<dt>${name}</dt><dd>${value}</dd>`)}</dl>
+    <details><summary>The row of the ledger</summary><${Code} text=${JSON.stringify(request, null, 2)} label="row of the ledger" /></details>`;
+}
+
+const tokensOf = (side) =>
+  Object.entries(side ?? {})
+    .filter(([, value]) => typeof value === "number")
+    .map(([name, value]) => (name === "total" ? count(value) : `${count(value)} ${name}`))
+    .join(", ");
+
+/** What the time went to: our own part, then each attempt until the next one, the last one's first byte and its stream. */
+export function stretches({ attempts, duration: all, firstByte }) {
+  const first = attempts[0]?.startedAt ?? all;
+  const own = { who: "the gateway", what: "before the first attempt", from: 0, to: first, kind: "own" };
+  const tries = attempts.flatMap((attempt, at) => {
+    const { target, credential, status, error, startedAt: from } = attempt;
+    const to = attempts[at + 1]?.startedAt ?? all;
+    const last = at === attempts.length - 1;
+    const who = credential ? `${target} (${credential})` : target;
+    if (!last || error || firstByte === undefined)
+      return [
+        {
+          who,
+          what: error ?? `${status ?? "no answer"}`,
+          from,
+          to,
+          kind: error || !last || (status ?? 500) >= 400 ? "failed" : "wait",
+        },
+      ];
+    return [
+      { who, what: `${status ?? ""} until the first byte`, from, to: Math.max(from, firstByte), kind: "wait" },
+      { who, what: "answer", from: Math.max(from, firstByte), to, kind: "stream" },
+    ];
+  });
+  return [own, ...tries];
+}
+
+function TimeLine({ request }) {
+  const parts = stretches(request);
+  const all = Math.max(request.duration, 1);
+  const share = (ms) => `${Math.min(100, (ms / all) * 100)}%`;
+  const columns = [
+    { title: "Who", head: true, of: ({ who }) => html`<span class="mono">${who}</span>` },
+    { title: "What", of: ({ what, kind }) => html`<span class=${kind === "failed" ? "bad" : ""}>${what}</span>` },
+    { title: "From", number: true, of: ({ from }) => duration(from) },
+    { title: "Took", number: true, of: ({ from, to }) => duration(to - from) },
+    {
+      title: "Time line",
+      of: ({ from, to, kind }) =>
+        html`<div class="line" aria-hidden="true"><span class=${kind} style=${{ left: share(from), width: share(to - from) }}></span></div>`,
+    },
+  ];
+  return html`<h2>Time line</h2><${Table} caption="What the time went to" columns=${columns} rows=${parts} />`;
+}

@@ -1,0 +1,78 @@
+/** What would happen to a request, without asking a provider: as the verb `explain` tells. */
+
+import { count, dollars } from "../common/format.js";
+import { Dot, Failure, html, useState } from "../common/ui.js";
+import { change } from "./api.js";
+import { Table } from "./parts.js";
+
+export function Explain({ paths }) {
+  const [state, set] = useState({});
+  const asked = paths.filter(({ protocol }) => protocol).map(({ path }) => path);
+  const send = async (event) => {
+    event.preventDefault();
+    const { path, model, key, body } = Object.fromEntries(new FormData(event.currentTarget));
+    set({ busy: true });
+    try {
+      set({
+        found: await change("POST", "/api/explain", {
+          path,
+          ...(model && { model }),
+          ...(key && { key }),
+          ...(body && { body }),
+        }),
+      });
+    } catch (error) {
+      set({ error });
+    }
+  };
+  return html`<form onSubmit=${send} class="bar">
+      <label class="field">Path
+        <input name="path" list="explained" required defaultValue=${asked[0]} class="mono" />
+        <datalist id="explained">${asked.map((path) => html`<option value=${path}></option>`)}</datalist>
+      </label>
+      <label class="field">Model<input name="model" placeholder="the first one" /></label>
+      <label class="field">Key, by name<input name="key" placeholder="one without limits" /></label>
+      <label class="field wide">Body, JSON<textarea name="body" class="mono" spellcheck="false" placeholder="a short one of the protocol"></textarea></label>
+      <button disabled=${state.busy}>${state.busy ? "Thinks…" : "Explain"}</button>
+    </form>
+    ${state.error && html`<${Failure} error=${state.error} />`}
+    ${state.found && html`<${Explanation} found=${state.found} />`}`;
+}
+
+function Explanation({ found }) {
+  const { refused, steps = [], targets = [], off = [], most, answer = [] } = found;
+  const columns = [
+    { title: "Phase", of: ({ phase }) => phase },
+    { title: "Plugin", head: true, of: ({ plugin }) => html`<span class="mono">${plugin}</span>` },
+    {
+      title: "Did",
+      of: ({ did }) =>
+        did.length === 0 ? html`<span class="quiet">nothing</span>` : did.map((line) => html`<div>${line}</div>`),
+    },
+  ];
+  const asked = [
+    { title: "Target", head: true, of: ({ target }) => html`<span class="mono">${target}</span>` },
+    { title: "Why there", of: ({ why = [] }) => why.join("; ") },
+    {
+      title: "Asked as",
+      of: ({ request, protocol }) =>
+        request
+          ? html`<span class="mono">${request.method} ${request.url}</span><span class="sub">${protocol}, credential ${request.credential ?? "none"}</span>`
+          : protocol,
+    },
+    {
+      title: "Left out",
+      of: ({ dropped = [], notices = [], refused: why }) =>
+        html`${[...dropped, ...notices].join(", ") || "nothing"}${why && html`<span class="bad"> ${why.message}</span>`}`,
+    },
+  ];
+  return html`<div class="card" role="region" aria-label="Explanation">
+    ${refused && html`<p class="bad"><${Dot} state="rejected">refused: ${refused.status} ${refused.code}${refused.by ? ` by ${refused.by}` : ""}<//> ${refused.message}</p>`}
+    ${found.chain && html`<p>Chain ${found.chain.name}: <span class="mono">${found.chain.plugins.join(" → ")}</span>; ${found.protocol}, ${found.operation}; model ${found.model?.id ?? "none"}${found.caller ? `; key ${found.caller.name}` : ""}.</p>`}
+    ${steps.length > 0 && html`<${Table} caption="What each plugin does" columns=${columns} rows=${steps} />`}
+    ${targets.length > 0 && html`<h3>Targets, in order</h3><${Table} caption="Targets, in order" columns=${asked} rows=${targets} />`}
+    ${off.map(({ target, off: why }) => html`<p class="quiet"><span class="mono">${target}</span> is off: ${why}</p>`)}
+    ${answer.length > 0 && html`<p class="small">The answer passes ${answer.join(" → ")}.</p>`}
+    ${most && html`<p>At most ${count(most.tokens)} tokens${most.usd === null ? "" : `, ${dollars(most.usd)}`}.</p>`}
+  </div>`;
+}

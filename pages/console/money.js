@@ -1,0 +1,182 @@
+/** Where the money goes: by what the address says, beside the same time before, and day by day. */
+
+import { count, money, percent } from "../common/format.js";
+import { html, Link, Ready } from "../common/ui.js";
+import { api } from "./api.js";
+import { StackedBars } from "./chart.js";
+import { Card, Choice, SpanChoice, spanOf, spanQuery, Table, useApi } from "./parts.js";
+import { useKeyNames } from "./requests.js";
+
+const BY = ["model", "key", "group", "target", "tag"];
+const REFRESH = 30_000;
+/** Parts of a chart that have a colour of their own. */
+const MOST = 5;
+const NANO = 1e9;
+const DAY = 86_400_000;
+/** Days of the chart. */
+const DAYS = 14;
+
+export function Money({ view }) {
+  const span = spanOf(view, "today");
+  const by = BY.includes(view.by) ? view.by : "model";
+  const keyName = useKeyNames();
+  const nameOf = (value) => (by === "key" ? keyName(value) : value) || "–";
+  const sums = useApi(api("/api/spend", { ...spanQuery(span), by }), REFRESH);
+  const before = useApi(
+    span === "today" ? api("/api/spend", { since: "yesterday", until: "today", by }) : undefined,
+    REFRESH,
+  );
+  const now = useApi("/api/now", REFRESH);
+  const days = useApi(api("/api/spend", { since: `${DAYS}d`, by: `${by},day` }), REFRESH);
+  const budgets = useApi("/api/budgets", REFRESH);
+  return html`<h1>Money</h1>
+    <${Ready} found=${now}>
+      ${({ spend }) => html`<div class="cards">
+        <${Card} title="Spent today" value=${money(spend.today)} under=${`${money(spend.yesterday_by_now)} by this time yesterday`} />
+        <${Card} title="Yesterday" value=${money(spend.yesterday)} under="all day" />
+      </div>`}
+    <//>
+    <div class="bar">
+      <${SpanChoice} span=${span} />
+      <${Choice} label="By" name="by" value=${by} options=${BY.map((each) => [each, each])} />
+      <${Ready} found=${sums}>${({ rows }) => html`<${Csv} rows=${rows} by=${by} span=${span} nameOf=${nameOf} />`}<//>
+    </div>
+    <${Ready} found=${sums}>
+      ${({ rows }) => html`<${Sums} rows=${rows} by=${by} span=${span} nameOf=${nameOf} before=${before.value?.rows} />`}
+    <//>
+    <h2>Day by day</h2>
+    <${Ready} found=${days}>${({ rows }) => html`<${Days} rows=${rows} nameOf=${nameOf} by=${by} />`}<//>
+    <h2>Budgets</h2>
+    <${Ready} found=${budgets}>${({ standings }) => html`<${Budgets} standings=${standings} />`}<//>`;
+}
+
+function Sums({ rows, by, span, nameOf, before }) {
+  const all = rows.reduce((sum, { cost }) => sum + cost, 0);
+  const costs = new Map((before ?? []).map(({ group: [value], cost }) => [value, cost]));
+  const columns = [
+    {
+      title: by,
+      head: true,
+      of: ({ group: [value] }) =>
+        by === "tag"
+          ? nameOf(value)
+          : html`<${Link} to=${`/requests?since=${span}&${by}=${encodeURIComponent(value)}`}>${nameOf(value)}<//>`,
+    },
+    { title: "Cost", number: true, of: ({ cost }) => html`<strong>${money(cost)}</strong>` },
+    {
+      title: "Share",
+      number: true,
+      of: ({ cost }) =>
+        html`${percent(all > 0 ? cost / all : 0)}<span class="meter"><i style=${{ width: `${all > 0 ? (cost / all) * 100 : 0}%` }}></i></span>`,
+    },
+    ...(before
+      ? [{ title: "Yesterday, all day", number: true, of: ({ group: [value] }) => money(costs.get(value) ?? 0) }]
+      : []),
+    { title: "Requests", number: true, of: ({ requests }) => count(requests) },
+    { title: "Failed", number: true, of: ({ failed }) => count(failed) },
+    {
+      title: "Tokens in",
+      number: true,
+      of: (row) =>
+        html`${count(row.tokens_in)}${row.cached > 0 && html`<span class="sub">${percent(row.cached / row.tokens_in)} cached</span>`}`,
+    },
+    { title: "Tokens out", number: true, of: (row) => count(row.tokens_out) },
+    { title: "Unsettled", number: true, of: ({ unsettled }) => count(unsettled) },
+  ];
+  return html`<${Table} caption=${`Spend by ${by}`} columns=${columns} rows=${rows} keyOf=${({ group }) => group.join()} />`;
+}
+
+/** The rows as a file, money in dollars to the nano. */
+function Csv({ rows, by, span, nameOf }) {
+  const save = () => {
+    const cell = (value) => (/[",\n]/.test(String(value)) ? `"${String(value).replaceAll('"', '""')}"` : String(value));
+    const head = [by, "requests", "failed", "tokens_in", "cached", "tokens_out", "reasoning", "cost_usd", "unsettled"];
+    const lines = rows.map((row) => [
+      nameOf(row.group[0]),
+      row.requests,
+      row.failed,
+      row.tokens_in,
+      row.cached,
+      row.tokens_out,
+      row.reasoning,
+      (row.cost / NANO).toFixed(9),
+      row.unsettled,
+    ]);
+    const text = [head, ...lines].map((line) => line.map(cell).join(",")).join("\r\n");
+    const link = document.createElement("a");
+    link.href = URL.createObjectURL(new Blob([`${text}\r\n`], { type: "text/csv" }));
+    link.download = `spend-${by}-${span}.csv`;
+    link.click();
+    URL.revokeObjectURL(link.href);
+  };
+  return html`<button type="button" onClick=${save}>CSV</button>`;
+}
+
+/** The dearest as bars of their own, the others as one. */
+export function daily(rows) {
+  const last = Date.now();
+  const days = Array.from({ length: DAYS }, (_, at) =>
+    new Date(last - (DAYS - 1 - at) * DAY).toISOString().slice(0, 10),
+  );
+  const sums = new Map();
+  for (const {
+    group: [name],
+    cost,
+  } of rows)
+    sums.set(name, (sums.get(name) ?? 0) + cost);
+  const names = [...sums.keys()].filter((name) => sums.get(name) > 0).sort((a, b) => sums.get(b) - sums.get(a));
+  const own = names.slice(0, MOST);
+  const of = (fits) =>
+    days.map((day) =>
+      rows.reduce((sum, { group: [name, its], cost }) => (its === day && fits(name) ? sum + cost : sum), 0),
+    );
+  const series = own.map((name) => ({ name, values: of((each) => each === name) }));
+  if (names.length > own.length) series.push({ name: "others", values: of((each) => !own.includes(each)) });
+  return { days, series };
+}
+
+function Days({ rows, nameOf, by }) {
+  const { days, series } = daily(rows);
+  if (series.length === 0) return html`<p class="empty">Nothing was spent in ${DAYS} days.</p>`;
+  const named = series.map(({ name, values }) => ({ name: name === "others" ? name : nameOf(name), values }));
+  const columns = [
+    { title: "Day (UTC)", head: true, of: ({ day }) => day },
+    ...named.map(({ name, values }) => ({ title: name, number: true, of: ({ at }) => money(values[at]) })),
+  ];
+  return html`<${StackedBars} days=${days.map((day) => Date.parse(day) / 1000)} series=${named} write=${money} label=${`Spend by ${by}, day by day; the table below has the figures`} />
+    <details><summary>As a table</summary><${Table} caption=${`Spend by ${by} and day`} columns=${columns} rows=${days.map((day, at) => ({ day, at })).reverse()} /></details>`;
+}
+
+const HIGH = 0.8;
+
+export function Budgets({ standings }) {
+  const rows = standings.flatMap(({ kind, name, budgets = [] }) =>
+    budgets.map((budget) => ({ kind, name, ...budget })),
+  );
+  const columns = [
+    {
+      title: "Whose",
+      head: true,
+      of: ({ kind, name }) => (kind === "key" && !name ? "callers without a key" : `${kind} ${name ?? ""}`),
+    },
+    {
+      title: "Budget",
+      number: true,
+      of: ({ limit, per, soft }) => `${money(limit)}${per ? ` a ${per}` : ""}${soft ? ", only told" : ""}`,
+    },
+    {
+      title: "Spent",
+      number: true,
+      of: ({ spent, limit }) =>
+        html`${money(spent)}<span class=${`meter ${spent >= HIGH * limit ? "high" : ""}`}><i style=${{ width: `${Math.min(100, limit > 0 ? (spent / limit) * 100 : 100)}%` }}></i></span>`,
+    },
+    { title: "Reserved", number: true, of: ({ reserved }) => money(reserved ?? 0) },
+    {
+      title: "Left",
+      number: true,
+      of: ({ left, spent, limit }) => html`<span class=${spent >= HIGH * limit ? "bad" : ""}>${money(left)}</span>`,
+    },
+    { title: "Begins anew", of: ({ resets }) => (resets ? new Date(resets).toLocaleString() : "never") },
+  ];
+  return html`<${Table} caption="Budgets" columns=${columns} rows=${rows} empty="No budget is set. A limit stands in gateway.yaml: limits: { default: { budget: $50/month } }" />`;
+}

@@ -1,0 +1,160 @@
+/** What happens now, and what needs somebody. */
+
+import { count, duration, money, percent } from "../common/format.js";
+import { Dot, html, Link, Ready } from "../common/ui.js";
+import { Act, Card, spread, Table, useApi } from "./parts.js";
+
+const OFTEN = 2000;
+const SELDOM = 15_000;
+/** Rows of running requests that are drawn; the oldest come first. */
+const ROWS = 200;
+
+export function Now({ may }) {
+  const now = useApi("/api/now", OFTEN);
+  const live = useApi("/api/live", OFTEN);
+  const errors = useApi("/api/errors?since=1h", SELDOM);
+  const speed = useApi("/api/speed?by=target&since=1h", SELDOM);
+  const models = useApi("/api/speed?by=model&since=1h", SELDOM);
+  return html`<h1>Now</h1>
+    <${Ready} found=${now}>${(facts) => html`<${Attention} facts=${facts} /><${Figures} facts=${facts} />`}<//>
+    <h2>Running</h2>
+    <${Ready} found=${live}>${({ requests }) => html`<${Live} requests=${requests} may=${may} again=${live.again} />`}<//>
+    <div class="split">
+      <section aria-labelledby="errors">
+        <h2 id="errors">Errors of the last hour</h2>
+        <${Ready} found=${errors}>${({ rows }) => html`<${Errors} rows=${rows} />`}<//>
+        <${Overhead} />
+      </section>
+      <section aria-labelledby="speed">
+        <h2 id="speed">Speed in the last hour</h2>
+        <${Ready} found=${models}>${({ rows }) => html`<${Speed} what="Model" rows=${rows} />`}<//>
+        <${Ready} found=${speed}>${({ rows }) => html`<${Speed} what="Target" rows=${rows} />`}<//>
+      </section>
+    </div>`;
+}
+
+function Attention({ facts: { attention = [] } }) {
+  if (attention.length === 0) return null;
+  const links = {
+    budget: "/keys",
+    provider: "/providers",
+    target: "/providers",
+    reload: "/config",
+    restart: "/config",
+  };
+  return html`<div class="banner bad" role="status">
+    <strong>Needs somebody</strong>
+    <ul>
+      ${attention.map(
+        ({ kind, name, message }) =>
+          html`<li>${message}${links[kind] && html` <${Link} to=${links[kind]} aria-label=${`Look at ${name ?? kind}`}>Look<//>`}</li>`,
+      )}
+    </ul>
+  </div>`;
+}
+
+function Figures({ facts }) {
+  const { last_hour: hour = {}, spend = {}, first_byte: first, tokens_per_second: tokens } = facts;
+  const { today = 0, yesterday_by_now: before = 0 } = spend;
+  const change =
+    before > 0
+      ? `${today >= before ? "+" : "−"}${percent(Math.abs(today / before - 1))} on ${money(before)} by this time yesterday`
+      : "nothing by this time yesterday";
+  const wrong = (hour.ours ?? 0) + (hour.upstream ?? 0);
+  const failed = hour.requests > 0 ? wrong / hour.requests : 0;
+  const refused = Math.max(0, (hour.failed ?? 0) - wrong);
+  return html`<div class="cards">
+    <${Card} title="Running" value=${count(facts.running)} under=${`${count(facts.streams)} stream, ${count(facts.sockets)} WebSockets`} />
+    <${Card} title="Requests a second" value=${(facts.requests_per_second ?? 0).toFixed(1)} under=${`${count(hour.requests)} in the last hour`} />
+    <${Card} title="Errors, last hour" value=${percent(failed)} state=${failed > 0.05 ? "bad" : ""} under=${`${count(hour.ours)} ours, ${count(hour.upstream)} theirs; ${count(refused)} refused or left`} />
+    <${Card} title="429, last hour" value=${count((hour.limited_here ?? 0) + (hour.limited_there ?? 0))} under=${`${count(hour.limited_here)} by our limits, ${count(hour.limited_there)} by providers`} />
+    <${Card} title="First byte, p50 / p95" value=${spread(first)} under=${`of ${count(first?.count)} answers`} />
+    <${Card} title="Tokens a second, p50 / p95" value=${spread(tokens, (n) => String(Math.round(n)))} under=${`of ${count(tokens?.count)} streams`} />
+    <${Card} title="Spent today" value=${money(today)} under=${change} />
+    <${Card} title="Up for" value=${duration(facts.time - facts.started)} under=${`version ${facts.version}, generation ${facts.generation}, store ${facts.parts?.store ?? "?"}`} />
+  </div>`;
+}
+
+const STATES = { waiting: "waits", asking: "asks", streaming: "streams" };
+
+function Live({ requests, may, again }) {
+  const columns = [
+    { title: "Age", number: true, of: ({ age }) => duration(age) },
+    {
+      title: "Key",
+      of: ({ key, name, group }) => html`${name ?? key ?? "–"}${group && html`<span class="sub">${group}</span>`}`,
+    },
+    {
+      title: "Model → target",
+      head: true,
+      of: ({ id, model, target }) =>
+        html`<${Link} to=${`/requests/${id}`}>${model ?? "not known yet"}<//>${target && html`<span class="sub mono">${target}</span>`}`,
+    },
+    {
+      title: "State",
+      of: ({ state, kind }) =>
+        html`<${Dot} state=${state}>${STATES[state] ?? state}<//>${kind !== "request" && html`<span class="sub">${kind}</span>`}`,
+    },
+    { title: "Tries", number: true, of: ({ attempts }) => count(attempts) },
+    { title: "First byte", number: true, of: ({ first_byte: first }) => duration(first) },
+    { title: "Tokens so far", number: true, of: ({ tokens }) => count(tokens) },
+    {
+      title: "",
+      of: ({ id, model }) =>
+        may &&
+        html`<${Act} label="Cancel" what=${`the request for ${model ?? id}`} danger act=${() => ["POST", `/api/live/${id}/cancel`]} done=${again} />`,
+    },
+  ];
+  return html`${requests.length > ROWS && html`<p class="quiet small">The ${ROWS} oldest of ${count(requests.length)}.</p>`}
+    <${Table} caption="Requests that run now" columns=${columns} rows=${requests.slice(0, ROWS)} keyOf=${({ id }) => id} empty="No request runs now." />`;
+}
+
+/** One row for each target, with what it answered; what has no target was refused here. */
+function Errors({ rows }) {
+  const columns = [
+    {
+      title: "Who",
+      head: true,
+      of: ({ target }) => (target ? html`<span class="mono">${target}</span>` : html`<strong>the gateway</strong>`),
+    },
+    { title: "Model", of: ({ model }) => model || "–" },
+    { title: "Status", number: true, of: ({ status }) => status },
+    { title: "Outcome", of: ({ outcome }) => html`<${Dot} state=${outcome}>${outcome.replaceAll("_", " ")}<//>` },
+    {
+      title: "Requests",
+      number: true,
+      of: (row) =>
+        html`<${Link} to=${`/requests?since=1h&outcome=${row.outcome}&status=${row.status}${row.target ? `&target=${encodeURIComponent(row.target)}` : ""}`}>${count(row.requests)}<//>`,
+    },
+  ];
+  return html`<${Table} caption="Errors by target" columns=${columns} rows=${rows} empty="No error in the last hour." />`;
+}
+
+const NEWEST = 200;
+
+/** What the gateway itself took: from the head of a request to its first attempt. */
+function Overhead() {
+  const found = useApi(`/api/requests?since=1h&limit=${NEWEST}`, SELDOM * 2);
+  return html`<${Ready} found=${found}>
+    ${({ requests }) => {
+      const times = requests.flatMap(({ attempts }) => attempts[0]?.startedAt ?? []).sort((a, b) => a - b);
+      if (times.length === 0) return null;
+      const at = (part) => times[Math.min(times.length - 1, Math.floor(times.length * part))];
+      return html`<p class="small">Beside it our own part, from a request's head to its first attempt: ${duration(at(0.5))} median, ${duration(at(0.95))} p95, of the newest ${times.length}.</p>`;
+    }}
+  <//>`;
+}
+
+function Speed({ what, rows }) {
+  const columns = [
+    { title: what, head: true, of: ({ name }) => html`<span class="mono">${name || "–"}</span>` },
+    { title: "Requests", number: true, of: ({ requests }) => count(requests) },
+    { title: "First byte p50 / p95", number: true, of: ({ first_byte: first }) => spread(first) },
+    {
+      title: "Tokens/s p50 / p95",
+      number: true,
+      of: ({ tokens_per_second: tokens }) => spread(tokens, (n) => String(Math.round(n))),
+    },
+  ];
+  return html`<${Table} caption=${`Speed by ${what}`} columns=${columns} rows=${rows} empty="No request in the last hour." />`;
+}

@@ -1,0 +1,106 @@
+/** Parts that the console's pages share. */
+
+import { duration } from "../common/format.js";
+import { html, look, useJson, useState } from "../common/ui.js";
+import { change, get } from "./api.js";
+
+/** JSON of the admin API, read again every so many milliseconds. */
+export const useApi = (path, every = 0) => useJson(path, { every, load: get });
+
+export const Card = ({ title, value, under, state = "" }) => html`<div class="card">
+  <p class="title">${title}</p>
+  <p class=${`value ${state}`}>${value}</p>
+  ${under && html`<p class="under">${under}</p>`}
+</div>`;
+
+/** Windows of time, as the API names them. */
+const SPANS = {
+  "1h": "last hour",
+  today: "today",
+  yesterday: "yesterday",
+  "24h": "24 hours",
+  "7d": "7 days",
+  "30d": "30 days",
+};
+
+/** The window that the address names. */
+export const spanOf = (view, usual = "24h") => (SPANS[view.since] ? view.since : usual);
+
+/** What the API is asked for that window: of yesterday it ends with it. */
+export const spanQuery = (span) => (span === "yesterday" ? { since: "yesterday", until: "today" } : { since: span });
+
+export const SpanChoice = ({ span }) => html`<label class="field">Window
+  <select value=${span} onChange=${(event) => look({ since: event.currentTarget.value, before: "" })}>
+    ${Object.entries(SPANS).map(([name, title]) => html`<option value=${name}>${title}</option>`)}
+  </select>
+</label>`;
+
+/** A choice that stands in the address. */
+export const Choice = ({ label, name, value, options }) => html`<label class="field">${label}
+  <select value=${value ?? ""} onChange=${(event) => look({ [name]: event.currentTarget.value, before: "" })}>
+    ${options.map(([option, title]) => html`<option value=${option}>${title}</option>`)}
+  </select>
+</label>`;
+
+/** A text that stands in the address once it is typed. */
+export const Typed = ({
+  label,
+  name,
+  value,
+  type = "text",
+  wide = false,
+}) => html`<label class=${`field ${wide ? "wide" : ""}`}>${label}
+  <input type=${type} value=${value ?? ""} onChange=${(event) => look({ [name]: event.currentTarget.value.trim(), before: "" })} />
+</label>`;
+
+/**
+ * Rows with a title for each column: `{ title, of, number, head }`. On a phone each row is a card.
+ * @param caption what the table shows, for who does not see it
+ */
+export const Table = ({ caption, columns, rows, empty = "Nothing in that time.", keyOf = (_, at) => at }) =>
+  rows.length === 0
+    ? html`<p class="empty">${empty}</p>`
+    : html`<div class="scroll">
+        <table class="stack rows">
+          <caption class="hidden">${caption}</caption>
+          <thead>
+            <tr>${columns.map(({ title, number }) => html`<th scope="col" class=${number ? "number" : ""}>${title || html`<span class="hidden">Act</span>`}</th>`)}</tr>
+          </thead>
+          <tbody>
+            ${rows.map(
+              (row, at) => html`<tr key=${keyOf(row, at)}>
+                ${columns.map(({ title, of, number, head }) =>
+                  head
+                    ? html`<th scope="row">${of(row)}</th>`
+                    : html`<td class=${number ? "number" : ""} data-title=${title}>${of(row)}</td>`,
+                )}
+              </tr>`,
+            )}
+          </tbody>
+        </table>
+      </div>`;
+
+/** p50 and p95 of a spread. */
+export const spread = (found, write = duration) =>
+  found?.p50 === undefined ? "–" : `${write(found.p50)} / ${write(found.p95)}`;
+
+/**
+ * A button that changes something: asks first where that cannot be taken back, tells what went wrong.
+ * @param act answers `[method, path, body]`
+ */
+export function Act({ label, what, act, done, sure, danger, disabled }) {
+  const [state, set] = useState({});
+  const run = async () => {
+    if (sure && !confirm(sure)) return;
+    set({ busy: true });
+    try {
+      const answer = await change(...act());
+      set({});
+      done?.(answer);
+    } catch (error) {
+      set({ error });
+    }
+  };
+  return html`<button type="button" class=${`small ${danger ? "danger" : ""}`} disabled=${disabled || state.busy} aria-label=${`${label} ${what ?? ""}`.trim()} onClick=${run}>${label}</button>
+    ${state.error && html`<span class="bad small" role="alert"> ${state.error.message}</span>`}`;
+}

@@ -1,0 +1,86 @@
+/** Requests that have ended, found by what the address says. */
+
+import { count, duration, money } from "../common/format.js";
+import { Dot, go, html, Link, look, Ready, When } from "../common/ui.js";
+import { api } from "./api.js";
+import { Choice, SpanChoice, spanOf, spanQuery, Table, Typed, useApi } from "./parts.js";
+
+const FILTERS = ["key", "group", "model", "target", "outcome", "status", "slower", "dearer"];
+const OUTCOMES = ["completed", "aborted", "upstream_error", "rejected", "failed", "interrupted"];
+const NANO = 1e9;
+const REFRESH = 10_000;
+
+/** Names of keys by their ids. */
+export function useKeyNames() {
+  const { value } = useApi("/api/keys");
+  const names = new Map((value?.keys ?? []).map(({ id, name }) => [id, name]));
+  return (id) => names.get(id) ?? id ?? "–";
+}
+
+export function Requests({ view }) {
+  const span = spanOf(view);
+  const asked = Object.fromEntries(FILTERS.map((name) => [name, view[name]]));
+  if (view.dearer) asked.dearer = Math.round(Number(view.dearer) * NANO);
+  const found = useApi(
+    api("/api/requests", { ...spanQuery(span), ...asked, before: view.before }),
+    view.before ? 0 : REFRESH,
+  );
+  const nameOf = useKeyNames();
+  const open = (event) => {
+    event.preventDefault();
+    const id = new FormData(event.currentTarget).get("id").trim();
+    if (id !== "") go(`/requests/${encodeURIComponent(id)}`);
+  };
+  return html`<h1>Requests</h1>
+    <div class="bar">
+      <form class="bar" onSubmit=${open}>
+        <label class="field">Open by id<input name="id" placeholder="x-request-id" spellcheck="false" class="mono" /></label>
+        <button>Open</button>
+      </form>
+      <${SpanChoice} span=${span} />
+      <${Choice} label="Outcome" name="outcome" value=${view.outcome} options=${[["", "any"], ...OUTCOMES.map((each) => [each, each.replaceAll("_", " ")])]} />
+      <${Typed} label="Status" name="status" value=${view.status} />
+      <${Typed} label="Key" name="key" value=${view.key} />
+      <${Typed} label="Group" name="group" value=${view.group} />
+      <${Typed} label="Model" name="model" value=${view.model} />
+      <${Typed} label="Target" name="target" value=${view.target} />
+      <${Typed} label="Slower than, ms" name="slower" value=${view.slower} type="number" />
+      <${Typed} label="Dearer than, $" name="dearer" value=${view.dearer} />
+    </div>
+    <${Ready} found=${found}>
+      ${({ requests, next }) => html`<${RequestTable} requests=${requests} nameOf=${nameOf} />
+        <p class="bar">
+          ${view.before && html`<button type="button" onClick=${() => look({ before: "" }, {})}>Newest</button>`}
+          ${next && html`<button type="button" onClick=${() => look({ before: next }, {})}>Older</button>`}
+        </p>`}
+    <//>`;
+}
+
+function RequestTable({ requests, nameOf }) {
+  const columns = [
+    {
+      title: "Time",
+      head: true,
+      of: ({ id, time }) => html`<${Link} to=${`/requests/${id}`}><${When} ms=${time} /><//>`,
+    },
+    {
+      title: "Key",
+      of: ({ key, group }) => html`${key ? nameOf(key) : "–"}${group && html`<span class="sub">${group}</span>`}`,
+    },
+    {
+      title: "Model → target",
+      of: ({ model, target }) => html`${model || "–"}<span class="sub mono">${target || "nobody was asked"}</span>`,
+    },
+    {
+      title: "Outcome",
+      of: ({ outcome, status, attempts }) =>
+        html`<${Dot} state=${outcome}>${status} ${outcome.replaceAll("_", " ")}<//>${attempts.length > 1 && html`<span class="sub">${attempts.length} tries</span>`}`,
+    },
+    { title: "First byte", number: true, of: ({ firstByte }) => duration(firstByte) },
+    { title: "Time taken", number: true, of: (row) => duration(row.duration) },
+    { title: "Tokens in", number: true, of: ({ usage }) => count(usage?.in.total) },
+    { title: "Out", number: true, of: ({ usage }) => count(usage?.out.total) },
+    { title: "Cost", number: true, of: ({ cost }) => money(cost) },
+  ];
+  return html`<${Table} caption="Requests" columns=${columns} rows=${requests} keyOf=${({ id }) => id} empty="No request fits. Take a filter away, or look at more time." />`;
+}
