@@ -522,7 +522,7 @@ const Overload = z.strictObject({
   wait: milliseconds().describe("How long one may wait, like 2s; off: none waits.").prefault("2s"),
   delay: milliseconds()
     .describe(
-      "How late an event loop that never rests may be, for a second, before new requests are refused, like 200ms or off.",
+      "How long new requests may wait for the gateway itself, turn after turn, before some are refused, like 200ms or off.",
     )
     .prefault("200ms"),
   heap: quantity(part, "85% or off")

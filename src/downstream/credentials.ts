@@ -32,6 +32,17 @@ export function credentials(headers: HeaderList, query: Query): string[] {
   return found;
 }
 
+/** What stands in the first of the headers that may hold a key, to tell callers apart before anybody is asked who they are. */
+export function presented(headers: HeaderList): string | undefined {
+  for (const name of PRESENTED) {
+    const value = headers.get(name);
+    if (value !== undefined) return value;
+  }
+  return undefined;
+}
+
+const PRESENTED = ["authorization", ...KEY_HEADERS];
+
 const isTaken = (name: string): boolean => CREDENTIAL_HEADERS.has(name);
 
 function add(found: string[], key: string | null | undefined): void {

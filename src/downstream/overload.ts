@@ -1,46 +1,58 @@
 import type { AddressInfo, Socket } from "node:net";
 import { getHeapStatistics } from "node:v8";
 import { soon } from "../core/admission.ts";
-import { GatewayError } from "../core/errors.ts";
 import type { Log } from "../core/log.ts";
+import { FairQueue, type QueueItem } from "./fair-queue.ts";
 import { Newcomer } from "./newcomer.ts";
-import { Shares } from "./shares.ts";
 
 export interface OverloadLimits {
-  /** Milliseconds by which a busy event loop may be late; 0: whatever it is. */
+  /** Milliseconds that new requests may wait for a busy event loop; 0: however long it is. */
   readonly delay: number;
   /** The part of the heap's limit that may be in use, like 0.85; 0: all of it. */
   readonly heap: number;
 }
 
-/** Milliseconds between two looks. */
+/** Milliseconds between two looks at what goes on slowly. */
 const LOOK = 50;
-/**
- * What must find it late before anything is shed: looks in a row, and milliseconds. What takes long once, and what has come
- * meanwhile, is no overload.
- */
+/** What of it must find the event loop late before anything is refused: looks in a row, and milliseconds. */
 const LATE = { looks: 2, time: 1000 };
-/**
- * By what the share of each caller shrinks and grows with each look. A look that comes late shrinks it by more, up to half;
- * while the loop rests it grows faster.
- */
-const STEP = { down: 0.9, most: 0.5, up: 1.04, rested: 1.25 };
 /** The part of its time for which the loop works from which on it is overloaded: one that rests is kept from its core by others. */
 const BUSY = 0.9;
-/** A queue this much shorter than a look ago shrinks. */
-const SHRINKING = 0.95;
-/** The least share: a part of what the caller that asks most asks, and requests per second. */
-const LEAST = { part: 0.1, rate: 0.05 };
 /** Milliseconds between two samples of the event loop's delay. */
 const RESOLUTION = 10;
 /** Milliseconds between two words of it in the log. */
 const TELL = 1000;
+/** Milliseconds that new requests may take of a turn of the event loop, before the others wait for the next. */
+const TURN = 10;
+/**
+ * The same while overloaded: at most, at least, and by what it changes with a look that finds the event loop later than so many
+ * milliseconds, or not.
+ */
+const SHARE = { most: 4, least: 0.5, long: 10, down: 0.8, up: 1.1 };
+/** Turns in a row that must find somebody who has waited too long: what comes at once after a pause is no overload. */
+const TURNS = 10;
+/** Milliseconds that a request may wait while overloaded, and turns that it must have missed; who is refused knows it soon. */
+const PATIENCE = 10;
+const MISSED = 2;
+/** The time for taking connections while more and more come, beside that for requests. */
+const CROWD = 1 / 3;
+/** Milliseconds without a refusal after which it is over. */
+const OVER = 1000;
+
+/** A request that waits until it is served or refused. */
+export interface WaitingRequest extends QueueItem {
+  /** The turn in which it came; set while it waits. */
+  turn?: number;
+  serve(): void;
+  refuse(retryAfter: number): void;
+}
 
 /**
- * Refuses new requests while the process has more to do than it can: its event loop never rests, and whoever comes finds it
- * late, or waits to be let in, for more than one long turn. Each caller may then have so many requests a second, fewer as long as it is late and
- * more as soon as it is not: who asks for less loses none. All are refused while the heap is nearly full. What runs is never
- * touched.
+ * Has new requests wait for their turn, and refuses some while the process has more to do than it can. In each turn of the event
+ * loop new requests get some milliseconds; the others wait, fair between callers, so that no turn is long and a refusal never
+ * waits behind much work. When they have waited for longer than `delay`, turn after turn, or the loop itself is later than that
+ * and never rests, whoever waits for more than a moment is refused, and new requests get less of a turn the longer turns are. All
+ * are refused while the heap is nearly full. What runs is never touched.
  */
 export class Overload {
   /** Since the last look: the sum of the times between samples, in milliseconds, and of their squares. */
@@ -48,18 +60,38 @@ export class Overload {
   private squares = 0;
   private sampledAt = performance.now();
   private readonly timer: NodeJS.Timeout;
-  private readonly shares = new Shares();
+  private readonly queue = new FairQueue<WaitingRequest>();
   private newcomer: Newcomer | undefined;
   /** Connections that were taken, and requests that came, since the last look. */
   private taken = 0;
   private asked = 0;
   private full = false;
+  private overloaded = false;
   /** Looks in a row that found it late, when the first one was, and how late it is. */
   private late = 0;
   private lateSince = 0;
   private lateness = 0;
+  /** Milliseconds that a new connection waits until it is taken. */
+  private backlog = 0;
   private lookedAt = performance.now();
   private used = performance.eventLoopUtilization();
+  /** Whether this turn has begun, when its time for new requests is over, and how much that is. */
+  private turning = false;
+  private turnEnds = 0;
+  private share = TURN;
+  /** When this turn's first request was served at once; 0: none was. When serving last ended, and how long it took. */
+  private servedSince = 0;
+  private servedAt = 0;
+  private servedFor = 0;
+  private servingSince = 0;
+  /** Turns in which requests that waited were served. */
+  private turns = 0;
+  /** Whether a connection was taken in this turn, and in the one before. */
+  private took = false;
+  private tookBefore = false;
+  /** Turns in a row that found somebody who has waited too long. */
+  private slow = 0;
+  private refusedAt = 0;
   /** Since it was last told. */
   private shed = 0;
   private toldAt = 0;
@@ -74,16 +106,40 @@ export class Overload {
 
   /** Whether nothing is being refused. */
   get calm(): boolean {
-    return !this.full && this.shares.level === Number.POSITIVE_INFINITY;
+    return !this.full && !this.overloaded;
   }
 
-  /** @param caller whose request it is: its key, right or wrong, or its address @throws GatewayError `overloaded` */
-  check(caller: string): void {
+  /** Requests that wait for their turn. */
+  get waiting(): number {
+    return this.queue.size;
+  }
+
+  /**
+   * A request has come. @returns whether it is served at once; otherwise it is to `wait`
+   * @param now `performance.now()`
+   * @param fresh it is the first one of its connection
+   */
+  free(now: number, fresh: boolean): boolean {
     this.asked++;
-    const chance = this.shares.take(caller);
-    if (!this.full && (chance >= 1 || Math.random() < chance)) return;
-    this.shed++;
-    throw new GatewayError("overloaded", { retryAfter: soon() });
+    if (this.full) return false;
+    if (this.limits.delay === 0) return true;
+    if (!this.turning) this.begin(now);
+    if (this.queue.size > 0 || now >= this.turnEnds || this.owes(now)) return false;
+    if (this.overloaded && fresh && this.backlog > this.patience) return false;
+    if (this.servedSince === 0) this.servedSince = now;
+    return true;
+  }
+
+  /** It is served or refused later, in this turn of the event loop or in one of the next. */
+  wait(request: WaitingRequest): void {
+    request.turn = this.turns;
+    this.queue.add(request);
+    if (!this.turning) this.begin();
+  }
+
+  /** @returns from when on a request has waited whose connection has only just been taken @param now `performance.now()` */
+  before(now: number): number {
+    return now - this.backlog;
   }
 
   /** Connections are taken here. */
@@ -95,12 +151,105 @@ export class Overload {
   sent(socket: Socket): boolean {
     if (this.newcomer?.is(socket)) return true;
     this.taken++;
+    this.took = true;
+    if (!this.turning && this.limits.delay > 0) this.begin(performance.now());
     return false;
   }
 
   close(): void {
     this.newcomer?.close();
     clearInterval(this.timer);
+  }
+
+  private get patience(): number {
+    return Math.min(PATIENCE, this.limits.delay);
+  }
+
+  /**
+   * Whether it is time to take connections: a turn takes one, so that those of a crowd would wait behind a turn's work each. As
+   * long as more come they get a part of the time.
+   */
+  private owes(now: number): boolean {
+    return (this.took || this.tookBefore) && now - this.servedAt < this.servedFor * CROWD;
+  }
+
+  /** @param now `performance.now()`, where its time begins with it */
+  private begin(now = 0): void {
+    this.turning = true;
+    if (now > 0) this.turnEnds = now + this.share;
+    setImmediate(turn, this);
+  }
+
+  /** All that has come in this turn of the event loop is here; what waits gets its time. */
+  turn(): void {
+    this.turning = false;
+    const { queue } = this;
+    const oldest = queue.oldest;
+    const now = performance.now();
+    if (this.servedSince > 0) this.served(this.servedSince, now);
+    this.servedSince = 0;
+    this.tookBefore = this.took;
+    this.took = false;
+    if (!oldest) return;
+    if (this.full) this.refuse(Number.POSITIVE_INFINITY);
+    if (this.owes(now)) {
+      this.begin();
+      return;
+    }
+    const { delay } = this.limits;
+    this.slow = delay > 0 && now - oldest.since > delay ? this.slow + 1 : 0;
+    if (this.slow >= TURNS) this.overload(now);
+    this.turns++;
+    this.servingSince = performance.now();
+    this.turnEnds = this.servingSince + this.share;
+    this.serve();
+  }
+
+  private served(since: number, now: number): void {
+    this.servedAt = now;
+    this.servedFor = Math.min(now - since, TURN);
+  }
+
+  /** One after the other: the next when all is done that the one before could do at once. */
+  private readonly serve = (): void => {
+    const next = this.queue.next();
+    next?.serve();
+    queueMicrotask(this.afterwards);
+  };
+
+  private readonly afterwards = (): void => process.nextTick(this.serveOrWait);
+
+  private readonly serveOrWait = (): void => {
+    const now = performance.now();
+    if (this.queue.size === 0) this.slow = 0;
+    else if (now < this.turnEnds && !this.full) {
+      this.serve();
+      return;
+    }
+    this.served(this.servingSince, now);
+    // Not before: where all have waited for too long, some are served still.
+    if (this.overloaded) this.refuse(now - this.patience);
+    if (this.queue.size > 0 && !this.turning) this.begin();
+  };
+
+  /** @param before `performance.now()`: who has waited since before that */
+  private refuse(before: number): void {
+    const { queue } = this;
+    for (let oldest = queue.oldest; oldest && oldest.since < before; oldest = queue.oldest) {
+      // A process that was kept from its core for a while has not had the time to serve anybody.
+      if (!this.full && this.turns - (oldest.turn ?? 0) < MISSED) return;
+      queue.giveUp();
+      this.shed++;
+      this.refusedAt = performance.now();
+      oldest.refuse(soon());
+    }
+  }
+
+  private overload(now: number): void {
+    if (this.overloaded) return;
+    this.overloaded = true;
+    this.share = SHARE.most;
+    this.refusedAt = now;
   }
 
   /** Node's own histogram of this takes half a millisecond for each look at it. */
@@ -115,52 +264,43 @@ export class Overload {
 
   private look(now: number): void {
     const { delay, heap } = this.limits;
-    const { shares } = this;
-    shares.turn(now);
     if (this.sum > 0) {
-      const before = this.lateness;
       const { utilization } = performance.eventLoopUtilization(this.used);
       this.used = performance.eventLoopUtilization();
       // A queue of connections that ask nothing gets no shorter by refusing requests.
-      const queued = this.asked * 2 >= this.taken ? (this.newcomer?.waited ?? 0) : 0;
+      this.backlog = this.asked * 2 >= this.taken ? (this.newcomer?.waited ?? 0) : 0;
       this.asked = this.taken = 0;
       // A turn is late, weighted by how long turns take, as somebody meets it who comes at any time.
-      this.lateness = Math.max(0, this.squares / this.sum - RESOLUTION, queued);
+      this.lateness = Math.max(0, this.squares / this.sum - RESOLUTION, this.backlog);
       this.sum = this.squares = 0;
       if (utilization < BUSY) this.newcomer?.forget();
       else if (delay > 0) this.newcomer?.send();
       if (delay === 0 || this.lateness <= delay || utilization < BUSY) this.late = 0;
       else if (this.late++ === 0) this.lateSince = this.lookedAt;
-      const lasts = this.late >= LATE.looks && now - this.lateSince >= LATE.time;
-      if (lasts || (this.late > 0 && !this.calm)) this.less(before, now - this.lookedAt);
-      else if (this.late === 0) this.more(utilization);
+      if (this.late >= LATE.looks && now - this.lateSince >= LATE.time) this.overload(now);
     }
     this.lookedAt = now;
+    if (this.overloaded) {
+      // Turns may be long although little of them is new requests'.
+      if (this.lateness > SHARE.long) this.share = Math.max(SHARE.least, this.share * SHARE.down);
+      else this.share = Math.min(SHARE.most, this.share * SHARE.up);
+      this.overloaded = this.late > 0 || now - this.refusedAt < OVER;
+    }
+    if (!this.overloaded) this.share = TURN;
     this.full = heap > 0 && fullness() > heap;
     const begins = this.told && !this.calm;
     if (begins || (now - this.toldAt >= TELL && (this.shed > 0 || this.told !== this.calm))) this.tell(now);
   }
 
-  /** @param before how late it was, and how many milliseconds ago */
-  private less(before: number, passed: number): void {
-    const { shares } = this;
-    if (this.calm) shares.level = shares.highest;
-    // A queue that shrinks needs nothing but time.
-    if (this.lateness <= before * SHRINKING) return;
-    const down = Math.max(STEP.most, STEP.down ** (passed / LOOK));
-    shares.level = Math.max(LEAST.rate, LEAST.part * shares.highest, shares.level * down);
-  }
-
-  private more(utilization: number): void {
-    const { shares } = this;
-    shares.level *= utilization < BUSY ? STEP.rested : STEP.up;
-    if (shares.level > 2 * shares.highest) shares.level = Number.POSITIVE_INFINITY;
-  }
-
   private tell(now: number): void {
     const { calm, shed } = this;
-    const level = Math.round(this.shares.level * 100) / 100;
-    const fields = { shed, ...(calm ? {} : { level }), delay: Math.round(this.lateness), heap: fullness() };
+    const share = Math.round(this.share * 10) / 10;
+    const fields = {
+      shed,
+      ...(calm ? {} : { share }),
+      delay: Math.round(this.lateness),
+      heap: Math.round(fullness() * 100) / 100,
+    };
     this.log().warn(fields, calm ? "no longer overloaded" : "overloaded: new requests are refused");
     this.told = calm;
     this.shed = 0;
@@ -168,8 +308,10 @@ export class Overload {
   }
 }
 
+const turn = (overload: Overload): void => overload.turn();
+
 /** How much of the heap that V8 may have is in use, from 0 to 1. */
 function fullness(): number {
   const { used_heap_size: used, heap_size_limit: limit } = getHeapStatistics();
-  return Math.round((used / limit) * 100) / 100;
+  return used / limit;
 }

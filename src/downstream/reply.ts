@@ -1,6 +1,7 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { GatewayError } from "../core/errors.ts";
 import type { Exchange } from "../core/exchange.ts";
+import { newId } from "../core/id.ts";
 import { Pace } from "../core/pace.ts";
 import type { Protocol } from "../core/protocol.ts";
 import type { Stage } from "../core/stage.ts";
@@ -132,6 +133,36 @@ export function refuse(
   // Whoever was too slow to be heard is not waited for again.
   if (request.complete || request.destroyed || error.code === "body_timeout") finish(response, body);
   else linger(request, response, body);
+}
+
+/** Stands for an id in an answer that is made once; as long as one. */
+const ANY_ID = newId(0);
+/** What is answered while there is too much to do, for each protocol: its body up to the id, behind it, …, and its size. */
+const shedBodies = new WeakMap<Protocol, { parts: readonly string[]; length: string }>();
+
+/** Refuses a request because there is too much to do, at as little cost as can be. @param retryAfter seconds */
+export function shed(
+  request: IncomingMessage,
+  response: ServerResponse,
+  protocol: Protocol,
+  id: string,
+  retryAfter: number,
+): void {
+  if (!request.complete) {
+    refuse(request, response, protocol, new GatewayError("overloaded", { retryAfter }), id);
+    return;
+  }
+  let body = shedBodies.get(protocol);
+  if (!body) {
+    const text = protocol.error(new GatewayError("overloaded", { retryAfter }), ANY_ID);
+    body = { parts: text.split(ANY_ID), length: String(Buffer.byteLength(text)) };
+    shedBodies.set(protocol, body);
+  }
+  const lines = ["content-type", "application/json", "content-length", body.length];
+  lines.push(...idLines(protocol, id), ...waitLines(retryAfter));
+  if (isKept(request)) lines.push(...UNCACHED);
+  response.writeHead(503, lines);
+  finish(response, body.parts.join(id));
 }
 
 /**

@@ -1,8 +1,9 @@
 import { createServer, type Server, type ServerResponse, STATUS_CODES } from "node:http";
 import type { AddressInfo, Socket } from "node:net";
 import { setTimeout as sleep } from "node:timers/promises";
+import { Bag } from "../core/bag.ts";
 import { GatewayError } from "../core/errors.ts";
-import { Exchange } from "../core/exchange.ts";
+import { type Arrival, Exchange } from "../core/exchange.ts";
 import { newId } from "../core/id.ts";
 import { Networks } from "../core/networks.ts";
 import type { Generation } from "../generation.ts";
@@ -11,7 +12,7 @@ import { live } from "../pipeline.ts";
 import { websocket } from "../websocket.ts";
 import { Query } from "../wire/query.ts";
 import { type ClientConnection, type ConnectionLimits, Connections, isForwarded } from "./connections.ts";
-import { credentials } from "./credentials.ts";
+import { credentials, presented } from "./credentials.ts";
 import { asksToExplain, explained } from "./explained.ts";
 import { guard, holdsKey } from "./guard.ts";
 import { HandshakeResponse, handshakeKey, readOffer } from "./handshake.ts";
@@ -20,7 +21,7 @@ import { Listener, type ListenPlace } from "./listener.ts";
 import { Overload, type OverloadLimits } from "./overload.ts";
 import type { RouteMatch } from "./paths.ts";
 import { receiver } from "./receive.ts";
-import { Reply, refuse } from "./reply.ts";
+import { Reply, refuse, shed } from "./reply.ts";
 
 /** What GET / and the preflights of some clients ask for; answered without a key. */
 const GREETINGS = new Set(["/", "/api/hello"]);
@@ -52,6 +53,7 @@ const LOOK = 10;
 
 /** An exchange that has not ended. */
 export interface RunningExchange {
+  readonly exchange: Exchange;
   readonly generation: Generation;
   /** Answers it; a WebSocket answers for itself. */
   readonly reply: Reply | undefined;
@@ -61,7 +63,7 @@ export interface RunningExchange {
 export class Downstream {
   private readonly server: Server<typeof Incoming>;
   private listener: Listener | undefined;
-  private readonly running = new Map<Exchange, RunningExchange>();
+  private readonly running = new Bag<RunningExchange>();
   /** The gateway stops: connections end with their next answer. */
   private leaving = false;
   private draining = false;
@@ -129,8 +131,8 @@ export class Downstream {
   }
 
   /** The same one by one, each with the generation it began with. */
-  get exchanges(): ReadonlyMap<Exchange, RunningExchange> {
-    return this.running;
+  get exchanges(): readonly RunningExchange[] {
+    return this.running.items();
   }
 
   /** What is accepted from now on. */
@@ -146,7 +148,7 @@ export class Downstream {
   retire(generation: Generation): void {
     generation.proxy.drain();
     const why = () => new GatewayError("interrupted", { message: "The gateway's configuration has been replaced." });
-    this.end((exchange) => (this.running.get(exchange)?.generation === generation ? why() : undefined));
+    this.end((_exchange, each) => (each === generation ? why() : undefined));
   }
 
   /** Whether a stop has begun. */
@@ -169,15 +171,15 @@ export class Downstream {
    * Breaks exchanges off that run; their clients are told why, each in its own protocol.
    * @param why undefined: that one goes on
    */
-  end(why: (exchange: Exchange) => GatewayError | undefined): void {
-    for (const exchange of this.running.keys()) {
-      const error = why(exchange);
+  end(why: (exchange: Exchange, generation: Generation) => GatewayError | undefined): void {
+    for (const { exchange, generation } of this.running.items()) {
+      const error = why(exchange, generation);
       if (error) exchange.interrupt(error);
     }
     // Those whose turn to be told does not come by itself: their client has not sent all of its request.
     setImmediate(() => {
-      for (const [{ interruption }, { reply }] of this.running)
-        if (interruption && reply && !reply.response.headersSent) reply.refuse(interruption);
+      for (const { exchange, reply } of this.running.items())
+        if (exchange.interruption && reply && !reply.response.headersSent) reply.refuse(exchange.interruption);
     });
   }
 
@@ -208,11 +210,11 @@ export class Downstream {
     await until(() => this.running.size === 0, LAST_BYTES);
     this.server.close();
     this.overload?.close();
-    return [...this.running.keys()];
+    return this.running.items().map(({ exchange }) => exchange);
   }
 
   private get generations(): Generation[] {
-    return [...this.running.values()].map(({ generation }) => generation);
+    return this.running.items().map(({ generation }) => generation);
   }
 
   /** Whether nothing runs, nothing is on its way to a client, and nothing is likely to come on the connections there are. */
@@ -250,31 +252,33 @@ export class Downstream {
     // What comes behind an answer that closes the connection is no request, though node still reads it as one.
     if (!socket.writable) return;
     connection.heads++;
+    const arrival = { request, response, connection, waiting, fresh: connection.last === undefined };
     if (response.socket) {
       connection.last = response;
-      this.serve(request, response, connection, waiting);
-    } else if (
-      !connection.wait(response, () => this.serve(request, response, connection, waiting)) &&
-      !socket.destroyed
-    ) {
+      this.serve(arrival);
+    } else if (!connection.wait(response, () => this.serve(arrival)) && !socket.destroyed) {
       this.current().log.info({ address: connection.address, error: { code: "too_many_pipelined" } }, "refused");
       socket.destroy();
     }
   }
 
-  private serve(request: Incoming, response: ServerResponse, connection: ClientConnection, waiting: boolean): void {
+  private serve(arrival: RequestArrival): void {
+    const { request, response } = arrival;
     const time = Date.now();
     const id = newId(time);
+    const clock = performance.now();
     const generation = this.current();
     const [raw = "", text = ""] = split(request.url ?? "");
     const headers = request.lines;
-    const address = this.connections.client(connection, headers);
+    const address = this.connections.client(arrival.connection, headers);
     if (this.leaving) {
-      this.busyAt = performance.now();
+      this.busyAt = clock;
       response.shouldKeepAlive = false;
     }
     // Whatever followed an upgrade in the same packet is lost in node's parser: nothing more may be read behind it.
     if (headers.has("upgrade")) response.shouldKeepAlive = false;
+    const refuse = (thrown: unknown) =>
+      refuseEarly(request, response, generation, raw, GatewayError.from(thrown), id, address);
     try {
       if (this.draining) throw new GatewayError("draining");
       guard(request, headers);
@@ -283,41 +287,71 @@ export class Downstream {
         generation.greet(response, id);
         return;
       }
-      const query = queryOf(text);
-      if (wantsSocket(request)) throw new GatewayError("upgrade_required");
-      const destination = generation.paths.find(request.method ?? "", raw, query, headers);
-      const { pass: passes } = destination;
-      once(query, passes ? ["key"] : undefined);
-      const keys = credentials(headers, query);
-      const dropped = passes ? [] : query.take(namesModel).map((name) => `?${name}`);
-      this.overload?.check(keys[0] ?? address);
-      const exchange = begin(request, query, destination, id, time, keys, address);
-      exchange.dropped.push(...dropped);
-      response.on("close", () => {
-        if (!response.writableFinished) exchange.abort();
-      });
-      const reply = new Reply(exchange, request, response, generation.upstreams.persist);
-      const { chain } = destination;
-      const receive = receiver(exchange, request, response, generation.limits, waiting);
-      this.run(
-        generation,
-        exchange,
-        reply,
-        destination.pass
-          ? pass(exchange, chain, generation, destination.pass, reply, waiting)
-          : asksToExplain(headers)
-            ? explained(exchange, chain, generation, receive, reply)
-            : live(exchange, chain, generation, receive, reply),
-      );
     } catch (thrown) {
-      refuseEarly(request, response, generation, raw, GatewayError.from(thrown), id, address);
+      refuse(thrown);
+      return;
     }
+    const begin = () => {
+      try {
+        this.begin(arrival, this.current(), { id, time, clock, address, raw, text });
+      } catch (thrown) {
+        refuse(thrown);
+      }
+    };
+    const { overload } = this;
+    if (!overload || overload.free(clock, arrival.fresh)) {
+      begin();
+      return;
+    }
+    request.hold();
+    overload.wait({
+      caller: presented(headers) ?? (text.includes("key=") ? text : address),
+      since: arrival.fresh ? overload.before(clock) : clock,
+      serve: () => {
+        if (request.socket.writable) begin();
+      },
+      refuse: (retryAfter) => shed(request, response, generation.paths.dialect(raw, headers), id, retryAfter),
+    });
+  }
+
+  /** Makes an exchange of a request whose turn it is. @throws GatewayError where it cannot be one */
+  private begin(
+    { request, response, waiting }: RequestArrival,
+    generation: Generation,
+    { raw, text, ...known }: RequestTarget & Known,
+  ): void {
+    const headers = request.lines;
+    const query = queryOf(text);
+    if (wantsSocket(request)) throw new GatewayError("upgrade_required");
+    const destination = generation.paths.find(request.method ?? "", raw, query, headers);
+    const { pass: passes, chain } = destination;
+    once(query, passes ? ["key"] : undefined);
+    const keys = credentials(headers, query);
+    const dropped = passes ? [] : query.take(namesModel).map((name) => `?${name}`);
+    const exchange = begin(request, query, destination, known, keys);
+    exchange.dropped.push(...dropped);
+    response.on("close", () => {
+      if (!response.writableFinished) exchange.abort();
+    });
+    const reply = new Reply(exchange, request, response, generation.upstreams.persist);
+    const receive = receiver(exchange, request, response, generation.limits, waiting);
+    this.run(
+      generation,
+      exchange,
+      reply,
+      passes
+        ? pass(exchange, chain, generation, passes, reply, waiting)
+        : asksToExplain(headers)
+          ? explained(exchange, chain, generation, receive, reply)
+          : live(exchange, chain, generation, receive, reply),
+    );
   }
 
   /** A request to speak WebSocket on this connection, which node has let go. */
   private upgrade(request: Incoming, socket: Socket, head: Buffer): void {
     const time = Date.now();
     const id = newId(time);
+    const clock = performance.now();
     const generation = this.current();
     const [raw = "", text = ""] = split(request.url ?? "");
     const headers = request.lines;
@@ -325,33 +359,60 @@ export class Downstream {
     connection.heads++;
     const address = this.connections.client(connection, headers);
     const response = new HandshakeResponse(request);
-    try {
-      if (this.draining) throw new GatewayError("draining");
-      guard(request, headers);
-      const query = queryOf(text);
-      const destination = generation.paths.socket(raw, query);
-      if (!destination) throw new GatewayError("upgrade_required");
-      const { protocol, pass: passes } = destination;
-      once(query, passes ? ["key"] : ["key", protocol.socket?.model ?? "model"]);
-      const key = handshakeKey(headers);
-      const offer = readOffer(headers, generation.paths.socketWords);
-      const keys = [...new Set([...credentials(headers, query), ...offer.keys])];
-      this.overload?.check(keys[0] ?? address);
-      const exchange = begin(request, query, destination, id, time, keys, address);
-      socket.once("close", () => exchange.abort());
-      const handshake = { request, socket, head, key, protocols: offer.protocols, chosen: offer.chosen };
-      this.run(generation, exchange, undefined, websocket(exchange, destination, generation, handshake, response));
-    } catch (thrown) {
-      refuseEarly(request, response, generation, raw, GatewayError.from(thrown), id, address);
+    const serve = () => {
+      if (socket.destroyed) return;
+      try {
+        if (this.draining) throw new GatewayError("draining");
+        guard(request, headers);
+        this.shake(request, socket, head, response, { id, time, clock, address, raw, text });
+      } catch (thrown) {
+        refuse(GatewayError.from(thrown));
+      }
+    };
+    const refuse = (error: GatewayError) => {
+      refuseEarly(request, response, generation, raw, error, id, address);
       response.send(socket);
-    }
+    };
+    const { overload } = this;
+    if (!overload || overload.free(clock, false)) serve();
+    else
+      overload.wait({
+        caller: presented(headers) ?? address,
+        since: clock,
+        serve,
+        refuse: (retryAfter) => refuse(new GatewayError("overloaded", { retryAfter })),
+      });
+  }
+
+  /** Makes an exchange of a handshake whose turn it is. @throws GatewayError where it cannot be one */
+  private shake(
+    request: Incoming,
+    socket: Socket,
+    head: Buffer,
+    response: HandshakeResponse,
+    { raw, text, ...known }: RequestTarget & Known,
+  ): void {
+    const generation = this.current();
+    const headers = request.lines;
+    const query = queryOf(text);
+    const destination = generation.paths.socket(raw, query);
+    if (!destination) throw new GatewayError("upgrade_required");
+    const { protocol, pass: passes } = destination;
+    once(query, passes ? ["key"] : ["key", protocol.socket?.model ?? "model"]);
+    const key = handshakeKey(headers);
+    const offer = readOffer(headers, generation.paths.socketWords);
+    const keys = [...new Set([...credentials(headers, query), ...offer.keys])];
+    const exchange = begin(request, query, destination, known, keys);
+    socket.once("close", () => exchange.abort());
+    const handshake = { request, socket, head, key, protocols: offer.protocols, chosen: offer.chosen };
+    this.run(generation, exchange, undefined, websocket(exchange, destination, generation, handshake, response));
   }
 
   private run(generation: Generation, exchange: Exchange, reply: Reply | undefined, life: Promise<void>): void {
-    this.running.set(exchange, { generation, reply });
+    const entry = this.running.add({ exchange, generation, reply });
     generation.hold();
     life.then(() => {
-      this.running.delete(exchange);
+      this.running.remove(entry);
       generation.release();
     });
   }
@@ -404,6 +465,28 @@ export class Downstream {
   }
 }
 
+/** A request on its connection. */
+interface RequestArrival {
+  request: Incoming;
+  response: ServerResponse;
+  connection: ClientConnection;
+  /** The client waits for `100 Continue`. */
+  waiting: boolean;
+  /** It is the first one of its connection. */
+  fresh: boolean;
+}
+
+/** What was asked for, as it came. */
+interface RequestTarget {
+  /** The path. */
+  raw: string;
+  /** The query. */
+  text: string;
+}
+
+/** What is known of a request before it is looked at. */
+type Known = Pick<Arrival, "id" | "time" | "clock"> & { address: string };
+
 /** Node's word for a head that has not come in time. */
 const TIMEOUT = "ERR_HTTP_REQUEST_TIMEOUT";
 /** Looks again and again, for so many milliseconds at most. */
@@ -450,20 +533,14 @@ function begin(
   request: Incoming,
   query: Query,
   { path, protocol, operation, strict = false, pathModel, notice }: RouteMatch,
-  id: string,
-  time: number,
+  known: Known,
   keys: readonly string[],
-  address: string,
 ): Exchange {
   if (holdsKey(path, keys)) throw new GatewayError("misplaced_key");
   const { method = "", lines: headers } = request;
   headers.deleteWhere(isForwarded);
-  const clock = performance.now();
   const arrival = {
-    id,
-    time,
-    clock,
-    address,
+    ...known,
     method,
     path,
     query,

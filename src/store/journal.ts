@@ -33,8 +33,8 @@ export class Journal {
   private fd: number | undefined;
   private pending: string[] = [];
   private pendingBytes = 0;
-  /** Lines of exchanges that have begun and not ended, by id: each new file begins with them. */
-  private readonly open = new Map<string, string>();
+  /** Exchanges that have begun and not ended, by id: each new file begins with their lines. */
+  private readonly open = new Map<string, { line: string }>();
   private failed: { since: number; triedAt: number; lost: number } | undefined;
   private retry: NodeJS.Timeout | undefined;
 
@@ -66,12 +66,15 @@ export class Journal {
   /** An exchange has begun. @param id the exchange's */
   begin(id: string, row: Row): void {
     const line = lineOf("begun", row);
-    this.open.set(id, line);
+    this.open.set(id, { line });
     this.add(line);
   }
 
   /** An exchange has ended. */
   end(id: string, row: Row): void {
+    const begun = this.open.get(id);
+    // A Map's old tables may live on for long (see `Bag`): not with what is large.
+    if (begun) begun.line = "";
     this.open.delete(id);
     this.add(lineOf("ended", row));
   }
@@ -142,7 +145,7 @@ export class Journal {
     const { fd: old, number, size } = this;
     try {
       this.create();
-      this.append(Buffer.from([...this.open.values()].join("")));
+      this.append(Buffer.from([...this.open.values()].map(({ line }) => line).join("")));
       closeSync(old as number);
     } catch {
       // The old one is as good for a while.

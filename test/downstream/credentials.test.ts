@@ -1,5 +1,5 @@
 import t from "tap";
-import { credentials } from "../../src/downstream/credentials.ts";
+import { credentials, presented } from "../../src/downstream/credentials.ts";
 import { HeaderList } from "../../src/wire/headers.ts";
 import { Query } from "../../src/wire/query.ts";
 
@@ -55,4 +55,11 @@ t.test("keys under other names leave the query too, however they are spelled; al
   );
   t.same(credentials(new HeaderList(), query), ["secret0"]);
   t.equal(query.toString(), "a=1&page_token=2&keys=3&tokenize=4");
+});
+
+t.test("callers are told apart by the first of those headers, which stays", async (t) => {
+  const headers = new HeaderList(["X-Goog-Api-Key", "k1", "api-key", "k2", "Accept", "*/*"]);
+  t.equal(presented(headers), "k1");
+  t.equal(headers.lines.length, 6);
+  t.equal(presented(new HeaderList(["Accept", "*/*"])), undefined);
 });

@@ -1,5 +1,5 @@
 import { once } from "node:events";
-import { createServer, request } from "node:http";
+import { Agent, createServer, request } from "node:http";
 import type { AddressInfo } from "node:net";
 import t from "tap";
 import { Incoming } from "../../src/downstream/incoming.ts";
@@ -66,4 +66,46 @@ t.test("a body is handed over as it comes, to its end; what is let go flows on u
     t.same(told, expected);
   }
   t.equal(late, false);
+});
+
+t.test("a body that is held is kept as it comes, for whoever takes it or reads it in the end", async (t) => {
+  const told: string[] = [];
+  const server = createServer({ IncomingMessage: Incoming }, async (incoming, reply) => {
+    incoming.hold();
+    await new Promise((resolve) => setTimeout(resolve, 50));
+    if (incoming.url === "/handed") {
+      t.ok(
+        incoming.handTo({
+          receive: (piece) => void told.push(`${piece.length}`),
+          finish: () => reply.end(told.join(" ")),
+        }),
+      );
+    } else if (incoming.url === "/streamed") reply.end(String(Buffer.concat(await incoming.toArray()).length));
+    else reply.end("unread");
+  });
+  server.listen(0, "127.0.0.1");
+  await once(server, "listening");
+  t.teardown(() => void server.close());
+  const agent = new Agent({ keepAlive: true, maxSockets: 1 });
+  t.teardown(() => agent.destroy());
+  const { port } = server.address() as AddressInfo;
+  const ask = async (path: string, body: Buffer): Promise<string> => {
+    const asking = request({ port, path, method: "POST", agent, headers: { "content-length": body.length } });
+    asking.end(body);
+    const [reply] = await once(asking, "response");
+    return (await Array.fromAsync(reply)).join("");
+  };
+  t.equal(await ask("/handed", Buffer.alloc(100)), "100");
+  t.equal(await ask("/streamed", Buffer.alloc(100)), "100");
+  t.equal(await ask("/unread", Buffer.alloc(100)), "unread");
+  const large = Buffer.alloc(3 << 20);
+  told.length = 0;
+  await ask("/handed", large);
+  t.equal(
+    told.reduce((sum, length) => sum + Number(length), 0),
+    large.length,
+  );
+  t.equal(await ask("/streamed", large), String(large.length));
+  t.equal(await ask("/unread", large), "unread");
+  t.equal(await ask("/streamed", large), String(large.length), "and the connection goes on");
 });

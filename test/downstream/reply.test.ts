@@ -4,6 +4,7 @@ import { type AddressInfo, connect } from "node:net";
 import t, { type Test } from "tap";
 import { REFUSALS } from "../../src/core/errors.ts";
 import { finish } from "../../src/downstream/reply.ts";
+import { Downstream } from "../../src/downstream/server.ts";
 import { asking, KEY, type Running, startGateway } from "../support/gateway.ts";
 import { gathered } from "../support/gathered.ts";
 import { rawUpstream, type Script, until } from "../support/upstream.ts";
@@ -328,3 +329,40 @@ chains: { llm: [sse, auth, models, rewrite, usage], read: [auth, own, models] }
   t.equal(await caching("/v1/files"), "200 private", "what passes");
   t.equal(await caching("/v1/models/own"), "200 max-age=5", "a plugin says it itself");
 });
+
+gathered(
+  t,
+  "what is refused because there is too much to do gets the same as any refusal, and the connection goes on",
+  async (t) => {
+    const running = await startGateway(t, MODELS);
+    const downstream = new Downstream(() => running.gateway.generation, { overload: { delay: 0, heap: 0.0001 } });
+    t.teardown(() => downstream.close({ drain: 0 }));
+    const { port } = await downstream.listen({ host: "127.0.0.1", port: 0 });
+    const url = `http://127.0.0.1:${port}`;
+    while ((await fetch(`${url}/v1/models`, { headers: asking() })).status !== 503);
+    for (const [protocol, { path, shape }] of Object.entries(DIALECTS)) {
+      const ids = new Set<string>();
+      for (let i = 0; i < 3; i++) {
+        const answer = await fetch(url + path, { method: "POST", headers: asking(), body: BODY });
+        t.equal(answer.status, 503, protocol);
+        t.match(answer.headers.get("retry-after"), /^[1-3]$/);
+        t.match(answer.headers.get("retry-after-ms"), /^\d{4}$/);
+        t.not(answer.headers.get("x-should-retry"), "false");
+        const text = await answer.text();
+        t.equal(Number(answer.headers.get("content-length")), Buffer.byteLength(text));
+        t.match(JSON.parse(text), shape);
+        const id = answer.headers.get("x-request-id") ?? "";
+        ids.add(id);
+        if (text.includes("request_id")) t.match(JSON.parse(text), { request_id: id });
+      }
+      t.equal(ids.size, 3);
+    }
+    const head = `POST /v1/chat/completions HTTP/1.1\r\nhost: a\r\ncontent-length: ${BODY.length}\r\n\r\n`;
+    const client = talk(t, { ...running, port }, head + BODY + head + BODY.slice(0, 9));
+    const answers = () => client.text.split("HTTP/1.1 503 ").length - 1;
+    await until(() => answers() === 2, "an answer also before the body is there");
+    client.socket.write(BODY.slice(9) + head + BODY);
+    await until(() => answers() === 3, "and the next request behind it");
+    t.equal(client.closed, false);
+  },
+);

@@ -1,0 +1,61 @@
+import t from "tap";
+import { FairQueue, type QueueItem } from "../../src/downstream/fair-queue.ts";
+
+interface Named extends QueueItem {
+  name: string;
+}
+
+/** Adds one for each letter, each a millisecond after the one before. */
+function filled(callers: string, queue = new FairQueue<Named>()): FairQueue<Named> {
+  const counts = new Map<string, number>();
+  for (const [since, caller] of [...callers].entries()) {
+    const nth = (counts.get(caller) ?? 0) + 1;
+    counts.set(caller, nth);
+    queue.add({ caller, since, name: `${caller}${nth}` });
+  }
+  return queue;
+}
+
+const names = (queue: FairQueue<Named>, count = Number.POSITIVE_INFINITY): string =>
+  Array.from({ length: Math.min(count, queue.size) }, () => queue.next()?.name).join(" ");
+
+t.test("callers take turns, whoever has more than others waits behind itself", async (t) => {
+  t.equal(names(filled("aaaabbc")), "a1 b1 c1 a2 b2 a3 a4");
+  const queue = filled("aaaa");
+  t.equal(names(queue, 2), "a1 a2");
+  filled("bb", queue);
+  t.equal(names(queue), "a3 b1 a4 b2");
+  t.equal(queue.next(), undefined);
+  t.equal(queue.size, 0);
+});
+
+t.test("one that is given up is the oldest there is, and its caller's others keep their turns", async (t) => {
+  const queue = filled("aaaabb");
+  t.equal(queue.giveUp()?.name, "a1");
+  t.equal(queue.oldest?.name, "a2");
+  t.equal(queue.next()?.name, "a2");
+  t.equal(queue.giveUp()?.name, "a3");
+  queue.add({ caller: "a", since: 9, name: "new" });
+  t.equal(names(queue), "b1 a4 b2 new");
+  t.equal(queue.giveUp(), undefined);
+  t.equal(queue.oldest, undefined);
+});
+
+t.test("who has much given up and who has little are served alike", async (t) => {
+  const queue = new FairQueue<Named>();
+  const served: Record<string, number> = { a: 0, b: 0 };
+  for (let since = 0; since < 1000; since++) {
+    for (const caller of ["a", "a", "a", "a", "a", "a", "a", "b"]) queue.add({ caller, since, name: caller });
+    const next = queue.next() as Named;
+    served[next.caller] = (served[next.caller] ?? 0) + 1;
+    while ((queue.oldest?.since ?? since) < since - 2) queue.giveUp();
+  }
+  t.ok(Math.abs((served["a"] ?? 0) - (served["b"] ?? 0)) <= 10, JSON.stringify(served));
+});
+
+t.test("it is a queue also when it is long", async (t) => {
+  const queue = filled("a".repeat(10_000));
+  t.equal(names(queue, 5000).split(" ").at(-1), "a5000");
+  for (let i = 0; i < 4999; i++) queue.giveUp();
+  t.equal(names(queue), "a10000");
+});
