@@ -25,11 +25,10 @@ import { type Reloaded, Reloads } from "./reloads.ts";
 import type { Ledger } from "./store/ledger.ts";
 import type { Limiter } from "./store/limiter.ts";
 import { MemoryLimiter } from "./store/memory-limiter.ts";
-import { openStores, type Stores } from "./store/open.ts";
+import { connectStores, type Stores } from "./store/open.ts";
 import { openRedisLimiter } from "./store/redis-limiter.ts";
 import { spendSince } from "./store/spend.ts";
 import { Envelopes } from "./translation/envelope.ts";
-import { keptSecret } from "./translation/secret.ts";
 import type { Peers } from "./workers/peers.ts";
 import { SharedLimiter } from "./workers/shared-limiter.ts";
 
@@ -92,6 +91,7 @@ export interface Prepared {
   readonly changes: readonly Change[];
   /** Absent: nothing has changed. */
   readonly generation?: Generation;
+  readonly envelopes?: Envelopes;
 }
 
 /** What all generations of a gateway have in common. */
@@ -153,12 +153,11 @@ export class Gateway {
    */
   static async open(loaded: Loaded, log: Log, processes = 1, peers?: Peers): Promise<Gateway> {
     const { config, vocabulary } = loaded;
-    const stores = openStores(config.store.ledger, config.keys, (message) => log.error({}, message), config.store);
+    const stores = await connectStores(config.store, config.keys, (message) => log.error({}, message));
     let limiter: Limiter | undefined;
     try {
-      const warn = (message: string) => log.warn({}, message);
       limiter = await openLimiter(config, stores.ledger, log, processes, peers);
-      const envelopes = new Envelopes(config.envelopes.key ?? keptSecret(config.store.ledger, warn));
+      const envelopes = new Envelopes(config.envelopes.key ?? (await stores.secret()));
       const carried = new Carried(vocabulary.protocolList);
       const lasting = { stores, carried, limiter, process: processContainer({ log }), log, processes, peers };
       const generation = await build(loaded, envelopes, lasting);
@@ -221,18 +220,18 @@ export class Gateway {
     const loaded = await load({ file, folder, env: this.loaded.env, text });
     const changes = this.changes(loaded);
     if (changes.length === 0) return { loaded, changes };
-    const envelopes = this.envelopesOf(loaded.config);
+    const envelopes = await this.envelopesOf(loaded.config);
     const generation = await build(loaded, envelopes, this.lasting, this.serving);
-    return { loaded, changes, generation };
+    return { loaded, changes, generation, envelopes };
   }
 
   /** The second half: one reference is changed, and nothing of this can fail. */
-  adopt({ loaded, changes, generation }: Prepared): Reloaded {
+  adopt({ loaded, changes, generation, envelopes = this.envelopes }: Prepared): Reloaded {
     const restart = this.restart(loaded.config);
     if (generation && this.stopping) void generation.close(false);
     else if (generation) {
       const former = this.serving;
-      this.envelopes = this.envelopesOf(loaded.config);
+      this.envelopes = envelopes;
       generation.number = ++this.number;
       this.past += former.begun;
       this.serving = generation;
@@ -350,10 +349,9 @@ export class Gateway {
     return needRestart(changesOf(this.started, config));
   }
 
-  private envelopesOf({ envelopes: { key } }: Config): Envelopes {
+  private async envelopesOf({ envelopes: { key } }: Config): Promise<Envelopes> {
     if (key === this.config.envelopes.key) return this.envelopes;
-    const { ledger } = this.started.store;
-    return new Envelopes(key ?? keptSecret(ledger, (message) => this.lasting.log.warn({}, message)));
+    return new Envelopes(key ?? (await this.stores.secret()));
   }
 }
 

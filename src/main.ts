@@ -23,7 +23,7 @@ import type { Config } from "./config/types.ts";
 import { load, words } from "./gateway.ts";
 import { priceDoubts } from "./prices/doubts.ts";
 import { rehearse } from "./rehearsal.ts";
-import { openMaintenance, openStores, restoreStore } from "./store/open.ts";
+import { connectMaintenance, connectStores, restoreStore, type Stores } from "./store/open.ts";
 
 /** The gateway.yaml that came along. */
 const BUNDLED = fileURLToPath(new URL("../gateway.yaml", import.meta.url));
@@ -92,8 +92,8 @@ const VERBS: Readonly<Record<string, Verb>> = {
     async act(args, io, place) {
       const { store: written } = await configOf(place, io);
       return store.run(args, io, {
-        open: () => openMaintenance(written.ledger),
-        restore: (from, terms) => restoreStore(written.ledger, from, terms),
+        open: () => connectMaintenance(written),
+        restore: (from, terms) => restoreStore(written, from, terms),
       });
     },
   },
@@ -144,10 +144,10 @@ function placeOf(args: string[], folder: string): VerbPlace {
 async function withStores(
   { file, folder }: VerbPlace,
   io: Terminal,
-  act: (stores: ReturnType<typeof openStores>, config: Config) => Promise<number>,
+  act: (stores: Stores, config: Config) => Promise<number>,
 ): Promise<number> {
   const config = await loadConfig(file, await words(folder), io.env, folder);
-  const stores = openStores(config.store.ledger, config.keys, io.err, config.store);
+  const stores = await connectStores(config.store, config.keys, io.err);
   try {
     return await act(stores, config);
   } finally {

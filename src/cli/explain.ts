@@ -17,7 +17,7 @@ import { Generation } from "../generation.ts";
 import { NoLog } from "../rehearsal.ts";
 import type { KeyRecord, Keys } from "../store/keys.ts";
 import { MemoryLimiter } from "../store/memory-limiter.ts";
-import { openStores, type Stores } from "../store/open.ts";
+import { connectStores, type Stores } from "../store/open.ts";
 import { spendSince } from "../store/spend.ts";
 import { Envelopes } from "../translation/envelope.ts";
 import { HeaderList } from "../wire/headers.ts";
@@ -89,7 +89,7 @@ export async function run(args: readonly string[], io: Terminal, loaded: Loaded)
   const body = bodyOf(values.body, io);
   const headers = headersOf(values.header ?? []);
   const request = { method, path, query, body, model: values.model, headers, address: values.address ?? "127.0.0.1" };
-  const stores = openStores(loaded.config.store.ledger, loaded.config.keys, io.err, loaded.config.store);
+  const stores = await connectStores(loaded.config.store, loaded.config.keys, io.err);
   const record = await recordOf(values.key, stores);
   const dry = await openDry(loaded, stores, record);
   try {

@@ -8,8 +8,8 @@ import { keptSocket } from "../downstream/listener.ts";
 import { Gateway, type Loaded, load } from "../gateway.ts";
 import { priceDoubts } from "../prices/doubts.ts";
 import { FileWatch, sourcesOf } from "../reloads.ts";
-import { openStores } from "../store/open.ts";
-import { keptSecret } from "../translation/secret.ts";
+import { connectStores } from "../store/open.ts";
+import { keptSecret } from "../store/secret.ts";
 import { WarmUp } from "../warm-up.ts";
 import { Primary } from "../workers/primary.ts";
 import { endAfterCrash } from "./crash.ts";
@@ -82,7 +82,8 @@ async function start(loaded: Loaded, log: PinoLog, env: NodeJS.ProcessEnv): Prom
   const place = keptSocket("listen", env) ?? config.listen;
   if (config.workers > 1) {
     // Made before there are several who would.
-    if (config.envelopes.key === undefined) keptSecret(config.store.ledger, (message) => log.warn({}, message));
+    if (config.envelopes.key === undefined && !config.store.postgres)
+      keptSecret(config.store.ledger, (message) => log.warn({}, message));
     return Primary.start(loaded, log, place);
   }
   const warmUp = await WarmUp.begin(config.warm_up, log);
@@ -169,7 +170,7 @@ async function greet(config: Config, { base, admin, key }: Greeting, io: Termina
 /** A key for the first run; undefined where there are keys. */
 async function firstKey(gateway: Gateway | Primary, { store, keys }: Config): Promise<string | undefined> {
   if (gateway instanceof Gateway) return gateway.stores.keys.ensureFirstKey();
-  const stores = openStores(store.ledger, keys, () => {}, store);
+  const stores = await connectStores(store, keys, () => {});
   try {
     return await stores.keys.ensureFirstKey();
   } finally {

@@ -46,7 +46,7 @@ type StoreWord =
 /** What is done to the store that gateway.yaml names. */
 export interface StoreCare {
   /** It is closed here. */
-  open(): Maintenance;
+  open(): Maintenance | Promise<Maintenance>;
   restore(file: string, terms: RestoreTerms): Promise<Restored>;
 }
 
@@ -56,7 +56,7 @@ export async function run(args: readonly string[], io: Terminal, { open, restore
   try {
     const word = read(args, io.folder);
     if (word.verb === "restore") return await restored(word, restore, io);
-    care = open();
+    care = await open();
     return await act(word, care, io);
   } catch (error) {
     io.err(error instanceof Error ? error.message : String(error));
@@ -64,7 +64,7 @@ export async function run(args: readonly string[], io: Terminal, { open, restore
     io.err(`\n${USAGE}`);
     return 2;
   } finally {
-    care?.close();
+    await care?.close();
   }
 }
 

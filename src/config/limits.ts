@@ -4,7 +4,6 @@ import type { Chains } from "./plugins.ts";
 import type { ConfigPath, Report } from "./problems.ts";
 import type { File } from "./schema.ts";
 import type { ConfiguredBudget, ConfiguredPath, Store } from "./types.ts";
-import type { ConfigValues } from "./values.ts";
 
 /** Limits, and where in the file they stand. */
 interface LimitsPlace extends Pick<ConfiguredBudget, "models" | "provider"> {
@@ -42,7 +41,7 @@ export function countedApart(
 /** Finds limits that would be counted by each of several gateways for itself. */
 export function checkCounting(
   file: File,
-  { ledger = "", limits }: Pick<ConfigValues, "ledger" | "limits">,
+  { ledger = "", limits }: { ledger?: string | undefined; limits?: string | undefined },
   report: Report,
 ): void {
   if (limits === undefined || !placesIn(file).some(({ limits }) => limitsAny(limits))) return;

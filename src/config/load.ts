@@ -1,6 +1,7 @@
 import { readFileSync } from "node:fs";
 import { availableParallelism } from "node:os";
 import { dirname, relative, resolve } from "node:path";
+import type { StorePlace } from "../store/postgres-place.ts";
 import * as build from "./build.ts";
 import { explain } from "./issues.ts";
 import { budgetsOf, checkCounting, checkLimits } from "./limits.ts";
@@ -61,12 +62,13 @@ export async function loadConfig(
   if (shape.success && findings.every(({ severity }) => severity === "warning"))
     checkUses(paths, chains, loaded, report);
   if (shape.success) checkLimits(shape.data, paths, chains, report);
-  if (shape.success) checkCounting(shape.data, reading.values, report);
+  const { store: { ledger } = {}, limits: counting } = reading.values;
+  if (shape.success) checkCounting(shape.data, { ledger, limits: counting }, report);
 
   const problems = inOrder([...source.problems, ...findings.map((finding) => source.locate(finding))]);
   const errors = problems.filter((problem) => problem.severity === "error");
   if (!shape.success || errors.length > 0) throw new ConfigError(errors);
-  const { listen, admin, ledger, limits, envelopes } = reading.values;
+  const { listen, admin, store, limits, envelopes } = reading.values;
   return {
     file: full,
     folder,
@@ -95,7 +97,7 @@ export async function loadConfig(
     }),
     keys: build.keys(shape.data, reading.values),
     share: shape.data.share,
-    store: { ...shape.data.store, ledger: ledger as string, limits: limits as string },
+    store: { ...shape.data.store, ...(store as StorePlace), limits: limits as string },
     ...(shape.data.instances !== undefined && { instances: shape.data.instances }),
     envelopes: envelopes === undefined ? {} : { key: envelopes },
     trust: shape.data.trust,

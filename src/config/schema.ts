@@ -453,7 +453,18 @@ const Key = z
   .describe("A gateway key.");
 
 const Store = z.strictObject({
-  ledger: z.string().describe("Where usage is kept: sqlite:FILE.").prefault("sqlite:./data/gateway.db"),
+  ledger: z
+    .string()
+    .describe(
+      "Where keys, usage and all else is kept: sqlite:FILE, or for several instances postgres://USER:PASSWORD@HOST/DATABASE, also as $NAME.",
+    )
+    .prefault("sqlite:./data/gateway.db"),
+  journal: z
+    .string()
+    .describe(
+      "The folder of this machine's journals, where the ledger is in PostgreSQL: each database needs one of its own. When absent: ./data/journal.",
+    )
+    .optional(),
   limits: z
     .string()
     .describe(

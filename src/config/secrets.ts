@@ -57,7 +57,11 @@ function fromFile(path: string, folder: string): Revealed {
  * @param env where the addresses of proxies stand, which may hold a password
  */
 export function secretsOf({ providers, envelopes, store }: Config, env: NodeJS.ProcessEnv): string[] {
-  const secrets = [envelopes.key, ...providers.flatMap(({ credentials }) => credentials.map(({ secret }) => secret))];
+  const secrets = [
+    envelopes.key,
+    store.postgres?.password,
+    ...providers.flatMap(({ credentials }) => credentials.map(({ secret }) => secret)),
+  ];
   const { password = "" } = URL.parse(store.limits) ?? {};
   if (password !== "") secrets.push(password, unescaped(password));
   for (const name of ["http_proxy", "https_proxy", "HTTP_PROXY", "HTTPS_PROXY"]) {
@@ -104,7 +108,7 @@ const OPEN = new Set(
 );
 /** Fields of the other sections that hold none either. Everything else there is masked: it may be a misspelt credential. */
 const HARMLESS = new Set(
-  "url header speaks protocol forward idempotency health warm concurrency timeouts connect first_byte idle total hash models paths addresses group owner rpm tpm budget amount soft expires ledger limits".split(
+  "url header speaks protocol forward idempotency health warm concurrency timeouts connect first_byte idle total hash models paths addresses group owner rpm tpm budget amount soft expires ledger journal limits".split(
     " ",
   ),
 );
@@ -117,7 +121,8 @@ const ADDRESS = /^https?:\/\/[^@?#]*$/;
 export function isSecret(path: ConfigPath, value: string): boolean {
   const name = path.findLast((step) => typeof step === "string");
   if (typeof name !== "string") return false;
-  if (SECRET_NAME.test(name)) return true;
+  // Whatever stands before the last @ of an address may be a password, also where it is written in a wrong way.
+  if (SECRET_NAME.test(name) || /:\/\/.*@/.test(value)) return true;
   if (value.length < SHORTEST || ADDRESS.test(value) || OPEN.has(path[0] as string)) return false;
   const meant = nearest(name, [...HARMLESS, "credential", "key"]);
   return meant === undefined || !HARMLESS.has(meant);

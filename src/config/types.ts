@@ -2,6 +2,7 @@ import type { LimitTable } from "../core/limits.ts";
 import type { Facts, Model, Provider, RetryLimits } from "../core/marketplace.ts";
 import type { Price } from "../core/price.ts";
 import type { Share } from "../objects/share.ts";
+import type { StorePlace } from "../store/postgres-place.ts";
 import type { Problem } from "./problems.ts";
 
 /** gateway.yaml with every default filled in, every name checked, every secret put in. */
@@ -205,9 +206,7 @@ export interface ConfiguredKey {
   readonly off?: string;
 }
 
-export interface Store {
-  /** SQLite file, absolute, or `:memory:`. */
-  readonly ledger: string;
+export interface Store extends StorePlace {
   /** `memory`, or the address of a server of Redis or Valkey. */
   readonly limits: string;
   /** What rows survive once an answer's last byte has left. */

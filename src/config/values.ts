@@ -1,6 +1,7 @@
 import { createHash } from "node:crypto";
 import { basename, resolve } from "node:path";
 import type { Credential } from "../core/marketplace.ts";
+import { postgresPlace, type StorePlace, shownPlace } from "../store/postgres-place.ts";
 import { type ConfigPath, offNotice, type Report } from "./problems.ts";
 import { redisProblem } from "./redis-address.ts";
 import { reveal, weakness, whyNot } from "./secrets.ts";
@@ -12,8 +13,7 @@ export interface ConfigValues {
   listen?: Address;
   /** Absent: off. */
   admin?: AdminAddress;
-  /** Absolute SQLite file, or `:memory:`. */
-  ledger?: string;
+  store?: StorePlace;
   /** `memory`, or the address of a server of Redis. */
   limits?: string;
   /** What envelopes are sealed with, where the file says. */
@@ -97,11 +97,22 @@ export class ValueReader {
     else this.report({ path: ["store", "limits"], message: unusable });
     const ledger = this.text("store", "ledger") ?? "sqlite:./data/gateway.db";
     const file = /^sqlite:(.+)$/.exec(ledger)?.[1];
+    const journal = this.text("store", "journal");
     const wrong = (message: string) => this.report({ path: ["store", "ledger"], message });
-    if (file) this.values.ledger = file === ":memory:" ? file : resolve(this.folder, file);
-    else if (/^postgres(ql)?:/.test(ledger))
-      wrong("postgres is not available yet in this version; use sqlite:./data/gateway.db");
-    else wrong("not a store for the ledger; write sqlite:FILE");
+    if (file) this.values.store = { ledger: file === ":memory:" ? file : resolve(this.folder, file) };
+    else if (/^postgres(ql)?:/.test(ledger)) {
+      const place = postgresPlace(ledger, this.folder);
+      if (typeof place === "string") wrong(place);
+      else {
+        const folder = resolve(this.folder, journal ?? "./data/journal");
+        this.values.store = { ledger: shownPlace(place), postgres: { ...place, journal: folder } };
+      }
+    } else wrong("not a store for the ledger; write sqlite:FILE or postgres://USER:PASSWORD@HOST/DATABASE");
+    if (file && journal !== undefined)
+      this.report({
+        path: ["store", "journal"],
+        message: "the journal of a SQLite file stands beside it; leave this out",
+      });
     if (file === ":memory:" && ![undefined, 1].includes(at(this.file, "workers") as number | undefined))
       wrong("workers share a ledger in a file; write sqlite:FILE, or workers: 1");
     if (file === ":memory:" && at(this.file, "store", "durability") === "power")

@@ -27,7 +27,11 @@ export class JournalFeeder {
   /** How far the running journal has been read. */
   private at = { number: 1, position: 0 };
   private feeding: Promise<void> = Promise.resolve();
+  /** What is read once that is done: however often it is asked for meanwhile, that is one. */
+  private next: { place: JournalPlace; read: Promise<void> } | undefined;
   private stopped = false;
+  /** Milliseconds of `performance.now()` since which there is something to read; undefined where there is not. */
+  behindSince: number | undefined;
 
   /**
    * @param folder of the journals
@@ -41,8 +45,15 @@ export class JournalFeeder {
 
   /** Reads the running journal up to a place, once what was asked before is done. Waits for a store that is down. */
   feed(place: JournalPlace): Promise<void> {
-    this.feeding = this.feeding.then(() => this.read(place));
-    return this.feeding;
+    if (this.next) {
+      this.next.place = place;
+      return this.next.read;
+    }
+    this.behindSince ??= performance.now();
+    const next = { place, read: this.feeding.then(() => this.readNext()) };
+    this.next = next;
+    this.feeding = next.read;
+    return next.read;
   }
 
   /** Shows others that the running journal is somebody's. */
@@ -90,6 +101,14 @@ export class JournalFeeder {
   /** Removes the running journal, all of which is in the ledger. */
   end(): void {
     remove([journalFile(this.folder, this.owner, this.at.number)]);
+  }
+
+  private async readNext(): Promise<void> {
+    const { place } = this.next as { place: JournalPlace };
+    this.next = undefined;
+    await this.read(place);
+    // What was asked for meanwhile is newer.
+    this.behindSince = this.next === undefined ? undefined : performance.now();
   }
 
   private async read({ number, size }: JournalPlace): Promise<void> {

@@ -1,5 +1,5 @@
 import { closeSync, fdatasyncSync, fsyncSync, ftruncateSync, mkdirSync, openSync, writeSync } from "node:fs";
-import { journalFile, journalFolder, processName, remove } from "./journal-files.ts";
+import { journalFile, processName, remove } from "./journal-files.ts";
 import { KIND, type Row } from "./ledger-row.ts";
 
 /** Bytes after which a journal goes on in another file. */
@@ -24,7 +24,6 @@ let made = 0;
  * survives the death of the process; another one puts it into the ledger then.
  */
 export class Journal {
-  readonly folder: string;
   /** What its files' names begin with. */
   readonly owner = `${processName()}-${++made}`;
   /** The number of the file that is written, and the bytes in it. */
@@ -39,19 +38,17 @@ export class Journal {
   private retry: NodeJS.Timeout | undefined;
 
   /**
-   * @param store the ledger's file
+   * @param folder where its files are, made when the first of them is
    * @param warn told when the journal cannot be written, when lines are lost, and when all is well again
    * @param limits bytes of a file, and bytes that wait in memory
    * @param durable whether what was written survives a power cut too: each write then waits for the disk
    */
   constructor(
-    store: string,
+    readonly folder: string,
     private readonly warn: (message: string) => void,
     private readonly limits: { full: number; memory: number } = { full: FULL, memory: MEMORY },
     private readonly durable = false,
-  ) {
-    this.folder = journalFolder(store);
-  }
+  ) {}
 
   /** Whether what is told gets to the disk. */
   get writable(): boolean {

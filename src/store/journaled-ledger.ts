@@ -3,6 +3,7 @@ import { Journal } from "./journal.ts";
 import { journals, orphaned } from "./journal-files.ts";
 import { journaledRows } from "./journal-lines.ts";
 import { Ledger, type LedgerEntry, type LedgerQuery, type LedgerSpan, type LedgerSum } from "./ledger.ts";
+import type { LedgerPlace } from "./ledger-messages.ts";
 import { merged, paged } from "./ledger-pages.ts";
 import { entryIn, rowOf } from "./ledger-row.ts";
 import { type LedgerListener, LedgerThread } from "./ledger-thread.ts";
@@ -36,16 +37,18 @@ export class JournaledLedger extends Ledger {
   private store: "ok" | "waiting" = "ok";
 
   /**
-   * @param file the store
+   * @param place where the ledger is
+   * @param folder of the journals
    * @param warn told when something cannot be written, when entries are lost, and when all is well again
    */
   constructor(
-    private readonly file: string,
+    private readonly place: LedgerPlace,
+    folder: string,
     private readonly warn: (message: string) => void = () => {},
     private readonly terms: StoreTerms = {},
   ) {
     super();
-    this.journal = new Journal(file, warn, undefined, this.durable);
+    this.journal = new Journal(folder, warn, undefined, this.durable);
     if (journals(this.journal.folder).length > 0) this.opened();
   }
 
@@ -73,7 +76,7 @@ export class JournaledLedger extends Ledger {
   /** @throws Error when the thread has died */
   override async flush(): Promise<void> {
     this.persist();
-    if (this.journal.used) await LedgerThread.shared().ask(this.opened(), { type: "feed", ...this.place() });
+    if (this.journal.used) await LedgerThread.shared().ask(this.opened(), { type: "feed", ...this.end() });
   }
 
   override async recovered(): Promise<void> {
@@ -112,11 +115,11 @@ export class JournaledLedger extends Ledger {
     if (this.number === undefined && !this.journal.used) return;
     const ledger = this.opened();
     const thread = LedgerThread.shared();
-    if (this.journal.used) thread.tell(ledger, { type: "feed", ...this.place() });
+    if (this.journal.used) thread.tell(ledger, { type: "feed", ...this.end() });
     await thread.ask(ledger, { type: "close", wait: CLOSING }).catch((thrown: Error) => this.warn(thrown.message));
   }
 
-  private place(): { number: number; size: number } {
+  private end(): { number: number; size: number } {
     const { number, size } = this.journal;
     return { number, size };
   }
@@ -128,7 +131,7 @@ export class JournaledLedger extends Ledger {
 
   private readonly feed = (): void => {
     this.timer = undefined;
-    LedgerThread.shared().tell(this.opened(), { type: "feed", ...this.place() });
+    LedgerThread.shared().tell(this.opened(), { type: "feed", ...this.end() });
   };
 
   private get durable(): boolean {
@@ -145,7 +148,7 @@ export class JournaledLedger extends Ledger {
       },
     };
     this.number ??= LedgerThread.shared().open(
-      { store: this.file, folder, owner, durable: this.durable, keep },
+      { store: this.place, folder, owner, durable: this.durable, keep },
       listener,
     );
     return this.number;

@@ -38,11 +38,14 @@ export function columnsOf(edit: KeyEdit): { columns: string[]; values: SQLInputV
 /** A key of the store as it is remembered. */
 export class StoredKey {
   readonly record: KeyRecord;
+  /** The number of its last change. */
+  readonly changed: number;
   private readonly digest: Buffer;
   private readonly old: { digest: Buffer; record: KeyRecord } | undefined;
 
   constructor(row: Record<string, SQLOutputValue>) {
     this.record = storedRecord(row);
+    this.changed = Number(row["changed"]);
     this.digest = Buffer.from(this.record.hash, "hex");
     const { old_hash: before, old_until: until } = row;
     if (before === null || before === undefined) return;

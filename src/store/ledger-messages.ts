@@ -1,10 +1,14 @@
 import type { JournalPlace } from "./journal-feeder.ts";
 import type { LedgerQuery, LedgerSpan } from "./ledger.ts";
 import type { RowPlace } from "./ledger-pages.ts";
+import type { PostgresPlace } from "./postgres-place.ts";
+
+/** Where a ledger is: in a SQLite file, or in a database. */
+export type LedgerPlace = string | PostgresPlace;
 
 /** What the thread that feeds ledgers is asked. */
 export type LedgerAsk =
-  | { type: "open"; store: string; folder: string; owner: string; durable: boolean; keep: number }
+  | { type: "open"; store: LedgerPlace; folder: string; owner: string; durable: boolean; keep: number }
   /** The journal has grown. */
   | ({ type: "feed" } & JournalPlace)
   | { type: "sums"; query: LedgerQuery }

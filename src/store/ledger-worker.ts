@@ -3,10 +3,10 @@ import { setPriority } from "node:os";
 import { basename } from "node:path";
 import { parentPort } from "node:worker_threads";
 import { JournalFeeder } from "./journal-feeder.ts";
+import { LagWatch } from "./lag-watch.ts";
 import type { FromLedgerThread, LedgerAsk, ToLedgerThread } from "./ledger-messages.ts";
-import { Database } from "./sqlite.ts";
-import { SqliteLedger } from "./sqlite-ledger.ts";
-import { Retention } from "./sqlite-pruning.ts";
+import { type LedgerStore, openLedgerStore } from "./ledger-store.ts";
+import { Retention } from "./retention.ts";
 
 // The thread that feeds the ledgers of a process from their journals and answers questions about them: nothing of it keeps
 // the thread waiting that serves requests.
@@ -30,8 +30,6 @@ const tell = (message: FromLedgerThread): void => parentPort?.postMessage(messag
 
 /** One ledger in this thread. */
 class FedLedger {
-  private readonly database: Database;
-  private readonly ledger: SqliteLedger;
   private readonly feeder: JournalFeeder;
   private readonly timer: NodeJS.Timeout;
   private readonly retention: Retention;
@@ -39,19 +37,25 @@ class FedLedger {
   private adopting = false;
   /** Journals were seen that may be nobody's in a moment. */
   private others = true;
+  private readonly lag: LagWatch;
 
-  constructor(
+  private constructor(
     private readonly number: number,
-    { store, folder, owner, durable, keep }: Extract<LedgerAsk, { type: "open" }>,
+    { folder, owner, keep }: Extract<LedgerAsk, { type: "open" }>,
+    private readonly store: LedgerStore,
+    warn: (message: string) => void,
   ) {
-    const warn = (message: string) => tell({ type: "warning", ledger: number, message });
-    // Journals end once their rows are here: these survive what those did.
-    this.database = new Database(store, durable);
-    this.ledger = new SqliteLedger(this.database, warn);
-    this.retention = new Retention(this.database, keep, warn);
-    this.feeder = new JournalFeeder(folder, owner, this.ledger);
+    this.feeder = new JournalFeeder(folder, owner, store.ledger);
+    this.lag = new LagWatch(warn);
+    this.retention = new Retention((before) => store.pruned(before), keep, warn);
     this.timer = setInterval(() => this.look(), LOOK);
     this.look();
+  }
+
+  /** @throws Error when the store cannot be opened */
+  static async open(number: number, place: Extract<LedgerAsk, { type: "open" }>): Promise<FedLedger> {
+    const warn = (message: string) => tell({ type: "warning", ledger: number, message });
+    return new FedLedger(number, place, await openLedgerStore(place.store, place.durable, warn), warn);
   }
 
   async answer(ask: LedgerAsk): Promise<unknown> {
@@ -59,11 +63,11 @@ class FedLedger {
       case "feed":
         return this.feeder.feed(ask);
       case "sums":
-        return this.ledger.sums(ask.query);
+        return this.store.ledger.sums(ask.query);
       case "recent":
-        return this.ledger.recent(ask.limit);
+        return this.store.ledger.recent(ask.limit);
       case "page":
-        return this.ledger.page(ask.span, ask.after);
+        return this.store.ledger.page(ask.span, ask.after);
       case "close":
         return this.close(ask.wait);
       default:
@@ -73,7 +77,8 @@ class FedLedger {
 
   private look(): void {
     this.feeder.touch();
-    const { state } = this.ledger;
+    this.lag.look(this.feeder.behindSince);
+    const { state } = this.store.ledger;
     if (state !== this.state) tell({ type: "state", ledger: this.number, state });
     this.state = state;
     if (!this.others || this.adopting) return;
@@ -99,23 +104,27 @@ class FedLedger {
     clearTimeout(late);
     this.feeder.stop();
     if (done) this.feeder.end();
-    await this.ledger.close();
-    this.database.close();
+    await this.store.close();
   }
 }
 
 giveWay();
-const ledgers = new Map<number, FedLedger>();
+const ledgers = new Map<number, Promise<FedLedger>>();
 
 async function answered(message: ToLedgerThread): Promise<unknown> {
   if (message.type === "open") {
-    ledgers.set(message.ledger, new FedLedger(message.ledger, message));
+    const opened = FedLedger.open(message.ledger, message);
+    ledgers.set(message.ledger, opened);
+    opened.catch(() => ledgers.delete(message.ledger));
+    await opened;
     return;
   }
-  const ledger = ledgers.get(message.ledger);
+  const ledger = await ledgers.get(message.ledger)?.catch(() => {});
   if (!ledger) throw new Error("this ledger is not open");
   if (message.type === "close") ledgers.delete(message.ledger);
-  return ledger.answer(message);
+  const answer = ledger.answer(message);
+  // Nothing waits for a store that is down where nobody wants to hear of it.
+  return message.call === 0 ? undefined : answer;
 }
 
 parentPort?.on("message", (message: ToLedgerThread) => {

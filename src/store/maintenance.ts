@@ -36,5 +36,5 @@ export abstract class Maintenance {
    * @returns how many
    */
   abstract prune(before: number, progress: ProgressListener): Promise<number>;
-  abstract close(): void;
+  abstract close(): void | Promise<void>;
 }

@@ -1,8 +1,19 @@
 import { statSync } from "node:fs";
+import { journalFolder } from "./journal-files.ts";
 import { JournaledLedger, type StoreTerms } from "./journaled-ledger.ts";
 import type { FileKey } from "./key-rows.ts";
 import type { Ledger } from "./ledger.ts";
 import type { Maintenance, Restored, RestoreTerms } from "./maintenance.ts";
+import type { Owners } from "./owners.ts";
+import { PostgresKeys } from "./postgres-keys.ts";
+import { copiesOf, PostgresMaintenance } from "./postgres-maintenance.ts";
+import { openPostgres } from "./postgres-migrations.ts";
+import { PostgresOwners } from "./postgres-owners.ts";
+import type { StorePlace } from "./postgres-place.ts";
+import { PostgresPrices } from "./postgres-prices.ts";
+import type { PriceVersions } from "./price-versions.ts";
+import type { RememberedKeys } from "./remembered-keys.ts";
+import { keptSecret, sharedSecret } from "./secret.ts";
 import { Database } from "./sqlite.ts";
 import { SqliteKeys } from "./sqlite-keys.ts";
 import { SqliteLedger } from "./sqlite-ledger.ts";
@@ -11,20 +22,48 @@ import { SqliteOwners } from "./sqlite-owners.ts";
 import { SqlitePrices } from "./sqlite-prices.ts";
 import { restoreSqlite } from "./sqlite-restore.ts";
 
-/** The embedded stores, in one file. */
+/** Connections of the thread that serves; one more listens for changes of keys. */
+const CONNECTIONS = 4;
+
+/** All that is kept, in one file or in one database. */
 export interface Stores {
-  keys: SqliteKeys;
+  keys: RememberedKeys;
   ledger: Ledger;
-  owners: SqliteOwners;
-  prices: SqlitePrices;
-  /** Writes what waits and closes the file. */
+  owners: Owners;
+  prices: PriceVersions;
+  /** What envelopes are sealed with where gateway.yaml does not say it: the same for all who use this store. */
+  secret(): Promise<Buffer>;
+  /** Writes what waits and closes the store. */
   close(): Promise<void>;
+}
+
+/** All in one SQLite file, whose keys are found without waiting. */
+export interface EmbeddedStores extends Stores {
+  keys: SqliteKeys;
+}
+
+/**
+ * Opens the stores, wherever they are.
+ * @param warn told what an operator should know
+ * @throws FileError when they cannot be used
+ */
+export async function connectStores(
+  { ledger, postgres, ...terms }: StorePlace & StoreTerms,
+  fileKeys: readonly FileKey[],
+  warn: (message: string) => void,
+): Promise<Stores> {
+  return postgres ? openDatabase(postgres, fileKeys, warn, terms) : openStores(ledger, fileKeys, warn, terms);
 }
 
 /**
  * Opens a store for what is done besides serving from it.
- * @throws FileError when the file cannot be used, Error for a store in memory
+ * @throws FileError when it cannot be used, Error for a store in memory
  */
+export async function connectMaintenance({ ledger, postgres }: StorePlace): Promise<Maintenance> {
+  return postgres ? PostgresMaintenance.open(postgres) : openMaintenance(ledger);
+}
+
+/** As `connectMaintenance`, of a SQLite file. */
 export function openMaintenance(path: string): Maintenance {
   notInMemory(path);
   return new SqliteMaintenance(path);
@@ -34,9 +73,14 @@ export function openMaintenance(path: string): Maintenance {
  * Puts a backup in the place of a store that nothing uses, once it has been found in order.
  * @throws Error that says why not; the store is as it was then
  */
-export async function restoreStore(path: string, file: string, terms: RestoreTerms): Promise<Restored> {
-  notInMemory(path);
-  return restoreSqlite(path, file, terms);
+export async function restoreStore(
+  { ledger, postgres }: StorePlace,
+  file: string,
+  terms: RestoreTerms,
+): Promise<Restored> {
+  if (postgres) throw new Error(copiesOf(postgres));
+  notInMemory(ledger);
+  return restoreSqlite(ledger, file, terms);
 }
 
 function notInMemory(path: string): void {
@@ -56,13 +100,16 @@ export function openStores(
   fileKeys: readonly FileKey[],
   warn: (message: string) => void,
   terms: StoreTerms = {},
-): Stores {
+): EmbeddedStores {
   const database = new Database(path);
   if (path !== ":memory:" && process.platform !== "win32" && (statSync(path).mode & 0o077) !== 0) {
     warn(`Other users of this machine can read the store ${path}: chmod 600 ${path}`);
   }
   const keys = new SqliteKeys(database, fileKeys);
-  const ledger = path === ":memory:" ? new SqliteLedger(database, warn) : new JournaledLedger(path, warn, terms);
+  const ledger =
+    path === ":memory:"
+      ? new SqliteLedger(database, warn)
+      : new JournaledLedger(path, journalFolder(path), warn, terms);
   const owners = new SqliteOwners(database, warn);
   const close = async () => {
     await ledger.close();
@@ -70,5 +117,25 @@ export function openStores(
     keys.close();
     database.close();
   };
-  return { keys, ledger, owners, prices: new SqlitePrices(database), close };
+  const secret = async () => keptSecret(path, warn);
+  return { keys, ledger, owners, prices: new SqlitePrices(database), secret, close };
+}
+
+async function openDatabase(
+  { journal, ...place }: NonNullable<StorePlace["postgres"]>,
+  fileKeys: readonly FileKey[],
+  warn: (message: string) => void,
+  terms: StoreTerms,
+): Promise<Stores> {
+  const { database } = await openPostgres(place, CONNECTIONS);
+  const keys = new PostgresKeys(database, fileKeys);
+  const ledger = new JournaledLedger(place, journal, warn, terms);
+  const owners = new PostgresOwners(database, warn);
+  const close = async () => {
+    await ledger.close();
+    await owners.close();
+    keys.close();
+    await database.close();
+  };
+  return { keys, ledger, owners, prices: new PostgresPrices(database), secret: () => sharedSecret(database), close };
 }

@@ -1,16 +1,19 @@
 import type { StatementSync } from "node:sqlite";
-import {
-  Ledger,
-  type LedgerEntry,
-  type LedgerGroup,
-  type LedgerQuery,
-  type LedgerSpan,
-  type LedgerSum,
-} from "./ledger.ts";
+import { Ledger, type LedgerEntry, type LedgerQuery, type LedgerSpan, type LedgerSum } from "./ledger.ts";
 import { Kinds } from "./ledger-kinds.ts";
-import { PAGE_ROWS, paged, type RowPlace } from "./ledger-pages.ts";
+import { paged, type RowPlace } from "./ledger-pages.ts";
 import { COLUMNS, entryOf, HOLDER, type Row, rowOf, size } from "./ledger-row.ts";
-import { DAY, HOUR, HourSums, SUMMED } from "./ledger-sums.ts";
+import {
+  inWholeHours,
+  type LedgerDialect,
+  newestText,
+  pageText,
+  ranges,
+  sumOf,
+  sumsText,
+  sumUp,
+} from "./ledger-sql.ts";
+import { DAY, HourSums, SUMMED } from "./ledger-sums.ts";
 import { type Database, sqliteCode } from "./sqlite.ts";
 
 /** Rows in one transaction: about a millisecond in which nothing else happens. */
@@ -26,13 +29,11 @@ const BYTES = 64 * 1024 * 1024;
 /** SQLite's codes for a row that no other attempt will get in: too big, against a constraint, of a wrong type. */
 const BAD_ROW = new Set([18, 19, 20]);
 
-const GROUPS: Record<LedgerGroup, string> = {
-  key: "part.key",
-  model: "model",
-  target: "target",
-  group: "group_path",
-  tag: "ifnull(tag.key || '=' || tag.value, '')",
+const DIALECT: LedgerDialect = {
   day: "strftime('%Y-%m-%d', time / 1000, 'unixepoch')",
+  tags: "left join json_each(nullif(h.tags, '')) as tag",
+  join: "cross join",
+  later: "usage.rowid",
 };
 
 /** The ledger in SQLite. Entries wait in memory for a quarter of a second at most, or for a store that is down. */
@@ -65,8 +66,9 @@ export class SqliteLedger extends Ledger {
     this.insert = database.prepare(
       `insert into usage (kind, holder, ${COLUMNS.join(", ")}) values (?, ?, ${places}) on conflict (time, id) do nothing`,
     );
-    this.sumUp = database.prepare(sumUp("usage_hour", "hour"));
-    this.sumUpDay = database.prepare(sumUp("usage_day", "day"));
+    const values = `values (${["hour", "key", "model", "target", "holder", ...SUMMED].map(() => "?").join(", ")})`;
+    this.sumUp = database.prepare(sumUp("usage_hour", values));
+    this.sumUpDay = database.prepare(sumUp("usage_day", values));
     this.countOnce = database.prepare("insert into usage_once (name) values (?) on conflict do nothing");
   }
 
@@ -121,27 +123,11 @@ export class SqliteLedger extends Ledger {
 
   override async sums(query: LedgerQuery): Promise<LedgerSum[]> {
     await this.flush().catch(() => {});
-    const columns = query.by.map((group, at) => `${GROUPS[group]} as g${at}`);
-    const groups = query.by.map((_, at) => `g${at}`);
-    const day = query.by.indexOf("day");
-    const statement = this.database.prepare(
-      `select ${[...columns, SUMS].join(", ")} from (${PARTS}) as part ${holderJoin(query.by)}
-       ${groups.length > 0 ? `group by ${groups.join(", ")}` : ""}
-       order by ${day < 0 ? "" : `g${day}, `} cost desc, requests desc`,
-    );
+    const statement = this.database.prepare(sumsText(query, DIALECT));
     // A sum of nano-dollars passes 2^53 at nine million dollars; from there on it is rounded instead of refused.
     statement.setReadBigInts(true);
-    return statement.all(...ranges(this.inWholeHours(query))).map((row) => ({
-      group: groups.map((name) => String(row[name])),
-      requests: Number(row["requests"]),
-      failed: Number(row["failed"]),
-      tokensIn: Number(row["tokens_in"]),
-      cached: Number(row["cached"]),
-      tokensOut: Number(row["tokens_out"]),
-      reasoning: Number(row["reasoning"]),
-      cost: Number(row["cost"]),
-      unsettled: Number(row["unsettled"]),
-    }));
+    const before = Number(this.pruned.get()?.["before"]);
+    return statement.all(...ranges(inWholeHours(query, before))).map((row) => sumOf(row, query));
   }
 
   override async *entries(span: LedgerSpan): AsyncGenerator<LedgerEntry> {
@@ -152,7 +138,7 @@ export class SqliteLedger extends Ledger {
   /** The oldest rows of a span, so many as make a page, or those behind one. Without what waits. */
   page({ since = 0, until = Number.MAX_SAFE_INTEGER }: LedgerSpan, after?: RowPlace): LedgerEntry[] {
     const from = after ?? { time: since, id: "" };
-    return this.database.prepare(PAGE).all(from.time, from.id, until).map(entryOf);
+    return this.database.prepare(PAGE).all(from.time, from.time, from.id, until).map(entryOf);
   }
 
   /** Without the vendors' own usage objects, which are not kept. */
@@ -169,16 +155,6 @@ export class SqliteLedger extends Ledger {
       this.warn(`${this.rows.length} ledger entries are lost: ${message(error)}.`);
     });
     clearTimeout(this.timer);
-  }
-
-  /** Of hours whose rows have been taken away only the whole is known. */
-  private inWholeHours({ since = 0, until = Number.MAX_SAFE_INTEGER, by }: LedgerQuery): LedgerQuery {
-    const before = Number(this.pruned.get()?.["before"]);
-    return {
-      by,
-      since: since < before ? Math.floor(since / HOUR) * HOUR : since,
-      until: until < before ? Math.ceil(until / HOUR) * HOUR : until,
-    };
   }
 
   private schedule(delay: number): NodeJS.Timeout {
@@ -264,64 +240,7 @@ export class SqliteLedger extends Ledger {
   }
 }
 
-const SUMS = SUMMED.map((column) => `ifnull(sum(${column}), 0) as ${column}`).join(", ");
-
-/** Adds to the sums of an hour or a day. */
-const sumUp = (
-  table: string,
-  time: string,
-): string => `insert into ${table} (${time}, key, model, target, holder, ${SUMMED.join(", ")})
-  values (?, ?, ?, ?, ?, ${SUMMED.map(() => "?").join(", ")})
-  on conflict (${time}, key, model, target, holder) do update set ${SUMMED.map((name) => `${name} = ${name} + excluded.${name}`).join(", ")}`;
-
-const SINGLE = `key, model, target, holder, 1 as requests, outcome <> 'completed' as failed, source not in ('reported', 'free') or cost is null as unsettled,
-  tokens_in, cached, tokens_out, reasoning, cost from usage join usage_kind on number = kind`;
-/** In this order of tables: the small ones are looked up for each row. */
-const WHOLE_ROW = `select * from usage cross join usage_kind as k on k.number = kind
-  cross join usage_holder as h on h.number = holder`;
-/** The bound, which all rows pass, leads SQLite to the index of times; without it, it would sort all rows. */
-const NEWEST = `${WHOLE_ROW} where time >= 0
-  order by time desc, usage.rowid desc limit ?`;
-
-const PAGE = `${WHOLE_ROW} where (time, id) > (?, ?) and time < ? order by time, id limit ${PAGE_ROWS}`;
-
-/** Who held the keys, where that is asked. */
-function holderJoin(by: LedgerQuery["by"]): string {
-  if (!by.includes("group") && !by.includes("tag")) return "";
-  const tags = by.includes("tag") ? "left join json_each(nullif(h.tags, '')) as tag" : "";
-  return `join usage_holder as h on h.number = holder ${tags}`;
-}
-
-export const ONE_ROW = `select time, ${SINGLE} where time >= ? and time < ?`;
-export const ONE_HOUR = `select hour as time, key, model, target, holder, ${SUMMED.join(", ")} from usage_hour where hour >= ? and hour < ?`;
-const ONE_DAY = `select day as time, key, model, target, holder, ${SUMMED.join(", ")} from usage_day where day >= ? and day < ?`;
-/** Whole days from their sums, then whole hours at both ends; what stands out of these row by row. */
-const PARTS = [ONE_DAY, ONE_HOUR, ONE_HOUR, ONE_ROW, ONE_ROW].join(" union all ");
-
-/** The bounds of `PARTS`. */
-function ranges({ since = 0, until = Number.MAX_SAFE_INTEGER }: LedgerSpan): number[] {
-  const [hours, ...rows] = wholeParts(since, until, HOUR);
-  const [days, ...ends] = wholeParts(...hours, DAY);
-  return [days, ...ends, ...rows].flat();
-}
-
-type Bounds = [from: number, to: number];
-
-/** The whole parts of a span of time, and what is left before and behind them. */
-function wholeParts(from: number, to: number, part: number): [whole: Bounds, before: Bounds, behind: Bounds] {
-  const first = Math.ceil(from / part) * part;
-  const last = Math.floor(to / part) * part;
-  if (first >= last)
-    return [
-      [0, 0],
-      [from, to],
-      [0, 0],
-    ];
-  return [
-    [first, last],
-    [from, first],
-    [last, to],
-  ];
-}
+const NEWEST = newestText(DIALECT);
+const PAGE = pageText(DIALECT);
 
 const message = (error: unknown): string => (error instanceof Error ? error.message : String(error));

@@ -2,10 +2,11 @@ import { chmodSync, copyFileSync, existsSync, renameSync, rmSync, statSync } fro
 import { backup as copy, DatabaseSync } from "node:sqlite";
 import { journalFolder } from "./journal-files.ts";
 import { journaledRows } from "./journal-lines.ts";
-import { DAY, HOUR, SUMMED } from "./ledger-sums.ts";
+import { DIFFERING, DIFFERING_DAYS, differences } from "./ledger-sql.ts";
+import { HOUR } from "./ledger-sums.ts";
 import { Maintenance, type ProgressListener } from "./maintenance.ts";
 import { Database } from "./sqlite.ts";
-import { ONE_ROW, SqliteLedger } from "./sqlite-ledger.ts";
+import { SqliteLedger } from "./sqlite-ledger.ts";
 import { pruned, prunedBefore } from "./sqlite-pruning.ts";
 
 /** All pages at once: a copy in parts begins anew with each row that another process writes meanwhile. */
@@ -72,17 +73,7 @@ export class SqliteMaintenance extends Maintenance {
     progress("comparing the sums of hours with their rows");
     const from = Math.ceil(prunedBefore(this.database) / HOUR) * HOUR;
     const differing = this.database.prepare(DIFFERING).all(from, Number.MAX_SAFE_INTEGER, from, TOLD + 1);
-    const told = differing.slice(0, TOLD).map(({ hour, key, model, target }) => {
-      const at = new Date(Number(hour)).toISOString().slice(0, 13).replace("T", " ");
-      return `the sums of ${at}h UTC, key ${key || "-"}, model ${model || "-"}, target ${target || "-"} are not those of their rows`;
-    });
-    const more = differing.length > TOLD ? ["and more of the same kind"] : [];
-    const days = this.database.prepare(DIFFERING_DAYS).all(TOLD);
-    const ofDays = days.map(({ day }) => {
-      const at = new Date(Number(day)).toISOString().slice(0, 10);
-      return `the sums of the day ${at} UTC are not those of its hours`;
-    });
-    return [...told, ...more, ...ofDays];
+    return differences(differing, this.database.prepare(DIFFERING_DAYS).all(TOLD), TOLD);
   }
 
   override async prune(before: number, progress: ProgressListener): Promise<number> {
@@ -146,24 +137,3 @@ function integrity(database: Database, pragma: "integrity_check" | "quick_check"
 }
 
 const megabytes = (bytes: number): string => `${(bytes / 1e6).toFixed(1)} MB`;
-
-const PLACE = "hour, key, model, target, holder";
-const SUMMED_UP = SUMMED.map((name) => `ifnull(sum(${name}), 0) as ${name}`).join(", ");
-const FROM_ROWS = `select time - time % ${HOUR} as hour, key, model, target, holder, ${SUMMED_UP}
-  from (${ONE_ROW}) group by 1, 2, 3, 4, 5`;
-const KEPT = `select ${PLACE}, ${SUMMED.join(", ")} from usage_hour where hour >= ?`;
-
-const DAYS = `select day, key, model, target, holder, ${SUMMED.join(", ")} from usage_day`;
-const FROM_HOURS = `select hour - hour % ${DAY} as day, key, model, target, holder, ${SUMMED_UP} from usage_hour group by 1, 2, 3, 4, 5`;
-
-/** Days whose sums are not those of their hours. */
-const DIFFERING_DAYS = `with kept as (${DAYS}), found as (${FROM_HOURS})
-  select day from (select * from kept except select * from found)
-  union select day from (select * from found except select * from kept)
-  order by day limit ?`;
-
-/** Places whose sums are kept otherwise than their rows add up to, whichever of the two is missing. */
-const DIFFERING = `with found as (${FROM_ROWS}), kept as (${KEPT})
-  select ${PLACE} from (select * from found except select * from kept)
-  union select ${PLACE} from (select * from kept except select * from found)
-  order by hour limit ?`;

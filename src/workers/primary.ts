@@ -11,7 +11,7 @@ import { AFTER_FAILURE, type Loaded, load } from "../gateway.ts";
 import { type LoadedPlugin, versionsOf } from "../loader/instances.ts";
 import { type Reloaded, Reloads } from "../reloads.ts";
 import { MemoryLimiter } from "../store/memory-limiter.ts";
-import { openStores } from "../store/open.ts";
+import { connectStores } from "../store/open.ts";
 import { spendSince } from "../store/spend.ts";
 import type { PrimaryAnswer, SharedFact, ToPrimary, WorkerQuestion } from "./messages.ts";
 import { Answers } from "./peers.ts";
@@ -72,7 +72,7 @@ export class Primary {
     const warn = (message: string) => log.warn({}, message);
     // What has been spent before is asked once for each kind of period: the store is open for that long.
     const spent = async (since: number) => {
-      const stores = openStores(config.store.ledger, config.keys, warn, config.store);
+      const stores = await connectStores(config.store, config.keys, warn);
       try {
         return await spendSince(stores.ledger)(since);
       } finally {

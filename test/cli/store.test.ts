@@ -37,7 +37,7 @@ async function terminal(t: Test) {
     const io = { out: (line: string) => out.push(line), err: (line: string) => err.push(line), env: {}, folder };
     const code = await run(args, io, {
       open: () => openMaintenance(path),
-      restore: (file, terms) => restoreStore(path, file, terms),
+      restore: (file, terms) => restoreStore({ ledger: path }, file, terms),
     });
     return { code, out: out.join("\n"), err: err.join("\n") };
   };

@@ -115,7 +115,7 @@ t.test("what is shown to providers and proxies, and what seals envelopes, is sec
   const config = {
     providers: [{ credentials: [{ secret: "one" }, { secret: "two" }] }, { credentials: [] }],
     envelopes: { key: "three" },
-    store: { limits: "memory" },
+    store: { limits: "memory", postgres: { password: "four" } },
   };
   const env = {
     http_proxy: "me:pass%40word@proxy.test:1",
@@ -130,6 +130,7 @@ t.test("what is shown to providers and proxies, and what seals envelopes, is sec
       "one",
       "two",
       "three",
+      "four",
       "pass%40word",
       "pass@word",
       pair,

@@ -57,7 +57,7 @@ t.test("defaults stand where nothing is said", async (t) => {
   const { values, said } = read({});
   t.same(values.listen, { host: "127.0.0.1", port: 8080 });
   t.same(values.admin, { host: "127.0.0.1", port: 9090, usual: true });
-  t.equal(values.ledger, "/etc/gateway/data/gateway.db");
+  t.equal(values.store?.ledger, "/etc/gateway/data/gateway.db");
   t.same(said, []);
 });
 
@@ -107,18 +107,31 @@ t.test("workers cannot share a ledger in memory", async (t) => {
 });
 
 t.test("the ledger's file is absolute, or in memory", async (t) => {
-  t.equal(read({ store: { ledger: "sqlite:/var/x.db" } }).values.ledger, "/var/x.db");
-  t.equal(read({ store: { ledger: "sqlite:x.db" } }).values.ledger, "/etc/gateway/x.db");
-  t.equal(read({ store: { ledger: "sqlite::memory:" } }).values.ledger, ":memory:");
+  t.equal(read({ store: { ledger: "sqlite:/var/x.db" } }).values.store?.ledger, "/var/x.db");
+  t.equal(read({ store: { ledger: "sqlite:x.db" } }).values.store?.ledger, "/etc/gateway/x.db");
+  t.equal(read({ store: { ledger: "sqlite::memory:" } }).values.store?.ledger, ":memory:");
 });
 
-t.test("stores of other versions are refused by name", async (t) => {
-  t.same(read({ store: { ledger: "postgres://u:pw@h/db", limits: "redis://h" } }).said, [
-    "error store.ledger postgres is not available yet in this version; use sqlite:./data/gateway.db",
+t.test("a ledger in PostgreSQL has its journals in a folder, and its password nowhere else", async (t) => {
+  const { store } = read({ store: { ledger: "postgres://u:pw@h/db" } }).values;
+  t.equal(store?.ledger, "postgres://u@h:5432/db");
+  t.match(store?.postgres, { host: "h", user: "u", password: "pw", journal: "/etc/gateway/data/journal" });
+  const other = read({ store: { ledger: "postgres://u@h/db", journal: "/var/journal" } });
+  t.equal(other.values.store?.postgres?.journal, "/var/journal");
+  const wrong = "postgres://u:top-secret-word@h/db?sslmode=sometimes";
+  t.same(read({ store: { ledger: wrong } }).said, [
+    "error store.ledger sslmode=… is not done here; write disable, prefer, require, verify-ca or verify-full",
   ]);
+  t.same(read({ store: { ledger: "sqlite:x.db", journal: "x" } }).said, [
+    "error store.journal the journal of a SQLite file stands beside it; leave this out",
+  ]);
+});
+
+t.test("stores of other kinds are refused", async (t) => {
+  t.same(read({ store: { ledger: "postgres://u:pw@h/db", limits: "redis://h" } }).said, []);
   t.same(read({ store: { ledger: "mysql://x", limits: "disk" } }).said, [
     "error store.limits not a store for limits; write memory, or redis://HOST:6379 (rediss:// with TLS)",
-    "error store.ledger not a store for the ledger; write sqlite:FILE",
+    "error store.ledger not a store for the ledger; write sqlite:FILE or postgres://USER:PASSWORD@HOST/DATABASE",
   ]);
 });
 

@@ -87,7 +87,7 @@ async function differing(t: Test, found: readonly Recording[], wanted: readonly 
   const odd: string[] = [];
   let equal = 0;
   for (const { id, cost, source, outcome, usage, price } of await ledger.recent(wanted.length)) {
-    const terms = price === undefined ? undefined : gateway.stores.prices.find(price)?.price;
+    const terms = price === undefined ? undefined : (await gateway.stores.prices.find(price))?.price;
     if (cost !== undefined && usage && (!terms || reckoned(usage, terms) !== cost))
       odd.push(`${id} cannot be reckoned again`);
     const { recording, path } = asked.get(id) as Wanted;
@@ -166,6 +166,6 @@ models:
   await gateway.stores.ledger.flush();
   const [row] = await gateway.stores.ledger.recent(1);
   t.match(row, { model: "cheap", target: "up:x", cost: 100 * 1000 + 10 * 10_000 });
-  const terms = gateway.stores.prices.find(row?.price ?? "");
+  const terms = await gateway.stores.prices.find(row?.price ?? "");
   t.same(terms?.price, { input: 1, output: 10 }, "the row's price can be looked up");
 });

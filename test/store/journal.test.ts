@@ -8,7 +8,7 @@ import { KIND, type Row } from "../../src/store/ledger-row.ts";
 const row = (id: string, more: Partial<Row> = {}): Row => ({ kind: ["k", 200], values: [id, 1, null], ...more });
 
 function open(t: Test, limits?: { full: number; memory: number }) {
-  const store = join(t.testdir(), "gateway.db");
+  const store = join(t.testdir(), "gateway.db.journal");
   const warnings: string[] = [];
   const journal = new Journal(store, (text) => warnings.push(text), limits);
   t.teardown(() => journal.close());

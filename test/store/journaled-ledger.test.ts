@@ -4,6 +4,7 @@ import { syncBuiltinESMExports } from "node:module";
 import { join } from "node:path";
 import t, { type Test } from "tap";
 import { Journal } from "../../src/store/journal.ts";
+import { journalFolder } from "../../src/store/journal-files.ts";
 import { JournaledLedger } from "../../src/store/journaled-ledger.ts";
 import type { LedgerEntry } from "../../src/store/ledger.ts";
 import { rowOf } from "../../src/store/ledger-row.ts";
@@ -19,7 +20,12 @@ function open(t: Test, folder = t.testdir()) {
   const file = join(folder, "gateway.db");
   new Database(file).close();
   const warnings: string[] = [];
-  return { file, folder, warnings, ledger: new JournaledLedger(file, (text) => warnings.push(text)) };
+  return {
+    file,
+    folder,
+    warnings,
+    ledger: new JournaledLedger(file, journalFolder(file), (text) => warnings.push(text)),
+  };
 }
 
 t.test("entries are in the journal when that was asked for, then in the store, and then in no journal", async (t) => {
@@ -38,7 +44,7 @@ t.test("entries are in the journal when that was asked for, then in the store, a
   ledger.append(entry("2"));
   await ledger.close();
   t.same(readdirSync(`${file}.journal`), []);
-  const next = new JournaledLedger(file);
+  const next = new JournaledLedger(file, journalFolder(file));
   t.match(await next.sums({ by: [] }), [{ requests: 2, failed: 0 }]);
   await next.close();
   t.same([warnings, ledger.state], [[], "ok"]);
@@ -48,7 +54,7 @@ t.test("rows are those of the store and of all journals, each once", async (t) =
   const { file, ledger } = open(t);
   for (const id of ["1", "3"]) ledger.append(entry(id));
   await ledger.flush();
-  const other = new Journal(file, () => {});
+  const other = new Journal(journalFolder(file), () => {});
   t.teardown(() => other.close());
   other.begin("2", rowOf(entry("2", { outcome: "interrupted" })));
   other.end("2", rowOf(entry("2", { group: "acme" })));
@@ -136,7 +142,7 @@ t.test(
       syncBuiltinESMExports();
     });
     const { file } = open(t);
-    const ledger = new JournaledLedger(file, t.fail, { durability: "power" });
+    const ledger = new JournaledLedger(file, journalFolder(file), t.fail, { durability: "power" });
     t.teardown(() => ledger.close());
     for (let turn = 1; turn <= 3; turn++) {
       for (let i = 0; i < 20; i++) {
@@ -153,7 +159,7 @@ t.test(
       [...synced.values()],
       "nothing of it is left to the system",
     );
-    const usual = new JournaledLedger(file, t.fail);
+    const usual = new JournaledLedger(file, journalFolder(file), t.fail);
     usual.append(entry("usual"));
     usual.persist();
     t.equal(syncs, 3, "by default nothing waits for the disk");
@@ -174,7 +180,7 @@ t.test("what the disk did not take is written again", async (t) => {
   };
   syncBuiltinESMExports();
   const warnings: string[] = [];
-  const ledger = new JournaledLedger(file, (text) => warnings.push(text), { durability: "power" });
+  const ledger = new JournaledLedger(file, journalFolder(file), (text) => warnings.push(text), { durability: "power" });
   ledger.append(entry("1"));
   ledger.persist();
   t.match(warnings, [/journal cannot be written: EIO.*waits in memory/]);
@@ -183,7 +189,7 @@ t.test("what the disk did not take is written again", async (t) => {
   fs.fdatasyncSync = real;
   syncBuiltinESMExports();
   await ledger.close();
-  const next = new JournaledLedger(file);
+  const next = new JournaledLedger(file, journalFolder(file));
   t.match(await next.sums({ by: [] }), [{ requests: 1 }]);
   await next.close();
 });

@@ -5,6 +5,7 @@ import { DatabaseSync } from "node:sqlite";
 import t, { type Test } from "tap";
 import { newId } from "../../src/core/id.ts";
 import { Journal } from "../../src/store/journal.ts";
+import { journalFolder } from "../../src/store/journal-files.ts";
 import type { LedgerEntry } from "../../src/store/ledger.ts";
 import { rowOf } from "../../src/store/ledger-row.ts";
 import { openStores } from "../../src/store/open.ts";
@@ -46,7 +47,7 @@ t.test("a backup holds all, what is only in journals included, while the store i
   const { key } = await stores.keys.create({ name: "one" });
   await stores.close();
   writeFileSync(`${path}.secret`, "ab".repeat(32));
-  const journal = new Journal(path, () => {});
+  const journal = new Journal(journalFolder(path), () => {});
   t.teardown(() => journal.close());
   journal.end("ended", rowOf(entry({ id: "ended", time: DAY + 1 })));
   journal.end("stored", rowOf(entry({ id: "stored", group: "acme" })));

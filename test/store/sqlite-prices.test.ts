@@ -15,6 +15,6 @@ t.test("terms are kept under their name, once, whoever keeps them again", async 
   t.same(database.prepare("select since from price order by version").all(), since);
   t.equal(since.length, 2);
   const [first] = terms(1);
-  t.same(prices.find(first?.version ?? ""), first);
-  t.equal(prices.find("none"), undefined);
+  t.same(await prices.find(first?.version ?? ""), first);
+  t.equal(await prices.find("none"), undefined);
 });

@@ -2,6 +2,7 @@ import { randomBytes } from "node:crypto";
 import { mkdirSync, readFileSync, statSync, writeFileSync } from "node:fs";
 import { dirname } from "node:path";
 import { FileError } from "../core/errors.ts";
+import type { PostgresDatabase } from "./postgres.ts";
 
 /**
  * The secret that envelopes are sealed with where gateway.yaml gives none: made once and kept beside the ledger, readable
@@ -35,4 +36,11 @@ function read(file: string): string {
   } catch (thrown) {
     throw new FileError(`The secret for envelopes cannot be read: ${(thrown as Error).message}`);
   }
+}
+
+/** The same in a database: the first instance that comes makes it for all. @throws Error when that cannot be asked */
+export async function sharedSecret({ ask }: Pick<PostgresDatabase, "ask">): Promise<Buffer> {
+  await ask("insert into secret values ('envelopes', ?::text) on conflict do nothing", randomBytes(32).toString("hex"));
+  const [row] = await ask("select value from secret where name = 'envelopes'");
+  return Buffer.from(String(row?.["value"]), "hex");
 }

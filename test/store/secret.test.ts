@@ -2,7 +2,7 @@ import { chmodSync, mkdtempSync, rmSync, statSync, writeFileSync } from "node:fs
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import t from "tap";
-import { keptSecret } from "../../src/translation/secret.ts";
+import { keptSecret } from "../../src/store/secret.ts";
 
 const folder = mkdtempSync(join(tmpdir(), "gateway-secret-"));
 t.teardown(() => rmSync(folder, { recursive: true, force: true }));

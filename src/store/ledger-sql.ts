@@ -1,0 +1,153 @@
+import type { LedgerGroup, LedgerQuery, LedgerSpan, LedgerSum } from "./ledger.ts";
+import { PAGE_ROWS } from "./ledger-pages.ts";
+import { DAY, HOUR, SUMMED } from "./ledger-sums.ts";
+
+// What the ledger asks, in words that SQLite and PostgreSQL both have. What they say differently is handed in.
+
+/** What a store says in its own way. */
+export interface LedgerDialect {
+  /** The day in UTC of `time`, as 2026-11-20. */
+  readonly day: string;
+  /** Joins tags of `h.tags`, a row for each, as `tag.key` and `tag.value`; rows without any stay. */
+  readonly tags: string;
+  /** How two tables are joined in the order in which they stand. */
+  readonly join: string;
+  /** What tells rows of one millisecond apart, the later one being greater. */
+  readonly later: string;
+}
+
+/** Sums of a query, whose values `ranges` has. */
+export function sumsText({ by }: LedgerQuery, { day, tags }: LedgerDialect): string {
+  const groups: Record<LedgerGroup, string> = {
+    ...{ key: "part.key", model: "model", target: "target", group: "group_path", day },
+    tag: "coalesce(tag.key || '=' || tag.value, '')",
+  };
+  const columns = by.map((group, at) => `${groups[group]} as g${at}`);
+  const names = by.map((_, at) => `g${at}`);
+  const holders = by.includes("group") || by.includes("tag") ? "join usage_holder as h on h.number = holder" : "";
+  const byDay = by.indexOf("day");
+  return `select ${[...columns, ADDED_UP].join(", ")} from (${PARTS}) as part ${holders} ${by.includes("tag") ? tags : ""}
+    ${names.length > 0 ? `group by ${names.join(", ")}` : ""}
+    order by ${byDay < 0 ? "" : `g${byDay}, `} cost desc, requests desc`;
+}
+
+/** The bounds of `sumsText`. */
+export function ranges({ since = 0, until = Number.MAX_SAFE_INTEGER }: LedgerSpan): number[] {
+  const [hours, ...rows] = wholeParts(since, until, HOUR);
+  const [days, ...ends] = wholeParts(...hours, DAY);
+  return [days, ...ends, ...rows].flat();
+}
+
+/** Of hours whose rows have been taken away, up to `before`, only the whole is known. */
+export function inWholeHours<T extends LedgerSpan>(span: T, before: number): T {
+  const { since = 0, until = Number.MAX_SAFE_INTEGER } = span;
+  return {
+    ...span,
+    since: since < before ? Math.floor(since / HOUR) * HOUR : since,
+    until: until < before ? Math.ceil(until / HOUR) * HOUR : until,
+  };
+}
+
+/** The newest rows, as many as it is asked for. */
+export const newestText = (dialect: LedgerDialect): string =>
+  // The bound, which all rows pass, leads SQLite to the index of times; without it, it would sort all rows.
+  `${wholeRow(dialect)} where time >= 0 order by time desc, ${dialect.later} desc limit ?`;
+
+/** A page of rows: behind a place, twice its time and once its id, and before a time. */
+export const pageText = (dialect: LedgerDialect): string =>
+  `${wholeRow(dialect)} where time >= ? and (time, id) > (?, ?) and time < ? order by time, id limit ${PAGE_ROWS}`;
+
+/** In this order of tables: the small ones are looked up for each row. */
+const wholeRow = ({ join }: LedgerDialect): string =>
+  `select * from usage ${join} usage_kind as k on k.number = kind ${join} usage_holder as h on h.number = holder`;
+
+/** Of usage and its kind: whose row it is, and what it adds to sums. */
+export const SINGLE = `key, model, target, holder, 1 as requests, case when outcome <> 'completed' then 1 else 0 end as failed,
+  case when source not in ('reported', 'free') or cost is null then 1 else 0 end as unsettled,
+  tokens_in, cached, tokens_out, reasoning, cost`;
+
+const PLACE = "key, model, target, holder";
+const SUMS = SUMMED.join(", ");
+const ADDED_UP = SUMMED.map((name) => `coalesce(sum(${name}), 0) as ${name}`).join(", ");
+const ONE_ROW = `select time, ${SINGLE} from usage join usage_kind on number = kind where time >= ? and time < ?`;
+const ONE_HOUR = `select hour as time, ${PLACE}, ${SUMS} from usage_hour where hour >= ? and hour < ?`;
+const ONE_DAY = `select day as time, ${PLACE}, ${SUMS} from usage_day where day >= ? and day < ?`;
+/** Whole days from their sums, then whole hours at both ends; what stands out of these row by row. */
+const PARTS = [ONE_DAY, ONE_HOUR, ONE_HOUR, ONE_ROW, ONE_ROW].join(" union all ");
+
+/** Adds to the sums of an hour or a day: its values, or a `select` of them. */
+export const sumUp = (
+  table: "usage_hour" | "usage_day",
+  values: string,
+): string => `insert into ${table} (${table.slice(6)}, ${PLACE}, ${SUMS}) ${values}
+  on conflict (${table.slice(6)}, ${PLACE}) do update set
+  ${SUMMED.map((name) => `${name} = ${table}.${name} + excluded.${name}`).join(", ")}`;
+
+const FROM_ROWS = `select time - time % ${HOUR} as hour, ${PLACE}, ${ADDED_UP} from (${ONE_ROW}) as one group by 1, 2, 3, 4, 5`;
+const KEPT = `select hour, ${PLACE}, ${SUMS} from usage_hour where hour >= ?`;
+const DAYS = `select day, ${PLACE}, ${SUMS} from usage_day`;
+const FROM_HOURS = `select hour - hour % ${DAY} as day, ${PLACE}, ${ADDED_UP} from usage_hour group by 1, 2, 3, 4, 5`;
+
+/** Hours whose sums are kept otherwise than their rows add up to, whichever of the two is missing: from, to, from, how many. */
+export const DIFFERING = `with found as (${FROM_ROWS}), kept as (${KEPT})
+  select hour, ${PLACE} from (select * from found except select * from kept) as more
+  union select hour, ${PLACE} from (select * from kept except select * from found) as less
+  order by hour limit ?`;
+
+/** Days whose sums are not those of their hours: how many. */
+export const DIFFERING_DAYS = `with kept as (${DAYS}), found as (${FROM_HOURS})
+  select day from (select * from kept except select * from found) as more
+  union select day from (select * from found except select * from kept) as less
+  order by day limit ?`;
+
+/** What an operator is told of places that differ. */
+export function differences(
+  hours: readonly Record<string, unknown>[],
+  days: readonly Record<string, unknown>[],
+  most: number,
+): string[] {
+  const told = hours.slice(0, most).map(({ hour, key, model, target }) => {
+    const at = new Date(Number(hour)).toISOString().slice(0, 13).replace("T", " ");
+    return `the sums of ${at}h UTC, key ${key || "-"}, model ${model || "-"}, target ${target || "-"} are not those of their rows`;
+  });
+  const more = hours.length > most ? ["and more of the same kind"] : [];
+  const ofDays = days.map(({ day }) => {
+    const at = new Date(Number(day)).toISOString().slice(0, 10);
+    return `the sums of the day ${at} UTC are not those of its hours`;
+  });
+  return [...told, ...more, ...ofDays];
+}
+
+type Bounds = [from: number, to: number];
+
+/** The whole parts of a span of time, and what is left before and behind them. */
+function wholeParts(from: number, to: number, part: number): [whole: Bounds, before: Bounds, behind: Bounds] {
+  const first = Math.ceil(from / part) * part;
+  const last = Math.floor(to / part) * part;
+  if (first >= last)
+    return [
+      [0, 0],
+      [from, to],
+      [0, 0],
+    ];
+  return [
+    [first, last],
+    [from, first],
+    [last, to],
+  ];
+}
+
+/** A row of sums, however the store hands numbers over; beyond 2^53 they are rounded. */
+export function sumOf(row: Record<string, unknown>, { by }: LedgerQuery): LedgerSum {
+  return {
+    group: by.map((_, at) => String(row[`g${at}`])),
+    requests: Number(row["requests"]),
+    failed: Number(row["failed"]),
+    tokensIn: Number(row["tokens_in"]),
+    cached: Number(row["cached"]),
+    tokensOut: Number(row["tokens_out"]),
+    reasoning: Number(row["reasoning"]),
+    cost: Number(row["cost"]),
+    unsettled: Number(row["unsettled"]),
+  };
+}

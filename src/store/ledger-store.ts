@@ -1,0 +1,54 @@
+import type { LedgerEntry, LedgerQuery, LedgerSpan, LedgerSum } from "./ledger.ts";
+import type { LedgerPlace } from "./ledger-messages.ts";
+import type { RowPlace } from "./ledger-pages.ts";
+import type { Row } from "./ledger-row.ts";
+import { PostgresDatabase } from "./postgres.ts";
+import { PostgresLedger } from "./postgres-ledger.ts";
+import { prunedPostgres } from "./postgres-partitions.ts";
+import { Database } from "./sqlite.ts";
+import { SqliteLedger } from "./sqlite-ledger.ts";
+import { pruned, STEP } from "./sqlite-pruning.ts";
+
+/** Connections of a thread that feeds: one writes, others answer, so that a question about many rows holds no row up. */
+const CONNECTIONS = 3;
+
+/** A ledger as the thread that feeds it knows it, wherever it is. */
+export interface LedgerStore {
+  readonly ledger: {
+    appendRow(row: Row): void;
+    /** @throws Error when the store cannot be written; rows stay and are tried again. */
+    flush(): Promise<void>;
+    sums(query: LedgerQuery): Promise<LedgerSum[]>;
+    recent(limit: number): Promise<LedgerEntry[]>;
+    page(span: LedgerSpan, after?: RowPlace): LedgerEntry[] | Promise<LedgerEntry[]>;
+    readonly state: "ok" | "waiting";
+  };
+  /** Takes the rows of exchanges away that began before a moment, in steps of so many; their sums stay. */
+  pruned(before: number): AsyncIterable<number>;
+  close(): Promise<void>;
+}
+
+/**
+ * Opens a ledger for its thread. A database is not asked for anything yet: it may be away, and rows wait for it.
+ * @param durable whether what is written survives a power cut
+ * @throws FileError when a file cannot be used, or the package that speaks to a database is missing
+ */
+export async function openLedgerStore(
+  place: LedgerPlace,
+  durable: boolean,
+  warn: (message: string) => void,
+): Promise<LedgerStore> {
+  if (typeof place !== "string") {
+    const database = await PostgresDatabase.open(place, CONNECTIONS, durable);
+    const ledger = new PostgresLedger(database, warn);
+    return { ledger, pruned: (before) => prunedPostgres(database, before), close: () => database.close() };
+  }
+  // Journals end once their rows are here: these survive what those did.
+  const database = new Database(place, durable);
+  const ledger = new SqliteLedger(database, warn);
+  const close = async () => {
+    await ledger.close();
+    database.close();
+  };
+  return { ledger, pruned: (before) => pruned(database, before, STEP), close };
+}

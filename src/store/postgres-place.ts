@@ -1,0 +1,158 @@
+import { readFileSync } from "node:fs";
+import { isAbsolute, resolve } from "node:path";
+
+/** How the connection to PostgreSQL is encrypted; the modes and what they check are those of PostgreSQL's own clients. */
+export interface PostgresTls {
+  readonly mode: "disable" | "prefer" | "require" | "verify-ca" | "verify-full";
+  /** Certificates, in PEM: of those who may have signed the server's, and our own with its key. */
+  readonly ca?: string;
+  readonly cert?: string;
+  readonly key?: string;
+}
+
+/** A PostgreSQL database and how it is reached. Plain values: it is handed to a thread. */
+export interface PostgresPlace {
+  /** A host's name or address, or the folder of a socket. */
+  readonly host: string;
+  readonly port: number;
+  readonly user: string;
+  readonly password?: string;
+  readonly database: string;
+  readonly tls: PostgresTls;
+  /** What the server calls our connections. */
+  readonly application: string;
+  /** Seconds that a connection may take to be made. */
+  readonly connectTimeout: number;
+}
+
+/** Where the stores are. */
+export interface StorePlace {
+  /** A SQLite file, absolute, or `:memory:`; or the address of a database, without its password. */
+  readonly ledger: string;
+  /** How that database is reached, and the folder of this machine's journals, absolute. */
+  readonly postgres?: PostgresPlace & { readonly journal: string };
+}
+
+const FORM = "write it like postgres://USER:PASSWORD@HOST:5432/DATABASE?sslmode=verify-full";
+const PORT = 5432;
+const CONNECTING = 5;
+
+/** What may stand behind the `?`. */
+const KNOWN = [
+  ...["sslmode", "sslrootcert", "sslcert", "sslkey", "application_name", "connect_timeout"],
+  ...["host", "port", "user", "password"],
+];
+
+/** A mistake in an address. */
+class Mistake extends Error {}
+
+/**
+ * Reads the address of a database as PostgreSQL's own clients write it, or says what is wrong with it, without repeating it:
+ * it may hold a password. A setting that would not be kept is a mistake.
+ * @param folder where relative files of certificates start
+ */
+export function postgresPlace(text: string, folder: string): PostgresPlace | string {
+  try {
+    return placeIn(text, folder);
+  } catch (thrown) {
+    if (thrown instanceof Mistake) return thrown.message;
+    throw thrown;
+  }
+}
+
+/** The address without its password, as it may be shown. */
+export function shownPlace({ host, port, user, database }: PostgresPlace): string {
+  const part = encodeURIComponent;
+  if (isAbsolute(host)) return `postgres:///${part(database)}?host=${host}&user=${part(user)}`;
+  return `postgres://${part(user)}@${host.includes(":") ? `[${host}]` : host}:${port}/${part(database)}`;
+}
+
+function placeIn(text: string, folder: string): PostgresPlace {
+  const url = URL.parse(text);
+  if (!url)
+    throw new Mistake(`not an address of a database; ${FORM}, with %40 for @, %23 for #, %2F for / in a password`);
+  if (url.hash !== "") throw new Mistake("an address of a database has no # part; in a password it is written %23");
+  const query = queryOf(url);
+  const plain = (value: string, name: string): string => query.get(name) ?? unescaped(value);
+  const host = plain(url.hostname.replaceAll(/^\[|\]$/g, ""), "host");
+  if (host === "") throw new Mistake(`the address of the database names no host; ${FORM}`);
+  if (host.includes(","))
+    throw new Mistake("an address of a database names one host; several need a balancer before them");
+  const user = plain(url.username, "user");
+  const password = plain(url.password, "password");
+  const database = unescaped(url.pathname.slice(1));
+  if (user === "" || database === "")
+    throw new Mistake(`the address of the database names no ${user === "" ? "user" : "database"}; ${FORM}`);
+  return {
+    host,
+    port: whole(plain(url.port, "port"), "port", PORT, 65_535),
+    user,
+    ...(password === "" ? {} : { password }),
+    database,
+    tls: tlsOf(query, isAbsolute(host), folder),
+    application: query.get("application_name") ?? "model-gateway",
+    connectTimeout: whole(query.get("connect_timeout") ?? "", "connect_timeout", CONNECTING, 300),
+  };
+}
+
+function queryOf({ searchParams }: URL): Map<string, string> {
+  const found = new Map<string, string>();
+  for (const [name, value] of searchParams) {
+    if (!KNOWN.includes(name))
+      throw new Mistake(
+        `${JSON.stringify(name)} of the database's address is not known here; known are ${KNOWN.join(", ")}`,
+      );
+    if (found.has(name)) throw new Mistake(`the address of the database says ${name} twice`);
+    found.set(name, value);
+  }
+  return found;
+}
+
+function tlsOf(query: ReadonlyMap<string, string>, socket: boolean, folder: string): PostgresTls {
+  const mode = query.get("sslmode") ?? (socket ? "disable" : "prefer");
+  const files = ["sslrootcert", "sslcert", "sslkey"].filter((name) => query.has(name));
+  if (mode !== "disable" && mode !== "prefer" && mode !== "require" && mode !== "verify-ca" && mode !== "verify-full")
+    throw new Mistake(
+      `sslmode=${mode === "allow" ? mode : "…"} is not done here; write disable, prefer, require, verify-ca or verify-full`,
+    );
+  if (socket && (mode !== "disable" || files.length > 0))
+    throw new Mistake("a socket of this machine has no TLS; leave sslmode and its files out");
+  if (files.length > 0 && (mode === "disable" || mode === "prefer"))
+    throw new Mistake(`${files[0]} needs sslmode=require, verify-ca or verify-full`);
+  if (query.has("sslcert") !== query.has("sslkey")) throw new Mistake("sslcert and sslkey come together");
+  const pem = (name: string) => {
+    const file = query.get(name);
+    return file === undefined ? undefined : readPem(resolve(folder, file), name);
+  };
+  const [ca, cert, key] = [pem("sslrootcert"), pem("sslcert"), pem("sslkey")];
+  return {
+    // Who names signers wants them asked, as PostgreSQL's own clients do it too.
+    mode: mode === "require" && ca !== undefined ? "verify-ca" : mode,
+    ...(ca === undefined ? {} : { ca }),
+    ...(cert === undefined || key === undefined ? {} : { cert, key }),
+  };
+}
+
+function readPem(file: string, name: string): string {
+  try {
+    return readFileSync(file, "utf8");
+  } catch (thrown) {
+    throw new Mistake(`${name}: ${file} cannot be read: ${(thrown as NodeJS.ErrnoException).code}`);
+  }
+}
+
+function whole(text: string, name: string, otherwise: number, most: number): number {
+  if (text === "") return otherwise;
+  const number = /^\d{1,6}$/.test(text) ? Number(text) : 0;
+  if (number < 1 || number > most)
+    throw new Mistake(`${name} of the database's address is a whole number up to ${most}`);
+  return number;
+}
+
+function unescaped(text: string): string {
+  try {
+    return decodeURIComponent(text);
+  } catch {
+    throw new Mistake("a % in the database's address begins no escape; written as itself it is %25");
+  }
+}
