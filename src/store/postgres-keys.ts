@@ -2,7 +2,7 @@ import { hash } from "node:crypto";
 import { newKey } from "./key-format.ts";
 import { columnsOf, type FileKey, StoredKey, storedRecord } from "./key-rows.ts";
 import type { IssuedKey, KeyChange, KeyEdit, KeyRecord, NewKey } from "./keys.ts";
-import type { PostgresAsk, PostgresDatabase, PostgresRow, PostgresValue } from "./postgres.ts";
+import { type PostgresAsk, type PostgresDatabase, type PostgresRow, type PostgresValue, storable } from "./postgres.ts";
 import { nameTaken, RememberedKeys, storeSilent } from "./remembered-keys.ts";
 
 /** Where the database tells that keys have changed. */
@@ -77,7 +77,7 @@ export class PostgresKeys extends RememberedKeys {
 
   override async list(): Promise<KeyRecord[]> {
     const rows = await this.database.ask("select * from key order by number");
-    return [...this.inFile, ...rows.map((row) => storedRecord(row as Row))];
+    return [...this.inFile, ...rows.map((row) => storedRecord(row as KeyRow))];
   }
 
   override async show(idOrName: string): Promise<KeyRecord | undefined> {
@@ -180,13 +180,14 @@ export class PostgresKeys extends RememberedKeys {
       `insert into key (${all.join(", ")}) values (${all.map(() => "?").join(", ")}) returning *`,
       ...[hash("sha256", key), id, Date.now(), ...(values as PostgresValue[])],
     );
-    return { key, record: storedRecord(row as Row) };
+    return { key, record: storedRecord(row as KeyRow) };
   }
 
   /** @throws GatewayError invalid_field for a name that is none, or somebody else's */
   private async checkFree(ask: PostgresAsk, name: string): Promise<void> {
     this.checkName(name);
-    if ((await ask("select 1 from key where name = ? and revoked is null", name)).length > 0) throw nameTaken(name);
+    if ((await ask("select 1 from key where name = ? and revoked is null", storable(name))).length > 0)
+      throw nameTaken(name);
   }
 
   /** Finds out which keys have changed, and what those that are remembered are now. Never throws. */
@@ -215,7 +216,7 @@ export class PostgresKeys extends RememberedKeys {
           return;
         }
         for (const row of await ask("select * from key where changed > ?::bigint order by changed", this.seen)) {
-          const key = new StoredKey(row as Row);
+          const key = new StoredKey(row as KeyRow);
           const { id } = key.record;
           this.seen = Number(row["changed"]);
           if (this.underway.has(id)) this.remember(id, key);
@@ -268,7 +269,7 @@ export class PostgresKeys extends RememberedKeys {
 
   /** Remembers a row, unless a later one was seen while it came. */
   private newest(row: PostgresRow): [string, StoredKey] {
-    const key = new StoredKey(row as Row);
+    const key = new StoredKey(row as KeyRow);
     const { id } = key.record;
     const known = this.known.get(id);
     if (known && known.changed >= key.changed) return [id, known];
@@ -277,18 +278,18 @@ export class PostgresKeys extends RememberedKeys {
   }
 }
 
-type Row = ConstructorParameters<typeof StoredKey>[0];
+type KeyRow = ConstructorParameters<typeof StoredKey>[0];
 
 const SELECT = "select * from key where id = any(string_to_array(?::text, ','))";
 
 /** By id, a revoked one too, or by the name that it holds now. */
 async function stored(ask: PostgresAsk, idOrName: string): Promise<KeyRecord | undefined> {
-  const clean = idOrName.replaceAll("\0", "\ufffd");
+  const clean = storable(idOrName);
   const [row] = await ask(
     "select * from key where id = ?::text or (name = ?::text and revoked is null) order by id = ?::text desc limit 1",
     ...[clean, clean, clean],
   );
-  return row && storedRecord(row as Row);
+  return row && storedRecord(row as KeyRow);
 }
 
 async function update(
@@ -299,5 +300,5 @@ async function update(
 ): Promise<KeyRecord> {
   const sets = [...columns.map((column) => `${column} = ?`), "id = id"].join(", ");
   const [row] = await ask(`update key set ${sets} where id = ? returning *`, ...values, id);
-  return storedRecord(row as Row);
+  return storedRecord(row as KeyRow);
 }

@@ -13,7 +13,7 @@ import {
   sumUp,
 } from "./ledger-sql.ts";
 import { DAY, HOUR, SUMMED } from "./ledger-sums.ts";
-import { type PostgresAsk, type PostgresDatabase, type PostgresRow, postgresCode } from "./postgres.ts";
+import { type PostgresAsk, type PostgresDatabase, type PostgresRow, postgresCode, storable } from "./postgres.ts";
 import { PostgresKinds } from "./postgres-kinds.ts";
 import { monthOf, Partitions } from "./postgres-partitions.ts";
 
@@ -177,13 +177,14 @@ export class PostgresLedger extends Ledger {
   }
 
   private put(rows: readonly Row[]): Promise<void> {
-    const names = rows.flatMap(({ once }) => (once ? clean(once.name) : []));
+    const names = rows.flatMap(({ once }) => (once ? storable(once.name) : []));
     if (names.length === 0) return this.database.within(WRITING, (ask) => this.putCounted(ask, rows));
     return this.database.transaction(async (ask) => {
       const added = await ask(COUNT_ONCE, JSON.stringify(names));
       const fresh = new Set(added.map(({ name }) => String(name)));
       // What has been counted before, in another row, or in one before it here, counts no more.
-      const counting = ({ once, ...row }: Row): Row => (once && !fresh.delete(clean(once.name)) ? once.counted : row);
+      const counting = ({ once, ...row }: Row): Row =>
+        once && !fresh.delete(storable(once.name)) ? once.counted : row;
       await this.putCounted(ask, rows.map(counting));
     }, WRITING);
   }
@@ -229,11 +230,7 @@ function distinct(rows: readonly Row[]): Row[] {
   return [...found.values()];
 }
 
-/** Texts as PostgreSQL takes them: without NUL, and with no half of a character. */
-function clean<T>(value: T): T;
-function clean(value: unknown): unknown {
-  return typeof value === "string" ? value.toWellFormed().replaceAll("\0", "\ufffd") : value;
-}
+const clean = (value: unknown): unknown => (typeof value === "string" ? storable(value) : value);
 
 /** The driver hands numbers beyond 32 bits over as texts, which `entryOf` reads. */
 const entries = (rows: readonly PostgresRow[]): LedgerEntry[] =>

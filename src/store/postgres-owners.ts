@@ -1,5 +1,5 @@
 import type { OwnedObject } from "./owners.ts";
-import type { PostgresDatabase } from "./postgres.ts";
+import { type PostgresDatabase, storable } from "./postgres.ts";
 import { objectOf, ownersSilent, QueuedOwners } from "./queued-owners.ts";
 
 /** Owners in PostgreSQL: one statement for all that a turn of the event loop has added. */
@@ -14,7 +14,7 @@ export class PostgresOwners extends QueuedOwners {
 
   override async find(id: string): Promise<OwnedObject[]> {
     try {
-      return this.together(id, (await this.database.ask(SELECT, clean(id))).map(objectOf));
+      return this.together(id, (await this.database.ask(SELECT, storable(id))).map(objectOf));
     } catch (cause) {
       throw ownersSilent(cause);
     }
@@ -23,14 +23,11 @@ export class PostgresOwners extends QueuedOwners {
   protected override async save(objects: readonly OwnedObject[]): Promise<void> {
     const time = Date.now();
     const rows = objects.map(({ id, provider, key, group, model }) => ({
-      ...{ id: clean(id), provider, key, group: group ?? null, model: model ?? null, time },
+      ...{ id: storable(id), provider, key, group: group ?? null, model: model ?? null, time },
     }));
     await this.database.ask(INSERT, JSON.stringify(rows));
   }
 }
-
-/** Ids are the vendors', and asked for by clients: PostgreSQL takes neither NUL nor half of a character. */
-const clean = (id: string): string => id.toWellFormed().replaceAll("\0", "\ufffd");
 
 const SELECT = `select id, provider, key, "group", model from object where id = ?::text order by time, provider`;
 /** In one order, so that writers wait for each other and never in a circle. */

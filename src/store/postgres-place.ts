@@ -33,7 +33,7 @@ export interface StorePlace {
   readonly postgres?: PostgresPlace & { readonly journal: string };
 }
 
-const FORM = "write it like postgres://USER:PASSWORD@HOST:5432/DATABASE?sslmode=verify-full";
+const FORM = "write it like postgres://USER:PASSWORD@HOST:5432/DATABASE";
 const PORT = 5432;
 const CONNECTING = 5;
 

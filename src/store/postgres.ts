@@ -133,6 +133,9 @@ export function numbered(text: string): string {
 
 const texts = new Map<string, string>();
 
+/** A text as PostgreSQL takes it: without NUL, and with no half of a character. */
+export const storable = (text: string): string => text.toWellFormed().replaceAll("\0", "\ufffd");
+
 /** Runs several statements, as a file of them. */
 export const scriptOf = (ask: PostgresAsk): ((text: string) => Promise<void>) => {
   const sql = sqls.get(ask) as Sql;
@@ -177,10 +180,10 @@ export function postgresCode(error: unknown): string | undefined {
 
 /** Why a database cannot be used, and how to mend that. The password is not in it. */
 export function unusableDatabase(place: PostgresPlace, error: unknown): FileError {
-  const said = messageOf(error).replace(/\.$/, "");
+  const reason = messageOf(error).replace(/\.$/, "");
   const hint = hintOf(place, postgresCode(error));
   return new FileError(
-    `The store ${shownPlace(place)} cannot be used: ${said}${hint === undefined ? "" : `; ${hint}`}.`,
+    `The store ${shownPlace(place)} cannot be used: ${reason}${hint === undefined ? "" : `; ${hint}`}.`,
     {
       cause: error,
     },

@@ -119,7 +119,9 @@ export class Database {
 
   /** Runs the files of `migrations/` that this database has not seen, in the order of their numbers. */
   private migrate(): void {
-    const files = readdirSync(MIGRATIONS).sort();
+    const files = readdirSync(MIGRATIONS)
+      .filter((name) => name.endsWith(".sql"))
+      .sort();
     const version = () => Number(this.sqlite.prepare("pragma user_version").get()?.["user_version"]);
     if (version() === files.length) return;
     this.transaction(() => {

@@ -168,7 +168,7 @@ t.test("wrong files and what is said of each", async (t) => {
     [`${LEAST}drain: { s: 5 }\n`, "3:1 expected a text like 90s, 500ms, 5m, 1h or off, found a map"],
     [
       `${LEAST}store: { ledger: "postgres://h/db" }\n`,
-      "3:18 the address of the database names no user; write it like postgres://USER:PASSWORD@HOST:5432/DATABASE?sslmode=verify-full",
+      "3:18 the address of the database names no user; write it like postgres://USER:PASSWORD@HOST:5432/DATABASE",
     ],
     [`${LEAST}models: {}\n`, "3:1 this name stands here twice", "3:1 at least one model is needed"],
     [`${LEAST}a: [\n`, "4:1 the indentation does not fit the lines around it, or a bracket before it is not closed"],

@@ -11,6 +11,7 @@ import type { FileKey } from "../../src/store/key-rows.ts";
 import type { KeyChange } from "../../src/store/keys.ts";
 import { Database } from "../../src/store/sqlite.ts";
 import { SqliteKeys } from "../../src/store/sqlite-keys.ts";
+import { keysContract } from "../support/keys-contract.ts";
 
 const CI = "a-key-of-the-operators-own-choice";
 
@@ -23,6 +24,11 @@ function open(t: Test, fileKeys: readonly FileKey[] = []) {
   const keys = new SqliteKeys(database, fileKeys, () => clock.now);
   return { path, database, clock, keys };
 }
+
+keysContract(t, (t) => {
+  const { database } = open(t);
+  return { view: (fileKeys) => new SqliteKeys(database, fileKeys) };
+});
 
 /** Counts what reaches SQL. */
 function counting(database: Database) {
@@ -61,33 +67,6 @@ t.test("a key that was made", async (t) => {
   t.notOk(bytes.includes(key.split("_")[2] as string), "its secret is nowhere in the file");
 });
 
-t.test("a key of gateway.yaml", async (t) => {
-  const hashed = "another-key-that-only-its-owner-knows";
-  const upper = hash("sha256", hashed).toUpperCase();
-  const { keys } = open(t, [
-    { name: "ci", key: CI, models: ["fast"], expires: 5 },
-    { name: "by-hash", hash: upper },
-    { name: "variable-not-set" },
-    { name: "empty", key: "" },
-  ]);
-  const created = { source: "file", created: 0 } as const;
-  t.same(keys.find(CI), {
-    id: "ci",
-    name: "ci",
-    models: ["fast"],
-    expires: 5,
-    hash: hash("sha256", CI),
-    ...created,
-  });
-  t.equal((await keys.list()).length, 2, "one without a value lets nobody in");
-  t.equal(keys.find(""), undefined);
-  t.match(keys.find(hashed), { id: "by-hash", hash: upper.toLowerCase() }, "may be given by its hash");
-  t.equal(await keys.revoke("ci"), false, "is not revoked here");
-  t.ok(keys.find(CI));
-  keys.adopt([]);
-  t.equal(keys.find(CI), undefined, "goes when a new gateway.yaml no longer names it");
-});
-
 t.test("text that is no key never reaches SQL", async (t) => {
   const database = new Database(":memory:");
   t.teardown(() => database.close());
@@ -111,67 +90,6 @@ t.test("text that is no key never reaches SQL", async (t) => {
   const [, id = ""] = key.split("_");
   t.equal(keys.find(newKey(id).key), undefined, "and no other secret of that id is");
   t.equal(asked.length, 1);
-});
-
-t.test("a revoked key is found as revoked", async (t) => {
-  const { keys } = open(t);
-  const before = Date.now();
-  const one = await keys.create({ name: "one" });
-  const two = await keys.create({ name: "two" });
-  t.equal(keys.find(one.key)?.revoked, undefined);
-  t.equal(await keys.revoke("one"), true, "by name");
-  const revoked = keys.find(one.key)?.revoked ?? 0;
-  t.ok(revoked >= before, "at once, in the same process");
-  t.equal(await keys.revoke(one.record.id), true, "by id, again");
-  t.equal(keys.find(one.key)?.revoked, revoked, "which does not change when it happened");
-  t.equal(await keys.revoke("one"), false, "its name is nobody's now");
-  t.equal(await keys.revoke("nobody"), false);
-  t.equal(keys.find(two.key)?.revoked, undefined, "others stay");
-  const again = await keys.create({ name: "one" });
-  t.not(again.record.id, one.record.id, "and its name may be used again");
-});
-
-t.test("several views of one store in a process agree at once", async (t) => {
-  const { keys, database } = open(t);
-  const other = new SqliteKeys(database, [], () => 0);
-  const { key } = await keys.create({ name: "shared" });
-  t.ok(other.find(key));
-  await keys.revoke("shared");
-  t.ok(other.find(key)?.revoked);
-});
-
-t.test("a name that cannot be used", async (t) => {
-  const { keys } = open(t, [{ name: "ci", key: CI }]);
-  await keys.create({ name: "taken" });
-  await t.rejects(keys.create({ name: "taken" }), {
-    code: "invalid_field",
-    status: 409,
-    message: /named taken already.*revoke/,
-  });
-  await t.rejects(keys.create({ name: "ci" }), { code: "invalid_field", status: 409 }, "gateway.yaml has it");
-  for (const name of ["", " ", " x", "x ", "a\nb", "a\u001b[2Jb", "x".repeat(101), newKey().key]) {
-    await t.rejects(keys.create({ name }), { code: "invalid_field", status: 400, param: "name" }, JSON.stringify(name));
-  }
-  for (const name of ["x", "Ünï cødé 🗝", "'; drop table key; --", "x".repeat(100)]) {
-    t.equal((await keys.create({ name })).record.name, name);
-  }
-});
-
-t.test("the first key is made once, and only where there is none", async (t) => {
-  const { keys, database } = open(t);
-  const [one, two] = await Promise.all([keys.ensureFirstKey(), new SqliteKeys(database).ensureFirstKey()]);
-  const key = one ?? two ?? "";
-  t.equal([one, two].filter((made) => made !== undefined).length, 1);
-  t.match(keys.find(key), { name: "first" });
-  await keys.revoke("first");
-  t.equal(await keys.ensureFirstKey(), undefined, "an operator who revoked it gets no other");
-  const other = new Database(":memory:");
-  t.teardown(() => other.close());
-  t.equal(await new SqliteKeys(other, [{ name: "ci", key: CI }]).ensureFirstKey(), undefined, "gateway.yaml has one");
-  t.ok(
-    await new SqliteKeys(other, [{ name: "variable-not-set" }]).ensureFirstKey(),
-    "gateway.yaml has none that works",
-  );
 });
 
 t.test("what another process does is seen within 100 ms", async (t) => {
@@ -256,85 +174,6 @@ t.test("memory of unknown keys has an end, and known ones survive it", async (t)
   t.match(keys.find(key), { name: "known" }, "the store outlives what was remembered of it");
 });
 
-t.test("keys are listed in the order they were made, also those of one millisecond", async (t) => {
-  const database = new Database(":memory:");
-  t.teardown(() => database.close());
-  const keys = new SqliteKeys(database);
-  const names = Array.from({ length: 20 }, (_, i) => `key-${i}`);
-  for (const name of names) await keys.create({ name });
-  t.same(
-    (await keys.list()).map(({ name }) => name),
-    names,
-  );
-});
-
-t.test("all that an operator says of a key is kept, and can be changed and taken away", async (t) => {
-  const { keys } = open(t);
-  const scope = {
-    models: ["gpt-*"],
-    paths: ["/v1/*"],
-    addresses: ["10.0.0.0/8"],
-    group: "acme/research",
-    owner: "Ada",
-    tags: { team: "search" },
-    expires: 4_000_000_000_000,
-  };
-  const { key, record } = await keys.create({ name: "one", ...scope });
-  t.match(keys.find(key), scope);
-  t.same(await keys.show("one"), record);
-  const { models: _, ...left } = scope;
-  const edited = await keys.edit(record.id, { name: "two", models: null, tags: { team: "ads", env: "test" } });
-  t.match(edited, { ...left, id: record.id, name: "two", tags: { team: "ads", env: "test" } });
-  t.notOk("models" in (edited ?? {}));
-  t.same(keys.find(key), edited, "at once");
-  t.equal(await keys.show("one"), undefined);
-  t.equal(await keys.edit("nobody", { owner: "x" }), undefined);
-  await keys.create({ name: "three" });
-  await t.rejects(keys.edit("two", { name: "three" }), { code: "invalid_field", status: 409 });
-  await t.rejects(keys.edit("two", { name: "\n" }), { code: "invalid_field", param: "name", status: 400 });
-  t.match(await keys.edit("two", { name: "two" }), { name: "two" }, "its own name is free for it");
-  await keys.revoke("two");
-  t.equal(await keys.edit(record.id, { owner: "x" }), undefined, "one that is revoked stays as it is");
-});
-
-t.test("a key that is rotated keeps id, name and scope, and the old one works for a while", async (t) => {
-  const { keys } = open(t);
-  const first = await keys.create({ name: "one", models: ["fast"] });
-  const before = Date.now();
-  const second = await keys.rotate("one", 60_000);
-  t.match(second?.record, { id: first.record.id, name: "one", models: ["fast"] });
-  t.ok(validKey(second?.key ?? ""));
-  t.not(second?.key, first.key);
-  t.equal(keys.find(second?.key ?? "")?.expires, undefined);
-  const old = keys.find(first.key);
-  t.equal(old?.id, first.record.id);
-  t.ok((old?.expires ?? 0) >= before + 60_000 && (old?.expires ?? 0) <= Date.now() + 60_000, "and then expires");
-  t.equal((await keys.show("one"))?.rotating, old?.expires);
-  const third = await keys.rotate("one", 0);
-  t.ok(keys.find(third?.key ?? ""));
-  t.equal(keys.find(second?.key ?? ""), undefined, "without an overlap it is unknown at once");
-  t.equal(keys.find(first.key), undefined);
-  t.equal(await keys.rotate("nobody", 0), undefined);
-  await keys.edit("one", { expires: before + 1000 });
-  await keys.rotate("one", 60_000);
-  t.equal(keys.find(third?.key ?? "")?.expires, before + 1000, "no old key outlives the key");
-});
-
-t.test("a key that is disabled is found as that, until it is enabled", async (t) => {
-  const { keys } = open(t);
-  const { key, record } = await keys.create({ name: "one" });
-  t.equal(keys.find(key)?.disabled, undefined);
-  const { disabled } = (await keys.disable("one")) ?? {};
-  t.ok(disabled);
-  t.equal(keys.find(key)?.disabled, disabled);
-  t.equal((await keys.disable(record.id))?.disabled, disabled, "since when it was first");
-  t.equal((await keys.enable("one"))?.disabled, undefined);
-  t.equal(keys.find(key)?.disabled, undefined);
-  await keys.revoke("one");
-  t.equal(await keys.enable(record.id), undefined, "one that is revoked is not brought back");
-  t.equal(await keys.disable("nobody"), undefined);
-});
-
 t.test(
   "a wrong key of an id that exists costs one look-up in five seconds too, and never hurts the right one",
   async (t) => {
@@ -405,3 +244,12 @@ t.test(
     t.ok(asked.length <= 2, `${asked.length}`);
   },
 );
+
+t.test("several views of one store in a process agree at once", async (t) => {
+  const { keys, database } = open(t);
+  const other = new SqliteKeys(database, [], () => 0);
+  const { key } = await keys.create({ name: "shared" });
+  t.ok(other.find(key));
+  await keys.revoke("shared");
+  t.ok(other.find(key)?.revoked);
+});

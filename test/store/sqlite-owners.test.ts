@@ -3,6 +3,7 @@ import { setImmediate as turn } from "node:timers/promises";
 import t, { type Test } from "tap";
 import { Database } from "../../src/store/sqlite.ts";
 import { SqliteOwners } from "../../src/store/sqlite-owners.ts";
+import { ownersContract } from "../support/owners-contract.ts";
 
 function open(t: Test, path = join(t.testdir(), "gateway.db")) {
   const database = new Database(path);
@@ -14,6 +15,11 @@ function open(t: Test, path = join(t.testdir(), "gateway.db")) {
 
 const file = { id: "file-1", provider: "up", key: "one" };
 
+ownersContract(t, async (t) => {
+  const { owners, path } = open(t);
+  return { owners, other: open(t, path).owners };
+});
+
 t.test("what was added is found at once, and by another process at the end of the turn", async (t) => {
   const { path, owners } = open(t);
   const other = open(t, path).owners;
@@ -24,20 +30,6 @@ t.test("what was added is found at once, and by another process at the end of th
   await turn();
   t.same(other.find("file-1"), [file]);
   t.same(other.find("resp_1"), [{ ...file, id: "resp_1", group: "acme", model: "m" }]);
-});
-
-t.test("an id has the owner it was first told to, at each provider its own", async (t) => {
-  const { owners } = open(t);
-  owners.add([file]);
-  owners.add([{ ...file, key: "two" }]);
-  t.same(owners.find("file-1"), [file], "before it is written");
-  await turn();
-  await turn();
-  owners.add([{ ...file, key: "two" }]);
-  owners.add([{ ...file, provider: "other", key: "two" }]);
-  t.same(owners.find("file-1"), [file, { ...file, provider: "other", key: "two" }], "and behind");
-  await owners.close();
-  t.equal(owners.find("file-1").length, 2);
 });
 
 t.test("what could not be written is found, and is written later", async (t) => {

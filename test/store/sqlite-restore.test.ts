@@ -3,6 +3,7 @@ import { join } from "node:path";
 import t, { type Test } from "tap";
 import { newId } from "../../src/core/id.ts";
 import { Journal } from "../../src/store/journal.ts";
+import { journalFolder } from "../../src/store/journal-files.ts";
 import type { LedgerEntry } from "../../src/store/ledger.ts";
 import { rowOf } from "../../src/store/ledger-row.ts";
 import { openStores } from "../../src/store/open.ts";
@@ -89,7 +90,7 @@ t.test(
   "a store with later exchanges is only replaced when that is asked, also where they are in a journal",
   async (t) => {
     const { path, file, ids } = await open(t);
-    const journal = new Journal(path, () => {});
+    const journal = new Journal(journalFolder(path), () => {});
     journal.end("2", rowOf(entry({ id: "2", time: DAY + 1 })));
     journal.begin("3", rowOf(entry({ id: "3", time: DAY + 2, outcome: "interrupted" })));
     journal.write();
