@@ -68,6 +68,16 @@ export function fieldsOf(
   return edit;
 }
 
+/**
+ * Of a key that is made nothing can be taken away: an empty text is a variable that was not set, and the key would be limited by
+ * nothing there.
+ * @throws KeysMisuse
+ */
+export function checkGiven(options: FieldOptions): void {
+  const empty = Object.entries(options).find(([, value]) => value === "");
+  if (empty) throw new KeysMisuse(`--${empty[0]} is empty: say what it shall be, or leave it out.`);
+}
+
 /** A span like 24h or 0s, in milliseconds. @throws KeysMisuse */
 export function spanOf(text: string, option: string): number {
   if (!/^\d{1,6}[smhdw]$/.test(text)) throw new KeysMisuse(`${option} takes a span like 24h, 7d or 0s.`);
@@ -113,11 +123,14 @@ function tagged(
   before: Readonly<Record<string, string>> = {},
 ): Record<string, string> | null {
   const tags = new Map(Object.entries(before));
+  const named = new Set<string>();
   for (const text of written) {
     const at = text.indexOf("=");
     const [name, value] = at < 0 ? [text, undefined] : [text.slice(0, at), text.slice(at + 1)];
     if (value === undefined || !TAG.test(name) || (value !== "" && !LABEL.test(value)))
       throw new KeysMisuse(`--tag takes NAME=VALUE, like team=search; ${JSON.stringify(text)} is none.`);
+    if (named.has(name)) throw new KeysMisuse(`--tag names ${name} twice; a key has one ${name}.`);
+    named.add(name);
     if (value === "") tags.delete(name);
     else tags.set(name, value);
   }

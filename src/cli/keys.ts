@@ -2,7 +2,15 @@ import { parseArgs } from "node:util";
 import type { Limits } from "../core/limit-kinds.ts";
 import { keyLimits, type LimitTable } from "../core/limits.ts";
 import type { IssuedKey, KeyEdit, KeyRecord, Keys, NewKey } from "../store/keys.ts";
-import { FIELD_OPTIONS, FIELDS_HELP, type FieldOptions, fieldsOf, KeysMisuse, spanOf } from "./key-fields.ts";
+import {
+  checkGiven,
+  FIELD_OPTIONS,
+  FIELDS_HELP,
+  type FieldOptions,
+  fieldsOf,
+  KeysMisuse,
+  spanOf,
+} from "./key-fields.ts";
 import { limitWords } from "./key-limits.ts";
 import { table, thousands, utc } from "./table.ts";
 import { COMMAND, type Terminal } from "./verb.ts";
@@ -120,6 +128,7 @@ function wrongWords(verb: string, named: boolean): string {
 }
 
 async function create(name: string, { keys, io, options, world }: KeyWord): Promise<void> {
+  checkGiven(options);
   const edit = fieldsOf(options, world.models);
   await checkLimits(edit, world);
   const fields = Object.entries(edit).filter(([, value]) => value !== null);

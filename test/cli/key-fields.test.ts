@@ -1,5 +1,5 @@
 import t from "tap";
-import { fieldsOf, spanOf } from "../../src/cli/key-fields.ts";
+import { checkGiven, fieldsOf, spanOf } from "../../src/cli/key-fields.ts";
 
 const MODELS = ["fast", "smart"];
 
@@ -34,6 +34,7 @@ t.test("what cannot be is refused with what can", async (t) => {
     [{ owner: "a\nb" }, /--owner takes 1 to 100/],
     [{ paths: "/a b" }, /--paths: \/a b is no path/],
     [{ addresses: "x" }, /--addresses: "x" is no address/],
+    [{ tag: ["a=1", "b=2", "a=3"] }, /--tag names a twice/],
     [{ tag: ["=x"] }, /--tag takes NAME=VALUE/],
     [{ tag: ["a=\u0007"] }, /--tag takes NAME=VALUE/],
     [{ models: ",fast" }, /--models takes texts with commas/],
@@ -42,6 +43,12 @@ t.test("what cannot be is refused with what can", async (t) => {
   for (const [options, why] of cases) t.throws(() => fieldsOf(options, MODELS), why, JSON.stringify(options));
   t.throws(() => fieldsOf({ models: "fsat" }, MODELS), /did you mean "fast"/);
   t.throws(() => fieldsOf({ models: "x*" }, MODELS), /no model is called like x\*/);
+});
+
+t.test("nothing of a new key is empty: it would be limited by nothing there", async (t) => {
+  for (const name of ["models", "paths", "addresses", "group", "owner", "expires"])
+    t.throws(() => checkGiven({ [name]: "" }), new RegExp(`--${name} is empty`));
+  t.doesNotThrow(() => checkGiven({ models: "fast", tag: ["a=1"] }));
 });
 
 t.test("a span has a number and a unit", async (t) => {

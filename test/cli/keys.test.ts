@@ -46,6 +46,14 @@ t.test("keys create prints the key, this once", async (t) => {
   t.notOk("hash" in json);
 });
 
+t.test("keys create makes no key of an empty option", async (t) => {
+  const { keys, stores } = terminal(t);
+  const { code, err } = await keys("create", "one", "--models", "");
+  t.equal(code, 2);
+  t.match(err, /--models is empty: say what it shall be, or leave it out/);
+  t.equal(await stores.keys.show("one"), undefined);
+});
+
 t.test("keys list shows all keys, but never a key or its hash", async (t) => {
   const { keys, stores } = terminal(t);
   const { key, record } = await stores.keys.create({ name: "reports", expires: Date.UTC(2099, 0, 1) });
