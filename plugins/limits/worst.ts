@@ -19,6 +19,12 @@ const [STEP, RUN] = [1024, 48];
 const BASE64 = Uint8Array.from({ length: 256 }, (_, code) =>
   /[A-Za-z0-9+/=_-]/.test(String.fromCharCode(code)) ? 1 : 0,
 );
+const QUOTE = 0x22;
+/** Bytes around the beginning of a text in which it is seen to be a picture, as clients of Chat and Responses send one. */
+const NAME = 24;
+const IN_PICTURE = /"(?:image_)?url"\s*:\s*"data:image\\?\//;
+/** Tokens of a picture, at most in all but the largest: as many as an estimate of the whole says. */
+const PICTURE = 1600;
 /** Tokens of a form, which is pictures and a few words. */
 const FORM = 8192;
 /** Tokens of an answer where neither the request nor the model says how many there may be. */
@@ -72,8 +78,11 @@ function tierOf(body: Body): string | undefined {
 function tokensIn(exchange: RouteExchange | SendExchange, translations: Translations): number {
   const { body, form } = exchange;
   if (form) return FORM;
-  const media = body.length > SHORT && body.pieces.some(holdsMedia);
-  return (media ? translations.tokensIn(exchange) : undefined) ?? Math.ceil(body.length / BYTES);
+  const found = body.length > SHORT ? picturesIn(body.pieces) : { count: 0, bytes: 0 };
+  // What else there may be is seen only by who reads the conversation.
+  const read = found ? undefined : translations.tokensIn(exchange);
+  const { count, bytes } = found ?? { count: 0, bytes: 0 };
+  return read ?? Math.ceil((body.length - bytes) / BYTES) + count * PICTURE;
 }
 
 /** How many tokens a request lets come out, and how often. */
@@ -109,12 +118,42 @@ const numberOf = (value: unknown): unknown => (typeof value === "string" && valu
 
 const isCount = (value: unknown): value is number => typeof value === "number" && value > 0;
 
-/** Whether bytes may hold base64, looked at here and there: pictures are few tokens for their length, and no words. */
-function holdsMedia(bytes: Buffer): boolean {
-  for (let at = 0; at + RUN <= bytes.length; at += STEP) {
-    let i = at;
-    while (i < at + RUN && BASE64[bytes[i] as number] === 1) i++;
-    if (i === at + RUN) return true;
+/** Whether bytes are base64, as far as can be seen at a place. */
+function isBase64(bytes: Buffer, at: number): boolean {
+  const end = Math.min(at + RUN, bytes.length);
+  for (let i = at; i < end; i++) if (BASE64[bytes[i] as number] === 0) return false;
+  return true;
+}
+
+/**
+ * The pictures of a body, and the bytes of their base64, looked at here and there: they are few tokens for their length, and
+ * no words. Undefined where there is base64 that is not for sure a picture's: a sound, a file, a text that looks like it.
+ */
+export function picturesIn(pieces: readonly Buffer[]): { count: number; bytes: number } | undefined {
+  const found = { count: 0, bytes: 0 };
+  let inside = false;
+  for (const piece of pieces) {
+    let at = 0;
+    let from = 0;
+    while (at + RUN <= piece.length || (inside && at < piece.length)) {
+      if (!inside) {
+        if (!isBase64(piece, at)) {
+          at += STEP;
+          continue;
+        }
+        from = piece.lastIndexOf(QUOTE, at) + 1;
+        if (!IN_PICTURE.test(piece.toString("latin1", Math.max(0, from - NAME), from + NAME))) return undefined;
+        found.count++;
+        inside = true;
+      }
+      const quote = piece.indexOf(QUOTE, at);
+      const end = quote < 0 ? piece.length : quote;
+      for (let i = at + STEP; i + RUN < end; i += STEP) if (!isBase64(piece, i)) return undefined;
+      found.bytes += end - from;
+      inside = quote < 0;
+      at = end + 1;
+      from = at;
+    }
   }
-  return false;
+  return found;
 }

@@ -1,6 +1,9 @@
 /** Places of the table of shifts: pairs of bytes that fall together only make a search look more often. */
 const PAIRS = 4096;
 
+/** Bytes from one look for the byte with which all begin to the next: base64 and the like have none for long. */
+const FAR = 4096;
+
 const pairAt = (bytes: Uint8Array, at: number): number =>
   ((bytes[at - 1] as number) * 37 + (bytes[at] as number)) & (PAIRS - 1);
 
@@ -12,11 +15,15 @@ export class AnyOf {
   private readonly needles: readonly Buffer[];
   private readonly shifts: Uint8Array;
   private readonly shortest: number;
+  /** What all of them begin with; undefined: not with the same. */
+  private readonly first: number | undefined;
 
   /** @param texts of 2 characters or more; none is in nothing */
   constructor(texts: readonly string[]) {
     this.needles = texts.map((text) => Buffer.from(text));
     this.shortest = Math.min(255, ...this.needles.map(({ length }) => length));
+    const [first] = this.needles[0] ?? [];
+    this.first = this.needles.every((needle) => needle[0] === first) ? first : undefined;
     this.shifts = new Uint8Array(PAIRS).fill(this.shortest - 1);
     for (const needle of this.needles)
       for (let i = 1; i < this.shortest; i++) {
@@ -39,9 +46,17 @@ export class AnyOf {
   }
 
   private within(bytes: Buffer): boolean {
-    const { needles, shifts, shortest } = this;
+    const { needles, shifts, shortest, first } = this;
     const { length } = bytes;
+    let far = first === undefined ? length : 0;
     for (let at = shortest - 1; at < length; ) {
+      if (at >= far) {
+        const next = bytes.indexOf(first as number, at - shortest + 1);
+        if (next < 0) return false;
+        at = next + shortest - 1;
+        far = at + FAR;
+        if (at >= length) return false;
+      }
       const shift = shifts[pairAt(bytes, at)] as number;
       if (shift > 0) at += shift;
       else {

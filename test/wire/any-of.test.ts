@@ -25,6 +25,15 @@ t.test("it says the same as a search for each, of random texts", async (t) => {
   }
 });
 
+t.test("it finds each behind much that holds none of what they begin with", async (t) => {
+  const any = new AnyOf(WORDS);
+  const far = "x".repeat(20_000);
+  for (const word of WORDS)
+    for (const text of [far + word, `${word}${far}`, `"${far}"${far}${word}${far}`])
+      t.ok(any.among([Buffer.from(text)]), `${word} in ${text.length} bytes`);
+  t.notOk(any.among([Buffer.from(`"${far}"file_id${far}`)]));
+});
+
 t.test("of no texts none is in anything", async (t) => {
   t.notOk(new AnyOf([]).among([Buffer.from("anything")]));
 });
