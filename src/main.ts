@@ -2,19 +2,24 @@ import { existsSync, readFileSync } from "node:fs";
 import { dirname, join, resolve } from "node:path";
 import { fileURLToPath } from "node:url";
 import { unkeptLimits } from "./budgets.ts";
+import * as audit from "./cli/audit.ts";
 import * as check from "./cli/check.ts";
 import * as connect from "./cli/connect.ts";
+import * as doctor from "./cli/doctor.ts";
 import * as explain from "./cli/explain.ts";
 import * as groups from "./cli/groups.ts";
 import * as init from "./cli/init.ts";
 import * as keys from "./cli/keys.ts";
 import * as models from "./cli/models.ts";
+import * as plugin from "./cli/plugin.ts";
 import { reason } from "./cli/reason.ts";
 import * as reconcile from "./cli/reconcile.ts";
 import * as routes from "./cli/routes.ts";
 import * as run from "./cli/run.ts";
 import * as schema from "./cli/schema.ts";
 import * as store from "./cli/store.ts";
+import * as tail from "./cli/tail.ts";
+import * as top from "./cli/top.ts";
 import * as usage from "./cli/usage.ts";
 import { COMMAND, Misuse, type Terminal, type VerbPlace, type VerbText } from "./cli/verb.ts";
 import { loadConfig } from "./config/load.ts";
@@ -53,6 +58,17 @@ const VERBS: Readonly<Record<string, Verb>> = {
   run: { ...run, act: async (args, io, place) => run.run(args, io, await firstRun(place, io)) },
   init: { ...init, act: (args, io) => init.run(args, io) },
   check: { ...check, act: checked },
+  audit: {
+    ...audit,
+    act: async (args, io, place) => audit.run(args, io, await configOf(place, io), readFileSync(place.file, "utf8")),
+  },
+  doctor: {
+    ...doctor,
+    async act(args, io, place) {
+      const { config, vocabulary } = await load({ ...place, env: io.env });
+      return doctor.run(args, io, config, vocabulary.protocolList);
+    },
+  },
   routes: { ...routes, act: async (args, io, place) => routes.run(args, io, await configOf(place, io)) },
   explain: {
     ...explain,
@@ -83,6 +99,8 @@ const VERBS: Readonly<Record<string, Verb>> = {
       return withStores(place, io, (stores) => usage.run(args, io, stores));
     },
   },
+  tail: { ...tail, act: (args, io, place) => withStores(place, io, ({ ledger }) => tail.run(args, io, ledger)) },
+  top: { ...top, act: async (args, io, place) => top.run(args, io, (await configOf(place, io)).admin) },
   reconcile: {
     ...reconcile,
     act: (args, io, place) => withStores(place, io, (stores) => reconcile.run(args, io, stores)),
@@ -97,6 +115,7 @@ const VERBS: Readonly<Record<string, Verb>> = {
       });
     },
   },
+  plugin: { ...plugin, act: async (args, io, place) => plugin.run(args, io, (await words(place.folder)).plugins) },
   schema: { ...schema, act: async (args, io, place) => schema.run(args, io, await words(place.folder)) },
 };
 

@@ -1,0 +1,216 @@
+import type { Config } from "../config/types.ts";
+import { Networks } from "../core/networks.ts";
+import { table } from "./table.ts";
+import { argumentsOf, COMMAND, Misuse, type Terminal } from "./verb.ts";
+
+/** The line of the overall help. */
+export const help =
+  "audit [--level high] [--ignore IDS] [--json]\n                               advice on gateway.yaml: what is allowed, but not wise";
+
+const LEVELS = ["high", "medium", "low"] as const;
+type AuditLevel = (typeof LEVELS)[number];
+
+/** What `--help` behind the verb prints. */
+export const USAGE = `usage: ${COMMAND} audit [--level LEVEL] [--ignore IDS] [--json]
+
+Says what check finds right, and what is not wise all the same: who may come in, what they may spend, what is lost when a
+provider fails, what others can read. Each piece of advice has an id and a level.
+
+  --level LEVEL   exit code 1 for advice of this level or above: high, medium or low; absent: high
+  --ignore IDS    leaves these out, separated by commas
+  --json          prints [{ id, level, about, says, fix }]
+
+Exit codes: 0 nothing of that level, 1 something, 2 not understood.`;
+
+const OPTIONS = {
+  level: { type: "string", default: "high" },
+  ignore: { type: "string", default: "" },
+  json: { type: "boolean" },
+} as const;
+
+/** A piece of advice. */
+export interface Advice {
+  id: string;
+  level: AuditLevel;
+  /** What it concerns, in gateway.yaml's words. */
+  about: string;
+  says: string;
+  fix: string;
+}
+
+type Rule = Pick<Advice, "id" | "level" | "says" | "fix"> & {
+  /** What it concerns, one for each; none: all is well. */
+  find(config: Config, text: string): string[];
+};
+
+/** Addresses that no other machine, or none but near ones, can be behind. */
+const NEAR = new Networks(["127.0.0.0/8", "::1/128", "10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "fc00::/7"]);
+const isNear = (host: string): boolean => host === "localhost" || NEAR.has(host.replace(/^\[|\]$/g, ""));
+const isLoopback = (host: string): boolean => host === "localhost" || host === "::1" || host.startsWith("127.");
+
+/** Plugins that stand in no chain of a path that answers from models. */
+const missing = (plugin: string) => (config: Config) =>
+  config.paths.flatMap(({ path, protocol, use }) =>
+    protocol !== undefined && !config.chains.get(use)?.includes(plugin) ? [`paths ${path}`] : [],
+  );
+
+const RULES: readonly Rule[] = [
+  {
+    id: "no-auth",
+    level: "high",
+    says: "anybody who reaches it may use the providers' accounts",
+    fix: 'put "auth" into its chain',
+    find: missing("auth"),
+  },
+  {
+    id: "anonymous",
+    level: "high",
+    says: "requests without a key are let in",
+    fix: "take anonymous: true away from plugins: auth",
+    find: ({ plugins }) =>
+      (plugins.get("auth")?.options as { anonymous?: boolean } | undefined)?.anonymous ? ["plugins auth"] : [],
+  },
+  {
+    id: "plain-http",
+    level: "high",
+    says: "its credential and all requests go unencrypted over other people's networks",
+    fix: "use https",
+    find: ({ providers }) =>
+      providers.flatMap(({ name, url }) =>
+        url !== "demo:" && url.protocol === "http:" && !isNear(url.hostname) ? [`providers ${name}`] : [],
+      ),
+  },
+  {
+    id: "written-secret",
+    level: "high",
+    says: "a secret stands in the file, and goes wherever that goes",
+    fix: "write $NAME or $file:/run/secrets/NAME",
+    find: (_config, text) =>
+      [...text.matchAll(/^.*\b(?:credential|key):\s*["']?(?!\$|["']?\$)[A-Za-z0-9_-]{16,}/gm)].map(
+        ({ index }) => `line ${text.slice(0, index).split("\n").length}`,
+      ),
+  },
+  {
+    id: "open-pass",
+    level: "high",
+    says: "keys with a budget or a list of models may use all of the provider there, unmeasured",
+    fix: "take open: true and mint: true away, or give the path keys of its own",
+    find: ({ paths }) => paths.flatMap(({ path, pass }) => (pass?.open || pass?.mint ? [`paths ${path}`] : [])),
+  },
+  {
+    id: "no-limits",
+    level: "medium",
+    says: "a key may spend without end",
+    fix: "limits: { default: { budget: $50/month } }",
+    find: ({ limits }) =>
+      limits.default?.budgets?.some(({ soft }) => !soft) || limits.all?.budgets?.some(({ soft }) => !soft)
+        ? []
+        : ["limits"],
+  },
+  {
+    id: "no-limits-plugin",
+    level: "medium",
+    says: "no limit holds there",
+    fix: 'put "limits" behind "models" in its chain',
+    find: missing("limits"),
+  },
+  {
+    id: "no-usage",
+    level: "medium",
+    says: "what is used there stands in no ledger",
+    fix: 'put "usage" at the end of its chain',
+    find: missing("usage"),
+  },
+  {
+    id: "public-listener",
+    level: "medium",
+    says: "it listens for everybody, without TLS",
+    fix: "listen on 127.0.0.1 with nginx in front (deploy/nginx), and trust: [127.0.0.1]",
+    find: ({ listen }) => (isLoopback(listen.host) ? [] : ["listen"]),
+  },
+  {
+    id: "shared-objects",
+    level: "medium",
+    says: "each key can name files and answers that another one made",
+    fix: "take share: all away",
+    find: ({ share }) => (share === "all" ? ["share"] : []),
+  },
+  {
+    id: "no-fallback",
+    level: "low",
+    says: "it is gone while its only target is",
+    fix: "add a second target, or fallback: [another model]",
+    find: ({ models, providers }) => {
+      const demo = new Set(providers.filter(({ url }) => url === "demo:").map(({ name }) => name));
+      return models.flatMap(({ id, targets, fallback }) =>
+        targets.length + fallback.length === 1 && !demo.has(targets[0]?.provider ?? "") ? [`models ${id}`] : [],
+      );
+    },
+  },
+  {
+    id: "lasting-key",
+    level: "low",
+    says: "it opens until somebody thinks of it",
+    fix: "expires: 2027-12-31",
+    find: ({ keys }) => keys.flatMap(({ name, expires }) => (expires === undefined ? [`keys ${name}`] : [])),
+  },
+  {
+    id: "no-scrub",
+    level: "low",
+    says: "marks of other services go on to providers",
+    fix: 'put "scrub" behind "auth" in its chain',
+    find: missing("scrub"),
+  },
+  {
+    id: "no-probes",
+    level: "low",
+    says: "nothing can tell whether it is well",
+    fix: "admin: 127.0.0.1:9090",
+    find: ({ admin }) => (admin ? [] : ["admin"]),
+  },
+  {
+    id: "debug-log",
+    level: "low",
+    says: "the log tells more than it has to",
+    fix: "log: { level: info }",
+    find: ({ log }) => (["debug", "trace"].includes(log.level) ? ["log"] : []),
+  },
+];
+
+/** The verb `audit`. Answers the exit code. @param text the file as it is written @throws Misuse */
+export async function run(args: readonly string[], io: Terminal, config: Config, text: string): Promise<number> {
+  const { values } = argumentsOf(args, OPTIONS);
+  const most = LEVELS.findIndex((level) => level === values.level);
+  if (most < 0) throw new Misuse(`--level ${values.level}: choose from ${LEVELS.join(", ")}.`);
+  const ignored = values.ignore
+    .split(",")
+    .map((id) => id.trim())
+    .filter(Boolean);
+  const strange = ignored.find((id) => !RULES.some((rule) => rule.id === id));
+  if (strange !== undefined)
+    throw new Misuse(`--ignore ${strange}: there are ${RULES.map(({ id }) => id).join(", ")}.`);
+  const advice = RULES.filter(({ id }) => !ignored.includes(id)).flatMap(({ find, ...rule }) =>
+    find(config, text).map((about): Advice => ({ ...rule, about })),
+  );
+  if (values.json) io.out(JSON.stringify(advice, undefined, 2));
+  else if (advice.length === 0) io.out("nothing to advise");
+  else {
+    const columns = ["LEVEL", "ID", "ABOUT", "SAYS", "FIX"].map((title) => ({ title }));
+    for (const line of table(columns, grouped(advice))) io.out(line);
+  }
+  return advice.some(({ level }) => LEVELS.indexOf(level) <= most) ? 1 : 0;
+}
+
+/** Named of what one piece of advice concerns. */
+const NAMED = 3;
+
+/** One row for each id. */
+function grouped(advice: readonly Advice[]): string[][] {
+  const byId = Map.groupBy(advice, ({ id }) => id);
+  return [...byId.values()].map((all) => {
+    const [{ level, id, says, fix }] = all as [Advice, ...Advice[]];
+    const named = all.slice(0, NAMED).map(({ about }) => about);
+    const more = all.length > NAMED ? `, and ${all.length - NAMED} more` : "";
+    return [level, id, named.join(", ") + more, says, fix];
+  });
+}

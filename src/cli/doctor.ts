@@ -1,0 +1,168 @@
+import { lookup } from "node:dns/promises";
+import type { Config, ConfiguredProvider } from "../config/types.ts";
+import type { Protocol } from "../core/protocol.ts";
+import { arrivalsOf, isBuffered } from "../setup/arrivals.ts";
+import { listModels, type VendorListing } from "../setup/listing.ts";
+import { table } from "./table.ts";
+import { argumentsOf, COMMAND, Misuse, type Terminal } from "./verb.ts";
+
+/** The line of the overall help. */
+export const help = `doctor [--url URL] [--json]   test each provider, DNS, the clock, and what stands in front`;
+
+/** What `--help` behind the verb prints. */
+export const USAGE = `usage: ${COMMAND} doctor [--url URL --key KEY [--model MODEL]] [--json]
+
+Asks each provider of gateway.yaml for its list of models with each of its credentials, which costs nothing: does it take the
+credential, how long does it take? Besides: does DNS know their hosts, and does this machine's clock agree with theirs?
+
+  --url URL       the gateway as clients reach it, through nginx or the like: does a stream come through it as it is made, or is
+                  it held back and sent in one piece?
+  --key KEY       a gateway key for that; absent: the variable GATEWAY_KEY
+  --model MODEL   a model that streams for a second or longer; absent: one of the built-in provider's model "slow"
+  --json          prints JSON
+
+Exit codes: 0 all is well, 1 something is not, 2 not understood.`;
+
+const OPTIONS = {
+  url: { type: "string" },
+  key: { type: "string" },
+  model: { type: "string" },
+  json: { type: "boolean" },
+} as const;
+
+/** What was looked at, and what came of it. */
+export interface DoctorFinding {
+  state: "ok" | "bad" | "off";
+  what: string;
+  name: string;
+  says: string;
+}
+
+/** Milliseconds by which clocks may differ: keys expire and budgets begin by ours. */
+const SKEW = 30_000;
+
+/** The verb `doctor`. Answers the exit code. @throws Misuse */
+export async function run(
+  args: readonly string[],
+  io: Terminal,
+  config: Config,
+  protocols: readonly Protocol[],
+): Promise<number> {
+  const { values } = argumentsOf(args, OPTIONS);
+  const key = values.key ?? io.env["GATEWAY_KEY"];
+  if (values.url !== undefined && !URL.canParse(values.url))
+    throw new Misuse(`--url "${values.url}" is no address, like https://gateway.example.com`);
+  if (values.url !== undefined && key === undefined)
+    throw new Misuse("--url needs a gateway key: --key, or the variable GATEWAY_KEY");
+  const asked = await Promise.all(config.providers.map((provider) => providerFindings(provider, protocols)));
+  const findings = [
+    ...asked.flatMap(({ findings }) => findings),
+    ...(await dnsFindings(config.providers)),
+    ...clockFindings(asked.flatMap(({ listings }) => listings)),
+    ...(values.url === undefined
+      ? []
+      : [await frontFinding(values.url, key as string, values.model ?? slowModel(config))]),
+  ];
+  if (values.json) io.out(JSON.stringify(findings, undefined, 2));
+  else {
+    const columns = ["", "WHAT", "NAME", ""].map((title) => ({ title }));
+    const rows = findings.map(({ state, what, name, says }) => [state, what, name, says]);
+    for (const line of table(columns, rows)) io.out(line);
+    if (values.url === undefined) io.out("\nWhat stands in front is tested with --url, as clients reach the gateway.");
+  }
+  return findings.some(({ state }) => state === "bad") ? 1 : 0;
+}
+
+async function providerFindings(
+  provider: ConfiguredProvider,
+  protocols: readonly Protocol[],
+): Promise<{ findings: DoctorFinding[]; listings: VendorListing[] }> {
+  const { name, url, off, credentials, header } = provider;
+  const finding = (state: DoctorFinding["state"], says: string): DoctorFinding => ({
+    state,
+    what: "provider",
+    name,
+    says,
+  });
+  if (off !== undefined) return { findings: [finding("off", off)], listings: [] };
+  if (url === "demo:") return { findings: [finding("ok", "built in")], listings: [] };
+  const protocol = protocols.find((each) => each.name === provider.speaks[0]) as Protocol;
+  const each = credentials.length > 0 ? credentials : [undefined];
+  const listings: VendorListing[] = [];
+  const findings: DoctorFinding[] = [];
+  for (const credential of each) {
+    const listing = await listModels({ url: url.href, protocol, secret: credential?.secret, header });
+    listings.push(listing);
+    const label = credential === undefined ? "" : `${credential.label}: `;
+    const { models, problem, time, status } = listing;
+    if (models) findings.push(finding("ok", `${label}${models.length} models in ${time} ms`));
+    // Some servers list nothing; that they answered shows that they are there.
+    else if (status === 404) findings.push(finding("ok", `${label}there, but lists no models (404), in ${time} ms`));
+    else findings.push(finding(status === 429 ? "ok" : "bad", `${label}${problem}`));
+  }
+  return { findings, listings };
+}
+
+async function dnsFindings(providers: readonly ConfiguredProvider[]): Promise<DoctorFinding[]> {
+  const hosts = providers.flatMap(({ url, off }) => (url === "demo:" || off !== undefined ? [] : [url.hostname]));
+  const names = [...new Set(hosts)].filter((host) => !/^[\d.]+$|^\[/.test(host));
+  return Promise.all(
+    names.map(async (name): Promise<DoctorFinding> => {
+      const began = performance.now();
+      try {
+        const found = await lookup(name, { all: true });
+        const says = `${found.length} ${found.length === 1 ? "address" : "addresses"} in ${Math.round(performance.now() - began)} ms`;
+        return { state: "ok", what: "dns", name, says };
+      } catch (thrown) {
+        return { state: "bad", what: "dns", name, says: `not found: ${(thrown as NodeJS.ErrnoException).code}` };
+      }
+    }),
+  );
+}
+
+/** One that is off is ours where most providers say so: theirs are not all wrong by the same time. */
+function clockFindings(listings: readonly VendorListing[]): DoctorFinding[] {
+  const skews = listings.flatMap(({ date }) => (date === undefined ? [] : [Date.now() - date])).sort((a, b) => a - b);
+  const skew = skews[Math.floor(skews.length / 2)];
+  if (skew === undefined) return [];
+  const seconds = Math.round(Math.abs(skew) / 1000);
+  const clock = { what: "clock", name: "" };
+  if (Math.abs(skew) <= SKEW)
+    return [{ ...clock, state: "ok", says: `within ${Math.max(1, seconds)} s of the providers'` }];
+  return [
+    {
+      ...clock,
+      state: "bad",
+      says: `${seconds} s ${skew > 0 ? "ahead of" : "behind"} the providers': keys expire and budgets begin by it; switch NTP on`,
+    },
+  ];
+}
+
+/** The id of a model that streams slowly by itself. @throws Misuse where there is none */
+function slowModel({ models, providers }: Config): string {
+  const demo = new Set(providers.filter(({ url }) => url === "demo:").map(({ name }) => name));
+  const slow = models.find(({ targets }) =>
+    targets.some(({ provider, model }) => demo.has(provider) && model === "slow"),
+  );
+  if (!slow)
+    throw new Misuse("no model of the built-in provider is slow: name one that streams for a second with --model");
+  return slow.id;
+}
+
+async function frontFinding(url: string, key: string, model: string): Promise<DoctorFinding> {
+  const finding = { what: "front", name: url };
+  const arrivals = await arrivalsOf(url, key, model);
+  if ("problem" in arrivals) return { ...finding, state: "bad", says: arrivals.problem };
+  const { first, last, pieces } = arrivals;
+  if (isBuffered(arrivals))
+    return {
+      ...finding,
+      state: "bad",
+      says: `holds streams back: all of it came at once after ${Math.round(last)} ms; switch buffering off there (deploy/nginx has the block)`,
+    };
+  return {
+    ...finding,
+    state: "ok",
+    says: `streams as it comes: first piece after ${Math.round(first)} ms, ${pieces} pieces in ${Math.round(last)} ms`,
+  };
+}

@@ -1,0 +1,91 @@
+import { setTimeout as sleep } from "node:timers/promises";
+import type { Ledger, LedgerEntry } from "../store/ledger.ts";
+import { dollars, utc } from "./table.ts";
+import { argumentsOf, COMMAND, Misuse, type Terminal } from "./verb.ts";
+import { WHEN, when } from "./when.ts";
+
+/** The lines of the overall help. */
+export const help = `tail [--key …] [--model …] [--status …] [--once]
+                               show requests as they end, from the ledger`;
+
+/** What `--help` behind the verb prints. */
+export const USAGE = `usage: ${COMMAND} tail [--key ID] [--model ID] [--status 429|4xx|5xx] [--since WHEN] [--once] [--json]
+
+Shows each request as it ends, a line each, as the ledger has it: also of a gateway that runs on this machine.
+
+  --key, --model   only those of this key or model
+  --status CODE    only this status; 4xx and 5xx are all of their hundred
+  --since WHEN     begins there instead of now: ${WHEN}
+  --once           ends when all there is has been shown
+  --json           prints a JSON object a line`;
+
+const OPTIONS = {
+  key: { type: "string" },
+  model: { type: "string" },
+  status: { type: "string" },
+  since: { type: "string" },
+  once: { type: "boolean" },
+  json: { type: "boolean" },
+} as const;
+
+/** Milliseconds between two looks. */
+const LOOK = 500;
+/** Milliseconds for which a request may have run that began before another one ended: older ones are looked for in vain. */
+const LONGEST = 3_600_000;
+
+/** The verb `tail`. Answers the exit code. @param signal ends it @throws Misuse */
+export async function run(
+  args: readonly string[],
+  io: Terminal,
+  ledger: Ledger,
+  signal = new AbortController().signal,
+): Promise<number> {
+  const { values } = argumentsOf(args, OPTIONS);
+  const { status, key, model, json, once } = values;
+  if (status !== undefined && !/^\d(?:\d\d|xx)$/.test(status))
+    throw new Misuse(`--status ${status}: like 429, 4xx or 5xx.`);
+  const pattern = status === undefined ? undefined : new RegExp(`^${status.replace("xx", "..")}$`);
+  const since = values.since === undefined ? undefined : sinceOf(values.since);
+  const began = Date.now();
+  const seen = new Set<string>();
+  for (let first = true; !signal.aborted; first = false) {
+    for await (const entry of ledger.entries({ since: since ?? began - LONGEST })) {
+      if (seen.has(entry.id)) continue;
+      seen.add(entry.id);
+      // What had ended before is only of interest where somebody asked for it.
+      if (first && since === undefined && !once) continue;
+      if (key !== undefined && entry.key !== key) continue;
+      if (model !== undefined && entry.model !== model) continue;
+      if (pattern && !pattern.test(String(entry.status))) continue;
+      io.out(json ? JSON.stringify(entry) : lineOf(entry));
+    }
+    if (once) break;
+    await sleep(LOOK, undefined, { signal }).catch(() => {});
+  }
+  return 0;
+}
+
+/** @throws Misuse */
+function sinceOf(text: string): number {
+  try {
+    return when(text, -1, Date.now());
+  } catch (thrown) {
+    throw new Misuse(`--since: ${(thrown as Error).message}`);
+  }
+}
+
+function lineOf({ time, status, outcome, key, model, target, duration, usage, cost, id }: LedgerEntry): string {
+  const tokens = usage ? `${usage.in.total ?? "-"} → ${usage.out.total ?? "-"} tokens` : "no tokens";
+  const money = cost === undefined ? "unpriced" : dollars(cost);
+  return [
+    utc(time),
+    status,
+    outcome.padEnd(14),
+    key || "-",
+    `${model || "-"} at ${target || "-"}`,
+    `${duration} ms`,
+    tokens,
+    money,
+    id,
+  ].join("  ");
+}

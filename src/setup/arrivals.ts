@@ -1,0 +1,48 @@
+/** When the pieces of a streamed answer came, in milliseconds from the request. */
+export interface Arrivals {
+  /** The first piece of text. */
+  first: number;
+  last: number;
+  pieces: number;
+}
+
+/** Milliseconds for an answer that takes three seconds. */
+const PATIENCE = 60_000;
+/** Milliseconds between the first piece of text and the last below which a stream of a second has come in one piece. */
+const AT_ONCE = 100;
+
+/** Asks a gateway for a streamed answer, as a client does. Never throws. */
+export async function arrivalsOf(url: string, key: string, model: string): Promise<Arrivals | { problem: string }> {
+  const began = performance.now();
+  try {
+    const response = await fetch(`${url.replace(/\/+$/, "")}/v1/chat/completions`, {
+      method: "POST",
+      headers: { authorization: `Bearer ${key}`, "content-type": "application/json" },
+      body: JSON.stringify({
+        model,
+        stream: true,
+        messages: [{ role: "user", content: "one two three four five six" }],
+      }),
+      signal: AbortSignal.timeout(PATIENCE),
+      redirect: "manual",
+    });
+    if (response.status !== 200 || !response.body)
+      return { problem: `it answers ${response.status}: ${(await response.text()).slice(0, 200)}` };
+    if (!response.headers.get("content-type")?.startsWith("text/event-stream"))
+      return { problem: `its answer is no stream, but ${response.headers.get("content-type")}` };
+    const times: number[] = [];
+    const decoder = new TextDecoder();
+    for await (const piece of response.body)
+      if (/"content":"[^"]/.test(decoder.decode(piece, { stream: true }))) times.push(performance.now() - began);
+    const [first] = times;
+    const last = times.at(-1);
+    if (first === undefined || last === undefined) return { problem: "the stream held no text" };
+    return { first, last, pieces: times.length };
+  } catch (thrown) {
+    const { message, cause } = thrown as Error & { cause?: Error };
+    return { problem: `it could not be reached: ${cause?.message || message}` };
+  }
+}
+
+/** Whether all of a stream came at once. */
+export const isBuffered = ({ first, last, pieces }: Arrivals): boolean => pieces === 1 || last - first < AT_ONCE;

@@ -1,0 +1,98 @@
+import type { IncomingMessage, ServerResponse } from "node:http";
+import { join } from "node:path";
+import { setTimeout as sleep } from "node:timers/promises";
+import t, { type Test } from "tap";
+import { type DoctorFinding, help, run, USAGE } from "../../src/cli/doctor.ts";
+import { load } from "../../src/gateway.ts";
+import { KEY, startGateway } from "../support/gateway.ts";
+import { json, startVendor } from "../support/vendor.ts";
+
+const LIST = json({ data: [{ id: "a" }, { id: "b" }] });
+
+async function doctor(t: Test, providers: string, args: string[] = [], env: Record<string, string> = {}) {
+  const folder = t.testdir({
+    "gateway.yaml": `providers:\n  demo: { url: "demo:" }\n${providers}models: { crawl: { targets: [demo:slow] } }\n`,
+  });
+  const out: string[] = [];
+  const io = { out: (line: string) => out.push(line), err: (line: string) => out.push(line), env, folder };
+  const { config, vocabulary } = await load({ file: join(folder, "gateway.yaml"), env });
+  const code = await run(args, io, config, vocabulary.protocolList);
+  return { code, text: out.join("\n") };
+}
+
+t.test("each provider is asked with each of its credentials, and what is wrong with one is told", async (t) => {
+  const vendor = await startVendor(t, (request, response) =>
+    request.headers.authorization === "Bearer secret-bad-1234"
+      ? json({}, 401)(request, response)
+      : LIST(request, response),
+  );
+  const providers = `  one: { url: "${vendor.url}/v1", credential: [$GOOD, $BAD], protocol: openai-chat }
+  two: { url: "${vendor.url}/v1", credential: $NONE, protocol: openai-chat }
+`;
+  const env = { GOOD: "secret-good-1234", BAD: "secret-bad-1234" };
+  const { code, text } = await doctor(t, providers, [], env);
+  t.equal(code, 1);
+  t.match(text, /^ok +provider +one +GOOD: 2 models in \d+ ms$/m);
+  t.match(text, /^bad +provider +one +BAD: it does not accept the credential \(401\)$/m);
+  t.match(text, /^off +provider +two +NONE is not set$/m);
+  t.match(text, /^ok +provider +demo +built in$/m);
+  t.notMatch(text, /secret-/);
+  const { code: well, text: told } = await doctor(
+    t,
+    `  one: { url: "${vendor.url}/v1", credential: $GOOD, protocol: openai-chat }\n`,
+    ["--json"],
+    env,
+  );
+  t.equal(well, 0);
+  t.match(
+    (JSON.parse(told) as DoctorFinding[]).find(({ what }) => what === "clock"),
+    { state: "ok", says: /within \d+ s/ },
+  );
+});
+
+t.test("a clock that is off and a host that DNS does not know are told", async (t) => {
+  const late = await startVendor(t, (request, response) => {
+    response.setHeader("date", new Date(Date.now() - 3_600_000).toUTCString());
+    LIST(request, response);
+  });
+  const { code, text } = await doctor(
+    t,
+    `  one: { url: "${late.url}/v1", protocol: openai-chat }\n  two: { url: "https://nobody.invalid/v1", protocol: openai-chat }\n`,
+  );
+  t.equal(code, 1);
+  t.match(text, /^bad +clock +360\d s ahead of the providers'/m);
+  t.match(text, /^bad +dns +nobody\.invalid +not found: /m);
+});
+
+/** A proxy in front of a gateway that hands answers on as they come, or all at once. */
+const front = (t: Test, url: string, buffering: boolean) =>
+  startVendor(t, async (request: IncomingMessage, response: ServerResponse) => {
+    const answer = await fetch(url + request.url, {
+      method: "POST",
+      headers: { authorization: String(request.headers.authorization), "content-type": "application/json" },
+      body: JSON.stringify({ model: "crawl", stream: true, messages: [{ role: "user", content: "one two three" }] }),
+    });
+    response.writeHead(answer.status, { "content-type": "text/event-stream" });
+    const pieces: Uint8Array[] = [];
+    for await (const piece of answer.body ?? []) buffering ? pieces.push(piece) : response.write(piece);
+    await sleep(1);
+    response.end(Buffer.concat(pieces));
+  });
+
+t.test("what stands in front is found out when it holds streams back", async (t) => {
+  const running = await startGateway(
+    t,
+    'providers: { demo: { url: "demo:" } }\nmodels: { crawl: { targets: [demo:slow] } }\n',
+  );
+  const good = await front(t, running.url, false);
+  const bad = await front(t, running.url, true);
+  const at = (url: string, key = KEY) => doctor(t, "", ["--url", url, "--key", key]);
+  t.match(await at(good.url), { code: 0, text: /^ok +front .*streams as it comes: first piece after \d+ ms/m });
+  t.match(await at(bad.url), { code: 1, text: /^bad +front .*holds streams back/m });
+  t.match(await at(running.url, "wrong-key"), { code: 1, text: /it answers 401/ });
+  t.match(await at("http://127.0.0.1:1"), { code: 1, text: /could not be reached/ });
+  await t.rejects(doctor(t, "", ["--url", running.url]), { message: /needs a gateway key/ });
+  await t.rejects(doctor(t, "", ["--url", "gw", "--key", "k"]), { message: /no address/ });
+  t.match(USAGE, /--url URL/);
+  t.match(help, /^doctor /);
+});

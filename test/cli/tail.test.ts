@@ -1,0 +1,46 @@
+import t from "tap";
+import { help, run, USAGE } from "../../src/cli/tail.ts";
+import { asking, startGateway } from "../support/gateway.ts";
+import { eventually } from "../support/process.ts";
+
+t.test("requests are shown as they end, those that are asked for, and each once", async (t) => {
+  const { url, gateway, folder } = await startGateway(
+    t,
+    'providers: { demo: { url: "demo:" } }\nmodels: { echo: { targets: [demo:echo] } }\n',
+  );
+  const ask = async (model: string) => {
+    const body = JSON.stringify({ model, messages: [{ role: "user", content: "Hello" }] });
+    const answer = await fetch(`${url}/v1/chat/completions`, { method: "POST", headers: asking(), body });
+    await answer.text();
+  };
+  const tail = (args: string[], signal?: AbortSignal) => {
+    const out: string[] = [];
+    const io = { out: (line: string) => out.push(line), err: t.fail, env: {}, folder };
+    return { out, ended: run(args, io, gateway.stores.ledger, signal) };
+  };
+  await ask("echo");
+  await gateway.stores.ledger.flush();
+  const stop = new AbortController();
+  const live = tail([], stop.signal);
+  const broken = tail(["--status", "4xx"], stop.signal);
+  await new Promise((done) => setTimeout(done, 50));
+  await ask("echo");
+  await ask("nothing");
+  await eventually(() => live.out.length >= 2 && broken.out.length >= 1, "two lines");
+  stop.abort();
+  t.equal(await live.ended, 0);
+  t.equal(live.out.length, 2, "what had ended before is not shown");
+  t.match(
+    live.out[0],
+    /^\d{4}-\d\d-\d\d [\d:]+Z {2}200 {2}completed +test {2}echo at demo:echo {2}\d+ ms {2}\d+ → \d+ tokens {2}\$0/,
+  );
+  t.match(broken.out, [/ 404 {2}rejected /]);
+  t.equal(broken.out.length, 1);
+  const all = tail(["--once", "--json"]);
+  t.equal(await all.ended, 0);
+  t.same(all.out.map((line) => (JSON.parse(line) as { status: number }).status).sort(), [200, 200, 404]);
+  await t.rejects(tail(["--status", "bad"]).ended, { message: /--status bad/ });
+  await t.rejects(tail(["--since", "never"]).ended, { message: /--since/ });
+  t.match(USAGE, /--once/);
+  t.match(help, /^tail /);
+});
