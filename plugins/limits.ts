@@ -14,7 +14,7 @@ import {
 import { Ledger, Levels, Limiter, type LimitLevel, type Reserved, whose } from "model-gateway/store";
 import { injectable } from "tsyringe";
 import { KeyPage } from "./limits/key-page.ts";
-import { refusal } from "./limits/refusal.ts";
+import { refusal, tooLarge } from "./limits/refusal.ts";
 import { NOTHING, type Worst, worstOf } from "./limits/worst.ts";
 
 /** What an exchange has reserved. */
@@ -108,7 +108,10 @@ export default class LimitsOf implements Plugin {
     reserving.worst ??= worstOf(exchange, this.translations);
     const id =
       "attempts" in exchange && part === "attempt" ? `${exchange.id}/${exchange.attempts.length}` : exchange.id;
-    const reserved = this.limiter.reserve({ id, levels, ...reserving.worst });
+    const { told, ...worst } = reserving.worst;
+    const narrow = levels.find(({ limits: { tpm = 0 } }) => tpm > 0 && told > tpm);
+    if (narrow) throw tooLarge(narrow, told);
+    const reserved = this.limiter.reserve({ id, levels, ...worst });
     if (!(reserved instanceof Promise)) return this.take(reserved, id, part, exchange, levels, reserving);
     return reserved.then((later) => {
       // It was given up while it waited.

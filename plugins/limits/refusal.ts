@@ -1,5 +1,5 @@
 import { GatewayError } from "model-gateway";
-import { dollars, type Excess, whose } from "model-gateway/store";
+import { dollars, type Excess, type LimitLevel, whose } from "model-gateway/store";
 
 /** Seconds above which a client shall not wait by itself. */
 const LONG_WAIT = 120;
@@ -9,11 +9,21 @@ export function refusal(excess: Excess): GatewayError {
   const { limit, retryAfter } = excess;
   const retry = retryAfter !== undefined && retryAfter <= LONG_WAIT;
   const details = {
+    ...(limit === "tpm" && { kind: "token_limit" as const }),
     message: `${what(excess)} ${when(excess)}`,
     retry,
     ...(retryAfter === undefined ? {} : { retryAfter }),
   };
   return new GatewayError(limit === "budget" ? "insufficient_quota" : "rate_limit_exceeded", details);
+}
+
+/** A request that alone takes more tokens than may be used in a minute: waiting does not help. @param tokens about how many */
+export function tooLarge(of: LimitLevel, tokens: number): GatewayError {
+  return new GatewayError("rate_limit_exceeded", {
+    kind: "token_limit",
+    message: `The request is too large: ${whose(of)} may use ${of.limits.tpm} tokens a minute, and it alone may take ${tokens}. Send less, or ask for a shorter answer (max_tokens or the like).`,
+    retry: false,
+  });
 }
 
 function what({ limit, of, most, left, asked, per }: Excess): string {

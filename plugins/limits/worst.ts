@@ -5,12 +5,16 @@ import { cost, type Spending, type Usage } from "model-gateway/store";
 export interface Worst {
   readonly most: Spending;
   readonly least: Spending;
+  /** Tokens of what goes in, about, and of what the request itself lets come out; 0 where it says nothing of that. */
+  readonly told: number;
 }
 
 export const NOTHING: Spending = { tokens: 0, cost: 0 };
 
 /** Bytes of JSON for a token, at most in all but rare texts. */
 const BYTES = 3;
+/** The same, about. */
+const USUAL_BYTES = 4;
 /** Bytes of a request of which nobody asks whether it holds pictures or sounds. */
 const SHORT = 4096;
 /** Bytes from one look into a body to the next, and those looked at: base64 longer than both together is always met. */
@@ -33,22 +37,25 @@ const UNKNOWN = 4096;
 /** The worst case of an exchange at the dearest of its targets. */
 export function worstOf(exchange: RouteExchange | SendExchange, translations: Translations): Worst {
   const { operation, protocol, body, targets, time } = exchange;
-  if (!operation.generates) return { most: NOTHING, least: NOTHING };
+  if (!operation.generates) return { most: NOTHING, least: NOTHING, told: 0 };
   const input = tokensIn(exchange, translations);
   const asked = protocol.output && askedFor(body, protocol.output);
   const tier = tierOf(body);
-  let [tokens, dearest, cheapest] = [input, 0, 0];
+  let [tokens, dearest, cheapest, out] = [input, 0, 0, 0];
   for (const { facts, prices } of targets) {
     const longest = Math.min(asked?.tokens ?? Number.POSITIVE_INFINITY, facts?.output ?? Number.POSITIVE_INFINITY);
     const output = asked ? (Number.isFinite(longest) ? longest : UNKNOWN) * asked.times : 0;
     tokens = Math.max(tokens, input + output);
+    if (asked?.tokens !== undefined) out = Math.max(out, output);
     const price = prices?.at(time)?.price;
     if (!price) continue;
     dearest = Math.max(dearest, cost(dearestUsage(input, output, price, tier), price));
     cheapest = Math.max(cheapest, cost({ in: { total: input }, out: {}, raw: undefined }, price));
   }
-  return { most: { tokens, cost: dearest }, least: { tokens: input, cost: cheapest } };
+  return { most: { tokens, cost: dearest }, least: { tokens: input, cost: cheapest }, told: told(input, body) + out };
 }
+
+const told = (input: number, body: Body): number => Math.min(input, Math.ceil(body.length / USUAL_BYTES));
 
 /** Tokens of the kinds that cost most: what goes in may be written to a cache for long, what comes out may be a picture. */
 function dearestUsage(

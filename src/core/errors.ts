@@ -23,6 +23,8 @@ export type ErrorKind =
   | "conflict"
   | "too_large"
   | "rate_limit"
+  /** A limit of tokens in a time. */
+  | "token_limit"
   | "internal"
   | "overloaded"
   | "upstream"

@@ -117,7 +117,7 @@ export const DEMO_CUT: DemoFrame = { after: 50, bytes: "", cut: true };
 
 /** A refusal with its body. */
 export function demoRefusal(fault: Fault, body: string): DemoAnswer {
-  const wait = fault.kind === "rate_limit" || fault.kind === "overloaded" ? { "retry-after": "1" } : {};
+  const wait = fault.kind.endsWith("_limit") || fault.kind === "overloaded" ? { "retry-after": "1" } : {};
   return { status: fault.status, headers: { "content-type": "application/json", ...wait }, frames: [{ bytes: body }] };
 }
 

@@ -81,7 +81,7 @@ const asError = (fault: Fault): GatewayError =>
         message: fault.message,
         ownCode: fault.code,
         ...(fault.param === undefined ? {} : { param: fault.param }),
-        ...(fault.kind === "rate_limit" ? { retryAfter: 1 } : {}),
+        ...(fault.kind.endsWith("_limit") ? { retryAfter: 1 } : {}),
       });
 
 function read(protocol: Protocol, codec: ClientTranslation, request: DemoRequest): Conversation {

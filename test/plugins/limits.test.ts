@@ -338,3 +338,35 @@ t.test("a key with a budget of its own opens no model that nobody knows the pric
   t.equal(answer.status, 403);
   t.match(await answer.json(), { error: { message: /what the model "free" costs is not known/ } });
 });
+
+t.test(
+  "a limit of tokens is told as one; what is larger than it alone is too large, and not to be sent again",
+  async (t) => {
+    const { waiting, address } = await holding(t);
+    const { url } = await gateway(t, address, "limits: { default: { tpm: 100 }, models: { m: { tpm: 90 } } }\n");
+    const chat = { model: "m", messages: [] };
+    const first = ask(url, "/v1/chat/completions", chat);
+    await eventually(() => waiting.length > 0, "the provider");
+    const next = await ask(url, "/v1/chat/completions", { ...chat, max_tokens: 20 });
+    t.match([next.status, next.headers.get("x-should-retry")], [429, null]);
+    t.match(await next.json(), {
+      error: { type: "tokens", code: "rate_limit_exceeded", message: /are left, and this/ },
+    });
+    for (const [path, body, answer] of [
+      ["/v1/chat/completions", { ...chat, max_tokens: 95 }, { error: { type: "tokens", code: "rate_limit_exceeded" } }],
+      ["/v1/responses", { model: "m", input: "a".repeat(500) }, { error: { type: "tokens", message: /too large/ } }],
+      ["/v1/messages", { ...chat, max_tokens: 95 }, { type: "error", error: { type: "rate_limit_error" } }],
+      [
+        "/v1beta/models/m:generateContent",
+        { contents: [], generationConfig: { maxOutputTokens: 99 } },
+        { error: { status: "RESOURCE_EXHAUSTED", code: 429 } },
+      ],
+    ] as const) {
+      const refused = await ask(url, path, body);
+      t.match([refused.status, refused.headers.get("x-should-retry")], [429, "false"], path);
+      t.match(await refused.json(), answer, path);
+    }
+    waiting.shift()?.();
+    t.equal((await first).status, 200, "one that names no length waits for room");
+  },
+);

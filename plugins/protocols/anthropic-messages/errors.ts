@@ -19,6 +19,7 @@ const TYPES: Readonly<Record<ErrorKind, string>> = {
   conflict: "conflict_error",
   too_large: "request_too_large",
   rate_limit: "rate_limit_error",
+  token_limit: "rate_limit_error",
   internal: "api_error",
   upstream: "api_error",
   timeout: "timeout_error",

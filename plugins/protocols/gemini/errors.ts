@@ -24,6 +24,7 @@ const STATUSES: Readonly<Record<ErrorKind, string>> = {
   conflict: "ABORTED",
   too_large: "INVALID_ARGUMENT",
   rate_limit: "RESOURCE_EXHAUSTED",
+  token_limit: "RESOURCE_EXHAUSTED",
   internal: "INTERNAL",
   upstream: "UNAVAILABLE",
   timeout: "DEADLINE_EXCEEDED",

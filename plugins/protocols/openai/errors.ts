@@ -28,6 +28,7 @@ const ERROR_WORDS: ErrorWords = {
     conflict: "invalid_request_error",
     too_large: "invalid_request_error",
     rate_limit: "requests",
+    token_limit: "tokens",
     internal: "server_error",
     overloaded: "server_error",
     upstream: "server_error",
@@ -37,6 +38,7 @@ const ERROR_WORDS: ErrorWords = {
     authentication: "invalid_api_key",
     billing: "insufficient_quota",
     rate_limit: "rate_limit_exceeded",
+    token_limit: "rate_limit_exceeded",
   },
 };
 
@@ -107,7 +109,7 @@ const isStatus = (value: number | undefined): value is number => value !== undef
 function faultWith(status: number, error: JsonObject, message: string): Fault {
   const words = [error["code"], error["type"]].map(asText);
   const quota = error["code"] === "insufficient_quota" || error["type"] === "insufficient_quota";
-  const kind = quota ? "billing" : kindOf(status);
+  const kind = quota ? "billing" : status === 429 && error["type"] === "tokens" ? "token_limit" : kindOf(status);
   return { status, kind, code: words.find((word) => word) ?? kind, message, param: asText(error["param"]) };
 }
 
