@@ -126,7 +126,7 @@ const spoken = ({ attempt, protocol }: ResponseExchange) => attempt?.protocol ??
 function streamed(exchange: ResponseExchange, reading: Reading): Stage {
   const protocol = spoken(exchange);
   const { generates } = exchange.operation;
-  const delivered = generates ? new Delivered(protocol) : undefined;
+  const delivered = generates ? new Delivered(protocol, exchange.attempt?.target.model) : undefined;
   if (delivered) reading.delivered = delivered;
   return (frame) => {
     try {

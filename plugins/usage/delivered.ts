@@ -1,7 +1,12 @@
 import type { Frame, Protocol } from "model-gateway";
+import { tokensOf } from "./token-count.ts";
 
-/** Bytes of text for a token where the protocol says nothing: most streams say prose or code in English. */
-const BYTES = 4;
+/** Models whose tokens are as those of their own protocol, whichever they answer in. */
+const CLAUDE = { model: /\bclaude\b/i, times: 1.32, call: 32 };
+/** Where a protocol says nothing. */
+const USUAL_TOKENS = { times: 1, call: 0 };
+/** The name of a tool that is called: it stands in the frame that begins a call, or in each. */
+const NAMED = /"name" ?: ?"[^"]/;
 /** Frames that are looked into: the first ones with text, then one in so many, and all that are not of the usual length. */
 const FIRST = 8;
 const EVERY = 16;
@@ -16,20 +21,29 @@ const SMALLEST = 48;
  * read. Some vendors say a text twice in a frame, and some fill frames up to hide its length.
  */
 export class Delivered {
-  /** Bytes of text in the frames that were read. */
-  private text = 0;
-  /** Of the usual frames with text that were read: how many, and sums of lengths, texts, squares and products. */
+  /** Tokens of the text in the frames that were read, as a usual tokenizer has them. */
+  private found = 0;
+  /** Calls of tools that began there. */
+  private calls = 0;
+  /** Of the usual frames with text that were read: how many, and sums of lengths, tokens, squares and products. */
   private read = 0;
   private lengths = 0;
-  private texts = 0;
+  private counts = 0;
   private squares = 0;
   private products = 0;
   /** Usual frames since the first ones; of those that were only measured: how many, and their bytes. */
   private usual = 0;
   private measured = 0;
   private bytes = 0;
+  private readonly weights: NonNullable<Protocol["tokens"]>;
 
-  constructor(private readonly protocol: Protocol) {}
+  /** @param model the vendor's name of the one that answers */
+  constructor(
+    private readonly protocol: Protocol,
+    model = "",
+  ) {
+    this.weights = CLAUDE.model.test(model) ? CLAUDE : (protocol.tokens ?? USUAL_TOKENS);
+  }
 
   see(frame: Frame): void {
     const { length } = frame.bytes;
@@ -41,42 +55,56 @@ export class Delivered {
       this.bytes += length;
       return;
     }
-    const text = this.textIn(frame);
-    this.text += text;
+    const { tokens, text } = this.textIn(frame);
+    this.found += tokens;
     if (isUsual) this.usual++;
     // A usual frame may have none too; at first one without is none of the usual ones.
     if (text > USUAL || (text === 0 && !isUsual)) return;
     this.read++;
     this.lengths += length;
-    this.texts += text;
+    this.counts += tokens;
     this.squares += length * length;
-    this.products += length * text;
+    this.products += length * tokens;
   }
 
   /** Tokens that came out, about. */
   get tokens(): number {
-    return Math.ceil((this.text + this.unread()) / (this.protocol.tokenBytes ?? BYTES));
+    const { times, call } = this.weights;
+    const tokens = (this.found + this.unread()) * times + this.calls * call;
+    return tokens > 0 ? Math.max(1, Math.round(tokens)) : 0;
   }
 
-  /** Bytes of text in the frames that were only measured: what a line through those that were read says. */
+  /** Tokens in the frames that were only measured: what a line through those that were read says. */
   private unread(): number {
     if (this.measured === 0) return 0;
-    const [length, text] = [this.lengths / this.read, this.texts / this.read];
+    const [length, tokens] = [this.lengths / this.read, this.counts / this.read];
     const spread = this.squares / this.read - length * length;
-    const slope = spread < 1 ? 0 : (this.products / this.read - length * text) / spread;
+    const slope = spread < 1 ? 0 : (this.products / this.read - length * tokens) / spread;
     const growth = Math.min(1, Math.max(0, slope)) * (this.bytes - length * this.measured);
-    return Math.max(0, text * this.measured + growth);
+    return Math.max(0, tokens * this.measured + growth);
   }
 
-  /** Only pieces of texts: some protocols say a text once more when it is whole. */
-  private textIn(frame: Frame): number {
-    let bytes = 0;
+  /** Only pieces of texts, each once: some protocols say a text once more when it is whole, and some vendors in two members. */
+  private textIn(frame: Frame): { tokens: number; text: number } {
+    let [tokens, bytes, calls] = [0, 0, false];
     const json = frame.json();
-    for (const { path, piece } of this.protocol.texts.response(json))
-      if (piece !== undefined) bytes += Buffer.byteLength(String(at(json, path)));
-    return bytes;
+    const seen: string[] = [];
+    for (const { path, piece, kind } of this.protocol.texts.response(json)) {
+      if (piece === undefined) continue;
+      const text = String(at(json, path));
+      bytes += Buffer.byteLength(text);
+      calls ||= kind === "tool_call" && /^\s*(?:\{|$)/.test(text);
+      if (seen.includes(text)) continue;
+      seen.push(text);
+      tokens += tokensOf(text);
+    }
+    if (this.weights.call > 0 && isCall(frame, calls)) this.calls++;
+    return { tokens, text: bytes };
   }
 }
+
+const isCall = (frame: Frame, begins: boolean): boolean =>
+  (begins || frame.bytes.includes("tool_use")) && NAMED.test(frame.text ?? "");
 
 const at = (json: unknown, path: readonly (string | number)[]): unknown =>
   path.reduce<unknown>((value, name) => (value as Record<string | number, unknown>)[name], json);

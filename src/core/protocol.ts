@@ -31,8 +31,11 @@ export interface Protocol {
   readonly defaults?: readonly (readonly [name: string, value: string])[];
   /** Top-level body members that hold usage in a whole answer, like `usage`. */
   readonly usageMembers: readonly string[];
-  /** Bytes of text for each token that its models write, about; 4 where nothing is said. */
-  readonly tokenBytes?: number;
+  /**
+   * What its models' tokens are beside those of a usual tokenizer: how many times as many a text has, and how many come to each
+   * call of a tool besides its arguments. 1 and 0 where nothing is said.
+   */
+  readonly tokens?: { readonly times: number; readonly call: number };
   /** A frame written while a stream is silent; nothing may take it for content. */
   readonly ping: Buffer;
 

@@ -31,7 +31,8 @@ const gemini: TranslatedProtocol = {
   // Left behind: x-goog-user-project names a project of the client's, x-goog-request-params the gateway's model name.
   headers: ["x-goog-api-client", "x-gemini-*", "x-server-timeout"],
   usageMembers: ["usageMetadata"],
-  tokenBytes: 4.7,
+  // Measured over recorded streams, without thoughts.
+  tokens: { times: 1.12, call: 0 },
   // The vendor takes both spellings.
   output: {
     tokens: ["generationConfig", "generation_config"].flatMap((config) =>

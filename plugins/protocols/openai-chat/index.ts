@@ -34,6 +34,8 @@ const openaiChat: TranslatedProtocol = {
   recognises: (path) => /\/chat\/completions(\/|$)/.test(path),
   usage: readUsage,
   texts,
+  // Measured over recorded streams of seven vendors.
+  tokens: { times: 1.01, call: 9 },
   objects,
   otherModels,
   translation: {

@@ -3,6 +3,7 @@ import anthropicMessages from "../../../plugins/protocols/anthropic-messages/ind
 import openaiChat from "../../../plugins/protocols/openai-chat/index.ts";
 import openaiResponses from "../../../plugins/protocols/openai-responses/index.ts";
 import { Delivered } from "../../../plugins/usage/delivered.ts";
+import { tokensOf } from "../../../plugins/usage/token-count.ts";
 import type { Protocol } from "../../../src/core/protocol.ts";
 import { Frame } from "../../../src/wire/frame.ts";
 
@@ -22,10 +23,10 @@ function tokens(protocol: Protocol, frames: readonly Frame[]): number {
   return delivered.tokens;
 }
 
-t.test("a quarter of the text's bytes, within a tenth, though most frames are only measured", async (t) => {
+t.test("the tokens of the text, within a tenth, though most frames are only measured", async (t) => {
   for (const count of [1, 5, 40, 400, 4000]) {
     const words = Array.from({ length: count }, (_, i) => " " + "abcdefghij".slice(0, 1 + ((i * 7) % 10)));
-    const expected = words.join("").length / 4;
+    const expected = 1.01 * words.reduce((sum, word) => sum + tokensOf(word), 0);
     const found = tokens(openaiChat, words.map(chat));
     t.ok(Math.abs(found - expected) <= 1 + expected / 10, `${count}: ${found} for ${expected}`);
   }
@@ -50,13 +51,13 @@ t.test("what says no new text adds nothing: comments, heads, and texts said once
   const text = " word 0".repeat(100);
   const whole = event({ type: "response.output_text.done", item_id: "m", output_index: 0, content_index: 0, text });
   const found = tokens(openaiResponses, [...pieces, whole, whole, whole]);
-  const expected = text.length / 4.35;
+  const expected = 1.08 * 100 * tokensOf(" word 0");
   t.ok(Math.abs(found - expected) <= expected / 5, `${found} for ${expected}`);
 });
 
 t.test("what frames say twice, and what fills them up, is not taken for text", async (t) => {
   const words = Array.from({ length: 600 }, (_, i) => " " + "abcdefghijklmno".slice(0, 1 + ((i * 5) % 13)));
-  const expected = words.join("").length / 4;
+  const expected = 1.01 * words.reduce((sum, word) => sum + tokensOf(word), 0);
   const near = (found: number) => Math.abs(found - expected) <= expected / 10;
   const twice = words.map((word) =>
     event({ id: "c", choices: [{ index: 0, delta: { content: word }, again: word }], model: "some/model-of-somebody" }),
@@ -68,4 +69,32 @@ t.test("what frames say twice, and what fills them up, is not taken for text", a
   );
   const even = tokens(openaiChat, filled);
   t.ok(near(even), `${even} for ${expected}`);
+});
+
+t.test("what one frame says in two members counts once", async (t) => {
+  const both = (text: string) =>
+    event({
+      id: "c",
+      choices: [{ index: 0, delta: { reasoning: text, reasoning_details: [{ type: "reasoning.text", text }] } }],
+    });
+  t.equal(tokens(openaiChat, [both(" carefully"), both(" think")]), 2);
+});
+
+t.test("a call of a tool is more than its arguments, in the measure of the model that calls", async (t) => {
+  const part = (call: object) =>
+    event({
+      id: "chatcmpl-1",
+      object: "chat.completion.chunk",
+      choices: [{ index: 0, delta: { tool_calls: [{ index: 0, ...call }] } }],
+    });
+  const frames = [
+    part({ id: "call_1", type: "function", function: { name: "weather", arguments: "" } }),
+    part({ function: { arguments: '{"' } }),
+    part({ function: { arguments: "city" } }),
+    part({ function: { arguments: '"}' } }),
+  ];
+  t.equal(tokens(openaiChat, frames), 9 + 3);
+  const claude = new Delivered(openaiChat, "anthropic/claude-sonnet-4.5");
+  for (const frame of frames) claude.see(frame);
+  t.equal(claude.tokens, 32 + 4);
 });
