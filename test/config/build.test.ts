@@ -10,10 +10,12 @@ providers:
 models: { m: { targets: [a:x] } }
 `;
   const { providers } = await load(t, yaml, { A: "secret-0123456789" });
+  const account = providers[0]?.credentials[0]?.account;
+  t.match(account, /^a\/0\/[0-9a-f]{12}$/, "another secret has connections of its own");
   t.same(providers[0], {
     name: "a",
     url: new URL("https://a/v1"),
-    credentials: [{ label: "A", secret: "secret-0123456789", account: "a/0" }],
+    credentials: [{ label: "A", secret: "secret-0123456789", account }],
     header: "api-key",
     speaks: ["gemini"],
     websocket: false,
