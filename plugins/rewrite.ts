@@ -40,10 +40,16 @@ export default class Rewrite implements Plugin {
 
   send(exchange: SendExchange, attempt: Attempt): void {
     if (this.state(exchange).translation?.send(attempt)) return;
+    const { model, provider } = attempt.target;
+    const { requestedModel, pathModel, caller } = exchange;
+    attempt.mapOtherModels(caller, ({ name, path }) =>
+      name === requestedModel || name === pathModel
+        ? model
+        : this.marketplace.other(name, path.join("."), provider, caller),
+    );
     const { body } = attempt;
     const refusal = exchange.protocol.beyond?.(attempt.target.provider, body);
     if (refusal) throw refusal;
-    const { model, provider } = attempt.target;
     const edits: Edit[] = [];
     if (body.modelField) edits.push({ ...body.modelField, bytes: Buffer.from(model) });
     const member = body.member("model");
@@ -58,13 +64,6 @@ export default class Rewrite implements Plugin {
       exchange.dropped.push(...others.filter((other) => !exchange.dropped.includes(other)));
     }
     attempt.edit(edits);
-    if (exchange.otherModels().length === 0) return;
-    const { requestedModel, pathModel, caller } = exchange;
-    attempt.mapOtherModels(({ name, path }) =>
-      name === requestedModel || name === pathModel
-        ? model
-        : this.marketplace.other(name, path.join("."), provider, caller),
-    );
   }
 
   private askForUsage(exchange: SendExchange, body: Body): Edit | undefined {

@@ -70,10 +70,13 @@ export class Attempt {
     this.body = this.body.edited(edits);
   }
 
-  /** Puts other names in the place of models that the body names besides the one that is asked for. */
-  mapOtherModels(map: (model: OtherModel) => string): void {
+  /**
+   * Puts other names in the place of models that the body names besides the one that is asked for.
+   * @param caller for one that may use some models only they are looked for wherever they could stand
+   */
+  mapOtherModels(caller: Caller | undefined, map: (model: OtherModel) => string): void {
     const { body, protocol } = this;
-    this.edit(otherModelEdits(body, otherModels(body, protocol), map));
+    this.edit(otherModelEdits(body, otherModels(body, protocol, caller?.models !== undefined), map));
   }
 }
 
@@ -314,11 +317,6 @@ export class Exchange {
     if (edited !== before && this.pathModel === undefined && !sameModel(before, edited))
       this.requestedModel = readModel(edited);
     this.body = edited;
-  }
-
-  /** The models that the body names besides the one that is asked for. */
-  otherModels(): OtherModel[] {
-    return otherModels(this.body, this.protocol);
   }
 
   /** The human texts of the request, in any protocol; of all kinds unless some are named. A form has none. */

@@ -21,16 +21,17 @@ const [COLON, QUOTE, SPACE] = [0x3a, 0x22, 0x20];
 
 /**
  * The models that a body names besides its own, where the protocol says that there may be any.
+ * @param everywhere looks also where only somebody would put one who hides it, which takes as long as a body is large
  * @throws GatewayError `invalid_json` where two readers could read two names
  */
-export function otherModels(body: Body, { otherModels: words }: Protocol): OtherModel[] {
+export function otherModels(body: Body, { otherModels: words }: Protocol, everywhere: boolean): OtherModel[] {
   const found: OtherModel[] = [];
   if (!words || !body.scan) return found;
   const { below, around = [] } = words;
-  for (const name of [...below, ...around]) {
+  for (const name of everywhere ? [...below, ...around] : below) {
     const member = body.member(name);
     if (member?.kind !== "array" && member?.kind !== "object") continue;
-    if (!mayName(body.slice(member.start, member.end))) continue;
+    if (!mayName(body.slice(member.start, member.end), everywhere)) continue;
     walk(body.uniqueValue(name), [name], below.includes(name), words, found);
   }
   return found;
@@ -46,12 +47,12 @@ export function otherModelEdits(body: Body, models: readonly OtherModel[], map: 
 }
 
 /** Whether a text may hold a member of that name whose value is a text: most that have one hold a schema there. */
-function mayName(json: Buffer): boolean {
+function mayName(json: Buffer, hidden: boolean): boolean {
   for (let at = json.indexOf(NAME); at >= 0; at = json.indexOf(NAME, at)) {
     at = behindSpace(json, at + NAME.length);
     if (json[at] === COLON && json[behindSpace(json, at + 1)] === QUOTE) return true;
   }
-  return json.includes(ESCAPE) && HIDDEN.test(json.toString("latin1"));
+  return hidden && json.includes(ESCAPE) && HIDDEN.test(json.toString("latin1"));
 }
 
 function behindSpace(json: Buffer, from: number): number {

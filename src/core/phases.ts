@@ -17,16 +17,7 @@ type HeadFields =
       | "dryRun"
     )
   | ("elapsed" | "aborted" | "signal" | "onAbort");
-type AskedFields =
-  | HeadFields
-  | "body"
-  | "form"
-  | "pathModel"
-  | "requestedModel"
-  | "texts"
-  | "otherModels"
-  | "model"
-  | "targets";
+type AskedFields = HeadFields | "body" | "form" | "pathModel" | "requestedModel" | "texts" | "model" | "targets";
 
 /** In `access` and `serve`: the head is in, no body byte is. */
 export type AccessExchange = Pick<Exchange, HeadFields | "answer">;
@@ -34,16 +25,7 @@ export type AccessExchange = Pick<Exchange, HeadFields | "answer">;
 /** In `request`: the body is in. */
 export type RequestExchange = Pick<
   Exchange,
-  | HeadFields
-  | "answer"
-  | "body"
-  | "form"
-  | "pathModel"
-  | "requestedModel"
-  | "edit"
-  | "texts"
-  | "mapText"
-  | "otherModels"
+  HeadFields | "answer" | "body" | "form" | "pathModel" | "requestedModel" | "edit" | "texts" | "mapText"
 >;
 
 /** In `route`: `model` and `targets` are to be found. */

@@ -6,7 +6,8 @@ import type { Protocol } from "../../src/core/protocol.ts";
 const protocol = { otherModels: { below: ["tools"], around: ["input"], unread: ["schema"] } } as unknown as Protocol;
 const body = (text: string, cut = text.length): Body =>
   new Body([Buffer.from(text.slice(0, cut)), Buffer.from(text.slice(cut))], "json");
-const named = (text: string) => otherModels(body(text), protocol).map(({ name, path }) => `${path.join(".")}=${name}`);
+const named = (text: string) =>
+  otherModels(body(text), protocol, true).map(({ name, path }) => `${path.join(".")}=${name}`);
 
 t.test("a model is found however deep it stands in a tool, also in one that an item brings along", async (t) => {
   t.same(named('{"model":"m","tools":[{"type":"draw","model":"a","svg":{"model" : "b"}}]}'), [
@@ -18,6 +19,13 @@ t.test("a model is found however deep it stands in a tool, also in one that an i
   t.same(named('{"tools":{"model":"a"}}'), ["tools.model=a"]);
 });
 
+t.test("of those who may use all models only what stands in the usual places is looked at", async (t) => {
+  const text = '{"tools":[{"model":"a"}],"input":[{"tools":[{"model":"b"}]}],"moderation":1}';
+  t.match(otherModels(body(text), protocol, false), [{ name: "a" }]);
+  t.equal(otherModels(body(text), protocol, false).length, 1);
+  t.same(otherModels(body('{"tools":[{"mod\\u0065l":"a"}]}'), protocol, false), []);
+});
+
 t.test("a schema, a text and what is said elsewhere name none", async (t) => {
   for (const text of [
     '{"model":"m","tools":"default"}',
@@ -27,8 +35,8 @@ t.test("a schema, a text and what is said elsewhere name none", async (t) => {
     "{}",
   ])
     t.same(named(text), [], text);
-  t.same(otherModels(body('{"tools":[{"model":"a"}]}'), {} as Protocol), []);
-  t.same(otherModels(Body.empty, protocol), []);
+  t.same(otherModels(body('{"tools":[{"model":"a"}]}'), {} as Protocol, true), []);
+  t.same(otherModels(Body.empty, protocol, true), []);
 });
 
 t.test("a tool that names a member twice is refused: readers differ in which one they take", async (t) => {
@@ -39,7 +47,7 @@ t.test("a tool that names a member twice is refused: readers differ in which one
 t.test("what stands in front of names stays there", async (t) => {
   const named = { otherModels: { below: ["requests"], unread: [], prefix: "models/" } } as unknown as Protocol;
   const asked = body('{"requests":[{"model":"models/a/b"},{"model":"c"}]}');
-  const found = otherModels(asked, named);
+  const found = otherModels(asked, named, true);
   t.match(found, [
     { name: "a/b", prefix: "models/" },
     { name: "c", prefix: "" },
@@ -52,11 +60,13 @@ t.test("other names are put in their place; all other bytes stay, wherever the b
   const text = '{ "model" : "m", "tools" : [ {"model":"a", "n":1.0}, {"model" :"b"} ] }';
   for (let cut = 0; cut < text.length; cut += 7) {
     const asked = body(text, cut);
-    const edits = otherModelEdits(asked, otherModels(asked, protocol), ({ name }) => (name === "a" ? 'q"' : name));
+    const edits = otherModelEdits(asked, otherModels(asked, protocol, true), ({ name }) =>
+      name === "a" ? 'q"' : name,
+    );
     t.equal(asked.edited(edits).bytes().toString(), text.replace('"a"', '"q\\""'));
   }
   t.same(
-    otherModelEdits(body(text), otherModels(body(text), protocol), ({ name }) => name),
+    otherModelEdits(body(text), otherModels(body(text), protocol, true), ({ name }) => name),
     [],
   );
 });
