@@ -63,6 +63,16 @@ export function startBalancer(t: Test, to: readonly number[]): Promise<(Nginx & 
   );
 }
 
+/** The same with the block for two gateways of one machine. */
+export function startPair(
+  t: Test,
+  ports: readonly [number, number],
+): Promise<(Nginx & { folder: string }) | undefined> {
+  return startBlock(t, "nginx/two.conf", (block) =>
+    ports.reduce((text, port, i) => text.replace(`127.0.0.1:808${i + 1}`, `127.0.0.1:${port}`), block),
+  );
+}
+
 function startBlock(t: Test, file: string, placed: (block: string) => string) {
   const block = placed(readFileSync(new URL(`../../deploy/${file}`, import.meta.url), "utf8"));
   return launch(t, (port, folder) =>

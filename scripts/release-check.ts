@@ -1,0 +1,119 @@
+// npm run release:check: packs, installs in an empty folder as an operator does, checks, runs, streams, stops.
+// With --managers it also installs with pnpm, yarn and bun, those that are on this machine.
+import { spawn, spawnSync } from "node:child_process";
+import { existsSync, lstatSync, mkdirSync, mkdtempSync, readdirSync, rmSync, statSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { fileURLToPath } from "node:url";
+
+const ROOT = fileURLToPath(new URL("..", import.meta.url));
+/** Bytes of all that is installed, without Node itself. */
+const LARGEST = 20 * 1024 * 1024;
+/** What brings a Node along. */
+const NODE = /^(?:node|node-bin-[\w-]+|node-(?:linux|darwin|win)-[\w-]+)$/;
+const KEY = "release-key-0123456789abcdef";
+
+interface Manager {
+  name: string;
+  install(tarball: string): readonly string[];
+}
+
+const MANAGERS: readonly Manager[] = [
+  { name: "npm", install: (tarball) => ["install", "--no-audit", "--no-fund", "--prefer-offline", tarball] },
+  { name: "pnpm", install: (tarball) => ["add", "--prefer-offline", tarball] },
+  { name: "yarn", install: (tarball) => ["add", `file:${tarball}`] },
+  { name: "bun", install: (tarball) => ["add", tarball] },
+];
+
+const folder = mkdtempSync(join(tmpdir(), "gateway-release-"));
+
+function run(cwd: string, command: string, args: readonly string[]): string {
+  const { status, stdout, stderr, error } = spawnSync(command, args, { cwd, encoding: "utf8", env: clean() });
+  if (status === 0) return stdout;
+  throw new Error(`${command} ${args.join(" ")} ended with ${status ?? error?.message}:\n${stdout}${stderr}`);
+}
+
+/** Without what npm tells a script of this checkout. */
+function clean(): NodeJS.ProcessEnv {
+  return Object.fromEntries(
+    Object.entries(process.env).filter(([name]) => !/^npm_|^NODE_OPTIONS$|_API_KEY$/i.test(name)),
+  );
+}
+
+/** Bytes of a folder's files, each counted once. */
+function sizeOf(place: string, seen = new Set<number>()): number {
+  let sum = 0;
+  for (const name of readdirSync(place)) {
+    const file = join(place, name);
+    const { ino, size } = lstatSync(file);
+    if (lstatSync(file).isSymbolicLink() || seen.has(ino)) continue;
+    seen.add(ino);
+    sum += statSync(file).isDirectory() ? (NODE.test(name) ? 0 : sizeOf(file, seen)) : size;
+  }
+  return sum;
+}
+
+async function serves(place: string): Promise<string> {
+  writeFileSync(
+    join(place, "gateway.yaml"),
+    `listen: 127.0.0.1:0\nadmin: off\nproviders: { demo: { url: "demo:" } }\nmodels: { echo: { targets: [demo:echo] } }\nkeys: { release: { key: ${KEY} } }\n`,
+  );
+  const command = join(place, "node_modules/.bin/model-gateway");
+  run(place, command, ["check"]);
+  const gateway = spawn(command, ["run"], { cwd: place, env: clean() });
+  try {
+    let told = "";
+    const address = await new Promise<string>((done, failed) => {
+      for (const stream of [gateway.stdout, gateway.stderr])
+        stream.on("data", (text: Buffer) => {
+          told += text;
+          const found = /listens on (\S+)/.exec(told)?.[1];
+          if (found) done(found);
+        });
+      gateway.on("exit", () => failed(new Error(told)));
+      setTimeout(() => failed(new Error(`no gateway after a minute: ${told}`)), 60_000).unref();
+    });
+    const answer = await fetch(`${address}/v1/chat/completions`, {
+      method: "POST",
+      headers: { authorization: `Bearer ${KEY}`, "content-type": "application/json" },
+      body: JSON.stringify({ model: "echo", stream: true, messages: [{ role: "user", content: "released" }] }),
+    });
+    const text = await answer.text();
+    if (answer.status !== 200 || !text.includes("[DONE]")) throw new Error(`${answer.status}: ${text}`);
+    const ended = new Promise<number | null>((done) => gateway.once("exit", done));
+    gateway.kill("SIGTERM");
+    const code = await ended;
+    if (code !== 0) throw new Error(`stopped with ${code}`);
+    const rows = run(place, command, ["usage", "--json"]);
+    if (!rows.includes('"echo"')) throw new Error(`the ledger has no row: ${rows}`);
+    return address;
+  } finally {
+    gateway.kill("SIGKILL");
+  }
+}
+
+async function tried(manager: Manager, tarball: string): Promise<void> {
+  const place = join(folder, manager.name);
+  mkdirSync(place);
+  writeFileSync(join(place, "package.json"), '{ "name": "operator", "private": true }\n');
+  run(place, manager.name, manager.install(tarball));
+  const size = sizeOf(join(place, "node_modules"));
+  await serves(place);
+  const megabytes = (size / 1024 / 1024).toFixed(1);
+  console.log(`ok   ${manager.name}: installed (${megabytes} MiB without Node), checked, ran, streamed, stopped`);
+  if (manager.name === "npm" && size > LARGEST) throw new Error(`${megabytes} MiB are more than 20`);
+}
+
+try {
+  const packed = run(ROOT, "npm", ["pack", "--silent", "--pack-destination", folder]).trim().split("\n").at(-1) ?? "";
+  const tarball = join(folder, packed);
+  console.log(`ok   packed ${packed}: ${(statSync(tarball).size / 1024).toFixed(0)} KiB`);
+  const wanted = process.argv.includes("--managers") ? MANAGERS : MANAGERS.slice(0, 1);
+  for (const manager of wanted) {
+    const there = (process.env["PATH"] ?? "").split(":").some((each) => existsSync(join(each, manager.name)));
+    if (there) await tried(manager, tarball);
+    else console.log(`skip ${manager.name}: not on this machine`);
+  }
+} finally {
+  rmSync(folder, { recursive: true, force: true });
+}

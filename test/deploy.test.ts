@@ -1,0 +1,237 @@
+import { spawnSync } from "node:child_process";
+import { once } from "node:events";
+import { existsSync, globSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { fileURLToPath } from "node:url";
+import t from "tap";
+import { parse, parseAllDocuments } from "yaml";
+import { loadConfig } from "../src/config/load.ts";
+import { words } from "../src/gateway.ts";
+import { asking } from "./support/gateway.ts";
+import { startPair } from "./support/nginx.ts";
+import { startProcess } from "./support/process.ts";
+import { json, startVendor } from "./support/vendor.ts";
+
+const ROOT = fileURLToPath(new URL("..", import.meta.url));
+const text = (file: string): string => readFileSync(join(ROOT, file), "utf8");
+const { version } = JSON.parse(text("package.json")) as { version: string };
+
+/** What check finds in a gateway.yaml. */
+async function checked(yaml: string) {
+  const folder = mkdtempSync(join(tmpdir(), "gateway-deploy-"));
+  t.teardown(() => rmSync(folder, { recursive: true }));
+  writeFileSync(join(folder, "gateway.yaml"), yaml);
+  return loadConfig(join(folder, "gateway.yaml"), await words(folder), {}, folder);
+}
+
+t.test(
+  "the image's own gateway.yaml is right, listens for the container and keeps its store on the volume",
+  async (t) => {
+    const config = await checked(text("deploy/container/gateway.yaml"));
+    t.same(config.listen, { host: "0.0.0.0", port: 8080 });
+    t.equal(config.store.ledger, "/var/lib/model-gateway/gateway.db");
+  },
+);
+
+t.test("all that the Dockerfile copies and names is there, and nothing else goes along", async (t) => {
+  const file = text("Dockerfile");
+  const kept =
+    text(".dockerignore")
+      .match(/^!(.+)$/gm)
+      ?.map((line) => line.slice(1)) ?? [];
+  for (const each of kept) t.ok(existsSync(join(ROOT, each)), each);
+  for (const [, named = ""] of file.matchAll(/^COPY (?!--from|\. )(\S+)/gm)) t.ok(existsSync(join(ROOT, named)), named);
+  for (const [, named = ""] of file.matchAll(/\/opt\/model-gateway\/(deploy\/\S+?|bin\/\S+?)[\s"]/g))
+    t.ok(existsSync(join(ROOT, named)), named);
+  t.match(file, /^USER 65532:65532$/m);
+  t.match(file, /^HEALTHCHECK /m);
+  t.notMatch(file, /COPY .*\.env/);
+});
+
+t.test("the health check ends with 0 while the gateway is ready, else with 1", async (t) => {
+  const probe = (place: string) => {
+    const child = spawnSync(process.execPath, [join(ROOT, "deploy/container/healthcheck.mjs")], {
+      env: { GATEWAY_ADMIN: place },
+    });
+    return child.status;
+  };
+  const gateway = await startProcess(
+    t,
+    'providers: { demo: { url: "demo:" } }\nmodels: { echo: { targets: [demo:echo] } }\n',
+  );
+  t.equal(probe(/admin +http:\/\/(\S+)/.exec(gateway.text)?.[1] ?? ""), 0);
+  t.equal(probe("127.0.0.1:1"), 1);
+});
+
+t.test("compose of one builds this checkout, read-only, and gives time to stop", async (t) => {
+  const { services, volumes } = parse(text("deploy/compose/one.yaml")) as {
+    services: { gateway: Record<string, unknown> };
+    volumes: object;
+  };
+  t.match(services.gateway, { build: "../..", read_only: true, cap_drop: ["ALL"], stop_grace_period: "11m" });
+  t.same(Object.keys(volumes), ["data"]);
+});
+
+interface Manifest {
+  apiVersion: string;
+  kind: string;
+  metadata: { name: string };
+  data?: Record<string, string>;
+  spec: Record<string, unknown>;
+}
+
+t.test("the Kubernetes manifests fit together, and their gateway.yaml is right", async (t) => {
+  const documents = parseAllDocuments(text("deploy/kubernetes/model-gateway.yaml"));
+  for (const { errors } of documents) t.same(errors, []);
+  const manifests = documents.map((each) => each.toJS() as Manifest);
+  t.same(
+    manifests.map(({ apiVersion, kind }) => `${apiVersion} ${kind}`),
+    ["v1 ConfigMap", "v1 PersistentVolumeClaim", "apps/v1 Deployment", "v1 Service"],
+  );
+  const [map, , deployment, service] = manifests as [Manifest, Manifest, Manifest, Manifest];
+  const config = await checked(map.data?.["gateway.yaml"] ?? "");
+  t.equal(config.listen.host, "0.0.0.0");
+  t.match(deployment.spec, {
+    strategy: { type: "Recreate" },
+    selector: service.spec["selector"] ? { matchLabels: service.spec["selector"] as object } : {},
+    template: {
+      metadata: { labels: service.spec["selector"] as object },
+      spec: {
+        terminationGracePeriodSeconds: 630,
+        securityContext: { runAsNonRoot: true },
+        containers: [{ image: `model-gateway:${version}`, securityContext: { readOnlyRootFilesystem: true } }],
+      },
+    },
+  });
+  const { template } = deployment.spec as {
+    template: { spec: { containers: { volumeMounts: { name: string }[] }[]; volumes: { name: string }[] } };
+  };
+  t.same(
+    template.spec.containers[0]?.volumeMounts.map(({ name }) => name).sort(),
+    template.spec.volumes.map(({ name }) => name).sort(),
+  );
+});
+
+t.test(
+  "the chart's values fit its schema's members, its version is the package's, and its gateway.yaml is right",
+  async (t) => {
+    const folder = "deploy/helm/model-gateway";
+    const chart = parse(text(`${folder}/Chart.yaml`)) as Record<string, string>;
+    t.match(chart, { apiVersion: "v2", version, appVersion: version });
+    const values = parse(text(`${folder}/values.yaml`)) as Record<string, unknown>;
+    const schema = JSON.parse(text(`${folder}/values.schema.json`)) as { properties: Record<string, unknown> };
+    t.same(
+      Object.keys(values).filter((name) => !(name in schema.properties)),
+      [],
+    );
+    const used = globSync(`${folder}/templates/*.yaml`, { cwd: ROOT }).flatMap((file) =>
+      [...text(file).matchAll(/\.Values\.(\w+)/g)].map(([, name]) => name),
+    );
+    t.same(
+      [...new Set(used)].filter((name) => !(String(name) in values)),
+      [],
+    );
+    t.same(
+      Object.keys(values).filter((name) => !used.includes(name)),
+      [],
+      "each value does something",
+    );
+    await checked(String(values["config"]));
+  },
+);
+
+t.test("the chart renders with and without persistence, where helm is there", async (t) => {
+  const helm = process.env["GATEWAY_TEST_HELM"];
+  if (helm === undefined) return t.pass("skipped: GATEWAY_TEST_HELM names no helm");
+  const run = (...args: string[]) => spawnSync(helm, args, { cwd: ROOT, encoding: "utf8" });
+  const lint = run("lint", "--strict", "deploy/helm/model-gateway");
+  t.equal(lint.status, 0, lint.stdout + lint.stderr);
+  const rendered = (...args: string[]) => {
+    const { stdout, status, stderr } = run("template", "gw", "deploy/helm/model-gateway", ...args);
+    t.equal(status, 0, stderr);
+    return parseAllDocuments(stdout).map((each) => each.toJS() as Manifest);
+  };
+  const plain = rendered();
+  t.same(plain.map(({ kind }) => kind).sort(), ["ConfigMap", "Deployment", "PersistentVolumeClaim", "Service"]);
+  await checked(plain.find(({ kind }) => kind === "ConfigMap")?.data?.["gateway.yaml"] ?? "");
+  const several = rendered("--set", "persistence.enabled=false", "--set", "replicas=3");
+  t.match(several.find(({ kind }) => kind === "Deployment")?.spec, {
+    replicas: 3,
+    strategy: { type: "RollingUpdate" },
+  });
+  t.notOk(several.some(({ kind }) => kind === "PersistentVolumeClaim"));
+  t.not(
+    run("template", "gw", "deploy/helm/model-gateway", "--set", "replica=3").status,
+    0,
+    "an unknown value is refused",
+  );
+});
+
+t.test("systemd finds nothing wrong with unit and socket, where it is there", async (t) => {
+  if (!existsSync("/usr/bin/systemd-analyze")) return t.pass("skipped: systemd-analyze is not installed");
+  const folder = mkdtempSync(join(tmpdir(), "gateway-units-"));
+  t.teardown(() => rmSync(folder, { recursive: true }));
+  const unit = text("deploy/systemd/model-gateway.service")
+    .replaceAll("/opt/model-gateway", ROOT.replace(/\/$/, ""))
+    .replace(/^User=.*$/m, "User=daemon");
+  mkdirSync(join(folder, "units"));
+  writeFileSync(join(folder, "units/model-gateway.service"), unit);
+  writeFileSync(join(folder, "units/model-gateway.socket"), text("deploy/systemd/model-gateway.socket"));
+  const files = ["service", "socket"].map((kind) => join(folder, `units/model-gateway.${kind}`));
+  const { status, stdout, stderr } = spawnSync("systemd-analyze", ["verify", "--man=no", ...files], {
+    encoding: "utf8",
+  });
+  const ours = (stdout + stderr).split("\n").filter((line) => line.includes("model-gateway"));
+  t.same(ours, []);
+  t.equal(status, 0, stderr);
+});
+
+t.test("two gateways behind nginx lose no request when one of them stops and comes back", async (t) => {
+  const vendor = await startVendor(
+    t,
+    json({
+      id: "x",
+      object: "chat.completion",
+      choices: [{ index: 0, message: { role: "assistant", content: "ok" }, finish_reason: "stop" }],
+    }),
+  );
+  const yaml = `linger: 1s\nproviders: { up: { url: "${vendor.url}/v1", protocol: openai-chat } }\nmodels: { m: { targets: [up:m] } }\n`;
+  const one = await startProcess(t, yaml);
+  const two = await startProcess(t, yaml);
+  const nginx = await startPair(t, [one.port, two.port]);
+  if (!nginx) return;
+  const statuses: number[] = [];
+  let going = true;
+  const client = async () => {
+    while (going) {
+      const answer = await fetch(`http://127.0.0.1:${nginx.port}/v1/chat/completions`, {
+        method: "POST",
+        headers: asking(),
+        body: JSON.stringify({ model: "m", messages: [{ role: "user", content: "Hello" }] }),
+      }).catch(() => undefined);
+      statuses.push(answer?.status ?? 0);
+      await answer?.text();
+    }
+  };
+  const clients = Array.from({ length: 8 }, client);
+  const count = async (more: number) => {
+    const enough = statuses.length + more;
+    while (statuses.length < enough) await new Promise((done) => setTimeout(done, 5));
+  };
+  await count(100);
+  one.child.kill("SIGTERM");
+  await Promise.all([once(one.child, "close"), count(200)]);
+  await count(100);
+  const again = await startProcess(t, `listen: 127.0.0.1:${one.port}\n${yaml}`);
+  t.equal(again.port, one.port);
+  await count(200);
+  going = false;
+  await Promise.all(clients);
+  t.same(
+    statuses.filter((status) => status !== 200),
+    [],
+    `of ${statuses.length}`,
+  );
+  t.equal(vendor.requests.length, statuses.length, "and asks the provider once for each");
+});
