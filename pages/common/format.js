@@ -19,16 +19,16 @@ export function tokens(number) {
   return String(number);
 }
 
-/** US dollars with as many digits as matter. */
+/** US dollars with as many digits as matter: three of a sum below a dollar. */
 export function dollars(amount) {
   if (amount === undefined || amount === null) return "–";
   if (amount === 0) return "$0";
   const size = Math.abs(amount);
-  const digits = size >= 100 ? 0 : size >= 0.01 ? 2 : Math.min(9, 1 - Math.floor(Math.log10(size)));
+  const digits = size >= 1 ? 2 : Math.min(9, 2 - Math.floor(Math.log10(size)));
   return amount.toLocaleString("en-US", {
     style: "currency",
     currency: "USD",
-    minimumFractionDigits: digits,
+    minimumFractionDigits: 2,
     maximumFractionDigits: digits,
   });
 }

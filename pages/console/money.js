@@ -41,11 +41,10 @@ export function Money({ view }) {
       <${Choice} label="By" name="by" value=${by} options=${BY.map((each) => [each, each])} />
       <${Ready} found=${sums}>${({ rows }) => html`<${Csv} rows=${rows} by=${by} span=${span} nameOf=${nameOf} />`}<//>
     </div>
+    <${Ready} found=${days}>${({ rows }) => html`<${Days} rows=${rows} nameOf=${nameOf} by=${by} />`}<//>
     <${Ready} found=${sums}>
       ${({ rows }) => html`<${Sums} rows=${rows} by=${by} span=${span} nameOf=${nameOf} before=${before.value?.rows} />`}
     <//>
-    <h2>Day by day</h2>
-    <${Ready} found=${days}>${({ rows }) => html`<${Days} rows=${rows} nameOf=${nameOf} by=${by} />`}<//>
     <h2>Budgets</h2>
     <${Ready} found=${budgets}>${({ standings }) => html`<${Budgets} standings=${standings} />`}<//>`;
 }

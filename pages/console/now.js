@@ -47,7 +47,9 @@ function Attention({ facts: { attention = [] } }) {
     <ul>
       ${attention.map(
         ({ kind, name, message }) =>
-          html`<li>${message}${links[kind] && html` <${Link} to=${links[kind]} aria-label=${`Look at ${name ?? kind}`}>Look<//>`}</li>`,
+          html`<li><strong>${kind} ${name}</strong>: ${message}${
+            links[kind] && html` <${Link} to=${links[kind]} aria-label=${`Look at ${kind} ${name}`}>Look<//>`
+          }</li>`,
       )}
     </ul>
   </div>`;
