@@ -127,7 +127,10 @@ function streamed(exchange: ResponseExchange, reading: Reading): Stage {
   const protocol = spoken(exchange);
   const { generates } = exchange.operation;
   const delivered = generates ? new Delivered(protocol, exchange.attempt?.target.model) : undefined;
-  if (delivered) reading.delivered = delivered;
+  if (delivered) {
+    reading.delivered = delivered;
+    exchange.progress = () => delivered.tokens;
+  }
   return (frame) => {
     try {
       if (exchange.aborted && protocol.ending(frame) === "complete") reading.ended = true;

@@ -1,7 +1,8 @@
 import type { AddressInfo, Socket } from "node:net";
 import { dirname } from "node:path";
 import type { DependencyContainer } from "tsyringe";
-import type { Readiness } from "./admin/admin.ts";
+import { answerAdmin } from "./admin/questions.ts";
+import type { Readiness } from "./admin/readiness.ts";
 import { Carried } from "./carried.ts";
 import { type Change, changesOf, needRestart } from "./config/changes.ts";
 import { countedApart, openPaths } from "./config/limits.ts";
@@ -29,7 +30,7 @@ import { connectStores, type Stores } from "./store/open.ts";
 import { openRedisLimiter } from "./store/redis-limiter.ts";
 import { spendSince } from "./store/spend.ts";
 import { Envelopes } from "./translation/envelope.ts";
-import type { Peers } from "./workers/peers.ts";
+import { Answers, type Peers, type Question } from "./workers/peers.ts";
 import { SharedLimiter } from "./workers/shared-limiter.ts";
 
 /** What names may stand in a gateway.yaml, and the plugin classes loaded on the way. */
@@ -116,6 +117,8 @@ export class Gateway {
   private past = 0;
   private number = 1;
   readonly reloads: Reloads;
+  /** Answers what is asked of this process. */
+  readonly answers = new Answers();
   private stopping = false;
   private readonly started: Config;
 
@@ -130,6 +133,7 @@ export class Gateway {
     this.downstream = new Downstream(() => this.serving, serverLimits(config, lasting.processes));
     this.keyWatch = new KeyWatch(lasting.stores.keys, this.downstream);
     this.reloads = new Reloads(lasting.log, async () => this.adopt(await this.soon(this.prepare())));
+    answerAdmin(this.answers, this);
     lasting.peers?.hear(HEALTH, (_key, news) => this.serving.upstreams.health.learn(news));
   }
 
@@ -191,6 +195,11 @@ export class Gateway {
   /** The exchanges that have not ended. */
   get exchanges(): Downstream["exchanges"] {
     return this.downstream.exchanges;
+  }
+
+  /** Breaks an exchange off. @returns whether it runs */
+  cancel(id: string): boolean {
+    return this.downstream.cancel(id);
   }
 
   /** All generations that live, the one that serves first, each with its number. */
@@ -272,6 +281,10 @@ export class Gateway {
     return { ready: !stopping, parts: { gateway: stopping ? "stopping" : "ok", store, limits } };
   }
 
+  async askAll<Ask, Answer>({ name }: Question<Ask, Answer>, asked: Ask): Promise<Answer[]> {
+    return [(await this.answers.answer(name, asked)) as Answer];
+  }
+
   /** How many exchanges have begun; `Infinity` once it stops. */
   get begun(): number {
     return this.downstream.stopping ? Number.POSITIVE_INFINITY : this.past + this.serving.begun;
@@ -326,6 +339,7 @@ export class Gateway {
   private retire(former: Generation): void {
     const { drain } = former.config;
     this.retired.add(former);
+    if (drain > 0) former.ends = Date.now() + drain;
     const late = () => {
       this.lasting.log.warn(
         { generation: former.number, exchanges: former.active },

@@ -114,6 +114,8 @@ export class Generation {
   readonly limits: BodyLimits;
   /** Unix milliseconds. */
   readonly since = Date.now();
+  /** Unix milliseconds at which what keeps it alive is broken off; undefined: it serves, or has no end. */
+  ends: number | undefined;
   /** From 1, of those that have served. */
   number = 1;
 

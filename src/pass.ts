@@ -88,5 +88,5 @@ async function passOn(
   }
   meter.end();
   if (exchange.status >= 400) exchange.outcome = "upstream_error";
-  upstreams.health.shown(attempt);
+  upstreams.health.passed(attempt);
 }

@@ -66,7 +66,7 @@ export async function websocket(
       const account = attempt.credential?.account ?? name;
       const outgoing = { target, headers: headerObject(attempt.headers), account, timeouts };
       settle(exchange, attempt, await parts.proxy.connect(outgoing, handshake, parts.sockets, meter));
-      health.shown(attempt);
+      health.passed(attempt);
     } else if (exchange.answer) {
       const answer = pluginAnswer(exchange, exchange.answer);
       response.send(handshake.socket);

@@ -1,32 +1,57 @@
 import { rmSync, statSync } from "node:fs";
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
 import { connect } from "node:net";
+import type { Log } from "../core/log.ts";
 import type { ListenPlace } from "../downstream/listener.ts";
-
-/** Whether requests shall come, and what each part says of itself: `ok`, or what is the matter. */
-export interface Readiness {
-  readonly ready: boolean;
-  readonly parts: Readonly<Record<string, string>>;
-}
+import { Access, isForeign, type Visitor } from "./access.ts";
+import { routeOf } from "./api.ts";
+import { AdminError } from "./errors.ts";
+import { versionOf } from "./now.ts";
+import type { AdminSubject } from "./served.ts";
 
 /** Where the admin side listens. */
 export type AdminPlace = ListenPlace | { readonly path: string };
 
+/** Answers what is asked outside of the API: pages, which hold nothing that is not public. */
+export interface AdminPages {
+  /** @returns whether it has answered */
+  serve(request: IncomingMessage, response: ServerResponse, path: string): boolean;
+}
+
+/** What else the admin side answers with. */
+export interface AdminParts {
+  readonly log: Log;
+  readonly pages?: AdminPages | undefined;
+  /** All metrics as Prometheus reads them. */
+  readonly metrics?: (() => Promise<{ type: string; text: string }>) | undefined;
+}
+
 /** Milliseconds for the head of a request, and for which an idle connection is kept. */
 const PATIENCE = 5000;
+/** Bytes of a request's body. */
+const BODY = 64 * 1024;
 
-/** The admin side: a listener of its own, for those who run the gateway. */
+/** The admin side: a listener of its own, for those who run the gateway. docs/admin-api.md has what it answers. */
 export class Admin {
   private readonly server = createServer(
     { headersTimeout: PATIENCE, requestTimeout: PATIENCE, keepAliveTimeout: PATIENCE, maxHeaderSize: 8 * 1024 },
-    (request, response) => this.answer(request, response),
+    (request, response) => void this.answer(request, response),
   );
+  private readonly access: Access;
+  /** The name that gateway.yaml has it listen on. */
+  private name = "";
 
-  constructor(private readonly readiness: () => Readiness) {}
+  constructor(
+    private readonly subject: AdminSubject,
+    private readonly parts: AdminParts,
+  ) {
+    this.access = new Access(() => subject.config.adminAccess);
+  }
 
   /** @returns where, for people @throws what the system says of the address */
   async listen(place: AdminPlace): Promise<string> {
     if ("path" in place) await freed(place.path);
+    if ("host" in place) this.name = place.host;
     await new Promise<void>((ready, failed) =>
       this.server.once("error", failed).listen({ ...place }, () => {
         this.server.off("error", failed).on("error", () => {});
@@ -43,21 +68,146 @@ export class Admin {
     this.server.closeAllConnections();
   }
 
-  private answer({ method, url = "" }: IncomingMessage, response: ServerResponse): void {
-    const [path] = url.split("?");
+  private async answer(request: IncomingMessage, response: ServerResponse): Promise<void> {
+    try {
+      const [path = "", query = ""] = (request.url ?? "").split("?", 2);
+      if (path === "/livez" || path === "/readyz") this.probe(request, response, path);
+      else await this.serve(request, response, path, new URLSearchParams(query));
+    } catch (thrown) {
+      const error = thrown instanceof AdminError ? thrown : this.failed(thrown);
+      if (response.headersSent) response.destroy();
+      else send(response, error.status, { error: { code: error.code, message: error.message } });
+    }
+  }
+
+  private probe({ method }: IncomingMessage, response: ServerResponse, path: string): void {
     if (method !== "GET" && method !== "HEAD")
       send(response.setHeader("allow", "GET, HEAD"), 405, { error: "GET only" });
     else if (path === "/livez") send(response, 200, { live: true });
-    else if (path === "/readyz") {
-      const { ready, parts } = this.readiness();
+    else {
+      const { ready, parts } = this.subject.readiness();
       send(response, ready ? 200 : 503, { ready, ...parts });
-    } else send(response, 404, { error: "No such path.", paths: ["/livez", "/readyz"] });
+    }
+  }
+
+  private async serve(
+    request: IncomingMessage,
+    response: ServerResponse,
+    path: string,
+    query: URLSearchParams,
+  ): Promise<void> {
+    const { access } = this;
+    const { host } = request.headers;
+    if (!access.expects(host, this.name))
+      throw new AdminError("wrong_host", `This is not ${host}. Where it shall be, set admin: { hosts: […] }.`);
+    const reads = request.method === "GET" || request.method === "HEAD";
+    if (!reads && isForeign(request)) throw new AdminError("not_allowed", "Another site cannot change anything here.");
+    if (path === "/api/session") return this.session(request, response);
+    if (path !== "/metrics" && !path.startsWith("/api/")) {
+      if (reads && this.parts.pages?.serve(request, response, path)) return;
+      throw new AdminError("not_found", "There is nothing here. /livez, /readyz, /metrics and /api/… are answered.");
+    }
+    const visitor = access.visitor(request);
+    if (!visitor) throw this.unknown();
+    if (path === "/metrics") await this.metrics(response);
+    else await this.api(request, response, path, query, visitor);
+  }
+
+  private async api(
+    request: IncomingMessage,
+    response: ServerResponse,
+    path: string,
+    query: URLSearchParams,
+    visitor: Visitor,
+  ): Promise<void> {
+    const found = routeOf(request.method === "HEAD" ? "GET" : (request.method ?? ""), path);
+    if (!found) throw new AdminError("not_found", "There is no such part of the API: see docs/admin-api.md.");
+    const { act, names, changes } = found;
+    if (changes && visitor.role !== "admin")
+      throw new AdminError("not_allowed", "Who looks changes nothing: sign in with the other token.");
+    const body = changes ? await bodyOf(request) : {};
+    const { status = 200, body: answer, audit } = await act(this.subject, { visitor, query, names, body });
+    if (audit) {
+      const { who, address } = visitor;
+      await this.subject.stores.audit.add({ time: Date.now(), who, address, ...audit });
+      this.parts.log.info({ who, address, action: audit.action, subject: audit.subject }, "admin");
+    }
+    send(response, status, answer);
+  }
+
+  private async session(request: IncomingMessage, response: ServerResponse): Promise<void> {
+    const { access } = this;
+    let role = access.visitor(request)?.role ?? null;
+    if (request.method === "POST") {
+      const { token } = await bodyOf(request);
+      const secure = request.headers["x-forwarded-proto"] === "https";
+      const cookie = typeof token === "string" ? access.signIn(token, secure) : undefined;
+      if (cookie === undefined)
+        throw access.tired
+          ? new AdminError("too_many", "Too many wrong tokens: wait a minute.")
+          : new AdminError("signed_out", "That is not the token.");
+      response.setHeader("set-cookie", cookie);
+      role = access.roleOf(token as string) ?? null;
+    } else if (request.method === "DELETE") {
+      response.setHeader("set-cookie", access.signOut(request));
+      send(response, 204, undefined);
+      return;
+    } else if (request.method !== "GET" && request.method !== "HEAD")
+      throw new AdminError("method_not_allowed", "Only GET, POST, DELETE is answered here.");
+    send(response, 200, { role, sign_in: access.asks ? "token" : "none", version: versionOf() });
+  }
+
+  private async metrics(response: ServerResponse): Promise<void> {
+    if (!this.parts.metrics) throw new AdminError("not_found", "There are no metrics.");
+    const { type, text } = await this.parts.metrics();
+    response.writeHead(200, { "content-type": type, "cache-control": "no-store" }).end(text);
+  }
+
+  private unknown(): AdminError {
+    if (this.access.asks) return new AdminError("signed_out", "Sign in, or send Authorization: Bearer with the token.");
+    const message = "Without a token only this machine may: set admin: { token: $ADMIN_TOKEN }.";
+    return new AdminError("not_allowed", message);
+  }
+
+  private failed(thrown: unknown): AdminError {
+    const cause = thrown instanceof Error ? (thrown.stack ?? thrown.message) : String(thrown);
+    this.parts.log.error({ cause }, "the admin side failed");
+    return new AdminError("failed", "It failed: the log says why.");
   }
 }
 
-function send(response: ServerResponse, status: number, body: object): void {
-  response.writeHead(status, { "content-type": "application/json", "cache-control": "no-store" });
-  response.end(`${JSON.stringify(body)}\n`);
+/** Nothing of this is kept by browsers or shown in frames of others. */
+const HEADERS = {
+  "cache-control": "no-store",
+  "x-content-type-options": "nosniff",
+  "x-frame-options": "DENY",
+  "referrer-policy": "no-referrer",
+};
+
+function send(response: ServerResponse, status: number, body: unknown): void {
+  if (body === undefined) response.writeHead(status, HEADERS).end();
+  else response.writeHead(status, { ...HEADERS, "content-type": "application/json" }).end(`${JSON.stringify(body)}\n`);
+}
+
+/** The JSON that was sent; an object without members where nothing was. @throws AdminError */
+async function bodyOf(request: IncomingMessage): Promise<Record<string, unknown>> {
+  const pieces: Buffer[] = [];
+  let length = 0;
+  for await (const piece of request as AsyncIterable<Buffer>) {
+    length += piece.length;
+    if (length > BODY) throw new AdminError("too_large", `A body has ${BODY} bytes at most.`);
+    pieces.push(piece);
+  }
+  if (length === 0) return {};
+  if (!request.headers["content-type"]?.startsWith("application/json"))
+    throw new AdminError("bad_request", "The body must be JSON, and say so: content-type: application/json.");
+  try {
+    const body: unknown = JSON.parse(Buffer.concat(pieces).toString());
+    if (typeof body === "object" && body !== null && !Array.isArray(body)) return body as Record<string, unknown>;
+  } catch {
+    // Said below.
+  }
+  throw new AdminError("bad_request", "The body must be a JSON object.");
 }
 
 /** Removes the file of a socket on which nobody listens any more: one that died leaves it behind. */

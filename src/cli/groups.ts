@@ -72,7 +72,8 @@ function read(args: readonly string[]): { query: LedgerQuery; json: boolean } {
   return { query: { by: ["group"], ...(since !== undefined && { since: when(since, -1, Date.now()) }) }, json };
 }
 
-async function groupLines(keys: Keys, ledger: Ledger, query: LedgerQuery): Promise<GroupLine[]> {
+/** Groups by their names, with what they have spent. */
+export async function groupLines(keys: Keys, ledger: Ledger, query: LedgerQuery): Promise<GroupLine[]> {
   const groups = new Map<string, GroupLine>();
   /** The group and those above it. */
   const lines = (path: string): GroupLine[] =>

@@ -55,7 +55,7 @@ export async function run(
     const { config } = loaded;
     log.level = config.log.level;
     const gateway = await start(loaded, log, io.env);
-    const admin = await listenAdmin(new Admin(() => gateway.readiness()), config, log, io.env);
+    const admin = await listenAdmin(new Admin(gateway, { log }), config, log, io.env);
     await sayDoubts(config, log);
     endAfterCrash(gateway, log, () => leave(log, 1));
     await greet(config, { base: urlOf(gateway.address), admin, key: await firstKey(gateway, config) }, io);

@@ -568,18 +568,39 @@ const some = <Value extends z.ZodType>(names: z.ZodString, value: Value, what: s
     .record(names, value)
     .refine((entries) => Object.keys(entries).length > 0, { error: `at least one ${what} is needed` });
 
+const Admin = z.strictObject({
+  listen: address("Where it listens: an address, or unix:FILE.").prefault("127.0.0.1:9090"),
+  token: z.string().describe("Who shows it may change things: $NAME or $file:/path, 20 characters or more.").optional(),
+  viewer: z.string().describe("Who shows it may look, and change nothing.").optional(),
+  hosts: z
+    .array(z.string())
+    .describe("Names in the Host header besides the usual ones, like console.example.com.")
+    .default([]),
+});
+
+const Alerts = z.strictObject({
+  webhook: z
+    .string()
+    .describe("An address that is sent each alert as JSON, in Slack's shape: $NAME or $file:/path.")
+    .optional(),
+});
+
 /** The whole file, without its `x-…` sections. */
 export const File = z.strictObject({
   listen: address("The public side.").prefault("127.0.0.1:8080"),
-  admin: address("For those who run the gateway, never public: /livez and /readyz. Also unix:FILE, or off.").prefault(
-    "127.0.0.1:9090",
-  ),
   pages: z
     .enum(["on", "off"])
     .describe(
       "The marketplace for browsers on the public side: at / and /models, with a playground; off: as for other clients.",
     )
     .default("on"),
+  admin: z
+    .union([address("Where it listens: an address, unix:FILE, or off."), Admin], {
+      error: "expected an address like 127.0.0.1:9090, unix:FILE, off, or { listen, token, viewer, hosts }",
+    })
+    .describe("The side of those who run the gateway, never public: console, metrics, /livez and /readyz.")
+    .prefault("127.0.0.1:9090"),
+  alerts: Alerts.prefault({}).describe("Who is told when something needs somebody."),
   workers: z
     .union([z.literal("auto"), z.int().min(1, { error: "at least one" })], { error: "expected a number, or auto" })
     .describe(

@@ -56,9 +56,10 @@ function fromFile(path: string, folder: string): Revealed {
  * Every secret that the gateway shows to somebody, or keeps: nobody's words that reach a client or the log may hold one.
  * @param env where the addresses of proxies stand, which may hold a password
  */
-export function secretsOf({ providers, envelopes, store }: Config, env: NodeJS.ProcessEnv): string[] {
+export function secretsOf({ providers, envelopes, store, alerts }: Config, env: NodeJS.ProcessEnv): string[] {
   const secrets = [
     envelopes.key,
+    alerts.webhook,
     store.postgres?.password,
     ...providers.flatMap(({ credentials }) => credentials.map(({ secret }) => secret)),
   ];
@@ -99,7 +100,7 @@ export function weakness(secret: string, shortest: number): string | undefined {
   return new Set(secret).size < VARIETY ? `made of fewer than ${VARIETY} different characters` : undefined;
 }
 
-const SECRET_NAME = /^key$|credential|secret|passw|token$|api_?key/i;
+const SECRET_NAME = /^key$|^viewer$|credential|secret|passw|token$|api_?key/i;
 /** Sections that hold no secret in a field with an innocent name. */
 const OPEN = new Set(
   "listen admin timeouts models plugins chains paths limits body overload drain linger warm_up pages workers log retry health timezone".split(

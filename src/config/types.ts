@@ -18,6 +18,14 @@ export interface Config {
   readonly admin?: AdminAddress;
   /** Whether the public side has pages for browsers. */
   readonly pages: boolean;
+  readonly adminAccess: {
+    /** SHA-256 of the token with which things can be changed, and of the one for looking, in hex; both absent: none is asked for. */
+    readonly token?: string;
+    readonly viewer?: string;
+    /** Names in the Host header besides the usual ones. */
+    readonly hosts: readonly string[];
+  };
+  readonly alerts: { readonly webhook?: string };
   /** Processes that serve requests; 1: this one, without a primary. */
   readonly workers: number;
   readonly providers: readonly ConfiguredProvider[];

@@ -1,11 +1,11 @@
-import { createHash } from "node:crypto";
+import { createHash, hash } from "node:crypto";
 import { basename, resolve } from "node:path";
 import type { Credential } from "../core/marketplace.ts";
 import { postgresPlace, type StorePlace, shownPlace } from "../store/postgres-place.ts";
 import { type ConfigPath, offNotice, type Report } from "./problems.ts";
 import { redisProblem } from "./redis-address.ts";
 import { reveal, weakness, whyNot } from "./secrets.ts";
-import { at, entries, items, type Tree } from "./tree.ts";
+import { at, entries, isMap, items, type Tree } from "./tree.ts";
 import type { Address, AdminAddress } from "./types.ts";
 
 /** What secrets and addresses of the file come to; where something was reported, its value is missing. */
@@ -16,6 +16,10 @@ export interface ConfigValues {
   store?: StorePlace;
   /** `memory`, or the address of a server of Redis. */
   limits?: string;
+  /** SHA-256 of what the admin side asks for, in hex. */
+  tokens: { token?: string; viewer?: string };
+  /** Who is told of alerts. */
+  webhook?: string;
   /** What envelopes are sealed with, where the file says. */
   envelopes?: string;
   providers: Map<string, ProviderValues>;
@@ -37,7 +41,7 @@ const MAKE_ONE = `a key has ${SHORTEST_KEY} characters or more that nobody can g
 
 /** Puts in the secrets and reads the addresses of a file of any shape. No message repeats a secret. */
 export class ValueReader {
-  readonly values: ConfigValues = { providers: new Map(), keys: new Map() };
+  readonly values: ConfigValues = { tokens: {}, providers: new Map(), keys: new Map() };
 
   constructor(
     private readonly file: Tree,
@@ -46,6 +50,7 @@ export class ValueReader {
     private readonly report: Report,
   ) {
     this.listeners();
+    this.alerts();
     this.store();
     this.envelopes();
     for (const [name, entry] of entries(at(file, "providers")))
@@ -74,20 +79,46 @@ export class ValueReader {
   }
 
   private admin(): void {
-    const path = ["admin"];
-    const text = this.text("admin");
+    const written = at(this.file, "admin");
+    const path = isMap(written) ? ["admin", "listen"] : ["admin"];
+    const text = this.text(...path);
     if (text === "off") return;
     const address = adminAddress(text ?? "127.0.0.1:9090", this.folder);
     if (typeof address === "string") this.report({ path, message: address });
-    else if (text === undefined && at(this.file, "admin") === undefined)
-      this.values.admin = { ...address, usual: true };
+    else if (text === undefined && written === undefined) this.values.admin = { ...address, usual: true };
     else this.values.admin = address;
-    if (typeof address === "object" && "host" in address && !LOOPBACK.test(address.host))
+    for (const role of ["token", "viewer"] as const) {
+      const token = this.needed(["admin", role], SHORTEST_KEY, "token");
+      if (token !== undefined) this.values.tokens[role] = hash("sha256", token);
+    }
+    const { token, viewer } = this.values.tokens;
+    if (token !== undefined && token === viewer)
+      this.report({ path: ["admin", "viewer"], message: "the same as token: who looks could change things" });
+    if (typeof address === "object" && "host" in address && !LOOPBACK.test(address.host) && !token && !viewer)
       this.report({
         path,
-        message: "the admin side asks for no key, and others can reach this address; best is 127.0.0.1 or unix:FILE",
+        message:
+          "others can reach this address, so only /livez and /readyz are answered there: set admin: { listen: …, token: $ADMIN_TOKEN }, or take 127.0.0.1 or unix:FILE",
         severity: "warning",
       });
+  }
+
+  private alerts(): void {
+    const path = ["alerts", "webhook"];
+    const text = this.needed(path, 0, "address");
+    if (text === undefined) return;
+    if (URL.canParse(text) && /^https?:/.test(text)) this.values.webhook = text;
+    else this.report({ path, message: "not an http address" });
+  }
+
+  /** A secret without which what it is for would stand open, or never happen: it must be set. */
+  private needed(path: string[], shortest: number, what: string): string | undefined {
+    const secret = this.secret(path);
+    if (secret?.off !== undefined) this.report({ path, message: `${secret.off}: set it, or leave the field out` });
+    if (secret?.value === undefined) return undefined;
+    const weak = shortest > 0 ? weakness(secret.value, shortest) : undefined;
+    if (weak) this.report({ path, message: `the ${what} is ${weak}; ${MAKE_ONE}` });
+    return secret.value;
   }
 
   private store(): void {
@@ -237,7 +268,7 @@ export class ValueReader {
   /** An address with its references put in; a variable that is not set is a mistake here. */
   private text(...path: string[]): string | undefined {
     const written = at(this.file, ...path);
-    if (typeof written === "number" && path.length === 1) return String(written); // a port
+    if (typeof written === "number" && PORTS.has(path.join("."))) return String(written);
     if (typeof written !== "string") return undefined;
     const found = reveal(written, this.env, this.folder);
     if ("value" in found) return found.value;
@@ -255,7 +286,10 @@ export function listenAddress(text: string): Address | string {
   return { host: found[2] === undefined ? "127.0.0.1" : host || "0.0.0.0", port };
 }
 
-const LOOPBACK = /^(?:localhost|::1|127\.\d+\.\d+\.\d+)$/;
+/** Where a number is a port. */
+const PORTS = new Set(["listen", "admin", "admin.listen"]);
+
+export const LOOPBACK = /^(?:localhost|::1|127\.\d+\.\d+\.\d+)$/;
 
 /** Bytes of a socket's address in the kernel. */
 const LONGEST_SOCKET = 107;

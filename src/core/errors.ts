@@ -144,6 +144,7 @@ export const REFUSALS = {
     "Send the request again.",
     true,
   ),
+  cancelled: refuse(503, "overloaded", "An operator of the gateway has ended this request."),
   overloaded: refuse(503, "overloaded", "The gateway has more to do than it can.", undefined, true),
   draining: refuse(503, "overloaded", "The gateway is shutting down.", undefined, true),
 } satisfies Record<string, RefusalEntry>;

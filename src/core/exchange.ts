@@ -260,6 +260,8 @@ export class Exchange {
   drains = false;
   /** Called when that is so; set by the engine while an answer is on its way. */
   readOn: (() => void) | undefined;
+  /** Tokens that came out so far, about; set by who counts them. */
+  progress: (() => number) | undefined;
   /** Bytes of the answer's body written downstream. */
   written = 0;
   /** Of a WebSocket: the code it was closed with. */

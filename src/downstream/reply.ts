@@ -205,7 +205,7 @@ const waitLines = (seconds: number): string[] => [
 
 function outcomeOf(error: GatewayError, exchange: Exchange): Exchange["outcome"] {
   if (error.code === "client_gone" || exchange.aborted) return "aborted";
-  if (error.code === "interrupted") return "interrupted";
+  if (error.code === "interrupted" || error.code === "cancelled") return "interrupted";
   if (error.code.startsWith("upstream_")) return "upstream_error";
   if (error.status >= 500) return "failed";
   // What a provider refused is its refusal in whatever words it is told, also where those are the gateway's own.

@@ -135,6 +135,17 @@ export class Downstream {
     return this.running.items();
   }
 
+  /** Breaks one off. @returns whether it runs */
+  cancel(id: string): boolean {
+    let found = false;
+    this.end((exchange) => {
+      if (exchange.id !== id) return undefined;
+      found = true;
+      return new GatewayError("cancelled");
+    });
+    return found;
+  }
+
   /** What is accepted from now on. */
   configure(own: Partial<ServerLimits>): void {
     const limits = { ...LIMITS, ...own };
@@ -147,8 +158,12 @@ export class Downstream {
   /** Breaks off what still runs with a generation; WebSockets are told to come again. */
   retire(generation: Generation): void {
     generation.proxy.drain();
-    const why = () => new GatewayError("interrupted", { message: "The gateway's configuration has been replaced." });
-    this.end((_exchange, each) => (each === generation ? why() : undefined));
+    const error = () => new GatewayError("interrupted", { message: "The gateway's configuration has been replaced." });
+    this.end((_exchange, { generation: own, reply }) => (own === generation && reply ? error() : undefined));
+    setTimeout(
+      () => this.end((_exchange, each) => (each.generation === generation ? error() : undefined)),
+      LAST_BYTES,
+    ).unref();
   }
 
   /** Whether a stop has begun. */
@@ -171,10 +186,10 @@ export class Downstream {
    * Breaks exchanges off that run; their clients are told why, each in its own protocol.
    * @param why undefined: that one goes on
    */
-  end(why: (exchange: Exchange, generation: Generation) => GatewayError | undefined): void {
-    for (const { exchange, generation } of this.running.items()) {
-      const error = why(exchange, generation);
-      if (error) exchange.interrupt(error);
+  end(why: (exchange: Exchange, running: RunningExchange) => GatewayError | undefined): void {
+    for (const each of this.running.items()) {
+      const error = why(each.exchange, each);
+      if (error) each.exchange.interrupt(error);
     }
     // Those whose turn to be told does not come by itself: their client has not sent all of its request.
     setImmediate(() => {

@@ -2,8 +2,18 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { Journal } from "./journal.ts";
 import { journals, orphaned } from "./journal-files.ts";
 import { journaledRows } from "./journal-lines.ts";
-import { Ledger, type LedgerEntry, type LedgerQuery, type LedgerSpan, type LedgerSum } from "./ledger.ts";
-import type { LedgerPlace } from "./ledger-messages.ts";
+import {
+  Ledger,
+  type LedgerEntry,
+  type LedgerFailure,
+  type LedgerQuery,
+  type LedgerSearch,
+  type LedgerSpan,
+  type LedgerSpeed,
+  type LedgerSum,
+  type SpeedGroup,
+} from "./ledger.ts";
+import type { LedgerAsk, LedgerPlace } from "./ledger-messages.ts";
 import { merged, paged } from "./ledger-pages.ts";
 import { entryIn, rowOf } from "./ledger-row.ts";
 import { type LedgerListener, LedgerThread } from "./ledger-thread.ts";
@@ -87,13 +97,23 @@ export class JournaledLedger extends Ledger {
   }
 
   override async sums(query: LedgerQuery): Promise<LedgerSum[]> {
-    await this.flush();
-    return (await LedgerThread.shared().ask(this.opened(), { type: "sums", query })) as LedgerSum[];
+    return (await this.asked({ type: "sums", query })) as LedgerSum[];
   }
 
   override async recent(limit: number): Promise<LedgerEntry[]> {
-    await this.flush();
-    return (await LedgerThread.shared().ask(this.opened(), { type: "recent", limit })) as LedgerEntry[];
+    return (await this.asked({ type: "recent", limit })) as LedgerEntry[];
+  }
+
+  override async search(search: LedgerSearch): Promise<LedgerEntry[]> {
+    return (await this.asked({ type: "search", search })) as LedgerEntry[];
+  }
+
+  override async speeds(span: LedgerSpan, by?: SpeedGroup): Promise<LedgerSpeed[]> {
+    return (await this.asked({ type: "speeds", span, by })) as LedgerSpeed[];
+  }
+
+  override async failures(span: LedgerSpan): Promise<LedgerFailure[]> {
+    return (await this.asked({ type: "failures", span })) as LedgerFailure[];
   }
 
   override async *entries(span: LedgerSpan): AsyncGenerator<LedgerEntry> {
@@ -117,6 +137,12 @@ export class JournaledLedger extends Ledger {
     const thread = LedgerThread.shared();
     if (this.journal.used) thread.tell(ledger, { type: "feed", ...this.end() });
     await thread.ask(ledger, { type: "close", wait: CLOSING }).catch((thrown: Error) => this.warn(thrown.message));
+  }
+
+  /** The answer of the thread, which has read the journal by then. */
+  private async asked(ask: LedgerAsk): Promise<unknown> {
+    await this.flush();
+    return LedgerThread.shared().ask(this.opened(), ask);
   }
 
   private end(): { number: number; size: number } {

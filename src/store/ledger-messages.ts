@@ -1,7 +1,7 @@
 import type { JournalPlace } from "./journal-feeder.ts";
-import type { LedgerQuery, LedgerSpan } from "./ledger.ts";
-import type { RowPlace } from "./ledger-pages.ts";
+import type { LedgerQuery, LedgerSearch, LedgerSpan, SpeedGroup } from "./ledger.ts";
 import type { PostgresPlace } from "./postgres-place.ts";
+import type { RowPlace } from "./row-place.ts";
 
 /** Where a ledger is: in a SQLite file, or in a database. */
 export type LedgerPlace = string | PostgresPlace;
@@ -13,6 +13,9 @@ export type LedgerAsk =
   | ({ type: "feed" } & JournalPlace)
   | { type: "sums"; query: LedgerQuery }
   | { type: "recent"; limit: number }
+  | { type: "search"; search: LedgerSearch }
+  | { type: "speeds"; span: LedgerSpan; by: SpeedGroup | undefined }
+  | { type: "failures"; span: LedgerSpan }
   | { type: "page"; span: LedgerSpan; after: RowPlace | undefined }
   /** Closes it. What is not in the ledger by then stays in the journal, which the next start reads. */
   | { type: "close"; wait: number };

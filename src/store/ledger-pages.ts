@@ -1,13 +1,8 @@
 import type { LedgerEntry } from "./ledger.ts";
+import type { RowPlace } from "./row-place.ts";
 
 /** Rows of a page. */
 export const PAGE_ROWS = 1000;
-
-/** A row's place in the order of all. */
-export interface RowPlace {
-  readonly time: number;
-  readonly id: string;
-}
 
 /** All entries of pages that are asked for one after the other, so that no more than one is held. */
 export async function* paged(

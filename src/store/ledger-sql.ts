@@ -58,7 +58,7 @@ export const pageText = (dialect: LedgerDialect): string =>
   `${wholeRow(dialect)} where time >= ? and (time, id) > (?, ?) and time < ? order by time, id limit ${PAGE_ROWS}`;
 
 /** In this order of tables: the small ones are looked up for each row. */
-const wholeRow = ({ join }: LedgerDialect): string =>
+export const wholeRow = ({ join }: LedgerDialect): string =>
   `select * from usage ${join} usage_kind as k on k.number = kind ${join} usage_holder as h on h.number = holder`;
 
 /** Of usage and its kind: whose row it is, and what it adds to sums. */

@@ -1,10 +1,19 @@
-import type { LedgerEntry, LedgerQuery, LedgerSpan, LedgerSum } from "./ledger.ts";
+import type {
+  LedgerEntry,
+  LedgerFailure,
+  LedgerQuery,
+  LedgerSearch,
+  LedgerSpan,
+  LedgerSpeed,
+  LedgerSum,
+  SpeedGroup,
+} from "./ledger.ts";
 import type { LedgerPlace } from "./ledger-messages.ts";
-import type { RowPlace } from "./ledger-pages.ts";
 import type { Row } from "./ledger-row.ts";
 import { PostgresDatabase } from "./postgres.ts";
 import { PostgresLedger } from "./postgres-ledger.ts";
 import { prunedPostgres } from "./postgres-partitions.ts";
+import type { RowPlace } from "./row-place.ts";
 import { Database } from "./sqlite.ts";
 import { SqliteLedger } from "./sqlite-ledger.ts";
 import { pruned, STEP } from "./sqlite-pruning.ts";
@@ -20,6 +29,9 @@ export interface LedgerStore {
     flush(): Promise<void>;
     sums(query: LedgerQuery): Promise<LedgerSum[]>;
     recent(limit: number): Promise<LedgerEntry[]>;
+    search(search: LedgerSearch): Promise<LedgerEntry[]>;
+    speeds(span: LedgerSpan, by?: SpeedGroup): Promise<LedgerSpeed[]>;
+    failures(span: LedgerSpan): Promise<LedgerFailure[]>;
     page(span: LedgerSpan, after?: RowPlace): LedgerEntry[] | Promise<LedgerEntry[]>;
     readonly state: "ok" | "waiting";
   };

@@ -66,6 +66,12 @@ class FedLedger {
         return this.store.ledger.sums(ask.query);
       case "recent":
         return this.store.ledger.recent(ask.limit);
+      case "search":
+        return this.store.ledger.search(ask.search);
+      case "speeds":
+        return this.store.ledger.speeds(ask.span, ask.by);
+      case "failures":
+        return this.store.ledger.failures(ask.span);
       case "page":
         return this.store.ledger.page(ask.span, ask.after);
       case "close":

@@ -1,5 +1,7 @@
 import type { Outcome } from "../core/exchange.ts";
 import type { Usage } from "../core/usage.ts";
+import type { PercentileFigures } from "./percentiles.ts";
+import type { RowPlace } from "./row-place.ts";
 
 /** What is kept of one exchange. Prompts and answers are not. */
 export interface LedgerEntry {
@@ -85,6 +87,46 @@ export interface LedgerSum {
   unsettled: number;
 }
 
+/** Which entries are wanted, newest first. */
+export interface LedgerSearch extends LedgerSpan {
+  limit: number;
+  /** Those that come behind this one in that order. */
+  before?: RowPlace;
+  id?: string;
+  key?: string;
+  /** The group and all below it. */
+  group?: string;
+  model?: string;
+  target?: string;
+  outcome?: string;
+  /** From and to, both inclusive. */
+  status?: readonly [number, number];
+  /** Milliseconds in all that it took more than. */
+  slower?: number;
+  /** Nano-dollars that it cost more than. */
+  dearer?: number;
+}
+
+export type SpeedGroup = "key" | "model" | "target";
+
+/** How fast completed exchanges were. Milliseconds, and tokens a second; absent where there are none. */
+export interface LedgerSpeed {
+  name: string;
+  requests: number;
+  firstByte: PercentileFigures | undefined;
+  tokensPerSecond: PercentileFigures | undefined;
+  duration: PercentileFigures | undefined;
+}
+
+/** Exchanges that did not complete. */
+export interface LedgerFailure {
+  target: string;
+  model: string;
+  outcome: string;
+  status: number;
+  requests: number;
+}
+
 /** The record of usage. */
 export abstract class Ledger {
   /**
@@ -103,6 +145,10 @@ export abstract class Ledger {
   abstract sums(query: LedgerQuery): Promise<LedgerSum[]>;
   /** Newest first. */
   abstract recent(limit: number): Promise<LedgerEntry[]>;
+  abstract search(search: LedgerSearch): Promise<LedgerEntry[]>;
+  /** @param by absent: all in one, with an empty name */
+  abstract speeds(span: LedgerSpan, by?: SpeedGroup): Promise<LedgerSpeed[]>;
+  abstract failures(span: LedgerSpan): Promise<LedgerFailure[]>;
   /**
    * One entry for each exchange that has ended, oldest first, as many as there are: also those that a process of this machine
    * has written down and that are not in the store yet.

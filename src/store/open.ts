@@ -1,10 +1,12 @@
 import { statSync } from "node:fs";
+import type { Audit } from "./audit.ts";
 import { journalFolder } from "./journal-files.ts";
 import { JournaledLedger, type StoreTerms } from "./journaled-ledger.ts";
 import type { FileKey } from "./key-rows.ts";
 import type { Ledger } from "./ledger.ts";
 import type { Maintenance, Restored, RestoreTerms } from "./maintenance.ts";
 import type { Owners } from "./owners.ts";
+import { PostgresAudit } from "./postgres-audit.ts";
 import { PostgresKeys } from "./postgres-keys.ts";
 import { copiesOf, PostgresMaintenance } from "./postgres-maintenance.ts";
 import { openPostgres } from "./postgres-migrations.ts";
@@ -15,6 +17,7 @@ import type { PriceVersions } from "./price-versions.ts";
 import type { RememberedKeys } from "./remembered-keys.ts";
 import { keptSecret, sharedSecret } from "./secret.ts";
 import { Database } from "./sqlite.ts";
+import { SqliteAudit } from "./sqlite-audit.ts";
 import { SqliteKeys } from "./sqlite-keys.ts";
 import { SqliteLedger } from "./sqlite-ledger.ts";
 import { SqliteMaintenance } from "./sqlite-maintenance.ts";
@@ -31,6 +34,7 @@ export interface Stores {
   ledger: Ledger;
   owners: Owners;
   prices: PriceVersions;
+  audit: Audit;
   /** What envelopes are sealed with where gateway.yaml does not say it: the same for all who use this store. */
   secret(): Promise<Buffer>;
   /** Writes what waits and closes the store. */
@@ -118,7 +122,7 @@ export function openStores(
     database.close();
   };
   const secret = async () => keptSecret(path, warn);
-  return { keys, ledger, owners, prices: new SqlitePrices(database), secret, close };
+  return { keys, ledger, owners, prices: new SqlitePrices(database), audit: new SqliteAudit(database), secret, close };
 }
 
 async function openDatabase(
@@ -137,5 +141,7 @@ async function openDatabase(
     keys.close();
     await database.close();
   };
-  return { keys, ledger, owners, prices: new PostgresPrices(database), secret: () => sharedSecret(database), close };
+  const secret = () => sharedSecret(database);
+  const audit = new PostgresAudit(database);
+  return { keys, ledger, owners, prices: new PostgresPrices(database), audit, secret, close };
 }

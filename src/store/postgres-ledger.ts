@@ -1,6 +1,17 @@
-import { Ledger, type LedgerEntry, type LedgerQuery, type LedgerSpan, type LedgerSum } from "./ledger.ts";
-import { paged, type RowPlace } from "./ledger-pages.ts";
+import {
+  Ledger,
+  type LedgerEntry,
+  type LedgerFailure,
+  type LedgerQuery,
+  type LedgerSearch,
+  type LedgerSpan,
+  type LedgerSpeed,
+  type LedgerSum,
+  type SpeedGroup,
+} from "./ledger.ts";
+import { paged } from "./ledger-pages.ts";
 import { COLUMNS, entryOf, type Row, rowOf } from "./ledger-row.ts";
+import { failureOf, failureRows, type LedgerQuestion, searchOf, speedRows, speedsOf } from "./ledger-search.ts";
 import {
   inWholeHours,
   type LedgerDialect,
@@ -16,6 +27,7 @@ import { DAY, HOUR, SUMMED } from "./ledger-sums.ts";
 import { type PostgresAsk, type PostgresDatabase, type PostgresRow, postgresCode, storable } from "./postgres.ts";
 import { PostgresKinds } from "./postgres-kinds.ts";
 import { monthOf, Partitions } from "./postgres-partitions.ts";
+import type { RowPlace } from "./row-place.ts";
 
 /** Rows in one statement. */
 const BATCH = 1_000;
@@ -121,6 +133,24 @@ export class PostgresLedger extends Ledger {
   override async recent(limit: number): Promise<LedgerEntry[]> {
     await this.flush().catch(() => {});
     return entries(await this.database.within(ASKING, (ask) => ask(NEWEST, limit)));
+  }
+
+  override async search(asked: LedgerSearch): Promise<LedgerEntry[]> {
+    return entries(await this.asked(searchOf(asked, DIALECT)));
+  }
+
+  override async speeds(span: LedgerSpan, by?: SpeedGroup): Promise<LedgerSpeed[]> {
+    return speedsOf(await this.asked(speedRows(span, by, DIALECT)));
+  }
+
+  override async failures(span: LedgerSpan): Promise<LedgerFailure[]> {
+    return (await this.asked(failureRows(span, DIALECT))).map(failureOf);
+  }
+
+  private async asked({ text, values }: LedgerQuestion): Promise<readonly PostgresRow[]> {
+    await this.flush().catch(() => {});
+    const bound = values.map((value) => (typeof value === "string" ? storable(value) : value));
+    return this.database.within(ASKING, (ask) => ask(text, ...bound));
   }
 
   /** Writes what waits; the database stays open. */

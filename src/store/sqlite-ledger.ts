@@ -1,8 +1,19 @@
 import type { StatementSync } from "node:sqlite";
-import { Ledger, type LedgerEntry, type LedgerQuery, type LedgerSpan, type LedgerSum } from "./ledger.ts";
+import {
+  Ledger,
+  type LedgerEntry,
+  type LedgerFailure,
+  type LedgerQuery,
+  type LedgerSearch,
+  type LedgerSpan,
+  type LedgerSpeed,
+  type LedgerSum,
+  type SpeedGroup,
+} from "./ledger.ts";
 import { Kinds } from "./ledger-kinds.ts";
-import { paged, type RowPlace } from "./ledger-pages.ts";
+import { paged } from "./ledger-pages.ts";
 import { COLUMNS, entryOf, HOLDER, type Row, rowOf, size } from "./ledger-row.ts";
+import { failureOf, failureRows, searchOf, speedRows, speedsOf } from "./ledger-search.ts";
 import {
   inWholeHours,
   type LedgerDialect,
@@ -14,6 +25,7 @@ import {
   sumUp,
 } from "./ledger-sql.ts";
 import { DAY, HourSums, SUMMED } from "./ledger-sums.ts";
+import type { RowPlace } from "./row-place.ts";
 import { type Database, sqliteCode } from "./sqlite.ts";
 
 /** Rows in one transaction: about a millisecond in which nothing else happens. */
@@ -146,6 +158,30 @@ export class SqliteLedger extends Ledger {
     await this.flush().catch(() => {});
     const rows = this.database.prepare(NEWEST).all(limit);
     return rows.map(entryOf);
+  }
+
+  override async search(asked: LedgerSearch): Promise<LedgerEntry[]> {
+    await this.flush().catch(() => {});
+    const { text, values } = searchOf(asked, DIALECT);
+    return this.database
+      .prepare(text)
+      .all(...values)
+      .map(entryOf);
+  }
+
+  override async speeds(span: LedgerSpan, by?: SpeedGroup): Promise<LedgerSpeed[]> {
+    await this.flush().catch(() => {});
+    const { text, values } = speedRows(span, by, DIALECT);
+    return speedsOf(this.database.prepare(text).iterate(...values));
+  }
+
+  override async failures(span: LedgerSpan): Promise<LedgerFailure[]> {
+    await this.flush().catch(() => {});
+    const { text, values } = failureRows(span, DIALECT);
+    return this.database
+      .prepare(text)
+      .all(...values)
+      .map(failureOf);
   }
 
   /** Writes what waits; the database stays open, for the keys share it. */

@@ -181,7 +181,7 @@ export class Health {
   }
 
   /** What the answer to a request that passed unread tells of the credential; of targets it tells nothing. */
-  shown(attempt: Attempt): void {
+  passed(attempt: Attempt): void {
     const { target, credential, status } = attempt;
     if (!credential || status !== 401) return;
     this.refused(attempt, this.of(target).provider.rests.refuse(credential, this.clock()), "everywhere");

@@ -5,7 +5,7 @@ import { PinoLog } from "../core/log.ts";
 import { Gateway, load } from "../gateway.ts";
 import { WarmUp } from "../warm-up.ts";
 import type { ToPrimary, ToWorker } from "./messages.ts";
-import { Answers, WorkerPeers } from "./peers.ts";
+import { type Answers, WorkerPeers } from "./peers.ts";
 import { answerReloads } from "./reloading.ts";
 
 // One worker: serves the connections that its primary hands over. Arguments: the file, the folder in which its relative
@@ -61,7 +61,7 @@ async function answerPrimary(answers: Answers, id: number, name: string, asked: 
 }
 
 function obey(gateway: Gateway, peers: WorkerPeers): void {
-  const answers = new Answers();
+  const { answers } = gateway;
   answerReloads(answers, gateway);
   const hurry = new AbortController();
   let stopping = false;

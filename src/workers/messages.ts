@@ -1,4 +1,4 @@
-import type { Readiness } from "../admin/admin.ts";
+import type { Readiness } from "../admin/readiness.ts";
 
 /** What the primary tells a worker. A connection comes along with its message. */
 export type ToWorker =

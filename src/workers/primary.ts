@@ -1,6 +1,6 @@
 import type { AddressInfo, Socket } from "node:net";
 import { setTimeout as sleep } from "node:timers/promises";
-import type { Readiness } from "../admin/admin.ts";
+import type { Readiness } from "../admin/readiness.ts";
 import { changesOf, needRestart } from "../config/changes.ts";
 import type { Config } from "../config/types.ts";
 import { Calendar } from "../core/calendar.ts";
@@ -11,10 +11,10 @@ import { AFTER_FAILURE, type Loaded, load } from "../gateway.ts";
 import { type LoadedPlugin, versionsOf } from "../loader/instances.ts";
 import { type Reloaded, Reloads } from "../reloads.ts";
 import { MemoryLimiter } from "../store/memory-limiter.ts";
-import { connectStores } from "../store/open.ts";
+import { connectStores, type Stores } from "../store/open.ts";
 import { spendSince } from "../store/spend.ts";
 import type { PrimaryAnswer, SharedFact, ToPrimary, WorkerQuestion } from "./messages.ts";
-import { Answers } from "./peers.ts";
+import { Answers, type Question } from "./peers.ts";
 import { reloadAll } from "./reloading.ts";
 import { answerLimits } from "./shared-limiter.ts";
 import { WorkerProcess } from "./worker-process.ts";
@@ -26,6 +26,8 @@ const UNRESPONSIVE = 15_000;
 const SHORT_LIFE = 10_000;
 const BACKOFF = 250;
 const LONGEST_BACKOFF = 30_000;
+/** Milliseconds that a worker has to answer what the admin side asks. */
+const ASKING = 5000;
 /** Milliseconds for a new worker to be ready. */
 const STARTING = 60_000;
 /** Milliseconds beyond what they have for running exchanges after which workers that stop are killed. */
@@ -48,6 +50,7 @@ export class Primary {
   address!: AddressInfo;
   readonly reloads: Reloads;
   private readonly started: Config;
+  private opened: Stores | undefined;
   private number = 1;
   private readonly limiter: MemoryLimiter;
   private readonly listener: Listener;
@@ -89,6 +92,8 @@ export class Primary {
   static async start(loaded: Loaded, log: PinoLog, place: ListenPlace): Promise<Primary> {
     const primary = new Primary(loaded, log, place);
     try {
+      const { store, keys } = loaded.config;
+      primary.opened = await connectStores(store, keys, (message) => log.error({}, message));
       primary.address = await primary.listener.listen();
       for (let i = 0; i < loaded.config.workers; i++) primary.slots.push({ worker: primary.fork(), failures: 0 });
       await Promise.all(primary.slots.map(({ worker }) => worker.ready));
@@ -118,6 +123,17 @@ export class Primary {
   async compare(): Promise<Pick<Reloaded, "changes" | "restart">> {
     const { changes, restart } = this.comparison(await this.readAgain());
     return { changes, restart };
+  }
+
+  /** The store of the admin side. */
+  get stores(): Stores {
+    return this.opened as Stores;
+  }
+
+  async askAll<Ask, Answer>(question: Question<Ask, Answer>, asked: Ask): Promise<Answer[]> {
+    const serving = [...this.workers].filter((worker) => worker.serving);
+    const answers = await Promise.allSettled(serving.map((worker) => worker.ask(question, asked, ASKING)));
+    return answers.flatMap((each) => (each.status === "fulfilled" ? [each.value] : []));
   }
 
   /** Ready once all workers are. */
@@ -180,6 +196,7 @@ export class Primary {
     }
     await until(() => this.workers.size === 0);
     clearInterval(this.looking);
+    await this.opened?.close();
   }
 
   /** Something broke here: the workers end with what they serve, in a short time. */
@@ -208,6 +225,7 @@ export class Primary {
       this.loaded = next;
       this.number++;
       this.log.level = next.config.log.level;
+      this.opened?.keys.adopt(next.config.keys);
       // Of a provider that was changed nothing is known; the others tell again.
       this.facts.clear();
       // Those that started meanwhile.

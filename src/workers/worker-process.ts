@@ -2,7 +2,7 @@ import { type ChildProcess, fork } from "node:child_process";
 import type { Socket } from "node:net";
 import type { Readable } from "node:stream";
 import { fileURLToPath } from "node:url";
-import type { Readiness } from "../admin/admin.ts";
+import type { Readiness } from "../admin/readiness.ts";
 import type { PrimaryAnswer, ToPrimary, ToWorker } from "./messages.ts";
 import type { Question } from "./peers.ts";
 

@@ -6,17 +6,21 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { text } from "node:stream/consumers";
 import t, { type Test } from "tap";
-import { Admin, type AdminPlace, type Readiness } from "../../src/admin/admin.ts";
+import { Admin, type AdminPlace } from "../../src/admin/admin.ts";
+import type { Readiness } from "../../src/admin/readiness.ts";
+import type { AdminSubject } from "../../src/admin/served.ts";
+import { MemoryLog } from "../support/gateway.ts";
+import { startAdmin, TOKEN, WITH_TOKENS } from "./support.ts";
 
 async function admin(t: Test, readiness: () => Readiness, place: AdminPlace = { host: "127.0.0.1", port: 0 }) {
-  const side = new Admin(readiness);
+  const side = new Admin({ readiness } as AdminSubject, { log: new MemoryLog() });
   t.teardown(() => side.close());
   return side.listen(place);
 }
 
 const READY: Readiness = { ready: true, parts: { gateway: "ok" } };
 
-t.test("it lives, and is ready as long as it is told so", async (t) => {
+t.test("it lives, and is ready as long as it is told so, whoever asks by whatever name", async (t) => {
   let now: Readiness = READY;
   const url = await admin(t, () => now);
   const ask = async (path: string) => {
@@ -28,13 +32,6 @@ t.test("it lives, and is ready as long as it is told so", async (t) => {
   now = { ready: false, parts: { gateway: "stopping" } };
   t.same(await ask("/readyz"), [503, { ready: false, gateway: "stopping" }]);
   t.same(await ask("/livez"), [200, { live: true }]);
-});
-
-t.test("there is nothing else yet", async (t) => {
-  const url = await admin(t, () => READY);
-  const other = await fetch(`${url}/metrics`);
-  t.equal(other.status, 404);
-  t.match(await other.json(), { paths: ["/livez", "/readyz"] });
   const written = await fetch(`${url}/readyz`, { method: "POST", body: "x" });
   t.same([written.status, written.headers.get("allow")], [405, "GET, HEAD"]);
 });
@@ -60,4 +57,62 @@ t.test("it listens on a file too, also on one that a dead process left behind, b
   await once(dead, "close");
   t.ok(existsSync(`${left}.kept`));
   t.equal(await admin(t, () => READY, { path: `${left}.kept` }), `unix:${left}.kept`);
+});
+
+t.test("a name that is not expected reaches nothing but the probes", async (t) => {
+  const { ask } = await startAdmin(t, WITH_TOKENS);
+  const authorization = `Bearer ${TOKEN}`;
+  for (const [host, status] of [
+    ["evil.example", 421],
+    ["evil.example:9090", 421],
+    ["localhost.evil.example", 421],
+    ["console.test", 200],
+    ["Console.Test:9090", 200],
+    ["localhost:9090", 200],
+    ["[::1]:9090", 200],
+    ["10.1.2.3:9090", 200],
+  ] as const) {
+    t.equal((await ask("GET", "/api/now", { headers: { host, authorization } })).status, status, host);
+    t.equal((await ask("GET", "/livez", { headers: { host } })).status, 200);
+  }
+});
+
+t.test("a page of another site changes nothing, even where nobody signs in", async (t) => {
+  const { ask, base } = await startAdmin(t);
+  const create = (headers: Record<string, string>) => ask("POST", "/api/keys", { headers, body: { name: "x" } });
+  t.equal((await create({ origin: "https://evil.example" })).status, 403);
+  t.equal((await create({ origin: "null" })).status, 403);
+  t.equal((await create({ "sec-fetch-site": "cross-site" })).status, 403);
+  t.equal((await create({ origin: "https://evil.example", "content-type": "text/plain" })).status, 403);
+  t.equal((await create({ "content-type": "text/plain" })).status, 400, "a form could send that");
+  t.equal((await create({ origin: base })).status, 201);
+});
+
+t.test("what is not there, does not fit or is too large is said", async (t) => {
+  const { ask } = await startAdmin(t);
+  const code = async (method: string, path: string, body?: unknown) => {
+    const answer = await ask(method, path, body === undefined ? {} : { body });
+    return [answer.status, answer.body.error.code];
+  };
+  t.same(await code("GET", "/nothing"), [404, "not_found"]);
+  t.same(await code("GET", "/api/nothing"), [404, "not_found"]);
+  t.same(await code("PUT", "/api/keys"), [405, "method_not_allowed"]);
+  t.same(await code("GET", "/api/keys/%zz"), [400, "bad_request"]);
+  t.same(await code("POST", "/api/keys", [1]), [400, "bad_request"]);
+  t.same(await code("POST", "/api/keys", { name: "x".repeat(70_000) }), [413, "too_large"]);
+  t.same(await code("GET", "/metrics"), [404, "not_found"]);
+});
+
+t.test("pages are asked for what is not the API's", async (t) => {
+  const pages = {
+    serve: (_: unknown, response: { end(text: string): void }, path: string) => {
+      if (path !== "/") return false;
+      response.end("a page");
+      return true;
+    },
+  };
+  const { ask } = await startAdmin(t, undefined, { pages } as never);
+  t.equal((await ask("GET", "/")).body, "a page");
+  t.equal((await ask("GET", "/", { headers: { host: "evil.example" } })).status, 421);
+  t.equal((await ask("GET", "/other")).status, 404);
 });

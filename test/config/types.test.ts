@@ -1,3 +1,4 @@
+import { readFileSync } from "node:fs";
 import { dirname } from "node:path";
 import t from "tap";
 import { loadConfig } from "../../src/config/load.ts";
@@ -5,17 +6,20 @@ import { LEAST, vocabulary, write } from "./fixture.ts";
 
 t.test("a file with only providers and models becomes a whole configuration", async (t) => {
   const file = write(t, LEAST);
-  const { providers, models, plugins, paths, ...rest } = await loadConfig(file, vocabulary, {});
+  const { providers, models, plugins, paths, text, ...rest } = await loadConfig(file, vocabulary, {});
   t.equal(providers.length, 1);
   t.equal(models.length, 1);
   t.equal(plugins.size, 7);
   t.equal(paths.length, 8);
+  t.equal(text, readFileSync(file, "utf8"));
   t.same(rest, {
     file,
     folder: dirname(file),
     pages: true,
     listen: { host: "127.0.0.1", port: 8080 },
     admin: { host: "127.0.0.1", port: 9090, usual: true },
+    adminAccess: { hosts: [] },
+    alerts: {},
     workers: 1,
     chains: new Map([
       ["llm", ["sse", "auth", "scrub", "models", "limits", "rewrite", "usage"]],

@@ -119,7 +119,7 @@ t.test("what passes unread tells of a credential only, and of that only a 401", 
     const attempt = new Attempt({ target, ...start });
     attempt.credential = health.credential(target);
     attempt.status = status;
-    for (let i = 0; i < 9; i++) health.shown(attempt);
+    for (let i = 0; i < 9; i++) health.passed(attempt);
   }
   t.notOk(health.usable(target));
 });

@@ -1,0 +1,161 @@
+import { z } from "zod";
+import { groupLines } from "../cli/groups.ts";
+import { spanOf as overlapOf } from "../cli/key-fields.ts";
+import { limitsOf, limitWords } from "../cli/key-limits.ts";
+import { GROUP, KEY_PATH, LABEL, TAG } from "../config/schema.ts";
+import { Networks } from "../core/networks.ts";
+import type { IssuedKey, KeyEdit, KeyRecord, NewKey } from "../store/keys.ts";
+import { AdminError } from "./errors.ts";
+import type { AdminAct, AdminAnswer, AdminRequest } from "./route.ts";
+import type { AdminSubject } from "./served.ts";
+import { spanOf } from "./span.ts";
+
+const network = z.string().refine((text) => {
+  try {
+    return new Networks([text]) !== undefined;
+  } catch {
+    return false;
+  }
+}, "expected an address or a range like 10.0.0.0/8");
+
+/** What may be said of a key; null takes a field away. */
+const Fields = z.strictObject({
+  name: z.string().min(1).max(100).optional(),
+  group: z.string().regex(GROUP).nullish(),
+  owner: z.string().regex(LABEL).nullish(),
+  tags: z.record(z.string().regex(TAG), z.string().regex(LABEL)).nullish(),
+  models: z.array(z.string().min(1)).nullish(),
+  paths: z.array(z.string().regex(KEY_PATH)).nullish(),
+  addresses: z.array(network).nullish(),
+  expires: z.int().positive().nullish(),
+  rpm: z.union([z.string(), z.int()]).nullish(),
+  tpm: z.union([z.string(), z.int()]).nullish(),
+  concurrency: z.union([z.string(), z.int()]).nullish(),
+  budget: z.union([z.string(), z.array(z.string())]).nullish(),
+});
+
+/** As the command line writes a limit; null takes it away. */
+const written = (value: string | number | null | undefined): string | undefined =>
+  value === undefined ? undefined : String(value ?? "");
+
+/**
+ * @param before the limits that the key has
+ * @throws AdminError that names the field
+ */
+function fieldsOf(body: unknown, before?: KeyRecord["limits"]): KeyEdit {
+  const read = Fields.safeParse(body);
+  if (!read.success) {
+    const [issue] = read.error.issues;
+    throw new AdminError("bad_request", `${issue?.path.join(".") || "the body"}: ${issue?.message}`);
+  }
+  const { rpm, tpm, concurrency, budget, ...fields } = read.data;
+  const options = { rpm: written(rpm), tpm: written(tpm), concurrency: written(concurrency) };
+  const sums = budget === undefined ? undefined : [budget ?? ""].flat();
+  try {
+    const given = Object.entries({ ...options, budget: sums }).filter(([, value]) => value !== undefined);
+    const limits = limitsOf(Object.fromEntries(given), before);
+    return { ...(fields as KeyEdit), ...(limits !== undefined && { limits }) };
+  } catch (thrown) {
+    throw new AdminError("bad_request", (thrown as Error).message.replace(/^--/, ""));
+  }
+}
+
+/** What is shown of a key: never its hash; its limits as they are written. */
+function shown({ hash: _, limits, ...record }: KeyRecord) {
+  return { ...record, ...(limits && limitWords(limits)) };
+}
+
+const issued = ({ key: secret, record }: IssuedKey) => ({ key: shown(record), secret });
+
+export const list: AdminAct = async ({ stores }) => {
+  const all = await stores.keys.list();
+  return { body: { keys: all.map(shown) } };
+};
+
+/** @throws AdminError where there is none */
+async function known({ stores }: AdminSubject, name: string): Promise<KeyRecord> {
+  const found = await stores.keys.show(name);
+  if (!found) throw new AdminError("not_found", `There is no key ${name}.`);
+  return found;
+}
+
+export const show: AdminAct = async (subject, { names: [name = ""] }) => ({
+  body: { key: shown(await known(subject, name)) },
+});
+
+export const create: AdminAct = async ({ stores }, { body }) => {
+  const fields = Object.entries(fieldsOf(body)).filter(([, value]) => value !== null);
+  const wanted = Object.fromEntries(fields) as unknown as NewKey;
+  if (wanted.name === undefined) throw new AdminError("bad_request", "name: a key needs one");
+  const made = await stores.keys.create(wanted).catch((thrown: Error) => {
+    throw new AdminError("conflict", thrown.message);
+  });
+  const { name: subject, ...detail } = wanted;
+  return { status: 201, body: issued(made), audit: { action: "keys.create", subject, detail: { ...detail } } };
+};
+
+/** A change of one key of the store. */
+async function changed<T>(
+  subject: AdminSubject,
+  { names: [name = ""] }: AdminRequest,
+  action: string,
+  act: (id: string) => Promise<T | undefined>,
+  detail: Readonly<Record<string, unknown>> = {},
+): Promise<{ result: T; audit: NonNullable<AdminAnswer["audit"]> }> {
+  const record = await known(subject, name);
+  if (record.source === "file")
+    throw new AdminError("conflict", `The key ${record.name} stands in gateway.yaml, and is changed there.`);
+  const result = await act(record.id).catch((thrown: Error) => {
+    throw new AdminError("conflict", thrown.message);
+  });
+  if (result === undefined) throw new AdminError("conflict", `The key ${record.name} is revoked.`);
+  return { result, audit: { action, subject: record.name, detail } };
+}
+
+export const edit: AdminAct = async (subject, request) => {
+  const { limits } = await known(subject, request.names[0] ?? "");
+  const fields = fieldsOf(request.body, limits);
+  const act = (id: string) => subject.stores.keys.edit(id, fields);
+  const { result, audit } = await changed(subject, request, "keys.edit", act, { ...fields });
+  return { body: { key: shown(result) }, audit };
+};
+
+export const rotate: AdminAct = async (subject, request) => {
+  const { overlap = "24h" } = request.body;
+  const milliseconds = spanned(String(overlap));
+  const act = (id: string) => subject.stores.keys.rotate(id, milliseconds);
+  const { result, audit } = await changed(subject, request, "keys.rotate", act, { overlap });
+  return { body: issued(result), audit };
+};
+
+function spanned(text: string): number {
+  try {
+    return overlapOf(text, "overlap");
+  } catch (thrown) {
+    throw new AdminError("bad_request", (thrown as Error).message);
+  }
+}
+
+export const disable: AdminAct = async (subject, request) => {
+  const act = (id: string) => subject.stores.keys.disable(id);
+  const { result, audit } = await changed(subject, request, "keys.disable", act);
+  return { body: { key: shown(result) }, audit };
+};
+
+export const enable: AdminAct = async (subject, request) => {
+  const act = (id: string) => subject.stores.keys.enable(id);
+  const { result, audit } = await changed(subject, request, "keys.enable", act);
+  return { body: { key: shown(result) }, audit };
+};
+
+export const revoke: AdminAct = async (subject, request) => {
+  const act = async (id: string) => (await subject.stores.keys.revoke(id)) || undefined;
+  const { audit } = await changed(subject, request, "keys.revoke", act);
+  return { status: 204, audit };
+};
+
+/** Groups with all below them, as the verb `groups` shows them. */
+export const groups: AdminAct = async ({ stores, config }, { query }) => {
+  const span = spanOf(query, config.timezone);
+  return { body: { ...span, groups: await groupLines(stores.keys, stores.ledger, { ...span, by: ["group"] }) } };
+};

@@ -1,0 +1,123 @@
+import { readFileSync } from "node:fs";
+import type { LedgerSpeed } from "../store/ledger.ts";
+import { providers } from "./providers.ts";
+import { GENERATIONS, LIVE, STANDINGS } from "./questions.ts";
+import type { AdminSubject } from "./served.ts";
+import { Days } from "./span.ts";
+
+const HOUR = 3_600_000;
+const STARTED = Date.now();
+/** The part of a budget from which on it is told. */
+const NEARLY = 0.8;
+
+/** Something that needs somebody. */
+export interface Attention {
+  readonly kind: "provider" | "target" | "budget" | "ledger" | "reload" | "restart";
+  readonly name: string;
+  readonly message: string;
+}
+
+let version: string | undefined;
+export function versionOf(): string {
+  version ??= (JSON.parse(readFileSync(new URL("../../package.json", import.meta.url), "utf8")) as { version: string })
+    .version;
+  return version;
+}
+
+/** What the first page of the console shows. */
+export async function now(subject: AdminSubject): Promise<object> {
+  const time = Date.now();
+  const { ledger } = subject.stores;
+  const days = new Days(subject.config.timezone);
+  const [today, yesterday] = [days.today(time), days.yesterday(time)];
+  const hour = { since: time - HOUR, until: time + 1 };
+  const cost = async (since: number, until: number) => (await ledger.sums({ since, until, by: [] }))[0]?.cost ?? 0;
+  const [live, [generations = []], sums, failures, speeds, spentToday, byNow, spentYesterday, attention] =
+    await Promise.all([
+      subject.askAll(LIVE, null),
+      subject.askAll(GENERATIONS, null),
+      ledger.sums({ ...hour, by: [] }),
+      ledger.failures(hour),
+      ledger.speeds(hour),
+      cost(today, time + 1),
+      cost(yesterday, yesterday + (time - today)),
+      cost(yesterday, today),
+      attentionOf(subject),
+    ]);
+  const running = live.flat();
+  const kinds = (kind: string) => running.filter((each) => each.kind === kind).length;
+  const failed = (which: (each: (typeof failures)[number]) => boolean) =>
+    failures.filter(which).reduce((sum, { requests }) => sum + requests, 0);
+  const { requests = 0, failed: all = 0 } = sums[0] ?? {};
+  const { ready, parts } = subject.readiness();
+  return {
+    ...{ time, started: STARTED, version: versionOf(), ready, parts },
+    ...{ running: running.length, streams: kinds("stream"), sockets: kinds("socket") },
+    requests_per_second: Math.round((await lastMinute(subject, time)) / 6) / 10,
+    last_hour: {
+      ...{ requests, failed: all },
+      ours: failed(({ outcome }) => outcome === "failed"),
+      upstream: failed(({ outcome }) => outcome === "upstream_error"),
+      limited_here: failed(
+        ({ status, target, outcome }) => status === 429 && (target === "" || outcome === "rejected"),
+      ),
+      limited_there: failed(({ status, outcome }) => status === 429 && outcome === "upstream_error"),
+    },
+    first_byte: speeds[0]?.firstByte,
+    tokens_per_second: speeds[0]?.tokensPerSecond,
+    spend: { today: spentToday, yesterday_by_now: byNow, yesterday: spentYesterday },
+    generation: generations[0]?.number,
+    reload: subject.reloads.last,
+    attention,
+  };
+}
+
+async function lastMinute({ stores }: AdminSubject, time: number): Promise<number> {
+  const [sum] = await stores.ledger.sums({ since: time - 60_000, until: time + 1, by: [] });
+  return sum?.requests ?? 0;
+}
+
+/** As the API tells it. */
+export const speedOf = ({ name, requests, firstByte, tokensPerSecond, duration }: LedgerSpeed) => ({
+  ...{ name, requests, duration },
+  first_byte: firstByte,
+  tokens_per_second: tokensPerSecond,
+});
+
+/** What needs somebody, the worst first. */
+export async function attentionOf(subject: AdminSubject): Promise<Attention[]> {
+  const { config, reloads, stores } = subject;
+  const found: Attention[] = [];
+  if (reloads.last?.problem !== undefined)
+    found.push({ kind: "reload", name: "gateway.yaml", message: reloads.last.problem });
+  const { store = "ok" } = subject.readiness().parts;
+  if (store !== "ok")
+    found.push({
+      kind: "ledger",
+      name: "store",
+      message: "The ledger cannot be written: its rows wait in their journal.",
+    });
+  for (const provider of await providers(subject)) {
+    const { name, off, credentials, targets } = provider;
+    if (off !== undefined) found.push({ kind: "provider", name, message: `It is off: ${off}.` });
+    for (const { label, state } of credentials)
+      if (state === "refused")
+        found.push({ kind: "provider", name, message: `It does not accept the credential ${label}.` });
+    for (const { model, state } of targets)
+      if (state !== "closed")
+        found.push({ kind: "target", name: `${name}:${model}`, message: "It fails too often, and is left alone." });
+  }
+  const callers = (await stores.keys.list())
+    .filter(({ revoked }) => revoked === undefined)
+    .map((key) => stores.keys.callerOf(key));
+  const [standings = []] = config.budgets.length === 0 ? [] : await subject.askAll(STANDINGS, callers);
+  for (const { kind, name, budgets } of standings)
+    for (const { limit, spent, per, soft } of budgets)
+      if (limit > 0 && spent >= NEARLY * limit)
+        found.push({
+          kind: "budget",
+          name: `${kind} ${name}`.trim(),
+          message: `${Math.floor((100 * spent) / limit)} % of its budget (${per}${soft ? ", soft" : ""}) are spent.`,
+        });
+  return found;
+}

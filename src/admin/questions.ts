@@ -1,0 +1,224 @@
+import type { Caller, Credential, Target } from "../core/marketplace.ts";
+import { PHASES } from "../core/plugin.ts";
+import type { RunningExchange } from "../downstream/server.ts";
+import type { Generation } from "../generation.ts";
+import type { Standing } from "../store/limiter.ts";
+import type { CredentialReport, TargetReport } from "../upstream/health.ts";
+import { type Answers, question } from "../workers/peers.ts";
+
+/** An exchange that has not ended, as the console shows it. Times in milliseconds. */
+export interface LiveRequest {
+  readonly id: string;
+  readonly time: number;
+  readonly age: number;
+  readonly generation: number;
+  /** Id and name of the caller's key. */
+  readonly key?: string;
+  readonly name?: string;
+  readonly group?: string;
+  readonly address: string;
+  readonly method: string;
+  readonly path: string;
+  readonly protocol: string;
+  readonly model?: string;
+  readonly target?: string;
+  readonly attempts: number;
+  readonly kind: "request" | "stream" | "socket";
+  readonly state: "waiting" | "asking" | "streaming";
+  readonly first_byte?: number;
+  readonly bytes: number;
+  /** That came out so far, about. */
+  readonly tokens?: number;
+  /** The process that serves it. */
+  readonly worker: number;
+}
+
+/** A generation that lives. */
+export interface LiveGeneration {
+  readonly number: number;
+  readonly since: number;
+  readonly serving: boolean;
+  /** When what keeps it alive is broken off; absent: nothing does, or it serves. */
+  readonly ends?: number;
+  readonly worker: number;
+  readonly exchanges: readonly LiveRequest[];
+}
+
+/** A provider that is on, as one process sees it. */
+export interface LiveProvider {
+  readonly name: string;
+  readonly credentials: readonly LiveCredential[];
+  readonly targets: readonly LiveTarget[];
+}
+
+/** A target, as one process sees it. Times in milliseconds. */
+export interface LiveTarget {
+  readonly model: string;
+  /** Ids of the marketplace's models. */
+  readonly serves: readonly string[];
+  readonly state: TargetReport["state"];
+  /** Until when it is left alone. */
+  readonly until?: number;
+  readonly in_flight: number;
+  readonly first_byte?: number;
+  readonly recent: TargetReport["recent"];
+  readonly credentials: readonly LiveCredential[];
+}
+
+/** How a credential does. */
+export interface LiveCredential {
+  readonly label: string;
+  readonly state: CredentialReport["state"];
+  /** Unix milliseconds until when it is not shown. */
+  readonly until?: number;
+}
+
+/** A model of the marketplace with all that is known of it. */
+export interface LiveModel {
+  readonly id: string;
+  readonly name: string;
+  readonly description?: string | undefined;
+  readonly aliases: readonly string[];
+  readonly context?: number | undefined;
+  readonly output?: number | undefined;
+  readonly can: readonly string[];
+  readonly balance: string;
+  readonly fallback: readonly string[];
+  readonly targets: readonly { provider: string; model: string; weight: number; price?: object; source?: string }[];
+}
+
+/** A plugin of the generation that serves. */
+export interface LivePlugin {
+  readonly name: string;
+  readonly file: string;
+  readonly phases: readonly string[];
+}
+
+/** What the admin side asks each process that serves. */
+export const LIVE = question<null, LiveRequest[]>("live");
+export const CANCEL = question<string, boolean>("cancel");
+export const GENERATIONS = question<null, LiveGeneration[]>("generations");
+export const PROVIDERS = question<null, LiveProvider[]>("providers");
+export const MODELS = question<null, LiveModel[]>("models");
+export const PLUGINS = question<null, LivePlugin[]>("plugins");
+export const STANDINGS = question<readonly Caller[], Standing[]>("standings");
+
+/** A gateway in this process, as far as it is asked. */
+export interface AskedGateway {
+  readonly generation: Generation;
+  readonly generations: readonly Generation[];
+  readonly exchanges: readonly RunningExchange[];
+  cancel(id: string): boolean;
+}
+
+/** Answers what the admin side asks. */
+export function answerAdmin(answers: Answers, gateway: AskedGateway): void {
+  answers.set(LIVE, () => gateway.exchanges.map(liveRequest));
+  answers.set(CANCEL, (id) => gateway.cancel(id));
+  answers.set(GENERATIONS, () => gateway.generations.map((each) => liveGeneration(each, gateway)));
+  answers.set(PROVIDERS, () => liveProviders(gateway.generation));
+  answers.set(MODELS, () => liveModels(gateway.generation));
+  answers.set(PLUGINS, () =>
+    [...gateway.generation.plugins].map(([name, { file, Class }]) => {
+      const phases = PHASES.filter((phase) => phase in Class.prototype);
+      return { name, file, phases };
+    }),
+  );
+  answers.set(STANDINGS, (callers) => standings(gateway.generation, callers));
+}
+
+const named = ({ provider, model }: Target): string => `${provider.name}:${model}`;
+
+function liveRequest({ exchange, generation, reply }: RunningExchange): LiveRequest {
+  const { id, time, caller, address, method, path, protocol, attempts, attempt, model, firstByte } = exchange;
+  const tokens = exchange.usage?.out.total ?? exchange.progress?.();
+  const asked = attempt?.target.serves ?? model?.id ?? exchange.requestedModel;
+  return {
+    ...{ id, time, age: Math.round(exchange.elapsed), generation: generation.number },
+    ...(caller && { key: caller.id, name: caller.name, ...(caller.group !== undefined && { group: caller.group }) }),
+    ...{ address, method, path, protocol: protocol.name },
+    ...(asked !== undefined && { model: asked }),
+    ...(attempt && { target: named(attempt.target) }),
+    attempts: attempts.length,
+    kind: reply ? (exchange.streaming ? "stream" : "request") : "socket",
+    state: exchange.status > 0 ? "streaming" : attempt ? "asking" : "waiting",
+    ...(firstByte !== undefined && { first_byte: Math.round(firstByte) }),
+    bytes: exchange.written,
+    ...(tokens !== undefined && { tokens: Math.round(tokens) }),
+    worker: process.pid,
+  };
+}
+
+function liveGeneration(generation: Generation, { generation: serving, exchanges }: AskedGateway): LiveGeneration {
+  const { number, since, ends } = generation;
+  const own = exchanges.filter((each) => each.generation === generation);
+  const former = generation !== serving;
+  return {
+    ...{ number, since, serving: !former, worker: process.pid },
+    ...(former && ends !== undefined && { ends }),
+    exchanges: former ? own.map(liveRequest) : [],
+  };
+}
+
+function liveProviders({ providers, marketplace, upstreams: { health } }: Generation): LiveProvider[] {
+  const now = Date.now();
+  const targets = marketplace.models.flatMap((model) => model.targets.map((target) => ({ model, target })));
+  const until = (left: number) => (left > 0 ? { until: Math.round(now + left) } : {});
+  return [...providers.values()].map(({ name, credentials }) => {
+    const own = Map.groupBy(
+      targets.filter(({ target }) => target.provider.name === name),
+      ({ target }) => target.model,
+    );
+    const shown = [...own].map(([model, all]): LiveTarget => {
+      const { state, left, inFlight, firstByte, recent, credentials } = health.report(
+        (all[0] as (typeof all)[number]).target,
+      );
+      return {
+        ...{ model, serves: all.map((each) => each.model.id), state, in_flight: inFlight, recent, ...until(left) },
+        ...(firstByte !== undefined && { first_byte: Math.round(firstByte) }),
+        credentials: credentials.map(({ label, state, left }) => ({ label, state, ...until(left) })),
+      };
+    });
+    return { name, credentials: everywhere(credentials, shown), targets: shown };
+  });
+}
+
+/** A credential does as well at its provider as at the target where it does best. */
+function everywhere(credentials: readonly Credential[], targets: readonly LiveTarget[]): LiveCredential[] {
+  return credentials.map(({ label }) => {
+    const found = targets.flatMap((target) => target.credentials.filter((each) => each.label === label));
+    const [best = { label, state: "ok" as const }] = found.toSorted((a, b) => badness(a.state) - badness(b.state));
+    return best;
+  });
+}
+
+const STATES: readonly LiveCredential["state"][] = ["ok", "waiting", "refused"];
+/** How badly a credential does: 0 for well. */
+export const badness = (state: LiveCredential["state"]): number => STATES.indexOf(state);
+
+function liveModels({ marketplace }: Generation): LiveModel[] {
+  const now = Date.now();
+  return marketplace.models.map(
+    ({ id, name, description, aliases, context, output, can, balance, fallback, targets }) => ({
+      ...{ id, name, description, aliases, context, output, can, balance, fallback },
+      targets: targets.map(({ provider, model, weight, prices }) => {
+        const terms = prices?.at(now);
+        return { provider: provider.name, model, weight, ...(terms && { price: terms.price, source: terms.source }) };
+      }),
+    }),
+  );
+}
+
+/** Where all limits stand: those of some callers, their groups, the models and the providers. */
+function standings(
+  { levels, limiter, marketplace, providers }: Generation,
+  callers: readonly Caller[],
+): Promise<Standing[]> {
+  const found = [
+    ...callers.flatMap((caller) => levels.of(caller)),
+    ...levels.of(undefined),
+    ...marketplace.models.flatMap(({ id }) => levels.model(id) ?? []),
+    ...[...providers.keys()].flatMap((name) => levels.provider(name) ?? []),
+  ];
+  return limiter.standings([...new Map(found.map((level) => [level.scope, level])).values()]);
+}

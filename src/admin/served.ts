@@ -1,0 +1,17 @@
+import type { Config } from "../config/types.ts";
+import type { Reloaded, Reloads } from "../reloads.ts";
+import type { Stores } from "../store/open.ts";
+import type { Question } from "../workers/peers.ts";
+import type { Readiness } from "./readiness.ts";
+
+/** What the admin side is for: a gateway in this process, or a primary with its workers. */
+export interface AdminSubject {
+  readonly config: Config;
+  readonly reloads: Reloads;
+  readonly stores: Stores;
+  readiness(): Readiness;
+  reload(): Promise<Reloaded>;
+  compare(): Promise<Pick<Reloaded, "changes" | "restart">>;
+  /** One answer of each process that serves; of one that has died meanwhile there is none. */
+  askAll<Ask, Answer>(question: Question<Ask, Answer>, asked: Ask): Promise<Answer[]>;
+}

@@ -1,0 +1,43 @@
+/** One change that was made through the admin side. */
+export interface AuditEntry {
+  /** Unix milliseconds. */
+  readonly time: number;
+  /** Who signed in; `local` where nobody does. */
+  readonly who: string;
+  /** Of the client. */
+  readonly address: string;
+  /** Like `keys.create`. */
+  readonly action: string;
+  /** What was changed, by its name or id. */
+  readonly subject: string;
+  /** No secrets. */
+  readonly detail: Readonly<Record<string, unknown>>;
+}
+
+export interface NumberedAuditEntry extends AuditEntry {
+  /** Later ones have greater numbers. */
+  readonly id: number;
+}
+
+/** The trail of changes: it only grows. */
+export abstract class Audit {
+  /** @throws what the store says where it cannot be written */
+  abstract add(entry: AuditEntry): Promise<void>;
+  /** Newest first. @param before the id of the last one that is known already */
+  abstract list(limit: number, before?: number): Promise<NumberedAuditEntry[]>;
+}
+
+/** Columns in the order in which an entry's values are bound. */
+export const AUDIT_COLUMNS = "time, who, address, action, subject, detail";
+
+export const auditValues = ({ time, who, address, action, subject, detail }: AuditEntry) =>
+  [time, who, address, action, subject, JSON.stringify(detail)] as const;
+
+/** An entry of a row of either store. */
+export const auditEntry = (row: Record<string, unknown>): NumberedAuditEntry => ({
+  id: Number(row["id"]),
+  time: Number(row["time"]),
+  ...{ who: String(row["who"]), address: String(row["address"]), action: String(row["action"]) },
+  subject: String(row["subject"]),
+  detail: JSON.parse(String(row["detail"])) as Record<string, unknown>,
+});

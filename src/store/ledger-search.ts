@@ -1,0 +1,105 @@
+import type { LedgerFailure, LedgerSearch, LedgerSpan, LedgerSpeed, SpeedGroup } from "./ledger.ts";
+import { type LedgerDialect, wholeRow } from "./ledger-sql.ts";
+import { Percentiles } from "./percentiles.ts";
+
+// What the console asks of single rows, in words that SQLite and PostgreSQL both have.
+
+/** Rows of a span that percentiles are made of, the newest: what comes before them changes little. */
+const MOST = 200_000;
+const FOREVER = Number.MAX_SAFE_INTEGER;
+
+/** What is asked, and what is bound to it. */
+export interface LedgerQuestion {
+  readonly text: string;
+  readonly values: readonly (string | number)[];
+}
+
+type Condition = [sql: string, ...values: (string | number)[]];
+
+/** The rows that a search is for, newest first. */
+export function searchOf(asked: LedgerSearch, dialect: LedgerDialect): LedgerQuestion {
+  const { since = 0, until = FOREVER, before, limit, id, group, status, slower, dearer } = asked;
+  const conditions: Condition[] = [["time >= ? and time < ?", since, until]];
+  // The first one leads to the index of times, which both stores have.
+  if (before) conditions.push(["time <= ? and (time, id) < (?, ?)", before.time, before.time, before.id]);
+  if (id !== undefined) conditions.push(["time = ? and id = ?", timeOf(id), id]);
+  for (const field of ["key", "model", "target", "outcome"] as const) {
+    const value = asked[field];
+    if (value !== undefined) conditions.push([`k.${field} = ?`, value]);
+  }
+  if (group !== undefined)
+    conditions.push(["(h.group_path = ? or h.group_path like ? escape '!')", group, below(group)]);
+  if (status) conditions.push(["k.status between ? and ?", ...status]);
+  if (slower !== undefined) conditions.push(["duration > ?", slower]);
+  if (dearer !== undefined) conditions.push(["cost > ?", dearer]);
+  const where = conditions.map(([sql]) => sql).join(" and ");
+  const values = conditions.flatMap(([, ...bound]) => bound);
+  return {
+    text: `${wholeRow(dialect)} where ${where} order by time desc, id desc limit ?`,
+    values: [...values, limit],
+  };
+}
+
+/** Rows of how fast answers were in a span, for `speedsOf`. */
+export function speedRows(
+  { since = 0, until = FOREVER }: LedgerSpan,
+  by: SpeedGroup | undefined,
+  { join }: LedgerDialect,
+): LedgerQuestion {
+  const name = by === undefined ? "''" : `k.${by}`;
+  const text = `select ${name} as name, streaming, first_byte, duration, tokens_out
+    from usage ${join} usage_kind as k on k.number = kind
+    where time >= ? and time < ? and outcome = 'completed' order by time desc limit ${MOST}`;
+  return { text, values: [since, until] };
+}
+
+/** How fast answers were. */
+export function speedsOf(rows: Iterable<Record<string, unknown>>): LedgerSpeed[] {
+  const found = new Map<string, { requests: number; first: Percentiles; rate: Percentiles; duration: Percentiles }>();
+  for (const row of rows) {
+    const name = String(row["name"]);
+    const one = found.get(name) ?? newSpeed();
+    found.set(name, one);
+    const first = row["first_byte"] === null ? undefined : Number(row["first_byte"]);
+    const [duration, tokens] = [Number(row["duration"]), Number(row["tokens_out"] ?? 0)];
+    one.requests++;
+    one.duration.add(duration);
+    if (first !== undefined) one.first.add(first);
+    const time = duration - (first ?? 0);
+    if (Number(row["streaming"]) === 1 && tokens > 1 && time > 0) one.rate.add((tokens * 1000) / time);
+  }
+  return [...found].map(([name, { requests, first, rate, duration }]) => ({
+    name,
+    requests,
+    firstByte: first.figures,
+    tokensPerSecond: rate.figures,
+    duration: duration.figures,
+  }));
+}
+
+const newSpeed = () => ({
+  requests: 0,
+  first: new Percentiles(),
+  rate: new Percentiles(),
+  duration: new Percentiles(),
+});
+
+/** Rows of what did not complete in a span, for `failureOf`. */
+export function failureRows({ since = 0, until = FOREVER }: LedgerSpan, { join }: LedgerDialect): LedgerQuestion {
+  const text = `select target, model, outcome, status, count(*) as requests
+    from usage ${join} usage_kind as k on k.number = kind
+    where time >= ? and time < ? and outcome <> 'completed' group by 1, 2, 3, 4 order by requests desc limit 1000`;
+  return { text, values: [since, until] };
+}
+
+export const failureOf = (row: Record<string, unknown>): LedgerFailure => ({
+  ...{ target: String(row["target"]), model: String(row["model"]), outcome: String(row["outcome"]) },
+  ...{ status: Number(row["status"]), requests: Number(row["requests"]) },
+});
+
+/** When the exchange came that has this id: a UUIDv7 begins with it; -1 for what is none. */
+const timeOf = (id: string): number =>
+  /^[0-9a-f]{8}-[0-9a-f]{4}-7/.test(id) ? Number.parseInt(id.slice(0, 8) + id.slice(9, 13), 16) : -1;
+
+/** What stands below a group: acme/research is below acme. */
+const below = (group: string): string => `${group.replaceAll(/[!%_]/g, "!$&")}/%`;

@@ -1,0 +1,64 @@
+import { writeFileSync } from "node:fs";
+import { join } from "node:path";
+import t from "tap";
+import { startAdmin, TOKEN, VIEWER, WITH_TOKENS } from "./support.ts";
+
+const bearer = (token: string) => ({ headers: { authorization: `Bearer ${token}` } });
+
+t.test("without a token this machine may do everything, and says so", async (t) => {
+  const { ask } = await startAdmin(t);
+  t.match((await ask("GET", "/api/session")).body, { role: "admin", sign_in: "none" });
+  t.equal((await ask("GET", "/api/now")).status, 200);
+});
+
+t.test("with one nobody may without it; who looks changes nothing", async (t) => {
+  const { ask } = await startAdmin(t, WITH_TOKENS);
+  t.equal((await ask("GET", "/api/now")).status, 401);
+  t.match((await ask("GET", "/api/session")).body, { role: null, sign_in: "token" });
+  t.equal((await ask("GET", "/api/now", bearer("wrong-token-0123456789abcdef"))).status, 401);
+  t.equal((await ask("GET", "/api/now", bearer(VIEWER))).status, 200);
+  t.equal((await ask("POST", "/api/reload", bearer(VIEWER))).status, 403);
+  t.equal((await ask("POST", "/api/reload", bearer(TOKEN))).status, 200);
+  t.same((await ask("GET", "/livez")).status, 200);
+});
+
+t.test("a session is a cookie that no script reads and no other site sends, until it is ended", async (t) => {
+  const { ask } = await startAdmin(t, WITH_TOKENS);
+  const wrong = await ask("POST", "/api/session", { body: { token: "no-token-0123456789abcdef" } });
+  t.equal(wrong.status, 401);
+  const opened = await ask("POST", "/api/session", { body: { token: VIEWER } });
+  t.match(opened.body, { role: "viewer" });
+  const [line = ""] = opened.headers["set-cookie"] as string[];
+  t.match(line, /^gateway_admin=[\w-]{43}; HttpOnly; SameSite=Strict; Path=\/; Max-Age=43200$/);
+  const cookie = line.split(";")[0] as string;
+  t.equal((await ask("GET", "/api/now", { headers: { cookie } })).status, 200);
+  t.equal((await ask("POST", "/api/reload", { headers: { cookie } })).status, 403);
+  const ended = await ask("DELETE", "/api/session", { headers: { cookie } });
+  t.match(ended.headers["set-cookie"], [/^gateway_admin=; .*Max-Age=0$/]);
+  t.equal((await ask("GET", "/api/now", { headers: { cookie } })).status, 401);
+});
+
+t.test("another token in gateway.yaml ends the sessions of the former one at once", async (t) => {
+  const yaml = WITH_TOKENS.replace("$ADMIN_TOKEN", "$file:./token");
+  const { ask, gateway, folder } = await startAdmin(t, yaml, {}, { token: "file-token-0123456789abcdef" });
+  const cookieOf = async (token: string) => {
+    const { headers } = await ask("POST", "/api/session", { body: { token } });
+    return (headers["set-cookie"] as string[] | undefined)?.[0]?.split(";")[0] ?? "";
+  };
+  const cookie = await cookieOf("file-token-0123456789abcdef");
+  const look = () => ask("GET", "/api/now", { headers: { cookie } });
+  t.equal((await look()).status, 200);
+  writeFileSync(join(folder, "token"), "other-token-0123456789abcdef");
+  await gateway.reload();
+  t.equal((await look()).status, 401);
+});
+
+t.test("who guesses is slowed down; a right token opens a session all the same", async (t) => {
+  const { ask } = await startAdmin(t, WITH_TOKENS);
+  const statuses: number[] = [];
+  for (let i = 0; i < 12; i++)
+    statuses.push((await ask("POST", "/api/session", { body: { token: `guess-${i}-0123456789abcdef` } })).status);
+  t.equal(statuses[0], 401);
+  t.equal(statuses.at(-1), 429);
+  t.equal((await ask("POST", "/api/session", { body: { token: TOKEN } })).status, 200);
+});

@@ -1,0 +1,207 @@
+import { writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { setTimeout as after } from "node:timers/promises";
+import t from "tap";
+import { asking, type Running } from "../support/gateway.ts";
+import { startAdmin, YAML } from "./support.ts";
+
+const call = ({ url }: Running, model: string, stream = false) =>
+  fetch(`${url}/v1/chat/completions`, {
+    method: "POST",
+    headers: asking(),
+    body: JSON.stringify({ model, stream, messages: [{ role: "user", content: "hi" }] }),
+  });
+
+/** What comes of an answer that breaks off. */
+async function untilCut({ body }: Response): Promise<string> {
+  let text = "";
+  try {
+    for await (const piece of body ?? []) text += Buffer.from(piece).toString();
+  } catch {
+    return text;
+  }
+  throw new Error("it was whole");
+}
+
+t.test("what runs is shown, and can be ended", async (t) => {
+  const gateway = await startAdmin(t);
+  const { ask } = gateway;
+  const response = await call(gateway, "slow", true);
+  const id = response.headers.get("x-request-id");
+  const { requests } = (await ask("GET", "/api/live")).body;
+  t.equal(requests.length, 1);
+  t.match(requests[0], { id, key: "test", model: "slow", target: "demo:slow", kind: "stream", state: "streaming" });
+  t.ok(requests[0].age >= 0);
+  t.match((await ask("GET", `/api/requests/${id}`)).body, { live: { id } });
+  t.match((await ask("GET", "/api/now")).body, { running: 1, streams: 1, sockets: 0, generation: 1 });
+  t.equal((await ask("POST", `/api/live/${id}/cancel`)).status, 204);
+  t.match(await untilCut(response), /An operator of the gateway has ended this request/);
+  t.equal((await ask("POST", `/api/live/${id}/cancel`)).status, 404);
+  const { request } = (await ask("GET", `/api/requests/${id}`)).body;
+  t.match(request, { id, outcome: "interrupted", key: "test", attempts: [{ target: "demo:slow" }] });
+  t.match((await ask("GET", "/api/audit")).body.entries, [
+    { action: "requests.cancel", subject: id, who: "local", address: /127\.0\.0\.1/ },
+  ]);
+});
+
+t.test("the ledger is searched, page by page", async (t) => {
+  const gateway = await startAdmin(t);
+  const { ask } = gateway;
+  const ids: string[] = [];
+  for (let i = 0; i < 5; i++) {
+    const response = await call(gateway, i === 3 ? "nothing" : "echo");
+    ids.unshift(response.headers.get("x-request-id") ?? "");
+    await response.text();
+    await after(2);
+  }
+  const found = async (query: string) => (await ask("GET", `/api/requests?${query}`)).body;
+  const idsOf = (answer: { requests: { id: string }[] }) => answer.requests.map(({ id }) => id);
+  t.same(idsOf(await found("")), ids);
+  const first = await found("limit=2");
+  t.same(idsOf(first), ids.slice(0, 2));
+  const second = await found(`limit=2&before=${first.next}`);
+  t.same(idsOf(second), ids.slice(2, 4));
+  const last = await found(`limit=2&before=${second.next}`);
+  t.same(idsOf(last), ids.slice(4));
+  t.equal(last.next, undefined);
+  t.same(idsOf(await found("status=404")), [ids[1]]);
+  t.same(idsOf(await found("status=4xx&outcome=rejected")), [ids[1]]);
+  t.equal((await found("model=echo&key=test&target=demo:echo")).requests.length, 4);
+  t.same(idsOf(await found("key=nobody")), []);
+  t.same(idsOf(await found("slower=100000")), []);
+  t.same(idsOf(await found("until=2000-01-01")), []);
+  for (const query of ["status=40", "limit=x", "since=soon", "slower=fast"])
+    t.equal((await ask("GET", `/api/requests?${query}`)).status, 400, query);
+  t.equal((await ask("GET", "/api/requests/00000000-0000-7000-8000-000000000000")).status, 404);
+  t.equal((await ask("GET", "/api/requests/none")).status, 404);
+});
+
+t.test("money, speed and failures are the ledger's", async (t) => {
+  const gateway = await startAdmin(t);
+  const { ask, gateway: inside } = gateway;
+  for (const model of ["echo", "echo", "nothing"]) await (await call(gateway, model)).text();
+  await (await call(gateway, "echo", true)).text();
+  const spend = (await ask("GET", "/api/spend?by=model,day")).body;
+  const [sum] = await inside.stores.ledger.sums({ by: ["model"], since: spend.since, until: spend.until });
+  t.equal(spend.rows[0].group[0], "echo");
+  t.equal(spend.rows[0].requests, 3);
+  t.equal(spend.rows[0].tokens_out, sum?.tokensOut);
+  const speed = (await ask("GET", "/api/speed?by=target&since=1h")).body;
+  t.match(speed.rows, [{ name: "demo:echo", requests: 3 }]);
+  t.ok(speed.rows[0].duration.p50 > 0);
+  t.match((await ask("GET", "/api/errors?since=1h")).body.rows, [
+    { status: 404, outcome: "rejected", requests: 1, target: "" },
+  ]);
+  t.match((await ask("GET", "/api/now")).body, { last_hour: { requests: 4, failed: 1, ours: 0 }, spend: { today: 0 } });
+  t.equal((await ask("GET", "/api/spend?by=mood")).status, 400);
+  t.equal((await ask("GET", "/api/speed?by=mood")).status, 400);
+});
+
+t.test("budgets stand where the limits count", async (t) => {
+  const gateway = await startAdmin(
+    t,
+    `${YAML}limits: { groups: { acme: { budget: $5/day } }, models: { echo: { rpm: 10 } } }\n`,
+  );
+  const { ask } = gateway;
+  await ask("POST", "/api/keys", { body: { name: "ci", group: "acme/research" } });
+  await (await call(gateway, "echo")).text();
+  const { standings } = (await ask("GET", "/api/budgets")).body;
+  t.match(
+    standings.find(({ kind }: { kind: string }) => kind === "group"),
+    { name: "acme", budgets: [{ limit: 5_000_000_000, per: "day", spent: 0 }] },
+  );
+  t.match(
+    standings.find(({ kind }: { kind: string }) => kind === "model"),
+    { name: "echo", requests: { limit: 10, left: 9 } },
+  );
+});
+
+t.test("providers and models are shown with how they do", async (t) => {
+  const provider = `p: { url: "http://127.0.0.1:9/v1", protocol: openai-chat, credential: literal-secret-of-p }`;
+  const off = `q: { url: "http://127.0.0.1:9/v1", protocol: openai-chat, credential: $NOT_SET_ANYWHERE }`;
+  const yaml = `providers: { ${provider}, ${off} }\nmodels: { m: { targets: [p:v], context: 8k, price: { input: 1, output: 2 } } }\nretry: { attempts: 0 }\n`;
+  const gateway = await startAdmin(t, yaml);
+  const { ask } = gateway;
+  for (let i = 0; i < 6; i++) await (await call(gateway, "m")).text();
+  const { providers } = (await ask("GET", "/api/providers")).body;
+  t.match(providers, [
+    {
+      name: "p",
+      url: "http://127.0.0.1:9/v1",
+      credentials: [{ label: "#1", state: "ok" }],
+      targets: [{ model: "v", serves: ["m"], state: "open", in_flight: 0 }],
+    },
+    { name: "q", off: /NOT_SET_ANYWHERE is not set/, targets: [] },
+  ]);
+  t.ok(providers[0].targets[0].until > Date.now());
+  const { attention } = (await ask("GET", "/api/now")).body;
+  t.same(
+    attention.map(({ kind, name }: { kind: string; name: string }) => [kind, name]),
+    [
+      ["target", "p:v"],
+      ["provider", "q"],
+    ],
+  );
+  t.match((await ask("GET", "/api/models")).body.models, [
+    {
+      id: "m",
+      context: 8000,
+      targets: [{ provider: "p", model: "v", price: { input: 1, output: 2 }, source: "gateway.yaml" }],
+    },
+  ]);
+});
+
+t.test("the configuration is shown without its secrets, compared and reloaded", async (t) => {
+  const yaml = `${YAML}keys: { test: { key: test-key-0123456789abcdef }, other: { key: literal-of-the-operator-77 } }\n`;
+  const { ask, folder, gateway } = await startAdmin(t, yaml);
+  const config = (await ask("GET", "/api/config")).body;
+  t.match(config, { generation: 1, chains: { read: ["auth"] }, restart: [], settings: { drain: "600000" } });
+  t.match(config.text, /echo: \{ targets/);
+  t.notMatch(JSON.stringify(config), /literal-of-the-operator|test-key-0123/);
+  t.ok(
+    config.plugins.some(
+      ({ name, phases }: { name: string; phases: string[] }) => name === "auth" && phases.includes("access"),
+    ),
+  );
+  t.same((await ask("GET", "/api/config/diff")).body, { changes: [], restart: [] });
+  const file = join(folder, "gateway.yaml");
+  writeFileSync(file, `${gateway.config.text}drain: 5s\n`);
+  t.same((await ask("GET", "/api/config/diff")).body, {
+    changes: [{ path: "drain", before: "600000", after: "5000" }],
+    restart: [],
+  });
+  t.equal(gateway.config.drain, 600_000, "nothing has changed yet");
+  t.match((await ask("POST", "/api/reload")).body, { generation: 2, changes: [{ path: "drain" }] });
+  t.equal(gateway.config.drain, 5000);
+  writeFileSync(file, "models: {");
+  const broken = await ask("POST", "/api/reload");
+  t.match(broken, { status: 422, body: { error: { code: "refused", message: /gateway\.yaml:1/ } } });
+  t.equal((await ask("GET", "/api/config/diff")).status, 422);
+  t.match((await ask("GET", "/api/now")).body, {
+    reload: { problem: /gateway\.yaml/ },
+    attention: [{ kind: "reload" }],
+  });
+});
+
+t.test("generations that live are named, with what keeps them alive", async (t) => {
+  const gateway = await startAdmin(t);
+  const { ask, folder } = gateway;
+  const response = await call(gateway, "slow", true);
+  writeFileSync(
+    join(folder, "gateway.yaml"),
+    `${gateway.gateway.config.text}keep: 1\n`.replace("keep: 1\n", "linger: 1s\n"),
+  );
+  await gateway.gateway.reload();
+  const { generations } = (await ask("GET", "/api/generations")).body;
+  t.match(generations, [
+    { number: 2, serving: true, exchanges: [] },
+    {
+      number: 1,
+      serving: false,
+      exchanges: [{ id: response.headers.get("x-request-id"), key: "test", kind: "stream" }],
+    },
+  ]);
+  t.ok(generations[1].ends > Date.now());
+  await response.text();
+  t.equal((await ask("GET", "/api/generations")).body.generations.length, 1);
+});

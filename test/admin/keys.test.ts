@@ -1,0 +1,86 @@
+import t from "tap";
+import { startAdmin } from "./support.ts";
+
+t.test(
+  "a key is made, shown once, changed, rotated, switched and revoked, and each change is in the trail",
+  async (t) => {
+    const { ask, url } = await startAdmin(t);
+    const body = { name: "ci", group: "acme/research", models: ["echo"], tags: { team: "search" } };
+    const made = await ask("POST", "/api/keys", { body });
+    t.equal(made.status, 201);
+    t.match(made.body, { secret: /^gw_/, key: { name: "ci", group: "acme/research", source: "store" } });
+    t.equal(made.body.key.hash, undefined);
+    const { id } = made.body.key;
+    const opens = async (secret: string) => {
+      const response = await fetch(`${url}/v1/models`, { headers: { authorization: `Bearer ${secret}` } });
+      await response.text();
+      return response.status;
+    };
+    t.equal(await opens(made.body.secret), 200);
+    t.equal((await ask("POST", "/api/keys", { body: { name: "ci" } })).status, 409);
+    const limited = await ask("PATCH", `/api/keys/${id}`, { body: { rpm: 300, budget: ["$5/day"] } });
+    t.match(limited.body.key, { rpm: 300, budget: ["$5/day"] });
+    t.match((await ask("PATCH", `/api/keys/${id}`, { body: { rpm: null } })).body.key, {
+      rpm: undefined,
+      budget: ["$5/day"],
+    });
+    t.equal((await ask("PATCH", `/api/keys/${id}`, { body: { budget: "much" } })).status, 400);
+    t.match((await ask("PATCH", `/api/keys/${id}`, { body: { models: null, owner: "ann" } })).body.key, {
+      owner: "ann",
+      models: undefined,
+    });
+    const rotated = await ask("POST", `/api/keys/${id}/rotate`, { body: { overlap: "0s" } });
+    t.equal(await opens(made.body.secret), 401);
+    t.equal(await opens(rotated.body.secret), 200);
+    t.equal((await ask("POST", `/api/keys/${id}/disable`)).status, 200);
+    t.equal(await opens(rotated.body.secret), 401);
+    t.equal((await ask("POST", `/api/keys/${id}/enable`)).status, 200);
+    t.equal(await opens(rotated.body.secret), 200);
+    t.match((await ask("GET", "/api/keys/ci")).body.key, { id, name: "ci" });
+    const { groups } = (await ask("GET", "/api/groups")).body;
+    t.match(groups, [
+      { group: "acme", keys: ["ci"] },
+      { group: "acme/research", keys: ["ci"] },
+    ]);
+    t.equal((await ask("DELETE", `/api/keys/${id}`)).status, 204);
+    t.equal(await opens(rotated.body.secret), 401);
+    t.equal((await ask("POST", `/api/keys/${id}/rotate`)).status, 409);
+    const { entries } = (await ask("GET", "/api/audit")).body;
+    t.same(
+      entries.map(({ action }: { action: string }) => action),
+      [
+        "keys.revoke",
+        "keys.enable",
+        "keys.disable",
+        "keys.rotate",
+        "keys.edit",
+        "keys.edit",
+        "keys.edit",
+        "keys.create",
+      ],
+    );
+    t.notMatch(JSON.stringify(entries), /gw_/);
+    const page = (await ask("GET", "/api/audit?limit=4")).body;
+    t.equal((await ask("GET", `/api/audit?limit=4&before=${page.next}`)).body.entries.length, 4);
+  },
+);
+
+t.test("keys of gateway.yaml are listed, and changed there; what is wrong is said by its field", async (t) => {
+  const { ask } = await startAdmin(t);
+  t.match((await ask("GET", "/api/keys")).body.keys, [{ id: "test", source: "file" }]);
+  t.notMatch(JSON.stringify((await ask("GET", "/api/keys")).body), /hash/);
+  t.match((await ask("POST", "/api/keys/test/disable")).body.error, { code: "conflict", message: /gateway\.yaml/ });
+  t.equal((await ask("GET", "/api/keys/none")).status, 404);
+  for (const [field, body] of [
+    ["name", { group: "acme" }],
+    ["group", { name: "x", group: "/acme" }],
+    ["addresses.0", { name: "x", addresses: ["nowhere"] }],
+    ["paths.0", { name: "x", paths: ["v1"] }],
+    ["overlap", { overlap: 5 }],
+  ] as const) {
+    const path = field === "overlap" ? "/api/keys/test/rotate" : "/api/keys";
+    const { status, body: answer } = await ask("POST", path, { body });
+    t.equal(status, 400);
+    t.match(answer.error.message, field);
+  }
+});

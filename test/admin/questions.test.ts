@@ -1,0 +1,38 @@
+import t from "tap";
+import { asking } from "../support/gateway.ts";
+import { startProcess } from "../support/process.ts";
+
+t.test("with workers the admin side answers for all of them", async (t) => {
+  const yaml = `workers: 2
+linger: off
+providers: { demo: { url: "demo:" } }
+models: { slow: { targets: [demo:slow] }, echo: { targets: [demo:echo] } }
+limits: { models: { echo: { rpm: 5 } } }
+`;
+  const gateway = await startProcess(t, yaml);
+  const admin = /admin +(\S+)/.exec(gateway.text)?.[1] ?? "";
+  const api = async (path: string, method = "GET") => {
+    const response = await fetch(`${admin}/api/${path}`, { method });
+    // biome-ignore lint/suspicious/noExplicitAny: answers of any shape.
+    const body: any = response.status === 204 ? undefined : await response.json();
+    return { status: response.status, body };
+  };
+  const body = '{"model":"slow","stream":true,"messages":[{"role":"user","content":"hi"}]}';
+  const call = () =>
+    fetch(`${gateway.url}/v1/chat/completions`, { method: "POST", headers: asking({ connection: "close" }), body });
+  const streams = await Promise.all([call(), call(), call(), call()]);
+  const { requests } = (await api("live")).body;
+  t.equal(requests.length, 4);
+  t.equal(new Set(requests.map(({ worker }: { worker: number }) => worker)).size, 2);
+  const ids = streams.map((each) => each.headers.get("x-request-id")).sort();
+  t.same(requests.map(({ id }: { id: string }) => id).sort(), ids);
+  t.equal((await api(`live/${ids[0]}/cancel`, "POST")).status, 204);
+  await Promise.allSettled(streams.map((each) => each.text()));
+  t.match((await api(`requests/${ids[0]}`)).body, { request: { outcome: "interrupted" } });
+  t.match((await api("providers")).body.providers, [{ name: "demo", targets: [{ model: "slow", in_flight: 0 }, {}] }]);
+  t.match((await api("budgets")).body.standings, [{ kind: "model", name: "echo", requests: { limit: 5, left: 5 } }]);
+  t.match((await api("generations")).body.generations.length, 2);
+  t.match((await api("now")).body, { running: 0, ready: true, parts: { workers: "2 of 2" } });
+  t.same((await api("config/diff")).body.changes, []);
+  t.equal(await gateway.end("SIGINT"), 0);
+});

@@ -1,0 +1,97 @@
+import t, { type Test } from "tap";
+import { newId } from "../../src/core/id.ts";
+import type { Ledger, LedgerEntry } from "../../src/store/ledger.ts";
+import { PostgresLedger } from "../../src/store/postgres-ledger.ts";
+import { openPostgres } from "../../src/store/postgres-migrations.ts";
+import { Database } from "../../src/store/sqlite.ts";
+import { SqliteLedger } from "../../src/store/sqlite-ledger.ts";
+import { placeOf, startPostgres } from "../support/postgres.ts";
+
+const TIME = Date.UTC(2026, 10, 1);
+
+function entry(n: number, more: Partial<LedgerEntry> = {}): LedgerEntry {
+  const time = TIME + n;
+  return {
+    ...{ id: newId(time), time, key: "k", model: "m", target: "p:v", protocol: "tiny", operation: "chat" },
+    ...{ status: 200, outcome: "completed", streaming: true, duration: 1100, firstByte: 100, source: "reported" },
+    ...{ attempts: [], usage: { in: { total: 5 }, out: { total: 50 }, raw: undefined }, cost: n },
+    ...more,
+  } as LedgerEntry;
+}
+
+type Filled = (t: Test, entries: readonly LedgerEntry[]) => Promise<Ledger>;
+
+async function sqlite(t: Test, entries: readonly LedgerEntry[]): Promise<Ledger> {
+  const database = new Database(":memory:");
+  const made = new SqliteLedger(database);
+  t.teardown(async () => {
+    await made.close();
+    database.close();
+  });
+  for (const each of entries) made.append(each);
+  return made;
+}
+
+const server = await startPostgres(t);
+
+async function postgres(t: Test, entries: readonly LedgerEntry[]): Promise<Ledger> {
+  const { database } = await openPostgres(placeOf((await server?.database()) ?? ""), 3);
+  t.teardown(() => database.close());
+  const made = new PostgresLedger(database);
+  for (const each of entries) made.append(each);
+  return made;
+}
+
+function searches(where: string, ledger: Filled): void {
+  t.test(`${where}: each condition finds its own, newest first, and all together`, async (t) => {
+    const plain = entry(1);
+    const grouped = entry(2, { group: "acme/research", key: "other" });
+    const near = entry(3, { group: "acme_x" });
+    const failed = entry(4, { status: 502, outcome: "upstream_error", target: "q:w", duration: 9000 });
+    const found = await ledger(t, [plain, grouped, near, failed]);
+    const ids = async (search: object) => (await found.search({ limit: 10, ...search })).map(({ id }) => id);
+    t.same(await ids({}), [failed.id, near.id, grouped.id, plain.id]);
+    t.same(await ids({ limit: 2 }), [failed.id, near.id]);
+    t.same(await ids({ before: near }), [grouped.id, plain.id]);
+    t.same(await ids({ group: "acme" }), [grouped.id], "and what is below it, but not what is called alike");
+    t.same(await ids({ key: "other" }), [grouped.id]);
+    t.same(await ids({ status: [500, 599] }), [failed.id]);
+    t.same(await ids({ slower: 5000, outcome: "upstream_error", target: "q:w" }), [failed.id]);
+    t.same(await ids({ dearer: 2, model: "m" }), [failed.id, near.id]);
+    t.same(await ids({ since: TIME + 2, until: TIME + 3 }), [grouped.id]);
+    t.same(await ids({ id: near.id }), [near.id]);
+    for (const id of ["", "no-id", newId(TIME + 1), "ffffffff-ffff-7fff-bfff-ffffffffffff"])
+      t.same(await ids({ id }), []);
+  });
+
+  t.test(`${where}: speed is that of what was completed, in one or by what is asked`, async (t) => {
+    const slow = entry(2, { target: "q:w", firstByte: 1000, duration: 6000 });
+    const found = await ledger(t, [entry(1), slow, entry(3, { outcome: "aborted", duration: 99_999 })]);
+    const by = await found.speeds({}, "target");
+    t.same(by.map(({ name, requests }) => [name, requests]).sort(), [
+      ["p:v", 1],
+      ["q:w", 1],
+    ]);
+    const [all] = await found.speeds({});
+    t.match(all, { name: "", requests: 2, firstByte: { count: 2 }, tokensPerSecond: { count: 2 } });
+    const rate = by.find(({ name }) => name === "q:w")?.tokensPerSecond?.p50 ?? 0;
+    t.ok(rate > 9 && rate < 11, `50 tokens in 5 s: ${rate}`);
+  });
+
+  t.test(`${where}: failures are counted by what they were`, async (t) => {
+    const refused = { status: 429, outcome: "rejected", target: "" } as const;
+    const found = await ledger(t, [
+      entry(1),
+      entry(2, refused),
+      entry(3, refused),
+      entry(4, { outcome: "aborted", status: 499 }),
+    ]);
+    t.same(await found.failures({}), [
+      { target: "", model: "m", outcome: "rejected", status: 429, requests: 2 },
+      { target: "p:v", model: "m", outcome: "aborted", status: 499, requests: 1 },
+    ]);
+  });
+}
+
+searches("SQLite", sqlite);
+if (server) searches("PostgreSQL", postgres);
