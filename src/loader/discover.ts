@@ -112,7 +112,7 @@ async function load(file: string, patience: number, importing = importCode): Pro
   const waited = () => late.reject(new Error(`has not run to its end after ${patience / 1000} s: a top-level await?`));
   const timer = setTimeout(waited, patience);
   try {
-    const loading = importing(file) as Promise<{ default?: unknown }>;
+    const loading = importing(file, patience) as Promise<{ default?: unknown }>;
     return (await Promise.race([loading, late.promise])).default;
   } catch (thrown) {
     const error = thrown as Error;

@@ -26,6 +26,9 @@ const files = new Map<string, CodeFile>();
 let loading: Map<string, string> | undefined;
 let queue: Promise<unknown> = Promise.resolve();
 
+/** Milliseconds that one load may keep the next from beginning. */
+const LONGEST = 10_000;
+
 const isCode = (file: string): boolean => !file.startsWith(SOURCE) && !file.includes(`${sep}node_modules${sep}`);
 
 registerHooks({
@@ -42,8 +45,11 @@ registerHooks({
   },
 });
 
-/** Imports a file of a plugin: what was imported before where neither it nor what it imports has changed since. */
-export function importCode(path: string): Promise<unknown> {
+/**
+ * Imports a file of a plugin: what was imported before where neither it nor what it imports has changed since.
+ * @param longest milliseconds that it may keep the next one from beginning
+ */
+export function importCode(path: string, longest = LONGEST): Promise<unknown> {
   const file = real(path);
   if (!isCode(file)) return import(pathToFileURL(file).href);
   const load = async () => {
@@ -58,9 +64,18 @@ export function importCode(path: string): Promise<unknown> {
     }
   };
   // One at a time, so that it is known which version each file was resolved to; one that never ends keeps nobody waiting.
-  const loaded = Promise.race([queue, expired()]).then(load, load);
-  queue = loaded.catch(() => {});
+  const before = queue;
+  const loaded = before.then(load);
+  queue = before.then(() => settled(loaded, longest));
   return loaded;
+}
+
+/** Waits until something has ended, however it did, for so many milliseconds at most. */
+async function settled(loaded: Promise<unknown>, longest: number): Promise<void> {
+  const late = Promise.withResolvers<void>();
+  const timer = setTimeout(late.resolve, longest);
+  await Promise.race([loaded, late.promise]).catch(() => {});
+  clearTimeout(timer);
 }
 
 /** The digest of a file and of all that it imports of a plugin's code, as they are on the disk now. */
@@ -83,10 +98,6 @@ function real(path: string): string {
     return path;
   }
 }
-
-/** Milliseconds that one load may keep the next from beginning. */
-const LONGEST = 10_000;
-const expired = () => new Promise<void>((done) => setTimeout(done, LONGEST).unref());
 
 function addressOf(file: string): string {
   const resolved = loading?.get(file);

@@ -33,6 +33,12 @@ t.test("code is imported again when it, or what it imports from beside it, has c
   t.equal(loads(), 2);
 });
 
+t.test("code that never runs to its end keeps the next from beginning for as long as it is waited for", async (t) => {
+  const own = folder(t, { "never.ts": "await new Promise(() => {});", "next.ts": "export default 7;" });
+  importCode(join(own, "never.ts"), 20);
+  t.equal(await numbered(join(own, "next.ts")), 7);
+});
+
 t.test("what two plugins import is one module, and one of each version", async (t) => {
   const own = folder(t, {
     "one.ts": "import { shared } from './shared.ts';\nexport default shared;",

@@ -33,7 +33,7 @@ export class Coverage {
   fresh(keep: boolean): number {
     let fresh = 0;
     for (const { url, functions } of (this.post("Profiler.takePreciseCoverage") as Taken).result) {
-      if (!/^file:.*\/(?:src|plugins)\/.*\.ts$/.test(url) || /\/test\//.test(url)) continue;
+      if (!/^file:.*\/(?:src|plugins)\/.*\.ts(?:\?|$)/.test(url) || /\/test\//.test(url)) continue;
       for (const { ranges } of functions) {
         const [whole] = ranges;
         if (!whole) continue;
