@@ -5,6 +5,9 @@ WORKDIR /opt/model-gateway
 COPY package.json package-lock.json ./
 # The image has its Node: the one that comes along as a package is left out.
 RUN npm ci --omit=dev --omit=optional --no-audit --no-fund && npm cache clean --force
+# For stores of several gateways, at the versions that are tested.
+RUN node -p "Object.entries(require('./package.json').devDependencies).filter(([name]) => ['postgres', 'redis'].includes(name)).map((each) => each.join('@')).join(' ')" \
+  | xargs npm install --no-save --omit=dev --omit=optional --no-audit --no-fund && npm cache clean --force
 
 FROM node:26-slim
 ENV NODE_ENV=production
