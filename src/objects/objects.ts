@@ -98,7 +98,7 @@ export class Objects {
 
   /** The answer of that id, if the caller may use it. */
   answer(id: string, caller: Caller | undefined): OwnedObject | undefined | Promise<OwnedObject | undefined> {
-    const found = this.owners.find(id);
+    const found = this.owners.findSoon(id);
     const allowed = (rows: readonly OwnedObject[]) => rows.find((row) => row.model && this.mayUse(row, caller));
     return found instanceof Promise ? found.then(allowed) : allowed(found);
   }
@@ -109,7 +109,9 @@ export class Objects {
     caller: Caller | undefined,
     then: (keepers: readonly (ReadonlySet<string> | undefined)[]) => void,
   ): void | Promise<void> {
-    const found = named.map(({ id }) => this.owners.find(id));
+    // Where an id of which nobody knows is refused it may be one that another gateway has just heard of.
+    const refuses = (id: string) => this.share !== "all" && !this.shared.has(id);
+    const found = named.map(({ id }) => (refuses(id) ? this.owners.findSoon(id) : this.owners.find(id)));
     const judge = (rows: readonly (readonly OwnedObject[])[]) =>
       then(named.map((object, i) => this.keepers(object, rows[i] ?? [], caller)));
     if (found.some((each) => each instanceof Promise)) return Promise.all(found).then(judge);

@@ -20,6 +20,13 @@ export abstract class Owners {
    */
   abstract find(id: string): readonly OwnedObject[] | Promise<readonly OwnedObject[]>;
   /**
+   * The same, where nothing found is a refusal: waits a little for what another gateway may have added just now.
+   * @throws GatewayError as `find`
+   */
+  findSoon(id: string): readonly OwnedObject[] | Promise<readonly OwnedObject[]> {
+    return this.find(id);
+  }
+  /**
    * Notes who made objects; of an id that a provider has already, nothing changes. Never throws and never waits: they are
    * on disk at the end of this turn of the event loop.
    */

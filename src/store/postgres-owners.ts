@@ -1,6 +1,10 @@
+import { setTimeout as sleep } from "node:timers/promises";
 import type { OwnedObject } from "./owners.ts";
 import { type PostgresDatabase, storable } from "./postgres.ts";
 import { objectOf, ownersSilent, QueuedOwners } from "./queued-owners.ts";
+
+/** Milliseconds between looks for what another gateway may be writing: its answer has left before that is done. */
+const LOOKS = [20, 80, 300, 600];
 
 /** Owners in PostgreSQL: one statement for all that a turn of the event loop has added. */
 export class PostgresOwners extends QueuedOwners {
@@ -18,6 +22,15 @@ export class PostgresOwners extends QueuedOwners {
     } catch (cause) {
       throw ownersSilent(cause);
     }
+  }
+
+  override async findSoon(id: string): Promise<OwnedObject[]> {
+    for (const wait of LOOKS) {
+      const found = await this.find(id);
+      if (found.length > 0) return found;
+      await sleep(wait);
+    }
+    return this.find(id);
   }
 
   protected override async save(objects: readonly OwnedObject[]): Promise<void> {

@@ -139,11 +139,13 @@ export class Primary {
   /** Ready once all workers are. */
   readiness(): Readiness {
     const serving = this.slots.filter(({ worker }) => worker.serving).length;
-    const stores = this.slots.map(({ worker }) => worker.parts["store"] ?? "ok");
+    const worst = (part: string) =>
+      this.slots.map(({ worker }) => worker.parts[part] ?? "ok").find((state) => state !== "ok") ?? "ok";
     const parts = {
       gateway: this.stopping ? "stopping" : "ok",
       workers: `${serving} of ${this.slots.length}`,
-      store: stores.find((state) => state !== "ok") ?? "ok",
+      store: worst("store"),
+      limits: worst("limits"),
     };
     return { ready: !this.stopping && serving === this.slots.length, parts };
   }

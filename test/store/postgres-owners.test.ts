@@ -36,4 +36,13 @@ if (server) {
       );
     },
   );
+
+  t.test("what another gateway has just added is waited for, where nothing found would be a refusal", async (t) => {
+    const { owners, other } = await open(t, server);
+    const file = { id: "file-1", provider: "up", key: "one" };
+    const looked = other.findSoon("file-1");
+    owners.add([file]);
+    t.same(await looked, [file]);
+    t.same(await other.findSoon("file-2"), [], "what there is not is not there in the end");
+  });
 }

@@ -1,5 +1,10 @@
+import { setTimeout as after } from "node:timers/promises";
 import type { Test } from "tap";
+import { asking, KEY } from "./gateway.ts";
+import { type PostgresServer, startPostgres } from "./postgres.ts";
 import { type GatewayProcess, startProcess } from "./process.ts";
+import { type RedisProcess, startRedis } from "./redis.ts";
+import { httpUpstream } from "./upstream.ts";
 
 /**
  * Gateways that serve together, in processes and folders of their own.
@@ -10,3 +15,90 @@ export function startInstances(t: Test, yaml: string, store: string, count = 3):
   const own = `store: ${store}\ninstances: ${count}\n`;
   return Promise.all(Array.from({ length: count }, () => startProcess(t, own + yaml)));
 }
+
+/** What they have in common. */
+export interface SharedStores {
+  readonly postgres: PostgresServer;
+  readonly redis: RedisProcess;
+  /** A database's address. */
+  readonly database: string;
+  /** As gateway.yaml says it. */
+  readonly store: string;
+}
+
+/** Servers for a whole file; undefined where one is not installed. */
+export async function sharedServers(t: Test): Promise<Pick<SharedStores, "postgres" | "redis"> | undefined> {
+  const postgres = await startPostgres(t);
+  const redis = await startRedis(t);
+  return postgres && redis && { postgres, redis };
+}
+
+/** A database and counts of its own, for a test. */
+export async function freshStores({
+  postgres,
+  redis,
+}: Pick<SharedStores, "postgres" | "redis">): Promise<SharedStores> {
+  await redis.ask("FLUSHALL");
+  const database = await postgres.database();
+  return { postgres, redis, database, store: `{ ledger: "${database}", limits: "${redis.url}" }` };
+}
+
+/** A provider of Responses that keeps its answers, and of chats; each answer costs a cent. */
+export async function vendor(t: Test, name: string) {
+  let count = 0;
+  const upstream = await httpUpstream(async ({ url, body }, reply) => {
+    reply.setHeader("content-type", "application/json");
+    if (/\/responses\/resp_/.test(url)) return reply.end(JSON.stringify(answer(url.split("/").at(-1) as string)));
+    if (url.endsWith("/responses")) return reply.end(JSON.stringify(answer(`resp_${name}${++count}`)));
+    const { stream } = JSON.parse(body.toString()) as { stream?: boolean };
+    if (!stream) return reply.end(JSON.stringify(CHAT));
+    reply.setHeader("content-type", "text/event-stream");
+    reply.write(chunk({ choices: [{ index: 0, delta: { content: "H" } }] }));
+    if (body.includes("hang")) return undefined;
+    await after(20);
+    reply.write(chunk({ choices: [{ index: 0, delta: { content: "i" }, finish_reason: "stop" }] }));
+    return reply.end(`${chunk({ choices: [], usage: USAGE })}data: [DONE]\n\n`);
+  });
+  t.teardown(() => upstream.close());
+  return upstream;
+}
+
+const USAGE = { prompt_tokens: 7, completion_tokens: 10, total_tokens: 17 };
+const CHAT = {
+  ...{ id: "c", object: "chat.completion", usage: USAGE },
+  choices: [{ index: 0, message: { role: "assistant", content: "Hi" }, finish_reason: "stop" }],
+};
+const chunk = (more: object) => `data: ${JSON.stringify({ id: "c", object: "chat.completion.chunk", ...more })}\n\n`;
+const answer = (id: string) => ({
+  ...{ id, object: "response", status: "completed", model: "x", store: true },
+  output: [
+    {
+      type: "message",
+      id: `msg_${id}`,
+      role: "assistant",
+      status: "completed",
+      content: [{ type: "output_text", text: "Hi", annotations: [] }],
+    },
+  ],
+  usage: { input_tokens: 7, output_tokens: 10, total_tokens: 17 },
+});
+
+/** Of gateways with a model `m` that these providers serve, at a cent a call. */
+export const yaml = (providers: Record<string, { origin: URL }>, more = "") => `linger: off
+providers:
+${Object.entries(providers)
+  .map(([name, { origin }]) => `  ${name}: { url: "${origin.origin}/v1", speaks: [openai-chat, openai-responses] }\n`)
+  .join(
+    "",
+  )}models: { m: { targets: [${Object.keys(providers).map((name) => `${name}:x`)}], price: { input: 0, output: 1000 }, output: 100 } }
+${more}`;
+
+/** Each request has a connection of its own. */
+export const post = (url: string, path: string, body: object, key = KEY) =>
+  fetch(`${url}/v1/${path}`, {
+    method: "POST",
+    headers: { ...asking({ connection: "close" }), authorization: `Bearer ${key}` },
+    body: JSON.stringify({ model: "m", ...body }),
+  });
+export const chat = (url: string, more: object = {}, key = KEY) =>
+  post(url, "chat/completions", { max_tokens: 10, messages: [{ role: "user", content: "hi" }], ...more }, key);
