@@ -18,11 +18,11 @@ const text = (file: string): string => readFileSync(join(ROOT, file), "utf8");
 const { version } = JSON.parse(text("package.json")) as { version: string };
 
 /** What check finds in a gateway.yaml. */
-async function checked(yaml: string) {
+async function checked(yaml: string, env: NodeJS.ProcessEnv = {}) {
   const folder = mkdtempSync(join(tmpdir(), "gateway-deploy-"));
   t.teardown(() => rmSync(folder, { recursive: true }));
   writeFileSync(join(folder, "gateway.yaml"), yaml);
-  return loadConfig(join(folder, "gateway.yaml"), await words(folder), {}, folder);
+  return loadConfig(join(folder, "gateway.yaml"), await words(folder), env, folder);
 }
 
 t.test(
@@ -71,6 +71,34 @@ t.test("compose of one builds this checkout, read-only, and gives time to stop",
   };
   t.match(services.gateway, { build: "../..", read_only: true, cap_drop: ["ALL"], stop_grace_period: "11m" });
   t.same(Object.keys(volumes), ["data"]);
+});
+
+t.test("compose of three names what is there, and its gateways count and bill together", async (t) => {
+  const { services, volumes } = parse(text("deploy/compose/compose.yaml"), { merge: true }) as {
+    services: Record<string, { volumes?: string[]; stop_grace_period?: string; read_only?: boolean }>;
+    volumes: object;
+  };
+  const gateways = Object.keys(services).filter((name) => name.startsWith("gateway-"));
+  t.same(gateways, ["gateway-1", "gateway-2", "gateway-3"]);
+  t.same(
+    [...text("deploy/compose/nginx.conf").matchAll(/server (\S+):8080/g)].map(([, name]) => name),
+    gateways,
+  );
+  const journals = gateways.map((name) => services[name]?.volumes?.[1]);
+  t.equal(new Set(journals).size, 3, "each has a journal of its own");
+  for (const name of gateways) t.match(services[name], { read_only: true, stop_grace_period: "11m" });
+  for (const [from = ""] of Object.values(services).flatMap(({ volumes = [] }) =>
+    volumes.map((each) => each.split(":")),
+  ))
+    t.ok(from.startsWith("./") ? existsSync(join(ROOT, "deploy/compose", from)) : Object.hasOwn(volumes, from), from);
+  const env = { DATABASE_URL: "postgres://gateway:pw@postgres/gateway", REDIS_URL: "redis://redis:6379" };
+  const config = await checked(text("deploy/compose/gateway.yaml"), env);
+  t.match(config, { instances: 3, store: { limits: "redis://redis:6379" }, listen: { host: "0.0.0.0", port: 8080 } });
+  t.equal(config.store.postgres?.journal, "/var/lib/model-gateway/journal", "on its volume");
+  t.same(
+    config.warnings.filter(({ message }) => !/is off/.test(message)),
+    [],
+  );
 });
 
 interface Manifest {
