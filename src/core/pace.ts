@@ -6,9 +6,12 @@ import { GatewayError } from "./errors.ts";
 const SLOWEST = 1024;
 const PATIENCE = 10_000;
 
-/** Pieces of a body from which on they must not be tiny, and their least mean: each costs as much as a kilobyte. */
+/**
+ * Pieces that a body may have whatever its size, and the bytes for each that it may have beyond: a piece costs as much as a
+ * kilobyte. A segment of TCP is larger.
+ */
 const MANY = 10_000;
-const TINY = 32;
+const EACH = 1024;
 
 /** How slowly a request's body may come. */
 export interface PaceLimits {
@@ -67,7 +70,7 @@ export class Pace implements DeadlineListener {
     this.received += bytes;
     this.pieces += pieces;
     if (this.over) return;
-    if (this.pieces > MANY && this.received < this.pieces * TINY) this.tell(crumbs());
+    if (this.pieces > MANY && this.received < (this.pieces - MANY) * EACH) this.tell(crumbs());
     else if (this.pausedAt === undefined) this.wait();
   }
 
@@ -122,6 +125,6 @@ export class Pace implements DeadlineListener {
 
 const crumbs = (): GatewayError =>
   new GatewayError("bad_request", {
-    message: `The request body comes in more than ${MANY} pieces of less than ${TINY} bytes on average.`,
+    message: `The request body comes in more than ${MANY} pieces, and one more for each ${EACH} bytes.`,
     hint: "Send it in larger chunks, or whole with a content-length.",
   });

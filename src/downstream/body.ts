@@ -114,18 +114,19 @@ class BodyReader implements Taker, PaceListener {
   private take(piece: Buffer): void {
     if (this.over) return;
     this.length += piece.length;
-    this.keep(piece);
     try {
-      this.scanner?.push(piece);
+      this.keep(piece);
     } catch (error) {
       this.fail(refusal(error));
     }
   }
 
+  /** @throws JsonError */
   private keep(piece: Buffer): void {
     if (piece.length >= SMALL || this.pieces.length < FEW) {
       this.flush();
       this.pieces.push(piece);
+      this.scanner?.push(piece);
       return;
     }
     if (this.filled + piece.length > BLOCK) this.flush();
@@ -133,16 +134,21 @@ class BodyReader implements Taker, PaceListener {
     this.filled += piece.copy(this.block, this.filled);
   }
 
+  /** Small pieces are scanned together, too: each scan costs as much as hundreds of bytes. @throws JsonError */
   private flush(): void {
-    if (this.block) this.pieces.push(this.block.subarray(0, this.filled));
+    const { block } = this;
+    if (!block) return;
+    const piece = block.subarray(0, this.filled);
     this.block = undefined;
     this.filled = 0;
+    this.pieces.push(piece);
+    this.scanner?.push(piece);
   }
 
   private complete(): void {
     if (this.over) return;
-    this.flush();
     try {
+      this.flush();
       const scan = this.scanner?.end();
       if (scan && scan.kind !== "object")
         throw new GatewayError("invalid_json", {

@@ -8,7 +8,7 @@ import { GatewayError } from "../../src/core/errors.ts";
 import { readModel } from "../../src/core/model-name.ts";
 import { type BodyLimits, readBody } from "../../src/downstream/body.ts";
 import { HeaderList } from "../../src/wire/headers.ts";
-import { scan } from "../../src/wire/json.ts";
+import { Scanner, scan } from "../../src/wire/json.ts";
 import { shared } from "../support/shared.ts";
 
 const LIMITS: BodyLimits = { maxBytes: 4 << 20, idle: 5000 };
@@ -309,6 +309,17 @@ t.test("a body in very many small pieces is kept in few", async (t) => {
   t.ok(body.pieces.length < 30, `${body.pieces.length} pieces`);
   t.same(Buffer.concat(body.pieces), text);
   t.equal(body.value("y"), "z".repeat(5000));
+});
+
+t.test("pieces that are small are scanned together", async (t) => {
+  const push = t.capture(Scanner.prototype, "push", Scanner.prototype.push);
+  const text = Buffer.from(`{"model":"m","x":"${"y".repeat(300_000)}"}`);
+  const body = await accepted(text, { chunked: true, pieces: 40 });
+  const scans = push().length;
+  t.ok(scans < 60, `${scans} scans of 7,500 pieces`);
+  t.equal(body.member("x")?.end, text.length - 1);
+  const cut = await refused(Buffer.from(`{"model":"m","x":[${"1,".repeat(20_000)}}`), { chunked: true, pieces: 40 });
+  t.match(cut, { code: "invalid_json" });
 });
 
 t.test("a body in very many tiny pieces is refused", async (t) => {

@@ -134,7 +134,7 @@ const PIECES: Record<string, { asks: [head: string, start: string, fill: string]
   "a body in small pieces": {
     asks: ["/v1/chat/completions HTTP/1.1", '{"model":"none","x":"', "y"],
     size: 40,
-    answer: /^HTTP\/1\.1 404 /,
+    answer: /^HTTP\/1\.1 400 .*pieces/s,
   },
   "a form in tiny pieces": {
     asks: [
