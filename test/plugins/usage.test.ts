@@ -211,7 +211,7 @@ t.test("a client that leaves before the usage costs what came until then, about"
   t.match(entry, { source: "estimated", outcome: "aborted" });
   const { in: input, out } = entry?.usage ?? { in: {}, out: {} };
   const bytes = PIECES.join("").length;
-  t.ok((out.total ?? 0) > bytes / 6 && (out.total ?? 0) < bytes / 3, `${out.total} tokens out of ${bytes} bytes`);
+  t.ok((out.total ?? 0) > bytes / 6 && (out.total ?? 0) < bytes / 2, `${out.total} tokens out of ${bytes} bytes`);
   t.ok((input.total ?? 0) > question.length / 6 && (input.total ?? 0) < question.length / 2, `${input.total} in`);
   t.ok((entry?.cost ?? 0) > 0);
 });
@@ -238,7 +238,7 @@ t.test("what the provider has told stays, and what came is added to it; error te
   const [entry] = await rows(1);
   t.match(entry, { source: "partial", outcome: "upstream_error", usage: { in: { total: 77 } } });
   const total = entry?.usage?.out.total ?? 0;
-  t.ok(total > 200 && total < 500, `${total} tokens`);
+  t.ok(total > 200 && total < 600, `${total} tokens`);
 });
 
 t.test(

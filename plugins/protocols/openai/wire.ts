@@ -1,4 +1,11 @@
-import { type Effort, entryOf, invalidField, type RateDistances, type Usage } from "model-gateway/protocol";
+import {
+  type Effort,
+  entryOf,
+  invalidField,
+  type RateDistance,
+  type RateDistances,
+  type Usage,
+} from "model-gateway/protocol";
 
 /** All efforts that the vendor knows, as the vocabulary names them. [S: ReasoningEffort] */
 export const EFFORTS = [
@@ -114,13 +121,15 @@ function untilReset(ms: number): string {
 }
 
 /** `x-ratelimit-{limit,remaining,reset}-{requests,tokens}`. [S, D: rate limits guide] */
-export const rateHeaders = ({ requests, tokens }: RateDistances): string[] =>
-  Object.entries({ requests, tokens }).flatMap(([what, distance]) =>
-    distance
-      ? [
-          ...[`x-ratelimit-limit-${what}`, String(distance.limit)],
-          ...[`x-ratelimit-remaining-${what}`, String(distance.left)],
-          ...[`x-ratelimit-reset-${what}`, untilReset(distance.reset)],
-        ]
-      : [],
-  );
+export function rateHeaders({ requests, tokens }: RateDistances): string[] {
+  const lines: string[] = [];
+  if (requests) addDistance(lines, "requests", requests);
+  if (tokens) addDistance(lines, "tokens", tokens);
+  return lines;
+}
+
+function addDistance(lines: string[], what: string, { limit, left, reset }: RateDistance): void {
+  lines.push(`x-ratelimit-limit-${what}`, String(limit));
+  lines.push(`x-ratelimit-remaining-${what}`, String(left));
+  lines.push(`x-ratelimit-reset-${what}`, untilReset(reset));
+}
