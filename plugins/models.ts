@@ -64,7 +64,7 @@ export default class Models implements Plugin {
     const { caller, path, protocol } = exchange;
     const id = /^\/[^/]+\/models\/(.+)$/.exec(path)?.[1];
     if (id === undefined) {
-      const models = this.marketplace.list(caller).map(listed);
+      const models = this.usable(caller).map(listed);
       return { status: 200, body: JSON.stringify(protocol.listing ? protocol.listing.list(models) : list(models)) };
     }
     const asked = checkModel(decodeURIComponent(id));
@@ -72,6 +72,14 @@ export default class Models implements Plugin {
     if (!model) throw this.unknown(asked, exchange);
     const one = listed(model);
     return { status: 200, body: JSON.stringify(protocol.listing ? protocol.listing.one(one) : entry(one)) };
+  }
+
+  /** What a caller can use now: a model none of whose providers is switched on, nor any of its fallbacks', is left out. */
+  private usable(caller: AccessExchange["caller"]): Model[] {
+    const on = ({ targets }: Model) => targets.length > 0;
+    const fallsBack = ({ fallback }: Model) =>
+      fallback.some((name) => this.marketplace.find(name, caller)?.targets.length);
+    return this.marketplace.list(caller).filter((model) => on(model) || fallsBack(model));
   }
 
   /** A conversation that has moved stays where its newest state comes from. */

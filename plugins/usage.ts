@@ -1,7 +1,10 @@
 import {
+  type AccessExchange,
+  type Answer,
   type Attempt,
   type Caller,
   type DoneExchange,
+  GatewayError,
   type Head,
   Options,
   type Plugin,
@@ -67,6 +70,19 @@ export default class UsageOf implements Plugin {
     const reading = this.reading(exchange);
     if (head.framing && this.options.cut === "drain") exchange.drains = true;
     return head.framing ? streamed(exchange, reading) : whole(exchange, reading);
+  }
+
+  /** `GET /v1/requests/{id}`: what the ledger has of a request, for the key that made it. */
+  async serve({ path, caller }: AccessExchange): Promise<Answer> {
+    const id = path.split("/").slice(3).join("/");
+    const [found] = id === "" ? [] : await this.ledger.search({ id, limit: 1 });
+    if (!found || !caller || found.key !== caller.id)
+      throw new GatewayError("object_not_found", {
+        message: "This key has made no request with that id.",
+        hint: "The id is the answer's x-request-id; what still runs is recorded when it has ended.",
+      });
+    const { key: _, group: __, tags: ___, once: ____, ...entry } = found;
+    return { status: 200, body: JSON.stringify({ object: "request", ...entry }) };
   }
 
   done(exchange: DoneExchange): void {

@@ -2,9 +2,11 @@ import { existsSync, readFileSync } from "node:fs";
 import { dirname, join, resolve } from "node:path";
 import { fileURLToPath } from "node:url";
 import { unkeptLimits } from "./budgets.ts";
+import { adminIn } from "./cli/admin-client.ts";
 import * as audit from "./cli/audit.ts";
 import * as check from "./cli/check.ts";
 import * as connect from "./cli/connect.ts";
+import * as diff from "./cli/diff.ts";
 import * as doctor from "./cli/doctor.ts";
 import * as explain from "./cli/explain.ts";
 import * as groups from "./cli/groups.ts";
@@ -14,6 +16,7 @@ import * as models from "./cli/models.ts";
 import * as plugin from "./cli/plugin.ts";
 import { reason } from "./cli/reason.ts";
 import * as reconcile from "./cli/reconcile.ts";
+import * as reload from "./cli/reload.ts";
 import * as routes from "./cli/routes.ts";
 import * as run from "./cli/run.ts";
 import * as schema from "./cli/schema.ts";
@@ -100,6 +103,8 @@ const VERBS: Readonly<Record<string, Verb>> = {
     },
   },
   tail: { ...tail, act: (args, io, place) => withStores(place, io, ({ ledger }) => tail.run(args, io, ledger)) },
+  reload: { ...reload, act: (args, io, { file, folder }) => reload.run(args, io, adminIn(file, folder)) },
+  diff: { ...diff, act: (args, io, { file, folder }) => diff.run(args, io, adminIn(file, folder)) },
   top: { ...top, act: async (args, io, place) => top.run(args, io, (await configOf(place, io)).admin) },
   reconcile: {
     ...reconcile,

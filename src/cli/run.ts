@@ -3,6 +3,8 @@ import { parseArgs } from "node:util";
 import { Admin, type AdminPlace } from "../admin/admin.ts";
 import { offNotice } from "../config/problems.ts";
 import type { Config } from "../config/types.ts";
+import { ConsolePages } from "../console/console-pages.ts";
+import { PageFiles } from "../console/page-files.ts";
 import { type Log, PinoLog } from "../core/log.ts";
 import { keptSocket } from "../downstream/listener.ts";
 import { Gateway, type Loaded, load } from "../gateway.ts";
@@ -55,7 +57,12 @@ export async function run(
     const { config } = loaded;
     log.level = config.log.level;
     const gateway = await start(loaded, log, io.env);
-    const admin = await listenAdmin(new Admin(gateway, { log }), config, log, io.env);
+    const admin = await listenAdmin(
+      new Admin(gateway, { log, pages: new ConsolePages(await PageFiles.load()) }),
+      config,
+      log,
+      io.env,
+    );
     await sayDoubts(config, log);
     endAfterCrash(gateway, log, () => leave(log, 1));
     await greet(config, { base: urlOf(gateway.address), admin, key: await firstKey(gateway, config) }, io);

@@ -1,6 +1,6 @@
-import { request } from "node:http";
 import { setTimeout as sleep } from "node:timers/promises";
 import type { AdminAddress } from "../config/types.ts";
+import { askAdmin } from "./admin-client.ts";
 import { table, thousands } from "./table.ts";
 import { argumentsOf, COMMAND, Misuse, type Terminal } from "./verb.ts";
 
@@ -82,31 +82,7 @@ function shown(live: readonly LiveLine[]): string[] {
 }
 
 /** @throws Error in words */
-function liveAt(admin: AdminAddress, token: string | undefined): Promise<LiveLine[]> {
-  const where = "path" in admin ? { socketPath: admin.path } : { host: admin.host, port: admin.port };
-  const name = "path" in admin ? admin.path : `${admin.host}:${admin.port}`;
-  const headers = { host: "localhost", ...(token !== undefined && { authorization: `Bearer ${token}` }) };
-  return new Promise((done, failed) => {
-    const asked = request({ ...where, path: "/api/live", headers, timeout: 5000 }, (answer) => {
-      let text = "";
-      answer.setEncoding("utf8").on("data", (more: string) => (text += more));
-      answer.on("end", () => {
-        if (answer.statusCode === 401) failed(new Error(`${name} wants a token: --token, or the variable ADMIN_TOKEN`));
-        else if (answer.statusCode !== 200)
-          failed(new Error(`${name} answers ${answer.statusCode}: ${text.trim().slice(0, 200)}`));
-        else done((JSON.parse(text) as { requests: LiveLine[] }).requests);
-      });
-    });
-    asked.on("timeout", () => asked.destroy(new Error("it did not answer within 5 s")));
-    asked.on("error", (error: NodeJS.ErrnoException) =>
-      failed(
-        new Error(
-          error.code === "ECONNREFUSED" || error.code === "ENOENT"
-            ? `no gateway answers at ${name}: does it run?`
-            : `${name}: ${error.message}`,
-        ),
-      ),
-    );
-    asked.end();
-  });
+async function liveAt(admin: AdminAddress, token: string | undefined): Promise<LiveLine[]> {
+  const { body } = await askAdmin(admin, token, "/api/live");
+  return (body as { requests: LiveLine[] }).requests;
 }

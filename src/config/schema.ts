@@ -561,6 +561,7 @@ export const SERVED_PATHS: Readonly<Record<string, string>> = {
   "/v1/models": "models",
   "/v1beta/models": "models",
   "/v1/key": "limits",
+  "/v1/requests": "usage",
 };
 
 const some = <Value extends z.ZodType>(names: z.ZodString, value: Value, what: string) =>

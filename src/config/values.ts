@@ -295,7 +295,7 @@ export const LOOPBACK = /^(?:localhost|::1|127\.\d+\.\d+\.\d+)$/;
 const LONGEST_SOCKET = 107;
 
 /** @param folder where a relative file starts */
-function adminAddress(text: string, folder: string): AdminAddress | string {
+export function adminAddress(text: string, folder: string): AdminAddress | string {
   const file = /^unix:(.+)$/.exec(text)?.[1];
   if (file) {
     const path = resolve(folder, file);

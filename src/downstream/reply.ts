@@ -82,7 +82,10 @@ export class Reply {
       // What there was of a whole answer has not left.
       exchange.written = 0;
       exchange.firstByte = undefined;
-      refuse(this.request, response, exchange.protocol, error, exchange.id, noticeLines(exchange, exchange.dropped));
+      refuse(this.request, response, exchange.protocol, error, exchange.id, [
+        ...attemptLines(exchange),
+        ...noticeLines(exchange, exchange.dropped),
+      ]);
       return;
     }
     if (this.running?.state && exchange.streaming) {
@@ -239,12 +242,24 @@ function listed(paths: readonly string[]): string {
   return text;
 }
 
+/** Who has answered, or was asked last, and how many tries there were. */
+function attemptLines({ attempt, attempts }: Exchange): string[] {
+  if (!attempt) return [];
+  const { serves, provider, model } = attempt.target;
+  const lines = [
+    "gateway-target",
+    headerSafe(`${provider.name}:${model}`),
+    "gateway-attempts",
+    String(attempts.length),
+  ];
+  return serves === undefined ? lines : ["gateway-model", serves, ...lines];
+}
+
 /** What every answer carries besides its own head. */
 function addOwn(lines: string[], exchange: Exchange): void {
-  const { id, protocol, notices, replyHeaders, dropped, droppedFromAnswer, attempt } = exchange;
+  const { id, protocol, notices, replyHeaders, dropped, droppedFromAnswer } = exchange;
   lines.push("x-request-id", id);
-  const serves = attempt?.target.serves;
-  if (serves !== undefined) lines.push("gateway-model", serves);
+  lines.push(...attemptLines(exchange));
   if (protocol.idHeaders) for (const name of protocol.idHeaders) lines.push(name, id);
   if (replyHeaders.length > 0 || notices.length > 0 || dropped.length > 0 || droppedFromAnswer.length > 0)
     lines.push(...noticeLines(exchange, [...dropped, ...droppedFromAnswer]));

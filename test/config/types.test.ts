@@ -10,7 +10,7 @@ t.test("a file with only providers and models becomes a whole configuration", as
   t.equal(providers.length, 1);
   t.equal(models.length, 1);
   t.equal(plugins.size, 7);
-  t.equal(paths.length, 8);
+  t.equal(paths.length, 9);
   t.equal(text, readFileSync(file, "utf8"));
   t.same(rest, {
     file,

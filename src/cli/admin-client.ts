@@ -1,0 +1,74 @@
+import { readFileSync } from "node:fs";
+import { request } from "node:http";
+import type { AdminAddress } from "../config/types.ts";
+import { adminAddress } from "../config/values.ts";
+
+/** Milliseconds that an answer may take; a reload builds all plugins. */
+const PATIENCE = 70_000;
+
+/** What the admin side has answered. */
+export interface AdminReply {
+  readonly status: number;
+  readonly body: unknown;
+}
+
+/**
+ * Asks the admin side of a gateway of this machine.
+ * @param token admin or viewer token, where it has one
+ * @throws Error in words, where it does not answer, or refuses
+ */
+export function askAdmin(
+  admin: AdminAddress,
+  token: string | undefined,
+  path: string,
+  method: "GET" | "POST" = "GET",
+): Promise<AdminReply> {
+  const where = "path" in admin ? { socketPath: admin.path } : { host: hostOf(admin.host), port: admin.port };
+  const name = "path" in admin ? admin.path : `${admin.host}:${admin.port}`;
+  const headers = { host: "localhost", ...(token !== undefined && { authorization: `Bearer ${token}` }) };
+  return new Promise((done, failed) => {
+    const asked = request({ ...where, path, method, headers, timeout: PATIENCE }, (answer) => {
+      let text = "";
+      answer.setEncoding("utf8").on("data", (more: string) => (text += more));
+      answer.on("error", failed).on("end", () => {
+        const { statusCode: status = 0 } = answer;
+        if (status === 401) failed(new Error(`${name} wants a token: --token, or the variable ADMIN_TOKEN`));
+        else if (status !== 200 && status !== 422)
+          failed(new Error(`${name} answers ${status}: ${text.trim().slice(0, 200)}`));
+        else done({ status, body: JSON.parse(text) });
+      });
+    });
+    asked.on("timeout", () => asked.destroy(new Error(`it did not answer within ${PATIENCE / 1000} s`)));
+    asked.on("error", (error: NodeJS.ErrnoException) => failed(new Error(inWords(error, name))));
+    asked.end();
+  });
+}
+
+const inWords = (error: NodeJS.ErrnoException, name: string): string =>
+  error.code === "ECONNREFUSED" || error.code === "ENOENT"
+    ? `no gateway answers at ${name}: does it run?`
+    : `${name}: ${error.message}`;
+
+/** Who listens on all addresses is reached on this machine's own. */
+const hostOf = (host: string): string => (host === "0.0.0.0" || host === "::" ? "127.0.0.1" : host);
+
+/**
+ * Where the admin side is, as far as a gateway.yaml tells that may be broken: the gateway that runs is asked about it.
+ * Undefined: it is off.
+ */
+export function adminIn(file: string, folder: string): AdminAddress | undefined {
+  let text = "";
+  try {
+    text = readFileSync(file, "utf8");
+  } catch {
+    // The usual place.
+  }
+  const [, short, inBraces, below] =
+    /^admin:[ \t]*(?:["']?([^\s{#"'][^\s#"']*)|\{[^}\n]*?\blisten:[ \t]*["']?([^\s,}"']+)|(?:#[^\n]*)?\n(?:[ \t]+[^\n]*\n)*?[ \t]+listen:[ \t]*["']?([^\s#"']+))/m.exec(
+      `${text}\n`,
+    ) ?? [];
+  const written = short ?? inBraces ?? below ?? "127.0.0.1:9090";
+  if (written === "off") return undefined;
+  const address = adminAddress(written, folder);
+  return typeof address === "string" ? undefined : address;
+}

@@ -1,0 +1,32 @@
+import type { AdminAddress } from "../config/types.ts";
+import type { Reloaded } from "../reloads.ts";
+import { answerOf, OPTIONS, sayRestart } from "./reload.ts";
+import { argumentsOf, COMMAND, type Terminal } from "./verb.ts";
+
+/** The line of the overall help. */
+export const help = `diff [--json]                show what a reload would change`;
+
+/** What `--help` behind the verb prints. */
+export const USAGE = `usage: ${COMMAND} diff [--token TOKEN] [--json]
+
+Shows what would change if the gateway that runs were reloaded: settings with what they are and would be, plugins whose code is
+another, secrets that are. No secret is printed.
+
+  --token TOKEN   admin or viewer token, where the admin side has one; absent: the variable ADMIN_TOKEN
+  --json          prints JSON
+
+Exit codes: 0 nothing would change, 1 something would, is wrong, or nobody answers, 2 not understood.`;
+
+/** The verb `diff`. Answers the exit code. @throws Misuse */
+export async function run(args: readonly string[], io: Terminal, admin: AdminAddress | undefined): Promise<number> {
+  const { values } = argumentsOf(args, OPTIONS);
+  const found = await answerOf(io, admin, values.token, "/api/config/diff", "GET");
+  if (!found) return 1;
+  const { changes, restart } = found as Pick<Reloaded, "changes" | "restart">;
+  if (values.json) io.out(JSON.stringify(found, undefined, 2));
+  else if (changes.length === 0) io.out("Nothing would change.");
+  else
+    for (const { path, before, after } of changes) io.out(`${path}: ${before ?? "(absent)"} -> ${after ?? "(gone)"}`);
+  if (!values.json) sayRestart(restart, io);
+  return changes.length === 0 ? 0 : 1;
+}

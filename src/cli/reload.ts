@@ -1,0 +1,59 @@
+import type { AdminAddress } from "../config/types.ts";
+import type { Reloaded } from "../reloads.ts";
+import { askAdmin } from "./admin-client.ts";
+import { argumentsOf, COMMAND, Misuse, type Terminal } from "./verb.ts";
+
+/** The lines of the overall help. */
+export const help = `reload [--json]              have the running gateway serve what gateway.yaml says now`;
+
+/** What `--help` behind the verb prints. */
+export const USAGE = `usage: ${COMMAND} reload [--token TOKEN] [--json]
+
+Has the gateway that runs serve what gateway.yaml, its secrets' files and its plugins say now, from the next request on; asks its
+admin side. Where something is wrong nothing has changed, and this says what.
+
+  --token TOKEN   the admin token, where the admin side has one; absent: the variable ADMIN_TOKEN
+  --json          prints JSON
+
+Exit codes: 0 reloaded, 1 something is wrong or nobody answers, 2 not understood.`;
+
+export const OPTIONS = { token: { type: "string" }, json: { type: "boolean" } } as const;
+
+/** The verb `reload`. Answers the exit code. @throws Misuse */
+export async function run(args: readonly string[], io: Terminal, admin: AdminAddress | undefined): Promise<number> {
+  const { values } = argumentsOf(args, OPTIONS);
+  const found = await answerOf(io, admin, values.token, "/api/reload", "POST");
+  if (!found) return 1;
+  const { changes, restart, generation } = found as Reloaded;
+  if (values.json) io.out(JSON.stringify(found, undefined, 2));
+  else {
+    const what = changes.length === 1 ? "one change" : `${changes.length} changes`;
+    io.out(changes.length === 0 ? "Nothing has changed." : `Reloaded: ${what}, generation ${generation}.`);
+    sayRestart(restart, io);
+  }
+  return 0;
+}
+
+/** What takes effect at the next start only. */
+export function sayRestart(restart: readonly string[], io: Terminal): void {
+  if (restart.length > 0) io.out(`At the next start only: ${restart.join(", ")}.`);
+}
+
+/** What the admin side answers; undefined where that was said. @throws Misuse */
+export async function answerOf(
+  io: Terminal,
+  admin: AdminAddress | undefined,
+  token: string | undefined,
+  path: string,
+  method: "GET" | "POST",
+): Promise<unknown> {
+  if (!admin) throw new Misuse("admin: is off in gateway.yaml: send the gateway a SIGHUP, and look at its log.");
+  try {
+    const { status, body } = await askAdmin(admin, token ?? io.env["ADMIN_TOKEN"], path, method);
+    if (status === 200) return body;
+    io.err((body as { error: { message: string } }).error.message);
+  } catch (thrown) {
+    io.err((thrown as Error).message);
+  }
+  return undefined;
+}

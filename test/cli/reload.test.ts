@@ -1,0 +1,69 @@
+import { readFileSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import t from "tap";
+import { adminIn, askAdmin } from "../../src/cli/admin-client.ts";
+import * as diff from "../../src/cli/diff.ts";
+import * as reload from "../../src/cli/reload.ts";
+import { startAdmin, TOKEN, WITH_TOKENS } from "../admin/support.ts";
+import { folder } from "../loader/folder.ts";
+
+const verb = async (
+  act: typeof reload.run,
+  base: string | undefined,
+  args: string[] = [],
+  env: NodeJS.ProcessEnv = { ADMIN_TOKEN: TOKEN },
+) => {
+  const said: string[] = [];
+  const io = { out: (line: string) => said.push(line), err: (line: string) => said.push(line), env, folder: "/" };
+  const { hostname: host, port } = new URL(base ?? "http://off");
+  const code = await act(args, io, base === undefined ? undefined : { host, port: Number(port) });
+  return { code, text: said.join("\n") };
+};
+
+t.test("reload and diff tell what is, and fail with what is wrong", async (t) => {
+  const { base, folder, gateway } = await startAdmin(t, WITH_TOKENS);
+  const file = join(folder, "gateway.yaml");
+  const written = readFileSync(file, "utf8");
+  t.same(await verb(diff.run, base), { code: 0, text: "Nothing would change." });
+  t.same(await verb(reload.run, base), { code: 0, text: "Nothing has changed." });
+  writeFileSync(file, `${written}drain: 7s\nworkers: 2\n`);
+  const shown = await verb(diff.run, base);
+  t.equal(shown.code, 1);
+  t.match(shown.text, /^workers: 1 -> 2\ndrain: 600000 -> 7000\nAt the next start only: workers\.$/);
+  t.match(await verb(reload.run, base), {
+    code: 0,
+    text: /^Reloaded: 2 changes, generation 2\.\nAt the next start only/,
+  });
+  t.equal(gateway.config.drain, 7000);
+  t.match(JSON.parse((await verb(reload.run, base, ["--json"])).text), { changes: [], generation: 2 });
+  writeFileSync(file, "models: [");
+  for (const act of [diff.run, reload.run]) t.match(await verb(act, base), { code: 1, text: /gateway\.yaml:\d+:\d+/ });
+  t.match(await verb(reload.run, base, [], {}), { code: 1, text: /wants a token/ });
+  t.match(await verb(reload.run, "http://127.0.0.1:9"), { code: 1, text: /no gateway answers/ });
+  await t.rejects(verb(reload.run, undefined), { message: /SIGHUP/ });
+  await t.rejects(verb(diff.run, base, ["--nope"]));
+});
+
+t.test("where the admin side is can be told of a file that is broken, too", async (t) => {
+  const at = (yaml: string) => {
+    const own = folder(t, { "gateway.yaml": yaml });
+    return adminIn(join(own, "gateway.yaml"), "/etc");
+  };
+  const port = (n: number) => ({ host: "127.0.0.1", port: n });
+  t.same(at("models: {"), port(9090));
+  t.same(at("models: {\nadmin: 127.0.0.1:7 # here\n"), port(7));
+  t.same(at("admin: 7"), port(7));
+  t.same(at('admin: { token: $A, listen: "127.0.0.1:8" }\nlisten: 1'), port(8));
+  t.same(at("admin:\n  token: $A\n  listen: 127.0.0.1:9\n"), port(9));
+  t.same(at("admin: # comment\n  listen: 127.0.0.1:9\n"), port(9));
+  t.same(at("admin: { token: $A }"), port(9090));
+  t.same(at("admin: unix:admin.sock"), { path: "/etc/admin.sock" });
+  t.equal(at("admin: off"), undefined);
+  t.same(adminIn("/nowhere/gateway.yaml", "/"), port(9090));
+});
+
+t.test("what the admin side refuses is said in words", async (t) => {
+  const { base } = await startAdmin(t);
+  const { hostname: host, port } = new URL(base);
+  await t.rejects(askAdmin({ host, port: Number(port) }, undefined, "/api/nothing"), /answers 404/);
+});
