@@ -76,6 +76,13 @@ function KeyTable({ keys, view, may, spend, edit, done }) {
         html`${models ? models.join(", ") : "every model"}${paths && html`<span class="sub">${paths.join(", ")}</span>`}`,
     },
     {
+      title: "Own limits",
+      of: (key) =>
+        LIMITS.filter(([name]) => wordsOf(key[name]) !== "").map(
+          ([name]) => html`<div>${name} ${wordsOf(key[name])}</div>`,
+        ),
+    },
+    {
       title: "State",
       of: (key) =>
         html`<${Dot} state=${stateOf(key)[0]}>${stateOf(key)[1]}<//>${key.expires && html`<span class="sub">until <${When} ms=${key.expires} /></span>`}`,
@@ -122,6 +129,13 @@ function fieldsOf(data, editing) {
   const lists = Object.fromEntries(
     ["models", "paths", "addresses"].map((name) => [name, or(list(text(name)), list(text(name)).length === 0)]),
   );
+  const limits = Object.fromEntries(
+    ["rpm", "tpm", "concurrency"].map((name) => [name, or(text(name), text(name) === "")]),
+  );
+  const budget = text("budget")
+    .split(",")
+    .map((each) => each.trim())
+    .filter(Boolean);
   const pairs = list(text("tags")).map((pair) => pair.split("="));
   return {
     name: text("name"),
@@ -129,9 +143,21 @@ function fieldsOf(data, editing) {
     owner: or(text("owner"), text("owner") === ""),
     tags: or(Object.fromEntries(pairs), pairs.length === 0),
     expires: or(Date.parse(text("expires")), text("expires") === ""),
+    budget: or(budget, budget.length === 0),
+    ...limits,
     ...lists,
   };
 }
+
+/** A key's own limits: the field, what it is called, and what may stand there. */
+const LIMITS = [
+  ["rpm", "Requests a minute", "300"],
+  ["tpm", "Tokens a minute", "1M"],
+  ["concurrency", "At a time", "20"],
+  ["budget", "Budget", "$50/month, $5/day"],
+];
+
+const wordsOf = (value) => (Array.isArray(value) ? value.join(", ") : value === undefined ? "" : String(value));
 
 function KeyForm({ of, close, done }) {
   const [error, setError] = useState();
@@ -159,6 +185,10 @@ function KeyForm({ of, close, done }) {
       <label class="field">Group<input name="group" placeholder="acme/research" defaultValue=${of.group} /></label>
       <label class="field">Owner<input name="owner" defaultValue=${of.owner} /></label>
       <label class="field">Expires (UTC)<input name="expires" type="date" min=${least} defaultValue=${date} /></label>
+      ${LIMITS.map(
+        ([name, title, hint]) =>
+          html`<label class="field">${title}<input name=${name} placeholder=${hint} defaultValue=${wordsOf(of[name])} /></label>`,
+      )}
       <label class="field wide">Models, by id; * is any text<input name="models" placeholder="all" defaultValue=${(of.models ?? []).join(", ")} /></label>
       <label class="field wide">Paths<input name="paths" placeholder="all" defaultValue=${(of.paths ?? []).join(", ")} /></label>
       <label class="field wide">Addresses<input name="addresses" placeholder="all" defaultValue=${(of.addresses ?? []).join(", ")} /></label>

@@ -7,29 +7,21 @@ import { Patch } from "./patch.js";
 
 const REFRESH = 3000;
 const STATES = { closed: "asked as usual", open: "left alone", "half-open": "being tried" };
-const CREDENTIALS = { ok: "ok", resting: "rate limited", waiting: "rate limited", refused: "not accepted" };
+const CREDENTIALS = { ok: "ok", waiting: "rate limited", refused: "not accepted" };
 
 const until = (moment) => (moment && moment > Date.now() ? ` for ${duration(moment - Date.now())}` : "");
 
 export function Providers() {
   const found = useApi("/api/providers", REFRESH);
-  const errors = useApi("/api/errors?since=1h", REFRESH * 5);
-  const speed = useApi("/api/speed?by=target&since=1h", REFRESH * 5);
   return html`<h1>Providers</h1>
     <${Ready} found=${found}>
-      ${({ providers }) => providers.map((provider) => html`<${Provider} key=${provider.name} provider=${provider} errors=${errors.value?.rows ?? []} speed=${speed.value?.rows ?? []} />`)}
+      ${({ providers }) => providers.map((provider) => html`<${Provider} key=${provider.name} provider=${provider} />`)}
     <//>`;
 }
 
-function Provider({ provider, errors, speed }) {
+function Provider({ provider }) {
   const { name, url, speaks, off, credentials = [], targets = [], concurrency } = provider;
   const [patch, show] = useState(false);
-  const of = (target) => `${name}:${target.model}`;
-  const failed = (target) =>
-    errors
-      .filter((row) => row.target === of(target) && row.outcome === "upstream_error")
-      .reduce((sum, { requests }) => sum + requests, 0);
-  const all = (target) => speed.find((row) => row.name === of(target))?.requests ?? 0;
   const columns = [
     {
       title: "Model there",
@@ -44,9 +36,10 @@ function Provider({ provider, errors, speed }) {
     { title: "Running", number: true, of: (target) => count(target.in_flight) },
     { title: "First byte", number: true, of: (target) => duration(target.first_byte) },
     {
-      title: "Failed, last hour",
+      title: "Failed of late",
       number: true,
-      of: (target) => (all(target) > 0 ? `${percent(failed(target) / all(target))} of ${count(all(target))}` : "–"),
+      of: ({ recent }) =>
+        recent?.requests > 0 ? `${percent(recent.failed / recent.requests)} of ${count(recent.requests)}` : "–",
     },
     {
       title: "Credentials there",
@@ -70,4 +63,4 @@ function Provider({ provider, errors, speed }) {
 }
 
 const Credential = ({ credential: { label, state, until: moment } }) =>
-  html`<${Dot} state=${state === "resting" ? "waiting" : state}><span class="mono">${label}</span> ${CREDENTIALS[state] ?? state}${until(moment)}<//> `;
+  html`<${Dot} state=${state}><span class="mono">${label}</span> ${CREDENTIALS[state] ?? state}${until(moment)}<//> `;
