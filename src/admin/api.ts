@@ -3,6 +3,7 @@ import { shownConfig } from "../config/changes.ts";
 import { hide, secretsByLook, secretsOf } from "../config/secrets.ts";
 import type { LedgerEntry, LedgerGroup, LedgerSearch, LedgerSum, SpeedGroup } from "../store/ledger.ts";
 import { AdminError } from "./errors.ts";
+import { explain } from "./explain.ts";
 import * as keys from "./keys.ts";
 import { now, speedOf } from "./now.ts";
 import { providers } from "./providers.ts";
@@ -47,6 +48,7 @@ const ROUTES: readonly AdminRoute[] = [
   route("GET", "models", async (subject) => ({ body: { models: await first(subject, MODELS) } })),
   route("GET", "config", config),
   route("GET", "config/diff", async (subject) => ({ body: await refusing(() => subject.compare()) })),
+  route("POST", "explain", explain),
   route("POST", "reload", reload),
   route("GET", "generations", generations),
   route("GET", "audit", audit),

@@ -155,7 +155,7 @@ async function greet(config: Config, { base, admin, key }: Greeting, io: Termina
   const usable = config.models.filter(served).map((model) => model.id);
   const idle = config.models.filter((model) => !served(model)).map((model) => model.id);
   io.out(`model-gateway listens on ${base}`);
-  if (admin) io.out(`  admin      ${admin}   (/livez, /readyz)`);
+  if (admin) io.out(`  admin      ${admin}   (console, /livez, /readyz)`);
   if (config.workers > 1) io.out(`  workers    ${config.workers}   (SIGUSR2 replaces them one by one)`);
   io.out(`  providers  ${on.join(", ") || "none"}`);
   for (const { name, off: why } of off) io.out(`             ${name} is off: ${why}`);

@@ -18,7 +18,7 @@ export function openBrowser(): Promise<Browser> {
 }
 
 /** The sizes and themes that every page is looked at in. */
-export const LOOKS = [1280, 360].flatMap((width) =>
+const LOOKS = [1280, 360].flatMap((width) =>
   (["light", "dark"] as const).map((colorScheme) => ({ width, colorScheme })),
 );
 
@@ -53,5 +53,20 @@ export async function faultsOf(page: Page): Promise<string[]> {
 }
 
 /** Pixels by which a page is wider than its window. */
-export const overflowOf = (page: Page): Promise<number> =>
+const overflowOf = (page: Page): Promise<number> =>
   page.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth");
+
+/** What is wrong with a page in each of `LOOKS`. */
+export async function looksOf(page: Page): Promise<{ where: string; faults: string[]; overflow: number }[]> {
+  const found = [];
+  for (const { width, colorScheme } of LOOKS) {
+    await page.setViewportSize({ width, height: 800 });
+    await page.emulateMedia({ colorScheme });
+    found.push({
+      where: `at ${width}, ${colorScheme}`,
+      faults: await faultsOf(page),
+      overflow: await overflowOf(page),
+    });
+  }
+  return found;
+}

@@ -1,0 +1,57 @@
+import { execFile } from "node:child_process";
+import { fileURLToPath } from "node:url";
+import { z } from "zod";
+import { AdminError } from "./errors.ts";
+import type { AdminAct } from "./route.ts";
+
+const MAIN = fileURLToPath(new URL("../main.ts", import.meta.url));
+const LOADER = new URL("../loader/register.js", import.meta.url).href;
+/** Milliseconds that one may take, and how many run at a time. */
+const PATIENCE = 30_000;
+const MOST = 2;
+let running = 0;
+
+const Asked = z.strictObject({
+  path: z.string().regex(/^(?:[A-Z]+:)?\/\S*$/, "a path starts with /"),
+  model: z.string().min(1).max(200).optional(),
+  key: z.string().min(1).max(100).optional(),
+  // Behind an @ the verb would take it for the name of a file.
+  body: z.string().max(60_000).regex(/^[^@]/, "must be JSON").optional(),
+  address: z.string().max(60).optional(),
+});
+
+/**
+ * What would become of a request, as the verb `explain` tells: it runs in a process of its own on the file as it is now, so
+ * that what is asked here touches nothing that serves.
+ */
+export const explain: AdminAct = async ({ config }, { body }) => {
+  const asked = Asked.safeParse(body);
+  if (!asked.success) {
+    const [issue] = asked.error.issues;
+    throw new AdminError("bad_request", `${issue?.path.join(".") || "the body"}: ${issue?.message}`);
+  }
+  if (running >= MOST) throw new AdminError("too_many", `${MOST} explanations are being made: ask again in a second.`);
+  running++;
+  try {
+    return { body: await verb(config.file, asked.data) };
+  } finally {
+    running--;
+  }
+};
+
+/** @throws AdminError with what the verb says of what was asked */
+function verb(file: string, { path, ...asked }: z.output<typeof Asked>): Promise<unknown> {
+  const options = Object.entries(asked).map(([name, value]) => `--${name}=${value}`);
+  const args = ["--import", LOADER, MAIN, "explain", "--config", file, "--json", ...options, "--", path];
+  // What was set for this process, like a debugger's port, is not the other's.
+  const env = { ...process.env, NODE_OPTIONS: "" };
+  return new Promise((resolve, reject) => {
+    execFile(process.execPath, args, { env, timeout: PATIENCE, maxBuffer: 2 ** 24 }, (_error, stdout, stderr) => {
+      try {
+        resolve(JSON.parse(stdout));
+      } catch {
+        reject(new AdminError("refused", stderr.split("\n\n")[0]?.trim() || "It could not be explained in time."));
+      }
+    });
+  });
+}

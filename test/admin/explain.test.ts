@@ -1,0 +1,50 @@
+import t from "tap";
+import { startAdmin, TOKEN, VIEWER, WITH_TOKENS } from "./support.ts";
+
+t.test("what would become of a request is told, and nothing is asked or written down", async (t) => {
+  const { ask, gateway } = await startAdmin(t);
+  const { status, body } = await ask("POST", "/api/explain", {
+    body: { path: "/v1/messages", model: "echo", key: "test" },
+  });
+  t.equal(status, 200);
+  t.match(body, {
+    protocol: "anthropic-messages",
+    model: { id: "echo" },
+    caller: { name: "test" },
+    targets: [{ target: "demo:echo" }],
+  });
+  t.same(await gateway.stores.ledger.recent(1), []);
+});
+
+t.test("a request that would be refused is explained too; what cannot be explained says why", async (t) => {
+  const { ask } = await startAdmin(t);
+  const refused = await ask("POST", "/api/explain", { body: { path: "/v1/messages", model: "nothing" } });
+  t.equal(refused.status, 200);
+  t.match(refused.body, { refused: { status: 404, code: "model_not_found" } });
+  const unknown = await ask("POST", "/api/explain", { body: { path: "/v1/messages", key: "nobody" } });
+  t.equal(unknown.status, 422);
+  t.match(unknown.body.error.message, /no key "nobody"/);
+});
+
+t.test("nothing but what it takes gets to the verb", async (t) => {
+  const { ask } = await startAdmin(t);
+  for (const body of [
+    {},
+    { path: "--help" },
+    { path: "v1" },
+    { path: "/v1", config: "/etc/passwd" },
+    { path: "/v1", key: 5 },
+  ])
+    t.equal((await ask("POST", "/api/explain", { body })).status, 400, JSON.stringify(body));
+  const option = await ask("POST", "/api/explain", { body: { path: "/v1/messages", body: "@/etc/hostname" } });
+  t.equal(option.status, 400, "no file of this machine is read");
+});
+
+t.test("who only looks starts no process", async (t) => {
+  // The process that explains reads the file with the variables that this one has.
+  Object.assign(process.env, { ADMIN_TOKEN: TOKEN, VIEWER_TOKEN: VIEWER });
+  const { ask } = await startAdmin(t, WITH_TOKENS);
+  const as = (token: string) => ({ headers: { authorization: `Bearer ${token}` }, body: { path: "/v1/messages" } });
+  t.equal((await ask("POST", "/api/explain", as(VIEWER))).status, 403);
+  t.equal((await ask("POST", "/api/explain", as(TOKEN))).status, 200);
+});

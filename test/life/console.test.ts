@@ -1,0 +1,209 @@
+import type { Page } from "playwright-core";
+import t from "tap";
+import type { LedgerSum } from "../../src/store/ledger.ts";
+import { TOKEN, VIEWER } from "../admin/support.ts";
+import { faultsOf, noBrowser } from "../support/browser.ts";
+import { CONSOLE_YAML, consolePage, startConsole, traffic } from "../support/console.ts";
+import { KEY } from "../support/gateway.ts";
+
+const options = { skip: noBrowser };
+
+/** What stands in a column of the first table with that caption, row by row, by the row's head. */
+async function columnOf(page: Page, caption: string, title: string): Promise<Record<string, string>> {
+  const table = page.getByRole("table", { name: caption, exact: true });
+  await table.waitFor();
+  const rows = await table.locator("tbody tr").all();
+  const cells = await Promise.all(
+    rows.map(async (row) => [
+      (await row.locator("th").innerText()).split("\n")[0] ?? "",
+      (await row.locator(`td[data-title="${title}"]`).innerText()).split("\n")[0] ?? "",
+    ]),
+  );
+  return Object.fromEntries(cells);
+}
+
+const NANO = 1e9;
+/** Dollars as a page writes them, as far as its digits go. */
+const dollarsIn = (text: string): number => Number(text.replaceAll(/[$,]/g, ""));
+const near = (shown: string | undefined, nano: number): boolean =>
+  Math.abs(dollarsIn(shown ?? "NaN") - nano / NANO) <= Math.max(nano / NANO, 1e-9) * 0.01;
+
+t.test("the console's figures are the ledger's for the same window", options, async (t) => {
+  const gateway = await startConsole(t);
+  await traffic(gateway);
+  const day = { since: Date.now() - 86_400_000, until: Date.now() + 1 };
+  const sums = async (by: "model" | "key" | "group") =>
+    new Map((await gateway.gateway.stores.ledger.sums({ ...day, by: [by] })).map((sum) => [sum.group[0] ?? "", sum]));
+  for (const by of ["model", "key", "group"] as const) {
+    const page = await consolePage(t, gateway, `/money?since=24h&by=${by}`);
+    const found = await sums(by);
+    const shown = async (title: string, of: (sum: LedgerSum) => number) => {
+      const column = await columnOf(page, `Spend by ${by}`, title);
+      t.equal(Object.keys(column).length, found.size, `${by}: a row for each`);
+      for (const [name, sum] of found)
+        t.equal(column[name === "" ? "–" : name], of(sum).toLocaleString("en-US"), `${title} of ${by} ${name}`);
+    };
+    await shown("Requests", ({ requests }) => requests);
+    await shown("Failed", ({ failed }) => failed);
+    await shown("Tokens in", ({ tokensIn }) => tokensIn);
+    await shown("Tokens out", ({ tokensOut }) => tokensOut);
+    const costs = await columnOf(page, `Spend by ${by}`, "Cost");
+    for (const [name, { cost }] of found)
+      t.ok(near(costs[name || "–"], cost), `${by} ${name}: ${costs[name || "–"]} is ${cost}`);
+    const [all] = await gateway.gateway.stores.ledger.sums({ ...day, by: [] });
+    const saved = page.waitForEvent("download");
+    await page.getByRole("button", { name: "CSV" }).click();
+    const { readFileSync } = await import("node:fs");
+    const lines = readFileSync(await (await saved).path(), "utf8")
+      .trim()
+      .split("\r\n")
+      .slice(1);
+    const total = lines.reduce((sum, line) => sum + Math.round(Number(line.split(",").at(-2)) * NANO), 0);
+    t.equal(total, all?.cost, `${by}: the file's money is exact`);
+    await page.context().close();
+  }
+});
+
+t.test("one exchange is shown by its id, with each attempt on a time line", options, async (t) => {
+  const gateway = await startConsole(t);
+  const id = await traffic(gateway);
+  const page = await consolePage(t, gateway, "/requests");
+  await page.getByPlaceholder("x-request-id").fill(id);
+  await page.keyboard.press("Enter");
+  const line = page.getByRole("table", { name: "What the time went to" });
+  await line.waitFor();
+  t.same(await line.locator("tbody th").allInnerTexts(), ["the gateway", "down:x", "demo:echo", "demo:echo"]);
+  t.match(await line.innerText(), /upstream_unreachable/);
+  t.match(await page.locator("dl.facts").innerText(), /acme\/research/);
+  t.equal(new URL(page.url()).pathname, `/requests/${id}`);
+});
+
+t.test("filters of requests stand in the address", options, async (t) => {
+  const gateway = await startConsole(t);
+  await traffic(gateway);
+  const page = await consolePage(t, gateway, "/requests?status=429");
+  const rows = page.getByRole("table", { name: "Requests" }).locator("tbody tr");
+  await rows.first().waitFor();
+  t.equal(await rows.count(), 2, "our own 429 and theirs");
+  await page.getByLabel("Outcome").selectOption("rejected");
+  await rows.nth(1).waitFor({ state: "detached" });
+  t.match(await rows.innerText(), /nobody was asked/);
+  t.match(page.url(), /outcome=rejected/);
+});
+
+t.test("a running request is seen with its age and ended from the console", options, async (t) => {
+  const gateway = await startConsole(t);
+  const page = await consolePage(t, gateway, "/");
+  const asked = gateway.askModel("slow", { text: "one two three four five six seven eight nine ten" });
+  await page.getByRole("button", { name: "Cancel the request for slow" }).click();
+  await asked;
+  await gateway.gateway.stores.ledger.flush();
+  const [entry] = await gateway.gateway.stores.ledger.recent(1);
+  t.equal(entry?.outcome, "interrupted");
+  await page.getByText("No request runs now.").waitFor();
+  await page.goto(`${gateway.base}/audit`);
+  t.match(await page.getByRole("table", { name: "Changes" }).innerText(), /requests\.cancel/);
+});
+
+t.test("a key is made, shown once, changed, switched off and revoked", options, async (t) => {
+  const gateway = await startConsole(t);
+  const page = await consolePage(t, gateway, "/keys");
+  page.on("dialog", (dialog) => dialog.accept());
+  await page.getByRole("button", { name: "Make a key" }).click();
+  await page.getByLabel("Name").fill("phone");
+  await page.getByLabel("Group").fill("acme");
+  await page.getByLabel(/^Models/).fill("echo, thinker");
+  await page.getByLabel("Requests a minute").fill("30");
+  await page.getByLabel("Budget").fill("$5/day, $50/month");
+  await page.getByRole("button", { name: "Make it" }).click();
+  const secret = (await page.getByRole("region", { name: "the key of phone" }).innerText()).trim();
+  t.match(secret, /^gw_/);
+  await page.getByRole("button", { name: "I have it" }).click();
+  t.notOk((await page.content()).includes(secret), "it is nowhere any more");
+  t.notMatch(page.url(), secret);
+  const { id = "" } = (await gateway.gateway.stores.keys.show("phone")) ?? {};
+  const shown = async () => (await gateway.gateway.stores.keys.list()).find((key) => key.id === id);
+  t.match(await shown(), { group: "acme", models: ["echo", "thinker"], limits: { rpm: 30, budgets: Array } });
+  await page.getByRole("button", { name: "Change phone" }).click();
+  await page.getByLabel(/^Models/).fill("");
+  await page.getByRole("button", { name: "Save" }).click();
+  await page.getByRole("form").waitFor({ state: "detached" });
+  t.equal((await shown())?.models, undefined);
+  await page.getByRole("button", { name: "Switch off phone" }).click();
+  await page.getByRole("button", { name: "Switch on phone" }).waitFor();
+  t.ok((await shown())?.disabled);
+  await page.getByRole("button", { name: "Rotate phone" }).click();
+  await page.getByRole("button", { name: "I have it" }).click();
+  await page.getByRole("button", { name: "Revoke phone" }).click();
+  await page.getByRole("button", { name: "Revoke phone" }).waitFor({ state: "detached" });
+  t.ok((await shown())?.revoked);
+});
+
+t.test("what belongs into the file is shown as lines to paste, which the file takes", options, async (t) => {
+  const gateway = await startConsole(t);
+  const page = await consolePage(t, gateway, "/keys");
+  await page.getByRole("button", { name: "Limit acme/research" }).click();
+  const lines = await page.getByRole("region", { name: /^lines for gateway.yaml/ }).innerText();
+  const { File } = await import("../../src/config/schema.ts");
+  const { parse } = await import("yaml");
+  const read = File.safeParse({
+    ...(parse(CONSOLE_YAML.replace(/^keys:.*$/m, "")) as object),
+    ...(parse(lines) as object),
+  });
+  t.equal(read.success, true, lines);
+});
+
+t.test("the config is shown with its secrets starred, and what a reload would change", options, async (t) => {
+  const gateway = await startConsole(t);
+  const page = await consolePage(t, gateway, "/config");
+  const text = await page.getByRole("region", { name: /^gateway.yaml/ }).innerText();
+  t.match(text, "thinker");
+  t.notOk(text.includes(KEY) || (await page.content()).includes(KEY), "no key stands anywhere");
+  const { appendFileSync } = await import("node:fs");
+  appendFileSync(`${gateway.folder}/gateway.yaml`, "body: { limit: 1MiB }\n");
+  await page.getByRole("button", { name: "Compare with the file on disk" }).click();
+  t.match(await page.getByRole("table", { name: "Changes" }).innerText(), /body\.limit/);
+  appendFileSync(`${gateway.folder}/gateway.yaml`, "bodi: {}\n");
+  const other = await consolePage(t, gateway, "/config", true);
+  await other.getByRole("button", { name: "Compare with the file on disk" }).click();
+  t.match(await other.getByRole("alert").innerText(), /unknown key "bodi"/);
+});
+
+t.test("nobody sees anything before the token is typed; who looks changes nothing", options, async (t) => {
+  const gateway = await startConsole(
+    t,
+    `${CONSOLE_YAML}admin: { listen: 127.0.0.1:0, token: $ADMIN_TOKEN, viewer: $VIEWER_TOKEN }\n`,
+  );
+  const page = await consolePage(t, gateway, "/keys", true);
+  t.same(await faultsOf(page), []);
+  await page.getByLabel("Token").fill("wrong-token-0123456789");
+  await page.getByRole("button", { name: "Sign in" }).click();
+  t.match(await page.getByRole("alert").innerText(), /not known/);
+  await page.getByLabel("Token").fill(VIEWER);
+  await page.getByRole("button", { name: "Sign in" }).click();
+  await page.getByRole("table", { name: "Keys" }).waitFor();
+  t.equal(await page.getByRole("button", { name: "Make a key" }).count(), 0);
+  t.equal(await page.evaluate("document.cookie"), "", "no script reads the session");
+  t.notMatch(await page.evaluate("JSON.stringify({ ...localStorage, ...sessionStorage })"), /token/);
+  await page.getByRole("button", { name: "Sign out" }).click();
+  await page.getByLabel("Token").fill(TOKEN);
+  await page.getByRole("button", { name: "Sign in" }).click();
+  await page.getByRole("button", { name: "Make a key" }).waitFor();
+});
+
+t.test("a request is explained without a provider being asked", options, async (t) => {
+  const gateway = await startConsole(t);
+  const page = await consolePage(t, gateway, "/config");
+  await page.getByLabel("Path", { exact: true }).fill("/v1/chat/completions");
+  await page.getByLabel("Model", { exact: true }).fill("fragile");
+  await page.getByLabel("Key, by name").fill("test");
+  await page.getByRole("button", { name: "Explain" }).click();
+  const found = page.getByRole("region", { name: "Explanation" });
+  await found.waitFor();
+  t.match(await found.innerText(), /lets it in as test/);
+  t.same(await found.getByRole("table", { name: "Targets, in order" }).locator("tbody th").allInnerTexts(), [
+    "down:x",
+    "demo:echo",
+  ]);
+  t.equal((await gateway.gateway.stores.ledger.recent(1)).length, 0);
+});

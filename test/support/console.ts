@@ -1,0 +1,69 @@
+import type { Browser, Page } from "playwright-core";
+import t, { type Test } from "tap";
+import { ConsolePages } from "../../src/console/console-pages.ts";
+import { PageFiles } from "../../src/console/page-files.ts";
+import { startAdmin } from "../admin/support.ts";
+import { noBrowser, openBrowser } from "./browser.ts";
+import { KEY } from "./gateway.ts";
+
+const OTHER = "other-key-0123456789abcdef";
+/** A file whose models answer, are refused and fail. */
+export const CONSOLE_YAML = `
+providers:
+  demo: { url: "demo:" }
+  away: { url: "http://127.0.0.1:9/v1", protocol: openai-chat, credential: $AWAY }
+  down: { url: "http://127.0.0.1:9/v1", protocol: openai-chat }
+models:
+  echo: { price: { input: 1000, output: 2000 }, targets: [demo:echo] }
+  thinker: { price: { input: 300, output: 900 }, targets: [demo:reasoning] }
+  slow: { targets: [demo:slow] }
+  limited: { targets: [demo:error-429] }
+  fragile: { output: 1k, price: { input: 1, output: 1 }, targets: [down:x], fallback: [echo] }
+limits: { groups: { acme: { budget: $100/month } } }
+keys: { test: { key: ${KEY}, group: acme/research, tags: { team: search } }, other: { key: ${OTHER}, rpm: 2 } }
+`;
+
+let browser: Browser | undefined;
+if (!noBrowser) browser = await openBrowser();
+t.teardown(() => browser?.close());
+const files = await PageFiles.load();
+
+/** A gateway with its console, and some exchanges behind it. */
+export async function startConsole(t: Test, yaml = CONSOLE_YAML) {
+  const running = await startAdmin(t, yaml, { pages: new ConsolePages(files) });
+  const ask = async (model: string, { key = KEY, text = "Hello" } = {}) => {
+    const answer = await fetch(`${running.url}/v1/chat/completions`, {
+      method: "POST",
+      headers: { authorization: `Bearer ${key}`, "content-type": "application/json" },
+      body: JSON.stringify({ model, stream: true, messages: [{ role: "user", content: text }] }),
+    });
+    // One that is broken off is told by what it left in the ledger.
+    await answer.text().catch(() => {});
+    return answer.headers.get("x-request-id") ?? "";
+  };
+  return { ...running, askModel: ask };
+}
+
+export type StartedConsole = Awaited<ReturnType<typeof startConsole>>;
+
+/** Some exchanges. @returns the id of one that had two attempts */
+export async function traffic({ askModel, gateway }: StartedConsole): Promise<string> {
+  for (let i = 0; i < 3; i++) await askModel("echo", { text: `number ${i} of some` });
+  for (let i = 0; i < 3; i++) await askModel("thinker", { key: OTHER });
+  await askModel("limited");
+  const id = await askModel("fragile");
+  await gateway.stores.ledger.flush();
+  return id;
+}
+
+/** A page of the console; what the browser complains of fails the test. */
+export async function consolePage(t: Test, { base }: StartedConsole, path: string, quiet = false): Promise<Page> {
+  const context = await (browser as Browser).newContext({ viewport: { width: 1280, height: 800 } });
+  t.teardown(() => context.close());
+  const page = await context.newPage();
+  if (!quiet) page.on("console", (line) => line.type() === "error" && t.fail(`the browser says: ${line.text()}`));
+  page.on("pageerror", (error) => t.fail(error.message));
+  await page.goto(base + path);
+  await page.locator("h1").first().waitFor();
+  return page;
+}
