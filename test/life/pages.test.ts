@@ -58,6 +58,7 @@ t.test("a search and filters stand in the address, so that a link shows the same
   await page.getByRole("button", { name: "tools" }).click();
   await page.getByLabel("Price in at most").selectOption("3");
   const other = await at(t, gateway, new URL(page.url()).pathname + new URL(page.url()).search);
+  await other.getByRole("table").waitFor();
   t.same(await other.locator("tbody .slug code").allInnerTexts(), ["caller"]);
   await other.getByRole("link", { name: "all of them" }).click();
   t.equal(await other.locator("tbody tr").count(), 5);
