@@ -4,6 +4,7 @@ import { soon } from "../core/admission.ts";
 import type { Log } from "../core/log.ts";
 import { FairQueue, type QueueItem } from "./fair-queue.ts";
 import { Newcomer } from "./newcomer.ts";
+import { RecentShares } from "./recent-shares.ts";
 
 export interface OverloadLimits {
   /** Milliseconds that new requests may wait for a busy event loop; 0: however long it is. */
@@ -36,6 +37,8 @@ const PATIENCE = 10;
 const MISSED = 2;
 /** The time for taking connections while more and more come, beside that for requests. */
 const CROWD = 1 / 3;
+/** What a caller may have, beside the mean of all, while connections wait to be taken. */
+const MOST = 2;
 /** Milliseconds without a refusal after which it is over. */
 const OVER = 1000;
 
@@ -44,7 +47,7 @@ export interface WaitingRequest extends QueueItem {
   /** The turn in which it came; set while it waits. */
   turn?: number;
   serve(): void;
-  refuse(retryAfter: number): void;
+  readonly refuse: (retryAfter: number) => void;
 }
 
 /**
@@ -61,6 +64,9 @@ export class Overload {
   private sampledAt = performance.now();
   private readonly timer: NodeJS.Timeout;
   private readonly queue = new FairQueue<WaitingRequest>();
+  /** Who was served lately while it was overloaded, and requests that wait to be refused because their caller had so much. */
+  private readonly recent = new RecentShares();
+  private readonly greedy: WaitingRequest[] = [];
   private newcomer: Newcomer | undefined;
   /** Connections that were taken, and requests that came, since the last look. */
   private taken = 0;
@@ -111,7 +117,7 @@ export class Overload {
 
   /** Requests that wait for their turn. */
   get waiting(): number {
-    return this.queue.size;
+    return this.queue.size + this.greedy.length;
   }
 
   /**
@@ -133,7 +139,10 @@ export class Overload {
   /** It is served or refused later, in this turn of the event loop or in one of the next. */
   wait(request: WaitingRequest): void {
     request.turn = this.turns;
-    this.queue.add(request);
+    // Others stand behind it in a queue in which nobody can look for them.
+    const crowded = this.overloaded && this.backlog > this.patience;
+    if (crowded && this.recent.share(request.caller) > MOST) this.greedy.push(request);
+    else this.queue.add(request);
     if (!this.turning) this.begin();
   }
 
@@ -190,6 +199,7 @@ export class Overload {
     this.servedSince = 0;
     this.tookBefore = this.took;
     this.took = false;
+    for (const { refuse } of this.greedy.splice(0)) this.shedOne(refuse);
     if (!oldest) return;
     if (this.full) this.refuse(Number.POSITIVE_INFINITY);
     if (this.owes(now)) {
@@ -213,6 +223,7 @@ export class Overload {
   /** One after the other: the next when all is done that the one before could do at once. */
   private readonly serve = (): void => {
     const next = this.queue.next();
+    if (next && this.overloaded) this.recent.add(next.caller);
     next?.serve();
     queueMicrotask(this.afterwards);
   };
@@ -239,10 +250,14 @@ export class Overload {
       // A process that was kept from its core for a while has not had the time to serve anybody.
       if (!this.full && this.turns - (oldest.turn ?? 0) < MISSED) return;
       queue.giveUp();
-      this.shed++;
-      this.refusedAt = performance.now();
-      oldest.refuse(soon());
+      this.shedOne(oldest.refuse);
     }
+  }
+
+  private shedOne(refuse: WaitingRequest["refuse"]): void {
+    this.shed++;
+    this.refusedAt = performance.now();
+    refuse(soon());
   }
 
   private overload(now: number): void {
@@ -280,6 +295,7 @@ export class Overload {
       if (this.late >= LATE.looks && now - this.lateSince >= LATE.time) this.overload(now);
     }
     this.lookedAt = now;
+    this.recent.turn(now);
     if (this.overloaded) {
       // Turns may be long although little of them is new requests'.
       if (this.lateness > SHARE.long) this.share = Math.max(SHARE.least, this.share * SHARE.down);

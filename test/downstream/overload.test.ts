@@ -55,7 +55,7 @@ async function flood(overload: Overload, told: Told): Promise<void> {
 t.test(
   "what comes in one turn is served at once, up to what a turn may take, and the rest in the next ones",
   async (t) => {
-    const { overload, told } = made(t);
+    const { overload, told } = made(t, { delay: 2000 });
     ask(overload, told, 40, 1);
     const [at, waiting] = [told.served.length, overload.waiting];
     t.ok(at >= 1 && at <= 11, `${at} at once`);

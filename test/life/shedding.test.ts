@@ -8,8 +8,8 @@ import { httpUpstream } from "../support/upstream.ts";
 /** Seconds for which too much is asked; the goals are judged from 20 on, and the gateway then has a core of its own. */
 const SECONDS = Number(process.env["GATEWAY_TEST_OVERLOAD_SECONDS"] ?? 2);
 const FULL = SECONDS >= 20;
-/** How late the event loop may be. */
-const DELAY = process.env["GATEWAY_TEST_OVERLOAD_DELAY"] ?? "10ms";
+/** How long new requests may wait before some are refused: the default. */
+const DELAY = process.env["GATEWAY_TEST_OVERLOAD_DELAY"] ?? "200ms";
 /** How many times what it can do is asked. */
 const TIMES = 4;
 /** Clients that together ask for as much as it can do. */
