@@ -1,6 +1,7 @@
 import type { AddressInfo, Socket } from "node:net";
 import { dirname } from "node:path";
 import type { DependencyContainer } from "tsyringe";
+import { answerMetrics, Metrics } from "./admin/metrics.ts";
 import { answerAdmin } from "./admin/questions.ts";
 import type { Readiness } from "./admin/readiness.ts";
 import { Carried } from "./carried.ts";
@@ -134,6 +135,9 @@ export class Gateway {
     this.keyWatch = new KeyWatch(lasting.stores.keys, this.downstream);
     this.reloads = new Reloads(lasting.log, async () => this.adopt(await this.soon(this.prepare())));
     answerAdmin(this.answers, this);
+    const metrics = new Metrics(this);
+    answerMetrics(this.answers, metrics);
+    this.downstream.ended = (exchange) => metrics.ended(exchange);
     lasting.peers?.hear(HEALTH, (_key, news) => this.serving.upstreams.health.learn(news));
   }
 

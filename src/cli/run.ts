@@ -1,6 +1,7 @@
 import type { AddressInfo } from "node:net";
 import { parseArgs } from "node:util";
 import { Admin, type AdminPlace } from "../admin/admin.ts";
+import { metricsText } from "../admin/metrics.ts";
 import { offNotice } from "../config/problems.ts";
 import type { Config } from "../config/types.ts";
 import { ConsolePages } from "../console/console-pages.ts";
@@ -58,7 +59,10 @@ export async function run(
     log.level = config.log.level;
     const gateway = await start(loaded, log, io.env);
     const admin = await listenAdmin(
-      new Admin(gateway, { log, pages: new ConsolePages(await PageFiles.load()) }),
+      new Admin(gateway, {
+        ...{ log, pages: new ConsolePages(await PageFiles.load()) },
+        metrics: () => metricsText(gateway),
+      }),
       config,
       log,
       io.env,

@@ -68,7 +68,7 @@ export async function loadConfig(
   const problems = inOrder([...source.problems, ...findings.map((finding) => source.locate(finding))]);
   const errors = problems.filter((problem) => problem.severity === "error");
   if (!shape.success || errors.length > 0) throw new ConfigError(errors);
-  const { listen, admin, tokens, webhook, store, limits, envelopes } = reading.values;
+  const { listen, admin, tokens, store, limits, envelopes } = reading.values;
   return {
     file: full,
     folder,
@@ -78,7 +78,6 @@ export async function loadConfig(
     ...(admin && { admin }),
     pages: shape.data.pages === "on",
     adminAccess: { ...tokens, hosts: typeof shape.data.admin === "string" ? [] : shape.data.admin.hosts },
-    alerts: webhook === undefined ? {} : { webhook },
     workers: shape.data.workers === "auto" ? availableParallelism() : shape.data.workers,
     providers: build.providers(shape.data, reading.values, protocols),
     retry: shape.data.retry,

@@ -579,13 +579,6 @@ const Admin = z.strictObject({
     .default([]),
 });
 
-const Alerts = z.strictObject({
-  webhook: z
-    .string()
-    .describe("An address that is sent each alert as JSON, in Slack's shape: $NAME or $file:/path.")
-    .optional(),
-});
-
 /** The whole file, without its `x-…` sections. */
 export const File = z.strictObject({
   listen: address("The public side.").prefault("127.0.0.1:8080"),
@@ -601,7 +594,6 @@ export const File = z.strictObject({
     })
     .describe("The side of those who run the gateway, never public: console, metrics, /livez and /readyz.")
     .prefault("127.0.0.1:9090"),
-  alerts: Alerts.prefault({}).describe("Who is told when something needs somebody."),
   workers: z
     .union([z.literal("auto"), z.int().min(1, { error: "at least one" })], { error: "expected a number, or auto" })
     .describe(

@@ -56,10 +56,9 @@ function fromFile(path: string, folder: string): Revealed {
  * Every secret that the gateway shows to somebody, or keeps: nobody's words that reach a client or the log may hold one.
  * @param env where the addresses of proxies stand, which may hold a password
  */
-export function secretsOf({ providers, envelopes, store, alerts }: Config, env: NodeJS.ProcessEnv): string[] {
+export function secretsOf({ providers, envelopes, store }: Config, env: NodeJS.ProcessEnv): string[] {
   const secrets = [
     envelopes.key,
-    alerts.webhook,
     store.postgres?.password,
     ...providers.flatMap(({ credentials }) => credentials.map(({ secret }) => secret)),
   ];

@@ -25,7 +25,6 @@ export interface Config {
     /** Names in the Host header besides the usual ones. */
     readonly hosts: readonly string[];
   };
-  readonly alerts: { readonly webhook?: string };
   /** Processes that serve requests; 1: this one, without a primary. */
   readonly workers: number;
   readonly providers: readonly ConfiguredProvider[];

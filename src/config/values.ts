@@ -18,8 +18,6 @@ export interface ConfigValues {
   limits?: string;
   /** SHA-256 of what the admin side asks for, in hex. */
   tokens: { token?: string; viewer?: string };
-  /** Who is told of alerts. */
-  webhook?: string;
   /** What envelopes are sealed with, where the file says. */
   envelopes?: string;
   providers: Map<string, ProviderValues>;
@@ -50,7 +48,6 @@ export class ValueReader {
     private readonly report: Report,
   ) {
     this.listeners();
-    this.alerts();
     this.store();
     this.envelopes();
     for (const [name, entry] of entries(at(file, "providers")))
@@ -101,14 +98,6 @@ export class ValueReader {
           "others can reach this address, so only /livez and /readyz are answered there: set admin: { listen: …, token: $ADMIN_TOKEN }, or take 127.0.0.1 or unix:FILE",
         severity: "warning",
       });
-  }
-
-  private alerts(): void {
-    const path = ["alerts", "webhook"];
-    const text = this.needed(path, 0, "address");
-    if (text === undefined) return;
-    if (URL.canParse(text) && /^https?:/.test(text)) this.values.webhook = text;
-    else this.report({ path, message: "not an http address" });
   }
 
   /** A secret without which what it is for would stand open, or never happen: it must be set. */

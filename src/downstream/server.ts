@@ -63,6 +63,8 @@ export interface RunningExchange {
 export class Downstream {
   private readonly server: Server<typeof Incoming>;
   private listener: Listener | undefined;
+  /** Told of each exchange that has ended and is recorded. */
+  ended: (exchange: Exchange) => void = () => {};
   private readonly running = new Bag<RunningExchange>();
   /** The gateway stops: connections end with their next answer. */
   private leaving = false;
@@ -429,6 +431,7 @@ export class Downstream {
     life.then(() => {
       this.running.remove(entry);
       generation.release();
+      this.ended(exchange);
     });
   }
 

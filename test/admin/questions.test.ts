@@ -34,5 +34,11 @@ limits: { models: { echo: { rpm: 5 } } }
   t.match((await api("generations")).body.generations.length, 2);
   t.match((await api("now")).body, { running: 0, ready: true, parts: { workers: "2 of 2" } });
   t.same((await api("config/diff")).body.changes, []);
+  const metrics = await (await fetch(`${admin}/metrics`)).text();
+  const counted = [...metrics.matchAll(/^gateway_requests_total\{.*model="slow".*\} (\d+)$/gm)];
+  t.equal(
+    counted.reduce((sum, [, count]) => sum + Number(count), 0),
+    4,
+  );
   t.equal(await gateway.end("SIGINT"), 0);
 });
