@@ -33,11 +33,11 @@ export default class Auth implements Plugin {
 
   access(exchange: AccessExchange): void | Promise<void> {
     const { credentials } = exchange;
-    if (credentials.length === 1) {
-      const found = this.keys.find(credentials[0] as string);
-      if (!(found instanceof Promise)) return this.admit(exchange, found ? [found] : []);
-    }
-    return Promise.all(credentials.map((presented) => this.keys.find(presented))).then((found) =>
+    const searches = credentials.map((presented) => this.keys.find(presented));
+    const [only] = searches;
+    // Nothing to wait for, which is the rule.
+    if (searches.length === 1 && !(only instanceof Promise)) return this.admit(exchange, only ? [only] : []);
+    return Promise.all(searches).then((found) =>
       this.admit(
         exchange,
         found.filter((record) => record !== undefined),

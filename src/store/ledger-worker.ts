@@ -14,6 +14,9 @@ import { Retention } from "./retention.ts";
 /** Milliseconds between two signs of life, and between two looks at journals that may be nobody's. */
 const LOOK = 1000;
 
+/** Milliseconds after which rows that are on their way count as waiting. */
+const BEHIND = 5000;
+
 /** Whoever shares a core with this thread goes first: what it does can wait, requests cannot. */
 const NICE = 10;
 
@@ -83,8 +86,10 @@ class FedLedger {
 
   private look(): void {
     this.feeder.touch();
-    this.lag.look(this.feeder.behindSince);
-    const { state } = this.store.ledger;
+    const since = this.feeder.behindSince;
+    this.lag.look(since);
+    const behind = since !== undefined && performance.now() - since > BEHIND;
+    const state = behind ? "waiting" : this.store.ledger.state;
     if (state !== this.state) tell({ type: "state", ledger: this.number, state });
     this.state = state;
     if (!this.others || this.adopting) return;

@@ -11,6 +11,8 @@ export const SCHEMA = "model_gateway";
 const DEADLINE = 5_000;
 /** Seconds between two tries to connect: a database that is back is found at once. */
 const BACKOFF = 0.1;
+/** Seconds that connections get to end what they do, once another of their kind has broken. */
+const FINISHING = 5;
 /** Milliseconds after which the server ends a transaction of ours that does nothing: it may hold others up. */
 const IDLE = 30_000;
 
@@ -20,14 +22,15 @@ export type PostgresRow = Record<string, unknown>;
 /** Asks one question, its values as `?` in the text; texts are prepared, so there should be few different ones. */
 export type PostgresAsk = (text: string, ...values: readonly PostgresValue[]) => Promise<PostgresRow[]>;
 
-type Sql = postgres.Sql | postgres.TransactionSql;
-
 /**
  * Connections to one database. They are made when they are needed, and again when they are lost; nothing waits longer than it
  * says: connections that have not answered by then are given up, all of them, for the network may have swallowed them.
  */
 export class PostgresDatabase {
   private sql: postgres.Sql;
+  /** For transactions, one after the other: one connection, and whether it was lost since the last one began. */
+  private own: { sql: postgres.Sql; lost: boolean } | undefined;
+  private transacting: Promise<unknown> = Promise.resolve();
   private closed = false;
 
   private constructor(
@@ -61,12 +64,11 @@ export class PostgresDatabase {
     return this.late(deadline, (sql) => work(askOf(sql)));
   }
 
-  /** One transaction: all of it holds, or, when `work` throws, nothing. */
+  /** One transaction after the other: all of it holds, or, when `work` throws, nothing. It may ask others, but begin none. */
   transaction<T>(work: (ask: PostgresAsk) => Promise<T>, deadline: number = DEADLINE): Promise<T> {
-    return this.late(
-      deadline,
-      async (sql) => (await sql.begin(async (own) => ({ value: await work(askOf(own)) }))).value,
-    );
+    const done = this.transacting.then(() => this.transacted(work, deadline));
+    this.transacting = done.catch(() => {});
+    return done;
   }
 
   /**
@@ -84,26 +86,68 @@ export class PostgresDatabase {
   /** Ends all connections; what runs gets a moment. */
   async close(): Promise<void> {
     this.closed = true;
-    await this.sql.end({ timeout: 1 });
+    await Promise.all([this.sql.end({ timeout: 1 }), this.own?.sql.end({ timeout: 1 })]);
   }
 
   private async late<T>(deadline: number, work: (sql: postgres.Sql) => Promise<T>): Promise<T> {
     const { sql } = this;
-    const silent = Promise.withResolvers<never>();
-    const timer = setTimeout(() => {
-      silent.reject(new Error(`it has not answered in ${deadline} ms`));
-      if (this.sql !== sql || this.closed) return;
-      this.sql = this.connected();
-      void sql.end({ timeout: 0 }).catch(() => {});
-    }, deadline);
     try {
-      return await Promise.race([work(sql), silent.promise]);
-    } finally {
-      clearTimeout(timer);
+      return await inTime(deadline, work(sql));
+    } catch (thrown) {
+      if (isBroken(thrown)) this.replace(sql, thrown instanceof SilentError ? 0 : FINISHING);
+      throw thrown;
     }
   }
 
-  private connected(most = this.most): postgres.Sql {
+  /** What broke may never work again: the rest of its kind may end what they do, and others come in their place. */
+  private replace(sql: postgres.Sql, finishing: number): void {
+    if (this.sql !== sql || this.closed) return;
+    this.sql = this.connected();
+    void sql.end({ timeout: finishing }).catch(() => {});
+  }
+
+  /** By hand, over a connection of its own: the package's own transactions go on writing to a connection that was lost. */
+  private async transacted<T>(work: (ask: PostgresAsk) => Promise<T>, deadline: number): Promise<T> {
+    this.own ??= this.ownConnection();
+    const { own } = this;
+    own.lost = false;
+    const ask = askOf(own.sql, () => {
+      // It would be connected again, and what follows hold without the rest.
+      if (own.lost) throw new Error("the connection was lost on the way");
+    });
+    const all = async () => {
+      await begun(ask, own);
+      try {
+        const result = await work(ask);
+        await ask("commit");
+        return result;
+      } catch (thrown) {
+        own.lost ||= isBroken(thrown);
+        if (!own.lost) await ask("rollback");
+        throw thrown;
+      }
+    };
+    try {
+      return await inTime(deadline, all());
+    } catch (thrown) {
+      own.lost ||= isBroken(thrown);
+      if (own.lost) {
+        this.own = undefined;
+        void own.sql.end({ timeout: 0 }).catch(() => {});
+      }
+      throw thrown;
+    }
+  }
+
+  private ownConnection(): { sql: postgres.Sql; lost: boolean } {
+    const lose = () => {
+      own.lost = true;
+    };
+    const own = { sql: this.connected(1, lose), lost: false };
+    return own;
+  }
+
+  private connected(most = this.most, lost?: () => void): postgres.Sql {
     const { host, port, user, password, database, tls, application, connectTimeout } = this.place;
     return this.connect({
       ...{ host, port, user, database, max: most, connect_timeout: connectTimeout },
@@ -116,9 +160,41 @@ export class PostgresDatabase {
         ...(this.durable ? { synchronous_commit: "on" } : {}),
       },
       onnotice: () => {},
+      ...(lost && { onclose: lost }),
     });
   }
 }
+
+/** A connection that was lost before the first word of a transaction is made again, and nothing is lost with it. */
+async function begun(ask: PostgresAsk, transaction: { lost: boolean }): Promise<void> {
+  try {
+    await ask("begin");
+  } catch (thrown) {
+    if (!transaction.lost) throw thrown;
+    transaction.lost = false;
+    await ask("begin");
+  }
+}
+
+class SilentError extends Error {}
+
+async function inTime<T>(deadline: number, answer: Promise<T>): Promise<T> {
+  const silent = Promise.withResolvers<never>();
+  const timer = setTimeout(() => silent.reject(new SilentError(`it has not answered in ${deadline} ms`)), deadline);
+  try {
+    return await Promise.race([answer, silent.promise]);
+  } finally {
+    clearTimeout(timer);
+  }
+}
+
+/** Whether a connection has broken on the way, or has not answered. */
+const isBroken = (error: unknown): boolean => error instanceof SilentError || BROKEN.has(postgresCode(error) ?? "");
+const BROKEN: ReadonlySet<string> = new Set([
+  ...["CONNECTION_CLOSED", "CONNECTION_DESTROYED", "CONNECTION_ENDED", "CONNECT_TIMEOUT", "ECONNRESET", "EPIPE"],
+  // The server ends it.
+  ...["57P01", "57P02", "57P05", "25P03"],
+]);
 
 /** A text with `$1` for each `?`, as PostgreSQL wants them. */
 export function numbered(text: string): string {
@@ -137,10 +213,23 @@ const texts = new Map<string, string>();
 export const storable = (text: string): string => text.toWellFormed().replaceAll("\0", "\ufffd");
 
 /** Runs several statements, as a file of them. */
-export const scriptOf = (ask: PostgresAsk): ((text: string) => Promise<void>) => {
-  const sql = sqls.get(ask) as Sql;
-  return async (text) => void (await sql.unsafe(text));
-};
+export const scriptOf = (ask: PostgresAsk): ((text: string) => Promise<void>) =>
+  scripts.get(ask) as (text: string) => Promise<void>;
+
+const scripts = new WeakMap<PostgresAsk, (text: string) => Promise<void>>();
+
+/** @param check throws where nothing may be asked any more */
+function askOf(sql: postgres.Sql, check: () => void = () => {}): PostgresAsk {
+  const ask: PostgresAsk = async (text, ...values) => {
+    check();
+    return sql.unsafe(numbered(text), [...values], { prepare: true });
+  };
+  scripts.set(ask, async (text) => {
+    check();
+    await sql.unsafe(text);
+  });
+  return ask;
+}
 
 /** Whether there is a table of ours with that name, now: `to_regclass` may not have heard of what others have made. */
 export async function tableExists(ask: PostgresAsk, name: string): Promise<boolean> {
@@ -149,14 +238,6 @@ export async function tableExists(ask: PostgresAsk, name: string): Promise<boole
     ...[SCHEMA, name],
   );
   return found.length > 0;
-}
-
-const sqls = new WeakMap<PostgresAsk, Sql>();
-
-function askOf(sql: Sql): PostgresAsk {
-  const ask: PostgresAsk = (text, ...values) => sql.unsafe(numbered(text), [...values], { prepare: true });
-  sqls.set(ask, sql);
-  return ask;
 }
 
 /** What node's TLS is told; a mode that asks for TLS never goes on without. */

@@ -46,6 +46,36 @@ if (server) {
     t.notOk(await tableExists(database.ask, "usage_twice"));
   });
 
+  t.test("a transaction whose connection is lost holds not at all, and those behind it do", async (t) => {
+    const { database } = await openPostgres(placeOf(await server.database()), 2);
+    t.teardown(() => database.close());
+    const own = "select pg_backend_pid() as pid";
+    for (let round = 0; round < 20; round++) {
+      const name = `lost-${round}`;
+      const failed = database.transaction(async (ask) => {
+        await ask("insert into usage_once values (?)", name);
+        const [{ pid } = {}] = await ask(own);
+        await database.ask("select pg_terminate_backend(?::integer)", Number(pid));
+        if (round % 2 === 0) await new Promise((later) => setTimeout(later, round));
+        await ask("insert into usage_once values (?)", `${name} again`);
+      });
+      await t.rejects(failed);
+      await database.transaction((ask) => ask("insert into usage_once values (?)", `kept-${round}`));
+    }
+    // One that is lost between two transactions is made again.
+    await database.ask(
+      "select pg_terminate_backend(pid) from pg_stat_activity where datname = current_database() and pid <> pg_backend_pid()",
+    );
+    await new Promise((later) => setTimeout(later, 50));
+    await database.transaction((ask) => ask("insert into usage_once values ('kept')"));
+    const names = (await database.ask("select name from usage_once")).map(({ name }) => String(name));
+    t.equal(names.length, 21);
+    t.same(
+      names.filter((name) => !name.startsWith("kept")),
+      [],
+    );
+  });
+
   t.test("what does not answer in time is given up, and asked over other connections then", async (t) => {
     const url = await server.database();
     const direct = placeOf(url);

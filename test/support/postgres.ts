@@ -1,15 +1,6 @@
 import { type ChildProcess, execFileSync, spawn } from "node:child_process";
 import { once } from "node:events";
-import {
-  appendFileSync,
-  chownSync,
-  existsSync,
-  mkdirSync,
-  mkdtempSync,
-  readdirSync,
-  readFileSync,
-  rmSync,
-} from "node:fs";
+import { appendFileSync, chownSync, existsSync, mkdtempSync, readdirSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { setTimeout as after } from "node:timers/promises";
@@ -97,11 +88,14 @@ export async function startPostgres(t: Test): Promise<PostgresServer | undefined
     const server = child;
     child = undefined;
     if (!server || server.exitCode !== null || server.signalCode !== null) return;
-    // Those that serve connections would outlive their server for a while.
+    // Those that serve connections would outlive their server for a while, and wait for each other.
+    if (signal === "SIGKILL") server.kill("SIGSTOP");
     const served = signal === "SIGKILL" ? below(server.pid as number) : [];
     server.kill(signal);
     for (const pid of served) killed(pid);
     await once(server, "exit");
+    // Who starts it again must not find any of them.
+    while (served.some((pid) => existsSync(`/proc/${pid}`))) await after(5);
     rmSync(join(data, "postmaster.pid"), { force: true });
   };
   const asked = async (database: string, text: string) => {
@@ -141,13 +135,6 @@ export function placeOf(url: string): PostgresPlace {
   const place = postgresPlace(url, "/");
   if (typeof place === "string") throw new Error(place);
   return place;
-}
-
-/** Another folder for journals. */
-export function journalsOf(t: Test): string {
-  const folder = join(t.testdir(), "journal");
-  mkdirSync(folder, { recursive: true });
-  return folder;
 }
 
 function below(pid: number): number[] {
