@@ -297,7 +297,8 @@ async function run({ dialect, model, body, apiKey, control, tellsCost, show }) {
   }
   answer.ended = performance.now();
   draw(true);
-  const cost = tellsCost ? await costOf(answer.headers, apiKey) : undefined;
+  // One that was stopped is still being settled; what it cost stays an estimate here.
+  const cost = tellsCost && answer.state === "whole" ? await costOf(answer.headers, apiKey) : undefined;
   if (cost !== undefined) show((now) => ({ ...now, cost }));
   return answer;
 }
