@@ -21,6 +21,7 @@ import * as routes from "./cli/routes.ts";
 import * as run from "./cli/run.ts";
 import * as schema from "./cli/schema.ts";
 import * as store from "./cli/store.ts";
+import { storeDoubts } from "./cli/store-doubts.ts";
 import * as tail from "./cli/tail.ts";
 import * as top from "./cli/top.ts";
 import * as usage from "./cli/usage.ts";
@@ -193,7 +194,8 @@ async function checked(args: string[], io: Terminal, place: VerbPlace): Promise<
   const file = named === undefined ? place.file : resolve(io.folder, named);
   const vocabulary = await words(dirname(file));
   const all = named === undefined ? [...args, file] : args;
-  process.exit(await check.run(all, io, vocabulary, (config) => rehearse(config, vocabulary), priceDoubts));
+  const doubts = async (config: Config) => [...(await storeDoubts(config)), ...(await priceDoubts(config))];
+  process.exit(await check.run(all, io, vocabulary, (config) => rehearse(config, vocabulary), doubts));
 }
 
 const version = (): string =>
