@@ -57,7 +57,17 @@ export async function run(
     const loaded = await load({ ...place, env: io.env });
     const { config } = loaded;
     log.level = config.log.level;
+    let started: Gateway | Primary | undefined;
+    // Also while it starts: timers of plugins run from then on.
+    const breakable = {
+      get plugins() {
+        return started?.plugins ?? loaded.vocabulary.classes;
+      },
+      fail: async () => started?.fail(),
+    };
+    endAfterCrash(breakable, log, () => leave(log, 1));
     const gateway = await start(loaded, log, io.env);
+    started = gateway;
     const admin = await listenAdmin(
       new Admin(gateway, {
         ...{ log, pages: new ConsolePages(await PageFiles.load()) },
@@ -68,7 +78,6 @@ export async function run(
       io.env,
     );
     await sayDoubts(config, log);
-    endAfterCrash(gateway, log, () => leave(log, 1));
     await greet(config, { base: urlOf(gateway.address), admin, key: await firstKey(gateway, config) }, io);
     if (watched) watch(gateway);
     await untilStopped(gateway, config.linger, log, io.out);
