@@ -15,6 +15,7 @@ import { Catalogue } from "./prices/catalogue.ts";
 import { marketplaceOf, providersOn } from "./prices/marketplace-of.ts";
 import { MemoryLimiter } from "./store/memory-limiter.ts";
 import { openStores } from "./store/open.ts";
+import { RedisServer } from "./store/redis-server.ts";
 import { spendSince } from "./store/spend.ts";
 import { Envelopes } from "./translation/envelope.ts";
 import { Translations } from "./translation/translations.ts";
@@ -69,7 +70,17 @@ export async function rehearse(
     }
   }
   await stores.close();
+  problems.push(...(await missingPackages(config)));
   return [...problems, ...servingProblems(config.paths, classes, plugins), ...budgetProblems(config, marketplace)];
+}
+
+/** What the file needs and is not installed. Nothing is connected to. */
+async function missingPackages({ file, store }: Config): Promise<PluginProblem[]> {
+  if (store.limits === "memory") return [];
+  return RedisServer.of(store.limits).then(
+    () => [],
+    (thrown: Error) => [{ file, message: thrown.message }],
+  );
 }
 
 /** @throws PluginError, also when it takes too long. */

@@ -1,0 +1,52 @@
+import { readFileSync } from "node:fs";
+import t from "tap";
+import { freePort } from "../support/free-port.ts";
+import { ask, BODY, page, passed, provider, yaml } from "../support/limited.ts";
+import { eventually, type GatewayProcess, startProcess } from "../support/process.ts";
+import { startRedis } from "../support/redis.ts";
+
+const DEMO = 'providers: { demo: { url: "demo:" } }\nmodels: { echo: { targets: [demo:echo] } }\n';
+const HANGING = BODY.replace("{", '{"user":"hang",');
+const limitsOf = async (gateway: GatewayProcess) => (await gateway.ready())?.body["limits"];
+const spentOf = async (gateway: GatewayProcess) => (await page(gateway))[0]?.budgets[0];
+
+t.test("workers of one gateway count at Redis too, and what a killed one had reserved goes", async (t) => {
+  const redis = await startRedis(t);
+  if (!redis) return;
+  const upstream = await provider(t);
+  const store = `store: { ledger: "sqlite:./gateway.db", limits: "${redis.url}" }\n`;
+  const more = "workers: 2\nlinger: off";
+  const gateway = await startProcess(t, store + yaml(upstream.origin, "$0.20", more));
+  t.equal(await limitsOf(gateway), "ok");
+  const hanging = Array.from({ length: 10 }, () => ask(gateway.url, HANGING));
+  await eventually(() => upstream.seen.length === 10, "the requests that hang");
+  const statuses = await Promise.all(Array.from({ length: 50 }, () => ask(gateway.url)));
+  t.equal(passed(statuses), 10, "ten are spent, ten are reserved");
+  const text = readFileSync(`/proc/${gateway.child.pid}/task/${gateway.child.pid}/children`, "utf8");
+  for (const pid of text.split(" ").filter(Boolean)) process.kill(Number(pid), "SIGKILL");
+  await Promise.all(hanging);
+  await eventually(
+    async () => (await spentOf(gateway).catch(() => undefined))?.reserved === 0,
+    "what they had reserved to go",
+  );
+  const rest = await Promise.all(Array.from({ length: 30 }, () => ask(gateway.url)));
+  t.equal(passed(rest), 10);
+});
+
+t.test("a gateway whose Redis is not there, or refuses it, does not start and says what to do", async (t) => {
+  const start = (url: string, more = "") =>
+    startProcess(t, `store: { ledger: "sqlite:./gateway.db", limits: "${url}" }\n${more}${DEMO}`).then(
+      () => "it has started",
+      (thrown: Error) => thrown.message,
+    );
+  const nowhere = `redis://:secret-of-mine@127.0.0.1:${await freePort()}`;
+  const away = await start(nowhere);
+  t.match(away, /store: limits: 127\.0\.0\.1:\d+ does not answer .*ECONNREFUSED.*set instances: N/);
+  t.notMatch(away, /secret-of-mine/);
+  t.equal(await start(nowhere, "instances: 2\n"), "it has started");
+  const redis = await startRedis(t, ["--requirepass", "right"]);
+  if (!redis) return;
+  const refused = await start(redis.url.replace("//", "//:secret-of-mine@"), "instances: 2\n");
+  t.match(refused, /store: limits: .*WRONGPASS.*set user and password/);
+  t.notMatch(refused, /secret-of-mine/);
+});
