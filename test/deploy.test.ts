@@ -224,7 +224,7 @@ t.test("two gateways behind nginx lose no request when one of them stops and com
       choices: [{ index: 0, message: { role: "assistant", content: "ok" }, finish_reason: "stop" }],
     }),
   );
-  const yaml = `linger: 1s\nproviders: { up: { url: "${vendor.url}/v1", protocol: openai-chat } }\nmodels: { m: { targets: [up:m] } }\n`;
+  const yaml = `linger: 5s\nproviders: { up: { url: "${vendor.url}/v1", protocol: openai-chat } }\nmodels: { m: { targets: [up:m] } }\n`;
   const one = await startProcess(t, yaml);
   const two = await startProcess(t, yaml);
   const nginx = await startPair(t, [one.port, two.port]);
