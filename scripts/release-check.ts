@@ -21,7 +21,7 @@ interface Manager {
 const MANAGERS: readonly Manager[] = [
   { name: "npm", install: (tarball) => ["install", "--no-audit", "--no-fund", "--prefer-offline", tarball] },
   { name: "pnpm", install: (tarball) => ["add", "--prefer-offline", tarball] },
-  { name: "yarn", install: (tarball) => ["add", `file:${tarball}`] },
+  { name: "yarn", install: (tarball) => ["add", `model-gateway@file:${tarball}`] },
   { name: "bun", install: (tarball) => ["add", tarball] },
 ];
 
@@ -96,6 +96,11 @@ async function tried(manager: Manager, tarball: string): Promise<void> {
   const place = join(folder, manager.name);
   mkdirSync(place);
   writeFileSync(join(place, "package.json"), '{ "name": "operator", "private": true }\n');
+  // Newer yarns put packages elsewhere otherwise, and look for a project above.
+  if (manager.name === "yarn") {
+    writeFileSync(join(place, ".yarnrc.yml"), "nodeLinker: node-modules\nenableGlobalCache: false\n");
+    writeFileSync(join(place, "yarn.lock"), "");
+  }
   run(place, manager.name, manager.install(tarball));
   const size = sizeOf(join(place, "node_modules"));
   await serves(place);

@@ -24,6 +24,7 @@ import { loadClients } from "./loader/clients.ts";
 import { type LoadedPlugin, makePlugin, startPlugin } from "./loader/instances.ts";
 import { PluginError, type PluginProblem } from "./loader/problems.ts";
 import { Objects } from "./objects/objects.ts";
+import { openApi } from "./openapi.ts";
 import { Catalogue } from "./prices/catalogue.ts";
 import { marketplaceOf } from "./prices/marketplace-of.ts";
 import type { Keys } from "./store/keys.ts";
@@ -110,6 +111,7 @@ export class Generation {
   private running = 0;
   private count = 0;
   private idle: (() => void) | undefined;
+  private described: string | undefined;
   private closed: Promise<void> | undefined;
   readonly limits: BodyLimits;
   /** Unix milliseconds. */
@@ -212,9 +214,11 @@ export class Generation {
     if (this.running === 0) this.idle?.();
   }
 
-  /** What GET / answers, and the preflight of clients that look whether somebody is there. */
-  greet(response: ServerResponse, id: string): void {
-    const body = `${JSON.stringify({ service: "model-gateway", paths: this.paths.served() }, null, 2)}\n`;
+  /** What GET / answers, and the preflight of clients that look whether somebody is there; `/openapi.json` has all of it. */
+  greet(response: ServerResponse, id: string, path: string): void {
+    if (path === "/openapi.json") this.described ??= `${JSON.stringify(openApi(this.paths.mounts), null, 2)}\n`;
+    const served = { service: "model-gateway", paths: this.paths.served() };
+    const body = path === "/openapi.json" ? (this.described ?? "") : `${JSON.stringify(served, null, 2)}\n`;
     const lines = [
       "content-type",
       "application/json",

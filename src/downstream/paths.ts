@@ -66,7 +66,7 @@ export class Paths {
 
   /** @param off usual paths that the operator has taken away: none that passes takes them in */
   constructor(
-    mounts: readonly Mount[],
+    readonly mounts: readonly Mount[],
     private readonly protocols: readonly Protocol[],
     off: readonly string[] = [],
   ) {

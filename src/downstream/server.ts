@@ -24,7 +24,7 @@ import { receiver } from "./receive.ts";
 import { Reply, refuse, shed } from "./reply.ts";
 
 /** What GET / and the preflights of some clients ask for; answered without a key. */
-const GREETINGS = new Set(["/", "/api/hello"]);
+const GREETINGS = new Set(["/", "/api/hello", "/openapi.json"]);
 
 export interface ServerLimits extends ConnectionLimits {
   /** Milliseconds an idle connection is kept; above nginx's 60 s, or nginx meets a closed one. 0: no end. */
@@ -301,7 +301,7 @@ export class Downstream {
       guard(request, headers);
       if (isGet(request) && generation.pages?.answer(raw, request, response, id)) return;
       if (GREETINGS.has(raw) && isGet(request)) {
-        generation.greet(response, id);
+        generation.greet(response, id, raw);
         return;
       }
     } catch (thrown) {

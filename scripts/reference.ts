@@ -1,0 +1,135 @@
+// npm run docs: writes what docs/ has of the sources: configuration.md, errors.md and llms.txt.
+import { globSync, readFileSync, writeFileSync } from "node:fs";
+import { fileURLToPath } from "node:url";
+import { REFUSALS } from "../src/core/errors.ts";
+
+const ROOT = new URL("..", import.meta.url);
+const text = (file: string): string => readFileSync(new URL(file, ROOT), "utf8");
+
+/** What is read of a JSON Schema. */
+interface Schema {
+  type?: string | string[];
+  description?: string;
+  default?: unknown;
+  enum?: unknown[];
+  properties?: Record<string, Schema>;
+  patternProperties?: Record<string, Schema>;
+  additionalProperties?: Schema | boolean;
+  items?: Schema;
+  anyOf?: Schema[];
+}
+
+const cell = (words: string): string => words.replaceAll("|", "\\|").replaceAll("\n", " ");
+
+/** The objects that a schema may be. */
+function objectsOf(schema: Schema): Schema[] {
+  const all = [schema, ...(schema.anyOf ?? [])];
+  return all.filter(({ properties, additionalProperties }) => properties || typeof additionalProperties === "object");
+}
+
+/** One row for each setting below a schema. */
+function rows(schema: Schema, path: string): string[] {
+  const own: string[] = [];
+  for (const object of objectsOf(schema)) {
+    for (const [name, member] of Object.entries(object.properties ?? {})) own.push(...rowsOf(member, `${path}${name}`));
+    if (typeof object.additionalProperties === "object")
+      own.push(...rowsOf(object.additionalProperties, `${path}NAME`));
+  }
+  const lists = [schema, ...(schema.anyOf ?? [])].flatMap(({ items }) => items ?? []);
+  for (const items of lists) own.push(...rows(items, path.replace(/\.$/, "[].")));
+  return own;
+}
+
+function rowsOf(member: Schema, path: string): string[] {
+  const { description, enum: words } = member;
+  const usual =
+    member.default === undefined || typeof member.default === "object" ? "" : `\`${String(member.default)}\``;
+  const says = [description ?? "", words ? `One of ${words.map((word) => `\`${String(word)}\``).join(", ")}.` : ""];
+  const about = cell(says.filter(Boolean).join(" "));
+  return [`| \`${path}\` | ${usual} | ${about} |`, ...rows(member, `${path}.`)];
+}
+
+/** docs/configuration.md */
+export function configuration(): string {
+  const schema = JSON.parse(text("gateway.schema.json")) as Schema;
+  const sections = Object.entries(schema.properties ?? {}).map(([name, member]) => {
+    const table = [...new Set(rows(member, `${name}.`))];
+    const usual =
+      member.default === undefined || typeof member.default === "object"
+        ? ""
+        : ` Default: \`${String(member.default)}\`.`;
+    const about = `${member.description ?? ""}${usual}`.trim();
+    const head = table.length > 0 ? ["| setting | default | what it does |", "|---|---|---|", ...table] : [];
+    return [`## ${name}`, ...(about ? ["", about] : []), ...(head.length > 0 ? ["", ...head] : [])].join("\n");
+  });
+  return `# Configuration
+
+Every setting of gateway.yaml, made from its schema by \`npm run docs\`. Only \`providers\` and \`models\` are required. NAME is a name of
+yours; members that begin with \`x-\` are left to you. Any text may hold \`$NAME\`, \`\${NAME:-default}\` or \`$file:/path\`.
+
+${sections.join("\n\n")}
+`;
+}
+
+/** docs/errors.md */
+export function errors(): string {
+  const table = Object.entries(REFUSALS).map(([code, refusal]) => {
+    const { status, message, retry } = refusal;
+    const hint = "hint" in refusal ? (refusal.hint as string) : "";
+    return `| \`${code}\` | ${status} | ${cell([message, hint].filter(Boolean).join(" "))} | ${retry ? "yes" : "no"} |`;
+  });
+  return `# Errors
+
+What the gateway itself refuses, made from its sources by \`npm run docs\`. A client gets each in the envelope of its own protocol, with
+the code where that has a place for one, and often with a message that says more than this one. Where asking again cannot help the
+answer has \`x-should-retry: false\`, which the official SDKs obey. What a provider answers passes as it is, in its own words; a plugin
+may have codes of its own.
+
+| code | status | message | asking again helps |
+|---|---|---|---|
+${table.join("\n")}
+`;
+}
+
+/** llms.txt: where a language model finds what. */
+export function llms(): string {
+  const pages = globSync("docs/*.md", { cwd: fileURLToPath(ROOT) }).sort();
+  const lines = pages.map((page) => {
+    const [title = "", ...rest] = text(page).split("\n");
+    const first =
+      rest
+        .join("\n")
+        .trim()
+        .split(/\n\n|(?<=\.)\s/, 1)[0] ?? "";
+    const about = /^[|`#]/.test(first) ? "" : `: ${first.replaceAll("\n", " ").replace(/:$/, ".")}`;
+    return `- [${title.replace(/^# /, "")}](${page})${about}`;
+  });
+  return `# model-gateway
+
+> One host and one key in front of every model vendor: a reverse proxy for the OpenAI, Anthropic and Gemini protocols with a chain of
+> plugins. Start with the README; what a running gateway serves is at /openapi.json, its models at /v1/models.
+
+- [README](README.md): two commands to the first answer, a tour of gateway.yaml, the life of a request, a plugin
+- [Changes](CHANGELOG.md)
+
+## Documentation
+
+${lines.join("\n")}
+
+## Sources
+
+- [Schema of gateway.yaml](gateway.schema.json)
+- [Examples of plugins](examples/README.md)
+- [How to work on it](CONTRIBUTING.md)
+`;
+}
+
+/** Files by what they must hold. */
+export const PAGES: Readonly<Record<string, () => string>> = {
+  "docs/configuration.md": configuration,
+  "docs/errors.md": errors,
+  "llms.txt": llms,
+};
+
+if (process.argv[1] === fileURLToPath(import.meta.url))
+  for (const [file, made] of Object.entries(PAGES)) writeFileSync(new URL(file, ROOT), made());

@@ -1,0 +1,124 @@
+import { readFileSync } from "node:fs";
+import { REFUSALS } from "./core/errors.ts";
+import type { Mount } from "./downstream/paths.ts";
+
+const { version } = JSON.parse(readFileSync(new URL("../package.json", import.meta.url), "utf8")) as {
+  version: string;
+};
+
+const json = (schema: object) => ({ content: { "application/json": { schema } } });
+const ANY = { type: "object", additionalProperties: true };
+const REFUSED = {
+  description: "Refused, in the envelope of the path's protocol; x-should-retry: false where asking again cannot help.",
+  ...json(ANY),
+};
+const SECURITY = [{ bearer: [] }, { apiKey: [] }, { googApiKey: [] }];
+
+/** `/v1beta/models/*` as OpenAPI writes it. */
+const templated = (pattern: string): string => pattern.replace(/\*$/, "{rest}");
+
+/**
+ * An OpenAPI 3.1 description of what a gateway serves: its own paths in full, those of vendors' protocols by name, for these
+ * are the vendors' to describe.
+ */
+export function openApi(mounts: readonly Mount[]): object {
+  const paths: Record<string, Record<string, object>> = {
+    "/": {
+      get: {
+        summary: "What is served here; to browsers a page.",
+        security: [],
+        responses: { 200: { description: "A list of paths.", ...json(ANY) } },
+      },
+    },
+  };
+  for (const mount of mounts) {
+    const path = templated(mount.pattern);
+    paths[path] = { ...paths[path], ...operationOf(mount) };
+    if (mount.serve && mount.pattern.endsWith("/models"))
+      paths[`${path}/{id}`] = {
+        get: {
+          ...served(mount),
+          operationId: `get ${path}/{id}`,
+          summary: "One model, if the key may use it.",
+          parameters: [parameter("id")],
+        },
+      };
+  }
+  const codes = Object.entries(REFUSALS).map(([code, { status, message }]) => ({
+    const: code,
+    description: `${status}: ${message}`,
+  }));
+  return {
+    openapi: "3.1.0",
+    info: {
+      title: "model-gateway",
+      version,
+      description:
+        "One host and one key in front of every model vendor. Errors of the gateway itself are in the envelope of the protocol of the path.",
+    },
+    security: SECURITY,
+    paths,
+    components: {
+      securitySchemes: {
+        bearer: { type: "http", scheme: "bearer", description: "A gateway key, gw_…" },
+        apiKey: { type: "apiKey", in: "header", name: "x-api-key" },
+        googApiKey: { type: "apiKey", in: "header", name: "x-goog-api-key" },
+      },
+      schemas: { ErrorCode: { description: "What the gateway itself refuses.", oneOf: codes } },
+      headers: HEADERS,
+    },
+  };
+}
+
+const parameter = (name: string) => ({ name, in: "path", required: true, schema: { type: "string" } });
+
+const served = ({ chain, pattern }: Mount) => ({
+  operationId: `get ${pattern}`,
+  summary: `Answered by the plugin ${chain.serving?.name ?? "of that path"}.`,
+  responses: { 200: { description: "The answer.", ...json(ANY) }, 401: REFUSED, "4XX": REFUSED },
+});
+
+function operationOf(mount: Mount): Record<string, object> {
+  const { pattern, protocol, strict, pass, serve } = mount;
+  const parameters = pattern.endsWith("*") ? { parameters: [parameter("rest")] } : {};
+  if (serve) return { get: { ...served(mount), ...parameters } };
+  if (pass)
+    return {
+      post: {
+        operationId: `pass ${pattern}`,
+        summary: "Passes unread to a provider, with any method.",
+        ...parameters,
+        responses: { default: { description: "What the provider answers." } },
+      },
+    };
+  return {
+    post: {
+      operationId: `post ${pattern}`,
+      summary: `${protocol?.name ?? ""}, as its vendor describes it${strict ? "; nothing is dropped" : ""}.`,
+      tags: [protocol?.name ?? ""],
+      ...parameters,
+      requestBody: { required: true, ...json(ANY) },
+      responses: {
+        200: {
+          description: "The answer, whole or as a stream.",
+          headers: Object.fromEntries(
+            Object.keys(HEADERS).map((name) => [name, { $ref: `#/components/headers/${name}` }]),
+          ),
+          content: { "application/json": { schema: ANY }, "text/event-stream": { schema: { type: "string" } } },
+        },
+        "4XX": REFUSED,
+        "5XX": REFUSED,
+      },
+    },
+  };
+}
+
+const header = (description: string) => ({ description, schema: { type: "string" } });
+
+const HEADERS = {
+  "x-request-id": header("Names the exchange, in log and ledger too."),
+  "gateway-model": header("The model that served."),
+  "gateway-notice": header("What the client should know: what was changed within its meaning, or read differently."),
+  "gateway-dropped": header("Paths in the request that the provider's protocol cannot say."),
+  "gateway-estimate": header("Names counts that are estimates."),
+};

@@ -1,0 +1,54 @@
+import t from "tap";
+import { startGateway } from "./support/gateway.ts";
+
+interface Described {
+  openapi: string;
+  paths: Record<
+    string,
+    Record<string, { operationId?: string; parameters?: { name: string }[]; responses: object; security?: object[] }>
+  >;
+  components: {
+    securitySchemes: Record<string, object>;
+    headers: Record<string, object>;
+    schemas: { ErrorCode: { oneOf: { const: string }[] } };
+  };
+}
+
+t.test("a gateway describes every path that it serves, without a key", async (t) => {
+  const { url } = await startGateway(
+    t,
+    `providers: { demo: { url: "demo:" }, own: { url: "http://127.0.0.1:1/v1", protocol: openai-chat } }
+models: { echo: { targets: [demo:echo] } }
+paths: { /v1/messages: { strict: true }, /acme/v1/*: { pass: own }, /v1beta/models: off }
+`,
+  );
+  const answer = await fetch(`${url}/openapi.json`);
+  t.equal(answer.status, 200);
+  t.match(answer.headers.get("content-type"), /^application\/json/);
+  const described = (await answer.json()) as Described;
+  t.equal(described.openapi, "3.1.0");
+  const { paths } = (await (await fetch(url)).json()) as { paths: string[] };
+  for (const path of paths) t.ok(described.paths[path.replace(/\*$/, "{rest}")], path);
+  t.match(described.paths["/v1/messages"]?.["post"], { tags: ["anthropic-messages"], summary: /nothing is dropped/ });
+  t.match(described.paths["/v1/models"]?.["get"], { summary: /models/ });
+  t.ok(described.paths["/v1/models/{id}"]?.["get"]);
+  t.match(described.paths["/acme/v1/{rest}"]?.["post"], { summary: /unread/ });
+  t.notOk(described.paths["/v1beta/models"]);
+  const operations = Object.entries(described.paths).flatMap(([path, methods]) =>
+    Object.values(methods).map((each) => ({ path, ...each })),
+  );
+  for (const { path, parameters = [], responses } of operations) {
+    const named = [...path.matchAll(/\{(\w+)\}/g)].map(([, name]) => name);
+    t.same(
+      parameters.map(({ name }) => name),
+      named,
+      `parameters of ${path}`,
+    );
+    t.ok(Object.keys(responses).length > 0);
+  }
+  const ids = operations.flatMap(({ operationId }) => operationId ?? []);
+  t.equal(new Set(ids).size, ids.length, "no two operations of one id");
+  t.ok(described.components.schemas.ErrorCode.oneOf.some(({ const: code }) => code === "model_not_found"));
+  for (const [, ref = ""] of JSON.stringify(described).matchAll(/"\$ref":"#\/components\/headers\/([^"]+)"/g))
+    t.ok(described.components.headers[ref], ref);
+});
