@@ -153,7 +153,8 @@ function checkTarget(target: Tree, path: (string | number)[], providers: readonl
     return;
   }
   const provider = target.slice(0, colon);
-  if (!providers.includes(provider))
+  // Where there are none at all, that is told; each target need not repeat it.
+  if (providers.length > 0 && !providers.includes(provider))
     report({ path, part: { from: 0, length: colon }, message: unknown("provider", provider, providers) });
 }
 

@@ -85,7 +85,7 @@ export class YamlSource {
   private syntax(): { problems: Problem[]; broken: boolean } {
     const mistakes = [...this.document.errors, ...this.document.warnings];
     const first = mistakes.find((mistake) => mistake.code !== "DUPLICATE_KEY");
-    if (first) return { problems: [this.problemAt(first.pos, told(first))], broken: true };
+    if (first) return { problems: [this.problemAt(this.placeOf(first), told(first))], broken: true };
     const doubled = mistakes.map((mistake) => this.problemAt(mistake.pos, told(mistake)));
     const dangling = this.anchors();
     return { problems: [...doubled, ...dangling], broken: dangling.length > 0 };
@@ -157,6 +157,20 @@ export class YamlSource {
 
   private resolved(node: unknown): unknown {
     return node instanceof Alias ? node.resolve(this.document) : node;
+  }
+
+  /** Of a quote that is not closed its line is of use, not the end of the file, where it is missed. */
+  private placeOf({ code, message, pos }: YAMLError): Span {
+    const quote = /closing (["'])/.exec(message)?.[1];
+    if (code !== "MISSING_CHAR" || quote === undefined) return pos;
+    const plain = (line: string) => line.replaceAll(/\\./g, "xx").replace(/(?:^|\s)#.*$/, "");
+    let start = 0;
+    for (const line of this.text.split("\n")) {
+      const quotes = plain(line).split(quote).length - 1;
+      if (quotes % 2 === 1) return [start + plain(line).lastIndexOf(quote), start + line.length];
+      start += line.length + 1;
+    }
+    return pos;
   }
 
   /** A part of a scalar, unless escapes make its text longer than its value. */

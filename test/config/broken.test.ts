@@ -1,0 +1,184 @@
+import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import t from "tap";
+import { run } from "../../src/cli/check.ts";
+import type { Problem } from "../../src/config/problems.ts";
+import { words } from "../../src/gateway.ts";
+import { rehearse } from "../../src/rehearsal.ts";
+
+/** A file that check finds right. */
+const RIGHT = `listen: 127.0.0.1:8080
+providers:
+  openai: { url: https://api.openai.com/v1, credential: $OPENAI_API_KEY, protocol: openai-chat }
+  demo: { url: "demo:" }
+models:
+  fast:
+    aliases: [quick]
+    targets: [openai:gpt-5.4-mini]
+    fallback: [echo]
+  echo: { targets: [demo:echo] }
+limits: { default: { rpm: 300, budget: $50/month } }
+timeouts: { connect: 5s }
+keys:
+  ci: { key: $CI_KEY, models: [fast] }
+`;
+
+/** What is broken: what stands there instead, where that is told, and the fix that the message names. */
+type Broken = readonly [what: string, from: string | RegExp, to: string, place: string, fix: RegExp];
+
+const BROKEN: readonly Broken[] = [
+  ["a section's name misspelt", "providers:", "provders:", "2:1", /did you mean "providers"/],
+  ["a setting's name misspelt", "credential:", "credntial:", "3:45", /did you mean "credential"/],
+  ["a protocol misspelt", "protocol: openai-chat", "protocol: openai-cht", "3:84", /did you mean "openai-chat"/],
+  ["a provider misspelt in a target", "[openai:gpt-5.4-mini]", "[opnai:gpt-5.4-mini]", "8:15", /did you mean "openai"/],
+  ["a target without its provider", "[openai:gpt-5.4-mini]", "[gpt-5.4-mini]", "8:15", /provider:/],
+  ["a fallback that is no model", "fallback: [echo]", "fallback: [ecoh]", "9:16", /did you mean "echo"/],
+  ["a model in a key's list misspelt", "models: [fast]", "models: [fats]", "14:32", /did you mean "fast"/],
+  ["an alias that is a model", "[quick]", "[echo]", "7:15", /echo/],
+  ["a wrong type: a text for a list", "targets: [openai:gpt-5.4-mini]", "targets: openai:gpt-5.4-mini", "8:14", /list/],
+  [
+    "a wrong type: a list for a section",
+    "limits: { default: { rpm: 300, budget: $50/month } }",
+    "limits: []",
+    "11:1",
+    /expected/,
+  ],
+  ["a unit that there is not", "connect: 5s", "connect: 5sec", "12:22", /90s|5s|500ms/],
+  ["a budget without its period's word", "$50/month", "$50/moon", "11:40", /\$50\/month/],
+  ["a number that is none", "rpm: 300", "rpm: many", "11:27", /300/],
+  ["an address that is none", "https://api.openai.com/v1", "api.openai.com", "3:18", /https?:/],
+  [
+    "an address with a key in it",
+    "https://api.openai.com/v1",
+    '"https://user:pass@api.openai.com/v1"',
+    "3:18",
+    /credential/,
+  ],
+  ["a port that there is not", "127.0.0.1:8080", "127.0.0.1:99999", "1:9", /127\.0\.0\.1:8080/],
+  ["a tab for spaces", "  openai:", "\topenai:", "3:1", /spaces/],
+  ["a key twice", "  demo:", '  openai: { url: "demo:" }\n  demo:', "4:3", /twice|once|unique/i],
+  [
+    "a brace that is not closed",
+    "protocol: openai-chat }",
+    "protocol: openai-chat",
+    "4:3",
+    /bracket before it is not closed/,
+  ],
+  ["a quote that is not closed", '"demo:"', '"demo:', "4:", /quote|"/],
+  ["a key too short to be one", "$CI_KEY", "abc", "14:14", /20 characters/],
+  ["a models section that is missing", /models:\n[\s\S]*?limits/, "limits", "1:1", /models/],
+  ["a provider that says neither protocol nor speaks", ", protocol: openai-chat", "", "3:3", /protocol|speaks/],
+  [
+    "a plugin in a chain that there is not",
+    "timeouts:",
+    "chains: { llm: [sse, auth, modles, limits, rewrite, usage] }\ntimeouts:",
+    "12:28",
+    /did you mean "models"/,
+  ],
+  [
+    "plugins in the wrong order",
+    "timeouts:",
+    "chains: { llm: [sse, models, auth, limits, rewrite, usage] }\ntimeouts:",
+    "12:",
+    /auth/,
+  ],
+  [
+    "limits that nothing would keep",
+    "timeouts:",
+    "chains: { llm: [sse, auth, models, rewrite, usage] }\ntimeouts:",
+    "12:11",
+    /put "limits"/,
+  ],
+  [
+    "an option that a plugin does not have",
+    "timeouts:",
+    "plugins: { scrub: { mod: strip } }\ntimeouts:",
+    "12:21",
+    /did you mean "mode"/,
+  ],
+  [
+    "a plugin's option with a wrong value",
+    "timeouts:",
+    "plugins: { scrub: { mode: stripe } }\ntimeouts:",
+    "12:27",
+    /strip/,
+  ],
+  [
+    "a plugin whose code is broken",
+    "timeouts:",
+    "plugins: { bad: { from: ./plugins/bad.ts } }\nchains: { llm: [sse, auth, bad, models, limits, rewrite, usage] }\ntimeouts:",
+    "12:25",
+    /bad\.ts|cannot be loaded/,
+  ],
+  [
+    "a plugin that fails at its start",
+    "timeouts:",
+    "plugins: { late: { from: ./plugins/late.ts } }\nchains: { llm: [sse, auth, late, models, limits, rewrite, usage] }\ntimeouts:",
+    "",
+    /late\.ts|no licence/,
+  ],
+  [
+    "a plugin's file that is not there",
+    "timeouts:",
+    "plugins: { gone: { from: ./gone.ts } }\nchains: { llm: [sse, auth, gone, models, limits, rewrite, usage] }\ntimeouts:",
+    "12:26",
+    /there is no file/,
+  ],
+  ["a secret's file that is not there", "$OPENAI_API_KEY", "$file:/nowhere/secret", "3:57", /\/nowhere\/secret/],
+  ["a secret with a misspelt form", "$OPENAI_API_KEY", '"${OPENAI_API_KEY"', "3:57", /\}|\$\{NAME/],
+  [
+    "a path for a protocol that there is not",
+    "timeouts:",
+    "paths: { /x: { protocol: grpc } }\ntimeouts:",
+    "12:26",
+    /known: /,
+  ],
+  ["a path without a slash", "timeouts:", "paths: { x: { protocol: openai-chat } }\ntimeouts:", "12:10", /\//],
+  ["an expiry that is no date", "models: [fast] }", "models: [fast], expires: tomorrow }", "14:48", /2026-12-31/],
+];
+
+t.ok(BROKEN.length >= 30);
+
+const folder = mkdtempSync(join(tmpdir(), "gateway-broken-"));
+t.teardown(() => rmSync(folder, { recursive: true }));
+mkdirSync(join(folder, "plugins"));
+writeFileSync(join(folder, "plugins/bad.ts"), "export default class Bad {\n  request( {\n}\n");
+writeFileSync(
+  join(folder, "plugins/late.ts"),
+  'export default class Late {\n  start() {\n    throw new Error("no licence");\n  }\n}\n',
+);
+const ENV = { OPENAI_API_KEY: "sk-0123456789abcdefgh", CI_KEY: "ci-key-0123456789abcdef" };
+
+async function check(yaml: string): Promise<{ code: number; problems: Problem[] }> {
+  writeFileSync(join(folder, "gateway.yaml"), yaml);
+  const out: string[] = [];
+  const io = { out: (line: string) => out.push(line), err: (line: string) => out.push(line), env: ENV, folder };
+  const vocabulary = await words(folder);
+  const code = await run(
+    ["--json"],
+    io,
+    vocabulary,
+    (config) => rehearse(config, vocabulary),
+    async () => [],
+  );
+  return { code, problems: (JSON.parse(out.join("\n")) as { problems: Problem[] }).problems };
+}
+
+t.test("the file that all others are made from is right", async (t) => {
+  t.match(await check(RIGHT), { code: 0, problems: [] });
+});
+
+for (const [what, from, to, place, fix] of BROKEN)
+  t.test(`${what}: told with file, line, column and the fix`, async (t) => {
+    const yaml = RIGHT.replace(from, to.replaceAll("$", "$$$$"));
+    t.not(yaml, RIGHT);
+    const { code, problems } = await check(yaml);
+    const errors = problems.filter(({ severity }) => severity === "error");
+    t.equal(code, 1);
+    const [first] = errors;
+    t.match(first?.file, /gateway\.yaml$|plugins\/late\.ts$/);
+    t.ok(`${first?.line}:${first?.column}`.startsWith(place), `at ${first?.line}:${first?.column}`);
+    t.match(`${first?.message} ${first?.frame}`, fix, String(first?.message));
+    t.ok(errors.length <= 2, `one mistake is told as one: ${errors.map(({ message }) => message).join("; ")}`);
+  });
