@@ -93,7 +93,7 @@ t.test("of broken syntax the first mistake is told, in plain words", async (t) =
     ],
     ["a: !secret x\n", "1:4", "tags (!name) mean nothing here; remove it"],
     ["a: ]\n", "1:4", "not expected here; a bracket or quote before it may be missing or one too many"],
-    ['a: "b\n', "2:1", 'missing closing "'],
+    ['a: "b\n', "1:4", 'missing closing "'],
     ["b: &near 1\na: *nera\n", "2:4", 'unknown anchor "nera", did you mean "near"?'],
     ["<<: 5\n", "1:1", "<< takes the alias of a map, or a list of such aliases"],
   ] as const) {
