@@ -36,7 +36,7 @@ keys: { ci: { key: $CI_KEY }, two: { hash: ${"ab".repeat(32)} } }
 
 t.test("a right file is summed up in one line", async (t) => {
   const { code, out, err } = await check(t, { "gateway.yaml": LEAST }, []);
-  t.equal(out, "gateway.yaml: ok, 1 provider, 1 model, 0 keys, 8 paths");
+  t.equal(out, "gateway.yaml: ok, 1 provider, 1 model, 0 keys, 9 paths");
   t.equal(err, "");
   t.equal(code, 0);
 });
@@ -45,7 +45,7 @@ t.test("what is off is named with the reason", async (t) => {
   const { code, out } = await check(t, { "other.yaml": FULL }, ["other.yaml"]);
   t.equal(
     out,
-    "other.yaml: ok, 3 providers (2 off: a, A_KEY is not set; b, B_KEY is not set), 1 model, 2 keys (1 off: ci, CI_KEY is not set), 8 paths",
+    "other.yaml: ok, 3 providers (2 off: a, A_KEY is not set; b, B_KEY is not set), 1 model, 2 keys (1 off: ci, CI_KEY is not set), 9 paths",
   );
   t.equal(code, 0);
 });
