@@ -144,11 +144,12 @@ t.test("without paths every protocol's own are served, and the lists of models",
     { path: "/v1/models", serve: "models", use: "read", strict: false },
     { path: "/v1beta/models", serve: "models", use: "read", strict: false },
     { path: "/v1/key", serve: "limits", use: "read", strict: false },
+    { path: "/v1/requests", serve: "usage", use: "read", strict: false },
   ]);
 });
 
 /** The usual paths of the fixture's protocols, and the lists of models. */
-const USUAL = 8;
+const USUAL = 9;
 
 /** With a provider to which requests can pass. */
 const PASSING = LEAST.replace("demo:", "vendor: { url: https://a/v1, protocol: gemini }, demo:");
@@ -186,6 +187,7 @@ t.test("what the file says of a usual path holds there and below it, and off tak
     { path: "/v1beta/models/*", protocol: "gemini", use: "llm", strict: false },
     { path: "/v1/models", serve: "region", use: "read", strict: false },
     { path: "/v1/key", serve: "limits", use: "read", strict: false },
+    { path: "/v1/requests", serve: "usage", use: "read", strict: false },
   ]);
   t.same(chains.get("/v1/messages"), ["auth"]);
   const off = await load(t, `${LEAST}paths: { /v1/messages: off, /v1/messages/count_tokens: { strict: true } }\n`);

@@ -43,7 +43,6 @@ t.test("only providers and models are needed", async (t) => {
     listen: "127.0.0.1:8080",
     admin: "127.0.0.1:9090",
     pages: "on",
-    alerts: {},
     workers: 1,
     providers: { demo: { url: "demo:", websocket: false, forward: [], shared: [], concurrency: 0, warm: 300_000 } },
     timeouts: { connect: 5000, first_byte: 600_000, idle: 120_000, total: 0 },

@@ -115,7 +115,6 @@ t.test("what is shown to providers and proxies, and what seals envelopes, is sec
   const config = {
     providers: [{ credentials: [{ secret: "one" }, { secret: "two" }] }, { credentials: [] }],
     envelopes: { key: "three" },
-    alerts: { webhook: "five" },
     store: { limits: "memory", postgres: { password: "four" } },
   };
   const env = {
@@ -132,7 +131,6 @@ t.test("what is shown to providers and proxies, and what seals envelopes, is sec
       "two",
       "three",
       "four",
-      "five",
       "pass%40word",
       "pass@word",
       pair,
@@ -141,7 +139,7 @@ t.test("what is shown to providers and proxies, and what seals envelopes, is sec
       Buffer.from("u:p%E0").toString("base64"),
     ].toSorted(),
   );
-  const none = { providers: [], envelopes: {}, alerts: {}, store: { limits: "memory" } };
+  const none = { providers: [], envelopes: {}, store: { limits: "memory" } };
   t.same(secretsOf(none as unknown as Config, {}), []);
   const redis = { ...none, store: { limits: "redis://u:pass%40word@h" } };
   t.same(secretsOf(redis as unknown as Config, {}), ["pass%40word", "pass@word"]);
