@@ -17,6 +17,7 @@ t.test("a new store", async (t) => {
   t.same(
     tables.map(({ name }) => name),
     [
+      "audit",
       "key",
       "object",
       "price",
