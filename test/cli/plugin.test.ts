@@ -1,5 +1,5 @@
 import { spawnSync } from "node:child_process";
-import { existsSync, mkdtempSync, readFileSync, rmSync } from "node:fs";
+import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import t from "tap";
@@ -28,6 +28,11 @@ t.test("a new plugin's own test passes as it is written, and fails when the plug
   t.equal(status, 0, stdout);
   t.match(stdout, /pass 1/);
   t.match(await plugin("new", "my-stamp"), { code: 1, text: /plugins\/my-stamp\.ts exists/ });
+  const file = join(folder, "plugins/my-stamp.ts");
+  writeFileSync(file, readFileSync(file, "utf8").replace(/head\.headers\.set\(.*\);/, ""));
+  const idle = tested();
+  t.equal(idle.status, 1, idle.stdout);
+  t.match(idle.stdout, /fail 1/);
 });
 
 t.test("a name that is taken or none is refused, and the plugins that there are can be listed", async (t) => {
