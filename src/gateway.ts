@@ -28,7 +28,7 @@ import type { Ledger } from "./store/ledger.ts";
 import type { Limiter } from "./store/limiter.ts";
 import { MemoryLimiter } from "./store/memory-limiter.ts";
 import { connectStores, type Stores } from "./store/open.ts";
-import { openRedisLimiter } from "./store/redis-limiter.ts";
+import { openRedisLimiter } from "./store/redis/limiter.ts";
 import { spendSince } from "./store/spend.ts";
 import { Envelopes } from "./translation/envelope.ts";
 import { Answers, type Peers, type Question } from "./workers/peers.ts";

@@ -15,7 +15,7 @@ import { Catalogue } from "./prices/catalogue.ts";
 import { marketplaceOf, providersOn } from "./prices/marketplace-of.ts";
 import { MemoryLimiter } from "./store/memory-limiter.ts";
 import { openStores } from "./store/open.ts";
-import { RedisServer } from "./store/redis-server.ts";
+import { RedisServer } from "./store/redis/server.ts";
 import { spendSince } from "./store/spend.ts";
 import { Envelopes } from "./translation/envelope.ts";
 import { Translations } from "./translation/translations.ts";

@@ -1,7 +1,7 @@
 import type { Problem } from "../config/load.ts";
 import type { Config } from "../config/types.ts";
 import { FileError } from "../core/errors.ts";
-import { PostgresDatabase, unusableDatabase } from "../store/postgres.ts";
+import { PostgresDatabase, unusableDatabase } from "../store/postgres/database.ts";
 
 /**
  * What a start from here would find wrong with the database, which is only asked whether it is there. No mistake of the file:

@@ -1,7 +1,7 @@
 import { readFileSync } from "node:fs";
 import { availableParallelism } from "node:os";
 import { dirname, relative, resolve } from "node:path";
-import type { StorePlace } from "../store/postgres-place.ts";
+import type { StorePlace } from "../store/postgres/place.ts";
 import * as build from "./build.ts";
 import { explain } from "./issues.ts";
 import { budgetsOf, checkCounting, checkLimits } from "./limits.ts";

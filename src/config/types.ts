@@ -2,7 +2,7 @@ import type { LimitTable } from "../core/limits.ts";
 import type { Facts, Model, Provider, RetryLimits } from "../core/marketplace.ts";
 import type { Price } from "../core/price.ts";
 import type { Share } from "../objects/share.ts";
-import type { StorePlace } from "../store/postgres-place.ts";
+import type { StorePlace } from "../store/postgres/place.ts";
 import type { Problem } from "./problems.ts";
 
 /** gateway.yaml with every default filled in, every name checked, every secret put in. */

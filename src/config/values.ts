@@ -1,7 +1,7 @@
 import { createHash, hash } from "node:crypto";
 import { basename, resolve } from "node:path";
 import type { Credential } from "../core/marketplace.ts";
-import { postgresPlace, type StorePlace, shownPlace } from "../store/postgres-place.ts";
+import { postgresPlace, type StorePlace, shownPlace } from "../store/postgres/place.ts";
 import { type ConfigPath, offNotice, type Report } from "./problems.ts";
 import { redisProblem } from "./redis-address.ts";
 import { reveal, weakness, whyNot } from "./secrets.ts";

@@ -1,6 +1,6 @@
 import type { StatementSync } from "node:sqlite";
 import { KIND, type Row } from "./ledger-row.ts";
-import type { Database } from "./sqlite.ts";
+import type { Database } from "./sqlite/database.ts";
 
 /** Numbers kept in memory. */
 const MOST = 10_000;

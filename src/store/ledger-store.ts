@@ -1,3 +1,4 @@
+import type { LedgerPlace } from "./journal/ledger-messages.ts";
 import type {
   LedgerEntry,
   LedgerFailure,
@@ -8,15 +9,14 @@ import type {
   LedgerSum,
   SpeedGroup,
 } from "./ledger.ts";
-import type { LedgerPlace } from "./ledger-messages.ts";
 import type { Row } from "./ledger-row.ts";
-import { PostgresDatabase } from "./postgres.ts";
-import { PostgresLedger } from "./postgres-ledger.ts";
-import { prunedPostgres } from "./postgres-partitions.ts";
+import { PostgresDatabase } from "./postgres/database.ts";
+import { PostgresLedger } from "./postgres/ledger.ts";
+import { prunedPostgres } from "./postgres/partitions.ts";
 import type { RowPlace } from "./row-place.ts";
-import { Database } from "./sqlite.ts";
-import { SqliteLedger } from "./sqlite-ledger.ts";
-import { pruned, STEP } from "./sqlite-pruning.ts";
+import { Database } from "./sqlite/database.ts";
+import { SqliteLedger } from "./sqlite/ledger.ts";
+import { pruned, STEP } from "./sqlite/pruning.ts";
 
 /** Connections of a thread that feeds: one writes, others answer, so that a question about many rows holds no row up. */
 const CONNECTIONS = 3;

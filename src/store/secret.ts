@@ -2,7 +2,7 @@ import { randomBytes } from "node:crypto";
 import { mkdirSync, readFileSync, statSync, writeFileSync } from "node:fs";
 import { dirname } from "node:path";
 import { FileError } from "../core/errors.ts";
-import type { PostgresDatabase } from "./postgres.ts";
+import type { PostgresDatabase } from "./postgres/database.ts";
 
 /**
  * The secret that envelopes are sealed with where gateway.yaml gives none: made once and kept beside the ledger, readable

@@ -4,7 +4,7 @@ import t, { type Test } from "tap";
 import { help, run, USAGE } from "../../src/cli/store.ts";
 import { newId } from "../../src/core/id.ts";
 import { openMaintenance, openStores, restoreStore } from "../../src/store/open.ts";
-import { Database } from "../../src/store/sqlite.ts";
+import { Database } from "../../src/store/sqlite/database.ts";
 
 const DAY = 86_400_000;
 

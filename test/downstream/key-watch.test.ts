@@ -3,8 +3,8 @@ import t from "tap";
 import type { GatewayError } from "../../src/core/errors.ts";
 import type { Exchange } from "../../src/core/exchange.ts";
 import { KeyWatch } from "../../src/downstream/key-watch.ts";
-import { Database } from "../../src/store/sqlite.ts";
-import { SqliteKeys } from "../../src/store/sqlite-keys.ts";
+import { Database } from "../../src/store/sqlite/database.ts";
+import { SqliteKeys } from "../../src/store/sqlite/keys.ts";
 
 /** Exchanges of callers, and why each was ended. */
 function running(callers: { id: string; name: string; expires?: number }[]) {

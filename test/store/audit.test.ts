@@ -1,9 +1,9 @@
 import t from "tap";
 import type { Audit } from "../../src/store/audit.ts";
-import { PostgresAudit } from "../../src/store/postgres-audit.ts";
-import { openPostgres } from "../../src/store/postgres-migrations.ts";
-import { Database } from "../../src/store/sqlite.ts";
-import { SqliteAudit } from "../../src/store/sqlite-audit.ts";
+import { PostgresAudit } from "../../src/store/postgres/audit.ts";
+import { openPostgres } from "../../src/store/postgres/migrations.ts";
+import { SqliteAudit } from "../../src/store/sqlite/audit.ts";
+import { Database } from "../../src/store/sqlite/database.ts";
 import { placeOf, startPostgres } from "../support/postgres.ts";
 
 const databases: { close(): Promise<void> }[] = [];

@@ -2,8 +2,8 @@ import { join } from "node:path";
 import { crc32 } from "node:zlib";
 import t from "tap";
 import { newKey, validKey } from "../../src/store/key-format.ts";
-import { Database } from "../../src/store/sqlite.ts";
-import { SqliteKeys } from "../../src/store/sqlite-keys.ts";
+import { Database } from "../../src/store/sqlite/database.ts";
+import { SqliteKeys } from "../../src/store/sqlite/keys.ts";
 
 /** Keys of each kind; times are judged only where this is set, on a quiet machine. */
 const CALLS = Number(process.env["GATEWAY_TEST_KEY_TIMING"] ?? 0);

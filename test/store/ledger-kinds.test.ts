@@ -2,7 +2,7 @@ import { join } from "node:path";
 import t, { type Test } from "tap";
 import { Kinds } from "../../src/store/ledger-kinds.ts";
 import { KIND } from "../../src/store/ledger-row.ts";
-import { Database } from "../../src/store/sqlite.ts";
+import { Database } from "../../src/store/sqlite/database.ts";
 
 const kind = (model: string) => ["k", model, "p:m", "wire", "generate", 200, "completed", 0, "reported", "p1"];
 

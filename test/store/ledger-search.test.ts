@@ -1,10 +1,10 @@
 import t, { type Test } from "tap";
 import { newId } from "../../src/core/id.ts";
 import type { Ledger, LedgerEntry } from "../../src/store/ledger.ts";
-import { PostgresLedger } from "../../src/store/postgres-ledger.ts";
-import { openPostgres } from "../../src/store/postgres-migrations.ts";
-import { Database } from "../../src/store/sqlite.ts";
-import { SqliteLedger } from "../../src/store/sqlite-ledger.ts";
+import { PostgresLedger } from "../../src/store/postgres/ledger.ts";
+import { openPostgres } from "../../src/store/postgres/migrations.ts";
+import { Database } from "../../src/store/sqlite/database.ts";
+import { SqliteLedger } from "../../src/store/sqlite/ledger.ts";
 import { placeOf, startPostgres } from "../support/postgres.ts";
 
 const TIME = Date.UTC(2026, 10, 1);

@@ -2,7 +2,7 @@ import { join } from "node:path";
 import t from "tap";
 import { rowOf } from "../../src/store/ledger-row.ts";
 import { openLedgerStore } from "../../src/store/ledger-store.ts";
-import { openPostgres } from "../../src/store/postgres-migrations.ts";
+import { openPostgres } from "../../src/store/postgres/migrations.ts";
 import { entry } from "../support/ledger-contract.ts";
 import { placeOf, startPostgres } from "../support/postgres.ts";
 

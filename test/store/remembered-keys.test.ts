@@ -1,8 +1,8 @@
 import t from "tap";
 import { newKey } from "../../src/store/key-format.ts";
 import { nameTaken, storeSilent } from "../../src/store/remembered-keys.ts";
-import { Database } from "../../src/store/sqlite.ts";
-import { SqliteKeys } from "../../src/store/sqlite-keys.ts";
+import { Database } from "../../src/store/sqlite/database.ts";
+import { SqliteKeys } from "../../src/store/sqlite/keys.ts";
 
 t.test("digests of keys that are in use are remembered for ten seconds, and never many", async (t) => {
   const database = new Database(":memory:");

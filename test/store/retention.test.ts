@@ -3,9 +3,9 @@ import { setTimeout as sleep } from "node:timers/promises";
 import t, { type Test } from "tap";
 import { newId } from "../../src/core/id.ts";
 import { Retention } from "../../src/store/retention.ts";
-import { Database } from "../../src/store/sqlite.ts";
-import { SqliteLedger } from "../../src/store/sqlite-ledger.ts";
-import { pruned, STEP } from "../../src/store/sqlite-pruning.ts";
+import { Database } from "../../src/store/sqlite/database.ts";
+import { SqliteLedger } from "../../src/store/sqlite/ledger.ts";
+import { pruned, STEP } from "../../src/store/sqlite/pruning.ts";
 
 const DAY = 86_400_000;
 const TODAY = Math.floor(Date.now() / DAY) * DAY;

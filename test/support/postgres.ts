@@ -6,7 +6,7 @@ import { join } from "node:path";
 import { setTimeout as after } from "node:timers/promises";
 import postgres from "postgres";
 import type { Test } from "tap";
-import { type PostgresPlace, postgresPlace } from "../../src/store/postgres-place.ts";
+import { type PostgresPlace, postgresPlace } from "../../src/store/postgres/place.ts";
 
 /** Where Debian's packages put each version. */
 const VERSIONS = "/usr/lib/postgresql";

@@ -1,0 +1,165 @@
+import { utimesSync } from "node:fs";
+import { setTimeout as sleep } from "node:timers/promises";
+import type { Row } from "../ledger-row.ts";
+import { abandoned, journalFile, journals, remove } from "./files.ts";
+import { rowIn } from "./journal.ts";
+import { lineIn, wholeLines } from "./lines.ts";
+
+/** Milliseconds between two tries while the ledger cannot be written. */
+const AGAIN = 250;
+const LONGEST_AGAIN = 10_000;
+
+/** Where the rows of journals go. */
+export interface RowTaker {
+  appendRow(row: Row): void;
+  /** @throws Error when the store cannot be written; rows stay and are tried again. */
+  flush(): Promise<void>;
+}
+
+/** Where a journal stands. */
+export interface JournalPlace {
+  readonly number: number;
+  readonly size: number;
+}
+
+/** Puts what journals say into the ledger: that of a process that runs, line by line, and those of processes that have died. */
+export class JournalFeeder {
+  /** How far the running journal has been read. */
+  private at = { number: 1, position: 0 };
+  private feeding: Promise<void> = Promise.resolve();
+  /** What is read once that is done: however often it is asked for meanwhile, that is one. */
+  private next: { place: JournalPlace; read: Promise<void> } | undefined;
+  private stopped = false;
+  /** Milliseconds of `performance.now()` since which there is something to read; undefined where there is not. */
+  behindSince: number | undefined;
+
+  /**
+   * @param folder of the journals
+   * @param owner what the names of the running one's files begin with
+   */
+  constructor(
+    private readonly folder: string,
+    private readonly owner: string,
+    private readonly rows: RowTaker,
+  ) {}
+
+  /** Reads the running journal up to a place, once what was asked before is done. Waits for a store that is down. */
+  feed(place: JournalPlace): Promise<void> {
+    if (this.next) {
+      this.next.place = place;
+      return this.next.read;
+    }
+    this.behindSince ??= performance.now();
+    const next = { place, read: this.feeding.then(() => this.readNext()) };
+    this.next = next;
+    this.feeding = next.read;
+    return next.read;
+  }
+
+  /** Shows others that the running journal is somebody's. */
+  touch(): void {
+    const now = new Date();
+    try {
+      utimesSync(journalFile(this.folder, this.owner, this.at.number), now, now);
+    } catch {
+      // There is none yet.
+    }
+  }
+
+  /**
+   * Puts what processes left that have died into the ledger: exchanges that have not ended stand there as they would if
+   * nothing more was heard of them.
+   * @returns whether there are others that may still be somebody's
+   */
+  async adopt(): Promise<boolean> {
+    let left = false;
+    for (const journal of journals(this.folder)) {
+      if (journal.name === this.owner || this.stopped) continue;
+      if (!abandoned(journal)) {
+        left = true;
+        continue;
+      }
+      const open = new Map<unknown, Row>();
+      for (const file of journal.files) await this.take(file, 0, Number.POSITIVE_INFINITY, open);
+      for (const row of open.values()) this.rows.appendRow(row);
+      if (await this.flushed()) remove(journal.files);
+    }
+    return left;
+  }
+
+  /** Ends it: what is not in the ledger yet stays in the journal. */
+  stop(): void {
+    this.stopped = true;
+  }
+
+  /** Until what was asked so far is done; false where it was stopped before. */
+  async rest(): Promise<boolean> {
+    await this.feeding;
+    return !this.stopped;
+  }
+
+  /** Removes the running journal, all of which is in the ledger. */
+  end(): void {
+    remove([journalFile(this.folder, this.owner, this.at.number)]);
+  }
+
+  private async readNext(): Promise<void> {
+    const { place } = this.next as { place: JournalPlace };
+    this.next = undefined;
+    await this.read(place);
+    // What was asked for meanwhile is newer.
+    this.behindSince = this.next === undefined ? undefined : performance.now();
+  }
+
+  private async read({ number, size }: JournalPlace): Promise<void> {
+    while (!this.stopped && this.at.number <= number) {
+      const file = journalFile(this.folder, this.owner, this.at.number);
+      const last = this.at.number === number;
+      this.at.position = await this.take(file, this.at.position, last ? size : Number.POSITIVE_INFINITY);
+      if (last || this.stopped) return;
+      remove([file]);
+      this.at = { number: this.at.number + 1, position: 0 };
+    }
+  }
+
+  /**
+   * Puts the lines of a file into the ledger.
+   * @param open exchanges that have begun and not ended, where somebody wants to know
+   * @returns up to where: a line that was not written to its end is none
+   */
+  private async take(file: string, from: number, to: number, open?: Map<unknown, Row>): Promise<number> {
+    let position = from;
+    for (const { text, end } of wholeLines(file, from, to)) {
+      if (this.stopped) break;
+      for (const line of text.split("\n")) this.line(line, open);
+      if (!(await this.flushed())) break;
+      position = end;
+    }
+    return position;
+  }
+
+  private line(text: string, open: Map<unknown, Row> | undefined): void {
+    const line = lineIn(text);
+    if (!line) return;
+    const row = rowIn(line);
+    const [id] = row.values;
+    if (line[0] === "begun") open?.set(id, row);
+    else {
+      open?.delete(id);
+      this.rows.appendRow(row);
+    }
+  }
+
+  /** Until the ledger has it; false where it was given up. */
+  private async flushed(): Promise<boolean> {
+    for (let wait = AGAIN; ; wait = Math.min(wait * 2, LONGEST_AGAIN)) {
+      try {
+        await this.rows.flush();
+        return true;
+      } catch {
+        if (this.stopped) return false;
+        await sleep(wait);
+      }
+    }
+  }
+}

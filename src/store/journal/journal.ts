@@ -1,0 +1,208 @@
+import { closeSync, fdatasyncSync, fsyncSync, ftruncateSync, mkdirSync, openSync, writeSync } from "node:fs";
+import { KIND, type Row } from "../ledger-row.ts";
+import { journalFile, processName, remove } from "./files.ts";
+
+/** Bytes after which a journal goes on in another file. */
+const FULL = 8 * 1024 * 1024;
+/** Bytes that wait in memory at most while the journal cannot be written. */
+const MEMORY = 64 * 1024 * 1024;
+/** Milliseconds between two tries then. */
+const AGAIN = 250;
+
+/**
+ * A line of a journal: a row as the ledger shall have it if nothing more is heard of its exchange, or its last word.
+ * The third member is that of `Row.once`, and the row for when that has been counted.
+ */
+export type JournalLine = [kind: "begun" | "ended", row: JournalRow, once?: string, counted?: JournalRow];
+type JournalRow = [kind: Row["kind"], values: Row["values"], holder?: Row["holder"]];
+
+/** Journals of this process so far: a process may have several ledgers. */
+let made = 0;
+
+/**
+ * The files in which a process writes down what its ledger shall hold, before anybody hears of it. What was written
+ * survives the death of the process; another one puts it into the ledger then.
+ */
+export class Journal {
+  /** What its files' names begin with. */
+  readonly owner = `${processName()}-${++made}`;
+  /** The number of the file that is written, and the bytes in it. */
+  number = 0;
+  size = 0;
+  private fd: number | undefined;
+  private pending: string[] = [];
+  private pendingBytes = 0;
+  /** Exchanges that have begun and not ended, by id: each new file begins with their lines. */
+  private readonly open = new Map<string, { line: string }>();
+  private failed: { since: number; triedAt: number; lost: number } | undefined;
+  private retry: NodeJS.Timeout | undefined;
+
+  /**
+   * @param folder where its files are, made when the first of them is
+   * @param warn told when the journal cannot be written, when lines are lost, and when all is well again
+   * @param limits bytes of a file, and bytes that wait in memory
+   * @param durable whether what was written survives a power cut too: each write then waits for the disk
+   */
+  constructor(
+    readonly folder: string,
+    private readonly warn: (message: string) => void,
+    private readonly limits: { full: number; memory: number } = { full: FULL, memory: MEMORY },
+    private readonly durable = false,
+  ) {}
+
+  /** Whether what is told gets to the disk. */
+  get writable(): boolean {
+    return this.failed === undefined;
+  }
+
+  /** Whether there is a file. */
+  get used(): boolean {
+    return this.number > 0;
+  }
+
+  /** An exchange has begun. @param id the exchange's */
+  begin(id: string, row: Row): void {
+    const line = lineOf("begun", row);
+    this.open.set(id, { line });
+    this.add(line);
+  }
+
+  /** An exchange has ended. */
+  end(id: string, row: Row): void {
+    const begun = this.open.get(id);
+    // A Map's old tables may live on for long (see `Bag`): not with what is large.
+    if (begun) begun.line = "";
+    this.open.delete(id);
+    this.add(lineOf("ended", row));
+  }
+
+  /** Whether anything waits to be written. */
+  get waiting(): boolean {
+    return this.pendingBytes > 0;
+  }
+
+  /** Writes what waits, in one write. Never throws: what cannot be written waits on, or is lost, and that is told. */
+  write(): void {
+    if (this.pendingBytes === 0 || (this.failed && performance.now() - this.failed.triedAt < AGAIN)) return;
+    const bytes = Buffer.from(this.pending.join(""));
+    try {
+      this.append(bytes);
+    } catch (thrown) {
+      this.fail(thrown as Error);
+      return;
+    }
+    this.pending = [];
+    this.pendingBytes = 0;
+    if (this.failed) this.recover(this.failed);
+    if (this.size >= this.limits.full) this.next();
+  }
+
+  /** Writes what waits and closes the file. */
+  close(): void {
+    if (this.failed) this.failed.triedAt = 0;
+    this.write();
+    clearTimeout(this.retry);
+    if (this.pendingBytes > 0) this.warn(`${this.pending.length} lines of the ledger's journal are lost.`);
+    if (this.fd !== undefined) closeSync(this.fd);
+    this.fd = undefined;
+  }
+
+  private add(line: string): void {
+    this.pending.push(line);
+    this.pendingBytes += line.length;
+    if (this.pendingBytes > this.limits.memory) this.dropOldest();
+  }
+
+  /** @throws what the system says; nothing of it stands in the file then. */
+  private append(bytes: Buffer): void {
+    const fd = this.fd ?? this.create();
+    let written = 0;
+    try {
+      while (written < bytes.length) written += writeSync(fd, bytes, written);
+      if (this.durable) fdatasyncSync(fd);
+    } catch (thrown) {
+      ftruncateSync(fd, this.size);
+      throw thrown;
+    }
+    this.size += written;
+  }
+
+  private create(): number {
+    mkdirSync(this.folder, { recursive: true, mode: 0o700 });
+    const fd = openSync(journalFile(this.folder, this.owner, this.number + 1), "ax", 0o600);
+    this.fd = fd;
+    this.number++;
+    this.size = 0;
+    if (this.durable) syncFolder(this.folder);
+    return fd;
+  }
+
+  /** Goes on in another file, which tells all that is still open: who has read the one before needs it no more. */
+  private next(): void {
+    const { fd: old, number, size } = this;
+    try {
+      this.create();
+      this.append(Buffer.from([...this.open.values()].map(({ line }) => line).join("")));
+      closeSync(old as number);
+    } catch {
+      // The old one is as good for a while.
+      if (this.fd !== old) {
+        closeSync(this.fd as number);
+        remove([journalFile(this.folder, this.owner, this.number)]);
+      }
+      Object.assign(this, { fd: old, number, size });
+    }
+  }
+
+  private fail(error: Error): void {
+    if (!this.failed)
+      this.warn(`The ledger's journal cannot be written: ${error.message}. What it shall hold waits in memory.`);
+    const now = performance.now();
+    this.failed ??= { since: now, triedAt: now, lost: 0 };
+    this.failed.triedAt = now;
+    this.retry = setTimeout(() => this.write(), AGAIN + 1).unref();
+  }
+
+  private recover({ lost }: { lost: number }): void {
+    this.failed = undefined;
+    this.warn(`The ledger's journal is being written again; ${lost} lines were lost.`);
+  }
+
+  private dropOldest(): void {
+    const dropped = this.pending.splice(0, Math.ceil(this.pending.length / 100));
+    for (const line of dropped) this.pendingBytes -= line.length;
+    if (!this.failed) return;
+    if (this.failed.lost === 0) this.warn("Memory for the ledger's journal is full: its oldest lines are being lost.");
+    this.failed.lost += dropped.length;
+  }
+}
+
+/** Makes the names in a folder survive a power cut; what is in the files is their own concern. */
+function syncFolder(folder: string): void {
+  const fd = openSync(folder, "r");
+  try {
+    fsyncSync(fd);
+  } finally {
+    closeSync(fd);
+  }
+}
+
+function lineOf(kind: JournalLine[0], { kind: common, values, holder, once }: Row): string {
+  const line: JournalLine = [kind, told(common, values, holder)];
+  if (once) line.push(once.name, told(once.counted.kind, once.counted.values, holder));
+  return `${JSON.stringify(line)}\n`;
+}
+
+const told = (kind: Row["kind"], values: Row["values"], holder: Row["holder"]): JournalRow =>
+  holder ? [kind, values, holder] : [kind, values];
+
+/** The row of a journal's line. */
+export function rowIn([, [kind, values, holder], name, counted]: JournalLine): Row {
+  const row: Row = { kind: kindIn(kind), values };
+  if (holder) row.holder = holder;
+  if (name === undefined || !counted) return row;
+  return { ...row, once: { name, counted: { ...row, kind: kindIn(counted[0]), values: counted[1] } } };
+}
+
+/** Those that were written before prices had names lack that. */
+const kindIn = (kind: Row["kind"]): Row["kind"] => (kind.length === KIND.length - 1 ? [...kind, ""] : kind);

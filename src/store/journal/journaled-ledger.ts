@@ -1,0 +1,182 @@
+import { setTimeout as sleep } from "node:timers/promises";
+import {
+  Ledger,
+  type LedgerEntry,
+  type LedgerFailure,
+  type LedgerQuery,
+  type LedgerSearch,
+  type LedgerSpan,
+  type LedgerSpeed,
+  type LedgerSum,
+  type SpeedGroup,
+} from "../ledger.ts";
+import { merged, paged } from "../ledger-pages.ts";
+import { entryIn, rowOf } from "../ledger-row.ts";
+import { journals, orphaned } from "./files.ts";
+import { Journal } from "./journal.ts";
+import type { LedgerAsk, LedgerPlace } from "./ledger-messages.ts";
+import { type LedgerListener, LedgerThread } from "./ledger-thread.ts";
+import { journaledRows } from "./lines.ts";
+
+/** Milliseconds until the ledger's thread hears that the journal has grown. */
+const DELAY = 100;
+/** Milliseconds that closing waits for a store that is down. */
+const CLOSING = 3000;
+/** Milliseconds for the journals of the dead, and between two looks at them; what is left then belongs to who runs elsewhere. */
+const RECOVERY = 6000;
+const LOOK = 50;
+
+/** What is asked of a store besides where it is. */
+export interface StoreTerms {
+  /** What rows survive once an answer's last byte has left; `process` where it is not told. */
+  readonly durability?: "process" | "power";
+  /** Milliseconds that rows are kept, whole days; 0, or not told: for good. */
+  readonly keep?: number;
+}
+
+/**
+ * A ledger whose entries are in a journal before the world hears of them, and get from there into the store in a thread of
+ * its own. Nothing is lost with the process, and nothing about the store keeps requests waiting.
+ */
+export class JournaledLedger extends Ledger {
+  private readonly journal: Journal;
+  /** What the store's thread knows this ledger by; undefined until it is needed. */
+  private number: number | undefined;
+  private timer: NodeJS.Timeout | undefined;
+  private soon: NodeJS.Immediate | undefined;
+  private store: "ok" | "waiting" = "ok";
+
+  /**
+   * @param place where the ledger is
+   * @param folder of the journals
+   * @param warn told when something cannot be written, when entries are lost, and when all is well again
+   */
+  constructor(
+    private readonly place: LedgerPlace,
+    folder: string,
+    private readonly warn: (message: string) => void = () => {},
+    private readonly terms: StoreTerms = {},
+  ) {
+    super();
+    this.journal = new Journal(folder, warn, undefined, this.durable);
+    if (journals(this.journal.folder).length > 0) this.opened();
+  }
+
+  /** Whether entries get to the disk, and from there into the store. */
+  override get state(): "ok" | "waiting" {
+    return this.journal.writable && this.store === "ok" ? "ok" : "waiting";
+  }
+
+  override begin(entry: LedgerEntry): void {
+    this.journal.begin(entry.id, rowOf(entry));
+    this.soon ??= setImmediate(this.persistSoon);
+  }
+
+  override append(entry: LedgerEntry): void {
+    this.journal.end(entry.id, rowOf(entry));
+    this.soon ??= setImmediate(this.persistSoon);
+  }
+
+  override persist(): void {
+    if (!this.journal.waiting) return;
+    this.journal.write();
+    this.timer ??= setTimeout(this.feed, DELAY).unref();
+  }
+
+  /** @throws Error when the thread has died */
+  override async flush(): Promise<void> {
+    this.persist();
+    if (this.journal.used) await LedgerThread.shared().ask(this.opened(), { type: "feed", ...this.end() });
+  }
+
+  override async recovered(): Promise<void> {
+    const { folder, owner } = this.journal;
+    const left = () => journals(folder).some((journal) => journal.name !== owner && orphaned(journal));
+    if (left()) this.opened();
+    for (const end = Date.now() + RECOVERY; left() && Date.now() < end; ) await sleep(LOOK);
+  }
+
+  override async sums(query: LedgerQuery): Promise<LedgerSum[]> {
+    return (await this.asked({ type: "sums", query })) as LedgerSum[];
+  }
+
+  override async recent(limit: number): Promise<LedgerEntry[]> {
+    return (await this.asked({ type: "recent", limit })) as LedgerEntry[];
+  }
+
+  override async search(search: LedgerSearch): Promise<LedgerEntry[]> {
+    return (await this.asked({ type: "search", search })) as LedgerEntry[];
+  }
+
+  override async speeds(span: LedgerSpan, by?: SpeedGroup): Promise<LedgerSpeed[]> {
+    return (await this.asked({ type: "speeds", span, by })) as LedgerSpeed[];
+  }
+
+  override async failures(span: LedgerSpan): Promise<LedgerFailure[]> {
+    return (await this.asked({ type: "failures", span })) as LedgerFailure[];
+  }
+
+  override async *entries(span: LedgerSpan): AsyncGenerator<LedgerEntry> {
+    await this.flush();
+    // The journals first: a row may get from there into the store meanwhile, but never back.
+    const journaled = journaledRows(this.journal.folder).ended.map(entryIn);
+    const { since = 0, until = Number.MAX_SAFE_INTEGER } = span;
+    const within = journaled.filter(({ time }) => time >= since && time < until);
+    const stored = paged(
+      async (after) => (await LedgerThread.shared().ask(this.opened(), { type: "page", span, after })) as LedgerEntry[],
+    );
+    yield* merged(stored, within);
+  }
+
+  override async close(): Promise<void> {
+    clearTimeout(this.timer);
+    clearImmediate(this.soon);
+    this.journal.close();
+    if (this.number === undefined && !this.journal.used) return;
+    const ledger = this.opened();
+    const thread = LedgerThread.shared();
+    if (this.journal.used) thread.tell(ledger, { type: "feed", ...this.end() });
+    await thread.ask(ledger, { type: "close", wait: CLOSING }).catch((thrown: Error) => this.warn(thrown.message));
+  }
+
+  /** The answer of the thread, which has read the journal by then. */
+  private async asked(ask: LedgerAsk): Promise<unknown> {
+    await this.flush();
+    return LedgerThread.shared().ask(this.opened(), ask);
+  }
+
+  private end(): { number: number; size: number } {
+    const { number, size } = this.journal;
+    return { number, size };
+  }
+
+  private readonly persistSoon = (): void => {
+    this.soon = undefined;
+    this.persist();
+  };
+
+  private readonly feed = (): void => {
+    this.timer = undefined;
+    LedgerThread.shared().tell(this.opened(), { type: "feed", ...this.end() });
+  };
+
+  private get durable(): boolean {
+    return this.terms.durability === "power";
+  }
+
+  private opened(): number {
+    const { folder, owner } = this.journal;
+    const { keep = 0 } = this.terms;
+    const listener: LedgerListener = {
+      warn: this.warn,
+      state: (state) => {
+        this.store = state;
+      },
+    };
+    this.number ??= LedgerThread.shared().open(
+      { store: this.place, folder, owner, durable: this.durable, keep },
+      listener,
+    );
+    return this.number;
+  }
+}

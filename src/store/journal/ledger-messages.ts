@@ -1,0 +1,29 @@
+import type { LedgerQuery, LedgerSearch, LedgerSpan, SpeedGroup } from "../ledger.ts";
+import type { PostgresPlace } from "../postgres/place.ts";
+import type { RowPlace } from "../row-place.ts";
+import type { JournalPlace } from "./feeder.ts";
+
+/** Where a ledger is: in a SQLite file, or in a database. */
+export type LedgerPlace = string | PostgresPlace;
+
+/** What the thread that feeds ledgers is asked. */
+export type LedgerAsk =
+  | { type: "open"; store: LedgerPlace; folder: string; owner: string; durable: boolean; keep: number }
+  /** The journal has grown. */
+  | ({ type: "feed" } & JournalPlace)
+  | { type: "sums"; query: LedgerQuery }
+  | { type: "recent"; limit: number }
+  | { type: "search"; search: LedgerSearch }
+  | { type: "speeds"; span: LedgerSpan; by: SpeedGroup | undefined }
+  | { type: "failures"; span: LedgerSpan }
+  | { type: "page"; span: LedgerSpan; after: RowPlace | undefined }
+  /** Closes it. What is not in the ledger by then stays in the journal, which the next start reads. */
+  | { type: "close"; wait: number };
+
+/** `call` pairs a question with its answer; 0 wants none. */
+export type ToLedgerThread = { ledger: number; call: number } & LedgerAsk;
+
+export type FromLedgerThread =
+  | { type: "answer"; call: number; value?: unknown; error?: string }
+  | { type: "warning"; ledger: number; message: string }
+  | { type: "state"; ledger: number; state: "ok" | "waiting" };

@@ -1,0 +1,147 @@
+import { readlinkSync } from "node:fs";
+import { setPriority } from "node:os";
+import { basename } from "node:path";
+import { parentPort } from "node:worker_threads";
+import { type LedgerStore, openLedgerStore } from "../ledger-store.ts";
+import { Retention } from "../retention.ts";
+import { JournalFeeder } from "./feeder.ts";
+import { LagWatch } from "./lag-watch.ts";
+import type { FromLedgerThread, LedgerAsk, ToLedgerThread } from "./ledger-messages.ts";
+
+// The thread that feeds the ledgers of a process from their journals and answers questions about them: nothing of it keeps
+// the thread waiting that serves requests.
+
+/** Milliseconds between two signs of life, and between two looks at journals that may be nobody's. */
+const LOOK = 1000;
+
+/** Milliseconds after which rows that are on their way count as waiting. */
+const BEHIND = 5000;
+
+/** Whoever shares a core with this thread goes first: what it does can wait, requests cannot. */
+const NICE = 10;
+
+function giveWay(): void {
+  try {
+    // On Linux each thread has a priority of its own, and this link ends in the number of the one that reads it.
+    setPriority(Number(basename(readlinkSync("/proc/thread-self"))), NICE);
+  } catch {
+    // Elsewhere it shares as all do.
+  }
+}
+
+const tell = (message: FromLedgerThread): void => parentPort?.postMessage(message);
+
+/** One ledger in this thread. */
+class FedLedger {
+  private readonly feeder: JournalFeeder;
+  private readonly timer: NodeJS.Timeout;
+  private readonly retention: Retention;
+  private state: "ok" | "waiting" = "ok";
+  private adopting = false;
+  /** Journals were seen that may be nobody's in a moment. */
+  private others = true;
+  private readonly lag: LagWatch;
+
+  private constructor(
+    private readonly number: number,
+    { folder, owner, keep }: Extract<LedgerAsk, { type: "open" }>,
+    private readonly store: LedgerStore,
+    warn: (message: string) => void,
+  ) {
+    this.feeder = new JournalFeeder(folder, owner, store.ledger);
+    this.lag = new LagWatch(warn);
+    this.retention = new Retention((before) => store.pruned(before), keep, warn);
+    this.timer = setInterval(() => this.look(), LOOK);
+    this.look();
+  }
+
+  /** @throws Error when the store cannot be opened */
+  static async open(number: number, place: Extract<LedgerAsk, { type: "open" }>): Promise<FedLedger> {
+    const warn = (message: string) => tell({ type: "warning", ledger: number, message });
+    return new FedLedger(number, place, await openLedgerStore(place.store, place.durable, warn), warn);
+  }
+
+  async answer(ask: LedgerAsk): Promise<unknown> {
+    switch (ask.type) {
+      case "feed":
+        return this.feeder.feed(ask);
+      case "sums":
+        return this.store.ledger.sums(ask.query);
+      case "recent":
+        return this.store.ledger.recent(ask.limit);
+      case "search":
+        return this.store.ledger.search(ask.search);
+      case "speeds":
+        return this.store.ledger.speeds(ask.span, ask.by);
+      case "failures":
+        return this.store.ledger.failures(ask.span);
+      case "page":
+        return this.store.ledger.page(ask.span, ask.after);
+      case "close":
+        return this.close(ask.wait);
+      default:
+        return undefined;
+    }
+  }
+
+  private look(): void {
+    this.feeder.touch();
+    const since = this.feeder.behindSince;
+    this.lag.look(since);
+    const behind = since !== undefined && performance.now() - since > BEHIND;
+    const state = behind ? "waiting" : this.store.ledger.state;
+    if (state !== this.state) tell({ type: "state", ledger: this.number, state });
+    this.state = state;
+    if (!this.others || this.adopting) return;
+    this.adopting = true;
+    this.feeder.adopt().then(
+      (others) => {
+        this.adopting = false;
+        this.others = others;
+      },
+      (thrown: Error) => {
+        this.adopting = false;
+        tell({ type: "warning", ledger: this.number, message: `A journal cannot be read: ${thrown.message}.` });
+      },
+    );
+  }
+
+  /** @param wait milliseconds for a store that is down */
+  private async close(wait: number): Promise<void> {
+    clearInterval(this.timer);
+    await this.retention.stop();
+    const late = setTimeout(() => this.feeder.stop(), wait);
+    const done = await this.feeder.rest();
+    clearTimeout(late);
+    this.feeder.stop();
+    if (done) this.feeder.end();
+    await this.store.close();
+  }
+}
+
+giveWay();
+const ledgers = new Map<number, Promise<FedLedger>>();
+
+async function answered(message: ToLedgerThread): Promise<unknown> {
+  if (message.type === "open") {
+    const opened = FedLedger.open(message.ledger, message);
+    ledgers.set(message.ledger, opened);
+    opened.catch(() => ledgers.delete(message.ledger));
+    await opened;
+    return;
+  }
+  const ledger = await ledgers.get(message.ledger)?.catch(() => {});
+  if (!ledger) throw new Error("this ledger is not open");
+  if (message.type === "close") ledgers.delete(message.ledger);
+  const answer = ledger.answer(message);
+  // Nothing waits for a store that is down where nobody wants to hear of it.
+  return message.call === 0 ? undefined : answer;
+}
+
+parentPort?.on("message", (message: ToLedgerThread) => {
+  const { call } = message;
+  answered(message).then(
+    (value) => call > 0 && tell({ type: "answer", call, value }),
+    (thrown: Error) => call > 0 && tell({ type: "answer", call, error: thrown.message }),
+  );
+});

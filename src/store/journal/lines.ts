@@ -1,0 +1,70 @@
+import { closeSync, fstatSync, openSync, readSync } from "node:fs";
+import type { Row } from "../ledger-row.ts";
+import { journals } from "./files.ts";
+import { type JournalLine, rowIn } from "./journal.ts";
+
+/** Bytes read at once: some hundred rows. */
+const READ = 256 * 1024;
+/** Bytes beyond which something is no line of a journal. */
+const MAX_LINE = 64 * 1024 * 1024;
+
+/** Lines of a journal, and where in its file they end. */
+export interface JournalLines {
+  readonly text: string;
+  readonly end: number;
+}
+
+/** The lines of a file, some hundred at a time; a line that was not written to its end is none. No file has no lines. */
+export function* wholeLines(file: string, from: number, to: number): Generator<JournalLines> {
+  let fd: number;
+  try {
+    fd = openSync(file, "r");
+  } catch {
+    return;
+  }
+  try {
+    const end = Math.min(to, fstatSync(fd).size);
+    let position = from;
+    let room = READ;
+    while (position < end) {
+      const bytes = Buffer.allocUnsafe(Math.min(room, end - position));
+      const read = readSync(fd, bytes, 0, bytes.length, position);
+      const whole = bytes.subarray(0, read).lastIndexOf(10) + 1;
+      if (whole === 0 && (read < room || room > MAX_LINE)) return;
+      // A line longer than that.
+      room = whole === 0 ? room * 2 : READ;
+      if (whole === 0) continue;
+      position += whole;
+      yield { text: bytes.toString("utf8", 0, whole), end: position };
+    }
+  } finally {
+    closeSync(fd);
+  }
+}
+
+/** A line of a journal; undefined where it is none. */
+export function lineIn(text: string): JournalLine | undefined {
+  if (text === "") return undefined;
+  try {
+    return JSON.parse(text) as JournalLine;
+  } catch {
+    return undefined;
+  }
+}
+
+/** What the journals of a folder hold now, whoever writes them: rows of exchanges that have ended, and of those that have not. */
+export function journaledRows(folder: string): { ended: Row[]; open: Row[] } {
+  const ended = new Map<unknown, Row>();
+  const open = new Map<unknown, Row>();
+  for (const { files } of journals(folder))
+    for (const file of files)
+      for (const { text } of wholeLines(file, 0, Number.POSITIVE_INFINITY))
+        for (const written of text.split("\n")) {
+          const line = lineIn(written);
+          if (!line) continue;
+          const row = rowIn(line);
+          (line[0] === "begun" ? open : ended).set(row.values[0], row);
+        }
+  for (const id of ended.keys()) open.delete(id);
+  return { ended: [...ended.values()], open: [...open.values()] };
+}

@@ -1,0 +1,21 @@
+import { AUDIT_COLUMNS, Audit, type AuditEntry, auditEntry, auditValues, type NumberedAuditEntry } from "../audit.ts";
+import { type PostgresDatabase, storable } from "./database.ts";
+
+/** The audit trail in PostgreSQL. */
+export class PostgresAudit extends Audit {
+  constructor(private readonly database: PostgresDatabase) {
+    super();
+  }
+
+  override async add(entry: AuditEntry): Promise<void> {
+    const values = auditValues(entry).map((value) => (typeof value === "string" ? storable(value) : value));
+    await this.database.ask(INSERT, ...values);
+  }
+
+  override async list(limit: number, before = Number.MAX_SAFE_INTEGER): Promise<NumberedAuditEntry[]> {
+    return (await this.database.ask(NEWEST, before, limit)).map(auditEntry);
+  }
+}
+
+const INSERT = `insert into audit (${AUDIT_COLUMNS}) values (?::bigint, ?::text, ?::text, ?::text, ?::text, ?::text)`;
+const NEWEST = "select * from audit where id < ?::bigint order by id desc limit ?::integer";

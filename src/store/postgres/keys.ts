@@ -1,0 +1,304 @@
+import { hash } from "node:crypto";
+import { newKey } from "../key-format.ts";
+import { columnsOf, type FileKey, StoredKey, storedRecord } from "../key-rows.ts";
+import type { IssuedKey, KeyChange, KeyEdit, KeyRecord, NewKey } from "../keys.ts";
+import { nameTaken, RememberedKeys, storeSilent } from "../remembered-keys.ts";
+import { type PostgresAsk, type PostgresDatabase, type PostgresRow, type PostgresValue, storable } from "./database.ts";
+
+/** Where the database tells that keys have changed. */
+const CHANNEL = "model_gateway_keys";
+/** Milliseconds between two looks for changes, for the case that nothing is told; and for the answer to one. */
+const POLL = 2_000;
+const DEADLINE = 2_500;
+/** Milliseconds without a question to a store that could not answer. */
+const PAUSE = 250;
+
+/** How often changes are looked for, and whether the database is listened to. */
+interface KeyNews {
+  poll: number;
+  listen: boolean;
+}
+
+/**
+ * Keys in PostgreSQL, beside those of gateway.yaml. One that was seen before is found at once, without the database, which
+ * tells every instance of changes; and each looks for them by itself too, by the number that each change bears.
+ */
+export class PostgresKeys extends RememberedKeys {
+  /** The number of the last change that was seen; undefined until somebody has looked. */
+  private seen: number | undefined;
+  private pausedUntil = Number.NEGATIVE_INFINITY;
+  /** Ids that are to be asked for, all in one question, and who waits for that. */
+  private wanted: { ids: Set<string>; found: Promise<Map<string, StoredKey>> } | undefined;
+  private asking: Promise<unknown> = Promise.resolve();
+  /** Ids that are being asked for: a change of theirs may be seen before what they were. */
+  private underway: ReadonlySet<string> = new Set();
+  private looking: Promise<void> | undefined;
+  private lookAgain = false;
+  private timer: NodeJS.Timeout | undefined;
+  private unlisten: (() => void) | undefined;
+
+  /** @param clock monotonic milliseconds; a test may bring its own */
+  constructor(
+    private readonly database: PostgresDatabase,
+    fileKeys: readonly FileKey[] = [],
+    clock: () => number = () => performance.now(),
+    private readonly news: KeyNews = { poll: POLL, listen: true },
+  ) {
+    super(fileKeys, clock);
+  }
+
+  override find(presented: string): KeyRecord | undefined | Promise<KeyRecord | undefined> {
+    const recalled = this.recall(presented, this.clock(), () => this.begin());
+    if ("record" in recalled) return recalled.record;
+    return this.lookUp(recalled.id).then((key) => {
+      const found = key?.opened(recalled.digest.bytes);
+      this.asked(presented, recalled, found, this.clock());
+      return found;
+    });
+  }
+
+  override watch(listener: (change: KeyChange) => void): () => void {
+    this.begin();
+    return super.watch(listener);
+  }
+
+  override async create(wanted: NewKey): Promise<IssuedKey> {
+    const issued = await this.change((ask) => this.insert(ask, wanted));
+    if (this.timer) await this.look();
+    return issued;
+  }
+
+  override async ensureFirstKey(): Promise<string | undefined> {
+    if (this.inFile.length > 0) return undefined;
+    const any = async (ask: PostgresAsk) => (await ask("select 1 from key limit 1")).length > 0;
+    if (await any(this.database.ask)) return undefined;
+    return this.change(async (ask) => ((await any(ask)) ? undefined : (await this.insert(ask, { name: "first" })).key));
+  }
+
+  override async list(): Promise<KeyRecord[]> {
+    const rows = await this.database.ask("select * from key order by number");
+    return [...this.inFile, ...rows.map((row) => storedRecord(row as KeyRow))];
+  }
+
+  override async show(idOrName: string): Promise<KeyRecord | undefined> {
+    return this.inFile.find(({ id }) => id === idOrName) ?? stored(this.database.ask, idOrName);
+  }
+
+  override async edit(idOrName: string, edit: KeyEdit): Promise<KeyRecord | undefined> {
+    return this.changeOf(idOrName, async (ask, found) => {
+      if (found.revoked !== undefined) return undefined;
+      if (typeof edit.name === "string" && edit.name !== found.name) await this.checkFree(ask, edit.name);
+      const { columns, values } = columnsOf(edit);
+      return update(ask, found.id, columns, values as PostgresValue[]);
+    });
+  }
+
+  override async rotate(idOrName: string, overlap: number): Promise<IssuedKey | undefined> {
+    return this.changeOf(idOrName, async (ask, found) => {
+      if (found.revoked !== undefined) return undefined;
+      const { key } = newKey(found.id);
+      const old = overlap > 0 ? [found.hash, Date.now() + overlap] : [null, null];
+      const record = await update(ask, found.id, ["hash", "old_hash", "old_until"], [hash("sha256", key), ...old]);
+      return { key, record };
+    });
+  }
+
+  override async disable(idOrName: string): Promise<KeyRecord | undefined> {
+    return this.switch(idOrName, Date.now());
+  }
+
+  override async enable(idOrName: string): Promise<KeyRecord | undefined> {
+    return this.switch(idOrName, null);
+  }
+
+  /** One that was revoked before keeps its time. */
+  override async revoke(idOrName: string): Promise<boolean> {
+    const revoked = await this.changeOf(idOrName, async (ask, found) =>
+      found.revoked === undefined ? update(ask, found.id, ["revoked"], [Date.now()]) : found,
+    );
+    return revoked !== undefined;
+  }
+
+  /** Forgets what it remembered. The database stays open: others share it. */
+  override close(): void {
+    super.close();
+    clearInterval(this.timer);
+    this.unlisten?.();
+  }
+
+  /** From the first key on it keeps itself up to date. */
+  private begin(): void {
+    if (this.timer) return;
+    this.timer = setInterval(() => void this.look(), this.news.poll).unref();
+    const look = () => void this.look();
+    if (this.news.listen) this.unlisten = this.database.listen(CHANNEL, look, look);
+    look();
+  }
+
+  private switch(idOrName: string, disabled: number | null): Promise<KeyRecord | undefined> {
+    return this.changeOf(idOrName, async (ask, found) => {
+      if (found.revoked !== undefined) return undefined;
+      // One that is switched off stays so since then.
+      if ((found.disabled === undefined) === (disabled === null)) return found;
+      return update(ask, found.id, ["disabled"], [disabled]);
+    });
+  }
+
+  /** Changes a key, where there is such a one. */
+  private async changeOf<T>(
+    idOrName: string,
+    work: (ask: PostgresAsk, found: KeyRecord) => Promise<T>,
+  ): Promise<T | undefined> {
+    let id: string | undefined;
+    try {
+      return await this.change(async (ask) => {
+        const found = await stored(ask, idOrName);
+        id = found?.id;
+        return found && work(ask, found);
+      });
+    } finally {
+      // Forgotten, not only asked again: what was revoked here stays revoked even if the store goes down now.
+      if (id !== undefined) this.known.delete(id);
+      if (this.timer) await this.look();
+    }
+  }
+
+  /** Changes keys, one process after the other. */
+  private change<T>(work: (ask: PostgresAsk) => Promise<T>): Promise<T> {
+    return this.database.transaction(async (ask) => {
+      await ask("select last from key_change for update");
+      return work(ask);
+    });
+  }
+
+  private async insert(ask: PostgresAsk, wanted: NewKey): Promise<IssuedKey> {
+    await this.checkFree(ask, wanted.name);
+    const { key, id } = newKey();
+    const { columns, values } = columnsOf(wanted);
+    const all = ["hash", "id", "created", ...columns];
+    const [row] = await ask(
+      `insert into key (${all.join(", ")}) values (${all.map(() => "?").join(", ")}) returning *`,
+      ...[hash("sha256", key), id, Date.now(), ...(values as PostgresValue[])],
+    );
+    return { key, record: storedRecord(row as KeyRow) };
+  }
+
+  /** @throws GatewayError invalid_field for a name that is none, or somebody else's */
+  private async checkFree(ask: PostgresAsk, name: string): Promise<void> {
+    this.checkName(name);
+    if ((await ask("select 1 from key where name = ? and revoked is null", storable(name))).length > 0)
+      throw nameTaken(name);
+  }
+
+  /** Finds out which keys have changed, and what those that are remembered are now. Never throws. */
+  private async look(): Promise<void> {
+    // One look at a time; what was asked for meanwhile may be newer than what that one sees.
+    if (this.looking) {
+      this.lookAgain = true;
+      return this.looking;
+    }
+    this.looking = this.readChanges().finally(() => {
+      this.looking = undefined;
+    });
+    await this.looking;
+    if (!this.lookAgain) return;
+    this.lookAgain = false;
+    await this.look();
+  }
+
+  private async readChanges(): Promise<void> {
+    const now = this.clock();
+    try {
+      await this.database.within(DEADLINE, async (ask) => {
+        if (this.seen === undefined) {
+          const [row] = await ask("select last from key_change");
+          this.seen = Number(row?.["last"]);
+          return;
+        }
+        for (const row of await ask("select * from key where changed > ?::bigint order by changed", this.seen)) {
+          const key = new StoredKey(row as KeyRow);
+          const { id } = key.record;
+          this.seen = Number(row["changed"]);
+          if (this.underway.has(id)) this.remember(id, key);
+          this.changed(key);
+        }
+      });
+      this.answeredAt = now;
+    } catch {
+      // The store is down. What is known goes on until it is too old.
+      this.pausedUntil = now + PAUSE;
+    }
+  }
+
+  /** The key of an id, as it is in the database now. @throws GatewayError 503 when that cannot answer */
+  private async lookUp(id: string): Promise<StoredKey | undefined> {
+    if (!this.wanted) {
+      const ids = new Set<string>();
+      // One question at a time: what comes meanwhile is asked for together.
+      const found = this.asking.then(() => {
+        this.wanted = undefined;
+        return this.askFor(ids);
+      });
+      this.asking = found.catch(() => {});
+      this.wanted = { ids, found };
+    }
+    const { ids, found } = this.wanted;
+    ids.add(id);
+    return (await found).get(id);
+  }
+
+  /** The one place where a presented key meets SQL: by the ids of well-formed keys, which are letters and digits. */
+  private async askFor(ids: ReadonlySet<string>): Promise<Map<string, StoredKey>> {
+    const now = this.clock();
+    try {
+      if (now < this.pausedUntil) throw new Error("it could not a moment ago");
+      // Changes are counted from a look on: what was read before would be taken for newer than it is.
+      if (this.seen === undefined) await this.look();
+      if (this.seen === undefined) throw new Error("it does not answer");
+      this.underway = ids;
+      const rows = await this.database.within(DEADLINE, (ask) => ask(SELECT, [...ids].join(",")));
+      this.answeredAt = now;
+      return new Map(rows.map((row) => this.newest(row)));
+    } catch (cause) {
+      this.pausedUntil = Math.max(this.pausedUntil, this.clock() + PAUSE);
+      throw storeSilent(cause);
+    } finally {
+      this.underway = new Set();
+    }
+  }
+
+  /** Remembers a row, unless a later one was seen while it came. */
+  private newest(row: PostgresRow): [string, StoredKey] {
+    const key = new StoredKey(row as KeyRow);
+    const { id } = key.record;
+    const known = this.known.get(id);
+    if (known && known.changed >= key.changed) return [id, known];
+    this.remember(id, key);
+    return [id, key];
+  }
+}
+
+type KeyRow = ConstructorParameters<typeof StoredKey>[0];
+
+const SELECT = "select * from key where id = any(string_to_array(?::text, ','))";
+
+/** By id, a revoked one too, or by the name that it holds now. */
+async function stored(ask: PostgresAsk, idOrName: string): Promise<KeyRecord | undefined> {
+  const clean = storable(idOrName);
+  const [row] = await ask(
+    "select * from key where id = ?::text or (name = ?::text and revoked is null) order by id = ?::text desc limit 1",
+    ...[clean, clean, clean],
+  );
+  return row && storedRecord(row as KeyRow);
+}
+
+async function update(
+  ask: PostgresAsk,
+  id: string,
+  columns: readonly string[],
+  values: readonly PostgresValue[],
+): Promise<KeyRecord> {
+  const sets = [...columns.map((column) => `${column} = ?`), "id = id"].join(", ");
+  const [row] = await ask(`update key set ${sets} where id = ? returning *`, ...values, id);
+  return storedRecord(row as KeyRow);
+}

@@ -1,0 +1,58 @@
+import type { PostgresAsk } from "./database.ts";
+
+/** Numbers kept in memory. */
+const MOST = 10_000;
+
+/** What many rows have in common is written once, and has a number, from memory when it is known. */
+export class PostgresKinds {
+  private readonly numbers = new Map<string, number>();
+  private readonly insert: string;
+  private readonly select: string;
+  private readonly names: readonly string[];
+
+  /**
+   * @param table has a `number` besides its columns
+   * @param columns and their types
+   */
+  constructor(table: string, columns: Readonly<Record<string, "text" | "integer">>) {
+    const names = Object.keys(columns);
+    const list = names.join(", ");
+    const shape = names.map((name, at) => `${name} ${Object.values(columns)[at]}`).join(", ");
+    const given = `json_to_recordset(?::text::json) as given (place integer, ${shape})`;
+    // In one order, so that processes that write the same ones wait for each other and never in a circle.
+    this.insert = `insert into ${table} (${list}) select distinct ${list} from ${given} order by ${list} on conflict do nothing`;
+    this.select = `select place, number from ${given} join ${table} using (${list})`;
+    this.names = names;
+  }
+
+  /**
+   * The numbers of kinds, written where they are new, each in a transaction of its own: no number is ever taken back.
+   * @throws PostgresError when a kind is wrong
+   */
+  async of(ask: PostgresAsk, kinds: readonly (readonly unknown[])[]): Promise<number[]> {
+    if (this.numbers.size > MOST) this.numbers.clear();
+    const texts = kinds.map((kind) => JSON.stringify(kind));
+    const unknown = new Map<string, readonly unknown[]>();
+    for (const [i, text] of texts.entries())
+      if (!this.numbers.has(text)) unknown.set(text, kinds[i] as readonly unknown[]);
+    if (unknown.size > 0) await this.learn(ask, [...unknown.keys()], [...unknown.values()]);
+    return texts.map((text) => this.numbers.get(text) as number);
+  }
+
+  private async learn(
+    ask: PostgresAsk,
+    texts: readonly string[],
+    kinds: readonly (readonly unknown[])[],
+  ): Promise<void> {
+    const given = JSON.stringify(
+      kinds.map((kind, place) => ({ place, ...Object.fromEntries(this.names.map((name, at) => [name, kind[at]])) })),
+    );
+    let found = await ask(this.select, given);
+    if (found.length < kinds.length) {
+      await ask(this.insert, given);
+      found = await ask(this.select, given);
+    }
+    if (found.length < kinds.length) throw new Error("what rows have in common could not be written");
+    for (const { place, number } of found) this.numbers.set(texts[Number(place)] as string, Number(number));
+  }
+}

@@ -1,0 +1,301 @@
+import {
+  Ledger,
+  type LedgerEntry,
+  type LedgerFailure,
+  type LedgerQuery,
+  type LedgerSearch,
+  type LedgerSpan,
+  type LedgerSpeed,
+  type LedgerSum,
+  type SpeedGroup,
+} from "../ledger.ts";
+import { paged } from "../ledger-pages.ts";
+import { COLUMNS, entryOf, type Row, rowOf } from "../ledger-row.ts";
+import { failureOf, failureRows, type LedgerQuestion, searchOf, speedRows, speedsOf } from "../ledger-search.ts";
+import {
+  inWholeHours,
+  type LedgerDialect,
+  newestText,
+  pageText,
+  ranges,
+  SINGLE,
+  sumOf,
+  sumsText,
+  sumUp,
+} from "../ledger-sql.ts";
+import { DAY, HOUR, SUMMED } from "../ledger-sums.ts";
+import type { RowPlace } from "../row-place.ts";
+import { type PostgresAsk, type PostgresDatabase, type PostgresRow, postgresCode, storable } from "./database.ts";
+import { PostgresKinds } from "./kinds.ts";
+import { monthOf, Partitions } from "./partitions.ts";
+
+/** Rows in one statement. */
+const BATCH = 1_000;
+/** Milliseconds for one batch, and for a question about many rows. */
+const WRITING = 30_000;
+const ASKING = 600_000;
+/** Milliseconds between two looks whether next month's table is there. */
+const AHEAD = 3_600_000;
+
+/** Classes of PostgreSQL's codes for a row that no other attempt will get in: of its values, its constraints, its size. */
+const BAD_ROW = /^(?:22|23|54)/;
+/** The code of a row for whose month there is no table. */
+const NO_MONTH = "23514";
+
+/** Columns of `usage` that are not texts. */
+const TYPES: Partial<Record<(typeof COLUMNS)[number], "bigint" | "double precision">> = {
+  ...{
+    time: "bigint",
+    cost: "bigint",
+    tokens_in: "bigint",
+    cached: "bigint",
+    tokens_out: "bigint",
+    reasoning: "bigint",
+  },
+  ...{ first_byte: "double precision", duration: "double precision" },
+};
+
+const DIALECT: LedgerDialect = {
+  day: "to_char(to_timestamp(time / 1000) at time zone 'UTC', 'YYYY-MM-DD')",
+  tags: "left join lateral json_each_text(nullif(h.tags, '')::json) as tag on true",
+  join: "join",
+  later: "id",
+};
+
+/**
+ * The ledger in PostgreSQL. Rows wait in memory for whoever flushes: they stand in a journal, which is read again where a
+ * process has died before.
+ */
+export class PostgresLedger extends Ledger {
+  private readonly kinds = new PostgresKinds("usage_kind", {
+    ...{ key: "text", model: "text", target: "text", protocol: "text", operation: "text", status: "integer" },
+    ...{ outcome: "text", streaming: "integer", source: "text", price: "text" },
+  });
+  private readonly holders = new PostgresKinds("usage_holder", { group_path: "text", tags: "text" });
+  private readonly partitions: Partitions;
+  private readonly rows: Row[] = [];
+  private flushing: Promise<void> = Promise.resolve();
+  private outage = false;
+  private lookedAhead = Number.NEGATIVE_INFINITY;
+
+  /** @param warn told when the store cannot be written, when entries are lost, and when all is well again */
+  constructor(
+    private readonly database: PostgresDatabase,
+    private readonly warn: (message: string) => void = () => {},
+  ) {
+    super();
+    this.partitions = new Partitions(database);
+  }
+
+  override get state(): "ok" | "waiting" {
+    return this.outage ? "waiting" : "ok";
+  }
+
+  override begin(): void {}
+  override persist(): void {}
+  override async recovered(): Promise<void> {}
+
+  override append(entry: LedgerEntry): void {
+    this.appendRow(rowOf(entry));
+  }
+
+  /** As `append`, of an entry that is a row already. */
+  appendRow(row: Row): void {
+    this.rows.push(row);
+  }
+
+  /** @throws Error when the store cannot be written; the rows stay in memory, for the next time. */
+  override flush(): Promise<void> {
+    this.flushing = this.flushing.catch(() => {}).then(() => this.writeAll());
+    return this.flushing;
+  }
+
+  override async sums(query: LedgerQuery): Promise<LedgerSum[]> {
+    await this.flush().catch(() => {});
+    const rows = await this.database.within(ASKING, async (ask) => {
+      const [pruned] = await ask("select coalesce(max(before), 0) as before from usage_pruned");
+      return ask(sumsText(query, DIALECT), ...ranges(inWholeHours(query, Number(pruned?.["before"]))));
+    });
+    return rows.map((row) => sumOf(row, query));
+  }
+
+  override async *entries(span: LedgerSpan): AsyncGenerator<LedgerEntry> {
+    await this.flush().catch(() => {});
+    yield* paged((after) => this.page(span, after));
+  }
+
+  /** The oldest rows of a span, so many as make a page, or those behind one. Without what waits. */
+  async page({ since = 0, until = Number.MAX_SAFE_INTEGER }: LedgerSpan, after?: RowPlace): Promise<LedgerEntry[]> {
+    const from = after ?? { time: since, id: "" };
+    return entries(await this.database.within(ASKING, (ask) => ask(PAGE, from.time, from.time, from.id, until)));
+  }
+
+  override async recent(limit: number): Promise<LedgerEntry[]> {
+    await this.flush().catch(() => {});
+    return entries(await this.database.within(ASKING, (ask) => ask(NEWEST, limit)));
+  }
+
+  override async search(asked: LedgerSearch): Promise<LedgerEntry[]> {
+    return entries(await this.asked(searchOf(asked, DIALECT)));
+  }
+
+  override async speeds(span: LedgerSpan, by?: SpeedGroup): Promise<LedgerSpeed[]> {
+    return speedsOf(await this.asked(speedRows(span, by, DIALECT)));
+  }
+
+  override async failures(span: LedgerSpan): Promise<LedgerFailure[]> {
+    return (await this.asked(failureRows(span, DIALECT))).map(failureOf);
+  }
+
+  private async asked({ text, values }: LedgerQuestion): Promise<readonly PostgresRow[]> {
+    await this.flush().catch(() => {});
+    const bound = values.map((value) => (typeof value === "string" ? storable(value) : value));
+    return this.database.within(ASKING, (ask) => ask(text, ...bound));
+  }
+
+  /** Writes what waits; the database stays open. */
+  override async close(): Promise<void> {
+    await this.flush().catch(() => {});
+  }
+
+  private async writeAll(): Promise<void> {
+    try {
+      while (this.rows.length > 0) {
+        const batch = this.rows.slice(0, BATCH);
+        await this.write(batch);
+        this.rows.splice(0, batch.length);
+      }
+    } catch (error) {
+      if (!this.outage) this.warn(`The ledger cannot be written: ${message(error)}. Its rows wait in the journal.`);
+      this.outage = true;
+      throw error;
+    }
+    if (this.outage) this.warn("The ledger is being written again; nothing was lost.");
+    this.outage = false;
+    await this.lookAhead();
+  }
+
+  /** Writes rows, but for those that the store refuses: these are lost, each by itself. */
+  private async write(rows: readonly Row[]): Promise<void> {
+    try {
+      await this.insert(distinct(rows));
+    } catch (error) {
+      const bad = error instanceof RangeError || BAD_ROW.test(postgresCode(error) ?? "");
+      if (!bad) throw error;
+      if (rows.length === 1) {
+        this.warn(`A ledger entry is lost, for the store refuses it: ${message(error)}.`);
+        return;
+      }
+      const half = Math.ceil(rows.length / 2);
+      await this.write(rows.slice(0, half));
+      await this.write(rows.slice(half));
+    }
+  }
+
+  private async insert(rows: readonly Row[]): Promise<void> {
+    const times = rows.map(({ values }) => Number(values[TIME]));
+    await this.partitions.make(times);
+    try {
+      await this.put(rows);
+    } catch (error) {
+      if (postgresCode(error) !== NO_MONTH) throw error;
+      // Somebody has just taken that month away.
+      this.partitions.forget();
+      await this.partitions.make(times);
+      await this.put(rows);
+    }
+  }
+
+  private put(rows: readonly Row[]): Promise<void> {
+    const names = rows.flatMap(({ once }) => (once ? storable(once.name) : []));
+    if (names.length === 0) return this.database.within(WRITING, (ask) => this.putCounted(ask, rows));
+    return this.database.transaction(async (ask) => {
+      const added = await ask(COUNT_ONCE, JSON.stringify(names));
+      const fresh = new Set(added.map(({ name }) => String(name)));
+      // What has been counted before, in another row, or in one before it here, counts no more.
+      const counting = ({ once, ...row }: Row): Row =>
+        once && !fresh.delete(storable(once.name)) ? once.counted : row;
+      await this.putCounted(ask, rows.map(counting));
+    }, WRITING);
+  }
+
+  private async putCounted(ask: PostgresAsk, rows: readonly Row[]): Promise<void> {
+    // Not in the transaction of the rows: a number that was rolled back would be remembered here.
+    const kinds = await this.kinds.of(
+      this.database.ask,
+      rows.map(({ kind }) => kind.map(clean)),
+    );
+    const holders = await this.holders.of(
+      this.database.ask,
+      rows.map(({ holder = NOBODY }) => holder.map(clean)),
+    );
+    const given = rows.map(({ values }, i) => {
+      const row: Record<string, unknown> = { kind: kinds[i], holder: holders[i] };
+      for (const [at, name] of COLUMNS.entries()) row[name] = clean(values[at]);
+      return row;
+    });
+    await ask(PUT, JSON.stringify(given));
+  }
+
+  /** Next month's table is there before it is needed. */
+  private async lookAhead(): Promise<void> {
+    const now = Date.now();
+    if (now - this.lookedAhead < AHEAD) return;
+    await this.partitions.make([now, monthOf(now).to]);
+    this.lookedAhead = now;
+  }
+}
+
+const TIME = COLUMNS.indexOf("time");
+const ID = COLUMNS.indexOf("id");
+const NOBODY = ["", ""] as const;
+
+/** Each row once, the first of those of an id. */
+function distinct(rows: readonly Row[]): Row[] {
+  const found = new Map<string, Row>();
+  for (const row of rows) {
+    const place = `${row.values[TIME]} ${row.values[ID]}`;
+    if (!found.has(place)) found.set(place, row);
+  }
+  return [...found.values()];
+}
+
+const clean = (value: unknown): unknown => (typeof value === "string" ? storable(value) : value);
+
+/** The driver hands numbers beyond 32 bits over as texts, which `entryOf` reads. */
+const entries = (rows: readonly PostgresRow[]): LedgerEntry[] =>
+  rows.map((row) => entryOf(row as Parameters<typeof entryOf>[0]));
+
+const NEWEST = newestText(DIALECT);
+const PAGE = pageText(DIALECT);
+
+const COUNT_ONCE = `insert into usage_once (name) select distinct value from json_array_elements_text(?::text::json)
+  order by value on conflict do nothing returning name`;
+
+const LIST = COLUMNS.join(", ");
+const SHAPE = COLUMNS.map((name) => `${name} ${TYPES[name] ?? "text"}`).join(", ");
+const PLACE = "key, model, target, holder";
+const ADDED = SUMMED.map((name) => `coalesce(sum(${name}), 0) as ${name}`).join(", ");
+
+/**
+ * Writes rows, and adds those that were new to the sums of their hours and days, all in one statement. In one order, so that
+ * writers wait for each other and never in a circle.
+ */
+const PUT = `with given as (
+    select * from json_to_recordset(?::text::json) as shape (kind integer, holder integer, ${SHAPE})
+  ), fresh as (
+    insert into usage (kind, holder, ${LIST}) select kind, holder, ${LIST} from given order by time, id
+    on conflict do nothing returning time, kind, holder, cost, tokens_in, cached, tokens_out, reasoning
+  ), one as (
+    select time, ${SINGLE} from fresh join usage_kind on number = kind
+  ), hours as (
+    select time - time % ${HOUR} as hour, ${PLACE}, ${ADDED} from one group by 1, 2, 3, 4, 5
+  ), by_hour as (
+    ${sumUp("usage_hour", `select hour, ${PLACE}, ${SUMMED.join(", ")} from hours order by 1, 2, 3, 4, 5`)}
+  )
+  ${sumUp(
+    "usage_day",
+    `select hour - hour % ${DAY}, ${PLACE}, ${ADDED} from hours group by 1, 2, 3, 4, 5 order by 1, 2, 3, 4, 5`,
+  )}`;
+
+const message = (error: unknown): string => (error instanceof Error ? error.message : String(error));

@@ -1,0 +1,81 @@
+import { readdirSync, readFileSync } from "node:fs";
+import { setTimeout as sleep } from "node:timers/promises";
+import {
+  AWAY,
+  type PostgresAsk,
+  PostgresDatabase,
+  postgresCode,
+  SCHEMA,
+  scriptOf,
+  tableExists,
+  unusableDatabase,
+} from "./database.ts";
+import type { PostgresPlace } from "./place.ts";
+
+const MIGRATIONS = new URL("./migrations/", import.meta.url);
+/** The advisory lock under which a schema is changed: any number that nobody else has. */
+const LOCK = 7_017_338_211;
+/** Milliseconds for migrations, and to wait for those of others. */
+const MIGRATING = 600_000;
+/** Milliseconds to wait for a database that is only being started, and between two tries. */
+const PATIENCE = 5_000;
+const AGAIN = 250;
+
+/** Numbers of migrations: how many there were in the database, and how many there are now. */
+export interface Migrated {
+  readonly from: number;
+  readonly to: number;
+}
+
+/**
+ * Opens a database and brings its schema up to date, also when several processes do so at a time.
+ * @throws FileError when it cannot be reached or used, or is newer than this program; nothing is left open then
+ */
+export async function openPostgres(
+  place: PostgresPlace,
+  most: number,
+): Promise<{ database: PostgresDatabase; migrated: Migrated }> {
+  const database = await PostgresDatabase.open(place, most);
+  const deadline = performance.now() + PATIENCE;
+  for (;;)
+    try {
+      return { database, migrated: await migrate(database) };
+    } catch (thrown) {
+      if (AWAY.has(postgresCode(thrown) ?? "") && performance.now() < deadline) {
+        await sleep(AGAIN);
+        continue;
+      }
+      await database.close();
+      throw unusableDatabase(place, thrown);
+    }
+}
+
+async function migrate(database: PostgresDatabase): Promise<Migrated> {
+  const files = readdirSync(MIGRATIONS).sort();
+  const before = await database.within(MIGRATING, seenBy);
+  if (before === files.length) return { from: before, to: before };
+  return database.transaction(async (ask) => {
+    await ask("select pg_advisory_xact_lock(?::bigint)", LOCK);
+    // Asked again: another process may have migrated while this one waited for the lock.
+    const from = await seenBy(ask);
+    if (from > files.length) throw new Error("it was made by a newer version of model-gateway; use that one");
+    const run = scriptOf(ask);
+    if (from === 0) {
+      const found = await ask("select 1 from pg_namespace where nspname = ?::text", SCHEMA);
+      if (found.length === 0) await run(`create schema ${SCHEMA}`);
+      await run("create table migration (number integer primary key, file text not null, time timestamptz not null)");
+    }
+    for (const [i, file] of files.entries()) {
+      if (i < from) continue;
+      await run(readFileSync(new URL(file, MIGRATIONS), "utf8"));
+      await ask("insert into migration values (?::integer, ?::text, now())", i + 1, file);
+    }
+    return { from, to: files.length };
+  }, MIGRATING);
+}
+
+async function seenBy(ask: PostgresAsk): Promise<number> {
+  if (!(await tableExists(ask, "migration"))) return 0;
+  const [row] = await ask(`select coalesce(max(number), 0) as number from ${SCHEMA}.migration`);
+  return Number(row?.["number"]);
+}

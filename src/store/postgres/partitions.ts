@@ -1,0 +1,128 @@
+import { setTimeout as sleep } from "node:timers/promises";
+import { type PostgresAsk, type PostgresDatabase, postgresCode, scriptOf, tableExists } from "./database.ts";
+
+/** The advisory lock under which tables of months are made: any number that nobody else has. */
+const LOCK = 7_017_338_212;
+/** Milliseconds that dropping a table waits for who reads it, so that no writer waits behind it; and between two tries. */
+const LOCKING = 2_000;
+const AGAIN = 500;
+const TRIES = 30;
+/** Milliseconds for what reads all rows of a month; rows taken away one by one in one transaction. */
+const LONG = 600_000;
+const BATCH = 2000;
+/** Code of a lock that was not to be had in time. */
+const LOCKED = "55P03";
+
+/** A table with the rows of one month in UTC. */
+export interface Month {
+  /** Its first and its first millisecond behind it. */
+  readonly from: number;
+  readonly to: number;
+  readonly table: string;
+}
+
+/** The month of a time, Unix milliseconds. @throws RangeError for a time that no calendar has */
+export function monthOf(time: number): Month {
+  const date = new Date(time);
+  const [year, month] = [date.getUTCFullYear(), date.getUTCMonth()];
+  if (!(year >= 1970 && year <= 9998)) throw new RangeError(`${time} is no time of a request`);
+  const name = `usage_${year}_${String(month + 1).padStart(2, "0")}`;
+  return { from: Date.UTC(year, month), to: Date.UTC(year, month + 1), table: name };
+}
+
+/** The tables of months, as far as this process knows. */
+export class Partitions {
+  private readonly known = new Set<string>();
+
+  constructor(private readonly database: PostgresDatabase) {}
+
+  /** Makes those that times need and that are not there. */
+  async make(times: Iterable<number>): Promise<void> {
+    const months = new Map<string, Month>();
+    for (const time of times) {
+      const month = monthOf(time);
+      if (!this.known.has(month.table)) months.set(month.table, month);
+    }
+    for (const month of months.values()) {
+      await this.database.transaction((ask) => make(ask, month));
+      this.known.add(month.table);
+    }
+  }
+
+  /** To be called when one may have been dropped. */
+  forget(): void {
+    this.known.clear();
+  }
+}
+
+async function make(ask: PostgresAsk, { table, from, to }: Month): Promise<void> {
+  if (await tableExists(ask, table)) return;
+  await ask("select pg_advisory_xact_lock(?::bigint)", LOCK);
+  if (await tableExists(ask, table)) return;
+  // Made by itself and attached: others write and read meanwhile.
+  await scriptOf(ask)(`create table ${table} (like usage including defaults including constraints including indexes);
+    alter table usage attach partition ${table} for values from (${from}) to (${to})`);
+}
+
+/** The tables that there are, oldest first. */
+export async function months(ask: PostgresAsk): Promise<Month[]> {
+  const rows = await ask(
+    "select relname as name from pg_inherits join pg_class on oid = inhrelid where inhparent = 'usage'::regclass order by 1",
+  );
+  return rows.flatMap(({ name }) => {
+    const [, year, month] = /^usage_(\d{4})_(\d\d)$/.exec(String(name)) ?? [];
+    return year === undefined ? [] : [monthOf(Date.UTC(Number(year), Number(month) - 1))];
+  });
+}
+
+/** Before when (Unix milliseconds) rows have been taken away; 0: never. */
+export async function prunedBefore(ask: PostgresAsk): Promise<number> {
+  return Number((await ask("select coalesce(max(before), 0) as before from usage_pruned"))[0]?.["before"]);
+}
+
+/**
+ * Takes the rows of exchanges away that began before a moment: whole months with their tables, and of its own month row by row.
+ * The sums of their hours and days stay.
+ * @param before Unix milliseconds, the first of a day in UTC
+ * @returns how many rows, step by step
+ * @throws PostgresError when somebody reads a month's table all the time
+ */
+export async function* prunedPostgres(database: PostgresDatabase, before: number): AsyncGenerator<number> {
+  // Told first: sums that are asked for in between are those of whole hours.
+  await database.transaction(async (ask) => {
+    await ask("lock table usage_pruned");
+    if (before <= (await prunedBefore(ask))) return;
+    await ask("delete from usage_pruned");
+    await ask("insert into usage_pruned values (?::bigint)", before);
+  });
+  for (const month of await months(database.ask)) if (month.to <= before) yield await dropMonth(database, month);
+  for (;;) {
+    const [gone] = await database.within(LONG, (ask) => ask(REMOVE, before, before));
+    yield Number(gone?.["rows"]);
+    if (Number(gone?.["rows"]) < BATCH) return;
+  }
+}
+
+const REMOVE = `with gone as (
+    delete from usage where time < ? and (time, id) in (select time, id from usage where time < ? order by time limit ${BATCH})
+    returning 1
+  ) select count(*) as rows from gone`;
+
+/** Drops the table of a month, however many do so: who reads it is waited for, but nobody waits behind that. */
+async function dropMonth(database: PostgresDatabase, { table }: Month): Promise<number> {
+  // Before it is locked: that holds all writers up.
+  const [counted] = await database.within(LONG, (ask) => ask(`select count(*) as rows from ${table}`));
+  for (let tries = 1; ; tries++)
+    try {
+      return await database.transaction(async (ask) => {
+        const run = scriptOf(ask);
+        await run(`set local lock_timeout = ${LOCKING}; lock table usage in access exclusive mode`);
+        if (!(await tableExists(ask, table))) return 0;
+        await run(`drop table ${table}`);
+        return Number(counted?.["rows"]);
+      });
+    } catch (thrown) {
+      if (postgresCode(thrown) !== LOCKED || tries === TRIES) throw thrown;
+      await sleep(AGAIN);
+    }
+}

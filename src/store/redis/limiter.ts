@@ -1,0 +1,466 @@
+import { randomUUID } from "node:crypto";
+import type { Calendar, Period } from "../../core/calendar.ts";
+import { FileError, GatewayError } from "../../core/errors.ts";
+import type { LimitLevel } from "../../core/limits.ts";
+import { newlySpent, spendUnknown } from "../limit-answers.ts";
+import { type Charge, Limiter, type LimiterState, type Reservation, type Reserved, type Standing } from "../limiter.ts";
+import { type LimitPart, MemoryLimiter, type SpendSince } from "../memory-limiter.ts";
+import { NOTHING, OnceNames } from "../once-names.ts";
+import { Arrears } from "./arrears.ts";
+import { digits, keeping, packed, packedLevel, type SumName, sumNamed, sumOf, sumsOf } from "./holds.ts";
+import { excessIn, grantIn, ReplyReader, standingsIn } from "./replies.ts";
+import { DEADLINE, RedisRefusal, type RedisScript, RedisServer } from "./server.ts";
+
+/** What names of keys begin with: in braces, so that all are in one slot. */
+const PREFIX = "{gateway}:";
+/** Milliseconds between two signs of life, and after which a process without one is dead. */
+const BEAT = 2000;
+const LIFE = 10_000;
+/** Milliseconds between two tries to reach a server that is away. */
+const RETRY = 1000;
+/** Milliseconds for what is told it then. */
+const JOINING = 5000;
+/** Holds of the dead that are ended in one step. */
+const ENDING = 500;
+/** Holds that are taken over in one step. */
+const ADOPTING = 50;
+/** Milliseconds for which what the ledger said is not asked again. */
+const FRESH = 1000;
+/** Sums of which it is remembered how they stood, those of them that are looked at with each sign of life, and for how long. */
+const REMEMBERED = 20_000;
+const LOOKING = 500;
+const USED = 600_000;
+/** Milliseconds for which it is believed that what was pending elsewhere still is. */
+const PENDING = 60_000;
+/** Times that a reservation is tried again once what it needs has been told. */
+const TRIES = 5;
+
+/** A reservation that runs. */
+interface RedisHold {
+  readonly reservation: Reservation;
+  /** Unix milliseconds. */
+  readonly time: number;
+  readonly json: string;
+  /** The life of the server that knows of it, or may; undefined: none does. */
+  readonly epoch: string | undefined;
+  /** It has said so. */
+  readonly granted: boolean;
+}
+
+interface KnownSum {
+  readonly sum: SumName;
+  spent: number;
+  pending: number;
+  /** When it stood so, and when it was last used here; Unix milliseconds. */
+  at: number;
+  readonly used: number;
+}
+
+export interface RedisLimiterParts {
+  readonly server: RedisServer;
+  /** What the ledger knows. */
+  readonly spentSince: SpendSince;
+  readonly calendar: Calendar;
+  /** Told when a soft budget is nearly spent, and when the server is away. */
+  readonly warn: (message: string) => void;
+  /** Told when it is back. */
+  readonly info: (message: string) => void;
+  /** How many processes there are at least; undefined: as many as were seen. */
+  readonly instances?: number;
+  /** Unix milliseconds, for the server too; a test may bring its own. */
+  readonly clock?: () => number;
+}
+
+/**
+ * Counts in a server of Redis or Valkey, together with all that are connected to it. What was spent before the ledger
+ * tells. While the server is away this process keeps to its part of what was left, and tells it afterwards.
+ */
+export class RedisLimiter extends Limiter {
+  private readonly owner = randomUUID();
+  private readonly clock: () => number;
+  private readonly open = new Map<string, RedisHold>();
+  private readonly known = new Map<string, KnownSum>();
+  private readonly before = new Map<number, { asked: number; sums: ReturnType<SpendSince> }>();
+  private readonly arrears = new Arrears();
+  private readonly names = new OnceNames();
+  /** Counts here while the server is away. */
+  private alone: MemoryLimiter | undefined;
+  private epoch = "";
+  private seen = 1;
+  private joining: Promise<void> | undefined;
+  private timer: NodeJS.Timeout | undefined;
+  private closed = false;
+  private announced = false;
+
+  private constructor(private readonly parts: RedisLimiterParts) {
+    super();
+    this.clock = parts.clock ?? Date.now;
+    this.alone = this.part();
+  }
+
+  /** @throws RedisRefusal; RedisAway where nobody says how many processes there are: what would be this one's part? */
+  static async open(parts: RedisLimiterParts): Promise<RedisLimiter> {
+    const limiter = new RedisLimiter(parts);
+    try {
+      await limiter.join();
+    } catch (thrown) {
+      if (parts.instances === undefined || thrown instanceof RedisRefusal) {
+        limiter.stop();
+        throw thrown;
+      }
+      limiter.sayAway(thrown as Error);
+    }
+    limiter.schedule();
+    return limiter;
+  }
+
+  /** Reservations that have not been settled. */
+  get pending(): number {
+    return this.open.size;
+  }
+
+  override get state(): LimiterState {
+    return this.alone ? "apart" : "ok";
+  }
+
+  override reserve(reservation: Reservation): Reserved | Promise<Reserved> {
+    return this.alone ? this.reserveAlone(reservation) : this.reserveShared(reservation, TRIES);
+  }
+
+  override settle(id: string, charge: Charge, unused = ""): void {
+    const hold = this.open.get(id);
+    if (!hold) return;
+    this.open.delete(id);
+    if (!this.alone) {
+      this.settleShared(hold, charge, unused);
+      return;
+    }
+    const used = this.names.count(charge);
+    this.alone.settle(id, used, unused);
+    this.owe(hold, { ...used, ...(charge.once !== undefined && used !== NOTHING && { once: charge.once }) }, unused);
+  }
+
+  override async standings(levels: readonly LimitLevel[]): Promise<Standing[]> {
+    const { calendar } = this.parts;
+    for (let tries = TRIES; !this.alone && tries > 0; tries--) {
+      const now = this.clock();
+      const asked = JSON.stringify(levels.map((level) => packedLevel(level, 0, calendar, now)));
+      try {
+        const [kind, ...rest] = await this.run("standings", [asked]);
+        if (kind === "ok") return standingsIn(new ReplyReader(rest.slice(1)), levels, calendar, now);
+        await this.seed(rest as string[]);
+      } catch (thrown) {
+        this.leave(thrown);
+      }
+    }
+    if (!this.alone) throw spendUnknown();
+    return this.alone.standings(levels);
+  }
+
+  /** What still runs ends with the least that it may have come to. */
+  override async close(): Promise<void> {
+    await this.joining?.catch(() => {});
+    if (!this.alone) await this.run("beat", [this.owner, "0", String(ENDING)], PREFIX).catch(() => {});
+    this.stop();
+  }
+
+  private stop(): void {
+    this.closed = true;
+    clearTimeout(this.timer);
+    this.parts.server.disconnect();
+  }
+
+  private async reserveShared(reservation: Reservation, tries: number): Promise<Reserved> {
+    const { calendar } = this.parts;
+    const now = this.clock();
+    const json = packed(reservation, calendar, now);
+    const { epoch } = this;
+    let reply: readonly unknown[];
+    try {
+      reply = await this.run("reserve", [this.owner, reservation.id, json]);
+      if (reply[0] === "owner") await this.join();
+    } catch (thrown) {
+      this.leave(thrown);
+      // It may have been reserved all the same.
+      return this.reserveAlone(reservation, epoch);
+    }
+    const [kind, ...rest] = reply;
+    if (kind === "ok") {
+      const reader = new ReplyReader(rest);
+      const time = reader.number();
+      this.seen = reader.number();
+      this.keep({ reservation, time, json, epoch, granted: true });
+      return { grant: grantIn(reader, reservation, calendar, now, (...told) => this.remember(now, ...told)) };
+    }
+    if (kind === "excess") return { excess: excessIn(new ReplyReader(rest), reservation, calendar, now) };
+    if (tries === 0) throw spendUnknown();
+    if (kind === "missing")
+      try {
+        await this.seed(rest as string[]);
+      } catch (thrown) {
+        this.leave(thrown);
+      }
+    return this.alone ? this.reserveAlone(reservation) : this.reserveShared(reservation, tries - 1);
+  }
+
+  /** @param epoch the life of the server that may have reserved it too */
+  private async reserveAlone(reservation: Reservation, epoch?: string): Promise<Reserved> {
+    const { alone } = this;
+    if (!alone) return this.reserveShared(reservation, TRIES);
+    const time = this.clock();
+    const hold = { reservation, time, json: packed(reservation, this.parts.calendar, time), epoch, granted: false };
+    const reserved = await alone.reserve(reservation);
+    if ("grant" in reserved) this.keep(hold, alone);
+    else if (epoch !== undefined) this.owe(hold, NOTHING, "");
+    return reserved;
+  }
+
+  /** @param by who has counted it; undefined: the server */
+  private keep(hold: RedisHold, by?: MemoryLimiter): void {
+    this.open.set(hold.reservation.id, hold);
+    if (by === this.alone) return;
+    // The server went or came back meanwhile.
+    if (this.alone) this.alone.adopt(hold.reservation, hold.time);
+    else this.adopt([hold]).catch((thrown) => this.leave(thrown));
+  }
+
+  private settleShared(hold: RedisHold, charge: Charge, unused: string): void {
+    const { tokens, cost, once = "" } = charge;
+    const { id, levels } = hold.reservation;
+    const amounts = [String(Math.ceil(tokens)), digits(cost)];
+    this.run("settle", [this.owner, id, ...amounts, unused, once], undefined, JOINING).then(
+      (spent) => {
+        // Others have ended it, because they thought that this process was dead.
+        if (spent === null) this.owe(hold, charge, unused);
+        else this.tell(levels, spent, hold.time, charge, unused);
+      },
+      (thrown) => {
+        this.leave(thrown);
+        this.owe(hold, charge, unused);
+      },
+    );
+  }
+
+  /** Tells of soft budgets that are nearly spent. @param spent of all sums, in the order of their levels */
+  private tell(levels: readonly LimitLevel[], spent: readonly unknown[], time: number, charge: Charge, unused: string) {
+    const reader = new ReplyReader(spent);
+    for (const level of levels)
+      for (const { per } of sumsOf(level, this.parts.calendar, time)) {
+        const sum = reader.number();
+        if (level.scope === unused) continue;
+        for (const message of newlySpent(level, per, sum, charge.cost)) this.parts.warn(message);
+      }
+  }
+
+  /** The server is told later what a reservation came to. */
+  private owe(hold: RedisHold, { tokens, cost, once = "" }: Charge, unused: string): void {
+    const { reservation, time, json, epoch, granted } = hold;
+    const at = this.clock();
+    if (epoch === undefined) {
+      for (const level of reservation.levels)
+        if (level.scope !== unused && cost !== 0)
+          for (const { name } of sumsOf(level, this.parts.calendar, time)) this.arrears.pay(name, cost, at);
+    } else {
+      const used = { tokens, cost };
+      const sure = granted ? epoch : undefined;
+      this.arrears.settle({ id: reservation.id, time, at, json, used, unused, once, granted: sure });
+    }
+    if (!this.alone) this.pay().catch((thrown) => this.leave(thrown));
+  }
+
+  private async pay(): Promise<void> {
+    await Promise.all(this.arrears.tell(this.epoch, (script, args) => this.send(script, args)));
+  }
+
+  /** Tells the server of what runs and it does not know. */
+  private async adopt(holds: readonly RedisHold[]): Promise<void> {
+    const { epoch } = this;
+    const sent: Promise<unknown>[] = [];
+    for (let at = 0; at < holds.length; at += ADOPTING) {
+      const some = holds.slice(at, at + ADOPTING);
+      sent.push(
+        this.send(
+          "adopt",
+          some.flatMap(({ reservation: { id }, time, json }) => [id, String(time), json]),
+        ),
+      );
+      for (const hold of some) this.open.set(hold.reservation.id, { ...hold, epoch, granted: true });
+    }
+    await Promise.all(sent);
+  }
+
+  private send(script: "adopt" | "repay" | "pay", args: readonly string[]): Promise<unknown> {
+    return this.run(script, script === "pay" ? args : [this.owner, ...args], undefined, JOINING);
+  }
+
+  private async run(
+    script: RedisScript,
+    args: readonly string[],
+    prefix = `${PREFIX}${this.epoch}:`,
+    deadline = DEADLINE,
+  ): Promise<readonly unknown[]> {
+    const clock = this.parts.clock ? String(this.parts.clock()) : "";
+    return (await this.parts.server.run(script, [prefix, clock, ...args], deadline)) as readonly unknown[];
+  }
+
+  /** The server is away: this process keeps to its part until it is back. */
+  private leave(thrown: unknown): void {
+    // It was the ledger that did not answer.
+    if (thrown instanceof GatewayError) throw thrown;
+    if (this.alone || this.closed) return;
+    this.alone = this.part();
+    for (const { reservation, time } of this.open.values()) this.alone.adopt(reservation, time);
+    this.parts.server.disconnect();
+    this.sayAway(thrown as Error);
+    this.schedule();
+  }
+
+  private sayAway({ message }: Error): void {
+    const { server, warn } = this.parts;
+    this.announced = true;
+    const until = this.instances === 1 ? "counts alone" : `keeps to one part in ${this.instances} of what was left`;
+    warn(`limits: ${server.place} is away (${message}): this process ${until}, until it is back`);
+  }
+
+  private get instances(): number {
+    return Math.max(this.seen, this.parts.instances ?? 1);
+  }
+
+  /** What counts here while the server is away. */
+  private part(): MemoryLimiter {
+    const { calendar, warn } = this.parts;
+    const own = new Map<string, number>();
+    for (const { reservation, time } of this.open.values())
+      for (const level of reservation.levels)
+        for (const { name } of sumsOf(level, calendar, time))
+          own.set(name, (own.get(name) ?? 0) + reservation.most.cost);
+    const part: LimitPart = {
+      instances: this.instances,
+      pendingElsewhere: (scope: string, per: Period, start: number) => {
+        const { name } = sumOf(scope, per, calendar, start);
+        const known = this.known.get(name);
+        return known && this.clock() - known.at < PENDING ? Math.max(0, known.pending - (own.get(name) ?? 0)) : 0;
+      },
+    };
+    return new MemoryLimiter((since) => this.spentSince(since), calendar, warn, this.clock, part);
+  }
+
+  /** What the ledger knows, or the server knew, whichever is more. */
+  private async spentSince(since: number): Promise<ReadonlyMap<string, number>> {
+    const sums = new Map(await this.parts.spentSince(since));
+    for (const { sum, spent } of this.known.values())
+      if (sum.start === since) sums.set(sum.scope, Math.max(spent, sums.get(sum.scope) ?? 0));
+    return sums;
+  }
+
+  private remember(
+    at: number,
+    { scope }: LimitLevel,
+    { per }: { per: Period },
+    state: { spent: number; pending: number },
+  ) {
+    const sum = sumOf(scope, per, this.parts.calendar, at);
+    this.known.delete(sum.name);
+    this.known.set(sum.name, { sum, spent: state.spent, pending: state.pending, at, used: at });
+    if (this.known.size > REMEMBERED) this.known.delete(this.known.keys().next().value as string);
+  }
+
+  /** Tells the server what the ledger knows. @throws GatewayError where that cannot answer */
+  private async seed(names: readonly string[]): Promise<void> {
+    const { calendar } = this.parts;
+    const words = names.map(async (name) => {
+      const sum = sumNamed(name);
+      const { asked, sums } = this.spentBefore(sum.start);
+      const spent = (await sums).get(sum.scope) ?? 0;
+      return [name, digits(spent), String(asked), String(keeping(sum, calendar, this.clock()))];
+    });
+    await this.run("seed", (await Promise.all(words)).flat());
+  }
+
+  /** What the ledger knows since then, which is asked once for many. */
+  private spentBefore(start: number): { asked: number; sums: ReturnType<SpendSince> } {
+    const asked = this.clock();
+    const known = this.before.get(start);
+    if (known && asked - known.asked < FRESH) return known;
+    const sums = this.parts.spentSince(start).catch((cause: unknown) => {
+      this.before.delete(start);
+      throw spendUnknown(cause);
+    });
+    const made = { asked, sums };
+    this.before.set(start, made);
+    return made;
+  }
+
+  /** The next sign of life, or the next try. */
+  private schedule(): void {
+    clearTimeout(this.timer);
+    if (this.closed) return;
+    const next = () =>
+      (this.alone ? this.join() : this.beat()).catch((thrown) => this.leave(thrown)).finally(() => this.schedule());
+    this.timer = setTimeout(next, this.alone ? RETRY : BEAT).unref();
+  }
+
+  private async beat(): Promise<void> {
+    if (!(await this.alive())) await this.join();
+    await this.look();
+  }
+
+  /** How the sums stand that are used here: what is left of them is divided when the server goes away. */
+  private async look(): Promise<void> {
+    const at = this.clock();
+    const known = [...this.known.values()].slice(-LOOKING).filter(({ used }) => at - used < USED);
+    if (known.length === 0) return;
+    const reader = new ReplyReader(
+      await this.run(
+        "look",
+        known.map(({ sum }) => sum.name),
+      ),
+    );
+    for (const each of known) Object.assign(each, { spent: reader.number(), pending: reader.number(), at });
+  }
+
+  /** A sign of life. @returns whether the server knows this process still */
+  private async alive(): Promise<boolean> {
+    for (;;) {
+      const [epoch, known, seen, ended] = await this.run("beat", [this.owner, String(LIFE), String(ENDING)], PREFIX);
+      const same = this.epoch === epoch && known === 1;
+      this.epoch = String(epoch);
+      this.seen = Number(seen);
+      if (Number(ended) < ENDING) return same;
+    }
+  }
+
+  /** Counts with the others: for the first time, when the server is back, or when it has forgotten this process. */
+  private join(): Promise<void> {
+    this.joining ??= this.joinOnce().finally(() => (this.joining = undefined));
+    return this.joining;
+  }
+
+  private async joinOnce(): Promise<void> {
+    const { server } = this.parts;
+    if (!server.connected) await server.connect();
+    const same = await this.alive();
+    if (!same) this.before.clear();
+    // Sent in this turn of the event loop, before anything else is counted there: commands keep their order.
+    this.alone = undefined;
+    await Promise.all([this.adopt([...this.open.values()]), this.pay()]);
+    if (this.announced) this.parts.info(`limits: ${server.place} is back, and all count together again`);
+    this.announced = false;
+  }
+}
+
+/**
+ * Counts in the server at an address.
+ * @throws FileError with what to do, where it does not answer, does not let this process in or its package is missing
+ */
+export async function openRedisLimiter(url: string, parts: Omit<RedisLimiterParts, "server">): Promise<RedisLimiter> {
+  const server = await RedisServer.of(url);
+  try {
+    return await RedisLimiter.open({ ...parts, server });
+  } catch (cause) {
+    const { message } = cause as Error;
+    if (cause instanceof RedisRefusal) throw new FileError(`store: limits: ${message}`, { cause });
+    const hint = "start it, or set instances: N in gateway.yaml, and a start without it keeps to one part of N";
+    throw new FileError(`store: limits: ${server.place} does not answer (${message}): ${hint}`, { cause });
+  }
+}

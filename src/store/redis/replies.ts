@@ -1,0 +1,113 @@
+import type { Calendar } from "../../core/calendar.ts";
+import type { Budget, LimitLevel } from "../../core/limits.ts";
+import {
+  counting,
+  crowded,
+  distanceOf,
+  isRepeated,
+  nearer,
+  nearlySpent,
+  overspent,
+  type RateState,
+  type SpentState,
+  standingOf,
+  tooFast,
+  tooMany,
+} from "../limit-answers.ts";
+import type { Excess, Grant, Reservation, Standing } from "../limiter.ts";
+
+/** Reads what a script answers, value by value. */
+export class ReplyReader {
+  private at = 0;
+
+  constructor(private readonly values: readonly unknown[]) {}
+
+  text(): string {
+    return String(this.values[this.at++] ?? "");
+  }
+
+  number(): number {
+    return Number(this.values[this.at++] ?? 0);
+  }
+}
+
+/** What is spent of each of a level's sums, in the order of its budgets; of two of one period both have the same. */
+function spentStates(level: LimitLevel, reader: ReplyReader, calendar: Calendar, now: number): SpentState[] {
+  const { budgets = [] } = level.limits;
+  const states: SpentState[] = [];
+  for (const [i, { per }] of budgets.entries()) {
+    const known = isRepeated(budgets, i) ? states[budgets.findIndex((budget) => budget.per === per)] : undefined;
+    const { end } = calendar.span(per, now);
+    states.push(known ?? { spent: reader.number(), pending: reader.number(), end });
+  }
+  return states;
+}
+
+const rateState = (reader: ReplyReader): RateState => ({ sum: reader.number(), reset: Math.max(0, reader.number()) });
+
+/**
+ * A grant, from what `reserve` says behind its first two words.
+ * @param told hears what is spent of each sum of each level now, and what is pending
+ */
+export function grantIn(
+  reader: ReplyReader,
+  { levels, most }: Reservation,
+  calendar: Calendar,
+  now: number,
+  told: (level: LimitLevel, budget: Budget, state: SpentState) => void,
+): Grant {
+  const grant: { -readonly [Name in keyof Grant]: Grant[Name] } = {};
+  for (const level of levels) {
+    const { rpm = 0, tpm = 0, budgets = [] } = level.limits;
+    const [requests, tokens] = [rateState(reader), rateState(reader)];
+    if (rpm > 0) grant.requests = nearer(grant.requests, distanceOf(requests, rpm));
+    if (tpm > 0) grant.tokens = nearer(grant.tokens, distanceOf(tokens, tpm));
+    for (const [i, state] of spentStates(level, reader, calendar, now).entries()) {
+      const budget = budgets[i] as Budget;
+      const warning = nearlySpent(level, budget, state.spent);
+      if (warning !== undefined) grant.warnings = [...(grant.warnings ?? []), warning];
+      if (!isRepeated(budgets, i)) told(level, budget, { ...state, pending: state.pending + most.cost });
+    }
+  }
+  return grant;
+}
+
+/** What has no room, from what `reserve` says behind its first word. */
+export function excessIn(reader: ReplyReader, { levels, most }: Reservation, calendar: Calendar, now: number): Excess {
+  const level = levels[reader.number()] as LimitLevel;
+  const { rpm = 0, tpm = 0, concurrency = 0, budgets = [] } = level.limits;
+  const limit = reader.text();
+  if (limit === "concurrency") return crowded(level, concurrency);
+  if (limit === "rpm") return tooFast(level, rpm, reader.number());
+  if (limit === "tpm") {
+    const [sum, wait] = [reader.number(), reader.number()];
+    return tooMany(level, tpm, tpm - sum, counting(most, tpm), wait);
+  }
+  const budget = budgets[reader.number()] as Budget;
+  const { end } = calendar.span(budget.per, now);
+  return overspent(level, budget, { spent: reader.number(), pending: reader.number(), end }, most.cost, now);
+}
+
+/** Where levels stand, from what `standings` says behind its first two words. */
+export function standingsIn(
+  reader: ReplyReader,
+  levels: readonly LimitLevel[],
+  calendar: Calendar,
+  now: number,
+): Standing[] {
+  return levels.map((level): Standing => {
+    const { kind, name, limits } = level;
+    const { rpm = 0, tpm = 0, concurrency = 0, budgets = [] } = limits;
+    const [requests, tokens] = [rateState(reader), rateState(reader)];
+    const states = spentStates(level, reader, calendar, now);
+    const inside = reader.number();
+    return {
+      kind,
+      name,
+      ...(rpm > 0 && { requests: distanceOf(requests, rpm) }),
+      ...(tpm > 0 && { tokens: distanceOf(tokens, tpm) }),
+      ...(concurrency > 0 && { concurrency: { limit: concurrency, left: Math.max(0, concurrency - inside) } }),
+      budgets: budgets.map((budget, i) => standingOf(budget, states[i] as SpentState)),
+    };
+  });
+}

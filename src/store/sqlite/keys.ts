@@ -1,0 +1,238 @@
+import { hash } from "node:crypto";
+import type { SQLInputValue, StatementSync } from "node:sqlite";
+import { newKey } from "../key-format.ts";
+import { columnsOf, type FileKey, StoredKey, storedRecord } from "../key-rows.ts";
+import type { IssuedKey, KeyChange, KeyEdit, KeyRecord, NewKey } from "../keys.ts";
+import { nameTaken, RememberedKeys, storeSilent } from "../remembered-keys.ts";
+import type { Database } from "./database.ts";
+
+/** Milliseconds for which another process's change may stay unseen, while keys come and while none do. */
+const POLL = 100;
+const WATCH = 250;
+/** Milliseconds without a question to a store that could not answer: each may keep the event loop waiting. */
+const PAUSE = 250;
+
+/**
+ * Keys in SQLite, beside those of gateway.yaml. `find` is synchronous: about a microsecond for a key seen before. What
+ * other processes change is found by the number that each change of a key bears.
+ */
+export class SqliteKeys extends RememberedKeys {
+  private timer: NodeJS.Timeout | undefined;
+  private readonly select: StatementSync;
+  private readonly later: StatementSync;
+  private readonly othersChanges: StatementSync;
+  private version = -1;
+  private ownChanges: number;
+  /** The number of the last change that was seen. */
+  private seen: number;
+  private askedAt = Number.NEGATIVE_INFINITY;
+  private pausedUntil = Number.NEGATIVE_INFINITY;
+
+  /** @param clock monotonic milliseconds; a test may bring its own */
+  constructor(
+    private readonly database: Database,
+    fileKeys: readonly FileKey[] = [],
+    clock: () => number = () => performance.now(),
+  ) {
+    super(fileKeys, clock);
+    this.select = database.prepare("select * from key where id = ?");
+    this.later = database.prepare("select * from key where changed > ? order by changed");
+    this.othersChanges = database.prepare("pragma data_version");
+    this.seen = Number(database.prepare("select ifnull(max(changed), 0) as last from key").get()?.["last"]);
+    this.ownChanges = database.keyChanges;
+  }
+
+  override find(presented: string): KeyRecord | undefined {
+    const now = this.clock();
+    const recalled = this.recall(presented, now, () => {
+      if (now - this.askedAt >= POLL || this.ownChanges !== this.database.keyChanges) this.look(now);
+    });
+    if ("record" in recalled) return recalled.record;
+    const { id, digest, known } = recalled;
+    // It may have been rotated a moment ago.
+    this.look(now);
+    const found =
+      this.remembered(id, now)?.opened(digest.bytes) ?? this.ask(known ? NOBODY : id, now)?.opened(digest.bytes);
+    this.asked(presented, recalled, found, now);
+    return found;
+  }
+
+  override watch(listener: (change: KeyChange) => void): () => void {
+    const unsubscribe = super.watch(listener);
+    this.timer ??= setInterval(() => this.look(this.clock()), WATCH).unref();
+    return () => {
+      unsubscribe();
+      if (!this.watched) this.rest();
+    };
+  }
+
+  override async create(wanted: NewKey): Promise<IssuedKey> {
+    return this.change(() => this.insert(wanted));
+  }
+
+  override async ensureFirstKey(): Promise<string | undefined> {
+    if (this.inFile.length > 0) return undefined;
+    const any = this.database.prepare("select 1 from key limit 1");
+    if (any.get()) return undefined;
+    return this.change(() => (any.get() ? undefined : this.insert({ name: "first" }).key));
+  }
+
+  override async list(): Promise<KeyRecord[]> {
+    const rows = this.database.prepare("select * from key order by rowid").all();
+    return [...this.inFile, ...rows.map(storedRecord)];
+  }
+
+  override async show(idOrName: string): Promise<KeyRecord | undefined> {
+    return this.inFile.find(({ id }) => id === idOrName) ?? this.stored(idOrName);
+  }
+
+  override async edit(idOrName: string, edit: KeyEdit): Promise<KeyRecord | undefined> {
+    return this.change(() => {
+      const found = this.stored(idOrName);
+      if (!found || found.revoked !== undefined) return undefined;
+      if (typeof edit.name === "string" && edit.name !== found.name) this.checkName(edit.name);
+      const { columns, values } = columnsOf(edit);
+      return this.update(found.id, columns, values);
+    });
+  }
+
+  override async rotate(idOrName: string, overlap: number): Promise<IssuedKey | undefined> {
+    return this.change(() => {
+      const found = this.stored(idOrName);
+      if (!found || found.revoked !== undefined) return undefined;
+      const { key } = newKey(found.id);
+      const old = overlap > 0 ? [found.hash, Date.now() + overlap] : [null, null];
+      const record = this.update(found.id, ["hash", "old_hash", "old_until"], [hash("sha256", key), ...old]);
+      return record && { key, record };
+    });
+  }
+
+  override async disable(idOrName: string): Promise<KeyRecord | undefined> {
+    return this.switch(idOrName, Date.now());
+  }
+
+  override async enable(idOrName: string): Promise<KeyRecord | undefined> {
+    return this.switch(idOrName, null);
+  }
+
+  /** One that was revoked before keeps its time. */
+  override async revoke(idOrName: string): Promise<boolean> {
+    return this.change(() => {
+      const found = this.stored(idOrName);
+      if (!found) return false;
+      if (found.revoked === undefined) this.update(found.id, ["revoked"], [Date.now()]);
+      return true;
+    });
+  }
+
+  /** Forgets what it remembered. The database stays open: the ledger shares it. */
+  override close(): void {
+    super.close();
+    this.rest();
+  }
+
+  private rest(): void {
+    clearInterval(this.timer);
+    this.timer = undefined;
+  }
+
+  private switch(idOrName: string, disabled: number | null): Promise<KeyRecord | undefined> {
+    return this.change(() => {
+      const found = this.stored(idOrName);
+      if (!found || found.revoked !== undefined) return undefined;
+      // One that is switched off stays so since then.
+      if ((found.disabled === undefined) === (disabled === null)) return found;
+      return this.update(found.id, ["disabled"], [disabled]);
+    });
+  }
+
+  /** By id, a revoked one too, or by the name that it holds now. */
+  private stored(idOrName: string): KeyRecord | undefined {
+    const row =
+      this.select.get(idOrName) ??
+      this.database.prepare("select * from key where name = ? and revoked is null").get(idOrName);
+    return row && storedRecord(row);
+  }
+
+  /** Changes keys so that a power cut cannot bring a revoked one back, and every SqliteKeys of this process sees it. */
+  private async change<T>(work: () => T): Promise<T> {
+    try {
+      return await this.database.durably(work);
+    } finally {
+      this.database.keyChanges++;
+      if (this.watched) this.look(this.clock());
+    }
+  }
+
+  private update(id: string, columns: readonly string[], values: readonly SQLInputValue[]): KeyRecord | undefined {
+    const sets = [...columns.map((column) => `${column} = ?`), `changed = ${NEXT}`].join(", ");
+    this.database.prepare(`update key set ${sets} where id = ?`).run(...values, id);
+    return this.stored(id);
+  }
+
+  private insert(wanted: NewKey): IssuedKey {
+    this.checkName(wanted.name);
+    const { key, id } = newKey();
+    const { columns, values } = columnsOf(wanted);
+    const all = ["hash", "id", "created", ...columns];
+    this.database
+      .prepare(`insert into key (${all.join(", ")}, changed) values (${all.map(() => "?").join(", ")}, ${NEXT})`)
+      .run(hash("sha256", key), id, Date.now(), ...values);
+    return { key, record: this.stored(id) as KeyRecord };
+  }
+
+  /** @throws GatewayError invalid_field for a name that is none, or somebody else's */
+  protected override checkName(name: string): void {
+    super.checkName(name);
+    if (this.database.prepare("select 1 from key where name = ? and revoked is null").get(name)) throw nameTaken(name);
+  }
+
+  /** Finds out whether keys have changed, and what those that are remembered are now. */
+  private look(now: number): void {
+    this.askedAt = now;
+    const own = this.ownChanges !== this.database.keyChanges;
+    if (own) {
+      this.ownChanges = this.database.keyChanges;
+      // Forgotten, not only asked again: what was revoked here stays revoked even if the store goes down now.
+      this.known.clear();
+    } else if (now < this.pausedUntil) return;
+    try {
+      const version = Number(this.othersChanges.get()?.["data_version"]);
+      if (own || version !== this.version) this.readChanges();
+      this.version = version;
+      this.answeredAt = now;
+    } catch {
+      // The store is down. What is known goes on until it is too old.
+      this.pausedUntil = now + PAUSE;
+    }
+  }
+
+  private readChanges(): void {
+    for (const row of this.later.all(this.seen)) {
+      this.seen = Number(row["changed"]);
+      this.changed(new StoredKey(row));
+    }
+  }
+
+  /** The one place where a presented key meets SQL: by the id of a well-formed key, in a bound parameter. */
+  private ask(id: string, now: number): StoredKey | undefined {
+    let found: StoredKey | undefined;
+    try {
+      if (now < this.pausedUntil) throw new Error("it could not a moment ago");
+      const row = this.select.get(id);
+      found = row && new StoredKey(row);
+    } catch (cause) {
+      this.pausedUntil = Math.max(this.pausedUntil, now + PAUSE);
+      throw storeSilent(cause);
+    }
+    this.answeredAt = now;
+    if (found) this.remember(id, found);
+    return found;
+  }
+}
+
+/** An id that nobody has. */
+const NOBODY = "";
+
+/** The number of the next change. Writers come one after the other. */
+const NEXT = "(select ifnull(max(changed), 0) + 1 from key)";

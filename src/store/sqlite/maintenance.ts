@@ -1,0 +1,139 @@
+import { chmodSync, copyFileSync, existsSync, renameSync, rmSync, statSync } from "node:fs";
+import { backup as copy, DatabaseSync } from "node:sqlite";
+import { journalFolder } from "../journal/files.ts";
+import { journaledRows } from "../journal/lines.ts";
+import { DIFFERING, DIFFERING_DAYS, differences } from "../ledger-sql.ts";
+import { HOUR } from "../ledger-sums.ts";
+import { Maintenance, type ProgressListener } from "../maintenance.ts";
+import { Database } from "./database.ts";
+import { SqliteLedger } from "./ledger.ts";
+import { pruned, prunedBefore } from "./pruning.ts";
+
+/** All pages at once: a copy in parts begins anew with each row that another process writes meanwhile. */
+const ALL = 2 ** 31 - 1;
+/** Milliseconds between two words about how far a copy has come. */
+const WORD = 1000;
+/** Rows taken away in one transaction, some milliseconds for which other writers wait, and then as long for them. */
+const STEP = { rows: 2000, pause: 1 };
+/** Rows between two words. */
+const ROWS = 100_000;
+/** Problems that are told one by one. */
+const TOLD = 20;
+
+/** The care of a SQLite file. */
+export class SqliteMaintenance extends Maintenance {
+  override readonly migrated: { readonly from: number; readonly to: number };
+  private readonly database: Database;
+
+  /** @throws FileError when the file cannot be used */
+  constructor(private readonly path: string) {
+    super();
+    const from = existsSync(path) ? versionOf(path) : 0;
+    this.database = new Database(path);
+    this.migrated = { from, to: versionOf(path) };
+  }
+
+  override async backup(file: string, progress: ProgressListener): Promise<{ bytes: number; rows: number }> {
+    if (existsSync(file)) throw new Error(`There is ${file} already: a backup overwrites nothing.`);
+    const part = `${file}.part`;
+    rmSync(part, { force: true });
+    try {
+      // The journals first: a row may get from there into the store meanwhile, but never back.
+      const { ended, open } = journaledRows(journalFolder(this.path));
+      await this.copy(part, progress);
+      chmodSync(part, 0o600);
+      const database = new Database(part);
+      try {
+        const ledger = new SqliteLedger(database);
+        for (const row of [...ended, ...open]) ledger.appendRow(row);
+        await ledger.flush();
+        progress("checking the copy");
+        const faults = integrity(database, "quick_check");
+        if (faults.length > 0) throw new Error(`The copy is not in order: ${faults[0]}.`);
+        // One file alone, without a journal beside it.
+        database.prepare("pragma journal_mode = delete").get();
+        const rows = Number(database.prepare("select count(*) as rows from usage").get()?.["rows"]);
+        await ledger.close();
+        database.close();
+        renameSync(part, file);
+        this.copySecret(file);
+        return { bytes: statSync(file).size, rows };
+      } finally {
+        database.close();
+      }
+    } finally {
+      for (const rest of ["", "-wal", "-shm", "-journal"]) rmSync(part + rest, { force: true });
+    }
+  }
+
+  override async verify(progress: ProgressListener): Promise<string[]> {
+    progress("checking the file");
+    const faults = integrity(this.database, "integrity_check");
+    if (faults.length > 0) return faults.slice(0, TOLD);
+    progress("comparing the sums of hours with their rows");
+    const from = Math.ceil(prunedBefore(this.database) / HOUR) * HOUR;
+    const differing = this.database.prepare(DIFFERING).all(from, Number.MAX_SAFE_INTEGER, from, TOLD + 1);
+    return differences(differing, this.database.prepare(DIFFERING_DAYS).all(TOLD), TOLD);
+  }
+
+  override async prune(before: number, progress: ProgressListener): Promise<number> {
+    let removed = 0;
+    for await (const rows of pruned(this.database, before, STEP)) {
+      removed += rows;
+      if (removed % ROWS === 0) progress(`${removed.toLocaleString("en-US")} rows`);
+    }
+    return removed;
+  }
+
+  override close(): void {
+    this.database.close();
+  }
+
+  private async copy(part: string, progress: ProgressListener): Promise<void> {
+    const all = statSync(this.path).size;
+    const word = setInterval(() => {
+      const done = existsSync(part) ? statSync(part).size : 0;
+      progress(`copied ${megabytes(done)} of ${megabytes(all)}`);
+    }, WORD);
+    const source = new DatabaseSync(this.path, { readOnly: true, timeout: 5000 });
+    try {
+      await copy(source, part, { rate: ALL });
+    } finally {
+      clearInterval(word);
+      source.close();
+    }
+  }
+
+  /** What envelopes that clients carry are sealed with stands beside the store. */
+  private copySecret(file: string): void {
+    const secret = `${this.path}.secret`;
+    if (!existsSync(secret)) return;
+    copyFileSync(secret, `${file}.secret`);
+    chmodSync(`${file}.secret`, 0o600);
+  }
+}
+
+/** How many migrations a file has seen. */
+function versionOf(path: string): number {
+  try {
+    const sqlite = new DatabaseSync(path, { readOnly: true, timeout: 5000 });
+    try {
+      return Number(sqlite.prepare("pragma user_version").get()?.["user_version"]);
+    } finally {
+      sqlite.close();
+    }
+  } catch {
+    // What is wrong with it is told when it is opened in earnest.
+    return 0;
+  }
+}
+
+function integrity(database: Database, pragma: "integrity_check" | "quick_check"): string[] {
+  const found = database
+    .prepare(`pragma ${pragma}`)
+    .all()
+    .map((row) => String(row[pragma] ?? Object.values(row)[0]));
+  return found.filter((line) => line !== "ok");
+}
+
+const megabytes = (bytes: number): string => `${(bytes / 1e6).toFixed(1)} MB`;

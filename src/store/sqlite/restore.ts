@@ -1,0 +1,155 @@
+import { chmodSync, closeSync, copyFileSync, existsSync, fsyncSync, openSync, renameSync, rmSync } from "node:fs";
+import { dirname, resolve } from "node:path";
+import { DatabaseSync } from "node:sqlite";
+import { journalFolder, journals, remove } from "../journal/files.ts";
+import { journaledRows } from "../journal/lines.ts";
+import type { ProgressListener, Restored, RestoreTerms } from "../maintenance.ts";
+import { Database, sqliteCode } from "./database.ts";
+import { SqliteLedger } from "./ledger.ts";
+import { SqliteMaintenance } from "./maintenance.ts";
+
+const BUSY = 5;
+/** What SQLite keeps beside a file. */
+const BESIDE = ["-wal", "-shm", "-journal"];
+
+/**
+ * Puts a backup in a store's place, once it has been found in order. What was there before stays beside it, under another
+ * name, with what its journals held.
+ * @param path of the store, which nothing may use
+ * @param file of the backup, which stays as it is
+ * @param force also over a store in which exchanges are later than the backup's last
+ * @throws Error that says why not; the store is as it was then
+ */
+export async function restoreSqlite(path: string, file: string, { force, progress }: RestoreTerms): Promise<Restored> {
+  if (resolve(file) === resolve(path)) throw new Error(`${file} is the store itself: name a backup.`);
+  const part = `${path}.restoring`;
+  clear(part);
+  try {
+    const backup = await checked(file, part, progress);
+    if (!existsSync(path)) {
+      put(part, path, file);
+      return { rows: backup.rows };
+    }
+    const lock = await alone(path);
+    try {
+      const last = lastRow(lock);
+      if (!force && last > backup.last)
+        throw new Error(
+          `The store has exchanges from ${new Date(last).toISOString()}, later than the backup's last (${backup.last === 0 ? "none" : new Date(backup.last).toISOString()}): they would be gone. To go back nevertheless: --force.`,
+        );
+      const kept = `${path}.until-${new Date().toISOString().slice(0, 19).replaceAll(/[-:]/g, "")}Z`;
+      renameSync(path, kept);
+      if (existsSync(`${path}.secret`)) copyFileSync(`${path}.secret`, `${kept}.secret`);
+      put(part, path, file);
+      return { rows: backup.rows, kept };
+    } finally {
+      lock.close();
+    }
+  } finally {
+    clear(part);
+  }
+}
+
+/** Copies a backup beside the store, brings it up to date and checks it. */
+async function checked(
+  file: string,
+  part: string,
+  progress: ProgressListener,
+): Promise<{ rows: number; last: number }> {
+  if (!existsSync(file)) throw new Error(`There is no ${file}.`);
+  copyFileSync(file, part);
+  // A store that was copied while it was in use has these.
+  if (existsSync(`${file}-wal`)) copyFileSync(`${file}-wal`, `${part}-wal`);
+  chmodSync(part, 0o600);
+  const found = new DatabaseSync(part, { timeout: 0 });
+  try {
+    found.prepare("select 1 from usage limit 1").get();
+  } catch (thrown) {
+    throw new Error(`${file} is no backup of a store: ${(thrown as Error).message}.`);
+  } finally {
+    found.close();
+  }
+  const care = new SqliteMaintenance(part);
+  let faults: string[];
+  try {
+    faults = await care.verify(progress);
+  } finally {
+    care.close();
+  }
+  if (faults.length > 0) throw new Error(`${file} is not in order: ${faults[0]}. Nothing was changed.`);
+  const database = new DatabaseSync(part, { timeout: 0 });
+  try {
+    // One file alone, so that its name is all that has to change.
+    database.prepare("pragma journal_mode = delete").get();
+    const rows = Number(database.prepare("select count(*) as rows from usage").get()?.["rows"]);
+    return { rows, last: lastRow(database) };
+  } finally {
+    database.close();
+  }
+}
+
+/**
+ * Makes sure that nobody has a store open, nor can open it, with what journals hold of processes that have died in it.
+ * @returns what keeps others out
+ * @throws Error where somebody has it open
+ */
+async function alone(path: string): Promise<DatabaseSync> {
+  // Who runs has it open: the journals that there are belong to nobody then.
+  locked(path).close();
+  const { ended, open } = journaledRows(journalFolder(path));
+  const database = new Database(path, true);
+  const ledger = new SqliteLedger(database);
+  try {
+    for (const row of [...ended, ...open]) ledger.appendRow(row);
+    await ledger.flush();
+  } finally {
+    await ledger.close();
+    database.close();
+  }
+  return locked(path);
+}
+
+/** @throws Error where somebody else has it open */
+function locked(path: string): DatabaseSync {
+  const lock = new DatabaseSync(path, { timeout: 0 });
+  try {
+    // Only who is alone can leave the mode in which there are several.
+    lock.prepare("pragma journal_mode = delete").get();
+    lock.exec("pragma locking_mode = exclusive; begin exclusive");
+    return lock;
+  } catch (thrown) {
+    lock.close();
+    if (sqliteCode(thrown) !== BUSY) throw thrown;
+    throw new Error("A gateway, or another command, has the store open: stop it first. Nothing was changed.");
+  }
+}
+
+function lastRow(database: DatabaseSync): number {
+  return Number(database.prepare("select ifnull(max(time), 0) as last from usage").get()?.["last"]);
+}
+
+/** Gives the checked copy the store's name, and what envelopes are sealed with its own beside it. */
+function put(part: string, path: string, file: string): void {
+  for (const rest of BESIDE) rmSync(path + rest, { force: true });
+  sync(part);
+  renameSync(part, path);
+  if (existsSync(`${file}.secret`)) {
+    copyFileSync(`${file}.secret`, `${path}.secret`);
+    chmodSync(`${path}.secret`, 0o600);
+  }
+  for (const journal of journals(journalFolder(path))) remove(journal.files);
+  sync(dirname(path));
+}
+
+function sync(path: string): void {
+  const fd = openSync(path, "r");
+  try {
+    fsyncSync(fd);
+  } finally {
+    closeSync(fd);
+  }
+}
+
+function clear(part: string): void {
+  for (const rest of ["", ...BESIDE]) rmSync(part + rest, { force: true });
+}

@@ -1,0 +1,106 @@
+import { appendFileSync, existsSync, mkdirSync, readdirSync, statSync, utimesSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import t, { type Test } from "tap";
+import { JournalFeeder } from "../../../src/store/journal/feeder.ts";
+import { journalFile } from "../../../src/store/journal/files.ts";
+import type { JournalLine } from "../../../src/store/journal/journal.ts";
+import type { Row } from "../../../src/store/ledger-row.ts";
+
+const OWNER = "1-2-3";
+const line = (kind: JournalLine[0], id: string): string => `${JSON.stringify([kind, [["k"], [id]]])}\n`;
+
+/** A store of rows that may be down. */
+function feeder(t: Test) {
+  const folder = join(t.testdir(), "journal");
+  mkdirSync(folder);
+  const waiting: Row[] = [];
+  const kept: unknown[] = [];
+  const store = { down: false };
+  const taker = {
+    appendRow: (row: Row) => void waiting.push(row),
+    flush: async () => {
+      if (store.down) throw new Error("disk full");
+      kept.push(...waiting.splice(0).map(({ values }) => values[0]));
+    },
+  };
+  return { folder, kept, store, feeder: new JournalFeeder(folder, OWNER, taker), file: journalFile(folder, OWNER, 1) };
+}
+
+t.test("lines get into the ledger however the file has grown, each once; what has only begun does not", async (t) => {
+  const { feeder: feeding, file, kept } = feeder(t);
+  const text = ["a", "b", "ü"].map((id) => line("begun", id) + line("ended", id)).join("");
+  const bytes = Buffer.from(text);
+  for (let at = 0; at < bytes.length; at += 7) {
+    appendFileSync(file, bytes.subarray(at, at + 7));
+    await feeding.feed({ number: 1, size: statSync(file).size });
+  }
+  t.same(kept, ["a", "b", "ü"]);
+  t.ok(await feeding.rest());
+  feeding.end();
+  t.notOk(existsSync(file));
+});
+
+t.test("a file that is done with is removed, and the next one read", async (t) => {
+  const { feeder: feeding, folder, file, kept } = feeder(t);
+  writeFileSync(file, line("ended", "a"));
+  writeFileSync(journalFile(folder, OWNER, 2), line("ended", "b"));
+  writeFileSync(journalFile(folder, OWNER, 3), line("ended", "c") + line("ended", "later"));
+  await feeding.feed({ number: 3, size: Buffer.byteLength(line("ended", "c")) });
+  t.same(kept, ["a", "b", "c"]);
+  t.same(readdirSync(folder), [`${OWNER}-000003.jsonl`]);
+});
+
+t.test("a line longer than what is read at once is read", async (t) => {
+  const { feeder: feeding, file, kept } = feeder(t);
+  const long = "x".repeat(1_000_000);
+  writeFileSync(file, line("ended", long) + line("ended", "b"));
+  await feeding.feed({ number: 1, size: statSync(file).size });
+  t.same(kept, [long, "b"]);
+});
+
+t.test("a store that is down is waited for, and what was given up stays in the journal", async (t) => {
+  const { feeder: feeding, file, kept, store } = feeder(t);
+  writeFileSync(file, line("ended", "a"));
+  store.down = true;
+  const fed = feeding.feed({ number: 1, size: statSync(file).size });
+  await new Promise((more) => setTimeout(more, 50));
+  t.same(kept, []);
+  store.down = false;
+  await fed;
+  t.same(kept, ["a"]);
+  store.down = true;
+  appendFileSync(file, line("ended", "b"));
+  const given = feeding.feed({ number: 1, size: statSync(file).size });
+  await new Promise((more) => setTimeout(more, 20));
+  feeding.stop();
+  await given;
+  t.equal(await feeding.rest(), false);
+  t.ok(existsSync(file));
+});
+
+t.test("what the dead have left gets into the ledger; who has not ended stands there as begun", async (t) => {
+  const { feeder: feeding, folder, kept } = feeder(t);
+  const old = new Date(Date.now() - 60_000);
+  const leave = (owner: string, number: number, text: string, time = old) => {
+    const file = journalFile(folder, owner, number);
+    writeFileSync(file, text);
+    utimesSync(file, time, time);
+  };
+  leave("999999999-1-1", 1, line("begun", "open") + line("begun", "a") + line("ended", "a"));
+  leave("999999999-1-1", 2, `${line("begun", "open")}no JSON\n${line("begun", "cut").slice(0, -4)}`);
+  leave("999999998-1-1", 1, line("ended", "fresh"), new Date());
+  leave(OWNER, 1, line("ended", "own"));
+  t.equal(await feeding.adopt(), true, "one may still be somebody's");
+  t.same(kept, ["a", "open"]);
+  t.same(readdirSync(folder).sort(), [`${OWNER}-000001.jsonl`, "999999998-1-1-000001.jsonl"].sort());
+});
+
+t.test("the running journal shows that it is somebody's", (t) => {
+  const { feeder: feeding, file } = feeder(t);
+  feeding.touch();
+  writeFileSync(file, "");
+  utimesSync(file, new Date(0), new Date(0));
+  feeding.touch();
+  t.ok(Date.now() - statSync(file).mtimeMs < 60_000);
+  t.end();
+});

@@ -1,0 +1,58 @@
+import { spawnSync } from "node:child_process";
+import { readdirSync, utimesSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import t from "tap";
+import {
+  abandoned,
+  journalFile,
+  journalFolder,
+  journals,
+  processName,
+  remove,
+} from "../../../src/store/journal/files.ts";
+
+/** The id of a process that has ended. */
+const dead = spawnSync(process.execPath, ["-e", ""]).pid;
+
+t.test("journals are found by who wrote them, their files in the order in which they were written", (t) => {
+  const folder = t.testdir();
+  const files = [
+    journalFile(folder, "7-100-1", 10),
+    journalFile(folder, "7-100-1", 9),
+    journalFile(folder, "7-100-2", 1),
+  ];
+  for (const file of files) writeFileSync(file, "");
+  writeFileSync(join(folder, "other.jsonl"), "");
+  t.same(journals(folder), [
+    { name: "7-100-1", files: [files[1], files[0]] },
+    { name: "7-100-2", files: [files[2]] },
+  ]);
+  t.same(journals(join(folder, "none")), []);
+  t.equal(journalFolder("/x/gateway.db"), "/x/gateway.db.journal");
+  t.end();
+});
+
+t.test("a journal is nobody's when its process has ended and it was left alone for a while", (t) => {
+  const folder = t.testdir();
+  const old = new Date(Date.now() - 60_000);
+  const state = (owner: string, time = old) => {
+    const file = journalFile(folder, owner, 1);
+    writeFileSync(file, "");
+    utimesSync(file, time, time);
+    return abandoned({ name: owner, files: [file] });
+  };
+  t.equal(state(`${processName()}-1`), false, "this process");
+  t.equal(state(`${process.pid}-1-1`), true, "one before it that had the same id");
+  t.equal(state(`${dead}-5-1`), true);
+  t.equal(state(`${dead}-5-1`, new Date()), false, "somebody who cannot be seen from here may write to it");
+  t.equal(abandoned({ name: `${dead}-5-1`, files: [join(folder, "none")] }), false);
+  t.end();
+});
+
+t.test("files are removed, by whomever", (t) => {
+  const folder = t.testdir({ a: "", b: "" });
+  remove([join(folder, "a"), join(folder, "none")]);
+  t.same(readdirSync(folder), ["b"]);
+  t.throws(() => remove([folder]));
+  t.end();
+});

@@ -1,0 +1,121 @@
+import { readdirSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
+import { dirname, join } from "node:path";
+import t, { type Test } from "tap";
+import { journalFile, journals, processName } from "../../../src/store/journal/files.ts";
+import { Journal, type JournalLine, rowIn } from "../../../src/store/journal/journal.ts";
+import { KIND, type Row } from "../../../src/store/ledger-row.ts";
+
+const row = (id: string, more: Partial<Row> = {}): Row => ({ kind: ["k", 200], values: [id, 1, null], ...more });
+
+function open(t: Test, limits?: { full: number; memory: number }) {
+  const store = join(t.testdir(), "gateway.db.journal");
+  const warnings: string[] = [];
+  const journal = new Journal(store, (text) => warnings.push(text), limits);
+  t.teardown(() => journal.close());
+  const lines = () =>
+    journals(journal.folder).flatMap(({ files }) =>
+      files.flatMap((file) =>
+        readFileSync(file, "utf8")
+          .split("\n")
+          .filter((line) => line !== "")
+          .map((line) => JSON.parse(line) as JournalLine),
+      ),
+    );
+  return { store, journal, warnings, lines };
+}
+
+t.test("what is told stands in a file of this process once it is written, and not before", (t) => {
+  const { journal, lines } = open(t);
+  journal.begin("1", row("1"));
+  journal.end("1", row("1", { once: { name: "näme", counted: row("1") } }));
+  t.same([journal.waiting, journal.used, lines()], [true, false, []]);
+  journal.write();
+  t.same([journal.waiting, journal.used], [false, true]);
+  const file = journalFile(journal.folder, journal.owner, 1);
+  t.ok(journal.owner.startsWith(`${processName()}-`));
+  t.equal(statSync(file).size, journal.size);
+  t.equal(statSync(file).mode & 0o777, 0o600);
+  t.same(lines().map(rowIn), [row("1"), row("1", { once: { name: "näme", counted: row("1") } })]);
+  t.same(
+    lines().map(([kind]) => kind),
+    ["begun", "ended"],
+  );
+  t.end();
+});
+
+t.test("a line tells the holder where a row has one", (t) => {
+  const { journal, lines } = open(t);
+  const held = row("1", { holder: ["acme", '{"a":"b"}'] });
+  const counted = { kind: held.kind, values: ["1", 2, null], holder: held.holder } as Row;
+  journal.begin("1", held);
+  journal.end("1", { ...held, once: { name: "x", counted } });
+  journal.write();
+  t.same(lines().map(rowIn), [held, { ...held, once: { name: "x", counted } }]);
+  t.end();
+});
+
+t.test("a full file goes on in another one, which begins with what is still open", (t) => {
+  const { journal, lines } = open(t, { full: 100, memory: 1000 });
+  journal.begin("long", row("long"));
+  for (const id of ["a", "b", "c"]) {
+    journal.begin(id, row(id));
+    journal.end(id, row(id));
+    journal.write();
+  }
+  t.ok(journal.number >= 3);
+  const last = readFileSync(journalFile(journal.folder, journal.owner, journal.number), "utf8");
+  t.match(last, /^\["begun",.*"long"/);
+  t.notMatch(last, /"a"/);
+  t.equal(lines().filter(([kind]) => kind === "ended").length, 3);
+  t.end();
+});
+
+t.test("what cannot be written waits, and is written when it can be", async (t) => {
+  const { store, journal, warnings, lines } = open(t);
+  const folder = dirname(store);
+  writeFileSync(journal.folder, "in the way");
+  journal.end("1", row("1"));
+  journal.write();
+  t.match(warnings, [/cannot be written: .*waits in memory/]);
+  t.equal(journal.writable, false);
+  journal.end("2", row("2"));
+  rmSync(journal.folder);
+  for (let i = 0; i < 500 && !journal.writable; i++) await new Promise((more) => setTimeout(more, 10));
+  t.same(
+    lines().map((line) => rowIn(line).values[0]),
+    ["1", "2"],
+  );
+  t.match(warnings, [/cannot/, /being written again; 0 lines were lost/]);
+  t.same(readdirSync(folder), ["gateway.db.journal"]);
+});
+
+t.test("memory for what cannot be written has an end: the oldest goes first, and that is told", (t) => {
+  const { journal, warnings, lines } = open(t, { full: 1000, memory: 300 });
+  writeFileSync(journal.folder, "in the way");
+  journal.end("first", row("first"));
+  journal.write();
+  for (let i = 0; i < 50; i++) journal.end(`${i}`, row(`${i}`));
+  t.match(warnings, [/cannot be written/, /oldest lines are being lost/]);
+  rmSync(journal.folder);
+  journal.close();
+  const ids = lines().map((line) => rowIn(line).values[0]);
+  t.equal(ids.at(-1), "49");
+  t.notOk(ids.includes("first"));
+  t.match(warnings.at(-1), /written again; \d\d lines were lost/);
+  t.end();
+});
+
+t.test("a line that was written before rows had prices is read as one without", async (t) => {
+  const kind = KIND.map((name) => name).slice(0, -1);
+  t.same(rowIn(["ended", [kind, ["1"]]]).kind, [...kind, ""]);
+  const counted = rowIn(["ended", [kind, ["1"]], "once", [kind, ["1"]]]).once?.counted;
+  t.same(counted?.kind, [...kind, ""]);
+});
+
+t.test("a journal that nobody tells anything makes no file", (t) => {
+  const { store, journal } = open(t);
+  journal.write();
+  journal.close();
+  t.same(readdirSync(dirname(store)), []);
+  t.end();
+});

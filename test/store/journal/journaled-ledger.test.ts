@@ -1,0 +1,195 @@
+import { spawnSync } from "node:child_process";
+import fs, { copyFileSync, existsSync, mkdirSync, readdirSync, utimesSync } from "node:fs";
+import { syncBuiltinESMExports } from "node:module";
+import { join } from "node:path";
+import t, { type Test } from "tap";
+import { journalFolder } from "../../../src/store/journal/files.ts";
+import { Journal } from "../../../src/store/journal/journal.ts";
+import { JournaledLedger } from "../../../src/store/journal/journaled-ledger.ts";
+import type { LedgerEntry } from "../../../src/store/ledger.ts";
+import { rowOf } from "../../../src/store/ledger-row.ts";
+import { Database } from "../../../src/store/sqlite/database.ts";
+
+const entry = (id: string, more: Partial<LedgerEntry> = {}): LedgerEntry => ({
+  ...{ id, time: Date.UTC(2026, 10, 20), key: "k", model: "m", target: "p:m", protocol: "wire", operation: "generate" },
+  ...{ status: 200, outcome: "completed", streaming: false, attempts: [], duration: 1, source: "none" },
+  ...more,
+});
+
+function open(t: Test, folder = t.testdir()) {
+  const file = join(folder, "gateway.db");
+  new Database(file).close();
+  const warnings: string[] = [];
+  return {
+    file,
+    folder,
+    warnings,
+    ledger: new JournaledLedger(file, journalFolder(file), (text) => warnings.push(text)),
+  };
+}
+
+t.test("entries are in the journal when that was asked for, then in the store, and then in no journal", async (t) => {
+  const { file, ledger, warnings } = open(t);
+  ledger.begin(entry("1", { outcome: "interrupted" }));
+  ledger.append(entry("1"));
+  ledger.begin(entry("2", { outcome: "interrupted" }));
+  t.notOk(existsSync(`${file}.journal`));
+  ledger.persist();
+  t.equal(readdirSync(`${file}.journal`).length, 1);
+  t.same(
+    (await ledger.recent(10)).map(({ id, outcome }) => [id, outcome]),
+    [["1", "completed"]],
+  );
+  t.match(await ledger.sums({ by: ["key"] }), [{ group: ["k"], requests: 1 }]);
+  ledger.append(entry("2"));
+  await ledger.close();
+  t.same(readdirSync(`${file}.journal`), []);
+  const next = new JournaledLedger(file, journalFolder(file));
+  t.match(await next.sums({ by: [] }), [{ requests: 2, failed: 0 }]);
+  await next.close();
+  t.same([warnings, ledger.state], [[], "ok"]);
+});
+
+t.test("rows are those of the store and of all journals, each once", async (t) => {
+  const { file, ledger } = open(t);
+  for (const id of ["1", "3"]) ledger.append(entry(id));
+  await ledger.flush();
+  const other = new Journal(journalFolder(file), () => {});
+  t.teardown(() => other.close());
+  other.begin("2", rowOf(entry("2", { outcome: "interrupted" })));
+  other.end("2", rowOf(entry("2", { group: "acme" })));
+  other.end("3", rowOf(entry("3")));
+  other.begin("4", rowOf(entry("4")));
+  other.write();
+  const found: string[] = [];
+  for await (const { id, group, outcome } of ledger.entries({})) found.push(`${id} ${group} ${outcome}`);
+  t.same(found, ["1 undefined completed", "2 acme completed", "3 undefined completed"], "what runs has no row yet");
+  for await (const { id } of ledger.entries({ since: Date.UTC(2027, 0, 1) })) t.fail(id);
+  await ledger.close();
+});
+
+t.test("entries get to the disk without anybody asking", async (t) => {
+  const { file, ledger } = open(t);
+  ledger.append(entry("1"));
+  const database = new Database(file);
+  const rows = () => database.prepare("select count(*) as rows from usage").get()?.["rows"];
+  while (rows() !== 1) await new Promise((more) => setTimeout(more, 20));
+  database.close();
+  await ledger.close();
+});
+
+t.test("a ledger that is only opened starts nothing and leaves nothing", async (t) => {
+  const { folder, ledger } = open(t);
+  await ledger.flush();
+  await ledger.close();
+  t.same(readdirSync(folder), ["gateway.db"]);
+});
+
+t.test("what the dead have left is in the store when that was asked for, though they died a moment ago", async (t) => {
+  const before = open(t, t.testdir({ before: {}, after: {} }).concat("/before"));
+  before.ledger.begin(entry("1", { outcome: "interrupted", cost: 7, usage: { in: {}, out: {}, raw: undefined } }));
+  before.ledger.persist();
+  const { file, folder, ledger, warnings } = open(t, join(before.folder, "../after"));
+  const left = join(`${file}.journal`, `${spawnSync(process.execPath, ["-e", ""]).pid}-5-1-000001.jsonl`);
+  mkdirSync(`${file}.journal`);
+  copyFileSync(join(`${before.file}.journal`, readdirSync(`${before.file}.journal`)[0] as string), left);
+  // It may be somebody's for a second still.
+  const seconds = Date.now() / 1000 - 1.5;
+  utimesSync(left, seconds, seconds);
+  await ledger.recovered();
+  t.match(await ledger.sums({ by: ["key"] }), [{ requests: 1, cost: 7 }]);
+  await ledger.recovered();
+  await ledger.close();
+  await before.ledger.close();
+  t.same([warnings, folder.endsWith("after")], [[], true]);
+});
+
+t.test("several ledgers in one process are kept apart", async (t) => {
+  const one = open(t);
+  const folder = join(one.folder, "other");
+  const { mkdirSync } = await import("node:fs");
+  mkdirSync(folder);
+  const other = open(t, folder);
+  one.ledger.append(entry("1"));
+  other.ledger.append(entry("2"));
+  other.ledger.append(entry("3"));
+  t.match(await one.ledger.sums({ by: [] }), [{ requests: 1 }]);
+  t.match(await other.ledger.sums({ by: [] }), [{ requests: 2 }]);
+  await Promise.all([one.ledger.close(), other.ledger.close()]);
+});
+
+t.test("a question that the store cannot answer says why", async (t) => {
+  const { ledger } = open(t);
+  ledger.append(entry("1"));
+  await t.rejects(ledger.sums({ by: ["nothing" as "key"] }), /no such column|undefined/);
+  await ledger.close();
+});
+
+t.test(
+  "with durability: power, what is told is on the disk when persist returns, once for all of a turn",
+  async (t) => {
+    const synced = new Map<number, number>();
+    let syncs = 0;
+    const real = fs.fdatasyncSync;
+    fs.fdatasyncSync = (fd) => {
+      real(fd);
+      syncs++;
+      synced.set(fd, fs.fstatSync(fd).size);
+    };
+    syncBuiltinESMExports();
+    t.teardown(() => {
+      fs.fdatasyncSync = real;
+      syncBuiltinESMExports();
+    });
+    const { file } = open(t);
+    const ledger = new JournaledLedger(file, journalFolder(file), t.fail, { durability: "power" });
+    t.teardown(() => ledger.close());
+    for (let turn = 1; turn <= 3; turn++) {
+      for (let i = 0; i < 20; i++) {
+        ledger.begin(entry(`${turn} ${i}`, { outcome: "interrupted" }));
+        ledger.append(entry(`${turn} ${i}`));
+      }
+      ledger.persist();
+      ledger.persist();
+      t.equal(syncs, turn);
+    }
+    const journal = readdirSync(`${file}.journal`).map((name) => join(`${file}.journal`, name));
+    t.same(
+      journal.map((name) => fs.statSync(name).size),
+      [...synced.values()],
+      "nothing of it is left to the system",
+    );
+    const usual = new JournaledLedger(file, journalFolder(file), t.fail);
+    usual.append(entry("usual"));
+    usual.persist();
+    t.equal(syncs, 3, "by default nothing waits for the disk");
+    await usual.close();
+  },
+);
+
+t.test("what the disk did not take is written again", async (t) => {
+  const { file, ledger: other } = open(t);
+  await other.close();
+  const real = fs.fdatasyncSync;
+  t.teardown(() => {
+    fs.fdatasyncSync = real;
+    syncBuiltinESMExports();
+  });
+  fs.fdatasyncSync = () => {
+    throw new Error("EIO: i/o error, fdatasync");
+  };
+  syncBuiltinESMExports();
+  const warnings: string[] = [];
+  const ledger = new JournaledLedger(file, journalFolder(file), (text) => warnings.push(text), { durability: "power" });
+  ledger.append(entry("1"));
+  ledger.persist();
+  t.match(warnings, [/journal cannot be written: EIO.*waits in memory/]);
+  const [name = ""] = readdirSync(`${file}.journal`);
+  t.equal(fs.statSync(join(`${file}.journal`, name)).size, 0, "nothing stands there that may not be there");
+  fs.fdatasyncSync = real;
+  syncBuiltinESMExports();
+  await ledger.close();
+  const next = new JournaledLedger(file, journalFolder(file));
+  t.match(await next.sums({ by: [] }), [{ requests: 1 }]);
+  await next.close();
+});

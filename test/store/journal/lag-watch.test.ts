@@ -1,0 +1,23 @@
+import t from "tap";
+import { LagWatch } from "../../../src/store/journal/lag-watch.ts";
+
+t.test("a ledger that is late is told of, again when it stays so, and when it has caught up", async (t) => {
+  const said: string[] = [];
+  let now = 0;
+  const watch = new LagWatch(
+    (text) => said.push(text),
+    () => now,
+  );
+  const look = (at: number, since: number | undefined) => {
+    now = at;
+    watch.look(since);
+    return said.splice(0);
+  };
+  t.same(look(1, undefined), []);
+  t.same(look(59_000, 0), []);
+  t.match(look(60_000, 0), [/^The ledger is 60 s behind/]);
+  t.same(look(61_000, 0), []);
+  t.match(look(660_000, 0), [/^The ledger is 660 s behind/]);
+  t.same(look(661_000, 660_500), ["The ledger has caught up with the journal."]);
+  t.same(look(662_000, undefined), []);
+});

@@ -1,0 +1,50 @@
+import { appendFileSync, mkdirSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import t from "tap";
+import { journalFile } from "../../../src/store/journal/files.ts";
+import type { JournalLine } from "../../../src/store/journal/journal.ts";
+import { journaledRows, lineIn, wholeLines } from "../../../src/store/journal/lines.ts";
+
+const line = (kind: JournalLine[0], id: string): string => `${JSON.stringify([kind, [["k"], [id]]])}\n`;
+
+t.test("lines come whole, from one place to another, however long they are", async (t) => {
+  const file = join(t.testdir(), "lines");
+  t.same([...wholeLines(file, 0, 100)], [], "no file has none");
+  const long = "x".repeat(700_000);
+  writeFileSync(file, `a\n${long}\nb\nhalf`);
+  const read = (from: number, to = Number.POSITIVE_INFINITY) => [...wholeLines(file, from, to)];
+  t.equal(
+    read(0)
+      .map(({ text }) => text)
+      .join(""),
+    `a\n${long}\nb\n`,
+  );
+  t.equal(read(0).at(-1)?.end, long.length + 5);
+  t.same(read(long.length + 5), [], "one that was not written to its end is none");
+  t.same(read(0, 2), [{ text: "a\n", end: 2 }]);
+  appendFileSync(file, "\n");
+  t.same(read(long.length + 5), [{ text: "half\n", end: long.length + 10 }]);
+});
+
+t.test("what is no line is nothing", async (t) => {
+  t.same(["", "{", '["begun"'].map(lineIn), [undefined, undefined, undefined]);
+  t.same(lineIn(line("ended", "1")), ["ended", [["k"], ["1"]]]);
+});
+
+t.test("what journals hold is told, each row once, by its last word", async (t) => {
+  const folder = join(t.testdir(), "journal");
+  t.same(journaledRows(folder), { ended: [], open: [] });
+  mkdirSync(folder);
+  writeFileSync(journalFile(folder, "1-2-3", 1), line("begun", "a") + line("begun", "b") + line("ended", "a"));
+  writeFileSync(journalFile(folder, "1-2-3", 2), line("begun", "b") + line("begun", "c"));
+  writeFileSync(journalFile(folder, "9-9-9", 1), `${line("ended", "d")}torn${line("ended", "c")}`);
+  const { ended, open } = journaledRows(folder);
+  t.same(
+    ended.map(({ values }) => values[0]),
+    ["a", "d"],
+  );
+  t.same(
+    open.map(({ values }) => values[0]),
+    ["b", "c"],
+  );
+});

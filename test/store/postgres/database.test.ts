@@ -1,0 +1,114 @@
+import { connect, createServer, type Socket } from "node:net";
+import { join } from "node:path";
+import t from "tap";
+import {
+  numbered,
+  PostgresDatabase,
+  postgresCode,
+  tableExists,
+  unusableDatabase,
+} from "../../../src/store/postgres/database.ts";
+import { openPostgres } from "../../../src/store/postgres/migrations.ts";
+import { placeOf, startPostgres } from "../../support/postgres.ts";
+import { eventually } from "../../support/process.ts";
+
+const server = await startPostgres(t);
+
+t.test("values stand as ? in a text", async (t) => {
+  t.equal(numbered("select ? where x = ?"), "select $1 where x = $2");
+  t.equal(numbered("select 1"), "select 1");
+});
+
+t.test("why a database cannot be used is said with what mends it, and without its password", async (t) => {
+  const place = placeOf("postgres://u:never-shown@h/d?sslmode=verify-full");
+  for (const [code, said] of [
+    ["28P01", /the password of u in store\.ledger is wrong/],
+    ["28000", /pg_hba\.conf/],
+    ["53300", /max_connections/],
+    ["SELF_SIGNED_CERT_IN_CHAIN", /sslrootcert=FILE/],
+    ["ERR_TLS_CERT_ALTNAME_INVALID", /sslrootcert=FILE/],
+    ["ECONNRESET", /does the server offer TLS/],
+  ] as const) {
+    const { message } = unusableDatabase(place, Object.assign(new Error("it says no."), { code }));
+    t.match(message, /^The store postgres:\/\/u@h:5432\/d cannot be used: it says no; /);
+    t.match(message, said);
+  }
+  t.match(unusableDatabase(place, Object.assign(new Error(""), { code: "ECONNREFUSED" })).message, /ECONNREFUSED; is/);
+  t.equal(postgresCode("text"), undefined);
+});
+
+if (server) {
+  t.test("a transaction holds as a whole, or not at all", async (t) => {
+    const { database } = await openPostgres(placeOf(await server.database()), 2);
+    t.teardown(() => database.close());
+    await database.transaction((ask) => ask("insert into usage_once values (?)", "one"));
+    const failed = database.transaction(async (ask) => {
+      await ask("insert into usage_once values (?)", "two");
+      throw new Error("on the way");
+    });
+    await t.rejects(failed, { message: "on the way" });
+    t.same([...(await database.ask("select name from usage_once"))], [{ name: "one" }]);
+    t.ok(await tableExists(database.ask, "usage_once"));
+    t.notOk(await tableExists(database.ask, "usage_twice"));
+  });
+
+  t.test("a transaction whose connection is lost holds not at all, and those behind it do", async (t) => {
+    const { database } = await openPostgres(placeOf(await server.database()), 2);
+    t.teardown(() => database.close());
+    const own = "select pg_backend_pid() as pid";
+    for (let round = 0; round < 20; round++) {
+      const name = `lost-${round}`;
+      const failed = database.transaction(async (ask) => {
+        await ask("insert into usage_once values (?)", name);
+        const [{ pid } = {}] = await ask(own);
+        await database.ask("select pg_terminate_backend(?::integer)", Number(pid));
+        if (round % 2 === 0) await new Promise((later) => setTimeout(later, round));
+        await ask("insert into usage_once values (?)", `${name} again`);
+      });
+      await t.rejects(failed);
+      await database.transaction((ask) => ask("insert into usage_once values (?)", `kept-${round}`));
+    }
+    // One that is lost between two transactions is made again.
+    await database.ask(
+      "select pg_terminate_backend(pid) from pg_stat_activity where datname = current_database() and pid <> pg_backend_pid()",
+    );
+    await new Promise((later) => setTimeout(later, 50));
+    await database.transaction((ask) => ask("insert into usage_once values ('kept')"));
+    const names = (await database.ask("select name from usage_once")).map(({ name }) => String(name));
+    t.equal(names.length, 21);
+    t.same(
+      names.filter((name) => !name.startsWith("kept")),
+      [],
+    );
+  });
+
+  t.test("what does not answer in time is given up, and asked over other connections then", async (t) => {
+    const url = await server.database();
+    const direct = placeOf(url);
+    const sockets: Socket[] = [];
+    let deaf = false;
+    const between = createServer((socket) => {
+      const to = connect(join(direct.host, ".s.PGSQL.5432"));
+      sockets.push(socket, to);
+      socket.on("data", (bytes) => deaf || to.write(bytes)).on("error", () => {});
+      to.on("data", (bytes) => socket.write(bytes)).on("error", () => {});
+    }).listen(0, "127.0.0.1");
+    t.teardown(() => {
+      for (const socket of sockets) socket.destroy();
+      between.close();
+    });
+    await eventually(() => between.listening, "the port");
+    const { port } = between.address() as { port: number };
+    const place = { ...direct, host: "127.0.0.1", port, tls: { mode: "disable" } as const };
+    const database = await PostgresDatabase.open(place, 2);
+    t.teardown(() => database.close());
+    t.equal((await database.ask("select 1 as one"))[0]?.["one"], 1);
+    deaf = true;
+    await t.rejects(
+      database.within(300, (ask) => ask("select 2 as two")),
+      { message: "it has not answered in 300 ms" },
+    );
+    deaf = false;
+    t.equal((await database.ask("select 3 as three"))[0]?.["three"], 3);
+  });
+}

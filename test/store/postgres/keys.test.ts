@@ -1,0 +1,184 @@
+import { setTimeout as sleep } from "node:timers/promises";
+import t, { type Test } from "tap";
+import { newKey } from "../../../src/store/key-format.ts";
+import type { KeyChange } from "../../../src/store/keys.ts";
+import { PostgresKeys } from "../../../src/store/postgres/keys.ts";
+import { openPostgres } from "../../../src/store/postgres/migrations.ts";
+import { keysContract } from "../../support/keys-contract.ts";
+import { placeOf, startPostgres } from "../../support/postgres.ts";
+import { eventually } from "../../support/process.ts";
+
+const server = await startPostgres(t);
+
+/** Keys in a new database, and views of it with connections of their own. */
+async function open(t: Test) {
+  if (!server) throw new Error("no PostgreSQL");
+  const url = await server.database();
+  const opened: PostgresKeys[] = [];
+  const view = async (
+    ...more: ConstructorParameters<typeof PostgresKeys> extends [unknown, ...infer R] ? R : never
+  ) => {
+    const { database } = await openPostgres(placeOf(url), 2);
+    const keys = new PostgresKeys(database, ...more);
+    opened.push(keys);
+    t.teardown(async () => {
+      keys.close();
+      await database.close();
+    });
+    return keys;
+  };
+  return { url, view, server };
+}
+
+if (server) {
+  keysContract(t, async (t) => {
+    const url = await server.database();
+    const { database } = await openPostgres(placeOf(url), 4);
+    const made: PostgresKeys[] = [];
+    t.teardown(async () => {
+      for (const keys of made) keys.close();
+      await database.close();
+    });
+    return {
+      view: (fileKeys) => {
+        const keys = new PostgresKeys(database, fileKeys);
+        made.push(keys);
+        return keys;
+      },
+    };
+  });
+
+  t.test("a key that was seen before is found without asking, and every view hears of its end", async (t) => {
+    const { view } = await open(t);
+    const [one, two] = [await view(), await view()];
+    const { key, record } = await one.create({ name: "one" });
+    const told: KeyChange[] = [];
+    two.watch((change) => told.push(change));
+    t.match(await two.find(key), { name: "one" });
+    t.notOk(two.find(key) instanceof Promise, "at once and without a promise");
+    await one.revoke("one");
+    t.ok((await one.find(key))?.revoked, "who did it knows at once");
+    await eventually(() => told.length > 0, "the news");
+    t.same(told, [{ id: record.id, kind: "revoked" }]);
+    t.ok((await two.find(key))?.revoked);
+  });
+
+  t.test("changes that nobody tells of are found all the same", async (t) => {
+    const { view, url } = await open(t);
+    const one = await view();
+    const deaf = await view([], undefined, { poll: 200, listen: false });
+    const { key } = await one.create({ name: "one" });
+    t.equal((await deaf.find(key))?.revoked, undefined);
+    await server.ask(url, "alter table key disable trigger key_tells");
+    await one.revoke("one");
+    await eventually(async () => (await deaf.find(key))?.revoked !== undefined, "the change");
+    const heard = await view([], undefined, { poll: 200, listen: true });
+    const second = await one.create({ name: "two" });
+    t.equal((await heard.find(second.key))?.revoked, undefined);
+    await one.disable("two");
+    await eventually(async () => (await heard.find(second.key))?.disabled !== undefined, "the change");
+  });
+
+  t.test("who listens does so again when its connection is lost", async (t) => {
+    const { view, url } = await open(t);
+    const one = await view();
+    const two = await view([], undefined, { poll: 3_600_000, listen: true });
+    const { key } = await one.create({ name: "one" });
+    t.equal((await two.find(key))?.disabled, undefined);
+    const listening = "select pid from pg_stat_activity where query like 'listen%' and datname = current_database()";
+    for (let i = 0; i < 3; i++) {
+      await eventually(async () => (await server.ask(url, listening)).length === 1, "listening");
+      await server.ask(url, `select pg_terminate_backend(pid) from (${listening}) as found`);
+      await (i % 2 === 0 ? one.disable("one") : one.enable("one"));
+      await eventually(async () => ((await two.find(key))?.disabled !== undefined) === (i % 2 === 0), "the change");
+    }
+  });
+
+  t.test("changes of several at a time are seen each, whoever commits last", async (t) => {
+    const { view } = await open(t);
+    const views = await Promise.all([1, 2, 3].map(() => view()));
+    const made = await Promise.all(
+      Array.from({ length: 30 }, (_, i) => (views[i % 3] as PostgresKeys).create({ name: `key-${i}` })),
+    );
+    for (const keys of views) for (const { key } of made) t.equal((await keys.find(key))?.revoked, undefined);
+    await Promise.all(made.map(({ record }, i) => (views[(i + 1) % 3] as PostgresKeys).revoke(record.id)));
+    for (const keys of views)
+      for (const { key } of made)
+        await eventually(async () => (await keys.find(key))?.revoked !== undefined, "every revocation");
+  });
+
+  t.test("the same name is given once", async (t) => {
+    const { view } = await open(t);
+    const views = await Promise.all([1, 2, 3].map(() => view()));
+    const made = await Promise.allSettled(views.map((keys) => keys.create({ name: "one" })));
+    t.equal(made.filter(({ status }) => status === "fulfilled").length, 1);
+    for (const one of made) if (one.status === "rejected") t.match(one.reason, { code: "invalid_field", status: 409 });
+  });
+
+  t.test("unknown keys cost one question in five seconds, and many of them one question together", async (t) => {
+    const { view } = await open(t);
+    const clock = { now: 1000 };
+    const keys = await view([], () => clock.now);
+    const database = (keys as unknown as { database: { within: (...args: unknown[]) => unknown } }).database;
+    await keys.find(newKey().key);
+    let asked = 0;
+    const within = database.within.bind(database);
+    database.within = (...args) => {
+      asked++;
+      return within(...args);
+    };
+    const unknown = newKey().key;
+    for (let i = 0; i < 5; i++) t.equal(await keys.find(unknown), undefined);
+    t.equal(asked, 1);
+    clock.now += 5001;
+    t.equal(await keys.find(unknown), undefined);
+    t.equal(asked, 2);
+    await Promise.all(Array.from({ length: 100 }, () => keys.find(newKey().key)));
+    t.ok(asked <= 4, `${asked}`);
+    for (const text of ["", "sk-x", "' or 1=1 --", `${unknown}'; drop table key; --`]) {
+      t.equal(keys.find(text), undefined, "what is no key is never asked for");
+    }
+    t.ok(asked <= 4);
+  });
+}
+
+t.test("while the database is away", async (t) => {
+  const own = await startPostgres(t);
+  if (!own) return;
+  const { database } = await openPostgres(placeOf(await own.database()), 2);
+  const clock = { now: 1000 };
+  const keys = new PostgresKeys(database, [{ name: "ci", key: "a-key-of-the-operators-own-choice" }], () => clock.now);
+  t.teardown(async () => {
+    keys.close();
+    await database.close();
+  });
+  const { key } = await keys.create({ name: "known" });
+  t.match(await keys.find(key), { name: "known" });
+  await own.kill();
+  const refused = {
+    code: "internal",
+    status: 503,
+    retryAfter: 5,
+    message: "The key store cannot answer at the moment.",
+  };
+  const unknown = newKey().key;
+  clock.now += 9 * 60_000;
+  t.match(keys.find(key), { name: "known" }, "keys seen before go on");
+  await t.rejects(Promise.resolve(keys.find(unknown)), refused, "one never seen is not called wrong: nobody knows");
+  t.equal(keys.find("sk-x"), undefined, "what is no key of ours is still refused as that");
+  clock.now += 2 * 60_000;
+  await t.rejects(Promise.resolve(keys.find(key)), refused, "for ten minutes");
+  t.ok(keys.find("a-key-of-the-operators-own-choice"), "keys of gateway.yaml always work");
+  await own.start();
+  await eventually(async () => {
+    clock.now += 1000;
+    return Promise.resolve(keys.find(key)).then(
+      (found) => found?.name === "known",
+      () => false,
+    );
+  }, "the database to be asked again");
+  await keys.revoke("known");
+  await own.kill();
+  await t.rejects(Promise.resolve(keys.find(key)), refused, "a key revoked just before stays revoked");
+  await sleep(1);
+});

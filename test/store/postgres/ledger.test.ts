@@ -1,0 +1,151 @@
+import t, { type Test } from "tap";
+import { rowOf } from "../../../src/store/ledger-row.ts";
+import { DIFFERING, DIFFERING_DAYS } from "../../../src/store/ledger-sql.ts";
+import { PostgresLedger } from "../../../src/store/postgres/ledger.ts";
+import { openPostgres } from "../../../src/store/postgres/migrations.ts";
+import { entry, ledgerContract } from "../../support/ledger-contract.ts";
+import { placeOf, startPostgres } from "../../support/postgres.ts";
+
+const DAY = Date.UTC(2026, 10, 20);
+/** Rows of the test of many at a time. */
+const MANY = Number(process.env["GATEWAY_TEST_LEDGER_ROWS"] ?? 10_000);
+
+const server = await startPostgres(t);
+
+async function open(t: Test) {
+  if (!server) throw new Error("no PostgreSQL");
+  const url = await server.database();
+  const warnings: string[] = [];
+  const view = async () => {
+    const { database } = await openPostgres(placeOf(url), 3);
+    t.teardown(() => database.close());
+    return { database, ledger: new PostgresLedger(database, (text) => warnings.push(text)) };
+  };
+  const { database, ledger } = await view();
+  const count = async () => Number((await database.ask("select count(*) as rows from usage"))[0]?.["rows"]);
+  /** Nothing, where all sums are those of their rows. */
+  const wrong = async () => [
+    ...(await database.ask(DIFFERING, 0, Number.MAX_SAFE_INTEGER, 0, 10)),
+    ...(await database.ask(DIFFERING_DAYS, 10)),
+  ];
+  return { url, database, ledger, warnings, view, count, wrong };
+}
+
+if (server) {
+  ledgerContract(t, async (t) => {
+    const { ledger, view, database, count } = await open(t);
+    const ask = async (text: string) => [...(await database.ask(text))].map((row) => ({ ...row }));
+    return { ledger, other: (await view()).ledger, rows: count, ask };
+  });
+
+  t.test("several that write the same rows at a time never wait in a circle, and each row counts once", async (t) => {
+    const { ledger, view, count, wrong, warnings } = await open(t);
+    const ledgers = [ledger, ...(await Promise.all([1, 2, 3].map(view))).map((one) => one.ledger)];
+    const all = Array.from({ length: MANY }, (_, at) =>
+      entry({ id: `row-${at}`, time: DAY + (at % 90) * 3_600_000, key: `k${at % 50}`, model: `m${at % 4}`, cost: at }),
+    );
+    for (const [i, one] of ledgers.entries()) {
+      // Each in another order.
+      const turned = [...all.slice((i * MANY) / 4), ...all.slice(0, (i * MANY) / 4)];
+      for (const row of i % 2 === 0 ? turned : turned.reverse()) one.append(row);
+    }
+    await Promise.all(ledgers.map((one) => one.flush()));
+    t.equal(await count(), MANY);
+    t.match(await ledger.sums({ by: [] }), [{ requests: MANY, cost: (MANY * (MANY - 1)) / 2 }]);
+    t.same(await wrong(), []);
+    t.same(warnings, []);
+  });
+
+  t.test("usage that is told more than once counts for the first row that names it", async (t) => {
+    const { ledger, view, wrong } = await open(t);
+    const { ledger: other } = await view();
+    const told = (id: string, once: string) => entry({ id, once, cost: 10 });
+    for (const id of ["1", "2"]) ledger.append(told(id, "resp_1"));
+    ledger.append(told("3", "resp_2"));
+    ledger.append(entry({ id: "4", cost: 1 }));
+    await ledger.flush();
+    other.append(told("5", "resp_1"));
+    other.append(told("1", "resp_1"));
+    await other.flush();
+    t.match(await ledger.sums({ by: [] }), [{ requests: 5, cost: 21 }]);
+    const costs = (await ledger.recent(10)).map(({ id, cost }) => `${id} ${cost}`).sort();
+    t.same(costs, ["1 10", "2 0", "3 10", "4 1", "5 0"]);
+    t.same(await wrong(), []);
+  });
+
+  t.test("a row that no attempt could write is lost alone, and said", async (t) => {
+    const { ledger, count, warnings } = await open(t);
+    const good = Array.from({ length: 20 }, (_, at) => entry({ id: `good-${at}` }));
+    for (const [at, one] of good.entries()) {
+      ledger.append(one);
+      if (at === 7) {
+        const row = rowOf(entry({ id: "bad" }));
+        ledger.appendRow({ ...row, kind: row.kind.map((value, i) => (i === 5 ? null : value)) });
+        ledger.appendRow(rowOf(entry({ id: "late", time: 1e20 })));
+      }
+    }
+    await ledger.flush();
+    t.equal(await count(), 20);
+    t.equal(warnings.length, 2);
+    for (const text of warnings) t.match(text, /^A ledger entry is lost, for the store refuses it: /);
+  });
+
+  t.test("texts that PostgreSQL does not take are mended, and rows keep all that they say", async (t) => {
+    const { ledger } = await open(t);
+    const odd = entry({ model: "a\0b\ud800", group: "g", tags: { a: "ü" }, bytes: { up: 1, down: 2 } });
+    const several = entry({ attempts: [1, 2].map((at) => ({ target: "p:m", error: "x\0y", startedAt: at })), id: "s" });
+    for (const one of [odd, several]) ledger.append(one);
+    const found = await ledger.recent(5);
+    t.match(
+      found.find(({ id }) => id === odd.id),
+      { ...odd, model: "a\ufffdb\ufffd" },
+    );
+    t.match(
+      found.find(({ id }) => id === "s"),
+      several,
+    );
+  });
+
+  t.test("a database that is away is waited for, by whoever flushes", async (t) => {
+    const own = await startPostgres(t);
+    if (!own) return;
+    const { database } = await openPostgres(placeOf(await own.database()), 3);
+    t.teardown(() => database.close());
+    const warnings: string[] = [];
+    const ledger = new PostgresLedger(database, (text) => warnings.push(text));
+    for (let at = 0; at < 50; at++) ledger.append(entry());
+    await own.kill();
+    for (let i = 0; i < 3; i++) await t.rejects(ledger.flush());
+    t.equal(ledger.state, "waiting");
+    await own.start();
+    await ledger.flush();
+    t.equal(ledger.state, "ok");
+    t.match(await ledger.sums({ by: [] }), [{ requests: 50 }]);
+    t.match(warnings, [/^The ledger cannot be written: .*Its rows wait in the journal\.$/, /written again/]);
+    t.equal(warnings.length, 2);
+  });
+
+  t.test("no question reads tables of months in which nothing can be", async (t) => {
+    const { ledger, database } = await open(t);
+    for (let month = 0; month < 12; month++) ledger.append(entry({ time: Date.UTC(2026, month, 3) }));
+    await ledger.flush();
+    const asked: [text: string, values: readonly unknown[]][] = [];
+    const within = database.within.bind(database);
+    database.within = (deadline, work) =>
+      within(deadline, (ask) =>
+        work((text, ...values) => {
+          asked.push([text, values]);
+          return ask(text, ...values);
+        }),
+      );
+    const since = Date.UTC(2026, 5, 2, 0, 30);
+    await ledger.sums({ by: ["model"], since, until: since + 5 * 86_400_000 });
+    for await (const _ of ledger.entries({ since, until: since + 86_400_000 }));
+    for (const [text, values] of asked.filter(([text]) => /\bfrom usage\b/.test(text))) {
+      const plan = await database.ask(`explain ${text}`, ...(values as number[]));
+      const tables = plan.flatMap((row) => String(row["QUERY PLAN"]).match(/usage_\d{4}_\d\d\b/g) ?? []);
+      t.same([...new Set(tables)], ["usage_2026_06"]);
+    }
+    t.ok(asked.length >= 2);
+  });
+}

@@ -1,0 +1,71 @@
+import { readdirSync } from "node:fs";
+import t from "tap";
+import { PostgresDatabase } from "../../../src/store/postgres/database.ts";
+import { openPostgres } from "../../../src/store/postgres/migrations.ts";
+import { placeOf, startPostgres } from "../../support/postgres.ts";
+
+const FILES = readdirSync(new URL("../../../src/store/postgres/migrations/", import.meta.url)).length;
+const server = await startPostgres(t);
+
+if (server) {
+  t.test("several that start at a time bring the schema up to date once", async (t) => {
+    const place = placeOf(await server.database());
+    const opened = await Promise.all(Array.from({ length: 5 }, () => openPostgres(place, 2)));
+    const from = opened.map(({ migrated }) => migrated.from).sort();
+    t.same(from, [0, FILES, FILES, FILES, FILES]);
+    for (const { database, migrated } of opened) {
+      t.equal(migrated.to, FILES);
+      t.equal((await database.ask("select * from migration")).length, FILES);
+      await database.close();
+    }
+  });
+
+  t.test("a schema that is newer than the program is refused, and left as it is", async (t) => {
+    const url = await server.database();
+    await (await openPostgres(placeOf(url), 1)).database.close();
+    await server.ask(url, `insert into migration values (${FILES + 1}, 'later.sql', now())`);
+    await t.rejects(openPostgres(placeOf(url), 1), { name: "FileError", message: /newer version of model-gateway/ });
+  });
+
+  t.test("a user who may not make the schema is told what is needed, and may use one made for it", async (t) => {
+    const url = await server.database();
+    const name = new URL(url).pathname.slice(1);
+    await server.ask(url, `create role poor_${name} login`);
+    const place = { ...placeOf(url), user: `poor_${name}` };
+    await t.rejects(openPostgres(place, 1), {
+      name: "FileError",
+      message: new RegExp(`permission denied.*grant create on database "${name}" to "poor_${name}"`),
+    });
+    await server.ask(url, `create schema model_gateway authorization poor_${name}`);
+    const { database } = await openPostgres(place, 1);
+    t.equal((await database.ask("select * from key")).length, 0);
+    await database.close();
+  });
+
+  t.test("a database that is not there, and a user that is not, are told as what they are", async (t) => {
+    const place = placeOf(await server.database());
+    await t.rejects(openPostgres({ ...place, database: "nobody" }, 1), { message: /create database "nobody" owner/ });
+    await t.rejects(openPostgres({ ...place, user: "nobody" }, 1), { message: /role "nobody" does not exist/ });
+  });
+
+  t.test("one that is away is waited for a little", async (t) => {
+    const own = await startPostgres(t);
+    if (!own) return;
+    const place = placeOf(await own.database());
+    await own.stop();
+    await t.rejects(openPostgres({ ...place, password: "never-shown" }, 1), {
+      name: "FileError",
+      message: /^The store postgres:\/\/\/test_.* cannot be used: .*ENOENT.*; is PostgreSQL running there\?\.$/,
+    });
+    const soon = openPostgres(place, 1);
+    await own.start();
+    await (await soon).database.close();
+  });
+}
+
+t.test("what is asked of nobody fails in time", async (t) => {
+  const place = placeOf("postgres://u@127.0.0.1:1/d");
+  const database = await PostgresDatabase.open(place, 1);
+  t.teardown(() => database.close());
+  await t.rejects(database.ask("select 1"), { code: "ECONNREFUSED" });
+});

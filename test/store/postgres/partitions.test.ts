@@ -1,0 +1,71 @@
+import t, { type Test } from "tap";
+import { PostgresLedger } from "../../../src/store/postgres/ledger.ts";
+import { openPostgres } from "../../../src/store/postgres/migrations.ts";
+import { monthOf, months, Partitions, prunedBefore, prunedPostgres } from "../../../src/store/postgres/partitions.ts";
+import { entry } from "../../support/ledger-contract.ts";
+import { placeOf, startPostgres } from "../../support/postgres.ts";
+
+const server = await startPostgres(t);
+
+async function open(t: Test) {
+  if (!server) throw new Error("no PostgreSQL");
+  const { database } = await openPostgres(placeOf(await server.database()), 4);
+  t.teardown(() => database.close());
+  const tables = async () => (await months(database.ask)).map(({ table }) => table);
+  return { database, tables, ledger: new PostgresLedger(database, t.fail) };
+}
+
+t.test("a month goes from its first millisecond in UTC to the next one's", async (t) => {
+  t.same(monthOf(Date.UTC(2026, 11, 31, 23, 59)), {
+    ...{ from: Date.UTC(2026, 11, 1), to: Date.UTC(2027, 0, 1), table: "usage_2026_12" },
+  });
+  for (const time of [Number.NaN, -1, 8.64e15, Number.MAX_SAFE_INTEGER]) t.throws(() => monthOf(time), RangeError);
+});
+
+if (server) {
+  t.test(
+    "tables of months are made when they are needed, and the next one ahead, by however many at a time",
+    async (t) => {
+      const { database, tables, ledger } = await open(t);
+      const times = [Date.UTC(2025, 0, 5), Date.UTC(2025, 1, 5), Date.UTC(2025, 0, 9)];
+      await Promise.all([1, 2, 3, 4].map(() => new Partitions(database).make(times)));
+      t.same(await tables(), ["usage_2025_01", "usage_2025_02"]);
+      ledger.append(entry({ time: Date.now() }));
+      await ledger.flush();
+      const now = monthOf(Date.now());
+      t.same((await tables()).slice(-2), [now.table, monthOf(now.to).table]);
+    },
+  );
+
+  t.test("whole months go with their tables, days of the last one row by row, and sums stay", async (t) => {
+    const { database, tables, ledger } = await open(t);
+    for (let day = 0; day < 90; day++)
+      for (let i = 0; i < 60; i++) ledger.append(entry({ time: Date.UTC(2026, 0, 1 + day) + i, cost: 1 }));
+    await ledger.flush();
+    const before = Date.UTC(2026, 2, 10);
+    const other = new PostgresLedger(database, t.fail);
+    let removed = 0;
+    await Promise.all([
+      (async () => {
+        for await (const rows of prunedPostgres(database, before)) removed += rows;
+      })(),
+      // Who writes meanwhile is not in the way.
+      (async () => {
+        for (let i = 0; i < 10; i++) {
+          other.append(entry({ time: Date.UTC(2026, 2, 20) + i, cost: 1 }));
+          await other.flush();
+        }
+      })(),
+    ]);
+    t.equal(removed, (31 + 28 + 9) * 60);
+    t.match((await tables())[0], "usage_2026_03");
+    t.equal(await prunedBefore(database.ask), before);
+    t.match(await ledger.sums({ by: [] }), [{ requests: 90 * 60 + 10, cost: 90 * 60 + 10 }]);
+    let again = 0;
+    for await (const rows of prunedPostgres(database, before)) again += rows;
+    t.equal(again, 0);
+    ledger.append(entry({ time: Date.UTC(2026, 0, 5), cost: 1 }));
+    await ledger.flush();
+    t.match(await ledger.sums({ by: [] }), [{ requests: 90 * 60 + 11 }], "a late row gets a table again");
+  });
+}

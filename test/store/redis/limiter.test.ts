@@ -1,0 +1,387 @@
+import t, { type Test } from "tap";
+import { Calendar } from "../../../src/core/calendar.ts";
+import type { LimitLevel } from "../../../src/core/limits.ts";
+import type { Charge, Reserved } from "../../../src/store/limiter.ts";
+import { MemoryLimiter, type SpendSince } from "../../../src/store/memory-limiter.ts";
+import { openRedisLimiter, RedisLimiter } from "../../../src/store/redis/limiter.ts";
+import { RedisServer } from "../../../src/store/redis/server.ts";
+import { freePort } from "../../support/free-port.ts";
+import {
+  granted,
+  level,
+  limiterContract,
+  type MakeLimiter,
+  refused,
+  START,
+  USD,
+} from "../../support/limiter-contract.ts";
+import { eventually } from "../../support/process.ts";
+import { type RedisProcess, startRedis } from "../../support/redis.ts";
+
+const redis = await startRedis(t, ["--databases", "64"]);
+let database = 0;
+
+const make: MakeLimiter = async (t, spentSince, { clock, calendar, warn }) => {
+  const server = await RedisServer.of(`${redis?.url}/${++database}`);
+  const limiter = await RedisLimiter.open({ server, spentSince, calendar, warn, info: warn, clock });
+  t.teardown(async () => {
+    if (limiter.state !== "ok") throw new Error("it was not the server that counted");
+    await limiter.close();
+  });
+  return limiter;
+};
+
+interface Several {
+  limiters: RedisLimiter[];
+  clock: { now: number };
+  /** What was logged. */
+  logged: string[];
+  /** What the ledger knows, by scope. */
+  ledger: Map<string, number>;
+}
+
+/** Some processes at one server. @param instances as gateway.yaml says */
+async function several(t: Test, url: string, count: number, instances?: number): Promise<Several> {
+  const clock = { now: START };
+  const logged: string[] = [];
+  const ledger = new Map<string, number>();
+  const log = (message: string) => void logged.push(message);
+  const spentSince: SpendSince = async () => new Map(ledger);
+  const limiters: RedisLimiter[] = [];
+  for (let i = 0; i < count; i++) {
+    const limiter = await RedisLimiter.open({
+      ...{ server: await RedisServer.of(url), spentSince, calendar: new Calendar(), warn: log, info: log },
+      clock: () => clock.now,
+      ...(instances !== undefined && { instances }),
+    });
+    t.teardown(() => limiter.close());
+    limiters.push(limiter);
+  }
+  return { limiters, clock, logged, ledger };
+}
+
+/** A process dies: it says nothing any more. */
+const beat = (limiter: RedisLimiter) => (limiter as unknown as { beat(): Promise<void> }).beat();
+const die = (limiter: RedisLimiter) => (limiter as unknown as { stop(): void }).stop();
+const NONE = { tokens: 0, cost: 0 };
+let ids = 0;
+const asking = (levels: readonly LimitLevel[], cost: number) => ({
+  ...{ id: `r${++ids}`, levels, most: { tokens: 0, cost }, least: { tokens: 0, cost: 1 } },
+});
+const budget = (nano: number, name = "ci") => [level("key", name, { budgets: [{ nano, per: "day", soft: false }] })];
+const spent = async (limiter: RedisLimiter, levels: readonly LimitLevel[]) =>
+  (await limiter.standings(levels))[0]?.budgets[0];
+const passed = (all: readonly Reserved[]) => all.filter((each) => "grant" in each).length;
+
+/** Always the same numbers. */
+function numbers(seed: number): (below: number) => number {
+  let state = seed;
+  return (below) => {
+    state = (Math.imul(state, 1_664_525) + 1_013_904_223) >>> 0;
+    return Math.floor((state / 2 ** 32) * below);
+  };
+}
+
+const test = (name: string, body: (t: Test, redis: RedisProcess) => Promise<void>) =>
+  t.test(name, async (t) => {
+    const own = await startRedis(t);
+    if (own) await body(t, own);
+  });
+
+if (redis) limiterContract(t, make);
+
+test("a thousand calls at once on a budget for ten, from one process and from three", async (t, redis) => {
+  for (const count of [1, 3]) {
+    const levels = [
+      ...budget(10 * USD, `k${count}`),
+      level("group", `g${count}`, { budgets: [{ nano: 12 * USD, per: "month", soft: false }] }),
+      level("all", "", { budgets: [{ nano: 1000 * USD, per: "total", soft: false }] }),
+    ];
+    const { limiters } = await several(t, redis.url, count);
+    const calls = Array.from({ length: 1000 }, (_, i) => ({
+      by: limiters[i % count] as RedisLimiter,
+      asked: asking(levels, USD),
+    }));
+    const all = await Promise.all(calls.map(({ by, asked }) => by.reserve(asked)));
+    t.equal(passed(all), 10);
+    for (const [i, { by, asked }] of calls.entries())
+      if ("grant" in (all[i] as Reserved)) by.settle(asked.id, { tokens: 0, cost: 0.7 * USD });
+    for (const limiter of limiters) await limiter.standings([]);
+    for (const limiter of limiters) {
+      t.match(await spent(limiter, levels), { spent: 7 * USD, reserved: 0 }, "all see the same");
+      t.equal(limiter.pending, 0);
+      t.equal(limiter.state, "ok");
+    }
+    const more = await Promise.all(calls.map(({ by }) => by.reserve(asking(levels, USD))));
+    t.equal(passed(more), 3, "what was not spent is there for others");
+  }
+});
+
+test("three processes at one server answer as one in memory would, whatever happens in which order", async (t, redis) => {
+  for (let seed = 1; seed <= 4; seed++) {
+    await redis.ask("FLUSHALL");
+    const next = numbers(seed);
+    const { limiters, clock } = await several(t, redis.url, 3);
+    const memory = new MemoryLimiter(
+      async () => new Map(),
+      new Calendar(),
+      () => {},
+      () => clock.now,
+    );
+    const levels = [
+      level("key", "a", { rpm: 8, tpm: 900, concurrency: 5, budgets: [{ nano: 500, per: "hour", soft: false }] }),
+      level("key", "b", {
+        budgets: [
+          { nano: 300, per: "day", soft: true },
+          { nano: 900, per: "day", soft: false },
+        ],
+      }),
+      level("group", "g", { tpm: 2000, concurrency: 6, budgets: [{ nano: 4000, per: "total", soft: false }] }),
+      level("all", "", { rpm: 30 }),
+    ];
+    const running: { id: string; by: RedisLimiter }[] = [];
+    for (let step = 0; step < 300; step++) {
+      const by = limiters[next(3)] as RedisLimiter;
+      const what = next(10);
+      if (what === 0) clock.now += next(40_000);
+      else if (what < 6) {
+        const some = levels.filter(() => next(2) === 0);
+        const most = { tokens: next(400), cost: next(150) };
+        const asked = { id: `${seed}-${step}`, levels: some, most, least: { tokens: 1, cost: 1 } };
+        const [one, other] = [await by.reserve(asked), await memory.reserve(asked)];
+        t.same(one, other, `${seed}: step ${step}`);
+        if ("grant" in other) running.push({ id: asked.id, by });
+      } else if (running.length > 0) {
+        const [ended] = running.splice(next(running.length), 1) as [(typeof running)[number]];
+        const charge: Charge = { tokens: next(500), cost: next(160), ...(next(3) === 0 && { once: `o${next(5)}` }) };
+        const unused = next(4) === 0 ? "group:g" : undefined;
+        ended.by.settle(ended.id, charge, unused);
+        memory.settle(ended.id, charge, unused);
+        await ended.by.standings([]);
+      }
+    }
+    for (const { id, by } of running) {
+      by.settle(id, NONE);
+      memory.settle(id, NONE);
+      await by.standings([]);
+    }
+    const expected = await memory.standings(levels);
+    for (const limiter of limiters) t.same(await limiter.standings(levels), expected, `${seed}: in the end`);
+    t.ok(expected.every(({ budgets }) => budgets.every(({ reserved }) => reserved === 0)));
+    for (const limiter of limiters) await limiter.close();
+  }
+});
+
+test("money is exact to the nano-dollar above nine million dollars, where doubles are not", async (t, redis) => {
+  const { limiters } = await several(t, redis.url, 1);
+  const [limiter] = limiters as [RedisLimiter];
+  // Of these numbers every one is a double; their sums are not.
+  const whole = 2 ** 53;
+  const levels = budget(whole * 2);
+  const holds = [whole, whole - 2, 1].map((cost) => asking(levels, cost));
+  for (const hold of holds) granted(await limiter.reserve(hold));
+  t.ok(refused(await limiter.reserve(asking(levels, 2))), "one is left");
+  granted(await limiter.reserve(asking(levels, 1)));
+  t.ok(refused(await limiter.reserve(asking(levels, 1))));
+  for (const { id, most } of holds) limiter.settle(id, most);
+  await limiter.standings([]);
+  const [name = ""] = (await redis.ask("KEYS", "*spent*")) as string[];
+  t.equal(await redis.ask("HGET", name, "spent"), String(2n ** 54n - 1n));
+  t.equal(await redis.ask("HGET", name, "pending"), "1");
+});
+
+test("comparing money agrees with big integers, for amounts of all sizes", async (t, redis) => {
+  const next = numbers(7);
+  const amount = () => {
+    const size = next(19);
+    let text = "";
+    for (let i = 0; i < size; i++) text += next(10);
+    return BigInt(text || "0") * (next(8) === 0 ? -1n : 1n);
+  };
+  const server = await RedisServer.of(redis.url);
+  await server.connect();
+  const { text } = (await import("../../../src/store/redis/server.ts")).scriptOf("settle");
+  const prelude = text.slice(0, text.indexOf("-- ARGV[3]: owner"));
+  const cases = Array.from({ length: 400 }, () => {
+    const parts = [amount(), amount(), amount()];
+    const sum = parts.reduce((all, part) => all + part, 0n);
+    const limit = [sum, sum - 1n, sum + 1n, amount()][next(4)] as bigint;
+    return { words: [limit, ...parts].map(String), exceeds: sum > limit };
+  });
+  const script = `${prelude}
+    local out = {}
+    for i = 3, #ARGV, 4 do out[#out + 1] = exceeds(ARGV[i], ARGV[i + 1], ARGV[i + 2], ARGV[i + 3]) and 1 or 0 end
+    return out`;
+  const told = await redis.ask("EVAL", script, "0", "p", "1", ...cases.flatMap(({ words }) => words));
+  t.same(
+    told,
+    cases.map(({ exceeds }) => (exceeds ? 1 : 0)),
+  );
+  server.disconnect();
+});
+
+test("what a process had reserved that died goes within twelve seconds, with the least that it came to", async (t, redis) => {
+  const { limiters, clock } = await several(t, redis.url, 2);
+  const [dying, other] = limiters as [RedisLimiter, RedisLimiter];
+  const levels = [level("key", "ci", { concurrency: 9, budgets: [{ nano: 1000, per: "day", soft: false }] })];
+  for (let i = 0; i < 5; i++) granted(await dying.reserve(asking(levels, 100)));
+  granted(await other.reserve(asking(levels, 100)));
+  die(dying);
+  t.match(await other.standings(levels), [{ concurrency: { left: 3 }, budgets: [{ reserved: 600 }] }]);
+  clock.now += 9000;
+  await beat(other);
+  t.match(await spent(other, levels), { reserved: 600 }, "it may live");
+  clock.now += 1001;
+  await beat(other);
+  t.match(await other.standings(levels), [{ concurrency: { left: 8 }, budgets: [{ spent: 5, reserved: 100 }] }]);
+});
+
+test("a process that stood still and was taken for dead says afterwards what its requests came to", async (t, redis) => {
+  const { limiters, clock } = await several(t, redis.url, 2);
+  const [still, other] = limiters as [RedisLimiter, RedisLimiter];
+  const levels = budget(1000);
+  const [one, two] = [asking(levels, 100), asking(levels, 100)];
+  for (const hold of [one, two]) granted(await still.reserve(hold));
+  clock.now += 10_001;
+  await beat(other);
+  t.match(await spent(other, levels), { spent: 2, reserved: 0 });
+  still.settle(one.id, { tokens: 0, cost: 60 });
+  await eventually(async () => (await spent(other, levels))?.spent === 61, "the difference");
+  await beat(still);
+  t.match(await spent(other, levels), { spent: 60, reserved: 100 }, "the other one runs");
+  still.settle(two.id, { tokens: 0, cost: 70 });
+  await still.standings([]);
+  t.match(await spent(other, levels), { spent: 130, reserved: 0 });
+});
+
+test("the server is killed and comes back empty: each keeps to its part, and all is there again", async (t, redis) => {
+  const { limiters, logged, ledger } = await several(t, redis.url, 3);
+  const levels = budget(1000);
+  const scope = "key:ci";
+  const settle = (limiter: RedisLimiter, id: string, cost: number) => {
+    ledger.set(scope, (ledger.get(scope) ?? 0) + cost);
+    limiter.settle(id, { tokens: 0, cost });
+  };
+  const running: [RedisLimiter, string][] = [];
+  for (const limiter of limiters) {
+    const [early, late] = [asking(levels, 40), asking(levels, 60)];
+    for (const hold of [early, late]) granted(await limiter.reserve(hold));
+    settle(limiter, early.id, 40);
+    running.push([limiter, late.id]);
+  }
+  for (const limiter of limiters) await beat(limiter);
+  // 120 are spent, 180 pending: 700 are left.
+  await redis.kill();
+  const apart = await Promise.all(
+    limiters.map(async (limiter) => {
+      const all: Reserved[] = [];
+      const ids: string[] = [];
+      for (let i = 0; i < 60; i++) {
+        const asked = asking(levels, 10);
+        const reserved = await limiter.reserve(asked);
+        all.push(reserved);
+        if ("grant" in reserved) ids.push(asked.id);
+      }
+      return { limiter, ids, count: passed(all) };
+    }),
+  );
+  const sum = apart.reduce((all, { count }) => all + count, 0);
+  t.ok(sum <= 70, `${sum * 10} of 700 were let in`);
+  t.ok(
+    apart.every(({ count }) => count >= 20 && count <= 24),
+    `each its part: ${apart.map(({ count }) => count)}`,
+  );
+  t.same(
+    limiters.map(({ state }) => state),
+    ["apart", "apart", "apart"],
+  );
+  t.equal(logged.filter((line) => /is away .* one part in 3/.test(line)).length, 3, "each says it once");
+  for (const { limiter, ids } of apart) for (const id of ids.slice(0, 10)) settle(limiter, id, 10);
+  for (const [limiter, id] of running.slice(0, 2)) settle(limiter, id, 50);
+  const [first] = limiters as [RedisLimiter];
+  await redis.start();
+  await eventually(() => limiters.every(({ state }) => state === "ok"), "all to be back");
+  const told = () => logged.filter((line) => /all count together/.test(line)).length;
+  await eventually(() => told() >= 3, "all to say so");
+  t.equal(told(), 3);
+  const pending = apart.reduce((all, { ids }) => all + (ids.length - 10) * 10, 60);
+  t.match(
+    await spent(first, levels),
+    { spent: 120 + 300 + 100, reserved: pending },
+    "from the ledger, and from what runs",
+  );
+  for (const { limiter, ids } of apart) for (const id of ids.slice(10)) settle(limiter, id, 10);
+  settle(...(running[2] as [RedisLimiter, string]), 50);
+  for (const limiter of limiters) await limiter.standings([]);
+  t.match(await spent(first, levels), { spent: ledger.get(scope), reserved: 0 });
+  t.ok((ledger.get(scope) ?? 0) <= 1000);
+  t.ok(limiters.every(({ pending }) => pending === 0));
+});
+
+test("one process loses its way to the server: what it spends meanwhile is told when it is back", async (t, redis) => {
+  const { limiters, clock } = await several(t, redis.url, 2);
+  const [lost, other] = limiters as [RedisLimiter, RedisLimiter];
+  const levels = budget(1000);
+  const hold = asking(levels, 100);
+  granted(await lost.reserve(hold));
+  granted(await other.reserve(asking(levels, 10)));
+  clock.now += 1000;
+  (lost as unknown as { leave(thrown: Error): void }).leave(new Error("a cut cable"));
+  lost.settle(hold.id, { tokens: 0, cost: 80 });
+  const [ended, runs] = [asking(levels, 50), asking(levels, 70)];
+  for (const each of [ended, runs]) granted(await lost.reserve(each));
+  lost.settle(ended.id, { tokens: 0, cost: 45 });
+  t.match(await spent(other, levels), { spent: 0, reserved: 110 });
+  await eventually(() => lost.state === "ok", "it to be back");
+  t.match(await spent(other, levels), { spent: 125, reserved: 80 });
+  lost.settle(runs.id, { tokens: 0, cost: 1 });
+  await lost.standings([]);
+  t.match(await spent(other, levels), { spent: 126, reserved: 10 });
+});
+
+test("a server that does not answer keeps nobody waiting for longer than the deadline, and only the first", async (t, redis) => {
+  const { limiters, logged } = await several(t, redis.url, 1);
+  const [limiter] = limiters as [RedisLimiter];
+  const levels = budget(1000);
+  granted(await limiter.reserve(asking(levels, 10)));
+  redis.pause();
+  const all = await Promise.all(Array.from({ length: 120 }, () => limiter.reserve(asking(levels, 10))));
+  t.equal(passed(all), 99, "what was left, for one alone");
+  t.equal(limiter.state, "apart");
+  t.match(logged, [/no reply within \d+ ms/]);
+  redis.resume();
+  await eventually(() => limiter.state === "ok", "it to be back");
+  t.match(await spent(limiter, levels), { spent: 0, reserved: 1000 }, "nothing is reserved twice");
+});
+
+test("a server that was emptied while all are connected is told again what runs and what is spent", async (t, redis) => {
+  const { limiters, ledger } = await several(t, redis.url, 2);
+  const [one, other] = limiters as [RedisLimiter, RedisLimiter];
+  const levels = budget(1000);
+  const [hold, ended] = [asking(levels, 100), asking(levels, 100)];
+  for (const each of [hold, ended]) granted(await one.reserve(each));
+  ledger.set("key:ci", 90);
+  one.settle(ended.id, { tokens: 0, cost: 90 });
+  await one.standings([]);
+  await redis.ask("FLUSHALL");
+  granted(await other.reserve(asking(levels, 1)));
+  granted(await one.reserve(asking(levels, 1)));
+  t.match(await spent(other, levels), { spent: 90, reserved: 102 });
+});
+
+t.test("nobody there at the start: refused, unless it is said how many there are", async (t) => {
+  const url = `redis://:secret@127.0.0.1:${await freePort()}`;
+  const logged: string[] = [];
+  const parts = {
+    ...{ spentSince: async () => new Map(), calendar: new Calendar() },
+    ...{ warn: (message: string) => void logged.push(message), info: () => {} },
+  };
+  const failed = await openRedisLimiter(url, parts).catch((thrown: Error) => thrown);
+  t.match((failed as Error).message, /127\.0\.0\.1:\d+ does not answer .*ECONNREFUSED.* instances: N/);
+  t.notMatch((failed as Error).message, /secret/);
+  const alone = await openRedisLimiter(url, { ...parts, instances: 4 });
+  t.teardown(() => alone.close());
+  t.match(logged, [/is away .* keeps to one part in 4/]);
+  const all = await Promise.all(Array.from({ length: 20 }, () => alone.reserve(asking(budget(200), 10))));
+  t.equal(passed(all), 5);
+});

@@ -1,0 +1,54 @@
+import t from "tap";
+import { Calendar } from "../../../src/core/calendar.ts";
+import type { LimitLevel } from "../../../src/core/limits.ts";
+import { excessIn, grantIn, ReplyReader, standingsIn } from "../../../src/store/redis/replies.ts";
+
+const NOON = Date.UTC(2026, 10, 18, 12);
+const calendar = new Calendar();
+const levels: LimitLevel[] = [
+  {
+    ...{ kind: "key", name: "ci", scope: "key:ci" },
+    limits: { rpm: 10, tpm: 100, concurrency: 2, budgets: [{ nano: 100, per: "day", soft: false }] },
+  },
+  {
+    ...{ kind: "all", name: "", scope: "all" },
+    limits: {
+      rpm: 5,
+      budgets: [
+        { nano: 50, per: "total", soft: true },
+        { nano: 90, per: "total", soft: false },
+      ],
+    },
+  },
+];
+const reservation = { id: "1", levels, most: { tokens: 200, cost: 7 }, least: { tokens: 0, cost: 0 } };
+const reader = (...values: unknown[]) => new ReplyReader(values);
+
+t.test("a grant tells the nearest limits and soft budgets, and how each sum stands now", async (t) => {
+  const told: unknown[] = [];
+  const words = [1, 61000, 100, 61000, "30", "5", 3, 61000, 0, 0, "45", "2"];
+  const grant = grantIn(reader(...words), reservation, calendar, NOON, ({ scope }, { per }, { spent, pending }) =>
+    told.push([scope, per, spent, pending]),
+  );
+  t.match(grant, { requests: { limit: 5, left: 2 }, tokens: { limit: 100, left: 0 }, warnings: [/\(90 %\)/] });
+  t.same(told, [
+    ["key:ci", "day", 30, 12],
+    ["all", "total", 45, 9],
+  ]);
+});
+
+t.test("a refusal tells what memory would", async (t) => {
+  const excess = (...words: unknown[]) => excessIn(reader(...words), reservation, calendar, NOON);
+  t.match(excess(0, "concurrency"), { limit: "concurrency", most: 2, of: { name: "ci" } });
+  t.match(excess(1, "rpm", 1500), { limit: "rpm", most: 5, retryAfter: 1.5, of: { kind: "all" } });
+  t.match(excess(0, "tpm", 40, 2000), { limit: "tpm", left: 60, asked: 100, retryAfter: 2 });
+  t.match(excess(1, "budget", 1, "80", "5"), { limit: "budget", most: 90, left: 5, asked: 7, per: "total" });
+});
+
+t.test("standings are read level by level", async (t) => {
+  const words = [1, 61000, 100, 61000, "30", "5", 1, 3, 61000, 0, 0, "45", "2", 4];
+  t.match(standingsIn(reader(...words), levels, calendar, NOON), [
+    { requests: { left: 9 }, concurrency: { left: 1 }, budgets: [{ spent: 30, reserved: 5, left: 65 }] },
+    { requests: { left: 2 }, budgets: [{ left: 3 }, { left: 43 }] },
+  ]);
+});

@@ -1,0 +1,86 @@
+import { createServer } from "node:net";
+import t from "tap";
+import { RedisAway, RedisRefusal, RedisServer } from "../../../src/store/redis/server.ts";
+import { freePort } from "../../support/free-port.ts";
+import { startRedis } from "../../support/redis.ts";
+
+t.test("nobody listens, or somebody who does not answer: it is away, and asking it fails in time", async (t) => {
+  const port = await freePort();
+  const nobody = await RedisServer.of(`redis://:secret@127.0.0.1:${port}`);
+  const failed = await nobody.connect().catch((thrown: Error) => thrown);
+  t.type(failed, RedisAway);
+  t.notMatch(String((failed as Error).message), /secret/);
+  t.equal(nobody.place, `127.0.0.1:${port}`);
+  await t.rejects(nobody.run("beat", ["{gateway}:"]), { name: "RedisAway" });
+
+  const sockets = new Set<{ destroy(): void }>();
+  const silent = createServer((socket) => sockets.add(socket)).listen(0, "127.0.0.1");
+  await new Promise((listening) => silent.once("listening", listening));
+  t.teardown(() => {
+    for (const socket of sockets) socket.destroy();
+    silent.close();
+  });
+  const { port: deaf } = silent.address() as { port: number };
+  await t.rejects((await RedisServer.of(`redis://127.0.0.1:${deaf}`)).connect(), {
+    message: /no reply within \d+ ms/,
+  });
+});
+
+t.test("a server that refuses says why, and what to do", async (t) => {
+  const redis = await startRedis(t, ["--requirepass", "right"]);
+  if (!redis) return;
+  const refusal = async (user: string, path = "") => {
+    const thrown = await (await RedisServer.of(`redis://${user}127.0.0.1:${redis.port}${path}`))
+      .connect()
+      .catch((thrown: Error) => thrown);
+    t.type(thrown, RedisRefusal, user);
+    return (thrown as Error).message;
+  };
+  t.match(await refusal(""), /NOAUTH.*set user and password/);
+  const wrong = await refusal(":wrong-one@");
+  t.match(wrong, /WRONGPASS.*set user and password/);
+  t.notMatch(wrong, /wrong-one/);
+  t.match(await refusal(":right@", "/99"), /no database of that number/);
+});
+
+t.test("a node of a Cluster without the keys' slot is told as what it is", async (t) => {
+  const redis = await startRedis(t, ["--cluster-enabled", "yes"]);
+  if (!redis) return;
+  const server = await RedisServer.of(redis.url);
+  await server.connect();
+  await t.rejects(server.run("beat", ["{gateway}:", "", "a", "1000", "10"]), { message: /this is a Redis Cluster/ });
+  server.disconnect();
+});
+
+t.test("a user with the rights that are documented can do all, one without hears what it lacks", async (t) => {
+  const redis = await startRedis(t);
+  if (!redis) return;
+  await redis.ask("ACL", "SETUSER", "poor", "on", ">pw", "~other:*", "+@all");
+  const poor = await RedisServer.of(redis.url.replace("//", "//poor:pw@"));
+  await poor.connect();
+  await t.rejects(poor.run("beat", ["{gateway}:", "", "a", "1000", "10"]), { message: /~\{gateway\}:\*/ });
+  poor.disconnect();
+  await redis.ask("ACL", "SETUSER", "gateway", "on", ">pw", "~{gateway}:*", "+@all", "-@dangerous", "+info");
+  const enough = await RedisServer.of(redis.url.replace("//", "//gateway:pw@"));
+  await enough.connect();
+  t.match(await enough.run("beat", ["{gateway}:", "", "a", "1000", "10"]), [/\w{12}/, 0, 1, 0]);
+  enough.disconnect();
+});
+
+t.test("scripts that the server has forgotten are sent again, and a pause is a deadline", async (t) => {
+  const redis = await startRedis(t);
+  if (!redis) return;
+  const server = await RedisServer.of(redis.url);
+  await server.connect();
+  await redis.ask("SCRIPT", "FLUSH");
+  t.match(await server.run("beat", ["{gateway}:", "", "a", "1000", "10"]), [/\w+/, 0, 1, 0]);
+  redis.pause();
+  await t.rejects(server.run("beat", ["{gateway}:", "", "a", "1000", "10"], 50), { message: /no reply within \d+ ms/ });
+  const unanswered = server.run("beat", ["{gateway}:", "", "a", "1000", "10"], 60_000);
+  server.disconnect();
+  await t.rejects(unanswered, { name: "RedisAway" }, "what was not answered fails with the connection");
+  redis.resume();
+  await server.connect();
+  t.ok(server.connected);
+  server.disconnect();
+});

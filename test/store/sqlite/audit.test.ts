@@ -1,0 +1,11 @@
+import t from "tap";
+import { SqliteAudit } from "../../../src/store/sqlite/audit.ts";
+import { Database } from "../../../src/store/sqlite/database.ts";
+
+t.test("a change that cannot be written is told", async (t) => {
+  const database = new Database(":memory:");
+  const audit = new SqliteAudit(database);
+  database.close();
+  const entry = { time: 1, who: "admin", address: "", action: "reload", subject: "gateway.yaml", detail: {} };
+  await t.rejects(audit.add(entry));
+});

@@ -1,0 +1,125 @@
+import { mkdirSync, readdirSync, readFileSync, statSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { DatabaseSync } from "node:sqlite";
+import t from "tap";
+import { Database, sqliteCode } from "../../../src/store/sqlite/database.ts";
+
+t.test("a new store", async (t) => {
+  const path = join(t.testdir(), "deep", "er", "gateway.db");
+  const database = new Database(path);
+  t.teardown(() => database.close());
+  const mode = (file: string) => (statSync(file).mode & 0o777).toString(8);
+  t.equal(mode(path), "600", "is its owner's only");
+  t.equal(mode(`${path}-wal`), "600", "and so is its journal");
+  t.equal(mode(join(path, "..")), "700", "and its folder");
+  t.equal(database.prepare("pragma journal_mode").get()?.["journal_mode"], "wal", "survives the death of the process");
+  const tables = database
+    .prepare("select name from sqlite_schema where type = 'table' and name not like 'sqlite_%' order by name")
+    .all();
+  t.same(
+    tables.map(({ name }) => name),
+    [
+      "audit",
+      "key",
+      "object",
+      "price",
+      "usage",
+      "usage_day",
+      "usage_holder",
+      "usage_hour",
+      "usage_kind",
+      "usage_once",
+      "usage_pruned",
+    ],
+    "has its tables",
+  );
+});
+
+const MIGRATIONS = readdirSync(new URL("../../../src/store/sqlite/migrations/", import.meta.url)).filter((name) =>
+  name.endsWith(".sql"),
+).length;
+
+t.test("opening it again leaves everything as it was", async (t) => {
+  const path = join(t.testdir(), "gateway.db");
+  const first = new Database(path);
+  first.prepare("insert into key (hash, id, name, created) values ('h', 'i', 'n', 1)").run();
+  first.close();
+  first.close();
+  const second = new Database(path);
+  t.teardown(() => second.close());
+  t.equal(second.prepare("select name from key").get()?.["name"], "n");
+  t.equal(second.prepare("pragma user_version").get()?.["user_version"], MIGRATIONS, "every migration ran once");
+});
+
+t.test("a transaction that throws leaves nothing behind", async (t) => {
+  const database = new Database(":memory:");
+  t.teardown(() => database.close());
+  const insert = database.prepare("insert into key (hash, id, name, created) values (?, ?, ?, 1)");
+  t.throws(
+    () =>
+      database.transaction(() => {
+        insert.run("h", "i", "n");
+        throw new Error("on the way");
+      }),
+    /on the way/,
+  );
+  t.equal(database.prepare("select count(*) as rows from key").get()?.["rows"], 0);
+  t.equal(
+    database.transaction(() => "again"),
+    "again",
+    "and the next one works",
+  );
+});
+
+t.test("a write waits, without blocking, until another process has written", async (t) => {
+  const path = join(t.testdir(), "gateway.db");
+  const database = new Database(path);
+  const other = new DatabaseSync(path);
+  t.teardown(() => {
+    database.close();
+    other.close();
+  });
+  other.exec("begin immediate");
+  const steps: string[] = [];
+  const written = database.durably(() => {
+    steps.push("written");
+  });
+  await new Promise((resolve) => setTimeout(resolve, 60));
+  steps.push("the event loop turned");
+  other.exec("commit");
+  await written;
+  t.same(steps, ["the event loop turned", "written"]);
+  t.equal(database.prepare("pragma synchronous").get()?.["synchronous"], 1, "and ordinary writes are quick again");
+});
+
+t.test("a store that cannot be used is refused with its name and the reason", async (t) => {
+  const folder = t.testdir();
+  const words = join(folder, "words.db");
+  writeFileSync(words, "These are words and no database, long enough to fill the head of a file.\n".repeat(20));
+  t.throws(() => new Database(words), /words\.db cannot be used: file is not a database/);
+  t.match(readFileSync(words, "utf8"), /^These are words/, "a file that is not ours stays as it is");
+
+  mkdirSync(join(folder, "folder.db"));
+  t.throws(() => new Database(join(folder, "folder.db")), /folder\.db cannot be used/);
+
+  const future = join(folder, "future.db");
+  const newer = new DatabaseSync(future);
+  newer.exec("pragma user_version = 99");
+  newer.close();
+  t.throws(() => new Database(future), /made by a newer version of model-gateway/);
+});
+
+t.test("only SQLite's errors have a code", async (t) => {
+  const database = new Database(":memory:");
+  t.teardown(() => database.close());
+  const insert = database.prepare("insert into key (hash, id, name, created) values ('h', 'i', 'n', 1)");
+  insert.run();
+  try {
+    insert.run();
+    t.fail("the same row twice");
+  } catch (error) {
+    t.equal(sqliteCode(error), 19, "the primary one: a constraint");
+  }
+  t.equal(sqliteCode(new Error("other")), undefined);
+  t.equal(sqliteCode("text"), undefined);
+});

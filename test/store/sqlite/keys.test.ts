@@ -1,0 +1,255 @@
+import { execFile } from "node:child_process";
+import { hash } from "node:crypto";
+import { readFileSync } from "node:fs";
+import { join } from "node:path";
+import { fileURLToPath } from "node:url";
+import { promisify } from "node:util";
+import t, { type Test } from "tap";
+import { GatewayError } from "../../../src/core/errors.ts";
+import { newKey, validKey } from "../../../src/store/key-format.ts";
+import type { FileKey } from "../../../src/store/key-rows.ts";
+import type { KeyChange } from "../../../src/store/keys.ts";
+import { Database } from "../../../src/store/sqlite/database.ts";
+import { SqliteKeys } from "../../../src/store/sqlite/keys.ts";
+import { keysContract } from "../../support/keys-contract.ts";
+
+const CI = "a-key-of-the-operators-own-choice";
+
+/** Keys in a new file, with a clock that stands still until the test moves it. */
+function open(t: Test, fileKeys: readonly FileKey[] = []) {
+  const path = join(t.testdir(), "gateway.db");
+  const database = new Database(path);
+  t.teardown(() => database.close());
+  const clock = { now: 1_000 };
+  const keys = new SqliteKeys(database, fileKeys, () => clock.now);
+  return { path, database, clock, keys };
+}
+
+keysContract(t, (t) => {
+  const { database } = open(t);
+  return { view: (fileKeys) => new SqliteKeys(database, fileKeys) };
+});
+
+/** Counts what reaches SQL. */
+function counting(database: Database) {
+  const asked: string[] = [];
+  const prepare = database.prepare.bind(database);
+  database.prepare = (sql) => {
+    const statement = prepare(sql);
+    const get = statement.get.bind(statement) as (...values: unknown[]) => ReturnType<typeof statement.get>;
+    return Object.assign(statement, {
+      get: (...values: unknown[]) => {
+        if (sql.includes("id = ?")) asked.push(String(values[0]));
+        return get(...values);
+      },
+    });
+  };
+  return asked;
+}
+
+t.test("a key that was made", async (t) => {
+  const { keys, path, database } = open(t);
+  const { key, record } = await keys.create({ name: "reports", models: ["fast"], expires: 4_000_000_000_000 });
+  t.ok(validKey(key));
+  t.same(keys.find(key), record, "is found, at once and without a promise");
+  t.match(record, {
+    id: key.split("_")[1],
+    name: "reports",
+    models: ["fast"],
+    expires: 4_000_000_000_000,
+    source: "store",
+  });
+  t.equal(record.hash, hash("sha256", key), "is kept as its SHA-256");
+  t.same(await keys.list(), [record], "is listed");
+  database.prepare("pragma wal_checkpoint(truncate)").get();
+  const bytes = readFileSync(path, "latin1");
+  t.ok(bytes.includes(record.hash));
+  t.notOk(bytes.includes(key.split("_")[2] as string), "its secret is nowhere in the file");
+});
+
+t.test("text that is no key never reaches SQL", async (t) => {
+  const database = new Database(":memory:");
+  t.teardown(() => database.close());
+  const asked = counting(database);
+  const keys = new SqliteKeys(database, [], () => 0);
+  const { key } = newKey();
+  for (const text of [
+    "",
+    "sk-x",
+    "' or 1=1 --",
+    `${key}'; drop table key; --`,
+    `${key.slice(0, -1)}!`,
+    "x".repeat(20_000),
+  ]) {
+    t.equal(keys.find(text), undefined, text.slice(0, 30));
+  }
+  t.same(asked, []);
+  t.equal(keys.find(key), undefined, "a well-formed key that nobody made is asked for");
+  t.equal(keys.find(key), undefined);
+  t.same(asked, [key.slice(3, 13)], "once, by its id");
+  const [, id = ""] = key.split("_");
+  t.equal(keys.find(newKey(id).key), undefined, "and no other secret of that id is");
+  t.equal(asked.length, 1);
+});
+
+t.test("what another process does is seen within 100 ms", async (t) => {
+  const { keys, path, clock } = open(t);
+  const other = async (code: string) => {
+    const root = new URL("../../../", import.meta.url);
+    const script = `
+      import { Database } from ${JSON.stringify(new URL("src/store/sqlite/database.ts", root).href)};
+      import { SqliteKeys } from ${JSON.stringify(new URL("src/store/sqlite/keys.ts", root).href)};
+      const keys = new SqliteKeys(new Database(${JSON.stringify(path)}));
+      ${code}`;
+    const loader = fileURLToPath(new URL("src/loader/register.js", root));
+    const { stdout } = await promisify(execFile)(process.execPath, [
+      "--import",
+      loader,
+      "--input-type=module",
+      "-e",
+      script,
+    ]);
+    return stdout.trim();
+  };
+  const key = await other(`console.log((await keys.create({ name: "theirs" })).key)`);
+  t.match(keys.find(key), { name: "theirs" }, "a key nobody asked for before works at once");
+  t.equal(keys.find(key)?.revoked, undefined);
+  await other(`await keys.revoke("theirs")`);
+  clock.now += 100;
+  t.ok(keys.find(key)?.revoked, "a revoked one stops");
+});
+
+t.test("a key that another process has just made in place of one works at once", async (t) => {
+  const { keys, path, clock } = open(t);
+  const { key } = await keys.create({ name: "one" });
+  t.ok(keys.find(key));
+  const theirs = new Database(path);
+  t.teardown(() => theirs.close());
+  const rotated = await new SqliteKeys(theirs).rotate("one", 60_000);
+  t.match(keys.find(rotated?.key ?? ""), { name: "one" });
+  await new SqliteKeys(theirs).rotate("one", 0);
+  clock.now += 100;
+  t.equal(keys.find(rotated?.key ?? ""), undefined, "and one that it has taken away does not for long");
+});
+
+t.test("while the store is down", async (t) => {
+  const { keys, database, clock } = open(t, [{ name: "ci", key: CI }]);
+  const { key } = await keys.create({ name: "known" });
+  t.ok(keys.find(key));
+  const unknown = newKey().key;
+  database.close();
+  const refused = {
+    code: "internal",
+    status: 503,
+    retryAfter: 5,
+    message: "The key store cannot answer at the moment.",
+  };
+  clock.now += 9 * 60_000;
+  t.match(keys.find(key), { name: "known" }, "keys seen before go on");
+  t.throws(() => keys.find(unknown), refused, "one never seen is not called wrong: nobody knows");
+  t.throws(() => keys.find(unknown), GatewayError);
+  t.equal(keys.find("sk-x"), undefined, "what is no key of ours is still refused as that");
+  clock.now += 2 * 60_000;
+  t.throws(() => keys.find(key), refused, "for ten minutes");
+  t.ok(keys.find(CI), "keys of gateway.yaml always work");
+});
+
+t.test("a key revoked just before the store went down stays revoked", async (t) => {
+  const { keys, database } = open(t);
+  const { key } = await keys.create({ name: "gone" });
+  t.ok(keys.find(key));
+  await keys.revoke("gone");
+  database.close();
+  t.throws(() => keys.find(key), { code: "internal", status: 503 });
+});
+
+t.test("memory of unknown keys has an end, and known ones survive it", async (t) => {
+  const { keys } = open(t);
+  const { key } = await keys.create({ name: "known" });
+  t.ok(keys.find(key));
+  for (let made = 0; made < 20_500; made++) keys.find(newKey().key);
+  t.match(keys.find(key), { name: "known" });
+  t.ok((keys as unknown as { unknown: Map<string, unknown> }).unknown.size <= 20_000);
+  keys.close();
+  t.match(keys.find(key), { name: "known" }, "the store outlives what was remembered of it");
+});
+
+t.test(
+  "a wrong key of an id that exists costs one look-up in five seconds too, and never hurts the right one",
+  async (t) => {
+    const database = new Database(":memory:");
+    t.teardown(() => database.close());
+    const asked = counting(database);
+    const clock = { now: 1000 };
+    const keys = new SqliteKeys(database, [], () => clock.now);
+    const { key, record } = await keys.create({ name: "one" });
+    t.ok(keys.find(key));
+    asked.length = 0;
+    for (let i = 0; i < 5; i++) t.equal(keys.find(newKey(record.id).key), undefined);
+    t.equal(asked.length, 1);
+    t.ok(keys.find(key));
+    await keys.edit("one", { owner: "x" });
+    t.match(keys.find(key), { owner: "x" }, "also when it has to be looked up again");
+    clock.now += 5001;
+    asked.length = 0;
+    t.equal(keys.find(newKey(record.id).key), undefined);
+    t.equal(asked.length, 1);
+  },
+);
+
+t.test("who watches is told of every change, whichever connection makes it", async (t) => {
+  const { keys, path } = open(t, [{ name: "ci", key: CI }]);
+  const told: KeyChange[] = [];
+  const unsubscribe = keys.watch((change) => told.push(change));
+  t.teardown(unsubscribe);
+  const { record } = await keys.create({ name: "one" });
+  await keys.disable("one");
+  await keys.enable("one");
+  await keys.revoke("one");
+  const { id } = record;
+  const kinds = ["changed", "disabled", "changed", "revoked"] as const;
+  t.same(
+    told,
+    kinds.map((kind) => ({ id, kind })),
+  );
+  keys.adopt([]);
+  t.same(told.splice(0).at(-1), { id: "ci", kind: "revoked" }, "also of keys that gateway.yaml no longer names");
+  const theirs = new Database(path);
+  t.teardown(() => theirs.close());
+  const others = new SqliteKeys(theirs);
+  const made = await others.create({ name: "theirs" });
+  await others.revoke("theirs");
+  const own = keys as unknown as { clock: () => number };
+  own.clock = () => performance.now();
+  while (told.length === 0) await new Promise((later) => setTimeout(later, 20));
+  t.same(told, [{ id: made.record.id, kind: "revoked" }], "by what it has become");
+  unsubscribe();
+  await keys.create({ name: "two" });
+  t.equal(told.length, 1);
+});
+
+t.test(
+  "a store that cannot answer is not asked again at once, for each question may keep everybody waiting",
+  async (t) => {
+    const database = new Database(":memory:");
+    t.teardown(() => database.close());
+    const asked = counting(database);
+    const clock = { now: 0 };
+    const keys = new SqliteKeys(database, [], () => clock.now);
+    database.close();
+    for (let i = 0; i < 5; i++) t.throws(() => keys.find(newKey().key), { code: "internal", status: 503 });
+    t.ok(asked.length <= 1, `${asked.length}`);
+    clock.now += 1000;
+    for (let i = 0; i < 5; i++) t.throws(() => keys.find(newKey().key), { code: "internal", status: 503 });
+    t.ok(asked.length <= 2, `${asked.length}`);
+  },
+);
+
+t.test("several views of one store in a process agree at once", async (t) => {
+  const { keys, database } = open(t);
+  const other = new SqliteKeys(database, [], () => 0);
+  const { key } = await keys.create({ name: "shared" });
+  t.ok(other.find(key));
+  await keys.revoke("shared");
+  t.ok(other.find(key)?.revoked);
+});

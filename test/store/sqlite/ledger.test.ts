@@ -1,0 +1,209 @@
+import { spawn } from "node:child_process";
+import { once } from "node:events";
+import { join } from "node:path";
+import { createInterface } from "node:readline";
+import { DatabaseSync } from "node:sqlite";
+import { fileURLToPath } from "node:url";
+import t, { type Test } from "tap";
+import type { LedgerEntry } from "../../../src/store/ledger.ts";
+import { Database } from "../../../src/store/sqlite/database.ts";
+import { SqliteLedger } from "../../../src/store/sqlite/ledger.ts";
+import { entry, ledgerContract } from "../../support/ledger-contract.ts";
+
+const HOUR = 3_600_000;
+const DAY = Date.UTC(2026, 10, 20);
+
+function open(t: Test) {
+  const path = join(t.testdir(), "gateway.db");
+  const database = new Database(path);
+  const warnings: string[] = [];
+  const ledger = new SqliteLedger(database, (text) => warnings.push(text));
+  t.teardown(async () => {
+    await ledger.close();
+    database.close();
+  });
+  return { path, database, ledger, warnings };
+}
+
+const rows = (database: Database) => database.prepare("select count(*) as rows from usage").get()?.["rows"];
+
+ledgerContract(t, async (t) => {
+  const { ledger, database, path } = open(t);
+  const second = new Database(path);
+  const other = new SqliteLedger(second);
+  t.teardown(() => second.close());
+  return { ledger, other, rows: () => Number(rows(database)), ask: (text) => database.prepare(text).all() };
+});
+
+t.test("entries wait for each other and are on disk after flush", async (t) => {
+  const { ledger, database, path } = open(t);
+  const written = Array.from({ length: 450 }, (_, at) => entry({ time: DAY + at }));
+  for (const one of written) ledger.append(one);
+  t.equal(ledger.waiting, 450);
+  t.equal(rows(database), 0, "append itself writes nothing");
+  await ledger.flush();
+  t.equal(ledger.waiting, 0);
+  const other = new DatabaseSync(path, { readOnly: true });
+  t.equal(other.prepare("select count(*) as rows from usage").get()?.["rows"], 450, "for every process to see");
+  other.close();
+  t.same(await ledger.recent(3), written.slice(-3).reverse(), "newest first");
+});
+
+t.test("entries are written without anybody asking", async (t) => {
+  const { ledger } = open(t);
+  ledger.append(entry());
+  while (ledger.waiting > 0) await new Promise((resolve) => setTimeout(resolve, 20));
+  t.equal(ledger.dropped, 0);
+});
+
+t.test("no question reads all rows", async (t) => {
+  const { ledger, database } = open(t);
+  const asked: string[] = [];
+  const prepare = database.prepare.bind(database);
+  database.prepare = (sql) => {
+    asked.push(sql);
+    return prepare(sql);
+  };
+  await ledger.recent(1);
+  await ledger.sums({ by: ["model"], since: DAY + 1, until: DAY + 5 * HOUR + 1 });
+  t.equal(asked.length, 2);
+  for (const sql of asked) {
+    const steps = prepare(`explain query plan ${sql}`).all();
+    const reads = steps.map(({ detail }) => String(detail)).filter((detail) => /\busage\b/.test(detail));
+    t.ok(
+      reads.length > 0 && reads.every((detail) => /^SEARCH usage USING INDEX .*time>/.test(detail)),
+      reads.join("; "),
+    );
+  }
+});
+
+t.test("a full disk", async (t) => {
+  const { ledger, database, warnings } = open(t);
+  const limit = (pages: number) => database.prepare(`pragma max_page_count = ${pages}`).get();
+  const pages = Number(database.prepare("pragma page_count").get()?.["page_count"]);
+  limit(pages + 3);
+  const entries = Array.from({ length: 1_000 }, () => entry());
+  for (const one of entries) ledger.append(one);
+  await t.rejects(ledger.flush(), /full/, "is told to who waits");
+  while (warnings.length === 0) await new Promise((resolve) => setTimeout(resolve, 10));
+  t.match(warnings, [/^The ledger cannot be written: .*full\. Its entries wait in memory\.$/], "and to the operator");
+  ledger.append(entry());
+  t.ok(ledger.waiting > 0, "new entries wait");
+  const [partly] = await ledger.sums({ by: [] });
+  t.equal(partly?.requests, rows(database), "sums tell what is on disk, row for row");
+  limit(1_000_000);
+  await ledger.flush();
+  t.equal(rows(database), 1_001, "when there is room again nothing is missing");
+  t.match(await ledger.sums({ by: [] }), [{ requests: 1_001 }]);
+  t.equal((await ledger.recent(2_000)).length, 1_001, "nor what the entries have in common");
+  t.equal(ledger.dropped, 0);
+  t.match(warnings.slice(1), ["The ledger is being written again; 0 entries were lost."]);
+});
+
+t.test("another process that holds the file only delays", async (t) => {
+  const { ledger, path, database } = open(t);
+  const other = new DatabaseSync(path);
+  other.exec("begin immediate");
+  ledger.append(entry());
+  const flushed = ledger.flush();
+  setTimeout(() => other.exec("commit"), 60);
+  await flushed;
+  other.close();
+  t.equal(rows(database), 1);
+});
+
+t.test("memory for entries that cannot be written has an end; the oldest go first", async (t) => {
+  const { ledger, path, warnings } = open(t);
+  const other = new DatabaseSync(path);
+  other.exec("begin immediate");
+  ledger.append(entry({ id: "oldest" }));
+  while (warnings.length === 0) await new Promise((resolve) => setTimeout(resolve, 20));
+  const attempts = [{ target: "x".repeat(1024 * 1024), startedAt: 0 }];
+  for (let at = 0; at < 70; at++) ledger.append(entry({ id: `big ${at}`, attempts }));
+  t.ok(ledger.waiting <= 64, "64 MiB of large ones");
+  for (let at = 0; at < 101_000; at++) ledger.append(entry({ id: `small ${at}` }));
+  t.ok(ledger.waiting <= 100_000, "or a hundred thousand");
+  t.equal(ledger.dropped + ledger.waiting, 101_071, "what is lost is counted");
+  t.equal(warnings.length, 2, "and told once");
+  t.match(warnings[1], "the oldest entries are being lost");
+  other.exec("commit");
+  other.close();
+  await ledger.flush();
+  t.match(await ledger.recent(1), [{ id: "small 100999" }], "the newest are kept");
+  t.match(warnings[2], `written again; ${ledger.dropped} entries were lost`);
+});
+
+t.test("an entry that no attempt could write does not stop the others", async (t) => {
+  const { ledger, database, warnings } = open(t);
+  ledger.append(entry());
+  ledger.append({ ...entry(), key: undefined } as unknown as LedgerEntry);
+  ledger.append({ ...entry(), model: {} } as unknown as LedgerEntry);
+  ledger.append({ ...entry(), attempts: 1n } as unknown as LedgerEntry);
+  ledger.append(entry());
+  await ledger.flush();
+  t.equal(rows(database), 2);
+  t.equal(ledger.dropped, 3);
+  t.equal(warnings.length, 3);
+  t.match(await ledger.sums({ by: ["key", "model"] }), [{ group: ["k1", "fast"], requests: 2 }]);
+});
+
+t.test("closing on a store that is gone tells how much is lost, and does not throw", async (t) => {
+  const { ledger, database, warnings } = open(t);
+  ledger.append(entry());
+  ledger.append(entry());
+  database.close();
+  await ledger.close();
+  t.equal(ledger.dropped, 2);
+  t.match(warnings, [/^2 ledger entries are lost: /]);
+});
+
+t.test("a gateway that is killed loses no entry that flush had acknowledged, and doubles none", async (t) => {
+  const path = join(t.testdir(), "gateway.db");
+  const root = new URL("../../../", import.meta.url);
+  const script = `
+    import { newId } from ${JSON.stringify(new URL("src/core/id.ts", root).href)};
+    import { Database } from ${JSON.stringify(new URL("src/store/sqlite/database.ts", root).href)};
+    import { SqliteLedger } from ${JSON.stringify(new URL("src/store/sqlite/ledger.ts", root).href)};
+    const ledger = new SqliteLedger(new Database(${JSON.stringify(path)}));
+    const base = ${JSON.stringify(entry())};
+    for (;;) {
+      const ids = Array.from({ length: 37 }, () => newId(Date.now()));
+      for (const id of ids) ledger.append({ ...base, id });
+      await ledger.flush();
+      await new Promise((resolve) => process.stdout.write(ids.join(" ") + "\\n", resolve));
+    }`;
+  const loader = fileURLToPath(new URL("src/loader/register.js", root));
+  const acknowledged: string[] = [];
+  for (let life = 0; life < 4; life++) {
+    const gateway = spawn(process.execPath, ["--import", loader, "--input-type=module", "-e", script], {
+      stdio: ["ignore", "pipe", "inherit"],
+    });
+    const ended = once(gateway, "exit");
+    const stopAt = acknowledged.length + 37 * (5 + life * 11);
+    for await (const line of createInterface({ input: gateway.stdout })) {
+      acknowledged.push(...line.split(" ").filter((id) => id.length === 36));
+      if (acknowledged.length >= stopAt) gateway.kill("SIGKILL");
+    }
+    await ended;
+  }
+  const database = new Database(path);
+  t.teardown(() => database.close());
+  const ids = database
+    .prepare("select id from usage")
+    .all()
+    .map(({ id }) => String(id));
+  const kept = new Set(ids);
+  t.ok(acknowledged.length > 37 * 80);
+  t.same(
+    acknowledged.filter((id) => !kept.has(id)),
+    [],
+    "none is lost",
+  );
+  t.equal(kept.size, ids.length, "none is there twice");
+  t.match(
+    await new SqliteLedger(database).sums({ by: [] }),
+    [{ requests: ids.length }],
+    "and the sums count each once",
+  );
+  t.equal(database.prepare("pragma integrity_check").get()?.["integrity_check"], "ok");
+});

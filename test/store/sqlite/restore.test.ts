@@ -1,0 +1,135 @@
+import { existsSync, readdirSync, readFileSync, statSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import t, { type Test } from "tap";
+import { newId } from "../../../src/core/id.ts";
+import { journalFolder } from "../../../src/store/journal/files.ts";
+import { Journal } from "../../../src/store/journal/journal.ts";
+import type { LedgerEntry } from "../../../src/store/ledger.ts";
+import { rowOf } from "../../../src/store/ledger-row.ts";
+import { openStores } from "../../../src/store/open.ts";
+import { Database } from "../../../src/store/sqlite/database.ts";
+import { SqliteMaintenance } from "../../../src/store/sqlite/maintenance.ts";
+import { restoreSqlite } from "../../../src/store/sqlite/restore.ts";
+
+const DAY = Date.UTC(2026, 10, 20);
+const entry = (change: Partial<LedgerEntry> = {}): LedgerEntry => ({
+  ...{ id: newId(DAY), time: DAY, key: "k", model: "m", target: "p:m", protocol: "w", operation: "o", status: 200 },
+  ...{ outcome: "completed", streaming: false, attempts: [], duration: 1, source: "reported", cost: 3 },
+  ...change,
+});
+const terms = { force: false, progress: () => {} };
+
+/** A store with a row and a key, and its backup. */
+async function open(t: Test) {
+  const folder = t.testdir();
+  const path = join(folder, "gateway.db");
+  const file = join(folder, "copy.db");
+  const stores = openStores(path, [], () => {});
+  stores.ledger.append(entry({ id: "1" }));
+  const { key } = await stores.keys.create({ name: "one" });
+  await stores.close();
+  writeFileSync(`${path}.secret`, "a".repeat(64));
+  const care = new SqliteMaintenance(path);
+  await care.backup(file, () => {});
+  care.close();
+  const ids = (of = path) => {
+    const database = new Database(of);
+    const rows = database.prepare("select id from usage order by time, id").all();
+    database.close();
+    return rows.map(({ id }) => String(id));
+  };
+  return { folder, path, file, key, ids };
+}
+
+t.test("a backup comes in the place of a store, with keys and secret, and what was there stays", async (t) => {
+  const { folder, path, file, key, ids } = await open(t);
+  const later = openStores(path, [], () => {});
+  const { record } = await later.keys.create({ name: "two" });
+  await later.close();
+  writeFileSync(`${path}.secret`, "b".repeat(64));
+  const { rows, kept = "" } = await restoreSqlite(path, file, terms);
+  t.equal(rows, 1);
+  t.same(ids(), ["1"]);
+  t.equal(readFileSync(`${path}.secret`, "utf8"), "a".repeat(64));
+  t.equal(readFileSync(`${kept}.secret`, "utf8"), "b".repeat(64));
+  t.equal(statSync(path).mode & 0o777, 0o600);
+  const stores = openStores(path, [], () => {});
+  t.match(await stores.keys.find(key), { name: "one" });
+  t.equal(await stores.keys.show(record.id), undefined, "a key that was made later is gone");
+  await stores.close();
+  const before = openStores(kept, [], () => {});
+  t.match(await before.keys.show(record.id), { name: "two" });
+  await before.close();
+  t.same(
+    readdirSync(folder).filter((name) => name.includes("restoring")),
+    [],
+  );
+  t.ok(existsSync(file), "the backup stays as it was");
+});
+
+t.test("a backup comes where no store is", async (t) => {
+  const { folder, file, ids } = await open(t);
+  const other = join(folder, "other.db");
+  t.same(await restoreSqlite(other, file, terms), { rows: 1 });
+  t.same(ids(other), ["1"]);
+});
+
+t.test("nothing is restored while somebody has the store open", async (t) => {
+  const { path, file, ids } = await open(t);
+  const database = new Database(path);
+  await t.rejects(restoreSqlite(path, file, { ...terms, force: true }), {
+    message: "A gateway, or another command, has the store open: stop it first. Nothing was changed.",
+  });
+  database.prepare("select 1 from usage").get();
+  database.close();
+  t.same(ids(), ["1"]);
+  t.equal((await restoreSqlite(path, file, terms)).rows, 1);
+});
+
+t.test(
+  "a store with later exchanges is only replaced when that is asked, also where they are in a journal",
+  async (t) => {
+    const { path, file, ids } = await open(t);
+    const journal = new Journal(journalFolder(path), () => {});
+    journal.end("2", rowOf(entry({ id: "2", time: DAY + 1 })));
+    journal.begin("3", rowOf(entry({ id: "3", time: DAY + 2, outcome: "interrupted" })));
+    journal.write();
+    journal.close();
+    await t.rejects(restoreSqlite(path, file, terms), {
+      message:
+        "The store has exchanges from 2026-11-20T00:00:00.002Z, later than the backup's last (2026-11-20T00:00:00.000Z): they would be gone. To go back nevertheless: --force.",
+    });
+    const { kept = "" } = await restoreSqlite(path, file, { ...terms, force: true });
+    t.same(ids(), ["1"]);
+    t.same(ids(kept), ["1", "2", "3"]);
+    t.same(readdirSync(journal.folder), [], "no journal brings them back");
+  },
+);
+
+t.test("what is no backup, or not in order, changes nothing", async (t) => {
+  const { folder, path, file, ids } = await open(t);
+  const odd = join(folder, "odd.db");
+  await t.rejects(restoreSqlite(path, odd, terms), { message: `There is no ${odd}.` });
+  writeFileSync(odd, "");
+  await t.rejects(restoreSqlite(path, odd, terms), { message: /odd\.db is no backup of a store: no such table/ });
+  writeFileSync(odd, "text that is no database".repeat(100));
+  await t.rejects(restoreSqlite(path, odd, terms), {
+    message: /odd\.db is no backup of a store: file is not a database/,
+  });
+  await t.rejects(restoreSqlite(path, path, terms), { message: /is the store itself/ });
+  const database = new Database(file);
+  database.prepare("update usage_hour set cost = cost + 1").run();
+  database.close();
+  await t.rejects(restoreSqlite(path, file, terms), {
+    message: /copy\.db is not in order: the sums of .* Nothing was changed\./,
+  });
+  const newer = new Database(file);
+  newer.prepare("pragma user_version = 999").get();
+  newer.close();
+  await t.rejects(restoreSqlite(path, file, terms), { message: /newer version of model-gateway/ });
+  t.same(ids(), ["1"]);
+  t.same(
+    readdirSync(folder).filter((name) => name.includes("restoring")),
+    [],
+  );
+});
