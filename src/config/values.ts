@@ -207,7 +207,7 @@ export class ValueReader {
     }
     const [, variable, file] = /^(?:\$(\w+)|\$file:(.+))$/.exec(String(written)) ?? [];
     const label = variable ?? (file === undefined ? `#${at + 1}` : basename(file));
-    // Another secret is another account, as far as anybody knows.
+    // A changed secret counts as another account: the file does not say whose it is.
     const account = `${provider}/${at}/${createHash("sha256").update(secret.value).digest("hex").slice(0, 12)}`;
     return { credential: { label, secret: secret.value, account } };
   }

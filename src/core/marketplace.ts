@@ -141,7 +141,7 @@ export interface Model {
   balance: Balance;
   targets: readonly Target[];
   fallback: readonly string[];
-  /** False: the marketplace's pages do not show it; whoever has a key for it sees and uses it as any other. */
+  /** False: the marketplace's pages do not list it; for keys it is a model like any other. */
   public?: boolean;
 }
 

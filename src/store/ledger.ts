@@ -140,7 +140,7 @@ export abstract class Ledger {
   abstract persist(): void;
   /** Until all that was told so far is in the store. */
   abstract flush(): Promise<void>;
-  /** Until what processes left that have died is in the store, as far as anybody can tell. */
+  /** Resolves when the journals of dead processes are in the store, or after a few seconds where it is unclear whether their owners live. */
   abstract recovered(): Promise<void>;
   abstract sums(query: LedgerQuery): Promise<LedgerSum[]>;
   /** Newest first. */

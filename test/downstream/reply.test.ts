@@ -332,7 +332,7 @@ chains: { llm: [sse, auth, models, rewrite, usage], read: [auth, own, models] }
 
 gathered(
   t,
-  "what is refused because there is too much to do gets the same as any refusal, and the connection goes on",
+  "a request refused by overload gets its protocol's usual error, and its connection stays open",
   async (t) => {
     const running = await startGateway(t, MODELS);
     const downstream = new Downstream(() => running.gateway.generation, { overload: { delay: 0, heap: 0.0001 } });
