@@ -1,4 +1,6 @@
 import { type AddressInfo, createServer, type Server, type Socket } from "node:net";
+import { setTimeout as sleep } from "node:timers/promises";
+import { Plug, SHORTEST } from "./plug.ts";
 
 /** Where connections come from: an address, or a socket that somebody else listens on and keeps. */
 export type ListenPlace = { readonly host: string; readonly port: number } | { readonly fd: number };
@@ -6,9 +8,15 @@ export type ListenPlace = { readonly host: string; readonly port: number } | { r
 /** Connections that wait to be taken. */
 const BACKLOG = 4096;
 
+/** How often a queue is filled to empty it, as somebody may come between ours; and how long that may take in milliseconds. */
+const TRIES = 5;
+const PATIENCE = 1000;
+
 /** A listening socket. */
 export class Listener {
-  private readonly server: Server;
+  private server: Server;
+  private plug: Plug | undefined;
+  private closing: Promise<void> | undefined;
   /** Whether others take the connections that come when this one is closed: the socket is somebody else's. */
   readonly kept: boolean;
 
@@ -18,11 +26,11 @@ export class Listener {
    */
   constructor(
     private readonly place: ListenPlace,
-    take: (socket: Socket) => void,
-    paused = false,
+    private readonly take: (socket: Socket) => void,
+    private readonly paused = false,
   ) {
     this.kept = "fd" in place;
-    this.server = createServer({ allowHalfOpen: true, noDelay: true, pauseOnConnect: paused }, take);
+    this.server = this.make();
   }
 
   /** @throws what the system says of the address */
@@ -39,9 +47,43 @@ export class Listener {
     return server.address() as AddressInfo;
   }
 
-  /** Takes no more connections; those that are open stay. */
-  close(): void {
-    if (this.server.listening) this.server.close();
+  /**
+   * Takes no more connections; those that are open stay, and those that wait are taken before. Settles within a second or
+   * so.
+   */
+  close(): Promise<void> {
+    this.closing ??= this.server.listening ? this.closeEmpty() : Promise.resolve();
+    return this.closing;
+  }
+
+  private make(): Server {
+    return createServer({ allowHalfOpen: true, noDelay: true, pauseOnConnect: this.paused }, (socket) => {
+      if (!this.plug?.took(socket)) this.take(socket);
+    });
+  }
+
+  private async closeEmpty(): Promise<void> {
+    const address = this.server.address() as AddressInfo;
+    const late = sleep(PATIENCE, true, { ref: false });
+    // With the keeper's copy of the socket its queue stays.
+    for (let tries = 0, over = this.kept || process.platform !== "linux"; !over && tries < TRIES; tries++) {
+      const plug = new Plug(address);
+      this.plug = plug;
+      await new Promise<void>((connecting) => process.nextTick(connecting));
+      this.shorten(SHORTEST);
+      over = await Promise.race([plug.settled, late]);
+      if (!over) this.shorten(BACKLOG);
+      else this.server.close();
+      plug.close();
+    }
+    this.server.close();
+  }
+
+  /** Says anew how many connections may wait. */
+  private shorten(backlog: number): void {
+    const next = this.make().on("error", () => {});
+    // Both have the same socket now, and this one its connections.
+    this.server = next.listen(this.server, backlog);
   }
 }
 

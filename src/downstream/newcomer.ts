@@ -1,7 +1,5 @@
 import { type AddressInfo, connect, type Socket } from "node:net";
-
-/** Addresses that mean all of a machine's own, and one to reach them by. */
-const ANY: Readonly<Record<string, string>> = { "0.0.0.0": "127.0.0.1", "::": "::1" };
+import { reachable } from "./plug.ts";
 
 /** Milliseconds in which what the last one found loses a tenth. */
 const AGE = 50;
@@ -28,9 +26,8 @@ export class Newcomer {
   /** Sends one, unless one is under way. */
   send(): void {
     if (this.socket) return;
-    const { address, port } = this.address;
     this.since = performance.now();
-    this.socket = connect({ host: ANY[address] ?? address, port });
+    this.socket = connect(reachable(this.address));
     // Where it cannot connect to itself there is nothing to be learnt.
     this.socket.on("error", () => this.over(0)).unref();
   }

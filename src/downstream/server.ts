@@ -216,10 +216,10 @@ export class Downstream {
     const began = this.busyAt;
     if (listener && !listener.kept) await until(() => late() || performance.now() - began >= linger);
     // Where everything is refused, that is a better answer than none.
-    if (!this.draining || listener?.kept) listener?.close();
+    if (!this.draining || listener?.kept) await listener?.close();
     for (const { proxy } of new Set([this.current(), ...this.generations])) proxy.drain();
     await until(() => late() || this.quiet(linger));
-    listener?.close();
+    await listener?.close();
     if (this.running.size > 0) await this.interrupt();
     connections.end();
     await until(() => connections.size === 0, LAST_BYTES);

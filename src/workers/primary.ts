@@ -175,7 +175,7 @@ export class Primary {
     this.stopping = true;
     for (const worker of this.workers) worker.send({ type: "leave" });
     if (!this.listener.kept) await until(() => performance.now() - began >= linger || hurry?.aborted === true);
-    this.listener.close();
+    await this.listener.close();
     for (const socket of this.waiting) socket.destroy();
     const left = drain - (performance.now() - began);
     for (const worker of this.workers) {

@@ -1,5 +1,6 @@
 import { once } from "node:events";
 import { type AddressInfo, connect, createServer, type Socket } from "node:net";
+import { Worker } from "node:worker_threads";
 import t from "tap";
 import { keptSocket, Listener } from "../../src/downstream/listener.ts";
 
@@ -11,14 +12,57 @@ t.test("it gives each connection, and takes no more once it is closed; those tha
   const client = connect(port, "127.0.0.1");
   await once(client, "connect");
   while (taken.length === 0) await new Promise(setImmediate);
-  listener.close();
-  listener.close();
+  await Promise.all([listener.close(), listener.close()]);
   const refused = connect(port, "127.0.0.1");
   t.match((await once(refused, "error"))[0], { code: "ECONNREFUSED" });
   taken[0]?.end("still here");
   t.equal(String((await once(client, "data"))[0]), "still here");
   client.destroy();
 });
+
+/** Listeners that are closed under connections that come as fast as they are answered. */
+const CLOSINGS = Number(process.env["GATEWAY_TEST_CLOSINGS"] ?? 3);
+
+/** Asks at a port until it is refused, from a thread of its own, and tells how often it was answered and how often it lost its connection. */
+const ASKING = `
+const { connect } = require("node:net");
+const { parentPort, workerData } = require("node:worker_threads");
+const asked = () => new Promise((resolve) => {
+  let connected = false;
+  const socket = connect(workerData, "127.0.0.1");
+  socket.once("connect", () => { connected = true; socket.write("hello"); });
+  socket.once("data", () => { resolve("answered"); socket.destroy(); });
+  socket.on("error", () => resolve(connected ? "lost" : "refused"));
+});
+const counts = { answered: 0, lost: 0, refused: 0 };
+Promise.all(Array.from({ length: 12 }, async () => {
+  for (let end = ""; end !== "refused"; counts[end]++) end = await asked();
+})).then(() => parentPort.postMessage(counts));`;
+
+t.test(
+  "connections that the system has accepted are taken before it closes: none is reset",
+  { skip: process.platform !== "linux" },
+  async (t) => {
+    for (let i = 0; i < CLOSINGS; i++) {
+      let taken = 0;
+      const listener = new Listener({ host: "127.0.0.1", port: 0 }, (socket) => {
+        const until = performance.now() + 1;
+        while (performance.now() < until);
+        taken++;
+        socket.on("error", () => {}).once("data", () => socket.end("hello"));
+      });
+      const { port } = await listener.listen();
+      const worker = new Worker(ASKING, { eval: true, workerData: port });
+      const counts = once(worker, "message");
+      while (taken < 100) await new Promise(setImmediate);
+      await listener.close();
+      const [{ answered, lost }] = await counts;
+      t.equal(lost, 0, `of ${answered}`);
+      t.equal(answered, taken);
+      await worker.terminate();
+    }
+  },
+);
 
 t.test("an address that is taken is told", async (t) => {
   const other = createServer().listen(0, "127.0.0.1");
