@@ -14,7 +14,7 @@ import {
   slot,
   Translations,
 } from "model-gateway";
-import { cost, JsonUsage, Ledger, type LedgerEntry, type Usage } from "model-gateway/store";
+import { cost, costAt, JsonUsage, Ledger, type LedgerEntry, type PriceVersion, type Usage } from "model-gateway/store";
 import { inject, injectable } from "tsyringe";
 import { z } from "zod";
 import { Delivered } from "./usage/delivered.ts";
@@ -90,7 +90,7 @@ export default class UsageOf implements Plugin {
     const reading = this.reading(exchange);
     const settled = settlement(exchange, reading, this.options.cut, () => this.translations.tokensIn(exchange));
     const written = entry(exchange, settled, reading.late);
-    exchange.charge = chargeOf(written);
+    exchange.charge = chargeOf(written, exchange);
     this.ledger.append(written);
   }
 }
@@ -111,6 +111,7 @@ function settlement(
   const { usage: reported, operation, outcome } = exchange;
   const isWhole = (outcome === "completed" || ended === true) && reported?.out.total !== undefined;
   if (isWhole || !delivered || operation.task !== "generate") {
+    if (reported?.images) return { usage: pictured(exchange, reported, reported.images), source: "reported" };
     if (!reported || !counts(reported)) return { usage: reported, source: "none" };
     return { usage: reported, source: isWhole || outcome === "completed" ? "reported" : "partial" };
   }
@@ -120,6 +121,24 @@ function settlement(
     usage: estimated(reported, delivered, tokensIn),
     source: reported && counts(reported) ? "partial" : "estimated",
   };
+}
+
+/** With what the request says of its pictures, where the answer does not. What stands in a form is not read. */
+function pictured(
+  { operation, attempt, protocol, body, form }: DoneExchange,
+  usage: Usage,
+  told: NonNullable<Usage["images"]>,
+): Usage {
+  const words = (attempt?.protocol ?? protocol).pictures;
+  if (!words) return usage;
+  const asked = (name: "size" | "quality") => {
+    if (told[name] !== undefined) return {};
+    if (form) return { [name]: "unread" };
+    const value = body.member(words[name]) && body.value(words[name]);
+    return typeof value === "string" ? { [name]: value } : {};
+  };
+  const edited = words.edits.includes(operation.name) ? { edited: true as const } : {};
+  return { ...usage, images: { ...told, ...asked("size"), ...asked("quality"), ...edited } };
 }
 
 const NOTHING: Usage = { in: { total: 0 }, out: { total: 0 }, raw: undefined };
@@ -246,22 +265,31 @@ function entry(exchange: DoneExchange, { usage, source }: Settlement, late: stri
   return entry;
 }
 
-/** What usage costs at the terms that were in force; nothing where nobody knows them, or how much it was. */
+/** What usage costs at the terms that were in force; nothing where nobody knows them, or not of all, or how much it was. */
 function priced({ target }: Attempt, time: number, usage: Usage): Pick<LedgerEntry, "cost" | "price"> {
   const terms = target.prices?.at(time);
-  if (!terms || (!counts(usage) && terms.price.request === undefined)) return {};
-  return { cost: cost(usage, terms.price), price: terms.version };
+  const nano = terms && isKnown(usage, terms) ? costAt(usage, terms) : undefined;
+  return terms === undefined || nano === undefined ? {} : { cost: nano, price: terms.version };
 }
+
+const isKnown = (usage: Usage, { price }: PriceVersion): boolean =>
+  counts(usage) || price.request !== undefined || (usage.images !== undefined && price.image !== undefined);
 
 /** Some vendors tell what an answer cost in a measure of their own, and no tokens. */
 const counts = ({ in: input, out }: Usage): boolean => input.total !== undefined || out.total !== undefined;
 
-/** What limits count of an entry. */
-const chargeOf = ({ usage, cost = 0, once }: LedgerEntry): NonNullable<DoneExchange["charge"]> => ({
-  tokens: (usage?.in.total ?? 0) + (usage?.out.total ?? 0),
-  cost,
-  ...(once === undefined ? {} : { once }),
-});
+/** What limits count of an entry. What is unpriced costs them what the provider says, or else what of it has a price. */
+function chargeOf(entry: LedgerEntry, { attempts, time }: DoneExchange): NonNullable<DoneExchange["charge"]> {
+  const { usage, once } = entry;
+  return {
+    tokens: (usage?.in.total ?? 0) + (usage?.out.total ?? 0),
+    cost: entry.cost ?? (usage ? floorOf(usage, attempts.at(-1)?.target.prices?.at(time)) : 0),
+    ...(once === undefined ? {} : { once }),
+  };
+}
+
+const floorOf = (usage: Usage, terms: PriceVersion | undefined): number =>
+  Math.max(usage.providerCost ?? 0, terms ? cost(usage, terms.price) : 0);
 
 function tried(attempt: Attempt): LedgerEntry["attempts"][number] {
   const one: LedgerEntry["attempts"][number] = { target: nameOf(attempt), startedAt: Math.round(attempt.startedAt) };

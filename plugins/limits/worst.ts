@@ -49,13 +49,21 @@ export function worstOf(exchange: RouteExchange | SendExchange, translations: Tr
     if (asked?.tokens !== undefined) out = Math.max(out, output);
     const price = prices?.at(time)?.price;
     if (!price) continue;
-    dearest = Math.max(dearest, cost(dearestUsage(input, output, price, tier), price));
+    const pictures = (asked?.times ?? 0) * Math.max(dearestOf(price.image), dearestOf(price.image_edit));
+    dearest = Math.max(dearest, cost(dearestUsage(input, output, price, tier), price) + Math.ceil(pictures * NANO));
     cheapest = Math.max(cheapest, cost({ in: { total: input }, out: {}, raw: undefined }, price));
   }
   return { most: { tokens, cost: dearest }, least: { tokens: input, cost: cheapest }, told: told(input, body) + out };
 }
 
 const told = (input: number, body: Body): number => Math.min(input, Math.ceil(body.length / USUAL_BYTES));
+
+/** Nano-dollars of a dollar. */
+const NANO = 1e9;
+
+/** USD for a picture at most. */
+const dearestOf = (each: number | Readonly<Record<string, number>> = 0): number =>
+  typeof each === "number" ? each : Math.max(0, ...Object.values(each));
 
 /** Tokens of the kinds that cost most: what goes in may be written to a cache for long, what comes out may be a picture. */
 function dearestUsage(

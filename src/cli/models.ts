@@ -1,9 +1,8 @@
 import { parseArgs } from "node:util";
 import type { Config, ConfiguredModel, ConfiguredTarget } from "../config/types.ts";
 import { SERVICE_TIERS, type TieredRates } from "../core/price.ts";
-import { PriceList, type PriceVersion } from "../core/price-list.ts";
+import { OWN, PriceList, type PriceVersion } from "../core/price-list.ts";
 import { Catalogue, type ModelFacts, type SourcedFact } from "../prices/catalogue.ts";
-import { OWN } from "../prices/marketplace-of.ts";
 import { table, thousands } from "./table.ts";
 import { COMMAND, type Terminal } from "./verb.ts";
 
@@ -134,6 +133,12 @@ function priceTable(models: readonly ModelLine[]): string[] {
 }
 
 /** The usual rates, then what else there is; a rate that is like its parent's is a dash. */
+function perImage(name: string, price: number | Readonly<Record<string, number>> | undefined): string[] {
+  if (price === undefined) return [];
+  if (typeof price === "number") return [`${name} ${price}`];
+  return Object.entries(price).map(([asked, usd]) => `${name}${asked && ` ${asked}`} ${usd}`);
+}
+
 function termCells({ now, prices }: TargetLine): string[] {
   const { price = {} } = now ?? {};
   const cell = (usd: number | undefined) => (usd === undefined ? "-" : String(usd));
@@ -146,6 +151,9 @@ function termCells({ now, prices }: TargetLine): string[] {
     ...SERVICE_TIERS.flatMap((tier) => (price[tier] ? `${tier}: ${brief(price[tier])}` : [])),
     ...(price.request === undefined ? [] : [`request ${price.request}`]),
     ...(price.web_search === undefined ? [] : [`web_search ${price.web_search}`]),
+    ...perImage("image", price.image),
+    ...perImage("image_edit", price.image_edit),
+    ...(price.image_generation ? [`image_generation: ${Object.keys(price.image_generation).join(", ")}`] : []),
     ...((prices?.all.length ?? 0) > 1 ? ["others at other times"] : []),
   ];
   return [...usual, also.join("; ") || "-"];

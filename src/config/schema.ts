@@ -236,6 +236,14 @@ const TieredFields = {
     .optional(),
 };
 
+const perImage = (what: string) =>
+  z
+    .union([z.number().min(0), z.record(z.string(), z.number().min(0))])
+    .describe(
+      `${what}: a number, or one for each quality and size that can be asked for, like { "": 0.04, "hd 1024x1792": 0.12 }.`,
+    )
+    .optional();
+
 const serviceTier = (name: string) =>
   z
     .strictObject(TieredFields)
@@ -249,6 +257,12 @@ const Price = z.strictObject({
   priority: serviceTier("priority"),
   request: usd("USD per request."),
   web_search: usd("USD per search of the web by the vendor's tool."),
+  image: perImage("USD per picture made from words"),
+  image_edit: perImage("USD per picture made from other pictures"),
+  image_generation: z
+    .record(z.string(), z.strictObject(RateFields))
+    .describe("Rates of models that the vendor's tool draws with, by their names; `*` is any other.")
+    .optional(),
 });
 
 const THINKING = ["budget", "adaptive", "level", "none"] as const;

@@ -1,5 +1,6 @@
 import { JsonError, Scanner } from "../wire/json.ts";
-import type { Protocol } from "./protocol.ts";
+import { Occurrences } from "../wire/occurrences.ts";
+import type { PictureWords, Protocol } from "./protocol.ts";
 import type { Usage } from "./usage.ts";
 
 /** Bytes of an answer up to which parsing it costs less than scanning it. */
@@ -17,16 +18,27 @@ export class JsonUsage {
   private readonly members: readonly string[];
   private first: Buffer | undefined;
   private scanner: Scanner | undefined;
+  /** For the members that tell pictures. */
+  private readonly marks: readonly Occurrences[] | undefined;
 
   constructor(private readonly protocols: readonly Protocol[]) {
     this.members = [
-      ...new Set(protocols.flatMap(({ usageMembers, kept }) => [...usageMembers, ...(kept?.late.members ?? [])])),
+      ...new Set(
+        protocols.flatMap(({ usageMembers, kept, pictures }) => [
+          ...usageMembers,
+          ...(kept?.late.members ?? []),
+          ...(pictures ? [pictures.size, pictures.quality] : []),
+        ]),
+      ),
     ];
+    // No base64 has quotes, and those within a text are escaped.
+    this.marks = protocols[0]?.pictures?.marks.map((name) => new Occurrences(JSON.stringify(name)));
   }
 
   /** The next bytes, cut anywhere. Never throws. */
   push(bytes: Buffer): void {
     if (this.fault !== undefined) return;
+    if (this.marks) for (const mark of this.marks) mark.push(bytes);
     if (!this.first && bytes.length < SMALL) {
       this.first = bytes;
       return;
@@ -42,7 +54,11 @@ export class JsonUsage {
   end(): Usage | undefined {
     const { first, scanner } = this;
     if (!first || this.fault !== undefined) return undefined;
-    return this.guarded(() => this.read(scanner ? this.captured(scanner) : (JSON.parse(first.toString()) as unknown)));
+    return this.guarded(() => {
+      const json = scanner ? this.captured(scanner) : (JSON.parse(first.toString()) as unknown);
+      const pictures = this.protocols[0]?.pictures;
+      return pictures ? this.counted(pictures, json) : this.read(json);
+    });
   }
 
   /** What may be told of a failure to read: others' messages may quote what they read. */
@@ -56,12 +72,13 @@ export class JsonUsage {
     return scanner;
   }
 
+  /** Each is parsed when somebody looks at it: some are long, and looked at only where others tell that they matter. */
   private captured(scanner: Scanner): Record<string, unknown> {
     scanner.end();
     const members: Record<string, unknown> = {};
     for (const name of this.members) {
       const bytes = scanner.captured(name);
-      if (bytes) members[name] = JSON.parse(bytes.toString());
+      if (bytes) Object.defineProperty(members, name, { get: () => JSON.parse(bytes.toString()) as unknown });
     }
     return members;
   }
@@ -79,6 +96,18 @@ export class JsonUsage {
       return usage;
     }
     return other;
+  }
+
+  /** With how many pictures there are, and what the answer says of them. */
+  private counted({ size, quality }: PictureWords, json: unknown): Usage | undefined {
+    const usage = this.read(json);
+    const count = Math.max(0, ...(this.marks ?? []).map((mark) => mark.count));
+    if (count === 0) return usage;
+    const images: NonNullable<Usage["images"]> = { count };
+    const { [size]: large, [quality]: good } = json as Record<string, unknown>;
+    if (typeof large === "string") images.size = large;
+    if (typeof good === "string") images.quality = good;
+    return { in: {}, out: {}, raw: undefined, ...usage, images };
   }
 
   private guarded<T>(act: () => T): T | undefined {

@@ -1,5 +1,10 @@
 import { createHash } from "node:crypto";
-import type { Price } from "./price.ts";
+import { cost, isPriced, type Price } from "./price.ts";
+import type { Usage } from "./usage.ts";
+
+/** Where a price comes from that the operator wrote, and that of the built-in provider. */
+export const OWN = "gateway.yaml";
+export const DEMO = "demo";
 
 /** Terms that rows of the ledger name. */
 export interface PriceVersion {
@@ -20,6 +25,12 @@ export interface DatedPrice {
 }
 
 type Dated = Omit<DatedPrice, "price"> & { readonly terms: PriceVersion };
+
+/** What usage costs at terms, in integer nano-dollars; undefined where they do not know what all of it costs. */
+export function costAt(usage: Usage, { price, source }: PriceVersion): number | undefined {
+  if (!isPriced(usage, price, source !== OWN && source !== DEMO)) return undefined;
+  return cost(usage, price);
+}
 
 const DAY = 86_400_000;
 const DIGITS = 12;

@@ -36,7 +36,15 @@ export type Price = TieredRates & {
   request?: number;
   /** USD for each search of the web by a tool of the vendor. */
   web_search?: number;
+  /** USD for each picture that is made from words, and from other pictures. */
+  image?: PerImage;
+  image_edit?: PerImage;
+  /** Rates of the models that a tool of the vendor draws with, by their names; `*` is any other. */
+  image_generation?: Readonly<Record<string, Rates>>;
 };
+
+/** For all pictures, or by quality and size as they are asked for, like `hd 1024x1024`; without a word where there is none. */
+type PerImage = number | Readonly<Record<string, number>>;
 
 /** Pico-dollars (millionths of a millionth) for a token, in the order of `PARTS`: whole numbers, so that sums are exact. */
 type Rated = readonly number[];
@@ -53,6 +61,7 @@ interface Compiled {
   tiers: ReadonlyMap<string, readonly PriceStep[]>;
   request: number;
   webSearch: number;
+  drawing: ReadonlyMap<string, Rated>;
 }
 
 /** USD per million tokens are as many millionths of a dollar, and a million pico-dollars, for each. */
@@ -89,7 +98,7 @@ function stepsOf({ above = [], ...base }: TieredRates): PriceStep[] {
 }
 
 function compile(price: Price): Compiled {
-  const { batch, flex, priority, request = 0, web_search = 0, ...usual } = price;
+  const { batch, flex, priority, request = 0, web_search = 0, image_generation = {}, ...usual } = price;
   const tiers = Object.entries({ batch, flex, priority }).flatMap(([name, own]): [string, PriceStep[]][] =>
     own ? [[name, stepsOf({ ...usual, ...own })]] : [],
   );
@@ -98,6 +107,7 @@ function compile(price: Price): Compiled {
     tiers: new Map(tiers),
     request: whole(request, PICO),
     webSearch: whole(web_search, PICO),
+    drawing: new Map(Object.entries(image_generation).map(([model, rates]) => [model, rated(rates)])),
   };
 }
 
@@ -122,36 +132,92 @@ function searches({ serverTools }: Usage): number {
   return found;
 }
 
+/** Words of vendors for the tiers that have rates of their own, besides their names. */
+const ON_DEMAND = /^on_demand_/;
+/** Tiers that are paid for in another way. */
+const PREPAID = new Set(["scale", "provisioned", "provisioned_throughput"]);
+const USUAL = new Set(["default", "standard", "auto", "on_demand"]);
+/** Tools of vendors that cost nothing but their tokens. */
+const FREE_TOOLS = new Set(["web_fetch_requests", "mcp_calls"]);
+
+const tierOf = (tier: string): string => tier.toLowerCase().replace(ON_DEMAND, "");
+
 /**
- * What an exchange costs at a price, in integer nano-dollars, rounded once, at the end, half up. Every token counts as one
+ * Whether all that an exchange used has a price, so that `cost` is the whole of it.
+ * @param isListed the price is of a public table: what it leaves out it does not know. What an operator leaves out costs the same
+ *   as what it is a part of, or nothing.
+ */
+export function isPriced(usage: Usage, price: Price, isListed: boolean): boolean {
+  const { images, drawn, serverTools, tier } = usage;
+  if (price.image !== undefined && price.input === undefined && price.output === undefined && !images) return false;
+  if (images && perImage(images, price) === undefined) return false;
+  if (drawn && !drawingOf(drawn.model, compiledOf(price))) return false;
+  if (!isListed) return true;
+  if (tier !== undefined && !USUAL.has(tier) && !hasTier(tierOf(tier), price)) return false;
+  for (const name in serverTools) {
+    if ((serverTools[name] as number) === 0 || FREE_TOOLS.has(name)) continue;
+    if (price.web_search === undefined || !WEB_SEARCHES.includes(name)) return false;
+  }
+  return true;
+}
+
+function hasTier(tier: string, price: Price): boolean {
+  if (PREPAID.has(tier) || tier === "ultrafast") return false;
+  return !SERVICE_TIERS.includes(tier as ServiceTier) || price[tier as ServiceTier] !== undefined;
+}
+
+/** USD for each of some pictures: 0 where tokens alone are charged, undefined where it is not known. */
+function perImage({ size, quality, edited }: NonNullable<Usage["images"]>, price: Price): number | undefined {
+  if (price.image === undefined && price.image_edit === undefined) return 0;
+  const each = edited ? price.image_edit : price.image;
+  if (each === undefined || typeof each === "number") return each;
+  const asked = [quality, size].filter((word) => word !== undefined).join(" ");
+  return Object.hasOwn(each, asked) ? each[asked] : undefined;
+}
+
+const drawingOf = (model: string | undefined, { drawing }: Compiled): Rated | undefined =>
+  drawing.get(model ?? "*") ?? drawing.get("*");
+
+/** Pico-dollars of pictures, as far as they have a price. */
+function pictures({ images, drawn }: Usage, price: Price, compiled: Compiled): number {
+  let pico = images ? images.count * whole(perImage(images, price) ?? 0, PICO) : 0;
+  const rates = drawn && drawingOf(drawn.model, compiled);
+  if (rates) for (const [part, count] of countsOf(drawn).entries()) pico += count * (rates[part] as number);
+  return pico;
+}
+
+/**
+ * What an exchange costs at a price, as far as the price knows of it (`isPriced`), in integer nano-dollars, rounded once, at the end, half up. Every token counts as one
  * kind: what was cached, written, heard or seen is taken out of the plain input first.
  */
 export function cost(usage: Usage, price: Price): number {
-  const { usual, tiers, request, webSearch } = compiledOf(price);
-  const steps = usage.tier === undefined ? usual : (tiers.get(usage.tier.toLowerCase()) ?? usual);
+  const compiled = compiledOf(price);
+  const { usual, tiers, request, webSearch } = compiled;
+  const steps = usage.tier === undefined ? usual : (tiers.get(tierOf(usage.tier)) ?? usual);
   const total = usage.in.total ?? 0;
   let step = 0;
   while ((steps[step] as PriceStep).above >= total && step < steps.length - 1) step++;
   const { rates } = steps[step] as PriceStep;
   const counts = countsOf(usage);
-  let pico = request + (usage.serverTools ? searches(usage) * webSearch : 0);
+  const fixed = request + (usage.images || usage.drawn ? pictures(usage, price, compiled) : 0);
+  let pico = fixed + (usage.serverTools ? searches(usage) * webSearch : 0);
   for (let part = 0; part < counts.length; part++) pico += (counts[part] as number) * (rates[part] as number);
-  if (!Number.isSafeInteger(pico)) return exactly(counts, rates, request, searches(usage), webSearch);
+  if (!Number.isSafeInteger(pico)) return exactly(counts, rates, fixed, searches(usage), webSearch);
   const rest = pico % PICO_IN_NANO;
   return (pico - rest) / PICO_IN_NANO + (rest * 2 >= PICO_IN_NANO ? 1 : 0);
 }
 
 /** The same for sums that a number cannot hold. */
-function exactly(counts: Rated, rates: Rated, request: number, found: number, webSearch: number): number {
+function exactly(counts: Rated, rates: Rated, fixed: number, found: number, webSearch: number): number {
   const sum = counts.reduce(
     (all, count, part) => all + BigInt(count) * BigInt(rates[part] as number),
-    BigInt(request) + BigInt(found) * BigInt(webSearch),
+    BigInt(fixed) + BigInt(found) * BigInt(webSearch),
   );
   return Number((sum + BigInt(PICO_IN_NANO / 2)) / BigInt(PICO_IN_NANO));
 }
 
 /** How many tokens there are of each kind of `rated`. No kind takes more than is left: vendors' parts can exceed their sums. */
-function countsOf({ in: input, out }: Usage): number[] {
+function countsOf({ in: input, out }: Pick<Usage, "in" | "out">): number[] {
   let left = input.total ?? 0;
   const taken = (tokens: number | undefined): number => {
     const part = Math.max(0, Math.min(tokens ?? 0, left));

@@ -31,6 +31,8 @@ export interface Protocol {
   readonly defaults?: readonly (readonly [name: string, value: string])[];
   /** Top-level body members that hold usage in a whole answer, like `usage`. */
   readonly usageMembers: readonly string[];
+  /** How its answers hold pictures; undefined: they do not, or not so that they could be charged by number. */
+  readonly pictures?: PictureWords;
   /**
    * What its models' tokens are beside those of a usual tokenizer: how many times as many a text has, and how many come to each
    * call of a tool besides its arguments. 1 and 0 where nothing is said.
@@ -120,6 +122,17 @@ export interface Protocol {
   readonly checked?: readonly string[];
   /** Objects that the vendor keeps; undefined: requests of this protocol name none. */
   readonly objects?: ObjectWords;
+}
+
+/** How pictures that are charged by number are told. */
+export interface PictureWords {
+  /** Names of members: each picture of a whole answer has one of them, or all. */
+  readonly marks: readonly string[];
+  /** Top-level members of requests, and of some answers, that say how large and how good a picture is. */
+  readonly size: string;
+  readonly quality: string;
+  /** Operations that make pictures from others. */
+  readonly edits: readonly string[];
 }
 
 /** Where a request says how much may come out. */

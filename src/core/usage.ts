@@ -30,6 +30,12 @@ export interface Usage {
   serverTools?: Record<string, number>;
   /** The service tier that served it, in the vendor's word. */
   tier?: string;
+  /** Pictures of a whole answer, as it or the request tells them. */
+  images?: { count: number; size?: string; quality?: string; edited?: true };
+  /** Tokens of a model that a tool of the vendor draws with; they stand beside the others. */
+  drawn?: { model?: string; in: Usage["in"]; out: Usage["out"] };
+  /** What the provider itself says that it costs, in integer nano-dollars. */
+  providerCost?: number;
   /** The vendor's own usage object. */
   raw: unknown;
 }

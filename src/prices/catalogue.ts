@@ -1,6 +1,6 @@
 import type { Provider } from "../core/marketplace.ts";
-import { type Price, SERVICE_TIERS } from "../core/price.ts";
-import { type DatedPrice, PriceList } from "../core/price-list.ts";
+import { type Price, type Rates, SERVICE_TIERS } from "../core/price.ts";
+import { type DatedPrice, DEMO, PriceList } from "../core/price-list.ts";
 import type { CutModel } from "./cut.ts";
 import type { KnownPrices } from "./genai.ts";
 import { vendorAt } from "./vendors.ts";
@@ -24,13 +24,15 @@ interface Tables {
   genai: (vendor: string, model: string) => KnownPrices | undefined;
   genaiSource: string;
   litellm: (vendor: string, model: string) => CutModel | undefined;
+  /** Rates of the vendor's models that draw. */
+  drawing: (vendor: string) => Readonly<Record<string, Rates>> | undefined;
   litellmSource: string;
 }
 
 type Seller = Pick<Provider, "vendor" | "url"> | { vendor?: string; url: URL | "demo:" };
 
 /** What the built-in provider asks for its answers. */
-const FREE = new PriceList([{ price: { input: 0, output: 0 } }], "demo");
+const FREE = new PriceList([{ price: { input: 0, output: 0 } }], DEMO);
 
 const NOTHING: ModelFacts = {};
 
@@ -58,6 +60,7 @@ export class Catalogue {
       genai: genai.genaiPrices,
       genaiSource: `genai-prices ${genai.GENAI_VERSION}`,
       litellm: litellm.litellmModel,
+      drawing: litellm.drawingModels,
       litellmSource: `litellm ${litellm.litellmVersion()}`,
     });
   }
@@ -84,13 +87,16 @@ function factsOf(tables: Tables, vendor: string, model: string): ModelFacts {
   const priced = tables.genai(vendor, model);
   const row = tables.litellm(vendor, model);
   const facts: ModelFacts = {};
+  const draws = row?.can?.includes("tools") ? tables.drawing(vendor) : undefined;
+  const withTool = (price: Price): Price => (draws ? { ...price, image_generation: draws } : price);
   const doubted = priced?.guessed || MOVING[vendor]?.test(model);
   if (priced && !(doubted && row?.price)) {
-    const prices = priced.prices.map((each) => completed(each, row?.price));
-    const more = prices.some(({ price }, n) => price !== priced.prices[n]?.price);
+    const whole = priced.prices.map((each) => completed(each, row?.price));
+    const more = draws || whole.some(({ price }, n) => price !== priced.prices[n]?.price);
+    const prices = whole.map((each) => ({ ...each, price: withTool(each.price) }));
     const source = more ? `${genaiSource} with ${litellmSource}` : genaiSource;
     facts.prices = new PriceList(prices, source, priced.guessed);
-  } else if (row?.price) facts.prices = new PriceList([{ price: row.price }], litellmSource);
+  } else if (row?.price) facts.prices = new PriceList([{ price: withTool(row.price) }], litellmSource);
   if (priced?.context !== undefined && !priced.guessed) facts.context = { value: priced.context, source: genaiSource };
   else if (row?.context !== undefined) facts.context = { value: row.context, source: litellmSource };
   if (row?.output !== undefined) facts.output = { value: row.output, source: litellmSource };

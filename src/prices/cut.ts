@@ -126,6 +126,13 @@ function priceOf(row: LiteLlmRow): Price | undefined {
   return price;
 }
 
+function picturePrice(row: LiteLlmRow, sizes: Record<string, number> | undefined): Price | undefined {
+  if (row.mode !== "image_generation") return undefined;
+  const usd = perPicture(row);
+  if (sizes) return { image: { ...(usd === undefined ? {} : { "": usd }), ...sizes } };
+  return usd === undefined ? undefined : { image: usd };
+}
+
 function abilities(row: LiteLlmRow): string[] {
   const can = Object.entries(ABLE).flatMap(([theirs, ours]) => (row[theirs] === true ? [ours] : []));
   if (row.mode === "embedding") can.push("embeddings");
@@ -133,10 +140,53 @@ function abilities(row: LiteLlmRow): string[] {
   return can;
 }
 
+/** A row of one size and quality of a model's pictures: what stands before the size is LiteLLM's name of a vendor, or a quality. */
+const SIZED = /^(?:(.*)\/)?(\d+)-x-(\d+)\/([^/]+)$/;
+const QUALITY = /^(?:(.*)\/)?(low|medium|high|hd|standard)$/;
+/** Quality and size that are meant where a request names none. [D: DALL·E 3] */
+const [USUAL_QUALITY, USUAL_SIZE] = ["standard", "1024x1024"];
+
+/** USD for a picture of a row, as far as tokens are not charged for. */
+function perPicture(row: LiteLlmRow, pixels = 0): number | undefined {
+  if (row["input_cost_per_token"] !== undefined || row["output_cost_per_image_token"] !== undefined) return undefined;
+  // Which of both names LiteLLM takes says nothing: all mean what comes out.
+  const { output_cost_per_image: out, input_cost_per_image: each, input_cost_per_pixel: pixel } = row;
+  const usd = [out, each, Number(pixel) * pixels].find((price) => typeof price === "number" && price > 0);
+  return usd === undefined ? undefined : Math.round(Number(usd) * 1e6) / 1e6;
+}
+
+/** Prices by quality and size of models that have no tokens, by the names of their rows. */
+function sizedPrices(rows: Readonly<Record<string, LiteLlmRow>>): Map<string, Record<string, number>> {
+  const found = new Map<string, Record<string, number>>();
+  for (const [key, row] of Object.entries(rows)) {
+    const [, before = "", width, height, name = ""] = SIZED.exec(key) ?? [];
+    const quality = QUALITY.exec(before);
+    const vendor = quality ? quality[1] : before;
+    const model = vendor ? `${vendor}/${name}` : name;
+    const usd = row.mode === "image_generation" ? perPicture(row, Number(width) * Number(height)) : undefined;
+    if (usd === undefined || rows[model]?.["input_cost_per_token"] !== undefined) continue;
+    const sizes = found.get(model) ?? {};
+    found.set(model, sizes);
+    const size = `${width}x${height}`;
+    const grades = quality?.[2] === USUAL_QUALITY ? [USUAL_QUALITY, ""] : [quality?.[2] ?? ""];
+    for (const grade of grades)
+      for (const asked of size === USUAL_SIZE ? [size, ""] : [size]) sizes[`${grade} ${asked}`.trim()] = usd;
+  }
+  return found;
+}
+
 /** What the gateway reads of LiteLLM's table: models of the vendors it knows, with context, output, abilities and price. */
 export function cutOf(rows: Readonly<Record<string, LiteLlmRow>>, version: string): LiteLlmCut {
   const models: [string, CutModel][] = [];
-  for (const [key, row] of Object.entries(rows)) {
+  const sized = sizedPrices(rows);
+  const whole = Object.entries(rows).filter(([key]) => !SIZED.test(key));
+  // Some models have rows for their sizes alone.
+  const bare = [...sized.keys()].filter((key) => !Object.hasOwn(rows, key));
+  const alone = bare.flatMap((key): [string, LiteLlmRow][] => {
+    const row = Object.entries(rows).find(([name]) => SIZED.test(name) && name.endsWith(`/${key.split("/").at(-1)}`));
+    return row ? [[key, { litellm_provider: row[1].litellm_provider ?? "", mode: "image_generation" }]] : [];
+  });
+  for (const [key, row] of [...whole, ...alone]) {
     const known = VENDORS[row.litellm_provider ?? ""];
     if (!known || !MODES.has(row.mode ?? "") || !key.startsWith(known.prefix)) continue;
     const model: CutModel = {};
@@ -144,7 +194,7 @@ export function cutOf(rows: Readonly<Record<string, LiteLlmRow>>, version: strin
       count(row["max_input_tokens"]),
       count(row["max_output_tokens"]),
       abilities(row),
-      priceOf(row),
+      priceOf(row) ?? picturePrice(row, sized.get(key)),
     ];
     if (context !== undefined) model.context = context;
     if (output !== undefined) model.output = output;

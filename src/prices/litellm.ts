@@ -1,4 +1,5 @@
 import { readFileSync } from "node:fs";
+import type { Rates } from "../core/price.ts";
 import type { CutModel, LiteLlmCut } from "./cut.ts";
 
 const FILE = new URL("litellm.json", import.meta.url);
@@ -17,6 +18,25 @@ export function litellmModel(vendor: string, model: string): CutModel | undefine
   const { models } = table();
   return own(models, `${vendor}:${model}`) ?? own(models, `${vendor}:${model.replace(DATE, "")}`);
 }
+
+/** Vendors that let their other models draw with these, and tell their tokens apart. */
+const DRAWING = new Set(["openai", "azure"]);
+const drawing = new Map<string, Readonly<Record<string, Rates>> | undefined>();
+
+/** Rates of a vendor's models that draw for others, by their names. */
+export function drawingModels(vendor: string): Readonly<Record<string, Rates>> | undefined {
+  if (DRAWING.has(vendor) && !drawing.has(vendor)) drawing.set(vendor, ratesOfDrawing(`${vendor}:`));
+  return drawing.get(vendor);
+}
+
+const ratesOfDrawing = (prefix: string): Record<string, Rates> =>
+  Object.fromEntries(
+    Object.entries(table().models).flatMap(([id, { can, price }]) => {
+      if (!id.startsWith(prefix) || !can?.includes("images") || price?.input === undefined) return [];
+      const { batch: _, flex: __, priority: ___, above: ____, web_search: _____, ...rates } = price;
+      return [[id.slice(prefix.length), rates as Rates]];
+    }),
+  );
 
 const own = (models: LiteLlmCut["models"], name: string): CutModel | undefined =>
   Object.hasOwn(models, name) ? models[name] : undefined;

@@ -1,10 +1,7 @@
 import type { Config, ConfiguredModel, ConfiguredTarget } from "../config/types.ts";
 import { Marketplace, type Model, type Provider, type Target } from "../core/marketplace.ts";
-import { PriceList } from "../core/price-list.ts";
+import { OWN, PriceList } from "../core/price-list.ts";
 import type { Catalogue, ModelFacts } from "./catalogue.ts";
-
-/** Where a price comes from that the operator wrote. */
-export const OWN = "gateway.yaml";
 
 /** Where the built-in provider would be: nothing listens there. */
 const DEMO = new URL("http://demo.invalid");

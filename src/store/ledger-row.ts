@@ -162,7 +162,7 @@ function onlyStart({ attempts, target, status }: LedgerEntry): number | undefine
 /** What has no column of its own, as JSON. */
 function detailOf({ usage, bytes }: LedgerEntry): string | null {
   if (!usage) return bytes ? JSON.stringify({ bytes }) : null;
-  const { in: input, out: output, serverTools, tier } = usage;
+  const { in: input, out: output, serverTools, tier, images, drawn, providerCost } = usage;
   const rest: Record<string, unknown> = {};
   if (bytes) rest["bytes"] = bytes;
   const restIn = others(input, "total", "cached");
@@ -171,6 +171,9 @@ function detailOf({ usage, bytes }: LedgerEntry): string | null {
   if (restOut) rest["out"] = restOut;
   if (serverTools) rest["serverTools"] = serverTools;
   if (tier !== undefined) rest["tier"] = tier;
+  if (images) rest["images"] = images;
+  if (drawn) rest["drawn"] = drawn;
+  if (providerCost !== undefined) rest["providerCost"] = providerCost;
   return JSON.stringify(rest);
 }
 

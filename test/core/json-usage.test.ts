@@ -1,5 +1,6 @@
 import t from "tap";
 import openaiChat from "../../plugins/protocols/openai-chat/index.ts";
+import images from "../../plugins/protocols/openai-images/index.ts";
 import openaiResponses from "../../plugins/protocols/openai-responses/index.ts";
 import { JsonUsage } from "../../src/core/json-usage.ts";
 
@@ -32,4 +33,21 @@ t.test("what tells none gives none: half a body, no JSON", async (t) => {
   for (const body of ['{"text":"x"}', "[1]", '{"usage":{"prompt_to', "not JSON", ""])
     t.equal(read(body), undefined, body);
   t.equal(read("not", '{"usage":{"prompt_tokens":3}}'), undefined);
+});
+
+t.test("pictures are counted, however large they are and wherever the pieces are cut", async (t) => {
+  const picture = { b64_json: "A".repeat(70_000), revised_prompt: 'says "b64_json" and "url"' };
+  const answer = { created: 1, data: [picture, picture, picture], size: "1024x1024", quality: "high" };
+  for (const [size, body] of [
+    [1000, answer],
+    [64, { ...answer, data: [{ url: "https://a.example" }] }],
+  ] as const) {
+    const text = Buffer.from(JSON.stringify(body));
+    const usage = new JsonUsage([images]);
+    for (let at = 0; at < text.length; at += size) usage.push(text.subarray(at, at + size));
+    t.same(usage.end()?.images, { count: body.data.length, size: "1024x1024", quality: "high" });
+  }
+  const none = new JsonUsage([images]);
+  none.push(Buffer.from('{"data":[]}'));
+  t.equal(none.end(), undefined);
 });

@@ -1,5 +1,5 @@
 import t from "tap";
-import { cost, type Price, type Rates } from "../../src/core/price.ts";
+import { cost, isPriced, type Price, type Rates } from "../../src/core/price.ts";
 import type { Usage } from "../../src/core/usage.ts";
 
 const usage = (input: Usage["in"], out: Usage["out"] = {}, more: Partial<Usage> = {}): Usage => ({
@@ -114,4 +114,61 @@ t.test("no sum drifts: a reckoning in whole numbers of any size finds the same",
   }
   t.equal(cost(usage({ total: 1 }), { input: 0.0005 }), 1, "halves are rounded up");
   t.equal(cost(usage({ total: 3 }), { input: 0.0001 }), 0);
+});
+
+t.test(
+  "a picture costs what its quality and size do, beside the tokens; what is not listed has no price",
+  async (t) => {
+    const price: Price = { image: { "": 0.04, "hd 1024x1792": 0.12 }, image_edit: 0.07 };
+    const of = (images: NonNullable<Usage["images"]>) => {
+      const counted = usage({}, {}, { images });
+      return isPriced(counted, price, true) ? cost(counted, price) : undefined;
+    };
+    t.equal(of({ count: 3 }), 3 * 40_000_000);
+    t.equal(of({ count: 1, size: "1024x1792", quality: "hd" }), 120_000_000);
+    t.equal(of({ count: 1, size: "1024x1792" }), undefined, "never 0");
+    t.equal(of({ count: 2, size: "1x1", edited: true }), 140_000_000);
+    t.notOk(
+      isPriced(usage({}, {}, { images: { count: 1, edited: true } }), { image: 0.02 }, true),
+      "others are not known",
+    );
+    t.notOk(isPriced(usage({ total: 5 }), { image: 0.02 }, true), "nor are tokens, where pictures alone have a price");
+    const both = usage({ total: 10 }, { total: 5 }, { images: { count: 1 } });
+    t.ok(isPriced(both, { input: 1, output: 2 }, true), "where tokens are charged, pictures are in them");
+    t.equal(cost(both, { input: 1, output: 2 }), 20_000);
+  },
+);
+
+t.test("what a tool draws costs what the model does that draws", async (t) => {
+  const price: Price = {
+    input: 1,
+    output: 2,
+    image_generation: { painter: { input: 5, output: 10, output_image: 32 } },
+  };
+  const drawn = { model: "painter", in: { total: 10 }, out: { total: 100, image: 90 } };
+  const counted = usage({ total: 3 }, { total: 4 }, { drawn });
+  t.equal(cost(counted, price), 3000 + 8000 + 10 * 5000 + 10 * 10_000 + 90 * 32_000);
+  t.ok(isPriced(counted, price, true));
+  t.notOk(isPriced(usage({ total: 3 }, {}, { drawn: { ...drawn, model: "other" } }), price, false));
+  t.notOk(
+    isPriced(usage({ total: 3 }, {}, { drawn: { in: {}, out: {} } }), price, false),
+    "nor where nobody says which",
+  );
+  t.ok(isPriced(usage({ total: 3 }, {}, { drawn }), { input: 1, image_generation: { "*": { input: 5 } } }, true));
+});
+
+t.test("a public table that leaves out a tier, or the price of a tool, does not know it", async (t) => {
+  const price: Price = { input: 1, flex: { input: 0.5 } };
+  const known = (tier: string, listed = true) => isPriced(usage({ total: 1 }, {}, { tier }), price, listed);
+  for (const tier of ["default", "standard", "flex", "FLEX", "ON_DEMAND", "ON_DEMAND_FLEX", "", "on_demand"])
+    t.ok(known(tier), tier);
+  for (const tier of ["priority", "batch", "ON_DEMAND_PRIORITY", "scale", "PROVISIONED_THROUGHPUT", "ultrafast"])
+    t.notOk(known(tier), tier);
+  t.ok(known("priority", false), "what an operator leaves out costs the same");
+  const used = (serverTools: Record<string, number>, more: Price = {}) =>
+    isPriced(usage({ total: 1 }, {}, { serverTools }), { ...price, ...more }, true);
+  t.notOk(used({ web_search_requests: 1 }));
+  t.ok(used({ web_search_requests: 1, web_fetch_requests: 2 }, { web_search: 0.01 }));
+  t.ok(used({ x_search_calls: 0 }));
+  t.notOk(used({ x_search_calls: 1 }, { web_search: 0.01 }));
 });

@@ -19,23 +19,38 @@ export const RATES = {
   output_image: 30.000037,
   input_video: 5.000041,
 } as const;
-/** USD for each search, and the factor of all rates in two service tiers. */
+/** USD for each search and picture, the last by quality and size, and the factor of all rates in service tiers. */
 export const SEARCH = 0.010001;
-export const TIERS = { flex: 2, priority: 3 } as const;
+export const IMAGES: Readonly<Record<string, number>> = {
+  "": 0.020003,
+  "1024x1024": 0.030007,
+  "high 1024x1024": 0.040009,
+};
+export const TIERS = { flex: 2, priority: 3, batch: 5 } as const;
+/** The factors of what many tokens cost, and of what a tool draws. */
+const [STEP, MANY, DRAWN] = [200_000, 7, 11];
 
 /** The same as gateway.yaml says it. */
 export const PRICE = {
-  ...RATES,
+  ...stepped(1),
   web_search: SEARCH,
-  ...Object.fromEntries(Object.entries(TIERS).map(([tier, factor]) => [tier, times(factor)])),
+  image: IMAGES,
+  image_edit: IMAGES,
+  image_generation: { "*": times(DRAWN) },
+  ...Object.fromEntries(Object.entries(TIERS).map(([tier, factor]) => [tier, stepped(factor)])),
 };
+
+function stepped(factor: number) {
+  return { ...times(factor), above: [{ tokens: STEP, ...times(factor * MANY) }] };
+}
 
 function times(factor: number) {
   return Object.fromEntries(Object.entries(RATES).map(([name, usd]) => [name, Number((usd * factor).toFixed(6))]));
 }
 
 type Json = { [name: string]: Json | undefined } & unknown[] & string & number;
-type Counted = { [name in keyof typeof RATES]?: number } & { searches?: number; tier?: unknown };
+type Tokens = { [name in keyof typeof RATES]?: number };
+type Counted = Tokens & { searches?: number; tier?: unknown; pictures?: number; drawn?: Tokens };
 
 const number = (value: unknown): number => (typeof value === "number" ? value : 0);
 
@@ -118,7 +133,17 @@ function responses(all: Json[]): Counted | undefined {
   const own = number(usage["server_side_tool_usage_details"]?.["web_search_calls"]);
   const searches = own || number(body["tool_usage"]?.["web_search"]?.["num_requests"]);
   const tier = bodies.findLast((json) => json["service_tier"])?.["service_tier"];
-  return { ...given, input, ...came, output, searches, tier };
+  return { ...given, input, ...came, output, searches, tier, ...pictured(body["tool_usage"]?.["image_gen"]) };
+}
+
+/** What a tool has drawn, with a model of its own: all that comes out is an image where nothing else is told. */
+function pictured(usage: Json | undefined): { drawn?: Tokens } {
+  if (!usage) return {};
+  const [before, behind] = [usage["input_tokens_details"], usage["output_tokens_details"]];
+  const [given, input] = parts(number(usage["input_tokens"]), [["input_image", number(before?.["image_tokens"])]]);
+  const out = number(usage["output_tokens"]);
+  const [came, output] = parts(out, [["output_image", behind ? number(behind["image_tokens"]) : out]]);
+  return { drawn: { ...given, input, ...came, output } };
 }
 
 /** Messages: what was read from and written to the cache stands beside the input; a delta says only what is new. */
@@ -200,8 +225,12 @@ function embeddings(all: Json[]): Counted | undefined {
 }
 
 function images(all: Json[]): Counted | undefined {
-  const usage = all.findLast((json) => isObject(json["usage"]))?.["usage"];
-  if (!usage || (usage["input_tokens"] === undefined && usage["output_tokens"] === undefined)) return undefined;
+  const [answer] = all;
+  const made = answer?.["data"] as Json[] | undefined;
+  const usage = all.findLast((json) => isObject(json["usage"]))?.["usage"] ?? ({} as Json);
+  if (!made && usage["input_tokens"] === undefined && usage["output_tokens"] === undefined) return undefined;
+  const asked = [answer?.["quality"], answer?.["size"]].filter(Boolean).join(" ");
+  const pictures = (made?.length ?? 0) * Number(micros(IMAGES[asked] ?? Number.NaN));
   const [given, input] = parts(number(usage["input_tokens"]), [
     ["cached", number(usage["input_tokens_details"]?.["cached_tokens"])],
     ["input_image", number(usage["input_tokens_details"]?.["image_tokens"])],
@@ -209,7 +238,7 @@ function images(all: Json[]): Counted | undefined {
   const split = usage["output_tokens_details"];
   const total = number(usage["output_tokens"]);
   const [came, output] = parts(total, [["output_image", split ? number(split["image_tokens"]) : total]]);
-  return { ...given, input, ...came, output };
+  return { ...given, input, ...came, output, pictures };
 }
 
 const READERS: Record<string, (all: Json[]) => Counted | undefined> = {
@@ -231,12 +260,22 @@ export function costOf(protocol: string, body: string): bigint | undefined {
     return undefined;
   }
   if (!counted) return undefined;
-  const factor = TIERS[String(counted.tier).toLowerCase() as keyof typeof TIERS] ?? 1;
-  let pico = BigInt(counted.searches ?? 0) * micros(SEARCH) * 1_000_000n;
-  for (const [name, usd] of Object.entries(RATES))
-    pico += BigInt(counted[name as keyof typeof RATES] ?? 0) * micros(usd) * BigInt(factor);
-  return (pico + 500n) / 1000n;
+  const tier = TIERS[String(counted.tier).toLowerCase().replace("on_demand_", "") as keyof typeof TIERS] ?? 1;
+  const factor = tier * (tokensIn(counted) > STEP ? MANY : 1);
+  const apart = BigInt(counted.searches ?? 0) * micros(SEARCH) + BigInt(counted.pictures ?? 0);
+  return (apart * 1_000_000n + sum(counted, factor) + sum(counted.drawn ?? {}, DRAWN) + 500n) / 1000n;
 }
+
+const sum = (counted: Tokens, factor: number): bigint =>
+  Object.entries(RATES).reduce(
+    (all, [name, usd]) => all + BigInt(counted[name as keyof Tokens] ?? 0) * micros(usd) * BigInt(factor),
+    0n,
+  );
+
+const OUT = ["output", "reasoning", "output_audio", "output_image"];
+
+const tokensIn = (counted: Tokens): number =>
+  Object.keys(RATES).reduce((all, name) => all + (OUT.includes(name) ? 0 : (counted[name as keyof Tokens] ?? 0)), 0);
 
 /** Millionths of a dollar. */
 const micros = (usd: number): bigint => BigInt(usd.toFixed(6).replace(".", ""));

@@ -117,6 +117,48 @@ t.test(
   },
 );
 
+/** Answers of each kind that are made of recorded ones. */
+const EACH = 60;
+const TIER_WORD = /(?<="(?:service_tier|serviceTier|trafficType)": ?)"(?:default|standard|ON_DEMAND|auto)"/g;
+const PICTURE_PARTS =
+  /(?<="image_gen": ?\{\s*"input_tokens": ?0,\s*"input_tokens_details": ?\{\s*)"image_tokens": ?0,\s*"text_tokens": ?0\s*\},\s*"output_tokens": ?0,\s*"/g;
+
+/** What vendors could tell of a recorded answer as well, in the place of what they did. */
+const OTHERWISE: [what: string, find: RegExp, put: (found: string) => string][] = [
+  ["batch", TIER_WORD, () => '"batch"'],
+  ["priority", TIER_WORD, (found) => (found.includes("ON_DEMAND") ? '"ON_DEMAND_PRIORITY"' : '"priority"')],
+  ["flex", TIER_WORD, (found) => (found.includes("ON_DEMAND") ? '"ON_DEMAND_FLEX"' : '"flex"')],
+  [
+    "many tokens",
+    /(?<="(?:prompt_tokens|input_tokens|promptTokenCount|total_tokens|totalTokenCount)": ?)\d+/g,
+    (found) => String(Number(found) + 200_000),
+  ],
+  ["pictures", /(?<="image_gen": ?\{\s*"input_tokens": ?)0/g, () => "41"],
+  ["pictures with parts", PICTURE_PARTS, () => '"image_tokens": 30, "text_tokens": 11},"output_tokens": 1056, "_'],
+];
+
+t.test(
+  "other tiers, long requests, and pictures that a tool drew cost what the raw body says",
+  { skip: !all && "recordings are absent", timeout: LIMIT },
+  async (t) => {
+    for (const [what, find, put] of OTHERWISE) {
+      const found = (all ?? []).flatMap((recording) => {
+        const text = recording.body.toString();
+        const body = text.replace(find, (part) => put(part));
+        return body === text ? [] : [{ ...recording, body: Buffer.from(body) }];
+      });
+      const some = found.filter((_, n) => n % Math.ceil(found.length / EACH) === 0);
+      const wanted = some.map((recording, index) => ({
+        ...{ recording, index, path: recording.path.replace("/any:", `/${recording.protocol}:`) },
+        body: { model: recording.protocol, stream: recording.streaming, stream_options: { include_usage: true } },
+      }));
+      const { odd, equal } = await differing(t, some, wanted);
+      t.same(odd.slice(0, 5), [], `${what}: ${odd.length} differ`);
+      t.ok(equal > 0, `${what}: ${equal} of ${some.length} cost the same`);
+    }
+  },
+);
+
 t.test(
   "an answer costs the same whoever asked, in whatever protocol",
   { skip: !all && "recordings are absent", timeout: LIMIT },

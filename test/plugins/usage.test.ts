@@ -381,3 +381,51 @@ t.test(
     t.match((await leftHalfway(t, "estimate", "goes on")).entry, { outcome: "aborted", source: "estimated" });
   },
 );
+
+t.test(
+  "pictures cost what each costs by the vendor's list; what nobody knows of them is unpriced, never 0",
+  async (t) => {
+    const answers = new Map([
+      [
+        "generations",
+        JSON.stringify({ data: [{ url: "a" }, { url: "b" }], usage: { cost_in_usd_ticks: 400_000_000 } }),
+      ],
+      ["edits", JSON.stringify({ data: [{ url: "c" }], usage: { cost_in_usd_ticks: 700_000_000 } })],
+    ]);
+    const upstream = await httpUpstream((request, reply) => {
+      const answer = answers.get(request.url.split("/").at(-1) ?? "");
+      reply.writeHead(200, { "content-type": "application/json" }).end(answer);
+    });
+    t.teardown(() => upstream.close());
+    const { url, gateway } = await startGateway(
+      t,
+      `providers: { up: { url: "${upstream.origin.origin}/v1", protocol: openai-images, vendor: x-ai } }
+models:
+  listed: { targets: [up:grok-imagine-image] }
+  own: { price: { image: { "": 0.04, "hd 1024x1792": 0.12 }, image_edit: 0.07 }, targets: [up:x] }
+`,
+    );
+    const cost = async (path: string, body: object) => {
+      const form = new FormData();
+      for (const [name, value] of Object.entries(body)) form.set(name, String(value));
+      const { authorization = "" } = asking();
+      const request =
+        path === "edits"
+          ? { headers: { authorization }, body: form }
+          : { headers: asking(), body: JSON.stringify({ prompt: "a cat", ...body }) };
+      const response = await fetch(`${url}/v1/images/${path}`, { method: "POST", ...request });
+      t.equal(await response.text(), answers.get(path));
+      await gateway.stores.ledger.flush();
+      return (await gateway.stores.ledger.recent(1))[0];
+    };
+    const told = { usage: { images: { count: 2 }, providerCost: 40_000_000 }, source: "reported" } as const;
+    t.match(await cost("generations", { model: "listed", n: 2 }), { cost: 40_000_000, ...told });
+    const edited = await cost("edits", { model: "listed" });
+    t.match(edited, { usage: { images: { count: 1, edited: true }, providerCost: 70_000_000 } });
+    t.equal(edited?.cost, undefined, "the list does not say what a picture from others costs");
+    t.match(await cost("edits", { model: "own" }), { cost: 70_000_000 });
+    t.match(await cost("generations", { model: "own" }), { cost: 80_000_000 });
+    t.match(await cost("generations", { model: "own", size: "1024x1792", quality: "hd" }), { cost: 240_000_000 });
+    t.equal((await cost("generations", { model: "own", size: "256x256" }))?.cost, undefined);
+  },
+);

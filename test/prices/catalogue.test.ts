@@ -45,3 +45,16 @@ t.test("a provider that names its vendor has the vendor's prices at any address"
   const catalogue = await Catalogue.for([proxy]);
   t.equal(catalogue.find(proxy, "gpt-5.4-mini").prices?.at(now)?.price.input, 0.75);
 });
+
+t.test(
+  "a model of OpenAI's has the rates of those that its tool draws with, and a picture without tokens its own",
+  async (t) => {
+    const catalogue = await Catalogue.for([OPENAI]);
+    const { image_generation = {} } = catalogue.find(OPENAI, "gpt-5.6").prices?.at(now)?.price ?? {};
+    t.match(image_generation["gpt-image-1.5"], { input: 5, input_image: 8, output: 10, output_image: 32 });
+    t.equal(catalogue.find(OPENAI, "gpt-image-1.5").prices?.at(now)?.price.image_generation, undefined);
+    const xai = { url: new URL("https://api.x.ai/v1") };
+    const grok = (await Catalogue.for([xai])).find(xai, "grok-imagine-image");
+    t.same(grok.prices?.at(now)?.price, { image: 0.02 });
+  },
+);

@@ -50,3 +50,30 @@ t.test("searches that are free up to some number have no price, for nobody knows
   const free = { ...search, search_free_requests: { count: 5000 } };
   t.equal(of("gemini/g", { ...ROW, ...free })["google:g"]?.price?.web_search, undefined);
 });
+
+t.test(
+  "a model whose pictures have no tokens has a price for each, by quality and size where the rows differ",
+  async (t) => {
+    const row = { litellm_provider: "azure", mode: "image_generation" };
+    const cut = cutOf(
+      {
+        "azure/plain": { ...row, output_cost_per_image: 0.04 },
+        "azure/standard/1024-x-1024/dall-e-3": { ...row, input_cost_per_pixel: 4e-8 },
+        "azure/hd/1024-x-1792/dall-e-3": { ...row, input_cost_per_pixel: 7e-8 },
+        "azure/standard/1024-x-1024/dall-e-2": { ...row, input_cost_per_pixel: 0 },
+        "azure/gpt-image-1": { ...row, input_cost_per_token: 5e-6, output_cost_per_image_token: 4e-5 },
+        "azure/low/1024-x-1024/gpt-image-1": { ...row, input_cost_per_pixel: 1e-8 },
+      },
+      "1",
+    ).models;
+    t.same(cut["azure:plain"]?.price, { image: 0.04 });
+    const standard = Math.round(4e-8 * 1024 * 1024 * 1e6) / 1e6;
+    const hd = Math.round(7e-8 * 1024 * 1792 * 1e6) / 1e6;
+    t.same(cut["azure:dall-e-3"]?.price, {
+      image: { "standard 1024x1024": standard, standard, "1024x1024": standard, "": standard, "hd 1024x1792": hd },
+    });
+    t.equal(cut["azure:dall-e-2"], undefined, "a price of 0 is none");
+    t.equal(cut["azure:gpt-image-1"]?.price?.image, undefined, "its pictures are tokens");
+    t.notOk(Object.keys(cut).some((name) => name.includes("-x-")));
+  },
+);

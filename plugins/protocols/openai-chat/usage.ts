@@ -1,4 +1,5 @@
 import { asCount, asObject, asText, atMost, counts, type JsonObject, type Usage } from "model-gateway/protocol";
+import { providerCost } from "../openai/usage.ts";
 
 /**
  * Usage of a whole completion, or of the chunk that carries it: alone with empty `choices`, or on the last chunk with
@@ -14,6 +15,8 @@ export function readUsage(json: unknown, before?: Usage): Usage | undefined {
   const serverTools = details === undefined ? undefined : counts(details);
   if (serverTools !== undefined) usage.serverTools = serverTools;
   if (tier !== undefined) usage.tier = tier;
+  const told = providerCost(raw);
+  if (told !== undefined) usage.providerCost = told;
   return usage;
 }
 

@@ -37,6 +37,7 @@ const openaiImages: Protocol = {
     "/v1/images/variations": post("variation", "/images/variations", { body: "multipart", streams: false }),
   }),
   usageMembers: ["usage"],
+  pictures: { marks: ["b64_json", "url"], size: "size", quality: "quality", edits: ["edit", "variation"] },
   output: { tokens: [], times: [["n"]] },
 
   recognises: (path) => /\/images\/(generations|edits|variations)(\/|$)/.test(path),

@@ -1,8 +1,9 @@
 import { asCount, asObject, atMost, defined, type Usage } from "model-gateway/protocol";
+import { providerCost } from "../openai/usage.ts";
 
 /**
  * Usage of a whole answer, or of the `….completed` event that carries it; partial images carry none. xAI reports only
- * what it costs, which stays in `raw`.
+ * what it costs.
  */
 export function readUsage(json: unknown, before?: Usage): Usage | undefined {
   const raw = asObject(asObject(json)?.["usage"]);
@@ -19,6 +20,7 @@ export function readUsage(json: unknown, before?: Usage): Usage | undefined {
     }),
     // All that comes out is an image, where the vendor does not split it.
     out: defined({ total: output, image: raw["output_tokens_details"] ? asCount(outParts["image_tokens"]) : output }),
+    ...defined({ providerCost: providerCost(raw) }),
     raw,
   };
 }

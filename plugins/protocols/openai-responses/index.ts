@@ -74,7 +74,7 @@ const openaiResponses: TranslatedProtocol = {
   }),
   // What the vendor's own coding agent says of its session; the vendor's caches and models look at it.
   headers: [...family.headers, "originator", "session-id", "session_id", "thread-id", "x-codex-*", "x-openai-*"],
-  usageMembers: ["usage", "service_tier", "tool_usage"],
+  usageMembers: ["usage", "service_tier", "tool_usage", "tools"],
   // Measured over recorded streams, without thoughts, of which nothing is told.
   tokens: { times: 1.08, call: 0 },
   output: { tokens: [["max_output_tokens"]], times: [] },

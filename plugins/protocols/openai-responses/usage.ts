@@ -1,5 +1,6 @@
 import {
   asCount,
+  asList,
   asObject,
   asText,
   atMost,
@@ -9,6 +10,7 @@ import {
   type JsonObject,
   type Usage,
 } from "model-gateway/protocol";
+import { providerCost } from "../openai/usage.ts";
 
 /** Usage of a whole response or compaction, or of the lifecycle event whose `response` carries it. */
 export function readUsage(json: unknown, before?: Usage): Usage | undefined {
@@ -25,7 +27,7 @@ export function readUsage(json: unknown, before?: Usage): Usage | undefined {
   return {
     in: defined({ total: input, cached: atMost(asCount(inParts["cached_tokens"]), input), write: written(inParts) }),
     out: defined({ total: output, reasoning: atMost(asCount(outParts["reasoning_tokens"]), output) }),
-    ...defined({ serverTools, tier }),
+    ...defined({ serverTools, tier, drawn: drawn(body), providerCost: providerCost(raw) }),
     raw,
   };
 }
@@ -34,6 +36,24 @@ export function readUsage(json: unknown, before?: Usage): Usage | undefined {
 function searches(body: JsonObject | undefined): Usage["serverTools"] {
   const found = asCount(asObject(asObject(body?.["tool_usage"])?.["web_search"])?.["num_requests"]);
   return found ? { web_search_requests: found } : undefined;
+}
+
+/** Tokens of the model that draws, beside `usage`; a response without pictures says 0. The tool's model stands among `tools`. */
+function drawn(body: JsonObject | undefined): Usage["drawn"] {
+  const raw = asObject(asObject(body?.["tool_usage"])?.["image_gen"]);
+  const [input, output] = [asCount(raw?.["input_tokens"]), asCount(raw?.["output_tokens"])];
+  if (!raw || (!input && !output)) return undefined;
+  const tool = asList(body?.["tools"])
+    .map(asObject)
+    .find((each) => each?.["type"] === "image_generation");
+  return {
+    ...defined({ model: asText(tool?.["model"]) }),
+    in: defined({ total: input, image: asCount(asObject(raw["input_tokens_details"])?.["image_tokens"]) }),
+    out: defined({
+      total: output,
+      image: raw["output_tokens_details"] ? asCount(asObject(raw["output_tokens_details"])?.["image_tokens"]) : output,
+    }),
+  };
 }
 
 /** Tokens written to the cache. Where the split by time to live covers only some of them, the rest stays unsplit. */

@@ -30,6 +30,21 @@ export const includeUsage: IncludeUsage = {
 };
 
 /**
+ * What a provider says that an answer costs, in nano-dollars: ten billionths of a dollar (xAI), dollars (OpenRouter), or dollars
+ * with their parts (Perplexity). [F]
+ */
+export function providerCost(raw: JsonObject): number | undefined {
+  const { cost_in_usd_ticks: ticks, cost } = raw;
+  if (typeof ticks === "number") return Math.round(ticks / TICKS_IN_NANO);
+  if (cost === undefined) return undefined;
+  const usd = typeof cost === "number" ? cost : asObject(cost)?.["total_cost"];
+  return typeof usd === "number" && usd >= 0 ? Math.round(usd * NANO_IN_USD) : undefined;
+}
+
+const TICKS_IN_NANO = 10;
+const NANO_IN_USD = 1e9;
+
+/**
  * Usage as these protocols write it: parts are included in their totals, and what is not known is left out. The SDKs need
  * the three totals.
  */

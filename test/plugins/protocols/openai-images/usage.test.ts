@@ -32,9 +32,12 @@ t.test("an answer without usage leaves what was known", async (t) => {
 for (const { id, status, body } of recordings("openai-images")) {
   if (status >= 300) continue;
   t.test(id, async (t) => {
-    const json = jsonOf(body) as { usage?: object };
+    const json = jsonOf(body) as { usage?: { cost_in_usd_ticks: number } };
     // Only xAI's recordings report something, and that is money instead of tokens.
-    t.strictSame(readUsage(json), json.usage && { in: {}, out: {}, raw: json.usage });
+    t.strictSame(
+      readUsage(json),
+      json.usage && { in: {}, out: {}, providerCost: json.usage.cost_in_usd_ticks / 10, raw: json.usage },
+    );
     t.equal(protocol.holdsUsage(asEvent(json)), json.usage !== undefined);
   });
 }

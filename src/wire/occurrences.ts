@@ -1,0 +1,28 @@
+/** Counts how often a text stands in bytes that come in pieces, cut anywhere. Occurrences do not overlap. */
+export class Occurrences {
+  count = 0;
+  private readonly needle: Buffer;
+  /** The last bytes of the past, one less than would be the text. */
+  private rest: Buffer = Buffer.alloc(0);
+
+  constructor(text: string) {
+    this.needle = Buffer.from(text);
+  }
+
+  push(bytes: Buffer): void {
+    const { needle } = this;
+    const overlap = needle.length - 1;
+    const seam = Buffer.concat([this.rest, bytes.subarray(0, overlap)]);
+    // What begins in the past, and then what begins in the piece itself.
+    const cut = seam.indexOf(needle);
+    const isCut = cut >= 0 && cut < this.rest.length;
+    if (isCut) this.count++;
+    let end = isCut ? cut - this.rest.length + needle.length : 0;
+    for (let at = bytes.indexOf(needle, end); at >= 0; at = bytes.indexOf(needle, end)) {
+      this.count++;
+      end = at + needle.length;
+    }
+    const past = end > 0 || bytes.length >= overlap ? bytes.subarray(end) : Buffer.concat([this.rest, bytes]);
+    this.rest = Buffer.from(past.subarray(Math.max(0, past.length - overlap)));
+  }
+}
