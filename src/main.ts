@@ -20,6 +20,7 @@ import * as reload from "./cli/reload.ts";
 import * as routes from "./cli/routes.ts";
 import * as run from "./cli/run.ts";
 import * as schema from "./cli/schema.ts";
+import { signInDoubts } from "./cli/sign-in-doubts.ts";
 import * as store from "./cli/store.ts";
 import { storeDoubts } from "./cli/store-doubts.ts";
 import * as tail from "./cli/tail.ts";
@@ -194,7 +195,11 @@ async function checked(args: string[], io: Terminal, place: VerbPlace): Promise<
   const file = named === undefined ? place.file : resolve(io.folder, named);
   const vocabulary = await words(dirname(file));
   const all = named === undefined ? [...args, file] : args;
-  const doubts = async (config: Config) => [...(await storeDoubts(config)), ...(await priceDoubts(config))];
+  const doubts = async (config: Config) => [
+    ...(await storeDoubts(config)),
+    ...(await signInDoubts(config)),
+    ...(await priceDoubts(config)),
+  ];
   process.exit(await check.run(all, io, vocabulary, (config) => rehearse(config, vocabulary), doubts));
 }
 

@@ -51,12 +51,13 @@ function App() {
     document.title = `${name} · Console`;
   }, [name]);
   return html`<${Ready} found=${session}>
-      ${({ role, sign_in: way }) =>
+      ${({ role, who, sign_in: ways }) =>
         role === null
-          ? html`<${SignIn} done=${session.again} />`
+          ? html`<${SignIn} done=${session.again} ways=${ways} problem=${view.sign_in} />`
           : html`<${Head} title="Console" home="/" pages=${PAGES} path=${path}>
                 ${role === "viewer" && html`<span class="chip">viewer</span>`}
-                ${way !== "none" && html`<button type="button" class="small" onClick=${() => change("DELETE", "/api/session").then(session.again)}>Sign out</button>`}
+                ${who?.startsWith("oidc:") && html`<span class="quiet small">${who.slice("oidc:".length)}</span>`}
+                ${ways.length > 0 && html`<button type="button" class="small" onClick=${() => change("DELETE", "/api/session").then(session.again)}>Sign out</button>`}
               <//>
               <main id="main" class="page" tabindex="-1"><${Page} path=${path} view=${view} may=${role === "admin"} /></main>
               <${Keys} keys=${keys} open=${help} close=${() => setHelp(false)} />`}

@@ -3,11 +3,13 @@ import { createServer, type IncomingMessage, type ServerResponse } from "node:ht
 import { connect } from "node:net";
 import type { Log } from "../core/log.ts";
 import type { ListenPlace } from "../downstream/listener.ts";
-import { Access, isForeign, type Visitor } from "./access.ts";
+import { Access, isForeign } from "./access.ts";
 import { routeOf } from "./api.ts";
 import { AdminError } from "./errors.ts";
-import { versionOf } from "./now.ts";
+import { bodyOf, send } from "./messages.ts";
 import type { AdminSubject } from "./served.ts";
+import { SessionRoutes } from "./session-routes.ts";
+import type { Visitor } from "./visitor.ts";
 
 /** Where the admin side listens. */
 export type AdminPlace = ListenPlace | { readonly path: string };
@@ -28,8 +30,6 @@ export interface AdminParts {
 
 /** Milliseconds for the head of a request, and for which an idle connection is kept. */
 const PATIENCE = 5000;
-/** Bytes of a request's body. */
-const BODY = 64 * 1024;
 
 /** The admin side: a listener of its own, for those who run the gateway. docs/admin-api.md has what it answers. */
 export class Admin {
@@ -38,6 +38,7 @@ export class Admin {
     (request, response) => void this.answer(request, response),
   );
   private readonly access: Access;
+  private readonly sessions: SessionRoutes;
   /** The name that gateway.yaml has it listen on. */
   private name = "";
 
@@ -45,7 +46,9 @@ export class Admin {
     private readonly subject: AdminSubject,
     private readonly parts: AdminParts,
   ) {
-    this.access = new Access(() => subject.config.adminAccess);
+    const secret = async () => subject.config.envelopes.key ?? subject.stores.secret();
+    this.access = new Access(() => subject.config.adminAccess, { secret, signedOut: subject.stores.signedOut });
+    this.sessions = new SessionRoutes(this.access, subject.stores.audit, parts.log);
   }
 
   /** @returns where, for people @throws what the system says of the address */
@@ -102,12 +105,12 @@ export class Admin {
       throw new AdminError("wrong_host", `This is not ${host}. Where it shall be, set admin: { hosts: […] }.`);
     const reads = request.method === "GET" || request.method === "HEAD";
     if (!reads && isForeign(request)) throw new AdminError("not_allowed", "Another site cannot change anything here.");
-    if (path === "/api/session") return this.session(request, response);
+    if (await this.sessions.serve(request, response, path, query)) return;
     if (path !== "/metrics" && !path.startsWith("/api/")) {
       if (reads && this.parts.pages?.serve(request, response, path)) return;
       throw new AdminError("not_found", "There is nothing here. /livez, /readyz, /metrics and /api/… are answered.");
     }
-    const visitor = access.visitor(request);
+    const visitor = await access.visitor(request);
     if (!visitor) throw this.unknown();
     if (path === "/metrics") await this.metrics(response);
     else await this.api(request, response, path, query, visitor);
@@ -135,28 +138,6 @@ export class Admin {
     send(response, status, answer);
   }
 
-  private async session(request: IncomingMessage, response: ServerResponse): Promise<void> {
-    const { access } = this;
-    let role = access.visitor(request)?.role ?? null;
-    if (request.method === "POST") {
-      const { token } = await bodyOf(request);
-      const secure = request.headers["x-forwarded-proto"] === "https";
-      const cookie = typeof token === "string" ? access.signIn(token, secure) : undefined;
-      if (cookie === undefined)
-        throw access.tired
-          ? new AdminError("too_many", "Too many wrong tokens: wait a minute.")
-          : new AdminError("signed_out", "That is not the token.");
-      response.setHeader("set-cookie", cookie);
-      role = access.roleOf(token as string) ?? null;
-    } else if (request.method === "DELETE") {
-      response.setHeader("set-cookie", access.signOut(request));
-      send(response, 204, undefined);
-      return;
-    } else if (request.method !== "GET" && request.method !== "HEAD")
-      throw new AdminError("method_not_allowed", "Only GET, POST, DELETE is answered here.");
-    send(response, 200, { role, sign_in: access.asks ? "token" : "none", version: versionOf() });
-  }
-
   private async metrics(response: ServerResponse): Promise<void> {
     if (!this.parts.metrics) throw new AdminError("not_found", "There are no metrics.");
     const { type, text } = await this.parts.metrics();
@@ -164,7 +145,8 @@ export class Admin {
   }
 
   private unknown(): AdminError {
-    if (this.access.asks) return new AdminError("signed_out", "Sign in, or send Authorization: Bearer with the token.");
+    if (this.access.ways.length > 0)
+      return new AdminError("signed_out", "Sign in, or send Authorization: Bearer with the token.");
     const message = "Without a token only this machine may: set admin: { token: $ADMIN_TOKEN }.";
     return new AdminError("not_allowed", message);
   }
@@ -174,40 +156,6 @@ export class Admin {
     this.parts.log.error({ cause }, "the admin side failed");
     return new AdminError("failed", "It failed: the log says why.");
   }
-}
-
-/** Nothing of this is kept by browsers or shown in frames of others. */
-const HEADERS = {
-  "cache-control": "no-store",
-  "x-content-type-options": "nosniff",
-  "x-frame-options": "DENY",
-  "referrer-policy": "no-referrer",
-};
-
-function send(response: ServerResponse, status: number, body: unknown): void {
-  if (body === undefined) response.writeHead(status, HEADERS).end();
-  else response.writeHead(status, { ...HEADERS, "content-type": "application/json" }).end(`${JSON.stringify(body)}\n`);
-}
-
-/** The JSON that was sent; an object without members where nothing was. @throws AdminError */
-async function bodyOf(request: IncomingMessage): Promise<Record<string, unknown>> {
-  const pieces: Buffer[] = [];
-  let length = 0;
-  for await (const piece of request as AsyncIterable<Buffer>) {
-    length += piece.length;
-    if (length > BODY) throw new AdminError("too_large", `A body has ${BODY} bytes at most.`);
-    pieces.push(piece);
-  }
-  if (length === 0) return {};
-  if (!request.headers["content-type"]?.startsWith("application/json"))
-    throw new AdminError("bad_request", "The body must be JSON, and say so: content-type: application/json.");
-  try {
-    const body: unknown = JSON.parse(Buffer.concat(pieces).toString());
-    if (typeof body === "object" && body !== null && !Array.isArray(body)) return body as Record<string, unknown>;
-  } catch {
-    // Said below.
-  }
-  throw new AdminError("bad_request", "The body must be a JSON object.");
 }
 
 /** Removes the file of a socket on which nobody listens any more: one that died leaves it behind. */

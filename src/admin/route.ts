@@ -1,6 +1,6 @@
 import type { AuditEntry } from "../store/audit.ts";
-import type { Visitor } from "./access.ts";
 import type { AdminSubject } from "./served.ts";
+import type { Visitor } from "./visitor.ts";
 
 /** A request to the admin side's API. */
 export interface AdminRequest {

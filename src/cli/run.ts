@@ -2,6 +2,7 @@ import type { AddressInfo } from "node:net";
 import { parseArgs } from "node:util";
 import { Admin, type AdminPlace } from "../admin/admin.ts";
 import { metricsText } from "../admin/metrics.ts";
+import { openidClient } from "../admin/oidc.ts";
 import { offNotice } from "../config/problems.ts";
 import type { Config } from "../config/types.ts";
 import { ConsolePages } from "../console/console-pages.ts";
@@ -66,6 +67,7 @@ export async function run(
       fail: async () => started?.fail(),
     };
     endAfterCrash(breakable, log, () => leave(log, 1));
+    if (config.adminAccess.oidc) await openidClient();
     const gateway = await start(loaded, log, io.env);
     started = gateway;
     const admin = await listenAdmin(

@@ -23,6 +23,14 @@ function given<T extends object>(members: T): { [K in keyof T]: Exclude<T[K], un
   };
 }
 
+/** Of who may use the admin side what is no secret. */
+export function adminAccess(admin: File["admin"]): { hosts: string[]; session: number } {
+  return typeof admin === "string" ? { hosts: [], session: SESSION } : { hosts: admin.hosts, session: admin.session };
+}
+
+/** Milliseconds that somebody stays signed in unless the file says otherwise. */
+const SESSION = 12 * 3_600_000;
+
 /** Providers of a file that was found right. */
 export function providers(file: File, values: ConfigValues, protocols: readonly string[]): ConfiguredProvider[] {
   return Object.entries(file.providers).map(([name, entry]) => {

@@ -15,7 +15,7 @@ export interface Change {
 const AT_START = ["listen", "admin", "workers", "instances", "store", "timezone", "warm_up"] as const;
 /** What tells of the file and not of the gateway, or is read from the rest. */
 const ASIDE = new Set(["file", "folder", "text", "notices", "warnings", "budgets"]);
-const SECRET = new Set(["hash", "key", "password", "token", "viewer"]);
+const SECRET = new Set(["hash", "key", "password", "token", "viewer", "client_secret"]);
 
 /** What is compared, and what is shown of it. */
 interface Leaf {
@@ -67,7 +67,8 @@ function add(leaves: Map<string, Leaf>, path: string, value: unknown, name: stri
     const all = value as readonly Credential[];
     const shown = all.map(({ label }) => label).join(", ");
     if (all.length > 0) leaves.set(path, { value: all.map(({ account }) => account).join(), shown });
-  } else if (SECRET.has(name)) leaves.set(path, { value: String(value), shown: "a secret" });
+  } else if (SECRET.has(name) && typeof value === "string")
+    leaves.set(path, { value: String(value), shown: "a secret" });
   else if (value instanceof URL || typeof value !== "object" || value === null) {
     // What an option of a plugin holds may be a secret.
     const hidden = path.startsWith("plugins.") && path.includes(".options") && typeof value === "string";

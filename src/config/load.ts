@@ -77,7 +77,7 @@ export async function loadConfig(
     listen: listen as Config["listen"],
     ...(admin && { admin }),
     pages: shape.data.pages === "on",
-    adminAccess: { ...tokens, hosts: typeof shape.data.admin === "string" ? [] : shape.data.admin.hosts },
+    adminAccess: { ...tokens, ...build.adminAccess(shape.data.admin) },
     workers: shape.data.workers === "auto" ? availableParallelism() : shape.data.workers,
     providers: build.providers(shape.data, reading.values, protocols),
     retry: shape.data.retry,

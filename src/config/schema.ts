@@ -583,6 +583,34 @@ const some = <Value extends z.ZodType>(names: z.ZodString, value: Value, what: s
     .record(names, value)
     .refine((entries) => Object.keys(entries).length > 0, { error: `at least one ${what} is needed` });
 
+const OidcRoles = z.strictObject({
+  claim: z
+    .string()
+    .min(1)
+    .describe("Where somebody's groups or roles stand; dots lead into objects: realm_access.roles.")
+    .default("groups"),
+  admin: z.array(z.string()).describe("Values of the claim that may change things.").default([]),
+  viewer: z.array(z.string()).describe('Values that may look; "*": everybody who can sign in there.').default([]),
+});
+
+const Oidc = z.strictObject({
+  issuer: z.string().describe("The identity provider, as its discovery document names it. May hold $NAME."),
+  client_id: z.string().min(1).describe("Of this gateway, as it was registered there. May hold $NAME."),
+  client_secret: z.string().describe("$NAME or $file:/path; left out for a public client.").optional(),
+  url: z
+    .string()
+    .describe(
+      "Where browsers reach the console: https://console.example.com. Register its /api/session/callback there.",
+    ),
+  scope: z.string().describe("What is asked for.").default("openid profile email"),
+  name: z
+    .string()
+    .min(1)
+    .describe("The claim that names somebody in the audit trail; left out: email, preferred_username or sub.")
+    .optional(),
+  roles: OidcRoles.prefault({}).describe("Who may do what."),
+});
+
 const Admin = z.strictObject({
   listen: address("Where it listens: an address, or unix:FILE.").prefault("127.0.0.1:9090"),
   token: z.string().describe("Who shows it may change things: $NAME or $file:/path, 20 characters or more.").optional(),
@@ -591,6 +619,10 @@ const Admin = z.strictObject({
     .array(z.string())
     .describe("Names in the Host header besides the usual ones, like console.example.com.")
     .default([]),
+  session: period().prefault("12h").describe("How long somebody stays signed in."),
+  oidc: Oidc.describe(
+    "People sign in at an identity provider (OpenID Connect); needs the package openid-client.",
+  ).optional(),
 });
 
 /** The whole file, without its `x-…` sections. */
@@ -604,7 +636,8 @@ export const File = z.strictObject({
     .default("on"),
   admin: z
     .union([address("Where it listens: an address, unix:FILE, or off."), Admin], {
-      error: "expected an address like 127.0.0.1:9090, unix:FILE, off, or { listen, token, viewer, hosts }",
+      error:
+        "expected an address like 127.0.0.1:9090, unix:FILE, off, or { listen, token, viewer, hosts, session, oidc }",
     })
     .describe("The side of those who run the gateway, never public: console, metrics, /livez and /readyz.")
     .prefault("127.0.0.1:9090"),

@@ -56,10 +56,11 @@ function fromFile(path: string, folder: string): Revealed {
  * Every secret that the gateway shows to somebody, or keeps: nobody's words that reach a client or the log may hold one.
  * @param env where the addresses of proxies stand, which may hold a password
  */
-export function secretsOf({ providers, envelopes, store }: Config, env: NodeJS.ProcessEnv): string[] {
+export function secretsOf({ providers, envelopes, store, adminAccess }: Config, env: NodeJS.ProcessEnv): string[] {
   const secrets = [
     envelopes.key,
     store.postgres?.password,
+    adminAccess.oidc?.client_secret,
     ...providers.flatMap(({ credentials }) => credentials.map(({ secret }) => secret)),
   ];
   const { password = "" } = URL.parse(store.limits) ?? {};

@@ -5,6 +5,26 @@ import type { Share } from "../objects/share.ts";
 import type { StorePlace } from "../store/postgres/place.ts";
 import type { Problem } from "./problems.ts";
 
+/** An identity provider whose people may use the admin side (OpenID Connect). */
+export interface Oidc {
+  readonly issuer: URL;
+  readonly client_id: string;
+  /** Absent: a public client, by PKCE alone. */
+  readonly client_secret?: string;
+  /** Where browsers reach the console. */
+  readonly url: URL;
+  readonly scope: string;
+  /** The claim that names somebody in the audit trail; absent: email, preferred_username or sub. */
+  readonly name?: string;
+  readonly roles: {
+    /** Dots lead into objects: `realm_access.roles`. */
+    readonly claim: string;
+    /** Values of it for each role; `*`: everybody. */
+    readonly admin: readonly string[];
+    readonly viewer: readonly string[];
+  };
+}
+
 /** gateway.yaml with every default filled in, every name checked, every secret put in. */
 export interface Config {
   /** The file, absolute. */
@@ -22,8 +42,12 @@ export interface Config {
     /** SHA-256 of the token with which things can be changed, and of the one for looking, in hex; both absent: none is asked for. */
     readonly token?: string;
     readonly viewer?: string;
+    /** People of an identity provider sign in too. */
+    readonly oidc?: Oidc;
     /** Names in the Host header besides the usual ones. */
     readonly hosts: readonly string[];
+    /** Milliseconds that somebody stays signed in. */
+    readonly session: number;
   };
   /** Processes that serve requests; 1: this one, without a primary. */
   readonly workers: number;

@@ -1,12 +1,14 @@
 import { createHash, hash } from "node:crypto";
 import { basename, resolve } from "node:path";
 import type { Credential } from "../core/marketplace.ts";
+import { LOOPBACK } from "../core/networks.ts";
 import { postgresPlace, type StorePlace, shownPlace } from "../store/postgres/place.ts";
+import { oidcOf } from "./oidc.ts";
 import { type ConfigPath, offNotice, type Report } from "./problems.ts";
 import { redisProblem } from "./redis-address.ts";
 import { reveal, weakness, whyNot } from "./secrets.ts";
 import { at, entries, isMap, items, type Tree } from "./tree.ts";
-import type { Address, AdminAddress } from "./types.ts";
+import type { Address, AdminAddress, Oidc } from "./types.ts";
 
 /** What secrets and addresses of the file come to; where something was reported, its value is missing. */
 export interface ConfigValues {
@@ -17,7 +19,7 @@ export interface ConfigValues {
   /** `memory`, or the address of a server of Redis. */
   limits?: string;
   /** SHA-256 of what the admin side asks for, in hex. */
-  tokens: { token?: string; viewer?: string };
+  tokens: { token?: string; viewer?: string; oidc?: Oidc };
   /** What envelopes are sealed with, where the file says. */
   envelopes?: string;
   providers: Map<string, ProviderValues>;
@@ -91,11 +93,18 @@ export class ValueReader {
     const { token, viewer } = this.values.tokens;
     if (token !== undefined && token === viewer)
       this.report({ path: ["admin", "viewer"], message: "the same as token: who looks could change things" });
-    if (typeof address === "object" && "host" in address && !LOOPBACK.test(address.host) && !token && !viewer)
+    const oidc = oidcOf(this.file, {
+      text: (...path) => this.text(...path),
+      secret: (path) => this.needed(path, 0, "secret"),
+      report: this.report,
+    });
+    if (oidc) this.values.tokens.oidc = oidc;
+    const signsIn = token ?? viewer ?? at(this.file, "admin", "oidc");
+    if (typeof address === "object" && "host" in address && !LOOPBACK.test(address.host) && signsIn === undefined)
       this.report({
         path,
         message:
-          "others can reach this address, so only /livez and /readyz are answered there: set admin: { listen: …, token: $ADMIN_TOKEN }, or take 127.0.0.1 or unix:FILE",
+          "others can reach this address, so only /livez and /readyz are answered there: set admin: { listen: …, token: $ADMIN_TOKEN } or admin: { oidc: … }, or take 127.0.0.1 or unix:FILE",
         severity: "warning",
       });
   }
@@ -277,8 +286,6 @@ export function listenAddress(text: string): Address | string {
 
 /** Where a number is a port. */
 const PORTS = new Set(["listen", "admin", "admin.listen"]);
-
-export const LOOPBACK = /^(?:localhost|::1|127\.\d+\.\d+\.\d+)$/;
 
 /** Bytes of a socket's address in the kernel. */
 const LONGEST_SOCKET = 107;

@@ -1,5 +1,8 @@
 import { BlockList, isIP } from "node:net";
 
+/** Names and addresses of this machine. */
+export const LOOPBACK = /^(?:localhost|\[?::1\]?|127\.\d+\.\d+\.\d+)$/;
+
 const MAPPED = /^::ffff:(\d+\.\d+\.\d+\.\d+)$/i;
 
 /** An address alone, an IPv4 address within IPv6 as what it is; undefined for what is none. */

@@ -13,9 +13,11 @@ import { openPostgres } from "./postgres/migrations.ts";
 import { PostgresOwners } from "./postgres/owners.ts";
 import type { StorePlace } from "./postgres/place.ts";
 import { PostgresPrices } from "./postgres/prices.ts";
+import { PostgresSignedOut } from "./postgres/signed-out.ts";
 import type { PriceVersions } from "./price-versions.ts";
 import type { RememberedKeys } from "./remembered-keys.ts";
 import { keptSecret, sharedSecret } from "./secret.ts";
+import type { SignedOut } from "./signed-out.ts";
 import { SqliteAudit } from "./sqlite/audit.ts";
 import { Database } from "./sqlite/database.ts";
 import { SqliteKeys } from "./sqlite/keys.ts";
@@ -24,6 +26,7 @@ import { SqliteMaintenance } from "./sqlite/maintenance.ts";
 import { SqliteOwners } from "./sqlite/owners.ts";
 import { SqlitePrices } from "./sqlite/prices.ts";
 import { restoreSqlite } from "./sqlite/restore.ts";
+import { SqliteSignedOut } from "./sqlite/signed-out.ts";
 
 /** Connections of the thread that serves; one more listens for changes of keys. */
 const CONNECTIONS = 4;
@@ -35,6 +38,7 @@ export interface Stores {
   owners: Owners;
   prices: PriceVersions;
   audit: Audit;
+  signedOut: SignedOut;
   /** What envelopes are sealed with where gateway.yaml does not say it: the same for all who use this store. */
   secret(): Promise<Buffer>;
   /** Writes what waits and closes the store. */
@@ -122,7 +126,8 @@ export function openStores(
     database.close();
   };
   const secret = async () => keptSecret(path, warn);
-  return { keys, ledger, owners, prices: new SqlitePrices(database), audit: new SqliteAudit(database), secret, close };
+  const [audit, signedOut] = [new SqliteAudit(database), new SqliteSignedOut(database)];
+  return { keys, ledger, owners, prices: new SqlitePrices(database), audit, signedOut, secret, close };
 }
 
 async function openDatabase(
@@ -142,6 +147,6 @@ async function openDatabase(
     await database.close();
   };
   const secret = () => sharedSecret(database);
-  const audit = new PostgresAudit(database);
-  return { keys, ledger, owners, prices: new PostgresPrices(database), audit, secret, close };
+  const [audit, signedOut] = [new PostgresAudit(database), new PostgresSignedOut(database)];
+  return { keys, ledger, owners, prices: new PostgresPrices(database), audit, signedOut, secret, close };
 }

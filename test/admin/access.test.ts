@@ -1,20 +1,24 @@
+import { hash } from "node:crypto";
 import { writeFileSync } from "node:fs";
+import type { IncomingMessage } from "node:http";
 import { join } from "node:path";
 import t from "tap";
+import { Access } from "../../src/admin/access.ts";
+import type { SignedOut } from "../../src/store/signed-out.ts";
 import { startAdmin, TOKEN, VIEWER, WITH_TOKENS } from "./support.ts";
 
 const bearer = (token: string) => ({ headers: { authorization: `Bearer ${token}` } });
 
 t.test("without a token this machine may do everything, and says so", async (t) => {
   const { ask } = await startAdmin(t);
-  t.match((await ask("GET", "/api/session")).body, { role: "admin", sign_in: "none" });
+  t.match((await ask("GET", "/api/session")).body, { role: "admin", sign_in: [] });
   t.equal((await ask("GET", "/api/now")).status, 200);
 });
 
 t.test("with one nobody may without it; who looks changes nothing", async (t) => {
   const { ask } = await startAdmin(t, WITH_TOKENS);
   t.equal((await ask("GET", "/api/now")).status, 401);
-  t.match((await ask("GET", "/api/session")).body, { role: null, sign_in: "token" });
+  t.match((await ask("GET", "/api/session")).body, { role: null, sign_in: ["token"] });
   t.equal((await ask("GET", "/api/now", bearer("wrong-token-0123456789abcdef"))).status, 401);
   t.equal((await ask("GET", "/api/now", bearer(VIEWER))).status, 200);
   t.equal((await ask("POST", "/api/reload", bearer(VIEWER))).status, 403);
@@ -29,7 +33,7 @@ t.test("a session is a cookie that no script reads and no other site sends, unti
   const opened = await ask("POST", "/api/session", { body: { token: VIEWER } });
   t.match(opened.body, { role: "viewer" });
   const [line = ""] = opened.headers["set-cookie"] as string[];
-  t.match(line, /^gateway_admin=[\w-]{43}; HttpOnly; SameSite=Strict; Path=\/; Max-Age=43200$/);
+  t.match(line, /^gateway_admin=[\w-]{100,}; HttpOnly; SameSite=Lax; Path=\/; Max-Age=43200$/);
   const cookie = line.split(";")[0] as string;
   t.equal((await ask("GET", "/api/now", { headers: { cookie } })).status, 200);
   t.equal((await ask("POST", "/api/reload", { headers: { cookie } })).status, 403);
@@ -61,4 +65,37 @@ t.test("who guesses is slowed down; a right token opens a session all the same",
   t.equal(statuses[0], 401);
   t.equal(statuses.at(-1), 429);
   t.equal((await ask("POST", "/api/session", { body: { token: TOKEN } })).status, 200);
+});
+
+t.test("several gateways with one store open each other's sessions, and end them for each other", async (t) => {
+  const ended = new Set<string>();
+  const signedOut = { add: async (id: string) => void ended.add(id), has: async (id: string) => ended.has(id) };
+  const settings = { token: hash("sha256", TOKEN), hosts: [], session: 60_000 };
+  const gateway = (secret: string) =>
+    new Access(() => settings, { secret: async () => secret, signedOut: signedOut as unknown as SignedOut });
+  const from = (cookie?: string) => ({ headers: { cookie }, socket: {} }) as unknown as IncomingMessage;
+  const [one, other, stranger] = [gateway("shared"), gateway("shared"), gateway("of its own")];
+  const line = (await one.signIn(TOKEN, from())) ?? "";
+  const cookie = line.split(";")[0];
+  t.match(await other.visitor(from(cookie)), { role: "admin", who: "admin" });
+  t.equal(await stranger.visitor(from(cookie)), undefined);
+  let told = 0;
+  const visitor = await one.visitor(from(cookie));
+  const stop = one.whenOut(visitor as NonNullable<typeof visitor>, () => void told++);
+  await one.signOut(from(cookie));
+  t.equal(told, 1, "who watches is told");
+  stop();
+  t.equal(await other.visitor(from(cookie)), undefined);
+});
+
+t.test("behind https the cookie has the prefix that no other host can set, and no other is read", async (t) => {
+  const { ask } = await startAdmin(t, WITH_TOKENS);
+  const headers = { "x-forwarded-proto": "https" };
+  const opened = await ask("POST", "/api/session", { headers, body: { token: TOKEN } });
+  const [line = ""] = opened.headers["set-cookie"] as string[];
+  t.match(line, /^__Host-gateway_admin=[\w-]+; HttpOnly; SameSite=Lax; Path=\/; Secure; Max-Age=43200$/);
+  const cookie = line.split(";")[0] as string;
+  t.equal((await ask("GET", "/api/now", { headers: { ...headers, cookie } })).status, 200);
+  const planted = cookie.slice("__Host-".length);
+  t.equal((await ask("GET", "/api/now", { headers: { ...headers, cookie: planted } })).status, 401);
 });

@@ -13,7 +13,7 @@ import { MemoryLog } from "../support/gateway.ts";
 import { startAdmin, TOKEN, WITH_TOKENS } from "./support.ts";
 
 async function admin(t: Test, readiness: () => Readiness, place: AdminPlace = { host: "127.0.0.1", port: 0 }) {
-  const side = new Admin({ readiness } as AdminSubject, { log: new MemoryLog() });
+  const side = new Admin({ readiness, stores: {} } as AdminSubject, { log: new MemoryLog() });
   t.teardown(() => side.close());
   return side.listen(place);
 }

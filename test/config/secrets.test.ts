@@ -115,6 +115,7 @@ t.test("what is shown to providers and proxies, and what seals envelopes, is sec
   const config = {
     providers: [{ credentials: [{ secret: "one" }, { secret: "two" }] }, { credentials: [] }],
     envelopes: { key: "three" },
+    adminAccess: { oidc: { client_secret: "five" } },
     store: { limits: "memory", postgres: { password: "four" } },
   };
   const env = {
@@ -131,6 +132,7 @@ t.test("what is shown to providers and proxies, and what seals envelopes, is sec
       "two",
       "three",
       "four",
+      "five",
       "pass%40word",
       "pass@word",
       pair,
@@ -139,7 +141,7 @@ t.test("what is shown to providers and proxies, and what seals envelopes, is sec
       Buffer.from("u:p%E0").toString("base64"),
     ].toSorted(),
   );
-  const none = { providers: [], envelopes: {}, store: { limits: "memory" } };
+  const none = { adminAccess: {}, providers: [], envelopes: {}, store: { limits: "memory" } };
   t.same(secretsOf(none as unknown as Config, {}), []);
   const redis = { ...none, store: { limits: "redis://u:pass%40word@h" } };
   t.same(secretsOf(redis as unknown as Config, {}), ["pass%40word", "pass@word"]);

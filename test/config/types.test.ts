@@ -18,7 +18,7 @@ t.test("a file with only providers and models becomes a whole configuration", as
     pages: true,
     listen: { host: "127.0.0.1", port: 8080 },
     admin: { host: "127.0.0.1", port: 9090, usual: true },
-    adminAccess: { hosts: [] },
+    adminAccess: { hosts: [], session: 43_200_000 },
     workers: 1,
     chains: new Map([
       ["llm", ["sse", "auth", "scrub", "models", "limits", "rewrite", "usage"]],

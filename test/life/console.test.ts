@@ -177,17 +177,17 @@ t.test("nobody sees anything before the token is typed; who looks changes nothin
   const page = await consolePage(t, gateway, "/keys", true);
   t.same(await faultsOf(page), []);
   await page.getByLabel("Token").fill("wrong-token-0123456789");
-  await page.getByRole("button", { name: "Sign in" }).click();
+  await page.getByRole("button", { name: "Sign in with the token" }).click();
   t.match(await page.getByRole("alert").innerText(), /not known/);
   await page.getByLabel("Token").fill(VIEWER);
-  await page.getByRole("button", { name: "Sign in" }).click();
+  await page.getByRole("button", { name: "Sign in with the token" }).click();
   await page.getByRole("table", { name: "Keys" }).waitFor();
   t.equal(await page.getByRole("button", { name: "Make a key" }).count(), 0);
   t.equal(await page.evaluate("document.cookie"), "", "no script reads the session");
   t.notMatch(await page.evaluate("JSON.stringify({ ...localStorage, ...sessionStorage })"), /token/);
   await page.getByRole("button", { name: "Sign out" }).click();
   await page.getByLabel("Token").fill(TOKEN);
-  await page.getByRole("button", { name: "Sign in" }).click();
+  await page.getByRole("button", { name: "Sign in with the token" }).click();
   await page.getByRole("button", { name: "Make a key" }).waitFor();
 });
 

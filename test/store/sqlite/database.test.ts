@@ -23,6 +23,7 @@ t.test("a new store", async (t) => {
       "key",
       "object",
       "price",
+      "signed_out",
       "usage",
       "usage_day",
       "usage_holder",

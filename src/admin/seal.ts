@@ -1,0 +1,36 @@
+import { createCipheriv, createDecipheriv, createHmac, randomBytes } from "node:crypto";
+
+const NONCE = 12;
+const TAG = 16;
+
+/** Seals what a browser keeps for the admin side: it can neither read it nor make one of its own. */
+export class Seal {
+  private readonly key: Buffer;
+
+  /** @param secret of all gateways that shall open what one of them has sealed */
+  constructor(secret: string | Buffer) {
+    this.key = createHmac("sha256", secret).update("model-gateway admin").digest();
+  }
+
+  /** @param purpose opens with the same one only */
+  close(content: object, purpose: string): string {
+    const nonce = randomBytes(NONCE);
+    const cipher = createCipheriv("aes-256-gcm", this.key, nonce).setAAD(Buffer.from(purpose));
+    const sealed = Buffer.concat([cipher.update(JSON.stringify(content)), cipher.final()]);
+    return Buffer.concat([nonce, cipher.getAuthTag(), sealed]).toString("base64url");
+  }
+
+  /** What was sealed for that purpose; undefined: nothing that we have. */
+  open(sealed: string, purpose: string): unknown {
+    const bytes = Buffer.from(sealed, "base64url");
+    if (bytes.length < NONCE + TAG) return undefined;
+    const decipher = createDecipheriv("aes-256-gcm", this.key, bytes.subarray(0, NONCE));
+    decipher.setAAD(Buffer.from(purpose)).setAuthTag(bytes.subarray(NONCE, NONCE + TAG));
+    try {
+      const content = Buffer.concat([decipher.update(bytes.subarray(NONCE + TAG)), decipher.final()]);
+      return JSON.parse(content.toString());
+    } catch {
+      return undefined;
+    }
+  }
+}

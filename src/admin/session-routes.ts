@@ -1,0 +1,115 @@
+import type { IncomingMessage, ServerResponse } from "node:http";
+import { reason } from "../cli/reason.ts";
+import type { Log } from "../core/log.ts";
+import type { Audit } from "../store/audit.ts";
+import type { Access, OidcReturn } from "./access.ts";
+import { AdminError } from "./errors.ts";
+import { bodyOf, HEADERS, send } from "./messages.ts";
+import { versionOf } from "./now.ts";
+import { CALLBACK } from "./oidc.ts";
+
+const SESSION = "/api/session";
+const GO_OUT = "/api/session/oidc";
+const FOUND = 302;
+
+/** Signing in and out, for browsers. */
+export class SessionRoutes {
+  constructor(
+    private readonly access: Access,
+    private readonly audit: Audit,
+    private readonly log: Log,
+  ) {}
+
+  /** @returns whether it has answered @throws AdminError */
+  async serve(
+    request: IncomingMessage,
+    response: ServerResponse,
+    path: string,
+    query: URLSearchParams,
+  ): Promise<boolean> {
+    if (path === SESSION) await this.session(request, response);
+    else if (path === GO_OUT || path === CALLBACK) {
+      if (request.method !== "GET") throw new AdminError("method_not_allowed", "Only GET is answered here.");
+      if (path === GO_OUT) await this.goOut(request, response, query.get("to") ?? "/");
+      else await this.comeBack(request, response, query.toString());
+    } else return false;
+    return true;
+  }
+
+  private async session(request: IncomingMessage, response: ServerResponse): Promise<void> {
+    const { access } = this;
+    const { method } = request;
+    if (method === "DELETE") {
+      const visitor = await access.visitor(request);
+      response.setHeader("set-cookie", await access.signOut(request));
+      if (visitor?.session) await this.tell("session.close", visitor, {});
+      return send(response, 204, undefined);
+    }
+    let visitor = await access.visitor(request);
+    if (method === "POST") {
+      const { token } = await bodyOf(request);
+      const cookie = typeof token === "string" ? await access.signIn(token, request) : undefined;
+      if (cookie === undefined)
+        throw access.tired
+          ? new AdminError("too_many", "Too many wrong tokens: wait a minute.")
+          : new AdminError("signed_out", "That is not the token.");
+      response.setHeader("set-cookie", cookie);
+      const role = access.roleOf(token as string);
+      visitor = role && { role, who: role, address: request.socket.remoteAddress ?? "" };
+    } else if (method !== "GET" && method !== "HEAD")
+      throw new AdminError("method_not_allowed", "Only GET, POST, DELETE is answered here.");
+    const { role = null, who } = visitor ?? {};
+    send(response, 200, { role, ...(who !== undefined && { who }), sign_in: access.ways, version: versionOf() });
+  }
+
+  private async goOut(request: IncomingMessage, response: ServerResponse, to: string): Promise<void> {
+    try {
+      const found = await this.access.goOut(pageOf(to), request);
+      if (!found) throw new AdminError("not_found", "Nobody signs in that way: see admin: oidc in gateway.yaml.");
+      leave(response, found.location, [found.cookie]);
+    } catch (thrown) {
+      if (thrown instanceof AdminError) throw thrown;
+      this.log.error({ cause: reason(thrown) }, "the identity provider cannot be asked");
+      leave(response, "/?sign_in=away", []);
+    }
+  }
+
+  private async comeBack(request: IncomingMessage, response: ServerResponse, query: string): Promise<void> {
+    let arrival: OidcReturn;
+    try {
+      arrival = await this.access.comeBack(query, request);
+    } catch (thrown) {
+      this.log.warn({ cause: reason(thrown), address: request.socket.remoteAddress }, "nobody was signed in");
+      return leave(response, "/?sign_in=failed", [this.access.forget(request)]);
+    }
+    const { cookies } = arrival;
+    const address = request.socket.remoteAddress ?? "";
+    if (arrival.refused !== undefined) {
+      this.log.warn({ who: arrival.who, why: arrival.refused, address }, "nobody was signed in");
+      return leave(response, `/?sign_in=${arrival.refused}`, cookies);
+    }
+    const { who, role, to } = arrival;
+    await this.tell("session.open", { who, address }, { role });
+    leave(response, to, cookies);
+  }
+
+  private async tell(
+    action: string,
+    { who, address }: { who: string; address: string },
+    detail: object,
+  ): Promise<void> {
+    await this.audit.add({ time: Date.now(), who, address, action, subject: who, detail: { ...detail } });
+    this.log.info({ who, address, action }, "admin");
+  }
+}
+
+/** A page of ours: nobody is sent anywhere else from here. */
+function pageOf(to: string): string {
+  const here = "http://here";
+  const found = URL.parse(to, here);
+  return found?.origin === here && to.startsWith("/") ? `${found.pathname}${found.search}`.replace(/^\/+/, "/") : "/";
+}
+
+function leave(response: ServerResponse, location: string, cookies: readonly string[]): void {
+  response.writeHead(FOUND, { ...HEADERS, location, ...(cookies.length > 0 && { "set-cookie": [...cookies] }) }).end();
+}

@@ -1,0 +1,151 @@
+import { writeFileSync } from "node:fs";
+import { join } from "node:path";
+import t, { type Test } from "tap";
+import { CLIENT, type People, Surfer, startIdentityProvider } from "../support/identity-provider.ts";
+import { startAdmin, YAML } from "./support.ts";
+
+const PEOPLE: People = {
+  alice: {
+    email: "alice@example.com",
+    email_verified: true,
+    groups: ["ops", "staff"],
+    realm_access: { roles: ["boss"] },
+  },
+  bob: { preferred_username: "bob", email: "alice@example.com", email_verified: false, groups: ["staff"] },
+  eve: { groups: ["guests"] },
+};
+const ROLES = "roles: { admin: [ops], viewer: [staff] }";
+
+/** A gateway whose console people of an identity provider use. */
+async function start(t: Test, { roles = ROLES, inToken = true, more = "" } = {}) {
+  const running = await startAdmin(t, YAML, {}, { secret: CLIENT.secret });
+  const { base, folder, gateway } = running;
+  const { issuer } = await startIdentityProvider(t, `${base}/api/session/callback`, PEOPLE, inToken);
+  const oidc = `{ issuer: "${issuer}", client_id: ${CLIENT.id}, client_secret: $file:./secret, url: "${base}", ${roles} }`;
+  const write = async (text: string) => {
+    writeFileSync(join(folder, "gateway.yaml"), `${YAML}${text}`);
+    await gateway.reload();
+  };
+  await write(`admin: { listen: 127.0.0.1:0, oidc: ${oidc}${more} }\n`);
+  const enter = async (who: string, to = "/money?by=key") => {
+    const surfer = new Surfer();
+    const back = await surfer.signIn(`${base}/api/session/oidc?to=${encodeURIComponent(to)}`, who);
+    const arrival = await surfer.ask(back);
+    const session = await (await surfer.ask(`${base}/api/session`)).json();
+    return { surfer, back, session, status: arrival.status, to: arrival.headers.get("location") };
+  };
+  return { ...running, issuer, oidc, write, enter };
+}
+
+t.test(
+  "people of an identity provider sign in with the role that their groups have, and come back to their page",
+  async (t) => {
+    const { base, enter, ask } = await start(t);
+    t.match((await ask("GET", "/api/session")).body, { role: null, sign_in: ["oidc"] });
+    t.equal((await ask("GET", "/api/now")).status, 401);
+    const alice = await enter("alice");
+    t.match(alice, { status: 302, to: "/money?by=key", session: { role: "admin", who: "oidc:alice@example.com" } });
+    const change = { method: "POST", headers: { "content-type": "application/json" }, body: "{}" };
+    t.equal((await alice.surfer.ask(`${base}/api/reload`, change)).status, 200);
+    const bob = await enter("bob");
+    t.match(bob.session, { role: "viewer", who: "oidc:bob" }, "an email that nobody has verified names nobody");
+    t.equal((await bob.surfer.ask(`${base}/api/now`)).status, 200);
+    t.equal((await bob.surfer.ask(`${base}/api/reload`, change)).status, 403);
+    const eve = await enter("eve");
+    t.match(eve, { to: "/?sign_in=no_role", session: { role: null } });
+  },
+);
+
+t.test("the audit trail names the person; another site changes nothing with their cookie", async (t) => {
+  const { base, enter, gateway } = await start(t);
+  const { surfer } = await enter("alice");
+  const headers = { "content-type": "application/json", origin: "https://evil.example" };
+  t.equal((await surfer.ask(`${base}/api/keys`, { method: "POST", headers, body: '{"name":"x"}' })).status, 403);
+  const own = { "content-type": "application/json", origin: base };
+  t.equal((await surfer.ask(`${base}/api/keys`, { method: "POST", headers: own, body: '{"name":"x"}' })).status, 201);
+  const entries = await gateway.stores.audit.list(10);
+  t.match(
+    entries.map(({ who, action }) => [who, action]),
+    [
+      ["oidc:alice@example.com", "keys.create"],
+      ["oidc:alice@example.com", "session.open"],
+    ],
+  );
+});
+
+t.test("a session ends when it is signed out, and its cookie opens nothing any more", async (t) => {
+  const { base, enter } = await start(t);
+  const { surfer } = await enter("alice");
+  const kept = structuredClone(
+    (surfer as unknown as { jars: Map<string, Map<string, string>> }).jars.get(new URL(base).host),
+  );
+  const opens = async (cookie: string) => (await fetch(`${base}/api/now`, { headers: { cookie } })).status;
+  const stolen = `gateway_admin=${kept?.get("gateway_admin")}`;
+  t.equal(await opens(stolen), 200);
+  t.equal((await surfer.ask(`${base}/api/session`, { method: "DELETE" })).status, 204);
+  t.equal((await surfer.ask(`${base}/api/now`)).status, 401);
+  t.equal(await opens(stolen), 401);
+});
+
+t.test("a session ends after its time, and when the settings that it rests on change", async (t) => {
+  const short = await start(t, { more: ", session: 1s" });
+  const one = await short.enter("alice");
+  t.match(one.session, { role: "admin" });
+  await new Promise((later) => setTimeout(later, 1100));
+  t.match(await (await one.surfer.ask(`${short.base}/api/session`)).json(), { role: null });
+  const { base, enter, write, oidc } = await start(t);
+  const { surfer, session } = await enter("alice");
+  t.match(session, { role: "admin" });
+  await write(`admin: { listen: 127.0.0.1:0, oidc: ${oidc.replace("[ops]", "[nobody]")} }\n`);
+  t.match(await (await surfer.ask(`${base}/api/session`)).json(), { role: null });
+});
+
+t.test(
+  "what comes back must be what was sent: a code without its state, its browser or a second time opens nothing",
+  async (t) => {
+    const { base, enter } = await start(t);
+    const first = new Surfer();
+    const back = await first.signIn(`${base}/api/session/oidc`, "alice");
+    const other = await new Surfer().ask(back);
+    t.equal(other.headers.get("location"), "/?sign_in=late", "another browser did not begin it");
+    const forged = new URL(back);
+    forged.searchParams.set("state", "forged");
+    t.equal((await first.ask(forged.href)).headers.get("location"), "/?sign_in=failed");
+    t.equal((await first.ask(back)).headers.get("location"), "/?sign_in=late", "one try for each way out");
+    const used = await enter("alice");
+    t.equal((await used.surfer.ask(used.back)).headers.get("location"), "/?sign_in=late");
+    const wrong = new Surfer();
+    await wrong.signIn(`${base}/api/session/oidc`, "alice");
+    const invented = `${base}/api/session/callback?code=invented&state=x`;
+    t.equal((await wrong.ask(invented)).headers.get("location"), "/?sign_in=failed");
+  },
+);
+
+t.test("groups may stand behind userinfo only, or deep in a claim; everybody may be a viewer", async (t) => {
+  const behind = await start(t, { inToken: false });
+  t.match((await behind.enter("alice")).session, { role: "admin" });
+  const deep = await start(t, { roles: 'roles: { claim: realm_access.roles, admin: [boss], viewer: ["*"] }' });
+  t.match((await deep.enter("alice")).session, { role: "admin" });
+  t.match((await deep.enter("eve")).session, { role: "viewer", who: "oidc:eve" });
+});
+
+t.test("nobody is sent to another site from here", async (t) => {
+  const { enter } = await start(t);
+  for (const to of ["//evil.example/x", "https://evil.example", "/\\evil.example", "javascript:alert(1)"])
+    t.equal((await enter("alice", to)).to, "/", to);
+});
+
+t.test("an identity provider that is away is told on the page, and asked again the next time", async (t) => {
+  const { write, oidc, issuer, ask } = await start(t);
+  await write(`admin: { listen: 127.0.0.1:0, oidc: ${oidc.replace(issuer, "http://127.0.0.1:9")} }\n`);
+  const away = await ask("GET", "/api/session/oidc");
+  t.equal(away.headers["location"], "/?sign_in=away");
+  await write(`admin: { listen: 127.0.0.1:0, oidc: ${oidc} }\n`);
+  t.match((await ask("GET", "/api/session/oidc")).headers["location"], /^http.*code_challenge_method=S256/);
+});
+
+t.test("without it nobody signs in that way", async (t) => {
+  const { ask } = await startAdmin(t);
+  t.equal((await ask("GET", "/api/session/oidc")).status, 404);
+  t.equal((await ask("GET", "/api/session/callback?code=x")).headers["location"], "/?sign_in=late");
+});

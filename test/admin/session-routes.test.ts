@@ -1,0 +1,17 @@
+import t from "tap";
+import { startAdmin, VIEWER, WITH_TOKENS } from "./support.ts";
+
+t.test("who is signed in, and how one signs in, is told to everybody", async (t) => {
+  const { ask } = await startAdmin(t, WITH_TOKENS);
+  t.match((await ask("GET", "/api/session")).body, { role: null, sign_in: ["token"], version: String });
+  const { body, headers } = await ask("POST", "/api/session", { body: { token: VIEWER } });
+  t.match(body, { role: "viewer", who: "viewer" });
+  const cookie = (headers["set-cookie"] as string[])[0]?.split(";")[0] as string;
+  t.match((await ask("GET", "/api/session", { headers: { cookie } })).body, { role: "viewer" });
+});
+
+t.test("a method that is not answered is told", async (t) => {
+  const { ask } = await startAdmin(t, WITH_TOKENS);
+  t.equal((await ask("PATCH", "/api/session", { body: {} })).status, 405);
+  t.equal((await ask("POST", "/api/session/oidc", { body: {} })).status, 405);
+});
