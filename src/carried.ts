@@ -12,13 +12,15 @@ export type Providers = ReadonlyMap<string, Provider>;
  * generation has a use for is closed.
  */
 export class Carried {
-  readonly pools = new Pools();
   readonly agents = new Agents(process.env);
   private readonly demos = new Map<string, { demo: Demo; address: URL }>();
   private readonly living = new Set<Providers>();
 
   /** @throws Error for a proxy variable that is no address. */
-  constructor(private readonly protocols: readonly Protocol[]) {}
+  constructor(
+    private readonly protocols: readonly Protocol[],
+    readonly pools = new Pools(),
+  ) {}
 
   /** The address of the server behind `demo:`, which runs from the first time that it is asked for. */
   async demo(provider: string): Promise<URL> {

@@ -31,6 +31,7 @@ import { connectStores, type Stores } from "./store/open.ts";
 import { openRedisLimiter } from "./store/redis/limiter.ts";
 import { spendSince } from "./store/spend.ts";
 import { Envelopes } from "./translation/envelope.ts";
+import type { Pools } from "./upstream/http1/pools.ts";
 import { Answers, type Peers, type Question } from "./workers/peers.ts";
 import { SharedLimiter } from "./workers/shared-limiter.ts";
 
@@ -157,16 +158,17 @@ export class Gateway {
    * Opens everything but a listener.
    * @param processes among which connections are spread
    * @param peers the others of them
+   * @param pools what connects to providers
    * @throws PluginError, or what the system says of files; nothing is left open then.
    */
-  static async open(loaded: Loaded, log: Log, processes = 1, peers?: Peers): Promise<Gateway> {
+  static async open(loaded: Loaded, log: Log, processes = 1, peers?: Peers, pools?: Pools): Promise<Gateway> {
     const { config, vocabulary } = loaded;
     const stores = await connectStores(config.store, config.keys, (message) => log.error({}, message));
     let limiter: Limiter | undefined;
     try {
       limiter = await openLimiter(config, stores.ledger, log, processes, peers);
       const envelopes = new Envelopes(config.envelopes.key ?? (await stores.secret()));
-      const carried = new Carried(vocabulary.protocolList);
+      const carried = new Carried(vocabulary.protocolList, pools);
       const lasting = { stores, carried, limiter, process: processContainer({ log }), log, processes, peers };
       const generation = await build(loaded, envelopes, lasting);
       return new Gateway(loaded, generation, envelopes, lasting);

@@ -90,6 +90,8 @@ t.test("every link of a packed page leads to a packed file", async (t) => {
 
 t.test("plugins outside the checkout compile against the packed gateway, and run in it", async (t) => {
   for (const name of ["examples", "plugins"]) cpSync(join(ROOT, name), join(folder, name), { recursive: true });
+  const bin = join(folder, "node_modules/model-gateway/bin/model-gateway");
+  t.match(run(folder, bin, "plugin", "new", "my-stamp"), { status: 0 });
   const pages = ["README.md", "docs/plugins.md"].flatMap(codeIn);
   t.ok(pages.length >= 3, "the pages' code is found");
   mkdirSync(join(folder, "pages"));
@@ -106,7 +108,7 @@ t.test("plugins outside the checkout compile against the packed gateway, and run
         emitDecoratorMetadata: true,
         allowImportingTsExtensions: true,
       },
-      include: ["examples", "plugins", "pages"],
+      include: ["examples", "plugins", "pages", "test"],
     }),
   );
   const compiled = run(folder, join(ROOT, "node_modules/.bin/tsc"), "-p", ".");
@@ -121,7 +123,6 @@ models: { echo: { targets: [demo:echo] } }
 plugins: { stamp: { from: ./examples/stamp.ts, text: here }, hours: { from: ./examples/opening-hours.ts, open: "00:00", close: "24:00" } }
 `,
   );
-  const bin = join(folder, "node_modules/model-gateway/bin/model-gateway");
   const checked = run(folder, bin, "check");
   t.match(checked.said, /gateway\.yaml:3:\d+ error: expected a time/, "the check knows the plugins' options");
   writeFileSync(
@@ -129,5 +130,11 @@ plugins: { stamp: { from: ./examples/stamp.ts, text: here }, hours: { from: ./ex
     readFileSync(join(folder, "gateway.yaml"), "utf8").replace("24:00", "23:59"),
   );
   t.match(run(folder, bin, "check"), { status: 0, said: /gateway\.yaml: ok/ });
+  const tested = run(folder, bin, "plugin", "test");
+  t.equal(tested.status, 0, tested.said);
+  t.match(tested.said, /pass 8\n/, "the plugin's own test drives it with the packed gateway");
+  // Any other runner needs what makes Node read TypeScript with decorators, and no more.
+  const plain = run(folder, process.execPath, "--import", "model-gateway/register", "test/my-stamp.test.ts");
+  t.equal(plain.status, 0, plain.said);
   t.match(run(folder, bin, "keys", "list"), { said: /make one with: npx model-gateway keys create/i });
 });

@@ -1,22 +1,27 @@
-import { existsSync, mkdirSync, writeFileSync } from "node:fs";
+import { spawnSync } from "node:child_process";
+import { existsSync, globSync, mkdirSync, writeFileSync } from "node:fs";
 import { dirname, join, relative } from "node:path";
 import { argumentsOf, COMMAND, Misuse, type Terminal } from "./verb.ts";
 
 /** The lines of the overall help. */
-export const help = `plugin new NAME | list        write a plugin with its test, or show those that there are`;
+export const help = `plugin new NAME | test | list write a plugin with its test, test those in this folder, or show those that there are`;
 
 /** What `--help` behind the verb prints. */
 export const USAGE = `usage: ${COMMAND} plugin new NAME
+       ${COMMAND} plugin test [FILE …]
        ${COMMAND} plugin list [--json]
 
-  new    writes plugins/NAME.ts, a plugin that puts a header on every answer, and test/NAME.test.mjs, which starts a gateway
-         with it and asks that: node --test test/NAME.test.mjs
+  new    writes plugins/NAME.ts, a plugin that puts a header on every answer, and test/NAME.test.ts, which asks that of it in
+         every protocol, streamed and whole
+  test   runs tests with Node's own runner, where TypeScript, decorators and model-gateway/testing are at hand: those files, or
+         test/*.test.ts (.mts, .js, .mjs); behind -- options of node --test
   list   shows the plugins of this folder and those that came along
 
-docs/plugins.md says what a plugin can do.`;
+docs/plugins.md says what a plugin can do, and how it is tested.`;
 
 /** The verb `plugin`. Answers the exit code. @param names of the plugins that there are @throws Misuse */
 export async function run(args: readonly string[], io: Terminal, names: readonly string[]): Promise<number> {
+  if (args[0] === "test") return runTests(args.slice(1), io);
   const { values, positionals } = argumentsOf(args, { json: { type: "boolean" } }, 2);
   const [word, name] = positionals;
   if (word === "list" && name === undefined) {
@@ -24,14 +29,14 @@ export async function run(args: readonly string[], io: Terminal, names: readonly
     else for (const each of names) io.out(each);
     return 0;
   }
-  if (word !== "new" || name === undefined || values.json) throw new Misuse("plugin needs: new NAME, or list.");
+  if (word !== "new" || name === undefined || values.json) throw new Misuse("plugin needs: new NAME, test, or list.");
   if (!/^[a-z][a-z0-9-]*$/.test(name))
     throw new Misuse(`"${name}" is no name for a plugin: small letters, digits and -.`);
   if (names.includes(name)) {
     io.err(`there is a plugin "${name}" already.`);
     return 1;
   }
-  const files = [join(io.folder, "plugins", `${name}.ts`), join(io.folder, "test", `${name}.test.mjs`)] as const;
+  const files = [join(io.folder, "plugins", `${name}.ts`), join(io.folder, "test", `${name}.test.ts`)] as const;
   const taken = files.find((file) => existsSync(file));
   if (taken) {
     io.err(`${relative(io.folder, taken)} exists.`);
@@ -42,7 +47,7 @@ export async function run(args: readonly string[], io: Terminal, names: readonly
   writeFileSync(files[1], testText(name));
   io.out(`wrote ${files.map((file) => relative(io.folder, file)).join(" and ")}
 
-test it:    node --test ${relative(io.folder, files[1])}
+test it:    ${COMMAND} plugin test
 use it:     chains: { llm: [sse, auth, scrub, models, limits, ${name}, rewrite, usage] }
 configure:  plugins: { ${name}: { text: hello } }`);
   return 0;
@@ -70,64 +75,41 @@ export default class ${classOf(name)} implements Plugin {
 }
 `;
 
-/** The command's file: what a test starts, wherever the gateway stands. */
-const COMMAND_FILE = new URL("../../bin/model-gateway", import.meta.url).pathname;
+const testText = (name: string): string => `import assert from "node:assert/strict";
+import { after, test } from "node:test";
+import { drive } from "model-gateway/testing";
+import ${classOf(name)} from "../plugins/${name}.ts";
 
-const testText = (name: string): string => `// node --test test/${name}.test.mjs
-import assert from "node:assert/strict";
-import { spawn } from "node:child_process";
-import { existsSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
-import { after, before, test } from "node:test";
-import { fileURLToPath } from "node:url";
+const driven = await drive(${classOf(name)}, { options: { text: "tested" } });
+after(() => driven.close());
 
-const KEY = "test-key-0123456789abcdef";
-const plugin = fileURLToPath(new URL("../plugins/${name}.ts", import.meta.url));
-const installed = fileURLToPath(new URL("../node_modules/.bin/model-gateway", import.meta.url));
-const folder = mkdtempSync(join(tmpdir(), "${name}-"));
-let gateway;
-let address;
-
-before(async () => {
-  // The built-in provider answers: no vendor is asked.
-  writeFileSync(
-    join(folder, "gateway.yaml"),
-    \`listen: 127.0.0.1:0
-admin: off
-warm_up: off
-providers: { demo: { url: "demo:" } }
-models: { echo: { targets: [demo:echo] } }
-plugins: { ${name}: { from: \${JSON.stringify(plugin)}, text: tested } }
-chains: { llm: [sse, auth, scrub, models, limits, ${name}, rewrite, usage] }
-keys: { test: { key: \${KEY} } }
-\`,
-  );
-  gateway = spawn(existsSync(installed) ? installed : ${JSON.stringify(COMMAND_FILE)}, ["run"], { cwd: folder });
-  address = await new Promise((done, failed) => {
-    let told = "";
-    for (const stream of [gateway.stdout, gateway.stderr])
-      stream.on("data", (text) => {
-        told += text;
-        const found = /listens on (\\S+)/.exec(told);
-        if (found) done(found[1]);
-      });
-    gateway.on("exit", () => failed(new Error(told)));
-  });
-});
-
-after(() => {
-  gateway.kill();
-  rmSync(folder, { recursive: true, force: true });
-});
-
-test("every answer has the header", async () => {
-  const answer = await fetch(\`\${address}/v1/chat/completions\`, {
-    method: "POST",
-    headers: { authorization: \`Bearer \${KEY}\`, "content-type": "application/json" },
-    body: JSON.stringify({ model: "echo", messages: [{ role: "user", content: "Hello" }] }),
-  });
-  assert.equal(answer.status, 200);
-  assert.equal(answer.headers.get("x-${name}"), "tested");
-});
+for (const protocol of driven.protocols)
+  for (const stream of [false, true])
+    test(\`\${protocol}, \${stream ? "streamed" : "whole"}: the answer has the header\`, async () => {
+      const answer = await driven.ask({ protocol, stream, text: "Hello" }, "Good morning");
+      assert.equal(answer.status, 200);
+      assert.equal(answer.text, "Good morning");
+      assert.equal(answer.headers["x-${name}"], "tested");
+    });
 `;
+
+/** What makes Node read plugins and their tests as they are written. */
+const REGISTER = new URL("../loader/register.js", import.meta.url).href;
+
+/** Runs tests in a process of their own. Answers the exit code: 0, or 1 where one failed. @throws Misuse */
+function runTests(args: readonly string[], io: Terminal): number {
+  const dashes = args.indexOf("--");
+  const [files, more] = dashes < 0 ? [args, []] : [args.slice(0, dashes), args.slice(dashes + 1)];
+  const option = files.find((file) => file.startsWith("-"));
+  if (option !== undefined) throw new Misuse(`Options of node --test stand behind --: plugin test -- ${option}`);
+  const found = files.length > 0 ? files : globSync("test/**/*.test.{ts,mts,js,mjs}", { cwd: io.folder });
+  if (found.length === 0) throw new Misuse("There is no test/*.test.ts in this folder: plugin new NAME writes one.");
+  const gone = found.find((file) => !existsSync(join(io.folder, file)));
+  if (gone !== undefined) throw new Misuse(`There is no file ${gone}.`);
+  const run = spawnSync(process.execPath, ["--import", REGISTER, "--test", ...more, ...found.toSorted()], {
+    cwd: io.folder,
+    env: io.env,
+    stdio: "inherit",
+  });
+  return run.status === 0 ? 0 : 1;
+}

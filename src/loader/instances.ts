@@ -1,4 +1,4 @@
-import { readFileSync } from "node:fs";
+import { existsSync, readFileSync } from "node:fs";
 import { pathToFileURL } from "node:url";
 import type { DependencyContainer } from "tsyringe";
 import { buildPlugin, INJECTABLE, injected } from "../container.ts";
@@ -126,6 +126,8 @@ function thrownBy({ file, Class, place }: LoadedPlugin, what: string, thrown: un
 
 /** A problem at a class, or at a parameter of its constructor. */
 function problemAt(file: string, Class: PluginClass, message: string, parameter = ""): PluginProblem {
+  // A class under test stands in no file that is known.
+  if (!existsSync(file)) return { file, message };
   const text = readFileSync(file, "utf8");
   const start = text.search(new RegExp(`\\bclass\\s+${nameOf(Class)}\\b|\\bexport\\s+default\\s+class\\b`));
   const list = start < 0 || parameter === "" ? -1 : text.indexOf("constructor", start);

@@ -5,7 +5,7 @@ import type { DemoAnswer, DemoFrame, DemoRequest, Protocol } from "../core/proto
 import type { Usage } from "../core/usage.ts";
 import { HeaderList } from "../wire/headers.ts";
 import type { ClientTranslation, EncodedFrame, ResponseContext } from "./codec.ts";
-import { clientSide, translationOf } from "./codec.ts";
+import { clientHalf, clientSide, translationOf } from "./codec.ts";
 import type { Conversation, Part, Tool } from "./conversation.ts";
 import {
   DEMO_CUT,
@@ -66,6 +66,17 @@ function answerTo(protocol: Protocol, request: DemoRequest, id: string, extra: D
     if (!(thrown instanceof GatewayError)) throw thrown;
     return refusal(protocol, thrown, id);
   }
+}
+
+/**
+ * Any answer to a request of a protocol, told through its own codec: a stream of these events, or one body.
+ * @throws Error for a protocol without a translation, GatewayError for a request that is none
+ */
+export function encodedAnswer(protocol: Protocol, request: DemoRequest, events: readonly Event[]): DemoAnswer {
+  const codec = clientHalf(protocol);
+  const context = contextOf(request, read(protocol, codec, request), demoId(request));
+  if (request.streaming) return streamed(protocol, codec, {}, events, request, context);
+  return demoWhole(JSON.parse(codec.response.encode(events, context)));
 }
 
 function refusal(protocol: Protocol, fault: Fault, id: string): DemoAnswer {
@@ -247,7 +258,7 @@ const FAILURE: Fault = faultOf(500, "The demo model failed in mid-stream, as it 
 function streamed(
   protocol: Protocol,
   codec: ClientTranslation,
-  script: DemoScript<unknown>,
+  script: Partial<DemoScript<unknown>>,
   events: readonly TimedEvent[],
   { operation }: DemoRequest,
   context: ResponseContext,

@@ -1,7 +1,7 @@
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
 import { setTimeout as after } from "node:timers/promises";
-import type { DemoAnswer, Protocol } from "../core/protocol.ts";
+import type { DemoAnswer, DemoRequest, Protocol } from "../core/protocol.ts";
 import { demoAnswer } from "../translation/demo.ts";
 import { Query } from "../wire/query.ts";
 
@@ -57,24 +57,34 @@ export class Demo {
   }
 
   private answer(target: string, body: Buffer): DemoAnswer | undefined {
-    const [path = "", text = ""] = target.split("?", 2);
-    const query = new Query(text);
-    for (const protocol of this.protocols) {
-      for (const pattern of protocol.paths) {
-        const open = pattern.endsWith("*");
-        if (open ? !path.startsWith(pattern.slice(0, -1)) : path !== pattern) continue;
-        const located = protocol.locate(pattern, open ? path.slice(pattern.length - 1) : "", query);
-        if (!located) continue;
-        const { operation } = located;
-        const json = operation.body === "json" ? parse(body) : undefined;
-        const asked = json as { model?: string; stream?: boolean } | undefined;
-        const model = located.model ?? asked?.model ?? multipartModel(body);
-        const streaming = operation.streams === "asked" ? asked?.stream === true : operation.streams;
-        return demoAnswer(protocol, { operation, model, body: json, streaming, query });
-      }
-    }
-    return undefined;
+    const asked = askedOf(this.protocols, target, body);
+    return asked && demoAnswer(asked.protocol, asked.request);
   }
+}
+
+/** What a request to a provider asks, by the paths that protocols are usually served on; undefined: by none of them. */
+export function askedOf(
+  protocols: readonly Protocol[],
+  target: string,
+  body: Buffer,
+): { protocol: Protocol; request: DemoRequest } | undefined {
+  const [path = "", text = ""] = target.split("?", 2);
+  const query = new Query(text);
+  for (const protocol of protocols) {
+    for (const pattern of protocol.paths) {
+      const open = pattern.endsWith("*");
+      if (open ? !path.startsWith(pattern.slice(0, -1)) : path !== pattern) continue;
+      const located = protocol.locate(pattern, open ? path.slice(pattern.length - 1) : "", query);
+      if (!located) continue;
+      const { operation } = located;
+      const json = operation.body === "json" ? parse(body) : undefined;
+      const asked = json as { model?: string; stream?: boolean } | undefined;
+      const model = located.model ?? asked?.model ?? multipartModel(body);
+      const streaming = operation.streams === "asked" ? asked?.stream === true : operation.streams;
+      return { protocol, request: { operation, model, body: json, streaming, query } };
+    }
+  }
+  return undefined;
 }
 
 function parse(body: Buffer): unknown {

@@ -2,11 +2,13 @@ import { spawnSync } from "node:child_process";
 import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { fileURLToPath } from "node:url";
 import t from "tap";
 import { help, run, USAGE } from "../../src/cli/plugin.ts";
 
 const folder = mkdtempSync(join(tmpdir(), "gateway-plugin-"));
 t.teardown(() => rmSync(folder, { recursive: true }));
+const COMMAND = fileURLToPath(new URL("../../bin/model-gateway", import.meta.url));
 
 async function plugin(...args: string[]) {
   const out: string[] = [];
@@ -15,24 +17,41 @@ async function plugin(...args: string[]) {
   return { code, text: out.join("\n") };
 }
 
+/** The command itself, as it is typed. */
+function typed(...args: string[]) {
+  const env = { PATH: process.env["PATH"] };
+  const { status, stdout, stderr } = spawnSync(COMMAND, ["plugin", ...args], { cwd: folder, encoding: "utf8", env });
+  return { status, text: stdout + stderr };
+}
+
 t.test("a new plugin's own test passes as it is written, and fails when the plugin does nothing", async (t) => {
   t.match(await plugin("new", "my-stamp"), {
     code: 0,
-    text: /wrote plugins\/my-stamp\.ts and test\/my-stamp\.test\.mjs/,
+    text: /wrote plugins\/my-stamp\.ts and test\/my-stamp\.test\.ts\n\ntest it: .* plugin test\n/,
   });
   t.match(readFileSync(join(folder, "plugins/my-stamp.ts"), "utf8"), /class MyStamp implements Plugin/);
-  const env = { PATH: process.env["PATH"] };
-  const tested = () =>
-    spawnSync(process.execPath, ["--test", "test/my-stamp.test.mjs"], { cwd: folder, encoding: "utf8", env });
-  const { status, stdout } = tested();
-  t.equal(status, 0, stdout);
-  t.match(stdout, /pass 1/);
+  const tested = typed("test");
+  t.equal(tested.status, 0, tested.text);
+  t.match(tested.text, /pass 8\n/, "four protocols, whole and streamed");
   t.match(await plugin("new", "my-stamp"), { code: 1, text: /plugins\/my-stamp\.ts exists/ });
   const file = join(folder, "plugins/my-stamp.ts");
   writeFileSync(file, readFileSync(file, "utf8").replace(/head\.headers\.set\(.*\);/, ""));
-  const idle = tested();
-  t.equal(idle.status, 1, idle.stdout);
-  t.match(idle.stdout, /fail 1/);
+  const idle = typed("test", "test/my-stamp.test.ts", "--", "--test-name-pattern=whole");
+  t.equal(idle.status, 1, idle.text);
+  t.match(idle.text, /fail 4\n/);
+});
+
+t.test("a test that is not there, and an option in the wrong place, are told", async (t) => {
+  await t.rejects(plugin("test", "test/nothing.test.ts"), { message: "There is no file test/nothing.test.ts." });
+  await t.rejects(plugin("test", "--watch"), {
+    message: "Options of node --test stand behind --: plugin test -- --watch",
+  });
+  const empty = mkdtempSync(join(tmpdir(), "gateway-plugin-"));
+  t.teardown(() => rmSync(empty, { recursive: true }));
+  const io = { out: () => {}, err: () => {}, env: {}, folder: empty };
+  await t.rejects(run(["test"], io, []), {
+    message: /no test\/\*\.test\.ts in this folder: plugin new NAME writes one/,
+  });
 });
 
 t.test("a name that is taken or none is refused, and the plugins that there are can be listed", async (t) => {

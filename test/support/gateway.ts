@@ -1,38 +1,13 @@
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { Log } from "../../src/core/log.ts";
 import { Gateway } from "../../src/gateway.ts";
+import { MemoryLog } from "../../src/testing/memory-log.ts";
 
 /** A key that test gateways know. */
 export const KEY = "test-key-0123456789abcdef";
 
-/** Keeps log lines instead of writing them. */
-export class MemoryLog extends Log {
-  readonly lines: { level: string; message: string; fields: Record<string, unknown> }[] = [];
-
-  debug(fields: object, message: string): void {
-    this.keep("debug", fields, message);
-  }
-
-  info(fields: object, message: string): void {
-    this.keep("info", fields, message);
-  }
-
-  warn(fields: object, message: string): void {
-    this.keep("warn", fields, message);
-  }
-
-  error(fields: object, message: string): void {
-    this.keep("error", fields, message);
-  }
-
-  async flush(): Promise<void> {}
-
-  private keep(level: string, fields: object, message: string): void {
-    this.lines.push({ level, message, fields: { ...fields } });
-  }
-}
+export { MemoryLog };
 
 export interface Running {
   /** Address without a trailing slash. */

@@ -9,6 +9,8 @@ export interface ConnectorOptions {
   proxy?: HttpProxy | undefined;
   /** How names become addresses; Node's own otherwise. */
   lookup?: LookupFunction | undefined;
+  /** Gives a connection that needs no system: one within the process. It is ready at once. */
+  within?: ((origin: string) => Socket) | undefined;
   /** Takes what is read, instead of the socket's events; the bytes change once this has returned. */
   receive(socket: Socket, bytes: Buffer): void;
 }
@@ -39,12 +41,12 @@ export class Connector {
   private readonly authority: string;
   private session: Buffer | undefined;
 
-  /** @param origin scheme, host and port. */
+  /** @param address scheme, host and port. */
   constructor(
-    origin: string,
+    private readonly address: string,
     private readonly options: ConnectorOptions,
   ) {
-    const { protocol, hostname, port } = new URL(origin);
+    const { protocol, hostname, port } = new URL(address);
     const secure = protocol === "https:";
     this.origin = { host: unbracketed(hostname), port: Number(port) || (secure ? 443 : 80), secure };
     this.authority = `${hostname}:${this.origin.port}`;
@@ -55,7 +57,8 @@ export class Connector {
    * called, which gives the attempt up. There is no limit of time but the system's.
    */
   open(done: Connected): () => void {
-    const { proxy } = this.options;
+    const { proxy, within, receive } = this.options;
+    if (within) return connected(within(this.address), receive, done);
     const socket = this.dial(proxy ?? this.origin, !(proxy && this.origin.secure));
     let over = false;
     const settle: Connected = (error, ready) => {
@@ -131,6 +134,16 @@ export class Connector {
       });
     });
   }
+}
+
+/** Calls back with a connection that is ready, in a turn of its own as any other would. */
+function connected(socket: Socket, receive: ConnectorOptions["receive"], done: Connected): () => void {
+  socket.on("data", (bytes: Buffer) => receive(socket, bytes));
+  const turn = setImmediate(() => done(undefined, socket));
+  return () => {
+    clearImmediate(turn);
+    socket.destroy();
+  };
 }
 
 /** Calls back once: when the connection is ready for the first request, or why it never will be. */

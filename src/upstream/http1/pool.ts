@@ -18,6 +18,8 @@ export interface PoolOptions {
   proxy?: HttpProxy | undefined;
   /** How names become addresses; Node's own otherwise. */
   lookup?: LookupFunction | undefined;
+  /** Gives connections within the process, in place of the system's. */
+  within?: ((origin: string) => Socket) | undefined;
 }
 
 /** Milliseconds before the time at which the provider says it closes a connection, from which on it is not used. */
@@ -60,7 +62,7 @@ export class Pool implements ConnectionOwner {
     private readonly options: PoolOptions,
   ) {
     const { protocol, host } = new URL(origin);
-    const { proxy, lookup } = options;
+    const { proxy, lookup, within } = options;
     this.forwarder = protocol === "http:" ? proxy : undefined;
     this.addressing = {
       host,
@@ -68,7 +70,7 @@ export class Pool implements ConnectionOwner {
       proxyFields: this.forwarder?.authorization ?? "",
     };
     const receive = (socket: PooledSocket, bytes: Buffer): void => socket.connection?.receive(bytes);
-    this.connector = new Connector(origin, { proxy, lookup, receive });
+    this.connector = new Connector(origin, { proxy, lookup, within, receive });
   }
 
   /** Sends a request as soon as a connection can take it. @param alone on a new connection, whatever others there are */

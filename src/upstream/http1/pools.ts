@@ -1,4 +1,4 @@
-import type { LookupFunction } from "node:net";
+import type { LookupFunction, Socket } from "node:net";
 import { Pool } from "./pool.ts";
 import { Proxies } from "./proxies.ts";
 
@@ -9,6 +9,8 @@ export interface PoolsOptions {
   keepAlive?: number;
   /** How names become addresses; Node's own otherwise. */
   lookup?: LookupFunction;
+  /** Gives connections within the process, in place of the system's. */
+  within?: (origin: string) => Socket;
   /** Where HTTPS_PROXY, HTTP_PROXY and NO_PROXY are looked up. */
   environment?: Readonly<Record<string, string | undefined>>;
 }
@@ -72,9 +74,9 @@ export class Pools {
     const key = `${origin.origin} ${credentialId} ${warm}`;
     let pool = this.pools.get(key);
     if (!pool) {
-      const { connections = 4096, keepAlive = 30_000, lookup } = this.options;
+      const { connections = 4096, keepAlive = 30_000, lookup, within } = this.options;
       const proxy = this.exempted.has(origin.origin) ? undefined : this.proxies.for(origin);
-      pool = new Pool(origin.origin, { connections, keepAlive, warm, lookup, proxy });
+      pool = new Pool(origin.origin, { connections, keepAlive, warm, lookup, within, proxy });
       this.pools.set(key, pool);
     }
     return pool;

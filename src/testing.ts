@@ -1,0 +1,8 @@
+/// <reference types="node" preserve="true" />
+/** What the test of a plugin may import: `import { … } from "model-gateway/testing"`. */
+
+export type { GotAnswer, SpokenWords, TestRequest } from "./testing/client.ts";
+export { type Driven, type DriveOptions, drive, type ProviderScript, type TestResult } from "./testing/drive.ts";
+export type { LogLine } from "./testing/memory-log.ts";
+export type { ProviderAnswer } from "./testing/provider-answer.ts";
+export type { SentRequest } from "./testing/scripted-provider.ts";

@@ -1,0 +1,67 @@
+import { Body } from "../core/body.ts";
+import type { DemoAnswer, DemoRequest, Protocol } from "../core/protocol.ts";
+import { textsOf } from "../core/texts.ts";
+import { clientSide } from "../translation/codec.ts";
+import { encodedAnswer } from "../translation/demo.ts";
+import type { Event, EventOf } from "../translation/events.ts";
+
+/** What a provider says to a request, in whatever protocol it is asked, streamed or whole as it is asked. */
+export interface ProviderAnswer {
+  /** What the user said last. */
+  text?: string;
+  /** Thoughts in front of it; none. */
+  reasoning?: string;
+  /** A call of a tool behind it, with its arguments; none. */
+  call?: { name: string; arguments: unknown };
+  /** Tokens in and out; 21 and 9. */
+  tokens?: readonly [number, number];
+  /** 200, or 200 to 999 with a `body`. */
+  status?: number;
+  /** Besides `content-type`, which is JSON or that of the stream. */
+  headers?: Record<string, string>;
+  /** The very body instead of all that: text, bytes, or what becomes JSON. */
+  body?: unknown;
+  /** Bytes of the body after which the connection breaks. */
+  breakAfter?: number;
+}
+
+/** Characters of each piece of a streamed text: short, so that words are cut. */
+const PIECE = 3;
+const cut = (text: string): string[] => text.match(new RegExp(`.{1,${PIECE}}`, "gsu")) ?? [];
+
+/** An answer as the events of all protocols. */
+function* eventsOf(answer: ProviderAnswer, echo: string): Generator<Exclude<Event, { type: "error" }>> {
+  yield { type: "start", id: "answer-1", model: "vendors-model", created: 1_790_000_000 };
+  const { reasoning, text = answer.call ? "" : echo, call } = answer;
+  const blocks: [EventOf<"open">, string][] = [];
+  const place = () => ({ type: "open", block: blocks.length, choice: 0 }) as const;
+  if (reasoning) blocks.push([{ ...place(), kind: "reasoning" }, reasoning]);
+  if (text !== "") blocks.push([{ ...place(), kind: "text" }, text]);
+  if (call)
+    blocks.push([{ ...place(), kind: "tool_call", id: "call_1", name: call.name }, JSON.stringify(call.arguments)]);
+  for (const [open, content] of blocks) {
+    yield open;
+    const { block, kind } = open;
+    for (const piece of cut(content)) yield { type: kind === "tool_call" ? "arguments" : "text", block, text: piece };
+    yield { type: "close", block };
+  }
+  yield { type: "finish", choice: 0, reason: call ? "tool_calls" : "stop" };
+  const [total, out] = answer.tokens ?? [21, 9];
+  yield { type: "usage", usage: { in: { total }, out: { total: out }, raw: undefined } };
+  yield { type: "end" };
+}
+
+/** The answer in the words of the protocol that the provider was asked in. */
+export function answerIn(protocol: Protocol, request: DemoRequest, answer: ProviderAnswer): DemoAnswer {
+  const { status = 200, headers = {}, body } = answer;
+  if (body !== undefined || !clientSide(protocol) || request.operation.task !== "generate") {
+    const given = body ?? {};
+    const bytes = typeof given === "string" || Buffer.isBuffer(given) ? given : JSON.stringify(given);
+    return { status, headers: { "content-type": "application/json", ...headers }, frames: [{ bytes }] };
+  }
+  if (status !== 200) throw new Error(`An answer with the status ${status} needs a body.`);
+  const asked = new Body([Buffer.from(JSON.stringify(request.body ?? {}))], "json");
+  const echo = textsOf(asked, protocol, ["user"]).at(-1)?.text ?? "";
+  const encoded = encodedAnswer(protocol, request, [...eventsOf(answer, echo)]);
+  return { ...encoded, headers: { ...encoded.headers, ...headers } };
+}

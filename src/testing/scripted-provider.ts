@@ -1,0 +1,108 @@
+import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
+import type { Socket } from "node:net";
+import { setImmediate as turn } from "node:timers/promises";
+import { Body } from "../core/body.ts";
+import type { DemoAnswer, Protocol, TextKind } from "../core/protocol.ts";
+import { textsOf } from "../core/texts.ts";
+import { askedOf } from "../upstream/demo.ts";
+import { socketPair } from "./memory-socket.ts";
+import { answerIn, type ProviderAnswer } from "./provider-answer.ts";
+
+/** A request as a provider got it. */
+export interface SentRequest {
+  method: string;
+  /** The whole address, like `http://any.test/v1/messages`. */
+  url: string;
+  /** The protocol that the address belongs to. */
+  protocol: string;
+  headers: Record<string, string>;
+  body: Buffer;
+  /** @throws SyntaxError where the body is none */
+  // biome-ignore lint/suspicious/noExplicitAny: a test knows what it looks for
+  json(): any;
+  /** The human texts in it, of all kinds unless some are named. */
+  texts(...kinds: TextKind[]): string[];
+}
+
+/** How a provider answers a test's request. */
+export interface ProviderPart {
+  /** Told of each request that it gets. */
+  answer(sent: SentRequest): ProviderAnswer | Promise<ProviderAnswer>;
+  /** Bytes of each piece in which its answers come; undefined: a piece for each frame. */
+  cut: number | undefined;
+}
+
+/** Header by which a provider knows whose request it is; seen by no plugin. */
+export const MARK = "gateway-test";
+
+/** Every provider of a gateway under test: real HTTP on connections within the process. */
+export class ScriptedProvider {
+  private readonly server = createServer((request, response) => {
+    this.serve(request, response).catch((thrown: unknown) => this.failed(thrown, request, response));
+  });
+
+  /** @param parts how each test's request is answered, by its mark */
+  constructor(
+    private readonly protocols: readonly Protocol[],
+    private readonly parts: ReadonlyMap<string, ProviderPart & { failed(thrown: unknown): void }>,
+  ) {}
+
+  /** A connection to the provider at an address. */
+  connect(): Socket {
+    const [near, far] = socketPair();
+    this.server.emit("connection", far);
+    return near;
+  }
+
+  private async serve(request: IncomingMessage, response: ServerResponse): Promise<void> {
+    const part = this.parts.get(String(request.headers[MARK]));
+    const body = Buffer.concat(await Array.fromAsync(request as AsyncIterable<Buffer>));
+    const asked = askedOf(this.protocols, request.url ?? "/", body);
+    if (!part || !asked) throw new Error(`No protocol's usual path leads to ${request.url}.`);
+    const { [MARK]: _mark, ...headers } = request.headers;
+    const answer = await part.answer({
+      method: request.method ?? "",
+      url: `http://${headers.host}${request.url}`,
+      protocol: asked.protocol.name,
+      headers: headers as Record<string, string>,
+      body,
+      json: () => JSON.parse(body.toString()) as unknown,
+      texts: (...kinds) =>
+        textsOf(new Body([body], "json"), asked.protocol, kinds.length > 0 ? kinds : undefined).map(({ text }) => text),
+    });
+    await write(response, answerIn(asked.protocol, asked.request, answer), part.cut, answer.breakAfter);
+  }
+
+  private failed(thrown: unknown, request: IncomingMessage, response: ServerResponse): void {
+    this.parts.get(String(request.headers[MARK]))?.failed(thrown);
+    response.destroy();
+  }
+}
+
+/** Writes an answer piece by piece, each by itself. */
+async function write(
+  response: ServerResponse,
+  { status, headers, frames }: DemoAnswer,
+  cut: number | undefined,
+  breakAfter = Number.POSITIVE_INFINITY,
+): Promise<void> {
+  response.writeHead(status, headers).flushHeaders();
+  let left = breakAfter;
+  const bytes = frames.map((frame) => Buffer.from(frame.bytes));
+  for (const piece of cut === undefined ? bytes : piecesOf(Buffer.concat(bytes), cut)) {
+    await turn();
+    if (piece.length > 0) response.write(piece.subarray(0, left));
+    left -= piece.length;
+    if (left > 0) continue;
+    await turn();
+    response.destroy();
+    return;
+  }
+  response.end();
+}
+
+/** Pieces of so many bytes. */
+export function* piecesOf(bytes: Buffer, size: number): Generator<Buffer> {
+  if (!(size >= 1)) throw new RangeError(`cut: ${size} is no number of bytes.`);
+  for (let at = 0; at < bytes.length; at += size) yield bytes.subarray(at, at + size);
+}

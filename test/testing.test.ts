@@ -1,0 +1,152 @@
+import t from "tap";
+import Redact from "../examples/redact.ts";
+import RouteByTeam from "../examples/route-by-team.ts";
+import Stamp from "../examples/stamp.ts";
+import { GatewayError } from "../src/core/errors.ts";
+import type { Exchange } from "../src/core/exchange.ts";
+import type { Plugin } from "../src/core/plugin.ts";
+import { drive } from "../src/testing.ts";
+
+t.test("a plugin sees every protocol, streamed and whole, translated and not, however bytes are cut", async (t) => {
+  await using driven = await drive(Redact);
+  t.same(driven.protocols, ["anthropic-messages", "gemini", "openai-chat", "openai-responses"]);
+  for (const protocol of driven.protocols)
+    for (const model of ["any", ...driven.protocols])
+      for (const stream of [false, true])
+        for (const cut of [undefined, 1, 7]) {
+          const about = `${protocol} → ${model}, ${stream ? "streamed" : "whole"}, cut ${cut}`;
+          const text = "Write to ann@example.com, please.";
+          const answer = await driven.ask({ protocol, model, stream, text, ...(cut === undefined ? {} : { cut }) });
+          t.equal(answer.status, 200, about);
+          t.equal(answer.text, text, about);
+          t.equal(answer.whole && answer.outcome, "completed", about);
+          t.same(
+            answer.sent.map((sent) => sent.texts("user")),
+            [["Write to <address-1>, please."]],
+            about,
+          );
+          t.equal(answer.sent[0]?.protocol, model === "any" ? protocol : model, about);
+          if (stream) t.ok(answer.events.length > 1, about);
+        }
+});
+
+t.test(
+  "the provider's script says text, thoughts and calls, differs by turn, and can depend on what was sent",
+  async (t) => {
+    await using driven = await drive(Stamp, { options: { text: "here" } });
+    for (const protocol of driven.protocols) {
+      const call = { name: "f", arguments: { city: "Rome" } };
+      const called = await driven.ask({ protocol, stream: true }, { text: "Wait.", call });
+      t.same([called.text, called.calls], ["Wait.", [{ name: "f", arguments: '{"city":"Rome"}' }]], protocol);
+      const depending = await driven.ask({ protocol, system: "Be brief." }, (sent) => sent.texts("system").join());
+      t.equal(depending.text, "Be brief.");
+      t.equal(depending.headers["x-served-by"], "here");
+    }
+    const thinking = await driven.ask({ protocol: "openai-chat" }, { reasoning: "Hm.", text: "Yes.", tokens: [5, 2] });
+    t.same([thinking.reasoning, thinking.text], ["Hm.", "Yes."]);
+    t.match(thinking.json(), { usage: { prompt_tokens: 5, completion_tokens: 2 } });
+    const again = await driven.ask({ protocol: "openai-chat" }, [
+      { status: 503, body: { error: { message: "busy" } } },
+      "Now.",
+    ]);
+    t.same([again.text, again.sent.length, again.headers["gateway-attempts"]], ["Now.", 2, "2"]);
+    const refused = await driven.ask({ protocol: "openai-chat" }, { status: 400, body: { error: { message: "no" } } });
+    t.match(refused, { status: 400, outcome: "upstream_error", text: "" });
+  },
+);
+
+t.test("answers can break off, and clients leave in the middle", async (t) => {
+  await using driven = await drive(Stamp, { options: { text: "here" } });
+  for (const protocol of driven.protocols) {
+    const broken = await driven.ask({ protocol, stream: true, text: "x".repeat(300) }, { breakAfter: 900 });
+    t.match(broken, { status: 200, outcome: "upstream_error", error: { code: "upstream_truncated" } }, protocol);
+    const left = await driven.ask({ protocol, stream: true, text: "x".repeat(300), leaveAfter: 200 });
+    t.match(left, { status: 200, whole: false, outcome: "aborted" }, protocol);
+    const gone = await driven.ask({ protocol }, { breakAfter: 0 });
+    t.match(gone, { status: 502, outcome: "upstream_error" }, protocol);
+  }
+});
+
+t.test("bodies, headers, keys and paths are the author's own where he says so", async (t) => {
+  await using driven = await drive(Stamp, {
+    options: { text: "here" },
+    gateway: { keys: { other: { key: "$OTHER" }, test: { key: "first-key-0123456789abcdef" } } },
+    env: { OTHER: "other-key-0123456789abcdef" },
+  });
+  const key = "other-key-0123456789abcdef";
+  const embedded = await driven.ask(
+    { protocol: "openai-embeddings", key, body: { input: "a" }, headers: { "x-own": "1" } },
+    { body: { object: "list", data: [], model: "v", usage: { prompt_tokens: 1, total_tokens: 1 } } },
+  );
+  t.match(embedded.json(), { object: "list" });
+  t.same(embedded.sent[0]?.json(), { model: "vendors-model", input: "a" });
+  t.notMatch(JSON.stringify(embedded.sent[0]?.headers), /gateway-test|other-key/);
+  const raw = await driven.ask({ protocol: "openai-chat", key, body: '{"model": "any", "n": ' });
+  t.match(raw, { status: 400, outcome: "rejected", error: { code: "invalid_json" }, sent: [] });
+  t.match(await driven.ask({ protocol: "gemini", key: null }), { status: 401, error: { origin: "auth.access" } });
+  t.match(await driven.ask({ protocol: "gemini", key, path: "/nowhere" }), { status: 404, outcome: undefined });
+  t.match(await driven.ledger(), [{ status: 401 }, { status: 400 }, { status: 200, key: "other" }]);
+});
+
+t.test("phases, failures, the log and the plugin itself are at hand", async (t) => {
+  class Counting implements Plugin {
+    ended: string[] = [];
+    closed = 0;
+    request(exchange: Pick<Exchange, "headers">): void {
+      if (exchange.headers.get("x-refuse")) throw new GatewayError("not_now", { status: 409, message: "Not now." });
+      if (exchange.headers.get("x-fail")) throw new Error("broken");
+    }
+    done({ outcome }: Pick<Exchange, "outcome">): void {
+      this.ended.push(outcome);
+    }
+    close(): void {
+      this.closed++;
+    }
+  }
+  const driven = await drive(Counting, { name: "counting" });
+  const protocol = "anthropic-messages";
+  await driven.ask({ protocol });
+  const refused = await driven.ask({ protocol, headers: { "x-refuse": "1" } });
+  t.match(refused, { status: 409, outcome: "rejected", error: { code: "not_now", origin: "counting.request" } });
+  t.match(await driven.ask({ protocol, headers: { "x-fail": "1" } }), {
+    status: 500,
+    error: { code: "plugin_failed" },
+  });
+  t.same((driven.plugin as Counting).ended, ["completed", "rejected", "failed"]);
+  t.ok(driven.log.some(({ fields }) => /counting\.request/.test(JSON.stringify(fields))));
+  await driven.close();
+  t.equal((driven.plugin as Counting).closed, 1);
+});
+
+t.test("many requests run at a time, each with its own script", async (t) => {
+  await using driven = await drive(Redact);
+  const texts = Array.from({ length: 40 }, (_, i) => `mail${i}@example.com is number ${i}`);
+  const answers = await Promise.all(
+    texts.map((text, i) =>
+      driven.ask({ protocol: driven.protocols[i % 4] as string, stream: i % 3 === 0, text }, text),
+    ),
+  );
+  t.same(
+    answers.map(({ text }) => text),
+    texts,
+  );
+});
+
+t.test("what cannot be driven is said before a request is sent", async (t) => {
+  await t.rejects(drive(Stamp, { options: { txet: "here" } }), /text/, "options are checked by the class's schema");
+  await t.rejects(drive(Redact, { chain: ["redact", "auth", "models", "rewrite"] }), /auth/, "and so is its place");
+  class Idle {}
+  await t.rejects(drive(Idle as never), /fills no phase/);
+  await using driven = await drive(RouteByTeam, { options: { teams: { a: "any" } } });
+  await t.rejects(
+    driven.ask({ protocol: "smoke-signals" }),
+    /There is no protocol "smoke-signals"; there are .*gemini/,
+  );
+  await t.rejects(driven.ask({ protocol: "openai-embeddings" }), /not made of text: give its body/);
+  await t.rejects(driven.ask({ protocol: "gemini", model: "any" }, { status: 500 }), /needs a body/);
+  const routed = await driven.ask({ protocol: "openai-chat", model: "auto", headers: { "x-team": "a" } });
+  t.match(
+    [routed.sent[0]?.url, routed.sent[0]?.json().model],
+    ["http://any.test/v1/chat/completions", "vendors-model"],
+  );
+});
