@@ -280,11 +280,14 @@ const counts = ({ in: input, out }: Usage): boolean => input.total !== undefined
 
 /** What limits count of an entry. What is unpriced costs them what the provider says, or else what of it has a price. */
 function chargeOf(entry: LedgerEntry, { attempts, time }: DoneExchange): NonNullable<DoneExchange["charge"]> {
-  const { usage, once } = entry;
+  const { usage, once, source, cost: priced } = entry;
   return {
     tokens: (usage?.in.total ?? 0) + (usage?.out.total ?? 0),
-    cost: entry.cost ?? (usage ? floorOf(usage, attempts.at(-1)?.target.prices?.at(time)) : 0),
+    cost: priced ?? (usage ? floorOf(usage, attempts.at(-1)?.target.prices?.at(time)) : 0),
+    estimated: source === "estimated" || source === "partial",
     ...(once === undefined ? {} : { once }),
+    ...(usage && { usage }),
+    ...(priced === undefined ? {} : { priced }),
   };
 }
 

@@ -1,7 +1,8 @@
-// npm run docs: writes what docs/ has of the sources: configuration.md, errors.md and llms.txt.
+// npm run docs: writes what docs/ has of the sources: configuration.md, errors.md, metrics.md and llms.txt.
 import { globSync, readFileSync, writeFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 import { REFUSALS } from "../src/core/errors.ts";
+import { LABELS, METRICS, type MetricDefinition } from "../src/metrics/definitions.ts";
 
 const ROOT = new URL("..", import.meta.url);
 const text = (file: string): string => readFileSync(new URL(file, ROOT), "utf8");
@@ -91,6 +92,39 @@ ${table.join("\n")}
 `;
 }
 
+/** docs/metrics.md */
+export function metrics(): string {
+  const all: [string, MetricDefinition][] = Object.entries(METRICS);
+  const table = all.map(([name, { type, labels, help, buckets, across = "sum" }]) => {
+    const ends = buckets ? ` Buckets: ${buckets.join(", ")}.` : "";
+    const several = type === "gauge" ? ` Of several processes: ${across}.` : "";
+    const words = labels.map((label) => `\`${label}\``).join(" ");
+    return `| \`${name}\` | ${type} | ${words} | ${cell(`${help}${several}${ends}`)} |`;
+  });
+  const labels = Object.entries(LABELS).map(([label, words]) => `| \`${label}\` | ${cell(words)} |`);
+  return `# Metrics
+
+What \`GET /metrics\` of the admin side tells, made from the sources by \`npm run docs\`. Prometheus' text format; with \`workers\` those of
+all of them together. An exchange counts once, when it has ended; what was refused before it became one (an unknown path, a malformed
+head, too much at once) is in the log only, and what was only explained (\`gateway-explain: dry-run\`) nowhere. Tokens and money are those
+of the ledger. Counters begin at 0 with each process. Besides these there are prom-client's own of the processes that serve, \`process_…\` and \`nodejs_…\`,
+from the first scrape on.
+
+| metric | type | labels | what it tells |
+|---|---|---|---|
+${table.join("\n")}
+
+## Labels
+
+None of them holds what a client can make up: no key's id, no unknown model. A metric has 5,000 series in a process at most; further ones
+are one whose labels are \`other\`.
+
+| label | values |
+|---|---|
+${labels.join("\n")}
+`;
+}
+
 /** llms.txt: where a language model finds what. */
 export function llms(): string {
   const pages = globSync("docs/*.md", { cwd: fileURLToPath(ROOT) }).sort();
@@ -128,6 +162,7 @@ ${lines.join("\n")}
 export const PAGES: Readonly<Record<string, () => string>> = {
   "docs/configuration.md": configuration,
   "docs/errors.md": errors,
+  "docs/metrics.md": metrics,
   "llms.txt": llms,
 };
 

@@ -1,7 +1,6 @@
 import type { AddressInfo, Socket } from "node:net";
 import { dirname } from "node:path";
 import type { DependencyContainer } from "tsyringe";
-import { answerMetrics, Metrics } from "./admin/metrics.ts";
 import { answerAdmin } from "./admin/questions.ts";
 import type { Readiness } from "./admin/readiness.ts";
 import { Carried } from "./carried.ts";
@@ -23,6 +22,7 @@ import { type LoadedPlugin, versionsOf } from "./loader/instances.ts";
 import { methodsOf, misspelt, phasesOf } from "./loader/methods.ts";
 import { pluginError } from "./loader/problems.ts";
 import { versionOf } from "./loader/versions.ts";
+import { answerMetrics, ProcessMetrics } from "./metrics/process-metrics.ts";
 import { type Reloaded, Reloads } from "./reloads.ts";
 import type { Ledger } from "./store/ledger.ts";
 import type { Limiter } from "./store/limiter.ts";
@@ -106,6 +106,7 @@ interface Lasting {
   readonly log: Log;
   readonly processes: number;
   readonly peers: Peers | undefined;
+  readonly metrics: ProcessMetrics;
 }
 
 /** A running gateway: one store, and the generation that new requests belong to. */
@@ -136,8 +137,8 @@ export class Gateway {
     this.keyWatch = new KeyWatch(lasting.stores.keys, this.downstream);
     this.reloads = new Reloads(lasting.log, async () => this.adopt(await this.soon(this.prepare())));
     answerAdmin(this.answers, this);
-    const metrics = new Metrics(this);
-    answerMetrics(this.answers, metrics);
+    const { metrics, stores } = lasting;
+    answerMetrics(this.answers, () => metrics.json(this, stores.ledger));
     this.downstream.ended = (exchange) => metrics.ended(exchange);
     lasting.peers?.hear(HEALTH, (_key, news) => this.serving.upstreams.health.learn(news));
   }
@@ -169,7 +170,8 @@ export class Gateway {
       limiter = await openLimiter(config, stores.ledger, log, processes, peers);
       const envelopes = new Envelopes(config.envelopes.key ?? (await stores.secret()));
       const carried = new Carried(vocabulary.protocolList, pools);
-      const lasting = { stores, carried, limiter, process: processContainer({ log }), log, processes, peers };
+      const process = processContainer({ log });
+      const lasting = { stores, carried, limiter, process, log, processes, peers, metrics: new ProcessMetrics() };
       const generation = await build(loaded, envelopes, lasting);
       return new Gateway(loaded, generation, envelopes, lasting);
     } catch (thrown) {
@@ -382,13 +384,14 @@ const LATE = `the new configuration was not ready after ${PREPARING / 1000} s: t
 async function build(
   { config, vocabulary }: Loaded,
   envelopes: Envelopes,
-  { stores, peers, ...lasting }: Lasting,
+  { stores, peers, metrics, ...lasting }: Lasting,
   former?: Generation,
 ): Promise<Generation> {
   const { keys, ledger, owners } = stores;
   const { protocolList: protocols, classes } = vocabulary;
   const parts = { config, protocols, classes, keys, ledger, owners, envelopes, former, ...lasting };
-  const generation = await Generation.build({ ...parts, ...(peers && { peers }) });
+  const observed = { observer: metrics.times, rates: metrics.rates };
+  const generation = await Generation.build({ ...parts, ...observed, ...(peers && { peers }) });
   try {
     await keepPrices(stores, generation);
     await tellUnkept(config, stores, lasting.log);

@@ -9,7 +9,7 @@ import { PageFiles } from "./console/page-files.ts";
 import { PublicPages } from "./console/public-pages.ts";
 import { generationContainer } from "./container.ts";
 import { Admission, type AdmissionLimits } from "./core/admission.ts";
-import { Chain, type Link } from "./core/chain.ts";
+import { Chain, type Link, type PhaseObserver } from "./core/chain.ts";
 import { Levels } from "./core/limits.ts";
 import type { Log } from "./core/log.ts";
 import type { Marketplace, Provider, RetryLimits } from "./core/marketplace.ts";
@@ -37,6 +37,7 @@ import { Upstreams } from "./upstream/attempts.ts";
 import { Health, type HealthNews } from "./upstream/health.ts";
 import { PassPath } from "./upstream/pass-path.ts";
 import { Places } from "./upstream/places.ts";
+import type { ProviderRates } from "./upstream/provider-rates.ts";
 import { UpstreamProxy } from "./upstream/proxy.ts";
 import { RetryBudget } from "./upstream/retry.ts";
 import type { SocketLimits } from "./upstream/websocket.ts";
@@ -63,6 +64,10 @@ export interface Ingredients {
   processes?: number;
   /** The others of them. */
   peers?: Peers;
+  /** Hears what plugins take. */
+  observer?: PhaseObserver;
+  /** What providers say of their own limits, in all generations. */
+  rates?: ProviderRates;
   /** Only requests to explain will come: plugins are started dry. */
   dry?: boolean;
 }
@@ -172,11 +177,14 @@ export class Generation {
       const parts = { keys, ledger, levels, limiter, marketplace, health, objects, translations };
       const container = generationContainer(made.process, parts);
       const plugins = await startPlugins(made, container, closers);
-      const chains = new Map([...config.chains].map(([name, names]) => [name, link(name, names, plugins, config)]));
-      const paths = new Paths(mount(config, chains, plugins, protocols, providers, levels), protocols, config.pathsOff);
+      const chains = new Map([...config.chains].map(([name, names]) => [name, link(name, names, plugins, made)]));
+      const paths = new Paths(mount(made, chains, plugins, providers, levels), protocols, config.pathsOff);
       const common = protocols.find((protocol) => protocol.common) as Protocol;
       const { admission, places, budget } = countsOf(made);
-      const upstreams = new Upstreams(proxy, redactor, health, budget, places, () => ledger.persist());
+      const upstreams = new Upstreams(proxy, redactor, health, budget, places, {
+        persist: () => ledger.persist(),
+        ...(made.rates && { rates: made.rates }),
+      });
       const pages = await openPages(config, protocols, marketplace, health);
       return new Generation(
         ...([config, providers, paths, upstreams, proxy, redactor, objects, admission, budget] as const),
@@ -331,11 +339,14 @@ async function startPlugins(
   return plugins;
 }
 
-function link(name: string, names: readonly string[], plugins: ReadonlyMap<string, Plugin>, config: Config): Chain {
-  return new Chain(
-    name,
-    names.map((each) => linkOf(each, plugins, config)),
-  );
+function link(
+  name: string,
+  names: readonly string[],
+  plugins: ReadonlyMap<string, Plugin>,
+  { config, observer }: Ingredients,
+): Chain {
+  const links = names.map((each) => linkOf(each, plugins, config));
+  return new Chain(name, links, undefined, observer);
 }
 
 const linkOf = (name: string, plugins: ReadonlyMap<string, Plugin>, config: Config): Link => ({
@@ -346,19 +357,18 @@ const linkOf = (name: string, plugins: ReadonlyMap<string, Plugin>, config: Conf
 
 /** The paths that are served, with what takes their requests. */
 function mount(
-  config: Config,
+  { config, protocols, observer }: Ingredients,
   chains: ReadonlyMap<string, Chain>,
   plugins: ReadonlyMap<string, Plugin>,
-  protocols: readonly Protocol[],
   providers: ReadonlyMap<string, Provider>,
   levels: Levels,
 ): Mount[] {
   return config.paths.flatMap(({ path, protocol: name, serve, pass, use, strict }): Mount[] => {
     const chain = chains.get(use) as Chain;
-    if (serve !== undefined)
-      return [
-        { pattern: path, chain: new Chain(chain.name, chain.links, linkOf(serve, plugins, config)), serve: true },
-      ];
+    if (serve !== undefined) {
+      const serving = linkOf(serve, plugins, config);
+      return [{ pattern: path, chain: new Chain(chain.name, chain.links, serving, observer), serve: true }];
+    }
     if (pass !== undefined) {
       const speaks = config.providers.find((each) => each.name === pass.provider)?.speaks ?? [];
       const spoken = speaks.flatMap((each) => protocols.find((protocol) => protocol.name === each) ?? []);

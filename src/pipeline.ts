@@ -43,7 +43,10 @@ export async function live(
     if (!exchange.answer) {
       const entered = parts.admission.enter(exchange);
       if (entered) await entered;
-      exchange.receive(await receive());
+      const asking = exchange.elapsed;
+      const body = await receive();
+      exchange.waited = exchange.elapsed - asking;
+      exchange.receive(body);
       const asked = chain.request(exchange);
       if (asked) await asked;
     }

@@ -16,6 +16,7 @@ t.test("pages that are made from sources are as these are now: npm run docs", as
     if (file !== "llms.txt") t.ok(text(file) === made(), `${file} is current`);
   t.match(text("docs/configuration.md"), /^\| `providers\.NAME\.credential` \|/m);
   t.match(text("docs/configuration.md"), /^\| `retry\.attempts` \| `1` \|/m);
+  t.match(text("docs/metrics.md"), /^\| `gateway_requests_total` \| counter \| `api` `model` /m);
   t.match(text("docs/errors.md"), /^\| `model_not_found` \| 404 \|/m);
 });
 

@@ -12,6 +12,7 @@ export function refusal(excess: Excess): GatewayError {
     ...(limit === "tpm" && { kind: "token_limit" as const }),
     message: `${what(excess)} ${when(excess)}`,
     retry,
+    limit,
     ...(retryAfter === undefined ? {} : { retryAfter }),
   };
   return new GatewayError(limit === "budget" ? "insufficient_quota" : "rate_limit_exceeded", details);
@@ -23,6 +24,7 @@ export function tooLarge(of: LimitLevel, tokens: number): GatewayError {
     kind: "token_limit",
     message: `The request is too large: ${whose(of)} may use ${of.limits.tpm} tokens a minute, and it alone may take ${tokens}. Send less, or ask for a shorter answer (max_tokens or the like).`,
     retry: false,
+    limit: "tpm",
   });
 }
 

@@ -210,7 +210,7 @@ function liveModels({ marketplace }: Generation): LiveModel[] {
 }
 
 /** Where all limits stand: those of some callers, their groups, the models and the providers. */
-function standings(
+export function standings(
   { levels, limiter, marketplace, providers }: Generation,
   callers: readonly Caller[],
 ): Promise<Standing[]> {

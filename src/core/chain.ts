@@ -18,6 +18,17 @@ const PHASE_DEADLINE = 10_000;
 
 type Later<T> = T | Promise<T>;
 
+/** One call in so many is timed. A prime, so that every phase has its turn, however many there are. */
+const TIMED = 17;
+
+/** Hears of what phases take, and of what could not be recorded. */
+export interface PhaseObserver {
+  /** @param hook the phase, or `serve` @param ms of one call in 17 */
+  took(plugin: string, hook: string, ms: number): void;
+  /** A plugin's `done` has thrown, or did not end in time. */
+  failed(plugin: string): void;
+}
+
 /** Whose promise it is, and how long it may take. */
 export interface Bound {
   /** Plugin and phase, like `auth.access`. */
@@ -40,55 +51,96 @@ type Respond = (exchange: Exchange, head: Head) => Later<Stage | undefined>;
 
 /** The plugins of a path, phase by phase: down the list on the way in, up the list on the way out. */
 export class Chain {
-  private readonly steps: Record<Phase, readonly Step<Run>[]>;
-  private readonly responding: readonly Step<Respond>[];
+  private readonly steps: StepsOf;
+  /** The same, of which each tells what it took. */
+  private readonly timed: StepsOf;
+  /** Calls until the next one is timed. */
+  private untimed = 0;
 
   /** @param serving the plugin that answers the chain's path itself, once all others have let the request in */
   constructor(
     readonly name: string,
     readonly links: readonly Link[],
     readonly serving?: Link,
+    private readonly observer?: PhaseObserver,
   ) {
-    const of = (phase: Phase) =>
-      links.flatMap((link, at) => {
-        const run = link.plugin[phase];
-        return run ? [stepOf(link, at, phase, run.bind(link.plugin) as Run)] : [];
-      });
-    const steps = Object.fromEntries(PHASES.map((phase) => [phase, of(phase)])) as Record<Phase, Step<Run>[]>;
-    if (serving) steps.access.push(stepOf(serving, links.length, "serve", served(serving.plugin)));
-    this.steps = steps;
-    this.responding = steps.response.toReversed() as Step<unknown>[] as Step<Respond>[];
+    this.steps = stepsOf(links, serving);
+    this.timed = observer ? stepsOf(links, serving, observer) : this.steps;
+  }
+
+  /** Those of a phase. */
+  private of<Name extends Phase>(phase: Name): StepsOf[Name] {
+    if (this.observer === undefined || this.untimed-- > 0) return this.steps[phase];
+    this.untimed = TIMED - 1;
+    return this.timed[phase];
   }
 
   access(exchange: Exchange): Later<void> {
-    return onward(this.steps.access, 0, exchange);
+    return onward(this.of("access"), 0, exchange);
   }
 
   request(exchange: Exchange): Later<void> {
-    return onward(this.steps.request, 0, exchange);
+    return onward(this.of("request"), 0, exchange);
   }
 
   route(exchange: Exchange): Later<void> {
-    return onward(this.steps.route, 0, exchange);
+    return onward(this.of("route"), 0, exchange);
   }
 
   send(exchange: Exchange, attempt: Attempt): Later<void> {
-    return onward(this.steps.send, 0, exchange, attempt);
+    return onward(this.of("send"), 0, exchange, attempt);
   }
 
   /** Stages in the order frames pass them. An answer that a plugin gave passes only those that stand above it. */
   response(exchange: Exchange, head: Head): Later<Stage[]> {
     const { answerer } = exchange;
     exchange.head = head;
-    const steps = answerer ? this.responding.filter(({ at }) => at < answerer.at) : this.responding;
+    const responding = this.of("response");
+    const steps = answerer ? responding.filter(({ at }) => at < answerer.at) : responding;
     return gather(steps, 0, exchange, head, []);
   }
 
   /** The exchange has ended: every plugin's, whatever another one throws; one throw is answered, for the log. */
   done(exchange: Exchange): Later<GatewayError | undefined> {
     exchange.end();
-    return conclude(this.steps.done, exchange);
+    return conclude(this.of("done"), exchange, this.observer);
   }
+}
+
+/** The steps of each phase, in the order in which they run. */
+type StepsOf = Readonly<
+  Record<Exclude<Phase, "response">, readonly Step<Run>[]> & { response: readonly Step<Respond>[] }
+>;
+
+function stepsOf(links: readonly Link[], serving: Link | undefined, observer?: PhaseObserver): StepsOf {
+  const stepIn = (link: Link, at: number, phase: string, run: Run) =>
+    stepOf(link, at, phase, observer ? timedBy(observer, link.name, phase, run) : run);
+  const of = (phase: Phase) =>
+    links.flatMap((link, at) => {
+      const run = link.plugin[phase];
+      return run ? [stepIn(link, at, phase, run.bind(link.plugin) as Run)] : [];
+    });
+  const steps = Object.fromEntries(PHASES.map((phase) => [phase, of(phase)])) as Record<Phase, Step<Run>[]>;
+  if (serving) steps.access.push(stepIn(serving, links.length, "serve", served(serving.plugin)));
+  return { ...steps, response: steps.response.toReversed() as Step<unknown>[] as Step<Respond>[] };
+}
+
+/** A phase that tells what it took, until it has ended. */
+function timedBy(observer: PhaseObserver, plugin: string, phase: string, run: Run): Run {
+  return (exchange, attempt) => {
+    const began = performance.now();
+    const took = () => observer.took(plugin, phase, performance.now() - began);
+    let later: Later<void>;
+    try {
+      later = run(exchange, attempt);
+    } catch (thrown) {
+      took();
+      throw thrown;
+    }
+    if (later instanceof Promise) return later.finally(took);
+    took();
+    return later;
+  };
 }
 
 const stepOf = <Run>({ name, deadline = PHASE_DEADLINE }: Link, at: number, phase: string, run: Run): Step<Run> => ({
@@ -170,7 +222,11 @@ function add(stages: Stage[], stage: Stage, { origin }: Step<Respond>, head: Hea
 }
 
 /** No plugin waits for another one: what one takes long to record is none of the others' business. */
-function conclude(steps: readonly Step<Run>[], exchange: Exchange): Later<GatewayError | undefined> {
+function conclude(
+  steps: readonly Step<Run>[],
+  exchange: Exchange,
+  observer: PhaseObserver | undefined,
+): Later<GatewayError | undefined> {
   let first: GatewayError | undefined;
   const waiting: Promise<GatewayError | undefined>[] = [];
   for (const step of steps) {
@@ -180,10 +236,14 @@ function conclude(steps: readonly Step<Run>[], exchange: Exchange): Later<Gatewa
         waiting.push(
           recorded(later, step, exchange).then(
             () => undefined,
-            (error: GatewayError) => error,
+            (error: GatewayError) => {
+              observer?.failed(step.name);
+              return error;
+            },
           ),
         );
     } catch (thrown) {
+      observer?.failed(step.name);
       first ??= blame(thrown, step.origin);
     }
   }

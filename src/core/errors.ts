@@ -170,6 +170,10 @@ export interface ErrorDetails {
   ownCode?: string;
   /** What it tells programs, in the words of the client's own protocol; said where that has a place for it. */
   details?: Readonly<Record<string, unknown>>;
+  /** The kind of limit that refuses, for metrics. */
+  limit?: "rpm" | "tpm" | "concurrency" | "budget";
+  /** The store that did not answer, for metrics. */
+  store?: "ledger" | "keys" | "objects" | "limits";
   cause?: unknown;
 }
 
@@ -219,6 +223,8 @@ export class GatewayError extends Error {
   readonly retryAfter: number | undefined;
   readonly ownCode: string | undefined;
   readonly details: ErrorDetails["details"];
+  readonly limit: ErrorDetails["limit"];
+  readonly store: ErrorDetails["store"];
   /** Which plugin and phase is to blame, like `models.route`; the chain sets it where nobody has. */
   origin: string | undefined;
 
@@ -244,6 +250,8 @@ export class GatewayError extends Error {
     this.retryAfter = details.retryAfter;
     this.ownCode = details.ownCode;
     this.details = details.details;
+    this.limit = details.limit;
+    this.store = details.store;
   }
 
   /** Any thrown value as a GatewayError; a foreign one becomes `code`, with the original as its cause. */

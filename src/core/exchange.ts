@@ -49,6 +49,10 @@ export class Attempt {
   credential: Credential | undefined;
   /** Milliseconds since the exchange began. */
   readonly startedAt: number;
+  /** Milliseconds since the exchange began when it was handed to the provider's connections; undefined: not yet, or it passes unread. */
+  sentAt: number | undefined;
+  /** The same of its answer, a stream's with the first frame, or of its failure. */
+  answeredAt: number | undefined;
   status: number | undefined;
   /** True once the provider may have heard of it. */
   sent = false;
@@ -179,6 +183,20 @@ export interface Arrival {
   strict?: boolean;
 }
 
+/** What an exchange comes to, as the ledger has it. */
+export interface ExchangeCharge {
+  readonly tokens: number;
+  /** Nano-dollars, for limits: of what has no price at least what is known of it. */
+  readonly cost: number;
+  /** The same as the ledger has it; absent: it has no price. */
+  readonly priced?: number;
+  /** What the usage belongs to, where it may be told again: it counts once. */
+  readonly once?: string;
+  readonly usage?: Usage;
+  /** The tokens are a guess, in whole or in part. */
+  readonly estimated?: boolean;
+}
+
 /** A request and its response, from the head's arrival to the ledger entry. Plugins share it; the engine owns its end. */
 export class Exchange {
   readonly id: string;
@@ -221,7 +239,7 @@ export class Exchange {
   /** Why the provider's usage could not be read, where that failed; nothing of what was read. */
   unread: string | undefined;
   /** What it comes to, as the ledger has it; known when it has ended. Set by who writes that. */
-  charge: { tokens: number; cost: number; once?: string } | undefined;
+  charge: ExchangeCharge | undefined;
   /** Header lines of any answer to it, refusals too: name, value, … */
   readonly replyHeaders: string[] = [];
   /** Things the client should know, sent as `gateway-notice` headers. */
@@ -264,6 +282,10 @@ export class Exchange {
   progress: (() => number) | undefined;
   /** Bytes of the answer's body written downstream. */
   written = 0;
+  /** The writes that was in, of an answer that is read on its way. */
+  pieces = 0;
+  /** Milliseconds for which the client's body was waited for. */
+  waited = 0;
   /** Of a WebSocket: the code it was closed with. */
   closeCode: number | undefined;
   /** Bytes of the request's body, where it passes unread. */

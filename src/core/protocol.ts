@@ -90,6 +90,8 @@ export interface Protocol {
    * @param now Unix milliseconds
    */
   rateHeaders?(distances: RateDistances, now: number): string[];
+  /** Headers in which a provider tells what is left of its own limits of a minute. */
+  readonly ratesLeft?: readonly (readonly [kind: keyof RateDistances, header: string])[];
   /** Where human text stands, so that a plugin that reads or changes text is one file for all protocols. */
   readonly texts: {
     /** In a request's body, parsed. Anything may stand anywhere. */

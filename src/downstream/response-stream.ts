@@ -157,6 +157,7 @@ export class ResponseStream implements BodyReceiver {
     if (exchange.aborted) return true;
     exchange.firstByte ??= exchange.elapsed;
     for (const piece of pieces) exchange.written += piece.length;
+    exchange.pieces++;
     if (this.writer.write(pieces)) return true;
     this.wait();
     return false;

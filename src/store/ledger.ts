@@ -127,6 +127,18 @@ export interface LedgerFailure {
   requests: number;
 }
 
+/** How far a ledger is behind what was written down for it. */
+export interface LedgerBacklog {
+  /** Seconds for which it has been behind; 0: it is not. */
+  readonly lag: number;
+  /** Seconds since the oldest journal was written to that is not in it yet, those of processes that have died included. */
+  readonly oldest: number;
+  /** Of the journals' files. */
+  readonly bytes: number;
+  /** Times that it could not be written. */
+  readonly errors: number;
+}
+
 /** The record of usage. */
 export abstract class Ledger {
   /**
@@ -157,4 +169,8 @@ export abstract class Ledger {
   abstract close(): Promise<void>;
   /** Whether entries get to the disk. */
   abstract get state(): "ok" | "waiting";
+  /** Where rows do not wait in a journal there is nothing to be behind of. */
+  async backlog(): Promise<LedgerBacklog> {
+    return { lag: 0, oldest: 0, bytes: 0, errors: 0 };
+  }
 }

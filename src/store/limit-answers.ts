@@ -124,6 +124,7 @@ export const spendUnknown = (cause?: unknown): GatewayError =>
     status: 503,
     message: "What has been spent so far is not known at the moment.",
     retryAfter: 5,
+    store: "ledger",
     cause,
   });
 

@@ -91,6 +91,11 @@ export abstract class Limiter {
     return "ok";
   }
 
+  /** Times that what counts was lost. */
+  get errors(): number {
+    return 0;
+  }
+
   /** Frees what it has open. */
   async close(): Promise<void> {}
 }

@@ -104,6 +104,7 @@ export const ownersSilent = (cause: unknown): GatewayError =>
     status: 503,
     message: "The store of who made what cannot answer at the moment.",
     retryAfter: 5,
+    store: "objects",
     cause,
   });
 

@@ -187,6 +187,7 @@ export const storeSilent = (cause: unknown): GatewayError =>
     status: 503,
     message: "The key store cannot answer at the moment.",
     retryAfter: 5,
+    store: "keys",
     cause,
   });
 

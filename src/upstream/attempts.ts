@@ -16,6 +16,7 @@ import { firstFrame, reportedIn } from "./first-frame.ts";
 import type { Health } from "./health.ts";
 import { scopeIdempotency } from "./idempotency.ts";
 import type { Place, Places } from "./places.ts";
+import type { ProviderRates } from "./provider-rates.ts";
 import type { ClientSide, UpstreamProxy } from "./proxy.ts";
 import type { OutgoingRequest } from "./request.ts";
 import type { UpstreamResponse } from "./response.ts";
@@ -55,6 +56,13 @@ interface AttemptResult {
   readonly wait?: number | undefined;
 }
 
+/** What goes along with asking providers. */
+export interface UpstreamsBeside {
+  /** Writes down what must outlive this process, before bytes leave that follow from it. */
+  persist?(): void;
+  readonly rates?: ProviderRates;
+}
+
 /** Tries an exchange's targets, best first, until one answers. */
 export class Upstreams {
   private readonly up = new Map<Provider, Map<Protocol, AllowList>>();
@@ -66,9 +74,11 @@ export class Upstreams {
     readonly health: Health,
     private readonly budget: RetryBudget,
     readonly places: Places,
-    /** Writes down what must outlive this process, before bytes leave that follow from it. */
-    readonly persist: () => void = () => {},
+    private readonly beside: UpstreamsBeside = {},
   ) {}
+
+  /** Writes down what must outlive this process, before bytes leave that follow from it. */
+  readonly persist = (): void => this.beside.persist?.();
 
   /**
    * The first answer that is no reason to try again, or the last one whatever it is; docs/decisions/0002 says what is tried
@@ -125,6 +135,7 @@ export class Upstreams {
       if (written) await written;
       authenticate(attempt);
       attempt.sent = true;
+      attempt.sentAt = exchange.elapsed;
       const upstream = await this.proxy.send(
         outgoing(exchange, attempt, { over: ending(this.health.begin(attempt), place), sending: this.persist }),
         client,
@@ -135,6 +146,7 @@ export class Upstreams {
       const error = GatewayError.from(thrown);
       const { code } = error;
       attempt.error = error;
+      attempt.answeredAt = exchange.elapsed;
       if (attempt.sent) this.health.unanswered(attempt, code.startsWith("upstream_"));
       if (code === "upstream_unreachable") attempt.sent = false;
       return { attempt, verdict: verdictOn(code), error };
@@ -162,7 +174,9 @@ export class Upstreams {
     attempt.status = status;
     const seconds = status === 429 || status >= 500 ? (retryAfter(headers) ?? error?.retryAfter) : undefined;
     const wait = seconds === undefined ? undefined : seconds * 1000;
-    this.health.answered(attempt, status, wait, exchange.elapsed - attempt.startedAt);
+    attempt.answeredAt = exchange.elapsed;
+    this.beside.rates?.see(attempt, headers);
+    this.health.answered(attempt, status, wait, attempt.answeredAt - attempt.startedAt);
     const once = headers.get("x-should-retry") === "false";
     return {
       attempt,

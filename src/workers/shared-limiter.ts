@@ -47,6 +47,7 @@ function unknown(cause: unknown): never {
     status: 503,
     message: "What has been used so far is not known at the moment.",
     retryAfter: 5,
+    store: "limits",
     cause,
   });
 }

@@ -230,3 +230,28 @@ t.test("a head that cannot be sent is the failure of the plugin that has made it
     }
   }
 });
+
+t.test("of each phase one call in 17 is timed, to its end, and what cannot be recorded is told", async (t) => {
+  const took: string[] = [];
+  const failed: string[] = [];
+  const observer = {
+    took: (plugin: string, hook: string, ms: number) => took.push(`${plugin}.${hook} ${ms >= 0}`),
+    failed: (plugin: string) => failed.push(plugin),
+  };
+  const plugin = {
+    access: async () => {},
+    route: () => {
+      throw new Error("no");
+    },
+    done: () => Promise.reject(new Error("no")),
+  };
+  const chain = new Chain("test", [{ name: "odd", plugin }], undefined, observer);
+  for (let i = 0; i < 17; i++) {
+    await chain.access(started());
+    const thrown = await (async () => chain.route(started()))().catch((error: unknown) => error);
+    t.match(thrown, { origin: "odd.route" });
+    await chain.done(started());
+  }
+  t.same(took.toSorted(), ["odd.access true", "odd.done true", "odd.route true"]);
+  t.equal(failed.length, 17);
+});

@@ -8,7 +8,7 @@ import { encode as encodeAnswer, encoder } from "./response.encode.ts";
 import { fields, support } from "./support.ts";
 import { opaque, texts } from "./texts.ts";
 import { decodeCount, encodeCount, holdsUsage, usage } from "./usage.ts";
-import { COUNT_TOKENS, ending, MESSAGES, NAME, PING, rateHeaders, UNTHREADED } from "./wire.ts";
+import { COUNT_TOKENS, ending, MESSAGES, NAME, PING, rateHeaders, ratesLeft, UNTHREADED } from "./wire.ts";
 
 /** Where the vendor itself answers: nobody else who speaks its protocol keeps threads. */
 const VENDOR = /(?:^|\.)anthropic\.com$/;
@@ -44,6 +44,7 @@ const anthropicMessages: TranslatedProtocol = {
   tokens: { times: 1.32, call: 32 },
   output: { tokens: [["max_tokens"]], times: [] },
   rateHeaders,
+  ratesLeft,
   ping: PING,
   idHeaders: ["request-id"],
   overloaded: 529,

@@ -157,6 +157,12 @@ export function ending(frame: Frame): Ending | undefined {
   return type === undefined && asObject(error) ? "error" : entryOf(ENDINGS, asText(type));
 }
 
+/** Where the vendor tells what is left of a minute. [D: rate limits page] */
+export const ratesLeft = [
+  ["requests", "anthropic-ratelimit-requests-remaining"],
+  ["tokens", "anthropic-ratelimit-tokens-remaining"],
+] as const;
+
 /** `anthropic-ratelimit-{requests,tokens}-{limit,remaining,reset}`; the reset as RFC 3339. [D: rate limits page] */
 export const rateHeaders = ({ requests, tokens }: RateDistances, now: number): string[] =>
   Object.entries({ requests, tokens }).flatMap(([what, distance]) =>

@@ -12,7 +12,7 @@ import {
 import { ERROR, error, reportedIn, streamError } from "./errors.ts";
 import { vendor } from "./objects.ts";
 import { holdsUsage, includeUsage } from "./usage.ts";
-import { rateHeaders } from "./wire.ts";
+import { rateHeaders, ratesLeft } from "./wire.ts";
 
 /** Headers by which agents name their session. Seen on the wire. */
 const SESSION_HEADERS = ["session-id", "session_id", "thread-id", "x-session-affinity", "x-session-id"];
@@ -29,6 +29,7 @@ export const family = {
   vendor,
   checked: ["metadata", "prompt_cache_key", "stream_options", "user", "safety_identifier"],
   rateHeaders,
+  ratesLeft,
   conversation: { members: [["prompt_cache_key"]], headers: SESSION_HEADERS, turns: "messages" },
 } satisfies Partial<Protocol>;
 

@@ -120,6 +120,12 @@ function untilReset(ms: number): string {
   return seconds < 60 ? `${seconds}s` : `${Math.floor(seconds / 60)}m${seconds % 60}s`;
 }
 
+/** Where the vendor, and those that speak as it does, tell what is left of a minute. [S, D: rate limits guide] */
+export const ratesLeft = [
+  ["requests", "x-ratelimit-remaining-requests"],
+  ["tokens", "x-ratelimit-remaining-tokens"],
+] as const;
+
 /** `x-ratelimit-{limit,remaining,reset}-{requests,tokens}`. [S, D: rate limits guide] */
 export function rateHeaders({ requests, tokens }: RateDistances): string[] {
   const lines: string[] = [];

@@ -1,7 +1,8 @@
-import { utimesSync } from "node:fs";
+import { statSync, utimesSync } from "node:fs";
 import { setTimeout as sleep } from "node:timers/promises";
+import type { LedgerBacklog } from "../ledger.ts";
 import type { Row } from "../ledger-row.ts";
-import { abandoned, journalFile, journals, remove } from "./files.ts";
+import { abandoned, journalFile, journals, orphaned, remove } from "./files.ts";
 import { rowIn } from "./journal.ts";
 import { lineIn, wholeLines } from "./lines.ts";
 
@@ -32,6 +33,8 @@ export class JournalFeeder {
   private stopped = false;
   /** Milliseconds of `performance.now()` since which there is something to read; undefined where there is not. */
   behindSince: number | undefined;
+  /** Times that the ledger could not be written. */
+  errors = 0;
 
   /**
    * @param folder of the journals
@@ -54,6 +57,20 @@ export class JournalFeeder {
     this.next = next;
     this.feeding = next.read;
     return next.read;
+  }
+
+  /** How far the ledger is behind the journals. */
+  backlog(): LedgerBacklog {
+    const lag = this.behindSince === undefined ? 0 : (performance.now() - this.behindSince) / 1000;
+    let [oldest, bytes] = [lag, 0];
+    for (const journal of journals(this.folder))
+      for (const file of journal.files) {
+        const found = statSync(file, { throwIfNoEntry: false });
+        bytes += found?.size ?? 0;
+        if (found && journal.name !== this.owner && orphaned(journal))
+          oldest = Math.max(oldest, (Date.now() - found.mtimeMs) / 1000);
+      }
+    return { lag, oldest, bytes, errors: this.errors };
   }
 
   /** Shows others that the running journal is somebody's. */
@@ -157,6 +174,7 @@ export class JournalFeeder {
         await this.rows.flush();
         return true;
       } catch {
+        this.errors++;
         if (this.stopped) return false;
         await sleep(wait);
       }

@@ -34,6 +34,8 @@ export class Journal {
   private pendingBytes = 0;
   /** Exchanges that have begun and not ended, by id: each new file begins with their lines. */
   private readonly open = new Map<string, { line: string }>();
+  /** Times that it could not be written. */
+  failures = 0;
   private failed: { since: number; triedAt: number; lost: number } | undefined;
   private retry: NodeJS.Timeout | undefined;
 
@@ -155,6 +157,7 @@ export class Journal {
   }
 
   private fail(error: Error): void {
+    this.failures++;
     if (!this.failed)
       this.warn(`The ledger's journal cannot be written: ${error.message}. What it shall hold waits in memory.`);
     const now = performance.now();

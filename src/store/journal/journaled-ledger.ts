@@ -1,6 +1,7 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import {
   Ledger,
+  type LedgerBacklog,
   type LedgerEntry,
   type LedgerFailure,
   type LedgerQuery,
@@ -126,6 +127,13 @@ export class JournaledLedger extends Ledger {
       async (after) => (await LedgerThread.shared().ask(this.opened(), { type: "page", span, after })) as LedgerEntry[],
     );
     yield* merged(stored, within);
+  }
+
+  /** Of a thread that has died nobody knows more than that it has. */
+  override async backlog(): Promise<LedgerBacklog> {
+    if (this.number === undefined) return { lag: 0, oldest: 0, bytes: 0, errors: this.journal.failures };
+    const found = (await LedgerThread.shared().ask(this.number, { type: "backlog" })) as LedgerBacklog;
+    return { ...found, errors: found.errors + this.journal.failures };
   }
 
   override async close(): Promise<void> {

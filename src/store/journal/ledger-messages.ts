@@ -17,6 +17,8 @@ export type LedgerAsk =
   | { type: "speeds"; span: LedgerSpan; by: SpeedGroup | undefined }
   | { type: "failures"; span: LedgerSpan }
   | { type: "page"; span: LedgerSpan; after: RowPlace | undefined }
+  /** How far it is behind. */
+  | { type: "backlog" }
   /** Closes it. What is not in the ledger by then stays in the journal, which the next start reads. */
   | { type: "close"; wait: number };
 

@@ -77,6 +77,8 @@ class FedLedger {
         return this.store.ledger.failures(ask.span);
       case "page":
         return this.store.ledger.page(ask.span, ask.after);
+      case "backlog":
+        return this.feeder.backlog();
       case "close":
         return this.close(ask.wait);
       default:

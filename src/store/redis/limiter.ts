@@ -91,6 +91,7 @@ export class RedisLimiter extends Limiter {
   private timer: NodeJS.Timeout | undefined;
   private closed = false;
   private announced = false;
+  private failures = 0;
 
   private constructor(private readonly parts: RedisLimiterParts) {
     super();
@@ -112,6 +113,10 @@ export class RedisLimiter extends Limiter {
     }
     limiter.schedule();
     return limiter;
+  }
+
+  override get errors(): number {
+    return this.failures;
   }
 
   /** Reservations that have not been settled. */
@@ -308,6 +313,7 @@ export class RedisLimiter extends Limiter {
     // It was the ledger that did not answer.
     if (thrown instanceof GatewayError) throw thrown;
     if (this.alone || this.closed) return;
+    this.failures++;
     this.alone = this.part();
     for (const { reservation, time } of this.open.values()) this.alone.adopt(reservation, time);
     this.parts.server.disconnect();

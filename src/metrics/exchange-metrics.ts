@@ -1,0 +1,205 @@
+import type { Attempt, Exchange } from "../core/exchange.ts";
+import type { Caller } from "../core/marketplace.ts";
+import type { Usage } from "../core/usage.ts";
+import { NOTHING, OnceNames } from "../store/once-names.ts";
+import { type Count, CounterFamily, type Distribution, HistogramFamily, type MetricJson, under } from "./families.ts";
+
+/** Keys that have a label of their own; further ones are `other`. */
+const MOST_KEYS = 200;
+/** Faults of plugins, whose origin names them. */
+const FAULTS = new Set(["plugin_failed", "plugin_timeout"]);
+
+/** What is counted of all exchanges of the same model and target. */
+class TargetSeries {
+  readonly ended = new Map<string, Count>();
+  readonly ttft: Distribution;
+  readonly rate: Distribution;
+  readonly gap: Distribution;
+  readonly upstreamCost: Count;
+  readonly tokens = new Map<string, Count>();
+
+  constructor(
+    private readonly families: Families,
+    private readonly names: { readonly api: string; readonly model: string; readonly target: string },
+  ) {
+    const { model, target } = names;
+    this.ttft = families.ttft.of(model, target);
+    this.rate = families.rate.of(model, target);
+    this.gap = families.gap.of(model, target);
+    this.upstreamCost = families.upstreamCost.of(target);
+  }
+
+  requests(outcome: string, status: number): Count {
+    const { api, model, target } = this.names;
+    return under(this.ended, `${outcome} ${status}`, () =>
+      this.families.requests.of(api, model, target, outcome, String(status)),
+    );
+  }
+
+  count(usage: Usage): void {
+    const { in: input, out } = usage;
+    this.add("in", input.total);
+    this.add("out", out.total);
+    this.add("cache_read", input.cached);
+    if (input.write) for (const written of Object.values(input.write)) this.add("cache_write", written);
+    this.add("reasoning", out.reasoning);
+  }
+
+  private add(type: string, tokens = 0): void {
+    if (!(tokens > 0)) return;
+    const { model, target } = this.names;
+    under(this.tokens, type, () => this.families.tokens.of(model, target, type)).value += tokens;
+  }
+}
+
+class Families {
+  readonly requests = new CounterFamily("gateway_requests_total");
+  readonly duration = new HistogramFamily("gateway_request_duration_seconds");
+  readonly overhead = new HistogramFamily("gateway_overhead_seconds");
+  readonly ttft = new HistogramFamily("gateway_ttft_seconds");
+  readonly rate = new HistogramFamily("gateway_output_tokens_per_second");
+  readonly gap = new HistogramFamily("gateway_inter_chunk_seconds");
+  readonly tokens = new CounterFamily("gateway_tokens_total");
+  readonly cost = new CounterFamily("gateway_cost_usd_total");
+  readonly upstreamCost = new CounterFamily("gateway_upstream_cost_usd_total");
+  readonly attempts = new CounterFamily("gateway_attempts_total");
+  readonly fallbacks = new CounterFamily("gateway_fallbacks_total");
+  readonly limited = new CounterFamily("gateway_limited_total");
+  readonly aborts = new CounterFamily("gateway_client_aborts_total");
+  readonly guesses = new CounterFamily("gateway_estimated_usage_total");
+  readonly pluginErrors = new CounterFamily("gateway_plugin_errors_total");
+  readonly storeErrors = new CounterFamily("gateway_store_errors_total");
+}
+
+/** What is counted of an API, whoever serves it. */
+interface ApiSeries {
+  readonly duration: Distribution;
+  readonly overhead: Distribution;
+  /** By model and target. */
+  readonly targets: Map<string, Map<string, TargetSeries>>;
+}
+
+/** Counts what has ended: once for each exchange, nothing for each piece of an answer. Labels are names of gateway.yaml. */
+export class ExchangeMetrics {
+  private readonly families = new Families();
+  private readonly apis = new Map<string, ApiSeries>();
+  private readonly once = new OnceNames();
+  /** Those with a label of their own, as they were seen last. */
+  private readonly labelled = new Map<string, Caller>();
+
+  /** Callers that have asked, those of the first keys. */
+  get callers(): Iterable<Caller> {
+    return this.labelled.values();
+  }
+
+  /** An exchange has ended. */
+  ended(exchange: Exchange): void {
+    if (exchange.dryRun) return;
+    const { protocol, attempts, outcome, status, firstByte, elapsed } = exchange;
+    const api = this.api(protocol.name);
+    const last = attempts.at(-1);
+    // What a client has made up is no label: there would be one for each of its slips.
+    const model = last?.target.serves ?? exchange.model?.id ?? "";
+    const series = this.target(api, protocol.name, model, last ? nameOf(last) : "");
+    series.requests(outcome, status).value++;
+    api.duration.observe(elapsed / 1000);
+    if (firstByte !== undefined) {
+      series.ttft.observe(firstByte / 1000);
+      if (exchange.streaming && outcome === "completed") streamed(exchange, series, elapsed - firstByte);
+    }
+    const overhead = overheadOf(exchange);
+    if (overhead !== undefined) api.overhead.observe(overhead / 1000);
+    if (outcome === "aborted")
+      this.families.aborts.of(last === undefined ? "request" : firstByte === undefined ? "waiting" : "answer").value++;
+    this.charged(exchange, series, model);
+    for (let i = 0; i < attempts.length; i++) this.tried(attempts[i] as Attempt, attempts[i - 1]);
+    if (exchange.error) this.failed(exchange.error);
+  }
+
+  /** A plugin has not recorded an exchange, or what was counted has ended. */
+  pluginFailed(plugin: string): void {
+    this.families.pluginErrors.of(plugin).value++;
+  }
+
+  json(): MetricJson[] {
+    return Object.values(this.families).map((family: CounterFamily | HistogramFamily) => family.json());
+  }
+
+  private charged({ charge, usage, caller }: Exchange, series: TargetSeries, model: string): void {
+    if (!charge) {
+      if (usage) series.count(usage);
+      return;
+    }
+    if (charge.estimated === true) this.families.guesses.of().value++;
+    // What was counted before is told again with nothing.
+    const counted = charge.once === undefined ? charge : this.once.count(charge);
+    if (counted === NOTHING) return;
+    const { usage: settled, priced = 0 } = charge;
+    if (settled) series.count(settled);
+    if (priced > 0) this.families.cost.of(caller ? this.label(caller) : "", model).value += priced / 1e9;
+    else if (caller) this.label(caller);
+    series.upstreamCost.value += (settled?.providerCost ?? priced) / 1e9;
+  }
+
+  private tried(attempt: Attempt, before: Attempt | undefined): void {
+    const name = nameOf(attempt);
+    this.families.attempts.of(name, attempt.error?.code ?? String(attempt.status ?? "none")).value++;
+    if (before && before.target !== attempt.target) this.families.fallbacks.of(nameOf(before), name).value++;
+  }
+
+  private failed({ code, origin = "", limit, store }: NonNullable<Exchange["error"]>): void {
+    if (FAULTS.has(code)) this.pluginFailed(origin.split(".")[0] as string);
+    const kind = limit ?? (code === "overloaded" ? "overload" : undefined);
+    if (kind !== undefined) this.families.limited.of(kind).value++;
+    if (store !== undefined) this.families.storeErrors.of(store).value++;
+  }
+
+  private api(name: string): ApiSeries {
+    const { duration, overhead } = this.families;
+    return under(this.apis, name, () => ({
+      duration: duration.of(name),
+      overhead: overhead.of(name),
+      targets: new Map(),
+    }));
+  }
+
+  private target({ targets }: ApiSeries, api: string, model: string, target: string): TargetSeries {
+    const models = under(targets, model, () => new Map<string, TargetSeries>());
+    return under(models, target, () => new TargetSeries(this.families, { api, model, target }));
+  }
+
+  private label(caller: Caller): string {
+    const { name } = caller;
+    if (!this.labelled.has(name) && this.labelled.size >= MOST_KEYS) return "other";
+    this.labelled.set(name, caller);
+    return name;
+  }
+}
+
+/** How fast a stream was, by the rules of the ledger. @param time milliseconds from its first byte to its end */
+function streamed({ charge, usage, pieces }: Exchange, series: TargetSeries, time: number): void {
+  if (time <= 0) return;
+  const tokens = (charge?.usage ?? usage)?.out.total ?? 0;
+  if (tokens > 1) series.rate.observe((tokens * 1000) / time);
+  if (pieces > 1) series.gap.observe(time / 1000 / (pieces - 1));
+}
+
+/**
+ * Milliseconds that the gateway itself took until the first byte; undefined where nothing says it, as where bodies pass
+ * unread. Of a whole answer all that comes behind its head counts as the provider's time.
+ */
+function overheadOf({ attempts, waited, streaming, firstByte }: Exchange): number | undefined {
+  let own = -waited;
+  let from = 0;
+  for (const { sentAt, answeredAt } of attempts) {
+    if (sentAt === undefined || answeredAt === undefined) return undefined;
+    own += sentAt - from;
+    from = answeredAt;
+  }
+  if (attempts.length === 0) return undefined;
+  if (streaming && firstByte !== undefined) own += Math.max(0, firstByte - from);
+  return Math.max(0, own);
+}
+
+/** As labels name it. */
+export const nameOf = ({ target: { provider, model } }: Pick<Attempt, "target">): string => `${provider.name}:${model}`;

@@ -1,0 +1,30 @@
+import t from "tap";
+import { LABELS, METRICS, type MetricDefinition } from "../../src/metrics/definitions.ts";
+
+const ALL: [string, MetricDefinition][] = Object.entries(METRICS);
+
+t.test("names follow Prometheus' conventions, and every label is told", async (t) => {
+  for (const [name, { type, labels, help, buckets }] of ALL) {
+    t.match(name, /^gateway_[a-z_]+$/);
+    t.equal(name.endsWith("_total"), type === "counter", name);
+    t.match(help, /\.$/, name);
+    for (const label of labels) t.ok(LABELS[label], `${name} ${label}`);
+    t.equal(buckets !== undefined, type === "histogram", name);
+    if (buckets)
+      t.same(
+        buckets,
+        buckets.toSorted((a, b) => a - b),
+        name,
+      );
+  }
+  const used = new Set(ALL.flatMap(([, { labels }]) => labels));
+  t.same(
+    Object.keys(LABELS).filter((label) => !used.has(label)),
+    [],
+  );
+});
+
+t.test("no label holds what a client can make up", async (t) => {
+  const labels = new Set(ALL.flatMap(([, { labels }]) => labels));
+  for (const free of ["path", "address", "key_id", "user", "id", "url"]) t.notOk(labels.has(free), free);
+});

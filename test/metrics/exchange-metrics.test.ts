@@ -1,0 +1,98 @@
+import t from "tap";
+import type { Exchange } from "../../src/core/exchange.ts";
+import { ExchangeMetrics } from "../../src/metrics/exchange-metrics.ts";
+
+const target = { provider: { name: "up" }, model: "fine", serves: "plain" };
+const exchange = (more: object = {}): Exchange =>
+  ({
+    ...{
+      protocol: { name: "api" },
+      attempts: [],
+      outcome: "completed",
+      status: 200,
+      elapsed: 100,
+      waited: 0,
+      pieces: 0,
+    },
+    ...more,
+  }) as unknown as Exchange;
+
+const told = (metrics: ExchangeMetrics, name: string) =>
+  metrics.json().find((metric) => metric.name === name)?.values ?? [];
+
+t.test("the gateway's own time has neither the client's body in it nor the time of providers", async (t) => {
+  const metrics = new ExchangeMetrics();
+  const attempts = [
+    { target, sentAt: 60, answeredAt: 160, status: 503 },
+    { target, sentAt: 165, answeredAt: 365, status: 200 },
+  ];
+  metrics.ended(exchange({ attempts, waited: 50, streaming: true, firstByte: 367, elapsed: 900 }));
+  const sum = told(metrics, "gateway_overhead_seconds").at(-2);
+  t.equal(Math.round((sum?.value ?? 0) * 1000), 10 + 5 + 2);
+  metrics.ended(exchange({ attempts: [{ target, status: 200 }] }));
+  const count = told(metrics, "gateway_overhead_seconds").at(-1);
+  t.equal(count?.value, 1, "where bodies pass unread nobody knows");
+});
+
+t.test("a client that leaves is counted by how far it had come", async (t) => {
+  const metrics = new ExchangeMetrics();
+  const aborted = { outcome: "aborted", status: 499 };
+  metrics.ended(exchange(aborted));
+  metrics.ended(exchange({ ...aborted, attempts: [{ target }] }));
+  metrics.ended(exchange({ ...aborted, attempts: [{ target }], firstByte: 3, status: 200 }));
+  t.same(
+    told(metrics, "gateway_client_aborts_total").map(({ labels, value }) => [labels["phase"], value]),
+    [
+      ["request", 1],
+      ["waiting", 1],
+      ["answer", 1],
+    ],
+  );
+});
+
+t.test(
+  "usage that is told again counts once, written tokens are summed up, and a request that is only explained is none",
+  async (t) => {
+    const metrics = new ExchangeMetrics();
+    const usage = { in: { total: 9, write: { "5m": 2, "1h": 3 } }, out: { total: 4 }, raw: undefined };
+    const charge = { tokens: 13, cost: 5e9, priced: 5e9, once: "up resp_1", usage };
+    for (let i = 0; i < 2; i++) metrics.ended(exchange({ attempts: [{ target, status: 200 }], charge }));
+    metrics.ended(exchange({ dryRun: { notes: [] }, attempts: [{ target, status: 200 }], charge }));
+    t.same(
+      told(metrics, "gateway_tokens_total").map(({ labels, value }) => [labels["type"], value]),
+      [
+        ["in", 9],
+        ["out", 4],
+        ["cache_write", 5],
+      ],
+    );
+    t.same(told(metrics, "gateway_upstream_cost_usd_total"), [{ labels: { target: "up:fine" }, value: 5 }]);
+    t.equal(told(metrics, "gateway_requests_total")[0]?.value, 2);
+  },
+);
+
+t.test("of keys 200 have a label of their own", async (t) => {
+  const metrics = new ExchangeMetrics();
+  const charge = { tokens: 1, cost: 1e9, priced: 1e9 };
+  for (let i = 0; i < 203; i++) metrics.ended(exchange({ caller: { id: `${i}`, name: `key-${i}` }, charge }));
+  const keys = told(metrics, "gateway_cost_usd_total");
+  t.equal(keys.length, 201);
+  t.match(keys.at(-1), { labels: { key: "other" }, value: 3 });
+});
+
+t.test("refusals by limits, faults of plugins and stores that do not answer are told apart", async (t) => {
+  const metrics = new ExchangeMetrics();
+  for (const error of [
+    { code: "rate_limit_exceeded", limit: "tpm" },
+    { code: "overloaded" },
+    { code: "plugin_failed", origin: "odd.route" },
+    { code: "internal", store: "keys" },
+  ])
+    metrics.ended(exchange({ outcome: "rejected", status: 500, error }));
+  t.same(
+    told(metrics, "gateway_limited_total").map(({ labels }) => labels["kind"]),
+    ["tpm", "overload"],
+  );
+  t.match(told(metrics, "gateway_plugin_errors_total"), [{ labels: { plugin: "odd" }, value: 1 }]);
+  t.match(told(metrics, "gateway_store_errors_total"), [{ labels: { store: "keys" }, value: 1 }]);
+});

@@ -1,0 +1,37 @@
+import t from "tap";
+import { CounterFamily, current, HistogramFamily } from "../../src/metrics/families.ts";
+
+t.test("a histogram's buckets hold all that is smaller, and a value at an end belongs to it", async (t) => {
+  const family = new HistogramFamily("gateway_ttft_seconds");
+  const series = family.of("fast", "up:fine");
+  for (const value of [0.05, 0.06, 400]) series.observe(value);
+  t.equal(family.of("fast", "up:fine"), series);
+  const { values, type, aggregator } = family.json();
+  t.same([type, aggregator], ["histogram", "sum"]);
+  const bucket = (le: string) => values.find(({ labels }) => labels["le"] === le)?.value;
+  t.same([bucket("0.05"), bucket("0.1"), bucket("300"), bucket("+Inf")], [1, 2, 2, 3]);
+  t.match(values.slice(-2), [
+    { metricName: "gateway_ttft_seconds_sum", value: 400.11 },
+    { metricName: "gateway_ttft_seconds_count", labels: { model: "fast", target: "up:fine" }, value: 3 },
+  ]);
+});
+
+t.test("a metric has 5,000 series at most, and further ones are one", async (t) => {
+  const family = new CounterFamily("gateway_fallbacks_total");
+  for (let i = 0; i < 5010; i++) family.of(String(i), "to").value++;
+  const { values } = family.json();
+  t.equal(values.length, 5001);
+  t.match(values.at(-1), { labels: { from: "other", to: "other" }, value: 10 });
+});
+
+t.test("a counter without labels is there before anything was counted", async (t) => {
+  t.match(new CounterFamily("gateway_estimated_usage_total").json(), { values: [{ labels: {}, value: 0 }] });
+});
+
+t.test("what is looked up says how several processes come together", async (t) => {
+  t.match(current("gateway_target_up", [[0, "up:fine"]]), {
+    type: "gauge",
+    aggregator: "min",
+    values: [{ labels: { target: "up:fine" }, value: 0 }],
+  });
+});

@@ -1,0 +1,38 @@
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import t from "tap";
+import { hashOf } from "../../src/metrics/process-metrics.ts";
+import { JournaledLedger } from "../../src/store/journal/journaled-ledger.ts";
+import { startGateway } from "../support/gateway.ts";
+
+t.test("a gateway.yaml is named by half of its digest, and nothing of it can be read there", async (t) => {
+  t.match(hashOf("models: {}"), /^[0-9a-f]{32}$/);
+  t.not(hashOf("models: {}"), hashOf("models: { }"));
+});
+
+t.test("the answer of a process names every target, and what was not asked yet is well", async (t) => {
+  const yaml = 'providers: { demo: { url: "demo:" } }\nmodels: { echo: { targets: [demo:echo] } }\n';
+  const { gateway } = await startGateway(t, yaml);
+  const all = (await gateway.answers.answer("metrics", null)) as { name: string; values: object[] }[];
+  const of = (name: string) => all.find((metric) => metric.name === name)?.values;
+  t.same(of("gateway_target_up"), [{ labels: { target: "demo:echo" }, value: 1 }]);
+  t.same(of("gateway_limiter_degraded"), [{ labels: {}, value: 0 }]);
+  t.ok(of("gateway_inflight")?.some((value) => JSON.stringify(value).includes("openai-chat")));
+});
+
+t.test("how far a ledger is behind is told with the bytes of its journal", async (t) => {
+  const folder = mkdtempSync(join(tmpdir(), "gateway-backlog-"));
+  t.teardown(() => rmSync(folder, { recursive: true }));
+  const ledger = new JournaledLedger(join(folder, "l.db"), join(folder, "l.db.journal"));
+  t.same(await ledger.backlog(), { lag: 0, oldest: 0, bytes: 0, errors: 0 });
+  ledger.append({
+    ...{ id: "01a", time: 1, key: "", model: "m", target: "", protocol: "p", operation: "o", status: 200 },
+    ...{ outcome: "completed", streaming: false, attempts: [], duration: 1, source: "free" },
+  });
+  await ledger.flush();
+  const { bytes, errors } = await ledger.backlog();
+  t.ok(bytes > 0);
+  t.equal(errors, 0);
+  await ledger.close();
+});

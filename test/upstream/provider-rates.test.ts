@@ -1,0 +1,29 @@
+import t from "tap";
+import type { Attempt } from "../../src/core/exchange.ts";
+import { ProviderRates } from "../../src/upstream/provider-rates.ts";
+import { HeaderList } from "../../src/wire/headers.ts";
+
+const attempt = (model: string, ratesLeft?: [string, string][]) =>
+  ({ target: { provider: { name: "up" }, model }, protocol: { ratesLeft } }) as unknown as Attempt;
+
+t.test(
+  "what a provider says is left is looked at once a second, and words that are no number are not told",
+  async (t) => {
+    let now = 0;
+    const rates = new ProviderRates(() => now);
+    const fine = attempt("fine", [
+      ["requests", "x-left"],
+      ["tokens", "x-left-tokens"],
+    ]);
+    rates.see(fine, new HeaderList(["X-Left", "7", "x-left-tokens", "many"]));
+    t.same(rates.all, [{ target: "up:fine", kind: "requests", left: 7 }]);
+    now = 999;
+    rates.see(fine, new HeaderList(["x-left", "6"]));
+    t.match(rates.all, [{ left: 7 }]);
+    now = 1000;
+    rates.see(fine, new HeaderList(["x-left", "5", "x-left-tokens", "80"]));
+    t.match(rates.all, [{ left: 5 }, { kind: "tokens", left: 80 }]);
+    rates.see(attempt("other"), new HeaderList(["x-left", "1"]));
+    t.equal(rates.all.length, 2);
+  },
+);
