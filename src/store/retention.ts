@@ -1,5 +1,11 @@
 import { DAY } from "./ledger-sums.ts";
 
+/** Days for which vendors give an answer out again that was made in the background: until then its usage must not count again. */
+const GIVEN_OUT = 31;
+
+/** Up to when names go of what was counted once, where rows go up to a moment. Unix milliseconds. */
+export const oldestName = (before: number): number => Math.min(before, Date.now() - GIVEN_OUT * DAY);
+
 /** Milliseconds from a ledger's opening to the first look at its age: who only asks it something has gone by then. */
 const FIRST = 60_000;
 /** Milliseconds between two looks. */

@@ -101,6 +101,49 @@ if (server) {
     t.comment(`${KILLS} kills of the database: ${whole.length} answers, ${rows} rows, ${others.length} failures`);
   });
 
+  t.test("a database that is frozen keeps nobody waiting: keys that were seen work, others are told 503", async (t) => {
+    const own = await startPostgres(t);
+    if (!own) return;
+    const url = await own.database();
+    const gateway = await startProcess(t, await yamlFor(t, url));
+    const { keys } = await storesAt(t, url);
+    const { key } = await keys.create({ name: "known" });
+    t.equal((await list(gateway, key)).status, 200);
+    const told = (text: RegExp) => gateway.lines().some(({ msg }) => text.test(String(msg)));
+    const stop = traffic(gateway.port, RATE, key);
+    await after(300);
+    const thaw = own.freeze();
+    t.teardown(thaw);
+    const waited: number[] = [];
+    for (let i = 0; i < 4; i++) {
+      const since = performance.now();
+      const unknown = await Promise.all([1, 2, 3].map(() => list(gateway, newKey().key)));
+      for (const { status } of unknown) t.equal(status, 503, "while it is frozen");
+      waited.push(Math.round(performance.now() - since));
+      t.equal((await list(gateway, key)).status, 200);
+      await after(400);
+    }
+    await eventually(() => told(/ledger cannot be written: it has not answered/), "the log");
+    t.equal((await gateway.ready())?.status, 200);
+    thaw();
+    await eventually(() => told(/is being written again/), "the log");
+    await eventually(
+      async () => (await list(gateway, newKey().key)).status === 401,
+      "keys that nobody has to be wrong",
+    );
+    const { whole, others } = await stop();
+    t.same(others, [], "no request failed");
+    await eventually(async () => (await ledgerOf(own, url)).rows >= whole.length, "the rows");
+    t.equal(await gateway.end("SIGINT"), 0);
+    const { outcomes, requests, rows } = await ledgerOf(own, url);
+    t.same(
+      whole.filter((id) => outcomes[id] !== "completed"),
+      [],
+    );
+    t.equal(requests, rows, "sums are those of the rows");
+    t.comment(`${whole.length} answers; unknown keys waited ${waited.join(", ")} ms`);
+  });
+
   t.test("a gateway that is killed at any moment, its database too, loses no row and doubles none", async (t) => {
     const own = await startPostgres(t);
     if (!own) return;

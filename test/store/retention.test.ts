@@ -1,38 +1,11 @@
-import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
-import t, { type Test } from "tap";
-import { newId } from "../../src/core/id.ts";
+import t from "tap";
 import { Retention } from "../../src/store/retention.ts";
-import { Database } from "../../src/store/sqlite/database.ts";
-import { SqliteLedger } from "../../src/store/sqlite/ledger.ts";
 import { pruned, STEP } from "../../src/store/sqlite/pruning.ts";
-
-const DAY = 86_400_000;
-const TODAY = Math.floor(Date.now() / DAY) * DAY;
-
-/** A store with some rows on each of the last ten days. */
-async function open(t: Test, each: number) {
-  const database = new Database(join(t.testdir(), "gateway.db"));
-  const ledger = new SqliteLedger(database);
-  for (let day = 0; day < 10; day++)
-    for (let i = 0; i < each; i++) {
-      const time = TODAY - day * DAY;
-      ledger.append({
-        ...{ id: newId(time), time, key: "k", model: "m", target: "p:m", protocol: "w", operation: "o", status: 200 },
-        ...{ outcome: "completed", streaming: false, attempts: [], duration: 1, source: "reported", cost: 1 },
-      });
-    }
-  await ledger.flush();
-  t.teardown(async () => {
-    await ledger.close();
-    database.close();
-  });
-  const rows = () => Number(database.prepare("select count(*) as rows from usage").get()?.["rows"]);
-  return { database, ledger, rows };
-}
+import { agedLedger, DAY } from "../support/aged-ledger.ts";
 
 t.test("rows are kept as long as that is asked, in whole days", async (t) => {
-  const { database, ledger, rows } = await open(t, 250);
+  const { database, ledger, rows } = await agedLedger(t, 250);
   const warnings: string[] = [];
   const retention = new Retention(
     (before) => pruned(database, before, STEP),
@@ -49,7 +22,7 @@ t.test("rows are kept as long as that is asked, in whole days", async (t) => {
 });
 
 t.test("for good is for good", async (t) => {
-  const { database, rows } = await open(t, 3);
+  const { database, rows } = await agedLedger(t, 3);
   const retention = new Retention((before) => pruned(database, before, STEP), 0, t.fail, 1);
   await sleep(50);
   await retention.stop();
@@ -57,7 +30,7 @@ t.test("for good is for good", async (t) => {
 });
 
 t.test("it stops in the middle, and tells what keeps it from its work", async (t) => {
-  const { database, rows } = await open(t, 250);
+  const { database, rows } = await agedLedger(t, 250);
   const stopped = new Retention((before) => pruned(database, before, STEP), 2 * DAY, t.fail, 1);
   while (rows() === 2500) await sleep(5);
   await stopped.stop();

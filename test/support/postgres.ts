@@ -23,6 +23,8 @@ export interface PostgresServer {
   /** Kills it with all that it runs, as a machine that dies. */
   kill(): Promise<void>;
   stop(): Promise<void>;
+  /** Stops it with all that it runs as they are, connections open; returns what has them go on. */
+  freeze(): () => void;
   /** Starts it again, with further settings. */
   start(...settings: readonly string[]): Promise<void>;
 }
@@ -92,7 +94,7 @@ export async function startPostgres(t: Test): Promise<PostgresServer | undefined
     if (signal === "SIGKILL") server.kill("SIGSTOP");
     const served = signal === "SIGKILL" ? below(server.pid as number) : [];
     server.kill(signal);
-    for (const pid of served) killed(pid);
+    for (const pid of served) signalled(pid, "SIGKILL");
     await once(server, "exit");
     // Who starts it again must not find any of them.
     while (served.some((pid) => existsSync(`/proc/${pid}`))) await after(5);
@@ -126,6 +128,15 @@ export async function startPostgres(t: Test): Promise<PostgresServer | undefined
     ask: (url, text) => asked(new URL(url).pathname.slice(1), text),
     kill: () => end("SIGKILL"),
     stop: () => end("SIGINT"),
+    freeze() {
+      const { pid } = child as ChildProcess;
+      process.kill(pid as number, "SIGSTOP");
+      const all = [pid as number, ...below(pid as number)];
+      for (const one of all) signalled(one, "SIGSTOP");
+      return () => {
+        for (const one of all) signalled(one, "SIGCONT");
+      };
+    },
     start,
   };
 }
@@ -142,10 +153,10 @@ function below(pid: number): number[] {
   return children.flatMap((child) => [...below(child), child]);
 }
 
-function killed(pid: number): void {
+function signalled(pid: number, signal: NodeJS.Signals): void {
   try {
-    process.kill(pid, "SIGKILL");
+    process.kill(pid, signal);
   } catch {
-    // It has ended with its server.
+    // It has ended by itself.
   }
 }

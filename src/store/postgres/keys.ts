@@ -10,6 +10,8 @@ const CHANNEL = "model_gateway_keys";
 /** Milliseconds between two looks for changes, for the case that nothing is told; and for the answer to one. */
 const POLL = 2_000;
 const DEADLINE = 2_500;
+/** Milliseconds for the answer to a question about keys: a request waits for it, and nobody else's answer takes that long. */
+const LOOK_UP = 1_000;
 /** Milliseconds without a question to a store that could not answer. */
 const PAUSE = 250;
 
@@ -209,7 +211,7 @@ export class PostgresKeys extends RememberedKeys {
   private async readChanges(): Promise<void> {
     const now = this.clock();
     try {
-      await this.database.within(DEADLINE, async (ask) => {
+      await this.database.within(this.seen === undefined ? LOOK_UP : DEADLINE, async (ask) => {
         if (this.seen === undefined) {
           const [row] = await ask("select last from key_change");
           this.seen = Number(row?.["last"]);
@@ -256,7 +258,7 @@ export class PostgresKeys extends RememberedKeys {
       if (this.seen === undefined) await this.look();
       if (this.seen === undefined) throw new Error("it does not answer");
       this.underway = ids;
-      const rows = await this.database.within(DEADLINE, (ask) => ask(SELECT, [...ids].join(",")));
+      const rows = await this.database.within(LOOK_UP, (ask) => ask(SELECT, [...ids].join(",")));
       this.answeredAt = now;
       return new Map(rows.map((row) => this.newest(row)));
     } catch (cause) {

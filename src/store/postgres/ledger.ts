@@ -32,7 +32,7 @@ import { monthOf, Partitions } from "./partitions.ts";
 /** Rows in one statement. */
 const BATCH = 1_000;
 /** Milliseconds for one batch, and for a question about many rows. */
-const WRITING = 30_000;
+const WRITING = 5_000;
 const ASKING = 600_000;
 /** Milliseconds between two looks whether next month's table is there. */
 const AHEAD = 3_600_000;
@@ -112,7 +112,7 @@ export class PostgresLedger extends Ledger {
 
   override async sums(query: LedgerQuery): Promise<LedgerSum[]> {
     await this.flush().catch(() => {});
-    const rows = await this.database.within(ASKING, async (ask) => {
+    const rows = await this.patiently(async (ask) => {
       const [pruned] = await ask("select coalesce(max(before), 0) as before from usage_pruned");
       return ask(sumsText(query, DIALECT), ...ranges(inWholeHours(query, Number(pruned?.["before"]))));
     });
@@ -127,12 +127,12 @@ export class PostgresLedger extends Ledger {
   /** The oldest rows of a span, so many as make a page, or those behind one. Without what waits. */
   async page({ since = 0, until = Number.MAX_SAFE_INTEGER }: LedgerSpan, after?: RowPlace): Promise<LedgerEntry[]> {
     const from = after ?? { time: since, id: "" };
-    return entries(await this.database.within(ASKING, (ask) => ask(PAGE, from.time, from.time, from.id, until)));
+    return entries(await this.patiently((ask) => ask(PAGE, from.time, from.time, from.id, until)));
   }
 
   override async recent(limit: number): Promise<LedgerEntry[]> {
     await this.flush().catch(() => {});
-    return entries(await this.database.within(ASKING, (ask) => ask(NEWEST, limit)));
+    return entries(await this.patiently((ask) => ask(NEWEST, limit)));
   }
 
   override async search(asked: LedgerSearch): Promise<LedgerEntry[]> {
@@ -147,10 +147,16 @@ export class PostgresLedger extends Ledger {
     return (await this.asked(failureRows(span, DIALECT))).map(failureOf);
   }
 
+  /** A question that may take long, to a database that answers at all. */
+  private async patiently<T>(work: (ask: PostgresAsk) => Promise<T>): Promise<T> {
+    await this.database.ask("select 1");
+    return this.database.within(ASKING, work);
+  }
+
   private async asked({ text, values }: LedgerQuestion): Promise<readonly PostgresRow[]> {
     await this.flush().catch(() => {});
     const bound = values.map((value) => (typeof value === "string" ? storable(value) : value));
-    return this.database.within(ASKING, (ask) => ask(text, ...bound));
+    return this.patiently((ask) => ask(text, ...bound));
   }
 
   /** Writes what waits; the database stays open. */
@@ -207,7 +213,9 @@ export class PostgresLedger extends Ledger {
   }
 
   private put(rows: readonly Row[]): Promise<void> {
-    const names = rows.flatMap(({ once }) => (once ? storable(once.name) : []));
+    const names = rows.flatMap(({ once, values }) =>
+      once ? { name: storable(once.name), time: Number(values[TIME]) } : [],
+    );
     if (names.length === 0) return this.database.within(WRITING, (ask) => this.putCounted(ask, rows));
     return this.database.transaction(async (ask) => {
       const added = await ask(COUNT_ONCE, JSON.stringify(names));
@@ -269,8 +277,9 @@ const entries = (rows: readonly PostgresRow[]): LedgerEntry[] =>
 const NEWEST = newestText(DIALECT);
 const PAGE = pageText(DIALECT);
 
-const COUNT_ONCE = `insert into usage_once (name) select distinct value from json_array_elements_text(?::text::json)
-  order by value on conflict do nothing returning name`;
+const COUNT_ONCE = `insert into usage_once (name, time)
+  select name, min(time) from json_to_recordset(?::text::json) as shape (name text, time bigint)
+  group by name order by name on conflict do nothing returning name`;
 
 const LIST = COLUMNS.join(", ");
 const SHAPE = COLUMNS.map((name) => `${name} ${TYPES[name] ?? "text"}`).join(", ");

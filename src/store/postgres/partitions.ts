@@ -1,4 +1,5 @@
 import { setTimeout as sleep } from "node:timers/promises";
+import { oldestName } from "../retention.ts";
 import { type PostgresAsk, type PostgresDatabase, postgresCode, scriptOf, tableExists } from "./database.ts";
 
 /** The advisory lock under which tables of months are made: any number that nobody else has. */
@@ -99,9 +100,16 @@ export async function* prunedPostgres(database: PostgresDatabase, before: number
   for (;;) {
     const [gone] = await database.within(LONG, (ask) => ask(REMOVE, before, before));
     yield Number(gone?.["rows"]);
-    if (Number(gone?.["rows"]) < BATCH) return;
+    if (Number(gone?.["rows"]) < BATCH) break;
   }
+  const end = oldestName(before);
+  while (Number((await database.within(LONG, (ask) => ask(FORGET, end)))[0]?.["rows"]) === BATCH);
 }
+
+const FORGET = `with gone as (
+    delete from usage_once where name in (select name from usage_once where time < ? order by time limit ${BATCH})
+    returning 1
+  ) select count(*) as rows from gone`;
 
 const REMOVE = `with gone as (
     delete from usage where time < ? and (time, id) in (select time, id from usage where time < ? order by time limit ${BATCH})

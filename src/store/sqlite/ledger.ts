@@ -48,6 +48,8 @@ const DIALECT: LedgerDialect = {
   later: "usage.rowid",
 };
 
+const TIME = COLUMNS.indexOf("time");
+
 /** The ledger in SQLite. Entries wait in memory for a quarter of a second at most, or for a store that is down. */
 export class SqliteLedger extends Ledger {
   private readonly kinds: Kinds;
@@ -81,7 +83,7 @@ export class SqliteLedger extends Ledger {
     const values = `values (${["hour", "key", "model", "target", "holder", ...SUMMED].map(() => "?").join(", ")})`;
     this.sumUp = database.prepare(sumUp("usage_hour", values));
     this.sumUpDay = database.prepare(sumUp("usage_day", values));
-    this.countOnce = database.prepare("insert into usage_once (name) values (?) on conflict do nothing");
+    this.countOnce = database.prepare("insert into usage_once (name, time) values (?, ?) on conflict do nothing");
   }
 
   /** Entries lost since the start, because the store was down for too long or refused them. */
@@ -248,7 +250,7 @@ export class SqliteLedger extends Ledger {
   /** The row to write in this transaction: usage that counts once may have been counted. */
   private counting(row: Row): Row {
     const { once } = row;
-    return once && this.countOnce.run(once.name).changes === 0 ? once.counted : row;
+    return once && this.countOnce.run(once.name, Number(row.values[TIME])).changes === 0 ? once.counted : row;
   }
 
   private forget(at: number, count: number): void {

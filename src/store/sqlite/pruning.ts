@@ -1,4 +1,5 @@
 import { setTimeout as sleep } from "node:timers/promises";
+import { oldestName } from "../retention.ts";
 import type { Database } from "./database.ts";
 
 /** About a millisecond in which nothing is written, and a rest in which others may write: some 4,000 rows a second. */
@@ -28,10 +29,16 @@ export async function* pruned(
   const remove = database.prepare(
     `delete from usage where rowid in (select rowid from usage where time < ? order by time limit ${step.rows})`,
   );
+  const forget = database.prepare(
+    `delete from usage_once where name in (select name from usage_once where time < ? order by time limit ${step.rows})`,
+  );
+  const gone = async (statement: typeof remove, end: number) =>
+    Number((await database.patiently(() => database.transaction(() => statement.run(end)))).changes);
   for (;;) {
-    const { changes } = await database.patiently(() => database.transaction(() => remove.run(before)));
-    yield Number(changes);
-    if (Number(changes) < step.rows) return;
+    const rows = await gone(remove, before);
+    yield rows;
+    if (rows < step.rows) break;
     await sleep(step.pause);
   }
+  while ((await gone(forget, oldestName(before))) === step.rows) await sleep(step.pause);
 }

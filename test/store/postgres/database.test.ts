@@ -41,9 +41,9 @@ if (server) {
   t.test("a transaction holds as a whole, or not at all", async (t) => {
     const { database } = await openPostgres(placeOf(await server.database()), 2);
     t.teardown(() => database.close());
-    await database.transaction((ask) => ask("insert into usage_once values (?)", "one"));
+    await database.transaction((ask) => ask("insert into usage_once values (?, 0)", "one"));
     const failed = database.transaction(async (ask) => {
-      await ask("insert into usage_once values (?)", "two");
+      await ask("insert into usage_once values (?, 0)", "two");
       throw new Error("on the way");
     });
     await t.rejects(failed, { message: "on the way" });
@@ -59,21 +59,21 @@ if (server) {
     for (let round = 0; round < 20; round++) {
       const name = `lost-${round}`;
       const failed = database.transaction(async (ask) => {
-        await ask("insert into usage_once values (?)", name);
+        await ask("insert into usage_once values (?, 0)", name);
         const [{ pid } = {}] = await ask(own);
         await database.ask("select pg_terminate_backend(?::integer)", Number(pid));
         if (round % 2 === 0) await new Promise((later) => setTimeout(later, round));
-        await ask("insert into usage_once values (?)", `${name} again`);
+        await ask("insert into usage_once values (?, 0)", `${name} again`);
       });
       await t.rejects(failed);
-      await database.transaction((ask) => ask("insert into usage_once values (?)", `kept-${round}`));
+      await database.transaction((ask) => ask("insert into usage_once values (?, 0)", `kept-${round}`));
     }
     // One that is lost between two transactions is made again.
     await database.ask(
       "select pg_terminate_backend(pid) from pg_stat_activity where datname = current_database() and pid <> pg_backend_pid()",
     );
     await new Promise((later) => setTimeout(later, 50));
-    await database.transaction((ask) => ask("insert into usage_once values ('kept')"));
+    await database.transaction((ask) => ask("insert into usage_once values ('kept', 0)"));
     const names = (await database.ask("select name from usage_once")).map(({ name }) => String(name));
     t.equal(names.length, 21);
     t.same(

@@ -68,4 +68,20 @@ if (server) {
     await ledger.flush();
     t.match(await ledger.sums({ by: [] }), [{ requests: 90 * 60 + 11 }], "a late row gets a table again");
   });
+
+  t.test("names of what was counted once go with the rows, once no vendor gives it out any more", async (t) => {
+    const { database, ledger } = await open(t);
+    const day = 86_400_000;
+    const append = (days: number, once: string) =>
+      ledger.append(entry({ time: Date.now() - days * day, once, cost: 1 }));
+    for (let i = 0; i < 2_100; i++) append(40, `up old${i}`);
+    append(20, "up young");
+    append(0, "up now");
+    await ledger.flush();
+    for await (const _ of prunedPostgres(database, Date.now() - day));
+    t.same(await database.ask("select name from usage_once order by name"), [{ name: "up now" }, { name: "up young" }]);
+    append(0, "up young");
+    await ledger.flush();
+    t.match(await ledger.sums({ by: [] }), [{ requests: 2_103, cost: 2_102 }], "it does not count again");
+  });
 }

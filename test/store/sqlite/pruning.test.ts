@@ -1,36 +1,9 @@
-import { join } from "node:path";
-import t, { type Test } from "tap";
-import { newId } from "../../../src/core/id.ts";
-import { Database } from "../../../src/store/sqlite/database.ts";
-import { SqliteLedger } from "../../../src/store/sqlite/ledger.ts";
+import t from "tap";
 import { pruned, prunedBefore } from "../../../src/store/sqlite/pruning.ts";
-
-const DAY = 86_400_000;
-const TODAY = Math.floor(Date.now() / DAY) * DAY;
-
-/** A store with some rows on each of the last ten days. */
-async function open(t: Test, each: number) {
-  const database = new Database(join(t.testdir(), "gateway.db"));
-  const ledger = new SqliteLedger(database);
-  for (let day = 0; day < 10; day++)
-    for (let i = 0; i < each; i++) {
-      const time = TODAY - day * DAY;
-      ledger.append({
-        ...{ id: newId(time), time, key: "k", model: "m", target: "p:m", protocol: "w", operation: "o", status: 200 },
-        ...{ outcome: "completed", streaming: false, attempts: [], duration: 1, source: "reported", cost: 1 },
-      });
-    }
-  await ledger.flush();
-  t.teardown(async () => {
-    await ledger.close();
-    database.close();
-  });
-  const rows = () => Number(database.prepare("select count(*) as rows from usage").get()?.["rows"]);
-  return { database, ledger, rows };
-}
+import { agedLedger, DAY, TODAY } from "../../support/aged-ledger.ts";
 
 t.test("rows before a day are taken away some at a time, and what they sum up to stays", async (t) => {
-  const { database, ledger, rows } = await open(t, 30);
+  const { database, ledger, rows } = await agedLedger(t, 30);
   const steps: number[] = [];
   for await (const count of pruned(database, TODAY - 2 * DAY, { rows: 50, pause: 1 })) steps.push(count);
   t.same(steps, [50, 50, 50, 50, 10]);
@@ -40,15 +13,33 @@ t.test("rows before a day are taken away some at a time, and what they sum up to
 });
 
 t.test("others may write between two steps", async (t) => {
-  const { database, ledger, rows } = await open(t, 10);
+  const { database, ledger, append, rows } = await agedLedger(t, 10);
   let steps = 0;
   for await (const _ of pruned(database, TODAY, { rows: 30, pause: 1 })) {
-    const time = TODAY + ++steps;
-    ledger.append({
-      ...{ id: newId(time), time, key: "k", model: "m", target: "p:m", protocol: "w", operation: "o", status: 200 },
-      ...{ outcome: "completed", streaming: false, attempts: [], duration: 1, source: "reported" },
-    });
+    append(TODAY + ++steps);
     await ledger.flush();
   }
   t.equal(rows(), 10 + steps);
 });
+
+t.test(
+  "names of what was counted once go with the rows, but not before vendors have stopped to give it out",
+  async (t) => {
+    const { database, ledger, append, rows } = await agedLedger(t, 1);
+    for (let i = 0; i < 7; i++) append(TODAY - 40 * DAY, `up old${i}`);
+    append(TODAY - 20 * DAY, "up young");
+    append(TODAY, "up now");
+    await ledger.flush();
+    t.equal(rows("usage_once"), 9);
+    for await (const _ of pruned(database, TODAY - DAY, { rows: 3, pause: 1 }));
+    t.same(database.prepare("select name from usage_once order by name").all(), [
+      { name: "up now" },
+      { name: "up young" },
+    ]);
+    append(TODAY, "up young");
+    await ledger.flush();
+    t.match(await ledger.sums({ by: [] }), [{ requests: 20, cost: 19 }], "it does not count again");
+    for await (const _ of pruned(database, TODAY - 50 * DAY, { rows: 3, pause: 1 }));
+    t.equal(rows("usage_once"), 2, "what is older than the rows that go stays");
+  },
+);

@@ -1,0 +1,28 @@
+import { join } from "node:path";
+import type { Test } from "tap";
+import { newId } from "../../src/core/id.ts";
+import { Database } from "../../src/store/sqlite/database.ts";
+import { SqliteLedger } from "../../src/store/sqlite/ledger.ts";
+
+export const DAY = 86_400_000;
+export const TODAY = Math.floor(Date.now() / DAY) * DAY;
+
+/** A store in a new file with some rows on each of the last ten days, and what appends one more. */
+export async function agedLedger(t: Test, each: number) {
+  const database = new Database(join(t.testdir(), "gateway.db"));
+  const ledger = new SqliteLedger(database);
+  const append = (time: number, once?: string) =>
+    ledger.append({
+      ...{ id: newId(time), time, key: "k", model: "m", target: "p:m", protocol: "w", operation: "o", status: 200 },
+      ...{ outcome: "completed", streaming: false, attempts: [], duration: 1, source: "reported", cost: 1 },
+      ...(once === undefined ? {} : { once }),
+    });
+  for (let day = 0; day < 10; day++) for (let i = 0; i < each; i++) append(TODAY - day * DAY);
+  await ledger.flush();
+  t.teardown(async () => {
+    await ledger.close();
+    database.close();
+  });
+  const rows = (table = "usage") => Number(database.prepare(`select count(*) as rows from ${table}`).get()?.["rows"]);
+  return { database, ledger, append, rows };
+}
