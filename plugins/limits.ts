@@ -5,6 +5,7 @@ import {
   type Caller,
   type DoneExchange,
   GatewayError,
+  Marketplace,
   type Plugin,
   type RouteExchange,
   type SendExchange,
@@ -15,7 +16,7 @@ import { Ledger, Levels, Limiter, type LimitLevel, type Reserved, whose } from "
 import { injectable } from "tsyringe";
 import { KeyPage } from "./limits/key-page.ts";
 import { refusal, tooLarge } from "./limits/refusal.ts";
-import { NOTHING, type Worst, worstOf } from "./limits/worst.ts";
+import { NOTHING, type PricesOf, type Worst, worstOf } from "./limits/worst.ts";
 
 /** What an exchange has reserved. */
 interface Reserving {
@@ -38,19 +39,25 @@ export default class LimitsOf implements Plugin {
 
   private readonly reserving = slot((): Reserving => ({}));
   private readonly page: KeyPage;
+  private readonly pricesOf: PricesOf;
 
   constructor(
     private readonly limiter: Limiter,
     private readonly levels: Levels,
     private readonly translations: Translations,
     ledger: Ledger,
+    marketplace: Marketplace,
   ) {
     this.page = new KeyPage(limiter, levels, ledger);
+    this.pricesOf = (name, provider) => {
+      const model = marketplace.find(name) ?? marketplace.at(provider, name);
+      return model?.targets.find((target) => target.provider.name === provider.name)?.prices;
+    };
   }
 
   route(exchange: RouteExchange): void | Promise<void> {
     const { caller, model, protocol, dryRun } = exchange;
-    if (dryRun) dryRun.most = worstOf(exchange, this.translations).most;
+    if (dryRun) dryRun.most = worstOf(exchange, this.translations, this.pricesOf).most;
     if (protocol.socket) this.measured(exchange);
     if (caller?.limits) for (const target of exchange.targets) priced(caller, target);
     return this.reserve(exchange, "main", this.levels.of(caller, model?.id));
@@ -105,10 +112,11 @@ export default class LimitsOf implements Plugin {
   ): void | Promise<void> {
     if (levels.length === 0) return;
     const reserving = this.reserving(exchange);
-    reserving.worst ??= worstOf(exchange, this.translations);
+    reserving.worst ??= worstOf(exchange, this.translations, this.pricesOf);
     const id =
       "attempts" in exchange && part === "attempt" ? `${exchange.id}/${exchange.attempts.length}` : exchange.id;
-    const { told, ...worst } = reserving.worst;
+    const { told, unpriced, ...worst } = reserving.worst;
+    if (unpriced !== undefined) checkPriced(levels, unpriced);
     const narrow = levels.find(({ limits: { tpm = 0 } }) => tpm > 0 && told > tpm);
     if (narrow) throw tooLarge(narrow, told);
     const reserved = this.limiter.reserve({ id, levels, ...worst });
@@ -170,5 +178,15 @@ function priced({ limits }: Caller, { prices, serves }: Attempt["target"]): void
   throw new GatewayError("key_not_allowed", {
     message: `The key may spend so much money only, and what the model ${JSON.stringify(serves ?? "")} costs is not known.`,
     hint: "Use another model, or ask the operator for its price.",
+  });
+}
+
+/** @throws GatewayError key_not_allowed for a budget over what may cost more than is known */
+function checkPriced(levels: readonly LimitLevel[], what: string): void {
+  const level = levels.find(({ limits: { budgets } }) => budgets?.some(({ soft }) => !soft));
+  if (!level) return;
+  throw new GatewayError("key_not_allowed", {
+    message: `${whose(level)} may spend so much money only, and what ${what} costs is not known.`,
+    hint: "Leave it out of the request, or ask the operator for its price.",
   });
 }

@@ -1,4 +1,4 @@
-import type { Body, Protocol, RouteExchange, SendExchange, Translations } from "model-gateway";
+import type { Body, Protocol, RouteExchange, SendExchange, Target, Translations } from "model-gateway";
 import { cost, type Spending, type Usage } from "model-gateway/store";
 
 /** What an exchange may come to, and what it comes to at least once a provider has it. */
@@ -7,6 +7,8 @@ export interface Worst {
   readonly least: Spending;
   /** Tokens of what goes in, about, and of what the request itself lets come out; 0 where it says nothing of that. */
   readonly told: number;
+  /** What of it may cost more than is known, in words; absent: nothing. */
+  readonly unpriced?: string;
 }
 
 export const NOTHING: Spending = { tokens: 0, cost: 0 };
@@ -27,34 +29,79 @@ const QUOTE = 0x22;
 /** Bytes around the beginning of a text in which it is seen to be a picture, as clients of Chat and Responses send one. */
 const NAME = 24;
 const IN_PICTURE = /"(?:image_)?url"\s*:\s*"data:image\\?\//;
+/** Members and places that lead to a value. */
+type Steps = readonly (string | number)[];
 /** Tokens of a picture, at most in all but the largest: as many as an estimate of the whole says. */
 const PICTURE = 1600;
 /** Tokens of a form, which is pictures and a few words. */
 const FORM = 8192;
 /** Tokens of an answer where neither the request nor the model says how many there may be. */
 const UNKNOWN = 4096;
+/** Models that a vendor may choose to go on with, where the request leaves that to it. */
+const UNNAMED = 2;
+/** Pictures of one request. */
+const MOST_PICTURES = 10;
 
-/** The worst case of an exchange at the dearest of its targets. */
-export function worstOf(exchange: RouteExchange | SendExchange, translations: Translations): Worst {
-  const { operation, protocol, body, targets, time } = exchange;
+/** One answer that is asked for: how long it may be, how often, and in which tier. */
+interface AskedAnswer {
+  readonly tokens: number | undefined;
+  readonly times: number;
+  readonly tier: string | undefined;
+  /** The model that gives it, where it is not the target's own; empty: the vendor chooses one. */
+  readonly model?: string;
+}
+
+/** What finds the prices of a model by its name at a provider. */
+export type PricesOf = (model: string, provider: Target["provider"]) => Target["prices"];
+
+/**
+ * The worst case of an exchange at the dearest of its targets. Of models that its vendor may ask behind the first one each may
+ * be billed, up to its end.
+ */
+export function worstOf(
+  exchange: RouteExchange | SendExchange,
+  translations: Translations,
+  pricesOf: PricesOf = () => undefined,
+): Worst {
+  const { operation, protocol, targets, time } = exchange;
   if (!operation.generates) return { most: NOTHING, least: NOTHING, told: 0 };
   const input = tokensIn(exchange, translations);
-  const asked = protocol.output && askedFor(body, protocol.output);
-  const tier = tierOf(body);
+  const answers = askedFor(exchange);
   let [tokens, dearest, cheapest, out] = [input, 0, 0, 0];
-  for (const { facts, prices } of targets) {
-    const longest = Math.min(asked?.tokens ?? Number.POSITIVE_INFINITY, facts?.output ?? Number.POSITIVE_INFINITY);
-    const output = asked ? (Number.isFinite(longest) ? longest : UNKNOWN) * asked.times : 0;
-    tokens = Math.max(tokens, input + output);
-    if (asked?.tokens !== undefined) out = Math.max(out, output);
+  let unpriced: string | undefined;
+  for (const { facts, prices, provider, via } of targets) {
     const price = prices?.at(time)?.price;
-    if (!price) continue;
-    const pictures = (asked?.times ?? 0) * Math.max(dearestOf(price.image), dearestOf(price.image_edit));
-    dearest = Math.max(dearest, cost(dearestUsage(input, output, price, tier), price) + Math.ceil(pictures * NANO));
-    cheapest = Math.max(cheapest, cost({ in: { total: input }, out: {}, raw: undefined }, price));
+    let [all, money] = [0, 0];
+    for (const { model, tier, times, tokens: most } of answers) {
+      // Where it is translated nobody is asked but the target.
+      if (model !== undefined && !isSpoken(protocol, provider, via)) continue;
+      const longest = Math.min(most ?? Number.POSITIVE_INFINITY, facts?.output ?? Number.POSITIVE_INFINITY);
+      const output = (Number.isFinite(longest) ? longest : UNKNOWN) * times;
+      all += input + output;
+      if (most !== undefined) out = Math.max(out, output);
+      const known = model === undefined ? price : pricesOf(model, provider)?.at(time)?.price;
+      if (!known && model !== undefined)
+        unpriced = model === "" ? "a model of the vendor's choice" : `the model ${model}`;
+      if (tier === "fast" && known && !known.fast && isSpoken(protocol, provider, via)) unpriced = "the fast mode";
+      const usual = known ?? price;
+      if (!usual) continue;
+      const pictures = protocol.output ? times * Math.max(dearestOf(usual.image), dearestOf(usual.image_edit)) : 0;
+      money += cost(dearestUsage(input, output, usual, tier), usual) + Math.ceil(pictures * NANO);
+    }
+    tokens = Math.max(tokens, all);
+    dearest = Math.max(dearest, money);
+    if (price) cheapest = Math.max(cheapest, cost({ in: { total: input }, out: {}, raw: undefined }, price));
   }
-  return { most: { tokens, cost: dearest }, least: { tokens: input, cost: cheapest }, told: told(input, body) + out };
+  return {
+    most: { tokens, cost: dearest },
+    least: { tokens: input, cost: cheapest },
+    told: told(input, exchange.body) + out,
+    ...(unpriced === undefined ? {} : { unpriced }),
+  };
 }
+
+const isSpoken = (protocol: Protocol, { speaks }: Target["provider"], via: string | undefined): boolean =>
+  speaks.includes(protocol.name) && (via ?? protocol.name) === protocol.name;
 
 const told = (input: number, body: Body): number => Math.min(input, Math.ceil(body.length / USUAL_BYTES));
 
@@ -84,12 +131,6 @@ function dearestUsage(
   };
 }
 
-/** The service tier that a request wants. */
-function tierOf(body: Body): string | undefined {
-  const tier = body.member("service_tier") && body.value("service_tier");
-  return tier === "priority" ? tier : undefined;
-}
-
 function tokensIn(exchange: RouteExchange | SendExchange, translations: Translations): number {
   const { body, form } = exchange;
   if (form) return FORM;
@@ -100,28 +141,63 @@ function tokensIn(exchange: RouteExchange | SendExchange, translations: Translat
   return read ?? Math.ceil((body.length - bytes) / BYTES) + count * PICTURE;
 }
 
-/** How many tokens a request lets come out, and how often. */
-function askedFor(
-  body: Body,
-  { tokens, times }: NonNullable<Protocol["output"]>,
-): { tokens: number | undefined; times: number } {
-  const limits = tokens.map((path) => numberOf(valueAt(body, path))).filter(isCount);
+/** The answers that a request asks for, the first one first; where no tokens come out one of none. */
+function askedFor({ body, form, protocol: { output } }: RouteExchange | SendExchange): AskedAnswer[] {
+  const at = (path: Steps) => valueAt(body, path);
+  const service = at(["service_tier"]) === "priority" ? "priority" : undefined;
+  if (!output) return [{ tokens: 0, times: 1, tier: service }];
+  const [member, value, name] = output.tier ?? [];
+  const tierOf = (asked: unknown) => (asked === value ? name : service);
+  const tier = member === undefined ? service : tierOf(at([member]));
+  const tokens = longestOf(output.tokens, at);
+  const first: AskedAnswer = { tokens, times: form ? timesIn(form, output.times) : timesOf(output.times, at), tier };
+  const further = output.further === undefined ? undefined : at([output.further]);
+  if (typeof further === "string") return [first, ...Array(UNNAMED).fill({ tokens, times: 1, tier, model: "" })];
+  if (!Array.isArray(further)) return [first];
+  const others = further.map((entry: Record<string, unknown> | null): AskedAnswer => {
+    const own = member === undefined ? undefined : entry?.[member];
+    return {
+      tokens: longestOf(output.tokens, (path) => below(entry, path)) ?? tokens,
+      times: 1,
+      tier: own === undefined ? tier : tierOf(own),
+      model: String(entry?.["model"] ?? ""),
+    };
+  });
+  return [first, ...others];
+}
+
+function longestOf(paths: readonly Steps[], at: (path: Steps) => unknown): number | undefined {
+  const limits = paths.map((path) => numberOf(at(path))).filter(isCount);
+  return limits.length > 0 ? Math.max(...limits) : undefined;
+}
+
+function timesOf(paths: readonly Steps[], at: (path: Steps) => unknown): number {
   let [most, lists] = [1, 1];
-  for (const path of times) {
-    const value = numberOf(valueAt(body, path));
+  for (const path of paths) {
+    const value = numberOf(at(path));
     if (isCount(value)) most = Math.max(most, value);
     // A list of numbers is one text, as tokens.
     if (Array.isArray(value) && typeof value[0] !== "number") lists *= Math.max(1, value.length);
   }
-  return { tokens: limits.length > 0 ? Math.max(...limits) : undefined, times: most * lists };
+  return most * lists;
 }
 
-function valueAt(body: Body, [name, ...below]: readonly (string | number)[]): unknown {
+/** Of a form that has not come whole nobody knows what follows: as many as vendors give at most. */
+function timesIn({ texts, replayable }: NonNullable<RouteExchange["form"]>, paths: readonly Steps[]): number {
+  const most = timesOf(paths, ([name]) => texts.get(String(name)));
+  const here = replayable || paths.every(([name]) => texts.has(String(name)));
+  return here ? most : Math.max(most, MOST_PICTURES);
+}
+
+function valueAt(body: Body, [name, ...steps]: Steps): unknown {
   const member = body.member(String(name));
   // A long text limits nothing.
   if (!member || (member.kind === "string" && member.end - member.start > DIGITS)) return undefined;
-  let value = body.value(String(name));
-  for (const step of below) value = (value as Record<string | number, unknown> | null | undefined)?.[step];
+  return below(body.value(String(name)), steps);
+}
+
+function below(value: unknown, steps: Steps): unknown {
+  for (const step of steps) value = (value as Record<string | number, unknown> | null | undefined)?.[step];
   return value;
 }
 

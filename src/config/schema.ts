@@ -255,6 +255,10 @@ const Price = z.strictObject({
   batch: serviceTier("batch"),
   flex: serviceTier("flex"),
   priority: serviceTier("priority"),
+  fast: z
+    .strictObject(TieredFields)
+    .describe("What differs where the provider says that it served in its fast mode (`speed: fast`).")
+    .optional(),
   request: usd("USD per request."),
   web_search: usd("USD per search of the web by the vendor's tool."),
   image: perImage("USD per picture made from words"),

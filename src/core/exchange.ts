@@ -6,6 +6,7 @@ import { type AnswerTextMatch, AnswerTexts } from "./answer-texts.ts";
 import { Body } from "./body.ts";
 import type { DryRun } from "./dry-run.ts";
 import { GatewayError } from "./errors.ts";
+import { unnamedNotAllowed } from "./key-scope.ts";
 import type { Caller, Credential, Model, Target } from "./marketplace.ts";
 import { checkModel, readModel, sameModel } from "./model-name.ts";
 import { limitedBy } from "./networks.ts";
@@ -77,10 +78,14 @@ export class Attempt {
   /**
    * Puts other names in the place of models that the body names besides the one that is asked for.
    * @param caller for one that may use some models only they are looked for wherever they could stand
+   * @throws GatewayError `key_not_allowed` where such a one leaves the choice to the vendor, and what `map` throws
    */
   mapOtherModels(caller: Caller | undefined, map: (model: OtherModel) => string): void {
     const { body, protocol } = this;
-    this.edit(otherModelEdits(body, otherModels(body, protocol, caller?.models !== undefined), map));
+    const found = otherModels(body, protocol, caller?.models !== undefined);
+    const unnamed = caller?.models && found.find((each) => each.unnamed);
+    if (unnamed) throw unnamedNotAllowed(caller, unnamed.path.join("."));
+    this.edit(otherModelEdits(body, found, map));
   }
 }
 
@@ -88,6 +93,8 @@ export class Attempt {
 export interface Form {
   /** False: what stands behind the body has not come yet, and can be sent once. */
   readonly replayable: boolean;
+  /** Short fields that say how much may come out, as far as they have come. */
+  readonly texts: ReadonlyMap<string, string>;
   /** The whole form, with this in the place of the body; an error on the way ends the request. */
   around(body: readonly Buffer[]): readonly Buffer[] | AsyncIterable<Buffer>;
   /** Bytes of the whole form with so many in the place of the body; undefined when the client did not say. */

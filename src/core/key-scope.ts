@@ -43,21 +43,29 @@ export function modelNotAllowed({ name, models = [] }: KeyScope, asked: string):
   });
 }
 
-/**
- * The same of a model that a request names besides the one that it asks for.
- * @param elsewhere it may use that model, and the provider that is asked does not have it
- */
-export function otherNotAllowed(
-  { name, models = [] }: KeyScope,
-  asked: string,
-  param: string,
-  elsewhere = false,
-): GatewayError {
+/** The same of a model that a request names besides the one that it asks for. */
+export function otherNotAllowed({ name, models = [] }: KeyScope, asked: string, param: string): GatewayError {
   return new GatewayError("key_not_allowed", {
-    message: elsewhere
-      ? `${param} names the model "${asked}", which the provider of this request does not have for the key "${name}".`
-      : `${param} names the model "${asked}", which the key "${name}" may not use: its models are ${listed(models)}.`,
-    hint: `Leave ${param} out, or name there a model of GET /v1/models at the same provider.`,
+    message: `${param} names the model "${asked}", which the key "${name}" may not use: its models are ${listed(models)}.`,
+    hint: `Leave ${param} out, or name there a model of GET /v1/models.`,
+    param,
+  });
+}
+
+/** What a caller is told who may use such a model, which the provider that is asked does not have; others may. */
+export function otherNotHere(asked: string, param: string): GatewayError {
+  return new GatewayError("not_served", {
+    message: `${param} names the model "${asked}", which the provider of this request does not have.`,
+    hint: `Leave ${param} out, or name there a model of the same provider.`,
+    param,
+  });
+}
+
+/** What a caller is told who may use some models only, and leaves the choice of others to the vendor. */
+export function unnamedNotAllowed({ name, models = [] }: KeyScope, param: string): GatewayError {
+  return new GatewayError("key_not_allowed", {
+    message: `${param} lets the vendor choose models, and the key "${name}" may use some only: ${listed(models)}.`,
+    hint: `Name the models in ${param}, or leave it out.`,
     param,
   });
 }

@@ -1,6 +1,6 @@
 import type { GatewayError } from "./errors.ts";
 import { globOf, matchesAny } from "./glob.ts";
-import { modelNotAllowed, otherNotAllowed } from "./key-scope.ts";
+import { modelNotAllowed, otherNotAllowed, otherNotHere } from "./key-scope.ts";
 import type { Limits } from "./limit-kinds.ts";
 import type { PriceList } from "./price-list.ts";
 
@@ -196,14 +196,15 @@ export class Marketplace {
    * What a provider calls a model that a request names besides the one that it asks for. Names that are none of ours are the
    * vendor's own, for callers that may use any model.
    * @param param where it stands
-   * @throws GatewayError `key_not_allowed` where the caller may use some models only, and this is none of them there
+   * @throws GatewayError `key_not_allowed` where the caller may use some models only, and this is none of them; `not_served`
+   * where it is one that this provider does not have
    */
   other(name: string, param: string, provider: Provider, caller?: Caller): string {
     const model = this.find(name, caller);
     const target = model?.targets.find((each) => each.provider.name === provider.name);
     if (target) return target.model;
     if (!caller?.models) return name;
-    throw otherNotAllowed(caller, name, param, model !== undefined);
+    throw model ? otherNotHere(name, param) : otherNotAllowed(caller, name, param);
   }
 
   /** What a caller is told who may not use a model that there is; undefined: there is none of that name, or it may. */

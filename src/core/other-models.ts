@@ -10,6 +10,8 @@ export interface OtherModel {
   readonly prefix: string;
   /** Where: `["tools", 0, "model"]`. */
   readonly path: JsonPath;
+  /** The vendor chooses: the name is none of a model. */
+  readonly unnamed?: true;
 }
 
 const MEMBER = "model";
@@ -27,7 +29,11 @@ const [COLON, QUOTE, SPACE] = [0x3a, 0x22, 0x20];
 export function otherModels(body: Body, { otherModels: words }: Protocol, everywhere: boolean): OtherModel[] {
   const found: OtherModel[] = [];
   if (!words || !body.scan) return found;
-  const { below, around = [] } = words;
+  const { below, around = [], unnamed = [] } = words;
+  for (const name of unnamed) {
+    if (body.member(name)?.kind === "string")
+      found.push({ name: String(body.value(name)), prefix: "", path: [name], unnamed: true });
+  }
   for (const name of everywhere ? [...below, ...around] : below) {
     const member = body.member(name);
     if (member?.kind !== "array" && member?.kind !== "object") continue;
@@ -40,6 +46,7 @@ export function otherModels(body: Body, { otherModels: words }: Protocol, everyw
 /** The edits that put other names in the place of such models; a name that stays changes nothing. */
 export function otherModelEdits(body: Body, models: readonly OtherModel[], map: (model: OtherModel) => string): Edit[] {
   const changes = models.flatMap((model) => {
+    if (model.unnamed) return [];
     const name = map(model);
     return name === model.name ? [] : [[model.path, JSON.stringify(model.prefix + name)] as const];
   });

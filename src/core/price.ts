@@ -25,7 +25,7 @@ export interface TieredRates extends Rates {
 }
 
 /** The service tiers that have rates of their own. */
-export const SERVICE_TIERS = ["batch", "flex", "priority"] as const;
+export const SERVICE_TIERS = ["batch", "flex", "priority", "fast"] as const;
 type ServiceTier = (typeof SERVICE_TIERS)[number];
 
 /** Rates with those of service tiers; a rate that a tier does not have is the usual one. */
@@ -98,8 +98,8 @@ function stepsOf({ above = [], ...base }: TieredRates): PriceStep[] {
 }
 
 function compile(price: Price): Compiled {
-  const { batch, flex, priority, request = 0, web_search = 0, image_generation = {}, ...usual } = price;
-  const tiers = Object.entries({ batch, flex, priority }).flatMap(([name, own]): [string, PriceStep[]][] =>
+  const { batch, flex, priority, fast, request = 0, web_search = 0, image_generation = {}, ...usual } = price;
+  const tiers = Object.entries({ batch, flex, priority, fast }).flatMap(([name, own]): [string, PriceStep[]][] =>
     own ? [[name, stepsOf({ ...usual, ...own })]] : [],
   );
   return {

@@ -143,6 +143,13 @@ export interface OutputWords {
   readonly tokens: readonly JsonPath[];
   /** The ways to what that is multiplied by: a number, or a list whose elements are each answered. */
   readonly times: readonly JsonPath[];
+  /** A member, the value with which it asks for a dearer service, and the tier whose rates hold then. */
+  readonly tier?: readonly [member: string, value: string, tier: string];
+  /**
+   * A list of models of which the vendor may ask each one behind the other for the same answer; what is said above may stand
+   * in its entries too. A text in its place leaves the choice to the vendor.
+   */
+  readonly further?: string;
 }
 
 /** How far off the nearest limits are. */
@@ -324,6 +331,8 @@ export interface OtherModelWords {
   readonly unread: readonly string[];
   /** What stands in front of a name, or is left out. */
   readonly prefix?: string;
+  /** Top-level members in which a text leaves the choice of models to the vendor. */
+  readonly unnamed?: readonly string[];
 }
 
 /** How a vendor names the objects that it keeps: files, stores, containers, answers and their items. */

@@ -14,10 +14,15 @@ const MEMORY = 256 * 1024;
 /**
  * Reads a form as far as its field `model`, which says where it goes. What stands in front of it waits, up to the limit, in a
  * file; what stands behind it streams through as it is judged.
+ * @param beside names of other short fields that are read where they have come
  * @throws GatewayError `unsupported_media_type`, `unsupported_encoding`, `body_too_large`, `body_timeout`, `invalid_form`,
  * `invalid_field`, `client_gone`
  */
-export async function readForm(request: IncomingMessage, limits: BodyLimits): Promise<{ body: Body; form: Form }> {
+export async function readForm(
+  request: IncomingMessage,
+  limits: BodyLimits,
+  beside: readonly string[] = [],
+): Promise<{ body: Body; form: Form }> {
   const boundary = boundaryOf(request.headers["content-type"] ?? "");
   if (boundary === undefined)
     throw new GatewayError("unsupported_media_type", {
@@ -27,7 +32,8 @@ export async function readForm(request: IncomingMessage, limits: BodyLimits): Pr
   if (request.headers["content-encoding"])
     throw new GatewayError("unsupported_encoding", { hint: "Send the form without content-encoding." });
   const declared = request.headers["content-length"];
-  const reader = new FormReader(new BodyPieces(request, limits), boundary, limits.maxBytes, declared);
+  const scanner = new FormScanner(boundary, "model", MAX_MODEL, beside);
+  const reader = new FormReader(new BodyPieces(request, limits), scanner, limits.maxBytes, declared);
   try {
     return { body: await reader.begin(), form: reader };
   } catch (thrown) {
@@ -38,7 +44,6 @@ export async function readForm(request: IncomingMessage, limits: BodyLimits): Pr
 
 /** One form on its way in. What has come and has not been handed on lies in `kept`, and before that in `spool`. */
 class FormReader implements Form {
-  private readonly scanner: FormScanner;
   private readonly kept: Buffer[] = [];
   /** Where `kept` starts in the form, and where it ends. */
   private from = 0;
@@ -51,11 +56,10 @@ class FormReader implements Form {
 
   constructor(
     private readonly pieces: BodyPieces,
-    boundary: string,
+    private readonly scanner: FormScanner,
     private readonly maxBytes: number,
     declared: string | undefined,
   ) {
-    this.scanner = new FormScanner(boundary, "model", MAX_MODEL);
     this.declared = declared === undefined ? undefined : Number(declared);
   }
 
@@ -72,6 +76,10 @@ class FormReader implements Form {
     const bytes = this.judged();
     this.bodyEnd = this.from;
     return new Body(bytes, undefined, { start: scanner.found.start - base, end: scanner.found.end - base });
+  }
+
+  get texts(): ReadonlyMap<string, string> {
+    return this.scanner.texts;
   }
 
   get replayable(): boolean {

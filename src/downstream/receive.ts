@@ -19,7 +19,8 @@ export function receiver(
     if (exchange.operation.body === "none") return Body.empty;
     if (waiting) response.writeContinue();
     if (exchange.operation.body === "json") return readBody(request, limits, { json: true, headers: exchange.headers });
-    return readForm(request, limits).then(({ body, form }) => {
+    const beside = exchange.protocol.output?.times.map(([name]) => String(name));
+    return readForm(request, limits, beside).then(({ body, form }) => {
       exchange.form = form;
       return body;
     });

@@ -3,6 +3,8 @@ import type { ByteSpan } from "./splice.ts";
 /** Bytes of a part's head. */
 const MAX_HEAD = 8192;
 const MAX_PARTS = 1000;
+/** Bytes of a short field's value. */
+const SHORT = 64;
 
 const TOKEN = "[!#$%&'*+.^_`|~0-9A-Za-z-]+";
 const PARAMETER = String.raw`[ \t]*;[ \t]*(${TOKEN})=(${TOKEN}|"[^"\\\x00-\x1f\x7f-\uffff]*")`;
@@ -73,6 +75,9 @@ export class FormScanner {
    */
   judged = 0;
 
+  /** Values of `beside` so far; one that is no short text is empty. */
+  readonly texts = new Map<string, string>();
+
   private readonly delimiter: Buffer;
   private state: State = "start";
   /** Bytes not yet decided on, and where they start in the form. */
@@ -83,15 +88,19 @@ export class FormScanner {
   private start = 0;
   private announced: number | undefined;
   private wanted = false;
+  /** The name of the current part, where it is one of `beside`. */
+  private named: string | undefined;
 
   /**
    * @param field the name of the field that is sought
    * @param longest bytes of its value, all of them printable ASCII
+   * @param beside names of other short fields, lower-case, which are read too and occur once at most
    */
   constructor(
     boundary: string,
     private readonly field: string,
     private readonly longest: number,
+    private readonly beside: readonly string[] = [],
   ) {
     this.delimiter = Buffer.from(`--${boundary}`, "latin1");
   }
@@ -169,7 +178,8 @@ export class FormScanner {
       // The line break and all but one byte of the delimiter may be here already.
       const whole = rest.length - delimiter.length - 1;
       if (this.wanted && this.at + whole - this.start > this.longest) this.tooLong();
-      if (!this.wanted && whole > 0) {
+      if (this.named !== undefined && this.at + whole - this.start > SHORT) this.read("");
+      if (!this.wanted && this.named === undefined && whole > 0) {
         this.pass(whole);
         this.judged = this.at;
       }
@@ -181,6 +191,7 @@ export class FormScanner {
     if (this.announced !== undefined && this.announced !== end - this.start)
       this.fail("A part is not as long as its content-length says", this.start);
     if (this.wanted) this.find(rest.toString("latin1", 0, at - 2), end);
+    else if (this.named !== undefined) this.read(at - 2 > SHORT ? "" : rest.toString("latin1", 0, at - 2));
     this.judged = end;
     this.pass(at + delimiter.length);
     this.state = "delimiter";
@@ -195,6 +206,11 @@ export class FormScanner {
       throw new FormError(`${field} holds something else than printable ASCII.`, start, field);
     this.found = { start, end };
     this.wanted = false;
+  }
+
+  private read(value: string): void {
+    this.texts.set(this.named as string, value);
+    this.named = undefined;
   }
 
   private readHead(head: string): void {
@@ -228,6 +244,10 @@ export class FormScanner {
     // A reader that knows this name takes it for the character set of all others.
     if (name === "_charset_") this.fail("It has a field _charset_");
     const plain = name.trim().replace(/\[.*$/, "").toLowerCase();
+    if (this.beside.includes(plain)) {
+      if (this.texts.has(plain)) throw new FormError(`The field ${plain} occurs twice.`, at, plain);
+      this.named = plain;
+    }
     if (plain !== field) return;
     if (name !== field) throw new FormError(`The field ${JSON.stringify(name)} looks like ${field}.`, at, field);
     if (this.found) throw new FormError(`The field ${field} occurs twice.`, at, field);

@@ -62,12 +62,16 @@ t.test("a second model has the name of the asked provider for it, and is one tha
   t.equal(market.other("m", "x", here), "m-here");
   t.equal(market.other("dear", "x", there), "dear", "a name that nobody has there is the vendor's own");
   t.equal(market.other("m", "x", here, only("m")), "m-here");
+  t.throws(() => market.other("m", "tools.0.model", { name: "nowhere" } as Provider, only("m")), {
+    code: "not_served",
+    param: "tools.0.model",
+  });
   for (const name of ["dear", "m-here", "none"])
     t.throws(() => market.other(name, "tools.0.model", here, only("m")), {
       code: "key_not_allowed",
       param: "tools.0.model",
     });
-  t.throws(() => market.other("dear", "x", there, only("dear")), { code: "key_not_allowed" });
+  t.throws(() => market.other("dear", "x", there, only("dear")), { code: "not_served" });
   t.equal(market.at(here, "dear-here")?.id, "dear");
   t.equal(market.at(there, "dear-here"), undefined);
   t.equal(market.at(here, "dear-here", only("m")), undefined);

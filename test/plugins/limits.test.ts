@@ -370,3 +370,129 @@ t.test(
     t.equal((await first).status, 200, "one that names no length waits for room");
   },
 );
+
+t.test(
+  "models that the vendor may go on with, and its fast mode, are reserved for; unpriced ones are refused",
+  async (t) => {
+    const { waiting, address } = await holding(t);
+    const price = "{ input: 0, output: 1000, fast: { output: 6000 } }";
+    const models = `m: { targets: [p:x], price: ${price}, output: 100 }, dear: { targets: [p:dear], price: { input: 0, output: 2000 } }, free: { targets: [p:free] }`;
+    const { url, gateway: running } = await startGateway(
+      t,
+      `providers: { p: { url: "${address}/v1", speaks: ${ALL} } }\nmodels: { ${models} }\n`,
+    );
+    const budgets = [{ nano: 1e12, per: "month", soft: false }] as const;
+    const { key } = await running.stores.keys.create({ name: "guest", limits: { budgets } });
+    const guest = { authorization: `Bearer ${key}` };
+    const reservedNow = async () => {
+      const told = (await (await fetch(`${url}/v1/key`, { headers: guest })).json()) as KeyPage;
+      return told.data.limits[0]?.budgets?.[0]?.reserved ?? -1;
+    };
+    const messages = { model: "m", messages: [], max_tokens: 10 };
+    for (const [more, expected] of [
+      [{}, 10],
+      [{ speed: "standard" }, 10],
+      [{ speed: "fast" }, 60],
+      [{ fallbacks: [] }, 10],
+      [{ fallbacks: [{ model: "dear" }] }, 30],
+      [
+        {
+          fallbacks: [
+            { model: "dear", max_tokens: 20 },
+            { model: "x", max_tokens: null },
+          ],
+        },
+        60,
+      ],
+      [{ fallbacks: [{ model: "m", speed: "fast" }] }, 70],
+      [{ fallbacks: [{ model: "m", speed: null }], speed: "fast" }, 70],
+      [{ fallbacks: [{ model: "m" }], speed: "fast" }, 120],
+    ] as const) {
+      const answer = ask(url, "/v1/messages", { ...messages, ...more }, guest);
+      await eventually(() => waiting.length > 0, "the provider");
+      const reserved = await reservedNow();
+      t.ok(Math.abs(reserved - expected * 1e-3) < 1e-9, `${JSON.stringify(more)}: ${reserved}`);
+      waiting.shift()?.();
+      await (await answer).text();
+    }
+    for (const [more, word] of [
+      [{ fallbacks: [{ model: "free" }] }, "the model free"],
+      [{ fallbacks: [{ model: "nobodys" }] }, "the model nobodys"],
+      [{ fallbacks: "default" }, "a model of the vendor's choice"],
+      [{ fallbacks: [{ model: "dear" }], speed: "fast" }, "the fast mode"],
+    ] as const) {
+      const refused = await ask(url, "/v1/messages", { ...messages, ...more }, guest);
+      t.equal(refused.status, 403);
+      t.match(await refused.json(), { error: { message: new RegExp(`what ${word} costs is not known`) } });
+      const rich = ask(url, "/v1/messages", { ...messages, ...more });
+      await eventually(() => waiting.length > 0, "the provider");
+      waiting.shift()?.();
+      t.equal((await rich).status, 200, "a key without a budget");
+    }
+  },
+);
+
+t.test(
+  "pictures that a form asks for are reserved for, as many as vendors give where that has not come yet",
+  async (t) => {
+    const { waiting, address } = await holding(t);
+    const { url } = await startGateway(
+      t,
+      `providers: { p: { url: "${address}/v1", speaks: [openai-images] } }
+models: { m: { targets: [p:x], price: { input: 0, output: 1000 }, output: 100 } }
+limits: { default: { budget: $1000 } }\n`,
+    );
+    const reserved = async () => (await page(url)).limits[0]?.budgets?.[0]?.reserved ?? -1;
+    const file = new Blob([Buffer.alloc(2 ** 20)]);
+    const forms: [pictures: number, fields: [name: string, value: string | Blob][]][] = [
+      [1, [["model", "m"]]],
+      [
+        3,
+        [
+          ["model", "m"],
+          ["n", "3"],
+        ],
+      ],
+      [
+        3,
+        [
+          ["n", "3"],
+          ["model", "m"],
+          ["image", file],
+        ],
+      ],
+      [
+        20,
+        [
+          ["n", "20"],
+          ["image", file],
+          ["model", "m"],
+        ],
+      ],
+      [
+        10,
+        [
+          ["model", "m"],
+          ["image", file],
+          ["n", "2"],
+        ],
+      ],
+    ];
+    for (const [pictures, fields] of forms) {
+      const body = new FormData();
+      for (const [name, value] of fields) body.append(name, value);
+      const answer = fetch(`${url}/v1/images/edits`, {
+        method: "POST",
+        headers: { authorization: asking()["authorization"] as string },
+        body,
+      });
+      await eventually(async () => (await reserved()) > 0, "the reservation");
+      t.equal(await reserved(), pictures / 10, fields.map(([name]) => name).join(" "));
+      await eventually(() => waiting.length > 0, "the provider");
+      waiting.shift()?.();
+      t.equal((await answer).status, 200);
+      await (await answer).text();
+      await eventually(async () => (await reserved()) === 0, "the settlement");
+    }
+  },
+);

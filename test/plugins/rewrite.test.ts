@@ -201,11 +201,55 @@ keys: { all: { key: test-key-0123456789abcdef }, few: { key: ${FEW}, models: [m,
     const sent = (model: string) => JSON.stringify({ ...request(model), model: "vendor-m" });
     for (const key of name.includes("additional_tools") ? [FEW] : [FEW, undefined])
       t.equal((await ask(path, request("draw"), key)).sent, sent("vendor-draw"), `${name} is renamed`);
-    for (const other of ["dear", "vendor-dear", "vendor-draw", "far", "none of ours"]) {
+    t.equal((await ask(path, request("far"), FEW)).status, 400, `${name}: one that the provider does not have`);
+    for (const other of ["dear", "vendor-dear", "vendor-draw", "none of ours"]) {
       const { status, told, sent } = await ask(path, request(other), FEW);
       t.same([status, sent], [403, undefined], `${name} ${other} is refused`);
       t.match(told.error?.message, other);
     }
     t.equal((await ask(path, request("vendor-x"))).sent, sent("vendor-x"), `${name}: a vendor's own name passes`);
   }
+});
+
+t.test("a second model that only some targets have takes the request to those", async (t) => {
+  const [first, second] = [await httpUpstream(), await httpUpstream()];
+  t.teardown(() => Promise.all([first.close(), second.close()]));
+  const { url } = await startGateway(
+    t,
+    `providers:
+  one: { url: "${first.origin.origin}/v1", speaks: [anthropic-messages] }
+  two: { url: "${second.origin.origin}/v1", speaks: [anthropic-messages] }
+models: { m: { targets: [{ to: "one:m1", weight: 1000000 }, { to: "two:m2", weight: 1 }] }, help: { targets: [two:help2] } }
+keys: { few: { key: ${FEW}, models: [m, help] } }
+`,
+  );
+  const body = { model: "m", max_tokens: 1, messages: [], fallbacks: [{ model: "help" }] };
+  const response = await fetch(`${url}/v1/messages`, {
+    method: "POST",
+    headers: asking({ authorization: `Bearer ${FEW}` }),
+    body: JSON.stringify(body),
+  });
+  t.equal(response.status, 200);
+  t.equal(first.seen.length, 0);
+  t.equal(second.seen[0]?.body.toString(), JSON.stringify({ ...body, model: "m2", fallbacks: [{ model: "help2" }] }));
+});
+
+t.test("a choice that is left to the vendor is for keys of all models", async (t) => {
+  const upstream = await httpUpstream();
+  t.teardown(() => upstream.close());
+  const { url } = await startGateway(
+    t,
+    `providers: { up: { url: "${upstream.origin.origin}/v1", speaks: [anthropic-messages] } }
+models: { m: { targets: [up:m] }, default: { targets: [up:other] } }
+keys: { all: { key: test-key-0123456789abcdef }, few: { key: ${FEW}, models: [m, default] } }
+`,
+  );
+  const body = JSON.stringify({ model: "m", max_tokens: 1, messages: [], fallbacks: "default" });
+  const ask = (headers: Record<string, string>) => fetch(`${url}/v1/messages`, { method: "POST", headers, body });
+  const refused = await ask(asking({ authorization: `Bearer ${FEW}` }));
+  t.equal(refused.status, 403);
+  t.match(await refused.json(), { error: { message: /fallbacks lets the vendor choose models.*m, default/ } });
+  t.equal(upstream.seen.length, 0);
+  t.equal((await ask(asking())).status, 200);
+  t.equal(upstream.seen[0]?.body.toString(), body, "and stays as it is");
 });

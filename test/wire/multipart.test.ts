@@ -178,3 +178,26 @@ t.test("the boundary is read from the content-type where all read the same one",
   ];
   for (const type of refused) t.equal(boundaryOf(type), undefined, type);
 });
+
+t.test("short fields beside it are read, cut anywhere, and occur once; what is no short text is empty", async (t) => {
+  const field = (name: string, value: string) =>
+    `--xx\r\ncontent-disposition: form-data; name="${name}"\r\n\r\n${value}\r\n`;
+  const read = (form: string, cut: number) => {
+    const scanner = new FormScanner("xx", "model", 256, ["n"]);
+    const bytes = Buffer.from(form);
+    for (let i = 0; i < bytes.length; i += cut) scanner.push(bytes.subarray(i, i + cut));
+    scanner.end();
+    return Object.fromEntries(scanner.texts);
+  };
+  const long = "1".repeat(500);
+  for (const cut of [1, 7, 64, 10_000]) {
+    t.same(read(`${field("a", "b")}${field("n", "3")}${field("model", "m")}--xx--`, cut), { n: "3" });
+    t.same(read(`${field("model", "m")}${field("n", long)}${field("b", long)}--xx--`, cut), { n: "" });
+    t.same(read(`${field("model", "m")}${field("n", "")}--xx--`, cut), { n: "" });
+    t.same(read(`${field("model", "m")}--xx--`, cut), {});
+    t.throws(
+      () => read(`${field("n", "1")}${field("model", "m")}${field("N", "2")}--xx--`, cut),
+      /The field n occurs twice/,
+    );
+  }
+});

@@ -42,7 +42,7 @@ const anthropicMessages: TranslatedProtocol = {
   usageMembers: ["usage"],
   // Measured over recorded streams.
   tokens: { times: 1.32, call: 32 },
-  output: { tokens: [["max_tokens"]], times: [] },
+  output: { tokens: [["max_tokens"]], times: [], tier: ["speed", "fast", "fast"], further: "fallbacks" },
   rateHeaders,
   ratesLeft,
   ping: PING,

@@ -71,6 +71,8 @@ export const objects: ObjectWords = {
 export const otherModels: OtherModelWords = {
   below: ["fallbacks", "tools"],
   unread: ["input_schema", "input_examples", "schema", "cache_control"],
+  // "default": those that the vendor has for the first one.
+  unnamed: ["fallbacks"],
 };
 
 /** What the vendor keeps besides: batches of messages, and what is uploaded. */

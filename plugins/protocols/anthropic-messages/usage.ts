@@ -56,7 +56,11 @@ function normal(raw: JsonObject): Usage {
   return {
     in: defined({ total, cached, write }),
     out: defined({ total: output, reasoning: atMost(thinking, output) }),
-    ...defined({ serverTools: counts(raw["server_tool_use"]), tier: asText(raw["service_tier"]) }),
+    // The fast mode has rates of its own, whatever the tier.
+    ...defined({
+      serverTools: counts(raw["server_tool_use"]),
+      tier: raw["speed"] === "fast" ? "fast" : asText(raw["service_tier"]),
+    }),
     raw,
   };
 }

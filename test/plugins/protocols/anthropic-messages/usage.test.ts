@@ -2,6 +2,7 @@ import { isDeepStrictEqual } from "node:util";
 import Anthropic from "@anthropic-ai/sdk";
 import t from "tap";
 import protocol from "../../../../plugins/protocols/anthropic-messages/index.ts";
+import { cost } from "../../../../src/core/price.ts";
 import { type Usage } from "../../../../src/core/usage.ts";
 import { eventsIn, recorded } from "../../../support/recorded.ts";
 import { translation } from "./speaking.ts";
@@ -132,4 +133,11 @@ t.test("a count is read and written", async (t) => {
 t.test("what is no count is invalid", async (t) => {
   for (const text of ["", "[]", "{}", '{"input_tokens":"14"}'])
     t.throws(() => translation.count?.decode(text), { code: "upstream_invalid" }, text);
+});
+
+t.test("the fast mode is a tier with rates of its own", async (t) => {
+  const counted = { input_tokens: 1, output_tokens: 2, service_tier: "standard" };
+  t.equal(usage({ ...counted, speed: "fast" })?.tier, "fast");
+  t.equal(usage({ ...counted, speed: "standard" })?.tier, "standard");
+  t.equal(cost(usage({ ...counted, speed: "fast" }) as Usage, { output: 1, fast: { output: 6 } }), 12_000);
 });
