@@ -2,23 +2,20 @@
 
 import { count, duration, money, percent } from "../common/format.js";
 import { Dot, html, Link, Ready } from "../common/ui.js";
+import { useLive } from "./live.js";
 import { Act, Card, spread, Table, useApi } from "./parts.js";
 
-const OFTEN = 2000;
 const SELDOM = 15_000;
-/** Rows of running requests that are drawn; the oldest come first. */
-const ROWS = 200;
 
 export function Now({ may }) {
-  const now = useApi("/api/now", OFTEN);
-  const live = useApi("/api/live", OFTEN);
+  const { live, now } = useLive();
   const errors = useApi("/api/errors?since=1h", SELDOM);
   const speed = useApi("/api/speed?by=target&since=1h", SELDOM);
   const models = useApi("/api/speed?by=model&since=1h", SELDOM);
   return html`<h1>Now</h1>
     <${Ready} found=${now}>${(facts) => html`<${Attention} facts=${facts} /><${Figures} facts=${facts} />`}<//>
     <h2>Running</h2>
-    <${Ready} found=${live}>${({ requests }) => html`<${Live} requests=${requests} may=${may} again=${live.again} />`}<//>
+    <${Ready} found=${live}>${({ requests, running }) => html`<${Live} requests=${requests} running=${running} may=${may} />`}<//>
     <div class="split">
       <section aria-labelledby="errors">
         <h2 id="errors">Errors of the last hour</h2>
@@ -79,7 +76,7 @@ function Figures({ facts }) {
 
 const STATES = { waiting: "waits", asking: "asks", streaming: "streams" };
 
-function Live({ requests, may, again }) {
+function Live({ requests, running, may }) {
   const columns = [
     { title: "Age", number: true, of: ({ age }) => duration(age) },
     {
@@ -104,11 +101,11 @@ function Live({ requests, may, again }) {
       title: "",
       of: ({ id, model }) =>
         may &&
-        html`<${Act} label="Cancel" what=${`the request for ${model ?? id}`} danger act=${() => ["POST", `/api/live/${id}/cancel`]} done=${again} />`,
+        html`<${Act} label="Cancel" what=${`the request for ${model ?? id}`} danger act=${() => ["POST", `/api/live/${id}/cancel`]} />`,
     },
   ];
-  return html`${requests.length > ROWS && html`<p class="quiet small">The ${ROWS} oldest of ${count(requests.length)}.</p>`}
-    <${Table} caption="Requests that run now" columns=${columns} rows=${requests.slice(0, ROWS)} keyOf=${({ id }) => id} empty="No request runs now." />`;
+  return html`${running > requests.length && html`<p class="quiet small">The ${requests.length} oldest of ${count(running)}.</p>`}
+    <${Table} caption="Requests that run now" columns=${columns} rows=${requests} keyOf=${({ id }) => id} empty="No request runs now." />`;
 }
 
 /** One row for each target, with what it answered; what has no target was refused here. */

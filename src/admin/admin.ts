@@ -6,6 +6,7 @@ import type { ListenPlace } from "../downstream/listener.ts";
 import { Access, isForeign } from "./access.ts";
 import { routeOf } from "./api.ts";
 import { AdminError } from "./errors.ts";
+import { LiveStream } from "./live-stream.ts";
 import { bodyOf, send } from "./messages.ts";
 import type { AdminSubject } from "./served.ts";
 import { SessionRoutes } from "./session-routes.ts";
@@ -39,6 +40,7 @@ export class Admin {
   );
   private readonly access: Access;
   private readonly sessions: SessionRoutes;
+  private readonly live: LiveStream;
   /** The name that gateway.yaml has it listen on. */
   private name = "";
 
@@ -49,6 +51,7 @@ export class Admin {
     const secret = async () => subject.config.envelopes.key ?? subject.stores.secret();
     this.access = new Access(() => subject.config.adminAccess, { secret, signedOut: subject.stores.signedOut });
     this.sessions = new SessionRoutes(this.access, subject.stores.audit, parts.log);
+    this.live = new LiveStream(subject, this.access, parts.log);
   }
 
   /** @returns where, for people @throws what the system says of the address */
@@ -67,6 +70,7 @@ export class Admin {
   }
 
   close(): void {
+    this.live.close();
     this.server.close();
     this.server.closeAllConnections();
   }
@@ -113,6 +117,7 @@ export class Admin {
     const visitor = await access.visitor(request);
     if (!visitor) throw this.unknown();
     if (path === "/metrics") await this.metrics(response);
+    else if (path === "/api/live/events" && request.method === "GET") this.live.serve(request, response, visitor);
     else await this.api(request, response, path, query, visitor);
   }
 

@@ -1,0 +1,47 @@
+/** What runs, as it changes: told by the gateway, not asked for. */
+
+import { useEffect, useState } from "../common/ui.js";
+import { get } from "./api.js";
+
+const EVENTS = "/api/live/events";
+
+/**
+ * Requests that run, the oldest first, and the figures of the first page.
+ * @returns two that `Ready` shows: `live` of `{ requests, running }`, `now` of the figures
+ */
+export function useLive() {
+  const [live, setLive] = useState({ state: "loading" });
+  const [now, setNow] = useState({ state: "loading" });
+  useEffect(() => {
+    const rows = new Map();
+    const source = new EventSource(EVENTS);
+    const stale = (error) => (before) => (before.value ? { ...before, state: "stale", error } : before);
+    source.onopen = () => rows.clear();
+    source.addEventListener("live", ({ data }) => {
+      const { time, running, requests, gone } = JSON.parse(data);
+      for (const id of gone) rows.delete(id);
+      for (const each of requests) rows.set(each.id, { ...rows.get(each.id), ...each });
+      const shown = [...rows.values()].map((each) => ({ ...each, age: time - each.time }));
+      setLive({ state: "ready", value: { requests: shown, running }, at: Date.now() });
+    });
+    source.addEventListener("now", ({ data }) => setNow({ state: "ready", value: JSON.parse(data), at: Date.now() }));
+    source.addEventListener("end", () => {
+      source.close();
+      // Asked, so that everything learns that nobody is signed in any more.
+      get("/api/now").catch(() => {});
+    });
+    source.onerror = () => {
+      const error = new Error("The gateway cannot be reached.");
+      setLive(stale(error));
+      setNow(stale(error));
+      if (source.readyState !== EventSource.CLOSED) return;
+      const failed = (error) => (before) => ({ ...before, state: before.value ? "stale" : "failed", error });
+      get("/api/now").catch((error) => {
+        setLive(failed(error));
+        setNow(failed(error));
+      });
+    };
+    return () => source.close();
+  }, []);
+  return { live, now };
+}

@@ -1,0 +1,122 @@
+import { writeFileSync } from "node:fs";
+import { join } from "node:path";
+import t, { type Test } from "tap";
+import { KEY } from "../support/gateway.ts";
+import { startAdmin, TOKEN, VIEWER, WITH_TOKENS, YAML } from "./support.ts";
+
+const KEYS = `keys: { test: { key: ${KEY} } }\n`;
+
+interface Told {
+  event: string;
+  // biome-ignore lint/suspicious/noExplicitAny: events of any shape.
+  data: any;
+}
+
+/** What somebody who watches is told, one after the other; the end as `closed`. */
+async function watch(t: Test, base: string, headers: Record<string, string> = {}) {
+  const ending = new AbortController();
+  t.teardown(() => ending.abort());
+  const response = await fetch(`${base}/api/live/events`, { headers, signal: ending.signal });
+  const told: Told[] = [];
+  let wake = () => {};
+  void (async () => {
+    let text = "";
+    try {
+      for await (const piece of response.body ?? []) {
+        text += Buffer.from(piece).toString();
+        for (let at = text.indexOf("\n\n"); at >= 0; at = text.indexOf("\n\n")) {
+          const [, event, data] = /^event: (\w+)\ndata: (.*)$/.exec(text.slice(0, at)) ?? [];
+          text = text.slice(at + 2);
+          if (event && data) told.push({ event, data: JSON.parse(data) });
+        }
+        wake();
+      }
+    } catch {
+      // Aborted.
+    }
+    told.push({ event: "closed", data: {} });
+    wake();
+  })();
+  let read = 0;
+  const next = async (fits: (each: Told) => boolean): Promise<Told> => {
+    for (;;) {
+      while (read < told.length) {
+        const each = told[read++] as Told;
+        if (fits(each)) return each;
+        if (each.event === "closed") throw new Error("it has ended");
+      }
+      await new Promise<void>((woken) => (wake = woken));
+    }
+  };
+  return { response, next };
+}
+
+const ask = (url: string) =>
+  fetch(`${url}/v1/chat/completions`, {
+    method: "POST",
+    headers: { authorization: `Bearer ${KEY}`, "content-type": "application/json" },
+    body: JSON.stringify({
+      model: "slow",
+      stream: true,
+      messages: [{ role: "user", content: "a b c d e f g h i j k l" }],
+    }),
+  });
+
+t.test("who watches is told of each request that begins, what changes about it, and that it has ended", async (t) => {
+  const { base, url, ask: admin } = await startAdmin(t, YAML + KEYS);
+  const { response, next } = await watch(t, base);
+  t.match(response.headers.get("content-type"), "text/event-stream");
+  t.match((await next(({ event }) => event === "live")).data, { running: 0, requests: [], gone: [] });
+  t.match((await next(({ event }) => event === "now")).data, { running: 0, last_hour: {} });
+  const asked = ask(url);
+  const begun = await next(({ data }) => data.requests?.length === 1);
+  const [request] = begun.data.requests;
+  t.match(request, { model: "slow", name: "test", path: "/v1/chat/completions" });
+  t.notOk("age" in request, "what grows by itself is not told again and again");
+  const more = await next(({ data }) => data.requests?.[0]?.bytes > (request.bytes ?? 0));
+  t.equal(more.data.requests[0].id, request.id);
+  t.notOk("model" in more.data.requests[0], "what has not changed is not told again");
+  t.equal((await admin("POST", `/api/live/${request.id}/cancel`, { body: {} })).status, 204);
+  t.match((await next(({ data }) => data.gone?.length === 1)).data, { running: 0, gone: [request.id] });
+  await (await asked).text().catch(() => {});
+});
+
+t.test("it goes on over a reload, and is told what the new generation serves", async (t) => {
+  const { base, url, folder, gateway } = await startAdmin(t, YAML + KEYS);
+  const { next } = await watch(t, base);
+  await next(({ event }) => event === "live");
+  writeFileSync(join(folder, "gateway.yaml"), `${YAML}${KEYS}body: { limit: 1MiB }\n`);
+  await gateway.reload();
+  const asked = ask(url);
+  t.match((await next(({ data }) => data.requests?.length === 1)).data.requests[0], { generation: 2 });
+  await (await asked).body?.cancel();
+});
+
+t.test("it ends with the session, at once where that is signed out here", async (t) => {
+  const { base, ask: admin } = await startAdmin(t, WITH_TOKENS);
+  t.equal((await fetch(`${base}/api/live/events`)).status, 401);
+  const { headers } = await admin("POST", "/api/session", { body: { token: VIEWER } });
+  const cookie = (headers["set-cookie"] as string[])[0]?.split(";")[0] as string;
+  const { next } = await watch(t, base, { cookie });
+  await next(({ event }) => event === "live");
+  await admin("DELETE", "/api/session", { headers: { cookie } });
+  t.match((await next(({ event }) => event === "end")).data, { code: "signed_out" });
+  await next(({ event }) => event === "closed");
+});
+
+t.test("it ends when its token is not taken any more", async (t) => {
+  const yaml = WITH_TOKENS.replace("$ADMIN_TOKEN", "$file:./token");
+  const { base, folder, gateway } = await startAdmin(t, yaml, {}, { token: TOKEN });
+  const { next } = await watch(t, base, { authorization: `Bearer ${TOKEN}` });
+  await next(({ event }) => event === "live");
+  writeFileSync(join(folder, "token"), "other-token-0123456789abcdef");
+  await gateway.reload();
+  await next(({ event }) => event === "end");
+});
+
+t.test("so many may watch, and no more", async (t) => {
+  const { base } = await startAdmin(t, YAML);
+  const all = await Promise.all(Array.from({ length: 50 }, () => watch(t, base)));
+  t.equal(all.filter(({ response }) => response.status === 200).length, 50);
+  t.equal((await fetch(`${base}/api/live/events`)).status, 429);
+});

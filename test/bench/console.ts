@@ -1,0 +1,252 @@
+// What each page of the console and each part of the admin API takes beside a ledger of a million rows and 200 live streams.
+// node_modules/.bin/node --import ./src/loader/register.js test/bench/console.ts [rows] [days that they lie in] [streams] [rounds]
+import { type ChildProcess, spawn } from "node:child_process";
+import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { createServer } from "node:http";
+import type { AddressInfo } from "node:net";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { setTimeout as sleep } from "node:timers/promises";
+import { newId } from "../../src/core/id.ts";
+import type { LedgerEntry } from "../../src/store/ledger.ts";
+import { Database } from "../../src/store/sqlite/database.ts";
+import { SqliteLedger } from "../../src/store/sqlite/ledger.ts";
+import { noBrowser, openBrowser } from "../support/browser.ts";
+import { KEY } from "../support/gateway.ts";
+
+const [ROWS = 1_000_000, DAYS = 30, STREAMS = 200, ROUNDS = 7] = process.argv.slice(2).map(Number);
+const KEYS = 200;
+const MODELS = 20;
+const DAY = 86_400_000;
+/** Milliseconds between two frames of a live stream. */
+const PACE = 100;
+
+const pick = <T>(list: readonly T[]): T => list[Math.floor(Math.random() * list.length)] as T;
+const random = (below: number): number => Math.floor(Math.random() * below);
+
+/** Rows as a gateway writes them: most completed, some limited, refused or failed, in a day's rhythm. */
+function entry(time: number): LedgerEntry {
+  const key = random(KEYS);
+  const model = `model-${random(MODELS)}`;
+  const [input, output] = [200 + random(20_000), 20 + random(2000)];
+  const luck = Math.random();
+  const target = luck < 0.02 ? "" : `${pick(["one", "two", "three"])}:${model}`;
+  const [status, outcome] =
+    luck < 0.02
+      ? ([429, "rejected"] as const)
+      : luck < 0.04
+        ? ([502, "upstream_error"] as const)
+        : luck < 0.05
+          ? ([499, "aborted"] as const)
+          : ([200, "completed"] as const);
+  const attempts = target === "" ? [] : [{ target, status: status === 499 ? 200 : status, startedAt: 2 + random(5) }];
+  return {
+    ...{ id: newId(time), time, key: `key_${key}`, group: `team-${key % 12}/part-${key % 40}` },
+    ...{ tags: { app: `app-${key % 15}` }, model, target, protocol: "openai-chat", operation: "chat", status, outcome },
+    ...{ streaming: luck > 0.4, attempts, firstByte: 150 + random(3000), duration: 800 + random(30_000) },
+    usage: { in: { total: input, cached: random(input) }, out: { total: output, reasoning: random(output) } },
+    ...{ source: target === "" ? "free" : "reported", cost: target === "" ? 0 : input * 250 + output * 2000 },
+  };
+}
+
+async function fill(file: string): Promise<void> {
+  const database = new Database(file);
+  const ledger = new SqliteLedger(database, console.warn);
+  const now = Date.now();
+  const begun = performance.now();
+  for (let n = 0; n < ROWS; n++) {
+    ledger.append(entry(Math.floor(now - DAYS * DAY * (1 - n / ROWS))));
+    if (n % 20_000 === 0) await ledger.flush();
+  }
+  await ledger.close();
+  database.close();
+  console.log(`${ROWS} rows over ${DAYS} days, written in ${Math.round((performance.now() - begun) / 1000)} s`);
+}
+
+/** A provider that answers each request with a stream which does not end. */
+async function provider() {
+  const server = createServer((request, response) => {
+    request.resume();
+    response.writeHead(200, { "content-type": "text/event-stream" });
+    const frame = { id: "c", object: "chat.completion.chunk", choices: [{ index: 0, delta: { content: "word " } }] };
+    const text = `data: ${JSON.stringify(frame)}\n\n`;
+    const timer = setInterval(() => response.write(text), PACE);
+    response.on("close", () => clearInterval(timer));
+  });
+  await new Promise<void>((ready) => server.listen(0, "127.0.0.1", ready));
+  return { port: (server.address() as AddressInfo).port, close: () => (server.close(), server.closeAllConnections()) };
+}
+
+/** Seconds of CPU that a process and its threads have had. */
+function cpuOf({ pid }: ChildProcess): number {
+  const fields = readFileSync(`/proc/${pid}/stat`, "utf8").split(") ")[1]?.split(" ") ?? [];
+  return (Number(fields[11]) + Number(fields[12])) / 100;
+}
+
+const median = (numbers: readonly number[]): number => numbers.toSorted((a, b) => a - b)[numbers.length >> 1] ?? 0;
+
+const ASKED = [
+  ...[
+    "session",
+    "now",
+    "live",
+    "errors?since=1h",
+    "errors?since=24h",
+    "speed?by=target&since=1h",
+    "speed?by=model&since=24h",
+  ],
+  ...[
+    "requests",
+    "requests?status=5xx",
+    "requests?group=team-3",
+    "requests?model=model-7&slower=20000",
+    "requests?since=30d&outcome=aborted",
+  ],
+  ...["requests?since=30d&key=key_nobody", "requests?since=30d&dearer=900000000"],
+  ...[
+    "spend?by=model",
+    "spend?by=key&since=30d",
+    "spend?by=model,day&since=30d",
+    "spend?by=tag&since=30d",
+    "spend?by=group&since=today",
+  ],
+  ...["budgets", "keys", "groups?since=30d", "providers", "models", "config", "config/diff", "generations", "audit"],
+];
+const PAGES = ["/", "/requests", "/money", "/money?since=30d&by=key", "/providers", "/keys", "/config", "/audit"];
+
+async function main(folder: string): Promise<void> {
+  mkdirSync(join(folder, "data"), { mode: 0o700 });
+  await fill(join(folder, "data", "gateway.db"));
+  const upstream = await provider();
+  const models = Array.from(
+    { length: MODELS },
+    (_, n) => `  model-${n}: { targets: [one:x${n}], price: { input: 1, output: 2 } }`,
+  );
+  const keys = Array.from(
+    { length: KEYS },
+    (_, n) => `  k${n}: { key: bench-key-${n}-0123456789abcdef, group: team-${n % 12}/part-${n % 40} }`,
+  );
+  const yaml = `listen: 127.0.0.1:0
+admin: 127.0.0.1:0
+log: { level: error }
+providers: { one: { url: "http://127.0.0.1:${upstream.port}/v1", protocol: openai-chat } }
+models:
+${models.join("\n")}
+limits: { groups: { team-1: { budget: $1_000_000/month } } }
+connections: { per_address: 10000 }
+keys:
+  test: { key: ${KEY} }
+${keys.join("\n")}
+`;
+  writeFileSync(join(folder, "gateway.yaml"), yaml);
+  const child = spawn(
+    process.execPath,
+    ["--import", "./src/loader/register.js", "src/main.ts", "run", "--config", join(folder, "gateway.yaml")],
+    { stdio: ["ignore", "pipe", "inherit"] },
+  );
+  let said = "";
+  child.stdout.setEncoding("utf8").on("data", (text: string) => (said += text));
+  while (!said.includes("Try it")) await sleep(50);
+  const base = /listens on (\S+)/.exec(said)?.[1] ?? "";
+  const admin = /admin +(\S+)/.exec(said)?.[1] ?? "";
+  const ending = new AbortController();
+  try {
+    for (let n = 0; n < STREAMS; n++) {
+      const body = JSON.stringify({
+        model: `model-${n % MODELS}`,
+        stream: true,
+        messages: [{ role: "user", content: "Hello" }],
+      });
+      const headers = { authorization: `Bearer ${KEY}`, "content-type": "application/json" };
+      const answer = await fetch(`${base}/v1/chat/completions`, {
+        method: "POST",
+        headers,
+        body,
+        signal: ending.signal,
+      });
+      void answer.body?.pipeTo(new WritableStream()).catch(() => {});
+    }
+    await sleep(5000);
+    const [cpu, then] = [cpuOf(child), performance.now()];
+    await sleep(10_000);
+    const rest = (cpuOf(child) - cpu) / (performance.now() - then);
+    console.log(`${STREAMS} streams alone take ${(rest * 1e5).toFixed(0)} % of a core\n`);
+    await measureApi(child, admin, rest);
+    await measureWatching(child, admin, rest);
+    await measurePages(admin);
+  } finally {
+    ending.abort();
+    child.kill("SIGTERM");
+    upstream.close();
+  }
+}
+
+/** CPU is what the process had beyond what the streams take; wall time is also that of whoever else uses the machine. */
+async function measureApi(child: ChildProcess, admin: string, rest: number): Promise<void> {
+  console.log("| /api/… | CPU ms | wall ms, median | worst | KB |\n|---|--:|--:|--:|--:|");
+  for (const path of ASKED) {
+    const walls: number[] = [];
+    let bytes = 0;
+    const [cpu, begun] = [cpuOf(child), performance.now()];
+    for (let n = 0; n < ROUNDS; n++) {
+      const start = performance.now();
+      const answer = await fetch(`${admin}/api/${path}`);
+      bytes = (await answer.arrayBuffer()).byteLength;
+      if (answer.status !== 200) throw new Error(`${path}: ${answer.status}`);
+      walls.push(performance.now() - start);
+    }
+    const own = Math.max(0, (cpuOf(child) - cpu) * 1000 - rest * 1000 * (performance.now() - begun)) / ROUNDS;
+    console.log(
+      `| ${path} | ${own.toFixed(0)} | ${median(walls).toFixed(0)} | ${Math.max(...walls).toFixed(0)} | ${(bytes / 1024).toFixed(1)} |`,
+    );
+  }
+}
+
+/** What one who watches the first page costs the gateway. */
+async function measureWatching(child: ChildProcess, admin: string, rest: number): Promise<void> {
+  const ending = new AbortController();
+  const answer = await fetch(`${admin}/api/live/events`, { signal: ending.signal });
+  let bytes = 0;
+  void (async () => {
+    for await (const piece of answer.body ?? []) bytes += (piece as Uint8Array).length;
+  })().catch(() => {});
+  await sleep(2000);
+  const [cpu, begun, before] = [cpuOf(child), performance.now(), bytes];
+  await sleep(15_000);
+  const lasted = performance.now() - begun;
+  const own = ((cpuOf(child) - cpu) * 1000 - rest * 1000 * lasted) / lasted;
+  console.log(
+    `\nOne who watches: ${(own * 100).toFixed(1)} % of a core, ${((bytes - before) / lasted).toFixed(1)} KB/s`,
+  );
+  ending.abort();
+}
+
+async function measurePages(admin: string): Promise<void> {
+  if (noBrowser) return console.log(noBrowser);
+  const browser = await openBrowser();
+  console.log("\n| page | ready after ms, median | worst |\n|---|--:|--:|");
+  for (const path of PAGES) {
+    const times: number[] = [];
+    const page = await (await browser.newContext()).newPage();
+    for (let n = 0; n < ROUNDS; n++) {
+      await page.goto("about:blank");
+      const start = performance.now();
+      await page.goto(admin + path, { waitUntil: "commit" });
+      await page.waitForFunction("document.querySelector('h1') && !document.querySelector('[aria-busy=true]')", null, {
+        polling: 10,
+      });
+      times.push(performance.now() - start);
+    }
+    console.log(`| ${path} | ${median(times).toFixed(0)} | ${Math.max(...times).toFixed(0)} |`);
+    await page.context().close();
+  }
+  await browser.close();
+}
+
+const folder = mkdtempSync(join(tmpdir(), "gateway-console-"));
+try {
+  if (existsSync("src/main.ts")) await main(folder);
+  else console.error("Run it in the folder of the sources.");
+} finally {
+  rmSync(folder, { recursive: true, force: true });
+}
