@@ -44,7 +44,7 @@ function entry(time: number): LedgerEntry {
     ...{ id: newId(time), time, key: `key_${key}`, group: `team-${key % 12}/part-${key % 40}` },
     ...{ tags: { app: `app-${key % 15}` }, model, target, protocol: "openai-chat", operation: "chat", status, outcome },
     ...{ streaming: luck > 0.4, attempts, firstByte: 150 + random(3000), duration: 800 + random(30_000) },
-    usage: { in: { total: input, cached: random(input) }, out: { total: output, reasoning: random(output) } },
+    usage: { in: { total: input, cached: random(input) }, out: { total: output, reasoning: random(output) }, raw: {} },
     ...{ source: target === "" ? "free" : "reported", cost: target === "" ? 0 : input * 250 + output * 2000 },
   };
 }
