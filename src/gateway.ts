@@ -24,6 +24,7 @@ import { pluginError } from "./loader/problems.ts";
 import { versionOf } from "./loader/versions.ts";
 import { answerMetrics, ProcessMetrics } from "./metrics/process-metrics.ts";
 import { type Reloaded, Reloads } from "./reloads.ts";
+import { type BudgetMark, BudgetMarks } from "./store/budget-marks.ts";
 import type { Ledger } from "./store/ledger.ts";
 import type { Limiter } from "./store/limiter.ts";
 import { MemoryLimiter } from "./store/memory-limiter.ts";
@@ -124,6 +125,7 @@ export class Gateway {
   readonly answers = new Answers();
   private stopping = false;
   private readonly started: Config;
+  private readonly marks = new BudgetMarks();
 
   private constructor(
     private loaded: Loaded,
@@ -138,6 +140,7 @@ export class Gateway {
     this.reloads = new Reloads(lasting.log, async () => this.adopt(await this.soon(this.prepare())));
     answerAdmin(this.answers, this);
     const { metrics, stores } = lasting;
+    lasting.limiter.marked = this.marks.add;
     answerMetrics(this.answers, () => metrics.json(this, stores.ledger));
     this.downstream.ended = (exchange) => metrics.ended(exchange);
     lasting.peers?.hear(HEALTH, (_key, news) => this.serving.upstreams.health.learn(news));
@@ -208,6 +211,11 @@ export class Gateway {
   /** Breaks an exchange off. @returns whether it runs */
   cancel(id: string): boolean {
     return this.downstream.cancel(id);
+  }
+
+  /** Shares of budgets that were reached here since they were taken last. */
+  takeMarks(): BudgetMark[] {
+    return this.marks.take();
   }
 
   /** All generations that live, the one that serves first, each with its number. */

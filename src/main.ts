@@ -3,6 +3,7 @@ import { dirname, join, resolve } from "node:path";
 import { fileURLToPath } from "node:url";
 import { unkeptLimits } from "./budgets.ts";
 import { adminIn } from "./cli/admin-client.ts";
+import * as alerts from "./cli/alerts.ts";
 import * as audit from "./cli/audit.ts";
 import * as check from "./cli/check.ts";
 import * as connect from "./cli/connect.ts";
@@ -74,6 +75,7 @@ const VERBS: Readonly<Record<string, Verb>> = {
       return doctor.run(args, io, config, vocabulary.protocolList);
     },
   },
+  alerts: { ...alerts, act: async (args, io, place) => alerts.run(args, io, (await configOf(place, io)).alerts) },
   routes: { ...routes, act: async (args, io, place) => routes.run(args, io, await configOf(place, io)) },
   explain: {
     ...explain,

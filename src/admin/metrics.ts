@@ -4,11 +4,20 @@ import { hashOf, PROCESS_METRICS } from "../metrics/process-metrics.ts";
 import type { AdminSubject } from "./served.ts";
 
 /** All metrics, those of several processes added up, as Prometheus reads them. */
-export async function metricsText(subject: AdminSubject): Promise<{ type: string; text: string }> {
+export async function metricsText(
+  subject: AdminSubject,
+  alerts: { readonly posted: number; readonly failed: number } = { posted: 0, failed: 0 },
+): Promise<{ type: string; text: string }> {
   const all = await subject.askAll(PROCESS_METRICS, null);
-  const registry = AggregatorRegistry.aggregate([...all, own(subject)] as never);
+  const registry = AggregatorRegistry.aggregate([...all, own(subject), [posted(alerts)]] as never);
   return { type: registry.contentType, text: await registry.metrics() };
 }
+
+const posted = ({ posted, failed }: { readonly posted: number; readonly failed: number }): MetricJson =>
+  current("gateway_alerts_total", [
+    [posted, "posted"],
+    [failed, "failed"],
+  ]);
 
 /** Those of the process that is asked, which tell of all. */
 function own(subject: AdminSubject): MetricJson[] {

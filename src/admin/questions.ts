@@ -2,6 +2,7 @@ import type { Caller, Credential, Target } from "../core/marketplace.ts";
 import { PHASES } from "../core/plugin.ts";
 import type { RunningExchange } from "../downstream/server.ts";
 import type { Generation } from "../generation.ts";
+import type { BudgetMark } from "../store/budget-marks.ts";
 import type { Standing } from "../store/limiter.ts";
 import type { CredentialReport, TargetReport } from "../upstream/health.ts";
 import { type Answers, question } from "../workers/peers.ts";
@@ -101,6 +102,8 @@ export const GENERATIONS = question<null, LiveGeneration[]>("generations");
 export const PROVIDERS = question<null, LiveProvider[]>("providers");
 export const MODELS = question<null, LiveModel[]>("models");
 export const PLUGINS = question<null, LivePlugin[]>("plugins");
+/** Shares of budgets that were reached since it was asked last. */
+export const LIMIT_MARKS = question<null, BudgetMark[]>("limit marks");
 export const STANDINGS = question<readonly Caller[], Standing[]>("standings");
 
 /** A gateway in this process, as far as it is asked. */
@@ -109,6 +112,7 @@ export interface AskedGateway {
   readonly generations: readonly Generation[];
   readonly exchanges: readonly RunningExchange[];
   cancel(id: string): boolean;
+  takeMarks(): BudgetMark[];
 }
 
 /** Answers what the admin side asks. */
@@ -124,6 +128,7 @@ export function answerAdmin(answers: Answers, gateway: AskedGateway): void {
       return { name, file, phases };
     }),
   );
+  answers.set(LIMIT_MARKS, () => gateway.takeMarks());
   answers.set(STANDINGS, (callers) => standings(gateway.generation, callers));
 }
 

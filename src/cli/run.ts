@@ -3,11 +3,16 @@ import { parseArgs } from "node:util";
 import { Admin, type AdminPlace } from "../admin/admin.ts";
 import { metricsText } from "../admin/metrics.ts";
 import { openidClient } from "../admin/oidc.ts";
+import { AlertWatch } from "../alerts/alert-watch.ts";
+import { Alerts } from "../alerts/alerts.ts";
+import { Webhook } from "../alerts/webhook.ts";
 import { offNotice } from "../config/problems.ts";
+import { secretsOf } from "../config/secrets.ts";
 import type { Config } from "../config/types.ts";
 import { ConsolePages } from "../console/console-pages.ts";
 import { PageFiles } from "../console/page-files.ts";
 import { type Log, PinoLog } from "../core/log.ts";
+import { Redactor } from "../core/redactor.ts";
 import { keptSocket } from "../downstream/listener.ts";
 import { Gateway, type Loaded, load } from "../gateway.ts";
 import { priceDoubts } from "../prices/doubts.ts";
@@ -70,10 +75,12 @@ export async function run(
     if (config.adminAccess.oidc) await openidClient();
     const gateway = await start(loaded, log, io.env);
     started = gateway;
+    const alerts = alertsOf(gateway, log, io.env);
+    const watching = new AlertWatch(gateway, alerts);
     const admin = await listenAdmin(
       new Admin(gateway, {
         ...{ log, pages: new ConsolePages(await PageFiles.load()) },
-        metrics: () => metricsText(gateway),
+        metrics: () => metricsText(gateway, alerts),
       }),
       config,
       log,
@@ -83,11 +90,21 @@ export async function run(
     await greet(config, { base: urlOf(gateway.address), admin, key: await firstKey(gateway, config) }, io);
     if (watched) watch(gateway);
     await untilStopped(gateway, config.linger, log, io.out);
+    watching.close();
   } catch (thrown) {
     io.err(reason(thrown));
     return leave(log, 1);
   }
   return leave(log, 0);
+}
+
+/** Who is told of what should not be: one for all processes of this gateway. */
+function alertsOf(gateway: Gateway | Primary, log: Log, env: NodeJS.ProcessEnv): Alerts {
+  return new Alerts({
+    ...{ log, webhook: new Webhook(env), claims: gateway.stores.claims },
+    settings: () => gateway.config.alerts,
+    redactor: () => new Redactor(secretsOf(gateway.config, env)),
+  });
 }
 
 /** Reloads when gateway.yaml, a secret's file or a plugin's code changes; what comes of it is in the log. */

@@ -68,7 +68,7 @@ export async function loadConfig(
   const problems = inOrder([...source.problems, ...findings.map((finding) => source.locate(finding))]);
   const errors = problems.filter((problem) => problem.severity === "error");
   if (!shape.success || errors.length > 0) throw new ConfigError(errors);
-  const { listen, admin, tokens, store, limits, envelopes } = reading.values;
+  const { listen, admin, tokens, store, limits, envelopes, webhook } = reading.values;
   return {
     file: full,
     folder,
@@ -101,6 +101,7 @@ export async function loadConfig(
     store: { ...shape.data.store, ...(store as StorePlace), limits: limits as string },
     ...(shape.data.instances !== undefined && { instances: shape.data.instances }),
     envelopes: envelopes === undefined ? {} : { key: envelopes },
+    ...(shape.data.alerts && { alerts: { webhook: webhook as URL, repeat: shape.data.alerts.repeat } }),
     trust: shape.data.trust,
     connections: shape.data.connections,
     body: shape.data.body,

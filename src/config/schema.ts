@@ -502,6 +502,13 @@ const Store = z.strictObject({
     .prefault("off"),
 });
 
+const Alerts = z.strictObject({
+  webhook: z
+    .string()
+    .describe("Where they are posted, as Slack and what imitates it take them: $URL or $file:/path; it is a secret."),
+  repeat: period().describe("After how long what has not ended is told again, like 4h.").prefault("4h"),
+});
+
 const Envelopes = z.strictObject({
   key: z
     .string()
@@ -698,6 +705,9 @@ export const File = z.strictObject({
   envelopes: Envelopes.prefault({}).describe(
     "How what only a provider can read is carried by clients of other protocols.",
   ),
+  alerts: Alerts.describe(
+    "Who is told of budgets, credentials that are not accepted, targets that fail, a ledger that lags, reloads that fail.",
+  ).optional(),
   trust: z
     .array(network())
     .describe(

@@ -56,10 +56,15 @@ function fromFile(path: string, folder: string): Revealed {
  * Every secret that the gateway shows to somebody, or keeps: nobody's words that reach a client or the log may hold one.
  * @param env where the addresses of proxies stand, which may hold a password
  */
-export function secretsOf({ providers, envelopes, store, adminAccess }: Config, env: NodeJS.ProcessEnv): string[] {
+export function secretsOf(
+  { providers, envelopes, store, adminAccess, alerts }: Config,
+  env: NodeJS.ProcessEnv,
+): string[] {
   const secrets = [
     envelopes.key,
     store.postgres?.password,
+    alerts?.webhook.href,
+    alerts && pathOf(alerts.webhook),
     adminAccess.oidc?.client_secret,
     ...providers.flatMap(({ credentials }) => credentials.map(({ secret }) => secret)),
   ];
@@ -73,6 +78,9 @@ export function secretsOf({ providers, envelopes, store, adminAccess }: Config, 
   }
   return secrets.filter((secret) => secret !== undefined);
 }
+
+/** All behind the host, where whoever posts shows that they may. */
+const pathOf = ({ pathname, search }: URL): string => `${pathname}${search}`;
 
 /** The scheme of a proxy may be left out. */
 const addressOf = (text: string): string => (text.includes("://") ? text : `http://${text}`);
@@ -100,7 +108,7 @@ export function weakness(secret: string, shortest: number): string | undefined {
   return new Set(secret).size < VARIETY ? `made of fewer than ${VARIETY} different characters` : undefined;
 }
 
-const SECRET_NAME = /^key$|^viewer$|credential|secret|passw|token$|api_?key/i;
+const SECRET_NAME = /^key$|^viewer$|^webhook$|credential|secret|passw|token$|api_?key/i;
 /** Sections that hold no secret in a field with an innocent name. */
 const OPEN = new Set(
   "listen admin timeouts models plugins chains paths limits body overload drain linger warm_up pages workers log retry health timezone".split(
@@ -143,9 +151,9 @@ const LOOKS = [
   /(?<=:\/\/)(?!USER:PASSWORD@)[^\s/@]+(?=@)/g, // user and password of an address, but for the words in our own advice
   /(?<=:\/\/[^\s?#"']*[?#])[^\s"',}\]]+/g, // query of an address
   /(?<=\$\{\w+:-)(?!default\})[^}\s"']+/g, // default of a reference, but for the word in our own advice
-  /(?<=(?:\bkey|credential|secret|password|token|api_?key)["']?[ \t]*:[ \t]*["']?)[^\s"'$*&{}[\],][^\s"',}\]]*(?:\r?\n[ \t]*[\w.+/=-]{8,}(?![\w.+/=-]*["']?[ \t]*:))?/gi, // name and colon; perhaps wrapped
+  /(?<=(?:\bkey|credential|secret|password|token|webhook|api_?key)["']?[ \t]*:[ \t]*["']?)[^\s"'$*&{}[\],][^\s"',}\]]*(?:\r?\n[ \t]*[\w.+/=-]{8,}(?![\w.+/=-]*["']?[ \t]*:))?/gi, // name and colon; perhaps wrapped
   /(?<=credentials?["']?[ \t]*:[ \t]*\[[^\]\n]*?)(?<![\w$.+/=-])[\w.+/=-]{8,}/gi, // any of a list
-  /(?<=(?:\bkey|credential|secret|password|token|api_?key)[^\w$]{0,3})[\w.+/=-]{12,}/gi, // the same with a slip before it
+  /(?<=(?:\bkey|credential|secret|password|token|webhook|api_?key)[^\w$]{0,3})[\w.+/=-]{12,}/gi, // the same with a slip before it
 ];
 
 /** Every part of a text that may be a secret by the look of it. */

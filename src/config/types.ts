@@ -86,6 +86,13 @@ export interface Config {
     /** Milliseconds before that counts. */
     readonly patience: number;
   };
+  /** Absent: nobody is told. */
+  readonly alerts?: {
+    /** A secret, as whoever knows it may post there. */
+    readonly webhook: URL;
+    /** Milliseconds. */
+    readonly repeat: number;
+  };
   /** Addresses and ranges of proxies whose X-Forwarded-For counts. */
   readonly trust: readonly string[];
   readonly connections: {

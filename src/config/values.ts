@@ -22,6 +22,8 @@ export interface ConfigValues {
   tokens: { token?: string; viewer?: string; oidc?: Oidc };
   /** What envelopes are sealed with, where the file says. */
   envelopes?: string;
+  /** Where alerts are posted. */
+  webhook?: URL;
   providers: Map<string, ProviderValues>;
   keys: Map<string, { hash?: string; off?: string }>;
 }
@@ -52,6 +54,7 @@ export class ValueReader {
     this.listeners();
     this.store();
     this.envelopes();
+    this.alerts();
     for (const [name, entry] of entries(at(file, "providers")))
       this.values.providers.set(name, this.provider(name, entry));
     this.keys();
@@ -155,6 +158,15 @@ export class ValueReader {
         path: ["store", "keep"],
         message: "a ledger in memory ends with its gateway; write ledger: sqlite:FILE, or leave keep out",
       });
+  }
+
+  private alerts(): void {
+    const path = ["alerts", "webhook"];
+    const text = this.needed(path, 0, "address");
+    if (text === undefined) return;
+    const url = webhookUrl(text);
+    if (typeof url === "string") this.report({ path, message: url });
+    else this.values.webhook = url;
   }
 
   private envelopes(): void {
@@ -309,5 +321,18 @@ export function providerUrl(text: string): URL | string {
   if (url.username || url.password) return "an address holds no user and password; write the secret under credential";
   if (/[?#]/.test(text)) return "an address has no ? or # part";
   url.pathname = url.pathname.replace(/\/+$/, "");
+  return url;
+}
+
+/** Where alerts are posted, or what is wrong with the address; nothing of it is repeated, as whoever knows it may post there. */
+export function webhookUrl(text: string): URL | string {
+  const url = URL.parse(text);
+  if (!url || !/^https?:$/.test(url.protocol))
+    return "not an http address; write it as the chat program shows it, like https://hooks.example.com/services/…";
+  if (url.username || url.password)
+    return "an address with user and password is not taken; use one with a secret in its path";
+  if (url.hash) return "an address has no # part";
+  if (url.pathname === "/" && url.search === "")
+    return "only a host: the whole address of the webhook is needed, with its path";
   return url;
 }

@@ -3,12 +3,15 @@ import { GatewayError } from "../core/errors.ts";
 import type { Budget, LimitLevel } from "../core/limits.ts";
 import { dollars, whose } from "../core/limits-words.ts";
 import type { RateDistance } from "../core/protocol.ts";
+import type { BudgetMark } from "./budget-marks.ts";
 import type { BudgetStanding, Excess, Spending } from "./limiter.ts";
 
 // What limiters answer, wherever they count.
 
 /** The share of a soft budget from which on it is told, and all of it. */
 const NEARLY = 0.8;
+const SHARES = [1, NEARLY];
+const NONE: readonly BudgetMark[] = [];
 
 /** Money of one scope in the period that runs. Nano-dollars. */
 export interface SpentState {
@@ -109,13 +112,31 @@ export function nearlySpent(
   return soft && spent >= nano * NEARLY ? spentOf({ kind, name }, nano, per, spent) : undefined;
 }
 
-/** What is told once of soft budgets when they become nearly spent, and once when they are. @param cost the last that was spent */
-export function newlySpent({ kind, name, limits }: LimitLevel, per: Period, spent: number, cost: number): string[] {
-  return (limits.budgets ?? []).flatMap(({ nano, soft, per: of }) => {
-    if (!soft || of !== per) return [];
-    const crossed = [nano, nano * NEARLY].some((mark) => spent >= mark && spent - cost < mark);
-    return crossed ? [spentOf({ kind, name }, nano, per, spent)] : [];
+/** The highest share of each budget that a sum has just reached. @param cost the last that was spent */
+export function marksPassed(
+  { kind, name, limits }: LimitLevel,
+  per: Period,
+  spent: number,
+  cost: number,
+): readonly BudgetMark[] {
+  const { budgets = [] } = limits;
+  if (budgets.length === 0 || cost === 0) return NONE;
+  return budgets.flatMap(({ nano, soft, per: of }) => {
+    const share = of === per && SHARES.find((share) => spent >= nano * share && spent - cost < nano * share);
+    return share ? [{ kind, name, per, limit: nano, spent, soft, share, refused: false }] : [];
   });
+}
+
+/** What is told once of soft budgets when they become nearly spent, and once when they are. */
+export const toldOf = ({ kind, name, limit, per, spent }: BudgetMark): string =>
+  spentOf({ kind, name }, limit, per, spent);
+
+/** What a refusal tells of a budget; undefined: of that most is left, and the request was too large for it. */
+export function markOf({ limit, of, most, left, per }: Excess): BudgetMark | undefined {
+  const spent = most - left;
+  if (limit !== "budget" || per === undefined || spent < most * NEARLY) return undefined;
+  const { kind, name } = of;
+  return { kind, name, per, limit: most, spent, soft: false, share: 1, refused: true };
 }
 
 /** Nobody can say what has been spent: nobody spends what may be spent already. */

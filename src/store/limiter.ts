@@ -1,6 +1,7 @@
 import type { Period } from "../core/calendar.ts";
 import type { LimitLevel } from "../core/limits.ts";
 import type { RateDistances } from "../core/protocol.ts";
+import type { BudgetMark } from "./budget-marks.ts";
 
 /** What an exchange has used, or at most will. */
 export interface Spending {
@@ -74,6 +75,9 @@ export type LimiterState = "ok" | "apart";
 
 /** Counts what is used against what may be. */
 export abstract class Limiter {
+  /** Told of each share of a budget that is reached, and of refusals for want of room in one. */
+  marked: (mark: BudgetMark) => void = () => {};
+
   /**
    * Reserves the worst case of an exchange at all levels in one step: of any number at once, only those pass for which there
    * is room everywhere. The first level without room refuses, and nothing is reserved then.

@@ -7,12 +7,14 @@ import {
   crowded,
   distanceOf,
   isRepeated,
+  markOf,
+  marksPassed,
   nearer,
   nearlySpent,
-  newlySpent,
   overspent,
   spendUnknown,
   standingOf,
+  toldOf,
   tooFast,
   tooMany,
 } from "./limit-answers.ts";
@@ -132,7 +134,11 @@ export class MemoryLimiter extends Limiter {
     for (const level of levels) {
       const count = this.countsOf(level.scope);
       const excess = this.excess(level, count, most, now);
-      if (excess) return { excess };
+      if (excess) {
+        const mark = markOf(excess);
+        if (mark) this.marked(mark);
+        return { excess };
+      }
       counts.push(count);
     }
     const grant: { -readonly [Name in keyof Grant]: Grant[Name] } = {};
@@ -182,7 +188,10 @@ export class MemoryLimiter extends Limiter {
         if (made.time < sum.start) continue;
         sum.pending -= most.cost;
         sum.spent += cost;
-        for (const message of newlySpent(level, per, sum.spent, cost)) this.warn(message);
+        for (const mark of marksPassed(level, per, sum.spent, cost)) {
+          if (mark.soft) this.warn(toldOf(mark));
+          this.marked(mark);
+        }
       }
       this.spendUnreserved(count, budgets, made.time, cost);
     }

@@ -1,4 +1,5 @@
 import { statSync } from "node:fs";
+import { AlertClaims } from "./alert-claims.ts";
 import type { Audit } from "./audit.ts";
 import { journalFolder } from "./journal/files.ts";
 import { JournaledLedger, type StoreTerms } from "./journal/journaled-ledger.ts";
@@ -6,6 +7,7 @@ import type { FileKey } from "./key-rows.ts";
 import type { Ledger } from "./ledger.ts";
 import type { Maintenance, Restored, RestoreTerms } from "./maintenance.ts";
 import type { Owners } from "./owners.ts";
+import { PostgresClaims } from "./postgres/alert-claims.ts";
 import { PostgresAudit } from "./postgres/audit.ts";
 import { PostgresKeys } from "./postgres/keys.ts";
 import { copiesOf, PostgresMaintenance } from "./postgres/maintenance.ts";
@@ -39,6 +41,7 @@ export interface Stores {
   prices: PriceVersions;
   audit: Audit;
   signedOut: SignedOut;
+  claims: AlertClaims;
   /** What envelopes are sealed with where gateway.yaml does not say it: the same for all who use this store. */
   secret(): Promise<Buffer>;
   /** Writes what waits and closes the store. */
@@ -127,7 +130,8 @@ export function openStores(
   };
   const secret = async () => keptSecret(path, warn);
   const [audit, signedOut] = [new SqliteAudit(database), new SqliteSignedOut(database)];
-  return { keys, ledger, owners, prices: new SqlitePrices(database), audit, signedOut, secret, close };
+  const prices = new SqlitePrices(database);
+  return { keys, ledger, owners, prices, audit, signedOut, claims: new AlertClaims(), secret, close };
 }
 
 async function openDatabase(
@@ -148,5 +152,6 @@ async function openDatabase(
   };
   const secret = () => sharedSecret(database);
   const [audit, signedOut] = [new PostgresAudit(database), new PostgresSignedOut(database)];
-  return { keys, ledger, owners, prices: new PostgresPrices(database), audit, signedOut, secret, close };
+  const [prices, claims] = [new PostgresPrices(database), new PostgresClaims(database)];
+  return { keys, ledger, owners, prices, audit, signedOut, claims, secret, close };
 }

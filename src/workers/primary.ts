@@ -10,6 +10,7 @@ import type { Patience } from "../downstream/server.ts";
 import { AFTER_FAILURE, type Loaded, load } from "../gateway.ts";
 import { type LoadedPlugin, versionsOf } from "../loader/instances.ts";
 import { type Reloaded, Reloads } from "../reloads.ts";
+import { type BudgetMark, BudgetMarks } from "../store/budget-marks.ts";
 import { MemoryLimiter } from "../store/memory-limiter.ts";
 import { connectStores, type Stores } from "../store/open.ts";
 import { spendSince } from "../store/spend.ts";
@@ -53,6 +54,7 @@ export class Primary {
   private opened: Stores | undefined;
   private number = 1;
   private readonly limiter: MemoryLimiter;
+  private readonly marks = new BudgetMarks();
   private readonly listener: Listener;
   private readonly slots: WorkerSlot[] = [];
   private readonly workers = new Set<WorkerProcess>();
@@ -83,6 +85,7 @@ export class Primary {
       }
     };
     this.limiter = new MemoryLimiter(spent, new Calendar(config.timezone), warn);
+    this.limiter.marked = this.marks.add;
     answerLimits(this.answers, this.limiter);
     this.listener = new Listener(place, (socket) => this.give(socket), true);
     this.looking = setInterval(() => this.look(), LOOK);
@@ -117,6 +120,11 @@ export class Primary {
   /** As `Gateway.reload`, in all workers together: all of them serve the new configuration, or none. */
   reload(): Promise<Reloaded> {
     return this.reloads.run();
+  }
+
+  /** Shares of budgets that were reached in what is counted here for all, since they were taken last. */
+  takeMarks(): BudgetMark[] {
+    return this.marks.take();
   }
 
   /** What a reload would change. @throws ConfigError */

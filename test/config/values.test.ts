@@ -2,7 +2,7 @@
 import { createHash } from "node:crypto";
 import t from "tap";
 import type { Finding } from "../../src/config/problems.ts";
-import { listenAddress, providerUrl, ValueReader } from "../../src/config/values.ts";
+import { listenAddress, providerUrl, ValueReader, webhookUrl } from "../../src/config/values.ts";
 
 function read(file: unknown, env: NodeJS.ProcessEnv = {}) {
   const findings: Finding[] = [];
@@ -242,4 +242,23 @@ t.test("the key of envelopes is put in, and is none that can be guessed", async 
     `error envelopes.key the key is shorter than 20 characters${MAKE_ONE}`,
   ]);
   t.match(read({ envelopes: { key: "$SEAL" } }).said, [/^error envelopes.key SEAL is not set/]);
+});
+
+t.test("a webhook's address says what is wrong with it, and never what it is", async (t) => {
+  const { values, said } = read({ alerts: { webhook: "$HOOK" } }, { HOOK: "https://hooks.test/services/canary" });
+  t.equal(values.webhook?.href, "https://hooks.test/services/canary");
+  t.same(said, []);
+  t.same(read({ alerts: { webhook: "$HOOK" } }).said, [
+    "error alerts.webhook HOOK is not set: set it, or leave the field out",
+  ]);
+  for (const [text, wrong] of [
+    ["hooks.test/services/canary", /^not an http address/],
+    ["ftp://hooks.test/canary", /^not an http address/],
+    ["https://user:canary@hooks.test/x", /user and password/],
+    ["https://hooks.test/canary#x", /no # part/],
+    ["https://hooks.test", /only a host/],
+  ] as const) {
+    t.match(webhookUrl(text), wrong);
+    t.notMatch(String(webhookUrl(text)), /canary/);
+  }
 });

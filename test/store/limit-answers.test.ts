@@ -1,6 +1,15 @@
 import t from "tap";
 import type { Budget, LimitLevel } from "../../src/core/limits.ts";
-import { isRepeated, nearer, nearlySpent, newlySpent, overspent, standingOf } from "../../src/store/limit-answers.ts";
+import {
+  isRepeated,
+  markOf,
+  marksPassed,
+  nearer,
+  nearlySpent,
+  overspent,
+  standingOf,
+  toldOf,
+} from "../../src/store/limit-answers.ts";
 
 const budget = (nano: number, per: Budget["per"], soft = false): Budget => ({ nano, per, soft });
 const level: LimitLevel = {
@@ -39,11 +48,16 @@ t.test("a soft budget is told of from 80 % on, and when it gets there and to its
   t.equal(nearlySpent(level, budget(100, "day", true), 79), undefined);
   t.match(nearlySpent(level, budget(100, "day", true), 80), /80 %/);
   t.equal(nearlySpent(level, budget(100, "day"), 99), undefined, "one that refuses says so then");
-  t.same(newlySpent(level, "day", 79, 10), []);
-  t.equal(newlySpent(level, "day", 85, 10).length, 1);
-  t.equal(newlySpent(level, "day", 95, 10).length, 0);
-  t.equal(newlySpent(level, "day", 105, 10).length, 1);
-  t.equal(newlySpent(level, "month", 105, 10).length, 0);
+  const reached = (per: Budget["per"], spent: number) =>
+    marksPassed(level, per, spent, 10).map(({ limit, share, soft }) => [limit, share, soft]);
+  t.same(reached("day", 79), []);
+  t.same(reached("day", 85), [[100, 0.8, true]]);
+  t.same(reached("day", 95), []);
+  t.same(reached("day", 105), [[100, 1, true]]);
+  t.same(reached("day", 165), [[200, 0.8, false]], "one that refuses is marked too");
+  t.same(reached("month", 105), []);
+  const [mark] = marksPassed(level, "day", 85, 10);
+  t.match(mark && toldOf(mark), /^The key "ci" has spent .* \(85 %\)\.$/);
 });
 
 t.test(
@@ -56,5 +70,23 @@ t.test(
     const [much, little] = [10, 3].map((left) => ({ limit: 10, left, reset: 0 }));
     t.equal(nearer(much, little as NonNullable<typeof little>), little);
     t.equal(nearer(little, much as NonNullable<typeof much>), little);
+  },
+);
+
+t.test(
+  "a refusal marks a budget of which little is left, and not one that the request alone was too large for",
+  async (t) => {
+    const { limits: _, ...of } = level;
+    const excess = { limit: "budget", of, most: 100, asked: 50, per: "day" } as const;
+    t.match(markOf({ ...excess, left: 5 }), {
+      kind: "key",
+      name: "ci",
+      limit: 100,
+      spent: 95,
+      share: 1,
+      refused: true,
+    });
+    t.equal(markOf({ ...excess, left: 40 }), undefined);
+    t.equal(markOf({ limit: "rpm", of, most: 100, asked: 1, left: 0 }), undefined);
   },
 );

@@ -2,7 +2,7 @@ import { randomUUID } from "node:crypto";
 import type { Calendar, Period } from "../../core/calendar.ts";
 import { FileError, GatewayError } from "../../core/errors.ts";
 import type { LimitLevel } from "../../core/limits.ts";
-import { newlySpent, spendUnknown } from "../limit-answers.ts";
+import { markOf, marksPassed, spendUnknown, toldOf } from "../limit-answers.ts";
 import { type Charge, Limiter, type LimiterState, type Reservation, type Reserved, type Standing } from "../limiter.ts";
 import { type LimitPart, MemoryLimiter, type SpendSince } from "../memory-limiter.ts";
 import { NOTHING, OnceNames } from "../once-names.ts";
@@ -197,7 +197,12 @@ export class RedisLimiter extends Limiter {
       this.keep({ reservation, time, json, epoch, granted: true });
       return { grant: grantIn(reader, reservation, calendar, now, (...told) => this.remember(now, ...told)) };
     }
-    if (kind === "excess") return { excess: excessIn(new ReplyReader(rest), reservation, calendar, now) };
+    if (kind === "excess") {
+      const excess = excessIn(new ReplyReader(rest), reservation, calendar, now);
+      const mark = markOf(excess);
+      if (mark) this.marked(mark);
+      return { excess };
+    }
     if (tries === 0) throw spendUnknown();
     if (kind === "missing")
       try {
@@ -253,7 +258,10 @@ export class RedisLimiter extends Limiter {
       for (const { per } of sumsOf(level, this.parts.calendar, time)) {
         const sum = reader.number();
         if (level.scope === unused) continue;
-        for (const message of newlySpent(level, per, sum, charge.cost)) this.parts.warn(message);
+        for (const mark of marksPassed(level, per, sum, charge.cost)) {
+          if (mark.soft) this.parts.warn(toldOf(mark));
+          this.marked(mark);
+        }
       }
   }
 
@@ -348,7 +356,9 @@ export class RedisLimiter extends Limiter {
         return known && this.clock() - known.at < PENDING ? Math.max(0, known.pending - (own.get(name) ?? 0)) : 0;
       },
     };
-    return new MemoryLimiter((since) => this.spentSince(since), calendar, warn, this.clock, part);
+    const alone = new MemoryLimiter((since) => this.spentSince(since), calendar, warn, this.clock, part);
+    alone.marked = (mark) => this.marked(mark);
+    return alone;
   }
 
   /** What the ledger knows, or the server knew, whichever is more. */

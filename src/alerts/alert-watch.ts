@@ -1,0 +1,161 @@
+import { LIMIT_MARKS, type LiveProvider, PROVIDERS } from "../admin/questions.ts";
+import type { AdminSubject } from "../admin/served.ts";
+import { dollars, whose } from "../core/limits-words.ts";
+import type { BudgetMark } from "../store/budget-marks.ts";
+import type { Alerts } from "./alerts.ts";
+
+/** Milliseconds between two looks. */
+const LOOK = 5000;
+/** Looks in a row that find the ledger or the limiter not well before somebody is told: most such moments are short. */
+const TIMES = 3;
+
+/** What is looked at. */
+export interface WatchedGateway extends AdminSubject {
+  /** Marks of limits that are counted in this process for others. */
+  takeMarks?(): BudgetMark[];
+}
+
+/**
+ * Looks at a gateway every few seconds, at all of its processes together, and raises alerts of what should not be. It looks
+ * from where nothing is served, so that requests pay nothing for it.
+ */
+export class AlertWatch {
+  private readonly timer: NodeJS.Timeout;
+  private looking: Promise<void> | undefined;
+  private readonly unwell = new Map<string, number>();
+
+  constructor(
+    private readonly gateway: WatchedGateway,
+    private readonly alerts: Alerts,
+    every = LOOK,
+  ) {
+    this.timer = setInterval(() => void this.look(), every).unref();
+  }
+
+  close(): void {
+    clearInterval(this.timer);
+    this.alerts.close();
+  }
+
+  /** One look; the next one waits for it. */
+  look(): Promise<void> {
+    this.looking ??= this.lookOnce().finally(() => (this.looking = undefined));
+    return this.looking;
+  }
+
+  private async lookOnce(): Promise<void> {
+    const { config } = this.gateway;
+    if (!config.alerts) return;
+    this.reload();
+    this.stores();
+    await this.budgets().catch(() => {});
+    await this.providers().catch(() => {});
+  }
+
+  private reload(): void {
+    const { problem } = this.gateway.reloads.last ?? {};
+    if (problem === undefined) this.alerts.resolve("reload", "gateway.yaml was reloaded.");
+    else
+      this.alerts.raise({
+        ...{ subject: "reload", state: problem },
+        text: `gateway.yaml was not reloaded, and what was before is served: ${problem}`,
+      });
+  }
+
+  private stores(): void {
+    const { store = "ok", limits = "ok", gateway } = this.gateway.readiness().parts;
+    if (gateway === "stopping") return;
+    this.lasting("ledger", store, {
+      bad: "The ledger cannot be written, or is behind: rows wait in the journal, or in memory where that cannot be written either.",
+      well: "The ledger has all rows again.",
+    });
+    this.lasting("limits", limits, {
+      bad: "Limits cannot be counted together with other gateways: this one keeps to its part of them.",
+      well: "Limits are counted together again.",
+    });
+  }
+
+  private lasting(subject: string, state: string, { bad, well }: { bad: string; well: string }): void {
+    const times = state === "ok" ? 0 : (this.unwell.get(subject) ?? 0) + 1;
+    this.unwell.set(subject, times);
+    if (times >= TIMES) this.alerts.raise({ subject, state, text: bad });
+    else if (times === 0) this.alerts.resolve(subject, well);
+  }
+
+  private async budgets(): Promise<void> {
+    const all = (await this.gateway.askAll(LIMIT_MARKS, null)).flat();
+    for (const mark of [...(this.gateway.takeMarks?.() ?? []), ...all]) {
+      const { kind, name, per, limit, share, refused } = mark;
+      const shown = kind === "key" ? ((await this.gateway.stores.keys.show(name).catch(() => {}))?.name ?? name) : name;
+      this.alerts.raise({
+        subject: `budget ${kind} ${shown} ${dollars(limit)} ${per}`.replaceAll(/ +/g, " "),
+        state: refused ? "refuses" : `${share * 100} %`,
+        text: wordsOf(mark, shown),
+      });
+    }
+  }
+
+  private async providers(): Promise<void> {
+    const found = conditionsOf(await this.gateway.askAll(PROVIDERS, null));
+    for (const [subject, { bad, well }] of found)
+      if (bad !== undefined) this.alerts.raise({ subject, state: "bad", text: bad });
+      else if (well !== undefined) this.alerts.resolve(subject, well);
+    // What is gone from gateway.yaml is nothing to worry about.
+    for (const subject of [...this.alerts.subjects])
+      if (/^(?:target|credential) /.test(subject) && !found.has(subject))
+        this.alerts.resolve(subject, `There is no ${subject} any more.`);
+  }
+}
+
+function wordsOf({ kind, per, limit, spent, soft, refused, share }: BudgetMark, name: string): string {
+  const of = `${dollars(limit)}${per === "total" ? "" : ` a ${per}`}`;
+  const who = whose({ kind, name });
+  if (refused)
+    return `${who} has a budget of ${of}, of which ${dollars(Math.max(0, limit - spent))} is left: requests are refused.`;
+  const rest = share < 1 ? "" : soft ? " It is only told, and nothing is refused." : " Further requests are refused.";
+  return `${who} has spent ${dollars(spent)} of ${of} (${Math.floor((spent / limit) * 100)} %).${rest}`;
+}
+
+/** What is to be told of a subject; neither: it is not known yet which of both. */
+interface SubjectCondition {
+  bad?: string;
+  well?: string;
+}
+
+/** How targets and credentials do, as all processes see them: where one is left alone by any of them it is not well. */
+function conditionsOf(processes: readonly (readonly LiveProvider[])[]): Map<string, SubjectCondition> {
+  const found = new Map<string, SubjectCondition>();
+  const note = (subject: string, condition: SubjectCondition) => {
+    const known = found.get(subject);
+    if (!known || (known.bad === undefined && condition.well === undefined)) found.set(subject, condition);
+  };
+  for (const { name: provider, credentials, targets } of processes.flat()) {
+    for (const { label, state } of credentials) {
+      const others = credentials.filter((each) => each.label !== label && each.state !== "refused").length;
+      const left = others === 0 ? "it has no other" : `it goes on with ${others} other${others > 1 ? "s" : ""}`;
+      note(
+        `credential ${provider} ${label}`,
+        state === "refused"
+          ? { bad: `The provider ${JSON.stringify(provider)} does not accept the credential ${label}; ${left}.` }
+          : { well: `The provider ${JSON.stringify(provider)} accepts the credential ${label} again.` },
+      );
+    }
+    for (const { model, state, credentials: shown } of targets) {
+      const target = `${provider}:${model}`;
+      if (state === "open")
+        note(`target ${target}`, { bad: `${target} fails too often, and is left alone for a time.` });
+      else note(`target ${target}`, state === "closed" ? { well: `${target} is well again.` } : {});
+      for (const { label, state } of shown) {
+        // Where it is refused everywhere that is told above.
+        if (credentials.some((each) => each.label === label && each.state === "refused")) continue;
+        note(
+          `credential ${target} ${label}`,
+          state === "refused"
+            ? { bad: `${target} does not accept the credential ${label}.` }
+            : { well: `${target} accepts the credential ${label} again.` },
+        );
+      }
+    }
+  }
+  return found;
+}

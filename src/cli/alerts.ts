@@ -1,0 +1,40 @@
+import { postTest } from "../alerts/alerts.ts";
+import { Webhook } from "../alerts/webhook.ts";
+import type { Config } from "../config/types.ts";
+import { argumentsOf, COMMAND, Misuse, type Terminal } from "./verb.ts";
+
+/** The line of the overall help. */
+export const help = "alerts test [--json]         post one to the webhook of gateway.yaml";
+
+/** What `--help` behind the verb prints. */
+export const USAGE = `usage: ${COMMAND} alerts test [--json]
+
+Posts a test to the address that alerts: { webhook: … } in gateway.yaml names, once, and says what came of it. No gateway has to run.
+
+  --json   prints JSON
+
+Exit codes: 0 it was taken, 1 it was not, 2 not understood.`;
+
+const OPTIONS = { json: { type: "boolean" } } as const;
+
+/** The verb `alerts`. Answers the exit code. @throws Misuse */
+export async function run(args: readonly string[], io: Terminal, settings: Config["alerts"]): Promise<number> {
+  const { values, positionals } = argumentsOf(args, OPTIONS, 1);
+  const [word] = positionals;
+  if (word !== "test") throw new Misuse(word === undefined ? "What of alerts? test" : `"${word}" is none: test`);
+  if (!settings) throw new Misuse("gateway.yaml has no alerts: { webhook: $URL }.");
+  const webhook = new Webhook(io.env);
+  let problem: string | undefined;
+  try {
+    await postTest(webhook, settings.webhook);
+  } catch (thrown) {
+    problem = (thrown as Error).message;
+  } finally {
+    webhook.close();
+  }
+  const { host } = settings.webhook;
+  if (values.json) io.out(JSON.stringify({ host, posted: problem === undefined, ...(problem && { problem }) }));
+  else if (problem === undefined) io.out(`${host} has taken a test.`);
+  else io.err(`The test was not taken: ${problem}`);
+  return problem === undefined ? 0 : 1;
+}

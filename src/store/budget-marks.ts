@@ -1,0 +1,45 @@
+import type { Period } from "../core/calendar.ts";
+import type { LimitLevel } from "../core/limits.ts";
+
+/** A share of a budget that has been reached, or that a request was refused for want of room. */
+export interface BudgetMark extends Pick<LimitLevel, "kind" | "name"> {
+  readonly per: Period;
+  /** Nano-dollars. */
+  readonly limit: number;
+  /** The same; of a refusal with the worst of what runs. */
+  readonly spent: number;
+  readonly soft: boolean;
+  /** 0.8 or 1; a refusal is 1. */
+  readonly share: number;
+  readonly refused: boolean;
+}
+
+/** Budgets of which something is to be told at most; the first ones stay. */
+const MOST = 1000;
+
+/** Milliseconds for which a mark is worth telling. */
+const FRESH = 60_000;
+
+/** Keeps marks until somebody takes them: of each budget the highest. */
+export class BudgetMarks {
+  private marks = new Map<string, { readonly mark: BudgetMark; readonly at: number }>();
+
+  /** @param clock milliseconds */
+  constructor(private readonly clock: () => number = () => performance.now()) {}
+
+  readonly add = (mark: BudgetMark): void => {
+    const { kind, name, per, limit, share } = mark;
+    const key = `${kind} ${name} ${per} ${limit}`;
+    const known = this.marks.get(key);
+    if (known ? known.mark.share < share : this.marks.size < MOST) this.marks.set(key, { mark, at: this.clock() });
+  };
+
+  /** Those of late: where nobody has asked for longer, nobody wants to know. */
+  take(): BudgetMark[] {
+    if (this.marks.size === 0) return [];
+    const since = this.clock() - FRESH;
+    const taken = [...this.marks.values()].flatMap(({ mark, at }) => (at >= since ? [mark] : []));
+    this.marks = new Map();
+    return taken;
+  }
+}

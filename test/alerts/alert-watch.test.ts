@@ -1,0 +1,166 @@
+import { readFileSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import t, { type Test } from "tap";
+import { AlertWatch } from "../../src/alerts/alert-watch.ts";
+import { Alerts } from "../../src/alerts/alerts.ts";
+import { Webhook } from "../../src/alerts/webhook.ts";
+import { secretsOf } from "../../src/config/secrets.ts";
+import { Redactor } from "../../src/core/redactor.ts";
+import { asking, startGateway } from "../support/gateway.ts";
+import { httpUpstream } from "../support/upstream.ts";
+import { startReceiver } from "../support/webhook.ts";
+
+/** A gateway that is watched, with a receiver for its alerts; looks are the test's own. */
+async function watched(t: Test, yaml: string, env: Record<string, string> = {}) {
+  const receiver = await startReceiver(t);
+  const all = { HOOK: receiver.url, ...env };
+  const running = await startGateway(t, `alerts: { webhook: $HOOK }\n${yaml}`, {}, all);
+  const { gateway, log } = running;
+  const webhook = new Webhook({}, [1]);
+  const alerts = new Alerts({
+    ...{ log, webhook, claims: gateway.stores.claims },
+    settings: () => gateway.config.alerts,
+    redactor: () => new Redactor(secretsOf(gateway.config, all)),
+  });
+  const watch = new AlertWatch(gateway, alerts, 3_600_000);
+  t.teardown(() => watch.close());
+  t.teardown(() => webhook.close());
+  /** Looks, and what that has told. */
+  const look = async () => {
+    const before = receiver.received.length;
+    await watch.look();
+    await alerts.settled();
+    return receiver.received.slice(before).map(({ subject, state, text }) => ({ subject, state, text }));
+  };
+  const ask = async (model: string, key?: string) => {
+    const body = JSON.stringify({ model, messages: [{ role: "user", content: "hi" }] });
+    const headers = asking(key === undefined ? {} : { authorization: `Bearer ${key}` });
+    const answer = await fetch(`${running.url}/v1/chat/completions`, { method: "POST", headers, body });
+    await answer.text();
+    return answer.status;
+  };
+  return { ...running, look, ask, receiver, watch, alerts };
+}
+
+t.test("a credential that is refused, a target that fails, and both again when they are well", async (t) => {
+  let well = false;
+  const upstream = await httpUpstream(({ body, rawHeaders }, reply) => {
+    const { model } = JSON.parse(body.toString()) as { model: string };
+    const refused = model === "locked" && rawHeaders.includes("Bearer sk-canary-of-first");
+    const status = well ? 200 : model === "down" ? 500 : refused ? 401 : 200;
+    reply.writeHead(status, { "content-type": "application/json" });
+    reply.end(
+      status === 200 ? JSON.stringify({ choices: [], usage: { prompt_tokens: 1, completion_tokens: 1 } }) : "{}",
+    );
+  });
+  t.teardown(() => upstream.close());
+  const address = `${upstream.origin.origin}/v1`;
+  const yaml = `providers:
+  up: { url: "${address}", speaks: [openai-chat], credential: [$FIRST, $SECOND] }
+  weak: { url: "${address}", speaks: [openai-chat], health: { failures: 1 } }
+retry: { attempts: 0 }
+models: { plain: { targets: [up:locked] }, broken: { targets: [weak:down] } }
+`;
+  const env = { FIRST: "sk-canary-of-first", SECOND: "sk-canary-of-second" };
+  const { look, ask, receiver, gateway } = await watched(t, yaml, env);
+  t.same(await look(), []);
+  for (let i = 0; i < 4; i++) await ask("plain");
+  await ask("broken");
+  const told = await look();
+  t.same(told.map(({ subject }) => subject).sort(), ["credential up FIRST", "target weak:down"]);
+  t.match(
+    told.find(({ subject }) => subject === "credential up FIRST")?.text,
+    /does not accept.*FIRST; it goes on with 1 other/,
+  );
+  t.same(await look(), [], "once");
+  well = true;
+  const { health } = gateway.generation.upstreams;
+  health.learn({ about: "up", credential: "FIRST", until: 0, time: 0 });
+  health.learn({ about: "weak:down", until: 0, time: 0 });
+  t.equal(await ask("broken"), 200);
+  const after = await look();
+  t.same(after.map(({ subject, state }) => [subject, state]).sort(), [
+    ["credential up FIRST", "resolved"],
+    ["target weak:down", "resolved"],
+  ]);
+  t.notMatch(JSON.stringify(receiver.received), /canary/);
+});
+
+t.test("a budget at 80 % and one that refuses, once each", async (t) => {
+  const yaml = `providers: { demo: { url: "demo:" } }
+models: { echo: { targets: [demo:echo], output: 10, price: { request: 0.4 } } }
+keys:
+  rich: { key: key-of-rich-0123456789, budget: $100/month }
+  poor: { key: key-of-poor-0123456789, budget: $1/day }
+  told: { key: key-of-told-0123456789, budget: { amount: $0.5/day, soft: true } }
+`;
+  const { look, ask } = await watched(t, yaml);
+  const statuses: number[] = [];
+  for (const name of ["rich", "poor", "poor", "poor", "told", "told"])
+    statuses.push(await ask("echo", `key-of-${name}-0123456789`));
+  t.same(statuses, [200, 200, 200, 429, 200, 200]);
+  const told = await look();
+  t.equal(told.length, 2);
+  t.match(
+    told.find(({ subject }) => subject.includes("poor")),
+    {
+      subject: "budget key poor $1.00 day",
+      text: /The key "poor" has a budget of \$1.00 a day, of which \$0.20 is left: requests are refused/,
+    },
+  );
+  t.match(
+    told.find(({ subject }) => subject.includes("told"))?.text,
+    /has spent \$0.80 of \$0.50 a day \(160 %\)\. It is only told/,
+  );
+  t.equal(await ask("echo", "key-of-poor-0123456789"), 429);
+  t.same(await look(), []);
+});
+
+t.test("a reload that failed, with what was wrong, and the one that mended it", async (t) => {
+  const yaml = 'providers: { demo: { url: "demo:" } }\nmodels: { echo: { targets: [demo:echo] } }\n';
+  const { look, gateway, folder } = await watched(t, yaml);
+  const file = join(folder, "gateway.yaml");
+  const good = readFileSync(file, "utf8");
+  writeFileSync(file, `${good}nonsense: { key: canary-0123456789-secret }\n`);
+  await gateway.reload().catch(() => {});
+  const [told] = await look();
+  t.match(told, { subject: "reload", state: "firing", text: /was not reloaded.*nonsense/s });
+  t.notMatch(told?.text, /canary-0123/);
+  await gateway.reload().catch(() => {});
+  t.same(await look(), []);
+  writeFileSync(file, good);
+  await gateway.reload();
+  t.match(await look(), [{ subject: "reload", state: "resolved" }]);
+});
+
+t.test("a ledger or a limiter that is not well is told when it stays so", async (t) => {
+  const yaml = 'providers: { demo: { url: "demo:" } }\nmodels: { echo: { targets: [demo:echo] } }\n';
+  const { look, gateway } = await watched(t, yaml);
+  const parts: Record<string, string> = { gateway: "ok", store: "waiting", limits: "apart" };
+  Object.defineProperty(gateway, "readiness", { value: () => ({ ready: true, parts }) });
+  t.same([await look(), await look()], [[], []]);
+  t.same(
+    (await look()).map(({ subject }) => subject),
+    ["ledger", "limits"],
+  );
+  Object.assign(parts, { store: "ok", limits: "ok" });
+  t.same(
+    (await look()).map(({ subject, state }) => [subject, state]),
+    [
+      ["ledger", "resolved"],
+      ["limits", "resolved"],
+    ],
+  );
+});
+
+t.test("without a webhook nothing is told, and what was noticed is not told later", async (t) => {
+  const yaml = 'providers: { demo: { url: "demo:" } }\nmodels: { echo: { targets: [demo:echo] } }\n';
+  const { look, gateway, receiver, folder } = await watched(t, yaml);
+  const file = join(folder, "gateway.yaml");
+  writeFileSync(file, readFileSync(file, "utf8").replace(/^alerts:.*\n/m, ""));
+  await gateway.reload();
+  t.equal(gateway.config.alerts, undefined);
+  await gateway.reload().catch(() => {});
+  t.same(await look(), []);
+  t.equal(receiver.received.length, 0);
+});

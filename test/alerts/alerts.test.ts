@@ -1,0 +1,103 @@
+import t, { type Test } from "tap";
+import { Alerts, postTest } from "../../src/alerts/alerts.ts";
+import { Webhook } from "../../src/alerts/webhook.ts";
+import { Redactor } from "../../src/core/redactor.ts";
+import { AlertClaims } from "../../src/store/alert-claims.ts";
+import { MemoryLog } from "../support/gateway.ts";
+import { type AlertReceiver, startReceiver } from "../support/webhook.ts";
+
+interface Made {
+  receiver: AlertReceiver;
+  alerts: Alerts;
+  log: MemoryLog;
+  clock: { now: number };
+}
+
+async function make(t: Test, claims = new AlertClaims(), shared?: AlertReceiver): Promise<Made> {
+  const receiver = shared ?? (await startReceiver(t));
+  const webhook = new Webhook({}, [1]);
+  t.teardown(() => webhook.close());
+  const log = new MemoryLog();
+  const clock = { now: 0 };
+  const alerts = new Alerts({
+    ...{ webhook, log, claims, clock: () => clock.now },
+    settings: () => ({ webhook: new URL(receiver.url), repeat: 1000 }),
+    redactor: () => new Redactor(["canary-of-a-credential"]),
+  });
+  return { receiver, alerts, log, clock };
+}
+
+t.test("each state of a subject is told once, again after a while, and once when it is over", async (t) => {
+  const { receiver, alerts, clock } = await make(t);
+  const raise = (state: string) => alerts.raise({ subject: "budget key ci", state, text: `it is ${state}` });
+  alerts.resolve("budget key ci", "nothing was the matter");
+  raise("80 %");
+  raise("80 %");
+  raise("100 %");
+  clock.now = 999;
+  raise("100 %");
+  clock.now = 1000;
+  raise("100 %");
+  alerts.resolve("budget key ci", "it is well");
+  alerts.resolve("budget key ci", "it is well");
+  await alerts.settled();
+  t.same(
+    receiver.received.map(({ text, state }) => [state, /it is (.*) \(/.exec(text)?.[1]]),
+    [
+      ["firing", "80 %"],
+      ["firing", "100 %"],
+      ["firing", "100 %"],
+      ["resolved", "well"],
+    ],
+  );
+  t.equal(alerts.posted, 4);
+});
+
+t.test("no secret leaves, and what cannot be posted is in the log without its address", async (t) => {
+  const { receiver, alerts, log } = await make(t);
+  receiver.answers.push({ status: 403, body: "invalid canary-of-a-credential" });
+  alerts.raise({ subject: "a", state: "bad", text: "the key canary-of-a-credential" });
+  alerts.raise({ subject: "b", state: "bad", text: "the key canary-of-a-credential" });
+  await alerts.settled();
+  t.equal(receiver.received.length, 1);
+  t.match(receiver.received[0]?.text, /the key \*\*\*/);
+  t.match(log.lines, [{ level: "error", message: "an alert could not be posted", fields: { subject: "a" } }]);
+  t.notMatch(JSON.stringify(log.lines), /canary/);
+  t.same([alerts.posted, alerts.failed], [1, 1]);
+});
+
+t.test("of several gateways one tells it, and where nobody knows which, each does", async (t) => {
+  const claimed = new Set<string>();
+  const claims = {
+    claim: async (subject: string, state: string) => !claimed.has(subject + state) && !!claimed.add(subject + state),
+  };
+  const one = await make(t, claims);
+  const other = await make(t, claims, one.receiver);
+  for (const { alerts } of [one, other]) alerts.raise({ subject: "limits", state: "apart", text: "alone" });
+  await Promise.all([one.alerts.settled(), other.alerts.settled()]);
+  t.equal(one.receiver.received.length, 1);
+  const away = await make(t, { claim: () => Promise.reject(new Error("away")) }, one.receiver);
+  away.alerts.raise({ subject: "ledger", state: "waiting", text: "away" });
+  await away.alerts.settled();
+  t.equal(one.receiver.received.length, 2);
+});
+
+t.test("a flood is cut off, and nothing is posted behind a stop", async (t) => {
+  const { receiver, alerts, log } = await make(t);
+  for (let i = 0; i < 150; i++) alerts.raise({ subject: `s${i}`, state: "bad", text: "x" });
+  await alerts.settled();
+  t.ok(receiver.received.length >= 100 && receiver.received.length <= 102, String(receiver.received.length));
+  t.match(log.lines[0]?.fields, { cause: /more than 100/ });
+  alerts.close();
+  alerts.raise({ subject: "late", state: "bad", text: "x" });
+  await alerts.settled();
+  t.notOk(receiver.received.some(({ subject }) => subject === "late"));
+});
+
+t.test("a test says that it is one", async (t) => {
+  const receiver = await startReceiver(t);
+  const webhook = new Webhook({});
+  t.teardown(() => webhook.close());
+  await postTest(webhook, new URL(receiver.url));
+  t.match(receiver.received, [{ state: "test", subject: "test", text: /A test/ }]);
+});

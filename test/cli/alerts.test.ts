@@ -1,0 +1,33 @@
+import t from "tap";
+import { run } from "../../src/cli/alerts.ts";
+import { startReceiver } from "../support/webhook.ts";
+
+const terminal = () => {
+  const lines: string[] = [];
+  const say = (line: string) => lines.push(line);
+  return { lines, io: { out: say, err: say, env: {}, folder: "/" } };
+};
+
+t.test("a test is posted, and what came of it is said without the address", async (t) => {
+  const receiver = await startReceiver(t);
+  const settings = { webhook: new URL(receiver.url), repeat: 1 };
+  const { lines, io } = terminal();
+  t.equal(await run(["test"], io, settings), 0);
+  t.match(receiver.received, [{ state: "test" }]);
+  receiver.answers.push({ status: 404, body: "no_team" });
+  t.equal(await run(["test", "--json"], io, settings), 1);
+  receiver.answers.push({ status: 500 });
+  t.equal(await run(["test"], io, settings), 1);
+  const { host } = settings.webhook;
+  t.equal(lines[0], `${host} has taken a test.`);
+  t.same(JSON.parse(lines[1] ?? ""), { host, posted: false, problem: `${host} answered 404: no_team` });
+  t.equal(lines[2], `The test was not taken: ${host} answered 500: ok`);
+  t.notMatch(lines.join("\n"), /canary/);
+});
+
+t.test("without an address, or another word, it says what is missing", async (t) => {
+  const { io } = terminal();
+  await t.rejects(run(["test"], io, undefined), { message: /no alerts: \{ webhook: \$URL \}/ });
+  await t.rejects(run([], io, undefined), { message: /What of alerts\? test/ });
+  await t.rejects(run(["tset"], io, undefined), { message: /"tset" is none: test/ });
+});

@@ -1,0 +1,32 @@
+import t from "tap";
+import { type BudgetMark, BudgetMarks } from "../../src/store/budget-marks.ts";
+
+const mark = (share: number, name = "ci"): BudgetMark => ({
+  ...{ kind: "key", name, per: "day", limit: 100, spent: share * 100, soft: false, share, refused: false },
+});
+
+t.test("of each budget the highest mark is kept until it is taken, and no old one", async (t) => {
+  let now = 0;
+  const marks = new BudgetMarks(() => now);
+  marks.add(mark(0.8));
+  marks.add(mark(1));
+  marks.add(mark(0.8));
+  marks.add(mark(0.8, "other"));
+  t.same(
+    marks.take().map(({ name, share }) => [name, share]),
+    [
+      ["ci", 1],
+      ["other", 0.8],
+    ],
+  );
+  t.same(marks.take(), []);
+  marks.add(mark(1));
+  now = 60_001;
+  t.same(marks.take(), []);
+});
+
+t.test("a thousand budgets at most wait to be told", async (t) => {
+  const marks = new BudgetMarks();
+  for (let i = 0; i < 1100; i++) marks.add(mark(1, `k${i}`));
+  t.equal(marks.take().length, 1000);
+});

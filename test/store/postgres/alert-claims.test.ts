@@ -1,0 +1,22 @@
+import t from "tap";
+import { PostgresClaims } from "../../../src/store/postgres/alert-claims.ts";
+import { openPostgres } from "../../../src/store/postgres/migrations.ts";
+import { placeOf, startPostgres } from "../../support/postgres.ts";
+
+const server = await startPostgres(t);
+
+if (server)
+  t.test("of several that notice the same one tells it, until it is another state or long ago", async (t) => {
+    const url = await server.database();
+    const opened = await Promise.all([1, 2, 3].map(() => openPostgres(placeOf(url), 1)));
+    const all = opened.map(({ database }) => new PostgresClaims(database));
+    const claimed = async (state: string, patience = 60_000) =>
+      (await Promise.all(all.map((claims) => claims.claim("target up:fine", state, patience)))).filter(Boolean).length;
+    t.equal(await claimed("bad"), 1);
+    t.equal(await claimed("bad"), 0);
+    t.equal(await claimed("resolved"), 1);
+    t.equal(await claimed("bad"), 1);
+    await server.ask(url, "update model_gateway.told set at = at - interval '2 minutes'");
+    t.equal(await claimed("bad"), 1);
+    for (const { database } of opened) await database.close();
+  });
