@@ -1,19 +1,82 @@
+import { X509Certificate } from "node:crypto";
+import { readFileSync } from "node:fs";
+import { resolve } from "node:path";
+import { createSecureContext } from "node:tls";
+
 const WRITE = "write memory, or redis://HOST:6379 (rediss:// with TLS)";
 
-/** What is wrong with the address of a server of Redis or Valkey, without repeating it: it may hold a password. */
-export function redisProblem(text: string): string | undefined {
-  if (!/^rediss?:/.test(text)) return `not a store for limits; ${WRITE}`;
+/** Files of certificates that an address with TLS may name, in the words of Redis' own client. */
+const FILES = ["cacert", "cert", "key"] as const;
+
+const CERTIFICATE = /-----BEGIN [^-]*CERTIFICATE-----[^-]*(?:-----END [^-]*CERTIFICATE-----|$)/g;
+
+/** What is wrong with an address. */
+class RedisMistake extends Error {}
+
+/**
+ * Reads the address of a server of Redis or Valkey, or says what is wrong with it, without repeating it: it may hold a
+ * password.
+ * @param folder where relative files of certificates start; they are absolute in what is returned
+ */
+export function redisAddress(text: string, folder: string): { url: string } | { problem: string } {
+  try {
+    return { url: addressIn(text, folder) };
+  } catch (thrown) {
+    if (thrown instanceof RedisMistake) return { problem: thrown.message };
+    throw thrown;
+  }
+}
+
+function addressIn(text: string, folder: string): string {
+  if (!/^rediss?:/.test(text)) throw new RedisMistake(`not a store for limits; ${WRITE}`);
   const url = URL.parse(text);
-  if (!url || url.hostname === "") return `not an address of a server; ${WRITE}`;
-  if (url.search !== "" || url.hash !== "")
-    return "addresses of Redis take no options: what stands behind ? or # would change nothing";
+  if (!url || url.hostname === "") throw new RedisMistake(`not an address of a server; ${WRITE}`);
+  const files = filesOf(url, folder);
   if (!/^\/?\d{0,4}$/.test(url.pathname))
-    return "behind the host there may only be the number of a database, like redis://HOST/1";
+    throw new RedisMistake("behind the host there may only be the number of a database, like redis://HOST/1");
   for (const word of [url.username, url.password])
     try {
       decodeURIComponent(word);
     } catch {
-      return "its user or password has a % that starts no escape; write it as %25";
+      throw new RedisMistake("its user or password has a % that starts no escape; write it as %25");
     }
-  return undefined;
+  if (files.size === 0) return text;
+  url.search = new URLSearchParams([...files]).toString();
+  return url.href;
+}
+
+/** The files that an address names, each of which is tried. */
+function filesOf({ protocol, searchParams, hash }: URL, folder: string): Map<string, string> {
+  const files = new Map<string, string>();
+  for (const [name, file] of searchParams) {
+    if (!FILES.includes(name as (typeof FILES)[number]))
+      throw new RedisMistake(`addresses of Redis take no options but ${FILES.join(", ")}: others would change nothing`);
+    if (files.has(name)) throw new RedisMistake(`the address of Redis says ${name} twice`);
+    files.set(name, resolve(folder, file));
+  }
+  if (hash !== "") throw new RedisMistake("addresses of Redis have no # part; in a password it is written %23");
+  if (files.size > 0 && protocol !== "rediss:")
+    throw new RedisMistake("files of certificates need TLS: write rediss://");
+  if (files.has("cert") !== files.has("key"))
+    throw new RedisMistake("cert and key of an address of Redis come together");
+  const { cacert: ca, ...own } = Object.fromEntries([...files].map(([name, file]) => [name, pem(name, file)]));
+  try {
+    createSecureContext(own);
+    // A context passes over what of an authority it cannot read, and asks in vain afterwards.
+    for (const [one] of (ca ?? "").matchAll(CERTIFICATE)) new X509Certificate(one);
+  } catch (thrown) {
+    const { message } = thrown as Error;
+    throw new RedisMistake(`the files of certificates in the address of Redis cannot be used: ${message}`);
+  }
+  if (ca !== undefined && ca.search(CERTIFICATE) < 0)
+    throw new RedisMistake("cacert: there is no certificate in the file");
+  return files;
+}
+
+function pem(name: string, file: string): string {
+  try {
+    return readFileSync(file, "utf8");
+  } catch (thrown) {
+    throw new RedisMistake(`${name}: ${file} cannot be read: ${(thrown as NodeJS.ErrnoException).code}`);
+  }
 }

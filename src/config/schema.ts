@@ -486,7 +486,7 @@ const Store = z.strictObject({
   limits: z
     .string()
     .describe(
-      "Where running counts are kept: memory, which counts for one gateway, or redis://HOST:6379 (rediss:// with TLS), Redis or Valkey, for all that use it.",
+      "Where running counts are kept: memory, which counts for one gateway, or redis://HOST:6379, or rediss:// with TLS (behind ?: cacert, cert, key: files), Redis or Valkey, for all that use it.",
     )
     .prefault("memory"),
   durability: z

@@ -5,7 +5,7 @@ import { LOOPBACK } from "../core/networks.ts";
 import { postgresPlace, type StorePlace, shownPlace } from "../store/postgres/place.ts";
 import { oidcOf } from "./oidc.ts";
 import { type ConfigPath, offNotice, type Report } from "./problems.ts";
-import { redisProblem } from "./redis-address.ts";
+import { redisAddress } from "./redis-address.ts";
 import { reveal, weakness, whyNot } from "./secrets.ts";
 import { at, entries, isMap, items, type Tree } from "./tree.ts";
 import type { Address, AdminAddress, Oidc } from "./types.ts";
@@ -124,9 +124,9 @@ export class ValueReader {
 
   private store(): void {
     const limits = this.text("store", "limits") ?? "memory";
-    const unusable = limits === "memory" ? undefined : redisProblem(limits);
-    if (unusable === undefined) this.values.limits = limits;
-    else this.report({ path: ["store", "limits"], message: unusable });
+    const address = limits === "memory" ? { url: limits } : redisAddress(limits, this.folder);
+    if ("url" in address) this.values.limits = address.url;
+    else this.report({ path: ["store", "limits"], message: address.problem });
     const ledger = this.text("store", "ledger") ?? "sqlite:./data/gateway.db";
     const file = /^sqlite:(.+)$/.exec(ledger)?.[1];
     const journal = this.text("store", "journal");

@@ -1,4 +1,5 @@
 import { join } from "node:path";
+import { setTimeout as after } from "node:timers/promises";
 import t, { type Test } from "tap";
 import { connectStores, type Stores } from "../../src/store/open.ts";
 import {
@@ -10,10 +11,17 @@ import {
   vendor,
   yaml,
 } from "../support/instances.ts";
+import { mutedPostgres } from "../support/muted-postgres.ts";
 import { placeOf } from "../support/postgres.ts";
+import { eventually, type GatewayProcess } from "../support/process.ts";
+import { traffic } from "../support/traffic.ts";
 
-/** Revocations that are measured. */
+/** Revocations that are measured, and one in so many with nobody hearing; requests in a second at each gateway meanwhile. */
 const REVOCATIONS = Number(process.env["GATEWAY_TEST_REVOCATIONS"] ?? 3);
+const MUTED = 4;
+const RATE = Number(process.env["GATEWAY_TEST_REVOCATION_RATE"] ?? 30);
+/** Milliseconds between two looks whether a key still works. */
+const BETWEEN = 5;
 
 /** The store, as another process has it. */
 async function storesOf(t: Test, database: string): Promise<Stores> {
@@ -29,44 +37,70 @@ const test = (name: string, body: (t: Test, stores: SharedStores) => Promise<voi
     if (servers) await body(t, await freshStores(servers));
   });
 
-test("a key that is revoked is refused by all three, and what runs for it ends", async (t, stores) => {
-  const gateways = await startInstances(t, yaml({ p: await vendor(t, "a") }), stores.store);
-  const { keys } = await storesOf(t, stores.database);
-  const took = { refused: [] as number[], ended: [] as number[] };
-  for (let i = 0; i < REVOCATIONS; i++) {
-    const { key, record } = await keys.create({ name: `k${i}` });
-    const streams = await Promise.all(gateways.map(({ url }) => chat(url, { stream: true, user: "hang" }, key)));
-    t.same(
-      streams.map(({ status }) => status),
-      [200, 200, 200],
-    );
-    let began = 0;
-    // Read from the start: fetch throws away what it has when the connection is cut.
-    const ended = streams.map(async ({ body }) => {
-      let text = "";
-      try {
-        for await (const bytes of body ?? []) text += Buffer.from(bytes).toString();
-      } catch {
-        // Cut, as it has to be where it is not whole.
-      }
-      took.ended.push(performance.now() - began);
-      return text;
-    });
-    began = performance.now();
-    await keys.revoke(record.id);
-    const refused = gateways.map(async ({ url }) => {
-      while ((await chat(url, {}, key)).status === 200);
-      took.refused.push(performance.now() - began);
-    });
-    await Promise.all(refused);
-    for (const text of await Promise.all(ended)) t.match(text, /was revoked/);
-    for (const { url } of gateways) t.equal((await chat(url, {}, key)).status, 401, "and stays so");
-  }
-  for (const [what, times] of Object.entries(took)) {
+/** What revocations took until each of three gateways refused, and until each stream had ended. */
+interface Took {
+  refused: number[];
+  ended: number[];
+}
+
+/** Makes a key, lets it stream at all gateways, and revokes it. */
+async function revokeOne(t: Test, { keys }: Stores, gateways: readonly GatewayProcess[], name: string, took: Took) {
+  const { key, record } = await keys.create({ name });
+  const streams = await Promise.all(gateways.map(({ url }) => chat(url, { stream: true, user: "hang" }, key)));
+  t.same(
+    streams.map(({ status }) => status),
+    [200, 200, 200],
+  );
+  let began = 0;
+  // Read from the start: fetch throws away what it has when the connection is cut.
+  const ended = streams.map(async ({ body }) => {
+    let text = "";
+    try {
+      for await (const bytes of body ?? []) text += Buffer.from(bytes).toString();
+    } catch {
+      // Cut, as it has to be where it is not whole.
+    }
+    took.ended.push(performance.now() - began);
+    return text;
+  });
+  began = performance.now();
+  await keys.revoke(record.id);
+  const refused = gateways.map(async ({ url }) => {
+    while ((await chat(url, {}, key)).status === 200) await after(BETWEEN);
+    took.refused.push(performance.now() - began);
+  });
+  await Promise.all(refused);
+  for (const text of await Promise.all(ended)) t.match(text, /was revoked/);
+  for (const { url } of gateways) t.equal((await chat(url, {}, key)).status, 401, "and stays so");
+}
+
+/** Revokes keys under load and tells how long it took. */
+async function revocations(t: Test, stores: Stores, gateways: readonly GatewayProcess[], count: number) {
+  const stops = gateways.map(({ port }) => traffic(port, RATE));
+  const took: Took = { refused: [], ended: [] };
+  for (let i = 0; i < count; i++) await revokeOne(t, stores, gateways, `k${i}`, took);
+  const served = (await Promise.all(stops.map((stop) => stop()))).reduce((all, { whole }) => all + whole.length, 0);
+  for (const [what, times] of Object.entries({ ...took })) {
     const sorted = times.sort((a, b) => a - b);
     const at = (part: number) => sorted[Math.min(sorted.length - 1, Math.floor(sorted.length * part))]?.toFixed(0);
     t.comment(
-      `${what}, of ${REVOCATIONS} at three gateways: median ${at(0.5)} ms, p99 ${at(0.99)} ms, most ${at(1)} ms`,
+      `${what}, of ${count} at three gateways beside ${served} requests: median ${at(0.5)} ms, p99 ${at(0.99)} ms, most ${at(1)} ms`,
     );
   }
+}
+
+test("a key that is revoked is refused by all three, and what runs for it ends", async (t, stores) => {
+  const gateways = await startInstances(t, yaml({ p: await vendor(t, "a") }), stores.store);
+  await revocations(t, await storesOf(t, stores.database), gateways, REVOCATIONS);
+});
+
+test("so it is where nobody hears of it, and each has to look by itself", async (t, stores) => {
+  const muted = await mutedPostgres(t, stores.database);
+  const store = `{ ledger: "${muted.url}", limits: "${stores.redis.url}" }`;
+  const gateways = await startInstances(t, yaml({ p: await vendor(t, "a") }), store);
+  for (const { url } of gateways) t.equal((await chat(url, {})).status, 200);
+  await eventually(() => muted.listening() === gateways.length, "all of them to listen");
+  muted.mute();
+  await eventually(() => muted.cut() > gateways.length, "them to try again in vain");
+  await revocations(t, await storesOf(t, stores.database), gateways, Math.ceil(REVOCATIONS / MUTED));
 });

@@ -7,7 +7,7 @@ import { ask, BODY, page, passed, provider, yaml } from "../support/limited.ts";
 import { eventually, type GatewayProcess } from "../support/process.ts";
 import { type RedisProcess, startRedis } from "../support/redis.ts";
 
-/** Calls on a budget for twenty. */
+/** Calls on a budget for ten. */
 const CALLS = Number(process.env["GATEWAY_TEST_LIMITS"] ?? 300);
 const HANGING = BODY.replace("{", '{"user":"hang",');
 
@@ -32,19 +32,19 @@ const apart = (redis: RedisProcess, gateways: readonly GatewayProcess[]) =>
   ]);
 
 t.test("three gateways share a budget: of all calls at once only those pass that it is for", async (t) => {
-  const setup = await several(t, "$0.20");
+  const setup = await several(t, "$0.10");
   if (!setup) return;
   const { gateways, upstream } = setup;
   const statuses = await Promise.all(
     Array.from({ length: CALLS }, (_, i) => ask((gateways[i % 3] as GatewayProcess).url)),
   );
-  t.equal(passed(statuses), 20);
-  t.equal(statuses.filter((status) => status === 429).length, CALLS - 20);
-  t.equal(upstream.seen.length, 20);
+  t.equal(passed(statuses), 10);
+  t.equal(statuses.filter((status) => status === 429).length, CALLS - 10);
+  t.equal(upstream.seen.length, 10);
   for (const gateway of gateways) {
     t.match(await page(gateway), [
-      { concurrency: { remaining: 900 }, budgets: [{ spent: 0.2, reserved: 0 }] },
-      { budgets: [{ spent: 0.2, reserved: 0 }] },
+      { concurrency: { remaining: 900 }, budgets: [{ spent: 0.1, reserved: 0 }] },
+      { budgets: [{ spent: 0.1, reserved: 0 }] },
     ]);
     t.equal(await limitsOf(gateway), "ok", "the server has counted");
   }

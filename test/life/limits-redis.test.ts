@@ -1,5 +1,6 @@
 import { readFileSync } from "node:fs";
 import t from "tap";
+import { makeCertificates } from "../support/certificates.ts";
 import { freePort } from "../support/free-port.ts";
 import { ask, BODY, page, passed, provider, yaml } from "../support/limited.ts";
 import { eventually, type GatewayProcess, startProcess } from "../support/process.ts";
@@ -50,3 +51,41 @@ t.test("a gateway whose Redis is not there, or refuses it, does not start and sa
   t.match(refused, /store: limits: .*WRONGPASS.*set user and password/);
   t.notMatch(refused, /secret-of-mine/);
 });
+
+t.test(
+  "limits count over TLS, with an authority and a certificate of one's own; who does not know them is told",
+  async (t) => {
+    const certificates = makeCertificates(t);
+    const redis = certificates && (await startRedis(t, [], certificates));
+    if (!redis) return;
+    const upstream = await provider(t);
+    const store = (limits: string) => `store: { ledger: "sqlite:./gateway.db", limits: "${limits}" }\n`;
+    const gateways = await Promise.all(
+      [1, 2].map(() => startProcess(t, store(redis.url) + yaml(upstream.origin, "$0.20", "linger: off\ninstances: 2"))),
+    );
+    const statuses = await Promise.all(
+      Array.from({ length: 60 }, (_, i) => ask((gateways[i % 2] as GatewayProcess).url)),
+    );
+    t.equal(passed(statuses), 20, "both count together");
+    for (const gateway of gateways) t.equal(await limitsOf(gateway), "ok");
+    await redis.kill();
+    for (const gateway of gateways)
+      await eventually(async () => (await limitsOf(gateway)) === "apart", "it to be missed");
+    await redis.start();
+    for (const gateway of gateways)
+      await eventually(async () => (await limitsOf(gateway)) === "ok", "it to be found again");
+    const start = (url: string) =>
+      startProcess(t, store(url) + DEMO).then(
+        () => "it has started",
+        (thrown: Error) => thrown.message,
+      );
+    const [bare = ""] = redis.url.split("?");
+    t.match(await start(bare), /self-signed certificate.*rediss:\/\/HOST\?cacert=FILE/);
+    t.match(
+      await start(`${bare}?cacert=${certificates.authority}`),
+      /store: limits: 127/,
+      "the server wants a certificate",
+    );
+    t.match(await start(bare.replace("rediss:", "redis:")), /store: limits: 127/, "and no plain words");
+  },
+);

@@ -6,10 +6,11 @@ import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { createClient } from "redis";
 import type { Test } from "tap";
+import type { Certificates } from "./certificates.ts";
 import { freePort } from "./free-port.ts";
 
-/** Where Debian's package puts it. */
-const BINARY = "/usr/bin/redis-server";
+/** Where Debian's packages put Redis, or Valkey, which can be tried instead. */
+const BINARY = process.env["GATEWAY_TEST_REDIS_SERVER"] ?? "/usr/bin/redis-server";
 
 /** A server of its own, which keeps nothing on the disk. */
 export interface RedisProcess {
@@ -30,8 +31,13 @@ export interface RedisProcess {
  * A real redis-server on a free port, stopped with the test. Undefined where it is not installed, after skipping the test; with
  * `GATEWAY_TEST_REDIS=required` that fails instead.
  * @param options of its command line
+ * @param tls spoken at its port and nothing else, with certificates that clients must have too
  */
-export async function startRedis(t: Test, options: readonly string[] = []): Promise<RedisProcess | undefined> {
+export async function startRedis(
+  t: Test,
+  options: readonly string[] = [],
+  tls?: Certificates,
+): Promise<RedisProcess | undefined> {
   if (!existsSync(BINARY)) {
     if (process.env["GATEWAY_TEST_REDIS"] === "required") t.fail(`${BINARY} is missing: apt-get install redis-server`);
     else t.pass(`skipped: ${BINARY} is not installed`);
@@ -46,7 +52,7 @@ export async function startRedis(t: Test, options: readonly string[] = []): Prom
     await once(child, "exit");
   };
   const start = async () => {
-    const place = ["--port", String(port), "--bind", "127.0.0.1", "--dir", folder];
+    const place = [...portOf(port, tls), "--bind", "127.0.0.1", "--dir", folder];
     child = spawn(BINARY, [...place, "--save", "", "--appendonly", "no", ...options], {
       stdio: ["ignore", "pipe", "pipe"],
     });
@@ -62,7 +68,9 @@ export async function startRedis(t: Test, options: readonly string[] = []): Prom
     await kill();
     rmSync(folder, { recursive: true, force: true });
   });
-  const url = `redis://127.0.0.1:${port}`;
+  const url = tls
+    ? `rediss://127.0.0.1:${port}?cacert=${tls.authority}&cert=${tls.client.cert}&key=${tls.client.key}`
+    : `redis://127.0.0.1:${port}`;
   return {
     port,
     url,
@@ -81,4 +89,11 @@ export async function startRedis(t: Test, options: readonly string[] = []): Prom
       }
     },
   };
+}
+
+function portOf(port: number, tls: Certificates | undefined): string[] {
+  if (!tls) return ["--port", String(port)];
+  const { authority, server } = tls;
+  const files = ["--tls-ca-cert-file", authority, "--tls-cert-file", server.cert, "--tls-key-file", server.key];
+  return ["--port", "0", "--tls-port", String(port), "--tls-auth-clients", "yes", ...files];
 }

@@ -52,17 +52,25 @@ export class RedisServer {
   /** Where it is, for people: without its password. */
   readonly place: string;
 
+  private readonly url: string;
+  /** Files of certificates by what they are to the address. */
+  private readonly files: URLSearchParams;
+
   private constructor(
-    private readonly url: string,
+    address: string,
     private readonly client: RedisPackage,
   ) {
-    const { host, pathname } = new URL(url);
+    const url = new URL(address);
+    const { host, pathname } = url;
     this.place = `${host}${pathname.length > 1 ? pathname : ""}`;
+    this.files = new URLSearchParams(url.search);
+    url.search = "";
+    this.url = url.href;
   }
 
   /**
    * Connects to nothing yet.
-   * @param url `redis://` or `rediss://`
+   * @param url `redis://`, or `rediss://` with files of certificates behind the `?`, as `redisAddress` makes it
    * @throws FileError when the package is not installed
    */
   static async of(url: string): Promise<RedisServer> {
@@ -74,9 +82,18 @@ export class RedisServer {
     return this.connection?.isReady === true;
   }
 
-  /** @throws RedisRefusal, RedisAway */
-  async connect(): Promise<void> {
-    this.disconnect();
+  /** What a connection is told; the files are read for each anew, for certificates are renewed. */
+  private socket(): object {
+    const told = { connectTimeout: CONNECTING, reconnectStrategy: false };
+    if (!this.url.startsWith("rediss:")) return told;
+    const [ca, cert, key] = ["cacert", "cert", "key"].map((name) => {
+      const file = this.files.get(name);
+      return file === null ? undefined : readFileSync(file);
+    });
+    return { ...told, tls: true, ...(ca && { ca }), ...(cert && { cert, key }) };
+  }
+
+  private opened(): RedisConnection {
     const connection = this.client.createClient({
       url: this.url,
       name: "model-gateway",
@@ -84,13 +101,20 @@ export class RedisServer {
       RESP: 2,
       maintNotifications: "disabled",
       disableOfflineQueue: true,
-      socket: { connectTimeout: CONNECTING, reconnectStrategy: false },
+      socket: this.socket(),
       // Deadlines are kept here: one of its own for each command costs a signal each.
       commandOptions: { timeout: 0 },
     });
     connection.on("error", () => {});
     this.connection = connection;
+    return connection;
+  }
+
+  /** @throws RedisRefusal, RedisAway */
+  async connect(): Promise<void> {
+    this.disconnect();
     try {
+      const connection = this.opened();
       await within(connection.connect(), CONNECTING);
       // One that is not there when it is asked for would run behind what was sent after it.
       const loaded = SCRIPTS.map((name) => connection.sendCommand(["SCRIPT", "LOAD", scriptOf(name).text]));
@@ -189,6 +213,11 @@ const REFUSALS: readonly [RegExp, string][] = [
     /^(?:MOVED|CLUSTERDOWN|CROSSSLOT|ASK)\b/,
     "this is a Redis Cluster; limits need one server, or one address that leads to the primary",
   ],
+  [
+    /self.signed|unable to (?:verify|get)|certificate/i,
+    "name who signs its certificate, rediss://HOST?cacert=FILE, and the host as the certificate does",
+  ],
+  [/wrong version number|packet length too long|tlsv1 alert/i, "is it TLS that is spoken there? redis:// does without"],
   [/DB index|SELECT is not allowed/i, "there is no database of that number"],
   [/unknown command/i, "limits need Redis 6 or newer, or Valkey, with scripts"],
 ];
