@@ -2,6 +2,7 @@ import { hash } from "node:crypto";
 import {
   type DoneExchange,
   type Head,
+  Log,
   Options,
   type Plugin,
   type ResponseExchange,
@@ -9,63 +10,71 @@ import {
   type Stage,
   slot,
 } from "model-gateway";
+import { KeptValues } from "model-gateway/store";
 import { inject, injectable } from "tsyringe";
 import { z } from "zod";
 
-interface Recorded {
-  type: string;
-  streamed: boolean;
-  pieces: Buffer[];
-}
-
-/** Gives the same answer again to a caller who asks the same again, streamed as it was, without asking a provider. */
+/** Gives the same answer again to a caller who asks the same again, streamed as it was, whichever gateway of the store is asked. */
 @injectable()
 export default class Cache implements Plugin {
   static options = z.strictObject({
     seconds: z.number().positive().default(300).describe("How long an answer is kept."),
-    answers: z.number().int().min(1).default(1000).describe("How many are kept; the oldest go first."),
+    bytes: z.int().positive().default(67_108_864).describe("Of all answers together; the oldest go first."),
+    shared: z.boolean().default(false).describe("Whether a caller gets what another one has asked."),
     headers: z
       .array(z.string())
       .default(["gateway-strict", "anthropic-beta", "anthropic-version", "openai-beta"])
       .describe("Headers of a request that change its answer."),
   });
-  // What a caller may use has been judged when an answer is found.
+  // What a caller may use has been judged when an answer is found, and all is in the client's protocol.
   static after = ["models"];
-  // What it keeps and gives again is in the client's protocol.
   static before = ["rewrite"];
 
-  private readonly answers = new Map<string, Recorded & { until: number }>();
-  private readonly state = slot((): { key?: string; recorded?: Recorded } => ({}));
+  private readonly state = slot((): { name?: string; pieces?: Buffer[] } => ({}));
 
-  constructor(@inject(Options) private readonly options: z.infer<typeof Cache.options>) {}
+  constructor(
+    private readonly values: KeptValues,
+    private readonly log: Log,
+    @inject(Options) private readonly options: z.infer<typeof Cache.options>,
+  ) {}
 
-  route(exchange: RouteExchange): void {
-    const { caller, path, query, headers, model, body, operation } = exchange;
-    if (!operation.generates || !body.scan) return;
+  async route(exchange: RouteExchange): Promise<void> {
+    const { caller, path, query, headers, model, body, operation, dryRun } = exchange;
+    if (!operation.generates || !body.scan || dryRun) return;
     // All that an answer depends on: `?alt=sse` is another framing, `gateway-strict` refuses what is dropped without it.
-    const asked = [caller?.id, path, query.toString(), this.options.headers.map((name) => headers.get(name))];
-    const key = hash("sha256", JSON.stringify([...asked, model?.id, body.bytes().toString()]));
-    const known = this.answers.get(key);
-    if (known && known.until > exchange.time) {
-      const { type, streamed, pieces } = known;
-      exchange.answer = { headers: { "content-type": type }, body: streamed ? pieces : Buffer.concat(pieces) };
-    } else this.state(exchange).key = key;
+    const whose = this.options.shared ? "all" : [caller?.id];
+    const asked = [whose, path, query.toString(), this.options.headers.map((name) => headers.get(name)), model?.id];
+    const name = hash("sha256", JSON.stringify([...asked, body.bytes().toString()]));
+    const kept = await this.values.find("cache", name).catch((error: Error) => this.missed(error));
+    if (kept) {
+      const [streamed = 0, length = 0] = kept;
+      const answer = kept.subarray(2 + length);
+      const headers = { "content-type": kept.toString("latin1", 2, 2 + length) };
+      exchange.answer = { headers, body: streamed ? [answer] : answer };
+    } else this.state(exchange).name = name;
   }
 
   response(exchange: ResponseExchange, head: Head): Stage | undefined {
     const state = this.state(exchange);
-    if (state.key === undefined || head.status !== 200) return undefined;
-    const pieces: Buffer[] = [];
-    state.recorded = { type: head.headers.get("content-type") ?? "", streamed: head.framing !== undefined, pieces };
-    return (frame) => {
-      if (frame.kind !== "end") pieces.push(Buffer.from(frame.bytes));
-    };
+    const type = Buffer.from(head.headers.get("content-type") ?? "", "latin1");
+    if (state.name === undefined || head.status !== 200 || type.length > 255) return undefined;
+    const pieces = [Buffer.of(head.framing ? 1 : 0, type.length), type];
+    state.pieces = pieces;
+    return ({ kind, bytes }) => void (kind !== "end" && pieces.push(Buffer.from(bytes)));
   }
 
   done(exchange: DoneExchange): void {
-    const { key, recorded } = this.state(exchange);
-    if (key === undefined || !recorded || exchange.outcome !== "completed") return;
-    this.answers.set(key, { ...recorded, until: Date.now() + this.options.seconds * 1000 });
-    if (this.answers.size > this.options.answers) this.answers.delete(this.answers.keys().next().value ?? "");
+    const { name, pieces } = this.state(exchange);
+    const { seconds, bytes } = this.options;
+    if (name === undefined || !pieces || exchange.outcome !== "completed") return;
+    const answer = Buffer.concat(pieces);
+    if (answer.length > bytes) return;
+    this.values
+      .keep("cache", name, answer, { milliseconds: seconds * 1000, bytes })
+      .catch((error) => this.missed(error));
+  }
+
+  private missed(error: Error): undefined {
+    this.log.warn({ cause: error.message }, "the cache's store does not answer");
   }
 }

@@ -5,6 +5,7 @@ import { Log } from "./core/log.ts";
 import { Marketplace } from "./core/marketplace.ts";
 import { Options, type Plugin, type PluginClass } from "./core/plugin.ts";
 import { Objects } from "./objects/objects.ts";
+import { KeptValues } from "./store/kept-values.ts";
 import { Keys } from "./store/keys.ts";
 import { Ledger } from "./store/ledger.ts";
 import { Limiter } from "./store/limiter.ts";
@@ -21,6 +22,7 @@ export interface ProcessParts {
 
 export interface GenerationParts {
   keys: Keys;
+  values: KeptValues;
   ledger: Ledger;
   levels: Levels;
   limiter: Limiter;
@@ -42,6 +44,7 @@ export function generationContainer(parent: DependencyContainer, parts: Generati
   return parent
     .createChildContainer()
     .register(token(Keys), { useValue: parts.keys })
+    .register(token(KeptValues), { useValue: parts.values })
     .register(token(Ledger), { useValue: parts.ledger })
     .register(token(Levels), { useValue: parts.levels })
     .register(token(Limiter), { useValue: parts.limiter })
@@ -54,6 +57,7 @@ export function generationContainer(parent: DependencyContainer, parts: Generati
 /** Names of what a plugin's constructor may ask for by its type. */
 export const INJECTABLE: readonly string[] = [
   Health,
+  KeptValues,
   Keys,
   Ledger,
   Levels,

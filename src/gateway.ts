@@ -395,9 +395,9 @@ async function build(
   { stores, peers, metrics, ...lasting }: Lasting,
   former?: Generation,
 ): Promise<Generation> {
-  const { keys, ledger, owners } = stores;
+  const { keys, values, ledger, owners } = stores;
   const { protocolList: protocols, classes } = vocabulary;
-  const parts = { config, protocols, classes, keys, ledger, owners, envelopes, former, ...lasting };
+  const parts = { config, protocols, classes, keys, values, ledger, owners, envelopes, former, ...lasting };
   const observed = { observer: metrics.times, rates: metrics.rates };
   const generation = await Generation.build({ ...parts, ...observed, ...(peers && { peers }) });
   try {

@@ -27,6 +27,7 @@ import { Objects } from "./objects/objects.ts";
 import { openApi } from "./openapi.ts";
 import { Catalogue } from "./prices/catalogue.ts";
 import { marketplaceOf } from "./prices/marketplace-of.ts";
+import type { KeptValues } from "./store/kept-values.ts";
 import type { Keys } from "./store/keys.ts";
 import type { Ledger } from "./store/ledger.ts";
 import type { Limiter } from "./store/limiter.ts";
@@ -51,6 +52,7 @@ export interface Ingredients {
   classes: ReadonlyMap<string, LoadedPlugin>;
   process: DependencyContainer;
   keys: Keys;
+  values: KeptValues;
   ledger: Ledger;
   limiter: Limiter;
   owners: Owners;
@@ -159,7 +161,7 @@ export class Generation {
    * @throws PluginError, or what a part's start throws.
    */
   static async build(made: Ingredients): Promise<Generation> {
-    const { config, protocols, log, carried, classes, keys, ledger, limiter, envelopes } = made;
+    const { config, protocols, log, carried, classes, keys, values, ledger, limiter, envelopes } = made;
     const closers: Closer[] = [];
     try {
       const redactor = new Redactor(secretsOf(config, process.env));
@@ -174,7 +176,7 @@ export class Generation {
       const levels = new Levels(config.limits);
       const translations = new Translations(new Protocols(protocols), envelopes, marketplace, config.share);
       const objects = new Objects(made.owners, config.share, providers.values(), envelopes.ids);
-      const parts = { keys, ledger, levels, limiter, marketplace, health, objects, translations };
+      const parts = { keys, values, ledger, levels, limiter, marketplace, health, objects, translations };
       const container = generationContainer(made.process, parts);
       const plugins = await startPlugins(made, container, closers);
       const chains = new Map([...config.chains].map(([name, names]) => [name, link(name, names, plugins, made)]));

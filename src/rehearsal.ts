@@ -47,6 +47,7 @@ export async function rehearse(
   const envelopes = new Envelopes(config.envelopes.key);
   const container = generationContainer(processContainer({ log: new NoLog() }), {
     keys: stores.keys,
+    values: stores.values,
     ledger: stores.ledger,
     levels: new Levels(config.limits),
     limiter: new MemoryLimiter(spendSince(stores.ledger), new Calendar(config.timezone), () => {}),

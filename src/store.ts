@@ -8,6 +8,7 @@ export { cost } from "./core/price.ts";
 export { costAt, type PriceVersion } from "./core/price-list.ts";
 export type { Usage } from "./core/usage.ts";
 export { Objects } from "./objects/objects.ts";
+export { KeptValues } from "./store/kept-values.ts";
 export { type KeyRecord, Keys } from "./store/keys.ts";
 export { Ledger, type LedgerEntry } from "./store/ledger.ts";
 export { type Excess, Limiter, type Reserved, type Spending, type Standing } from "./store/limiter.ts";

@@ -6,6 +6,7 @@ import { Log } from "../src/core/log.ts";
 import { Marketplace } from "../src/core/marketplace.ts";
 import { Options, type Plugin, type PluginClass } from "../src/core/plugin.ts";
 import type { Objects } from "../src/objects/objects.ts";
+import type { KeptValues } from "../src/store/kept-values.ts";
 import type { Keys } from "../src/store/keys.ts";
 import type { Ledger } from "../src/store/ledger.ts";
 import type { Limiter } from "../src/store/limiter.ts";
@@ -28,6 +29,7 @@ const log = new MemoryLog();
 const generation = (marketplace: Marketplace) =>
   generationContainer(processContainer({ log }), {
     keys: {} as Keys,
+    values: {} as KeptValues,
     ledger: {} as Ledger,
     levels: {} as Levels,
     limiter: {} as Limiter,

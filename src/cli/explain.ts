@@ -147,7 +147,7 @@ async function recordOf(named: string | undefined, { keys }: Stores): Promise<Ke
 /** All that serves requests, but for a listener. */
 async function openDry({ config, vocabulary }: Loaded, stores: Stores, record: KeyRecord): Promise<DryGateway> {
   const log = new NoLog();
-  const { ledger, owners } = stores;
+  const { ledger, owners, values } = stores;
   const find = (presented: string) => (presented === PRESENTED ? record : stores.keys.find(presented));
   const keys = Object.assign(Object.create(stores.keys) as Keys, { find });
   const carried = new Carried(vocabulary.protocolList);
@@ -158,6 +158,7 @@ async function openDry({ config, vocabulary }: Loaded, stores: Stores, record: K
       classes: vocabulary.classes,
       process: processContainer({ log }),
       keys,
+      values,
       ledger,
       limiter: new MemoryLimiter(spendSince(ledger), new Calendar(config.timezone), () => {}),
       owners,

@@ -2,6 +2,7 @@ import type { Frame } from "../wire/frame.ts";
 import type { HeaderList } from "../wire/headers.ts";
 import type { Query } from "../wire/query.ts";
 import type { Edit } from "../wire/splice.ts";
+import { framesOf } from "./answer-frames.ts";
 import { type AnswerTextMatch, AnswerTexts } from "./answer-texts.ts";
 import { Body } from "./body.ts";
 import type { DryRun } from "./dry-run.ts";
@@ -15,7 +16,7 @@ import type { Operation, Protocol, StreamState, TextKind } from "./protocol.ts";
 import type { Slots } from "./slot.ts";
 import type { Stage } from "./stage.ts";
 import type { Replace } from "./text-replacer.ts";
-import { answerTextsOf, type MapText, mappedTexts, type TextSpan, textsOf } from "./texts.ts";
+import { answerTextsOf, type MapText, mappedTexts, type TextSpan, textsOf, wholeTextsOf } from "./texts.ts";
 import type { Usage } from "./usage.ts";
 
 /** What the engine knows of an attempt before any plugin has seen it. */
@@ -363,6 +364,14 @@ export class Exchange {
   /** The texts, or pieces of texts, of a frame of the answer: for a stage. */
   answerTexts(frame: Frame, kinds?: readonly TextKind[]): TextSpan[] {
     return answerTextsOf(frame.json(), this.answerProtocol, kinds);
+  }
+
+  /**
+   * The texts of an answer that is in, streamed or whole: for what `head.whole` gives, or what a stage has put together.
+   * Each is whole itself.
+   */
+  wholeTexts(bytes: Buffer, kinds?: readonly TextKind[]): TextSpan[] {
+    return wholeTextsOf(framesOf(bytes, this.head?.framing), this.answerProtocol, kinds);
   }
 
   /**

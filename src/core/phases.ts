@@ -39,7 +39,7 @@ export type SendExchange = AskedExchange & Readonly<Pick<Exchange, "attempts">>;
 
 /** In `response`: an answer's head is in. */
 export type ResponseExchange = SendExchange &
-  Readonly<Pick<Exchange, "attempt" | "answerer" | "head" | "answerTexts" | "mapAnswerText" | "push">> &
+  Readonly<Pick<Exchange, "attempt" | "answerer" | "head" | "answerTexts" | "wholeTexts" | "mapAnswerText" | "push">> &
   Pick<Exchange, "usage" | "unread" | "error" | "drains" | "progress">;
 
 /** In `done`: it has ended, however that was. What it never came to is undefined or empty. */

@@ -1,3 +1,4 @@
+import type { Frame } from "../wire/frame.ts";
 import { changesAt, type JsonPath } from "../wire/paths.ts";
 import type { Edit } from "../wire/splice.ts";
 import type { Body } from "./body.ts";
@@ -27,6 +28,30 @@ export function textsOf(body: Body, { texts }: Protocol, kinds?: readonly TextKi
 /** The texts of a whole answer, or the pieces of texts in a frame. */
 export function answerTextsOf(json: unknown, { texts }: Protocol, kinds?: readonly TextKind[]): TextSpan[] {
   return texts ? placesIn(texts.response(json), kinds).flatMap((place) => spansAt(json, place)) : [];
+}
+
+/**
+ * The texts of an answer that is whole, from its frames: pieces are put together, and what a stream says again in full behind
+ * its pieces is left out.
+ */
+export function wholeTextsOf(frames: readonly Frame[], protocol: Protocol, kinds?: readonly TextKind[]): TextSpan[] {
+  const spans = frames.flatMap((frame) => {
+    const json = frame.json();
+    return json === undefined ? [] : answerTextsOf(json, protocol, kinds);
+  });
+  const pieced = new Map<string, { kind: TextKind; text: string }>();
+  const kindsInPieces = new Set(spans.flatMap(({ kind, piece }) => (piece === undefined ? [] : kind)));
+  const whole: { kind: TextKind; text: string }[] = [];
+  for (const { kind, text, piece } of spans) {
+    const known = piece === undefined ? undefined : pieced.get(piece);
+    if (known) known.text += text;
+    else if (piece !== undefined || !kindsInPieces.has(kind)) {
+      const span = { kind, text };
+      whole.push(span);
+      if (piece !== undefined) pieced.set(piece, span);
+    }
+  }
+  return whole;
 }
 
 /** The edits that put other texts in the place of a request's. */

@@ -1,10 +1,7 @@
-import { ArraySplitter } from "../wire/array.ts";
-import { Frame } from "../wire/frame.ts";
-import { SseSplitter } from "../wire/sse.ts";
+import type { Frame } from "../wire/frame.ts";
+import { framesOf } from "./answer-frames.ts";
 import type { Head } from "./exchange.ts";
 import { passStages, type Stage } from "./stage.ts";
-
-const END = new Frame("end", Buffer.alloc(0));
 
 /**
  * Makes `head.whole` give an answer as some stages leave it: they see all of it then, and what they made of it stands in
@@ -21,14 +18,4 @@ export function wholeBehind(head: Head, stages: Stage[]): void {
     stages.splice(0, stages.length, (frame) => (frame.kind === "end" ? frames : []));
     return Buffer.concat(frames.map((frame) => frame.bytes));
   };
-}
-
-/** A whole answer as the frames in which it would have come, and its end. */
-function framesOf(bytes: Buffer, framing: Head["framing"]): Frame[] {
-  if (!framing) return bytes.length === 0 ? [END] : [new Frame("piece", bytes), END];
-  const splitter = framing === "sse" ? new SseSplitter() : new ArraySplitter();
-  const frames = splitter.push(bytes);
-  const rest = splitter.end();
-  if (rest) frames.push(new Frame(framing === "sse" ? "event" : "element", rest));
-  return [...frames, END];
 }

@@ -3,12 +3,14 @@ import { AlertClaims } from "./alert-claims.ts";
 import type { Audit } from "./audit.ts";
 import { journalFolder } from "./journal/files.ts";
 import { JournaledLedger, type StoreTerms } from "./journal/journaled-ledger.ts";
+import type { KeptValues } from "./kept-values.ts";
 import type { FileKey } from "./key-rows.ts";
 import type { Ledger } from "./ledger.ts";
 import type { Maintenance, Restored, RestoreTerms } from "./maintenance.ts";
 import type { Owners } from "./owners.ts";
 import { PostgresClaims } from "./postgres/alert-claims.ts";
 import { PostgresAudit } from "./postgres/audit.ts";
+import { PostgresKeptValues } from "./postgres/kept-values.ts";
 import { PostgresKeys } from "./postgres/keys.ts";
 import { copiesOf, PostgresMaintenance } from "./postgres/maintenance.ts";
 import { openPostgres } from "./postgres/migrations.ts";
@@ -22,6 +24,7 @@ import { keptSecret, sharedSecret } from "./secret.ts";
 import type { SignedOut } from "./signed-out.ts";
 import { SqliteAudit } from "./sqlite/audit.ts";
 import { Database } from "./sqlite/database.ts";
+import { SqliteKeptValues } from "./sqlite/kept-values.ts";
 import { SqliteKeys } from "./sqlite/keys.ts";
 import { SqliteLedger } from "./sqlite/ledger.ts";
 import { SqliteMaintenance } from "./sqlite/maintenance.ts";
@@ -42,6 +45,7 @@ export interface Stores {
   audit: Audit;
   signedOut: SignedOut;
   claims: AlertClaims;
+  values: KeptValues;
   /** What envelopes are sealed with where gateway.yaml does not say it: the same for all who use this store. */
   secret(): Promise<Buffer>;
   /** Writes what waits and closes the store. */
@@ -130,8 +134,8 @@ export function openStores(
   };
   const secret = async () => keptSecret(path, warn);
   const [audit, signedOut] = [new SqliteAudit(database), new SqliteSignedOut(database)];
-  const prices = new SqlitePrices(database);
-  return { keys, ledger, owners, prices, audit, signedOut, claims: new AlertClaims(), secret, close };
+  const [prices, values] = [new SqlitePrices(database), new SqliteKeptValues(database)];
+  return { keys, ledger, owners, prices, audit, signedOut, values, claims: new AlertClaims(), secret, close };
 }
 
 async function openDatabase(
@@ -152,6 +156,7 @@ async function openDatabase(
   };
   const secret = () => sharedSecret(database);
   const [audit, signedOut] = [new PostgresAudit(database), new PostgresSignedOut(database)];
+  const values = new PostgresKeptValues(database);
   const [prices, claims] = [new PostgresPrices(database), new PostgresClaims(database)];
-  return { keys, ledger, owners, prices, audit, signedOut, claims, secret, close };
+  return { keys, ledger, owners, prices, audit, signedOut, values, claims, secret, close };
 }

@@ -1,7 +1,8 @@
 import t from "tap";
 import { Body } from "../../src/core/body.ts";
 import type { Protocol, TextKind } from "../../src/core/protocol.ts";
-import { answerTextsOf, mappedTexts, textsOf } from "../../src/core/texts.ts";
+import { answerTextsOf, mappedTexts, textsOf, wholeTextsOf } from "../../src/core/texts.ts";
+import { Frame } from "../../src/wire/frame.ts";
 import { SPEAKS_TEXT } from "../support/speaks-text.ts";
 
 const body = (json: string): Body => new Body([Buffer.from(json)], "json");
@@ -84,3 +85,24 @@ t.test("a frame tells pieces of texts", async (t) => {
     { kind: "reasoning", text: "Hm." },
   ]);
 });
+
+t.test(
+  "an answer that is in has each text once: pieces are one, and what is said again in full is left out",
+  async (t) => {
+    const event = (...texts: object[]) => new Frame("event", Buffer.from(`data: ${JSON.stringify({ t: texts })}\n\n`));
+    const frames = [
+      event({ k: "assistant", p: "a", d: "Hel" }, { k: "reasoning", d: "Hm." }),
+      event({ k: "assistant", p: "b", d: "Wor" }),
+      event({ k: "assistant", p: "a", d: "lo" }),
+      event({ k: "assistant", p: "b", d: "ld" }),
+      event({ k: "assistant", d: "Hello" }, { k: "assistant", d: "World" }),
+      new Frame("end", Buffer.alloc(0)),
+    ];
+    t.same(wholeTextsOf(frames, SPEAKS_TEXT), [
+      { kind: "assistant", text: "Hello" },
+      { kind: "reasoning", text: "Hm." },
+      { kind: "assistant", text: "World" },
+    ]);
+    t.same(wholeTextsOf(frames, SPEAKS_TEXT, ["reasoning"]), [{ kind: "reasoning", text: "Hm." }]);
+  },
+);

@@ -1,39 +1,70 @@
+import { setTimeout as sleep } from "node:timers/promises";
 import t from "tap";
+import Cache from "../../examples/cache.ts";
+import { drive } from "../../src/testing.ts";
 import { asking } from "../support/gateway.ts";
 import { repeating } from "../support/repeating.ts";
 import { httpUpstream } from "../support/upstream.ts";
 import { startExamples } from "./example.ts";
 
-t.test("who asks the same again gets the same answer, streamed or whole, and no provider is asked", async (t) => {
-  const upstream = await repeating(t);
-  const yaml = `providers: { up: { url: "${upstream.origin.origin}/v1", speaks: [openai-chat] } }
-models: { m: { targets: [up:x], price: { input: 1 } } }
-keys: { one: { key: first-key-0123456789abcdef }, two: { key: second-key-0123456789abcdef } }
-`;
-  const chain = "[sse, auth, models, cache, rewrite, usage]";
-  const { url, gateway } = await startExamples(t, yaml, chain, { cache: { seconds: 60, answers: 3 } });
-  const ask = async (content: string, more: object = {}, key = "first-key-0123456789abcdef") => {
-    const body = JSON.stringify({ model: "m", messages: [{ role: "user", content }], ...more });
-    const headers = asking({ authorization: `Bearer ${key}` });
-    const response = await fetch(`${url}/v1/chat/completions`, { method: "POST", headers, body });
-    return { text: await response.text(), type: response.headers.get("content-type") };
-  };
-  for (const more of [{}, { stream: true }]) {
-    const before = upstream.seen.length;
-    const first = await ask("hi", more);
-    t.same(await ask("hi", more), first);
-    t.match(first.text, /You wrote: hi|"You"/);
-    t.equal(upstream.seen.length, before + 1);
-  }
-  await gateway.stores.ledger.flush();
-  const [last] = await gateway.stores.ledger.recent(1);
-  t.match(last, { target: "answered by cache", cost: 0, source: "free", streaming: true, outcome: "completed" });
-  const asked = upstream.seen.length;
-  await ask("ho");
-  await ask("hi", {}, "second-key-0123456789abcdef");
-  t.equal(upstream.seen.length, asked + 2, "other words, or another caller");
-  await ask("hi");
-  t.equal(upstream.seen.length, asked + 3, "the oldest went first");
+const forms = [false, true].flatMap((stream) => [undefined, 5].map((cut) => ({ stream, ...(cut && { cut }) })));
+
+t.test(
+  "who asks the same again gets the same answer, in any protocol, streamed or whole, and no provider is asked",
+  async (t) => {
+    await using driven = await drive(Cache);
+    for (const protocol of driven.protocols)
+      for (const model of ["any", "gemini", "anthropic-messages"])
+        for (const form of forms) {
+          const about = JSON.stringify({ protocol, model, ...form });
+          const asked = { protocol, model, text: about, ...form };
+          const first = await driven.ask(asked, "An answer.");
+          const second = await driven.ask(asked, "Another one.");
+          t.same([first.text, first.sent.length], ["An answer.", 1], about);
+          t.same([second.text, second.sent, second.status], ["An answer.", [], 200], about);
+          t.same(second.body, first.body, about);
+          t.equal(second.headers["content-type"], first.headers["content-type"], about);
+        }
+    const [last] = await driven.ledger();
+    t.match(last, { target: "answered by cache", cost: 0, source: "free", outcome: "completed" });
+  },
+);
+
+t.test(
+  "nothing is given across keys unless it is said, and what is over or did not end well is asked anew",
+  async (t) => {
+    const keys = { test: { key: "test-key-0123456789abcdef" }, two: { key: "other-key-0123456789abcdef" } };
+    const asked = async (options: object, ...requests: object[]) => {
+      await using driven = await drive(Cache, { options: { ...options }, gateway: { keys } });
+      const sent: number[] = [];
+      for (const request of requests) {
+        sent.push((await driven.ask({ protocol: "openai-chat", stream: true, ...request })).sent.length);
+        await sleep(15);
+      }
+      return sent;
+    };
+    const other = { key: "other-key-0123456789abcdef" };
+    t.same(await asked({}, {}, other, {}, other), [1, 1, 0, 0]);
+    t.same(await asked({ shared: true }, {}, other, {}), [1, 0, 0]);
+    t.same(await asked({ seconds: 0.01 }, {}, {}), [1, 1]);
+    t.same(await asked({ bytes: 100 }, {}, {}), [1, 1], "too large to be kept");
+    t.same(await asked({}, { leaveAfter: 10 }, {}, {}), [1, 1, 0], "a client that left");
+    const whole = { stream: false, text: "x" };
+    t.same(
+      await asked({ bytes: 1200 }, { text: "a" }, { text: "b" }, whole, whole, { text: "a" }),
+      [1, 1, 1, 0, 1],
+      "the oldest went",
+    );
+  },
+);
+
+t.test("gateways that share a store share its answers", async (t) => {
+  const store = { ledger: `sqlite:${t.testdir()}/gateway.db` };
+  await using one = await drive(Cache, { gateway: { store } });
+  await using other = await drive(Cache, { gateway: { store } });
+  const asked = { protocol: "anthropic-messages", stream: true };
+  t.equal((await one.ask(asked, "From one.")).sent.length, 1);
+  t.match(await other.ask(asked, "From another."), { text: "From one.", sent: [] });
 });
 
 t.test("another framing, or another strictness, is another question", async (t) => {

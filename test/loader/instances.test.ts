@@ -8,6 +8,7 @@ import { loadPlugin } from "../../src/loader/discover.ts";
 import { closePlugin, makePlugin, startPlugin } from "../../src/loader/instances.ts";
 import type { PluginError, PluginProblem } from "../../src/loader/problems.ts";
 import type { Objects } from "../../src/objects/objects.ts";
+import type { KeptValues } from "../../src/store/kept-values.ts";
 import type { Keys } from "../../src/store/keys.ts";
 import type { Ledger } from "../../src/store/ledger.ts";
 import type { Limiter } from "../../src/store/limiter.ts";
@@ -20,6 +21,7 @@ import { folder } from "./folder.ts";
 const marketplace = new Marketplace([]);
 const container = generationContainer(processContainer({ log: new MemoryLog() }), {
   keys: {} as Keys,
+  values: {} as KeptValues,
   ledger: {} as Ledger,
   levels: {} as Levels,
   limiter: {} as Limiter,

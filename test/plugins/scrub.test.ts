@@ -6,6 +6,7 @@ import { GatewayError } from "../../src/core/errors.ts";
 import type { Levels } from "../../src/core/limits.ts";
 import { Marketplace } from "../../src/core/marketplace.ts";
 import type { Objects } from "../../src/objects/objects.ts";
+import type { KeptValues } from "../../src/store/kept-values.ts";
 import type { Keys } from "../../src/store/keys.ts";
 import type { Ledger } from "../../src/store/ledger.ts";
 import type { Limiter } from "../../src/store/limiter.ts";
@@ -310,6 +311,7 @@ t.test("a form and an array are none of its business", async (t) => {
 t.test("the container builds it with its parts", async (t) => {
   const parent = generationContainer(processContainer({ log: new Kept() }), {
     keys: {} as Keys,
+    values: {} as KeptValues,
     ledger: {} as Ledger,
     levels: {} as Levels,
     limiter: {} as Limiter,

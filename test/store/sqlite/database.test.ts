@@ -20,6 +20,7 @@ t.test("a new store", async (t) => {
     tables.map(({ name }) => name),
     [
       "audit",
+      "kept_value",
       "key",
       "object",
       "price",

@@ -1,0 +1,81 @@
+import {
+  GatewayError,
+  type Head,
+  Options,
+  type Plugin,
+  type RequestExchange,
+  type ResponseExchange,
+  slot,
+} from "model-gateway";
+import { inject, injectable } from "tsyringe";
+import { z } from "zod";
+
+/** Where requests of the four protocols have the schema of their answer. */
+const PLACES = [
+  "response_format.json_schema.schema",
+  "text.format.schema",
+  "output_config.format.schema",
+  "generationConfig.responseJsonSchema",
+  "generationConfig.responseSchema",
+];
+
+/** Lets no answer out that breaks the schema which the request asked for. A stream is kept back until it is whole. */
+@injectable()
+export default class JsonSchema implements Plugin {
+  static options = z.strictObject({
+    bytes: z
+      .int()
+      .positive()
+      .default(4_194_304)
+      .describe("Of the largest answer that is checked; a larger one is refused."),
+  });
+  // In the client's words: the request's and the answer's.
+  static before = ["rewrite"];
+
+  private readonly asked = slot((): { schema?: z.ZodType } => ({}));
+
+  constructor(@inject(Options) private readonly options: z.infer<typeof JsonSchema.options>) {}
+
+  request(exchange: RequestExchange): void {
+    const body = exchange.body.scan ? exchange.body.json() : undefined;
+    for (const param of PLACES) {
+      const found = param.split(".").reduce<unknown>((value, name) => (value as Record<string, unknown>)?.[name], body);
+      if (found === undefined) continue;
+      try {
+        this.asked(exchange).schema = z.fromJSONSchema(JSON.parse(JSON.stringify(found, plain)));
+      } catch {
+        throw new GatewayError("invalid_field", { message: "Answers cannot be checked by this schema.", param });
+      }
+    }
+  }
+
+  async response(exchange: ResponseExchange, head: Head): Promise<void> {
+    const { schema } = this.asked(exchange);
+    if (schema === undefined || head.status !== 200 || !head.whole) return;
+    const answer = await head.whole(this.options.bytes);
+    // An answer of calls alone has no text that the schema is about.
+    for (const { text } of exchange.wholeTexts(answer, ["assistant"])) {
+      const wrong = problem(schema, text);
+      if (wrong === undefined) continue;
+      const message = `The answer breaks the schema: ${wrong}.`;
+      throw new GatewayError("schema_broken", { status: 502, kind: "upstream", message });
+    }
+  }
+}
+
+/** Types in capitals and `nullable`, as one of the protocols has them. */
+function plain(name: string, value: unknown): unknown {
+  if (name === "type" && typeof value === "string") return value.toLowerCase();
+  const { nullable, ...others } = (value ?? {}) as { nullable?: boolean };
+  return nullable === true ? { anyOf: [others, { type: "null" }] } : value;
+}
+
+/** What is wrong with a text, without a word of it. */
+function problem(schema: z.ZodType, text: string): string | undefined {
+  try {
+    const issues = schema.safeParse(JSON.parse(text)).error?.issues;
+    return issues?.map(({ path, code }) => `${path.join(".") || "its root"} (${code})`).join(", ");
+  } catch {
+    return "it is no JSON";
+  }
+}

@@ -1,0 +1,46 @@
+import { GatewayError, Options, type Plugin, type RequestExchange } from "model-gateway";
+import { inject, injectable } from "tsyringe";
+import { z } from "zod";
+
+/** Words that tell a model to forget its orders, and characters that no reader sees. */
+const PATTERNS = [
+  "\\b(?:ignore|disregard|forget)\\b.{0,40}\\b(?:previous|prior|above|earlier)\\b.{0,40}\\b(?:instructions?|prompts?|rules?)\\b",
+  "\\b(?:reveal|print|repeat)\\b.{0,40}\\b(?:system|developer) (?:prompt|message|instructions?)\\b",
+  "[\\u{E0000}-\\u{E007F}]",
+];
+const Kind = z.enum(["system", "user", "assistant", "reasoning", "tool_call", "tool_result"]);
+const Pattern = z.string().refine(compiles, "expected a regular expression");
+
+/** Looks for attempts to give a model new orders, in what users write and what tools bring, whatever protocol the client speaks. */
+@injectable()
+export default class PromptGuard implements Plugin {
+  static options = z.strictObject({
+    patterns: z.array(Pattern).min(1).default(PATTERNS).describe("Regular expressions (flags iu)."),
+    kinds: z.array(Kind).default(["user", "tool_result"]).describe("Whose texts are looked at."),
+    found: z.enum(["refuse", "notice"]).default("refuse").describe("What becomes of such a request."),
+  });
+  static after = ["auth"];
+
+  private readonly patterns: readonly RegExp[];
+
+  constructor(@inject(Options) private readonly options: z.infer<typeof PromptGuard.options>) {
+    this.patterns = options.patterns.map((source) => new RegExp(source, "iu"));
+  }
+
+  request(exchange: RequestExchange): void {
+    const { kinds, found } = this.options;
+    const bad = exchange.texts(kinds).find(({ text }) => this.patterns.some((pattern) => pattern.test(text)));
+    if (!bad) return;
+    const message = `A text of the ${bad.kind.replace("_", " ")} seems to give the model new orders.`;
+    if (found === "notice") exchange.notices.push(message);
+    else throw new GatewayError("prompt_guarded", { status: 422, kind: "invalid", message });
+  }
+}
+
+function compiles(source: string): boolean {
+  try {
+    return new RegExp(source, "iu") instanceof RegExp;
+  } catch {
+    return false;
+  }
+}

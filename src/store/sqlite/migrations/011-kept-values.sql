@@ -1,0 +1,12 @@
+-- What plugins keep for a while, like answers of a cache.
+create table kept_value (
+  space text not null,                 -- whose names these are
+  name  text not null,
+  time  integer not null,              -- Unix milliseconds
+  until integer not null,              -- Unix milliseconds
+  size  integer not null,              -- bytes
+  value blob not null,
+  primary key (space, name)
+) strict;
+create index kept_value_until on kept_value (until);
+create index kept_value_size on kept_value (space, time, name, size);

@@ -1,0 +1,23 @@
+import t from "tap";
+import { framesOf } from "../../src/core/answer-frames.ts";
+
+const shown = (text: string, framing?: "sse" | "array") =>
+  framesOf(Buffer.from(text), framing).map(({ kind, bytes }) => [kind, bytes.toString()]);
+
+t.test("a whole answer is the frames in which it would have come, and its end", async (t) => {
+  t.same(shown("data: 1\n\ndata: 2\n\n", "sse"), [
+    ["event", "data: 1\n\n"],
+    ["event", "data: 2\n\n"],
+    ["end", ""],
+  ]);
+  t.same(shown("data: 1", "sse"), [
+    ["event", "data: 1"],
+    ["end", ""],
+  ]);
+  t.equal(shown('[{"a":1},{"b":2}]', "array").filter(([kind]) => kind === "element").length, 3);
+  t.same(shown("{}"), [
+    ["piece", "{}"],
+    ["end", ""],
+  ]);
+  t.same(shown(""), [["end", ""]]);
+});

@@ -1,0 +1,68 @@
+import t from "tap";
+import JsonSchema from "../../examples/json-schema.ts";
+import { drive } from "../../src/testing.ts";
+
+const schema = {
+  type: "object",
+  properties: { city: { type: "string" } },
+  required: ["city"],
+  additionalProperties: false,
+};
+/** How each protocol asks for it. */
+const ASKED: Record<string, Record<string, unknown>> = {
+  "openai-chat": { response_format: { type: "json_schema", json_schema: { name: "place", strict: true, schema } } },
+  "openai-responses": { text: { format: { type: "json_schema", name: "place", strict: true, schema } } },
+  "anthropic-messages": { output_config: { format: { type: "json_schema", schema } } },
+  gemini: { generationConfig: { responseMimeType: "application/json", responseJsonSchema: schema } },
+};
+
+t.test(
+  "an answer leaves only when it keeps to the schema, in every protocol, streamed or whole, translated or not",
+  async (t) => {
+    await using driven = await drive(JsonSchema);
+    t.same(driven.protocols.toSorted(), Object.keys(ASKED).toSorted());
+    for (const protocol of driven.protocols)
+      for (const model of ["any", ...driven.protocols])
+        for (const stream of [false, true]) {
+          const about = `${protocol} → ${model}, ${stream ? "streamed" : "whole"}`;
+          const ask = (text: string) =>
+            driven.ask({ protocol, model, stream, cut: 9, body: ASKED[protocol] ?? {} }, text);
+          t.match(await ask('{"city":"Rome"}'), { status: 200, text: '{"city":"Rome"}', outcome: "completed" }, about);
+          for (const [text, message] of [
+            ['{"city":7}', /city \(invalid_type\)/],
+            ['{"city":"Rome","more":1}', /unrecognized_keys/],
+            ['{"city":"Ro', /it is no JSON/],
+          ] as const) {
+            const broken = await ask(text);
+            t.match(broken, { status: 502, error: { code: "schema_broken", message } }, `${about}: ${text}`);
+            t.notMatch(broken.body.toString(), /Ro/, "not a byte of it has left");
+          }
+        }
+  },
+);
+
+t.test(
+  "calls, answers without a schema and errors pass; a schema that cannot be checked is refused at once",
+  async (t) => {
+    await using driven = await drive(JsonSchema, { options: { bytes: 5000 } });
+    const body = ASKED["openai-chat"] ?? {};
+    const called = await driven.ask({ protocol: "openai-chat", body }, { call: { name: "f", arguments: {} } });
+    t.match(called, { status: 200, calls: [{ name: "f" }] });
+    t.match(await driven.ask({ protocol: "openai-chat" }, "no JSON"), { status: 200, text: "no JSON" });
+    t.match(await driven.ask({ protocol: "openai-chat", body }, { status: 400, body: { error: {} } }), { status: 400 });
+    const large = await driven.ask({ protocol: "openai-chat", body }, JSON.stringify({ city: "x".repeat(6000) }));
+    t.equal(large.status, 502);
+    const odd = {
+      generationConfig: {
+        responseMimeType: "application/json",
+        responseSchema: { type: "OBJECT", properties: { a: { type: "STRING", nullable: true } } },
+      },
+    };
+    const google = (text: string) => driven.ask({ protocol: "gemini", body: odd }, text);
+    t.match([await google('{"a":null}'), await google('{"a":1}')], [{ status: 200 }, { status: 502 }]);
+    const strange = {
+      response_format: { type: "json_schema", json_schema: { name: "a", schema: { type: "strange" } } },
+    };
+    t.match(await driven.ask({ protocol: "openai-chat", body: strange }), { status: 400, sent: [] });
+  },
+);

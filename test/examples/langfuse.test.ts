@@ -1,0 +1,74 @@
+import { createServer } from "node:http";
+import type { AddressInfo } from "node:net";
+import t, { type Test } from "tap";
+import Langfuse from "../../examples/langfuse.ts";
+import { drive } from "../../src/testing.ts";
+
+interface Ingested {
+  id: string;
+  type: string;
+  timestamp: string;
+  // biome-ignore lint/suspicious/noExplicitAny: a test knows what it looks for
+  body: any;
+}
+
+/** A receiver of the ingestion API, which takes a batch or does not. */
+async function receiver(t: Test, status = 207) {
+  const batches: Ingested[][] = [];
+  const asked: (string | undefined)[] = [];
+  const server = createServer(async (request, response) => {
+    const { batch } = JSON.parse(Buffer.concat(await request.toArray()).toString()) as { batch: Ingested[] };
+    asked.push(`${request.method} ${request.url} ${request.headers.authorization}`);
+    batches.push(batch);
+    response.writeHead(status).end(JSON.stringify({ successes: [], errors: [] }));
+  });
+  await new Promise<void>((ready) => server.listen(0, "127.0.0.1", ready));
+  t.teardown(() => server.close());
+  return { batches, asked, url: `http://127.0.0.1:${(server.address() as AddressInfo).port}` };
+}
+
+const keys = { public_key: "pk", secret_key: "sk" };
+
+t.test("each exchange is a trace and a generation, in one batch behind the answers", async (t) => {
+  const { url, batches, asked } = await receiver(t);
+  const driven = await drive(Langfuse, { options: { ...keys, url, texts: true } });
+  for (const protocol of driven.protocols)
+    for (const stream of [false, true]) await driven.ask({ protocol, stream, cut: 4 }, { text: "Good morning." });
+  t.same(batches, [], "nothing was sent on the way");
+  await driven.close();
+  t.same(asked, ["POST /api/public/ingestion Basic cGs6c2s="]);
+  const events = batches.flat();
+  t.equal(events.length, 16);
+  t.equal(new Set(events.map(({ id }) => id)).size, 16);
+  const traces = new Map(events.filter(({ type }) => type === "trace-create").map(({ body }) => [body.id, body]));
+  for (const { body, timestamp } of events.filter(({ type }) => type === "generation-create")) {
+    t.match(body, { name: "any", model: "vendors-model", level: "DEFAULT", usageDetails: { input: 21, output: 9 } });
+    t.same([body.input, body.output], [[{ role: "user", content: "Hello" }], "Good morning."]);
+    t.match(traces.get(body.traceId), { userId: "test", output: "Good morning." });
+    t.ok(Date.parse(body.startTime) <= Date.parse(body.endTime) && Date.parse(timestamp) > 0);
+  }
+});
+
+t.test("texts stay here unless they are asked for, and failures are told as such", async (t) => {
+  const { url, batches } = await receiver(t);
+  const driven = await drive(Langfuse, { options: { ...keys, url } });
+  await driven.ask({ protocol: "gemini", text: "private words" }, { breakAfter: 0 });
+  await driven.close();
+  t.notMatch(JSON.stringify(batches), /private words/);
+  t.match(batches.flat()[1]?.body, { level: "ERROR", statusMessage: /upstream/ });
+});
+
+t.test("what is too much, or not taken, is lost and told, and no request suffers", async (t) => {
+  const { url, batches } = await receiver(t, 500);
+  const driven = await drive(Langfuse, { options: { ...keys, url, most: 4 } });
+  for (let i = 0; i < 5; i++) t.equal((await driven.ask({ protocol: "openai-chat" })).status, 200);
+  await driven.close();
+  t.equal(batches.flat().length, 4);
+  t.match(
+    driven.log.filter(({ level }) => level === "warn"),
+    [
+      { fields: { lost: 6 }, message: /too many/ },
+      { fields: { lost: 4, cause: "status 500" }, message: /did not take/ },
+    ],
+  );
+});

@@ -1,0 +1,21 @@
+import t from "tap";
+import { Database } from "../../../src/store/sqlite/database.ts";
+import { SqliteKeptValues } from "../../../src/store/sqlite/kept-values.ts";
+import { keptValuesContract } from "../../support/kept-values-contract.ts";
+
+keptValuesContract(t, async (t) => {
+  const file = `${t.testdir()}/gateway.db`;
+  const databases = [new Database(file), new Database(file)] as const;
+  t.teardown(() => {
+    for (const database of databases) database.close();
+  });
+  return [new SqliteKeptValues(databases[0]), new SqliteKeptValues(databases[1])];
+});
+
+t.test("a store that does not answer is told", async (t) => {
+  const database = new Database(":memory:");
+  const values = new SqliteKeptValues(database);
+  database.close();
+  await t.rejects(values.find("a", "b"));
+  await t.rejects(values.keep("a", "b", Buffer.alloc(1), { milliseconds: 1, bytes: 1 }));
+});
