@@ -185,6 +185,7 @@ export class Generation {
       const { admission, places, budget } = countsOf(made);
       const upstreams = new Upstreams(proxy, redactor, health, budget, places, {
         persist: () => ledger.persist(),
+        trace: config.trace,
         ...(made.rates && { rates: made.rates }),
       });
       const pages = await openPages(config, protocols, marketplace, health);
@@ -376,6 +377,7 @@ function mount(
       const spoken = speaks.flatMap((each) => protocols.find((protocol) => protocol.name === each) ?? []);
       const where = new PassPath(path, providers.get(pass.provider), spoken, protocols, {
         ...pass,
+        trace: config.trace,
         unmeasured: (caller) => levels.unmeasured(caller, pass.provider),
       });
       return [{ pattern: path, chain, pass: where }];

@@ -101,6 +101,7 @@ export async function loadConfig(
     store: { ...shape.data.store, ...(store as StorePlace), limits: limits as string },
     ...(shape.data.instances !== undefined && { instances: shape.data.instances }),
     envelopes: envelopes === undefined ? {} : { key: envelopes },
+    trace: shape.data.trace === "on",
     ...(shape.data.alerts && { alerts: { webhook: webhook as URL, repeat: shape.data.alerts.repeat } }),
     trust: shape.data.trust,
     connections: shape.data.connections,

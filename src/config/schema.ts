@@ -705,6 +705,12 @@ export const File = z.strictObject({
   envelopes: Envelopes.prefault({}).describe(
     "How what only a provider can read is carried by clients of other protocols.",
   ),
+  trace: z
+    .enum(["on", "off"])
+    .describe(
+      "Whether a caller's traceparent (W3C Trace Context: random ids) goes on to providers; tracestate goes where a provider's `forward` names it.",
+    )
+    .default("on"),
   alerts: Alerts.describe(
     "Who is told of budgets, credentials that are not accepted, targets that fail, a ledger that lags, reloads that fail.",
   ).optional(),

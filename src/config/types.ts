@@ -86,6 +86,8 @@ export interface Config {
     /** Milliseconds before that counts. */
     readonly patience: number;
   };
+  /** Whether a caller's traceparent goes on to providers. */
+  readonly trace: boolean;
   /** Absent: nobody is told. */
   readonly alerts?: {
     /** A secret, as whoever knows it may post there. */

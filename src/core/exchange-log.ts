@@ -22,6 +22,7 @@ export function logExchange(
   const last = attempts.at(-1);
   const fields = {
     id: exchange.id,
+    trace_id: exchange.traceId ?? exchange.trace?.traceId,
     address: exchange.address === "" ? undefined : exchange.address,
     key: caller?.id,
     method: exchange.method,

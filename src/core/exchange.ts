@@ -2,6 +2,7 @@ import type { Frame } from "../wire/frame.ts";
 import type { HeaderList } from "../wire/headers.ts";
 import type { Query } from "../wire/query.ts";
 import type { Edit } from "../wire/splice.ts";
+import { type TraceContext, traceOf } from "../wire/trace-context.ts";
 import { framesOf } from "./answer-frames.ts";
 import { type AnswerTextMatch, AnswerTexts } from "./answer-texts.ts";
 import { Body } from "./body.ts";
@@ -298,6 +299,8 @@ export class Exchange {
   closeCode: number | undefined;
   /** Bytes of the request's body, where it passes unread. */
   received: number | undefined;
+  /** The trace that it is told in, for the log, where a plugin has begun one; else it is the caller's. */
+  traceId: string | undefined;
   /** Milliseconds from arrival to the first byte of the answer's body. */
   firstByte: number | undefined;
 
@@ -403,6 +406,11 @@ export class Exchange {
   /** What limits per address go by: the client's address, of IPv6 the /64. */
   get network(): string {
     return limitedBy(this.address);
+  }
+
+  /** Where in a trace of the caller's it belongs; undefined: nowhere that it has told. */
+  get trace(): TraceContext | undefined {
+    return traceOf(this.headers);
   }
 
   /** Milliseconds since arrival; once it has ended, those it took. */

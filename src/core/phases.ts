@@ -16,7 +16,7 @@ type HeadFields =
       | "slots"
       | "dryRun"
     )
-  | ("elapsed" | "aborted" | "signal" | "onAbort");
+  | ("elapsed" | "aborted" | "signal" | "onAbort" | "trace" | "traceId");
 type AskedFields = HeadFields | "body" | "form" | "pathModel" | "requestedModel" | "texts" | "model" | "targets";
 
 /** In `access` and `serve`: the head is in, no body byte is. */

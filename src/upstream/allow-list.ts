@@ -2,6 +2,8 @@ import type { HeaderList } from "../wire/headers.ts";
 
 /** Request headers of every protocol that go upstream. */
 export const REQUEST_HEADERS = ["content-type", "accept", "accept-language", "user-agent"];
+/** What of a caller's trace goes upstream: random ids. `tracestate` may hold what its systems say of people. */
+export const TRACE_HEADERS = ["traceparent"];
 /** Response headers of every protocol that come back down; a protocol may name more. */
 export const RESPONSE_HEADERS = [
   "content-type",

@@ -8,8 +8,9 @@ import type { Redactor } from "../core/redactor.ts";
 import { Frame } from "../wire/frame.ts";
 import { HeaderList } from "../wire/headers.ts";
 import { retryAfter } from "../wire/retry-after.ts";
+import { dropInvalidTrace } from "../wire/trace-context.ts";
 import { authenticate, pathOf } from "./address.ts";
-import { AllowList, adviseRetry, REQUEST_HEADERS, RESPONSE_HEADERS, requestIdIn } from "./allow-list.ts";
+import { AllowList, adviseRetry, REQUEST_HEADERS, RESPONSE_HEADERS, requestIdIn, TRACE_HEADERS } from "./allow-list.ts";
 import { BufferedResponse } from "./buffered-response.ts";
 import { ErrorBody } from "./error-body.ts";
 import { firstFrame, reportedIn } from "./first-frame.ts";
@@ -61,6 +62,8 @@ export interface UpstreamsBeside {
   /** Writes down what must outlive this process, before bytes leave that follow from it. */
   persist?(): void;
   readonly rates?: ProviderRates;
+  /** Whether the caller's trace goes on to providers. */
+  readonly trace?: boolean;
 }
 
 /** Tries an exchange's targets, best first, until one answers. */
@@ -195,6 +198,7 @@ export class Upstreams {
   begin(exchange: Exchange, target: Target): Attempt {
     const { protocol, operation } = exchange;
     const headers = exchange.headers.filter(this.upward(protocol, target.provider).passes);
+    dropInvalidTrace(headers);
     scopeIdempotency(headers, exchange, target);
     if (protocol.defaults)
       for (const [name, value] of protocol.defaults) if (!headers.has(name)) headers.append(name, value);
@@ -222,7 +226,8 @@ export class Upstreams {
     if (!list) {
       const { forward, idempotency } = provider;
       const more = idempotency === undefined ? forward : [...forward, idempotency];
-      list = new AllowList([...REQUEST_HEADERS, ...protocol.headers, ...more]);
+      const trace = this.beside.trace === true ? TRACE_HEADERS : [];
+      list = new AllowList([...REQUEST_HEADERS, ...trace, ...protocol.headers, ...more]);
       this.up.set(provider, lists.set(protocol, list));
     }
     return list;

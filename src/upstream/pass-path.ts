@@ -8,7 +8,8 @@ import type { Protocol } from "../core/protocol.ts";
 import type { Objects } from "../objects/objects.ts";
 import { PassingObjects } from "../objects/passing.ts";
 import type { HeaderList } from "../wire/headers.ts";
-import { AllowList, REQUEST_HEADERS, RESPONSE_HEADERS } from "./allow-list.ts";
+import { dropInvalidTrace } from "../wire/trace-context.ts";
+import { AllowList, REQUEST_HEADERS, RESPONSE_HEADERS, TRACE_HEADERS } from "./allow-list.ts";
 import { scopeIdempotency } from "./idempotency.ts";
 
 /** Request headers that go upstream besides those of every protocol, because the body passes as it is. */
@@ -32,6 +33,8 @@ export interface PassPathOptions {
   readonly unmeasured?: (caller: Caller | undefined) => LimitLevel | undefined;
   /** Takes requests that make the vendor's own keys. */
   readonly mint: boolean;
+  /** Whether the caller's trace goes on. */
+  readonly trace?: boolean;
 }
 
 /** A request that passes unread, and where it goes. */
@@ -62,7 +65,8 @@ export class PassPath {
   ) {
     this.dialect = spoken[0] as Protocol;
     const up = spoken.flatMap(({ headers }) => headers);
-    this.up = new AllowList([...REQUEST_HEADERS, ...PASSED_UP, ...up, ...(provider?.forward ?? [])]);
+    const trace = options.trace === true ? TRACE_HEADERS : [];
+    this.up = new AllowList([...REQUEST_HEADERS, ...trace, ...PASSED_UP, ...up, ...(provider?.forward ?? [])]);
     this.down = new AllowList([
       ...RESPONSE_HEADERS,
       ...PASSED_DOWN,
@@ -107,6 +111,7 @@ export class PassPath {
       });
     if (!provider) throw new GatewayError("no_target", { message: "The provider of this path is switched off." });
     const headers = exchange.headers.filter(this.requestHeaders(exchange.headers));
+    dropInvalidTrace(headers);
     for (const [name, value] of dialect.defaults ?? []) if (!headers.has(name)) headers.append(name, value);
     // What passes is read beside (usage): unpacking it would cost more than the bytes saved between two data centres.
     headers.append("accept-encoding", "identity");

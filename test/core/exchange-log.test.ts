@@ -5,13 +5,17 @@ import { logExchange } from "../../src/core/exchange-log.ts";
 import type { Target } from "../../src/core/marketplace.ts";
 import type { Protocol } from "../../src/core/protocol.ts";
 import { Redactor } from "../../src/core/redactor.ts";
+import { HeaderList } from "../../src/wire/headers.ts";
 import { MemoryLog } from "../support/gateway.ts";
 import { credentialsOf } from "../support/provider.ts";
 
 const SECRET = "a-credential-0123456789";
 const chat = { name: "chat" } as Protocol;
-const exchange = (): Exchange =>
-  new Exchange({ id: "one", clock: performance.now(), method: "POST", path: "/v1/x", protocol: chat } as Arrival);
+const exchange = (lines: string[] = []): Exchange => {
+  const headers = new HeaderList(lines);
+  const arrival = { id: "one", clock: performance.now(), method: "POST", path: "/v1/x", protocol: chat, headers };
+  return new Exchange(arrival as Arrival);
+};
 
 function logged(one: Exchange, failed?: GatewayError) {
   const log = new MemoryLog();
@@ -74,4 +78,13 @@ t.test("one that a plugin answered names it", async (t) => {
   const one = exchange();
   one.answerer = { name: "cache", at: 3, origin: "cache.answer", deadline: 0 };
   t.match(logged(one), [{ fields: { answered_by: "cache", target: undefined, attempts: 0 } }]);
+});
+
+t.test("the line names the caller's trace, or the one that a plugin has begun", async (t) => {
+  const trace = "4bf92f3577b34da6a3ce929d0e0e4736";
+  const one = exchange(["traceparent", `00-${trace}-00f067aa0ba902b7-01`]);
+  t.equal(logged(one)[0]?.fields["trace_id"], trace);
+  one.traceId = "another";
+  t.equal(logged(one)[0]?.fields["trace_id"], "another");
+  t.equal(logged(exchange())[0]?.fields["trace_id"], undefined);
 });
