@@ -38,7 +38,12 @@ export default class Rewrite implements Plugin {
     if (translation) this.state(exchange).translation = translation;
   }
 
-  send(exchange: SendExchange, attempt: Attempt): void {
+  send(exchange: SendExchange, attempt: Attempt): void | Promise<void> {
+    const reading = this.state(exchange).translation?.read(attempt);
+    return reading ? reading.then(() => this.write(exchange, attempt)) : this.write(exchange, attempt);
+  }
+
+  private write(exchange: SendExchange, attempt: Attempt): void {
     if (this.state(exchange).translation?.send(attempt)) return;
     const { model, provider } = attempt.target;
     const { requestedModel, pathModel, caller } = exchange;

@@ -1,3 +1,4 @@
+import { setImmediate as turn } from "node:timers/promises";
 import { Body } from "../core/body.ts";
 import { GatewayError } from "../core/errors.ts";
 import type { Attempt, Head } from "../core/exchange.ts";
@@ -28,6 +29,8 @@ import { withoutUnreadable } from "./unreadable.ts";
 /** Bytes of an answer that is translated as a whole, and of one that is an error. */
 const LARGEST = 64 * 1024 * 1024;
 const LARGEST_ERROR = 1024 * 1024;
+/** Bytes of a request from which on it is read and written in two turns: each byte costs, and others wait meanwhile. */
+const LARGE = 256 * 1024;
 /** How providers answer that do not know how to count, or cannot at the moment: clients count to stay within limits. */
 const uncounted = (status: number): boolean => status === 404 || status === 405 || status >= 500;
 /** Client headers that say nothing of a protocol. */
@@ -42,6 +45,8 @@ export class ExchangeTranslation {
   /** The request that the rest was read from. */
   private source: Body;
   private decoded: Conversation | undefined;
+  /** What came of reading it in a turn of its own, where it could not be read. */
+  private unread: { readonly thrown: unknown } | undefined;
   private written: WrittenRequest | undefined;
   private losses: Losses | undefined;
 
@@ -69,11 +74,32 @@ export class ExchangeTranslation {
   private take({ body }: Attempt): void {
     if (body === this.source) return;
     this.source = body;
-    this.decoded = undefined;
+    this.decoded = this.unread = undefined;
+  }
+
+  /**
+   * Reads a large request in a turn of the event loop of its own, before `send` writes it in another; undefined where that
+   * has nothing to read, or little. Never rejects: `send` throws what was found.
+   */
+  read(attempt: Attempt): Promise<void> | undefined {
+    if (attempt.body.length < LARGE || !this.targets.has(attempt.target)) return undefined;
+    this.take(attempt);
+    return this.decoded || this.unread ? undefined : this.readAlone();
+  }
+
+  private async readAlone(): Promise<void> {
+    await turn();
+    try {
+      this.decoded = this.conversation;
+    } catch (thrown) {
+      this.unread = { thrown };
+    }
+    await turn();
   }
 
   /** What the client asks. @throws GatewayError `invalid_field`, `invalid_json` */
   get conversation(): Conversation {
+    if (this.unread) throw this.unread.thrown;
     this.decoded ??= this.source.reading(() => readRequest(this.received, this.envelopes));
     return this.decoded;
   }

@@ -76,3 +76,39 @@ t.test("what a vendor keeps is not counted by its name: a count that nobody can 
   t.equal((await count("/v1beta/models/m:countTokens", { contents })).status, 200);
   t.equal((await count("/v1/responses/input_tokens", { model: "m", input: "Hi" })).status, 200);
 });
+
+t.test("a large request, which is read in a turn of its own, is written and refused as a small one is", async (t) => {
+  const upstream = await httpUpstream((_, reply) =>
+    reply.writeHead(200, { "content-type": "application/json" }).end(WHOLE),
+  );
+  t.teardown(() => upstream.close());
+  const up = `url: "${upstream.origin.origin}/v1"`;
+  const { url } = await startGateway(
+    t,
+    `providers: { other: { ${up}, speaks: [openai-chat] }, both: { ${up}, speaks: [openai-chat, anthropic-messages] } }
+models: { m: { targets: [other:x] }, own: { targets: [{ to: "both:x", weight: 1 }] } }\n`,
+  );
+  const ask = (count: number, last: object, model = "m") => {
+    const messages = Array.from({ length: count }, (_, i) => ({
+      role: i % 2 ? "assistant" : "user",
+      content: "Is it cold?",
+    }));
+    const body = JSON.stringify({ model, max_tokens: 9, messages: [...messages, last] });
+    return fetch(`${url}/v1/messages`, { method: "POST", headers: asking(), body });
+  };
+  for (const count of [10, 10_000]) {
+    const response = await ask(count, { role: "user", content: "Hi" });
+    t.match([response.status, await response.json()], [200, { content: [{ type: "text", text: "Hi" }] }]);
+    const sent = JSON.parse(upstream.seen.at(-1)?.body.toString() ?? "") as { messages: object[] };
+    t.equal(sent.messages.length, count + 1);
+    t.same(sent.messages.at(-1), { role: "user", content: "Hi" });
+    const wrong = await ask(count, { role: "nobody", content: "Hi" });
+    t.match(
+      [wrong.status, await wrong.json()],
+      [400, { error: { message: new RegExp(`messages\\.${count}\\.role`) } }],
+    );
+    const before = upstream.seen.length;
+    t.equal((await ask(count, { role: "nobody", content: "Hi" }, "own")).status, 200, "its own protocol's bytes pass");
+    t.equal(upstream.seen.length, before + 1);
+  }
+});
