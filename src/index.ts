@@ -19,6 +19,7 @@ export { Options, type Plugin, type Start } from "./core/plugin.ts";
 export type { ListedModel, Protocol, TextKind } from "./core/protocol.ts";
 export { type Slot, slot } from "./core/slot.ts";
 export type { Stage } from "./core/stage.ts";
+export { optionalPackage } from "./store/optional-package.ts";
 export { Translations } from "./translation/translations.ts";
 export { Health } from "./upstream/health.ts";
 export { Frame } from "./wire/frame.ts";

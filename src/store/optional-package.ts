@@ -2,19 +2,25 @@ import { readFileSync } from "node:fs";
 import { FileError } from "../core/errors.ts";
 
 /**
- * Loads a package that only some configurations need.
- * @param load imports it
- * @param user what needs it, as the beginning of a sentence
- * @throws FileError with what to install, where it is not there
+ * Loads packages that only some configurations need.
+ * @param names one, or all that are needed together
+ * @param load imports them
+ * @param user what needs them, as the beginning of a sentence
+ * @throws FileError with what to install, where one is not there
  */
-export async function optionalPackage<T>(name: string, load: () => Promise<unknown>, user: string): Promise<T> {
+export async function optionalPackage<T>(
+  names: string | readonly string[],
+  load: () => Promise<unknown>,
+  user: string,
+): Promise<T> {
   try {
     return (await load()) as T;
   } catch (thrown) {
     if ((thrown as NodeJS.ErrnoException).code !== "ERR_MODULE_NOT_FOUND") throw thrown;
-    throw new FileError(`${user} needs the package ${name}, which is not installed: npm i ${name}@${versionOf(name)}`, {
-      cause: thrown,
-    });
+    const all = [names].flat();
+    const what = all.length === 1 ? `the package ${all[0]}, which is` : `the packages ${all.join(", ")}, which are`;
+    const install = all.map((name) => `${name}@${versionOf(name)}`).join(" ");
+    throw new FileError(`${user} needs ${what} not installed: npm i ${install}`, { cause: thrown });
   }
 }
 

@@ -16,3 +16,10 @@ t.test("what breaks while it is loaded is no missing package", async (t) => {
   };
   await t.rejects(optionalPackage("redis", broken, "This"), { name: "SyntaxError" });
 });
+
+t.test("packages that are needed together are told together", async (t) => {
+  const missing = () => import("no-such-package-of-the-tests" as string);
+  await t.rejects(optionalPackage(["redis", "postgres"], missing, "This"), {
+    message: /^This needs the packages redis, postgres, which are not installed: npm i redis@\S+ postgres@\S+$/,
+  });
+});

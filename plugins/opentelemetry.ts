@@ -1,0 +1,158 @@
+import type { Context, Span } from "@opentelemetry/api";
+import {
+  type AccessExchange,
+  type Attempt,
+  type DoneExchange,
+  Log,
+  Options,
+  type Plugin,
+  type ResponseExchange,
+  type SendExchange,
+  type Stage,
+  type Start,
+  slot,
+} from "model-gateway";
+import { inject, injectable } from "tsyringe";
+import { z } from "zod";
+import { AnswerFacts } from "./opentelemetry/answer-facts.ts";
+import { attemptAttributes, nameOf, requestAttributes, spanNameOf } from "./opentelemetry/attributes.ts";
+import { contentOf } from "./opentelemetry/content.ts";
+import { loadPackages, type TracePackages } from "./opentelemetry/packages.ts";
+import { type Tracing, tracing } from "./opentelemetry/tracing.ts";
+
+/** What is told of an exchange while it runs. */
+interface Traced {
+  /** Of the request; undefined: it is not traced. */
+  server?: { readonly span: Span; readonly context: Context };
+  readonly attempts: Map<Attempt, Span>;
+  readonly facts: AnswerFacts;
+  readonly pieces: Buffer[];
+  /** Texts of the answer, where they are asked for. */
+  output?: string;
+}
+
+/**
+ * Tells OpenTelemetry of each exchange, by the conventions for generative AI: a span of the request, and one below it for each
+ * attempt at a provider. Batches go out behind the answers (OTLP over HTTP), and no request waits for them.
+ */
+@injectable()
+export default class OpenTelemetry implements Plugin {
+  static before = ["sse", "auth", "scrub", "models", "limits", "rewrite", "usage"];
+  static options = z.strictObject({
+    endpoint: z
+      .url({ protocol: /^https?$/, error: "expected an address like http://127.0.0.1:4318" })
+      .default("http://127.0.0.1:4318")
+      .describe("Where spans go: the address of a collector, to which /v1/traces is added where it has no path."),
+    headers: z
+      .record(z.string(), z.string())
+      .default({})
+      .describe("What is shown to it, like { authorization: $OTLP_AUTHORIZATION }."),
+    service: z.string().min(1).default("model-gateway").describe("The name of the service (`service.name`)."),
+    sample: z
+      .number()
+      .min(0)
+      .max(1)
+      .default(1)
+      .describe(
+        "The share of traces that begin here, from 0 to 1; a caller's own trace is kept where the caller keeps it.",
+      ),
+    content: z
+      .boolean()
+      .default(false)
+      .describe("Whether what was written and answered is told too. It may hold anything that people write."),
+    propagate: z
+      .boolean()
+      .default(false)
+      .describe("Whether providers are shown a traceparent also where the caller has sent none."),
+  });
+
+  private packages: TracePackages | undefined;
+  private tracing: Tracing | undefined;
+  private readonly traced = slot((): Traced => ({ attempts: new Map(), facts: new AnswerFacts(), pieces: [] }));
+
+  constructor(
+    private readonly log: Log,
+    @inject(Options) private readonly options: z.infer<typeof OpenTelemetry.options>,
+  ) {}
+
+  /** @throws FileError with what to install, where the packages are missing */
+  async start({ dry }: Start): Promise<void> {
+    this.packages = await loadPackages();
+    if (!dry) this.tracing = tracing(this.packages, this.options, this.log);
+  }
+
+  access(exchange: AccessExchange): void {
+    if (!this.tracing || !this.packages || exchange.dryRun) return;
+    const { api } = this.packages;
+    const parent = exchange.trace;
+    const above = parent
+      ? api.trace.setSpanContext(api.ROOT_CONTEXT, {
+          ...{ traceId: parent.traceId, spanId: parent.parentId, isRemote: true },
+          traceFlags: parent.sampled ? api.TraceFlags.SAMPLED : api.TraceFlags.NONE,
+        })
+      : api.ROOT_CONTEXT;
+    const how = { kind: api.SpanKind.SERVER, startTime: exchange.time };
+    const span = this.tracing.tracer.startSpan(`${exchange.method} ${exchange.protocol.name}`, how, above);
+    exchange.traceId = span.spanContext().traceId;
+    this.traced(exchange).server = { span, context: api.trace.setSpan(above, span) };
+  }
+
+  send(exchange: SendExchange, attempt: Attempt): void {
+    const traced = this.traced(exchange);
+    const { server } = traced;
+    if (!this.tracing || !this.packages || !server) return;
+    const { api } = this.packages;
+    const how = { kind: api.SpanKind.CLIENT, startTime: exchange.time + attempt.startedAt };
+    const span = this.tracing.tracer.startSpan(spanNameOf(exchange, attempt), how, server.context);
+    traced.attempts.set(attempt, span);
+    // Where the caller's own went on: gateway.yaml lets it, and the provider is to know whose child it is.
+    if (!this.options.propagate && !attempt.headers.has("traceparent")) return;
+    const { traceId, spanId, traceFlags } = span.spanContext();
+    attempt.headers.set("traceparent", `00-${traceId}-${spanId}-${traceFlags.toString(16).padStart(2, "0")}`);
+  }
+
+  /** Frames are looked at by their bytes: only those that tell something are parsed. */
+  response(exchange: ResponseExchange): Stage | undefined {
+    const { server, facts, pieces } = this.traced(exchange);
+    if (!server?.span.isRecording()) return undefined;
+    const { content } = this.options;
+    return (frame) => {
+      facts.see(frame);
+      if (!content) return;
+      if (frame.kind !== "end") pieces.push(Buffer.from(frame.bytes));
+      else
+        this.traced(exchange).output = exchange
+          .wholeTexts(Buffer.concat(pieces), ["assistant"])
+          .map(({ text }) => text)
+          .join("");
+    };
+  }
+
+  done(exchange: DoneExchange): void {
+    const { server, attempts, facts, output } = this.traced(exchange);
+    if (!server || !this.packages) return;
+    const { SpanStatusCode } = this.packages.api;
+    const ended = exchange.time + exchange.elapsed;
+    for (const [attempt, span] of attempts) {
+      const last = attempt === exchange.attempt;
+      if (span.isRecording()) {
+        span.setAttributes(attemptAttributes(exchange, attempt, last ? facts : undefined));
+        if (last && this.options.content) span.setAttributes(contentOf(exchange, output, facts));
+        const error = attempt.error ?? (last ? exchange.error : undefined);
+        if (error || (attempt.status ?? 0) >= 400) span.setStatus({ code: SpanStatusCode.ERROR });
+      }
+      span.end(last ? ended : exchange.time + (attempt.answeredAt ?? exchange.elapsed));
+    }
+    const { span } = server;
+    span.setAttributes(requestAttributes(exchange));
+    // What the caller did wrong is no error of the server (semantic conventions for HTTP spans).
+    if (exchange.status >= 500) span.setStatus({ code: SpanStatusCode.ERROR });
+    if (exchange.model) span.updateName(nameOf(exchange));
+    span.end(ended);
+  }
+
+  /** What waits is sent, as long as a plugin has to close. */
+  async close(): Promise<void> {
+    await this.tracing?.close();
+  }
+}

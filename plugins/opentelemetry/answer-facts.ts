@@ -1,0 +1,80 @@
+import type { Frame } from "model-gateway";
+
+/** Bytes of a whole answer of which its facts are looked for: more is an answer with pictures or the like in it. */
+const MOST = 1024 * 1024;
+/** What a frame holds that tells why an answer ended. */
+const ENDINGS = ["finish_reason", "stop_reason", "finishReason", '"response.completed"', '"response.incomplete"'].map(
+  (text) => Buffer.from(text),
+);
+/** What chunks of some vendors hold that do not. */
+const NOT_YET = Buffer.from('"finish_reason":null');
+
+type Members = Record<string, unknown>;
+
+const asMembers = (value: unknown): Members =>
+  typeof value === "object" && value !== null && !Array.isArray(value) ? (value as Members) : {};
+const asList = (value: unknown): Members[] => (Array.isArray(value) ? value.map(asMembers) : []);
+const text = (value: unknown): string | undefined => (typeof value === "string" && value !== "" ? value : undefined);
+
+/** What an answer says of itself in any of the protocols: who has written it, and why it ended. */
+export class AnswerFacts {
+  id: string | undefined;
+  model: string | undefined;
+  readonly finishReasons: string[] = [];
+  private first = true;
+  private pieces: Buffer[] = [];
+  private length = 0;
+
+  /** Reads the first frame, and those that may tell of the end. A whole answer is read at its end. */
+  see({ kind, bytes }: Pick<Frame, "kind" | "bytes">): void {
+    if (kind === "piece") this.add(bytes);
+    else if (kind === "end") this.whole();
+    else if (this.first || (!bytes.includes(NOT_YET) && ENDINGS.some((ending) => bytes.includes(ending)))) {
+      this.first = this.id === undefined && this.model === undefined;
+      this.read(bytes);
+    }
+  }
+
+  private add(bytes: Buffer): void {
+    this.length += bytes.length;
+    if (this.length <= MOST) this.pieces.push(Buffer.from(bytes));
+    else this.pieces = [];
+  }
+
+  private whole(): void {
+    if (this.pieces.length > 0) this.take(Buffer.concat(this.pieces).toString());
+    this.pieces = [];
+  }
+
+  /** @param bytes an event of a stream, or an element of an array */
+  private read(bytes: Buffer): void {
+    const lines = bytes.toString().split(/\r?\n/);
+    const data = lines.filter((line) => line.startsWith("data:")).map((line) => line.slice(5));
+    this.take(data.length > 0 ? data.join("\n") : bytes.toString());
+  }
+
+  private take(json: string): void {
+    try {
+      this.learn(asMembers(JSON.parse(json.trim().replace(/^\[|,$/g, "")) as unknown));
+    } catch {
+      // A comment, `[DONE]`, or no JSON: it tells nothing of this.
+    }
+  }
+
+  private learn(told: Members): void {
+    for (const members of [told, asMembers(told["message"]), asMembers(told["response"])]) {
+      this.id ??= text(members["id"]) ?? text(members["responseId"]);
+      this.model ??= text(members["model"]) ?? text(members["modelVersion"]);
+      const reasons = [
+        text(members["stop_reason"]),
+        text(asMembers(members["incomplete_details"])["reason"]),
+        text(members["object"]) === "response" && members["status"] === "completed" ? "completed" : undefined,
+        ...asList(members["choices"]).map((choice) => text(choice["finish_reason"])),
+        ...asList(members["candidates"]).map((candidate) => text(candidate["finishReason"])),
+      ];
+      this.finishReasons.push(...reasons.filter((reason) => reason !== undefined));
+    }
+    const delta = text(asMembers(told["delta"])["stop_reason"]);
+    if (delta) this.finishReasons.push(delta);
+  }
+}

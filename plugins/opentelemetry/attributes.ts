@@ -1,0 +1,157 @@
+import type { Attributes } from "@opentelemetry/api";
+import type { Attempt, DoneExchange, SendExchange } from "model-gateway";
+import type { AnswerFacts } from "./answer-facts.ts";
+
+// Attributes of the semantic conventions for generative AI, of which all are still in development: the list is our own, as no
+// package keeps one (github.com/open-telemetry/semantic-conventions-genai, docs/gen-ai/gen-ai-spans.md).
+
+/** Names of the conventions for vendors, by the vendor of gateway.yaml and by the host. */
+const VENDORS: readonly (readonly [vendor: string, host: RegExp, name: string])[] = [
+  ["openai", /(^|\.)api\.openai\.com$/, "openai"],
+  ["anthropic", /^api\.anthropic\.com$/, "anthropic"],
+  ["google", /(^|\.)generativelanguage\.googleapis\.com$/, "gcp.gemini"],
+  ["google", /aiplatform\.googleapis\.com$/, "gcp.vertex_ai"],
+  ["azure", /\.(openai|services\.ai|cognitiveservices)\.azure\.com$/, "azure.ai.openai"],
+  ["aws", /^bedrock-.*\.amazonaws\.com$/, "aws.bedrock"],
+  ["groq", /^api\.groq\.com$/, "groq"],
+  ["x-ai", /(^|\.)api\.x\.ai$/, "x_ai"],
+  ["deepseek", /^api\.deepseek\.com$/, "deepseek"],
+  ["mistral", /^api\.mistral\.ai$/, "mistral_ai"],
+  ["perplexity", /^api\.perplexity\.ai$/, "perplexity"],
+  ["cohere", /^api\.cohere\.(ai|com)$/, "cohere"],
+  ["moonshotai", /^api\.moonshot\.(ai|cn)$/, "moonshot_ai"],
+];
+
+/** What is asked, in the words of the conventions; that of anything else in our own. */
+function operationOf({ protocol, operation }: Pick<SendExchange, "protocol" | "operation">): string {
+  if (!operation.generates) return protocol.name === "openai-embeddings" ? "embeddings" : operation.name;
+  if (protocol.name === "gemini") return operation.name.startsWith("embed") ? "embeddings" : "generate_content";
+  if (protocol.name === "openai-completions") return "text_completion";
+  if (protocol.name === "openai-embeddings") return "embeddings";
+  return protocol.name === "openai-images" ? "generate_content" : "chat";
+}
+
+/** An attempt's span: `{operation} {model}`, the model as the vendor names it. */
+export const spanNameOf = (exchange: SendExchange, { target }: Attempt): string =>
+  `${operationOf(exchange)} ${target.model}`;
+
+/** The request's span, once the model is known. */
+export const nameOf = (exchange: DoneExchange): string => `${operationOf(exchange)} ${exchange.model?.id ?? ""}`;
+
+/** Without what is not known. */
+const known = (attributes: Record<string, Attributes[string]>): Attributes =>
+  Object.fromEntries(Object.entries(attributes).filter(([, value]) => value !== undefined));
+
+/** Of the request's span: who asked the gateway for what, and what came of it. */
+export function requestAttributes(exchange: DoneExchange): Attributes {
+  const { id, method, path, protocol, status, caller, model, outcome, attempts, error, address } = exchange;
+  return known({
+    "http.request.method": method,
+    "url.path": path,
+    "http.response.status_code": status === 0 ? undefined : status,
+    "client.address": address === "" ? undefined : address,
+    "error.type": status >= 500 || outcome !== "completed" ? (error?.code ?? outcome) : undefined,
+    "gateway.request.id": id,
+    "gateway.api": protocol.name,
+    "gateway.key": caller?.name,
+    "gateway.group": caller?.group,
+    "gateway.model": attempts.at(-1)?.target.serves ?? model?.id,
+    "gateway.outcome": outcome,
+    "gateway.attempts": attempts.length,
+  });
+}
+
+/** Of an attempt's span. @param facts what its answer said; undefined: another attempt gave the answer */
+export function attemptAttributes(
+  exchange: DoneExchange,
+  attempt: Attempt,
+  facts: AnswerFacts | undefined,
+): Attributes {
+  const { target, status, error, protocol } = attempt;
+  const { provider } = target;
+  const { hostname, port, protocol: scheme } = provider.url;
+  const fault = error?.code ?? ((status ?? 0) >= 400 ? String(status) : undefined);
+  return known({
+    "gen_ai.operation.name": operationOf({ ...exchange, protocol } as DoneExchange),
+    "gen_ai.provider.name": providerName(attempt),
+    "gen_ai.request.model": target.model,
+    "server.address": hostname,
+    "server.port": Number(port) || (scheme === "https:" ? 443 : 80),
+    "http.response.status_code": status,
+    "error.type":
+      fault ?? (facts && exchange.outcome !== "completed" ? (exchange.error?.code ?? exchange.outcome) : undefined),
+    "gateway.target": `${provider.name}:${target.model}`,
+    ...(facts && answered(exchange, attempt, facts)),
+    ...settings(attempt),
+  });
+}
+
+function providerName({ target: { provider }, protocol }: Attempt): string {
+  const { vendor, url } = provider;
+  const found = VENDORS.find(([, host]) => host.test(url.hostname)) ?? VENDORS.find(([name]) => name === vendor);
+  if (found) return found[2];
+  // Somebody who speaks a vendor's protocol: the conventions want the one that is imitated.
+  const [family = ""] = protocol.name.split("-");
+  return family === "gemini" ? "gcp.gemini" : family;
+}
+
+function answered(
+  { usage: reported, charge, streaming, firstByte }: DoneExchange,
+  { startedAt }: Attempt,
+  { id, model, finishReasons }: AnswerFacts,
+): Record<string, Attributes[string]> {
+  const { in: input, out } = charge?.usage ?? reported ?? { in: undefined, out: undefined };
+  const written = Object.values(input?.write ?? {}).reduce((sum, tokens = 0) => sum + tokens, 0);
+  return {
+    "gen_ai.response.id": id,
+    "gen_ai.response.model": model,
+    "gen_ai.response.finish_reasons": finishReasons.length > 0 ? [...new Set(finishReasons)] : undefined,
+    "gen_ai.response.time_to_first_chunk":
+      streaming && firstByte !== undefined ? Math.max(0, firstByte - startedAt) / 1000 : undefined,
+    "gen_ai.usage.input_tokens": input?.total,
+    "gen_ai.usage.output_tokens": out?.total,
+    "gen_ai.usage.cache_read.input_tokens": input?.cached,
+    "gen_ai.usage.cache_write.input_tokens": written > 0 ? written : undefined,
+    "gen_ai.usage.reasoning.output_tokens": out?.reasoning,
+  };
+}
+
+/** Attributes of a request's settings, by the names that protocols have for them. */
+const SETTINGS: Readonly<Record<string, string>> = {
+  max_tokens: "gen_ai.request.max_tokens",
+  max_completion_tokens: "gen_ai.request.max_tokens",
+  max_output_tokens: "gen_ai.request.max_tokens",
+  temperature: "gen_ai.request.temperature",
+  top_p: "gen_ai.request.top_p",
+  top_k: "gen_ai.request.top_k",
+  seed: "gen_ai.request.seed",
+  frequency_penalty: "gen_ai.request.frequency_penalty",
+  presence_penalty: "gen_ai.request.presence_penalty",
+  n: "gen_ai.request.choice.count",
+  maxOutputTokens: "gen_ai.request.max_tokens",
+  topP: "gen_ai.request.top_p",
+  topK: "gen_ai.request.top_k",
+  frequencyPenalty: "gen_ai.request.frequency_penalty",
+  presencePenalty: "gen_ai.request.presence_penalty",
+  candidateCount: "gen_ai.request.choice.count",
+};
+
+/** What the request that went upstream asks for. Nothing of it can fail: it was read before. */
+function settings({ body }: Attempt): Record<string, Attributes[string]> {
+  if (body.scan === undefined) return {};
+  const found: Record<string, Attributes[string]> = {};
+  const take = (read: (name: string) => unknown) => {
+    for (const [name, attribute] of Object.entries(SETTINGS)) {
+      const value = read(name);
+      if (typeof value === "number") found[attribute] = value;
+    }
+    const stop = read("stop") ?? read("stop_sequences") ?? read("stopSequences");
+    const texts = [stop].flat().filter((each) => typeof each === "string");
+    if (texts.length > 0) found["gen_ai.request.stop_sequences"] = texts as string[];
+    if (read("stream") === true) found["gen_ai.request.stream"] = true;
+  };
+  take((name) => body.value(name));
+  const nested = body.value("generationConfig");
+  if (typeof nested === "object" && nested !== null) take((name) => (nested as Record<string, unknown>)[name]);
+  return found;
+}

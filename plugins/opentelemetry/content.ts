@@ -1,0 +1,25 @@
+import type { Attributes } from "@opentelemetry/api";
+import type { DoneExchange } from "model-gateway";
+import type { AnswerFacts } from "./answer-facts.ts";
+
+/** Characters of a text that are told. */
+const LONGEST = 16_384;
+const ROLES: Readonly<Record<string, string>> = { user: "user", tool_result: "tool" };
+
+const part = (text: string) => ({ type: "text", content: text.slice(0, LONGEST) });
+
+/** What was written and answered, as JSON in the shape of the conventions; only where an operator asks for it. */
+export function contentOf(exchange: DoneExchange, output: string | undefined, facts: AnswerFacts): Attributes {
+  const texts = exchange.texts();
+  const system = texts.filter(({ kind }) => kind === "system").map(({ text }) => part(text));
+  const messages = texts
+    .filter(({ kind }) => kind !== "system")
+    .map(({ kind, text }) => ({ role: ROLES[kind] ?? "assistant", parts: [part(text)] }));
+  const [reason = "stop"] = facts.finishReasons;
+  const answer = output ? [{ role: "assistant", parts: [part(output)], finish_reason: reason }] : [];
+  return {
+    ...(system.length > 0 && { "gen_ai.system_instructions": JSON.stringify(system) }),
+    ...(messages.length > 0 && { "gen_ai.input.messages": JSON.stringify(messages) }),
+    ...(answer.length > 0 && { "gen_ai.output.messages": JSON.stringify(answer) }),
+  };
+}

@@ -1,0 +1,70 @@
+import { hostname } from "node:os";
+import type { Tracer } from "@opentelemetry/api";
+import type { SpanExporter } from "@opentelemetry/sdk-trace";
+import type { Log } from "model-gateway";
+import type { TracePackages } from "./packages.ts";
+
+/** Spans that wait to be sent at most; what comes then is lost. */
+const MOST = 4096;
+/** Milliseconds between two batches, for one of them, and for the last one when the gateway stops. */
+const EVERY = 2000;
+const PATIENCE = 10_000;
+const LAST = 3000;
+/** Milliseconds between two lines of the log that tell of failures. */
+const TOLD = 60_000;
+
+/** Where spans are made, and sent from. */
+export interface Tracing {
+  readonly tracer: Tracer;
+  close(): Promise<void>;
+}
+
+interface TracingOptions {
+  readonly endpoint: string;
+  readonly headers: Readonly<Record<string, string>>;
+  readonly service: string;
+  readonly sample: number;
+}
+
+export function tracing({ sdk, exporter, resources }: TracePackages, options: TracingOptions, log: Log): Tracing {
+  const { endpoint, headers, service, sample } = options;
+  const url = new URL(endpoint);
+  if (url.pathname === "/") url.pathname = "/v1/traces";
+  const sending = new exporter.OTLPTraceExporter({ url: url.href, headers: { ...headers }, timeoutMillis: PATIENCE });
+  const processor = new sdk.BatchSpanProcessor({
+    ...{ exporter: logged(sending, url.host, log), maxQueueSize: MOST, scheduledDelayMillis: EVERY },
+    exportTimeoutMillis: PATIENCE,
+  });
+  const provider = new sdk.TracerProvider({
+    resource: resources.resourceFromAttributes({ "service.name": service, "host.name": hostname() }),
+    sampler: new sdk.ParentBasedSampler({ root: new sdk.TraceIdRatioBasedSampler(sample) }),
+    spanProcessors: [processor],
+  });
+  const close = async () => {
+    const late = new Promise<void>((resolve) => setTimeout(resolve, LAST).unref());
+    await Promise.race([provider.shutdown(), late]);
+  };
+  return { tracer: provider.getTracer("model-gateway"), close };
+}
+
+/** The library is silent about a collector that takes nothing: the log says so, once a minute. */
+function logged(sending: SpanExporter, host: string, log: Log): SpanExporter {
+  let [told, lost] = [Number.NEGATIVE_INFINITY, 0];
+  return {
+    export(spans, done) {
+      sending.export(spans, (result) => {
+        if (result.error ?? result.code !== 0) {
+          lost += spans.length;
+          const now = performance.now();
+          if (now - told >= TOLD) {
+            log.warn({ host, lost, cause: result.error?.message }, "spans could not be sent");
+            [told, lost] = [now, 0];
+          }
+        }
+        done(result);
+      });
+    },
+    shutdown: () => sending.shutdown(),
+    ...(sending.forceFlush && { forceFlush: () => sending.forceFlush?.() ?? Promise.resolve() }),
+  };
+}
