@@ -74,6 +74,10 @@ export interface Ingredients {
   dry?: boolean;
 }
 
+/** Without the one before: what is kept of these keeps no generation alive beyond its time, and so none before that. */
+type MadeFrom = Omit<Ingredients, "former">;
+type Former = Ingredients["former"];
+
 /** What workers tell each other of targets and credentials. */
 export const HEALTH = topic<HealthNews>("health");
 
@@ -89,7 +93,12 @@ const shareOf = ({ concurrency, perKey, queue, wait }: AdmissionLimits, processe
 const share = (limits: RetryLimits, processes = 1): RetryLimits => ({ ...limits, least: limits.least / processes });
 
 /** How targets and credentials do, as far as it was known before. What one process learns of them all know. */
-function healthOf({ config, log, former, peers }: Ingredients, providers: Providers, { models }: Marketplace): Health {
+function healthOf(
+  { config, log, peers }: MadeFrom,
+  former: Former,
+  providers: Providers,
+  { models }: Marketplace,
+): Health {
   const same = (name: string) => providers.get(name) === former?.providers.get(name);
   const health = new Health(config.keep, log, undefined, former?.upstreams.health, same);
   const targets = models.flatMap((model) => model.targets);
@@ -98,7 +107,7 @@ function healthOf({ config, log, former, peers }: Ingredients, providers: Provid
 }
 
 /** What admits exchanges, and what tries them again: that of the generation before where it is configured the same. */
-function countsOf({ config, former, processes }: Ingredients) {
+function countsOf({ config, processes }: MadeFrom, former: Former) {
   const unchanged = former && isDeepStrictEqual(former.config.overload, config.overload) ? former : undefined;
   const retry = share(config.retry, processes);
   return {
@@ -113,8 +122,52 @@ interface Closer {
   close(): void | Promise<void>;
 }
 
+/** What a generation consists of. */
+interface GenerationMembers {
+  readonly config: Config;
+  readonly providers: Providers;
+  readonly paths: Paths;
+  readonly upstreams: Upstreams;
+  readonly proxy: UpstreamProxy;
+  readonly redactor: Redactor;
+  readonly objects: Objects;
+  readonly admission: Admission;
+  readonly budget: RetryBudget;
+  readonly limiter: Limiter;
+  readonly levels: Levels;
+  readonly marketplace: Marketplace;
+  /** What it was built with, by name. */
+  readonly plugins: ReadonlyMap<string, LoadedPlugin>;
+  readonly health: Health;
+  /** For browsers; undefined: off. */
+  readonly pages: PublicPages | undefined;
+  readonly log: Log;
+  /** The dialect used where nothing tells the caller's. */
+  readonly common: Protocol;
+}
+
 /** One loaded gateway.yaml: an exchange keeps the generation it began with, which closes when its last one has ended. */
 export class Generation {
+  readonly config: GenerationMembers["config"];
+  readonly providers: GenerationMembers["providers"];
+  readonly paths: GenerationMembers["paths"];
+  readonly upstreams: GenerationMembers["upstreams"];
+  readonly proxy: GenerationMembers["proxy"];
+  readonly redactor: GenerationMembers["redactor"];
+  readonly objects: GenerationMembers["objects"];
+  readonly admission: GenerationMembers["admission"];
+  readonly budget: GenerationMembers["budget"];
+  readonly limiter: GenerationMembers["limiter"];
+  readonly levels: GenerationMembers["levels"];
+  readonly marketplace: GenerationMembers["marketplace"];
+  /** What it was built with, by name. */
+  readonly plugins: GenerationMembers["plugins"];
+  readonly health: GenerationMembers["health"];
+  /** For browsers; undefined: off. */
+  readonly pages: GenerationMembers["pages"];
+  readonly log: GenerationMembers["log"];
+  /** The dialect used where nothing tells the caller's. */
+  readonly common: GenerationMembers["common"];
   private running = 0;
   private count = 0;
   private idle: (() => void) | undefined;
@@ -129,30 +182,28 @@ export class Generation {
   number = 1;
 
   private constructor(
-    readonly config: Config,
-    readonly providers: Providers,
-    readonly paths: Paths,
-    readonly upstreams: Upstreams,
-    readonly proxy: UpstreamProxy,
-    readonly redactor: Redactor,
-    readonly objects: Objects,
-    readonly admission: Admission,
-    readonly budget: RetryBudget,
-    readonly limiter: Limiter,
-    readonly levels: Levels,
-    readonly marketplace: Marketplace,
-    /** What it was built with, by name. */
-    readonly plugins: ReadonlyMap<string, LoadedPlugin>,
-    readonly health: Health,
-    /** For browsers; undefined: off. */
-    readonly pages: PublicPages | undefined,
-    readonly log: Log,
-    /** The dialect used where nothing tells the caller's. */
-    readonly common: Protocol,
+    parts: GenerationMembers,
     /** In the order they were started. */
     private readonly closers: readonly Closer[],
   ) {
-    const { limit: maxBytes, ...pace } = config.body;
+    this.config = parts.config;
+    this.providers = parts.providers;
+    this.paths = parts.paths;
+    this.upstreams = parts.upstreams;
+    this.proxy = parts.proxy;
+    this.redactor = parts.redactor;
+    this.objects = parts.objects;
+    this.admission = parts.admission;
+    this.budget = parts.budget;
+    this.limiter = parts.limiter;
+    this.levels = parts.levels;
+    this.marketplace = parts.marketplace;
+    this.plugins = parts.plugins;
+    this.health = parts.health;
+    this.pages = parts.pages;
+    this.log = parts.log;
+    this.common = parts.common;
+    const { limit: maxBytes, ...pace } = parts.config.body;
     this.limits = { maxBytes, ...pace };
   }
 
@@ -160,19 +211,19 @@ export class Generation {
    * Builds and starts everything, in order; what was started is closed again when a later part fails.
    * @throws PluginError, or what a part's start throws.
    */
-  static async build(made: Ingredients): Promise<Generation> {
+  static async build({ former, ...made }: Ingredients): Promise<Generation> {
     const { config, protocols, log, carried, classes, keys, values, ledger, limiter, envelopes } = made;
     const closers: Closer[] = [];
     try {
       const redactor = new Redactor(secretsOf(config, process.env));
       const proxy = new UpstreamProxy(carried.pools, carried.agents);
-      const providers = await openProviders(made);
+      const providers = await openProviders(made, former);
       carried.hold(providers);
       closers.push({ name: "upstreams", close: () => carried.release(providers) });
       const marketplace = marketplaceOf(config.models, providers, await Catalogue.for(providers.values()));
       const unkept = budgetProblems(config, marketplace);
       if (unkept.length > 0) throw new PluginError(unkept);
-      const health = healthOf(made, providers, marketplace);
+      const health = healthOf(made, former, providers, marketplace);
       const levels = new Levels(config.limits);
       const translations = new Translations(new Protocols(protocols), envelopes, marketplace, config.share);
       const objects = new Objects(made.owners, config.share, providers.values(), envelopes.ids);
@@ -182,17 +233,15 @@ export class Generation {
       const chains = new Map([...config.chains].map(([name, names]) => [name, link(name, names, plugins, made)]));
       const paths = new Paths(mount(made, chains, plugins, providers, levels), protocols, config.pathsOff);
       const common = protocols.find((protocol) => protocol.common) as Protocol;
-      const { admission, places, budget } = countsOf(made);
+      const { admission, places, budget } = countsOf(made, former);
       const upstreams = new Upstreams(proxy, redactor, health, budget, places, {
         persist: () => ledger.persist(),
         trace: config.trace,
         ...(made.rates && { rates: made.rates }),
       });
       const pages = await openPages(config, protocols, marketplace, health);
-      return new Generation(
-        ...([config, providers, paths, upstreams, proxy, redactor, objects, admission, budget] as const),
-        ...([limiter, levels, marketplace, classes, health, pages, log, common, closers] as const),
-      );
+      const lasting = { config, providers, paths, upstreams, proxy, redactor, objects, limiter, levels, marketplace };
+      return new Generation({ ...lasting, admission, budget, plugins: classes, health, pages, log, common }, closers);
     } catch (thrown) {
       await closeAll(closers, log);
       throw thrown;
@@ -292,7 +341,7 @@ async function openPages(
  * Providers that are on, by name; `demo:` becomes the address of a server in this process. One that was not changed is the
  * very same as before.
  */
-async function openProviders({ config, protocols, carried, former }: Ingredients): Promise<Map<string, Provider>> {
+async function openProviders({ config, protocols, carried }: MadeFrom, former: Former): Promise<Map<string, Provider>> {
   const providers = new Map<string, Provider>();
   const overSockets = protocols.flatMap(({ name, socket }) => (socket ? [name] : []));
   for (const { url, off, websocket, ...configured } of config.providers) {
@@ -322,7 +371,7 @@ export function servingProblems(
 
 /** One instance of each plugin that a chain or a served path names, shared by the chains that name it. */
 async function startPlugins(
-  made: Ingredients,
+  made: MadeFrom,
   container: DependencyContainer,
   closers: Closer[],
 ): Promise<Map<string, Plugin>> {
@@ -346,7 +395,7 @@ function link(
   name: string,
   names: readonly string[],
   plugins: ReadonlyMap<string, Plugin>,
-  { config, observer }: Ingredients,
+  { config, observer }: MadeFrom,
 ): Chain {
   const links = names.map((each) => linkOf(each, plugins, config));
   return new Chain(name, links, undefined, observer);
@@ -360,7 +409,7 @@ const linkOf = (name: string, plugins: ReadonlyMap<string, Plugin>, config: Conf
 
 /** The paths that are served, with what takes their requests. */
 function mount(
-  { config, protocols, observer }: Ingredients,
+  { config, protocols, observer }: MadeFrom,
   chains: ReadonlyMap<string, Chain>,
   plugins: ReadonlyMap<string, Plugin>,
   providers: ReadonlyMap<string, Provider>,

@@ -11,17 +11,11 @@ export type ModelState = "ok" | "degraded" | "down";
 /** What a path does for a model: its provider's own protocol, a translation, or either, as the target is. */
 export type Reach = "native" | "translated" | "mixed";
 
+/** What a card shows of a model as it is. */
+type ToldAsIs = "id" | "name" | "description" | "aliases" | "created" | "context" | "output" | "can" | "fallback";
+
 /** A model as the marketplace shows it. */
-export interface ModelCard {
-  id: string;
-  name: string;
-  description?: string;
-  aliases: readonly string[];
-  /** Unix seconds. */
-  created: number;
-  context?: number;
-  output?: number;
-  can: readonly string[];
+export interface ModelCard extends Pick<Model, ToldAsIs> {
   state: ModelState;
   /** Milliseconds to the first byte as of late, of its quickest target; absent: nobody has asked. */
   firstByte?: number;
@@ -31,7 +25,6 @@ export interface ModelCard {
   /** By a protocol's name. */
   protocols: Readonly<Record<string, Reach>>;
   targets: readonly TargetCard[];
-  fallback: readonly string[];
 }
 
 /** One who serves it. */

@@ -5,7 +5,7 @@ import { Percentiles } from "./percentiles.ts";
 // What the console asks of single rows, in words that SQLite and PostgreSQL both have.
 
 /** Rows of a span that percentiles are made of, the newest: what comes before them changes little. */
-const MOST = 200_000;
+const MOST = 50_000;
 const FOREVER = Number.MAX_SAFE_INTEGER;
 
 /** What is asked, and what is bound to it. */
@@ -23,22 +23,34 @@ export function searchOf(asked: LedgerSearch, dialect: LedgerDialect): LedgerQue
   // The first one leads to the index of times, which both stores have.
   if (before) conditions.push(["time <= ? and (time, id) < (?, ?)", before.time, before.time, before.id]);
   if (id !== undefined) conditions.push(["time = ? and id = ?", timeOf(id), id]);
-  for (const field of ["key", "model", "target", "outcome"] as const) {
+  // Rows are held against numbers, which a kind or holder that nobody has had does not even have: no row is read for its texts.
+  const kinds: Condition[] = (["key", "model", "target", "outcome"] as const).flatMap((field) => {
     const value = asked[field];
-    if (value !== undefined) conditions.push([`k.${field} = ?`, value]);
+    return value === undefined ? [] : [[`${field} = ?`, value] satisfies Condition];
+  });
+  if (status) kinds.push(["status between ? and ?", ...status]);
+  if (kinds.length > 0) conditions.push(numbered("kind", "usage_kind", kinds));
+  if (group !== undefined) {
+    const inGroup: Condition = ["(group_path = ? or group_path like ? escape '!')", group, below(group)];
+    conditions.push(numbered("holder", "usage_holder", [inGroup]));
   }
-  if (group !== undefined)
-    conditions.push(["(h.group_path = ? or h.group_path like ? escape '!')", group, below(group)]);
-  if (status) conditions.push(["k.status between ? and ?", ...status]);
   if (slower !== undefined) conditions.push(["duration > ?", slower]);
   if (dearer !== undefined) conditions.push(["cost > ?", dearer]);
-  const where = conditions.map(([sql]) => sql).join(" and ");
+  const where = allOf(conditions);
   const values = conditions.flatMap(([, ...bound]) => bound);
   return {
     text: `${wholeRow(dialect)} where ${where} order by time desc, id desc limit ?`,
     values: [...values, limit],
   };
 }
+
+/** A condition on the number of a kind or holder that meets others. */
+function numbered(column: string, table: string, conditions: readonly Condition[]): Condition {
+  const values = conditions.flatMap(([, ...bound]) => bound);
+  return [`usage.${column} in (select number from ${table} where ${allOf(conditions)})`, ...values];
+}
+
+const allOf = (conditions: readonly Condition[]): string => conditions.map(([sql]) => sql).join(" and ");
 
 /** Rows of how fast answers were in a span, for `speedsOf`. */
 export function speedRows(
@@ -85,10 +97,11 @@ const newSpeed = () => ({
 });
 
 /** Rows of what did not complete in a span, for `failureOf`. */
-export function failureRows({ since = 0, until = FOREVER }: LedgerSpan, { join }: LedgerDialect): LedgerQuestion {
-  const text = `select target, model, outcome, status, count(*) as requests
-    from usage ${join} usage_kind as k on k.number = kind
-    where time >= ? and time < ? and outcome <> 'completed' group by 1, 2, 3, 4 order by requests desc limit 1000`;
+export function failureRows({ since = 0, until = FOREVER }: LedgerSpan): LedgerQuestion {
+  const text = `select target, model, outcome, status, sum(counted) as requests from (
+      select kind, count(*) as counted from usage
+      where time >= ? and time < ? and kind in (select number from usage_kind where outcome <> 'completed') group by kind
+    ) as found join usage_kind on number = kind group by 1, 2, 3, 4 order by requests desc limit 1000`;
   return { text, values: [since, until] };
 }
 

@@ -27,7 +27,8 @@ const random = (below: number): number => Math.floor(Math.random() * below);
 /** Rows as a gateway writes them: most completed, some limited, refused or failed, in a day's rhythm. */
 function entry(time: number): LedgerEntry {
   const key = random(KEYS);
-  const model = `model-${random(MODELS)}`;
+  // Each key uses a few of the models, and is one team's.
+  const model = `model-${(key + random(4)) % MODELS}`;
   const [input, output] = [200 + random(20_000), 20 + random(2000)];
   const luck = Math.random();
   const target = luck < 0.02 ? "" : `${pick(["one", "two", "three"])}:${model}`;
@@ -74,7 +75,11 @@ async function provider() {
     response.on("close", () => clearInterval(timer));
   });
   await new Promise<void>((ready) => server.listen(0, "127.0.0.1", ready));
-  return { port: (server.address() as AddressInfo).port, close: () => (server.close(), server.closeAllConnections()) };
+  const close = () => {
+    server.close();
+    server.closeAllConnections();
+  };
+  return { port: (server.address() as AddressInfo).port, close };
 }
 
 /** Seconds of CPU that a process and its threads have had. */
@@ -120,7 +125,7 @@ async function main(folder: string): Promise<void> {
   const upstream = await provider();
   const models = Array.from(
     { length: MODELS },
-    (_, n) => `  model-${n}: { targets: [one:x${n}], price: { input: 1, output: 2 } }`,
+    (_, n) => `  model-${n}: { targets: [one:x${n}], output: 64k, price: { input: 1, output: 2 } }`,
   );
   const keys = Array.from(
     { length: KEYS },
@@ -146,7 +151,10 @@ ${keys.join("\n")}
   );
   let said = "";
   child.stdout.setEncoding("utf8").on("data", (text: string) => (said += text));
-  while (!said.includes("Try it")) await sleep(50);
+  while (!said.includes("Try it")) {
+    if (child.exitCode !== null) throw new Error("the gateway has not started");
+    await sleep(50);
+  }
   const base = /listens on (\S+)/.exec(said)?.[1] ?? "";
   const admin = /admin +(\S+)/.exec(said)?.[1] ?? "";
   const ending = new AbortController();

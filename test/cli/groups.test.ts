@@ -1,8 +1,8 @@
 import { join } from "node:path";
 import t, { type Test } from "tap";
 import { help, run, USAGE } from "../../src/cli/groups.ts";
-import { newId } from "../../src/core/id.ts";
 import { openStores } from "../../src/store/open.ts";
+import { plainEntry } from "../support/plain-entry.ts";
 
 /** A command line over stores in a new file. */
 function terminal(t: Test) {
@@ -16,21 +16,7 @@ function terminal(t: Test) {
     return { code, out: out.join("\n"), err: err.join("\n") };
   };
   const spend = (group: string | undefined, cost: number, time = Date.now() - 1000) =>
-    stores.ledger.append({
-      ...{
-        id: newId(time),
-        time,
-        key: "k",
-        model: "m",
-        target: "p:m",
-        protocol: "w",
-        operation: "o",
-        status: 200,
-        cost,
-      },
-      ...{ outcome: "completed", streaming: false, attempts: [], duration: 1, source: "reported" },
-      ...(group === undefined ? {} : { group }),
-    });
+    stores.ledger.append(plainEntry(time, { cost, ...(group === undefined ? {} : { group }) }));
   return { groups, spend, stores };
 }
 

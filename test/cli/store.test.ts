@@ -2,9 +2,9 @@ import { existsSync } from "node:fs";
 import { join } from "node:path";
 import t, { type Test } from "tap";
 import { help, run, USAGE } from "../../src/cli/store.ts";
-import { newId } from "../../src/core/id.ts";
 import { openMaintenance, openStores, restoreStore } from "../../src/store/open.ts";
 import { Database } from "../../src/store/sqlite/database.ts";
+import { plainEntry } from "../support/plain-entry.ts";
 
 const DAY = 86_400_000;
 
@@ -15,20 +15,7 @@ async function terminal(t: Test) {
   const stores = openStores(path, [], () => {});
   for (let i = 0; i < 30; i++) {
     const time = Math.floor(Date.now() / DAY) * DAY - (i % 3) * DAY;
-    stores.ledger.append({
-      ...{
-        id: newId(time),
-        time,
-        key: "k",
-        model: "m",
-        target: "p:m",
-        protocol: "w",
-        operation: "o",
-        status: 200,
-        cost: 5,
-      },
-      ...{ outcome: "completed", streaming: false, attempts: [], duration: 1, source: "reported" },
-    });
+    stores.ledger.append(plainEntry(time, { cost: 5 }));
   }
   await stores.close();
   const store = async (...args: string[]) => {

@@ -144,7 +144,7 @@ export class PostgresLedger extends Ledger {
   }
 
   override async failures(span: LedgerSpan): Promise<LedgerFailure[]> {
-    return (await this.asked(failureRows(span, DIALECT))).map(failureOf);
+    return (await this.asked(failureRows(span))).map(failureOf);
   }
 
   /** A question that may take long, to a database that answers at all. */

@@ -179,7 +179,7 @@ export class SqliteLedger extends Ledger {
 
   override async failures(span: LedgerSpan): Promise<LedgerFailure[]> {
     await this.flush().catch(() => {});
-    const { text, values } = failureRows(span, DIALECT);
+    const { text, values } = failureRows(span);
     return this.database
       .prepare(text)
       .all(...values)
