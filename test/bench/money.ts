@@ -1,10 +1,12 @@
 // What keys' limits, the ledger and its journal cost, in one process, interleaved with a chain without them; how long they keep
 // the serving thread at most; and how many rows a second the store takes.
 // node_modules/.bin/node --import ./src/loader/register.js test/bench/money.ts [requests of a round] [rounds] [rows]
-import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { mkdirSync, mkdtempSync, openSync, readSync, rmSync, writeFileSync } from "node:fs";
 import { Agent, request } from "node:http";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { PerformanceObserver } from "node:perf_hooks";
+import { setTimeout as sleep } from "node:timers/promises";
 import { newId } from "../../src/core/id.ts";
 import { Gateway } from "../../src/gateway.ts";
 import { journalFolder } from "../../src/store/journal/files.ts";
@@ -25,27 +27,89 @@ const ANSWER = JSON.stringify({
   usage: { prompt_tokens: 7, completion_tokens: 3, total_tokens: 10 },
 });
 
-/** What was done in one go on the serving thread: how often, the longest, and how often longer than a millisecond. */
-interface Held {
-  count: number;
-  longest: number;
-  over: number;
+/** Microseconds that nothing may keep the serving thread. */
+const LONG = 1000;
+
+/** One go on the serving thread: when, and microseconds. The kernel counts CPU by its ticks, which are longer than any go. */
+interface Go {
+  begun: number;
+  ended: number;
+  took: number;
+  /** Calls in it. */
+  calls: number;
+}
+
+/** What was done in goes: how often, and those that were longest or took more than a millisecond. */
+class Held {
+  count = 0;
+  private readonly long: Go[] = [];
+
+  add(go: Go): void {
+    this.count++;
+    if (go.took > LONG / 4) this.long.push(go);
+  }
+
+  /** What it comes to, with collections of garbage told apart: when they are due is not for one go to say. */
+  told(collections: readonly Go[]): string {
+    const collected = ({ begun, ended }: Go) => collections.some((one) => one.begun < ended && one.ended > begun);
+    const apart = this.long.filter((go) => !collected(go));
+    const none: Go = { begun: 0, ended: 0, took: 0, calls: 0 };
+    const longest = (goes: readonly Go[]) => goes.reduce((most, go) => (go.took > most.took ? go : most), none);
+    const words = ({ took, calls }: Go) => `${Math.round(took)} µs${calls > 1 ? ` for ${calls} calls` : ""}`;
+    const over = (goes: readonly Go[]) => goes.filter(({ took }) => took > LONG).length;
+    const most = apart.length === 0 ? `${LONG / 4} µs` : words(longest(apart));
+    return `${this.count} times, at most ${most}, ${over(apart)} of more than 1 ms; ${over(this.long) - over(apart)} more with a collection of garbage, at most ${words(longest(this.long))}`;
+  }
 }
 const held: Record<string, Held> = {};
+/** All of them in one turn of the event loop. */
+let turn: Go | undefined;
+const turns = new Held();
+/** Goes within which another program had the core: they tell nothing of how long they take. */
+let interrupted = 0;
+
+const status = openSync("/proc/thread-self/status", "r");
+const bytes = Buffer.alloc(4096);
+
+/** How often this thread had to leave its core to somebody else. To wait for a disk is to leave it of one's own will, and counts. */
+function interruptions(): string | undefined {
+  const text = bytes.toString("latin1", 0, readSync(status, bytes, 0, bytes.length, 0));
+  return /nonvoluntary_ctxt_switches:\s*(\d+)/.exec(text)?.[1];
+}
 
 /** Measures every call of a method. */
 function watch(owner: object, name: string, label: string): void {
   const real = Reflect.get(owner, name) as (...given: unknown[]) => unknown;
-  const sum: Held = { count: 0, longest: 0, over: 0 };
+  const sum = new Held();
   held[label] = sum;
   Reflect.set(owner, name, function (this: unknown, ...given: unknown[]) {
-    const begun = process.threadCpuUsage();
+    const before = interruptions();
+    const begun = performance.now();
     const result = real.apply(this, given);
-    const { user, system } = process.threadCpuUsage(begun);
-    sum.count++;
-    sum.longest = Math.max(sum.longest, user + system);
-    if (user + system > 1000) sum.over++;
+    const ended = performance.now();
+    if (interruptions() !== before) {
+      interrupted++;
+      return result;
+    }
+    const go = { begun, ended, took: (ended - begun) * 1000, calls: 1 };
+    sum.add(go);
+    inTurn(go);
     return result;
+  });
+}
+
+function inTurn(go: Go): void {
+  if (turn) {
+    turn.took += go.took;
+    turn.calls++;
+    turn.ended = go.ended;
+    return;
+  }
+  const one = { ...go };
+  turn = one;
+  setImmediate(() => {
+    turn = undefined;
+    turns.add(one);
   });
 }
 
@@ -124,11 +188,18 @@ async function overhead(folder: string): Promise<void> {
   watch(JournaledLedger.prototype, "append", "ledger append");
   watch(MemoryLimiter.prototype, "reserve", "limiter reserve");
   watch(MemoryLimiter.prototype, "settle", "limiter settle");
+  const collections: Go[] = [];
+  const observer = new PerformanceObserver((list) => {
+    for (const { startTime: begun, duration } of list.getEntries())
+      collections.push({ begun, ended: begun + duration, took: duration * 1000, calls: 0 });
+  });
+  observer.observe({ entryTypes: ["gc"] });
   for (let i = 0; i < ROUNDS; i++) await round(agent, ports[0], REQUESTS);
-  for (const [label, { count, longest, over }] of Object.entries(held))
-    console.log(
-      `${label}: ${count} times, at most ${longest} µs of CPU, ${over} times more than 1 ms, collections of garbage included`,
-    );
+  await sleep(100);
+  observer.disconnect();
+  for (const [label, sum] of Object.entries({ ...held, "all of one turn": turns }))
+    console.log(`${label}: ${sum.told(collections)}`);
+  console.log(`${interrupted} left out, within which another program had the core`);
   agent.destroy();
   for (const gateway of [full, bare]) await gateway.stop({ drain: 0 });
   await upstream.close();
