@@ -11,7 +11,7 @@ const CHANNEL = "model_gateway_keys";
 const POLL = 2_000;
 const DEADLINE = 2_500;
 /** Milliseconds for the answer to a question about keys: a request waits for it, and nobody else's answer takes that long. */
-const LOOK_UP = 1_000;
+const LOOK_UP = 1_500;
 /** Milliseconds without a question to a store that could not answer. */
 const PAUSE = 250;
 
