@@ -6,6 +6,7 @@ import {
   type Head,
   Marketplace,
   type Plugin,
+  type Protocol,
   type ResponseExchange,
   type RouteExchange,
   removeMembers,
@@ -63,7 +64,7 @@ export default class Rewrite implements Plugin {
     if (member && body.slice(member.start, member.end).toString() !== name) edits.push(replaceMember(member, name));
     const usage = this.askForUsage(exchange, body);
     if (usage) edits.push(usage);
-    const others = alike(body);
+    const others = alike(body, attempt.protocol);
     if (body.scan && others.length > 0) {
       edits.push(...removeMembers(body.scan, others));
       exchange.dropped.push(...others.filter((other) => !exchange.dropped.includes(other)));
@@ -102,11 +103,32 @@ export default class Rewrite implements Plugin {
   }
 }
 
-/** Members that servers which read names in any case (written in Go, most of them) take for the model, of which we judged one. */
-function alike({ scan }: Body): string[] {
+/** Names of members by which a request is judged: its models, and how much may come out. */
+const judged = new WeakMap<Protocol, ReadonlySet<string>>();
+
+function judgedIn(protocol: Protocol): ReadonlySet<string> {
+  let names = judged.get(protocol);
+  if (!names) {
+    const { output, otherModels } = protocol;
+    const paths = output ? [...output.tokens, ...output.times] : [];
+    const [tier] = output?.tier ?? [];
+    const all = ["model", "service_tier", tier, output?.further, ...(otherModels?.below ?? [])];
+    names = new Set([...paths.map(([name]) => String(name)), ...all.filter((name) => name !== undefined)]);
+    judged.set(protocol, names);
+  }
+  return names;
+}
+
+const CAPITAL = /[A-Z]/;
+
+/** Members that servers which read names in any case (written in Go, most of them) take for one by which the request was judged. */
+function alike({ scan }: Body, protocol: Protocol): string[] {
   const found: string[] = [];
-  for (const { name } of scan?.members ?? [])
-    if (name.length === 5 && name !== "model" && name.toLowerCase() === "model") found.push(name);
+  for (const { name } of scan?.members ?? []) {
+    if (!CAPITAL.test(name)) continue;
+    const names = judgedIn(protocol);
+    if (!names.has(name) && names.has(name.toLowerCase())) found.push(name);
+  }
   return found;
 }
 

@@ -1,4 +1,12 @@
-import type { Body, Protocol, RouteExchange, SendExchange, Target, Translations } from "model-gateway";
+import {
+  type Body,
+  GatewayError,
+  type Protocol,
+  type RouteExchange,
+  type SendExchange,
+  type Target,
+  type Translations,
+} from "model-gateway";
 import { cost, type Spending, type Usage } from "model-gateway/store";
 
 /** What an exchange may come to, and what it comes to at least once a provider has it. */
@@ -39,6 +47,8 @@ const FORM = 8192;
 const UNKNOWN = 4096;
 /** Models that a vendor may choose to go on with, where the request leaves that to it. */
 const UNNAMED = 2;
+/** Models that a request may name to go on with: each is priced. */
+const MOST_MODELS = 100;
 /** Pictures of one request. */
 const MOST_PICTURES = 10;
 
@@ -154,6 +164,10 @@ function askedFor({ body, form, protocol: { output } }: RouteExchange | SendExch
   const further = output.further === undefined ? undefined : at([output.further]);
   if (typeof further === "string") return [first, ...Array(UNNAMED).fill({ tokens, times: 1, tier, model: "" })];
   if (!Array.isArray(further)) return [first];
+  if (further.length > MOST_MODELS) {
+    const message = `${output.further} names more than ${MOST_MODELS} models.`;
+    throw new GatewayError("invalid_field", { message, param: output.further as string });
+  }
   const others = further.map((entry: Record<string, unknown> | null): AskedAnswer => {
     const own = member === undefined ? undefined : entry?.[member];
     return {

@@ -22,10 +22,15 @@ export function send(response: ServerResponse, status: number, body: unknown): v
 export async function bodyOf(request: IncomingMessage): Promise<Record<string, unknown>> {
   const pieces: Buffer[] = [];
   let length = 0;
-  for await (const piece of request as AsyncIterable<Buffer>) {
-    length += piece.length;
-    if (length > BODY) throw new AdminError("too_large", `A body has ${BODY} bytes at most.`);
-    pieces.push(piece);
+  try {
+    for await (const piece of request as AsyncIterable<Buffer>) {
+      length += piece.length;
+      if (length > BODY) throw new AdminError("too_large", `A body has ${BODY} bytes at most.`);
+      pieces.push(piece);
+    }
+  } catch (thrown) {
+    if (thrown instanceof AdminError || request.complete) throw thrown;
+    throw new AdminError("bad_request", "The connection ended before the body.");
   }
   if (length === 0) return {};
   if (!request.headers["content-type"]?.startsWith("application/json"))

@@ -1,7 +1,7 @@
 import { once } from "node:events";
 import { existsSync, linkSync, mkdtempSync, rmSync } from "node:fs";
 import { request } from "node:http";
-import { createServer } from "node:net";
+import { connect, createServer } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { text } from "node:stream/consumers";
@@ -115,4 +115,20 @@ t.test("pages are asked for what is not the API's", async (t) => {
   t.equal((await ask("GET", "/")).body, "a page");
   t.equal((await ask("GET", "/", { headers: { host: "evil.example" } })).status, 421);
   t.equal((await ask("GET", "/other")).status, 404);
+});
+
+t.test("who leaves before a body has come is no failure of the admin side's", async (t) => {
+  const { base, log } = await startAdmin(t);
+  const { port } = new URL(base);
+  const socket = connect(Number(port), "127.0.0.1");
+  socket.write("POST /api/session HTTP/1.1\r\nHost: localhost\r\nContent-Length: 99\r\n\r\n{");
+  await new Promise((resolve) => setTimeout(resolve, 50));
+  socket.resetAndDestroy();
+  await once(socket, "close");
+  await fetch(`http://127.0.0.1:${port}/livez`);
+  await new Promise((resolve) => setTimeout(resolve, 50));
+  t.same(
+    log.lines.filter(({ level }) => level === "error"),
+    [],
+  );
 });

@@ -415,6 +415,12 @@ t.test(
       waiting.shift()?.();
       await (await answer).text();
     }
+    const many = { fallbacks: Array.from({ length: 101 }, () => ({ model: "m" })) };
+    const tooMany = await ask(url, "/v1/messages", { ...messages, ...many }, guest);
+    t.match(
+      [tooMany.status, await tooMany.json()],
+      [400, { error: { message: /fallbacks names more than 100 models/ } }],
+    );
     for (const [more, word] of [
       [{ fallbacks: [{ model: "free" }] }, "the model free"],
       [{ fallbacks: [{ model: "nobodys" }] }, "the model nobodys"],

@@ -144,7 +144,7 @@ paths: { /v1/embeddings: { protocol: openai-embeddings, use: bare } }
 });
 
 t.test(
-  "another spelling of model, which some servers read as the model, does not reach a provider, and that is told",
+  "another spelling of what a request is judged by, which some servers read as that, does not reach a provider, and is told",
   async (t) => {
     const upstream = await httpUpstream();
     t.teardown(() => upstream.close());
@@ -152,10 +152,10 @@ t.test(
       t,
       `providers: { up: { url: "${upstream.origin.origin}/v1", speaks: [openai-chat] } }\nmodels: { m: { targets: [up:x] } }\n`,
     );
-    const body = '{"Model":"dear", "model":"m","n":1,"MODEL":"dear","models_":1}';
+    const body = '{"Model":"dear", "model":"m","n":1,"MODEL":"dear","models_":1,"N":9,"Max_Tokens":9,"Temperature":1}';
     const response = await fetch(`${url}/v1/chat/completions`, { method: "POST", headers: asking(), body });
-    t.equal(response.headers.get("gateway-dropped"), "Model, MODEL");
-    t.equal(upstream.seen[0]?.body.toString(), '{"model":"x","n":1,"models_":1}');
+    t.equal(response.headers.get("gateway-dropped"), "Model, MODEL, N, Max_Tokens");
+    t.equal(upstream.seen[0]?.body.toString(), '{"model":"x","n":1,"models_":1,"Temperature":1}');
   },
 );
 
