@@ -58,8 +58,8 @@ export async function words(folder: string): Promise<Words> {
       const Class = await loadPlugin(found);
       classes.set(name, { file: found, Class, version: versionOf(found) });
       const doubts = misspelt(methodsOf(Class.prototype));
-      const { options, after, before } = Class;
-      const placed = { ...(after && { after }), ...(before && { before }) };
+      const { options, after, before, twice } = Class;
+      const placed = { ...(after && { after }), ...(before && { before }), ...(twice && { twice }) };
       return { options, doubts, phases: phasesOf(Class), builtIn: isBuiltIn(found), ...placed };
     },
   };

@@ -1,7 +1,7 @@
 /** One exchange, by its id: what was tried when, what it took and cost. */
 
 import { count, duration, money } from "../common/format.js";
-import { Code, Copy, Dot, html, Link, Ready, When } from "../common/ui.js";
+import { Code, Copy, Dot, html, Link, Ready, useState, When } from "../common/ui.js";
 import { Act, Table, useApi } from "./parts.js";
 import { useKeyNames } from "./requests.js";
 
@@ -19,7 +19,8 @@ export function Exchange({ id, may }) {
         request,
         live: running,
       }) => html`${running && html`<${Running} live=${running} may=${may} again=${found.again} />`}
-        ${request && html`<${Ended} request=${request} nameOf=${nameOf} />`}`}
+        ${request && html`<${Ended} request=${request} nameOf=${nameOf} />`}
+        ${request && html`<${Kept} id=${id} may=${may} />`}`}
     <//>`;
 }
 
@@ -62,6 +63,54 @@ function Ended({ request, nameOf }) {
     <h2>Facts</h2>
     <dl class="facts">${facts.filter(([, value]) => value).map(([name, value]) => html`<dt>${name}</dt><dd>${value}</dd>`)}</dl>
     <details><summary>The row of the ledger</summary><${Code} text=${JSON.stringify(request, null, 2)} label="row of the ledger" /></details>`;
+}
+
+/** Request and answer as `record` kept them. They are fetched when somebody asks: who has looked stands in the audit trail. */
+function Kept({ id, may }) {
+  const [asked, setAsked] = useState(false);
+  const found = useApi(asked ? `/api/requests/${id}/recorded` : undefined);
+  return html`<h2>What was said</h2>
+    ${!may && html`<p class="quiet">Request and answer are shown to admins.</p>`}
+    ${may && !asked && html`<p><button type="button" onClick=${() => setAsked(true)}>Show request and answer</button> <span class="quiet small">if the plugin record kept them; the audit trail notes who has looked</span></p>`}
+    ${
+      asked &&
+      html`<${Ready} found=${found}>
+        ${({ recorded }) => html`<${Sides} recorded=${recorded} />`}
+      <//>`
+    }`;
+}
+
+const Sides = ({ recorded: { request, answer, attempts, answerer, error } }) => html`<div class="sides">
+  <section aria-label="As the client saw it"><h3>The client</h3>
+    <${Message} message=${request} what="Request of the client" />
+    ${answer && html`<${Message} message=${answer} what="Answer to the client" />`}
+    ${error && html`<p><span class="bad">${error.code}</span> ${error.message}</p>`}
+  </section>
+  ${attempts.map(
+    (attempt, at) => html`<section aria-label=${`Attempt ${at + 1}, as the provider saw it`}>
+      <h3>${attempts.length > 1 ? `Attempt ${at + 1}: ` : ""}<span class="mono">${attempt.target}</span> <span class="quiet small">${attempt.protocol}</span></h3>
+      <${Message} message=${attempt.request} what=${`Request of attempt ${at + 1}`} />
+      ${attempt.answer ? html`<${Message} message=${attempt.answer} what=${`Answer of attempt ${at + 1}`} />` : html`<p class="quiet">${attempt.error ?? attempt.status ?? "no answer"}: what it answered was not kept.</p>`}
+    </section>`,
+  )}
+  ${attempts.length === 0 && html`<section><h3>No provider was asked</h3>${answerer && html`<p>The plugin <span class="mono">${answerer}</span> answered.</p>`}</section>`}
+</div>`;
+
+const Message = ({
+  message: { first, headers, body, encoding, bytes, cut },
+  what,
+}) => html`<p class="mono small">${first}</p>
+  <details class="small"><summary>${headers.length === 1 ? "1 header" : `${headers.length} headers`}</summary><${Code} text=${headers.map((line) => line.join(": ")).join("\n")} label=${`${what}: headers`} /></details>
+  ${bytes > 0 && html`<${Code} text=${encoding === "text" ? readable(body) : body} label=${what} />`}
+  <p class="quiet small">${count(bytes)} bytes${cut ? ", of which the beginning was kept" : ""}${encoding === "base64" ? ", as base64" : ""}</p>`;
+
+/** JSON with line breaks; anything else as it is. */
+function readable(body) {
+  try {
+    return JSON.stringify(JSON.parse(body), null, 2);
+  } catch {
+    return body;
+  }
 }
 
 const tokensOf = (side) =>

@@ -130,9 +130,14 @@ export class Admin {
   ): Promise<void> {
     const found = routeOf(request.method === "HEAD" ? "GET" : (request.method ?? ""), path);
     if (!found) throw new AdminError("not_found", "There is no such part of the API: see docs/admin-api.md.");
-    const { act, names, changes } = found;
-    if (changes && visitor.role !== "admin")
-      throw new AdminError("not_allowed", "Who looks changes nothing: sign in with the other token.");
+    const { act, names, changes, admin } = found;
+    if (admin && visitor.role !== "admin")
+      throw new AdminError(
+        "not_allowed",
+        changes
+          ? "Who looks changes nothing: sign in with the other token."
+          : "What requests hold is shown to admins: sign in with the other token.",
+      );
     const body = changes ? await bodyOf(request) : {};
     const { status = 200, body: answer, audit } = await act(this.subject, { visitor, query, names, body });
     if (audit) {

@@ -7,7 +7,7 @@ import { explain } from "./explain.ts";
 import * as keys from "./keys.ts";
 import { now, speedOf } from "./now.ts";
 import { providers } from "./providers.ts";
-import { CANCEL, GENERATIONS, LIVE, MODELS, PLUGINS, STANDINGS } from "./questions.ts";
+import { CANCEL, GENERATIONS, LIVE, MODELS, PLUGINS, RECORDED, STANDINGS } from "./questions.ts";
 import type { AdminAct, AdminAnswer, AdminRequest } from "./route.ts";
 import type { AdminSubject } from "./served.ts";
 import { spanOf } from "./span.ts";
@@ -16,9 +16,12 @@ interface AdminRoute {
   readonly method: "GET" | "POST" | "PATCH" | "DELETE";
   readonly path: RegExp;
   readonly act: AdminAct;
+  /** Only admins may: it changes something, or shows what requests hold. */
+  readonly admin: boolean;
 }
 
-const route = (method: AdminRoute["method"], path: string, act: AdminAct): AdminRoute => ({
+const route = (method: AdminRoute["method"], path: string, act: AdminAct, admin = method !== "GET"): AdminRoute => ({
+  admin,
   method,
   path: new RegExp(`^/api/${path.replaceAll(":name", "([^/]+)")}$`),
   act,
@@ -31,6 +34,7 @@ const ROUTES: readonly AdminRoute[] = [
   route("POST", "live/:name/cancel", cancel),
   route("GET", "requests", requests),
   route("GET", "requests/:name", request),
+  route("GET", "requests/:name/recorded", recorded, true),
   route("GET", "spend", spend),
   route("GET", "speed", speed),
   route("GET", "errors", errors),
@@ -58,14 +62,14 @@ const ROUTES: readonly AdminRoute[] = [
 export function routeOf(
   method: string,
   path: string,
-): { act: AdminAct; names: string[]; changes: boolean } | undefined {
+): { act: AdminAct; names: string[]; changes: boolean; admin: boolean } | undefined {
   const found = ROUTES.filter((each) => each.path.test(path));
   if (found.length === 0) return undefined;
   const chosen = found.find((each) => each.method === method);
   if (!chosen)
     throw new AdminError("method_not_allowed", `Only ${found.map((each) => each.method).join(", ")} is answered here.`);
   const names = [...(chosen.path.exec(path) ?? [])].slice(1).map(decoded);
-  return { act: chosen.act, names, changes: chosen.method !== "GET" };
+  return { act: chosen.act, names, changes: chosen.method !== "GET", admin: chosen.admin };
 }
 
 function decoded(text: string): string {
@@ -137,6 +141,13 @@ async function request(subject: AdminSubject, { names: [id = ""] }: AdminRequest
   const current = running.find((each) => each.id === id);
   if (!found && !current) throw new AdminError("not_found", "No such request.");
   return { body: { ...(found && { request: found }), ...(current && { live: current }) } };
+}
+
+/** What requests hold is nobody's business without a reason: who has looked stands in the audit trail. */
+async function recorded(subject: AdminSubject, { names: [id = ""] }: AdminRequest): Promise<AdminAnswer> {
+  const found = (await subject.askAll(RECORDED, id)).find((each) => each !== null);
+  if (!found) throw new AdminError("not_found", "Nothing was kept of this request, or its time is over.");
+  return { body: { recorded: found }, audit: { action: "requests.recorded", subject: id, detail: {} } };
 }
 
 const find = async ({ stores }: AdminSubject, id: string): Promise<LedgerEntry | undefined> =>

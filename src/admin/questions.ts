@@ -1,5 +1,6 @@
 import type { Caller, Credential, Target } from "../core/marketplace.ts";
 import { PHASES } from "../core/plugin.ts";
+import type { Recorded } from "../core/recorded.ts";
 import type { RunningExchange } from "../downstream/server.ts";
 import type { Generation } from "../generation.ts";
 import type { BudgetMark } from "../store/budget-marks.ts";
@@ -104,6 +105,8 @@ export const MODELS = question<null, LiveModel[]>("models");
 export const PLUGINS = question<null, LivePlugin[]>("plugins");
 /** Shares of budgets that were reached since it was asked last. */
 export const LIMIT_MARKS = question<null, BudgetMark[]>("limit marks");
+/** What a plugin has kept of an exchange. */
+export const RECORDED = question<string, Recorded | null>("recorded");
 export const STANDINGS = question<readonly Caller[], Standing[]>("standings");
 
 /** A gateway in this process, as far as it is asked. */
@@ -128,8 +131,18 @@ export function answerAdmin(answers: Answers, gateway: AskedGateway): void {
       return { name, file, phases };
     }),
   );
+  answers.set(RECORDED, (id) => recordedBy(gateway.generation, id));
   answers.set(LIMIT_MARKS, () => gateway.takeMarks());
   answers.set(STANDINGS, (callers) => standings(gateway.generation, callers));
+}
+
+/** The first plugin that has kept something says what. */
+async function recordedBy({ paths }: Generation, id: string): Promise<Recorded | null> {
+  for (const plugin of new Set(paths.mounts.flatMap(({ chain }) => chain.links.map((link) => link.plugin)))) {
+    const found = await plugin.recorded?.(id);
+    if (found) return found;
+  }
+  return null;
 }
 
 const named = ({ provider, model }: Target): string => `${provider.name}:${model}`;

@@ -28,6 +28,8 @@ export interface KnownPlugin {
   after?: readonly string[];
   /** Plugins that must stand behind it in every chain that has both. */
   before?: readonly string[];
+  /** Whether every chain with it has it in two places. */
+  twice?: boolean;
   /** What is probably a mistake in it. */
   doubts?: readonly string[];
   /** The phases that it takes part in; absent: it is not known which. */
@@ -186,6 +188,12 @@ function withoutSecrets(message: string, secrets: ReadonlyMap<string, string>): 
     .reduce((text, [secret, written]) => text.replaceAll(secret, () => written), message);
 }
 
+/** How often a name stands in a list, and how often in front of one place. */
+function countsOf(chain: readonly Tree[], name: Tree, at: number): { all: number; before: number } {
+  const places = chain.flatMap((each, i) => (each === name ? i : []));
+  return { all: places.length, before: places.indexOf(at) };
+}
+
 function checkOrder(
   chain: readonly string[],
   path: ConfigPath,
@@ -193,9 +201,18 @@ function checkOrder(
   report: Report,
 ): void {
   for (const [i, name] of items(chain)) {
-    if (chain.indexOf(name as string) < i)
-      report({ path: [...path, i], message: `${JSON.stringify(name)} stands twice in this chain` });
-    const { after = [], before = [] } = loaded.get(name as string) ?? {};
+    const { after = [], before = [], twice = false } = loaded.get(name as string) ?? {};
+    const often = countsOf(chain, name, i);
+    if (often.before >= (twice ? 2 : 1))
+      report({
+        path: [...path, i],
+        message: `${JSON.stringify(name)} stands ${twice ? "three times" : "twice"} in this chain`,
+      });
+    if (twice && often.all === 1)
+      report({
+        path: [...path, i],
+        message: `${JSON.stringify(name)} stands once in this chain: it looks at both ends of it, so write it as the first and as the last`,
+      });
     const misplaced = (side: string, other: string) =>
       report({
         path: [...path, i],

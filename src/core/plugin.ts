@@ -8,6 +8,7 @@ import type {
   RouteExchange,
   SendExchange,
 } from "./phases.ts";
+import type { Recorded } from "./recorded.ts";
 import type { Stage } from "./stage.ts";
 
 type MaybePromise<T> = T | Promise<T>;
@@ -32,6 +33,8 @@ export interface Plugin {
   done?: (exchange: DoneExchange) => MaybePromise<void>;
   /** Answers a path that gateway.yaml says this plugin serves (`serve: models`). */
   serve?: (exchange: AccessExchange) => MaybePromise<Answer>;
+  /** What it has kept of an exchange, for who signs in to the console as admin; undefined: nothing. */
+  recorded?: (id: string) => MaybePromise<Recorded | undefined>;
   /** Before the first request. */
   start?: (how: Start) => MaybePromise<void>;
   /** The gateway stops, or a new gateway.yaml has replaced this one: frees what it holds. */
@@ -57,6 +60,8 @@ export interface PluginClass {
   after?: readonly string[];
   /** Plugins that must stand behind it in every chain that has both. */
   before?: readonly string[];
+  /** It looks at both ends of what stands between: a chain has it in two places, and its phases run in both. */
+  twice?: boolean;
 }
 
 /** The phases that an exchange passes, in order. */

@@ -20,6 +20,8 @@ const ESCAPED = /[\\%&]/;
  * and the log. First the gateway's own, to the letter and in every usual spelling, then all that has the shape of a key.
  */
 export class Redactor {
+  /** All that looks like a key: for a text that comes in pieces. */
+  static readonly shapes = SHAPES;
   /** As they are, in hexadecimal digits, and in base64, wherever they stand in it. Longest first: one may be a part of another. */
   private readonly texts: readonly string[];
   /** With each letter as it is or escaped as in JSON, an address or HTML. */

@@ -2,7 +2,7 @@ import { nearest } from "../config/suggest.ts";
 import { PHASES, type PluginClass } from "../core/plugin.ts";
 
 /** What the engine calls of a plugin: its phases, and what is no phase of an exchange. */
-export const METHODS: readonly string[] = [...PHASES, "serve", "start", "close"];
+export const METHODS: readonly string[] = [...PHASES, "serve", "recorded", "start", "close"];
 
 /** Names of an object's methods, inherited ones and functions in fields included. */
 export function methodsOf(object: object): string[] {

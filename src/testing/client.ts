@@ -171,7 +171,7 @@ export function framesOf({ headers, body }: GotAnswer, stream: boolean): Frame[]
   return stream && body[0] === "[".charCodeAt(0) ? new ArraySplitter().push(body) : [];
 }
 
-/** What an answer says; nothing where it is an error, or of a protocol without conversations. */
+/** What an answer says; nothing where it is an error, none of its protocol, or of one without conversations. */
 export function wordsOf(protocol: Protocol, got: GotAnswer, stream: boolean): SpokenWords {
   const words: SpokenWords = { text: "", reasoning: "", calls: [] };
   const response = translationOf(protocol)?.response;
@@ -179,8 +179,13 @@ export function wordsOf(protocol: Protocol, got: GotAnswer, stream: boolean): Sp
   const source = { account: "test", model: "test" };
   const frames = framesOf(got, stream);
   const events: Event[] = [];
-  if (frames.length === 0) events.push(...response.decode(got.body.toString(), source));
-  else {
+  if (frames.length === 0) {
+    try {
+      events.push(...response.decode(got.body.toString(), source));
+    } catch {
+      return words;
+    }
+  } else {
     const decoder = response.decoder(source);
     for (const frame of frames) decoder.frame(frame, events);
     decoder.end(events);

@@ -29,7 +29,7 @@ export interface DriveOptions {
   options?: Record<string, unknown>;
   /** Its name in gateway.yaml; the class's own, written so: `RouteByTeam` is `route-by-team`. */
   name?: string;
-  /** The chain in which it stands; the usual one, with it in front of `rewrite`, or of what it says it must stand `before`. */
+  /** The chain in which it stands; the usual one, with it in front of `rewrite`, or of what it says it must stand `before`; at both ends if `twice`. */
   chain?: readonly string[];
   /**
    * More of gateway.yaml, section by section: models, providers, keys, limits, other plugins. There is a model `any`, whose
@@ -137,6 +137,7 @@ export interface Driven extends AsyncDisposable {
 
 class DrivenGateway implements Driven {
   private asked = 0;
+  private closed: Promise<void> | undefined;
 
   constructor(
     private readonly gateway: Gateway,
@@ -197,8 +198,9 @@ class DrivenGateway implements Driven {
     return resultOf({ protocol, got, sent, stream, exchange });
   }
 
-  async close(): Promise<void> {
-    await this.gateway.stop({ linger: 0, drain: 0 });
+  close(): Promise<void> {
+    this.closed ??= this.gateway.stop({ linger: 0, drain: 0 });
+    return this.closed;
   }
 
   [Symbol.asyncDispose](): Promise<void> {
@@ -248,8 +250,9 @@ function withOwn(vocabulary: Words, own: ReadonlyMap<string, PluginClass>): Word
     const Class = own.get(name);
     if (!Class) return plugin.call(vocabulary, name, from, folder);
     vocabulary.classes.set(name, { file: `the test of ${name}`, Class });
-    const { options, after, before } = Class;
-    return { options, phases: phasesOf(Class), ...(after && { after }), ...(before && { before }) };
+    const { options, after, before, twice } = Class;
+    const placed = { ...(after && { after }), ...(before && { before }), ...(twice && { twice }) };
+    return { options, phases: phasesOf(Class), ...placed };
   };
   return vocabulary;
 }
@@ -279,8 +282,8 @@ function watching({ exchanges, names }: Marks): [string, PluginClass][] {
 /** The gateway.yaml of a gateway under test. */
 function written(
   name: string,
-  { before = [] }: PluginClass,
-  { options = {}, gateway = {}, chain = usual(name, before) }: DriveOptions,
+  { before = [], twice = false }: PluginClass,
+  { options = {}, gateway = {}, chain = twice ? [name, ...CHAIN, name] : usual(name, before) }: DriveOptions,
   protocols: readonly Protocol[],
 ): string {
   const spoken = protocols.filter(translates).map((protocol) => protocol.name);

@@ -94,7 +94,8 @@ async function write(
     if (piece.length > 0) response.write(piece.subarray(0, left));
     left -= piece.length;
     if (left > 0) continue;
-    await turn();
+    // A connection that breaks takes with it what is still on its way.
+    while ((response.socket?.writableLength ?? 0) > 0) await turn();
     response.destroy();
     return;
   }

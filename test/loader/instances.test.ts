@@ -105,7 +105,7 @@ t.test("a class that the gateway does not have is named with those that it has",
         line: 4,
         column: 24,
         message:
-          /parameter 1 \(clock\).*there are Health, Keys, Ledger, Levels, Limiter, Log, Marketplace, Objects, Translations, and @inject/,
+          /parameter 1 \(clock\).*there are Health, KeptValues, Keys, Ledger, Levels, Limiter, Log, Marketplace, Objects, Translations, and @inject/,
       },
     ],
   );

@@ -1,0 +1,162 @@
+import { statSync } from "node:fs";
+import { dirname, resolve } from "node:path";
+import {
+  type AccessExchange,
+  type DoneExchange,
+  type Head,
+  Log,
+  Options,
+  type Plugin,
+  type Recorded,
+  type RequestExchange,
+  type ResponseExchange,
+  type Stage,
+  slot,
+} from "model-gateway";
+import { inject, injectable } from "tsyringe";
+import { z } from "zod";
+import { Capture, messageOf, rawExchange, type Watched } from "./record/capture.ts";
+import { readRecorded } from "./record/file.ts";
+import type { FileTerms } from "./record/messages.ts";
+import { RecordThread } from "./record/thread.ts";
+
+const HOUR = 3_600_000;
+const MIB = 1_048_576;
+
+const Pattern = z.string().refine(isPattern, "expected a regular expression that matches no empty text");
+const RecordOptions = z
+  .strictObject({
+    sample: z
+      .number()
+      .min(0)
+      .max(1)
+      .default(0)
+      .describe("The share of exchanges that is kept: 0.01 is one of a hundred."),
+    errors: z.boolean().default(false).describe("Whether those that failed or were refused are kept in any case."),
+    file: z.string().min(1).default("./data/recorded.db").describe("Its own SQLite file, below the working folder."),
+    hours: z.number().positive().max(8784).default(72).describe("How long an exchange is kept."),
+    megabytes: z
+      .int()
+      .min(1)
+      .max(1_048_576)
+      .default(256)
+      .describe("Of all of them (compressed), about; the oldest go first."),
+    body_kilobytes: z.int().min(1).max(16_384).default(256).describe("Of each body; the rest is left out."),
+    queue_megabytes: z
+      .int()
+      .min(1)
+      .max(1024)
+      .default(16)
+      .describe("That may wait to be written; what comes then is dropped."),
+    patterns: z
+      .array(Pattern)
+      .default([])
+      .describe("Regular expressions (flags giu) of what is taken out, besides all that looks like a key."),
+  })
+  .refine(({ sample, errors }) => sample > 0 || errors, "it keeps nothing: set sample, like 0.01, or errors: true")
+  .refine(
+    ({ megabytes, body_kilobytes }) => body_kilobytes * 1024 <= megabytes * MIB,
+    "body_kilobytes is more than megabytes",
+  );
+
+/**
+ * Keeps some exchanges, as the client saw them and as the providers did, without secrets, for the console's page of a request. It
+ * stands in its chain twice, as the first and as the last: what the client sees passes there, and what the provider sees here.
+ * A thread of its own takes the secrets out and writes; what it cannot take in time is dropped, and counted in the log.
+ */
+@injectable()
+export default class Record implements Plugin {
+  static options = RecordOptions;
+  static twice = true;
+
+  private readonly state = slot((): Watched => ({ places: 0, sampled: false }));
+  private readonly terms: FileTerms;
+  private readonly patterns: RegExp | undefined;
+  private thread: RecordThread | undefined;
+
+  constructor(
+    private readonly log: Log,
+    @inject(Options) private readonly options: z.infer<typeof RecordOptions>,
+  ) {
+    const { file, hours, megabytes, patterns } = options;
+    this.terms = { file: resolve(file), milliseconds: hours * HOUR, bytes: megabytes * MIB };
+    this.patterns = patterns.length === 0 ? undefined : new RegExp(patterns.join("|"), "giu");
+  }
+
+  /** @throws Error where the file cannot be one of recordings */
+  async start({ dry }: { dry: boolean }): Promise<void> {
+    const { file } = this.terms;
+    if (isFolder(file)) throw new Error(`${file} is a folder: file names a file of its own`);
+    if (isFolder(dirname(file)) === false) throw new Error(`${dirname(file)} is no folder`);
+    if (dry) return;
+    const { body_kilobytes, queue_megabytes, patterns } = this.options;
+    const terms = { ...this.terms, body: body_kilobytes * 1024, patterns };
+    this.thread = await RecordThread.start(terms, queue_megabytes * MIB, this.log);
+  }
+
+  access(exchange: AccessExchange): void {
+    if (exchange.dryRun) return;
+    const state = this.state(exchange);
+    state.places++;
+    if (state.places > 1) return;
+    state.sampled = Math.random() < this.options.sample;
+    if (!state.sampled && !this.options.errors) return;
+    const query = exchange.query.toString();
+    state.head = messageOf(`${exchange.method} ${exchange.path}${query && `?${query}`}`, exchange.headers.lines);
+  }
+
+  request(exchange: RequestExchange): void {
+    const state = this.state(exchange);
+    if (state.head) state.body ??= exchange.body;
+  }
+
+  response(exchange: ResponseExchange, head: Head): Stage | undefined {
+    const state = this.state(exchange);
+    if (!state.head) return undefined;
+    const { credential } = exchange.attempt ?? {};
+    const secrets = [...exchange.credentials, ...(credential ? [credential.secret] : [])];
+    const capture = new Capture(exchange, head, this.options.body_kilobytes * 1024, secrets, this.patterns);
+    // From the chain's end to its beginning; an answer that a plugin gave passes only the beginning.
+    if (exchange.answerer || state.provider) state.client = capture;
+    else state.provider = capture;
+    return capture.stage;
+  }
+
+  done(exchange: DoneExchange): void {
+    const state = this.state(exchange);
+    const { head } = state;
+    // The second place has nothing to add.
+    delete state.head;
+    const failed = this.options.errors && !["completed", "aborted"].includes(exchange.outcome);
+    if (!head || !this.thread || (!state.sampled && !failed)) return;
+    this.thread.keep(
+      rawExchange(exchange, { ...state, head }, this.options.body_kilobytes * 1024),
+      secretsOf(exchange),
+    );
+  }
+
+  async recorded(id: string): Promise<Recorded | undefined> {
+    await this.thread?.settled();
+    return readRecorded(this.terms, id);
+  }
+
+  async close(): Promise<void> {
+    await this.thread?.close();
+  }
+}
+
+const secretsOf = ({ credentials, attempts }: DoneExchange): string[] => [
+  ...credentials,
+  ...attempts.flatMap(({ credential }) => credential?.secret ?? []),
+];
+
+/** Undefined: there is nothing of that name. */
+const isFolder = (place: string): boolean | undefined => statSync(place, { throwIfNoEntry: false })?.isDirectory();
+
+function isPattern(source: string): boolean {
+  try {
+    return !new RegExp(source, "giu").test("");
+  } catch {
+    return false;
+  }
+}

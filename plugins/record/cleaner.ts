@@ -1,0 +1,58 @@
+import { isUtf8 } from "node:buffer";
+import { type Recorded, type RecordedMessage, Redactor } from "model-gateway";
+import type { RawExchange, RawMessage, WorkerTerms } from "./messages.ts";
+
+/** Headers that hold nothing but credentials. */
+const CREDENTIALS = /^(?:authorization|proxy-authorization|cookie|set-cookie|x-api-key|x-goog-api-key|api-key)$/i;
+/** Bytes beyond those that are kept, so that a secret at the edge is seen whole. */
+export const MARGIN = 8192;
+
+/** Takes secrets out: those that are known, to the letter; what has the shape of a key; and what the operator's patterns match. */
+export class Cleaner {
+  private readonly redactor: Redactor;
+  private readonly patterns: readonly RegExp[];
+
+  /** @param secrets keys and credentials of this exchange */
+  constructor(
+    private readonly terms: Pick<WorkerTerms, "body" | "patterns">,
+    secrets: readonly string[],
+  ) {
+    this.redactor = new Redactor(secrets);
+    this.patterns = terms.patterns.map((source) => new RegExp(source, "giu"));
+  }
+
+  exchange({ request, answer, attempts, error, ...rest }: RawExchange): Recorded {
+    return {
+      ...rest,
+      ...(error && { error: { code: error.code, message: this.text(error.message) } }),
+      request: this.message(request),
+      ...(answer && { answer: this.message(answer) }),
+      attempts: attempts.map(({ request, answer, ...attempt }) => ({
+        ...attempt,
+        request: this.message(request),
+        ...(answer && { answer: this.message(answer) }),
+      })),
+    };
+  }
+
+  private message({ first, headers, body, bytes }: RawMessage): RecordedMessage {
+    const { body: most } = this.terms;
+    const raw = Buffer.from(body.buffer, body.byteOffset, body.byteLength);
+    // A character at the edge may be cut.
+    const isText = [0, 1, 2, 3].some((end) => isUtf8(raw.subarray(0, Math.max(0, raw.length - end))));
+    const clean = Buffer.from(this.text(raw.toString(isText ? "utf8" : "latin1")), isText ? "utf8" : "latin1");
+    const kept = clean.subarray(0, bytes > most ? Math.min(most, clean.length) : clean.length);
+    return {
+      first: this.text(first),
+      headers: headers.flatMap(([name, value]) => (CREDENTIALS.test(name) ? [] : [[name, this.text(value)] as const])),
+      body: kept.toString(isText ? "utf8" : "base64"),
+      encoding: isText ? "text" : "base64",
+      bytes,
+      cut: bytes > most,
+    };
+  }
+
+  private text(text: string): string {
+    return this.patterns.reduce((clean, pattern) => clean.replaceAll(pattern, "***"), this.redactor.text(text));
+  }
+}

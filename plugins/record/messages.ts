@@ -1,0 +1,56 @@
+import type { Recorded, RecordedMessage } from "model-gateway";
+
+/** Where recordings are kept, and for how long. */
+export interface FileTerms {
+  readonly file: string;
+  readonly milliseconds: number;
+  /** Of all of them, about. */
+  readonly bytes: number;
+}
+
+/** What the thread is started with. */
+export interface WorkerTerms extends FileTerms {
+  /** Bytes of each body that are kept. */
+  readonly body: number;
+  /** Sources of regular expressions whose matches are taken out. */
+  readonly patterns: readonly string[];
+}
+
+/** A message as it was, secrets included. */
+export interface RawMessage extends Pick<RecordedMessage, "first" | "headers" | "bytes"> {
+  readonly body: Uint8Array;
+}
+
+type Raw<Kept> = { [Name in keyof Kept]: Kept[Name] extends RecordedMessage | undefined ? RawMessage : Kept[Name] };
+
+/** An exchange as it was; it never leaves the process. */
+export interface RawExchange extends Omit<Raw<Required<Recorded>>, "attempts" | "answer" | "error" | "answerer"> {
+  readonly error?: Recorded["error"];
+  readonly answerer?: string;
+  readonly answer?: RawMessage;
+  readonly attempts: readonly RawAttempt[];
+}
+
+export interface RawAttempt {
+  readonly target: string;
+  readonly protocol: string;
+  readonly status?: number;
+  readonly error?: string;
+  readonly request: RawMessage;
+  readonly answer?: RawMessage;
+}
+
+/** To the thread. */
+export type ToRecordThread =
+  | {
+      readonly type: "keep";
+      readonly exchange: RawExchange;
+      readonly secrets: readonly string[];
+      readonly size: number;
+    }
+  | { readonly type: "close" };
+
+/** From it: it is ready; or it is done with so many bytes, and what went wrong with them. */
+export type FromRecordThread =
+  | { readonly type: "ready" }
+  | { readonly type: "done"; readonly size: number; readonly problem?: string };

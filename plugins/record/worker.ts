@@ -1,0 +1,26 @@
+import { parentPort, workerData } from "node:worker_threads";
+import { Cleaner } from "./cleaner.ts";
+import { RecordFile } from "./file.ts";
+import type { FromRecordThread, ToRecordThread, WorkerTerms } from "./messages.ts";
+
+// The thread that takes secrets out of recordings and writes them, so that no answer waits for it.
+
+const terms = workerData as WorkerTerms;
+const file = new RecordFile(terms);
+const tell = (message: FromRecordThread) => parentPort?.postMessage(message);
+
+parentPort?.on("message", (message: ToRecordThread) => {
+  if (message.type === "close") {
+    file.close();
+    parentPort?.close();
+    return;
+  }
+  const { exchange, secrets, size } = message;
+  try {
+    file.keep(new Cleaner(terms, secrets).exchange(exchange));
+    tell({ type: "done", size });
+  } catch (thrown) {
+    tell({ type: "done", size, problem: (thrown as Error).message });
+  }
+});
+tell({ type: "ready" });

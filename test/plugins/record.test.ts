@@ -1,0 +1,248 @@
+import { readFileSync, statSync, writeFileSync } from "node:fs";
+import { DatabaseSync } from "node:sqlite";
+import { setTimeout as sleep } from "node:timers/promises";
+import { gunzipSync } from "node:zlib";
+import t, { type Test } from "tap";
+import Record from "../../plugins/record.ts";
+import type { Recorded } from "../../src/core/recorded.ts";
+import { type Driven, type DriveOptions, drive } from "../../src/testing.ts";
+
+/** All that a file of recordings holds, the first first. */
+function rows(file: string): Recorded[] {
+  const database = new DatabaseSync(file, { readOnly: true });
+  const all = database.prepare("select value from recorded order by time, id").all();
+  database.close();
+  return all.map(({ value }) => JSON.parse(gunzipSync(value as Uint8Array).toString()) as Recorded);
+}
+
+async function recording(
+  t: Test,
+  options: object = {},
+  more: DriveOptions = {},
+): Promise<{ driven: Driven; file: string }> {
+  const file = `${t.testdir()}/own/recorded.db`;
+  const driven = await drive(Record, { options: { sample: 1, file, ...options }, ...more });
+  t.teardown(() => driven.close());
+  return { driven, file };
+}
+
+const found = ({ plugin }: Driven, id = ""): Promise<Recorded> => plugin.recorded?.(id) as Promise<Recorded>;
+
+t.test("request and answer are kept as the client saw them and as the provider did, in every protocol", async (t) => {
+  const { driven, file } = await recording(t);
+  for (const protocol of driven.protocols)
+    for (const model of ["any", "gemini", "openai-chat"])
+      for (const stream of [false, true]) {
+        const about = `${protocol} → ${model}, ${stream ? "streamed" : "whole"}`;
+        const answer = await driven.ask({ protocol, model, stream, text: about, cut: 11 }, "Good morning.");
+        const kept = await found(driven, answer.headers["x-request-id"]);
+        t.match(kept, { status: 200, outcome: "completed", attempts: { length: 1 } }, about);
+        t.match(kept.request, { first: /^POST \/v1/, encoding: "text", cut: false }, about);
+        t.match(kept.request.body, about);
+        t.equal(kept.answer?.body, answer.body.toString(), "to the byte");
+        const [attempt] = kept.attempts;
+        t.equal(attempt?.protocol, model === "any" ? protocol : model, about);
+        t.equal(attempt?.request.body, answer.sent[0]?.body.toString(), "what was sent");
+        t.match(attempt, { target: `${model}:vendors-model`, status: 200, answer: { first: "200" } });
+        if (model === "any") t.equal(attempt?.answer?.body, kept.answer?.body, about);
+        else if (protocol !== model) t.not(attempt?.answer?.body, kept.answer?.body, about);
+      }
+  await driven.close();
+  t.equal(rows(file).length, 24);
+  t.equal(statSync(file).mode & 0o777, 0o600, "for its owner only");
+});
+
+const SECRETS = {
+  vendor: "sk-proj-abcdefghijklmnop0123456789",
+  plain: "not-shaped-like-a-key",
+  token: "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxMjM0In0.c2lnbmF0dXJl",
+  mail: "jane.doe@example.org",
+};
+
+t.test(
+  "no secret is in the file: keys of callers, credentials, what looks like a key, what the operator names",
+  async (t) => {
+    const env = { PLAIN: SECRETS.plain };
+    const providers = {
+      any: {
+        url: "http://any.test",
+        credential: "$PLAIN",
+        speaks: ["openai-chat", "gemini", "openai-responses", "anthropic-messages"],
+      },
+    };
+    const models = { any: { targets: ["any:vendors-model"] } };
+    const options = { errors: true, patterns: ["[\\w.]+@[\\w.]+"] };
+    const { driven, file } = await recording(t, options, { env, gateway: { providers, models } });
+    const all = Object.values(SECRETS).join(" and ");
+    const key = "test-key-0123456789abcdef";
+    for (const protocol of driven.protocols)
+      for (const stream of [false, true])
+        for (const cut of [undefined, 1, 40]) {
+          const asked = {
+            protocol,
+            stream,
+            text: `${all} ${key}`,
+            ...(cut && { cut }),
+            headers: { "x-note": SECRETS.vendor },
+          };
+          // The model repeats them in pieces of three characters, each in a frame of its own.
+          const answer = await driven.ask(asked, {
+            text: `${all} ${key}`,
+            reasoning: all,
+            headers: { "x-request-id": SECRETS.token },
+          });
+          t.match(answer.text, SECRETS.vendor, "the client gets what was said");
+          await driven.ask(
+            { ...asked, path: `/v1/chat/completions?key=${key}` },
+            { status: 400, body: { error: { message: all } } },
+          );
+          await driven.ask(asked, { text: all, breakAfter: 700 });
+          await driven.ask({ ...asked, leaveAfter: 600 }, { text: all });
+        }
+    await driven.close();
+    const kept = rows(file);
+    t.ok(kept.length > 80, `${kept.length} exchanges`);
+    const text = JSON.stringify(kept);
+    t.match(text, /\*\*\* and/);
+    for (const [name, secret] of Object.entries({ ...SECRETS, key })) {
+      t.notOk(text.includes(secret), name);
+      t.notOk(readFileSync(file).includes(secret), name);
+    }
+    // Nor in pieces: each stream's texts put together.
+    for (const { request, answer, attempts } of kept)
+      for (const body of [request, answer, ...attempts.flatMap((each) => [each.request, each.answer])]) {
+        const joined = [
+          ...(body?.body ?? "").matchAll(/"(?:text|content|delta|thinking|reasoning_content)":\s*"((?:[^"\\]|\\.)*)"/g),
+        ]
+          .map(([, piece]) => piece)
+          .join("");
+        for (const [name, secret] of Object.entries({ ...SECRETS, key }))
+          t.notOk(joined.includes(secret), `${name} in pieces`);
+      }
+  },
+);
+
+t.test("streams that are cut midway are kept as far as they came", async (t) => {
+  const { driven } = await recording(t);
+  for (const protocol of driven.protocols) {
+    const broken = await driven.ask({ protocol, stream: true, text: "x".repeat(300) }, { breakAfter: 900 });
+    const kept = await found(driven, broken.headers["x-request-id"]);
+    t.match(kept, { outcome: "upstream_error", error: { code: "upstream_truncated" } }, protocol);
+    t.ok((kept.attempts[0]?.answer?.bytes ?? 0) > 300, protocol);
+    t.ok(
+      broken.body.toString().startsWith(kept.answer?.body ?? "none"),
+      "the client got that, and the error behind it",
+    );
+    const left = await driven.ask({ protocol, stream: true, text: "x".repeat(300), leaveAfter: 300 });
+    t.match(
+      await found(driven, left.headers["x-request-id"]),
+      { outcome: "aborted", answer: { first: "200" } },
+      protocol,
+    );
+  }
+  await driven.close();
+});
+
+t.test("each attempt is kept, and what a plugin answers or refuses", async (t) => {
+  const { driven } = await recording(t);
+  const tried = await driven.ask({ protocol: "openai-chat" }, [
+    { status: 503, body: { error: { message: "busy" } } },
+    "Now.",
+  ]);
+  const kept = await found(driven, tried.headers["x-request-id"]);
+  t.match(kept.attempts, [{ status: 503 }, { status: 200, answer: { body: /Now\./ } }]);
+  const refused = await driven.ask({ protocol: "openai-chat", key: null });
+  t.match(await found(driven, refused.headers["x-request-id"]), {
+    status: 401,
+    error: { code: "missing_api_key" },
+    attempts: [],
+  });
+  t.equal(await found(driven, "nobody's"), undefined);
+  await driven.close();
+});
+
+t.test("a sample is kept, and errors in any case where that is asked for", async (t) => {
+  const { driven, file } = await recording(t, { sample: 0.3 });
+  for (let i = 0; i < 100; i++) await driven.ask({ protocol: "openai-chat" });
+  await driven.close();
+  const { length } = rows(file);
+  t.ok(length > 5 && length < 65, `${length} of a hundred`);
+  const errors = await recording(t, { sample: 0, errors: true });
+  await errors.driven.ask({ protocol: "openai-chat", stream: true });
+  await errors.driven.ask({ protocol: "openai-chat", stream: true, leaveAfter: 10 });
+  await errors.driven.ask({ protocol: "openai-chat", stream: true }, { breakAfter: 500 });
+  await errors.driven.ask({ protocol: "openai-chat", model: "nobody's" });
+  await errors.driven.ask({ protocol: "openai-chat", headers: { "gateway-explain": "dry-run" } });
+  await errors.driven.close();
+  t.same(
+    rows(errors.file).map(({ outcome }) => outcome),
+    ["upstream_error", "rejected"],
+  );
+});
+
+t.test(
+  "a body beyond its size is cut, a secret at the edge too, and what is too much is dropped and counted",
+  async (t) => {
+    const { driven } = await recording(t, { body_kilobytes: 1 });
+    const edge = `${"y".repeat(940)}${SECRETS.vendor}${"x".repeat(20_000)}`;
+    const answer = await driven.ask({ protocol: "openai-chat", text: edge });
+    const kept = await found(driven, answer.headers["x-request-id"]);
+    for (const message of [kept.request, kept.answer, kept.attempts[0]?.request, kept.attempts[0]?.answer]) {
+      t.match(message, { cut: true });
+      t.ok((message?.bytes ?? 0) > 20_000 && (message?.body.length ?? 0) <= 1024);
+      t.notMatch(message?.body, /sk-proj/);
+    }
+    await driven.close();
+    const small = await recording(t, { queue_megabytes: 1, body_kilobytes: 1024 });
+    const large = "z".repeat(700_000);
+    for (let i = 0; i < 3; i++) t.equal((await small.driven.ask({ protocol: "openai-chat", text: large })).status, 200);
+    await small.driven.close();
+    t.match(
+      small.driven.log.filter(({ level }) => level === "warn").map(({ fields }) => fields),
+      [{ dropped: 1 }, { dropped: 2 }],
+    );
+  },
+);
+
+t.test("the oldest go beyond the size, and what is over its time is gone", async (t) => {
+  const { driven, file } = await recording(t, { megabytes: 1, body_kilobytes: 512 });
+  const noise = () => Array.from({ length: 12_000 }, () => Math.random().toString(36)).join("");
+  for (let i = 0; i < 12; i++) {
+    const asked = await driven.ask({ protocol: "openai-chat", text: noise() }, "short");
+    await found(driven, asked.headers["x-request-id"]);
+  }
+  await driven.close();
+  const left = rows(file);
+  t.ok(left.length >= 1 && left.length < 12, `${left.length} of twelve`);
+  t.ok(statSync(file).size < 1.5 * 1_048_576, `${statSync(file).size} bytes`);
+  const brief = await recording(t, { hours: 0.05 / 3600 });
+  const { headers } = await brief.driven.ask({ protocol: "openai-chat" });
+  await sleep(80);
+  t.equal(await found(brief.driven, headers["x-request-id"]), undefined);
+  await brief.driven.close();
+});
+
+t.test("nonsense is refused before anything starts", async (t) => {
+  const folder = t.testdir();
+  writeFileSync(`${folder}/text`, "no database");
+  const file = `${folder}/own.db`;
+  const other = new DatabaseSync(`${folder}/other.db`);
+  other.exec("create table mine (a text)");
+  other.close();
+  for (const [options, message] of [
+    [{}, /keeps nothing: set sample/],
+    [{ sample: 2 }, /sample/],
+    [{ sample: 1, hours: 0 }, /hours/],
+    [{ sample: 1, megabytes: 1, body_kilobytes: 2048 }, /body_kilobytes is more than megabytes/],
+    [{ sample: 1, patterns: ["("] }, /regular expression/],
+    [{ sample: 1, patterns: ["x*"] }, /no empty text/],
+    [{ sample: 1, file: folder }, /is a folder/],
+    [{ sample: 1, file: `${folder}/text/recorded.db` }, /is no folder/],
+    [{ sample: 1, file: `${folder}/other.db` }, /no file of recordings/],
+    [{ sample: 1, file: `${folder}/text` }, /not a database/],
+  ] as const)
+    await t.rejects(drive(Record, { options: { file, ...options } }), message, JSON.stringify(options));
+  const once = ["sse", "auth", "models", "rewrite", "record"];
+  await t.rejects(drive(Record, { options: { file, sample: 1 }, chain: once }), /stands once .* first and as the last/);
+  await t.rejects(drive(Record, { options: { file, sample: 1 }, chain: ["record", ...once, "record"] }), /three times/);
+});
