@@ -1,5 +1,5 @@
 import { isUtf8 } from "node:buffer";
-import { type Recorded, type RecordedMessage, Redactor } from "model-gateway";
+import { type Recorded, Redactor } from "model-gateway";
 import type { RawExchange, RawMessage, WorkerTerms } from "./messages.ts";
 
 /** Headers that hold nothing but credentials. */
@@ -35,7 +35,7 @@ export class Cleaner {
     };
   }
 
-  private message({ first, headers, body, bytes }: RawMessage): RecordedMessage {
+  private message({ first, headers, body, bytes }: RawMessage): Recorded["request"] {
     const { body: most } = this.terms;
     const raw = Buffer.from(body.buffer, body.byteOffset, body.byteLength);
     // A character at the edge may be cut.

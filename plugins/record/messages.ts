@@ -1,4 +1,4 @@
-import type { Recorded, RecordedMessage } from "model-gateway";
+import type { Recorded } from "model-gateway";
 
 /** Where recordings are kept, and for how long. */
 export interface FileTerms {
@@ -17,25 +17,18 @@ export interface WorkerTerms extends FileTerms {
 }
 
 /** A message as it was, secrets included. */
-export interface RawMessage extends Pick<RecordedMessage, "first" | "headers" | "bytes"> {
+export interface RawMessage extends Pick<Recorded["request"], "first" | "headers" | "bytes"> {
   readonly body: Uint8Array;
 }
 
-type Raw<Kept> = { [Name in keyof Kept]: Kept[Name] extends RecordedMessage | undefined ? RawMessage : Kept[Name] };
-
 /** An exchange as it was; it never leaves the process. */
-export interface RawExchange extends Omit<Raw<Required<Recorded>>, "attempts" | "answer" | "error" | "answerer"> {
-  readonly error?: Recorded["error"];
-  readonly answerer?: string;
+export interface RawExchange extends Omit<Recorded, "request" | "answer" | "attempts"> {
+  readonly request: RawMessage;
   readonly answer?: RawMessage;
   readonly attempts: readonly RawAttempt[];
 }
 
-export interface RawAttempt {
-  readonly target: string;
-  readonly protocol: string;
-  readonly status?: number;
-  readonly error?: string;
+export interface RawAttempt extends Omit<Recorded["attempts"][number], "request" | "answer"> {
   readonly request: RawMessage;
   readonly answer?: RawMessage;
 }
