@@ -2,7 +2,6 @@ import {
   type AccessExchange,
   type Answer,
   type Attempt,
-  type Caller,
   type DoneExchange,
   GatewayError,
   type Head,
@@ -81,7 +80,7 @@ export default class UsageOf implements Plugin {
         message: "This key has made no request with that id.",
         hint: "The id is the answer's x-request-id; what still runs is recorded when it has ended.",
       });
-    const { key: _, group: __, tags: ___, once: ____, ...entry } = found;
+    const { key: _, group: __, tags: ___, once: ____, address: _____, ...entry } = found;
     return { status: 200, body: JSON.stringify({ object: "request", ...entry }) };
   }
 
@@ -230,11 +229,15 @@ function begun(exchange: SendExchange, attempt: Attempt, cut: Cut): LedgerEntry 
   return entry;
 }
 
-/** Who asks: the key, and what group and tags it has now. */
-function holder({ caller }: { readonly caller?: Caller | undefined }): Pick<LedgerEntry, "key" | "group" | "tags"> {
-  if (!caller) return { key: "" };
+/** Who asks: the key, what group and tags it has now, and from where. */
+function holder({
+  caller,
+  address,
+}: Pick<DoneExchange, "caller" | "address">): Pick<LedgerEntry, "key" | "group" | "tags" | "address"> {
+  const from = address === "" ? {} : { address };
+  if (!caller) return { key: "", ...from };
   const { id: key, group, tags } = caller;
-  return { key, ...(group !== undefined && { group }), ...(tags && { tags }) };
+  return { key, ...(group !== undefined && { group }), ...(tags && { tags }), ...from };
 }
 
 function entry(exchange: DoneExchange, { usage, source }: Settlement, late: string | undefined): LedgerEntry {

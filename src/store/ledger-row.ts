@@ -133,9 +133,11 @@ export function entryOf(row: Record<string, SQLOutputValue>): LedgerEntry {
   if (cost !== undefined) entry.cost = cost;
   if (row["price"]) entry.price = text("price");
   if (row["detail"] === null) return entry;
-  const { bytes, ...detail } = JSON.parse(text("detail")) as Partial<Usage> & Pick<LedgerEntry, "bytes">;
+  const { bytes, address, known, ...detail } = JSON.parse(text("detail")) as Partial<Usage> &
+    Pick<LedgerEntry, "bytes" | "address"> & { known?: false };
   if (bytes) entry.bytes = bytes;
-  if (entry.source === "none") return entry;
+  if (address !== undefined) entry.address = address;
+  if (known === false || entry.source === "none") return entry;
   entry.usage = {
     ...detail,
     in: present({ total: number("tokens_in"), cached: number("cached"), ...detail.in }),
@@ -160,11 +162,12 @@ function onlyStart({ attempts, target, status }: LedgerEntry): number | undefine
 }
 
 /** What has no column of its own, as JSON. */
-function detailOf({ usage, bytes }: LedgerEntry): string | null {
-  if (!usage) return bytes ? JSON.stringify({ bytes }) : null;
+function detailOf({ usage, bytes, address }: LedgerEntry): string | null {
+  if (!usage) return bytes || address !== undefined ? JSON.stringify({ bytes, address, known: false }) : null;
   const { in: input, out: output, serverTools, tier, images, drawn, providerCost } = usage;
   const rest: Record<string, unknown> = {};
   if (bytes) rest["bytes"] = bytes;
+  if (address !== undefined) rest["address"] = address;
   const restIn = others(input, "total", "cached");
   if (restIn) rest["in"] = restIn;
   const restOut = others(output, "total", "reasoning");

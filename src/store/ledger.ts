@@ -34,6 +34,8 @@ export interface LedgerEntry {
   /** Milliseconds in all. */
   duration: number;
   usage?: Usage;
+  /** The client's address. */
+  address?: string;
   /** Bytes of bodies, where they passed unread. */
   bytes?: { up: number; down: number };
   /**

@@ -116,3 +116,24 @@ t.test("the size of a row grows with what it carries", async (t) => {
   const long = rowOf({ ...entry, attempts: [{ target: "x".repeat(10_000), startedAt: 0 }] });
   t.ok(size(long) > size(rowOf(entry)) + 9_000);
 });
+
+t.test("the client's address comes back, with usage and without", async (t) => {
+  for (const usage of [undefined, { in: { total: 3 }, out: { total: 4 }, raw: undefined }]) {
+    const { usage: _, ...rest } = entry;
+    const seen = { ...rest, address: "2001:db8::7", ...(usage && { usage }) };
+    t.equal(back(rowOf(seen)).address, "2001:db8::7");
+    t.same(entryIn(rowOf({ ...seen, source: "free" })).usage, usage, "no usage is none, and not an empty one");
+  }
+});
+
+t.test("what a provider says of cost, pictures and drawn tokens comes back", async (t) => {
+  const usage = {
+    in: { total: 3 },
+    out: { total: 4 },
+    images: { count: 2, size: "1x1" },
+    drawn: { model: "painter", in: { total: 5 }, out: { total: 6, image: 6 } },
+    providerCost: 123,
+    raw: undefined,
+  };
+  t.same(entryIn(rowOf({ ...entry, usage })).usage, usage);
+});
