@@ -74,8 +74,6 @@ export default class Sse implements Plugin {
   }
 
   private silent(exchange: ResponseExchange, ping: Buffer): void {
-    if (!exchange.push) return;
-    exchange.push(ping);
-    this.ping(exchange).timer?.refresh();
+    if (exchange.push(ping)) this.ping(exchange).timer?.refresh();
   }
 }

@@ -163,7 +163,7 @@ function streamed(exchange: ResponseExchange, reading: Reading): Stage {
   const delivered = generates ? new Delivered(protocol, exchange.attempt?.target.model) : undefined;
   if (delivered) {
     reading.delivered = delivered;
-    exchange.progress = () => delivered.tokens;
+    exchange.progress = delivered;
   }
   return (frame) => {
     try {

@@ -149,7 +149,7 @@ const named = ({ provider, model }: Target): string => `${provider.name}:${model
 
 function liveRequest({ exchange, generation, reply }: RunningExchange): LiveRequest {
   const { id, time, caller, address, method, path, protocol, attempts, attempt, model, firstByte } = exchange;
-  const tokens = exchange.usage?.out.total ?? exchange.progress?.();
+  const tokens = exchange.usage?.out.total ?? exchange.progress?.tokens;
   const asked = attempt?.target.serves ?? model?.id ?? exchange.requestedModel;
   return {
     ...{ id, time, age: Math.round(exchange.elapsed), generation: generation.number },

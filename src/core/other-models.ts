@@ -1,5 +1,6 @@
 import { changesAt, type JsonPath } from "../wire/paths.ts";
 import type { Edit } from "../wire/splice.ts";
+import { Watch } from "../wire/watch.ts";
 import type { Body } from "./body.ts";
 import type { OtherModelWords, Protocol } from "./protocol.ts";
 
@@ -15,6 +16,7 @@ export interface OtherModel {
 }
 
 const MEMBER = "model";
+const WATCH = new Watch([MEMBER]);
 const NAME = Buffer.from(`"${MEMBER}"`);
 const ESCAPE = Buffer.from("\\u00");
 /** A letter of that name written as an escape: nobody does that but to hide it. */
@@ -34,6 +36,7 @@ export function otherModels(body: Body, { otherModels: words }: Protocol, everyw
     if (body.member(name)?.kind === "string")
       found.push({ name: String(body.value(name)), prefix: "", path: [name], unnamed: true });
   }
+  if (!WATCH.maySee(body.scan)) return found;
   for (const name of everywhere ? [...below, ...around] : below) {
     const member = body.member(name);
     if (member?.kind !== "array" && member?.kind !== "object") continue;

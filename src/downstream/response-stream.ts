@@ -1,6 +1,6 @@
 import { blame } from "../core/chain.ts";
 import { GatewayError } from "../core/errors.ts";
-import type { Exchange } from "../core/exchange.ts";
+import type { Delivery, Exchange } from "../core/exchange.ts";
 import type { StreamState } from "../core/protocol.ts";
 import { passStages, type Stage } from "../core/stage.ts";
 import type { UpstreamAnswer } from "../upstream/attempts.ts";
@@ -26,7 +26,7 @@ function bytesOf(frames: readonly Frame[]): Buffer[] {
  * nobody touched leaves as the buffer it came in; of a frame that is not whole yet nothing leaves, so that whatever
  * is written next stands at a frame's edge.
  */
-export class ResponseStream implements BodyReceiver {
+export class ResponseStream implements BodyReceiver, Delivery {
   readonly state: StreamState;
   /** A stage keeps the state, because the client's frames are not the upstream's. */
   private readonly kept: boolean;
@@ -49,9 +49,8 @@ export class ResponseStream implements BodyReceiver {
     this.splitter = framing === "sse" ? new SseSplitter() : framing === "array" ? new ArraySplitter() : undefined;
     this.kept = translated !== undefined;
     this.state = translated?.state ?? { operation: exchange.operation, frames: 0, first: undefined, last: undefined };
-    if (upstream.head.framing) exchange.push = (bytes) => this.write([bytes]);
+    exchange.delivery = this;
     this.unsubscribe = exchange.onAbort(() => this.breakOff(new GatewayError("client_gone")));
-    exchange.readOn = () => this.readOn();
   }
 
   chunk(bytes: Buffer): boolean {
@@ -100,8 +99,7 @@ export class ResponseStream implements BodyReceiver {
 
   private close(): void {
     this.over = true;
-    this.exchange.push = undefined;
-    this.exchange.readOn = undefined;
+    this.exchange.delivery = undefined;
     clearTimeout(this.stalled);
     this.unsubscribe();
   }
@@ -163,8 +161,14 @@ export class ResponseStream implements BodyReceiver {
     return false;
   }
 
+  push(bytes: Buffer): boolean {
+    if (!this.upstream.head.framing) return false;
+    this.write([bytes]);
+    return true;
+  }
+
   /** The client has left, and somebody wants to know the rest: nothing holds the upstream any more. */
-  private readOn(): void {
+  readOn(): void {
     clearTimeout(this.stalled);
     this.stalled = undefined;
     this.upstream.resume();

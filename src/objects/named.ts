@@ -2,8 +2,10 @@ import type { Body } from "../core/body.ts";
 import { type ErrorDetails, GatewayError } from "../core/errors.ts";
 import type { ObjectWords } from "../core/protocol.ts";
 import { AnyOf } from "../wire/any-of.ts";
+import type { Scan } from "../wire/json.ts";
 import type { JsonPath } from "../wire/paths.ts";
 import { asObject, asText, type JsonObject } from "../wire/values.ts";
+import { Watch } from "../wire/watch.ts";
 
 /** An object that a request names. */
 export interface NamedObject {
@@ -30,6 +32,7 @@ const ID_NAME = Buffer.from('"id"');
 /** Finds the objects that requests in the words of a protocol name. */
 export class NamedObjects {
   private readonly marks: AnyOf;
+  private readonly watch: Watch;
   private readonly anywhere: ReadonlySet<string>;
   private readonly unread: ReadonlySet<string>;
   private readonly references: ReadonlySet<unknown>;
@@ -37,6 +40,7 @@ export class NamedObjects {
   constructor(private readonly words: ObjectWords) {
     const { anywhere, references = [] } = words;
     this.marks = new AnyOf([...anywhere, ...references].map((word) => `"${word}"`));
+    this.watch = new Watch([...anywhere, ...(words.untyped ? ["id"] : [])], [...references]);
     this.anywhere = new Set(anywhere);
     this.unread = new Set(words.unread);
     this.references = new Set(references);
@@ -47,10 +51,11 @@ export class NamedObjects {
    * @throws GatewayError `invalid_field` for an id that cannot be one; `invalid_json` where two readers could read two ids
    */
   of(body: Body): NamedObject[] {
-    if (!body.scan) return [];
+    const { scan } = body;
+    if (!scan) return [];
     const { top } = this.words;
     const found: NamedObject[] = [];
-    let whole = this.mayHold(body.pieces);
+    let whole = this.mayStandIn(scan) && this.mayHold(body.pieces);
     for (const name of top) {
       const member = body.member(name);
       if (!member || whole) continue;
@@ -70,6 +75,10 @@ export class NamedObjects {
     const found: NamedObject[] = [];
     this.walk(json, [], found);
     return found;
+  }
+
+  private mayStandIn(scan: Scan): boolean {
+    return this.watch.maySee(scan) || this.words.anywhere.some((name) => scan.find(name) !== undefined);
   }
 
   private mayHold(pieces: readonly Buffer[]): boolean {

@@ -29,7 +29,7 @@ import {
 } from "./grammar.ts";
 import { type JsonKind, MemberList, type Scan, ScanResult } from "./members.ts";
 import { Utf8 } from "./utf8.ts";
-import { LONGEST, type Nesting, Window } from "./window.ts";
+import { ESCAPED_NAME, ESCAPED_VALUE, LONG_VALUE, LONGEST, type Nesting, seenAs, Window } from "./window.ts";
 
 export { JsonError, type JsonFault } from "./grammar.ts";
 export { mayContain } from "./may-contain.ts";
@@ -83,6 +83,7 @@ export class Scanner implements Nesting {
   inObject = false;
   keys = 0;
   values = 0;
+  seen = 0;
   readonly outer: boolean[] = [];
   readonly maxDepth: number;
   readonly maxKeys: number;
@@ -108,6 +109,9 @@ export class Scanner implements Nesting {
   /** The top-level member that is being read. */
   private name = "";
   private stringStart = 0;
+  /** Of the current string: its first byte, where a piece has cut it; whether it holds a `\u`. */
+  private firstByte = 0;
+  private escaped = false;
   private numberStart = 0;
   /** The current string is so long that only its end is sought. */
   private far = false;
@@ -165,6 +169,8 @@ export class Scanner implements Nesting {
     }
     if (this.nameParts) this.nameParts.push(piece.subarray(Math.max(0, this.keyStart - this.base)));
     if (this.kept) this.keep(piece, n);
+    if (this.token === STRING && this.stringStart >= this.base)
+      this.firstByte = piece[this.stringStart - this.base] ?? 0;
     this.base += n;
     if (this.values > this.maxValues) throw new JsonError("values", this.base, `More than ${this.maxValues} values`);
     this.window = NOTHING;
@@ -175,7 +181,8 @@ export class Scanner implements Nesting {
     if (this.token === NUMBER && WHOLE[this.progress]) this.closeValue(Buffer.alloc(0), 0);
     const wrong = this.utf8.end();
     if (wrong >= 0) throw new JsonError("utf8", wrong, "The text is not UTF-8");
-    if (this.expect === DONE) return new ScanResult(this.kind, this.members, this.start, this.finish, this.base);
+    if (this.expect === DONE)
+      return new ScanResult(this.kind, this.members, this.start, this.finish, this.base, this.seen);
     if (this.depth === 0 && this.token === NONE) throw new JsonError("empty", this.base, "No value: the text ends");
     const expected = this.token === NONE ? EXPECTED[this.expect] : undefined;
     throw new JsonError("syntax", this.base, "The text ends too early", expected);
@@ -294,6 +301,7 @@ export class Scanner implements Nesting {
     if (this.token === NONE) {
       this.progress = 0;
       this.far = false;
+      this.escaped = false;
       this.stringStart = this.base + from;
     }
     if (this.far) return this.seekEnd(piece, from);
@@ -341,14 +349,17 @@ export class Scanner implements Nesting {
       if (this.progress > 1) {
         if (HEX[byte] === 0) throw this.unexpected(piece, i, "four hex digits after \\u");
         if (--this.progress === 1) this.progress = 0;
-      } else if (byte === LOWER_U) this.progress = 5;
-      else if (ESCAPES[byte] === 1) this.progress = 0;
+      } else if (byte === LOWER_U) {
+        this.progress = 5;
+        this.escaped = true;
+      } else if (ESCAPES[byte] === 1) this.progress = 0;
       else throw this.unexpected(piece, i, 'an escape: one of "\\/bfnrtu after the backslash');
     }
     return i;
   }
 
   private closeString(piece: Buffer, end: number): number {
+    if (this.depth > 1) this.note(piece, end);
     if (this.expect <= VALUE) this.closeValue(piece, end);
     else {
       this.token = NONE;
@@ -356,6 +367,18 @@ export class Scanner implements Nesting {
       if (this.depth === 1) this.endName(piece, end);
     }
     return end;
+  }
+
+  /** What watches for a string below the top level that window.wat has not passed, as one that pieces cut. */
+  private note(piece: Buffer, end: number): void {
+    const isName = this.expect > VALUE;
+    const length = this.base + end - 1 - this.stringStart;
+    if (!isName && length + 1 >= LONG_VALUE) return;
+    if (this.escaped) this.seen |= isName ? ESCAPED_NAME : ESCAPED_VALUE;
+    const first = this.stringStart < this.base ? this.firstByte : piece[this.stringStart - this.base];
+    // Of one whose end is cut too nothing can be told.
+    this.seen |=
+      end < 3 ? -1 : seenAs(isName ? "name" : "value", length, first ?? 0, piece[end - 2] ?? 0, piece[end - 3] ?? 0);
   }
 
   private endName(piece: Buffer, end: number): void {

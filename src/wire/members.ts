@@ -29,6 +29,8 @@ export interface Scan {
   readonly end: number;
   /** Bytes of the whole text. */
   readonly length: number;
+  /** Bits of the watches (`Watch`) for which there may be something below the top level. */
+  readonly seen: number;
   /** The member of that name; the last one where names may repeat, as `JSON.parse` has it. */
   find(name: string): Member | undefined;
 }
@@ -63,6 +65,7 @@ export class ScanResult implements Scan {
     readonly start: number,
     readonly end: number,
     readonly length: number,
+    readonly seen: number,
   ) {}
 
   get members(): readonly Member[] {

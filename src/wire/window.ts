@@ -14,6 +14,8 @@ export interface Nesting {
   keys: number;
   /** Containers and commas so far: there are no more values than these together, and one. */
   values: number;
+  /** The bits of those who watch for a name or a short value that may have been passed. */
+  seen: number;
   readonly maxDepth: number;
   readonly maxKeys: number;
 }
@@ -30,6 +32,13 @@ const PIECE = 4096;
 const DEEPEST = 400;
 /** A search looks at 32 bytes at a time, and ends at one of these quotes behind the piece. */
 const BEYOND = 64;
+/** The bits of watched texts, by their hash; each table has 4096 words. */
+const [NAMES, VALUES_SEEN] = [73_728, 90_112] as const;
+const SLOTS = 4096;
+/** Bytes of a value, its first quote included, that is too long to be watched for. */
+export const LONG_VALUE = 200;
+/** Set in `seen` where a name, or a short value, holds a `\u` and may be any. */
+export const [ESCAPED_NAME, ESCAPED_VALUE] = [1 << 31, 1 << 30] as const;
 
 /** What of the engine's own interface is used here; the types of node leave it to those of browsers. */
 declare const WebAssembly: {
@@ -45,13 +54,42 @@ const machine = new WebAssembly.Instance(
   end(from: number, checked: number): number;
 };
 const memory = new Uint8Array(machine.memory.buffer);
-const [EXPECT, DEPTH, IN_OBJECT, KEYS, VALUES] = [0, 1, 2, 3, 4] as const;
-const state = new Int32Array(memory.buffer, 0, 5);
+const [EXPECT, DEPTH, IN_OBJECT, KEYS, VALUES, SEEN] = [0, 1, 2, 3, 4, 5] as const;
+const state = new Int32Array(memory.buffer, 0, 6);
+const watchedNames = new Int32Array(memory.buffer, NAMES, SLOTS);
+const watchedValues = new Int32Array(memory.buffer, VALUES_SEEN, SLOTS);
 memory.set(CLASSES, 512);
 memory.set(ESCAPES, 768);
 memory.set(HEX, 1024);
 memory.set(STEPS, 1280);
 memory.set(WHOLE.map(Number), 3584);
+
+/** The word of a text's hash, as window.wat has it. */
+const slot = (length: number, first: number, last: number, lastButOne: number): number =>
+  ((lastButOne + (last << 8)) * 37 + first * 301 + length * 1123) & (SLOTS - 1);
+
+/** Lets scans set `bit` where they pass one of these texts: a name, or a short value. Others may share its hash. */
+export function watchFor(texts: readonly string[], bit: number, kind: "name" | "value"): void {
+  const table = kind === "name" ? watchedNames : watchedValues;
+  for (const text of texts) {
+    const bytes = Buffer.from(text);
+    // Other characters have escapes besides `\u`.
+    if (!/^[\w.-]{2,198}$/.test(text)) throw new RangeError(`"${text}" cannot be watched for`);
+    const at = slot(bytes.length, bytes[0] as number, bytes.at(-1) as number, bytes.at(-2) as number);
+    table[at] = (table[at] as number) | bit;
+  }
+}
+
+/** The bits of those who watch for a string of which this is known. */
+export function seenAs(
+  kind: "name" | "value",
+  length: number,
+  first: number,
+  last: number,
+  lastButOne: number,
+): number {
+  return (kind === "name" ? watchedNames : watchedValues)[slot(length, first, last, lastButOne)] as number;
+}
 
 /** Whose bytes lie in the memory. */
 let laid: Window | undefined;
@@ -84,6 +122,7 @@ export class Window {
     state[IN_OBJECT] = nesting.inObject ? 1 : 0;
     state[KEYS] = nesting.keys;
     state[VALUES] = nesting.values;
+    state[SEEN] = nesting.seen;
     for (let i = 0; i < nesting.depth; i++) memory[OUTER + i] = outer[i] ? 1 : 0;
     const maxDepth = Math.min(nesting.maxDepth, DEEPEST);
     const to = machine.pass(PIECE + from, PIECE + this.length, maxDepth, nesting.maxKeys, checked) - PIECE;
@@ -94,6 +133,7 @@ export class Window {
     nesting.inObject = state[IN_OBJECT] === 1;
     nesting.keys = state[KEYS] as number;
     nesting.values = state[VALUES] as number;
+    nesting.seen = state[SEEN] as number;
     return to;
   }
 

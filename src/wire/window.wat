@@ -1,18 +1,22 @@
 ;; Passes over tokens of a JSON text (RFC 8259), and over strings 32 bytes at a time. The memory, which window.ts fills:
-;;    0  expect, depth, in an object, keys, values: five words, read by pass at its start and written at its end
+;;    0  expect, depth, in an object, keys, values, seen: six words, read by pass at its start and written at its end
 ;;   64  a byte for each open container around the current one: 1 for an object
 ;;  512  CLASSES, 768 ESCAPES and 1024 HEX of grammar.ts: a byte for each byte
 ;; 1280  STEPS and 3584 WHOLE of grammar.ts: numbers
 ;; 4096  the piece; behind its end 64 quotes, at which every search ends
+;; 73728 and 90112: a word for each hash of a name, and of a short value: the bits of those who watch for it
 ;; window.test.ts assembles it: WASM=write makes window.wasm anew.
 (module
   (memory (export "memory") 2)
+
+  ;; Not 0: the part of the string that $end has checked last holds a `\u`.
+  (global $escapes (mut i32) (i32.const 0))
 
   ;; Where the quote stands that ends a string, from inside of it; the piece's end, or one more behind a backslash, where
   ;; the piece cuts it; -1 for a control character or a wrong escape in front of $checked.
   (func $end (export "end") (param $i i32) (param $checked i32) (result i32)
     (local $a v128) (local $b v128) (local $backslash i32) (local $quote i32) (local $escape i32) (local $escaped i32)
-    (local $cut i32) (local $within i32) (local $at i32)
+    (local $cut i32) (local $within i32) (local $at i32) (local $hidden i32)
     ;; Most names end within the first sixteen bytes, without an escape.
     (local.set $a (v128.load align=1 (local.get $i)))
     (local.set $at (i8x16.bitmask (v128.or
@@ -22,7 +26,9 @@
         (i8x16.eq (local.get $a) (v128.const i8x16 92 92 92 92 92 92 92 92 92 92 92 92 92 92 92 92))))))
     (if (local.get $at) (then
       (local.set $at (i32.add (local.get $i) (i32.ctz (local.get $at))))
-      (if (i32.eq (i32.load8_u (local.get $at)) (i32.const 34)) (then (return (local.get $at))))))
+      (if (i32.eq (i32.load8_u (local.get $at)) (i32.const 34)) (then
+        (global.set $escapes (i32.const 0))
+        (return (local.get $at))))))
     (loop $block
       (local.set $a (v128.load align=1 (local.get $i)))
       (local.set $b (v128.load offset=16 align=1 (local.get $i)))
@@ -76,6 +82,7 @@
             (i32.shl
               (i8x16.bitmask (i8x16.eq (local.get $b) (v128.const i8x16 117 117 117 117 117 117 117 117 117 117 117 117 117 117 117 117)))
               (i32.const 16)))))
+          (local.set $hidden (i32.or (local.get $hidden) (local.get $escaped)))
           (block $done (loop $u
             (br_if $done (i32.eqz (local.get $escaped)))
             (local.set $at (i32.add (local.get $i) (i32.ctz (local.get $escaped))))
@@ -89,7 +96,9 @@
               (then (return (i32.const -1))))
             (local.set $escaped (i32.and (local.get $escaped) (i32.sub (local.get $escaped) (i32.const 1))))
             (br $u)))))))
-      (if (local.get $quote) (then (return (i32.add (local.get $i) (i32.ctz (local.get $quote))))))
+      (if (local.get $quote) (then
+        (global.set $escapes (local.get $hidden))
+        (return (i32.add (local.get $i) (i32.ctz (local.get $quote))))))
       (local.set $i (i32.add (local.get $i) (i32.const 32)))
       (br $block))
     (unreachable))
@@ -106,17 +115,28 @@
           (i8x16.shr_u (local.get $v) (i32.const 4))))
       (v128.const i64x2 0 0))))
 
+  ;; Where the word of a string's hash lies in its table: of its length, its first byte and its last two. window.ts has the same.
+  (func $slot (param $from i32) (param $to i32) (result i32)
+    (i32.and
+      (i32.add
+        (i32.mul (i32.load16_u align=1 (i32.sub (local.get $to) (i32.const 2))) (i32.const 148))
+        (i32.add
+          (i32.mul (i32.load8_u (local.get $from)) (i32.const 1204))
+          (i32.mul (i32.sub (local.get $to) (local.get $from)) (i32.const 4492))))
+      (i32.const 16380)))
+
   ;; Passes over tokens from $i up to $to; the first byte that it does not pass is its result. $span: bytes of a string value
   ;; that are checked. What may come next is numbered as in grammar.ts: 0 first value, 1 value, 2 first name, 3 name, 4 colon,
   ;; 5 comma or end.
   (func (export "pass") (param $i i32) (param $to i32) (param $maxDepth i32) (param $maxKeys i32) (param $span i32) (result i32)
     (local $expect i32) (local $depth i32) (local $object i32) (local $keys i32)
-    (local $values i32) (local $next i32) (local $state i32) (local $step i32)
+    (local $values i32) (local $seen i32) (local $next i32) (local $state i32) (local $step i32)
     (local.set $expect (i32.load (i32.const 0)))
     (local.set $depth (i32.load (i32.const 4)))
     (local.set $object (i32.load (i32.const 8)))
     (local.set $keys (i32.load (i32.const 12)))
     (local.set $values (i32.load (i32.const 16)))
+    (local.set $seen (i32.load (i32.const 20)))
     (block $stop
       (loop $token
         (br_if $stop (i32.ge_u (local.get $i) (local.get $to)))
@@ -136,11 +156,18 @@
               (br_if $stop (i32.eq (local.get $keys) (local.get $maxKeys)))
               (local.set $next (call $end (local.get $next) (local.get $to)))
               (br_if $stop (i32.ge_u (local.get $next) (local.get $to)))
+              (local.set $seen (i32.or (local.get $seen) (i32.or
+                (i32.load offset=73728 (call $slot (i32.add (local.get $i) (i32.const 1)) (local.get $next)))
+                (select (i32.const 0x80000000) (i32.const 0) (global.get $escapes)))))
               (local.set $keys (i32.add (local.get $keys) (i32.const 1)))
               (local.set $expect (i32.const 4)))
             (else
               (local.set $next (call $end (local.get $next) (i32.add (local.get $next) (local.get $span))))
               (br_if $stop (i32.ge_u (local.get $next) (local.get $to)))
+              (if (i32.lt_u (i32.sub (local.get $next) (local.get $i)) (i32.const 200)) (then
+                (local.set $seen (i32.or (local.get $seen) (i32.or
+                  (i32.load offset=90112 (call $slot (i32.add (local.get $i) (i32.const 1)) (local.get $next)))
+                  (select (i32.const 0x40000000) (i32.const 0) (global.get $escapes)))))))
               (local.set $expect (i32.const 5))))
           (local.set $i (i32.add (local.get $next) (i32.const 1)))
           (br $token))
@@ -212,4 +239,5 @@
     (i32.store (i32.const 8) (local.get $object))
     (i32.store (i32.const 12) (local.get $keys))
     (i32.store (i32.const 16) (local.get $values))
+    (i32.store (i32.const 20) (local.get $seen))
     (local.get $i)))

@@ -140,7 +140,7 @@ t.test(
     const heard: string[] = [];
     one.drains = true;
     one.onAbort(() => heard.push("abort"));
-    one.readOn = () => heard.push("read on");
+    one.delivery = { readOn: () => heard.push("read on"), push: () => false };
     one.abort();
     t.same([one.aborted, heard], [true, ["read on"]]);
     one.interrupt();

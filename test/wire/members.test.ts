@@ -20,7 +20,7 @@ gathered(t, "finds members by name, few or many; the last one of a name", async 
     t.equal(list.find("toString"), undefined);
     if (i === 29) list.add(member("n0", 100));
   }
-  const found = new ScanResult("object", list, 1, 2, 3);
+  const found = new ScanResult("object", list, 1, 2, 3, 0);
   t.equal(found.members.length, 61);
   t.equal(found.find("n59")?.start, 59);
 });

@@ -73,7 +73,8 @@ t.test("the leap stops at the first quote that counts, or says from where to loo
 });
 
 const inObject = (changes: Partial<Nesting> = {}): Nesting => ({
-  ...{ expect: AFTER, depth: 2, inObject: true, outer: [false, true], keys: 0, values: 0, maxDepth: 4, maxKeys: 9 },
+  ...{ expect: AFTER, depth: 2, inObject: true, outer: [false, true], keys: 0, values: 0, seen: 0 },
+  ...{ maxDepth: 4, maxKeys: 9 },
   ...changes,
 });
 const passed = (text: string, nesting: Nesting) =>
