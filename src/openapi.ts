@@ -30,6 +30,8 @@ export function openApi(mounts: readonly Mount[]): object {
         responses: { 200: { description: "A list of paths.", ...json(ANY) } },
       },
     },
+    "/livez": probe("Whether the gateway runs."),
+    "/readyz": probe("Whether requests shall come."),
   };
   for (const mount of mounts) {
     const path = templated(mount.pattern);
@@ -112,6 +114,14 @@ function operationOf(mount: Mount): Record<string, object> {
     },
   };
 }
+
+const probe = (summary: string) => ({
+  get: {
+    summary,
+    security: [],
+    responses: { 200: { description: "Yes." }, 503: { description: "No: it stops." } },
+  },
+});
 
 const header = (description: string) => ({ description, schema: { type: "string" } });
 

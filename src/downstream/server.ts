@@ -21,10 +21,13 @@ import { Listener, type ListenPlace } from "./listener.ts";
 import { Overload, type OverloadLimits } from "./overload.ts";
 import type { RouteMatch } from "./paths.ts";
 import { receiver } from "./receive.ts";
-import { Reply, refuse, shed } from "./reply.ts";
+import { finish, Reply, refuse, shed } from "./reply.ts";
 
 /** What GET / and the preflights of some clients ask for; answered without a key. */
 const GREETINGS = new Set(["/", "/api/hello", "/openapi.json"]);
+
+/** What balancers that reach nothing else ask for; unless gateway.yaml has such paths of its own. */
+const PROBES = new Set(["/livez", "/readyz"]);
 
 export interface ServerLimits extends ConnectionLimits {
   /** Milliseconds an idle connection is kept; above nginx's 60 s, or nginx meets a closed one. 0: no end. */
@@ -300,6 +303,10 @@ export class Downstream {
       if (this.draining) throw new GatewayError("draining");
       guard(request, headers);
       if (isGet(request) && generation.pages?.answer(raw, request, response, id)) return;
+      if (PROBES.has(raw) && isGet(request) && !generation.paths.served().includes(raw)) {
+        probe(response, id, raw === "/livez" || !this.leaving);
+        return;
+      }
       if (GREETINGS.has(raw) && isGet(request)) {
         generation.greet(response, id, raw);
         return;
@@ -594,6 +601,13 @@ function refuseEarly(
 
 /** A request's address without a user's name and password. */
 const nameless = (path: string): string => path.replace(/^([a-z][a-z0-9+.-]*:\/\/)[^/]*@/i, "$1");
+
+/** Says whether requests shall come, and nothing else: anybody may ask. */
+function probe(response: ServerResponse, id: string, well: boolean): void {
+  const body = well ? "ok\n" : "stopping\n";
+  const head = ["content-type", "text/plain", "content-length", String(body.length), "cache-control", "no-store"];
+  finish(response.writeHead(well ? 200 : 503, [...head, "x-request-id", id]), body);
+}
 
 const isGet = ({ method }: Incoming): boolean => method === "GET" || method === "HEAD";
 
