@@ -33,6 +33,7 @@ import { monthOf, Partitions } from "./partitions.ts";
 const BATCH = 1_000;
 /** Milliseconds for one batch, and for a question about many rows. */
 const WRITING = 5_000;
+const LONGEST_WRITING = 30_000;
 const ASKING = 600_000;
 /** Milliseconds between two looks whether next month's table is there. */
 const AHEAD = 3_600_000;
@@ -76,6 +77,8 @@ export class PostgresLedger extends Ledger {
   private readonly rows: Row[] = [];
   private flushing: Promise<void> = Promise.resolve();
   private outage = false;
+  /** Milliseconds for a batch: a database that is only slow gets longer each time, or it would never be done. */
+  private deadline = WRITING;
   private lookedAhead = Number.NEGATIVE_INFINITY;
 
   /** @param warn told when the store cannot be written, when entries are lost, and when all is well again */
@@ -174,10 +177,12 @@ export class PostgresLedger extends Ledger {
     } catch (error) {
       if (!this.outage) this.warn(`The ledger cannot be written: ${message(error)}. Its rows wait in the journal.`);
       this.outage = true;
+      this.deadline = Math.min(this.deadline * 2, LONGEST_WRITING);
       throw error;
     }
     if (this.outage) this.warn("The ledger is being written again; nothing was lost.");
     this.outage = false;
+    this.deadline = WRITING;
     await this.lookAhead();
   }
 
@@ -216,7 +221,7 @@ export class PostgresLedger extends Ledger {
     const names = rows.flatMap(({ once, values }) =>
       once ? { name: storable(once.name), time: Number(values[TIME]) } : [],
     );
-    if (names.length === 0) return this.database.within(WRITING, (ask) => this.putCounted(ask, rows));
+    if (names.length === 0) return this.database.within(this.deadline, (ask) => this.putCounted(ask, rows));
     return this.database.transaction(async (ask) => {
       const added = await ask(COUNT_ONCE, JSON.stringify(names));
       const fresh = new Set(added.map(({ name }) => String(name)));
@@ -224,7 +229,7 @@ export class PostgresLedger extends Ledger {
       const counting = ({ once, ...row }: Row): Row =>
         once && !fresh.delete(storable(once.name)) ? once.counted : row;
       await this.putCounted(ask, rows.map(counting));
-    }, WRITING);
+    }, this.deadline);
   }
 
   private async putCounted(ask: PostgresAsk, rows: readonly Row[]): Promise<void> {
