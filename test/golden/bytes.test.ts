@@ -76,7 +76,7 @@ function whole({ protocol: name, body, streaming, contentType, path }: Recording
   const protocol = protocols.find((each) => each.name === name) as Protocol;
   if (!located(protocol, path).generates) return undefined;
   const text = body.toString();
-  if (!streaming) return protocol.usage(parsed(text));
+  if (!streaming) return withPictures(protocol, parsed(text));
   const values = contentType.startsWith("text/event-stream")
     ? text
         .split(/\r?\n\r?\n/)
@@ -86,6 +86,16 @@ function whole({ protocol: name, body, streaming, contentType, path }: Recording
     (before, value) => (value === undefined ? before : (protocol.usage(value, before) ?? before)),
     undefined,
   );
+}
+
+/** Of pictures there are as many as the answer's data holds. */
+function withPictures({ pictures, usage: read }: Protocol, json: unknown): Usage | undefined {
+  const usage = read(json);
+  const { data = [], size, quality } = (pictures && (json as { [name: string]: unknown })) ?? {};
+  const count = (data as object[]).filter((each) => "b64_json" in each || "url" in each).length;
+  if (count === 0) return usage;
+  const told = { ...(typeof size === "string" && { size }), ...(typeof quality === "string" && { quality }) };
+  return { in: {}, out: {}, raw: undefined, ...usage, images: { count, ...told } };
 }
 
 function parsed(text: string): unknown {
