@@ -199,7 +199,11 @@ function timesOf(paths: readonly Steps[], at: (path: Steps) => unknown): number 
 /** Of a form that has not come whole nobody knows what follows: as many as vendors give at most. */
 function timesIn({ texts, replayable }: NonNullable<RouteExchange["form"]>, paths: readonly Steps[]): number {
   const most = timesOf(paths, ([name]) => texts.get(String(name)));
-  const here = replayable || paths.every(([name]) => texts.has(String(name)));
+  // One that is no number to us may be one to others.
+  const here = paths.every(([name]) => {
+    const text = texts.get(String(name));
+    return text === undefined ? replayable : isCount(numberOf(text));
+  });
   return here ? most : Math.max(most, MOST_PICTURES);
 }
 

@@ -178,9 +178,13 @@ function perImage({ size, quality, edited }: NonNullable<Usage["images"]>, price
 const drawingOf = (model: string | undefined, { drawing }: Compiled): Rated | undefined =>
   drawing.get(model ?? "*") ?? drawing.get("*");
 
-/** Pico-dollars of pictures, as far as they have a price. */
+/** USD for a picture of which nobody knows what it costs: as much as the dearest, so that no budget takes it for free. */
+const dearestPicture = ({ image, image_edit }: Price): number =>
+  Math.max(0, ...[image, image_edit].flatMap((each = 0) => (typeof each === "number" ? each : Object.values(each))));
+
+/** Pico-dollars of pictures. */
 function pictures({ images, drawn }: Usage, price: Price, compiled: Compiled): number {
-  let pico = images ? images.count * whole(perImage(images, price) ?? 0, PICO) : 0;
+  let pico = images ? images.count * whole(perImage(images, price) ?? dearestPicture(price), PICO) : 0;
   const rates = drawn && drawingOf(drawn.model, compiled);
   if (rates) for (const [part, count] of countsOf(drawn).entries()) pico += count * (rates[part] as number);
   return pico;

@@ -132,6 +132,9 @@ t.test(
       isPriced(usage({}, {}, { images: { count: 1, edited: true } }), { image: 0.02 }, true),
       "others are not known",
     );
+    const unknown = { images: { count: 2, size: "9x9" } };
+    t.equal(cost(usage({}, {}, unknown), price), 240_000_000, "which budgets count as the dearest");
+    t.equal(cost(usage({}, {}, { images: { count: 1, edited: true } }), { image: 0.02 }), 20_000_000);
     t.notOk(isPriced(usage({ total: 5 }), { image: 0.02 }, true), "nor are tokens, where pictures alone have a price");
     const both = usage({ total: 10 }, { total: 5 }, { images: { count: 1 } });
     t.ok(isPriced(both, { input: 1, output: 2 }, true), "where tokens are charged, pictures are in them");

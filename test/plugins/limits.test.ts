@@ -451,6 +451,13 @@ limits: { default: { budget: $1000 } }\n`,
     const reserved = async () => (await page(url)).limits[0]?.budgets?.[0]?.reserved ?? -1;
     const file = new Blob([Buffer.alloc(2 ** 20)]);
     const forms: [pictures: number, fields: [name: string, value: string | Blob][]][] = [
+      [
+        10,
+        [
+          ["n", `${"0".repeat(100)}2`],
+          ["model", "m"],
+        ],
+      ],
       [1, [["model", "m"]]],
       [
         3,
