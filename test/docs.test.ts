@@ -1,5 +1,5 @@
 import { spawnSync } from "node:child_process";
-import { globSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { existsSync, globSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
@@ -30,13 +30,88 @@ t.test("the README is short, and llms.txt leads to every page", async (t) => {
   t.ok(linksIn("README.md", text("README.md")).length > 10);
 });
 
-/** Verbs of pages, as they stand in code: `npm start -- VERB …`. */
-const commandsIn = (page: string): string[] =>
-  [...text(page).matchAll(/(?:npm start --|npx model-gateway) ([a-z]+(?: [^`\n|)]*)?)/g)].map(([, command = ""]) =>
-    command.trim(),
-  );
+/** What begins a command, and not a setting, a path or a word of code. */
+const PROGRAM =
+  /^(?:\$ )?(?:[A-Z_]+=\S+ )*(?:npm|npx|node|node_modules\/\S+|curl|docker|helm|kubectl|systemctl|nginx|pg_\w+|psql|openssl|apt-get|git|kill|redis-cli|rm)\b \S/;
 
-t.test("every command of the README and of the pages on clients and keys is understood", async (t) => {
+/** Commands of a page: lines of its fences without a language or for a shell, and what stands in code among its sentences. */
+function commandsIn(page: string): string[] {
+  const fenced: string[] = [];
+  const rest = text(page).replaceAll(/^```(\w*)\n([\s\S]*?)^```/gm, (_, language: string, code: string) => {
+    if (["", "sh", "bash"].includes(language)) fenced.push(...code.replaceAll(/\\\n\s*/g, " ").split("\n"));
+    return "";
+  });
+  const inline = [...rest.matchAll(/`([^`]+)`/g)].map(([, code = ""]) => code.replaceAll(/\s+/g, " "));
+  const lines = [...fenced, ...inline].map((line) =>
+    line
+      .trim()
+      .replace(/^\$ /, "")
+      .replace(/\s+# .*$/, ""),
+  );
+  return lines.filter((line) => PROGRAM.test(line)).flatMap((line) => line.split(" && "));
+}
+
+const COMMANDS = new Set(["README.md", "CONTRIBUTING.md", ...globSync("docs/*.md", { cwd: ROOT })].flatMap(commandsIn));
+const VERB = /^(?:npm start --|npx model-gateway) (?=[a-zV])/;
+
+/** Commands that are not run here, and why. */
+const ASIDE: readonly (readonly [RegExp, string])[] = [
+  [
+    /^npm (?:ci|test)$|^rm -rf node_modules$|^npm run (?:full|unit|bench|fuzz|release:check|typecheck|format)\b/,
+    "CI does, with this test in it, or it is long",
+  ],
+  [/^npm start$|^npx model-gateway$/, "it serves: test/life/, test/packed.test.ts"],
+  [
+    /^npm run (?:docs|schema)$/,
+    "it writes into the sources; that nothing would change is looked at above and in test/config/schema.test.ts",
+  ],
+  [/^npm install \.\/model-gateway-\S+\.tgz$|^npm pack$/, "test/packed.test.ts and release:check do"],
+  [
+    /^npx tap test\/\S+$|^GATEWAY_TEST_INSTALL=1 npx tap test\/packed\.test\.ts$/,
+    "a test is running; that the file is there is looked at below",
+  ],
+  [/^npm version X\.Y\.Z|^git tag/, "it makes a release"],
+  [
+    /^docker |^systemctl |^kubectl |^helm /,
+    "it needs a container engine or systemd: test/deploy.test.ts checks what they are given",
+  ],
+  [/^kill -(?:9|HUP)$/, "signals: test/life/killed.test.ts, test/cli/signals.test.ts"],
+  [/^pg_(?:dump|restore)\b/, "PostgreSQL's own"],
+  [
+    /^(?:node_modules\/\.bin\/)?node (?:--import \.\/src\/loader\/register\.js )?test\/bench\/\w+\.ts/,
+    "it measures for minutes; that the file is there is looked at below",
+  ],
+  [/^node --import model-gateway\/register --test$/, "test/packed.test.ts does, in a folder with a plugin"],
+];
+
+t.test("every command of the pages is a verb, a script or a package, or is left to others for a reason", async (t) => {
+  const { scripts, peerDependencies, devDependencies } = JSON.parse(text("package.json")) as Record<
+    string,
+    Record<string, string>
+  >;
+  const known = { ...devDependencies, ...peerDependencies };
+  t.ok(COMMANDS.size >= 40, `${COMMANDS.size} were found`);
+  for (const command of COMMANDS) {
+    const script = /^npm run (\S+)/.exec(command)?.[1];
+    if (script) t.ok(scripts?.[script], `${command}: there is such a script`);
+    for (const [file] of command.matchAll(/\btest\/\S+\.ts\b/g))
+      t.ok(existsSync(join(ROOT, file)), `${command}: the file`);
+    for (const [, name = "", version] of command.matchAll(/(?<=^npm i .*)(?<= )((?:@\w+\/)?[\w-]+)(?:@(\S+))?/g))
+      t.ok(
+        known[name] !== undefined && (version === undefined || version === known[name]),
+        `${command}: ${name} is what is tested with`,
+      );
+    const tried = VERB.test(command) || command.startsWith("npm i ");
+    t.ok(tried || ASIDE.some(([form]) => form.test(command)), `${command}: is run, or there is a reason why not`);
+  }
+  for (const [form] of ASIDE)
+    t.ok(
+      [...COMMANDS].some((command) => form.test(command)),
+      `${form}: there is such a command`,
+    );
+});
+
+t.test("every verb that a page names is understood as it is written there", async (t) => {
   const folder = mkdtempSync(join(tmpdir(), "gateway-docs-"));
   t.teardown(() => rmSync(folder, { recursive: true }));
   writeFileSync(
@@ -50,8 +125,8 @@ t.test("every command of the README and of the pages on clients and keys is unde
       env: { PATH: "", HOME: folder },
       timeout: 60_000,
     });
-  const commands = new Set(["README.md", "docs/clients.md", "docs/keys.md"].flatMap(commandsIn));
-  t.ok(commands.size >= 10, [...commands].join("; "));
+  const commands = [...COMMANDS].filter((command) => VERB.test(command)).map((command) => command.replace(VERB, ""));
+  t.ok(commands.length >= 15, commands.join("; "));
   for (const command of commands) {
     // What serves, writes or starts something else is tried by tests of its own; here it must be a verb with such options.
     const words = command
@@ -61,7 +136,8 @@ t.test("every command of the README and of the pages on clients and keys is unde
       .split(/\s+/)
       .filter(Boolean);
     const [verb = ""] = words;
-    const dry = ["run", "init"].includes(verb) || /…|FILE|NAME|DATE|VERB/.test(command);
+    const dry =
+      ["run", "init"].includes(verb) || /…|FILE|NAME|DATE|VERB|invoice\.csv|alerts test|migrate/.test(command);
     const args = dry ? [verb === "VERB" ? "help" : verb, "--help"] : words.map((word) => word.replaceAll("'", ""));
     const { status, stdout, stderr } = run(args);
     t.ok(status === 0 || (verb === "doctor" && status === 1), `${args.join(" ")}: ${stdout}${stderr}`);
