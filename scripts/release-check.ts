@@ -1,10 +1,24 @@
-// npm run release:check: packs, installs in an empty folder as an operator does, checks, runs, streams, stops.
+// npm run release:check: packs, installs in an empty folder as an operator does, takes over a store of the version before,
+// checks, runs, streams, stops.
 // With --managers it also installs with pnpm, yarn and bun, those that are on this machine.
 import { spawn, spawnSync } from "node:child_process";
-import { existsSync, lstatSync, mkdirSync, mkdtempSync, readdirSync, rmSync, statSync, writeFileSync } from "node:fs";
+import { hash } from "node:crypto";
+import {
+  existsSync,
+  lstatSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  statSync,
+  writeFileSync,
+} from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { DatabaseSync } from "node:sqlite";
 import { fileURLToPath } from "node:url";
+import { newKey } from "../src/store/key-format.ts";
 
 const ROOT = fileURLToPath(new URL("..", import.meta.url));
 /** Bytes of all that is installed, without Node itself. */
@@ -53,11 +67,32 @@ function sizeOf(place: string, seen = new Set<number>()): number {
   return sum;
 }
 
+/**
+ * A store as the version before left it: all migrations but the newest, a key and a row of usage.
+ * @returns the key
+ */
+function olderStore(place: string): string {
+  const migrations = join(ROOT, "src/store/sqlite/migrations");
+  const older = readdirSync(migrations).sort().slice(0, -1);
+  mkdirSync(join(place, "data"), { mode: 0o700 });
+  const database = new DatabaseSync(join(place, "data", "gateway.db"));
+  for (const file of older) database.exec(readFileSync(join(migrations, file), "utf8"));
+  const { id, key } = newKey();
+  database.prepare("insert into key (hash, id, name, created) values (?, ?, 'older', 1)").run(hash("sha256", key), id);
+  database.exec(`insert into usage_kind (number, key, model, target, protocol, operation, status, outcome, streaming, source, price)
+      values (1, '${id}', 'older-model', 'p:m', 'w', 'o', 200, 'completed', 0, 'reported', '');
+    insert into usage (id, time, kind, attempts, duration, cost, tokens_in) values ('one', ${Date.now() - 60_000}, 1, '[]', 1, 7, 11);
+    pragma user_version = ${older.length}`);
+  database.close();
+  return key;
+}
+
 async function serves(place: string): Promise<string> {
   writeFileSync(
     join(place, "gateway.yaml"),
     `listen: 127.0.0.1:0\nadmin: off\nproviders: { demo: { url: "demo:" } }\nmodels: { echo: { targets: [demo:echo] } }\nkeys: { release: { key: ${KEY} } }\n`,
   );
+  const older = olderStore(place);
   const command = join(place, "node_modules/.bin/model-gateway");
   run(place, command, ["check"]);
   const gateway = spawn(command, ["run"], { cwd: place, env: clean() });
@@ -73,19 +108,22 @@ async function serves(place: string): Promise<string> {
       gateway.on("exit", () => failed(new Error(told)));
       setTimeout(() => failed(new Error(`no gateway after a minute: ${told}`)), 60_000).unref();
     });
-    const answer = await fetch(`${address}/v1/chat/completions`, {
-      method: "POST",
-      headers: { authorization: `Bearer ${KEY}`, "content-type": "application/json" },
-      body: JSON.stringify({ model: "echo", stream: true, messages: [{ role: "user", content: "released" }] }),
-    });
-    const text = await answer.text();
-    if (answer.status !== 200 || !text.includes("[DONE]")) throw new Error(`${answer.status}: ${text}`);
+    for (const key of [KEY, older]) {
+      const answer = await fetch(`${address}/v1/chat/completions`, {
+        method: "POST",
+        headers: { authorization: `Bearer ${key}`, "content-type": "application/json" },
+        body: JSON.stringify({ model: "echo", stream: true, messages: [{ role: "user", content: "released" }] }),
+      });
+      const text = await answer.text();
+      if (answer.status !== 200 || !text.includes("[DONE]")) throw new Error(`${answer.status}: ${text}`);
+    }
     const ended = new Promise<number | null>((done) => gateway.once("exit", done));
     gateway.kill("SIGTERM");
     const code = await ended;
     if (code !== 0) throw new Error(`stopped with ${code}`);
-    const rows = run(place, command, ["usage", "--json"]);
-    if (!rows.includes('"echo"')) throw new Error(`the ledger has no row: ${rows}`);
+    const rows = run(place, command, ["usage", "--rows", "--json"]);
+    for (const model of ["echo", "older-model"])
+      if (!rows.includes(`"${model}"`)) throw new Error(`the ledger has no row of ${model}: ${rows}`);
     return address;
   } finally {
     gateway.kill("SIGKILL");
@@ -105,7 +143,9 @@ async function tried(manager: Manager, tarball: string): Promise<void> {
   const size = sizeOf(join(place, "node_modules"));
   await serves(place);
   const megabytes = (size / 1024 / 1024).toFixed(1);
-  console.log(`ok   ${manager.name}: installed (${megabytes} MiB without Node), checked, ran, streamed, stopped`);
+  console.log(
+    `ok   ${manager.name}: installed (${megabytes} MiB without Node), checked, ran, streamed, stopped, with a store of the version before`,
+  );
   if (manager.name === "npm" && size > LARGEST) throw new Error(`${megabytes} MiB are more than 20`);
 }
 
