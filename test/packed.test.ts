@@ -19,9 +19,12 @@ import { linksIn } from "./support/links.ts";
 const ROOT = fileURLToPath(new URL("..", import.meta.url));
 /** With GATEWAY_TEST_INSTALL set npm installs the packed gateway; else the checkout's packages are linked beside it. */
 const INSTALL = process.env["GATEWAY_TEST_INSTALL"] !== undefined;
-const { dependencies } = JSON.parse(readFileSync(join(ROOT, "package.json"), "utf8")) as {
-  dependencies: Record<string, string>;
-};
+const { dependencies, peerDependencies } = JSON.parse(readFileSync(join(ROOT, "package.json"), "utf8")) as Record<
+  "dependencies" | "peerDependencies",
+  Record<string, string>
+>;
+/** Whoever copies a built-in plugin that needs them has installed them. */
+const PEERS = Object.entries(peerDependencies).filter(([name]) => name.startsWith("@opentelemetry/"));
 
 /** The test runner puts a loader of its own into every Node process, which TypeScript's does not bear. */
 function run(folder: string, command: string, ...args: string[]) {
@@ -41,14 +44,23 @@ function installed(t: { teardown(act: () => unknown): unknown }): string {
   const tarball = join(folder, packed.said.trim().split("\n").at(-1) as string);
   writeFileSync(join(folder, "package.json"), '{ "type": "module" }');
   if (INSTALL) {
-    const npm = run(folder, "npm", "install", "--prefer-offline", "--no-audit", "--no-fund", tarball);
+    const npm = run(
+      folder,
+      "npm",
+      "install",
+      "--prefer-offline",
+      "--no-audit",
+      "--no-fund",
+      tarball,
+      ...PEERS.map((peer) => peer.join("@")),
+    );
     if (npm.status !== 0) throw new Error(npm.said);
     return folder;
   }
   const place = join(folder, "node_modules/model-gateway");
   mkdirSync(place, { recursive: true });
   run(place, "tar", "-xzf", tarball, "--strip-components=1");
-  for (const name of Object.keys(dependencies)) {
+  for (const name of [...Object.keys(dependencies), ...PEERS.map(([name]) => name)]) {
     mkdirSync(dirname(join(folder, "node_modules", name)), { recursive: true });
     symlinkSync(join(ROOT, "node_modules", name), join(folder, "node_modules", name));
   }
@@ -137,4 +149,26 @@ plugins: { stamp: { from: ./examples/stamp.ts, text: here }, hours: { from: ./ex
   const plain = run(folder, process.execPath, "--import", "model-gateway/register", "test/my-stamp.test.ts");
   t.equal(plain.status, 0, plain.said);
   t.match(run(folder, bin, "keys", "list"), { said: /make one with: npx model-gateway keys create/i });
+});
+
+t.test("the guide's first plugin is written, tested and served as the guide says", async (t) => {
+  const guide = readFileSync(join(ROOT, "docs/plugins.md"), "utf8");
+  const block = (kind: string): string => new RegExp(`\`\`\`${kind}\\n([\\s\\S]*?)\`\`\``).exec(guide)?.[1] ?? "";
+  const bin = join(folder, "node_modules/model-gateway/bin/model-gateway");
+  const own = join(folder, "first");
+  mkdirSync(own);
+  const made = run(own, bin, "plugin", "new", "short-only");
+  t.equal(made.status, 0, made.said);
+  writeFileSync(join(own, "plugins/short-only.ts"), block("ts"));
+  const file = join(own, "test/short-only.test.ts");
+  const written = readFileSync(file, "utf8");
+  const asked = written
+    .replace('{ options: { text: "tested" } }', "{ options: { characters: 10 } }")
+    .replace(/const answer = [\s\S]*?\n {4}\}\);/, `${block("js")}    });`);
+  t.match(asked, /characters: 10[\s\S]*long\.status, 413/, "the test asks what the guide says");
+  writeFileSync(file, asked);
+  const tested = run(own, bin, "plugin", "test");
+  t.match(tested, { status: 0, said: /pass 8\n/ });
+  writeFileSync(join(own, "gateway.yaml"), block("yaml"));
+  t.match(run(own, bin, "check"), { status: 0, said: /gateway\.yaml: ok/ });
 });
