@@ -148,11 +148,12 @@ function connected(socket: Socket, receive: ConnectorOptions["receive"], done: C
 
 /** Calls back once: when the connection is ready for the first request, or why it never will be. */
 function established(socket: Socket, { secure }: Endpoint, done: Connected): void {
-  let over = false;
+  // Forgotten once it is told: the listener below lives as long as the connection, and would keep its first request alive.
+  let told: Connected | undefined = done;
   const once = (error?: Error): void => {
-    if (over) return;
-    over = true;
-    done(error, socket);
+    const tell = told;
+    told = undefined;
+    tell?.(error, socket);
   };
   socket.once(secure ? "secureConnect" : "connect", () => once());
   // Later errors are told to whoever listens then; without a listener they would end the process.

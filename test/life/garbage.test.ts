@@ -1,0 +1,42 @@
+import t from "tap";
+import { asking } from "../support/gateway.ts";
+import { startProcess } from "../support/process.ts";
+import { json, startVendor } from "../support/vendor.ts";
+
+/** Requests, one after the other: at first what V8 has not compiled keeps more. */
+const REQUESTS = 6000;
+/** Collections that are looked at. */
+const LAST = 60;
+/** The part of what is allocated that a collection of the young may find in use: what runs, and nothing of what has run. */
+const KEPT = 0.1;
+
+t.test("what a request needed is given up when it has ended, without a look at all of the heap", async (t) => {
+  const vendor = await startVendor(
+    t,
+    json({
+      id: "x",
+      object: "chat.completion",
+      choices: [{ index: 0, message: { role: "assistant", content: "ok" }, finish_reason: "stop" }],
+    }),
+  );
+  const yaml = `providers: { up: { url: "${vendor.url}/v1", protocol: openai-chat } }\nmodels: { m: { targets: [up:m] } }\n`;
+  const gateway = await startProcess(t, yaml, {
+    node: ["--trace-gc", "--trace-gc-nvp", "--max-semi-space-size=2", "--no-allocation-site-pretenuring"],
+  });
+  const body = JSON.stringify({ model: "m", messages: [{ role: "user", content: "Hello ".repeat(100) }] });
+  for (let i = 0; i < REQUESTS; i++) {
+    const answer = await fetch(`${gateway.url}/v1/chat/completions`, { method: "POST", headers: asking(), body });
+    if (answer.status !== 200) t.fail(`status ${answer.status}`);
+    await answer.text();
+  }
+  const [first] = /^\[\d+:0x[0-9a-f]+:0\]/m.exec(gateway.text) ?? [];
+  const collections = gateway.text
+    .split("\n")
+    .filter((line) => first !== undefined && line.startsWith(first) && line.includes('"gc":"s"'))
+    .map((line) => JSON.parse(line.slice(line.indexOf("{"))) as { allocated: number; new_space_survived: number })
+    .slice(-LAST);
+  t.equal(collections.length, LAST);
+  const sum = (of: "allocated" | "new_space_survived") => collections.reduce((all, each) => all + each[of], 0);
+  const part = sum("new_space_survived") / sum("allocated");
+  t.ok(part < KEPT, `${collections.length} collections, ${(100 * part).toFixed(1)} % of it were kept`);
+});
