@@ -65,7 +65,10 @@ const ASIDE: readonly (readonly [RegExp, string])[] = [
     /^npm run (?:docs|schema)$/,
     "it writes into the sources; that nothing would change is looked at above and in test/config/schema.test.ts",
   ],
-  [/^npm install \.\/model-gateway-\S+\.tgz$|^npm pack$/, "test/packed.test.ts and release:check do"],
+  [
+    /^npm install \.\/model-gateway-\S+\.tgz$|^npm pack$|^npm init -y$|^npm pkg set type=module$/,
+    "test/packed.test.ts and release:check do",
+  ],
   [
     /^npx tap test\/\S+$|^GATEWAY_TEST_INSTALL=1 npx tap test\/packed\.test\.ts$/,
     "a test is running; that the file is there is looked at below",

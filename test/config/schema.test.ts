@@ -59,6 +59,7 @@ t.test("only providers and models are needed", async (t) => {
     store: { ledger: "sqlite:./data/gateway.db", limits: "memory", durability: "process", keep: 0 },
     envelopes: {},
     trust: [],
+    trace: "on",
     connections: { per_address: 256, head: 10_000, idle: 75_000 },
     body: { limit: 32 * 2 ** 20, idle: 30_000, slowest: 1024, patience: 10_000 },
     sockets: { idle: 600_000, message: 16 * 2 ** 20 },

@@ -35,6 +35,7 @@ t.test("a file with only providers and models becomes a whole configuration", as
     share: "key",
     store: { ledger: `${dirname(file)}/data/gateway.db`, limits: "memory", durability: "process", keep: 0 },
     trust: [],
+    trace: true,
     connections: { per_address: 256, head: 10_000, idle: 75_000 },
     body: { limit: 33_554_432, idle: 30_000, slowest: 1024, patience: 10_000 },
     sockets: { idle: 600_000, message: 16_777_216 },
