@@ -28,7 +28,7 @@ const ELSEWHERE = [
   "/keys",
 ];
 /** What anybody may ask. */
-const OPEN = ["GET /", "HEAD /", "GET /api/hello", "HEAD /api/hello"];
+const OPEN = ["/", "/api/hello", "/livez", "/readyz"].flatMap((path) => [`GET ${path}`, `HEAD ${path}`]);
 
 t.test("every path asks for a key, whatever the method, and nobody is asked without one", async (t) => {
   const upstream = await rawUpstream((socket) => socket.destroy());
