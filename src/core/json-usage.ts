@@ -15,22 +15,14 @@ export class JsonUsage {
   /** What the usage belongs to, where it may be told again; see `KeptAnswers.late`. */
   late: string | undefined;
 
-  private readonly members: readonly string[];
+  /** Those that a scan captures; worked out when the first answer is too large to be parsed. */
+  private members: readonly string[] = [];
   private first: Buffer | undefined;
   private scanner: Scanner | undefined;
   /** For the members that tell pictures. */
   private readonly marks: readonly Occurrences[] | undefined;
 
   constructor(private readonly protocols: readonly Protocol[]) {
-    this.members = [
-      ...new Set(
-        protocols.flatMap(({ usageMembers, kept, pictures }) => [
-          ...usageMembers,
-          ...(kept?.late.members ?? []),
-          ...(pictures ? [pictures.size, pictures.quality] : []),
-        ]),
-      ),
-    ];
     // No base64 has quotes, and those within a text are escaped.
     this.marks = protocols[0]?.pictures?.marks.map((name) => new Occurrences(JSON.stringify(name)));
   }
@@ -67,6 +59,12 @@ export class JsonUsage {
   }
 
   private begun(): Scanner {
+    const names = this.protocols.flatMap(({ usageMembers, kept, pictures }) => [
+      ...usageMembers,
+      ...(kept?.late.members ?? []),
+      ...(pictures ? [pictures.size, pictures.quality] : []),
+    ]);
+    this.members = [...new Set(names)];
     const scanner = new Scanner({ capture: this.members, duplicates: "allow", ...LIMITS });
     if (this.first) scanner.push(this.first);
     return scanner;
