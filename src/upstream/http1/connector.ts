@@ -136,7 +136,7 @@ export class Connector {
   }
 }
 
-/** Calls back with a connection that is ready, in a turn of its own as any other would. */
+/** Calls back with a connection that is ready: in a later turn, like those that are made over a network. */
 function connected(socket: Socket, receive: ConnectorOptions["receive"], done: Connected): () => void {
   socket.on("data", (bytes: Buffer) => receive(socket, bytes));
   const turn = setImmediate(() => done(undefined, socket));
