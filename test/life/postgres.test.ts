@@ -51,15 +51,23 @@ async function ledgerOf({ ask }: PostgresServer, url: string) {
   return { rows: rows.length, outcomes, requests: sums?.["requests"] };
 }
 
+/** A gateway on a PostgreSQL of its own, and a key that it has seen. */
+async function withKnownKey(t: Test) {
+  const own = await startPostgres(t);
+  if (!own) return undefined;
+  const url = await own.database();
+  const gateway = await startProcess(t, await yamlFor(t, url));
+  const { keys } = await storesAt(t, url);
+  const { key } = await keys.create({ name: "known" });
+  t.equal((await list(gateway, key)).status, 200);
+  return { own, url, gateway, key };
+}
+
 if (server) {
   t.test("the database is killed under requests: none fails of keys that were seen, and no row is lost", async (t) => {
-    const own = await startPostgres(t);
-    if (!own) return;
-    const url = await own.database();
-    const gateway = await startProcess(t, await yamlFor(t, url));
-    const { keys } = await storesAt(t, url);
-    const { key } = await keys.create({ name: "known" });
-    t.equal((await list(gateway, key)).status, 200);
+    const started = await withKnownKey(t);
+    if (!started) return;
+    const { own, url, gateway, key } = started;
     const told = (text: RegExp) => gateway.lines().filter(({ msg }) => text.test(String(msg))).length;
     const stop = traffic(gateway.port, RATE, key);
     for (let kill = 0; kill < KILLS; kill++) {
@@ -102,13 +110,9 @@ if (server) {
   });
 
   t.test("a database that is frozen keeps nobody waiting: keys that were seen work, others are told 503", async (t) => {
-    const own = await startPostgres(t);
-    if (!own) return;
-    const url = await own.database();
-    const gateway = await startProcess(t, await yamlFor(t, url));
-    const { keys } = await storesAt(t, url);
-    const { key } = await keys.create({ name: "known" });
-    t.equal((await list(gateway, key)).status, 200);
+    const started = await withKnownKey(t);
+    if (!started) return;
+    const { own, url, gateway, key } = started;
     const told = (text: RegExp) => gateway.lines().some(({ msg }) => text.test(String(msg)));
     const stop = traffic(gateway.port, RATE, key);
     await after(300);
