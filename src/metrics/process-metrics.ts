@@ -3,6 +3,7 @@ import { type IntervalHistogram, monitorEventLoopDelay } from "node:perf_hooks";
 import { collectDefaultMetrics, Registry } from "prom-client";
 import { type AskedGateway, standings } from "../admin/questions.ts";
 import type { Exchange } from "../core/exchange.ts";
+import { inTime } from "../core/in-time.ts";
 import type { Generation } from "../generation.ts";
 import type { Ledger } from "../store/ledger.ts";
 import { ProviderRates } from "../upstream/provider-rates.ts";
@@ -16,6 +17,8 @@ export const PROCESS_METRICS = question<null, MetricJson[]>("metrics");
 
 /** Milliseconds between two looks at how late the event loop is. */
 const LOOK = 20;
+/** Milliseconds for how budgets stand: who scrapes does not wait for a store that is down. */
+const PATIENCE = 1000;
 
 /** What is counted in this process for as long as it lives, and what is looked up when somebody asks. */
 export class ProcessMetrics {
@@ -58,7 +61,7 @@ export class ProcessMetrics {
     const callers = [...this.exchanges.callers];
     const names = new Map(callers.map(({ id, name }) => [id, name]));
     // Where nobody can say how they stand there is nothing to tell.
-    const all = await standings(generation, callers).catch(() => []);
+    const all = await inTime(PATIENCE, standings(generation, callers)).catch(() => []);
     const rows = all.flatMap(({ kind, name, budgets }) =>
       budgets.map(({ limit, left, per }) => {
         const labels = [kind, kind === "key" ? (names.get(name) ?? name) : name, per] as const;

@@ -1,12 +1,20 @@
+import { inTime } from "../core/in-time.ts";
 import { groupsOf, scopeOf } from "../core/limits.ts";
 import type { Ledger } from "./ledger.ts";
 import type { SpendSince } from "./memory-limiter.ts";
 
-/** What the ledger knows to have been spent, by the scopes of limits. */
+/** Milliseconds for rows that are on their way: a request waits for them. */
+const PATIENCE = 5000;
+
+/**
+ * What the ledger knows to have been spent, by the scopes of limits. It rejects while rows wait for a store that is down: what
+ * they have spent would be spent again.
+ */
 export const spendSince =
-  (ledger: Pick<Ledger, "recovered" | "sums">): SpendSince =>
+  (ledger: Pick<Ledger, "recovered" | "flush" | "sums">, patience = PATIENCE): SpendSince =>
   async (since) => {
     await ledger.recovered();
+    await inTime(patience, ledger.flush());
     const spent = new Map<string, number>();
     for (const { group: by, cost } of await ledger.sums({ since, by: ["key", "group", "model", "target"] })) {
       const [key = "", group = "", model = "", target = ""] = by;

@@ -10,6 +10,7 @@ t.test("what the ledger has counts for keys, groups and those above them, models
   });
   const ledger = {
     recovered: async () => void order.push("recovered"),
+    flush: async () => void order.push("flushed"),
     sums: async (query: LedgerQuery) => {
       order.push(query);
       return [
@@ -21,7 +22,11 @@ t.test("what the ledger has counts for keys, groups and those above them, models
     },
   };
   const spent = await spendSince(ledger)(5);
-  t.same(order, ["recovered", { since: 5, by: ["key", "group", "model", "target"] }], "the journals of the dead first");
+  t.same(
+    order,
+    ["recovered", "flushed", { since: 5, by: ["key", "group", "model", "target"] }],
+    "what is on its way first",
+  );
   t.same(Object.fromEntries(spent), {
     "key:ci": 11,
     "key:alice": 100,
@@ -35,4 +40,10 @@ t.test("what the ledger has counts for keys, groups and those above them, models
     "provider:": 1000,
     all: 1111,
   });
+});
+
+t.test("while rows wait for a store that is down nobody says what has been spent", async (t) => {
+  const silent = new Promise<never>(() => {});
+  const ledger = { recovered: async () => {}, flush: () => silent, sums: async () => [] };
+  await t.rejects(spendSince(ledger, 10)(5), /not answered/);
 });

@@ -2,7 +2,7 @@ import { statSync, utimesSync } from "node:fs";
 import { setTimeout as sleep } from "node:timers/promises";
 import type { LedgerBacklog } from "../ledger.ts";
 import type { Row } from "../ledger-row.ts";
-import { abandoned, journalFile, journals, orphaned, remove } from "./files.ts";
+import { abandoned, type JournalOwner, journalFile, journals, orphaned, remove } from "./files.ts";
 import { rowIn } from "./journal.ts";
 import { lineIn, wholeLines } from "./lines.ts";
 
@@ -30,7 +30,7 @@ export class JournalFeeder {
   private feeding: Promise<void> = Promise.resolve();
   /** What is read once that is done: however often it is asked for meanwhile, that is one. */
   private next: { place: JournalPlace; read: Promise<void> } | undefined;
-  private stopped = false;
+  private readonly ending = new AbortController();
   /** Milliseconds of `performance.now()` since which there is something to read; undefined where there is not. */
   behindSince: number | undefined;
   /** Times that the ledger could not be written. */
@@ -39,11 +39,13 @@ export class JournalFeeder {
   /**
    * @param folder of the journals
    * @param owner what the names of the running one's files begin with
+   * @param warn told when the running journal cannot be read, and when it can again
    */
   constructor(
     private readonly folder: string,
     private readonly owner: string,
     private readonly rows: RowTaker,
+    private readonly warn: (message: string) => void = () => {},
   ) {}
 
   /** Reads the running journal up to a place, once what was asked before is done. Waits for a store that is down. */
@@ -85,28 +87,25 @@ export class JournalFeeder {
 
   /**
    * Puts what processes left that have died into the ledger: exchanges that have not ended stand there as they would if
-   * nothing more was heard of them.
+   * nothing more was heard of them. One that cannot be read keeps none of the others back.
    * @returns whether there are others that may still be somebody's
+   * @throws what the system says of the first that cannot be read or removed; it stays
    */
   async adopt(): Promise<boolean> {
     let left = false;
+    const failures: unknown[] = [];
     for (const journal of journals(this.folder)) {
       if (journal.name === this.owner || this.stopped) continue;
-      if (!abandoned(journal)) {
-        left = true;
-        continue;
-      }
-      const open = new Map<unknown, Row>();
-      for (const file of journal.files) await this.take(file, 0, Number.POSITIVE_INFINITY, open);
-      for (const row of open.values()) this.rows.appendRow(row);
-      if (await this.flushed()) remove(journal.files);
+      if (abandoned(journal)) await this.takeOver(journal).catch((thrown: unknown) => failures.push(thrown));
+      else left = true;
     }
+    if (failures.length > 0) throw failures[0];
     return left;
   }
 
   /** Ends it: what is not in the ledger yet stays in the journal. */
   stop(): void {
-    this.stopped = true;
+    this.ending.abort();
   }
 
   /** Until what was asked so far is done; false where it was stopped before. */
@@ -120,12 +119,40 @@ export class JournalFeeder {
     remove([journalFile(this.folder, this.owner, this.at.number)]);
   }
 
+  private get stopped(): boolean {
+    return this.ending.signal.aborted;
+  }
+
+  /** Puts all of a journal into the ledger, and removes it; it stays where that was given up on the way. */
+  private async takeOver({ files }: JournalOwner): Promise<void> {
+    const open = new Map<unknown, Row>();
+    for (const file of files) await this.take(file, 0, Number.POSITIVE_INFINITY, open);
+    if (this.stopped) return;
+    for (const row of open.values()) this.rows.appendRow(row);
+    if (await this.flushed()) remove(files);
+  }
+
   private async readNext(): Promise<void> {
     const { place } = this.next as { place: JournalPlace };
     this.next = undefined;
-    await this.read(place);
+    await this.readPatiently(place);
     // What was asked for meanwhile is newer.
     this.behindSince = this.next === undefined ? undefined : performance.now();
+  }
+
+  /** Until it has been read, also where that fails for a while, as it does without a free file descriptor. Never throws. */
+  private async readPatiently(place: JournalPlace): Promise<void> {
+    for (let wait = AGAIN; ; wait = longer(wait))
+      try {
+        await this.read(place);
+        if (wait > AGAIN) this.warn("The ledger's journal can be read again.");
+        return;
+      } catch (thrown) {
+        this.errors++;
+        if (wait === AGAIN)
+          this.warn(`The ledger's journal cannot be read: ${(thrown as Error).message}. It stays, and is tried again.`);
+        await this.pause(wait);
+      }
   }
 
   private async read({ number, size }: JournalPlace): Promise<void> {
@@ -169,15 +196,22 @@ export class JournalFeeder {
 
   /** Until the ledger has it; false where it was given up. */
   private async flushed(): Promise<boolean> {
-    for (let wait = AGAIN; ; wait = Math.min(wait * 2, LONGEST_AGAIN)) {
+    for (let wait = AGAIN; ; wait = longer(wait)) {
       try {
         await this.rows.flush();
         return true;
       } catch {
         this.errors++;
         if (this.stopped) return false;
-        await sleep(wait);
+        await this.pause(wait);
       }
     }
   }
+
+  /** Until so many milliseconds are over, or it was stopped. */
+  private pause(wait: number): Promise<void> {
+    return sleep(wait, undefined, { signal: this.ending.signal }).catch(() => {});
+  }
 }
+
+const longer = (wait: number): number => Math.min(wait * 2, LONGEST_AGAIN);

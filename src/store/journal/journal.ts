@@ -112,6 +112,9 @@ export class Journal {
   private add(line: string): void {
     this.pending.push(line);
     this.pendingBytes += line.length;
+    if (this.pendingBytes <= this.limits.memory) return;
+    // So much of one turn of the event loop does not wait for its end.
+    this.write();
     if (this.pendingBytes > this.limits.memory) this.dropOldest();
   }
 
@@ -145,7 +148,6 @@ export class Journal {
     try {
       this.create();
       this.append(Buffer.from([...this.open.values()].map(({ line }) => line).join("")));
-      closeSync(old as number);
     } catch {
       // The old one is as good for a while.
       if (this.fd !== old) {
@@ -153,6 +155,12 @@ export class Journal {
         remove([journalFile(this.folder, this.owner, this.number)]);
       }
       Object.assign(this, { fd: old, number, size });
+      return;
+    }
+    try {
+      closeSync(old as number);
+    } catch {
+      // It is closed all the same, and all that was written to it is there.
     }
   }
 

@@ -1,4 +1,5 @@
 import { setTimeout as sleep } from "node:timers/promises";
+import { inTime } from "../../core/in-time.ts";
 import {
   Ledger,
   type LedgerBacklog,
@@ -26,6 +27,10 @@ const CLOSING = 3000;
 /** Milliseconds for the journals of the dead, and between two looks at them; what is left then belongs to who runs elsewhere. */
 const RECOVERY = 6000;
 const LOOK = 50;
+/** Milliseconds that a question waits for rows on their way: what a store that is down has already is told all the same. */
+const PATIENCE = 1500;
+/** Milliseconds until another thread is asked, or a store that could not be opened is tried again. */
+const AGAIN = 10_000;
 
 /** What is asked of a store besides where it is. */
 export interface StoreTerms {
@@ -46,6 +51,7 @@ export class JournaledLedger extends Ledger {
   private timer: NodeJS.Timeout | undefined;
   private soon: NodeJS.Immediate | undefined;
   private store: "ok" | "waiting" = "ok";
+  private closed = false;
 
   /**
    * @param place where the ledger is
@@ -118,7 +124,7 @@ export class JournaledLedger extends Ledger {
   }
 
   override async *entries(span: LedgerSpan): AsyncGenerator<LedgerEntry> {
-    await this.flush();
+    await inTime(PATIENCE, this.flush()).catch(() => {});
     // The journals first: a row may get from there into the store meanwhile, but never back.
     const journaled = journaledRows(this.journal.folder).ended.map(entryIn);
     const { since = 0, until = Number.MAX_SAFE_INTEGER } = span;
@@ -137,6 +143,7 @@ export class JournaledLedger extends Ledger {
   }
 
   override async close(): Promise<void> {
+    this.closed = true;
     clearTimeout(this.timer);
     clearImmediate(this.soon);
     this.journal.close();
@@ -144,12 +151,12 @@ export class JournaledLedger extends Ledger {
     const ledger = this.opened();
     const thread = LedgerThread.shared();
     if (this.journal.used) thread.tell(ledger, { type: "feed", ...this.end() });
-    await thread.ask(ledger, { type: "close", wait: CLOSING }).catch((thrown: Error) => this.warn(thrown.message));
+    await thread.close(ledger, CLOSING).catch((thrown: Error) => this.warn(thrown.message));
   }
 
-  /** The answer of the thread, which has read the journal by then. */
+  /** The answer of the thread, which has read the journal by then if that is to be had soon. */
   private async asked(ask: LedgerAsk): Promise<unknown> {
-    await this.flush();
+    await inTime(PATIENCE, this.flush()).catch(() => {});
     return LedgerThread.shared().ask(this.opened(), ask);
   }
 
@@ -180,11 +187,18 @@ export class JournaledLedger extends Ledger {
       state: (state) => {
         this.store = state;
       },
+      ended: () => {
+        this.number = undefined;
+        this.store = "waiting";
+        clearTimeout(this.timer);
+        if (!this.closed) this.timer = setTimeout(this.feed, AGAIN).unref();
+      },
     };
-    this.number ??= LedgerThread.shared().open(
-      { store: this.place, folder, owner, durable: this.durable, keep },
-      listener,
-    );
+    if (this.number === undefined) {
+      this.store = "ok";
+      const place = { store: this.place, folder, owner, durable: this.durable, keep };
+      this.number = LedgerThread.shared().open(place, listener);
+    }
     return this.number;
   }
 }

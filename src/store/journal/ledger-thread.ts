@@ -5,6 +5,8 @@ import type { FromLedgerThread, LedgerAsk, ToLedgerThread } from "./ledger-messa
 export interface LedgerListener {
   warn(message: string): void;
   state(state: "ok" | "waiting"): void;
+  /** The thread does not know it any more: it has died, or cannot open the store. What was not read stands in the journal. */
+  ended(): void;
 }
 
 /** The thread of this process, started with its first ledger. It never keeps the process running. */
@@ -24,6 +26,7 @@ export class LedgerThread {
     this.worker.unref();
     this.worker.on("message", (message: FromLedgerThread) => this.hear(message));
     this.worker.on("error", (thrown: Error) => this.end(thrown));
+    this.worker.on("exit", (code) => this.end(new Error(`exit code ${code}`)));
   }
 
   static shared(): LedgerThread {
@@ -35,7 +38,12 @@ export class LedgerThread {
   open(place: Omit<Extract<LedgerAsk, { type: "open" }>, "type">, listener: LedgerListener): number {
     const ledger = ++this.ledgers;
     this.listeners.set(ledger, listener);
-    this.ask(ledger, { type: "open", ...place }).catch((thrown: Error) => listener.warn(thrown.message));
+    this.ask(ledger, { type: "open", ...place }).catch((thrown: Error) => {
+      // Where the thread has died that is told already.
+      if (!this.listeners.delete(ledger)) return;
+      listener.warn(thrown.message);
+      listener.ended();
+    });
     return ledger;
   }
 
@@ -55,6 +63,11 @@ export class LedgerThread {
     return answer.promise;
   }
 
+  /** Closes a ledger; nothing is heard of it any more. @param wait milliseconds for a store that is down */
+  async close(ledger: number, wait: number): Promise<void> {
+    await this.ask(ledger, { type: "close", wait }).finally(() => this.listeners.delete(ledger));
+  }
+
   private post(message: ToLedgerThread): void {
     this.worker.postMessage(message);
   }
@@ -71,12 +84,14 @@ export class LedgerThread {
     }
   }
 
-  /** The thread has died: what it has not put into the ledger stands in the journals. */
+  /** The thread has died: what it has not put into the ledger stands in the journals, and another one reads it. */
   private end(thrown: Error): void {
-    thread = undefined;
-    for (const { warn, state } of this.listeners.values()) {
-      warn(`The ledger's thread has ended: ${thrown.message}. Its journal goes on; the next start reads it.`);
-      state("waiting");
+    if (thread === this) thread = undefined;
+    const listeners = [...this.listeners.values()];
+    this.listeners.clear();
+    for (const { warn, ended } of listeners) {
+      warn(`The ledger's thread has ended: ${thrown.message}. Its journal goes on, and another one reads it.`);
+      ended();
     }
     for (const { reject } of this.calls.values()) reject(thrown);
     this.calls.clear();

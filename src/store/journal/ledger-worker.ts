@@ -41,6 +41,8 @@ class FedLedger {
   /** Journals were seen that may be nobody's in a moment. */
   private others = true;
   private readonly lag: LagWatch;
+  /** Why journals of the dead could not be read when they were looked at last. */
+  private unread = "";
 
   private constructor(
     private readonly number: number,
@@ -48,7 +50,7 @@ class FedLedger {
     private readonly store: LedgerStore,
     warn: (message: string) => void,
   ) {
-    this.feeder = new JournalFeeder(folder, owner, store.ledger);
+    this.feeder = new JournalFeeder(folder, owner, store.ledger, warn);
     this.lag = new LagWatch(warn);
     this.retention = new Retention((before) => store.pruned(before), keep, warn);
     this.timer = setInterval(() => this.look(), LOOK);
@@ -100,10 +102,17 @@ class FedLedger {
       (others) => {
         this.adopting = false;
         this.others = others;
+        this.unread = "";
       },
-      (thrown: Error) => {
+      ({ message }: Error) => {
         this.adopting = false;
-        tell({ type: "warning", ledger: this.number, message: `A journal cannot be read: ${thrown.message}.` });
+        if (message !== this.unread)
+          tell({
+            type: "warning",
+            ledger: this.number,
+            message: `A journal cannot be read: ${message}. It stays, and is tried again.`,
+          });
+        this.unread = message;
       },
     );
   }

@@ -14,13 +14,17 @@ export interface JournalLines {
   readonly end: number;
 }
 
-/** The lines of a file, some hundred at a time; a line that was not written to its end is none. No file has no lines. */
+/**
+ * The lines of a file, some hundred at a time; a line that was not written to its end is none. No file has no lines.
+ * @throws what the system says of a file that is there and cannot be read
+ */
 export function* wholeLines(file: string, from: number, to: number): Generator<JournalLines> {
   let fd: number;
   try {
     fd = openSync(file, "r");
-  } catch {
-    return;
+  } catch (thrown) {
+    if ((thrown as NodeJS.ErrnoException).code === "ENOENT") return;
+    throw thrown;
   }
   try {
     const end = Math.min(to, fstatSync(fd).size);
@@ -46,11 +50,18 @@ export function* wholeLines(file: string, from: number, to: number): Generator<J
 export function lineIn(text: string): JournalLine | undefined {
   if (text === "") return undefined;
   try {
-    return JSON.parse(text) as JournalLine;
+    const line: unknown = JSON.parse(text);
+    return isLine(line) ? line : undefined;
   } catch {
     return undefined;
   }
 }
+
+/** Whether JSON is a line: what a power cut leaves in a file may be anything. */
+const isLine = (json: unknown): json is JournalLine =>
+  Array.isArray(json) && [json[1], ...(json[3] === undefined ? [] : [json[3]])].every(isRow);
+
+const isRow = (json: unknown): boolean => Array.isArray(json) && Array.isArray(json[0]) && Array.isArray(json[1]);
 
 /** What the journals of a folder hold now, whoever writes them: rows of exchanges that have ended, and of those that have not. */
 export function journaledRows(folder: string): { ended: Row[]; open: Row[] } {

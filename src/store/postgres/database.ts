@@ -1,6 +1,7 @@
 import { checkServerIdentity } from "node:tls";
 import type postgres from "postgres";
 import { FileError } from "../../core/errors.ts";
+import { inTime, SilentError } from "../../core/in-time.ts";
 import { optionalPackage } from "../optional-package.ts";
 import { type PostgresPlace, type PostgresTls, shownPlace } from "./place.ts";
 
@@ -173,18 +174,6 @@ async function begun(ask: PostgresAsk, transaction: { lost: boolean }): Promise<
     if (!transaction.lost) throw thrown;
     transaction.lost = false;
     await ask("begin");
-  }
-}
-
-class SilentError extends Error {}
-
-async function inTime<T>(deadline: number, answer: Promise<T>): Promise<T> {
-  const silent = Promise.withResolvers<never>();
-  const timer = setTimeout(() => silent.reject(new SilentError(`it has not answered in ${deadline} ms`)), deadline);
-  try {
-    return await Promise.race([answer, silent.promise]);
-  } finally {
-    clearTimeout(timer);
   }
 }
 

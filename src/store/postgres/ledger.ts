@@ -114,7 +114,7 @@ export class PostgresLedger extends Ledger {
   }
 
   override async sums(query: LedgerQuery): Promise<LedgerSum[]> {
-    await this.flush().catch(() => {});
+    await this.settled();
     const rows = await this.patiently(async (ask) => {
       const [pruned] = await ask("select coalesce(max(before), 0) as before from usage_pruned");
       return ask(sumsText(query, DIALECT), ...ranges(inWholeHours(query, Number(pruned?.["before"]))));
@@ -123,7 +123,7 @@ export class PostgresLedger extends Ledger {
   }
 
   override async *entries(span: LedgerSpan): AsyncGenerator<LedgerEntry> {
-    await this.flush().catch(() => {});
+    await this.settled();
     yield* paged((after) => this.page(span, after));
   }
 
@@ -134,7 +134,7 @@ export class PostgresLedger extends Ledger {
   }
 
   override async recent(limit: number): Promise<LedgerEntry[]> {
-    await this.flush().catch(() => {});
+    await this.settled();
     return entries(await this.patiently((ask) => ask(NEWEST, limit)));
   }
 
@@ -157,9 +157,14 @@ export class PostgresLedger extends Ledger {
   }
 
   private async asked({ text, values }: LedgerQuestion): Promise<readonly PostgresRow[]> {
-    await this.flush().catch(() => {});
+    await this.settled();
     const bound = values.map((value) => (typeof value === "string" ? storable(value) : value));
     return this.patiently((ask) => ask(text, ...bound));
+  }
+
+  /** What waits is written first, but where that fails already: who asks would wait for each try. */
+  private async settled(): Promise<void> {
+    if (!this.outage) await this.flush().catch(() => {});
   }
 
   /** Writes what waits; the database stays open. */

@@ -1,4 +1,14 @@
-import { appendFileSync, existsSync, mkdirSync, readdirSync, statSync, utimesSync, writeFileSync } from "node:fs";
+import {
+  appendFileSync,
+  existsSync,
+  mkdirSync,
+  readdirSync,
+  statSync,
+  symlinkSync,
+  unlinkSync,
+  utimesSync,
+  writeFileSync,
+} from "node:fs";
 import { join } from "node:path";
 import t, { type Test } from "tap";
 import { JournalFeeder } from "../../../src/store/journal/feeder.ts";
@@ -15,15 +25,19 @@ function feeder(t: Test) {
   mkdirSync(folder);
   const waiting: Row[] = [];
   const kept: unknown[] = [];
-  const store = { down: false };
+  const warnings: string[] = [];
+  const store = { down: false, flushed: () => {} };
   const taker = {
     appendRow: (row: Row) => void waiting.push(row),
     flush: async () => {
       if (store.down) throw new Error("disk full");
       kept.push(...waiting.splice(0).map(({ values }) => values[0]));
+      store.flushed();
     },
   };
-  return { folder, kept, store, feeder: new JournalFeeder(folder, OWNER, taker), file: journalFile(folder, OWNER, 1) };
+  const warn = (message: string) => void warnings.push(message);
+  const feeding = new JournalFeeder(folder, OWNER, taker, warn);
+  return { folder, kept, store, warnings, feeder: feeding, file: journalFile(folder, OWNER, 1) };
 }
 
 t.test("lines get into the ledger however the file has grown, each once; what has only begun does not", async (t) => {
@@ -93,6 +107,56 @@ t.test("what the dead have left gets into the ledger; who has not ended stands t
   t.equal(await feeding.adopt(), true, "one may still be somebody's");
   t.same(kept, ["a", "open"]);
   t.same(readdirSync(folder).sort(), [`${OWNER}-000001.jsonl`, "999999998-1-1-000001.jsonl"].sort());
+});
+
+t.test("what of the dead was not read to its end when the process stops stays", async (t) => {
+  const { feeder: feeding, folder, kept, store } = feeder(t);
+  const file = journalFile(folder, "999999999-1-1", 1);
+  // More than is read at once.
+  const ids = Array.from({ length: 5 }, (_, i) => `${i}`.repeat(200_000));
+  writeFileSync(file, ids.map((id) => line("ended", id)).join(""));
+  utimesSync(file, 1, 1);
+  store.flushed = () => feeding.stop();
+  await feeding.adopt();
+  t.ok(kept.length < ids.length);
+  t.ok(existsSync(file), "the rest is read by the next start");
+});
+
+t.test("a file that cannot be read is not taken for an empty one: it stays, and is read once it can be", async (t) => {
+  const { feeder: feeding, folder, file, kept, warnings } = feeder(t);
+  // It is there and does not open, as where there is no free descriptor.
+  symlinkSync(file, file);
+  writeFileSync(journalFile(folder, OWNER, 2), line("ended", "b"));
+  const place = { number: 2, size: statSync(journalFile(folder, OWNER, 2)).size };
+  const fed = feeding.feed(place);
+  await new Promise((more) => setTimeout(more, 50));
+  t.same(kept, []);
+  t.match(warnings, [/cannot be read: ELOOP.*stays/]);
+  unlinkSync(file);
+  writeFileSync(file, line("ended", "a"));
+  await fed;
+  t.same(kept, ["a", "b"]);
+  t.equal(warnings.length, 2);
+  t.ok(feeding.errors > 0);
+});
+
+t.test("of the dead too, and the others do not wait for it", async (t) => {
+  const { feeder: feeding, folder, kept } = feeder(t);
+  const [bad, good] = [journalFile(folder, "999999998-1-1", 1), journalFile(folder, "999999999-1-1", 1)];
+  mkdirSync(bad);
+  writeFileSync(good, line("ended", "a"));
+  for (const file of [bad, good]) utimesSync(file, 1, 1);
+  await t.rejects(feeding.adopt(), /EISDIR/);
+  t.same(kept, ["a"]);
+  t.same([existsSync(bad), existsSync(good)], [true, false]);
+});
+
+t.test("what is JSON and no line is left out, and keeps nothing back", async (t) => {
+  const { feeder: feeding, file, kept } = feeder(t);
+  const bad = ["5", "{}", "[]", '["ended"]', '["ended",[1,2]]', '["ended",[[],[]],"once",7]'];
+  writeFileSync(file, `${bad.join("\n")}\n${line("ended", "a")}`);
+  await feeding.feed({ number: 1, size: statSync(file).size });
+  t.same(kept, ["a"]);
 });
 
 t.test("the running journal shows that it is somebody's", (t) => {

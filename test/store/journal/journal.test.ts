@@ -89,6 +89,16 @@ t.test("what cannot be written waits, and is written when it can be", async (t) 
   t.same(readdirSync(folder), ["gateway.db.journal"]);
 });
 
+t.test("more than memory is for in one turn of the event loop is written before its end", (t) => {
+  const { journal, warnings, lines } = open(t, { full: 1_000_000, memory: 300 });
+  for (let i = 0; i < 50; i++) journal.begin(`${i}`, row(`${i}`));
+  journal.write();
+  t.equal(lines().length, 50);
+  t.same(warnings, []);
+  journal.close();
+  t.end();
+});
+
 t.test("memory for what cannot be written has an end: the oldest goes first, and that is told", (t) => {
   const { journal, warnings, lines } = open(t, { full: 1000, memory: 300 });
   writeFileSync(journal.folder, "in the way");

@@ -2,10 +2,12 @@ import { spawnSync } from "node:child_process";
 import fs, { copyFileSync, existsSync, mkdirSync, readdirSync, utimesSync } from "node:fs";
 import { syncBuiltinESMExports } from "node:module";
 import { join } from "node:path";
+import type { Worker } from "node:worker_threads";
 import t, { type Test } from "tap";
 import { journalFolder } from "../../../src/store/journal/files.ts";
 import { Journal } from "../../../src/store/journal/journal.ts";
 import { JournaledLedger } from "../../../src/store/journal/journaled-ledger.ts";
+import { LedgerThread } from "../../../src/store/journal/ledger-thread.ts";
 import type { LedgerEntry } from "../../../src/store/ledger.ts";
 import { rowOf } from "../../../src/store/ledger-row.ts";
 import { Database } from "../../../src/store/sqlite/database.ts";
@@ -48,6 +50,30 @@ t.test("entries are in the journal when that was asked for, then in the store, a
   t.match(await next.sums({ by: [] }), [{ requests: 2, failed: 0 }]);
   await next.close();
   t.same([warnings, ledger.state], [[], "ok"]);
+});
+
+t.test("when the thread has died another one goes on: nothing is lost, and nothing stands there twice", async (t) => {
+  const { ledger, warnings } = open(t);
+  ledger.append(entry("1"));
+  await ledger.flush();
+  ledger.append(entry("2"));
+  ledger.persist();
+  await (Reflect.get(LedgerThread.shared(), "worker") as Worker).terminate();
+  t.match(warnings, [/thread has ended.*another one reads it/]);
+  t.equal(ledger.state, "waiting");
+  ledger.append(entry("3"));
+  t.match(await ledger.sums({ by: [] }), [{ requests: 3 }]);
+  t.equal(ledger.state, "ok");
+  await ledger.close();
+});
+
+t.test("a store that is down is told of at once to who asks, though rows wait for it", async (t) => {
+  const tls = { mode: "disable" as const };
+  const nobody = { host: "127.0.0.1", port: 1, user: "u", database: "d", tls, application: "test", connectTimeout: 1 };
+  const ledger = new JournaledLedger(nobody, join(t.testdir(), "journal"));
+  ledger.append(entry("1"));
+  await t.rejects(ledger.sums({ by: [] }), /ECONNREFUSED/);
+  await ledger.close();
 });
 
 t.test("rows are those of the store and of all journals, each once", async (t) => {

@@ -11,9 +11,11 @@ t.test("a process has one thread for all its ledgers, which does not keep it run
 t.test("a store that cannot be opened is told of, and so is every question to it", async (t) => {
   const store = join(t.testdir({ file: "" }), "file", "gateway.db");
   const warned = Promise.withResolvers<string>();
-  const listener = { warn: warned.resolve, state: () => {} };
+  const ended = Promise.withResolvers<void>();
+  const listener = { warn: warned.resolve, state: () => {}, ended: ended.resolve };
   const thread = LedgerThread.shared();
   const ledger = thread.open({ store, folder: `${store}.journal`, owner: "1-1-1", durable: false, keep: 0 }, listener);
   t.match(await warned.promise, /cannot be used/);
+  await ended.promise;
   await t.rejects(thread.ask(ledger, { type: "recent", limit: 1 }), /not open/);
 });
