@@ -2,5 +2,7 @@ import { Transform } from "node:stream";
 
 /** TAP in, lines for people out. */
 export default class Summary extends Transform {
+  /** @param files those that are to run, where that is known @param alone it is the TAP of this one */
+  constructor(files?: readonly string[], alone?: boolean);
   count: { passed: number; failed: number; skipped: number; todo: number };
 }

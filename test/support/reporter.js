@@ -11,10 +11,17 @@ export default class Summary extends Transform {
   /** Failures counted when the last file ended: a file that crashed has none of its own. */
   failedBefore = 0;
   parser = new Parser();
+  /** Files that have not come to their end: those behind one that ends its process never do. */
+  missing;
+  /** The file whose own TAP it is, instead of that of whoever runs files. */
+  alone;
 
-  constructor() {
+  /** @param {readonly string[]} files those that are to run, where that is known @param {boolean} alone it is the TAP of this one */
+  constructor(files = [], alone = false) {
     super({ decodeStrings: false });
-    this.watch(this.parser, []);
+    this.missing = new Set(files);
+    this.alone = alone ? files[0] : undefined;
+    this.watch(this.parser, this.alone === undefined ? [] : [this.alone]);
   }
 
   /** @param {Parser} parser @param {string[]} path the files and tests it lies in */
@@ -44,8 +51,9 @@ export default class Summary extends Transform {
     }
   }
 
-  /** @param {import("tap-parser").Result} result */
+  /** @param {Pick<import("tap-parser").Result, "ok" | "name" | "time">} result */
   file(result) {
+    this.missing.delete(result.name);
     // It crashed, timed out or exited non-zero without a failing assertion.
     if (!result.ok && this.count.failed === this.failedBefore) this.count.failed++;
     this.failedBefore = this.count.failed;
@@ -65,9 +73,12 @@ export default class Summary extends Transform {
   /** @param {() => void} next */
   _flush(next) {
     this.parser.once("complete", (results) => {
+      if (this.alone !== undefined) this.file({ ok: results.ok, name: this.alone, time: results.time });
+      for (const file of this.missing) this.push(`FAIL ${file} has not run to its end\n`);
+      this.count.failed += this.missing.size;
+      if (!results.ok && this.count.failed === 0) this.count.failed = results.fail || 1;
       const { passed, failed, skipped, todo } = this.count;
-      const all = !results.ok && failed === 0 ? results.fail || 1 : failed;
-      this.push(`${skipped} skipped, ${todo} todo\n${passed} passed, ${all} failed\n`);
+      this.push(`${skipped} skipped, ${todo} todo\n${passed} passed, ${failed} failed\n`);
       next();
     });
     this.parser.end();

@@ -1,0 +1,61 @@
+// npm test [-- FILE,FILE… …]: every test, or those of each list in a process of its own. Files of the folders below run several in a
+// process, because each process loads and compiles the gateway anew; all others, which change their process, measure it or start
+// others, run in one of their own, as `npx tap FILE` has it.
+import { globSync } from "node:fs";
+import { fileURLToPath } from "node:url";
+import { type Ran, runFiles, totals } from "./support/several.ts";
+
+const ROOT = fileURLToPath(new URL("..", import.meta.url));
+/** Processes at a time. */
+const JOBS = 2;
+/** Files of one process: few enough that both cores have something to do until the end. */
+const SHARE = 25;
+
+/** Folders whose files run together. */
+const ROOMS = [
+  "wire",
+  "core",
+  "config",
+  "translation",
+  "plugins",
+  "loader",
+  "prices",
+  "objects",
+  "metrics",
+  "alerts",
+  "upstream",
+  "downstream",
+  "admin",
+  "examples",
+];
+/** Files in them that need a process of their own: they judge how long its turns take. */
+const ALONE: ReadonlySet<string> = new Set(["test/downstream/overload.test.ts"]);
+
+/** The files of each process. */
+function processes(): string[][] {
+  const files = globSync("test/**/*.test.ts", { cwd: ROOT }).sort();
+  const room = (file: string) => ROOMS.find((each) => file.startsWith(`test/${each}/`) && !ALONE.has(file));
+  const alone = files.filter((file) => room(file) === undefined).map((file) => [file]);
+  const shares = ROOMS.flatMap((each) => {
+    const its = files.filter((file) => room(file) === each);
+    const count = Math.ceil(its.length / SHARE);
+    return Array.from({ length: count }, (_, i) => its.filter((_, at) => at % count === i));
+  });
+  // Those of several files last: they take much the same time, so that no core is left without work for long.
+  return [...alone, ...shares];
+}
+
+const given = process.argv.slice(2).map((each) => each.split(","));
+const waiting = given.length > 0 ? given : processes();
+const all: Ran[] = [];
+const job = async () => {
+  for (let files = waiting.shift(); files !== undefined; files = waiting.shift()) {
+    const ran = await runFiles(files);
+    console.log(ran.lines.join("\n"));
+    all.push(ran);
+  }
+};
+await Promise.all(Array.from({ length: JOBS }, job));
+const { text, failed } = totals(all);
+console.log(text);
+process.exitCode = failed === 0 ? 0 : 1;

@@ -1,0 +1,78 @@
+import { execFile } from "node:child_process";
+import { relative } from "node:path";
+import { fileURLToPath } from "node:url";
+import t, { type Test } from "tap";
+
+const ROOT = fileURLToPath(new URL("../..", import.meta.url));
+const file = (name: string): string => fileURLToPath(new URL(name, import.meta.url));
+
+/** What `npm test` says of files with these bodies, run in one process or in one each, and how it ends. */
+async function run(t: Test, bodies: Readonly<Record<string, string>>, each = false, seconds = 100) {
+  const files = Object.entries(bodies).map(([name, body]) => [`${name}.ts`, `import t from "tap";\n${body}\n`]);
+  const folder = relative(ROOT, t.testdir(Object.fromEntries(files)));
+  const names = files.map(([name]) => `${folder}/${name}`);
+  const env = Object.entries(process.env).filter(([name]) => !/^_?TAP|^NODE_OPTIONS$/.test(name));
+  const args = [
+    "--import",
+    file("../../src/loader/register.js"),
+    file("../all.ts"),
+    ...(each ? names : [names.join(",")]),
+  ];
+  const options = { cwd: ROOT, env: { ...Object.fromEntries(env), TAP_TIMEOUT: String(seconds) } };
+  return new Promise<{ said: string; failed: boolean }>((resolve) =>
+    execFile(process.execPath, args, options, (error, said) =>
+      resolve({ said: said.replaceAll(`${folder}/`, ""), failed: error !== null }),
+    ),
+  );
+}
+
+const FINE = 't.test("fine", async (t) => t.ok(true));';
+const CASES: Readonly<Record<string, { body: string; seconds?: number; says: RegExp }>> = {
+  "an assertion that does not hold": {
+    body: 't.test("wrong", async (t) => t.ok(false, "why"));',
+    says: /^FAIL b\.ts > wrong > why$/m,
+  },
+  "a throw while it is loaded": { body: 'throw new Error("no");', says: /^FAIL b\.ts/m },
+  "a throw of a timer": {
+    body: 't.test("late", () => new Promise(() => setTimeout(() => { throw new Error("no"); })));',
+    says: /^FAIL b\.ts/m,
+  },
+  "an end of the process": { body: 't.test("ends", async () => process.exit(0));', says: /^FAIL b\.ts/m },
+  "a killed process": {
+    body: 't.test("killed", async () => process.kill(process.pid, "SIGKILL"));',
+    says: /^FAIL b\.ts/m,
+  },
+  "a test that never ends": {
+    body: 't.test("waits", () => new Promise(() => setInterval(() => {}, 1000)));',
+    seconds: 10,
+    says: /^FAIL b\.ts/m,
+  },
+  "a loop that never ends": {
+    body: 't.test("spins", async () => { for (;;); });',
+    seconds: 10,
+    says: /^FAIL b\.ts has not run to its end$/m,
+  },
+};
+
+// Those that never end are waited for.
+t.jobs = 4;
+for (const [what, { body, seconds, says }] of Object.entries(CASES))
+  for (const each of seconds === undefined ? [false, true] : [false])
+    t.test(`${what} is a failure of its file, ${each ? "alone" : "between others in one process"}`, async (t) => {
+      const { said, failed } = await run(t, { a: FINE, b: body, c: FINE }, each, seconds);
+      t.match(said, says);
+      t.match(said, /^ok {3}a\.ts, 1 assertions/m);
+      t.match(said, /, [1-9]\d* failed\n$/);
+      t.ok(failed);
+      if (each) t.match(said, /^ok {3}c\.ts, 1 assertions/m);
+      else if (!/^ok {3}c\.ts/m.test(said)) t.match(said, /^FAIL c\.ts/m, "who did not come to run is told");
+    });
+
+t.test("files of one process have a test each, with results and an end of its own", async (t) => {
+  const { said, failed } = await run(t, {
+    a: 't.teardown(() => { globalThis.ended = true; });\nt.test("one", async (t) => t.ok(true));\nt.ok(1);',
+    b: 't.test("two", async (t) => t.equal(globalThis.ended, true));',
+  });
+  t.match(said, /^ok {3}a\.ts, 2 assertions.*\nok {3}b\.ts, 1 assertions.*\n0 skipped, 0 todo\n3 passed, 0 failed\n$/);
+  t.notOk(failed, said);
+});
