@@ -16,22 +16,46 @@ npm start --silent -- check gateway.yaml || fail "the repository's own gateway.y
 cmp <(npm start --silent -- schema) gateway.schema.json || fail "gateway.schema.json is out of date: npm run schema"
 
 output=$(mktemp)
-trap 'rm -f "$output"' EXIT
+fuzz=$(mktemp)
+# Random bytes for each reader, two at a time, the same ones each time; GATEWAY_TEST_FUZZ_SECONDS=600 before a release takes others.
+fuzz() {
+  for corpus in test/fuzz/corpus/*.jsonl; do basename "$corpus" .jsonl; done |
+    nice -n 19 xargs -P 2 -I TARGET bash -c 'npm run --silent fuzz -- TARGET $GATEWAY_TEST_FUZZ_SECONDS &&
+      echo "1 passed, 0 failed" || { echo "fuzz TARGET failed"; echo "0 passed, 1 failed"; }'
+}
+# What waits for nobody runs beside the tests, on what they leave idle of the cores: the clients are installed, and where inputs
+# are counted instead of seconds, they are tried.
+beside=()
+trap 'for group in "${beside[@]}"; do kill -- "-$group" 2>/dev/null; done; rm -f "$output" "$fuzz" "$output.install"' EXIT
+# Each with a process group of its own, so that it can be ended whole.
+set -m
+nice -n 19 node --import ./src/loader/register.js test/drivers/run.ts --cli --install >"$output.install" 2>&1 &
+installing=$!
+beside+=("$installing")
+if [ -z "${GATEWAY_TEST_FUZZ_SECONDS:-}" ]; then
+  (fuzz) >"$fuzz" 2>&1 &
+  fuzzing=$!
+  beside+=("$fuzzing")
+fi
+set +m
 npm test --silent 2>&1 | tee "$output"
 tests=${PIPESTATUS[0]}
 drive() {
   node --import ./src/loader/register.js test/drivers/run.ts "$@" --jobs 3 2>&1 | tee -a "$output"
   return "${PIPESTATUS[0]}"
 }
+wait "$installing" || cat "$output.install"
 drive --behind all
 drivers=$?
 # The agents take a minute each: with their own protocol and the one that is least like it; GATEWAY_TEST_AGENTS_BEHIND=all before a release.
 drive claude claude-api-key codex --behind "${GATEWAY_TEST_AGENTS_BEHIND:-gem}"
 agents=$?
-# Random bytes for each reader, two at a time, the same ones each time; GATEWAY_TEST_FUZZ_SECONDS=600 before a release takes others.
-for corpus in test/fuzz/corpus/*.jsonl; do basename "$corpus" .jsonl; done |
-  xargs -P 2 -I TARGET bash -c 'npm run --silent fuzz -- TARGET $GATEWAY_TEST_FUZZ_SECONDS &&
-    echo "1 passed, 0 failed" || { echo "fuzz TARGET failed"; echo "0 passed, 1 failed"; }' 2>&1 | tee -a "$output"
+if [ -n "${GATEWAY_TEST_FUZZ_SECONDS:-}" ]; then
+  fuzz 2>&1 | tee -a "$output"
+else
+  wait "$fuzzing"
+  tee -a "$output" <"$fuzz"
+fi
 # One closing line for the tests, the real clients and these together.
 awk '/^[0-9]+ passed, [0-9]+ failed$/ { passed += $1; failed += $3 } END { print passed + 0 " passed, " failed + 0 " failed"; exit failed > 0 }' "$output"
 closing=$?
