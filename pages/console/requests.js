@@ -1,8 +1,8 @@
 /** Requests that have ended, found by what the address says. */
 
 import { count, duration, money } from "../common/format.js";
-import { Dot, go, html, Link, look, Ready, When } from "../common/ui.js";
-import { api } from "./api.js";
+import { Dot, go, html, Link, look, Ready, useEffect, useState, When } from "../common/ui.js";
+import { api, get } from "./api.js";
 import { Choice, SpanChoice, spanOf, spanQuery, Table, Typed, useApi } from "./parts.js";
 
 const FILTERS = ["key", "group", "model", "target", "outcome", "status", "slower", "dearer"];
@@ -17,12 +17,55 @@ export function useKeyNames() {
   return (id) => names.get(id) ?? id ?? "–";
 }
 
+/** Rows that a page shows. */
+const PAGE = 100;
+
+/**
+ * The requests that an address of the API is for. Where few meet its filters they come in parts, each as soon as it is there:
+ * `reached` tells how far back the search is while it goes on.
+ */
+function useSearch(address, every) {
+  const [found, set] = useState({ state: "loading" });
+  const [turn, again] = useState(0);
+  useEffect(() => {
+    let gone = false;
+    let timer;
+    const read = async () => {
+      const place = new URL(address, location.origin);
+      const requests = [];
+      let parts = 0;
+      try {
+        for (let reached = 1; reached !== undefined; ) {
+          const { requests: part, next } = await get(place.pathname + place.search);
+          if (gone) return;
+          requests.push(...part);
+          parts++;
+          reached = requests.length < PAGE && next ? Number(next.split("_")[0]) : undefined;
+          set({ state: "ready", value: { requests: [...requests], next, reached }, at: Date.now() });
+          place.searchParams.set("before", next);
+        }
+      } catch (error) {
+        if (!gone) set((before) => ({ ...before, state: before.value ? "stale" : "failed", error }));
+      }
+      // What takes several parts is much to read, and is not read again by itself.
+      if (!gone && every > 0 && parts <= 1) timer = setTimeout(read, every);
+    };
+    set({ state: "loading" });
+    read();
+    return () => {
+      gone = true;
+      clearTimeout(timer);
+    };
+  }, [address, every, turn]);
+  return { ...found, again: () => again((n) => n + 1) };
+}
+
 export function Requests({ view }) {
   const span = spanOf(view);
   const asked = Object.fromEntries(FILTERS.map((name) => [name, view[name]]));
   if (view.dearer) asked.dearer = Math.round(Number(view.dearer) * NANO);
-  const found = useApi(
-    api("/api/requests", { ...spanQuery(span), ...asked, before: view.before }),
+  const found = useSearch(
+    api("/api/requests", { ...spanQuery(span), ...asked, limit: PAGE, before: view.before }),
     view.before ? 0 : REFRESH,
   );
   const nameOf = useKeyNames();
@@ -48,7 +91,12 @@ export function Requests({ view }) {
       <${Typed} label="Dearer than, $" name="dearer" value=${view.dearer} />
     </div>
     <${Ready} found=${found}>
-      ${({ requests, next }) => html`<${RequestTable} requests=${requests} nameOf=${nameOf} />
+      ${({
+        requests,
+        next,
+        reached,
+      }) => html`${(requests.length > 0 || !reached) && html`<${RequestTable} requests=${requests} nameOf=${nameOf} />`}
+        ${reached && html`<p class="quiet" role="status">Still searching what came before <${When} ms=${reached} />…</p>`}
         <p class="bar">
           ${view.before && html`<button type="button" onClick=${() => look({ before: "" }, {})}>Newest</button>`}
           ${next && html`<button type="button" onClick=${() => look({ before: next }, {})}>Older</button>`}

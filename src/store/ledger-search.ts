@@ -1,4 +1,4 @@
-import type { LedgerFailure, LedgerSearch, LedgerSpan, LedgerSpeed, SpeedGroup } from "./ledger.ts";
+import type { LedgerFailure, LedgerReach, LedgerSearch, LedgerSpan, LedgerSpeed, SpeedGroup } from "./ledger.ts";
 import { type LedgerDialect, wholeRow } from "./ledger-sql.ts";
 import { Percentiles } from "./percentiles.ts";
 
@@ -29,10 +29,10 @@ export function searchOf(asked: LedgerSearch, dialect: LedgerDialect): LedgerQue
     return value === undefined ? [] : [[`${field} = ?`, value] satisfies Condition];
   });
   if (status) kinds.push(["status between ? and ?", ...status]);
-  if (kinds.length > 0) conditions.push(numbered("kind", "usage_kind", kinds));
+  if (kinds.length > 0) conditions.push(numbered(dialect, "kind", "usage_kind", kinds));
   if (group !== undefined) {
     const inGroup: Condition = ["(group_path = ? or group_path like ? escape '!')", group, below(group)];
-    conditions.push(numbered("holder", "usage_holder", [inGroup]));
+    conditions.push(numbered(dialect, "holder", "usage_holder", [inGroup]));
   }
   if (slower !== undefined) conditions.push(["duration > ?", slower]);
   if (dearer !== undefined) conditions.push(["cost > ?", dearer]);
@@ -44,10 +44,21 @@ export function searchOf(asked: LedgerSearch, dialect: LedgerDialect): LedgerQue
   };
 }
 
+/** When the last of so many rows of a span began, newest first; without a row where there are fewer. */
+export function reachOf({ since = 0, until = FOREVER, before }: LedgerReach, rows: number): LedgerQuestion {
+  const text = "select time from usage where time >= ? and time < ? order by time desc limit 1 offset ?";
+  return { text, values: [since, Math.min(until, before ? before.time + 1 : FOREVER), rows] };
+}
+
 /** A condition on the number of a kind or holder that meets others. */
-function numbered(column: string, table: string, conditions: readonly Condition[]): Condition {
+function numbered(
+  { among }: LedgerDialect,
+  column: string,
+  table: string,
+  conditions: readonly Condition[],
+): Condition {
   const values = conditions.flatMap(([, ...bound]) => bound);
-  return [`usage.${column} in (select number from ${table} where ${allOf(conditions)})`, ...values];
+  return [among(`usage.${column}`, `select number from ${table} where ${allOf(conditions)}`), ...values];
 }
 
 const allOf = (conditions: readonly Condition[]): string => conditions.map(([sql]) => sql).join(" and ");

@@ -6,29 +6,38 @@ import { DAY, HOUR, SUMMED } from "./ledger-sums.ts";
 
 /** What a store says in its own way. */
 export interface LedgerDialect {
-  /** The day in UTC of `time`, as 2026-11-20. */
-  readonly day: string;
   /** Joins tags of `h.tags`, a row for each, as `tag.key` and `tag.value`; rows without any stay. */
   readonly tags: string;
   /** How two tables are joined in the order in which they stand. */
   readonly join: string;
+  /** That a row's column is one of a `select`, which is read once; rows are gone through in the order of their times all the same. */
+  readonly among: (column: string, select: string) => string;
   /** What tells rows of one millisecond apart, the later one being greater. */
   readonly later: string;
 }
 
+/** What a sum is grouped by, of holders by their groups and tags. */
+const GROUPS: Record<LedgerGroup, string> = {
+  ...{ key: "key", model: "model", target: "target", day: `time / ${DAY}` },
+  ...{ group: "group_path", tag: "coalesce(tag.key || '=' || tag.value, '')" },
+};
+const OF_HOLDERS: readonly LedgerGroup[] = ["group", "tag"];
+
 /** Sums of a query, whose values `ranges` has. */
-export function sumsText({ by }: LedgerQuery, { day, tags }: LedgerDialect): string {
-  const groups: Record<LedgerGroup, string> = {
-    ...{ key: "part.key", model: "model", target: "target", group: "group_path", day },
-    tag: "coalesce(tag.key || '=' || tag.value, '')",
-  };
-  const columns = by.map((group, at) => `${groups[group]} as g${at}`);
-  const names = by.map((_, at) => `g${at}`);
-  const holders = by.includes("group") || by.includes("tag") ? "join usage_holder as h on h.number = holder" : "";
+export function sumsText(query: LedgerQuery, { tags }: LedgerDialect): string {
+  const { by } = query;
   const byDay = by.indexOf("day");
-  return `select ${[...columns, ADDED_UP].join(", ")} from (${PARTS}) as part ${holders} ${by.includes("tag") ? tags : ""}
-    ${names.length > 0 ? `group by ${names.join(", ")}` : ""}
-    order by ${byDay < 0 ? "" : `g${byDay}, `} cost desc, requests desc`;
+  const order = `order by ${byDay < 0 ? "" : `g${byDay}, `} cost desc, requests desc`;
+  const own = by.flatMap((group, at) => (OF_HOLDERS.includes(group) ? [] : [`${GROUPS[group]} as g${at}`]));
+  const names = (all: readonly string[]) => all.map((column) => column.split(" as ")[1]);
+  const grouped = (by: readonly unknown[]) => (by.length > 0 ? `group by ${by.join(", ")}` : "");
+  if (own.length === by.length)
+    return `select ${[...own, ADDED_UP].join(", ")} from (${PARTS}) as part ${grouped(names(own))} ${order}`;
+  // Added up by holder first: there are few of these, and looking one up for each part costs more than the sum.
+  const held = `select ${[...own, "holder", ADDED_UP].join(", ")} from (${PARTS}) as part ${grouped([...names(own), "holder"])}`;
+  const columns = by.map((group, at) => (OF_HOLDERS.includes(group) ? `${GROUPS[group]} as g${at}` : `g${at}`));
+  return `select ${[...columns, ADDED_UP].join(", ")} from (${held}) as held join usage_holder as h on h.number = holder
+    ${by.includes("tag") ? tags : ""} ${grouped(by.map((_, at) => `g${at}`))} ${order}`;
 }
 
 /** The bounds of `sumsText`. */
@@ -137,10 +146,13 @@ function wholeParts(from: number, to: number, part: number): [whole: Bounds, bef
   ];
 }
 
+/** A day in UTC, as 2026-11-20, of how many came before it since 1970. */
+const dayOf = (days: number): string => new Date(days * DAY).toISOString().slice(0, 10);
+
 /** A row of sums, however the store hands numbers over; beyond 2^53 they are rounded. */
 export function sumOf(row: Record<string, unknown>, { by }: LedgerQuery): LedgerSum {
   return {
-    group: by.map((_, at) => String(row[`g${at}`])),
+    group: by.map((group, at) => (group === "day" ? dayOf(Number(row[`g${at}`])) : String(row[`g${at}`]))),
     requests: Number(row["requests"]),
     failed: Number(row["failed"]),
     tokensIn: Number(row["tokens_in"]),

@@ -3,6 +3,7 @@ import type {
   LedgerEntry,
   LedgerFailure,
   LedgerQuery,
+  LedgerReach,
   LedgerSearch,
   LedgerSpan,
   LedgerSpeed,
@@ -30,6 +31,7 @@ export interface LedgerStore {
     sums(query: LedgerQuery): Promise<LedgerSum[]>;
     recent(limit: number): Promise<LedgerEntry[]>;
     search(search: LedgerSearch): Promise<LedgerEntry[]>;
+    reach(search: LedgerReach, rows: number): Promise<number>;
     speeds(span: LedgerSpan, by?: SpeedGroup): Promise<LedgerSpeed[]>;
     failures(span: LedgerSpan): Promise<LedgerFailure[]>;
     page(span: LedgerSpan, after?: RowPlace): LedgerEntry[] | Promise<LedgerEntry[]>;

@@ -109,6 +109,9 @@ export interface LedgerSearch extends LedgerSpan {
   dearer?: number;
 }
 
+/** Where a search begins and ends. */
+export type LedgerReach = Pick<LedgerSearch, "since" | "until" | "before">;
+
 export type SpeedGroup = "key" | "model" | "target";
 
 /** How fast completed exchanges were. Milliseconds, and tokens a second; absent where there are none. */
@@ -160,6 +163,11 @@ export abstract class Ledger {
   /** Newest first. */
   abstract recent(limit: number): Promise<LedgerEntry[]>;
   abstract search(search: LedgerSearch): Promise<LedgerEntry[]>;
+  /**
+   * How far back so many rows go, so that a search which finds little can be asked in parts.
+   * @returns when the last of them began, Unix milliseconds; 0: there are no more of them
+   */
+  abstract reach(search: LedgerReach, rows: number): Promise<number>;
   /** @param by absent: all in one, with an empty name */
   abstract speeds(span: LedgerSpan, by?: SpeedGroup): Promise<LedgerSpeed[]>;
   abstract failures(span: LedgerSpan): Promise<LedgerFailure[]>;

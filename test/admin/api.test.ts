@@ -183,6 +183,38 @@ t.test("the configuration is shown without its secrets, compared and reloaded", 
   });
 });
 
+t.test("a search that few rows meet comes in parts, and nothing is missed or told twice", async (t) => {
+  const gateway = await startAdmin(t);
+  const { ask } = gateway;
+  const { ledger } = gateway.gateway.stores;
+  for (const model of ["slow", "echo", "echo", "echo", "slow", "echo", "echo"])
+    await (await call(gateway, model)).text();
+  await ledger.flush();
+  // Parts of two rows, where a gateway has them of many.
+  const reach = ledger.reach.bind(ledger);
+  ledger.reach = (search) => reach(search, 2);
+  const all = (await ask("GET", "/api/requests")).body;
+  t.equal(all.requests.length, 7, "without filters there is one part");
+  t.notOk(all.next);
+  for (const [filter, count] of [
+    ["model=slow", 2],
+    ["key=nobody", 0],
+    ["outcome=completed", 7],
+    ["model=slow&limit=1", 2],
+  ] as const) {
+    const ids: string[] = [];
+    let parts = 0;
+    for (let next: string | undefined = ""; next !== undefined; parts++) {
+      const { body } = await ask("GET", `/api/requests?${filter}${next && `&before=${next}`}`);
+      ids.push(...body.requests.map(({ id }: { id: string }) => id));
+      next = body.next;
+    }
+    t.ok(parts > 2, `${filter}: ${parts} parts`);
+    t.equal(ids.length, count, filter);
+    t.equal(new Set(ids).size, count, filter);
+  }
+});
+
 t.test("generations that live are named, with what keeps them alive", async (t) => {
   const gateway = await startAdmin(t);
   const { ask, folder } = gateway;

@@ -64,6 +64,25 @@ function searches(where: string, ledger: Filled): void {
       t.same(await ids({ id }), []);
   });
 
+  t.test(`${where}: how far so many rows go back is told, so that a search is asked in parts`, async (t) => {
+    const found = await ledger(
+      t,
+      Array.from({ length: 10 }, (_, n) => entry(n, { key: n === 1 ? "rare" : "k" })),
+    );
+    t.equal(await found.reach({}, 4), TIME + 5);
+    t.equal(await found.reach({ before: { time: TIME + 5, id: "" } }, 4), TIME + 1);
+    t.equal(await found.reach({ until: TIME + 5 }, 4), TIME);
+    t.equal(await found.reach({ since: TIME + 6 }, 4), 0, "there are no more in that span");
+    t.equal(await found.reach({}, 10), 0);
+    const part = { key: "rare", limit: 5, since: TIME + 5 };
+    t.same(await found.search(part), []);
+    const rest = await found.search({ ...part, since: TIME, before: { time: TIME + 5, id: "" } });
+    t.same(
+      rest.map(({ time }) => time),
+      [TIME + 1],
+    );
+  });
+
   t.test(`${where}: speed is that of what was completed, in one or by what is asked`, async (t) => {
     const slow = entry(2, { target: "q:w", firstByte: 1000, duration: 6000 });
     const found = await ledger(t, [entry(1), slow, entry(3, { outcome: "aborted", duration: 99_999 })]);

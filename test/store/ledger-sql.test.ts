@@ -15,7 +15,7 @@ t.test("a span is whole days, whole hours at both ends, and what stands out of t
 });
 
 t.test("a question has as many values as bounds, and tables of holders only where they are asked for", async (t) => {
-  const dialect = { day: "DAY", tags: "TAGS", join: "join", later: "id" };
+  const dialect = { tags: "TAGS", join: "join", later: "id", among: String };
   const plain = sumsText({ by: ["model", "day"] }, dialect);
   t.equal(plain.split("?").length - 1, ranges({}).length);
   t.notMatch(plain, /usage_holder|TAGS/);
@@ -25,6 +25,7 @@ t.test("a question has as many values as bounds, and tables of holders only wher
 
 t.test("sums are numbers however they come, and differences are told", async (t) => {
   const row = { g0: "fast", requests: "3", failed: 1n, tokens_in: 2, cached: 0, tokens_out: 0, reasoning: 0 };
+  t.same(sumOf({ ...row, g0: "20780", g1: "fast" }, { by: ["day", "model"] }).group, ["2026-11-23", "fast"]);
   t.match(sumOf({ ...row, cost: "90071992547409930", unsettled: 0 }, { by: ["model"] }), {
     ...{ group: ["fast"], requests: 3, failed: 1, cost: Number("90071992547409930") },
   });

@@ -6,6 +6,7 @@ import {
   type LedgerEntry,
   type LedgerFailure,
   type LedgerQuery,
+  type LedgerReach,
   type LedgerSearch,
   type LedgerSpan,
   type LedgerSpeed,
@@ -113,6 +114,10 @@ export class JournaledLedger extends Ledger {
 
   override async search(search: LedgerSearch): Promise<LedgerEntry[]> {
     return (await this.asked({ type: "search", search })) as LedgerEntry[];
+  }
+
+  override async reach(search: LedgerReach, rows: number): Promise<number> {
+    return (await this.asked({ type: "reach", search, rows })) as number;
   }
 
   override async speeds(span: LedgerSpan, by?: SpeedGroup): Promise<LedgerSpeed[]> {

@@ -1,4 +1,4 @@
-import type { LedgerQuery, LedgerSearch, LedgerSpan, SpeedGroup } from "../ledger.ts";
+import type { LedgerQuery, LedgerReach, LedgerSearch, LedgerSpan, SpeedGroup } from "../ledger.ts";
 import type { PostgresPlace } from "../postgres/place.ts";
 import type { RowPlace } from "../row-place.ts";
 import type { JournalPlace } from "./feeder.ts";
@@ -14,6 +14,7 @@ export type LedgerAsk =
   | { type: "sums"; query: LedgerQuery }
   | { type: "recent"; limit: number }
   | { type: "search"; search: LedgerSearch }
+  | { type: "reach"; search: LedgerReach; rows: number }
   | { type: "speeds"; span: LedgerSpan; by: SpeedGroup | undefined }
   | { type: "failures"; span: LedgerSpan }
   | { type: "page"; span: LedgerSpan; after: RowPlace | undefined }

@@ -73,6 +73,8 @@ class FedLedger {
         return this.store.ledger.recent(ask.limit);
       case "search":
         return this.store.ledger.search(ask.search);
+      case "reach":
+        return this.store.ledger.reach(ask.search, ask.rows);
       case "speeds":
         return this.store.ledger.speeds(ask.span, ask.by);
       case "failures":

@@ -3,6 +3,7 @@ import {
   type LedgerEntry,
   type LedgerFailure,
   type LedgerQuery,
+  type LedgerReach,
   type LedgerSearch,
   type LedgerSpan,
   type LedgerSpeed,
@@ -11,7 +12,15 @@ import {
 } from "../ledger.ts";
 import { paged } from "../ledger-pages.ts";
 import { COLUMNS, entryOf, type Row, rowOf } from "../ledger-row.ts";
-import { failureOf, failureRows, type LedgerQuestion, searchOf, speedRows, speedsOf } from "../ledger-search.ts";
+import {
+  failureOf,
+  failureRows,
+  type LedgerQuestion,
+  reachOf,
+  searchOf,
+  speedRows,
+  speedsOf,
+} from "../ledger-search.ts";
 import {
   inWholeHours,
   type LedgerDialect,
@@ -57,9 +66,10 @@ const TYPES: Partial<Record<(typeof COLUMNS)[number], "bigint" | "double precisi
 };
 
 const DIALECT: LedgerDialect = {
-  day: "to_char(to_timestamp(time / 1000) at time zone 'UTC', 'YYYY-MM-DD')",
   tags: "left join lateral json_each_text(nullif(h.tags, '')::json) as tag on true",
   join: "join",
+  // Without coalesce it is a join, for which the planner may go through all rows again for each kind.
+  among: (column, select) => `coalesce(${column} in (${select}), false)`,
   later: "id",
 };
 
@@ -136,6 +146,10 @@ export class PostgresLedger extends Ledger {
   override async recent(limit: number): Promise<LedgerEntry[]> {
     await this.settled();
     return entries(await this.patiently((ask) => ask(NEWEST, limit)));
+  }
+
+  override async reach(asked: LedgerReach, rows: number): Promise<number> {
+    return Number((await this.asked(reachOf(asked, rows)))[0]?.["time"] ?? 0);
   }
 
   override async search(asked: LedgerSearch): Promise<LedgerEntry[]> {

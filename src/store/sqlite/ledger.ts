@@ -4,6 +4,7 @@ import {
   type LedgerEntry,
   type LedgerFailure,
   type LedgerQuery,
+  type LedgerReach,
   type LedgerSearch,
   type LedgerSpan,
   type LedgerSpeed,
@@ -13,7 +14,7 @@ import {
 import { Kinds } from "../ledger-kinds.ts";
 import { paged } from "../ledger-pages.ts";
 import { COLUMNS, entryOf, HOLDER, type Row, rowOf, size } from "../ledger-row.ts";
-import { failureOf, failureRows, searchOf, speedRows, speedsOf } from "../ledger-search.ts";
+import { failureOf, failureRows, reachOf, searchOf, speedRows, speedsOf } from "../ledger-search.ts";
 import {
   inWholeHours,
   type LedgerDialect,
@@ -42,9 +43,9 @@ const BYTES = 64 * 1024 * 1024;
 const BAD_ROW = new Set([18, 19, 20]);
 
 const DIALECT: LedgerDialect = {
-  day: "strftime('%Y-%m-%d', time / 1000, 'unixepoch')",
   tags: "left join json_each(nullif(h.tags, '')) as tag",
   join: "cross join",
+  among: (column, select) => `${column} in (${select})`,
   later: "usage.rowid",
 };
 
@@ -160,6 +161,12 @@ export class SqliteLedger extends Ledger {
     await this.flush().catch(() => {});
     const rows = this.database.prepare(NEWEST).all(limit);
     return rows.map(entryOf);
+  }
+
+  override async reach(asked: LedgerReach, rows: number): Promise<number> {
+    await this.flush().catch(() => {});
+    const { text, values } = reachOf(asked, rows);
+    return Number(this.database.prepare(text).get(...values)?.["time"] ?? 0);
   }
 
   override async search(asked: LedgerSearch): Promise<LedgerEntry[]> {
