@@ -9,8 +9,12 @@ import type { FileTerms } from "./messages.ts";
 const OURS = 0x6d677263;
 /** Milliseconds to wait for other processes that write. */
 const PATIENCE = 5000;
-/** Milliseconds after which what is over is looked for, however little was written. */
+/** Milliseconds after which what is over is looked for, however little was written; sooner where it is kept for less. */
 const LOOK = 60_000;
+const SOONEST = 1000;
+/** How often the kind of journal is asked for, and milliseconds between two times. */
+const TRIES = 100;
+const AGAIN = 50;
 
 /** Recordings in a SQLite file of their own, readable by its owner only; several processes may write to it. */
 export class RecordFile {
@@ -18,10 +22,13 @@ export class RecordFile {
   private readonly insert: StatementSync;
   private added: number;
   private looked = 0;
+  /** Milliseconds between two looks for what is over. */
+  readonly look: number;
 
   /** Makes the file where there is none. @throws Error where it cannot be used, or is another program's */
   constructor(private readonly terms: FileTerms) {
-    const { file } = terms;
+    const { file, milliseconds } = terms;
+    this.look = Math.min(LOOK, Math.max(SOONEST, milliseconds));
     mkdirSync(dirname(file), { recursive: true, mode: 0o700 });
     closeSync(openSync(file, "a", 0o600));
     this.database = new DatabaseSync(file, { timeout: PATIENCE });
@@ -41,8 +48,27 @@ export class RecordFile {
     const value = gzipSync(JSON.stringify(recorded));
     this.insert.run(recorded.id, recorded.time, value.length, value);
     this.added += value.length;
+    if (this.added * 16 > this.terms.bytes || Date.now() - this.looked > this.look) this.prune();
+  }
+
+  /**
+   * Takes away what is over, or more than there may be, whoever wrote it.
+   * @throws Error where the file cannot be written
+   */
+  prune(): void {
     const now = Date.now();
-    if (this.added * 16 > this.terms.bytes || now - this.looked > LOOK) this.prune(now);
+    this.added = 0;
+    this.looked = now;
+    const { milliseconds, bytes } = this.terms;
+    const over = this.database.prepare("delete from recorded where time < ?").run(now - milliseconds);
+    const much = this.database
+      .prepare(
+        `delete from recorded where id in (select id from (
+           select id, sum(size) over (order by time desc, id desc) as total from recorded) where total > ?)`,
+      )
+      .run(bytes);
+    // The journal has the pages as they were until it is emptied; who reads just now leaves that to the next time.
+    if (Number(over.changes) + Number(much.changes) > 0) this.database.exec("pragma wal_checkpoint(truncate)");
   }
 
   close(): void {
@@ -52,27 +78,34 @@ export class RecordFile {
   /** @throws Error where the file is another program's */
   private prepare(file: string): void {
     const { database } = this;
-    const owner = Number(database.prepare("pragma application_id").get()?.["application_id"]);
-    const tables = Number(database.prepare("select count(*) as tables from sqlite_schema").get()?.["tables"]);
-    if (owner !== OURS && tables > 0) throw new Error(`${file} is no file of recordings: name one of its own`);
-    // What is deleted is overwritten, and its room given back.
-    database.exec(`pragma auto_vacuum = full; pragma journal_mode = wal; pragma synchronous = normal;
-      pragma secure_delete = on; pragma application_id = ${OURS};
-      create table if not exists recorded (id text primary key, time integer not null, size integer not null, value blob not null) strict;
-      create index if not exists recorded_time on recorded (time, size);`);
+    // What is deleted is overwritten, and its room given back; this is heard before the first table is made.
+    database.exec("pragma auto_vacuum = full; pragma synchronous = normal; pragma secure_delete = on");
+    // All at once: workers that start together see a file with nothing in it or one that is ours, never half of it.
+    database.exec("begin immediate");
+    try {
+      const owner = Number(database.prepare("pragma application_id").get()?.["application_id"]);
+      const tables = Number(database.prepare("select count(*) as tables from sqlite_schema").get()?.["tables"]);
+      if (owner !== OURS && tables > 0) throw new Error(`${file} is no file of recordings: name one of its own`);
+      database.exec(`pragma application_id = ${OURS};
+        create table if not exists recorded (id text primary key, time integer not null, size integer not null, value blob not null) strict;
+        create index if not exists recorded_time on recorded (time, size); commit`);
+    } catch (thrown) {
+      database.exec("rollback");
+      throw thrown;
+    }
+    this.useJournal();
   }
 
-  private prune(now: number): void {
-    this.added = 0;
-    this.looked = now;
-    const { milliseconds, bytes } = this.terms;
-    this.database.prepare("delete from recorded where time < ?").run(now - milliseconds);
-    this.database
-      .prepare(
-        `delete from recorded where id in (select id from (
-           select id, sum(size) over (order by time desc, id desc) as total from recorded) where total > ?)`,
-      )
-      .run(bytes);
+  /** SQLite does not wait where two want that at once, nor needs the second one: it is the file's from then on. */
+  private useJournal(): void {
+    for (let left = TRIES; ; left--)
+      try {
+        this.database.exec("pragma journal_mode = wal");
+        return;
+      } catch (thrown) {
+        if (left === 0) throw thrown;
+        Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, AGAIN);
+      }
   }
 }
 

@@ -43,7 +43,8 @@ export type ToRecordThread =
     }
   | { readonly type: "close" };
 
-/** From it: it is ready; or it is done with so many bytes, and what went wrong with them. */
+/** From it: it is ready; it is done with so many bytes, and what went wrong with them; or why what is over is still there. */
 export type FromRecordThread =
   | { readonly type: "ready" }
+  | { readonly type: "kept too long"; readonly problem: string }
   | { readonly type: "done"; readonly size: number; readonly problem?: string };

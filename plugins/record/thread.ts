@@ -73,6 +73,8 @@ export class RecordThread {
   }
 
   private hear(message: FromRecordThread): void {
+    if (message.type === "kept too long")
+      this.log.warn({ cause: message.problem }, "recordings whose time is over could not be taken away");
     if (message.type !== "done") return;
     this.waiting -= message.size;
     if (message.problem === undefined) return;

@@ -9,6 +9,15 @@ const terms = workerData as WorkerTerms;
 const file = new RecordFile(terms);
 const tell = (message: FromRecordThread) => parentPort?.postMessage(message);
 
+// What is over goes, whether anything comes behind it or not. It keeps nothing running.
+setInterval(() => {
+  try {
+    file.prune();
+  } catch (thrown) {
+    tell({ type: "kept too long", problem: (thrown as Error).message });
+  }
+}, file.look).unref();
+
 parentPort?.on("message", (message: ToRecordThread) => {
   if (message.type === "close") {
     file.close();
