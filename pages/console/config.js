@@ -1,6 +1,6 @@
 /** gateway.yaml as it was loaded, what a reload would change, and what would happen to a request. */
 
-import { count } from "../common/format.js";
+import { count, duration } from "../common/format.js";
 import { html, Link, look, Ready, useState, When } from "../common/ui.js";
 import { change } from "./api.js";
 import { Explain } from "./explain.js";
@@ -96,6 +96,10 @@ const Text = ({ text: whole, line }) => html`<div class="code">
     )}</code></pre>
 </div>`;
 
+/** Of those that keep a generation alive, how many are named, and as what. */
+const NAMED = 5;
+const kindOf = { request: "request", stream: "stream", socket: "WebSocket" };
+
 function Generations({ all }) {
   const columns = [
     {
@@ -109,7 +113,12 @@ function Generations({ all }) {
       of: ({ serving, exchanges = [] }) =>
         serving
           ? "new requests"
-          : html`${count(exchanges.length)}: ${exchanges.slice(0, 5).map(({ id, model, kind }) => html`<${Link} to=${`/requests/${id}`}>${kind} of ${model ?? "no model"}<//> `)}`,
+          : html`${count(exchanges.length)}: ${exchanges
+              .slice(0, NAMED)
+              .map(
+                ({ id, model, kind, name, key, address, age }, at) =>
+                  html`${at > 0 && ", "}<${Link} to=${`/requests/${id}`}>${kindOf[kind]} of ${name ?? key ?? address}<//>, ${model ?? "no model"}, for ${duration(age)}`,
+              )}`,
     },
     { title: "Broken off", of: ({ ends }) => (ends ? html`<${When} ms=${ends} />` : "–") },
   ];

@@ -1,20 +1,26 @@
 import t, { type Test } from "tap";
 import { help, run, USAGE } from "../../src/cli/top.ts";
+import { startAdmin, TOKEN, VIEWER, WITH_TOKENS } from "../admin/support.ts";
+import { asking } from "../support/gateway.ts";
 import { json, startVendor } from "../support/vendor.ts";
 
 const LIVE = { id: "01a", age: 5300, name: "ci", model: "fast", target: "acme:m", state: "streaming", tokens: 2100 };
 
 async function top(t: Test, url: string, ...args: string[]) {
+  return topAs(t, "token-1", url, args);
+}
+
+async function topAs(t: Test, token: string, url: string, args: readonly string[], signal?: AbortSignal) {
   const { hostname, port } = new URL(url);
   const out: string[] = [];
   const err: string[] = [];
   const io = {
     out: (line: string) => out.push(line),
     err: (line: string) => err.push(line),
-    env: { ADMIN_TOKEN: "token-1" },
+    env: { ADMIN_TOKEN: token },
     folder: t.testdirName,
   };
-  const code = await run(args, io, { host: hostname, port: Number(port) });
+  const code = await run(args, io, { host: hostname, port: Number(port) }, signal);
   return { code, out: out.join("\n"), err: err.join("\n") };
 }
 
@@ -27,6 +33,35 @@ t.test("live requests are a line each, and JSON has all of them", async (t) => {
   t.match(out, /^0\.0 s +- +- +- +waiting +- +02$/m);
   t.match(admin.requests, [{ url: "/api/live", headers: { authorization: "Bearer token-1" } }]);
   t.match(JSON.parse((await top(t, admin.url, "--json")).out), [LIVE, { id: "02" }]);
+});
+
+t.test("a gateway's own admin side is asked: what runs is shown as it goes on, until it has ended", async (t) => {
+  const { url, base, gateway } = await startAdmin(t, WITH_TOKENS);
+  const body = { model: "slow", stream: true, messages: [{ role: "user", content: "one two ".repeat(40) }] };
+  const answer = await fetch(`${url}/v1/chat/completions`, {
+    method: "POST",
+    headers: asking(),
+    body: JSON.stringify(body),
+  });
+  const id = answer.headers.get("x-request-id");
+  t.match(await topAs(t, "wrong-token-0123456789", base, ["--once"]), { code: 1, err: /token/ });
+  const { code, out } = await topAs(t, VIEWER, base, ["--once"]);
+  t.equal(code, 0);
+  t.match(out, new RegExp(`^1 running\n.*AGE.*\n *\\d+\\.\\d s +test +slow +demo:slow +streaming +\\S+ +${id} *$`));
+  const [live] = JSON.parse((await topAs(t, TOKEN, base, ["--json"])).out);
+  t.match(live, { id, name: "test", model: "slow", target: "demo:slow", state: "streaming", kind: "stream" });
+  t.match((await topAs(t, "", base, ["--once", "--token", TOKEN])).out, id, "the option goes before the variable");
+  // Twice a second, until somebody ends it.
+  const ending = new AbortController();
+  const watching = topAs(t, TOKEN, base, [], ending.signal);
+  setTimeout(() => gateway.cancel(id ?? ""), 1500);
+  await answer.text().catch(() => {});
+  setTimeout(() => ending.abort(), 1500);
+  const watched = await watching;
+  t.equal(watched.code, 0);
+  const looks = watched.out.split("\u001b[2J\n").map((look) => look.slice(0, "1 running".length));
+  t.ok(looks.filter((look) => look === "1 running").length >= 2, "it was seen more than once");
+  t.equal(looks.at(-1), "0 running", "and its end");
 });
 
 t.test("who does not answer, or wants a token, is told with exit code 1", async (t) => {
