@@ -3,6 +3,9 @@ import { GatewayError } from "../core/errors.ts";
 import { Pace, type PaceLimits, type PaceListener } from "../core/pace.ts";
 import { Incoming } from "./incoming.ts";
 
+/** Bytes that are worth a turn of their own. */
+const ENOUGH = 32 * 1024;
+
 /** A request's body piece by piece, read no faster than somebody asks for it. */
 export class BodyPieces implements PaceListener {
   private readonly pace: Pace;
@@ -23,29 +26,35 @@ export class BodyPieces implements PaceListener {
     return this.request.complete;
   }
 
-  /** The next piece; undefined at the end. In between the request is paused. @throws GatewayError `body_timeout`, `client_gone` */
+  /**
+   * What has come, joined; undefined at the end. In between no more is read than a stream keeps.
+   * @throws GatewayError `body_timeout`, `client_gone`
+   */
   next(): Promise<Buffer | undefined> {
     const { request, pace } = this;
     return new Promise((resolve, reject) => {
+      let soon: NodeJS.Immediate | undefined;
       const settle = (): void => {
         this.fail = undefined;
+        clearImmediate(soon);
         pace.pause();
-        request.off("data", onData).off("end", onEnd).off("close", onClose).pause();
+        request.off("readable", onReadable).off("end", onEnd).off("close", onClose);
       };
-      const onData = (piece: Buffer): void => {
-        settle();
-        // What else is here already comes with it: a turn for each piece would cost more than the piece.
-        const parts = [piece];
+      const take = (): void => {
+        soon = undefined;
+        const parts: Buffer[] = [];
         for (let more = request.read(); more !== null; more = request.read()) parts.push(more as Buffer);
-        const all = parts.length === 1 ? piece : Buffer.concat(parts);
-        const { told } = this;
-        this.told = request instanceof Incoming ? request.pieces : told + 1;
-        let refused: GatewayError | undefined;
-        this.fail = (error) => (refused = error);
-        pace.came(all.length, this.told - told);
-        this.fail = undefined;
+        if (parts.length === 0) return;
+        settle();
+        const bytes = parts.length === 1 ? (parts[0] as Buffer) : Buffer.concat(parts);
+        const refused = this.judge(bytes.length);
         if (refused) reject(refused);
-        else resolve(all);
+        else resolve(bytes);
+      };
+      // node tells of each piece before it looks for the next one in what it has read from the socket.
+      const onReadable = (): void => {
+        if (request.readableLength >= ENOUGH || request.complete) take();
+        else soon ??= setImmediate(take);
       };
       const onEnd = (): void => {
         settle();
@@ -61,9 +70,21 @@ export class BodyPieces implements PaceListener {
       else if (request.destroyed) onClose();
       else {
         pace.resume();
-        request.on("data", onData).once("end", onEnd).once("close", onClose).resume();
+        request.on("readable", onReadable).once("end", onEnd).once("close", onClose);
+        if (request.readableLength > 0) onReadable();
       }
     });
+  }
+
+  /** Counts what was read; what is wrong with the pace at which it came, if anything is. */
+  private judge(bytes: number): GatewayError | undefined {
+    const { request, told } = this;
+    this.told = request instanceof Incoming ? request.pieces : told + 1;
+    let refused: GatewayError | undefined;
+    this.fail = (error) => (refused = error);
+    this.pace.came(bytes, this.told - told);
+    this.fail = undefined;
+    return refused;
   }
 
   late(error: GatewayError): void {

@@ -106,7 +106,9 @@ class FormReader implements Form {
     yield* body;
     while (!this.ended) {
       await this.more();
-      yield* this.judged();
+      const judged = this.judged();
+      // The end of the piece before comes with this one: each is a write to the provider.
+      if (judged.length > 0) yield judged.length === 1 ? (judged[0] as Buffer) : Buffer.concat(judged);
     }
   }
 

@@ -3,8 +3,8 @@ import { type FileHandle, open, unlink } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 
-/** Bytes that are read at once. */
-const PIECE = 65_536;
+/** Bytes that are read at once: each time costs as much as copying them. */
+const PIECE = 256 * 1024;
 
 /** Bytes that wait in a file without a name: it is gone with the process, however that ends. */
 export class Spool {
@@ -23,9 +23,11 @@ export class Spool {
 
   /** @throws Error of the file system */
   async write(pieces: readonly Buffer[]): Promise<void> {
-    for (const piece of pieces) {
-      await this.file.appendFile(piece);
-      this.length += piece.length;
+    let rest = pieces.filter(({ length }) => length > 0);
+    while (rest.length > 0) {
+      const { bytesWritten } = await this.file.writev(rest, this.length);
+      this.length += bytesWritten;
+      rest = behind(rest, bytesWritten);
     }
   }
 
@@ -42,4 +44,15 @@ export class Spool {
   close(): void {
     this.file.close().catch(() => {});
   }
+}
+
+/** What of pieces is left behind so many bytes: a disk that fills up may take some of them only. */
+function behind(pieces: readonly Buffer[], bytes: number): Buffer[] {
+  const left: Buffer[] = [];
+  let skip = bytes;
+  for (const piece of pieces) {
+    if (skip < piece.length) left.push(piece.subarray(skip));
+    skip = Math.max(0, skip - piece.length);
+  }
+  return left;
 }

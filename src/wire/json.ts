@@ -59,6 +59,8 @@ export interface ScannerOptions {
  * the machine's own search: a member's span stays right whatever stands in a long text, and the provider judges the text.
  */
 const CHECKED = 256;
+/** Where so much further is white space again there may be much of it, which is passed many bytes at a time. */
+const LONG_BLANK = 16;
 /** More than a string can have. */
 const ALL = 1 << 30;
 
@@ -163,7 +165,7 @@ export class Scanner implements Nesting {
         if (i === n) break;
       }
       const byte = piece[i] as number;
-      if (SPACES[byte] === 1) i++;
+      if (SPACES[byte] === 1) i = SPACES[piece[i + LONG_BLANK] ?? 0] === 1 ? window.blanksEnd(i) : i + 1;
       else if (this.expect <= VALUE) i = this.value(piece, i, byte);
       else i = this.between(piece, i, byte);
     }

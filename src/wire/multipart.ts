@@ -1,4 +1,5 @@
 import type { ByteSpan } from "./splice.ts";
+import { Sought } from "./window.ts";
 
 /** Bytes of a part's head. */
 const MAX_HEAD = 8192;
@@ -79,6 +80,7 @@ export class FormScanner {
   readonly texts = new Map<string, string>();
 
   private readonly delimiter: Buffer;
+  private readonly sought: Sought;
   private state: State = "start";
   /** Bytes not yet decided on, and where they start in the form. */
   private rest: Buffer = Buffer.alloc(0);
@@ -103,6 +105,7 @@ export class FormScanner {
     private readonly beside: readonly string[] = [],
   ) {
     this.delimiter = Buffer.from(`--${boundary}`, "latin1");
+    this.sought = new Sought(this.delimiter);
   }
 
   /** @throws FormError; the scanner is of no use afterwards. */
@@ -173,7 +176,7 @@ export class FormScanner {
 
   private value(): boolean {
     const { rest, delimiter } = this;
-    const at = rest.indexOf(delimiter);
+    const at = this.sought.in(rest);
     if (at < 0) {
       // The line break and all but one byte of the delimiter may be here already.
       const whole = rest.length - delimiter.length - 1;

@@ -5,6 +5,7 @@
 ;; 1280  STEPS and 3584 WHOLE of grammar.ts: numbers
 ;; 4096  the piece; behind its end 64 quotes, at which every search ends
 ;; 73728 and 90112: a word for each hash of a name, and of a short value: the bits of those who watch for it
+;; 106496 a text that is sought
 ;; window.test.ts assembles it: WASM=write makes window.wasm anew.
 (module
   (memory (export "memory") 2)
@@ -115,6 +116,62 @@
           (i8x16.shr_u (local.get $v) (i32.const 4))))
       (v128.const i64x2 0 0))))
 
+  ;; The first byte from $i on that is no white space. What stands between most tokens is one space, or none.
+  (func $blanks (export "blanks") (param $i i32) (result i32)
+    (local $v v128) (local $other i32)
+    (if (i32.ne (i32.load8_u offset=512 (i32.load8_u (local.get $i))) (i32.const 1)) (then (return (local.get $i))))
+    (loop $block
+      (local.set $v (v128.load align=1 (local.get $i)))
+      ;; Each kind of white space has a low half of its own, at whose place the table has the byte itself.
+      (local.set $other (i32.xor (i32.const 0xffff) (i8x16.bitmask (i8x16.eq
+        (local.get $v)
+        (i8x16.swizzle
+          (v128.const i8x16 32 0 0 0 0 0 0 0 0 9 10 0 0 13 0 0)
+          (v128.and (local.get $v) (v128.const i8x16 15 15 15 15 15 15 15 15 15 15 15 15 15 15 15 15)))))))
+      (if (local.get $other) (then (return (i32.add (local.get $i) (i32.ctz (local.get $other))))))
+      (local.set $i (i32.add (local.get $i) (i32.const 16)))
+      (br $block))
+    (unreachable))
+
+  ;; Where the text of $length bytes at 106496 stands between $i and $to; $to where it does not. Its bytes at $pair and behind,
+  ;; which differ where any two do, are looked for at 16 places at once.
+  (func (export "find") (param $i i32) (param $to i32) (param $length i32) (param $pair i32) (result i32)
+    (local $first v128) (local $second v128) (local $places i32) (local $at i32) (local $same i32)
+    (local.set $first (i8x16.splat (i32.load8_u offset=106496 (local.get $pair))))
+    (local.set $second (i8x16.splat (i32.load8_u offset=106497 (local.get $pair))))
+    (block $none
+      (loop $block
+        (br_if $none (i32.gt_u (i32.add (local.get $i) (local.get $length)) (local.get $to)))
+        (local.set $at (i32.add (local.get $i) (local.get $pair)))
+        (local.set $places (i8x16.bitmask (v128.and
+          (i8x16.eq (v128.load align=1 (local.get $at)) (local.get $first))
+          (i8x16.eq (v128.load offset=1 align=1 (local.get $at)) (local.get $second)))))
+        (block $next
+          (loop $place
+            (br_if $next (i32.eqz (local.get $places)))
+            (local.set $at (i32.add (local.get $i) (i32.ctz (local.get $places))))
+            (br_if $none (i32.gt_u (i32.add (local.get $at) (local.get $length)) (local.get $to)))
+            (local.set $same (i32.const 0))
+            (block $other
+              (loop $compare
+                (br_if $other (i32.ne (i32.const 0xffff) (i32.or
+                  (i8x16.bitmask (i8x16.eq
+                    (v128.load align=1 (i32.add (local.get $at) (local.get $same)))
+                    (v128.load offset=106496 align=1 (local.get $same))))
+                  ;; What lies behind the text does not count.
+                  (i32.and (i32.const 0xffff) (select
+                    (i32.const 0)
+                    (i32.shl (i32.const -1) (i32.sub (local.get $length) (local.get $same)))
+                    (i32.gt_u (i32.sub (local.get $length) (local.get $same)) (i32.const 15)))))))
+                (local.set $same (i32.add (local.get $same) (i32.const 16)))
+                (br_if $compare (i32.lt_u (local.get $same) (local.get $length))))
+              (return (local.get $at)))
+            (local.set $places (i32.and (local.get $places) (i32.sub (local.get $places) (i32.const 1))))
+            (br $place)))
+        (local.set $i (i32.add (local.get $i) (i32.const 16)))
+        (br $block)))
+    (local.get $to))
+
   ;; Where the word of a string's hash lies in its table: of its length, its first byte and its last two. window.ts has the same.
   (func $slot (param $from i32) (param $to i32) (result i32)
     (i32.and
@@ -146,7 +203,7 @@
           ;; other
           (br $stop))
           ;; space
-          (local.set $i (i32.add (local.get $i) (i32.const 1)))
+          (local.set $i (call $blanks (i32.add (local.get $i) (i32.const 1))))
           (br $token))
           ;; quote
           (br_if $stop (i32.gt_u (local.get $expect) (i32.const 3)))

@@ -5,8 +5,8 @@ import t, { type Test } from "tap";
 import type { BodyLimits } from "../../src/downstream/body.ts";
 import { BodyPieces } from "../../src/downstream/body-pieces.ts";
 
-/** The pieces of a request of 100 bytes, and the connection that brings them. */
-async function asked(t: Test, limits: Partial<BodyLimits> = {}) {
+/** The pieces of a request, of 100 bytes unless told, and the connection that brings them. */
+async function asked(t: Test, limits: Partial<BodyLimits> = {}, framing = "content-length: 100") {
   const server = createServer().listen(0, "127.0.0.1");
   await once(server, "listening");
   const socket = connect((server.address() as AddressInfo).port, "127.0.0.1").on("error", () => {});
@@ -15,7 +15,7 @@ async function asked(t: Test, limits: Partial<BodyLimits> = {}) {
     server.closeAllConnections();
     server.close();
   });
-  socket.write("POST / HTTP/1.1\r\nhost: a\r\ncontent-length: 100\r\n\r\n");
+  socket.write(`POST / HTTP/1.1\r\nhost: a\r\n${framing}\r\n\r\n`);
   const [request] = (await once(server, "request")) as [IncomingMessage];
   return { socket, request, pieces: new BodyPieces(request, { maxBytes: 1000, idle: 0, ...limits }) };
 }
@@ -43,6 +43,19 @@ t.test("pieces that have come meanwhile come together", async (t) => {
   }
   t.equal((await pieces.next())?.toString(), "b".repeat(99));
   t.equal(await pieces.next(), undefined);
+});
+
+t.test("small chunks that one read of the socket brings come together", async (t) => {
+  const { socket, pieces } = await asked(t, {}, "transfer-encoding: chunked");
+  const chunks = Array.from({ length: 500 }, (_, i) => `4\r\n${String(i).padStart(4, "0")}\r\n`);
+  const came: Buffer[] = [];
+  const reading = (async () => {
+    for (let piece = await pieces.next(); piece; piece = await pieces.next()) came.push(piece);
+  })();
+  socket.write(`${chunks.join("")}0\r\n\r\n`);
+  await reading;
+  t.equal(Buffer.concat(came).toString(), Array.from({ length: 500 }, (_, i) => String(i).padStart(4, "0")).join(""));
+  t.ok(came.length < 50, `${came.length} pieces`);
 });
 
 t.test("a client that leaves, before it is asked or while it is waited for, is gone", async (t) => {

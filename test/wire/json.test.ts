@@ -77,6 +77,9 @@ t.test("a text is understood the same way wherever it is cut", async (t) => {
   const texts = [
     '{"model":"gpt","mes\\u0073ages":[{"role":"user","content":"h\\"i\\\\ \\ud83d\\ude00 😀é"}],"n":[-0,1.0,1e-7,true,false,null]}',
     '  [1,2,{"a":"b"}]  ',
+    `${" \t\n\r".repeat(9)}{${" ".repeat(40)}"a"${"\n".repeat(33)}:[${"\t ".repeat(17)}1${" ".repeat(16)},{${" ".repeat(15)}}${"\r\n".repeat(20)}]${" ".repeat(70)}}${" ".repeat(31)}`,
+    `{"a":${" ".repeat(40)}\f1}`,
+    `{"a":[1,${" ".repeat(40)}\u00a0]}`,
     "-12.5e+10",
     '"just é a string"',
     "true",

@@ -3,7 +3,7 @@ import t from "tap";
 import wabt from "wabt";
 import { AFTER, KEY } from "../../src/wire/grammar.ts";
 import { scan } from "../../src/wire/json.ts";
-import { FAULT, type Nesting, Window } from "../../src/wire/window.ts";
+import { FAULT, type Nesting, Sought, Window } from "../../src/wire/window.ts";
 
 const SOURCE = new URL("../../src/wire/window.wat", import.meta.url);
 const MACHINE = new URL("../../src/wire/window.wasm", import.meta.url);
@@ -69,6 +69,52 @@ t.test("the leap stops at the first quote that counts, or says from where to loo
   t.equal(leap("aaa"), 3);
   t.equal(leap("aa\\"), 4);
   t.equal(leap(""), 0);
+  t.end();
+});
+
+t.test("white space ends where anything else stands, at every distance and with every byte", (t) => {
+  const blanks = Buffer.from(" \n\t\r".repeat(30));
+  let wrong = 0;
+  for (let byte = 0; byte < 256; byte++)
+    for (const [from, at] of [
+      [0, 0],
+      [0, 1],
+      [3, 15],
+      [1, 16],
+      [0, 17],
+      [7, 100],
+    ] as const) {
+      const bytes = Buffer.from(blanks);
+      bytes[at] = byte;
+      const end = " \n\t\r".includes(String.fromCharCode(byte)) ? blanks.length : at;
+      if (new Window(bytes).blanksEnd(from) !== end) wrong++;
+    }
+  t.equal(wrong, 0);
+  t.end();
+});
+
+t.test("a text is found where it stands first, and nowhere else", (t) => {
+  let seed = 13;
+  const random = (n: number): number => {
+    seed = (seed * 1103515245 + 12345) & 0x7fffffff;
+    return (seed >> 8) % n;
+  };
+  const made = (letters: string, length: number) =>
+    Buffer.from(Array.from({ length }, () => letters[random(letters.length)]).join(""));
+  let wrong = 0;
+  for (let n = 0; n < 20_000; n++) {
+    const letters = "-ab".slice(0, 1 + random(3));
+    const text = made(letters, 2 + random(n % 3 === 0 ? 70 : 5));
+    const bytes = made(letters, random(150));
+    if (new Sought(text).in(bytes) !== bytes.indexOf(text)) wrong++;
+  }
+  t.equal(wrong, 0);
+  const text = Buffer.from(`--${"-=".repeat(34)}x`);
+  for (const at of [0, 65_400, 65_470, 65_535, 65_536, 131_000, 199_929]) {
+    const bytes = Buffer.alloc(200_000, "-=");
+    text.copy(bytes, at);
+    t.equal(new Sought(text).in(bytes), bytes.indexOf(text), `at ${at}, longer than is looked at at once`);
+  }
   t.end();
 });
 

@@ -1,0 +1,20 @@
+// Imported in front of a program: tells, to whoever asks on port TURNS, the longest turn of its event loop since the last question,
+// in microseconds of the thread's CPU. It takes turns all the time, so that what the program costs is measured without it.
+import { createServer } from "node:http";
+
+let longest = 0;
+let last = process.threadCpuUsage();
+const look = (): void => {
+  const now = process.threadCpuUsage();
+  longest = Math.max(longest, now.user + now.system - last.user - last.system);
+  last = process.threadCpuUsage();
+  setImmediate(look).unref();
+};
+setImmediate(look);
+
+createServer((_, reply) => {
+  reply.end(String(longest));
+  longest = 0;
+})
+  .listen(Number(process.env["TURNS"]), "127.0.0.1")
+  .unref();
