@@ -1,4 +1,6 @@
-import t from "tap";
+import t, { type Test } from "tap";
+import messages from "../../plugins/protocols/anthropic-messages/index.ts";
+import chat from "../../plugins/protocols/openai-chat/index.ts";
 import { asking, startGateway } from "../support/gateway.ts";
 import { httpUpstream } from "../support/upstream.ts";
 
@@ -112,3 +114,49 @@ models: { m: { targets: [other:x] }, own: { targets: [{ to: "both:x", weight: 1 
     t.equal(upstream.seen.length, before + 1);
   }
 });
+
+/** Lets a function tell that it is called. */
+function listen<Of extends object, Name extends keyof Of>(t: Test, of: Of, name: Name, heard: () => void): void {
+  const own = of[name] as (...given: unknown[]) => unknown;
+  of[name] = function (this: unknown, ...given: unknown[]) {
+    heard();
+    return own.apply(this, given);
+  } as Of[Name];
+  t.teardown(() => {
+    of[name] = own as Of[Name];
+  });
+}
+
+t.test(
+  "a large request is read in one turn of the event loop and written in another, a small one in the same",
+  async (t) => {
+    const upstream = await httpUpstream((_, reply) =>
+      reply.writeHead(200, { "content-type": "application/json" }).end(WHOLE),
+    );
+    t.teardown(() => upstream.close());
+    let turn = 0;
+    let counting = setImmediate(function next() {
+      turn++;
+      counting = setImmediate(next);
+    });
+    t.teardown(() => clearImmediate(counting));
+    const [read, written]: [number[], number[]] = [[], []];
+    listen(t, messages.translation.request, "decode", () => read.push(turn));
+    listen(t, chat.translation.request, "encode", () => written.push(turn));
+    const { url } = await startGateway(
+      t,
+      `providers: { up: { url: "${upstream.origin.origin}/v1", speaks: [openai-chat] } }\nmodels: { m: { targets: [up:x] } }\n`,
+    );
+    const ask = async (content: string) => {
+      read.length = written.length = 0;
+      const body = JSON.stringify({ model: "m", max_tokens: 9, messages: [{ role: "user", content }] });
+      const response = await fetch(`${url}/v1/messages`, { method: "POST", headers: asking(), body });
+      t.equal(response.status, 200);
+      await response.text();
+      t.match([read.length, written.length], [1, 1]);
+      return (written[0] as number) - (read[0] as number);
+    };
+    t.equal(await ask("Hi"), 0);
+    t.ok((await ask("Hi".repeat(200_000))) > 0);
+  },
+);
