@@ -324,6 +324,11 @@ export class SocketRelay {
     if (this.refusal || this.concluded) return false;
     // Messages and faults are told in this very call. It takes the mask off in place: the provider wants it on.
     judging.write(Buffer.from(bytes));
+    if (judging.errored && tooLarge(judging.errored)) {
+      this.concluded = true;
+      this.close(TOO_BIG);
+      return false;
+    }
     if (judging.errored) this.refusal ??= new GatewayError("bad_request", { message: judging.errored.message });
     if (!this.refusal) return true;
     this.observer.interrupt(this.refusal);
@@ -389,3 +394,6 @@ export class SocketRelay {
     }, CLOSING);
   }
 }
+
+/** Whether a receiver gave up because of its `maxPayload`. */
+const tooLarge = (error: Error): boolean => "code" in error && error.code === "WS_ERR_UNSUPPORTED_MESSAGE_LENGTH";

@@ -282,10 +282,14 @@ t.test("silence and messages that are too large end with a code that says so", a
   const pieces = await open(address(running), [], bearer);
   for (let i = 0; i < 5; i++) pieces.socket.send("a".repeat(500), { fin: i === 4 });
   t.equal(await pieces.closed, 1009, "fragments count together");
-  await until(() => ended(running).length === 4);
+
+  const judged = await open(address(running), [], { authorization: `Bearer ${LIMITED}` });
+  judged.socket.send("a".repeat(3000));
+  t.equal(await judged.closed, 1009, "also where messages are read before they go on");
+  await until(() => ended(running).length === 5);
   t.same(
     ended(running).map(({ close }) => close),
-    [1001, 1009, 1009, 1009],
+    [1001, 1009, 1009, 1009, 1009],
   );
 });
 
