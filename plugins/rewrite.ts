@@ -103,17 +103,23 @@ export default class Rewrite implements Plugin {
   }
 }
 
-/** Names of members by which a request is judged: its models, and how much may come out. */
+/**
+ * Names of members by which a request is judged: its models, how much may come out, and whose
+ * objects it names.
+ */
 const judged = new WeakMap<Protocol, ReadonlySet<string>>();
 
 function judgedIn(protocol: Protocol): ReadonlySet<string> {
   let names = judged.get(protocol);
   if (!names) {
-    const { output, otherModels } = protocol;
+    const { output, otherModels, objects } = protocol;
     const paths = output ? [...output.tokens, ...output.times] : [];
     const [tier] = output?.tier ?? [];
-    const all = ["model", "service_tier", tier, output?.further, ...(otherModels?.below ?? [])];
-    names = new Set([...paths.map(([name]) => String(name)), ...all.filter((name) => name !== undefined)]);
+    const all = [
+      ...["model", "service_tier", tier, output?.further, ...(otherModels?.below ?? [])],
+      ...[...(objects?.top ?? []), ...(objects?.anywhere ?? [])],
+    ].filter((name) => name !== undefined);
+    names = new Set([...paths.map(([name]) => String(name)), ...all]);
     judged.set(protocol, names);
   }
   return names;

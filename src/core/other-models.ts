@@ -1,6 +1,6 @@
 import { changesAt, type JsonPath } from "../wire/paths.ts";
 import type { Edit } from "../wire/splice.ts";
-import { Watch } from "../wire/watch.ts";
+import { spellings, Watch } from "../wire/watch.ts";
 import type { Body } from "./body.ts";
 import type { OtherModelWords, Protocol } from "./protocol.ts";
 
@@ -16,8 +16,10 @@ export interface OtherModel {
 }
 
 const MEMBER = "model";
-const WATCH = new Watch([MEMBER]);
+const WATCH = new Watch(spellings(MEMBER));
 const NAME = Buffer.from(`"${MEMBER}"`);
+/** In another spelling: some servers, written in Go most of them, read names in any case. */
+const SPELLED = /"(?!model")[mM][oO][dD][eE][lL]"/;
 const ESCAPE = Buffer.from("\\u00");
 /** A letter of that name written as an escape: nobody does that but to hide it. */
 const HIDDEN = /\\u00[46][0-9a-f]/i;
@@ -62,7 +64,9 @@ function mayName(json: Buffer, hidden: boolean): boolean {
     at = behindSpace(json, at + NAME.length);
     if (json[at] === COLON && json[behindSpace(json, at + 1)] === QUOTE) return true;
   }
-  return hidden && json.includes(ESCAPE) && HIDDEN.test(json.toString("latin1"));
+  if (!hidden) return false;
+  const text = json.toString("latin1");
+  return SPELLED.test(text) || (json.includes(ESCAPE) && HIDDEN.test(text));
 }
 
 function behindSpace(json: Buffer, from: number): number {
@@ -79,7 +83,7 @@ function walk(value: unknown, path: JsonPath, counts: boolean, words: OtherModel
     return;
   }
   for (const [name, inner] of Object.entries(value)) {
-    if (counts && name === MEMBER && typeof inner === "string") {
+    if (counts && name.toLowerCase() === MEMBER && typeof inner === "string") {
       const prefix = words.prefix !== undefined && inner.startsWith(words.prefix) ? words.prefix : "";
       found.push({ name: inner.slice(prefix.length), prefix, path: [...path, name] });
     } else if (!words.unread.includes(name))

@@ -5,7 +5,7 @@ import { AnyOf } from "../wire/any-of.ts";
 import type { Scan } from "../wire/json.ts";
 import type { JsonPath } from "../wire/paths.ts";
 import { asObject, asText, type JsonObject } from "../wire/values.ts";
-import { Watch } from "../wire/watch.ts";
+import { spellings, Watch } from "../wire/watch.ts";
 
 /** An object that a request names. */
 export interface NamedObject {
@@ -33,6 +33,10 @@ const ID_NAME = Buffer.from('"id"');
 export class NamedObjects {
   private readonly marks: AnyOf;
   private readonly watch: Watch;
+  /** Looks out for all spellings of what names one anywhere: some servers read names in any case. */
+  private readonly spelled: Watch;
+  private readonly spelling: RegExp;
+  /** In small letters, as whatever is compared with it. */
   private readonly anywhere: ReadonlySet<string>;
   private readonly unread: ReadonlySet<string>;
   private readonly references: ReadonlySet<unknown>;
@@ -41,7 +45,9 @@ export class NamedObjects {
     const { anywhere, references = [] } = words;
     this.marks = new AnyOf([...anywhere, ...references].map((word) => `"${word}"`));
     this.watch = new Watch([...anywhere, ...(words.untyped ? ["id"] : [])], [...references]);
-    this.anywhere = new Set(anywhere);
+    this.spelled = new Watch(anywhere.flatMap(spellings));
+    this.spelling = new RegExp(`"(?:${anywhere.join("|")})"`, "i");
+    this.anywhere = new Set(anywhere.map((name) => name.toLowerCase()));
     this.unread = new Set(words.unread);
     this.references = new Set(references);
   }
@@ -55,12 +61,12 @@ export class NamedObjects {
     if (!scan) return [];
     const { top } = this.words;
     const found: NamedObject[] = [];
-    let whole = this.mayStandIn(scan) && this.mayHold(body.pieces);
+    let whole = (this.mayStandIn(scan) && this.mayHold(body.pieces)) || this.maySpell(scan, body.pieces);
     for (const name of top) {
       const member = body.member(name);
       if (!member || whole) continue;
       if (member.kind === "string") this.take(body.value(name), [name], found);
-      else whole = member.kind === "object";
+      else whole = member.kind === "object" || member.kind === "array";
     }
     if (!whole) return found;
     const json = asObject(body.uniqueJson()) ?? {};
@@ -79,6 +85,10 @@ export class NamedObjects {
 
   private mayStandIn(scan: Scan): boolean {
     return this.watch.maySee(scan) || this.words.anywhere.some((name) => scan.find(name) !== undefined);
+  }
+
+  private maySpell(scan: Scan, pieces: readonly Buffer[]): boolean {
+    return this.spelled.maySee(scan) && this.spelling.test(Buffer.concat(pieces).toString("latin1"));
   }
 
   private mayHold(pieces: readonly Buffer[]): boolean {
@@ -100,13 +110,14 @@ export class NamedObjects {
       return;
     }
     const object = value as JsonObject;
-    if (this.references.has(object["type"])) this.take(object["id"], [...path, "id"], found);
+    if (valuesOf(object, "type").some((type) => this.references.has(type)))
+      for (const id of valuesOf(object, "id")) this.take(id, [...path, "id"], found);
     for (const name in object) {
       if (this.unread.has(name)) continue;
       const inner = object[name];
       if (typeof inner !== "object" && typeof inner !== "string") continue;
       const at = [...path, name];
-      if (this.anywhere.has(name)) this.take(inner, at, found);
+      if (this.anywhere.has(name.toLowerCase())) this.take(inner, at, found);
       if (typeof inner === "object") this.walk(inner, at, found);
     }
   }
@@ -117,10 +128,15 @@ export class NamedObjects {
       for (const [i, each] of value.entries()) if (typeof each === "string") this.take(each, [...path, i], found);
       return;
     }
-    const text = asText(value) ?? asText(asObject(value)?.["id"]);
+    const object = asObject(value);
+    if (object) {
+      for (const id of valuesOf(object, "id")) if (typeof id === "string") this.take(id, [...path, "id"], found);
+      return;
+    }
+    const text = asText(value);
     const id = text === undefined || text === "" ? undefined : this.words.id ? this.words.id(text) : text;
     if (id === undefined) return;
-    const param = [...path, ...(typeof value === "string" ? [] : ["id"])].join(".");
+    const param = path.join(".");
     if (!ID.test(id))
       throw new GatewayError("invalid_field", {
         message: `${param} is no id: 1 to 128 letters, digits, dots, dashes and underscores.`,
@@ -128,6 +144,14 @@ export class NamedObjects {
       });
     found.push({ id, param, unknown: this.words.unknown?.(param) });
   }
+}
+
+/** The values of a member, however its name is spelled. */
+function valuesOf(object: JsonObject, member: string): unknown[] {
+  const found: unknown[] = [];
+  for (const name in object)
+    if (name.length === member.length && name.toLowerCase() === member) found.push(object[name]);
+  return found;
 }
 
 /** Whether bytes may hold an object that says nothing but its id; true too where it cannot be told. */

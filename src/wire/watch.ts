@@ -8,6 +8,20 @@ const BITS = 30;
 const known = new Map<string, number>();
 
 /**
+ * A name as it may be spelled by those who read names in any case, as far as scans tell spellings apart: by the case of the
+ * first letter and of the last two.
+ */
+export function spellings(name: string): string[] {
+  let all = [name];
+  for (const at of [0, name.length - 2, name.length - 1])
+    all = all.flatMap((each) => {
+      const [before, letter, behind] = [each.slice(0, at), each.charAt(at), each.slice(at + 1)];
+      return [...new Set([letter, letter.toLowerCase(), letter.toUpperCase()])].map((as) => before + as + behind);
+    });
+  return [...new Set(all)];
+}
+
+/**
  * Names, and short values, for which every scan of a JSON text looks out while it passes them anyway: whether there is none is
  * known without another look at the text.
  */

@@ -19,6 +19,12 @@ t.test("a model is found however deep it stands in a tool, also in one that an i
   t.same(named('{"tools":{"model":"a"}}'), ["tools.model=a"]);
 });
 
+t.test("other spellings of the member are judged too: some servers read names in any case", async (t) => {
+  for (const name of ["Model", "MODEL", "modeL", "mOdEl", "moDEl"])
+    t.same(named(`{"tools":[{"${name}" : "a"}]}`), [`tools.0.${name}=a`]);
+  t.same(named('{"tools":[{"model":"a","Model":"b"}]}'), ["tools.0.model=a", "tools.0.Model=b"]);
+});
+
 t.test("of those who may use all models only what stands in the usual places is looked at", async (t) => {
   const text = '{"tools":[{"model":"a"}],"input":[{"tools":[{"model":"b"}]}],"moderation":1}';
   t.match(otherModels(body(text), protocol, false), [{ name: "a" }]);

@@ -122,6 +122,24 @@ t.test("a name that is hidden behind escapes names it all the same, wherever the
   t.same(named(responses, '{"\\u0070revious_response_id":"resp_1"}'), ["previous_response_id=resp_1"]);
 });
 
+t.test("other spellings of names name it too: some servers read names in any case", async (t) => {
+  const file = (name: string) => ({ input: [{ content: [{ type: "input_file", [name]: "file-1" }] }] });
+  for (const name of ["File_ID", "FILE_ID", "file_Id", "fILe_id"])
+    t.same(named(responses, file(name)), [`input.0.content.0.${name}=file-1`]);
+  t.same(named(responses, { tools: [{ Container: { File_Ids: ["file-1"] } }] }), [
+    "tools.0.Container.File_Ids.0=file-1",
+  ]);
+  t.same(named(responses, { tools: [{ Container: { Id: "cntr_1" } }] }), ["tools.0.Container.id=cntr_1"]);
+  t.same(named(responses, { input: [{ Type: "item_reference", ID: "rs_1" }] }), ["input.0.id=rs_1"]);
+  t.same(named(gemini, { contents: [{ parts: [{ fileData: { FileURI: "files/a" } }] }] }), [
+    "contents.0.parts.0.fileData.FileURI=a",
+  ]);
+});
+
+t.test("a member that names one object names those of a list too", async (t) => {
+  t.same(named(responses, { previous_response_id: ["resp_1"] }), ["previous_response_id.0=resp_1"]);
+});
+
 t.test("an object that names two ids is refused, for readers differ in which they take", async (t) => {
   const text = '{"input":[{"file_id":"file-theirs","file_id":"file-mine"}]}';
   t.throws(() => named(responses, text), { code: "invalid_json" });

@@ -159,6 +159,19 @@ t.test(
   },
 );
 
+t.test("so do other spellings of what names objects", async (t) => {
+  const upstream = await httpUpstream();
+  t.teardown(() => upstream.close());
+  const { url } = await startGateway(
+    t,
+    `providers: { up: { url: "${upstream.origin.origin}/v1", speaks: [openai-responses] } }\nmodels: { m: { targets: [up:x] } }\n`,
+  );
+  const body = '{"model":"m","Previous_Response_Id":"resp_1","CONVERSATION":"conv_1","Prompt":{"id":"p"},"input":"y"}';
+  const response = await fetch(`${url}/v1/responses`, { method: "POST", headers: asking(), body });
+  t.equal(response.headers.get("gateway-dropped"), "Previous_Response_Id, CONVERSATION, Prompt");
+  t.equal(upstream.seen[0]?.body.toString(), '{"model":"x","input":"y"}');
+});
+
 const FEW = "a-key-of-two-models-01234";
 /** Tools and the like that name a model, by the path they are asked on. */
 const OTHERS: [path: string, where: (model: string) => object][] = [
