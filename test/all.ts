@@ -27,9 +27,16 @@ const ROOMS = [
   "downstream",
   "admin",
   "examples",
+  "golden",
+  "store/sqlite",
+  "store/journal",
 ];
-/** Files in them that need a process of their own: they judge how long its turns take. */
-const ALONE: ReadonlySet<string> = new Set(["test/downstream/overload.test.ts"]);
+/** Files in them that need a process of their own: the first judges how long its turns take, the others are long themselves. */
+const ALONE: ReadonlySet<string> = new Set([
+  "test/downstream/overload.test.ts",
+  "test/golden/matrix.test.ts",
+  "test/golden/request-matrix.test.ts",
+]);
 
 /** The files of each process. */
 function processes(): string[][] {

@@ -76,3 +76,10 @@ t.test("files of one process have a test each, with results and an end of its ow
   t.match(said, /^ok {3}a\.ts, 2 assertions.*\nok {3}b\.ts, 1 assertions.*\n0 skipped, 0 todo\n3 passed, 0 failed\n$/);
   t.notOk(failed, said);
 });
+
+t.test("a file that asks for more time than others has it beside others too", async (t) => {
+  const slow = "await new Promise((resolve) => setTimeout(resolve, 9000));";
+  const body = `t.setTimeout(90_000);\nt.test("slow", { timeout: 90_000 }, async (t) => { ${slow} t.ok(true); });`;
+  const { said } = await run(t, { a: body, b: FINE }, false, 3);
+  t.match(said, /^ok {3}a\.ts, 1 assertions.*\nok {3}b\.ts, 1 assertions/);
+});
