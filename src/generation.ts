@@ -286,6 +286,8 @@ export class Generation {
       String(Buffer.byteLength(body)),
       "x-request-id",
       id,
+      // Browsers get a page at the same address: a cache in front may not give one the other's.
+      ...["vary", "accept", "cache-control", "no-store"],
     ];
     finish(response.writeHead(200, lines), body);
   }

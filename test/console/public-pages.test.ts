@@ -20,6 +20,8 @@ t.test("a browser gets pages, and everybody else what they always got", async (t
   }
   const greeting = await fetch(url, { headers: { accept: "*/*" } });
   t.match(await greeting.json(), { service: "model-gateway", paths: Array });
+  t.equal(greeting.headers.get("cache-control"), "no-store", "no cache may give it to a browser");
+  t.equal(greeting.headers.get("vary"), "accept");
   const head = await fetch(url, { method: "HEAD", headers: HTML });
   t.equal(head.status, 200);
   t.equal(await head.text(), "");
