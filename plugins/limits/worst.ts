@@ -51,6 +51,8 @@ const UNNAMED = 2;
 const MOST_MODELS = 100;
 /** Pictures of one request. */
 const MOST_PICTURES = 10;
+/** Tokens and answers of which more are not told apart: what is made of them stays a number. */
+const LARGEST = 1e12;
 
 /** One answer that is asked for: how long it may be, how often, and in which tier. */
 interface AskedAnswer {
@@ -182,7 +184,7 @@ function askedFor({ body, form, protocol: { output } }: RouteExchange | SendExch
 
 function longestOf(paths: readonly Steps[], at: (path: Steps) => unknown): number | undefined {
   const limits = paths.map((path) => numberOf(at(path))).filter(isCount);
-  return limits.length > 0 ? Math.max(...limits) : undefined;
+  return limits.length > 0 ? Math.min(LARGEST, Math.max(...limits)) : undefined;
 }
 
 function timesOf(paths: readonly Steps[], at: (path: Steps) => unknown): number {
@@ -193,7 +195,7 @@ function timesOf(paths: readonly Steps[], at: (path: Steps) => unknown): number 
     // A list of numbers is one text, as tokens.
     if (Array.isArray(value) && typeof value[0] !== "number") lists *= Math.max(1, value.length);
   }
-  return most * lists;
+  return Math.min(LARGEST, most * lists);
 }
 
 /** Of a form that has not come whole nobody knows what follows: as many as vendors give at most. */

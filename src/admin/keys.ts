@@ -1,4 +1,5 @@
 import { z } from "zod";
+import { unkeptLimits } from "../budgets.ts";
 import { groupLines } from "../cli/groups.ts";
 import { spanOf as overlapOf } from "../cli/key-fields.ts";
 import { limitsOf, limitWords } from "../cli/key-limits.ts";
@@ -83,15 +84,23 @@ export const show: AdminAct = async (subject, { names: [name = ""] }) => ({
   body: { key: shown(await known(subject, name)) },
 });
 
-export const create: AdminAct = async ({ stores }, { body }) => {
+/** @throws AdminError for limits that nothing would keep: they are told, and not taken in silence */
+async function checkKept({ config }: AdminSubject, { limits, models }: Pick<KeyRecord, "limits" | "models">) {
+  const why = limits && (await unkeptLimits(config, limits, models));
+  if (why !== undefined) throw new AdminError("refused", why);
+}
+
+export const create: AdminAct = async (subject, { body }) => {
+  const { stores } = subject;
   const fields = Object.entries(fieldsOf(body)).filter(([, value]) => value !== null);
   const wanted = Object.fromEntries(fields) as unknown as NewKey;
   if (wanted.name === undefined) throw new AdminError("bad_request", "name: a key needs one");
+  await checkKept(subject, wanted);
   const made = await stores.keys.create(wanted).catch((thrown: Error) => {
     throw new AdminError("conflict", thrown.message);
   });
-  const { name: subject, ...detail } = wanted;
-  return { status: 201, body: issued(made), audit: { action: "keys.create", subject, detail: { ...detail } } };
+  const { name, ...detail } = wanted;
+  return { status: 201, body: issued(made), audit: { action: "keys.create", subject: name, detail: { ...detail } } };
 };
 
 /** A change of one key of the store. */
@@ -113,8 +122,13 @@ async function changed<T>(
 }
 
 export const edit: AdminAct = async (subject, request) => {
-  const { limits } = await known(subject, request.names[0] ?? "");
+  const { limits, models } = await known(subject, request.names[0] ?? "");
   const fields = fieldsOf(request.body, limits);
+  if (fields.limits || fields.models !== undefined) {
+    const now = fields.limits === undefined ? limits : fields.limits;
+    const may = fields.models === undefined ? models : fields.models;
+    await checkKept(subject, { ...(now && { limits: now }), ...(may && { models: may }) });
+  }
   const act = (id: string) => subject.stores.keys.edit(id, fields);
   const { result, audit } = await changed(subject, request, "keys.edit", act, { ...fields });
   return { body: { key: shown(result) }, audit };

@@ -84,3 +84,25 @@ t.test("keys of gateway.yaml are listed, and changed there; what is wrong is sai
     t.match(answer.error.message, field);
   }
 });
+
+t.test("limits that nothing would keep are refused, and no key is made or changed", async (t) => {
+  const { ask } = await startAdmin(
+    t,
+    `providers: { demo: { url: "demo:" }, up: { url: "http://127.0.0.1:9/v1", protocol: openai-chat } }
+models: { echo: { targets: [demo:echo] }, unpriced: { targets: [up:x] } }
+`,
+  );
+  const refused = await ask("POST", "/api/keys", { body: { name: "ci", budget: "$5/day" } });
+  t.equal(refused.status, 422);
+  t.match(refused.body.error.message, /a budget needs prices.*"unpriced"/);
+  t.equal((await ask("GET", "/api/keys/ci")).status, 404);
+  t.equal((await ask("POST", "/api/keys", { body: { name: "ci", models: ["echo"], budget: "$5/day" } })).status, 201);
+  t.equal(
+    (await ask("PATCH", "/api/keys/ci", { body: { models: null } })).status,
+    422,
+    "now it would be of all models",
+  );
+  t.equal((await ask("PATCH", "/api/keys/ci", { body: { models: null, budget: null } })).status, 200);
+  t.equal((await ask("PATCH", "/api/keys/ci", { body: { budget: "$1" } })).status, 422);
+  t.equal((await ask("PATCH", "/api/keys/ci", { body: { rpm: 5 } })).status, 200);
+});

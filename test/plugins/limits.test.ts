@@ -509,3 +509,13 @@ limits: { default: { budget: $1000 } }\n`,
     }
   },
 );
+
+t.test("a request that asks for more than numbers can hold is refused like any other", async (t) => {
+  const { address } = await holding(t);
+  const { url } = await gateway(t, address, "limits: { default: { tpm: 1000, budget: $1 } }\n");
+  for (const more of ['"max_tokens":1e300,"n":1e300', '"n":1e400']) {
+    const body = `{"model":"m","messages":[{"role":"user","content":"x"}],${more}}`;
+    const answer = await fetch(`${url}/v1/chat/completions`, { method: "POST", headers: asking(), body });
+    t.equal(answer.status, 429, `${more}: ${await answer.text()}`);
+  }
+});
