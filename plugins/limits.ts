@@ -49,10 +49,7 @@ export default class LimitsOf implements Plugin {
     marketplace: Marketplace,
   ) {
     this.page = new KeyPage(limiter, levels, ledger);
-    this.pricesOf = (name, provider) => {
-      const model = marketplace.find(name) ?? marketplace.at(provider, name);
-      return model?.targets.find((target) => target.provider.name === provider.name)?.prices;
-    };
+    this.pricesOf = (name, provider) => marketplace.pricesAt(provider, name);
   }
 
   route(exchange: RouteExchange): void | Promise<void> {

@@ -5,6 +5,7 @@ import {
   type DoneExchange,
   GatewayError,
   type Head,
+  Marketplace,
   Options,
   type Plugin,
   type ResponseExchange,
@@ -13,10 +14,11 @@ import {
   slot,
   Translations,
 } from "model-gateway";
-import { cost, costAt, JsonUsage, Ledger, type LedgerEntry, type PriceVersion, type Usage } from "model-gateway/store";
+import { JsonUsage, Ledger, type LedgerEntry, type Usage } from "model-gateway/store";
 import { inject, injectable } from "tsyringe";
 import { z } from "zod";
 import { Delivered } from "./usage/delivered.ts";
+import { counts, floorOf, priced, tokensOf } from "./usage/priced.ts";
 
 /** What is known of an answer besides the usage that its provider tells. */
 interface Reading {
@@ -51,6 +53,7 @@ export default class UsageOf implements Plugin {
   constructor(
     private readonly ledger: Ledger,
     private readonly translations: Translations,
+    private readonly marketplace: Marketplace,
     @inject(Options) private readonly options: z.infer<typeof UsageOf.options>,
   ) {}
 
@@ -59,7 +62,7 @@ export default class UsageOf implements Plugin {
     if (exchange.dryRun) return;
     const reading = this.reading(exchange);
     // Not the first attempt for sure: plugins in front may have refused that one.
-    if (!reading.begun) this.ledger.begin(begun(exchange, attempt, this.options.cut));
+    if (!reading.begun) this.ledger.begin(begun(exchange, attempt, this.options.cut, this.marketplace));
     reading.begun = true;
   }
 
@@ -88,7 +91,7 @@ export default class UsageOf implements Plugin {
     if (exchange.dryRun) return;
     const reading = this.reading(exchange);
     const settled = settlement(exchange, reading, this.options.cut, () => this.translations.tokensIn(exchange));
-    const written = entry(exchange, settled, reading.late);
+    const written = entry(exchange, settled, reading.late, this.marketplace);
     exchange.charge = chargeOf(written, exchange);
     this.ledger.append(written);
   }
@@ -203,7 +206,7 @@ function whole(exchange: ResponseExchange, reading: Reading): Stage {
 const BYTES_PER_TOKEN = 4;
 
 /** The entry of an exchange of which nothing more is heard: as if nothing had been answered. */
-function begun(exchange: SendExchange, attempt: Attempt, cut: Cut): LedgerEntry {
+function begun(exchange: SendExchange, attempt: Attempt, cut: Cut, prices: Marketplace): LedgerEntry {
   const { target, body } = attempt;
   const estimates = cut === "estimate" || cut === "drain";
   const usage = estimates
@@ -225,7 +228,7 @@ function begun(exchange: SendExchange, attempt: Attempt, cut: Cut): LedgerEntry 
     duration: 0,
     source: !known ? "none" : estimates ? "estimated" : cut === "absorb" ? "absorbed" : "observed",
   };
-  if (known) Object.assign(entry, { usage }, priced(attempt, exchange.time, usage));
+  if (known) Object.assign(entry, { usage }, priced(attempt, exchange.time, usage, prices));
   return entry;
 }
 
@@ -240,7 +243,12 @@ function holder({
   return { key, ...(group !== undefined && { group }), ...(tags && { tags }), ...from };
 }
 
-function entry(exchange: DoneExchange, { usage, source }: Settlement, late: string | undefined): LedgerEntry {
+function entry(
+  exchange: DoneExchange,
+  { usage, source }: Settlement,
+  late: string | undefined,
+  prices: Marketplace,
+): LedgerEntry {
   const { attempts, model, firstByte, outcome, answerer } = exchange;
   const last = attempts.at(-1);
   const free = !attempts.some(({ sent }) => sent);
@@ -264,38 +272,22 @@ function entry(exchange: DoneExchange, { usage, source }: Settlement, late: stri
   if (usage) entry.usage = usage;
   if (usage && late !== undefined) entry.once = `${last?.target.provider.name} ${late}`;
   if (free || source === "absorbed") entry.cost = 0;
-  else if (usage && last) Object.assign(entry, priced(last, exchange.time, usage));
+  else if (usage && last) Object.assign(entry, priced(last, exchange.time, usage, prices));
   return entry;
 }
-
-/** What usage costs at the terms that were in force; nothing where nobody knows them, or not of all, or how much it was. */
-function priced({ target }: Attempt, time: number, usage: Usage): Pick<LedgerEntry, "cost" | "price"> {
-  const terms = target.prices?.at(time);
-  const nano = terms && isKnown(usage, terms) ? costAt(usage, terms) : undefined;
-  return terms === undefined || nano === undefined ? {} : { cost: nano, price: terms.version };
-}
-
-const isKnown = (usage: Usage, { price }: PriceVersion): boolean =>
-  counts(usage) || price.request !== undefined || (usage.images !== undefined && price.image !== undefined);
-
-/** Some vendors tell what an answer cost in a measure of their own, and no tokens. */
-const counts = ({ in: input, out }: Usage): boolean => input.total !== undefined || out.total !== undefined;
 
 /** What limits count of an entry. What is unpriced costs them what the provider says, or else what of it has a price. */
 function chargeOf(entry: LedgerEntry, { attempts, time }: DoneExchange): NonNullable<DoneExchange["charge"]> {
   const { usage, once, source, cost: priced } = entry;
   return {
-    tokens: (usage?.in.total ?? 0) + (usage?.out.total ?? 0),
-    cost: priced ?? (usage ? floorOf(usage, attempts.at(-1)?.target.prices?.at(time)) : 0),
+    tokens: usage ? tokensOf(usage) : 0,
+    cost: priced ?? (usage ? floorOf(usage, attempts.at(-1)?.target, time) : 0),
     estimated: source === "estimated" || source === "partial",
     ...(once === undefined ? {} : { once }),
     ...(usage && { usage }),
     ...(priced === undefined ? {} : { priced }),
   };
 }
-
-const floorOf = (usage: Usage, terms: PriceVersion | undefined): number =>
-  Math.max(usage.providerCost ?? 0, terms ? cost(usage, terms.price) : 0);
 
 function tried(attempt: Attempt): LedgerEntry["attempts"][number] {
   const one: LedgerEntry["attempts"][number] = { target: nameOf(attempt), startedAt: Math.round(attempt.startedAt) };

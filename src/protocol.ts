@@ -29,7 +29,7 @@ export type {
   VendorObjects,
 } from "./core/protocol.ts";
 export { bearer, eventBytes, fixedPaths, PING, post } from "./core/protocol-parts.ts";
-export type { Usage } from "./core/usage.ts";
+export type { Usage, UsageBesides } from "./core/usage.ts";
 export { saysNothing } from "./translation/arguments.ts";
 export type {
   ClientProtocol,

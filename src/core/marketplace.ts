@@ -193,6 +193,20 @@ export class Marketplace {
   }
 
   /**
+   * What a model costs at a provider, by the vendor's name of it, with or without a date, or by ours; undefined: nobody knows.
+   */
+  pricesAt({ name: provider }: Pick<Provider, "name">, model: string): PriceList | undefined {
+    const targets = this.models.flatMap((each) => each.targets).filter((target) => target.provider.name === provider);
+    const named = this.find(model)?.targets.find((target) => target.provider.name === provider);
+    const undated = model.replace(DATE, "");
+    return [
+      targets.find((target) => target.model === model),
+      named,
+      targets.find((target) => target.model.replace(DATE, "") === undated),
+    ].find((target) => target?.prices)?.prices;
+  }
+
+  /**
    * What a provider calls a model that a request names besides the one that it asks for. Names that are none of ours are the
    * vendor's own, for callers that may use any model.
    * @param param where it stands
@@ -230,6 +244,9 @@ export class Marketplace {
       .map(({ id }) => id);
   }
 }
+
+/** The date that vendors put behind the name of a model's version. */
+const DATE = /[-@](?:\d{8}|\d{4}-\d{2}-\d{2})$/;
 
 const allowed = (model: Model, caller: Caller | undefined): boolean =>
   !caller?.models || matchesAny(caller.models, model.id);

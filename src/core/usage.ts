@@ -34,8 +34,22 @@ export interface Usage {
   images?: { count: number; size?: string; quality?: string; edited?: true };
   /** Tokens of a model that a tool of the vendor draws with; they stand beside the others. */
   drawn?: { model?: string; in: Usage["in"]; out: Usage["out"] };
+  /** The vendor's name of the model that served, where the vendor went on with another than the one that was asked for. */
+  model?: string;
+  /** What else the vendor ran for the answer, each with counts of its own that are not in those above. */
+  besides?: readonly UsageBesides[];
   /** What the provider itself says that it costs, in integer nano-dollars. */
   providerCost?: number;
   /** The vendor's own usage object. */
   raw: unknown;
+}
+
+/** What a vendor ran beside an answer: another model was asked, or the conversation was summarized. */
+export interface UsageBesides {
+  readonly in: Usage["in"];
+  readonly out: Usage["out"];
+  /** The vendor's name of the model; absent: the one that served. */
+  readonly model?: string;
+  /** Names its price, where it is another model's. */
+  readonly price?: string;
 }

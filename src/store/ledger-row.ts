@@ -164,7 +164,7 @@ function onlyStart({ attempts, target, status }: LedgerEntry): number | undefine
 /** What has no column of its own, as JSON. */
 function detailOf({ usage, bytes, address }: LedgerEntry): string | null {
   if (!usage) return bytes || address !== undefined ? JSON.stringify({ bytes, address, known: false }) : null;
-  const { in: input, out: output, serverTools, tier, images, drawn, providerCost } = usage;
+  const { in: input, out: output, serverTools, tier, images, drawn, model, besides, providerCost } = usage;
   const rest: Record<string, unknown> = {};
   if (bytes) rest["bytes"] = bytes;
   if (address !== undefined) rest["address"] = address;
@@ -176,6 +176,8 @@ function detailOf({ usage, bytes, address }: LedgerEntry): string | null {
   if (tier !== undefined) rest["tier"] = tier;
   if (images) rest["images"] = images;
   if (drawn) rest["drawn"] = drawn;
+  if (model !== undefined) rest["model"] = model;
+  if (besides) rest["besides"] = besides;
   if (providerCost !== undefined) rest["providerCost"] = providerCost;
   return JSON.stringify(rest);
 }

@@ -1,5 +1,6 @@
 import t from "tap";
 import { distance, Marketplace, type Model, type Provider } from "../../src/core/marketplace.ts";
+import { PriceList } from "../../src/core/price-list.ts";
 
 const model = (id: string, ...aliases: string[]): Model => ({
   id,
@@ -76,3 +77,26 @@ t.test("a second model has the name of the asked provider for it, and is one tha
   t.equal(market.at(there, "dear-here"), undefined);
   t.equal(market.at(here, "dear-here", only("m")), undefined);
 });
+
+t.test(
+  "a model's price at a provider is found by the vendor's name of it, with or without a date, or by ours",
+  async (t) => {
+    const [up, other] = ["up", "other"].map((name) => ({ name }) as Provider) as [Provider, Provider];
+    const priced = (id: string, provider: Provider, name: string, usd?: number) => {
+      const prices = usd === undefined ? {} : { prices: new PriceList([{ price: { input: usd } }], "test") };
+      return { ...model(id), targets: [{ provider, model: name, weight: 1, ...prices }] };
+    };
+    const market = new Marketplace([
+      priced("ours", up, "sage-5", 1),
+      priced("dated", up, "swift-20260101", 2),
+      priced("free", up, "unpriced"),
+      priced("elsewhere", other, "echo", 3),
+    ]);
+    const usd = (name: string) => market.pricesAt(up, name)?.at(0)?.price.input;
+    t.same(
+      ["sage-5", "sage-5-20260203", "ours", "swift", "swift-20260101", "swift-20260909"].map(usd),
+      [1, 1, 1, 2, 2, 2],
+    );
+    t.same(["unpriced", "echo", "elsewhere", "sage-55"].map(usd), [undefined, undefined, undefined, undefined]);
+  },
+);

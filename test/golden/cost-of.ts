@@ -50,7 +50,7 @@ function times(factor: number) {
 
 type Json = { [name: string]: Json | undefined } & unknown[] & string & number;
 type Tokens = { [name in keyof typeof RATES]?: number };
-type Counted = Tokens & { searches?: number; tier?: unknown; pictures?: number; drawn?: Tokens };
+type Counted = Tokens & { searches?: number; tier?: unknown; pictures?: number; drawn?: Tokens; besides?: Tokens[] };
 
 const number = (value: unknown): number => (typeof value === "number" ? value : 0);
 
@@ -156,6 +156,17 @@ function messages(all: Json[]): Counted | undefined {
   const usage = Object.fromEntries(
     told.flatMap((each, n) => (n === 0 ? Object.entries(each) : withoutNulls(each))),
   ) as unknown as Json;
+  const runs = (usage["iterations"] ?? []) as Json[];
+  const besides = runs.filter((run) => /^(?:compaction|advisor_message)$/.test(String(run["type"])));
+  return {
+    ...ofMessages(usage),
+    searches: number(usage["server_tool_use"]?.["web_search_requests"]),
+    tier: usage["service_tier"],
+    besides: besides.map(ofMessages),
+  };
+}
+
+function ofMessages(usage: Json): Tokens {
   const written = number(usage["cache_creation_input_tokens"]);
   const split = usage["cache_creation"];
   const hour = number(split?.["ephemeral_1h_input_tokens"]);
@@ -170,8 +181,6 @@ function messages(all: Json[]): Counted | undefined {
     cache_write_1h: hour,
     ...came,
     output,
-    searches: number(usage["server_tool_use"]?.["web_search_requests"]),
-    tier: usage["service_tier"],
   };
 }
 
@@ -261,9 +270,11 @@ export function costOf(protocol: string, body: string): bigint | undefined {
   }
   if (!counted) return undefined;
   const tier = TIERS[String(counted.tier).toLowerCase().replace("on_demand_", "") as keyof typeof TIERS] ?? 1;
-  const factor = tier * (tokensIn(counted) > STEP ? MANY : 1);
+  const factorOf = (of: Tokens) => tier * (tokensIn(of) > STEP ? MANY : 1);
   const apart = BigInt(counted.searches ?? 0) * micros(SEARCH) + BigInt(counted.pictures ?? 0);
-  return (apart * 1_000_000n + sum(counted, factor) + sum(counted.drawn ?? {}, DRAWN) + 500n) / 1000n;
+  const own = apart * 1_000_000n + sum(counted, factorOf(counted)) + sum(counted.drawn ?? {}, DRAWN);
+  const besides = (counted.besides ?? []).map((each) => sum(each, factorOf(each)));
+  return [own, ...besides].reduce((all, pico) => all + (pico + 500n) / 1000n, 0n);
 }
 
 const sum = (counted: Tokens, factor: number): bigint =>

@@ -31,6 +31,11 @@ async function between(t: Test, found: readonly Recording[]) {
   const protocols = [...new Set(found.map(({ protocol }) => protocol))];
   const lines = protocols.map((name) => `  ${name}: { url: "${url}", protocol: ${name}, forward: [x-recording] }`);
   const models = protocols.map((name) => `  ${name}: { price: ${JSON.stringify(PRICE)}, targets: ["${name}:m"] }`);
+  // What a vendor may go on with, or ask besides.
+  const others = ["claude-fable-5", "claude-opus-4-7", "claude-opus-4-8"].map(
+    (name) => `  ${name}: { price: ${JSON.stringify(PRICE)}, targets: ["anthropic-messages:${name}"] }`,
+  );
+  if (protocols.includes("anthropic-messages")) models.push(...others);
   return startGateway(t, `providers:\n${lines.join("\n")}\nmodels:\n${models.join("\n")}\n`);
 }
 
@@ -88,7 +93,12 @@ async function differing(t: Test, found: readonly Recording[], wanted: readonly 
   let equal = 0;
   for (const { id, cost, source, outcome, usage, price } of await ledger.recent(wanted.length)) {
     const terms = price === undefined ? undefined : (await gateway.stores.prices.find(price))?.price;
-    if (cost !== undefined && usage && (!terms || reckoned(usage, terms) !== cost))
+    let besides = 0;
+    for (const { price: own, ...each } of usage?.besides ?? []) {
+      const theirs = own === undefined ? terms : (await gateway.stores.prices.find(own))?.price;
+      besides += reckoned({ ...each, ...(usage?.tier !== undefined && { tier: usage.tier }), raw: 0 }, theirs ?? {});
+    }
+    if (cost !== undefined && usage && (!terms || reckoned(usage, terms) + besides !== cost))
       odd.push(`${id} cannot be reckoned again`);
     const { recording, path } = asked.get(id) as Wanted;
     const expected = costOf(recording.protocol, recording.body.toString());

@@ -132,6 +132,11 @@ t.test("what a provider says of cost, pictures and drawn tokens comes back", asy
     out: { total: 4 },
     images: { count: 2, size: "1x1" },
     drawn: { model: "painter", in: { total: 5 }, out: { total: 6, image: 6 } },
+    model: "another",
+    besides: [
+      { in: { total: 9 }, out: { total: 1 } },
+      { model: "advisor", price: "0a", in: { total: 2 }, out: {} },
+    ],
     providerCost: 123,
     raw: undefined,
   };

@@ -1,5 +1,6 @@
 import {
   asCount,
+  asList,
   asObject,
   asText,
   atMost,
@@ -14,6 +15,7 @@ import {
   RawJson,
   type ResponseContext,
   type Usage,
+  type UsageBesides,
 } from "model-gateway/protocol";
 import { initialOf, LETTER_M } from "./wire.ts";
 
@@ -46,7 +48,7 @@ function merged(before: JsonObject | undefined, counted: JsonObject): JsonObject
 }
 
 /** The vendor's `input_tokens` leave out what was read from and written to the cache; ours do not. */
-function normal(raw: JsonObject): Usage {
+function countsIn(raw: JsonObject): Pick<Usage, "in" | "out"> {
   const input = asCount(raw["input_tokens"]);
   const output = asCount(raw["output_tokens"]);
   const cached = asCount(raw["cache_read_input_tokens"]);
@@ -56,6 +58,34 @@ function normal(raw: JsonObject): Usage {
   return {
     in: defined({ total, cached, write }),
     out: defined({ total: output, reasoning: atMost(thinking, output) }),
+  };
+}
+
+/** What an answer had to be made of: the model that served in place of another, and what is charged besides. */
+function iterationsOf(raw: JsonObject): Pick<Usage, "model" | "besides"> {
+  const all = asList(raw["iterations"]).map((each) => asObject(each) ?? {});
+  if (all.length === 0) return {};
+  const model = asText(all.findLast(({ type }) => type === "fallback_message")?.["model"]);
+  const besides = all.filter((each) => isBesides(each, model));
+  return defined({ model, besides: besides.length === 0 ? undefined : besides.map(apart) });
+}
+
+const apart = (each: JsonObject): UsageBesides => ({ ...countsIn(each), ...defined({ model: asText(each["model"]) }) });
+
+/**
+ * Whether an iteration's tokens are charged and not in the sums: those of a compaction and of an advisor, and those of a model
+ * that declined after it had begun to answer. [S: BetaIterationsUsage]
+ */
+function isBesides({ type, model, output_tokens: output }: JsonObject, served: string | undefined): boolean {
+  if (type === "compaction" || type === "advisor_message") return true;
+  const declined = type === "message" && served !== undefined && model !== served && asText(model) !== undefined;
+  return declined && (asCount(output) ?? 0) > 0;
+}
+
+function normal(raw: JsonObject): Usage {
+  return {
+    ...countsIn(raw),
+    ...iterationsOf(raw),
     // The fast mode has rates of its own, whatever the tier.
     ...defined({
       serverTools: counts(raw["server_tool_use"]),
