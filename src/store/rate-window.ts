@@ -22,7 +22,7 @@ export class RateWindow {
   /** What was added at a time was another amount: counts for as long as that one would have. @param more may be negative */
   correct(now: number, time: number, more: number): void {
     this.advance(now);
-    const second = Math.floor(time / 1000);
+    const second = Math.min(Math.floor(time / 1000), this.current);
     if (this.current - second >= SECONDS) return;
     const at = second % SECONDS;
     this.seconds[at] = (this.seconds[at] as number) + more;
@@ -53,9 +53,21 @@ export class RateWindow {
     return this.total > 0 ? (this.last + SECONDS) * 1000 - now : 0;
   }
 
+  /** The clock was put back by more than there is to count: what was added stays as long ago as it was. */
+  private putBack(second: number): void {
+    const before = this.seconds.slice();
+    for (let age = 0; age < SECONDS; age++) {
+      const at = (this.current - age + SECONDS) % SECONDS;
+      this.seconds[(second - age + SECONDS) % SECONDS] = before[at] as number;
+    }
+    this.last += second - this.current;
+    this.current = second;
+  }
+
   private advance(now: number): void {
     const second = Math.floor(now / 1000);
-    // A clock that was put back stands still until it is where it was.
+    if (this.current - second > SECONDS) this.putBack(second);
+    // A clock that was put back a little stands still until it is where it was.
     if (second <= this.current) return;
     const behind = Math.min(second - this.current, SECONDS);
     for (let i = 0; i < behind; i++) {

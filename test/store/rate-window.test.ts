@@ -61,3 +61,17 @@ t.test("a clock that is put back loses nothing", async (t) => {
   t.equal(window.sum(START - 5000), 8);
   t.equal(window.sum(START + 61_000), 0);
 });
+
+t.test("a clock that was put back by an hour counts on: what was added ends a minute after it was", async (t) => {
+  const window = new RateWindow();
+  const [before, after] = [7_200_500, 3_600_500];
+  window.add(before - 30_000, 2);
+  window.add(before, 5);
+  t.equal(window.sum(after), 7);
+  window.correct(after, before, -1);
+  t.equal(window.sum(after), 6, "what was added before can still be put right");
+  t.equal(window.reset(after), 60_500);
+  t.equal(window.sum(after + 31_000), 4);
+  t.equal(window.wait(after + 31_000, 1, 4), 29_500);
+  t.equal(window.sum(after + 61_000), 0);
+});
