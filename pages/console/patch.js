@@ -13,11 +13,19 @@ const scalar = (value) =>
 
 const key = (name) => (/^[\w./@*-]+$/.test(name) ? name : JSON.stringify(name));
 
+/** A member of a list: a word, or names with their values. */
+const inline = (value) =>
+  value === null || typeof value !== "object"
+    ? scalar(value)
+    : `{ ${Object.entries(value)
+        .map(([name, each]) => `${key(name)}: ${scalar(each)}`)
+        .join(", ")} }`;
+
 /** Lines of YAML for a tree of plain values. */
 export function yaml(tree, indent = "") {
   return Object.entries(tree)
     .map(([name, value]) => {
-      if (Array.isArray(value)) return `${indent}${key(name)}: [${value.map(scalar).join(", ")}]`;
+      if (Array.isArray(value)) return `${indent}${key(name)}: [${value.map(inline).join(", ")}]`;
       if (value === null || typeof value !== "object") return `${indent}${key(name)}: ${scalar(value)}`;
       return `${indent}${key(name)}:\n${yaml(value, `${indent}  `)}`;
     })

@@ -13,15 +13,75 @@ const until = (moment) => (moment && moment > Date.now() ? ` for ${duration(mome
 
 export function Providers() {
   const found = useApi("/api/providers", REFRESH);
+  const models = useApi("/api/models");
   return html`<h1>Providers</h1>
     <${Ready} found=${found}>
-      ${({ providers }) => providers.map((provider) => html`<${Provider} key=${provider.name} provider=${provider} />`)}
-    <//>`;
+      ${({ providers }) => providers.map((provider) => html`<${Provider} key=${provider.name} provider=${provider} models=${models.value?.models ?? []} />`)}
+    <//>
+    <h2>Models and who serves them</h2>
+    <${Ready} found=${models}>${({ models: all }) => html`<${Models} all=${all} />`}<//>`;
 }
 
-function Provider({ provider }) {
+const named = ({ provider, model }) => `${provider}:${model}`;
+/** A target as the file says it: with its weight only where that is not what it would be anyway. */
+const written = (target) => (target.weight === 1 ? named(target) : { to: named(target), weight: target.weight });
+
+/** Lines that take a provider out of all models it serves, as far as these have others. */
+export function without(name, models) {
+  const served = models.filter(({ targets }) => targets.some(({ provider }) => provider === name));
+  const left = served.map((model) => ({
+    ...model,
+    targets: model.targets.filter(({ provider }) => provider !== name),
+  }));
+  const others = left.filter(({ targets }) => targets.length > 0);
+  return {
+    tree: { models: Object.fromEntries(others.map(({ id, targets }) => [id, { targets: targets.map(written) }])) },
+    others: others.length,
+    alone: left.filter(({ targets }) => targets.length === 0).map(({ id }) => id),
+  };
+}
+
+function Models({ all }) {
+  const [open, show] = useState();
+  const chosen = all.find(({ id }) => id === open);
+  const columns = [
+    { title: "Model", head: true, of: ({ id }) => html`<span class="mono">${id}</span>` },
+    {
+      title: "Targets and weights",
+      of: ({ targets }) =>
+        targets.map(
+          (target) => html`<span class="chip"><span class="mono">${named(target)}</span> × ${target.weight}</span> `,
+        ),
+    },
+    { title: "Shared", of: ({ balance }) => SHARED[balance] ?? balance },
+    {
+      title: "Then",
+      of: ({ fallback }) => (fallback.length > 0 ? html`<span class="mono">${fallback.join(", ")}</span>` : "–"),
+    },
+    {
+      title: "",
+      of: ({ id }) =>
+        html`<button type="button" class="small" aria-expanded=${String(open === id)} aria-label=${`Change ${id} in gateway.yaml`} onClick=${() => show(open === id ? undefined : id)}>Change</button>`,
+    },
+  ];
+  return html`<${Table} caption="Models and who serves them" columns=${columns} rows=${all} keyOf=${({ id }) => id} empty="No model is on." />
+    ${chosen && html`<${Patch} what=${chosen.id} tree=${{ models: { [chosen.id]: patchOf(chosen) } }} />`}`;
+}
+
+/** All that is usually turned at a model, as it is now. */
+const patchOf = ({ balance, targets, fallback }) => ({
+  balance,
+  targets: targets.map((target) => ({ to: named(target), weight: target.weight })),
+  ...(fallback.length > 0 && { fallback }),
+});
+
+const SHARED = { weighted: "by weight", latency: "the fastest", cheapest: "the cheapest first" };
+
+function Provider({ provider, models }) {
   const { name, url, speaks, off, credentials = [], targets = [], concurrency } = provider;
-  const [patch, show] = useState(false);
+  const [patch, show] = useState();
+  const choose = (what) => () => show(patch === what ? undefined : what);
+  const out = without(name, models);
   const columns = [
     {
       title: "Model there",
@@ -57,8 +117,13 @@ function Provider({ provider }) {
       <dt>Credentials</dt><dd>${credentials.length === 0 ? "none is sent" : credentials.map((each) => html`<${Credential} credential=${each} />`)}</dd>
     </dl>
     ${targets.length > 0 && html`<${Table} caption=${`Targets of ${name}`} columns=${columns} rows=${targets} keyOf=${({ model }) => model} />`}
-    <button type="button" class="small" aria-expanded=${String(patch)} onClick=${() => show(!patch)}>Change it in gateway.yaml</button>
-    ${patch && html`<${Patch} what=${name} tree=${{ providers: { [name]: { concurrency: concurrency || 20, health: { failures: 5, open: "30s" } } } }} />`}
+    <p class="bar">
+      <button type="button" class="small" aria-expanded=${String(patch === "change")} onClick=${choose("change")}>Change ${name} in gateway.yaml</button>
+      ${out.others + out.alone.length > 0 && html`<button type="button" class="small" aria-expanded=${String(patch === "out")} onClick=${choose("out")}>Take ${name} out of its models</button>`}
+    </p>
+    ${patch === "out" && out.others > 0 && html`<${Patch} what=${`without ${name}`} tree=${out.tree} />`}
+    ${patch === "out" && out.alone.length > 0 && html`<p class="fair">Nobody else serves <span class="mono">${out.alone.join(", ")}</span>: give them another target, or take them out of the file.</p>`}
+    ${patch === "change" && html`<${Patch} what=${name} tree=${{ providers: { [name]: { concurrency: concurrency || 20, health: { failures: 5, open: "30s" } } } }} />`}
   </section>`;
 }
 

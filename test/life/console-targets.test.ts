@@ -1,0 +1,49 @@
+import { readFileSync, writeFileSync } from "node:fs";
+import t from "tap";
+import { parse, parseDocument } from "yaml";
+import { looksOf, noBrowser } from "../support/browser.ts";
+import { CONSOLE_YAML, consolePage, startConsole } from "../support/console.ts";
+
+t.test(
+  "a provider is taken out of its models, and weights are changed, by lines that the file takes",
+  { skip: noBrowser },
+  async (t) => {
+    const yaml = CONSOLE_YAML.replace(
+      "models:\n",
+      "models:\n  shared: { output: 1k, balance: latency, price: { input: 1, output: 1 }, targets: [{ to: 'demo:echo', weight: 3 }, down:y], fallback: [echo] }\n",
+    );
+    const gateway = await startConsole(t, yaml);
+    const page = await consolePage(t, gateway, "/providers");
+    const file = `${gateway.folder}/gateway.yaml`;
+    /** As a person pastes it: what the lines say takes the place of what is there. */
+    const paste = async (lines: string) => {
+      const whole = parseDocument(readFileSync(file, "utf8"));
+      for (const [id, model] of Object.entries((parse(lines) as { models: Record<string, object> }).models))
+        for (const [name, value] of Object.entries(model)) whole.setIn(["models", id, name], whole.createNode(value));
+      writeFileSync(file, whole.toString());
+      return (await gateway.gateway.reload()).changes.map(({ path }) => path);
+    };
+    const targetsOf = (id: string) =>
+      gateway.gateway.generation.marketplace.models
+        .find((model) => model.id === id)
+        ?.targets.map(({ provider, model, weight }) => [`${provider.name}:${model}`, weight]);
+    await page.getByRole("button", { name: "Change shared in gateway.yaml" }).click();
+    const change = await page.getByRole("region", { name: "lines for gateway.yaml: shared" }).innerText();
+    t.same(await paste(change), [], "as it is now");
+    await paste(change.replace("weight: 3", "weight: 9"));
+    t.same(targetsOf("shared"), [
+      ["demo:echo", 9],
+      ["down:y", 1],
+    ]);
+    await page.reload();
+    await page.getByRole("button", { name: "Take down out of its models" }).click();
+    const out = await page.getByRole("region", { name: "lines for gateway.yaml: without down" }).innerText();
+    t.match(await page.getByText(/^Nobody else serves/).innerText(), "fragile", "one has no other");
+    await paste(out);
+    t.same(targetsOf("shared"), [["demo:echo", 9]]);
+    for (const { where, faults, overflow } of await looksOf(page)) {
+      t.same(faults, [], `${where}: axe finds nothing serious`);
+      t.ok(overflow <= 0, `${where}: nothing is wider than the window`);
+    }
+  },
+);
