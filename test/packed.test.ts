@@ -23,8 +23,8 @@ const { dependencies, peerDependencies } = JSON.parse(readFileSync(join(ROOT, "p
   "dependencies" | "peerDependencies",
   Record<string, string>
 >;
-/** Whoever copies a built-in plugin that needs them has installed them. */
-const PEERS = Object.entries(peerDependencies).filter(([name]) => name.startsWith("@opentelemetry/"));
+/** Whoever copies a built-in plugin that needs them has installed them, and Node's types whoever compiles. */
+const PEERS = Object.entries(peerDependencies).filter(([name]) => /^@(?:opentelemetry|types)\//.test(name));
 
 /** The test runner puts a loader of its own into every Node process, which TypeScript's does not bear. */
 function run(folder: string, command: string, ...args: string[]) {
