@@ -129,10 +129,10 @@ async function requests({ stores, config }: AdminSubject, { query }: AdminReques
   const [, time, id] = /^(\d+)_(.*)$/.exec(query.get("before") ?? "") ?? [];
   if (time !== undefined && id !== undefined) search.before = { time: Number(time), id };
   // One that few rows meet would read all of them: it reads so many, and tells how far it came.
-  const reached = FILTERS.some((field) => search[field] !== undefined) ? await stores.ledger.reach(search, READ) : 0;
-  const found = await stores.ledger.search({ ...search, since: Math.max(search.since ?? 0, reached) });
+  const oldest = FILTERS.some((field) => search[field] !== undefined) ? await stores.ledger.reach(search, READ) : 0;
+  const found = await stores.ledger.search({ ...search, since: Math.max(search.since ?? 0, oldest) });
   const last = found.length > limit ? found[limit - 1] : undefined;
-  const next = last ? `${last.time}_${last.id}` : reached > 0 ? `${reached}_` : undefined;
+  const next = last ? `${last.time}_${last.id}` : oldest > 0 ? `${oldest}_` : undefined;
   return { body: { requests: found.slice(0, limit), ...(next !== undefined && { next }) } };
 }
 

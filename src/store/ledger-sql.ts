@@ -34,9 +34,9 @@ export function sumsText(query: LedgerQuery, { tags }: LedgerDialect): string {
   if (own.length === by.length)
     return `select ${[...own, ADDED_UP].join(", ")} from (${PARTS}) as part ${grouped(names(own))} ${order}`;
   // Added up by holder first: there are few of these, and looking one up for each part costs more than the sum.
-  const held = `select ${[...own, "holder", ADDED_UP].join(", ")} from (${PARTS}) as part ${grouped([...names(own), "holder"])}`;
+  const byHolder = `select ${[...own, "holder", ADDED_UP].join(", ")} from (${PARTS}) as part ${grouped([...names(own), "holder"])}`;
   const columns = by.map((group, at) => (OF_HOLDERS.includes(group) ? `${GROUPS[group]} as g${at}` : `g${at}`));
-  return `select ${[...columns, ADDED_UP].join(", ")} from (${held}) as held join usage_holder as h on h.number = holder
+  return `select ${[...columns, ADDED_UP].join(", ")} from (${byHolder}) as by_holder join usage_holder as h on h.number = holder
     ${by.includes("tag") ? tags : ""} ${grouped(by.map((_, at) => `g${at}`))} ${order}`;
 }
 
