@@ -39,9 +39,9 @@ export async function runFiles(files: readonly string[], together = files.length
     setTimeout(() => child.kill("SIGKILL"), 1000).unref();
   });
   late(LONGEST);
-  // With each limit that tap's root sets, the time begins anew.
+  // With each limit that tap's root sets, the time begins anew. It sets none at its end, when something may still be open.
   child.on("message", (message: { setTimeout?: unknown }) => {
-    if (typeof message.setTimeout === "number") late(message.setTimeout);
+    if (typeof message.setTimeout === "number") late(message.setTimeout || LONGEST);
   });
   child.on("exit", (code, signal) => {
     child.removeAllListeners("message");
