@@ -18,6 +18,8 @@ import { KeyPage } from "./limits/key-page.ts";
 import { refusal, tooLarge } from "./limits/refusal.ts";
 import { NOTHING, type PricesOf, type Worst, worstOf } from "./limits/worst.ts";
 
+const NO_LEVELS: readonly LimitLevel[] = [];
+
 /** What an exchange has reserved. */
 interface Reserving {
   /** It has been routed: what it may come to is known. */
@@ -70,7 +72,7 @@ export default class LimitsOf implements Plugin {
     }
     const another = serves === undefined || serves === exchange.model?.id ? undefined : this.levels.model(serves);
     const own = this.levels.provider(provider.name);
-    const levels = [own, another].filter((level) => level !== undefined);
+    const levels = own ? (another ? [own, another] : [own]) : another ? [another] : NO_LEVELS;
     if (exchange.caller?.limits) priced(exchange.caller, attempt.target);
     // On a path that passes nothing is routed.
     if (reserving.main !== undefined || exchange.model) return this.reserve(exchange, "attempt", levels);
@@ -112,11 +114,13 @@ export default class LimitsOf implements Plugin {
     reserving.worst ??= worstOf(exchange, this.translations, this.pricesOf);
     const id =
       "attempts" in exchange && part === "attempt" ? `${exchange.id}/${exchange.attempts.length}` : exchange.id;
-    const { told, unpriced, ...worst } = reserving.worst;
+    const { told, unpriced, most, least } = reserving.worst;
     if (unpriced !== undefined) checkPriced(levels, unpriced);
-    const narrow = levels.find(({ limits: { tpm = 0 } }) => tpm > 0 && told > tpm);
-    if (narrow) throw tooLarge(narrow, told);
-    const reserved = this.limiter.reserve({ id, levels, ...worst });
+    for (const level of levels) {
+      const { tpm = 0 } = level.limits;
+      if (tpm > 0 && told > tpm) throw tooLarge(level, told);
+    }
+    const reserved = this.limiter.reserve({ id, levels, most, least });
     if (!(reserved instanceof Promise)) return this.take(reserved, id, part, exchange, levels, reserving);
     return reserved.then((later) => {
       // It was given up while it waited.
@@ -143,7 +147,7 @@ export default class LimitsOf implements Plugin {
       throw refusal(reserved.excess);
     }
     reserving[part] = id;
-    dryRun?.notes.push(`finds room: ${levels.map((level) => whose(level)).join(", ")}`);
+    if (dryRun) dryRun.notes.push(`finds room: ${levels.map((level) => whose(level)).join(", ")}`);
     const { grant } = reserved;
     if (grant.warnings) notices.push(...grant.warnings);
     // What a provider leaves concerns all callers, and tells one nothing about itself.

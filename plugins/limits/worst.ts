@@ -37,8 +37,9 @@ const QUOTE = 0x22;
 /** Bytes around the beginning of a text in which it is seen to be a picture, as clients of Chat and Responses send one. */
 const NAME = 24;
 const IN_PICTURE = /"(?:image_)?url"\s*:\s*"data:image\\?\//;
-/** Members and places that lead to a value. */
+/** A member's name, then the members and places behind it that lead to a value. */
 type Steps = readonly (string | number)[];
+const TIER: Steps = ["service_tier"];
 /** Tokens of a picture, at most in all but the largest: as many as an estimate of the whole says. */
 const PICTURE = 1600;
 /** Tokens of a form, which is pictures and a few words. */
@@ -132,15 +133,14 @@ function dearestUsage(
   tier: string | undefined,
 ): Usage {
   const { input: plain = 0, cache_write: short = plain, cache_write_1h: long = short, output: text = 0 } = price;
-  const write = long > plain && long >= short ? { "1h": input } : short > plain ? { unsplit: input } : undefined;
+  const usage: Usage = { in: { total: input }, out: { total: output }, raw: undefined };
+  if (long > plain && long >= short) usage.in.write = { "1h": input };
+  else if (short > plain) usage.in.write = { unsplit: input };
   const { output_image: drawn = 0, output_audio: spoken = 0 } = price;
-  const out = drawn > text && drawn >= spoken ? { image: output } : spoken > text ? { audio: output } : {};
-  return {
-    in: { total: input, ...(write && { write }) },
-    out: { total: output, ...out },
-    ...(tier === undefined ? {} : { tier }),
-    raw: undefined,
-  };
+  if (drawn > text && drawn >= spoken) usage.out.image = output;
+  else if (spoken > text) usage.out.audio = output;
+  if (tier !== undefined) usage.tier = tier;
+  return usage;
 }
 
 function tokensIn(exchange: RouteExchange | SendExchange, translations: Translations): number {
@@ -156,7 +156,7 @@ function tokensIn(exchange: RouteExchange | SendExchange, translations: Translat
 /** The answers that a request asks for, the first one first; where no tokens come out one of none. */
 function askedFor({ body, form, protocol: { output } }: RouteExchange | SendExchange): AskedAnswer[] {
   const at = (path: Steps) => valueAt(body, path);
-  const service = at(["service_tier"]) === "priority" ? "priority" : undefined;
+  const service = at(TIER) === "priority" ? "priority" : undefined;
   if (!output) return [{ tokens: 0, times: 1, tier: service }];
   const [member, value, name] = output.tier ?? [];
   const tierOf = (asked: unknown) => (asked === value ? name : service);
@@ -183,8 +183,12 @@ function askedFor({ body, form, protocol: { output } }: RouteExchange | SendExch
 }
 
 function longestOf(paths: readonly Steps[], at: (path: Steps) => unknown): number | undefined {
-  const limits = paths.map((path) => numberOf(at(path))).filter(isCount);
-  return limits.length > 0 ? Math.min(LARGEST, Math.max(...limits)) : undefined;
+  let longest: number | undefined;
+  for (const path of paths) {
+    const limit = numberOf(at(path));
+    if (isCount(limit) && (longest === undefined || limit > longest)) longest = limit;
+  }
+  return longest === undefined ? undefined : Math.min(LARGEST, longest);
 }
 
 function timesOf(paths: readonly Steps[], at: (path: Steps) => unknown): number {
@@ -209,15 +213,17 @@ function timesIn({ texts, replayable }: NonNullable<RouteExchange["form"]>, path
   return here ? most : Math.max(most, MOST_PICTURES);
 }
 
-function valueAt(body: Body, [name, ...steps]: Steps): unknown {
-  const member = body.member(String(name));
+function valueAt(body: Body, path: Steps): unknown {
+  const name = path[0] as string;
+  const member = body.member(name);
   // A long text limits nothing.
   if (!member || (member.kind === "string" && member.end - member.start > DIGITS)) return undefined;
-  return below(body.value(String(name)), steps);
+  return below(body.value(name), path, 1);
 }
 
-function below(value: unknown, steps: Steps): unknown {
-  for (const step of steps) value = (value as Record<string | number, unknown> | null | undefined)?.[step];
+function below(value: unknown, path: Steps, from = 0): unknown {
+  for (let i = from; i < path.length; i++)
+    value = (value as Record<string | number, unknown> | null | undefined)?.[path[i] as string | number];
   return value;
 }
 

@@ -120,11 +120,17 @@ export function marksPassed(
   cost: number,
 ): readonly BudgetMark[] {
   const { budgets = [] } = limits;
-  if (budgets.length === 0 || cost === 0) return NONE;
-  return budgets.flatMap(({ nano, soft, per: of }) => {
-    const share = of === per && SHARES.find((share) => spent >= nano * share && spent - cost < nano * share);
-    return share ? [{ kind, name, per, limit: nano, spent, soft, share, refused: false }] : [];
-  });
+  if (cost === 0) return NONE;
+  let marks: BudgetMark[] | undefined;
+  for (const { nano, soft, per: of } of budgets) {
+    // Nearly always none is: this runs for each request.
+    if (of !== per || spent < nano * NEARLY) continue;
+    const share = SHARES.find((share) => spent >= nano * share && spent - cost < nano * share);
+    if (!share) continue;
+    marks ??= [];
+    marks.push({ kind, name, per, limit: nano, spent, soft, share, refused: false });
+  }
+  return marks ?? NONE;
 }
 
 /** What is told once of soft budgets when they become nearly spent, and once when they are. */

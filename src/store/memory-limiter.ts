@@ -2,6 +2,7 @@ import type { Calendar, Period } from "../core/calendar.ts";
 import type { Budget } from "../core/limit-kinds.ts";
 import type { LimitLevel } from "../core/limits.ts";
 import type { RateDistance } from "../core/protocol.ts";
+import type { BudgetMark } from "./budget-marks.ts";
 import {
   counting,
   crowded,
@@ -47,6 +48,7 @@ const FRESH = 60_000;
 
 /** Money of one scope in one kind of period. */
 interface SpentSum {
+  readonly per: Period;
   start: number;
   end: number;
   spent: number;
@@ -64,7 +66,14 @@ class ScopeCounts {
   inside = 0;
   /** When something was settled here last. */
   settled = 0;
-  readonly sums = new Map<Period, SpentSum>();
+  readonly sums: SpentSum[] = [];
+
+  /** Looked through: there are hardly ever two. */
+  sum(per: Period): SpentSum | undefined {
+    const { sums } = this;
+    for (let i = 0; i < sums.length; i++) if (sums[i]?.per === per) return sums[i];
+    return undefined;
+  }
 
   // Made where they are needed: there may be many keys, of which most have budgets only.
 
@@ -181,17 +190,15 @@ export class MemoryLimiter extends Limiter {
       const { budgets = [] } = level.limits;
       for (let at = 0; at < budgets.length; at++) {
         const { per } = budgets[at] as Budget;
-        const sum = count.sums.get(per);
+        const sum = count.sum(per);
         if (!sum || isRepeated(budgets, at)) continue;
         this.begin(sum, per, now);
         // What was begun in an earlier period is of that period, as in the ledger.
         if (made.time < sum.start) continue;
         sum.pending -= most.cost;
         sum.spent += cost;
-        for (const mark of marksPassed(level, per, sum.spent, cost)) {
-          if (mark.soft) this.warn(toldOf(mark));
-          this.marked(mark);
-        }
+        const marks = marksPassed(level, per, sum.spent, cost);
+        if (marks.length > 0) this.mark(marks);
       }
       this.spendUnreserved(count, budgets, made.time, cost);
     }
@@ -199,8 +206,18 @@ export class MemoryLimiter extends Limiter {
 
   /** What began before its level had a budget for such a period, as a key may get one while it is used. */
   private spendUnreserved(count: ScopeCounts, budgets: readonly Budget[], began: number, cost: number): void {
-    for (const [per, sum] of count.sums)
-      if (began >= sum.start && !budgets.some((budget) => budget.per === per)) sum.spent += cost;
+    const { sums } = count;
+    for (let i = 0; i < sums.length; i++) {
+      const sum = sums[i] as SpentSum;
+      if (began >= sum.start && !hasBudget(budgets, sum.per)) sum.spent += cost;
+    }
+  }
+
+  private mark(marks: readonly BudgetMark[]): void {
+    for (const mark of marks) {
+      if (mark.soft) this.warn(toldOf(mark));
+      this.marked(mark);
+    }
   }
 
   /** A process has died: what it had reserved ends with the least that it may have come to. */
@@ -311,7 +328,7 @@ export class MemoryLimiter extends Limiter {
 
   /** The sum of a period that runs; what was spent before is known by then. */
   private sumOf(counts: ScopeCounts, per: Period, now: number): SpentSum {
-    const sum = counts.sums.get(per) as SpentSum;
+    const sum = counts.sum(per) as SpentSum;
     this.begin(sum, per, now);
     return sum;
   }
@@ -327,7 +344,7 @@ export class MemoryLimiter extends Limiter {
     let pending = 0;
     for (const { reservation, time } of this.reservations.values())
       for (const level of reservation.levels)
-        if (level.scope === scope && time >= start && level.limits.budgets?.some((budget) => budget.per === per))
+        if (level.scope === scope && time >= start && hasBudget(level.limits.budgets, per))
           pending += reservation.most.cost;
     return pending;
   }
@@ -339,7 +356,7 @@ export class MemoryLimiter extends Limiter {
       if (budgets.length === 0) continue;
       const counts = this.countsOf(scope);
       for (const { per } of budgets) {
-        if (counts.sums.has(per)) continue;
+        if (counts.sum(per)) continue;
         const before = this.before.get(per);
         // What has been settled here since is in the ledger, and not in what it said then.
         if (!before || now - before.asked > FRESH || counts.settled >= before.asked) return per;
@@ -354,7 +371,7 @@ export class MemoryLimiter extends Limiter {
     const spent = start === span.start ? (sums.get(scope) ?? 0) : 0;
     const pending = this.pendingOf(scope, per, span.start);
     const elsewhere = this.part?.pendingElsewhere(scope, per, span.start) ?? 0;
-    counts.sums.set(per, { ...span, spent, pending, known: spent + pending, elsewhere });
+    counts.sums.push({ per, ...span, spent, pending, known: spent + pending, elsewhere });
   }
 
   /** @throws GatewayError where the ledger cannot answer: nobody spends what may be spent already */
@@ -363,7 +380,7 @@ export class MemoryLimiter extends Limiter {
     const before = this.before.get(per) as SpentBefore;
     for (const { scope, limits } of levels) {
       const counts = this.countsOf(scope);
-      const lacks = limits.budgets?.some((budget) => budget.per === per) && !counts.sums.has(per);
+      const lacks = hasBudget(limits.budgets, per) && !counts.sum(per);
       if (lacks) this.beginAt(counts, scope, per, before, this.clock());
     }
   }
@@ -384,4 +401,9 @@ export class MemoryLimiter extends Limiter {
     this.loading.set(per, loading);
     return loading;
   }
+}
+
+function hasBudget(budgets: readonly Budget[] = [], per: Period): boolean {
+  for (let i = 0; i < budgets.length; i++) if (budgets[i]?.per === per) return true;
+  return false;
 }

@@ -126,16 +126,26 @@ export const ratesLeft = [
   ["tokens", "x-ratelimit-remaining-tokens"],
 ] as const;
 
+/** Whole names: a text that is put together for each answer is looked at anew by all who send it on. */
+const REQUESTS = [
+  "x-ratelimit-limit-requests",
+  "x-ratelimit-remaining-requests",
+  "x-ratelimit-reset-requests",
+] as const;
+const TOKENS = ["x-ratelimit-limit-tokens", "x-ratelimit-remaining-tokens", "x-ratelimit-reset-tokens"] as const;
+
 /** `x-ratelimit-{limit,remaining,reset}-{requests,tokens}`. [S, D: rate limits guide] */
 export function rateHeaders({ requests, tokens }: RateDistances): string[] {
   const lines: string[] = [];
-  if (requests) addDistance(lines, "requests", requests);
-  if (tokens) addDistance(lines, "tokens", tokens);
+  if (requests) addDistance(lines, REQUESTS, requests);
+  if (tokens) addDistance(lines, TOKENS, tokens);
   return lines;
 }
 
-function addDistance(lines: string[], what: string, { limit, left, reset }: RateDistance): void {
-  lines.push(`x-ratelimit-limit-${what}`, String(limit));
-  lines.push(`x-ratelimit-remaining-${what}`, String(left));
-  lines.push(`x-ratelimit-reset-${what}`, untilReset(reset));
+function addDistance(
+  lines: string[],
+  [most, remaining, until]: typeof REQUESTS | typeof TOKENS,
+  { limit, left, reset }: RateDistance,
+): void {
+  lines.push(most, String(limit), remaining, String(left), until, untilReset(reset));
 }
