@@ -37,18 +37,7 @@ export interface Row {
 export function rowOf(entry: LedgerEntry): Row {
   const { usage, once } = entry;
   const row: Row = {
-    kind: [
-      entry.key,
-      entry.model,
-      entry.target,
-      entry.protocol,
-      entry.operation,
-      whole(entry.status),
-      entry.outcome,
-      entry.streaming ? 1 : 0,
-      entry.source,
-      entry.price ?? "",
-    ],
+    kind: kindOf(entry),
     values: [
       entry.id,
       whole(entry.time),
@@ -69,6 +58,35 @@ export function rowOf(entry: LedgerEntry): Row {
     row.once = { name: once, counted: rowOf(again) };
   }
   return row;
+}
+
+/** Kinds that were met last, each in a place of its own, as many as a busy gateway has; entries of one kind share its list. */
+const PLACES = 256;
+const kinds: Row["kind"][] = [];
+
+function kindOf(entry: LedgerEntry): Row["kind"] {
+  const { key, model, target, protocol, operation, outcome, source, price = "" } = entry;
+  const status = whole(entry.status);
+  const streaming = entry.streaming ? 1 : 0;
+  const at = (key.length + 3 * model.length + 7 * target.length + 31 * outcome.length + (status ?? 0)) & (PLACES - 1);
+  const known = kinds[at];
+  if (
+    known &&
+    known[0] === key &&
+    known[1] === model &&
+    known[2] === target &&
+    known[3] === protocol &&
+    known[4] === operation &&
+    known[5] === status &&
+    known[6] === outcome &&
+    known[7] === streaming &&
+    known[8] === source &&
+    known[9] === price
+  )
+    return known;
+  const made = [key, model, target, protocol, operation, status, outcome, streaming, source, price];
+  kinds[at] = made;
+  return made;
 }
 
 const texts = new WeakMap<object, string>();

@@ -198,14 +198,34 @@ function syncFolder(folder: string): void {
   }
 }
 
+/** A `JournalLine` as JSON, put together here: each exchange has two of them. */
 function lineOf(kind: JournalLine[0], { kind: common, values, holder, once }: Row): string {
-  const line: JournalLine = [kind, told(common, values, holder)];
-  if (once) line.push(once.name, told(once.counted.kind, once.counted.values, holder));
-  return `${JSON.stringify(line)}\n`;
+  const row = rowText(common, values, holder);
+  if (!once) return `["${kind}",${row}]\n`;
+  return `["${kind}",${row},${JSON.stringify(once.name)},${rowText(once.counted.kind, once.counted.values, holder)}]\n`;
 }
 
-const told = (kind: Row["kind"], values: Row["values"], holder: Row["holder"]): JournalRow =>
-  holder ? [kind, values, holder] : [kind, values];
+function rowText(kind: Row["kind"], values: Row["values"], holder: Row["holder"]): string {
+  let text = `[${kindText(kind)},[`;
+  for (let i = 0; i < values.length; i++) {
+    const value = values[i];
+    const told = typeof value === "number" || value === null ? value : JSON.stringify(value);
+    text += i === 0 ? told : `,${told}`;
+  }
+  return holder ? `${text}],${JSON.stringify(holder)}]` : `${text}]]`;
+}
+
+/** JSON of kinds, which many rows share. */
+const kindTexts = new WeakMap<Row["kind"], string>();
+
+function kindText(kind: Row["kind"]): string {
+  let text = kindTexts.get(kind);
+  if (text === undefined) {
+    text = JSON.stringify(kind);
+    kindTexts.set(kind, text);
+  }
+  return text;
+}
 
 /** The row of a journal's line. */
 export function rowIn([, [kind, values, holder], name, counted]: JournalLine): Row {
