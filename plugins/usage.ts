@@ -216,31 +216,28 @@ function begun(exchange: SendExchange, attempt: Attempt, cut: Cut, prices: Marke
   const entry: LedgerEntry = {
     id: exchange.id,
     time: exchange.time,
-    ...holder(exchange),
+    key: exchange.caller?.id ?? "",
     model: target.serves ?? exchange.model?.id ?? "",
-    target: nameOf(attempt),
+    target: Marketplace.nameOf(attempt.target),
     protocol: exchange.protocol.name,
     operation: exchange.operation.name,
     status: 0,
     outcome: "interrupted",
     streaming: false,
-    attempts: [{ target: nameOf(attempt), startedAt: Math.round(attempt.startedAt) }],
+    attempts: [{ target: Marketplace.nameOf(attempt.target), startedAt: Math.round(attempt.startedAt) }],
     duration: 0,
     source: !known ? "none" : estimates ? "estimated" : cut === "absorb" ? "absorbed" : "observed",
   };
+  tellHolder(entry, exchange);
   if (known) Object.assign(entry, { usage }, priced(attempt, exchange.time, usage, prices));
   return entry;
 }
 
-/** Who asks: the key, what group and tags it has now, and from where. */
-function holder({
-  caller,
-  address,
-}: Pick<DoneExchange, "caller" | "address">): Pick<LedgerEntry, "key" | "group" | "tags" | "address"> {
-  const from = address === "" ? {} : { address };
-  if (!caller) return { key: "", ...from };
-  const { id: key, group, tags } = caller;
-  return { key, ...(group !== undefined && { group }), ...(tags && { tags }), ...from };
+/** What group and tags the key has now, and where it asks from. */
+function tellHolder(entry: LedgerEntry, { caller, address }: Pick<DoneExchange, "caller" | "address">): void {
+  if (caller?.group !== undefined) entry.group = caller.group;
+  if (caller?.tags) entry.tags = caller.tags;
+  if (address !== "") entry.address = address;
 }
 
 function entry(
@@ -255,9 +252,9 @@ function entry(
   const entry: LedgerEntry = {
     id: exchange.id,
     time: exchange.time,
-    ...holder(exchange),
+    key: exchange.caller?.id ?? "",
     model: last?.target.serves ?? model?.id ?? "",
-    target: last ? nameOf(last) : answerer ? `answered by ${answerer.name}` : "",
+    target: last ? Marketplace.nameOf(last.target) : answerer ? `answered by ${answerer.name}` : "",
     protocol: exchange.protocol.name,
     operation: exchange.operation.name,
     status: exchange.status,
@@ -267,6 +264,7 @@ function entry(
     duration: Math.round(exchange.elapsed),
     source: free ? "free" : source,
   };
+  tellHolder(entry, exchange);
   if (firstByte !== undefined) entry.firstByte = Math.round(firstByte);
   if (exchange.received !== undefined) entry.bytes = { up: exchange.received, down: exchange.written };
   if (usage) entry.usage = usage;
@@ -276,26 +274,30 @@ function entry(
   return entry;
 }
 
+type Writable<Type> = { -readonly [Name in keyof Type]: Type[Name] };
+
 /** What limits count of an entry. What is unpriced costs them what the provider says, or else what of it has a price. */
 function chargeOf(entry: LedgerEntry, { attempts, time }: DoneExchange): NonNullable<DoneExchange["charge"]> {
   const { usage, once, source, cost: priced } = entry;
-  return {
+  const charge: Writable<NonNullable<DoneExchange["charge"]>> = {
     tokens: usage ? tokensOf(usage) : 0,
     cost: priced ?? (usage ? floorOf(usage, attempts.at(-1)?.target, time) : 0),
     estimated: source === "estimated" || source === "partial",
-    ...(once === undefined ? {} : { once }),
-    ...(usage && { usage }),
-    ...(priced === undefined ? {} : { priced }),
   };
+  if (usage) charge.usage = usage;
+  if (priced !== undefined) charge.priced = priced;
+  if (once !== undefined) charge.once = once;
+  return charge;
 }
 
 function tried(attempt: Attempt): LedgerEntry["attempts"][number] {
-  const one: LedgerEntry["attempts"][number] = { target: nameOf(attempt), startedAt: Math.round(attempt.startedAt) };
+  const one: LedgerEntry["attempts"][number] = {
+    target: Marketplace.nameOf(attempt.target),
+    startedAt: Math.round(attempt.startedAt),
+  };
   if (attempt.status !== undefined) one.status = attempt.status;
   if (attempt.error) one.error = attempt.error.code;
   const { credential, target } = attempt;
   if (credential && target.provider.credentials.length > 1) one.credential = credential.label;
   return one;
 }
-
-const nameOf = ({ target }: Attempt): string => `${target.provider.name}:${target.model}`;

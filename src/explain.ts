@@ -3,7 +3,7 @@ import { Chain, type Link } from "./core/chain.ts";
 import { DryRun } from "./core/dry-run.ts";
 import { GatewayError } from "./core/errors.ts";
 import type { Attempt, Exchange } from "./core/exchange.ts";
-import type { Target } from "./core/marketplace.ts";
+import { Marketplace, type Target } from "./core/marketplace.ts";
 import { PHASES, type Phase, type Plugin } from "./core/plugin.ts";
 import type { Receive } from "./downstream/receive.ts";
 import { type Answering, type LifeParts, live, type Parts } from "./pipeline.ts";
@@ -208,7 +208,7 @@ class DryUpstreams {
       refusal = refusalOf(thrown);
     }
     return {
-      target: `${target.provider.name}:${target.model}`,
+      target: Marketplace.nameOf(target),
       why: whyThere(exchange, target, health.usable(target), places.free(target.provider)),
       protocol: attempt.protocol.name,
       request: refusal ? null : requestOf(exchange, attempt),
@@ -317,7 +317,7 @@ function stateOf(exchange: Exchange, attempt: Attempt | undefined): RequestState
     query: attempt?.query ?? exchange.query.toString(),
     asked: exchange.requestedModel,
     model: exchange.model?.id,
-    targets: exchange.targets.map(({ provider, model }) => `${provider.name}:${model}`),
+    targets: exchange.targets.map(Marketplace.nameOf),
     notices: [...exchange.notices],
     dropped: [...exchange.dropped, ...(attempt?.losses?.dropped ?? [])],
     reply: [...exchange.replyHeaders],

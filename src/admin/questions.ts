@@ -1,4 +1,4 @@
-import type { Caller, Credential, Target } from "../core/marketplace.ts";
+import { type Caller, type Credential, Marketplace } from "../core/marketplace.ts";
 import { PHASES } from "../core/plugin.ts";
 import type { Recorded } from "../core/recorded.ts";
 import type { RunningExchange } from "../downstream/server.ts";
@@ -145,8 +145,6 @@ async function recordedBy({ paths }: Generation, id: string): Promise<Recorded |
   return null;
 }
 
-const named = ({ provider, model }: Target): string => `${provider.name}:${model}`;
-
 function liveRequest({ exchange, generation, reply }: RunningExchange): LiveRequest {
   const { id, time, caller, address, method, path, protocol, attempts, attempt, model, firstByte } = exchange;
   const tokens = exchange.usage?.out.total ?? exchange.progress?.tokens;
@@ -156,7 +154,7 @@ function liveRequest({ exchange, generation, reply }: RunningExchange): LiveRequ
     ...(caller && { key: caller.id, name: caller.name, ...(caller.group !== undefined && { group: caller.group }) }),
     ...{ address, method, path, protocol: protocol.name },
     ...(asked !== undefined && { model: asked }),
-    ...(attempt && { target: named(attempt.target) }),
+    ...(attempt && { target: Marketplace.nameOf(attempt.target) }),
     attempts: attempts.length,
     kind: reply ? (exchange.streaming ? "stream" : "request") : "socket",
     state: exchange.status > 0 ? "streaming" : attempt ? "asking" : "waiting",

@@ -1,6 +1,7 @@
 import type { GatewayError } from "./errors.ts";
 import type { Exchange } from "./exchange.ts";
 import type { Log } from "./log.ts";
+import { Marketplace } from "./marketplace.ts";
 import type { Redactor } from "./redactor.ts";
 
 /** Answers since the start whose usage could not be read. */
@@ -29,7 +30,7 @@ export function logExchange(
     path: exchange.path,
     model: last?.target.serves ?? model?.id ?? exchange.requestedModel,
     asked: model && last?.target.serves !== undefined && last.target.serves !== model.id ? model.id : undefined,
-    target: last && `${last.target.provider.name}:${last.target.model}`,
+    target: last && Marketplace.nameOf(last.target),
     credential: last && last.target.provider.credentials.length > 1 ? last.credential?.label : undefined,
     answered_by: answerer?.name,
     via: last && last.protocol !== exchange.protocol ? last.protocol.name : undefined,

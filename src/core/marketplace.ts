@@ -125,6 +125,8 @@ export interface Target {
   facts?: Facts;
 }
 
+const names = new WeakMap<Target, string>();
+
 /** A name clients may use: an entry of the marketplace. */
 export interface Model {
   id: string;
@@ -161,6 +163,16 @@ export interface Facts {
 
 /** The list of models that clients may name. */
 export class Marketplace {
+  /** How a target is called in logs, metrics, headers and the ledger: `provider:model`. One text for each, as it is looked up often. */
+  static nameOf(target: Target): string {
+    let name = names.get(target);
+    if (name === undefined) {
+      name = `${target.provider.name}:${target.model}`;
+      names.set(target, name);
+    }
+    return name;
+  }
+
   private readonly byName = new Map<string, Model>();
   /** Aliases with a `*`, which stands for any text; the one with most letters first. */
   private readonly byPattern: { pattern: RegExp; length: number; model: Model }[] = [];

@@ -2,6 +2,7 @@ import type { IncomingMessage, ServerResponse } from "node:http";
 import { GatewayError } from "../core/errors.ts";
 import type { Exchange } from "../core/exchange.ts";
 import { newId } from "../core/id.ts";
+import { Marketplace } from "../core/marketplace.ts";
 import { Pace } from "../core/pace.ts";
 import type { Protocol } from "../core/protocol.ts";
 import type { Stage } from "../core/stage.ts";
@@ -245,10 +246,10 @@ function listed(paths: readonly string[]): string {
 /** Who has answered, or was asked last, and how many tries there were. */
 function attemptLines({ attempt, attempts }: Exchange): string[] {
   if (!attempt) return [];
-  const { serves, provider, model } = attempt.target;
+  const { serves } = attempt.target;
   const lines = [
     "gateway-target",
-    headerSafe(`${provider.name}:${model}`),
+    headerSafe(Marketplace.nameOf(attempt.target)),
     "gateway-attempts",
     String(attempts.length),
   ];
@@ -266,4 +267,5 @@ function addOwn(lines: string[], exchange: Exchange): void {
 }
 
 /** Header values are one line of printable ASCII. */
-const headerSafe = (text: string): string => text.replaceAll(/[^\x20-\x7e]/g, "?");
+const headerSafe = (text: string): string => (UNPRINTABLE.test(text) ? text.replaceAll(/[^\x20-\x7e]/g, "?") : text);
+const UNPRINTABLE = /[^\x20-\x7e]/;

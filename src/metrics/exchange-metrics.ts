@@ -1,5 +1,5 @@
 import type { Attempt, Exchange } from "../core/exchange.ts";
-import type { Caller } from "../core/marketplace.ts";
+import { type Caller, Marketplace } from "../core/marketplace.ts";
 import type { Usage } from "../core/usage.ts";
 import { NOTHING, OnceNames } from "../store/once-names.ts";
 import { type Count, CounterFamily, type Distribution, HistogramFamily, type MetricJson, under } from "./families.ts";
@@ -11,7 +11,9 @@ const FAULTS = new Set(["plugin_failed", "plugin_timeout"]);
 
 /** What is counted of all exchanges of the same model and target. */
 class TargetSeries {
-  readonly ended = new Map<string, Count>();
+  private readonly ended = new Map<number, Map<string, Count>>();
+  private readonly tried = new Map<number | string, Count>();
+  private readonly spent = new Map<string, Count>();
   readonly ttft: Distribution;
   readonly rate: Distribution;
   readonly gap: Distribution;
@@ -31,9 +33,17 @@ class TargetSeries {
 
   requests(outcome: string, status: number): Count {
     const { api, model, target } = this.names;
-    return under(this.ended, `${outcome} ${status}`, () =>
-      this.families.requests.of(api, model, target, outcome, String(status)),
-    );
+    const outcomes = under(this.ended, status, () => new Map<string, Count>());
+    return under(outcomes, outcome, () => this.families.requests.of(api, model, target, outcome, String(status)));
+  }
+
+  attempts(end: number | string): Count {
+    return under(this.tried, end, () => this.families.attempts.of(this.names.target, String(end)));
+  }
+
+  /** @param key its label */
+  cost(key: string): Count {
+    return under(this.spent, key, () => this.families.cost.of(key, this.names.model));
   }
 
   count(usage: Usage): void {
@@ -100,7 +110,7 @@ export class ExchangeMetrics {
     const last = attempts.at(-1);
     // What a client has made up is no label: there would be one for each of its slips.
     const model = last?.target.serves ?? exchange.model?.id ?? "";
-    const series = this.target(api, protocol.name, model, last ? nameOf(last) : "");
+    const series = this.target(api, protocol.name, model, last ? Marketplace.nameOf(last.target) : "");
     series.requests(outcome, status).value++;
     api.duration.observe(elapsed / 1000);
     if (firstByte !== undefined) {
@@ -111,8 +121,10 @@ export class ExchangeMetrics {
     if (overhead !== undefined) api.overhead.observe(overhead / 1000);
     if (outcome === "aborted")
       this.families.aborts.of(last === undefined ? "request" : firstByte === undefined ? "waiting" : "answer").value++;
-    this.charged(exchange, series, model);
-    for (let i = 0; i < attempts.length; i++) this.tried(attempts[i] as Attempt, attempts[i - 1]);
+    this.charged(exchange, series);
+    // Nearly always there is one.
+    if (last && attempts.length === 1) series.attempts(endOf(last)).value++;
+    else for (let i = 0; i < attempts.length; i++) this.tried(attempts[i] as Attempt, attempts[i - 1]);
     if (exchange.error) this.failed(exchange.error);
   }
 
@@ -125,7 +137,7 @@ export class ExchangeMetrics {
     return Object.values(this.families).map((family: CounterFamily | HistogramFamily) => family.json());
   }
 
-  private charged({ charge, usage, caller }: Exchange, series: TargetSeries, model: string): void {
+  private charged({ charge, usage, caller }: Exchange, series: TargetSeries): void {
     if (!charge) {
       if (usage) series.count(usage);
       return;
@@ -136,15 +148,16 @@ export class ExchangeMetrics {
     if (counted === NOTHING) return;
     const { usage: settled, priced = 0 } = charge;
     if (settled) series.count(settled);
-    if (priced > 0) this.families.cost.of(caller ? this.label(caller) : "", model).value += priced / 1e9;
+    if (priced > 0) series.cost(caller ? this.label(caller) : "").value += priced / 1e9;
     else if (caller) this.label(caller);
     series.upstreamCost.value += (settled?.providerCost ?? priced) / 1e9;
   }
 
   private tried(attempt: Attempt, before: Attempt | undefined): void {
-    const name = nameOf(attempt);
-    this.families.attempts.of(name, attempt.error?.code ?? String(attempt.status ?? "none")).value++;
-    if (before && before.target !== attempt.target) this.families.fallbacks.of(nameOf(before), name).value++;
+    const name = Marketplace.nameOf(attempt.target);
+    this.families.attempts.of(name, String(endOf(attempt))).value++;
+    if (before && before.target !== attempt.target)
+      this.families.fallbacks.of(Marketplace.nameOf(before.target), name).value++;
   }
 
   private failed({ code, origin = "", limit, store }: NonNullable<Exchange["error"]>): void {
@@ -176,6 +189,9 @@ export class ExchangeMetrics {
   }
 }
 
+/** What came of an attempt: an error's code, or the provider's status. */
+const endOf = ({ error, status }: Attempt): number | string => error?.code ?? status ?? "none";
+
 /** How fast a stream was, by the rules of the ledger. @param time milliseconds from its first byte to its end */
 function streamed({ charge, usage, pieces }: Exchange, series: TargetSeries, time: number): void {
   if (time <= 0) return;
@@ -200,6 +216,3 @@ function overheadOf({ attempts, waited, streaming, firstByte }: Exchange): numbe
   if (streaming && firstByte !== undefined) own += Math.max(0, firstByte - from);
   return Math.max(0, own);
 }
-
-/** As labels name it. */
-export const nameOf = ({ target: { provider, model } }: Pick<Attempt, "target">): string => `${provider.name}:${model}`;

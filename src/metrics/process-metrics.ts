@@ -4,11 +4,12 @@ import { collectDefaultMetrics, Registry } from "prom-client";
 import { type AskedGateway, standings } from "../admin/questions.ts";
 import type { Exchange } from "../core/exchange.ts";
 import { inTime } from "../core/in-time.ts";
+import { Marketplace } from "../core/marketplace.ts";
 import type { Generation } from "../generation.ts";
 import type { Ledger } from "../store/ledger.ts";
 import { ProviderRates } from "../upstream/provider-rates.ts";
 import { type Answers, question } from "../workers/peers.ts";
-import { ExchangeMetrics, nameOf } from "./exchange-metrics.ts";
+import { ExchangeMetrics } from "./exchange-metrics.ts";
 import { current, type MetricJson } from "./families.ts";
 import { PluginTimes } from "./plugin-times.ts";
 
@@ -114,7 +115,7 @@ function running({ exchanges, generations, generation }: AskedGateway): MetricJs
 /** How targets and credentials do. */
 function health({ marketplace, upstreams }: Generation): MetricJson[] {
   const targets = new Map(
-    marketplace.models.flatMap((model) => model.targets.map((target) => [nameOf({ target }), target])),
+    marketplace.models.flatMap((model) => model.targets.map((target) => [Marketplace.nameOf(target), target])),
   );
   const reports = Array.from(targets, ([name, target]) => ({ name, target, ...upstreams.health.report(target) }));
   const credentials = new Map<string, { provider: string; label: string; up: number }>();

@@ -1,7 +1,7 @@
 import { hash } from "node:crypto";
 import type { Attempt } from "../core/exchange.ts";
 import type { Log } from "../core/log.ts";
-import type { Credential, Target } from "../core/marketplace.ts";
+import { type Credential, Marketplace, type Target } from "../core/marketplace.ts";
 import { CredentialRests } from "./credential-rests.ts";
 import { type TargetCondition, TargetHealth } from "./target-health.ts";
 
@@ -236,7 +236,7 @@ export class Health {
     const known = this.targets.get(target);
     if (known) return known;
     const { name } = target.provider;
-    const full = `${name}:${target.model}`;
+    const full = Marketplace.nameOf(target);
     let state = this.byName.get(full);
     if (!state) {
       const { credentials, health: limits } = target.provider;
@@ -282,7 +282,7 @@ function inTurn(credentials: readonly Credential[], by: string | number): readon
   return [...credentials.slice(first), ...credentials.slice(0, first)];
 }
 
-const named = ({ target: { provider, model }, credential }: Attempt) => ({
-  target: `${provider.name}:${model}`,
+const named = ({ target, credential }: Attempt) => ({
+  target: Marketplace.nameOf(target),
   credential: credential?.label,
 });

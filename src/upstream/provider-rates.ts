@@ -1,5 +1,5 @@
 import type { Attempt } from "../core/exchange.ts";
-import type { Target } from "../core/marketplace.ts";
+import { Marketplace, type Target } from "../core/marketplace.ts";
 import type { HeaderList } from "../wire/headers.ts";
 
 /** Milliseconds for which what a target said is not looked at again. */
@@ -47,7 +47,7 @@ export class ProviderRates {
   }
 
   private made(target: Target): TargetRates {
-    const name = `${target.provider.name}:${target.model}`;
+    const name = Marketplace.nameOf(target);
     const rates = this.byName.get(name) ?? { at: Number.NEGATIVE_INFINITY, left: new Map() };
     this.byName.set(name, rates);
     this.byTarget.set(target, rates);
