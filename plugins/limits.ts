@@ -57,7 +57,8 @@ export default class LimitsOf implements Plugin {
   route(exchange: RouteExchange): void | Promise<void> {
     const { caller, model, protocol, dryRun } = exchange;
     if (dryRun) dryRun.most = worstOf(exchange, this.translations, this.pricesOf).most;
-    if (protocol.socket) this.measured(exchange);
+    if (protocol.socket) this.measured(exchange, ON_SOCKET);
+    else if (isLater(exchange)) this.measured(exchange, LATER);
     if (caller?.limits) for (const target of exchange.targets) priced(caller, target);
     return this.reserve(exchange, "main", this.levels.of(caller, model?.id));
   }
@@ -155,8 +156,8 @@ export default class LimitsOf implements Plugin {
       replyHeaders.push(...rateHeaders(grant, Date.now()));
   }
 
-  /** @throws GatewayError key_not_allowed for a WebSocket, of which nobody knows before what it will use */
-  private measured({ caller, model, targets }: RouteExchange): void {
+  /** @throws GatewayError key_not_allowed where nobody knows in time what is used, and some level counts it */
+  private measured({ caller, model, targets }: RouteExchange, { why, hint }: Unmeasured): void {
     const limits = (level: LimitLevel | undefined) =>
       level && (level.limits.tpm || level.limits.budgets?.some(({ soft }) => !soft)) ? level : undefined;
     const found =
@@ -164,10 +165,33 @@ export default class LimitsOf implements Plugin {
       targets.map(({ provider }) => this.levels.unmeasured(caller, provider.name)).find((level) => level);
     if (found)
       throw new GatewayError("key_not_allowed", {
-        message: `${whose(found)} may use so many tokens or so much money only, and what is said on a WebSocket is not known before.`,
-        hint: "Use a POST request, or another key.",
+        message: `${whose(found)} may use so many tokens or so much money only, and ${why}.`,
+        hint,
       });
   }
+}
+
+/** Why it is not known in time what is used, and what to do then. */
+interface Unmeasured {
+  readonly why: string;
+  readonly hint: string;
+}
+
+const ON_SOCKET: Unmeasured = {
+  why: "what is said on a WebSocket is not known before",
+  hint: "Use a POST request, or another key.",
+};
+/** One that nobody fetches would cost the vendor's price, and no budget would hear of it. */
+const LATER: Unmeasured = {
+  why: "what an answer in the background has used is not known before somebody fetches it",
+  hint: "Ask without background, streamed if it takes long, or use another key.",
+};
+
+/** Whether the answer is made after this exchange has ended. */
+function isLater({ protocol: { output }, operation, body }: RouteExchange): boolean {
+  if (!output?.later || !operation.generates) return false;
+  const [member, value] = output.later;
+  return body.member(member) !== undefined && body.value(member) === value;
 }
 
 /**

@@ -150,6 +150,8 @@ export interface OutputWords {
    * in its entries too. A text in its place leaves the choice to the vendor.
    */
   readonly further?: string;
+  /** A member, and the value with which it asks for an answer that is made later: what that used is told to whoever fetches it. */
+  readonly later?: readonly [member: string, value: unknown];
 }
 
 /** How far off the nearest limits are. */

@@ -286,6 +286,38 @@ limits: { ${limits} }
   await t.rejects(ask(await running("providers: { a: { budget: $5 } }")), /^403 .*The provider/s);
 });
 
+t.test("an answer in the background is not made where tokens or money count: nobody may ever fetch it", async (t) => {
+  let asked = 0;
+  const upstream = await httpUpstream((_, reply) => {
+    asked++;
+    reply
+      .setHeader("content-type", "application/json")
+      .end('{"id":"r","background":true,"status":"queued","usage":null}');
+  });
+  t.teardown(() => upstream.close());
+  const post = async (limits: string, body: object) => {
+    const { url } = await gateway(t, upstream.origin.origin, `limits: { ${limits} }\n`);
+    const answer = await ask(url, "/v1/responses", { model: "m", input: "a", ...body });
+    return [answer.status, await answer.text()] as const;
+  };
+  for (const limits of [
+    "default: { budget: $5/month }",
+    "groups: { acme: { tpm: 1000 } }",
+    "providers: { p: { budget: $5 } }",
+  ]) {
+    const [status, text] = await post(limits, { background: true });
+    t.equal(status, 403, limits);
+    t.match(text, /background/);
+  }
+  t.equal(asked, 0);
+  t.equal((await post("default: { budget: $5/month }", { background: false }))[0], 200, "one that is awaited");
+  t.equal(
+    (await post("default: { budget: { amount: $5/month, soft: true }, rpm: 5 }", { background: true }))[0],
+    200,
+    "a soft budget",
+  );
+});
+
 t.test("limits of a key that was made at run time are kept, shown, and changed while it is used", async (t) => {
   const { upstream, waiting, address } = await holding(t);
   const { url, gateway: running } = await gateway(t, address, "limits: { default: { tpm: 1M } }\n");
