@@ -54,17 +54,19 @@ function Attention({ facts: { attention = [] } }) {
 
 function Figures({ facts }) {
   const { last_hour: hour = {}, spend = {}, first_byte: first, tokens_per_second: tokens } = facts;
-  const { today = 0, yesterday_by_now: before = 0 } = spend;
+  const { today, yesterday_by_now: before } = spend;
   const change =
-    before > 0
-      ? `${today >= before ? "+" : "−"}${percent(Math.abs(today / before - 1))} on ${money(before)} by this time yesterday`
-      : "nothing by this time yesterday";
+    today === undefined
+      ? "the ledger cannot be asked"
+      : before > 0
+        ? `${today >= before ? "+" : "−"}${percent(Math.abs(today / before - 1))} on ${money(before)} by this time yesterday`
+        : "nothing by this time yesterday";
   const wrong = (hour.ours ?? 0) + (hour.upstream ?? 0);
-  const failed = hour.requests > 0 ? wrong / hour.requests : 0;
+  const failed = hour.requests > 0 ? wrong / hour.requests : hour.requests;
   const refused = Math.max(0, (hour.failed ?? 0) - wrong);
   return html`<div class="cards">
     <${Card} title="Running" value=${count(facts.running)} under=${`${count(facts.streams)} stream, ${count(facts.sockets)} WebSockets`} />
-    <${Card} title="Requests a second" value=${(facts.requests_per_second ?? 0).toFixed(1)} under=${`${count(hour.requests)} in the last hour`} />
+    <${Card} title="Requests a second" value=${facts.requests_per_second?.toFixed(1) ?? "–"} under=${`${count(hour.requests)} in the last hour`} />
     <${Card} title="Errors, last hour" value=${percent(failed)} state=${failed > 0.05 ? "bad" : ""} under=${`${count(hour.ours)} ours, ${count(hour.upstream)} theirs; ${count(refused)} refused or left`} />
     <${Card} title="429, last hour" value=${count((hour.limited_here ?? 0) + (hour.limited_there ?? 0))} under=${`${count(hour.limited_here)} by our limits, ${count(hour.limited_there)} by providers`} />
     <${Card} title="First byte, p50 / p95" value=${spread(first)} under=${`of ${count(first?.count)} answers`} />

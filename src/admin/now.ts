@@ -24,36 +24,55 @@ export function versionOf(): string {
   return version;
 }
 
-/** What the first page of the console shows. */
+/** What the first page of the console shows; without the ledger's figures where that cannot be asked. */
 export async function now(subject: AdminSubject): Promise<object> {
   const time = Date.now();
-  const { ledger } = subject.stores;
-  const days = new Days(subject.config.timezone);
-  const [today, yesterday] = [days.today(time), days.yesterday(time)];
-  const hour = { since: time - HOUR, until: time + 1 };
-  const cost = async (since: number, until: number) => (await ledger.sums({ since, until, by: [] }))[0]?.cost ?? 0;
-  const [live, [generations = []], sums, failures, speeds, spentToday, byNow, spentYesterday, attention] =
-    await Promise.all([
-      subject.askAll(LIVE, null),
-      subject.askAll(GENERATIONS, null),
-      ledger.sums({ ...hour, by: [] }),
-      ledger.failures(hour),
-      ledger.speeds(hour),
-      cost(today, time + 1),
-      cost(yesterday, yesterday + (time - today)),
-      cost(yesterday, today),
-      attentionOf(subject),
-    ]);
+  const [live, [generations = []], found, attention] = await Promise.all([
+    subject.askAll(LIVE, null),
+    subject.askAll(GENERATIONS, null),
+    figures(subject, time).catch(() => undefined),
+    attentionOf(subject),
+  ]);
+  if (!found) attention.unshift(UNASKED);
   const running = live.flat();
   const kinds = (kind: string) => running.filter((each) => each.kind === kind).length;
-  const failed = (which: (each: (typeof failures)[number]) => boolean) =>
-    failures.filter(which).reduce((sum, { requests }) => sum + requests, 0);
-  const { requests = 0, failed: all = 0 } = sums[0] ?? {};
   const { ready, parts } = subject.readiness();
   return {
     ...{ time, started: STARTED, version: versionOf(), ready, parts },
     ...{ running: running.length, streams: kinds("stream"), sockets: kinds("socket") },
-    requests_per_second: Math.round((await lastMinute(subject, time)) / 6) / 10,
+    ...found,
+    generation: generations[0]?.number,
+    reload: subject.reloads.last,
+    attention,
+  };
+}
+
+const UNASKED: Attention = {
+  kind: "ledger",
+  name: "store",
+  message: "The ledger cannot be asked: figures of the last hour and of money are missing here.",
+};
+
+/** What the ledger knows of the last hour and of money. */
+async function figures({ config, stores: { ledger } }: AdminSubject, time: number): Promise<object> {
+  const days = new Days(config.timezone);
+  const [today, yesterday] = [days.today(time), days.yesterday(time)];
+  const hour = { since: time - HOUR, until: time + 1 };
+  const sum = async (since: number, until = time + 1) => (await ledger.sums({ since, until, by: [] }))[0];
+  const [minute, sums, failures, speeds, spentToday, byNow, spentYesterday] = await Promise.all([
+    sum(time - 60_000),
+    sum(hour.since),
+    ledger.failures(hour),
+    ledger.speeds(hour),
+    sum(today),
+    sum(yesterday, yesterday + (time - today)),
+    sum(yesterday, today),
+  ]);
+  const failed = (which: (each: (typeof failures)[number]) => boolean) =>
+    failures.filter(which).reduce((sum, { requests }) => sum + requests, 0);
+  const { requests = 0, failed: all = 0 } = sums ?? {};
+  return {
+    requests_per_second: Math.round((minute?.requests ?? 0) / 6) / 10,
     last_hour: {
       ...{ requests, failed: all },
       ours: failed(({ outcome }) => outcome === "failed"),
@@ -65,16 +84,12 @@ export async function now(subject: AdminSubject): Promise<object> {
     },
     first_byte: speeds[0]?.firstByte,
     tokens_per_second: speeds[0]?.tokensPerSecond,
-    spend: { today: spentToday, yesterday_by_now: byNow, yesterday: spentYesterday },
-    generation: generations[0]?.number,
-    reload: subject.reloads.last,
-    attention,
+    spend: {
+      today: spentToday?.cost ?? 0,
+      yesterday_by_now: byNow?.cost ?? 0,
+      yesterday: spentYesterday?.cost ?? 0,
+    },
   };
-}
-
-async function lastMinute({ stores }: AdminSubject, time: number): Promise<number> {
-  const [sum] = await stores.ledger.sums({ since: time - 60_000, until: time + 1, by: [] });
-  return sum?.requests ?? 0;
 }
 
 /** As the API tells it. */
@@ -86,7 +101,7 @@ export const speedOf = ({ name, requests, firstByte, tokensPerSecond, duration }
 
 /** What needs somebody, the worst first. */
 export async function attentionOf(subject: AdminSubject): Promise<Attention[]> {
-  const { config, reloads, stores } = subject;
+  const { reloads } = subject;
   const found: Attention[] = [];
   if (reloads.last?.problem !== undefined)
     found.push({ kind: "reload", name: "gateway.yaml", message: reloads.last.problem });
@@ -107,10 +122,23 @@ export async function attentionOf(subject: AdminSubject): Promise<Attention[]> {
       if (state !== "closed")
         found.push({ kind: "target", name: `${name}:${model}`, message: "It fails too often, and is left alone." });
   }
+  found.push(
+    ...(await nearlySpent(subject).catch((): Attention[] => [
+      { kind: "budget", name: "", message: "Where budgets stand is not known: the store cannot be asked." },
+    ])),
+  );
+  return found;
+}
+
+/** Budgets of which not much is left. */
+async function nearlySpent(subject: AdminSubject): Promise<Attention[]> {
+  const { config, stores } = subject;
+  if (config.budgets.length === 0) return [];
   const callers = (await stores.keys.list())
     .filter(({ revoked }) => revoked === undefined)
     .map((key) => stores.keys.callerOf(key));
-  const [standings = []] = config.budgets.length === 0 ? [] : await subject.askAll(STANDINGS, callers);
+  const [standings = []] = await subject.askAll(STANDINGS, callers);
+  const found: Attention[] = [];
   for (const { kind, name, budgets } of standings)
     for (const { limit, spent, per, soft } of budgets)
       if (limit > 0 && spent >= NEARLY * limit)

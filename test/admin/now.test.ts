@@ -1,5 +1,5 @@
 import t from "tap";
-import { attentionOf } from "../../src/admin/now.ts";
+import { attentionOf, now } from "../../src/admin/now.ts";
 import type { AdminSubject } from "../../src/admin/served.ts";
 import { asking } from "../support/gateway.ts";
 import { startAdmin } from "./support.ts";
@@ -29,4 +29,29 @@ keys: { test: { key: test-key-0123456789abcdef, group: acme } }
     (await attentionOf(waiting)).map(({ kind }) => kind),
     ["reload", "ledger", "budget"],
   );
+});
+
+t.test("what the ledger does not know now is left out and said, and all else is shown", async (t) => {
+  const yaml = `providers: { demo: { url: "demo:" } }
+models: { echo: { targets: [demo:echo], price: { input: 1000, output: 1000 }, output: 100, context: 1k } }
+limits: { groups: { acme: { budget: { amount: $0.001, soft: true } } } }
+keys: { test: { key: test-key-0123456789abcdef, group: acme } }
+`;
+  const { gateway } = await startAdmin(t, yaml);
+  t.match(await now(gateway), { spend: { today: 0 }, last_hour: { requests: 0 }, attention: [] });
+  const down = () => Promise.reject(new Error("the store is down"));
+  const without = {
+    config: gateway.config,
+    stores: { ledger: { sums: down, failures: down, speeds: down }, keys: { list: down } },
+    reloads: gateway.reloads,
+    readiness: gateway.readiness.bind(gateway),
+    askAll: gateway.askAll.bind(gateway),
+  } as unknown as AdminSubject;
+  const told = (await now(without)) as { [name: string]: unknown; attention: { kind: string; message: string }[] };
+  t.match(told, { running: 0, generation: 1 });
+  for (const name of ["spend", "last_hour", "first_byte", "requests_per_second"]) t.notOk(name in told, name);
+  t.match(told.attention, [
+    { kind: "ledger", message: /cannot be asked/ },
+    { kind: "budget", message: /not known/ },
+  ]);
 });
