@@ -23,11 +23,12 @@ export default class Stamp {
   response(exchange, head) { head.headers.set("x-stamp", this.n + " " + process.pid); }
 }`;
 
-/** What both workers answer: each stamp with the number of workers that gave it. */
+/** What both workers answer: each stamp with the number of workers that gave it. One that is busy elsewhere gets no request. */
 async function stamps({ url }: GatewayProcess): Promise<Record<string, number>> {
   const found = new Map<string, Set<string>>();
   const body = '{"model":"echo","messages":[{"role":"user","content":"hi"}]}';
-  for (let i = 0; i < 12; i++) {
+  const workers = () => new Set([...found.values()].flatMap((pids) => [...pids])).size;
+  for (let i = 0; i < 12 || (workers() < 2 && i < 200); i++) {
     const headers = asking({ connection: "close" });
     const response = await fetch(`${url}/v1/chat/completions`, { method: "POST", headers, body });
     await response.text();
