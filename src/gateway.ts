@@ -10,6 +10,8 @@ import { loadConfig, type Vocabulary } from "./config/load.ts";
 import type { Config } from "./config/types.ts";
 import { processContainer } from "./container.ts";
 import { Calendar } from "./core/calendar.ts";
+import { inTime } from "./core/in-time.ts";
+import { periodsOf } from "./core/limits.ts";
 import type { Log } from "./core/log.ts";
 import { Networks } from "./core/networks.ts";
 import type { Protocol } from "./core/protocol.ts";
@@ -171,6 +173,8 @@ export class Gateway {
     let limiter: Limiter | undefined;
     try {
       limiter = await openLimiter(config, stores.ledger, log, processes, peers);
+      // What takes longer, as the journals of the dead do, the first requests wait for.
+      await inTime(ASKING, limiter.prepare(periodsOf(config.limits))).catch(() => {});
       const envelopes = new Envelopes(config.envelopes.key ?? (await stores.secret()));
       const carried = new Carried(vocabulary.protocolList, pools);
       const process = processContainer({ log });
@@ -385,6 +389,8 @@ export class Gateway {
   }
 }
 
+/** Milliseconds for which a start waits for what was spent before. */
+const ASKING = 1000;
 /** Milliseconds that all plugins of a reload have to start. */
 const PREPARING = 60_000;
 const LATE = `the new configuration was not ready after ${PREPARING / 1000} s: the start() of a plugin has not ended`;

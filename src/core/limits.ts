@@ -1,3 +1,4 @@
+import type { Period } from "./calendar.ts";
 import type { Limits } from "./limit-kinds.ts";
 import type { Caller } from "./marketplace.ts";
 
@@ -114,6 +115,12 @@ export const keyLimits = ({ keys, default: usual }: LimitTable, id: string, own?
   ...keys?.get(id),
   ...own,
 });
+
+/** The kinds of periods that budgets of gateway.yaml are for. */
+export function periodsOf({ default: usual, all, groups, models, providers, keys }: LimitTable): ReadonlySet<Period> {
+  const named = [groups, models, providers, keys].flatMap((each) => (each ? [...each.values()] : []));
+  return new Set([usual, all, ...named].flatMap((limits) => (limits?.budgets ?? []).map(({ per }) => per)));
+}
 
 /** A level that limits nothing is none. */
 function levelOf(kind: LimitLevel["kind"], name: string, limits: Limits = {}): LimitLevel[] {

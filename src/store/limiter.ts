@@ -100,6 +100,9 @@ export abstract class Limiter {
     return 0;
   }
 
+  /** Asks what was spent before, so that no request has to wait for that. Rejects where nobody can say. */
+  async prepare(_periods: Iterable<Period>): Promise<void> {}
+
   /** Frees what it has open. */
   async close(): Promise<void> {}
 }

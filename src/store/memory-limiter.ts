@@ -157,6 +157,11 @@ export class MemoryLimiter extends Limiter {
     return { grant };
   }
 
+  override async prepare(periods: Iterable<Period>): Promise<void> {
+    const now = this.clock();
+    await Promise.all(Array.from(periods, (per) => this.ask(per, now)));
+  }
+
   /** Takes over what was reserved elsewhere and still runs, whether there is room or not. @param time when that was */
   adopt(reservation: Reservation, time: number): void {
     const now = this.clock();

@@ -4,6 +4,7 @@ import type { Readiness } from "../admin/readiness.ts";
 import { changesOf, needRestart } from "../config/changes.ts";
 import type { Config } from "../config/types.ts";
 import { Calendar } from "../core/calendar.ts";
+import { periodsOf } from "../core/limits.ts";
 import type { PinoLog } from "../core/log.ts";
 import { Listener, type ListenPlace } from "../downstream/listener.ts";
 import type { Patience } from "../downstream/server.ts";
@@ -97,6 +98,8 @@ export class Primary {
     try {
       const { store, keys } = loaded.config;
       primary.opened = await connectStores(store, keys, (message) => log.error({}, message));
+      // While the workers start: no request has to wait for it then. What nobody can say now is asked again.
+      primary.limiter.prepare(periodsOf(loaded.config.limits)).catch(() => {});
       primary.address = await primary.listener.listen();
       for (let i = 0; i < loaded.config.workers; i++) primary.slots.push({ worker: primary.fork(), failures: 0 });
       await Promise.all(primary.slots.map(({ worker }) => worker.ready));

@@ -1,6 +1,6 @@
 import t from "tap";
 import type { Limits } from "../../src/core/limit-kinds.ts";
-import { groupsOf, Levels, scopeOf } from "../../src/core/limits.ts";
+import { groupsOf, Levels, periodsOf, scopeOf } from "../../src/core/limits.ts";
 
 const of = (entries: Record<string, Limits>) => new Map(Object.entries(entries));
 const caller = (id: string, group?: string) => ({ id, name: id, ...(group === undefined ? {} : { group }) });
@@ -74,3 +74,15 @@ t.test(
     t.equal(levels.unmeasured(undefined, "p")?.scope, "provider:p");
   },
 );
+
+t.test("the kinds of periods of all budgets of a gateway.yaml", async (t) => {
+  const budget = (per: "day" | "month" | "total") => ({ budgets: [{ nano: 1, per, soft: false }] });
+  t.same([...periodsOf({})], []);
+  const table = {
+    default: budget("day"),
+    all: { rpm: 1 },
+    groups: new Map([["g", budget("month")]]),
+    keys: new Map([["k", budget("day")]]),
+  };
+  t.same([...periodsOf(table)], ["day", "month"]);
+});

@@ -22,6 +22,31 @@ t.test("what a process had reserved that died ends with the least that it came t
   t.match(standing, { concurrency: { left: 8 }, budgets: [{ spent: 1, reserved: 100 }] });
 });
 
+t.test("what was spent before is asked ahead, and no request waits for it then", async (t) => {
+  let asked = 0;
+  const spent = async () => (asked++, new Map([["key:ci", 70]]));
+  const key = [level("key", "ci", { budgets: [{ nano: 200, per: "day", soft: false }] })];
+  const reserve = (limiter: MemoryLimiter) =>
+    limiter.reserve({ id: "a", levels: key, most: { tokens: 0, cost: 100 }, least: { tokens: 0, cost: 0 } });
+  const limiter = new MemoryLimiter(
+    spent,
+    new Calendar(),
+    () => {},
+    () => START,
+  );
+  t.ok(reserve(limiter) instanceof Promise, "it is waited for where nobody has asked");
+  const other = new MemoryLimiter(
+    spent,
+    new Calendar(),
+    () => {},
+    () => START,
+  );
+  await other.prepare(["day", "month"]);
+  t.match(reserve(other), { grant: {} });
+  t.match(await other.standings(key), [{ budgets: [{ spent: 70, reserved: 100 }] }]);
+  t.equal(asked, 3);
+});
+
 t.test("one of three processes that count apart keeps to its part of what was left", async (t) => {
   const part = { instances: 3, pendingElsewhere: () => 10 };
   const limiter = new MemoryLimiter(
