@@ -9,6 +9,7 @@ export interface QueueItem {
 interface QueuePlace<Item> {
   /** Undefined once it has had its turn, or was given up: what has gone must not be kept alive by what has not. */
   item: Item | undefined;
+  readonly caller: WaitingCaller<Item>;
 }
 
 /** Those in front of a list that are taken from it are cut off so many at a time. */
@@ -31,6 +32,11 @@ class Line<Entry> {
     this.entries.push(entry);
   }
 
+  /** The rest, the first one first. It stays as it is meanwhile. */
+  *rest(): Generator<Entry> {
+    for (let at = this.at; at < this.entries.length; at++) yield this.entries[at] as Entry;
+  }
+
   shift(): Entry | undefined {
     const { entries, first } = this;
     if (this.at < entries.length) this.at++;
@@ -46,6 +52,8 @@ class Line<Entry> {
 interface WaitingCaller<Item> {
   readonly name: string;
   readonly places: Line<QueuePlace<Item>>;
+  /** Those of them that have not gone. */
+  waiting: number;
 }
 
 /**
@@ -59,9 +67,16 @@ export class FairQueue<Item extends QueueItem> {
   /** In the order in which they came. */
   private readonly all = new Line<QueuePlace<Item>>();
   private count = 0;
+  /** Of callers with more than one: all but one of each. */
+  private more = 0;
 
   get size(): number {
     return this.count;
+  }
+
+  /** Whether some caller has more than one. */
+  get crowded(): boolean {
+    return this.more > 0;
   }
 
   /** The one that has come first, of those that wait. */
@@ -70,13 +85,14 @@ export class FairQueue<Item extends QueueItem> {
   }
 
   add(item: Item): void {
-    const place = { item };
     let caller = this.callers.get(item.caller);
     if (!caller) {
-      caller = { name: item.caller, places: new Line() };
+      caller = { name: item.caller, places: new Line(), waiting: 0 };
       this.callers.set(item.caller, caller);
       this.turns.push(caller);
     }
+    const place = { item, caller };
+    if (caller.waiting++ > 0) this.more++;
     caller.places.push(place);
     this.all.push(place);
     this.count++;
@@ -100,11 +116,31 @@ export class FairQueue<Item extends QueueItem> {
     return place && this.take(place);
   }
 
+  /**
+   * Takes out all of which their callers have more than one, the oldest first: the last one of each stays.
+   * @param overdue looks at each in the order in which they came, until it finds one that is not
+   */
+  giveUpCrowded(overdue: (item: Item) => boolean): Item[] {
+    const found: Item[] = [];
+    for (const place of this.all.rest()) {
+      if (this.more === 0 || (place.item && !overdue(place.item))) break;
+      if (place.item && place.caller.waiting > 1) found.push(this.leave(place));
+    }
+    first(this.all);
+    return found;
+  }
+
   private take(place: QueuePlace<Item>): Item {
-    const { item } = place;
+    const item = this.leave(place);
+    first(this.all);
+    return item;
+  }
+
+  private leave(place: QueuePlace<Item>): Item {
+    const { item, caller } = place;
     place.item = undefined;
     this.count--;
-    first(this.all);
+    if (--caller.waiting > 0) this.more--;
     return item as Item;
   }
 }

@@ -54,7 +54,7 @@ export interface WaitingRequest extends QueueItem {
  * Has new requests wait for their turn, and refuses some while the process has more to do than it can. In each turn of the event
  * loop new requests get some milliseconds; the others wait, fair between callers, so that no turn is long and a refusal never
  * waits behind much work. When they have waited for longer than `delay`, turn after turn, or the loop itself is later than that
- * and never rests, whoever waits for more than a moment is refused, and new requests get less of a turn the longer turns are. All
+ * and never rests, whoever waits for more than a moment is refused (who has one request waiting, beside others who have more, later), and new requests get less of a turn the longer turns are. All
  * are refused while the heap is nearly full. What runs is never touched.
  */
 export class Overload {
@@ -98,6 +98,8 @@ export class Overload {
   /** Turns in a row that found somebody who has waited too long. */
   private slow = 0;
   private refusedAt = 0;
+  /** When some caller had more than one that waited. */
+  private crowdedAt = Number.NEGATIVE_INFINITY;
   /** Since it was last told. */
   private shed = 0;
   private toldAt = 0;
@@ -243,12 +245,20 @@ export class Overload {
     if (this.queue.size > 0 && !this.turning) this.begin();
   };
 
-  /** @param before `performance.now()`: who has waited since before that */
+  /**
+   * Refuses first what stands behind its own caller's others: who asks for one thing at a time has not made the queue, and waits for
+   * as long as it may at other times.
+   * @param before `performance.now()`: who has waited since before that
+   */
   private refuse(before: number): void {
     const { queue } = this;
-    for (let oldest = queue.oldest; oldest && oldest.since < before; oldest = queue.oldest) {
-      // A process that was kept from its core for a while has not had the time to serve anybody.
-      if (!this.full && this.turns - (oldest.turn ?? 0) < MISSED) return;
+    // A process that was kept from its core for a while has not had the time to serve anybody.
+    const missed = ({ turn = 0 }: WaitingRequest) => this.full || this.turns - turn >= MISSED;
+    if (queue.crowded) this.crowdedAt = performance.now();
+    for (const { refuse } of queue.giveUpCrowded((each) => each.since < before && missed(each))) this.shedOne(refuse);
+    const crowded = !this.full && performance.now() - this.crowdedAt < OVER;
+    const limit = crowded ? before + this.patience - this.limits.delay : before;
+    for (let oldest = queue.oldest; oldest && oldest.since < limit && missed(oldest); oldest = queue.oldest) {
       queue.giveUp();
       this.shedOne(oldest.refuse);
     }

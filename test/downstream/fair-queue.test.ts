@@ -41,6 +41,21 @@ t.test("one that is given up is the oldest there is, and its caller's others kee
   t.equal(queue.oldest, undefined);
 });
 
+t.test("of callers with more than one all but the last can be given up, as long as they are overdue", async (t) => {
+  const queue = filled("abacaab");
+  t.equal(queue.crowded, true);
+  const given = (before: number) => queue.giveUpCrowded(({ since }) => since < before).map(({ name }) => name);
+  t.same(given(3), ["a1", "b1", "a2"]);
+  t.same(given(100), ["a3"]);
+  t.same(given(100), []);
+  t.equal(queue.crowded, false);
+  t.equal(names(queue), "a4 b2 c1");
+  filled("aa", queue);
+  t.equal(queue.crowded, true);
+  queue.next();
+  t.equal(queue.crowded, false);
+});
+
 t.test("who has much given up and who has little are served alike", async (t) => {
   const queue = new FairQueue<Named>();
   const served: Record<string, number> = { a: 0, b: 0 };

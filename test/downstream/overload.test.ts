@@ -104,6 +104,23 @@ t.test(
   },
 );
 
+t.test("who asks for one thing at a time is not refused for what another has too much of", async (t) => {
+  const { overload, told } = made(t, { delay: 1000 });
+  await flood(overload, told);
+  t.equal(overload.calm, false);
+  const before = told.refused.length;
+  for (let nth = 0; nth < 30; nth++) ask(overload, told, 1, 1, `quiet${nth}`);
+  for (let nth = 0; nth < 60; nth++) {
+    ask(overload, told, 20, 1, "noisy");
+    await turn();
+  }
+  while (overload.waiting > 0) await turn();
+  const quiet = (name: string) => name.startsWith("quiet");
+  t.same(told.refused.filter(quiet), []);
+  t.equal(told.served.filter(quiet).length, 30);
+  t.ok(told.refused.length > before, "the noisy one is refused");
+});
+
 t.test("a process that is kept from its core for a while refuses nobody", async (t) => {
   const { overload, told } = made(t, { delay: 20 });
   for (let i = 0; i < 10; i++) {
