@@ -54,8 +54,9 @@ export interface WaitingRequest extends QueueItem {
  * Has new requests wait for their turn, and refuses some while the process has more to do than it can. In each turn of the event
  * loop new requests get some milliseconds; the others wait, fair between callers, so that no turn is long and a refusal never
  * waits behind much work. When they have waited for longer than `delay`, turn after turn, or the loop itself is later than that
- * and never rests, whoever waits for more than a moment is refused (who has one request waiting, beside others who have more, later), and new requests get less of a turn the longer turns are. All
- * are refused while the heap is nearly full. What runs is never touched.
+ * and never rests, whoever waits for more than a moment is refused (later who has one request waiting beside others who have more),
+ * and new requests get less of a turn the longer turns are. All are refused while the heap is nearly full. What runs is never
+ * touched.
  */
 export class Overload {
   /** Since the last look: the sum of the times between samples, in milliseconds, and of their squares. */
