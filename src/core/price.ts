@@ -186,8 +186,7 @@ const dearestPicture = ({ image, image_edit }: Price): number =>
 function pictures({ images, drawn }: Usage, price: Price, compiled: Compiled): number {
   let pico = images ? images.count * whole(perImage(images, price) ?? dearestPicture(price), PICO) : 0;
   const rates = drawn && drawingOf(drawn.model, compiled);
-  if (rates)
-    for (const [part, count] of countsOf(drawn, Array(13).fill(0)).entries()) pico += count * (rates[part] as number);
+  if (rates) for (const [part, count] of countsOf(drawn).entries()) pico += count * (rates[part] as number);
   return pico;
 }
 
@@ -203,7 +202,7 @@ export function cost(usage: Usage, price: Price): number {
   let step = 0;
   while ((steps[step] as PriceStep).above >= total && step < steps.length - 1) step++;
   const { rates } = steps[step] as PriceStep;
-  const counts = countsOf(usage, COUNTS);
+  const counts = countsOf(usage);
   const fixed = request + (usage.images || usage.drawn ? pictures(usage, price, compiled) : 0);
   let pico = fixed + (usage.serverTools ? searches(usage) * webSearch : 0);
   for (let part = 0; part < counts.length; part++) pico += (counts[part] as number) * (rates[part] as number);
@@ -221,14 +220,11 @@ function exactly(counts: Rated, rates: Rated, fixed: number, found: number, webS
   return Number((sum + BigInt(PICO_IN_NANO / 2)) / BigInt(PICO_IN_NANO));
 }
 
-/** The counts of one `cost`, which ends before the next one begins. */
-const COUNTS: number[] = Array(13).fill(0);
-
-/** How many tokens there are of each kind of `rated`, into a list. No kind takes more than is left: vendors' parts can exceed their sums. */
-function countsOf({ in: input, out }: Pick<Usage, "in" | "out">, counts: number[]): number[] {
+/** How many tokens there are of each kind of `rated`. No kind takes more than is left: vendors' parts can exceed their sums. */
+function countsOf({ in: input, out }: Pick<Usage, "in" | "out">): number[] {
   let left = input.total ?? 0;
-  const taken = (tokens = 0): number => {
-    const part = Math.max(0, Math.min(tokens, left));
+  const taken = (tokens: number | undefined): number => {
+    const part = Math.max(0, Math.min(tokens ?? 0, left));
     left -= part;
     return part;
   };
@@ -244,27 +240,13 @@ function countsOf({ in: input, out }: Pick<Usage, "in" | "out">, counts: number[
   const image = taken((input.image ?? 0) - seen);
   const video = taken(input.video);
   let behind = out.total ?? 0;
-  const gone = (tokens = 0): number => {
-    const part = Math.max(0, Math.min(tokens, behind));
+  const gone = (tokens: number | undefined): number => {
+    const part = Math.max(0, Math.min(tokens ?? 0, behind));
     behind -= part;
     return part;
   };
-  const spoken = gone(out.audio);
-  const drawn = gone(out.image);
-  counts[10] = gone(out.reasoning);
-  counts[0] = left;
-  counts[1] = cached;
-  counts[2] = written;
-  counts[3] = hour;
-  counts[4] = audio;
-  counts[5] = heard;
-  counts[6] = image;
-  counts[7] = seen;
-  counts[8] = video;
-  counts[9] = behind;
-  counts[11] = spoken;
-  counts[12] = drawn;
-  return counts;
+  const [spoken, drawn, thought] = [gone(out.audio), gone(out.image), gone(out.reasoning)];
+  return [left, cached, written, hour, audio, heard, image, seen, video, behind, thought, spoken, drawn];
 }
 
 function sumOf(write: NonNullable<Usage["in"]["write"]>): number {
