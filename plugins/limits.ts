@@ -187,11 +187,10 @@ const LATER: Unmeasured = {
   hint: "Ask without background, streamed if it takes long, or use another key.",
 };
 
-/** Whether the answer is made after this exchange has ended. */
+/** Whether the answer may be made after this exchange has ended: some servers take `1` and `"yes"` for `true`. */
 function isLater({ protocol: { output }, operation, body }: RouteExchange): boolean {
-  if (!output?.later || !operation.generates) return false;
-  const [member, value] = output.later;
-  return body.member(member) !== undefined && body.value(member) === value;
+  const value = output?.later !== undefined && operation.generates && body.value(output.later);
+  return value !== undefined && value !== null && value !== false;
 }
 
 /**

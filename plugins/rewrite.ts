@@ -116,7 +116,7 @@ function judgedIn(protocol: Protocol): ReadonlySet<string> {
     const paths = output ? [...output.tokens, ...output.times] : [];
     const [tier] = output?.tier ?? [];
     const all = [
-      ...["model", "service_tier", tier, output?.further, ...(otherModels?.below ?? [])],
+      ...["model", "service_tier", tier, output?.further, output?.later, ...(otherModels?.below ?? [])],
       ...[...(objects?.top ?? []), ...(objects?.anywhere ?? [])],
     ].filter((name) => name !== undefined);
     names = new Set([...paths.map(([name]) => String(name)), ...all]);

@@ -150,8 +150,8 @@ export interface OutputWords {
    * in its entries too. A text in its place leaves the choice to the vendor.
    */
   readonly further?: string;
-  /** A member, and the value with which it asks for an answer that is made later: what that used is told to whoever fetches it. */
-  readonly later?: readonly [member: string, value: unknown];
+  /** A member that asks for an answer that is made later, unless it is false: what that used is told to whoever fetches it. */
+  readonly later?: string;
 }
 
 /** How far off the nearest limits are. */

@@ -309,7 +309,11 @@ t.test("an answer in the background is not made where tokens or money count: nob
     t.equal(status, 403, limits);
     t.match(text, /background/);
   }
+  for (const background of [1, "yes", {}])
+    t.equal((await post("default: { budget: $5/month }", { background }))[0], 403, `${JSON.stringify(background)}`);
   t.equal(asked, 0);
+  t.equal((await post("default: { budget: $5/month }", { Background: true }))[0], 200, "another spelling is dropped");
+  t.notMatch(upstream.seen.at(-1)?.body, /background/i);
   t.equal((await post("default: { budget: $5/month }", { background: false }))[0], 200, "one that is awaited");
   t.equal(
     (await post("default: { budget: { amount: $5/month, soft: true }, rpm: 5 }", { background: true }))[0],

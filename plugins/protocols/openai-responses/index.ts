@@ -77,7 +77,7 @@ const openaiResponses: TranslatedProtocol = {
   usageMembers: ["usage", "service_tier", "tool_usage", "tools"],
   // Measured over recorded streams, without thoughts, of which nothing is told.
   tokens: { times: 1.08, call: 0 },
-  output: { tokens: [["max_output_tokens"]], times: [], later: ["background", true] },
+  output: { tokens: [["max_output_tokens"]], times: [], later: "background" },
 
   recognises: (path) => /\/responses(\/|$)/.test(path),
   streamError,
