@@ -58,7 +58,10 @@ document.addEventListener("click", (event) => {
 /** A link to another of these pages. */
 export const Link = ({ to, children, ...rest }) => html`<a href=${to} data-page="1" ...${rest}>${children}</a>`;
 
-/** JSON from an address; `state` is loading, ready or failed. */
+/**
+ * JSON from an address; `state` is loading, ready or failed. What `load` gives to its second argument is shown until it has all, and
+ * told whether anybody still looks; what says that it is `lasting` is not read again by itself.
+ */
 export function useJson(address, { every = 0, load = fetchJson } = {}) {
   const [found, set] = useState({ state: "loading" });
   const [turn, again] = useState(0);
@@ -66,14 +69,19 @@ export function useJson(address, { every = 0, load = fetchJson } = {}) {
     if (address === undefined) return undefined;
     let gone = false;
     let timer;
+    const show = (value) => {
+      if (!gone) set({ state: "ready", value, at: Date.now(), address });
+      return !gone;
+    };
     const read = async () => {
+      let value;
       try {
-        const value = await load(address);
-        if (!gone) set({ state: "ready", value, at: Date.now(), address });
+        value = await load(address, show);
+        show(value);
       } catch (error) {
         if (!gone) set((before) => ({ ...before, state: before.value ? "stale" : "failed", error }));
       }
-      if (!gone && every > 0) timer = setTimeout(read, every);
+      if (!gone && every > 0 && !value?.lasting) timer = setTimeout(read, every);
     };
     read();
     return () => {

@@ -1,7 +1,7 @@
 /** Requests that have ended, found by what the address says. */
 
 import { count, duration, money } from "../common/format.js";
-import { Dot, go, html, Link, look, Ready, useEffect, useState, When } from "../common/ui.js";
+import { Dot, go, html, Link, look, Ready, useJson, When } from "../common/ui.js";
 import { api, get } from "./api.js";
 import { Choice, SpanChoice, spanOf, spanQuery, Table, Typed, useApi } from "./parts.js";
 
@@ -22,52 +22,29 @@ const PAGE = 100;
 
 /**
  * The requests that an address of the API is for. Where few meet its filters they come in parts, each as soon as it is there:
- * `reached` tells how far back the search is while it goes on.
+ * `reached` tells how far back the search is while it goes on. What takes several parts is much to read.
  */
-function useSearch(address, every) {
-  const [found, set] = useState({ state: "loading" });
-  const [turn, again] = useState(0);
-  useEffect(() => {
-    let gone = false;
-    let timer;
-    const read = async () => {
-      const place = new URL(address, location.origin);
-      const requests = [];
-      let parts = 0;
-      try {
-        for (let reached = 1; reached !== undefined; ) {
-          const { requests: part, next } = await get(place.pathname + place.search);
-          if (gone) return;
-          requests.push(...part);
-          parts++;
-          reached = requests.length < PAGE && next ? Number(next.split("_")[0]) : undefined;
-          set({ state: "ready", value: { requests: [...requests], next, reached }, at: Date.now() });
-          place.searchParams.set("before", next);
-        }
-      } catch (error) {
-        if (!gone) set((before) => ({ ...before, state: before.value ? "stale" : "failed", error }));
-      }
-      // What takes several parts is much to read, and is not read again by itself.
-      if (!gone && every > 0 && parts <= 1) timer = setTimeout(read, every);
-    };
-    set({ state: "loading" });
-    read();
-    return () => {
-      gone = true;
-      clearTimeout(timer);
-    };
-  }, [address, every, turn]);
-  return { ...found, again: () => again((n) => n + 1) };
+async function searched(address, show) {
+  const place = new URL(address, location.origin);
+  const requests = [];
+  for (let parts = 1; ; parts++) {
+    const { requests: part, next } = await get(place.pathname + place.search);
+    requests.push(...part);
+    const reached = requests.length < PAGE && next ? Number(next.split("_")[0]) : undefined;
+    const value = { requests: [...requests], next, reached, lasting: parts > 1 };
+    if (reached === undefined || !show(value)) return value;
+    place.searchParams.set("before", next);
+  }
 }
 
 export function Requests({ view }) {
   const span = spanOf(view);
   const asked = Object.fromEntries(FILTERS.map((name) => [name, view[name]]));
   if (view.dearer) asked.dearer = Math.round(Number(view.dearer) * NANO);
-  const found = useSearch(
-    api("/api/requests", { ...spanQuery(span), ...asked, limit: PAGE, before: view.before }),
-    view.before ? 0 : REFRESH,
-  );
+  const found = useJson(api("/api/requests", { ...spanQuery(span), ...asked, limit: PAGE, before: view.before }), {
+    every: view.before ? 0 : REFRESH,
+    load: searched,
+  });
   const nameOf = useKeyNames();
   const open = (event) => {
     event.preventDefault();
