@@ -58,7 +58,7 @@ export class Catalogue {
     const [genai, litellm] = await Promise.all([import("./genai.ts"), import("./litellm.ts")]);
     return new Catalogue({
       genai: genai.genaiPrices,
-      genaiSource: `genai-prices ${genai.GENAI_VERSION}`,
+      genaiSource: `genai-prices ${genai.genaiVersion()}`,
       litellm: litellm.litellmModel,
       drawing: litellm.drawingModels,
       litellmSource: `litellm ${litellm.litellmVersion()}`,

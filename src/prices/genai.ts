@@ -1,8 +1,7 @@
 import { readFileSync } from "node:fs";
-import { createRequire } from "node:module";
-import { calcPrice } from "@pydantic/genai-prices";
 import type { Price, Rates } from "../core/price.ts";
 import type { DatedPrice } from "../core/price-list.ts";
+import type { GenaiConstraint, GenaiCut, GenaiModel, GenaiTable, GenaiVendor, NameRule } from "./genai-cut.ts";
 
 /** What genai-prices knows of a model. */
 export interface KnownPrices {
@@ -11,13 +10,6 @@ export interface KnownPrices {
   /** Only a rule for names that begin or end alike has found it. */
   guessed: boolean;
 }
-
-/** A number, or one for a start and others from some tokens on; the whole request has that of its step. */
-type Value = number | { base: number; tiers: { start: number; price: number }[] };
-type PriceTable = Record<string, Value | undefined>;
-type Constraint =
-  | { type: "start_date"; start_date: string }
-  | { type: "time_of_date"; start_time: string; end_time: string };
 
 const RATES: Readonly<Record<string, keyof Rates>> = {
   input_mtok: "input",
@@ -35,27 +27,24 @@ const RATES: Readonly<Record<string, keyof Rates>> = {
   input_video_mtok: "input_video",
 };
 
-/** Of the package's `package.json`. */
-export const GENAI_VERSION = version();
+const FILE = new URL("genai.json", import.meta.url);
 
-function version(): string {
-  const entry = createRequire(import.meta.url).resolve("@pydantic/genai-prices");
-  const text = readFileSync(new URL("../package.json", new URL(`file://${entry}`)), "utf8");
-  return (JSON.parse(text) as { version: string }).version;
-}
+let cut: GenaiCut | undefined;
+
+/** The table, read when it is first asked for. */
+const table = (): GenaiCut => (cut ??= JSON.parse(readFileSync(FILE, "utf8")) as GenaiCut);
+
+/** Which version of the package the table was cut from. */
+export const genaiVersion = (): string => table().version;
 
 /** Looks a model up, by the vendor's own name. Undefined where it is not known or has no price that the gateway can reckon with. */
 export function genaiPrices(vendor: string, model: string): KnownPrices | undefined {
   const found = lookUp(vendor, model);
   if (!found) return undefined;
   const { id, match, prices, context_window: context } = found;
-  const list = Array.isArray(prices) ? prices : [{ prices }];
-  const dated = list.map(
-    ({ constraint, prices: table }): DatedPrice => ({
-      price: priceOf(table as PriceTable),
-      ...whenOf(constraint as Constraint | undefined),
-    }),
-  );
+  const dated = isList(prices)
+    ? prices.map(({ constraint, prices }): DatedPrice => ({ price: priceOf(prices), ...whenOf(constraint) }))
+    : [{ price: priceOf(prices) }];
   // What is sold by the hour, the page or the message is none of ours.
   if (dated.some(({ price }) => price.input === undefined && price.output === undefined)) return undefined;
   return {
@@ -65,31 +54,58 @@ export function genaiPrices(vendor: string, model: string): KnownPrices | undefi
   };
 }
 
-/** The package throws on what it does not expect. */
-function lookUp(vendor: string, model: string) {
-  try {
-    return calcPrice({ input_tokens: 0, output_tokens: 0 }, model, { providerId: vendor })?.model;
-  } catch {
-    return undefined;
+const isList = (prices: GenaiModel["prices"]): prices is Extract<GenaiModel["prices"], readonly unknown[]> =>
+  Array.isArray(prices);
+
+/** A date in a name as vendors write it, where the table has it with dashes. */
+const SOLID_DATE = /-(20\d\d)(0[1-9]|1[0-2])(0[1-9]|[12]\d|3[01])(?=-|:|$)/g;
+
+/** The first model whose rule fits, as the package itself looks it up. */
+function lookUp(vendor: string, model: string): GenaiModel | undefined {
+  const found = table().vendors.find(({ id }) => id === vendor);
+  return found && (modelOf(found, model) ?? modelOf(found, model.replace(SOLID_DATE, "-$1-$2-$3")));
+}
+
+function modelOf(
+  { models, fallback_model_providers: others = [] }: GenaiVendor,
+  model: string,
+): GenaiModel | undefined {
+  const found = models.find(({ match }) => fits(match, model.toLowerCase(), model));
+  if (found) return found;
+  for (const other of others) {
+    const vendor = table().vendors.find(({ id }) => id === other);
+    const found = vendor && modelOf(vendor, model);
+    if (found) return found;
   }
+  return undefined;
+}
+
+/** @param name in lower case @param written as it came: regular expressions are for that */
+function fits(rule: NameRule, name: string, written: string): boolean {
+  if ("or" in rule) return rule.or.some((each) => fits(each, name, written));
+  if ("and" in rule) return rule.and.every((each) => fits(each, name, written));
+  if ("equals" in rule) return name === rule.equals.toLowerCase();
+  if ("starts_with" in rule) return name.startsWith(rule.starts_with.toLowerCase());
+  if ("ends_with" in rule) return name.endsWith(rule.ends_with.toLowerCase());
+  if ("contains" in rule) return name.includes(rule.contains.toLowerCase());
+  return new RegExp(rule.regex).test(written);
 }
 
 const DATE = /[-@](?:\d{8}|\d{4}-\d{2}-\d{2})$/;
 
 /** Whether a rule names this very model, or this with a date. */
-function isNamed(model: string, id: string, match: unknown): boolean {
+function isNamed(model: string, id: string, match: NameRule): boolean {
   const bare = model.replace(DATE, "");
   return [model, bare].some((name) => name === id.toLowerCase() || names(match, name));
 }
 
-function names(match: unknown, name: string): boolean {
-  const { equals, regex, or } = (match ?? {}) as { equals?: string; regex?: string; or?: unknown[] };
-  if (equals !== undefined) return equals.toLowerCase() === name;
-  if (regex !== undefined) return /^\^.*\$$/.test(regex) && new RegExp(regex).test(name);
-  return or?.some((each) => names(each, name)) ?? false;
+function names(rule: NameRule, name: string): boolean {
+  if ("equals" in rule) return rule.equals.toLowerCase() === name;
+  if ("regex" in rule) return /^\^.*\$$/.test(rule.regex) && new RegExp(rule.regex).test(name);
+  return "or" in rule && rule.or.some((each) => names(each, name));
 }
 
-function priceOf(table: PriceTable): Price {
+function priceOf(table: GenaiTable): Price {
   const base: Rates = {};
   const above = new Map<number, Rates>();
   for (const [unit, value] of Object.entries(table)) {
@@ -112,7 +128,7 @@ function priceOf(table: PriceTable): Price {
 /** Of a price for a thousand. */
 const perEach = (thousand: number): number => Math.round(thousand * 1e6) / 1e9;
 
-function whenOf(constraint: Constraint | undefined): Omit<DatedPrice, "price"> {
+function whenOf(constraint: GenaiConstraint | undefined): Omit<DatedPrice, "price"> {
   if (!constraint) return {};
   if (constraint.type === "start_date") return { from: Date.parse(constraint.start_date) };
   return { daily: { start: timeOf(constraint.start_time), end: timeOf(constraint.end_time) } };

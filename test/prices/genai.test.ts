@@ -2,13 +2,33 @@ import { calcPrice, waitForUpdate } from "@pydantic/genai-prices";
 import t from "tap";
 import { cost } from "../../src/core/price.ts";
 import { PriceList } from "../../src/core/price-list.ts";
-import { GENAI_VERSION, genaiPrices } from "../../src/prices/genai.ts";
+import { genaiPrices, genaiVersion } from "../../src/prices/genai.ts";
 import { VENDORS } from "../../src/prices/vendors.ts";
 
 const now = Date.UTC(2026, 10, 22, 12);
 
-t.test("its version is that of the package", async (t) => {
-  t.match(GENAI_VERSION, /^\d+\.\d+\.\d+$/);
+t.test("its version is told", async (t) => {
+  t.match(genaiVersion(), /^\d+\.\d+\.\d+$/);
+});
+
+t.test("names of every kind lead to the model that the package itself finds", async (t) => {
+  const providers = (await waitForUpdate()) as { id: string; models: { id: string }[] }[];
+  const all = [...new Set(providers.flatMap(({ models }) => models.map(({ id }) => id)))];
+  const odd: string[] = [];
+  for (const vendor of VENDORS) {
+    const own = providers.find(({ id }) => id === vendor)?.models.map(({ id }) => id) ?? [];
+    for (const id of [...own, ...all].filter((_, i) => i % 7 === 0))
+      for (const name of [id, id.toUpperCase(), `${id}-20250929`, `${id}-2025-09-29`, `x-${id}:free`]) {
+        const usage = { input_tokens: 0, output_tokens: 0 };
+        const theirs = calcPrice(usage, name, { providerId: vendor, timestamp: new Date(now) });
+        const { input_mtok: input } = theirs?.model_price ?? {};
+        const found = genaiPrices(vendor, name);
+        const price = found && new PriceList(found.prices, "x").at(now)?.price;
+        const same = !found || (theirs?.model.context_window || undefined) === found.context;
+        if (!same || price?.input !== (typeof input === "object" ? input.base : input)) odd.push(`${vendor} ${name}`);
+      }
+  }
+  t.same(odd, []);
 });
 
 t.test("a name that only begins like a model's is guessed, a model's own with a date is not", async (t) => {

@@ -1,0 +1,19 @@
+/**
+ * Cuts the data of the package `@pydantic/genai-prices` (MIT), as it is installed here, down to what the gateway reads of it,
+ * and writes the result and the package's notice beside the code that reads them. `npm run prices` does it too. The result is
+ * committed: the package is seven times as large, and would be loaded as code.
+ */
+import { copyFileSync, readFileSync, writeFileSync } from "node:fs";
+import { waitForUpdate } from "@pydantic/genai-prices";
+import { type GenaiVendor, genaiCutOf, genaiCutText } from "../src/prices/genai-cut.ts";
+import { VENDORS } from "../src/prices/vendors.ts";
+
+const PACKAGE = new URL("../node_modules/@pydantic/genai-prices/", import.meta.url);
+const TARGET = new URL("../src/prices/", import.meta.url);
+
+const { version } = JSON.parse(readFileSync(new URL("package.json", PACKAGE), "utf8")) as { version: string };
+const cut = genaiCutOf((await waitForUpdate()) as unknown as GenaiVendor[], version, VENDORS);
+writeFileSync(new URL("genai.json", TARGET), genaiCutText(cut));
+copyFileSync(new URL("LICENSE", PACKAGE), new URL("genai.LICENSE", TARGET));
+const models = cut.vendors.reduce((sum, vendor) => sum + vendor.models.length, 0);
+process.stdout.write(`genai-prices ${version}: ${models} models\n`);

@@ -1,0 +1,67 @@
+/** How a name is found: by itself, or by a rule for names that are alike. */
+export type NameRule =
+  | { readonly or: readonly NameRule[] }
+  | { readonly and: readonly NameRule[] }
+  | { readonly equals: string }
+  | { readonly starts_with: string }
+  | { readonly ends_with: string }
+  | { readonly contains: string }
+  | { readonly regex: string };
+
+/** A number, or one for a start and others from some tokens on; the whole request has that of its step. */
+export type GenaiValue = number | { readonly base: number; readonly tiers: { start: number; price: number }[] };
+
+export type GenaiTable = Readonly<Record<string, GenaiValue | undefined>>;
+
+/** From a day on, or between two times of each day. */
+export type GenaiConstraint =
+  | { readonly type: "start_date"; readonly start_date: string }
+  | { readonly type: "time_of_date"; readonly start_time: string; readonly end_time: string };
+
+/** What genai-prices has of a model, in its own words. */
+export interface GenaiModel {
+  readonly id: string;
+  readonly match: NameRule;
+  readonly context_window?: number;
+  readonly prices: GenaiTable | readonly { readonly constraint?: GenaiConstraint; readonly prices: GenaiTable }[];
+}
+
+export interface GenaiVendor {
+  readonly id: string;
+  /** Vendors whose models are this one's too. */
+  readonly fallback_model_providers?: readonly string[];
+  readonly models: readonly GenaiModel[];
+}
+
+/** The cut as it is committed: `genai.json`. */
+export interface GenaiCut {
+  readonly version: string;
+  readonly vendors: readonly GenaiVendor[];
+}
+
+/** Leaves of genai-prices' data what the gateway reads, of the vendors that it knows: a seventh of the package. */
+export function genaiCutOf(all: readonly GenaiVendor[], version: string, vendors: readonly string[]): GenaiCut {
+  const known = all.filter(({ id }) => vendors.includes(id));
+  return {
+    version,
+    vendors: known.map(({ id, fallback_model_providers: others, models }) => ({
+      id,
+      ...(others && { fallback_model_providers: others }),
+      models: models.map(({ id, match, context_window: context, prices }) => ({
+        id,
+        match,
+        ...(context !== undefined && { context_window: context }),
+        prices,
+      })),
+    })),
+  };
+}
+
+/** The cut as it is written, a model in each line: a change of prices is a diff that can be read. */
+export function genaiCutText({ version, vendors }: GenaiCut): string {
+  const written = vendors.map(({ models, ...vendor }) => {
+    const lines = models.map((model) => JSON.stringify(model));
+    return `${JSON.stringify(vendor).slice(0, -1)},"models":[\n${lines.join(",\n")}\n]}`;
+  });
+  return `{"version":${JSON.stringify(version)},"vendors":[\n${written.join(",\n")}\n]}\n`;
+}
