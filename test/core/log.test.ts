@@ -4,7 +4,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import t, { type Test } from "tap";
-import { PinoLog } from "../../src/core/log.ts";
+import { JsonLog } from "../../src/core/log.ts";
 
 t.test("each line is one JSON object with level, time, message and fields, written once flushed", async (t) => {
   const folder = mkdtempSync(join(tmpdir(), "gateway-log-"));
@@ -13,7 +13,7 @@ t.test("each line is one JSON object with level, time, message and fields, writt
     closeSync(fd);
     rmSync(folder, { recursive: true });
   });
-  const log = new PinoLog(fd);
+  const log = new JsonLog(fd);
   log.info({ a: 1 }, "first");
   log.debug({}, "not written");
   log.level = "error";
@@ -31,13 +31,50 @@ t.test("each line is one JSON object with level, time, message and fields, writt
   t.equal(lines.length, 2);
 });
 
+t.test("an error is told with its stack, and what is no JSON costs its line only the fields", async (t) => {
+  const { fd, log } = piped(t);
+  log.warn({ err: new TypeError("odd") }, "told");
+  log.error({ many: 1n }, "still there");
+  await log.flush();
+  const lines = taken(fd).trim().split("\n");
+  t.match(
+    lines.map((line) => JSON.parse(line) as object),
+    [
+      { level: 40, msg: "told", err: { type: "TypeError", message: "odd", stack: /log\.test/ } },
+      { level: 50, msg: "still there", unwritten: /BigInt/ },
+    ],
+  );
+});
+
+t.test("each level writes what is as severe, and silent nothing", async (t) => {
+  const { fd, log } = piped(t);
+  for (const level of ["trace", "debug", "info", "warn", "error", "fatal", "silent"]) {
+    log.level = level;
+    for (const each of ["debug", "info", "warn", "error"] as const)
+      log[each]({ level: undefined }, `${each} at ${level}`);
+  }
+  await log.flush();
+  const found = taken(fd)
+    .trim()
+    .split("\n")
+    .map((line) => (JSON.parse(line) as { msg: string }).msg);
+  const all = (level: string, ...names: string[]) => names.map((name) => `${name} at ${level}`);
+  t.same(found, [
+    ...all("trace", "debug", "info", "warn", "error"),
+    ...all("debug", "debug", "info", "warn", "error"),
+    ...all("info", "info", "warn", "error"),
+    ...all("warn", "warn", "error"),
+    ...all("error", "error"),
+  ]);
+});
+
 /** A pipe that holds 64 KiB, with a log at its one end. It stays open: a log that was given up may still try it. */
-function piped(t: Test, limit?: number): { fd: number; log: PinoLog } {
+function piped(t: Test, limit?: number): { fd: number; log: JsonLog } {
   const folder = mkdtempSync(join(tmpdir(), "gateway-log-"));
   execFileSync("mkfifo", [join(folder, "log")]);
   const fd = openSync(join(folder, "log"), constants.O_RDWR | constants.O_NONBLOCK);
   t.teardown(() => rmSync(folder, { recursive: true }));
-  return { fd, log: new PinoLog(fd, limit) };
+  return { fd, log: new JsonLog(fd, limit) };
 }
 
 /** What has come through a pipe so far. */
@@ -103,8 +140,8 @@ t.test("what a stopped reader has no room for is counted in the log once it read
 
 t.test("a process that ends without having waited leaves its lines", async (t) => {
   const script = `
-    import { PinoLog } from ${JSON.stringify(new URL("../../src/core/log.ts", import.meta.url).href)};
-    const log = new PinoLog();
+    import { JsonLog } from ${JSON.stringify(new URL("../../src/core/log.ts", import.meta.url).href)};
+    const log = new JsonLog();
     for (let i = 0; i < 100; i++) log.info({ i }, "a line");
     process.exit();
   `;
