@@ -86,7 +86,10 @@ function walk(value: unknown, path: JsonPath, counts: boolean, words: OtherModel
     if (counts && name.toLowerCase() === MEMBER && typeof inner === "string") {
       const prefix = words.prefix !== undefined && inner.startsWith(words.prefix) ? words.prefix : "";
       found.push({ name: inner.slice(prefix.length), prefix, path: [...path, name] });
-    } else if (!words.unread.includes(name))
-      walk(inner, [...path, name], counts || words.below.includes(name), words, found);
+    } else if (!words.unread.includes(name)) walk(inner, [...path, name], counts || isBelow(name, words), words, found);
   }
 }
+
+/** In any spelling, too. */
+const isBelow = (name: string, { below }: OtherModelWords): boolean =>
+  below.includes(name) || below.some((each) => each.toLowerCase() === name.toLowerCase());

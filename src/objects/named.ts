@@ -20,6 +20,7 @@ export interface NamedObject {
 const ID = /^[A-Za-z0-9._-]{1,128}$/;
 /** A letter or `_` written as an escape: nobody does that but to hide a name. */
 const HIDDEN = /\\u00(?:5f|[46][1-9a-f]|[57][0-9a])/i;
+const HIDDEN_LENGTH = 6;
 const ESCAPE = Buffer.from("\\u00");
 /** What may follow `"id"` in an object that says nothing else: its value, and the end or a null. Ids and names are short. */
 const BARE = /^\s*:\s*"(?:[^"\\]|\\.)*"\s*(?:\}|,\s*"(?:[^"\\]|\\.)*"\s*:\s*null)/;
@@ -28,6 +29,8 @@ const OTHER = /^\s*:\s*(?:[^"\s]|"(?:[^"\\]|\\.)*"\s*,\s*"(?:[^"\\]|\\.)*"\s*:\s
 /** Bytes in which that can be seen: more are looked at only if these tell nothing. */
 const [NEAR, FAR] = [96, 2000] as const;
 const ID_NAME = Buffer.from('"id"');
+const SPELLED_ID = ["Id", "iD", "ID"];
+const NUMBER = /^\d+$/;
 
 /** Finds the objects that requests in the words of a protocol name. */
 export class NamedObjects {
@@ -36,6 +39,8 @@ export class NamedObjects {
   /** Looks out for all spellings of what names one anywhere: some servers read names in any case. */
   private readonly spelled: Watch;
   private readonly spelling: RegExp;
+  /** Characters of the longest of them, with its quotes. */
+  private readonly longest: number;
   /** In small letters, as whatever is compared with it. */
   private readonly anywhere: ReadonlySet<string>;
   private readonly unread: ReadonlySet<string>;
@@ -45,8 +50,10 @@ export class NamedObjects {
     const { anywhere, references = [] } = words;
     this.marks = new AnyOf([...anywhere, ...references].map((word) => `"${word}"`));
     this.watch = new Watch([...anywhere, ...(words.untyped ? ["id"] : [])], [...references]);
-    this.spelled = new Watch(anywhere.flatMap(spellings));
-    this.spelling = new RegExp(`"(?:${anywhere.join("|")})"`, "i");
+    this.spelled = new Watch([...anywhere.flatMap(spellings), ...(words.untyped ? SPELLED_ID : [])]);
+    const bare = words.untyped ? SPELLED_ID.map((name) => `|"${name}"`).join("") : "";
+    this.spelling = new RegExp(`"(?:${anywhere.map(inAnyCase).join("|")})"${bare}`);
+    this.longest = Math.max("ID".length, ...anywhere.map(({ length }) => length)) + 2;
     this.anywhere = new Set(anywhere.map((name) => name.toLowerCase()));
     this.unread = new Set(words.unread);
     this.references = new Set(references);
@@ -88,7 +95,7 @@ export class NamedObjects {
   }
 
   private maySpell(scan: Scan, pieces: readonly Buffer[]): boolean {
-    return this.spelled.maySee(scan) && this.spelling.test(Buffer.concat(pieces).toString("latin1"));
+    return this.spelled.maySee(scan) && matchesAmong(pieces, this.spelling, this.longest);
   }
 
   private mayHold(pieces: readonly Buffer[]): boolean {
@@ -96,7 +103,7 @@ export class NamedObjects {
     if (this.words.untyped && holdsBare(pieces)) return true;
     return (
       pieces.some((piece) => piece.includes(ESCAPE) || piece.subarray(-5).includes(0x5c)) &&
-      HIDDEN.test(Buffer.concat(pieces).toString("latin1"))
+      matchesAmong(pieces, HIDDEN, HIDDEN_LENGTH)
     );
   }
 
@@ -104,7 +111,8 @@ export class NamedObjects {
     if (typeof value !== "object" || value === null) return;
     if (Array.isArray(value)) {
       for (const [i, each] of value.entries()) {
-        if (this.words.untyped && isBare(each)) this.take(each.id, [...path, i, "id"], found);
+        const bare = this.words.untyped ? bareIds(each) : [];
+        if (bare.length > 0) for (const id of bare) this.take(id, [...path, i, "id"], found);
         else if (typeof each === "object") this.walk(each, [...path, i], found);
       }
       return;
@@ -122,15 +130,17 @@ export class NamedObjects {
     }
   }
 
-  /** Ids in a value that is an id, a list of ids, or an object with its id. */
+  /** Ids in a value that is an id, a list of what holds ids, or an object with its id or with numbered members. */
   private take(value: unknown, path: JsonPath, found: NamedObject[]): void {
     if (Array.isArray(value)) {
-      for (const [i, each] of value.entries()) if (typeof each === "string") this.take(each, [...path, i], found);
+      for (const [i, each] of value.entries()) this.take(each, [...path, i], found);
       return;
     }
     const object = asObject(value);
     if (object) {
       for (const id of valuesOf(object, "id")) if (typeof id === "string") this.take(id, [...path, "id"], found);
+      // A list, for some readers.
+      for (const name in object) if (NUMBER.test(name)) this.take(object[name], [...path, name], found);
       return;
     }
     const text = asText(value);
@@ -154,11 +164,26 @@ function valuesOf(object: JsonObject, member: string): unknown[] {
   return found;
 }
 
+/**
+ * Whether a pattern of ASCII occurs in bytes that come in pieces, cut anywhere.
+ * @param longest characters that it can match
+ */
+function matchesAmong(pieces: readonly Buffer[], pattern: RegExp, longest: number): boolean {
+  let before = "";
+  for (const piece of pieces) {
+    const text = before + piece.toString("latin1");
+    if (pattern.test(text)) return true;
+    before = text.slice(1 - longest);
+  }
+  return false;
+}
+
 /** Whether bytes may hold an object that says nothing but its id; true too where it cannot be told. */
 function holdsBare(pieces: readonly Buffer[]): boolean {
-  return pieces.some((piece, i) => {
-    const next = pieces[i + 1];
-    if (next && Buffer.concat([piece.subarray(-3), next.subarray(0, 3)]).includes(ID_NAME)) return true;
+  let before: Buffer = Buffer.alloc(0);
+  return pieces.some((piece) => {
+    if (before.length > 0 && Buffer.concat([before, piece.subarray(0, 3)]).includes(ID_NAME)) return true;
+    before = (piece.length < 3 ? Buffer.concat([before, piece]) : piece).subarray(-3);
     for (let at = piece.indexOf(ID_NAME); at >= 0; at = piece.indexOf(ID_NAME, at)) {
       at += ID_NAME.length;
       const near = piece.toString("latin1", at, at + NEAR);
@@ -169,7 +194,15 @@ function holdsBare(pieces: readonly Buffer[]): boolean {
   });
 }
 
-/** An object whose only member that is not null is its id. */
-const isBare = (value: unknown): value is { id: string } =>
-  typeof asObject(value)?.["id"] === "string" &&
-  Object.entries(value as object).every(([name, each]) => name === "id" || each === null);
+/** The id of an object whose only member that is not null it is, however it is spelled. */
+function bareIds(value: unknown): string[] {
+  const object = asObject(value) ?? {};
+  const present = Object.entries(object).filter(([, each]) => each !== null);
+  return present.every(([name]) => name.toLowerCase() === "id")
+    ? valuesOf(object, "id").filter((id): id is string => typeof id === "string")
+    : [];
+}
+
+/** The part of a pattern that takes a name in any case. */
+const inAnyCase = (name: string): string =>
+  name.replace(/[a-z]/gi, (letter) => `[${letter.toLowerCase()}${letter.toUpperCase()}]`);

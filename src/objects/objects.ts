@@ -1,6 +1,6 @@
 import { GatewayError } from "../core/errors.ts";
 import type { Exchange, Head } from "../core/exchange.ts";
-import type { Caller, Provider } from "../core/marketplace.ts";
+import type { Caller, Provider, Target } from "../core/marketplace.ts";
 import type { ObjectWords } from "../core/protocol.ts";
 import type { Stage } from "../core/stage.ts";
 import type { OwnedObject, Owners } from "../store/owners.ts";
@@ -43,7 +43,8 @@ export class Objects {
     const owners = ownersOf(this.share, exchange.caller);
     const named = all.filter(({ id }) => !this.issued.isOf(id, owners));
     if (named.length === 0) return;
-    return this.places(named, exchange.caller, (keepers) => keep(exchange, named, keepers));
+    const absent = exchange.targets.some((target) => speaks(target, exchange.protocol.name)) ? notFound : notKept;
+    return this.places(named, exchange.caller, (keepers) => keep(exchange, named, keepers), absent);
   }
 
   /**
@@ -108,12 +109,13 @@ export class Objects {
     named: readonly NamedObject[],
     caller: Caller | undefined,
     then: (keepers: readonly (ReadonlySet<string> | undefined)[]) => void,
+    absent = notFound,
   ): void | Promise<void> {
     // Where an id of which nobody knows is refused it may be one that another gateway has just heard of.
     const refuses = (id: string) => this.share !== "all" && !this.shared.has(id);
     const found = named.map(({ id }) => (refuses(id) ? this.owners.findSoon(id) : this.owners.find(id)));
     const judge = (rows: readonly (readonly OwnedObject[])[]) =>
-      then(named.map((object, i) => this.keepers(object, rows[i] ?? [], caller)));
+      then(named.map((object, i) => this.keepers(object, rows[i] ?? [], caller, absent)));
     if (found.some((each) => each instanceof Promise)) return Promise.all(found).then(judge);
     judge(found as readonly (readonly OwnedObject[])[]);
   }
@@ -122,12 +124,13 @@ export class Objects {
     object: NamedObject,
     rows: readonly OwnedObject[],
     caller: Caller | undefined,
+    absent: typeof notFound,
   ): ReadonlySet<string> | undefined {
     const allowed = rows.filter((row) => this.mayUse(row, caller)).map(({ provider }) => provider);
     const places = new Set([...allowed, ...(this.shared.get(object.id) ?? [])]);
     if (places.size > 0) return places;
     if (this.share === "all") return undefined;
-    throw notFound(object);
+    throw absent(object);
   }
 
   private mayUse({ key, group }: OwnedObject, caller: Caller | undefined): boolean {
@@ -164,3 +167,16 @@ function keep(
 
 const notFound = ({ param, unknown }: NamedObject): GatewayError =>
   new GatewayError("object_not_found", { ...(param === undefined ? {} : { param }), ...unknown });
+
+/** Whether requests of a protocol go to a target as they are. */
+const speaks = ({ provider, via }: Target, name: string): boolean =>
+  provider.speaks.includes(name) && (via === undefined || via === name);
+
+/** Where no provider of the model speaks the client's protocol nobody's object could be meant, whatever key asks. */
+const notKept = ({ param, unknown }: NamedObject): GatewayError =>
+  new GatewayError("object_not_found", {
+    ...(param === undefined ? {} : { param }),
+    message: `${param === undefined ? "" : `${param}: `}No provider of this model keeps what is named here.`,
+    hint: "Send what it stands for instead, or name a model whose provider speaks the protocol of this path.",
+    ...unknown,
+  });

@@ -21,8 +21,8 @@ export class SocketNames {
     private readonly objects: Objects,
     private readonly marketplace: Marketplace,
   ) {
-    // A letter may be written as an escape.
-    this.marks = new AnyOf([...words.marks.map((mark) => `"${mark}"`), "\\u00"]);
+    // A letter may be written as an escape, and some servers read names in any case.
+    this.marks = new AnyOf([...words.marks.flatMap((mark) => inAnyCase(`"${mark}"`)), "\\u00"]);
   }
 
   /** Whether there is anything to judge: not where all keys may use all. */
@@ -56,4 +56,14 @@ export class SocketNames {
     if (!caller?.models || this.marketplace.at(this.provider, name, caller)) return;
     throw otherNotAllowed(caller, name, param);
   }
+}
+
+/** All spellings of a short word. */
+function inAnyCase(word: string): string[] {
+  let all = [""];
+  for (const letter of word) {
+    const both = new Set([letter.toLowerCase(), letter.toUpperCase()]);
+    all = all.flatMap((before) => [...both].map((each) => before + each));
+  }
+  return all;
 }

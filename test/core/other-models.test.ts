@@ -23,6 +23,7 @@ t.test("other spellings of the member are judged too: some servers read names in
   for (const name of ["Model", "MODEL", "modeL", "mOdEl", "moDEl"])
     t.same(named(`{"tools":[{"${name}" : "a"}]}`), [`tools.0.${name}=a`]);
   t.same(named('{"tools":[{"model":"a","Model":"b"}]}'), ["tools.0.model=a", "tools.0.Model=b"]);
+  t.same(named('{"input":[{"Tools":[{"model":"a"}]}]}'), ["input.0.Tools.0.model=a"]);
 });
 
 t.test("of those who may use all models only what stands in the usual places is looked at", async (t) => {

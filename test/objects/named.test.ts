@@ -112,6 +112,25 @@ for (const [protocol, body, ...expected] of CASES)
     t.same(named(protocol, body), expected);
   });
 
+/** A text in pieces of one length. */
+const inPieces = (text: string, length: number): Buffer[] =>
+  Array.from({ length: Math.ceil(text.length / length) }, (_, i) =>
+    Buffer.from(text.slice(i * length, (i + 1) * length)),
+  );
+
+t.test("an object is named however small the pieces are in which the body comes", async (t) => {
+  const naming = new NamedObjects(responses.objects as NonNullable<Protocol["objects"]>);
+  for (const text of [
+    '{"input":[{"content":[{"type":"input_file","fi\\u006Ce\\u005fid":"it-1"}]}]}',
+    '{"input":[{"content":[{"type":"input_file","fILe_id":"it-1"}]}]}',
+    '{"input":[{"id":"x","type":"reasoning"},{"id":"it-1","type":null}]}',
+    '{"input":[{"type":"item_reference","id":"it-1"}]}',
+  ])
+    for (let length = 1; length < 20; length++)
+      if (naming.of(new Body(inPieces(text, length), "json"))[0]?.id !== "it-1")
+        t.fail(`${text} in pieces of ${length}`);
+});
+
 t.test("a name that is hidden behind escapes names it all the same, wherever the body is cut", async (t) => {
   const text = '{"input":[{"content":[{"type":"input_file","fi\\u006Ce\\u005fid":"file-1"}]}]}';
   const naming = new NamedObjects(responses.objects as NonNullable<Protocol["objects"]>);
@@ -138,6 +157,39 @@ t.test("other spellings of names name it too: some servers read names in any cas
 
 t.test("a member that names one object names those of a list too", async (t) => {
   t.same(named(responses, { previous_response_id: ["resp_1"] }), ["previous_response_id.0=resp_1"]);
+});
+
+t.test("lists that some servers take for one are read as one", async (t) => {
+  const search = (stores: unknown) => named(responses, { tools: [{ type: "file_search", vector_store_ids: stores }] });
+  const at = "tools.0.vector_store_ids";
+  t.same(search({ 0: "vs_1", 1: "vs_2" }), [`${at}.0=vs_1`, `${at}.1=vs_2`]);
+  t.same(search([["vs_1"]]), [`${at}.0.0=vs_1`]);
+  t.same(search([{ id: "vs_1", more: 1 }]), [`${at}.0.id=vs_1`]);
+  // A schema that describes such a list.
+  t.same(search({ type: "array", items: { type: "string" } }), []);
+});
+
+t.test("a reference without a type is one in any spelling", async (t) => {
+  for (const name of ["ID", "Id", "iD"]) t.same(named(responses, { input: [{ [name]: "rs_1" }] }), ["input.0.id=rs_1"]);
+  t.same(named(responses, { input: [{ ID: "x", role: "user", content: "x" }] }), []);
+});
+
+t.test("a file's address at the vendor is that however it is written", async (t) => {
+  const files = (fileUri: string) => named(gemini, { contents: [{ parts: [{ fileData: { fileUri } }] }] });
+  const host = "generativelanguage.googleapis.com";
+  for (const address of [
+    `https://${host}:443/v1beta/files/abc`,
+    `https://${host}./v1beta/files/abc?alt=media#x`,
+    `https://a:b@${host.toUpperCase()}/v1beta/files/abc`,
+    `https:${host}/v1beta/files/abc`,
+    `https:///${host}/v1beta/files/abc`,
+    `https:\\\\${host}\\v1beta\\files\\abc`,
+    "https://generativelanguage%2egoogleapis.com/v1beta/files/abc",
+    ` https://${host}/v1beta/files/x/../abc`,
+  ])
+    t.same(files(address), ["contents.0.parts.0.fileData.fileUri=abc"], address);
+  for (const address of [`https://example.com/${host}/v1beta/files/abc`, `https://x${host}.example.com/a`, "gs://a/b"])
+    t.same(files(address), [], address);
 });
 
 t.test("an object that names two ids is refused, for readers differ in which they take", async (t) => {

@@ -348,3 +348,19 @@ ${FILE_KEYS}`;
     }
   }
 });
+
+t.test("over a model that is translated no key is blamed for what nobody could keep", async (t) => {
+  const yaml = `providers: { demo: { url: "demo:", speaks: [anthropic-messages] } }
+models: { both: { targets: [demo:echo] } }
+${FILE_KEYS}`;
+  const { url } = await startGateway(t, yaml);
+  const answer = await fetch(`${url}/v1/responses`, {
+    method: "POST",
+    headers: { authorization: `Bearer ${KEYS.mine}`, "content-type": "application/json" },
+    body: JSON.stringify({ model: "both", previous_response_id: "resp_1", input: "and then?" }),
+  });
+  t.equal(answer.status, 404);
+  const { error } = (await answer.json()) as { error: { message: string; param: string } };
+  t.match(error, { param: "previous_response_id", message: /^previous_response_id: No provider of this model keeps/ });
+  t.notMatch(error.message, /\bkey\b/);
+});

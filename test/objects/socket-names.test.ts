@@ -31,6 +31,11 @@ t.test("a prompt that another key made is refused on a socket, and never reaches
     JSON.stringify({ type: "response.create", response: { prompt: { id: "pmpt_theirs" } } }),
     '{"type":"session.update","session":{"prompt":{"id":"pmpt_shared","id":"pmpt_theirs"}}}',
     '{"type":"session.update","session":{"pr\\u006fmpt":{"id":"pmpt_theirs"}}}',
+    session({ prompt: { ID: "pmpt_theirs" } }),
+    session({ pRompt: { id: "pmpt_theirs" } }),
+    session({ prompt: [{ id: "pmpt_theirs" }] }),
+    session({ prompt: { id: "pmpt_shared", variables: { a: { type: "input_file", File_id: "file-theirs" } } } }),
+    '{"type":"response.create","Re\u017fponse":{"prompt":{"id":"pmpt_theirs"}}}',
   ]) {
     const { socket, messages, closed } = await call(KEY);
     socket.send('{"type":"hello"}');
@@ -39,7 +44,7 @@ t.test("a prompt that another key made is refused on a socket, and never reaches
     t.equal(await closed, 1008, said);
     t.match(JSON.parse(messages[1] ?? ""), { type: "error", error: { code: /^(?:object_not_found|invalid_json)$/ } });
   }
-  await until(() => rejected() === 4, "four lines that say so");
+  await until(() => rejected() === 9, "nine lines that say so");
   t.same(new Set(upstream.messages), new Set(['{"type":"hello"}']));
 });
 
@@ -108,4 +113,20 @@ t.test("a key of some models names only these, by the provider's names for them"
     error: { code: "key_not_allowed", param: "session.audio.input.transcription.model" },
   });
   t.same(upstream.messages, own);
+});
+
+t.test("neither does it name others in other spellings, which some servers take for the same", async (t) => {
+  const { upstream, call } = await talking(t, "share: all\n");
+  for (const said of [
+    session({ Model: "vendor-dear" }),
+    JSON.stringify({ type: "session.update", SESSION: { model: "vendor-dear" } }),
+    session({ audio: { input: { transcription: { modEL: "vendor-dear" } } } }),
+    JSON.stringify({ type: "session.update", session: [{ model: "vendor-dear" }] }),
+  ]) {
+    const { socket, messages, closed } = await call(FEW);
+    socket.send(said);
+    t.equal(await closed, 1008, said);
+    t.match(JSON.parse(messages[0] ?? ""), { error: { code: "key_not_allowed" } });
+  }
+  t.same(upstream.messages, []);
 });

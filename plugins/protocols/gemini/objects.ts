@@ -1,13 +1,17 @@
 import type { ObjectWords, OtherModelWords, VendorObjects } from "model-gateway/protocol";
 
-/** A file's address at the vendor; others lead to files that are anybody's. */
-const OWN_ADDRESS = /^https?:\/\/[^/?#]*\.googleapis\.com\/[^?#]*?([^/?#]*)(?:[?#].*)?$/i;
+/** Hosts of the vendor, whose addresses of files lead to its own; others lead to files that are anybody's. */
+const OWN_HOST = /\.googleapis\.com\.?$/;
 
 /** The last part of a name (`cachedContents/abc`, `projects/p/locations/l/cachedContents/abc`) or of a file's address. */
 function id(text: string): string | undefined {
-  if (/^[a-z][a-z0-9+.-]*:/i.test(text)) return OWN_ADDRESS.exec(text)?.[1];
-  return text.slice(text.lastIndexOf("/") + 1);
+  if (!/^\s*[a-z][a-z0-9+.-]*:/i.test(text)) return lastPart(text);
+  // Read as servers do: with a port, a user or other slashes it is the same address.
+  const address = URL.canParse(text) ? new URL(text) : undefined;
+  return address && OWN_HOST.test(address.hostname) ? lastPart(address.pathname) : undefined;
 }
+
+const lastPart = (path: string): string => path.slice(path.lastIndexOf("/") + 1);
 
 /** Cached contents, files and stores of files; the vendor takes both spellings. [S: GenerateContentRequest] */
 export const objects: ObjectWords = {

@@ -49,7 +49,7 @@ const openaiRealtime: Protocol = {
     elsewhere: ["deployment", "call_id"],
     key: "openai-insecure-api-key.",
     hidden: ["openai-organization.", "openai-project."],
-    marks: ["model", "prompt"],
+    marks: ["model", "prompt", "file_id"],
     names,
     error: (error, id) => JSON.stringify({ type: "error", event_id: id, ...JSON.parse(family.error(error)) }),
     usage: usageIn,

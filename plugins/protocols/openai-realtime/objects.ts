@@ -1,27 +1,48 @@
-import { asObject, asText, type SocketName } from "model-gateway/protocol";
+import { asList, asObject, type SocketName } from "model-gateway/protocol";
 
-/**
- * What `session.update` and `response.create` name: a prompt that the vendor keeps, and models, that of the session itself and
- * those that write down what is heard. [S: RealtimeSessionCreateRequest, AudioTranscription]
- */
-export function* names(message: unknown): Generator<SocketName> {
-  const event = asObject(message) ?? {};
-  for (const part of ["session", "response"]) {
-    const own = asObject(event[part]);
-    if (!own) continue;
-    const id = asText(asObject(own["prompt"])?.["id"]);
-    if (id !== undefined) yield { kind: "object", name: id, param: `${part}.prompt.id` };
-    yield* models(own, part);
-  }
-}
-
+/** The parts of a message that name anything. */
+const PARTS = ["session", "response"];
 /** Members in which `model` is a word like any other. */
 const UNREAD = ["tools", "metadata", "variables"];
 
-function* models(value: object, param: string): Generator<SocketName> {
-  for (const [name, inner] of Object.entries(value)) {
+/**
+ * What `session.update` and `response.create` name: a prompt that the vendor keeps with the files of its variables, and models,
+ * that of the session itself and those that write down what is heard. Some servers read names in any case.
+ * [S: RealtimeSessionCreateRequest, AudioTranscription, Prompt]
+ */
+export function* names(message: unknown): Generator<SocketName> {
+  for (const [part, value] of Object.entries(asObject(message) ?? {}))
+    if (PARTS.includes(anyCase(part))) {
+      yield* objects(value, part);
+      yield* models(value, part);
+    }
+}
+
+function* models(value: unknown, param: string): Generator<SocketName> {
+  for (const [name, inner] of members(value)) {
     const at = `${param}.${name}`;
-    if (name === "model" && typeof inner === "string") yield { kind: "model", name: inner, param: at };
-    else if (typeof inner === "object" && inner !== null && !UNREAD.includes(name)) yield* models(inner, at);
+    if (anyCase(name) === "model" && typeof inner === "string") yield { kind: "model", name: inner, param: at };
+    else if (!UNREAD.includes(name)) yield* models(inner, at);
   }
 }
+
+/** Prompts, of which only the session's own is no plain text, and files. */
+function* objects(value: unknown, param: string): Generator<SocketName> {
+  for (const [name, inner] of members(value)) {
+    const at = `${param}.${name}`;
+    const word = anyCase(name);
+    if (word === "file_id" && typeof inner === "string") yield { kind: "object", name: inner, param: at };
+    if (word === "prompt")
+      for (const prompt of [inner, ...asList(inner)])
+        for (const [member, id] of Object.entries(asObject(prompt) ?? {}))
+          if (anyCase(member) === "id" && typeof id === "string")
+            yield { kind: "object", name: id, param: `${at}.${member}` };
+    yield* objects(inner, at);
+  }
+}
+
+const members = (value: unknown): [string, unknown][] =>
+  typeof value === "object" && value !== null ? Object.entries(value) : [];
+
+/** As servers compare names that do so in any case: the long s and the sign of Kelvin are letters to them. */
+const anyCase = (name: string): string => name.toUpperCase().toLowerCase();
