@@ -2,6 +2,7 @@ import { createCipheriv, createDecipheriv, createHmac, randomBytes } from "node:
 import { GatewayError } from "../core/errors.ts";
 import { IssuedIds } from "../objects/issued.ts";
 import { asObject, asText } from "../wire/values.ts";
+import { Sought } from "../wire/window.ts";
 import type { Opaque } from "./events.ts";
 
 /**
@@ -13,10 +14,8 @@ const MARK_BYTES = Buffer.from(MARK, "base64");
 /** The mark as it stands in JSON. */
 const QUOTED = Buffer.from(`"${MARK}`);
 const QUOTE = QUOTED[0] as number;
-/** Bytes that are searched in one way. */
-const WINDOW = 32 * 1024;
-/** Bytes that tell what sort of text a window holds. */
-const SAMPLE = 64;
+const MARKED = new Sought(QUOTED);
+const NOTHING = Buffer.alloc(0);
 const NONCE = 12;
 const TAG = 16;
 /** Characters of an envelope. Signatures on pictures are the longest that vendors send. */
@@ -74,7 +73,14 @@ export class Envelopes {
 
   /** True for a JSON text, in pieces, that may hold an envelope. */
   among(pieces: readonly Buffer[]): boolean {
-    return pieces.some((piece, i) => holds(piece) || cut(piece, pieces[i + 1]));
+    const side = QUOTED.length - 1;
+    let before: Buffer = NOTHING;
+    for (const piece of pieces) {
+      if (MARKED.in(piece) >= 0) return true;
+      if (before.length > 0 && Buffer.concat([before, piece.subarray(0, side)]).includes(QUOTED)) return true;
+      before = (piece.length < side ? Buffer.concat([before, piece]) : piece).subarray(-side);
+    }
+    return false;
   }
 
   /** What the last envelope in a JSON text, in pieces, holds; undefined where none does, or it is not the owner's. */
@@ -151,26 +157,6 @@ export class Envelopes {
     this.size -= this.kept.get(key)?.envelope.length ?? 0;
     this.kept.delete(key);
   }
-}
-
-/**
- * Searching costs by how often the first byte occurs: quotes are many in JSON and few in the base64 of a picture, where
- * letters are many. A few bytes tell which it is.
- */
-function holds(piece: Buffer): boolean {
-  for (let at = 0; at < piece.length; at += WINDOW) {
-    const window = piece.subarray(Math.max(0, at - QUOTED.length), at + WINDOW);
-    const middle = window.length >> 1;
-    const letters = !/[^A-Za-z0-9+/=_-]/.test(window.toString("latin1", middle, middle + SAMPLE));
-    if (window.includes(letters ? QUOTED : QUOTED.subarray(1))) return true;
-  }
-  return false;
-}
-
-/** Whether the mark begins at the end of a piece. */
-function cut(piece: Buffer, next: Buffer | undefined): boolean {
-  const side = QUOTED.length - 1;
-  return next !== undefined && Buffer.concat([piece.subarray(-side), next.subarray(0, side)]).includes(QUOTED);
 }
 
 /** A text in base64 in its one spelling. */

@@ -113,6 +113,9 @@ export class Scanner implements Nesting {
   private stringStart = 0;
   /** Of the current string: its first byte, where a piece has cut it; whether it holds a `\u`. */
   private firstByte = 0;
+  /** The last two bytes before the current piece, for a string whose end is cut. */
+  private last = 0;
+  private lastButOne = 0;
   private escaped = false;
   private numberStart = 0;
   /** The current string is so long that only its end is sought. */
@@ -173,6 +176,8 @@ export class Scanner implements Nesting {
     if (this.kept) this.keep(piece, n);
     if (this.token === STRING && this.stringStart >= this.base)
       this.firstByte = piece[this.stringStart - this.base] ?? 0;
+    this.lastButOne = n > 1 ? (piece[n - 2] as number) : this.last;
+    this.last = piece[n - 1] as number;
     this.base += n;
     if (this.values > this.maxValues) throw new JsonError("values", this.base, `More than ${this.maxValues} values`);
     this.window = NOTHING;
@@ -378,9 +383,9 @@ export class Scanner implements Nesting {
     if (!isName && length + 1 >= LONG_VALUE) return;
     if (this.escaped) this.seen |= isName ? ESCAPED_NAME : ESCAPED_VALUE;
     const first = this.stringStart < this.base ? this.firstByte : piece[this.stringStart - this.base];
-    // Of one whose end is cut too nothing can be told.
-    this.seen |=
-      end < 3 ? -1 : seenAs(isName ? "name" : "value", length, first ?? 0, piece[end - 2] ?? 0, piece[end - 3] ?? 0);
+    const last = end > 1 ? piece[end - 2] : this.last;
+    const lastButOne = end > 2 ? piece[end - 3] : end > 1 ? this.last : this.lastButOne;
+    this.seen |= seenAs(isName ? "name" : "value", length, first ?? 0, last ?? 0, lastButOne ?? 0);
   }
 
   private endName(piece: Buffer, end: number): void {

@@ -92,20 +92,30 @@ const cpu = (pid: number): number =>
 
 function ask(
   port: number,
-  { path, headers = "Content-Type: application/json\r\n", body, writing = "whole" }: LargeRequest,
+  { path, headers = "Content-Type: application/json\r\n", body, writing = "whole", keyless = false }: LargeRequest,
 ): Promise<void> {
   return new Promise((resolve, reject) => {
     const socket = connect({ port, host: "127.0.0.1", noDelay: true });
     let text = "";
-    socket.on("error", reject).on("data", (bytes: Buffer) => {
-      text += bytes.toString("latin1");
-      if (!/\r\n\r\n./s.test(text)) return;
+    const judge = (): void => {
+      // Who has no key goes on sending.
+      if (!/\r\n\r\n./s.test(text) || (keyless && socket.writableLength > 0)) return;
       socket.destroy();
-      if (/^HTTP\/1\.1 200 /.test(text)) resolve();
+      // Others than the gateway ask for no key.
+      if (/^HTTP\/1\.1 200 /.test(text) || (keyless && /^HTTP\/1\.1 401 /.test(text))) resolve();
       else reject(new Error(text.slice(0, 600)));
-    });
+    };
+    socket
+      .on("error", reject)
+      .on("drain", judge)
+      .on("close", judge)
+      .on("data", (bytes: Buffer) => {
+        text += bytes.toString("latin1");
+        judge();
+      });
     const framing = writing === "chunks" ? "Transfer-Encoding: chunked" : `Content-Length: ${body.length}`;
-    socket.write(`POST ${path} HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer ${KEY}\r\n${headers}${framing}\r\n\r\n`);
+    const key = keyless ? "" : `Authorization: Bearer ${KEY}\r\n`;
+    socket.write(`POST ${path} HTTP/1.1\r\nHost: a\r\n${key}${headers}${framing}\r\n\r\n`);
     if (writing === "whole") socket.write(body);
     else if (writing === "chunks") socket.write(chunked(body));
     else void segments(socket, body);

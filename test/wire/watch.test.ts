@@ -46,7 +46,11 @@ t.test("a text without them is told from one with them", (t) => {
     '{"messages":[{"role":"user","content":"file_id"}],"tools":[{"item_reference":{}}]}',
     '["file_id"]',
   ];
-  for (const text of texts) t.notOk(watch.maySee(scan(Buffer.from(text))), text.slice(0, 80));
+  for (const text of texts) {
+    t.notOk(watch.maySee(scan(Buffer.from(text))), text.slice(0, 80));
+    for (let length = 1; length <= Math.min(text.length, 80); length++)
+      if (watch.maySee(cut(Buffer.from(text), length))) t.fail(`${text.slice(0, 80)} in pieces of ${length}`);
+  }
   t.end();
 });
 

@@ -10,6 +10,8 @@ export interface LargeRequest {
   body: Buffer;
   /** `chunks`: in chunks of HTTP of 800 bytes; `segments`: 800 bytes for each write; whole unless told. */
   writing?: Writing;
+  /** It carries no key, is refused, and sends all of its body nevertheless. */
+  keyless?: boolean;
 }
 
 const SIZE = 31 << 20;
@@ -85,6 +87,8 @@ export const requests: Record<string, () => LargeRequest> = {
   text: () => ({ path: CHAT, body: said('"', PLAIN, '"') }),
   "text in chunks": () => ({ path: CHAT, body: said('"', PLAIN, '"'), writing: "chunks" }),
   "text in segments": () => ({ path: CHAT, body: said('"', PLAIN, '"'), writing: "segments" }),
+  "text without a key": () => ({ path: CHAT, body: said('"', PLAIN, '"'), keyless: true }),
+  "text in chunks without a key": () => ({ path: CHAT, body: said('"', PLAIN, '"'), writing: "chunks", keyless: true }),
   "short texts": () => ({
     path: CHAT,
     body: said('["a"', ',"Is it cold outside today, and what shall I wear tonight, if it is not to be too warm?"', "]"),
