@@ -172,6 +172,8 @@ export interface ErrorDetails {
   details?: Readonly<Record<string, unknown>>;
   /** The kind of limit that refuses, for metrics. */
   limit?: "rpm" | "tpm" | "concurrency" | "budget";
+  /** Methods that would be answered, which a 405 tells in `allow`. */
+  allow?: readonly string[];
   /** The store that did not answer, for metrics. */
   store?: "ledger" | "keys" | "objects" | "limits";
   cause?: unknown;
@@ -225,6 +227,7 @@ export class GatewayError extends Error {
   readonly details: ErrorDetails["details"];
   readonly limit: ErrorDetails["limit"];
   readonly store: ErrorDetails["store"];
+  readonly allow: ErrorDetails["allow"];
   /** Which plugin and phase is to blame, like `models.route`; the chain sets it where nobody has. */
   origin: string | undefined;
 
@@ -252,6 +255,7 @@ export class GatewayError extends Error {
     this.details = details.details;
     this.limit = details.limit;
     this.store = details.store;
+    this.allow = details.allow;
   }
 
   /** Any thrown value as a GatewayError; a foreign one becomes `code`, with the original as its cause. */

@@ -43,7 +43,7 @@ export function guard(request: IncomingMessage, headers: HeaderList): void {
   if (host === undefined ? httpVersion === "1.1" : !HOST.test(host))
     throw bad("Host must be a name or address with an optional port.");
   // After this refusal the connection goes on: it must be beyond doubt where the next request begins.
-  if (!METHODS.has(method)) throw new GatewayError("method_not_allowed");
+  if (!METHODS.has(method)) throw new GatewayError("method_not_allowed", { allow: [...METHODS] });
   if (PASSED.has(url)) return;
   checkTarget(url);
   if (PASSED.size < MANY && url.length <= SHORT && !url.includes("?")) PASSED.add(url);

@@ -206,13 +206,12 @@ export class Paths {
   private missing(method: string, raw: string, candidates: readonly string[]): GatewayError {
     if (candidates.some((path) => this.exact.get(path)?.some(({ protocol }) => protocol?.socket)))
       return new GatewayError("websocket_only");
-    const other = candidates
-      .map((path) => this.methodOf(path))
-      .find((found) => found !== undefined && found !== method);
-    if (other)
+    const allow = candidates.map((path) => this.methodsOf(path)).find((found) => found.length > 0);
+    if (allow && !allow.includes(method))
       return new GatewayError("method_not_allowed", {
         message: `${raw} does not answer ${method}.`,
-        hint: `Use ${other}.`,
+        hint: `Use ${allow.filter((each) => each !== "HEAD").join(" or ")}.`,
+        allow,
       });
     return new GatewayError("path_not_found", {
       message: `${method} ${raw} is not served here.`,
@@ -220,10 +219,13 @@ export class Paths {
     });
   }
 
-  /** A method that an exactly mounted path answers. */
-  private methodOf(path: string): string | undefined {
-    const mount = this.exact.get(path)?.[0];
-    return mount && (mount.protocol ? "POST" : "GET");
+  /** What an exactly mounted path answers. */
+  private methodsOf(path: string): string[] {
+    const mounts = this.exact.get(path) ?? [];
+    return [
+      ...(mounts.some(({ serve }) => serve) ? ["GET", "HEAD"] : []),
+      ...(mounts.some(({ protocol }) => protocol) ? ["POST"] : []),
+    ];
   }
 
   private advice(): string {

@@ -3,18 +3,12 @@ import { GatewayError } from "../core/errors.ts";
 import type { Exchange } from "../core/exchange.ts";
 import { newId } from "../core/id.ts";
 import { Marketplace } from "../core/marketplace.ts";
-import { Pace } from "../core/pace.ts";
 import type { Protocol } from "../core/protocol.ts";
 import type { Stage } from "../core/stage.ts";
 import type { UpstreamAnswer } from "../upstream/attempts.ts";
+import { linger } from "./linger.ts";
 import { ResponseStream } from "./response-stream.ts";
 import { ResponseWriter, STALLED } from "./response-writer.ts";
-
-/**
- * How much of an unread request body is read and thrown away, in bytes and milliseconds: a connection that is closed while
- * its client still sends is reset, and the refusal is lost on its way (RFC 9112 §9.6).
- */
-const LINGER = { bytes: 64 * 1024 * 1024, time: 30_000, idle: 5000 };
 
 /** Answers one exchange, once, in the client's own protocol. */
 export class Reply {
@@ -128,6 +122,7 @@ export function refuse(
     ...extra,
   ];
   if (!error.retry) lines.push("x-should-retry", "false");
+  if (error.allow) lines.push("allow", error.allow.join(", "));
   if (isKept(request)) lines.push(...UNCACHED);
   if (error.retryAfter !== undefined) lines.push(...waitLines(error.retryAfter));
   // A second request must not follow framing that is in doubt, nor a body of which nobody knows whether it will come.
@@ -179,24 +174,6 @@ export function finish(response: ServerResponse, body: Buffer | string, stalled 
   response.setTimeout(stalled, () => response.destroy());
   // In front of node's own listener, which limits how long the connection is kept unused.
   response.prependOnceListener("finish", () => response.setTimeout(0));
-}
-
-/** Answers at once, and ends the answer, which may close the connection, when the client has sent all of its request. */
-function linger(request: IncomingMessage, response: ServerResponse, body: Buffer): void {
-  response.write(body);
-  let left = LINGER.bytes;
-  const limit = setTimeout(() => request.destroy(), LINGER.time);
-  Pace.watch(request, LINGER, () => request.destroy());
-  request.on("data", (piece: Buffer) => {
-    left -= piece.length;
-    if (left < 0) request.destroy();
-  });
-  request.on("error", () => {});
-  request.once("close", () => {
-    clearTimeout(limit);
-    response.end();
-  });
-  request.resume();
 }
 
 /** Whole seconds for everybody, and the exact time for who reads it. */

@@ -68,6 +68,8 @@ export class Downstream {
   private listener: Listener | undefined;
   /** Told of each exchange that has ended and is recorded. */
   ended: (exchange: Exchange) => void = () => {};
+  /** Told the code of each refusal of a request that never became an exchange. */
+  refused: (code: string) => void = () => {};
   private readonly running = new Bag<RunningExchange>();
   /** The gateway stops: connections end with their next answer. */
   private leaving = false;
@@ -278,6 +280,7 @@ export class Downstream {
       this.serve(arrival);
     } else if (!connection.wait(response, () => this.serve(arrival)) && !socket.destroyed) {
       this.current().log.info({ address: connection.address, error: { code: "too_many_pipelined" } }, "refused");
+      this.refused("too_many_pipelined");
       socket.destroy();
     }
   }
@@ -297,8 +300,11 @@ export class Downstream {
     }
     // Whatever followed an upgrade in the same packet is lost in node's parser: nothing more may be read behind it.
     if (headers.has("upgrade")) response.shouldKeepAlive = false;
-    const refuse = (thrown: unknown) =>
-      refuseEarly(request, response, generation, raw, GatewayError.from(thrown), id, address);
+    const refuse = (thrown: unknown) => {
+      const error = GatewayError.from(thrown);
+      refuseEarly(request, response, generation, raw, error, id, address);
+      this.refused(error.code);
+    };
     try {
       if (this.draining) throw new GatewayError("draining");
       guard(request, headers);
@@ -334,7 +340,10 @@ export class Downstream {
       serve: () => {
         if (request.socket.writable) begin();
       },
-      refuse: (retryAfter) => shed(request, response, generation.paths.dialect(raw, headers), id, retryAfter),
+      refuse: (retryAfter) => {
+        shed(request, response, generation.paths.dialect(raw, headers), id, retryAfter);
+        this.refused("overloaded");
+      },
     });
   }
 
@@ -395,6 +404,7 @@ export class Downstream {
     };
     const refuse = (error: GatewayError) => {
       refuseEarly(request, response, generation, raw, error, id, address);
+      this.refused(error.code);
       response.send(socket);
     };
     const { overload } = this;
@@ -487,6 +497,7 @@ export class Downstream {
     socket.end(`${lines.join("\r\n")}\r\n\r\n${body}`);
     socket.destroySoon();
     log.info({ id, address, status: refusal.status, error: { code: refusal.code, cause: error.code } }, "refused");
+    this.refused(refusal.code);
   }
 }
 

@@ -56,6 +56,10 @@ export const METRICS = {
     "Tries at targets, by the status that came or the error's code.",
   ),
   gateway_fallbacks_total: counter(["from", "to"], "Tries at another target behind one that did not answer."),
+  gateway_refused_total: counter(
+    ["reason"],
+    "Requests that were refused before they became exchanges: malformed heads, unknown paths and methods, too much at once.",
+  ),
   gateway_limited_total: counter(["kind"], "Exchanges that were refused because of a limit."),
   gateway_client_aborts_total: counter(["phase"], "Exchanges whose client left before their end."),
   gateway_estimated_usage_total: counter(
@@ -126,7 +130,8 @@ export const LABELS: Readonly<Record<string, string>> = {
   code: "the HTTP status",
   type: "`in` (cached and written ones included), `out` (reasoning included), `cache_read`, `cache_write`, `reasoning`",
   key: "the key's name; the first 200 have a label of their own, further ones are `other`",
-  reason: "the provider's status, or the code of the error where it gave none (docs/errors.md)",
+  reason:
+    "of a try the provider's status, or the code of the error where it gave none; of a refusal its code (docs/errors.md), or `too_many_pipelined`, which closes the connection without an answer",
   from: "a target",
   to: "a target",
   kind: "of limits `rpm`, `tpm`, `concurrency`, `budget` or `overload`; of a provider's own `requests` or `tokens`",

@@ -74,6 +74,7 @@ class Families {
   readonly upstreamCost = new CounterFamily("gateway_upstream_cost_usd_total");
   readonly attempts = new CounterFamily("gateway_attempts_total");
   readonly fallbacks = new CounterFamily("gateway_fallbacks_total");
+  readonly refused = new CounterFamily("gateway_refused_total");
   readonly limited = new CounterFamily("gateway_limited_total");
   readonly aborts = new CounterFamily("gateway_client_aborts_total");
   readonly guesses = new CounterFamily("gateway_estimated_usage_total");
@@ -93,6 +94,7 @@ interface ApiSeries {
 export class ExchangeMetrics {
   private readonly families = new Families();
   private readonly apis = new Map<string, ApiSeries>();
+  private readonly refusals = new Map<string, Count>();
   private readonly once = new OnceNames();
   /** Those with a label of their own, as they were seen last. */
   private readonly labelled = new Map<string, Caller>();
@@ -126,6 +128,11 @@ export class ExchangeMetrics {
     if (last && attempts.length === 1) series.attempts(endOf(last)).value++;
     else for (let i = 0; i < attempts.length; i++) this.tried(attempts[i] as Attempt, attempts[i - 1]);
     if (exchange.error) this.failed(exchange.error);
+  }
+
+  /** A request was refused before it became an exchange. */
+  refused(code: string): void {
+    under(this.refusals, code, () => this.families.refused.of(code)).value++;
   }
 
   /** A plugin has not recorded an exchange, or what was counted has ended. */

@@ -34,6 +34,11 @@ export class ProcessMetrics {
     this.exchanges.ended(exchange);
   }
 
+  /** A request was refused before it became one. */
+  refused(code: string): void {
+    this.exchanges.refused(code);
+  }
+
   async json(gateway: AskedGateway, ledger: Ledger): Promise<MetricJson[]> {
     this.asked ??= observed();
     const { registry, lag } = this.asked;

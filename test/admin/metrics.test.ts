@@ -1,4 +1,6 @@
+import { once } from "node:events";
 import { writeFileSync } from "node:fs";
+import { connect } from "node:net";
 import { join } from "node:path";
 import t from "tap";
 import { metricsText } from "../../src/admin/metrics.ts";
@@ -178,4 +180,36 @@ chains: { llm: [odd, sse, auth, scrub, models, limits, rewrite, usage] }
   const timed = [...values].filter(([key]) => key.startsWith("gateway_plugin_seconds_count"));
   const hooks = timed.map(([key]) => /hook="(\w+)"/.exec(key)?.[1]);
   for (const hook of ["access", "route", "send", "response", "done"]) t.ok(hooks.includes(hook), hook);
+});
+
+t.test("what is refused before it is an exchange counts by why, and by nothing that a client makes up", async (t) => {
+  const { ask, url, port, gateway } = await startAdmin(t, undefined, { metrics: () => metricsText(gateway) });
+  for (const path of ["/nowhere-1", "/nowhere-2"]) await (await fetch(url + path)).text();
+  await (await fetch(`${url}/v1/models`, { method: "PUT" })).text();
+  const socket = connect(port, "127.0.0.1").end("GARBAGE\r\n\r\n").resume();
+  await once(socket, "close");
+  const { body } = await ask("GET", "/metrics");
+  const told = [...valuesIn(body)].filter(([name]) => name.startsWith("gateway_refused_total"));
+  t.same(Object.fromEntries(told), {
+    'gateway_refused_total{reason="path_not_found"}': 2,
+    'gateway_refused_total{reason="method_not_allowed"}': 1,
+    'gateway_refused_total{reason="bad_request"}': 1,
+  });
+});
+
+t.test("requests that are too much at once count as refused", async (t) => {
+  const yaml = `providers: { demo: { url: "demo:" } }
+models: { echo: { targets: [demo:echo] } }
+overload: { delay: off, heap: 0.1% }
+`;
+  const { ask, url, gateway } = await startAdmin(t, yaml, { metrics: () => metricsText(gateway) });
+  let refused = 0;
+  while (refused < 3) {
+    const body = JSON.stringify({ model: "echo", messages: [{ role: "user", content: "hi" }] });
+    const answer = await fetch(`${url}/v1/chat/completions`, { method: "POST", headers: asking(), body });
+    await answer.text();
+    if (answer.status === 503) refused++;
+  }
+  const values = valuesIn((await ask("GET", "/metrics")).body);
+  t.equal(values.get('gateway_refused_total{reason="overloaded"}'), 3);
 });

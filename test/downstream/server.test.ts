@@ -318,3 +318,19 @@ t.test("a query names no model: path and body do, and were judged", async (t) =>
   const others = "modelled=1&remodel=2&module=3&engineering=4";
   t.equal((await ask(`/v1/chat/completions?${others}`, chat)).asked, `/v1/chat/completions?${others}`);
 });
+
+t.test("a method that is not answered is refused with those that are", async (t) => {
+  const { url, port } = await startGateway(t, MODELS);
+  for (const [method, path, allow] of [
+    ["PUT", "/v1/chat/completions", "POST"],
+    ["GET", "/chat/completions", "POST"],
+    ["DELETE", "/v1/models", "GET, HEAD"],
+  ] as const) {
+    const answer = await fetch(url + path, { method });
+    t.equal(answer.status, 405, `${method} ${path}`);
+    t.equal(answer.headers.get("allow"), allow, `${method} ${path}`);
+    await answer.text();
+  }
+  const traced = await closed(t, port, request("TRACE /v1/models", ["connection: close"]));
+  t.match(traced, /^HTTP\/1\.1 405 [\s\S]*\r\nallow: GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS\r\n/);
+});

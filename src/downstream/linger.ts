@@ -1,0 +1,96 @@
+import type { IncomingMessage, ServerResponse } from "node:http";
+import type { Socket } from "node:net";
+import { Pace, type PaceListener } from "../core/pace.ts";
+import { Incoming, type Taker } from "./incoming.ts";
+
+/**
+ * How much of an unread request body is read and thrown away, in bytes and milliseconds: a connection that is closed while
+ * its client still sends is reset, and the refusal is lost on its way (RFC 9112 §9.6).
+ */
+const LIMITS = { bytes: 64 * 1024 * 1024, time: 30_000, idle: 5000 };
+
+/** Chunks that are read one by one, and their size on average from which on that goes on. */
+const CHUNKS = { most: 1000, size: 4096 };
+
+/** Answers at once, and ends the answer, which may close the connection, when the client has sent all of its request. */
+export function linger(request: IncomingMessage, response: ServerResponse, body: Buffer): void {
+  response.write(body);
+  new Lingering(request, response);
+}
+
+/** The rest of a request that was refused. */
+class Lingering implements Taker, PaceListener {
+  private readonly pace = new Pace(LIMITS, this);
+  private readonly limit = setTimeout(() => this.late(), LIMITS.time);
+  private readonly chunked: boolean;
+  private received = 0;
+  private pieces = 0;
+  private cut = false;
+
+  constructor(
+    private readonly request: IncomingMessage,
+    response: ServerResponse,
+  ) {
+    this.chunked = request instanceof Incoming && request.lines.has("transfer-encoding");
+    request.on("error", () => {});
+    request.once("close", () => {
+      this.finish();
+      response.end();
+    });
+    if (!(request instanceof Incoming && request.handTo(this))) {
+      request.on("data", (piece: Buffer) => this.receive(piece));
+      request.resume();
+    }
+  }
+
+  receive(piece: Buffer): void {
+    if (this.cut) return;
+    this.pieces++;
+    this.count(piece.length);
+    if (this.chunked && this.pieces > CHUNKS.most && this.received < this.pieces * CHUNKS.size) this.hangUp();
+  }
+
+  finish(): void {
+    clearTimeout(this.limit);
+    this.pace.stop();
+  }
+
+  late(): void {
+    this.request.destroy();
+  }
+
+  private count(bytes: number): void {
+    this.received += bytes;
+    if (this.received > LIMITS.bytes) this.late();
+    else this.pace.came(bytes);
+  }
+
+  /**
+   * Taking small chunks apart costs many times what reading them does: the client is told that nothing more will come, and
+   * what it still sends is thrown away as it is until it has seen that.
+   */
+  private hangUp(): void {
+    this.cut = true;
+    const { socket } = this.request;
+    // Outside of node's parser, which has not ended with these bytes.
+    setImmediate(() => {
+      if (socket.destroyed || this.request.complete) {
+        this.cut = false;
+        return;
+      }
+      unread(socket, (bytes) => this.count(bytes));
+      socket.end();
+    });
+  }
+}
+
+/** Takes a connection from node's parser for good; what still comes on it is counted only. */
+function unread(socket: Socket, came: (bytes: number) => void): void {
+  // With the first listener of ours node's parser no longer reads for itself.
+  const count = (piece: Buffer): void => came(piece.length);
+  socket.on("data", count);
+  for (const event of ["data", "end"] as const)
+    for (const listener of socket.listeners(event)) if (listener !== count) socket.off(event, listener as () => void);
+  socket.once("end", () => socket.destroy());
+  socket.resume();
+}

@@ -1,0 +1,54 @@
+import { once } from "node:events";
+import { connect } from "node:net";
+import t, { type Test } from "tap";
+import { startGateway } from "../support/gateway.ts";
+import { until } from "../support/upstream.ts";
+
+const HEAD = "POST /v1/messages HTTP/1.1\r\nhost: a\r\ncontent-type: application/json\r\n";
+const LIST = "GET /v1/models HTTP/1.1\r\nhost: a\r\n\r\n";
+
+/** A client without a key that writes all of its body before it reads anything. */
+async function refused(t: Test, framing: string, body: string) {
+  const { port } = await startGateway(
+    t,
+    'providers: { demo: { url: "demo:" } }\nmodels: { echo: { targets: [demo:echo] } }\n',
+  );
+  const socket = connect({ port, host: "127.0.0.1", allowHalfOpen: true });
+  t.teardown(() => socket.destroy());
+  const got = { socket, text: "", ended: false, error: undefined as Error | undefined };
+  socket.pause().setEncoding("latin1");
+  socket.on("data", (piece: string) => (got.text += piece)).on("end", () => (got.ended = true));
+  socket.on("error", (error) => (got.error = error));
+  await once(socket, "connect");
+  await new Promise((written) => socket.write(`${HEAD}${framing}\r\n\r\n${body}`, written));
+  socket.resume();
+  await until(() => got.text.includes("}"), "the refusal");
+  t.match(got.text, /^HTTP\/1\.1 401 /);
+  return got;
+}
+
+const chunks = (count: number, size: number) => `${size.toString(16)}\r\n${"x".repeat(size)}\r\n`.repeat(count);
+
+t.test("a refused body in very many small chunks ends its connection, and the refusal is not lost", async (t) => {
+  const got = await refused(t, "transfer-encoding: chunked", chunks(200_000, 20));
+  await until(() => got.ended, "the end of what comes");
+  t.equal(got.text.split("HTTP/1.1 ").length, 2);
+  got.socket.write(`${chunks(100, 20)}0\r\n\r\n${LIST}`);
+  got.socket.end();
+  await once(got.socket, "close");
+  t.equal(got.text.split("HTTP/1.1 ").length, 2, "what follows is no request");
+  t.equal(got.error, undefined, "nothing is reset");
+});
+
+for (const [what, framing, body] of [
+  ["in few chunks", "transfer-encoding: chunked", `${chunks(900, 20)}0\r\n\r\n`],
+  ["in many large chunks", "transfer-encoding: chunked", `${chunks(2000, 5000)}0\r\n\r\n`],
+  ["of a known length", `content-length: ${8 << 20}`, "x".repeat(8 << 20)],
+] as const)
+  t.test(`a refused body ${what} is read to its end, and its connection goes on`, async (t) => {
+    const got = await refused(t, framing, body);
+    got.socket.write(LIST);
+    await until(() => got.text.split("HTTP/1.1 ").length === 3, "the next answer");
+    t.equal(got.error, undefined);
+    t.equal(got.ended, false);
+  });
