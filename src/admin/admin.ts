@@ -81,7 +81,9 @@ export class Admin {
       if (path === "/livez" || path === "/readyz") this.probe(request, response, path);
       else await this.serve(request, response, path, new URLSearchParams(query));
     } catch (thrown) {
+      if (thrown instanceof AdminError && thrown.cause) this.tell(thrown.cause);
       const error = thrown instanceof AdminError ? thrown : this.failed(thrown);
+      if (error.allow && !response.headersSent) response.setHeader("allow", error.allow.join(", "));
       if (response.headersSent) response.destroy();
       else send(response, error.status, { error: { code: error.code, message: error.message } });
     }
@@ -162,9 +164,13 @@ export class Admin {
   }
 
   private failed(thrown: unknown): AdminError {
+    this.tell(thrown);
+    return new AdminError("failed", "It failed: the log says why.");
+  }
+
+  private tell(thrown: unknown): void {
     const cause = thrown instanceof Error ? (thrown.stack ?? thrown.message) : String(thrown);
     this.parts.log.error({ cause }, "the admin side failed");
-    return new AdminError("failed", "It failed: the log says why.");
   }
 }
 

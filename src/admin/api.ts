@@ -66,8 +66,11 @@ export function routeOf(
   const found = ROUTES.filter((each) => each.path.test(path));
   if (found.length === 0) return undefined;
   const chosen = found.find((each) => each.method === method);
-  if (!chosen)
-    throw new AdminError("method_not_allowed", `Only ${found.map((each) => each.method).join(", ")} is answered here.`);
+  if (!chosen) {
+    const methods = found.map((each) => each.method);
+    const allow = methods.flatMap((each) => (each === "GET" ? ["GET", "HEAD"] : [each]));
+    throw new AdminError("method_not_allowed", `Only ${methods.join(", ")} is answered here.`, { allow });
+  }
   const names = [...(chosen.path.exec(path) ?? [])].slice(1).map(decoded);
   return { act: chosen.act, names, changes: chosen.method !== "GET", admin: chosen.admin };
 }

@@ -10,15 +10,27 @@ const STATUS = {
   refused: 422,
   too_many: 429,
   failed: 500,
+  unavailable: 503,
 } as const;
+
+interface AdminErrorDetails {
+  /** Methods that would be answered, which a 405 tells in `allow`. */
+  allow?: readonly string[];
+  /** What the log is to say besides. */
+  cause?: unknown;
+}
 
 /** What the admin side answers instead of what was asked for. */
 export class AdminError extends Error {
+  readonly allow: AdminErrorDetails["allow"];
+
   constructor(
     readonly code: keyof typeof STATUS,
     message: string,
+    { allow, cause }: AdminErrorDetails = {},
   ) {
-    super(message);
+    super(message, { cause });
+    this.allow = allow;
   }
 
   get status(): number {

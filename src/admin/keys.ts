@@ -4,6 +4,7 @@ import { groupLines } from "../cli/groups.ts";
 import { spanOf as overlapOf } from "../cli/key-fields.ts";
 import { limitsOf, limitWords } from "../cli/key-limits.ts";
 import { GROUP, KEY_PATH, LABEL, TAG } from "../config/schema.ts";
+import { GatewayError } from "../core/errors.ts";
 import { Networks } from "../core/networks.ts";
 import type { IssuedKey, KeyEdit, KeyRecord, NewKey } from "../store/keys.ts";
 import { AdminError } from "./errors.ts";
@@ -68,14 +69,29 @@ function shown({ hash: _, limits, ...record }: KeyRecord) {
 
 const issued = ({ key: secret, record }: IssuedKey) => ({ key: shown(record), secret });
 
+/** What the store says. @throws AdminError where it refuses, which is the asker's to mend, or fails, which is not */
+async function asked<T>(answer: Promise<T>): Promise<T> {
+  try {
+    return await answer;
+  } catch (thrown) {
+    if (thrown instanceof GatewayError && thrown.status < 500) throw new AdminError("conflict", thrown.message);
+    const cause = thrown instanceof GatewayError ? (thrown.cause ?? thrown) : thrown;
+    throw new AdminError(
+      "unavailable",
+      `The store cannot do that at the moment: ${cause instanceof Error ? cause.message : String(cause)}`,
+      { cause },
+    );
+  }
+}
+
 export const list: AdminAct = async ({ stores }) => {
-  const all = await stores.keys.list();
+  const all = await asked(stores.keys.list());
   return { body: { keys: all.map(shown) } };
 };
 
 /** @throws AdminError where there is none */
 async function known({ stores }: AdminSubject, name: string): Promise<KeyRecord> {
-  const found = await stores.keys.show(name);
+  const found = await asked(stores.keys.show(name));
   if (!found) throw new AdminError("not_found", `There is no key ${name}.`);
   return found;
 }
@@ -96,9 +112,7 @@ export const create: AdminAct = async (subject, { body }) => {
   const wanted = Object.fromEntries(fields) as unknown as NewKey;
   if (wanted.name === undefined) throw new AdminError("bad_request", "name: a key needs one");
   await checkKept(subject, wanted);
-  const made = await stores.keys.create(wanted).catch((thrown: Error) => {
-    throw new AdminError("conflict", thrown.message);
-  });
+  const made = await asked(stores.keys.create(wanted));
   const { name, ...detail } = wanted;
   return { status: 201, body: issued(made), audit: { action: "keys.create", subject: name, detail: { ...detail } } };
 };
@@ -114,9 +128,7 @@ async function changed<T>(
   const record = await known(subject, name);
   if (record.source === "file")
     throw new AdminError("conflict", `The key ${record.name} stands in gateway.yaml, and is changed there.`);
-  const result = await act(record.id).catch((thrown: Error) => {
-    throw new AdminError("conflict", thrown.message);
-  });
+  const result = await asked(act(record.id));
   if (result === undefined) throw new AdminError("conflict", `The key ${record.name} is revoked.`);
   return { result, audit: { action, subject: record.name, detail } };
 }
@@ -171,5 +183,5 @@ export const revoke: AdminAct = async (subject, request) => {
 /** Groups with all below them, as the verb `groups` shows them. */
 export const groups: AdminAct = async ({ stores, config }, { query }) => {
   const span = spanOf(query, config.timezone);
-  return { body: { ...span, groups: await groupLines(stores.keys, stores.ledger, { ...span, by: ["group"] }) } };
+  return { body: { ...span, groups: await asked(groupLines(stores.keys, stores.ledger, { ...span, by: ["group"] })) } };
 };

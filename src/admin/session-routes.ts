@@ -10,6 +10,7 @@ import { CALLBACK } from "./oidc.ts";
 
 const SESSION = "/api/session";
 const GO_OUT = "/api/session/oidc";
+const METHODS = ["GET", "HEAD", "POST", "DELETE"];
 const FOUND = 302;
 
 /** Signing in and out, for browsers. */
@@ -29,7 +30,8 @@ export class SessionRoutes {
   ): Promise<boolean> {
     if (path === SESSION) await this.session(request, response);
     else if (path === GO_OUT || path === CALLBACK) {
-      if (request.method !== "GET") throw new AdminError("method_not_allowed", "Only GET is answered here.");
+      if (request.method !== "GET")
+        throw new AdminError("method_not_allowed", "Only GET is answered here.", { allow: ["GET"] });
       if (path === GO_OUT) await this.goOut(request, response, query.get("to") ?? "/");
       else await this.comeBack(request, response, query.toString());
     } else return false;
@@ -57,7 +59,7 @@ export class SessionRoutes {
       const role = access.roleOf(token as string);
       visitor = role && { role, who: role, address: request.socket.remoteAddress ?? "" };
     } else if (method !== "GET" && method !== "HEAD")
-      throw new AdminError("method_not_allowed", "Only GET, POST, DELETE is answered here.");
+      throw new AdminError("method_not_allowed", "Only GET, POST, DELETE is answered here.", { allow: METHODS });
     const { role = null, who } = visitor ?? {};
     send(response, 200, { role, ...(who !== undefined && { who }), sign_in: access.ways, version: versionOf() });
   }

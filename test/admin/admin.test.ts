@@ -132,3 +132,15 @@ t.test("who leaves before a body has come is no failure of the admin side's", as
     [],
   );
 });
+
+t.test("a method that is not answered is refused with those that are", async (t) => {
+  const { ask } = await startAdmin(t);
+  for (const [method, path, allow] of [
+    ["PUT", "/api/keys", "GET, HEAD, POST"],
+    ["GET", "/api/reload", "POST"],
+    ["PUT", "/api/session", "GET, HEAD, POST, DELETE"],
+    ["POST", "/api/session/oidc", "GET"],
+    ["POST", "/livez", "GET, HEAD"],
+  ] as const)
+    t.match(await ask(method, path), { status: 405, headers: { allow } }, `${method} ${path}`);
+});

@@ -1,4 +1,5 @@
 import t from "tap";
+import { storeSilent } from "../../src/store/remembered-keys.ts";
 import { startAdmin } from "./support.ts";
 
 t.test(
@@ -105,4 +106,25 @@ models: { echo: { targets: [demo:echo] }, unpriced: { targets: [up:x] } }
   t.equal((await ask("PATCH", "/api/keys/ci", { body: { models: null, budget: null } })).status, 200);
   t.equal((await ask("PATCH", "/api/keys/ci", { body: { budget: "$1" } })).status, 422);
   t.equal((await ask("PATCH", "/api/keys/ci", { body: { rpm: 5 } })).status, 200);
+});
+
+t.test("a store that fails is a 503 with its reason, and no conflict", async (t) => {
+  const { ask, gateway, log } = await startAdmin(t);
+  const { id } = (await ask("POST", "/api/keys", { body: { name: "ci" } })).body.key;
+  const { keys } = gateway.stores;
+  const fails = () => Promise.reject(new Error("database or disk is full"));
+  Object.assign(keys, { create: fails, edit: fails, rotate: fails, disable: fails, revoke: fails });
+  const failed = { status: 503, body: { error: { code: "unavailable", message: /database or disk is full/ } } };
+  t.match(await ask("POST", "/api/keys", { body: { name: "other" } }), failed);
+  t.match(await ask("PATCH", `/api/keys/${id}`, { body: { owner: "ann" } }), failed);
+  t.match(await ask("POST", `/api/keys/${id}/rotate`), failed);
+  t.match(await ask("POST", `/api/keys/${id}/disable`), failed);
+  t.match(await ask("DELETE", `/api/keys/${id}`), failed);
+  const silent = () => Promise.reject(storeSilent(new Error("it does not answer")));
+  Object.assign(keys, { list: silent, show: silent });
+  t.match(await ask("GET", "/api/keys"), { status: 503, body: { error: { message: /it does not answer/ } } });
+  t.match(await ask("GET", "/api/keys/ci"), { status: 503, body: { error: { message: /it does not answer/ } } });
+  const told = log.lines.filter(({ level }) => level === "error").map(({ fields }) => String(fields["cause"]));
+  t.equal(told.length, 7, "each is in the log, with its stack");
+  t.match(told[0], /database or disk is full.*\n +at /s);
 });
