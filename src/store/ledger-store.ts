@@ -13,17 +13,18 @@ import type {
 import type { Row } from "./ledger-row.ts";
 import { PostgresDatabase } from "./postgres/database.ts";
 import { PostgresLedger } from "./postgres/ledger.ts";
-import { prunedPostgres } from "./postgres/partitions.ts";
+import { agingPostgres } from "./postgres/partitions.ts";
+import type { AgingRows } from "./retention.ts";
 import type { RowPlace } from "./row-place.ts";
 import { Database } from "./sqlite/database.ts";
 import { SqliteLedger } from "./sqlite/ledger.ts";
-import { pruned, STEP } from "./sqlite/pruning.ts";
+import { aging } from "./sqlite/pruning.ts";
 
 /** Connections of a thread that feeds: one writes, others answer, so that a question about many rows holds no row up. */
 const CONNECTIONS = 3;
 
 /** A ledger as the thread that feeds it knows it, wherever it is. */
-export interface LedgerStore {
+export interface LedgerStore extends AgingRows {
   readonly ledger: {
     appendRow(row: Row): void;
     /** @throws Error when the store cannot be written; rows stay and are tried again. */
@@ -37,8 +38,6 @@ export interface LedgerStore {
     page(span: LedgerSpan, after?: RowPlace): LedgerEntry[] | Promise<LedgerEntry[]>;
     readonly state: "ok" | "waiting";
   };
-  /** Takes the rows of exchanges away that began before a moment, in steps of so many; their sums stay. */
-  pruned(before: number): AsyncIterable<number>;
   close(): Promise<void>;
 }
 
@@ -55,7 +54,7 @@ export async function openLedgerStore(
   if (typeof place !== "string") {
     const database = await PostgresDatabase.open(place, CONNECTIONS, durable);
     const ledger = new PostgresLedger(database, warn);
-    return { ledger, pruned: (before) => prunedPostgres(database, before), close: () => database.close() };
+    return { ledger, ...agingPostgres(database), close: () => database.close() };
   }
   // Journals end once their rows are here: these survive what those did.
   const database = new Database(place, durable);
@@ -64,5 +63,5 @@ export async function openLedgerStore(
     await ledger.close();
     database.close();
   };
-  return { ledger, pruned: (before) => pruned(database, before, STEP), close };
+  return { ledger, ...aging(database), close };
 }

@@ -173,6 +173,9 @@ export class MemoryLimiter extends Limiter {
       count.inside++;
       if (rpm > 0) count.requests.correct(now, time, 1);
       if (tpm > 0) count.tokens.correct(now, time, counting(most, this.partOf(tpm)));
+      // Of sums that begin later `pendingOf` finds it.
+      for (const sum of count.sums)
+        if (time >= sum.start && hasBudget(levels[i]?.limits.budgets, sum.per)) sum.pending += most.cost;
     }
     this.reservations.set(reservation.id, { reservation, counts, time, owner: undefined });
   }
@@ -361,10 +364,11 @@ export class MemoryLimiter extends Limiter {
       if (budgets.length === 0) continue;
       const counts = this.countsOf(scope);
       for (const { per } of budgets) {
-        if (counts.sum(per)) continue;
+        if (!lacksSum(counts, per, now)) continue;
         const before = this.before.get(per);
+        if (!before || now - before.asked > FRESH || now < before.asked) return per;
         // What has been settled here since is in the ledger, and not in what it said then.
-        if (!before || now - before.asked > FRESH || counts.settled >= before.asked) return per;
+        if (counts.settled >= before.asked) return per;
         this.beginAt(counts, scope, per, before, now);
       }
     }
@@ -376,7 +380,10 @@ export class MemoryLimiter extends Limiter {
     const spent = start === span.start ? (sums.get(scope) ?? 0) : 0;
     const pending = this.pendingOf(scope, per, span.start);
     const elsewhere = this.part?.pendingElsewhere(scope, per, span.start) ?? 0;
-    counts.sums.push({ per, ...span, spent, pending, known: spent + pending, elsewhere });
+    const sum = { per, ...span, spent, pending, known: spent + pending, elsewhere };
+    const known = counts.sum(per);
+    if (known) Object.assign(known, sum);
+    else counts.sums.push(sum);
   }
 
   /** @throws GatewayError where the ledger cannot answer: nobody spends what may be spent already */
@@ -385,8 +392,9 @@ export class MemoryLimiter extends Limiter {
     const before = this.before.get(per) as SpentBefore;
     for (const { scope, limits } of levels) {
       const counts = this.countsOf(scope);
-      const lacks = hasBudget(limits.budgets, per) && !counts.sum(per);
-      if (lacks) this.beginAt(counts, scope, per, before, this.clock());
+      const began = this.clock();
+      const lacks = hasBudget(limits.budgets, per) && lacksSum(counts, per, began);
+      if (lacks) this.beginAt(counts, scope, per, before, began);
     }
   }
 
@@ -406,6 +414,12 @@ export class MemoryLimiter extends Limiter {
     this.loading.set(per, loading);
     return loading;
   }
+}
+
+/** Whether the sum of a period has to be asked for: there is none yet, or a clock that was ahead has begun a later one. */
+function lacksSum(counts: ScopeCounts, per: Period, now: number): boolean {
+  const sum = counts.sum(per);
+  return sum === undefined || now < sum.start;
 }
 
 function hasBudget(budgets: readonly Budget[] = [], per: Period): boolean {

@@ -23,7 +23,7 @@ import type { RememberedKeys } from "./remembered-keys.ts";
 import { keptSecret, sharedSecret } from "./secret.ts";
 import type { SignedOut } from "./signed-out.ts";
 import { SqliteAudit } from "./sqlite/audit.ts";
-import { Database } from "./sqlite/database.ts";
+import { Database, SERVING_CHECKPOINT } from "./sqlite/database.ts";
 import { SqliteKeptValues } from "./sqlite/kept-values.ts";
 import { SqliteKeys } from "./sqlite/keys.ts";
 import { SqliteLedger } from "./sqlite/ledger.ts";
@@ -116,7 +116,7 @@ export function openStores(
   warn: (message: string) => void,
   terms: StoreTerms = {},
 ): EmbeddedStores {
-  const database = new Database(path);
+  const database = new Database(path, false, SERVING_CHECKPOINT);
   if (path !== ":memory:" && process.platform !== "win32" && (statSync(path).mode & 0o077) !== 0) {
     warn(`Other users of this machine can read the store ${path}: chmod 600 ${path}`);
   }

@@ -11,23 +11,44 @@ const FIRST = 60_000;
 /** Milliseconds between two looks. */
 const AGAIN = 3_600_000;
 
-/** Keeps a ledger's rows for so long, and not longer than a day and an hour more. */
+/** What a ledger tells of its age, Unix milliseconds. */
+export interface LedgerAge {
+  /** When the newest of its rows began that are a day old or older; 0: there are none. */
+  readonly newest: number;
+  /** Before when rows have been taken away already; 0: never. */
+  readonly pruned: number;
+}
+
+/** The rows of a ledger as far as their age goes. */
+export interface AgingRows {
+  /** @param now what the clock says */
+  age(now: number): Promise<LedgerAge>;
+  /** Takes rows away that are older than Unix milliseconds, in steps. */
+  pruned(before: number): AsyncIterable<number>;
+}
+
+/**
+ * Keeps a ledger's rows for so long, and not longer than a day and an hour more. A clock that is far ahead of the rows may
+ * be wrong, so each look takes a day more then, and not all at once.
+ */
 export class Retention {
   private timer: NodeJS.Timeout | undefined;
+  private doubted = false;
   private running: Promise<void> = Promise.resolve();
   private stopped = false;
 
   /**
-   * @param pruned takes rows away that are older than Unix milliseconds, in steps
    * @param keep milliseconds; 0: for good
-   * @param warn told when rows cannot be taken away
+   * @param warn told when rows cannot be taken away, and when the clock is doubted
    * @param first milliseconds until it looks for the first time
+   * @param clock Unix milliseconds; a test may bring its own
    */
   constructor(
-    private readonly pruned: (before: number) => AsyncIterable<number>,
+    private readonly rows: AgingRows,
     private readonly keep: number,
     private readonly warn: (message: string) => void,
     first = FIRST,
+    private readonly clock: () => number = Date.now,
   ) {
     if (keep > 0) this.timer = setTimeout(this.look, first).unref();
   }
@@ -49,7 +70,25 @@ export class Retention {
   };
 
   private async prune(): Promise<void> {
-    const before = Math.floor((Date.now() - this.keep) / DAY) * DAY;
-    for await (const _ of this.pruned(before)) if (this.stopped) return;
+    const before = await this.before(this.clock());
+    for await (const _ of this.rows.pruned(before)) if (this.stopped) return;
+  }
+
+  /** The first of a day: what is older goes. */
+  private async before(now: number): Promise<number> {
+    const { newest, pruned } = await this.rows.age(now);
+    const asked = dayOf(now - this.keep);
+    // Of a clock that was set ahead today's rows say nothing, as they have their times from it. Of a gateway that nobody
+    // asked anything for days neither do those before: what went last goes on by a day.
+    const sure = Math.max(dayOf(newest + 2 * DAY - this.keep), pruned + DAY);
+    const doubted = newest > 0 && sure < asked;
+    if (doubted && !this.doubted)
+      this.warn(
+        `The clock is ${Math.floor((now - newest) / DAY)} days ahead of the newest rows that are a day old. In case it is wrong, rows older than store: keep says go by one day each hour until all have gone.`,
+      );
+    this.doubted = doubted;
+    return doubted ? sure : asked;
   }
 }
+
+const dayOf = (time: number): number => Math.floor(time / DAY) * DAY;

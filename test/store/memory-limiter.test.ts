@@ -72,3 +72,46 @@ t.test("one of three processes that count apart keeps to its part of what was le
   t.match(await limiter.reserve(asked("d", 20)), { grant: {} }, "what it did not need is its own");
   t.match(await limiter.standings(key), [{ budgets: [{ spent: 80, reserved: 50, left: 0 }] }]);
 });
+
+t.test(
+  "a clock that was ahead of the next day and is put back leaves nothing reserved, and forgets no spending",
+  async (t) => {
+    let now = START;
+    const ledger = new Map([["key:ci", 70]]);
+    const limiter = new MemoryLimiter(
+      async () => new Map(ledger),
+      new Calendar(),
+      () => {},
+      () => now,
+    );
+    const key = [level("key", "ci", { budgets: [{ nano: 200, per: "day", soft: false }] })];
+    const reserve = async (id: string, cost: number) =>
+      limiter.reserve({ id, levels: key, most: { tokens: 0, cost }, least: { tokens: 0, cost: 0 } });
+    t.match(await reserve("before", 10), { grant: {} });
+    now = START + 86_400_000;
+    t.match(await reserve("ahead", 20), { grant: {} });
+    t.match(await limiter.standings(key), [{ budgets: [{ spent: 0, reserved: 20 }] }], "another day");
+    now = START + 1000;
+    t.match(await reserve("back", 30), { grant: {} });
+    t.match(await limiter.standings(key), [{ budgets: [{ spent: 70, reserved: 60 }] }], "the day it is, by the ledger");
+    t.match(await reserve("more", 71), { excess: { limit: "budget", left: 70 } });
+    for (const id of ["before", "ahead", "back"]) limiter.settle(id, { tokens: 0, cost: 1 });
+    t.match(await limiter.standings(key), [{ budgets: [{ spent: 73, reserved: 0 }] }]);
+  },
+);
+
+t.test("what is taken over counts in sums that are known already, until it is settled", async (t) => {
+  const limiter = new MemoryLimiter(
+    async () => new Map(),
+    new Calendar(),
+    () => {},
+    () => START,
+  );
+  const key = [level("key", "ci", { budgets: [{ nano: 200, per: "day", soft: false }] })];
+  const asked = (id: string) => ({ id, levels: key, most: { tokens: 0, cost: 50 }, least: { tokens: 0, cost: 0 } });
+  await limiter.reserve(asked("own"));
+  limiter.adopt(asked("other"), START - 1000);
+  t.match(await limiter.standings(key), [{ budgets: [{ spent: 0, reserved: 100 }] }]);
+  limiter.settle("other", { tokens: 0, cost: 10 });
+  t.match(await limiter.standings(key), [{ budgets: [{ spent: 10, reserved: 50 }] }]);
+});

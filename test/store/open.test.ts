@@ -1,4 +1,4 @@
-import { chmodSync } from "node:fs";
+import { chmodSync, statSync } from "node:fs";
 import { join } from "node:path";
 import t from "tap";
 import { openMaintenance, openStores } from "../../src/store/open.ts";
@@ -22,6 +22,23 @@ t.test("keys and ledger share one file, and closing writes what waits", async (t
   t.match(await second.ledger.recent(10), [{ id: "1", key: "ci" }]);
   await second.close();
   t.same(warnings, []);
+});
+
+t.test("what requests write is moved into the file by the ledger's thread, not by theirs", async (t) => {
+  const path = join(t.testdir(), "gateway.db");
+  const { keys, close, ledger } = openStores(path, [], t.fail);
+  const pages = () => statSync(`${path}-wal`).size / 4096;
+  for (let i = 0; i < 200; i++) await keys.create({ name: `key${i}` });
+  t.ok(pages() > 300, `${pages()} pages wait`);
+  ledger.append({
+    ...{ id: "1", time: 1, key: "ci", model: "fast", target: "p:m", protocol: "x", operation: "y", status: 200 },
+    ...{ outcome: "completed", streaming: false, attempts: [], duration: 1, source: "none" },
+  });
+  await ledger.flush();
+  const before = pages();
+  for (let i = 0; i < 5; i++) await keys.create({ name: `more${i}` });
+  t.equal(pages(), before, "all was moved with the row, and SQLite's journal begins from its front");
+  await close();
 });
 
 t.test("a store that others can read is told of", { skip: process.platform === "win32" }, async (t) => {

@@ -52,7 +52,7 @@ class FedLedger {
   ) {
     this.feeder = new JournalFeeder(folder, owner, store.ledger, warn);
     this.lag = new LagWatch(warn);
-    this.retention = new Retention((before) => store.pruned(before), keep, warn);
+    this.retention = new Retention(store, keep, warn);
     this.timer = setInterval(() => this.look(), LOOK);
     this.look();
   }

@@ -1,5 +1,6 @@
 import { setTimeout as sleep } from "node:timers/promises";
-import { oldestName } from "../retention.ts";
+import { DAY } from "../ledger-sums.ts";
+import { type AgingRows, oldestName } from "../retention.ts";
 import { type PostgresAsk, type PostgresDatabase, postgresCode, scriptOf, tableExists } from "./database.ts";
 
 /** The advisory lock under which tables of months are made: any number that nobody else has. */
@@ -80,6 +81,16 @@ export async function months(ask: PostgresAsk): Promise<Month[]> {
 export async function prunedBefore(ask: PostgresAsk): Promise<number> {
   return Number((await ask("select coalesce(max(before), 0) as before from usage_pruned"))[0]?.["before"]);
 }
+
+/** The rows of a ledger in PostgreSQL, for who takes them away by their age. */
+export const agingPostgres = (database: PostgresDatabase): AgingRows => ({
+  age: (now) =>
+    database.within(LONG, async (ask) => {
+      const [row] = await ask("select coalesce(max(time), 0) as newest from usage where time <= ?::bigint", now - DAY);
+      return { newest: Number(row?.["newest"]), pruned: await prunedBefore(ask) };
+    }),
+  pruned: (before) => prunedPostgres(database, before),
+});
 
 /**
  * Takes the rows of exchanges away that began before a moment: whole months with their tables, and of its own month row by row.

@@ -1,5 +1,6 @@
 import { setTimeout as sleep } from "node:timers/promises";
-import { oldestName } from "../retention.ts";
+import { DAY } from "../ledger-sums.ts";
+import { type AgingRows, oldestName } from "../retention.ts";
 import type { Database } from "./database.ts";
 
 /** About a millisecond in which nothing is written, and a rest in which others may write: some 4,000 rows a second. */
@@ -8,6 +9,15 @@ export const STEP = { rows: 200, pause: 50 };
 /** Before when (Unix milliseconds) rows have been taken away; 0: never. */
 export const prunedBefore = (database: Database): number =>
   Number(database.prepare("select ifnull(max(before), 0) as before from usage_pruned").get()?.["before"]);
+
+/** The rows of a ledger in SQLite, for who takes them away by their age. */
+export function aging(database: Database): AgingRows {
+  const newest = database.prepare("select ifnull(max(time), 0) as newest from usage where time <= ?");
+  return {
+    age: async (now) => ({ newest: Number(newest.get(now - DAY)?.["newest"]), pruned: prunedBefore(database) }),
+    pruned: (before) => pruned(database, before, STEP),
+  };
+}
 
 /**
  * Takes the rows of exchanges away that began before a moment, some at a time; the sums of their hours and days stay.

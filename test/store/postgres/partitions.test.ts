@@ -1,7 +1,14 @@
 import t, { type Test } from "tap";
 import { PostgresLedger } from "../../../src/store/postgres/ledger.ts";
 import { openPostgres } from "../../../src/store/postgres/migrations.ts";
-import { monthOf, months, Partitions, prunedBefore, prunedPostgres } from "../../../src/store/postgres/partitions.ts";
+import {
+  agingPostgres,
+  monthOf,
+  months,
+  Partitions,
+  prunedBefore,
+  prunedPostgres,
+} from "../../../src/store/postgres/partitions.ts";
 import { entry } from "../../support/ledger-contract.ts";
 import { placeOf, startPostgres } from "../../support/postgres.ts";
 
@@ -83,5 +90,18 @@ if (server) {
     append(0, "up young");
     await ledger.flush();
     t.match(await ledger.sums({ by: [] }), [{ requests: 2_103, cost: 2_102 }], "it does not count again");
+  });
+
+  t.test("it tells when the newest of its rows began that are a day old, and up to when rows have gone", async (t) => {
+    const { database, ledger } = await open(t);
+    const day = 86_400_000;
+    const rows = agingPostgres(database);
+    const now = Date.UTC(2026, 4, 10, 12);
+    t.same(await rows.age(now), { newest: 0, pruned: 0 });
+    for (const days of [40, 3, 0.5, -300]) ledger.append(entry({ time: now - days * day, cost: 1 }));
+    await ledger.flush();
+    const before = Date.UTC(2026, 4, 1);
+    for await (const _ of rows.pruned(before));
+    t.same(await rows.age(now), { newest: now - 3 * day, pruned: before });
   });
 }
