@@ -145,6 +145,7 @@ export class Gateway {
     lasting.limiter.marked = this.marks.add;
     answerMetrics(this.answers, () => metrics.json(this, stores.ledger));
     this.downstream.ended = (exchange) => metrics.ended(exchange);
+    this.downstream.refused = (code) => metrics.refused(code);
     lasting.peers?.hear(HEALTH, (_key, news) => this.serving.upstreams.health.learn(news));
   }
 

@@ -5,7 +5,7 @@ import { devNull, tmpdir } from "node:os";
 import { join } from "node:path";
 import { setTimeout as after } from "node:timers/promises";
 import { fileURLToPath } from "node:url";
-import { type Log, PinoLog } from "./core/log.ts";
+import { JsonLog, type Log } from "./core/log.ts";
 import { Gateway } from "./gateway.ts";
 
 /** What is rehearsed: a gateway in front of the built-in provider, and the requests it gets. */
@@ -39,7 +39,7 @@ export class WarmUp {
   private readonly gateways: Gateway[] = [];
   private readonly sockets = new Set<Socket>();
   private readonly folder = mkdtempSync(join(tmpdir(), "gateway-warm-up-"));
-  private readonly log = new PinoLog(openSync(devNull, "w"));
+  private readonly log = new JsonLog(openSync(devNull, "w"));
   private count = 0;
   private closed: Promise<void> | undefined;
 
@@ -69,18 +69,18 @@ export class WarmUp {
   }
 
   /**
-   * Goes on, one request at a time, while no real ones come; closes itself when that is enough. Never throws: what goes wrong
-   * ends it.
-   * @param begun how many real requests there were
+   * Goes on, one request at a time, while no real ones come; closes itself when that is enough, real ones counted, as its
+   * gateways take memory. Never throws: what goes wrong ends it.
+   * @param begun how many real requests there were; infinite in a process that stops
    */
   async continue(begun: () => number): Promise<void> {
     const end = performance.now() + LONGEST;
-    const goOn = () => !this.closed && this.count < ENOUGH && performance.now() < end;
+    const goOn = () => !this.closed && this.count + begun() < ENOUGH && performance.now() < end;
     try {
       while (goOn()) {
         const before = begun();
         await after(IDLE);
-        const idle = () => begun() === before && before !== Number.POSITIVE_INFINITY;
+        const idle = () => begun() === before;
         if (idle()) await this.client(() => goOn() && idle());
       }
     } catch {

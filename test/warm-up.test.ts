@@ -38,6 +38,17 @@ t.test("it goes on while nothing else is to be done, and closes itself when told
   await done;
 });
 
+t.test("it closes itself when real requests have compiled what it would, and when the process stops", async (t) => {
+  const before = sockets();
+  for (const begun of [5000, Number.POSITIVE_INFINITY]) {
+    const warmUp = (await WarmUp.begin(1, new MemoryLog())) as WarmUp;
+    const { sent } = warmUp;
+    await warmUp.continue(() => begun);
+    t.equal(warmUp.sent, sent);
+    await eventually(() => sockets() <= before, "its sockets to close");
+  }
+});
+
 t.test("a gateway that cannot be warmed up starts all the same, and says so", async (t) => {
   const folder = mkdtempSync(join(tmpdir(), "gateway-"));
   t.teardown(() => rmSync(folder, { recursive: true }));
