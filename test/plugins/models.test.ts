@@ -8,7 +8,7 @@ models:
   echo: { targets: [demo:echo] }
 `;
 
-t.test("one list is readable for OpenAI, Anthropic and OpenRouter-style clients", async (t) => {
+t.test("one list is readable for OpenAI, OpenRouter-style and unnamed Anthropic clients", async (t) => {
   const { url } = await startGateway(t, YAML);
   for (const path of [
     "/v1/models",
@@ -29,6 +29,23 @@ t.test("one list is readable for OpenAI, Anthropic and OpenRouter-style clients"
       pricing: { prompt: "0.00000025", completion: "0.000002" },
     });
   }
+});
+
+t.test("an Anthropic client gets Anthropic's shape whole", async (t) => {
+  const { url } = await startGateway(t, YAML);
+  const headers = { "x-api-key": KEY, "anthropic-version": "2023-06-01" };
+  const list = (await (await fetch(`${url}/v1/models?limit=1000`, { headers })).json()) as { data: object[] };
+  t.match(list, { has_more: false, first_id: "acme/sage", last_id: "echo" });
+  const sage = {
+    type: "model",
+    id: "acme/sage",
+    display_name: "Acme Sage",
+    max_input_tokens: 400_000,
+    max_tokens: null,
+  };
+  const unknown = { capabilities: null, line: null, deprecated_at: null, retires_at: null };
+  t.match(list.data[0], { ...sage, ...unknown, lifecycle: "active", created_at: /^\d{4}-\d\d-\d\dT[\d:]{8}Z$/ });
+  t.same(await (await fetch(`${url}/v1/models/sage`, { headers })).json(), list.data[0]);
 });
 
 t.test("a Gemini client gets Gemini's shape, on its own path and on the shared one", async (t) => {

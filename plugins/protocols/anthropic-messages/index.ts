@@ -1,4 +1,10 @@
-import { GatewayError, type Operation, type TranslatedProtocol } from "model-gateway/protocol";
+import {
+  GatewayError,
+  type ListedModel,
+  type Listing,
+  type Operation,
+  type TranslatedProtocol,
+} from "model-gateway/protocol";
 import { errorBody, errorEvent, failure } from "./errors.ts";
 import { objects, otherModels, vendor } from "./objects.ts";
 import { decode as decodeRequest } from "./request.decode.ts";
@@ -17,6 +23,31 @@ const OPERATIONS: readonly (readonly [suffix: string, operation: Operation])[] =
   ["/messages", MESSAGES],
   ["/messages/count_tokens", COUNT_TOKENS],
 ];
+
+/** A model in the vendor's shape, which SDKs that validate want whole. What it is able to do is told to others only. [S: ModelInfo] */
+const listed = ({ id, name, created, context, output }: ListedModel) => ({
+  type: "model",
+  id,
+  display_name: name,
+  created_at: new Date(created * 1000).toISOString().replace(".000Z", "Z"),
+  max_input_tokens: context ?? null,
+  max_tokens: output ?? null,
+  capabilities: null,
+  lifecycle: "active",
+  line: null,
+  deprecated_at: null,
+  retires_at: null,
+});
+
+const listing: Listing = {
+  list: (models) => ({
+    data: models.map(listed),
+    has_more: false,
+    first_id: models[0]?.id ?? null,
+    last_id: models.at(-1)?.id ?? null,
+  }),
+  one: listed,
+};
 
 /** The Messages protocol; README.md has its facts and their sources. */
 const anthropicMessages: TranslatedProtocol = {
@@ -61,6 +92,7 @@ const anthropicMessages: TranslatedProtocol = {
     return new GatewayError("not_translatable", { message, param: "thread", ...UNTHREADED });
   },
   credential: (secret) => ["x-api-key", secret],
+  listing,
   error: errorBody,
   streamError: errorEvent,
   ending,

@@ -62,7 +62,8 @@ function written(parts: JsonObject): Usage["in"]["write"] {
   const split = asObject(parts["cache_write_tokens_details"]);
   const half = asCount(split?.["ttl_30m_tokens"]);
   const twelve = asCount(split?.["ttl_12h_tokens"]);
-  if (half === undefined && twelve === undefined) return all === undefined ? undefined : { unsplit: all };
+  // Written always, so 0 says no more than that there were none.
+  if (half === undefined && twelve === undefined) return all ? { unsplit: all } : undefined;
   const rest = (all ?? 0) - (half ?? 0) - (twelve ?? 0);
   return defined({ "30m": half, "12h": twelve, unsplit: rest > 0 ? rest : undefined });
 }
@@ -77,7 +78,7 @@ export function writeUsage({ in: input, out }: Usage): JsonObject {
     input_tokens: input.total ?? 0,
     input_tokens_details: {
       cached_tokens: input.cached ?? 0,
-      ...(write && { cache_write_tokens: Object.values(write).reduce((sum, tokens) => sum + tokens, 0) }),
+      cache_write_tokens: Object.values(write ?? {}).reduce((sum, tokens) => sum + tokens, 0),
       ...(split && { cache_write_tokens_details: split }),
     },
     output_tokens: out.total ?? 0,

@@ -70,6 +70,11 @@ t.test("usage is the sum, with its parts; what nobody told is 0 where a count is
     output_tokens_details: { reasoning_tokens: 0 },
     total_tokens: 165,
   });
+  // Typed clients (Java's) cannot read an answer without it.
+  t.match(writeUsage({ in: {}, out: {}, raw: {} })["input_tokens_details"], {
+    cached_tokens: 0,
+    cache_write_tokens: 0,
+  });
   const split = writeUsage({ in: { write: { "30m": 3, "12h": 4, unsplit: 1 } }, out: {}, raw: {} });
   t.match(split["input_tokens_details"], {
     ...{ cached_tokens: 0, cache_write_tokens: 8 },
