@@ -6,7 +6,7 @@ import { PluginError } from "../loader/problems.ts";
 export function reason(thrown: unknown): string {
   const error = thrown as NodeJS.ErrnoException & { address?: string; port?: number };
   if (error.code === "EADDRINUSE")
-    return `${error.address}:${error.port} is taken: stop what listens there, or change listen: in gateway.yaml`;
+    return `${error.address}:${error.port} is taken: stop what listens there, or change it in gateway.yaml, where listen: or admin: says it`;
   if (error.code === "EACCES" && error.syscall === "listen")
     return `not allowed to listen on ${error.address}:${error.port}`;
   const foreseen = [ConfigError, PluginError, FileError].some((kind) => thrown instanceof kind);

@@ -11,7 +11,7 @@ import { secretsOf } from "../config/secrets.ts";
 import type { Config } from "../config/types.ts";
 import { ConsolePages } from "../console/console-pages.ts";
 import { PageFiles } from "../console/page-files.ts";
-import { type Log, PinoLog } from "../core/log.ts";
+import { JsonLog, type Log } from "../core/log.ts";
 import { Redactor } from "../core/redactor.ts";
 import { keptSocket } from "../downstream/listener.ts";
 import { Gateway, type Loaded, load } from "../gateway.ts";
@@ -22,6 +22,7 @@ import { keptSecret } from "../store/secret.ts";
 import { WarmUp } from "../warm-up.ts";
 import { Primary } from "../workers/primary.ts";
 import { endAfterCrash } from "./crash.ts";
+import { mostOpenFiles, openFileDoubt } from "./open-files.ts";
 import { reason } from "./reason.ts";
 import { untilStopped } from "./signals.ts";
 import { COMMAND, type Terminal } from "./verb.ts";
@@ -58,7 +59,7 @@ export async function run(
   }
   // A reader that has left is no failure of the gateway.
   for (const stream of [process.stdout, process.stderr]) stream.on("error", () => {});
-  const log = new PinoLog();
+  const log = new JsonLog();
   try {
     const loaded = await load({ ...place, env: io.env });
     const { config } = loaded;
@@ -116,7 +117,7 @@ function watch(gateway: Gateway | Primary): void {
 }
 
 /** @throws what keeps a gateway from starting; nothing is left open then. */
-async function start(loaded: Loaded, log: PinoLog, env: NodeJS.ProcessEnv): Promise<Gateway | Primary> {
+async function start(loaded: Loaded, log: JsonLog, env: NodeJS.ProcessEnv): Promise<Gateway | Primary> {
   const { config } = loaded;
   const place = keptSocket("listen", env) ?? config.listen;
   if (config.workers > 1) {
@@ -160,15 +161,17 @@ async function listenAdmin(
   }
 }
 
-/** Tells once of models in use that have no price, or a guessed one. */
+/** Tells once of models in use that have no price, or a guessed one, and of a system that allows few connections. */
 async function sayDoubts({ providers, ...config }: Config, log: Log): Promise<void> {
+  const files = openFileDoubt(mostOpenFiles());
+  if (files !== undefined) log.warn({}, files);
   const doubts = await priceDoubts({ ...config, providers: providers.filter(({ off }) => off === undefined) });
   const messages = new Set(doubts.map(({ message }) => message));
   if (messages.size > 0) log.warn({ doubts: [...messages] }, `prices are missing: see ${COMMAND} models --prices`);
 }
 
 /** Ends the process: left to itself it would wait for whoever does not read what it prints. */
-async function leave(log: PinoLog, code: number): Promise<never> {
+async function leave(log: JsonLog, code: number): Promise<never> {
   await log.flush();
   process.exit(code);
 }

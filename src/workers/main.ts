@@ -1,7 +1,7 @@
 import type { Socket } from "node:net";
 import { endAfterCrash } from "../cli/crash.ts";
 import { reason } from "../cli/reason.ts";
-import { PinoLog } from "../core/log.ts";
+import { JsonLog } from "../core/log.ts";
 import { Gateway, load } from "../gateway.ts";
 import { WarmUp } from "../warm-up.ts";
 import type { ToPrimary, ToWorker } from "./messages.ts";
@@ -17,7 +17,7 @@ const [, , file = "", folder = "", workers = "1"] = process.argv;
 for (const signal of ["SIGINT", "SIGTERM", "SIGHUP", "SIGUSR2"] as const) process.on(signal, () => {});
 for (const stream of [process.stdout, process.stderr]) stream.on("error", () => {});
 
-const log = new PinoLog();
+const log = new JsonLog();
 const tell = (message: ToPrimary): void => {
   if (process.connected) process.send?.(message, undefined, {}, () => {});
 };

@@ -5,7 +5,7 @@ import { changesOf, needRestart } from "../config/changes.ts";
 import type { Config } from "../config/types.ts";
 import { Calendar } from "../core/calendar.ts";
 import { periodsOf } from "../core/limits.ts";
-import type { PinoLog } from "../core/log.ts";
+import type { JsonLog } from "../core/log.ts";
 import { Listener, type ListenPlace } from "../downstream/listener.ts";
 import type { Patience } from "../downstream/server.ts";
 import { AFTER_FAILURE, type Loaded, load } from "../gateway.ts";
@@ -69,7 +69,7 @@ export class Primary {
 
   private constructor(
     private loaded: Loaded,
-    private readonly log: PinoLog,
+    private readonly log: JsonLog,
     place: ListenPlace,
   ) {
     const { config } = loaded;
@@ -93,7 +93,7 @@ export class Primary {
   }
 
   /** @throws what the system says of the address, or Error where a worker does not start */
-  static async start(loaded: Loaded, log: PinoLog, place: ListenPlace): Promise<Primary> {
+  static async start(loaded: Loaded, log: JsonLog, place: ListenPlace): Promise<Primary> {
     const primary = new Primary(loaded, log, place);
     try {
       const { store, keys } = loaded.config;

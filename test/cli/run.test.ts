@@ -160,7 +160,10 @@ t.test("what cannot start says so in a line and exits 1", async (t) => {
   await once(taken, "listening");
   const busy = start(t, YAML.replace("127.0.0.1:0", `127.0.0.1:${(taken.address() as AddressInfo).port}`));
   t.same(await once(busy.child, "close"), [1, null]);
-  t.match(busy.text(), /is taken: stop what listens there, or change listen/);
+  t.match(
+    busy.text(),
+    /is taken: stop what listens there, or change it in gateway\.yaml, where listen: or admin: says it/,
+  );
 });
 
 t.test("a failure that nobody foresaw is logged, and ends the process with 1 after running exchanges", async (t) => {

@@ -1,0 +1,24 @@
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import t from "tap";
+import { mostOpenFiles, openFileDoubt } from "../../src/cli/open-files.ts";
+
+t.test("what the system says of open files is read, and a limit that is low is doubted", async (t) => {
+  const folder = mkdtempSync(join(tmpdir(), "gateway-"));
+  t.teardown(() => rmSync(folder, { recursive: true }));
+  const limits = join(folder, "limits");
+  writeFileSync(
+    limits,
+    "Limit  Soft Limit  Hard Limit  Units\nMax open files            64                   64  files\n",
+  );
+  t.equal(mostOpenFiles(limits), 64);
+  t.match(openFileDoubt(64), /only 64 files and connections/);
+  t.equal(openFileDoubt(4096), undefined);
+});
+
+t.test("where the system says nothing, or no number, there is no doubt", async (t) => {
+  t.equal(mostOpenFiles("/nowhere/limits"), undefined);
+  t.equal(mostOpenFiles(process.execPath), undefined);
+  t.equal(openFileDoubt(undefined), undefined);
+});
