@@ -3,8 +3,10 @@
 FROM node:26-slim AS packages
 WORKDIR /opt/model-gateway
 COPY package.json package-lock.json ./
-# The image has its Node: the one that comes along as a package is left out.
-RUN npm ci --omit=dev --omit=optional --no-audit --no-fund && npm cache clean --force
+# The image has its Node: the one that comes along as a package is taken out again. Leaving out all that is optional would leave
+# out what reads TypeScript, of which each processor has its own.
+RUN npm ci --omit=dev --no-audit --no-fund && npm cache clean --force \
+ && rm -rf node_modules/node-linux-* node_modules/node-darwin-* node_modules/node-bin-* node_modules/.bin
 # What stores of several gateways need, at the versions that are tested, where Node looks next: npm ci leaves out what only tests need.
 RUN node -p "Object.entries(require('./package.json').devDependencies).filter(([name]) => ['postgres', 'redis'].includes(name)).map((each) => each.join('@')).join(' ')" \
   | xargs npm install --prefix /opt --no-audit --no-fund && npm cache clean --force

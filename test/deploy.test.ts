@@ -41,9 +41,24 @@ t.test("all that the Dockerfile copies and names is there, and nothing else goes
       .match(/^!(.+)$/gm)
       ?.map((line) => line.slice(1)) ?? [];
   for (const each of kept) t.ok(existsSync(join(ROOT, each)), each);
+  const { files } = JSON.parse(text("package.json")) as { files: string[] };
+  const unused = ["types", "CONTRIBUTING.md", "llms.txt"];
+  t.same(
+    files.filter((each) => !kept.includes(each) && !unused.includes(each)),
+    [],
+    "what the package has to run with, the image has too",
+  );
   for (const [, named = ""] of file.matchAll(/^COPY (?!--from|\. )(\S+)/gm)) t.ok(existsSync(join(ROOT, named)), named);
   for (const [, named = ""] of file.matchAll(/\/opt\/model-gateway\/(deploy\/\S+?|bin\/\S+?)[\s"]/g))
     t.ok(existsSync(join(ROOT, named)), named);
+  t.notMatch(file, /--omit=optional/, "what reads TypeScript is an optional package for each processor");
+  const { optionalDependencies = {} } = JSON.parse(text("package.json")) as Record<string, Record<string, string>>;
+  const removed = [...file.matchAll(/node_modules\/(node-\S+)\*/g)].map(([, start = ""]) => start);
+  for (const name of Object.keys(optionalDependencies))
+    t.ok(
+      removed.some((start) => name.startsWith(start)),
+      `${name} is taken out: the image has its Node`,
+    );
   t.match(file, /^USER 65532:65532$/m);
   t.match(file, /^HEALTHCHECK /m);
   t.notMatch(file, /COPY .*\.env/);
