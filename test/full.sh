@@ -26,7 +26,7 @@ fuzz() {
 # What waits for nobody runs beside the tests, on what they leave idle of the cores: the clients are installed, and where inputs
 # are counted instead of seconds, they are tried.
 beside=()
-trap 'for group in "${beside[@]}"; do kill -- "-$group" 2>/dev/null; done; rm -f "$output" "$fuzz" "$output.install"' EXIT
+trap 'for group in "${beside[@]}"; do kill -- "-$group" 2>/dev/null; done; rm -f "$output" "$fuzz" "$output.install" "$output.agents"' EXIT
 # Each with a process group of its own, so that it can be ended whole.
 set -m
 nice -n 19 node --import ./src/loader/register.js test/drivers/run.ts --cli --install >"$output.install" 2>&1 &
@@ -41,15 +41,21 @@ set +m
 npm test --silent 2>&1 | tee "$output"
 tests=${PIPESTATUS[0]}
 drive() {
-  node --import ./src/loader/register.js test/drivers/run.ts "$@" --jobs 3 2>&1 | tee -a "$output"
-  return "${PIPESTATUS[0]}"
+  node --import ./src/loader/register.js test/drivers/run.ts "$@" --jobs 3 2>&1
 }
 wait "$installing" || cat "$output.install"
-drive --behind all
-drivers=$?
-# The agents take a minute each: with their own protocol and the one that is least like it; GATEWAY_TEST_AGENTS_BEHIND=all before a release.
-drive claude claude-api-key codex --behind "${GATEWAY_TEST_AGENTS_BEHIND:-gem}"
+# The agents take a minute each, most of it waiting, beside the other clients: with their own protocol and the one that is least like
+# it; GATEWAY_TEST_AGENTS_BEHIND=all before a release.
+set -m
+drive claude claude-api-key codex --behind "${GATEWAY_TEST_AGENTS_BEHIND:-gem}" >"$output.agents" &
+asking=$!
+beside+=("$asking")
+set +m
+drive --behind all | tee -a "$output"
+drivers=${PIPESTATUS[0]}
+wait "$asking"
 agents=$?
+tee -a "$output" <"$output.agents"
 if [ -n "${GATEWAY_TEST_FUZZ_SECONDS:-}" ]; then
   fuzz 2>&1 | tee -a "$output"
 else

@@ -4,8 +4,8 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { setTimeout as after } from "node:timers/promises";
 import t, { type Test } from "tap";
-import { mixedProvider, mixedTraffic } from "../support/mixed-traffic.ts";
 import { eventually, type ProcessOptions, startProcess } from "../support/process.ts";
+import { mixedProvider, traffic } from "../support/traffic.ts";
 
 /** Seconds for which there is no room, and requests in each. */
 const SECONDS = Number(process.env["GATEWAY_TEST_FULL_SECONDS"] ?? 3);
@@ -27,7 +27,7 @@ async function throughFullDisk(t: Test, options: ProcessOptions, { fill, free }:
 models: { m: { targets: [up:m], price: { input: 1, output: 1 } } }
 `;
   const gateway = await startProcess(t, yaml, options);
-  const stop = mixedTraffic(gateway.port, RATE);
+  const stop = traffic(gateway.port, RATE);
   t.teardown(stop);
   await after(500);
   fill();
@@ -38,7 +38,7 @@ models: { m: { targets: [up:m], price: { input: 1, output: 1 } } }
   free();
   await eventually(async () => (await state()) === "ok", "the store to be well again");
   await after(500);
-  const answered = await stop();
+  const { whole: answered } = await stop();
   t.equal(await gateway.end("SIGINT"), 0);
   const { outcomes, twice } = gateway.ledger();
   const rows = gateway.rows();

@@ -2,8 +2,8 @@ import { readdirSync } from "node:fs";
 import { join } from "node:path";
 import { setTimeout as after } from "node:timers/promises";
 import t from "tap";
-import { mixedProvider, mixedTraffic } from "../support/mixed-traffic.ts";
 import { eventually, type GatewayProcess, startProcess } from "../support/process.ts";
+import { mixedProvider, traffic } from "../support/traffic.ts";
 
 /** How often the gateway is killed, and requests in a second. */
 const KILLS = Number(process.env["GATEWAY_TEST_KILLS"] ?? 10);
@@ -19,12 +19,12 @@ models: { m: { targets: [up:m], price: { input: 1, output: 1 } } }
   const answered: string[] = [];
   for (let life = 0; life <= KILLS; life++) {
     gateway = await startProcess(t, yaml, gateway ? { folder: gateway.folder } : {});
-    const stop = mixedTraffic(gateway.port, RATE);
+    const stop = traffic(gateway.port, RATE);
     if (life < KILLS) {
       await after(300 + Math.random() * 700);
       await gateway.end("SIGKILL");
     } else await after(500);
-    answered.push(...(await stop()));
+    answered.push(...(await stop()).whole);
   }
   if (!gateway) return;
   const { folder } = gateway;

@@ -10,7 +10,7 @@ import { connectStores } from "../../src/store/open.ts";
 import { asking } from "../support/gateway.ts";
 import { type PostgresServer, placeOf, startPostgres } from "../support/postgres.ts";
 import { eventually, type GatewayProcess, startProcess } from "../support/process.ts";
-import { traffic, usageProvider } from "../support/traffic.ts";
+import { mixedProvider, traffic } from "../support/traffic.ts";
 
 /** How often the gateway, or its database, is killed; requests in a second. */
 const KILLS = Number(process.env["GATEWAY_TEST_POSTGRES_KILLS"] ?? 2);
@@ -21,7 +21,7 @@ const server = await startPostgres(t);
 
 /** Providers and models, and a store in the database. */
 async function yamlFor(t: Test, url: string, more = ""): Promise<string> {
-  const upstream = await usageProvider();
+  const upstream = await mixedProvider();
   t.teardown(() => upstream.close());
   return `providers: { up: { url: "${upstream.origin.origin}/v1", speaks: [openai-chat] } }
 models: { m: { targets: [up:m], price: { input: 1, output: 1 } } }

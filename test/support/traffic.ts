@@ -7,7 +7,7 @@ const USAGE = { prompt_tokens: 7, completion_tokens: 3, total_tokens: 10 };
 const chunk = (more: object) => `data: ${JSON.stringify({ id: "c", object: "chat.completion.chunk", ...more })}\n\n`;
 
 /** A provider of which every fifth answer takes long. */
-export const usageProvider = () =>
+export const mixedProvider = () =>
   httpUpstream(async ({ body }, reply) => {
     const { stream, messages } = JSON.parse(body.toString()) as { stream: boolean; messages: { content: string }[] };
     if (Number(messages[0]?.content) % 5 === 0) await after(80);
@@ -27,8 +27,8 @@ export const usageProvider = () =>
 interface Answered {
   /** Ids of those that were answered to their end. */
   whole: string[];
-  /** Statuses of the others; 0 where no answer came, or half of one. */
-  others: number[];
+  /** Statuses of the others; where no answer came, or half of one, what the client says, how long it took, and whether its connection was new. */
+  others: (number | string)[];
 }
 
 /**
@@ -38,7 +38,7 @@ interface Answered {
 export function traffic(port: number, rate: number, key: string = KEY): () => Promise<Answered> {
   const agent = new Agent({ keepAlive: true, maxSockets: 64 });
   const whole: string[] = [];
-  const others: number[] = [];
+  const others: Answered["others"] = [];
   let asked = 0;
   let going = true;
   const ask = (nth: number) => {
@@ -51,8 +51,11 @@ export function traffic(port: number, rate: number, key: string = KEY): () => Pr
       agent,
     };
     const { promise, resolve } = Promise.withResolvers<void>();
-    const failed = () => {
-      others.push(0);
+    const began = performance.now();
+    const failed = ({ message }: Error) => {
+      others.push(
+        `${message} after ${Math.round(performance.now() - began)} ms, ${sent.reusedSocket ? "kept" : "new"}`,
+      );
       resolve();
     };
     const sent = request(options, (answer: IncomingMessage) => {
@@ -60,7 +63,7 @@ export function traffic(port: number, rate: number, key: string = KEY): () => Pr
       answer.setEncoding("utf8").on("data", (more: string) => (text += more));
       answer.on("end", () => {
         if (answer.complete && text.includes('"usage"')) whole.push(String(answer.headers["x-request-id"]));
-        else others.push(answer.complete ? (answer.statusCode ?? 0) : 0);
+        else others.push(answer.complete ? (answer.statusCode ?? 0) : "broken off");
         resolve();
       });
       answer.on("error", failed);
@@ -71,9 +74,11 @@ export function traffic(port: number, rate: number, key: string = KEY): () => Pr
   };
   const running: Promise<void>[] = [];
   const loop = (async () => {
+    const begun = performance.now();
     while (going) {
-      running.push(ask(asked++));
-      await after(1000 / rate);
+      // As many as are due: a timer may come late.
+      while (going && asked <= ((performance.now() - begun) * rate) / 1000) running.push(ask(asked++));
+      await after(5);
     }
   })();
   return async () => {
