@@ -1,6 +1,6 @@
 import { type ChildProcess, execFile, spawn } from "node:child_process";
 import { hash } from "node:crypto";
-import { cpSync, existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { cpSync, existsSync, mkdirSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { promisify } from "node:util";
@@ -21,11 +21,16 @@ export interface Started {
 /** A copy of the drivers with their clients installed; installed again only when what they name has changed. */
 export async function install(from: string, cli: boolean): Promise<string> {
   mkdirSync(CACHE, { recursive: true });
-  cpSync(from, CACHE, { recursive: true, filter: (path) => !path.includes("node_modules") });
+  // What is there already stays untouched: two runs may go side by side.
+  const lacking = (path: string, copy: string) => !path.includes("node_modules") && !isCopy(path, copy);
+  cpSync(from, CACHE, { recursive: true, filter: lacking });
   await installed(from, CACHE);
   if (cli) await installed(join(from, "cli"), join(CACHE, "cli"));
   return CACHE;
 }
+
+const isCopy = (path: string, copy: string): boolean =>
+  statSync(path).isFile() && existsSync(copy) && readFileSync(path).equals(readFileSync(copy));
 
 async function installed(from: string, folder: string): Promise<void> {
   const stamp = join(folder, "node_modules/.installed");
