@@ -11,13 +11,16 @@ import type {
   SpeedGroup,
 } from "./ledger.ts";
 import type { Row } from "./ledger-row.ts";
+import type { ObjectRows } from "./object-rows.ts";
 import { PostgresDatabase } from "./postgres/database.ts";
 import { PostgresLedger } from "./postgres/ledger.ts";
+import { PostgresObjects } from "./postgres/objects.ts";
 import { agingPostgres } from "./postgres/partitions.ts";
 import type { AgingRows } from "./retention.ts";
 import type { RowPlace } from "./row-place.ts";
 import { Database } from "./sqlite/database.ts";
 import { SqliteLedger } from "./sqlite/ledger.ts";
+import { SqliteObjects } from "./sqlite/objects.ts";
 import { aging } from "./sqlite/pruning.ts";
 
 /** Connections of a thread that feeds: one writes, others answer, so that a question about many rows holds no row up. */
@@ -38,6 +41,7 @@ export interface LedgerStore extends AgingRows {
     page(span: LedgerSpan, after?: RowPlace): LedgerEntry[] | Promise<LedgerEntry[]>;
     readonly state: "ok" | "waiting";
   };
+  readonly objects: ObjectRows;
   close(): Promise<void>;
 }
 
@@ -54,7 +58,8 @@ export async function openLedgerStore(
   if (typeof place !== "string") {
     const database = await PostgresDatabase.open(place, CONNECTIONS, durable);
     const ledger = new PostgresLedger(database, warn);
-    return { ledger, ...agingPostgres(database), close: () => database.close() };
+    const objects = new PostgresObjects(database);
+    return { ledger, objects, ...agingPostgres(database), close: () => database.close() };
   }
   // Journals end once their rows are here: these survive what those did.
   const database = new Database(place, durable);
@@ -63,5 +68,5 @@ export async function openLedgerStore(
     await ledger.close();
     database.close();
   };
-  return { ledger, ...aging(database), close };
+  return { ledger, objects: new SqliteObjects(database), ...aging(database), close };
 }

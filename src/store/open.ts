@@ -3,10 +3,12 @@ import { AlertClaims } from "./alert-claims.ts";
 import type { Audit } from "./audit.ts";
 import { journalFolder } from "./journal/files.ts";
 import { JournaledLedger, type StoreTerms } from "./journal/journaled-ledger.ts";
+import { JournaledOwners } from "./journal/journaled-owners.ts";
 import type { KeptValues } from "./kept-values.ts";
 import type { FileKey } from "./key-rows.ts";
 import type { Ledger } from "./ledger.ts";
 import type { Maintenance, Restored, RestoreTerms } from "./maintenance.ts";
+import { MemoryOwners } from "./memory-owners.ts";
 import type { Owners } from "./owners.ts";
 import { PostgresClaims } from "./postgres/alert-claims.ts";
 import { PostgresAudit } from "./postgres/audit.ts";
@@ -14,7 +16,7 @@ import { PostgresKeptValues } from "./postgres/kept-values.ts";
 import { PostgresKeys } from "./postgres/keys.ts";
 import { copiesOf, PostgresMaintenance } from "./postgres/maintenance.ts";
 import { openPostgres } from "./postgres/migrations.ts";
-import { PostgresOwners } from "./postgres/owners.ts";
+import { PostgresObjects } from "./postgres/objects.ts";
 import type { StorePlace } from "./postgres/place.ts";
 import { PostgresPrices } from "./postgres/prices.ts";
 import { PostgresSignedOut } from "./postgres/signed-out.ts";
@@ -28,7 +30,7 @@ import { SqliteKeptValues } from "./sqlite/kept-values.ts";
 import { SqliteKeys } from "./sqlite/keys.ts";
 import { SqliteLedger } from "./sqlite/ledger.ts";
 import { SqliteMaintenance } from "./sqlite/maintenance.ts";
-import { SqliteOwners } from "./sqlite/owners.ts";
+import { SqliteObjects } from "./sqlite/objects.ts";
 import { SqlitePrices } from "./sqlite/prices.ts";
 import { restoreSqlite } from "./sqlite/restore.ts";
 import { SqliteSignedOut } from "./sqlite/signed-out.ts";
@@ -121,14 +123,10 @@ export function openStores(
     warn(`Other users of this machine can read the store ${path}: chmod 600 ${path}`);
   }
   const keys = new SqliteKeys(database, fileKeys);
-  const ledger =
-    path === ":memory:"
-      ? new SqliteLedger(database, warn)
-      : new JournaledLedger(path, journalFolder(path), warn, terms);
-  const owners = new SqliteOwners(database, warn);
+  const { ledger, owners } = path === ":memory:" ? inMemory(database, warn) : journaledIn(path, database, warn, terms);
   const close = async () => {
-    await ledger.close();
     await owners.close();
+    await ledger.close();
     keys.close();
     database.close();
   };
@@ -136,6 +134,16 @@ export function openStores(
   const [audit, signedOut] = [new SqliteAudit(database), new SqliteSignedOut(database)];
   const [prices, values] = [new SqlitePrices(database), new SqliteKeptValues(database)];
   return { keys, ledger, owners, prices, audit, signedOut, values, claims: new AlertClaims(), secret, close };
+}
+
+const inMemory = (database: Database, warn: (message: string) => void) => ({
+  ledger: new SqliteLedger(database, warn),
+  owners: new MemoryOwners(),
+});
+
+function journaledIn(path: string, database: Database, warn: (message: string) => void, terms: StoreTerms) {
+  const ledger = new JournaledLedger(path, journalFolder(path), warn, terms);
+  return { ledger, owners: new JournaledOwners(new SqliteObjects(database), ledger, () => ledger.hasOthers) };
 }
 
 async function openDatabase(
@@ -147,10 +155,10 @@ async function openDatabase(
   const { database } = await openPostgres(place, CONNECTIONS);
   const keys = new PostgresKeys(database, fileKeys);
   const ledger = new JournaledLedger(place, journal, warn, terms);
-  const owners = new PostgresOwners(database, warn);
+  const owners = new JournaledOwners(new PostgresObjects(database), ledger, () => true);
   const close = async () => {
-    await ledger.close();
     await owners.close();
+    await ledger.close();
     keys.close();
     await database.close();
   };

@@ -28,7 +28,7 @@ export abstract class Owners {
   }
   /**
    * Notes who made objects; of an id that a provider has already, nothing changes. Never throws and never waits: they are
-   * on disk at the end of this turn of the event loop.
+   * on disk at the end of this turn of the event loop, but for a store in memory.
    */
   abstract add(objects: readonly OwnedObject[]): void;
   abstract close(): Promise<void>;

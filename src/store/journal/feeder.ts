@@ -2,6 +2,7 @@ import { statSync, utimesSync } from "node:fs";
 import { setTimeout as sleep } from "node:timers/promises";
 import type { LedgerBacklog } from "../ledger.ts";
 import type { Row } from "../ledger-row.ts";
+import type { MadeObject } from "../object-rows.ts";
 import { abandoned, type JournalOwner, journalFile, journals, orphaned, remove } from "./files.ts";
 import { rowIn } from "./journal.ts";
 import { lineIn, wholeLines } from "./lines.ts";
@@ -10,10 +11,11 @@ import { lineIn, wholeLines } from "./lines.ts";
 const AGAIN = 250;
 const LONGEST_AGAIN = 10_000;
 
-/** Where the rows of journals go. */
-export interface RowTaker {
+/** Where the lines of journals go. */
+export interface LineTaker {
   appendRow(row: Row): void;
-  /** @throws Error when the store cannot be written; rows stay and are tried again. */
+  appendObject(object: MadeObject): void;
+  /** @throws Error when the store cannot be written; what was appended stays and is tried again. */
   flush(): Promise<void>;
 }
 
@@ -44,7 +46,7 @@ export class JournalFeeder {
   constructor(
     private readonly folder: string,
     private readonly owner: string,
-    private readonly rows: RowTaker,
+    private readonly store: LineTaker,
     private readonly warn: (message: string) => void = () => {},
   ) {}
 
@@ -128,7 +130,7 @@ export class JournalFeeder {
     const open = new Map<unknown, Row>();
     for (const file of files) await this.take(file, 0, Number.POSITIVE_INFINITY, open);
     if (this.stopped) return;
-    for (const row of open.values()) this.rows.appendRow(row);
+    for (const row of open.values()) this.store.appendRow(row);
     if (await this.flushed()) remove(files);
   }
 
@@ -185,12 +187,16 @@ export class JournalFeeder {
   private line(text: string, open: Map<unknown, Row> | undefined): void {
     const line = lineIn(text);
     if (!line) return;
+    if (line[0] === "made") {
+      this.store.appendObject(line[1]);
+      return;
+    }
     const row = rowIn(line);
     const [id] = row.values;
     if (line[0] === "begun") open?.set(id, row);
     else {
       open?.delete(id);
-      this.rows.appendRow(row);
+      this.store.appendRow(row);
     }
   }
 
@@ -198,7 +204,7 @@ export class JournalFeeder {
   private async flushed(): Promise<boolean> {
     for (let wait = AGAIN; ; wait = longer(wait)) {
       try {
-        await this.rows.flush();
+        await this.store.flush();
         return true;
       } catch {
         this.errors++;

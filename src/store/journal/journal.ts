@@ -1,5 +1,6 @@
 import { closeSync, fdatasyncSync, fsyncSync, ftruncateSync, mkdirSync, openSync, writeSync } from "node:fs";
 import { KIND, type Row } from "../ledger-row.ts";
+import type { MadeObject } from "../object-rows.ts";
 import { journalFile, processName, remove } from "./files.ts";
 
 /** Bytes after which a journal goes on in another file. */
@@ -9,11 +10,13 @@ const MEMORY = 64 * 1024 * 1024;
 /** Milliseconds between two tries then. */
 const AGAIN = 250;
 
+/** A line of a journal: of a row of the ledger, or an object that was made. */
+export type JournalLine = RowLine | ["made", MadeObject];
 /**
- * A line of a journal: a row as the ledger shall have it if nothing more is heard of its exchange, or its last word.
- * The third member is that of `Row.once`, and the row for when that has been counted.
+ * A row as the ledger shall have it if nothing more is heard of its exchange, or its last word. The third member is that of
+ * `Row.once`, and the row for when that has been counted.
  */
-export type JournalLine = [kind: "begun" | "ended", row: JournalRow, once?: string, counted?: JournalRow];
+export type RowLine = [kind: "begun" | "ended", row: JournalRow, once?: string, counted?: JournalRow];
 type JournalRow = [kind: Row["kind"], values: Row["values"], holder?: Row["holder"]];
 
 /** Journals of this process so far: a process may have several ledgers. */
@@ -76,6 +79,11 @@ export class Journal {
     if (begun) begun.line = "";
     this.open.delete(id);
     this.add(lineOf("ended", row));
+  }
+
+  /** Somebody's object was made. */
+  made(object: MadeObject): void {
+    this.add(`${JSON.stringify(["made", object] satisfies JournalLine)}\n`);
   }
 
   /** Whether anything waits to be written. */
@@ -198,8 +206,8 @@ function syncFolder(folder: string): void {
   }
 }
 
-/** A `JournalLine` as JSON, put together here: each exchange has two of them. */
-function lineOf(kind: JournalLine[0], { kind: common, values, holder, once }: Row): string {
+/** A `RowLine` as JSON, put together here: each exchange has two of them. */
+function lineOf(kind: RowLine[0], { kind: common, values, holder, once }: Row): string {
   const row = rowText(common, values, holder);
   if (!once) return `["${kind}",${row}]\n`;
   return `["${kind}",${row},${JSON.stringify(once.name)},${rowText(once.counted.kind, once.counted.values, holder)}]\n`;
@@ -228,7 +236,7 @@ function kindText(kind: Row["kind"]): string {
 }
 
 /** The row of a journal's line. */
-export function rowIn([, [kind, values, holder], name, counted]: JournalLine): Row {
+export function rowIn([, [kind, values, holder], name, counted]: RowLine): Row {
   const row: Row = { kind: kindIn(kind), values };
   if (holder) row.holder = holder;
   if (name === undefined || !counted) return row;

@@ -15,11 +15,13 @@ import {
 } from "../ledger.ts";
 import { merged, paged } from "../ledger-pages.ts";
 import { entryIn, rowOf } from "../ledger-row.ts";
+import type { MadeObject } from "../object-rows.ts";
 import { journals, orphaned } from "./files.ts";
 import { Journal } from "./journal.ts";
+import type { ObjectJournal } from "./journaled-owners.ts";
 import type { LedgerAsk, LedgerPlace } from "./ledger-messages.ts";
 import { type LedgerListener, LedgerThread } from "./ledger-thread.ts";
-import { journaledRows } from "./lines.ts";
+import { journaled } from "./lines.ts";
 
 /** Milliseconds until the ledger's thread hears that the journal has grown. */
 const DELAY = 100;
@@ -45,7 +47,7 @@ export interface StoreTerms {
  * A ledger whose entries are in a journal before the world hears of them, and get from there into the store in a thread of
  * its own. Nothing is lost with the process, and nothing about the store keeps requests waiting.
  */
-export class JournaledLedger extends Ledger {
+export class JournaledLedger extends Ledger implements ObjectJournal {
   private readonly journal: Journal;
   /** What the store's thread knows this ledger by; undefined until it is needed. */
   private number: number | undefined;
@@ -83,6 +85,17 @@ export class JournaledLedger extends Ledger {
   override append(entry: LedgerEntry): void {
     this.journal.end(entry.id, rowOf(entry));
     this.soon ??= setImmediate(this.persistSoon);
+  }
+
+  made(object: MadeObject): void {
+    this.journal.made(object);
+    this.soon ??= setImmediate(this.persistSoon);
+  }
+
+  /** Whether other processes may be using the same store: journals of theirs are there, or of dead ones not read yet. */
+  get hasOthers(): boolean {
+    const { folder, owner } = this.journal;
+    return journals(folder).some(({ name }) => name !== owner);
   }
 
   override persist(): void {
@@ -131,9 +144,9 @@ export class JournaledLedger extends Ledger {
   override async *entries(span: LedgerSpan): AsyncGenerator<LedgerEntry> {
     await inTime(PATIENCE, this.flush()).catch(() => {});
     // The journals first: a row may get from there into the store meanwhile, but never back.
-    const journaled = journaledRows(this.journal.folder).ended.map(entryIn);
+    const unfed = journaled(this.journal.folder).ended.map(entryIn);
     const { since = 0, until = Number.MAX_SAFE_INTEGER } = span;
-    const within = journaled.filter(({ time }) => time >= since && time < until);
+    const within = unfed.filter(({ time }) => time >= since && time < until);
     const stored = paged(
       async (after) => (await LedgerThread.shared().ask(this.opened(), { type: "page", span, after })) as LedgerEntry[],
     );

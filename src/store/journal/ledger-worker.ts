@@ -7,6 +7,7 @@ import { Retention } from "../retention.ts";
 import { JournalFeeder } from "./feeder.ts";
 import { LagWatch } from "./lag-watch.ts";
 import type { FromLedgerThread, LedgerAsk, ToLedgerThread } from "./ledger-messages.ts";
+import { StoreTaker } from "./store-taker.ts";
 
 // The thread that feeds the ledgers of a process from their journals and answers questions about them: nothing of it keeps
 // the thread waiting that serves requests.
@@ -50,7 +51,7 @@ class FedLedger {
     private readonly store: LedgerStore,
     warn: (message: string) => void,
   ) {
-    this.feeder = new JournalFeeder(folder, owner, store.ledger, warn);
+    this.feeder = new JournalFeeder(folder, owner, new StoreTaker(store), warn);
     this.lag = new LagWatch(warn);
     this.retention = new Retention(store, keep, warn);
     this.timer = setInterval(() => this.look(), LOOK);

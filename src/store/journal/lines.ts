@@ -1,5 +1,7 @@
 import { closeSync, fstatSync, openSync, readSync } from "node:fs";
+import { asObject } from "../../wire/values.ts";
 import type { Row } from "../ledger-row.ts";
+import type { MadeObject } from "../object-rows.ts";
 import { journals } from "./files.ts";
 import { type JournalLine, rowIn } from "./journal.ts";
 
@@ -58,24 +60,45 @@ export function lineIn(text: string): JournalLine | undefined {
 }
 
 /** Whether JSON is a line: what a power cut leaves in a file may be anything. */
-const isLine = (json: unknown): json is JournalLine =>
-  Array.isArray(json) && [json[1], ...(json[3] === undefined ? [] : [json[3]])].every(isRow);
+function isLine(json: unknown): json is JournalLine {
+  if (!Array.isArray(json)) return false;
+  if (json[0] === "made") return isMade(json[1]);
+  return [json[1], ...(json[3] === undefined ? [] : [json[3]])].every(isRow);
+}
+
+function isMade(json: unknown): boolean {
+  const { id, provider, key, group = "", model = "", time } = asObject(json) ?? {};
+  return [id, provider, key, group, model].every((text) => typeof text === "string") && Number.isSafeInteger(time);
+}
 
 const isRow = (json: unknown): boolean => Array.isArray(json) && Array.isArray(json[0]) && Array.isArray(json[1]);
 
-/** What the journals of a folder hold now, whoever writes them: rows of exchanges that have ended, and of those that have not. */
-export function journaledRows(folder: string): { ended: Row[]; open: Row[] } {
+/** What the journals of a folder hold. */
+export interface Journaled {
+  /** Rows of exchanges that have ended, and of those that have not. */
+  readonly ended: readonly Row[];
+  readonly open: readonly Row[];
+  readonly made: readonly MadeObject[];
+}
+
+/** What the journals of a folder hold now, whoever writes them. */
+export function journaled(folder: string): Journaled {
   const ended = new Map<unknown, Row>();
   const open = new Map<unknown, Row>();
+  const made: MadeObject[] = [];
   for (const { files } of journals(folder))
     for (const file of files)
       for (const { text } of wholeLines(file, 0, Number.POSITIVE_INFINITY))
         for (const written of text.split("\n")) {
           const line = lineIn(written);
           if (!line) continue;
+          if (line[0] === "made") {
+            made.push(line[1]);
+            continue;
+          }
           const row = rowIn(line);
           (line[0] === "begun" ? open : ended).set(row.values[0], row);
         }
   for (const id of ended.keys()) open.delete(id);
-  return { ended: [...ended.values()], open: [...open.values()] };
+  return { ended: [...ended.values()], open: [...open.values()], made };
 }

@@ -1,13 +1,13 @@
 import { chmodSync, copyFileSync, existsSync, renameSync, rmSync, statSync } from "node:fs";
 import { backup as copy, DatabaseSync } from "node:sqlite";
 import { journalFolder } from "../journal/files.ts";
-import { journaledRows } from "../journal/lines.ts";
+import { journaled } from "../journal/lines.ts";
 import { DIFFERING, DIFFERING_DAYS, differences } from "../ledger-sql.ts";
 import { HOUR } from "../ledger-sums.ts";
 import { Maintenance, type ProgressListener } from "../maintenance.ts";
 import { Database } from "./database.ts";
-import { SqliteLedger } from "./ledger.ts";
 import { pruned, prunedBefore } from "./pruning.ts";
+import { putJournaled } from "./put-journaled.ts";
 
 /** All pages at once: a copy in parts begins anew with each row that another process writes meanwhile. */
 const ALL = 2 ** 31 - 1;
@@ -39,21 +39,18 @@ export class SqliteMaintenance extends Maintenance {
     rmSync(part, { force: true });
     try {
       // The journals first: a row may get from there into the store meanwhile, but never back.
-      const { ended, open } = journaledRows(journalFolder(this.path));
+      const unfed = journaled(journalFolder(this.path));
       await this.copy(part, progress);
       chmodSync(part, 0o600);
       const database = new Database(part);
       try {
-        const ledger = new SqliteLedger(database);
-        for (const row of [...ended, ...open]) ledger.appendRow(row);
-        await ledger.flush();
+        await putJournaled(database, unfed);
         progress("checking the copy");
         const faults = integrity(database, "quick_check");
         if (faults.length > 0) throw new Error(`The copy is not in order: ${faults[0]}.`);
         // One file alone, without a journal beside it.
         database.prepare("pragma journal_mode = delete").get();
         const rows = Number(database.prepare("select count(*) as rows from usage").get()?.["rows"]);
-        await ledger.close();
         database.close();
         renameSync(part, file);
         this.copySecret(file);

@@ -2,11 +2,11 @@ import { chmodSync, closeSync, copyFileSync, existsSync, fsyncSync, openSync, re
 import { dirname, resolve } from "node:path";
 import { DatabaseSync } from "node:sqlite";
 import { journalFolder, journals, remove } from "../journal/files.ts";
-import { journaledRows } from "../journal/lines.ts";
+import { journaled } from "../journal/lines.ts";
 import type { ProgressListener, Restored, RestoreTerms } from "../maintenance.ts";
 import { Database, sqliteCode } from "./database.ts";
-import { SqliteLedger } from "./ledger.ts";
 import { SqliteMaintenance } from "./maintenance.ts";
+import { putJournaled } from "./put-journaled.ts";
 
 const BUSY = 5;
 /** What SQLite keeps beside a file. */
@@ -96,14 +96,11 @@ async function checked(
 async function alone(path: string): Promise<DatabaseSync> {
   // Who runs has it open: the journals that there are belong to nobody then.
   locked(path).close();
-  const { ended, open } = journaledRows(journalFolder(path));
+  const unfed = journaled(journalFolder(path));
   const database = new Database(path, true);
-  const ledger = new SqliteLedger(database);
   try {
-    for (const row of [...ended, ...open]) ledger.appendRow(row);
-    await ledger.flush();
+    await putJournaled(database, unfed);
   } finally {
-    await ledger.close();
     database.close();
   }
   return locked(path);

@@ -13,11 +13,12 @@ import { join } from "node:path";
 import t, { type Test } from "tap";
 import { JournalFeeder } from "../../../src/store/journal/feeder.ts";
 import { journalFile } from "../../../src/store/journal/files.ts";
-import type { JournalLine } from "../../../src/store/journal/journal.ts";
+import type { RowLine } from "../../../src/store/journal/journal.ts";
 import type { Row } from "../../../src/store/ledger-row.ts";
+import type { MadeObject } from "../../../src/store/object-rows.ts";
 
 const OWNER = "1-2-3";
-const line = (kind: JournalLine[0], id: string): string => `${JSON.stringify([kind, [["k"], [id]]])}\n`;
+const line = (kind: RowLine[0], id: string): string => `${JSON.stringify([kind, [["k"], [id]]])}\n`;
 
 /** A store of rows that may be down. */
 function feeder(t: Test) {
@@ -25,10 +26,12 @@ function feeder(t: Test) {
   mkdirSync(folder);
   const waiting: Row[] = [];
   const kept: unknown[] = [];
+  const made: MadeObject[] = [];
   const warnings: string[] = [];
   const store = { down: false, flushed: () => {} };
   const taker = {
     appendRow: (row: Row) => void waiting.push(row),
+    appendObject: (object: MadeObject) => void made.push(object),
     flush: async () => {
       if (store.down) throw new Error("disk full");
       kept.push(...waiting.splice(0).map(({ values }) => values[0]));
@@ -37,7 +40,7 @@ function feeder(t: Test) {
   };
   const warn = (message: string) => void warnings.push(message);
   const feeding = new JournalFeeder(folder, OWNER, taker, warn);
-  return { folder, kept, store, warnings, feeder: feeding, file: journalFile(folder, OWNER, 1) };
+  return { folder, kept, made, store, warnings, feeder: feeding, file: journalFile(folder, OWNER, 1) };
 }
 
 t.test("lines get into the ledger however the file has grown, each once; what has only begun does not", async (t) => {
@@ -52,6 +55,19 @@ t.test("lines get into the ledger however the file has grown, each once; what ha
   t.ok(await feeding.rest());
   feeding.end();
   t.notOk(existsSync(file));
+});
+
+t.test("objects that were made get into the store, those of the dead too", async (t) => {
+  const { feeder: feeding, folder, file, made, kept } = feeder(t);
+  const object = { id: "file-1", provider: "up", key: "one", time: 1 };
+  writeFileSync(file, `${line("ended", "a")}${JSON.stringify(["made", object])}\n`);
+  await feeding.feed({ number: 1, size: statSync(file).size });
+  t.same([kept, made], [["a"], [object]]);
+  const dead = journalFile(folder, "999999999-1-1", 1);
+  writeFileSync(dead, `${JSON.stringify(["made", { ...object, id: "file-2" }])}\n`);
+  utimesSync(dead, 1, 1);
+  await feeding.adopt();
+  t.same(made.at(-1), { ...object, id: "file-2" });
 });
 
 t.test("a file that is done with is removed, and the next one read", async (t) => {

@@ -2,7 +2,7 @@ import { readdirSync, readFileSync, rmSync, statSync, writeFileSync } from "node
 import { dirname, join } from "node:path";
 import t, { type Test } from "tap";
 import { journalFile, journals, processName } from "../../../src/store/journal/files.ts";
-import { Journal, type JournalLine, rowIn } from "../../../src/store/journal/journal.ts";
+import { Journal, type RowLine, rowIn } from "../../../src/store/journal/journal.ts";
 import { KIND, type Row } from "../../../src/store/ledger-row.ts";
 
 const row = (id: string, more: Partial<Row> = {}): Row => ({ kind: ["k", 200], values: [id, 1, null], ...more });
@@ -18,7 +18,7 @@ function open(t: Test, limits?: { full: number; memory: number }) {
         readFileSync(file, "utf8")
           .split("\n")
           .filter((line) => line !== "")
-          .map((line) => JSON.parse(line) as JournalLine),
+          .map((line) => JSON.parse(line) as RowLine),
       ),
     );
   return { store, journal, warnings, lines };

@@ -2,10 +2,10 @@ import { appendFileSync, mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import t from "tap";
 import { journalFile } from "../../../src/store/journal/files.ts";
-import type { JournalLine } from "../../../src/store/journal/journal.ts";
-import { journaledRows, lineIn, wholeLines } from "../../../src/store/journal/lines.ts";
+import type { RowLine } from "../../../src/store/journal/journal.ts";
+import { journaled, lineIn, wholeLines } from "../../../src/store/journal/lines.ts";
 
-const line = (kind: JournalLine[0], id: string): string => `${JSON.stringify([kind, [["k"], [id]]])}\n`;
+const line = (kind: RowLine[0], id: string): string => `${JSON.stringify([kind, [["k"], [id]]])}\n`;
 
 t.test("lines come whole, from one place to another, however long they are", async (t) => {
   const file = join(t.testdir(), "lines");
@@ -26,19 +26,28 @@ t.test("lines come whole, from one place to another, however long they are", asy
   t.same(read(long.length + 5), [{ text: "half\n", end: long.length + 10 }]);
 });
 
+const object = { id: "file-1", provider: "up", key: "one", time: 1 };
+
 t.test("what is no line is nothing", async (t) => {
   t.same(["", "{", '["begun"'].map(lineIn), [undefined, undefined, undefined]);
   t.same(lineIn(line("ended", "1")), ["ended", [["k"], ["1"]]]);
+  t.same(lineIn(JSON.stringify(["made", object])), ["made", object]);
+  for (const wrong of [undefined, 1, {}, { ...object, key: 1 }, { ...object, time: "1" }, { ...object, group: null }])
+    t.equal(lineIn(JSON.stringify(["made", wrong])), undefined);
 });
 
 t.test("what journals hold is told, each row once, by its last word", async (t) => {
   const folder = join(t.testdir(), "journal");
-  t.same(journaledRows(folder), { ended: [], open: [] });
+  t.same(journaled(folder), { ended: [], open: [], made: [] });
   mkdirSync(folder);
   writeFileSync(journalFile(folder, "1-2-3", 1), line("begun", "a") + line("begun", "b") + line("ended", "a"));
   writeFileSync(journalFile(folder, "1-2-3", 2), line("begun", "b") + line("begun", "c"));
-  writeFileSync(journalFile(folder, "9-9-9", 1), `${line("ended", "d")}torn${line("ended", "c")}`);
-  const { ended, open } = journaledRows(folder);
+  writeFileSync(
+    journalFile(folder, "9-9-9", 1),
+    `${line("ended", "d")}torn${line("ended", "c")}${JSON.stringify(["made", object])}\n`,
+  );
+  const { ended, open, made } = journaled(folder);
+  t.same(made, [object]);
   t.same(
     ended.map(({ values }) => values[0]),
     ["a", "d"],

@@ -1,0 +1,54 @@
+import { type OwnedObject, Owners } from "./owners.ts";
+
+/** Objects that it remembers; beyond that it forgets those that were made first. */
+const MOST = 100_000;
+
+/** Owners of a store in memory, by id. */
+export class MemoryOwners extends Owners {
+  private readonly objects = new Map<string, OwnedObject[]>();
+
+  /** Ids. */
+  get size(): number {
+    return this.objects.size;
+  }
+
+  all(): OwnedObject[] {
+    return [...this.objects.values()].flat();
+  }
+
+  override find(id: string): readonly OwnedObject[] {
+    return this.objects.get(id) ?? [];
+  }
+
+  /** @returns whether it was not known */
+  remember(object: OwnedObject): boolean {
+    const { id, provider } = object;
+    const known = this.objects.get(id);
+    if (known?.some((other) => other.provider === provider)) return false;
+    if (known) known.push(object);
+    else this.objects.set(id, [object]);
+    if (this.objects.size > MOST) this.forgetOldest();
+    return true;
+  }
+
+  override add(objects: readonly OwnedObject[]): void {
+    for (const object of objects) this.remember(object);
+  }
+
+  forget(object: OwnedObject): void {
+    const left = this.find(object.id).filter((other) => other !== object);
+    if (left.length > 0) this.objects.set(object.id, left);
+    else this.objects.delete(object.id);
+  }
+
+  override async close(): Promise<void> {}
+
+  /** One in a hundred, so that it is not one search each time. */
+  private forgetOldest(): void {
+    let count = MOST / 100;
+    for (const id of this.objects.keys()) {
+      this.objects.delete(id);
+      if (--count === 0) return;
+    }
+  }
+}

@@ -1,0 +1,33 @@
+import type { StatementSync } from "node:sqlite";
+import { type MadeObject, type ObjectRows, objectOf } from "../object-rows.ts";
+import type { OwnedObject } from "../owners.ts";
+import type { Database } from "./database.ts";
+
+/** Who made which object, in SQLite. */
+export class SqliteObjects implements ObjectRows {
+  private readonly added: StatementSync;
+  private readonly select: StatementSync;
+
+  constructor(private readonly database: Database) {
+    this.added = database.prepare(
+      `insert into object (id, provider, key, "group", model, time) values (?, ?, ?, ?, ?, ?)
+       on conflict (id, provider) do nothing`,
+    );
+    this.select = database.prepare(
+      `select id, provider, key, "group", model from object where id = ? order by time, provider`,
+    );
+  }
+
+  find(id: string): OwnedObject[] {
+    return this.select.all(id).map(objectOf);
+  }
+
+  insert(made: readonly MadeObject[]): Promise<void> {
+    return this.database.patiently(() => this.database.transaction(() => this.insertAll(made)));
+  }
+
+  private insertAll(made: readonly MadeObject[]): void {
+    for (const { id, provider, key, group, model, time } of made)
+      this.added.run(id, provider, key, group ?? null, model ?? null, time);
+  }
+}

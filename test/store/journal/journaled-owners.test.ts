@@ -1,0 +1,108 @@
+import { copyFileSync, mkdirSync } from "node:fs";
+import { join } from "node:path";
+import t, { type Test } from "tap";
+import { journalFolder, journals } from "../../../src/store/journal/files.ts";
+import { JournaledLedger } from "../../../src/store/journal/journaled-ledger.ts";
+import { JournaledOwners } from "../../../src/store/journal/journaled-owners.ts";
+import { journaled } from "../../../src/store/journal/lines.ts";
+import type { MadeObject } from "../../../src/store/object-rows.ts";
+import { Database } from "../../../src/store/sqlite/database.ts";
+import { SqliteObjects } from "../../../src/store/sqlite/objects.ts";
+import { ownersContract } from "../../support/owners-contract.ts";
+import { eventually } from "../../support/process.ts";
+
+const file = { id: "file-1", provider: "up", key: "one" };
+
+/** A process's view of a store. */
+function open(t: Test, path = join(t.testdir(), "gateway.db")) {
+  const database = new Database(path);
+  const ledger = new JournaledLedger(path, journalFolder(path), (text) => t.comment(text));
+  const owners = new JournaledOwners(new SqliteObjects(database), ledger, () => ledger.hasOthers);
+  t.teardown(async () => {
+    await owners.close();
+    await ledger.close();
+    database.close();
+  });
+  return { path, database, owners, ledger };
+}
+
+ownersContract(t, async (t) => {
+  const { owners, path } = open(t);
+  return { owners, other: open(t, path).owners };
+});
+
+t.test("what was added is found at once, and in the journal at the end of the turn", async (t) => {
+  const { path, owners } = open(t);
+  owners.add([file, { ...file, id: "resp_1", group: "acme", model: "m" }]);
+  t.same(owners.find("file-1"), [file]);
+  await new Promise(setImmediate);
+  await new Promise(setImmediate);
+  const { made } = journaled(journalFolder(path));
+  t.match(made, [file, { ...file, id: "resp_1", group: "acme", model: "m" }]);
+  t.ok(Date.now() - (made[0] as MadeObject).time < 60_000);
+});
+
+t.test("what a process had made that has died is there once its journal has been read", async (t) => {
+  const { path, owners } = open(t);
+  owners.add([file]);
+  await new Promise(setImmediate);
+  await new Promise(setImmediate);
+  const [journal] = journals(journalFolder(path));
+  // As a process would leave it that ends here.
+  const later = join(t.testdir({}), "later.db");
+  new Database(later).close();
+  mkdirSync(journalFolder(later));
+  copyFileSync(journal?.files[0] as string, join(journalFolder(later), "999999999-1-1-000001.jsonl"));
+  const next = open(t, later);
+  t.same(await next.owners.findSoon("file-2"), [], "it waits, and what there is not is not there in the end");
+  await next.ledger.recovered();
+  await eventually(async () => (await next.owners.find("file-1")).length === 1, "the object");
+});
+
+t.test("what nobody has made is not waited for where no other process can have made it", async (t) => {
+  const { owners } = open(t);
+  t.same(owners.findSoon("file-1"), []);
+});
+
+/** A journal whose thread may have died. */
+class MortalJournal {
+  readonly lines: string[] = [];
+  flushes = 0;
+  dead = false;
+
+  made({ id }: MadeObject): void {
+    this.lines.push(id);
+  }
+
+  async flush(): Promise<void> {
+    this.flushes++;
+    if (this.dead) throw new Error("exit code 1");
+  }
+}
+
+t.test("what is not in the store yet is known, and asked for again where the thread has died", async (t) => {
+  const journal = new MortalJournal();
+  journal.dead = true;
+  const rows = { find: () => [], insert: async () => {} };
+  const owners = new JournaledOwners(rows, journal, () => false);
+  owners.add([file]);
+  owners.add([file, { ...file, provider: "other" }]);
+  t.same(journal.lines, ["file-1", "file-1"], "each once");
+  await eventually(() => journal.flushes === 1, "the first try");
+  t.equal((await owners.find("file-1")).length, 2);
+  journal.dead = false;
+  await eventually(() => journal.flushes === 2, "the second");
+  await eventually(async () => (await owners.find("file-1")).length === 0, "memory to be free of it");
+  await owners.close();
+});
+
+t.test("a store that cannot answer is told of as such", async (t) => {
+  const rows = {
+    find: () => {
+      throw new Error("disk I/O error");
+    },
+    insert: async () => {},
+  };
+  const owners = new JournaledOwners(rows, new MortalJournal(), () => false);
+  t.throws(() => owners.find("file-1"), { code: "internal", status: 503, retryAfter: 5 });
+});
