@@ -77,7 +77,12 @@ export default class UsageOf implements Plugin {
   /** `GET /v1/requests/{id}`: what the ledger has of a request, for the key that made it. */
   async serve({ path, caller }: AccessExchange): Promise<Answer> {
     const id = path.split("/").slice(3).join("/");
-    const [found] = id === "" ? [] : await this.ledger.search({ id, limit: 1 });
+    const [found] =
+      id === ""
+        ? []
+        : await this.ledger.search({ id, limit: 1 }).catch((cause: unknown) => {
+            throw Ledger.silent(cause);
+          });
     if (!found || !caller || found.key !== caller.id)
       throw new GatewayError("object_not_found", {
         message: "This key has made no request with that id.",

@@ -1,5 +1,5 @@
 import type { Answer, Caller } from "model-gateway";
-import type { Ledger, Levels, Limiter, Standing } from "model-gateway/store";
+import { Ledger, type Levels, type Limiter, type Standing } from "model-gateway/store";
 
 /** Milliseconds for which sums of the ledger are told again. */
 const FRESH = 5000;
@@ -14,6 +14,7 @@ export class KeyPage {
     private readonly ledger: Ledger,
   ) {}
 
+  /** @throws GatewayError a 503 while the ledger cannot be asked */
   async of(caller: Caller): Promise<Answer> {
     const { id, name, group, models, expires } = caller;
     const standings = await this.limiter.standings(this.levels.of(caller));
@@ -42,8 +43,11 @@ export class KeyPage {
     if (this.asked && now - this.asked.at < FRESH) return this.asked.spent;
     const spent = this.ledger
       .sums({ by: ["key"] })
-      .then((sums) => new Map(sums.map(({ group: [key = ""], cost }) => [key, cost])));
-    spent.catch(() => (this.asked = undefined));
+      .then((sums) => new Map(sums.map(({ group: [key = ""], cost }) => [key, cost])))
+      .catch((cause: unknown) => {
+        this.asked = undefined;
+        throw Ledger.silent(cause);
+      });
     this.asked = { at: now, spent };
     return spent;
   }

@@ -1,3 +1,4 @@
+import { GatewayError } from "../core/errors.ts";
 import type { Outcome } from "../core/exchange.ts";
 import type { Usage } from "../core/usage.ts";
 import type { PercentileFigures } from "./percentiles.ts";
@@ -146,6 +147,12 @@ export interface LedgerBacklog {
 
 /** The record of usage. */
 export abstract class Ledger {
+  /** What is said to a client whose question the ledger cannot answer. */
+  static silent(cause: unknown): GatewayError {
+    const message = "The ledger cannot answer at the moment.";
+    return new GatewayError("internal", { status: 503, message, retryAfter: 5, store: "ledger", cause });
+  }
+
   /**
    * An exchange asks a provider: the entry it shall have if nothing more is heard of it. Never throws and never waits, as
    * `append`: a store that is down must not stop traffic.

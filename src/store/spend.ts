@@ -5,16 +5,24 @@ import type { SpendSince } from "./memory-limiter.ts";
 
 /** Milliseconds for rows that are on their way: a request waits for them. */
 const PATIENCE = 5000;
+/** The part of that which requests wait while the last one has waited in vain: a store that is down is no news. */
+const AGAIN = 0.1;
 
 /**
  * What the ledger knows to have been spent, by the scopes of limits. It rejects while rows wait for a store that is down: what
  * they have spent would be spent again.
  */
-export const spendSince =
-  (ledger: Pick<Ledger, "recovered" | "flush" | "sums">, patience = PATIENCE): SpendSince =>
-  async (since) => {
+export const spendSince = (ledger: Pick<Ledger, "recovered" | "flush" | "sums">, patience = PATIENCE): SpendSince => {
+  let silent = false;
+  return async (since) => {
     await ledger.recovered();
-    await inTime(patience, ledger.flush());
+    try {
+      await inTime(silent ? patience * AGAIN : patience, ledger.flush());
+      silent = false;
+    } catch (thrown) {
+      silent = true;
+      throw thrown;
+    }
     const spent = new Map<string, number>();
     for (const { group: by, cost } of await ledger.sums({ since, by: ["key", "group", "model", "target"] })) {
       const [key = "", group = "", model = "", target = ""] = by;
@@ -29,3 +37,4 @@ export const spendSince =
     }
     return spent;
   };
+};

@@ -429,3 +429,15 @@ models:
     t.equal((await cost("generations", { model: "own", size: "256x256" }))?.cost, undefined);
   },
 );
+
+t.test("while the ledger cannot be asked, what it is asked for is a 503 that says so", async (t) => {
+  const { url, gateway } = await startGateway(t, YAML("http://127.0.0.1:1"));
+  const away = async () => Promise.reject(new Error("connect ECONNREFUSED"));
+  Object.assign(gateway.stores.ledger, { search: away, sums: away });
+  for (const path of ["/v1/requests/some", "/v1/key"]) {
+    const answer = await fetch(url + path, { headers: asking() });
+    t.equal(answer.status, 503, path);
+    t.equal(answer.headers.get("retry-after"), "5");
+    t.match(await answer.json(), { error: { message: "The ledger cannot answer at the moment." } });
+  }
+});

@@ -47,3 +47,20 @@ t.test("while rows wait for a store that is down nobody says what has been spent
   const ledger = { recovered: async () => {}, flush: () => silent, sums: async () => [] };
   await t.rejects(spendSince(ledger, 10)(5), /not answered/);
 });
+
+t.test("once a request has waited in vain the next ones wait for less long, until the store is back", async (t) => {
+  const flush: { done?: () => void } = {};
+  const ledger = {
+    recovered: async () => {},
+    flush: () => new Promise<void>((done) => (flush.done = done)),
+    sums: async () => [],
+  };
+  const ask = spendSince(ledger, 1000);
+  await t.rejects(ask(5), /not answered in 1000 ms/);
+  await t.rejects(ask(5), /not answered in 100 ms/);
+  const back = ask(5);
+  await Promise.resolve();
+  flush.done?.();
+  t.equal((await back).size, 0);
+  await t.rejects(ask(5), /not answered in 1000 ms/, "that was another time");
+});

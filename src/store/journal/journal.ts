@@ -1,4 +1,15 @@
-import { closeSync, fdatasyncSync, fsyncSync, ftruncateSync, mkdirSync, openSync, writeSync } from "node:fs";
+import {
+  closeSync,
+  fdatasyncSync,
+  fstatSync,
+  fsyncSync,
+  ftruncateSync,
+  mkdirSync,
+  openSync,
+  readSync,
+  statSync,
+  writeSync,
+} from "node:fs";
 import { KIND, type Row } from "../ledger-row.ts";
 import type { MadeObject } from "../object-rows.ts";
 import { journalFile, processName, remove } from "./files.ts";
@@ -9,6 +20,8 @@ const FULL = 8 * 1024 * 1024;
 const MEMORY = 64 * 1024 * 1024;
 /** Milliseconds between two tries then. */
 const AGAIN = 250;
+/** Milliseconds between two looks whether the file is still where others find it. */
+const LOOK = 1000;
 
 /** A line of a journal: of a row of the ledger, or an object that was made. */
 export type JournalLine = RowLine | ["made", MadeObject];
@@ -33,6 +46,7 @@ export class Journal {
   number = 0;
   size = 0;
   private fd: number | undefined;
+  private lookedAt = 0;
   private pending: string[] = [];
   private pendingBytes = 0;
   /** Exchanges that have begun and not ended, by id: each new file begins with their lines. */
@@ -96,6 +110,7 @@ export class Journal {
     if (this.pendingBytes === 0 || (this.failed && performance.now() - this.failed.triedAt < AGAIN)) return;
     const bytes = Buffer.from(this.pending.join(""));
     try {
+      this.look(LOOK);
       this.append(bytes);
     } catch (thrown) {
       this.fail(thrown as Error);
@@ -112,6 +127,11 @@ export class Journal {
     if (this.failed) this.failed.triedAt = 0;
     this.write();
     clearTimeout(this.retry);
+    try {
+      this.look(0);
+    } catch (thrown) {
+      this.warn(`The ledger's journal cannot be written: ${(thrown as Error).message}.`);
+    }
     if (this.pendingBytes > 0) this.warn(`${this.pending.length} lines of the ledger's journal are lost.`);
     if (this.fd !== undefined) closeSync(this.fd);
     this.fd = undefined;
@@ -142,28 +162,59 @@ export class Journal {
 
   private create(): number {
     mkdirSync(this.folder, { recursive: true, mode: 0o700 });
-    const fd = openSync(journalFile(this.folder, this.owner, this.number + 1), "ax", 0o600);
+    const fd = openSync(journalFile(this.folder, this.owner, this.number + 1), "ax+", 0o600);
     this.fd = fd;
     this.number++;
     this.size = 0;
+    this.lookedAt = performance.now();
     if (this.durable) syncFolder(this.folder);
     return fd;
   }
 
+  /**
+   * Goes on in another file where somebody has removed the one that is written, or moved it: nobody would find what follows.
+   * What stands in it is still to be had, and written again; what the ledger has of it already it takes once.
+   * @param pause milliseconds from one look to the next
+   * @throws what the system says where there can be no other file
+   */
+  private look(pause: number): void {
+    const { fd } = this;
+    const now = performance.now();
+    if (fd === undefined || now - this.lookedAt < pause) return;
+    const file = journalFile(this.folder, this.owner, this.number);
+    if (statSync(file, { throwIfNoEntry: false })?.ino !== fstatSync(fd).ino) {
+      const bytes = Buffer.allocUnsafe(this.size);
+      this.goOn(bytes.subarray(0, readSync(fd, bytes, 0, bytes.length, 0)));
+      this.warn(`The ledger's journal ${file} was removed or moved. All of it stands in another file now.`);
+    }
+    this.lookedAt = now;
+  }
+
   /** Goes on in another file, which tells all that is still open: who has read the one before needs it no more. */
   private next(): void {
+    try {
+      this.goOn(Buffer.from([...this.open.values()].map(({ line }) => line).join("")));
+    } catch {
+      // The old one is as good for a while.
+    }
+  }
+
+  /**
+   * @param first what the next file begins with
+   * @throws what the system says; all is as it was then
+   */
+  private goOn(first: Buffer): void {
     const { fd: old, number, size } = this;
     try {
       this.create();
-      this.append(Buffer.from([...this.open.values()].map(({ line }) => line).join("")));
-    } catch {
-      // The old one is as good for a while.
+      this.append(first);
+    } catch (thrown) {
       if (this.fd !== old) {
         closeSync(this.fd as number);
         remove([journalFile(this.folder, this.owner, this.number)]);
       }
       Object.assign(this, { fd: old, number, size });
-      return;
+      throw thrown;
     }
     try {
       closeSync(old as number);

@@ -1,5 +1,6 @@
-import { readdirSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
+import { readdirSync, readFileSync, renameSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
+import { setTimeout as sleep } from "node:timers/promises";
 import t, { type Test } from "tap";
 import { journalFile, journals, processName } from "../../../src/store/journal/files.ts";
 import { Journal, type RowLine, rowIn } from "../../../src/store/journal/journal.ts";
@@ -87,6 +88,36 @@ t.test("what cannot be written waits, and is written when it can be", async (t) 
   );
   t.match(warnings, [/cannot/, /being written again; 0 lines were lost/]);
   t.same(readdirSync(folder), ["gateway.db.journal"]);
+});
+
+t.test("a file that somebody removes or moves is written again, with all that it held", async (t) => {
+  const { journal, warnings, lines } = open(t);
+  const ids = () => lines().map((line) => rowIn(line).values[0]);
+  const write = (id: string) => {
+    journal.end(id, row(id));
+    journal.write();
+  };
+  write("1");
+  rmSync(journal.folder, { recursive: true });
+  // Nobody has looked yet: it is written to a file that has no name.
+  write("2");
+  t.same(ids(), []);
+  await sleep(1010);
+  write("3");
+  t.same(ids(), ["1", "2", "3"]);
+  t.match(warnings, [/journal .*-000001\.jsonl was removed or moved/]);
+  renameSync(journal.folder, `${journal.folder}.away`);
+  writeFileSync(journal.folder, "in the way");
+  await sleep(1010);
+  write("4");
+  t.same([journal.writable, journal.waiting], [false, true]);
+  t.match(warnings, [/removed or moved/, /cannot be written: .*waits in memory/]);
+  rmSync(journal.folder);
+  await sleep(300);
+  t.same([journal.writable, ids()], [true, ["1", "2", "3", "4"]]);
+  rmSync(journal.folder, { recursive: true });
+  journal.close();
+  t.same(ids(), ["1", "2", "3", "4"], "before a journal is closed somebody looks");
 });
 
 t.test("more than memory is for in one turn of the event loop is written before its end", (t) => {
