@@ -343,8 +343,14 @@ export interface ObjectWords {
   readonly top: readonly string[];
   /** Members that name one wherever they stand. Their value is an id, a list of ids, or an object with its `id`. */
   readonly anywhere: readonly string[];
+  /** The same, where a text in their place names nothing: a voice of the vendor's, the words of a prompt. */
+  readonly asObjects?: readonly string[];
   /** The `type` of objects whose own `id` names another one. */
   readonly references?: readonly string[];
+  /** The same where a member is absent or empty that would say it all: by types, the names of these members. */
+  readonly unsaid?: Readonly<Record<string, string>>;
+  /** The `type` of objects in a member `source` that stand for what any key made; such a request names the type. */
+  readonly sources?: readonly string[];
   /** Whether an element of a list that says nothing but its `id` names another one too, without a `type`. */
   readonly untyped?: true;
   /** Members in which the vendor looks for none: arguments, schemas, labels. */

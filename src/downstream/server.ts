@@ -20,6 +20,7 @@ import { Incoming } from "./incoming.ts";
 import { Listener, type ListenPlace } from "./listener.ts";
 import { Overload, type OverloadLimits } from "./overload.ts";
 import type { RouteMatch } from "./paths.ts";
+import { saysWhatIsJudged } from "./query-names.ts";
 import { receiver } from "./receive.ts";
 import { finish, Reply, refuse, shed } from "./reply.ts";
 
@@ -360,7 +361,8 @@ export class Downstream {
     const { pass: passes, chain } = destination;
     once(query, passes ? ["key"] : undefined);
     const keys = credentials(headers, query);
-    const dropped = passes ? [] : query.take(namesModel).map((name) => `?${name}`);
+    const judged = (name: string) => saysWhatIsJudged(name, destination.protocol);
+    const dropped = passes ? [] : query.take(judged).map((name) => `?${name}`);
     const exchange = begin(request, query, destination, known, keys);
     exchange.dropped.push(...dropped);
     response.on("close", () => {
@@ -559,10 +561,6 @@ function once(query: Query, names: readonly string[] | undefined): void {
     hint: "Send it once.",
   });
 }
-
-/** Parameters in which some servers look for a model, though path or body name one: what was judged is not among them. */
-const MODEL = /^\W*(?:models?|deployments?|engines?)(?:[-_.]?(?:id|name))?(?:\W|$)/i;
-const namesModel = (name: string): boolean => MODEL.test(name);
 
 /** @throws GatewayError misplaced_key */
 function begin(

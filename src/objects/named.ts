@@ -29,6 +29,7 @@ const OTHER = /^\s*:\s*(?:[^"\s]|"(?:[^"\\]|\\.)*"\s*,\s*"(?:[^"\\]|\\.)*"\s*:\s
 /** Bytes in which that can be seen: more are looked at only if these tell nothing. */
 const [NEAR, FAR] = [96, 2000] as const;
 const ID_NAME = Buffer.from('"id"');
+const SOURCE = "source";
 const SPELLED_ID = ["Id", "iD", "ID"];
 const NUMBER = /^\d+$/;
 
@@ -45,18 +46,26 @@ export class NamedObjects {
   private readonly anywhere: ReadonlySet<string>;
   private readonly unread: ReadonlySet<string>;
   private readonly references: ReadonlySet<unknown>;
+  private readonly asObjects: ReadonlySet<string>;
+  private readonly unsaid: ReadonlyMap<unknown, string>;
+  private readonly sources: ReadonlySet<unknown>;
 
   constructor(private readonly words: ObjectWords) {
-    const { anywhere, references = [] } = words;
-    this.marks = new AnyOf([...anywhere, ...references].map((word) => `"${word}"`));
-    this.watch = new Watch([...anywhere, ...(words.untyped ? ["id"] : [])], [...references]);
-    this.spelled = new Watch([...anywhere.flatMap(spellings), ...(words.untyped ? SPELLED_ID : [])]);
+    const { anywhere, asObjects = [], references = [], unsaid = {}, sources = [] } = words;
+    const types = [...references, ...Object.keys(unsaid), ...sources];
+    this.marks = new AnyOf([...anywhere, ...asObjects, ...types].map((word) => `"${word}"`));
+    this.watch = new Watch([...anywhere, ...asObjects, ...(words.untyped ? ["id"] : [])], types);
+    const names = [...anywhere, ...asObjects];
+    this.spelled = new Watch([...names.flatMap(spellings), ...(words.untyped ? SPELLED_ID : [])]);
     const bare = words.untyped ? SPELLED_ID.map((name) => `|"${name}"`).join("") : "";
-    this.spelling = new RegExp(`"(?:${anywhere.map(inAnyCase).join("|")})"${bare}`);
-    this.longest = Math.max("ID".length, ...anywhere.map(({ length }) => length)) + 2;
+    this.spelling = new RegExp(`"(?:${names.map(inAnyCase).join("|")})"${bare}`);
+    this.longest = Math.max("ID".length, ...names.map(({ length }) => length)) + 2;
     this.anywhere = new Set(anywhere.map((name) => name.toLowerCase()));
     this.unread = new Set(words.unread);
     this.references = new Set(references);
+    this.asObjects = new Set(asObjects);
+    this.unsaid = new Map(Object.entries(unsaid));
+    this.sources = new Set(sources);
   }
 
   /**
@@ -91,7 +100,8 @@ export class NamedObjects {
   }
 
   private mayStandIn(scan: Scan): boolean {
-    return this.watch.maySee(scan) || this.words.anywhere.some((name) => scan.find(name) !== undefined);
+    const { anywhere, asObjects = [] } = this.words;
+    return this.watch.maySee(scan) || [...anywhere, ...asObjects].some((name) => scan.find(name) !== undefined);
   }
 
   private maySpell(scan: Scan, pieces: readonly Buffer[]): boolean {
@@ -118,16 +128,32 @@ export class NamedObjects {
       return;
     }
     const object = value as JsonObject;
-    if (valuesOf(object, "type").some((type) => this.references.has(type)))
+    if (valuesOf(object, "type").some((type) => this.isReference(type, object)))
       for (const id of valuesOf(object, "id")) this.take(id, [...path, "id"], found);
     for (const name in object) {
       if (this.unread.has(name)) continue;
       const inner = object[name];
       if (typeof inner !== "object" && typeof inner !== "string") continue;
       const at = [...path, name];
-      if (this.anywhere.has(name.toLowerCase())) this.take(inner, at, found);
+      const word = name.toLowerCase();
+      if (this.anywhere.has(word)) this.take(inner, at, found);
+      if (this.asObjects.has(word))
+        for (const each of Array.isArray(inner) ? inner : [inner]) if (asObject(each)) this.take(each, at, found);
+      if (word === SOURCE) this.takeSource(inner, at, found);
       if (typeof inner === "object") this.walk(inner, at, found);
     }
+  }
+
+  /** Whether an object of a type stands for another one by its id alone. */
+  private isReference(type: unknown, object: JsonObject): boolean {
+    if (this.references.has(type)) return true;
+    const content = this.unsaid.get(type);
+    return content !== undefined && !valuesOf(object, content).some((value) => value !== null && value !== "");
+  }
+
+  private takeSource(value: unknown, path: JsonPath, found: NamedObject[]): void {
+    for (const type of valuesOf(asObject(value) ?? {}, "type"))
+      if (this.sources.has(type)) this.take(type, [...path, "type"], found);
   }
 
   /** Ids in a value that is an id, a list of what holds ids, or an object with its id or with numbered members. */

@@ -319,6 +319,45 @@ t.test("a query names no model: path and body do, and were judged", async (t) =>
   t.equal((await ask(`/v1/chat/completions?${others}`, chat)).asked, `/v1/chat/completions?${others}`);
 });
 
+t.test("a query says nothing of what was judged in the body: objects, lengths, tiers", async (t) => {
+  const upstream = await httpUpstream();
+  t.teardown(() => upstream.close());
+  const { url } = await startGateway(
+    t,
+    `providers: { up: { url: "${upstream.origin.origin}/v1", speaks: [openai-responses, anthropic-messages, gemini] } }
+models: { echo: { targets: [up:echo] } }
+`,
+  );
+  const ask = async (path: string, body: object) => {
+    const response = await fetch(url + path, { method: "POST", headers: asking(), body: JSON.stringify(body) });
+    await response.text();
+    return { asked: upstream.seen.at(-1)?.url, dropped: response.headers.get("gateway-dropped") };
+  };
+  const contents = [{ parts: [{ text: "hi" }] }];
+  for (const name of [
+    "cachedContent",
+    "cached_content",
+    "contents.parts.file_data.file_uri",
+    "contents[0].parts[0].fileData.fileUri",
+    "tools.fileSearch.fileSearchStoreNames",
+    "generationConfig.maxOutputTokens",
+    "generation_config.candidate_count",
+    "service_tier",
+  ]) {
+    const { asked, dropped } = await ask(`/v1beta/models/echo:generateContent?prettyPrint=false&${name}=5`, {
+      contents,
+    });
+    t.equal(asked, "/v1/models/echo:generateContent?prettyPrint=false", name);
+    t.equal(dropped, `?${name}`);
+  }
+  const input = { model: "echo", input: "hi" };
+  for (const name of ["previous_response_id", "background", "max_output_tokens", "prompt[id]"])
+    t.equal((await ask(`/v1/responses?a=1&${name}=5`, input)).asked, "/v1/responses?a=1", name);
+  const messages = { model: "echo", max_tokens: 5, messages: [{ role: "user", content: "hi" }] };
+  for (const name of ["fallbacks", "container", "max_tokens", "speed"])
+    t.equal((await ask(`/v1/messages?beta=true&${name}=5`, messages)).asked, "/v1/messages?beta=true", name);
+});
+
 t.test("a method that is not answered is refused with those that are", async (t) => {
   const { url, port } = await startGateway(t, MODELS);
   for (const [method, path, allow] of [

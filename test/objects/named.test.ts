@@ -46,6 +46,14 @@ const CASES: readonly (readonly [Protocol, object, ...string[]])[] = [
     "tools.0.vector_store_ids.1=vs_2",
   ],
   [responses, { tools: [{ type: "code_interpreter", container: "cntr_1" }] }, "tools.0.container=cntr_1"],
+  [responses, { tools: [{ type: "mcp", tunnel_id: "tunnel_1" }] }, "tools.0.tunnel_id=tunnel_1"],
+  [responses, { input: [{ type: "image_generation_call", id: "ig_1" }] }, "input.0.id=ig_1"],
+  [
+    responses,
+    { input: [{ id: "ig_1", status: "completed", type: "image_generation_call", result: null }] },
+    "input.0.id=ig_1",
+  ],
+  [responses, { input: [{ type: "image_generation_call", id: "ig_1", result: "aGk=" }] }],
   [
     responses,
     { tools: [{ type: "code_interpreter", container: { type: "auto", file_ids: ["file-1"] } }] },
@@ -63,6 +71,8 @@ const CASES: readonly (readonly [Protocol, object, ...string[]])[] = [
     { messages: [{ role: "assistant", audio: { id: "audio_1" } }], audio: { voice: "alloy" } },
     "messages.0.audio.id=audio_1",
   ],
+  [chat, { audio: { format: "wav", voice: { id: "voice_1" } } }, "audio.voice.id=voice_1"],
+  [chat, { audio: { Voice: { ID: "voice_1" } } }, "audio.Voice.id=voice_1"],
   [anthropic, { container: "container_1" }, "container=container_1"],
   [
     anthropic,
@@ -76,7 +86,21 @@ const CASES: readonly (readonly [Protocol, object, ...string[]])[] = [
     "messages.0.content.0.source.file_id=file_1",
   ],
   [anthropic, { messages: [{ content: [{ type: "tool_use", input: { file_id: "any thing" } }] }] }],
+  [anthropic, { user_profile_id: "uprof_1" }, "user_profile_id=uprof_1"],
   [gemini, { cachedContent: "cachedContents/abc" }, "cachedContent=abc"],
+  [
+    gemini,
+    {
+      contents: [
+        {
+          parts: [
+            { functionResponse: { response: { fileUri: "x" }, parts: [{ fileData: { fileUri: "files/abc" } }] } },
+          ],
+        },
+      ],
+    },
+    "contents.0.parts.0.functionResponse.parts.0.fileData.fileUri=abc",
+  ],
   [gemini, { cached_content: "projects/p/locations/l/cachedContents/12" }, "cached_content=12"],
   [
     gemini,

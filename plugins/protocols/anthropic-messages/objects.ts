@@ -51,10 +51,10 @@ const unknown = (param: string) =>
       }
     : undefined;
 
-/** Files, containers, threads and skills of the Messages protocol. [S: BetaMessage] */
+/** Files, containers, threads, skills and profiles of the Messages protocol. [S: BetaMessage] */
 export const objects: ObjectWords = {
   top: ["container"],
-  anywhere: ["file_id", "previous_message_id", "skill_id"],
+  anywhere: ["file_id", "previous_message_id", "skill_id", "user_profile_id"],
   unread: ["metadata", "input", "input_schema", "citations", "schema"],
   // The vendor's own skills go by a plain word.
   id: (text) => (/^[a-z]+$/.test(text) ? undefined : text),

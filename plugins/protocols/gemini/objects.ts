@@ -18,7 +18,8 @@ export const objects: ObjectWords = {
   top: ["cachedContent", "cached_content"],
   anywhere: ["fileUri", "file_uri", "fileSearchStoreNames", "file_search_store_names"],
   unread: [
-    ...["functionCall", "function_call", "functionResponse", "function_response", "labels"],
+    // Of a function's result only what it says: its `parts` may name files.
+    ...["functionCall", "function_call", "response", "labels"],
     ...["functionDeclarations", "function_declarations", "responseSchema", "response_schema"],
     ...["responseJsonSchema", "response_json_schema"],
   ],

@@ -21,10 +21,12 @@ function* made({ id, choices }: JsonObject, request: AskedBody): Generator<strin
   }
 }
 
-/** Files, and audio that an assistant said before. [S: ChatCompletionCreateParams] */
+/** Files, voices, and audio that an assistant said before. [S: ChatCompletionCreateParams] */
 export const objects: ObjectWords = {
   top: [],
   anywhere: ["file_id", "audio"],
+  // One that a key made; the vendor's own go by a word.
+  asObjects: ["voice"],
   unread: UNREAD,
   makes: (request) => stored(request) || request.member("audio") !== undefined,
   members: ["id", "choices"],

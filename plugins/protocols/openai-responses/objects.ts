@@ -36,8 +36,11 @@ export const otherModels: OtherModelWords = { below: ["tools", "moderation"], ar
 /** Answers, their items, conversations, and what the vendor's tools work on. [S: ResponseCreateParams] */
 export const objects: ObjectWords = {
   top: ["previous_response_id", "conversation", "prompt"],
-  anywhere: ["file_id", "file_ids", "vector_store_ids", "container", "container_id", "skill_id"],
+  anywhere: ["file_id", "file_ids", "vector_store_ids", "container", "container_id", "skill_id", "tunnel_id"],
+  asObjects: ["voice"],
   references: [REFERENCE],
+  // A picture that was drawn before, by its id alone.
+  unsaid: { image_generation_call: "result" },
   untyped: true,
   unread: UNREAD,
   makes: () => true,

@@ -1,0 +1,33 @@
+import type { Protocol } from "../core/protocol.ts";
+
+/** Parameters in which some servers look for a model, though path or body name one. */
+const MODEL = /^\W*(?:models?|deployments?|engines?)(?:[-_.]?(?:id|name))?(?:\W|$)/i;
+/** A member that every protocol prices. */
+const TIER = "service_tier";
+const PARTS = /[^\w-]+/;
+
+const known = new WeakMap<Protocol, ReadonlySet<string>>();
+
+/**
+ * Whether a parameter of the query says what was judged in the path and the body: a model, an object that keys own, how much may
+ * come out. Some servers put parameters into the body that they read (`?cachedContent=`, `?generationConfig.maxOutputTokens=`).
+ */
+export function saysWhatIsJudged(name: string, protocol: Protocol): boolean {
+  if (MODEL.test(name)) return true;
+  let judged = known.get(protocol);
+  if (!judged) {
+    judged = new Set(judgedMembers(protocol).map(plain));
+    known.set(protocol, judged);
+  }
+  return name.split(PARTS).some((part) => judged.has(plain(part)));
+}
+
+function judgedMembers({ objects, otherModels, output }: Protocol): string[] {
+  const paths = [...(output?.tokens ?? []), ...(output?.times ?? [])];
+  const found = [TIER, output?.later, output?.tier?.[0], output?.further, ...paths.flat()];
+  const named = [...(objects?.top ?? []), ...(objects?.anywhere ?? [])];
+  return [...named, ...(otherModels?.below ?? []), ...found].filter((each) => typeof each === "string");
+}
+
+/** In any spelling: `max_output_tokens` and `maxOutputTokens` are one. */
+const plain = (name: string): string => name.toLowerCase().replaceAll(/[-_]/g, "");

@@ -1,0 +1,22 @@
+import t from "tap";
+import anthropic from "../../plugins/protocols/anthropic-messages/index.ts";
+import gemini from "../../plugins/protocols/gemini/index.ts";
+import chat from "../../plugins/protocols/openai-chat/index.ts";
+import embeddings from "../../plugins/protocols/openai-embeddings/index.ts";
+import { saysWhatIsJudged } from "../../src/downstream/query-names.ts";
+
+t.test("names in a query that say what was judged elsewhere, in any spelling and however deep", async (t) => {
+  for (const [protocol, ...names] of [
+    [gemini, "model", "cachedContent", "cached-content", "a.b[0].FILE_URI", "generationConfig.x", "requests[0].model"],
+    [chat, "deployment", "n", "N", "max_tokens", "service_tier", "messages[0].file_id", "moderation.model"],
+    [anthropic, "container[id]", "max_tokens", "fallbacks", "speed"],
+    [embeddings, "engine", "serviceTier"],
+  ] as const)
+    for (const name of names) t.ok(saysWhatIsJudged(name, protocol), `${protocol.name} ${name}`);
+  for (const [protocol, ...names] of [
+    [gemini, "alt", "$alt", "prettyPrint", "fields", "filename"],
+    [chat, "beta", "include", "remodel", "nn"],
+    [anthropic, "beta", "after_id", "spoken"],
+  ] as const)
+    for (const name of names) t.notOk(saysWhatIsJudged(name, protocol), `${protocol.name} ${name}`);
+});
