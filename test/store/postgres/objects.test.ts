@@ -4,6 +4,7 @@ import { JournaledLedger } from "../../../src/store/journal/journaled-ledger.ts"
 import { JournaledOwners } from "../../../src/store/journal/journaled-owners.ts";
 import { openPostgres } from "../../../src/store/postgres/migrations.ts";
 import { PostgresObjects } from "../../../src/store/postgres/objects.ts";
+import { folderFor } from "../../support/folder.ts";
 import { ownersContract } from "../../support/owners-contract.ts";
 import { type PostgresServer, placeOf, startPostgres } from "../../support/postgres.ts";
 import { eventually } from "../../support/process.ts";
@@ -13,7 +14,7 @@ const server = await startPostgres(t);
 async function open(t: Test, { database: made }: PostgresServer) {
   const place = placeOf(await made());
   const { database } = await openPostgres(place, 3);
-  const folder = join(t.testdir(), "journal");
+  const folder = join(folderFor(t), "journal");
   const view = () => {
     const ledger = new JournaledLedger(place, folder, (text) => t.comment(text));
     const owners = new JournaledOwners(new PostgresObjects(database), ledger, () => true);
