@@ -497,7 +497,7 @@ const Store = z.strictObject({
     .default("process"),
   keep: quantity(age, "400d, 52w or off")
     .describe(
-      "How long rows of single exchanges are kept, like 400d; sums by the hour and the day stay for good. Off: for good too.",
+      "How long rows of single exchanges are kept, like 400d; sums by the hour, day and week stay for good. Off: for good too.",
     )
     .prefault("off"),
 });

@@ -1,6 +1,6 @@
 import type { LedgerGroup, LedgerQuery, LedgerSpan, LedgerSum } from "./ledger.ts";
 import { PAGE_ROWS } from "./ledger-pages.ts";
-import { DAY, HOUR, SUMMED } from "./ledger-sums.ts";
+import { DAY, HOUR, SUMMED, WEEK } from "./ledger-sums.ts";
 
 // What the ledger asks, in words that SQLite and PostgreSQL both have. What they say differently is handed in.
 
@@ -41,10 +41,12 @@ export function sumsText(query: LedgerQuery, { tags }: LedgerDialect): string {
 }
 
 /** The bounds of `sumsText`. */
-export function ranges({ since = 0, until = Number.MAX_SAFE_INTEGER }: LedgerSpan): number[] {
+export function ranges({ since = 0, until = Number.MAX_SAFE_INTEGER, by }: LedgerQuery): number[] {
   const [hours, ...rows] = wholeParts(since, until, HOUR);
-  const [days, ...ends] = wholeParts(...hours, DAY);
-  return [days, ...ends, ...rows].flat();
+  const [days, ...outerHours] = wholeParts(...hours, DAY);
+  // A week does not tell its days apart.
+  const [weeks, ...outerDays] = by.includes("day") ? [NONE, days, NONE] : wholeParts(...days, WEEK);
+  return [weeks, ...outerDays, ...outerHours, ...rows].flat();
 }
 
 /** Of hours whose rows have been taken away, up to `before`, only the whole is known. */
@@ -81,8 +83,9 @@ const ADDED_UP = SUMMED.map((name) => `coalesce(sum(${name}), 0) as ${name}`).jo
 const ONE_ROW = `select time, ${SINGLE} from usage join usage_kind on number = kind where time >= ? and time < ?`;
 const ONE_HOUR = `select hour as time, ${PLACE}, ${SUMS} from usage_hour where hour >= ? and hour < ?`;
 const ONE_DAY = `select day as time, ${PLACE}, ${SUMS} from usage_day where day >= ? and day < ?`;
-/** Whole days from their sums, then whole hours at both ends; what stands out of these row by row. */
-const PARTS = [ONE_DAY, ONE_HOUR, ONE_HOUR, ONE_ROW, ONE_ROW].join(" union all ");
+const ONE_WEEK = `select week as time, ${PLACE}, ${SUMS} from usage_week where week >= ? and week < ?`;
+/** Whole weeks from their sums, then whole days and whole hours at both ends; what stands out of these row by row. */
+const PARTS = [ONE_WEEK, ONE_DAY, ONE_DAY, ONE_HOUR, ONE_HOUR, ONE_ROW, ONE_ROW].join(" union all ");
 
 /** Adds to the sums of an hour or a day: its values, or a `select` of them. */
 export const sumUp = (
@@ -109,36 +112,44 @@ export const DIFFERING_DAYS = `with kept as (${DAYS}), found as (${FROM_HOURS})
   union select day from (select * from found except select * from kept) as less
   order by day limit ?`;
 
+const WEEKS = `select week, ${PLACE}, ${SUMS} from usage_week`;
+const FROM_DAYS = `select day - day % ${WEEK} as week, ${PLACE}, ${ADDED_UP} from usage_day group by 1, 2, 3, 4, 5`;
+
+/** Weeks whose sums are not those of their days: how many. */
+export const DIFFERING_WEEKS = `with kept as (${WEEKS}), found as (${FROM_DAYS})
+  select week from (select * from kept except select * from found) as more
+  union select week from (select * from found except select * from kept) as less
+  order by week limit ?`;
+
+/** What differs, as a store finds it. */
+interface Differing {
+  readonly hours: readonly Record<string, unknown>[];
+  readonly days: readonly Record<string, unknown>[];
+  readonly weeks: readonly Record<string, unknown>[];
+}
+
 /** What an operator is told of places that differ. */
-export function differences(
-  hours: readonly Record<string, unknown>[],
-  days: readonly Record<string, unknown>[],
-  most: number,
-): string[] {
+export function differences({ hours, days, weeks }: Differing, most: number): string[] {
   const told = hours.slice(0, most).map(({ hour, key, model, target }) => {
     const at = new Date(Number(hour)).toISOString().slice(0, 13).replace("T", " ");
     return `the sums of ${at}h UTC, key ${key || "-"}, model ${model || "-"}, target ${target || "-"} are not those of their rows`;
   });
   const more = hours.length > most ? ["and more of the same kind"] : [];
-  const ofDays = days.map(({ day }) => {
-    const at = new Date(Number(day)).toISOString().slice(0, 10);
-    return `the sums of the day ${at} UTC are not those of its hours`;
-  });
-  return [...told, ...more, ...ofDays];
+  const ofDays = days.map(({ day }) => `the sums of the day ${dayAt(day)} UTC are not those of its hours`);
+  const ofWeeks = weeks.map(({ week }) => `the sums of the week from ${dayAt(week)} UTC are not those of its days`);
+  return [...told, ...more, ...ofDays, ...ofWeeks];
 }
 
+const dayAt = (time: unknown): string => new Date(Number(time)).toISOString().slice(0, 10);
+
 type Bounds = [from: number, to: number];
+const NONE: Bounds = [0, 0];
 
 /** The whole parts of a span of time, and what is left before and behind them. */
 function wholeParts(from: number, to: number, part: number): [whole: Bounds, before: Bounds, behind: Bounds] {
   const first = Math.ceil(from / part) * part;
   const last = Math.floor(to / part) * part;
-  if (first >= last)
-    return [
-      [0, 0],
-      [from, to],
-      [0, 0],
-    ];
+  if (first >= last) return [NONE, [from, to], NONE];
   return [
     [first, last],
     [from, first],

@@ -4,6 +4,7 @@ import { COLUMNS, KIND, type Row } from "./ledger-row.ts";
 /** Milliseconds. */
 export const HOUR = 3_600_000;
 export const DAY = 24 * HOUR;
+export const WEEK = 7 * DAY;
 
 /** What `usage_hour` sums: three counts of exchanges, then columns of `usage`. */
 export const SUMMED = [

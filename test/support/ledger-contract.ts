@@ -171,7 +171,10 @@ export function ledgerContract(t: Test, open: (t: Test) => Promise<LedgerUnderTe
       seed = (seed * 1_103_515_245 + 12_345) % 2_147_483_648;
       return seed % below;
     };
-    const all = Array.from({ length: 400 }, () => entry({ time: DAY + random(80 * HOUR), cost: random(1_000_000) }));
+    // Four days in which much happens, within weeks in which little does.
+    const all = Array.from({ length: 600 }, (_, at) =>
+      entry({ time: DAY + random((at < 400 ? 80 : 1000) * HOUR), cost: random(1_000_000) }),
+    );
     for (const one of all) ledger.append(one);
     const spans: { since?: number; until?: number }[] = [
       {},
@@ -181,12 +184,15 @@ export function ledgerContract(t: Test, open: (t: Test) => Promise<LedgerUnderTe
     ];
     for (let round = 0; round < 60; round++) {
       const since = DAY + random(80 * HOUR);
-      spans.push({ since, until: since + random((round % 2 === 0 ? 3 : 60) * HOUR) }, { since, until: since - 1 });
+      const longest = [3, 60, 900][round % 3] as number;
+      spans.push({ since, until: since + random(longest * HOUR) }, { since, until: since - 1 });
     }
     for (const span of spans) {
       const expected = all.filter(({ time }) => time >= (span.since ?? 0) && time < (span.until ?? Infinity));
       const [sum] = await ledger.sums({ by: [], ...span });
       const cost = expected.reduce((sum, one) => sum + (one.cost ?? 0), 0);
+      const days = (await ledger.sums({ by: ["day"], ...span })).reduce((sum, day) => sum + day.cost, 0);
+      if (days !== cost) t.fail("its days differ", { span, days, cost });
       if (sum?.requests !== expected.length || sum.cost !== cost)
         t.fail("differs", { span, sum, requests: expected.length, cost });
     }

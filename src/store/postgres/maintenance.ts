@@ -1,4 +1,4 @@
-import { DIFFERING, DIFFERING_DAYS, differences } from "../ledger-sql.ts";
+import { DIFFERING, DIFFERING_DAYS, DIFFERING_WEEKS, differences } from "../ledger-sql.ts";
 import { HOUR } from "../ledger-sums.ts";
 import { Maintenance, type ProgressListener } from "../maintenance.ts";
 import { type PostgresDatabase, SCHEMA } from "./database.ts";
@@ -36,7 +36,8 @@ export class PostgresMaintenance extends Maintenance {
     return this.database.within(LONG, async (ask) => {
       const from = Math.ceil((await prunedBefore(ask)) / HOUR) * HOUR;
       const hours = await ask(DIFFERING, from, Number.MAX_SAFE_INTEGER, from, TOLD + 1);
-      return differences(hours, await ask(DIFFERING_DAYS, TOLD), TOLD);
+      const days = await ask(DIFFERING_DAYS, TOLD);
+      return differences({ hours, days, weeks: await ask(DIFFERING_WEEKS, TOLD) }, TOLD);
     });
   }
 

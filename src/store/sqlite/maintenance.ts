@@ -2,7 +2,7 @@ import { chmodSync, copyFileSync, existsSync, renameSync, rmSync, statSync } fro
 import { backup as copy, DatabaseSync } from "node:sqlite";
 import { journalFolder } from "../journal/files.ts";
 import { journaled } from "../journal/lines.ts";
-import { DIFFERING, DIFFERING_DAYS, differences } from "../ledger-sql.ts";
+import { DIFFERING, DIFFERING_DAYS, DIFFERING_WEEKS, differences } from "../ledger-sql.ts";
 import { HOUR } from "../ledger-sums.ts";
 import { Maintenance, type ProgressListener } from "../maintenance.ts";
 import { Database } from "./database.ts";
@@ -69,8 +69,10 @@ export class SqliteMaintenance extends Maintenance {
     if (faults.length > 0) return faults.slice(0, TOLD);
     progress("comparing the sums of hours with their rows");
     const from = Math.ceil(prunedBefore(this.database) / HOUR) * HOUR;
-    const differing = this.database.prepare(DIFFERING).all(from, Number.MAX_SAFE_INTEGER, from, TOLD + 1);
-    return differences(differing, this.database.prepare(DIFFERING_DAYS).all(TOLD), TOLD);
+    const hours = this.database.prepare(DIFFERING).all(from, Number.MAX_SAFE_INTEGER, from, TOLD + 1);
+    const days = this.database.prepare(DIFFERING_DAYS).all(TOLD);
+    const weeks = this.database.prepare(DIFFERING_WEEKS).all(TOLD);
+    return differences({ hours, days, weeks }, TOLD);
   }
 
   override async prune(before: number, progress: ProgressListener): Promise<number> {

@@ -1,6 +1,6 @@
 import t, { type Test } from "tap";
 import { rowOf } from "../../../src/store/ledger-row.ts";
-import { DIFFERING, DIFFERING_DAYS } from "../../../src/store/ledger-sql.ts";
+import { DIFFERING, DIFFERING_DAYS, DIFFERING_WEEKS } from "../../../src/store/ledger-sql.ts";
 import { PostgresLedger } from "../../../src/store/postgres/ledger.ts";
 import { openPostgres } from "../../../src/store/postgres/migrations.ts";
 import { entry, ledgerContract } from "../../support/ledger-contract.ts";
@@ -27,6 +27,7 @@ async function open(t: Test) {
   const wrong = async () => [
     ...(await database.ask(DIFFERING, 0, Number.MAX_SAFE_INTEGER, 0, 10)),
     ...(await database.ask(DIFFERING_DAYS, 10)),
+    ...(await database.ask(DIFFERING_WEEKS, 10)),
   ];
   return { url, database, ledger, warnings, view, count, wrong };
 }
@@ -54,6 +55,17 @@ if (server) {
     t.match(await ledger.sums({ by: [] }), [{ requests: MANY, cost: (MANY * (MANY - 1)) / 2 }]);
     t.same(await wrong(), []);
     t.same(warnings, []);
+  });
+
+  t.test("sums of weeks follow what a gateway writes that knows of none", async (t) => {
+    const { database, ledger } = await open(t);
+    const days = `insert into usage_day
+      select ${DAY} + n % 3 * 86400000, 'k', 'm' || n, 'p:m', 0, 1, 0, 0, 10, 0, 5, 0, 100 from generate_series(1, 9) as n
+      on conflict (day, key, model, target, holder) do update set
+        requests = usage_day.requests + excluded.requests, cost = usage_day.cost + excluded.cost`;
+    for (let round = 0; round < 3; round++) await database.ask(days);
+    t.match(await ledger.sums({ by: [] }), [{ requests: 27, cost: 2700, tokensIn: 90 }]);
+    t.same(await database.ask(DIFFERING_WEEKS, 10), []);
   });
 
   t.test("usage that is told more than once counts for the first row that names it", async (t) => {

@@ -27,7 +27,9 @@ if (server) {
     await server.ask(url, "delete from usage_hour where model = 'm0'");
     await server.ask(url, `delete from usage where time = ${DAY + HOUR}`);
     await server.ask(url, "update usage_hour set tokens_out = tokens_out + 1 where model = 'm2'");
+    await server.ask(url, "update usage_week set cost = cost + 1 where model = 'm3'");
     const problems = await verify();
+    t.equal(problems.pop(), "the sums of the week from 2026-11-19 UTC are not those of its days");
     t.equal(problems.pop(), "the sums of the day 2026-11-20 UTC are not those of its hours");
     t.equal(problems.length, 3);
     for (const [i, problem] of problems.entries())

@@ -32,6 +32,7 @@ t.test("a new store", async (t) => {
       "usage_kind",
       "usage_once",
       "usage_pruned",
+      "usage_week",
     ],
     "has its tables",
   );

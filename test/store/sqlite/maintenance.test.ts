@@ -104,8 +104,10 @@ t.test("sums that are not those of their rows are found, whichever is missing", 
   database.prepare("delete from usage_hour where model = 'm0'").run();
   database.prepare("delete from usage where time = ?").run(DAY + HOUR);
   database.prepare("update usage_hour set tokens_out = tokens_out + 1 where model = 'm2'").run();
+  database.prepare("update usage_week set cost = cost + 1 where model = 'm3'").run();
   const problems = await care.verify(progress);
-  t.equal(problems.length, 4);
+  t.equal(problems.length, 5);
+  t.equal(problems.pop(), "the sums of the week from 2026-11-19 UTC are not those of its days");
   t.equal(problems.pop(), "the sums of the day 2026-11-20 UTC are not those of its hours");
   for (const [i, problem] of problems.entries())
     t.match(problem, `the sums of 2026-11-20 0${i}h UTC, key k, model m${i}, target p:m are not those of their rows`);
