@@ -1,5 +1,6 @@
 import { Scanner } from "../wire/json.ts";
-import type { JsonObject } from "../wire/values.ts";
+import { SseSplitter } from "../wire/sse.ts";
+import { asObject, type JsonObject } from "../wire/values.ts";
 
 /** Bytes of a member's value at most; and as many names and levels as there are. */
 const LARGEST = 16 * 1024 * 1024;
@@ -34,6 +35,49 @@ export class PassingMembers {
       members[name] = parsed(value);
     }
     return Object.keys(members).length > 0 ? members : undefined;
+  }
+}
+
+/** Events of a stream that may tell what it makes, and bytes of one at most. */
+const [FIRST_EVENTS, LARGEST_EVENT] = [8, 1024 * 1024];
+
+/** What an event of a stream has around what was made: nothing else of it is the provider's own word. */
+const AROUND = ["response", "interaction"];
+
+/** The same of the first events of a stream, each member told once. */
+export class PassingEvents {
+  private splitter: SseSplitter | undefined = new SseSplitter(LARGEST_EVENT);
+  private left = FIRST_EVENTS;
+  private readonly due: Set<string>;
+
+  /** @param names members of an event, or of what it is about */
+  constructor(names: readonly string[]) {
+    this.due = new Set(names);
+  }
+
+  /** The members that events have told; undefined where none has. */
+  push(bytes: Buffer): JsonObject | undefined {
+    const members: JsonObject = {};
+    try {
+      for (const frame of this.splitter?.push(bytes) ?? []) {
+        if (this.left-- === 0) break;
+        const event = asObject(frame.json());
+        if (event) for (const each of [event, ...AROUND.map((name) => event[name])]) this.take(asObject(each), members);
+      }
+    } catch {
+      // Too large: nothing of ours to judge.
+      this.left = 0;
+    }
+    if (this.left <= 0 || this.due.size === 0) this.splitter = undefined;
+    return Object.keys(members).length > 0 ? members : undefined;
+  }
+
+  private take(object: JsonObject | undefined, members: JsonObject): void {
+    for (const name of this.due) {
+      if (object?.[name] === undefined) continue;
+      members[name] = object[name];
+      this.due.delete(name);
+    }
   }
 }
 

@@ -32,6 +32,8 @@ const ID_NAME = Buffer.from('"id"');
 const SOURCE = "source";
 const SPELLED_ID = ["Id", "iD", "ID"];
 const NUMBER = /^\d+$/;
+/** Between the steps of a path in a field's name. */
+const STEPS = /\]\[|[[\].]/;
 
 /** Finds the objects that requests in the words of a protocol name. */
 export class NamedObjects {
@@ -77,7 +79,7 @@ export class NamedObjects {
     if (!scan) return [];
     const { top } = this.words;
     const found: NamedObject[] = [];
-    let whole = (this.mayStandIn(scan) && this.mayHold(body.pieces)) || this.maySpell(scan, body.pieces);
+    let whole = this.mayName(body);
     for (const name of top) {
       const member = body.member(name);
       if (!member || whole) continue;
@@ -90,6 +92,28 @@ export class NamedObjects {
     for (const name of top) this.take(json[name], [name], all);
     this.walk(json, [], all);
     return all;
+  }
+
+  /** Whether a body may name one below its top level, or anywhere where no place at the top is one's own. */
+  mayName({ scan, pieces }: Body): boolean {
+    return scan !== undefined && ((this.mayStandIn(scan) && this.mayHold(pieces)) || this.maySpell(scan, pieces));
+  }
+
+  /** Whether a field of a form, or a parameter of a query, names one by its path: `file_id`, `images[0][file_id]`, `a.fileUri`. */
+  namedByField(field: string): boolean {
+    const steps = field.toLowerCase().split(STEPS);
+    return steps.some((step, i) => {
+      const next = steps[i + 1] || "0";
+      const direct = next === "id" || NUMBER.test(next);
+      return direct && (this.anywhere.has(step) || (next === "id" && this.asObjects.has(step)));
+    });
+  }
+
+  /** What it names. @throws GatewayError `invalid_field` */
+  ofField(field: string, value: string): NamedObject[] {
+    const found: NamedObject[] = [];
+    if (this.namedByField(field)) this.take(value, [field], found);
+    return found;
   }
 
   /** The same of a value that is parsed already. */

@@ -2,16 +2,16 @@ import { GatewayError } from "../core/errors.ts";
 import type { Exchange } from "../core/exchange.ts";
 import type { Protocol, VendorObjects } from "../core/protocol.ts";
 import { asList, asObject, asText, type JsonObject } from "../wire/values.ts";
-import { PassingMembers } from "./made.ts";
+import { PassingEvents, PassingMembers } from "./made.ts";
 import { type NamedObject, NamedObjects } from "./named.ts";
 import type { Objects } from "./objects.ts";
+import { type PassingBody, passingBody } from "./passing-body.ts";
 
-/** Bodies that no vendor reads as JSON; any other one may be, whatever it says it is. */
-const NOT_JSON =
-  /^(?:multipart\/|audio\/|image\/|video\/|application\/(?:octet-stream|pdf|zip|sdp|x-ndjson|jsonl)\b|text\/csv\b)/i;
 const VERSION = /^v\d+(?:\.\d+)?(?:(?:alpha|beta|preview)\d*)?$/i;
-const OBJECT = "{".charCodeAt(0);
-const SPACES: ReadonlySet<number> = new Set(Buffer.from(" \t\r\n"));
+/** A part of a path that may be an id, below what nobody knows: names of calls have no digits. */
+const MAY_BE_ID = /\d/;
+/** The longest collection. */
+const PARTS = 3;
 
 /** Where a path below a provider's address leads. */
 export interface ObjectPath {
@@ -27,33 +27,34 @@ export interface ObjectPath {
  * @returns undefined for a path of which nothing is known
  */
 export function objectPath(path: string, { collections, actions, anybodys }: VendorObjects): ObjectPath | undefined {
-  const parts = decodeURIComponent(path)
+  const parts = partsOf(path);
+  const words = parts.map((part) => part.toLowerCase());
+  for (let i = 0; i < parts.length; i++)
+    for (let length = PARTS; length > 0; length--) {
+      if (!collections.includes(words.slice(i, i + length).join("/"))) continue;
+      const id = parts[i + length];
+      return id === undefined || actions.includes(id) ? { owned: true } : { owned: true, id };
+    }
+  return words.some((word) => anybodys.includes(word)) ? { owned: false } : undefined;
+}
+
+/** The parts of a path without versions, matrix parameters and actions. */
+const partsOf = (path: string): string[] =>
+  decodeURIComponent(path)
     .split("/")
     .map((part) => part.replace(/[;:].*$/, "").trim())
     .filter((part) => part !== "" && !VERSION.test(part));
-  for (let i = 0; i < parts.length; i++) {
-    const two = parts
-      .slice(i, i + 2)
-      .join("/")
-      .toLowerCase();
-    const one = (parts[i] as string).toLowerCase();
-    const length = collections.includes(two) ? 2 : collections.includes(one) ? 1 : 0;
-    if (length === 0) continue;
-    const id = parts[i + length];
-    return id === undefined || actions.includes(id) ? { owned: true } : { owned: true, id };
-  }
-  return parts.some((part) => anybodys.includes(part.toLowerCase())) ? { owned: false } : undefined;
-}
 
 /** Keeps keys' objects apart where requests pass unread: by their paths, and by ids in bodies that are JSON. */
 export class PassingObjects {
   private readonly path: ObjectPath | undefined;
   private readonly naming: readonly NamedObjects[];
-  private readonly pieces: Buffer[] = [];
+  private readonly body: PassingBody | undefined;
   private length = 0;
-  /** What a body is, once its first byte is known. */
-  private json: boolean | undefined;
-  private members: PassingMembers | undefined;
+  private ended = false;
+  /** Members of the answer that are looked for. */
+  private readonly sought: readonly string[] | undefined;
+  private members: PassingMembers | PassingEvents | undefined;
   private readonly derived: readonly string[];
 
   /**
@@ -64,30 +65,29 @@ export class PassingObjects {
     private readonly objects: Objects,
     private readonly exchange: Exchange,
     private readonly provider: string,
-    below: string,
+    private readonly below: string,
     spoken: readonly Protocol[],
-    private readonly limit: number,
+    limit: number,
   ) {
     const vendors = [...new Set(spoken.flatMap(({ vendor }) => vendor ?? []))];
-    for (const vendor of vendors) this.path ??= objectPath(below, vendor);
+    const paths = vendors.flatMap((vendor) => objectPath(below, vendor) ?? []);
+    this.path = paths.find(({ owned }) => owned) ?? paths[0];
     this.naming = vendors.map(({ words }) => objects.namedIn(words));
     this.derived = vendors.flatMap(({ derived }) => derived);
-    const making = /^P(?:OST|UT)$/.test(exchange.method) && this.path?.owned === true;
+    // What is made below a model is named too: what it will answer later.
+    const making = /^P(?:OST|UT)$/.test(exchange.method) && this.path !== undefined;
     const names = [...(making ? vendors.flatMap(({ words }) => words.members) : []), ...this.derived];
-    if (this.path?.owned) this.members = new PassingMembers([...new Set(names)]);
+    if (making || this.path?.owned) this.sought = [...new Set(names)];
+    if (!this.judges) return;
+    const type = exchange.headers.get("content-type")?.trim() ?? "";
+    this.body = passingBody(type, this.naming, limit);
     const coding = exchange.headers.get("content-encoding");
-    if (this.judges && coding !== undefined && coding !== "identity")
+    if (coding !== undefined && coding !== "identity" && this.body.plain)
       throw new GatewayError("unsupported_encoding", { hint: "Send JSON without content-encoding on this path." });
   }
 
-  /** Whether its body may be JSON that names objects. */
   private get judges(): boolean {
-    const { headers } = this.exchange;
-    return (
-      this.objects.share !== "all" &&
-      this.naming.length > 0 &&
-      !NOT_JSON.test(headers.get("content-type")?.trim() ?? "")
-    );
+    return this.objects.share !== "all" && this.naming.length > 0;
   }
 
   /**
@@ -96,11 +96,25 @@ export class PassingObjects {
    */
   admit(open: boolean): void | Promise<void> {
     const { objects, path, exchange, provider } = this;
-    if (objects.share === "all" || this.naming.length === 0) return;
-    if (path?.id !== undefined) return objects.admitAt(provider, [{ id: path.id, param: undefined }], exchange.caller);
+    if (!this.judges) return;
+    const named = exchange.query
+      .entries()
+      .flatMap(([name, value]) => this.naming.flatMap((naming) => naming.ofField(name, value)));
+    if (path?.id !== undefined) named.push({ id: path.id, param: undefined });
+    else if (!open) named.push(...this.unknown());
+    if (named.length > 0) return objects.admitAt(provider, named, exchange.caller);
+  }
+
+  /**
+   * What may be an object, where no path says that it is one.
+   * @throws GatewayError `key_not_allowed` for what is none for sure, and may show any
+   */
+  private unknown(): NamedObject[] {
+    const { path, exchange, below } = this;
     const makes = exchange.method === "POST" || (exchange.method === "PUT" && path?.owned);
     const reads = /^(?:GET|HEAD|OPTIONS)$/.test(exchange.method);
-    if (open || makes || (path?.owned === false && reads)) return;
+    if (makes && !path) return partsOf(below).flatMap((id) => (MAY_BE_ID.test(id) ? { id, param: undefined } : []));
+    if (makes || (path?.owned === false && reads)) return [];
     throw new GatewayError("key_not_allowed", {
       message: "This request could show or change what other keys made.",
       hint: "Name an object by its id; or let the operator set open: true on the path, or share: all.",
@@ -112,37 +126,32 @@ export class PassingObjects {
    * @throws GatewayError what `admit` throws; the provider has not all of the body then
    */
   up(bytes: Buffer): void {
-    if (this.json === undefined) {
-      const first = bytes.find((byte) => !SPACES.has(byte));
-      if (first === undefined) return;
-      this.json = first === OBJECT && this.judges;
-    }
-    if (!this.json) return;
+    if (!this.body) return;
+    this.judge(this.body.push(bytes));
     this.length += bytes.length;
-    if (this.length > this.limit) throw new GatewayError("body_too_large");
-    this.pieces.push(bytes);
     // The provider acts on the last byte that was announced, and on the end where none was.
     if (this.length >= Number(this.exchange.headers.get("content-length") ?? Infinity)) this.whole();
   }
 
   /** All of the request's body has come, before its end is passed on. @throws GatewayError as `up` */
   whole(): void {
-    if (!this.json) return;
-    this.json = false;
-    const text = Buffer.concat(this.pieces.splice(0)).toString();
-    let json: unknown;
-    try {
-      json = JSON.parse(text);
-    } catch (cause) {
-      throw new GatewayError("invalid_json", { cause });
-    }
-    const named: NamedObject[] = this.naming.flatMap((naming) => naming.in(json));
+    if (!this.body || this.ended) return;
+    this.ended = true;
+    this.judge(this.body.end());
+  }
+
+  private judge(named: readonly NamedObject[]): void {
     const judged = named.length === 0 ? undefined : this.objects.admitAt(this.provider, named, this.exchange.caller);
     // What cannot be judged at once cannot be kept back here.
     if (judged) throw new GatewayError("internal", { status: 503, retry: true });
   }
 
-  /** A piece of a JSON answer, before it goes on. */
+  /** A good answer begins. @param stream of events; or JSON */
+  answered(stream: boolean): void {
+    if (this.sought) this.members = new (stream ? PassingEvents : PassingMembers)(this.sought);
+  }
+
+  /** A piece of such an answer, before it goes on. */
   down(bytes: Buffer): void {
     const found = this.members?.push(bytes);
     if (found) this.objects.note(idsIn(found), this.exchange.caller, this.provider);

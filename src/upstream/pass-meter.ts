@@ -50,7 +50,8 @@ export class PassMeter implements PassObserver {
     if (status < 300 && /^application\/(?:[\w.-]+\+)?json\b/.test(headers.get("content-type") ?? "")) {
       this.usage = new JsonUsage(path.spoken);
       this.makes = true;
-    }
+    } else if (status < 300) this.makes = exchange.streaming;
+    if (this.makes) this.objects?.answered(exchange.streaming);
     if (exchange.method === "GET" || exchange.method === "HEAD")
       headers.set("cache-control", forOneKey(headers.get("cache-control")));
     const own = this.own();

@@ -5,7 +5,7 @@ import { Sought } from "./window.ts";
 const MAX_HEAD = 8192;
 const MAX_PARTS = 1000;
 /** Bytes of a short field's value. */
-const SHORT = 64;
+const SHORT = 128;
 
 const TOKEN = "[!#$%&'*+.^_`|~0-9A-Za-z-]+";
 const PARAMETER = String.raw`[ \t]*;[ \t]*(${TOKEN})=(${TOKEN}|"[^"\\\x00-\x1f\x7f-\uffff]*")`;
@@ -61,6 +61,12 @@ export function boundaryOf(contentType: string): string | undefined {
   return BOUNDARY.test(boundary) && CHARSET.test(seen.get("charset") ?? "utf-8") ? boundary : undefined;
 }
 
+/** Reads short text fields besides the one that is sought, as often as each occurs. */
+export interface FieldReader {
+  wants(name: string): boolean;
+  read(name: string, value: string): void;
+}
+
 type State = "start" | "delimiter" | "head" | "value" | "closed";
 
 /**
@@ -94,15 +100,15 @@ export class FormScanner {
   private named: string | undefined;
 
   /**
-   * @param field the name of the field that is sought
+   * @param field the name of the field that is sought; undefined: none is
    * @param longest bytes of its value, all of them printable ASCII
-   * @param beside names of other short fields, lower-case, which are read too and occur once at most
+   * @param beside names of other short fields, lower-case, which are read too and occur once at most; or who reads them
    */
   constructor(
     boundary: string,
-    private readonly field: string,
+    private readonly field: string | undefined,
     private readonly longest: number,
-    private readonly beside: readonly string[] = [],
+    private readonly beside: readonly string[] | FieldReader = [],
   ) {
     this.delimiter = Buffer.from(`--${boundary}`, "latin1");
     this.sought = new Sought(this.delimiter);
@@ -181,7 +187,7 @@ export class FormScanner {
       // The line break and all but one byte of the delimiter may be here already.
       const whole = rest.length - delimiter.length - 1;
       if (this.wanted && this.at + whole - this.start > this.longest) this.tooLong();
-      if (this.named !== undefined && this.at + whole - this.start > SHORT) this.read("");
+      if (this.named !== undefined && this.at + whole - this.start > SHORT) this.read(undefined);
       if (!this.wanted && this.named === undefined && whole > 0) {
         this.pass(whole);
         this.judged = this.at;
@@ -194,7 +200,7 @@ export class FormScanner {
     if (this.announced !== undefined && this.announced !== end - this.start)
       this.fail("A part is not as long as its content-length says", this.start);
     if (this.wanted) this.find(rest.toString("latin1", 0, at - 2), end);
-    else if (this.named !== undefined) this.read(at - 2 > SHORT ? "" : rest.toString("latin1", 0, at - 2));
+    else if (this.named !== undefined) this.read(at - 2 > SHORT ? undefined : rest.toString("latin1", 0, at - 2));
     this.judged = end;
     this.pass(at + delimiter.length);
     this.state = "delimiter";
@@ -202,7 +208,7 @@ export class FormScanner {
   }
 
   private find(value: string, end: number): void {
-    const { field, start } = this;
+    const { field = "", start } = this;
     if (value.length > this.longest) this.tooLong();
     if (value === "") throw new FormError(`${field} is empty.`, start, field);
     if (!/^[\x21-\x7e]+$/.test(value))
@@ -211,9 +217,14 @@ export class FormScanner {
     this.wanted = false;
   }
 
-  private read(value: string): void {
-    this.texts.set(this.named as string, value);
+  /** @param value undefined: it is too long to be one */
+  private read(value: string | undefined): void {
+    const { beside, start } = this;
+    const named = this.named as string;
     this.named = undefined;
+    if (!("wants" in beside)) this.texts.set(named, value ?? "");
+    else if (value !== undefined) beside.read(named, value);
+    else throw new FormError(`The field ${JSON.stringify(named)} is longer than ${SHORT} bytes.`, start, named);
   }
 
   private readHead(head: string): void {
@@ -243,15 +254,17 @@ export class FormScanner {
 
   /** A part of that name begins. */
   private meet(name: string, file: boolean, type: string): void {
-    const { field, at } = this;
+    const { field, at, beside } = this;
     // A reader that knows this name takes it for the character set of all others.
     if (name === "_charset_") this.fail("It has a field _charset_");
     const plain = name.trim().replace(/\[.*$/, "").toLowerCase();
-    if (this.beside.includes(plain)) {
+    if ("wants" in beside) {
+      if (!file && beside.wants(name)) this.named = name;
+    } else if (beside.includes(plain)) {
       if (this.texts.has(plain)) throw new FormError(`The field ${plain} occurs twice.`, at, plain);
       this.named = plain;
     }
-    if (plain !== field) return;
+    if (field === undefined || plain !== field) return;
     if (name !== field) throw new FormError(`The field ${JSON.stringify(name)} looks like ${field}.`, at, field);
     if (this.found) throw new FormError(`The field ${field} occurs twice.`, at, field);
     const [text, quoted, bare] = TEXT_TYPE.exec(type) ?? [];

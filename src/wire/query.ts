@@ -28,6 +28,10 @@ export class Query {
     return taken.map(({ name }) => name);
   }
 
+  entries(): (readonly [name: string, value: string])[] {
+    return this.pairs.map(({ name, value }) => [name, value] as const);
+  }
+
   names(): string[] {
     return this.pairs.map((pair) => pair.name);
   }

@@ -4,7 +4,7 @@ import chat from "../../plugins/protocols/openai-chat/index.ts";
 import responses from "../../plugins/protocols/openai-responses/index.ts";
 import { Body } from "../../src/core/body.ts";
 import type { Protocol } from "../../src/core/protocol.ts";
-import { PassingMembers } from "../../src/objects/made.ts";
+import { PassingEvents, PassingMembers } from "../../src/objects/made.ts";
 import { Frame } from "../../src/wire/frame.ts";
 import type { JsonObject } from "../../src/wire/values.ts";
 
@@ -61,4 +61,24 @@ t.test("requests that can make nothing are known from their top level", async (t
   t.notOk(makes(anthropic, '{"tools":[{"name":"x"}]}'));
   t.ok(makes(anthropic, '{"tools":[{"type":"code_execution_20250825"}]}'));
   t.ok(makes(anthropic, '{"container":"c"}'));
+});
+
+t.test("the first events of a stream tell what was made, once, and not what others say in them", async (t) => {
+  const event = (json: object) => `data: ${JSON.stringify(json)}\n\n`;
+  const stream = [
+    event({ type: "interaction.created", interaction: { id: "int_1", object: { id: "no" } } }),
+    event({ delta: { name: "file-of-others", id: "no" }, id: "int_2" }),
+  ].join("");
+  for (const step of [1, 7, stream.length]) {
+    const events = new PassingEvents(["id", "name"]);
+    const found = [];
+    for (let at = 0; at < stream.length; at += step) {
+      const members = events.push(Buffer.from(stream.slice(at, at + step)));
+      if (members) found.push(members);
+    }
+    t.same(found, [{ id: "int_1" }], `${step} bytes at a time`);
+  }
+  const late = new PassingEvents(["id"]);
+  t.equal(late.push(Buffer.from(event({}).repeat(8) + event({ id: "late" }))), undefined);
+  t.equal(late.push(Buffer.from(event({ id: "later" }))), undefined);
 });

@@ -65,7 +65,7 @@ ${more}`,
   );
   const ask = async (key: KeyName, method: string, path: string, body?: string | object, type = "application/json") => {
     const headers = { authorization: `Bearer ${KEYS[key]}`, "content-type": type };
-    const sent = typeof body === "object" ? JSON.stringify(body) : (body ?? null);
+    const sent = typeof body === "object" && !Buffer.isBuffer(body) ? JSON.stringify(body) : (body ?? null);
     const response = await fetch(url + path, { method, headers, body: sent });
     return { status: response.status, text: await response.text() };
   };
@@ -79,7 +79,7 @@ ${more}`,
 
 const COLLECTIONS = [
   ...["files", "vector_stores", "batches", "uploads", "containers", "conversations", "fine_tuning/jobs", "assistants"],
-  ...["messages/batches", "skills"],
+  ...["messages/batches", "skills", "sessions", "agents/environments/templates", "webhook_endpoints"],
 ];
 
 for (const [share, friends] of [
@@ -135,6 +135,13 @@ t.test("a body that names another key's object never reaches the provider whole"
     ["/v1/threads", { messages: [{ attachments: [{ file_id: file }] }] }],
     ["/v1/assistants", { tool_resources: { file_search: { vector_store_ids: [store] } } }],
     ["/v1/messages/batches", { requests: [{ params: { container: "container_theirs" } }] }],
+    ["/v1/evals", { data_source: { type: "jsonl", source: { type: "file_id", id: file } } }],
+    ["/v1/evals", { prompt: { id: file } }],
+    ["/v1/audio/speech", { voice: { id: file }, input: "x" }],
+    ["/v1/audio/voices", { consent: file }],
+    ["/v1/videos/edits", { prompt: "x", video: { id: file } }],
+    ["/v1/sessions", { agent: file, vault_ids: [store] }],
+    ["/v1/sessions", { agent: { type: "agent", id: file }, environment_id: store }],
   ] as const;
   for (const [path, body] of bodies) {
     const seen = upstream.seen.length;
@@ -144,12 +151,33 @@ t.test("a body that names another key's object never reaches the provider whole"
     if (!path.includes("messages")) t.equal((await ask("mine", "POST", path, body)).status, 200, path);
   }
   t.equal((await ask("theirs", "POST", "/v1/assistants", { vector_store_ids: ["vs_ours"] })).status, 200, "shared");
+  const form = (name: string, value: string) =>
+    `--x\r\ncontent-disposition: form-data; name="${name}"\r\n\r\n${value}\r\n--x--\r\n`;
+  const asForm = (key: KeyName, path: string, name: string, value: string) =>
+    ask(key, "POST", path, form(name, value), "multipart/form-data; boundary=x");
+  const uploaded = form('file"; filename="a', JSON.stringify({ file_id: file }));
+  t.equal((await ask("theirs", "POST", "/v1/files", uploaded, "multipart/form-data; boundary=x")).status, 200);
+  const [ours, others] = [
+    await make("/v1/containers"),
+    JSON.parse((await ask("theirs", "POST", "/v1/containers", {})).text),
+  ];
+  for (const name of ["file_id", "File_Id", "file_ids[]", "images[0][file_id]", "prompt[id]"]) {
+    const before = upstream.seen.length;
+    t.equal((await asForm("theirs", `/v1/containers/${others.id}/files`, name, file)).status, 404, name);
+    t.equal((await asForm("theirs", `/v1/containers/${others.id}/files`, name, "x".repeat(200))).status, 400, name);
+    t.equal(upstream.seen.length, before, name);
+    t.equal((await asForm("mine", `/v1/containers/${ours}/files`, name, file)).status, 200, name);
+  }
   t.equal(
-    (await ask("theirs", "POST", "/v1/files", `--x\r\n{"file_id":"${file}"}`, "multipart/form-data; boundary=x"))
-      .status,
-    200,
+    (await ask("theirs", "POST", "/v1/batches", `input_file_id=${file}`, "application/x-www-form-urlencoded")).status,
+    415,
   );
+  t.equal((await ask("theirs", "POST", `/v1/batches?input_file_id=${file}`, {})).status, 404);
+  t.equal((await ask("theirs", "POST", `/v1/batches?a[0].file_id=${file}`, {})).status, 404);
   t.equal((await ask("theirs", "POST", "/v1/batches", '{"input_file_id":')).status, 400, "what is no JSON");
+  t.equal((await ask("theirs", "POST", "/v1/audio/speech", { voice: "alloy", prompt: "words" })).status, 200);
+  const stored = { data_source: { type: "completions", source: { type: "stored_completions" } } };
+  t.equal((await ask("theirs", "POST", "/v1/evals", stored)).status, 404, "what anybody was answered");
 
   // In chunks, of which none says that it is the last one with bytes.
   const seen = upstream.seen.length;
@@ -165,6 +193,50 @@ t.test("a body that names another key's object never reaches the provider whole"
   await until(() => heard.includes("404 "), "the refusal");
   socket.destroy();
   t.equal(upstream.seen.length, seen);
+});
+
+t.test("a body that one reader takes for another object than the other does is refused", async (t) => {
+  const { upstream, ask, make } = await passing(t);
+  const file = await make("/v1/files");
+  const body = JSON.stringify({ input_file_id: file });
+  const seen = upstream.seen.length;
+  for (const [text, status] of [
+    [`{"input_file_id":"${file}","input_file_id":""}`, 400],
+    [`{"a":{"input_file_id":"${file}","input_file_id":null}}`, 400],
+    [`[${body}]`, 404],
+    [`\ufeff${body}`, 400],
+    [Buffer.from(body, "utf16le"), 400],
+    [Buffer.from(`\ufeff${body}`, "utf16le"), 400],
+    [Buffer.from(body, "utf16le").swap16(), 400],
+    [`{"input_file_id":"${file}"}`.replace("_", "\\u005f"), 404],
+    [`{"x":${"[".repeat(500)}${"]".repeat(500)}}`, 400],
+    [`{"file_id":"","x":[${"0,".repeat(400_000)}0]}`, 400],
+  ] as const)
+    t.equal((await ask("theirs", "POST", "/v1/batches", text)).status, status, text.toString("latin1").slice(0, 50));
+  // A file, to most who read it: but to somebody who does not look at its type it is JSON.
+  t.equal((await ask("theirs", "POST", "/v1/batches", body, "application/jsonl")).status, 404);
+  t.equal(upstream.seen.length, seen);
+  t.equal((await ask("theirs", "POST", "/v1/batches", `${body}\n${body}\n`, "application/jsonl")).status, 200, "lines");
+  t.equal((await ask("theirs", "POST", "/v1/files", Buffer.from([0xff, 0xfe, 0x00, 0x7b]), "image/x")).status, 200);
+  t.equal((await ask("theirs", "POST", "/v1/files", "\ufeffno JSON", "text/plain")).status, 200);
+});
+
+t.test("a call to what nobody knows may make something, and change nothing that may be an object", async (t) => {
+  for (const [open, status] of [
+    [false, 404],
+    [true, 200],
+  ] as const) {
+    const { ask } = await passing(t, "", open);
+    for (const path of ["/v1/widgets/w_1/rotate_secret", "/v1/new/things/a9:cancel", "/v1/tunings/x%2fft-1"])
+      t.equal((await ask("mine", "POST", path, {})).status, status, path);
+    for (const path of [
+      "/v1/audio/speech",
+      "/v1/rerank",
+      "/v1/engines/whisper-1/audio/translations",
+      "/v1/agents/completions",
+    ])
+      t.equal((await ask("mine", "POST", path, {})).status, 200, path);
+  }
 });
 
 t.test("what comes of an object is its key's too", async (t) => {

@@ -75,11 +75,22 @@ export const otherModels: OtherModelWords = {
   unnamed: ["fallbacks"],
 };
 
-/** What the vendor keeps besides: batches of messages, and what is uploaded. */
+/** What the vendor keeps besides: batches of messages, what is uploaded, and what its agents work with. [S: the paths of its SDK] */
 export const vendor: VendorObjects = {
-  collections: ["files", "messages/batches", "skills", "containers", "threads"],
+  collections: [
+    ...["files", "messages/batches", "skills", "containers", "threads", "agents", "sessions", "environments", "vaults"],
+    ...["memory_stores", "deployments", "deployment_runs", "dreams", "tunnels", "user_profiles"],
+  ],
   actions: [],
   anybodys: ["models"],
-  words: { ...objects, top: [], anywhere: [...objects.anywhere, "container"], members: ["id"] },
+  words: {
+    ...objects,
+    top: [],
+    anywhere: [
+      ...[...objects.anywhere, "container", "agent", "agent_id", "agents", "environment_id", "vault_id", "vault_ids"],
+      ...["memory_store_id", "session_id", "session_ids", "deployment_id", "tunnel_id"],
+    ],
+    members: ["id"],
+  },
   derived: [],
 };

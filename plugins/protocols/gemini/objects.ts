@@ -39,16 +39,27 @@ export const otherModels: OtherModelWords = {
   ],
 };
 
-/** What the vendor keeps, each under a name like `files/abc`. [S] */
+/** Kinds of screens that a tool uses, which stand where an environment is named elsewhere. */
+const SCREEN = /^(?:ENVIRONMENT_[A-Z_]+|browser|mobile|desktop)$/;
+
+/** What the vendor keeps, each under a name like `files/abc` or an id. [S: the paths of its SDK] */
 export const vendor: VendorObjects = {
-  collections: ["files", "cachedcontents", "batches", "filesearchstores", "corpora", "tunedmodels", "operations"],
+  collections: [
+    ...["files", "cachedcontents", "batches", "filesearchstores", "corpora", "tunedmodels", "operations"],
+    ...["interactions", "agents", "environments", "triggers", "webhooks", "tuningjobs", "batchpredictionjobs"],
+    "generatedfiles",
+  ],
   actions: [],
   anybodys: ["models"],
   words: {
     ...objects,
     top: [],
-    anywhere: [...objects.anywhere, ...objects.top, "fileName", "file_name"],
-    members: ["name", "file"],
+    anywhere: [
+      ...[...objects.anywhere, ...objects.top, "fileName", "file_name", "previous_interaction_id", "interaction_id"],
+      ...["environment", "environment_id", "base_environment", "from_environment"],
+    ],
+    id: (text) => (SCREEN.test(text) ? undefined : id(text)),
+    members: ["name", "file", "id"],
   },
   derived: [],
 };

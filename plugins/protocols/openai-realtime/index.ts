@@ -18,8 +18,9 @@ const realtime: Operation = {
 /** Calls whose answers hold a key, or open a conversation (WebRTC), that works without this gateway. */
 const MINTING = [
   /(?:^|\/)realtime(?:api)?\/(?:sessions|transcription_sessions|client_secrets|translations\/client_secrets|calls)[^/]*$/,
+  /(?:^|\/)live\/sessions(?:[^/]*$|\/[^/]+\/(?:fork|attach)[^/]*$)/,
   /(?:^|\/)chatkit\/sessions[^/]*$/,
-  /(?:^|\/)organization\/(?:.+\/)?(?:admin_api_keys|api_keys|service_accounts)[^/]*$/,
+  /(?:^|\/)organizations?\/(?:.+\/)?(?:admin_api_keys|api_keys|service_accounts)[^/]*$/,
 ];
 
 /** Realtime: a conversation over a WebSocket, whose messages pass as they are. */

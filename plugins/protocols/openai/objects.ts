@@ -20,34 +20,34 @@ export const SCHEMAS = [
 /** A moderation beside an answer names its own model. [S: Moderation of ChatCompletionCreateParams] */
 export const otherModels: OtherModelWords = { below: ["moderation"], unread: SCHEMAS };
 
-/** What the vendor keeps besides answers. A prompt is a text in some calls and an object in others, which are not passed. */
+/** What the vendor keeps besides answers. [S: the paths of its SDK] */
 export const vendor: VendorObjects = {
   collections: [
     ...["files", "uploads", "vector_stores", "batches", "conversations", "responses", "containers", "chat/completions"],
-    ...[
-      "assistants",
-      "threads",
-      "fine_tuning/jobs",
-      "evals",
-      "videos",
-      "skills",
-      "audio/voices",
-      "audio/voice_consents",
-    ],
+    ...["assistants", "threads", "fine_tuning/jobs", "fine_tuning/checkpoints", "evals", "videos", "videos/characters"],
+    ...["skills", "audio/voices", "audio/voice_consents", "chatkit/sessions", "realtime/calls", "live/sessions"],
+    ...["agents", "agents/automations", "agents/environments", "agents/environments/templates", "agents/sessions"],
+    ...["vaults", "webhook_endpoints", "safety/alerts", "safety/cases"],
   ],
-  actions: ["input_tokens", "compact", "runs"],
-  anybodys: ["models"],
+  actions: ["input_tokens", "compact", "runs", "edits", "extensions", "completions"],
+  anybodys: ["models", "deployments", "engines"],
   words: {
     top: [],
     anywhere: [
       ...["file_id", "file_ids", "input_file_id", "training_file", "validation_file", "image_file"],
       ...["vector_store_id", "vector_store_ids", "container", "container_id", "skill_id", "assistant_id", "thread_id"],
       ...["previous_response_id", "conversation", "eval_id", "upload_id", "response_id", "conversation_id"],
+      ...["agent_id", "environment_id", "vault_id", "vault_ids", "tunnel_id", "consent"],
     ],
-    references: ["item_reference"],
+    // A prompt is a text in some calls, a voice a word, a video a file.
+    asObjects: ["prompt", "voice", "video"],
+    references: ["item_reference", "file_id"],
+    unsaid: { image_generation_call: "result" },
+    // Evaluations read what was answered to anybody.
+    sources: ["stored_completions", "responses"],
     untyped: true,
     unread: UNREAD,
-    members: ["id"],
+    members: ["id", "file"],
     made: () => [],
     tells: () => false,
   },

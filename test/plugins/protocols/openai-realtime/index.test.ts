@@ -18,7 +18,13 @@ t.test("calls that make keys are known", async (t) => {
   const mints = (method: string, path: string) => openaiRealtime.mints?.(method, path);
   for (const path of [
     ...["/realtime/sessions", "/realtime/client_secrets", "/realtime/transcription_sessions"],
-    ...["/realtime/translations/client_secrets", "/chatkit/sessions", "/v1/realtime/sessions"],
+    ...[
+      "/realtime/translations/client_secrets",
+      "/chatkit/sessions",
+      "/live/sessions",
+      "/live/sessions/live_1/fork",
+      "/v1/realtime/sessions",
+    ],
     ...["/organization/admin_api_keys", "/organization/projects/p_1/service_accounts", "/organization/api_keys"],
     ...["/organization/projects/p_1/api_keys", "/realtime/calls", "/openai/realtimeapi/sessions"],
     ...["/realtime/client_secrets:", "/realtime/client_secrets.json"],

@@ -1,0 +1,169 @@
+import { Body, notJson } from "../core/body.ts";
+import { GatewayError } from "../core/errors.ts";
+import { JsonError, Scanner, type ScannerOptions } from "../wire/json.ts";
+import { boundaryOf, FormError, FormScanner } from "../wire/multipart.ts";
+import type { NamedObject, NamedObjects } from "./named.ts";
+
+/** What a body that passes names, told while it comes and at its end. */
+export interface PassingBody {
+  /** It can only be read without a content-encoding. */
+  readonly plain: boolean;
+  /** A piece of it. @throws GatewayError for what two readers could read in two ways */
+  push(bytes: Buffer): readonly NamedObject[];
+  /** All of it has come. @throws GatewayError the same */
+  end(): readonly NamedObject[];
+}
+
+const NONE: readonly NamedObject[] = [];
+const [OBJECT, ARRAY] = [..."{["].map((each) => each.charCodeAt(0));
+/** White space, and what marks a text as UTF-8, UTF-16 or UTF-32: some readers of JSON take all of them. */
+const BEFORE_JSON: ReadonlySet<number> = new Set([...Buffer.from(" \t\r\n"), 0, 0xef, 0xbb, 0xbf, 0xfe, 0xff]);
+const ANY = 2 ** 31 - 1;
+/** What is parsed to find names in it: more would keep the thread for long. */
+const PARSED: ScannerOptions = { maxKeys: 400_000, maxValues: 400_000 };
+
+/** Bodies that vendors read as files and not as JSON, though each line may be some. */
+const FILE =
+  /^(?:multipart\/|audio\/|image\/|video\/|application\/(?:octet-stream|pdf|zip|sdp|x-ndjson|jsonl)\b|text\/csv\b)/i;
+const FORM = /^multipart\/form-data\b/i;
+const PAIRS = /^application\/x-www-form-urlencoded\b/i;
+
+/**
+ * Who finds the names in a body of that type.
+ * @param limit bytes of JSON at most
+ * @throws GatewayError `unsupported_media_type` for a form whose parts nobody could tell for sure
+ */
+export function passingBody(type: string, naming: readonly NamedObjects[], limit: number): PassingBody {
+  if (!FORM.test(type)) return new PassingJson(naming, limit, FILE.test(type), PAIRS.test(type));
+  const boundary = boundaryOf(type);
+  if (boundary !== undefined) return new PassingForm(boundary, naming);
+  throw new GatewayError("unsupported_media_type", {
+    message: "The boundary of the form cannot be read for sure.",
+    hint: "Give content-type the parameter boundary, once, with letters and digits, and at most charset=utf-8 beside it.",
+  });
+}
+
+/** JSON, whatever its type says; anything else names nothing. */
+class PassingJson implements PassingBody {
+  private readonly pieces: Buffer[] = [];
+  private readonly scanner = new Scanner({ maxKeys: ANY });
+  readonly plain: boolean;
+  private length = 0;
+  private state: "unknown" | "json" | "other" = "unknown";
+
+  /**
+   * @param file it may be a file that begins like JSON
+   * @param pairs it may be a form of names and values, which is not taken
+   */
+  constructor(
+    private readonly naming: readonly NamedObjects[],
+    private readonly limit: number,
+    private readonly file: boolean,
+    private readonly pairs: boolean,
+  ) {
+    this.plain = !file;
+  }
+
+  push(bytes: Buffer): readonly NamedObject[] {
+    if (this.state === "other") return NONE;
+    const known = this.state === "json";
+    if (!known) this.begin(bytes);
+    this.length += bytes.length;
+    if (this.length > this.limit) {
+      if (!this.file) throw new GatewayError("body_too_large");
+      this.letPass();
+    }
+    this.pieces.push(bytes);
+    this.look(known ? [bytes] : this.pieces);
+    return NONE;
+  }
+
+  end(): readonly NamedObject[] {
+    if (this.state !== "json") return NONE;
+    const scan = this.scan(() => this.scanner.end());
+    if (!scan) return NONE;
+    const body = new Body(this.pieces, scan);
+    const naming = this.naming.filter((each) => each.mayName(body));
+    if (naming.length === 0) return NONE;
+    this.bound();
+    const json = body.uniqueJson();
+    return naming.flatMap((each) => each.in(json));
+  }
+
+  private begin(bytes: Buffer): void {
+    const first = bytes.find((byte) => !BEFORE_JSON.has(byte));
+    if (first === undefined) return;
+    this.state = first === OBJECT || first === ARRAY ? "json" : "other";
+    if (this.state === "other" && this.pairs) throw new GatewayError("unsupported_media_type");
+  }
+
+  private look(pieces: readonly Buffer[]): void {
+    if (this.state === "other") this.letPass();
+    if (this.state !== "json") return;
+    this.scan(() => {
+      for (const piece of pieces) this.scanner.push(piece);
+    });
+  }
+
+  private letPass(): void {
+    this.state = "other";
+    this.pieces.length = 0;
+  }
+
+  /** @throws GatewayError for what is no JSON, unless it is a file */
+  private scan<Result>(act: () => Result): Result | undefined {
+    try {
+      return act();
+    } catch (error) {
+      if (!(error instanceof JsonError)) throw error;
+      if (!this.file) throw notJson(error);
+      this.letPass();
+      return undefined;
+    }
+  }
+
+  /** @throws GatewayError for more than is parsed */
+  private bound(): void {
+    const scanner = new Scanner(PARSED);
+    this.scan(() => {
+      for (const piece of this.pieces) scanner.push(piece);
+      scanner.end();
+    });
+  }
+}
+
+/** A form: its texts, by their names. */
+class PassingForm implements PassingBody {
+  readonly plain = true;
+  private found: NamedObject[] = [];
+  private readonly scanner: FormScanner;
+
+  constructor(boundary: string, naming: readonly NamedObjects[]) {
+    this.scanner = new FormScanner(boundary, undefined, 0, {
+      wants: (name) => naming.some((each) => each.namedByField(name)),
+      read: (name, value) => this.found.push(...naming.flatMap((each) => each.ofField(name, value))),
+    });
+  }
+
+  push(bytes: Buffer): readonly NamedObject[] {
+    return this.reading(() => this.scanner.push(bytes));
+  }
+
+  end(): readonly NamedObject[] {
+    return this.reading(() => this.scanner.end());
+  }
+
+  private reading(act: () => void): readonly NamedObject[] {
+    try {
+      act();
+    } catch (error) {
+      if (!(error instanceof FormError)) throw error;
+      throw new GatewayError("invalid_form", {
+        message: `The form is malformed, or not read alike by everybody, at byte ${error.at}: ${error.message}`,
+        hint: "Let a library for multipart/form-data write it.",
+        cause: error,
+      });
+    }
+    return this.found.splice(0);
+  }
+}

@@ -1,0 +1,49 @@
+import t from "tap";
+import chat from "../../plugins/protocols/openai-chat/index.ts";
+import type { VendorObjects } from "../../src/core/protocol.ts";
+import { NamedObjects } from "../../src/objects/named.ts";
+import { passingBody } from "../../src/objects/passing-body.ts";
+
+const NAMING = [new NamedObjects((chat.vendor as VendorObjects).words)];
+
+/** What a body names, in pieces of some bytes, or the code of its refusal. */
+function named(type: string, text: string, step: number): string {
+  try {
+    const body = passingBody(type, NAMING, 1000);
+    const found = [];
+    for (let at = 0; at < text.length; at += step)
+      found.push(...body.push(Buffer.from(text.slice(at, at + step), "latin1")));
+    return [...found, ...body.end()].map(({ id, param }) => `${param}=${id}`).join(" ");
+  } catch (thrown) {
+    return String((thrown as { code?: string }).code);
+  }
+}
+
+t.test("a body that passes tells what it names, however it is cut and whatever it says it is", async (t) => {
+  const form = (head: string, value: string) =>
+    `--b\r\ncontent-disposition: form-data; ${head}\r\n\r\n${value}\r\n--b--`;
+  const json = '{"input_file_id":"file-1"}';
+  for (const [type, text, expected] of [
+    ["application/json", json, "input_file_id=file-1"],
+    ["", `  \n${json}`, "input_file_id=file-1"],
+    ["application/json", `[${json}]`, "0.input_file_id=file-1"],
+    ["application/json", "\xef\xbb\xbf{}", "invalid_json"],
+    ["application/json", "\0{\0}", "invalid_json"],
+    ["application/json", `{"a":"${"x".repeat(1000)}"}`, "body_too_large"],
+    ["text/plain", "file-1", ""],
+    ["application/octet-stream", json, "input_file_id=file-1"],
+    ["application/octet-stream", `${json}\n${json}`, ""],
+    ["application/octet-stream", `{"a":"${"x".repeat(1000)}"}`, ""],
+    ["application/x-www-form-urlencoded", "file_id=file-1", "unsupported_media_type"],
+    ["application/x-www-form-urlencoded", json, "input_file_id=file-1"],
+    ["multipart/form-data; boundary=b", form('name="file_id"', "file-1"), "file_id=file-1"],
+    ["multipart/form-data; boundary=b", form('name="a[0].container[id]"', "cntr_1"), "a[0].container[id]=cntr_1"],
+    ["multipart/form-data; boundary=b", form('name="container[type]"', "auto"), ""],
+    ["multipart/form-data; boundary=b", form('name="file_id"; filename="x"', "file-1"), ""],
+    ["multipart/form-data; boundary=b", form('name="file_id"', "x".repeat(200)), "invalid_form"],
+    ["multipart/form-data; boundary=b", json, "invalid_form"],
+    ["multipart/form-data; boundary=b; boundary=c", json, "unsupported_media_type"],
+  ] as const)
+    for (const step of [1, 5, 10_000])
+      t.equal(named(type, text, step), expected, `${type} ${text.slice(0, 60)} by ${step}`);
+});
