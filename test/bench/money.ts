@@ -1,6 +1,9 @@
-// What keys' limits, the ledger and its journal cost, in one process, interleaved with a chain without them; how long they keep
-// the serving thread at most; and how many rows a second the store takes.
+// What keys' limits, the ledger and its journal cost a gateway, interleaved with one whose limiter and ledger do nothing, and with
+// one without the plugins that ask them; how long they keep the serving thread at most; and how many rows a second the store takes.
+// Client and provider are a process of their own.
 // node_modules/.bin/node --import ./src/loader/register.js test/bench/money.ts [requests of a round] [rounds] [rows]
+import { fork } from "node:child_process";
+import { once } from "node:events";
 import { mkdirSync, mkdtempSync, openSync, readSync, rmSync, writeFileSync } from "node:fs";
 import { Agent, request } from "node:http";
 import { tmpdir } from "node:os";
@@ -13,11 +16,14 @@ import { journalFolder } from "../../src/store/journal/files.ts";
 import { Journal } from "../../src/store/journal/journal.ts";
 import { JournaledLedger } from "../../src/store/journal/journaled-ledger.ts";
 import type { LedgerEntry } from "../../src/store/ledger.ts";
+import type { Limiter } from "../../src/store/limiter.ts";
 import { MemoryLimiter } from "../../src/store/memory-limiter.ts";
 import { KEY, MemoryLog } from "../support/gateway.ts";
 import { httpUpstream } from "../support/upstream.ts";
 
 const [REQUESTS = 2000, ROUNDS = 15, ROWS = 50_000] = process.argv.slice(2).map(Number);
+/** The argument of the process that asks and answers. */
+const LOAD = "load";
 /** Requests under way. */
 const CONCURRENT = 32;
 const BODY = JSON.stringify({ model: "m", max_tokens: 10, messages: [{ role: "user", content: "Hello there" }] });
@@ -127,17 +133,52 @@ function ask(agent: Agent, port: number): Promise<void> {
   return promise;
 }
 
-/** Microseconds of CPU for a request: of this thread, and of the process with the ledger's thread. */
-async function round(agent: Agent, port: number, requests: number) {
-  const [thread, all] = [process.threadCpuUsage(), process.cpuUsage()];
-  let left = requests;
-  const loop = async () => {
-    while (left-- > 0) await ask(agent, port);
-  };
-  await Promise.all(Array.from({ length: CONCURRENT }, loop));
-  const own = process.threadCpuUsage(thread);
-  const both = process.cpuUsage(all);
-  return { thread: (own.user + own.system) / requests, process: (both.user + both.system) / requests };
+/** What the other process does: it is the provider, and the client whenever it is told a port and a number of requests. */
+async function load(): Promise<void> {
+  const upstream = await httpUpstream((_, reply) => {
+    reply.setHeader("content-type", "application/json").end(ANSWER);
+  });
+  const agent = new Agent({ keepAlive: true, maxSockets: CONCURRENT });
+  process.on("message", async ({ port, requests }: Round) => {
+    let left = requests;
+    const loop = async () => {
+      while (left-- > 0) await ask(agent, port);
+    };
+    await Promise.all(Array.from({ length: CONCURRENT }, loop));
+    process.send?.("done");
+  });
+  process.on("disconnect", () => process.exit());
+  process.send?.(upstream.origin.origin);
+}
+
+interface Round {
+  port: number;
+  requests: number;
+}
+
+/** The process that asks and answers. */
+class Load {
+  private readonly child = fork(import.meta.filename, [LOAD]);
+
+  /** @returns the provider's address */
+  async started(): Promise<string> {
+    const [provider] = (await once(this.child, "message")) as [string];
+    return provider;
+  }
+
+  /** Microseconds of CPU for a request: of this thread, and of the process with the ledger's thread. */
+  async round(port: number, requests: number): Promise<{ thread: number; process: number }> {
+    const [thread, all] = [process.threadCpuUsage(), process.cpuUsage()];
+    this.child.send({ port, requests } satisfies Round);
+    await once(this.child, "message");
+    const own = process.threadCpuUsage(thread);
+    const both = process.cpuUsage(all);
+    return { thread: (own.user + own.system) / requests, process: (both.user + both.system) / requests };
+  }
+
+  stop(): void {
+    this.child.disconnect();
+  }
 }
 
 const yaml = (folder: string, provider: string, more: string) => `listen: 127.0.0.1:0
@@ -158,30 +199,42 @@ async function start(folder: string, provider: string, more: string): Promise<Ga
   return Gateway.start({ file: join(folder, "gateway.yaml"), env: process.env, log: new MemoryLog() });
 }
 
+/** Has nothing of a gateway's limiter and ledger do anything, however often it is asked. */
+function idle(gateway: Gateway): void {
+  const granted = { grant: {} };
+  const { limiter } = Reflect.get(gateway, "lasting") as { limiter: Limiter };
+  Object.assign(limiter, { reserve: () => granted, settle: () => {} });
+  Object.assign(gateway.stores.ledger, { begin: () => {}, append: () => {}, persist: () => {} });
+}
+
 async function overhead(folder: string): Promise<void> {
-  const upstream = await httpUpstream((_, reply) => {
-    reply.setHeader("content-type", "application/json").end(ANSWER);
-  });
-  const provider = upstream.origin.origin;
+  const load = new Load();
+  const provider = await load.started();
   const limits = `limits: { default: ${LIMITS}, all: ${LIMITS}, groups: { acme: ${LIMITS} }, models: { m: ${LIMITS} } }`;
   const full = await start(join(folder, "full"), provider, limits);
-  const bare = await start(join(folder, "bare"), provider, "chains: { llm: [sse, auth, models, rewrite] }");
-  const ports = [full, bare].map(({ address }) => address.port) as [number, number];
-  const agent = new Agent({ keepAlive: true, maxSockets: CONCURRENT });
-  for (let i = 0; i < 3; i++) for (const port of ports) await round(agent, port, REQUESTS);
-  const took = { thread: [] as number[], process: [] as number[], bare: [] as number[] };
+  const without = await start(join(folder, "without"), provider, limits);
+  idle(without);
+  const bare = await start(join(folder, "bare"), provider, "chains: { llm: [sse, auth, scrub, models, rewrite] }");
+  const gateways = [full, without, bare];
+  const ports = gateways.map(({ address }) => address.port);
+  for (let i = 0; i < 3; i++) for (const port of ports) await load.round(port, REQUESTS);
+  const took = ports.map(() => ({ thread: [] as number[], process: [] as number[] }));
   for (let i = 0; i < ROUNDS; i++) {
     const found = new Map<number, { thread: number; process: number }>();
-    for (const port of i % 2 === 0 ? ports : ports.toReversed()) found.set(port, await round(agent, port, REQUESTS));
-    const [one, other] = ports.map((port) => found.get(port));
-    if (!one || !other) continue;
-    took.thread.push(one.thread - other.thread);
-    took.process.push(one.process - other.process);
-    took.bare.push(other.thread);
+    for (const port of i % 2 === 0 ? ports : ports.toReversed()) found.set(port, await load.round(port, REQUESTS));
+    const all = found.get(ports[0] as number) as { thread: number; process: number };
+    for (const [at, port] of ports.entries()) {
+      const { thread, process } = found.get(port) as typeof all;
+      took[at]?.thread.push(at === 0 ? thread : all.thread - thread);
+      took[at]?.process.push(at === 0 ? process : all.process - process);
+    }
   }
-  console.log(
-    `limits, ledger and journal: ${median(took.thread).toFixed(1)} µs of CPU a request on the serving thread, ${median(took.process).toFixed(1)} µs with the ledger's; client, gateway without them and provider together take ${median(took.bare).toFixed(0)} µs (medians of ${ROUNDS} pairs of rounds of ${REQUESTS})`,
-  );
+  const [all, calls, plugins] = took.map(({ thread, process }) => [median(thread), median(process)] as const);
+  const words = (of: readonly [number, number] | undefined) =>
+    of && `${of[0].toFixed(1)} µs of CPU a request on the serving thread, ${of[1].toFixed(1)} µs with the ledger's`;
+  console.log(`limiter, ledger and journal: ${words(calls)}
+with the plugins that ask them, the reading of usage and the headers about limits: ${words(plugins)}
+the gateway in all: ${words(all)} (medians of ${ROUNDS} rounds of ${REQUESTS})`);
   // In rounds of their own: to measure each call costs more than the call.
   watch(Journal.prototype, "write", "journal write");
   watch(JournaledLedger.prototype, "begin", "ledger begin");
@@ -194,15 +247,14 @@ async function overhead(folder: string): Promise<void> {
       collections.push({ begun, ended: begun + duration, took: duration * 1000, calls: 0 });
   });
   observer.observe({ entryTypes: ["gc"] });
-  for (let i = 0; i < ROUNDS; i++) await round(agent, ports[0], REQUESTS);
+  for (let i = 0; i < ROUNDS; i++) await load.round(full.address.port, REQUESTS);
   await sleep(100);
   observer.disconnect();
   for (const [label, sum] of Object.entries({ ...held, "all of one turn": turns }))
     console.log(`${label}: ${sum.told(collections)}`);
   console.log(`${interrupted} left out, within which another program had the core`);
-  agent.destroy();
-  for (const gateway of [full, bare]) await gateway.stop({ drain: 0 });
-  await upstream.close();
+  load.stop();
+  for (const gateway of gateways) await gateway.stop({ drain: 0 });
 }
 
 async function rows(folder: string): Promise<void> {
@@ -231,11 +283,15 @@ async function rows(folder: string): Promise<void> {
   await ledger.close();
 }
 
-const folder = mkdtempSync(join(tmpdir(), "gateway-money-"));
-try {
-  await overhead(folder);
-  await rows(folder);
-} finally {
-  rmSync(folder, { recursive: true, force: true });
+async function main(): Promise<void> {
+  const folder = mkdtempSync(join(tmpdir(), "gateway-money-"));
+  try {
+    await overhead(folder);
+    await rows(folder);
+  } finally {
+    rmSync(folder, { recursive: true, force: true });
+  }
+  process.exit(0);
 }
-process.exit(0);
+
+await (process.argv[2] === LOAD ? load() : main());
