@@ -3,31 +3,37 @@
 FROM node:26-slim AS packages
 WORKDIR /opt/model-gateway
 COPY package.json package-lock.json ./
-# The image has its Node: the one that comes along as a package is taken out again. Leaving out all that is optional would leave
-# out what reads TypeScript, of which each processor has its own.
-RUN npm ci --omit=dev --no-audit --no-fund && npm cache clean --force \
- && rm -rf node_modules/node-linux-* node_modules/node-darwin-* node_modules/node-bin-* node_modules/.bin
-# What stores of several gateways need, at the versions that are tested, where Node looks next: npm ci leaves out what only tests need.
-RUN node -p "Object.entries(require('./package.json').devDependencies).filter(([name]) => ['postgres', 'redis'].includes(name)).map((each) => each.join('@')).join(' ')" \
-  | xargs npm install --prefix /opt --no-audit --no-fund && npm cache clean --force
+# What a store of several gateways, sign-in and traces need comes along, for nothing can be installed later: of what only tests need
+# the packages that are also peers, at the versions that are tested. The image has its Node: those that come as packages go.
+# Leaving out all that is optional would leave out what reads TypeScript, of which each processor has its own.
+RUN node -e "const its = require('./package.json'); for (const name in its.peerDependencies) if (!name.startsWith('@types/')) its.dependencies[name] = its.devDependencies[name]; delete its.devDependencies; fs.writeFileSync('package.json', JSON.stringify(its))" \
+ && npm install --no-audit --no-fund \
+ && rm -rf node_modules/node-linux-* node_modules/node-darwin-* node_modules/node-bin-* node_modules/.bin node_modules/bintrees/test \
+ && find node_modules \( -name '*.map' -o -name '*.d.ts' -o -name '*.d.cts' -o -name '*.d.mts' \) -delete
 
-FROM node:26-slim
-ENV NODE_ENV=production
+FROM node:26-slim AS system
+# A gateway.yaml that says nothing of a store keeps it in data/ beside itself: that is the volume.
 RUN groupadd --system --gid 65532 gateway \
- && useradd --system --uid 65532 --gid 65532 --home-dir /var/lib/model-gateway --shell /usr/sbin/nologin gateway \
+ && useradd --system --key SYS_UID_MAX=65532 --uid 65532 --gid 65532 --home-dir /var/lib/model-gateway --shell /usr/sbin/nologin gateway \
  && install -d -o gateway -g gateway -m 0700 /var/lib/model-gateway \
- && rm -rf /usr/local/lib/node_modules /usr/local/bin/npm /usr/local/bin/npx /usr/local/bin/corepack /usr/local/include /opt/yarn-*
+ && install -d /etc/model-gateway && ln -s /var/lib/model-gateway /etc/model-gateway/data \
+ && cd /usr/local && rm -rf lib/node_modules bin/npm bin/npx bin/corepack bin/yarn* bin/docker-entrypoint.sh include share *.md /opt/yarn-* \
+ && ln -s /opt/model-gateway/bin/model-gateway bin/model-gateway
+
+# What was taken out above would stay in the layers of node:26-slim, 5 MB: the system is copied as it is now.
+FROM scratch
+COPY --from=system / /
+ENV PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin NODE_ENV=production
 COPY --from=packages /opt/model-gateway/node_modules /opt/model-gateway/node_modules
-COPY --from=packages /opt/node_modules /opt/node_modules
 COPY . /opt/model-gateway
-COPY deploy/container/gateway.yaml /etc/model-gateway/gateway.yaml
-RUN ln -s /opt/model-gateway/bin/model-gateway /usr/local/bin/model-gateway
+COPY deploy/container/gateway.yaml /etc/model-gateway/
 USER 65532:65532
-WORKDIR /var/lib/model-gateway
+# Where each verb looks for its gateway.yaml: `docker exec NAME model-gateway keys create me`.
+WORKDIR /etc/model-gateway
 VOLUME /var/lib/model-gateway
 EXPOSE 8080
 STOPSIGNAL SIGTERM
 HEALTHCHECK --interval=10s --timeout=3s --start-period=15s \
   CMD ["node", "/opt/model-gateway/deploy/container/healthcheck.mjs"]
 ENTRYPOINT ["model-gateway"]
-CMD ["run", "--config", "/etc/model-gateway/gateway.yaml"]
+CMD ["run"]

@@ -17,6 +17,8 @@ const ROOT = fileURLToPath(new URL("..", import.meta.url));
 const text = (file: string): string => readFileSync(join(ROOT, file), "utf8");
 const { version } = JSON.parse(text("package.json")) as { version: string };
 
+type Dependencies = Record<"dependencies" | "peerDependencies" | "devDependencies", Record<string, string>>;
+
 /** What check finds in a gateway.yaml. */
 async function checked(yaml: string, env: NodeJS.ProcessEnv = {}) {
   const folder = mkdtempSync(join(tmpdir(), "gateway-deploy-"));
@@ -59,9 +61,24 @@ t.test("all that the Dockerfile copies and names is there, and nothing else goes
       removed.some((start) => name.startsWith(start)),
       `${name} is taken out: the image has its Node`,
     );
+  t.match(file, /^WORKDIR \/etc\/model-gateway$/m, "a verb without --config finds the gateway.yaml that is served");
   t.match(file, /^USER 65532:65532$/m);
   t.match(file, /^HEALTHCHECK /m);
   t.notMatch(file, /COPY .*\.env/);
+});
+
+t.test("what stores, sign-in and traces need is in the image, at the versions that are tested", async (t) => {
+  const [, script = ""] = /node -e "(const its[^"]+)"/.exec(text("Dockerfile")) ?? [];
+  const folder = t.testdir({ "package.json": text("package.json") });
+  const { status, stderr } = spawnSync(process.execPath, ["-e", script], { cwd: folder, encoding: "utf8" });
+  t.equal(status, 0, stderr);
+  const { devDependencies, ...kept } = JSON.parse(text("package.json")) as Dependencies;
+  const { "@types/node": _types, ...peers } = kept.peerDependencies;
+  const needed = Object.keys(peers).map((name) => [name, devDependencies[name]]);
+  t.same(JSON.parse(readFileSync(join(folder, "package.json"), "utf8")), {
+    ...kept,
+    dependencies: { ...kept.dependencies, ...Object.fromEntries(needed) },
+  });
 });
 
 t.test("the health check ends with 0 while the gateway is ready, else with 1", async (t) => {

@@ -70,7 +70,7 @@ const ASIDE: readonly (readonly [RegExp, string])[] = [
     "test/packed.test.ts and release:check do",
   ],
   [
-    /^npx tap test\/\S+$|^GATEWAY_TEST_INSTALL=1 npx tap test\/packed\.test\.ts$/,
+    /^npx tap test\/\S+$|^GATEWAY_TEST_(?:INSTALL=1 npx tap test\/packed|IMAGE=model-gateway npx tap test\/image)\.test\.ts$/,
     "a test is running; that the file is there is looked at below",
   ],
   [/^npm version X\.Y\.Z|^git tag/, "it makes a release"],

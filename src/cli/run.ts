@@ -21,7 +21,9 @@ import { connectStores } from "../store/open.ts";
 import { keptSecret } from "../store/secret.ts";
 import { WarmUp } from "../warm-up.ts";
 import { Primary } from "../workers/primary.ts";
+import { addressOf } from "./connect.ts";
 import { endAfterCrash } from "./crash.ts";
+import { curlOf } from "./init.ts";
 import { mostOpenFiles, openFileDoubt } from "./open-files.ts";
 import { reason } from "./reason.ts";
 import { untilStopped } from "./signals.ts";
@@ -88,7 +90,7 @@ export async function run(
       io.env,
     );
     await sayDoubts(config, log);
-    await greet(config, { base: urlOf(gateway.address), admin, key: await firstKey(gateway, config) }, io);
+    await greet(config, { at: gateway.address, admin, key: await firstKey(gateway, config) }, io);
     if (watched) watch(gateway);
     await untilStopped(gateway, config.linger, log, io.out);
     watching.close();
@@ -177,19 +179,20 @@ async function leave(log: JsonLog, code: number): Promise<never> {
 }
 
 interface Greeting {
-  base: string;
+  /** Where it listens. */
+  at: AddressInfo;
   admin: string | undefined;
   /** A key that was made for the first run. */
   key: string | undefined;
 }
 
-async function greet(config: Config, { base, admin, key }: Greeting, io: Terminal): Promise<void> {
+async function greet(config: Config, { at, admin, key }: Greeting, io: Terminal): Promise<void> {
   const off = config.providers.filter((provider) => provider.off !== undefined);
   const on = config.providers.filter((provider) => provider.off === undefined).map(({ name }) => name);
   const served = (model: Config["models"][number]) => model.targets.some(({ provider }) => on.includes(provider));
   const usable = config.models.filter(served).map((model) => model.id);
   const idle = config.models.filter((model) => !served(model)).map((model) => model.id);
-  io.out(`model-gateway listens on ${base}`);
+  io.out(`model-gateway listens on ${urlOf(at)}`);
   if (admin) io.out(`  admin      ${admin}   (console, /livez, /readyz)`);
   if (config.workers > 1) io.out(`  workers    ${config.workers}   (SIGUSR2 replaces them one by one)`);
   io.out(`  providers  ${on.join(", ") || "none"}`);
@@ -203,9 +206,9 @@ async function greet(config: Config, { base, admin, key }: Greeting, io: Termina
   else io.out(`  key        one of yours (${COMMAND} keys list)`);
   if (usable[0]) {
     io.out("\nTry it:\n");
-    io.out(`  curl -N ${base}/v1/chat/completions -H "authorization: Bearer ${key ?? "$GATEWAY_KEY"}" \\`);
-    io.out("    -H 'content-type: application/json' \\");
-    io.out(`    -d '{"model":"${usable[0]}","stream":true,"messages":[{"role":"user","content":"Hello"}]}'\n`);
+    for (const line of curlOf(addressOf({ host: at.address, port: at.port }), key ?? "$GATEWAY_KEY", usable[0]))
+      io.out(line);
+    io.out("");
   }
 }
 

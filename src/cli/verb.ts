@@ -1,3 +1,6 @@
+import { existsSync, realpathSync } from "node:fs";
+import { delimiter, join } from "node:path";
+import { fileURLToPath } from "node:url";
 import { type ParseArgsConfig, parseArgs } from "node:util";
 
 /** Where a verb writes, and what it may know of the process. */
@@ -49,9 +52,20 @@ export function argumentsOf<const T extends NonNullable<ParseArgsConfig["options
   }
 }
 
-/** What starts the gateway that this file is of: npm in a checkout, the installed command in a package. */
-export const commandAt = (file: string): string =>
-  /[\\/]node_modules[\\/]/.test(file) ? "npx model-gateway" : "npm start --";
+/**
+ * What starts the gateway that this file is of: its command, where the PATH of whoever reads the hint has it, as in the image; else
+ * npm in a checkout, npx beside a package.
+ */
+export function commandAt(file: string, path = process.env["PATH"] ?? ""): string {
+  const bin = realPathOf(fileURLToPath(new URL("../../bin/model-gateway", file)));
+  // npm and npx put these there only for what they start.
+  const folders = path.split(delimiter).filter((folder) => folder && !folder.endsWith(join("node_modules", ".bin")));
+  if (folders.some((folder) => realPathOf(join(folder, "model-gateway")) === bin)) return "model-gateway";
+  return /[\\/]node_modules[\\/]/.test(file) ? "npx model-gateway" : "npm start --";
+}
+
+/** Without symbolic links; the path itself, where nothing is. */
+const realPathOf = (path: string): string => (existsSync(path) ? realpathSync(path) : path);
 
 /** What stands before a verb on the command line, for hints that can be pasted. */
 export const COMMAND = commandAt(import.meta.url);

@@ -70,6 +70,12 @@ t.test("a start prints what listens, what is on and off, the models, a key once,
   t.match(text(), /"msg":"exchange"/, "log lines that waited are written");
 });
 
+t.test("the curl of a gateway that listens at every address names one that can be reached", async (t) => {
+  const { text } = start(t, `listen: 0.0.0.0:0\n${YAML.replace(/^listen: .*\n/, "")}`);
+  await until(() => text().includes('"Hello"'));
+  t.match(text(), /listens on http:\/\/0\.0\.0\.0:\d+[\s\S]*curl -N http:\/\/127\.0\.0\.1:\d+\//);
+});
+
 /** A gateway whose standard output is a pipe that holds 64 KiB; `take` reads what has come so far. */
 function startPiped(t: Test, yaml: string, files: Record<string, string> = {}) {
   const folder = mkdtempSync(join(tmpdir(), "gateway-run-"));

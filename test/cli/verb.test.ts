@@ -1,3 +1,6 @@
+import { symlinkSync } from "node:fs";
+import { join } from "node:path";
+import { pathToFileURL } from "node:url";
 import t from "tap";
 import { argumentsOf, COMMAND, commandAt, Misuse } from "../../src/cli/verb.ts";
 
@@ -5,6 +8,11 @@ t.test("hints name the command that works where the gateway stands", async (t) =
   t.equal(commandAt("file:///srv/app/node_modules/model-gateway/src/cli/verb.ts"), "npx model-gateway");
   t.equal(commandAt("file:///home/me/model-gateway/src/cli/verb.ts"), "npm start --");
   t.equal(COMMAND, "npm start --");
+  const [root, path] = [t.testdir({ bin: { "model-gateway": "" }, src: { cli: {} }, path: {} }), t.testdirName];
+  const file = pathToFileURL(join(root, "src/cli/verb.ts")).href;
+  t.equal(commandAt(file, `/usr/bin:${join(path, "path")}`), "npm start --");
+  symlinkSync(join(root, "bin/model-gateway"), join(path, "path/model-gateway"));
+  t.equal(commandAt(file, `/usr/bin:${join(path, "path")}`), "model-gateway", "it is on the PATH, as in the image");
 });
 
 t.test("options and words behind a verb are read, and what is not understood is a misuse that names it", async (t) => {

@@ -21,6 +21,8 @@ const CHECKPOINT = 200;
 export const SERVING_CHECKPOINT = 4000;
 
 const BUSY = 5;
+const READ_ONLY = 8;
+const CANNOT_OPEN = 14;
 
 /** SQLite's primary result code of an error that it threw, like 13 for a full disk; undefined for any other error. */
 export function sqliteCode(error: unknown): number | undefined {
@@ -138,7 +140,15 @@ export class Database {
   }
 }
 
+/** Whether the system lets nobody make or write that file. */
+const isRefused = (error: unknown): boolean =>
+  [READ_ONLY, CANNOT_OPEN].includes(sqliteCode(error) ?? 0) ||
+  (error instanceof Error && "syscall" in error && /^(?:mkdir|open)$/.test(String(error.syscall)));
+
 function unusable(path: string, error: unknown): FileError {
   const reason = error instanceof Error ? error.message : String(error);
-  return new FileError(`The store ${path} cannot be used: ${reason}.`, { cause: error });
+  const hint = isRefused(error)
+    ? '; store: { ledger: "sqlite:/PATH/gateway.db" } names a folder that can be written'
+    : "";
+  return new FileError(`The store ${path} cannot be used: ${reason}${hint}.`, { cause: error });
 }

@@ -103,7 +103,10 @@ t.test("a store that cannot be used is refused with its name and the reason", as
   t.match(readFileSync(words, "utf8"), /^These are words/, "a file that is not ours stays as it is");
 
   mkdirSync(join(folder, "folder.db"));
-  t.throws(() => new Database(join(folder, "folder.db")), /folder\.db cannot be used/);
+  const elsewhere =
+    /cannot be used: .*; store: \{ ledger: "sqlite:\/PATH\/gateway\.db" \} names a folder that can be written\.$/;
+  t.throws(() => new Database(join(folder, "folder.db")), elsewhere);
+  t.throws(() => new Database(join(words, "data/gateway.db")), elsewhere, "nor can its folder be made");
 
   const future = join(folder, "future.db");
   const newer = new DatabaseSync(future);
