@@ -11,7 +11,7 @@ import { SseSplitter } from "../../src/wire/sse.ts";
 import { type Recording, recordings } from "../support/recordings.ts";
 import { shared } from "../support/shared.ts";
 
-const all = recordings()?.filter(
+const all = recordings((lines) => lines)?.filter(
   ({ status, streaming, kinds }) => status < 300 && streaming && kinds.includes("stream"),
 );
 

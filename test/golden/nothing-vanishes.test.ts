@@ -1,5 +1,6 @@
 import t from "tap";
 import { CLIENT_BODIES } from "../support/client-bodies.ts";
+import { tried } from "../support/sample.ts";
 import { SPOKEN } from "../support/translations.ts";
 import { PROTOCOLS, type ProtocolName } from "../support/vendor-sdks.ts";
 import { type RecordedRequest, requests } from "./request-matrix.ts";
@@ -36,5 +37,5 @@ for (const protocol of PROTOCOLS)
         }
       }
     t.same(Object.fromEntries(lost), {});
-    t.ok(sent > (recorded.length > 0 ? 500 : 0), `${sent} requests were sent`);
+    t.ok(sent > (recorded.length > 0 ? tried(500) : 0), `${sent} requests were sent`);
   });

@@ -1,5 +1,6 @@
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
+import { sample } from "./sample.ts";
 import { shared } from "./shared.ts";
 
 /** One recorded exchange with a provider. */
@@ -42,12 +43,15 @@ interface Line {
   kinds: string[];
 }
 
-/** Every recording that a path of the gateway can replay; undefined where the folder is absent. */
-export function recordings(): Recording[] | undefined {
+/**
+ * Every recording that a path of the gateway can replay; undefined where the folder is absent.
+ * @param of which of them
+ */
+export function recordings(of: (lines: readonly string[]) => readonly string[] = sample): Recording[] | undefined {
   const folder = shared("recordings");
   if (!folder) return undefined;
   const lines = readFileSync(join(folder, "index.jsonl"), "utf8").trim().split("\n");
-  return lines.flatMap((line) => read(folder, JSON.parse(line) as Line));
+  return of(lines).flatMap((line) => read(folder, JSON.parse(line) as Line));
 }
 
 function read(folder: string, { id, protocol: directory, kinds }: Line): Recording[] {

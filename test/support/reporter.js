@@ -11,16 +11,21 @@ export default class Summary extends Transform {
   /** Failures counted when the last file ended: a file that crashed has none of its own. */
   failedBefore = 0;
   parser = new Parser();
-  /** Files that have not come to their end: those behind one that ends its process never do. */
-  missing;
+  /** Files that have come to their end: those behind one that ends its process never do. */
+  ended = new Set();
+  /** Tells those that were to run. */
+  files;
   /** The file whose own TAP it is, instead of that of whoever runs files. */
   alone;
 
-  /** @param {readonly string[]} files those that are to run, where that is known @param {boolean} alone it is the TAP of this one */
-  constructor(files = [], alone = false) {
+  /**
+   * @param {() => readonly string[]} files tells, at the end, those that were to run, where that is known
+   * @param {string} [alone] it is the TAP of this one
+   */
+  constructor(files = () => [], alone) {
     super({ decodeStrings: false });
-    this.missing = new Set(files);
-    this.alone = alone ? files[0] : undefined;
+    this.files = files;
+    this.alone = alone;
     this.watch(this.parser, this.alone === undefined ? [] : [this.alone]);
   }
 
@@ -53,7 +58,7 @@ export default class Summary extends Transform {
 
   /** @param {Pick<import("tap-parser").Result, "ok" | "name" | "time">} result */
   file(result) {
-    this.missing.delete(result.name);
+    this.ended.add(result.name);
     // It crashed, timed out or exited non-zero without a failing assertion.
     if (!result.ok && this.count.failed === this.failedBefore) this.count.failed++;
     this.failedBefore = this.count.failed;
@@ -74,8 +79,9 @@ export default class Summary extends Transform {
   _flush(next) {
     this.parser.once("complete", (results) => {
       if (this.alone !== undefined) this.file({ ok: results.ok, name: this.alone, time: results.time });
-      for (const file of this.missing) this.push(`FAIL ${file} has not run to its end\n`);
-      this.count.failed += this.missing.size;
+      const missing = this.files().filter((file) => !this.ended.has(file));
+      for (const file of missing) this.push(`FAIL ${file} has not run to its end\n`);
+      this.count.failed += missing.length;
       if (!results.ok && this.count.failed === 0) this.count.failed = results.fail || 1;
       const { passed, failed, skipped, todo } = this.count;
       this.push(`${skipped} skipped, ${todo} todo\n${passed} passed, ${failed} failed\n`);

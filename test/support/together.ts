@@ -4,7 +4,7 @@ import { registerHooks } from "node:module";
 import { resolve } from "node:path";
 import { fileURLToPath, pathToFileURL } from "node:url";
 import t, { type Test } from "tap";
-import { FILES, GRACE, LONGEST } from "./several.ts";
+import { FILES, GRACE, LONGEST, TAKEN, take } from "./several.ts";
 
 const ROOT = fileURLToPath(new URL("../..", import.meta.url));
 const SCHEME = "together:";
@@ -26,9 +26,13 @@ registerHooks({
   },
 });
 
-for (const file of (process.env[FILES] ?? "").split("\n")) {
+const taken = process.env[TAKEN] ?? "";
+
+for (const [i, file] of (process.env[FILES] ?? "").split("\n").entries()) {
+  if (taken !== "" && !take(i, taken)) continue;
   const url = pathToFileURL(resolve(ROOT, file)).href;
-  t.test(file, { timeout: LONGEST }, async (test) => {
+  // The next one is taken when this one has ended.
+  await t.test(file, { timeout: LONGEST }, async (test) => {
     // Whoever waits for this process waits as long for each file, and a little longer: a file that is late is told here, by its name.
     // 0 comes at its end: what it has left open may keep the process only as long as another file.
     const limit = (ms: number) => t.setTimeout((ms || LONGEST) + GRACE);

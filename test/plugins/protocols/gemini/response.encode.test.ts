@@ -17,6 +17,7 @@ import type { Citation, Event, FinishReason, Opaque, Opening } from "../../../..
 import { RawJson } from "../../../../src/wire/exact.ts";
 import { gathered } from "../../../support/gathered.ts";
 import { eventsIn, recorded } from "../../../support/recorded.ts";
+import { sample } from "../../../support/sample.ts";
 import { answer, contextFor, dice, partsOf, read, SOURCE, shown, write } from "./responses.ts";
 
 type Json = Record<string, unknown>;
@@ -281,7 +282,7 @@ t.test("the vendor's SDKs take frames and bodies, and keep them in the history o
   }
 });
 
-const answers = recorded("gemini").filter(
+const answers = sample(recorded("gemini")).filter(
   ({ status, kinds }) => status === 200 && !kinds.includes("json_array_stream"),
 );
 
