@@ -116,6 +116,12 @@ function settlement(
   tokensIn: () => number | undefined,
 ): Settlement {
   const { usage: reported, operation, outcome } = exchange;
+  if (!delivered && !(reported && counts(reported)) && isLeft(exchange)) {
+    if (cut === "observed" || cut === "absorb")
+      return { usage: NOTHING, source: cut === "absorb" ? "absorbed" : "observed" };
+    const asked = tokensIn() ?? Math.ceil(exchange.body.length / BYTES_PER_TOKEN);
+    return { usage: { in: { total: asked }, out: { total: 0 }, raw: undefined }, source: "estimated" };
+  }
   const isWhole = (outcome === "completed" || ended === true) && reported?.out.total !== undefined;
   if (isWhole || !delivered || operation.task !== "generate") {
     if (reported?.images) return { usage: pictured(exchange, reported, reported.images), source: "reported" };
@@ -128,6 +134,16 @@ function settlement(
     usage: estimated(reported, delivered, tokensIn),
     source: reported && counts(reported) ? "partial" : "estimated",
   };
+}
+
+/** Ends that are no fault of the provider, which may have worked all the same. */
+const LEFT: ReadonlySet<DoneExchange["outcome"]> = new Set(["aborted", "interrupted", "rejected"]);
+
+/** Whether a request was given up that a provider had, and of which it has told no failure: it costs what it asked, at least. */
+function isLeft({ outcome, operation, body, attempts }: DoneExchange): boolean {
+  if (!LEFT.has(outcome) || !operation.generates || body.length === 0) return false;
+  const { sent, status = 200, error } = attempts.at(-1) ?? { sent: false };
+  return sent && status < 300 && error?.code.startsWith("upstream_") !== true;
 }
 
 /** With what the request says of its pictures, where the answer does not. What stands in a form is not read. */

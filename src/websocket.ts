@@ -95,7 +95,11 @@ async function passing(exchange: Exchange, { path, below }: PassMatch, parts: So
 }
 
 /** The attempt at the first target that takes WebSockets; undefined: a plugin answers. There is no second one. */
-async function aim(exchange: Exchange, chain: Chain, { upstreams }: Parts): Promise<Attempt | undefined> {
+async function aim(
+  exchange: Exchange,
+  chain: Chain,
+  { upstreams, objects }: SocketParts,
+): Promise<Attempt | undefined> {
   checkNames(exchange);
   exchange.receive(Body.empty);
   if (!exchange.answer) await chain.request(exchange);
@@ -108,6 +112,13 @@ async function aim(exchange: Exchange, chain: Chain, { upstreams }: Parts): Prom
   const { protocol, query } = exchange;
   const target = upstreams.first(exchange.targets.filter(({ provider }) => provider.speaks.includes(protocol.name)));
   if (!target) throw withoutSocket(exchange);
+  const named = query
+    .entries()
+    .filter(([name]) => protocol.socket?.objects.includes(wordOf(name)))
+    .map(([param, id]) => ({ id, param }));
+  const owned =
+    named.length > 0 && objects.share !== "all" && objects.admitAt(target.provider.name, named, exchange.caller);
+  if (owned) await owned;
   const attempt = upstreams.begin(exchange, target);
   attempt.query = query.with(protocol.socket?.model ?? "model", target.model);
   return attempt;
@@ -133,7 +144,7 @@ function checkNames({ caller, query, protocol: { socket } }: Exchange): void {
   if (!caller?.models || !socket) return;
   const { model, elsewhere } = socket;
   const other = query.names().find((name) => {
-    const [word = ""] = /\w+/.exec(name.toLowerCase()) ?? [];
+    const word = wordOf(name);
     return name !== model && (word === model || elsewhere.includes(word));
   });
   if (other !== undefined)
@@ -142,6 +153,9 @@ function checkNames({ caller, query, protocol: { socket } }: Exchange): void {
       hint: `Name the model in "${model}" alone, or use another key.`,
     });
 }
+
+/** The first word of a parameter's name. */
+const wordOf = (name: string): string => /\w+/.exec(name.toLowerCase())?.[0] ?? "";
 
 function settle(exchange: Exchange, attempt: Attempt, { code, died }: SocketEnd): void {
   exchange.closeCode = code;

@@ -190,6 +190,8 @@ export interface SocketWords {
   readonly model: string;
   /** Other parameters of the query that may name what is used, in lower case. */
   readonly elsewhere: readonly string[];
+  /** Of these, those that name an object that a key has made. */
+  readonly objects: readonly string[];
   /** How the entry of Sec-WebSocket-Protocol begins in which a browser sends its key, having no other place for it. */
   readonly key: string;
   /** How other entries begin that would tell the provider whose account it is, and so never go there. */

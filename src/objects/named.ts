@@ -94,6 +94,11 @@ export class NamedObjects {
     return all;
   }
 
+  /** The same as far as its scan alone tells, which costs nothing. */
+  maySee(scan: Scan): boolean {
+    return this.mayStandIn(scan) || this.spelled.maySee(scan);
+  }
+
   /** Whether a body may name one below its top level, or anywhere where no place at the top is one's own. */
   mayName({ scan, pieces }: Body): boolean {
     return scan !== undefined && ((this.mayStandIn(scan) && this.mayHold(pieces)) || this.maySpell(scan, pieces));

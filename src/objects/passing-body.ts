@@ -18,8 +18,10 @@ const NONE: readonly NamedObject[] = [];
 const [OBJECT, ARRAY] = [..."{["].map((each) => each.charCodeAt(0));
 /** White space, and what marks a text as UTF-8, UTF-16 or UTF-32: some readers of JSON take all of them. */
 const BEFORE_JSON: ReadonlySet<number> = new Set([...Buffer.from(" \t\r\n"), 0, 0xef, 0xbb, 0xbf, 0xfe, 0xff]);
+/** Bytes of that at most. */
+const LEAD = 4096;
 const ANY = 2 ** 31 - 1;
-/** What is parsed to find names in it: more would keep the thread for long. */
+/** What is looked through for names, where there may be any: more would keep the thread for long. */
 const PARSED: ScannerOptions = { maxKeys: 400_000, maxValues: 400_000 };
 
 /** Bodies that vendors read as files and not as JSON, though each line may be some. */
@@ -82,17 +84,20 @@ class PassingJson implements PassingBody {
     if (this.state !== "json") return NONE;
     const scan = this.scan(() => this.scanner.end());
     if (!scan) return NONE;
-    const body = new Body(this.pieces, scan);
-    const naming = this.naming.filter((each) => each.mayName(body));
-    if (naming.length === 0) return NONE;
+    const seeing = this.naming.filter((each) => each.maySee(scan));
+    if (seeing.length === 0) return NONE;
     this.bound();
+    const body = new Body(this.pieces, scan);
+    const naming = seeing.filter((each) => each.mayName(body));
+    if (naming.length === 0) return NONE;
     const json = body.uniqueJson();
     return naming.flatMap((each) => each.in(json));
   }
 
   private begin(bytes: Buffer): void {
     const first = bytes.find((byte) => !BEFORE_JSON.has(byte));
-    if (first === undefined) return;
+    if (first === undefined && this.length + bytes.length <= LEAD) return;
+    if (first === undefined && !this.file) throw new GatewayError("invalid_json");
     this.state = first === OBJECT || first === ARRAY ? "json" : "other";
     if (this.state === "other" && this.pairs) throw new GatewayError("unsupported_media_type");
   }

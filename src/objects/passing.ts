@@ -8,8 +8,9 @@ import type { Objects } from "./objects.ts";
 import { type PassingBody, passingBody } from "./passing-body.ts";
 
 const VERSION = /^v\d+(?:\.\d+)?(?:(?:alpha|beta|preview)\d*)?$/i;
-/** A part of a path that may be an id, below what nobody knows: names of calls have no digits. */
-const MAY_BE_ID = /\d/;
+/** A run of letters and digits in an id; names of calls and models have shorter ones, or the digits of a date. */
+const RANDOM = /^(?=.*\d)(?!\d{8}$).{8,}$/;
+const BETWEEN = /[^A-Za-z0-9]+/;
 /** The longest collection. */
 const PARTS = 3;
 
@@ -44,6 +45,9 @@ const partsOf = (path: string): string[] =>
     .split("/")
     .map((part) => part.replace(/[;:].*$/, "").trim())
     .filter((part) => part !== "" && !VERSION.test(part));
+
+/** Whether a part of a path is one, below what nobody knows. */
+const looksLikeId = (part: string): boolean => part.split(BETWEEN).some((run) => RANDOM.test(run));
 
 /** Keeps keys' objects apart where requests pass unread: by their paths, and by ids in bodies that are JSON. */
 export class PassingObjects {
@@ -113,7 +117,7 @@ export class PassingObjects {
     const { path, exchange, below } = this;
     const makes = exchange.method === "POST" || (exchange.method === "PUT" && path?.owned);
     const reads = /^(?:GET|HEAD|OPTIONS)$/.test(exchange.method);
-    if (makes && !path) return partsOf(below).flatMap((id) => (MAY_BE_ID.test(id) ? { id, param: undefined } : []));
+    if (makes && !path) return partsOf(below).flatMap((id) => (looksLikeId(id) ? { id, param: undefined } : []));
     if (makes || (path?.owned === false && reads)) return [];
     throw new GatewayError("key_not_allowed", {
       message: "This request could show or change what other keys made.",

@@ -133,14 +133,19 @@ export class Upstreams {
     const place = taken instanceof Promise ? await taken : taken;
     const attempt = this.begin(exchange, target);
     exchange.attempts.push(attempt);
+    let begun = false;
     try {
       const written = chain.send(exchange, attempt);
       if (written) await written;
       authenticate(attempt);
       attempt.sent = true;
       attempt.sentAt = exchange.elapsed;
+      const sending = () => {
+        begun = true;
+        this.persist();
+      };
       const upstream = await this.proxy.send(
-        outgoing(exchange, attempt, { over: ending(this.health.begin(attempt), place), sending: this.persist }),
+        outgoing(exchange, attempt, { over: ending(this.health.begin(attempt), place), sending }),
         client,
       );
       return await this.judged(upstream, exchange, attempt);
@@ -151,7 +156,8 @@ export class Upstreams {
       attempt.error = error;
       attempt.answeredAt = exchange.elapsed;
       if (attempt.sent) this.health.unanswered(attempt, code.startsWith("upstream_"));
-      if (code === "upstream_unreachable") attempt.sent = false;
+      // Who leaves before a connection has taken it has asked nobody.
+      if (code === "upstream_unreachable" || !begun) attempt.sent = false;
       return { attempt, verdict: verdictOn(code), error };
     }
   }

@@ -4,8 +4,8 @@ import { Sought } from "./window.ts";
 /** Bytes of a part's head. */
 const MAX_HEAD = 8192;
 const MAX_PARTS = 1000;
-/** Bytes of a short field's value. */
-const SHORT = 128;
+/** Bytes of a short field's value, and of one that a reader asks for: an id. */
+const [SHORT, ID] = [64, 128];
 
 const TOKEN = "[!#$%&'*+.^_`|~0-9A-Za-z-]+";
 const PARAMETER = String.raw`[ \t]*;[ \t]*(${TOKEN})=(${TOKEN}|"[^"\\\x00-\x1f\x7f-\uffff]*")`;
@@ -86,6 +86,7 @@ export class FormScanner {
   readonly texts = new Map<string, string>();
 
   private readonly delimiter: Buffer;
+  private readonly short: number;
   private readonly sought: Sought;
   private state: State = "start";
   /** Bytes not yet decided on, and where they start in the form. */
@@ -110,6 +111,7 @@ export class FormScanner {
     private readonly longest: number,
     private readonly beside: readonly string[] | FieldReader = [],
   ) {
+    this.short = "wants" in beside ? ID : SHORT;
     this.delimiter = Buffer.from(`--${boundary}`, "latin1");
     this.sought = new Sought(this.delimiter);
   }
@@ -187,7 +189,7 @@ export class FormScanner {
       // The line break and all but one byte of the delimiter may be here already.
       const whole = rest.length - delimiter.length - 1;
       if (this.wanted && this.at + whole - this.start > this.longest) this.tooLong();
-      if (this.named !== undefined && this.at + whole - this.start > SHORT) this.read(undefined);
+      if (this.named !== undefined && this.at + whole - this.start > this.short) this.read(undefined);
       if (!this.wanted && this.named === undefined && whole > 0) {
         this.pass(whole);
         this.judged = this.at;
@@ -200,7 +202,7 @@ export class FormScanner {
     if (this.announced !== undefined && this.announced !== end - this.start)
       this.fail("A part is not as long as its content-length says", this.start);
     if (this.wanted) this.find(rest.toString("latin1", 0, at - 2), end);
-    else if (this.named !== undefined) this.read(at - 2 > SHORT ? undefined : rest.toString("latin1", 0, at - 2));
+    else if (this.named !== undefined) this.read(at - 2 > this.short ? undefined : rest.toString("latin1", 0, at - 2));
     this.judged = end;
     this.pass(at + delimiter.length);
     this.state = "delimiter";
@@ -224,7 +226,7 @@ export class FormScanner {
     this.named = undefined;
     if (!("wants" in beside)) this.texts.set(named, value ?? "");
     else if (value !== undefined) beside.read(named, value);
-    else throw new FormError(`The field ${JSON.stringify(named)} is longer than ${SHORT} bytes.`, start, named);
+    else throw new FormError(`The field ${JSON.stringify(named)} is longer than ${this.short} bytes.`, start, named);
   }
 
   private readHead(head: string): void {

@@ -8,6 +8,7 @@ const words: SocketWords = {
   model: "model",
   key: "the-key.",
   elsewhere: [],
+  objects: [],
   hidden: ["org."],
   marks: [],
   names: () => [],

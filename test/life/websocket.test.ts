@@ -17,13 +17,13 @@ async function talking(t: Test, talk?: Talk, more = ""): Promise<{ upstream: Soc
   return { upstream, running: await gateway(t, upstream.port, more) };
 }
 
-const gateway = (t: Test, port: number, more = "") =>
+const gateway = (t: Test, port: number, more = "", share = "all") =>
   startGateway(
     t,
     `providers:
   vendor: { url: "http://127.0.0.1:${port}/v1", credential: ${SECRET}, speaks: [openai-responses], websocket: true }
   deaf: { url: "http://127.0.0.1:${port}/v1", speaks: [openai-chat] }
-share: all
+share: ${share}
 models:
   voice: { targets: ["vendor:gpt-real time"] }
   other: { targets: [vendor:other] }
@@ -54,6 +54,14 @@ async function echoed({ socket, messages }: Seen, text: string): Promise<void> {
   socket.send(text);
   await until(() => messages.includes(text), text.slice(0, 20));
 }
+
+t.test("a call that another key began is joined by nobody", async (t) => {
+  const upstream = await socketUpstream(t);
+  const running = await gateway(t, upstream.port, "", "key");
+  for (const query of ["call_id=rtc_1", "Call_ID=rtc_1", "call_id[]=rtc_1"])
+    await t.rejects(open(address(running, `/v1/realtime?model=voice&${query}`), [], bearer), /^404/, query);
+  t.equal(upstream.handshakes.length, 0);
+});
 
 t.test("a key that is limited to models may send nothing that could name another one; other keys may", async (t) => {
   const { upstream, running } = await talking(t);

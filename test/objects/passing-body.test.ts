@@ -6,10 +6,12 @@ import { passingBody } from "../../src/objects/passing-body.ts";
 
 const NAMING = [new NamedObjects((chat.vendor as VendorObjects).words)];
 
+const LIMIT = 6000;
+
 /** What a body names, in pieces of some bytes, or the code of its refusal. */
 function named(type: string, text: string, step: number): string {
   try {
-    const body = passingBody(type, NAMING, 1000);
+    const body = passingBody(type, NAMING, LIMIT);
     const found = [];
     for (let at = 0; at < text.length; at += step)
       found.push(...body.push(Buffer.from(text.slice(at, at + step), "latin1")));
@@ -29,11 +31,13 @@ t.test("a body that passes tells what it names, however it is cut and whatever i
     ["application/json", `[${json}]`, "0.input_file_id=file-1"],
     ["application/json", "\xef\xbb\xbf{}", "invalid_json"],
     ["application/json", "\0{\0}", "invalid_json"],
-    ["application/json", `{"a":"${"x".repeat(1000)}"}`, "body_too_large"],
+    ["application/json", `{"a":"${"x".repeat(LIMIT)}"}`, "body_too_large"],
+    ["text/plain", " ".repeat(5000), "invalid_json"],
+    ["image/x", "\0".repeat(5000) + json, ""],
     ["text/plain", "file-1", ""],
     ["application/octet-stream", json, "input_file_id=file-1"],
     ["application/octet-stream", `${json}\n${json}`, ""],
-    ["application/octet-stream", `{"a":"${"x".repeat(1000)}"}`, ""],
+    ["application/octet-stream", `{"a":"${"x".repeat(LIMIT)}"}`, ""],
     ["application/x-www-form-urlencoded", "file_id=file-1", "unsupported_media_type"],
     ["application/x-www-form-urlencoded", json, "input_file_id=file-1"],
     ["multipart/form-data; boundary=b", form('name="file_id"', "file-1"), "file_id=file-1"],

@@ -227,11 +227,16 @@ t.test("a call to what nobody knows may make something, and change nothing that 
     [true, 200],
   ] as const) {
     const { ask } = await passing(t, "", open);
-    for (const path of ["/v1/widgets/w_1/rotate_secret", "/v1/new/things/a9:cancel", "/v1/tunings/x%2fft-1"])
+    for (const path of [
+      "/v1/widgets/wdgt_01HzK2mQ/rotate_secret",
+      "/v1/new/things/a9k3m2x8:cancel",
+      "/v1/x%2f1234567890",
+    ])
       t.equal((await ask("mine", "POST", path, {})).status, status, path);
     for (const path of [
       "/v1/audio/speech",
       "/v1/rerank",
+      "/v1/generate/sd3-large-1.1/claude-3-5-sonnet-20241022",
       "/v1/engines/whisper-1/audio/translations",
       "/v1/agents/completions",
     ])

@@ -32,6 +32,8 @@ t.test("a prompt that another key made is refused on a socket, and never reaches
     '{"type":"session.update","session":{"prompt":{"id":"pmpt_shared","id":"pmpt_theirs"}}}',
     '{"type":"session.update","session":{"pr\\u006fmpt":{"id":"pmpt_theirs"}}}',
     session({ prompt: { ID: "pmpt_theirs" } }),
+    session({ audio: { output: { voice: { id: "voice_theirs" } } } }),
+    session({ tools: [{ type: "mcp", tunnel_id: "tunnel_theirs" }] }),
     session({ pRompt: { id: "pmpt_theirs" } }),
     session({ prompt: [{ id: "pmpt_theirs" }] }),
     session({ prompt: { id: "pmpt_shared", variables: { a: { type: "input_file", File_id: "file-theirs" } } } }),
@@ -44,7 +46,7 @@ t.test("a prompt that another key made is refused on a socket, and never reaches
     t.equal(await closed, 1008, said);
     t.match(JSON.parse(messages[1] ?? ""), { type: "error", error: { code: /^(?:object_not_found|invalid_json)$/ } });
   }
-  await until(() => rejected() === 9, "nine lines that say so");
+  await until(() => rejected() === 11, "eleven lines that say so");
   t.same(new Set(upstream.messages), new Set(['{"type":"hello"}']));
 });
 

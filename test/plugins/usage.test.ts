@@ -216,6 +216,37 @@ t.test("a client that leaves before the usage costs what came until then, about"
   t.ok((entry?.cost ?? 0) > 0);
 });
 
+t.test("a client that leaves before there is an answer costs what it asked, about", async (t) => {
+  let asked = Promise.withResolvers<void>();
+  const { running, rows } = await behind(t, "openai-chat, openai-embeddings", () => asked.resolve());
+  const question = "Tell me everything that you know about it. ".repeat(40);
+  const requests = [
+    ["/v1/chat/completions", { messages: [{ role: "user", content: question }] }],
+    ["/v1/chat/completions", { stream: true, messages: [{ role: "user", content: question }] }],
+    ["/v1/embeddings", { input: question }],
+  ] as const;
+  for (const [i, [path, body]] of requests.entries()) {
+    const leaving = new AbortController();
+    asked = Promise.withResolvers();
+    const sent = JSON.stringify({ model: "m", ...body });
+    const answer = fetch(running.url + path, {
+      method: "POST",
+      headers: asking(),
+      body: sent,
+      signal: leaving.signal,
+    });
+    await asked.promise;
+    leaving.abort();
+    await answer.then((response) => response.text()).catch(() => {});
+    const entry = (await rows(i + 1)).at(-1);
+    t.match(entry, { outcome: "aborted", source: "estimated" }, path);
+    const { in: input, out } = entry?.usage ?? { in: {}, out: {} };
+    t.ok((input.total ?? 0) > question.length / 6 && (input.total ?? 0) < question.length / 2, `${input.total} in`);
+    t.equal(out.total, 0);
+    t.equal(entry?.cost, (input.total ?? 0) * 3000);
+  }
+});
+
 t.test("what the provider has told stays, and what came is added to it; error texts are no output", async (t) => {
   const start = {
     type: "message_start",

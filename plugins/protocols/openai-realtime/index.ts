@@ -48,9 +48,10 @@ const openaiRealtime: Protocol = {
     model: "model",
     // Azure's deployments, and calls that were begun by other means.
     elsewhere: ["deployment", "call_id"],
+    objects: ["call_id"],
     key: "openai-insecure-api-key.",
     hidden: ["openai-organization.", "openai-project."],
-    marks: ["model", "prompt", "file_id"],
+    marks: ["model", "prompt", "file_id", "tunnel_id", "voice"],
     names,
     error: (error, id) => JSON.stringify({ type: "error", event_id: id, ...JSON.parse(family.error(error)) }),
     usage: usageIn,

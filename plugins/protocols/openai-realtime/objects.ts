@@ -2,11 +2,16 @@ import { asList, asObject, type SocketName } from "model-gateway/protocol";
 
 /** The parts of a message that name anything. */
 const PARTS = ["session", "response"];
+/** Members that name an object by its id, and those that do where they are no plain text. */
+const [IDS, AS_OBJECTS] = [
+  ["file_id", "tunnel_id"],
+  ["prompt", "voice"],
+];
 /** Members in which `model` is a word like any other. */
 const UNREAD = ["tools", "metadata", "variables"];
 
 /**
- * What `session.update` and `response.create` name: a prompt that the vendor keeps with the files of its variables, and models,
+ * What `session.update` and `response.create` name: a prompt that the vendor keeps with the files of its variables, a voice, and models,
  * that of the session itself and those that write down what is heard. Some servers read names in any case.
  * [S: RealtimeSessionCreateRequest, AudioTranscription, Prompt]
  */
@@ -26,15 +31,15 @@ function* models(value: unknown, param: string): Generator<SocketName> {
   }
 }
 
-/** Prompts, of which only the session's own is no plain text, and files. */
+/** Prompts, of which only the session's own is no plain text, voices that a key made, files and tunnels. */
 function* objects(value: unknown, param: string): Generator<SocketName> {
   for (const [name, inner] of members(value)) {
     const at = `${param}.${name}`;
     const word = anyCase(name);
-    if (word === "file_id" && typeof inner === "string") yield { kind: "object", name: inner, param: at };
-    if (word === "prompt")
-      for (const prompt of [inner, ...asList(inner)])
-        for (const [member, id] of Object.entries(asObject(prompt) ?? {}))
+    if (IDS.includes(word) && typeof inner === "string") yield { kind: "object", name: inner, param: at };
+    if (AS_OBJECTS.includes(word))
+      for (const object of [inner, ...asList(inner)])
+        for (const [member, id] of Object.entries(asObject(object) ?? {}))
           if (anyCase(member) === "id" && typeof id === "string")
             yield { kind: "object", name: id, param: `${at}.${member}` };
     yield* objects(inner, at);
