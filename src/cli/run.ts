@@ -92,7 +92,7 @@ export async function run(
     await sayDoubts(config, log);
     await greet(config, { at: gateway.address, admin, key: await firstKey(gateway, config) }, io);
     if (watched) watch(gateway);
-    await untilStopped(gateway, config.linger, log, io.out);
+    await untilStopped(gateway, config.linger, log, io.out, io.env);
     watching.close();
   } catch (thrown) {
     io.err(reason(thrown));

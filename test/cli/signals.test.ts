@@ -1,5 +1,6 @@
 import { spawn } from "node:child_process";
 import { once } from "node:events";
+import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import t, { type Test } from "tap";
 import { eventually as until } from "../support/process.ts";
@@ -20,13 +21,13 @@ const gateway = {
   ...(process.argv[1] === "workers" ? { replace: async () => say("replaced") } : {}),
 };
 setInterval(() => {}, 1000);
-const stopped = untilStopped(gateway, 5000, log, say);
+const stopped = untilStopped(gateway, 5000, log, say, process.argv[2] ? { npm_lifecycle_event: process.argv[2] } : {});
 say("up");
 await stopped;
 process.exit(0);`;
 
-async function program(t: Test, mode: string) {
-  const args = ["--import", `${ROOT}src/loader/register.js`, "--input-type=module", "-e", PROGRAM, mode];
+async function program(t: Test, mode: string, script = "") {
+  const args = ["--import", `${ROOT}src/loader/register.js`, "--input-type=module", "-e", PROGRAM, mode, script];
   const child = spawn(process.execPath, args, { stdio: ["ignore", "pipe", "inherit"] });
   t.teardown(() => child.kill("SIGKILL"));
   const got = { text: "" };
@@ -55,6 +56,45 @@ t.test("a second signal hurries, a third changes nothing", async (t) => {
   child.kill("SIGINT");
   t.same(await closed, [0, null]);
   t.match(got.text, /interrupted\n(?:.*\n)*stopped/);
+});
+
+t.test("Ctrl-C under npm start, which comes from the terminal and from npm, counts once", async (t) => {
+  const { child, got, closed } = await program(t, "waits", "start");
+  child.kill("SIGINT");
+  await until(() => got.text.includes("stop 0"), "the stop");
+  child.kill("SIGINT");
+  await new Promise((more) => setTimeout(more, 500));
+  t.notMatch(got.text, "interrupted\n", "npm's is the same one");
+  child.kill("SIGINT");
+  t.same(await closed, [0, null]);
+  t.match(got.text, /interrupted\n(?:.*\n)*stopped/, "and one that comes later is a second");
+});
+
+t.test("a signal to npm start ends the gateway in order, and npm waits for that", async (t) => {
+  const folder = t.testdir({
+    "gateway.yaml": `listen: 127.0.0.1:0\nadmin: off\nlinger: 50ms\nwarm_up: off
+providers: { demo: { url: "demo:" } }\nmodels: { echo: { targets: [demo:echo] } }`,
+  });
+  const config = ["--config", join(folder, "gateway.yaml")];
+  const child = spawn("npm", ["start", "--", "run", ...config], {
+    cwd: ROOT,
+    env: { PATH: process.env["PATH"], HOME: process.env["HOME"] },
+    stdio: ["ignore", "pipe", "inherit"],
+    detached: true,
+  });
+  const closed = once(child, "close");
+  t.teardown(() => {
+    try {
+      process.kill(-(child.pid ?? 0), "SIGKILL");
+    } catch {}
+  });
+  let said = "";
+  child.stdout.on("data", (bytes) => (said += bytes));
+  await until(() => said.includes("curl -N"), "the start");
+  child.kill("SIGTERM");
+  t.same(await closed, [0, null]);
+  t.match(said, "SIGTERM: stopping");
+  t.throws(() => process.kill(-(child.pid ?? 0), 0), { code: "ESRCH" }, "nothing is left of it");
 });
 
 t.test("SIGHUP reloads and SIGUSR2 replaces the workers, where there are any", async (t) => {
