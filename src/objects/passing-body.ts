@@ -52,6 +52,7 @@ class PassingJson implements PassingBody {
   readonly plain: boolean;
   private length = 0;
   private state: "unknown" | "json" | "other" = "unknown";
+  private told = false;
 
   /**
    * @param file it may be a file that begins like JSON
@@ -77,11 +78,17 @@ class PassingJson implements PassingBody {
     }
     this.pieces.push(bytes);
     this.look(known ? [bytes] : this.pieces);
-    return NONE;
+    // Some readers act on a value as soon as it is whole, whatever may follow.
+    return this.state === "json" && !this.file && this.scanner.done ? this.names() : NONE;
   }
 
   end(): readonly NamedObject[] {
-    if (this.state !== "json") return NONE;
+    return this.state === "json" ? this.names() : NONE;
+  }
+
+  private names(): readonly NamedObject[] {
+    if (this.told) return NONE;
+    this.told = true;
     const scan = this.scan(() => this.scanner.end());
     if (!scan) return NONE;
     const seeing = this.naming.filter((each) => each.maySee(scan));

@@ -183,6 +183,11 @@ export class Scanner implements Nesting {
     this.window = NOTHING;
   }
 
+  /** Whether the value is whole: only white space may follow. */
+  get done(): boolean {
+    return this.expect === DONE;
+  }
+
   /** The text has ended. @throws JsonError when it is not whole. */
   end(): Scan {
     if (this.token === NUMBER && WHOLE[this.progress]) this.closeValue(Buffer.alloc(0), 0);
