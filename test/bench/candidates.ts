@@ -71,7 +71,7 @@ function gateway(place: Place, admin: number): Launch {
   const file = join(place.folder, "gateway.yaml");
   writeFileSync(file, gatewayConfig(place, admin));
   const manifest = JSON.parse(readFileSync(join(root, "package.json"), "utf8")) as { scripts: { start: string } };
-  const [, ...args] = manifest.scripts.start.split(" ");
+  const [, , ...args] = manifest.scripts.start.split(" ");
   return { command: node(), args: [...args, "run", "--config", file], cwd: root };
 }
 
