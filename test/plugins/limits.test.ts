@@ -490,7 +490,7 @@ limits: { default: { budget: $1000 } }\n`,
       [
         10,
         [
-          ["n", `${"0".repeat(100)}2`],
+          ["n", `${"0".repeat(200)}2`],
           ["model", "m"],
         ],
       ],
