@@ -12,8 +12,14 @@ const SMALL = ["core", "config", "wire"];
 const STRIDE = "GATEWAY_TEST_STRIDE";
 const SAMPLE = 29;
 
-/** Folders and files that run when they are named themselves, and not with the folder that they stand in: they take longer than it may. */
-const APART = ["downstream/overload", "store/postgres", "store/redis"];
+/** Folders and files that run when they are named, and not with the folder that they stand in: they take longer than it may. */
+const APART = [
+  "downstream/overload.test.ts",
+  "store/postgres/",
+  "store/redis/",
+  "support/together.test.ts",
+  "workers.test.ts",
+];
 /** Files that take seconds, most of it waiting: they are begun first, so that no other core is idle while one is left. */
 const FIRST = [
   "admin/api",
@@ -29,51 +35,48 @@ const FIRST = [
   "plugins/record",
   "plugins/limits",
   "store/journal/journaled-ledger",
+  "store/journal/journaled-owners",
+  "store/sqlite/ledger",
+  "store/ledger-search",
   "upstream/retry",
   "upstream/pass",
-  "workers",
-  "workers/reloading",
 ];
 
-/** How a folder or file is named within test/, however it was given. */
-const plain = (name: string): string =>
-  name
-    .replace(/^\.\//, "")
-    .replace(/^(?:src|test)\//, "")
-    .replace(/\/$/, "")
-    .replace(/(?:\.test)?\.ts$/, "");
+const isApart = (file: string): boolean => APART.some((each) => file.startsWith(`test/${each}`));
 
 /** Test files of a folder or file, named as in src/, in plugins/ or in test/. */
 function filesOf(name: string): string[] {
-  const place = plain(name);
-  const files = globSync([`test/${place}/**/*.test.ts`, `test/${place}.test.ts`], { cwd: ROOT });
+  const place = name.replace(/^\.\//, "").replace(/^(?:src|test)\//, "");
+  const plain = place.replace(/\/$/, "").replace(/(?:\.test)?\.ts$/, "");
+  const folder = place.endsWith(".ts") ? [] : [`test/${plain}/**/*.test.ts`];
+  const files = globSync([...folder, `test/${plain}.test.ts`], { cwd: ROOT });
   if (files.length === 0)
-    throw new Error(`there are no tests of ${name}: no test/${place}/ and no test/${place}.test.ts`);
+    throw new Error(`there are no tests of ${name}: no test/${plain}/ and no test/${plain}.test.ts`);
   return files;
 }
 
 /** A file's place among the others. */
 function turn(file: string): number {
-  const at = FIRST.indexOf(plain(file));
+  const at = FIRST.findIndex((each) => file === `test/${each}.test.ts`);
   return at < 0 ? FIRST.length : at;
 }
 
 async function main(names: readonly string[]): Promise<number> {
-  const wanted = names.map(plain);
-  const apart = APART.filter((each) => wanted.some((name) => each.startsWith(`${name}/`)) && !wanted.includes(each));
-  const out = new Set(apart.flatMap(filesOf));
-  const files = [...new Set((names.length > 0 ? names : SMALL).flatMap(filesOf))]
-    .filter((file) => !out.has(file))
-    .sort((a, b) => turn(a) - turn(b) || (a < b ? -1 : 1));
   // A name that is nobody's any more is told.
   for (const each of [...APART, ...FIRST]) filesOf(each);
+  const found = (names.length > 0 ? names : SMALL).map(filesOf);
+  const wanted = found.flatMap((files) => (files.every(isApart) ? files : files.filter((file) => !isApart(file))));
+  const files = [...new Set(wanted)].sort((a, b) => turn(a) - turn(b) || (a < b ? -1 : 1));
+  const out = APART.filter((each) =>
+    found.flat().some((file) => file.startsWith(`test/${each}`) && !files.includes(file)),
+  );
   process.env[STRIDE] ??= String(SAMPLE);
   const cores = availableParallelism();
   const started = performance.now();
   const all = await runShared(files, cores, 3 * cores);
   const told = all.flatMap(({ lines }) => lines.filter((line) => !line.startsWith("ok ")));
   if (told.length > 0) console.log(told.join("\n"));
-  if (apart.length > 0) console.log(`left out, for they take longer: npm run unit -- ${apart.join(" ")}`);
+  if (out.length > 0) console.log(`left out, for they take longer: npm run unit -- ${out.join(" ")}`);
   if (process.env[STRIDE] !== "1")
     console.log(`of long lists of cases one in ${process.env[STRIDE]} was tried; all: ${STRIDE}=1, or npm test`);
   const { text, failed } = totals(all);
