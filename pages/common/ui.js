@@ -1,9 +1,10 @@
 /** Parts that all pages have in common. */
 
-import { html, useEffect, useRef, useState } from "../lib/preact.js";
+import { html, useEffect, useLayoutEffect, useRef, useState } from "../lib/preact.js";
+import { fetched, taken } from "./first.js";
 import { moment, utc } from "./format.js";
 
-export { html, render, useCallback, useEffect, useMemo, useRef, useState } from "../lib/preact.js";
+export { html, render, useCallback, useEffect, useLayoutEffect, useMemo, useRef, useState } from "../lib/preact.js";
 
 /** The query of the address as an object: the address holds the whole view, so that a link shows the same. */
 export const view = () => Object.fromEntries(new URLSearchParams(location.search));
@@ -65,7 +66,8 @@ export const Link = ({ to, children, ...rest }) => html`<a href=${to} data-page=
 export function useJson(address, { every = 0, load = fetchJson } = {}) {
   const [found, set] = useState({ state: "loading" });
   const [turn, again] = useState(0);
-  useEffect(() => {
+  // Before the first paint: what was asked ahead and is there already is shown at once.
+  useLayoutEffect(() => {
     if (address === undefined) return undefined;
     let gone = false;
     let timer;
@@ -94,8 +96,7 @@ export function useJson(address, { every = 0, load = fetchJson } = {}) {
 
 /** @throws Error with the server's own words */
 export async function fetchJson(address, options) {
-  const response = await fetch(address, options);
-  const text = await response.text();
+  const { response, text } = await ((options === undefined && taken(address)) || fetched(address, options));
   let json;
   try {
     json = JSON.parse(text);

@@ -46,9 +46,3 @@ async function guarded(promise) {
     throw error;
   }
 }
-
-/** A path of the API with a query of what is set. */
-export function api(path, query = {}) {
-  const set = Object.entries(query).filter(([, value]) => value !== undefined && value !== null && value !== "");
-  return set.length === 0 ? path : `${path}?${new URLSearchParams(set)}`;
-}

@@ -1,17 +1,11 @@
 /** The console: for those who run the gateway. */
 
+import { forget } from "../common/first.js";
+import { lazily } from "../common/lazy.js";
 import { go, Head, html, Keys, Ready, render, useAddress, useEffect, useKeys, useState, walk } from "../common/ui.js";
 import { change, onSignedOut } from "./api.js";
-import { Audit } from "./audit.js";
-import { Config } from "./config.js";
-import { Exchange } from "./exchange.js";
-import { KeysPage } from "./keys.js";
-import { Money } from "./money.js";
-import { Now } from "./now.js";
+import { SESSION } from "./asks.js";
 import { useApi } from "./parts.js";
-import { Providers } from "./providers.js";
-import { Requests } from "./requests.js";
-import { SignIn } from "./sign-in.js";
 
 const PAGES = [
   { to: "/", name: "Now", exact: true, key: "gn" },
@@ -23,19 +17,26 @@ const PAGES = [
   { to: "/audit", name: "Audit", key: "ga" },
 ];
 
-const SHOW = {
-  "/": Now,
-  "/requests": Requests,
-  "/money": Money,
-  "/providers": Providers,
-  "/keys": KeysPage,
-  "/config": Config,
-  "/audit": Audit,
-};
+/** Each page stands in a file of its own, which the server names in the shell of that page. */
+const { load, loadRest, Page } = lazily({
+  "/": () => import("./now.js").then(({ Now }) => Now),
+  "/requests": () => import("./requests.js").then(({ Requests }) => Requests),
+  "/requests/": () => import("./exchange.js").then(({ Exchange }) => Exchange),
+  "/money": () => import("./money.js").then(({ Money }) => Money),
+  "/providers": () => import("./providers.js").then(({ Providers }) => Providers),
+  "/keys": () => import("./keys.js").then(({ KeysPage }) => KeysPage),
+  "/config": () => import("./config.js").then(({ Config }) => Config),
+  "/audit": () => import("./audit.js").then(({ Audit }) => Audit),
+  sign_in: () => import("./sign-in.js").then(({ SignIn }) => SignIn),
+});
+
+const REQUEST = "/requests/";
+/** Under which name the page at a path is read. */
+const nameOf = (path) => (path.startsWith(REQUEST) ? REQUEST : path);
 
 function App() {
   const { path, view } = useAddress();
-  const session = useApi("/api/session");
+  const session = useApi(SESSION);
   const [help, setHelp] = useState(false);
   onSignedOut(session.again);
   const keys = [
@@ -46,31 +47,39 @@ function App() {
     ["?", "these keys", () => setHelp(true)],
   ];
   useKeys(keys);
-  const name = PAGES.find(({ to }) => to === path)?.name ?? (path.startsWith("/requests/") ? "Request" : "Console");
+  const name = PAGES.find(({ to }) => to === path)?.name ?? (path.startsWith(REQUEST) ? "Request" : "Console");
   useEffect(() => {
     document.title = `${name} · Console`;
   }, [name]);
   return html`<${Ready} found=${session}>
       ${({ role, who, sign_in: ways }) =>
         role === null
-          ? html`<${SignIn} done=${session.again} ways=${ways} problem=${view.sign_in} />`
+          ? html`<${SignedOut} done=${session.again} ways=${ways} problem=${view.sign_in} />`
           : html`<${Head} title="Console" home="/" pages=${PAGES} path=${path}>
                 ${role === "viewer" && html`<span class="chip">viewer</span>`}
                 ${who?.startsWith("oidc:") && html`<span class="quiet small">${who.slice("oidc:".length)}</span>`}
                 ${ways.length > 0 && html`<button type="button" class="small" onClick=${() => change("DELETE", "/api/session").then(session.again)}>Sign out</button>`}
               <//>
-              <main id="main" class="page" tabindex="-1"><${Page} path=${path} view=${view} may=${role === "admin"} /></main>
+              <main id="main" class="page" tabindex="-1"><${At} path=${path} view=${view} may=${role === "admin"} /></main>
               <${Keys} keys=${keys} open=${help} close=${() => setHelp(false)} />`}
     <//>`;
 }
 
 /** @param may whether things may be changed */
-function Page({ path, view, may }) {
-  if (path.startsWith("/requests/")) return html`<${Exchange} id=${path.slice("/requests/".length)} may=${may} />`;
-  const Shown = SHOW[path];
-  return Shown ? html`<${Shown} view=${view} may=${may} />` : html`<h1>No such page</h1>`;
+function At({ path, view, may }) {
+  if (PAGES.some(({ to }) => to === path)) return html`<${Page} name=${path} view=${view} may=${may} />`;
+  if (path.startsWith(REQUEST)) return html`<${Page} name=${REQUEST} id=${path.slice(REQUEST.length)} may=${may} />`;
+  return html`<h1>No such page</h1>`;
 }
 
+function SignedOut(props) {
+  // What was asked ahead was refused.
+  forget();
+  return html`<${Page} name="sign_in" ...${props} />`;
+}
+
+await load(nameOf(location.pathname)).catch(() => {});
 const root = document.getElementById("app");
 root.replaceChildren();
 render(html`<${App} />`, root);
+loadRest();

@@ -1,11 +1,11 @@
 /** Who changed what, when and from where. */
 
 import { html, look, Ready, When } from "../common/ui.js";
-import { api } from "./api.js";
+import { ofAudit } from "./asks.js";
 import { Table, useApi } from "./parts.js";
 
 export function Audit({ view }) {
-  const found = useApi(api("/api/audit", { limit: 100, before: view.before }));
+  const found = useApi(ofAudit(view));
   const columns = [
     { title: "Time", head: true, of: ({ time }) => html`<${When} ms=${time} />` },
     { title: "Who", of: ({ who, address }) => html`${who}<span class="sub">${address}</span>` },

@@ -3,12 +3,13 @@
 import { count, duration } from "../common/format.js";
 import { html, Link, look, Ready, useState, When } from "../common/ui.js";
 import { change } from "./api.js";
+import { CONFIG, GENERATIONS } from "./asks.js";
 import { Explain } from "./explain.js";
 import { Act, Table, useApi } from "./parts.js";
 
 export function Config({ view, may }) {
-  const found = useApi("/api/config");
-  const generations = useApi("/api/generations", 5000);
+  const found = useApi(CONFIG);
+  const generations = useApi(GENERATIONS, 5000);
   return html`<h1>Config</h1>
     <${Ready} found=${found}>
       ${(config) => html`<p>

@@ -2,14 +2,14 @@
 
 import { count, duration, money } from "../common/format.js";
 import { Code, Copy, Dot, html, Link, Ready, useState, When } from "../common/ui.js";
-import { Act, Table, useApi } from "./parts.js";
-import { useKeyNames } from "./requests.js";
+import { ofRequest } from "./asks.js";
+import { Act, Table, useApi, useKeyNames } from "./parts.js";
 
 const REFRESH = 2000;
 
 export function Exchange({ id, may }) {
-  const found = useApi(`/api/requests/${id}`);
-  const live = useApi(found.value?.live ? `/api/requests/${id}` : undefined, REFRESH);
+  const found = useApi(ofRequest(id));
+  const live = useApi(found.value?.live ? ofRequest(id) : undefined, REFRESH);
   const nameOf = useKeyNames();
   const shown = live.value ? live : found;
   return html`<p class="small"><${Link} to="/requests">Requests<//> / <span class="mono">${id}</span> <${Copy} text=${id} what="the id" /></p>

@@ -3,15 +3,16 @@
 import { count, money } from "../common/format.js";
 import { Code, Dot, html, Link, look, Ready, useEffect, useRef, useState, When } from "../common/ui.js";
 import { change } from "./api.js";
+import { GROUPS, KEYS, SPENT } from "./asks.js";
 import { Act, Table, Typed, useApi } from "./parts.js";
 import { Patch } from "./patch.js";
 
 const DAY = 86_400_000;
 
 export function KeysPage({ view, may }) {
-  const keys = useApi("/api/keys");
-  const spend = useApi("/api/spend?by=key&since=30d");
-  const groups = useApi("/api/groups?since=30d");
+  const keys = useApi(KEYS);
+  const spend = useApi(SPENT);
+  const groups = useApi(GROUPS);
   const [issued, setIssued] = useState();
   const [form, setForm] = useState();
   const again = () => {

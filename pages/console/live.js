@@ -1,20 +1,20 @@
 /** What runs, as it changes: told by the gateway, not asked for. */
 
-import { useEffect, useState } from "../common/ui.js";
+import { useLayoutEffect, useState } from "../common/ui.js";
 import { get } from "./api.js";
-
-const EVENTS = "/api/live/events";
+import { opened } from "./events.js";
 
 /**
  * Requests that run, the oldest first, and the figures of the first page.
- * @returns two that `Ready` shows: `live` of `{ requests, running }`, `now` of the figures
+ * @returns three that `Ready` shows: `live` of `{ requests, running }`, `now` of the figures, `hour` of the last hour's
  */
 export function useLive() {
   const [live, setLive] = useState({ state: "loading" });
   const [now, setNow] = useState({ state: "loading" });
-  useEffect(() => {
+  const [hour, setHour] = useState({ state: "loading" });
+  useLayoutEffect(() => {
     const rows = new Map();
-    const source = new EventSource(EVENTS);
+    const { source, retell } = opened();
     const stale = (error) => (before) => (before.value ? { ...before, state: "stale", error } : before);
     source.onopen = () => rows.clear();
     source.addEventListener("live", ({ data }) => {
@@ -25,6 +25,11 @@ export function useLive() {
       setLive({ state: "ready", value: { requests: shown, running }, at: Date.now() });
     });
     source.addEventListener("now", ({ data }) => setNow({ state: "ready", value: JSON.parse(data), at: Date.now() }));
+    source.addEventListener("hour", ({ data }) => {
+      const { problem, ...value } = JSON.parse(data);
+      const failed = (before) => ({ ...before, state: before.value ? "stale" : "failed", error: new Error(problem) });
+      setHour(problem ? failed : { state: "ready", value, at: Date.now() });
+    });
     source.addEventListener("end", () => {
       source.close();
       // Asked, so that everything learns that nobody is signed in any more.
@@ -34,14 +39,17 @@ export function useLive() {
       const error = new Error("The gateway cannot be reached.");
       setLive(stale(error));
       setNow(stale(error));
+      setHour(stale(error));
       if (source.readyState !== EventSource.CLOSED) return;
       const failed = (error) => (before) => ({ ...before, state: before.value ? "stale" : "failed", error });
       get("/api/now").catch((error) => {
         setLive(failed(error));
         setNow(failed(error));
+        setHour(failed(error));
       });
     };
+    retell();
     return () => source.close();
   }, []);
-  return { live, now };
+  return { live, now, hour };
 }

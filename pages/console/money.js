@@ -1,34 +1,27 @@
 /** Where the money goes: by what the address says, beside the same time before, and day by day. */
 
 import { count, money, percent } from "../common/format.js";
-import { html, Link, Ready } from "../common/ui.js";
-import { api } from "./api.js";
+import { html, Link, Ready, useMemo, When } from "../common/ui.js";
+import { BY, DAYS, NOW, ofMoney } from "./asks.js";
 import { StackedBars } from "./chart.js";
-import { Card, Choice, SpanChoice, spanOf, spanQuery, Table, useApi } from "./parts.js";
-import { useKeyNames } from "./requests.js";
+import { Card, Choice, SpanChoice, Table, useApi, useKeyNames } from "./parts.js";
 
-const BY = ["model", "key", "group", "target", "tag"];
 const REFRESH = 30_000;
 /** Parts of a chart that have a colour of their own. */
 const MOST = 5;
 const NANO = 1e9;
 const DAY = 86_400_000;
-/** Days of the chart. */
-const DAYS = 14;
 
 export function Money({ view }) {
-  const span = spanOf(view, "today");
-  const by = BY.includes(view.by) ? view.by : "model";
+  const asked = ofMoney(view);
+  const { span, by } = asked;
   const keyName = useKeyNames();
   const nameOf = (value) => (by === "key" ? keyName(value) : value) || "–";
-  const sums = useApi(api("/api/spend", { ...spanQuery(span), by }), REFRESH);
-  const before = useApi(
-    span === "today" ? api("/api/spend", { since: "yesterday", until: "today", by }) : undefined,
-    REFRESH,
-  );
-  const now = useApi("/api/now", REFRESH);
-  const days = useApi(api("/api/spend", { since: `${DAYS}d`, by: `${by},day` }), REFRESH);
-  const budgets = useApi("/api/budgets", REFRESH);
+  const sums = useApi(asked.sums, REFRESH);
+  const before = useApi(asked.before, REFRESH);
+  const now = useApi(NOW, REFRESH);
+  const days = useApi(asked.days, REFRESH);
+  const budgets = useApi(asked.budgets, REFRESH);
   return html`<h1>Money</h1>
     <${Ready} found=${now}>
       ${({ spend }) => html`<div class="cards">
@@ -135,7 +128,7 @@ export function daily(rows) {
 }
 
 function Days({ rows, nameOf, by }) {
-  const { days, series } = daily(rows);
+  const { days, series } = useMemo(() => daily(rows), [rows]);
   if (series.length === 0) return html`<p class="empty">Nothing was spent in ${DAYS} days.</p>`;
   const named = series.map(({ name, values }) => ({ name: name === "others" ? name : nameOf(name), values }));
   const columns = [
@@ -175,7 +168,7 @@ export function Budgets({ standings }) {
       number: true,
       of: ({ left, spent, limit }) => html`<span class=${spent >= HIGH * limit ? "bad" : ""}>${money(left)}</span>`,
     },
-    { title: "Begins anew", of: ({ resets }) => (resets ? new Date(resets).toLocaleString() : "never") },
+    { title: "Begins anew", of: ({ resets }) => (resets ? html`<${When} ms=${resets} />` : "never") },
   ];
   return html`<${Table} caption="Budgets" columns=${columns} rows=${rows} empty="No budget is set. A limit stands in gateway.yaml: limits: { default: { budget: $50/month } }" />`;
 }

@@ -1,31 +1,32 @@
 /** What happens now, and what needs somebody. */
 
 import { count, duration, money, percent } from "../common/format.js";
-import { Dot, html, Link, Ready } from "../common/ui.js";
+import { Dot, html, Link, Ready, useMemo } from "../common/ui.js";
 import { useLive } from "./live.js";
-import { Act, Card, spread, Table, useApi } from "./parts.js";
-
-const SELDOM = 15_000;
+import { Act, Card, spread, Table } from "./parts.js";
 
 export function Now({ may }) {
-  const { live, now } = useLive();
-  const errors = useApi("/api/errors?since=1h", SELDOM);
-  const speed = useApi("/api/speed?by=target&since=1h", SELDOM);
-  const models = useApi("/api/speed?by=model&since=1h", SELDOM);
+  const { live, now, hour } = useLive();
+  // Drawn again when it has changed, and not whenever one of the others has.
+  const running = useMemo(
+    () =>
+      html`<${Ready} found=${live}>${({ requests, running }) => html`<${Live} requests=${requests} running=${running} may=${may} />`}<//>`,
+    [live, may],
+  );
   return html`<h1>Now</h1>
     <${Ready} found=${now}>${(facts) => html`<${Attention} facts=${facts} /><${Figures} facts=${facts} />`}<//>
     <h2>Running</h2>
-    <${Ready} found=${live}>${({ requests, running }) => html`<${Live} requests=${requests} running=${running} may=${may} />`}<//>
+    ${running}
     <div class="split">
       <section aria-labelledby="errors">
         <h2 id="errors">Errors of the last hour</h2>
-        <${Ready} found=${errors}>${({ rows }) => html`<${Errors} rows=${rows} />`}<//>
-        <${Overhead} />
+        <${Ready} found=${hour}>${({ errors, overhead }) => html`<${Errors} rows=${errors} /><${Overhead} of=${overhead} />`}<//>
       </section>
       <section aria-labelledby="speed">
         <h2 id="speed">Speed in the last hour</h2>
-        <${Ready} found=${models}>${({ rows }) => html`<${Speed} what="Model" rows=${rows} />`}<//>
-        <${Ready} found=${speed}>${({ rows }) => html`<${Speed} what="Target" rows=${rows} />`}<//>
+        <${Ready} found=${hour}>
+          ${({ models, targets }) => html`<${Speed} what="Model" rows=${models} /><${Speed} what="Target" rows=${targets} />`}
+        <//>
       </section>
     </div>`;
 }
@@ -131,19 +132,10 @@ function Errors({ rows }) {
   return html`<${Table} caption="Errors by target" columns=${columns} rows=${rows} empty="No error in the last hour." />`;
 }
 
-const NEWEST = 200;
-
 /** What the gateway itself took: from the head of a request to its first attempt. */
-function Overhead() {
-  const found = useApi(`/api/requests?since=1h&limit=${NEWEST}`, SELDOM * 2);
-  return html`<${Ready} found=${found}>
-    ${({ requests }) => {
-      const times = requests.flatMap(({ attempts }) => attempts[0]?.startedAt ?? []).sort((a, b) => a - b);
-      if (times.length === 0) return null;
-      const at = (part) => times[Math.min(times.length - 1, Math.floor(times.length * part))];
-      return html`<p class="small">Beside it our own part, from a request's head to its first attempt: ${duration(at(0.5))} median, ${duration(at(0.95))} p95, of the newest ${times.length}.</p>`;
-    }}
-  <//>`;
+function Overhead({ of: found }) {
+  if (!found) return null;
+  return html`<p class="small">Beside it our own part, from a request's head to its first attempt: ${duration(found.p50)} median, ${duration(found.p95)} p95, of the newest ${found.count}.</p>`;
 }
 
 function Speed({ what, rows }) {

@@ -1,33 +1,25 @@
 /** Parts that the console's pages share. */
 
 import { duration } from "../common/format.js";
-import { html, look, useJson, useState } from "../common/ui.js";
+import { html, look, useEffect, useJson, useState } from "../common/ui.js";
 import { change, get } from "./api.js";
+import { KEYS, SPANS } from "./asks.js";
 
 /** JSON of the admin API, read again every so many milliseconds. */
 export const useApi = (path, every = 0) => useJson(path, { every, load: get });
+
+/** Names of keys by their ids. */
+export function useKeyNames() {
+  const { value } = useApi(KEYS);
+  const names = new Map((value?.keys ?? []).map(({ id, name }) => [id, name]));
+  return (id) => names.get(id) ?? id ?? "–";
+}
 
 export const Card = ({ title, value, under, state = "" }) => html`<div class="card">
   <p class="title">${title}</p>
   <p class=${`value ${state}`}>${value}</p>
   ${under && html`<p class="under">${under}</p>`}
 </div>`;
-
-/** Windows of time, as the API names them. */
-const SPANS = {
-  "1h": "last hour",
-  today: "today",
-  yesterday: "yesterday",
-  "24h": "24 hours",
-  "7d": "7 days",
-  "30d": "30 days",
-};
-
-/** The window that the address names. */
-export const spanOf = (view, usual = "24h") => (SPANS[view.since] ? view.since : usual);
-
-/** What the API is asked for that window: of yesterday it ends with it. */
-export const spanQuery = (span) => (span === "yesterday" ? { since: "yesterday", until: "today" } : { since: span });
 
 export const SpanChoice = ({ span }) => html`<label class="field">Window
   <select value=${span} onChange=${(event) => look({ since: event.currentTarget.value, before: "" })}>
@@ -53,12 +45,17 @@ export const Typed = ({
   <input type=${type} value=${value ?? ""} onChange=${(event) => look({ [name]: event.currentTarget.value.trim(), before: "" })} />
 </label>`;
 
+/** Rows that fill a window: those behind them are drawn once these are seen. */
+const SEEN = 30;
+
 /**
  * Rows with a title for each column: `{ title, of, number, head }`. On a phone each row is a card.
  * @param caption what the table shows, for who does not see it
  */
-export const Table = ({ caption, columns, rows, empty = "Nothing in that time.", keyOf = (_, at) => at }) =>
-  rows.length === 0
+export function Table({ caption, columns, rows, empty = "Nothing in that time.", keyOf = (_, at) => at }) {
+  const [all, showAll] = useState(false);
+  useEffect(() => showAll(true), []);
+  return rows.length === 0
     ? html`<p class="empty">${empty}</p>`
     : html`<div class="scroll">
         <table class="stack rows">
@@ -67,7 +64,7 @@ export const Table = ({ caption, columns, rows, empty = "Nothing in that time.",
             <tr>${columns.map(({ title, number }) => html`<th scope="col" class=${number ? "number" : ""}>${title || html`<span class="hidden">Act</span>`}</th>`)}</tr>
           </thead>
           <tbody>
-            ${rows.map(
+            ${(all ? rows : rows.slice(0, SEEN)).map(
               (row, at) => html`<tr key=${keyOf(row, at)}>
                 ${columns.map(({ title, of, number, head }) =>
                   head
@@ -79,6 +76,7 @@ export const Table = ({ caption, columns, rows, empty = "Nothing in that time.",
           </tbody>
         </table>
       </div>`;
+}
 
 /** p50 and p95 of a spread. */
 export const spread = (found, write = duration) =>

@@ -2,6 +2,7 @@
 
 import { count, duration, percent } from "../common/format.js";
 import { Dot, html, Ready, useState } from "../common/ui.js";
+import { MODELS, PROVIDERS } from "./asks.js";
 import { Table, useApi } from "./parts.js";
 import { Patch } from "./patch.js";
 
@@ -12,8 +13,8 @@ const CREDENTIALS = { ok: "ok", waiting: "rate limited", refused: "not accepted"
 const until = (moment) => (moment && moment > Date.now() ? ` for ${duration(moment - Date.now())}` : "");
 
 export function Providers() {
-  const found = useApi("/api/providers", REFRESH);
-  const models = useApi("/api/models");
+  const found = useApi(PROVIDERS, REFRESH);
+  const models = useApi(MODELS);
   return html`<h1>Providers</h1>
     <${Ready} found=${found}>
       ${({ providers }) => providers.map((provider) => html`<${Provider} key=${provider.name} provider=${provider} models=${models.value?.models ?? []} />`)}

@@ -2,23 +2,12 @@
 
 import { count, duration, money } from "../common/format.js";
 import { Dot, go, html, Link, look, Ready, useJson, When } from "../common/ui.js";
-import { api, get } from "./api.js";
-import { Choice, SpanChoice, spanOf, spanQuery, Table, Typed, useApi } from "./parts.js";
+import { get } from "./api.js";
+import { ofRequests, PAGE, spanOf } from "./asks.js";
+import { Choice, SpanChoice, Table, Typed, useKeyNames } from "./parts.js";
 
-const FILTERS = ["key", "group", "model", "target", "outcome", "status", "slower", "dearer"];
 const OUTCOMES = ["completed", "aborted", "upstream_error", "rejected", "failed", "interrupted"];
-const NANO = 1e9;
 const REFRESH = 10_000;
-
-/** Names of keys by their ids. */
-export function useKeyNames() {
-  const { value } = useApi("/api/keys");
-  const names = new Map((value?.keys ?? []).map(({ id, name }) => [id, name]));
-  return (id) => names.get(id) ?? id ?? "–";
-}
-
-/** Rows that a page shows. */
-const PAGE = 100;
 
 /**
  * The requests that an address of the API is for. Where few meet its filters they come in parts, each as soon as it is there:
@@ -39,12 +28,7 @@ async function searched(address, show) {
 
 export function Requests({ view }) {
   const span = spanOf(view);
-  const asked = Object.fromEntries(FILTERS.map((name) => [name, view[name]]));
-  if (view.dearer) asked.dearer = Math.round(Number(view.dearer) * NANO);
-  const found = useJson(api("/api/requests", { ...spanQuery(span), ...asked, limit: PAGE, before: view.before }), {
-    every: view.before ? 0 : REFRESH,
-    load: searched,
-  });
+  const found = useJson(ofRequests(view), { every: view.before ? 0 : REFRESH, load: searched });
   const nameOf = useKeyNames();
   const open = (event) => {
     event.preventDefault();

@@ -1,7 +1,8 @@
 /** Signing in: at the identity provider, or with the admin's or the viewer's token. */
 
 import { html, useState } from "../common/ui.js";
-import { api, change } from "./api.js";
+import { change } from "./api.js";
+import { api } from "./asks.js";
 
 /** What came of the way to the identity provider. */
 const PROBLEMS = {

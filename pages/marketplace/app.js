@@ -1,5 +1,6 @@
 /** The marketplace: the catalogue, a page for each model, the playground. */
 
+import { lazily } from "../common/lazy.js";
 import {
   go,
   Head,
@@ -13,9 +14,7 @@ import {
   useKeys,
   useState,
 } from "../common/ui.js";
-import { Catalogue } from "./catalogue.js";
-import { ModelPage } from "./model.js";
-import { Playground } from "./play.js";
+import { MODELS } from "./first.js";
 
 const PAGES = [
   { to: "/", name: "Models", exact: true },
@@ -23,12 +22,22 @@ const PAGES = [
 ];
 const REFRESH = 30_000;
 
+/** Each page stands in a file of its own, which the server names in the shell of that page. */
+const { load, loadRest, Page } = lazily({
+  catalogue: () => import("./catalogue.js").then(({ Catalogue }) => Catalogue),
+  model: () => import("./model.js").then(({ ModelPage }) => ModelPage),
+  play: () => import("./play.js").then(({ Playground }) => Playground),
+});
+
 /** The id of the model that a path is the page of. */
 const modelOf = (path) => (path.startsWith("/models/") ? decodeURIComponent(path.slice("/models/".length)) : undefined);
 
+/** Under which name the page at a path is read. */
+const nameOf = (path) => (path === "/play" ? "play" : modelOf(path) === undefined ? "catalogue" : "model");
+
 function App() {
   const { path, view } = useAddress();
-  const found = useJson("/pages/models.json", { every: REFRESH });
+  const found = useJson(MODELS, { every: REFRESH });
   const [help, setHelp] = useState(false);
   // The key stays in memory, unless the reader wants it kept for this tab.
   const [key, setKey] = useState(sessionStorage.getItem("gateway-key") ?? "");
@@ -48,12 +57,7 @@ function App() {
   return html`<${Head} title="model-gateway" home="/" pages=${PAGES} path=${path} />
     <main id="main" class="page" tabindex="-1">
       <${Ready} found=${found}>
-        ${(facts) =>
-          path === "/play"
-            ? html`<${Playground} facts=${facts} view=${view} apiKey=${key} setKey=${setKey} />`
-            : id === undefined
-              ? html`<${Catalogue} facts=${facts} view=${view} />`
-              : html`<${ModelPage} facts=${facts} id=${id} view=${view} apiKey=${key} setKey=${setKey} />`}
+        ${(facts) => html`<${Page} name=${nameOf(path)} facts=${facts} id=${id} view=${view} apiKey=${key} setKey=${setKey} />`}
       <//>
     </main>
     <${Keys} keys=${keys} open=${help} close=${() => setHelp(false)} />`;
@@ -66,6 +70,8 @@ function step(by) {
   links[at < 0 ? 0 : Math.min(links.length - 1, Math.max(0, at + by))]?.focus();
 }
 
+await load(nameOf(location.pathname)).catch(() => {});
 const root = document.getElementById("app");
 root.replaceChildren();
 render(html`<${App} />`, root);
+loadRest();

@@ -4,6 +4,7 @@ import { reason } from "../cli/reason.ts";
 import type { Log } from "../core/log.ts";
 import type { Access } from "./access.ts";
 import { AdminError } from "./errors.ts";
+import { lastHour } from "./hour.ts";
 import { HEADERS } from "./messages.ts";
 import { now } from "./now.ts";
 import { LIVE, type LiveRequest } from "./questions.ts";
@@ -12,8 +13,9 @@ import type { Visitor } from "./visitor.ts";
 
 /** Milliseconds from one look at what runs to the next, however many watch. */
 const EVERY = 1000;
-/** Looks from one to the next at the ledger's figures, at who watches, and to the next sign of life. */
+/** Looks from one to the next at the ledger's figures, at those of the last hour, at who watches, and to the next sign of life. */
 const FIGURES = 3;
+const LAST_HOUR = 15;
 const VISITORS = 5;
 const ALIVE = 15;
 /** Requests that a watcher is told of, the oldest, and how many may watch. */
@@ -44,6 +46,8 @@ export class LiveStream {
   private readonly watchers = new Set<Watcher>();
   private timer: NodeJS.Timeout | undefined;
   private looking = false;
+  /** Somebody has come since the look that goes on began. */
+  private awaited = false;
   private looks = 0;
 
   constructor(
@@ -64,7 +68,11 @@ export class LiveStream {
     response.on("close", () => this.forget(watcher)).on("error", () => {});
     this.watchers.add(watcher);
     this.looks = 0;
-    if (!this.timer && !this.looking) void this.look();
+    this.awaited = this.looking;
+    if (this.looking) return;
+    // Who comes is told at once, also between two looks.
+    clearTimeout(this.timer);
+    void this.look();
   }
 
   /** Ends all of them. */
@@ -81,7 +89,9 @@ export class LiveStream {
       this.log.error({ cause: reason(thrown) }, "what runs could not be asked");
     }
     this.looking = false;
-    this.timer = this.watchers.size > 0 ? setTimeout(() => void this.look(), this.every).unref() : undefined;
+    const pause = this.awaited ? 0 : this.every;
+    this.awaited = false;
+    this.timer = this.watchers.size > 0 ? setTimeout(() => void this.look(), pause).unref() : undefined;
   }
 
   private async tell(): Promise<void> {
@@ -91,15 +101,31 @@ export class LiveStream {
     const all = (await this.subject.askAll(LIVE, null)).flat().sort((a, b) => a.time - b.time);
     const shown = new Map<string, Told>();
     for (const { age: _, ...request } of all.slice(0, MOST)) shown.set(request.id, request);
-    const figures = this.looks++ % FIGURES === 0 ? eventOf("now", await now(this.subject)) : "";
     for (const watcher of this.watchers) {
       // One that does not read keeps what it was told last, and is told the rest at once when it does.
       if (watcher.response.writableNeedDrain) continue;
-      const text = `${changesOf(watcher, shown, all.length, time)}${figures}`;
+      const text = changesOf(watcher, shown, all.length, time);
       watcher.quiet = text === "" ? watcher.quiet + 1 : 0;
       if (text !== "") watcher.response.write(text);
       else if (watcher.quiet % ALIVE === 0) watcher.response.write(":\n\n");
     }
+    await this.tellFigures(this.looks++);
+  }
+
+  /** What the ledger is asked for, which takes longer: it follows when it is there, each by itself. */
+  private async tellFigures(look: number): Promise<void> {
+    const { subject } = this;
+    const telling: Promise<void>[] = [];
+    const tell = async (name: string, found: Promise<object>) => {
+      const text = eventOf(name, await found);
+      for (const { response } of this.watchers) if (!response.writableNeedDrain) response.write(text);
+    };
+    if (look % FIGURES === 0) telling.push(tell("now", now(subject)));
+    if (look % LAST_HOUR === 0) {
+      const hour = lastHour(subject).catch(() => ({ problem: "The ledger cannot be asked." }));
+      telling.push(tell("hour", hour));
+    }
+    await Promise.all(telling);
   }
 
   /** Ends it where its session has ended elsewhere, or its token is not taken any more. */

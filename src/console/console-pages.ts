@@ -1,8 +1,14 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
 import type { PageFiles } from "./page-files.ts";
 
-/** Where the console has pages; each is the same shell, which shows what the address names. */
-const PAGES = /^\/(?:|requests(?:\/[^/]+)?|money|providers|keys|config|audit)$/;
+/** Where the console has pages, and the script of each: the shell is the same, and shows what the address names. */
+const PAGES: readonly (readonly [path: RegExp, script: string])[] = [
+  [/^\/$/, "now"],
+  [/^\/requests\/[^/]+$/, "exchange"],
+  ...["requests", "money", "providers", "keys", "config", "audit"].map(
+    (name) => [new RegExp(`^/${name}$`), name] as const,
+  ),
+];
 
 /** The pages of the admin side, for browsers. They hold nothing: what they show they ask the API, as the visitor who looks. */
 export class ConsolePages {
@@ -14,7 +20,8 @@ export class ConsolePages {
    * @returns false: it is for somebody else
    */
   serve(request: IncomingMessage, response: ServerResponse, path: string): boolean {
-    const file = PAGES.test(path) ? this.files.page("console") : this.files.find(path);
+    const script = PAGES.find(([fits]) => fits.test(path))?.[1];
+    const file = script === undefined ? this.files.find(path) : this.files.page("console", `console/${script}.js`);
     if (!file) return false;
     void file.send(request, response);
     return true;

@@ -6,6 +6,7 @@ import { extname, join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { promisify } from "node:util";
 import { constants, gzip } from "node:zlib";
+import { importsOf } from "./imports.ts";
 
 /** The folder of what browsers get. */
 const PAGES = fileURLToPath(new URL("../../pages", import.meta.url));
@@ -45,6 +46,9 @@ export const PAGE_HEADERS: readonly string[] = [
   ...["cross-origin-opener-policy", "same-origin"],
   ...["cross-origin-resource-policy", "same-origin"],
 ];
+
+/** Scripts that a page begins with. */
+const SCRIPTS = /<script type="module"[^>]* src="\/pages\/\{\{version\}\}\/([^"]+)"/g;
 
 const NOT_MODIFIED = 304;
 const YEAR = 31_536_000;
@@ -95,10 +99,14 @@ export class PageFile {
 
 /** What browsers get, read once: pages, scripts and styles as they are written, and those of packages. */
 export class PageFiles {
+  /** Pages by their names and that of a further script. */
+  private readonly pages = new Map<string, PageFile>();
+
   private constructor(
     /** Names all of them together: scripts import each other by relative addresses, so one that changes moves them all. */
     readonly version: string,
     private readonly files: ReadonlyMap<string, PageFile>,
+    private readonly shells: ReadonlyMap<string, string>,
   ) {}
 
   /** @throws what the system says of files */
@@ -113,20 +121,41 @@ export class PageFiles {
     const hash = createHash("sha256");
     for (const [name, body] of read) hash.update(`${name}\0`).update(body);
     const version = hash.digest("hex").slice(0, 12);
-    const files = read.map(([name, body]) => {
-      const type = TYPES[extname(name)] as string;
-      const page = extname(name) === ".html";
-      const whole = page ? Buffer.from(body.toString().replaceAll("{{version}}", version)) : body;
-      return [name, new PageFile(whole, type, !page)] as const;
-    });
-    return new PageFiles(version, new Map(files));
+    const isShell = (name: string) => extname(name) === ".html";
+    const shells = read.flatMap(([name, body]) => (isShell(name) ? [[name, body.toString()] as const] : []));
+    const files = read.flatMap(([name, body]) =>
+      isShell(name) ? [] : [[name, new PageFile(body, TYPES[extname(name)] as string, true)] as const],
+    );
+    return new PageFiles(version, new Map(files), new Map(shells));
   }
 
-  /** The page of that name. @throws Error where there is none */
-  page(name: string): PageFile {
-    const found = this.files.get(`${name}.html`);
-    if (!found) throw new Error(`There is no page ${name}.`);
-    return found;
+  /**
+   * A page, which names all scripts that it needs: they are read side by side.
+   * @param name of its shell
+   * @param script that it shows itself with, besides those that the shell begins with
+   * @throws Error where there is none
+   */
+  page(name: string, script: string): PageFile {
+    const id = `${name} ${script}`;
+    const page = this.pages.get(id) ?? this.make(name, script);
+    this.pages.set(id, page);
+    return page;
+  }
+
+  private make(name: string, script: string): PageFile {
+    const shell = this.shells.get(`${name}.html`);
+    if (shell === undefined) throw new Error(`There is no page ${name}.`);
+    const first = [...shell.matchAll(SCRIPTS)].map(([, each = ""]) => each);
+    const needed = importsOf([...first, script], (each) => this.textOf(each));
+    const links = [script, ...needed].map((each) => `<link rel="modulepreload" href="/pages/{{version}}/${each}" />`);
+    const text = shell.replace("<!-- modules -->", links.join("\n    ")).replaceAll("{{version}}", this.version);
+    return new PageFile(Buffer.from(text), TYPES[".html"] as string);
+  }
+
+  private textOf(name: string): string {
+    const found = this.files.get(name);
+    if (!found) throw new Error(`There is no script ${name}.`);
+    return found.body.toString();
   }
 
   /** The script or style at that path; undefined: none. */

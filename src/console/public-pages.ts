@@ -51,7 +51,9 @@ export class PublicPages {
     const file = path === MODELS ? this.list() : this.files.find(path);
     if (file) void file.send(request, response, { more });
     else if (isPage(path) && request.lines.get("accept")?.includes("text/html"))
-      void this.files.page("marketplace").send(request, response, { more, status: this.knows(path) ? 200 : 404 });
+      void this.files
+        .page("marketplace", scriptOf(path))
+        .send(request, response, { more, status: this.knows(path) ? 200 : 404 });
     else return false;
     return true;
   }
@@ -82,6 +84,12 @@ const isPublic = (model: Model): boolean => model.public !== false && model.targ
 
 const isPage = (path: string): boolean =>
   path === "/" || path === "/play" || path === "/models" || path.startsWith("/models/");
+
+/** What shows the page at a path. */
+function scriptOf(path: string): string {
+  const name = path === "/play" ? "play" : path.startsWith("/models/") ? "model" : "catalogue";
+  return `marketplace/${name}.js`;
+}
 
 function unescaped(text: string): string {
   try {

@@ -12,6 +12,8 @@ export interface LedgerDialect {
   readonly join: string;
   /** That a row's column is one of a `select`, which is read once; rows are gone through in the order of their times all the same. */
   readonly among: (column: string, select: string) => string;
+  /** Whether sums are added up first in the order in which they are kept, where that costs less than to sort all of them. */
+  readonly inOrder: boolean;
   /** What tells rows of one millisecond apart, the later one being greater. */
   readonly later: string;
 }
@@ -24,20 +26,43 @@ const GROUPS: Record<LedgerGroup, string> = {
 const OF_HOLDERS: readonly LedgerGroup[] = ["group", "tag"];
 
 /** Sums of a query, whose values `ranges` has. */
-export function sumsText(query: LedgerQuery, { tags }: LedgerDialect): string {
+export function sumsText(query: LedgerQuery, { tags, inOrder }: LedgerDialect): string {
   const { by } = query;
+  const parts = partsOf(inOrder ? leading(by) : undefined);
   const byDay = by.indexOf("day");
   const order = `order by ${byDay < 0 ? "" : `g${byDay}, `} cost desc, requests desc`;
   const own = by.flatMap((group, at) => (OF_HOLDERS.includes(group) ? [] : [`${GROUPS[group]} as g${at}`]));
   const names = (all: readonly string[]) => all.map((column) => column.split(" as ")[1]);
   const grouped = (by: readonly unknown[]) => (by.length > 0 ? `group by ${by.join(", ")}` : "");
   if (own.length === by.length)
-    return `select ${[...own, ADDED_UP].join(", ")} from (${PARTS}) as part ${grouped(names(own))} ${order}`;
+    return `select ${[...own, ADDED_UP].join(", ")} from (${parts}) as part ${grouped(names(own))} ${order}`;
   // Added up by holder first: there are few of these, and looking one up for each part costs more than the sum.
-  const byHolder = `select ${[...own, "holder", ADDED_UP].join(", ")} from (${PARTS}) as part ${grouped([...names(own), "holder"])}`;
+  const byHolder = `select ${[...own, "holder", ADDED_UP].join(", ")} from (${parts}) as part ${grouped([...names(own), "holder"])}`;
   const columns = by.map((group, at) => (OF_HOLDERS.includes(group) ? `${GROUPS[group]} as g${at}` : `g${at}`));
   return `select ${[...columns, ADDED_UP].join(", ")} from (${byHolder}) as by_holder join usage_holder as h on h.number = holder
     ${by.includes("tag") ? tags : ""} ${grouped(by.map((_, at) => `g${at}`))} ${order}`;
+}
+
+/** The columns, as sums are kept in their order, that a question needs; undefined: nearly all of them. */
+function leading(by: readonly LedgerGroup[]): readonly string[] | undefined {
+  if (by.some((group) => group === "target" || OF_HOLDERS.includes(group))) return undefined;
+  return by.includes("model") ? ["key", "model"] : by.includes("key") ? ["key"] : [];
+}
+
+/**
+ * Whole weeks from their sums, then whole days and whole hours at both ends; what stands out of these row by row.
+ * @param columns that sums are added up by first
+ */
+function partsOf(columns: readonly string[] | undefined): string {
+  const sums = (table: SumTable) => {
+    const time = timeIn(table);
+    const span = `from ${table} where ${time} >= ? and ${time} < ?`;
+    if (!columns) return `select ${time} as time, ${PLACE}, ${SUMS} ${span}`;
+    const place = ["key", "model", "target"].map((name) => (columns.includes(name) ? name : `'' as ${name}`));
+    return `select ${time} as time, ${place.join(", ")}, 0 as holder, ${ADDED_UP} ${span} group by ${[time, ...columns].join(", ")}`;
+  };
+  const [week, day, hour] = [sums("usage_week"), sums("usage_day"), sums("usage_hour")];
+  return [week, day, day, hour, hour, ONE_ROW, ONE_ROW].join(" union all ");
 }
 
 /** The bounds of `sumsText`. */
@@ -81,18 +106,16 @@ const PLACE = "key, model, target, holder";
 const SUMS = SUMMED.join(", ");
 const ADDED_UP = SUMMED.map((name) => `coalesce(sum(${name}), 0) as ${name}`).join(", ");
 const ONE_ROW = `select time, ${SINGLE} from usage join usage_kind on number = kind where time >= ? and time < ?`;
-const ONE_HOUR = `select hour as time, ${PLACE}, ${SUMS} from usage_hour where hour >= ? and hour < ?`;
-const ONE_DAY = `select day as time, ${PLACE}, ${SUMS} from usage_day where day >= ? and day < ?`;
-const ONE_WEEK = `select week as time, ${PLACE}, ${SUMS} from usage_week where week >= ? and week < ?`;
-/** Whole weeks from their sums, then whole days and whole hours at both ends; what stands out of these row by row. */
-const PARTS = [ONE_WEEK, ONE_DAY, ONE_DAY, ONE_HOUR, ONE_HOUR, ONE_ROW, ONE_ROW].join(" union all ");
+type SumTable = "usage_hour" | "usage_day" | "usage_week";
+/** The column that has the first millisecond of what is summed up. */
+const timeIn = (table: SumTable): string => table.slice("usage_".length);
 
 /** Adds to the sums of an hour or a day: its values, or a `select` of them. */
 export const sumUp = (
   table: "usage_hour" | "usage_day",
   values: string,
-): string => `insert into ${table} (${table.slice(6)}, ${PLACE}, ${SUMS}) ${values}
-  on conflict (${table.slice(6)}, ${PLACE}) do update set
+): string => `insert into ${table} (${timeIn(table)}, ${PLACE}, ${SUMS}) ${values}
+  on conflict (${timeIn(table)}, ${PLACE}) do update set
   ${SUMMED.map((name) => `${name} = ${table}.${name} + excluded.${name}`).join(", ")}`;
 
 const FROM_ROWS = `select time - time % ${HOUR} as hour, ${PLACE}, ${ADDED_UP} from (${ONE_ROW}) as one group by 1, 2, 3, 4, 5`;

@@ -1,7 +1,13 @@
 import { writeFileSync } from "node:fs";
+import type { IncomingMessage, ServerResponse } from "node:http";
 import { join } from "node:path";
+import { PassThrough } from "node:stream";
 import t, { type Test } from "tap";
-import { KEY } from "../support/gateway.ts";
+import type { Access } from "../../src/admin/access.ts";
+import { LiveStream } from "../../src/admin/live-stream.ts";
+import type { AdminSubject } from "../../src/admin/served.ts";
+import type { Visitor } from "../../src/admin/visitor.ts";
+import { KEY, MemoryLog } from "../support/gateway.ts";
 import { startAdmin, TOKEN, VIEWER, WITH_TOKENS, YAML } from "./support.ts";
 
 const KEYS = `keys: { test: { key: ${KEY} } }\n`;
@@ -79,6 +85,40 @@ t.test("who watches is told of each request that begins, what changes about it, 
   t.equal((await admin("POST", `/api/live/${request.id}/cancel`, { body: {} })).status, 204);
   t.match((await next(({ data }) => data.gone?.length === 1)).data, { running: 0, gone: [request.id] });
   await (await asked).text().catch(() => {});
+});
+
+t.test("who comes between two looks is told at once, or as soon as the look that goes on has ended", async (t) => {
+  const subject = { askAll: async () => [] } as unknown as AdminSubject;
+  const access = { whenOut: () => () => {} } as unknown as Access;
+  // The next look of itself would be tomorrow.
+  const stream = new LiveStream(subject, access, new MemoryLog(), 86_400_000);
+  t.teardown(() => stream.close());
+  const come = () => {
+    const response = Object.assign(new PassThrough(), { writeHead() {} });
+    stream.serve({} as IncomingMessage, response as unknown as ServerResponse, {} as Visitor);
+    return response;
+  };
+  const told = async (response: PassThrough) => {
+    for await (const piece of response) if (String(piece).includes("event: live")) return;
+  };
+  await Promise.all([come(), come()].map(told));
+  await told(come());
+});
+
+t.test("it tells of the last hour what the API does, and what the gateway itself took", async (t) => {
+  const { base, url, ask: admin, gateway } = await startAdmin(t, YAML + KEYS);
+  const { body } = await ask(url);
+  await body?.cancel();
+  while ((await gateway.stores.ledger.recent(1)).length === 0) await new Promise((again) => setTimeout(again, 20));
+  const { next } = await watch(t, base);
+  const { errors, models, targets, overhead } = (await next(({ event }) => event === "hour")).data;
+  const rows = async (path: string) => ((await admin("GET", `/api/${path}`)).body as { rows: unknown[] }).rows;
+  t.same(errors, await rows("errors?since=1h"));
+  t.equal(errors.length, 1);
+  t.same(models, await rows("speed?since=1h&by=model"));
+  t.same(targets, await rows("speed?since=1h&by=target"));
+  t.equal(overhead.count, 1);
+  t.ok(overhead.p50 > 0 && overhead.p50 <= overhead.p95);
 });
 
 t.test("it goes on over a reload, and is told what the new generation serves", async (t) => {

@@ -27,3 +27,20 @@ t.test("its files are found by their version, and what is no page is for others"
   for (const path of ["/api/now", "/livez", "/metrics", "/nothing", "/requests/a/b", "/pages/0/console/app.js"])
     t.equal((await fetch(base + path)).status, 404, path);
 });
+
+t.test("a page names every script that it needs, so that none waits for another to name it", async (t) => {
+  for (const path of ["/", "/requests", "/requests/01a2", "/money", "/providers", "/keys", "/config", "/audit"]) {
+    const html = await (await fetch(base + path)).text();
+    const named = new Set([...html.matchAll(/(?:src|href)="([^"]+\.js)"/g)].map(([, file = ""]) => file));
+    for (const file of named)
+      for (const [, from = ""] of (await (await fetch(base + file)).text()).matchAll(
+        /^(?:import|export|\}).* from "([^"]+)"/gm,
+      ))
+        t.ok(named.has(new URL(from, base + file).pathname), `${path}: ${file} needs ${from}`);
+    const [app = ""] = [...named].filter((file) => file.endsWith("/console/app.js"));
+    const source = await (await fetch(base + app)).text();
+    const pages = [...source.matchAll(/import\("\.([^"]+)"\)/g)].map(([, file]) => `/console${file}`);
+    const shown = pages.filter((file) => [...named].some((each) => each.endsWith(file)));
+    t.equal(shown.length, 1, `${path} has the script of its own page, and no other's: ${shown}`);
+  }
+});

@@ -207,3 +207,20 @@ t.test("a request is explained without a provider being asked", options, async (
   ]);
   t.equal((await gateway.gateway.stores.ledger.recent(1)).length, 0);
 });
+
+t.test("a page asks for each thing once, and begins before its scripts have told it to", options, async (t) => {
+  const gateway = await startConsole(t);
+  await traffic(gateway);
+  const page = await consolePage(t, gateway, "/audit");
+  for (const path of ["/", "/requests?since=7d", "/money?by=key", "/providers", "/keys", "/config", "/audit"]) {
+    const asked: string[] = [];
+    const note = (request: { url(): string }) => asked.push(request.url().slice(gateway.base.length));
+    page.on("request", note);
+    await page.goto(gateway.base + path);
+    await page.locator("[aria-busy=true]").first().waitFor({ state: "detached" });
+    page.off("request", note);
+    const api = asked.filter((each) => each.startsWith("/api/"));
+    t.same(api, [...new Set(api)], path);
+    t.ok(api.includes(path === "/" ? "/api/live/events" : "/api/session"), path);
+  }
+});

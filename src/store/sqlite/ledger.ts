@@ -46,6 +46,7 @@ const DIALECT: LedgerDialect = {
   tags: "left join json_each(nullif(h.tags, '')) as tag",
   join: "cross join",
   among: (column, select) => `${column} in (${select})`,
+  inOrder: true,
   later: "usage.rowid",
 };
 

@@ -1,0 +1,82 @@
+/** What the console's pages ask the admin API, by their address alone: so it can be asked before the pages are there. */
+
+/** A path of the API with a query of what is set. */
+export function api(path, query = {}) {
+  const set = Object.entries(query).filter(([, value]) => value !== undefined && value !== null && value !== "");
+  return set.length === 0 ? path : `${path}?${new URLSearchParams(set)}`;
+}
+
+/** Windows of time, as the API names them. */
+export const SPANS = {
+  "1h": "last hour",
+  today: "today",
+  yesterday: "yesterday",
+  "24h": "24 hours",
+  "7d": "7 days",
+  "30d": "30 days",
+};
+
+/** The window that an address names. */
+export const spanOf = (view, usual = "24h") => (SPANS[view.since] ? view.since : usual);
+
+/** What the API is asked for that window: of yesterday it ends with it. */
+const spanQuery = (span) => (span === "yesterday" ? { since: "yesterday", until: "today" } : { since: span });
+
+export const SESSION = "/api/session";
+export const NOW = "/api/now";
+export const KEYS = "/api/keys";
+export const PROVIDERS = "/api/providers";
+export const MODELS = "/api/models";
+export const CONFIG = "/api/config";
+export const GENERATIONS = "/api/generations";
+/** Of keys, and of their groups. */
+export const SPENT = "/api/spend?by=key&since=30d";
+export const GROUPS = "/api/groups?since=30d";
+
+/** What money goes by. */
+export const BY = ["model", "key", "group", "target", "tag"];
+/** Days of the chart. */
+export const DAYS = 14;
+
+export function ofMoney(view) {
+  const span = spanOf(view, "today");
+  const by = BY.includes(view.by) ? view.by : "model";
+  return {
+    span,
+    by,
+    sums: api("/api/spend", { ...spanQuery(span), by }),
+    before: span === "today" ? api("/api/spend", { ...spanQuery("yesterday"), by }) : undefined,
+    days: api("/api/spend", { since: `${DAYS}d`, by: `${by},day` }),
+    budgets: "/api/budgets",
+  };
+}
+
+const FILTERS = ["key", "group", "model", "target", "outcome", "status", "slower", "dearer"];
+const NANO = 1e9;
+/** Requests that a page shows. */
+export const PAGE = 100;
+
+export function ofRequests(view) {
+  const asked = Object.fromEntries(FILTERS.map((name) => [name, view[name]]));
+  if (view.dearer) asked.dearer = Math.round(Number(view.dearer) * NANO);
+  return api("/api/requests", { ...spanQuery(spanOf(view)), ...asked, limit: PAGE, before: view.before });
+}
+
+export const ofRequest = (id) => `/api/requests/${id}`;
+
+export const ofAudit = (view) => api("/api/audit", { limit: 100, before: view.before });
+
+/** All that the page at an address asks before anybody has done anything. What runs now is told, not asked for. */
+export function asked(path, view) {
+  if (path.startsWith("/requests/")) return [ofRequest(path.slice("/requests/".length)), KEYS];
+  const { sums, before, days, budgets } = ofMoney(view);
+  const all = {
+    "/requests": [ofRequests(view), KEYS],
+    "/money": [sums, before, NOW, days, budgets, KEYS],
+    "/providers": [PROVIDERS, MODELS],
+    "/keys": [KEYS, SPENT, GROUPS],
+    "/config": [CONFIG, GENERATIONS],
+    "/audit": [ofAudit(view)],
+  };
+  return (all[path] ?? []).filter((address) => address !== undefined);
+}

@@ -1,0 +1,10 @@
+/** Runs while the rest of the console is still being read: what the address is for is asked at once. */
+
+import { begin } from "../common/first.js";
+import { asked, SESSION } from "./asks.js";
+import { openAhead } from "./events.js";
+
+begin(SESSION);
+if (location.pathname === "/") openAhead();
+for (const address of asked(location.pathname, Object.fromEntries(new URLSearchParams(location.search))))
+  begin(address);

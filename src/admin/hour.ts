@@ -1,0 +1,27 @@
+import { speedOf } from "./now.ts";
+import type { AdminSubject } from "./served.ts";
+
+const HOUR = 3_600_000;
+/** Rows that the gateway's own part is told of. */
+const NEWEST = 200;
+
+/** What the first page of the console shows of the last hour besides figures: who failed, who was how fast, what we took. */
+export async function lastHour({ stores: { ledger } }: AdminSubject): Promise<object> {
+  const time = Date.now();
+  const span = { since: time - HOUR, until: time + 1 };
+  const [errors, models, targets, newest] = await Promise.all([
+    ledger.failures(span),
+    ledger.speeds(span, "model"),
+    ledger.speeds(span, "target"),
+    ledger.search({ ...span, limit: NEWEST }),
+  ]);
+  const own = newest.flatMap(({ attempts }) => attempts[0]?.startedAt ?? []).sort((a, b) => a - b);
+  return { errors, models: models.map(speedOf), targets: targets.map(speedOf), overhead: overheadOf(own) };
+}
+
+/** From the head of a request to its first attempt, exactly. @param sorted milliseconds */
+function overheadOf(sorted: readonly number[]): object | undefined {
+  if (sorted.length === 0) return undefined;
+  const at = (part: number) => sorted[Math.min(sorted.length - 1, Math.floor(sorted.length * part))];
+  return { p50: at(0.5), p95: at(0.95), count: sorted.length };
+}

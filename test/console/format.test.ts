@@ -1,0 +1,29 @@
+import t from "tap";
+
+// Written for browsers, and without types.
+const format: Record<"count" | "money" | "price" | "moment", (value?: number | null) => string> = await import(
+  new URL("../../pages/common/format.js", import.meta.url).href
+);
+
+t.test("numbers, prices and money are written as people read them", async (t) => {
+  const { count, money, price } = format;
+  t.same([0, 999, 1000, 1234567, -1234, null, undefined].map(count), "0 999 1,000 1,234,567 -1,234 – –".split(" "));
+  // From nano-dollars, with three digits below a dollar.
+  t.same(
+    [0, 1, 4165, 123_456, 50_000_000, 999_999_999, 1_234_567_890_000, -1_500_000_000, null].map(money),
+    "$0 $0.000000001 $0.00000417 $0.000123 $0.05 $1.00 $1,234.57 -$1.50 –".split(" "),
+  );
+  t.same([0, 3, 0.15, 0.0375, 1234.5, null].map(price), "free $3.00 $0.15 $0.0375 $1,234.50 –".split(" "));
+});
+
+t.test("a moment stands in the reader's zone, midnight at 00", async (t) => {
+  const moment = new Date(2026, 10, 3, 0, 5, 9).getTime();
+  t.equal(format.moment(moment), "Nov 03, 00:05:09");
+});
+
+t.test("no page uses Intl, which takes longer than all else of it when it is first used", async (t) => {
+  const { globSync, readFileSync } = await import("node:fs");
+  const folder = new URL("../../pages/", import.meta.url).pathname;
+  for (const name of globSync("**/*.js", { cwd: folder }))
+    t.notMatch(readFileSync(folder + name, "utf8"), /\bIntl\.|\.toLocale|\.localeCompare/, name);
+});
