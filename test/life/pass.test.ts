@@ -89,6 +89,30 @@ t.test("what a path takes stands below the provider's address, query and body as
   );
 });
 
+t.test("what is no JSON and no stream runs nothing in a browser on the host of the pages", async (t) => {
+  let type: string | undefined;
+  const { running } = await http(t, ({ method }, reply) => {
+    reply.statusCode = method === "PUT" ? 400 : 200;
+    if (type) reply.setHeader("content-type", type);
+    reply.setHeader("content-security-policy", "script-src *").end("<script>alert(1)</script>");
+  });
+  for (const [given, kept] of [
+    ["text/html", true],
+    ["image/svg+xml; charset=utf-8", true],
+    ["application/xhtml+xml", true],
+    [undefined, true],
+    ["application/json", false],
+    ["text/event-stream", false],
+  ] as const) {
+    type = given;
+    for (const method of ["GET", "POST", "PUT"]) {
+      const { headers } = await fetch(`${running.url}/v1/files/file-1/content?key=${KEY}`, { method });
+      t.equal(headers.get("content-security-policy"), kept ? "sandbox" : null, `${method} ${given}`);
+      t.equal(headers.get("x-content-type-options"), kept ? "nosniff" : null);
+    }
+  }
+});
+
 t.test(
   "our credential goes in and the caller's out, wherever it stood; other headers go by an allow-list",
   async (t) => {
