@@ -33,6 +33,9 @@ interface DraftModel {
   more: Record<string, unknown>;
 }
 
+/** What stands for a key where the provider wants none, as servers of one's own do: a vendor's own address always wants one. */
+const NO_KEY = /^(?:none|dummy|empty|fake|fake-key|sk-1234|no-?key|not?-?needed|ollama)$/i;
+
 export const isFields = (value: unknown): value is ForeignFields =>
   typeof value === "object" && value !== null && !Array.isArray(value);
 
@@ -53,10 +56,14 @@ export class Draft {
   /** Variables for keys that stand in the file, by the key. */
   private readonly written = new Map<string, string>();
 
-  /** @param variable the name of the variable that a text stands for; undefined: it is the secret itself */
+  /**
+   * @param variable the name of the variable that a text stands for; undefined: it is the secret itself
+   * @param instead what does here what a member of the other file did, by its name
+   */
   constructor(
     private readonly vendors: readonly KnownVendor[],
     private readonly variable: (text: string) => string | undefined,
+    private readonly instead: Readonly<Record<string, string>> = {},
   ) {}
 
   /** Says that something has no counterpart. */
@@ -71,7 +78,8 @@ export class Draft {
     path: string,
     why = "there is nothing like it here",
   ): void {
-    for (const name of Object.keys(fields)) if (!known.includes(name)) this.lose(`${path}${name}`, why);
+    for (const name of Object.keys(fields))
+      if (!known.includes(name)) this.lose(`${path}${name}`, this.instead[name] ?? why);
   }
 
   vendor(name: string): KnownVendor | undefined {
@@ -86,14 +94,17 @@ export class Draft {
       this.lose(path, `the vendor "${name}" is not known here, and the file tells no address of it`);
       return undefined;
     }
-    const secret = this.credential(credential, vendor, name, path);
+    const elsewhere = vendor && address !== vendor.provider.url && URL.canParse(address);
+    const secret =
+      NO_KEY.test(credential ?? "") && (!vendor || elsewhere)
+        ? undefined
+        : this.credential(credential, vendor, name, path);
     const account = JSON.stringify([vendor?.id ?? name, address, secret]);
     const known = this.accounts.get(account);
     if (known !== undefined) {
       this.wanted.push({ provider: known, path, wanted });
       return known;
     }
-    const elsewhere = vendor && address !== vendor.provider.url && URL.canParse(address);
     const called = elsewhere ? new URL(address).hostname : (vendor?.id ?? name);
     const id = this.free(called.replace(/[^\w.-]/g, "-"));
     this.wanted.push({ provider: id, path, wanted });
@@ -131,7 +142,6 @@ export class Draft {
     if (text === undefined) return usual === undefined ? undefined : `$${usual}`;
     const variable = this.variable(text);
     if (variable !== undefined) return `$${variable}`;
-    if (usual === undefined && /^(?:none|dummy|empty|fake|sk-1234|not?-?needed|ollama)$/i.test(text)) return undefined;
     const own = this.variableFor(text, usual ?? `${name.toUpperCase().replace(/\W/g, "_")}_API_KEY`);
     this.lose(`${path} (key)`, `it stands in the file: put it into the variable ${own}`);
     return `$${own}`;

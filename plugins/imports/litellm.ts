@@ -30,6 +30,25 @@ const INFO = [
     "cache_creation_input_token_cost",
   ],
 ];
+/** What does here what a member did there. */
+const INSTEAD: Readonly<Record<string, string>> = {
+  redis_host: "gateways share what they count by store: { limits: $REDIS_URL }",
+  redis_port: "gateways share what they count by store: { limits: $REDIS_URL }",
+  redis_password: "gateways share what they count by store: { limits: $REDIS_URL }",
+  redis_url: "gateways share what they count by store: { limits: $REDIS_URL }",
+  max_budget: "limits: { all: { budget: $500/month } } says it",
+  budget_duration: "limits: { all: { budget: $500/month } } says it",
+  max_parallel_requests: "limits: { all: { concurrency: 200 } } says it",
+  success_callback: "a plugin does that, like examples/langfuse.ts; /metrics, for Prometheus, is on the admin side",
+  failure_callback: "a plugin does that, like examples/langfuse.ts; /metrics, for Prometheus, is on the admin side",
+  callbacks: "a plugin does that, like examples/langfuse.ts; /metrics, for Prometheus, is on the admin side",
+  cache: "a plugin does that, like examples/cache.ts",
+  cache_params: "a plugin does that, like examples/cache.ts",
+  alerting: "alerts: { webhook: $URL } says it",
+  order:
+    "targets are tried by balance: and weight; put those that come later into a model of its own, and that into fallback:",
+  stream_timeout: "timeouts: says it for all, or for a provider",
+};
 const BALANCES: Readonly<Record<string, string>> = {
   "simple-shuffle": "weighted",
   "least-busy": "latency",
@@ -39,7 +58,7 @@ const BALANCES: Readonly<Record<string, string>> = {
 
 /** Turns a config.yaml of LiteLLM's proxy into the parts of ours. */
 export default function litellm(file: unknown, vendors: readonly KnownVendor[]) {
-  const draft = new Draft(vendors, (text) => /^os\.environ\/(\w+)$/.exec(text)?.[1]);
+  const draft = new Draft(vendors, (text) => /^os\.environ\/(\w+)$/.exec(text)?.[1], INSTEAD);
   const { model_list, router_settings, litellm_settings, general_settings, ...others } = fieldsOf(file);
   for (const [at, entry] of listOf(model_list).entries()) deployment(fieldsOf(entry), `model_list.${at}`, draft);
   router(fieldsOf(router_settings), draft);

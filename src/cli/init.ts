@@ -87,7 +87,7 @@ export async function run(args: readonly string[], io: Terminal, ask: Ask = aske
   const text = textOf(made.file);
   if (place === undefined) {
     io.out(text.trimEnd());
-    for (const { path, why } of made.lost) io.err(`no counterpart: ${path}: ${why}`);
+    for (const each of together(made.lost)) io.err(`no counterpart: ${each}`);
     return 0;
   }
   writeFileSync(place, text);
@@ -100,7 +100,7 @@ export async function run(args: readonly string[], io: Terminal, ask: Ask = aske
     return problems.length > 0 ? 1 : 0;
   }
   io.out(`wrote ${relative(io.folder, place) || basename(place)}: ${text.split("\n").length - 1} lines`);
-  for (const { path, why } of made.lost) io.out(`  no counterpart  ${path}: ${why}`);
+  for (const each of together(made.lost)) io.out(`  no counterpart  ${each}`);
   for (const problem of problems) io.err(problem);
   if (config) for (const line of farewell(config, key, io)) io.out(line);
   return problems.length > 0 ? 1 : 0;
@@ -112,6 +112,19 @@ interface Made {
   /** What of another gateway's file has no counterpart here. */
   lost: readonly { path: string; why: string }[];
   found: unknown;
+}
+
+/** What is said of several entries of a list is one line: `model_list.{1,4}.rpm: why`. */
+function together(lost: Made["lost"]): string[] {
+  const lines = new Map<string, string[]>();
+  for (const { path, why } of lost) {
+    const [, before = path, number = "", after = ""] = /^(\w+\.)(\d+)(\..*)$/s.exec(path) ?? [];
+    const line = `${before}\n${after}: ${why}`;
+    lines.set(line, [...(lines.get(line) ?? []), number]);
+  }
+  return [...lines].map(([line, numbers]) =>
+    line.replace("\n", () => (numbers.length > 1 ? `{${numbers.join(",")}}` : (numbers[0] ?? ""))),
+  );
 }
 
 async function ofEnvironment(

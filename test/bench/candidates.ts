@@ -71,8 +71,8 @@ function gateway(place: Place, admin: number): Launch {
   const file = join(place.folder, "gateway.yaml");
   writeFileSync(file, gatewayConfig(place, admin));
   const manifest = JSON.parse(readFileSync(join(root, "package.json"), "utf8")) as { scripts: { start: string } };
-  const [, , ...args] = manifest.scripts.start.split(" ");
-  return { command: node(), args: [...args, "run", "--config", file], cwd: root };
+  const [, args = ""] = manifest.scripts.start.split(/\bnode /, 2);
+  return { command: node(), args: [...args.split(" "), "run", "--config", file], cwd: root };
 }
 
 function candidates(admin: number): Record<CandidateName, Candidate> {

@@ -78,7 +78,14 @@ async function launched(name: string, upstream: number): Promise<Server> {
     const manifest = JSON.parse(readFileSync(join(options.root, "package.json"), "utf8"));
     const watching = name === "turns" ? ["--import", join(here, "large/turns.ts")] : [];
     const profiling = options.profile && name === "gateway" ? ["--cpu-prof", "--cpu-prof-dir", options.profile] : [];
-    args = [...profiling, ...watching, ...manifest.scripts.start.split(" ").slice(2), "run", "--config", file];
+    args = [
+      ...profiling,
+      ...watching,
+      ...manifest.scripts.start.split(/\bnode /, 2)[1].split(" "),
+      "run",
+      "--config",
+      file,
+    ];
   }
   const side = name === "upstream" ? "others" : "proxy";
   const child = start(side, { command: node(), args, env, ...(isGateway ? { cwd: options.root } : {}) }, log);

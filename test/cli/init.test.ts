@@ -1,4 +1,4 @@
-import { existsSync, readFileSync } from "node:fs";
+import { existsSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import t, { type Test } from "tap";
 import { curlOf, help, run, USAGE } from "../../src/cli/init.ts";
@@ -87,11 +87,21 @@ t.test("--out - prints the file and makes nothing; --json tells what was found",
 });
 
 t.test("another gateway's file becomes ours, and what has no counterpart is listed", async (t) => {
-  const { init, text } = await folderOf(t);
+  const { init, text, folder } = await folderOf(t);
   const file = new URL("../support/foreign/litellm.yaml", import.meta.url).pathname;
   const { code, out } = await init(["--from", "litellm", file]);
   t.equal(code, 0);
   t.match(out, /no counterpart {2}litellm_settings\.cache: /);
+  writeFileSync(
+    join(folder, "limits.yaml"),
+    `model_list:${["a", "b"].map((name) => `\n  - { model_name: ${name}, litellm_params: { model: openai/${name}, rpm: 1 } }`).join("")}`,
+  );
+  const many = await init(["--from", "litellm", "limits.yaml", "--out", "-"]);
+  t.match(
+    many.err,
+    /no counterpart: model_list\.\{0,1\}\.litellm_params\.rpm: /,
+    "what many entries have is said once",
+  );
   t.match(text(), /^# Made by init --from litellm litellm\.yaml/);
   for (const [args, why] of [
     [["--from", "litelm", file], /did you mean litellm/],

@@ -50,8 +50,8 @@ t.test("a LiteLLM file of 40 models becomes a gateway.yaml that check finds righ
     ["model_list.38", /name those/],
     ["model_list.39", /"acme_cloud" is not known/],
     ["litellm_settings.fallbacks (nobody)", /no such model/],
-    ["litellm_settings.cache", /nothing like it/],
-    ["router_settings.redis_host", /nothing like it/],
+    ["litellm_settings.cache", /examples\/cache\.ts/],
+    ["router_settings.redis_host", /store: \{ limits: /],
     ["general_settings.database_url", /store/],
   ] as const)
     t.match(lostAt(path), why, path);
@@ -71,6 +71,7 @@ t.test(
   - { model_name: b, litellm_params: { model: openai/x, api_base: os.environ/B_BASE } }
   - { model_name: c, litellm_params: { model: azure/x } }
   - { model_name: d, litellm_params: { api_key: none } }
+  - { model_name: own, litellm_params: { model: openai/y, api_base: "http://10.0.0.2:8000/v1", api_key: none } }
 router_settings: { routing_strategy: usage-based-routing-v2, model_group_alias: { z: nobody } }
 surprise: true
 `,
@@ -80,6 +81,8 @@ surprise: true
     t.match(model("a")?.targets, [{ provider: "10.0.0.1", model: "my-model" }]);
     t.match(lostAt("model_list.1.litellm_params.api_base"), /B_BASE/);
     t.match(lostAt("model_list.2"), /api_base/);
+    t.match(provider("10.0.0.2"), { credentials: [], off: undefined }, "none is no key of a server of one's own");
+    t.equal(lostAt("model_list.4"), "");
     t.match(lostAt("router_settings.routing_strategy"), /usage-based/);
     t.match(lostAt("router_settings.model_group_alias.z"), /no such model/);
     t.match(lostAt("surprise"), /nothing like it/);
