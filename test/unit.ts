@@ -15,6 +15,7 @@ const SAMPLE = 29;
 /** Folders and files that run when they are named, and not with the folder that they stand in: they take longer than it may. */
 const APART = [
   "downstream/overload.test.ts",
+  "plugins/protocols/",
   "store/postgres/",
   "store/redis/",
   "support/together.test.ts",
@@ -73,7 +74,7 @@ async function main(names: readonly string[]): Promise<number> {
   process.env[STRIDE] ??= String(SAMPLE);
   const cores = availableParallelism();
   const started = performance.now();
-  const all = await runShared(files, cores, 3 * cores);
+  const all = await runShared(files, cores, 2 * cores);
   const told = all.flatMap(({ lines }) => lines.filter((line) => !line.startsWith("ok ")));
   if (told.length > 0) console.log(told.join("\n"));
   if (out.length > 0) console.log(`left out, for they take longer: npm run unit -- ${out.join(" ")}`);
