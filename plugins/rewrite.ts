@@ -2,7 +2,6 @@ import {
   type Attempt,
   type Body,
   type Edit,
-  GatewayError,
   type Head,
   Marketplace,
   type Plugin,
@@ -91,11 +90,6 @@ export default class Rewrite implements Plugin {
     if (head.status >= 500 && this.translations.counts(exchange))
       return this.translations.estimating(exchange).estimated(head);
     if (head.status >= 400 && !head.framing) return this.translations.refused(exchange, head);
-    if (isPage(head))
-      throw new GatewayError("upstream_invalid", {
-        message: "The provider answered with a web page.",
-        hint: "Correct the provider's url in gateway.yaml.",
-      });
     const { includeUsage } = exchange.protocol;
     if (!head.framing || !includeUsage || !askedForUsage) return undefined;
     // The client did not ask for what only carries usage.
@@ -137,6 +131,3 @@ function alike({ scan }: Body, protocol: Protocol): string[] {
   }
   return found;
 }
-
-const isPage = ({ status, headers, framing }: Head): boolean =>
-  !framing && status < 300 && (headers.get("content-type") ?? "").startsWith("text/html");

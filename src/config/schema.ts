@@ -129,7 +129,9 @@ const Retry = z.strictObject({
     .default(true)
     .describe("Try another target behind one that did not begin to answer in time, though it may bill its work."),
   first_frame: milliseconds()
-    .describe("How long the head of a stream waits for its first frame, which may be an error; off: it does not.")
+    .describe(
+      "How long the head of a stream waits for its first frame, which may be an error, and that of a whole answer for its beginning, which may be no JSON; off: they do not.",
+    )
     .prefault("10s"),
 });
 

@@ -29,6 +29,8 @@ export interface Protocol {
   readonly headers: readonly string[];
   /** Request headers sent upstream when the client sent none: name and value. */
   readonly defaults?: readonly (readonly [name: string, value: string])[];
+  /** Whole answers of success are JSON objects, so that what is not is the answer of somebody else. */
+  readonly answersJson?: true;
   /** Top-level body members that hold usage in a whole answer, like `usage`. */
   readonly usageMembers: readonly string[];
   /** How its answers hold pictures; undefined: they do not, or not so that they could be charged by number. */

@@ -13,6 +13,7 @@ import { authenticate, pathOf } from "./address.ts";
 import { AllowList, adviseRetry, REQUEST_HEADERS, RESPONSE_HEADERS, requestIdIn, TRACE_HEADERS } from "./allow-list.ts";
 import { BufferedResponse } from "./buffered-response.ts";
 import { ErrorBody } from "./error-body.ts";
+import { noAnswer } from "./first-bytes.ts";
 import { firstFrame, reportedIn } from "./first-frame.ts";
 import type { Health } from "./health.ts";
 import { scopeIdempotency } from "./idempotency.ts";
@@ -170,11 +171,10 @@ export class Upstreams {
     const requestId = requestIdIn(headers);
     if (requestId !== undefined) attempt.requestId = this.redactor.text(requestId);
     const framing = framingOf(status, headers.get("content-type"), attempt.operation ?? exchange.operation);
-    const { first_frame: limit } = this.budget.limits;
-    if (framing && status < 300 && limit > 0) {
-      const frame = await firstFrame(upstream, framing, limit);
-      const clean = frame && redacted(frame, attempt.protocol, this.redactor);
-      error = clean && reportedIn(clean, attempt, exchange.protocol.overloaded);
+    if (status < 300) {
+      error = await (framing
+        ? this.beginning(upstream, framing, exchange, attempt)
+        : this.misplaced(upstream, headers, exchange, attempt));
       if (error) {
         attempt.error = error;
         status = error.status;
@@ -194,6 +194,44 @@ export class Upstreams {
       wait: once ? Number.POSITIVE_INFINITY : wait,
       ...(error ? { error } : {}),
     };
+  }
+
+  /** What a stream tells of an error by its first frame. */
+  private async beginning(
+    upstream: UpstreamResponse,
+    framing: NonNullable<Head["framing"]>,
+    { protocol }: Exchange,
+    attempt: Attempt,
+  ): Promise<GatewayError | undefined> {
+    const { first_frame: limit } = this.budget.limits;
+    if (limit === 0) return undefined;
+    const frame = await firstFrame(upstream, framing, limit);
+    if (frame === "none") return invalid("The provider's stream ended before its first event.");
+    return frame && this.reported(frame, attempt, protocol);
+  }
+
+  /** What stands in the place of a whole answer, where that is none: a page of something in between, nothing, an error. */
+  private async misplaced(
+    upstream: UpstreamResponse,
+    headers: HeaderList,
+    exchange: Exchange,
+    attempt: Attempt,
+  ): Promise<GatewayError | undefined> {
+    const { protocol, operation = exchange.operation } = attempt;
+    const { first_frame: limit } = this.budget.limits;
+    const type = headers.get("content-type") ?? "";
+    if (/^text\/html\b/i.test(type))
+      return invalid("The provider answered with a web page.", "Correct the provider's url in gateway.yaml.");
+    if (limit === 0 || !protocol.answersJson || !(operation.generates || operation.task)) return undefined;
+    const found = await noAnswer(upstream, operation.framing === "array", limit);
+    if (found instanceof Frame) return this.reported(found, attempt, exchange.protocol);
+    if (found === "empty") return invalid(`The provider answered ${upstream.status} with nothing.`);
+    const [name = "of no type"] = /^[\w.+/-]{1,80}/.exec(type) ?? [];
+    return found && invalid(`The provider answered ${upstream.status} with no JSON object (${name}).`);
+  }
+
+  private reported(frame: Frame, attempt: Attempt, { overloaded }: Protocol): GatewayError | undefined {
+    return reportedIn(redacted(frame, attempt.protocol, this.redactor), attempt, overloaded);
   }
 
   close(): Promise<void> {
@@ -284,6 +322,9 @@ export class Upstreams {
     return answer;
   }
 }
+
+const invalid = (message: string, hint?: string): GatewayError =>
+  new GatewayError("upstream_invalid", { message, ...(hint !== undefined && { hint }) });
 
 /** What is told of an attempt's end. */
 const ending = (health: TargetHealth, place: Place): OutgoingRequest["over"] & object => ({

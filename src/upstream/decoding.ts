@@ -80,7 +80,7 @@ export class DecodedResponse implements UpstreamResponse {
 
   /** What is packed cannot be looked at. */
   peek(look: ResponseLook): void {
-    look([], true);
+    look([], true, false);
   }
 
   resume(): void {

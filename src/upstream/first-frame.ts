@@ -12,30 +12,32 @@ import type { UpstreamResponse } from "./response.ts";
 const LARGEST = 32 * 1024;
 
 /**
- * The first frame of a stream that is more than a comment, while all of it stays to be read; undefined where none came within
- * so many milliseconds, or the stream broke off.
+ * The first frame of a stream that is more than a comment, while all of it stays to be read; `none` where it has ended without
+ * one; undefined where none came within so many milliseconds, or the stream broke off.
  */
 export function firstFrame(
   response: UpstreamResponse,
   framing: NonNullable<Head["framing"]>,
   limit: number,
-): Promise<Frame | undefined> {
+): Promise<Frame | "none" | undefined> {
   return new Promise((resolve) => {
     const splitter = framing === "sse" ? new SseSplitter(LARGEST) : new ArraySplitter(LARGEST);
     let timer: NodeJS.Timeout | undefined;
     let seen = 0;
-    const settle = (frame?: Frame): true => {
+    const settle = (frame?: Frame | "none"): true => {
       clearTimeout(timer);
       resolve(frame);
       return true;
     };
     let over = false;
-    response.peek((pieces, last) => {
+    response.peek((pieces, last, whole) => {
       if (over) return true;
       const frame = next(splitter, pieces.slice(seen));
       seen = pieces.length;
       over = last || frame !== undefined;
-      return over && settle(frame === "none" ? undefined : frame);
+      if (!over) return false;
+      if (frame === undefined) return settle(whole ? "none" : undefined);
+      return settle(frame === "unreadable" ? undefined : frame);
     });
     if (!over)
       timer = setTimeout(() => {
@@ -45,18 +47,18 @@ export function firstFrame(
   });
 }
 
-/** The first frame with a text in it; `none` when there will be none that is waited for. */
-function next(splitter: SseSplitter | ArraySplitter, pieces: readonly Buffer[]): Frame | "none" | undefined {
+/** The first frame with a text in it; `unreadable` when there will be none that is waited for. */
+function next(splitter: SseSplitter | ArraySplitter, pieces: readonly Buffer[]): Frame | "unreadable" | undefined {
   try {
     for (const piece of pieces) for (const frame of splitter.push(piece)) if (frame.text !== undefined) return frame;
     return undefined;
   } catch {
-    return "none";
+    return "unreadable";
   }
 }
 
 /**
- * What a provider reports where the first frame of its stream is an error; undefined: it is none.
+ * What a provider reports where the first frame of its stream, or all of its answer, is an error; undefined: it is none.
  * @param overloaded the status that the client's protocol has for an overloaded service
  */
 export function reportedIn(frame: Frame, { protocol, target }: Attempt, overloaded?: number): GatewayError | undefined {
@@ -70,5 +72,5 @@ export function reportedIn(frame: Frame, { protocol, target }: Attempt, overload
   }
   const told = events.find((event) => event.type === "error");
   if (told) return refusal(told.fault, undefined, overloaded);
-  return new GatewayError("upstream_refused", { message: "The provider reported an error in its stream." });
+  return new GatewayError("upstream_refused", { message: "The provider reported an error in its answer." });
 }

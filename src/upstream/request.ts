@@ -114,7 +114,7 @@ export class UpstreamRequest implements UpstreamResponse, HttpRequest {
   }
 
   peek(look: ResponseLook): void {
-    if (!look(this.waiting, this.over)) this.look = look;
+    if (!look(this.waiting, this.over, this.whole)) this.look = look;
   }
 
   read(receiver: BodyReceiver): void {
@@ -199,8 +199,12 @@ export class UpstreamRequest implements UpstreamResponse, HttpRequest {
     this.pool.send(this, true);
   }
 
+  private get whole(): boolean {
+    return this.over && this.error === undefined;
+  }
+
   private show(): void {
-    if (this.look?.(this.waiting, this.over)) this.look = undefined;
+    if (this.look?.(this.waiting, this.over, this.whole)) this.look = undefined;
   }
 
   /** Hands over what waits, then the end; goes on upstream once nothing waits. */

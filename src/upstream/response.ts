@@ -12,9 +12,10 @@ export interface BodyReceiver {
 /**
  * Looks at what has come of a body and waits to be read.
  * @param over nothing more will come
+ * @param whole these pieces are all of it, and nothing has broken off
  * @returns true when it has seen enough
  */
-export type ResponseLook = (pieces: readonly Buffer[], over: boolean) => boolean;
+export type ResponseLook = (pieces: readonly Buffer[], over: boolean, whole: boolean) => boolean;
 
 /** A response whose head is in. Either read it or destroy it. */
 export interface UpstreamResponse {

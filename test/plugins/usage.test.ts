@@ -87,7 +87,7 @@ models: { tokens: { price: { input: 3 }, targets: [up:x] }, requests: { price: {
 });
 
 t.test("an answer that is no JSON, or an error, has no usage and still a row", async (t) => {
-  t.match(await row(t, "plain", "text/plain"), { source: "none", status: 200 });
+  t.match(await row(t, '{"usage":{"prompt_tokens":5', "text/plain"), { source: "none", status: 200 });
   t.match(await row(t, '{"error":{"message":"no"},"usage":{"prompt_tokens":5}}', "application/json", 400), {
     source: "none",
     status: 400,

@@ -142,7 +142,9 @@ t.test("an answer that has no body does not say how long one is", async (t) => {
   for (const status of [204, 304]) {
     const upstream = await rawUpstream((socket) => socket.write(`HTTP/1.1 ${status} x\r\ncontent-length: 0\r\n\r\n`));
     t.teardown(() => upstream.close());
-    const response = await chat(await gateway(t, [upstream]));
+    const provider = `{ url: "${upstream.origin.origin}/v1", protocol: openai-chat }`;
+    const yaml = `providers: { p: ${provider} }\nmodels: { m: { targets: [p:m] } }\nretry: { first_frame: off }\n`;
+    const response = await chat(await startGateway(t, yaml));
     t.equal(response.status, status);
     t.equal(response.headers.get("content-length"), null);
   }

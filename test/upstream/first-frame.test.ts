@@ -10,7 +10,7 @@ async function first(t: Test, script: Script, limit = 2000, framing: "sse" | "ar
   const { upstream, proxy } = await proxied(t, script);
   const response = await proxy.send(outgoing(upstream.origin), client());
   const frame = await firstFrame(response, framing, limit);
-  return { text: frame?.text, read: () => whole(response) };
+  return { text: frame === "none" ? frame : frame?.text, read: () => whole(response) };
 }
 
 t.test("the first frame with a text is seen however it is cut, and all of the stream stays to be read", async (t) => {
@@ -28,12 +28,12 @@ t.test("the first frame with a text is seen however it is cut, and all of the st
 });
 
 t.test(
-  "a stream that says nothing, ends, breaks off or begins with something huge has none, and is whole",
+  "a stream that says nothing, ends (which is told), breaks off or begins with something huge has none, and is whole",
   async (t) => {
     const silent = await first(t, (socket) => socket.write(CHUNKED), 50);
     t.equal(silent.text, undefined);
     const comments = await first(t, (socket) => socket.write(`${CHUNKED}${chunk(": a\n\n: b\n\n")}0\r\n\r\n`));
-    t.equal(comments.text, undefined);
+    t.equal(comments.text, "none");
     t.same((await comments.read()).body.toString(), ": a\n\n: b\n\n");
     const cut = await first(t, (socket) => socket.end(`${CHUNKED}${chunk("data: ha")}`));
     t.equal(cut.text, undefined);
@@ -44,6 +44,32 @@ t.test(
     t.equal((await large.read()).body.toString(), huge);
   },
 );
+
+t.test("a stream that ends before its first event is no answer: another target is asked", async (t) => {
+  const fine = 'data: {"choices":[{"index":0,"delta":{"content":"hi"},"finish_reason":"stop"}]}\n\ndata: [DONE]\n\n';
+  const streaming = async (text: string) => {
+    const upstream = await httpUpstream((_, reply) =>
+      reply.writeHead(200, { "content-type": "text/event-stream" }).end(text),
+    );
+    t.teardown(() => upstream.close());
+    return `{ url: "${upstream.origin.origin}/v1", protocol: openai-chat }`;
+  };
+  for (const nothing of ["", ": processing\n\n", "<html>no stream</html>\n\n"]) {
+    const targets = "targets: [{ to: bad:m, weight: 1000000000 }, good:m]";
+    const yaml = `providers: { bad: ${await streaming(nothing)}, good: ${await streaming(fine)} }\nmodels: { m: { ${targets} }, only: { targets: [bad:m] } }\n`;
+    const { url } = await startGateway(t, yaml);
+    const ask = (model: string) =>
+      fetch(`${url}/v1/chat/completions`, {
+        method: "POST",
+        headers: asking(),
+        body: JSON.stringify({ model, stream: true, messages: [] }),
+      });
+    t.equal(await (await ask("m")).text(), fine);
+    const only = await ask("only");
+    t.equal(only.status, 502);
+    t.match(await only.json(), { error: { message: /ended before its first event/ } });
+  }
+});
 
 /** For each protocol: an error as the first event, in its words, and a whole stream. */
 const STREAMS = {

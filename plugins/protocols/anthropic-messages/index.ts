@@ -54,6 +54,7 @@ const anthropicMessages: TranslatedProtocol = {
   name: NAME,
   paths: ["/v1/messages", "/v1/messages/count_tokens"],
   segment: "/v1",
+  answersJson: true,
   headers: [
     "anthropic-version",
     "anthropic-beta",

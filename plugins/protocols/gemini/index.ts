@@ -28,6 +28,7 @@ const gemini: TranslatedProtocol = {
   name: NAME,
   paths: ["/v1beta/models/*", "/v1/models/*", "/v1alpha/models/*", "/v1beta1/publishers/*", "/v1beta1/projects/*"],
   segment: "/v1beta",
+  answersJson: true,
   // Left behind: x-goog-user-project names a project of the client's, x-goog-request-params the gateway's model name.
   headers: ["x-goog-api-client", "x-gemini-*", "x-server-timeout"],
   usageMembers: ["usageMetadata"],

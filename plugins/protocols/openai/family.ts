@@ -20,6 +20,7 @@ const SESSION_HEADERS = ["session-id", "session_id", "thread-id", "x-session-aff
 /** What the protocols of this family have in common. Each spreads it first, and then adds its own. */
 export const family = {
   segment: "/v1",
+  answersJson: true,
   headers: ["openai-beta", "idempotency-key", "x-client-request-id", "x-stainless-*"],
   answerHeaders: ["openai-processing-ms", "openai-version"],
   ping: PING,
