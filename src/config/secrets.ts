@@ -48,7 +48,8 @@ function fromFile(path: string, folder: string): Revealed {
     return value === "" ? { wrong: `${full} is empty` } : { value };
   } catch (thrown) {
     const code = (thrown as NodeJS.ErrnoException).code;
-    return { wrong: `cannot read ${full}: ${code === "ENOENT" ? "there is no such file" : code}` };
+    // In front of the path: what stands behind one like `…/secret:` would be taken for a secret, and masked.
+    return { wrong: code === "ENOENT" ? `there is no file ${full}` : `cannot read (${code}) ${full}` };
   }
 }
 

@@ -1,4 +1,4 @@
-import { closeSync, mkdirSync, openSync, readdirSync, readFileSync } from "node:fs";
+import { closeSync, fstatSync, mkdirSync, openSync, readdirSync, readFileSync, statSync } from "node:fs";
 import { dirname } from "node:path";
 import { DatabaseSync, type StatementSync } from "node:sqlite";
 import { setTimeout as sleep } from "node:timers/promises";
@@ -40,6 +40,8 @@ export class Database {
   private readonly sqlite: DatabaseSync;
   /** What usual commits wait for: `normal`, nothing; `full`, the disk. */
   private readonly synchronous: "normal" | "full";
+  /** The file itself, whatever has its name later; undefined: it is in memory. */
+  private readonly inode: number | undefined;
 
   /**
    * Opens the file, makes it (readable by its owner only) where it does not exist, and brings its schema up to date.
@@ -58,7 +60,9 @@ export class Database {
       if (path !== ":memory:") {
         mkdirSync(dirname(path), { recursive: true, mode: 0o700 });
         // SQLite gives its -wal and -shm files the mode of the file itself.
-        closeSync(openSync(path, "a", 0o600));
+        const fd = openSync(path, "a", 0o600);
+        this.inode = fstatSync(fd).ino;
+        closeSync(fd);
       }
       this.sqlite = new DatabaseSync(path, { timeout: OPENING });
     } catch (error) {
@@ -74,6 +78,15 @@ export class Database {
       this.sqlite.close();
       throw unusable(path, error);
     }
+  }
+
+  /**
+   * What is written to a file that has lost its name nobody reads again.
+   * @throws Error where somebody has removed the file, moved it, or put another in its place
+   */
+  checkPlace(): void {
+    if (this.inode === undefined || statSync(this.path, { throwIfNoEntry: false })?.ino === this.inode) return;
+    throw new Error(`${this.path} was removed, moved or replaced; a restart goes on with what is there then`);
   }
 
   prepare(sql: string): StatementSync {

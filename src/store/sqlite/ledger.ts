@@ -221,6 +221,7 @@ export class SqliteLedger extends Ledger {
 
   /** Writes a batch of the oldest rows in one transaction; the answer is how many left the queue. */
   private write(): number {
+    this.database.checkPlace();
     const batch = this.rows.slice(0, BATCH);
     let at = -1;
     try {

@@ -1,5 +1,6 @@
 import { spawn } from "node:child_process";
 import { once } from "node:events";
+import { renameSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
 import { DatabaseSync } from "node:sqlite";
@@ -34,6 +35,25 @@ ledgerContract(t, async (t) => {
   t.teardown(() => second.close());
   return { ledger, other, rows: () => Number(rows(database)), ask: (text) => database.prepare(text).all() };
 });
+
+t.test(
+  "nothing is written to a file that was removed or moved: it waits, and for the file too if that comes back",
+  async (t) => {
+    const { ledger, database, path, warnings } = open(t);
+    ledger.append(entry({ time: DAY }));
+    await ledger.flush();
+    renameSync(path, `${path}.away`);
+    ledger.append(entry({ time: DAY + 1 }));
+    await t.rejects(ledger.flush(), /gateway\.db was removed, moved or replaced; a restart/);
+    t.same([ledger.waiting, rows(database)], [1, 1]);
+    writeFileSync(path, "");
+    await t.rejects(ledger.flush(), /replaced/, "another file is not ours");
+    renameSync(`${path}.away`, path);
+    await ledger.flush();
+    t.same([ledger.waiting, rows(database)], [0, 2]);
+    t.notMatch(warnings, [/lost/]);
+  },
+);
 
 t.test("entries wait for each other and are on disk after flush", async (t) => {
   const { ledger, database, path } = open(t);
