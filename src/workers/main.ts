@@ -82,6 +82,7 @@ function obey(gateway: Gateway, peers: WorkerPeers): void {
     else if (message.type === "answer") peers.receiveAnswer(message);
   });
   const orphaned = () => {
+    peers.orphan();
     log.error({}, "the primary is gone: this worker stops when running requests have ended");
     void stop({ linger: 0, drain: gateway.config.drain || Number.POSITIVE_INFINITY });
   };

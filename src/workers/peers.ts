@@ -64,6 +64,7 @@ export class Peers {
 export class WorkerPeers extends Peers {
   private asked = 0;
   private readonly waiting = new Map<number, PromiseWithResolvers<unknown>>();
+  private alone = false;
 
   constructor(private readonly send: (message: ToPrimary) => void) {
     super();
@@ -74,11 +75,19 @@ export class WorkerPeers extends Peers {
   }
 
   override ask<Ask, Answer>({ name }: Question<Ask, Answer>, asked: Ask): Promise<Answer> {
+    if (this.alone) return Promise.reject(gone());
     const id = ++this.asked;
     const waiting = Promise.withResolvers<unknown>();
     this.waiting.set(id, waiting);
     this.send({ type: "question", id, name, question: asked });
     return waiting.promise as Promise<Answer>;
+  }
+
+  /** The primary is gone: nobody answers any more, neither what was asked nor what will be. */
+  orphan(): void {
+    this.alone = true;
+    for (const { reject } of this.waiting.values()) reject(gone());
+    this.waiting.clear();
   }
 
   /** The primary passes on what another worker tells. */
@@ -94,3 +103,5 @@ export class WorkerPeers extends Peers {
     else waiting?.reject(new Error(failure));
   }
 }
+
+const gone = (): Error => new Error("the primary is gone");

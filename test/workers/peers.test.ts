@@ -46,3 +46,11 @@ t.test("each question gets its own answer, in any order; one that nobody can ans
   t.same([await first, await second], [10, 20]);
   await t.rejects(third, /no/);
 });
+
+t.test("without a primary nothing is waited for: what was asked and what will be fails at once", async (t) => {
+  const peers = new WorkerPeers(() => {});
+  const asked = peers.ask(SUM, [1]);
+  peers.orphan();
+  await t.rejects(asked, /the primary is gone/);
+  await t.rejects(peers.ask(SUM, [2]), /the primary is gone/);
+});
