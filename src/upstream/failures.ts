@@ -20,12 +20,15 @@ export class UpstreamFault extends Error {
   }
 }
 
-/** What the client reports of a fault of ours rather than the provider's. */
+/** What our HTTP client or the system reports of a fault of ours rather than the provider's. */
 const OURS: Record<string, ErrorCode> = {
   REQUEST_INVALID: "internal",
   BODY_LENGTH_WRONG: "bad_request",
   BODY_BROKEN_OFF: "client_gone",
   POOL_CLOSED: "draining",
+  // No free file descriptor, here or on the whole machine.
+  EMFILE: "overloaded",
+  ENFILE: "overloaded",
 };
 
 /** A transport error as a GatewayError; one that is already passes as it is. */

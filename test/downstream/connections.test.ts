@@ -7,9 +7,10 @@ import { ClientConnection, Connections, isForwarded } from "../../src/downstream
 import { Downstream } from "../../src/downstream/server.ts";
 import { HeaderList } from "../../src/wire/headers.ts";
 import { asking, KEY, startGateway } from "../support/gateway.ts";
-import { OK, rawUpstream, until } from "../support/upstream.ts";
+import { rawUpstream, until } from "../support/upstream.ts";
 
 const MODELS = 'providers: { demo: { url: "demo:" } }\nmodels: { echo: { targets: [demo:echo] } }\n';
+const FINE = "HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n{}";
 const BODY = '{"model":"any","messages":[{"role":"user","content":"hi"}]}';
 
 t.test("the client is the rightmost address that no trusted proxy has", async (t) => {
@@ -49,7 +50,7 @@ t.test("the address is in the log and for plugins, and nothing of what was said 
   const heads: string[] = [];
   const upstream = await rawUpstream((socket, { head }) => {
     heads.push(head);
-    socket.write(OK);
+    socket.write(FINE);
   });
   t.teardown(() => upstream.close());
   const plugin =
@@ -121,7 +122,7 @@ async function counting(t: Test, answer: () => Promise<unknown> = async () => {}
     asked.push((await request.body).toString());
     await answer();
     running--;
-    socket.write(OK);
+    socket.write(FINE);
   });
   let running = 0;
   let most = 0;

@@ -30,6 +30,8 @@ t.test("our own faults are not blamed on the provider", (t) => {
   });
   t.equal(failure(new Http1Error("BODY_BROKEN_OFF"), "waiting", "h").code, "client_gone");
   t.equal(failure(new Http1Error("POOL_CLOSED"), "connecting", "h").code, "draining");
+  for (const code of ["EMFILE", "ENFILE"])
+    t.match(failure(coded(code), "connecting", "h"), { code: "overloaded", status: 503, cause: { code } });
   t.end();
 });
 
