@@ -154,7 +154,7 @@ const LOOKS = [
   /(?<=\$\{\w+:-)(?!default\})[^}\s"']+/g, // default of a reference, but for the word in our own advice
   /(?<=(?:\bkey|credential|secret|password|token|webhook|api_?key)["']?[ \t]*:[ \t]*["']?)[^\s"'$*&{}[\],][^\s"',}\]]*(?:\r?\n[ \t]*[\w.+/=-]{8,}(?![\w.+/=-]*["']?[ \t]*:))?/gi, // name and colon; perhaps wrapped
   /(?<=credentials?["']?[ \t]*:[ \t]*\[[^\]\n]*?)(?<![\w$.+/=-])[\w.+/=-]{8,}/gi, // any of a list
-  /(?<=(?:\bkey|credential|secret|password|token|webhook|api_?key)[^\w$]{0,3})[\w.+/=-]{12,}/gi, // the same with a slip before it
+  /(?<=(?:\bkey|credential|secret|password|token|webhook|api_?key)[^\w$]{0,3})(?!(?-i:(?<=[A-Z])_[A-Z0-9_]+(?![\w.+/=-])))[\w.+/=-]{12,}/gi, // the same with a slip before it, but no variable's name
 ];
 
 /** Every part of a text that may be a secret by the look of it. */

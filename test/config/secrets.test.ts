@@ -102,6 +102,8 @@ t.test("secrets are seen by their look where a file's structure is broken", asyn
   t.same(secretsByLook("{ key:abc}"), ["abc"]);
   t.same(secretsByLook("credential abcdefghijklmnopqrst"), ["abcdefghijklmnopqrst"]);
   t.same(secretsByLook("credential: $NAME, key: $file:/x"), []);
+  t.same(secretsByLook("credential: $AZURE_API_KEY_SWEDENCENTRAL, AZURE_API_KEY_SWEDENCENTRAL is not set"), []);
+  t.same(secretsByLook("API_KEY_Abcdef-ghijklmnop"), ["_Abcdef-ghijklmnop"], "a variable's name is of capitals");
 });
 
 t.test("hiding keeps every character's place", async (t) => {
