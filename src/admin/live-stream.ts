@@ -115,17 +115,17 @@ export class LiveStream {
   /** What the ledger is asked for, which takes longer: it follows when it is there, each by itself. */
   private async tellFigures(look: number): Promise<void> {
     const { subject } = this;
-    const telling: Promise<void>[] = [];
+    const pending: Promise<void>[] = [];
     const tell = async (name: string, found: Promise<object>) => {
       const text = eventOf(name, await found);
       for (const { response } of this.watchers) if (!response.writableNeedDrain) response.write(text);
     };
-    if (look % FIGURES === 0) telling.push(tell("now", now(subject)));
+    if (look % FIGURES === 0) pending.push(tell("now", now(subject)));
     if (look % LAST_HOUR === 0) {
       const hour = lastHour(subject).catch(() => ({ problem: "The ledger cannot be asked." }));
-      telling.push(tell("hour", hour));
+      pending.push(tell("hour", hour));
     }
-    await Promise.all(telling);
+    await Promise.all(pending);
   }
 
   /** Ends it where its session has ended elsewhere, or its token is not taken any more. */

@@ -1,0 +1,29 @@
+import t from "tap";
+import { lastHour } from "../../src/admin/hour.ts";
+import type { AdminSubject } from "../../src/admin/served.ts";
+
+/** A ledger that knows of one target, and of so many exchanges. */
+const subjectWith = (attempts: readonly { startedAt: number }[][]): AdminSubject => {
+  const speed = { name: "p:m", requests: 2 };
+  const ledger = {
+    failures: async () => [{ target: "p:m", model: "m", outcome: "upstream_error", status: 502, requests: 1 }],
+    speeds: async (_: object, by: string) => [{ ...speed, name: by }],
+    search: async ({ limit }: { limit: number }) => attempts.slice(0, limit).map((each) => ({ attempts: each })),
+  };
+  return { stores: { ledger } } as unknown as AdminSubject;
+};
+
+t.test(
+  "the last hour has who failed, who was how fast, and what the gateway took before its first attempt",
+  async (t) => {
+    const rows = [[{ startedAt: 3 }, { startedAt: 900 }], [], [{ startedAt: 1 }], [{ startedAt: 2 }]];
+    t.match(await lastHour(subjectWith(rows)), {
+      ...{ errors: [{ target: "p:m", requests: 1 }], models: [{ name: "model" }], targets: [{ name: "target" }] },
+      overhead: { p50: 2, p95: 3, count: 3 },
+    });
+  },
+);
+
+t.test("where nobody was asked, nothing is told of the gateway's own part", async (t) => {
+  t.match(await lastHour(subjectWith([[]])), { overhead: undefined });
+});

@@ -1,0 +1,25 @@
+import t from "tap";
+import { importsOf } from "../../src/console/imports.ts";
+
+const SCRIPTS: Record<string, string> = {
+  "console/app.js": `/** From "./nothing.js". */\nimport { html } from "../common/ui.js";\nimport "./side.js";\nimport("./later.js");\nconst from = "./text.js";`,
+  "console/side.js": `import {\n  one,\n  two,\n} from "../lib/one.js";`,
+  "common/ui.js": `export { html } from "../lib/one.js";\nimport { taken } from "./first.js";`,
+  "common/first.js": `import { again } from "./ui.js";`,
+  "lib/one.js": "export const one = 1;",
+};
+const textOf = (name: string): string => {
+  const text = SCRIPTS[name];
+  if (text === undefined) throw new Error(name);
+  return text;
+};
+
+t.test("all scripts that others need are found, each once, also where they need each other", async (t) => {
+  t.same(importsOf(["console/app.js"], textOf), ["common/ui.js", "console/side.js", "lib/one.js", "common/first.js"]);
+  t.same(importsOf(["common/first.js", "common/ui.js"], textOf), ["lib/one.js"]);
+  t.same(importsOf([], textOf), []);
+});
+
+t.test("one that needs a script which is not there is an error", async (t) => {
+  t.throws(() => importsOf(["a.js"], (name) => (name === "a.js" ? 'import "./b.js";' : textOf(name))), /b\.js/);
+});
