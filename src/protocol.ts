@@ -102,7 +102,7 @@ export { weightOf } from "./translation/weight.ts";
 export { parseExact, RawJson, writeJson } from "./wire/exact.ts";
 export { Frame } from "./wire/frame.ts";
 export { HeaderList } from "./wire/headers.ts";
-export { mayContain } from "./wire/json.ts";
+export { holdsWord, mayContain } from "./wire/json.ts";
 export type { JsonPath } from "./wire/paths.ts";
 export {
   asCount,

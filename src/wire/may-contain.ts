@@ -3,23 +3,36 @@ import { SPACES } from "./grammar.ts";
 const COLON = 58;
 const OPEN_OBJECT = 123;
 
-/** How far a search for `"key"` may go on when a byte stands under its last place. */
-const skips = new Map<string, { needle: Buffer; skip: Uint8Array }>();
+/** What is sought, and how far a search for it may go on when a byte stands under its last place. */
+interface Needle {
+  readonly needle: Buffer;
+  readonly skip: Uint8Array;
+}
+
+const keys = new Map<string, Needle>();
+const words = new Map<string, Needle>();
+/** Bytes from which on a call of the machine's own search costs less than it saves. */
+const LONG = 2048;
+
+/** Whether bytes hold a word. In those of an event it is found sooner than by `includes`, most of which is the call. */
+export function holdsWord(bytes: Buffer, word: string): boolean {
+  const { needle, skip } = words.get(word) ?? needleOf(words, word, word);
+  if (bytes.length > LONG) return bytes.includes(needle);
+  const last = needle.length - 1;
+  for (let at = last; at < bytes.length; at += skip[bytes[at] as number] as number) {
+    let k = last;
+    while (k >= 0 && bytes[at - last + k] === needle[k]) k--;
+    if (k < 0) return true;
+  }
+  return false;
+}
 
 /**
  * True when the bytes hold `"key"`, a colon and the byte its value opens with (a brace unless told), white space aside.
  * A quick look, not a parse: it can be wrong about a key at another place, never about one that is there.
  */
 export function mayContain(bytes: Buffer, key: string, opening: number = OPEN_OBJECT): boolean {
-  let known = skips.get(key);
-  if (!known) {
-    const needle = Buffer.from(JSON.stringify(key));
-    const skip = new Uint8Array(256).fill(needle.length);
-    for (let i = 0; i < needle.length - 1; i++) skip[needle[i] as number] = needle.length - 1 - i;
-    known = { needle, skip };
-    skips.set(key, known);
-  }
-  const { needle, skip } = known;
+  const { needle, skip } = keys.get(key) ?? needleOf(keys, key, JSON.stringify(key));
   const last = needle.length - 1;
   for (let at = last; at < bytes.length; at += skip[bytes[at] as number] as number) {
     let k = last;
@@ -29,6 +42,14 @@ export function mayContain(bytes: Buffer, key: string, opening: number = OPEN_OB
     if (bytes[colon] === COLON && bytes[afterSpace(bytes, colon + 1)] === opening) return true;
   }
   return false;
+}
+
+function needleOf(known: Map<string, Needle>, name: string, text: string): Needle {
+  const needle = Buffer.from(text);
+  const skip = new Uint8Array(256).fill(needle.length);
+  for (let i = 0; i < needle.length - 1; i++) skip[needle[i] as number] = needle.length - 1 - i;
+  known.set(name, { needle, skip });
+  return { needle, skip };
 }
 
 function afterSpace(bytes: Buffer, from: number): number {

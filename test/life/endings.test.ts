@@ -168,7 +168,7 @@ t.test(
       t.match(running.log.lines.at(-1)?.fields, { outcome: "aborted" });
       t.match((await recent(running))[0], {
         outcome: "aborted",
-        source: start === "" ? "none" : start === HEAD ? "estimated" : "partial",
+        source: start === "" || start === HEAD ? "estimated" : "partial",
       });
     }
   },

@@ -1,5 +1,5 @@
 import t from "tap";
-import { mayContain } from "../../src/wire/json.ts";
+import { holdsWord, mayContain } from "../../src/wire/json.ts";
 
 const sees = (text: string, key = "usage"): boolean => mayContain(Buffer.from(text), key);
 
@@ -31,4 +31,14 @@ t.test("does not see what is not there", async (t) => {
     t.notOk(sees(text), text);
   t.notOk(sees('"usage":{', "us"));
   t.ok(sees('"usageMetadata" : {', "usageMetadata"));
+});
+
+t.test("a word is found at every place, in short and long bytes, and not where it is not", async (t) => {
+  const holds = (text: string) => holdsWord(Buffer.from(text), "error");
+  for (const filler of ["x", "erro", "rrore"])
+    for (let before = 0; before < 40; before++)
+      for (const end of ["", "e", "erro", "error", `error${"e".repeat(5000)}`, "e".repeat(5000)]) {
+        const text = filler.repeat(40).slice(0, before) + end;
+        t.equal(holds(text), text.includes("error"), text.slice(0, 60));
+      }
 });

@@ -5,6 +5,7 @@ import {
   bearer,
   type Ending,
   type Frame,
+  holdsWord,
   mayContain,
   PING,
   type Protocol,
@@ -35,7 +36,6 @@ export const family = {
 } satisfies Partial<Protocol>;
 
 const QUOTE = 34;
-const ERROR_BYTES = Buffer.from(ERROR);
 const IS_ERROR = /"object"\s*:\s*"error"/;
 /** `data: [DONE]` with its blank line, in any spelling. */
 const LONGEST_DONE = 20;
@@ -54,7 +54,7 @@ export function ending(frame: Frame): Ending | undefined {
 /** A quick look at the bytes: most chunks of some vendors have an `error` that is null. */
 function mayFail(frame: Frame): boolean {
   const { bytes } = frame;
-  if (!bytes.includes(ERROR_BYTES)) return false;
+  if (!holdsWord(bytes, ERROR)) return false;
   return (
     frame.event === ERROR ||
     mayContain(bytes, ERROR) ||

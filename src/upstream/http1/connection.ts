@@ -1,5 +1,6 @@
 import type { Socket } from "node:net";
 import { Http1Error } from "./errors.ts";
+import { Gathered } from "./gathered.ts";
 import type { HttpRequest, RequestController } from "./http-request.ts";
 import type { Addressing } from "./request-head.ts";
 import { RequestWriter } from "./request-writer.ts";
@@ -28,6 +29,8 @@ export class Connection implements ParserListener, RequestController {
   /** Requests that it took. */
   private requests = 0;
   private destroyed = false;
+  /** Bytes of the body in what is being read: they leave together. */
+  private readonly gathered = new Gathered();
 
   constructor(
     private readonly socket: Socket,
@@ -88,13 +91,26 @@ export class Connection implements ParserListener, RequestController {
   /** Bytes from the provider, which change once this has returned. */
   receive(bytes: Buffer): void {
     // What nobody asked for could be read as the response to the next request.
-    if (!this.request) this.destroy();
-    else {
-      try {
-        if (this.parser.push(bytes) < bytes.length) this.destroy();
-      } catch (error) {
-        this.fail(error as Error);
-      }
+    if (!this.request) {
+      this.destroy();
+      return;
+    }
+    try {
+      const own = this.read(bytes);
+      this.handOn();
+      if (own < bytes.length) this.destroy();
+    } catch (error) {
+      this.fail(error as Error);
+    }
+  }
+
+  /** How many of the bytes belong to the response. @throws Http1Error behind what came before it */
+  private read(bytes: Buffer): number {
+    try {
+      return this.parser.push(bytes);
+    } catch (error) {
+      this.handOn();
+      throw error;
     }
   }
 
@@ -105,10 +121,16 @@ export class Connection implements ParserListener, RequestController {
   }
 
   onBody(bytes: Buffer): void {
-    this.request?.onData(Buffer.from(bytes));
+    this.gathered.add(bytes);
+  }
+
+  private handOn(): void {
+    const bytes = this.gathered.take();
+    if (bytes) this.request?.onData(bytes);
   }
 
   onEnd(): void {
+    this.handOn();
     const { request } = this;
     if (!request) return;
     this.request = undefined;

@@ -66,6 +66,22 @@ t.test("one request after another, each told all of its answer and nothing more"
   }
 });
 
+t.test(
+  "what one read brings of a body comes at once, before the end, and before what is wrong behind it",
+  async (t) => {
+    for (const [rest, end] of [
+      ["0\r\n\r\n", ["released", "end"]],
+      ["zz\r\n", ["closed", "failed RESPONSE_CHUNK_INVALID"]],
+    ] as const) {
+      const { connection, provider, told } = await connected(t);
+      connection.send(request(told));
+      provider.write(`HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n2\r\nab\r\n1\r\nc\r\n3\r\ndef\r\n${rest}`);
+      await until(() => told.length > 4);
+      t.same(told, ["started", "head 200", "abcdef", ...end]);
+    }
+  },
+);
+
 t.test("a request that nobody wants leaves the connection as it was", async (t) => {
   const { connection, told, written } = await connected(t);
   t.notOk(connection.send(request(told, { onStart: () => false })));

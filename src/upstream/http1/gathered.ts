@@ -1,0 +1,39 @@
+/**
+ * What one read has brought of a body, without the sizes of chunks between it: a stream's events come in chunks of their own, many
+ * of them at once, and each piece that is handed on costs as much as several events in one.
+ */
+export class Gathered {
+  /** The only part so far, still in what was read. */
+  private only: Buffer | undefined;
+  private joined: Buffer | undefined;
+  private length = 0;
+
+  /** Adds a part, which may change once it was taken. */
+  add(part: Buffer): void {
+    if (this.length === 0) this.only = part;
+    else this.join(part);
+    this.length += part.length;
+  }
+
+  /** All parts in a buffer of its own; undefined where there is none. */
+  take(): Buffer | undefined {
+    const { only, joined, length } = this;
+    if (length === 0) return undefined;
+    this.only = this.joined = undefined;
+    this.length = 0;
+    return joined ? joined.subarray(0, length) : Buffer.from(only as Buffer);
+  }
+
+  private join(part: Buffer): void {
+    const { only, joined, length } = this;
+    const needed = length + part.length;
+    if (!joined || needed > joined.length) {
+      // A few events more are as usual as a full read.
+      const grown = Buffer.allocUnsafe(Math.max(4096, 2 * needed));
+      (joined ?? (only as Buffer)).copy(grown, 0, 0, length);
+      this.joined = grown;
+      this.only = undefined;
+    }
+    part.copy(this.joined as Buffer, length);
+  }
+}
