@@ -11,6 +11,7 @@ import type { JsonPath } from "../wire/paths.ts";
 import type { Conversation } from "./conversation.ts";
 import type { Event, Opaque } from "./events.ts";
 import type { SupportTable } from "./features.ts";
+import type { Steps } from "./steps.ts";
 
 /** A protocol whose clients and providers are translated. */
 export interface TranslatedProtocol extends Protocol {
@@ -36,8 +37,12 @@ export interface Translation {
   readonly request: {
     /** Reads a request. @throws GatewayError `invalid_field` with the client's own path as `param`. */
     decode(request: IncomingRequest): Conversation;
+    /** The same in steps, for large requests; absent: they are read in one. */
+    decoding?(request: IncomingRequest): Steps<Conversation>;
     /** Writes a request for a vendor. @throws GatewayError as `terms.refuse` makes it. */
     encode(conversation: Conversation, terms: EncodeContext): EncodedRequest;
+    /** The same in steps, for large requests; absent: they are written in one. */
+    encoding?(conversation: Conversation, terms: EncodeContext): Steps<EncodedRequest>;
     /** True where a schema of answers must have an object at its root; the engine wraps others, and unwraps the answer. */
     readonly objectSchemas?: true;
     /** Where a request bears opaque state, and what goes with what cannot be read; for requests whose bytes pass. */
@@ -103,7 +108,7 @@ export interface OpaqueConsequence {
 
 /** The client's half of a translation: of a protocol that requests are read from, and that none is ever written to. */
 export interface ClientTranslation {
-  readonly request: Pick<Translation["request"], "decode" | "fields">;
+  readonly request: Pick<Translation["request"], "decode" | "decoding" | "fields">;
   readonly response: Pick<Translation["response"], "encoder" | "encode">;
 }
 

@@ -19,17 +19,20 @@ import { Losses } from "./losses.ts";
 import {
   type ClientRequest,
   type RequestDestination,
+  readingRequest,
   readRequest,
   type WrittenRequest,
   writeRequest,
+  writingRequest,
 } from "./request.ts";
+import { inTurns } from "./steps.ts";
 import { type ResponseTranslation, StreamTranslator, wholeEvents, wholeStream, wholeText } from "./translator.ts";
 import { withoutUnreadable } from "./unreadable.ts";
 
 /** Bytes of an answer that is translated as a whole, and of one that is an error. */
 const LARGEST = 64 * 1024 * 1024;
 const LARGEST_ERROR = 1024 * 1024;
-/** Bytes of a request from which on it is read and written in two turns: each byte costs, and others wait meanwhile. */
+/** Bytes of a request from which on it is read and written in many turns: each byte costs, and others wait meanwhile. */
 const LARGE = 256 * 1024;
 /** How providers answer that do not know how to count, or cannot at the moment: clients count to stay within limits. */
 const uncounted = (status: number): boolean => status === 404 || status === 405 || status >= 500;
@@ -45,8 +48,10 @@ export class ExchangeTranslation {
   /** The request that the rest was read from. */
   private source: Body;
   private decoded: Conversation | undefined;
-  /** What came of reading it in a turn of its own, where it could not be read. */
+  /** What came of reading it in turns, where it could not be read. */
   private unread: { readonly thrown: unknown } | undefined;
+  /** What came of writing it in turns. */
+  private ahead: { readonly attempt: Attempt; readonly take: () => WrittenRequest } | undefined;
   private written: WrittenRequest | undefined;
   private losses: Losses | undefined;
 
@@ -74,33 +79,56 @@ export class ExchangeTranslation {
   private take({ body }: Attempt): void {
     if (body === this.source) return;
     this.source = body;
-    this.decoded = this.unread = undefined;
+    this.decoded = this.unread = this.ahead = undefined;
   }
 
   /**
-   * Reads a large request in a turn of the event loop of its own, before `send` writes it in another; undefined where that
-   * has nothing to read, or little. Never rejects: `send` throws what was found.
+   * Reads and writes a large request in many turns of the event loop, before `send` sends it; undefined where there is nothing
+   * to write, or little. Never rejects: `send` throws what was found.
    */
   read(attempt: Attempt): Promise<void> | undefined {
-    if (attempt.body.length < LARGE || !this.targets.has(attempt.target)) return undefined;
+    const to = this.targets.get(attempt.target);
+    if (attempt.body.length < LARGE || !to) return undefined;
     this.take(attempt);
-    return this.decoded || this.unread ? undefined : this.readAlone();
+    return this.translateAhead(attempt, to);
   }
 
-  private async readAlone(): Promise<void> {
+  private async translateAhead(attempt: Attempt, to: TranslatedProtocol): Promise<void> {
     await turn();
+    const conversation = this.decoded ?? (this.unread ? undefined : await this.readInTurns());
+    if (!conversation) return;
     try {
-      this.decoded = this.conversation;
+      const written = await inTurns(writingRequest(conversation, destination(attempt.target, to), this.strict));
+      this.ahead = { attempt, take: () => written };
     } catch (thrown) {
-      this.unread = { thrown };
+      this.ahead = {
+        attempt,
+        take: () => {
+          throw thrown;
+        },
+      };
     }
     await turn();
   }
 
+  private async readInTurns(): Promise<Conversation | undefined> {
+    try {
+      const { received } = this;
+      await turn();
+      this.decoded = await inTurns(readingRequest(received, this.envelopes));
+    } catch (thrown) {
+      this.unread = { thrown };
+    }
+    return this.decoded;
+  }
+
   /** What the client asks. @throws GatewayError `invalid_field`, `invalid_json` */
   get conversation(): Conversation {
-    if (this.unread) throw this.unread.thrown;
-    this.decoded ??= this.source.reading(() => readRequest(this.received, this.envelopes));
+    const { unread } = this;
+    this.decoded ??= this.source.reading(() => {
+      if (unread) throw unread.thrown;
+      return readRequest(this.received, this.envelopes);
+    });
     return this.decoded;
   }
 
@@ -157,7 +185,9 @@ export class ExchangeTranslation {
 
   private translate(attempt: Attempt, to: TranslatedProtocol): void {
     const { exchange } = this;
-    this.written = writeRequest(this.conversation, destination(attempt.target, to), this.strict);
+    const ahead = this.ahead?.attempt === attempt ? this.ahead : undefined;
+    this.ahead = undefined;
+    this.written = ahead ? ahead.take() : writeRequest(this.conversation, destination(attempt.target, to), this.strict);
     const { encoded, losses } = this.written;
     this.losses = attempt.losses = losses;
     attempt.protocol = to;

@@ -26,6 +26,7 @@ export function place(conversation: Conversation): void {
     for (const part of turn.parts) if (part.kind === "tool_call" && !calls.has(part.id)) calls.set(part.id, part);
   const emptied = new Set<Turn>();
   for (const [i, turn] of conversation.turns.entries()) {
+    if (!turn.parts.some(isPlaced)) continue;
     const parts: Part[] = [];
     for (const [j, part] of turn.parts.entries()) {
       const opaque = part.kind === "reasoning" ? part.opaque : undefined;
@@ -36,8 +37,12 @@ export function place(conversation: Conversation): void {
     if (parts.length === 0 && turn.parts.length > 0) emptied.add(turn);
     turn.parts = parts;
   }
-  conversation.turns = conversation.turns.filter((turn) => turn.parts.length > 0 || !emptied.has(turn));
+  if (emptied.size > 0)
+    conversation.turns = conversation.turns.filter((turn) => turn.parts.length > 0 || !emptied.has(turn));
 }
+
+/** True for state that says it belongs on another part. */
+const isPlaced = (part: Part): boolean => part.kind === "reasoning" && part.opaque?.on !== undefined;
 
 const settled = ({ on: _, ...opaque }: Opaque): Opaque => opaque;
 
@@ -74,7 +79,9 @@ export function readable(
   reader: EnvelopeReader,
   left: (opaque: Opaque, path: string) => void,
 ): Conversation {
-  const turns = conversation.turns.flatMap((turn): Turn[] => {
+  const turns = conversation.turns.flatMap((turn): Turn | Turn[] => {
+    // Nearly all turns are as they were.
+    if (turn.parts.every(isPlain)) return turn;
     const parts = turn.parts.flatMap((part): Part[] => {
       if (part.kind === "foreign") return part.protocol === reader.protocol ? [part] : [];
       if (!("opaque" in part) || part.opaque === undefined) return [part];
@@ -88,3 +95,6 @@ export function readable(
   const tools = conversation.tools.filter((tool) => tool.kind !== "server" || tool.protocol === reader.protocol);
   return { ...withTools(conversation, tools), turns };
 }
+
+/** True for a part that any reader can read. */
+const isPlain = (part: Part): boolean => part.kind !== "foreign" && !("opaque" in part && part.opaque !== undefined);

@@ -18,6 +18,7 @@ import { Losses } from "./losses.ts";
 import { ToolNames } from "./names.ts";
 import { dropUnknownNamespaces } from "./namespaces.ts";
 import { place, readable, UNREADABLE } from "./placing.ts";
+import type { Steps } from "./steps.ts";
 import { declareNeeded } from "./vendor-tools.ts";
 import { type Wrapped, wrap } from "./wrap.ts";
 
@@ -42,8 +43,28 @@ export interface ClientRequest {
  * What a client asks, checked, with opaque state in its place. May be written for any number of targets.
  * @throws GatewayError `invalid_field` with the client's own path
  */
-export function readRequest(received: ClientRequest, envelopes: Envelopes): Conversation {
-  const conversation = decoded(received, envelopes);
+export const readRequest = (received: ClientRequest, envelopes: Envelopes): Conversation =>
+  checked(placed(() => half(received).decode(incomingOf(received, envelopes))));
+
+/** The same in steps, for large requests. @throws GatewayError `invalid_field` with the client's own path */
+export function* readingRequest(received: ClientRequest, envelopes: Envelopes): Steps<Conversation> {
+  const side = half(received);
+  const incoming = incomingOf(received, envelopes);
+  const steps = side.decoding?.(incoming);
+  if (!steps) return checked(placed(() => side.decode(incoming)));
+  let step = asJson(() => steps.next());
+  while (!step.done) {
+    yield;
+    step = asJson(() => steps.next());
+  }
+  const { value } = step;
+  yield;
+  const conversation = placed(() => value);
+  yield;
+  return checked(conversation);
+}
+
+function checked(conversation: Conversation): Conversation {
   // Clients also count pieces of a conversation, and go on from one that a vendor keeps, which no other can.
   const whole =
     conversation.task === "generate" && !conversation.uses.some(({ feature }) => feature === "stored_state");
@@ -53,19 +74,11 @@ export function readRequest(received: ClientRequest, envelopes: Envelopes): Conv
   return conversation;
 }
 
-function decoded(received: ClientRequest, envelopes: Envelopes): Conversation {
-  const {
-    protocol,
-    side = clientHalf(protocol),
-    operation,
-    streaming,
-    text,
-    headers,
-    query,
-    caller,
-    owners,
-  } = received;
-  const incoming: IncomingRequest = {
+const half = ({ protocol, side = clientHalf(protocol) }: ClientRequest): ClientTranslation["request"] => side.request;
+
+function incomingOf(received: ClientRequest, envelopes: Envelopes): IncomingRequest {
+  const { protocol, operation, streaming, text, headers, query, caller, owners } = received;
+  return {
     operation,
     task: operation.task ?? "generate",
     streaming,
@@ -80,7 +93,10 @@ function decoded(received: ClientRequest, envelopes: Envelopes): Conversation {
       return opaque && { ...opaque, recalled: true };
     },
   };
-  const conversation = asJson(() => side.request.decode(incoming));
+}
+
+function placed(decode: () => Conversation): Conversation {
+  const conversation = asJson(decode);
   place(conversation);
   return conversation;
 }
@@ -130,19 +146,47 @@ export interface WrittenRequest {
  * @throws GatewayError `not_translatable` with the client's own path
  */
 export function writeRequest(conversation: Conversation, to: RequestDestination, strict: boolean): WrittenRequest {
+  const writing = begun(conversation, to, strict);
+  return { ...writing.written, encoded: to.protocol.translation.request.encode(writing.asked, writing.terms) };
+}
+
+/** The same in steps, for large requests. @throws GatewayError `not_translatable` with the client's own path */
+export function* writingRequest(
+  conversation: Conversation,
+  to: RequestDestination,
+  strict: boolean,
+): Steps<WrittenRequest> {
+  const { asked, terms, written } = begun(conversation, to, strict);
+  yield;
+  const { request } = to.protocol.translation;
+  return {
+    ...written,
+    encoded: request.encoding ? yield* request.encoding(asked, terms) : request.encode(asked, terms),
+  };
+}
+
+/** What is written, as far as that is the same for all protocols. */
+interface BegunRequest {
+  asked: Conversation;
+  terms: EncodeContext;
+  written: Omit<WrittenRequest, "encoded">;
+}
+
+/** Judges a request, and leaves what its reader can read. */
+function begun(conversation: Conversation, to: RequestDestination, strict: boolean): BegunRequest {
   const { support } = to.protocol.translation.request;
   const losses = lossesAt(to, strict);
   const { uses, task } = conversation;
   const counted = task === "count" ? uses.filter(({ feature }) => !UNCOUNTED.has(feature)) : uses;
   losses.judge(counted, support);
   for (const { path, why } of conversation.changed ?? []) losses.change(path, why);
-  return written(conversation, to, losses);
+  return prunedFor(conversation, to, losses);
 }
 
 export const lossesAt = ({ protocol }: RequestDestination, strict: boolean): Losses =>
   new Losses(`${protocol.name}, which the model's provider speaks`, strict);
 
-function written(conversation: Conversation, to: RequestDestination, losses: Losses): WrittenRequest {
+function prunedFor(conversation: Conversation, to: RequestDestination, losses: Losses): BegunRequest {
   const { protocol, account, model, facts } = to;
   let pruned = false;
   const readers = readable(conversation, { protocol: protocol.name, account }, ({ recalled }, path) => {
@@ -166,8 +210,7 @@ function written(conversation: Conversation, to: RequestDestination, losses: Los
   const { request } = protocol.translation;
   const wrapping = wrap(readers.format, request.objectSchemas === true);
   const asked = wrapping ? { ...readers, format: wrapping.format } : readers;
-  const encoded = request.encode(asked, terms);
-  return { encoded, names, losses, ...(wrapping ? { wrapped: wrapping.wrapped } : {}) };
+  return { asked, terms, written: { names, losses, ...(wrapping ? { wrapped: wrapping.wrapped } : {}) } };
 }
 
 /** What the body's scan has not looked at, like the far end of a long string, may still be no JSON. */

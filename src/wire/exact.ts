@@ -188,13 +188,33 @@ function fitsDouble(value: number, source: string): boolean {
   return Number.isSafeInteger(value) || !/^-?\d+$/.test(source);
 }
 
+/** Levels at which it is asked whether anything below is a RawJson: deeper down the question would cost more than it saves. */
+const ASKED = 3;
+
 /** The value as JSON text; RawJson is written as it came, members that are undefined are left out. */
-export function writeJson(value: unknown): string {
+export const writeJson = (value: unknown): string => written(value, 0);
+
+function written(value: unknown, level: number): string {
   if (value instanceof RawJson) return value.text;
-  if (Array.isArray(value)) return `[${value.map((each) => writeJson(each ?? null)).join(",")}]`;
-  if (typeof value !== "object" || value === null) return JSON.stringify(value ?? null);
-  const members: string[] = [];
-  for (const [name, member] of Object.entries(value))
-    if (member !== undefined) members.push(`${JSON.stringify(name)}:${writeJson(member)}`);
-  return `{${members.join(",")}}`;
+  // The engine's own writer takes a third of the time, and makes no texts in between.
+  if (typeof value !== "object" || value === null || (level < ASKED && !holdsRaw(value)))
+    return JSON.stringify(value ?? null);
+  let text = "";
+  if (Array.isArray(value)) {
+    for (const each of value) text += `${text === "" ? "[" : ","}${written(each ?? null, level + 1)}`;
+    return text === "" ? "[]" : `${text}]`;
+  }
+  for (const name in value) {
+    const member = (value as Record<string, unknown>)[name];
+    if (member !== undefined) text += `${text === "" ? "{" : ","}${JSON.stringify(name)}:${written(member, level + 1)}`;
+  }
+  return text === "" ? "{}" : `${text}}`;
+}
+
+function holdsRaw(value: unknown): boolean {
+  if (typeof value !== "object" || value === null) return false;
+  if (value instanceof RawJson) return true;
+  if (Array.isArray(value)) return value.some(holdsRaw);
+  for (const name in value) if (holdsRaw((value as Record<string, unknown>)[name])) return true;
+  return false;
 }

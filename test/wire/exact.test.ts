@@ -78,6 +78,17 @@ t.test("values without a JSON form are left out or null", async (t) => {
   t.equal(JSON.stringify({ input: new RawJson('{"a":1}') }), '{"input":{"a":1}}');
 });
 
+t.test("what is raw is written as it came at any depth, among what is not", async (t) => {
+  const raw = '{"a": 1.0}';
+  for (let depth = 0; depth < 8; depth++) {
+    const [open, close] = ['[{"b":'.repeat(depth), '},"c",{}]'.repeat(depth)];
+    let value: unknown = new RawJson(raw);
+    for (let i = 0; i < depth; i++) value = [{ b: value, none: undefined }, "c", {}];
+    t.equal(writeJson(value), `${open}${raw}${close}`);
+    t.equal(writeJson({ first: [], value }), `{"first":[],"value":${open}${raw}${close}}`);
+  }
+});
+
 const found = recordings();
 t.test(
   "every recorded JSON body is read like JSON.parse does",

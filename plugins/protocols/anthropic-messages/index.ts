@@ -7,8 +7,8 @@ import {
 } from "model-gateway/protocol";
 import { errorBody, errorEvent, failure } from "./errors.ts";
 import { objects, otherModels, vendor } from "./objects.ts";
-import { decode as decodeRequest } from "./request.decode.ts";
-import { encode as encodeRequest } from "./request.encode.ts";
+import { decode as decodeRequest, decoding } from "./request.decode.ts";
+import { encode as encodeRequest, encoding } from "./request.encode.ts";
 import { decode as decodeAnswer, decoder } from "./response.decode.ts";
 import { encode as encodeAnswer, encoder } from "./response.encode.ts";
 import { fields, support } from "./support.ts";
@@ -118,7 +118,7 @@ const anthropicMessages: TranslatedProtocol = {
   otherModels,
   vendor,
   translation: {
-    request: { decode: decodeRequest, encode: encodeRequest, opaque, support, fields },
+    request: { decode: decodeRequest, decoding, encode: encodeRequest, encoding, opaque, support, fields },
     response: { decoder, decode: decodeAnswer, encoder, encode: encodeAnswer, failure },
     count: { decode: decodeCount, encode: encodeCount },
   },

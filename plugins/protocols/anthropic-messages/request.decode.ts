@@ -1,8 +1,10 @@
 import {
   asText,
+  atOnce,
   type Conversation,
   defined,
   type Effort,
+  endsStep,
   entryOf,
   type Feature,
   type FeatureUse,
@@ -21,6 +23,7 @@ import {
   type ReasoningConfig,
   readSettings,
   requestFields,
+  type Steps,
   type Text,
   TextKey,
   type Tool,
@@ -44,16 +47,20 @@ const VENDOR_MEMBERS: Readonly<Record<string, Feature>> = {
 };
 
 /** Reads a Messages request. @throws GatewayError `invalid_field`, `invalid_json` */
-export function decode(request: IncomingRequest): Conversation {
+export const decode = (request: IncomingRequest): Conversation => atOnce(decoding(request));
+
+/** The same in steps. @throws GatewayError `invalid_field`, `invalid_json` */
+export function* decoding(request: IncomingRequest): Steps<Conversation> {
   const uses: FeatureUse[] = [];
   const body = requestFields(request, uses, RAW_MEMBERS);
+  yield;
   body.leave("model");
   body.flag("stream");
   const conversation: Conversation = {
     protocol: NAME,
     task: request.task,
     stream: request.streaming,
-    turns: turnsOf(body, request),
+    turns: yield* turnsOf(body, request),
     tools: toolsOf(body),
     uses,
   };
@@ -97,7 +104,7 @@ function isBilling(part: Part, uses: FeatureUse[]): boolean {
   return true;
 }
 
-function turnsOf(body: Fields, request: IncomingRequest): Turn[] {
+function* turnsOf(body: Fields, request: IncomingRequest): Steps<Turn[]> {
   const turns = systemTurns(body, request);
   const messages = body.list("messages") ?? wrong("messages", "must be a list.");
   const prefix = new PrefixKey(turns);
@@ -105,6 +112,7 @@ function turnsOf(body: Fields, request: IncomingRequest): Turn[] {
     const turn = turnOf(fieldsOf(message, `messages.${i}`, body.uses), request);
     if (turn.role === "assistant") turn.parts.push(...stateBehind(turn.parts, prefix, turns.length, request));
     turns.push(turn);
+    if (endsStep(i)) yield;
   }
   const last = turns.at(-1);
   if (last?.role === "assistant") body.uses.push({ feature: "prefill", path: last.at });

@@ -2,10 +2,12 @@ import {
   asList,
   asObject,
   asText,
+  atOnce,
   type Conversation,
   type Effort,
   type EncodeContext,
   type EncodedRequest,
+  endsStep,
   type Feature,
   type JsonObject,
   joined,
@@ -15,6 +17,7 @@ import {
   RawJson,
   type Reasoning,
   type ReasoningConfig,
+  type Steps,
   safeId,
   saysNothing,
   type Tool,
@@ -38,12 +41,16 @@ export const MOST_TOKENS = 32_000;
 const HEADERS = [["anthropic-version", "2023-06-01"]] as const;
 
 /** Writes a Messages request. @throws GatewayError as `context.refuse` makes it. */
-export function encode(conversation: Conversation, context: EncodeContext): EncodedRequest {
+export const encode = (conversation: Conversation, context: EncodeContext): EncodedRequest =>
+  atOnce(encoding(conversation, context));
+
+/** The same in steps. @throws GatewayError as `context.refuse` makes it. */
+export function* encoding(conversation: Conversation, context: EncodeContext): Steps<EncodedRequest> {
   const counts = conversation.task === "count";
   refuseUnsayable(conversation, context);
   const marks = new CacheMarks(conversation, context);
   const tools = toolsOf(conversation, context, marks);
-  const { system, messages } = messagesOf(conversation, context, marks);
+  const { system, messages } = yield* messagesOf(conversation, context, marks);
   const most = conversation.maxTokens ?? context.facts.output ?? MOST_TOKENS;
   const { thinking, effort, thinks } = thinkingOf(conversation, context, most, messages);
   const { output_config: config, ...prompt } = writeSettings(promptSettings, conversation, context);
@@ -64,6 +71,7 @@ export function encode(conversation: Conversation, context: EncodeContext): Enco
     if (conversation.stream) body["stream"] = true;
     if (thinks) leaveSampling(body, conversation, context);
   }
+  yield;
   return { operation: counts ? COUNT_TOKENS : MESSAGES, headers: HEADERS, body: writeJson(body) };
 }
 
@@ -132,12 +140,13 @@ type WrittenMessage = JsonObject & { role: string; content: JsonObject[] };
  * Writes `system` and `messages`. Turns of the user and the assistant alternate, the results of tools stand first. A
  * system message between turns stays in its place: as it is where the model takes that, else as text of the user.
  */
-function messagesOf(
+function* messagesOf(
   conversation: Conversation,
   context: EncodeContext,
   marks: CacheMarks,
-): { system: JsonObject[] | undefined; messages: WrittenMessage[] } {
+): Steps<{ system: JsonObject[] | undefined; messages: WrittenMessage[] }> {
   const sayable = conversation.turns.map((turn) => sayableTurn(turn, context)).filter(({ parts }) => parts.length > 0);
+  yield;
   const first = sayable.findIndex((turn) => !isSystem(turn));
   // With nothing but system messages there is nobody to answer to: the last one is what is asked.
   const leading = sayable.slice(0, first < 0 ? Math.max(0, sayable.length - 1) : first);
@@ -145,16 +154,19 @@ function messagesOf(
   const system = leading.flatMap((turn) => blocksOf(turn, context, marks));
   refusePrefill(turns, context);
   if (turns.length === 0) context.refuse(conversation.turns[0]?.at ?? "messages", "There is no message to answer");
-  return {
-    system: system.length > 0 ? system : undefined,
-    messages: turns.map((turn) => messageOf(turn, context, marks)),
-  };
+  const messages: WrittenMessage[] = [];
+  for (const [n, turn] of turns.entries()) {
+    if (endsStep(n)) yield;
+    messages.push(messageOf(turn, context, marks));
+  }
+  return { system: system.length > 0 ? system : undefined, messages };
 }
 
 const isSystem = ({ role }: Turn): boolean => role === "system" || role === "developer";
 
 /** A turn without what the vendor refuses or cannot read: empty texts, other vendors' blocks, unsigned thoughts. */
 function sayableTurn(turn: Turn, context: EncodeContext): Turn {
+  if (turn.parts.every((part) => part.kind === "text" && part.text.trim() !== "")) return turn;
   return { ...turn, parts: turn.parts.filter((part) => isSayable(part, context)) };
 }
 
@@ -188,7 +200,7 @@ function withSystemJoined(turns: readonly Turn[]): Turn[] {
   for (const turn of turns) {
     const before = out.at(-1);
     if (turn.role === "system" && before?.role === "system") for (const part of turn.parts) before.parts.push(part);
-    else out.push({ ...turn, parts: [...turn.parts] });
+    else out.push(turn.role === "system" ? { ...turn, parts: [...turn.parts] } : turn);
   }
   return out;
 }
@@ -206,6 +218,7 @@ function refusePrefill(turns: readonly Turn[], context: EncodeContext): void {
 
 function messageOf(turn: Turn, context: EncodeContext, marks: CacheMarks): WrittenMessage {
   const content = blocksOf(turn, context, marks);
+  if (!content.some(({ type }) => type === "tool_result")) return { role: turn.role, content };
   const results = content.filter(({ type }) => type === "tool_result");
   const others = content.filter(({ type }) => type !== "tool_result");
   return { role: turn.role, content: [...results, ...others] };

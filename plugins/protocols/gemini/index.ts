@@ -2,8 +2,8 @@ import { defined, type ListedModel, type Listing, type TranslatedProtocol } from
 import { demo } from "./demo.ts";
 import { errorBody, failure, streamError } from "./errors.ts";
 import { objects, otherModels, vendor } from "./objects.ts";
-import { decode } from "./request.decode.ts";
-import { encode } from "./request.encode.ts";
+import { decode, decoding } from "./request.decode.ts";
+import { encode, encoding } from "./request.encode.ts";
 import { decode as decodeResponse, decoder } from "./response.decode.ts";
 import { encode as encodeResponse, encoder } from "./response.encode.ts";
 import { FIELDS, SUPPORT } from "./support.ts";
@@ -71,7 +71,7 @@ const gemini: TranslatedProtocol = {
   demo: (request) => demo(gemini, request),
   listing,
   translation: {
-    request: { decode, encode, opaque, support: SUPPORT, fields: FIELDS },
+    request: { decode, decoding, encode, encoding, opaque, support: SUPPORT, fields: FIELDS },
     response: { decoder, decode: decodeResponse, encoder, encode: encodeResponse, failure },
     count,
   },

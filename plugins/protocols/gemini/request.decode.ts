@@ -1,8 +1,10 @@
 import {
   asObject,
   asText,
+  atOnce,
   type Conversation,
   defined,
+  endsStep,
   entryOf,
   type Feature,
   type FeatureUse,
@@ -15,6 +17,7 @@ import {
   parseExact,
   RawJson,
   readSettings,
+  type Steps,
   type ToolCall,
   type ToolResult,
   type Turn,
@@ -37,9 +40,13 @@ const PERMISSIVE: ReadonlySet<unknown> = new Set(["OFF", "BLOCK_NONE", "HARM_BLO
  * Reads a request to generate content or to count its tokens, in camel case or snake case.
  * @throws GatewayError `invalid_field` with the client's own path
  */
-export function decode(asked: IncomingRequest): Conversation {
+export const decode = (asked: IncomingRequest): Conversation => atOnce(decoding(asked));
+
+/** The same in steps. @throws GatewayError `invalid_field` with the client's own path */
+export function* decoding(asked: IncomingRequest): Steps<Conversation> {
   const uses: FeatureUse[] = [];
   const body = bodyFields(asked.text, uses);
+  yield;
   const request = (asked.task === "count" && body.object("generateContentRequest")) || body;
   // The path names the model; here it is repeated.
   if (request !== body && !request.text("model")?.startsWith("models/")) request.leave("model", "cosmetic");
@@ -48,7 +55,7 @@ export function decode(asked: IncomingRequest): Conversation {
     protocol: NAME,
     task: asked.task,
     stream: asked.streaming,
-    turns: [...reader.instruction(request), ...reader.contents(request)],
+    turns: [...reader.instruction(request), ...(yield* reader.contents(request))],
     ...readTools(request),
     uses,
   };
@@ -165,12 +172,13 @@ class ContentsReader {
   }
 
   /** All other turns, in order. */
-  contents(request: ProtoFields): Turn[] {
+  *contents(request: ProtoFields): Steps<Turn[]> {
     const contents =
       request.objects("contents") ?? wrong(request.path("contents"), "is missing", "It is a list of {role, parts}.");
     const calls = new CallPairs(callIdsIn(contents));
     const turns: Turn[] = [];
-    for (const content of contents) {
+    for (const [n, content] of contents.entries()) {
+      if (endsStep(n)) yield;
       const name = content.text("role");
       const role = entryOf(ROLES, name || "user") ?? wrong(content.path("role"), "must be user or model");
       // Left out or empty is the same (proto JSON).

@@ -1,9 +1,11 @@
 import {
   asObject,
+  atOnce,
   type Conversation,
   defined,
   type EncodeContext,
   type EncodedRequest,
+  endsStep,
   entryOf,
   type Feature,
   type JsonObject,
@@ -15,6 +17,7 @@ import {
   pathOfUse,
   RawJson,
   type Reasoning,
+  type Steps,
   safeId,
   saysNothing,
   type Tool,
@@ -42,10 +45,16 @@ interface RequestScope {
  * Writes a request to generate content or to count tokens.
  * @throws GatewayError for what cannot be expressed, naming the client's field
  */
-export function encode(conversation: Conversation, context: EncodeContext): EncodedRequest {
+export const encode = (conversation: Conversation, context: EncodeContext): EncodedRequest =>
+  atOnce(encoding(conversation, context));
+
+/** The same in steps. @throws GatewayError for what cannot be expressed, naming the client's field */
+export function* encoding(conversation: Conversation, context: EncodeContext): Steps<EncodedRequest> {
   const calls = callsOf(conversation);
   const scope: RequestScope = { conversation, context, calls, unsigned: unsignedCalls(conversation, context) };
-  const request = requestOf(scope);
+  yield;
+  const request = yield* requestOf(scope);
+  yield;
   if (conversation.task === "count")
     return { operation: OPERATIONS.countTokens, body: writeJson(counted(request, context)) };
   const body = writeJson(request);
@@ -58,13 +67,13 @@ function callsOf({ turns }: Conversation): RequestScope["calls"] {
   return new Map(calls.map((call, order) => [call.id, { call, order }]));
 }
 
-function requestOf(scope: RequestScope): JsonObject {
+function* requestOf(scope: RequestScope): Steps<JsonObject> {
   const { conversation, context } = scope;
   const settings = writeSettings(SETTINGS, conversation, context);
   const mediaResolution = resolution(scope);
   const config = { ...asObject(settings["generationConfig"]), ...defined({ mediaResolution }) };
   return defined({
-    ...turnsOf(scope),
+    ...(yield* turnsOf(scope)),
     tools: toolsOf(scope),
     toolConfig: toolConfig(scope),
     ...settings,
@@ -107,7 +116,7 @@ const mediaIn = ({ turns }: Conversation): Media[] =>
 const isSystem = ({ role }: Turn): boolean => role === "system" || role === "developer";
 
 /** The system turns at the start, and all others as contents whose roles alternate. */
-function turnsOf(scope: RequestScope): { systemInstruction?: JsonObject; contents: unknown[] } {
+function* turnsOf(scope: RequestScope): Steps<{ systemInstruction?: JsonObject; contents: unknown[] }> {
   const { turns } = scope.conversation;
   const begun = turns.findIndex((turn) => !isSystem(turn));
   // Where there are only system messages, the last one is the question.
@@ -119,21 +128,26 @@ function turnsOf(scope: RequestScope): { systemInstruction?: JsonObject; content
       .filter(isWritten),
     scope,
   );
-  const contents = contentsOf(turns.slice(first), scope);
+  const contents = yield* contentsOf(turns.slice(first), scope);
   if (contents.length === 0) contents.push(silence(scope));
   return { ...(instruction.length > 0 ? { systemInstruction: { parts: instruction } } : {}), contents };
 }
 
-function contentsOf(turns: readonly Turn[], scope: RequestScope): unknown[] {
+function* contentsOf(turns: readonly Turn[], scope: RequestScope): Steps<unknown[]> {
   const { conversation, context } = scope;
   const last = turns.at(-1);
   if (last?.role === "assistant" && context.facts.prefill === false)
     context.refuse(pathOfUse(conversation, "prefill", last.at), "the model does not go on from a turn of its own");
   const placed = turns.map((turn) => (isSystem(turn) ? reminder(turn, context) : turn));
   const written = placed.map((turn) => ({ ...turn, parts: turn.parts.filter(isWritten) }));
-  return joined(written.filter(({ parts }) => parts.length > 0))
-    .flatMap((turn) => resultsApart(turn, scope))
-    .map(({ role, parts }) => ({ role: role === "assistant" ? "model" : "user", parts: partsOf(parts, scope) }));
+  yield;
+  const said = joined(written.filter(({ parts }) => parts.length > 0)).flatMap((turn) => resultsApart(turn, scope));
+  const contents: unknown[] = [];
+  for (const [n, { role, parts }] of said.entries()) {
+    if (endsStep(n)) yield;
+    contents.push({ role: role === "assistant" ? "model" : "user", parts: partsOf(parts, scope) });
+  }
+  return contents;
 }
 
 /** The vendor wants at least one content; an empty text of the user is enough. [F] */

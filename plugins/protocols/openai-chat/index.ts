@@ -3,8 +3,8 @@ import { failure } from "../openai/errors.ts";
 import { chunked } from "../openai/family.ts";
 import { otherModels } from "../openai/objects.ts";
 import { objects } from "./objects.ts";
-import { decodeRequest } from "./request.decode.ts";
-import { encodeRequest } from "./request.encode.ts";
+import { decodeRequest, decodingRequest } from "./request.decode.ts";
+import { encodeRequest, encodingRequest } from "./request.encode.ts";
 import { decode, decoder } from "./response.decode.ts";
 import { encode, encoder } from "./response.encode.ts";
 import { fields, support } from "./support.ts";
@@ -39,7 +39,16 @@ const openaiChat: TranslatedProtocol = {
   objects,
   otherModels,
   translation: {
-    request: { decode: decodeRequest, encode: encodeRequest, opaque, support, fields, objectSchemas: true },
+    request: {
+      decode: decodeRequest,
+      decoding: decodingRequest,
+      encode: encodeRequest,
+      encoding: encodingRequest,
+      opaque,
+      support,
+      fields,
+      objectSchemas: true,
+    },
     response: { decoder, decode, encoder, encode, failure },
   },
   better: { protocol: "openai-responses", wants: wantsResponses },

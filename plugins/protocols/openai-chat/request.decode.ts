@@ -3,7 +3,9 @@ import {
   asList,
   asObject,
   asText,
+  atOnce,
   type Conversation,
+  endsStep,
   type FeatureUse,
   type Fields,
   fieldsOf,
@@ -19,6 +21,7 @@ import {
   type ReasoningConfig,
   readSettings,
   requestFields,
+  type Steps,
   type ToolCall,
   type Turn,
   writeJson,
@@ -29,9 +32,13 @@ import { SETTINGS } from "./support.ts";
 import { BEHIND_TEXT, cacheOf, citationOf, ENVELOPE_FORMAT, LEGACY_CALL, stateOf, textMember } from "./wire.ts";
 
 /** Reads a Chat request. @throws GatewayError `invalid_field` with the client's own path. */
-export function decodeRequest(incoming: IncomingRequest): Conversation {
+export const decodeRequest = (incoming: IncomingRequest): Conversation => atOnce(decodingRequest(incoming));
+
+/** The same in steps. @throws GatewayError `invalid_field` with the client's own path. */
+export function* decodingRequest(incoming: IncomingRequest): Steps<Conversation> {
   const uses: FeatureUse[] = [];
   const body = requestFields(incoming, uses);
+  yield;
   const messages = body.list("messages");
   if (!messages) throw invalidField("messages", "messages must be a list.");
   body.text("model");
@@ -41,7 +48,7 @@ export function decodeRequest(incoming: IncomingRequest): Conversation {
     protocol: "openai-chat",
     task: incoming.task,
     stream: incoming.streaming,
-    turns: turnsOf(messages, incoming, uses),
+    turns: yield* turnsOf(messages, incoming, uses),
     tools: [],
     uses,
   };
@@ -106,9 +113,13 @@ function readNestedThinking(nested: Fields, config: ReasoningConfig): void {
 }
 
 /** The turns of `messages`, one for each; a tool's result is the user's. @throws GatewayError with the message's path. */
-function turnsOf(list: readonly unknown[], incoming: IncomingRequest, uses: FeatureUse[]): Turn[] {
+function* turnsOf(list: readonly unknown[], incoming: IncomingRequest, uses: FeatureUse[]): Steps<Turn[]> {
   const reader = new ChatMessageReader(incoming, uses);
-  const turns = list.map((value, n) => reader.turn(fieldsOf(value, `messages.${n}`, uses)));
+  const turns: Turn[] = [];
+  for (const [n, value] of list.entries()) {
+    turns.push(reader.turn(fieldsOf(value, `messages.${n}`, uses)));
+    if (endsStep(n)) yield;
+  }
   const isSystem = (turn: Turn) => turn.role === "system" || turn.role === "developer";
   const first = turns.findIndex((turn) => !isSystem(turn));
   for (const turn of first < 0 ? [] : turns.slice(first))

@@ -2,11 +2,13 @@ import { isUtf8 } from "node:buffer";
 import {
   asObject,
   asText,
+  atOnce,
   type CacheMark,
   type Conversation,
   defined,
   type EncodeContext,
   type EncodedRequest,
+  endsStep,
   type Format,
   type JsonObject,
   joined,
@@ -17,6 +19,7 @@ import {
   parseExact,
   pathOfUse,
   type Reasoning,
+  type Steps,
   safeId,
   type Text,
   type Tool,
@@ -33,11 +36,15 @@ import { SETTINGS } from "./support.ts";
 import { chat, textMember } from "./wire.ts";
 
 /** Writes a Chat request. @throws GatewayError as `context.refuse` makes it. */
-export function encodeRequest(conversation: Conversation, context: EncodeContext): EncodedRequest {
+export const encodeRequest = (conversation: Conversation, context: EncodeContext): EncodedRequest =>
+  atOnce(encodingRequest(conversation, context));
+
+/** The same in steps. @throws GatewayError as `context.refuse` makes it. */
+export function* encodingRequest(conversation: Conversation, context: EncodeContext): Steps<EncodedRequest> {
   if (context.facts.prefill === false) refusePrefill(conversation, context);
   const body: JsonObject = {
     model: context.model,
-    messages: messagesOf(conversation, context),
+    messages: yield* messagesOf(conversation, context),
     ...toolMembers(conversation, context),
     ...writeSettings(SETTINGS, conversation, context),
     ...thinking(conversation, context),
@@ -46,6 +53,7 @@ export function encodeRequest(conversation: Conversation, context: EncodeContext
   if (format && format.kind !== "text") body["response_format"] = formatOf(format);
   // A stream without its usage could not be accounted for.
   if (conversation.stream) Object.assign(body, { stream: true, stream_options: { include_usage: true } });
+  yield;
   return { operation: chat, body: writeJson(body) };
 }
 
@@ -78,9 +86,12 @@ function formatOf({ kind, schema, name, description, strict }: Format): JsonObje
 }
 
 /** The messages for a conversation's turns. */
-function messagesOf(conversation: Conversation, context: EncodeContext): unknown[] {
+function* messagesOf(conversation: Conversation, context: EncodeContext): Steps<unknown[]> {
   const writer = new ChatMessageWriter(context);
-  for (const run of runsOf(conversation.turns)) writer.run(run);
+  for (const [n, run] of runsOf(conversation.turns).entries()) {
+    writer.run(run);
+    if (endsStep(n)) yield;
+  }
   return writer.messages;
 }
 

@@ -12,8 +12,8 @@ import { family } from "../openai/family.ts";
 import { demo } from "./demo.ts";
 import { streamError } from "./errors.ts";
 import { objects, otherModels } from "./objects.ts";
-import { decode as decodeRequest } from "./request.decode.ts";
-import { encode as encodeRequest } from "./request.encode.ts";
+import { decode as decodeRequest, decoding } from "./request.decode.ts";
+import { encode as encodeRequest, encoding } from "./request.encode.ts";
 import { decode, decoder, ending } from "./response.decode.ts";
 import { encode, encoder } from "./response.encode.ts";
 import { fields, support } from "./support.ts";
@@ -22,7 +22,16 @@ import { count, readUsage } from "./usage.ts";
 import { COMPACT, INPUT_TOKENS, RESPONSE } from "./wire.ts";
 
 const translation: Translation = {
-  request: { decode: decodeRequest, encode: encodeRequest, opaque, support, fields, objectSchemas: true },
+  request: {
+    decode: decodeRequest,
+    decoding,
+    encode: encodeRequest,
+    encoding,
+    opaque,
+    support,
+    fields,
+    objectSchemas: true,
+  },
   response: { decoder, decode, encoder, encode, failure },
   count,
 };

@@ -1,10 +1,12 @@
 import {
   asObject,
+  atOnce,
   type CacheMark,
   type Changed,
   type Citation,
   type Conversation,
   defined,
+  endsStep,
   entryOf,
   type FeatureUse,
   type Fields,
@@ -21,6 +23,7 @@ import {
   type Refusal,
   readSettings,
   requestFields,
+  type Steps,
   type Text,
   type Tool,
   type ToolCall,
@@ -39,9 +42,13 @@ const USUAL_FIELDS = { background: [false], truncation: ["disabled"], top_logpro
 const USUAL_REASONING = { context: ["auto", "all_turns"], mode: ["standard"] };
 
 /** Reads a request. @throws GatewayError `invalid_field` with the field's path */
-export function decode(request: IncomingRequest): Conversation {
+export const decode = (request: IncomingRequest): Conversation => atOnce(decoding(request));
+
+/** The same in steps. @throws GatewayError `invalid_field` with the field's path */
+export function* decoding(request: IncomingRequest): Steps<Conversation> {
   const uses: FeatureUse[] = [];
   const body = requestFields(request, uses);
+  yield;
   body.any("model");
   const tools: Tool[] = [];
   readTools(body, tools);
@@ -50,7 +57,7 @@ export function decode(request: IncomingRequest): Conversation {
     protocol: NAME,
     task: request.task,
     stream: request.task === "generate" && request.streaming,
-    turns: input.turns(body),
+    turns: yield* input.turns(body),
     tools,
     uses,
   };
@@ -101,7 +108,7 @@ class InputReader {
   ) {}
 
   /** Instructions stand before the input, as the vendor puts them. @throws GatewayError `invalid_field` */
-  turns(body: Fields): Turn[] {
+  *turns(body: Fields): Steps<Turn[]> {
     const input = body.any("input");
     const turns: Turn[] = [];
     const instructions = body.text("instructions");
@@ -110,7 +117,12 @@ class InputReader {
     const absent = input === undefined && KEPT_ELSEWHERE.some((name) => body.has(name));
     if (!absent && !Array.isArray(input)) throw invalidField("input", "input must be a string or a list of items.");
     const items = (Array.isArray(input) ? input : []).map((value, i) => fieldsOf(value, `input.${i}`, body.uses));
-    const read = items.flatMap((item, i) => this.item(item, i === items.length - 1) ?? []);
+    const read: Turn[] = [];
+    for (const [i, item] of items.entries()) {
+      if (endsStep(i)) yield;
+      const turn = this.item(item, i === items.length - 1);
+      if (turn) read.push(turn);
+    }
     declarePlaces(read, body.uses);
     return [...turns, ...read];
   }

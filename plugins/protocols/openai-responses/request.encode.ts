@@ -1,10 +1,12 @@
 import {
   asObject,
+  atOnce,
   type CacheMark,
   type Conversation,
   defined,
   type EncodeContext,
   type EncodedRequest,
+  endsStep,
   type Feature,
   type Foreign,
   type JsonObject,
@@ -14,6 +16,7 @@ import {
   type Reasoning,
   type ReasoningConfig,
   type Refusal,
+  type Steps,
   safeId,
   type Text,
   type Tool,
@@ -42,14 +45,18 @@ const COUNTED = new Set([
 ]);
 
 /** Writes a request for a vendor. @throws GatewayError as `context.refuse` makes it */
-export function encode(conversation: Conversation, context: EncodeContext): EncodedRequest {
+export const encode = (conversation: Conversation, context: EncodeContext): EncodedRequest =>
+  atOnce(encoding(conversation, context));
+
+/** The same in steps. @throws GatewayError as `context.refuse` makes it */
+export function* encoding(conversation: Conversation, context: EncodeContext): Steps<EncodedRequest> {
   checkPrefill(conversation, context);
   if ((conversation.choices ?? 1) > 1)
     context.refuse(pathOfUse(conversation, "choices"), "there is one answer to a request");
   const { tools, toolChoice } = conversation;
   const body = defined({
     model: context.model,
-    input: writeItems(conversation.turns, context),
+    input: yield* writeItems(conversation.turns, context),
     // Without tools there is nothing to choose from, and to say so is refused by some.
     ...(tools.length > 0 && {
       tools: writeTools(tools, context),
@@ -61,6 +68,7 @@ export function encode(conversation: Conversation, context: EncodeContext): Enco
     include: writeInclude(conversation, context),
     ...(conversation.stream && { stream: true }),
   });
+  yield;
   if (conversation.task === "generate") return { operation: RESPONSE, body: writeJson(body) };
   const counted = Object.entries(body).filter(([name]) => COUNTED.has(name));
   return { operation: INPUT_TOKENS, body: writeJson(Object.fromEntries(counted)) };
@@ -114,8 +122,12 @@ interface InputItem {
   at: string;
 }
 
-function writeItems(turns: readonly Turn[], context: EncodeContext): JsonObject[] {
-  const items = turns.flatMap((turn) => writeTurn(turn, context));
+function* writeItems(turns: readonly Turn[], context: EncodeContext): Steps<JsonObject[]> {
+  const items: InputItem[] = [];
+  for (const [n, turn] of turns.entries()) {
+    for (const item of writeTurn(turn, context)) items.push(item);
+    if (endsStep(n)) yield;
+  }
   return withoutLoneReasoning(items, context);
 }
 

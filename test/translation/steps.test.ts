@@ -1,0 +1,119 @@
+import t from "tap";
+import type { TranslatedProtocol } from "../../src/translation/codec.ts";
+import { Envelopes } from "../../src/translation/envelope.ts";
+import {
+  type ClientRequest,
+  readingRequest,
+  readRequest,
+  writeRequest,
+  writingRequest,
+} from "../../src/translation/request.ts";
+import { atOnce, endsStep, inTurns, type Steps } from "../../src/translation/steps.ts";
+import { HeaderList } from "../../src/wire/headers.ts";
+import { SAY } from "../support/tiny.ts";
+import { SPOKEN } from "../support/translations.ts";
+import { PROTOCOLS, type ProtocolName } from "../support/vendor-sdks.ts";
+
+function* counting(to: number, fails = false): Steps<number> {
+  let sum = 0;
+  for (let n = 0; n < to; n++) {
+    sum += n;
+    if (endsStep(n)) yield;
+  }
+  if (fails) throw new RangeError("at the end");
+  return sum;
+}
+
+t.test("steps give the same in one go and in turns, of which others have as many", async (t) => {
+  let turns = 0;
+  const turn = async () => void turns++;
+  const sum = (5000 * 4999) / 2;
+  t.equal(atOnce(counting(5000)), sum);
+  t.equal(await inTurns(counting(5000), turn), sum);
+  t.equal(turns, 9);
+  t.equal(await inTurns(counting(100), turn), 4950);
+  t.equal(turns, 9, "few elements are one step");
+  t.throws(() => atOnce(counting(5000, true)), { message: "at the end" });
+  await t.rejects(inTurns(counting(5000, true)), { message: "at the end" });
+});
+
+t.test("between two steps the event loop turns", async (t) => {
+  let turned = 0;
+  const steps = (function* () {
+    const seen: number[] = [];
+    for (let n = 0; n < 3; n++) {
+      seen.push(turned);
+      setImmediate(() => turned++);
+      yield;
+    }
+    return seen;
+  })();
+  t.same(await inTurns(steps), [0, 1, 2]);
+});
+
+const COUNT = 4000;
+const role = (i: number) => (i % 2 ? "assistant" : "user");
+const said = Array.from({ length: COUNT }, (_, i) => ({ role: role(i), content: `number ${i}` }));
+const LONG: Record<ProtocolName, object> = {
+  "openai-chat": { model: "m", messages: said },
+  "openai-responses": { model: "m", input: said },
+  "anthropic-messages": { model: "m", max_tokens: 9, messages: said },
+  gemini: {
+    contents: said.map(({ role, content }) => ({
+      role: role === "user" ? "user" : "model",
+      parts: [{ text: content }],
+    })),
+  },
+};
+
+function counted<Result>(steps: Steps<Result>): { result: Result; count: number } {
+  for (let count = 1; ; count++) {
+    const { done, value } = steps.next();
+    if (done) return { result: value, count };
+  }
+}
+
+t.test("long conversations are read and written in many steps, as they are in one", async (t) => {
+  const envelopes = new Envelopes("a secret of the tests");
+  for (const from of PROTOCOLS) {
+    const received: ClientRequest = {
+      protocol: SPOKEN[from],
+      operation: SAY,
+      streaming: false,
+      text: JSON.stringify(LONG[from]),
+      headers: new HeaderList(),
+      query: { get: () => null },
+      caller: "",
+    };
+    const whole = readRequest(received, envelopes);
+    const read = counted(readingRequest(received, envelopes));
+    t.same(read.result, whole, from);
+    t.ok(read.count > COUNT / 512, `${from} is read in ${read.count} steps`);
+    for (const name of PROTOCOLS) {
+      if (name === from) continue;
+      const to = { protocol: SPOKEN[name] as TranslatedProtocol, account: "one", model: "m", facts: {} };
+      const written = counted(writingRequest(whole, to, false));
+      t.same(written.result, writeRequest(whole, to, false), `${from} to ${name}`);
+      t.ok(written.count > COUNT / 512, `${from} is written to ${name} in ${written.count} steps`);
+    }
+  }
+});
+
+t.test("what is wrong with a long conversation is told from steps too", async (t) => {
+  const messages = [...said, { role: "nobody", content: "" }];
+  const received = (text: string): ClientRequest => ({
+    protocol: SPOKEN["openai-chat"],
+    operation: SAY,
+    streaming: false,
+    text,
+    headers: new HeaderList(),
+    query: { get: () => null },
+    caller: "",
+  });
+  const read = (text: string) => counted(readingRequest(received(text), new Envelopes("a secret of the tests")));
+  t.throws(() => read(JSON.stringify({ model: "m", messages })), {
+    code: "invalid_field",
+    param: `messages.${COUNT}.role`,
+  });
+  t.throws(() => read('{"model":'), { code: "invalid_json" });
+});
