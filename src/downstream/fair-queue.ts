@@ -32,11 +32,6 @@ class Line<Entry> {
     this.entries.push(entry);
   }
 
-  /** The rest, the first one first. It stays as it is meanwhile. */
-  *rest(): Generator<Entry> {
-    for (let at = this.at; at < this.entries.length; at++) yield this.entries[at] as Entry;
-  }
-
   shift(): Entry | undefined {
     const { entries, first } = this;
     if (this.at < entries.length) this.at++;
@@ -67,16 +62,19 @@ export class FairQueue<Item extends QueueItem> {
   /** In the order in which they came. */
   private readonly all = new Line<QueuePlace<Item>>();
   private count = 0;
-  /** Of callers with more than one: all but one of each. */
-  private more = 0;
 
   get size(): number {
     return this.count;
   }
 
-  /** Whether some caller has more than one. */
-  get crowded(): boolean {
-    return this.more > 0;
+  /** How many a caller has. */
+  of(caller: string): number {
+    return this.callers.get(caller)?.waiting ?? 0;
+  }
+
+  /** How many at most go before the next one of a caller. @param own those that it has already */
+  before(own: number): number {
+    return Math.min(this.count, (own + 1) * this.callers.size);
   }
 
   /** The one that has come first, of those that wait. */
@@ -92,7 +90,7 @@ export class FairQueue<Item extends QueueItem> {
       this.turns.push(caller);
     }
     const place = { item, caller };
-    if (caller.waiting++ > 0) this.more++;
+    caller.waiting++;
     caller.places.push(place);
     this.all.push(place);
     this.count++;
@@ -116,20 +114,6 @@ export class FairQueue<Item extends QueueItem> {
     return place && this.take(place);
   }
 
-  /**
-   * Takes out all of which their callers have more than one, the oldest first: the last one of each stays.
-   * @param overdue looks at each in the order in which they came, until it finds one that is not
-   */
-  giveUpCrowded(overdue: (item: Item) => boolean): Item[] {
-    const found: Item[] = [];
-    for (const place of this.all.rest()) {
-      if (this.more === 0 || (place.item && !overdue(place.item))) break;
-      if (place.item && place.caller.waiting > 1) found.push(this.leave(place));
-    }
-    first(this.all);
-    return found;
-  }
-
   private take(place: QueuePlace<Item>): Item {
     const item = this.leave(place);
     first(this.all);
@@ -140,7 +124,7 @@ export class FairQueue<Item extends QueueItem> {
     const { item, caller } = place;
     place.item = undefined;
     this.count--;
-    if (--caller.waiting > 0) this.more--;
+    caller.waiting--;
     return item as Item;
   }
 }

@@ -3,7 +3,9 @@ import { getHeapStatistics } from "node:v8";
 import { soon } from "../core/admission.ts";
 import type { Log } from "../core/log.ts";
 import { FairQueue, type QueueItem } from "./fair-queue.ts";
+import { type LoopClock, loopClock } from "./loop-clock.ts";
 import { Newcomer } from "./newcomer.ts";
+import { QueuePace } from "./queue-pace.ts";
 import { RecentShares } from "./recent-shares.ts";
 
 export interface OverloadLimits {
@@ -30,13 +32,14 @@ const TURN = 10;
  * milliseconds, or not.
  */
 const SHARE = { most: 4, least: 0.5, long: 10, down: 0.8, up: 1.1 };
-/** Turns in a row that must find somebody who has waited too long: what comes at once after a pause is no overload. */
+/** Turns in a row that must find somebody who waits too long: what comes at once after a pause is no overload. */
 const TURNS = 10;
-/** Milliseconds that a request may wait while overloaded, and turns that it must have missed; who is refused knows it soon. */
+/** Milliseconds that a caller's further requests may have to wait while overloaded. */
 const PATIENCE = 10;
+/** Turns that a request must have missed before it has waited too long. */
 const MISSED = 2;
 /** The time for taking connections while more and more come, beside that for requests. */
-const CROWD = 1 / 3;
+const CROWD = 1;
 /** What a caller may have, beside the mean of all, while connections wait to be taken. */
 const MOST = 2;
 /** Milliseconds without a refusal after which it is over. */
@@ -53,21 +56,23 @@ export interface WaitingRequest extends QueueItem {
 /**
  * Has new requests wait for their turn, and refuses some while the process has more to do than it can. In each turn of the event
  * loop new requests get some milliseconds; the others wait, fair between callers, so that no turn is long and a refusal never
- * waits behind much work. When they have waited for longer than `delay`, turn after turn, or the loop itself is later than that
- * and never rests, whoever waits for more than a moment is refused (later who has one request waiting beside others who have more),
- * and new requests get less of a turn the longer turns are. All are refused while the heap is nearly full. What runs is never
- * touched.
+ * waits behind much work. When they wait for longer than `delay`, turn after turn, or the loop itself is later than that and never
+ * rests, whoever comes and would have to wait for more than a moment is refused in the same turn, before anybody is served; who has
+ * nothing else waiting, where it would be for longer than `delay`. New requests then get less of a turn the longer turns are. All
+ * are refused while the heap is nearly full. What runs is never touched.
  */
 export class Overload {
   /** Since the last look: the sum of the times between samples, in milliseconds, and of their squares. */
   private sum = 0;
   private squares = 0;
-  private sampledAt = performance.now();
-  private readonly timer: NodeJS.Timeout;
+  private sampledAt: number;
+  private sampledCpu: number;
+  private readonly stop: () => void;
   private readonly queue = new FairQueue<WaitingRequest>();
-  /** Who was served lately while it was overloaded, and requests that wait to be refused because their caller had so much. */
+  private readonly pace = new QueuePace();
+  /** Who was served lately while it was overloaded, and requests that are refused when all that comes in this turn is here. */
   private readonly recent = new RecentShares();
-  private readonly greedy: WaitingRequest[] = [];
+  private readonly excess: WaitingRequest[] = [];
   private newcomer: Newcomer | undefined;
   /** Connections that were taken, and requests that came, since the last look. */
   private taken = 0;
@@ -80,8 +85,7 @@ export class Overload {
   private lateness = 0;
   /** Milliseconds that a new connection waits until it is taken. */
   private backlog = 0;
-  private lookedAt = performance.now();
-  private used = performance.eventLoopUtilization();
+  private lookedAt: number;
   /** Whether this turn has begun, when its time for new requests is over, and how much that is. */
   private turning = false;
   private turnEnds = 0;
@@ -96,11 +100,9 @@ export class Overload {
   /** Whether a connection was taken in this turn, and in the one before. */
   private took = false;
   private tookBefore = false;
-  /** Turns in a row that found somebody who has waited too long. */
+  /** Turns in a row that found somebody who waits too long. */
   private slow = 0;
   private refusedAt = 0;
-  /** When some caller had more than one that waited. */
-  private crowdedAt = Number.NEGATIVE_INFINITY;
   /** Since it was last told. */
   private shed = 0;
   private toldAt = 0;
@@ -109,8 +111,11 @@ export class Overload {
   constructor(
     public limits: OverloadLimits,
     private readonly log: () => Log,
+    private readonly clock: LoopClock = loopClock(),
   ) {
-    this.timer = setInterval(() => this.sample(), RESOLUTION).unref();
+    this.lookedAt = this.sampledAt = clock.now();
+    this.sampledCpu = clock.cpu();
+    this.stop = clock.every(RESOLUTION, () => this.sample());
   }
 
   /** Whether nothing is being refused. */
@@ -120,7 +125,7 @@ export class Overload {
 
   /** Requests that wait for their turn. */
   get waiting(): number {
-    return this.queue.size + this.greedy.length;
+    return this.queue.size + this.excess.length;
   }
 
   /**
@@ -142,11 +147,17 @@ export class Overload {
   /** It is served or refused later, in this turn of the event loop or in one of the next. */
   wait(request: WaitingRequest): void {
     request.turn = this.turns;
-    // Others stand behind it in a queue in which nobody can look for them.
-    const crowded = this.overloaded && this.backlog > this.patience;
-    if (crowded && this.recent.share(request.caller) > MOST) this.greedy.push(request);
+    if (this.overloaded && this.tooMuch(request.caller)) this.excess.push(request);
     else this.queue.add(request);
     if (!this.turning) this.begin();
+  }
+
+  /** Whether a caller who asks for something now is to be refused. */
+  private tooMuch(caller: string): boolean {
+    // Others stand behind it in a queue in which nobody can look for them.
+    if (this.backlog > this.patience && this.recent.share(caller) > MOST) return true;
+    const own = this.queue.of(caller);
+    return this.pace.each * this.queue.before(own) > (own > 0 ? this.patience : this.limits.delay);
   }
 
   /** @returns from when on a request has waited whose connection has only just been taken @param now `performance.now()` */
@@ -164,13 +175,13 @@ export class Overload {
     if (this.newcomer?.is(socket)) return true;
     this.taken++;
     this.took = true;
-    if (!this.turning && this.limits.delay > 0) this.begin(performance.now());
+    if (!this.turning && this.limits.delay > 0) this.begin(this.clock.now());
     return false;
   }
 
   close(): void {
     this.newcomer?.close();
-    clearInterval(this.timer);
+    this.stop();
   }
 
   private get patience(): number {
@@ -197,23 +208,25 @@ export class Overload {
     this.turning = false;
     const { queue } = this;
     const oldest = queue.oldest;
-    const now = performance.now();
+    const now = this.clock.now();
     if (this.servedSince > 0) this.served(this.servedSince, now);
     this.servedSince = 0;
     this.tookBefore = this.took;
     this.took = false;
-    for (const { refuse } of this.greedy.splice(0)) this.shedOne(refuse);
+    for (const { refuse } of this.excess.splice(0)) this.shedOne(refuse);
     if (!oldest) return;
     if (this.full) this.refuse(Number.POSITIVE_INFINITY);
     if (this.owes(now)) {
       this.begin();
       return;
     }
+    this.pace.turn(this.clock.cpu());
     const { delay } = this.limits;
-    this.slow = delay > 0 && now - oldest.since > delay ? this.slow + 1 : 0;
+    const longest = Math.max(now - oldest.since, this.pace.each * queue.size);
+    this.slow = delay > 0 && longest > delay ? this.slow + 1 : 0;
     if (this.slow >= TURNS) this.overload(now);
     this.turns++;
-    this.servingSince = performance.now();
+    this.servingSince = this.clock.now();
     this.turnEnds = this.servingSince + this.share;
     this.serve();
   }
@@ -227,6 +240,7 @@ export class Overload {
   private readonly serve = (): void => {
     const next = this.queue.next();
     if (next && this.overloaded) this.recent.add(next.caller);
+    if (next) this.pace.served();
     next?.serve();
     queueMicrotask(this.afterwards);
   };
@@ -234,32 +248,26 @@ export class Overload {
   private readonly afterwards = (): void => process.nextTick(this.serveOrWait);
 
   private readonly serveOrWait = (): void => {
-    const now = performance.now();
-    if (this.queue.size === 0) this.slow = 0;
-    else if (now < this.turnEnds && !this.full) {
+    const now = this.clock.now();
+    if (this.queue.size === 0) {
+      this.slow = 0;
+      this.pace.rest();
+    } else if (now < this.turnEnds && !this.full) {
       this.serve();
       return;
     }
     this.served(this.servingSince, now);
     // Not before: where all have waited for too long, some are served still.
-    if (this.overloaded) this.refuse(now - this.patience);
+    if (this.overloaded) this.refuse(now - this.limits.delay);
     if (this.queue.size > 0 && !this.turning) this.begin();
   };
 
-  /**
-   * Refuses first what stands behind its own caller's others: who asks for one thing at a time has not made the queue, and waits for
-   * as long as it may at other times.
-   * @param before `performance.now()`: who has waited since before that
-   */
+  /** @param before `performance.now()`: who has waited since before that */
   private refuse(before: number): void {
     const { queue } = this;
     // A process that was kept from its core for a while has not had the time to serve anybody.
     const missed = ({ turn = 0 }: WaitingRequest) => this.full || this.turns - turn >= MISSED;
-    if (queue.crowded) this.crowdedAt = performance.now();
-    for (const { refuse } of queue.giveUpCrowded((each) => each.since < before && missed(each))) this.shedOne(refuse);
-    const crowded = !this.full && performance.now() - this.crowdedAt < OVER;
-    const limit = crowded ? before + this.patience - this.limits.delay : before;
-    for (let oldest = queue.oldest; oldest && oldest.since < limit && missed(oldest); oldest = queue.oldest) {
+    for (let oldest = queue.oldest; oldest && oldest.since < before && missed(oldest); oldest = queue.oldest) {
       queue.giveUp();
       this.shedOne(oldest.refuse);
     }
@@ -267,7 +275,7 @@ export class Overload {
 
   private shedOne(refuse: WaitingRequest["refuse"]): void {
     this.shed++;
-    this.refusedAt = performance.now();
+    this.refusedAt = this.clock.now();
     refuse(soon());
   }
 
@@ -280,9 +288,13 @@ export class Overload {
 
   /** Node's own histogram of this takes half a millisecond for each look at it. */
   private sample(): void {
-    const now = performance.now();
-    const passed = now - this.sampledAt;
+    const { clock } = this;
+    const now = clock.now();
+    const cpu = clock.cpu();
+    // What others had of its core is no delay of its own.
+    const passed = Math.min(now - this.sampledAt, RESOLUTION + cpu - this.sampledCpu);
     this.sampledAt = now;
+    this.sampledCpu = cpu;
     this.sum += passed;
     this.squares += passed * passed;
     if (now - this.lookedAt >= LOOK) this.look(now);
@@ -291,17 +303,16 @@ export class Overload {
   private look(now: number): void {
     const { delay, heap } = this.limits;
     if (this.sum > 0) {
-      const { utilization } = performance.eventLoopUtilization(this.used);
-      this.used = performance.eventLoopUtilization();
+      const busy = this.clock.busy();
       // A queue of connections that ask nothing gets no shorter by refusing requests.
       this.backlog = this.asked * 2 >= this.taken ? (this.newcomer?.waited ?? 0) : 0;
       this.asked = this.taken = 0;
       // A turn is late, weighted by how long turns take, as somebody meets it who comes at any time.
       this.lateness = Math.max(0, this.squares / this.sum - RESOLUTION, this.backlog);
       this.sum = this.squares = 0;
-      if (utilization < BUSY) this.newcomer?.forget();
+      if (busy < BUSY) this.newcomer?.forget();
       else if (delay > 0) this.newcomer?.send();
-      if (delay === 0 || this.lateness <= delay || utilization < BUSY) this.late = 0;
+      if (delay === 0 || this.lateness <= delay || busy < BUSY) this.late = 0;
       else if (this.late++ === 0) this.lateSince = this.lookedAt;
       if (this.late >= LATE.looks && now - this.lateSince >= LATE.time) this.overload(now);
     }

@@ -41,19 +41,16 @@ t.test("one that is given up is the oldest there is, and its caller's others kee
   t.equal(queue.oldest, undefined);
 });
 
-t.test("of callers with more than one all but the last can be given up, as long as they are overdue", async (t) => {
-  const queue = filled("abacaab");
-  t.equal(queue.crowded, true);
-  const given = (before: number) => queue.giveUpCrowded(({ since }) => since < before).map(({ name }) => name);
-  t.same(given(3), ["a1", "b1", "a2"]);
-  t.same(given(100), ["a3"]);
-  t.same(given(100), []);
-  t.equal(queue.crowded, false);
-  t.equal(names(queue), "a4 b2 c1");
-  filled("aa", queue);
-  t.equal(queue.crowded, true);
+t.test("it tells how many a caller has, and how many go at most before its next one", async (t) => {
+  const queue = filled("aaaaab");
+  t.same([queue.of("a"), queue.of("b"), queue.of("c")], [5, 1, 0]);
+  t.equal(queue.before(0), 2, "one of each");
+  t.equal(queue.before(5), 6, "all there are");
+  queue.giveUp();
   queue.next();
-  t.equal(queue.crowded, false);
+  t.same([queue.of("a"), queue.of("b")], [3, 1]);
+  names(queue);
+  t.equal(queue.before(0), 0);
 });
 
 t.test("who has much given up and who has little are served alike", async (t) => {

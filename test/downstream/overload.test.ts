@@ -1,69 +1,64 @@
 import t, { type Test } from "tap";
 import { Overload, type OverloadLimits } from "../../src/downstream/overload.ts";
 import { MemoryLog } from "../support/gateway.ts";
-
-const sleep = (ms: number) => new Promise((resolve) => setTimeout(resolve, ms));
-
-/** Keeps the event loop from turning for a while. */
-function block(ms: number): void {
-  const until = performance.now() + ms;
-  while (performance.now() < until);
-}
-
-/** The loop goes round without a rest. */
-const turn = () => new Promise((resolve) => setImmediate(resolve));
+import { TestClock } from "../support/loop-clock.ts";
 
 interface Told {
   served: string[];
   refused: string[];
-}
-
-/** Requests of a caller, each of which is so many milliseconds of work. */
-function ask(overload: Overload, told: Told, count: number, work: number, caller = "one"): void {
-  for (let i = 0; i < count; i++) {
-    const since = performance.now();
-    const serve = () => {
-      block(work);
-      told.served.push(caller);
-    };
-    const refuse = (retryAfter: number) => {
-      told.refused.push(retryAfter >= 1 && retryAfter <= 3 ? caller : `${caller} with ${retryAfter}`);
-    };
-    if (overload.free(since, false)) serve();
-    else overload.wait({ caller, since, serve, refuse });
-  }
+  /** Milliseconds that each of the refused has waited. */
+  waits: number[];
 }
 
 function made(t: Test, limits: Partial<OverloadLimits> = {}) {
   const log = new MemoryLog();
-  const overload = new Overload({ delay: 50, heap: 0, ...limits }, () => log);
+  const clock = new TestClock();
+  const overload = new Overload({ delay: 50, heap: 0, ...limits }, () => log, clock);
   t.teardown(() => overload.close());
-  const told: Told = { served: [], refused: [] };
-  return { overload, log, told };
-}
-
-/** More comes than can be done, until some of it is refused. */
-async function flood(overload: Overload, told: Told): Promise<void> {
-  while (overload.calm) {
-    ask(overload, told, 20, 1);
-    await turn();
-  }
-  ask(overload, told, 20, 1);
-  while (overload.waiting > 0) await turn();
+  const told: Told = { served: [], refused: [], waits: [] };
+  /** Requests of a caller, each of which is so many milliseconds of work. */
+  const ask = (count: number, work: number, caller = "one"): void => {
+    for (let i = 0; i < count; i++) {
+      const since = clock.now();
+      const serve = () => {
+        clock.work(work);
+        told.served.push(caller);
+      };
+      const refuse = (retryAfter: number) => {
+        told.refused.push(retryAfter >= 1 && retryAfter <= 3 ? caller : `${caller} with ${retryAfter}`);
+        told.waits.push(clock.now() - since);
+      };
+      if (overload.free(since, false)) serve();
+      else overload.wait({ caller, since, serve, refuse });
+    }
+  };
+  const answered = async (): Promise<void> => {
+    while (overload.waiting > 0) await clock.turn();
+  };
+  /** More comes than can be done, until some of it is refused. */
+  const flood = async (): Promise<void> => {
+    for (let i = 0; i < 1000 && overload.calm; i++) {
+      ask(40, 1);
+      await clock.turn();
+    }
+    ask(40, 1);
+    await answered();
+  };
+  return { overload, log, told, clock, ask, answered, flood };
 }
 
 t.test(
   "what comes in one turn is served at once, up to what a turn may take, and the rest in the next ones",
   async (t) => {
-    const { overload, told } = made(t, { delay: 2000 });
-    ask(overload, told, 40, 1);
+    const { overload, told, clock, ask } = made(t, { delay: 2000 });
+    ask(40, 1);
     const [at, waiting] = [told.served.length, overload.waiting];
     t.ok(at >= 1 && at <= 11, `${at} at once`);
     t.equal(at + waiting, 40);
-    await turn();
+    await clock.turn();
     const turns = [overload.waiting];
     while (overload.waiting > 0) {
-      await turn();
+      await clock.turn();
       turns.push(overload.waiting);
     }
     t.ok(turns.length > 1, `others get their turn in between: ${turns.join(", ")} wait`);
@@ -75,46 +70,108 @@ t.test(
 t.test(
   "when requests wait for longer than they may, turn after turn, those that wait for more than a moment are refused",
   async (t) => {
-    const { overload, log, told } = made(t);
-    await flood(overload, told);
+    const { overload, log, told, clock, ask, answered, flood } = made(t);
+    await flood();
     t.ok(told.refused.length > 20, `${told.refused.length} refused`);
     t.ok(told.refused.every((caller) => caller === "one"));
     told.refused.length = 0;
     told.served.length = 0;
     for (let i = 0; i < 20; i++) {
-      ask(overload, told, 20, 1);
-      ask(overload, told, 1, 1, "another");
-      await turn();
+      ask(20, 1);
+      ask(1, 1, "another");
+      await clock.turn();
     }
-    while (overload.waiting > 0) await turn();
+    await answered();
     t.same(
       [told.served, told.refused].map((all) => all.filter((caller) => caller === "another").length),
       [20, 0],
       "who asks for little is served",
     );
     t.ok(told.refused.length > told.served.length, `${told.refused.length} refused, ${told.served.length} served`);
-    while (!overload.calm) await sleep(50);
+    while (!overload.calm) await clock.rest(50);
     told.refused.length = 0;
-    ask(overload, told, 40, 1);
-    while (overload.waiting > 0) await turn();
+    ask(40, 1);
+    await answered();
     t.same(told.refused, [], "none once it is over");
     t.match(log.lines[0], { level: "warn", message: "overloaded: new requests are refused" });
-    while (log.lines.at(-1)?.message !== "no longer overloaded") await sleep(50);
+    while (log.lines.at(-1)?.message !== "no longer overloaded") await clock.rest(50);
     t.match(log.lines.at(-1)?.fields, { shed: /^\d+$/ });
   },
 );
 
+t.test("who is refused is refused in the turn in which it came, before anybody is served in it", async (t) => {
+  const { overload, told, clock, ask, answered, flood } = made(t);
+  await flood();
+  // So that some wait already.
+  ask(20, 1);
+  await clock.turn();
+  told.waits.length = 0;
+  for (let i = 0; i < 50; i++) {
+    if (overload.waiting === 0) ask(5, 1);
+    ask(20, 1);
+    await clock.turn();
+  }
+  await answered();
+  t.ok(told.waits.length > 500, `${told.waits.length} refused`);
+  const longest = Math.max(...told.waits);
+  t.ok(longest <= 10, `after ${longest} ms at most`);
+});
+
+t.test("it is overloaded before anybody has waited for too long, when that is to be seen", async (t) => {
+  const { overload, told, clock, ask } = made(t, { delay: 200 });
+  const began = clock.now();
+  while (overload.calm) {
+    ask(40, 1);
+    await clock.turn();
+  }
+  const time = clock.now() - began;
+  t.ok(time < 200, `after ${time} ms`);
+  t.same(told.refused, []);
+});
+
+t.test("callers of whom each asks for one thing are refused at once where they would wait for too long", async (t) => {
+  const { overload, told, clock, ask, flood } = made(t);
+  await flood();
+  t.equal(overload.calm, false);
+  told.refused.length = told.waits.length = 0;
+  for (let nth = 0; nth < 200; nth++) ask(1, 1, `one${nth}`);
+  const { waiting } = overload;
+  t.ok(waiting > 100);
+  await clock.turn();
+  t.ok(told.refused.length > 100, `${told.refused.length} refused`);
+  t.ok(Math.max(...told.waits) <= 10);
+});
+
+t.test(
+  "that others have its core for a part of each turn is not late, and takes nothing from new requests",
+  async (t) => {
+    const { overload, told, clock, ask, flood } = made(t);
+    await flood();
+    for (let i = 0; i < 60; i++) {
+      ask(16, 1);
+      clock.away(30);
+      await clock.turn();
+    }
+    t.equal(overload.calm, false);
+    told.served.length = 0;
+    ask(16, 1);
+    clock.away(30);
+    await clock.turn();
+    t.ok(told.served.length >= 4, `${told.served.length} of 16 in a turn`);
+  },
+);
+
 t.test("who asks for one thing at a time is not refused for what another has too much of", async (t) => {
-  const { overload, told } = made(t, { delay: 1000 });
-  await flood(overload, told);
+  const { overload, told, clock, ask, answered, flood } = made(t, { delay: 1000 });
+  await flood();
   t.equal(overload.calm, false);
   const before = told.refused.length;
-  for (let nth = 0; nth < 30; nth++) ask(overload, told, 1, 1, `quiet${nth}`);
+  for (let nth = 0; nth < 30; nth++) ask(1, 1, `quiet${nth}`);
   for (let nth = 0; nth < 60; nth++) {
-    ask(overload, told, 20, 1, "noisy");
-    await turn();
+    ask(20, 1, "noisy");
+    await clock.turn();
   }
-  while (overload.waiting > 0) await turn();
+  await answered();
   const quiet = (name: string) => name.startsWith("quiet");
   t.same(told.refused.filter(quiet), []);
   t.equal(told.served.filter(quiet).length, 30);
@@ -122,49 +179,49 @@ t.test("who asks for one thing at a time is not refused for what another has too
 });
 
 t.test("a process that is kept from its core for a while refuses nobody", async (t) => {
-  const { overload, told } = made(t, { delay: 20 });
+  const { overload, told, clock, ask, answered } = made(t, { delay: 20 });
   for (let i = 0; i < 10; i++) {
-    ask(overload, told, 12, 1);
-    block(100);
-    await turn();
-    await turn();
-    await sleep(50);
+    ask(12, 1);
+    clock.away(100);
+    await clock.turn();
+    await clock.turn();
+    await clock.rest(50);
   }
-  while (overload.waiting > 0) await turn();
+  await answered();
   t.equal(overload.calm, true);
   t.same(told.refused, []);
 });
 
 t.test("work that is not new requests' leaves less of each turn to them", async (t) => {
-  const { overload, told } = made(t);
+  const { overload, told, clock, ask } = made(t);
   // Turns of 120 ms, of which new requests take next to nothing.
   for (let i = 0; i < 60 && overload.calm; i++) {
-    ask(overload, told, 1, 0);
-    block(120);
-    await turn();
+    ask(1, 0);
+    clock.work(120);
+    await clock.turn();
   }
   t.equal(overload.calm, false);
   for (let i = 0; i < 15; i++) {
-    ask(overload, told, 8, 0.3);
-    block(120);
-    await turn();
+    ask(8, 0.3);
+    clock.work(120);
+    await clock.turn();
   }
   told.served.length = 0;
-  ask(overload, told, 40, 0.3);
-  await turn();
+  ask(40, 0.3);
+  await clock.turn();
   t.ok(told.served.length <= 8, `${told.served.length} of 40 in one turn`);
   while (overload.waiting > 0) {
-    block(120);
-    await turn();
+    clock.work(120);
+    await clock.turn();
   }
   t.ok(told.refused.length > 0);
 });
 
 t.test("a loop that comes late and rests in between is no overload: others have its core", async (t) => {
-  const { overload, told } = made(t, { delay: 10 });
+  const { overload, clock, ask } = made(t, { delay: 10 });
   for (let i = 0; i < 25; i++) {
-    ask(overload, told, 1, 60);
-    await sleep(30);
+    ask(1, 60);
+    await clock.rest(30);
     t.equal(overload.calm, true);
   }
 });
@@ -175,19 +232,19 @@ t.test("a connection that waited long until it was taken has waited already", as
 });
 
 t.test("all new requests are refused while the heap is nearly full", async (t) => {
-  const { overload, told } = made(t, { delay: 0, heap: 0.0001 });
-  while (overload.calm) await sleep(20);
-  ask(overload, told, 100, 0);
-  while (overload.waiting > 0) await turn();
+  const { overload, told, clock, ask, answered } = made(t, { delay: 0, heap: 0.0001 });
+  while (overload.calm) await clock.rest(20);
+  ask(100, 0);
+  await answered();
   t.equal(told.refused.length, 100);
 });
 
 t.test("limits that are off refuse nobody, and nobody waits", async (t) => {
-  const { overload, told } = made(t, { delay: 0 });
+  const { overload, told, clock, ask } = made(t, { delay: 0 });
   for (let i = 0; i < 8; i++) {
-    ask(overload, told, 10, 20);
+    ask(10, 20);
     t.equal(overload.waiting, 0);
-    await sleep(1);
+    await clock.rest(1);
   }
   t.same([told.served.length, told.refused.length], [80, 0]);
 });
