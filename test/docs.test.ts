@@ -57,7 +57,7 @@ const VERB = /^(?:npm start --|npx model-gateway) (?=[a-zV])/;
 /** Commands that are not run here, and why. */
 const ASIDE: readonly (readonly [RegExp, string])[] = [
   [
-    /^npm (?:ci|test)$|^GATEWAY_TEST_AGENTS_BEHIND=all npm run full$|^rm -rf node_modules$|^npm run (?:full|unit|bench|fuzz|release:check|typecheck|format)\b/,
+    /^npm (?:ci(?: --omit=dev)?|test)$|^GATEWAY_TEST_AGENTS_BEHIND=all npm run full$|^rm -rf node_modules$|^npm run (?:full|unit|bench|fuzz|release:check|typecheck|format)\b/,
     "CI does, with this test in it, or it is long",
   ],
   [/^npm start$|^npx model-gateway$/, "it serves: test/life/, test/packed.test.ts"],
