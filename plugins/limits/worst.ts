@@ -38,8 +38,8 @@ const QUOTE = 0x22;
 const NAME = 24;
 const IN_PICTURE = /"(?:image_)?url"\s*:\s*"data:image\\?\//;
 /** A member's name, then the members and places behind it that lead to a value. */
-type Steps = readonly (string | number)[];
-const TIER: Steps = ["service_tier"];
+type MemberPath = readonly (string | number)[];
+const TIER: MemberPath = ["service_tier"];
 /** Tokens of a picture, at most in all but the largest: as many as an estimate of the whole says. */
 const PICTURE = 1600;
 /** Tokens of a form, which is pictures and a few words. */
@@ -155,7 +155,7 @@ function tokensIn(exchange: RouteExchange | SendExchange, translations: Translat
 
 /** The answers that a request asks for, the first one first; where no tokens come out one of none. */
 function askedFor({ body, form, protocol: { output } }: RouteExchange | SendExchange): AskedAnswer[] {
-  const at = (path: Steps) => valueAt(body, path);
+  const at = (path: MemberPath) => valueAt(body, path);
   const service = at(TIER) === "priority" ? "priority" : undefined;
   if (!output) return [{ tokens: 0, times: 1, tier: service }];
   const [member, value, name] = output.tier ?? [];
@@ -182,7 +182,7 @@ function askedFor({ body, form, protocol: { output } }: RouteExchange | SendExch
   return [first, ...others];
 }
 
-function longestOf(paths: readonly Steps[], at: (path: Steps) => unknown): number | undefined {
+function longestOf(paths: readonly MemberPath[], at: (path: MemberPath) => unknown): number | undefined {
   let longest: number | undefined;
   for (const path of paths) {
     const limit = numberOf(at(path));
@@ -191,7 +191,7 @@ function longestOf(paths: readonly Steps[], at: (path: Steps) => unknown): numbe
   return longest === undefined ? undefined : Math.min(LARGEST, longest);
 }
 
-function timesOf(paths: readonly Steps[], at: (path: Steps) => unknown): number {
+function timesOf(paths: readonly MemberPath[], at: (path: MemberPath) => unknown): number {
   let [most, lists] = [1, 1];
   for (const path of paths) {
     const value = numberOf(at(path));
@@ -203,7 +203,7 @@ function timesOf(paths: readonly Steps[], at: (path: Steps) => unknown): number 
 }
 
 /** Of a form that has not come whole nobody knows what follows: as many as vendors give at most. */
-function timesIn({ texts, replayable }: NonNullable<RouteExchange["form"]>, paths: readonly Steps[]): number {
+function timesIn({ texts, replayable }: NonNullable<RouteExchange["form"]>, paths: readonly MemberPath[]): number {
   const most = timesOf(paths, ([name]) => texts.get(String(name)));
   // One that is no number to us may be one to others.
   const here = paths.every(([name]) => {
@@ -213,7 +213,7 @@ function timesIn({ texts, replayable }: NonNullable<RouteExchange["form"]>, path
   return here ? most : Math.max(most, MOST_PICTURES);
 }
 
-function valueAt(body: Body, path: Steps): unknown {
+function valueAt(body: Body, path: MemberPath): unknown {
   const name = path[0] as string;
   const member = body.member(name);
   // A long text limits nothing.
@@ -221,7 +221,7 @@ function valueAt(body: Body, path: Steps): unknown {
   return below(body.value(name), path, 1);
 }
 
-function below(value: unknown, path: Steps, from = 0): unknown {
+function below(value: unknown, path: MemberPath, from = 0): unknown {
   for (let i = from; i < path.length; i++)
     value = (value as Record<string | number, unknown> | null | undefined)?.[path[i] as string | number];
   return value;

@@ -141,9 +141,11 @@ function* contentsOf(turns: readonly Turn[], scope: RequestScope): Steps<unknown
   const placed = turns.map((turn) => (isSystem(turn) ? reminder(turn, context) : turn));
   const written = placed.map((turn) => ({ ...turn, parts: turn.parts.filter(isWritten) }));
   yield;
-  const said = joined(written.filter(({ parts }) => parts.length > 0)).flatMap((turn) => resultsApart(turn, scope));
+  const joinedTurns = joined(written.filter(({ parts }) => parts.length > 0)).flatMap((turn) =>
+    resultsApart(turn, scope),
+  );
   const contents: unknown[] = [];
-  for (const [n, { role, parts }] of said.entries()) {
+  for (const [n, { role, parts }] of joinedTurns.entries()) {
     if (endsStep(n)) yield;
     contents.push({ role: role === "assistant" ? "model" : "user", parts: partsOf(parts, scope) });
   }
