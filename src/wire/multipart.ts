@@ -118,8 +118,22 @@ export class FormScanner {
 
   /** @throws FormError; the scanner is of no use afterwards. */
   push(piece: Buffer): void {
-    this.rest = this.rest.length === 0 ? piece : Buffer.concat([this.rest, piece]);
+    this.rest = this.rest.length === 0 || this.passSeam(piece) ? piece : Buffer.concat([this.rest, piece]);
     while (this.step());
+  }
+
+  /**
+   * Passes what a long value has left of the piece before, where no delimiter reaches from it into the next: to copy all of
+   * that behind it costs more than to look at where they meet.
+   */
+  private passSeam(piece: Buffer): boolean {
+    const { rest, delimiter } = this;
+    const reach = delimiter.length + 1;
+    if (this.state !== "value" || this.wanted || this.named !== undefined || piece.length < 4 * reach) return false;
+    if (this.sought.in(Buffer.concat([rest, piece.subarray(0, reach)])) >= 0) return false;
+    this.at += rest.length;
+    this.judged = this.at;
+    return true;
   }
 
   /** The form has ended. @throws FormError when it is not whole. */

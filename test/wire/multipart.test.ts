@@ -201,3 +201,37 @@ t.test("short fields beside it are read, cut anywhere, and occur once; what is n
     );
   }
 });
+
+t.test("a delimiter is found wherever pieces of a long value meet", async (t) => {
+  const said = (form: string, step: number) => {
+    try {
+      return JSON.stringify(scanned(form, step).found);
+    } catch (error) {
+      return (error as Error).message;
+    }
+  };
+  for (let length = 0; length < 130; length++) {
+    const value = "v".repeat(length);
+    const file = part('name="file"; filename="a"', value);
+    const stray = part('name="file"; filename="a"', `${value}--xx${"v".repeat(60)}`);
+    for (const form of [`${file}${MODEL}${END}`, `${stray}${MODEL}${END}`])
+      for (const step of [20, 41, 64])
+        t.equal(said(form, step), said(form, form.length), `${length}, cut every ${step}`);
+  }
+});
+
+t.test("pieces of a long value are not copied together to be scanned", async (t) => {
+  const form = Buffer.from(`${MODEL}${part('name="file"; filename="a"', "v".repeat(1 << 20))}${END}`);
+  const { concat } = Buffer;
+  let copied = 0;
+  t.teardown(() => {
+    Buffer.concat = concat;
+  });
+  Buffer.concat = (...given) => {
+    const all = concat(...given);
+    copied += all.length;
+    return all;
+  };
+  scanned(form, 1 << 16);
+  t.ok(copied < 10_000, `${copied} bytes`);
+});
