@@ -96,7 +96,7 @@ export {
   settingFields,
   writeSettings,
 } from "./translation/settings.ts";
-export { atOnce, endsStep, type Steps } from "./translation/steps.ts";
+export { atOnce, endsStep, type Steps, writingJson } from "./translation/steps.ts";
 export { joined } from "./translation/turns.ts";
 export { maySearch } from "./translation/web-search.ts";
 export { weightOf } from "./translation/weight.ts";

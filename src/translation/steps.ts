@@ -1,4 +1,6 @@
 import { setImmediate as nextTurn } from "node:timers/promises";
+import { writeJson } from "../wire/exact.ts";
+import type { JsonObject } from "../wire/values.ts";
 
 /** Long work that halts between its steps, where others may have their turn. */
 export type Steps<Result> = Generator<undefined, Result, undefined>;
@@ -24,4 +26,25 @@ export async function inTurns<Result>(steps: Steps<Result>, turn: () => Promise<
     step = steps.next();
   }
   return step.value;
+}
+
+/** What `writeJson` makes of an object, in steps where one of its members is a long list. */
+export function* writingJson(object: JsonObject): Steps<string> {
+  if (!Object.values(object).some((member) => Array.isArray(member) && member.length > STEP)) return writeJson(object);
+  const members: string[] = [];
+  for (const [name, member] of Object.entries(object)) {
+    if (member === undefined) continue;
+    const text: string = Array.isArray(member) ? yield* writingList(member) : writeJson(member);
+    members.push(`${JSON.stringify(name)}:${text}`);
+  }
+  return `{${members.join(",")}}`;
+}
+
+function* writingList(list: readonly unknown[]): Steps<string> {
+  const texts: string[] = [];
+  for (let at = 0; at < list.length; at += STEP) {
+    texts.push(writeJson(list.slice(at, at + STEP)).slice(1, -1));
+    yield;
+  }
+  return `[${texts.join(",")}]`;
 }

@@ -8,7 +8,8 @@ import {
   writeRequest,
   writingRequest,
 } from "../../src/translation/request.ts";
-import { atOnce, endsStep, inTurns, type Steps } from "../../src/translation/steps.ts";
+import { atOnce, endsStep, inTurns, type Steps, writingJson } from "../../src/translation/steps.ts";
+import { RawJson, writeJson } from "../../src/wire/exact.ts";
 import { HeaderList } from "../../src/wire/headers.ts";
 import { SAY } from "../support/tiny.ts";
 import { SPOKEN } from "../support/translations.ts";
@@ -116,4 +117,18 @@ t.test("what is wrong with a long conversation is told from steps too", async (t
     param: `messages.${COUNT}.role`,
   });
   t.throws(() => read('{"model":'), { code: "invalid_json" });
+});
+
+t.test("an object is written as JSON in steps where it has a long list, and the same", async (t) => {
+  const raw = new RawJson('{"a": 1.0}');
+  const steps = (list: unknown[]) => {
+    const object = { none: undefined, 'a"b': "c", list, empty: [], raw, last: null };
+    const { result, count } = counted(writingJson(object));
+    t.equal(result, writeJson(object));
+    return count;
+  };
+  t.equal(steps([]), 1);
+  t.equal(steps([raw, undefined, null, "x"]), 1);
+  t.equal(steps(Array.from({ length: 512 }, () => raw)), 1);
+  t.ok(steps(Array.from({ length: 2000 }, (_, i) => (i % 3 ? { i, raw } : undefined))) > 3);
 });

@@ -25,8 +25,8 @@ import {
   type ToolChoice,
   type ToolResult,
   type Turn,
-  writeJson,
   writeSettings,
+  writingJson,
 } from "model-gateway/protocol";
 import { answerSettings, cacheControl, enforceableSchema, promptSettings } from "./support.ts";
 import { COUNT_TOKENS, holdsObject, MESSAGES, NAME, stateOf } from "./wire.ts";
@@ -72,7 +72,7 @@ export function* encoding(conversation: Conversation, context: EncodeContext): S
     if (thinks) leaveSampling(body, conversation, context);
   }
   yield;
-  return { operation: counts ? COUNT_TOKENS : MESSAGES, headers: HEADERS, body: writeJson(body) };
+  return { operation: counts ? COUNT_TOKENS : MESSAGES, headers: HEADERS, body: yield* writingJson(body) };
 }
 
 /** What the table of support leaves to the writer because it depends on the value. */

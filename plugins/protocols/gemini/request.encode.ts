@@ -27,6 +27,7 @@ import {
   type Turn,
   writeJson,
   writeSettings,
+  writingJson,
 } from "model-gateway/protocol";
 import { SETTINGS } from "./support.ts";
 import { BYPASS, NAME, OPERATIONS, partIn } from "./wire.ts";
@@ -57,7 +58,7 @@ export function* encoding(conversation: Conversation, context: EncodeContext): S
   yield;
   if (conversation.task === "count")
     return { operation: OPERATIONS.countTokens, body: writeJson(counted(request, context)) };
-  const body = writeJson(request);
+  const body = yield* writingJson(request);
   if (!conversation.stream) return { operation: OPERATIONS.generateContent, body };
   return { operation: OPERATIONS.streamGenerateContent, query: "alt=sse", body };
 }

@@ -27,8 +27,8 @@ import {
   type ToolChoice,
   type ToolResult,
   type Turn,
-  writeJson,
   writeSettings,
+  writingJson,
 } from "model-gateway/protocol";
 import { breakpointOf, effortFor, failedText, fitName } from "../openai/request.encode.ts";
 import { audioFormat, dataUrl, filenameOf, inlineOf, isDetail, isFetched } from "../openai/wire.ts";
@@ -54,7 +54,7 @@ export function* encodingRequest(conversation: Conversation, context: EncodeCont
   // A stream without its usage could not be accounted for.
   if (conversation.stream) Object.assign(body, { stream: true, stream_options: { include_usage: true } });
   yield;
-  return { operation: chat, body: writeJson(body) };
+  return { operation: chat, body: yield* writingJson(body) };
 }
 
 function refusePrefill(conversation: Conversation, context: EncodeContext): void {

@@ -26,6 +26,7 @@ import {
   type Turn,
   writeJson,
   writeSettings,
+  writingJson,
 } from "model-gateway/protocol";
 import { breakpointOf, failedText, fitName } from "../openai/request.encode.ts";
 import { audioFormat, dataUrl, filenameOf, inlineOf, isDetail, isFetched } from "../openai/wire.ts";
@@ -69,7 +70,7 @@ export function* encoding(conversation: Conversation, context: EncodeContext): S
     ...(conversation.stream && { stream: true }),
   });
   yield;
-  if (conversation.task === "generate") return { operation: RESPONSE, body: writeJson(body) };
+  if (conversation.task === "generate") return { operation: RESPONSE, body: yield* writingJson(body) };
   const counted = Object.entries(body).filter(([name]) => COUNTED.has(name));
   return { operation: INPUT_TOKENS, body: writeJson(Object.fromEntries(counted)) };
 }
