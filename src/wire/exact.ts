@@ -36,6 +36,17 @@ export function parseExact(text: string, raw: ReadonlySet<string> = NONE): unkno
   return new ExactReader(text, raw).whole();
 }
 
+/** Characters of a string, names for the most part, that are looked at here: a copy, where a longer one would keep all of the text. */
+const SHORT = 12;
+
+function isPlain(text: string, from: number, to: number): boolean {
+  for (let i = from; i < to; i++) {
+    const code = text.charCodeAt(i);
+    if (code < 32 || code === 92) return false;
+  }
+  return true;
+}
+
 class ExactReader {
   private at = 0;
   private depth = 0;
@@ -121,6 +132,7 @@ class ExactReader {
       while (this.text[back - 1] === "\\") back--;
     } while ((end - back) % 2 === 1);
     this.at = end + 1;
+    if (end - from <= SHORT && isPlain(this.text, from + 1, end)) return this.text.slice(from + 1, end);
     // The engine's own parser judges escapes and control characters.
     return JSON.parse(this.text.slice(from, end + 1)) as string;
   }

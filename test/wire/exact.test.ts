@@ -89,6 +89,20 @@ t.test("what is raw is written as it came at any depth, among what is not", asyn
   }
 });
 
+t.test("strings of any length are read, and refused, as JSON.parse does", async (t) => {
+  const read = (parse: (text: string) => unknown, text: string) => {
+    try {
+      return parse(text);
+    } catch {
+      return "refused";
+    }
+  };
+  for (const what of ["a", "é", "😀", "\\n", "\\u0061", '\\"', "\\x", "\n", "\u0000", "\u001f", "\u007f", "\\\\", "\\"])
+    for (let length = 0; length < 20; length++)
+      for (const text of [`"${"b".repeat(length)}${what}"`, `{"${what}${"b".repeat(length)}":"${what}"}`])
+        t.same(read(parseExact, text), read(JSON.parse, text), JSON.stringify(text));
+});
+
 const found = recordings();
 t.test(
   "every recorded JSON body is read like JSON.parse does",
