@@ -96,14 +96,13 @@ export {
   settingFields,
   writeSettings,
 } from "./translation/settings.ts";
-export { atOnce, endsStep, type Steps, writingJson } from "./translation/steps.ts";
+export { Steps } from "./translation/steps.ts";
 export { joined } from "./translation/turns.ts";
 export { maySearch } from "./translation/web-search.ts";
 export { weightOf } from "./translation/weight.ts";
 export { parseExact, RawJson, writeJson } from "./wire/exact.ts";
 export { Frame } from "./wire/frame.ts";
 export { HeaderList } from "./wire/headers.ts";
-export { holdsWord, mayContain } from "./wire/json.ts";
 export type { JsonPath } from "./wire/paths.ts";
 export {
   asCount,

@@ -48,3 +48,6 @@ function* writingList(list: readonly unknown[]): Steps<string> {
   }
   return `[${texts.join(",")}]`;
 }
+
+/** What a codec needs to go by steps. */
+export const Steps = { atOnce, endsStep, writingJson };

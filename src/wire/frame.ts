@@ -1,3 +1,4 @@
+import { holdsWord, mayContain } from "./may-contain.ts";
 import { type ByteSpan, type Edit, splice } from "./splice.ts";
 
 /**
@@ -54,6 +55,19 @@ export class Frame {
       this.parsed = { value };
     }
     return this.parsed.value;
+  }
+
+  /**
+   * Whether its bytes hold a member whose value opens with a byte, a brace unless told. A quick look, not a parse: it can be wrong
+   * about a member at another place, never about one that is there.
+   */
+  mayContain(member: string, opening?: number): boolean {
+    return mayContain(this.bytes, member, opening);
+  }
+
+  /** Whether its bytes hold a word, wherever it stands. */
+  holds(word: string): boolean {
+    return holdsWord(this.bytes, word);
   }
 
   /** The bytes of `text` as they came; empty when there is none. */

@@ -32,7 +32,6 @@ import { Utf8 } from "./utf8.ts";
 import { ESCAPED_NAME, ESCAPED_VALUE, LONG_VALUE, LONGEST, type Nesting, seenAs, Window } from "./window.ts";
 
 export { JsonError, type JsonFault } from "./grammar.ts";
-export { holdsWord, mayContain } from "./may-contain.ts";
 export { type JsonKind, kindInWords, type Member, type Scan } from "./members.ts";
 
 export interface ScannerOptions {

@@ -1,5 +1,5 @@
 import t from "tap";
-import { holdsWord, mayContain } from "../../src/wire/json.ts";
+import { holdsWord, mayContain } from "../../src/wire/may-contain.ts";
 
 const sees = (text: string, key = "usage"): boolean => mayContain(Buffer.from(text), key);
 

@@ -4,7 +4,6 @@ import {
   asObject,
   asText,
   type JsonObject,
-  mayContain,
   type ObjectWords,
   type OtherModelWords,
   type VendorObjects,
@@ -62,9 +61,9 @@ export const objects: ObjectWords = {
   makes,
   members: ["id", "container", "content"],
   made,
-  tells: ({ bytes }) =>
-    NAMING.test(bytes.toString("latin1", 0, 32)) &&
-    (bytes.includes("message_start") || mayContain(bytes, "container") || mayContain(bytes, "file_id", QUOTE)),
+  tells: (frame) =>
+    NAMING.test(frame.bytes.toString("latin1", 0, 32)) &&
+    (frame.holds("message_start") || frame.mayContain("container") || frame.mayContain("file_id", QUOTE)),
 };
 
 /** Models that go on where the first one declines, and that of the advisor. [S: BetaFallbackParam, BetaAdvisorTool20260301] */

@@ -1,10 +1,8 @@
 import {
   asText,
-  atOnce,
   type Conversation,
   defined,
   type Effort,
-  endsStep,
   entryOf,
   type Feature,
   type FeatureUse,
@@ -23,7 +21,7 @@ import {
   type ReasoningConfig,
   readSettings,
   requestFields,
-  type Steps,
+  Steps,
   type Text,
   TextKey,
   type Tool,
@@ -47,7 +45,7 @@ const VENDOR_MEMBERS: Readonly<Record<string, Feature>> = {
 };
 
 /** Reads a Messages request. @throws GatewayError `invalid_field`, `invalid_json` */
-export const decode = (request: IncomingRequest): Conversation => atOnce(decoding(request));
+export const decode = (request: IncomingRequest): Conversation => Steps.atOnce(decoding(request));
 
 /** The same in steps. @throws GatewayError `invalid_field`, `invalid_json` */
 export function* decoding(request: IncomingRequest): Steps<Conversation> {
@@ -112,7 +110,7 @@ function* turnsOf(body: Fields, request: IncomingRequest): Steps<Turn[]> {
     const turn = turnOf(fieldsOf(message, `messages.${i}`, body.uses), request);
     if (turn.role === "assistant") turn.parts.push(...stateBehind(turn.parts, prefix, turns.length, request));
     turns.push(turn);
-    if (endsStep(i)) yield;
+    if (Steps.endsStep(i)) yield;
   }
   const last = turns.at(-1);
   if (last?.role === "assistant") body.uses.push({ feature: "prefill", path: last.at });

@@ -2,12 +2,10 @@ import {
   asList,
   asObject,
   asText,
-  atOnce,
   type Conversation,
   type Effort,
   type EncodeContext,
   type EncodedRequest,
-  endsStep,
   type Feature,
   type JsonObject,
   joined,
@@ -17,7 +15,7 @@ import {
   RawJson,
   type Reasoning,
   type ReasoningConfig,
-  type Steps,
+  Steps,
   safeId,
   saysNothing,
   type Tool,
@@ -26,7 +24,6 @@ import {
   type ToolResult,
   type Turn,
   writeSettings,
-  writingJson,
 } from "model-gateway/protocol";
 import { answerSettings, cacheControl, enforceableSchema, promptSettings } from "./support.ts";
 import { COUNT_TOKENS, holdsObject, MESSAGES, NAME, stateOf } from "./wire.ts";
@@ -42,7 +39,7 @@ const HEADERS = [["anthropic-version", "2023-06-01"]] as const;
 
 /** Writes a Messages request. @throws GatewayError as `context.refuse` makes it. */
 export const encode = (conversation: Conversation, context: EncodeContext): EncodedRequest =>
-  atOnce(encoding(conversation, context));
+  Steps.atOnce(encoding(conversation, context));
 
 /** The same in steps. @throws GatewayError as `context.refuse` makes it. */
 export function* encoding(conversation: Conversation, context: EncodeContext): Steps<EncodedRequest> {
@@ -72,7 +69,7 @@ export function* encoding(conversation: Conversation, context: EncodeContext): S
     if (thinks) leaveSampling(body, conversation, context);
   }
   yield;
-  return { operation: counts ? COUNT_TOKENS : MESSAGES, headers: HEADERS, body: yield* writingJson(body) };
+  return { operation: counts ? COUNT_TOKENS : MESSAGES, headers: HEADERS, body: yield* Steps.writingJson(body) };
 }
 
 /** What the table of support leaves to the writer because it depends on the value. */
@@ -156,7 +153,7 @@ function* messagesOf(
   if (turns.length === 0) context.refuse(conversation.turns[0]?.at ?? "messages", "There is no message to answer");
   const messages: WrittenMessage[] = [];
   for (const [n, turn] of turns.entries()) {
-    if (endsStep(n)) yield;
+    if (Steps.endsStep(n)) yield;
     messages.push(messageOf(turn, context, marks));
   }
   return { system: system.length > 0 ? system : undefined, messages };

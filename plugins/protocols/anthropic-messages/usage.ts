@@ -11,7 +11,6 @@ import {
   type Frame,
   GatewayError,
   type JsonObject,
-  mayContain,
   RawJson,
   type ResponseContext,
   type Usage,
@@ -22,7 +21,7 @@ import { initialOf, LETTER_M } from "./wire.ts";
 /** True for `message_start` and `message_delta`, the two events that tell usage, and for a body with a `usage` object. */
 export function holdsUsage(frame: Frame): boolean {
   const letter = initialOf(frame);
-  return (letter === undefined || letter === LETTER_M) && mayContain(frame.bytes, "usage");
+  return (letter === undefined || letter === LETTER_M) && frame.mayContain("usage");
 }
 
 /**

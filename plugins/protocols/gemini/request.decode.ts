@@ -1,10 +1,8 @@
 import {
   asObject,
   asText,
-  atOnce,
   type Conversation,
   defined,
-  endsStep,
   entryOf,
   type Feature,
   type FeatureUse,
@@ -17,7 +15,7 @@ import {
   parseExact,
   RawJson,
   readSettings,
-  type Steps,
+  Steps,
   type ToolCall,
   type ToolResult,
   type Turn,
@@ -40,7 +38,7 @@ const PERMISSIVE: ReadonlySet<unknown> = new Set(["OFF", "BLOCK_NONE", "HARM_BLO
  * Reads a request to generate content or to count its tokens, in camel case or snake case.
  * @throws GatewayError `invalid_field` with the client's own path
  */
-export const decode = (asked: IncomingRequest): Conversation => atOnce(decoding(asked));
+export const decode = (asked: IncomingRequest): Conversation => Steps.atOnce(decoding(asked));
 
 /** The same in steps. @throws GatewayError `invalid_field` with the client's own path */
 export function* decoding(asked: IncomingRequest): Steps<Conversation> {
@@ -178,7 +176,7 @@ class ContentsReader {
     const calls = new CallPairs(callIdsIn(contents));
     const turns: Turn[] = [];
     for (const [n, content] of contents.entries()) {
-      if (endsStep(n)) yield;
+      if (Steps.endsStep(n)) yield;
       const name = content.text("role");
       const role = entryOf(ROLES, name || "user") ?? wrong(content.path("role"), "must be user or model");
       // Left out or empty is the same (proto JSON).

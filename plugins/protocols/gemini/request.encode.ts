@@ -1,11 +1,9 @@
 import {
   asObject,
-  atOnce,
   type Conversation,
   defined,
   type EncodeContext,
   type EncodedRequest,
-  endsStep,
   entryOf,
   type Feature,
   type JsonObject,
@@ -17,7 +15,7 @@ import {
   pathOfUse,
   RawJson,
   type Reasoning,
-  type Steps,
+  Steps,
   safeId,
   saysNothing,
   type Tool,
@@ -27,7 +25,6 @@ import {
   type Turn,
   writeJson,
   writeSettings,
-  writingJson,
 } from "model-gateway/protocol";
 import { SETTINGS } from "./support.ts";
 import { BYPASS, NAME, OPERATIONS, partIn } from "./wire.ts";
@@ -47,7 +44,7 @@ interface RequestScope {
  * @throws GatewayError for what cannot be expressed, naming the client's field
  */
 export const encode = (conversation: Conversation, context: EncodeContext): EncodedRequest =>
-  atOnce(encoding(conversation, context));
+  Steps.atOnce(encoding(conversation, context));
 
 /** The same in steps. @throws GatewayError for what cannot be expressed, naming the client's field */
 export function* encoding(conversation: Conversation, context: EncodeContext): Steps<EncodedRequest> {
@@ -58,7 +55,7 @@ export function* encoding(conversation: Conversation, context: EncodeContext): S
   yield;
   if (conversation.task === "count")
     return { operation: OPERATIONS.countTokens, body: writeJson(counted(request, context)) };
-  const body = yield* writingJson(request);
+  const body = yield* Steps.writingJson(request);
   if (!conversation.stream) return { operation: OPERATIONS.generateContent, body };
   return { operation: OPERATIONS.streamGenerateContent, query: "alt=sse", body };
 }
@@ -147,7 +144,7 @@ function* contentsOf(turns: readonly Turn[], scope: RequestScope): Steps<unknown
   );
   const contents: unknown[] = [];
   for (const [n, { role, parts }] of joinedTurns.entries()) {
-    if (endsStep(n)) yield;
+    if (Steps.endsStep(n)) yield;
     contents.push({ role: role === "assistant" ? "model" : "user", parts: partsOf(parts, scope) });
   }
   return contents;

@@ -7,12 +7,11 @@ import {
   type Frame,
   GatewayError,
   type JsonObject,
-  mayContain,
   type Usage,
 } from "model-gateway/protocol";
 
 /** True for nearly every frame: each one repeats the usage so far. The last one counts. */
-export const holdsUsage = ({ bytes }: Frame): boolean => mayContain(bytes, "usageMetadata");
+export const holdsUsage = (frame: Frame): boolean => frame.mayContain("usageMetadata");
 
 /**
  * Usage from a frame or a whole body. A frame's usage is all there is to know so far and takes the place of the one

@@ -1,12 +1,4 @@
-import {
-  type AskedBody,
-  asList,
-  asObject,
-  asText,
-  type JsonObject,
-  mayContain,
-  type ObjectWords,
-} from "model-gateway/protocol";
+import { type AskedBody, asList, asObject, asText, type JsonObject, type ObjectWords } from "model-gateway/protocol";
 import { UNREAD } from "../openai/objects.ts";
 
 const stored = (request: AskedBody): boolean => request.member("store")?.kind === "true";
@@ -31,7 +23,7 @@ export const objects: ObjectWords = {
   makes: (request) => stored(request) || request.member("audio") !== undefined,
   members: ["id", "choices"],
   made,
-  tells: ({ bytes }) => mayContain(bytes, "role", QUOTE) || mayContain(bytes, "audio"),
+  tells: (frame) => frame.mayContain("role", QUOTE) || frame.mayContain("audio"),
 };
 
 const QUOTE = '"'.charCodeAt(0);

@@ -3,9 +3,7 @@ import {
   asList,
   asObject,
   asText,
-  atOnce,
   type Conversation,
-  endsStep,
   type FeatureUse,
   type Fields,
   fieldsOf,
@@ -21,7 +19,7 @@ import {
   type ReasoningConfig,
   readSettings,
   requestFields,
-  type Steps,
+  Steps,
   type ToolCall,
   type Turn,
   writeJson,
@@ -32,7 +30,7 @@ import { SETTINGS } from "./support.ts";
 import { BEHIND_TEXT, cacheOf, citationOf, ENVELOPE_FORMAT, LEGACY_CALL, stateOf, textMember } from "./wire.ts";
 
 /** Reads a Chat request. @throws GatewayError `invalid_field` with the client's own path. */
-export const decodeRequest = (incoming: IncomingRequest): Conversation => atOnce(decodingRequest(incoming));
+export const decodeRequest = (incoming: IncomingRequest): Conversation => Steps.atOnce(decodingRequest(incoming));
 
 /** The same in steps. @throws GatewayError `invalid_field` with the client's own path. */
 export function* decodingRequest(incoming: IncomingRequest): Steps<Conversation> {
@@ -118,7 +116,7 @@ function* turnsOf(list: readonly unknown[], incoming: IncomingRequest, uses: Fea
   const turns: Turn[] = [];
   for (const [n, value] of list.entries()) {
     turns.push(reader.turn(fieldsOf(value, `messages.${n}`, uses)));
-    if (endsStep(n)) yield;
+    if (Steps.endsStep(n)) yield;
   }
   const isSystem = (turn: Turn) => turn.role === "system" || turn.role === "developer";
   const first = turns.findIndex((turn) => !isSystem(turn));

@@ -2,13 +2,11 @@ import { isUtf8 } from "node:buffer";
 import {
   asObject,
   asText,
-  atOnce,
   type CacheMark,
   type Conversation,
   defined,
   type EncodeContext,
   type EncodedRequest,
-  endsStep,
   type Format,
   type JsonObject,
   joined,
@@ -19,7 +17,7 @@ import {
   parseExact,
   pathOfUse,
   type Reasoning,
-  type Steps,
+  Steps,
   safeId,
   type Text,
   type Tool,
@@ -28,7 +26,6 @@ import {
   type ToolResult,
   type Turn,
   writeSettings,
-  writingJson,
 } from "model-gateway/protocol";
 import { breakpointOf, effortFor, failedText, fitName } from "../openai/request.encode.ts";
 import { audioFormat, dataUrl, filenameOf, inlineOf, isDetail, isFetched } from "../openai/wire.ts";
@@ -37,7 +34,7 @@ import { chat, textMember } from "./wire.ts";
 
 /** Writes a Chat request. @throws GatewayError as `context.refuse` makes it. */
 export const encodeRequest = (conversation: Conversation, context: EncodeContext): EncodedRequest =>
-  atOnce(encodingRequest(conversation, context));
+  Steps.atOnce(encodingRequest(conversation, context));
 
 /** The same in steps. @throws GatewayError as `context.refuse` makes it. */
 export function* encodingRequest(conversation: Conversation, context: EncodeContext): Steps<EncodedRequest> {
@@ -54,7 +51,7 @@ export function* encodingRequest(conversation: Conversation, context: EncodeCont
   // A stream without its usage could not be accounted for.
   if (conversation.stream) Object.assign(body, { stream: true, stream_options: { include_usage: true } });
   yield;
-  return { operation: chat, body: yield* writingJson(body) };
+  return { operation: chat, body: yield* Steps.writingJson(body) };
 }
 
 function refusePrefill(conversation: Conversation, context: EncodeContext): void {
@@ -90,7 +87,7 @@ function* messagesOf(conversation: Conversation, context: EncodeContext): Steps<
   const writer = new ChatMessageWriter(context);
   for (const [n, run] of runsOf(conversation.turns).entries()) {
     writer.run(run);
-    if (endsStep(n)) yield;
+    if (Steps.endsStep(n)) yield;
   }
   return writer.messages;
 }

@@ -1,13 +1,4 @@
-import {
-  asObject,
-  asText,
-  type Ending,
-  type Frame,
-  fixedPaths,
-  mayContain,
-  type Protocol,
-  post,
-} from "model-gateway/protocol";
+import { asObject, asText, type Ending, type Frame, fixedPaths, type Protocol, post } from "model-gateway/protocol";
 import { family } from "../openai/family.ts";
 import { demo } from "./demo.ts";
 import { streamError } from "./errors.ts";
@@ -21,7 +12,7 @@ const COMPLETED = ["image_generation.completed", "image_edit.completed"].map((ty
 
 /** Whole at `image_generation.completed` or `image_edit.completed`. There is no dot in base64, so the search is safe. */
 function ending(frame: Frame): Ending | undefined {
-  if (mayContain(frame.bytes, "error")) return asObject(asObject(frame.json())?.["error"]) ? "error" : undefined;
+  if (frame.mayContain("error")) return asObject(asObject(frame.json())?.["error"]) ? "error" : undefined;
   if (!COMPLETED.some((name) => frame.bytes.includes(name.bytes))) return undefined;
   const type = asText(asObject(frame.json())?.["type"]) ?? frame.event;
   return COMPLETED.some((name) => name.type === type) ? "complete" : undefined;

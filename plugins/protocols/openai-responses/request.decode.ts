@@ -1,12 +1,10 @@
 import {
   asObject,
-  atOnce,
   type CacheMark,
   type Changed,
   type Citation,
   type Conversation,
   defined,
-  endsStep,
   entryOf,
   type FeatureUse,
   type Fields,
@@ -23,7 +21,7 @@ import {
   type Refusal,
   readSettings,
   requestFields,
-  type Steps,
+  Steps,
   type Text,
   type Tool,
   type ToolCall,
@@ -42,7 +40,7 @@ const USUAL_FIELDS = { background: [false], truncation: ["disabled"], top_logpro
 const USUAL_REASONING = { context: ["auto", "all_turns"], mode: ["standard"] };
 
 /** Reads a request. @throws GatewayError `invalid_field` with the field's path */
-export const decode = (request: IncomingRequest): Conversation => atOnce(decoding(request));
+export const decode = (request: IncomingRequest): Conversation => Steps.atOnce(decoding(request));
 
 /** The same in steps. @throws GatewayError `invalid_field` with the field's path */
 export function* decoding(request: IncomingRequest): Steps<Conversation> {
@@ -119,7 +117,7 @@ class InputReader {
     const items = (Array.isArray(input) ? input : []).map((value, i) => fieldsOf(value, `input.${i}`, body.uses));
     const read: Turn[] = [];
     for (const [i, item] of items.entries()) {
-      if (endsStep(i)) yield;
+      if (Steps.endsStep(i)) yield;
       const turn = this.item(item, i === items.length - 1);
       if (turn) read.push(turn);
     }

@@ -1,12 +1,10 @@
 import {
   asObject,
-  atOnce,
   type CacheMark,
   type Conversation,
   defined,
   type EncodeContext,
   type EncodedRequest,
-  endsStep,
   type Feature,
   type Foreign,
   type JsonObject,
@@ -16,7 +14,7 @@ import {
   type Reasoning,
   type ReasoningConfig,
   type Refusal,
-  type Steps,
+  Steps,
   safeId,
   type Text,
   type Tool,
@@ -26,7 +24,6 @@ import {
   type Turn,
   writeJson,
   writeSettings,
-  writingJson,
 } from "model-gateway/protocol";
 import { breakpointOf, failedText, fitName } from "../openai/request.encode.ts";
 import { audioFormat, dataUrl, filenameOf, inlineOf, isDetail, isFetched } from "../openai/wire.ts";
@@ -47,7 +44,7 @@ const COUNTED = new Set([
 
 /** Writes a request for a vendor. @throws GatewayError as `context.refuse` makes it */
 export const encode = (conversation: Conversation, context: EncodeContext): EncodedRequest =>
-  atOnce(encoding(conversation, context));
+  Steps.atOnce(encoding(conversation, context));
 
 /** The same in steps. @throws GatewayError as `context.refuse` makes it */
 export function* encoding(conversation: Conversation, context: EncodeContext): Steps<EncodedRequest> {
@@ -70,7 +67,7 @@ export function* encoding(conversation: Conversation, context: EncodeContext): S
     ...(conversation.stream && { stream: true }),
   });
   yield;
-  if (conversation.task === "generate") return { operation: RESPONSE, body: yield* writingJson(body) };
+  if (conversation.task === "generate") return { operation: RESPONSE, body: yield* Steps.writingJson(body) };
   const counted = Object.entries(body).filter(([name]) => COUNTED.has(name));
   return { operation: INPUT_TOKENS, body: writeJson(Object.fromEntries(counted)) };
 }
@@ -127,7 +124,7 @@ function* writeItems(turns: readonly Turn[], context: EncodeContext): Steps<Json
   const items: InputItem[] = [];
   for (const [n, turn] of turns.entries()) {
     for (const item of writeTurn(turn, context)) items.push(item);
-    if (endsStep(n)) yield;
+    if (Steps.endsStep(n)) yield;
   }
   return withoutLoneReasoning(items, context);
 }

@@ -12,7 +12,6 @@ import {
   type Frame,
   GatewayError,
   type JsonObject,
-  mayContain,
   type Opening,
   RawJson,
   type ResponseDecoder,
@@ -513,7 +512,7 @@ export function ending(frame: Frame): Ending | undefined {
     while (end <= LONGEST_NAME && bytes[end] !== LF && bytes[end] !== CR) end++;
     return end > LONGEST_NAME ? undefined : ENDINGS.get(bytes.toString("latin1", 6, end).trim());
   }
-  if (!mayContain(bytes, "response") && !bytes.includes(ERROR)) return undefined;
+  if (!frame.mayContain("response") && !bytes.includes(ERROR)) return undefined;
   const json = asObject(frame.json());
   return ENDINGS.get(asText(json?.["type"])) ?? (asObject(json?.["error"]) ? "error" : undefined);
 }

@@ -1,15 +1,4 @@
-import {
-  asList,
-  asObject,
-  asText,
-  bearer,
-  type Ending,
-  type Frame,
-  holdsWord,
-  mayContain,
-  PING,
-  type Protocol,
-} from "model-gateway/protocol";
+import { asList, asObject, asText, bearer, type Ending, type Frame, PING, type Protocol } from "model-gateway/protocol";
 import { ERROR, error, reportedIn, streamError } from "./errors.ts";
 import { vendor } from "./objects.ts";
 import { holdsUsage, includeUsage } from "./usage.ts";
@@ -46,20 +35,18 @@ const LONGEST_DONE = 20;
  * (recorded from Groq, and from OpenRouter beside a choice), or `error` as the finish reason.
  */
 export function ending(frame: Frame): Ending | undefined {
-  const { bytes } = frame;
-  if (mayContain(bytes, "finish_reason", QUOTE) || mayFail(frame)) return read(frame);
+  if (frame.mayContain("finish_reason", QUOTE) || mayFail(frame)) return read(frame);
   return isDone(frame) ? "complete" : undefined;
 }
 
 /** A quick look at the bytes: most chunks of some vendors have an `error` that is null. */
 function mayFail(frame: Frame): boolean {
-  const { bytes } = frame;
-  if (!holdsWord(bytes, ERROR)) return false;
+  if (!frame.holds(ERROR)) return false;
   return (
     frame.event === ERROR ||
-    mayContain(bytes, ERROR) ||
-    mayContain(bytes, ERROR, QUOTE) ||
-    IS_ERROR.test(bytes.toString("latin1"))
+    frame.mayContain(ERROR) ||
+    frame.mayContain(ERROR, QUOTE) ||
+    IS_ERROR.test(frame.bytes.toString("latin1"))
   );
 }
 

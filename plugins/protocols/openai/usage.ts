@@ -1,15 +1,7 @@
-import {
-  asObject,
-  defined,
-  type Frame,
-  type IncludeUsage,
-  type JsonObject,
-  mayContain,
-  type Usage,
-} from "model-gateway/protocol";
+import { asObject, defined, type Frame, type IncludeUsage, type JsonObject, type Usage } from "model-gateway/protocol";
 
 /** Usage is a member `usage`, of the answer or of the event that carries it. */
-export const holdsUsage = (frame: Frame): boolean => mayContain(frame.bytes, "usage");
+export const holdsUsage = (frame: Frame): boolean => frame.mayContain("usage");
 
 const optionsOf = (body: unknown) => asObject(asObject(body)?.["stream_options"]);
 
