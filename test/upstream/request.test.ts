@@ -161,7 +161,11 @@ t.test("pieces that keep coming keep idle away", async (t) => {
 });
 
 t.test("silence while nobody reads is not the provider's", async (t) => {
-  const { upstream, proxy } = await proxied(t, (socket) => socket.write(`${CHUNKED}5\r\n12345\r\n5\r\n67890\r\n`));
+  let more: () => void = () => {};
+  const { upstream, proxy } = await proxied(t, (socket) => {
+    socket.write(`${CHUNKED}5\r\n12345\r\n`);
+    more = () => socket.write("5\r\n67890\r\n");
+  });
   const answer = await proxy.send(outgoing(upstream.origin, { timeouts: limits({ idle: 40 }) }), client());
   const got: string[] = [];
   let error: GatewayError | undefined;
@@ -175,7 +179,10 @@ t.test("silence while nobody reads is not the provider's", async (t) => {
       error = thrown;
     },
   });
+  await new Promise((resolve) => setTimeout(resolve, 120));
+  t.same([got, error], [["12345"], undefined]);
   answer.resume();
+  more();
   await new Promise((resolve) => setTimeout(resolve, 120));
   t.same(got, ["12345", "67890"]);
   t.equal(error, undefined);
