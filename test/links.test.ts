@@ -8,7 +8,8 @@ const ROOT = fileURLToPath(new URL("..", import.meta.url));
 const PAGES = ["*.md", "{docs,examples,plugins,deploy,test}/**/*.md"];
 
 t.test("every link of a page leads to a file", async (t) => {
-  const pages = globSync(PAGES, { cwd: ROOT });
+  // What the bench installs has pages of its own.
+  const pages = globSync(PAGES, { cwd: ROOT, exclude: ["**/node_modules/**"] });
   t.ok(pages.length > 20);
   const dead = pages.flatMap((page) =>
     linksIn(page, readFileSync(join(ROOT, page), "utf8"))
