@@ -28,6 +28,7 @@ const FIRST = [
   "admin/questions",
   "admin/explain",
   "cli/run",
+  "cli/doctor",
   "cli/crash",
   "downstream/connections",
   "downstream/reply",

@@ -6,8 +6,7 @@ import { keptLedger } from "../support/kept-ledger.ts";
 
 /** A command line over stores in a new file, and an invoice beside them. */
 function terminal(t: Test, invoice: string) {
-  const { stores, append } = keptLedger(t);
-  const folder = t.testdirName;
+  const { folder, stores, append } = keptLedger(t);
   writeFileSync(join(folder, "invoice.csv"), invoice);
   const reconcile = async (...args: string[]) => {
     const out: string[] = [];

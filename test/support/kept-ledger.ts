@@ -3,10 +3,12 @@ import type { Test } from "tap";
 import { newId } from "../../src/core/id.ts";
 import type { LedgerEntry } from "../../src/store/ledger.ts";
 import { openStores } from "../../src/store/open.ts";
+import { folderFor } from "./folder.ts";
 
 /** Stores in a new file, and what appends entries to their ledger: a usual one, but for what is given. */
 export function keptLedger(t: Test) {
-  const stores = openStores(join(t.testdir(), "gateway.db"), [], () => {});
+  const folder = folderFor(t);
+  const stores = openStores(join(folder, "gateway.db"), [], () => {});
   t.teardown(() => stores.close());
   const append = (change: Partial<LedgerEntry>) =>
     stores.ledger.append({
@@ -28,5 +30,5 @@ export function keptLedger(t: Test) {
       cost: 254_000_000,
       ...change,
     });
-  return { stores, append };
+  return { folder, stores, append };
 }
