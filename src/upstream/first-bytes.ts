@@ -7,6 +7,7 @@ const LARGEST = 4 * 1024;
 const SKIPPED: ReadonlySet<number> = new Set([...Buffer.from(" \t\r\n"), 0xef, 0xbb, 0xbf]);
 const OBJECT = 0x7b;
 const ARRAY = 0x5b;
+const ERROR = Buffer.from("error");
 /** A quick look: members that say that nothing has failed are null. */
 const MAY_FAIL = /"error"\s*:\s*[{"]|"object"\s*:\s*"error"/;
 
@@ -52,7 +53,11 @@ const lengthOf = (pieces: readonly Buffer[]): number => pieces.reduce((sum, { le
 /** An object that may be nothing but an error: answers that tell of one besides say what they are. */
 function failure(pieces: readonly Buffer[]): NoAnswer | undefined {
   if (lengthOf(pieces) > LARGEST) return undefined;
-  const text = Buffer.concat(pieces).toString();
+  const [only] = pieces;
+  const bytes = only && pieces.length === 1 ? only : Buffer.concat(pieces);
+  // Nearly all are answers, and say no such word.
+  if (!bytes.includes(ERROR)) return undefined;
+  const text = bytes.toString();
   if (!MAY_FAIL.test(text)) return undefined;
   try {
     const told = JSON.parse(text) as { object?: unknown };
