@@ -29,6 +29,8 @@ const USUAL_BYTES = 4;
 const SHORT = 4096;
 /** Bytes from one look into a body to the next, and those looked at: base64 longer than both together is always met. */
 const [STEP, RUN] = [1024, 48];
+/** Bytes looked at where a picture goes on: of words in its place some look meets a space. */
+const GOING_ON = 16;
 /** Letters, digits and what else stands in base64, by their codes; a slash may be escaped. */
 const BASE64 = Uint8Array.from({ length: 256 }, (_, code) =>
   /[A-Za-z0-9+/=_-]/.test(String.fromCharCode(code)) ? 1 : 0,
@@ -236,8 +238,8 @@ const numberOf = (value: unknown): unknown => (typeof value === "string" && valu
 const isCount = (value: unknown): value is number => typeof value === "number" && value > 0;
 
 /** Whether bytes are base64, as far as can be seen at a place. */
-function isBase64(bytes: Buffer, at: number): boolean {
-  const end = Math.min(at + RUN, bytes.length);
+function isBase64(bytes: Buffer, at: number, run = RUN): boolean {
+  const end = Math.min(at + run, bytes.length);
   for (let i = at; i < end; i++) if (BASE64[bytes[i] as number] === 0) return false;
   return true;
 }
@@ -265,7 +267,7 @@ export function picturesIn(pieces: readonly Buffer[]): { count: number; bytes: n
       }
       const quote = piece.indexOf(QUOTE, at);
       const end = quote < 0 ? piece.length : quote;
-      for (let i = at + STEP; i + RUN < end; i += STEP) if (!isBase64(piece, i)) return undefined;
+      for (let i = at + STEP; i + RUN < end; i += STEP) if (!isBase64(piece, i, GOING_ON)) return undefined;
       found.bytes += end - from;
       inside = quote < 0;
       at = end + 1;

@@ -7,6 +7,8 @@ import { abandoned, type JournalOwner, journalFile, journals, orphaned, remove }
 import { rowIn } from "./journal.ts";
 import { lineIn, wholeLines } from "./lines.ts";
 
+/** What lines of exchanges that have begun begin with. */
+const BEGUN = `["begun",`;
 /** Milliseconds between two tries while the ledger cannot be written. */
 const AGAIN = 250;
 const LONGEST_AGAIN = 10_000;
@@ -185,6 +187,8 @@ export class JournalFeeder {
   }
 
   private line(text: string, open: Map<unknown, Row> | undefined): void {
+    // Half of all lines, which nobody asks for as long as their process runs.
+    if (!open && text.startsWith(BEGUN)) return;
     const line = lineIn(text);
     if (!line) return;
     if (line[0] === "made") {
