@@ -2,7 +2,20 @@
 
 import { forget } from "../common/first.js";
 import { lazily } from "../common/lazy.js";
-import { go, Head, html, Keys, Ready, render, useAddress, useEffect, useKeys, useState, walk } from "../common/ui.js";
+import {
+  go,
+  Head,
+  html,
+  Keys,
+  Ready,
+  render,
+  useAddress,
+  useEffect,
+  useKeys,
+  useLayoutEffect,
+  useState,
+  walk,
+} from "../common/ui.js";
 import { change, onSignedOut } from "./api.js";
 import { SESSION } from "./asks.js";
 import { useApi } from "./parts.js";
@@ -38,7 +51,7 @@ function App() {
   const { path, view } = useAddress();
   const session = useApi(SESSION);
   const [help, setHelp] = useState(false);
-  onSignedOut(session.again);
+  useLayoutEffect(() => onSignedOut(session.again));
   const keys = [
     ["/", "search", () => document.querySelector("main input")?.focus()],
     ["j", "next row", () => walk(".rows a[data-page]", 1)],
@@ -73,8 +86,8 @@ function At({ path, view, may }) {
 }
 
 function SignedOut(props) {
-  // What was asked ahead was refused.
-  forget();
+  // What was asked ahead was refused, where a session has ended between the page and the question.
+  useLayoutEffect(forget, []);
   return html`<${Page} name="sign_in" ...${props} />`;
 }
 

@@ -17,8 +17,16 @@ export type AdminPlace = ListenPlace | { readonly path: string };
 
 /** Answers what is asked outside of the API: pages, which hold nothing that is not public. */
 export interface AdminPages {
-  /** @returns whether it has answered */
-  serve(request: IncomingMessage, response: ServerResponse, path: string): boolean;
+  /**
+   * @param known whether the API would answer who asks
+   * @returns whether it has answered
+   */
+  serve(
+    request: IncomingMessage,
+    response: ServerResponse,
+    path: string,
+    known: () => Promise<boolean>,
+  ): Promise<boolean>;
 }
 
 /** What else the admin side answers with. */
@@ -113,7 +121,7 @@ export class Admin {
     if (!reads && isForeign(request)) throw new AdminError("not_allowed", "Another site cannot change anything here.");
     if (await this.sessions.serve(request, response, path, query)) return;
     if (path !== "/metrics" && !path.startsWith("/api/")) {
-      if (reads && this.parts.pages?.serve(request, response, path)) return;
+      if (reads && (await this.parts.pages?.serve(request, response, path, () => this.knows(request)))) return;
       throw new AdminError("not_found", "There is nothing here. /livez, /readyz, /metrics and /api/… are answered.");
     }
     const visitor = await access.visitor(request);
@@ -121,6 +129,14 @@ export class Admin {
     if (path === "/metrics") await this.metrics(response);
     else if (path === "/api/live/events" && request.method === "GET") this.live.serve(request, response, visitor);
     else await this.api(request, response, path, query, visitor);
+  }
+
+  /** Whether there is somebody whom the API answers; where the store cannot tell, the API says why. */
+  private async knows(request: IncomingMessage): Promise<boolean> {
+    return this.access.visitor(request).then(
+      (visitor) => visitor !== undefined,
+      () => true,
+    );
   }
 
   private async api(

@@ -17,11 +17,20 @@ export class ConsolePages {
   /**
    * Answers a GET or HEAD that is for a page or its files.
    * @param path without the query
+   * @param known whether the API would answer the visitor, asked for pages only
    * @returns false: it is for somebody else
    */
-  serve(request: IncomingMessage, response: ServerResponse, path: string): boolean {
+  async serve(
+    request: IncomingMessage,
+    response: ServerResponse,
+    path: string,
+    known: () => Promise<boolean>,
+  ): Promise<boolean> {
     const script = PAGES.find(([fits]) => fits.test(path))?.[1];
-    const file = script === undefined ? this.files.find(path) : this.files.page("console", `console/${script}.js`);
+    const file =
+      script === undefined
+        ? this.files.find(path)
+        : this.files.page("console", `console/${script}.js`, (await known()) ? "known" : "unknown");
     if (!file) return false;
     void file.send(request, response);
     return true;

@@ -99,7 +99,7 @@ export class PageFile {
 
 /** What browsers get, read once: pages, scripts and styles as they are written, and those of packages. */
 export class PageFiles {
-  /** Pages by their names and that of a further script. */
+  /** Pages by their names, that of a further script and the visitor. */
   private readonly pages = new Map<string, PageFile>();
 
   private constructor(
@@ -133,22 +133,26 @@ export class PageFiles {
    * A page, which names all scripts that it needs: they are read side by side.
    * @param name of its shell
    * @param script that it shows itself with, besides those that the shell begins with
+   * @param visitor told to the page where its shell asks
    * @throws Error where there is none
    */
-  page(name: string, script: string): PageFile {
-    const id = `${name} ${script}`;
-    const page = this.pages.get(id) ?? this.make(name, script);
+  page(name: string, script: string, visitor: "known" | "unknown" = "unknown"): PageFile {
+    const id = `${name} ${script} ${visitor}`;
+    const page = this.pages.get(id) ?? this.make(name, script, visitor);
     this.pages.set(id, page);
     return page;
   }
 
-  private make(name: string, script: string): PageFile {
+  private make(name: string, script: string, visitor: string): PageFile {
     const shell = this.shells.get(`${name}.html`);
     if (shell === undefined) throw new Error(`There is no page ${name}.`);
     const first = [...shell.matchAll(SCRIPTS)].map(([, each = ""]) => each);
     const needed = importsOf([...first, script], (each) => this.textOf(each));
     const links = [script, ...needed].map((each) => `<link rel="modulepreload" href="/pages/{{version}}/${each}" />`);
-    const text = shell.replace("<!-- modules -->", links.join("\n    ")).replaceAll("{{version}}", this.version);
+    const text = shell
+      .replace("<!-- modules -->", links.join("\n    "))
+      .replace("{{visitor}}", visitor)
+      .replaceAll("{{version}}", this.version);
     return new PageFile(Buffer.from(text), TYPES[".html"] as string);
   }
 

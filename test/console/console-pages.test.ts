@@ -5,8 +5,9 @@ import { ConsolePages } from "../../src/console/console-pages.ts";
 import { PageFiles } from "../../src/console/page-files.ts";
 
 const pages = new ConsolePages(await PageFiles.load());
-const server = createServer((request, response) => {
-  if (!pages.serve(request, response, request.url ?? "")) response.writeHead(404).end();
+const server = createServer(async (request, response) => {
+  const known = async () => request.headers.authorization !== undefined;
+  if (!(await pages.serve(request, response, request.url ?? "", known))) response.writeHead(404).end();
 });
 await new Promise<void>((ready) => server.listen(0, "127.0.0.1", ready));
 t.teardown(() => server.close());
@@ -44,3 +45,18 @@ t.test("a page names every script that it needs, so that none waits for another 
     t.equal(shown.length, 1, `${path} has the script of its own page, and no other's: ${shown}`);
   }
 });
+
+t.test(
+  "a page says whether the API would answer, so that it asks nothing in vain; each has a tag of its own",
+  async (t) => {
+    const [signedOut, signedIn] = [
+      await fetch(base),
+      await fetch(base, { headers: { authorization: "Bearer token" } }),
+    ];
+    t.match(await signedOut.text(), /<html [^>]*data-visitor="unknown"/);
+    t.match(await signedIn.text(), /<html [^>]*data-visitor="known"/);
+    const kept = { "if-none-match": signedOut.headers.get("etag") ?? "" };
+    t.equal((await fetch(base, { headers: kept })).status, 304);
+    t.equal((await fetch(base, { headers: { ...kept, authorization: "Bearer token" } })).status, 200);
+  },
+);

@@ -5,8 +5,11 @@ import { TOKEN, VIEWER } from "../admin/support.ts";
 import { faultsOf, noBrowser } from "../support/browser.ts";
 import { CONSOLE_YAML, consolePage, startConsole, traffic } from "../support/console.ts";
 import { KEY } from "../support/gateway.ts";
+import { plainEntry } from "../support/plain-entry.ts";
 
 const options = { skip: noBrowser };
+/** With a console that asks for a token. */
+const SIGN_IN = `${CONSOLE_YAML}admin: { listen: 127.0.0.1:0, token: $ADMIN_TOKEN, viewer: $VIEWER_TOKEN }\n`;
 
 /** What stands in a column of the first table with that caption, row by row, by the row's head. */
 async function columnOf(page: Page, caption: string, title: string): Promise<Record<string, string>> {
@@ -170,10 +173,7 @@ t.test("the config is shown with its secrets starred, and what a reload would ch
 });
 
 t.test("nobody sees anything before the token is typed; who looks changes nothing", options, async (t) => {
-  const gateway = await startConsole(
-    t,
-    `${CONSOLE_YAML}admin: { listen: 127.0.0.1:0, token: $ADMIN_TOKEN, viewer: $VIEWER_TOKEN }\n`,
-  );
+  const gateway = await startConsole(t, SIGN_IN);
   const page = await consolePage(t, gateway, "/keys", true);
   t.same(await faultsOf(page), []);
   await page.getByLabel("Token").fill("wrong-token-0123456789");
@@ -190,6 +190,64 @@ t.test("nobody sees anything before the token is typed; who looks changes nothin
   await page.getByRole("button", { name: "Sign in with the token" }).click();
   await page.getByRole("button", { name: "Make a key" }).waitFor();
 });
+
+t.test(
+  "who is not signed in is asked for the token, and nothing is asked that would be refused",
+  options,
+  async (t) => {
+    const gateway = await startConsole(t, SIGN_IN);
+    for (const path of ["/", "/requests", "/money", "/providers", "/keys", "/config", "/audit"]) {
+      const page = await consolePage(t, gateway, path);
+      await page.getByLabel("Token").waitFor();
+      const read = await page.evaluate<string[]>("performance.getEntriesByType('resource').map(({ name }) => name)");
+      const asked = read.map((each) => new URL(each).pathname).filter((each) => each.startsWith("/api/"));
+      t.same(asked, ["/api/session"], path);
+      await page.context().close();
+    }
+  },
+);
+
+t.test("a session that ends while a page is open asks for the token again", options, async (t) => {
+  const gateway = await startConsole(t, SIGN_IN);
+  const page = await consolePage(t, gateway, "/keys", true);
+  await page.getByLabel("Token").fill(TOKEN);
+  await page.getByRole("button", { name: "Sign in with the token" }).click();
+  await page.getByRole("table", { name: "Keys" }).waitFor();
+  await page.context().clearCookies();
+  await page.getByRole("link", { name: "Audit" }).click();
+  await page.getByLabel("Token").fill(TOKEN);
+  await page.getByRole("button", { name: "Sign in with the token" }).click();
+  await page.getByRole("heading", { name: "Audit" }).waitFor();
+});
+
+t.test(
+  "a table of more rows than fill a window shows all of them, and older requests stand on pages behind",
+  options,
+  async (t) => {
+    const many = Array.from({ length: 40 }, (_, n) => `k${n}: { key: many-keys-${n}-0123456789abcdef }`);
+    const gateway = await startConsole(t, CONSOLE_YAML.replace(/^keys: \{/m, `keys: { ${many.join(", ")},`));
+    const { ledger } = gateway.gateway.stores;
+    const now = Date.now();
+    for (let n = 0; n < 130; n++) ledger.append(plainEntry(now - n * 1000));
+    await ledger.flush();
+    const page = await consolePage(t, gateway, "/keys");
+    const keys = page.getByRole("table", { name: "Keys" }).locator("tbody tr");
+    await keys.nth(41).waitFor();
+    t.equal(await keys.count(), 42);
+    await page.goto(`${gateway.base}/requests`);
+    const rows = page.getByRole("table", { name: "Requests" }).locator("tbody tr");
+    await rows.nth(99).waitFor();
+    t.equal(await rows.count(), 100);
+    const newest = await rows.first().innerText();
+    await page.getByRole("button", { name: "Older" }).click();
+    await rows.nth(30).waitFor({ state: "detached" });
+    t.equal(await rows.count(), 30, "the others");
+    t.equal(await page.getByRole("button", { name: "Older" }).count(), 0, "there are no more");
+    await page.getByRole("button", { name: "Newest" }).click();
+    await rows.nth(99).waitFor();
+    t.equal(await rows.first().innerText(), newest);
+  },
+);
 
 t.test("a request is explained without a provider being asked", options, async (t) => {
   const gateway = await startConsole(t);
