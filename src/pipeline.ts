@@ -37,9 +37,8 @@ export async function live(
 ): Promise<void> {
   let answer: UpstreamAnswer | undefined;
   try {
-    // A phase that gives no promise is not waited for: each wait is a turn of the queue.
-    const admitted = chain.access(exchange);
-    if (admitted) await admitted;
+    // Between two waits is what a batch does together (`Batch`): each lets the others do the same before the next step begins.
+    await chain.access(exchange);
     if (!exchange.answer) {
       const entered = parts.admission.enter(exchange);
       if (entered) await entered;
@@ -47,12 +46,10 @@ export async function live(
       const body = await receive();
       exchange.waited = exchange.elapsed - asking;
       exchange.receive(body);
-      const asked = chain.request(exchange);
-      if (asked) await asked;
+      await chain.request(exchange);
     }
     if (!exchange.answer) {
-      const routed = chain.route(exchange);
-      if (routed) await routed;
+      await chain.route(exchange);
     }
     if (!exchange.answer) {
       const owned = parts.objects.admit(exchange);

@@ -53,6 +53,7 @@ export async function websocket(
       if (written) await written;
       authenticate(attempt);
       place = await places.take(attempt.target.provider, exchange);
+      if (exchange.aborted) throw new GatewayError("client_gone");
       attempt.sent = true;
       parts.upstreams.persist();
       const allowed = pass ? pass.path.responseHeaders : parts.upstreams.responseHeaders(exchange.protocol);

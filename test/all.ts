@@ -40,7 +40,7 @@ const ALONE: ReadonlySet<string> = new Set([
 
 /** The files of each process. */
 function processes(): string[][] {
-  const files = globSync("test/**/*.test.ts", { cwd: ROOT }).sort();
+  const files = globSync("test/**/*.test.ts", { cwd: ROOT, exclude: ["test/bench/build/**"] }).sort();
   const room = (file: string) => ROOMS.find((each) => file.startsWith(`test/${each}/`) && !ALONE.has(file));
   const alone = files.filter((file) => room(file) === undefined).map((file) => [file]);
   const shares = ROOMS.flatMap((each) => {

@@ -117,22 +117,22 @@ class FormReader implements Form {
     const { scanner } = this;
     const piece = await this.pieces.next();
     this.to += piece?.length ?? 0;
-    if (!scanner.found && this.to > this.maxBytes)
+    const searching = !scanner.found;
+    try {
+      if (piece) {
+        this.kept.push(piece);
+        scanner.push(piece);
+      } else scanner.end();
+    } catch (error) {
+      throw refusal(error);
+    }
+    if (searching && (scanner.found?.start ?? this.to) > this.maxBytes)
       throw tooLarge(
         this.maxBytes,
         "part in front of the field model of the ",
         "Put the field model before the files.",
       );
-    try {
-      if (piece) {
-        this.kept.push(piece);
-        scanner.push(piece);
-        return;
-      }
-      scanner.end();
-    } catch (error) {
-      throw refusal(error);
-    }
+    if (piece) return;
     this.ended = true;
     if (!scanner.found)
       throw new GatewayError("invalid_field", { message: 'The form has no field "model".', param: "model" });

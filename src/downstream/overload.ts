@@ -21,8 +21,10 @@ const LOOK = 50;
 const LATE = { looks: 2, time: 1000 };
 /** The part of its time for which the loop works from which on it is overloaded: one that rests is kept from its core by others. */
 const BUSY = 0.9;
-/** Milliseconds between two samples of the event loop's delay. */
+/** Milliseconds between two samples of the event loop's delay, as long as requests come. */
 const RESOLUTION = 10;
+/** Milliseconds without a request after which none are taken: each wakes a process that has nothing to do. */
+const QUIET = 1000;
 /** Milliseconds between two words of it in the log. */
 const TELL = 1000;
 /** Milliseconds that new requests may take of a turn of the event loop, before the others wait for the next. */
@@ -32,6 +34,9 @@ const TURN = 10;
  * milliseconds, or not.
  */
 const SHARE = { most: 4, least: 0.5, long: 10, down: 0.8, up: 1.1 };
+/** Requests that are served together at most, and milliseconds that each is expected to take as long as nobody knows. */
+const GROUP = 32;
+const EACH = 0.5;
 /** Turns in a row that must find somebody who waits too long: what comes at once after a pause is no overload. */
 const TURNS = 10;
 /** Milliseconds that a caller's further requests may have to wait while overloaded. */
@@ -46,17 +51,34 @@ const MOST = 2;
 const OVER = 1000;
 
 /** A request that waits until it is served or refused. */
-export interface WaitingRequest extends QueueItem {
-  /** The turn in which it came; set while it waits. */
-  turn?: number;
-  serve(): void;
-  readonly refuse: (retryAfter: number) => void;
+export class WaitingRequest implements QueueItem {
+  /** The turn in which it came; set while it waits in the queue. */
+  turn = 0;
+  private known: string | undefined;
+
+  /**
+   * @param since `performance.now()` from which on it waits
+   * @param whose asked only where callers have to wait for one another
+   * @param refuse told after how many seconds it may be asked again
+   */
+  constructor(
+    readonly since: number,
+    private readonly whose: () => string,
+    readonly serve: () => void,
+    readonly refuse: (retryAfter: number) => void,
+  ) {}
+
+  get caller(): string {
+    this.known ??= this.whose();
+    return this.known;
+  }
 }
 
 /**
- * Has new requests wait for their turn, and refuses some while the process has more to do than it can. In each turn of the event
- * loop new requests get some milliseconds; the others wait, fair between callers, so that no turn is long and a refusal never
- * waits behind much work. When they wait for longer than `delay`, turn after turn, or the loop itself is later than that and never
+ * Serves what has come in a turn of the event loop when all of it is here, together: one after the other goes through each step of
+ * its life before any goes through the next, and finds the step's code in the core's caches. Refuses some while the process has more
+ * to do than it can. In each turn new requests get some milliseconds; the others wait, fair between callers, so that no turn is long
+ * and a refusal never waits behind much work. When they wait for longer than `delay`, turn after turn, or the loop itself is later than that and never
  * rests, whoever comes and would have to wait for more than a moment is refused in the same turn, before anybody is served; who has
  * nothing else waiting, where it would be for longer than `delay`. New requests then get less of a turn the longer turns are. All
  * are refused while the heap is nearly full. What runs is never touched.
@@ -67,7 +89,11 @@ export class Overload {
   private squares = 0;
   private sampledAt: number;
   private sampledCpu: number;
-  private readonly stop: () => void;
+  /** Ends the samples; undefined: none are taken. */
+  private stop: (() => void) | undefined;
+  /** Those of this turn, in the order in which they came, as long as nobody has to wait; and how many were served. */
+  private arrived: WaitingRequest[] = [];
+  private served = 0;
   private readonly queue = new FairQueue<WaitingRequest>();
   private readonly pace = new QueuePace();
   /** Who was served lately while it was overloaded, and requests that are refused when all that comes in this turn is here. */
@@ -79,6 +105,7 @@ export class Overload {
   private asked = 0;
   private full = false;
   private overloaded = false;
+  private askedAt = 0;
   /** Looks in a row that found it late, when the first one was, and how late it is. */
   private late = 0;
   private lateSince = 0;
@@ -90,11 +117,14 @@ export class Overload {
   private turning = false;
   private turnEnds = 0;
   private share = TURN;
-  /** When this turn's first request was served at once; 0: none was. When serving last ended, and how long it took. */
-  private servedSince = 0;
+  /** When serving began in this turn; when it last ended, and how long it took. */
+  private servingSince = 0;
   private servedAt = 0;
   private servedFor = 0;
-  private servingSince = 0;
+  /** When the group that is served began, how many it has, and milliseconds that each request took lately. */
+  private groupSince = 0;
+  private group = 0;
+  private each = EACH;
   /** Turns in which requests that waited were served. */
   private turns = 0;
   /** Whether a connection was taken in this turn, and in the one before. */
@@ -113,9 +143,8 @@ export class Overload {
     private readonly log: () => Log,
     private readonly clock: LoopClock = loopClock(),
   ) {
-    this.lookedAt = this.sampledAt = clock.now();
+    this.lookedAt = this.sampledAt = this.askedAt = clock.now();
     this.sampledCpu = clock.cpu();
-    this.stop = clock.every(RESOLUTION, () => this.sample());
   }
 
   /** Whether nothing is being refused. */
@@ -125,31 +154,18 @@ export class Overload {
 
   /** Requests that wait for their turn. */
   get waiting(): number {
-    return this.queue.size + this.excess.length;
+    return this.arrived.length - this.served + this.queue.size + this.excess.length;
   }
 
-  /**
-   * A request has come. @returns whether it is served at once; otherwise it is to `wait`
-   * @param now `performance.now()`
-   * @param fresh it is the first one of its connection
-   */
-  free(now: number, fresh: boolean): boolean {
+  /** A request has come: it is served or refused later in this turn of the event loop, or in one of the next. */
+  arrive(request: WaitingRequest): void {
     this.asked++;
-    if (this.full) return false;
-    if (this.limits.delay === 0) return true;
-    if (!this.turning) this.begin(now);
-    if (this.queue.size > 0 || now >= this.turnEnds || this.owes(now)) return false;
-    if (this.overloaded && fresh && this.backlog > this.patience) return false;
-    if (this.servedSince === 0) this.servedSince = now;
-    return true;
-  }
-
-  /** It is served or refused later, in this turn of the event loop or in one of the next. */
-  wait(request: WaitingRequest): void {
+    if (!this.stop && (this.limits.delay > 0 || this.limits.heap > 0)) this.watch();
+    if (!this.turning) this.begin();
     request.turn = this.turns;
     if (this.overloaded && this.tooMuch(request.caller)) this.excess.push(request);
-    else this.queue.add(request);
-    if (!this.turning) this.begin();
+    else if (this.overloaded || this.queue.size > 0) this.queue.add(request);
+    else this.arrived.push(request);
   }
 
   /** Whether a caller who asks for something now is to be refused. */
@@ -175,13 +191,14 @@ export class Overload {
     if (this.newcomer?.is(socket)) return true;
     this.taken++;
     this.took = true;
-    if (!this.turning && this.limits.delay > 0) this.begin(this.clock.now());
+    if (!this.turning && this.limits.delay > 0) this.begin();
     return false;
   }
 
   close(): void {
     this.newcomer?.close();
-    this.stop();
+    this.stop?.();
+    this.stop = undefined;
   }
 
   private get patience(): number {
@@ -196,77 +213,102 @@ export class Overload {
     return (this.took || this.tookBefore) && now - this.servedAt < this.servedFor * CROWD;
   }
 
-  /** @param now `performance.now()`, where its time begins with it */
-  private begin(now = 0): void {
+  private begin(): void {
     this.turning = true;
-    if (now > 0) this.turnEnds = now + this.share;
     setImmediate(turn, this);
   }
 
   /** All that has come in this turn of the event loop is here; what waits gets its time. */
   turn(): void {
     this.turning = false;
-    const { queue } = this;
-    const oldest = queue.oldest;
     const now = this.clock.now();
-    if (this.servedSince > 0) this.served(this.servedSince, now);
-    this.servedSince = 0;
     this.tookBefore = this.took;
     this.took = false;
     for (const { refuse } of this.excess.splice(0)) this.shedOne(refuse);
-    if (!oldest) return;
-    if (this.full) this.refuse(Number.POSITIVE_INFINITY);
+    if (this.full) {
+      this.queueRest();
+      this.refuse(Number.POSITIVE_INFINITY);
+    }
+    if (this.waiting === 0) return;
     if (this.owes(now)) {
       this.begin();
       return;
     }
-    this.pace.turn(this.clock.cpu());
     const { delay } = this.limits;
-    const longest = Math.max(now - oldest.since, this.pace.each * queue.size);
+    const { oldest } = this.queue;
+    if (oldest) this.waited(oldest, now);
+    this.servingSince = now;
+    this.turnEnds = delay > 0 ? now + this.share : Number.POSITIVE_INFINITY;
+    this.serve(now);
+  }
+
+  /** Some wait since a turn before. */
+  private waited(oldest: WaitingRequest, now: number): void {
+    const { delay } = this.limits;
+    this.pace.turn(this.clock.cpu());
+    const longest = Math.max(now - oldest.since, this.pace.each * this.queue.size);
     this.slow = delay > 0 && longest > delay ? this.slow + 1 : 0;
     if (this.slow >= TURNS) this.overload(now);
     this.turns++;
-    this.servingSince = this.clock.now();
-    this.turnEnds = this.servingSince + this.share;
-    this.serve();
   }
 
-  private served(since: number, now: number): void {
-    this.servedAt = now;
-    this.servedFor = Math.min(now - since, TURN);
+  /** A group of them, of which all do what they can at once; as many as time is left for. */
+  private serve(now: number): void {
+    const room = Math.floor((this.turnEnds - now) / this.each);
+    const most = Math.max(1, Math.min(GROUP, room));
+    this.groupSince = now;
+    for (this.group = 0; this.group < most; this.group++) {
+      const next = this.arrived[this.served] ? this.arrived[this.served++] : this.queued();
+      if (!next) break;
+      next.serve();
+    }
+    queueMicrotask(this.afterwards);
   }
 
-  /** One after the other: the next when all is done that the one before could do at once. */
-  private readonly serve = (): void => {
+  private queued(): WaitingRequest | undefined {
     const next = this.queue.next();
     if (next && this.overloaded) this.recent.add(next.caller);
     if (next) this.pace.served();
-    next?.serve();
-    queueMicrotask(this.afterwards);
-  };
+    return next;
+  }
 
   private readonly afterwards = (): void => process.nextTick(this.serveOrWait);
 
   private readonly serveOrWait = (): void => {
     const now = this.clock.now();
-    if (this.queue.size === 0) {
+    if (this.group > 0) this.each += ((now - this.groupSince) / this.group - this.each) / 4;
+    if (this.served === this.arrived.length) {
+      this.arrived = [];
+      this.served = 0;
+    }
+    if (this.waiting === 0) {
       this.slow = 0;
       this.pace.rest();
     } else if (now < this.turnEnds && !this.full) {
-      this.serve();
+      this.serve(now);
       return;
     }
-    this.served(this.servingSince, now);
+    this.servedAt = now;
+    this.servedFor = Math.min(now - this.servingSince, TURN);
+    this.queueRest();
     // Not before: where all have waited for too long, some are served still.
     if (this.overloaded) this.refuse(now - this.limits.delay);
     if (this.queue.size > 0 && !this.turning) this.begin();
   };
 
+  /** What has come in this turn and found no time waits as the others do. */
+  private queueRest(): void {
+    const { arrived } = this;
+    for (let at = this.served; at < arrived.length; at++) this.queue.add(arrived[at] as WaitingRequest);
+    if (arrived.length > 0) this.arrived = [];
+    this.served = 0;
+  }
+
   /** @param before `performance.now()`: who has waited since before that */
   private refuse(before: number): void {
     const { queue } = this;
     // A process that was kept from its core for a while has not had the time to serve anybody.
-    const missed = ({ turn = 0 }: WaitingRequest) => this.full || this.turns - turn >= MISSED;
+    const missed = ({ turn }: WaitingRequest) => this.full || this.turns - turn >= MISSED;
     for (let oldest = queue.oldest; oldest && oldest.since < before && missed(oldest); oldest = queue.oldest) {
       queue.giveUp();
       this.shedOne(oldest.refuse);
@@ -284,6 +326,15 @@ export class Overload {
     this.overloaded = true;
     this.share = SHARE.most;
     this.refusedAt = now;
+  }
+
+  private watch(): void {
+    const { clock } = this;
+    this.lookedAt = this.sampledAt = this.askedAt = clock.now();
+    this.sampledCpu = clock.cpu();
+    this.sum = this.squares = 0;
+    this.clock.busy();
+    this.stop = clock.every(RESOLUTION, () => this.sample());
   }
 
   /** Node's own histogram of this takes half a millisecond for each look at it. */
@@ -306,6 +357,7 @@ export class Overload {
       const busy = this.clock.busy();
       // A queue of connections that ask nothing gets no shorter by refusing requests.
       this.backlog = this.asked * 2 >= this.taken ? (this.newcomer?.waited ?? 0) : 0;
+      if (this.asked > 0) this.askedAt = now;
       this.asked = this.taken = 0;
       // A turn is late, weighted by how long turns take, as somebody meets it who comes at any time.
       this.lateness = Math.max(0, this.squares / this.sum - RESOLUTION, this.backlog);
@@ -328,6 +380,10 @@ export class Overload {
     this.full = heap > 0 && fullness() > heap;
     const begins = this.told && !this.calm;
     if (begins || (now - this.toldAt >= TELL && (this.shed > 0 || this.told !== this.calm))) this.tell(now);
+    if (now - this.askedAt >= QUIET && this.calm && this.told && this.waiting === 0) {
+      this.stop?.();
+      this.stop = undefined;
+    }
   }
 
   private tell(now: number): void {

@@ -53,7 +53,7 @@ export class ResponseWriter {
       this.pendingBytes += piece.length;
     }
     if (this.pendingBytes >= COPY_BELOW) this.flush();
-    else if (pendingBytes === 0 && this.pendingBytes > 0) process.nextTick(flush, this);
+    else if (pendingBytes === 0 && this.pendingBytes > 0) flushSoon(this);
     return !socket.writableNeedDrain;
   }
 
@@ -82,12 +82,14 @@ export class ResponseWriter {
   }
 
   /**
-   * The answer is whole. It leaves when this turn of the event loop ends, together with those of other requests: a write
-   * wakes the process that waits for it, which costs more than all else about it, and costs it once for a turn's answers.
+   * The answer is whole. It leaves when all that is done at once has been done, its own recording too, together with those of other
+   * requests: a write wakes the process that waits for it, which costs more than all else about it, and costs it once for
+   * several answers.
    */
   end(): void {
     this.letHeadGo();
-    setImmediate(() => this.depart());
+    if (ended.length === 0) queueMicrotask(departSoon);
+    ended.push(this);
   }
 
   private letHeadGo(): void {
@@ -97,7 +99,7 @@ export class ResponseWriter {
     this.response.writeHead(waitingHead.status, waitingHead.lines);
   }
 
-  private depart(): void {
+  depart(): void {
     this.ending();
     this.flush();
     const { response, firstPiece } = this;
@@ -151,7 +153,31 @@ export class ResponseWriter {
   }
 }
 
-const flush = (writer: ResponseWriter): void => writer.flush();
+/** Those of which something waits in `pending`. */
+let waiting: ResponseWriter[] = [];
+
+function flushSoon(writer: ResponseWriter): void {
+  if (waiting.length === 0) process.nextTick(flushAll);
+  waiting.push(writer);
+}
+
+function flushAll(): void {
+  const writers = waiting;
+  waiting = [];
+  for (const writer of writers) writer.flush();
+}
+
+/** Those whose answer is whole, and has not left. */
+let ended: ResponseWriter[] = [];
+
+// Behind all promises that are settled by now, among them those for which exchanges wait to be recorded.
+const departSoon = (): void => process.nextTick(departAll);
+
+function departAll(): void {
+  const writers = ended;
+  ended = [];
+  for (const writer of writers) writer.depart();
+}
 
 const DIGITS = Buffer.from("0123456789abcdef");
 

@@ -18,7 +18,7 @@ import { guard, holdsKey } from "./guard.ts";
 import { HandshakeResponse, handshakeKey, readOffer } from "./handshake.ts";
 import { Incoming } from "./incoming.ts";
 import { Listener, type ListenPlace } from "./listener.ts";
-import { Overload, type OverloadLimits } from "./overload.ts";
+import { Overload, type OverloadLimits, WaitingRequest } from "./overload.ts";
 import type { RouteMatch } from "./paths.ts";
 import { saysWhatIsJudged } from "./query-names.ts";
 import { receiver } from "./receive.ts";
@@ -35,10 +35,16 @@ export interface ServerLimits extends ConnectionLimits {
   readonly keepAlive: number;
   /** Milliseconds for a request's head; 0: no end. */
   readonly head: number;
-  readonly overload?: OverloadLimits | undefined;
+  readonly overload: OverloadLimits;
 }
 
-const LIMITS: ServerLimits = { keepAlive: 75_000, head: 10_000, perAddress: 256, trust: new Networks() };
+const LIMITS: ServerLimits = {
+  keepAlive: 75_000,
+  head: 10_000,
+  perAddress: 256,
+  trust: new Networks(),
+  overload: { delay: 0, heap: 0 },
+};
 
 /** How long a stop waits, in milliseconds. */
 export interface Patience {
@@ -78,7 +84,7 @@ export class Downstream {
   /** `performance.now()` when a stop last had something to wait for. */
   private busyAt = 0;
   private readonly connections: Connections;
-  private readonly overload: Overload | undefined;
+  private readonly overload: Overload;
 
   /** @param current the generation that new requests belong to. */
   constructor(
@@ -87,7 +93,7 @@ export class Downstream {
   ) {
     const limits = { ...LIMITS, ...own };
     this.connections = new Connections(limits);
-    this.overload = limits.overload && new Overload(limits.overload, () => current().log);
+    this.overload = new Overload(limits.overload, () => current().log);
     this.server = createServer(
       {
         noDelay: true,
@@ -121,10 +127,10 @@ export class Downstream {
   /** @throws what the system says of the address */
   async listen(place: ListenPlace): Promise<AddressInfo> {
     this.listener = new Listener(place, (socket) => {
-      if (!this.overload?.sent(socket)) this.accept(socket);
+      if (!this.overload.sent(socket)) this.accept(socket);
     });
     const address = await this.listener.listen();
-    this.overload?.listens(address);
+    this.overload.listens(address);
     return address;
   }
 
@@ -160,7 +166,7 @@ export class Downstream {
     this.connections.limits = limits;
     this.server.keepAliveTimeout = limits.keepAlive;
     this.server.headersTimeout = limits.head;
-    if (limits.overload && this.overload) this.overload.limits = limits.overload;
+    this.overload.limits = limits.overload;
   }
 
   /** Breaks off what still runs with a generation; WebSockets are told to come again. */
@@ -232,7 +238,7 @@ export class Downstream {
     connections.destroy();
     await until(() => this.running.size === 0, LAST_BYTES);
     this.server.close();
-    this.overload?.close();
+    this.overload.close();
     return this.running.items().map(({ exchange }) => exchange);
   }
 
@@ -242,7 +248,7 @@ export class Downstream {
 
   /** Whether nothing runs, nothing is on its way to a client, and nothing is likely to come on the connections there are. */
   private quiet(linger: number): boolean {
-    if (this.running.size > 0 || this.connections.sending) {
+    if (this.running.size > 0 || this.overload.waiting > 0 || this.connections.sending) {
       this.busyAt = performance.now();
       return false;
     }
@@ -322,30 +328,21 @@ export class Downstream {
       refuse(thrown);
       return;
     }
-    const begin = () => {
+    request.hold();
+    const serve = () => {
       try {
         this.begin(arrival, this.current(), { id, time, clock, address, raw, text });
       } catch (thrown) {
         refuse(thrown);
       }
     };
-    const { overload } = this;
-    if (!overload || overload.free(clock, arrival.fresh)) {
-      begin();
-      return;
-    }
-    request.hold();
-    overload.wait({
-      caller: presented(headers) ?? (text.includes("key=") ? text : address),
-      since: arrival.fresh ? overload.before(clock) : clock,
-      serve: () => {
-        if (request.socket.writable) begin();
-      },
-      refuse: (retryAfter) => {
-        shed(request, response, generation.paths.dialect(raw, headers), id, retryAfter);
-        this.refused("overloaded");
-      },
-    });
+    const turnAway = (retryAfter: number) => {
+      shed(request, response, generation.paths.dialect(raw, headers), id, retryAfter);
+      this.refused("overloaded");
+    };
+    const since = arrival.fresh ? this.overload.before(clock) : clock;
+    const caller = () => presented(headers) ?? (text.includes("key=") ? text : address);
+    this.overload.arrive(new WaitingRequest(since, caller, serve, turnAway));
   }
 
   /** Makes an exchange of a request whose turn it is. @throws GatewayError where it cannot be one */
@@ -368,6 +365,7 @@ export class Downstream {
     response.on("close", () => {
       if (!response.writableFinished) exchange.abort();
     });
+    if (response.destroyed) exchange.abort();
     const reply = new Reply(exchange, request, response, generation.upstreams.persist);
     const receive = receiver(exchange, request, response, generation.limits, waiting);
     this.run(
@@ -395,7 +393,6 @@ export class Downstream {
     const address = this.connections.client(connection, headers);
     const response = new HandshakeResponse(request);
     const serve = () => {
-      if (socket.destroyed) return;
       try {
         if (this.draining) throw new GatewayError("draining");
         guard(request, headers);
@@ -409,15 +406,9 @@ export class Downstream {
       this.refused(error.code);
       response.send(socket);
     };
-    const { overload } = this;
-    if (!overload || overload.free(clock, false)) serve();
-    else
-      overload.wait({
-        caller: presented(headers) ?? address,
-        since: clock,
-        serve,
-        refuse: (retryAfter) => refuse(new GatewayError("overloaded", { retryAfter })),
-      });
+    const caller = () => presented(headers) ?? address;
+    const turnAway = (retryAfter: number) => refuse(new GatewayError("overloaded", { retryAfter }));
+    this.overload.arrive(new WaitingRequest(clock, caller, serve, turnAway));
   }
 
   /** Makes an exchange of a handshake whose turn it is. @throws GatewayError where it cannot be one */
@@ -440,6 +431,7 @@ export class Downstream {
     const keys = [...new Set([...credentials(headers, query), ...offer.keys])];
     const exchange = begin(request, query, destination, known, keys);
     socket.once("close", () => exchange.abort());
+    if (socket.destroyed) exchange.abort();
     const handshake = { request, socket, head, key, protocols: offer.protocols, chosen: offer.chosen };
     this.run(generation, exchange, undefined, websocket(exchange, destination, generation, handshake, response));
   }

@@ -136,8 +136,7 @@ export class Upstreams {
     exchange.attempts.push(attempt);
     let begun = false;
     try {
-      const written = chain.send(exchange, attempt);
-      if (written) await written;
+      await chain.send(exchange, attempt);
       authenticate(attempt);
       attempt.sent = true;
       attempt.sentAt = exchange.elapsed;

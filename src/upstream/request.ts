@@ -1,5 +1,6 @@
 import { IncomingMessage } from "node:http";
 import { Readable } from "node:stream";
+import { Batch } from "../core/batch.ts";
 import { Deadline } from "../core/deadline.ts";
 import { GatewayError } from "../core/errors.ts";
 import type { Timeouts } from "../core/marketplace.ts";
@@ -50,6 +51,10 @@ type Pieces = readonly Buffer[];
 
 /** A response that nobody reads yet waits up to this many bytes in memory, then in the provider. */
 const WAITING_LIMIT = 64 * 1024;
+/** What comes is handed on with what has come for others; so many bytes at once, as they are work enough. */
+const LARGE = 16 * 1024;
+
+const arrivals = new Batch<UpstreamRequest>((request) => request.handOn());
 
 /**
  * One attempt: a request on its way to a provider and the response to it. Until a connection takes it nothing has been sent,
@@ -83,6 +88,9 @@ export class UpstreamRequest implements UpstreamResponse, HttpRequest {
   private waitingBytes = 0;
   /** Who looks at what waits. */
   private look: ResponseLook | undefined;
+  /** What is to be answered, as long as nobody has been told of it; and whether that is about to happen. */
+  private answer: UpstreamResponse | undefined;
+  private handing = false;
   /** Nothing more will come from upstream. */
   private over = false;
   private error: GatewayError | undefined;
@@ -159,27 +167,39 @@ export class UpstreamRequest implements UpstreamResponse, HttpRequest {
     this.headers = headers;
     this.progress = "answering";
     this.watch("idle");
-    this.accept(coding === undefined ? this : new DecodedResponse(this, coding, this.outgoing.origin.host));
+    this.answer = coding === undefined ? this : new DecodedResponse(this, coding, this.outgoing.origin.host);
+    this.handOnSoon();
   }
 
   onData(bytes: Buffer): void {
     if (this.over) return;
     this.restartLimit();
-    if (this.receiver && !this.blocked && this.waiting.length === 0) {
-      if (this.receiver.chunk(bytes)) return;
-      this.blocked = true;
-      this.controller?.pause();
-      return;
-    }
     this.waiting.push(bytes);
     this.waitingBytes += bytes.length;
+    if (this.receiver && !this.blocked && this.waitingBytes >= LARGE) this.flush();
     if (this.blocked || this.waitingBytes > WAITING_LIMIT) this.controller?.pause();
-    this.show();
+    if (this.waitingBytes > 0) this.handOnSoon();
   }
 
   onEnd(): void {
     if (this.over) return;
     this.finish(undefined);
+    this.handOnSoon();
+  }
+
+  private handOnSoon(): void {
+    if (this.handing) return;
+    this.handing = true;
+    arrivals.add(this);
+  }
+
+  /** All that has come in this turn is here. */
+  handOn(): void {
+    this.handing = false;
+    const { answer } = this;
+    this.answer = undefined;
+    if (answer) this.accept(answer);
+    this.show();
     this.flush();
   }
 

@@ -216,6 +216,7 @@ t.test("close() waits for the exchange that runs, and takes no new connection", 
   t.match(idle.text, /200 OK.*200 OK[^{]*connection: close/is, "with the answer to another request");
   go();
   await ending;
+  await until(() => client.closed, "the answer to be read");
   t.match(client.text, /^HTTP\/1\.1 200 /);
   t.match(client.text, /1\}\r\n0\r\n\r\n$/, "the answer is whole");
   await until(() => downstream.active === 0, "the exchange to be over");

@@ -6,7 +6,12 @@ export class TestClock implements LoopClock {
   private worked = 0;
   private active = 0;
   private before = { time: 1000, active: 0 };
-  private readonly timers: { every: number; due: number; run: () => void }[] = [];
+  private readonly running: { every: number; due: number; run: () => void }[] = [];
+
+  /** How many things it runs again and again. */
+  get timers(): number {
+    return this.running.length;
+  }
 
   now = (): number => this.time;
   cpu = (): number => this.worked;
@@ -19,8 +24,8 @@ export class TestClock implements LoopClock {
 
   every(milliseconds: number, run: () => void): () => void {
     const timer = { every: milliseconds, due: this.time + milliseconds, run };
-    this.timers.push(timer);
-    return () => this.timers.splice(this.timers.indexOf(timer), 1);
+    this.running.push(timer);
+    return () => this.running.splice(this.running.indexOf(timer), 1);
   }
 
   /** Work without end for a while: the event loop does not turn. */
@@ -37,7 +42,7 @@ export class TestClock implements LoopClock {
 
   /** The loop goes round once, without a rest. */
   async turn(): Promise<void> {
-    for (const timer of [...this.timers]) {
+    for (const timer of [...this.running]) {
       if (timer.due > this.time) continue;
       timer.due = this.time + timer.every;
       timer.run();
