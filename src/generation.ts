@@ -12,11 +12,12 @@ import { Admission, type AdmissionLimits } from "./core/admission.ts";
 import { Chain, type Link, type PhaseObserver } from "./core/chain.ts";
 import { Levels } from "./core/limits.ts";
 import type { Log } from "./core/log.ts";
-import type { Marketplace, Provider, RetryLimits } from "./core/marketplace.ts";
+import { type Marketplace, PROVIDER, type Provider, type RetryLimits } from "./core/marketplace.ts";
 import type { Plugin } from "./core/plugin.ts";
 import type { Protocol } from "./core/protocol.ts";
 import { Protocols } from "./core/protocols.ts";
 import { Redactor } from "./core/redactor.ts";
+import { shaped } from "./core/shape.ts";
 import type { BodyLimits } from "./downstream/body.ts";
 import { type Mount, Paths } from "./downstream/paths.ts";
 import { finish } from "./downstream/reply.ts";
@@ -351,7 +352,8 @@ async function openProviders({ config, protocols, carried }: MadeFrom, former: F
     const { name } = configured;
     const plain = configured.speaks.filter((each) => !overSockets.includes(each));
     const speaks = websocket ? [...plain, ...overSockets] : url === "demo:" ? plain : configured.speaks;
-    const provider = { ...configured, speaks, url: url === "demo:" ? await carried.demo(name) : url };
+    const address = url === "demo:" ? await carried.demo(name) : url;
+    const provider = shaped(PROVIDER, { ...configured, speaks, url: address });
     const before = former?.providers.get(name);
     providers.set(name, before && JSON.stringify(before) === JSON.stringify(provider) ? before : provider);
   }

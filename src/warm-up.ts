@@ -16,6 +16,8 @@ const KEY = "rehearsal-0123456789abcdef";
 const GATEWAYS = 2;
 /** Clients at a time, before the first real request. */
 const CLIENTS = 8;
+/** Requests of a connection: what V8 knows of one changes when it is closed. */
+const CONNECTION = 10;
 /** Requests after which there is hardly anything left to compile. */
 const ENOUGH = 5000;
 /** Milliseconds after which a process that had other things to do is left alone. */
@@ -27,7 +29,8 @@ interface Rehearsed {
   /** How often, beside the others. */
   times: number;
   path: string;
-  body: unknown;
+  /** Absent: it is a GET. */
+  body?: unknown;
 }
 
 /**
@@ -116,17 +119,24 @@ export class WarmUp {
     rmSync(this.folder, { recursive: true, force: true });
   }
 
-  /** One client on a connection of its own, which sends one request, and others as long as it shall. */
-  private client(goOn: () => boolean): Promise<void> {
+  /** One client, which sends a few requests on each of its connections, one request at least, and others as long as it shall. */
+  private async client(goOn: () => boolean): Promise<void> {
+    do await this.connection(goOn);
+    while (goOn());
+  }
+
+  private connection(goOn: () => boolean): Promise<void> {
     const { promise, resolve, reject } = Promise.withResolvers<void>();
     const { port } = (this.gateways[this.sockets.size % GATEWAYS] as Gateway).address;
     const socket = createConnection(port, "127.0.0.1").setNoDelay(true);
     this.sockets.add(socket);
     let answer = "";
-    let first = true;
+    let sent = 0;
     const next = () => {
-      if (first || goOn()) socket.write(this.requests[this.count++ % this.requests.length] as Buffer);
-      else socket.destroy();
+      if (sent === 0 || (sent < CONNECTION && goOn())) {
+        sent++;
+        socket.write(this.requests[this.count++ % this.requests.length] as Buffer);
+      } else socket.destroy();
     };
     socket.on("connect", next);
     socket.on("data", (bytes) => {
@@ -135,7 +145,6 @@ export class WarmUp {
       if (!answer.startsWith("HTTP/1.1 200 ")) socket.destroy(new Error(`The warm-up got ${answer.slice(0, 500)}`));
       else {
         answer = "";
-        first = false;
         next();
       }
     });
@@ -152,15 +161,17 @@ export class WarmUp {
 function rehearsed(place: URL): Buffer[] {
   const all = JSON.parse(readFileSync(new URL("requests.json", place), "utf8")) as Rehearsed[];
   return all.flatMap(({ times, path, body }) => {
-    const text = JSON.stringify(body).replaceAll("TEXT", "The quick brown fox jumps over the lazy dog. ".repeat(8));
+    const text =
+      body === undefined
+        ? ""
+        : JSON.stringify(body).replaceAll("TEXT", "The quick brown fox jumps over the lazy dog. ".repeat(8));
     const head = [
-      `POST ${path} HTTP/1.1`,
+      `${body === undefined ? "GET" : "POST"} ${path} HTTP/1.1`,
       "host: 127.0.0.1",
       `authorization: Bearer ${KEY}`,
       "user-agent: rehearsal",
       "accept: application/json",
-      "content-type: application/json",
-      `content-length: ${Buffer.byteLength(text)}`,
+      ...(body === undefined ? [] : ["content-type: application/json", `content-length: ${Buffer.byteLength(text)}`]),
     ];
     return Array<Buffer>(times).fill(Buffer.from(`${head.join("\r\n")}\r\n\r\n${text}`));
   });

@@ -3,6 +3,7 @@ import { globOf, matchesAny } from "./glob.ts";
 import { modelNotAllowed, otherNotAllowed, otherNotHere } from "./key-scope.ts";
 import type { Limits } from "./limit-kinds.ts";
 import type { PriceList } from "./price-list.ts";
+import type { Shape } from "./shape.ts";
 
 /** Who holds a gateway key. */
 export interface Caller {
@@ -27,6 +28,11 @@ export interface Caller {
   /** Unix milliseconds from which on it opens nothing, and what runs for it ends. */
   expires?: number;
 }
+
+export const CALLER: Shape<Caller> = {
+  ...{ id: true, name: true, models: true, paths: true, addresses: true, group: true, owner: true, tags: true },
+  ...{ limits: true, expires: true },
+};
 
 /** What is shown to a provider. */
 export interface Credential {
@@ -65,6 +71,11 @@ export interface Provider {
   warm: number;
   health: HealthLimits;
 }
+
+export const PROVIDER: Shape<Provider> = {
+  ...{ name: true, url: true, credentials: true, header: true, speaks: true, forward: true, threads: true },
+  ...{ shared: true, concurrency: true, timeouts: true, vendor: true, idempotency: true, warm: true, health: true },
+};
 
 /** When a target is left alone, and for how long. Times in milliseconds, shares from 0 to 1. */
 export interface HealthLimits {
@@ -125,6 +136,10 @@ export interface Target {
   facts?: Facts;
 }
 
+export const TARGET: Shape<Target> = {
+  ...{ provider: true, model: true, weight: true, serves: true, prices: true, via: true, facts: true },
+};
+
 const names = new WeakMap<Target, string>();
 
 /** A name clients may use: an entry of the marketplace. */
@@ -146,6 +161,11 @@ export interface Model {
   /** False: the marketplace's pages do not list it; for keys it is a model like any other. */
   public?: boolean;
 }
+
+export const MODEL: Shape<Model> = {
+  ...{ id: true, name: true, description: true, aliases: true, created: true, context: true, output: true, can: true },
+  ...{ balance: true, targets: true, fallback: true, public: true },
+};
 
 /** Facts about a target that the mapping needs; from gateway.yaml, with defaults that let the vendor judge. */
 export interface Facts {

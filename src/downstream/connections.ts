@@ -86,6 +86,8 @@ export class Connections {
     socket.on("error", ignore);
     const { perAddress, trust } = this.limits;
     const address = plainAddress(socket.remoteAddress ?? "") ?? "";
+    // Node gives a connection this member with its first answer: with it from the start all have one shape for V8.
+    socket.setTimeout(0);
     const proxy = trust.has(address);
     this.known.set(socket, new ClientConnection(socket, address, proxy));
     this.open.add(socket);

@@ -1,6 +1,7 @@
 import type { Config, ConfiguredModel, ConfiguredTarget } from "../config/types.ts";
-import { Marketplace, type Model, type Provider, type Target } from "../core/marketplace.ts";
+import { Marketplace, MODEL, type Model, type Provider, TARGET, type Target } from "../core/marketplace.ts";
 import { OWN, PriceList } from "../core/price-list.ts";
+import { shaped } from "../core/shape.ts";
 import type { Catalogue, ModelFacts } from "./catalogue.ts";
 
 /** Where the built-in provider would be: nothing listens there. */
@@ -36,20 +37,20 @@ function resolved(
     found.push(facts);
     return [target(configured, provider, facts, model.id)];
   });
-  return { ...model, ...common(model, found), targets };
+  return shaped(MODEL, { ...model, ...common(model, found), targets });
 }
 
 function target(configured: ConfiguredTarget, provider: Provider, facts: ModelFacts, serves: string): Target {
   const { price, ...rest } = configured;
   const prices = price ? new PriceList([{ price }], OWN) : facts.prices;
   const output = rest.facts?.output ?? facts.output?.value;
-  return {
+  return shaped(TARGET, {
     ...rest,
     ...(output === undefined ? {} : { facts: { ...rest.facts, output } }),
     provider,
     serves,
     ...(prices && { prices }),
-  };
+  });
 }
 
 /** What holds whichever target serves: the least of what they take, and what all of them can. */

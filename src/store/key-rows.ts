@@ -1,7 +1,8 @@
 import { hash, timingSafeEqual } from "node:crypto";
 import type { SQLInputValue, SQLOutputValue } from "node:sqlite";
 import type { Limits } from "../core/limit-kinds.ts";
-import type { KeyEdit, KeyFields, KeyRecord } from "./keys.ts";
+import { shaped } from "../core/shape.ts";
+import { KEY_RECORD, type KeyEdit, type KeyFields, type KeyRecord } from "./keys.ts";
 
 /** A key that gateway.yaml names, by itself or by its SHA-256 in hex. */
 export interface FileKey extends KeyFields {
@@ -66,7 +67,7 @@ export function fileRecord(entry: FileKey): [string, KeyRecord][] {
   if (!hex) return [];
   const record: KeyRecord = { id: entry.name, name: entry.name, hash: hex, source: "file", created: 0 };
   for (const field of SCOPE) if (entry[field] !== undefined) Object.assign(record, { [field]: entry[field] });
-  return [[hex, record]];
+  return [[hex, shaped(KEY_RECORD, record)]];
 }
 
 export function storedRecord(row: Record<string, SQLOutputValue>): KeyRecord {
@@ -85,7 +86,7 @@ export function storedRecord(row: Record<string, SQLOutputValue>): KeyRecord {
   for (const time of ["expires", "disabled", "revoked"] as const)
     if (row[time] !== null) record[time] = Number(row[time]);
   if (row["old_until"] !== null) record.rotating = Number(row["old_until"]);
-  return record;
+  return shaped(KEY_RECORD, record);
 }
 
 function plain(value: string | number): SQLInputValue {

@@ -1,6 +1,7 @@
 import { checkKeyScope } from "../core/key-scope.ts";
 import type { Limits } from "../core/limit-kinds.ts";
-import type { Caller } from "../core/marketplace.ts";
+import { CALLER, type Caller } from "../core/marketplace.ts";
+import { type Shape, shaped } from "../core/shape.ts";
 
 /** A gateway key as it is kept: never the key itself, only its SHA-256. Times are Unix milliseconds. */
 export interface KeyRecord extends Caller {
@@ -15,6 +16,11 @@ export interface KeyRecord extends Caller {
   /** Until when what it was before its last rotation works too. */
   rotating?: number;
 }
+
+export const KEY_RECORD: Shape<KeyRecord> = {
+  ...CALLER,
+  ...{ hash: true, source: true, created: true, disabled: true, revoked: true, rotating: true },
+};
 
 /** What an operator says of a key. */
 export interface KeyFields {
@@ -67,8 +73,7 @@ export abstract class Keys {
   callerOf(record: KeyRecord): Caller {
     let caller = this.callers.get(record);
     if (!caller) {
-      const { hash: _, source: __, created: ___, disabled: ____, revoked: _____, rotating: ______, ...own } = record;
-      caller = own;
+      caller = shaped<Caller>(CALLER, record);
       this.callers.set(record, caller);
     }
     return caller;

@@ -1,0 +1,26 @@
+import t from "tap";
+import { type Shape, shaped } from "../../src/core/shape.ts";
+
+interface Thing {
+  name: string;
+  weight?: number;
+  note?: string;
+}
+const THING: Shape<Thing> = { name: true, weight: true, note: true };
+
+t.test("an object has every member in the same order, whichever were told and how", async (t) => {
+  const all = [{ name: "a" }, { note: "n", name: "b" }, { weight: 1, note: "n", name: "c" }].map((each) =>
+    shaped(THING, each),
+  );
+  for (const each of all) t.same(Object.keys(each), ["name", "weight", "note"]);
+  t.same(JSON.parse(JSON.stringify(all)), [
+    { name: "a" },
+    { name: "b", note: "n" },
+    { name: "c", weight: 1, note: "n" },
+  ]);
+});
+
+t.test("what its type does not have is left out", async (t) => {
+  const record: Thing & { secret: string } = { name: "a", secret: "s" };
+  t.notOk("secret" in shaped<Thing>(THING, record));
+});

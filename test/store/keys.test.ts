@@ -1,0 +1,17 @@
+import t from "tap";
+import { type KeyRecord, Keys } from "../../src/store/keys.ts";
+
+const record: KeyRecord = {
+  ...{ id: "k1", name: "ci", models: ["fast"], group: "acme" },
+  ...{ hash: "00".repeat(32), source: "store", created: 1, disabled: 2, revoked: 3, rotating: 4 },
+};
+
+t.test("a caller is what requests are judged by, and has nothing of how its key is kept", async (t) => {
+  const { callerOf } = Keys.prototype;
+  const keys = Object.create(Keys.prototype, { callers: { value: new WeakMap() } }) as Keys;
+  const caller = callerOf.call(keys, record);
+  t.match(caller, { id: "k1", name: "ci", models: ["fast"], group: "acme" });
+  for (const name of ["hash", "source", "created", "disabled", "revoked", "rotating"]) t.notOk(name in caller, name);
+  t.equal(callerOf.call(keys, record), caller, "the same one for each of its requests");
+  t.not(callerOf.call(keys, { ...record }), caller);
+});
