@@ -180,7 +180,7 @@ const RULES: readonly Rule[] = [
 /** The verb `audit`. Answers the exit code. @param text the file as it is written @throws Misuse */
 export async function run(args: readonly string[], io: Terminal, config: Config, text: string): Promise<number> {
   const { values } = argumentsOf(args, OPTIONS);
-  const most = LEVELS.findIndex((level) => level === values.level);
+  const most = LEVELS.indexOf(values.level as (typeof LEVELS)[number]);
   if (most < 0) throw new Misuse(`--level ${values.level}: choose from ${LEVELS.join(", ")}.`);
   const ignored = values.ignore
     .split(",")

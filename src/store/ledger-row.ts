@@ -20,10 +20,13 @@ export const HOLDER = ["group_path", "tags"] as const;
 
 type Column = (typeof KIND)[number] | (typeof COLUMNS)[number] | (typeof HOLDER)[number];
 
+/** What stands in a column: finite numbers only. */
+export type Cell = string | number | null;
+
 /** What is bound to inserts, in the order of `KIND` and of `COLUMNS`. */
 export interface Row {
-  kind: readonly SQLInputValue[];
-  values: readonly SQLInputValue[];
+  kind: readonly Cell[];
+  values: readonly Cell[];
   /** In the order of `HOLDER`; absent: neither. */
   holder?: readonly [group: string, tags: string];
   /** What the usage belongs to that counts once, and the row for when it has been counted. */

@@ -26,12 +26,12 @@ export class HeaderList {
 
   /** The first value of a header, or undefined. */
   get(name: string): string | undefined {
-    const at = this.keys.indexOf(known(name).key);
+    const at = this.indexOf(known(name).key);
     return at < 0 ? undefined : this.lines[2 * at + 1];
   }
 
   has(name: string): boolean {
-    return this.keys.includes(known(name).key);
+    return this.indexOf(known(name).key) >= 0;
   }
 
   /**
@@ -40,7 +40,7 @@ export class HeaderList {
    */
   set(name: string, value: string): this {
     const { key } = checked(name, value);
-    const at = this.keys.indexOf(key);
+    const at = this.indexOf(key);
     if (at < 0) return this.append(name, value);
     this.lines[2 * at + 1] = value;
     for (let i = this.keys.length - 1; i > at; i--) if (this.keys[i] === key) this.removeAt(i);
@@ -58,7 +58,7 @@ export class HeaderList {
   delete(name: string): boolean {
     const { key } = known(name);
     let removed = false;
-    for (let at = this.keys.indexOf(key); at >= 0; at = this.keys.indexOf(key, at)) {
+    for (let at = this.indexOf(key); at >= 0; at = this.indexOf(key, at)) {
       this.removeAt(at);
       removed = true;
     }
@@ -103,19 +103,30 @@ export class HeaderList {
     return kept;
   }
 
+  /** A loop, because known names are compared by reference where `Array.indexOf` compares texts. */
+  private indexOf(key: string, from = 0): number {
+    const { keys } = this;
+    for (let i = from; i < keys.length; i++) if (keys[i] === key) return i;
+    return -1;
+  }
+
   private removeAt(i: number): void {
     this.keys.splice(i, 1);
     this.lines.splice(2 * i, 2);
   }
 }
 
-const VALUE = /^[\t\x20-\x7e\x80-\xff]*$/;
+/** What no value may hold. Looked for, not matched to the end: the engine then takes many characters at once. */
+const UNSENDABLE = /[^\t\x20-\x7e\x80-\xff]/;
+
+/** Whether a value may be written to a socket: it holds no CR, LF, NUL or other control character, and is latin1. */
+export const isSendable = (value: string): boolean => !UNSENDABLE.test(value);
 
 /** A name that may be written to a socket together with this value. The value may be a secret, and is not told. */
 function checked(name: string, value: string): KnownName {
   const found = known(name);
   if (!found.valid) throw new TypeError(`${JSON.stringify(name)} cannot be the name of a header.`);
-  if (typeof value !== "string" || !VALUE.test(value))
+  if (typeof value !== "string" || !isSendable(value))
     throw new TypeError(`The header ${name} has a value that cannot be sent.`);
   return found;
 }

@@ -46,6 +46,49 @@ t.test("an error is told with its stack, and what is no JSON costs its line only
   );
 });
 
+t.test(
+  "members are written as JSON.stringify writes them, whatever they are and whatever stands in them",
+  async (t) => {
+    const { fd, log } = piped(t);
+    const texts = [
+      "plain",
+      "",
+      'a"b',
+      "back\\slash",
+      "line\nend",
+      "\u0000",
+      "\u007f",
+      "ü",
+      "\ud800",
+      "😀",
+      "</script>",
+    ];
+    const odd: object[] = [
+      ...texts.flatMap((text) => [{ text }, { [text]: 1 }, { one: "x", text, last: true }]),
+      ...[0, -0, 1.5, 1e21, 1e-7, Number.NaN, Number.POSITIVE_INFINITY, true, null, undefined].map((value) => ({
+        value,
+      })),
+      ...[{ list: [1, "a"], in: { deep: "é" } }, { date: new Date(0) }, { toJSON: () => ({ b: 2 }) }, { a() {}, b: 1 }],
+      ...[
+        new (class Own {
+          shown = 1;
+        })(),
+        Object.create({ inherited: 1 }),
+        Object.assign(Object.create(null), { bare: "x" }),
+      ],
+    ];
+    for (const fields of odd) log.info(fields, "line");
+    await log.flush();
+    const lines = taken(fd).trim().split("\n");
+    t.equal(lines.length, odd.length);
+    for (const [i, fields] of odd.entries()) {
+      const members = JSON.stringify(fields).slice(1, -1);
+      const written = /^\{"level":30,"time":"[^"]+",(.*)"msg":"line"\}$/.exec(lines[i] as string)?.[1];
+      t.equal(written, members && `${members},`, `line ${i}`);
+    }
+  },
+);
+
 t.test("each level writes what is as severe, and silent nothing", async (t) => {
   const { fd, log } = piped(t);
   for (const level of ["trace", "debug", "info", "warn", "error", "fatal", "silent"]) {

@@ -10,7 +10,8 @@ import {
   statSync,
   writeSync,
 } from "node:fs";
-import { KIND, type Row } from "../ledger-row.ts";
+import { quoted } from "../../wire/quoted.ts";
+import { type Cell, KIND, type Row } from "../ledger-row.ts";
 import type { MadeObject } from "../object-rows.ts";
 import { journalFile, processName, remove } from "./files.ts";
 
@@ -267,8 +268,8 @@ function lineOf(kind: RowLine[0], { kind: common, values, holder, once }: Row): 
 function rowText(kind: Row["kind"], values: Row["values"], holder: Row["holder"]): string {
   let text = `[${kindText(kind)},[`;
   for (let i = 0; i < values.length; i++) {
-    const value = values[i];
-    const told = typeof value === "number" || value === null ? value : JSON.stringify(value);
+    const value = values[i] as Cell;
+    const told = typeof value === "string" ? quoted(value) : value;
     text += i === 0 ? told : `,${told}`;
   }
   return holder ? `${text}],${JSON.stringify(holder)}]` : `${text}]]`;

@@ -1,5 +1,5 @@
 /** The head of a request as it leaves. Fields that concern one connection only (RFC 9110 §7.6.1) stay behind. */
-import { without } from "../../wire/headers.ts";
+import { isSendable, without } from "../../wire/headers.ts";
 import { isConnection, known } from "../../wire/names.ts";
 import { Http1Error } from "./errors.ts";
 import type { HttpRequest } from "./http-request.ts";
@@ -20,8 +20,7 @@ const OURS: ReadonlySet<string> = new Set(["accept-encoding", "content-length", 
 const WITH_BODY: ReadonlySet<string> = new Set(["POST", "PUT", "PATCH"]);
 
 const TOKEN = /^[!#$%&'*+\-.^_`|~0-9A-Za-z]+$/;
-const VALUE = /^[\t\x20-\x7e\x80-\xff]*$/;
-const PATH = /^\/[\x21-\xff]*$/;
+const NOT_IN_PATH = /[^\x21-\xff]/;
 
 /** Why a request may not be written to a socket, where it could break out of its line; undefined: it may. */
 export function checkRequest({
@@ -32,7 +31,7 @@ export function checkRequest({
   const name = faultyField(fields);
   if (name !== undefined)
     return new Http1Error("REQUEST_INVALID", `The header ${JSON.stringify(name)} cannot be sent upstream.`);
-  if (TOKEN.test(method) && PATH.test(path)) return undefined;
+  if (TOKEN.test(method) && path.startsWith("/") && !NOT_IN_PATH.test(path)) return undefined;
   return new Http1Error("REQUEST_INVALID", "The gateway composed a request that cannot be sent upstream.");
 }
 
@@ -40,7 +39,7 @@ export function checkRequest({
 function faultyField(fields: readonly string[]): string | undefined {
   for (let i = 0; i < fields.length; i += 2) {
     const name = fields[i] as string;
-    if (!known(name).valid || !VALUE.test(fields[i + 1] as string)) return name;
+    if (!known(name).valid || !isSendable(fields[i + 1] as string)) return name;
   }
   return undefined;
 }

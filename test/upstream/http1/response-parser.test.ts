@@ -116,7 +116,7 @@ t.test("what could be read in two ways, or not at all, is refused", (t) => {
     ["HTTP/1.1 20 OK\r\n\r\n", "NOT_HTTP"],
     ["HTTP/1.1  200 OK\r\n\r\n", "NOT_HTTP"],
     [`${OK}a: b\0c\r\n\r\n`, "NOT_HTTP"],
-    [`${OK}a: b\rc: d\r\n\r\n`, "NOT_HTTP"],
+    [`${OK}a: b\rc: d\r\n\r\n`, "HEADER_INVALID"],
     [`${OK}a: b\nc: d\r\n\r\n`, "HEADER_INVALID"],
     [`${OK}a : b\r\n\r\n`, "HEADER_INVALID"],
     [`${OK} a: b\r\n\r\n`, "HEADER_INVALID"],

@@ -1,0 +1,22 @@
+import t from "tap";
+import { isPlain, quoted } from "../../src/wire/quoted.ts";
+
+t.test("every character is written as JSON.stringify writes it, wherever it stands", async (t) => {
+  const wrong: number[] = [];
+  for (let code = 0; code <= 0xffff; code++) {
+    const character = String.fromCharCode(code);
+    for (const text of [character, `${character}b`, `a${character}`, `a${character}${character}b`])
+      if (quoted(text) !== JSON.stringify(text)) wrong.push(code);
+  }
+  t.strictSame(wrong, []);
+  t.equal(quoted(""), '""');
+  t.equal(quoted("😀"), JSON.stringify("😀"));
+});
+
+t.test("printable ASCII without quotes and backslashes is plain, and nothing else", async (t) => {
+  for (let code = 0; code < 0x180; code++) {
+    const expected = code >= 0x20 && code < 0x7f && code !== 0x22 && code !== 0x5c;
+    if (isPlain(String.fromCharCode(code)) !== expected) t.fail(`the character ${code}`);
+  }
+  t.pass();
+});
