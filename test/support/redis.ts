@@ -9,8 +9,9 @@ import type { Test } from "tap";
 import type { Certificates } from "./certificates.ts";
 import { freePort } from "./free-port.ts";
 
-/** Where Debian's packages put Redis, or Valkey, which can be tried instead. */
-const BINARY = process.env["GATEWAY_TEST_REDIS_SERVER"] ?? "/usr/bin/redis-server";
+/** Where Debian's packages put Redis, and Valkey, which does where there is no Redis. */
+const PLACES = ["/usr/bin/redis-server", "/usr/bin/valkey-server"];
+const BINARY = process.env["GATEWAY_TEST_REDIS_SERVER"] ?? PLACES.find(existsSync) ?? PLACES.join(" or ");
 
 /** A server of its own, which keeps nothing on the disk. */
 export interface RedisProcess {
@@ -28,7 +29,7 @@ export interface RedisProcess {
 }
 
 /**
- * A real redis-server on a free port, stopped with the test. Undefined where it is not installed, after skipping the test; with
+ * A real server of Redis or Valkey on a free port, stopped with the test. Undefined where it is not installed, after skipping the test; with
  * `GATEWAY_TEST_REDIS=required` that fails instead.
  * @param options of its command line
  * @param tls spoken at its port and nothing else, with certificates that clients must have too
@@ -59,7 +60,7 @@ export async function startRedis(
     let said = "";
     child.stdout?.setEncoding("utf8").on("data", (text: string) => (said += text));
     for (let i = 0; i < 600 && !/Ready to accept connections/.test(said); i++) {
-      if (child.exitCode !== null) throw new Error(`no redis-server: ${said}`);
+      if (child.exitCode !== null) throw new Error(`no ${BINARY}: ${said}`);
       await sleep(20);
     }
   };
