@@ -1,5 +1,13 @@
 import type { Attempt, Marketplace } from "model-gateway";
-import { cost, costAt, type LedgerEntry, type PriceVersion, type Usage } from "model-gateway/store";
+import {
+  besidesOf,
+  cost,
+  costAt,
+  type LedgerEntry,
+  type PriceVersion,
+  type Usage,
+  withoutRequest,
+} from "model-gateway/store";
 
 /** Finds what a model costs at a provider. */
 type Prices = Pick<Marketplace, "pricesAt">;
@@ -21,7 +29,7 @@ export function priced(
   const besides: RunBesides[] = [];
   for (const each of usage.besides) {
     const own = each.model === undefined ? terms : termsOf(target, each.model, time, prices);
-    const more = own && costAt(apart(each, usage), withoutRequest(own));
+    const more = own && costAt(besidesOf(each, usage), withoutRequest(own));
     if (own === undefined || more === undefined) return {};
     sum += more;
     besides.push(own === terms ? each : { ...each, price: own.version });
@@ -33,7 +41,7 @@ export function priced(
 export function floorOf(usage: Usage, target: AskedTarget | undefined, time: number): number {
   const terms = target?.prices?.at(time);
   if (!terms) return usage.providerCost ?? 0;
-  const more = (usage.besides ?? []).map((each) => cost(apart(each, usage), withoutRequest(terms).price));
+  const more = (usage.besides ?? []).map((each) => cost(besidesOf(each, usage), withoutRequest(terms).price));
   return Math.max(usage.providerCost ?? 0, cost(usage, terms.price) + more.reduce((all, each) => all + each, 0));
 }
 
@@ -53,19 +61,6 @@ function termsOf(
   const list = served === undefined || served === model ? own : prices.pricesAt(provider, served);
   return list?.at(time);
 }
-
-/** It was served in the same tier. */
-const apart = (each: RunBesides, { tier }: Usage): Usage => ({
-  ...{ in: each.in, out: each.out, raw: undefined },
-  ...(tier === undefined ? {} : { tier }),
-});
-
-/** What each request costs is charged once. */
-const withoutRequest = (terms: PriceVersion): PriceVersion => {
-  if (terms.price.request === undefined) return terms;
-  const { request: _, ...price } = terms.price;
-  return { ...terms, price };
-};
 
 const isKnown = (usage: Usage, { price }: PriceVersion): boolean =>
   counts(usage) || price.request !== undefined || (usage.images !== undefined && price.image !== undefined);

@@ -32,6 +32,21 @@ export function costAt(usage: Usage, { price, source }: PriceVersion): number | 
   return cost(usage, price);
 }
 
+/** What a vendor ran beside an answer is reckoned in the tier of the answer. */
+export const besidesOf = (part: Partial<Usage>, { tier }: Usage): Usage => ({
+  ...{ in: part.in ?? {}, out: part.out ?? {}, raw: undefined },
+  ...(part.drawn ? { drawn: part.drawn } : {}),
+  ...(part.serverTools ? { serverTools: part.serverTools } : {}),
+  ...(tier === undefined ? {} : { tier }),
+});
+
+/** Terms of what was run beside an answer: what each request costs is charged once, with the answer. */
+export function withoutRequest(terms: PriceVersion): PriceVersion {
+  if (terms.price.request === undefined) return terms;
+  const { request: _, ...price } = terms.price;
+  return { ...terms, price };
+}
+
 const DAY = 86_400_000;
 const DIGITS = 12;
 

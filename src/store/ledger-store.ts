@@ -4,6 +4,7 @@ import type {
   LedgerFailure,
   LedgerQuery,
   LedgerReach,
+  LedgerRows,
   LedgerSearch,
   LedgerSpan,
   LedgerSpeed,
@@ -38,7 +39,7 @@ export interface LedgerStore extends AgingRows {
     reach(search: LedgerReach, rows: number): Promise<number>;
     speeds(span: LedgerSpan, by?: SpeedGroup): Promise<LedgerSpeed[]>;
     failures(span: LedgerSpan): Promise<LedgerFailure[]>;
-    page(span: LedgerSpan, after?: RowPlace): LedgerEntry[] | Promise<LedgerEntry[]>;
+    page(span: LedgerRows, after?: RowPlace): LedgerEntry[] | Promise<LedgerEntry[]>;
     readonly state: "ok" | "waiting";
   };
   readonly objects: ObjectRows;

@@ -70,6 +70,11 @@ export interface LedgerSpan {
   until?: number;
 }
 
+export interface LedgerRows extends LedgerSpan {
+  /** Only entries whose usage a vendor may charge under more names than that of the model that was asked. */
+  scattered?: boolean;
+}
+
 export interface LedgerQuery extends LedgerSpan {
   by: readonly LedgerGroup[];
 }
@@ -182,7 +187,7 @@ export abstract class Ledger {
    * One entry for each exchange that has ended, oldest first, as many as there are: also those that a process of this machine
    * has written down and that are not in the store yet.
    */
-  abstract entries(span: LedgerSpan): AsyncIterable<LedgerEntry>;
+  abstract entries(rows: LedgerRows): AsyncIterable<LedgerEntry>;
   abstract close(): Promise<void>;
   /** Whether entries get to the disk. */
   abstract get state(): "ok" | "waiting";

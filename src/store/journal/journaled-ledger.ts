@@ -7,6 +7,7 @@ import {
   type LedgerFailure,
   type LedgerQuery,
   type LedgerReach,
+  type LedgerRows,
   type LedgerSearch,
   type LedgerSpan,
   type LedgerSpeed,
@@ -14,7 +15,7 @@ import {
   type SpeedGroup,
 } from "../ledger.ts";
 import { merged, paged } from "../ledger-pages.ts";
-import { entryIn, rowOf } from "../ledger-row.ts";
+import { entryIn, isScattered, rowOf } from "../ledger-row.ts";
 import type { MadeObject } from "../object-rows.ts";
 import { journals, orphaned } from "./files.ts";
 import { Journal } from "./journal.ts";
@@ -141,12 +142,14 @@ export class JournaledLedger extends Ledger implements ObjectJournal {
     return (await this.asked({ type: "failures", span })) as LedgerFailure[];
   }
 
-  override async *entries(span: LedgerSpan): AsyncGenerator<LedgerEntry> {
+  override async *entries(span: LedgerRows): AsyncGenerator<LedgerEntry> {
     await inTime(PATIENCE, this.flush()).catch(() => {});
     // The journals first: a row may get from there into the store meanwhile, but never back.
     const unfed = journaled(this.journal.folder).ended.map(entryIn);
-    const { since = 0, until = Number.MAX_SAFE_INTEGER } = span;
-    const within = unfed.filter(({ time }) => time >= since && time < until);
+    const { since = 0, until = Number.MAX_SAFE_INTEGER, scattered } = span;
+    const within = unfed.filter(
+      (entry) => entry.time >= since && entry.time < until && (!scattered || isScattered(entry)),
+    );
     const stored = paged(
       async (after) => (await LedgerThread.shared().ask(this.opened(), { type: "page", span, after })) as LedgerEntry[],
     );

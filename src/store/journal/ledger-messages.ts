@@ -1,4 +1,4 @@
-import type { LedgerQuery, LedgerReach, LedgerSearch, LedgerSpan, SpeedGroup } from "../ledger.ts";
+import type { LedgerQuery, LedgerReach, LedgerRows, LedgerSearch, LedgerSpan, SpeedGroup } from "../ledger.ts";
 import type { PostgresPlace } from "../postgres/place.ts";
 import type { RowPlace } from "../row-place.ts";
 import type { JournalPlace } from "./feeder.ts";
@@ -17,7 +17,7 @@ export type LedgerAsk =
   | { type: "reach"; search: LedgerReach; rows: number }
   | { type: "speeds"; span: LedgerSpan; by: SpeedGroup | undefined }
   | { type: "failures"; span: LedgerSpan }
-  | { type: "page"; span: LedgerSpan; after: RowPlace | undefined }
+  | { type: "page"; span: LedgerRows; after: RowPlace | undefined }
   /** How far it is behind. */
   | { type: "backlog" }
   /** Closes it. What is not in the ledger by then stays in the journal, which the next start reads. */

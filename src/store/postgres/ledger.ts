@@ -4,6 +4,7 @@ import {
   type LedgerFailure,
   type LedgerQuery,
   type LedgerReach,
+  type LedgerRows,
   type LedgerSearch,
   type LedgerSpan,
   type LedgerSpeed,
@@ -134,15 +135,20 @@ export class PostgresLedger extends Ledger {
     return rows.map((row) => sumOf(row, query));
   }
 
-  override async *entries(span: LedgerSpan): AsyncGenerator<LedgerEntry> {
+  override async *entries(span: LedgerRows): AsyncGenerator<LedgerEntry> {
     await this.settled();
     yield* paged((after) => this.page(span, after));
   }
 
   /** The oldest rows of a span, so many as make a page, or those behind one. Without what waits. */
-  async page({ since = 0, until = Number.MAX_SAFE_INTEGER }: LedgerSpan, after?: RowPlace): Promise<LedgerEntry[]> {
+  async page(
+    { since = 0, until = Number.MAX_SAFE_INTEGER, scattered }: LedgerRows,
+    after?: RowPlace,
+  ): Promise<LedgerEntry[]> {
     const from = after ?? { time: since, id: "" };
-    return entries(await this.patiently((ask) => ask(PAGE, from.time, from.time, from.id, until)));
+    return entries(
+      await this.patiently((ask) => ask(scattered ? SCATTERED_PAGE : PAGE, from.time, from.time, from.id, until)),
+    );
   }
 
   override async recent(limit: number): Promise<LedgerEntry[]> {
@@ -302,6 +308,7 @@ const entries = (rows: readonly PostgresRow[]): LedgerEntry[] =>
 
 const NEWEST = newestText(DIALECT);
 const PAGE = pageText(DIALECT);
+const SCATTERED_PAGE = pageText(DIALECT, true);
 
 const COUNT_ONCE = `insert into usage_once (name, time)
   select name, min(time) from json_to_recordset(?::text::json) as shape (name text, time bigint)

@@ -5,6 +5,7 @@ import {
   type LedgerFailure,
   type LedgerQuery,
   type LedgerReach,
+  type LedgerRows,
   type LedgerSearch,
   type LedgerSpan,
   type LedgerSpeed,
@@ -146,15 +147,18 @@ export class SqliteLedger extends Ledger {
     return statement.all(...ranges(inWholeHours(query, before))).map((row) => sumOf(row, query));
   }
 
-  override async *entries(span: LedgerSpan): AsyncGenerator<LedgerEntry> {
+  override async *entries(span: LedgerRows): AsyncGenerator<LedgerEntry> {
     await this.flush().catch(() => {});
     yield* paged((after) => this.page(span, after));
   }
 
   /** The oldest rows of a span, so many as make a page, or those behind one. Without what waits. */
-  page({ since = 0, until = Number.MAX_SAFE_INTEGER }: LedgerSpan, after?: RowPlace): LedgerEntry[] {
+  page({ since = 0, until = Number.MAX_SAFE_INTEGER, scattered }: LedgerRows, after?: RowPlace): LedgerEntry[] {
     const from = after ?? { time: since, id: "" };
-    return this.database.prepare(PAGE).all(from.time, from.time, from.id, until).map(entryOf);
+    return this.database
+      .prepare(scattered ? SCATTERED_PAGE : PAGE)
+      .all(from.time, from.time, from.id, until)
+      .map(entryOf);
   }
 
   /** Without the vendors' own usage objects, which are not kept. */
@@ -289,5 +293,6 @@ export class SqliteLedger extends Ledger {
 
 const NEWEST = newestText(DIALECT);
 const PAGE = pageText(DIALECT);
+const SCATTERED_PAGE = pageText(DIALECT, true);
 
 const message = (error: unknown): string => (error instanceof Error ? error.message : String(error));
