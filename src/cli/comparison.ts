@@ -1,5 +1,8 @@
 import { Calendar } from "../core/calendar.ts";
+import type { PriceVersion } from "../core/price-list.ts";
 import type { Ledger, LedgerSpan } from "../store/ledger.ts";
+import type { PriceVersions } from "../store/price-versions.ts";
+import { billedApart } from "./billed-apart.ts";
 import { FIGURES, type Figures, type Invoice, type InvoiceLine } from "./invoice.ts";
 import { InvoiceModels, undated } from "./invoice-models.ts";
 
@@ -75,6 +78,46 @@ export async function ledgerDays(ledger: Ledger, days: readonly string[], zone: 
       found.push({ day, provider: target.slice(0, at), model: target.slice(at + 1), figures, unsettled });
     }
   return found;
+}
+
+/**
+ * What has to be added to `ledgerDays`, or taken from them, because a bill has it under another name than the model that was
+ * asked. Of rows that are not kept any more nobody knows it.
+ */
+export async function apartDays(
+  { ledger, prices }: { ledger: Ledger; prices: PriceVersions },
+  days: readonly string[],
+  zone: string,
+  names: (name: string) => boolean,
+): Promise<LedgerDay[]> {
+  const terms = new Map<string, PriceVersion | undefined>();
+  const found: LedgerDay[] = [];
+  for (const day of days)
+    for await (const entry of ledger.entries({ ...spanOf(day, zone), scattered: true })) {
+      const at = entry.target.indexOf(":");
+      if (at < 0) continue;
+      for (const version of [entry.price, ...(entry.usage?.besides ?? []).map(({ price }) => price)])
+        if (version !== undefined && !terms.has(version)) terms.set(version, await prices.find(version));
+      const [provider, asked] = [entry.target.slice(0, at), entry.target.slice(at + 1)];
+      const parts = billedApart(asked, entry, (version) => terms.get(version ?? ""), names);
+      for (const part of parts) found.push({ day, provider, ...part });
+    }
+  return found;
+}
+
+/** Whether a bill has lines of a name that is no model of the ledger's sums. */
+export function namesIn({ lines }: Invoice, told: ReadonlyMap<string, string>): (name: string) => boolean {
+  const charged = new Set(lines.map(({ name }) => name));
+  const known = new Map<string, boolean>();
+  return (name) => {
+    let found = known.get(name);
+    if (found === undefined) {
+      const models = new InvoiceModels([name], told);
+      found = [...charged].some((each) => models.knows(each));
+      known.set(name, found);
+    }
+    return found;
+  };
 }
 
 function spanOf(day: string, zone: string): Required<LedgerSpan> {

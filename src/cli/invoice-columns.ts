@@ -9,6 +9,8 @@ export const INVOICE_FIELDS = {
   ],
   until: ["end_time_iso", "usage_end_date", "usage_end_time", "bucket_end_time", "ending_at", "end_time"],
   model: ["model_version", "model", "model_name", "model_id", "line_item", "sku_description", "slug", "description"],
+  /** What is charged where it is no model's: `web_search`. */
+  service: ["cost_type", "usage_type"],
   /** Tokens that went in, those from a cache among them unless these have a column that is counted apart. */
   input: ["input_tokens", "prompt_tokens", "tokens_in", "tokens_prompt", "n_context_tokens_total"],
   uncached: ["usage_input_tokens_no_cache", "uncached_input_tokens", "input_uncached_tokens", "input_no_cache"],
@@ -53,7 +55,9 @@ export interface InvoiceColumns {
   readonly writes: readonly number[];
   /** Whether `cached` and `writes` come beside the input, not out of it. */
   readonly apart: boolean;
-  /** The titles' place among the rows. */
+  /** As `titleOf` makes them. */
+  readonly titles: readonly string[];
+  /** Their place among the rows. */
   readonly row: number;
   /** The currency, where titles or what stands before them name one. */
   readonly currency: string | undefined;
@@ -83,7 +87,7 @@ export function columnsIn(
   const writes = titles.flatMap((title, place) => (WRITES.test(title) ? [place] : []));
   const cached = titles[at.get("cached") ?? -1] ?? "";
   const apart = writes.length > 0 || APART.test(cached) || (at.has("uncached") && !at.has("input"));
-  return { at, writes, apart, row, currency: currencyOf(rows, row, at.get("cost")) };
+  return { at, writes, apart, titles, row, currency: currencyOf(rows, row, at.get("cost")) };
 }
 
 interface PlacedColumns {

@@ -1,3 +1,5 @@
+import { SEARCHES } from "./billed-apart.ts";
+
 /** What bills say beside a model's name. */
 const BILLING = new Set(
   [
@@ -46,7 +48,11 @@ export class InvoiceModels {
     const words = hyphened(name).split("-");
     const among = (form: (model: string) => string) =>
       [...this.known].filter((model) => isIn(form(model).split("-"), words)).sort((a, b) => b.length - a.length)[0];
-    return among((model) => model) ?? among((model) => model.replace(/-preview$/, ""));
+    const model = among((model) => model) ?? among((model) => model.replace(/-preview$/, ""));
+    if (model !== undefined) return model;
+    // Whichever model made them, and however a bill goes on.
+    const searches = undated(SEARCHES);
+    return this.known.has(searches) && hyphened(name).includes(searches) ? searches : undefined;
   }
 }
 

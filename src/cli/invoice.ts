@@ -1,5 +1,5 @@
 import { type DelimitedRow, rowsOf } from "./delimited.ts";
-import { columnsIn, type InvoiceColumns, type InvoiceField } from "./invoice-columns.ts";
+import { columnsIn, type InvoiceColumns, type InvoiceField, titleOf } from "./invoice-columns.ts";
 
 /** What is compared. Tokens, and nano-dollars for `cost`; a figure that an invoice does not tell is absent. */
 export interface Figures {
@@ -25,6 +25,8 @@ export interface InvoiceLine {
 
 export interface Invoice {
   readonly lines: readonly InvoiceLine[];
+  /** How many lines are of others, as the columns say that it is only of. */
+  readonly others: number;
   /** Lines that could not be read, and why. */
   readonly unread: readonly { readonly line: number; readonly reason: string; readonly text: string }[];
   /** What it tells at all. */
@@ -43,26 +45,44 @@ const DOLLARS = new Set(["$", "usd", "us$", ""]);
  * @param written CSV
  * @param zone in which the vendor's days begin; a moment is taken to the day that it lies in
  * @param named columns that are called otherwise
+ * @param only values of columns that lines must have one of, by the columns' titles
  * @throws Error that says what is missing
  */
-export function invoiceIn(written: string, zone: string, named?: ReadonlyMap<InvoiceField, string>): Invoice {
+export function invoiceIn(
+  written: string,
+  zone: string,
+  named?: ReadonlyMap<InvoiceField, string>,
+  only?: ReadonlyMap<string, ReadonlySet<string>>,
+): Invoice {
   const rows = rowsOf(written);
   const columns = columnsIn(rows, named);
-  const reader = new InvoiceReader(columns, zone);
+  const reader = new InvoiceReader(columns, zone, wantedIn(columns, only));
   for (const row of rows.slice(columns.row + 1)) reader.read(row);
   return reader.invoice();
+}
+
+type Wanted = readonly (readonly [place: number, values: ReadonlySet<string>])[];
+
+function wantedIn({ titles }: InvoiceColumns, only: ReadonlyMap<string, ReadonlySet<string>> = new Map()): Wanted {
+  return [...only].map(([name, values]) => {
+    const place = titles.indexOf(titleOf(name));
+    if (place >= 0) return [place, values];
+    throw new Error(`The file has no column ${JSON.stringify(name)}; it has: ${titles.join(", ")}`);
+  });
 }
 
 class InvoiceReader {
   private readonly lines: InvoiceLine[] = [];
   private readonly unread: Invoice["unread"][number][] = [];
   private readonly tells = new Set<keyof Figures>();
+  private others = 0;
   private decimals = 0;
   private foreign: string | undefined;
 
   constructor(
     private readonly columns: InvoiceColumns,
     private readonly zone: string,
+    private readonly wanted: Wanted,
   ) {
     const { currency = "" } = columns;
     if (!DOLLARS.has(currency.toLowerCase())) this.foreign = currency;
@@ -73,6 +93,11 @@ class InvoiceReader {
     const fail = (reason: string) => this.unread.push({ line, reason, text: cells.join(",") });
     // What sums up the others.
     if (cells.some((cell) => /^(?:grand )?total:?$/i.test(cell)) && of("model") === "") return;
+    if (this.wanted.some(([place, values]) => !values.has(cells[place] ?? ""))) {
+      this.others++;
+      return;
+    }
+    const name = of("model") || of("service");
     let figures: Figures;
     try {
       figures = this.figures(cells, of);
@@ -83,23 +108,23 @@ class InvoiceReader {
     const given = FIGURES.filter((name) => figures[name] !== undefined);
     for (const name of given) this.tells.add(name);
     // A day on which nothing was used.
-    if (given.every((name) => figures[name] === 0) && (given.length === 0 || of("model") === "")) return;
+    if (given.every((name) => figures[name] === 0) && (given.length === 0 || name === "")) return;
     const day = dayOf(of("date"), this.zone);
     const last = dayOf(of("until"), this.zone);
     if (day === undefined) fail(`${JSON.stringify(of("date"))} is no day like 2026-11-20`);
     else if (last !== undefined && Date.parse(last) - Date.parse(day) > DAY)
       fail(`it is of more than a day (${day} to ${last}): export it by day`);
-    else if (of("model") === "") fail("it names no model");
-    else this.lines.push({ line, day, name: of("model"), figures });
+    else if (name === "") fail("it names no model");
+    else this.lines.push({ line, day, name, figures });
   }
 
   invoice(): Invoice {
-    const { lines, unread, tells, decimals, foreign } = this;
+    const { lines, others, unread, tells, decimals, foreign } = this;
     // Half of the last digit's worth; digits beyond these are worth nothing.
     const rounding = decimals > 6 ? 0 : 0.5 * 10 ** (9 - decimals);
-    if (foreign === undefined) return { lines, unread, tells, rounding };
+    if (foreign === undefined) return { lines, others, unread, tells, rounding };
     tells.delete("cost");
-    return { lines, unread, tells, rounding, currency: foreign };
+    return { lines, others, unread, tells, rounding, currency: foreign };
   }
 
   /** @throws Error for what is no number */

@@ -3,7 +3,17 @@ import { resolve } from "node:path";
 import { parseArgs } from "node:util";
 import { Calendar } from "../core/calendar.ts";
 import type { Ledger } from "../store/ledger.ts";
-import { type ComparedDay, type Comparison, compared, daysOf, ledgerDays, providersOf } from "./comparison.ts";
+import type { PriceVersions } from "../store/price-versions.ts";
+import {
+  apartDays,
+  type ComparedDay,
+  type Comparison,
+  compared,
+  daysOf,
+  ledgerDays,
+  namesIn,
+  providersOf,
+} from "./comparison.ts";
 import { FIGURES, type Figures, type Invoice, invoiceIn } from "./invoice.ts";
 import { INVOICE_FIELDS, type InvoiceField } from "./invoice-columns.ts";
 import { dollars, table, thousands } from "./table.ts";
@@ -15,7 +25,8 @@ export const help = `reconcile INVOICE.csv [--provider NAME] [--tolerance 1%]
 
 /** What `--help` behind the verb prints. */
 export const USAGE = `usage: ${COMMAND} reconcile INVOICE.csv [--provider LIST] [--tolerance 1%] [--timezone ZONE]
-                 [--columns LIST] [--match NAME=MODEL]… [--all] [--json]
+                 [--columns LIST] [--only COLUMN=VALUE]…
+                 [--match NAME=MODEL]… [--all] [--json]
 
 Shows where what a vendor charges and what the ledger counted differ, day by day and model by model, in tokens and in money,
 and what of the file could not be matched. Ends with 0 where both agree, 1 where they differ, 2 where they cannot be compared.
@@ -28,6 +39,8 @@ dollars. Columns are found by their names; versions' dates behind the names of m
   --timezone ZONE    where the vendor's days begin: UTC, or another of IANA's, like America/Los_Angeles
   --columns LIST     columns that are called otherwise, as FIELD=NAME with commas between them; FIELD is one of
                      ${Object.keys(INVOICE_FIELDS).join(", ")}
+  --only COL=VALUE   only lines that have the value in that column, like api_key=gateway; may come several times, and of one
+                     column any of the values will do
   --match NAME=MODEL what the file calls NAME is the provider's MODEL in the ledger; may come several times
   --all              shows what agrees too
   --json             prints JSON; money in nano-dollars`;
@@ -41,17 +54,27 @@ interface ReconcileOptions {
   readonly tolerance: number;
   readonly zone: string;
   readonly columns: ReadonlyMap<InvoiceField, string>;
+  /** Values by the titles of columns. */
+  readonly only: ReadonlyMap<string, ReadonlySet<string>>;
   readonly told: ReadonlyMap<string, string>;
   readonly all: boolean;
   readonly json: boolean;
 }
 
 /** The verb `reconcile`. Answers the exit code: 0 both agree, 1 they differ, 2 they cannot be compared. */
-export async function run(args: readonly string[], io: Terminal, { ledger }: { ledger: Ledger }): Promise<number> {
+export async function run(
+  args: readonly string[],
+  io: Terminal,
+  stores: { ledger: Ledger; prices: PriceVersions },
+): Promise<number> {
   try {
     const options = read(args);
-    const invoice = invoiceIn(textOf(resolve(io.folder, options.file)), options.zone, options.columns);
-    const days = await ledgerDays(ledger, daysOf(invoice, options.zone), options.zone);
+    const invoice = invoiceIn(textOf(resolve(io.folder, options.file)), options.zone, options.columns, options.only);
+    const span = daysOf(invoice, options.zone);
+    const days = [
+      ...(await ledgerDays(stores.ledger, span, options.zone)),
+      ...(await apartDays(stores, span, options.zone, namesIn(invoice, options.told))),
+    ];
     const providers = options.providers ?? providersOf(invoice, days, options.told);
     const comparison = compared(invoice, days, { ...options, providers });
     for (const line of options.json ? [json(comparison, invoice, options)] : lines(comparison, invoice, options))
@@ -79,7 +102,7 @@ function read(args: readonly string[]): ReconcileOptions {
   const { values, positionals } = parsed(args);
   const [file, ...more] = positionals;
   if (file === undefined || more.length > 0) throw new ReconcileMisuse("reconcile takes one file.");
-  const { provider, tolerance, timezone, columns = "", match = [], all, json } = values;
+  const { provider, tolerance, timezone, columns = "", only = [], match = [], all, json } = values;
   const part = Number(/^(\d{1,2}(?:\.\d+)?)%$/.exec(tolerance)?.[1]) / 100;
   if (Number.isNaN(part)) throw new ReconcileMisuse("--tolerance takes a part like 1% or 0.5%.");
   try {
@@ -93,6 +116,7 @@ function read(args: readonly string[]): ReconcileOptions {
     tolerance: part,
     zone: timezone,
     columns: new Map(columns === "" ? [] : columns.split(",").map(columnOf)),
+    only: valuesOf(only),
     told: new Map(match.map((text) => pairOf(text, "--match"))),
     all,
     json,
@@ -109,6 +133,7 @@ function parsed(args: readonly string[]) {
         tolerance: { type: "string", default: "1%" },
         timezone: { type: "string", default: "UTC" },
         columns: { type: "string" },
+        only: { type: "string", multiple: true },
         match: { type: "string", multiple: true },
         all: { type: "boolean", default: false },
         json: { type: "boolean", default: false },
@@ -124,6 +149,15 @@ function columnOf(text: string): [InvoiceField, string] {
   if (!Object.hasOwn(INVOICE_FIELDS, field))
     throw new ReconcileMisuse(`--columns: ${field} is none of ${Object.keys(INVOICE_FIELDS).join(", ")}.`);
   return [field as InvoiceField, name];
+}
+
+function valuesOf(only: readonly string[]): ReconcileOptions["only"] {
+  const found = new Map<string, Set<string>>();
+  for (const text of only) {
+    const [column, value] = pairOf(text, "--only");
+    found.set(column, (found.get(column) ?? new Set()).add(value));
+  }
+  return found;
 }
 
 function pairOf(text: string, option: string): [string, string] {
@@ -167,6 +201,7 @@ function lines(comparison: Comparison, invoice: Invoice, { tolerance, all }: Rec
     ...table(columns, [...rows, ...sums]),
     "",
     `By day and model, ${thousands(off)} of ${thousands(days.length)} differ by more than ${tolerance * 100} % from what ${providers.join(" and ")} answered.`,
+    ...(invoice.others > 0 ? [`${thousands(invoice.others)} of the file's lines are of others, as --only says.`] : []),
     ...unmatchedLines(unmatched, told),
     ...invoice.unread.slice(0, 20).map(({ line, reason }) => `Line ${line} could not be read: ${reason}.`),
     ...(invoice.unread.length > 20 ? [`… and ${thousands(invoice.unread.length - 20)} lines more.`] : []),
@@ -196,7 +231,7 @@ function noteOf({ names, unsettled, ledger }: ComparedDay): string {
 
 function json(comparison: Comparison, invoice: Invoice, { tolerance, zone, all }: ReconcileOptions): string {
   const { days, ...rest } = comparison;
-  const { unread, currency = "usd", tells } = invoice;
+  const { others, unread, currency = "usd", tells } = invoice;
   const shown = days.filter(({ differ }) => all || differ.length > 0);
   const told = {
     agrees: agrees(comparison, invoice),
@@ -205,5 +240,5 @@ function json(comparison: Comparison, invoice: Invoice, { tolerance, zone, all }
     compared: [...tells],
     days: days.length,
   };
-  return JSON.stringify({ ...told, currency, ...rest, differences: shown, unread }, undefined, 2);
+  return JSON.stringify({ ...told, currency, ...rest, differences: shown, others, unread }, undefined, 2);
 }

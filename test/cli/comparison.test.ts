@@ -1,5 +1,13 @@
 import t from "tap";
-import { compared, daysOf, type LedgerDay, ledgerDays, providersOf } from "../../src/cli/comparison.ts";
+import {
+  apartDays,
+  compared,
+  daysOf,
+  type LedgerDay,
+  ledgerDays,
+  namesIn,
+  providersOf,
+} from "../../src/cli/comparison.ts";
 import { invoiceIn } from "../../src/cli/invoice.ts";
 import { keptLedger } from "../support/kept-ledger.ts";
 
@@ -91,4 +99,24 @@ t.test("the ledger's days begin where the vendor's do", async (t) => {
     { day: "2026-11-19", figures: { tokensIn: 1_000_000, tokens: 1_002_000, cost: 254_000_000 } },
     { day: "2026-11-20", figures: { tokensIn: 1_000_000 } },
   ]);
+});
+
+t.test("what a bill has under another name is of the vendor's day too, of providers alone", async (t) => {
+  const { stores, append } = keptLedger(t);
+  const usage = { in: { total: 1_000_000 }, out: {}, raw: undefined, model: "n" };
+  append({ time: Date.UTC(2026, 10, 20, 7, 30), usage });
+  append({ time: Date.UTC(2026, 10, 20, 8, 30), usage });
+  append({ target: "answered by cache", usage });
+  const days = await apartDays(stores, ["2026-11-19"], "America/Los_Angeles", () => false);
+  t.match(days, [
+    { day: "2026-11-19", provider: "p", model: "n", figures: { tokensIn: 1_000_000, cost: 254_000_000 } },
+    { day: "2026-11-19", provider: "p", model: "m", figures: { tokensIn: -1_000_000, cost: -254_000_000 } },
+  ]);
+  t.equal(days.length, 2);
+});
+
+t.test("a bill names what its lines say, or what the operator says that they mean", async (t) => {
+  const one = invoice("2026-11-01,Search things,,,1", "2026-11-01,brush-2026-01-01 output,,,1");
+  t.same(["brush", "web search", "m"].map(namesIn(one, told)), [true, false, false]);
+  t.equal(namesIn(one, new Map([["search things", "web search"]]))("web search"), true);
 });

@@ -1,4 +1,5 @@
 import t from "tap";
+import { SEARCHES } from "../../src/cli/billed-apart.ts";
 import { InvoiceModels, undated } from "../../src/cli/invoice-models.ts";
 
 t.test("the date of a version is no part of a name", async (t) => {
@@ -34,6 +35,15 @@ t.test("a name with other words in it is another model", async (t) => {
     models.find("Generate_content image output token count for Gemini 2.5 Flash Native Image Generation"),
     undefined,
   );
+});
+
+t.test("searches of the web are a vendor's tool's, whichever model is named beside them", async (t) => {
+  const models = new InvoiceModels(["gpt-4o", SEARCHES]);
+  t.equal(models.find("web search tool calls"), "web-search");
+  t.equal(models.find("web_search"), "web-search");
+  t.equal(models.find("gpt-4o, web search calls"), "web-search");
+  t.equal(models.find("file search tool calls"), undefined);
+  t.equal(new InvoiceModels(["gpt-4o"]).find("web search tool calls"), undefined);
 });
 
 t.test("an operator may say what a bill means", async (t) => {

@@ -99,6 +99,14 @@ t.test("lines that cannot be read are told", async (t) => {
   );
 });
 
+t.test("what no model is charged for has the name of its kind", async (t) => {
+  const text = "date,model,cost_type,cost\n2026-11-01,m,tokens,1\n2026-11-01,,web_search,2\n";
+  t.same(
+    plain(text).map(([, name]) => name),
+    ["m", "web_search"],
+  );
+});
+
 t.test("money of another currency is not compared", async (t) => {
   const { tells, currency } = read("date,model,cost,currency,output_tokens\n2026-11-01,m,1,eur,5\n");
   t.same([[...tells], currency], [["tokensOut"], "eur"]);

@@ -2,6 +2,7 @@ import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import t, { type Test } from "tap";
 import { help, run, USAGE } from "../../src/cli/reconcile.ts";
+import { versionOf } from "../../src/core/price-list.ts";
 import { keptLedger } from "../support/kept-ledger.ts";
 
 /** A command line over stores in a new file, and an invoice beside them. */
@@ -15,7 +16,7 @@ function terminal(t: Test, invoice: string) {
     const code = await run(args, io, stores);
     return { code, out: out.join("\n"), err: err.join("\n") };
   };
-  return { reconcile, append };
+  return { reconcile, append, stores };
 }
 
 const words = (text: string) => text.split("\n").map((line) => line.split(/ {2,}/));
@@ -96,6 +97,58 @@ t.test("whose invoice it is must be said where several providers could be meant"
   t.match(await reconcile("invoice.csv", "--provider", "p,q"), { code: 1 });
 });
 
+t.test("what a vendor ran besides is held against the lines of what ran", async (t) => {
+  const lines = [
+    "usage_date_utc,model,cost_type,token_type,cost_usd",
+    "2026-11-20,m,tokens,output,0.240000",
+    "2026-11-20,adviser,tokens,output,0.004000",
+    "2026-11-20,,web_search,,0.010000",
+    "2026-11-20,,code_execution,,0.050000",
+  ];
+  const { reconcile, append, stores } = terminal(t, lines.join("\n"));
+  const [own, other] = [{ input: 0.22, output: 10, web_search: 0.01 }, { output: 40 }];
+  const kept = [own, other].map((price) => ({ version: versionOf(price), price, source: "gateway.yaml" }));
+  await stores.prices.keep(kept);
+  append({
+    usage: {
+      ...{ in: { total: 1_000_000 }, out: { total: 2_000 }, raw: undefined, serverTools: { web_search_requests: 1 } },
+      besides: [{ in: {}, out: { total: 100 }, model: "adviser", price: versionOf(other) }],
+    },
+    price: versionOf(own),
+  });
+  const { code, out } = await reconcile("invoice.csv", "--all");
+  t.equal(code, 1);
+  t.same(words(out).slice(1), [
+    ["2026-11-20", "adviser", "money", "$0.0040", "$0.0040", "$0.0000"],
+    ["2026-11-20", "m", "money", "$0.2400", "$0.2400", "$0.0000"],
+    ["2026-11-20", "web-search", "money", "$0.0100", "$0.0100", "$0.0000"],
+    ["total", "money", "$0.3040", "$0.2540", "+$0.0500"],
+    [""],
+    ["By day and model, 0 of 3 differ by more than 1 % from what p answered."],
+    [
+      'Not in the ledger: "code_execution", 1 line, $0.0500. If it is one of its models: --match "code_execution=MODEL"',
+    ],
+  ]);
+});
+
+t.test("lines of other keys are left out as the operator says", async (t) => {
+  const { reconcile, append } = terminal(
+    t,
+    "date,API key,region,model,cost\n2026-11-20,ours,eu,m,0.2\n2026-11-20,older,eu,m,0.054\n2026-11-20,theirs,eu,m,9\n2026-11-20,ours,us,m,9\n",
+  );
+  append({});
+  t.match(await reconcile("invoice.csv"), { code: 1 });
+  const only = ["api_key=ours", "api_key=older", "region=eu"].flatMap((value) => ["--only", value]);
+  const { code, out } = await reconcile("invoice.csv", ...only);
+  t.equal(code, 0);
+  t.match(out, "\n2 of the file's lines are of others, as --only says.");
+  t.match(JSON.parse((await reconcile("invoice.csv", "--json", ...only)).out), { agrees: true, others: 2 });
+  t.match(await reconcile("invoice.csv", "--only", "workspace=a"), {
+    code: 2,
+    err: 'The file has no column "workspace"; it has: date, api_key, region, model, cost',
+  });
+});
+
 t.test("what is not understood is told with the usage", async (t) => {
   const { reconcile } = terminal(t, "date,model,cost\n2026-11-20,m,1\n");
   for (const [args, message] of [
@@ -107,6 +160,7 @@ t.test("what is not understood is told with the usage", async (t) => {
       '--timezone: "Mars" is not a time zone; write one like Europe/Berlin or UTC.',
     ],
     [["invoice.csv", "--columns", "x=y"], "--columns: x is none of date, until,"],
+    [["invoice.csv", "--only", "x"], '--only takes NAME=VALUE; "x" is none.'],
     [["invoice.csv", "--match", "x"], '--match takes NAME=VALUE; "x" is none.'],
   ] as const) {
     const { code, err } = await reconcile(...args);
