@@ -4,7 +4,7 @@ import { existsSync, globSync, mkdirSync, mkdtempSync, readFileSync, rmSync, wri
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
-import t from "tap";
+import t, { type Test } from "tap";
 import { parse, parseAllDocuments } from "yaml";
 import { loadConfig } from "../src/config/load.ts";
 import { words } from "../src/gateway.ts";
@@ -201,31 +201,97 @@ t.test(
   },
 );
 
-t.test("the chart renders with and without persistence, where helm is there", async (t) => {
-  const helm = process.env["GATEWAY_TEST_HELM"];
-  if (helm === undefined) return t.pass("skipped: GATEWAY_TEST_HELM names no helm");
-  const run = (...args: string[]) => spawnSync(helm, args, { cwd: ROOT, encoding: "utf8" });
-  const lint = run("lint", "--strict", "deploy/helm/model-gateway");
-  t.equal(lint.status, 0, lint.stdout + lint.stderr);
+/** Of a release: YAML takes it for a number where it is not quoted. */
+const NAME = "123";
+
+/** Runs the chart through helm; undefined where GATEWAY_TEST_HELM names none, after skipping the test. */
+function helm(t: Test) {
+  const program = process.env["GATEWAY_TEST_HELM"];
+  if (program === undefined) {
+    t.pass("skipped: GATEWAY_TEST_HELM names no helm");
+    return undefined;
+  }
+  const run = (...args: string[]) => spawnSync(program, args, { cwd: ROOT, encoding: "utf8" });
+  const template = (...args: string[]) => run("template", NAME, "deploy/helm/model-gateway", ...args);
   const rendered = (...args: string[]) => {
-    const { stdout, status, stderr } = run("template", "gw", "deploy/helm/model-gateway", ...args);
+    const { stdout, status, stderr } = template(...args);
     t.equal(status, 0, stderr);
-    return parseAllDocuments(stdout).map((each) => each.toJS() as Manifest);
+    return stdout;
   };
-  const plain = rendered();
+  const manifests = (...args: string[]) => parseAllDocuments(rendered(...args)).map((each) => each.toJS() as Manifest);
+  return { run, template, rendered, manifests };
+}
+
+/** Values of the chart with which it must be right. */
+const VALUES = [
+  [],
+  ["--set", "secret=,persistence.enabled=false,replicas=3"],
+  ["--set", "persistence.storageClass=fast,service.type=NodePort,resources=null", "--set-string", "image.tag=12"],
+  ["--set-json", 'pod={"imagePullSecrets":[{"name":"r"}],"tolerations":[{"key":"x","operator":"Exists"}]}'],
+  ["--set-json", 'podAnnotations={"prometheus.io/scrape":"true"}', "--set", "replicas=0"],
+];
+
+t.test("the chart renders with and without persistence, where helm is there", async (t) => {
+  const chart = helm(t);
+  if (!chart) return;
+  const lint = chart.run("lint", "--strict", "deploy/helm/model-gateway");
+  t.equal(lint.status, 0, lint.stdout + lint.stderr);
+  const plain = chart.manifests();
   t.same(plain.map(({ kind }) => kind).sort(), ["ConfigMap", "Deployment", "PersistentVolumeClaim", "Service"]);
   await checked(plain.find(({ kind }) => kind === "ConfigMap")?.data?.["gateway.yaml"] ?? "");
-  const several = rendered("--set", "persistence.enabled=false", "--set", "replicas=3");
+  const several = chart.manifests("--set", "persistence.enabled=false", "--set", "replicas=3");
   t.match(several.find(({ kind }) => kind === "Deployment")?.spec, {
     replicas: 3,
     strategy: { type: "RollingUpdate" },
   });
   t.notOk(several.some(({ kind }) => kind === "PersistentVolumeClaim"));
-  t.not(
-    run("template", "gw", "deploy/helm/model-gateway", "--set", "replica=3").status,
-    0,
-    "an unknown value is refused",
+  const config = "  # indented\n  listen: 0.0.0.0:8080\n";
+  const file = join(t.testdir({ config }), "config");
+  const taken = chart.manifests("--set-file", `config=${file}`).find(({ kind }) => kind === "ConfigMap");
+  t.equal(taken?.data?.["gateway.yaml"], config, "gateway.yaml comes through as it is");
+});
+
+t.test("the chart refuses values that cannot work, and says why, where helm is there", async (t) => {
+  const chart = helm(t);
+  if (!chart) return;
+  for (const [values, why] of [
+    ["replica=3", /additional properties 'replica' not allowed/],
+    ["replicas=3", /need a store that they share/],
+    ["pod.nodeselector.disk=ssd", /must be one of/],
+    ["image.repository=null", /missing property 'repository'/],
+    ["persistence=null", /missing property 'persistence'/],
+    ["persistence.size=much", /does not match pattern/],
+    ["service.type=Public", /must be one of/],
+    ["service.port=99999", /maximum/],
+  ] as const) {
+    const { status, stderr } = chart.template("--set", values);
+    t.not(status, 0, values);
+    t.match(stderr, why, values);
+  }
+});
+
+t.test("Kubernetes' own schemas take manifests and chart, unknown members refused, where they are there", async (t) => {
+  const program = process.env["GATEWAY_TEST_KUBERNETES_VALIDATE"];
+  if (program === undefined) return t.pass("skipped: GATEWAY_TEST_KUBERNETES_VALIDATE names no kubernetes-validate");
+  const folder = t.testdir();
+  const files = [join(ROOT, "deploy/kubernetes/model-gateway.yaml")];
+  const chart = helm(t);
+  for (const [i, values] of chart ? VALUES.entries() : []) {
+    files.push(join(folder, `${i}.yaml`));
+    writeFileSync(join(folder, `${i}.yaml`), chart?.rendered(...values) ?? "");
+  }
+  for (const version of ["1.29", "1.37"]) {
+    const { status, stdout, stderr } = spawnSync(program, ["--strict", "--quiet", "-k", version, ...files], {
+      encoding: "utf8",
+    });
+    t.equal(status, 0, `${version}: ${stdout}${stderr}`);
+  }
+  const wrong = text("deploy/kubernetes/model-gateway.yaml").replace(
+    "readOnlyRootFilesystem",
+    "readOnlyRootFileSystem",
   );
+  writeFileSync(join(folder, "wrong.yaml"), wrong);
+  t.not(spawnSync(program, ["--strict", join(folder, "wrong.yaml")]).status, 0, "a name that is wrong by one letter");
 });
 
 t.test("systemd finds nothing wrong with unit and socket, where it is there", async (t) => {
