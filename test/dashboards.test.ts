@@ -21,6 +21,8 @@ interface Panel {
   readonly id: number;
   readonly type: string;
   readonly title: string;
+  readonly description?: string;
+  readonly fieldConfig?: { readonly defaults: { readonly unit?: string } };
   readonly gridPos: Readonly<Record<"x" | "y" | "w" | "h", number>>;
   readonly targets?: readonly { readonly expr: string }[];
 }
@@ -108,6 +110,14 @@ t.test("panels stand beside each other, and rules say what is the matter in labe
   }
 });
 
+t.test("each panel says what it shows, in a unit", async (t) => {
+  for (const { type, title, description, fieldConfig } of dashboard.panels) {
+    if (type === "row") continue;
+    t.ok(description, title);
+    t.ok(fieldConfig?.defaults.unit, title);
+  }
+});
+
 const PROMTOOL = spawnSync("promtool", ["--version"]).status === 0;
 const promtool = (...args: string[]) => {
   const { status, stdout, stderr } = spawnSync("promtool", args, { encoding: "utf8" });
@@ -147,6 +157,9 @@ t.test("Prometheus takes the rules and every query of the dashboard, and the rul
         series('gateway_budget_limit_usd{of="key",name="ci",per="day",instance="a"}', "10x30"),
         series('gateway_config_info{hash="1",instance="a"}', "1x30"),
         series('gateway_config_info{hash="1",instance="b"}', "1x30"),
+        series('gateway_requests_total{target="",outcome="failed"}', "0+30x30"),
+        series('gateway_requests_total{target="up:fine",outcome="failed"}', "0+30x30"),
+        series('gateway_requests_total{target="up:fine",outcome="completed"}', "0+30x30"),
       ],
       alert_rule_test: [
         expected(
@@ -156,6 +169,19 @@ t.test("Prometheus takes the rules and every query of the dashboard, and the rul
           "up:fine fails too often, and is left alone",
         ),
         { alertname: "GatewayTargetDown", eval_time: "2m", exp_alerts: [] },
+        {
+          ...{ alertname: "GatewayFailures", eval_time: "25m" },
+          exp_alerts: [
+            {
+              exp_labels: { severity: "warning" },
+              exp_annotations: { summary: "100% of the requests that reach no provider fail" },
+            },
+            {
+              exp_labels: { severity: "warning", target: "up:fine" },
+              exp_annotations: { summary: "50% of the requests to up:fine fail" },
+            },
+          ],
+        },
         expected("GatewayLedgerLags", 5, { severity: "critical", instance: "a" }, "The ledger of a is 1m 30s behind"),
         expected(
           "GatewayReloadFailed",
