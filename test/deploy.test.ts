@@ -294,7 +294,7 @@ t.test("Kubernetes' own schemas take manifests and chart, unknown members refuse
   t.not(spawnSync(program, ["--strict", join(folder, "wrong.yaml")]).status, 0, "a name that is wrong by one letter");
 });
 
-t.test("systemd finds nothing wrong with unit and socket, where it is there", async (t) => {
+t.test("systemd finds nothing wrong with unit and socket, and little exposed, where it is there", async (t) => {
   if (!existsSync("/usr/bin/systemd-analyze")) return t.pass("skipped: systemd-analyze is not installed");
   const folder = mkdtempSync(join(tmpdir(), "gateway-units-"));
   t.teardown(() => rmSync(folder, { recursive: true }));
@@ -311,6 +311,12 @@ t.test("systemd finds nothing wrong with unit and socket, where it is there", as
   const ours = (stdout + stderr).split("\n").filter((line) => line.includes("model-gateway"));
   t.same(ours, []);
   t.equal(status, 0, stderr);
+  const { stdout: open, status: exposed } = spawnSync(
+    "systemd-analyze",
+    ["security", "--offline=true", "--threshold=20", "--no-pager", files[0] ?? ""],
+    { encoding: "utf8" },
+  );
+  t.equal(exposed, 0, `what may leave its sandbox: ${open}`);
 });
 
 t.test("two gateways behind nginx lose no request when one of them stops and comes back", async (t) => {
