@@ -313,10 +313,10 @@ t.test("systemd finds nothing wrong with unit and socket, and little exposed, wh
   t.equal(status, 0, stderr);
   const { stdout: open, status: exposed } = spawnSync(
     "systemd-analyze",
-    ["security", "--offline=true", "--threshold=20", "--no-pager", files[0] ?? ""],
+    ["security", "--offline=true", "--threshold=25", "--no-pager", files[0] ?? ""],
     { encoding: "utf8" },
   );
-  t.equal(exposed, 0, `what may leave its sandbox: ${open}`);
+  t.equal(exposed, 0, /Overall.*/.exec(open)?.[0] ?? open);
 });
 
 t.test("two gateways behind nginx lose no request when one of them stops and comes back", async (t) => {

@@ -130,7 +130,7 @@ chains: { llm: [sse, auth, models, faulty, limits, rewrite, usage] }
   const admin = /admin +http:\/\/(\S+)/.exec(gateway.text)?.[1] ?? "";
   const prometheus = await startPrometheus(t, admin, [`${DEPLOY}prometheus/alerts.yaml`]);
   if (!prometheus) return;
-  const stop = traffic(gateway.url);
+  t.teardown(traffic(gateway.url));
   const found = async ({ expr }: { expr: string }) => (await prometheus.ask<Found>("query", { query: expr })).result;
   let empty: string[] = [];
   await eventually(async () => {
@@ -158,5 +158,4 @@ chains: { llm: [sse, auth, models, faulty, limits, rewrite, usage] }
     rules.filter(({ health }) => health !== "ok"),
     [],
   );
-  await stop();
 });
