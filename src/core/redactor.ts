@@ -1,12 +1,13 @@
 import type { HeaderList } from "../wire/headers.ts";
+import { placeOf } from "../wire/place.ts";
 import shapes from "./key-shapes.json" with { type: "json" };
 
 /** What stands in the place of a secret: it means nothing in JSON, HTML, SSE or a header. */
 const STARS = "***";
 /** A shorter text is no secret, and stands in too many others. */
 const SHORTEST = 8;
-/** Values of headers that are remembered, and their length; a provider can make up any number. */
-const REMEMBERED = 500;
+/** Places for values of headers that are remembered, and their length; a provider can make up any number. */
+const PLACES = 256;
 const LONGEST = 64;
 /** A key begins where no word goes on: the letter of an escape (`\n`, `%20`) is none of a word's. */
 const START = "(?:(?<![A-Za-z0-9])|(?<=\\\\[bfnrt]|\\\\u[0-9a-f]{4}|%[0-9a-f]{2}))";
@@ -29,8 +30,8 @@ export class Redactor {
   /** The text that was looked at last: a request's id is, once by itself and once among its headers. */
   private last = "";
   private lastClean = "";
-  /** Values of headers in which nothing was found. */
-  private readonly harmless = new Set<string>();
+  /** Values of headers in which nothing was found, each in its place. */
+  private readonly harmless: string[] = new Array(PLACES).fill("");
 
   /** @param secrets credentials, as they are sent; of one like `Basic …` the second word is one by itself too */
   constructor(secrets: Iterable<string>) {
@@ -59,10 +60,12 @@ export class Redactor {
     const { lines } = headers;
     for (let i = 1; i < lines.length; i += 2) {
       const value = lines[i] as string;
-      if (value.length < SHORTEST || this.harmless.has(value)) continue;
+      if (value.length < SHORTEST) continue;
+      const place = placeOf(value, PLACES);
+      if (this.harmless[place] === value) continue;
       const clean = this.text(value);
       if (clean !== value) lines[i] = clean;
-      else if (this.harmless.size < REMEMBERED && value.length <= LONGEST) this.harmless.add(value);
+      else if (value.length <= LONGEST) this.harmless[place] = value;
     }
     return headers;
   }

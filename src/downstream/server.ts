@@ -331,7 +331,7 @@ export class Downstream {
     request.hold();
     const serve = () => {
       try {
-        this.begin(arrival, this.current(), { id, time, clock, address, raw, text });
+        this.begin(arrival, this.current(), { raw, text }, { id, time, clock, address });
       } catch (thrown) {
         refuse(thrown);
       }
@@ -349,7 +349,8 @@ export class Downstream {
   private begin(
     { request, response, waiting }: RequestArrival,
     generation: Generation,
-    { raw, text, ...known }: RequestTarget & Known,
+    { raw, text }: RequestTarget,
+    known: Known,
   ): void {
     const headers = request.lines;
     const query = queryOf(text);

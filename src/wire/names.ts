@@ -1,3 +1,5 @@
+import { placeOf } from "./place.ts";
+
 /** What is known of a header's name: the same few come in every message, and a look is cheaper than working it out. */
 export interface KnownName {
   /** As it was written, and in lower case. */
@@ -31,18 +33,17 @@ const LONGEST = 64;
 const names = new Map<string, KnownName>();
 const hops = new Set(HOP_BY_HOP);
 
-/** The names met last, by their length, edges and middle: a guess that costs less than the hash of a text that has just come. */
-const guesses: KnownName[] = new Array(1024).fill({ spelling: "", key: "", valid: false, hop: false });
+/** The names met last, each in its place. */
+const PLACES = 1024;
+const guesses: KnownName[] = new Array(PLACES).fill({ spelling: "", key: "", valid: false, hop: false });
 
 /** A header's name in any spelling. */
 export function known(spelling: string): KnownName {
-  const { length } = spelling;
-  const edges = 7 * spelling.charCodeAt(0) + 11 * spelling.charCodeAt(length - 1);
-  const slot = (37 * length + edges + 3 * spelling.charCodeAt(length >> 1)) & 1023;
-  const guess = guesses[slot] as KnownName;
+  const place = placeOf(spelling, PLACES);
+  const guess = guesses[place] as KnownName;
   if (guess.spelling === spelling) return guess;
   const name = names.get(spelling) ?? learn(spelling);
-  if (length <= LONGEST) guesses[slot] = name;
+  if (spelling.length <= LONGEST) guesses[place] = name;
   return name;
 }
 
