@@ -24,8 +24,8 @@ import type { LedgerAsk, LedgerPlace } from "./ledger-messages.ts";
 import { type LedgerListener, LedgerThread } from "./ledger-thread.ts";
 import { journaled } from "./lines.ts";
 
-/** Milliseconds until the ledger's thread hears that the journal has grown. */
-const DELAY = 100;
+/** Milliseconds until the ledger's thread hears that the journal has grown: each time costs it a transaction, whatever it holds. */
+const DELAY = 500;
 /** Milliseconds that closing waits for a store that is down. */
 const CLOSING = 3000;
 /** Milliseconds for the journals of the dead, and between two looks at them; what is left then belongs to who runs elsewhere. */
