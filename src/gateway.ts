@@ -1,12 +1,10 @@
 import type { AddressInfo, Socket } from "node:net";
-import { dirname } from "node:path";
 import type { DependencyContainer } from "tsyringe";
 import { answerAdmin } from "./admin/questions.ts";
 import type { Readiness } from "./admin/readiness.ts";
 import { Carried } from "./carried.ts";
 import { type Change, changesOf, needRestart } from "./config/changes.ts";
 import { countedApart, openPaths } from "./config/limits.ts";
-import { loadConfig, type Vocabulary } from "./config/load.ts";
 import type { Config } from "./config/types.ts";
 import { processContainer } from "./container.ts";
 import { Calendar } from "./core/calendar.ts";
@@ -14,16 +12,12 @@ import { inTime } from "./core/in-time.ts";
 import { periodsOf } from "./core/limits.ts";
 import type { Log } from "./core/log.ts";
 import { Networks } from "./core/networks.ts";
-import type { Protocol } from "./core/protocol.ts";
 import { KeyWatch } from "./downstream/key-watch.ts";
 import type { ListenPlace } from "./downstream/listener.ts";
 import { Downstream, type Patience, type ServerLimits } from "./downstream/server.ts";
 import { Generation, HEALTH } from "./generation.ts";
-import { isBuiltIn, loadPlugin, loadProtocols, nothingAt, pluginFile, pluginNames } from "./loader/discover.ts";
 import { type LoadedPlugin, versionsOf } from "./loader/instances.ts";
-import { methodsOf, misspelt, phasesOf } from "./loader/methods.ts";
 import { pluginError } from "./loader/problems.ts";
-import { versionOf } from "./loader/versions.ts";
 import { answerMetrics, ProcessMetrics } from "./metrics/process-metrics.ts";
 import { type Reloaded, Reloads } from "./reloads.ts";
 import { type BudgetMark, BudgetMarks } from "./store/budget-marks.ts";
@@ -35,60 +29,12 @@ import { openRedisLimiter } from "./store/redis/limiter.ts";
 import { spendSince } from "./store/spend.ts";
 import { Envelopes } from "./translation/envelope.ts";
 import type { Pools } from "./upstream/http1/pools.ts";
+import { type ConfigPlace, type Loaded, load } from "./vocabulary.ts";
 import { Answers, type Peers, type Question } from "./workers/peers.ts";
 import { SharedLimiter } from "./workers/shared-limiter.ts";
 
-/** What names may stand in a gateway.yaml, and the plugin classes loaded on the way. */
-export interface Words extends Vocabulary {
-  protocolList: readonly Protocol[];
-  classes: Map<string, LoadedPlugin>;
-}
-
-/** Loads the protocols, and each plugin when the file names it. */
-export async function words(folder: string): Promise<Words> {
-  const protocolList = await loadProtocols();
-  const classes: Words["classes"] = new Map();
-  return {
-    protocolList,
-    classes,
-    protocols: new Map(protocolList.map((protocol) => [protocol.name, protocol])),
-    plugins: pluginNames(folder),
-    async plugin(name, from, folder) {
-      const found = pluginFile(name, from, folder);
-      if (found === undefined && from !== undefined) throw new Error(nothingAt(from, folder));
-      if (found === undefined) return undefined;
-      const Class = await loadPlugin(found);
-      classes.set(name, { file: found, Class, version: versionOf(found) });
-      const doubts = misspelt(methodsOf(Class.prototype));
-      const { options, after, before, twice } = Class;
-      const placed = { ...(after && { after }), ...(before && { before }), ...(twice && { twice }) };
-      return { options, doubts, phases: phasesOf(Class), builtIn: isBuiltIn(found), ...placed };
-    },
-  };
-}
-
-export interface GatewayOptions {
-  /** The gateway.yaml, absolute. */
-  file: string;
-  /** Where relative paths in it start; its own folder. */
-  folder?: string;
-  env: NodeJS.ProcessEnv;
+export interface GatewayOptions extends ConfigPlace {
   log: Log;
-  /** What the file says, where that was read before. */
-  text?: string | undefined;
-}
-
-/** A gateway.yaml that was found right, and what its names stand for. */
-export interface Loaded {
-  config: Config;
-  vocabulary: Words;
-  env: NodeJS.ProcessEnv;
-}
-
-/** @throws ConfigError */
-export async function load({ file, folder = dirname(file), env, text }: Omit<GatewayOptions, "log">): Promise<Loaded> {
-  const vocabulary = await words(folder);
-  return { config: await loadConfig(file, vocabulary, env, folder, text), vocabulary, env };
 }
 
 /** A generation that is ready to serve. */

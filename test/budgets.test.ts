@@ -4,8 +4,8 @@ import { join } from "node:path";
 import t, { type Test } from "tap";
 import { unkeptLimits } from "../src/budgets.ts";
 import type { Limits } from "../src/core/limit-kinds.ts";
-import { load } from "../src/gateway.ts";
 import { rehearse } from "../src/rehearsal.ts";
+import { load } from "../src/vocabulary.ts";
 import { startGateway } from "./support/gateway.ts";
 
 /** What a check says of a file. */

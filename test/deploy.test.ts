@@ -7,7 +7,7 @@ import { fileURLToPath } from "node:url";
 import t, { type Test } from "tap";
 import { parse, parseAllDocuments } from "yaml";
 import { loadConfig } from "../src/config/load.ts";
-import { words } from "../src/gateway.ts";
+import { words } from "../src/vocabulary.ts";
 import { asking } from "./support/gateway.ts";
 import { startPair } from "./support/nginx.ts";
 import { startProcess } from "./support/process.ts";

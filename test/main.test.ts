@@ -67,14 +67,16 @@ t.test("--config that names no file is a usage error, for the default would be a
     t.match(run(args), { status: 2, out: "", err: /^--config needs a file/ }, args.join(" "));
 });
 
-t.test("every verb has a help of its own, and what it does not understand is exit code 2 with that help", async (t) => {
-  const verbs = /^verbs: (.*)$/m.exec(run(["none"]).err)?.[1]?.split(" ") ?? [];
-  t.ok(verbs.length > 10);
-  for (const verb of verbs) {
-    t.match(run([verb, "--help"]), { status: 0, err: "", out: new RegExp(`^usage: npm start -- ${verb}\\b`) }, verb);
-    t.match(run([verb, "--no-such-option"]), { status: 2, out: "", err: new RegExp(`usage: .*${verb}`, "s") }, verb);
-  }
-});
+t.test(
+  "a verb's --help is all that is done, and what it does not understand is exit code 2 with that help",
+  async (t) => {
+    // What each verb says of itself is tried in cli/verbs.test.ts; these tell of a mistake in each of the ways that there are.
+    for (const verb of ["run", "check", "routes", "store"]) {
+      t.match(run([verb, "--help"]), { status: 0, err: "", out: new RegExp(`^usage: npm start -- ${verb}\\b`) }, verb);
+      t.match(run([verb, "--no-such-option"]), { status: 2, out: "", err: new RegExp(`usage: .*${verb}`, "s") }, verb);
+    }
+  },
+);
 
 t.test("--help behind a verb prints that verb's help, and --version the version", async (t) => {
   t.match(run(["keys", "create", "--help"]), {

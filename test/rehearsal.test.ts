@@ -2,9 +2,9 @@ import { existsSync } from "node:fs";
 import { join } from "node:path";
 import t, { type Test } from "tap";
 import { loadConfig } from "../src/config/load.ts";
-import { words } from "../src/gateway.ts";
 import type { PluginProblem } from "../src/loader/problems.ts";
 import { rehearse } from "../src/rehearsal.ts";
+import { words } from "../src/vocabulary.ts";
 import { folder } from "./loader/folder.ts";
 
 const YAML = `providers: { demo: { url: "demo:" }, off: { url: "https://off.test/v1", credential: $GONE, protocol: openai-chat } }

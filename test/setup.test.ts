@@ -2,12 +2,12 @@ import { once } from "node:events";
 import { type AddressInfo, createServer } from "node:net";
 import t from "tap";
 import { parse } from "yaml";
-import { words } from "../src/gateway.ts";
 import { loadVendors, type Vendor } from "../src/loader/vendors.ts";
 import { Catalogue } from "../src/prices/catalogue.ts";
 import { fileOf, termsOf, textOf } from "../src/setup/gateway-file.ts";
 import { listModels } from "../src/setup/listing.ts";
 import { offersOf } from "../src/setup/offers.ts";
+import { words } from "../src/vocabulary.ts";
 import { json, startVendor } from "./support/vendor.ts";
 
 const { protocolList, protocols } = await words(".");

@@ -4,11 +4,12 @@ import { loadConfig } from "../config/load.ts";
 import type { Exchange, Outcome } from "../core/exchange.ts";
 import type { Plugin, PluginClass } from "../core/plugin.ts";
 import type { Protocol } from "../core/protocol.ts";
-import { Gateway, type Words, words } from "../gateway.ts";
+import { Gateway } from "../gateway.ts";
 import { phasesOf } from "../loader/methods.ts";
 import type { LedgerEntry } from "../store/ledger.ts";
 import { translates } from "../translation/codec.ts";
 import { Pools } from "../upstream/http1/pools.ts";
+import { type Words, words } from "../vocabulary.ts";
 import {
   framesOf,
   type GotAnswer,

@@ -1,7 +1,7 @@
 import t, { type Test } from "tap";
 import { type Advice, help, run, USAGE } from "../../src/cli/audit.ts";
 import { loadConfig } from "../../src/config/load.ts";
-import { words } from "../../src/gateway.ts";
+import { words } from "../../src/vocabulary.ts";
 
 async function audit(t: Test, yaml: string, ...args: string[]) {
   const folder = t.testdir({ "gateway.yaml": yaml });

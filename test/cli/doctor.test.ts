@@ -3,7 +3,7 @@ import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import t, { type Test } from "tap";
 import { type DoctorFinding, help, run, USAGE } from "../../src/cli/doctor.ts";
-import { load } from "../../src/gateway.ts";
+import { load } from "../../src/vocabulary.ts";
 import { KEY, startGateway } from "../support/gateway.ts";
 import { json, startVendor } from "../support/vendor.ts";
 

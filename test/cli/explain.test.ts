@@ -4,7 +4,7 @@ import t, { type Test } from "tap";
 import { help, run, USAGE } from "../../src/cli/explain.ts";
 import { Misuse } from "../../src/cli/verb.ts";
 import type { Explanation } from "../../src/explain.ts";
-import { load } from "../../src/gateway.ts";
+import { load } from "../../src/vocabulary.ts";
 import { json, startVendor } from "../support/vendor.ts";
 
 async function folderOf(t: Test) {

@@ -4,8 +4,8 @@ import { join } from "node:path";
 import t from "tap";
 import { run } from "../../src/cli/check.ts";
 import type { Problem } from "../../src/config/problems.ts";
-import { words } from "../../src/gateway.ts";
 import { rehearse } from "../../src/rehearsal.ts";
+import { words } from "../../src/vocabulary.ts";
 
 /** A file that check finds right. */
 const RIGHT = `listen: 127.0.0.1:8080

@@ -2,7 +2,7 @@ import { join } from "node:path";
 import t, { type Test } from "tap";
 import { changesOf, needRestart, shownConfig } from "../../src/config/changes.ts";
 import { loadConfig } from "../../src/config/load.ts";
-import { words } from "../../src/gateway.ts";
+import { words } from "../../src/vocabulary.ts";
 import { folder } from "../loader/folder.ts";
 
 const YAML = `listen: 127.0.0.1:8080

@@ -1,8 +1,8 @@
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import t from "tap";
-import { words } from "../../src/gateway.ts";
 import { loadVendors, spokenBy } from "../../src/loader/vendors.ts";
+import { words } from "../../src/vocabulary.ts";
 
 t.test("every vendor's file is right: its protocols are there, its address has a version", async (t) => {
   const { protocols } = await words(t.testdir({}));

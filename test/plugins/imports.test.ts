@@ -2,9 +2,9 @@ import { readFileSync } from "node:fs";
 import t, { type Test } from "tap";
 import { loadConfig } from "../../src/config/load.ts";
 import type { Config } from "../../src/config/types.ts";
-import { words } from "../../src/gateway.ts";
 import { textOf } from "../../src/setup/gateway-file.ts";
 import { importNames, readImport } from "../../src/setup/imports.ts";
+import { words } from "../../src/vocabulary.ts";
 
 /** A file of another gateway as ours, and what has no counterpart; what check would refuse fails the test. */
 async function imported(t: Test, kind: string, text: string, env: Record<string, string> = {}) {

@@ -1,0 +1,214 @@
+// The verbs and what each is given. A verb is loaded when it is asked for: most need no gateway, and --version nothing at all.
+import { readFileSync } from "node:fs";
+import { dirname, join, resolve } from "node:path";
+import { fileURLToPath } from "node:url";
+import type { Config } from "../config/types.ts";
+import type { Stores } from "../store/open.ts";
+import type { ConnectPlace } from "./connect.ts";
+import type { Terminal, VerbPlace, VerbText } from "./verb.ts";
+
+/** The gateway.yaml that came along. */
+export const BUNDLED = fileURLToPath(new URL("../../gateway.yaml", import.meta.url));
+
+/** A verb: what its help says, and what it does. */
+interface Verb extends VerbText {
+  /** Answers the exit code: 0 done, 1 could not be done or found something wrong, 2 not understood. @throws Misuse */
+  act(args: string[], io: Terminal, place: VerbPlace): Promise<number>;
+  /** Its process is ended then: a plugin that was only tried may leave a timer or a connection behind. */
+  readonly ends?: boolean;
+}
+
+/** In the order of the help. */
+export const VERBS: Readonly<Record<string, () => Promise<Verb>>> = {
+  async run() {
+    const run = await import("./run.ts");
+    return { ...run, act: async (args, io, place) => run.run(args, io, await firstRun(place, io)) };
+  },
+  async init() {
+    const init = await import("./init.ts");
+    return { ...init, act: (args, io) => init.run(args, io) };
+  },
+  async check() {
+    return { ...(await import("./check.ts")), ends: true, act: checked };
+  },
+  async audit() {
+    const audit = await import("./audit.ts");
+    return {
+      ...audit,
+      act: async (args, io, place) => audit.run(args, io, await configOf(place, io), readFileSync(place.file, "utf8")),
+    };
+  },
+  async doctor() {
+    const doctor = await import("./doctor.ts");
+    return {
+      ...doctor,
+      async act(args, io, place) {
+        const { config, vocabulary } = await loaded(place, io);
+        return doctor.run(args, io, config, vocabulary.protocolList);
+      },
+    };
+  },
+  async alerts() {
+    const alerts = await import("./alerts.ts");
+    return { ...alerts, act: async (args, io, place) => alerts.run(args, io, (await configOf(place, io)).alerts) };
+  },
+  async routes() {
+    const routes = await import("./routes.ts");
+    return { ...routes, act: async (args, io, place) => routes.run(args, io, await configOf(place, io)) };
+  },
+  async explain() {
+    const explain = await import("./explain.ts");
+    return {
+      ...explain,
+      ends: true,
+      act: async (args, io, place) => explain.run(args, io, await loaded(place, io)),
+    };
+  },
+  async connect() {
+    const connect = await import("./connect.ts");
+    return {
+      ...connect,
+      act: (args, io, place) => connect.run(args, io, async () => placeOfClients(await configOf(place, io))),
+    };
+  },
+  async models() {
+    const models = await import("./models.ts");
+    return { ...models, act: async (args, io, place) => models.run(args, io, await configOf(place, io)) };
+  },
+  async keys() {
+    const [keys, { unkeptLimits }] = await Promise.all([import("./keys.ts"), import("../budgets.ts")]);
+    return {
+      ...keys,
+      act: (args, io, place) =>
+        withStores(place, io, (stores, config) =>
+          keys.run(args, io, stores, {
+            models: config.models.map(({ id }) => id),
+            limits: config.limits,
+            unkept: (limits, models) => unkeptLimits(config, limits, models),
+          }),
+        ),
+    };
+  },
+  async groups() {
+    const groups = await import("./groups.ts");
+    return { ...groups, act: (args, io, place) => withStores(place, io, (stores) => groups.run(args, io, stores)) };
+  },
+  async usage() {
+    const usage = await import("./usage.ts");
+    return { ...usage, act: (args, io, place) => withStores(place, io, (stores) => usage.run(args, io, stores)) };
+  },
+  async tail() {
+    const tail = await import("./tail.ts");
+    return { ...tail, act: (args, io, place) => withStores(place, io, ({ ledger }) => tail.run(args, io, ledger)) };
+  },
+  async reload() {
+    const [reload, { adminIn }] = await Promise.all([import("./reload.ts"), import("./admin-client.ts")]);
+    return { ...reload, act: (args, io, { file, folder }) => reload.run(args, io, adminIn(file, folder)) };
+  },
+  async diff() {
+    const [diff, { adminIn }] = await Promise.all([import("./diff.ts"), import("./admin-client.ts")]);
+    return { ...diff, act: (args, io, { file, folder }) => diff.run(args, io, adminIn(file, folder)) };
+  },
+  async top() {
+    const top = await import("./top.ts");
+    return { ...top, act: async (args, io, place) => top.run(args, io, (await configOf(place, io)).admin) };
+  },
+  async reconcile() {
+    const reconcile = await import("./reconcile.ts");
+    return {
+      ...reconcile,
+      act: (args, io, place) => withStores(place, io, (stores) => reconcile.run(args, io, stores)),
+    };
+  },
+  async store() {
+    const [store, open] = await Promise.all([import("./store.ts"), import("../store/open.ts")]);
+    return {
+      ...store,
+      async act(args, io, place) {
+        const { store: written } = await configOf(place, io);
+        return store.run(args, io, {
+          open: () => open.connectMaintenance(written),
+          restore: (from, terms) => open.restoreStore(written, from, terms),
+        });
+      },
+    };
+  },
+  async plugin() {
+    const plugin = await import("./plugin.ts");
+    return {
+      ...plugin,
+      act: async (args, io, place) =>
+        plugin.run(args, io, (await import("../loader/discover.ts")).pluginNames(place.folder)),
+    };
+  },
+  async schema() {
+    const schema = await import("./schema.ts");
+    return { ...schema, act: async (args, io, place) => schema.run(args, io, await words(place.folder)) };
+  },
+};
+
+const words = async (folder: string) => (await import("../vocabulary.ts")).words(folder);
+
+const loaded = async (place: VerbPlace, io: Terminal) =>
+  (await import("../vocabulary.ts")).load({ ...place, env: io.env });
+
+const configOf = async (place: VerbPlace, io: Terminal): Promise<Config> => (await loaded(place, io)).config;
+
+/** Who starts the gateway by hand where there is no gateway.yaml is asked for one; anybody else gets the one that came along. */
+async function firstRun(place: VerbPlace, io: Terminal): Promise<VerbPlace> {
+  if (place.file !== BUNDLED || dirname(BUNDLED) === io.folder) return place;
+  const init = await import("./init.ts");
+  const ask = init.asker();
+  if (!ask) return place;
+  const answer = await ask(
+    "There is no gateway.yaml in this folder. Write one of the vendors' keys in the environment? [Y/n] ",
+  );
+  if (/^n/i.test(answer.trim())) return place;
+  await init.run([], io, ask);
+  return { file: join(io.folder, "gateway.yaml"), folder: io.folder };
+}
+
+/** Where clients reach the gateway, and what they may ask for there. */
+function placeOfClients({ listen, models, providers }: Config): ConnectPlace {
+  const on = new Set(providers.flatMap(({ name, off }) => (off === undefined ? [name] : [])));
+  const usable = models.filter(({ targets }) => targets.some(({ provider }) => on.has(provider)));
+  const names = [...usable, ...models].flatMap(({ id, aliases }) => [id, ...aliases]);
+  return { listen, models: [...new Set(names)] };
+}
+
+/** Keys and usage need the file's store, whatever else is wrong in it. */
+async function withStores(
+  place: VerbPlace,
+  io: Terminal,
+  act: (stores: Stores, config: Config) => Promise<number>,
+): Promise<number> {
+  const config = await configOf(place, io);
+  const { connectStores } = await import("../store/open.ts");
+  const stores = await connectStores(config.store, config.keys, io.err);
+  try {
+    return await act(stores, config);
+  } finally {
+    await stores.close();
+  }
+}
+
+/** Reads the file and tries all that it names. */
+async function checked(args: string[], io: Terminal, place: VerbPlace): Promise<number> {
+  const [check, { rehearse }, { storeDoubts }, { signInDoubts }, { priceDoubts }] = await Promise.all([
+    import("./check.ts"),
+    import("../rehearsal.ts"),
+    import("./store-doubts.ts"),
+    import("./sign-in-doubts.ts"),
+    import("../prices/doubts.ts"),
+  ]);
+  const named = args.find((arg) => !arg.startsWith("-"));
+  const file = named === undefined ? place.file : resolve(io.folder, named);
+  const vocabulary = await words(dirname(file));
+  const all = named === undefined ? [...args, file] : args;
+  const doubts = async (config: Config) => [
+    ...(await storeDoubts(config)),
+    ...(await signInDoubts(config)),
+    ...(await priceDoubts(config)),
+  ];
+  return check.run(all, io, vocabulary, (config) => rehearse(config, vocabulary), doubts);
+}

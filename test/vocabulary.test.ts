@@ -1,0 +1,39 @@
+import { join } from "node:path";
+import t from "tap";
+import { load, words } from "../src/vocabulary.ts";
+
+const folder = t.testdir({
+  plugins: { "own.ts": "export default class Own { access() {} acess() {} }\n" },
+  "gateway.yaml": `providers: { demo: { url: "demo:" } }
+models: { echo: { targets: [demo:echo] } }
+plugins: { own: {} }
+chains: { llm: [sse, auth, own, models, rewrite, usage] }
+`,
+});
+
+t.test("names are those of the protocols, of the folder's plugins and of the built-in ones", async (t) => {
+  const { protocols, protocolList, plugins, classes } = await words(folder);
+  t.ok(protocols.has("openai-chat"));
+  t.equal(protocols.size, protocolList.length);
+  t.equal(plugins[0], "own", "the operator's own first");
+  t.ok(plugins.includes("auth"));
+  t.equal(classes.size, 0, "no plugin is loaded before a file names it");
+});
+
+t.test("a plugin is loaded when it is asked for, and its phases and doubts are told", async (t) => {
+  const { plugin, classes } = await words(folder);
+  t.match(await plugin("own", undefined, folder), { phases: ["access"], builtIn: false });
+  t.match(classes.get("own"), { file: join(folder, "plugins/own.ts") });
+  t.match(await plugin("auth", undefined, folder), { builtIn: true });
+  t.equal(await plugin("none", undefined, folder), undefined);
+  await t.rejects(async () => plugin("none", "./none.ts", folder), { message: /there is no file .*none\.ts/ });
+});
+
+t.test("a file is read with the names of its own folder", async (t) => {
+  const { config, vocabulary } = await load({ file: join(folder, "gateway.yaml"), env: {} });
+  t.match(config.models, [{ id: "echo" }]);
+  t.ok(vocabulary.classes.has("own"));
+  await t.rejects(load({ file: join(folder, "gateway.yaml"), env: {}, text: "provders: {}" }), {
+    message: /did you mean "providers"/,
+  });
+});
