@@ -45,8 +45,8 @@ export const help =
   "run [--config FILE] [--watch]\n                               start the gateway (the default); --watch: reload when its files change";
 
 /**
- * Starts, prints what a newcomer needs, and ends the process at a signal. Exit codes: 0 stopped, 1 could not start or failed
- * while it ran, 2 usage.
+ * Starts, prints what a newcomer needs, and serves until a signal. Its process is to be ended then: left to itself it would wait
+ * for whoever does not read what it prints. Exit codes: 0 stopped, 1 could not start or failed while it ran, 2 usage.
  */
 export async function run(
   args: readonly string[],
@@ -75,7 +75,10 @@ export async function run(
       },
       fail: async () => started?.fail(),
     };
-    endAfterCrash(breakable, log, () => leave(log, 1));
+    endAfterCrash(breakable, log, async () => {
+      await log.flush();
+      process.exit(1);
+    });
     if (config.adminAccess.oidc) await openidClient();
     const gateway = await start(loaded, log, io.env);
     started = gateway;
@@ -97,9 +100,11 @@ export async function run(
     watching.close();
   } catch (thrown) {
     io.err(reason(thrown));
-    return leave(log, 1);
+    await log.flush();
+    return 1;
   }
-  return leave(log, 0);
+  await log.flush();
+  return 0;
 }
 
 /** Who is told of what should not be: one for all processes of this gateway. */
@@ -171,12 +176,6 @@ async function sayDoubts({ providers, ...config }: Config, log: Log): Promise<vo
   const doubts = await priceDoubts({ ...config, providers: providers.filter(({ off }) => off === undefined) });
   const messages = new Set(doubts.map(({ message }) => message));
   if (messages.size > 0) log.warn({ doubts: [...messages] }, `prices are missing: see ${COMMAND} models --prices`);
-}
-
-/** Ends the process: left to itself it would wait for whoever does not read what it prints. */
-async function leave(log: JsonLog, code: number): Promise<never> {
-  await log.flush();
-  process.exit(code);
 }
 
 interface Greeting {

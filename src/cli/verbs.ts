@@ -14,7 +14,7 @@ export const BUNDLED = fileURLToPath(new URL("../../gateway.yaml", import.meta.u
 interface Verb extends VerbText {
   /** Answers the exit code: 0 done, 1 could not be done or found something wrong, 2 not understood. @throws Misuse */
   act(args: string[], io: Terminal, place: VerbPlace): Promise<number>;
-  /** Its process is ended then: a plugin that was only tried may leave a timer or a connection behind. */
+  /** Its process is ended then: a plugin may leave a timer or a connection behind. */
   readonly ends?: boolean;
 }
 
@@ -22,7 +22,7 @@ interface Verb extends VerbText {
 export const VERBS: Readonly<Record<string, () => Promise<Verb>>> = {
   async run() {
     const run = await import("./run.ts");
-    return { ...run, act: async (args, io, place) => run.run(args, io, await firstRun(place, io)) };
+    return { ...run, ends: true, act: async (args, io, place) => run.run(args, io, await firstRun(place, io)) };
   },
   async init() {
     const init = await import("./init.ts");

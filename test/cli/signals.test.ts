@@ -36,18 +36,6 @@ async function program(t: Test, mode: string, script = "") {
   return { child, got, closed: once(child, "close") };
 }
 
-t.test("SIGTERM lingers, SIGINT does not", async (t) => {
-  for (const [signal, linger] of [
-    ["SIGTERM", 5000],
-    ["SIGINT", 0],
-  ] as const) {
-    const { child, got, closed } = await program(t, "");
-    child.kill(signal);
-    t.same(await closed, [0, null]);
-    t.match(got.text, `stop ${linger}\nstopped`);
-  }
-});
-
 t.test("a second signal hurries, a third changes nothing", async (t) => {
   const { child, got, closed } = await program(t, "waits");
   child.kill("SIGTERM");
@@ -97,17 +85,18 @@ providers: { demo: { url: "demo:" } }\nmodels: { echo: { targets: [demo:echo] } 
   t.throws(() => process.kill(-(child.pid ?? 0), 0), { code: "ESRCH" }, "nothing is left of it");
 });
 
-t.test("SIGHUP reloads and SIGUSR2 replaces the workers, where there are any", async (t) => {
-  for (const [mode, replaced] of [
-    ["", "SIGUSR2 replaces workers, and there are none"],
-    ["workers", "replaced"],
+t.test("SIGHUP reloads, SIGUSR2 replaces workers where there are any, SIGTERM lingers, SIGINT does not", async (t) => {
+  for (const [mode, replaced, signal, linger] of [
+    ["", "SIGUSR2 replaces workers, and there are none", "SIGTERM", 5000],
+    ["workers", "replaced", "SIGINT", 0],
   ] as const) {
     const { child, got, closed } = await program(t, mode);
     child.kill("SIGHUP");
     await until(() => got.text.includes("reloaded"), "word of SIGHUP");
     child.kill("SIGUSR2");
     await until(() => got.text.includes(replaced), "word of SIGUSR2");
-    child.kill("SIGINT");
+    child.kill(signal);
     t.same(await closed, [0, null]);
+    t.match(got.text, `stop ${linger}\nstopped`);
   }
 });
