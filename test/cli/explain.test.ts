@@ -25,10 +25,11 @@ store: { ledger: 'sqlite:./gateway.db' }
     "body.json": '{"model":"echo","messages":[]}',
   });
   const env = { ONE: "secret-one-1234", CI: "ci-key-0123456789abcdef" };
+  const loaded = await load({ file: join(folder, "gateway.yaml"), env });
   const explained = async (...args: string[]) => {
     const out: string[] = [];
     const io = { out: (line: string) => out.push(line), err: (line: string) => out.push(line), env, folder };
-    const code = await run(args, io, await load({ file: join(folder, "gateway.yaml"), env }));
+    const code = await run(args, io, loaded);
     return { code, text: out.join("\n") };
   };
   return { explained, vendor, folder };

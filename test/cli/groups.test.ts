@@ -2,11 +2,12 @@ import { join } from "node:path";
 import t, { type Test } from "tap";
 import { help, run, USAGE } from "../../src/cli/groups.ts";
 import { openStores } from "../../src/store/open.ts";
+import { folderFor } from "../support/folder.ts";
 import { plainEntry } from "../support/plain-entry.ts";
 
 /** A command line over stores in a new file. */
 function terminal(t: Test) {
-  const stores = openStores(join(t.testdir(), "gateway.db"), [], () => {});
+  const stores = openStores(join(folderFor(t), "gateway.db"), [], () => {});
   t.teardown(() => stores.close());
   const groups = async (...args: string[]) => {
     const out: string[] = [];

@@ -3,6 +3,7 @@ import t, { type Test } from "tap";
 import { help, type KeyWorld, run, USAGE } from "../../src/cli/keys.ts";
 import { validKey } from "../../src/store/key-format.ts";
 import { openStores } from "../../src/store/open.ts";
+import { folderFor } from "../support/folder.ts";
 
 const CI = "a-key-of-the-operators-own-choice";
 
@@ -14,7 +15,7 @@ const WORLD: KeyWorld = {
 
 /** A command line over stores in a new file. */
 function terminal(t: Test, world = WORLD) {
-  const stores = openStores(join(t.testdir(), "gateway.db"), [{ name: "ci", key: CI, models: ["fast"] }], () => {});
+  const stores = openStores(join(folderFor(t), "gateway.db"), [{ name: "ci", key: CI, models: ["fast"] }], () => {});
   t.teardown(() => stores.close());
   const keys = async (...args: string[]) => {
     const out: string[] = [];

@@ -1,6 +1,7 @@
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { fileURLToPath } from "node:url";
 import t from "tap";
 import { mostOpenFiles, openFileDoubt } from "../../src/cli/open-files.ts";
 
@@ -19,6 +20,6 @@ t.test("what the system says of open files is read, and a limit that is low is d
 
 t.test("where the system says nothing, or no number, there is no doubt", async (t) => {
   t.equal(mostOpenFiles("/nowhere/limits"), undefined);
-  t.equal(mostOpenFiles(process.execPath), undefined);
+  t.equal(mostOpenFiles(fileURLToPath(import.meta.url)), undefined);
   t.equal(openFileDoubt(undefined), undefined);
 });
