@@ -1,5 +1,6 @@
 import t from "tap";
 import { help, run, USAGE } from "../../src/cli/tail.ts";
+import type { Ledger } from "../../src/store/ledger.ts";
 import { asking, startGateway } from "../support/gateway.ts";
 import { eventually } from "../support/process.ts";
 
@@ -8,6 +9,12 @@ t.test("requests are shown as they end, those that are asked for, and each once"
     t,
     'providers: { demo: { url: "demo:" } }\nmodels: { echo: { targets: [demo:echo] } }\n',
   );
+  let looks = 0;
+  const ledger = Object.create(gateway.stores.ledger) as Ledger;
+  ledger.entries = async function* (query) {
+    yield* gateway.stores.ledger.entries(query);
+    looks++;
+  };
   const ask = async (model: string) => {
     const body = JSON.stringify({ model, messages: [{ role: "user", content: "Hello" }] });
     const answer = await fetch(`${url}/v1/chat/completions`, { method: "POST", headers: asking(), body });
@@ -16,14 +23,14 @@ t.test("requests are shown as they end, those that are asked for, and each once"
   const tail = (args: string[], signal?: AbortSignal) => {
     const out: string[] = [];
     const io = { out: (line: string) => out.push(line), err: t.fail, env: {}, folder };
-    return { out, ended: run(args, io, gateway.stores.ledger, signal) };
+    return { out, ended: run(args, io, ledger, signal) };
   };
   await ask("echo");
   await gateway.stores.ledger.flush();
   const stop = new AbortController();
   const live = tail([], stop.signal);
   const broken = tail(["--status", "4xx"], stop.signal);
-  await new Promise((done) => setTimeout(done, 50));
+  await eventually(() => looks >= 2, "the first look of both");
   await ask("echo");
   await ask("nothing");
   await eventually(() => live.out.length >= 2 && broken.out.length >= 1, "two lines");

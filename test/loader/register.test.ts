@@ -1,5 +1,14 @@
 import { spawnSync } from "node:child_process";
-import { existsSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import {
+  copyFileSync,
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  rmSync,
+  symlinkSync,
+  writeFileSync,
+} from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath, pathToFileURL } from "node:url";
@@ -65,6 +74,48 @@ t.test("an error names the line as it was written, a syntax error shows it", asy
   const broken = run(t, "const a: string = ;\n");
   t.match(broken.stderr, /SyntaxError in .*main\.ts/);
   t.match(broken.stderr, /const a: string = ;/);
+});
+
+/** A gateway's folder with nothing but its loader and a program. */
+function installed(t: Test) {
+  const root = mkdtempSync(join(tmpdir(), "gateway-register-"));
+  t.teardown(() => rmSync(root, { recursive: true }));
+  mkdirSync(join(root, "src/loader"), { recursive: true });
+  mkdirSync(join(root, "node_modules"));
+  const register = join(root, "src/loader/register.js");
+  copyFileSync(REGISTER, register);
+  for (const name of ["oxc-transform", "reflect-metadata"])
+    symlinkSync(
+      fileURLToPath(new URL(`../../node_modules/${name}`, import.meta.url)),
+      join(root, "node_modules", name),
+    );
+  const program = (text: string) => {
+    writeFileSync(join(root, "src/main.ts"), text);
+    const args = ["--import", pathToFileURL(register).href, join(root, "src/main.ts")];
+    return spawnSync(process.execPath, args, { encoding: "utf8" });
+  };
+  return { program, cache: join(root, "node_modules/.cache") };
+}
+
+t.test("what came along is kept as JavaScript, and made anew when it has changed", async (t) => {
+  const { program, cache } = installed(t);
+  const first = "interface Unused { a: string }\n\nconsole.log(1 as number);\nthrow new Error('here');\n";
+  for (const when of ["made", "kept"]) {
+    const { stdout, stderr } = program(first);
+    t.equal(stdout, "1\n", when);
+    t.match(stderr, /main\.ts:4:7/, `${when}: an error names the line as it was written`);
+    t.equal(readdirSync(join(cache, "javascript")).length, 2, "the file and its map");
+  }
+  t.equal(program("console.log(2 as number);\n").stdout, "2\n");
+  t.equal(readdirSync(join(cache, "javascript")).length, 2, "in the place of what was there");
+});
+
+t.test("where nothing can be kept, it runs as well", async (t) => {
+  const { program, cache } = installed(t);
+  writeFileSync(cache, "no folder");
+  const { stdout, stderr } = program("type A = string;\nconsole.log(3 as number);\nthrow new Error('here');\n");
+  t.equal(stdout, "3\n");
+  t.match(stderr, /main\.ts:3:7/);
 });
 
 t.test("a Node that is too old is told so, and what to do", async (t) => {
