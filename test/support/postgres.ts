@@ -1,9 +1,20 @@
 import { type ChildProcess, execFileSync, spawn } from "node:child_process";
 import { once } from "node:events";
-import { appendFileSync, chownSync, existsSync, mkdtempSync, readdirSync, readFileSync, rmSync } from "node:fs";
+import {
+  appendFileSync,
+  chownSync,
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+} from "node:fs";
 import { tmpdir } from "node:os";
-import { join } from "node:path";
+import { basename, dirname, join } from "node:path";
 import { setTimeout as after } from "node:timers/promises";
+import { fileURLToPath } from "node:url";
 import postgres from "postgres";
 import type { Test } from "tap";
 import { type PostgresPlace, postgresPlace } from "../../src/store/postgres/place.ts";
@@ -11,6 +22,8 @@ import { type PostgresPlace, postgresPlace } from "../../src/store/postgres/plac
 /** Where Debian's packages put each version. */
 const VERSIONS = "/usr/lib/postgresql";
 const USER = "gateway";
+/** Where an empty server of each version is kept, to be copied. */
+const MADE = fileURLToPath(new URL("../../node_modules/.cache/postgres", import.meta.url));
 
 /** A real PostgreSQL in a folder of its own, reached by a socket there. */
 export interface PostgresServer {
@@ -42,6 +55,24 @@ function owner(): { uid: number; gid: number } | undefined {
   return { uid: Number(uid), gid: Number(gid) };
 }
 
+/** An empty server's files, which initdb takes a second of CPU for: what it has made once is copied. */
+function makeData(bin: string, data: string, options: object): void {
+  const made = join(MADE, basename(dirname(bin)));
+  const copied = (from: string, to: string) => execFileSync("cp", ["-a", from, to], { stdio: "pipe" });
+  if (existsSync(made)) return void copied(made, data);
+  const args = ["-D", data, "-U", USER, "-A", "trust", "-E", "UTF8", "--no-sync"];
+  execFileSync(join(bin, "initdb"), args, { ...options, stdio: "pipe" });
+  const own = `${made}.${process.pid}`;
+  try {
+    mkdirSync(MADE, { recursive: true });
+    copied(data, own);
+    renameSync(own, made);
+  } catch {
+    // Another process was faster, or nothing can be kept there.
+    rmSync(own, { recursive: true, force: true });
+  }
+}
+
 /**
  * Starts one, stopped with the test: best one for a whole file of tests. Undefined where PostgreSQL is not installed, after
  * skipping the test; with `GATEWAY_TEST_POSTGRES=required` that fails instead.
@@ -60,10 +91,7 @@ export async function startPostgres(t: Test): Promise<PostgresServer | undefined
   if (as) chownSync(folder, as.uid, as.gid);
   const data = join(folder, "data");
   const options = { cwd: folder, ...as, env: { PATH: process.env["PATH"], LC_ALL: "C.UTF-8" } };
-  execFileSync(join(bin, "initdb"), ["-D", data, "-U", USER, "-A", "trust", "-E", "UTF8", "--no-sync"], {
-    ...options,
-    stdio: "pipe",
-  });
+  makeData(bin, data, options);
   const base = [
     `unix_socket_directories = '${folder}'`,
     "listen_addresses = ''",
