@@ -1,4 +1,4 @@
-import { besidesOf, costAt, type PriceVersion, withoutRequest } from "../core/price-list.ts";
+import { costBeside, type PriceVersion } from "../core/price-list.ts";
 import type { Usage } from "../core/usage.ts";
 import type { LedgerEntry } from "../store/ledger.ts";
 import type { Figures } from "./invoice.ts";
@@ -34,7 +34,7 @@ export function billedApart(
   const served = usage.model ?? asked;
   const moneyOf = (part: Partial<Usage>, version = price): number => {
     const known = cost === undefined ? undefined : terms(version);
-    return (known && costAt(besidesOf(part, usage), withoutRequest(known))) ?? 0;
+    return (known && costBeside(part, usage, known)) ?? 0;
   };
   const parts = (usage.besides ?? []).map(({ model = served, price: own, ...part }) =>
     partOf(model, part, moneyOf(part, own)),

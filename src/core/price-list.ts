@@ -32,16 +32,53 @@ export function costAt(usage: Usage, { price, source }: PriceVersion): number | 
   return cost(usage, price);
 }
 
-/** What a vendor ran beside an answer is reckoned in the tier of the answer. */
-export const besidesOf = (part: Partial<Usage>, { tier }: Usage): Usage => ({
+/** What a vendor ran beside an answer. */
+type RunBesides = NonNullable<Usage["besides"]>[number];
+
+/**
+ * What usage costs with what the vendor ran besides, each part at its model's terms; undefined where these do not know what all of
+ * it costs.
+ * @returns `besides` names the terms of parts that have others than the answer
+ */
+export function reckon(
+  usage: Usage,
+  terms: PriceVersion,
+  termsOf: (model: string) => PriceVersion | undefined,
+): { cost: number; besides?: RunBesides[] } | undefined {
+  let sum = costAt(usage, terms);
+  if (!usage.besides || sum === undefined) return sum === undefined ? undefined : { cost: sum };
+  const besides: RunBesides[] = [];
+  for (const each of usage.besides) {
+    const own = each.model === undefined ? terms : termsOf(each.model);
+    const more = own && costBeside(each, usage, own);
+    if (own === undefined || more === undefined) return undefined;
+    sum += more;
+    besides.push(own === terms ? each : { ...each, price: own.version });
+  }
+  return { cost: sum, besides };
+}
+
+/** What one part costs that was run beside an answer; undefined as in `costAt`. */
+export const costBeside = (part: Partial<Usage>, usage: Usage, terms: PriceVersion): number | undefined =>
+  costAt(besidesOf(part, usage), withoutRequest(terms));
+
+/** What usage costs at least, with what the vendor ran besides: of what has no price, nothing. */
+export const leastCost = (usage: Usage, terms: PriceVersion): number =>
+  (usage.besides ?? []).reduce(
+    (sum, each) => sum + cost(besidesOf(each, usage), withoutRequest(terms).price),
+    cost(usage, terms.price),
+  );
+
+/** It is reckoned in the tier of the answer. */
+const besidesOf = (part: Partial<Usage>, { tier }: Usage): Usage => ({
   ...{ in: part.in ?? {}, out: part.out ?? {}, raw: undefined },
   ...(part.drawn ? { drawn: part.drawn } : {}),
   ...(part.serverTools ? { serverTools: part.serverTools } : {}),
   ...(tier === undefined ? {} : { tier }),
 });
 
-/** Terms of what was run beside an answer: what each request costs is charged once, with the answer. */
-export function withoutRequest(terms: PriceVersion): PriceVersion {
+/** What each request costs is charged once, with the answer. */
+function withoutRequest(terms: PriceVersion): PriceVersion {
   if (terms.price.request === undefined) return terms;
   const { request: _, ...price } = terms.price;
   return { ...terms, price };

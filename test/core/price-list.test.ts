@@ -1,5 +1,5 @@
 import t from "tap";
-import { PriceList, versionOf } from "../../src/core/price-list.ts";
+import { costBeside, leastCost, PriceList, reckon, versionOf } from "../../src/core/price-list.ts";
 
 const at = (text: string) => Date.parse(text);
 
@@ -49,4 +49,42 @@ t.test("terms of a time of day hold within it, in UTC, on every day and past mid
     (time) => night.at(at(`2031-05-06T${time}Z`))?.price.input,
   );
   t.same(nightly, [1, 3, 3, 1]);
+});
+
+/** Terms as gateway.yaml has them: dollars for a million tokens. */
+const terms = (version: string, price: { input?: number; output?: number; request?: number }) => ({
+  version,
+  price,
+  source: "gateway.yaml",
+});
+const dear = terms("dear", { input: 2, output: 4, request: 1 });
+const cheap = terms("cheap", { input: 1 });
+
+t.test(
+  "what ran beside an answer costs its own model's terms, which are told, and each request is charged once",
+  async (t) => {
+    const besides = [
+      { model: "small", in: { total: 10 }, out: {} },
+      { in: { total: 3 }, out: {} },
+    ];
+    const usage = { in: { total: 1 }, out: { total: 1 }, raw: undefined, besides };
+    const reckoned = reckon(usage, dear, (model) => (model === "small" ? cheap : undefined));
+    t.equal(reckoned?.cost, 1e9 + 2000 + 4000 + 10 * 1000 + 3 * 2000);
+    t.same(reckoned?.besides, [{ ...besides[0], price: "cheap" }, besides[1]]);
+    t.equal(costBeside(besides[1] ?? {}, usage, dear), 6000, "without what the request costs");
+    t.equal(leastCost(usage, dear), 1e9 + 2000 + 4000 + 13 * 2000);
+  },
+);
+
+t.test("where a part's model has no terms nothing is reckoned, and without parts none are told", async (t) => {
+  const usage = { in: { total: 1 }, out: { total: 1 }, raw: undefined };
+  t.same(
+    reckon(usage, dear, () => undefined),
+    { cost: 1e9 + 6000 },
+  );
+  const besides = [{ model: "unknown", in: { total: 10 }, out: {} }];
+  t.equal(
+    reckon({ ...usage, besides }, dear, () => undefined),
+    undefined,
+  );
 });
