@@ -10,6 +10,27 @@ const PAGES: readonly (readonly [path: RegExp, script: string])[] = [
   ),
 ];
 
+/** What a page asks the API is worked out by its own script, which runs here too. */
+const { asked, SESSION } = (await import(new URL("../../pages/console/asks.js", import.meta.url).href)) as {
+  SESSION: string;
+  asked(path: string, view: Record<string, string>): string[];
+};
+
+/** What may stand in a Link header as it is. */
+const PLAIN = /^[\w/?=&%.~+:-]+$/;
+
+/**
+ * Header value that has a browser ask the API for a page's figures together with its scripts, not after them (RFC 8288, HTML
+ * "preload"). The page's `fetch` of the same address takes the answer.
+ */
+function asksOf(path: string, query: string): string {
+  const addresses = [SESSION, ...asked(path, Object.fromEntries(new URLSearchParams(query)))];
+  return addresses
+    .filter((address) => PLAIN.test(address))
+    .map((address) => `<${address}>; rel=preload; as=fetch; crossorigin=anonymous`)
+    .join(", ");
+}
+
 /** The pages of the admin side, for browsers. They hold nothing: what they show they ask the API, as the visitor who looks. */
 export class ConsolePages {
   constructor(private readonly files: PageFiles) {}
@@ -27,12 +48,15 @@ export class ConsolePages {
     known: () => Promise<boolean>,
   ): Promise<boolean> {
     const script = PAGES.find(([fits]) => fits.test(path))?.[1];
-    const file =
-      script === undefined
-        ? this.files.find(path)
-        : this.files.page("console", `console/${script}.js`, (await known()) ? "known" : "unknown");
-    if (!file) return false;
-    void file.send(request, response);
+    if (script === undefined) {
+      const file = this.files.find(path);
+      void file?.send(request, response);
+      return file !== undefined;
+    }
+    const visitor = (await known()) ? "known" : "unknown";
+    // Who is not signed in would be refused.
+    if (visitor === "known") response.setHeader("link", asksOf(path, request.url?.split("?")[1] ?? ""));
+    void this.files.page("console", `console/${script}.js`, visitor).send(request, response);
     return true;
   }
 }

@@ -7,7 +7,8 @@ import { PageFiles } from "../../src/console/page-files.ts";
 const pages = new ConsolePages(await PageFiles.load());
 const server = createServer(async (request, response) => {
   const known = async () => request.headers.authorization !== undefined;
-  if (!(await pages.serve(request, response, request.url ?? "", known))) response.writeHead(404).end();
+  if (!(await pages.serve(request, response, (request.url ?? "").split("?")[0] ?? "", known)))
+    response.writeHead(404).end();
 });
 await new Promise<void>((ready) => server.listen(0, "127.0.0.1", ready));
 t.teardown(() => server.close());
@@ -21,6 +22,29 @@ t.test("every page of the console is one shell, which asks the API for what it s
     t.match(page.headers.get("content-security-policy"), /default-src 'none'/);
   }
 });
+
+t.test(
+  "a visitor whom the API answers has the figures asked for together with the scripts, nobody else has",
+  async (t) => {
+    const linked = async (path: string, headers = {}) => {
+      const link = (await fetch(base + path, { headers })).headers.get("link") ?? "";
+      return link.split(", ").map((each) => /^<(.+)>; rel=preload; as=fetch; crossorigin=anonymous$/.exec(each)?.[1]);
+    };
+    const known = { authorization: "Bearer admin" };
+    t.same(await linked("/money?since=30d&by=key", known), [
+      ...["/api/session", "/api/spend?since=30d&by=key", "/api/now", "/api/spend?since=14d&by=key%2Cday"],
+      ...["/api/budgets", "/api/keys"],
+    ]);
+    t.same(await linked("/requests/01a2", known), ["/api/session", "/api/requests/01a2", "/api/keys"]);
+    t.same(await linked("/requests?key=%3E%3C%22%0A,x", known), [
+      "/api/session",
+      "/api/requests?since=24h&key=%3E%3C%22%0A%2Cx&limit=100",
+      "/api/keys",
+    ]);
+    t.same(await linked("/requests/a%3E,;'b", known), ["/api/session", "/api/keys"], "what could end it stays away");
+    t.same(await linked("/money"), [undefined]);
+  },
+);
 
 t.test("its files are found by their version, and what is no page is for others", async (t) => {
   const [, file = ""] = /src="([^"]+console\/app\.js)"/.exec(await (await fetch(base)).text()) ?? [];
