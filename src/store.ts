@@ -5,7 +5,7 @@ export { JsonUsage } from "./core/json-usage.ts";
 export { Levels, type LimitLevel } from "./core/limits.ts";
 export { dollars, whose } from "./core/limits-words.ts";
 export { cost } from "./core/price.ts";
-export { leastCost, reckon } from "./core/price-list.ts";
+export { leastCost, totalCost } from "./core/price-list.ts";
 export type { Usage } from "./core/usage.ts";
 export { Objects } from "./objects/objects.ts";
 export { KeptValues } from "./store/kept-values.ts";

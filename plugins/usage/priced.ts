@@ -1,5 +1,5 @@
 import type { Attempt, Marketplace } from "model-gateway";
-import { type LedgerEntry, leastCost, reckon, type Usage } from "model-gateway/store";
+import { type LedgerEntry, leastCost, totalCost, type Usage } from "model-gateway/store";
 
 /** Finds what a model costs at a provider. */
 type Prices = Pick<Marketplace, "pricesAt">;
@@ -14,7 +14,7 @@ export function priced(
 ): Pick<LedgerEntry, "cost" | "price" | "usage"> {
   const terms = termsOf(target, usage.model, time, prices);
   if (!terms || !isKnown(usage, terms)) return {};
-  const reckoned = reckon(usage, terms, (model) => termsOf(target, model, time, prices));
+  const reckoned = totalCost(usage, terms, (model) => termsOf(target, model, time, prices));
   if (!reckoned) return {};
   const { cost, besides } = reckoned;
   return besides ? { cost, price: terms.version, usage: { ...usage, besides } } : { cost, price: terms.version };

@@ -25,6 +25,7 @@ export interface AdminPages {
     request: IncomingMessage,
     response: ServerResponse,
     path: string,
+    query: URLSearchParams,
     known: () => Promise<boolean>,
   ): Promise<boolean>;
 }
@@ -85,7 +86,9 @@ export class Admin {
 
   private async answer(request: IncomingMessage, response: ServerResponse): Promise<void> {
     try {
-      const [path = "", query = ""] = (request.url ?? "").split("?", 2);
+      const { url = "" } = request;
+      const [path = ""] = url.split("?", 1);
+      const query = url.slice(path.length + 1);
       if (path === "/livez" || path === "/readyz") this.probe(request, response, path);
       else await this.serve(request, response, path, new URLSearchParams(query));
     } catch (thrown) {
@@ -121,7 +124,7 @@ export class Admin {
     if (!reads && isForeign(request)) throw new AdminError("not_allowed", "Another site cannot change anything here.");
     if (await this.sessions.serve(request, response, path, query)) return;
     if (path !== "/metrics" && !path.startsWith("/api/")) {
-      if (reads && (await this.parts.pages?.serve(request, response, path, () => this.knows(request)))) return;
+      if (reads && (await this.parts.pages?.serve(request, response, path, query, () => this.knows(request)))) return;
       throw new AdminError("not_found", "There is nothing here. /livez, /readyz, /metrics and /api/… are answered.");
     }
     const visitor = await access.visitor(request);

@@ -93,7 +93,7 @@ export async function apartDays(
   const terms = new Map<string, PriceVersion | undefined>();
   const found: LedgerDay[] = [];
   for (const day of days)
-    for await (const entry of ledger.entries({ ...spanOf(day, zone), scattered: true })) {
+    for await (const entry of ledger.entries({ ...spanOf(day, zone), billedApart: true })) {
       const at = entry.target.indexOf(":");
       if (at < 0) continue;
       for (const version of [entry.price, ...(entry.usage?.besides ?? []).map(({ price }) => price)])

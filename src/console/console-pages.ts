@@ -23,8 +23,8 @@ const PLAIN = /^[\w/?=&%.~+:-]+$/;
  * Header value that has a browser ask the API for a page's figures together with its scripts, not after them (RFC 8288, HTML
  * "preload"). The page's `fetch` of the same address takes the answer.
  */
-function asksOf(path: string, query: string): string {
-  const addresses = [SESSION, ...asked(path, Object.fromEntries(new URLSearchParams(query)))];
+function asksOf(path: string, query: URLSearchParams): string {
+  const addresses = [SESSION, ...asked(path, Object.fromEntries(query))];
   return addresses
     .filter((address) => PLAIN.test(address))
     .map((address) => `<${address}>; rel=preload; as=fetch; crossorigin=anonymous`)
@@ -45,6 +45,7 @@ export class ConsolePages {
     request: IncomingMessage,
     response: ServerResponse,
     path: string,
+    query: URLSearchParams,
     known: () => Promise<boolean>,
   ): Promise<boolean> {
     const script = PAGES.find(([fits]) => fits.test(path))?.[1];
@@ -55,7 +56,7 @@ export class ConsolePages {
     }
     const visitor = (await known()) ? "known" : "unknown";
     // Who is not signed in would be refused.
-    if (visitor === "known") response.setHeader("link", asksOf(path, request.url?.split("?")[1] ?? ""));
+    if (visitor === "known") response.setHeader("link", asksOf(path, query));
     void this.files.page("console", `console/${script}.js`, visitor).send(request, response);
     return true;
   }

@@ -40,7 +40,7 @@ type RunBesides = NonNullable<Usage["besides"]>[number];
  * it costs.
  * @returns `besides` names the terms of parts that have others than the answer
  */
-export function reckon(
+export function totalCost(
   usage: Usage,
   terms: PriceVersion,
   termsOf: (model: string) => PriceVersion | undefined,

@@ -89,10 +89,10 @@ nodeModule.registerHooks({
  */
 function kept(path, written) {
   const file = join(CACHE, "javascript", hash(path));
-  const made = hash(MAKER + written);
+  const stamp = hash(MAKER + written);
   try {
     const code = readFileSync(file, "utf8");
-    if (code.endsWith(made)) return code;
+    if (code.endsWith(stamp)) return code;
   } catch {
     // There is none yet.
   }
@@ -100,7 +100,7 @@ function kept(path, written) {
   try {
     mkdirSync(dirname(file), { recursive: true });
     write(`${file}.map`, map);
-    const text = `${code}\n//# sourceMappingURL=${pathToFileURL(`${file}.map`).pathname}#${made}`;
+    const text = `${code}\n//# sourceMappingURL=${pathToFileURL(`${file}.map`).pathname}#${stamp}`;
     write(file, text);
     return text;
   } catch {

@@ -169,11 +169,11 @@ export function entryOf(row: Record<string, SQLOutputValue>): LedgerEntry {
 }
 
 /** What of usage may be charged under another name: what ran, drew or was searched besides, and who served it. */
-export const SCATTERING = ["besides", "drawn", "serverTools", "model"] as const satisfies (keyof Usage)[];
+export const BILLED_APART = ["besides", "drawn", "serverTools", "model"] as const satisfies (keyof Usage)[];
 
 /** Whether a vendor may charge an entry's usage under more names than that of the model that was asked. */
-export const isScattered = ({ usage }: LedgerEntry): boolean =>
-  usage !== undefined && SCATTERING.some((name) => usage[name] !== undefined);
+export const isBilledApart = ({ usage }: LedgerEntry): boolean =>
+  usage !== undefined && BILLED_APART.some((name) => usage[name] !== undefined);
 
 /** When the only attempt started that the row itself tells of: most exchanges have one attempt, and it succeeds. */
 function onlyStart({ attempts, target, status }: LedgerEntry): number | undefined {

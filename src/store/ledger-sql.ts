@@ -1,6 +1,6 @@
 import type { LedgerGroup, LedgerQuery, LedgerSpan, LedgerSum } from "./ledger.ts";
 import { PAGE_ROWS } from "./ledger-pages.ts";
-import { SCATTERING } from "./ledger-row.ts";
+import { BILLED_APART } from "./ledger-row.ts";
 import { DAY, HOUR, SUMMED, WEEK } from "./ledger-sums.ts";
 
 // What the ledger asks, in words that SQLite and PostgreSQL both have. What they say differently is handed in.
@@ -91,11 +91,11 @@ export const newestText = (dialect: LedgerDialect): string =>
   `${wholeRow(dialect)} where time >= 0 order by time desc, ${dialect.later} desc limit ?`;
 
 /** A page of rows: behind a place, twice its time and once its id, and before a time. */
-export const pageText = (dialect: LedgerDialect, scattered = false): string =>
-  `${wholeRow(dialect)} where time >= ? and (time, id) > (?, ?) and time < ? ${scattered ? `and (${SCATTERED})` : ""} order by time, id limit ${PAGE_ROWS}`;
+export const pageText = (dialect: LedgerDialect, billedApart = false): string =>
+  `${wholeRow(dialect)} where time >= ? and (time, id) > (?, ?) and time < ? ${billedApart ? `and (${BILLED_APART_ROWS})` : ""} order by time, id limit ${PAGE_ROWS}`;
 
-/** Of rows that `isScattered` holds for. An address, which stands there too, has no quotes in it. */
-const SCATTERED = SCATTERING.map((name) => `detail like '%"${name}":%'`).join(" or ");
+/** Of rows that `isBilledApart` holds for. An address, which stands there too, has no quotes in it. */
+const BILLED_APART_ROWS = BILLED_APART.map((name) => `detail like '%"${name}":%'`).join(" or ");
 
 /** In this order of tables: the small ones are looked up for each row. */
 export const wholeRow = ({ join }: LedgerDialect): string =>

@@ -72,7 +72,7 @@ export interface LedgerSpan {
 
 export interface LedgerRows extends LedgerSpan {
   /** Only entries whose usage a vendor may charge under more names than that of the model that was asked. */
-  scattered?: boolean;
+  billedApart?: boolean;
 }
 
 export interface LedgerQuery extends LedgerSpan {

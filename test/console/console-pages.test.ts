@@ -7,8 +7,8 @@ import { PageFiles } from "../../src/console/page-files.ts";
 const pages = new ConsolePages(await PageFiles.load());
 const server = createServer(async (request, response) => {
   const known = async () => request.headers.authorization !== undefined;
-  if (!(await pages.serve(request, response, (request.url ?? "").split("?")[0] ?? "", known)))
-    response.writeHead(404).end();
+  const { pathname, searchParams } = new URL(`http://console${request.url}`);
+  if (!(await pages.serve(request, response, pathname, searchParams, known))) response.writeHead(404).end();
 });
 await new Promise<void>((ready) => server.listen(0, "127.0.0.1", ready));
 t.teardown(() => server.close());

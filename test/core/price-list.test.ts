@@ -1,5 +1,5 @@
 import t from "tap";
-import { costBeside, leastCost, PriceList, reckon, versionOf } from "../../src/core/price-list.ts";
+import { costBeside, leastCost, PriceList, totalCost, versionOf } from "../../src/core/price-list.ts";
 
 const at = (text: string) => Date.parse(text);
 
@@ -68,7 +68,7 @@ t.test(
       { in: { total: 3 }, out: {} },
     ];
     const usage = { in: { total: 1 }, out: { total: 1 }, raw: undefined, besides };
-    const reckoned = reckon(usage, dear, (model) => (model === "small" ? cheap : undefined));
+    const reckoned = totalCost(usage, dear, (model) => (model === "small" ? cheap : undefined));
     t.equal(reckoned?.cost, 1e9 + 2000 + 4000 + 10 * 1000 + 3 * 2000);
     t.same(reckoned?.besides, [{ ...besides[0], price: "cheap" }, besides[1]]);
     t.equal(costBeside(besides[1] ?? {}, usage, dear), 6000, "without what the request costs");
@@ -79,12 +79,12 @@ t.test(
 t.test("where a part's model has no terms nothing is reckoned, and without parts none are told", async (t) => {
   const usage = { in: { total: 1 }, out: { total: 1 }, raw: undefined };
   t.same(
-    reckon(usage, dear, () => undefined),
+    totalCost(usage, dear, () => undefined),
     { cost: 1e9 + 6000 },
   );
   const besides = [{ model: "unknown", in: { total: 10 }, out: {} }];
   t.equal(
-    reckon({ ...usage, besides }, dear, () => undefined),
+    totalCost({ ...usage, besides }, dear, () => undefined),
     undefined,
   );
 });

@@ -122,18 +122,18 @@ export function ledgerContract(t: Test, open: (t: Test) => Promise<LedgerUnderTe
   t.test("rows of which a vendor may charge parts under other names come alone where they are wanted", async (t) => {
     const { ledger } = await open(t);
     const usage = { in: { total: 100 }, out: { total: 10 }, raw: undefined };
-    const scattered = [
+    const billedApart = [
       entry({ usage: { ...usage, besides: [{ in: {}, out: { total: 1 } }] } }),
       entry({ usage: { ...usage, drawn: { in: {}, out: { total: 1 } } } }),
       entry({ usage: { ...usage, serverTools: { web_search_requests: 1 } }, address: "127.0.0.1" }),
       entry({ usage: { ...usage, model: "another" } }),
     ];
     const plain = [entry({ address: "127.0.0.1" }), entry({ usage: { ...usage, tier: "model" } })];
-    for (const one of [...plain, ...scattered, entry({ time: DAY - 1, usage: { ...usage, model: "another" } })])
+    for (const one of [...plain, ...billedApart, entry({ time: DAY - 1, usage: { ...usage, model: "another" } })])
       ledger.append(one);
     const found: string[] = [];
-    for await (const { id } of ledger.entries({ since: DAY, scattered: true })) found.push(id);
-    t.same(found, scattered.map(({ id }) => id).sort());
+    for await (const { id } of ledger.entries({ since: DAY, billedApart: true })) found.push(id);
+    t.same(found, billedApart.map(({ id }) => id).sort());
   });
 
   t.test("sums over many rows are those of the rows, by all that they can go by", async (t) => {

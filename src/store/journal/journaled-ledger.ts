@@ -15,7 +15,7 @@ import {
   type SpeedGroup,
 } from "../ledger.ts";
 import { merged, paged } from "../ledger-pages.ts";
-import { entryIn, isScattered, rowOf } from "../ledger-row.ts";
+import { entryIn, isBilledApart, rowOf } from "../ledger-row.ts";
 import type { MadeObject } from "../object-rows.ts";
 import { journals, orphaned } from "./files.ts";
 import { Journal } from "./journal.ts";
@@ -146,9 +146,9 @@ export class JournaledLedger extends Ledger implements ObjectJournal {
     await inTime(PATIENCE, this.flush()).catch(() => {});
     // The journals first: a row may get from there into the store meanwhile, but never back.
     const unfed = journaled(this.journal.folder).ended.map(entryIn);
-    const { since = 0, until = Number.MAX_SAFE_INTEGER, scattered } = span;
+    const { since = 0, until = Number.MAX_SAFE_INTEGER, billedApart } = span;
     const within = unfed.filter(
-      (entry) => entry.time >= since && entry.time < until && (!scattered || isScattered(entry)),
+      (entry) => entry.time >= since && entry.time < until && (!billedApart || isBilledApart(entry)),
     );
     const stored = paged(
       async (after) => (await LedgerThread.shared().ask(this.opened(), { type: "page", span, after })) as LedgerEntry[],

@@ -142,12 +142,12 @@ export class PostgresLedger extends Ledger {
 
   /** The oldest rows of a span, so many as make a page, or those behind one. Without what waits. */
   async page(
-    { since = 0, until = Number.MAX_SAFE_INTEGER, scattered }: LedgerRows,
+    { since = 0, until = Number.MAX_SAFE_INTEGER, billedApart }: LedgerRows,
     after?: RowPlace,
   ): Promise<LedgerEntry[]> {
     const from = after ?? { time: since, id: "" };
     return entries(
-      await this.patiently((ask) => ask(scattered ? SCATTERED_PAGE : PAGE, from.time, from.time, from.id, until)),
+      await this.patiently((ask) => ask(billedApart ? BILLED_APART_PAGE : PAGE, from.time, from.time, from.id, until)),
     );
   }
 
@@ -308,7 +308,7 @@ const entries = (rows: readonly PostgresRow[]): LedgerEntry[] =>
 
 const NEWEST = newestText(DIALECT);
 const PAGE = pageText(DIALECT);
-const SCATTERED_PAGE = pageText(DIALECT, true);
+const BILLED_APART_PAGE = pageText(DIALECT, true);
 
 const COUNT_ONCE = `insert into usage_once (name, time)
   select name, min(time) from json_to_recordset(?::text::json) as shape (name text, time bigint)

@@ -153,10 +153,10 @@ export class SqliteLedger extends Ledger {
   }
 
   /** The oldest rows of a span, so many as make a page, or those behind one. Without what waits. */
-  page({ since = 0, until = Number.MAX_SAFE_INTEGER, scattered }: LedgerRows, after?: RowPlace): LedgerEntry[] {
+  page({ since = 0, until = Number.MAX_SAFE_INTEGER, billedApart }: LedgerRows, after?: RowPlace): LedgerEntry[] {
     const from = after ?? { time: since, id: "" };
     return this.database
-      .prepare(scattered ? SCATTERED_PAGE : PAGE)
+      .prepare(billedApart ? BILLED_APART_PAGE : PAGE)
       .all(from.time, from.time, from.id, until)
       .map(entryOf);
   }
@@ -293,6 +293,6 @@ export class SqliteLedger extends Ledger {
 
 const NEWEST = newestText(DIALECT);
 const PAGE = pageText(DIALECT);
-const SCATTERED_PAGE = pageText(DIALECT, true);
+const BILLED_APART_PAGE = pageText(DIALECT, true);
 
 const message = (error: unknown): string => (error instanceof Error ? error.message : String(error));

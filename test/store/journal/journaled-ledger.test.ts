@@ -91,14 +91,14 @@ t.test("rows are those of the store and of all journals, each once", async (t) =
   for await (const { id, group, outcome } of ledger.entries({})) found.push(`${id} ${group} ${outcome}`);
   t.same(found, ["1 undefined completed", "2 acme completed", "3 undefined completed"], "what runs has no row yet");
   for await (const { id } of ledger.entries({ since: Date.UTC(2027, 0, 1) })) t.fail(id);
-  for await (const { id } of ledger.entries({ scattered: true })) t.fail(id);
+  for await (const { id } of ledger.entries({ billedApart: true })) t.fail(id);
   const usage = { in: {}, out: {}, raw: undefined, model: "another" };
   other.begin("5", rowOf(entry("5")));
   other.end("5", rowOf(entry("5", { usage, source: "reported" })));
   other.write();
-  const scattered: string[] = [];
-  for await (const { id } of ledger.entries({ scattered: true })) scattered.push(id);
-  t.same(scattered, ["5"]);
+  const billedApart: string[] = [];
+  for await (const { id } of ledger.entries({ billedApart: true })) billedApart.push(id);
+  t.same(billedApart, ["5"]);
   await ledger.close();
 });
 
