@@ -70,7 +70,7 @@ t.test("the ledger is searched, page by page", async (t) => {
   t.same(idsOf(await found("key=nobody")), []);
   t.same(idsOf(await found("slower=100000")), []);
   t.same(idsOf(await found("until=2000-01-01")), []);
-  for (const query of ["status=40", "limit=x", "since=soon", "slower=fast"])
+  for (const query of ["status=40", "limit=x", "since=soon", "slower=fast", "since=1h?x"])
     t.equal((await ask("GET", `/api/requests?${query}`)).status, 400, query);
   t.equal((await ask("GET", "/api/requests/00000000-0000-7000-8000-000000000000")).status, 404);
   t.equal((await ask("GET", "/api/requests/none")).status, 404);
