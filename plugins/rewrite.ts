@@ -101,9 +101,17 @@ export default class Rewrite implements Plugin {
  * Names of members by which a request is judged: its models, how much may come out, and whose
  * objects it names.
  */
-const judged = new WeakMap<Protocol, ReadonlySet<string>>();
+const judged = new WeakMap<Protocol, JudgedNames>();
 
-function judgedIn(protocol: Protocol): ReadonlySet<string> {
+interface JudgedNames {
+  /** As they are. */
+  readonly exact: ReadonlySet<string>;
+  /** As a reader takes them that does not mind case, and those alone that this makes others. */
+  readonly folded: ReadonlySet<string>;
+  readonly changed: ReadonlySet<string>;
+}
+
+function judgedIn(protocol: Protocol): JudgedNames {
   let names = judged.get(protocol);
   if (!names) {
     const { output, otherModels, objects } = protocol;
@@ -113,21 +121,25 @@ function judgedIn(protocol: Protocol): ReadonlySet<string> {
       ...["model", "service_tier", tier, output?.further, output?.later, ...(otherModels?.below ?? [])],
       ...[...(objects?.top ?? []), ...(objects?.anywhere ?? [])],
     ].filter((name) => name !== undefined);
-    names = new Set([...paths.map(([name]) => String(name)), ...all]);
+    const exact = new Set([...paths.map(([name]) => String(name)), ...all]);
+    const folded = new Set([...exact].map(fold));
+    names = { exact, folded, changed: new Set([...folded].filter((name) => !exact.has(name))) };
     judged.set(protocol, names);
   }
   return names;
 }
 
-const CAPITAL = /[A-Z]/;
+/** Letters that others become where case does not count: the last two are an s and a k (Unicode's folding, as Go's JSON has it). */
+const FOLDED = /[A-Z\u017f\u212a]/;
+const fold = (name: string): string => name.toUpperCase().toLowerCase();
 
 /** Members that servers which read names in any case (written in Go, most of them) take for one by which the request was judged. */
 function alike({ scan }: Body, protocol: Protocol): string[] {
+  const { exact, folded, changed } = judgedIn(protocol);
   const found: string[] = [];
   for (const { name } of scan?.members ?? []) {
-    if (!CAPITAL.test(name)) continue;
-    const names = judgedIn(protocol);
-    if (!names.has(name) && names.has(name.toLowerCase())) found.push(name);
+    const is = FOLDED.test(name) ? folded.has(fold(name)) && !exact.has(name) : changed.size > 0 && changed.has(name);
+    if (is) found.push(name);
   }
   return found;
 }

@@ -17,7 +17,7 @@ export const SPANS = {
 };
 
 /** The window that an address names. */
-export const spanOf = (view, usual = "24h") => (SPANS[view.since] ? view.since : usual);
+export const spanOf = (view, usual = "24h") => (Object.hasOwn(SPANS, view.since) ? view.since : usual);
 
 /** What the API is asked for that window: of yesterday it ends with it. */
 const spanQuery = (span) => (span === "yesterday" ? { since: "yesterday", until: "today" } : { since: span });

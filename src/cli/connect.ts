@@ -5,6 +5,7 @@ import { delimiter, join } from "node:path";
 import { nearest } from "../config/suggest.ts";
 import { globOf } from "../core/glob.ts";
 import { type Client, type ClientValues, filled, loadClients } from "../loader/clients.ts";
+import { shellWord } from "./shell.ts";
 import { table } from "./table.ts";
 import { argumentsOf, COMMAND, Misuse, type Terminal } from "./verb.ts";
 
@@ -166,8 +167,7 @@ function told(client: Client, settings: ClientValues): string[] {
 }
 
 /** A text as one word of a POSIX shell; a variable stays one. */
-export const quoted = (text: string): string =>
-  text === NO_KEY ? `"${text}"` : /^[\w@%+=:,./-]+$/.test(text) ? text : `'${text.replaceAll("'", "'\\''")}'`;
+export const quoted = (text: string): string => (text === NO_KEY ? `"${text}"` : shellWord(text));
 
 async function start(client: Client, settings: ClientValues, args: readonly string[], io: Terminal): Promise<number> {
   const { command, unset, temporary } = client;

@@ -15,7 +15,8 @@ import {
   providersOf,
 } from "./comparison.ts";
 import { FIGURES, type Figures, type Invoice, invoiceIn } from "./invoice.ts";
-import { INVOICE_FIELDS, type InvoiceField } from "./invoice-columns.ts";
+import { INVOICE_FIELDS, type InvoiceField, titleOf } from "./invoice-columns.ts";
+import { shellWord } from "./shell.ts";
 import { dollars, table, thousands } from "./table.ts";
 import { COMMAND, type Terminal } from "./verb.ts";
 
@@ -154,7 +155,8 @@ function columnOf(text: string): [InvoiceField, string] {
 function valuesOf(only: readonly string[]): ReconcileOptions["only"] {
   const found = new Map<string, Set<string>>();
   for (const text of only) {
-    const [column, value] = pairOf(text, "--only");
+    const [written, value] = pairOf(text, "--only");
+    const column = titleOf(written);
     found.set(column, (found.get(column) ?? new Set()).add(value));
   }
   return found;
@@ -216,7 +218,7 @@ function unmatchedLines(unmatched: Comparison["unmatched"], told: readonly (keyo
     const sums = told
       .filter((each) => figures[each])
       .map((each) => `${written(each, figures[each])}${each === "cost" ? "" : ` ${WORDS[each]}`}`);
-    return `Not in the ledger: ${JSON.stringify(name)}, ${lines} ${lines === 1 ? "line" : "lines"}, ${sums.join(", ") || "nothing charged"}. If it is one of its models: --match ${JSON.stringify(`${name}=MODEL`)}`;
+    return `Not in the ledger: ${JSON.stringify(name)}, ${lines} ${lines === 1 ? "line" : "lines"}, ${sums.join(", ") || "nothing charged"}. If it is one of its models: --match ${shellWord(`${name}=MODEL`)}`;
   });
 }
 

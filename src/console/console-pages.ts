@@ -16,8 +16,8 @@ const { asked, SESSION } = (await import(new URL("../../pages/console/asks.js", 
   asked(path: string, view: Record<string, string>): string[];
 };
 
-/** What may stand in a Link header as it is. */
-const PLAIN = /^[\w/?=&%.~+:-]+$/;
+/** What may stand in a Link header as it is, and how long it may be: what stands in between has no room for larger heads. */
+const PLAIN = /^[\w/?=&%.~+:-]{1,500}$/;
 
 /**
  * Header value that has a browser ask the API for a page's figures together with its scripts, not after them (RFC 8288, HTML

@@ -1,5 +1,5 @@
 import sonic, { type SonicBoom } from "sonic-boom";
-import { isPlain, quoted } from "../wire/quoted.ts";
+import { isPlain, jsonString } from "../wire/json-string.ts";
 
 /** The gateway's log. Never give it headers, bodies or credentials. */
 export abstract class Log {
@@ -72,7 +72,7 @@ export class JsonLog extends Log {
   private log(level: number, fields: object, message: string): void {
     if (level < this.least) return;
     const head = `{"level":${level},"time":"${this.now()}",`;
-    this.lines.write(`${head}${plainMembers(fields) ?? anyMembers(fields)}"msg":${quoted(message)}}\n`);
+    this.lines.write(`${head}${plainMembers(fields) ?? anyMembers(fields)}"msg":${jsonString(message)}}\n`);
   }
 
   private now(): string {

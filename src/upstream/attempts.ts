@@ -11,6 +11,7 @@ import { retryAfter } from "../wire/retry-after.ts";
 import { dropInvalidTrace } from "../wire/trace-context.ts";
 import { authenticate, pathOf } from "./address.ts";
 import { AllowList, adviseRetry, REQUEST_HEADERS, RESPONSE_HEADERS, requestIdIn, TRACE_HEADERS } from "./allow-list.ts";
+import { asFile } from "./as-file.ts";
 import { BufferedResponse } from "./buffered-response.ts";
 import { ErrorBody } from "./error-body.ts";
 import { noAnswer } from "./first-bytes.ts";
@@ -297,6 +298,7 @@ export class Upstreams {
     const { protocol } = attempt;
     const received = new HeaderList(upstream.headers);
     const headers = redactor.headers(received.filter(this.downward(protocol).passes));
+    asFile(headers);
     adviseRetry(status, headers);
     if (spent && status >= 400) headers.set("x-should-retry", "false");
     const framing = framingOf(status, headers.get("content-type"), attempt.operation ?? exchange.operation);

@@ -5,15 +5,11 @@ import type { Redactor } from "../core/redactor.ts";
 import type { PassingObjects } from "../objects/passing.ts";
 import { HeaderList } from "../wire/headers.ts";
 import { adviseRetry, requestIdIn } from "./allow-list.ts";
+import { asFile } from "./as-file.ts";
 import type { PassObserver } from "./pass.ts";
 import type { PassPath } from "./pass-path.ts";
 
 const JSON_TYPE = /^application\/(?:[\w.-]+\+)?json\b/;
-/** Keeps browsers from taking an answer for a page of this host. */
-const AS_FILE = [
-  ["content-security-policy", "sandbox"],
-  ["x-content-type-options", "nosniff"],
-] as const;
 
 /** Writes down what passes: status, bytes of both directions, times, and tokens where the response is JSON that tells them. */
 export class PassMeter implements PassObserver {
@@ -55,8 +51,7 @@ export class PassMeter implements PassObserver {
     if (status === 204 || status === 304) headers.delete("content-length");
     if (exchange.streaming) headers.append("x-accel-buffering", "no");
     const json = JSON_TYPE.test(headers.get("content-type") ?? "");
-    // A file of somebody's, opened by a browser on the host of the marketplace, runs nothing there.
-    if (!json && !exchange.streaming) for (const [name, value] of AS_FILE) headers.set(name, value);
+    asFile(headers);
     if (status < 300 && json) {
       this.usage = new JsonUsage(path.spoken);
       this.makes = true;

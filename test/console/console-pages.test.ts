@@ -42,6 +42,10 @@ t.test(
       "/api/keys",
     ]);
     t.same(await linked("/requests/a%3E,;'b", known), ["/api/session", "/api/keys"], "what could end it stays away");
+    t.same(await linked(`/requests?key=${"x".repeat(600)}`, known), ["/api/session", "/api/keys"], "no head too large");
+    t.same(await linked("/requests?since=__proto__", known), [
+      ...["/api/session", "/api/requests?since=24h&limit=100", "/api/keys"],
+    ]);
     t.same(await linked("/money"), [undefined]);
   },
 );

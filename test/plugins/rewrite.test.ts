@@ -1,6 +1,6 @@
 import t, { type Test } from "tap";
 import { asking, startGateway } from "../support/gateway.ts";
-import { httpUpstream } from "../support/upstream.ts";
+import { httpUpstream, rawUpstream } from "../support/upstream.ts";
 
 const DELTA =
   'data: {"id":"c","object":"chat.completion.chunk","choices":[{"index":0,"delta":{"content":"Hi"},"finish_reason":"stop"}]}\n\n';
@@ -92,6 +92,22 @@ t.test("a page of a proxy in between becomes an error of the client's protocol, 
   t.match(await page.json(), { error: { type: "api_error", message: /web page.*url in gateway\.yaml/ } });
 });
 
+t.test("an answer with two types, of which browsers take the last, is no page of this host", async (t) => {
+  const body = '{"choices":[{"message":{"content":"<script>1</script>"}}]}';
+  const head = `HTTP/1.1 200 OK\r\ncontent-type: application/json\r\nContent-Type: text/html\r\ncontent-length: ${body.length}`;
+  const upstream = await rawUpstream((socket) => socket.write(`${head}\r\n\r\n${body}`));
+  t.teardown(() => upstream.close());
+  const { url } = await startGateway(
+    t,
+    `providers: { up: { url: "${upstream.origin.origin}/v1", speaks: [openai-chat] } }\nmodels: { m: { targets: [up:x] } }\n`,
+  );
+  const options = { method: "POST", headers: asking(), body: '{"model":"m","messages":[]}' };
+  const answer = await fetch(`${url}/v1/chat/completions`, options);
+  t.equal(answer.headers.get("content-security-policy"), "sandbox");
+  t.equal(answer.headers.get("x-content-type-options"), "nosniff");
+  t.equal(await answer.text(), body);
+});
+
 t.test("a form streams through with only its model changed", async (t) => {
   const upstream = await httpUpstream((_, reply) =>
     reply.writeHead(200, { "content-type": "application/json" }).end('{"created":1,"data":[]}'),
@@ -152,9 +168,10 @@ t.test(
       t,
       `providers: { up: { url: "${upstream.origin.origin}/v1", speaks: [openai-chat] } }\nmodels: { m: { targets: [up:x] } }\n`,
     );
-    const body = '{"Model":"dear", "model":"m","n":1,"MODEL":"dear","models_":1,"N":9,"Max_Tokens":9,"Temperature":1}';
+    const body =
+      '{"Model":"dear", "model":"m","n":1,"MODEL":"dear","models_":1,"N":9,"Max_Tokens":9,"max_to\u212aens":9,"Temperature":1}';
     const response = await fetch(`${url}/v1/chat/completions`, { method: "POST", headers: asking(), body });
-    t.equal(response.headers.get("gateway-dropped"), "Model, MODEL, N, Max_Tokens");
+    t.equal(response.headers.get("gateway-dropped"), "Model, MODEL, N, Max_Tokens, max_to?ens");
     t.equal(upstream.seen[0]?.body.toString(), '{"model":"x","n":1,"models_":1,"Temperature":1}');
   },
 );
@@ -166,10 +183,26 @@ t.test("so do other spellings of what names objects", async (t) => {
     t,
     `providers: { up: { url: "${upstream.origin.origin}/v1", speaks: [openai-responses] } }\nmodels: { m: { targets: [up:x] } }\n`,
   );
-  const body = '{"model":"m","Previous_Response_Id":"resp_1","CONVERSATION":"conv_1","Prompt":{"id":"p"},"input":"y"}';
+  const body =
+    '{"model":"m","Previous_Response_Id":"resp_1","CONVERSATION":"conv_1","Prompt":{"id":"p"},"previou\\u017f_response_id":"resp_2","input":"y"}';
   const response = await fetch(`${url}/v1/responses`, { method: "POST", headers: asking(), body });
-  t.equal(response.headers.get("gateway-dropped"), "Previous_Response_Id, CONVERSATION, Prompt");
+  t.equal(response.headers.get("gateway-dropped"), "Previous_Response_Id, CONVERSATION, Prompt, previou?_response_id");
   t.equal(upstream.seen[0]?.body.toString(), '{"model":"x","input":"y"}');
+});
+
+t.test("a name of several words is told from one that is written without its capitals", async (t) => {
+  const upstream = await httpUpstream();
+  t.teardown(() => upstream.close());
+  const { url } = await startGateway(
+    t,
+    `providers: { up: { url: "${upstream.origin.origin}", speaks: [gemini] } }\nmodels: { m: { targets: [up:x] } }\n`,
+  );
+  const body =
+    '{"CachedContent":"cachedContents/a","cachedcontent":"cachedContents/b","GenerationConfig":{},"contents":[]}';
+  const options = { method: "POST", headers: asking(), body };
+  const response = await fetch(`${url}/v1beta/models/m:generateContent`, options);
+  t.equal(response.headers.get("gateway-dropped"), "CachedContent, cachedcontent, GenerationConfig");
+  t.equal(upstream.seen[0]?.body.toString(), '{"contents":[]}');
 });
 
 const FEW = "a-key-of-two-models-01234";

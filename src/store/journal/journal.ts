@@ -10,7 +10,7 @@ import {
   statSync,
   writeSync,
 } from "node:fs";
-import { quoted } from "../../wire/quoted.ts";
+import { jsonString } from "../../wire/json-string.ts";
 import { type Cell, KIND, type Row } from "../ledger-row.ts";
 import type { MadeObject } from "../object-rows.ts";
 import { journalFile, processName, remove } from "./files.ts";
@@ -269,7 +269,7 @@ function rowText(kind: Row["kind"], values: Row["values"], holder: Row["holder"]
   let text = `[${kindText(kind)},[`;
   for (let i = 0; i < values.length; i++) {
     const value = values[i] as Cell;
-    const told = typeof value === "string" ? quoted(value) : value;
+    const told = typeof value === "string" ? jsonString(value) : value;
     text += i === 0 ? told : `,${told}`;
   }
   return holder ? `${text}],${JSON.stringify(holder)}]` : `${text}]]`;

@@ -5,4 +5,4 @@ const ESCAPED = /[^ !#-[\]-~]/;
 export const isPlain = (text: string): boolean => !ESCAPED.test(text);
 
 /** A text as JSON, as JSON.stringify writes it: that is called only for what has to be looked at more closely, because it costs five times as much. */
-export const quoted = (text: string): string => (isPlain(text) ? `"${text}"` : JSON.stringify(text));
+export const jsonString = (text: string): string => (isPlain(text) ? `"${text}"` : JSON.stringify(text));

@@ -1,16 +1,16 @@
 import t from "tap";
-import { isPlain, quoted } from "../../src/wire/quoted.ts";
+import { isPlain, jsonString } from "../../src/wire/json-string.ts";
 
 t.test("every character is written as JSON.stringify writes it, wherever it stands", async (t) => {
   const wrong: number[] = [];
   for (let code = 0; code <= 0xffff; code++) {
     const character = String.fromCharCode(code);
     for (const text of [character, `${character}b`, `a${character}`, `a${character}${character}b`])
-      if (quoted(text) !== JSON.stringify(text)) wrong.push(code);
+      if (jsonString(text) !== JSON.stringify(text)) wrong.push(code);
   }
   t.strictSame(wrong, []);
-  t.equal(quoted(""), '""');
-  t.equal(quoted("😀"), JSON.stringify("😀"));
+  t.equal(jsonString(""), '""');
+  t.equal(jsonString("😀"), JSON.stringify("😀"));
 });
 
 t.test("printable ASCII without quotes and backslashes is plain, and nothing else", async (t) => {
