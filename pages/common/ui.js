@@ -63,7 +63,7 @@ export const Link = ({ to, children, ...rest }) => html`<a href=${to} data-page=
  * JSON from an address; `state` is loading, ready or failed. What `load` gives to its second argument is shown until it has all, and
  * told whether anybody still looks; what says that it is `lasting` is not read again by itself.
  */
-export function useJson(address, { every = 0, load = fetchJson } = {}) {
+export function useJson(address, { every = 0, load = (path) => fetchJson(path) } = {}) {
   const [found, set] = useState({ state: "loading" });
   const [turn, again] = useState(0);
   // Before the first paint: what was asked ahead and is there already is shown at once.

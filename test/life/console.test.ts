@@ -67,6 +67,30 @@ t.test("the console's figures are the ledger's for the same window", options, as
   }
 });
 
+t.test("a page asks the API once for each of its figures, though its head names them too", options, async (t) => {
+  const gateway = await startConsole(t);
+  const paths = [
+    "/requests?key=a+b&status=5xx&dearer=0.5",
+    "/money?since=30d&by=key",
+    "/money",
+    "/keys",
+    "/config",
+    "/audit",
+  ];
+  for (const path of paths) {
+    const page = await consolePage(t, gateway, path);
+    const asked: string[] = [];
+    page.on("request", (request) => {
+      const { pathname, search } = new URL(request.url());
+      if (pathname.startsWith("/api/")) asked.push(pathname + search);
+    });
+    await page.reload({ waitUntil: "networkidle" });
+    t.ok(asked.length >= 2, path);
+    t.same(asked.toSorted(), [...new Set(asked)].sort(), path);
+    await page.context().close();
+  }
+});
+
 t.test("one exchange is shown by its id, with each attempt on a time line", options, async (t) => {
   const gateway = await startConsole(t);
   const id = await traffic(gateway);

@@ -44,6 +44,18 @@ t.test("every page of the marketplace is in order, wide and narrow, light and da
   }
 });
 
+t.test("a page asks once for what it shows", options, async (t) => {
+  const gateway = await startGateway(t, YAML);
+  for (const path of ["/", "/models/acme/sage", "/play"]) {
+    const page = await at(t, gateway, path);
+    const asked: string[] = [];
+    page.on("request", (request) => asked.push(new URL(request.url()).pathname));
+    await page.reload({ waitUntil: "networkidle" });
+    t.equal(asked.filter((each) => each === "/pages/models.json").length, 1, path);
+    await page.context().close();
+  }
+});
+
 t.test("a search and filters stand in the address, so that a link shows the same", options, async (t) => {
   const gateway = await startGateway(t, YAML);
   const page = await at(t, gateway, "/");
