@@ -78,6 +78,8 @@ async function main(argv: readonly string[]): Promise<number> {
     return 0;
   }
   const name = word ?? "run";
+  // It reads its file anyway: a reload that is asked for before it has begun must not end it.
+  if (name === "run") process.on("SIGHUP", () => {});
   const verb = await verbOf(name);
   if (name !== "run") endWithReader();
   try {

@@ -107,6 +107,10 @@ class InvoiceReader {
     }
     const given = FIGURES.filter((name) => figures[name] !== undefined);
     for (const name of given) this.tells.add(name);
+    if (given.length === 0 && cells.length < this.columns.titles.length) {
+      fail("it ends before its figures");
+      return;
+    }
     // A day on which nothing was used.
     if (given.every((name) => figures[name] === 0) && (given.length === 0 || name === "")) return;
     const day = dayOf(of("date"), this.zone);

@@ -71,6 +71,10 @@ export async function run(
   try {
     const options = read(args);
     const invoice = invoiceIn(textOf(resolve(io.folder, options.file)), options.zone, options.columns, options.only);
+    if (invoice.lines.length > 0 && invoice.tells.size === 0)
+      throw new Error(
+        `Nothing in the file can be compared: it tells no tokens, and ${invoice.currency === undefined ? "no money" : `money in ${invoice.currency}, where the ledger has dollars`}.`,
+      );
     const span = daysOf(invoice, options.zone);
     const days = [
       ...(await ledgerDays(stores.ledger, span, options.zone)),

@@ -2,7 +2,7 @@
 // Runs the gateway's, its plugins' and its tests' TypeScript as written: one module hook around oxc-transform, with legacy
 // decorators and decorator metadata. Plain JavaScript on purpose: as .ts it would load Node's own type stripper first.
 import { createHash } from "node:crypto";
-import { mkdirSync, readFileSync, renameSync, writeFileSync } from "node:fs";
+import { mkdirSync, readFileSync, renameSync, rmSync, writeFileSync } from "node:fs";
 import * as nodeModule from "node:module";
 import { dirname, join } from "node:path";
 import { fileURLToPath, pathToFileURL } from "node:url";
@@ -83,16 +83,18 @@ nodeModule.registerHooks({
 });
 
 /**
- * A file as JavaScript: as it was made before, unless it has changed. What was kept ends with a hash of what it was made of.
+ * A file as JavaScript: as it was made before, unless it has changed, or that has. What was kept ends with hashes of what it was
+ * made of and of itself.
  * @param {string} path
  * @param {string} written
  */
 function kept(path, written) {
   const file = join(CACHE, "javascript", hash(path));
-  const stamp = hash(MAKER + written);
+  const source = hash(MAKER + written);
   try {
-    const code = readFileSync(file, "utf8");
-    if (code.endsWith(stamp)) return code;
+    const text = readFileSync(file, "utf8");
+    const [, code = "", stamp] = /^(.*)#([0-9a-f]{80})$/s.exec(text) ?? [];
+    if (stamp === source + hash(code)) return text;
   } catch {
     // There is none yet.
   }
@@ -100,7 +102,8 @@ function kept(path, written) {
   try {
     mkdirSync(dirname(file), { recursive: true });
     write(`${file}.map`, map);
-    const text = `${code}\n//# sourceMappingURL=${pathToFileURL(`${file}.map`).pathname}#${stamp}`;
+    const told = `${code}\n//# sourceMappingURL=${pathToFileURL(`${file}.map`).pathname}`;
+    const text = `${told}#${source}${hash(told)}`;
     write(file, text);
     return text;
   } catch {
@@ -111,8 +114,13 @@ function kept(path, written) {
 /** Whole or not at all, for another process may read it. @param {string} file @param {string} text */
 function write(file, text) {
   const own = `${file}.${process.pid}.${threadId}`;
-  writeFileSync(own, text);
-  renameSync(own, file);
+  try {
+    writeFileSync(own, text);
+    renameSync(own, file);
+  } catch (error) {
+    rmSync(own, { force: true });
+    throw error;
+  }
 }
 
 /** @param {string} path @param {string} written */

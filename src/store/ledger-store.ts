@@ -56,14 +56,15 @@ export async function openLedgerStore(
   durable: boolean,
   warn: (message: string) => void,
 ): Promise<LedgerStore> {
-  if (typeof place !== "string") {
+  if (typeof place !== "string" && !("inode" in place)) {
     const database = await PostgresDatabase.open(place, CONNECTIONS, durable);
     const ledger = new PostgresLedger(database, warn);
     const objects = new PostgresObjects(database);
     return { ledger, objects, ...agingPostgres(database), close: () => database.close() };
   }
   // Journals end once their rows are here: these survive what those did.
-  const database = new Database(place, durable);
+  const { file, inode } = typeof place === "string" ? { file: place } : place;
+  const database = new Database(file, durable, undefined, inode);
   const ledger = new SqliteLedger(database, warn);
   const close = async () => {
     await ledger.close();

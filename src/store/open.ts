@@ -142,7 +142,8 @@ const inMemory = (database: Database, warn: (message: string) => void) => ({
 });
 
 function journaledIn(path: string, database: Database, warn: (message: string) => void, terms: StoreTerms) {
-  const ledger = new JournaledLedger(path, journalFolder(path), warn, terms);
+  const place = { file: path, inode: database.inode };
+  const ledger = new JournaledLedger(place, journalFolder(path), warn, terms);
   return { ledger, owners: new JournaledOwners(new SqliteObjects(database), ledger, () => ledger.hasOthers) };
 }
 

@@ -99,6 +99,12 @@ t.test("lines that cannot be read are told", async (t) => {
   );
 });
 
+t.test("a line that ends before its figures is told, as a download that was cut leaves one", async (t) => {
+  const { lines, unread } = read("date,model,input_tokens,output_tokens\n2026-11-01,m,1,2\n2026-11-01,m\n");
+  t.equal(lines.length, 1);
+  t.match(unread, [{ line: 3, reason: "it ends before its figures" }]);
+});
+
 t.test("what no model is charged for has the name of its kind", async (t) => {
   const text = "date,model,cost_type,cost\n2026-11-01,m,tokens,1\n2026-11-01,,web_search,2\n";
   t.same(

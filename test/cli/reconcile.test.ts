@@ -129,6 +129,15 @@ t.test("what a vendor ran besides is held against the lines of what ran", async 
   ]);
 });
 
+t.test("a file of which nothing can be compared does not agree", async (t) => {
+  const { reconcile, append } = terminal(t, "date,model,cost,currency\n2026-11-20,m,1,eur\n");
+  append({});
+  t.match(await reconcile("invoice.csv"), {
+    code: 2,
+    err: "Nothing in the file can be compared: it tells no tokens, and money in eur, where the ledger has dollars.",
+  });
+});
+
 t.test("lines of other keys are left out as the operator says", async (t) => {
   const { reconcile, append } = terminal(
     t,

@@ -5,6 +5,7 @@ import {
   mkdirSync,
   mkdtempSync,
   readdirSync,
+  readFileSync,
   rmSync,
   symlinkSync,
   writeFileSync,
@@ -108,6 +109,21 @@ t.test("what came along is kept as JavaScript, and made anew when it has changed
   }
   t.equal(program("console.log(2 as number);\n").stdout, "2\n");
   t.equal(readdirSync(join(cache, "javascript")).length, 2, "in the place of what was there");
+});
+
+t.test("what was kept and is damaged is made anew", async (t) => {
+  const { program, cache } = installed(t);
+  const text = "const a: number = 41;\nconsole.log(a + 1);\n";
+  t.equal(program(text).stdout, "42\n");
+  const [file = ""] = readdirSync(join(cache, "javascript")).filter((name) => !name.endsWith(".map"));
+  const place = join(cache, "javascript", file);
+  const kept = readFileSync(place, "utf8");
+  for (const damaged of [kept.replace("41", "40"), kept.replace("console", "con\0sole"), kept.slice(0, 50), "", "\n"]) {
+    writeFileSync(place, damaged);
+    const { stdout, stderr } = program(text);
+    t.equal(stdout, "42\n", stderr);
+    t.equal(readFileSync(place, "utf8"), kept);
+  }
 });
 
 t.test("where nothing can be kept, it runs as well", async (t) => {

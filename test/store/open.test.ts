@@ -1,7 +1,8 @@
-import { chmodSync, statSync } from "node:fs";
+import { chmodSync, existsSync, readdirSync, readFileSync, renameSync, statSync } from "node:fs";
 import { join } from "node:path";
 import t from "tap";
 import { openMaintenance, openStores } from "../../src/store/open.ts";
+import { folderFor } from "../support/folder.ts";
 
 t.test("keys and ledger share one file, and closing writes what waits", async (t) => {
   const path = join(t.testdir(), "data", "gateway.db");
@@ -40,6 +41,36 @@ t.test("what requests write is moved into the file by the ledger's thread, not b
   t.equal(pages(), before, "all was moved with the row, and SQLite's journal begins from its front");
   await close();
 });
+
+t.test(
+  "a file that was moved before the first row of a run is not made anew: both it and the row are kept",
+  async (t) => {
+    const path = join(folderFor(t), "gateway.db");
+    const append = (stores: ReturnType<typeof openStores>, id: string) =>
+      stores.ledger.append({
+        ...{ id, time: 1, key: "ci", model: "fast", target: "p:m", protocol: "x", operation: "y", status: 200 },
+        ...{ outcome: "completed", streaming: false, attempts: [], duration: 1, source: "none" },
+      });
+    const before = openStores(path, [], t.fail);
+    append(before, "1");
+    await before.close();
+    const warnings: string[] = [];
+    const during = openStores(path, [], (text) => warnings.push(text));
+    renameSync(path, `${path}.away`);
+    append(during, "2");
+    await t.rejects(during.ledger.flush());
+    t.notOk(existsSync(path), "nothing stands in its place");
+    await during.close();
+    t.match(warnings, [/removed, moved or replaced/]);
+    const journal = `${path}.journal`;
+    const lines = readdirSync(journal).map((name) => readFileSync(join(journal, name), "utf8"));
+    t.match(lines.join(""), /^\["ended",\[.*\["2",/, "and the row waits for who comes next");
+    renameSync(`${path}.away`, path);
+    const after = openStores(path, [], t.fail);
+    t.match(await after.ledger.recent(10), [{ id: "1" }]);
+    await after.close();
+  },
+);
 
 t.test("a store that others can read is told of", { skip: process.platform === "win32" }, async (t) => {
   const path = join(t.testdir(), "gateway.db");

@@ -3,8 +3,14 @@ import type { PostgresPlace } from "../postgres/place.ts";
 import type { RowPlace } from "../row-place.ts";
 import type { JournalPlace } from "./feeder.ts";
 
-/** Where a ledger is: in a SQLite file, or in a database. */
-export type LedgerPlace = string | PostgresPlace;
+/** A SQLite file that is there, whatever has its name later. */
+export interface SqlitePlace {
+  readonly file: string;
+  readonly inode: number | undefined;
+}
+
+/** Where a ledger is: in a SQLite file, made where there is none if only its path is told, or in a database. */
+export type LedgerPlace = string | SqlitePlace | PostgresPlace;
 
 /** What the thread that feeds ledgers is asked. */
 export type LedgerAsk =

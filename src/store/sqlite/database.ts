@@ -41,23 +41,26 @@ export class Database {
   /** What usual commits wait for: `normal`, nothing; `full`, the disk. */
   private readonly synchronous: "normal" | "full";
   /** The file itself, whatever has its name later; undefined: it is in memory. */
-  private readonly inode: number | undefined;
+  readonly inode: number | undefined;
 
   /**
    * Opens the file, makes it (readable by its owner only) where it does not exist, and brings its schema up to date.
    * @param path a file, or `:memory:`
    * @param durable whether every commit survives a power cut
    * @param checkpoint pages of SQLite's journal after which a commit moves them into the file
+   * @param expected the file's inode, where it is opened already: no other one is taken for it, and none made
    * @throws FileError when it cannot be opened, is not ours, or is newer than this program.
    */
   constructor(
     readonly path: string,
     durable = false,
     checkpoint = CHECKPOINT,
+    expected?: number,
   ) {
     this.synchronous = durable ? "full" : "normal";
     try {
       if (path !== ":memory:") {
+        if (expected !== undefined) checkPlace(path, expected);
         mkdirSync(dirname(path), { recursive: true, mode: 0o700 });
         // SQLite gives its -wal and -shm files the mode of the file itself.
         const fd = openSync(path, "a", 0o600);
@@ -85,8 +88,7 @@ export class Database {
    * @throws Error where somebody has removed the file, moved it, or put another in its place
    */
   checkPlace(): void {
-    if (this.inode === undefined || statSync(this.path, { throwIfNoEntry: false })?.ino === this.inode) return;
-    throw new Error(`${this.path} was removed, moved or replaced; a restart goes on with what is there then`);
+    if (this.inode !== undefined) checkPlace(this.path, this.inode);
   }
 
   prepare(sql: string): StatementSync {
@@ -157,6 +159,12 @@ export class Database {
 const isRefused = (error: unknown): boolean =>
   [READ_ONLY, CANNOT_OPEN].includes(sqliteCode(error) ?? 0) ||
   (error instanceof Error && "syscall" in error && /^(?:mkdir|open)$/.test(String(error.syscall)));
+
+/** @throws Error where a path leads to another file than it did, or to none */
+function checkPlace(path: string, inode: number): void {
+  if (statSync(path, { throwIfNoEntry: false })?.ino === inode) return;
+  throw new Error(`${path} was removed, moved or replaced; a restart goes on with what is there then`);
+}
 
 function unusable(path: string, error: unknown): FileError {
   const reason = error instanceof Error ? error.message : String(error);
