@@ -3,13 +3,11 @@ import {
   type Body,
   type Edit,
   type Head,
+  lookAlikes,
   Marketplace,
   type Plugin,
-  type Protocol,
   type ResponseExchange,
   type RouteExchange,
-  removeMembers,
-  replaceMember,
   type SendExchange,
   type Stage,
   setMember,
@@ -53,21 +51,21 @@ export default class Rewrite implements Plugin {
         : this.marketplace.other(name, path.join("."), provider, caller),
     );
     const { body } = attempt;
+    const { scan } = body;
     const refusal = exchange.protocol.beyond?.(attempt.target.provider, body);
     if (refusal) throw refusal;
     const edits: Edit[] = [];
     if (body.modelField) edits.push({ ...body.modelField, bytes: Buffer.from(model) });
-    const member = body.member("model");
+    const member = scan?.find("model");
     const name = JSON.stringify(model);
     // A name that is the vendor's own already leaves the body as the very buffers that came.
-    if (member && body.slice(member.start, member.end).toString() !== name) edits.push(replaceMember(member, name));
+    if (scan && member && body.slice(member.start, member.end).toString() !== name)
+      edits.push(setMember(scan, "model", name));
     const usage = this.askForUsage(exchange, body);
     if (usage) edits.push(usage);
-    const others = alike(body, attempt.protocol);
-    if (body.scan && others.length > 0) {
-      edits.push(...removeMembers(body.scan, others));
-      exchange.dropped.push(...others.filter((other) => !exchange.dropped.includes(other)));
-    }
+    const others = lookAlikes(body, attempt.protocol);
+    edits.push(...others.edits);
+    exchange.dropped.push(...others.names.filter((name) => !exchange.dropped.includes(name)));
     attempt.edit(edits);
   }
 
@@ -95,51 +93,4 @@ export default class Rewrite implements Plugin {
     // The client did not ask for what only carries usage.
     return (frame) => (includeUsage.extra(frame) ? [] : frame);
   }
-}
-
-/**
- * Names of members by which a request is judged: its models, how much may come out, and whose
- * objects it names.
- */
-const judged = new WeakMap<Protocol, JudgedNames>();
-
-interface JudgedNames {
-  /** As they are. */
-  readonly exact: ReadonlySet<string>;
-  /** As a reader takes them that does not mind case, and those alone that this makes others. */
-  readonly folded: ReadonlySet<string>;
-  readonly changed: ReadonlySet<string>;
-}
-
-function judgedIn(protocol: Protocol): JudgedNames {
-  let names = judged.get(protocol);
-  if (!names) {
-    const { output, otherModels, objects } = protocol;
-    const paths = output ? [...output.tokens, ...output.times] : [];
-    const [tier] = output?.tier ?? [];
-    const all = [
-      ...["model", "service_tier", tier, output?.further, output?.later, ...(otherModels?.below ?? [])],
-      ...[...(objects?.top ?? []), ...(objects?.anywhere ?? [])],
-    ].filter((name) => name !== undefined);
-    const exact = new Set([...paths.map(([name]) => String(name)), ...all]);
-    const folded = new Set([...exact].map(fold));
-    names = { exact, folded, changed: new Set([...folded].filter((name) => !exact.has(name))) };
-    judged.set(protocol, names);
-  }
-  return names;
-}
-
-/** Letters that others become where case does not count: the last two are an s and a k (Unicode's folding, as Go's JSON has it). */
-const FOLDED = /[A-Z\u017f\u212a]/;
-const fold = (name: string): string => name.toUpperCase().toLowerCase();
-
-/** Members that servers which read names in any case (written in Go, most of them) take for one by which the request was judged. */
-function alike({ scan }: Body, protocol: Protocol): string[] {
-  const { exact, folded, changed } = judgedIn(protocol);
-  const found: string[] = [];
-  for (const { name } of scan?.members ?? []) {
-    const is = FOLDED.test(name) ? folded.has(fold(name)) && !exact.has(name) : changed.size > 0 && changed.has(name);
-    if (is) found.push(name);
-  }
-  return found;
 }

@@ -5,6 +5,7 @@ export type { Body } from "./core/body.ts";
 export { GatewayError } from "./core/errors.ts";
 export type { Answer, Attempt, Head } from "./core/exchange.ts";
 export { Log } from "./core/log.ts";
+export { lookAlikes } from "./core/look-alikes.ts";
 export { type Caller, Marketplace, type Model, type Target } from "./core/marketplace.ts";
 export { checkModel } from "./core/model-name.ts";
 export type {
@@ -27,4 +28,4 @@ export { Health } from "./upstream/health.ts";
 export { Frame } from "./wire/frame.ts";
 export type { HeaderList } from "./wire/headers.ts";
 export { type Scan, scan } from "./wire/json.ts";
-export { type Edit, removeMembers, replaceMember, setMember, splice } from "./wire/splice.ts";
+export { type Edit, removeMembers, setMember, splice } from "./wire/splice.ts";

@@ -100,6 +100,7 @@ export { Steps } from "./translation/steps.ts";
 export { joined } from "./translation/turns.ts";
 export { maySearch } from "./translation/web-search.ts";
 export { weightOf } from "./translation/weight.ts";
+export { foldCase } from "./wire/any-case.ts";
 export { parseExact, RawJson, writeJson } from "./wire/exact.ts";
 export { Frame } from "./wire/frame.ts";
 export { HeaderList } from "./wire/headers.ts";

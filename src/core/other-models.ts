@@ -1,3 +1,4 @@
+import { foldCase } from "../wire/any-case.ts";
 import { changesAt, type JsonPath } from "../wire/paths.ts";
 import type { Edit } from "../wire/splice.ts";
 import { spellings, Watch } from "../wire/watch.ts";
@@ -83,7 +84,7 @@ function walk(value: unknown, path: JsonPath, counts: boolean, words: OtherModel
     return;
   }
   for (const [name, inner] of Object.entries(value)) {
-    if (counts && name.toLowerCase() === MEMBER && typeof inner === "string") {
+    if (counts && foldCase(name) === MEMBER && typeof inner === "string") {
       const prefix = words.prefix !== undefined && inner.startsWith(words.prefix) ? words.prefix : "";
       found.push({ name: inner.slice(prefix.length), prefix, path: [...path, name] });
     } else if (!words.unread.includes(name)) walk(inner, [...path, name], counts || isBelow(name, words), words, found);
@@ -92,4 +93,4 @@ function walk(value: unknown, path: JsonPath, counts: boolean, words: OtherModel
 
 /** In any spelling, too. */
 const isBelow = (name: string, { below }: OtherModelWords): boolean =>
-  below.includes(name) || below.some((each) => each.toLowerCase() === name.toLowerCase());
+  below.includes(name) || below.some((each) => foldCase(each) === foldCase(name));

@@ -1,6 +1,7 @@
 import type { Body } from "../core/body.ts";
 import { type ErrorDetails, GatewayError } from "../core/errors.ts";
 import type { ObjectWords } from "../core/protocol.ts";
+import { ESCAPED_LETTER, foldCase, inAnyCase } from "../wire/any-case.ts";
 import { AnyOf } from "../wire/any-of.ts";
 import type { Scan } from "../wire/json.ts";
 import type { JsonPath } from "../wire/paths.ts";
@@ -19,9 +20,10 @@ export interface NamedObject {
 /** What a vendor's id may be: nothing that means something in a path, a query or a header. */
 const ID = /^[A-Za-z0-9._-]{1,128}$/;
 /** A letter or `_` written as an escape: nobody does that but to hide a name. */
-const HIDDEN = /\\u00(?:5f|[46][1-9a-f]|[57][0-9a])/i;
+const HIDDEN = new RegExp(`\\\\${ESCAPED_LETTER}`, "i");
 const HIDDEN_LENGTH = 6;
-const ESCAPE = Buffer.from("\\u00");
+/** How each of them begins. */
+const ESCAPES = ["\\u00", "\\u01", "\\u21"].map((text) => Buffer.from(text));
 /** What may follow `"id"` in an object that says nothing else: its value, and the end or a null. Ids and names are short. */
 const BARE = /^\s*:\s*"(?:[^"\\]|\\.)*"\s*(?:\}|,\s*"(?:[^"\\]|\\.)*"\s*:\s*null)/;
 /** What follows it in any other object, mostly. */
@@ -44,7 +46,7 @@ export class NamedObjects {
   private readonly spelling: RegExp;
   /** Characters of the longest of them, with its quotes. */
   private readonly longest: number;
-  /** In small letters, as whatever is compared with it. */
+  /** As `foldCase` has them, like whatever is compared with them. */
   private readonly anywhere: ReadonlySet<string>;
   private readonly unread: ReadonlySet<string>;
   private readonly references: ReadonlySet<unknown>;
@@ -61,11 +63,12 @@ export class NamedObjects {
     this.spelled = new Watch([...names.flatMap(spellings), ...(words.untyped ? SPELLED_ID : [])]);
     const bare = words.untyped ? SPELLED_ID.map((name) => `|"${name}"`).join("") : "";
     this.spelling = new RegExp(`"(?:${names.map(inAnyCase).join("|")})"${bare}`);
-    this.longest = Math.max("ID".length, ...names.map(({ length }) => length)) + 2;
-    this.anywhere = new Set(anywhere.map((name) => name.toLowerCase()));
+    // A letter that is taken for another one has up to three bytes.
+    this.longest = 3 * Math.max("ID".length, ...names.map(({ length }) => length)) + 2;
+    this.anywhere = new Set(anywhere.map(foldCase));
     this.unread = new Set(words.unread);
     this.references = new Set(references);
-    this.asObjects = new Set(asObjects);
+    this.asObjects = new Set(asObjects.map(foldCase));
     this.unsaid = new Map(Object.entries(unsaid));
     this.sources = new Set(sources);
   }
@@ -106,7 +109,7 @@ export class NamedObjects {
 
   /** Whether a field of a form, or a parameter of a query, names one by its path: `file_id`, `images[0][file_id]`, `a.fileUri`. */
   namedByField(field: string): boolean {
-    const steps = field.toLowerCase().split(STEPS);
+    const steps = foldCase(field).split(STEPS);
     return steps.some((step, i) => {
       const next = steps[i + 1] || "0";
       const direct = next === "id" || NUMBER.test(next);
@@ -141,7 +144,7 @@ export class NamedObjects {
     if (this.marks.among(pieces)) return true;
     if (this.words.untyped && holdsBare(pieces)) return true;
     return (
-      pieces.some((piece) => piece.includes(ESCAPE) || piece.subarray(-5).includes(0x5c)) &&
+      pieces.some((piece) => ESCAPES.some((start) => piece.includes(start)) || piece.subarray(-5).includes(0x5c)) &&
       matchesAmong(pieces, HIDDEN, HIDDEN_LENGTH)
     );
   }
@@ -164,7 +167,7 @@ export class NamedObjects {
       const inner = object[name];
       if (typeof inner !== "object" && typeof inner !== "string") continue;
       const at = [...path, name];
-      const word = name.toLowerCase();
+      const word = foldCase(name);
       if (this.anywhere.has(word)) this.take(inner, at, found);
       if (this.asObjects.has(word))
         for (const each of Array.isArray(inner) ? inner : [inner]) if (asObject(each)) this.take(each, at, found);
@@ -214,8 +217,7 @@ export class NamedObjects {
 /** The values of a member, however its name is spelled. */
 function valuesOf(object: JsonObject, member: string): unknown[] {
   const found: unknown[] = [];
-  for (const name in object)
-    if (name.length === member.length && name.toLowerCase() === member) found.push(object[name]);
+  for (const name in object) if (name.length === member.length && foldCase(name) === member) found.push(object[name]);
   return found;
 }
 
@@ -257,7 +259,3 @@ function bareIds(value: unknown): string[] {
     ? valuesOf(object, "id").filter((id): id is string => typeof id === "string")
     : [];
 }
-
-/** The part of a pattern that takes a name in any case. */
-const inAnyCase = (name: string): string =>
-  name.replace(/[a-z]/gi, (letter) => `[${letter.toLowerCase()}${letter.toUpperCase()}]`);

@@ -1,3 +1,4 @@
+import { lettersLike } from "./any-case.ts";
 import type { Scan } from "./members.ts";
 import { ESCAPED_NAME, ESCAPED_VALUE, watchFor } from "./window.ts";
 
@@ -8,17 +9,30 @@ const BITS = 30;
 const known = new Map<string, number>();
 
 /**
- * A name as it may be spelled by those who read names in any case, as far as scans tell spellings apart: by the case of the
- * first letter and of the last two.
+ * A name as it may be spelled by those who read names in any case, as far as scans tell spellings apart: by the first letter,
+ * the last two, and the bytes of those between.
  */
 export function spellings(name: string): string[] {
-  let all = [name];
-  for (const at of [0, name.length - 2, name.length - 1])
-    all = all.flatMap((each) => {
-      const [before, letter, behind] = [each.slice(0, at), each.charAt(at), each.slice(at + 1)];
-      return [...new Set([letter, letter.toLowerCase(), letter.toUpperCase()])].map((as) => before + as + behind);
-    });
-  return [...new Set(all)];
+  const [first = "", ...behind] = name;
+  const between = longer(behind.slice(0, -2));
+  const [lastButOne = "", last = ""] = behind.slice(-2);
+  return lettersLike(first).flatMap((start) =>
+    between.flatMap((middle) =>
+      lettersLike(lastButOne).flatMap((near) => lettersLike(last).map((end) => start + middle + near + end)),
+    ),
+  );
+}
+
+/** Letters with none, one, two, … of those replaced of which another one takes more bytes. */
+function longer(letters: readonly string[]): string[] {
+  let all = new Map([[0, ""]]);
+  for (const letter of letters) {
+    const next = new Map<number, string>();
+    for (const before of all.values())
+      for (const each of lettersLike(letter)) next.set(Buffer.byteLength(before + each), before + each);
+    all = next;
+  }
+  return [...all.values()];
 }
 
 /**

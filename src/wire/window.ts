@@ -77,7 +77,7 @@ export function watchFor(texts: readonly string[], bit: number, kind: "name" | "
   for (const text of texts) {
     const bytes = Buffer.from(text);
     // Other characters have escapes besides `\u`.
-    if (!/^[\w.-]{2,198}$/.test(text)) throw new RangeError(`"${text}" cannot be watched for`);
+    if (!/^[\w.\u017f\u212a-]{2,198}$/.test(text)) throw new RangeError(`"${text}" cannot be watched for`);
     const at = slot(bytes.length, bytes[0] as number, bytes.at(-1) as number, bytes.at(-2) as number);
     table[at] = (table[at] as number) | bit;
   }

@@ -179,6 +179,26 @@ t.test("other spellings of names name it too: some servers read names in any cas
   ]);
 });
 
+t.test("so do letters that some servers take for an s or a k, as they are and as escapes", async (t) => {
+  for (const name of ["vector_\u017ftore_ids", "vector_store_id\u017f", "Vector_\u017fTORE_ID\u017f"]) {
+    const text = JSON.stringify({ tools: [{ type: "file_search", [name]: ["vs_1"] }] });
+    for (const as of [text, text.replaceAll("\u017f", "\\u017f")])
+      t.same(named(responses, as), [`tools.0.${name}.0=vs_1`], as);
+  }
+  for (const name of ["s\u212aill_id", "\u017fkill_id", "\u017f\u212aill_id"]) {
+    const text = JSON.stringify({ tools: [{ type: "shell", skills: [{ [name]: "skill_1" }] }] });
+    for (const as of [text, text.replaceAll("\u017f", "\\u017F").replaceAll("\u212a", "\\u212a")])
+      t.same(named(responses, as), [`tools.0.skills.0.${name}=skill_1`], as);
+  }
+  t.same(named(gemini, { tools: [{ fileSearch: { [`file\u017fearchStoreName\u017f`]: ["fileSearchStores/a"] } }] }), [
+    "tools.0.fileSearch.file\u017fearchStoreName\u017f.0=a",
+  ]);
+  t.equal(
+    new NamedObjects(responses.objects as NonNullable<Protocol["objects"]>).namedByField("vector_\u017ftore_ids[0]"),
+    true,
+  );
+});
+
 t.test("a member that names one object names those of a list too", async (t) => {
   t.same(named(responses, { previous_response_id: ["resp_1"] }), ["previous_response_id.0=resp_1"]);
 });

@@ -205,6 +205,31 @@ t.test("a name of several words is told from one that is written without its cap
   t.equal(upstream.seen[0]?.body.toString(), '{"contents":[]}');
 });
 
+t.test(
+  "neither do other spellings within a setting reach a provider: how much may come out is judged there",
+  async (t) => {
+    const upstream = await httpUpstream();
+    t.teardown(() => upstream.close());
+    const { url } = await startGateway(
+      t,
+      `providers: { up: { url: "${upstream.origin.origin}", speaks: [gemini] } }\nmodels: { m: { targets: [up:x] } }\n`,
+    );
+    const body =
+      '{"generationConfig":{"maxOutputTokens":9,"MaxOutputTokens":1, "temperature":1,"maxOutputTo\u212aens":2,"\\u004dax_output_tokens":3,"candidatecount":4},"contents":[]}';
+    const response = await fetch(`${url}/v1beta/models/m:generateContent`, { method: "POST", headers: asking(), body });
+    t.equal(
+      response.headers.get("gateway-dropped"),
+      ["MaxOutputTokens", "maxOutputTo?ens", "Max_output_tokens", "candidatecount"]
+        .map((name) => `generationConfig.${name}`)
+        .join(", "),
+    );
+    t.equal(
+      upstream.seen[0]?.body.toString(),
+      '{"generationConfig":{"maxOutputTokens":9,"temperature":1},"contents":[]}',
+    );
+  },
+);
+
 const FEW = "a-key-of-two-models-01234";
 /** Tools and the like that name a model, by the path they are asked on. */
 const OTHERS: [path: string, where: (model: string) => object][] = [

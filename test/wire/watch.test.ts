@@ -1,6 +1,7 @@
 import t from "tap";
+import { lettersLike } from "../../src/wire/any-case.ts";
 import { Scanner, scan } from "../../src/wire/json.ts";
-import { Watch } from "../../src/wire/watch.ts";
+import { spellings, Watch } from "../../src/wire/watch.ts";
 
 /** The names and short texts below the top level, as a parser reads them. */
 function below(value: unknown, depth = 0): { names: string[]; values: string[] } {
@@ -92,5 +93,18 @@ t.test("what cannot be watched for is refused", (t) => {
   t.throws(() => new Watch(["a"]), RangeError);
   t.throws(() => new Watch([], ["v".repeat(199)]), RangeError);
   t.throws(() => new Watch(["a/b"]), RangeError);
+  t.end();
+});
+
+/** All of them: the scan tells fewer apart. */
+const allSpellings = (name: string): string[] =>
+  [...name].reduce((all, letter) => all.flatMap((each) => lettersLike(letter).map((as) => each + as)), [""]);
+
+t.test("a name is seen in every spelling that readers take for it which do not mind case", (t) => {
+  for (const name of ["skill_id", "file_ids", "sessions", "kk"]) {
+    const watch = new Watch(spellings(name));
+    for (const as of allSpellings(name))
+      if (!watch.maySee(scan(Buffer.from(JSON.stringify({ input: [{ [as]: 1 }] }))))) t.fail(`${as} for ${name}`);
+  }
   t.end();
 });

@@ -1,4 +1,4 @@
-import { asList, asObject, type SocketName } from "model-gateway/protocol";
+import { asList, asObject, foldCase, type SocketName } from "model-gateway/protocol";
 
 /** The parts of a message that name anything. */
 const PARTS = ["session", "response"];
@@ -17,7 +17,7 @@ const UNREAD = ["tools", "metadata", "variables"];
  */
 export function* names(message: unknown): Generator<SocketName> {
   for (const [part, value] of Object.entries(asObject(message) ?? {}))
-    if (PARTS.includes(anyCase(part))) {
+    if (PARTS.includes(foldCase(part))) {
       yield* objects(value, part);
       yield* models(value, part);
     }
@@ -26,7 +26,7 @@ export function* names(message: unknown): Generator<SocketName> {
 function* models(value: unknown, param: string): Generator<SocketName> {
   for (const [name, inner] of members(value)) {
     const at = `${param}.${name}`;
-    if (anyCase(name) === "model" && typeof inner === "string") yield { kind: "model", name: inner, param: at };
+    if (foldCase(name) === "model" && typeof inner === "string") yield { kind: "model", name: inner, param: at };
     else if (!UNREAD.includes(name)) yield* models(inner, at);
   }
 }
@@ -35,12 +35,12 @@ function* models(value: unknown, param: string): Generator<SocketName> {
 function* objects(value: unknown, param: string): Generator<SocketName> {
   for (const [name, inner] of members(value)) {
     const at = `${param}.${name}`;
-    const word = anyCase(name);
+    const word = foldCase(name);
     if (IDS.includes(word) && typeof inner === "string") yield { kind: "object", name: inner, param: at };
     if (AS_OBJECTS.includes(word))
       for (const object of [inner, ...asList(inner)])
         for (const [member, id] of Object.entries(asObject(object) ?? {}))
-          if (anyCase(member) === "id" && typeof id === "string")
+          if (foldCase(member) === "id" && typeof id === "string")
             yield { kind: "object", name: id, param: `${at}.${member}` };
     yield* objects(inner, at);
   }
@@ -48,6 +48,3 @@ function* objects(value: unknown, param: string): Generator<SocketName> {
 
 const members = (value: unknown): [string, unknown][] =>
   typeof value === "object" && value !== null ? Object.entries(value) : [];
-
-/** As servers compare names that do so in any case: the long s and the sign of Kelvin are letters to them. */
-const anyCase = (name: string): string => name.toUpperCase().toLowerCase();
