@@ -1,5 +1,6 @@
 import { readFileSync } from "node:fs";
 import { request } from "node:http";
+import { reveal } from "../config/secrets.ts";
 import type { AdminAddress } from "../config/types.ts";
 import { adminAddress } from "../config/values.ts";
 
@@ -56,7 +57,7 @@ const hostOf = (host: string): string => (host === "0.0.0.0" || host === "::" ? 
  * Where the admin side is, as far as a gateway.yaml tells that may be broken: the gateway that runs is asked about it.
  * Undefined: it is off.
  */
-export function adminIn(file: string, folder: string): AdminAddress | undefined {
+export function adminIn(file: string, folder: string, env: NodeJS.ProcessEnv): AdminAddress | undefined {
   let text = "";
   try {
     text = readFileSync(file, "utf8");
@@ -68,7 +69,8 @@ export function adminIn(file: string, folder: string): AdminAddress | undefined 
       `${text}\n`,
     ) ?? [];
   const written = short ?? inBraces ?? below ?? "127.0.0.1:9090";
-  if (written === "off") return undefined;
-  const address = adminAddress(written, folder);
+  const found = reveal(written, env, folder);
+  if (!("value" in found) || found.value === "off") return undefined;
+  const address = adminAddress(found.value, folder);
   return typeof address === "string" ? undefined : address;
 }

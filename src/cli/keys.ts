@@ -64,7 +64,8 @@ interface KeyWord {
   keys: Keys;
   io: Terminal;
   options: KeyOptions;
-  world: KeyWorld;
+  /** @throws ConfigError where gateway.yaml is wrong: most words do without it. */
+  world(): KeyWorld;
 }
 
 /** How each word is done, what it takes, and whether the key is named. */
@@ -89,7 +90,7 @@ export async function run(
   args: readonly string[],
   io: Terminal,
   { keys }: { keys: Keys },
-  world: KeyWorld,
+  world: () => KeyWorld,
 ): Promise<number> {
   try {
     const { values, positionals } = read(args);
@@ -129,8 +130,8 @@ function wrongWords(verb: string, named: boolean): string {
 
 async function create(name: string, { keys, io, options, world }: KeyWord): Promise<void> {
   checkGiven(options);
-  const edit = fieldsOf(options, world.models);
-  await checkLimits(edit, world);
+  const edit = fieldsOf(options, world().models);
+  await checkLimits(edit, world());
   const fields = Object.entries(edit).filter(([, value]) => value !== null);
   issued(await keys.create({ ...Object.fromEntries(fields), name } as NewKey), options, io);
 }
@@ -182,15 +183,15 @@ async function list(_name: string, { keys, io, options }: KeyWord): Promise<void
 async function show(name: string, { keys, io, options, world }: KeyWord): Promise<void> {
   const record = await keys.show(name);
   if (!record) throw none(name);
-  told(record, options, io, world);
+  told(record, options, io, world());
 }
 
 async function set(name: string, { keys, io, options, world }: KeyWord): Promise<void> {
   const before = await keys.show(name);
-  const edit = fieldsOf(options, world.models, before);
+  const edit = fieldsOf(options, world().models, before);
   if (Object.keys(edit).length === 0) throw new KeysMisuse("keys set needs an option that says what to change.");
-  await checkLimits({ ...before, ...edit }, world);
-  told((await keys.edit(name, edit)) ?? (await missing(name, keys, "changed")), options, io, world);
+  await checkLimits({ ...before, ...edit }, world());
+  told((await keys.edit(name, edit)) ?? (await missing(name, keys, "changed")), options, io, world());
 }
 
 async function disable(name: string, { keys, io, options }: KeyWord): Promise<void> {

@@ -1,11 +1,12 @@
 // The verbs and what each is given. A verb is loaded when it is asked for: most need no gateway, and --version nothing at all.
-import { readFileSync } from "node:fs";
+import { existsSync, readFileSync } from "node:fs";
 import { dirname, join, resolve } from "node:path";
 import { fileURLToPath } from "node:url";
+import type { StorePart } from "../config/store-part.ts";
 import type { Config } from "../config/types.ts";
 import type { Stores } from "../store/open.ts";
 import type { ConnectPlace } from "./connect.ts";
-import type { Terminal, VerbPlace, VerbText } from "./verb.ts";
+import { COMMAND, type Terminal, type VerbPlace, type VerbText } from "./verb.ts";
 
 /** The gateway.yaml that came along. */
 export const BUNDLED = fileURLToPath(new URL("../../gateway.yaml", import.meta.url));
@@ -80,12 +81,19 @@ export const VERBS: Readonly<Record<string, () => Promise<Verb>>> = {
     return {
       ...keys,
       act: (args, io, place) =>
-        withStores(place, io, (stores, config) =>
-          keys.run(args, io, stores, {
-            models: config.models.map(({ id }) => id),
-            limits: config.limits,
-            unkept: (limits, models) => unkeptLimits(config, limits, models),
-          }),
+        withStores(
+          place,
+          io,
+          (stores, config) =>
+            keys.run(args, io, stores, () => {
+              const { models, limits } = config();
+              return {
+                models: models.map(({ id }) => id),
+                limits,
+                unkept: (limits, models) => unkeptLimits(config(), limits, models),
+              };
+            }),
+          args.includes("create"),
         ),
     };
   },
@@ -103,15 +111,15 @@ export const VERBS: Readonly<Record<string, () => Promise<Verb>>> = {
   },
   async reload() {
     const [reload, { adminIn }] = await Promise.all([import("./reload.ts"), import("./admin-client.ts")]);
-    return { ...reload, act: (args, io, { file, folder }) => reload.run(args, io, adminIn(file, folder)) };
+    return { ...reload, act: (args, io, { file, folder }) => reload.run(args, io, adminIn(file, folder, io.env)) };
   },
   async diff() {
     const [diff, { adminIn }] = await Promise.all([import("./diff.ts"), import("./admin-client.ts")]);
-    return { ...diff, act: (args, io, { file, folder }) => diff.run(args, io, adminIn(file, folder)) };
+    return { ...diff, act: (args, io, { file, folder }) => diff.run(args, io, adminIn(file, folder, io.env)) };
   },
   async top() {
-    const top = await import("./top.ts");
-    return { ...top, act: async (args, io, place) => top.run(args, io, (await configOf(place, io)).admin) };
+    const [top, { adminIn }] = await Promise.all([import("./top.ts"), import("./admin-client.ts")]);
+    return { ...top, act: (args, io, { file, folder }) => top.run(args, io, adminIn(file, folder, io.env)) };
   },
   async reconcile() {
     const reconcile = await import("./reconcile.ts");
@@ -125,7 +133,7 @@ export const VERBS: Readonly<Record<string, () => Promise<Verb>>> = {
     return {
       ...store,
       async act(args, io, place) {
-        const { store: written } = await configOf(place, io);
+        const { store: written } = await storeOf(place, io);
         return store.run(args, io, {
           open: () => open.connectMaintenance(written),
           restore: (from, terms) => open.restoreStore(written, from, terms),
@@ -176,21 +184,56 @@ function placeOfClients({ listen, models, providers }: Config): ConnectPlace {
   return { listen, models: [...new Set(names)] };
 }
 
-/** Keys and usage need the file's store, whatever else is wrong in it. */
+/** What gateway.yaml says of its store and keys, whatever else is wrong in it; the rest, where it is asked for. */
+async function storeOf(place: VerbPlace, io: Terminal): Promise<StorePart & { config: () => Config }> {
+  try {
+    const config = await configOf(place, io);
+    return { store: config.store, keys: config.keys, config: () => config };
+  } catch (thrown) {
+    const [{ ConfigError }, { storePart }] = await Promise.all([
+      import("../config/problems.ts"),
+      import("../config/store-part.ts"),
+    ]);
+    const part = existsSync(place.file) ? storePart(readFileSync(place.file, "utf8"), io.env, place.folder) : undefined;
+    if (!(thrown instanceof ConfigError) || !part) throw thrown;
+    const { length } = thrown.problems;
+    const read = part.withoutKeys ? "store: alone; it has keys besides these" : "store: and keys:";
+    io.err(
+      `${place.file} has ${length === 1 ? "a mistake" : `${length} mistakes`}, see: ${COMMAND} check. This goes on with what it says of ${read}.`,
+    );
+    return {
+      ...part,
+      config() {
+        throw thrown;
+      },
+    };
+  }
+}
+
+/**
+ * Opens the file's store for a verb.
+ * @param makes whether the verb puts something into it: where there is none, others find nothing and leave it so
+ */
 async function withStores(
   place: VerbPlace,
   io: Terminal,
-  act: (stores: Stores, config: Config) => Promise<number>,
+  act: (stores: Stores, config: () => Config) => Promise<number>,
+  makes = false,
 ): Promise<number> {
-  const config = await configOf(place, io);
+  const { store, keys, config } = await storeOf(place, io);
   const { connectStores } = await import("../store/open.ts");
-  const stores = await connectStores(config.store, config.keys, io.err);
+  const none = !makes && !store.postgres && store.ledger !== IN_MEMORY && !existsSync(store.ledger);
+  if (none) io.err(`${store.ledger} is not there yet: a gateway makes it with its first request, or keys create.`);
+  const stores = await connectStores(none ? { ...store, ledger: IN_MEMORY } : store, keys, io.err);
   try {
     return await act(stores, config);
   } finally {
     await stores.close();
   }
 }
+
+/** A store that ends with the process. */
+const IN_MEMORY = ":memory:";
 
 /** Reads the file and tries all that it names. */
 async function checked(args: string[], io: Terminal, place: VerbPlace): Promise<number> {

@@ -159,7 +159,7 @@ function configured(usual: UsualPath, ruling: [path: string, entry: PathEntry] |
 }
 
 /** Keys of a file that was found right; those that are off stay in the list, without a hash. */
-export function keys(file: File, values: ConfigValues): ConfiguredKey[] {
+export function keys(file: Pick<File, "keys">, values: ConfigValues): ConfiguredKey[] {
   return Object.entries(file.keys).map(
     ([name, { key: _, rpm: __, tpm: ___, concurrency: ____, budget: _____, ...fields }]) => {
       const { hash, off } = values.keys.get(name) ?? {};

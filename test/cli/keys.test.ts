@@ -21,7 +21,7 @@ function terminal(t: Test, world = WORLD) {
     const out: string[] = [];
     const err: string[] = [];
     const io = { out: (line: string) => out.push(line), err: (line: string) => err.push(line), env: {}, folder: "." };
-    const code = await run(args, io, stores, world);
+    const code = await run(args, io, stores, () => world);
     return { code, out: out.join("\n"), err: err.join("\n") };
   };
   return { keys, stores };

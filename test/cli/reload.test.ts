@@ -47,7 +47,7 @@ t.test("reload and diff tell what is, and fail with what is wrong", async (t) =>
 t.test("where the admin side is can be told of a file that is broken, too", async (t) => {
   const at = (yaml: string) => {
     const own = folder(t, { "gateway.yaml": yaml });
-    return adminIn(join(own, "gateway.yaml"), "/etc");
+    return adminIn(join(own, "gateway.yaml"), "/etc", { ADMIN: "9097" });
   };
   const port = (n: number) => ({ host: "127.0.0.1", port: n });
   t.same(at("models: {"), port(9090));
@@ -59,7 +59,9 @@ t.test("where the admin side is can be told of a file that is broken, too", asyn
   t.same(at("admin: { token: $A }"), port(9090));
   t.same(at("admin: unix:admin.sock"), { path: "/etc/admin.sock" });
   t.equal(at("admin: off"), undefined);
-  t.same(adminIn("/nowhere/gateway.yaml", "/"), port(9090));
+  t.same(at("admin: $ADMIN"), port(9097));
+  t.equal(at("admin: $NOT_SET"), undefined);
+  t.same(adminIn("/nowhere/gateway.yaml", "/", {}), port(9090));
 });
 
 t.test("what the admin side refuses is said in words", async (t) => {

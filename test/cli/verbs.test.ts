@@ -1,3 +1,4 @@
+import { readdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import t from "tap";
 import { COMMAND, Misuse } from "../../src/cli/verb.ts";
@@ -10,11 +11,11 @@ const folder = t.testdir({
 const place = { file: join(folder, "gateway.yaml"), folder };
 
 /** Its exit code, and what is told: what main.ts tells of a misuse stands there as well. */
-async function act(name: string, args: string[]) {
+async function act(name: string, args: string[], { file, folder } = place) {
   const lines: string[] = [];
   const line = (text: string) => void lines.push(text);
   const verb = await (VERBS[name] as (typeof VERBS)[string])();
-  const code = await verb.act(args, { out: line, err: line, env: {}, folder }, place).catch((thrown) => {
+  const code = await verb.act(args, { out: line, err: line, env: {}, folder }, { file, folder }).catch((thrown) => {
     if (!(thrown instanceof Misuse)) throw thrown;
     lines.push(thrown.message, verb.USAGE);
     return 2;
@@ -37,4 +38,34 @@ t.test("a verb is given what its gateway.yaml says", async (t) => {
   t.match(await act("routes", []), { code: 0, text: /\/v1\/messages/ });
   t.match(await act("keys", ["create", "ci"]), { code: 0, text: /^gw_/ });
   t.match(await act("explain", ["--model", "echo"]), { code: 0, text: /demo:echo/ });
+});
+
+t.test("a gateway.yaml with a mistake elsewhere keeps nobody from its keys and its ledger", async (t) => {
+  const folder = t.testdir({ "gateway.yaml": "store: { ledger: sqlite:ours.db }\n" });
+  const own = { file: join(folder, "gateway.yaml"), folder };
+  const write = (yaml: string) => writeFileSync(own.file, yaml);
+  const right = 'providers: { demo: { url: "demo:" } }\nstore: { ledger: "sqlite:ours.db" }\n';
+  write(`${right}models: { echo: { targets: [demo:echo] } }\n`);
+  t.match(await act("keys", ["create", "ci"], own), { code: 0 });
+  write(`${right}models: { echo: { targets: [demu:echo] } }\n`);
+  t.match(await act("keys", ["list"], own), { code: 0, text: /has a mistake, see: .* check\..*\nID .*\n.* ci /s });
+  t.match(await act("keys", ["revoke", "ci"], own), { code: 0, text: /Revoked ci/ });
+  t.match(await act("usage", [], own), { code: 0, text: /a mistake/ });
+  t.match(await act("store", ["verify"], own), { code: 0, text: /a mistake/ });
+  t.match(await act("keys", ["create", "other"], own), { code: 1, text: /demu/ }, "what a key may be needs all of it");
+  await t.rejects(act("routes", [], own), { name: "ConfigError" });
+  write("store: { ledger: mysql://x }\n");
+  await t.rejects(act("keys", ["list"], own), { name: "ConfigError" });
+});
+
+t.test("who only reads makes no store where there is none", async (t) => {
+  const folder = t.testdir({});
+  const own = { file: join(folder, "gateway.yaml"), folder };
+  const yaml = 'providers: { demo: { url: "demo:" } }\nmodels: { echo: { targets: [demo:echo] } }\n';
+  writeFileSync(own.file, `${yaml}store: { ledger: "sqlite:data/ours.db" }\n`);
+  for (const args of [["keys", "list"], ["usage"], ["groups"], ["keys", "revoke", "ci"]])
+    t.match(await act(args[0] as string, args.slice(1), own), { text: /ours\.db is not there yet/ }, args.join(" "));
+  t.same(readdirSync(folder), ["gateway.yaml"]);
+  t.match(await act("keys", ["create", "ci"], own), { code: 0, text: /^gw_/ });
+  t.match(await act("keys", ["list"], own), { code: 0, text: /^ID/ });
 });

@@ -1,0 +1,39 @@
+import t from "tap";
+import { storePart } from "../../src/config/store-part.ts";
+
+const KEY = "ci-key-0123456789-abcdef";
+const part = (yaml: string, env: NodeJS.ProcessEnv = {}) => storePart(yaml, env, "/srv");
+
+t.test("the store and the keys are read whatever else is wrong", async (t) => {
+  const found = part(
+    `providers: { up: { speaks: [nothing] } }\nstore: { ledger: sqlite:ours.db, keep: 30d }\nkeys: { ci: { key: ${KEY}, models: [nowhere], group: acme } }\nplugins: 7\n`,
+  );
+  t.match(found?.store, { ledger: "/srv/ours.db", limits: "memory" });
+  t.match(found?.keys, [{ name: "ci", group: "acme", hash: /^[0-9a-f]{64}$/ }]);
+});
+
+t.test("what is left out has its usual place", async (t) => {
+  for (const yaml of ["models: 1", "store:\nkeys:\n", "", "- 1"])
+    t.match(part(yaml), { store: { ledger: "/srv/data/gateway.db" }, keys: [] }, yaml);
+});
+
+t.test("keys that are wrong are left out, and that is told", async (t) => {
+  const found = part("store: { ledger: sqlite:a.db }\nkeys: { ci: { key: short } }");
+  t.match(found, { store: { ledger: "/srv/a.db" }, keys: [], withoutKeys: true });
+  t.equal(part("keys: { ci: { key: $NOT_SET } }")?.withoutKeys, undefined, "one that is off is not wrong");
+});
+
+t.test(
+  "what is wrong in the store, or no YAML at all, gives nothing: another store would be taken for it",
+  async (t) => {
+    for (const yaml of [
+      "store: { ledger: mysql://x }",
+      "store: { ledgers: sqlite:a.db }",
+      "store: { ledger: $DATABASE_URL }",
+      "store: { ledger: sqlite:a.db\nmodels: {",
+      "store: { ledger: sqlite:a.db }\nstore: { ledger: sqlite:b.db }",
+    ])
+      t.equal(part(yaml), undefined, yaml);
+    t.match(part("store: { ledger: $DATABASE_URL }", { DATABASE_URL: "sqlite:b.db" })?.store, { ledger: "/srv/b.db" });
+  },
+);
