@@ -37,6 +37,10 @@ const SYNTAX: Partial<Record<YAMLError["code"], string>> = {
   UNEXPECTED_TOKEN: "not expected here; a bracket or quote before it may be missing or one too many",
 };
 
+/** Characters of a line that are shown, and of them in front of the place. */
+const [LINE, NEAR] = [160, 60] as const;
+const ELLIPSIS = "…";
+
 /** The text of a YAML file, its values, and the place of each. Built once; never throws for bad text. */
 export class YamlSource {
   /** What the file says, with anchors and `<<` resolved; undefined when the syntax is broken. */
@@ -196,15 +200,21 @@ export class YamlSource {
     };
   }
 
-  /** The line before, the line itself, and carets; tabs are kept so that the carets stand below. */
+  /** The line before, the line itself, and carets; tabs are kept so that the carets stand below. Of long lines what is near. */
   private frame(line: number, column: number, length: number): string {
     const width = String(line).length;
-    const text = this.lines[line - 1] ?? "";
+    const from = column <= LINE - NEAR ? 0 : column - 1 - NEAR;
+    const shown = (line: string) => {
+      const part = line.slice(from, from + LINE);
+      return (from > 0 && part !== "" ? ELLIPSIS : "") + part + (line.length > from + LINE ? ELLIPSIS : "");
+    };
+    const text = shown(this.lines[line - 1] ?? "");
+    const before = column - 1 - from + (from > 0 ? ELLIPSIS.length : 0);
     const row = (mark: string, number: string | number, shown: string) =>
       `${mark} ${String(number).padStart(width)} | ${shown}`.trimEnd();
-    const carets = "^".repeat(Math.max(1, Math.min(length, text.length - column + 1)));
-    const rows = line > 1 ? [row(" ", line - 1, this.lines[line - 2] ?? "")] : [];
-    rows.push(row(">", line, text), row(" ", "", text.slice(0, column - 1).replaceAll(/[^\t]/g, " ") + carets));
+    const carets = "^".repeat(Math.max(1, Math.min(length, text.length - before)));
+    const rows = line > 1 ? [row(" ", line - 1, shown(this.lines[line - 2] ?? ""))] : [];
+    rows.push(row(">", line, text), row(" ", "", text.slice(0, before).replaceAll(/[^\t]/g, " ") + carets));
     return rows.join("\n");
   }
 

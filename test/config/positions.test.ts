@@ -69,6 +69,26 @@ t.test("windows line ends, tabs and a byte order mark do not shift the caret", a
   );
 });
 
+t.test(
+  "of long lines what is near the place is shown, and of a long word the look for secrets takes no time",
+  async (t) => {
+    const long = "x".repeat(20_000);
+    t.equal(
+      told(`n: 1\na: { b: 1, c: ${long} }\n`, { path: ["a", "b"], message: "no" }),
+      `g.yaml:2:9 error: no\n  1 | n: 1\n> 2 | a: { b: 1, c: ${"*".repeat(146)}…\n    |         ^`,
+    );
+    const [, , before, line, carets] =
+      told(`n: 1\na: { c: "${"y ".repeat(20_000)}", b: 1, d: ${long} }\n`, {
+        path: ["a", "b"],
+        message: "no",
+      }).match(/^(.*)\n(.*)\n(.*)\n(.*)$/) ?? [];
+    t.equal(before, "  1 |");
+    t.match(line, /^> 2 \| …[* ]+", b: 1, d: \*+…$/);
+    t.equal(carets?.indexOf("^"), line?.indexOf("1, d"));
+    t.match(told(`a: ${"y".repeat(1_000_000)}`, { path: ["a"], message: "no" }), /… *\n +\| +\^+$/);
+  },
+);
+
 t.test("line numbers of several digits stay aligned", async (t) => {
   t.equal(
     told(`${"\n".repeat(9)}a: x`, { path: ["a"], message: "no" }),
