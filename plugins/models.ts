@@ -56,6 +56,7 @@ export default class Models implements Plugin {
       throw new GatewayError("no_target", {
         message: `No provider of the model "${model.id}" is switched on.`,
         hint: "Its providers want credentials: see the gateway's start-up message.",
+        retry: false,
       });
   }
 
@@ -64,7 +65,7 @@ export default class Models implements Plugin {
     const { caller, path, protocol } = exchange;
     const id = /^\/[^/]+\/models\/(.+)$/.exec(path)?.[1];
     if (id === undefined) {
-      const models = this.usable(caller).map(listed);
+      const models = this.marketplace.usable(caller).map(listed);
       return { status: 200, body: JSON.stringify(protocol.listing ? protocol.listing.list(models) : list(models)) };
     }
     const asked = checkModel(decodeURIComponent(id));
@@ -72,14 +73,6 @@ export default class Models implements Plugin {
     if (!model) throw this.unknown(asked, exchange);
     const one = listed(model);
     return { status: 200, body: JSON.stringify(protocol.listing ? protocol.listing.one(one) : entry(one)) };
-  }
-
-  /** What a caller can use now: a model none of whose providers is switched on, nor any of its fallbacks', is left out. */
-  private usable(caller: AccessExchange["caller"]): Model[] {
-    const on = ({ targets }: Model) => targets.length > 0;
-    const fallsBack = ({ fallback }: Model) =>
-      fallback.some((name) => this.marketplace.find(name, caller)?.targets.length);
-    return this.marketplace.list(caller).filter((model) => on(model) || fallsBack(model));
   }
 
   /** A conversation that has moved stays where its newest state comes from. */
@@ -107,7 +100,7 @@ export default class Models implements Plugin {
     const kept = this.marketplace.keptFrom(asked, caller);
     if (kept) return kept;
     const near = this.marketplace.near(asked, caller);
-    const seen = this.marketplace.list(caller).length;
+    const seen = this.marketplace.usable(caller).length;
     return new GatewayError("model_not_found", {
       message: `No model "${asked}".${near.length > 0 ? ` Did you mean ${near.map((id) => `"${id}"`).join(" or ")}?` : ""}`,
       hint: `This key may use ${seen} ${seen === 1 ? "model" : "models"}: GET /v1/models.`,

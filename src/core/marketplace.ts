@@ -263,10 +263,16 @@ export class Marketplace {
     return this.models.filter((model) => allowed(model, caller));
   }
 
-  /** Up to three names the caller may use that look like this one. */
+  /** What of that it can use now: a model none of whose providers is switched on, nor any of its fallbacks', is left out. */
+  usable(caller?: Caller): Model[] {
+    const on = (model: Model | undefined) => model !== undefined && model.targets.length > 0;
+    return this.list(caller).filter((model) => on(model) || model.fallback.some((name) => on(this.find(name, caller))));
+  }
+
+  /** Up to three names of such models that look like this one. */
   near(name: string, caller?: Caller): string[] {
     const wanted = name.toLowerCase();
-    return this.list(caller)
+    return this.usable(caller)
       .map((model) => ({ id: model.id, distance: distance(wanted, model.id.toLowerCase()) }))
       .filter(
         ({ id, distance }) => distance <= Math.max(2, Math.min(wanted.length, id.length) / 3) || related(wanted, id),

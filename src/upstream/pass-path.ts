@@ -109,7 +109,8 @@ export class PassPath {
           "This call makes a key of the vendor's own, or begins a conversation, that works without this gateway.",
         hint: "Let the operator set mint: true on the path if that is wanted.",
       });
-    if (!provider) throw new GatewayError("no_target", { message: "The provider of this path is switched off." });
+    if (!provider)
+      throw new GatewayError("no_target", { message: "The provider of this path is switched off.", retry: false });
     const headers = exchange.headers.filter(this.requestHeaders(exchange.headers));
     dropInvalidTrace(headers);
     for (const [name, value] of dialect.defaults ?? []) if (!headers.has(name)) headers.append(name, value);

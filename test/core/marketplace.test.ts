@@ -1,5 +1,5 @@
 import t from "tap";
-import { distance, Marketplace, type Model, type Provider } from "../../src/core/marketplace.ts";
+import { distance, Marketplace, type Model, type Provider, type Target } from "../../src/core/marketplace.ts";
 import { PriceList } from "../../src/core/price-list.ts";
 
 const model = (id: string, ...aliases: string[]): Model => ({
@@ -8,7 +8,7 @@ const model = (id: string, ...aliases: string[]): Model => ({
   aliases,
   created: 0,
   can: [],
-  targets: [],
+  targets: [{} as Target],
   balance: "weighted",
   fallback: [],
 });
@@ -37,6 +37,21 @@ t.test("a caller finds, lists and is told only of what its key may use", async (
     ["echo"],
   );
   t.same(market.near("acme/sag", only("echo")), []);
+});
+
+t.test("what is switched off is no use, nor a suggestion, but for one whose fallback is on", async (t) => {
+  const off = (id: string, ...fallback: string[]): Model => ({ ...model(id), targets: [], fallback });
+  const some = new Marketplace([model("echo"), off("echos"), off("echoes", "echo"), off("ech", "echos")]);
+  t.same(
+    some.usable().map(({ id }) => id),
+    ["echo", "echoes"],
+  );
+  t.same(
+    some.usable(only("echoes")).map(({ id }) => id),
+    [],
+    "a fallback that its key may not use is none",
+  );
+  t.same(some.near("echoss"), ["echoes", "echo"]);
 });
 
 t.test("near names are those a slip of the hand away, nearest first", async (t) => {
