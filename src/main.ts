@@ -41,6 +41,13 @@ function endWithReader(): void {
   });
 }
 
+/** Signals of a gateway that has not begun: it reads its file anyway, and has nothing to stop. */
+function obeyEarly(): void {
+  process.on("SIGHUP", () => {});
+  // Whoever listens besides stops what has begun by then.
+  process.on("SIGTERM", () => process.listenerCount("SIGTERM") === 1 && process.exit(0));
+}
+
 const version = (): string =>
   (JSON.parse(readFileSync(new URL("../package.json", import.meta.url), "utf8")) as { version: string }).version;
 
@@ -78,8 +85,7 @@ async function main(argv: readonly string[]): Promise<number> {
     return 0;
   }
   const name = word ?? "run";
-  // It reads its file anyway: a reload that is asked for before it has begun must not end it.
-  if (name === "run") process.on("SIGHUP", () => {});
+  if (name === "run") obeyEarly();
   const verb = await verbOf(name);
   if (name !== "run") endWithReader();
   try {

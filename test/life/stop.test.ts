@@ -1,8 +1,14 @@
+import { spawn } from "node:child_process";
+import { once } from "node:events";
+import { writeFileSync } from "node:fs";
 import { connect } from "node:net";
+import { join } from "node:path";
 import { setTimeout as after } from "node:timers/promises";
 import t, { type Test } from "tap";
+import { folderFor } from "../support/folder.ts";
 import { asking, KEY } from "../support/gateway.ts";
 import { eventually, startProcess } from "../support/process.ts";
+import { ROOT } from "../support/processes.ts";
 import { ASK, PROTOCOLS } from "../support/vendor-sdks.ts";
 
 const CONNECTIONS = Number(process.env["GATEWAY_TEST_STOP_CONNECTIONS"] ?? 30);
@@ -161,6 +167,26 @@ chains: { llm: [sse, auth, bad, models, rewrite, usage] }\n`,
     t.match(gateway.text, /"part":"bad","cause":"Error: not closed after 5 s"/);
   },
 );
+
+t.test("SIGTERM ends a gateway that has not begun, and SIGHUP does not", async (t) => {
+  const folder = folderFor(t);
+  const slow =
+    'process.stdout.write("loading\\n"); await new Promise((go) => setTimeout(go, 60_000)); export default class {}';
+  writeFileSync(join(folder, "slow.ts"), slow);
+  writeFileSync(
+    join(folder, "gateway.yaml"),
+    `${YAML}listen: 127.0.0.1:0\nadmin: off\nplugins: { slow: { from: ./slow.ts } }\nchains: { llm: [sse, auth, slow, models, rewrite, usage] }\n`,
+  );
+  const program = spawn(process.execPath, ["--import", `${ROOT}/src/loader/register.js`, `${ROOT}/src/main.ts`], {
+    cwd: folder,
+  });
+  t.teardown(() => program.kill("SIGKILL"));
+  const ended = once(program, "exit");
+  await once(program.stdout, "data");
+  program.kill("SIGHUP");
+  program.kill("SIGTERM");
+  t.same(await ended, [0, null]);
+});
 
 t.test("SIGHUP and SIGUSR2 end nothing", async (t) => {
   const gateway = await startProcess(t, `linger: off\n${YAML}`);
