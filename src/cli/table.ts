@@ -40,9 +40,14 @@ export function exactDollars(nano: number): string {
   return `${nano < 0 ? "-" : ""}${digits.slice(0, -9)}${fraction === "" ? "" : `.${fraction}`}`;
 }
 
-/** Rows as lines of CSV (RFC 4180). */
+/** What a spreadsheet would run: a name may come from whoever has asked for it. One that only begins like that (`@cf/…`) is none. */
+const FORMULA = /^[=+\-@\t\r].*[(|!]/s;
+
+/** Rows as lines of CSV (RFC 4180); a formula has a `'` before it, as spreadsheets mark a text. */
 export function csv(rows: readonly (readonly string[])[]): string[] {
-  const cell = (text: string) => (/[",\r\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text);
+  const plain = (text: string) => (FORMULA.test(text) ? `'${text}` : text);
+  const quoted = (text: string) => (/[",\r\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text);
+  const cell = (text: string) => quoted(plain(text));
   return rows.map((row) => row.map(cell).join(","));
 }
 

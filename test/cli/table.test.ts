@@ -39,6 +39,16 @@ t.test("cells of CSV stand in quotes where they must", async (t) => {
   );
 });
 
+t.test(
+  "no cell of CSV is a formula of a spreadsheet, and a name that only begins like one stays as it is",
+  async (t) => {
+    t.same(csv([['=HYPERLINK("http://a")', "+cmd|' /C calc'!A0", "@SUM(1)", "-1+1|x", "\t=f(1)"]]), [
+      `"'=HYPERLINK(""http://a"")",'+cmd|' /C calc'!A0,'@SUM(1),'-1+1|x,'\t=f(1)`,
+    ]);
+    t.same(csv([["@cf/meta/llama-4", "-0.5", "a=(b)"]]), ["@cf/meta/llama-4,-0.5,a=(b)"]);
+  },
+);
+
 t.test("money has four decimals, or as many as four significant digits take", async (t) => {
   const cases: [number, string][] = [
     [0, "$0.0000"],

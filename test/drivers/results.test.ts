@@ -1,5 +1,5 @@
 import t from "tap";
-import { readResult, resultLine, summary } from "./results.ts";
+import { again, late, readResult, resultLine, summary } from "./results.ts";
 
 const OUTPUT = `PASS openai chat.text 12ms
 PASS openai chat.cut 7ms (APIError: terminated)
@@ -24,4 +24,13 @@ t.test("a driver that broke off, or ran nothing, has failed", async (t) => {
   t.match(broken, { passed: 1, failures: [{ reason: /TypeError: oops/ }] });
   t.match(readResult("genai", "PASS genai: 0/0 scenarios in 0.0s", 1), { passed: 0, failures: [{ driver: "genai" }] });
   t.match(readResult("genai", "", 1).failures, [{ reason: "it said nothing" }]);
+});
+
+t.test("what a clock has judged is asked again, and its second result counts", async (t) => {
+  const first = readResult("openai", `FAIL openai chat.slow 9ms: first delta after 3579 ms: buffered\n${OUTPUT}`, 1);
+  t.same(late(first), ["chat.slow"]);
+  const right = readResult("openai", "PASS openai chat.slow 9ms\nPASS openai: 1/1 scenarios in 0.1s\n", 1);
+  t.match(again(first, right), { passed: 3, failures: [{ scenario: "resp.store" }] });
+  const wrong = { ...right, passed: 0, failures: first.failures.slice(0, 1) };
+  t.match(again(first, wrong), { passed: 2, failures: [{ scenario: "resp.store" }, { scenario: "chat.slow" }] });
 });
