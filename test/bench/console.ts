@@ -200,7 +200,7 @@ ${keys.join("\n")}
     if (PARTS.includes("api")) await measureApi(admin);
     if (PARTS.includes("watching")) await measureWatching(child, admin, rest);
     if (PARTS.includes("pages"))
-      await measurePages([...PAGES.map((path) => admin + path), ...PUBLIC_PAGES.map((path) => base + path)]);
+      await measurePages([...pagesOf(admin, PAGES, "/audit"), ...pagesOf(base, PUBLIC_PAGES, "/models/model-1")]);
   } finally {
     ending.abort();
     child.kill("SIGTERM");
@@ -260,20 +260,31 @@ async function measureWatching(child: ChildProcess, admin: string, rest: number)
   ending.abort();
 }
 
-/** From the navigation until all that the page shows at first is there, in a browser that has its files already. */
-async function measurePages(addresses: readonly string[]): Promise<void> {
+/** Pages of one side, each with another one of it. */
+const pagesOf = (origin: string, paths: readonly string[], other: string) =>
+  paths.map((path) => ({ address: origin + path, before: origin + (path === other ? "/" : other) }));
+
+/**
+ * From the navigation until all that the page shows at first is there, in a browser that has its files already: from another page
+ * of the same console, as by a link, and from a blank tab, for which the browser starts a process of its own first.
+ */
+async function measurePages(pages: readonly { address: string; before: string }[]): Promise<void> {
   if (noBrowser) return console.log(noBrowser);
   const browser = await openBrowser();
-  console.log("\n| page | shown after ms, least | median | worst |\n|---|--:|--:|--:|");
-  for (const address of addresses) {
-    const times: number[] = [];
+  console.log("\n| page | by a link, ms, least | median | worst | in a blank tab, least | median | worst |");
+  console.log("|---|--:|--:|--:|--:|--:|--:|");
+  for (const { address, before } of pages) {
     const page = await (await browser.newContext()).newPage();
-    for (let n = 0; n < ROUNDS; n++) {
-      await page.goto("about:blank");
-      await page.goto(address, { waitUntil: "commit" });
-      times.push(await page.evaluate<number>(SHOWN));
-    }
-    console.log(`| ${new URL(address).pathname}${new URL(address).search} | ${spread(times)} |`);
+    const times = { link: [] as number[], blank: [] as number[] };
+    for (let n = 0; n < ROUNDS; n++)
+      for (const way of ["blank", "link"] as const) {
+        await page.goto(way === "blank" ? "about:blank" : before);
+        if (way === "link") await page.evaluate(SHOWN);
+        await page.goto(address, { waitUntil: "commit" });
+        times[way].push(await page.evaluate<number>(SHOWN));
+      }
+    const { pathname, search } = new URL(address);
+    console.log(`| ${pathname}${search} | ${spread(times.link)} | ${spread(times.blank)} |`);
     await page.context().close();
   }
   await browser.close();
