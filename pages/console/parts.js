@@ -45,8 +45,21 @@ export const Typed = ({
   <input type=${type} value=${value ?? ""} onChange=${(event) => look({ [name]: event.currentTarget.value.trim(), before: "" })} />
 </label>`;
 
-/** Rows that fill a window: those behind them are drawn once these are seen. */
+/** Rows that fill a window: those behind them are drawn once all that this shows is there. */
 const SEEN = 30;
+/** Milliseconds between two looks. */
+const LOOK = 50;
+
+/** Does something once no part of the page waits any more. @returns what keeps it from that */
+function whenReady(act) {
+  const look = () => (document.querySelector("[aria-busy=true]") ? wait() : act());
+  let timer;
+  const wait = () => {
+    timer = setTimeout(look, LOOK);
+  };
+  wait();
+  return () => clearTimeout(timer);
+}
 
 /**
  * Rows with a title for each column: `{ title, of, number, head }`. On a phone each row is a card.
@@ -54,7 +67,7 @@ const SEEN = 30;
  */
 export function Table({ caption, columns, rows, empty = "Nothing in that time.", keyOf = (_, at) => at }) {
   const [all, showAll] = useState(false);
-  useEffect(() => showAll(true), []);
+  useEffect(() => whenReady(() => showAll(true)), []);
   return rows.length === 0
     ? html`<p class="empty">${empty}</p>`
     : html`<div class="scroll">
