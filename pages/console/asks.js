@@ -35,10 +35,13 @@ export const GROUPS = "/api/groups?since=30d";
 
 /** What money goes by. */
 export const BY = ["model", "key", "group", "target", "tag"];
-/** Days of the chart. */
+/** Days of the chart, today among them. */
 export const DAYS = 14;
+const DAY = 86_400_000;
+/** The first of them, in UTC: of whole days the ledger has sums. */
+const firstDay = (now) => new Date(now - (DAYS - 1) * DAY).toISOString().slice(0, 10);
 
-export function ofMoney(view) {
+export function ofMoney(view, now = Date.now()) {
   const span = spanOf(view, "today");
   const by = BY.includes(view.by) ? view.by : "model";
   return {
@@ -46,7 +49,7 @@ export function ofMoney(view) {
     by,
     sums: api("/api/spend", { ...spanQuery(span), by }),
     before: span === "today" ? api("/api/spend", { ...spanQuery("yesterday"), by }) : undefined,
-    days: api("/api/spend", { since: `${DAYS}d`, by: `${by},day` }),
+    days: api("/api/spend", { since: firstDay(now), by: `${by},day` }),
     budgets: "/api/budgets",
   };
 }

@@ -16,12 +16,23 @@ export function Money({ view }) {
   const asked = ofMoney(view);
   const { span, by } = asked;
   const keyName = useKeyNames();
-  const nameOf = (value) => (by === "key" ? keyName(value) : value) || "–";
+  const nameOf = useMemo(() => (value) => (by === "key" ? keyName(value) : value) || "–", [by, keyName]);
   const sums = useApi(asked.sums, REFRESH);
   const before = useApi(asked.before, REFRESH);
   const now = useApi(NOW, REFRESH);
   const days = useApi(asked.days, REFRESH);
   const budgets = useApi(asked.budgets, REFRESH);
+  // Each is drawn again when it has changed, and not whenever one of the others has.
+  const chart = useMemo(
+    () => html`<${Ready} found=${days}>${({ rows }) => html`<${Days} rows=${rows} nameOf=${nameOf} by=${by} />`}<//>`,
+    [days.state, days.value, nameOf],
+  );
+  const table = useMemo(
+    () => html`<${Ready} found=${sums}>
+      ${({ rows }) => html`<${Sums} rows=${rows} by=${by} span=${span} nameOf=${nameOf} before=${before.value?.rows} />`}
+    <//>`,
+    [sums.state, sums.value, before.value, span, nameOf],
+  );
   return html`<h1>Money</h1>
     <${Ready} found=${now}>
       ${({ spend }) => html`<div class="cards">
@@ -34,10 +45,8 @@ export function Money({ view }) {
       <${Choice} label="By" name="by" value=${by} options=${BY.map((each) => [each, each])} />
       <${Ready} found=${sums}>${({ rows }) => html`<${Csv} rows=${rows} by=${by} span=${span} nameOf=${nameOf} />`}<//>
     </div>
-    <${Ready} found=${days}>${({ rows }) => html`<${Days} rows=${rows} nameOf=${nameOf} by=${by} />`}<//>
-    <${Ready} found=${sums}>
-      ${({ rows }) => html`<${Sums} rows=${rows} by=${by} span=${span} nameOf=${nameOf} before=${before.value?.rows} />`}
-    <//>
+    ${chart}
+    ${table}
     <h2>Budgets</h2>
     <${Ready} found=${budgets}>${({ standings }) => html`<${Budgets} standings=${standings} />`}<//>`;
 }

@@ -1,7 +1,7 @@
 /** Parts that the console's pages share. */
 
 import { duration } from "../common/format.js";
-import { html, look, useEffect, useJson, useState } from "../common/ui.js";
+import { html, look, useEffect, useJson, useMemo, useState } from "../common/ui.js";
 import { change, get } from "./api.js";
 import { KEYS, SPANS } from "./asks.js";
 
@@ -11,8 +11,10 @@ export const useApi = (path, every = 0) => useJson(path, { every, load: get });
 /** Names of keys by their ids. */
 export function useKeyNames() {
   const { value } = useApi(KEYS);
-  const names = new Map((value?.keys ?? []).map(({ id, name }) => [id, name]));
-  return (id) => names.get(id) ?? id ?? "–";
+  return useMemo(() => {
+    const names = new Map((value?.keys ?? []).map(({ id, name }) => [id, name]));
+    return (id) => names.get(id) ?? id ?? "–";
+  }, [value]);
 }
 
 export const Card = ({ title, value, under, state = "" }) => html`<div class="card">
