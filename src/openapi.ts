@@ -14,6 +14,12 @@ const REFUSED = {
 };
 const SECURITY = [{ bearer: [] }, { apiKey: [] }, { googApiKey: [] }];
 
+/** Paths of ours that have an id behind them: what is answered there, and whether nothing is without one. */
+const ONE: Readonly<Record<string, { summary: string; alone?: true }>> = {
+  models: { summary: "One model, if the key may use it." },
+  requests: { summary: "What the ledger has of a request that has ended, for the key that made it.", alone: true },
+};
+
 /** `/v1beta/models/*` as OpenAPI writes it. */
 const templated = (pattern: string): string => pattern.replace(/\*$/, "{rest}");
 
@@ -35,13 +41,15 @@ export function openApi(mounts: readonly Mount[]): object {
   };
   for (const mount of mounts) {
     const path = templated(mount.pattern);
-    paths[path] = { ...paths[path], ...operationOf(mount) };
-    if (mount.serve && mount.pattern.endsWith("/models"))
+    const [, kind = ""] = /\/(\w+)$/.exec(path) ?? [];
+    const one = mount.serve && Object.hasOwn(ONE, kind) ? ONE[kind] : undefined;
+    if (!one?.alone) paths[path] = { ...paths[path], ...operationOf(mount) };
+    if (one)
       paths[`${path}/{id}`] = {
         get: {
           ...served(mount),
           operationId: `get ${path}/{id}`,
-          summary: "One model, if the key may use it.",
+          summary: one.summary,
           parameters: [parameter("id")],
         },
       };
@@ -128,6 +136,8 @@ const header = (description: string) => ({ description, schema: { type: "string"
 const HEADERS = {
   "x-request-id": header("Names the exchange, in log and ledger too."),
   "gateway-model": header("The model that served."),
+  "gateway-target": header("Who served it, as PROVIDER:MODEL."),
+  "gateway-attempts": header("How many times a provider was asked."),
   "gateway-notice": header("What the client should know: what was changed within its meaning, or read differently."),
   "gateway-dropped": header("Paths in the request that the provider's protocol cannot say."),
   "gateway-estimate": header("Names counts that are estimates."),

@@ -28,10 +28,13 @@ paths: { /v1/messages: { strict: true }, /acme/v1/*: { pass: own }, /v1beta/mode
   const described = (await answer.json()) as Described;
   t.equal(described.openapi, "3.1.0");
   const { paths } = (await (await fetch(url)).json()) as { paths: string[] };
-  for (const path of paths) t.ok(described.paths[path.replace(/\*$/, "{rest}")], path);
+  for (const path of paths)
+    t.ok(described.paths[path.replace(/\*$/, "{rest}")] ?? described.paths[`${path}/{id}`], path);
   t.match(described.paths["/v1/messages"]?.["post"], { tags: ["anthropic-messages"], summary: /nothing is dropped/ });
   t.match(described.paths["/v1/models"]?.["get"], { summary: /models/ });
   t.ok(described.paths["/v1/models/{id}"]?.["get"]);
+  t.match(described.paths["/v1/requests/{id}"]?.["get"], { summary: /the key that made it/ });
+  t.notOk(described.paths["/v1/requests"], "nothing is there without an id");
   t.match(described.paths["/acme/v1/{rest}"]?.["post"], { summary: /unread/ });
   t.notOk(described.paths["/v1beta/models"]);
   const operations = Object.entries(described.paths).flatMap(([path, methods]) =>
