@@ -62,11 +62,15 @@ interface ReconcileOptions {
   readonly json: boolean;
 }
 
-/** The verb `reconcile`. Answers the exit code: 0 both agree, 1 they differ, 2 they cannot be compared. */
+/**
+ * The verb `reconcile`. Answers the exit code: 0 both agree, 1 they differ, 2 they cannot be compared.
+ * @param known providers of gateway.yaml; undefined: it cannot be read
+ */
 export async function run(
   args: readonly string[],
   io: Terminal,
   stores: { ledger: Ledger; prices: PriceVersions },
+  known?: readonly string[],
 ): Promise<number> {
   try {
     const options = read(args);
@@ -80,6 +84,14 @@ export async function run(
       ...(await ledgerDays(stores.ledger, span, options.zone)),
       ...(await apartDays(stores, span, options.zone, namesIn(invoice, options.told))),
     ];
+    const nobody = unknownOf(options.providers ?? [], [...(known ?? []), ...days.map(({ provider }) => provider)]);
+    if (known && nobody) throw new ReconcileMisuse(`--provider: nothing is called ${nobody}.`);
+    // Another month's file may have it: who runs this by the month says the same each time.
+    const nothing = unknownOf(
+      [...options.told.keys()],
+      invoice.lines.map(({ name }) => name),
+    );
+    if (nothing) io.err(`--match: nothing in this file is called ${nothing}.`);
     const providers = options.providers ?? providersOf(invoice, days, options.told);
     const comparison = compared(invoice, days, { ...options, providers });
     for (const line of options.json ? [json(comparison, invoice, options)] : lines(comparison, invoice, options))
@@ -90,6 +102,18 @@ export async function run(
     if (error instanceof ReconcileMisuse) io.err(`\n${USAGE}`);
     return 2;
   }
+}
+
+/** Names that are told at most. */
+const TOLD = 10;
+
+/** The first name that is none of those there, in quotes, with some that are. */
+function unknownOf(names: readonly string[], there: readonly string[]): string | undefined {
+  const all = [...new Set(there)].sort();
+  const wrong = names.find((name) => !all.includes(name));
+  if (wrong === undefined) return undefined;
+  const some = all.slice(0, TOLD).join(", ") + (all.length > TOLD ? ", …" : "");
+  return `${JSON.stringify(wrong)}; there ${all.length === 1 ? "is" : "are"} ${some || "none"}`;
 }
 
 const agrees = ({ days, unmatched }: Comparison, { unread }: Invoice): boolean =>

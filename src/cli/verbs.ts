@@ -125,7 +125,16 @@ export const VERBS: Readonly<Record<string, () => Promise<Verb>>> = {
     const reconcile = await import("./reconcile.ts");
     return {
       ...reconcile,
-      act: (args, io, place) => withStores(place, io, (stores) => reconcile.run(args, io, stores)),
+      act: (args, io, place) =>
+        withStores(place, io, (stores, config) => {
+          const { providers } = found(config) ?? {};
+          return reconcile.run(
+            args,
+            io,
+            stores,
+            providers?.map(({ name }) => name),
+          );
+        }),
     };
   },
   async store() {
@@ -182,6 +191,15 @@ function placeOfClients({ listen, models, providers }: Config): ConnectPlace {
   const usable = models.filter(({ targets }) => targets.some(({ provider }) => on.has(provider)));
   const names = [...usable, ...models].flatMap(({ id, aliases }) => [id, ...aliases]);
   return { listen, models: [...new Set(names)] };
+}
+
+/** What gateway.yaml says; undefined where it is wrong. */
+function found(config: () => Config): Config | undefined {
+  try {
+    return config();
+  } catch {
+    return undefined;
+  }
 }
 
 /** What gateway.yaml says of its store and keys, whatever else is wrong in it; the rest, where it is asked for. */

@@ -13,7 +13,7 @@ function terminal(t: Test, invoice: string) {
     const out: string[] = [];
     const err: string[] = [];
     const io = { out: (line: string) => out.push(line), err: (line: string) => err.push(line), env: {}, folder };
-    const code = await run(args, io, stores);
+    const code = await run(args, io, stores, ["p", "other"]);
     return { code, out: out.join("\n"), err: err.join("\n") };
   };
   return { reconcile, append, stores };
@@ -95,6 +95,15 @@ t.test("whose invoice it is must be said where several providers could be meant"
   });
   t.match(await reconcile("invoice.csv", "--provider", "q"), { code: 0 });
   t.match(await reconcile("invoice.csv", "--provider", "p,q"), { code: 1 });
+  t.match(
+    await reconcile("invoice.csv", "--provider", "other"),
+    { code: 1 },
+    "one of gateway.yaml that answered nothing",
+  );
+  const wrong = await reconcile("invoice.csv", "--provider", "p,pp");
+  t.match(wrong, { code: 2, out: "", err: /^--provider: nothing is called "pp"; there are other, p, q\.\n/ });
+  const aside = await reconcile("invoice.csv", "--provider", "q", "--match", "mm=m");
+  t.match(aside, { code: 0, err: /^--match: nothing in this file is called "mm"; there is \S+\.$/ });
 });
 
 t.test("what a vendor ran besides is held against the lines of what ran", async (t) => {
